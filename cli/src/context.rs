@@ -6,7 +6,7 @@ use goalmill_common::clock::Clock;
 use crate::output::Screen;
 
 /// Output, API client and clock of a client command.
-pub struct Context {
+pub struct CommandContext {
     pub screen: Screen,
     pub client: Client,
     /// Whether the caller named a server.

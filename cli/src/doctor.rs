@@ -16,8 +16,8 @@ use tokio::time::Instant;
 
 use crate::args::DoctorArgs;
 use crate::commands::config::settings;
-use crate::context::Context;
-use crate::exit::{Exit, Failed, Outcome, fix_of};
+use crate::context::CommandContext;
+use crate::exit::{CommandResult, Exit, Failed, fix_of};
 use crate::output::{Palette, Tone};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -30,7 +30,7 @@ enum Level {
 
 /// One check.
 #[derive(Debug, PartialEq, Eq, Serialize)]
-struct Check {
+struct DoctorCheck {
     level: Level,
     topic: &'static str,
     detail: String,
@@ -40,12 +40,12 @@ struct Check {
 
 #[derive(Debug, Default, Serialize)]
 struct Checks {
-    checks: Vec<Check>,
+    checks: Vec<DoctorCheck>,
 }
 
 impl Checks {
     fn add(&mut self, level: Level, topic: &'static str, detail: impl Into<String>, hint: impl Into<String>) {
-        self.checks.push(Check { level, topic, detail: detail.into(), hint: hint.into() });
+        self.checks.push(DoctorCheck { level, topic, detail: detail.into(), hint: hint.into() });
     }
 
     fn ok(&mut self, topic: &'static str, detail: impl Into<String>) {
@@ -68,7 +68,7 @@ const SKEW_MS_MAX: u64 = 2_000;
 /// Pause between two runs of the checks.
 const LOOK: Duration = Duration::from_millis(500);
 
-pub async fn run(context: &Context, args: &DoctorArgs) -> Outcome {
+pub async fn run(context: &CommandContext, args: &DoctorArgs) -> CommandResult {
     let deadline = args.wait.map(|wait| Instant::now() + wait);
     loop {
         let checks = run_checks(context, args).await?;
@@ -87,7 +87,7 @@ pub async fn run(context: &Context, args: &DoctorArgs) -> Outcome {
     }
 }
 
-async fn run_checks(context: &Context, args: &DoctorArgs) -> Result<Checks, Failed> {
+async fn run_checks(context: &CommandContext, args: &DoctorArgs) -> Result<Checks, Failed> {
     let mut checks = Checks::default();
     let flags: Vec<_> = args.redis.iter().map(|url| ("redis.url", url.clone())).collect();
     let has_scheduler = check_scheduler(context, &mut checks).await;
@@ -230,7 +230,7 @@ fn check_groups(troubled: Vec<(String, GroupTrouble)>, checks: &mut Checks) {
     }
 }
 
-async fn check_scheduler(context: &Context, checks: &mut Checks) -> bool {
+async fn check_scheduler(context: &CommandContext, checks: &mut Checks) -> bool {
     let base = context.client.base();
     match context.client.health().await {
         Ok((true, true, text)) => {
@@ -271,7 +271,7 @@ async fn check_scheduler(context: &Context, checks: &mut Checks) -> bool {
     }
 }
 
-async fn check_queues(context: &Context, checks: &mut Checks) -> Result<(), Failed> {
+async fn check_queues(context: &CommandContext, checks: &mut Checks) -> Result<(), Failed> {
     let queues = context.client.queues().await?.items;
     let waiting: u64 = queues.iter().map(|queue| queue.waiting).sum();
     let running: u64 = queues.iter().map(|queue| queue.running).sum();
@@ -300,7 +300,7 @@ async fn check_queues(context: &Context, checks: &mut Checks) -> Result<(), Fail
     Ok(())
 }
 
-async fn check_workers(context: &Context, checks: &mut Checks) -> Result<(), Failed> {
+async fn check_workers(context: &CommandContext, checks: &mut Checks) -> Result<(), Failed> {
     let workers = context.client.workers().await?.items;
     let slots: u32 = workers.iter().map(|worker| worker.slots).sum();
     let busy: u32 = workers.iter().map(|worker| worker.busy).sum();

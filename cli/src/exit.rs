@@ -85,7 +85,7 @@ pub struct Failed {
 }
 
 /// Result of a command.
-pub type Outcome = Result<Exit, Failed>;
+pub type CommandResult = Result<Exit, Failed>;
 
 impl Failed {
     pub fn new(exit: Exit, message: impl Into<String>) -> Self {

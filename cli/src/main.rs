@@ -22,7 +22,7 @@ use goalmill_common::telemetry::{self, LogFormat};
 use tokio::runtime::Builder;
 
 use args::{Cli, Command, Format, LogForm};
-use exit::Outcome;
+use exit::CommandResult;
 use output::Screen;
 
 #[cfg(feature = "jemalloc")]
@@ -47,7 +47,7 @@ fn main() -> ExitCode {
     })
 }
 
-fn start(cli: Cli, screen: Screen) -> Outcome {
+fn start(cli: Cli, screen: Screen) -> CommandResult {
     let mut builder = match threads() {
         // No other thread takes part: memory stays in one heap, and nothing is handed over.
         1 => Builder::new_current_thread(),

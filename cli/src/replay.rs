@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use crate::args::ReplayArgs;
 use crate::commands::input::read_file;
-use crate::exit::{Exit, Failed, Outcome};
+use crate::exit::{CommandResult, Exit, Failed};
 use crate::output::{Screen, plan_tone};
 
 /// Differences listed at once.
@@ -26,7 +26,7 @@ struct Replayed {
     digest: String,
 }
 
-pub fn run(screen: &Screen, args: &ReplayArgs) -> Outcome {
+pub fn run(screen: &Screen, args: &ReplayArgs) -> CommandResult {
     let text = read_file(&args.file)?;
     let state = fold(&text).map_err(|why| Failed::invalid(format!("{}: {why}", args.file)))?;
     let view = state.view(true);

@@ -34,7 +34,7 @@ impl Json {
         self.0.get()
     }
 
-    /// Parses the text. What agents gave is checked when it comes in ([`crate::foreign`]); other text that no reader
+    /// Parses the text. What agents gave is checked when it comes in ([`crate::json_limits`]); other text that no reader
     /// takes is shown as the text that it is, never as `null`.
     pub fn value(&self) -> serde_json::Value {
         serde_json::from_str(self.text()).unwrap_or_else(|_| serde_json::Value::String(self.text().to_owned()))

@@ -26,7 +26,7 @@ pub enum Strategy {
 /// The kind of a step: what executes it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "snake_case")]
-pub enum Kind {
+pub enum StepKind {
     /// A worker, by an action.
     #[default]
     #[serde(alias = "tool_call")]
@@ -44,7 +44,7 @@ pub enum Kind {
     Plan,
 }
 
-impl Kind {
+impl StepKind {
     /// Whether the engine does it itself, without a worker.
     pub fn is_inline(self) -> bool {
         matches!(self, Self::Message | Self::Finish | Self::Internal)
@@ -265,7 +265,7 @@ pub struct Step {
     pub description: String,
     /// What sort of step it is: done by an agent, by the engine, by a plan inside.
     #[serde(default, skip_serializing_if = "is_default")]
-    pub kind: Kind,
+    pub kind: StepKind,
     /// Who does it; `auto` only until the router has chosen. Empty for kinds that need no worker.
     #[serde(default = "no_agent", skip_serializing_if = "is_no_agent")]
     pub agent_type: AgentType,
@@ -347,7 +347,7 @@ impl Step {
         Self {
             id: id.into(),
             description: String::new(),
-            kind: Kind::Tool,
+            kind: StepKind::Tool,
             agent_type: agent_type.into(),
             action: String::new(),
             inputs: Json::empty_object(),

@@ -7,7 +7,7 @@ use crate::failure::Failure;
 use crate::goal::{Goal, Usage};
 use crate::id::{AgentType, EntryId, PlanId, StepId, WorkerId};
 use crate::json::Json;
-use crate::plan::{Kind, Plan, Strategy};
+use crate::plan::{Plan, StepKind, Strategy};
 use crate::revision::RevisionStrategy;
 use crate::status::{Counts, PlanStatus, StepStatus};
 
@@ -162,7 +162,7 @@ pub struct StepView {
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub description: String,
     /// What sort of step it is.
-    pub kind: Kind,
+    pub kind: StepKind,
     /// The agent type that executes it; empty for kinds that need no worker.
     pub agent_type: AgentType,
     /// What the agent is to do.

@@ -40,7 +40,7 @@ const RECONNECT: Duration = Duration::from_millis(500);
 const STOP_MAX: Duration = Duration::from_secs(10);
 
 /// The settings and services of a scheduler.
-pub struct Options {
+pub struct SchedulerOptions {
     pub settings: Settings,
     pub broker: Arc<dyn Broker>,
     pub clock: Clock,
@@ -65,7 +65,7 @@ pub struct Extras {
 
 /// Why a scheduler cannot start.
 #[derive(Debug, thiserror::Error)]
-pub enum StartError {
+pub enum SchedulerStartError {
     #[error("cannot listen on {address}: {reason}")]
     Listen { address: String, reason: String },
     #[error("the API has no authentication, and `{address}` is not a loopback address")]
@@ -83,7 +83,7 @@ pub enum StartError {
 }
 
 /// A running scheduler.
-pub struct Running {
+pub struct RunningScheduler {
     scheduler: Arc<Scheduler>,
     api: Option<SocketAddr>,
     metrics: Option<SocketAddr>,
@@ -92,12 +92,12 @@ pub struct Running {
 /// Starts a scheduler: waits for the store, then serves the API and runs its share of the shards.
 ///
 /// Without an address in `api.listen` or `metrics.listen` there is no such listener.
-pub async fn start(options: Options) -> Result<Running, StartError> {
+pub async fn start(options: SchedulerOptions) -> Result<RunningScheduler, SchedulerStartError> {
     start_with(options, Extras::default()).await
 }
 
 /// As [`start`], with planners and hooks of the embedding program.
-pub async fn start_with(options: Options, extras: Extras) -> Result<Running, StartError> {
+pub async fn start_with(options: SchedulerOptions, extras: Extras) -> Result<RunningScheduler, SchedulerStartError> {
     let Extras { planners, hooks, traces, trial, engine, watchdog } = extras;
     let api_listener = listen_for_api(&options.settings.api).await?;
     let metrics_listener = listen(&options.settings.metrics.listen).await?;
@@ -114,7 +114,7 @@ pub async fn start_with(options: Options, extras: Extras) -> Result<Running, Sta
     if let Some(connect) = watchdog {
         let limit = Duration::from_millis(scheduler.settings.scheduler.watchdog_ms);
         watchdog::start(shards.decisions.clone(), limit, scheduler.clock.clone(), connect)
-            .map_err(StartError::Watchdog)?;
+            .map_err(SchedulerStartError::Watchdog)?;
     }
     scheduler.directory.refresh().await?;
     spawn_tasks(&scheduler, &shards, queues);
@@ -124,7 +124,7 @@ pub async fn start_with(options: Options, extras: Extras) -> Result<Running, Sta
     if let Some(listener) = metrics_listener {
         scheduler.tasks.spawn(api::serve_metrics(scheduler.clone(), listener));
     }
-    Ok(Running { scheduler, api, metrics })
+    Ok(RunningScheduler { scheduler, api, metrics })
 }
 
 /// The receiving ends of the queues that the parts of a scheduler write to.
@@ -135,12 +135,12 @@ pub(crate) struct Queues {
 
 /// Opens the installation and creates the parts of a scheduler. Only the delivery of hooks runs yet.
 pub(crate) async fn assemble(
-    options: Options,
+    options: SchedulerOptions,
     planners: Vec<Arc<dyn Planner>>,
     hooks: Vec<Arc<dyn Hook>>,
     exporter: Option<Exporter>,
-) -> Result<(Scheduler, Queues), StartError> {
-    let Options { settings, broker, clock, random } = options;
+) -> Result<(Scheduler, Queues), SchedulerStartError> {
+    let SchedulerOptions { settings, broker, clock, random } = options;
     let install = Install { instance: random.token(), shards: settings.scheduler.shards };
     let meta = open(broker.as_ref(), &install).await?;
     let id = match settings.scheduler.id.as_str() {
@@ -159,7 +159,8 @@ pub(crate) async fn assemble(
     pipeline.calibrate(confidences.clone());
     let (stats, samples) = ExecutionStats::new(directory.clone(), confidences, settings.router.learn, clock.now_ms());
     let (tasks, stop) = (TaskTracker::new(), CancellationToken::new());
-    let hooks = Hooks::start(&settings.hooks, hooks, random.clone(), &tasks, &stop).map_err(StartError::Hook)?;
+    let hooks =
+        Hooks::start(&settings.hooks, hooks, random.clone(), &tasks, &stop).map_err(SchedulerStartError::Hook)?;
     let (traces, traced) =
         exporter.map(|exporter| Traces::new(exporter, meta.instance.clone(), &settings.models)).unzip();
     let scheduler = Scheduler {
@@ -204,7 +205,7 @@ fn spawn_tasks(scheduler: &Arc<Scheduler>, shards: &Arc<OwnedShards>, queues: Qu
     }
 }
 
-impl Running {
+impl RunningScheduler {
     /// Where the API is served, if it is.
     pub fn api(&self) -> Option<SocketAddr> {
         self.api
@@ -266,7 +267,7 @@ async fn open(broker: &dyn Broker, install: &Install) -> Result<goalmill_broker:
 }
 
 /// Opens the listener of the API; outside of loopback only with `api.insecure`.
-async fn listen_for_api(settings: &ApiSettings) -> Result<Option<TcpListener>, StartError> {
+async fn listen_for_api(settings: &ApiSettings) -> Result<Option<TcpListener>, SchedulerStartError> {
     let listener = listen(&settings.listen).await?;
     let Some(place) = listener.as_ref().and_then(|listener| listener.local_addr().ok()) else { return Ok(listener) };
     // IPv4-mapped IPv6 addresses count as IPv4.
@@ -274,17 +275,18 @@ async fn listen_for_api(settings: &ApiSettings) -> Result<Option<TcpListener>, S
         return Ok(listener);
     }
     if !settings.insecure {
-        return Err(StartError::Insecure { address: settings.listen.clone() });
+        return Err(SchedulerStartError::Insecure { address: settings.listen.clone() });
     }
     tracing::warn!("the API has no authentication and listens on {place}: everyone who reaches it may do everything");
     Ok(listener)
 }
 
-async fn listen(address: &str) -> Result<Option<TcpListener>, StartError> {
+async fn listen(address: &str) -> Result<Option<TcpListener>, SchedulerStartError> {
     if address.is_empty() {
         return Ok(None);
     }
-    let refused = |error: std::io::Error| StartError::Listen { address: address.into(), reason: error.to_string() };
+    let refused =
+        |error: std::io::Error| SchedulerStartError::Listen { address: address.into(), reason: error.to_string() };
     TcpListener::bind(address).await.map(Some).map_err(refused)
 }
 
@@ -316,7 +318,7 @@ mod tests {
         let at = |listen: &str, insecure| ApiSettings { listen: listen.into(), insecure, ..ApiSettings::default() };
         for listen in ["0.0.0.0:0", "[::ffff:0.0.0.0]:0"] {
             let refused = listen_for_api(&at(listen, false)).await;
-            assert!(matches!(refused, Err(StartError::Insecure { .. })), "{listen}: {refused:?}");
+            assert!(matches!(refused, Err(SchedulerStartError::Insecure { .. })), "{listen}: {refused:?}");
         }
         for (listen, insecure) in [("127.0.0.1:0", false), ("localhost:0", false), ("0.0.0.0:0", true)] {
             let taken = listen_for_api(&at(listen, insecure)).await;

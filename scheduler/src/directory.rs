@@ -8,7 +8,7 @@ use std::convert::Infallible;
 use std::sync::{Arc, PoisonError, RwLock, Weak};
 use std::time::Duration;
 
-use goalmill_broker::{Broker, BrokerError, KeyTypeMismatch, Message, QueueState, RefusedCard, Registry};
+use goalmill_broker::{Broadcast, Broker, BrokerError, KeyTypeMismatch, QueueState, RefusedCard, Registry};
 use goalmill_common::agent::{Agent, HEARTBEATS_MISSED_MAX, WorkerBeat};
 use goalmill_common::config::Settings;
 use goalmill_common::event::Route;
@@ -322,7 +322,7 @@ impl Directory {
             self.refresh_registry().await?;
             // Many changes in a row are read together.
             tokio::time::sleep(REFRESH).await;
-            while !reader.messages(BLOCK_MS).await?.iter().any(|said| matches!(said, Message::AgentsChanged(_))) {}
+            while !reader.messages(BLOCK_MS).await?.iter().any(|said| matches!(said, Broadcast::AgentsChanged(_))) {}
         }
     }
 }

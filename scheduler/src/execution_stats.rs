@@ -13,7 +13,7 @@ use goalmill_common::command::SUBMITTED;
 use goalmill_common::event::{Event, PlanCreated, PlanEvent, Record, SkipCause, StepEvent};
 use goalmill_common::id::{PlanId, ShardId, StepId};
 use goalmill_common::json::Json;
-use goalmill_common::plan::Kind;
+use goalmill_common::plan::StepKind;
 use goalmill_common::status::PlanStatus;
 use goalmill_engine::{PlanState, StepSnapshot, replay};
 use goalmill_planning::calibration::ConfidenceCalibration;
@@ -207,7 +207,7 @@ impl ExecutionStats {
         add_sample: &mut impl FnMut(Sample),
     ) {
         let Some((i, step)) = state.step_index(id).and_then(|i| Some((i, state.step(i)?))) else { return };
-        if step.spec.kind.is_inline() || step.spec.kind == Kind::Plan {
+        if step.spec.kind.is_inline() || step.spec.kind == StepKind::Plan {
             return;
         }
         let agent = match ended {

@@ -27,8 +27,8 @@ mod traces;
 mod unused_agent_types;
 mod watchdog;
 
-pub use app::{Extras, Options, Running, StartError, start, start_with};
-pub use hooks::{Call, Hook, HookError, Point, Ruling, Veto};
+pub use app::{Extras, RunningScheduler, SchedulerOptions, SchedulerStartError, start, start_with};
+pub use hooks::{Hook, HookCall, HookError, Point, Ruling, Veto};
 pub use shard::trial::{Trial, run_trial};
 pub use traces::{Exporter, ExporterError};
 pub use watchdog::Connect;

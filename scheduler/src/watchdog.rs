@@ -30,10 +30,10 @@ pub(crate) struct Decisions(Arc<Mutex<BTreeMap<ShardId, DecisionMarker>>>);
 
 /// The decision that one loop is computing.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct DecisionMarker(Arc<Decision>);
+pub(crate) struct DecisionMarker(Arc<WatchedDecision>);
 
 #[derive(Debug, Default)]
-struct Decision {
+struct WatchedDecision {
     /// Incremented at the start and at the end of a decision: odd during one.
     changes: AtomicU64,
     /// The plan of the latest decision.

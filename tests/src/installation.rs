@@ -10,8 +10,8 @@ use goalmill_common::config::Settings;
 use goalmill_common::event::{Record, read_entry};
 use goalmill_common::id::{AgentType, PlanId};
 use goalmill_common::random::Random;
-use goalmill_scheduler::Running as Scheduler;
-use goalmill_worker::Running as Worker;
+use goalmill_scheduler::RunningScheduler as Scheduler;
+use goalmill_worker::RunningWorker as Worker;
 use serde_json::Value;
 
 use crate::redis_server::RedisServer;
@@ -60,7 +60,7 @@ impl Installation {
     }
 
     pub async fn add_scheduler(&mut self) -> Result<()> {
-        let options = goalmill_scheduler::Options {
+        let options = goalmill_scheduler::SchedulerOptions {
             settings: self.settings.clone(),
             broker: self.broker.clone(),
             clock: Clock::system(),
@@ -73,7 +73,7 @@ impl Installation {
     pub async fn add_worker(&mut self, slots: u32) -> Result<()> {
         let mut settings = self.settings.worker.clone();
         settings.slots = slots;
-        let options = goalmill_worker::Options {
+        let options = goalmill_worker::WorkerOptions {
             settings,
             limits: self.settings.limits.clone(),
             broker: self.broker.clone(),

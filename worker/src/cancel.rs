@@ -3,7 +3,7 @@
 use std::collections::{HashSet, VecDeque};
 use std::sync::{Arc, PoisonError};
 
-use goalmill_broker::{BrokerError, Message};
+use goalmill_broker::{Broadcast, BrokerError};
 use goalmill_common::id::AttemptToken;
 
 use crate::held_tasks::StopReason;
@@ -66,8 +66,8 @@ async fn listen_while_connected(worker: &Worker, failures: &mut u32) -> Result<(
     while !worker.stop.is_cancelled() {
         for message in messages {
             match message {
-                Message::Cancel(tokens) => supersede(worker, tokens),
-                Message::AgentsChanged(_) => {}
+                Broadcast::Cancel(tokens) => supersede(worker, tokens),
+                Broadcast::AgentsChanged(_) => {}
             }
         }
         messages = reader.messages(BLOCK_MS).await?;

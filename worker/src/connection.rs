@@ -3,19 +3,19 @@
 use tokio::sync::{Notify, watch};
 
 /// State of the connection to Redis: `Ok` while it works, else the reason why not.
-pub(crate) struct Connection {
+pub(crate) struct BrokerConnection {
     state: watch::Sender<Result<(), String>>,
     lost: Notify,
 }
 
-impl Default for Connection {
+impl Default for BrokerConnection {
     fn default() -> Self {
         let (state, _) = watch::channel(Err("redis has not answered yet".into()));
         Self { state, lost: Notify::new() }
     }
 }
 
-impl Connection {
+impl BrokerConnection {
     pub fn state(&self) -> Result<(), String> {
         self.state.borrow().clone()
     }

@@ -169,7 +169,7 @@ impl HeldTasks {
         }
     }
 
-    /// Waits until a task is removed. Only one loop may wait here or in [`HeldTasks::wait_free`].
+    /// Waits until a task is removed. Only one loop may wait here or in [`HeldTasks::wait_free_slot`].
     pub async fn wait_removed(&self) {
         self.freed.notified().await;
     }

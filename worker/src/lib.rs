@@ -40,7 +40,7 @@ mod worker;
 use worker::Worker;
 
 /// Settings and dependencies of a worker.
-pub struct Options {
+pub struct WorkerOptions {
     pub settings: WorkerSettings,
     pub limits: Limits,
     pub broker: Arc<dyn Broker>,
@@ -54,7 +54,7 @@ pub struct Options {
 
 /// Why a worker cannot start.
 #[derive(Debug, thiserror::Error)]
-pub enum StartError {
+pub enum WorkerStartError {
     #[error("agent type `{agent_type}`: {reason}")]
     Executor { agent_type: AgentType, reason: String },
     #[error("the worker serves no agent type: name some with `--agents`, `--demo` or in the settings")]
@@ -66,7 +66,7 @@ pub enum StartError {
 }
 
 /// A running worker; dropping it ends its loops without releasing its tasks.
-pub struct Running {
+pub struct RunningWorker {
     worker: Arc<Worker>,
     address: Option<SocketAddr>,
 }
@@ -75,7 +75,7 @@ pub struct Running {
 ///
 /// Returns once the executors are built and the port is bound. While Redis cannot be reached, `/readyz` gives the
 /// reason and the worker retries.
-pub async fn start(options: Options) -> Result<Running, StartError> {
+pub async fn start(options: WorkerOptions) -> Result<RunningWorker, WorkerStartError> {
     let listener = serve::bind(&options.settings.listen).await?;
     let address = listener.as_ref().and_then(|l| l.local_addr().ok());
     let recorder = listener.as_ref().and_then(|_| goalmill_common::telemetry::metrics());
@@ -91,10 +91,10 @@ pub async fn start(options: Options) -> Result<Running, StartError> {
     if let Some(listener) = listener {
         worker.loops.spawn(serve::serve(worker.clone(), listener, recorder));
     }
-    Ok(Running { worker, address })
+    Ok(RunningWorker { worker, address })
 }
 
-impl Running {
+impl RunningWorker {
     pub fn id(&self) -> &WorkerId {
         &self.worker.id
     }
@@ -124,7 +124,7 @@ impl Running {
     }
 }
 
-impl Drop for Running {
+impl Drop for RunningWorker {
     fn drop(&mut self) {
         self.worker.draining.cancel();
         self.worker.stop.cancel();

@@ -6,7 +6,7 @@ use goalmill_common::json::Json;
 use goalmill_common::task::Task;
 use serde_json::Value;
 
-use crate::executor::Outcome;
+use crate::executor::ExecutionResult;
 use crate::worker::Worker;
 
 /// Smaller fields are not stored as blobs: their references would be no shorter.
@@ -65,7 +65,11 @@ async fn read_blob(worker: &Worker, place: &Value) -> Result<Vec<u8>, Failure> {
 ///
 /// Of an object, the largest fields are stored until the rest fits inline: conditions and other steps can read the rest.
 /// Any other value is stored as a whole.
-pub(crate) async fn offload_outputs(worker: &Worker, task: &Task, mut outcome: Outcome) -> Result<Outcome, Failure> {
+pub(crate) async fn offload_outputs(
+    worker: &Worker,
+    task: &Task,
+    mut outcome: ExecutionResult,
+) -> Result<ExecutionResult, Failure> {
     let bytes = outcome.outputs.text().len();
     if bytes <= worker.limits.inline_bytes_max {
         return Ok(outcome);

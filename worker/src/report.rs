@@ -27,14 +27,14 @@ const UNSENT_MAX: usize = 10_000;
 const UNSENT_BYTES_MAX: usize = 64 << 20;
 
 /// Unsent reports.
-pub(crate) struct Outbox {
+pub(crate) struct ReportOutbox {
     sender: UnboundedSender<Report>,
     unsent: AtomicUsize,
     bytes: AtomicUsize,
     sent: Notify,
 }
 
-impl Outbox {
+impl ReportOutbox {
     pub fn new() -> (Self, UnboundedReceiver<Report>) {
         let (sender, receiver) = mpsc::unbounded_channel();
         (Self { sender, unsent: AtomicUsize::new(0), bytes: AtomicUsize::new(0), sent: Notify::new() }, receiver)

@@ -11,7 +11,7 @@ use goalmill_common::json_limits;
 use goalmill_common::report::{Report, What};
 use tokio::time::Instant;
 
-use crate::executor::Outcome;
+use crate::executor::ExecutionResult;
 use crate::held_tasks::{Assignment, StopReason};
 use crate::payload;
 use crate::worker::{Served, Worker};
@@ -20,8 +20,8 @@ use crate::worker::{Served, Worker};
 const CLEAN_UP_MS: u64 = 100;
 
 /// How an execution ended.
-enum Completion {
-    Ok(Outcome),
+enum RunEnd {
+    Ok(ExecutionResult),
     Failed(Failure),
     /// Stopped from outside; [`Assignment::stopped`] has the reason.
     Interrupted,
@@ -47,7 +47,7 @@ pub(crate) async fn run(worker: Arc<Worker>, assignment: Arc<Assignment>, serial
 /// Executes within the time limit.
 ///
 /// The work is polled first, so that an immediate result needs no timer.
-async fn execute(worker: &Worker, served: &Served, assignment: &Assignment) -> Completion {
+async fn execute(worker: &Worker, served: &Served, assignment: &Assignment) -> RunEnd {
     let task = &assignment.task;
     let work = AssertUnwindSafe(execute_task(worker, served, assignment)).catch_unwind();
     let mut work = std::pin::pin!(work);
@@ -56,27 +56,27 @@ async fn execute(worker: &Worker, served: &Served, assignment: &Assignment) -> C
         result = &mut work => result,
         () = assignment.cancelled.cancelled() => {
             drop(tokio::time::timeout(Duration::from_millis(CLEAN_UP_MS), work).await);
-            return Completion::Interrupted;
+            return RunEnd::Interrupted;
         }
         () = tokio::time::sleep(Duration::from_millis(task.timeout_ms)) => {
             assignment.cancelled.cancel();
             drop(tokio::time::timeout(Duration::from_millis(CLEAN_UP_MS), work).await);
             if assignment.stopped().is_some() {
-                return Completion::Interrupted;
+                return RunEnd::Interrupted;
             }
             let message = format!("the attempt took longer than its limit of {} ms", task.timeout_ms);
-            return Completion::Failed(Failure::new(FailureClass::Timeout, "STEP_TIMEOUT", message));
+            return RunEnd::Failed(Failure::new(FailureClass::Timeout, "STEP_TIMEOUT", message));
         }
     };
     match result {
-        _ if assignment.stopped().is_some() => Completion::Interrupted,
-        Ok(Ok(outcome)) => Completion::Ok(outcome),
-        Ok(Err(failure)) => Completion::Failed(failure),
-        Err(panic) => Completion::Failed(panicked(panic.as_ref())),
+        _ if assignment.stopped().is_some() => RunEnd::Interrupted,
+        Ok(Ok(outcome)) => RunEnd::Ok(outcome),
+        Ok(Err(failure)) => RunEnd::Failed(failure),
+        Err(panic) => RunEnd::Failed(panicked(panic.as_ref())),
     }
 }
 
-async fn execute_task(worker: &Worker, served: &Served, assignment: &Assignment) -> Result<Outcome, Failure> {
+async fn execute_task(worker: &Worker, served: &Served, assignment: &Assignment) -> Result<ExecutionResult, Failure> {
     let (task, progress, cancelled) = (&assignment.task, &assignment.progress, &assignment.cancelled);
     let outcome = match payload::resolve_references(worker, task).await? {
         Some(resolved) => served.executor.execute(&resolved, progress, cancelled).await?,
@@ -87,7 +87,7 @@ async fn execute_task(worker: &Worker, served: &Served, assignment: &Assignment)
 }
 
 /// Refuses an outcome that cannot be read back from the plan's log.
-fn check_outcome(outcome: &Outcome, nesting_max: usize) -> Result<(), Failure> {
+fn check_outcome(outcome: &ExecutionResult, nesting_max: usize) -> Result<(), Failure> {
     let parts = [
         ("/outputs", Some(&outcome.outputs)),
         ("/adjustments", outcome.adjustments.as_ref()),
@@ -114,11 +114,11 @@ fn panicked(panic: &(dyn std::any::Any + Send)) -> Failure {
 }
 
 /// The final report on an attempt; `None` when another worker has the task.
-fn final_report(worker: &Worker, served: &Served, assignment: &Assignment, completion: Completion) -> Option<Report> {
+fn final_report(worker: &Worker, served: &Served, assignment: &Assignment, completion: RunEnd) -> Option<Report> {
     let mut report = assignment.report(&worker.id, What::Completed);
     report.finished_ms = Some(worker.clock.now_ms());
     match completion {
-        Completion::Ok(outcome) => {
+        RunEnd::Ok(outcome) => {
             served.metrics.completed.increment(1);
             report.outputs = Some(outcome.outputs);
             report.cost = (outcome.cost > 0.0).then_some(outcome.cost);
@@ -126,7 +126,7 @@ fn final_report(worker: &Worker, served: &Served, assignment: &Assignment, compl
             report.adjustments = outcome.adjustments;
             report.sub_plan = outcome.sub_plan;
         }
-        Completion::Failed(failure) => {
+        RunEnd::Failed(failure) => {
             served.metrics.failed(failure.class).increment(1);
             tracing::debug!(
                 plan_id = %assignment.task.plan, step_id = %assignment.task.step, trace_id = assignment.task.trace_id(),
@@ -135,7 +135,7 @@ fn final_report(worker: &Worker, served: &Served, assignment: &Assignment, compl
             report.what = What::Failed;
             report.failure = Some(failure);
         }
-        Completion::Interrupted => match assignment.stopped() {
+        RunEnd::Interrupted => match assignment.stopped() {
             Some(StopReason::LeaseLost) => {
                 served.metrics.lost.increment(1);
                 return None;

@@ -10,32 +10,32 @@ use axum::routing::get;
 use metrics_exporter_prometheus::PrometheusHandle;
 use tokio::net::TcpListener;
 
-use crate::StartError;
+use crate::WorkerStartError;
 use crate::worker::Worker;
 
 /// Interval of histogram upkeep, in milliseconds.
 const UPKEEP_MS: u64 = 2_000;
 
 #[derive(Clone)]
-struct App {
+struct HealthApp {
     worker: Arc<Worker>,
     recorder: Option<PrometheusHandle>,
 }
 
 /// Binds the address of the settings; empty for none.
-pub(crate) async fn bind(address: &str) -> Result<Option<TcpListener>, StartError> {
+pub(crate) async fn bind(address: &str) -> Result<Option<TcpListener>, WorkerStartError> {
     if address.is_empty() {
         return Ok(None);
     }
     match TcpListener::bind(address).await {
         Ok(listener) => Ok(Some(listener)),
-        Err(e) => Err(StartError::Listen { address: address.into(), reason: e.to_string() }),
+        Err(e) => Err(WorkerStartError::Listen { address: address.into(), reason: e.to_string() }),
     }
 }
 
 /// Serves until the worker stops.
 pub(crate) async fn serve(worker: Arc<Worker>, listener: TcpListener, recorder: Option<PrometheusHandle>) {
-    let app = App { worker: worker.clone(), recorder: recorder.clone() };
+    let app = HealthApp { worker: worker.clone(), recorder: recorder.clone() };
     let router = Router::new()
         .route("/livez", get(|| async { "ok\n" }))
         .route("/readyz", get(readyz))
@@ -62,7 +62,7 @@ async fn upkeep(recorder: Option<PrometheusHandle>) {
     }
 }
 
-async fn readyz(State(app): State<App>) -> (StatusCode, String) {
+async fn readyz(State(app): State<HealthApp>) -> (StatusCode, String) {
     match app.worker.connection.state() {
         _ if app.worker.draining.is_cancelled() => (StatusCode::SERVICE_UNAVAILABLE, "the worker drains\n".into()),
         Ok(()) => (StatusCode::OK, "ok\n".into()),
@@ -70,7 +70,7 @@ async fn readyz(State(app): State<App>) -> (StatusCode, String) {
     }
 }
 
-async fn metrics(State(app): State<App>) -> (StatusCode, String) {
+async fn metrics(State(app): State<HealthApp>) -> (StatusCode, String) {
     app.worker.set_gauges();
     match &app.recorder {
         Some(recorder) => (StatusCode::OK, recorder.render()),

@@ -20,12 +20,12 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::cancel::Superseded;
-use crate::connection::Connection;
+use crate::connection::BrokerConnection;
 use crate::executor::{self, Executor};
 use crate::held_tasks::HeldTasks;
 use crate::metrics::TaskMetrics;
-use crate::report::Outbox;
-use crate::{Options, StartError};
+use crate::report::ReportOutbox;
+use crate::{WorkerOptions, WorkerStartError};
 
 /// Milliseconds that one blocking read waits.
 pub(crate) const BLOCK_MS: u64 = 2_000;
@@ -64,8 +64,8 @@ pub(crate) struct Worker {
     /// The keys of `served`, as the broker expects them.
     pub agent_types: Vec<AgentType>,
     pub held_tasks: HeldTasks,
-    pub outbox: Outbox,
-    pub connection: Connection,
+    pub outbox: ReportOutbox,
+    pub connection: BrokerConnection,
     pub superseded: Mutex<Superseded>,
     /// End the blocking reads of the puller and of the cancellation listener.
     pub wakers: Mutex<BTreeMap<&'static str, Arc<dyn Waker>>>,
@@ -85,8 +85,8 @@ pub(crate) struct Worker {
 }
 
 impl Worker {
-    pub fn new(options: Options) -> Result<(Self, UnboundedReceiver<Report>), StartError> {
-        let Options { settings, limits, broker, clock, random, executors, kinds } = options;
+    pub fn new(options: WorkerOptions) -> Result<(Self, UnboundedReceiver<Report>), WorkerStartError> {
+        let WorkerOptions { settings, limits, broker, clock, random, executors, kinds } = options;
         let mut served = BTreeMap::new();
         for (agent_type, executor) in executors {
             let metrics = TaskMetrics::new(&agent_type);
@@ -94,16 +94,16 @@ impl Worker {
         }
         for (agent_type, value) in &settings.agents {
             let (executor, settings_card) = executor::build(agent_type, value, &limits, &kinds)
-                .map_err(|reason| StartError::Executor { agent_type: agent_type.clone(), reason })?;
+                .map_err(|reason| WorkerStartError::Executor { agent_type: agent_type.clone(), reason })?;
             let metrics = TaskMetrics::new(agent_type);
             served.insert(agent_type.clone(), Served { executor, settings_card, metrics });
         }
         if served.is_empty() {
-            return Err(StartError::NoAgents);
+            return Err(WorkerStartError::NoAgents);
         }
         let host = host_name();
         let id = if settings.id.is_empty() { generate_id(&host, &random) } else { settings.id.as_str().into() };
-        let (outbox, outgoing) = Outbox::new();
+        let (outbox, outgoing) = ReportOutbox::new();
         let worker = Self {
             id,
             host,
@@ -117,7 +117,7 @@ impl Worker {
             agent_types: served.keys().cloned().collect(),
             served,
             outbox,
-            connection: Connection::default(),
+            connection: BrokerConnection::default(),
             superseded: Mutex::default(),
             wakers: Mutex::default(),
             draining: CancellationToken::new(),

@@ -24,7 +24,7 @@ impl Latency {
 
 /// One shape's figures.
 #[derive(Clone, Debug, Serialize)]
-pub struct Report {
+pub struct BenchReport {
     pub shape: &'static str,
     pub steps: usize,
     pub plans: usize,
@@ -52,7 +52,7 @@ pub struct Report {
 }
 
 /// Prints the figures to standard output.
-pub fn print(reports: &[Report], json: bool) -> Result<()> {
+pub fn print(reports: &[BenchReport], json: bool) -> Result<()> {
     let mut out = std::io::stdout().lock();
     if json {
         let text = match reports {
@@ -68,7 +68,7 @@ pub fn print(reports: &[Report], json: bool) -> Result<()> {
     Ok(())
 }
 
-fn table(out: &mut impl Write, r: &Report) -> Result<()> {
+fn table(out: &mut impl Write, r: &BenchReport) -> Result<()> {
     let mib = |bytes: u64| bytes as f64 / f64::from(1 << 20);
     writeln!(out, "{} · {} steps in {} plans · {:.3} s", r.shape, r.steps, r.plans, r.seconds)?;
     writeln!(out, "  steps/s             {:>10.0}", r.steps_per_second)?;

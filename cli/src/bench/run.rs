@@ -19,7 +19,7 @@ use goalmill_common::wire::{Submission, SubmissionKind};
 use tokio::time::Instant;
 
 use super::processes::{self, Workplace};
-use super::report::{Latency, Report};
+use super::report::{BenchReport, Latency};
 use super::{BenchArgs, usage};
 
 /// Entries of the raw probe, in each of its rounds.
@@ -36,7 +36,7 @@ const LOOK_AT_ONCE: usize = 64;
 const LOOK: Duration = Duration::from_millis(20);
 
 /// Runs one shape.
-pub async fn measure(args: &BenchArgs) -> Result<Report> {
+pub async fn measure(args: &BenchArgs) -> Result<BenchReport> {
     let plans = args.shape.plans(args.steps.unwrap_or_else(|| args.shape.steps()));
     let (largest, limit) = (plans.iter().map(|plan| plan.steps.len()).max().unwrap_or(0), Limits::default().steps_max);
     if largest > limit {
@@ -81,7 +81,7 @@ pub async fn measure(args: &BenchArgs) -> Result<Report> {
     let cpu_us =
         (after.0.cpu_us - before.0.cpu_us) + (after.1.cpu_us - before.1.cpu_us) + (after.2.cpu_us - before.2.cpu_us);
     let per_step = |n: u64| n as f64 / steps as f64;
-    Ok(Report {
+    Ok(BenchReport {
         shape: args.shape.name(),
         steps,
         plans: plans.len(),

@@ -4,7 +4,7 @@ use std::fs;
 
 /// CPU time and peak memory of one process.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Usage {
+pub struct ProcessUsage {
     /// User and system time, microseconds; the kernel counts in ticks of 10 ms.
     pub cpu_us: u64,
     /// Peak resident memory, bytes.
@@ -15,8 +15,8 @@ pub struct Usage {
 const TICKS_PER_SECOND: u64 = 100;
 
 /// Reads a process's usage; zero where `/proc` has none.
-pub fn process_usage(pid: u32) -> Usage {
-    Usage { cpu_us: cpu_us(pid).unwrap_or(0), peak_bytes: peak_bytes(pid).unwrap_or(0) }
+pub fn process_usage(pid: u32) -> ProcessUsage {
+    ProcessUsage { cpu_us: cpu_us(pid).unwrap_or(0), peak_bytes: peak_bytes(pid).unwrap_or(0) }
 }
 
 fn cpu_us(pid: u32) -> Option<u64> {

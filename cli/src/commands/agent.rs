@@ -12,12 +12,12 @@ use serde_json::json;
 
 use super::{cell, checked_id, input};
 use crate::args::{AgentCommand, Language};
-use crate::context::Context;
-use crate::exit::{Exit, Failed, Outcome};
+use crate::context::CommandContext;
+use crate::exit::{CommandResult, Exit, Failed};
 use crate::output::{Palette, Screen, Table, Tone, seconds, yaml};
 
-pub async fn run(context: &Context, command: AgentCommand) -> Outcome {
-    let Context { screen, client, .. } = context;
+pub async fn run(context: &CommandContext, command: AgentCommand) -> CommandResult {
+    let CommandContext { screen, client, .. } = context;
     match command {
         AgentCommand::List => {
             let page = client.agents().await?;
@@ -52,7 +52,7 @@ pub async fn run(context: &Context, command: AgentCommand) -> Outcome {
 /// A worker without any package but `redis`: the protocol's example.
 const PYTHON: &str = include_str!("../../../docs/examples/worker.py");
 
-fn init(context: &Context, agent_type: &str, lang: Language, dir: Option<PathBuf>) -> Result<(), Failed> {
+fn init(context: &CommandContext, agent_type: &str, lang: Language, dir: Option<PathBuf>) -> Result<(), Failed> {
     checked_id("agent type", agent_type)?;
     let Language::Python = lang;
     let dir = dir.unwrap_or_else(|| PathBuf::from(agent_type));

@@ -10,14 +10,14 @@ use super::questions::open_requests;
 use super::results::show_status;
 use super::{edit_request, graph, input, step, submit};
 use crate::args::{ApproveArgs, EditArgs, Reasoned, StepRef};
-use crate::context::Context;
-use crate::exit::{Exit, Failed, Outcome};
+use crate::context::CommandContext;
+use crate::exit::{CommandResult, Exit, Failed};
 use crate::output::{Palette, Tone, span, time_left, yaml};
 use crate::prompt;
 use crate::watch::short;
 
 /// `plan approve`.
-pub async fn approve(context: &Context, args: &ApproveArgs) -> Outcome {
+pub async fn approve(context: &CommandContext, args: &ApproveArgs) -> CommandResult {
     let plan = context.client.resolve(&args.what.plan).await?;
     let decided = args.yes || !args.what.reason.is_empty() || !args.changes.is_empty();
     if !decided && prompt::is_possible(&context.screen) {
@@ -32,8 +32,8 @@ pub async fn approve(context: &Context, args: &ApproveArgs) -> Outcome {
 }
 
 /// Shows the pending approval and prompts for a decision.
-async fn ask_approval(context: &Context, plan: &PlanId) -> Outcome {
-    let Context { screen, client, clock, .. } = context;
+async fn ask_approval(context: &CommandContext, plan: &PlanId) -> CommandResult {
+    let CommandContext { screen, client, clock, .. } = context;
     loop {
         let view = client.plan(plan).await?;
         if !awaits_approval(&view) {
@@ -70,7 +70,7 @@ fn prompt_reason(reason: &str) -> Result<String, Failed> {
 }
 
 /// `plan reject`: prompts for the reason in a terminal.
-pub async fn reject(context: &Context, what: &Reasoned) -> Outcome {
+pub async fn reject(context: &CommandContext, what: &Reasoned) -> CommandResult {
     let plan = context.client.resolve(&what.plan).await?;
     let is_asked = what.reason.is_empty() && prompt::is_possible(&context.screen);
     let reason = if is_asked { prompt_reason("")? } else { what.reason.clone() };
@@ -78,8 +78,8 @@ pub async fn reject(context: &Context, what: &Reasoned) -> Outcome {
 }
 
 /// `step approve` and `step reject`: shows the step in a terminal and prompts for what is missing.
-pub async fn decide_step(context: &Context, what: &StepRef, verb: &str) -> Outcome {
-    let Context { screen, client, clock, .. } = context;
+pub async fn decide_step(context: &CommandContext, what: &StepRef, verb: &str) -> CommandResult {
+    let CommandContext { screen, client, clock, .. } = context;
     if !what.reason.is_empty() || !prompt::is_possible(screen) {
         step::steer(context, what, verb, None).await?;
         return Ok(Exit::Done);
@@ -186,7 +186,7 @@ fn pending_text(view: &PlanView, clock: &Clock, palette: Palette) -> String {
 }
 
 /// `plan edit`.
-pub async fn edit(context: &Context, args: &EditArgs) -> Outcome {
+pub async fn edit(context: &CommandContext, args: &EditArgs) -> CommandResult {
     let plan = context.client.resolve(&args.what.plan).await?;
     if !args.changes.is_empty() {
         let mut body = edit_request::body(context, &plan, &args.changes).await?;
@@ -211,8 +211,8 @@ pub async fn edit(context: &Context, args: &EditArgs) -> Outcome {
 }
 
 /// Opens the plan in an editor, again after each refusal if wanted.
-async fn edit_in_editor(context: &Context, plan: &PlanId, reason: &str) -> Outcome {
-    let Context { screen, client, .. } = context;
+async fn edit_in_editor(context: &CommandContext, plan: &PlanId, reason: &str) -> CommandResult {
+    let CommandContext { screen, client, .. } = context;
     let revision = client.plan(plan).await?.summary.revision;
     let mut text = yaml(&client.graph(plan).await?);
     loop {
@@ -245,7 +245,7 @@ async fn edit_in_editor(context: &Context, plan: &PlanId, reason: &str) -> Outco
     }
 }
 
-async fn steer(context: &Context, plan: &PlanId, verb: &str, body: Value) -> Outcome {
+async fn steer(context: &CommandContext, plan: &PlanId, verb: &str, body: Value) -> CommandResult {
     let summary = context.client.steer_plan(plan, verb, body).await?;
     show_status(&context.screen, &summary)?;
     Ok(Exit::Done)

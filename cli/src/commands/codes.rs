@@ -4,7 +4,7 @@
 
 use serde::Serialize;
 
-use crate::exit::{Exit, Failed, Outcome};
+use crate::exit::{CommandResult, Exit, Failed};
 use crate::output::{Palette, Screen, Table, Tone};
 
 /// What kind of code a page explains, its name, and its text.
@@ -35,7 +35,7 @@ pub fn is_meant(word: &str) -> bool {
         && word.chars().all(|c| c.is_ascii_uppercase() || c.is_ascii_digit() || c == '_')
 }
 
-pub fn explain(screen: &Screen, word: &str) -> Outcome {
+pub fn explain(screen: &Screen, word: &str) -> CommandResult {
     let all = codes();
     let Some(code) = all.iter().find(|code| code.code == titled(word)) else {
         let near = near(word, &all).map(|near| format!("did you mean `{near}`? ")).unwrap_or_default();
@@ -46,7 +46,7 @@ pub fn explain(screen: &Screen, word: &str) -> Outcome {
     Ok(Exit::Done)
 }
 
-pub fn list(screen: &Screen) -> Outcome {
+pub fn list(screen: &Screen) -> CommandResult {
     let all = codes();
     screen.list(
         &all,

@@ -6,7 +6,7 @@ use goalmill_common::config::{Loaded, Origin, Override, environment, load};
 use serde::Serialize;
 
 use crate::args::ConfigArgs;
-use crate::exit::{Exit, Failed, Outcome};
+use crate::exit::{CommandResult, Exit, Failed};
 use crate::output::{Palette, Screen, Table, Tone};
 
 #[derive(Serialize)]
@@ -16,7 +16,7 @@ struct Setting {
     origin: Origin,
 }
 
-pub fn run(screen: &Screen, args: &ConfigArgs) -> Outcome {
+pub fn run(screen: &Screen, args: &ConfigArgs) -> CommandResult {
     let loaded = settings(args.config.as_deref(), &[])?;
     let begins = |path: &str| args.prefix.as_deref().is_none_or(|prefix| path.starts_with(prefix));
     let rows: Vec<Setting> = loaded

@@ -8,11 +8,11 @@ use serde::Serialize;
 
 use super::{cell, checked_id};
 use crate::args::{DeadCommand, Letters};
-use crate::context::Context;
-use crate::exit::{Exit, Failed, Outcome};
+use crate::context::CommandContext;
+use crate::exit::{CommandResult, Exit, Failed};
 use crate::output::{Screen, Table, yaml};
 
-pub async fn run(context: &Context, command: DeadCommand) -> Outcome {
+pub async fn run(context: &CommandContext, command: DeadCommand) -> CommandResult {
     match command {
         DeadCommand::List { agent_type } => list(context, agent_type).await,
         DeadCommand::Get { agent_type, entry } => get(context, &agent_type, &entry).await,
@@ -21,8 +21,8 @@ pub async fn run(context: &Context, command: DeadCommand) -> Outcome {
     }
 }
 
-async fn list(context: &Context, agent_type: Option<String>) -> Outcome {
-    let Context { screen, client, .. } = context;
+async fn list(context: &CommandContext, agent_type: Option<String>) -> CommandResult {
+    let CommandContext { screen, client, .. } = context;
     let agent_types = match agent_type {
         Some(agent_type) => {
             checked_id("agent type", &agent_type)?;
@@ -46,8 +46,8 @@ async fn list(context: &Context, agent_type: Option<String>) -> Outcome {
     Ok(Exit::Done)
 }
 
-async fn get(context: &Context, agent_type: &str, entry: &str) -> Outcome {
-    let Context { screen, client, .. } = context;
+async fn get(context: &CommandContext, agent_type: &str, entry: &str) -> CommandResult {
+    let CommandContext { screen, client, .. } = context;
     checked_id("agent type", agent_type)?;
     let letters = client.dead_letters(agent_type).await?.items;
     let letter = letters.iter().find(|letter| letter.entry.as_str() == entry).ok_or_else(|| {
@@ -68,8 +68,8 @@ struct Done {
     plan_id: Option<PlanId>,
 }
 
-async fn each(context: &Context, letters: &Letters, verb: &str) -> Outcome {
-    let Context { screen, client, .. } = context;
+async fn each(context: &CommandContext, letters: &Letters, verb: &str) -> CommandResult {
+    let CommandContext { screen, client, .. } = context;
     let agent_type = letters.agent_type.as_str();
     checked_id("agent type", agent_type)?;
     let entries = if letters.all {

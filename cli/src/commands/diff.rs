@@ -7,8 +7,8 @@ use serde::Serialize;
 use serde_json::{Map, Value};
 
 use crate::args::DiffArgs;
-use crate::context::Context;
-use crate::exit::{Exit, Failed, Outcome};
+use crate::context::CommandContext;
+use crate::exit::{CommandResult, Exit, Failed};
 use crate::output::{Palette, Table, Tone, seconds};
 use crate::watch::short;
 
@@ -75,7 +75,7 @@ struct LoadedPlan {
     view: PlanView,
 }
 
-pub async fn run(context: &Context, args: &DiffArgs) -> Outcome {
+pub async fn run(context: &CommandContext, args: &DiffArgs) -> CommandResult {
     let client = &context.client;
     let a = client.resolve(&args.plan).await?;
     let difference = match (&args.other, args.revision) {
@@ -102,7 +102,7 @@ pub async fn run(context: &Context, args: &DiffArgs) -> Outcome {
     Ok(Exit::Done)
 }
 
-async fn load_plan(context: &Context, plan: &PlanId) -> Result<LoadedPlan, Failed> {
+async fn load_plan(context: &CommandContext, plan: &PlanId) -> Result<LoadedPlan, Failed> {
     let (document, view) = (context.client.graph(plan).await?, context.client.plan(plan).await?);
     Ok(LoadedPlan { document, view })
 }

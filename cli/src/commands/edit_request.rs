@@ -5,11 +5,11 @@ use serde_json::{Map, Value, json};
 
 use super::input;
 use crate::args::ChangeArgs;
-use crate::context::Context;
+use crate::context::CommandContext;
 use crate::exit::{Exit, Failed};
 
 /// The edit as the fields `plan` or `changes` of a request.
-pub async fn body(context: &Context, plan: &PlanId, args: &ChangeArgs) -> Result<Map<String, Value>, Failed> {
+pub async fn body(context: &CommandContext, plan: &PlanId, args: &ChangeArgs) -> Result<Map<String, Value>, Failed> {
     if let Some(file) = &args.file {
         return Ok(from_file(input::value(file)?));
     }

@@ -9,21 +9,21 @@ use serde_json::json;
 
 use super::cell;
 use crate::args::{EventsArgs, Format};
-use crate::context::Context;
-use crate::exit::{Exit, Failed, Outcome};
+use crate::context::CommandContext;
+use crate::exit::{CommandResult, Exit, Failed};
 use crate::output::{Screen, Tone, time};
 use crate::watch::{Follow, Source};
 
 /// Events asked for at once.
 const PAGE: usize = 1_000;
 
-pub async fn run(context: &Context, args: &EventsArgs) -> Outcome {
+pub async fn run(context: &CommandContext, args: &EventsArgs) -> CommandResult {
     let plan = context.client.resolve(&args.plan).await?;
     if args.follow { follow(context, args, plan).await } else { print(context, args, &plan).await }
 }
 
-async fn print(context: &Context, args: &EventsArgs, plan: &PlanId) -> Outcome {
-    let Context { screen, client, clock, .. } = context;
+async fn print(context: &CommandContext, args: &EventsArgs, plan: &PlanId) -> CommandResult {
+    let CommandContext { screen, client, clock, .. } = context;
     let whole = matches!(screen.format, Format::Json | Format::Yaml);
     let mut kept: Vec<Json> = Vec::new();
     let mut after = args.after;
@@ -49,8 +49,8 @@ async fn print(context: &Context, args: &EventsArgs, plan: &PlanId) -> Outcome {
     Ok(Exit::Done)
 }
 
-async fn follow(context: &Context, args: &EventsArgs, plan: PlanId) -> Outcome {
-    let Context { screen, client, clock, .. } = context;
+async fn follow(context: &CommandContext, args: &EventsArgs, plan: PlanId) -> CommandResult {
+    let CommandContext { screen, client, clock, .. } = context;
     let mut follow = Follow::open(Source::Api(client.clone()), plan.clone(), args.after).await?;
     loop {
         let record = tokio::select! {
@@ -80,7 +80,7 @@ fn is_last(record: &Record) -> bool {
 
 /// The fields that are looked at; the rest of a line is passed on as it came.
 #[derive(Deserialize)]
-pub struct Head<'a> {
+pub struct EventHead<'a> {
     pub seq: u64,
     #[serde(rename = "type")]
     pub type_name: &'a str,
@@ -96,7 +96,7 @@ pub struct Head<'a> {
     data: Option<&'a serde_json::value::RawValue>,
 }
 
-pub fn head(line: &str) -> Result<Head<'_>, Failed> {
+pub fn head(line: &str) -> Result<EventHead<'_>, Failed> {
     serde_json::from_str(line).map_err(|error| Failed::other(format!("the event `{line}` cannot be read: {error}")))
 }
 
@@ -121,7 +121,7 @@ fn print_line(screen: &Screen, clock: &Clock, line: &str) -> Result<(), Failed> 
 }
 
 /// One event as a line for people; of its time the hours, unless another form is asked for.
-pub fn event_text(head: &Head<'_>, screen: &Screen, clock: &Clock) -> String {
+pub fn event_text(head: &EventHead<'_>, screen: &Screen, clock: &Clock) -> String {
     let palette = screen.palette;
     let at = match screen.times_asked() {
         Some(form) => time(head.time, form, clock),

@@ -4,12 +4,12 @@ use goalmill_common::view::Explanation;
 
 use super::codes;
 use crate::args::ExplainArgs;
-use crate::context::Context;
-use crate::exit::{Exit, Failed, Outcome};
+use crate::context::CommandContext;
+use crate::exit::{CommandResult, Exit, Failed};
 use crate::output::{Palette, Tone, mark, plan_tone, step_tone};
 
-pub async fn run(context: &Context, args: &ExplainArgs) -> Outcome {
-    let Context { screen, client, .. } = context;
+pub async fn run(context: &CommandContext, args: &ExplainArgs) -> CommandResult {
+    let CommandContext { screen, client, .. } = context;
     if args.codes {
         return codes::list(screen);
     }

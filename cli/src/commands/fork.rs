@@ -6,11 +6,11 @@ use serde_json::json;
 
 use super::{checked_id, edit_request, submit};
 use crate::args::ForkArgs;
-use crate::context::Context;
-use crate::exit::{Exit, Failed, Outcome};
+use crate::context::CommandContext;
+use crate::exit::{CommandResult, Exit, Failed};
 use crate::watch::Source;
 
-pub async fn run(context: &Context, args: &ForkArgs) -> Outcome {
+pub async fn run(context: &CommandContext, args: &ForkArgs) -> CommandResult {
     if args.wait.redis.is_some() {
         return Err(Failed::new(Exit::Usage, "a fork goes through the API, not through Redis"));
     }

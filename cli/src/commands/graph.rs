@@ -8,7 +8,7 @@ use goalmill_common::status::StepStatus;
 use goalmill_common::view::StepView;
 
 use crate::args::GraphForm;
-use crate::context::Context;
+use crate::context::CommandContext;
 use crate::exit::Failed;
 use crate::output::{Palette, Table, Tone, mark, step_tone};
 
@@ -35,8 +35,8 @@ impl Node {
 }
 
 /// Draws the plan that `text` means.
-pub async fn show(context: &Context, text: &str, form: GraphForm) -> Result<(), Failed> {
-    let Context { screen, client, .. } = context;
+pub async fn show(context: &CommandContext, text: &str, form: GraphForm) -> Result<(), Failed> {
+    let CommandContext { screen, client, .. } = context;
     let plan = client.resolve(text).await?;
     if !screen.is_for_people() {
         return screen.show(&client.graph(&plan).await?, plan.as_str(), |_| String::new());

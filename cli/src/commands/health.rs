@@ -2,10 +2,10 @@
 
 use serde_json::json;
 
-use crate::context::Context;
-use crate::exit::{Exit, Failed, Outcome};
+use crate::context::CommandContext;
+use crate::exit::{CommandResult, Exit, Failed};
 
-pub async fn run(context: &Context) -> Outcome {
+pub async fn run(context: &CommandContext) -> CommandResult {
     let base = context.client.base();
     match context.client.health().await? {
         (true, true, _) => {

@@ -2,12 +2,12 @@
 
 use super::input::read_file;
 use crate::args::{Format, WfformatArgs};
-use crate::exit::{Exit, Failed, Outcome};
+use crate::exit::{CommandResult, Exit, Failed};
 use crate::import::wfformat;
 use crate::output::{Screen, json, yaml};
 
-pub fn wfformat(screen: &Screen, args: &WfformatArgs) -> Outcome {
-    let options = wfformat::Options { time_scale: args.time_scale, agent_type: args.agent_type.as_str().into() };
+pub fn wfformat(screen: &Screen, args: &WfformatArgs) -> CommandResult {
+    let options = wfformat::ImportOptions { time_scale: args.time_scale, agent_type: args.agent_type.as_str().into() };
     let plan = wfformat::plan(&read_file(&args.file)?, &options)
         .map_err(|error| Failed::invalid(format!("{}: {error}", args.file)))?;
     match screen.format {

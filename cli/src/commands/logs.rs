@@ -10,8 +10,8 @@ use serde::Deserialize;
 
 use super::events::{event_text, head};
 use crate::args::{Format, LogsArgs};
-use crate::context::Context;
-use crate::exit::{Exit, Failed, Outcome};
+use crate::context::CommandContext;
+use crate::exit::{CommandResult, Exit, Failed};
 use crate::output::Tone;
 
 /// Poll interval of `--follow`.
@@ -21,8 +21,8 @@ const LATE_MS: u64 = 5_000;
 /// Events per request of `--follow`.
 const PAGE_MAX: u16 = 1_000;
 
-pub async fn run(context: &Context, args: &LogsArgs) -> Outcome {
-    let Context { screen, client, clock, .. } = context;
+pub async fn run(context: &CommandContext, args: &LogsArgs) -> CommandResult {
+    let CommandContext { screen, client, clock, .. } = context;
     let plan = match &args.plan {
         Some(plan) => Some(client.resolve(plan).await?),
         None => None,
@@ -71,8 +71,8 @@ struct Whose {
 
 impl Seen {
     /// Prints the events not printed before.
-    fn print(&mut self, context: &Context, items: &[Json]) -> Result<(), Failed> {
-        let Context { screen, clock, .. } = context;
+    fn print(&mut self, context: &CommandContext, items: &[Json]) -> Result<(), Failed> {
+        let CommandContext { screen, clock, .. } = context;
         for item in items {
             let (line, event) = (item.text(), head(item.text())?);
             let Whose { plan_id } = serde_json::from_str(line)

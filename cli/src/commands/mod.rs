@@ -35,16 +35,16 @@ use goalmill_engine::Engine;
 use results::show_results;
 
 use crate::args::{Cli, Command, Format, ImportCommand, SERVER, WorkerCommand};
-use crate::context::Context;
-use crate::exit::{Failed, Outcome};
+use crate::context::CommandContext;
+use crate::exit::{CommandResult, Failed};
 use crate::output::Screen;
 use crate::{bench, doctor, replay, roles, watch};
 
 /// Runs the command of the command line.
-pub async fn run(cli: Cli, screen: Screen) -> Outcome {
+pub async fn run(cli: Cli, screen: Screen) -> CommandResult {
     let asked = cli.globals.server.is_some();
     let server = cli.globals.server.as_deref().unwrap_or(SERVER);
-    let context = Context { client: Client::new(server)?, asked, screen, clock: Clock::system() };
+    let context = CommandContext { client: Client::new(server)?, asked, screen, clock: Clock::system() };
     match cli.command {
         Command::Dev(args) => roles::dev::run(&context.screen, &args).await,
         Command::Trial => std::process::exit(goalmill_scheduler::run_trial(std::io::stdin(), Engine::default())),
@@ -83,8 +83,8 @@ pub async fn run(cli: Cli, screen: Screen) -> Outcome {
     }
 }
 
-async fn watch_plan(context: &Context, args: &crate::args::WatchArgs) -> Outcome {
-    let Context { screen, client, .. } = context;
+async fn watch_plan(context: &CommandContext, args: &crate::args::WatchArgs) -> CommandResult {
+    let CommandContext { screen, client, .. } = context;
     let plan = client.resolve(&args.plan).await?;
     let patience = watch::Patience { show: true, stop_at_approval: false, timeout: args.timeout };
     let waited = watch::wait(screen, watch::Source::Api(client.clone()), &plan, patience).await?;

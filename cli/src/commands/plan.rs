@@ -11,13 +11,13 @@ use serde_json::json;
 use super::results::{show_results, show_status};
 use super::{approvals, cell, diff, fork, graph, preview, questions, revisions};
 use crate::args::{Format, PlanCommand, Reasoned, TimeFormat};
-use crate::context::Context;
-use crate::exit::{Exit, Failed, Outcome};
+use crate::context::CommandContext;
+use crate::exit::{CommandResult, Exit, Failed};
 use crate::output::{Screen, Table, Tone, mark, plan_tone, seconds, step_tone, time, yaml};
 use crate::watch::{Patience, Source, left_alone, note, wait};
 
-pub async fn run(context: &Context, command: PlanCommand) -> Outcome {
-    let Context { screen, client, clock, .. } = context;
+pub async fn run(context: &CommandContext, command: PlanCommand) -> CommandResult {
+    let CommandContext { screen, client, clock, .. } = context;
     match command {
         PlanCommand::List { status, since, limit, cursor } => {
             let mut page = client.plans(&PlanQuery { limit: limit.into(), cursor, status }).await?;
@@ -73,8 +73,8 @@ pub async fn run(context: &Context, command: PlanCommand) -> Outcome {
     Ok(Exit::Done)
 }
 
-async fn steer(context: &Context, what: &Reasoned, verb: &str) -> Result<(), Failed> {
-    let Context { screen, client, .. } = context;
+async fn steer(context: &CommandContext, what: &Reasoned, verb: &str) -> Result<(), Failed> {
+    let CommandContext { screen, client, .. } = context;
     let plan = client.resolve(&what.plan).await?;
     show_status(screen, &client.steer_plan(&plan, verb, json!({ "reason": what.reason })).await?)
 }

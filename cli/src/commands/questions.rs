@@ -9,15 +9,15 @@ use serde_json::json;
 use super::checked_id;
 use super::results::show_status;
 use crate::args::{PlanAnswerArgs, StepAnswerArgs};
-use crate::context::Context;
-use crate::exit::{Exit, Failed, Outcome};
+use crate::context::CommandContext;
+use crate::exit::{CommandResult, Exit, Failed};
 use crate::output::{Palette, Table, time_left};
 use crate::prompt;
 use crate::watch::short;
 
 /// `plan questions`: lists the questions, or asks them in a terminal.
-pub async fn run(context: &Context, plan: &str, list: bool) -> Outcome {
-    let Context { screen, client, clock, .. } = context;
+pub async fn run(context: &CommandContext, plan: &str, list: bool) -> CommandResult {
+    let CommandContext { screen, client, clock, .. } = context;
     let plan = client.resolve(plan).await?;
     let page = client.questions(&plan).await?;
     if list || page.items.is_empty() || !prompt::is_possible(screen) {
@@ -50,8 +50,13 @@ fn questions_text(page: &Page<QuestionView>, plan: &PlanId, clock: &Clock, palet
 }
 
 /// Prompts until the answer is accepted; `false` when there is none.
-async fn prompt_answer(context: &Context, plan: &PlanId, asked: &QuestionView, reason: &str) -> Result<bool, Failed> {
-    let Context { screen, client, clock, .. } = context;
+async fn prompt_answer(
+    context: &CommandContext,
+    plan: &PlanId,
+    asked: &QuestionView,
+    reason: &str,
+) -> Result<bool, Failed> {
+    let CommandContext { screen, client, clock, .. } = context;
     loop {
         let Some(answer) = prompt::answer(asked, &time_left(&asked.due_at, clock))? else {
             screen.note(format!("`{}` is not answered", asked.id));
@@ -70,13 +75,13 @@ async fn prompt_answer(context: &Context, plan: &PlanId, asked: &QuestionView, r
 }
 
 /// `plan answer`.
-pub async fn answer(context: &Context, args: &PlanAnswerArgs) -> Outcome {
+pub async fn answer(context: &CommandContext, args: &PlanAnswerArgs) -> CommandResult {
     let plan = context.client.resolve(&args.plan).await?;
     submit_answer(context, &plan, &args.question, args.answer.as_deref(), &args.reason).await
 }
 
 /// `step answer`.
-pub async fn answer_step(context: &Context, args: &StepAnswerArgs) -> Outcome {
+pub async fn answer_step(context: &CommandContext, args: &StepAnswerArgs) -> CommandResult {
     checked_id("step id", &args.step.step)?;
     let plan = context.client.resolve(&args.step.plan).await?;
     submit_answer(
@@ -89,7 +94,13 @@ pub async fn answer_step(context: &Context, args: &StepAnswerArgs) -> Outcome {
     .await
 }
 
-async fn submit_answer(context: &Context, plan: &PlanId, question: &str, said: Option<&str>, reason: &str) -> Outcome {
+async fn submit_answer(
+    context: &CommandContext,
+    plan: &PlanId,
+    question: &str,
+    said: Option<&str>,
+    reason: &str,
+) -> CommandResult {
     let page = context.client.questions(plan).await?;
     let Some(asked) = page.items.into_iter().find(|asked| asked.id == question) else {
         return Err(Failed::new(Exit::NotFound, format!("plan {plan} does not ask `{question}`"))

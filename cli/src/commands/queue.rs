@@ -6,11 +6,11 @@ use goalmill_common::view::{Page, QueueView};
 
 use super::checked_id;
 use crate::args::QueueCommand;
-use crate::context::Context;
-use crate::exit::{Exit, Failed, Outcome};
+use crate::context::CommandContext;
+use crate::exit::{CommandResult, Exit, Failed};
 use crate::output::{Palette, Table, Tone};
 
-pub async fn run(context: &Context, command: QueueCommand) -> Outcome {
+pub async fn run(context: &CommandContext, command: QueueCommand) -> CommandResult {
     match command {
         QueueCommand::List => show(context, &context.client.queues().await?)?,
         QueueCommand::Pause { agent_type } => steer(context, &agent_type, "pause").await?,
@@ -20,7 +20,7 @@ pub async fn run(context: &Context, command: QueueCommand) -> Outcome {
     Ok(Exit::Done)
 }
 
-async fn steer(context: &Context, agent_type: &str, verb: &str) -> Result<(), Failed> {
+async fn steer(context: &CommandContext, agent_type: &str, verb: &str) -> Result<(), Failed> {
     checked_id("agent type", agent_type)?;
     let queue = context.client.steer_queue(agent_type, verb).await?;
     context.screen.show(&queue, agent_type, |_| {
@@ -33,7 +33,7 @@ async fn steer(context: &Context, agent_type: &str, verb: &str) -> Result<(), Fa
     })
 }
 
-async fn top(context: &Context, interval: Duration, count: Option<u32>) -> Outcome {
+async fn top(context: &CommandContext, interval: Duration, count: Option<u32>) -> CommandResult {
     let mut looks = 0;
     loop {
         let page = context.client.queues().await?;
@@ -55,7 +55,7 @@ async fn top(context: &Context, interval: Duration, count: Option<u32>) -> Outco
     }
 }
 
-fn show(context: &Context, page: &Page<QueueView>) -> Result<(), Failed> {
+fn show(context: &CommandContext, page: &Page<QueueView>) -> Result<(), Failed> {
     context.screen.list(page, &page.items, |queue| queue.agent_type.to_string(), |palette| people(page, palette))
 }
 

@@ -4,12 +4,12 @@ use goalmill_common::id::PlanId;
 use goalmill_common::revision::RevisionRecord;
 use goalmill_common::view::Page;
 
-use crate::context::Context;
-use crate::exit::{Exit, Outcome};
+use crate::context::CommandContext;
+use crate::exit::{CommandResult, Exit};
 use crate::output::{Palette, Tone};
 use crate::watch::short;
 
-pub async fn run(context: &Context, plan: &str) -> Outcome {
+pub async fn run(context: &CommandContext, plan: &str) -> CommandResult {
     let plan = context.client.resolve(plan).await?;
     let page = context.client.revisions(&plan).await?;
     context.screen.list(

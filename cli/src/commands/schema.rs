@@ -10,10 +10,10 @@ use goalmill_common::wire;
 use serde_json::json as object;
 
 use crate::args::{Cli, Format, SchemaArgs};
-use crate::exit::{Exit, Failed, Outcome};
+use crate::exit::{CommandResult, Exit, Failed};
 use crate::output::{Screen, json, yaml};
 
-pub fn run(screen: &Screen, args: &SchemaArgs) -> Outcome {
+pub fn run(screen: &Screen, args: &SchemaArgs) -> CommandResult {
     let Some(name) = &args.name else {
         screen.list(&NAMES, NAMES, |name| (*name).to_owned(), |_| NAMES.join("\n"))?;
         return Ok(Exit::Done);
@@ -28,7 +28,7 @@ pub fn run(screen: &Screen, args: &SchemaArgs) -> Outcome {
     Ok(Exit::Done)
 }
 
-pub fn version(screen: &Screen) -> Outcome {
+pub fn version(screen: &Screen) -> CommandResult {
     let version = env!("CARGO_PKG_VERSION");
     let about = object!({
         "version": version,
@@ -41,7 +41,7 @@ pub fn version(screen: &Screen) -> Outcome {
 }
 
 /// Writes manual pages of the program and its commands to `dir`, or prints that of the program.
-pub fn man(screen: &Screen, dir: Option<&Path>) -> Outcome {
+pub fn man(screen: &Screen, dir: Option<&Path>) -> CommandResult {
     let mut program = Cli::command();
     program.build();
     let Some(dir) = dir else {
@@ -75,7 +75,7 @@ fn page(command: clap::Command) -> Result<String, Failed> {
     Ok(String::from_utf8_lossy(&page).into_owned())
 }
 
-pub fn completions(screen: &Screen, shell: Shell) -> Outcome {
+pub fn completions(screen: &Screen, shell: Shell) -> CommandResult {
     let mut script = Vec::new();
     clap_complete::generate(shell, &mut Cli::command(), "goalmill", &mut script);
     screen.text(&String::from_utf8_lossy(&script))?;

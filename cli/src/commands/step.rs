@@ -6,11 +6,11 @@ use serde_json::{Map, Value, json};
 
 use super::{approvals, checked_id, input, questions};
 use crate::args::{StepCommand, StepRef};
-use crate::context::Context;
-use crate::exit::{Exit, Failed, Outcome};
+use crate::context::CommandContext;
+use crate::exit::{CommandResult, Exit, Failed};
 use crate::output::{Palette, Tone, mark, step_tone, yaml};
 
-pub async fn run(context: &Context, command: StepCommand) -> Outcome {
+pub async fn run(context: &CommandContext, command: StepCommand) -> CommandResult {
     match command {
         StepCommand::Get { plan, step } => {
             let id = context.client.resolve(&plan).await?;
@@ -40,7 +40,7 @@ pub fn unknown(plan: &PlanId, step: &str) -> Failed {
         .help(format!("list its steps: goalmill plan get {plan}"))
 }
 
-pub async fn steer(context: &Context, what: &StepRef, verb: &str, outputs: Option<Value>) -> Result<(), Failed> {
+pub async fn steer(context: &CommandContext, what: &StepRef, verb: &str, outputs: Option<Value>) -> Result<(), Failed> {
     checked_id("step id", &what.step)?;
     let plan = context.client.resolve(&what.plan).await?;
     let mut body = json!({ "reason": what.reason });
@@ -52,7 +52,7 @@ pub async fn steer(context: &Context, what: &StepRef, verb: &str, outputs: Optio
     context.screen.show(&view, view.id.as_str(), |palette| head(&view, palette))
 }
 
-fn show(context: &Context, step: &StepView) -> Result<(), Failed> {
+fn show(context: &CommandContext, step: &StepView) -> Result<(), Failed> {
     context.screen.show(step, step.id.as_str(), |palette| {
         let mut text = head(step, palette);
         text.push('\n');

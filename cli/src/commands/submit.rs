@@ -16,8 +16,8 @@ use super::results::show_results;
 use super::{checked_id, input, preview, source_lines};
 use crate::args::{Format, RunArgs, SubmitArgs, WaitArgs};
 use crate::budget::lacks_amount;
-use crate::context::Context;
-use crate::exit::{Exit, Failed, Outcome};
+use crate::context::CommandContext;
+use crate::exit::{CommandResult, Exit, Failed};
 use crate::watch::{Patience, Source, Waited, left_alone, wait};
 
 /// Default timeout of an answer on the stream.
@@ -27,7 +27,7 @@ const LOOK: Duration = Duration::from_millis(50);
 const SOURCE: &str = "urn:goalmill:cli";
 
 /// Submits a goal.
-pub async fn goal(context: &Context, args: &SubmitArgs) -> Outcome {
+pub async fn goal(context: &CommandContext, args: &SubmitArgs) -> CommandResult {
     let goal = goal_of(args, context.clock.now_ms())?;
     warn_of_lost_budget(context, &goal);
     if args.dry_run {
@@ -38,7 +38,7 @@ pub async fn goal(context: &Context, args: &SubmitArgs) -> Outcome {
 }
 
 /// Submits a plan.
-pub async fn plan(context: &Context, args: &RunArgs) -> Outcome {
+pub async fn plan(context: &CommandContext, args: &RunArgs) -> CommandResult {
     let plan = input::document(&args.file)?;
     if args.dry_run {
         return preview(context, &context.client.validate(&plan).await?);
@@ -60,7 +60,7 @@ pub fn at_file(mut failed: Failed, file: &str, text: &str) -> Failed {
     failed
 }
 
-fn preview(context: &Context, preview: &Preview) -> Outcome {
+fn preview(context: &CommandContext, preview: &Preview) -> CommandResult {
     preview::show(&context.screen, preview)?;
     Ok(if preview.valid { Exit::Done } else { Exit::InvalidInput })
 }
@@ -148,7 +148,7 @@ fn put(goal: &mut Map<String, Value>, name: &str, fields: Map<String, Value>) {
     }
 }
 
-fn warn_of_lost_budget(context: &Context, goal: &Value) {
+fn warn_of_lost_budget(context: &CommandContext, goal: &Value) {
     let words = ["description", "goal", "query", "job"].iter().find_map(|name| goal.get(*name)?.as_str());
     let is_given = goal.pointer("/constraints/budget").is_some();
     if !is_given && words.is_some_and(lacks_amount) {
@@ -159,7 +159,13 @@ fn warn_of_lost_budget(context: &Context, goal: &Value) {
     }
 }
 
-async fn submit(context: &Context, args: &WaitArgs, kind: SubmissionKind, data: &Document, goal: &Value) -> Outcome {
+async fn submit(
+    context: &CommandContext,
+    args: &WaitArgs,
+    kind: SubmissionKind,
+    data: &Document,
+    goal: &Value,
+) -> CommandResult {
     let key = match &args.idempotency_key {
         Some(key) => {
             checked_id("idempotency key", key)?;
@@ -218,8 +224,8 @@ async fn submit_by_stream(
         .help("it stays on the stream; is a scheduler running? check: goalmill doctor"))
 }
 
-pub async fn follow(context: &Context, args: &WaitArgs, accepted: &Accepted, source: Source) -> Outcome {
-    let Context { screen, client, .. } = context;
+pub async fn follow(context: &CommandContext, args: &WaitArgs, accepted: &Accepted, source: Source) -> CommandResult {
+    let CommandContext { screen, client, .. } = context;
     let plan = &accepted.plan_id;
     if !args.watch {
         accepted.warnings.iter().for_each(|issue| screen.warn(&issue.detail));

@@ -9,10 +9,10 @@ use goalmill_plan::validate;
 
 use super::config::settings;
 use super::{input, preview, source_lines};
-use crate::context::Context;
-use crate::exit::{Exit, Outcome};
+use crate::context::CommandContext;
+use crate::exit::{CommandResult, Exit};
 
-pub async fn run(context: &Context, file: &str) -> Outcome {
+pub async fn run(context: &CommandContext, file: &str) -> CommandResult {
     let document = input::document(file)?;
     let preview = if context.asked {
         context.client.validate(&document).await?

@@ -9,12 +9,12 @@ use goalmill_common::view::Page;
 use tokio::time::{Instant, sleep};
 
 use crate::args::TimeFormat;
-use crate::context::Context;
-use crate::exit::{Exit, Failed, Outcome};
+use crate::context::CommandContext;
+use crate::exit::{CommandResult, Exit, Failed};
 use crate::output::{Screen, Table, Tone, time};
 
-pub async fn list(context: &Context) -> Outcome {
-    let Context { screen, client, clock, .. } = context;
+pub async fn list(context: &CommandContext) -> CommandResult {
+    let CommandContext { screen, client, clock, .. } = context;
     let page = client.workers().await?;
     screen.list(&page, &page.items, |beat| beat.worker.to_string(), |_| people(&page, clock, screen))?;
     Ok(Exit::Done)
@@ -23,8 +23,8 @@ pub async fn list(context: &Context) -> Outcome {
 /// Poll interval of a draining worker.
 const LOOK: Duration = Duration::from_millis(500);
 
-pub async fn drain(context: &Context, part: &str, wait: bool, timeout: Option<Duration>) -> Outcome {
-    let Context { screen, client, .. } = context;
+pub async fn drain(context: &CommandContext, part: &str, wait: bool, timeout: Option<Duration>) -> CommandResult {
+    let CommandContext { screen, client, .. } = context;
     let worker = find(&client.workers().await?.items, part)?;
     let beat = client.drain(&worker).await?;
     let deadline = timeout.map(|timeout| Instant::now() + timeout);

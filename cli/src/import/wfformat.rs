@@ -17,7 +17,7 @@ const TIMEOUT_FACTOR: f64 = 4.0;
 
 /// How a trace becomes a plan.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Options {
+pub struct ImportOptions {
     /// Seconds slept for each traced second; not negative.
     pub time_scale: f64,
     pub agent_type: AgentType,
@@ -91,11 +91,11 @@ struct Workflow {
 
 #[derive(Deserialize)]
 struct Specification {
-    tasks: Vec<Task>,
+    tasks: Vec<TraceTask>,
 }
 
 #[derive(Deserialize)]
-struct Task {
+struct TraceTask {
     id: String,
     #[serde(default)]
     name: String,
@@ -122,7 +122,7 @@ struct Run {
 /// Step ids are the task ids, unchanged. Dependencies are the tasks' parents, and those tasks that name the
 /// task as a child, in the document's order. Inputs and estimates hold `seconds`, the traced runtime times the
 /// scale.
-pub fn plan(text: &str, options: &Options) -> Result<Plan, ImportError> {
+pub fn plan(text: &str, options: &ImportOptions) -> Result<Plan, ImportError> {
     check(options)?;
     let document: Document = serde_json::from_str(text).map_err(|error| ImportError::Syntax(error.to_string()))?;
     let tasks = &document.workflow.specification.tasks;
@@ -151,7 +151,7 @@ pub fn plan(text: &str, options: &Options) -> Result<Plan, ImportError> {
     })
 }
 
-fn check(options: &Options) -> Result<(), ImportError> {
+fn check(options: &ImportOptions) -> Result<(), ImportError> {
     if !options.time_scale.is_finite() || options.time_scale < 0.0 {
         return Err(ImportError::TimeScale(options.time_scale.to_string()));
     }
@@ -162,7 +162,7 @@ fn check(options: &Options) -> Result<(), ImportError> {
 }
 
 /// Task id → its place in the document.
-fn places(tasks: &[Task]) -> Result<BTreeMap<&str, usize>, ImportError> {
+fn places(tasks: &[TraceTask]) -> Result<BTreeMap<&str, usize>, ImportError> {
     if tasks.is_empty() {
         return Err(ImportError::NoTasks);
     }
@@ -180,7 +180,7 @@ fn places(tasks: &[Task]) -> Result<BTreeMap<&str, usize>, ImportError> {
 }
 
 /// Each task's parents as places, in the document's order.
-fn parents(tasks: &[Task], places: &BTreeMap<&str, usize>) -> Result<Vec<BTreeSet<usize>>, ImportError> {
+fn parents(tasks: &[TraceTask], places: &BTreeMap<&str, usize>) -> Result<Vec<BTreeSet<usize>>, ImportError> {
     let mut parents = vec![BTreeSet::new(); tasks.len()];
     let mut unknown = Vec::new();
     for (place, task) in tasks.iter().enumerate() {
@@ -201,7 +201,7 @@ fn parents(tasks: &[Task], places: &BTreeMap<&str, usize>) -> Result<Vec<BTreeSe
     Ok(parents)
 }
 
-fn runtimes<'a>(tasks: &'a [Task], runs: &[Run]) -> Result<BTreeMap<&'a str, f64>, ImportError> {
+fn runtimes<'a>(tasks: &'a [TraceTask], runs: &[Run]) -> Result<BTreeMap<&'a str, f64>, ImportError> {
     let known: BTreeMap<&str, f64> = runs.iter().map(|run| (run.id.as_str(), run.runtime_seconds)).collect();
     let mut runtimes = BTreeMap::new();
     let mut missing = Vec::new();
@@ -248,8 +248,8 @@ mod tests {
         }
     }"#;
 
-    fn options(time_scale: f64) -> Options {
-        Options { time_scale, agent_type: "sleep".into() }
+    fn options(time_scale: f64) -> ImportOptions {
+        ImportOptions { time_scale, agent_type: "sleep".into() }
     }
 
     #[test]

@@ -6,15 +6,15 @@ use goalmill_common::clock::Clock;
 use goalmill_common::config::Settings;
 use goalmill_common::random::Random;
 
-use goalmill_scheduler::{Exporter, Extras, Options, StartError, Trial};
+use goalmill_scheduler::{Exporter, Extras, SchedulerOptions, SchedulerStartError, Trial};
 use tracing::info;
 
 use super::signals::Signals;
 use crate::args::SchedulerArgs;
-use crate::exit::{Exit, Failed, Outcome};
+use crate::exit::{CommandResult, Exit, Failed};
 use crate::output::Screen;
 
-pub async fn run(screen: &Screen, args: &SchedulerArgs) -> Outcome {
+pub async fn run(screen: &Screen, args: &SchedulerArgs) -> CommandResult {
     let metrics = super::metrics_address(args.metrics.clone());
     let loaded = super::prepare(
         &args.role,
@@ -32,7 +32,7 @@ pub async fn run(screen: &Screen, args: &SchedulerArgs) -> Outcome {
     let mut signals = Signals::listen()?;
     let broker = goalmill_broker::redis::connect(&settings.redis).await?;
     let extras = extras(&settings)?;
-    let options = Options { settings, broker, clock: Clock::system(), random: Random::system() };
+    let options = SchedulerOptions { settings, broker, clock: Clock::system(), random: Random::system() };
     let running = tokio::select! {
         running = goalmill_scheduler::start_with(options, extras) => running.map_err(failed)?,
         () = signals.next() => return Ok(Exit::Done),
@@ -70,16 +70,18 @@ pub fn exporter() -> Result<Option<Exporter>, Failed> {
 }
 
 /// The start error of a scheduler, with a hint.
-pub fn failed(error: StartError) -> Failed {
+pub fn failed(error: SchedulerStartError) -> Failed {
     match error {
-        StartError::Broker(error) => error.into(),
-        StartError::Listen { .. } => {
+        SchedulerStartError::Broker(error) => error.into(),
+        SchedulerStartError::Listen { .. } => {
             Failed::new(Exit::Other, error.to_string()).help("name a free address: --listen 127.0.0.1:0")
         }
-        StartError::Insecure { .. } => Failed::new(Exit::InvalidInput, error.to_string()).help(
+        SchedulerStartError::Insecure { .. } => Failed::new(Exit::InvalidInput, error.to_string()).help(
             "listen on 127.0.0.1 behind a proxy that checks its callers, or accept it: --insecure (`api.insecure`)",
         ),
-        StartError::Watchdog(_) => Failed::new(Exit::Other, error.to_string()),
-        StartError::Planner(_) | StartError::Hook(_) | StartError::Models(_) => Failed::invalid(error.to_string()),
+        SchedulerStartError::Watchdog(_) => Failed::new(Exit::Other, error.to_string()),
+        SchedulerStartError::Planner(_) | SchedulerStartError::Hook(_) | SchedulerStartError::Models(_) => {
+            Failed::invalid(error.to_string())
+        }
     }
 }

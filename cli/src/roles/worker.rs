@@ -9,17 +9,17 @@ use goalmill_common::id::AgentType;
 use goalmill_common::random::Random;
 use goalmill_demo::agents as demo;
 use goalmill_worker::executor::{Build, Executor, Kinds};
-use goalmill_worker::{Options, Running, StartError};
+use goalmill_worker::{RunningWorker, WorkerOptions, WorkerStartError};
 use tracing::info;
 
 use super::signals::Signals;
 use crate::args::WorkerRunArgs;
-use crate::exit::{Exit, Failed, Outcome};
+use crate::exit::{CommandResult, Exit, Failed};
 
 /// Executors that are built in, by agent type.
 pub type Executors = BTreeMap<AgentType, Arc<dyn Executor>>;
 
-pub async fn run(args: &WorkerRunArgs) -> Outcome {
+pub async fn run(args: &WorkerRunArgs) -> CommandResult {
     let loaded = super::prepare(
         &args.role,
         &[
@@ -34,7 +34,7 @@ pub async fn run(args: &WorkerRunArgs) -> Outcome {
     let mut signals = Signals::listen()?;
     let broker = goalmill_broker::redis::connect(&loaded.settings.redis).await?;
     let (limits, clock, random) = (loaded.settings.limits, Clock::system(), Random::system());
-    let options = Options { settings, limits, broker, clock, random, executors, kinds: kinds() };
+    let options = WorkerOptions { settings, limits, broker, clock, random, executors, kinds: kinds() };
     let running = goalmill_worker::start(options).await.map_err(failed)?;
     info!("worker {} runs", running.id());
     if let Some(address) = running.address() {
@@ -55,7 +55,7 @@ pub fn kinds() -> Kinds {
 }
 
 /// Drains; releases all tasks at the next signal.
-pub async fn end(running: &Running, signals: &mut Signals) {
+pub async fn end(running: &RunningWorker, signals: &mut Signals) {
     tokio::select! {
         () = running.drain() => {}
         () = signals.next() => running.release_all().await,
@@ -86,14 +86,16 @@ pub fn restrict(settings: &mut WorkerSettings, executors: &mut Executors, wanted
 }
 
 /// The start error of a worker, with a hint.
-pub fn failed(error: StartError) -> Failed {
+pub fn failed(error: WorkerStartError) -> Failed {
     match error {
-        StartError::Broker(error) => error.into(),
-        StartError::NoAgents => Failed::new(Exit::Usage, error.to_string()).help("try: goalmill worker --demo"),
-        StartError::Executor { .. } => {
+        WorkerStartError::Broker(error) => error.into(),
+        WorkerStartError::NoAgents => Failed::new(Exit::Usage, error.to_string()).help("try: goalmill worker --demo"),
+        WorkerStartError::Executor { .. } => {
             Failed::invalid(error.to_string()).help("see the settings: goalmill config worker")
         }
-        StartError::Listen { .. } => Failed::new(Exit::Other, error.to_string()).help("name a free address: --listen"),
+        WorkerStartError::Listen { .. } => {
+            Failed::new(Exit::Other, error.to_string()).help("name a free address: --listen")
+        }
     }
 }
 

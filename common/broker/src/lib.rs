@@ -12,6 +12,6 @@ pub mod redis;
 pub use commit::{Activity, Commit, Committed, PlanWrite, TaskWrite};
 pub use error::{BrokerError, KeyTypeMismatch};
 pub use verbs::{
-    Broker, Claim, DeadLetter, Delivery, Entry, Health, Install, LogEntry, Message, Meta, Ownership, QueueState,
+    Broadcast, Broker, Claim, DeadLetter, Delivery, Entry, Health, Install, LogEntry, Meta, Ownership, QueueState,
     Reader, RefusedCard, Registry, Waker,
 };

@@ -155,7 +155,7 @@ impl RefusedCard {
 
 /// A best-effort broadcast.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Message {
+pub enum Broadcast {
     Cancel(Vec<AttemptToken>),
     AgentsChanged(AgentType),
 }
@@ -377,7 +377,7 @@ pub trait Reader: Send {
     /// New entries of a plan's log after event `after_seq`; waits up to `block_ms` for the first.
     async fn log(&mut self, plan: &PlanId, after_seq: u64, limit: usize, block_ms: u64) -> Result<Vec<LogEntry>>;
     /// The broadcasts since the last call; the first call subscribes and returns at once.
-    async fn messages(&mut self, block_ms: u64) -> Result<Vec<Message>>;
+    async fn messages(&mut self, block_ms: u64) -> Result<Vec<Broadcast>>;
     /// Ends this reader's waits from elsewhere.
     fn waker(&self) -> Arc<dyn Waker>;
 }

@@ -50,10 +50,10 @@ pub enum BudgetExceeded {
 
 /// A budget that concurrent calls share. Clones share the same state.
 #[derive(Clone, Debug, Default)]
-pub struct SpendBudget(Arc<Inner>);
+pub struct SpendBudget(Arc<BudgetState>);
 
 #[derive(Debug, Default)]
-struct Inner {
+struct BudgetState {
     limit: SpendLimit,
     state: Mutex<SpendState>,
 }
@@ -76,7 +76,7 @@ impl SpendBudget {
 
     /// A budget of which a part was spent before, for example by another process.
     pub fn with_spent(limit: SpendLimit, spent: Spending) -> Self {
-        Self(Arc::new(Inner { limit, state: Mutex::new(SpendState { spent, ..SpendState::default() }) }))
+        Self(Arc::new(BudgetState { limit, state: Mutex::new(SpendState { spent, ..SpendState::default() }) }))
     }
 
     /// Tokens and cost of finished calls.

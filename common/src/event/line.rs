@@ -8,7 +8,7 @@ use crate::clock;
 use crate::id::StepId;
 
 /// The fields before `data`.
-pub(super) struct Head<'a> {
+pub(super) struct LineHead<'a> {
     seq: u64,
     type_name: &'static str,
     step: Option<&'a StepId>,
@@ -19,7 +19,7 @@ pub(super) struct Head<'a> {
 }
 
 /// Field by field, because names and types need no escaping, which a library would check letter by letter.
-pub(super) fn write_record<T: Serialize>(out: &mut Vec<u8>, head: &Head<'_>, data: Option<&T>) {
+pub(super) fn write_record<T: Serialize>(out: &mut Vec<u8>, head: &LineHead<'_>, data: Option<&T>) {
     out.extend_from_slice(br#"{"seq":"#);
     write_value(out, &head.seq);
     out.extend_from_slice(br#","type":""#);
@@ -92,12 +92,13 @@ impl Record {
         let actor = self.actor.as_deref();
         match &self.event {
             Event::Plan(event) => {
-                let head = Head { seq: self.seq, type_name: event.type_name(), step: None, attempt: 0, actor, time };
+                let head =
+                    LineHead { seq: self.seq, type_name: event.type_name(), step: None, attempt: 0, actor, time };
                 event.write(out, &head);
             }
             Event::Step { step, attempt, event } => {
                 let type_name = event.type_name();
-                let head = Head { seq: self.seq, type_name, step: Some(step), attempt: *attempt, actor, time };
+                let head = LineHead { seq: self.seq, type_name, step: Some(step), attempt: *attempt, actor, time };
                 event.write(out, &head);
             }
         }

@@ -20,7 +20,7 @@ pub use step::{
     StepQuestion, StepQueued, StepReleased, StepRetrying, StepSkipped, StepStarted,
 };
 
-use line::{Head, write_record};
+use line::{LineHead, write_record};
 
 /// One line of a plan's log.
 #[derive(Clone, Debug, PartialEq)]
@@ -71,7 +71,7 @@ macro_rules! events {
                 match self { $(events!(@pattern $variant $(($data))?) => $name,)+ }
             }
 
-            fn write(&self, out: &mut Vec<u8>, head: &Head<'_>) {
+            fn write(&self, out: &mut Vec<u8>, head: &LineHead<'_>) {
                 match self { $(events!(@bind data $variant $(($data))?) => events!(@write out head data $(($data))?),)+ }
             }
 

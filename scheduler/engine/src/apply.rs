@@ -8,7 +8,7 @@ use goalmill_common::event::{
 };
 use goalmill_common::failure::{Failure, FailureClass, TASK_MISSING};
 use goalmill_common::id::StepId;
-use goalmill_common::plan::{Kind, OnFailure};
+use goalmill_common::plan::{OnFailure, StepKind};
 use goalmill_common::revision::{Answered, Refusal, Trigger};
 use goalmill_common::status::{PlanStatus, StepStatus};
 
@@ -596,9 +596,9 @@ fn transition(state: &mut PlanState, i: StepIndex, old: StepStatus, new: StepSta
 /// Tracks the ready steps that the engine runs itself.
 fn track_engine_step(state: &mut PlanState, i: StepIndex, ready: bool) {
     let set = match state.plan.steps[i].kind {
-        Kind::Tool | Kind::Llm => return,
-        Kind::Message | Kind::Finish | Kind::Internal => &mut state.ready_inline,
-        Kind::Plan => &mut state.ready_sub_plans,
+        StepKind::Tool | StepKind::Llm => return,
+        StepKind::Message | StepKind::Finish | StepKind::Internal => &mut state.ready_inline,
+        StepKind::Plan => &mut state.ready_sub_plans,
     };
     if ready {
         set.insert(i);

@@ -15,17 +15,17 @@ use goalmill_common::task::Task;
 
 use crate::decide::Turn;
 use crate::graph::StepIndex;
-use crate::{Context, Effect, PlanState, Rejection, output_check, render};
+use crate::{Effect, EngineContext, PlanState, Rejection, output_check, render};
 
 impl PlanState {
     /// Returns the task of a step's last attempt, or why its inputs cannot be rendered.
-    pub fn task(&self, i: StepIndex, context: &Context) -> Option<Result<Task, Failure>> {
+    pub fn task(&self, i: StepIndex, context: &EngineContext) -> Option<Result<Task, Failure>> {
         let agent_type = self.queue(i)?.clone();
         let inputs = render::inputs(self, i, &context.limits);
         Some(inputs.map(|inputs| self.task_of(i, agent_type, inputs, context)))
     }
 
-    fn task_of(&self, i: StepIndex, agent_type: AgentType, inputs: Json, context: &Context) -> Task {
+    fn task_of(&self, i: StepIndex, agent_type: AgentType, inputs: Json, context: &EngineContext) -> Task {
         let (spec, step) = (&self.plan.steps[i], &self.steps[i]);
         let accepted = &self.accepted;
         let other = spec.fallback.as_ref().filter(|_| step.fallback).and_then(|fallback| fallback.action.as_ref());

@@ -2,7 +2,7 @@
 
 use goalmill_common::failure::{Failure, FailureClass};
 use goalmill_common::goal::Budget;
-use goalmill_common::plan::{Kind, Strategy};
+use goalmill_common::plan::{StepKind, Strategy};
 
 use crate::PlanState;
 use crate::decide::Turn;
@@ -98,7 +98,7 @@ impl PlanState {
         let is_beside = |j: &StepIndex| {
             let at = j.as_usize();
             !after[at]
-                && self.plan.steps[at].kind == Kind::Plan
+                && self.plan.steps[at].kind == StepKind::Plan
                 && !self.steps[at].status.is_final()
                 && self.graph.phase(*j) == self.graph.phase(i)
         };

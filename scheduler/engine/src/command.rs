@@ -15,7 +15,7 @@ use goalmill_plan::validate::Policy;
 
 use crate::graph::StepIndex;
 
-/// A command or a [`Submission`], with its time, random number and actor: the engine reads no clock and draws no
+/// A command or a [`SubmitCommand`], with its time, random number and actor: the engine reads no clock and draws no
 /// number.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Envelope<C = Command> {
@@ -29,7 +29,7 @@ pub struct Envelope<C = Command> {
 
 /// A goal or a plan to begin with.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Submission {
+pub struct SubmitCommand {
     pub plan_id: PlanId,
     /// An unguessable secret; attempt tokens are derived from it.
     pub secret: String,
@@ -116,7 +116,7 @@ pub enum Timer {
 
 /// Settings that decisions depend on.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Context {
+pub struct EngineContext {
     pub limits: Limits,
     /// Which agents and actions steps may use, including steps of plans that agents return.
     pub policy: Policy,

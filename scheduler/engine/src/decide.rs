@@ -11,14 +11,14 @@ use crate::apply::apply;
 use crate::graph::StepIndex;
 use crate::react::react;
 use crate::work_limit::WorkLimit;
-use crate::{Command, Context, Decision, Effect, Envelope, PlanState, Rejection, Timer};
+use crate::{Command, Decision, Effect, EngineContext, Envelope, PlanState, Rejection, Timer};
 
 /// Turns a command into events, folds them into the state, and names the effects.
 ///
 /// Reads no clock and draws no number: both are in the envelope, so the same inputs give the same events. On a
 /// rejection the state is as before. The records continue the state's sequence; the state is ahead of the journal
 /// until they are committed.
-pub fn decide(state: &mut PlanState, context: &Context, envelope: Envelope) -> Result<Decision, Rejection> {
+pub fn decide(state: &mut PlanState, context: &EngineContext, envelope: Envelope) -> Result<Decision, Rejection> {
     let mut turn = Turn::begin(state, context, envelope.now_ms, envelope.random, envelope.actor);
     turn.handle(envelope.command)?;
     Ok(turn.end())
@@ -27,7 +27,7 @@ pub fn decide(state: &mut PlanState, context: &Context, envelope: Envelope) -> R
 /// One command in progress: events are folded as they are emitted.
 pub(crate) struct Turn<'a> {
     pub(crate) state: &'a mut PlanState,
-    pub(crate) context: &'a Context,
+    pub(crate) context: &'a EngineContext,
     pub(crate) now_ms: u64,
     random: u64,
     actor: Option<String>,
@@ -46,7 +46,13 @@ pub(crate) struct Turn<'a> {
 }
 
 impl<'a> Turn<'a> {
-    fn begin(state: &'a mut PlanState, context: &'a Context, now_ms: u64, random: u64, actor: Option<String>) -> Self {
+    fn begin(
+        state: &'a mut PlanState,
+        context: &'a EngineContext,
+        now_ms: u64,
+        random: u64,
+        actor: Option<String>,
+    ) -> Self {
         let (plan_due, had_room) = (state.plan_due(), state.has_room());
         Self {
             state,
@@ -67,7 +73,12 @@ impl<'a> Turn<'a> {
     }
 
     /// The turn of a submission: `record` is the first event.
-    pub(crate) fn begin_with(state: &'a mut PlanState, record: Record, context: &'a Context, random: u64) -> Self {
+    pub(crate) fn begin_with(
+        state: &'a mut PlanState,
+        record: Record,
+        context: &'a EngineContext,
+        random: u64,
+    ) -> Self {
         let mut turn = Self::begin(state, context, record.time_ms, random, record.actor.clone());
         // Before the first event there was no timer.
         turn.plan_due = None;

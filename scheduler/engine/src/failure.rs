@@ -6,7 +6,7 @@ use goalmill_common::event::{
 };
 use goalmill_common::failure::{Failure, FailureClass};
 use goalmill_common::id::StepId;
-use goalmill_common::plan::{Kind, OnFailure};
+use goalmill_common::plan::{OnFailure, StepKind};
 use goalmill_common::revision::Trigger;
 use goalmill_common::status::PlanStatus;
 
@@ -103,7 +103,7 @@ impl Turn<'_> {
         if !self.status_of(i).is_in_flight() {
             return;
         }
-        if self.state.plan.steps[i].kind == Kind::Plan {
+        if self.state.plan.steps[i].kind == StepKind::Plan {
             self.ask_sub_plan(i, Verb::Cancel { reason: "the parent step has ended".into() });
         } else {
             self.effects.extend(self.state.token(i).map(Effect::Cancel));

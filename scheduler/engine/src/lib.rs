@@ -48,7 +48,7 @@ mod replan_context;
 mod view;
 
 pub use apply::{ReplayError, apply, replay};
-pub use command::{Closing, Command, Context, Envelope, PlanAnswer, Rejection, Submission, Timer};
+pub use command::{Closing, Command, EngineContext, Envelope, PlanAnswer, Rejection, SubmitCommand, Timer};
 pub use decide::decide;
 pub use effect::{Decision, Effect};
 pub use explain::{AgentHealth, ExplainContext};

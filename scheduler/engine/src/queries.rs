@@ -7,7 +7,7 @@ use goalmill_common::failure::Failure;
 use goalmill_common::goal::{Priority, Usage};
 use goalmill_common::id::{AgentType, AttemptToken, PlanId, StepId, WorkerId};
 use goalmill_common::json::Json;
-use goalmill_common::plan::{Kind, Plan, Step, Strategy};
+use goalmill_common::plan::{Plan, Step, StepKind, Strategy};
 use goalmill_common::status::{Counts, PlanStatus, StepStatus};
 
 use crate::PlanState;
@@ -244,7 +244,7 @@ impl PlanState {
     /// Whether the engine runs the step itself, without a queue.
     pub(crate) fn runs_in_engine(&self, i: StepIndex) -> bool {
         let kind = self.plan.steps[i].kind;
-        kind.is_inline() || kind == Kind::Plan
+        kind.is_inline() || kind == StepKind::Plan
     }
 
     /// Whether the step is ready and its resource is free.

@@ -1,14 +1,14 @@
 //! Derives the effects of an event, and after a restart those that may not have run.
 
 use goalmill_common::event::{Event, PlanEvent, Record, StepEvent};
-use goalmill_common::plan::Kind;
+use goalmill_common::plan::StepKind;
 use goalmill_common::revision::Trigger;
 use goalmill_common::status::StepStatus;
 
 use crate::graph::StepIndex;
 use crate::render;
 use crate::state::at;
-use crate::{Context, Effect, PlanState, Timer};
+use crate::{Effect, EngineContext, PlanState, Timer};
 
 /// Adds the effects of `record`, which the state has already folded.
 pub(crate) fn react(state: &PlanState, record: &Record, effects: &mut Vec<Effect>) {
@@ -89,7 +89,7 @@ fn becomes_ready(event: &StepEvent) -> bool {
 }
 
 /// Returns, after a restart, the effects that may not have run. Visits every step.
-pub fn pending(state: &PlanState, context: &Context) -> Vec<Effect> {
+pub fn pending(state: &PlanState, context: &EngineContext) -> Vec<Effect> {
     let mut effects = Vec::new();
     effects.push(Effect::Answer { submission: state.submission().to_owned() });
     if state.is_final() {
@@ -106,7 +106,7 @@ pub fn pending(state: &PlanState, context: &Context) -> Vec<Effect> {
         if step.status == StepStatus::Ready && !state.runs_in_engine(i) {
             effects.push(Effect::Ready(i));
         }
-        if step.status == StepStatus::Running && state.plan.steps[i].kind == Kind::Plan {
+        if step.status == StepStatus::Running && state.plan.steps[i].kind == StepKind::Plan {
             let inputs = render::inputs(state, i, &context.limits).unwrap_or_default();
             effects.extend(state.sub_plan(i, &inputs));
         }

@@ -3,7 +3,7 @@
 use goalmill_common::failure::{Failure, FailureClass};
 use goalmill_common::json::Json;
 use goalmill_common::limits::Limits;
-use goalmill_plan::expression::{self, ExpressionError, Scope, StepView};
+use goalmill_plan::expression::{self, ExpressionError, Scope, ScopedStep};
 use serde_json::{Map, Value};
 
 use crate::graph::StepIndex;
@@ -83,7 +83,7 @@ fn with_scope_and<T>(
     let look = |id: &str| {
         let step = &state.steps[state.graph.find(id)?];
         let seen = step.status.is_final() || dependencies.iter().any(|dependency| dependency.as_str() == id);
-        seen.then_some(StepView { status: step.status, outputs: step.outputs.as_ref() })
+        seen.then_some(ScopedStep { status: step.status, outputs: step.outputs.as_ref() })
     };
     evaluate(&Scope::new(goal, &look).with_inputs(inputs)).map_err(|e| {
         let message = format!("{what}: {}", e.message);

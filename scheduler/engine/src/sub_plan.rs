@@ -6,7 +6,7 @@ use goalmill_common::failure::{Failure, FailureClass};
 use goalmill_common::goal::{Goal, Planning, Usage};
 use goalmill_common::id::{PlanId, StepId};
 use goalmill_common::json::Json;
-use goalmill_common::plan::Kind;
+use goalmill_common::plan::StepKind;
 use goalmill_common::status::{PlanStatus, StepStatus};
 use serde_json::{Map, Value};
 
@@ -45,7 +45,7 @@ impl Turn<'_> {
 
     /// Sends a request to all running sub-plans.
     pub(crate) fn ask_sub_plans(&mut self, verb: &Verb) {
-        let is_plan = |step: &StepIndex| self.state.plan.steps[*step].kind == Kind::Plan;
+        let is_plan = |step: &StepIndex| self.state.plan.steps[*step].kind == StepKind::Plan;
         let flying: Vec<StepIndex> = self.state.steps_in_flight().filter(is_plan).collect();
         for step in flying {
             self.ask_sub_plan(step, verb.clone());
@@ -78,7 +78,7 @@ impl Turn<'_> {
         let i = self.find(step)?;
         let at = &self.state.steps[i];
         let awaited = at.status == StepStatus::Running && at.attempt == attempt;
-        if !awaited || self.state.plan.steps[i].kind != Kind::Plan {
+        if !awaited || self.state.plan.steps[i].kind != StepKind::Plan {
             return Err(Rejection::StaleAttempt { step: step.clone(), attempt });
         }
         let cost = usage.bounded().cost;
@@ -175,7 +175,7 @@ impl PlanState {
     /// those of all completed steps that nothing depends on, by step id.
     pub(crate) fn sub_plan_outputs(&self) -> Json {
         let done = || self.plan.steps.iter().zip(&self.steps).enumerate().rev();
-        let finish = done().find(|(_, (spec, step))| spec.kind == Kind::Finish && step.outputs.is_some());
+        let finish = done().find(|(_, (spec, step))| spec.kind == StepKind::Finish && step.outputs.is_some());
         if let Some((_, (_, step))) = finish {
             return step.outputs.clone().unwrap_or_default();
         }

@@ -20,7 +20,7 @@ use goalmill_common::status::PlanStatus;
 
 use crate::decide::{Turn, after, decide, not_allowed};
 use crate::graph::PlanGraph;
-use crate::{Context, Decision, Effect, Envelope, PlanAnswer, PlanState, Rejection, Submission};
+use crate::{Decision, Effect, EngineContext, Envelope, PlanAnswer, PlanState, Rejection, SubmitCommand};
 
 /// The result of [`submit()`].
 pub type Submitted = Result<(PlanState, Decision), Rejection>;
@@ -28,8 +28,8 @@ pub type Submitted = Result<(PlanState, Decision), Rejection>;
 /// The two entry points of the engine: tests replace them to inject faults.
 #[derive(Clone, Copy)]
 pub struct Engine {
-    pub submit: fn(&Context, Envelope<Submission>) -> Submitted,
-    pub decide: fn(&mut PlanState, &Context, Envelope) -> Result<Decision, Rejection>,
+    pub submit: fn(&EngineContext, Envelope<SubmitCommand>) -> Submitted,
+    pub decide: fn(&mut PlanState, &EngineContext, Envelope) -> Result<Decision, Rejection>,
 }
 
 impl Default for Engine {
@@ -39,7 +39,7 @@ impl Default for Engine {
 }
 
 /// Begins a plan: the first event creates its state. Reads no clock and draws no number, as [`decide()`].
-pub fn submit(context: &Context, envelope: Envelope<Submission>) -> Result<(PlanState, Decision), Rejection> {
+pub fn submit(context: &EngineContext, envelope: Envelope<SubmitCommand>) -> Result<(PlanState, Decision), Rejection> {
     let Envelope { now_ms, random, actor, command } = envelope;
     let (accepted, beginning) = accept(&context.limits, now_ms, command)?;
     let record = Record { seq: 1, time_ms: now_ms, actor, event: Event::Plan(accepted) };
@@ -61,8 +61,8 @@ enum Beginning {
 }
 
 /// Checks a submission, and makes its first event.
-fn accept(limits: &Limits, now_ms: u64, submission: Submission) -> Result<(PlanEvent, Beginning), Rejection> {
-    let Submission { plan_id, secret, submit } = submission;
+fn accept(limits: &Limits, now_ms: u64, submission: SubmitCommand) -> Result<(PlanEvent, Beginning), Rejection> {
+    let SubmitCommand { plan_id, secret, submit } = submission;
     let refusal = refusal_of(limits, &submit);
     if let (Some(reason), None) = (&refusal, &submit.parent) {
         return Err(not_allowed(reason.clone()));

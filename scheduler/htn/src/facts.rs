@@ -62,7 +62,7 @@ struct Fact {
 }
 
 /// What holds.
-pub(crate) struct Facts {
+pub(crate) struct FactTable {
     objects: usize,
     /// Where the lists of each predicate begin: one for all its facts, then one by position and object.
     bases: Vec<ListId>,
@@ -80,13 +80,13 @@ pub(crate) struct Facts {
     left: Vec<u32>,
 }
 
-impl Truth for Facts {
+impl Truth for FactTable {
     fn holds(&self, key: &[u32]) -> bool {
         self.ids.get(key).is_some_and(|id| self.facts[*id as usize].holds)
     }
 }
 
-impl Facts {
+impl FactTable {
     /// - `arities`: by predicate.
     pub fn new(arities: &[usize], objects: usize) -> Self {
         let mut bases = Vec::with_capacity(arities.len());
@@ -274,7 +274,7 @@ mod tests {
             before in proptest::collection::vec((0u32..3, 0u32..4, 0u32..4, any::<bool>()), 0..40),
             after in proptest::collection::vec((0u32..3, 0u32..4, 0u32..4, any::<bool>()), 0..40),
         ) {
-            let mut facts = Facts::new(&[0, 1, 2], 4);
+            let mut facts = FactTable::new(&[0, 1, 2], 4);
             let key = |p: u32, a: u32, b: u32| [p, a, b][..=p as usize].to_vec();
             for (p, a, b, holds) in before {
                 facts.set(&key(p, a, b), holds);

@@ -1,7 +1,7 @@
 //! Enumerates the bindings of a method's variables in a state, most constrained variable first.
 
-use crate::compile::{Arg, Condition, Literal, Method, Scratch, Sort, Truth};
-use crate::facts::{Facts, ListId, Object, mix};
+use crate::compile::{Arg, Condition, GroundMethod, Literal, Scratch, Sort, Truth};
+use crate::facts::{FactTable, ListId, Object, mix};
 
 pub(crate) const UNBOUND: Object = Object::MAX;
 
@@ -31,7 +31,7 @@ struct JoinLevel {
 ///
 /// Between two calls of `next` the state must be what it was: what was done since is undone before.
 #[derive(Debug)]
-pub(crate) struct Join {
+pub(crate) struct RuleJoin {
     pub binding: Vec<Object>,
     levels: Vec<JoinLevel>,
     bound: u128,
@@ -50,12 +50,12 @@ enum JoinStage {
 
 /// What a walk looks at.
 pub(crate) struct View<'a> {
-    pub method: &'a Method,
-    pub facts: &'a Facts,
+    pub method: &'a GroundMethod,
+    pub facts: &'a FactTable,
     pub sorts: &'a [Sort],
 }
 
-impl Join {
+impl RuleJoin {
     /// - `args`: of the task; they bind the method's head.
     /// - `seed`: 0 takes candidates as they stand; else each choice begins somewhere else.
     pub fn new(view: &View, args: &[Object], seed: u64) -> Self {

@@ -17,8 +17,8 @@ mod verify;
 pub use check::{PlanFlaw, check};
 pub use links::{CausalLink, Dependencies, dependencies};
 pub use model::{
-    Action, Atom, Domain, Effect, Formula, Method, Network, ParseError, Predicate, Problem, SourceLocation, Subtask,
-    Task, Term, TypedName,
+    ActionEffect, ActionSchema, Atom, Domain, Formula, MethodSchema, Network, ParseError, PlanningProblem, Predicate,
+    SourceLocation, Subtask, TaskSchema, Term, TypedName,
 };
 pub use parse::{parse_domain, parse_problem};
 pub use search::{SearchLimits, SearchOutcome, solve};

@@ -75,12 +75,12 @@ impl Formula {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Effect {
+pub enum ActionEffect {
     Add(Atom),
     Delete(Atom),
-    And(Vec<Effect>),
-    When(Formula, Box<Effect>),
-    Forall(Vec<TypedName>, Box<Effect>),
+    And(Vec<ActionEffect>),
+    When(Formula, Box<ActionEffect>),
+    Forall(Vec<TypedName>, Box<ActionEffect>),
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -91,17 +91,17 @@ pub struct Predicate {
 
 /// A compound task.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Task {
+pub struct TaskSchema {
     pub name: String,
     pub parameters: Vec<TypedName>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Action {
+pub struct ActionSchema {
     pub name: String,
     pub parameters: Vec<TypedName>,
     pub precondition: Formula,
-    pub effect: Effect,
+    pub effect: ActionEffect,
 }
 
 /// A task to be done, compound or primitive, within a network.
@@ -121,7 +121,7 @@ pub struct Network {
 
 /// A way to do a compound task.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Method {
+pub struct MethodSchema {
     pub name: String,
     pub parameters: Vec<TypedName>,
     pub task: String,
@@ -138,9 +138,9 @@ pub struct Domain {
     pub types: BTreeMap<String, Vec<String>>,
     pub constants: Vec<TypedName>,
     pub predicates: Vec<Predicate>,
-    pub tasks: Vec<Task>,
-    pub methods: Vec<Method>,
-    pub actions: Vec<Action>,
+    pub tasks: Vec<TaskSchema>,
+    pub methods: Vec<MethodSchema>,
+    pub actions: Vec<ActionSchema>,
     /// Lower case to the spelling of the declaration, by kind of name.
     pub(crate) spellings: BTreeMap<(NameKind, String), String>,
 }
@@ -154,7 +154,7 @@ pub(crate) enum NameKind {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Problem {
+pub struct PlanningProblem {
     pub name: String,
     pub domain: String,
     /// Those of the problem; the domain's constants exist as well.

@@ -6,12 +6,12 @@ use goalmill_common::goal::{Budget, Goal, Priority};
 use goalmill_common::json::Json;
 use goalmill_common::limits::Limits;
 use goalmill_common::plan::{
-    Approval, ApprovalDefault, Cache, Estimates, Fallback, Jitter, Join, Kind, OnFailure, Phase, Plan, Question, Retry,
-    RevisionPolicy, Step, Strategy as Width, Widen,
+    Approval, ApprovalDefault, Cache, Estimates, Fallback, Jitter, Join, OnFailure, Phase, Plan, Question, Retry,
+    RevisionPolicy, Step, StepKind, Strategy as Width, Widen,
 };
 use goalmill_common::status::StepStatus;
 use goalmill_plan::draft::{self, Format};
-use goalmill_plan::expression::{self, Scope, StepView};
+use goalmill_plan::expression::{self, Scope, ScopedStep};
 use goalmill_plan::validate;
 use proptest::collection::vec;
 use proptest::option;
@@ -67,7 +67,7 @@ proptest! {
         let text = parts.concat();
         let goal = Goal { description: "x".into(), ..Goal::default() };
         let outputs = Json::of(&json!({"x": [1, 2], "y": "text"}));
-        let look = |_: &str| Some(StepView { status: StepStatus::Completed, outputs: Some(&outputs) });
+        let look = |_: &str| Some(ScopedStep { status: StepStatus::Completed, outputs: Some(&outputs) });
         let scope = Scope::new(&goal, &look);
         let rendered = expression::render(&Json::of(&text), &scope, &Limits::default());
         let malformed = rendered.is_err_and(|e| e.code == "INVALID_EXPRESSION");
@@ -243,10 +243,10 @@ fn step() -> impl Strategy<Value = Step> {
             (seconds, ttl_ms, fallback, join),
         )| {
             let agent = match kind {
-                Kind::Tool | Kind::Llm => agent.unwrap_or_else(|| "auto".to_owned()),
-                Kind::Message | Kind::Finish | Kind::Internal | Kind::Plan => String::new(),
+                StepKind::Tool | StepKind::Llm => agent.unwrap_or_else(|| "auto".to_owned()),
+                StepKind::Message | StepKind::Finish | StepKind::Internal | StepKind::Plan => String::new(),
             };
-            let plan = (kind == Kind::Plan)
+            let plan = (kind == StepKind::Plan)
                 .then(|| Box::new(Plan { steps: vec![Step::new("inner", "auto")], ..Plan::default() }));
             Step {
                 description,
@@ -271,14 +271,14 @@ fn step() -> impl Strategy<Value = Step> {
     )
 }
 
-fn kind() -> impl Strategy<Value = Kind> {
+fn kind() -> impl Strategy<Value = StepKind> {
     prop_oneof![
-        Just(Kind::Tool),
-        Just(Kind::Llm),
-        Just(Kind::Message),
-        Just(Kind::Finish),
-        Just(Kind::Internal),
-        Just(Kind::Plan)
+        Just(StepKind::Tool),
+        Just(StepKind::Llm),
+        Just(StepKind::Message),
+        Just(StepKind::Finish),
+        Just(StepKind::Internal),
+        Just(StepKind::Plan)
     ]
 }
 

@@ -33,9 +33,9 @@ const PRIOR_PLACES: usize = 11;
 
 /// The outcomes of recent plans.
 #[derive(Clone, Debug, Default)]
-pub struct History(VecDeque<ConfidenceSample>);
+pub struct OutcomeHistory(VecDeque<ConfidenceSample>);
 
-impl History {
+impl OutcomeHistory {
     /// Notes how a plan ended; a confidence that is no number in 0..=1 is brought into it.
     pub fn observe(&mut self, predicted: f64, succeeded: bool) {
         if self.0.len() == PLANS_MAX {
@@ -71,7 +71,7 @@ pub struct ConfidenceCalibration {
 
 #[derive(Debug, Default)]
 struct PlannerHistory {
-    history: History,
+    history: OutcomeHistory,
     /// Until the next plan ends.
     fitted: Option<Calibration>,
 }
@@ -231,7 +231,7 @@ mod tests {
 
     #[test]
     fn without_history_the_planner_is_believed() {
-        let calibration = History::default().calibration();
+        let calibration = OutcomeHistory::default().calibration();
         for predicted in [0.0, 0.1, 0.33, 0.85, 1.0] {
             assert!((calibration.confidence(predicted) - predicted).abs() < 1e-9, "{predicted}");
         }
@@ -273,7 +273,7 @@ mod tests {
 
     #[test]
     fn history_is_bounded_and_forgets_the_oldest() {
-        let mut history = History::default();
+        let mut history = OutcomeHistory::default();
         (0..PLANS_MAX + 10).for_each(|i| history.observe(if i < 10 { f64::NAN } else { 7.0 }, true));
         assert_eq!(history.len(), PLANS_MAX);
         assert!(history.outcomes().iter().all(|o| o.predicted >= 1.0));

@@ -32,10 +32,10 @@ pub trait CallRecorder: Send + Sync {
 
 /// The calls for one plan or revision. Clones are the same call_log; the default one is written down nowhere.
 #[derive(Clone, Default)]
-pub struct CallLog(Arc<Inner>);
+pub struct CallLog(Arc<CallLogState>);
 
 #[derive(Default)]
-struct Inner {
+struct CallLogState {
     revision: u32,
     recorder: Option<Arc<dyn CallRecorder>>,
     kept: Vec<ModelAnswered>,
@@ -55,7 +55,7 @@ impl CallLog {
     /// - `kept`: answers that another scheduler got before it ended.
     pub fn new(revision: u32, recorder: Arc<dyn CallRecorder>, kept: &[ModelAnswered]) -> Self {
         let kept = kept.iter().filter(|answered| answered.revision == revision).cloned().collect();
-        Self(Arc::new(Inner { revision, recorder: Some(recorder), kept, ..Inner::default() }))
+        Self(Arc::new(CallLogState { revision, recorder: Some(recorder), kept, ..CallLogState::default() }))
     }
 
     /// Whether what calls take is written down, so that nobody else need charge it.

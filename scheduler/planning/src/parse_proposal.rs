@@ -7,7 +7,7 @@ use goalmill_common::problem::Issue;
 use goalmill_common::revision::Situation;
 use goalmill_common::status::StepStatus;
 use goalmill_plan::validate::{Catalogue, Rules, Weight, WeightSettings};
-use goalmill_reader::Catalogue as Actions;
+use goalmill_reader::ToolCatalogue as Actions;
 use serde_json::{Map, Value, json};
 
 use crate::ReviseRequest;

@@ -22,10 +22,10 @@ const ENTRY_BYTES_MAX: usize = 256 << 10;
 
 /// An account under way. Clones are the same account: it outlives the repair_loop that it is about.
 #[derive(Clone, Debug)]
-pub struct Provenance(Arc<Mutex<Inner>>);
+pub struct Provenance(Arc<Mutex<ProvenanceState>>);
 
 #[derive(Debug)]
-struct Inner {
+struct ProvenanceState {
     rounds: Vec<Value>,
     /// Of an answer that is being written: the steps that have begun, and what was changed in them.
     begun: Option<StartedSteps>,
@@ -33,7 +33,7 @@ struct Inner {
     entries_left: usize,
 }
 
-impl Inner {
+impl ProvenanceState {
     fn entries(&self) -> Vec<Value> {
         self.rounds.iter().chain(self.begun.as_ref().map(|begun| &begun.entry)).cloned().collect()
     }
@@ -63,7 +63,7 @@ pub struct Round {
 
 impl Provenance {
     pub fn new() -> Self {
-        Self(Arc::new(Mutex::new(Inner {
+        Self(Arc::new(Mutex::new(ProvenanceState {
             rounds: Vec::new(),
             begun: None,
             left: TEXT_BYTES_MAX,
@@ -76,7 +76,7 @@ impl Provenance {
         self.inner().rounds.len()
     }
 
-    fn inner(&self) -> MutexGuard<'_, Inner> {
+    fn inner(&self) -> MutexGuard<'_, ProvenanceState> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

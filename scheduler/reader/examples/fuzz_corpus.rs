@@ -10,7 +10,8 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 
 use goalmill_reader::{
-    Catalogue, Edit, Item, Limits, Reading, Stream, TextEnd, Verdict, parse_calls, parse_ended_value, parse_value,
+    Edit, Item, ReaderLimits, Reading, Stream, TextEnd, ToolCatalogue, Verdict, parse_calls, parse_ended_value,
+    parse_value,
 };
 use serde_json::Value;
 
@@ -37,11 +38,11 @@ fn main() -> Result<(), Box<dyn Error>> {
     let mut fuzzer = Fuzzer {
         dice: Dice(seed),
         seeds,
-        catalogue: Catalogue::from_schemas([("f", None), ("get_weather", None), ("do_it", Some(&schema()))]),
+        catalogue: ToolCatalogue::from_schemas([("f", None), ("get_weather", None), ("do_it", Some(&schema()))]),
         worst: BTreeMap::new(),
         broken: 0,
     };
-    for (_, text) in worst_case::texts(Limits::default().bytes_max) {
+    for (_, text) in worst_case::texts(ReaderLimits::default().bytes_max) {
         fuzzer.strike(&text);
     }
     say(&format!("the dearest texts known: broken rules {}, worst {:?}", fuzzer.broken, fuzzer.worst));
@@ -74,7 +75,7 @@ fn seeds_of(file: &Path) -> Result<Vec<String>, Box<dyn Error>> {
 struct Fuzzer {
     dice: Dice,
     seeds: Vec<String>,
-    catalogue: Catalogue,
+    catalogue: ToolCatalogue,
     /// The dearest text of each way to read, in microseconds.
     worst: BTreeMap<&'static str, u64>,
     broken: usize,
@@ -101,7 +102,7 @@ impl Fuzzer {
 
     /// Up to `bytes_max`: a few openings, one unit over and over, a few endings.
     fn long(&mut self, unit: &str) -> String {
-        let sizes = [100_000, 300_000, Limits::default().bytes_max];
+        let sizes = [100_000, 300_000, ReaderLimits::default().bytes_max];
         let size = sizes[self.dice.up_to(sizes.len())];
         let mut unit = unit.to_owned();
         if self.dice.below(2) == 0 {
@@ -188,9 +189,9 @@ impl Fuzzer {
     }
 
     fn check(&mut self, text: &str) -> Result<(), String> {
-        let limits = Limits::default();
+        let limits = ReaderLimits::default();
         let catalogue = self.catalogue.clone();
-        let reading = self.timed("read", || parse_value(text, &Catalogue::default(), &limits))?;
+        let reading = self.timed("read", || parse_value(text, &ToolCatalogue::default(), &limits))?;
         spans(text, &reading.items, &reading.edits)?;
         if reading.verdict == Verdict::Exact && serde_json::from_str::<Value>(text).ok() != reading.value {
             return Err("exact, but not the value".to_owned());
@@ -199,7 +200,7 @@ impl Fuzzer {
         spans(text, &known.items, &known.edits)?;
         let called = self.timed("calls", || parse_calls(text, &catalogue, &limits))?;
         spans(text, &[], &called.edits)?;
-        self.timed("calls of any name", || parse_calls(text, &Catalogue::default(), &limits))?;
+        self.timed("calls of any name", || parse_calls(text, &ToolCatalogue::default(), &limits))?;
         self.stream(text, &reading)?;
         self.prefix(text, &reading)
     }
@@ -207,9 +208,9 @@ impl Fuzzer {
     fn stream(&mut self, text: &str, whole: &Reading) -> Result<(), String> {
         let size = 1 + self.dice.up_to(text.len().max(1)) / 8;
         let (given, ending) = self.timed("stream", || {
-            let mut stream = Stream::new(Limits::default());
+            let mut stream = Stream::new(ReaderLimits::default());
             let given: Vec<Item> = text.as_bytes().chunks(size.max(16)).flat_map(|c| stream.push(c)).collect();
-            (given, stream.finish(&Catalogue::default(), TextEnd::Stopped))
+            (given, stream.finish(&ToolCatalogue::default(), TextEnd::Stopped))
         })?;
         if ending.reading.value != whole.value {
             return Err("the stream ends with another value".to_owned());
@@ -230,7 +231,7 @@ impl Fuzzer {
             return Ok(());
         }
         let at = self.place(text);
-        let cut = parse_ended_value(&text[..at], TextEnd::Cut, &Catalogue::default(), &Limits::default());
+        let cut = parse_ended_value(&text[..at], TextEnd::Cut, &ToolCatalogue::default(), &ReaderLimits::default());
         if matches!(cut.verdict, Verdict::Exact | Verdict::Repaired) && at < text.len() {
             return Err(format!("cut at {at}, it is not said to be truncated"));
         }

@@ -6,7 +6,7 @@ use crate::arithmetic;
 use crate::catalogue::{ActionParameter, CatalogueAction, ParameterKind};
 use crate::edit::{EditKind, Edits};
 use crate::number;
-use crate::span::Span;
+use crate::span::TextSpan;
 
 /// Arguments as written.
 pub(crate) struct CallArguments {
@@ -29,7 +29,7 @@ pub(crate) fn unnamed(written: CallArguments) -> Map<String, Value> {
 pub(crate) fn named(
     action: &CatalogueAction,
     written: CallArguments,
-    at: Span,
+    at: TextSpan,
     edits: &mut Edits,
 ) -> (Map<String, Value>, i64) {
     let mut arguments = Map::new();
@@ -83,7 +83,7 @@ fn insert(
     to: &mut Map<String, Value>,
     key: String,
     value: Value,
-    at: Span,
+    at: TextSpan,
     edits: &mut Edits,
 ) {
     let Some(parameter) = parameter(action, &key) else {
@@ -110,7 +110,7 @@ fn letters(name: &str) -> impl Iterator<Item = char> {
 }
 
 /// The value as the type its parameter declares, where it plainly is of that type.
-fn typed(parameter: &ActionParameter, value: Value, at: Span, edits: &mut Edits) -> Value {
+fn typed(parameter: &ActionParameter, value: Value, at: TextSpan, edits: &mut Edits) -> Value {
     let taken = match (parameter.kind, &value) {
         (ParameterKind::Integer | ParameterKind::Number, Value::String(text)) => {
             let written = number::parse_number(text.trim()).filter(|s| s.exact).map(|s| s.number);

@@ -2,11 +2,11 @@
 //! documents and keys that are not names are not supported.
 
 use crate::edit::{EditKind, Edits};
-use crate::limits::{Budget, Limits, TOKEN};
+use crate::limits::{ReaderLimits, TOKEN, WorkBudget};
 use crate::lines::ends_inside;
 use crate::node::{Node, NodeKind, Text};
 use crate::scalar::{self, Scalar};
-use crate::span::Span;
+use crate::span::TextSpan;
 
 /// The longest key. Bytes.
 const KEY_MAX: usize = 64;
@@ -22,7 +22,7 @@ pub(crate) struct Block {
 }
 
 /// Reads the block whose first line begins at `at`; else how far it was looked at.
-pub(crate) fn parse_block(text: &str, at: usize, limits: &Limits, budget: &Budget) -> Result<Block, usize> {
+pub(crate) fn parse_block(text: &str, at: usize, limits: &ReaderLimits, budget: &WorkBudget) -> Result<Block, usize> {
     let mut reader = BlockParser {
         text,
         line: None,
@@ -89,7 +89,7 @@ struct BlockParser<'a> {
     /// Where the line behind it begins.
     next: usize,
     depth: usize,
-    budget: &'a Budget,
+    budget: &'a WorkBudget,
     edits: Edits,
     base: usize,
     /// Whether the text ends where a value or a closing quote should be.
@@ -197,7 +197,7 @@ impl<'a> BlockParser<'a> {
                 }
                 return None;
             };
-            let name = Text::Slice(Span::new(line.from + name.start, line.from + name.end));
+            let name = Text::Slice(TextSpan::new(line.from + name.start, line.from + name.end));
             let value = self.value(BlockLine { from: line.from + behind, ..line }, indent)?;
             pairs.push((name, value));
         }
@@ -261,7 +261,7 @@ impl<'a> BlockParser<'a> {
     fn scalar(&mut self, line: BlockLine, indent: usize) -> Option<Node> {
         let found = scalar::parse_scalar(
             self.text,
-            Span::new(line.from, line.to),
+            TextSpan::new(line.from, line.to),
             self.next >= self.text.len(),
             &mut self.edits,
         )?;
@@ -348,7 +348,7 @@ fn is_item(words: &str) -> bool {
 }
 
 /// A key and where the value begins behind its colon: a name, plain or in quotes.
-pub(crate) fn key(words: &str) -> Option<(Span, usize)> {
+pub(crate) fn key(words: &str) -> Option<(TextSpan, usize)> {
     let quote = words.chars().next().filter(|c| matches!(c, '"' | '\''));
     let start = usize::from(quote.is_some());
     let is_name = |b: &u8| b.is_ascii_alphanumeric() || matches!(b, b'_' | b'-' | b'.');
@@ -362,5 +362,5 @@ pub(crate) fn key(words: &str) -> Option<(Span, usize)> {
     if length == 0 || words.as_bytes()[start] == b'-' || !(behind.is_empty() || behind.starts_with(' ')) {
         return None;
     }
-    Some((Span::new(start, end), words.len() - behind.trim_start().len()))
+    Some((TextSpan::new(start, end), words.len() - behind.trim_start().len()))
 }

@@ -4,13 +4,13 @@ use serde_json::{Map, Value};
 
 use crate::arguments::{self, CallArguments};
 use crate::call_group::{CallGroup, groups};
-use crate::catalogue::{Catalogue, CatalogueAction};
+use crate::catalogue::{CatalogueAction, ToolCatalogue};
 use crate::edit::{EditKind, Edits};
-use crate::limits::{Budget, CALL, INNER, Limits, MATCH, NAME, PAIR};
+use crate::limits::{CALL, INNER, MATCH, NAME, PAIR, ReaderLimits, WorkBudget};
 use crate::node::{CallNode, Node, NodeKind, Text, table};
-use crate::reading::Call;
+use crate::reading::ParsedCall;
 use crate::shape::NAMES;
-use crate::span::Span;
+use crate::span::TextSpan;
 use crate::value_search::{FoundValue, find};
 
 /// Keys under which the arguments of a call stand.
@@ -58,22 +58,22 @@ pub(crate) fn gather(text: &str, found: &FoundValue, way: CallContext) -> CallGr
 /// Inputs of the extraction.
 #[derive(Clone, Copy)]
 pub(crate) struct CallContext<'a> {
-    pub(crate) catalogue: &'a Catalogue,
-    pub(crate) limits: &'a Limits,
-    pub(crate) budget: &'a Budget,
+    pub(crate) catalogue: &'a ToolCatalogue,
+    pub(crate) limits: &'a ReaderLimits,
+    pub(crate) budget: &'a WorkBudget,
     /// In how many strings this text stands.
     pub(crate) nested: usize,
 }
 
 struct CallCollector<'a> {
     text: &'a str,
-    catalogue: &'a Catalogue,
+    catalogue: &'a ToolCatalogue,
     way: CallContext<'a>,
     group: CallGroup,
 }
 
 impl<'a> CallCollector<'a> {
-    /// Extracts the calls from a value. Trees are at most [`Limits::depth_max`] deep.
+    /// Extracts the calls from a value. Trees are at most [`ReaderLimits::depth_max`] deep.
     fn node(&mut self, node: &Node) {
         if self.is_spent() {
             return;
@@ -223,12 +223,12 @@ impl<'a> CallCollector<'a> {
     }
 
     /// Arguments as a string that holds JSON.
-    fn table_in_string(&mut self, inner: &str, span: Span) -> Option<Map<String, Value>> {
+    fn table_in_string(&mut self, inner: &str, span: TextSpan) -> Option<Map<String, Value>> {
         if inner.trim().is_empty() {
             return Some(Map::new());
         }
         self.way.budget.spend(INNER);
-        let empty = Catalogue::default();
+        let empty = ToolCatalogue::default();
         let finds = find(inner, &empty, self.way.limits, self.way.budget);
         let [found] = finds.values.as_slice() else { return None };
         let pairs = found.node.map()?;
@@ -242,7 +242,7 @@ impl<'a> CallCollector<'a> {
         Some(named)
     }
 
-    fn merge(&mut self, mut edits: Edits, span: Span, inner: &str) {
+    fn merge(&mut self, mut edits: Edits, span: TextSpan, inner: &str) {
         edits.respelled(EditKind::Unwrapped, span, inner, "");
         for edit in &mut edits.list {
             edit.at = span;
@@ -335,7 +335,7 @@ impl<'a> CallCollector<'a> {
                     let pairs = next.map().unwrap_or_default();
                     let named = table(pairs, self.text, &mut self.group.edits);
                     let action = self.catalogue.find_like(name);
-                    let span = Span::new(item.span.start, next.span.end);
+                    let span = TextSpan::new(item.span.start, next.span.end);
                     self.group.edits.respelled(EditKind::CallRead, span, span.slice(self.text), "");
                     self.add(name.to_owned(), action, CallArguments { positional: Vec::new(), named }, span);
                     n += 1;
@@ -346,7 +346,7 @@ impl<'a> CallCollector<'a> {
     }
 
     /// A string that holds a call, or JSON.
-    fn inner(&mut self, inner: &str, span: Span) {
+    fn inner(&mut self, inner: &str, span: TextSpan) {
         if self.way.nested >= NESTED_MAX || !inner.contains(['(', '{']) {
             return;
         }
@@ -373,7 +373,7 @@ impl<'a> CallCollector<'a> {
         self.merge(best.edits, span, inner);
     }
 
-    fn add(&mut self, name: String, action: Option<&'a CatalogueAction>, written: CallArguments, span: Span) {
+    fn add(&mut self, name: String, action: Option<&'a CatalogueAction>, written: CallArguments, span: TextSpan) {
         let parameters = action.map_or(0, |a| a.parameters.len());
         let arguments = written.positional.len() + written.named.len();
         self.way.budget.spend(CALL + MATCH * (arguments + 1) * (parameters + 1));
@@ -390,7 +390,7 @@ impl<'a> CallCollector<'a> {
             self.group.edits.guessed(EditKind::NameMatched, span, &name, spelled);
         }
         self.group.score += if known { 4 + fit } else { -6 };
-        self.group.calls.push(Call { name: spelled.to_owned(), arguments, span, known });
+        self.group.calls.push(ParsedCall { name: spelled.to_owned(), arguments, span, known });
     }
 }
 

@@ -4,18 +4,18 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::call_collector::{CallContext, gather};
 use crate::edit::Edits;
-use crate::reading::Call;
-use crate::span::Span;
+use crate::reading::ParsedCall;
+use crate::span::TextSpan;
 use crate::value_search::FoundValue;
 
 /// The calls of one way to read the text.
 #[derive(Debug, Default)]
 pub(crate) struct CallGroup {
-    pub(crate) calls: Vec<Call>,
+    pub(crate) calls: Vec<ParsedCall>,
     pub(crate) edits: Edits,
     pub(crate) score: i64,
     pub(crate) cut: bool,
-    pub(crate) span: Span,
+    pub(crate) span: TextSpan,
     /// Whether its only call has no arguments although the action needs some: a name in a sentence.
     pub(crate) empty: bool,
 }
@@ -50,7 +50,7 @@ fn union<'g>(text: &str, of: impl IntoIterator<Item = &'g CallGroup>) -> CallGro
         if group.calls.is_empty() && !group.cut {
             continue;
         }
-        let between = Span::new(all.span.end, group.span.start).slice(text);
+        let between = TextSpan::new(all.span.end, group.span.start).slice(text);
         if !first && between.contains(char::is_alphabetic) {
             said.extend(all.calls[counted..].iter().map(saying));
             counted = all.calls.len();
@@ -58,7 +58,7 @@ fn union<'g>(text: &str, of: impl IntoIterator<Item = &'g CallGroup>) -> CallGro
                 continue;
             }
         }
-        all.span = if first { group.span } else { Span::new(all.span.start, group.span.end) };
+        all.span = if first { group.span } else { TextSpan::new(all.span.start, group.span.end) };
         first = false;
         all.cut |= group.cut;
         all.score += group.score;
@@ -69,6 +69,6 @@ fn union<'g>(text: &str, of: impl IntoIterator<Item = &'g CallGroup>) -> CallGro
 }
 
 /// What a call says: its name, and its arguments in the order of their names.
-fn saying(call: &Call) -> (String, BTreeMap<String, String>) {
+fn saying(call: &ParsedCall) -> (String, BTreeMap<String, String>) {
     (call.name.clone(), call.arguments.iter().map(|(k, v)| (k.clone(), v.to_string())).collect())
 }

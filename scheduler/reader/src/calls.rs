@@ -2,8 +2,8 @@
 
 use crate::call_collector::CallContext;
 use crate::call_group::{CallGroup, groups};
-use crate::catalogue::Catalogue;
-use crate::limits::{Budget, Limits};
+use crate::catalogue::ToolCatalogue;
+use crate::limits::{ReaderLimits, WorkBudget};
 use crate::reading::{CallReading, Other, UnreadableReason, Verdict};
 use crate::value::note_odd_blanks;
 use crate::value_search::find;
@@ -12,25 +12,25 @@ use crate::value_search::find;
 ///
 /// Arguments by position get the names of the schema, in its order; values are taken for the declared type where they
 /// plainly are of it (`"5"` for an integer), and both are edits. Only complete calls are given. Time is linear in the
-/// length of the text, which [`Limits::bytes_max`] bounds.
+/// length of the text, which [`ReaderLimits::bytes_max`] bounds.
 #[must_use]
-pub fn parse_calls(text: &str, catalogue: &Catalogue, limits: &Limits) -> CallReading {
+pub fn parse_calls(text: &str, catalogue: &ToolCatalogue, limits: &ReaderLimits) -> CallReading {
     if text.trim().is_empty() {
         return none(UnreadableReason::Empty);
     }
     if text.len() > limits.bytes_max {
         return none(UnreadableReason::TooLong);
     }
-    within(text, catalogue, limits, &Budget::for_text(text), &Budget::half_for_text(text))
+    within(text, catalogue, limits, &WorkBudget::for_text(text), &WorkBudget::half_for_text(text))
 }
 
 /// As [`parse_calls`]: what finding, and what gathering may cost.
 pub(crate) fn within(
     text: &str,
-    catalogue: &Catalogue,
-    limits: &Limits,
-    finding: &Budget,
-    gathering: &Budget,
+    catalogue: &ToolCatalogue,
+    limits: &ReaderLimits,
+    finding: &WorkBudget,
+    gathering: &WorkBudget,
 ) -> CallReading {
     let mut finds = find(text, catalogue, limits, finding);
     // Calls are run: what nothing closes is not taken for whole.

@@ -6,7 +6,7 @@ use serde_json::Value;
 
 /// The actions that were offered to a model. An empty catalogue accepts any name.
 #[derive(Clone, Debug, Default)]
-pub struct Catalogue {
+pub struct ToolCatalogue {
     actions: Vec<CatalogueAction>,
     exact: BTreeMap<String, usize>,
     /// Normal form to action; `None` when several share it.
@@ -43,7 +43,7 @@ pub enum ParameterKind {
     Table,
 }
 
-impl Catalogue {
+impl ToolCatalogue {
     #[must_use]
     pub fn new(actions: Vec<CatalogueAction>) -> Self {
         let mut exact = BTreeMap::new();
@@ -192,7 +192,7 @@ mod tests {
     #[test]
     fn a_name_is_found_in_other_spellings_unless_two_share_it() {
         let open = |name: &str| CatalogueAction::from_schema(name, None);
-        let catalogue = Catalogue::new(vec![open("math.gcd"), open("a_b"), open("a.b")]);
+        let catalogue = ToolCatalogue::new(vec![open("math.gcd"), open("a_b"), open("a.b")]);
         assert_eq!(catalogue.find("math_gcd").map(|a| a.name.as_str()), Some("math.gcd"));
         assert_eq!(catalogue.find("functions.math_gcd").map(|a| a.name.as_str()), Some("math.gcd"));
         assert_eq!(catalogue.find("default_api.math.gcd").map(|a| a.name.as_str()), Some("math.gcd"));

@@ -2,14 +2,14 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::span::Span;
+use crate::span::TextSpan;
 
 /// One difference between the text and the parsed value.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Edit {
     pub kind: EditKind,
     /// Where, in bytes of the text; the first place when the edit stands for several.
-    pub at: Span,
+    pub at: TextSpan,
     /// What was written there; long stretches are cut to 120 bytes, ending in `…`.
     pub was: String,
     /// The replacement; empty if the text was dropped.
@@ -109,7 +109,7 @@ pub(crate) struct Edits {
 
 impl Edits {
     /// Notes another spelling; all of a kind are one edit.
-    pub(crate) fn respelled(&mut self, kind: EditKind, at: Span, was: &str, became: &str) {
+    pub(crate) fn respelled(&mut self, kind: EditKind, at: TextSpan, was: &str, became: &str) {
         match self.place(kind) {
             Some(known) => known.places = known.places.saturating_add(1),
             None => {
@@ -120,7 +120,7 @@ impl Edits {
     }
 
     /// Notes a guess.
-    pub(crate) fn guessed(&mut self, kind: EditKind, at: Span, was: &str, became: &str) {
+    pub(crate) fn guessed(&mut self, kind: EditKind, at: TextSpan, was: &str, became: &str) {
         self.guesses += 1;
         self.push(kind, at, was, became);
     }
@@ -147,7 +147,7 @@ impl Edits {
         self.list.get_mut(*n)
     }
 
-    fn push(&mut self, kind: EditKind, at: Span, was: &str, became: &str) {
+    fn push(&mut self, kind: EditKind, at: TextSpan, was: &str, became: &str) {
         self.list.push(Edit { kind, at, was: shown(was), became: shown(became), places: 1 });
     }
 }

@@ -29,10 +29,10 @@ mod variable;
 mod worst_case;
 
 pub use calls::parse_calls;
-pub use catalogue::{ActionParameter, Catalogue, CatalogueAction, ParameterKind};
+pub use catalogue::{ActionParameter, CatalogueAction, ParameterKind, ToolCatalogue};
 pub use edit::{Edit, EditKind};
-pub use limits::Limits;
-pub use reading::{Call, CallReading, Item, Other, Reading, TextEnd, UnreadableReason, Verdict};
-pub use span::Span;
+pub use limits::ReaderLimits;
+pub use reading::{CallReading, Item, Other, ParsedCall, Reading, TextEnd, UnreadableReason, Verdict};
+pub use span::TextSpan;
 pub use stream::{Ending, Stream};
 pub use value::{parse_ended_value, parse_value};

@@ -4,7 +4,7 @@ use std::cell::Cell;
 
 /// Limits of one parse. Input over a limit is refused or skipped, and the result reports it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Limits {
+pub struct ReaderLimits {
     /// Longer texts are refused unread. Bytes. The default is about 96,000 tokens, more than models write at once, and
     /// what is read within 50 ms of processor time whatever it holds.
     pub bytes_max: usize,
@@ -16,13 +16,13 @@ pub struct Limits {
     pub values_max: usize,
 }
 
-impl Default for Limits {
+impl Default for ReaderLimits {
     fn default() -> Self {
         Self { bytes_max: 3 << 17, depth_max: 100, guesses_max: 100, values_max: 4096 }
     }
 }
 
-impl Limits {
+impl ReaderLimits {
     pub(crate) fn depth(&self) -> usize {
         self.depth_max.min(200)
     }
@@ -30,7 +30,7 @@ impl Limits {
 
 /// Work units for one text and all texts in its strings. One unit is about one byte, four nanoseconds.
 #[derive(Debug)]
-pub(crate) struct Budget {
+pub(crate) struct WorkBudget {
     whole: usize,
     spent: Cell<usize>,
 }
@@ -38,7 +38,7 @@ pub(crate) struct Budget {
 /// Units for each byte of a text, and for the shortest.
 const WORK_PER_BYTE: usize = 48;
 const WORK_LEAST: usize = 1 << 16;
-/// Units for the longest text: a fifth of the 50 ms that [`Limits::bytes_max`] speaks of.
+/// Units for the longest text: a fifth of the 50 ms that [`ReaderLimits::bytes_max`] speaks of.
 const WORK_MAX: usize = 1 << 21;
 
 /// What a token costs besides its bytes, in units.
@@ -58,7 +58,7 @@ pub(crate) const PAIR: usize = TOKEN;
 /// What a text in a string costs besides its values.
 pub(crate) const INNER: usize = 24 * TOKEN;
 
-impl Budget {
+impl WorkBudget {
     pub(crate) fn for_text(text: &str) -> Self {
         Self { whole: (WORK_PER_BYTE * text.len() + WORK_LEAST).min(WORK_MAX), spent: Cell::new(0) }
     }

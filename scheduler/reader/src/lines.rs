@@ -3,9 +3,9 @@
 use serde_json::{Map, Value};
 
 use crate::edit::{EditKind, Edits};
-use crate::limits::Limits;
+use crate::limits::ReaderLimits;
 use crate::reading::{Item, Reading, TextEnd, Verdict};
-use crate::span::Span;
+use crate::span::TextSpan;
 
 /// What a line says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -19,7 +19,7 @@ enum TextLine<'a> {
 /// Reads the items of a list in prose; nothing unless there are two.
 ///
 /// Nothing closes such a list, so its last line counts only if nothing says that it was cut.
-pub(crate) fn parse_lines(text: &str, ended: TextEnd, limits: &Limits) -> Option<Reading> {
+pub(crate) fn parse_lines(text: &str, ended: TextEnd, limits: &ReaderLimits) -> Option<Reading> {
     let mut items = Vec::new();
     let mut at = 0;
     let mut cut = None;
@@ -38,7 +38,7 @@ pub(crate) fn parse_lines(text: &str, ended: TextEnd, limits: &Limits) -> Option
                 if last && (ended == TextEnd::Cut || bold || is_cut(words, &items)) {
                     cut = Some(text.trim_end().len());
                 }
-                items.push(Item { value: step(words), span: Span::new(from, from + words.len()) });
+                items.push(Item { value: step(words), span: TextSpan::new(from, from + words.len()) });
             }
             TextLine::Bare if last && !items.is_empty() => cut = Some(text.trim_end().len()),
             TextLine::Other if last && goes_on(line) && (ended == TextEnd::Cut || ends_inside(line.trim())) => {
@@ -50,7 +50,7 @@ pub(crate) fn parse_lines(text: &str, ended: TextEnd, limits: &Limits) -> Option
     if items.len() < 2 {
         return None;
     }
-    let span = Span::new(items.first()?.span.start, items.last()?.span.end);
+    let span = TextSpan::new(items.first()?.span.start, items.last()?.span.end);
     if cut.is_some() && at == text.len() && is_open(text, span.end) {
         items.pop();
     }

@@ -5,13 +5,13 @@ use std::fmt::{self, Write};
 use serde_json::{Map, Number, Value};
 
 use crate::edit::{EditKind, Edits, SHOWN_MAX};
-use crate::span::Span;
+use crate::span::TextSpan;
 
 /// A value as written.
 #[derive(Clone, Debug)]
 pub(crate) struct Node {
     pub(crate) kind: NodeKind,
-    pub(crate) span: Span,
+    pub(crate) span: TextSpan,
     /// Whether the text held all of it. The parts of a part that are not whole are never acted on.
     pub(crate) whole: bool,
 }
@@ -38,10 +38,10 @@ pub(crate) struct CallNode {
 /// Text of a string: a stretch of the source when nothing in it was escaped.
 #[derive(Clone, Debug)]
 pub(crate) enum Text {
-    Slice(Span),
+    Slice(TextSpan),
     Own(String),
     /// Without quotes: text only for want of a better reading.
-    Word(Span),
+    Word(TextSpan),
 }
 
 impl Text {
@@ -55,7 +55,7 @@ impl Text {
 
 impl Node {
     pub(crate) fn new(kind: NodeKind, start: usize, end: usize) -> Self {
-        Self { kind, span: Span::new(start, end), whole: true }
+        Self { kind, span: TextSpan::new(start, end), whole: true }
     }
 
     pub(crate) fn text<'a>(&'a self, source: &'a str) -> Option<&'a str> {
@@ -115,7 +115,7 @@ impl Node {
         self.map()?.iter().rev().find(|(k, _)| k.slice(source) == key).map(|(_, v)| v)
     }
 
-    /// The complete part as a JSON value. A tree is never deeper than [`crate::Limits::depth_max`], so this recursion
+    /// The complete part as a JSON value. A tree is never deeper than [`crate::ReaderLimits::depth_max`], so this recursion
     /// is bounded.
     pub(crate) fn value(&self, source: &str, edits: &mut Edits) -> Value {
         match &self.kind {

@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use crate::edit::Edit;
-use crate::span::Span;
+use crate::span::TextSpan;
 
 /// Quality of a result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -50,7 +50,7 @@ pub enum TextEnd {
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Item {
     pub value: Value,
-    pub span: Span,
+    pub span: TextSpan,
 }
 
 /// The result of parsing a text as a value.
@@ -59,7 +59,7 @@ pub struct Reading {
     pub verdict: Verdict,
     /// The value; if truncated, its complete parts.
     pub value: Option<Value>,
-    pub span: Span,
+    pub span: TextSpan,
     /// The steps, or the elements, of the value: each complete, in order.
     pub items: Vec<Item>,
     /// Every difference between the text and the value, in the order of the text.
@@ -71,7 +71,7 @@ pub struct Reading {
 /// An interpretation that was not selected.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Other {
-    pub span: Span,
+    pub span: TextSpan,
     pub score: i64,
     pub items: usize,
     pub guesses: usize,
@@ -79,11 +79,11 @@ pub struct Other {
 
 /// A call that a model wrote.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Call {
+pub struct ParsedCall {
     /// The catalogue's spelling; as written if the name is unknown.
     pub name: String,
     pub arguments: Map<String, Value>,
-    pub span: Span,
+    pub span: TextSpan,
     /// Whether the catalogue contains the name. Always true for an empty catalogue.
     pub known: bool,
 }
@@ -93,7 +93,7 @@ pub struct Call {
 pub struct CallReading {
     pub verdict: Verdict,
     /// The complete calls, in the order of the text. Truncated calls are omitted.
-    pub calls: Vec<Call>,
+    pub calls: Vec<ParsedCall>,
     pub edits: Vec<Edit>,
     pub others: Vec<Other>,
 }

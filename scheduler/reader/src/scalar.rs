@@ -5,13 +5,13 @@ use crate::edit::{EditKind, Edits};
 use crate::escape::{DecodedEscape, EscapeDialect, decode};
 use crate::node::{Node, NodeKind, Text};
 use crate::number;
-use crate::span::Span;
+use crate::span::TextSpan;
 
 /// A value.
 pub(crate) enum Scalar {
     Value(Node),
     /// Words without quotes, which may go on below.
-    Plain(Span),
+    Plain(TextSpan),
     /// The text ends before the quote or the bracket that closes it.
     Cut,
 }
@@ -20,7 +20,7 @@ pub(crate) enum Scalar {
 const DEPTH_MAX: usize = 16;
 
 /// Reads what stands at `at`, which ends with its line; `last` says that the text ends there too.
-pub(crate) fn parse_scalar(text: &str, at: Span, last: bool, edits: &mut Edits) -> Option<Scalar> {
+pub(crate) fn parse_scalar(text: &str, at: TextSpan, last: bool, edits: &mut Edits) -> Option<Scalar> {
     let words = at.slice(text);
     match words.as_bytes().first()? {
         b'"' | b'\'' | b'[' | b'{' => {
@@ -36,13 +36,13 @@ pub(crate) fn parse_scalar(text: &str, at: Span, last: bool, edits: &mut Edits) 
         _ => {
             let words = words.find(" #").map_or(words, |n| words[..n].trim_end());
             let clear = !words.contains(": ") && !words.ends_with(':') && !words.contains('\t');
-            clear.then_some(Scalar::Plain(Span::new(at.start, at.start + words.len())))
+            clear.then_some(Scalar::Plain(TextSpan::new(at.start, at.start + words.len())))
         }
     }
 }
 
 /// Words without quotes: a constant, a number, or text.
-pub(crate) fn plain(text: &str, at: Span, edits: &mut Edits) -> Option<Node> {
+pub(crate) fn plain(text: &str, at: TextSpan, edits: &mut Edits) -> Option<Node> {
     let words = at.slice(text);
     let kind = match words {
         "null" | "Null" | "NULL" | "~" => NodeKind::Null,
@@ -111,7 +111,7 @@ impl Flow<'_> {
         if words.is_empty() || words.contains([':', '#', '"']) {
             return None;
         }
-        let at = Span::new(self.at, self.at + words.len());
+        let at = TextSpan::new(self.at, self.at + words.len());
         self.at = at.end;
         plain(self.text, at, self.edits)
     }
@@ -147,7 +147,7 @@ impl Flow<'_> {
                 }
                 return None;
             };
-            let name = Text::Slice(Span::new(self.at + name.start, self.at + name.end));
+            let name = Text::Slice(TextSpan::new(self.at + name.start, self.at + name.end));
             self.at += behind;
             pairs.push((name, self.value(depth + 1)?));
             if self.sign(b'}')? {
@@ -200,7 +200,7 @@ impl Flow<'_> {
             }
             Text::Own(own)
         } else {
-            Text::Slice(Span::new(body, at))
+            Text::Slice(TextSpan::new(body, at))
         };
         Some(Node::new(NodeKind::Text(text), start, self.at))
     }

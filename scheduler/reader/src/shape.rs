@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use serde_json::Value;
 
-use crate::catalogue::Catalogue;
+use crate::catalogue::ToolCatalogue;
 use crate::node::{Node, NodeKind};
 
 /// Keys under which plans keep their steps, best first.
@@ -158,7 +158,7 @@ fn action<'a>(node: &'a Node, source: &'a str) -> Option<&'a str> {
 }
 
 /// How well a value fits what a plan looks like. Guesses count against it.
-pub(crate) fn score(node: &Node, source: &str, guesses: usize, catalogue: &Catalogue) -> i64 {
+pub(crate) fn score(node: &Node, source: &str, guesses: usize, catalogue: &ToolCatalogue) -> i64 {
     let steps = steps(node, source);
     let stepped = steps.iter().filter(|s| is_step(s, source)).count();
     let known = steps.iter().filter(|s| action(s, source).is_some_and(|name| catalogue.find(name).is_some())).count();

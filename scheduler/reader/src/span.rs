@@ -4,12 +4,12 @@ use serde::{Deserialize, Serialize};
 
 /// Bytes `start..end` of the text, counted from 0.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-pub struct Span {
+pub struct TextSpan {
     pub start: usize,
     pub end: usize,
 }
 
-impl Span {
+impl TextSpan {
     #[must_use]
     pub fn new(start: usize, end: usize) -> Self {
         Self { start, end: end.max(start) }

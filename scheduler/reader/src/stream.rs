@@ -2,14 +2,14 @@
 
 use std::collections::BTreeMap;
 
-use crate::catalogue::Catalogue;
+use crate::catalogue::ToolCatalogue;
 use crate::edit::Edits;
-use crate::limits::{Budget, Limits, TOKEN};
+use crate::limits::{ReaderLimits, TOKEN, WorkBudget};
 use crate::node::Node;
 use crate::parse::{Open, Parser, ParserState, Stop};
 use crate::reading::{Item, Reading, TextEnd};
 use crate::shape;
-use crate::span::Span;
+use crate::span::TextSpan;
 use crate::value::parse_ended_value;
 
 /// How far back from a bracket an open text is looked for.
@@ -27,7 +27,7 @@ pub struct Stream {
     rest: Vec<u8>,
     phase: StreamPhase,
     given: Vec<Item>,
-    limits: Limits,
+    limits: ReaderLimits,
     /// Work done so far, in units.
     work: usize,
 }
@@ -56,7 +56,7 @@ pub struct Ending {
 
 impl Stream {
     #[must_use]
-    pub fn new(limits: Limits) -> Self {
+    pub fn new(limits: ReaderLimits) -> Self {
         Self {
             text: String::new(),
             rest: Vec::new(),
@@ -86,7 +86,7 @@ impl Stream {
         }
         self.append(bytes);
         let before = self.given.len();
-        let budget = Budget::half_for_text(&self.text);
+        let budget = WorkBudget::half_for_text(&self.text);
         while self.work <= budget.left() && self.given.len() < self.limits.values_max && self.advance() {}
         if self.work > budget.left() || self.given.len() >= self.limits.values_max {
             self.phase = StreamPhase::Closed;
@@ -96,13 +96,13 @@ impl Stream {
 
     /// Parses the whole text and compares it with the returned steps.
     #[must_use]
-    pub fn finish(mut self, catalogue: &Catalogue, ended: TextEnd) -> Ending {
+    pub fn finish(mut self, catalogue: &ToolCatalogue, ended: TextEnd) -> Ending {
         if !self.rest.is_empty() {
             self.rest.clear();
             self.text.push('?');
         }
         let reading = parse_ended_value(&self.text, ended, catalogue, &self.limits);
-        let held: BTreeMap<Span, &Item> = reading.items.iter().map(|i| (i.span, i)).collect();
+        let held: BTreeMap<TextSpan, &Item> = reading.items.iter().map(|i| (i.span, i)).collect();
         let has = |item: &Item| held.get(&item.span).is_some_and(|i| i.value == item.value);
         let withdrawn = (0..self.given.len()).filter(|n| !has(&self.given[*n])).collect();
         Ending { reading, text: self.text, given: self.given, withdrawn }
@@ -161,7 +161,7 @@ impl Stream {
 
     fn continue_inside(&mut self, state: ParserState, start: usize, seen: usize) -> bool {
         let (from, left) =
-            (state.pos.max(state.scanned), Budget::half_for_text(&self.text).left().saturating_sub(self.work));
+            (state.pos.max(state.scanned), WorkBudget::half_for_text(&self.text).left().saturating_sub(self.work));
         let mut parser = Parser::new(&self.text, state.renewed().within(left));
         let stop = parser.run();
         let state = parser.into_state();

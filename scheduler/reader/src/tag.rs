@@ -2,7 +2,7 @@
 //! `<invoke name="f"><parameter name="a">1</parameter></invoke>`.
 
 use crate::node::{CallNode, Node, NodeKind, Text};
-use crate::span::Span;
+use crate::span::TextSpan;
 
 /// The longest opening tag. Bytes.
 const NAME_MAX: usize = 256;
@@ -23,7 +23,7 @@ pub(crate) fn parse_tag(text: &str, at: usize) -> Option<Tagged> {
     }
     let closing = format!("</{kind}>");
     let close = text[body..].find(&closing).map(|n| body + n);
-    let inside = Span::new(body, close.unwrap_or(text.len()));
+    let inside = TextSpan::new(body, close.unwrap_or(text.len()));
     let mut named = Vec::new();
     let mut pos = body;
     let mut whole = close.is_some();
@@ -34,11 +34,11 @@ pub(crate) fn parse_tag(text: &str, at: usize) -> Option<Tagged> {
             whole = false;
             break;
         };
-        let stretch = Span::new(value, end).slice(text);
+        let stretch = TextSpan::new(value, end).slice(text);
         let trimmed = stretch.strip_prefix('\n').unwrap_or(stretch);
         let from = end - trimmed.len();
         let to = from + trimmed.strip_suffix('\n').unwrap_or(trimmed).len();
-        named.push((Text::Slice(key), Node::new(NodeKind::Text(Text::Slice(Span::new(from, to))), from, to)));
+        named.push((Text::Slice(key), Node::new(NodeKind::Text(Text::Slice(TextSpan::new(from, to))), from, to)));
         pos = end + "</parameter>".len();
     }
     let end = close.map_or(text.len(), |c| c + closing.len());
@@ -49,7 +49,7 @@ pub(crate) fn parse_tag(text: &str, at: usize) -> Option<Tagged> {
 }
 
 /// `<kind=name>` or `<kind name="name">`: where the name stands, and where the tag ends.
-fn opening<'k>(text: &str, at: usize, kinds: &[&'k str]) -> Option<(Span, usize, &'k str)> {
+fn opening<'k>(text: &str, at: usize, kinds: &[&'k str]) -> Option<(TextSpan, usize, &'k str)> {
     let rest = text[at..].strip_prefix('<')?;
     let kind = kinds.iter().find(|k| rest.starts_with(**k))?;
     let rest = &rest[kind.len()..];
@@ -68,5 +68,5 @@ fn opening<'k>(text: &str, at: usize, kinds: &[&'k str]) -> Option<(Span, usize,
     }
     let start = text.len() - rest.len() + inside.rfind(name)?;
     let body = text.len() - rest.len() + line + 1;
-    Some((Span::new(start, start + name.len()), body, kind))
+    Some((TextSpan::new(start, start + name.len()), body, kind))
 }

@@ -4,15 +4,15 @@ use std::collections::BTreeSet;
 
 use serde_json::Value;
 
-use crate::catalogue::Catalogue;
+use crate::catalogue::ToolCatalogue;
 use crate::edit::{EditKind, Edits};
-use crate::limits::{Budget, Limits};
+use crate::limits::{ReaderLimits, WorkBudget};
 use crate::lines;
 use crate::node::Node;
 use crate::parse::Stop;
 use crate::reading::{Item, Other, Reading, TextEnd, UnreadableReason, Verdict};
 use crate::shape;
-use crate::span::Span;
+use crate::span::TextSpan;
 use crate::value_search::{FoundValue, SearchResult, find_from, plain};
 
 /// A way to read the text: one value, or several as a list.
@@ -28,9 +28,9 @@ struct ValueCandidate {
 ///
 /// Finds all values in the text, repairs broken ones, and scores them by the shape of plans and by the actions of the
 /// catalogue. The best one is the result, the others are listed in it. Time is linear in the length of the text, which
-/// [`Limits::bytes_max`] bounds.
+/// [`ReaderLimits::bytes_max`] bounds.
 #[must_use]
-pub fn parse_value(text: &str, catalogue: &Catalogue, limits: &Limits) -> Reading {
+pub fn parse_value(text: &str, catalogue: &ToolCatalogue, limits: &ReaderLimits) -> Reading {
     parse_ended_value(text, TextEnd::Stopped, catalogue, limits)
 }
 
@@ -38,8 +38,8 @@ pub fn parse_value(text: &str, catalogue: &Catalogue, limits: &Limits) -> Readin
 ///
 /// A truncated text has at best the verdict `Truncated`, and its last line is omitted unless it is known to be complete.
 #[must_use]
-pub fn parse_ended_value(text: &str, ended: TextEnd, catalogue: &Catalogue, limits: &Limits) -> Reading {
-    let mut reading = within(text, ended, catalogue, limits, &Budget::for_text(text));
+pub fn parse_ended_value(text: &str, ended: TextEnd, catalogue: &ToolCatalogue, limits: &ReaderLimits) -> Reading {
+    let mut reading = within(text, ended, catalogue, limits, &WorkBudget::for_text(text));
     if ended == TextEnd::Cut && matches!(reading.verdict, Verdict::Exact | Verdict::Repaired) {
         reading.verdict = Verdict::Truncated { at: text.len() };
     }
@@ -47,7 +47,13 @@ pub fn parse_ended_value(text: &str, ended: TextEnd, catalogue: &Catalogue, limi
 }
 
 /// Like [`parse_ended_value`], with a work budget.
-pub(crate) fn within(text: &str, ended: TextEnd, catalogue: &Catalogue, limits: &Limits, budget: &Budget) -> Reading {
+pub(crate) fn within(
+    text: &str,
+    ended: TextEnd,
+    catalogue: &ToolCatalogue,
+    limits: &ReaderLimits,
+    budget: &WorkBudget,
+) -> Reading {
     let trimmed = text.trim();
     if trimmed.is_empty() {
         return unreadable(UnreadableReason::Empty);
@@ -94,7 +100,7 @@ pub(crate) fn unreadable(reason: UnreadableReason) -> Reading {
     Reading {
         verdict: Verdict::Unreadable { reason },
         value: None,
-        span: Span::default(),
+        span: TextSpan::default(),
         items: Vec::new(),
         edits: Vec::new(),
         others: Vec::new(),
@@ -120,7 +126,7 @@ fn items(node: &Node, text: &str, value: &Value) -> Vec<Item> {
 }
 
 /// A JSON string that holds JSON, and nothing else.
-fn inside_string(trimmed: &str, text: &str, catalogue: &Catalogue, limits: &Limits) -> Option<Reading> {
+fn inside_string(trimmed: &str, text: &str, catalogue: &ToolCatalogue, limits: &ReaderLimits) -> Option<Reading> {
     if !trimmed.starts_with('"') || !trimmed.ends_with('"') {
         return None;
     }
@@ -129,7 +135,7 @@ fn inside_string(trimmed: &str, text: &str, catalogue: &Catalogue, limits: &Limi
         return None;
     }
     let start = text.len() - text.trim_start().len();
-    let span = Span::new(start, start + trimmed.len());
+    let span = TextSpan::new(start, start + trimmed.len());
     let mut reading = parse_value(&inner, catalogue, limits);
     let mut edits = Edits::default();
     edits.respelled(EditKind::Unwrapped, span, trimmed, &inner);
@@ -149,7 +155,7 @@ fn inside_string(trimmed: &str, text: &str, catalogue: &Catalogue, limits: &Limi
     Some(reading)
 }
 
-fn choose(text: &str, finds: SearchResult, catalogue: &Catalogue) -> Reading {
+fn choose(text: &str, finds: SearchResult, catalogue: &ToolCatalogue) -> Reading {
     if finds.values.len() == 1 {
         return build(text, &finds, &ValueCandidate { first: 0, last: 0, score: 0, guesses: 0, items: 0 });
     }
@@ -174,12 +180,12 @@ fn choose(text: &str, finds: SearchResult, catalogue: &Catalogue) -> Reading {
     reading
 }
 
-fn stretch(found: &[FoundValue]) -> Span {
+fn stretch(found: &[FoundValue]) -> TextSpan {
     let start = found.first().map_or(0, |f| f.node.span.start);
-    Span::new(start, found.last().map_or(start, |f| f.node.span.end))
+    TextSpan::new(start, found.last().map_or(start, |f| f.node.span.end))
 }
 
-fn singles(text: &str, found: &[FoundValue], catalogue: &Catalogue) -> Vec<ValueCandidate> {
+fn singles(text: &str, found: &[FoundValue], catalogue: &ToolCatalogue) -> Vec<ValueCandidate> {
     let of = |(n, f): (usize, &FoundValue)| {
         let guesses = f.edits.guesses;
         let score = shape::score(&f.node, text, guesses, catalogue) - if f.node.whole { 0 } else { 3 };
@@ -189,7 +195,7 @@ fn singles(text: &str, found: &[FoundValue], catalogue: &Catalogue) -> Vec<Value
 }
 
 /// Steps that follow each other: NDJSON, one object after the other, calls line by line.
-fn runs(text: &str, found: &[FoundValue], catalogue: &Catalogue) -> Vec<ValueCandidate> {
+fn runs(text: &str, found: &[FoundValue], catalogue: &ToolCatalogue) -> Vec<ValueCandidate> {
     let mut runs = Vec::new();
     let mut start = 0;
     while start < found.len() {
@@ -213,7 +219,7 @@ fn runs(text: &str, found: &[FoundValue], catalogue: &Catalogue) -> Vec<ValueCan
 /// One plan in several documents that stand side by side: each has its own steps, and nothing lies between them.
 ///
 /// Where a step stands in two of them, or words lie between, they are several plans, and the best is the reading.
-fn parts(text: &str, found: &[FoundValue], catalogue: &Catalogue) -> Vec<ValueCandidate> {
+fn parts(text: &str, found: &[FoundValue], catalogue: &ToolCatalogue) -> Vec<ValueCandidate> {
     let mut parts = Vec::new();
     let mut start = 0;
     while start < found.len() {
@@ -285,10 +291,10 @@ fn surroundings(text: &str, finds: &SearchResult, chosen: &[FoundValue], edits: 
     let mut at = 0;
     let mut gaps = Vec::new();
     for found in chosen {
-        gaps.push(Span::new(at, found.node.span.start));
+        gaps.push(TextSpan::new(at, found.node.span.start));
         at = found.node.span.end;
     }
-    gaps.push(Span::new(at, text.len()));
+    gaps.push(TextSpan::new(at, text.len()));
     let mut fences = finds.fences.as_slice();
     for gap in gaps {
         let before = fences.partition_point(|f| f.start < gap.start);
@@ -299,8 +305,8 @@ fn surroundings(text: &str, finds: &SearchResult, chosen: &[FoundValue], edits: 
 }
 
 /// Notes blanks around a value that JSON does not have, so that no text that holds them is exact.
-pub(crate) fn note_odd_blanks(text: &str, value: Span, edits: &mut Edits) {
-    for gap in [Span::new(0, value.start), Span::new(value.end, text.len())] {
+pub(crate) fn note_odd_blanks(text: &str, value: TextSpan, edits: &mut Edits) {
+    for gap in [TextSpan::new(0, value.start), TextSpan::new(value.end, text.len())] {
         let odd = trimmed(text, gap, |c| matches!(c, '\t' | '\n' | '\r' | ' '));
         if !odd.is_empty() && odd.slice(text).trim().is_empty() {
             edits.respelled(EditKind::ProseDropped, odd, odd.slice(text), "");
@@ -309,23 +315,23 @@ pub(crate) fn note_odd_blanks(text: &str, value: Span, edits: &mut Edits) {
 }
 
 /// The gap without the blanks at its ends.
-fn trimmed(text: &str, gap: Span, is_blank: impl Fn(char) -> bool) -> Span {
+fn trimmed(text: &str, gap: TextSpan, is_blank: impl Fn(char) -> bool) -> TextSpan {
     let rest = gap.slice(text).trim_start_matches(&is_blank);
     let start = gap.end - rest.len();
-    Span::new(start, start + rest.trim_end_matches(&is_blank).len())
+    TextSpan::new(start, start + rest.trim_end_matches(&is_blank).len())
 }
 
-fn note_gap(text: &str, gap: Span, fences: &[Span], edits: &mut Edits) {
+fn note_gap(text: &str, gap: TextSpan, fences: &[TextSpan], edits: &mut Edits) {
     let mut at = gap.start;
     for fence in fences {
-        note_prose(text, Span::new(at, fence.start), edits);
+        note_prose(text, TextSpan::new(at, fence.start), edits);
         edits.respelled(EditKind::FenceDropped, *fence, fence.slice(text), "");
         at = fence.end;
     }
-    note_prose(text, Span::new(at, gap.end), edits);
+    note_prose(text, TextSpan::new(at, gap.end), edits);
 }
 
-fn note_prose(text: &str, gap: Span, edits: &mut Edits) {
+fn note_prose(text: &str, gap: TextSpan, edits: &mut Edits) {
     let span = trimmed(text, gap, char::is_whitespace);
     let words = span.slice(text);
     if words.is_empty() {

@@ -1,14 +1,14 @@
 //! Finds the values in a text: tries every position where a list, a table or a call may begin.
 
 use crate::block;
-use crate::catalogue::Catalogue;
+use crate::catalogue::ToolCatalogue;
 use crate::edit::{EditKind, Edits};
 use crate::escape::EscapeDialect;
-use crate::limits::{Budget, Limits, NAME};
+use crate::limits::{NAME, ReaderLimits, WorkBudget};
 use crate::node::{CallNode, Node, NodeKind, Text};
 use crate::parse::{Parser, ParserState, Stop, name_end};
 use crate::shape;
-use crate::span::Span;
+use crate::span::TextSpan;
 use crate::tag;
 use crate::variable::Variables;
 
@@ -28,7 +28,7 @@ pub(crate) struct FoundValue {
 pub(crate) struct SearchResult {
     pub(crate) values: Vec<FoundValue>,
     /// Where the fences stand.
-    pub(crate) fences: Vec<Span>,
+    pub(crate) fences: Vec<TextSpan>,
     pub(crate) too_deep: bool,
     pub(crate) too_broken: bool,
     pub(crate) too_costly: bool,
@@ -54,8 +54,8 @@ const NAME_MAX: usize = 256;
 struct ValueSearch<'a> {
     text: &'a str,
     bytes: &'a [u8],
-    catalogue: &'a Catalogue,
-    limits: &'a Limits,
+    catalogue: &'a ToolCatalogue,
+    limits: &'a ReaderLimits,
     finds: SearchResult,
     block: usize,
     in_fence: bool,
@@ -68,7 +68,7 @@ struct ValueSearch<'a> {
     /// The first byte that is not blank.
     first: usize,
     /// The work that is left for it.
-    budget: &'a Budget,
+    budget: &'a WorkBudget,
     /// What was assigned so far.
     variables: Variables<'a>,
     /// What was read already, and from where.
@@ -76,7 +76,7 @@ struct ValueSearch<'a> {
 }
 
 /// Finds every value.
-pub(crate) fn find(text: &str, catalogue: &Catalogue, limits: &Limits, budget: &Budget) -> SearchResult {
+pub(crate) fn find(text: &str, catalogue: &ToolCatalogue, limits: &ReaderLimits, budget: &WorkBudget) -> SearchResult {
     find_from(text, None, catalogue, limits, budget)
 }
 
@@ -84,9 +84,9 @@ pub(crate) fn find(text: &str, catalogue: &Catalogue, limits: &Limits, budget: &
 pub(crate) fn find_from(
     text: &str,
     begun: Option<(usize, Stop, ParserState)>,
-    catalogue: &Catalogue,
-    limits: &Limits,
-    budget: &Budget,
+    catalogue: &ToolCatalogue,
+    limits: &ReaderLimits,
+    budget: &WorkBudget,
 ) -> SearchResult {
     let bytes = text.as_bytes();
     let first = text.len() - text.trim_start().len();
@@ -160,7 +160,7 @@ impl ValueSearch<'_> {
                 }
             }
         }
-        self.finds.fences.push(Span::new(at, end));
+        self.finds.fences.push(TextSpan::new(at, end));
         end
     }
 
@@ -326,7 +326,7 @@ impl ValueSearch<'_> {
         let call = CallNode { name: Text::Own(name.into()), positional: Vec::new(), named };
         let mut made = Node::new(NodeKind::Call(Box::new(call)), start, node.span.end);
         made.whole = node.whole;
-        edits.respelled(EditKind::CallRead, Span::new(start, at), &self.text[start..at], "");
+        edits.respelled(EditKind::CallRead, TextSpan::new(start, at), &self.text[start..at], "");
         self.push_value(made, edits);
         Some(node.span.end)
     }
@@ -351,12 +351,12 @@ impl ValueSearch<'_> {
         if text.is_empty() {
             return None;
         }
-        let argument = Node::new(NodeKind::Text(Text::Slice(Span::new(at, at + text.len()))), at, at + text.len());
+        let argument = Node::new(NodeKind::Text(Text::Slice(TextSpan::new(at, at + text.len()))), at, at + text.len());
         let call = CallNode { name: Text::Own(name.into()), positional: vec![argument], named: Vec::new() };
         let mut node = Node::new(NodeKind::Call(Box::new(call)), start, at + text.len());
         node.whole = end.is_some();
         let mut edits = Edits::default();
-        edits.respelled(EditKind::CallRead, Span::new(start, at), &self.text[start..at], "");
+        edits.respelled(EditKind::CallRead, TextSpan::new(start, at), &self.text[start..at], "");
         let end = node.span.end;
         self.push_value(node, edits);
         Some(end)
@@ -367,14 +367,14 @@ impl ValueSearch<'_> {
         let end = call.node.span.end;
         self.budget.spend(end - at + START);
         let mut edits = Edits::default();
-        edits.respelled(EditKind::CallRead, Span::new(at, call.body), &self.text[at..call.body], "");
+        edits.respelled(EditKind::CallRead, TextSpan::new(at, call.body), &self.text[at..call.body], "");
         self.push_value(call.node, edits);
         Some(end)
     }
 }
 
 /// Reads plainly; when the text turns out to be Python, with Python's escapes.
-pub(crate) fn plain(text: &str, at: usize, limits: &Limits, budget: &Budget) -> (Stop, ParserState) {
+pub(crate) fn plain(text: &str, at: usize, limits: &ReaderLimits, budget: &WorkBudget) -> (Stop, ParserState) {
     let mut parser = Parser::new(text, ParserState::new(at, false, limits).within(budget.left()));
     let stop = parser.run();
     let state = parser.into_state();

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 
 use crate::edit::{EditKind, Edits};
-use crate::limits::{Budget, Limits, TOKEN};
+use crate::limits::{ReaderLimits, TOKEN, WorkBudget};
 use crate::node::{Node, NodeKind, Text};
 use crate::number;
 use crate::parse::{Parser, ParserState, Stop};
@@ -18,7 +18,7 @@ pub(crate) struct Variables<'a>(HashMap<&'a str, Option<Node>>);
 
 impl<'a> Variables<'a> {
     /// Notes the assignment whose name stands at `start..end`, if there is one.
-    pub(crate) fn note(&mut self, text: &'a str, start: usize, end: usize, limits: &Limits, budget: &Budget) {
+    pub(crate) fn note(&mut self, text: &'a str, start: usize, end: usize, limits: &ReaderLimits, budget: &WorkBudget) {
         let name = &text[start..end];
         let behind = text[end..].trim_start_matches([' ', '\t']);
         let Some(value) = behind.strip_prefix('=').filter(|v| !v.starts_with('=')) else { return };
@@ -37,7 +37,7 @@ impl<'a> Variables<'a> {
 
     /// Puts the values in the place of the names in a value that was repaired. A name whose value is not written stays as
     /// text, and the edit says that it is an expression.
-    pub(crate) fn resolve(&self, node: &mut Node, text: &str, edits: &mut Edits, budget: &Budget) {
+    pub(crate) fn resolve(&self, node: &mut Node, text: &str, edits: &mut Edits, budget: &WorkBudget) {
         if self.0.is_empty() || edits.guesses == 0 {
             return;
         }
@@ -80,7 +80,7 @@ fn begins_statement(text: &str, at: usize) -> bool {
 }
 
 /// The value at `at`, if it is written out and the statement ends behind it.
-fn literal(text: &str, at: usize, limits: &Limits, budget: &Budget) -> Option<Node> {
+fn literal(text: &str, at: usize, limits: &ReaderLimits, budget: &WorkBudget) -> Option<Node> {
     let line = text[at..].split(['\n', ';', '#']).next()?.trim_end();
     let node = match text.as_bytes().get(at)? {
         b'"' | b'\'' | b'[' | b'{' => {
@@ -125,7 +125,7 @@ mod tests {
         let mut variables = Variables::default();
         for name in ["a =", "b =", "c = 1", "d =", "c = 2", "e =", "g=", "h ="] {
             let at = text.find(name).expect("there");
-            variables.note(text, at, at + 1, &Limits::default(), &Budget::for_text(text));
+            variables.note(text, at, at + 1, &ReaderLimits::default(), &WorkBudget::for_text(text));
         }
         let mut known: Vec<(&str, bool)> = variables.0.iter().map(|(name, value)| (*name, value.is_some())).collect();
         known.sort_unstable();

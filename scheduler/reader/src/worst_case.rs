@@ -1,7 +1,7 @@
 //! Regression tests: worst-case inputs stay within the operation budget.
 
-use crate::catalogue::Catalogue;
-use crate::limits::{Budget, Limits};
+use crate::catalogue::ToolCatalogue;
+use crate::limits::{ReaderLimits, WorkBudget};
 use crate::reading::{TextEnd, UnreadableReason, Verdict};
 use crate::stream::Stream;
 
@@ -14,21 +14,21 @@ const SIZE: usize = 4 * 1024;
 #[test]
 fn no_text_costs_more_than_its_length_allows_and_what_does_is_said_to() {
     let schema = serde_json::json!({"properties": {"a": {"type": "integer"}, "b": {}}, "required": ["a"]});
-    let known = Catalogue::from_schemas([("f", None), ("get_weather", None), ("do_it", Some(&schema))]);
-    let limits = Limits::default();
+    let known = ToolCatalogue::from_schemas([("f", None), ("get_weather", None), ("do_it", Some(&schema))]);
+    let limits = ReaderLimits::default();
     for (name, text) in texts::texts(SIZE) {
         let over = over(&text);
-        for catalogue in [&Catalogue::default(), &known] {
-            let budget = Budget::for_text(&text);
+        for catalogue in [&ToolCatalogue::default(), &known] {
+            let budget = WorkBudget::for_text(&text);
             let allowed = budget.left();
             let reading = crate::value::within(&text, TextEnd::Stopped, catalogue, &limits, &budget);
             assert!(budget.spent() <= allowed + over, "reading {name} costs {} of {allowed}", budget.spent());
             assert!(budget.left() > 0 || is_said(reading.verdict), "{name} is {:?}", reading.verdict);
 
-            let (finding, gathering) = (Budget::for_text(&text), Budget::half_for_text(&text));
+            let (finding, gathering) = (WorkBudget::for_text(&text), WorkBudget::half_for_text(&text));
             let reading = crate::calls::within(&text, catalogue, &limits, &finding, &gathering);
             assert!(finding.spent() <= allowed + over, "finding {name} costs {} of {allowed}", finding.spent());
-            let half = Budget::half_for_text(&text).left();
+            let half = WorkBudget::half_for_text(&text).left();
             assert!(gathering.spent() <= half + over, "gathering {name} costs {} of {half}", gathering.spent());
             let spent = finding.left() == 0 || gathering.left() == 0;
             assert!(!spent || is_said(reading.verdict), "{name} is {:?}", reading.verdict);
@@ -39,11 +39,11 @@ fn no_text_costs_more_than_its_length_allows_and_what_does_is_said_to() {
 #[test]
 fn no_stream_costs_more_than_its_length_allows_however_small_the_pieces() {
     for (name, text) in texts::texts(SIZE) {
-        let mut stream = Stream::new(Limits::default());
+        let mut stream = Stream::new(ReaderLimits::default());
         for piece in text.as_bytes().chunks(16) {
             stream.push(piece);
         }
-        let allowed = Budget::half_for_text(&text).left() + over(&text);
+        let allowed = WorkBudget::half_for_text(&text).left() + over(&text);
         assert!(stream.work() <= allowed, "{name} costs {} of {allowed}", stream.work());
     }
 }

@@ -1,6 +1,6 @@
 use goalmill_common::agent::Action;
 use goalmill_common::config::Gate;
-use goalmill_common::plan::{Kind, Plan, Step};
+use goalmill_common::plan::{Plan, Step, StepKind};
 
 use crate::*;
 
@@ -144,10 +144,10 @@ fn nested_plans_are_routed() {
     let mut inner = step("stay", "auto", "find a hotel for three nights");
     inner.id = "inner".into();
     let mut outer = Step::new("sub", "");
-    outer.kind = Kind::Plan;
+    outer.kind = StepKind::Plan;
     outer.plan = Some(Box::new(Plan { steps: vec![inner], ..Plan::default() }));
     let mut finish = step("finish", "auto", "");
-    finish.kind = Kind::Finish;
+    finish.kind = StepKind::Finish;
     let mut plan = Plan {
         steps: vec![step("fly", "TBD", "find a flight"), step("fixed", "own_agent", "find a flight"), outer, finish],
         ..Plan::default()

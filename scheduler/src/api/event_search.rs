@@ -157,12 +157,12 @@ fn after(mut plans: Vec<(PlanId, u64)>, cursor: Option<&SearchCursor>) -> Vec<(P
 }
 
 /// The found events, and how many more may be read.
-struct SearchResult {
+struct EventSearchResult {
     events: Vec<(PlanId, Record)>,
     left: u64,
 }
 
-impl SearchResult {
+impl EventSearchResult {
     /// Keeps the newest events; events before the returned time need not be read.
     fn keep_newest(&mut self, limit: usize) -> u64 {
         self.events.sort_by(|(a, one), (b, other)| (one.time_ms, a, one.seq).cmp(&(other.time_ms, b, other.seq)));
@@ -181,7 +181,7 @@ async fn scan(
     cursor: Option<SearchCursor>,
     filter: &Filter,
 ) -> Result<Scanned, ApiError> {
-    let mut found = SearchResult { events: Vec::new(), left: EVENTS_READ_MAX };
+    let mut found = EventSearchResult { events: Vec::new(), left: EVENTS_READ_MAX };
     let mut since_ms = filter.since_ms;
     let ends = cursor.map(|cursor| (cursor.plan, cursor.end));
     let first = async |(plan, changed_ms): (PlanId, u64)| {

@@ -13,7 +13,7 @@ use serde_json::Value;
 
 use super::principal::Principal;
 use super::*;
-use crate::app::{Options, assemble};
+use crate::app::{SchedulerOptions, assemble};
 use crate::plan_reader::PlanReader;
 use crate::shard::Membership;
 
@@ -25,7 +25,7 @@ async fn scheduler() -> Scheduler {
     let mut settings = Settings::default();
     settings.api.listen = String::new();
     settings.metrics.listen = String::new();
-    let options = Options { settings, broker, clock: Clock::system(), random: Random::seeded(1) };
+    let options = SchedulerOptions { settings, broker, clock: Clock::system(), random: Random::seeded(1) };
     assemble(options, Vec::new(), Vec::new(), None).await.expect("the scheduler is assembled").0
 }
 

@@ -32,7 +32,7 @@ const WAIT: Duration = Duration::from_millis(250);
 
 /// A call of a hook.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Call {
+pub struct HookCall {
     pub point: Point,
     /// The same for all attempts of one call.
     pub id: String,
@@ -81,12 +81,12 @@ pub trait Hook: Send + Sync + 'static {
     }
 
     /// Called outside of all loops. The ruling counts only where the hook may veto.
-    async fn call(&self, call: &Call) -> Result<Ruling, HookError>;
+    async fn call(&self, call: &HookCall) -> Result<Ruling, HookError>;
 }
 
 /// Every hook, each with its queue.
 pub(crate) struct Hooks {
-    all: Vec<(Arc<dyn Hook>, mpsc::Sender<Call>)>,
+    all: Vec<(Arc<dyn Hook>, mpsc::Sender<HookCall>)>,
     random: Random,
 }
 
@@ -144,7 +144,7 @@ impl Hooks {
         for (hook, _) in &self.all {
             let Some(veto) = veto_at(hook.as_ref(), point) else { continue };
             let body = json!({"hook": point.as_str(), "plan_id": plan, "data": data()});
-            let call = Call { point, id: self.id(), body };
+            let call = HookCall { point, id: self.id(), body };
             let answer = tokio::time::timeout(veto.limit, hook.call(&call)).await;
             let ruling = match answer {
                 Ok(Ok(ruling)) => {
@@ -177,7 +177,7 @@ impl Hooks {
                     continue;
                 }
                 let body = body.get_or_insert_with(|| body_of(point, plan, record)).clone();
-                if queue.try_send(Call { point, id: self.id(), body }).is_err() {
+                if queue.try_send(HookCall { point, id: self.id(), body }).is_err() {
                     count("dropped");
                 }
             }
@@ -227,7 +227,7 @@ fn body_of(point: Point, plan: &str, record: &Record) -> Value {
 }
 
 /// Delivers the calls of a hook, one after the other.
-async fn deliver(hook: Arc<dyn Hook>, mut calls: mpsc::Receiver<Call>, stop: CancellationToken) {
+async fn deliver(hook: Arc<dyn Hook>, mut calls: mpsc::Receiver<HookCall>, stop: CancellationToken) {
     let limit = hook.veto().map_or(Duration::from_mins(1), |veto| veto.limit);
     loop {
         let call = tokio::select! {

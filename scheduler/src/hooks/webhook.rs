@@ -9,7 +9,7 @@ use goalmill_common::tls_error::client_failure;
 use serde::Deserialize;
 
 use super::signature::Signer;
-use super::{Call, Hook, HookError, Point, Ruling, Veto};
+use super::{Hook, HookCall, HookError, Point, Ruling, Veto};
 
 /// Response size limit, in bytes.
 const ANSWER_BYTES_MAX: usize = 64 << 10;
@@ -75,7 +75,7 @@ impl Hook for Webhook {
         self.settings.veto.then_some(Veto { limit, default: self.settings.default })
     }
 
-    async fn call(&self, call: &Call) -> Result<Ruling, HookError> {
+    async fn call(&self, call: &HookCall) -> Result<Ruling, HookError> {
         let body = call.body.to_string();
         let seconds = self.clock.now_ms() / 1_000;
         let mut request = self

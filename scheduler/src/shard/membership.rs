@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use goalmill_broker::{BrokerError, Claim, Ownership};
 use goalmill_common::id::{EntryId, ShardId};
-use goalmill_engine::{Context, PlanState};
+use goalmill_engine::{EngineContext, PlanState};
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
@@ -274,7 +274,7 @@ impl ShardStart {
             Err(error) => return LoopEnd::Lost(error.to_string()),
         };
         let Self { scheduler, shards, shard, token, release, is_orphaned: _ } = self;
-        let context = Context {
+        let context = EngineContext {
             limits: scheduler.settings.limits.clone(),
             policy: scheduler.policy.as_ref().clone(),
             task_lease_ms: scheduler.settings.scheduler.task_lease_ms,

@@ -6,7 +6,7 @@ use goalmill_broker::BrokerError;
 use goalmill_common::id::{EntryId, PlanId, ShardId};
 
 use super::Slot;
-use super::trial::{self, Case, Trial, Verdict};
+use super::trial::{self, Case, Trial, TrialVerdict};
 use crate::quarantine::{DEATHS_MAX, InHand, QuarantineRecord};
 use crate::scheduler::Scheduler;
 
@@ -118,12 +118,12 @@ async fn try_suspect(
         entries,
     };
     Ok(match trial.run(&case).await {
-        Verdict::Innocent => {
+        TrialVerdict::Innocent => {
             tracing::info!(plan_id = %plan, "plan {plan} passed its trial");
             None
         }
-        Verdict::Guilty(how) => Some(format!("a scheduler died over it, and {how}")),
-        Verdict::Unknown(why) => {
+        TrialVerdict::Guilty(how) => Some(format!("a scheduler died over it, and {how}")),
+        TrialVerdict::Unknown(why) => {
             tracing::warn!(plan_id = %plan, "plan {plan} could not be tried: {why}");
             None
         }

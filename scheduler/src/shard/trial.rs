@@ -15,7 +15,7 @@ use goalmill_common::id::{EntryId, PlanId, ShardId};
 use goalmill_common::limits::Limits;
 use goalmill_common::random::Random;
 use goalmill_common::wire::{Fields, Inbox};
-use goalmill_engine::{Context, Engine, PlanState, replay};
+use goalmill_engine::{Engine, EngineContext, PlanState, replay};
 use goalmill_plan::validate::Policy;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use serde::{Deserialize, Serialize};
@@ -42,7 +42,7 @@ pub struct Trial {
 
 /// The result of a trial.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Verdict {
+pub(crate) enum TrialVerdict {
     Innocent,
     /// With a description.
     Guilty(String),
@@ -64,7 +64,7 @@ pub(crate) struct Case {
 
 impl Trial {
     /// Runs the trial.
-    pub(crate) async fn run(&self, case: &Case) -> Verdict {
+    pub(crate) async fn run(&self, case: &Case) -> TrialVerdict {
         let text = serde_json::to_vec(case).expect("plain data always has a JSON text");
         let command = Command::new(&self.program)
             .args(&self.args)
@@ -75,7 +75,7 @@ impl Trial {
             .spawn();
         let mut process = match command {
             Ok(process) => process,
-            Err(error) => return Verdict::Unknown(format!("the trial cannot be started: {error}")),
+            Err(error) => return TrialVerdict::Unknown(format!("the trial cannot be started: {error}")),
         };
         let tried = async {
             if let Some(mut input) = process.stdin.take() {
@@ -85,11 +85,13 @@ impl Trial {
             process.wait().await
         };
         match tokio::time::timeout(self.limit, tried).await {
-            Err(_) => Verdict::Guilty(format!("a trial of it did not end in {} s", self.limit.as_secs())),
-            Ok(Err(error)) => Verdict::Unknown(format!("the trial process cannot be awaited: {error}")),
-            Ok(Ok(status)) if status.success() => Verdict::Innocent,
-            Ok(Ok(status)) if status.code() == Some(UNREADABLE) => Verdict::Unknown("the case cannot be read".into()),
-            Ok(Ok(status)) => Verdict::Guilty(format!("a trial of it ended with {status}")),
+            Err(_) => TrialVerdict::Guilty(format!("a trial of it did not end in {} s", self.limit.as_secs())),
+            Ok(Err(error)) => TrialVerdict::Unknown(format!("the trial process cannot be awaited: {error}")),
+            Ok(Ok(status)) if status.success() => TrialVerdict::Innocent,
+            Ok(Ok(status)) if status.code() == Some(UNREADABLE) => {
+                TrialVerdict::Unknown("the case cannot be read".into())
+            }
+            Ok(Ok(status)) => TrialVerdict::Guilty(format!("a trial of it ended with {status}")),
         }
     }
 }
@@ -151,7 +153,7 @@ fn limit_memory() {
 fn run_case(case: Case, engine: Engine) {
     let Case { shard, limits, policy, task_lease_ms, reply, log, entries } = case;
     let PolicySettings { allow, deny, approve } = policy;
-    let context = Context { limits, policy: Policy { allow, deny, approve }, task_lease_ms, reply };
+    let context = EngineContext { limits, policy: Policy { allow, deny, approve }, task_lease_ms, reply };
     let mut owned = ShardState::new(shard, context, Clock::system(), Random::system(), 0);
     owned.use_engine(engine);
     let state = fold(&log);

@@ -21,7 +21,7 @@ const TASKS_A_PLAN: usize = 8;
 
 /// The content of the next commit, and the actions after it.
 #[derive(Debug, Default)]
-pub(crate) struct Turn {
+pub(crate) struct ShardTurn {
     /// Plans with new events, in the order in which they changed.
     pub(crate) changed: Vec<Slot>,
     pub(crate) tasks: Vec<TaskWrite>,
@@ -34,7 +34,7 @@ pub(crate) struct Turn {
     inputs: usize,
 }
 
-impl Turn {
+impl ShardTurn {
     /// How many more inputs it takes.
     pub(crate) fn room(&self) -> usize {
         if self.bytes >= BYTES_MAX { 0 } else { INPUTS_MAX.saturating_sub(self.inputs) }

@@ -216,7 +216,7 @@ mod tests {
     use goalmill_common::limits::Limits;
     use goalmill_common::plan::{Plan, Step};
     use goalmill_common::random::Random;
-    use goalmill_engine::Context;
+    use goalmill_engine::EngineContext;
     use goalmill_plan::validate::Policy;
     use tokio::sync::oneshot;
 
@@ -236,7 +236,7 @@ mod tests {
 
     fn turns(now: Instant) -> Turns {
         let (limits, policy, reply) = (Limits::default(), Policy::default(), "reports".to_owned());
-        let context = Context { limits, policy, task_lease_ms: 30_000, reply };
+        let context = EngineContext { limits, policy, task_lease_ms: 30_000, reply };
         let mut state = ShardState::new(ShardId(0), context, Clock::system(), Random::seeded(1), 60_000);
         state.enable_hooks();
         Turns::new(state, "token".into(), 0, HEARTBEAT, now)

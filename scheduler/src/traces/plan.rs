@@ -38,11 +38,11 @@ struct Begun {
     approvals: BTreeMap<Option<StepId>, u64>,
     /// Start times of model calls, by revision, planner and call.
     calls: BTreeMap<(u32, String, u32), u64>,
-    steps: BTreeMap<StepId, Step>,
+    steps: BTreeMap<StepId, StepTrace>,
 }
 
 #[derive(Default)]
-struct Step {
+struct StepTrace {
     ready_ms: u64,
     /// The current attempt.
     attempt: Option<Attempt>,

@@ -12,7 +12,7 @@ use goalmill_common::config::{self, Override};
 use goalmill_common::event::{Event, StepEvent};
 use goalmill_common::random::Random;
 use goalmill_engine::{Decision, Engine};
-use goalmill_scheduler::{Extras, Options, Trial, run_trial, start_with};
+use goalmill_scheduler::{Extras, SchedulerOptions, Trial, run_trial, start_with};
 
 fn main() -> Result<ExitCode> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -82,7 +82,7 @@ async fn schedule(arguments: &[String]) -> Result<()> {
         engine: engine(),
         ..Extras::default()
     };
-    let options = Options { settings, broker, clock: Clock::system(), random: Random::system() };
+    let options = SchedulerOptions { settings, broker, clock: Clock::system(), random: Random::system() };
     let running = start_with(options, extras).await?;
     if let Some(api) = running.api() {
         writeln!(std::io::stdout(), "the api listens on http://{api}")?;

@@ -1,6 +1,6 @@
 //! Who is there, what was said to all, what was given up on, what is kept by reference.
 
-use goalmill_broker::{Commit, Committed, Message};
+use goalmill_broker::{Broadcast, Commit, Committed};
 use goalmill_common::agent::{Agent, WorkerBeat};
 use goalmill_common::id::AttemptToken;
 use goalmill_common::keys::Keys;
@@ -32,7 +32,7 @@ async fn an_agent_type_is_registered_changed_and_announced(mut stage: Stage) {
     agent.latency_ms = Some(7);
     stage.broker.register(&agent).await.unwrap();
     stage.assert_changed(&before, &["agent build", "queue build"], &[&Keys::default().agents()]).await;
-    assert_eq!(reader.messages(60_000).await.unwrap(), [Message::AgentsChanged("build".into())]);
+    assert_eq!(reader.messages(60_000).await.unwrap(), [Broadcast::AgentsChanged("build".into())]);
 
     agent.cost = 0.25;
     stage.broker.register(&agent).await.unwrap();
@@ -112,7 +112,7 @@ async fn a_cancellation_is_said_to_all_and_remembered_for_a_day(mut stage: Stage
     stage.broker.cancel(&tokens).await.unwrap();
     stage.assert_changed(&before, &["cancelled"], &[&Keys::default().cancelled()]).await;
     for reader in [&mut one, &mut two] {
-        assert_eq!(reader.messages(60_000).await.unwrap(), [Message::Cancel(tokens.to_vec())]);
+        assert_eq!(reader.messages(60_000).await.unwrap(), [Broadcast::Cancel(tokens.to_vec())]);
     }
     assert!(one.messages(0).await.unwrap().is_empty(), "said once");
 

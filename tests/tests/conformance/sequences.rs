@@ -6,7 +6,8 @@
 use std::sync::Arc;
 
 use goalmill_broker::{
-    Activity, BrokerError, Claim, Commit, Committed, DeadLetter, Delivery, Entry, Message, Ownership, PlanWrite, Reader,
+    Activity, Broadcast, BrokerError, Claim, Commit, Committed, DeadLetter, Delivery, Entry, Ownership, PlanWrite,
+    Reader,
 };
 use goalmill_common::agent::{Agent, LATENCY_MS_MAX, WorkerBeat};
 use goalmill_common::id::{AgentType, EntryId, PlanId, ShardId, WorkerId};
@@ -323,7 +324,7 @@ struct Run {
     stage: Stage,
     readers: Vec<Box<dyn Reader>>,
     listener: Box<dyn Reader>,
-    heard: Vec<Message>,
+    heard: Vec<Broadcast>,
     numbers: [u64; 2],
     /// Entries of each inbox in order, and up to where the cursor is.
     inbox: [Vec<EntryId>; 2],
@@ -592,7 +593,7 @@ impl Run {
     }
 
     /// Everything said to all, once at least `count` messages have come.
-    async fn said(&mut self, count: usize) -> Vec<Message> {
+    async fn said(&mut self, count: usize) -> Vec<Broadcast> {
         let (heard, listener) = (&mut self.heard, &mut self.listener);
         until(SOON, async || {
             heard.extend(listener.messages(0).await.unwrap());

@@ -4,7 +4,7 @@ use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
-use goalmill_broker::{Activity, Commit, Committed, Message, Reader, Waker};
+use goalmill_broker::{Activity, Broadcast, Commit, Committed, Reader, Waker};
 use goalmill_common::id::{EntryId, PlanId};
 use goalmill_tests::wait::{SOON, until};
 use tokio::task::JoinHandle;
@@ -72,7 +72,7 @@ async fn a_wait_for_messages_ends_with_a_message(stage: Stage) {
     assert!(reader.messages(LONG_MS).await.unwrap().is_empty());
     let wait = begun(async move { reader.messages(LONG_MS).await.unwrap() }).await;
     stage.broker.cancel(&["a1".into()]).await.unwrap();
-    assert_eq!(soon(wait).await, [Message::Cancel(vec!["a1".into()])]);
+    assert_eq!(soon(wait).await, [Broadcast::Cancel(vec!["a1".into()])]);
 }
 
 async fn a_wait_with_nothing_to_come_ends_in_time(stage: Stage) {

@@ -159,7 +159,7 @@ async fn open(settings: Settings, planner: Option<Arc<dyn Planner>>) -> Result<I
 }
 
 async fn add_scheduler(at: &mut Installation, planner: Option<Arc<dyn Planner>>) -> Result<()> {
-    let options = goalmill_scheduler::Options {
+    let options = goalmill_scheduler::SchedulerOptions {
         settings: at.settings.clone(),
         broker: at.broker.clone(),
         clock: Clock::system(),

@@ -14,8 +14,8 @@ use goalmill_common::random::Random;
 use goalmill_common::task::Task;
 use goalmill_tests::installation::{Installation, step};
 use goalmill_tests::wait::{SOON, until};
-use goalmill_worker::Options;
-use goalmill_worker::executor::{Executor, Kinds, Outcome, Progress};
+use goalmill_worker::WorkerOptions;
+use goalmill_worker::executor::{ExecutionResult, Executor, Kinds, Progress};
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
 
@@ -25,11 +25,16 @@ struct Shout;
 
 #[async_trait]
 impl Executor for Shout {
-    async fn execute(&self, task: &Task, progress: &Progress, _: &CancellationToken) -> Result<Outcome, Failure> {
+    async fn execute(
+        &self,
+        task: &Task,
+        progress: &Progress,
+        _: &CancellationToken,
+    ) -> Result<ExecutionResult, Failure> {
         progress.update(0.5, "taking a breath");
         let inputs = task.inputs.value();
         let text = inputs["text"].as_str().ok_or_else(|| Failure::new(Permanent, "NO_TEXT", "`text` is missing"))?;
-        Ok(Outcome::new(json!({"shout": text.to_uppercase()})))
+        Ok(ExecutionResult::new(json!({"shout": text.to_uppercase()})))
     }
 }
 
@@ -41,7 +46,8 @@ async fn an_executor_of_ones_own_serves_its_agent_type() -> Result<()> {
     let (clock, random) = (Clock::system(), Random::system());
     let executors = BTreeMap::from([("shout".into(), Arc::new(Shout) as Arc<dyn Executor>)]);
     let kinds = Kinds::new();
-    let worker = goalmill_worker::start(Options { settings, limits, broker, clock, random, executors, kinds }).await?;
+    let worker =
+        goalmill_worker::start(WorkerOptions { settings, limits, broker, clock, random, executors, kinds }).await?;
     installation.workers.push(worker);
     let mut mute = step("b", "shout", &["a"], json!({}));
     mute["on_failure"] = "continue".into();
@@ -61,12 +67,12 @@ struct Learning(Mutex<Vec<String>>);
 
 #[async_trait]
 impl Executor for Learning {
-    async fn execute(&self, task: &Task, _: &Progress, _: &CancellationToken) -> Result<Outcome, Failure> {
-        Ok(Outcome::new(json!({"action": task.action})))
+    async fn execute(&self, task: &Task, _: &Progress, _: &CancellationToken) -> Result<ExecutionResult, Failure> {
+        Ok(ExecutionResult::new(json!({"action": task.action})))
     }
 
     fn card(&self) -> Option<Agent> {
-        let names = self.0.lock().unwrap();
+        let names = self.0.lock().expect("no holder panics");
         let action =
             |name: &String| Action { name: name.clone(), description: String::new(), inputs: None, outputs: None };
         Some(Agent { actions: names.iter().map(action).collect(), ..Agent::named("learning".into()) })
@@ -77,7 +83,7 @@ impl Executor for Learning {
 async fn an_action_is_known_as_soon_as_the_executors_card_has_it() -> Result<()> {
     let mut installation = Installation::embedded().await?;
     let executor = Arc::new(Learning(Mutex::new(vec!["first".into()])));
-    let options = Options {
+    let options = WorkerOptions {
         settings: WorkerSettings { heartbeat_ms: 50, ..installation.settings.worker.clone() },
         limits: installation.settings.limits.clone(),
         broker: installation.broker.clone(),
@@ -98,7 +104,7 @@ async fn an_action_is_known_as_soon_as_the_executors_card_has_it() -> Result<()>
         warnings.map(|warnings| warnings.iter().any(|issue| issue["code"] == "UNKNOWN_ACTION"))
     };
     until(SOON, async || is_warned().await == Some(true)).await;
-    executor.0.lock().unwrap().push("second".into());
+    executor.0.lock().expect("no holder panics").push("second".into());
     until(SOON, async || is_warned().await == Some(false)).await;
     let id = installation.submit(&plan("second")).await?;
     installation.await_end(&id, Duration::from_mins(1)).await?;

@@ -20,10 +20,10 @@ use goalmill_common::random::Random;
 use goalmill_common::task::Task;
 use goalmill_planning::{Part, PlanRequest, Planner, PlannerAnswer, PlanningError, ReviseRequest};
 use goalmill_scheduler::Extras;
-use goalmill_scheduler::{Call, Hook, HookError, Point, Ruling, Veto};
+use goalmill_scheduler::{Hook, HookCall, HookError, Point, Ruling, Veto};
 use goalmill_tests::installation::{Installation, http_client, settings};
 use goalmill_tests::wait::{SOON, until, until_some};
-use goalmill_worker::executor::{Executor, Outcome, Progress};
+use goalmill_worker::executor::{ExecutionResult, Executor, Progress};
 use serde_json::{Value, json};
 use tokio::sync::{Notify, mpsc};
 use tokio_util::sync::CancellationToken;
@@ -39,9 +39,9 @@ struct Fake {
 
 #[async_trait]
 impl Executor for Fake {
-    async fn execute(&self, task: &Task, _: &Progress, _: &CancellationToken) -> Result<Outcome, Failure> {
+    async fn execute(&self, task: &Task, _: &Progress, _: &CancellationToken) -> Result<ExecutionResult, Failure> {
         self.calls.fetch_add(1, Ordering::SeqCst);
-        (self.answer)(&task.inputs.value()).map(Outcome::new)
+        (self.answer)(&task.inputs.value()).map(ExecutionResult::new)
     }
 
     fn card(&self) -> Option<Agent> {
@@ -246,7 +246,7 @@ impl Hook for Ear {
         self.refuses.then_some(Veto { limit: SOON, default: HookDefault::Allow })
     }
 
-    async fn call(&self, call: &Call) -> Result<Ruling, HookError> {
+    async fn call(&self, call: &HookCall) -> Result<Ruling, HookError> {
         self.heard.lock().expect("nobody panics with it").push(call.point);
         Ok(if self.refuses { Ruling::Vetoed("not today".into()) } else { Ruling::Allowed })
     }
@@ -387,7 +387,7 @@ impl Town {
     async fn open(&mut self) -> Result<()> {
         let executors: BTreeMap<_, _> =
             self.agents.iter().map(|(name, executor)| (name.as_str().into(), executor.clone())).collect();
-        let options = goalmill_worker::Options {
+        let options = goalmill_worker::WorkerOptions {
             settings: self.at.settings.worker.clone(),
             limits: self.at.settings.limits.clone(),
             broker: self.at.broker.clone(),
@@ -419,7 +419,7 @@ impl Town {
 
     async fn add_scheduler(&mut self, extras: Extras) -> Result<()> {
         let settings: Settings = self.at.settings.clone();
-        let options = goalmill_scheduler::Options {
+        let options = goalmill_scheduler::SchedulerOptions {
             settings,
             broker: self.at.broker.clone(),
             clock: Clock::system(),
@@ -469,9 +469,9 @@ struct ByAction {
 
 #[async_trait]
 impl Executor for ByAction {
-    async fn execute(&self, task: &Task, _: &Progress, _: &CancellationToken) -> Result<Outcome, Failure> {
+    async fn execute(&self, task: &Task, _: &Progress, _: &CancellationToken) -> Result<ExecutionResult, Failure> {
         match task.action.as_str() {
-            "echo" => Ok(Outcome::new(json!({}))),
+            "echo" => Ok(ExecutionResult::new(json!({}))),
             _ => Err(Failure::new(FailureClass::Permanent, "NO", "no")),
         }
     }

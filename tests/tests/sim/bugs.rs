@@ -7,7 +7,7 @@ use goalmill_common::plan::{Plan, Strategy};
 use goalmill_common::report::Report;
 use goalmill_common::status::StepStatus;
 use goalmill_engine::{
-    Command, Context, Decision, Engine, Envelope, PlanAnswer, PlanState, Rejection, Submission, Timer,
+    Command, Decision, Engine, EngineContext, Envelope, PlanAnswer, PlanState, Rejection, SubmitCommand, Timer,
 };
 
 /// A bug of the engine.
@@ -39,7 +39,7 @@ pub fn engine() -> Engine {
     Engine { submit, decide }
 }
 
-fn submit(context: &Context, mut envelope: Envelope<Submission>) -> Result<(PlanState, Decision), Rejection> {
+fn submit(context: &EngineContext, mut envelope: Envelope<SubmitCommand>) -> Result<(PlanState, Decision), Rejection> {
     let planned = envelope.command.submit.plan.as_mut();
     let limits = planned.filter(|_| BUG.get() == Some(Bug::NoLimit)).map(|planned| lift_limits(&mut planned.plan));
     let (state, mut decision) = goalmill_engine::submit(context, envelope)?;
@@ -47,7 +47,7 @@ fn submit(context: &Context, mut envelope: Envelope<Submission>) -> Result<(Plan
     Ok((state, decision))
 }
 
-fn decide(state: &mut PlanState, context: &Context, mut envelope: Envelope) -> Result<Decision, Rejection> {
+fn decide(state: &mut PlanState, context: &EngineContext, mut envelope: Envelope) -> Result<Decision, Rejection> {
     let mut limits = None;
     match (BUG.get(), &mut envelope.command) {
         (Some(Bug::AnyAttempt), Command::Report(report)) => redirect(state, report),

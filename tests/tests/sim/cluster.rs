@@ -20,8 +20,8 @@ pub enum Role {
 }
 
 enum Running {
-    Scheduler(goalmill_scheduler::Running),
-    Worker(goalmill_worker::Running),
+    Scheduler(goalmill_scheduler::RunningScheduler),
+    Worker(goalmill_worker::RunningWorker),
 }
 
 struct Member {
@@ -174,14 +174,15 @@ async fn run(
         let (broker, clock, random) = (broker.clone(), clock.clone(), random.clone());
         let started = match role {
             Role::Scheduler => {
-                let options = goalmill_scheduler::Options { settings: settings.clone(), broker, clock, random };
+                let options =
+                    goalmill_scheduler::SchedulerOptions { settings: settings.clone(), broker, clock, random };
                 let extras = Extras { engine: bugs::engine(), ..Extras::default() };
                 goalmill_scheduler::start_with(options, extras).await.map(Running::Scheduler).ok()
             }
             Role::Worker => {
                 let (settings, limits) = (settings.worker.clone(), settings.limits.clone());
                 let executors = executors();
-                let options = goalmill_worker::Options {
+                let options = goalmill_worker::WorkerOptions {
                     settings,
                     limits,
                     broker,

@@ -9,7 +9,7 @@ use goalmill_common::failure::{Failure, FailureClass};
 use goalmill_common::id::{AgentType, shard_of};
 use goalmill_common::json::Json;
 use goalmill_common::task::Task;
-use goalmill_worker::executor::{Executor, Outcome, Progress};
+use goalmill_worker::executor::{ExecutionResult, Executor, Progress};
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
 
@@ -34,7 +34,12 @@ fn number(task: &Task, salt: &str, below: u16) -> u16 {
 
 #[async_trait]
 impl Executor for SimExecutor {
-    async fn execute(&self, task: &Task, progress: &Progress, _: &CancellationToken) -> Result<Outcome, Failure> {
+    async fn execute(
+        &self,
+        task: &Task,
+        progress: &Progress,
+        _: &CancellationToken,
+    ) -> Result<ExecutionResult, Failure> {
         let wait = |ms| tokio::time::sleep(Duration::from_millis(ms));
         match task.agent_type.as_str() {
             "quick" | PLANNED => wait(u64::from(number(task, "wait", 4))).await,
@@ -61,6 +66,6 @@ impl Executor for SimExecutor {
             _ => std::future::pending().await,
         }
         let outputs = json!({ "attempt": task.attempt, "n": number(task, "n", 10) });
-        Ok(Outcome { tokens: 3, cost: 0.5, ..Outcome::new(Json::from(outputs)) })
+        Ok(ExecutionResult { tokens: 3, cost: 0.5, ..ExecutionResult::new(Json::from(outputs)) })
     }
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use goalmill_broker::Broker;
 use goalmill_common::command::Verb;
 use goalmill_common::id::PlanId;
-use goalmill_common::plan::{Kind, Plan, Step};
+use goalmill_common::plan::{Plan, Step, StepKind};
 use goalmill_common::problem::{ErrorCode, Problem};
 use goalmill_common::status::PlanStatus;
 use goalmill_common::wire::SubmissionAnswer;
@@ -141,7 +141,7 @@ fn chain(names: &[&str]) -> Plan {
 /// A plan of one step, which is a plan.
 fn outer(inner: &[&str]) -> Plan {
     let plan = Some(Box::new(chain(inner)));
-    let outer = Step { kind: Kind::Plan, agent_type: "".into(), plan, ..Step::new("outer", "quick") };
+    let outer = Step { kind: StepKind::Plan, agent_type: "".into(), plan, ..Step::new("outer", "quick") };
     Plan { steps: vec![outer], ..Plan::default() }
 }
 

@@ -2,8 +2,8 @@
 
 use goalmill_common::json::Json;
 use goalmill_common::plan::{
-    Approval, ApprovalDefault, Fallback, Jitter, Join, Kind, OnFailure, Phase, Plan, Question, Retry, RevisionPolicy,
-    Step, Strategy,
+    Approval, ApprovalDefault, Fallback, Jitter, Join, OnFailure, Phase, Plan, Question, Retry, RevisionPolicy, Step,
+    StepKind, Strategy,
 };
 use serde_json::json;
 
@@ -104,7 +104,7 @@ fn step(rng: &Rng, n: u64, before: &[Step], depth: u32) -> Step {
         inline(&mut step);
     } else if depth > 0 && rng.permille(100) {
         inline(&mut step);
-        step.kind = Kind::Plan;
+        step.kind = StepKind::Plan;
         step.plan = Some(Box::new(random(rng, depth - 1)));
         step.timeout_ms = Some(30_000);
     }
@@ -112,7 +112,7 @@ fn step(rng: &Rng, n: u64, before: &[Step], depth: u32) -> Step {
 }
 
 fn inline(step: &mut Step) {
-    step.kind = Kind::Internal;
+    step.kind = StepKind::Internal;
     step.agent_type = "".into();
     step.fallback = None;
 }

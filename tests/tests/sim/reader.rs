@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use futures_util::future::BoxFuture;
-use goalmill_broker::{BrokerError, Delivery, Entry, LogEntry, Message, Reader, Waker};
+use goalmill_broker::{Broadcast, BrokerError, Delivery, Entry, LogEntry, Reader, Waker};
 use goalmill_common::id::{AgentType, EntryId, PlanId, ShardId, WorkerId};
 
 use crate::faults::Fate;
@@ -118,7 +118,7 @@ impl Reader for LinkReader {
             .await
     }
 
-    async fn messages(&mut self, block_ms: u64) -> Result<Vec<Message>> {
+    async fn messages(&mut self, block_ms: u64) -> Result<Vec<Broadcast>> {
         self.read("messages", |reader| Box::pin(async move { reader.messages(block_ms).await })).await
     }
 

@@ -7,7 +7,7 @@ use goalmill_broker::{Broker, Commit};
 use goalmill_common::command::{Planned, Request, Submit, Verb};
 use goalmill_common::goal::Goal;
 use goalmill_common::id::{Namespace, PlanId, ShardId};
-use goalmill_common::plan::{Kind, Plan, Step};
+use goalmill_common::plan::{Plan, Step, StepKind};
 use goalmill_common::wire::Inbox;
 
 use crate::auditor::Auditor;
@@ -59,7 +59,7 @@ async fn a_takeover_does_not_begin_a_sub_plan_again() {
 async fn a_sub_plan_that_ends_at_once_is_rolled_up() {
     let mut world = World::new();
     world.cluster.start(Role::Scheduler);
-    let inner = Step { kind: Kind::Internal, agent_type: "".into(), ..Step::new("inner", "quick") };
+    let inner = Step { kind: StepKind::Internal, agent_type: "".into(), ..Step::new("inner", "quick") };
     let plan = world.submit("outer", &nested(inner)).await;
     world.await_end(&plan).await;
 }
@@ -111,7 +111,7 @@ fn a_commit_is_judged_by_the_reader_of_its_own_token() {
 /// A plan of one step, which is a plan of one step.
 fn nested(inner: Step) -> Plan {
     let plan = Some(Box::new(Plan { steps: vec![inner], ..Plan::default() }));
-    let outer = Step { kind: Kind::Plan, agent_type: "".into(), plan, ..Step::new("outer", "quick") };
+    let outer = Step { kind: StepKind::Plan, agent_type: "".into(), plan, ..Step::new("outer", "quick") };
     Plan { steps: vec![outer], ..Plan::default() }
 }
 

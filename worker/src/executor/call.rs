@@ -16,19 +16,19 @@ use goalmill_common::task::Task;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
-use super::Outcome;
+use super::ExecutionResult;
 
 /// Characters of an agent's message that are kept.
 const MESSAGE_CHARS_MAX: usize = 500;
 
 #[derive(Serialize)]
 struct Call<'a> {
-    task: Head<'a>,
+    task: TaskHead<'a>,
     inputs: &'a Json,
 }
 
 #[derive(Serialize)]
-struct Head<'a> {
+struct TaskHead<'a> {
     plan: &'a str,
     step: &'a str,
     attempt: u32,
@@ -40,7 +40,7 @@ struct Head<'a> {
 
 /// The request body.
 pub(crate) fn encode_request(task: &Task) -> Vec<u8> {
-    let head = Head {
+    let head = TaskHead {
         plan: task.plan.as_str(),
         step: task.step.as_str(),
         attempt: task.attempt,
@@ -94,27 +94,27 @@ pub(crate) fn parse_error(bytes: &[u8], form: AnswerForm) -> Option<AgentError> 
 type Fields = BTreeMap<String, Json>;
 
 /// Parses the answer of a successful call.
-pub(crate) fn parse_answer(bytes: &[u8], form: AnswerForm) -> Result<Outcome, Failure> {
+pub(crate) fn parse_answer(bytes: &[u8], form: AnswerForm) -> Result<ExecutionResult, Failure> {
     if bytes.iter().all(u8::is_ascii_whitespace) {
-        return Ok(Outcome::default());
+        return Ok(ExecutionResult::default());
     }
     let text =
         std::str::from_utf8(bytes).map_err(|e| invalid(&format!("is not UTF-8 from byte {}", e.valid_up_to())))?;
     let json = Json::from_text(text.trim().to_owned()).map_err(|e| invalid(&format!("is not JSON: {e}")))?;
     if form == AnswerForm::Raw || !json.text().starts_with('{') {
-        return Ok(Outcome::new(json));
+        return Ok(ExecutionResult::new(json));
     }
     // A key that is no string makes the object unreadable.
     let fields: Fields = serde_json::from_str(json.text()).map_err(|e| invalid(&format!("cannot be read: {e}")))?;
     if fields.contains_key("error") || fields.contains_key("outputs") {
         parse_envelope(fields)
     } else {
-        Ok(Outcome::new(json))
+        Ok(ExecutionResult::new(json))
     }
 }
 
 /// Parses an envelope; refuses fields that it cannot parse.
-fn parse_envelope(mut fields: Fields) -> Result<Outcome, Failure> {
+fn parse_envelope(mut fields: Fields) -> Result<ExecutionResult, Failure> {
     if let Some(error) = field::<AgentError>(&mut fields, "error", "an object with `class`, `code` and `message`")? {
         return Err(error.into_failure(
             FailureClass::Permanent,
@@ -127,7 +127,7 @@ fn parse_envelope(mut fields: Fields) -> Result<Outcome, Failure> {
         return Err(invalid(&format!("{wrong}; {RAW}")));
     };
     let most = format!("a number in 0..={COST_MAX}");
-    Ok(Outcome {
+    Ok(ExecutionResult {
         outputs,
         cost: field(&mut fields, "cost", &most)?.unwrap_or(0.0),
         tokens: field(&mut fields, "tokens", "a whole number that is not negative")?.unwrap_or(0),

@@ -35,7 +35,7 @@ use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt};
 use tokio::process::{Child, ChildStdin};
 use tokio_util::sync::CancellationToken;
 
-use super::{AnswerForm, Executor, Outcome, Progress, call};
+use super::{AnswerForm, ExecutionResult, Executor, Progress, call};
 
 /// Bytes of an answer besides the outputs.
 const FRAME_BYTES_MAX: usize = 64 << 10;
@@ -65,12 +65,12 @@ pub struct CommandSettings {
 }
 
 /// Runs one program per attempt.
-pub struct Command {
+pub struct CommandExecutor {
     settings: CommandSettings,
     answer_bytes_max: usize,
 }
 
-impl Command {
+impl CommandExecutor {
     /// Checks the settings; the error is a sentence for people.
     pub fn new(settings: CommandSettings, limits: &Limits) -> Result<Self, String> {
         if settings.argv.first().is_none_or(String::is_empty) {
@@ -96,8 +96,13 @@ impl Command {
 }
 
 #[async_trait]
-impl Executor for Command {
-    async fn execute(&self, task: &Task, _: &Progress, cancelled: &CancellationToken) -> Result<Outcome, Failure> {
+impl Executor for CommandExecutor {
+    async fn execute(
+        &self,
+        task: &Task,
+        _: &Progress,
+        cancelled: &CancellationToken,
+    ) -> Result<ExecutionResult, Failure> {
         let mut child = self.spawn(task).map_err(|e| self.not_started(&e))?;
         let group = Group::of(&child);
         let leader = group.0;
@@ -132,7 +137,7 @@ impl Executor for Command {
     }
 }
 
-impl Command {
+impl CommandExecutor {
     fn not_started(&self, error: &io::Error) -> Failure {
         let message = format!("`{}` cannot be started: {error}", self.settings.argv[0]);
         Failure::new(FailureClass::Permanent, "COMMAND_NOT_STARTED", message)

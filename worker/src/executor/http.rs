@@ -28,7 +28,7 @@ use reqwest::{Client, Response, StatusCode, Url, redirect};
 use serde::Deserialize;
 use tokio_util::sync::CancellationToken;
 
-use super::{AnswerForm, Executor, Outcome, Progress, call};
+use super::{AnswerForm, ExecutionResult, Executor, Progress, call};
 
 /// Redirects that are followed, within one host: to another one the headers would carry secrets.
 const REDIRECTS_MAX: usize = 3;
@@ -56,7 +56,7 @@ pub struct HttpSettings {
 }
 
 /// Posts tasks to one address.
-pub struct Http {
+pub struct HttpExecutor {
     client: Client,
     url: Url,
     answer: AnswerForm,
@@ -64,7 +64,7 @@ pub struct Http {
     clock: Clock,
 }
 
-impl Http {
+impl HttpExecutor {
     /// Checks the settings; the error is a sentence for people.
     pub fn new(settings: HttpSettings, limits: &Limits) -> Result<Self, String> {
         install_tls();
@@ -111,8 +111,8 @@ impl Http {
 }
 
 #[async_trait]
-impl Executor for Http {
-    async fn execute(&self, task: &Task, _: &Progress, _: &CancellationToken) -> Result<Outcome, Failure> {
+impl Executor for HttpExecutor {
+    async fn execute(&self, task: &Task, _: &Progress, _: &CancellationToken) -> Result<ExecutionResult, Failure> {
         let mut request = self
             .client
             .post(self.url.clone())
@@ -141,7 +141,7 @@ impl Executor for Http {
     }
 }
 
-impl Http {
+impl HttpExecutor {
     fn retry_after_ms(&self, value: &HeaderValue) -> Option<u64> {
         retry_after_ms(value.to_str().ok()?, self.clock.now_ms())
     }
@@ -232,7 +232,7 @@ mod tests {
                 timeout_ms: None,
                 answer: AnswerForm::Envelope,
             };
-            let refused = Http::new(settings, &Limits::default()).err().expect("it is refused");
+            let refused = HttpExecutor::new(settings, &Limits::default()).err().expect("it is refused");
             assert!(refused.contains(part), "{refused}");
         }
     }

@@ -36,7 +36,7 @@ pub use call::AnswerForm;
 
 /// The result of an execution.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Outcome {
+pub struct ExecutionResult {
     pub outputs: Json,
     /// US dollars.
     pub cost: f64,
@@ -47,7 +47,7 @@ pub struct Outcome {
     pub sub_plan: Option<Json>,
 }
 
-impl Outcome {
+impl ExecutionResult {
     /// Outputs without cost.
     pub fn new(outputs: impl Into<Json>) -> Self {
         Self { outputs: outputs.into(), ..Self::default() }
@@ -64,7 +64,7 @@ pub trait Executor: Send + Sync + 'static {
         task: &Task,
         progress: &Progress,
         cancelled: &CancellationToken,
-    ) -> Result<Outcome, Failure>;
+    ) -> Result<ExecutionResult, Failure>;
 
     /// The card that the agent type registers; only its name when there is none.
     ///
@@ -92,7 +92,7 @@ impl Progress {
 
 #[derive(Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
-enum Settings {
+enum ExecutorSettings {
     Http(http::HttpSettings),
     Command(command::CommandSettings),
     Transform(transform::TransformSettings),
@@ -124,9 +124,9 @@ pub(crate) fn build(
             build(agent_type, &value)?
         }
         None => match serde_json::from_value(value).map_err(|error| settings_error(&error, kinds))? {
-            Settings::Http(settings) => Arc::new(http::Http::new(settings, limits)?),
-            Settings::Command(settings) => Arc::new(command::Command::new(settings, limits)?),
-            Settings::Transform(settings) => Arc::new(transform::Transform::new(settings, limits)?),
+            ExecutorSettings::Http(settings) => Arc::new(http::HttpExecutor::new(settings, limits)?),
+            ExecutorSettings::Command(settings) => Arc::new(command::CommandExecutor::new(settings, limits)?),
+            ExecutorSettings::Transform(settings) => Arc::new(transform::Transform::new(settings, limits)?),
         },
     };
     Ok((executor, card))

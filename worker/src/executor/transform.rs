@@ -14,7 +14,7 @@ use minijinja::{Environment, ErrorKind, UndefinedBehavior, context};
 use serde::Deserialize;
 use tokio_util::sync::CancellationToken;
 
-use super::{Executor, Outcome, Progress};
+use super::{ExecutionResult, Executor, Progress};
 
 /// What is computed.
 #[derive(Clone, Debug, Deserialize)]
@@ -42,7 +42,7 @@ impl Transform {
 
 #[async_trait]
 impl Executor for Transform {
-    async fn execute(&self, task: &Task, _: &Progress, _: &CancellationToken) -> Result<Outcome, Failure> {
+    async fn execute(&self, task: &Task, _: &Progress, _: &CancellationToken) -> Result<ExecutionResult, Failure> {
         let inputs = Serde(task.inputs.value());
         let seen = context! {
             inputs => minijinja::Value::from(inputs),
@@ -55,7 +55,7 @@ impl Executor for Transform {
             .compile_expression(&self.expression)
             .and_then(|expression| expression.eval(seen))
             .map_err(|e| failed(&e))?;
-        serde_json::to_value(&value).map(|v| Outcome::new(Json::from(v))).map_err(|e| {
+        serde_json::to_value(&value).map(|v| ExecutionResult::new(Json::from(v))).map_err(|e| {
             Failure::new(FailureClass::Permanent, "EXPRESSION_FAILED", format!("the value has no JSON form: {e}"))
         })
     }

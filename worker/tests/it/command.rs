@@ -5,24 +5,24 @@ use std::time::Duration;
 
 use goalmill_common::failure::{Failure, FailureClass};
 use goalmill_common::limits::Limits;
-use goalmill_worker::executor::command::Command;
-use goalmill_worker::executor::{Executor, Outcome, Progress};
+use goalmill_worker::executor::command::CommandExecutor;
+use goalmill_worker::executor::{ExecutionResult, Executor, Progress};
 use serde_json::{Value, json};
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
 use crate::world::task;
 
-fn command(settings: Value) -> Command {
+fn command(settings: Value) -> CommandExecutor {
     let settings = serde_json::from_value(settings).expect("they are valid");
-    Command::new(settings, &Limits::default()).expect("it is made")
+    CommandExecutor::new(settings, &Limits::default()).expect("it is made")
 }
 
-fn script(text: &str) -> Command {
+fn script(text: &str) -> CommandExecutor {
     command(json!({"argv": ["/bin/sh", "-c", text]}))
 }
 
-async fn run(command: &Command) -> Result<Outcome, Failure> {
+async fn run(command: &CommandExecutor) -> Result<ExecutionResult, Failure> {
     let task = task("a", "x", json!({"q": "it's; $HOME"}));
     let (progress, cancelled) = (Progress::default(), CancellationToken::new());
     let run = command.execute(&task, &progress, &cancelled);

@@ -301,7 +301,7 @@ impl Reader for FaultyReader {
     async fn log(&mut self, plan: &PlanId, after_seq: u64, limit: usize, block_ms: u64) -> Result<Vec<LogEntry>> {
         self.inner.log(plan, after_seq, limit, block_ms).await
     }
-    async fn messages(&mut self, block_ms: u64) -> Result<Vec<Message>> {
+    async fn messages(&mut self, block_ms: u64) -> Result<Vec<Broadcast>> {
         self.faults.check()?;
         let messages = self.inner.messages(block_ms.min(50)).await?;
         self.faults.check()?;

@@ -11,8 +11,8 @@ use axum::routing::post;
 use goalmill_common::failure::{Failure, FailureClass};
 use goalmill_common::limits::Limits;
 use goalmill_common::task::Task;
-use goalmill_worker::executor::http::{Http, HttpSettings};
-use goalmill_worker::executor::{Executor, Outcome, Progress};
+use goalmill_worker::executor::http::{HttpExecutor, HttpSettings};
+use goalmill_worker::executor::{ExecutionResult, Executor, Progress};
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
@@ -49,11 +49,11 @@ async fn answer(State(seen): State<Seen>, Path(how): Path<String>, headers: Head
     }
 }
 
-async fn ask(url: &str, task: &Task) -> Result<Outcome, Failure> {
+async fn ask(url: &str, task: &Task) -> Result<ExecutionResult, Failure> {
     let timeout_ms = if url.ends_with("/never") { 100 } else { 20_000 };
     let settings = json!({"url": url, "headers": {"authorization": "Bearer x"}, "timeout_ms": timeout_ms});
     let settings: HttpSettings = serde_json::from_value(settings).expect("they are valid");
-    let http = Http::new(settings, &Limits::default()).expect("it is made");
+    let http = HttpExecutor::new(settings, &Limits::default()).expect("it is made");
     http.execute(task, &Progress::default(), &CancellationToken::new()).await
 }
 

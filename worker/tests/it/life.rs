@@ -7,7 +7,7 @@ use std::time::Duration;
 use goalmill_broker::TaskWrite;
 use goalmill_common::failure::{Failure, FailureClass};
 use goalmill_common::report::What;
-use goalmill_worker::executor::Outcome;
+use goalmill_worker::executor::ExecutionResult;
 use serde_json::json;
 
 use crate::world::{LEASE_MS, SHARD, Scripted, World, task};
@@ -15,8 +15,9 @@ use crate::world::{LEASE_MS, SHARD, Scripted, World, task};
 #[tokio::test(start_paused = true)]
 async fn a_short_task_sends_a_single_report() {
     let world = World::new().await;
-    let echo =
-        Scripted::new(|task, _, _| async move { Ok(Outcome { cost: 0.25, tokens: 9, ..Outcome::new(task.inputs) }) });
+    let echo = Scripted::new(|task, _, _| async move {
+        Ok(ExecutionResult { cost: 0.25, tokens: 9, ..ExecutionResult::new(task.inputs) })
+    });
     world.queue(&[task("a", "echo", json!({"x": 1}))]).await;
     let _worker = world.start(world.settings(), vec![("echo", echo)]).await;
     let reports = world.wait_reports(1).await;
@@ -39,7 +40,7 @@ async fn a_long_task_tells_that_it_started_and_how_far_it_is() {
             progress.update(f64::from(share) / 4.0, format!("{share} of 4"));
             progress.update(f64::from(share) / 4.0, format!("really {share} of 4"));
         }
-        Ok(Outcome::default())
+        Ok(ExecutionResult::default())
     });
     world.queue(&[task("a", "slow", json!({}))]).await;
     let _worker = world.start(world.settings(), vec![("slow", slow)]).await;
@@ -70,7 +71,7 @@ async fn a_panic_is_a_failure_of_its_task_alone() {
     let world = World::new().await;
     let mad = Scripted::new(|task, _, _| async move {
         assert!(task.step.as_str() != "bad", "the executor is mad");
-        Ok(Outcome::default())
+        Ok(ExecutionResult::default())
     });
     world.queue(&[task("bad", "mad", json!({})), task("good", "mad", json!({}))]).await;
     let _worker = world.start(world.settings(), vec![("mad", mad)]).await;

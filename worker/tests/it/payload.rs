@@ -2,7 +2,7 @@
 
 use goalmill_common::failure::FailureClass;
 use goalmill_common::keys::Keys;
-use goalmill_worker::executor::Outcome;
+use goalmill_worker::executor::ExecutionResult;
 use serde_json::json;
 
 use crate::world::{SHARD, Scripted, World, task};
@@ -10,10 +10,13 @@ use crate::world::{SHARD, Scripted, World, task};
 #[tokio::test(start_paused = true)]
 async fn large_outputs_go_by_reference_and_come_back_as_inputs() {
     let world = World::new().await;
-    let big = Scripted::new(|_, _, _| async { Ok(Outcome::new(json!({"text": "x".repeat(300_000), "pages": 3}))) });
+    let big =
+        Scripted::new(|_, _, _| async { Ok(ExecutionResult::new(json!({"text": "x".repeat(300_000), "pages": 3}))) });
     let measure = Scripted::new(|task, _, _| async move {
         let inputs = task.inputs.value();
-        Ok(Outcome::new(json!({"length": inputs["doc"]["text"].as_str().map(str::len), "kept": inputs["kept"]})))
+        Ok(ExecutionResult::new(
+            json!({"length": inputs["doc"]["text"].as_str().map(str::len), "kept": inputs["kept"]}),
+        ))
     });
     world.queue(&[task("a", "big", json!({}))]).await;
     let _worker = world.start(world.settings(), vec![("big", big), ("measure", measure)]).await;
@@ -28,10 +31,10 @@ async fn large_outputs_go_by_reference_and_come_back_as_inputs() {
 #[tokio::test(start_paused = true)]
 async fn large_outputs_that_are_no_object_or_have_small_fields_only_go_as_a_whole() {
     let world = World::new().await;
-    let list = Scripted::new(|_, _, _| async { Ok(Outcome::new(json!(["x".repeat(300_000)]))) });
+    let list = Scripted::new(|_, _, _| async { Ok(ExecutionResult::new(json!(["x".repeat(300_000)]))) });
     let many = Scripted::new(|_, _, _| async {
         let fields: serde_json::Map<_, _> = (0..30_000).map(|n| (format!("f{n}"), json!(n))).collect();
-        Ok(Outcome::new(serde_json::Value::Object(fields)))
+        Ok(ExecutionResult::new(serde_json::Value::Object(fields)))
     });
     world.queue(&[task("a", "list", json!({})), task("b", "many", json!({}))]).await;
     let _worker = world.start(world.settings(), vec![("list", list), ("many", many)]).await;
@@ -44,7 +47,7 @@ async fn large_outputs_that_are_no_object_or_have_small_fields_only_go_as_a_whol
 #[tokio::test(start_paused = true)]
 async fn outputs_over_the_limit_are_refused() {
     let world = World::new().await;
-    let huge = Scripted::new(|_, _, _| async { Ok(Outcome::new(json!("x".repeat(3 << 20)))) });
+    let huge = Scripted::new(|_, _, _| async { Ok(ExecutionResult::new(json!("x".repeat(3 << 20)))) });
     world.queue(&[task("a", "huge", json!({}))]).await;
     let _worker = world.start(world.settings(), vec![("huge", huge)]).await;
     let failure = world.wait_final("a").await.failure.expect("it failed");

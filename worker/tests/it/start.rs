@@ -10,8 +10,8 @@ use goalmill_common::failure::Failure;
 use goalmill_common::report::What;
 use goalmill_common::task::Task;
 use goalmill_demo::agents as demo;
-use goalmill_worker::executor::{Executor, Outcome, Progress};
-use goalmill_worker::{Options, StartError};
+use goalmill_worker::executor::{ExecutionResult, Executor, Progress};
+use goalmill_worker::{WorkerOptions, WorkerStartError};
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
 
@@ -70,8 +70,8 @@ async fn a_changed_card_is_registered_also_after_a_lost_connection() {
 
     #[async_trait]
     impl Executor for Changing {
-        async fn execute(&self, _: &Task, _: &Progress, _: &CancellationToken) -> Result<Outcome, Failure> {
-            Ok(Outcome::default())
+        async fn execute(&self, _: &Task, _: &Progress, _: &CancellationToken) -> Result<ExecutionResult, Failure> {
+            Ok(ExecutionResult::default())
         }
 
         fn card(&self) -> Option<Agent> {
@@ -121,10 +121,10 @@ async fn settings_that_cannot_work_are_refused() {
         assert!(text.starts_with("agent type `x`: ") && text.contains(part), "{value}: {text}");
     }
     let none = goalmill_worker::start(world.options(world.settings(), Vec::new())).await.err();
-    assert!(matches!(none, Some(StartError::NoAgents)));
+    assert!(matches!(none, Some(WorkerStartError::NoAgents)));
     let listen = WorkerSettings { listen: "256.0.0.1:1".into(), ..world.settings() };
     let refused = goalmill_worker::start(world.options(listen, Vec::new())).await.err();
-    assert!(matches!(refused, Some(StartError::Listen { .. })));
+    assert!(matches!(refused, Some(WorkerStartError::Listen { .. })));
 }
 
 #[tokio::test]
@@ -132,7 +132,7 @@ async fn health_and_metrics_are_served() {
     let world = World::new().await;
     world.faults.away(true);
     let settings = WorkerSettings { listen: "127.0.0.1:0".into(), heartbeat_ms: 50, ..world.settings() };
-    let options: Options = world.options(settings, vec![("echo", demo::executors()["echo"].clone())]);
+    let options: WorkerOptions = world.options(settings, vec![("echo", demo::executors()["echo"].clone())]);
     let worker = goalmill_worker::start(options).await.expect("it starts");
     let address = worker.address().expect("it listens");
     let get = async |path: &str| {
@@ -162,7 +162,7 @@ fn install_tls() {
     // The client wants a provider even for plain http; an `http` executor installs it.
     let settings = json!({"url": "http://127.0.0.1:1"});
     let settings = serde_json::from_value(settings).expect("they are valid");
-    goalmill_worker::executor::http::Http::new(settings, &goalmill_common::limits::Limits::default())
+    goalmill_worker::executor::http::HttpExecutor::new(settings, &goalmill_common::limits::Limits::default())
         .map(drop)
         .expect("it is made");
 }

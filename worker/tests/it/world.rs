@@ -19,8 +19,8 @@ use goalmill_common::random::Random;
 use goalmill_common::report::{Report, What};
 use goalmill_common::task::Task;
 use goalmill_common::wire::{Inbox, write_task};
-use goalmill_worker::executor::{Build, Executor, Outcome, Progress};
-use goalmill_worker::{Options, Running};
+use goalmill_worker::executor::{Build, ExecutionResult, Executor, Progress};
+use goalmill_worker::{RunningWorker, WorkerOptions};
 use serde_json::Value;
 use tokio::time::{Instant, timeout};
 use tokio_util::sync::CancellationToken;
@@ -62,13 +62,13 @@ impl World {
         WorkerSettings { id: "w1".into(), slots: 4, lease_margin_ms: 500, ..WorkerSettings::default() }
     }
 
-    pub async fn start(&self, settings: WorkerSettings, executors: Vec<(&str, Arc<dyn Executor>)>) -> Running {
+    pub async fn start(&self, settings: WorkerSettings, executors: Vec<(&str, Arc<dyn Executor>)>) -> RunningWorker {
         goalmill_worker::start(self.options(settings, executors)).await.expect("it starts")
     }
 
-    pub fn options(&self, settings: WorkerSettings, executors: Vec<(&str, Arc<dyn Executor>)>) -> Options {
+    pub fn options(&self, settings: WorkerSettings, executors: Vec<(&str, Arc<dyn Executor>)>) -> WorkerOptions {
         let executors: BTreeMap<AgentType, _> = executors.into_iter().map(|(name, e)| (name.into(), e)).collect();
-        Options {
+        WorkerOptions {
             settings,
             limits: Limits::default(),
             broker: self.broker.clone(),
@@ -158,8 +158,9 @@ pub fn task(step: &str, agent_type: &str, inputs: Value) -> Task {
     }
 }
 
-type Work =
-    Box<dyn Fn(Task, Progress, CancellationToken) -> BoxFuture<'static, Result<Outcome, Failure>> + Send + Sync>;
+type Work = Box<
+    dyn Fn(Task, Progress, CancellationToken) -> BoxFuture<'static, Result<ExecutionResult, Failure>> + Send + Sync,
+>;
 
 /// An executor that does as it is told, and counts.
 pub struct Scripted {
@@ -173,7 +174,7 @@ pub struct Scripted {
 impl Scripted {
     pub fn new<F>(work: impl Fn(Task, Progress, CancellationToken) -> F + Send + Sync + 'static) -> Arc<Self>
     where
-        F: Future<Output = Result<Outcome, Failure>> + Send + 'static,
+        F: Future<Output = Result<ExecutionResult, Failure>> + Send + 'static,
     {
         let (begun, running, widest) = Default::default();
         Arc::new(Self { work: Box::new(move |t, p, c| Box::pin(work(t, p, c))), begun, running, widest })
@@ -183,7 +184,7 @@ impl Scripted {
     pub fn taking(ms: u64) -> Arc<Self> {
         Self::new(move |_, _, _| async move {
             tokio::time::sleep(Duration::from_millis(ms)).await;
-            Ok(Outcome::default())
+            Ok(ExecutionResult::default())
         })
     }
 
@@ -210,7 +211,12 @@ impl Drop for Running_<'_> {
 
 #[async_trait]
 impl Executor for Scripted {
-    async fn execute(&self, task: &Task, progress: &Progress, token: &CancellationToken) -> Result<Outcome, Failure> {
+    async fn execute(
+        &self,
+        task: &Task,
+        progress: &Progress,
+        token: &CancellationToken,
+    ) -> Result<ExecutionResult, Failure> {
         self.begun.fetch_add(1, Ordering::SeqCst);
         let now = self.running.fetch_add(1, Ordering::SeqCst) + 1;
         self.widest.fetch_max(now, Ordering::SeqCst);

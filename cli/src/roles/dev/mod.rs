@@ -12,19 +12,19 @@ use goalmill_common::clock::Clock;
 use goalmill_common::config::Settings;
 use goalmill_common::random::Random;
 use goalmill_demo::agents::{self as demo, DemoServer};
-use goalmill_scheduler::{Extras, Options};
+use goalmill_scheduler::{Extras, SchedulerOptions};
 
 use super::signals::Signals;
 use super::worker::{self, Executors};
 use super::{load, metrics_address, scheduler};
 use crate::args::{Demo, DevArgs};
-use crate::exit::{Exit, Failed, Outcome};
+use crate::exit::{CommandResult, Exit, Failed};
 use crate::output::Screen;
 
 /// Default drain time in milliseconds.
 const DRAIN_MS: u64 = 2_000;
 
-pub async fn run(screen: &Screen, args: &DevArgs) -> Outcome {
+pub async fn run(screen: &Screen, args: &DevArgs) -> CommandResult {
     if args.demo == Some(Demo::Story) && args.goal.is_some() {
         return Err(
             Failed::new(Exit::Usage, "the story has a goal of its own").help("try: goalmill dev --demo --goal '…'")
@@ -36,7 +36,7 @@ pub async fn run(screen: &Screen, args: &DevArgs) -> Outcome {
     // Ends with this function.
     let _scripted = model::serve(args, &mut settings).await?;
     let store = store::open(args, &mut settings, &clock).await?;
-    let options = Options {
+    let options = SchedulerOptions {
         settings: settings.clone(),
         broker: store.broker.clone(),
         clock: clock.clone(),
@@ -66,7 +66,7 @@ pub async fn run(screen: &Screen, args: &DevArgs) -> Outcome {
 }
 
 /// Runs the demo if requested, then runs until a signal unless only the demo is wanted.
-async fn serve(screen: &Screen, args: &DevArgs, client: &Client, signals: &mut Signals) -> Outcome {
+async fn serve(screen: &Screen, args: &DevArgs, client: &Client, signals: &mut Signals) -> CommandResult {
     let mut exit = Exit::Done;
     if let Some(demo) = args.demo {
         let told = async {
@@ -125,14 +125,14 @@ async fn start_worker(
     store: &store::Store,
     agents: &DemoServer,
     clock: &Clock,
-) -> Result<goalmill_worker::Running, Failed> {
+) -> Result<goalmill_worker::RunningWorker, Failed> {
     let (limits, mut settings) = (settings.limits.clone(), settings.worker.clone());
     for (agent_type, executor) in agents.settings() {
         settings.agents.entry(agent_type).or_insert(executor);
     }
     let mut executors: Executors = demo::executors();
     worker::restrict(&mut settings, &mut executors, &[])?;
-    let options = goalmill_worker::Options {
+    let options = goalmill_worker::WorkerOptions {
         settings,
         limits,
         broker: store.broker.clone(),

@@ -7,12 +7,12 @@ use serde_json::{Value, json};
 
 use crate::args::DevArgs;
 use crate::commands::results::show_results;
-use crate::exit::{Exit, Failed, Outcome};
+use crate::exit::{CommandResult, Exit, Failed};
 use crate::output::{Screen, Table, Tone};
 use crate::roles::DEMO_GOAL;
 use crate::watch::{Board, Patience, Source, Waited, left_alone, wait};
 
-pub async fn run(screen: &Screen, args: &DevArgs, client: &Client) -> Outcome {
+pub async fn run(screen: &Screen, args: &DevArgs, client: &Client) -> CommandResult {
     let goal = args.goal.as_deref().unwrap_or(DEMO_GOAL);
     if screen.is_for_people() {
         screen.line(format!("$ goalmill submit '{goal}' --watch"))?;

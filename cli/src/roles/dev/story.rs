@@ -10,7 +10,7 @@ use serde_json::{Map, Value, json};
 use super::session::{people, watch};
 use crate::args::DevArgs;
 use crate::commands::results::show_results;
-use crate::exit::{Exit, Failed, Outcome};
+use crate::exit::{CommandResult, Exit, Failed};
 use crate::output::{Screen, Tone};
 
 /// The script of the model.
@@ -48,7 +48,7 @@ const CHAPTERS: [Chapter; 2] = [
 ];
 
 /// Runs the story; fails when it ends differently than expected.
-pub async fn run(screen: &Screen, args: &DevArgs, client: &Client) -> Outcome {
+pub async fn run(screen: &Screen, args: &DevArgs, client: &Client) -> CommandResult {
     for (place, chapter) in CHAPTERS.iter().enumerate() {
         if screen.is_for_people() {
             let title = screen.palette.tone(Tone::Bold, format!("{}. {}", place + 1, chapter.title));

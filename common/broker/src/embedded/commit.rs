@@ -55,7 +55,7 @@ impl MemoryStore {
         }
         let mut seen = BTreeSet::new();
         for write in &commit.plans {
-            let last_seq = self.plans.get(&write.plan).map_or(0, super::memory_store::Plan::last_seq);
+            let last_seq = self.plans.get(&write.plan).map_or(0, super::memory_store::StoredPlan::last_seq);
             if write.base_seq != last_seq {
                 return Err(Committed::Gap(format!("`{}` is at {last_seq}, not at {}", write.plan, write.base_seq)));
             }

@@ -11,11 +11,11 @@ use super::record::Write;
 use crate::BrokerError;
 
 pub(super) struct Core {
-    state: Mutex<State>,
+    state: Mutex<EmbeddedState>,
     clock: Clock,
 }
 
-struct State {
+struct EmbeddedState {
     store: MemoryStore,
     journal: Option<Journal>,
 }
@@ -35,7 +35,7 @@ impl Core {
             }
             None => (None, MemoryStore::default()),
         };
-        Ok(Self { state: Mutex::new(State { store, journal }), clock })
+        Ok(Self { state: Mutex::new(EmbeddedState { store, journal }), clock })
     }
 
     /// Reads without a check of the journal; cannot fail.
@@ -70,7 +70,7 @@ impl Core {
         Ok(done)
     }
 
-    fn lock_now(&self) -> (MutexGuard<'_, State>, u64) {
+    fn lock_now(&self) -> (MutexGuard<'_, EmbeddedState>, u64) {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         let now = self.clock.now_ms();
         state.store.expire(now);

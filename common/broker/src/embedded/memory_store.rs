@@ -14,7 +14,7 @@ use super::deadlines::{Deadlines, Expiring};
 use super::signals::{Signals, Topic};
 use super::stream::{ConsumerGroup, Id, Stream};
 use crate::verbs::CANCELLED_MS;
-use crate::{Claim, DeadLetter, Delivery, Entry, Install, LogEntry, Message, Meta, Ownership, QueueState};
+use crate::{Broadcast, Claim, DeadLetter, Delivery, Entry, Install, LogEntry, Meta, Ownership, QueueState};
 
 const DAY_MS: u64 = 24 * 3_600_000;
 /// Dead letters kept of an agent type.
@@ -26,8 +26,8 @@ const REAPER: &str = "reaper";
 pub(super) struct MemoryStore {
     pub(super) meta: Option<Meta>,
     pub(super) shards: BTreeMap<ShardId, Shard>,
-    pub(super) plans: BTreeMap<PlanId, Plan>,
-    pub(super) queues: BTreeMap<AgentType, Queue>,
+    pub(super) plans: BTreeMap<PlanId, StoredPlan>,
+    pub(super) queues: BTreeMap<AgentType, StoredQueue>,
     pub(super) deadlines: Deadlines,
     submissions: Stream<Fields>,
     schedulers_group: ConsumerGroup,
@@ -54,18 +54,18 @@ pub(super) struct Shard {
     pub(super) number: u64,
     pub(super) cursor: Option<EntryId>,
     pub(super) active: BTreeSet<PlanId>,
-    pub(super) index: Index,
+    pub(super) index: PlanIndex,
     pub(super) inbox: Stream<Fields>,
 }
 
 /// Plans by the time of their last change.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
-pub(super) struct Index {
+pub(super) struct PlanIndex {
     by_plan: BTreeMap<PlanId, u64>,
     by_time: BTreeSet<(u64, PlanId)>,
 }
 
-impl Index {
+impl PlanIndex {
     pub(super) fn set(&mut self, plan: &PlanId, at_ms: u64) {
         self.remove(plan);
         self.by_plan.insert(plan.clone(), at_ms);
@@ -86,12 +86,12 @@ impl Index {
 }
 
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
-pub(super) struct Plan {
+pub(super) struct StoredPlan {
     pub(super) summary: BTreeMap<String, String>,
     pub(super) log: Vec<LogEntry>,
 }
 
-impl Plan {
+impl StoredPlan {
     pub(super) fn last_seq(&self) -> u64 {
         self.log.last().map_or(0, |entry| entry.last_seq)
     }
@@ -99,7 +99,7 @@ impl Plan {
 
 /// The task stream of an agent type, its group, and its dead letters.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
-pub(super) struct Queue {
+pub(super) struct StoredQueue {
     /// Whether it was opened; tasks and dead letters alone open none.
     pub(super) exists: bool,
     pub(super) tasks: Stream<Vec<u8>>,
@@ -107,7 +107,7 @@ pub(super) struct Queue {
     dead: Stream<DeadLetter>,
 }
 
-impl Queue {
+impl StoredQueue {
     fn delivery(&self, agent_type: &AgentType, id: Id) -> Delivery {
         let data = self.tasks.get(id).cloned().unwrap_or_default();
         Delivery { agent_type: agent_type.clone(), entry: id.write(), data }
@@ -389,7 +389,7 @@ impl MemoryStore {
             self.cancelled.insert(token.clone(), now);
             self.deadlines.set(Expiring::Cancelled(token.clone()), now + CANCELLED_MS);
         }
-        self.signals.publish(&Message::Cancel(tokens.to_vec()));
+        self.signals.publish(&Broadcast::Cancel(tokens.to_vec()));
     }
 
     /// In the order of their cancellation.
@@ -404,7 +404,7 @@ impl MemoryStore {
 
     pub(super) fn register(&mut self, agent: &Agent) {
         self.agents.insert(agent.agent_type.clone(), agent.clone());
-        self.signals.publish(&Message::AgentsChanged(agent.agent_type.clone()));
+        self.signals.publish(&Broadcast::AgentsChanged(agent.agent_type.clone()));
     }
 
     pub(super) fn agents(&self) -> Vec<Agent> {
@@ -412,7 +412,7 @@ impl MemoryStore {
     }
 
     pub(super) fn remove_agent_type(&mut self, agent_type: &AgentType, unused_ms: u64, now: u64) -> bool {
-        let is_used = |queue: &Queue| {
+        let is_used = |queue: &StoredQueue| {
             let waiting = queue.tasks.count_after(queue.group.delivered());
             let counts = [waiting, queue.group.pending_count(), queue.dead.count_after(Id::default())];
             counts.iter().any(|count| *count > 0) || queue.tasks.last_ms() > now.saturating_sub(unused_ms)

@@ -12,7 +12,7 @@ use super::core::Core;
 use super::record::Write;
 use super::signals::Topic;
 use super::stream::Id;
-use crate::{BrokerError, Delivery, Entry, LogEntry, Message, Reader, Waker};
+use crate::{Broadcast, BrokerError, Delivery, Entry, LogEntry, Reader, Waker};
 
 /// Longest wait; longer ones are cut, since the timer cannot hold them.
 const WAIT_MS_MAX: u64 = 365 * 86_400_000;
@@ -149,7 +149,7 @@ impl Reader for EmbeddedReader {
         self.wait(&[Topic::Log(plan.clone())], block_ms, attempt).await
     }
 
-    async fn messages(&mut self, block_ms: u64) -> Result<Vec<Message>, BrokerError> {
+    async fn messages(&mut self, block_ms: u64) -> Result<Vec<Broadcast>, BrokerError> {
         if self.core.inspect(|store, _| store.signals.subscribe(self.number)) {
             return Ok(Vec::new());
         }

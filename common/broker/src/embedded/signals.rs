@@ -6,7 +6,7 @@ use std::sync::Arc;
 use goalmill_common::id::{AgentType, PlanId, ShardId};
 use tokio::sync::Notify;
 
-use crate::Message;
+use crate::Broadcast;
 
 /// Messages kept for a subscriber that does not read; older ones are dropped.
 const MESSAGES_MAX: usize = 4_096;
@@ -26,7 +26,7 @@ pub(super) enum Topic {
 pub(super) struct Signals {
     readers: u64,
     waiting: BTreeMap<Topic, BTreeMap<u64, Arc<Notify>>>,
-    subscribers: BTreeMap<u64, VecDeque<Message>>,
+    subscribers: BTreeMap<u64, VecDeque<Broadcast>>,
 }
 
 impl Signals {
@@ -67,7 +67,7 @@ impl Signals {
         self.subscribers.remove(&reader);
     }
 
-    pub(super) fn publish(&mut self, message: &Message) {
+    pub(super) fn publish(&mut self, message: &Broadcast) {
         for unread in self.subscribers.values_mut() {
             if unread.len() == MESSAGES_MAX {
                 unread.pop_front();
@@ -77,7 +77,7 @@ impl Signals {
         self.ring(&Topic::Messages);
     }
 
-    pub(super) fn take_messages(&mut self, reader: u64) -> Vec<Message> {
+    pub(super) fn take_messages(&mut self, reader: u64) -> Vec<Broadcast> {
         self.subscribers.get_mut(&reader).map(std::mem::take).unwrap_or_default().into()
     }
 }

@@ -20,7 +20,7 @@ use super::functions;
 use super::subscription::Subscription;
 use super::wait::Wait;
 use super::{Result, reply};
-use crate::{Delivery, Entry, LogEntry, Message, Reader, Waker};
+use crate::{Broadcast, Delivery, Entry, LogEntry, Reader, Waker};
 
 /// A reply that is so much later than the wait is not awaited any longer.
 const GRACE: Duration = Duration::from_secs(5);
@@ -179,7 +179,7 @@ impl Reader for RedisReader {
         Ok(entries.into_iter().map(reply::log_entry).collect())
     }
 
-    async fn messages(&mut self, block_ms: u64) -> Result<Vec<Message>> {
+    async fn messages(&mut self, block_ms: u64) -> Result<Vec<Broadcast>> {
         let wait = self.wait.clone();
         let woken = wait.woken();
         tokio::pin!(woken);

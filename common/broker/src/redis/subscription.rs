@@ -14,7 +14,7 @@ use super::connection::Connection;
 use super::dialer::Dialer;
 use super::error::to_broker_error;
 use super::{Result, reply};
-use crate::{BrokerError, Message};
+use crate::{Broadcast, BrokerError};
 
 /// A connection that is subscribed to some channels.
 pub(super) struct Subscription {
@@ -45,7 +45,7 @@ impl Subscription {
     /// Returns the messages since the last call; waits up to `block_ms` for the first, or until `woken`.
     ///
     /// After an error the subscription must be dropped.
-    pub(super) async fn listen(&mut self, block_ms: u64, woken: Pin<&mut Notified<'_>>) -> Result<Vec<Message>> {
+    pub(super) async fn listen(&mut self, block_ms: u64, woken: Pin<&mut Notified<'_>>) -> Result<Vec<Broadcast>> {
         let messages = self.received()?;
         if !messages.is_empty() || block_ms == 0 {
             return Ok(messages);
@@ -77,7 +77,7 @@ impl Subscription {
     }
 
     /// The messages that have arrived.
-    fn received(&mut self) -> Result<Vec<Message>> {
+    fn received(&mut self) -> Result<Vec<Broadcast>> {
         let mut messages = Vec::new();
         loop {
             let push = match self.pushes.try_recv() {
@@ -91,7 +91,7 @@ impl Subscription {
 }
 
 /// Parses a push: `None` when it is not a message of ours, an error when it is the last.
-fn parse_push(keys: &Keys, push: Option<PushInfo>) -> Result<Option<Message>> {
+fn parse_push(keys: &Keys, push: Option<PushInfo>) -> Result<Option<Broadcast>> {
     match push {
         Some(push) if push.kind == PushKind::Message => Ok(parse_message(keys, push.data)),
         Some(push) if push.kind != PushKind::Disconnection => Ok(None),
@@ -99,13 +99,13 @@ fn parse_push(keys: &Keys, push: Option<PushInfo>) -> Result<Option<Message>> {
     }
 }
 
-fn parse_message(keys: &Keys, data: Vec<redis::Value>) -> Option<Message> {
+fn parse_message(keys: &Keys, data: Vec<redis::Value>) -> Option<Broadcast> {
     let mut data = data.into_iter();
     let channel = reply::text(data.next()?).ok()?;
     let payload = reply::text(data.next()?).ok()?;
     if channel == keys.cancel() {
-        Some(Message::Cancel(payload.split_whitespace().map(AttemptToken::from).collect()))
+        Some(Broadcast::Cancel(payload.split_whitespace().map(AttemptToken::from).collect()))
     } else {
-        (channel == keys.agents_changed()).then(|| Message::AgentsChanged(AgentType::from(payload)))
+        (channel == keys.agents_changed()).then(|| Broadcast::AgentsChanged(AgentType::from(payload)))
     }
 }

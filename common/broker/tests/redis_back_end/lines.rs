@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use goalmill_broker::{BrokerError, Committed, Message};
+use goalmill_broker::{Broadcast, BrokerError, Committed};
 use goalmill_common::agent::Agent;
 use goalmill_common::id::{AgentType, AttemptToken, EntryId};
 use goalmill_common::wire;
@@ -107,14 +107,14 @@ async fn messages_come_again_after_the_connection_broke() {
     while said.len() < 2 {
         said.extend(reader.messages(10_000).await.unwrap());
     }
-    assert_eq!(said, [Message::Cancel(vec!["t1".into(), "t2".into()]), Message::AgentsChanged("a".into())]);
+    assert_eq!(said, [Broadcast::Cancel(vec!["t1".into(), "t2".into()]), Broadcast::AgentsChanged("a".into())]);
     server.kill();
     assert!(matches!(reader.messages(60_000).await, Err(BrokerError::Unavailable(_))));
     assert!(matches!(reader.messages(60_000).await, Err(BrokerError::Unavailable(_))));
     server.resume().await;
     assert_eq!(reader.messages(60_000).await.unwrap(), []);
     broker.cancel(&["t3".into()]).await.unwrap();
-    assert_eq!(reader.messages(60_000).await.unwrap(), [Message::Cancel(vec!["t3".into()])]);
+    assert_eq!(reader.messages(60_000).await.unwrap(), [Broadcast::Cancel(vec!["t3".into()])]);
     let mut cancelled = broker.cancelled().await.unwrap();
     cancelled.sort();
     assert_eq!(cancelled, ["t1", "t2", "t3"].map(AttemptToken::from));

@@ -3,7 +3,7 @@
 use std::net::TcpListener;
 use std::process::{Child, Command, Stdio};
 
-use goalmill_broker::{Activity, BrokerError, Committed, Message};
+use goalmill_broker::{Activity, Broadcast, BrokerError, Committed};
 use goalmill_common::config::RedisSettings;
 use goalmill_common::id::{AttemptToken, EntryId};
 use goalmill_common::keys::Keys;
@@ -126,7 +126,7 @@ async fn after_the_death_of_the_primary_its_replica_is_found() {
     assert_eq!(ears.messages(0).await.unwrap(), []);
     let token = AttemptToken::from("t");
     broker.cancel(std::slice::from_ref(&token)).await.unwrap();
-    assert_eq!(ears.messages(60_000).await.unwrap(), [Message::Cancel(vec![token])]);
+    assert_eq!(ears.messages(60_000).await.unwrap(), [Broadcast::Cancel(vec![token])]);
 }
 
 #[tokio::test]

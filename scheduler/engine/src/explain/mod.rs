@@ -1,7 +1,7 @@
 //! Explains why a plan or a step does not progress: causes from the nearest to the root, and a hint.
 
 use goalmill_common::clock::rfc3339;
-use goalmill_common::plan::Kind;
+use goalmill_common::plan::StepKind;
 use goalmill_common::status::{PlanStatus, StepStatus};
 use goalmill_common::view::{Explanation, StepExplanation};
 
@@ -168,7 +168,7 @@ impl PlanState {
                 let since = elapsed(step.queued_ms, now_ms);
                 format!("attempt {} of `{id}` is in the queue `{queue}` for {since}, until {due}", step.attempt)
             }
-            StepStatus::Running if spec.kind == Kind::Plan => {
+            StepStatus::Running if spec.kind == StepKind::Plan => {
                 let plan = self.sub_plan_id(i).map(|plan| plan.to_string()).unwrap_or_default();
                 format!("`{id}` waits for its own plan `{plan}`, until {due}")
             }

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use goalmill_common::failure::TASK_MISSING;
 use goalmill_common::id::{AgentType, WorkerId};
-use goalmill_common::plan::Kind;
+use goalmill_common::plan::StepKind;
 use goalmill_common::status::{PlanStatus, StepStatus};
 
 use super::elapsed;
@@ -184,7 +184,7 @@ impl PlanState {
     fn running(&self, i: StepIndex, around: Option<&ExplainContext>) -> RootCause {
         let (spec, step) = (&self.plan.steps[i], &self.steps[i]);
         let plan = self.id().as_str();
-        if spec.kind == Kind::Plan {
+        if spec.kind == StepKind::Plan {
             let own = self.sub_plan_id(i).map(|plan| plan.to_string()).unwrap_or_default();
             return RootCause { because: None, hint: format!("see `goalmill explain {own}`") };
         }

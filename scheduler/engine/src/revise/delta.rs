@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use goalmill_common::event::{PhaseAdded, SkipCause};
 use goalmill_common::id::StepId;
 use goalmill_common::limits::Limits;
-use goalmill_common::plan::{Kind, Plan, Step};
+use goalmill_common::plan::{Plan, Step, StepKind};
 use goalmill_common::problem::Issue;
 use goalmill_common::revision::Change;
 use goalmill_common::status::StepStatus;
@@ -210,8 +210,10 @@ fn written(spec: &Step) -> Value {
 /// A final step as a node of the graph: its agent and policy are not checked again.
 fn shown(spec: &Step, live: &BTreeSet<&StepId>) -> Value {
     let dependencies: Vec<&StepId> = spec.dependencies.iter().filter(|id| live.contains(id)).collect();
-    let mut fields =
-        Map::from_iter([("kind".to_owned(), json!(Kind::Internal)), ("dependencies".to_owned(), json!(dependencies))]);
+    let mut fields = Map::from_iter([
+        ("kind".to_owned(), json!(StepKind::Internal)),
+        ("dependencies".to_owned(), json!(dependencies)),
+    ]);
     if let Some(phase) = &spec.phase {
         fields.insert("phase".into(), json!(phase));
     }

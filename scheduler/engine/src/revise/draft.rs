@@ -6,7 +6,7 @@ use goalmill_common::event::PhaseAdded;
 use goalmill_common::id::{AgentType, StepId};
 use goalmill_common::json::Json;
 use goalmill_common::limits::Limits;
-use goalmill_common::plan::{Kind, Phase, Plan, Step};
+use goalmill_common::plan::{Phase, Plan, Step, StepKind};
 use goalmill_common::problem::Issue;
 use goalmill_common::revision::Change;
 use goalmill_common::status::StepStatus;
@@ -361,7 +361,7 @@ pub(super) fn towards(state: &PlanState, plan: &Plan) -> Vec<Change> {
 
 /// Turns a step into a `plan` step.
 pub(crate) fn into_plan(step: &mut Step, plan: Option<Plan>) {
-    step.kind = Kind::Plan;
+    step.kind = StepKind::Plan;
     step.agent_type = "".into();
     step.action = String::new();
     step.plan = plan.map(Box::new);

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use goalmill_common::event::{PhaseAdded, PlanEvent, PlanExtended, PlanRevised, Record, SkipCause, StepEvent};
 use goalmill_common::id::StepId;
-use goalmill_common::plan::{Kind, Phase, Plan};
+use goalmill_common::plan::{Phase, Plan, StepKind};
 use goalmill_common::revision::{Modified, RevisionRecord, RevisionStrategy, Trigger};
 use goalmill_common::status::{Counts, StepStatus};
 
@@ -256,9 +256,9 @@ fn recount(state: &mut PlanState, phases: &[PhaseAdded]) {
         }
         if status == StepStatus::Ready {
             match state.plan.steps[i].kind {
-                Kind::Tool | Kind::Llm => {}
-                Kind::Message | Kind::Finish | Kind::Internal => drop(state.ready_inline.insert(i)),
-                Kind::Plan => drop(state.ready_sub_plans.insert(i)),
+                StepKind::Tool | StepKind::Llm => {}
+                StepKind::Message | StepKind::Finish | StepKind::Internal => drop(state.ready_inline.insert(i)),
+                StepKind::Plan => drop(state.ready_sub_plans.insert(i)),
             }
         }
         if let Some(phase) = state.graph.phase(i) {

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use goalmill_common::event::{Event, PlanEvent, PlanRevised, Record, StepEvent};
 use goalmill_common::failure::FailureClass;
 use goalmill_common::id::StepId;
-use goalmill_common::plan::{Join, Kind, Phase, Plan, Step, Strategy};
+use goalmill_common::plan::{Join, Phase, Plan, Step, StepKind, Strategy};
 
 #[derive(Default)]
 struct Line {
@@ -170,7 +170,7 @@ impl Audit {
             }
             StepEvent::Decomposed(decomposed) => {
                 let spec = self.plan.steps.iter_mut().find(|step| step.id == *id).expect("it was found before");
-                (spec.kind, spec.plan) = (Kind::Plan, decomposed.plan.clone());
+                (spec.kind, spec.plan) = (StepKind::Plan, decomposed.plan.clone());
                 (spec.agent_type, spec.action) = ("".into(), String::new());
                 (spec.fallback, spec.cache, spec.timeout_ms) = (None, None, None);
                 let line = self.line(id);

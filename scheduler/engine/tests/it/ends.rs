@@ -3,7 +3,7 @@
 use goalmill_common::command::{Change, RevisionStrategy, Verb};
 use goalmill_common::event::{Event, PlanEvent, Record};
 use goalmill_common::json::Json;
-use goalmill_common::plan::{Approval, Kind, OnFailure, Plan, Question};
+use goalmill_common::plan::{Approval, OnFailure, Plan, Question, StepKind};
 use goalmill_common::status::{PlanStatus, StepStatus};
 use goalmill_common::view::StepView;
 use goalmill_engine::replay;
@@ -49,7 +49,7 @@ fn the_question_of_a_step_ends_with_the_step() {
     let ask = Question { default: None, ..serde_json::from_value(json!({"question": "Sure?"})).unwrap() };
     let asking = || {
         let world = World::of(with(plan(&[("a", &[]), ("b", &["a"])]), "a", |step| {
-            (step.kind, step.ask) = (Kind::Internal, Some(ask.clone()));
+            (step.kind, step.ask) = (StepKind::Internal, Some(ask.clone()));
         }));
         assert!(seen(&world, "a").question.is_some());
         world

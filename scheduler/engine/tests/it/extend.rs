@@ -5,7 +5,7 @@ use goalmill_common::command::{Change, Planned, Proposal, RevisionStrategy, Verb
 use goalmill_common::failure::{Failure, FailureClass};
 use goalmill_common::json::Json;
 use goalmill_common::limits::Limits;
-use goalmill_common::plan::{Approval, Cache, Kind, OnFailure, Plan, Question, RevisionPolicy};
+use goalmill_common::plan::{Approval, Cache, OnFailure, Plan, Question, RevisionPolicy, StepKind};
 use goalmill_common::report::{Report, What};
 use goalmill_common::status::{PlanStatus, StepStatus};
 use goalmill_engine::{Closing, Command, Effect, PlanAnswer, Rejection, fork, replan_context};
@@ -17,7 +17,7 @@ use crate::world::{World, completed, failed, permanent, plan, planned, report, s
 #[test]
 fn a_step_asks_and_the_answer_is_what_it_gives() {
     let mut world = World::of(with(plan(&[("a", &[]), ("ask", &["a"]), ("b", &["ask"])]), "ask", |step| {
-        step.kind = Kind::Internal;
+        step.kind = StepKind::Internal;
         step.ask = Some(question("Is {{ steps.a.outputs.n }} right?", None, None));
     }));
     world.complete("a", json!({"n": 3}));
@@ -50,7 +50,7 @@ fn the_answer_becomes_an_input_and_then_approval_is_asked_for() {
 fn silence_is_the_default_answer_or_a_failure() {
     let asks = |default: Option<serde_json::Value>| {
         World::of(with(plan(&[("a", &[])]), "a", |step| {
-            step.kind = Kind::Internal;
+            step.kind = StepKind::Internal;
             step.ask = Some(question("Sure?", default, None));
         }))
     };
@@ -69,7 +69,7 @@ fn a_step_that_is_too_complex_becomes_a_plan() {
     let failure = Failure::new(FailureClass::Permanent, "TOO_COMPLEX", "three cities at once");
     world.fail("a", failure.clone());
     assert_eq!(world.status("a"), StepStatus::Running);
-    assert_eq!(world.state.step(world.index("a")).unwrap().spec.kind, Kind::Plan);
+    assert_eq!(world.state.step(world.index("a")).unwrap().spec.kind, StepKind::Plan);
     let started = world.others.iter().find_map(|effect| match effect {
         Effect::StartSubPlan { submit, .. } => Some(submit.clone()),
         _ => None,

@@ -6,8 +6,8 @@ use goalmill_common::failure::{Failure, FailureClass};
 use goalmill_common::goal::{Budget, Usage};
 use goalmill_common::json::Json;
 use goalmill_common::plan::{
-    Approval, ApprovalDefault, Fallback, Jitter, Join, Kind, OnFailure, Phase, Plan, Question, Retry, RevisionPolicy,
-    Step, Strategy as Width, Widen,
+    Approval, ApprovalDefault, Fallback, Jitter, Join, OnFailure, Phase, Plan, Question, Retry, RevisionPolicy, Step,
+    StepKind, Strategy as Width, Widen,
 };
 use goalmill_common::report::{Report, What};
 use goalmill_common::status::{PlanStatus, StepStatus};
@@ -76,7 +76,7 @@ fn random_change(world: &World, steps: &[Step], chance: &mut Chance<'_>) -> Chan
     let new = |chance: &mut Chance<'_>| Step {
         dependencies: if chance.one_in(2) { vec![other.clone()] } else { Vec::new() },
         on_failure: chance.pick(&[OnFailure::Continue, OnFailure::Replan, OnFailure::Abort]),
-        kind: chance.pick(&[Kind::Tool, Kind::Tool, Kind::Message]),
+        kind: chance.pick(&[StepKind::Tool, StepKind::Tool, StepKind::Message]),
         phase: old.phase.clone(),
         ..Step::new(format!("n{}-{}", world.state.seq(), chance.below(4)), "w")
     };
@@ -146,7 +146,14 @@ fn random_step(chance: &mut Chance<'_>, i: usize, n: usize, phases: usize) -> St
     let wait = |ms| Retry { max: 1, initial_ms: ms, factor: 2.0, max_ms: 10_000, jitter: Jitter::Full };
     let first = dependencies.first().cloned();
     let mut step = Step { dependencies, ..Step::new(format!("s{i}"), "w") };
-    step.kind = chance.pick(&[Kind::Tool, Kind::Tool, Kind::Tool, Kind::Llm, Kind::Message, Kind::Plan]);
+    step.kind = chance.pick(&[
+        StepKind::Tool,
+        StepKind::Tool,
+        StepKind::Tool,
+        StepKind::Llm,
+        StepKind::Message,
+        StepKind::Plan,
+    ]);
     // Seldom more than there are, which skips all that follows.
     let k = if chance.one_in(16) { 2 } else { step.dependencies.len().min(2) as u32 };
     step.join = chance.pick(&[Join::All, Join::All, Join::Any, Join::AtLeast(k)]);
@@ -325,8 +332,8 @@ fn give(world: &mut World, command: Command) {
     check_timers(&world.state, world);
 }
 
-fn is_sent(kind: Kind) -> bool {
-    !kind.is_inline() && kind != Kind::Plan
+fn is_sent(kind: StepKind) -> bool {
+    !kind.is_inline() && kind != StepKind::Plan
 }
 
 /// Every step that may go out is known to the shell, and it hears of it when one newly may.
@@ -380,7 +387,7 @@ fn drive(world: &mut World) {
             moved |= world.report(completed(&task, json!({"x": 2}))).is_ok();
         }
         for i in world.state.steps_in_flight().collect::<Vec<_>>() {
-            let Some(at) = world.state.step(i).filter(|at| at.spec.kind == Kind::Plan) else {
+            let Some(at) = world.state.step(i).filter(|at| at.spec.kind == StepKind::Plan) else {
                 continue;
             };
             let (step, attempt, outputs) = (at.spec.id.clone(), at.attempt, json!({"x": 3}).into());

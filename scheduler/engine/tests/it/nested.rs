@@ -4,7 +4,7 @@ use goalmill_common::command::{Change, Submit, Verb};
 use goalmill_common::failure::{Failure, FailureClass};
 use goalmill_common::goal::{Budget, Usage};
 use goalmill_common::id::{PlanId, StepId};
-use goalmill_common::plan::{Kind, Plan, Step, Strategy};
+use goalmill_common::plan::{Plan, Step, StepKind, Strategy};
 use goalmill_common::status::{PlanStatus, StepStatus};
 use goalmill_engine::{Command, Effect, Rejection};
 use serde_json::{Value, json};
@@ -14,7 +14,7 @@ use crate::world::{World, plan, submission, with};
 
 fn nested() -> Plan {
     with(plan(&[("a", &[]), ("p", &["a"]), ("z", &["p"])]), "p", |step| {
-        step.kind = Kind::Plan;
+        step.kind = StepKind::Plan;
         step.inputs = json!({"x": "{{ steps.a.outputs.x }}"}).into();
         step.plan = Some(Box::new(plan(&[("inner", &[])])));
     })
@@ -61,7 +61,7 @@ fn sub_plans_side_by_side_share_what_is_left_of_the_budget() {
     let inner = |id| {
         move |step: &mut goalmill_common::plan::Step| {
             step.id = id;
-            step.kind = Kind::Plan;
+            step.kind = StepKind::Plan;
             step.plan = Some(Box::new(plan(&[("inner", &[])])));
         }
     };
@@ -86,7 +86,7 @@ fn sub_plans_of_a_sequential_plan_get_all_that_is_left() {
     let mut whole = plan(&[("p", &[]), ("q", &[])]);
     whole.strategy = Strategy::Sequential;
     let inner = |step: &mut goalmill_common::plan::Step| {
-        step.kind = Kind::Plan;
+        step.kind = StepKind::Plan;
         step.plan = Some(Box::new(plan(&[("inner", &[])])));
     };
     let mut submit = submission(Some(["p", "q"].into_iter().fold(whole, |whole, id| with(whole, id, inner))));
@@ -217,7 +217,7 @@ fn an_edit_of_a_nested_plan_may_go_no_deeper_than_what_is_left() {
         let mut child = World::new();
         child.context.limits.depth_max = depth_max;
         child.submit_as(submit.clone()).unwrap();
-        let step = Step { kind: Kind::Plan, description: "the rest".into(), ..Step::new("more", "") };
+        let step = Step { kind: StepKind::Plan, description: "the rest".into(), ..Step::new("more", "") };
         let changes = vec![Change::AddStep { step: Box::new(step), before: Vec::new() }];
         child.verb(Verb::Edit { changes, revision: None, reason: String::new() })
     };

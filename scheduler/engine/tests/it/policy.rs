@@ -5,7 +5,7 @@ use goalmill_common::command::{Change, Proposal, RevisionStrategy};
 use goalmill_common::goal::{Goal, Planning};
 use goalmill_common::json::Json;
 use goalmill_common::limits::Limits;
-use goalmill_common::plan::{Kind, OnFailure, RevisionPolicy, Step, Widen};
+use goalmill_common::plan::{OnFailure, RevisionPolicy, Step, StepKind, Widen};
 use goalmill_common::problem::Issue;
 use goalmill_common::report::What;
 use goalmill_common::status::{PlanStatus, StepStatus};
@@ -94,7 +94,7 @@ fn a_part_that_is_planned_later_is_shown_to_whoever_must_agree_and_revised_as_th
     let planning = Planning { require_approval: true, revision: Some(revision), ..Planning::default() };
     submit.goal = Goal { planning: planning.clone(), ..submit.goal };
     if let Some(planned) = &mut submit.plan {
-        planned.plan.steps[0].kind = Kind::Plan;
+        planned.plan.steps[0].kind = StepKind::Plan;
     }
     world.submit_as(submit).expect("the plan is fit");
     let approve = goalmill_common::command::Verb::Approve { reason: String::new() };

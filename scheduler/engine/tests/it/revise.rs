@@ -683,7 +683,7 @@ fn a_revision_is_told_step_by_step() {
 #[test]
 fn a_sub_plan_is_stopped_when_its_step_is_replaced() {
     let mut plan = plan(&[("a", &[]), ("b", &[])]);
-    plan.steps[0].kind = goalmill_common::plan::Kind::Plan;
+    plan.steps[0].kind = goalmill_common::plan::StepKind::Plan;
     plan.steps[0].description = "in pieces".into();
     let mut world = World::of(plan);
     assert_eq!(world.status("a"), StepStatus::Running);

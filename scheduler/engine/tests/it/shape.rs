@@ -1,7 +1,7 @@
 //! What lets a step start: dependencies, joins, conditions, phases, room, resources, people.
 
 use goalmill_common::command::Verb;
-use goalmill_common::plan::{Approval, ApprovalDefault, Join, Kind, OnFailure, Phase, Plan, Retry, Step, Strategy};
+use goalmill_common::plan::{Approval, ApprovalDefault, Join, OnFailure, Phase, Plan, Retry, Step, StepKind, Strategy};
 use goalmill_common::report::{Report, What};
 use goalmill_common::status::{PlanStatus, StepStatus};
 use goalmill_engine::{Command, Effect, PlanAnswer, Rejection, StepIndex, Timer};
@@ -178,10 +178,10 @@ fn steps_that_name_the_same_resource_exclude_each_other() {
 fn the_engine_does_messages_itself() {
     let mut plan = plan(&[("a", &[]), ("m", &["a"]), ("f", &["m"])]);
     plan = with(plan, "m", |step| {
-        step.kind = Kind::Message;
+        step.kind = StepKind::Message;
         step.inputs = json!({"text": "{{ steps.a.outputs.x }}"}).into();
     });
-    plan = with(plan, "f", |step| step.kind = Kind::Finish);
+    plan = with(plan, "f", |step| step.kind = StepKind::Finish);
     let mut world = World::of(plan);
     world.complete("a", json!({"x": "hello"}));
     assert_eq!(world.outputs("m"), json!({"text": "hello"}));
@@ -192,9 +192,9 @@ fn the_engine_does_messages_itself() {
 
 #[test]
 fn a_long_chain_of_messages_needs_no_deep_stack() {
-    let mut steps = vec![Step { kind: Kind::Message, ..Step::new("s0", "") }];
+    let mut steps = vec![Step { kind: StepKind::Message, ..Step::new("s0", "") }];
     for i in 1..10_000 {
-        steps.push(Step { kind: Kind::Internal, ..step(&format!("s{i}"), &[&format!("s{}", i - 1)]) });
+        steps.push(Step { kind: StepKind::Internal, ..step(&format!("s{i}"), &[&format!("s{}", i - 1)]) });
     }
     let world = World::of(Plan { steps, ..Plan::default() });
     assert_eq!(world.state.status(), PlanStatus::Completed);
@@ -204,7 +204,7 @@ fn a_long_chain_of_messages_needs_no_deep_stack() {
 #[test]
 fn nothing_new_starts_while_a_plan_is_paused() {
     let mut plan = plan(&[("a", &[]), ("b", &["a"]), ("m", &["a"]), ("r", &[])]);
-    plan = with(plan, "m", |step| step.kind = Kind::Message);
+    plan = with(plan, "m", |step| step.kind = StepKind::Message);
     plan = with(plan, "r", |step| step.retry = Retry { max: 1, ..Retry::default() });
     let mut world = World::of(plan);
     let (a, r) = (world.dispatch("a"), world.dispatch("r"));

@@ -2,7 +2,7 @@
 
 use goalmill_common::event::{Event, StepEvent};
 use goalmill_common::limits::Limits;
-use goalmill_common::plan::{Kind, Plan};
+use goalmill_common::plan::{Plan, StepKind};
 use goalmill_common::status::{PlanStatus, StepStatus};
 use goalmill_engine::{Command, Decision, Effect, Envelope, decide, pending};
 use serde_json::json;
@@ -16,7 +16,7 @@ fn copying(copies: usize) -> Plan {
     steps.extend(ids.iter().map(|id| (id.as_str(), ["a"].as_slice())));
     let mut plan = plan(&steps);
     for step in &mut plan.steps[1..] {
-        step.kind = Kind::Finish;
+        step.kind = StepKind::Finish;
         step.inputs = json!({"text": "{{ steps.a.outputs.text }}"}).into();
     }
     plan
@@ -77,7 +77,7 @@ fn many_conditions_are_evaluated_bit_by_bit() {
 
 #[test]
 fn outputs_beyond_the_limit_fail_the_plan_and_say_how_large_they_are() {
-    let plan = with(plan(&[("a", &[]), ("b", &[]), ("c", &["a", "b"])]), "c", |step| step.kind = Kind::Finish);
+    let plan = with(plan(&[("a", &[]), ("b", &[]), ("c", &["a", "b"])]), "c", |step| step.kind = StepKind::Finish);
     let mut world = World::new();
     world.context.limits = Limits { plan_outputs_bytes_max: 1_000, ..Limits::default() };
     world.submit(plan).expect("the plan is fit");

@@ -15,8 +15,8 @@ use goalmill_common::report::{Report, What};
 use goalmill_common::status::StepStatus;
 use goalmill_common::task::Task;
 use goalmill_engine::{
-    Command, Context, Decision, Effect, Envelope, PlanState, Rejection, StepIndex, Submission, Timer, decide, pending,
-    replay,
+    Command, Decision, Effect, EngineContext, Envelope, PlanState, Rejection, StepIndex, SubmitCommand, Timer, decide,
+    pending, replay,
 };
 use goalmill_plan::validate::Policy;
 use serde_json::json;
@@ -25,7 +25,7 @@ pub const START_MS: u64 = 1_795_293_490_000;
 
 pub struct World {
     pub state: Submitted,
-    pub context: Context,
+    pub context: EngineContext,
     pub now_ms: u64,
     pub random: u64,
     pub log: Vec<Record>,
@@ -42,7 +42,7 @@ impl World {
     pub fn new() -> Self {
         Self {
             state: Submitted(None),
-            context: Context {
+            context: EngineContext {
                 limits: Limits::default(),
                 policy: Policy::default(),
                 task_lease_ms: 30_000,
@@ -72,7 +72,7 @@ impl World {
     }
 
     pub fn submit_as(&mut self, submit: Submit) -> Result<Decision, Rejection> {
-        let command = Submission { plan_id: "p0-0123456789abcdef".into(), secret: "secret".into(), submit };
+        let command = SubmitCommand { plan_id: "p0-0123456789abcdef".into(), secret: "secret".into(), submit };
         let envelope = Envelope { now_ms: self.now_ms, random: self.random, actor: None, command };
         let (state, decision) = goalmill_engine::submit(&self.context, envelope)?;
         self.state.0 = Some(state);

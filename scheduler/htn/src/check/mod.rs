@@ -4,7 +4,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::model::{Action, Atom, Domain, Effect, Formula, Network, Problem, Term, TypedName};
+use crate::model::{ActionEffect, ActionSchema, Atom, Domain, Formula, Network, PlanningProblem, Term, TypedName};
 use crate::solution::{Decomposition, Solution};
 
 /// An error in a solution, and the node that it concerns.
@@ -16,7 +16,7 @@ pub struct PlanFlaw {
 }
 
 /// Checks every precondition, method and ordering of a solution, in the order of its events.
-pub fn check(domain: &Domain, problem: &Problem, solution: &Solution) -> Result<(), PlanFlaw> {
+pub fn check(domain: &Domain, problem: &PlanningProblem, solution: &Solution) -> Result<(), PlanFlaw> {
     let mut replay = Replay::new(domain, problem, solution)?;
     for event in &solution.events {
         replay.apply(*event).map_err(|detail| PlanFlaw { node: Some(*event), detail })?;
@@ -42,7 +42,7 @@ struct NodePosition {
 
 struct Replay<'a> {
     world: CheckState<'a>,
-    problem: &'a Problem,
+    problem: &'a PlanningProblem,
     solution: &'a Solution,
     places: Vec<Option<NodePosition>>,
     applied: Vec<bool>,
@@ -52,7 +52,7 @@ struct Replay<'a> {
 }
 
 impl<'a> Replay<'a> {
-    fn new(domain: &'a Domain, problem: &'a Problem, solution: &'a Solution) -> Result<Self, PlanFlaw> {
+    fn new(domain: &'a Domain, problem: &'a PlanningProblem, solution: &'a Solution) -> Result<Self, PlanFlaw> {
         let mut objects: BTreeMap<&str, Vec<&[String]>> = BTreeMap::new();
         for object in domain.constants.iter().chain(&problem.objects) {
             objects.entry(&object.name).or_default().push(&object.types);
@@ -242,7 +242,7 @@ impl<'a> CheckState<'a> {
         }
     }
 
-    fn act(&mut self, action: &'a Action, arguments: &'a [String]) -> Result<(), String> {
+    fn act(&mut self, action: &'a ActionSchema, arguments: &'a [String]) -> Result<(), String> {
         let binding = self.bind(&action.parameters, arguments)?;
         if !self.holds(&action.precondition, &binding) {
             return Err(format!("the precondition of `{} {}` does not hold", action.name, arguments.join(" ")));
@@ -256,17 +256,23 @@ impl<'a> CheckState<'a> {
         Ok(())
     }
 
-    fn gather(&self, effect: &'a Effect, binding: &Binding<'a>, adds: &mut Vec<Fact<'a>>, deletes: &mut Vec<Fact<'a>>) {
+    fn gather(
+        &self,
+        effect: &'a ActionEffect,
+        binding: &Binding<'a>,
+        adds: &mut Vec<Fact<'a>>,
+        deletes: &mut Vec<Fact<'a>>,
+    ) {
         match effect {
-            Effect::Add(atom) => adds.push(fact(atom, binding)),
-            Effect::Delete(atom) => deletes.push(fact(atom, binding)),
-            Effect::And(parts) => parts.iter().for_each(|p| self.gather(p, binding, adds, deletes)),
-            Effect::When(condition, inner) => {
+            ActionEffect::Add(atom) => adds.push(fact(atom, binding)),
+            ActionEffect::Delete(atom) => deletes.push(fact(atom, binding)),
+            ActionEffect::And(parts) => parts.iter().for_each(|p| self.gather(p, binding, adds, deletes)),
+            ActionEffect::When(condition, inner) => {
                 if self.holds(condition, binding) {
                     self.gather(inner, binding, adds, deletes);
                 }
             }
-            Effect::Forall(typed, inner) => {
+            ActionEffect::Forall(typed, inner) => {
                 for binding in self.extensions(typed, binding) {
                     self.gather(inner, &binding, adds, deletes);
                 }

@@ -51,9 +51,9 @@ fn whatever_is_changed_is_refused() {
         },
         "the precondition of method `cold` does not hold",
     );
-    let unmet = Problem { goal: Formula::Not(Box::new(problem.goal.clone())), ..problem.clone() };
+    let unmet = PlanningProblem { goal: Formula::Not(Box::new(problem.goal.clone())), ..problem.clone() };
     assert!(check(&domain, &unmet, &solution).is_err_and(|e| e.detail.contains("goal")));
-    let dirty = Problem { init: problem.init[..1].to_vec(), ..problem.clone() };
+    let dirty = PlanningProblem { init: problem.init[..1].to_vec(), ..problem.clone() };
     assert!(check(&domain, &dirty, &solution).is_err_and(|e| e.detail.contains("method `with`")));
 }
 
@@ -61,7 +61,7 @@ fn method(solution: &mut Solution, node: usize) -> &mut Decomposition {
     solution.nodes[node].method.as_mut().expect("the task is compound")
 }
 
-fn solved() -> (Domain, Problem, Solution) {
+fn solved() -> (Domain, PlanningProblem, Solution) {
     let domain = parse_domain(DOMAIN).expect("the domain is well formed");
     let problem = parse_problem(&domain, PROBLEM).expect("the problem is well formed");
     match solve(&domain, &problem, SearchLimits::default(), &mut || false) {

@@ -3,11 +3,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::facts::{Object, mix};
-use crate::model::{self, Domain, Effect, Formula, Network, Problem, Term, TypedName};
+use crate::model::{self, ActionEffect, Domain, Formula, Network, PlanningProblem, Term, TypedName};
 
 use super::{
-    Action, Arg, CompiledProblem, Condition, ConditionalEffect, Literal, Method, MethodCheck, Sort, SortId, Subtask,
-    Task, TaskId, TaskKind, necessary,
+    Arg, CompiledProblem, CompiledTask, Condition, ConditionalEffect, GroundAction, GroundMethod, GroundSubtask,
+    Literal, MethodCheck, Sort, SortId, TaskId, TaskKind, necessary,
 };
 
 /// Most variables of one method; more are no error of the language but of this planner.
@@ -20,7 +20,11 @@ pub(crate) type CompileError = String;
 ///
 /// - `line`: puts the subtasks of each network one after the other, as written for 0, else in an order that follows from
 ///   the number. What solves that solves the problem, but not the other way round.
-pub(crate) fn compile(domain: &Domain, problem: &Problem, line: Option<u64>) -> Result<CompiledProblem, CompileError> {
+pub(crate) fn compile(
+    domain: &Domain,
+    problem: &PlanningProblem,
+    line: Option<u64>,
+) -> Result<CompiledProblem, CompileError> {
     let mut build = Build::new(domain, problem);
     build.line = line;
     let mut actions = Vec::new();
@@ -75,7 +79,7 @@ impl Variables {
 }
 
 impl<'a> Build<'a> {
-    fn new(domain: &'a Domain, problem: &'a Problem) -> Self {
+    fn new(domain: &'a Domain, problem: &'a PlanningProblem) -> Self {
         let mut objects = BTreeMap::new();
         let mut of: Vec<Vec<&[String]>> = Vec::new();
         for object in domain.constants.iter().chain(&problem.objects) {
@@ -183,7 +187,7 @@ impl<'a> Build<'a> {
         Ok(places.into_iter().rev().fold(body, |body, (place, sort)| make(place, sort, Box::new(body))))
     }
 
-    fn action(&mut self, action: &model::Action) -> Result<Action, CompileError> {
+    fn action(&mut self, action: &model::ActionSchema) -> Result<GroundAction, CompileError> {
         let mut variables = Variables::default();
         for parameter in &action.parameters {
             variables.declare(&parameter.name)?;
@@ -191,25 +195,25 @@ impl<'a> Build<'a> {
         let condition = self.condition(&action.precondition, &mut variables)?;
         let mut changes = Vec::new();
         self.changes(&action.effect, &mut variables, &[], None, &mut changes)?;
-        Ok(Action { sorts: self.sorts_of(&action.parameters), condition, changes, width: variables.width })
+        Ok(GroundAction { sorts: self.sorts_of(&action.parameters), condition, changes, width: variables.width })
     }
 
     /// Flattens an effect: all that happens under one condition is one change.
     fn changes(
         &mut self,
-        effect: &Effect,
+        effect: &ActionEffect,
         variables: &mut Variables,
         forall: &[(u16, SortId)],
         when: Option<&Condition>,
         into: &mut Vec<ConditionalEffect>,
     ) -> Result<(), CompileError> {
         match effect {
-            Effect::And(parts) => {
+            ActionEffect::And(parts) => {
                 for part in parts {
                     self.changes(part, variables, forall, when, into)?;
                 }
             }
-            Effect::When(condition, inner) => {
+            ActionEffect::When(condition, inner) => {
                 let condition = self.condition(condition, variables)?;
                 let both = match when {
                     Some(outer) => Condition::And(vec![outer.clone(), condition]),
@@ -217,7 +221,7 @@ impl<'a> Build<'a> {
                 };
                 self.changes(inner, variables, forall, Some(&both), into)?;
             }
-            Effect::Forall(typed, inner) => {
+            ActionEffect::Forall(typed, inner) => {
                 let known = variables.places.len();
                 let mut places = forall.to_vec();
                 for variable in typed {
@@ -226,7 +230,7 @@ impl<'a> Build<'a> {
                 self.changes(inner, variables, &places, when, into)?;
                 variables.places.truncate(known);
             }
-            Effect::Add(atom) | Effect::Delete(atom) => {
+            ActionEffect::Add(atom) | ActionEffect::Delete(atom) => {
                 let literal = self.literal(atom, variables);
                 let plain = forall.is_empty() && when.is_none();
                 let join = plain.then(|| into.iter_mut().find(|c| c.forall.is_empty() && c.when.is_none())).flatten();
@@ -239,7 +243,7 @@ impl<'a> Build<'a> {
                     }
                 };
                 match effect {
-                    Effect::Add(_) => change.adds.push(literal),
+                    ActionEffect::Add(_) => change.adds.push(literal),
                     _ => change.deletes.push(literal),
                 }
             }
@@ -247,7 +251,7 @@ impl<'a> Build<'a> {
         Ok(())
     }
 
-    fn method(&mut self, method: &model::Method) -> Result<Method, CompileError> {
+    fn method(&mut self, method: &model::MethodSchema) -> Result<GroundMethod, CompileError> {
         let mut variables = Variables::default();
         for parameter in &method.parameters {
             variables.declare(&parameter.name)?;
@@ -282,7 +286,7 @@ impl<'a> Build<'a> {
         action.or_else(task).unwrap_or_default()
     }
 
-    fn network(&self, network: &Network, variables: &Variables) -> (Vec<Subtask>, Vec<usize>) {
+    fn network(&self, network: &Network, variables: &Variables) -> (Vec<GroundSubtask>, Vec<usize>) {
         let calls = network
             .subtasks
             .iter()
@@ -291,7 +295,12 @@ impl<'a> Build<'a> {
     }
 
     /// The initial network as a method of `root`, ending in `goal`.
-    fn top(&mut self, problem: &Problem, root: TaskId, goal: TaskId) -> Result<(Method, Action), CompileError> {
+    fn top(
+        &mut self,
+        problem: &PlanningProblem,
+        root: TaskId,
+        goal: TaskId,
+    ) -> Result<(GroundMethod, GroundAction), CompileError> {
         let mut variables = Variables::default();
         for parameter in &problem.parameters {
             variables.declare(&parameter.name)?;
@@ -315,29 +324,33 @@ impl<'a> Build<'a> {
         let top = assemble(String::new(), Vec::new(), sorts, condition, subtasks, positions, variables.width);
         let mut variables = Variables::default();
         let condition = self.condition(&problem.goal, &mut variables)?;
-        Ok((top, Action { sorts: Vec::new(), condition, changes: Vec::new(), width: variables.width }))
+        Ok((top, GroundAction { sorts: Vec::new(), condition, changes: Vec::new(), width: variables.width }))
     }
 
     fn finish(
         self,
-        problem: &Problem,
-        mut actions: Vec<Action>,
-        methods: Vec<Method>,
+        problem: &PlanningProblem,
+        mut actions: Vec<GroundAction>,
+        methods: Vec<GroundMethod>,
         root: TaskId,
         goal: TaskId,
     ) -> CompiledProblem {
         let achieved = actions.pop().expect("the goal was pushed last");
-        let mut tasks: Vec<Task> = Vec::new();
+        let mut tasks: Vec<CompiledTask> = Vec::new();
         for (action, source) in actions.into_iter().zip(&self.domain.actions) {
-            tasks.push(Task { name: source.name.clone(), kind: TaskKind::Primitive(action), recursive: false });
+            tasks.push(CompiledTask { name: source.name.clone(), kind: TaskKind::Primitive(action), recursive: false });
         }
         for task in &self.domain.tasks {
             let of = self.domain.methods.iter().zip(0..).filter(|(m, _)| m.task == task.name).map(|(_, id)| id);
-            tasks.push(Task { name: task.name.clone(), kind: TaskKind::Compound(of.collect()), recursive: false });
+            tasks.push(CompiledTask {
+                name: task.name.clone(),
+                kind: TaskKind::Compound(of.collect()),
+                recursive: false,
+            });
         }
         let top = methods.len() as u32 - 1;
-        tasks.push(Task { name: String::new(), kind: TaskKind::Compound(vec![top]), recursive: false });
-        tasks.push(Task { name: String::new(), kind: TaskKind::Primitive(achieved), recursive: false });
+        tasks.push(CompiledTask { name: String::new(), kind: TaskKind::Compound(vec![top]), recursive: false });
+        tasks.push(CompiledTask { name: String::new(), kind: TaskKind::Primitive(achieved), recursive: false });
         let init = problem.init.iter().map(|(predicate, arguments)| {
             let head = std::iter::once(self.predicates[predicate.as_str()]);
             head.chain(arguments.iter().map(|a| self.objects[a.as_str()])).collect()
@@ -366,7 +379,11 @@ fn names(objects: &BTreeMap<&str, Object>) -> Vec<String> {
 }
 
 /// Puts calls into an order that agrees with `before`, and keeps of `before` only what does not follow.
-fn arrange(calls: Vec<(TaskId, Vec<Arg>)>, before: &[(usize, usize)], line: Option<u64>) -> (Vec<Subtask>, Vec<usize>) {
+fn arrange(
+    calls: Vec<(TaskId, Vec<Arg>)>,
+    before: &[(usize, usize)],
+    line: Option<u64>,
+) -> (Vec<GroundSubtask>, Vec<usize>) {
     let count = calls.len();
     let rank = |n: usize| match line {
         None | Some(0) => (0, n),
@@ -413,11 +430,11 @@ fn arrange(calls: Vec<(TaskId, Vec<Arg>)>, before: &[(usize, usize)], line: Opti
     if line.is_some() {
         after = (0..count).map(|at| Vec::from_iter((at + 1 < count).then_some(at + 1))).collect();
     }
-    let mut subtasks: Vec<Subtask> = Vec::with_capacity(count);
+    let mut subtasks: Vec<GroundSubtask> = Vec::with_capacity(count);
     let mut calls: Vec<Option<(TaskId, Vec<Arg>)>> = calls.into_iter().map(Some).collect();
     for (at, n) in order.iter().enumerate() {
         let (task, args) = calls[*n].take().expect("each call is taken once");
-        subtasks.push(Subtask { task, args, after: after[at].clone(), waits: 0 });
+        subtasks.push(GroundSubtask { task, args, after: after[at].clone(), waits: 0 });
     }
     for target in after.iter().flatten() {
         subtasks[*target].waits += 1;
@@ -431,14 +448,14 @@ fn assemble(
     head: Vec<Arg>,
     sorts: Vec<SortId>,
     condition: Condition,
-    subtasks: Vec<Subtask>,
+    subtasks: Vec<GroundSubtask>,
     positions: Vec<usize>,
     width: usize,
-) -> Method {
+) -> GroundMethod {
     let mut conjuncts = Vec::new();
     condition.conjuncts(&mut conjuncts);
     let last = subtasks.iter().filter(|s| s.after.is_empty()).count() as u32;
-    let mut method = Method {
+    let mut method = GroundMethod {
         name,
         head,
         sorts,
@@ -456,7 +473,7 @@ fn assemble(
     method
 }
 
-impl Method {
+impl GroundMethod {
     /// Adds a condition that must hold when the method is taken.
     pub fn demand(&mut self, condition: Condition) {
         let parameters = self.sorts.len();

@@ -46,7 +46,7 @@ pub(crate) struct ConditionalEffect {
 }
 
 #[derive(Clone, Debug)]
-pub(crate) struct Action {
+pub(crate) struct GroundAction {
     pub sorts: Vec<SortId>,
     pub condition: Condition,
     pub changes: Vec<ConditionalEffect>,
@@ -55,7 +55,7 @@ pub(crate) struct Action {
 }
 
 #[derive(Clone, Debug)]
-pub(crate) struct Subtask {
+pub(crate) struct GroundSubtask {
     pub task: TaskId,
     pub args: Vec<Arg>,
     /// Subtasks that wait for this one, without those that follow from others; none means the method's end.
@@ -72,7 +72,7 @@ pub(crate) struct MethodCheck {
 }
 
 #[derive(Clone, Debug)]
-pub(crate) struct Method {
+pub(crate) struct GroundMethod {
     pub name: String,
     pub head: Vec<Arg>,
     pub sorts: Vec<SortId>,
@@ -81,7 +81,7 @@ pub(crate) struct Method {
     pub masks: Vec<u128>,
     pub checks: Vec<MethodCheck>,
     /// In an order that agrees with `after`.
-    pub subtasks: Vec<Subtask>,
+    pub subtasks: Vec<GroundSubtask>,
     /// For each subtask, its position in the source.
     pub positions: Vec<usize>,
     /// How many subtasks have nothing after them.
@@ -91,12 +91,12 @@ pub(crate) struct Method {
 
 #[derive(Clone, Debug)]
 pub(crate) enum TaskKind {
-    Primitive(Action),
+    Primitive(GroundAction),
     Compound(Vec<MethodId>),
 }
 
 #[derive(Clone, Debug)]
-pub(crate) struct Task {
+pub(crate) struct CompiledTask {
     pub name: String,
     pub kind: TaskKind,
     /// Whether it can occur below itself.
@@ -116,8 +116,8 @@ pub(crate) struct CompiledProblem {
     pub objects: Vec<String>,
     pub arities: Vec<usize>,
     pub sorts: Vec<Sort>,
-    pub tasks: Vec<Task>,
-    pub methods: Vec<Method>,
+    pub tasks: Vec<CompiledTask>,
+    pub methods: Vec<GroundMethod>,
     pub init: Vec<Vec<u32>>,
     /// The task whose only method is the initial network, followed by `goal`.
     pub root: TaskId,

@@ -6,7 +6,7 @@
 
 use std::collections::BTreeSet;
 
-use super::{Arg, CompiledProblem, Condition, Literal, Method, Sort, SortId, TaskKind};
+use super::{Arg, CompiledProblem, Condition, GroundMethod, Literal, Sort, SortId, TaskKind};
 
 /// A fact that must hold, or must not.
 type RequiredFact = (Literal, bool);
@@ -66,7 +66,7 @@ pub(super) fn pull_up(compiled: &mut CompiledProblem) {
 }
 
 /// Whether each subtask waits for the one before it.
-pub(crate) fn is_chain(method: &Method) -> bool {
+pub(crate) fn is_chain(method: &GroundMethod) -> bool {
     method.subtasks.iter().enumerate().all(|(n, s)| n + 1 == method.subtasks.len() || s.after == [n + 1])
 }
 
@@ -95,7 +95,7 @@ fn demand(condition: Condition, width: usize) -> Option<RequiredFact> {
 /// What must hold when the method is taken, over its own variables; none if a subtask can never be done.
 fn of_method(
     compiled: &CompiledProblem,
-    method: &Method,
+    method: &GroundMethod,
     needs: &[Option<BTreeSet<RequiredFact>>],
     touched: &[Touches],
     ordered: bool,
@@ -133,7 +133,7 @@ fn of_method(
 }
 
 /// The demands that speak of the task's own arguments only, over its parameters.
-fn project(method: &Method, found: &BTreeSet<RequiredFact>) -> BTreeSet<RequiredFact> {
+fn project(method: &GroundMethod, found: &BTreeSet<RequiredFact>) -> BTreeSet<RequiredFact> {
     let place = |arg: &Arg| match arg {
         Arg::Object(o) => Some(Arg::Object(*o)),
         Arg::Variable(_) => method.head.iter().position(|h| h == arg).map(|n| Arg::Variable(n as u16)),
@@ -163,7 +163,7 @@ fn loosen(args: &[Pattern]) -> Vec<Pattern> {
 }
 
 /// Whether an argument can be what the pattern stands for, both within the method.
-fn may_be(compiled: &CompiledProblem, method: &Method, arg: Arg, pattern: Pattern) -> bool {
+fn may_be(compiled: &CompiledProblem, method: &GroundMethod, arg: Arg, pattern: Pattern) -> bool {
     let sort = |v: u16| &compiled.sorts[method.sorts[v as usize] as usize];
     let share = |a: &Sort, b: &Sort| a.members.iter().any(|o| b.has[*o as usize]);
     match (arg, pattern) {
@@ -179,7 +179,7 @@ fn may_be(compiled: &CompiledProblem, method: &Method, arg: Arg, pattern: Patter
     }
 }
 
-fn are_different(method: &Method, a: Arg, b: Arg) -> bool {
+fn are_different(method: &GroundMethod, a: Arg, b: Arg) -> bool {
     method.checks.iter().any(|check| match &check.condition {
         Condition::Not(inner) => **inner == Condition::Equal(a, b) || **inner == Condition::Equal(b, a),
         _ => false,

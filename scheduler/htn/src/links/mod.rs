@@ -12,8 +12,8 @@
 use std::collections::BTreeMap;
 
 use crate::compile::{CompiledProblem, Condition, Scratch, TaskKind, compile, fill};
-use crate::facts::{Facts, Object};
-use crate::model::{Domain, Problem};
+use crate::facts::{FactTable, Object};
+use crate::model::{Domain, PlanningProblem};
 use crate::solution::Solution;
 
 /// An action sets a fact that a later action reads.
@@ -47,11 +47,11 @@ enum FactAccess {
 }
 
 /// Computes the dependencies of a plan that `check` accepts.
-pub fn dependencies(domain: &Domain, problem: &Problem, solution: &Solution) -> Dependencies {
+pub fn dependencies(domain: &Domain, problem: &PlanningProblem, solution: &Solution) -> Dependencies {
     let Ok(compiled) = compile(domain, problem, None) else { return Dependencies::default() };
     let tasks: BTreeMap<&str, usize> = compiled.tasks.iter().enumerate().map(|(n, t)| (t.name.as_str(), n)).collect();
     let objects: BTreeMap<&str, Object> = compiled.objects.iter().map(String::as_str).zip(0..).collect();
-    let mut facts = Facts::new(&compiled.arities, compiled.objects.len());
+    let mut facts = FactTable::new(&compiled.arities, compiled.objects.len());
     for key in &compiled.init {
         facts.set(key, true);
     }
@@ -169,7 +169,7 @@ fn reduce(before: &mut [Vec<usize>]) {
 /// Notes which facts are looked at.
 struct ReadCollector<'a> {
     compiled: &'a CompiledProblem,
-    facts: &'a Facts,
+    facts: &'a FactTable,
     reads: Vec<Vec<u32>>,
 }
 

@@ -71,7 +71,7 @@ proptest! {
 }
 
 /// Parcel n stands at place n and is to be brought to the place that `goals` names for it.
-fn planned(goals: &[u8], vans: usize, seed: u64) -> (Domain, Problem, Solution, Dependencies) {
+fn planned(goals: &[u8], vans: usize, seed: u64) -> (Domain, PlanningProblem, Solution, Dependencies) {
     let count = |what: &str, n: usize| (0..n).map(|i| format!("{what}{i} ")).collect::<String>();
     let vans_at: String = (0..vans).map(|v| format!("(at v{v} depot) (free v{v}) ")).collect();
     let at: String = (0..goals.len()).map(|n| format!("(at x{n} p{n}) ")).collect();

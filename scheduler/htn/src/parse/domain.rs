@@ -2,7 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use crate::model::{Action, Domain, Effect, Formula, Method, NameKind, ParseError, Predicate, Task, TypedName};
+use crate::model::{
+    ActionEffect, ActionSchema, Domain, Formula, MethodSchema, NameKind, ParseError, Predicate, TaskSchema, TypedName,
+};
 use crate::sexpr::{self, Sexpr};
 
 use super::names::{NameTable, declare, groups, objects, parameters};
@@ -52,12 +54,12 @@ pub fn parse_domain(text: &str) -> Result<Domain, ParseError> {
     }
     for section in of(":task") {
         let (name, parameters) = signature(&mut domain, section, &TASK)?;
-        domain.tasks.push(Task { name, parameters });
+        domain.tasks.push(TaskSchema { name, parameters });
     }
     for section in of(":action") {
         let (name, parameters) = signature(&mut domain, section, &TASK)?;
-        let (precondition, effect) = (Formula::always(), Effect::And(Vec::new()));
-        domain.actions.push(Action { name, parameters, precondition, effect });
+        let (precondition, effect) = (Formula::always(), ActionEffect::And(Vec::new()));
+        domain.actions.push(ActionSchema { name, parameters, precondition, effect });
     }
     let names = NameTable::of(&domain, &domain.spellings);
     let mut bodies = Vec::new();
@@ -156,15 +158,15 @@ pub(super) fn parameters_of(
     }
 }
 
-fn body(names: &NameTable, section: &Sexpr, action: &Action) -> Result<(Formula, Effect), ParseError> {
+fn body(names: &NameTable, section: &Sexpr, action: &ActionSchema) -> Result<(Formula, ActionEffect), ParseError> {
     let parts = NetworkSections::read(&section.expect_list("an action")?[2..], &TASK)?;
     let mut scope = action.parameters.clone();
     let precondition = parts.get(":precondition").map(|at| names.formula(at, &mut scope)).transpose()?;
     let effect = parts.get(":effect").map(|at| names.effect(at, &mut scope)).transpose()?;
-    Ok((precondition.unwrap_or_else(Formula::always), effect.unwrap_or(Effect::And(Vec::new()))))
+    Ok((precondition.unwrap_or_else(Formula::always), effect.unwrap_or(ActionEffect::And(Vec::new()))))
 }
 
-fn method(names: &NameTable, section: &Sexpr) -> Result<Method, ParseError> {
+fn method(names: &NameTable, section: &Sexpr) -> Result<MethodSchema, ParseError> {
     let [_, name, rest @ ..] = section.expect_list("a method")? else {
         return Err(section.wrong("a method needs a name"));
     };
@@ -187,7 +189,7 @@ fn method(names: &NameTable, section: &Sexpr) -> Result<Method, ParseError> {
     }
     let precondition = parts.get(":precondition").map(|at| names.formula(at, &mut scope)).transpose()?;
     let constraints = names.constraints(&parts, &mut scope)?;
-    Ok(Method {
+    Ok(MethodSchema {
         name: name.expect_word("a name")?.to_owned(),
         task: task.to_owned(),
         terms: names.terms(terms, &scope)?,

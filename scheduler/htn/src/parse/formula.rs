@@ -1,6 +1,6 @@
 //! Parses conditions and effects.
 
-use crate::model::{Atom, Effect, Formula, NameKind, ParseError};
+use crate::model::{ActionEffect, Atom, Formula, NameKind, ParseError};
 use crate::sexpr::Sexpr;
 
 use super::names::{NameTable, Scope, parameters};
@@ -73,28 +73,32 @@ impl NameTable<'_> {
     }
 
     /// An effect; costs are read over.
-    pub fn effect(&self, at: &Sexpr, scope: &mut Scope) -> Result<Effect, ParseError> {
+    pub fn effect(&self, at: &Sexpr, scope: &mut Scope) -> Result<ActionEffect, ParseError> {
         let items = at.expect_list("an effect")?;
         let Some(word) = at.head() else {
             return match items {
-                [] => Ok(Effect::And(Vec::new())),
+                [] => Ok(ActionEffect::And(Vec::new())),
                 _ => Err(at.wrong("a predicate or `and`, `not`, `when`, `forall` is expected")),
             };
         };
         match (word.as_str(), &items[1..]) {
-            ("and", rest) => Ok(Effect::And(rest.iter().map(|e| self.effect(e, scope)).collect::<Result<_, _>>()?)),
-            ("not", [atom]) => Ok(Effect::Delete(self.atom(atom, scope)?)),
+            ("and", rest) => {
+                Ok(ActionEffect::And(rest.iter().map(|e| self.effect(e, scope)).collect::<Result<_, _>>()?))
+            }
+            ("not", [atom]) => Ok(ActionEffect::Delete(self.atom(atom, scope)?)),
             ("when", [condition, effect]) => {
-                Ok(Effect::When(self.formula(condition, scope)?, Box::new(self.effect(effect, scope)?)))
+                Ok(ActionEffect::When(self.formula(condition, scope)?, Box::new(self.effect(effect, scope)?)))
             }
             ("forall", [variables, body]) => {
                 let variables = parameters(self.spellings, variables.expect_list("a list of variables")?)?;
                 let body = within(scope, &variables, |scope| self.effect(body, scope))?;
-                Ok(Effect::Forall(variables, Box::new(body)))
+                Ok(ActionEffect::Forall(variables, Box::new(body)))
             }
-            ("increase" | "decrease" | "assign" | "scale-up" | "scale-down", [_, _]) => Ok(Effect::And(Vec::new())),
+            ("increase" | "decrease" | "assign" | "scale-up" | "scale-down", [_, _]) => {
+                Ok(ActionEffect::And(Vec::new()))
+            }
             ("not" | "when" | "forall", _) => Err(at.wrong(format!("`{word}` has the wrong number of arguments"))),
-            _ => Ok(Effect::Add(self.atom(at, scope)?)),
+            _ => Ok(ActionEffect::Add(self.atom(at, scope)?)),
         }
     }
 }

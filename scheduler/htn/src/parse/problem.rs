@@ -1,6 +1,6 @@
 //! Parses a problem of a domain.
 
-use crate::model::{Domain, Formula, Network, ParseError, Problem, Term};
+use crate::model::{Domain, Formula, Network, ParseError, PlanningProblem, Term};
 use crate::sexpr::{self, Sexpr};
 
 use super::domain::{definition, parameters_of};
@@ -19,11 +19,11 @@ const HTN: [&str; 8] = [
 ];
 
 /// Reads an HDDL or PDDL problem. Metrics and numbers are read over.
-pub fn parse_problem(domain: &Domain, text: &str) -> Result<Problem, ParseError> {
+pub fn parse_problem(domain: &Domain, text: &str) -> Result<PlanningProblem, ParseError> {
     let root = sexpr::parse_sexpr(text)?;
     let (name, sections) = definition(&root, "problem")?;
     let mut spellings = domain.spellings.clone();
-    let mut problem = Problem {
+    let mut problem = PlanningProblem {
         name,
         domain: domain.name.clone(),
         objects: Vec::new(),

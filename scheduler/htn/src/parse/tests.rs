@@ -1,5 +1,5 @@
 use super::*;
-use crate::model::{Effect, Formula, Term};
+use crate::model::{ActionEffect, Formula, Term};
 
 const DOMAIN: &str = "(define (domain Garden)
  (:requirements :hierarchy :typing)
@@ -31,7 +31,7 @@ fn a_domain_is_read_whole_with_the_spelling_of_its_declarations() {
     assert_eq!(domain.methods[1].network.subtasks, []);
     let can = vec![Term::Constant("Can".into())];
     assert!(matches!(&domain.actions[1].precondition, Formula::Atom(atom) if atom.terms == can));
-    assert!(matches!(&domain.actions[1].effect, Effect::Forall(variables, _) if variables[0].name == "?g"));
+    assert!(matches!(&domain.actions[1].effect, ActionEffect::Forall(variables, _) if variables[0].name == "?g"));
 }
 
 #[test]

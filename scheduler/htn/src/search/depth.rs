@@ -1,8 +1,8 @@
 //! Depth-first search through decompositions, on one state with undo and without recursion.
 
-use crate::compile::{Action, CompiledProblem, MethodId, Scratch, TaskKind, Truth, fill};
-use crate::facts::{Facts, FastSet, Object, mix};
-use crate::join::{Join, View};
+use crate::compile::{CompiledProblem, GroundAction, MethodId, Scratch, TaskKind, Truth, fill};
+use crate::facts::{FactTable, FastSet, Object, mix};
+use crate::join::{RuleJoin, View};
 
 use super::network::{Checkpoint, StepId, Steps};
 use super::trace::{TraceStep, solution};
@@ -21,7 +21,7 @@ struct SearchFrame {
     /// Methods in the order of trial, and which comes next.
     methods: Vec<MethodId>,
     next: usize,
-    join: Option<Join>,
+    join: Option<RuleJoin>,
     started: bool,
     /// What was done from here, to be undone.
     done: Option<UndoRecord>,
@@ -43,7 +43,7 @@ struct UndoRecord {
 struct DepthFirstSearch<'a> {
     compiled: &'a CompiledProblem,
     how: SearchStrategy,
-    facts: Facts,
+    facts: FactTable,
     steps: Steps,
     fronts: Vec<StepId>,
     frames: Vec<SearchFrame>,
@@ -68,7 +68,7 @@ pub(super) fn search(
 
 impl<'a> DepthFirstSearch<'a> {
     fn new(compiled: &'a CompiledProblem, how: SearchStrategy) -> Self {
-        let mut facts = Facts::new(&compiled.arities, compiled.objects.len());
+        let mut facts = FactTable::new(&compiled.arities, compiled.objects.len());
         for key in &compiled.init {
             facts.set(key, true);
         }
@@ -205,7 +205,7 @@ impl<'a> DepthFirstSearch<'a> {
         }
     }
 
-    fn act(&mut self, at: usize, action: &Action) -> bool {
+    fn act(&mut self, at: usize, action: &GroundAction) -> bool {
         self.frames[at].started = true;
         let step = self.frames[at].step;
         let mut binding: Vec<Object> = Vec::with_capacity(action.width);
@@ -256,7 +256,7 @@ impl<'a> DepthFirstSearch<'a> {
                 frame.next += 1;
                 let view = View { method: &compiled.methods[*method as usize], facts, sorts: &compiled.sorts };
                 let seed = if self.how.seed == 0 { 0 } else { mix(self.how.seed ^ self.nodes) | 1 };
-                frame.join = Some(Join::new(&view, steps.args(step), seed));
+                frame.join = Some(RuleJoin::new(&view, steps.args(step), seed));
             }
             let id = frame.methods[frame.next - 1];
             let method = &compiled.methods[id as usize];
@@ -332,8 +332,8 @@ impl<'a> DepthFirstSearch<'a> {
 /// Whether the arguments fit the parameters and the precondition holds.
 pub(super) fn is_applicable(
     compiled: &CompiledProblem,
-    action: &Action,
-    facts: &Facts,
+    action: &GroundAction,
+    facts: &FactTable,
     binding: &mut [Object],
     scratch: &mut Scratch,
 ) -> bool {
@@ -344,8 +344,8 @@ pub(super) fn is_applicable(
 /// Changes the state: conditions are tested before anything changes, deletions come before additions.
 pub(super) fn apply(
     compiled: &CompiledProblem,
-    action: &Action,
-    facts: &mut Facts,
+    action: &GroundAction,
+    facts: &mut FactTable,
     binding: &mut [Object],
     scratch: &mut Scratch,
 ) {

@@ -8,7 +8,7 @@ mod trace;
 
 use crate::compile::{CompiledProblem, compile, is_chain};
 use crate::facts::mix;
-use crate::model::{Domain, Problem};
+use crate::model::{Domain, PlanningProblem};
 use crate::solution::Solution;
 
 /// How far a search may go.
@@ -135,7 +135,7 @@ const NODES_OF_TRY_MAX: u64 = 10_000_000;
 /// - `stop`: called every thousand nodes; the search ends when it returns true.
 pub fn solve(
     domain: &Domain,
-    problem: &Problem,
+    problem: &PlanningProblem,
     limits: SearchLimits,
     stop: &mut dyn FnMut() -> bool,
 ) -> SearchOutcome {

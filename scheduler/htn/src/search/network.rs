@@ -1,6 +1,6 @@
 //! The remaining tasks: an arena that grows with applied methods and shrinks with undo.
 
-use crate::compile::{Method, TaskId};
+use crate::compile::{GroundMethod, TaskId};
 use crate::facts::{Object, hash_words, mix};
 
 pub(crate) type StepId = u32;
@@ -11,7 +11,7 @@ const LOOK_ABOVE: u32 = 32;
 
 /// A task within the network.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Step {
+pub(crate) struct NetworkStep {
     pub task: TaskId,
     /// The step it comes from.
     pub parent: StepId,
@@ -30,7 +30,7 @@ pub(crate) struct Step {
 /// All steps on the current path.
 #[derive(Default)]
 pub(crate) struct Steps {
-    steps: Vec<Step>,
+    steps: Vec<NetworkStep>,
     args: Vec<Object>,
     after: Vec<StepId>,
 }
@@ -44,7 +44,7 @@ pub(crate) struct Checkpoint {
 }
 
 impl Steps {
-    pub fn get(&self, id: StepId) -> &Step {
+    pub fn get(&self, id: StepId) -> &NetworkStep {
         &self.steps[id as usize]
     }
 
@@ -77,7 +77,7 @@ impl Steps {
     }
 
     /// Puts the method's subtasks in place of `parent`; gives the first of them: they are numbered in a row.
-    pub fn expand(&mut self, parent: StepId, method: &Method, binding: &[Object]) -> StepId {
+    pub fn expand(&mut self, parent: StepId, method: &GroundMethod, binding: &[Object]) -> StepId {
         let first = self.steps.len() as StepId;
         let inherited = self.steps[parent as usize].after;
         let mut args: Vec<Object> = Vec::new();
@@ -109,7 +109,7 @@ impl Steps {
     }
 
     /// Undoes what `expand` did to steps that are older.
-    pub fn unexpand(&mut self, parent: StepId, method: &Method) {
+    pub fn unexpand(&mut self, parent: StepId, method: &GroundMethod) {
         let (from, count) = self.steps[parent as usize].after;
         for n in from..from + count {
             let after = self.after[n as usize];
@@ -146,7 +146,7 @@ impl Steps {
     ///
     /// - `nest`: how many steps of the same task may stand in a row in this state before that counts as well.
     pub fn is_loop(&self, id: StepId, state: u64, nest: u32) -> bool {
-        let Step { own, task, parent: mut above, .. } = *self.get(id);
+        let NetworkStep { own, task, parent: mut above, .. } = *self.get(id);
         let (mut others, mut same) = (0, 0);
         while above != NONE && others < LOOK_ABOVE {
             let step = self.get(above);
@@ -167,7 +167,7 @@ impl Steps {
         let from = self.args.len() as u32;
         self.args.extend_from_slice(args);
         let own = hash_words(std::iter::once(task).chain(args.iter().copied()));
-        self.steps.push(Step {
+        self.steps.push(NetworkStep {
             task,
             parent,
             args: (from, args.len() as u32),

@@ -96,7 +96,7 @@ fn types_and_constraints_narrow_what_is_tried() {
     ));
 }
 
-fn read(domain: &str, problem: &str) -> (Domain, Problem) {
+fn read(domain: &str, problem: &str) -> (Domain, PlanningProblem) {
     let domain = parse_domain(domain).expect("the domain is well formed");
     let problem = parse_problem(&domain, problem).expect("the problem is well formed");
     (domain, problem)

@@ -8,9 +8,9 @@ mod state;
 
 use std::collections::HashMap;
 
-use crate::compile::{Action, CompiledProblem, Condition, Literal, Scratch, TaskKind, compile, fill};
+use crate::compile::{CompiledProblem, Condition, GroundAction, Literal, Scratch, TaskKind, compile, fill};
 use crate::facts::{FastHasher, Object};
-use crate::model::{Domain, Problem};
+use crate::model::{Domain, PlanningProblem};
 use state::VerifierState;
 
 type NameIndex = HashMap<String, u32, std::hash::BuildHasherDefault<FastHasher>>;
@@ -91,7 +91,7 @@ pub struct PlanVerifier {
 
 impl PlanVerifier {
     /// Compiles a problem.
-    pub fn new(domain: &Domain, problem: &Problem) -> Result<Self, String> {
+    pub fn new(domain: &Domain, problem: &PlanningProblem) -> Result<Self, String> {
         let compiled = compile(domain, problem, None)?;
         let actions = domain.actions.iter().zip(0..).map(|(a, n)| (a.name.to_ascii_lowercase(), n)).collect();
         let objects = compiled.objects.iter().zip(0..).map(|(o, n)| (o.to_ascii_lowercase(), n)).collect();
@@ -134,7 +134,7 @@ impl PlanVerifier {
         PlanVerdict::GoalUnmet { unmet: self.unmet(&goal.condition, &state, &mut binding) }
     }
 
-    fn resolve(&self, line: &[String]) -> Result<(&Action, Vec<Object>), StepFault> {
+    fn resolve(&self, line: &[String]) -> Result<(&GroundAction, Vec<Object>), StepFault> {
         let Some((name, arguments)) = line.split_first() else { return Err(StepFault::UnknownAction) };
         let task = find(&self.actions, name).ok_or(StepFault::UnknownAction)?;
         let TaskKind::Primitive(action) = &self.compiled.tasks[task as usize].kind else {

@@ -1,6 +1,6 @@
 //! A state that is cheap to copy and to change: a bit per fact, or a set if there are too many facts.
 
-use crate::compile::{Action, ConditionalEffect, Scratch, Sort, Truth, fill};
+use crate::compile::{ConditionalEffect, GroundAction, Scratch, Sort, Truth, fill};
 use crate::facts::{FastSet, Object};
 
 /// Limit of facts that are stored as bits.
@@ -66,7 +66,7 @@ impl VerifierState {
     }
 
     /// Conditions of effects are tested before anything changes, deletions come before additions.
-    pub fn apply(&mut self, sorts: &[Sort], action: &Action, binding: &mut [Object], scratch: &mut Scratch) {
+    pub fn apply(&mut self, sorts: &[Sort], action: &GroundAction, binding: &mut [Object], scratch: &mut Scratch) {
         if let [change] = action.changes.as_slice()
             && change.forall.is_empty()
             && change.when.is_none()

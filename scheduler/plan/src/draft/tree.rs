@@ -26,7 +26,7 @@ pub(super) struct Reading<'l> {
 }
 
 /// What the parser itself found wrong.
-pub(super) struct Failure {
+pub(super) struct ParseFailure {
     code: &'static str,
     detail: String,
     hint: &'static str,
@@ -44,7 +44,7 @@ impl<'l> Reading<'l> {
         }
     }
 
-    pub(super) fn finish(self, failure: Option<Failure>) -> Vec<Issue> {
+    pub(super) fn finish(self, failure: Option<ParseFailure>) -> Vec<Issue> {
         let mut issues = self.issues.into_inner();
         if let Some(failure) = failure
             && !self.stopped.get()
@@ -328,7 +328,7 @@ pub(super) fn flow_depth(text: &str) -> usize {
 
 const NUMBER_MEND: &str = "JSON has neither NaN nor infinity and no larger exponents; write `null`, or text in quotes";
 
-pub(super) fn json_failure(text: &str, error: &serde_json::Error) -> Failure {
+pub(super) fn json_failure(text: &str, error: &serde_json::Error) -> ParseFailure {
     let detail = error.to_string();
     let at = offset(text, error.line(), error.column());
     // The parser stops at the first letter it cannot use, or behind it.
@@ -337,13 +337,13 @@ pub(super) fn json_failure(text: &str, error: &serde_json::Error) -> Failure {
     let word = near.unwrap_or_default();
     if detail.contains("number out of range") || word.contains("NaN") || word.contains("Infinity") {
         let detail = format!("a number is not one of JSON at line {} column {}", error.line(), error.column());
-        return Failure { code: "INVALID_NUMBER", detail, hint: NUMBER_MEND };
+        return ParseFailure { code: "INVALID_NUMBER", detail, hint: NUMBER_MEND };
     }
     if detail.starts_with("recursion limit") {
-        return Failure { code: "NESTING_TOO_DEEP", detail, hint: "flatten the data" };
+        return ParseFailure { code: "NESTING_TOO_DEEP", detail, hint: "flatten the data" };
     }
     let hint = if error.is_eof() { "the text ends too early; complete it" } else { "correct the JSON at that place" };
-    Failure { code: "INVALID_JSON", detail, hint }
+    ParseFailure { code: "INVALID_JSON", detail, hint }
 }
 
 /// Where a line and column are, in bytes.
@@ -356,19 +356,23 @@ fn floor(text: &str, at: usize) -> usize {
     (0..=at.min(text.len())).rev().find(|i| text.is_char_boundary(*i)).unwrap_or(0)
 }
 
-pub(super) fn yaml_failure(error: &serde_yaml_ng::Error) -> Failure {
+pub(super) fn yaml_failure(error: &serde_yaml_ng::Error) -> ParseFailure {
     let text = error.to_string();
     if text.contains("more than one document") {
         let detail = "there is more than one YAML document".into();
-        return Failure { code: "MULTIPLE_DOCUMENTS", detail, hint: "keep one; remove the others and their `---`" };
+        return ParseFailure {
+            code: "MULTIPLE_DOCUMENTS",
+            detail,
+            hint: "keep one; remove the others and their `---`",
+        };
     }
     if text.contains("recursion limit") {
-        return Failure { code: "NESTING_TOO_DEEP", detail: text, hint: "flatten the data" };
+        return ParseFailure { code: "NESTING_TOO_DEEP", detail: text, hint: "flatten the data" };
     }
     if text.contains("repetition limit") {
         let detail = "the aliases blow the document up".into();
-        return Failure { code: "PLAN_TOO_LARGE", detail, hint: "write the data out instead of using aliases" };
+        return ParseFailure { code: "PLAN_TOO_LARGE", detail, hint: "write the data out instead of using aliases" };
     }
     let detail = shorten(&text, 200).into_owned();
-    Failure { code: "INVALID_YAML", detail, hint: "correct the YAML at that place" }
+    ParseFailure { code: "INVALID_YAML", detail, hint: "correct the YAML at that place" }
 }

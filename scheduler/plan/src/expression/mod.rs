@@ -14,7 +14,7 @@ use goalmill_common::text;
 use minijinja::{Environment, ErrorKind};
 use serde_json::Value as JsonValue;
 
-pub use scope::{Scope, StepView};
+pub use scope::{Scope, ScopedStep};
 
 use scan::Scan;
 

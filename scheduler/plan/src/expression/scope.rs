@@ -13,7 +13,7 @@ use super::{ExpressionError, StepRef};
 
 /// A step as an expression sees it.
 #[derive(Clone, Copy, Debug)]
-pub struct StepView<'a> {
+pub struct ScopedStep<'a> {
     pub status: StepStatus,
     /// Those of a completed step; seen as an empty object when missing.
     pub outputs: Option<&'a Json>,
@@ -22,13 +22,13 @@ pub struct StepView<'a> {
 /// Where expressions look things up. Making one costs nothing; outputs are parsed only when a text names them.
 pub struct Scope<'a> {
     goal: &'a Goal,
-    steps: &'a dyn Fn(&str) -> Option<StepView<'a>>,
+    steps: &'a dyn Fn(&str) -> Option<ScopedStep<'a>>,
     inputs: Option<&'a Json>,
 }
 
 impl<'a> Scope<'a> {
     /// - `steps`: finds a step by its id.
-    pub fn new(goal: &'a Goal, steps: &'a dyn Fn(&str) -> Option<StepView<'a>>) -> Self {
+    pub fn new(goal: &'a Goal, steps: &'a dyn Fn(&str) -> Option<ScopedStep<'a>>) -> Self {
         Self { goal, steps, inputs: None }
     }
 

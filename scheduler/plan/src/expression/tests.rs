@@ -215,9 +215,9 @@ fn with_scope<T>(body: impl FnOnce(&Scope<'_>) -> T) -> T {
     }));
     let hotel = Json::of(&json!({"big": u64::MAX}));
     let steps = |id: &str| match id {
-        "flights" => Some(StepView { status: StepStatus::Completed, outputs: Some(&flights) }),
-        "hotel-1" => Some(StepView { status: StepStatus::Completed, outputs: Some(&hotel) }),
-        "skipped" => Some(StepView { status: StepStatus::Skipped, outputs: None }),
+        "flights" => Some(ScopedStep { status: StepStatus::Completed, outputs: Some(&flights) }),
+        "hotel-1" => Some(ScopedStep { status: StepStatus::Completed, outputs: Some(&hotel) }),
+        "skipped" => Some(ScopedStep { status: StepStatus::Skipped, outputs: None }),
         _ => None,
     };
     body(&Scope::new(&goal, &steps))

@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use goalmill_common::event::Route;
 use goalmill_common::hash::HashSet;
 use goalmill_common::id::{AgentType, StepId};
-use goalmill_common::plan::{Approval, Kind, Plan, Step};
+use goalmill_common::plan::{Approval, Plan, Step, StepKind};
 use goalmill_common::problem::Issue;
 
 use super::catalogue::Catalogue;
@@ -38,7 +38,7 @@ fn warn_of_unserved(cx: &Cx<'_>, live: &BTreeSet<AgentType>, plan: &Plan, origin
     let mut told: HashSet<&AgentType> = HashSet::default();
     let mut before: Option<&AgentType> = None;
     for (step, origin) in plan.steps.iter().zip(origins) {
-        if step.kind.is_inline() || step.kind == Kind::Plan || step.plan.is_some() {
+        if step.kind.is_inline() || step.kind == StepKind::Plan || step.plan.is_some() {
             continue;
         }
         let fallback = step.fallback.as_ref().and_then(|fallback| fallback.agent_type.as_ref());
@@ -81,7 +81,7 @@ struct Check<'a, 'l> {
 
 impl<'a> Check<'a, '_> {
     fn step(&self, step: &'a Step, origin: &Origin<'_>) {
-        if step.plan.is_some() || step.kind == Kind::Plan {
+        if step.plan.is_some() || step.kind == StepKind::Plan {
             return;
         }
         if !step.agent_type.is_auto() {

@@ -2,7 +2,7 @@
 
 use goalmill_common::command::Planned;
 use goalmill_common::goal::Budget;
-use goalmill_common::plan::{Kind, Plan, Step};
+use goalmill_common::plan::{Plan, Step, StepKind};
 use goalmill_common::view::{Preview, SecondsFrom};
 
 use super::catalogue::{Catalogue, Measured};
@@ -92,7 +92,7 @@ fn count(step: &Step, catalogue: Option<&Catalogue>, from: &mut SecondsFrom) {
 }
 
 fn runs_as_task(step: &Step) -> bool {
-    step.plan.is_none() && step.kind != Kind::Plan && !step.kind.is_inline()
+    step.plan.is_none() && step.kind != StepKind::Plan && !step.kind.is_inline()
 }
 
 /// - `allowed`: what the goal allows.

@@ -2,7 +2,7 @@
 
 use goalmill_common::id::{AUTO, AgentType, is_id};
 use goalmill_common::json::Json;
-use goalmill_common::plan::{Fallback, Join, Kind, OnFailure, Step};
+use goalmill_common::plan::{Fallback, Join, OnFailure, Step, StepKind};
 use serde_json::{Map, Value};
 
 use super::origin::{Dependency, DependencyPlace, Origin};
@@ -171,28 +171,28 @@ fn id_mend(id: &str) -> String {
     if is_id(&slug) { format!("{rule}; for example `{slug}`") } else { rule.to_owned() }
 }
 
-fn kind(fields: &Fields<'_, '_>) -> Kind {
+fn kind(fields: &Fields<'_, '_>) -> StepKind {
     let words = [
-        ("tool", Kind::Tool),
-        ("tool_call", Kind::Tool),
-        ("function", Kind::Tool),
-        ("function_call", Kind::Tool),
-        ("action", Kind::Tool),
-        ("agent", Kind::Tool),
-        ("llm", Kind::Llm),
-        ("llm_call", Kind::Llm),
-        ("message", Kind::Message),
-        ("finish", Kind::Finish),
-        ("internal", Kind::Internal),
-        ("plan", Kind::Plan),
-        ("sub_plan", Kind::Plan),
-        ("subplan", Kind::Plan),
+        ("tool", StepKind::Tool),
+        ("tool_call", StepKind::Tool),
+        ("function", StepKind::Tool),
+        ("function_call", StepKind::Tool),
+        ("action", StepKind::Tool),
+        ("agent", StepKind::Tool),
+        ("llm", StepKind::Llm),
+        ("llm_call", StepKind::Llm),
+        ("message", StepKind::Message),
+        ("finish", StepKind::Finish),
+        ("internal", StepKind::Internal),
+        ("plan", StepKind::Plan),
+        ("sub_plan", StepKind::Plan),
+        ("subplan", StepKind::Plan),
     ];
-    let inner = if fields.get("plan").is_some() { Kind::Plan } else { Kind::Tool };
+    let inner = if fields.get("plan").is_some() { StepKind::Plan } else { StepKind::Tool };
     policy::word(fields, "kind", &words).unwrap_or(inner)
 }
 
-fn agent_type(fields: &Fields<'_, '_>, kind: Kind) -> AgentType {
+fn agent_type(fields: &Fields<'_, '_>, kind: StepKind) -> AgentType {
     let missing = || AgentType::from(if kind.needs_worker() { AUTO } else { "" });
     let Some(field) = fields.get("agent_type") else { return missing() };
     let at = fields.at.key(field.key);
@@ -392,10 +392,10 @@ fn on_failure(fields: &Fields<'_, '_>) -> OnFailure {
 
 fn sub_plan(fields: &Fields<'_, '_>, step: &mut Step, depth: u32) {
     let Some(field) = fields.get("plan") else {
-        if step.kind == Kind::Plan && step.description.is_empty() {
+        if step.kind == StepKind::Plan && step.description.is_empty() {
             let hint = "give the inner plan, or a description to plan from";
             fields.cx.error("MISSING_FIELD", &fields.at.key("plan"), "a `plan` step needs `plan`", hint);
-        } else if step.kind == Kind::Plan && depth >= fields.cx.limits.depth_max {
+        } else if step.kind == StepKind::Plan && depth >= fields.cx.limits.depth_max {
             let at = fields.at.key(fields.get("kind").map_or("kind", |f| f.key));
             let detail = format!("the plan of step `{}` would be nested deeper than `depth_max` allows", step.id);
             fields.cx.error("PLAN_TOO_DEEP", &at, detail, "write its steps in place of it, each with an agent");
@@ -403,7 +403,7 @@ fn sub_plan(fields: &Fields<'_, '_>, step: &mut Step, depth: u32) {
         return;
     };
     let at = fields.at.key(field.key);
-    if step.kind != Kind::Plan {
+    if step.kind != StepKind::Plan {
         fields.cx.error("INVALID_VALUE", &at, "only a step of kind `plan` has a plan inside", "set `kind` to `plan`");
         return;
     }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::words::{Kind, Text};
+use super::words::{Text, WordKind};
 
 /// Largest count that is taken for one.
 const COUNT_MAX: f64 = 10_000.0;
@@ -37,10 +37,10 @@ fn count_at(text: &Text, at: usize) -> Option<(String, u32)> {
 /// Whether a number here can count things: not part of a name, an amount or a date.
 fn may_count(text: &Text, at: usize) -> bool {
     let word = &text.words[at];
-    if word.kind == Kind::Sign {
+    if word.kind == WordKind::Sign {
         return false;
     }
-    let year = matches!(word.kind, Kind::Number(n) if (1900.0..2200.0).contains(&n) && word.text.len() == 4);
+    let year = matches!(word.kind, WordKind::Number(n) if (1900.0..2200.0).contains(&n) && word.text.len() == 4);
     if year || at > 0 && word.glued && !matches!(text.lower(at - 1), "(" | "\"" | "'" | "~") {
         return false;
     }
@@ -49,7 +49,7 @@ fn may_count(text: &Text, at: usize) -> bool {
     }
     let tied_to_name = text.is_capital(at - 1) && !text.is_sentence_start(at) && !VERBS.contains(&text.lower(at - 1));
     let signed = matches!(text.lower(at - 1), "$" | "€" | "£" | "#" | "¥" | "₹" | "-" | "." | "/");
-    let continues = word.kind == Kind::Letters && text.number(at - 1).is_some_and(|q| q.next > at);
+    let continues = word.kind == WordKind::Letters && text.number(at - 1).is_some_and(|q| q.next > at);
     let numbered = matches!(
         text.before(at, 1),
         "number" | "no" | "version" | "chapter" | "step" | "page" | "section" | "level" | "season"
@@ -60,7 +60,7 @@ fn may_count(text: &Text, at: usize) -> bool {
 /// The counted thing: a plural after at most two words that describe it.
 fn noun_at(text: &Text, mut at: usize) -> Option<String> {
     for _ in 0..3 {
-        let word = text.get(at).filter(|w| w.kind == Kind::Letters)?;
+        let word = text.get(at).filter(|w| w.kind == WordKind::Letters)?;
         let lower = word.lower.as_str();
         if LINKS.contains(&lower) || UNITS.contains(&lower) {
             return None;
@@ -225,7 +225,7 @@ pub(super) fn people(text: &Text) -> Option<u32> {
 fn people_at(text: &Text, at: usize) -> Option<u32> {
     let word = text.get(at)?;
     let continues = at > 0 && (word.glued || text.number(at - 1).is_some_and(|q| q.next > at));
-    if word.kind == Kind::Sign || continues {
+    if word.kind == WordKind::Sign || continues {
         return None;
     }
     let number = text.number(at)?;
@@ -249,7 +249,7 @@ fn group_at(text: &Text, at: usize) -> Option<u32> {
         "for" => {
             let number = text.number(at + 1)?;
             let ends = text.get(number.next).is_none_or(|next| {
-                next.kind == Kind::Sign && !matches!(next.lower.as_str(), "-" | "%" | "$" | "€" | "£" | "/" | ":")
+                next.kind == WordKind::Sign && !matches!(next.lower.as_str(), "-" | "%" | "$" | "€" | "£" | "/" | ":")
                     || matches!(next.lower.as_str(), "in" | "to" | "from" | "with" | "on" | "and" | "at")
             });
             (ends && number.value <= 20.0).then(|| whole(number.value))?

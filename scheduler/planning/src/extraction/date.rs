@@ -4,7 +4,7 @@ use jiff::civil::{Date, Weekday};
 use jiff::{Timestamp, ToSpan, tz::TimeZone};
 use serde::Serialize;
 
-use super::words::{Kind, Text};
+use super::words::{Text, WordKind};
 
 /// A calendar month.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -111,7 +111,7 @@ fn month_number(text: &Text, at: usize) -> Option<i8> {
 fn year_at(text: &Text, at: usize) -> Option<i16> {
     let word = text.get(at)?;
     match word.kind {
-        Kind::Number(_)
+        WordKind::Number(_)
             if word.text.len() == 4 && !text.words.get(at + 1).is_some_and(|w| w.glued && w.lower == "-") =>
         {
             word.text.parse().ok().filter(|year| (1900..2200).contains(year))
@@ -123,7 +123,7 @@ fn year_at(text: &Text, at: usize) -> Option<i16> {
 /// A day of a month, `3` or `3rd`, and the index after it.
 fn day_number(text: &Text, at: usize) -> Option<(i8, usize)> {
     let word = text.get(at)?;
-    if !matches!(word.kind, Kind::Number(_)) || word.text.len() > 2 {
+    if !matches!(word.kind, WordKind::Number(_)) || word.text.len() > 2 {
         return None;
     }
     let day = word.text.parse().ok().filter(|day| (1..=31).contains(day))?;
@@ -175,7 +175,7 @@ fn dated(month: i8, day: i8, year: Option<i16>, today: Date) -> Option<Date> {
 /// `2027-05-03`, `May 3, 2027`, `3rd of May`, `05/23/2027`.
 fn day_at(text: &Text, at: usize, today: Date) -> Option<(Date, usize)> {
     let word = text.get(at)?;
-    if let Kind::Number(_) = word.kind {
+    if let WordKind::Number(_) = word.kind {
         if let Some(found) = numeric(text, at) {
             return Some(found);
         }
@@ -219,7 +219,7 @@ fn numeric(text: &Text, at: usize) -> Option<(Date, usize)> {
     let sign = text.lower(at + 1);
     let part = |i: usize| {
         let word = text.get(i)?;
-        (matches!(word.kind, Kind::Number(_)) && (i == at || word.glued)).then(|| word.text.parse::<i16>().ok())?
+        (matches!(word.kind, WordKind::Number(_)) && (i == at || word.glued)).then(|| word.text.parse::<i16>().ok())?
     };
     if !matches!(sign, "-" | "/") || text.lower(at + 3) != sign {
         return None;

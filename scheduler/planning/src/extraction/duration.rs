@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use super::words::{Kind, Text};
+use super::words::{Text, WordKind};
 
 /// A stay. Three days have three nights here unless the text counts the nights itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -22,7 +22,7 @@ pub(super) fn read(text: &Text) -> Option<Duration> {
 /// `3-day`, `two weeks`, `5 nights`, `a couple of days`.
 fn counted(text: &Text, at: usize) -> Option<Duration> {
     let word = text.get(at)?;
-    let inside = at > 0 && word.glued && text.words[at - 1].kind != Kind::Sign;
+    let inside = at > 0 && word.glued && text.words[at - 1].kind != WordKind::Sign;
     if inside || is_point_in_time(text, at) {
         return None;
     }

@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use super::words::{Kind, Text};
+use super::words::{Text, WordKind};
 
 /// An upper limit on money.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -96,14 +96,14 @@ fn single_at(text: &Text, index: usize) -> Option<Amount> {
         None => (None, index),
     };
     let word = text.get(at)?;
-    let follows_letters = at > 0 && word.glued && text.words[at - 1].kind == Kind::Letters && currency.is_none();
+    let follows_letters = at > 0 && word.glued && text.words[at - 1].kind == WordKind::Letters && currency.is_none();
     if follows_letters || is_part_of_a_name(text, at) {
         return None;
     }
     let number = text.number(at)?;
     let mut value = number.value;
     let mut next = number.next;
-    if let Kind::Number(_) = word.kind {
+    if let WordKind::Number(_) = word.kind {
         if currency.is_some() || currency_at(text, next).is_some() {
             value = european_thousands(word.text).unwrap_or(value);
         }
@@ -129,7 +129,7 @@ fn is_part_of_a_name(text: &Text, at: usize) -> bool {
         && text.words[at].glued
         && text.lower(at - 1) == "-"
         && text.words[at - 1].glued
-        && text.words[at - 2].kind == Kind::Letters
+        && text.words[at - 2].kind == WordKind::Letters
 }
 
 /// `2.000` beside a currency is two thousand: money has no three decimals.
@@ -151,7 +151,7 @@ fn suffix_at(text: &Text, index: usize) -> Option<(f64, usize)> {
 
 fn currency_at(text: &Text, index: usize) -> Option<(&'static str, usize)> {
     let word = text.get(index)?;
-    if word.kind == Kind::Letters && text.lower(index + 1) == "$" && text.words[index + 1].glued {
+    if word.kind == WordKind::Letters && text.lower(index + 1) == "$" && text.words[index + 1].glued {
         let code = match word.text {
             "US" | "U" => "USD",
             "C" | "CA" => "CAD",
@@ -251,7 +251,7 @@ fn has_room_around(text: &Text, amount: &Amount) -> bool {
     let ends = match text.get(amount.next) {
         None => true,
         Some(word) => {
-            word.kind == Kind::Sign && word.lower != "%"
+            word.kind == WordKind::Sign && word.lower != "%"
                 || matches!(
                     word.lower.as_str(),
                     "in" | "for" | "and" | "total" | "from" | "on" | "to" | "at" | "per" | "all" | "or"
@@ -263,7 +263,7 @@ fn has_room_around(text: &Text, amount: &Amount) -> bool {
         None => true,
         Some(i) => {
             let word = &text.words[i];
-            word.kind != Kind::Letters
+            word.kind != WordKind::Letters
                 || matches!(
                     word.lower.as_str(),
                     "with"

@@ -1,6 +1,6 @@
 //! Extracts places: destination and origin.
 
-use super::words::{Kind, Text};
+use super::words::{Text, WordKind};
 
 /// Places of a text, in its order.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -199,14 +199,14 @@ fn with_region(text: &Text, name: String, next: usize, known: bool) -> Found {
 
 fn is_name_word(text: &Text, at: usize) -> bool {
     let Some(word) = text.get(at) else { return false };
-    word.kind == Kind::Letters
+    word.kind == WordKind::Letters
         && text.is_capital(at)
         && word.text.chars().count() > 1
         && !(word.text.chars().count() > 2 && word.text.chars().all(char::is_uppercase))
         && !NO_PLACES.contains(&word.lower.as_str())
         && !text.words.get(at + 1).is_some_and(|w| {
             w.glued
-                && (matches!(w.kind, Kind::Number(_))
+                && (matches!(w.kind, WordKind::Number(_))
                     || w.lower == "." && text.words.get(at + 2).is_some_and(|e| e.glued))
         })
 }
@@ -233,12 +233,12 @@ fn region_at(text: &Text, at: usize) -> Option<(String, usize)> {
     let after_comma = at > 0 && text.lower(at - 1) == ",";
     let numbered = text
         .get(at + 1)
-        .is_some_and(|w| matches!(w.kind, Kind::Number(_)) || w.text.len() == 1 && w.kind == Kind::Letters);
+        .is_some_and(|w| matches!(w.kind, WordKind::Number(_)) || w.text.len() == 1 && w.kind == WordKind::Letters);
     (after_comma && !numbered && STATES.contains(&abbreviation)).then(|| (abbreviation.to_owned(), at + 1))
 }
 
 fn longest(text: &Text, at: usize, list: &[&str]) -> Option<(String, usize)> {
-    let first = text.get(at).filter(|w| w.kind == Kind::Letters)?;
+    let first = text.get(at).filter(|w| w.kind == WordKind::Letters)?;
     let initial = |text: &str| text.bytes().next().map(|b| b.to_ascii_lowercase());
     list.iter()
         .filter(|name| initial(name) == initial(&first.lower))

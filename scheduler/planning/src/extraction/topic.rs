@@ -1,6 +1,6 @@
 //! Extracts the topic of a text and the data that it names.
 
-use super::words::{Kind, Text};
+use super::words::{Text, WordKind};
 
 /// Longest topic, in characters.
 const TOPIC_CHARS_MAX: usize = 300;
@@ -30,7 +30,7 @@ fn topic_start(text: &Text, at: usize) -> Option<usize> {
     };
     match word {
         "about" | "regarding" | "concerning" => {
-            after_link(at + 1).filter(|_| !matches!(text.get(at + 1).map(|w| w.kind), Some(Kind::Number(_))))
+            after_link(at + 1).filter(|_| !matches!(text.get(at + 1).map(|w| w.kind), Some(WordKind::Number(_))))
         }
         "research" | "investigate" | "compare" | "summarise" | "summarize" | "explore" | "study" | "review"
             if is_verb_here(text, at) =>
@@ -88,7 +88,7 @@ fn ends_topic(text: &Text, at: usize, start: usize) -> bool {
             matches!(next, "tomorrow" | "monday" | "tuesday" | "wednesday" | "thursday" | "friday" | "next")
         }
         "in" => {
-            matches!(text.get(at + 1).map(|w| w.kind), Some(Kind::Number(_)))
+            matches!(text.get(at + 1).map(|w| w.kind), Some(WordKind::Number(_)))
                 && matches!(text.lower(at + 2), "words" | "pages" | "sentences" | "days" | "bullet")
         }
         "for" => next == "me" && at > start,
@@ -126,7 +126,7 @@ fn named_data(text: &Text) -> Option<String> {
     let mut first = at;
     while at - first < 3 && first > 0 {
         let before = &text.words[first - 1];
-        if before.kind == Kind::Sign || STOPS.contains(&before.lower.as_str()) {
+        if before.kind == WordKind::Sign || STOPS.contains(&before.lower.as_str()) {
             break;
         }
         first -= 1;
@@ -137,7 +137,7 @@ fn named_data(text: &Text) -> Option<String> {
     }
     let mut last = at;
     if matches!(text.lower(at + 1), "of" | "from" | "for" | "on" | "about")
-        && text.get(at + 2).is_some_and(|w| w.kind != Kind::Sign)
+        && text.get(at + 2).is_some_and(|w| w.kind != WordKind::Sign)
     {
         last = at + 2;
     }

@@ -6,7 +6,7 @@ pub(super) struct Word<'a> {
     pub text: &'a str,
     /// In lower case, without a possessive ending.
     pub lower: String,
-    pub kind: Kind,
+    pub kind: WordKind,
     /// Whether nothing stands between it and the piece before.
     pub glued: bool,
     /// Byte offset of its first character.
@@ -16,7 +16,7 @@ pub(super) struct Word<'a> {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) enum Kind {
+pub(super) enum WordKind {
     Letters,
     Number(f64),
     Sign,
@@ -50,9 +50,9 @@ impl<'a> Text<'a> {
             let (length, kind) = if first.is_ascii_digit() {
                 number_at(rest)
             } else if first.is_alphabetic() {
-                (letters_at(rest), Kind::Letters)
+                (letters_at(rest), WordKind::Letters)
             } else {
-                (first.len_utf8(), Kind::Sign)
+                (first.len_utf8(), WordKind::Sign)
             };
             let text = &source[at..at + length];
             let glued = words.last().is_some_and(|before| before.end == at);
@@ -83,7 +83,7 @@ impl<'a> Text<'a> {
             && self
                 .words
                 .get(index)
-                .is_some_and(|w| w.kind == Kind::Letters && w.text.chars().next().is_some_and(char::is_uppercase))
+                .is_some_and(|w| w.kind == WordKind::Letters && w.text.chars().next().is_some_and(char::is_uppercase))
     }
 
     /// Whether a sentence begins at `index`.
@@ -94,9 +94,9 @@ impl<'a> Text<'a> {
     /// Reads a number at `index`, in digits or in words: `2,000.50`, `twenty-five`, `a thousand`.
     pub(super) fn number(&self, index: usize) -> Option<Quantity> {
         match self.get(index)?.kind {
-            Kind::Number(value) => Some(Quantity { value, next: index + 1 }),
-            Kind::Letters => self.number_in_words(index),
-            Kind::Sign => None,
+            WordKind::Number(value) => Some(Quantity { value, next: index + 1 }),
+            WordKind::Letters => self.number_in_words(index),
+            WordKind::Sign => None,
         }
     }
 
@@ -159,7 +159,7 @@ fn letters_at(text: &str) -> usize {
 }
 
 /// Length and value of the number at the start: digits, thousands in groups of three, a decimal part.
-fn number_at(text: &str) -> (usize, Kind) {
+fn number_at(text: &str) -> (usize, WordKind) {
     let digits = |from: usize| text[from..].bytes().take_while(u8::is_ascii_digit).count();
     let mut length = digits(0);
     if length <= 3 {
@@ -171,7 +171,7 @@ fn number_at(text: &str) -> (usize, Kind) {
         length += 1 + digits(length + 1);
     }
     let value = text[..length].replace(',', "").parse().unwrap_or(f64::INFINITY);
-    (length, Kind::Number(value))
+    (length, WordKind::Number(value))
 }
 
 fn plain(text: &str) -> String {

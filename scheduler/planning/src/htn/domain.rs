@@ -31,7 +31,7 @@ pub struct GoalDomain {
     /// Types, predicates, tasks, methods and actions.
     pub hddl: String,
     #[serde(default)]
-    pub objects: Vec<Object>,
+    pub objects: Vec<DomainObject>,
     /// The initial state.
     #[serde(default)]
     pub init: Vec<Line>,
@@ -49,7 +49,7 @@ pub struct GoalDomain {
 /// An object of the problem, or one for each member of a list.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Object {
+pub struct DomainObject {
     /// What the problem calls it; sees `item` and `index` (from 1). Other characters than letters and digits become `_`.
     pub name: String,
     #[serde(rename = "type")]

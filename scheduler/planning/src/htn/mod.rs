@@ -14,7 +14,7 @@ use goalmill_htn::{SearchLimits, SearchOutcome, Solution, check, dependencies, s
 use serde_json::{Map, Value, json};
 
 use super::extraction::Facts;
-use super::rules::{Render, score, words};
+use super::rules::{TemplateRenderer, score, words};
 use super::{LoadError, PlanRequest, Planner, PlannerAnswer, PlanningError};
 
 mod domain;
@@ -86,7 +86,7 @@ impl HtnPlanner {
             "assumed": assumed, "seed": self.limits.seed, "nodes": nodes, "methods": trace(&solution),
             "links": found.links.len(),
         });
-        let render = Render::new(&facts);
+        let render = TemplateRenderer::new(&facts);
         let success = match request.goal.success_criteria.as_slice() {
             [] => domain.success.iter().filter_map(|l| render.line(l).transpose()).collect::<Result<_, _>>(),
             own => Ok(own.to_vec()),

@@ -2,18 +2,18 @@
 
 use std::collections::BTreeMap;
 
-use goalmill_htn::{Problem, parse_problem};
+use goalmill_htn::{PlanningProblem, parse_problem};
 use serde_json::{Map, Value};
 
-use super::domain::{GoalDomain, Line, Object};
-use crate::rules::Render;
+use super::domain::{DomainObject, GoalDomain, Line};
+use crate::rules::TemplateRenderer;
 
 /// Objects, facts and tasks of one problem at most.
 const LINES_MAX: usize = 2_000;
 
 /// A problem, and what its objects stand for.
 pub(super) struct Posed {
-    pub problem: Problem,
+    pub problem: PlanningProblem,
     pub values: BTreeMap<String, Value>,
 }
 
@@ -43,10 +43,10 @@ pub(super) fn pose(domain: &GoalDomain, known: &Map<String, Value>) -> Result<Po
     Ok(Posed { problem, values })
 }
 
-fn of_object(object: &Object, known: &Map<String, Value>) -> Result<Vec<(String, Value)>, String> {
+fn of_object(object: &DomainObject, known: &Map<String, Value>) -> Result<Vec<(String, Value)>, String> {
     let mut found = Vec::new();
     for seen in each(object.each.as_deref(), known)? {
-        let render = Render::new(&seen);
+        let render = TemplateRenderer::new(&seen);
         let Some(name) = render.line(&object.name)? else { continue };
         let name = symbol(&name);
         let value = match &object.value {
@@ -71,7 +71,7 @@ fn lines(lines: &[Line], known: &Map<String, Value>) -> Result<Vec<String>, Stri
         };
         for seen in each(over, known)? {
             let symbols = with_symbols(&seen);
-            if let Some(line) = Render::new(&symbols).line(text)? {
+            if let Some(line) = TemplateRenderer::new(&symbols).line(text)? {
                 found.push(line);
             }
         }
@@ -82,7 +82,7 @@ fn lines(lines: &[Line], known: &Map<String, Value>) -> Result<Vec<String>, Stri
 /// What is seen for each member of the list: the facts, `item`, `index` from 1. Once without a list.
 fn each(over: Option<&str>, known: &Map<String, Value>) -> Result<Vec<Map<String, Value>>, String> {
     let Some(over) = over else { return Ok(vec![known.clone()]) };
-    let items = match Render::new(known).plan(&Value::String(over.to_owned()))? {
+    let items = match TemplateRenderer::new(known).plan(&Value::String(over.to_owned()))? {
         Value::Array(items) => items,
         Value::Null => Vec::new(),
         other => return Err(format!("`{over}` is no list but `{other}`; a constraint may be of the wrong kind")),

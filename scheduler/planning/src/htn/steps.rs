@@ -8,7 +8,7 @@ use serde_json::{Map, Value, json};
 
 use super::domain::{ActionStep, GoalDomain};
 use super::problem::symbol;
-use crate::rules::Render;
+use crate::rules::TemplateRenderer;
 
 /// What a step of the plan comes from.
 struct Source<'a> {
@@ -35,7 +35,7 @@ pub(super) fn steps(
         let mut seen = known.clone();
         seen.extend(source.arguments.clone());
         seen.insert("made".into(), made(n, &sources, &shown, found));
-        let rendered = Render::new(&seen).plan(&template(source.step))?;
+        let rendered = TemplateRenderer::new(&seen).plan(&template(source.step))?;
         let mut dependencies: BTreeSet<usize> = shown[n].clone();
         dependencies.extend(mentioned(&rendered["inputs"], &sources, n));
         let ids: Vec<&str> = dependencies.iter().filter_map(|d| sources[*d].as_ref()).map(|s| s.id.as_str()).collect();

@@ -1,7 +1,7 @@
 //! Parses a model's answer into a draft of a plan, including layouts that only models use.
 
 use goalmill_plan::validate::{plan_field, step_field};
-use goalmill_reader::{Catalogue, Limits, Reading, Verdict, parse_value};
+use goalmill_reader::{ReaderLimits, Reading, ToolCatalogue, Verdict, parse_value};
 use serde_json::{Map, Value, json};
 
 use crate::repair::Edit;
@@ -59,8 +59,8 @@ impl ParsedAnswer {
 /// Reads an answer.
 ///
 /// - `is_cut`: the server says that the answer was cut, whatever it looks like.
-pub fn value(text: &str, catalogue: &Catalogue, is_cut: bool) -> ParsedAnswer {
-    of_reading(parse_value(text, catalogue, &Limits::default()), is_cut)
+pub fn value(text: &str, catalogue: &ToolCatalogue, is_cut: bool) -> ParsedAnswer {
+    of_reading(parse_value(text, catalogue, &ReaderLimits::default()), is_cut)
 }
 
 /// The same of a reading.
@@ -77,12 +77,12 @@ pub fn of_reading(mut reading: Reading, is_cut: bool) -> ParsedAnswer {
 }
 
 /// Reads an answer as a draft of a plan.
-pub fn plan(text: &str, catalogue: &Catalogue, is_cut: bool) -> ParsedAnswer {
-    of_plan(parse_value(text, catalogue, &Limits::default()), catalogue, is_cut)
+pub fn plan(text: &str, catalogue: &ToolCatalogue, is_cut: bool) -> ParsedAnswer {
+    of_plan(parse_value(text, catalogue, &ReaderLimits::default()), catalogue, is_cut)
 }
 
 /// The same of a reading.
-pub fn of_plan(reading: Reading, catalogue: &Catalogue, is_cut: bool) -> ParsedAnswer {
+pub fn of_plan(reading: Reading, catalogue: &ToolCatalogue, is_cut: bool) -> ParsedAnswer {
     match of_reading(reading, is_cut) {
         ParsedAnswer::Complete { value, reading, .. } => {
             let removes = removes(&value);
@@ -116,7 +116,7 @@ fn document(value: Value, reading: &Reading) -> Value {
 }
 
 /// Takes remarks out and gives calls the fields of steps.
-fn tidy(draft: &mut Value, catalogue: &Catalogue, edits: &mut Vec<Edit>) {
+fn tidy(draft: &mut Value, catalogue: &ToolCatalogue, edits: &mut Vec<Edit>) {
     let Some(map) = draft.as_object_mut() else { return };
     drop_remarks(map, "", plan_field, edits);
     let keys: Vec<String> = map.keys().filter(|key| plan_field(key) == Some("steps")).cloned().collect();
@@ -130,7 +130,7 @@ fn tidy(draft: &mut Value, catalogue: &Catalogue, edits: &mut Vec<Edit>) {
 }
 
 /// One step, wherever it stands.
-pub fn tidy_step(step: &mut Value, at: &str, catalogue: &Catalogue, edits: &mut Vec<Edit>) {
+pub fn tidy_step(step: &mut Value, at: &str, catalogue: &ToolCatalogue, edits: &mut Vec<Edit>) {
     open_envelope(step, at, edits);
     let Some(map) = step.as_object_mut() else { return };
     open_function(map, at, edits);
@@ -190,7 +190,7 @@ fn open_function(map: &mut Map<String, Value>, at: &str, edits: &mut Vec<Edit>) 
 }
 
 /// `name` is the action of a step that has none, if the catalogue knows it.
-fn name_is_action(map: &mut Map<String, Value>, at: &str, catalogue: &Catalogue, edits: &mut Vec<Edit>) {
+fn name_is_action(map: &mut Map<String, Value>, at: &str, catalogue: &ToolCatalogue, edits: &mut Vec<Edit>) {
     if map.keys().any(|key| step_field(key) == Some("action")) || catalogue.is_empty() {
         return;
     }
@@ -285,7 +285,7 @@ mod tests {
     use super::*;
 
     fn draft(text: &str) -> (Value, Vec<String>) {
-        let catalogue = Catalogue::from_schemas([("find_flights", None)]);
+        let catalogue = ToolCatalogue::from_schemas([("find_flights", None)]);
         match plan(text, &catalogue, false) {
             ParsedAnswer::Complete { value, edits, .. } => (value, edits.into_iter().map(|edit| edit.code).collect()),
             other => panic!("{other:?}"),
@@ -321,9 +321,9 @@ mod tests {
     #[test]
     fn a_cut_answer_is_no_plan_even_if_it_can_be_read() {
         let whole = r#"{"steps": [{"id": "a"}]}"#;
-        assert!(matches!(plan(whole, &Catalogue::default(), true), ParsedAnswer::Truncated { .. }));
-        assert!(matches!(plan(&whole[..20], &Catalogue::default(), false), ParsedAnswer::Truncated { .. }));
-        assert!(matches!(plan("no idea", &Catalogue::default(), false), ParsedAnswer::Unparseable { .. }));
+        assert!(matches!(plan(whole, &ToolCatalogue::default(), true), ParsedAnswer::Truncated { .. }));
+        assert!(matches!(plan(&whole[..20], &ToolCatalogue::default(), false), ParsedAnswer::Truncated { .. }));
+        assert!(matches!(plan("no idea", &ToolCatalogue::default(), false), ParsedAnswer::Unparseable { .. }));
     }
 
     #[test]

@@ -63,7 +63,7 @@ pub struct PlanTask<'a> {
     pub shortlist: ToolShortlist,
     catalogue: Catalogue,
     /// For the reader.
-    pub actions: goalmill_reader::Catalogue,
+    pub actions: goalmill_reader::ToolCatalogue,
     examples: Vec<Example>,
     /// Steps that were handed over, in order.
     pub frozen: Vec<Step>,

@@ -62,7 +62,7 @@ struct RevisionTask<'a> {
     deps: &'a LlmDeps,
     request: &'a ReviseRequest,
     shortlist: ToolShortlist,
-    actions: goalmill_reader::Catalogue,
+    actions: goalmill_reader::ToolCatalogue,
     replan: ReplanContext<'a>,
     is_iterative: bool,
 }

@@ -3,7 +3,7 @@
 use futures_util::StreamExt;
 use goalmill_common::plan::Step;
 use goalmill_llm::{Completion, CompletionDelta, ModelError, Purpose};
-use goalmill_reader::{Limits, Stream, TextEnd};
+use goalmill_reader::{ReaderLimits, Stream, TextEnd};
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
 use tokio::time::Instant;
@@ -85,7 +85,7 @@ impl Arriving {
     fn new(parts: mpsc::Sender<Part>) -> Self {
         Self {
             parts: Some(parts),
-            stream: Stream::new(Limits::default()),
+            stream: Stream::new(ReaderLimits::default()),
             steps: Vec::new(),
             tidied: Vec::new(),
             repairs: Vec::new(),
@@ -95,7 +95,7 @@ impl Arriving {
 
     /// A call begins; nothing was written before.
     fn begin(&mut self) {
-        self.stream = Stream::new(Limits::default());
+        self.stream = Stream::new(ReaderLimits::default());
         self.steps.clear();
         self.tidied.clear();
     }

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use goalmill_common::agent::{Action, Agent};
 use goalmill_common::config::RouterSettings;
 use goalmill_common::json::Json;
-use goalmill_reader::Catalogue;
+use goalmill_reader::ToolCatalogue;
 use goalmill_router::Router;
 use serde_json::{Value, json};
 
@@ -60,9 +60,9 @@ impl ToolShortlist {
     }
 
     /// The actions, for the reader.
-    pub fn catalogue(&self) -> Catalogue {
+    pub fn catalogue(&self) -> ToolCatalogue {
         let actions: Vec<(&str, Option<Value>)> = self.agents.iter().flat_map(|a| &a.actions).map(named).collect();
-        Catalogue::from_schemas(actions.iter().map(|(name, schema)| (*name, schema.as_ref())))
+        ToolCatalogue::from_schemas(actions.iter().map(|(name, schema)| (*name, schema.as_ref())))
     }
 }
 

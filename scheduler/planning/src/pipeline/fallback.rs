@@ -14,7 +14,7 @@ use goalmill_common::goal::Goal;
 use goalmill_common::plan::Step;
 use tokio::sync::Mutex;
 
-use super::refusal::{Refusal, RefusalReason};
+use super::refusal::{PlannerRefusal, RefusalReason};
 use crate::pipeline::{Pipeline, asks_models};
 use crate::stage::Stages;
 use crate::{CallLog, PlanRequest, Planner, SinkClosed, StepSink};
@@ -99,7 +99,8 @@ impl Pipeline {
         others: Vec<&Arc<dyn Planner>>,
     ) -> Option<Planned> {
         let reason = format!("no answer within {} ms yet", after.as_millis());
-        let waiting = Refusal { planner: slow, why: RefusalReason::Timeout, reason, issues: Vec::new(), account: None };
+        let waiting =
+            PlannerRefusal { planner: slow, why: RefusalReason::Timeout, reason, issues: Vec::new(), account: None };
         // The calls of the planner that is still asked are not theirs.
         let request = PlanRequest { call_log: CallLog::default(), ..request.clone() };
         for planner in others {

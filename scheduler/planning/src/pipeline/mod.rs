@@ -30,7 +30,7 @@ mod validation;
 pub use revision_policy::{enable_revisions, enable_step_revisions};
 pub use validation::{catalogue, rules, validate_planned};
 
-use refusal::{Refusal, RefusalReason, explain_model_failure, failure, invalid, merge_provenance, refusal};
+use refusal::{PlannerRefusal, RefusalReason, explain_model_failure, failure, invalid, merge_provenance, refusal};
 
 /// Routes a planner's valid plan.
 pub type RoutePlan = Arc<dyn Fn(ValidPlan, &PlanRequest) -> Result<RoutedPlan, Vec<Issue>> + Send + Sync>;
@@ -112,7 +112,7 @@ impl Pipeline {
     }
 
     /// The plan with its provenance, and with the confidence that earlier plans give it.
-    pub(super) fn account(&self, planned: Planned, refusals: &[Refusal], stages: &Stages) -> Planned {
+    pub(super) fn account(&self, planned: Planned, refusals: &[PlannerRefusal], stages: &Stages) -> Planned {
         let provenance = Some(merge_provenance(&planned, refusals, stages));
         let confidence = self.confidences.of(&planned.planner, planned.confidence);
         let mut warnings = planned.warnings;
@@ -177,7 +177,7 @@ impl Pipeline {
         planner: &dyn Planner,
         request: &PlanRequest,
         stages: &Stages,
-    ) -> Result<Planned, Refusal> {
+    ) -> Result<Planned, PlannerRefusal> {
         let begun = Instant::now();
         let answer = match tokio::time::timeout(self.timeout, planner.plan(request)).await {
             Ok(answer) => answer.map_err(|error| refusal(planner, error, &request.call_log)),
@@ -188,9 +188,9 @@ impl Pipeline {
         self.route_answer(planner, answer?, request, stages)
     }
 
-    pub(super) fn too_late(&self, planner: &dyn Planner, call_log: &CallLog) -> Refusal {
+    pub(super) fn too_late(&self, planner: &dyn Planner, call_log: &CallLog) -> PlannerRefusal {
         let error = PlanningError::new(format!("no answer within {} ms", self.timeout.as_millis()));
-        Refusal { why: RefusalReason::Timeout, ..refusal(planner, error, call_log) }
+        PlannerRefusal { why: RefusalReason::Timeout, ..refusal(planner, error, call_log) }
     }
 
     /// Routes a planner's plan, unless the planner did so itself.
@@ -200,7 +200,7 @@ impl Pipeline {
         answer: PlannerAnswer,
         request: &PlanRequest,
         stages: &Stages,
-    ) -> Result<Planned, Refusal> {
+    ) -> Result<Planned, PlannerRefusal> {
         let begun = Instant::now();
         let PlannerAnswer { plan, routed, planned } = answer;
         let routed = routed.map_or_else(|| (self.route)(plan, request), Ok);
@@ -231,7 +231,12 @@ impl Pipeline {
 }
 
 /// Notes how a planner answered. A plan that is not valid was an answer.
-pub(super) fn note_answer<T>(planner: &dyn Planner, answer: &Result<T, Refusal>, stages: &Stages, begun: Instant) {
+pub(super) fn note_answer<T>(
+    planner: &dyn Planner,
+    answer: &Result<T, PlannerRefusal>,
+    stages: &Stages,
+    begun: Instant,
+) {
     match answer {
         Ok(_) => stages.note(planner.name(), PlanningStage::Ask, StageOutcome::Ok, begun),
         Err(refusal) if refusal.why == RefusalReason::Invalid => {

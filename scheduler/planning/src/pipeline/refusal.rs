@@ -10,7 +10,7 @@ use crate::stage::Stages;
 use crate::{CallLog, NOT_VALID, Planner, PlanningError};
 
 /// A planner's answer that was refused.
-pub(crate) struct Refusal {
+pub(crate) struct PlannerRefusal {
     pub(crate) planner: &'static str,
     pub(crate) why: RefusalReason,
     pub(crate) reason: String,
@@ -40,7 +40,7 @@ impl RefusalReason {
     }
 }
 
-impl Refusal {
+impl PlannerRefusal {
     /// Its entry in the provenance.
     pub(crate) fn to_json(&self) -> Value {
         let mut entry = json!({"planner": self.planner, "reason": self.reason, "issues": self.issues});
@@ -57,8 +57,8 @@ impl Refusal {
     }
 }
 
-pub(crate) fn invalid(planner: &dyn Planner, issues: Vec<Issue>, provenance: Option<&Json>) -> Refusal {
-    Refusal {
+pub(crate) fn invalid(planner: &dyn Planner, issues: Vec<Issue>, provenance: Option<&Json>) -> PlannerRefusal {
+    PlannerRefusal {
         planner: planner.name(),
         why: RefusalReason::Invalid,
         reason: NOT_VALID.into(),
@@ -68,7 +68,7 @@ pub(crate) fn invalid(planner: &dyn Planner, issues: Vec<Issue>, provenance: Opt
 }
 
 /// A generic plan advises to set up a model. If a model is set up and failed, its reason replaces that advice.
-pub(crate) fn explain_model_failure(warnings: &mut [Issue], refusals: &[Refusal]) {
+pub(crate) fn explain_model_failure(warnings: &mut [Issue], refusals: &[PlannerRefusal]) {
     let Some(refusal) = refusals.iter().find(|refusal| asks_models(refusal.planner)) else { return };
     for warning in warnings.iter_mut().filter(|warning| warning.code == "GENERIC_PLAN") {
         warning.detail = format!("no rule matched, and planner `{}` gave no plan: {}", refusal.planner, refusal.reason);
@@ -77,7 +77,7 @@ pub(crate) fn explain_model_failure(warnings: &mut [Issue], refusals: &[Refusal]
 }
 
 /// The planner's own provenance, with the stages and the refusals before it.
-pub(crate) fn merge_provenance(planned: &Planned, refusals: &[Refusal], stages: &Stages) -> Json {
+pub(crate) fn merge_provenance(planned: &Planned, refusals: &[PlannerRefusal], stages: &Stages) -> Json {
     let mut account = match planned.provenance.as_ref().map(Json::value) {
         Some(Value::Object(fields)) => fields,
         Some(other) => serde_json::Map::from_iter([("account".to_owned(), other)]),
@@ -87,19 +87,19 @@ pub(crate) fn merge_provenance(planned: &Planned, refusals: &[Refusal], stages: 
     account.insert("said".into(), planned.confidence.into());
     account.insert("stages".into(), stages.account());
     if !refusals.is_empty() {
-        account.insert("tried".into(), refusals.iter().map(Refusal::to_json).collect());
+        account.insert("tried".into(), refusals.iter().map(PlannerRefusal::to_json).collect());
     }
     Json::of(&account)
 }
 
 /// The refusal of a planner that returned an error, with its model calls.
-pub(crate) fn refusal(planner: &dyn Planner, error: PlanningError, call_log: &CallLog) -> Refusal {
+pub(crate) fn refusal(planner: &dyn Planner, error: PlanningError, call_log: &CallLog) -> PlannerRefusal {
     let PlanningError { reason, issues, provenance, is_invalid } = error;
     if is_invalid {
         return invalid(planner, issues, provenance.as_ref());
     }
     let account = provenance.as_ref().map(Json::value).or_else(|| call_log.told());
-    Refusal { planner: planner.name(), why: RefusalReason::Error, reason, issues, account }
+    PlannerRefusal { planner: planner.name(), why: RefusalReason::Error, reason, issues, account }
 }
 
 /// Removes the prompts: those of the accepted plan are enough.
@@ -112,18 +112,18 @@ fn without_prompts(mut account: Value) -> Value {
 }
 
 /// All reasons, with the issues of the attempt that has the fewest.
-pub(crate) fn failure(refusals: Vec<Refusal>, stages: &Stages) -> PlanningError {
+pub(crate) fn failure(refusals: Vec<PlannerRefusal>, stages: &Stages) -> PlanningError {
     combine("no planner could make a valid plan", refusals, stages)
 }
 
 /// The same for a revision.
-pub(crate) fn no_revision(refusals: Vec<Refusal>, stages: &Stages) -> PlanningError {
+pub(crate) fn no_revision(refusals: Vec<PlannerRefusal>, stages: &Stages) -> PlanningError {
     combine("no planner could make a valid revision", refusals, stages)
 }
 
-fn combine(what: &str, refusals: Vec<Refusal>, stages: &Stages) -> PlanningError {
+fn combine(what: &str, refusals: Vec<PlannerRefusal>, stages: &Stages) -> PlanningError {
     let reasons: Vec<String> = refusals.iter().map(|r| format!("`{}`: {}", r.planner, r.reason)).collect();
-    let tried: Value = refusals.iter().map(Refusal::to_json).collect();
+    let tried: Value = refusals.iter().map(PlannerRefusal::to_json).collect();
     let provenance = Some(Json::of(&json!({"tried": tried, "stages": stages.account()})));
     let nearest = refusals.into_iter().filter(|r| !r.issues.is_empty()).min_by_key(|r| r.issues.len());
     PlanningError {

@@ -62,7 +62,7 @@ impl Pipeline {
                         });
                         let account = proposal.provenance.as_ref().map(Json::value);
                         let (planner, why) = (planner.name(), RefusalReason::Invalid);
-                        tried.push(refusal::Refusal { planner, why, reason, issues, account });
+                        tried.push(refusal::PlannerRefusal { planner, why, reason, issues, account });
                     }
                 }
             }
@@ -78,7 +78,7 @@ impl Pipeline {
         planner: &dyn Planner,
         request: &ReviseRequest,
         stages: &Stages,
-    ) -> Result<Proposal, refusal::Refusal> {
+    ) -> Result<Proposal, refusal::PlannerRefusal> {
         let begun = Instant::now();
         let answer = match tokio::time::timeout(self.timeout(), planner.revise(request)).await {
             Ok(answer) => answer.map_err(|error| refusal::refusal(planner, error, &request.call_log)),
@@ -110,7 +110,7 @@ fn holds(proposal: &mut Proposal, consider: ValidateProposal<'_>) -> Result<(), 
     }
 }
 
-fn account(proposal: &Proposal, tried: &[refusal::Refusal], stages: &Stages) -> Json {
+fn account(proposal: &Proposal, tried: &[refusal::PlannerRefusal], stages: &Stages) -> Json {
     let mut account = match proposal.provenance.as_ref().map(Json::value) {
         Some(Value::Object(fields)) => fields,
         Some(other) => Map::from_iter([("account".to_owned(), other)]),
@@ -119,7 +119,7 @@ fn account(proposal: &Proposal, tried: &[refusal::Refusal], stages: &Stages) -> 
     account.insert("planner".into(), proposal.planner.clone().into());
     account.insert("stages".into(), stages.account());
     if !tried.is_empty() {
-        account.insert("tried".into(), tried.iter().map(refusal::Refusal::to_json).collect());
+        account.insert("tried".into(), tried.iter().map(refusal::PlannerRefusal::to_json).collect());
     }
     Json::of(&account)
 }

@@ -3,7 +3,7 @@
 use goalmill_common::command::Proposal;
 use goalmill_common::id::StepId;
 use goalmill_common::json::Json;
-use goalmill_common::plan::{Kind, Step};
+use goalmill_common::plan::{Step, StepKind};
 use goalmill_common::revision::{Change, RevisionStrategy};
 use goalmill_common::status::StepStatus;
 use serde_json::{Map, Value};
@@ -111,7 +111,7 @@ fn choice(saving: &Saving<'_>, id: StepId) -> Step {
         })
         .collect();
     Step {
-        kind: Kind::Internal,
+        kind: StepKind::Internal,
         description: format!("Take the cheapest offer of {}", saving.step.id),
         inputs: Json::of(&inputs),
         dependencies: vec![saving.step.id.clone()],

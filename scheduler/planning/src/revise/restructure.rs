@@ -3,7 +3,7 @@
 use goalmill_common::command::Proposal;
 use goalmill_common::id::StepId;
 use goalmill_common::json::Json;
-use goalmill_common::plan::{Join, Kind, OnFailure, Step};
+use goalmill_common::plan::{Join, OnFailure, Step, StepKind};
 use goalmill_common::revision::{Change, RevisionStrategy};
 use goalmill_common::status::StepStatus;
 use serde_json::{Map, Value, json};
@@ -16,7 +16,7 @@ const BUDGETS: [&str; 4] = ["budget", "max_total", "limit", "total_budget"];
 
 /// The step becomes a plan of smaller ones, which the planners make from its description.
 pub(super) fn decompose(case: &ReplanCase<'_>) -> Option<Proposal> {
-    let step = case.step().filter(|step| step.kind != Kind::Plan && !step.description.is_empty())?;
+    let step = case.step().filter(|step| step.kind != StepKind::Plan && !step.description.is_empty())?;
     let change = Change::DecomposeStep { step: step.id.clone(), plan: None };
     let summary = format!("`{}` becomes a plan of smaller steps", step.id);
     Some(proposal(RevisionStrategy::Decompose, vec![change], summary))

@@ -25,7 +25,7 @@ pub use rule::{Match, Rule, Signal, Want};
 
 pub(crate) use phrase::words;
 pub use render::literal;
-pub(crate) use render::{Render, check_all};
+pub(crate) use render::{TemplateRenderer, check_all};
 
 /// Steps in flight at once, of a plan whose rule names no number.
 const MAX_PARALLEL: u32 = 3;
@@ -146,7 +146,7 @@ fn write(
         "goal".into(),
         json!({"description": request.goal.description, "constraints": request.goal.constraints}),
     );
-    let render = Render::new(&known);
+    let render = TemplateRenderer::new(&known);
     let success = success(rule, request, &render).map_err(broken)?;
     let rendered = render.plan(&rule.plan).map_err(broken)?;
     let mut plan: Plan = serde_json::from_value(rendered).map_err(|e| broken(e.to_string()))?;
@@ -183,7 +183,7 @@ fn write(
 }
 
 /// The caller's criteria, else the rule's.
-fn success(rule: &Rule, request: &PlanRequest, render: &Render<'_>) -> Result<Vec<String>, String> {
+fn success(rule: &Rule, request: &PlanRequest, render: &TemplateRenderer<'_>) -> Result<Vec<String>, String> {
     if !request.goal.success_criteria.is_empty() {
         return Ok(request.goal.success_criteria.clone());
     }

@@ -24,12 +24,12 @@ enum Piece<'a> {
 }
 
 /// Renders a template with facts by name.
-pub(crate) struct Render<'a> {
+pub(crate) struct TemplateRenderer<'a> {
     environment: Environment<'a>,
     facts: Known,
 }
 
-impl Render<'_> {
+impl TemplateRenderer<'_> {
     pub(crate) fn new(facts: &Map<String, Value>) -> Self {
         let facts = Known::from(Serde(Value::Object(facts.clone())));
         Self { environment: environment(), facts }
@@ -196,7 +196,7 @@ mod tests {
 
     fn render(plan: Value, facts: Value) -> Value {
         let facts = facts.as_object().cloned().unwrap_or_default();
-        Render::new(&facts).plan(&plan).expect("the template is well formed")
+        TemplateRenderer::new(&facts).plan(&plan).expect("the template is well formed")
     }
 
     #[test]

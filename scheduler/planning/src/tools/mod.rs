@@ -8,7 +8,7 @@ use goalmill_common::json::Json;
 use goalmill_llm::{
     Completion, Message, ModelError, Purpose, ResponseFormat, ResponseMode, Tool, ToolCall, ToolChoice,
 };
-use goalmill_reader::{Catalogue, Limits, Verdict, parse_calls, parse_value};
+use goalmill_reader::{ReaderLimits, ToolCatalogue, Verdict, parse_calls, parse_value};
 use serde_json::{Map, Value, json};
 use tokio::time::Instant;
 
@@ -212,11 +212,12 @@ fn not_run() -> Value {
 type Written = (ToolCall, Result<Map<String, Value>, String>);
 
 /// The calls of an answer with their arguments, or why these cannot be used. A cut call is never run.
-fn written(answer: &Completion, known: &Catalogue) -> Vec<Written> {
+fn written(answer: &Completion, known: &ToolCatalogue) -> Vec<Written> {
     if answer.mode == ResponseMode::Text && answer.tool_calls.is_empty() {
-        let reading = parse_calls(&answer.text, known, &Limits::default());
-        let call =
-            |call: goalmill_reader::Call| (ToolCall { name: call.name, ..ToolCall::default() }, Ok(call.arguments));
+        let reading = parse_calls(&answer.text, known, &ReaderLimits::default());
+        let call = |call: goalmill_reader::ParsedCall| {
+            (ToolCall { name: call.name, ..ToolCall::default() }, Ok(call.arguments))
+        };
         return reading.calls.into_iter().filter(|call| call.known).map(call).collect();
     }
     let last = answer.tool_calls.len().saturating_sub(1);
@@ -233,7 +234,7 @@ fn arguments(text: &str) -> Result<Map<String, Value>, String> {
     if text.trim().is_empty() {
         return Ok(Map::new());
     }
-    let reading = parse_value(text, &Catalogue::default(), &Limits::default());
+    let reading = parse_value(text, &ToolCatalogue::default(), &ReaderLimits::default());
     match (reading.verdict, reading.value) {
         (Verdict::Exact | Verdict::Repaired, Some(Value::Object(map))) => Ok(map),
         (Verdict::Truncated { .. }, _) => Err("the arguments are cut".into()),
@@ -242,6 +243,6 @@ fn arguments(text: &str) -> Result<Map<String, Value>, String> {
     }
 }
 
-fn catalogue(tools: &[Tool]) -> Catalogue {
-    Catalogue::from_schemas(tools.iter().map(|tool| (tool.name.as_str(), Some(&tool.parameters))))
+fn catalogue(tools: &[Tool]) -> ToolCatalogue {
+    ToolCatalogue::from_schemas(tools.iter().map(|tool| (tool.name.as_str(), Some(&tool.parameters))))
 }

@@ -174,12 +174,12 @@ impl ToolTarget for PlanTarget<'_> {
 pub struct RevisionTarget<'a> {
     request: &'a ReviseRequest,
     replan: ReplanContext<'a>,
-    actions: goalmill_reader::Catalogue,
+    actions: goalmill_reader::ToolCatalogue,
     changes: Vec<Value>,
 }
 
 impl<'a> RevisionTarget<'a> {
-    pub fn new(request: &'a ReviseRequest, actions: goalmill_reader::Catalogue) -> Self {
+    pub fn new(request: &'a ReviseRequest, actions: goalmill_reader::ToolCatalogue) -> Self {
         Self { request, replan: ReplanContext::new(request), actions, changes: Vec::new() }
     }
 

@@ -4,7 +4,7 @@ use super::{Open, Parser, Step, Stop, is_closer};
 use crate::arithmetic;
 use crate::edit::EditKind;
 use crate::node::{Node, NodeKind, Text};
-use crate::span::Span;
+use crate::span::TextSpan;
 
 /// Longer values without quotes, or formulas, are no values. Bytes.
 const LENGTH_MAX: usize = 2000;
@@ -21,7 +21,7 @@ impl Parser<'_> {
         if word.is_empty() {
             return self.drop_junk();
         }
-        let span = Span::new(start, start + word.len());
+        let span = TextSpan::new(start, start + word.len());
         let node = |kind| Node::new(kind, span.start, span.end);
         if let "undefined" | "nil" | "NULL" | "Null" = word {
             self.s.edits.respelled(EditKind::ConstantRespelled, span, word, "null");
@@ -44,7 +44,7 @@ impl Parser<'_> {
         let kind = if formula { EditKind::ExpressionQuoted } else { EditKind::ValueQuoted };
         self.s.edits.guessed(kind, span, word, word);
         let text = word.strip_suffix(['"', '\'']).filter(|w| !w.contains(['"', '\''])).unwrap_or(word);
-        let text = Text::Word(Span::new(span.start, span.start + text.len()));
+        let text = Text::Word(TextSpan::new(span.start, span.start + text.len()));
         self.push_node(node(NodeKind::Text(text)))
     }
 
@@ -126,7 +126,7 @@ impl Parser<'_> {
         let start = self.s.pos;
         let end = self.formula_end(start, open)?;
         let word = self.src[start..end].trim_end();
-        let span = Span::new(start, start + word.len());
+        let span = TextSpan::new(start, start + word.len());
         if let Some(number) = arithmetic::compute(word) {
             self.s.edits.guessed(EditKind::ExpressionComputed, span, word, &number.to_string());
             return self.push_node(Node::new(NodeKind::Number(number), span.start, span.end));

@@ -2,7 +2,7 @@
 
 use super::{ExpectedToken, Parser, Step, Stop};
 use crate::edit::EditKind;
-use crate::span::Span;
+use crate::span::TextSpan;
 
 impl Parser<'_> {
     /// Skips blanks and comments.
@@ -57,6 +57,6 @@ impl Parser<'_> {
     }
 
     fn comment(&mut self, at: usize, end: usize) {
-        self.s.edits.respelled(EditKind::CommentDropped, Span::new(at, end), &self.src[at..end], "");
+        self.s.edits.respelled(EditKind::CommentDropped, TextSpan::new(at, end), &self.src[at..end], "");
     }
 }

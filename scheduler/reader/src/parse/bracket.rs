@@ -2,7 +2,7 @@
 
 use super::{ExpectedToken, Open, Parser, Step, Stop};
 use crate::edit::EditKind;
-use crate::span::Span;
+use crate::span::TextSpan;
 
 impl Parser<'_> {
     /// An object or a list where a key should be: the table around it was not closed, if it stands in a list.
@@ -14,7 +14,7 @@ impl Parser<'_> {
         if first && c == b'{' {
             // `{{"a": 1}}`, as templates escape braces.
             let Some(frame) = self.s.stack.pop() else { return Err(Stop::Wrong(self.s.pos)) };
-            self.s.edits.guessed(EditKind::BracketDropped, Span::new(frame.start, frame.start + 1), "{", "");
+            self.s.edits.guessed(EditKind::BracketDropped, TextSpan::new(frame.start, frame.start + 1), "{", "");
             return Ok(());
         }
         if first || !listed {
@@ -38,7 +38,7 @@ impl Parser<'_> {
         // Before the comma, if the last thing read was one.
         let at = self.s.pos;
         let became = char::from(closer).to_string();
-        self.s.edits.guessed(EditKind::BracketAdded, Span::new(at, at), "", &became);
+        self.s.edits.guessed(EditKind::BracketAdded, TextSpan::new(at, at), "", &became);
         if let Some(top) = self.s.stack.last_mut() {
             if top.key.is_some() {
                 self.value_missing()?;
@@ -117,7 +117,7 @@ impl Parser<'_> {
         let at = self.s.pos;
         let became = self.s.stack.last().map(|f| char::from(f.closer()).to_string()).unwrap_or_default();
         let was = char::from(c).to_string();
-        self.s.edits.guessed(EditKind::BracketChanged, Span::new(at, at + 1), &was, &became);
+        self.s.edits.guessed(EditKind::BracketChanged, TextSpan::new(at, at + 1), &was, &became);
         self.s.pos += 1;
         self.pop()
     }
@@ -125,7 +125,7 @@ impl Parser<'_> {
     fn drop_bracket(&mut self, c: u8) -> Step {
         let at = self.s.pos;
         let was = char::from(c).to_string();
-        self.s.edits.guessed(EditKind::BracketDropped, Span::new(at, at + 1), &was, "");
+        self.s.edits.guessed(EditKind::BracketDropped, TextSpan::new(at, at + 1), &was, "");
         self.s.pos += 1;
         Ok(())
     }

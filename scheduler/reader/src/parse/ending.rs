@@ -3,7 +3,7 @@
 use super::quote::{KEY_MAX, Quote, QuotePosition};
 use super::{Open, Parser, Stop, is_closer};
 use crate::edit::EditKind;
-use crate::span::Span;
+use crate::span::TextSpan;
 
 /// Where a string ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -60,7 +60,7 @@ impl Parser<'_> {
                     }
                     if let Some(before) = self.missing_quote(place, body, stop) {
                         self.note_inner(&inner, before);
-                        self.s.edits.guessed(EditKind::QuoteAdded, Span::new(before, before), "", "\"");
+                        self.s.edits.guessed(EditKind::QuoteAdded, TextSpan::new(before, before), "", "\"");
                         return Ok(Close::Before(before));
                     }
                     inner.push(stop);
@@ -103,7 +103,12 @@ impl Parser<'_> {
         let most = (self.s.guesses_max + 1).saturating_sub(self.s.edits.guesses);
         for at in inner.iter().filter(|i| **i < end).take(most) {
             let was = self.src[*at..].chars().next().map(String::from).unwrap_or_default();
-            self.s.edits.guessed(EditKind::QuoteEscaped, Span::new(*at, *at + was.len()), &was, &format!("\\{was}"));
+            self.s.edits.guessed(
+                EditKind::QuoteEscaped,
+                TextSpan::new(*at, *at + was.len()),
+                &was,
+                &format!("\\{was}"),
+            );
         }
     }
 

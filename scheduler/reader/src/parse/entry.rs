@@ -3,7 +3,7 @@
 use super::{ExpectedToken, Open, Parser, Step, Stop, quote};
 use crate::edit::EditKind;
 use crate::node::{Node, NodeKind, Text};
-use crate::span::Span;
+use crate::span::TextSpan;
 
 impl Parser<'_> {
     pub(super) fn key(&mut self, c: u8) -> Step {
@@ -16,7 +16,7 @@ impl Parser<'_> {
         }
         if let Some(quote) = self.quote_at(start) {
             let (text, end) = self.string(quote, quote::QuotePosition::Key)?;
-            return self.keyed(text, Span::new(start, end));
+            return self.keyed(text, TextSpan::new(start, end));
         }
         if self.s.repair && (c == b'{' || c == b'[') {
             return self.opener_for_key(c);
@@ -24,16 +24,16 @@ impl Parser<'_> {
         if let Some((text, end)) = self.bare_key()? {
             self.s.edits.respelled(
                 EditKind::KeyQuoted,
-                Span::new(start, end),
+                TextSpan::new(start, end),
                 &self.src[start..end],
                 text.slice(self.src),
             );
-            return self.keyed(text, Span::new(start, end));
+            return self.keyed(text, TextSpan::new(start, end));
         }
         self.unexpected(c)
     }
 
-    fn keyed(&mut self, key: Text, at: Span) -> Step {
+    fn keyed(&mut self, key: Text, at: TextSpan) -> Step {
         self.s.pos = at.end;
         if let Some(top) = self.s.stack.last_mut() {
             top.key = Some((key, at));
@@ -68,7 +68,7 @@ impl Parser<'_> {
             top.want = ExpectedToken::After;
             top.items.push(Node::new(NodeKind::Text(key), span.start, span.end));
             let start = top.start;
-            self.python(EditKind::ListRespelled, Span::new(start, start + 1), "[");
+            self.python(EditKind::ListRespelled, TextSpan::new(start, start + 1), "[");
             return Ok(());
         }
         self.value_missing()
@@ -78,7 +78,7 @@ impl Parser<'_> {
         let start = self.s.pos;
         if let Some((text, end)) = self.argument_name()? {
             if let Some(top) = self.s.stack.last_mut() {
-                top.key = Some((text, Span::new(start, end)));
+                top.key = Some((text, TextSpan::new(start, end)));
                 top.want = ExpectedToken::Value;
             }
             return Ok(());

@@ -23,7 +23,7 @@ use crate::edit::EditKind;
 use crate::escape::EscapeDialect;
 use crate::limits::{ARGUMENT, CALL, CONTAINER, TOKEN};
 use crate::node::{Node, NodeKind, Text};
-use crate::span::Span;
+use crate::span::TextSpan;
 
 /// Why the parser stopped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -161,7 +161,7 @@ impl<'a> Parser<'a> {
         node.kind = NodeKind::Text(Text::Own(joined));
         node.span.end = end;
         self.s.pos = end;
-        self.python(EditKind::StringsJoined, Span::new(first.start, end), "");
+        self.python(EditKind::StringsJoined, TextSpan::new(first.start, end), "");
         Ok(())
     }
 
@@ -205,7 +205,7 @@ impl<'a> Parser<'a> {
         frame.name = Some(name);
         self.s.stack.push(frame);
         self.s.pos = paren + 1;
-        self.s.edits.respelled(EditKind::CallRead, Span::new(start, paren + 1), &self.src[start..=paren], "");
+        self.s.edits.respelled(EditKind::CallRead, TextSpan::new(start, paren + 1), &self.src[start..=paren], "");
         Ok(())
     }
 
@@ -240,13 +240,13 @@ impl<'a> Parser<'a> {
     /// Takes the innermost frame as finished before `pos`.
     fn pop(&mut self) -> Step {
         let Some(mut frame) = self.s.stack.pop() else { return Err(Stop::Wrong(self.s.pos)) };
-        let span = Span::new(frame.start, self.s.pos);
+        let span = TextSpan::new(frame.start, self.s.pos);
         if frame.want == ExpectedToken::Item && frame.open != Open::List(b'(') {
-            let at = Span::new(span.end.saturating_sub(1), span.end);
+            let at = TextSpan::new(span.end.saturating_sub(1), span.end);
             self.s.edits.respelled(EditKind::TrailingCommaDropped, at, ",", "");
         }
         if frame.open == Open::List(b'(') {
-            self.python(EditKind::ListRespelled, Span::new(span.start, span.start + 1), "[");
+            self.python(EditKind::ListRespelled, TextSpan::new(span.start, span.start + 1), "[");
             if frame.items.len() == 1 && frame.commas == 0 {
                 // `(x)` is `x` in brackets, not a list of one.
                 let mut node = frame.items.remove(0);
@@ -258,7 +258,7 @@ impl<'a> Parser<'a> {
     }
 
     /// Notes a spelling that only Python has, and reads escapes as Python does from here on.
-    fn python(&mut self, kind: EditKind, at: Span, became: &str) {
+    fn python(&mut self, kind: EditKind, at: TextSpan, became: &str) {
         self.s.dialect = EscapeDialect::Python;
         let was = at.slice(self.src);
         self.s.edits.respelled(kind, at, was, became);

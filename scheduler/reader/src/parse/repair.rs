@@ -3,7 +3,7 @@
 use super::{ExpectedToken, Open, Parser, Step, Stop, is_closer};
 use crate::edit::EditKind;
 use crate::node::NodeKind;
-use crate::span::Span;
+use crate::span::TextSpan;
 
 /// Stretches of text that fit nowhere, in one value. Bytes.
 const DROPPED_MAX: usize = 80;
@@ -17,7 +17,7 @@ impl Parser<'_> {
     pub(super) fn stray_comma(&mut self) -> Step {
         self.repairing()?;
         let at = self.s.pos;
-        self.s.edits.guessed(EditKind::TextDropped, Span::new(at, at + 1), ",", "");
+        self.s.edits.guessed(EditKind::TextDropped, TextSpan::new(at, at + 1), ",", "");
         self.s.pos += 1;
         Ok(())
     }
@@ -30,7 +30,7 @@ impl Parser<'_> {
         top.want = ExpectedToken::After;
         if let Some((_, at)) = top.key.take() {
             let was = &self.src[at.start..pos];
-            self.s.edits.guessed(EditKind::KeyDropped, Span::new(at.start, pos), was, "");
+            self.s.edits.guessed(EditKind::KeyDropped, TextSpan::new(at.start, pos), was, "");
         }
         Ok(())
     }
@@ -50,7 +50,7 @@ impl Parser<'_> {
             }
             return self.drop_junk();
         }
-        self.s.edits.guessed(EditKind::ColonAdded, Span::new(at, end), &self.src[at..end], ":");
+        self.s.edits.guessed(EditKind::ColonAdded, TextSpan::new(at, end), &self.src[at..end], ":");
         self.s.pos = end;
         if let Some(top) = self.s.stack.last_mut() {
             top.want = ExpectedToken::Value;
@@ -68,7 +68,7 @@ impl Parser<'_> {
         }
         if rest.starts_with(b"...") || rest.starts_with("…".as_bytes()) {
             self.s.pos += 3;
-            return self.dropped(Span::new(at, at + 3));
+            return self.dropped(TextSpan::new(at, at + 3));
         }
         let Some(open) = self.s.stack.last().map(|f| f.open) else { return Err(Stop::Wrong(at)) };
         let quote = self.quote_at(at);
@@ -77,7 +77,7 @@ impl Parser<'_> {
         let quoted = self.s.stack.last_mut().is_some_and(|f| std::mem::take(&mut f.quoted));
         if let Some(quote) = quote.filter(|_| quoted && !self.last_is_text()) {
             let end = at + quote.len();
-            self.s.edits.guessed(EditKind::TextDropped, Span::new(at, end), &self.src[at..end], "");
+            self.s.edits.guessed(EditKind::TextDropped, TextSpan::new(at, end), &self.src[at..end], "");
             self.s.pos = end;
             return Ok(());
         }
@@ -95,7 +95,7 @@ impl Parser<'_> {
             Open::Call => name > at && sign == Some(b'=') || quote,
         };
         if begins {
-            self.s.edits.guessed(EditKind::CommaAdded, Span::new(at, at), "", ",");
+            self.s.edits.guessed(EditKind::CommaAdded, TextSpan::new(at, at), "", ",");
             if let Some(top) = self.s.stack.last_mut() {
                 top.want = ExpectedToken::Item;
                 top.commas += 1;
@@ -113,7 +113,7 @@ impl Parser<'_> {
                 self.table_in_list_brackets(c)
             }
             b';' => {
-                self.s.edits.guessed(EditKind::BracketChanged, Span::new(at, at + 1), ";", ",");
+                self.s.edits.guessed(EditKind::BracketChanged, TextSpan::new(at, at + 1), ";", ",");
                 self.s.pos += 1;
                 if let Some(top) = self.s.stack.last_mut() {
                     top.want = ExpectedToken::Item;
@@ -143,7 +143,7 @@ impl Parser<'_> {
     /// `f(a=1) + g(b=2)` in a list: two calls. Nothing here computes the sum.
     fn operator_as_comma(&mut self) -> Step {
         let at = self.s.pos;
-        self.s.edits.guessed(EditKind::TextDropped, Span::new(at, at + 1), &self.src[at..=at], ",");
+        self.s.edits.guessed(EditKind::TextDropped, TextSpan::new(at, at + 1), &self.src[at..=at], ",");
         self.s.pos += 1;
         if let Some(top) = self.s.stack.last_mut() {
             top.want = ExpectedToken::Item;
@@ -169,7 +169,7 @@ impl Parser<'_> {
         if !inside[..close].contains(&q) && self.blank_end(name + close + 2) < self.bytes.len() {
             return false;
         }
-        self.s.edits.guessed(EditKind::TextDropped, Span::new(at, at + 1), &self.src[at..=at], "");
+        self.s.edits.guessed(EditKind::TextDropped, TextSpan::new(at, at + 1), &self.src[at..=at], "");
         self.s.pos += 1;
         if let Some(top) = self.s.stack.last_mut() {
             top.quoted = true;
@@ -208,7 +208,7 @@ impl Parser<'_> {
         top.open = Open::Map;
         top.key = Some((key, node.span));
         top.want = ExpectedToken::Colon;
-        self.s.edits.guessed(EditKind::BracketChanged, Span::new(start, start + 1), "[", "{");
+        self.s.edits.guessed(EditKind::BracketChanged, TextSpan::new(start, start + 1), "[", "{");
         Ok(())
     }
 
@@ -240,10 +240,10 @@ impl Parser<'_> {
             end += 1;
         }
         self.s.pos = end;
-        self.dropped(Span::new(start, end))
+        self.dropped(TextSpan::new(start, end))
     }
 
-    pub(super) fn dropped(&mut self, at: Span) -> Step {
+    pub(super) fn dropped(&mut self, at: TextSpan) -> Step {
         self.s.dropped += at.len();
         self.s.edits.guessed(EditKind::TextDropped, at, at.slice(self.src), "");
         if self.s.dropped > DROPPED_MAX { Err(Stop::Broken) } else { Ok(()) }

@@ -2,10 +2,10 @@
 
 use crate::edit::Edits;
 use crate::escape::{DecodedEscape, EscapeDialect};
-use crate::limits::Limits;
+use crate::limits::ReaderLimits;
 use crate::node::{CallNode, Node, NodeKind, Text};
 use crate::shape;
-use crate::span::Span;
+use crate::span::TextSpan;
 
 /// What the parser is doing; it outlives the text it was given, so that a longer one can be handed in.
 #[derive(Clone, Debug)]
@@ -38,7 +38,7 @@ pub(crate) struct ParserFrame {
     pub(crate) want: ExpectedToken,
     pub(crate) items: Vec<Node>,
     pub(crate) pairs: Vec<(Text, Node)>,
-    pub(super) key: Option<(Text, Span)>,
+    pub(super) key: Option<(Text, TextSpan)>,
     pub(super) name: Option<Text>,
     pub(super) commas: usize,
     /// Whether the item being read began with a quote that was left out.
@@ -67,7 +67,7 @@ pub(crate) enum ExpectedToken {
 
 impl ParserState {
     /// To read the value that starts at `pos`.
-    pub(crate) fn new(pos: usize, repair: bool, limits: &Limits) -> Self {
+    pub(crate) fn new(pos: usize, repair: bool, limits: &ReaderLimits) -> Self {
         Self {
             pos,
             stack: Vec::new(),

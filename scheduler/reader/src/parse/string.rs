@@ -6,7 +6,7 @@ use super::{Parser, Stop};
 use crate::edit::EditKind;
 use crate::escape::{EscapeDialect, decode};
 use crate::node::Text;
-use crate::span::Span;
+use crate::span::TextSpan;
 
 impl Parser<'_> {
     /// The string at `pos` and where it ends. `pos` stays.
@@ -27,14 +27,14 @@ impl Parser<'_> {
             Close::Before(stop) => (stop, stop),
         };
         if !quote.is_json() {
-            self.python_quote(quote, Span::new(start, body));
+            self.python_quote(quote, TextSpan::new(start, body));
         }
         let text = self.held(body, stop, raw);
         self.s.scanned = 0;
         Ok((text, after))
     }
 
-    fn python_quote(&mut self, quote: Quote, at: Span) {
+    fn python_quote(&mut self, quote: Quote, at: TextSpan) {
         if quote.is_python() {
             self.python(EditKind::QuotesChanged, at, "\"");
         } else {
@@ -83,17 +83,17 @@ impl Parser<'_> {
             control |= b < 0x20;
         }
         if control {
-            self.s.edits.respelled(EditKind::EscapeRespelled, Span::new(start, end), slice, "");
+            self.s.edits.respelled(EditKind::EscapeRespelled, TextSpan::new(start, end), slice, "");
         }
         if !escaped || raw {
-            return Text::Slice(Span::new(start, end));
+            return Text::Slice(TextSpan::new(start, end));
         }
         let before = self.s.met;
         self.s.met.foreign = false;
         let text = decode(slice, self.s.dialect, &mut self.s.met);
         let lost = text.contains(char::REPLACEMENT_CHARACTER);
         if self.s.met.foreign && (self.s.dialect == EscapeDialect::Json || lost) {
-            self.s.edits.respelled(EditKind::EscapeRespelled, Span::new(start, end), slice, &text);
+            self.s.edits.respelled(EditKind::EscapeRespelled, TextSpan::new(start, end), slice, &text);
         }
         self.s.met.foreign |= before.foreign;
         Text::Own(text)

@@ -6,7 +6,7 @@ use super::{Parser, Step, Stop};
 use crate::edit::EditKind;
 use crate::node::{Node, NodeKind, Text};
 use crate::number;
-use crate::span::Span;
+use crate::span::TextSpan;
 
 /// Numbers up to here are read at a glance. Bytes.
 const EASY_MAX: usize = 18;
@@ -24,10 +24,10 @@ impl Parser<'_> {
         let word = &self.src[start..end];
         if word.contains('\\') {
             let plain = word.replace('\\', "");
-            self.s.edits.respelled(EditKind::EscapeRespelled, Span::new(start, end), word, &plain);
+            self.s.edits.respelled(EditKind::EscapeRespelled, TextSpan::new(start, end), word, &plain);
             return Text::Own(plain);
         }
-        Text::Slice(Span::new(start, end))
+        Text::Slice(TextSpan::new(start, end))
     }
 
     pub(super) fn number(&mut self) -> Step {
@@ -50,13 +50,13 @@ impl Parser<'_> {
         let delimited =
             matches!(self.bytes[end], b',' | b']' | b'}' | b')' | b':' | b' ' | b'\n' | b'\r' | b'\t' | b'#' | b'/');
         match number::parse_number(&self.src[start..end]).filter(|_| delimited) {
-            Some(spelled) => self.put_number(spelled.number, spelled.json, spelled.exact, Span::new(start, end)),
+            Some(spelled) => self.put_number(spelled.number, spelled.json, spelled.exact, TextSpan::new(start, end)),
             None if self.s.repair => self.bare(),
             None => Err(Stop::Wrong(start)),
         }
     }
 
-    fn put_number(&mut self, number: Number, json: bool, exact: bool, at: Span) -> Step {
+    fn put_number(&mut self, number: Number, json: bool, exact: bool, at: TextSpan) -> Step {
         if !exact {
             self.s.edits.guessed(EditKind::NumberRounded, at, at.slice(self.src), &number.to_string());
         } else if !json {
@@ -92,7 +92,7 @@ impl Parser<'_> {
             let read = self.string_with(quote, place, raw);
             self.s.pos = start;
             let (text, after) = read?;
-            self.python(EditKind::QuotesChanged, Span::new(start, end + 1), "\"");
+            self.python(EditKind::QuotesChanged, TextSpan::new(start, end + 1), "\"");
             return self.push_node(Node::new(NodeKind::Text(text), start, after));
         }
         let mut paren = end;
@@ -128,7 +128,7 @@ impl Parser<'_> {
                 | NodeKind::Map(_)
                 | NodeKind::Call(_) => "null",
             };
-            self.python(EditKind::ConstantRespelled, Span::new(start, end), became);
+            self.python(EditKind::ConstantRespelled, TextSpan::new(start, end), became);
         }
         self.push_node(Node::new(kind, start, end))
     }
@@ -156,8 +156,8 @@ impl Parser<'_> {
         }
         match self.bytes.get(colon) {
             None => Err(Stop::End),
-            Some(b':') => Ok(Some((Text::Slice(Span::new(start, end)), end))),
-            Some(b'=') if self.s.repair => Ok(Some((Text::Slice(Span::new(start, end)), end))),
+            Some(b':') => Ok(Some((Text::Slice(TextSpan::new(start, end)), end))),
+            Some(b'=') if self.s.repair => Ok(Some((Text::Slice(TextSpan::new(start, end)), end))),
             Some(_) => Ok(None),
         }
     }
@@ -185,7 +185,7 @@ impl Parser<'_> {
             }
             (Some(b':'), Some(_)) if self.s.repair => {
                 let name = self.name(start, end);
-                self.s.edits.respelled(EditKind::CallRead, Span::new(start, sign + 1), ":", "=");
+                self.s.edits.respelled(EditKind::CallRead, TextSpan::new(start, sign + 1), ":", "=");
                 self.s.pos = sign + 1;
                 Ok(Some((name, end)))
             }
@@ -208,7 +208,7 @@ impl Parser<'_> {
         if !matches!(self.bytes.get(sign), Some(b'=' | b':')) || self.bytes.get(sign + 1) == Some(&b'=') {
             return None;
         }
-        self.s.edits.respelled(EditKind::CallRead, Span::new(start, sign + 1), &self.src[start..=sign], "");
+        self.s.edits.respelled(EditKind::CallRead, TextSpan::new(start, sign + 1), &self.src[start..=sign], "");
         let name = self.name(start + 1, end);
         self.s.pos = sign + 1;
         Some((name, end))

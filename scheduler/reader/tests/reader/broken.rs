@@ -1,4 +1,4 @@
-use goalmill_reader::{Catalogue, EditKind, Limits, Reading, Verdict, parse_value};
+use goalmill_reader::{EditKind, ReaderLimits, Reading, ToolCatalogue, Verdict, parse_value};
 use serde_json::{Value, json};
 
 #[test]
@@ -135,7 +135,7 @@ fn a_quote_that_might_have_closed_a_text_is_said_to_be_kept() {
 }
 
 fn of(text: &str) -> Reading {
-    parse_value(text, &Catalogue::default(), &Limits::default())
+    parse_value(text, &ToolCatalogue::default(), &ReaderLimits::default())
 }
 
 fn value(reading: &Reading) -> Value {

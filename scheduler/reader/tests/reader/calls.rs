@@ -1,4 +1,4 @@
-use goalmill_reader::{CallReading, Catalogue, EditKind, Limits, Verdict, parse_calls};
+use goalmill_reader::{CallReading, EditKind, ReaderLimits, ToolCatalogue, Verdict, parse_calls};
 use serde_json::{Value, json};
 
 #[test]
@@ -43,14 +43,15 @@ fn a_plain_text_as_input_is_the_only_argument_that_an_action_can_mean() {
     let text = r#"{"action": "search", "action_input": "hotels in Rome"}"#;
     let query = json!({"properties": {"query": {"type": "string"}}, "required": ["query"]});
     let two = json!({"properties": {"query": {"type": "string"}, "place": {"type": "string"}}, "required": ["query", "place"]});
-    let with =
-        |schema: &Value| parse_calls(text, &Catalogue::from_schemas([("search", Some(schema))]), &Limits::default());
+    let with = |schema: &Value| {
+        parse_calls(text, &ToolCatalogue::from_schemas([("search", Some(schema))]), &ReaderLimits::default())
+    };
     let reading = with(&query);
     assert_eq!(reading.calls.len(), 1, "{reading:?}");
     assert_eq!(Value::Object(reading.calls[0].arguments.clone()), json!({"query": "hotels in Rome"}));
     assert_eq!(reading.verdict, Verdict::Repaired);
     assert!(with(&two).calls.is_empty(), "it could be either of two");
-    let unknown = parse_calls(text, &Catalogue::default(), &Limits::default());
+    let unknown = parse_calls(text, &ToolCatalogue::default(), &ReaderLimits::default());
     assert_eq!(Value::Object(unknown.calls[0].arguments.clone()), json!({"0": "hotels in Rome"}));
 }
 
@@ -148,6 +149,6 @@ fn a_text_without_a_call_is_unreadable() {
 fn of(text: &str) -> CallReading {
     let room = json!({"type": "object", "properties": {"city": {"type": "string"}, "nights": {"type": "integer"}}, "required": ["city", "nights"]});
     let pay = json!({"type": "object", "properties": {"amount": {"type": "number"}, "note": {"type": "string"}}, "required": ["amount"]});
-    let catalogue = Catalogue::from_schemas([("book_room", Some(&room)), ("pay", Some(&pay))]);
-    parse_calls(text, &catalogue, &Limits::default())
+    let catalogue = ToolCatalogue::from_schemas([("book_room", Some(&room)), ("pay", Some(&pay))]);
+    parse_calls(text, &catalogue, &ReaderLimits::default())
 }

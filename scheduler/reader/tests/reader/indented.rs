@@ -1,5 +1,5 @@
 use goalmill_reader::{
-    Catalogue, EditKind, Limits, Reading, TextEnd, Verdict, parse_calls, parse_ended_value, parse_value,
+    EditKind, ReaderLimits, Reading, TextEnd, ToolCatalogue, Verdict, parse_calls, parse_ended_value, parse_value,
 };
 use serde_json::{Value, json};
 
@@ -84,7 +84,7 @@ fn no_cut_of_a_plan_in_yaml_has_a_step_the_whole_has_not() {
     let whole = of(PLAN);
     for cut in 1..PLAN.len() {
         let text = &PLAN[..cut];
-        let reading = parse_ended_value(text, TextEnd::Cut, &Catalogue::default(), &Limits::default());
+        let reading = parse_ended_value(text, TextEnd::Cut, &ToolCatalogue::default(), &ReaderLimits::default());
         assert!(whole.items.starts_with(&reading.items), "{text} {:?}", reading.items);
         assert!(!matches!(reading.verdict, Verdict::Exact | Verdict::Repaired), "{text}");
         let fenced = format!("```yaml\n{text}");
@@ -116,15 +116,15 @@ fn yaml_that_plainly_ends_in_the_middle_is_cut() {
 #[test]
 fn calls_in_yaml_are_read_when_something_closes_them() {
     let text = "- name: book_room\n  arguments:\n    city: Rome\n    nights: 2\n";
-    let catalogue = Catalogue::from_schemas([("book_room", None)]);
-    let reading = parse_calls(&format!("```yaml\n{text}```"), &catalogue, &Limits::default());
+    let catalogue = ToolCatalogue::from_schemas([("book_room", None)]);
+    let reading = parse_calls(&format!("```yaml\n{text}```"), &catalogue, &ReaderLimits::default());
     assert_eq!(reading.calls.len(), 1);
     assert_eq!(Value::Object(reading.calls[0].arguments.clone()), json!({"city": "Rome", "nights": 2}));
-    let reading = parse_calls(text, &catalogue, &Limits::default());
+    let reading = parse_calls(text, &catalogue, &ReaderLimits::default());
     assert_eq!(reading.calls, [], "the last line may be cut");
     assert!(matches!(reading.verdict, Verdict::Truncated { .. }));
 }
 
 fn of(text: &str) -> Reading {
-    parse_value(text, &Catalogue::default(), &Limits::default())
+    parse_value(text, &ToolCatalogue::default(), &ReaderLimits::default())
 }

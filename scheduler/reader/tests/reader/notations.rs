@@ -1,5 +1,5 @@
 use goalmill_reader::{
-    Catalogue, EditKind, Limits, Reading, Span, UnreadableReason, Verdict, parse_calls, parse_value,
+    EditKind, ReaderLimits, Reading, TextSpan, ToolCatalogue, UnreadableReason, Verdict, parse_calls, parse_value,
 };
 use serde_json::{Value, json};
 
@@ -119,8 +119,8 @@ fn a_string_of_json_is_unwrapped() {
 #[test]
 fn the_reading_that_names_known_actions_wins_and_the_others_are_listed() {
     let text = "Format: [{\"id\": \"…\", \"action\": \"NAME\", \"why\": \"because it is the longer one of the two\"}]\nPlan: [{\"id\": \"a\", \"action\": \"fetch\"}]";
-    let catalogue = Catalogue::from_schemas([("fetch", None)]);
-    let reading = parse_value(text, &catalogue, &Limits::default());
+    let catalogue = ToolCatalogue::from_schemas([("fetch", None)]);
+    let reading = parse_value(text, &catalogue, &ReaderLimits::default());
     assert_eq!(value(&reading), json!([{"id": "a", "action": "fetch"}]));
     assert_eq!(reading.others.len(), 1);
 }
@@ -149,7 +149,7 @@ fn blanks_that_json_does_not_have_are_said() {
     }
     assert_eq!(of("\r\n\t [1] \n").verdict, Verdict::Exact);
     let call = r#"[{"name": "f", "arguments": {"a": 1}}]"#;
-    let verdict = |text: &str| parse_calls(text, &Catalogue::default(), &Limits::default()).verdict;
+    let verdict = |text: &str| parse_calls(text, &ToolCatalogue::default(), &ReaderLimits::default()).verdict;
     assert_eq!((verdict(call), verdict(&format!("{call}\u{2003}"))), (Verdict::Exact, Verdict::Repaired));
 }
 
@@ -162,18 +162,18 @@ fn what_holds_nothing_says_why() {
     assert_eq!(reason("  \n"), UnreadableReason::Empty);
     assert_eq!(reason("I cannot help with that."), UnreadableReason::NothingFound);
     assert_eq!(reason(&"[".repeat(5000)), UnreadableReason::TooDeep);
-    let limits = Limits { bytes_max: 3, ..Limits::default() };
-    let reading = parse_value("[1, 2]", &Catalogue::default(), &limits);
+    let limits = ReaderLimits { bytes_max: 3, ..ReaderLimits::default() };
+    let reading = parse_value("[1, 2]", &ToolCatalogue::default(), &limits);
     assert_eq!(reading.verdict, Verdict::Unreadable { reason: UnreadableReason::TooLong });
 }
 
 #[test]
 fn a_span_outside_of_the_text_is_empty() {
-    assert_eq!(Span::new(3, 9).slice("abc"), "");
+    assert_eq!(TextSpan::new(3, 9).slice("abc"), "");
 }
 
 fn of(text: &str) -> Reading {
-    parse_value(text, &Catalogue::default(), &Limits::default())
+    parse_value(text, &ToolCatalogue::default(), &ReaderLimits::default())
 }
 
 fn value(reading: &Reading) -> Value {

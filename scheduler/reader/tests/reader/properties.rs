@@ -1,4 +1,4 @@
-use goalmill_reader::{Catalogue, Limits, Reading, Stream, TextEnd, Verdict, parse_calls, parse_value};
+use goalmill_reader::{ReaderLimits, Reading, Stream, TextEnd, ToolCatalogue, Verdict, parse_calls, parse_value};
 use proptest::prelude::*;
 use serde_json::{Map, Value};
 
@@ -7,8 +7,8 @@ proptest! {
 
     #[test]
     fn any_text_is_read_without_panic(text in any_text()) {
-        let catalogue = Catalogue::from_schemas([("f", None), ("do_it", Some(&serde_json::json!({"properties": {"a": {"type": "integer"}}})))]);
-        let reading = parse_value(&text, &catalogue, &Limits::default());
+        let catalogue = ToolCatalogue::from_schemas([("f", None), ("do_it", Some(&serde_json::json!({"properties": {"a": {"type": "integer"}}})))]);
+        let reading = parse_value(&text, &catalogue, &ReaderLimits::default());
         for edit in &reading.edits {
             prop_assert!(edit.at.end <= text.len());
             prop_assert!(text.is_char_boundary(edit.at.start) && text.is_char_boundary(edit.at.end));
@@ -20,17 +20,17 @@ proptest! {
             let strict: Result<Value, _> = serde_json::from_str(&text);
             prop_assert_eq!(strict.ok(), reading.value);
         }
-        drop(parse_calls(&text, &catalogue, &Limits::default()));
-        drop(parse_calls(&text, &Catalogue::default(), &Limits::default()));
+        drop(parse_calls(&text, &catalogue, &ReaderLimits::default()));
+        drop(parse_calls(&text, &ToolCatalogue::default(), &ReaderLimits::default()));
     }
 
     #[test]
     fn any_bytes_may_be_streamed(bytes in proptest::collection::vec(any::<u8>(), 0..200), size in 1..9_usize) {
-        let mut stream = Stream::new(Limits::default());
+        let mut stream = Stream::new(ReaderLimits::default());
         for chunk in bytes.chunks(size) {
             stream.push(chunk);
         }
-        drop(stream.finish(&Catalogue::default(), TextEnd::Stopped));
+        drop(stream.finish(&ToolCatalogue::default(), TextEnd::Stopped));
     }
 
     #[test]
@@ -82,9 +82,9 @@ proptest! {
         let plan: Vec<Value> = steps.into_iter().map(|inputs| serde_json::json!({"id": "s", "inputs": inputs})).collect();
         let plan = Value::Array(plan);
         let text = if literal { python(&plan) } else { plan.to_string() };
-        let mut stream = Stream::new(Limits::default());
+        let mut stream = Stream::new(ReaderLimits::default());
         let given: Vec<_> = text.as_bytes().chunks(size).flat_map(|chunk| stream.push(chunk)).collect();
-        let ending = stream.finish(&Catalogue::default(), TextEnd::Stopped);
+        let ending = stream.finish(&ToolCatalogue::default(), TextEnd::Stopped);
         prop_assert_eq!(&given, &ending.reading.items);
         prop_assert!(ending.withdrawn.is_empty());
     }
@@ -115,13 +115,13 @@ fn time_is_linear_in_the_worst_texts_known() {
         " '",
     ] {
         let text = unit.repeat(n / unit.len());
-        drop(parse_value(&text, &Catalogue::default(), &Limits::default()));
-        drop(parse_calls(&text, &Catalogue::from_schemas([("f", None), ("a", None)]), &Limits::default()));
+        drop(parse_value(&text, &ToolCatalogue::default(), &ReaderLimits::default()));
+        drop(parse_calls(&text, &ToolCatalogue::from_schemas([("f", None), ("a", None)]), &ReaderLimits::default()));
     }
 }
 
 fn of(text: &str) -> Reading {
-    parse_value(text, &Catalogue::default(), &Limits::default())
+    parse_value(text, &ToolCatalogue::default(), &ReaderLimits::default())
 }
 
 /// Text of the pieces that notations are made of, in any order.

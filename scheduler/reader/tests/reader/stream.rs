@@ -1,4 +1,4 @@
-use goalmill_reader::{Catalogue, Ending, Item, Limits, Stream, TextEnd, Verdict};
+use goalmill_reader::{Ending, Item, ReaderLimits, Stream, TextEnd, ToolCatalogue, Verdict};
 use serde_json::json;
 
 const PLAN: &str = "Here is the plan:\n```json\n{\"goal\": \"é\", \"steps\": [\n  {\"id\": \"a\", \"action\": \"find\", \"inputs\": {\"q\": \"x]}\\\"\"}},\n  {\"id\": \"b\", \"action\": \"book\"},\n  {\"id\": \"c\", \"action\": \"pay\"}\n]}\n```\n";
@@ -6,7 +6,7 @@ const PLAN: &str = "Here is the plan:\n```json\n{\"goal\": \"é\", \"steps\": [\
 #[test]
 fn each_step_is_given_when_its_bracket_closes() {
     let closes: Vec<usize> = PLAN.match_indices("},\n").map(|(n, _)| n + 1).collect();
-    let mut stream = Stream::new(Limits::default());
+    let mut stream = Stream::new(ReaderLimits::default());
     let mut given = Vec::new();
     for (n, byte) in PLAN.bytes().enumerate() {
         for item in stream.push(&[byte]) {
@@ -47,17 +47,17 @@ fn a_cut_stream_keeps_what_it_gave() {
 
 #[test]
 fn what_the_server_says_was_cut_is_truncated_even_when_it_looks_whole() {
-    let mut stream = Stream::new(Limits::default());
+    let mut stream = Stream::new(ReaderLimits::default());
     stream.push(b"[{\"id\": \"a\"}]");
-    let ending = stream.finish(&Catalogue::default(), TextEnd::Cut);
+    let ending = stream.finish(&ToolCatalogue::default(), TextEnd::Cut);
     assert_eq!(ending.reading.verdict, Verdict::Truncated { at: 13 });
 }
 
 #[test]
 fn a_step_given_from_an_example_is_withdrawn() {
     let text = "E.g. {\"id\": \"x\", \"action\": \"nothing\"}. The plan:\n[{\"id\": \"a\", \"action\": \"find\"}, {\"id\": \"b\", \"action\": \"find\"}]";
-    let catalogue = Catalogue::from_schemas([("find", None)]);
-    let mut stream = Stream::new(Limits::default());
+    let catalogue = ToolCatalogue::from_schemas([("find", None)]);
+    let mut stream = Stream::new(ReaderLimits::default());
     stream.push(text.as_bytes());
     let ending = stream.finish(&catalogue, TextEnd::Stopped);
     assert_eq!(ending.withdrawn, [0]);
@@ -88,17 +88,17 @@ fn a_broken_step_stops_the_forecast_and_the_whole_is_read_at_the_end() {
 
 #[test]
 fn bytes_that_are_no_text_are_shown_as_question_marks() {
-    let mut stream = Stream::new(Limits::default());
+    let mut stream = Stream::new(ReaderLimits::default());
     stream.push(b"[{\"id\": \"\xff\"}");
     stream.push(b", {\"id\": \"\xc3");
     stream.push(b"\xa9\"}]\xe2\x82");
-    let ending = stream.finish(&Catalogue::default(), TextEnd::Stopped);
+    let ending = stream.finish(&ToolCatalogue::default(), TextEnd::Stopped);
     assert_eq!(ending.text, "[{\"id\": \"?\"}, {\"id\": \"é\"}]?");
     assert_eq!(ending.reading.items.len(), 2);
 }
 
 fn fed(text: &str, size: usize) -> (Vec<Item>, Ending) {
-    let mut stream = Stream::new(Limits::default());
+    let mut stream = Stream::new(ReaderLimits::default());
     let given = text.as_bytes().chunks(size).flat_map(|chunk| stream.push(chunk)).collect();
-    (given, stream.finish(&Catalogue::default(), TextEnd::Stopped))
+    (given, stream.finish(&ToolCatalogue::default(), TextEnd::Stopped))
 }

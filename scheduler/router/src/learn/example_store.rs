@@ -12,11 +12,11 @@ const NEIGHBOURS: usize = 12;
 
 /// A ring of examples per class, with an inverted index over their hashed features.
 #[derive(Debug)]
-pub(super) struct ExampleStore {
+pub(super) struct StepMemory {
     per_class_max: usize,
     /// The same for the class `NO_MATCH`.
     no_match_max: usize,
-    examples: Vec<Example>,
+    examples: Vec<LearnedStep>,
     /// Examples of each class.
     rings: Vec<ExampleRing>,
     /// Examples and weights of each hashed feature.
@@ -24,7 +24,7 @@ pub(super) struct ExampleStore {
 }
 
 #[derive(Debug)]
-pub(super) struct Example {
+pub(super) struct LearnedStep {
     pub(super) features: Features,
     pub(super) class: usize,
     pub(super) success: bool,
@@ -37,7 +37,7 @@ struct ExampleRing {
     next: usize,
 }
 
-impl ExampleStore {
+impl StepMemory {
     pub(super) fn new(per_class_max: usize, no_match_max: usize) -> Self {
         Self {
             per_class_max,
@@ -52,7 +52,7 @@ impl ExampleStore {
         self.examples.len()
     }
 
-    pub(super) fn example(&self, at: usize) -> &Example {
+    pub(super) fn example(&self, at: usize) -> &LearnedStep {
         &self.examples[at]
     }
 
@@ -86,7 +86,7 @@ impl ExampleStore {
         for (index, weight) in &features.hashed {
             self.postings[usize::from(*index)].push((slot, *weight));
         }
-        let example = Example { features, class, success };
+        let example = LearnedStep { features, class, success };
         match self.examples.get_mut(slot as usize) {
             Some(old) => *old = example,
             None => self.examples.push(example),

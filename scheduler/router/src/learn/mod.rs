@@ -21,7 +21,7 @@ mod features;
 mod rejection_model;
 
 use classifier::SoftmaxClassifier;
-use example_store::ExampleStore;
+use example_store::StepMemory;
 use features::Features;
 use rejection_model::{Evidence, RejectionModel};
 
@@ -52,7 +52,7 @@ pub(super) struct Learner {
     agent_classifier: SoftmaxClassifier,
     /// Two classes: match, no match.
     match_classifier: SoftmaxClassifier,
-    examples: ExampleStore,
+    examples: StepMemory,
     rejection_model: RejectionModel,
     random: Random,
 }
@@ -89,7 +89,7 @@ impl Learner {
             classes: BTreeMap::new(),
             agent_classifier: SoftmaxClassifier::new(dense),
             match_classifier,
-            examples: ExampleStore::new(examples_max, NO_MATCH_SHARE * examples_max),
+            examples: StepMemory::new(examples_max, NO_MATCH_SHARE * examples_max),
             rejection_model: RejectionModel::default(),
             random,
         }

@@ -16,7 +16,8 @@ use goalmill_common::report::{Report, What};
 use goalmill_common::status::{PlanStatus, StepStatus};
 use goalmill_common::wire::Inbox;
 use goalmill_engine::{
-    Command, Context, Decision, Effect, Engine, Envelope, PlanState, Rejection, StepIndex, Submission, Timer, pending,
+    Command, Decision, Effect, Engine, EngineContext, Envelope, PlanState, Rejection, StepIndex, SubmitCommand, Timer,
+    pending,
 };
 use tokio::time::Instant;
 
@@ -28,7 +29,7 @@ use super::quota::Unlimited;
 use super::ready::{ReadySet, Waiting};
 use super::recently_finished::{RecentlyFinished, StatusSnapshot};
 use super::timers::Timers;
-use super::turn::Turn;
+use super::turn::ShardTurn;
 use super::{RequestResult, ShardMessage, Slot};
 use crate::effects::StoreUpdate;
 use crate::execution_stats::ExecutionStats;
@@ -55,7 +56,7 @@ const SOON_MAX: usize = 10_000;
 /// Everything that an owner has in memory of its shard.
 pub(crate) struct ShardState {
     shard: ShardId,
-    context: Context,
+    context: EngineContext,
     clock: Clock,
     random: Random,
     retention_ms: u64,
@@ -81,7 +82,7 @@ pub(crate) struct ShardState {
     broken: Option<PlanId>,
     /// Plans that are not worked on.
     quarantined: BTreeSet<PlanId>,
-    turn: Turn,
+    turn: ShardTurn,
     now_ms: u64,
     /// When the loop last started to take inputs, Unix milliseconds.
     turn_begun_ms: u64,
@@ -100,7 +101,7 @@ pub(crate) struct ShardState {
 }
 
 impl ShardState {
-    pub(crate) fn new(shard: ShardId, context: Context, clock: Clock, random: Random, retention_ms: u64) -> Self {
+    pub(crate) fn new(shard: ShardId, context: EngineContext, clock: Clock, random: Random, retention_ms: u64) -> Self {
         let now_ms = clock.now_ms();
         Self {
             shard,
@@ -122,7 +123,7 @@ impl ShardState {
             recently_finished: RecentlyFinished::new(Instant::now()),
             broken: None,
             quarantined: BTreeSet::new(),
-            turn: Turn::default(),
+            turn: ShardTurn::default(),
             now_ms,
             turn_begun_ms: now_ms,
             has_hooks: false,
@@ -505,7 +506,7 @@ impl ShardState {
             return result;
         }
         let submission = submit.submission.clone();
-        let command = Submission { plan_id: plan.clone(), secret: self.random.token(), submit: *submit };
+        let command = SubmitCommand { plan_id: plan.clone(), secret: self.random.token(), submit: *submit };
         let envelope = Envelope { now_ms: self.now_ms, random: self.random.draw(), actor: Some(actor), command };
         self.marker.begin(Some(&plan));
         let submitted = catch_unwind(AssertUnwindSafe(|| (self.engine.submit)(&self.context, envelope)));

@@ -14,7 +14,7 @@ const PLAN: &str = "p0-0123456789abcdef";
 
 /// A shard that runs a plan of the steps `a` and `b`, each of which asks for a revision when it fails.
 fn revisable_plan() -> ShardState {
-    let context = Context {
+    let context = EngineContext {
         limits: Limits::default(),
         policy: Policy::default(),
         task_lease_ms: 30_000,

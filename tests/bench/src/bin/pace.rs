@@ -12,7 +12,7 @@ use goalmill_common::limits::Limits;
 use goalmill_common::plan::{Plan, Step};
 use goalmill_common::report::{Report, What};
 use goalmill_common::task::Task;
-use goalmill_engine::{Command, Context, Decision, Effect, Envelope, PlanState, Submission, decide};
+use goalmill_engine::{Command, Decision, Effect, EngineContext, Envelope, PlanState, SubmitCommand, decide};
 
 fn main() {
     let wide = (0..10_000).map(|i| step(i, &[])).collect();
@@ -55,7 +55,7 @@ fn submit(steps: Vec<Step>) -> (PlanState, Decision) {
         traceparent: None,
         fork: None,
     };
-    let command = Submission { plan_id: "p0-0123456789abcdef".into(), secret: "secret".into(), submit };
+    let command = SubmitCommand { plan_id: "p0-0123456789abcdef".into(), secret: "secret".into(), submit };
     goalmill_engine::submit(&context(), envelope(command)).expect("the plan fits")
 }
 
@@ -63,10 +63,10 @@ fn give(state: &mut PlanState, command: Command) -> Decision {
     decide(state, &context(), envelope(command)).expect("the command fits")
 }
 
-fn context() -> Context {
+fn context() -> EngineContext {
     let limits = Limits { steps_max: 100_000, events_max: 1_000_000, ..Limits::default() };
     let policy = goalmill_plan::validate::Policy::default();
-    Context { limits, policy, task_lease_ms: 30_000, reply: "goalmill:{s0}:reports".into() }
+    EngineContext { limits, policy, task_lease_ms: 30_000, reply: "goalmill:{s0}:reports".into() }
 }
 
 fn envelope<C>(command: C) -> Envelope<C> {

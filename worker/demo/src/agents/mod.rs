@@ -12,7 +12,7 @@ use goalmill_common::failure::{Failure, FailureClass};
 use goalmill_common::id::AgentType;
 use goalmill_common::json::Json;
 use goalmill_common::task::Task;
-use goalmill_worker::executor::{Executor, Outcome, Progress};
+use goalmill_worker::executor::{ExecutionResult, Executor, Progress};
 use serde::Deserialize;
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
@@ -107,7 +107,12 @@ struct Demo(&'static Shipped);
 
 #[async_trait]
 impl Executor for Demo {
-    async fn execute(&self, task: &Task, progress: &Progress, _: &CancellationToken) -> Result<Outcome, Failure> {
+    async fn execute(
+        &self,
+        task: &Task,
+        progress: &Progress,
+        _: &CancellationToken,
+    ) -> Result<ExecutionResult, Failure> {
         let inputs = task.inputs.value();
         let latency_ms = inputs["latency_ms"].as_u64().unwrap_or(self.0.latency_ms).min(LATENCY_MS_MAX);
         let result = fault::refuse(self.0.name, &inputs).and_then(|()| (self.0.work)(&inputs, task.attempt));
@@ -117,7 +122,7 @@ impl Executor for Demo {
                 progress.update(share, format!("{} is {:.0} % done", self.0.name, share * 100.0));
             }
         }
-        result.map(|outputs| Outcome::new(Json::from(outputs)))
+        result.map(|outputs| ExecutionResult::new(Json::from(outputs)))
     }
 
     fn card(&self) -> Option<Agent> {

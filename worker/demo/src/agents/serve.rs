@@ -38,7 +38,7 @@ pub async fn serve() -> io::Result<DemoServer> {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
     let address = listener.local_addr()?;
     let stop = CancellationToken::new();
-    let app = Arc::new(App { executors: executors(), calls: Mutex::default() });
+    let app = Arc::new(DemoApp { executors: executors(), calls: Mutex::default() });
     let router = Router::new().route("/{agent_type}", post(answer)).with_state(app);
     let stopped = stop.clone();
     TaskTracker::new().spawn(async move {
@@ -71,13 +71,13 @@ impl DemoServer {
     }
 }
 
-struct App {
+struct DemoApp {
     executors: BTreeMap<AgentType, Arc<dyn Executor>>,
     /// Attempts by idempotency key.
     calls: Mutex<BTreeMap<String, u32>>,
 }
 
-impl App {
+impl DemoApp {
     /// The number of this call among those with the same key, counted from 1.
     fn count(&self, key: &str) -> u32 {
         let mut calls = self.calls.lock().unwrap_or_else(PoisonError::into_inner);
@@ -91,21 +91,21 @@ impl App {
 }
 
 #[derive(Deserialize)]
-struct Call {
+struct DemoCall {
     #[serde(default)]
-    task: Head,
+    task: CallHead,
     #[serde(default)]
     inputs: Json,
 }
 
 #[derive(Default, Deserialize)]
-struct Head {
+struct CallHead {
     #[serde(default)]
     action: String,
 }
 
 async fn answer(
-    State(app): State<Arc<App>>,
+    State(app): State<Arc<DemoApp>>,
     Path(agent_type): Path<String>,
     headers: HeaderMap,
     body: Bytes,
@@ -114,7 +114,7 @@ async fn answer(
         let message = format!("there is no demo agent `{agent_type}`");
         return refuse(StatusCode::NOT_FOUND, &Failure::new(FailureClass::Permanent, "NO_SUCH_AGENT", message));
     };
-    let call: Call = match serde_json::from_slice(&body) {
+    let call: DemoCall = match serde_json::from_slice(&body) {
         Ok(call) => call,
         Err(e) => {
             let failure = Failure::new(FailureClass::Permanent, "INVALID_JSON", e.to_string());
@@ -130,7 +130,7 @@ async fn answer(
 }
 
 /// The parts of a task that the demo agents read.
-fn task(agent_type: AgentType, call: Call, attempt: u32, idempotency_key: String) -> Task {
+fn task(agent_type: AgentType, call: DemoCall, attempt: u32, idempotency_key: String) -> Task {
     Task {
         plan: "".into(),
         step: "".into(),

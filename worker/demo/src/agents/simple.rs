@@ -8,7 +8,7 @@ use goalmill_common::clock::unix_us;
 use goalmill_common::failure::{Failure, FailureClass};
 use goalmill_common::json::Json;
 use goalmill_common::task::Task;
-use goalmill_worker::executor::{Executor, Outcome, Progress};
+use goalmill_worker::executor::{ExecutionResult, Executor, Progress};
 use serde::Deserialize;
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
@@ -33,7 +33,12 @@ pub(super) struct Sleep;
 
 #[async_trait]
 impl Executor for Sleep {
-    async fn execute(&self, task: &Task, progress: &Progress, _: &CancellationToken) -> Result<Outcome, Failure> {
+    async fn execute(
+        &self,
+        task: &Task,
+        progress: &Progress,
+        _: &CancellationToken,
+    ) -> Result<ExecutionResult, Failure> {
         let wanted: Duration_ = serde_json::from_str(task.inputs.text())
             .map_err(|e| permanent("INPUT_INVALID", format!("`ms` or `seconds` must be a number: {e}")))?;
         let ms = wanted.ms.or(wanted.seconds.map(|s| s * 1_000.0)).unwrap_or(0.0);
@@ -44,7 +49,7 @@ impl Executor for Sleep {
         if ms > 0.0 {
             doze(Duration::from_micros((ms * 1_000.0) as u64), progress).await;
         }
-        Ok(Outcome::new(slept(whole)))
+        Ok(ExecutionResult::new(slept(whole)))
     }
 
     fn card(&self) -> Option<Agent> {
@@ -77,10 +82,10 @@ pub(super) struct Stamp;
 
 #[async_trait]
 impl Executor for Stamp {
-    async fn execute(&self, _: &Task, _: &Progress, _: &CancellationToken) -> Result<Outcome, Failure> {
+    async fn execute(&self, _: &Task, _: &Progress, _: &CancellationToken) -> Result<ExecutionResult, Failure> {
         let us = unix_us();
         let text = format!("{{\"started_us\":{us},\"ended_us\":{us}}}");
-        Ok(Outcome::new(Json::from_text(text).expect("two numbers in braces are JSON")))
+        Ok(ExecutionResult::new(Json::from_text(text).expect("two numbers in braces are JSON")))
     }
 
     fn card(&self) -> Option<Agent> {
@@ -93,8 +98,8 @@ pub(super) struct Echo;
 
 #[async_trait]
 impl Executor for Echo {
-    async fn execute(&self, task: &Task, _: &Progress, _: &CancellationToken) -> Result<Outcome, Failure> {
-        Ok(Outcome::new(task.inputs.clone()))
+    async fn execute(&self, task: &Task, _: &Progress, _: &CancellationToken) -> Result<ExecutionResult, Failure> {
+        Ok(ExecutionResult::new(task.inputs.clone()))
     }
 
     fn card(&self) -> Option<Agent> {

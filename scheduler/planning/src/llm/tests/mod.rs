@@ -313,7 +313,7 @@ async fn a_hierarchical_plan_may_leave_parts_to_be_planned() {
     let part = json!({"id": "stay", "kind": "plan", "description": "Find and book a room in Rome", "dependencies": ["flight"]});
     let world = world(settings, vec![vec![says(&json!({"steps": [flight(), part]}))]]).await;
     let planned = world.llm.plan(&request()).await.expect("the answer is valid").planned;
-    assert_eq!(planned.plan.steps[1].kind, goalmill_common::plan::Kind::Plan);
+    assert_eq!(planned.plan.steps[1].kind, goalmill_common::plan::StepKind::Plan);
     let prompt = prompt_of(&world, 0);
     let (_, levels) =
         prompt.split_once(branch("plan", "strategy == \"hierarchical\" and limits.levels")).expect("it is there");
@@ -329,7 +329,7 @@ async fn a_plan_as_deep_as_it_may_be_is_told_so_and_has_its_parts_repaired() {
     let deep = PlanRequest { limits: Limits::default().inside(3), ..request() };
     let planned = world.llm.plan(&deep).await.expect("the correction is valid").planned;
     assert_eq!(ids(&planned), ["flight", "room"]);
-    assert!(planned.plan.steps.iter().all(|step| step.kind == goalmill_common::plan::Kind::Tool));
+    assert!(planned.plan.steps.iter().all(|step| step.kind == goalmill_common::plan::StepKind::Tool));
     assert!(prompt_of(&world, 0).contains(branch("plan", "strategy == \"hierarchical\"")));
     assert!(prompt_of(&world, 1).contains("`room`"));
 }

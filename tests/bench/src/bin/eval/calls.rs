@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use anyhow::{Context, Result};
-use goalmill_reader::{Call, Catalogue, Limits, Verdict, parse_calls};
+use goalmill_reader::{ParsedCall, ReaderLimits, ToolCatalogue, Verdict, parse_calls};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
@@ -48,12 +48,12 @@ pub fn run(dir: &Path, out: &mut Out) -> Result<Value> {
             .get(output.q.as_str())
             .with_context(|| format!("`{}` has no question `{}`", output.id, output.q))?;
         let catalogue =
-            Catalogue::from_schemas(question.functions.iter().map(|f| (f.name.as_str(), Some(&f.parameters))));
+            ToolCatalogue::from_schemas(question.functions.iter().map(|f| (f.name.as_str(), Some(&f.parameters))));
         let text = match &output.raw {
             Value::String(text) => text.clone(),
             other => other.to_string(),
         };
-        let reading = parse_calls(&text, &catalogue, &Limits::default());
+        let reading = parse_calls(&text, &catalogue, &ReaderLimits::default());
         let right = is_right(&reading.calls, question);
         let counted = tally.entry(class(&output.bfcl_error).to_owned()).or_default();
         counted.0 += u64::from(right);
@@ -86,7 +86,7 @@ fn share(right: u64, all: u64) -> f64 {
     (right as f64 / all.max(1) as f64 * 10_000.0).round() / 10_000.0
 }
 
-fn is_right(calls: &[Call], question: &Question) -> bool {
+fn is_right(calls: &[ParsedCall], question: &Question) -> bool {
     let mut wanted = expected(question);
     wanted.len() == calls.len()
         && calls.iter().all(|call| {

@@ -74,7 +74,7 @@ pub fn run(dir: &Path, out: &mut Out) -> Result<Value> {
 }
 
 impl Group {
-    fn solve(&mut self, id: &str, domain: &goalmill_htn::Domain, problem: &goalmill_htn::Problem) -> Value {
+    fn solve(&mut self, id: &str, domain: &goalmill_htn::Domain, problem: &goalmill_htn::PlanningProblem) -> Value {
         let start = unix_us();
         let outcome = solve(domain, problem, SearchLimits::default(), &mut || unix_us() - start > LIMIT_US);
         let us = unix_us() - start;

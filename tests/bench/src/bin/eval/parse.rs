@@ -9,7 +9,7 @@ use std::path::Path;
 
 use anyhow::Result;
 use goalmill_common::clock::unix_us;
-use goalmill_reader::{Catalogue, Limits, Reading, Verdict, parse_calls, parse_value};
+use goalmill_reader::{ReaderLimits, Reading, ToolCatalogue, Verdict, parse_calls, parse_value};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
@@ -40,7 +40,7 @@ pub fn run(dir: &Path, out: &mut Out) -> Result<Value> {
     let mut tally: BTreeMap<String, u64> = BTreeMap::new();
     let mut add = |name: &str, by: bool| *tally.entry(name.to_owned()).or_default() += u64::from(by);
     for plan in &plans {
-        let reading = parse_value(&plan.raw, &Catalogue::default(), &Limits::default());
+        let reading = parse_value(&plan.raw, &ToolCatalogue::default(), &ReaderLimits::default());
         let (class, value) = oracle(&plan.raw);
         add(class.name(), true);
         match value {
@@ -54,7 +54,7 @@ pub fn run(dir: &Path, out: &mut Out) -> Result<Value> {
         }
         for cut in CUTS {
             let text: String = plan.raw.chars().take(plan.raw.chars().count() * cut / 100).collect();
-            let cut = parse_value(&text, &Catalogue::default(), &Limits::default());
+            let cut = parse_value(&text, &ToolCatalogue::default(), &ReaderLimits::default());
             add("cuts", true);
             add("cuts_flagged", matches!(cut.verdict, Verdict::Truncated { .. }));
             let complete = reading.items.iter().filter(|i| i.span.end <= text.len()).count();
@@ -132,7 +132,7 @@ struct Run {
 fn actions(dir: &Path, out: &mut Out, add: &mut impl FnMut(&str, bool)) -> Result<()> {
     let runs: Vec<Run> = rows::read(&dir.join("parse/workbench_lost_actions.jsonl"))?;
     for run in &runs {
-        let reading = parse_calls(&run.raw, &Catalogue::default(), &Limits::default());
+        let reading = parse_calls(&run.raw, &ToolCatalogue::default(), &ReaderLimits::default());
         let object = first_object(&run.raw);
         let truncated = matches!(reading.verdict, Verdict::Truncated { .. });
         match object {
@@ -190,7 +190,7 @@ fn speed(plans: &[Plan]) -> Value {
         });
         let ours = best(|| {
             for (_, raw, _) in &of {
-                black_box(parse_value(raw, &Catalogue::default(), &Limits::default()));
+                black_box(parse_value(raw, &ToolCatalogue::default(), &ReaderLimits::default()));
             }
         });
         figures.insert(format!("{}_ratio", class.name()), round(ours / strict));
@@ -198,7 +198,7 @@ fn speed(plans: &[Plan]) -> Value {
     }
     let slowest = plans.iter().map(|p| {
         best(|| {
-            black_box(parse_value(&p.raw, &Catalogue::default(), &Limits::default()));
+            black_box(parse_value(&p.raw, &ToolCatalogue::default(), &ReaderLimits::default()));
         })
     });
     figures.insert("slowest_us".to_owned(), slowest.fold(0.0, f64::max));

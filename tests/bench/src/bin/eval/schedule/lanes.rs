@@ -16,8 +16,8 @@ use goalmill_common::random::Random;
 use goalmill_common::task::Task;
 use goalmill_tests::redis_server::RedisServer;
 use goalmill_tests::wait::until_some;
-use goalmill_worker::executor::{Executor, Kinds, Outcome, Progress};
-use goalmill_worker::{Options, Running};
+use goalmill_worker::executor::{ExecutionResult, Executor, Kinds, Progress};
+use goalmill_worker::{RunningWorker, WorkerOptions};
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
 
@@ -27,7 +27,7 @@ const START_LIMIT: Duration = Duration::from_mins(2);
 /// Lanes, and the places for plans in them.
 pub struct Lanes {
     free: Mutex<Vec<String>>,
-    workers: Vec<Running>,
+    workers: Vec<RunningWorker>,
 }
 
 /// What a lane is made of.
@@ -53,8 +53,15 @@ impl Lanes {
                 let settings = WorkerSettings { slots: lane.slots, ..WorkerSettings::default() };
                 let (clock, random) = (Clock::system(), Random::system());
                 let limits = Limits::default();
-                let options =
-                    Options { settings, limits, broker: broker.clone(), clock, random, executors, kinds: Kinds::new() };
+                let options = WorkerOptions {
+                    settings,
+                    limits,
+                    broker: broker.clone(),
+                    clock,
+                    random,
+                    executors,
+                    kinds: Kinds::new(),
+                };
                 workers.push(goalmill_worker::start(options).await?);
             }
         }
@@ -81,7 +88,7 @@ impl Lanes {
 
     /// Ends all workers.
     pub async fn end(self) {
-        futures_util::future::join_all(self.workers.iter().map(Running::release_all)).await;
+        futures_util::future::join_all(self.workers.iter().map(RunningWorker::release_all)).await;
     }
 }
 
@@ -90,12 +97,12 @@ struct Nap;
 
 #[async_trait]
 impl Executor for Nap {
-    async fn execute(&self, task: &Task, _: &Progress, _: &CancellationToken) -> Result<Outcome, Failure> {
+    async fn execute(&self, task: &Task, _: &Progress, _: &CancellationToken) -> Result<ExecutionResult, Failure> {
         let seconds = task.inputs.value()["seconds"].as_f64().and_then(|s| Duration::try_from_secs_f64(s).ok());
         let Some(nap) = seconds else {
             return Err(Failure::new(Permanent, "INPUT_INVALID", "`seconds` is not a number of seconds"));
         };
         tokio::time::sleep(nap).await;
-        Ok(Outcome::new(json!({})))
+        Ok(ExecutionResult::new(json!({})))
     }
 }
