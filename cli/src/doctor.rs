@@ -348,7 +348,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_mend_stands_under_its_problem() {
+    fn a_hint_stands_under_its_problem() {
         let mut checks = Checks::default();
         checks.ok("settings", "all defaults");
         checks.add(Level::Problem, "queues", "a has 7 tasks waiting and no worker", "goalmill worker --agents a");

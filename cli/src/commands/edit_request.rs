@@ -109,7 +109,7 @@ fn addressed<'t>(document: &Value, path: &'t str) -> Result<(&'t str, &'t str), 
     let fits = ids.filter(|id| path.strip_prefix(id).is_some_and(|rest| rest.len() > 1 && rest.starts_with('.')));
     match fits.map(str::len).max() {
         Some(length) => Ok((&path[..length], &path[length + 1..])),
-        // Whoever checks the edit says that there is no such step, and what is near.
+        // The validation of the edit reports the unknown step with a suggestion.
         None => path.split_once('.').filter(|(step, field)| !step.is_empty() && !field.is_empty()).ok_or_else(|| {
             Failed::new(Exit::Usage, format!("`{path}` names no field of a step")).help("spell it `STEP.FIELD`")
         }),

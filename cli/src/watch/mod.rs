@@ -110,7 +110,7 @@ pub fn left_alone(screen: &Screen, plan: &PlanId, waited: &Waited) -> Exit {
                     let step = step.as_ref().map(|step| format!(" {step}")).unwrap_or_default();
                     screen.note(format!(
                         "plan {plan} asks how to go on without step{step}\n  go on:     goalmill plan approve {plan}\n  \
-                         end it:    goalmill plan reject {plan} --reason '…'\n  plan anew: goalmill plan replan {plan}"
+                         end it:    goalmill plan reject {plan} --reason '…'\n  replan:    goalmill plan replan {plan}"
                     ));
                 }
                 None => {}

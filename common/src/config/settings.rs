@@ -211,7 +211,7 @@ pub struct PlannerSettings {
     pub calibrate_plans_min: usize,
     /// The severity of findings when a planner's plan does not fit the registered agents.
     pub weights: WeightSettings,
-    /// Which actions plans may use, whoever made them, and revisions of running plans.
+    /// Which actions plans may use, and which revisions of running plans are allowed.
     pub policy: PolicySettings,
 }
 

@@ -197,8 +197,8 @@ impl Turn<'_> {
 
     /// Starts the first steps. A fork may be replanned first.
     pub(crate) fn start_steps(&mut self) {
-        let anew = self.state.origin.fork.as_ref().and_then(|fork| fork.replan.clone());
-        if let Some(reason) = anew {
+        let replan_reason = self.state.origin.fork.as_ref().and_then(|fork| fork.replan.clone());
+        if let Some(reason) = replan_reason {
             self.replan(Trigger::UserRequest, None, reason.clone());
             let is_only = self.state.accepted.goal.planning.planner_only;
             if is_only && self.state.status != PlanStatus::Replanning {

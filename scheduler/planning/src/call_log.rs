@@ -1,6 +1,6 @@
 //! The log of model calls of one plan or revision, written to the plan's own log before and after each call.
 //!
-//! A scheduler that ends in the middle leaves behind what was answered: whoever goes on is given those answers, in their
+//! A scheduler that ends in the middle leaves its recorded answers behind: its successor gets those answers, in their
 //! order, and makes the one call again that was under way.
 
 use std::collections::BTreeMap;
@@ -17,7 +17,7 @@ use serde_json::Value;
 use crate::llm::redact::redact;
 use crate::provenance::Provenance;
 
-/// Bytes of an answer that is written down for whoever may have to go on.
+/// Bytes of an answer that is recorded for a successor.
 const ANSWER_BYTES_MAX: usize = 64 << 10;
 
 /// Where calls are written down.
@@ -63,7 +63,7 @@ impl CallLog {
         self.0.recorder.is_some()
     }
 
-    /// Adds to what is left of a budget what the kept answers took: they are paid for once more from the planner's purse.
+    /// Adds to the remaining budget what replayed calls cost: they are charged to the planner again.
     pub fn refund_replayed(&self, left: &mut Budget) {
         for answered in &self.0.kept {
             left.tokens = left.tokens.map(|tokens| tokens.saturating_add(answered.usage.tokens));
@@ -72,9 +72,9 @@ impl CallLog {
     }
 
     /// Opens a planner's scope.
-    pub fn scope(&self, planner: &'static str, purse: &SpendBudget, provenance: &Provenance) -> CallScope {
-        let (purse, provenance, state) = (purse.clone(), provenance.clone(), Arc::default());
-        let scope = CallScope { call_log: self.clone(), planner, purse, provenance, state };
+    pub fn scope(&self, planner: &'static str, spend: &SpendBudget, provenance: &Provenance) -> CallScope {
+        let (spend, provenance, state) = (spend.clone(), provenance.clone(), Arc::default());
+        let scope = CallScope { call_log: self.clone(), planner, spend, provenance, state };
         lock(&self.0.scopes).push(scope.clone());
         scope
     }
@@ -91,7 +91,7 @@ impl CallLog {
     pub fn told(&self) -> Option<Value> {
         lock(&self.0.scopes)
             .last()
-            .map(|scope| scope.provenance.told(&scope.purse.spent()))
+            .map(|scope| scope.provenance.told(&scope.spend.spent()))
             .filter(|told| !told.is_null())
     }
 
@@ -108,12 +108,12 @@ impl CallLog {
     }
 }
 
-/// One planner's calls, paid from one purse.
+/// One planner's calls, charged to one budget.
 #[derive(Clone)]
 pub struct CallScope {
     call_log: CallLog,
     planner: &'static str,
-    purse: SpendBudget,
+    spend: SpendBudget,
     provenance: Provenance,
     state: Arc<Mutex<Open>>,
 }
@@ -121,7 +121,7 @@ pub struct CallScope {
 #[derive(Default)]
 struct Open {
     calls: Vec<u32>,
-    /// What of the purse is written down.
+    /// The part of the spending that is recorded.
     written: Charged,
 }
 
@@ -149,7 +149,7 @@ impl CallScope {
         let call = self.call_log.next_call(self.planner);
         if let Some(answer) = self.call_log.kept(self.planner, call) {
             let usage = answer.usage;
-            self.purse.record_call(&usage, answer.cost);
+            self.spend.record_call(&usage, answer.cost);
             let mut open = lock(&self.state);
             open.written.tokens = open.written.tokens.saturating_add(usage.total());
             open.written.cost += answer.cost;
@@ -177,7 +177,7 @@ impl CallScope {
 
     async fn settle(&self, call: u32, answer: Option<Json>, error: String) {
         let Some(recorder) = &self.call_log.0.recorder else { return };
-        let spent = self.purse.spent();
+        let spent = self.spend.spent();
         let usage = {
             let mut open = lock(&self.state);
             open.calls.retain(|open| *open != call);
@@ -190,7 +190,7 @@ impl CallScope {
         recorder.answered(ModelAnswered { revision, planner, call, usage, estimated, answer, error }).await;
     }
 
-    /// Settles what is open: whoever made those calls has given up.
+    /// Settles open calls of a planner that has stopped.
     async fn close(&self) {
         let calls = lock(&self.state).calls.clone();
         for call in calls {
@@ -198,9 +198,9 @@ impl CallScope {
         }
     }
 
-    /// What was spent from the purse, calls that were kept included.
+    /// The amount spent, including replayed calls.
     pub fn spent(&self) -> Spending {
-        self.purse.spent()
+        self.spend.spent()
     }
 }
 
@@ -240,11 +240,11 @@ mod tests {
     async fn a_call_that_is_given_up_is_settled_with_what_it_is_taken_to_have_used() {
         let notes = Arc::new(Notes::default());
         let call_log = CallLog::new(0, notes.clone(), &[]);
-        let purse = SpendBudget::new(SpendLimit::default());
-        let scope = call_log.scope("llm", &purse, &Provenance::new());
+        let spend = SpendBudget::new(SpendLimit::default());
+        let scope = call_log.scope("llm", &spend, &Provenance::new());
         assert!(matches!(scope.begin("plan", Usage::default()).await, CallStart::Call(1)));
         let sent = Tokens { input_tokens: 70, output_tokens: 0, estimated: true };
-        let mut call = purse.reserve(&sent, Usd::ZERO).expect("there is no limit");
+        let mut call = spend.reserve(&sent, Usd::ZERO).expect("there is no limit");
         call.update(sent, Usd::from_dollars(0.5));
         drop(call);
         assert_eq!(call_log.told().expect("something was spent")["usage"]["tokens"], 70);

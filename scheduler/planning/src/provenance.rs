@@ -38,7 +38,7 @@ impl ProvenanceState {
         self.rounds.iter().chain(self.begun.as_ref().map(|begun| &begun.entry)).cloned().collect()
     }
 
-    /// Forgets the steps that have begun, as their answer is told anew, and gives back the room that they took.
+    /// Forgets the steps that have begun, because their answer is recorded again, and returns the room that they took.
     fn end_begun(&mut self) {
         self.entries_left += self.begun.take().map_or(0, |begun| begun.bytes);
     }
@@ -258,7 +258,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_begun_takes_of_the_same_room_until_it_is_told_anew() {
+    fn started_steps_count_until_they_are_recorded_again() {
         let account = Provenance::new();
         let edit = |length| Edit {
             code: "X".into(),

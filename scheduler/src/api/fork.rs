@@ -76,7 +76,7 @@ pub(super) async fn fork(
         problem
     })?;
     if let (Some(fork), true) = (&mut submit.fork, asked.planner.is_some() || asked.model.is_some()) {
-        let reason = if asked.reason.is_empty() { "the fork is to be planned anew".into() } else { asked.reason };
+        let reason = if asked.reason.is_empty() { "the fork is to be planned again".into() } else { asked.reason };
         fork.replan = Some(reason);
     }
     api.scheduler.health.check_admission()?;

@@ -179,7 +179,7 @@ pub(crate) async fn revise(
     };
     let validate = |proposal: &mut Proposal| validate_proposal(scheduler, state, &rules, proposal);
     let asked = async {
-        match scheduler.planners.plan_anew(&request, terms(scheduler)).await {
+        match scheduler.planners.plan_again(&request, terms(scheduler)).await {
             Some(planned) => planned.map(|planned| PlanAnswer::Plan(Box::new(planned))),
             None => scheduler
                 .planners

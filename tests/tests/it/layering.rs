@@ -9,7 +9,7 @@ const IO: &[&str] = &["tokio", "redis", "deadpool", "axum", "reqwest"];
 const REDIS: &[&str] = &["redis", "deadpool"];
 
 /// Package directory, the packages of ours it may use, the crates it must not.
-const RULES: &[(&str, &[&str], &[&str])] = &[
+pub const RULES: &[(&str, &[&str], &[&str])] = &[
     ("common", &[], IO),
     ("common/broker", &["common"], &["axum", "reqwest"]),
     ("common/client", &["common"], &["redis", "deadpool", "axum"]),
@@ -56,7 +56,7 @@ pub fn packages() -> Vec<&'static str> {
     RULES.iter().map(|(package, _, _)| *package).chain(["tests", "tests/bench"]).collect()
 }
 
-fn root() -> PathBuf {
+pub fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("the tests package stands in the workspace").to_owned()
 }
 
@@ -73,7 +73,7 @@ fn dependencies(package: &str) -> BTreeSet<String> {
         .collect()
 }
 
-fn sources(dir: &Path, found: &mut Vec<PathBuf>) {
+pub fn sources(dir: &Path, found: &mut Vec<PathBuf>) {
     for entry in fs::read_dir(dir).expect("the directory can be read").flatten() {
         let path = entry.path();
         if path.is_dir() {
@@ -110,7 +110,7 @@ fn modules(package: &str) -> BTreeMap<Module, BTreeSet<Module>> {
 }
 
 /// The source without comments and without what follows `#[cfg(test)]`.
-fn product_code(source: &str) -> String {
+pub fn product_code(source: &str) -> String {
     let code = source.split("#[cfg(test)]\nmod ").next().unwrap_or_default();
     code.lines().map(|line| line.split("//").next().unwrap_or_default()).collect::<Vec<_>>().join("\n")
 }

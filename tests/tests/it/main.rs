@@ -15,6 +15,7 @@ mod lifecycle;
 mod listing;
 mod metrics;
 mod models;
+mod names;
 mod openapi;
 mod operating;
 mod outcomes;

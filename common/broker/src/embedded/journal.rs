@@ -137,7 +137,7 @@ fn replay(bytes: &[u8], path: &Path) -> Result<(MemoryStore, usize), BrokerError
     loop {
         let at = bytes.len() - rest.len();
         let damaged = |why: &str| {
-            let hint = "restore the file, or move it away to begin anew";
+            let hint = "restore the file, or move it away to start over";
             BrokerError::Corrupt(format!("`{}` is damaged at byte {at}: {why}; {hint}", path.display()))
         };
         match split_record(rest).map_err(damaged)? {

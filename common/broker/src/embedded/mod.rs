@@ -67,7 +67,7 @@ impl Embedded {
         Snapshot(Arc::new(self.core.inspect(|store, _| store.clone())))
     }
 
-    /// Puts back what was held then, as a server that lost its last writes would; whoever waits goes on waiting.
+    /// Restores an earlier state, like a server that lost its last writes; waiting readers keep waiting.
     pub fn restore(&self, snapshot: &Snapshot) {
         self.core.inspect(|store, _| {
             let mut past = MemoryStore::clone(&snapshot.0);

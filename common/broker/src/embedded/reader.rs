@@ -21,7 +21,7 @@ pub(super) struct EmbeddedReader {
     core: Arc<Core>,
     number: u64,
     /// Something of interest was written.
-    rung: Arc<Notify>,
+    signalled: Arc<Notify>,
     /// Somebody ends the wait.
     woken: Arc<Wake>,
     history: History,
@@ -38,8 +38,8 @@ enum History {
 impl EmbeddedReader {
     pub(super) fn new(core: Arc<Core>) -> Self {
         let number = core.inspect(|store, _| store.signals.next_reader());
-        let (rung, woken) = (Arc::default(), Arc::default());
-        Self { core, number, rung, woken, history: History::After(Id::default()), turn: 0 }
+        let (signalled, woken) = (Arc::default(), Arc::default());
+        Self { core, number, signalled, woken, history: History::After(Id::default()), turn: 0 }
     }
 
     /// Tries until there is something, the time is over, or somebody wakes the reader.
@@ -63,7 +63,7 @@ impl EmbeddedReader {
             tokio::select! {
                 biased;
                 () = self.woken.0.notified() => return Ok(Vec::new()),
-                () = self.rung.notified() => {}
+                () = self.signalled.notified() => {}
                 () = tokio::time::sleep_until(end) => return attempt(),
             }
         }
@@ -183,7 +183,7 @@ impl<'a> Waiting<'a> {
     fn begin(reader: &'a EmbeddedReader, topics: &'a [Topic]) -> Self {
         reader.core.inspect(|store, _| {
             for topic in topics {
-                store.signals.wait(topic, reader.number, &reader.rung);
+                store.signals.wait(topic, reader.number, &reader.signalled);
             }
         });
         Self { reader, topics }

@@ -388,6 +388,16 @@ local function trim(keys, args)
   return redis.call('XTRIM', keys[1], 'MINID', '~', id)
 end
 
+-- Writes answers to submissions, unless the data of the installation is gone: an answer must not outlive its plan.
+-- KEYS[1] meta  [2…] answers. ARGV[1] instance, or empty  [2] milliseconds  [3…] texts. Returns whether it wrote.
+local function answer(keys, args)
+  if args[1] ~= '' and redis.call('HGET', keys[1], 'instance') ~= args[1] then return 0 end
+  for i = 2, #keys do
+    redis.call('SET', keys[i], args[i + 1], 'PX', args[2])
+  end
+  return 1
+end
+
 -- Acknowledges entries, then trims.
 -- KEYS[1] stream. ARGV[1] its group, ids… Returns how many were acknowledged.
 local function settle(keys, args)
@@ -556,7 +566,7 @@ local function define(name, callback, flags)
   redis.register_function { function_name = 'goalmill_' .. name, callback = callback, flags = flags }
 end
 
--- Memory may be short where refusing would stop running plans; `install` alone is refused then.
+-- Memory may be short where refusing would stop running plans; `install` and `answer` are refused then.
 define('commit', commit, { 'allow-oom' })
 define('acquire', acquire, { 'allow-oom' })
 define('renew', renew, { 'allow-oom' })
@@ -567,6 +577,7 @@ define('extend', extend, { 'allow-oom' })
 define('trim', trim, { 'allow-oom' })
 define('discard', discard, { 'allow-oom' })
 define('remove_type', remove_type, { 'allow-oom' })
+define('answer', answer, {})
 define('settle', settle, { 'allow-oom' })
 define('prune', prune, { 'allow-oom' })
 define('pull', pull, { 'allow-oom' })

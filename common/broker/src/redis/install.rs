@@ -184,7 +184,7 @@ impl Connections {
                 Err(BrokerError::DataLost(format!("the installation is `{found}`, it was `{known}`")))
             }
             (Some(known), None) => Err(BrokerError::DataLost(format!(
-                "the installation `{known}` is gone; restore the data, or restart Goalmill to begin anew"
+                "the installation `{known}` is gone; restore the data, or restart Goalmill to start over"
             ))),
         }
     }

@@ -3,7 +3,7 @@
 use goalmill_common::id::{EntryId, ShardId};
 use goalmill_common::keys;
 use goalmill_common::wire::Fields;
-use redis::{Cmd, Value, cmd, pipe};
+use redis::{Cmd, Value, cmd};
 
 use super::commit::is_entry_id;
 use super::connections::Connections;
@@ -73,12 +73,15 @@ impl Connections {
         if answers.is_empty() {
             return Ok(());
         }
-        let mut pipe = pipe();
-        for (id, answer) in answers {
-            pipe.cmd("SET").arg(self.keys.answer(id)).arg(answer).arg("PX").arg(ANSWERS_MS);
+        let mut touched = vec![self.keys.meta()];
+        touched.extend(answers.iter().map(|(id, _)| self.keys.answer(id)));
+        let mut call = Function::Answer.on(&touched);
+        call.arg(self.instance.get().map_or("", String::as_str)).arg(ANSWERS_MS);
+        for (_, answer) in answers {
+            call.arg(answer);
         }
-        self.sends.ask_all::<Value>(&pipe).await?;
-        Ok(())
+        let is_written: bool = self.sends.call(&call).await?;
+        if is_written { Ok(()) } else { self.recognise_server().await }
     }
 
     pub(super) async fn answers(&self, ids: &[String]) -> Result<Vec<Option<String>>> {

@@ -50,7 +50,7 @@ fn a_problem_is_read_with_its_network_and_goal() {
 }
 
 #[test]
-fn faults_are_told_with_line_column_and_mend() {
+fn errors_have_line_column_and_hint() {
     for (from, to, told) in [
         ("(wet ?g)", "(dry ?g)", "16:58: predicate `dry` is not declared; add it to `:predicates`"),
         ("(wet ?g)", "(wet ?h)", "16:62: variable `?h` is not declared; add it to the parameters"),

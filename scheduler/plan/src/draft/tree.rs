@@ -173,7 +173,7 @@ impl<'de> Visitor<'de> for Tree<'_, '_> {
         if let Some(number) = Number::from_f64(value) {
             return Ok(Value::Number(number));
         }
-        self.reading.note("INVALID_NUMBER", format!("`{value}` is not a number of JSON"), NUMBER_MEND);
+        self.reading.note("INVALID_NUMBER", format!("`{value}` is not a number of JSON"), NUMBER_HINT);
         Ok(Value::Null)
     }
 
@@ -326,7 +326,7 @@ pub(super) fn flow_depth(text: &str) -> usize {
     deepest
 }
 
-const NUMBER_MEND: &str = "JSON has neither NaN nor infinity and no larger exponents; write `null`, or text in quotes";
+const NUMBER_HINT: &str = "JSON has neither NaN nor infinity and no larger exponents; write `null`, or text in quotes";
 
 pub(super) fn json_failure(text: &str, error: &serde_json::Error) -> ParseFailure {
     let detail = error.to_string();
@@ -337,7 +337,7 @@ pub(super) fn json_failure(text: &str, error: &serde_json::Error) -> ParseFailur
     let word = near.unwrap_or_default();
     if detail.contains("number out of range") || word.contains("NaN") || word.contains("Infinity") {
         let detail = format!("a number is not one of JSON at line {} column {}", error.line(), error.column());
-        return ParseFailure { code: "INVALID_NUMBER", detail, hint: NUMBER_MEND };
+        return ParseFailure { code: "INVALID_NUMBER", detail, hint: NUMBER_HINT };
     }
     if detail.starts_with("recursion limit") {
         return ParseFailure { code: "NESTING_TOO_DEEP", detail, hint: "flatten the data" };

@@ -105,7 +105,7 @@ fn levels(graph: &Graph, order: &[NodeId], heights: &[u64]) -> Vec<u64> {
     levels
 }
 
-/// The work at one child, the dearest there can be.
+/// The work at one child in the worst case.
 fn at_children(node: &Node, below: &[u64]) -> u64 {
     let most = |ids: &mut dyn Iterator<Item = &NodeId>| ids.map(|id| below[*id]).max().unwrap_or(0);
     let all = |ids: &[NodeId]| ids.iter().fold(0_u64, |sum, id| sum.saturating_add(below[*id]));

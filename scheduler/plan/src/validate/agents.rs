@@ -186,7 +186,7 @@ fn permit(cx: &Cx<'_>, rules: &Rules<'_>, step: &mut Step, origin: &Origin<'_>) 
         let forbidden = rules.policy.forbids(agent, action).filter(|by| !by.is_empty() || agent != AUTO);
         if let Some(pattern) = forbidden {
             let detail = denial(agent, action, pattern);
-            origin.with_key(key, |at| cx.error("ACTION_DENIED", at, detail, DENIED_MEND));
+            origin.with_key(key, |at| cx.error("ACTION_DENIED", at, detail, DENIED_HINT));
         }
     }
     let asks = pairs.iter().find_map(|(agent, action)| rules.policy.asks(agent, action));
@@ -211,7 +211,7 @@ fn pairs(step: &Step) -> Vec<(String, String)> {
 }
 
 const AUTO: &str = "auto";
-const DENIED_MEND: &str = "use another action, or change the policy";
+const DENIED_HINT: &str = "use another action, or change the policy";
 
 fn denial(agent: &str, action: &str, pattern: &str) -> String {
     let what = shorten(if action.is_empty() { agent } else { action }).into_owned();

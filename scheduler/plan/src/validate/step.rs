@@ -148,12 +148,12 @@ fn checked_id(cx: &Cx<'_>, at: &At<'_>, id: &str) -> Option<String> {
         return Some(id.to_owned());
     }
     let detail = format!("`{}` is not an id", shorten(id));
-    cx.error("INVALID_ID", at, detail, id_mend(id));
+    cx.error("INVALID_ID", at, detail, id_hint(id));
     None
 }
 
 /// The alphabet of ids, with a proposal where one can be made.
-fn id_mend(id: &str) -> String {
+fn id_hint(id: &str) -> String {
     let slug: String =
         id.trim()
             .chars()
@@ -203,7 +203,7 @@ fn agent_type(fields: &Fields<'_, '_>, kind: StepKind) -> AgentType {
     }
     if !is_id(given) {
         let detail = format!("`{}` is not the name of an agent type", shorten(given));
-        fields.cx.error("INVALID_ID", &at, detail, id_mend(given));
+        fields.cx.error("INVALID_ID", &at, detail, id_hint(given));
         return missing();
     }
     if !kind.needs_worker() {
@@ -351,7 +351,7 @@ fn fallback(fields: &Fields<'_, '_>) -> Option<Fallback> {
         && !is_id(agent)
     {
         let detail = format!("`{}` is not the name of an agent type", shorten(agent));
-        fields.cx.error("INVALID_ID", &at.key(field.key), detail, id_mend(agent));
+        fields.cx.error("INVALID_ID", &at.key(field.key), detail, id_hint(agent));
     }
     let agent_type = agent_type.map(AgentType::from);
     if agent_type.as_ref().is_some_and(AgentType::is_auto) {

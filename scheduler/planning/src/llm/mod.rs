@@ -117,7 +117,7 @@ impl LlmPlanner {
         let is_first = accepted.is_at_once;
         let (good, is_corrected) = reviewed(&mut repair_loop, &mut task, accepted).await;
         let is_at_once = is_first && !is_corrected;
-        let spent = repair_loop.purse.spent();
+        let spent = repair_loop.spend.spent();
         let strategy = self.deps.settings.strategy;
         let mut head = json!({"strategy": strategy.as_str(), "actions_left_out": task.shortlist.left_out,
                               "examples": task.examples_shown()});

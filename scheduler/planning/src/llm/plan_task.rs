@@ -247,7 +247,7 @@ impl GenerationTask for PlanTask<'_> {
         ResponseFormat::Json { name: "plan".into(), schema: schema() }
     }
 
-    fn may_begin_anew(&self) -> bool {
+    fn may_start_over(&self) -> bool {
         self.frozen.is_empty() && !self.holds
     }
 }

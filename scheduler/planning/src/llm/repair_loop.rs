@@ -87,8 +87,8 @@ pub trait GenerationTask: Sync {
     /// The form of the answer.
     fn want(&self) -> ResponseFormat;
 
-    /// Whether another model may begin anew.
-    fn may_begin_anew(&self) -> bool {
+    /// Whether another model may start over.
+    fn may_start_over(&self) -> bool {
         true
     }
 }
@@ -97,7 +97,7 @@ pub trait GenerationTask: Sync {
 pub struct RepairLoop<'a> {
     pub models: &'a Arc<ModelRegistry>,
     pub settings: &'a LlmSettings,
-    pub purse: SpendBudget,
+    pub spend: SpendBudget,
     pub provenance: Provenance,
     scope: CallScope,
     purpose: Purpose,
@@ -166,13 +166,13 @@ impl<'a> RepairLoop<'a> {
         let LlmDeps { models, settings, .. } = deps;
         let tokens = budget.tokens.map_or(settings.tokens_max, |tokens| tokens.min(settings.tokens_max));
         let cost = budget.cost.map(|cost| Usd::from_dollars(cost.max(0.0)));
-        let purse = SpendBudget::new(SpendLimit { tokens: Some(tokens), cost });
+        let spend = SpendBudget::new(SpendLimit { tokens: Some(tokens), cost });
         let provenance = Provenance::new();
         Self {
             models,
             settings,
-            scope: call_log.scope(planner, &purse, &provenance),
-            purse,
+            scope: call_log.scope(planner, &spend, &provenance),
+            spend,
             provenance,
             purpose,
             until: Instant::now().checked_add(deps.timeout),
@@ -197,11 +197,11 @@ impl<'a> RepairLoop<'a> {
 
     /// What was spent, as plans count it.
     pub fn usage(&self) -> Usage {
-        let spent = self.purse.spent();
+        let spent = self.spend.spent();
         Usage { tokens: spent.tokens(), cost: spent.cost.dollars() }
     }
 
-    /// Repairs, revisions and reviews ask strong models, whoever wrote what they are about.
+    /// Repairs, revisions and reviews ask strong models.
     fn stage(&self, purpose: Purpose) -> ModelTier {
         match purpose {
             Purpose::Repair | Purpose::Replan | Purpose::Review => ModelTier::Strong,
@@ -219,7 +219,7 @@ impl<'a> RepairLoop<'a> {
             temperature: self.settings.temperature,
             output_tokens_max: Some(self.settings.output_tokens_max),
             deadline: self.until,
-            budget: self.purse.clone(),
+            budget: self.spend.clone(),
             ..CompletionRequest::new(prompt.messages.clone(), want)
         }
     }
@@ -285,12 +285,12 @@ impl<'a> RepairLoop<'a> {
             }
             keep_best(&mut best, progress.draft);
             last_note = progress.note.or(last_note);
-            if !task.may_begin_anew() {
+            if !task.may_start_over() {
                 let reason = "the rest of the plan does not get better, and its first steps have begun";
                 let error = PlanningError::new(reason);
                 return Err(PlanningError { issues: best.unwrap_or_default(), ..error });
             }
-            // Whoever corrected it in vain may still write a better one.
+            // A model that could not correct it may still write a better one.
             self.without.insert(progress.author);
             self.stage = ModelTier::Strong;
             is_first = false;

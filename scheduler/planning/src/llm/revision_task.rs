@@ -31,7 +31,7 @@ pub async fn propose(deps: &LlmDeps, request: &ReviseRequest) -> Result<Proposal
     if !request.call_log.is_written() {
         proposal.usage = repair_loop.usage();
     }
-    let spent = repair_loop.purse.spent();
+    let spent = repair_loop.spend.spent();
     let head = json!({"planner": "llm", "actions_left_out": task.shortlist.left_out});
     proposal.provenance = Some(Json::of(&repair_loop.provenance.close(head, &spent)));
     proposal.planner = "llm".into();

@@ -94,7 +94,7 @@ fn nearest(agents: &[Agent], places: &[(usize, Option<usize>)], goal: &str, max:
     chosen
 }
 
-/// The index over all places of these agents, made anew when they are others than the last time.
+/// The index over all places of these agents, rebuilt when the agents have changed.
 fn shortlist_index(agents: &[Agent], places: &[(usize, Option<usize>)]) -> Arc<ShortlistIndex> {
     let mut kept = SHORTLIST_INDEX.lock().unwrap_or_else(PoisonError::into_inner);
     if let Some(index_of) = kept.as_ref().filter(|index_of| index_of.agents == agents) {

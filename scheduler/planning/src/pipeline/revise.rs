@@ -20,7 +20,7 @@ const TRIES: usize = 2;
 pub type ValidateProposal<'a> = &'a (dyn Fn(&mut Proposal) -> Result<(), Vec<Issue>> + Send + Sync);
 
 impl Pipeline {
-    /// The first proposal that holds. What was wrong with those before it is told to whoever is asked next, by
+    /// The first proposal that holds. What was wrong with those before it is told to the next planner, by
     /// `situation.refused`; what they took is added up in the one that is taken.
     pub async fn revise(
         &self,

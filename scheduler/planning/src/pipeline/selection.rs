@@ -23,9 +23,9 @@ impl Pipeline {
         wanted.into_iter().chain(others).collect()
     }
 
-    /// The whole plan anew, for a person who wants what remains planned and said no more than by whom: by the planner
+    /// A new plan for the whole goal, for a person who wants what remains planned and said no more than by whom: by the planner
     /// that the goal names, if it makes nothing but whole plans. `None` when others are to be asked for a revision.
-    pub async fn plan_anew(&self, request: &ReviseRequest, terms: Terms) -> Option<Result<Planned, PlanningError>> {
+    pub async fn plan_again(&self, request: &ReviseRequest, terms: Terms) -> Option<Result<Planned, PlanningError>> {
         let situation = &request.situation;
         let says_no_more = situation.hint.is_empty() && situation.refused.is_empty();
         let name = situation.goal.planning.planner.as_deref().filter(|_| says_no_more)?;

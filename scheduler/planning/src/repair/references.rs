@@ -19,7 +19,7 @@ pub(super) fn resolve(work: &mut RepairContext<'_>) {
     for step in 0..work.steps.len() {
         let own: Vec<StepReference> = seen.iter().filter(|seen| seen.step == step).cloned().collect();
         if !bad(work, &graph, &own).is_empty() {
-            mend_step(work, &graph, step, &own);
+            repair_step(work, &graph, step, &own);
         }
     }
 }
@@ -91,7 +91,7 @@ fn shift_all(work: &mut RepairContext<'_>, graph: &Graph, seen: &[StepReference]
     true
 }
 
-fn mend_step(work: &mut RepairContext<'_>, graph: &Graph, step: usize, own: &[StepReference]) {
+fn repair_step(work: &mut RepairContext<'_>, graph: &Graph, step: usize, own: &[StepReference]) {
     let numbers = &graph.numbers;
     let sources: BTreeSet<usize> =
         graph.sources[step].iter().copied().filter(|source| work.may_see(step, *source)).collect();

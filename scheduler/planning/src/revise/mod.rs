@@ -27,14 +27,17 @@ type StrategyFn = fn(&ReplanCase<'_>) -> Option<Proposal>;
 
 /// Proposes a change, or says that there is nothing to change.
 ///
-/// - `anew`: makes the rules' own plan for the goal, for a plan whose rest never came.
-pub(crate) fn revise(request: &ReviseRequest, anew: impl FnOnce() -> Option<Plan>) -> Result<Proposal, PlanningError> {
+/// - `new_plan`: makes the rules' own plan for the goal, for a plan whose rest never came.
+pub(crate) fn revise(
+    request: &ReviseRequest,
+    new_plan: impl FnOnce() -> Option<Plan>,
+) -> Result<Proposal, PlanningError> {
     let situation = &request.situation;
     let Some(trigger) = Trigger::parse(&situation.trigger) else {
         return Err(PlanningError::new(format!("`{}` is no trigger that rules know", situation.trigger)));
     };
-    let anew = if trigger == Trigger::IncompletePlan { anew() } else { None };
-    let case = ReplanCase::of(request, trigger, anew);
+    let new_plan = if trigger == Trigger::IncompletePlan { new_plan() } else { None };
+    let case = ReplanCase::of(request, trigger, new_plan);
     if let Some(proposal) = restructure::answered(&case) {
         return Ok(proposal);
     }
@@ -91,7 +94,7 @@ fn ways(case: &ReplanCase<'_>) -> &'static [StrategyFn] {
         Trigger::NewInformation => &[other_inputs::informed],
         Trigger::BudgetLow => &[restructure::save],
         Trigger::FailureRate => &[other_agent::others],
-        Trigger::IncompletePlan => &[restructure::plan_anew],
+        Trigger::IncompletePlan => &[restructure::plan_again],
         Trigger::UserRequest => &[restructure::as_told],
         Trigger::PhaseCheckpoint | Trigger::BetterPlan | Trigger::Edit => &[],
     }

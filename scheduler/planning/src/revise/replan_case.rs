@@ -13,7 +13,7 @@ use crate::ReviseRequest;
 /// What a failure says, as far as words can tell.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum FailureCategory {
-    /// Whoever was to do it cannot at the moment.
+    /// The agent is not available at the moment.
     Unavailable,
     /// It is too much for one step.
     TooComplex,
@@ -74,12 +74,12 @@ pub(super) struct ReplanCase<'a> {
     pub(super) situation: &'a Situation,
     pub(super) trigger: Trigger,
     /// The rules' own plan for the goal, where that is of use.
-    pub(super) anew: Option<Plan>,
+    pub(super) new_plan: Option<Plan>,
 }
 
 impl<'a> ReplanCase<'a> {
-    pub(super) fn of(request: &'a ReviseRequest, trigger: Trigger, anew: Option<Plan>) -> Self {
-        Self { request, situation: &request.situation, trigger, anew }
+    pub(super) fn of(request: &'a ReviseRequest, trigger: Trigger, new_plan: Option<Plan>) -> Self {
+        Self { request, situation: &request.situation, trigger, new_plan }
     }
 
     /// The step that it is about.

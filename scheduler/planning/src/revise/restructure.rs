@@ -106,10 +106,10 @@ fn retry(step: &StepId, inputs: Option<Json>) -> Change {
 }
 
 /// The rest of a plan that never came, from the rules' own plan for the goal.
-pub(super) fn plan_anew(case: &ReplanCase<'_>) -> Option<Proposal> {
-    let anew = case.anew.as_ref()?;
+pub(super) fn plan_again(case: &ReplanCase<'_>) -> Option<Proposal> {
+    let new_plan = case.new_plan.as_ref()?;
     let mut changes = Vec::new();
-    for step in &anew.steps {
+    for step in &new_plan.steps {
         match case.at(&step.id).map(|at| at.status) {
             None => changes.push(Change::AddStep { step: Box::new(step.clone()), before: Vec::new() }),
             Some(StepStatus::Completed | StepStatus::Queued | StepStatus::Running) => {}
@@ -117,7 +117,7 @@ pub(super) fn plan_anew(case: &ReplanCase<'_>) -> Option<Proposal> {
             Some(_) => changes.push(Change::ModifyStep { step: Box::new(step.clone()) }),
         }
     }
-    let wanted = |id: &StepId| anew.steps.iter().any(|step| step.id == *id);
+    let wanted = |id: &StepId| new_plan.steps.iter().any(|step| step.id == *id);
     let waits = |id: &StepId| {
         case.at(id).is_some_and(|at| matches!(at.status, StepStatus::Pending | StepStatus::Blocked | StepStatus::Ready))
     };

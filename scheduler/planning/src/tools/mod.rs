@@ -70,7 +70,7 @@ impl Planner for ToolsPlanner {
         let (good, _) = reviewed(&mut repair_loop, &mut task, AcceptedDraft::one(good, String::new())).await;
         let strategy = self.deps.settings.strategy;
         self.deps.examples.store(&request.goal.description, good.valid.plan());
-        let spent = repair_loop.purse.spent();
+        let spent = repair_loop.spend.spent();
         let mut provenance = Map::from_iter([
             ("strategy".to_owned(), strategy.as_str().into()),
             ("actions_left_out".to_owned(), task.shortlist.left_out.into()),
@@ -103,7 +103,7 @@ impl Planner for ToolsPlanner {
         if !request.call_log.is_written() {
             proposal.usage = repair_loop.usage();
         }
-        let spent = repair_loop.purse.spent();
+        let spent = repair_loop.spend.spent();
         let mut provenance = Map::from_iter([("planner".to_owned(), "tools".into())]);
         repair_loop.provenance.list("repairs", &repairs, &mut provenance);
         proposal.provenance = Some(Json::of(&repair_loop.provenance.close(Value::Object(provenance), &spent)));

@@ -71,7 +71,7 @@ impl<'a> Parser<'a> {
                 Ok(()) => {}
                 Err(stop) => {
                     if stop == Stop::End {
-                        // Whoever says so has looked for something up to there.
+                        // The parser has scanned up to there.
                         self.s.work += self.src.len().saturating_sub(self.s.pos.max(self.s.scanned));
                     }
                     return stop;

@@ -236,7 +236,7 @@ async fn a_streamed_draft_is_corrected_by_a_strong_model_as_well() {
 }
 
 #[tokio::test]
-async fn after_two_corrections_that_are_no_better_the_strong_model_writes_anew() {
+async fn after_two_useless_corrections_the_strong_model_starts_over() {
     let first = says(&json!({"steps": [flight(), bad_room()]}));
     let same = says(&json!({"steps": [bad_room()]}));
     let world = world(LlmSettings::default(), vec![vec![first], vec![same.clone(), same, says(&good())]]).await;
