@@ -167,7 +167,7 @@ impl Town {
         let options = Options {
             workers: 1,
             through: Some(to_redis.url()),
-            environment: vec![("RUST_LOG", "goalmill_scheduler=debug,info".into())],
+            environment: vec![("RUST_LOG", "goalmill_planning=debug,goalmill_llm=debug,info".into())],
             settings,
             ..Options::default()
         };
