@@ -99,13 +99,15 @@ async fn an_action_is_known_as_soon_as_the_executors_card_has_it() -> Result<()>
         json!({"steps": [step]})
     };
     let is_warned = async || {
-        let (_, preview) = installation.post("/v1/plans:validate", &plan("second")).await.unwrap_or_default();
-        let warnings = preview["warnings"].as_array();
-        warnings.map(|warnings| warnings.iter().any(|issue| issue["code"] == "UNKNOWN_ACTION"))
+        let answer = installation.post("/v1/plans:validate", &plan("second")).await;
+        let (status, preview) = answer.expect("the scheduler answers");
+        assert_eq!(status, 200, "{preview:#}");
+        // There is no such field without a warning.
+        preview["warnings"].as_array().is_some_and(|all| all.iter().any(|issue| issue["code"] == "UNKNOWN_ACTION"))
     };
-    until(SOON, async || is_warned().await == Some(true)).await;
+    until(SOON, async || is_warned().await).await;
     executor.0.lock().expect("no holder panics").push("second".into());
-    until(SOON, async || is_warned().await == Some(false)).await;
+    until(SOON, async || !is_warned().await).await;
     let id = installation.submit(&plan("second")).await?;
     installation.await_end(&id, Duration::from_mins(1)).await?;
     let answer = installation.get(&format!("/v1/plans/{id}/results")).await?;
