@@ -69,6 +69,7 @@ fn every_public_key_is_spelled_as_the_code_spells_it() {
         Keys::default().worker_beats(),
         Keys::default().agents_changed(),
     ] {
-        assert!(PYTHON.contains(&format!("\"{key}\"")), "the example does not use `{key}`");
+        let in_python = key.replacen("goalmill", "{prefix}", 1);
+        assert!(PYTHON.contains(&format!("f\"{in_python}\"")), "the example does not use `{key}`");
     }
 }
