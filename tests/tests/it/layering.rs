@@ -236,6 +236,33 @@ fn no_import_cycle_has_more_than_three_files() {
 }
 
 #[test]
+fn every_source_is_a_module_of_its_package() {
+    let mut stray = Vec::new();
+    for (package, _, _) in RULES {
+        let src = root().join(package).join("src");
+        let mut files = Vec::new();
+        sources(&src, &mut files);
+        for file in files {
+            let owner = if file.ends_with("mod.rs") { file.parent().expect("it lies in `src`") } else { &file };
+            let name = owner.file_stem().expect("a source has a name").to_string_lossy().into_owned();
+            if owner.parent() == Some(&*src) && ["lib", "main"].contains(&name.as_str()) {
+                continue;
+            }
+            let folder = owner.parent().expect("it lies in `src`");
+            let parents = ["mod.rs", "lib.rs", "main.rs"].map(|parent| folder.join(parent));
+            let declared = parents.iter().filter_map(|parent| fs::read_to_string(parent).ok()).any(|text| {
+                text.lines()
+                    .any(|line| line.trim_end() == format!("mod {name};") || line.ends_with(&format!(" mod {name};")))
+            });
+            if !declared {
+                stray.push(file.display().to_string());
+            }
+        }
+    }
+    assert!(stray.is_empty(), "no module declares these files:\n{}", stray.join("\n"));
+}
+
+#[test]
 fn modules_of_the_scheduler_use_only_modules_of_later_rows() {
     let row = |name: &String| {
         let row = SCHEDULER_ORDER.iter().position(|row| row.contains(&name.as_str()));
