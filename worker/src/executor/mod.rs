@@ -22,8 +22,8 @@ use goalmill_common::json::Json;
 use goalmill_common::limits::Limits;
 use goalmill_common::problem::Issue;
 use goalmill_common::task::Task;
-use serde::Deserialize;
-use serde_json::Value;
+use serde::de::DeserializeOwned;
+use serde_json::{Map, Value};
 use tokio_util::sync::CancellationToken;
 
 pub mod command;
@@ -90,14 +90,6 @@ impl Progress {
     }
 }
 
-#[derive(Deserialize)]
-#[serde(tag = "kind", rename_all = "snake_case")]
-enum ExecutorSettings {
-    Http(http::HttpSettings),
-    Command(command::CommandSettings),
-    Transform(transform::TransformSettings),
-}
-
 /// Makes an executor of one kind from its entry in the settings, without `kind` and `card`; the error is a message for
 /// people.
 pub type Build = fn(&AgentType, &Value) -> Result<Arc<dyn Executor>, String>;
@@ -112,31 +104,25 @@ pub(crate) fn build(
     limits: &Limits,
     kinds: &Kinds,
 ) -> Result<(Arc<dyn Executor>, Option<Agent>), String> {
-    let mut value = value.clone();
-    let card = match value.as_object_mut().and_then(|fields| fields.remove("card")) {
-        Some(card) => Some(parse_card(agent_type, card)?),
-        None => None,
-    };
-    let added = value["kind"].as_str().and_then(|kind| kinds.get(kind));
-    let executor: Arc<dyn Executor> = match added {
-        Some(build) => {
-            value.as_object_mut().and_then(|fields| fields.remove("kind"));
-            build(agent_type, &value)?
+    let mut fields: Map<String, Value> = parse_settings(value.clone())?;
+    let card = fields.remove("card").map(|card| parse_card(agent_type, card)).transpose()?;
+    let kind: String = parse_settings(fields.remove("kind").ok_or("missing field `kind`")?)?;
+    let value = Value::Object(fields);
+    let executor: Arc<dyn Executor> = match (kind.as_str(), kinds.get(kind.as_str())) {
+        (_, Some(build)) => build(agent_type, &value)?,
+        ("http", None) => Arc::new(http::HttpExecutor::new(parse_settings(value)?, limits)?),
+        ("command", None) => Arc::new(command::CommandExecutor::new(parse_settings(value)?, limits)?),
+        ("transform", None) => Arc::new(transform::Transform::new(parse_settings(value)?, limits)?),
+        (_, None) => {
+            let known: Vec<&str> = ["http", "command", "transform"].into_iter().chain(kinds.keys().copied()).collect();
+            return Err(format!("unknown variant `{kind}`, expected one of `{}`", known.join("`, `")));
         }
-        None => match serde_json::from_value(value).map_err(|error| settings_error(&error, kinds))? {
-            ExecutorSettings::Http(settings) => Arc::new(http::HttpExecutor::new(settings, limits)?),
-            ExecutorSettings::Command(settings) => Arc::new(command::CommandExecutor::new(settings, limits)?),
-            ExecutorSettings::Transform(settings) => Arc::new(transform::Transform::new(settings, limits)?),
-        },
     };
     Ok((executor, card))
 }
 
-/// The error of an entry; for an unknown kind with all known kinds.
-fn settings_error(error: &serde_json::Error, kinds: &Kinds) -> String {
-    let added: String = kinds.keys().map(|kind| format!(", `{kind}`")).collect();
-    let text = error.to_string();
-    if text.starts_with("unknown variant") { format!("{text}{added}") } else { text }
+fn parse_settings<T: DeserializeOwned>(value: Value) -> Result<T, String> {
+    serde_json::from_value(value).map_err(|error| error.to_string())
 }
 
 fn parse_card(agent_type: &AgentType, mut card: Value) -> Result<Agent, String> {
