@@ -1,7 +1,7 @@
 #!lua name=goalmill
 -- version 1
 -- A process replaces a library of an older version and leaves a later one. So a function keeps its meaning for older
--- callers: arguments and answers are only added, and whoever changes this text after a release raises the version.
+-- callers: arguments and answers are only added, and each change of this text after a release raises the version.
 
 -- Everything that must happen as a whole. A script's writes are not undone when it fails half-way, so each
 -- function checks whatever could fail before its first write. Payloads are bytes that nobody here looks into.
