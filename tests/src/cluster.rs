@@ -219,6 +219,22 @@ impl Cluster {
         Ok(())
     }
 
+    /// Kills every process at once, Redis too, and starts all of them again; the server reads its data from disk.
+    pub async fn replace_everything(&mut self) -> Result<()> {
+        for node in self.schedulers.iter_mut().chain(&mut self.workers) {
+            node.process.kill9();
+        }
+        self.redis.kill9();
+        self.redis.restart().await?;
+        for place in 0..self.schedulers.len() {
+            self.replace_scheduler(place).await?;
+        }
+        for place in 0..self.workers.len() {
+            self.replace_worker(place).await?;
+        }
+        Ok(())
+    }
+
     /// Index of the scheduler that owns a plan's shard.
     pub async fn owner(&self, plan: &PlanId) -> Option<usize> {
         let owner = self.broker.owner(plan.shard()?).await.ok()??;

@@ -70,17 +70,7 @@ impl Killer {
                 Ok("redis")
             }
             _ => {
-                for node in cluster.schedulers.iter_mut().chain(&mut cluster.workers) {
-                    node.process.kill9();
-                }
-                cluster.redis.kill9();
-                cluster.redis.restart().await?;
-                for place in 0..cluster.schedulers.len() {
-                    cluster.replace_scheduler(place).await?;
-                }
-                for place in 0..cluster.workers.len() {
-                    cluster.replace_worker(place).await?;
-                }
+                cluster.replace_everything().await?;
                 Ok("everything")
             }
         }

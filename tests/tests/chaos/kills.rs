@@ -99,18 +99,7 @@ async fn kill(cluster: &mut Cluster, random: &Random, plan: &PlanId) -> Result<S
             Ok("redis".into())
         }
         _ => {
-            // Everything at once.
-            for node in cluster.schedulers.iter_mut().chain(&mut cluster.workers) {
-                node.process.kill9();
-            }
-            cluster.redis.kill9();
-            cluster.redis.restart().await?;
-            for place in 0..cluster.schedulers.len() {
-                cluster.replace_scheduler(place).await?;
-            }
-            for place in 0..cluster.workers.len() {
-                cluster.replace_worker(place).await?;
-            }
+            cluster.replace_everything().await?;
             Ok("everything".into())
         }
     }
