@@ -85,7 +85,7 @@ AGENT = ("goalmill-agent-type", "Goalmill / Agent type", "One pool of workers in
               q(f'sum(goalmill_stream_backlog_entries{{{N},agent_type="$agent_type"}})', "in the queue"),
               q(f'sum(goalmill_stream_pending_entries{{{N},agent_type="$agent_type"}})', "with workers"),
               q(f'sum(goalmill_steps_in_flight{{{N},agent_type="$agent_type"}})', "in flight"), width=12, runbook="queue-stalled"),
-        panel("Oldest task", "s", "Age of the oldest task that is not finished. It rises steadily: a worker holds a task, or nobody serves the queue.",
+        panel("Oldest task", "s", "Age of the oldest task that is not finished. It rises steadily: a worker holds a task, or no worker serves the queue.",
               q(f'max(goalmill_stream_oldest_entry_age_seconds{{{N},agent_type="$agent_type"}})', "oldest"), width=12, runbook="queue-stalled"),
         panel("Wait in the queue", "s", "When p95 rises with free slots, look for workers that drain. Empty while nothing starts.",
               q(quantile("goalmill_task_wait_seconds", extra=',agent_type="$agent_type"', share=0.5), "p50"),
