@@ -1,7 +1,7 @@
 //! `events`: a plan's log.
 
 use goalmill_common::clock::Clock;
-use goalmill_common::event::{Event, PlanEvent, Record};
+use goalmill_common::event::Record;
 use goalmill_common::id::PlanId;
 use goalmill_common::json::Json;
 use serde::Deserialize;
@@ -64,18 +64,10 @@ async fn follow(context: &CommandContext, args: &EventsArgs, plan: PlanId) -> Co
         if wanted(args, &line)? {
             print_line(screen, clock, &line)?;
         }
-        if is_last(&record) {
+        if record.event.ends_plan() {
             return Ok(Exit::Done);
         }
     }
-}
-
-/// Whether a plan's log ends with `record`.
-fn is_last(record: &Record) -> bool {
-    matches!(
-        &record.event,
-        Event::Plan(PlanEvent::Completed(_) | PlanEvent::Failed(_) | PlanEvent::Cancelled(_) | PlanEvent::Rejected(_))
-    )
 }
 
 /// The fields that are looked at; the rest of a line is passed on as it came.

@@ -351,10 +351,7 @@ impl Board {
                 row.status = StepStatus::Pending;
                 row.question = None;
             }
-            StepEvent::Decomposed(decomposed) => {
-                row.status = StepStatus::Ready;
-                self.usage.add(decomposed.cost, decomposed.tokens);
-            }
+            StepEvent::Decomposed(_) => row.status = StepStatus::Ready,
             StepEvent::Queued(queued) => {
                 row.status = StepStatus::Queued;
                 row.end_wait(time_ms);
@@ -379,7 +376,6 @@ impl Board {
                 self.has_money |= !row.note.0.is_empty();
                 row.end(StepStatus::Completed, completed.finished_ms.unwrap_or(time_ms), "");
                 row.failure = None;
-                self.usage.add(completed.cost, completed.tokens);
             }
             StepEvent::Retrying(retrying) => {
                 row.end(StepStatus::Retrying, time_ms, "");
@@ -389,23 +385,21 @@ impl Board {
                 self.retries += 1;
                 // It failed before anybody told of its start: its worker vanished, or none came.
                 self.attempts += u32::from(old == StepStatus::Queued);
-                self.usage.add(retrying.cost, retrying.tokens);
             }
             StepEvent::Released(_) => row.status = StepStatus::Ready,
             StepEvent::Failed(failed) => {
                 row.end(StepStatus::Failed, time_ms, "");
                 row.failure = Some(failed.failure.clone());
-                self.usage.add(failed.cost, failed.tokens);
             }
             StepEvent::Skipped(skipped) => {
                 row.end(StepStatus::Skipped, time_ms, &skipped.reason);
                 row.failure.clone_from(&skipped.failure);
-                self.usage.add(skipped.cost, skipped.tokens);
             }
             StepEvent::Cancelled(why) => row.end(StepStatus::Cancelled, time_ms, &why.reason),
         }
-        let new = row.status;
+        let (new, usage) = (row.status, event.usage());
         self.counts.shift(old, new);
+        self.usage.add(usage.cost, usage.tokens);
     }
 
     fn add(&mut self, step: &Step) {

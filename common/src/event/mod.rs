@@ -4,11 +4,13 @@ use serde_json::value::RawValue;
 
 use crate::id::StepId;
 
+mod kind;
 mod line;
 mod plan;
 mod step;
 mod weight;
 
+pub use kind::{PlanEventKind, StepEventKind};
 pub use line::{LogError, read_entry, write_entry};
 pub use plan::{
     ApprovalRequested, GoalAccepted, ModelAnswered, ModelAsked, Parent, PhaseAdded, PhaseNamed, PlanCreated, PlanEnded,
@@ -204,43 +206,6 @@ impl Event {
         match self {
             Self::Plan(event) => event.type_name(),
             Self::Step { event, .. } => event.type_name(),
-        }
-    }
-
-    /// Whether something happened to a step by it: to this one alone, or to several that the event lists.
-    pub fn concerns(&self, id: &str) -> bool {
-        let lists = |steps: &[StepId]| steps.iter().any(|step| step.as_str() == id);
-        match self {
-            Self::Step { step, .. } => step.as_str() == id,
-            Self::Plan(PlanEvent::Completed(end) | PlanEvent::Failed(end) | PlanEvent::Cancelled(end)) => {
-                lists(&end.cancelled)
-            }
-            Self::Plan(PlanEvent::Rejected(rejected)) => lists(&rejected.cancelled),
-            Self::Plan(PlanEvent::Revised(revised)) => lists(&revised.restarted) || lists(&revised.skipped),
-            Self::Plan(
-                PlanEvent::GoalAccepted(_)
-                | PlanEvent::ModelAsked(_)
-                | PlanEvent::ModelAnswered(_)
-                | PlanEvent::PlanningFailed(_)
-                | PlanEvent::PlanCreated(_)
-                | PlanEvent::PlanValidated(_)
-                | PlanEvent::ApprovalRequested(_)
-                | PlanEvent::Approved(_)
-                | PlanEvent::PhaseAdded(_)
-                | PlanEvent::PhaseStarted(_)
-                | PlanEvent::PhaseCompleted(_)
-                | PlanEvent::PhaseFailed(_)
-                | PlanEvent::PhaseSkipped(_)
-                | PlanEvent::ReplanTriggered(_)
-                | PlanEvent::RevisionProposed(_)
-                | PlanEvent::RevisionRefused(_)
-                | PlanEvent::QuestionAsked(_)
-                | PlanEvent::QuestionAnswered(_)
-                | PlanEvent::Extended(_)
-                | PlanEvent::Paused(_)
-                | PlanEvent::Resumed(_)
-                | PlanEvent::Quarantined(_),
-            ) => false,
         }
     }
 

@@ -297,71 +297,34 @@ fn apply_step(
         state.outputs_bytes = state.outputs_bytes.saturating_add(completed.outputs.text().len());
     }
     fold_consequences(state, i, event);
-    add_usage(state, event);
+    let usage = event.usage();
+    state.usage.add(usage.cost, usage.tokens);
     adjust_width(state, i, old, record.time_ms, event);
-    transition(state, i, old, next, satisfies(event));
+    transition(state, i, old, next, event.satisfies_dependents());
     Ok(())
 }
 
 /// Folds what a step's event changes outside of that step's state.
 fn fold_consequences(state: &mut PlanState, i: StepIndex, event: &StepEvent) {
-    match event {
-        StepEvent::Failed(failed) => {
-            if matches!(state.on_failure(i, failed.failure.class), OnFailure::Replan | OnFailure::AskUser) {
-                state.revising.deferred_failures.insert(i);
-            }
+    if let StepEvent::Failed(failed) = event {
+        if matches!(state.on_failure(i, failed.failure.class), OnFailure::Replan | OnFailure::AskUser) {
+            state.revising.deferred_failures.insert(i);
         }
-        StepEvent::Decomposed(decomposed) => {
-            let plan = decomposed.plan.as_deref().cloned();
-            into_plan(&mut Arc::make_mut(&mut state.plan).steps[i], plan);
-        }
-        StepEvent::Added(_)
-        | StepEvent::Modified(_)
-        | StepEvent::Removed(_)
-        | StepEvent::Ready
-        | StepEvent::Blocked(_)
-        | StepEvent::ApprovalRequested(_)
-        | StepEvent::Approved(_)
-        | StepEvent::QuestionAsked(_)
-        | StepEvent::Answered(_)
-        | StepEvent::Recalled(_)
-        | StepEvent::Queued(_)
-        | StepEvent::Started(_)
-        | StepEvent::Progress(_)
-        | StepEvent::Completed(_)
-        | StepEvent::Retrying(_)
-        | StepEvent::Released(_)
-        | StepEvent::Skipped(_)
-        | StepEvent::Cancelled(_) => {}
+    } else if let StepEvent::Decomposed(decomposed) = event {
+        let plan = decomposed.plan.as_deref().cloned();
+        into_plan(&mut Arc::make_mut(&mut state.plan).steps[i], plan);
     }
 }
 
 /// Only a new attempt has a new number: one more than the last.
 fn check_attempt(state: &PlanState, seq: u64, i: StepIndex, found: u32, event: &StepEvent) -> Result<(), ReplayError> {
     let step = &state.steps[i];
-    let begins = match event {
-        StepEvent::Queued(_) => true,
-        // The engine begins and completes its own steps in one event; a manual completion has no attempt.
-        StepEvent::Completed(_) => step.status == StepStatus::Ready && found != step.attempt && state.runs_in_engine(i),
-        StepEvent::Added(_)
-        | StepEvent::Modified(_)
-        | StepEvent::Removed(_)
-        | StepEvent::Ready
-        | StepEvent::Blocked(_)
-        | StepEvent::ApprovalRequested(_)
-        | StepEvent::Approved(_)
-        | StepEvent::QuestionAsked(_)
-        | StepEvent::Answered(_)
-        | StepEvent::Recalled(_)
-        | StepEvent::Decomposed(_)
-        | StepEvent::Started(_)
-        | StepEvent::Progress(_)
-        | StepEvent::Retrying(_)
-        | StepEvent::Released(_)
-        | StepEvent::Failed(_)
-        | StepEvent::Skipped(_)
-        | StepEvent::Cancelled(_) => false,
-    };
+    // The engine begins and completes its own steps in one event; a manual completion has no attempt.
+    let is_inline = matches!(event, StepEvent::Completed(_))
+        && step.status == StepStatus::Ready
+        && found != step.attempt
+        && state.runs_in_engine(i);
+    let begins = event.begins_attempt() || is_inline;
     let expected = step.attempt + u32::from(begins);
     if found == expected {
         return Ok(());
@@ -487,60 +450,16 @@ fn retry(step: &mut StepState, retrying: &StepRetrying) {
     step.details().failure = Some(retrying.failure.clone());
 }
 
-fn add_usage(state: &mut PlanState, event: &StepEvent) {
-    let (cost, tokens) = match event {
-        StepEvent::Completed(e) => (e.cost, e.tokens),
-        StepEvent::Retrying(e) => (e.cost, e.tokens),
-        StepEvent::Failed(e) => (e.cost, e.tokens),
-        StepEvent::Skipped(e) => (e.cost, e.tokens),
-        StepEvent::Decomposed(e) => (e.cost, e.tokens),
-        StepEvent::Added(_)
-        | StepEvent::Modified(_)
-        | StepEvent::Removed(_)
-        | StepEvent::Ready
-        | StepEvent::Blocked(_)
-        | StepEvent::ApprovalRequested(_)
-        | StepEvent::Approved(_)
-        | StepEvent::QuestionAsked(_)
-        | StepEvent::Answered(_)
-        | StepEvent::Recalled(_)
-        | StepEvent::Queued(_)
-        | StepEvent::Started(_)
-        | StepEvent::Progress(_)
-        | StepEvent::Released(_)
-        | StepEvent::Cancelled(_) => return,
-    };
-    state.usage.add(cost, tokens);
-}
 
 fn adjust_width(state: &mut PlanState, i: StepIndex, old: StepStatus, time_ms: u64, event: &StepEvent) {
     if !old.is_in_flight() {
         return;
     }
-    match event {
-        StepEvent::Completed(completed) => {
-            let (waited_ms, ran_ms) = durations(&state.steps[i], time_ms, completed);
-            state.adaptive_width.record_success(waited_ms, ran_ms);
-        }
-        StepEvent::Retrying(_) | StepEvent::Failed(_) => state.adaptive_width.record_failure(),
-        StepEvent::Skipped(skipped) if skipped.failure.is_some() => state.adaptive_width.record_failure(),
-        StepEvent::Added(_)
-        | StepEvent::Modified(_)
-        | StepEvent::Removed(_)
-        | StepEvent::Ready
-        | StepEvent::Blocked(_)
-        | StepEvent::ApprovalRequested(_)
-        | StepEvent::Approved(_)
-        | StepEvent::QuestionAsked(_)
-        | StepEvent::Answered(_)
-        | StepEvent::Recalled(_)
-        | StepEvent::Decomposed(_)
-        | StepEvent::Queued(_)
-        | StepEvent::Started(_)
-        | StepEvent::Progress(_)
-        | StepEvent::Released(_)
-        | StepEvent::Skipped(_)
-        | StepEvent::Cancelled(_) => {}
+    if let StepEvent::Completed(completed) = event {
+        let (waited_ms, ran_ms) = durations(&state.steps[i], time_ms, completed);
+        state.adaptive_width.record_success(waited_ms, ran_ms);
+    } else if event.failure().is_some() {
+        state.adaptive_width.record_failure();
     }
 }
 
@@ -552,31 +471,6 @@ fn durations(step: &StepState, time_ms: u64, completed: &StepCompleted) -> (u64,
     (whole - ran, ran)
 }
 
-/// Whether dependents count the step as done.
-fn satisfies(event: &StepEvent) -> bool {
-    match event {
-        StepEvent::Completed(_) => true,
-        StepEvent::Skipped(skipped) => skipped.cause.satisfies(),
-        StepEvent::Added(_)
-        | StepEvent::Modified(_)
-        | StepEvent::Removed(_)
-        | StepEvent::Ready
-        | StepEvent::Blocked(_)
-        | StepEvent::ApprovalRequested(_)
-        | StepEvent::Approved(_)
-        | StepEvent::QuestionAsked(_)
-        | StepEvent::Answered(_)
-        | StepEvent::Recalled(_)
-        | StepEvent::Decomposed(_)
-        | StepEvent::Queued(_)
-        | StepEvent::Started(_)
-        | StepEvent::Progress(_)
-        | StepEvent::Retrying(_)
-        | StepEvent::Released(_)
-        | StepEvent::Failed(_)
-        | StepEvent::Cancelled(_) => false,
-    }
-}
 
 /// Changes a step's status and every counter that depends on it.
 fn transition(state: &mut PlanState, i: StepIndex, old: StepStatus, new: StepStatus, satisfied: bool) {

@@ -92,35 +92,16 @@ impl ModelCallLog {
     /// Folds an event of the plan. When planners have answered, or nobody waits for them any more, calls that are still
     /// open are lost.
     pub(crate) fn fold(&mut self, event: &PlanEvent) {
-        match event {
-            PlanEvent::ModelAsked(asked) => self.asked(asked),
-            PlanEvent::ModelAnswered(answered) => self.answered(answered),
-            PlanEvent::PlanCreated(created) if !created.open => self.close(|revision| revision == 0),
-            PlanEvent::Extended(extended) if !extended.open => self.close(|revision| revision == 0),
-            PlanEvent::PlanningFailed(_)
-            | PlanEvent::ReplanTriggered(_)
-            | PlanEvent::RevisionProposed(_)
-            | PlanEvent::RevisionRefused(_)
-            | PlanEvent::QuestionAsked(_)
-            | PlanEvent::Revised(_)
-            | PlanEvent::Resumed(_) => self.close(|revision| revision > 0),
-            PlanEvent::Rejected(_) | PlanEvent::Completed(_) | PlanEvent::Failed(_) | PlanEvent::Cancelled(_) => {
-                self.close(|_| true);
-            }
-            PlanEvent::GoalAccepted(_)
-            | PlanEvent::PlanCreated(_)
-            | PlanEvent::PlanValidated(_)
-            | PlanEvent::ApprovalRequested(_)
-            | PlanEvent::Approved(_)
-            | PlanEvent::PhaseAdded(_)
-            | PlanEvent::PhaseStarted(_)
-            | PlanEvent::PhaseCompleted(_)
-            | PlanEvent::PhaseFailed(_)
-            | PlanEvent::PhaseSkipped(_)
-            | PlanEvent::QuestionAnswered(_)
-            | PlanEvent::Extended(_)
-            | PlanEvent::Quarantined(_)
-            | PlanEvent::Paused(_) => {}
+        if let PlanEvent::ModelAsked(asked) = event {
+            self.asked(asked);
+        } else if let PlanEvent::ModelAnswered(answered) = event {
+            self.answered(answered);
+        } else if event.ends_plan() {
+            self.close(|_| true);
+        } else if event.completes_planning() {
+            self.close(|revision| revision == 0);
+        } else if event.answers_replanning() {
+            self.close(|revision| revision > 0);
         }
     }
 

@@ -1,6 +1,6 @@
 //! Derives the effects of an event, and after a restart those that may not have run.
 
-use goalmill_common::event::{Event, PlanEvent, Record, StepEvent};
+use goalmill_common::event::{Event, PlanEvent, Record};
 use goalmill_common::plan::StepKind;
 use goalmill_common::revision::Trigger;
 use goalmill_common::status::StepStatus;
@@ -15,7 +15,7 @@ pub(crate) fn react(state: &PlanState, record: &Record, effects: &mut Vec<Effect
     match &record.event {
         Event::Plan(event) => react_plan(state, event, effects),
         Event::Step { step, event, .. } => {
-            if becomes_ready(event) {
+            if event.makes_ready() {
                 let i = state.step_index(step).filter(|i| !state.runs_in_engine(*i));
                 effects.extend(i.map(Effect::Ready));
             }
@@ -24,67 +24,24 @@ pub(crate) fn react(state: &PlanState, record: &Record, effects: &mut Vec<Effect
 }
 
 fn react_plan(state: &PlanState, event: &PlanEvent, effects: &mut Vec<Effect>) {
-    match event {
-        PlanEvent::GoalAccepted(accepted) => {
-            effects.push(Effect::Answer { submission: accepted.submission.clone() });
-        }
-        // The better plan is at hand: no planner is asked.
-        PlanEvent::ReplanTriggered(replan) if replan.trigger == Trigger::BetterPlan.as_str() => {}
-        PlanEvent::ReplanTriggered(replan) if replan.trigger != Trigger::AskUser.as_str() => {
-            effects.push(Effect::Plan { revision: state.revision + 1 });
-        }
-        PlanEvent::RevisionRefused(refused) if refused.due_ms > 0 => {
-            effects.push(Effect::Plan { revision: state.revision + 1 });
-        }
-        PlanEvent::QuestionAnswered(_) => effects.push(Effect::Plan { revision: state.revision + 1 }),
-        PlanEvent::Rejected(_) | PlanEvent::Completed(_) | PlanEvent::Failed(_) | PlanEvent::Cancelled(_) => {
-            effects.extend(roll_up(state));
-            effects.push(Effect::Ended);
-        }
-        PlanEvent::ModelAsked(_)
-        | PlanEvent::ModelAnswered(_)
-        | PlanEvent::PlanningFailed(_)
-        | PlanEvent::PlanCreated(_)
-        | PlanEvent::PlanValidated(_)
-        | PlanEvent::ApprovalRequested(_)
-        | PlanEvent::Approved(_)
-        | PlanEvent::PhaseAdded(_)
-        | PlanEvent::PhaseStarted(_)
-        | PlanEvent::PhaseCompleted(_)
-        | PlanEvent::PhaseFailed(_)
-        | PlanEvent::PhaseSkipped(_)
-        | PlanEvent::ReplanTriggered(_)
-        | PlanEvent::RevisionProposed(_)
-        | PlanEvent::RevisionRefused(_)
-        | PlanEvent::QuestionAsked(_)
-        | PlanEvent::Revised(_)
-        | PlanEvent::Extended(_)
-        | PlanEvent::Quarantined(_)
-        | PlanEvent::Paused(_)
-        | PlanEvent::Resumed(_) => {}
+    if let PlanEvent::GoalAccepted(accepted) = event {
+        effects.push(Effect::Answer { submission: accepted.submission.clone() });
+    } else if asks_planners(event) {
+        effects.push(Effect::Plan { revision: state.revision + 1 });
+    } else if event.ends_plan() {
+        effects.extend(roll_up(state));
+        effects.push(Effect::Ended);
     }
 }
 
-fn becomes_ready(event: &StepEvent) -> bool {
-    match event {
-        StepEvent::Ready | StepEvent::Approved(_) | StepEvent::Released(_) => true,
-        StepEvent::Added(_)
-        | StepEvent::Modified(_)
-        | StepEvent::Removed(_)
-        | StepEvent::Blocked(_)
-        | StepEvent::ApprovalRequested(_)
-        | StepEvent::QuestionAsked(_)
-        | StepEvent::Answered(_)
-        | StepEvent::Recalled(_)
-        | StepEvent::Decomposed(_)
-        | StepEvent::Queued(_)
-        | StepEvent::Started(_)
-        | StepEvent::Progress(_)
-        | StepEvent::Completed(_)
-        | StepEvent::Retrying(_)
-        | StepEvent::Failed(_)
-        | StepEvent::Skipped(_)
-        | StepEvent::Cancelled(_) => false,
+fn asks_planners(event: &PlanEvent) -> bool {
+    if let PlanEvent::ReplanTriggered(replan) = event {
+        // The better plan is at hand, or a person decides: no planner is asked.
+        ![Trigger::BetterPlan, Trigger::AskUser].iter().any(|trigger| replan.trigger == trigger.as_str())
+    } else if let PlanEvent::RevisionRefused(refused) = event {
+        refused.due_ms > 0
+    } else {
+        matches!(event, PlanEvent::QuestionAnswered(_))
     }
 }
 

@@ -11,7 +11,7 @@ use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::sse::{Event as SseEvent, KeepAlive, Sse};
 use axum::response::{IntoResponse, Response};
 use futures_util::stream::{self, Stream};
-use goalmill_common::event::{Event, PlanEvent, Record};
+use goalmill_common::event::Record;
 use goalmill_common::id::PlanId;
 use goalmill_common::problem::{ErrorCode, Problem};
 use goalmill_common::view::Page;
@@ -178,7 +178,7 @@ impl LogFollower {
             };
             if let Some(last) = records.last() {
                 self.after = last.seq;
-                self.ended = records.iter().any(|record| ends(&record.event));
+                self.ended = records.iter().any(|record| record.event.ends_plan());
                 return Some(records.iter().map(sse).collect());
             }
         }
@@ -201,9 +201,3 @@ fn sse(record: &Record) -> SseEvent {
     SseEvent::default().id(record.seq.to_string()).event(record.event.type_name()).data(record.to_line())
 }
 
-fn ends(event: &Event) -> bool {
-    matches!(
-        event,
-        Event::Plan(PlanEvent::Completed(_) | PlanEvent::Failed(_) | PlanEvent::Cancelled(_) | PlanEvent::Rejected(_))
-    )
-}

@@ -21,38 +21,23 @@ impl EventCounters {
     }
 
     fn count_step(&self, event: &StepEvent) {
-        match event {
-            StepEvent::Completed(completed) => {
-                self.completed.increment(1);
-                if completed.tokens > 0 {
-                    counter!("goalmill_step_tokens_total").increment(completed.tokens);
-                }
-                if completed.cost > 0.0 {
-                    counter!("goalmill_step_cost_microdollars_total").increment((completed.cost * 1e6).round() as u64);
-                }
+        if let StepEvent::Completed(completed) = event {
+            self.completed.increment(1);
+            if completed.tokens > 0 {
+                counter!("goalmill_step_tokens_total").increment(completed.tokens);
             }
-            StepEvent::Failed(_) => ended("failed").increment(1),
-            StepEvent::Skipped(_) => ended("skipped").increment(1),
-            StepEvent::Retrying(retrying) => {
-                let class = retrying.failure.class.as_str();
-                counter!("goalmill_step_retries_total", "class" => class).increment(1);
+            if completed.cost > 0.0 {
+                counter!("goalmill_step_cost_microdollars_total").increment((completed.cost * 1e6).round() as u64);
             }
-            StepEvent::Approved(_) => approval("approved", "step"),
-            StepEvent::Added(_)
-            | StepEvent::Modified(_)
-            | StepEvent::Removed(_)
-            | StepEvent::Ready
-            | StepEvent::Blocked(_)
-            | StepEvent::ApprovalRequested(_)
-            | StepEvent::QuestionAsked(_)
-            | StepEvent::Answered(_)
-            | StepEvent::Recalled(_)
-            | StepEvent::Decomposed(_)
-            | StepEvent::Queued(_)
-            | StepEvent::Started(_)
-            | StepEvent::Released(_)
-            | StepEvent::Progress(_)
-            | StepEvent::Cancelled(_) => {}
+        } else if let StepEvent::Failed(_) = event {
+            ended("failed").increment(1);
+        } else if let StepEvent::Skipped(_) = event {
+            ended("skipped").increment(1);
+        } else if let StepEvent::Retrying(retrying) = event {
+            let class = retrying.failure.class.as_str();
+            counter!("goalmill_step_retries_total", "class" => class).increment(1);
+        } else if let StepEvent::Approved(_) = event {
+            approval("approved", "step");
         }
     }
 }
@@ -66,41 +51,17 @@ fn approval(decision: &'static str, of: &'static str) {
 }
 
 fn count_plan(event: &PlanEvent) {
-    match event {
-        PlanEvent::Revised(revised) => {
-            let strategy = revised.strategy.map_or("unknown", RevisionStrategy::as_str);
-            let trigger = Trigger::parse(&revised.trigger).map_or("unknown", Trigger::as_str);
-            counter!("goalmill_replans_total", "trigger" => trigger, "strategy" => strategy).increment(1);
+    if let PlanEvent::Revised(revised) = event {
+        let strategy = revised.strategy.map_or("unknown", RevisionStrategy::as_str);
+        let trigger = Trigger::parse(&revised.trigger).map_or("unknown", Trigger::as_str);
+        counter!("goalmill_replans_total", "trigger" => trigger, "strategy" => strategy).increment(1);
+    } else if let PlanEvent::Failed(ended) = event {
+        if ended.failure.as_ref().is_some_and(|failure| failure.code == "MAX_REVISIONS_EXCEEDED") {
+            counter!("goalmill_replan_limit_hits_total").increment(1);
         }
-        PlanEvent::Failed(ended) => {
-            if ended.failure.as_ref().is_some_and(|failure| failure.code == "MAX_REVISIONS_EXCEEDED") {
-                counter!("goalmill_replan_limit_hits_total").increment(1);
-            }
-        }
-        PlanEvent::Approved(_) => approval("approved", "plan"),
-        PlanEvent::Rejected(_) => approval("rejected", "plan"),
-        PlanEvent::GoalAccepted(_)
-        | PlanEvent::ModelAsked(_)
-        | PlanEvent::ModelAnswered(_)
-        | PlanEvent::PlanningFailed(_)
-        | PlanEvent::PlanCreated(_)
-        | PlanEvent::PlanValidated(_)
-        | PlanEvent::ApprovalRequested(_)
-        | PlanEvent::PhaseAdded(_)
-        | PlanEvent::PhaseStarted(_)
-        | PlanEvent::PhaseCompleted(_)
-        | PlanEvent::PhaseFailed(_)
-        | PlanEvent::PhaseSkipped(_)
-        | PlanEvent::ReplanTriggered(_)
-        | PlanEvent::RevisionProposed(_)
-        | PlanEvent::RevisionRefused(_)
-        | PlanEvent::QuestionAsked(_)
-        | PlanEvent::QuestionAnswered(_)
-        | PlanEvent::Extended(_)
-        | PlanEvent::Quarantined(_)
-        | PlanEvent::Paused(_)
-        | PlanEvent::Resumed(_)
-        | PlanEvent::Completed(_)
-        | PlanEvent::Cancelled(_) => {}
+    } else if let PlanEvent::Approved(_) = event {
+        approval("approved", "plan");
+    } else if let PlanEvent::Rejected(_) = event {
+        approval("rejected", "plan");
     }
 }

@@ -250,63 +250,24 @@ impl Begun {
     }
 
     fn take_step(&mut self, id: &StepId, number: u32, event: &StepEvent, now_ms: u64, out: &mut Vec<Span>) {
-        let end = match event {
-            StepEvent::Ready => {
-                self.steps.entry(id.clone()).or_default().ready_ms = now_ms;
-                return;
+        if let StepEvent::Ready = event {
+            self.steps.entry(id.clone()).or_default().ready_ms = now_ms;
+        } else if let StepEvent::Queued(queued) = event {
+            self.begin_attempt(id, number, queued.agent_type.as_str(), now_ms);
+        } else if let StepEvent::Started(started) = event {
+            let step = self.steps.get_mut(id);
+            if let Some(attempt) = step.and_then(|step| step.attempt.as_mut()) {
+                attempt.started_ms = Some(started.started_ms);
+                attempt.worker = started.worker.as_ref().map(ToString::to_string);
             }
-            StepEvent::Queued(queued) => {
-                self.begin_attempt(id, number, queued.agent_type.as_str(), now_ms);
-                return;
-            }
-            StepEvent::Started(started) => {
-                let step = self.steps.get_mut(id);
-                if let Some(attempt) = step.and_then(|step| step.attempt.as_mut()) {
-                    attempt.started_ms = Some(started.started_ms);
-                    attempt.worker = started.worker.as_ref().map(ToString::to_string);
-                }
-                return;
-            }
-            StepEvent::ApprovalRequested(_) => {
-                self.approvals.insert(Some(id.clone()), now_ms);
-                return;
-            }
-            StepEvent::Approved(_) => {
-                self.end_approval(Some(id), "approved", now_ms, out);
-                return;
-            }
-            StepEvent::Completed(done) => {
-                let usage = Usage { tokens: done.tokens, cost: done.cost };
-                End { status: "completed", finished_ms: done.finished_ms, usage, ..End::default() }
-            }
-            StepEvent::Retrying(retrying) => {
-                let usage = Usage { tokens: retrying.tokens, cost: retrying.cost };
-                End { status: "retrying", failure: Some(&retrying.failure), usage, ..End::default() }
-            }
-            StepEvent::Failed(failed) => {
-                let usage = Usage { tokens: failed.tokens, cost: failed.cost };
-                End { status: "failed", failure: Some(&failed.failure), usage, ..End::default() }
-            }
-            StepEvent::Skipped(skipped) => {
-                let usage = Usage { tokens: skipped.tokens, cost: skipped.cost };
-                End { status: "skipped", failure: skipped.failure.as_ref(), usage, ..End::default() }
-            }
-            StepEvent::Decomposed(decomposed) => {
-                let usage = Usage { tokens: decomposed.tokens, cost: decomposed.cost };
-                End { status: "decomposed", usage, ..End::default() }
-            }
-            StepEvent::Released(_) => End { status: "released", ..End::default() },
-            StepEvent::Recalled(_) => End { status: "recalled", ..End::default() },
-            StepEvent::Cancelled(_) => End { status: "cancelled", ..End::default() },
-            StepEvent::Added(_)
-            | StepEvent::Modified(_)
-            | StepEvent::Removed(_)
-            | StepEvent::Blocked(_)
-            | StepEvent::QuestionAsked(_)
-            | StepEvent::Answered(_)
-            | StepEvent::Progress(_) => return,
-        };
-        self.end_attempt(id, &end, now_ms, out);
+        } else if let StepEvent::ApprovalRequested(_) = event {
+            self.approvals.insert(Some(id.clone()), now_ms);
+        } else if let StepEvent::Approved(_) = event {
+            self.end_approval(Some(id), "approved", now_ms, out);
+        } else if let Some(status) = event.outcome() {
+            let (failure, finished_ms, usage) = (event.failure(), event.finished_ms(), event.usage());
+            self.end_attempt(id, &End { status, failure, finished_ms, usage }, now_ms, out);
+        }
     }
 
     fn begin_attempt(&mut self, id: &StepId, number: u32, agent_type: &str, now_ms: u64) {

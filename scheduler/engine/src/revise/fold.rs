@@ -27,80 +27,32 @@ pub(crate) fn stage(state: &mut PlanState, seq: u64, id: &StepId, event: &StepEv
         if fits { Ok(i) } else { Err(bad()) }
     };
     let unfit = |reason: &str| ReplayError::BadPlan { seq, reason: format!("step `{id}` {reason}") };
-    match event {
-        StepEvent::Added(added) => {
-            let before = state.revising.staged.as_deref().map_or(&[][..], |staged| &staged.added);
-            let is_known = state.graph.find(id.as_str()).is_some() || before.iter().any(|step| step.id == *id);
-            if is_known || added.step.id != *id {
-                return Err(unfit("is added, and was there before"));
-            }
-            state.revising.staged.get_or_insert_default().added.push(added.step.clone());
+    if let StepEvent::Added(added) = event {
+        let before = state.revising.staged.as_deref().map_or(&[][..], |staged| &staged.added);
+        let is_known = state.graph.find(id.as_str()).is_some() || before.iter().any(|step| step.id == *id);
+        if is_known || added.step.id != *id {
+            return Err(unfit("is added, and was there before"));
         }
-        StepEvent::Modified(modified) => {
-            let i = known(state)?;
-            if modified.step.id != *id {
-                return Err(unfit("cannot get another id"));
-            }
-            state.revising.staged.get_or_insert_default().modified.push((i, modified.step.clone()));
+        state.revising.staged.get_or_insert_default().added.push(added.step.clone());
+    } else if let StepEvent::Modified(modified) = event {
+        let i = known(state)?;
+        if modified.step.id != *id {
+            return Err(unfit("cannot get another id"));
         }
-        StepEvent::Removed(_) => {
-            let i = known(state)?;
-            state.revising.staged.get_or_insert_default().removed.push(i);
-        }
-        StepEvent::Ready
-        | StepEvent::Blocked(_)
-        | StepEvent::ApprovalRequested(_)
-        | StepEvent::Approved(_)
-        | StepEvent::QuestionAsked(_)
-        | StepEvent::Answered(_)
-        | StepEvent::Recalled(_)
-        | StepEvent::Decomposed(_)
-        | StepEvent::Queued(_)
-        | StepEvent::Started(_)
-        | StepEvent::Progress(_)
-        | StepEvent::Completed(_)
-        | StepEvent::Retrying(_)
-        | StepEvent::Released(_)
-        | StepEvent::Failed(_)
-        | StepEvent::Skipped(_)
-        | StepEvent::Cancelled(_) => return Ok(false),
+        state.revising.staged.get_or_insert_default().modified.push((i, modified.step.clone()));
+    } else if let StepEvent::Removed(_) = event {
+        let i = known(state)?;
+        state.revising.staged.get_or_insert_default().removed.push(i);
     }
-    Ok(true)
+    Ok(event.is_change())
 }
 
 /// Whether an event of the plan may follow staged changes; an added phase is staged too.
 pub(crate) fn restage(state: &mut PlanState, event: &PlanEvent) -> bool {
-    match event {
-        PlanEvent::PhaseAdded(phase) => {
-            state.revising.staged.get_or_insert_default().phases.push(phase.as_ref().clone());
-            true
-        }
-        PlanEvent::Revised(_) | PlanEvent::Extended(_) => true,
-        PlanEvent::GoalAccepted(_)
-        | PlanEvent::ModelAsked(_)
-        | PlanEvent::ModelAnswered(_)
-        | PlanEvent::PlanningFailed(_)
-        | PlanEvent::PlanCreated(_)
-        | PlanEvent::PlanValidated(_)
-        | PlanEvent::ApprovalRequested(_)
-        | PlanEvent::Approved(_)
-        | PlanEvent::Rejected(_)
-        | PlanEvent::PhaseStarted(_)
-        | PlanEvent::PhaseCompleted(_)
-        | PlanEvent::PhaseFailed(_)
-        | PlanEvent::PhaseSkipped(_)
-        | PlanEvent::ReplanTriggered(_)
-        | PlanEvent::RevisionProposed(_)
-        | PlanEvent::RevisionRefused(_)
-        | PlanEvent::QuestionAsked(_)
-        | PlanEvent::QuestionAnswered(_)
-        | PlanEvent::Quarantined(_)
-        | PlanEvent::Paused(_)
-        | PlanEvent::Resumed(_)
-        | PlanEvent::Completed(_)
-        | PlanEvent::Failed(_)
-        | PlanEvent::Cancelled(_) => state.revising.staged.is_none(),
+    if let PlanEvent::PhaseAdded(phase) = event {
+        state.revising.staged.get_or_insert_default().phases.push(phase.as_ref().clone());
     }
+    event.takes_changes() || state.revising.staged.is_none()
 }
 
 /// Applies the staged changes. On an error the state is as before.

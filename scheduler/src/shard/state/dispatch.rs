@@ -80,45 +80,25 @@ pub(super) fn track_in_flight(
     for record in records {
         let Event::Step { step, event, .. } = &record.event else { continue };
         let Some(index) = state.step_index(step) else { continue };
-        match event {
-            StepEvent::Queued(queued) if !queued.agent_type.as_str().is_empty() => {
-                in_flight.insert((slot, index), queued.agent_type.clone());
-                match outstanding.get_mut(&queued.agent_type) {
-                    Some(count) => *count += 1,
-                    None => {
-                        outstanding.insert(queued.agent_type.clone(), 1);
-                    }
+        if let StepEvent::Queued(queued) = event {
+            if queued.agent_type.as_str().is_empty() {
+                continue;
+            }
+            in_flight.insert((slot, index), queued.agent_type.clone());
+            match outstanding.get_mut(&queued.agent_type) {
+                Some(count) => *count += 1,
+                None => {
+                    outstanding.insert(queued.agent_type.clone(), 1);
                 }
             }
-            StepEvent::Completed(_)
-            | StepEvent::Retrying(_)
-            | StepEvent::Released(_)
-            | StepEvent::Recalled(_)
-            | StepEvent::Decomposed(_)
-            | StepEvent::Failed(_)
-            | StepEvent::Skipped(_)
-            | StepEvent::Cancelled(_) => {
-                if let Some(agent_type) = in_flight.remove(&(slot, index))
-                    && let Some(count) = outstanding.get_mut(&agent_type)
-                {
-                    *count -= 1;
-                    if matches!(event, StepEvent::Skipped(_) | StepEvent::Cancelled(_)) {
-                        stopped.push(agent_type);
-                    }
-                }
+        } else if event.ends_attempt()
+            && let Some(agent_type) = in_flight.remove(&(slot, index))
+            && let Some(count) = outstanding.get_mut(&agent_type)
+        {
+            *count -= 1;
+            if event.abandons_attempt() {
+                stopped.push(agent_type);
             }
-            StepEvent::Queued(_)
-            | StepEvent::Added(_)
-            | StepEvent::Modified(_)
-            | StepEvent::Removed(_)
-            | StepEvent::Ready
-            | StepEvent::Blocked(_)
-            | StepEvent::ApprovalRequested(_)
-            | StepEvent::Approved(_)
-            | StepEvent::QuestionAsked(_)
-            | StepEvent::Answered(_)
-            | StepEvent::Started(_)
-            | StepEvent::Progress(_) => {}
         }
     }
     stopped

@@ -1,0 +1,236 @@
+//! What sort of event an event is. Each type is placed once, in `kind`; everything else derives from it.
+
+use super::{Event, PlanEvent, StepEvent};
+use crate::failure::Failure;
+use crate::goal::Usage;
+use crate::id::StepId;
+
+/// What an event of a plan is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PlanEventKind {
+    /// The goal itself.
+    Submission,
+    /// The making of the plan or of a change, without changing the plan.
+    Planning,
+    /// The plan gets steps, or is checked.
+    Creation,
+    /// A person decides about the plan before it runs.
+    Approval,
+    /// A phase begins or ends.
+    Phase,
+    /// A change is asked for, discussed, or refused.
+    Replanning,
+    /// Takes staged steps and phases into the plan, or stages a phase.
+    Change,
+    /// The plan is stopped or goes on.
+    Control,
+    /// The last event of the plan.
+    End,
+}
+
+/// What an event of a step means for the step and its attempt.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum StepEventKind {
+    /// Staged: takes effect with the `plan_revised` or `plan_extended` that follows.
+    Change,
+    /// The step waits: for a decision, an answer, or its turn.
+    Wait,
+    /// The step may be handed out.
+    Ready,
+    /// An attempt begins.
+    AttemptBegin,
+    /// An attempt goes on.
+    AttemptProgress,
+    /// An attempt ends, and the step goes on.
+    AttemptEnd,
+    /// The step is final, and so is its attempt, if there is one.
+    End,
+}
+
+impl PlanEvent {
+    /// What the event is about.
+    pub fn kind(&self) -> PlanEventKind {
+        match self {
+            Self::GoalAccepted(_) => PlanEventKind::Submission,
+            Self::ModelAsked(_) | Self::ModelAnswered(_) | Self::PlanningFailed(_) => PlanEventKind::Planning,
+            Self::PlanCreated(_) | Self::PlanValidated(_) => PlanEventKind::Creation,
+            Self::ApprovalRequested(_) | Self::Approved(_) => PlanEventKind::Approval,
+            Self::PhaseStarted(_) | Self::PhaseCompleted(_) | Self::PhaseFailed(_) | Self::PhaseSkipped(_) => {
+                PlanEventKind::Phase
+            }
+            Self::ReplanTriggered(_)
+            | Self::RevisionProposed(_)
+            | Self::RevisionRefused(_)
+            | Self::QuestionAsked(_)
+            | Self::QuestionAnswered(_) => PlanEventKind::Replanning,
+            Self::PhaseAdded(_) | Self::Revised(_) | Self::Extended(_) => PlanEventKind::Change,
+            Self::Paused(_) | Self::Resumed(_) | Self::Quarantined(_) => PlanEventKind::Control,
+            Self::Rejected(_) | Self::Completed(_) | Self::Failed(_) | Self::Cancelled(_) => PlanEventKind::End,
+        }
+    }
+
+    /// Whether it is the last event of the plan.
+    pub fn ends_plan(&self) -> bool {
+        self.kind() == PlanEventKind::End
+    }
+
+    /// Whether it may follow staged changes.
+    pub fn takes_changes(&self) -> bool {
+        self.kind() == PlanEventKind::Change
+    }
+
+    /// Whether the planners have written the whole plan.
+    pub fn completes_planning(&self) -> bool {
+        matches!(self, Self::PlanCreated(created) if !created.open)
+            || matches!(self, Self::Extended(extended) if !extended.open)
+    }
+
+    /// Whether nobody waits any longer for what the planners were asked to change.
+    pub fn answers_replanning(&self) -> bool {
+        self.kind() == PlanEventKind::Replanning
+            || matches!(self, Self::PlanningFailed(_) | Self::Revised(_) | Self::Resumed(_))
+    }
+
+    /// The phase that it names.
+    pub fn phase(&self) -> Option<&str> {
+        if let Self::PhaseStarted(named)
+        | Self::PhaseCompleted(named)
+        | Self::PhaseFailed(named)
+        | Self::PhaseSkipped(named) = self
+        {
+            Some(&named.phase)
+        } else if let Self::PhaseAdded(added) = self {
+            Some(&added.phase)
+        } else {
+            None
+        }
+    }
+
+    /// The steps that the event moves although they have no event of their own, in the order of the plan.
+    pub fn moved_steps(&self) -> impl Iterator<Item = &StepId> {
+        let (first, second): (&[StepId], &[StepId]) =
+            if let Self::Completed(end) | Self::Failed(end) | Self::Cancelled(end) = self {
+                (&end.cancelled, &[])
+            } else if let Self::Rejected(rejected) = self {
+                (&rejected.cancelled, &[])
+            } else if let Self::Revised(revised) = self {
+                (&revised.restarted, &revised.skipped)
+            } else {
+                (&[], &[])
+            };
+        first.iter().chain(second)
+    }
+}
+
+impl StepEvent {
+    /// What the event means for the step and its attempt.
+    pub fn kind(&self) -> StepEventKind {
+        match self {
+            Self::Added(_) | Self::Modified(_) | Self::Removed(_) => StepEventKind::Change,
+            Self::Blocked(_) | Self::ApprovalRequested(_) | Self::QuestionAsked(_) | Self::Answered(_) => {
+                StepEventKind::Wait
+            }
+            Self::Ready | Self::Approved(_) => StepEventKind::Ready,
+            Self::Queued(_) => StepEventKind::AttemptBegin,
+            Self::Started(_) | Self::Progress(_) => StepEventKind::AttemptProgress,
+            Self::Recalled(_) | Self::Decomposed(_) | Self::Retrying(_) | Self::Released(_) => {
+                StepEventKind::AttemptEnd
+            }
+            Self::Completed(_) | Self::Failed(_) | Self::Skipped(_) | Self::Cancelled(_) => StepEventKind::End,
+        }
+    }
+
+    /// Whether it is staged for the `plan_revised` or `plan_extended` that follows.
+    pub fn is_change(&self) -> bool {
+        self.kind() == StepEventKind::Change
+    }
+
+    /// Whether the step may be handed out from now on.
+    pub fn makes_ready(&self) -> bool {
+        self.kind() == StepEventKind::Ready || matches!(self, Self::Released(_))
+    }
+
+    /// Whether the step's next attempt begins.
+    pub fn begins_attempt(&self) -> bool {
+        self.kind() == StepEventKind::AttemptBegin
+    }
+
+    /// Whether the attempt that was in flight has ended.
+    pub fn ends_attempt(&self) -> bool {
+        matches!(self.kind(), StepEventKind::AttemptEnd | StepEventKind::End)
+    }
+
+    /// Whether the step is final.
+    pub fn ends_step(&self) -> bool {
+        self.kind() == StepEventKind::End
+    }
+
+    /// Whether the step ends without the outcome of its worker, so that a task may be left on a queue.
+    pub fn abandons_attempt(&self) -> bool {
+        matches!(self, Self::Skipped(_) | Self::Cancelled(_))
+    }
+
+    /// Whether dependents count the step as done.
+    pub fn satisfies_dependents(&self) -> bool {
+        matches!(self, Self::Completed(_)) || matches!(self, Self::Skipped(skipped) if skipped.cause.satisfies())
+    }
+
+    /// How the attempt ended, in one word: `completed`, `retrying`, `recalled`; `None` while it goes on.
+    pub fn outcome(&self) -> Option<&'static str> {
+        self.ends_attempt().then(|| self.type_name().trim_start_matches("step_"))
+    }
+
+    /// What the attempt failed with.
+    pub fn failure(&self) -> Option<&Failure> {
+        if let Self::Retrying(retrying) = self {
+            Some(&retrying.failure)
+        } else if let Self::Failed(failed) = self {
+            Some(&failed.failure)
+        } else if let Self::Skipped(skipped) = self {
+            skipped.failure.as_ref()
+        } else {
+            None
+        }
+    }
+
+    /// When the attempt ended by its worker's clock, Unix milliseconds, where the worker said so.
+    pub fn finished_ms(&self) -> Option<u64> {
+        if let Self::Completed(completed) = self { completed.finished_ms } else { None }
+    }
+
+    /// What the attempt took, as its worker reported.
+    pub fn usage(&self) -> Usage {
+        let (cost, tokens) = if let Self::Completed(completed) = self {
+            (completed.cost, completed.tokens)
+        } else if let Self::Retrying(retrying) = self {
+            (retrying.cost, retrying.tokens)
+        } else if let Self::Failed(failed) = self {
+            (failed.cost, failed.tokens)
+        } else if let Self::Skipped(skipped) = self {
+            (skipped.cost, skipped.tokens)
+        } else if let Self::Decomposed(decomposed) = self {
+            (decomposed.cost, decomposed.tokens)
+        } else {
+            (0.0, 0)
+        };
+        Usage { cost, tokens }
+    }
+}
+
+impl Event {
+    /// Whether it is the last event of the plan.
+    pub fn ends_plan(&self) -> bool {
+        match self {
+            Self::Plan(event) => event.ends_plan(),
+            Self::Step { .. } => false,
+        }
+    }
+
+    /// Whether something happened to a step by it: to this one alone, or to several that the event lists.
+    pub fn concerns(&self, id: &str) -> bool {
+        match self {
+            Self::Step { step, .. } => step.as_str() == id,
+            Self::Plan(event) => event.moved_steps().any(|step| step.as_str() == id),
+        }
+    }
+}
