@@ -213,7 +213,7 @@ impl StepEvent {
         } else {
             (0.0, 0)
         };
-        Usage { cost, tokens }
+        Usage { tokens, cost }
     }
 }
 

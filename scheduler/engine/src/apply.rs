@@ -450,7 +450,6 @@ fn retry(step: &mut StepState, retrying: &StepRetrying) {
     step.details().failure = Some(retrying.failure.clone());
 }
 
-
 fn adjust_width(state: &mut PlanState, i: StepIndex, old: StepStatus, time_ms: u64, event: &StepEvent) {
     if !old.is_in_flight() {
         return;
@@ -470,7 +469,6 @@ fn durations(step: &StepState, time_ms: u64, completed: &StepCompleted) -> (u64,
     let ran = completed.finished_ms.unwrap_or(time_ms).saturating_sub(step.started_ms).min(whole);
     (whole - ran, ran)
 }
-
 
 /// Changes a step's status and every counter that depends on it.
 fn transition(state: &mut PlanState, i: StepIndex, old: StepStatus, new: StepStatus, satisfied: bool) {

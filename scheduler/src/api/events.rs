@@ -200,4 +200,3 @@ impl LogFollower {
 fn sse(record: &Record) -> SseEvent {
     SseEvent::default().id(record.seq.to_string()).event(record.event.type_name()).data(record.to_line())
 }
-
