@@ -143,7 +143,7 @@ mod tests {
 
     fn log() -> Vec<String> {
         let plan = |event| Event::Plan(event);
-        let step = |attempt, event| Event::Step { step: "a".into(), attempt, event };
+        let step = |attempt, event| Event::Step { step: "a".into(), attempt, phase: None, event };
         let accepted = GoalAccepted {
             plan_id: "p0-0000000000000001".into(),
             goal: Goal { description: "test".into(), ..Goal::default() },
@@ -173,7 +173,7 @@ mod tests {
             plan(PlanEvent::PlanCreated(Box::new(created))),
             plan(PlanEvent::PlanValidated(Box::new(validated))),
             step(0, StepEvent::Ready),
-            step(1, StepEvent::Queued(Box::new(StepQueued { agent_type: "echo".into(), due_ms: 99, cache_key: None }))),
+            step(1, StepEvent::Queued(Box::new(StepQueued::new("echo".into(), 99)))),
             step(1, StepEvent::Started(Box::new(started))),
             step(1, StepEvent::Completed(Box::new(completed))),
             plan(PlanEvent::Completed(Box::new(ended))),

@@ -26,6 +26,7 @@ pub mod metric;
 pub mod plan;
 pub mod problem;
 pub mod random;
+pub mod redaction;
 pub mod report;
 pub mod revision;
 pub mod schema;

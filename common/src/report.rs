@@ -50,6 +50,9 @@ pub struct Report {
     /// Tokens of language models that the attempt used.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tokens: Option<u64>,
+    /// The same tokens, split; their sum counts as `tokens` when those are missing.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub usage: Option<TokenSplit>,
     /// New information that may call for a revision.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub adjustments: Option<Json>,
@@ -89,9 +92,28 @@ impl Report {
             message: None,
             cost: None,
             tokens: None,
+            usage: None,
             adjustments: None,
             sub_plan: None,
         }
+    }
+}
+
+/// Tokens of language models: of prompts and of answers.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+pub struct TokenSplit {
+    /// Tokens of prompts.
+    #[serde(default)]
+    pub prompt_tokens: u64,
+    /// Tokens of answers.
+    #[serde(default)]
+    pub completion_tokens: u64,
+}
+
+impl TokenSplit {
+    /// Both together.
+    pub fn sum(self) -> u64 {
+        self.prompt_tokens.saturating_add(self.completion_tokens)
     }
 }
 

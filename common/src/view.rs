@@ -327,6 +327,9 @@ pub struct EventView {
     /// The step that it happened to, where it happened to one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub step_id: Option<StepId>,
+    /// The phase that the step belongs to.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub phase: Option<String>,
     /// 0, or not there, for what concerns no attempt.
     #[serde(default)]
     pub attempt: u32,

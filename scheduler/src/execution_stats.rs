@@ -130,7 +130,7 @@ impl ExecutionStats {
                     self.record_plan(notes, plan, event, self.counts(source, record.time_ms));
                     is_noted = notes.contains_key(plan);
                 }
-                Event::Step { step, attempt, event } => {
+                Event::Step { step, attempt, event, phase: _ } => {
                     if let Some(ended) = Ended::from_event(event, *attempt, record.actor.as_deref()) {
                         let is_routed = is_noted && notes.get(plan).is_some_and(|note| note.routed.contains(step));
                         if self.counts(source, record.time_ms) {

@@ -6,10 +6,12 @@ use std::time::Duration;
 
 use goalmill_broker::Broker;
 use goalmill_common::clock::Clock;
-use goalmill_common::config::{PolicySettings, Settings};
-use goalmill_common::id::PlanId;
+use goalmill_common::config::{PolicySettings, RecordSettings, Settings};
+use goalmill_common::id::{PlanId, ShardId};
+use goalmill_common::keys::Keys;
 use goalmill_common::random::Random;
-use goalmill_engine::Engine;
+use goalmill_common::redaction::Redaction;
+use goalmill_engine::{Engine, InputRecording};
 use goalmill_plan::validate::Policy;
 use goalmill_planning::Pipeline;
 use tokio::sync::watch;
@@ -87,4 +89,13 @@ impl Scheduler {
 pub(crate) fn policy(settings: &Settings) -> Policy {
     let PolicySettings { allow, deny, approve } = settings.planner.policy.clone();
     Policy { allow, deny, approve }
+}
+
+/// How inputs of attempts are recorded. The settings are checked before.
+pub(crate) fn input_recording(settings: &RecordSettings, keys: &Keys, shard: ShardId) -> Option<InputRecording> {
+    settings.inputs.then(|| InputRecording {
+        redaction: Redaction::new(&settings.redact).expect("the settings are checked"),
+        blob_prefix: keys.blob(shard, ""),
+        plan_bytes_max: settings.plan_inputs_bytes_max,
+    })
 }

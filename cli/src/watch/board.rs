@@ -209,7 +209,7 @@ impl Board {
         self.last_ms = record.time_ms;
         match &record.event {
             Event::Plan(event) => self.apply_to_plan(event, record.time_ms),
-            Event::Step { step, attempt, event } => self.apply_to_step(step, *attempt, event, record.time_ms),
+            Event::Step { step, attempt, event, phase: _ } => self.apply_to_step(step, *attempt, event, record.time_ms),
         }
     }
 
@@ -296,6 +296,10 @@ impl Board {
         for step in steps {
             let Some(place) = self.places.get(step).copied() else { continue };
             let row = &mut self.rows[place];
+            // A revision names what was skipped by events before it.
+            if row.status == status && status == StepStatus::Skipped {
+                continue;
+            }
             self.counts.shift(row.status, status);
             row.status = status;
             row.reason.clear();

@@ -242,7 +242,7 @@ fn step_line(
         }
         StepEvent::Failed(failed) => line(why(&failed.failure)),
         StepEvent::Skipped(_) => line(format!("skipped{}", because(&row.reason))),
-        StepEvent::Cancelled(_) => line(format!("cancelled{}", because(&row.reason))),
+        StepEvent::Cancelled(_) if row.attempt > 0 => line(format!("cancelled{}", because(&row.reason))),
         StepEvent::Removed(_) => line(format!("removed{}", because(&row.reason))),
         StepEvent::Blocked(_) => line(format!("blocked{}", because(&row.reason))),
         StepEvent::Released(released) => line(format!("handed back by {}", released.worker)),
@@ -260,7 +260,8 @@ fn step_line(
         StepEvent::Decomposed(why) => line(format!("becomes a plan of its own{}", because(&why.reason))),
         StepEvent::Added(_) if board.open && board.status != PlanStatus::Replanning => line("written".into()),
         StepEvent::Added(_) if board.status == PlanStatus::Replanning || board.revision > 0 => line("added".into()),
-        StepEvent::Started(_)
+        StepEvent::Cancelled(_)
+        | StepEvent::Started(_)
         | StepEvent::Added(_)
         | StepEvent::Modified(_)
         | StepEvent::Ready
@@ -364,7 +365,7 @@ mod tests {
 
         fn step(mut self, time_ms: u64, step: &str, attempt: u32, event: StepEvent) -> Self {
             let seq = self.records.len() as u64 + 1;
-            let event = Event::Step { step: step.into(), attempt, event };
+            let event = Event::Step { step: step.into(), attempt, phase: None, event };
             self.records.push(Record { seq, time_ms, actor: None, event });
             self
         }
@@ -407,8 +408,7 @@ mod tests {
         }
 
         fn start(self, step: &str, attempt: u32, from_ms: u64) -> Self {
-            let queued =
-                StepQueued { agent_type: format!("{step}_agent").as_str().into(), due_ms: 9_000, cache_key: None };
+            let queued = StepQueued::new(format!("{step}_agent").as_str().into(), 9_000);
             let started = StepStarted { worker: Some("w".into()), started_ms: from_ms, due_ms: 9_000 };
             self.step(from_ms, step, attempt, StepEvent::Queued(Box::new(queued))).step(
                 from_ms,
@@ -448,13 +448,7 @@ mod tests {
     }
 
     fn retrying(due_ms: u64) -> StepEvent {
-        StepEvent::Retrying(Box::new(StepRetrying {
-            failure: failure(),
-            due_ms,
-            fallback: false,
-            cost: 0.0,
-            tokens: 0,
-        }))
+        StepEvent::Retrying(Box::new(StepRetrying::new(failure(), due_ms)))
     }
 
     #[test]
@@ -507,7 +501,7 @@ mod tests {
 
     #[test]
     fn an_attempt_that_was_lost_before_its_start_was_told_is_counted() {
-        let queued = StepQueued { agent_type: "a_agent".into(), due_ms: 9_000, cache_key: None };
+        let queued = StepQueued::new("a_agent".into(), 9_000);
         let (board, _) = Script::begin(vec![step("a", &[])])
             .step(1_100, "a", 1, StepEvent::Queued(Box::new(queued)))
             .step(1_200, "a", 1, retrying(1_200))
@@ -568,14 +562,9 @@ mod tests {
 
     #[test]
     fn a_plan_that_fails_says_which_step_and_why() {
-        let failed = goalmill_common::event::StepFailed { failure: failure(), cost: 0.0, tokens: 0 };
-        let skipped = StepSkipped {
-            cause: goalmill_common::event::SkipCause::DependencyFailed,
-            reason: "`a` failed".into(),
-            failure: None,
-            cost: 0.0,
-            tokens: 0,
-        };
+        let failed = goalmill_common::event::StepFailed::new(failure());
+        let cause = goalmill_common::event::SkipCause::DependencyFailed;
+        let skipped = StepSkipped { reason: "`a` failed".into(), ..StepSkipped::new(cause) };
         let (_, lines) = Script::begin(vec![step("a", &[]), step("b", &["a"])])
             .start("a", 1, 1_100)
             .step(1_200, "a", 1, StepEvent::Failed(Box::new(failed)))

@@ -12,6 +12,7 @@ use crate::agent::{HEARTBEATS_MISSED_MAX, SILENCE_MS_MAX};
 use crate::id::AgentType;
 use crate::keys::is_prefix;
 use crate::limits::Limits;
+use crate::redaction::Redaction;
 
 /// Everything that can be set.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
@@ -35,8 +36,38 @@ pub struct Settings {
     pub worker: WorkerSettings,
     /// Webhooks that are notified of changes of plans, or may veto them.
     pub hooks: Vec<HookSettings>,
+    /// What the log keeps of what agents receive.
+    pub record: RecordSettings,
     /// Limits of sizes and counts.
     pub limits: Limits,
+}
+
+/// What the log keeps of what agents receive.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct RecordSettings {
+    /// Records the rendered inputs of every attempt in `step_queued`; those over `limits.inline_bytes_max` by reference.
+    pub inputs: bool,
+    /// Bytes of recorded inputs of one plan; further ones are recorded by their size alone.
+    pub plan_inputs_bytes_max: usize,
+    /// What is masked in recorded inputs before they are stored. Agents receive everything.
+    pub redact: RedactSettings,
+}
+
+impl Default for RecordSettings {
+    fn default() -> Self {
+        Self { inputs: true, plan_inputs_bytes_max: 64 << 20, redact: RedactSettings::default() }
+    }
+}
+
+/// What is masked before it is stored; at most 100 fields and patterns.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct RedactSettings {
+    /// Names of fields whose whole value is masked, whatever their case: `password`.
+    pub fields: Vec<String>,
+    /// Regular expressions; what they match in texts is masked.
+    pub patterns: Vec<String>,
 }
 
 /// The address of Redis, and how to connect to it.
@@ -414,6 +445,7 @@ impl Settings {
             .chain(llm::violations(&self.planner.llm))
             .chain(model::violations(&self.models))
             .chain(hook::violations(&self.hooks))
+            .chain(Redaction::new(&self.record.redact).err().map(|why| format!("`record.redact`: {why}")))
             .collect()
     }
 }

@@ -13,6 +13,7 @@ pub(super) struct LineHead<'a> {
     type_name: &'static str,
     step: Option<&'a StepId>,
     attempt: u32,
+    phase: Option<&'a str>,
     actor: Option<&'a str>,
     /// Set where a record stands alone; in the log the entry has the time.
     time: Option<String>,
@@ -36,6 +37,10 @@ pub(super) fn write_record<T: Serialize>(out: &mut Vec<u8>, head: &LineHead<'_>,
     if head.attempt > 0 {
         out.extend_from_slice(br#","attempt":"#);
         write_value(out, &head.attempt);
+    }
+    if let Some(phase) = head.phase {
+        out.extend_from_slice(br#","phase":"#);
+        write_value(out, phase);
     }
     if let Some(actor) = head.actor {
         out.extend_from_slice(br#","actor":"#);
@@ -63,6 +68,8 @@ struct LineIn<'a> {
     step_id: Option<StepId>,
     #[serde(default)]
     attempt: u32,
+    #[serde(default)]
+    phase: Option<Box<str>>,
     #[serde(default)]
     actor: Option<String>,
     #[serde(default, borrow)]
@@ -93,12 +100,13 @@ impl Record {
         match &self.event {
             Event::Plan(event) => {
                 let head =
-                    LineHead { seq: self.seq, type_name: event.type_name(), step: None, attempt: 0, actor, time };
+                    LineHead { seq: self.seq, type_name: event.type_name(), step: None, attempt: 0, phase: None, actor, time };
                 event.write(out, &head);
             }
-            Event::Step { step, attempt, event } => {
+            Event::Step { step, attempt, phase, event } => {
+                let phase = phase.as_deref();
                 let type_name = event.type_name();
-                let head = LineHead { seq: self.seq, type_name, step: Some(step), attempt: *attempt, actor, time };
+                let head = LineHead { seq: self.seq, type_name, step: Some(step), attempt: *attempt, phase, actor, time };
                 event.write(out, &head);
             }
         }
@@ -139,7 +147,7 @@ impl LineIn<'_> {
             let Some(step) = self.step_id else {
                 return Err(LogError::NoStep { seq, type_name: type_name.into_owned() });
             };
-            Event::Step { step, attempt: self.attempt, event }
+            Event::Step { step, attempt: self.attempt, phase: self.phase, event }
         } else {
             return Err(LogError::UnknownType { seq, type_name: type_name.into_owned() });
         };
@@ -184,7 +192,7 @@ mod tests {
             seq,
             time_ms: 1_795_293_490_279,
             actor: None,
-            event: Event::Step { step: "a".into(), attempt, event },
+            event: Event::Step { step: "a".into(), attempt, phase: (attempt > 0).then(|| "one".into()), event },
         };
         vec![
             Record {
@@ -201,9 +209,7 @@ mod tests {
                     outputs: Json::from_text("{\"x\": 1.10}".into()).expect("it is JSON"),
                     finished_ms: Some(5),
                     cost: 0.5,
-                    tokens: 0,
-                    cache_key: None,
-                    adjustments: None,
+                    ..StepCompleted::default()
                 })),
             ),
         ]
@@ -231,7 +237,7 @@ mod tests {
             .zip(1..)
             .map(|(type_name, seq)| {
                 let is_step = StepEvent::TYPES.contains(&type_name);
-                let about = if is_step { r#","step_id":"a","attempt":2"# } else { "" };
+                let about = if is_step { r#","step_id":"a","attempt":2,"phase":"one""# } else { "" };
                 let time = r#""time":"2026-11-22T05:00:00Z","actor":"cli:ann""#;
                 let data = least_data(type_name);
                 let line = format!(r#"{{"seq":{seq},"type":"{type_name}",{time}{about},"data":{data}}}"#);

@@ -48,6 +48,8 @@ pub enum Event {
         step: StepId,
         /// The attempt, counted from 1.
         attempt: u32,
+        /// The phase that the step belongs to.
+        phase: Option<Box<str>>,
         /// What happened to it.
         event: StepEvent,
     },
@@ -206,6 +208,14 @@ impl Event {
         match self {
             Self::Plan(event) => event.type_name(),
             Self::Step { event, .. } => event.type_name(),
+        }
+    }
+
+    /// The phase that it happened in, or to.
+    pub fn phase(&self) -> Option<&str> {
+        match self {
+            Self::Plan(event) => event.phase(),
+            Self::Step { phase, .. } => phase.as_deref(),
         }
     }
 

@@ -6,6 +6,7 @@ use crate::failure::Failure;
 use crate::id::{AgentType, WorkerId};
 use crate::json::Json;
 use crate::plan::{Plan, Step};
+use crate::report::TokenSplit;
 
 /// A revision adds a step.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -60,6 +61,19 @@ pub struct StepDecomposed {
     /// Tokens that the attempt took.
     #[serde(default, skip_serializing_if = "is_none_left")]
     pub tokens: u64,
+    /// The same tokens, split into those of prompts and of answers, where the worker told.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub usage: Option<TokenSplit>,
+    /// How long the attempt ran, by the clock of its worker, where start and end are known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub duration_ms: Option<u64>,
+}
+
+impl StepDecomposed {
+    /// A step that becomes a plan of its own for this reason.
+    pub fn new(reason: impl Into<String>) -> Self {
+        Self { plan: None, reason: reason.into(), cost: 0.0, tokens: 0, usage: None, duration_ms: None }
+    }
 }
 
 /// An attempt went out to the workers.
@@ -72,6 +86,23 @@ pub struct StepQueued {
     /// Its outputs are kept under this word for other steps.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cache_key: Option<String>,
+    /// What the agent is to do, when that is the fallback's action and not the step's.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub action: String,
+    /// What the agent receives, rendered and redacted: itself, or `{"$blob": "<key>", "bytes": n}` when it is large. None
+    /// when inputs are not recorded, or when the plan's recorded inputs are too large together.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub inputs: Option<Json>,
+    /// Bytes of inputs that are recorded by reference, or by this number alone.
+    #[serde(default, skip_serializing_if = "is_none_left")]
+    pub inputs_bytes: u64,
+}
+
+impl StepQueued {
+    /// An attempt for this queue, without more.
+    pub fn new(agent_type: AgentType, due_ms: u64) -> Self {
+        Self { agent_type, due_ms, cache_key: None, action: String::new(), inputs: None, inputs_bytes: 0 }
+    }
 }
 
 /// An attempt began.
@@ -111,6 +142,12 @@ pub struct StepCompleted {
     /// Tokens that the attempt took.
     #[serde(default, skip_serializing_if = "is_none_left")]
     pub tokens: u64,
+    /// The same tokens, split into those of prompts and of answers, where the worker told.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub usage: Option<TokenSplit>,
+    /// How long the attempt ran, by the clock of its worker, where start and end are known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub duration_ms: Option<u64>,
     /// Nobody did it: the outputs were kept under this word.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cache_key: Option<String>,
@@ -144,6 +181,19 @@ pub struct StepRetrying {
     /// Tokens that the failed attempt took.
     #[serde(default, skip_serializing_if = "is_none_left")]
     pub tokens: u64,
+    /// The same tokens, split into those of prompts and of answers, where the worker told.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub usage: Option<TokenSplit>,
+    /// How long the attempt ran, by the clock of its worker, where start and end are known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub duration_ms: Option<u64>,
+}
+
+impl StepRetrying {
+    /// An attempt that failed with this, for nothing; the next one may start at `due_ms`.
+    pub fn new(failure: Failure, due_ms: u64) -> Self {
+        Self { failure, due_ms, fallback: false, cost: 0.0, tokens: 0, usage: None, duration_ms: None }
+    }
 }
 
 /// A worker handed the task back without trying it: the attempt is not used up.
@@ -164,6 +214,19 @@ pub struct StepFailed {
     /// Tokens that the failed attempt took.
     #[serde(default, skip_serializing_if = "is_none_left")]
     pub tokens: u64,
+    /// The same tokens, split into those of prompts and of answers, where the worker told.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub usage: Option<TokenSplit>,
+    /// How long the attempt ran, by the clock of its worker, where start and end are known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub duration_ms: Option<u64>,
+}
+
+impl StepFailed {
+    /// A step that failed with this, for nothing.
+    pub fn new(failure: Failure) -> Self {
+        Self { failure, cost: 0.0, tokens: 0, usage: None, duration_ms: None }
+    }
 }
 
 /// Why a step is skipped; the reason decides whether its dependents may go on.
@@ -192,6 +255,13 @@ impl SkipCause {
     }
 }
 
+impl StepSkipped {
+    /// A step that is skipped for this cause, without an attempt.
+    pub fn new(cause: SkipCause) -> Self {
+        Self { cause, reason: String::new(), failure: None, cost: 0.0, tokens: 0, usage: None, duration_ms: None }
+    }
+}
+
 /// A step is passed over.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct StepSkipped {
@@ -209,4 +279,10 @@ pub struct StepSkipped {
     /// Tokens that the failed attempt took.
     #[serde(default, skip_serializing_if = "is_none_left")]
     pub tokens: u64,
+    /// The same tokens, split into those of prompts and of answers, where the worker told.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub usage: Option<TokenSplit>,
+    /// How long the attempt ran, by the clock of its worker, where start and end are known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub duration_ms: Option<u64>,
 }

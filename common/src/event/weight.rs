@@ -60,6 +60,7 @@ fn step_event(event: &StepEvent) -> usize {
         StepEvent::Answered(answered) => answered.answer.text().len() + answered.reason.len(),
         StepEvent::Decomposed(decomposed) => decomposed.plan.as_deref().map_or(0, plan) + decomposed.reason.len(),
         StepEvent::Completed(completed) => completed.outputs.text().len() + json(completed.adjustments.as_ref()),
+        StepEvent::Queued(queued) => json(queued.inputs.as_ref()) + queued.action.len(),
         StepEvent::Retrying(retrying) => retrying.failure.message.len(),
         StepEvent::Failed(failed) => failed.failure.message.len(),
         StepEvent::Progress(progress) => progress.message.as_ref().map_or(0, String::len),
@@ -69,7 +70,6 @@ fn step_event(event: &StepEvent) -> usize {
         | StepEvent::ApprovalRequested(_)
         | StepEvent::Approved(_)
         | StepEvent::Recalled(_)
-        | StepEvent::Queued(_)
         | StepEvent::Started(_)
         | StepEvent::Released(_)
         | StepEvent::Skipped(_)

@@ -75,7 +75,7 @@ pub fn apply(state: &mut PlanState, record: &Record) -> Result<(), ReplayError> 
     }
     match &record.event {
         Event::Plan(event) => apply_plan(state, record, event)?,
-        Event::Step { step, attempt, event } => apply_step(state, record, step, *attempt, event)?,
+        Event::Step { step, attempt, event, phase: _ } => apply_step(state, record, step, *attempt, event)?,
     }
     state.seq = seq;
     state.updated_ms = record.time_ms;
@@ -296,6 +296,13 @@ fn apply_step(
     if let StepEvent::Completed(completed) = event {
         state.outputs_bytes = state.outputs_bytes.saturating_add(completed.outputs.text().len());
     }
+    if let StepEvent::Queued(queued) = event
+        && let Some(inputs) = &queued.inputs
+    {
+        let by_reference = usize::try_from(queued.inputs_bytes).unwrap_or(usize::MAX);
+        let bytes = inputs.text().len().saturating_add(by_reference);
+        state.recorded_bytes = state.recorded_bytes.saturating_add(bytes);
+    }
     fold_consequences(state, i, event);
     let usage = event.usage();
     state.usage.add(usage.cost, usage.tokens);
@@ -360,7 +367,9 @@ fn check_start(state: &PlanState, seq: u64, i: StepIndex, event: &StepEvent) -> 
         | StepEvent::Cancelled(_) => true,
     };
     let active = matches!(state.status, PlanStatus::Running | PlanStatus::Replanning | PlanStatus::Paused);
-    if fits && active { Ok(()) } else { Err(ReplayError::TooEarly { seq, event: event.type_name() }) }
+    // A person may reject the plan, or skip steps of it, before it runs.
+    let is_before = event.abandons_attempt() && state.status == PlanStatus::AwaitingApproval;
+    if fits && (active || is_before) { Ok(()) } else { Err(ReplayError::TooEarly { seq, event: event.type_name() }) }
 }
 
 fn fold_step(step: &mut StepState, time_ms: u64, event: &StepEvent) {
@@ -480,7 +489,7 @@ fn transition(state: &mut PlanState, i: StepIndex, old: StepStatus, new: StepSta
     if old == StepStatus::Ready || new == StepStatus::Ready {
         track_engine_step(state, i, new == StepStatus::Ready);
     }
-    if new.is_final() {
+    if new.is_final() && !old.is_final() {
         release_dependents(state, i, new, satisfied);
     }
 }

@@ -8,7 +8,7 @@ use goalmill_common::goal::Usage;
 use goalmill_common::id::AgentType;
 use goalmill_common::json::Json;
 use goalmill_common::json_limits;
-use goalmill_common::report::{Report, What};
+use goalmill_common::report::{Report, TokenSplit, What};
 use goalmill_common::revision::Trigger;
 use goalmill_common::status::{PlanStatus, StepStatus};
 use goalmill_common::task::Task;
@@ -70,15 +70,15 @@ impl Turn<'_> {
     }
 
     fn fail_dispatch(&mut self, i: StepIndex, failure: Failure) {
-        self.give_up(i, failure, 0.0, 0);
+        self.give_up(i, failure, Spent::default());
         self.propagate();
     }
 
     fn send(&mut self, i: StepIndex, inputs: Json, cache_key: Option<String>) {
         let agent_type = self.state.queue(i).expect("the step exists").clone();
         let due_ms = self.after(self.context.limits.queue_ms_max);
-        let queued = StepQueued { agent_type: agent_type.clone(), due_ms, cache_key };
-        self.emit_next(i, StepEvent::Queued(Box::new(queued)));
+        let queued = StepQueued { cache_key, ..StepQueued::new(agent_type.clone(), due_ms) };
+        self.emit_queued(i, queued, &inputs);
         let task = self.state.task_of(i, agent_type, inputs, self.context);
         self.effects.push(Effect::Send(Box::new(task)));
     }
@@ -144,12 +144,12 @@ impl Turn<'_> {
                     self.started(i, &report);
                 }
                 self.acknowledge(&report);
-                let (cost, tokens) = spent(&report);
-                if self.may_decompose(i) && self.decompose(i, &report, cost, tokens) {
+                let spent = self.spent(i, &report);
+                if self.may_decompose(i) && self.decompose(i, &report, spent) {
                     return;
                 }
                 let unknown = || Failure::new(FailureClass::Transient, "UNKNOWN", "the worker gave no reason");
-                self.fail_attempt(i, bounded(report.failure.unwrap_or_else(unknown)), cost, tokens);
+                self.fail_attempt(i, bounded(report.failure.unwrap_or_else(unknown)), spent);
             }
             What::Lost => {
                 self.acknowledge(&report);
@@ -158,7 +158,7 @@ impl Turn<'_> {
                     Failure::new(FailureClass::Lost, "WORKER_LOST", message)
                 };
                 let failure = bounded(report.failure.clone().unwrap_or_else(lost));
-                self.fail_attempt(i, Failure { class: FailureClass::Lost, ..failure }, 0.0, 0);
+                self.fail_attempt(i, Failure { class: FailureClass::Lost, ..failure }, Spent::default());
             }
             What::Released => {
                 self.acknowledge(&report);
@@ -171,6 +171,10 @@ impl Turn<'_> {
     fn information_of(&self, report: &Report) -> Option<Json> {
         let most = self.context.limits.payload_bytes_max;
         report.adjustments.clone().filter(|json| !json.is_null() && json.text().len() <= most)
+    }
+
+    fn spent(&self, i: StepIndex, report: &Report) -> Spent {
+        Spent::of_report(report, self.state.steps[i].started_ms)
     }
 
     fn acknowledge(&mut self, report: &Report) {
@@ -201,17 +205,17 @@ impl Turn<'_> {
     }
 
     fn complete_attempt(&mut self, i: StepIndex, report: Report) {
-        let (cost, tokens) = spent(&report);
-        if self.may_decompose(i) && self.decompose(i, &report, cost, tokens) {
+        let spent = self.spent(i, &report);
+        if self.may_decompose(i) && self.decompose(i, &report, spent) {
             return;
         }
         let outputs = report.outputs.unwrap_or_default();
         if let Some(failure) = self.output_mismatch(i, &outputs) {
-            return self.fail_attempt(i, failure, cost, tokens);
+            return self.fail_attempt(i, failure, spent);
         }
         self.cache_outputs(i, &outputs);
         let (finished_ms, adjustments) = (report.finished_ms, self.information.clone());
-        let completed = StepCompleted { outputs, finished_ms, cost, tokens, adjustments, ..StepCompleted::default() };
+        let completed = StepCompleted { outputs, finished_ms, adjustments, ..spent.into_completed() };
         self.emit_step(i, StepEvent::Completed(Box::new(completed)));
         if self.information.is_some() && self.state.status == PlanStatus::Running && !self.state.is_done() {
             let reason = format!("step `{}` brought new information", self.id_of(i));
@@ -240,7 +244,7 @@ impl Turn<'_> {
             }
             Err(failure) => {
                 self.work.count(0);
-                self.give_up(i, failure, 0.0, 0);
+                self.give_up(i, failure, Spent::default());
             }
         }
     }
@@ -276,9 +280,9 @@ impl Turn<'_> {
     fn time_out(&mut self, i: StepIndex, failure: Failure) {
         self.cancel_attempt(i);
         if self.state.runs_in_engine(i) {
-            self.give_up(i, failure, 0.0, 0);
+            self.give_up(i, failure, Spent::default());
         } else {
-            self.fail_attempt(i, failure, 0.0, 0);
+            self.fail_attempt(i, failure, Spent::default());
         }
     }
 
@@ -304,10 +308,34 @@ fn bounded(mut failure: Failure) -> Failure {
     failure
 }
 
-/// Returns the reported US dollars and tokens; invalid numbers count as 0.
-fn spent(report: &Report) -> (f64, u64) {
-    let usage = Usage { cost: report.cost.unwrap_or(0.0), tokens: report.tokens.unwrap_or(0) }.bounded();
-    (usage.cost, usage.tokens)
+/// What an attempt took, as far as it is known.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(crate) struct Spent {
+    /// US dollars.
+    pub(crate) cost: f64,
+    pub(crate) tokens: u64,
+    pub(crate) split: Option<TokenSplit>,
+    pub(crate) duration_ms: Option<u64>,
+}
+
+impl Spent {
+    /// What a report says; invalid numbers count as 0.
+    ///
+    /// - `started_ms`: when the attempt began by its worker's clock, Unix milliseconds; 0 when that is not known.
+    fn of_report(report: &Report, started_ms: u64) -> Self {
+        let split = report.usage.filter(|split| *split != TokenSplit::default());
+        let tokens = report.tokens.or(split.map(TokenSplit::sum)).unwrap_or(0);
+        let usage = Usage { cost: report.cost.unwrap_or(0.0), tokens }.bounded();
+        let started_ms = report.started_ms.or((started_ms > 0).then_some(started_ms));
+        let duration_ms = report.finished_ms.zip(started_ms).map(|(end, start)| end.saturating_sub(start));
+        Self { cost: usage.cost, tokens: usage.tokens, split, duration_ms }
+    }
+
+    /// A completion that took this much, without outputs.
+    pub(crate) fn into_completed(self) -> StepCompleted {
+        let Self { cost, tokens, split: usage, duration_ms } = self;
+        StepCompleted { cost, tokens, usage, duration_ms, ..StepCompleted::default() }
+    }
 }
 
 /// The failure of an attempt that exceeded its time limit.

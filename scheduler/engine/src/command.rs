@@ -13,6 +13,7 @@ use goalmill_common::report::Report;
 use goalmill_common::status::PlanStatus;
 use goalmill_plan::validate::Policy;
 
+use crate::recording::InputRecording;
 use crate::graph::StepIndex;
 
 /// A command or a [`SubmitCommand`], with its time, random number and actor: the engine reads no clock and draws no
@@ -124,6 +125,8 @@ pub struct EngineContext {
     pub task_lease_ms: u64,
     /// The stream that reports of this shard go to.
     pub reply: String,
+    /// How inputs of attempts are recorded; `None` for not at all.
+    pub recording: Option<InputRecording>,
 }
 
 /// Why a command changes nothing.

@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use goalmill_common::event::{Event, PlanEvent, Record, StepEvent};
+use goalmill_common::event::{Event, PlanEvent, Record, StepAdded, StepEvent};
 use goalmill_common::id::StepId;
 use goalmill_common::json::Json;
 use goalmill_common::status::{PlanStatus, StepStatus};
@@ -175,15 +175,17 @@ impl<'a> Turn<'a> {
     }
 
     /// Records the event of a step that is not in the plan yet.
-    pub(crate) fn emit_new(&mut self, step: StepId, event: StepEvent) {
-        self.emit(Event::Step { step, attempt: 0, event });
+    pub(crate) fn emit_added(&mut self, added: StepAdded) {
+        let (step, phase) = (added.step.id.clone(), added.step.phase.as_deref().map(Into::into));
+        self.emit(Event::Step { step, attempt: 0, phase, event: StepEvent::Added(Box::new(added)) });
     }
 
     fn emit_attempt(&mut self, i: StepIndex, attempt: u32, event: StepEvent) {
         let before = &self.state.steps[i];
         let (due, flew) = (before.due_ms, before.status.is_in_flight());
-        let step = self.id_of(i);
-        self.emit(Event::Step { step, attempt, event });
+        let spec = &self.state.plan.steps[i];
+        let (step, phase) = (spec.id.clone(), spec.phase.as_deref().map(Into::into));
+        self.emit(Event::Step { step, attempt, phase, event });
         let after = &self.state.steps[i];
         if after.due_ms != due {
             self.dues.push((i, due));

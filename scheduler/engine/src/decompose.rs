@@ -8,6 +8,7 @@ use goalmill_common::problem::Issue;
 use goalmill_common::report::{Report, What};
 use goalmill_plan::validate;
 
+use crate::attempt::Spent;
 use crate::decide::Turn;
 use crate::graph::StepIndex;
 use crate::streaming;
@@ -18,7 +19,7 @@ pub const TOO_COMPLEX: &str = "TOO_COMPLEX";
 impl Turn<'_> {
     /// Turns the step into a `plan` step if the report asks for that. Returns whether it did. An invalid sub-plan fails
     /// the attempt.
-    pub(crate) fn decompose(&mut self, i: StepIndex, report: &Report, cost: f64, tokens: u64) -> bool {
+    pub(crate) fn decompose(&mut self, i: StepIndex, report: &Report, spent: Spent) -> bool {
         let sub_plan = report.sub_plan.as_ref().filter(|plan| !plan.is_null());
         let is_too_complex =
             report.what == What::Failed && report.failure.as_ref().is_some_and(|failure| failure.code == TOO_COMPLEX);
@@ -32,7 +33,7 @@ impl Turn<'_> {
                 None if is_too_complex => false,
                 None => {
                     let message = "the sub-plan would exceed `depth_max`";
-                    self.give_up(i, Failure::new(FailureClass::Permanent, "DEPTH_EXCEEDED", message), cost, tokens);
+                    self.give_up(i, Failure::new(FailureClass::Permanent, "DEPTH_EXCEEDED", message), spent);
                     true
                 }
             };
@@ -42,10 +43,12 @@ impl Turn<'_> {
                 let reason =
                     report.failure.as_ref().map_or("the agent returned a sub-plan", |failure| &failure.message);
                 let reason = reason.chars().take(1_000).collect();
-                let decomposed = StepDecomposed { plan: plan.map(Box::new), reason, cost, tokens };
+                let Spent { cost, tokens, split: usage, duration_ms } = spent;
+                let plan = plan.map(Box::new);
+                let decomposed = StepDecomposed { plan, reason, cost, tokens, usage, duration_ms };
                 self.emit_step(i, StepEvent::Decomposed(Box::new(decomposed)));
             }
-            Err(failure) => self.give_up(i, failure, cost, tokens),
+            Err(failure) => self.give_up(i, failure, spent),
         }
         true
     }

@@ -25,6 +25,8 @@ pub struct Decision {
 pub enum Effect {
     /// In the commit: put the task on its stream.
     Send(Box<Task>),
+    /// Before the commit: store what an attempt receives, for its record.
+    StoreInputs { key: String, inputs: Json },
     /// In the commit: acknowledge the task, whose outcome is recorded or irrelevant.
     Acknowledge { agent_type: AgentType, entry: EntryId },
     /// Add the step to the ready set.

@@ -11,21 +11,29 @@ use goalmill_common::revision::Trigger;
 use goalmill_common::status::PlanStatus;
 
 use crate::Effect;
+use crate::attempt::Spent;
 use crate::decide::Turn;
 use crate::graph::StepIndex;
 use crate::revise::trigger_of;
 
+/// Steps that the end of a plan cancels with an event each; of more, the end lists the ids, so that it stays smaller than
+/// the plan.
+const CANCEL_EVENTS_MAX: usize = 1_000;
+/// Longest reason of a plan's end that its steps repeat, in characters.
+const REASON_CHARS_MAX: usize = 200;
+
 impl Turn<'_> {
     /// Fails or skips a step by its failure policy. The caller propagates.
-    pub(crate) fn give_up(&mut self, i: StepIndex, failure: Failure, cost: f64, tokens: u64) {
+    pub(crate) fn give_up(&mut self, i: StepIndex, failure: Failure, spent: Spent) {
         let on_failure = self.state.on_failure(i, failure.class);
+        let Spent { cost, tokens, split: usage, duration_ms } = spent;
         if on_failure == OnFailure::Skip {
             let reason = format!("it failed: {}", failure.message);
             let cause = SkipCause::FailurePolicy;
-            let skipped = StepSkipped { cause, reason, failure: Some(failure), cost, tokens };
+            let skipped = StepSkipped { cause, reason, failure: Some(failure), cost, tokens, usage, duration_ms };
             return self.emit_step(i, StepEvent::Skipped(Box::new(skipped)));
         }
-        let failed = StepFailed { failure: failure.clone(), cost, tokens };
+        let failed = StepFailed { failure: failure.clone(), cost, tokens, usage, duration_ms };
         self.emit_step(i, StepEvent::Failed(Box::new(failed)));
         // A failure supersedes an optional replan; a required one defers it.
         if on_failure == OnFailure::Abort || !self.is_replan_required() {
@@ -70,22 +78,39 @@ impl Turn<'_> {
     /// Fails the plan. Attempts in flight are cancelled, results are kept.
     pub(crate) fn fail_plan(&mut self, failure: Failure) {
         let reason = failure.message.clone();
-        self.cancel_attempts("the plan failed");
-        let (status, cancelled) = (PlanStatus::Failed, self.open_steps());
-        let ended = PlanEnded { status, failure: Some(failure), reason, cancelled };
+        self.fail_plan_because(failure, reason);
+    }
+
+    /// Fails the plan for a reason of its own: that of the planner that advised to abort, for instance.
+    pub(crate) fn fail_plan_because(&mut self, failure: Failure, reason: String) {
+        let cancelled = self.cancel_steps("the plan failed", &reason);
+        let ended = PlanEnded { status: PlanStatus::Failed, failure: Some(failure), reason, cancelled };
         self.emit_plan(PlanEvent::Failed(Box::new(ended)));
     }
 
     pub(crate) fn cancel_plan(&mut self, reason: String) {
-        self.cancel_attempts("the plan was cancelled");
-        let (status, cancelled) = (PlanStatus::Cancelled, self.open_steps());
+        let cancelled = self.cancel_steps("the plan was cancelled", &reason);
+        let status = PlanStatus::Cancelled;
         self.emit_plan(PlanEvent::Cancelled(Box::new(PlanEnded { status, failure: None, reason, cancelled })));
     }
 
-    /// The steps that the plan's end cancels. Steps in flight have their own event before it.
-    pub(crate) fn open_steps(&self) -> Vec<StepId> {
-        let steps = self.state.plan.steps.iter().zip(&self.state.steps);
-        steps.filter(|(_, step)| !step.status.is_final()).map(|(spec, _)| spec.id.clone()).collect()
+    /// Cancels every step that is not final, with events of their own. Returns those that the plan's end must list
+    /// instead, because there are too many of them.
+    pub(crate) fn cancel_steps(&mut self, why: &str, reason: &str) -> Vec<StepId> {
+        let reason: String = reason.chars().take(REASON_CHARS_MAX).collect();
+        let why = if reason.is_empty() { why.to_owned() } else { format!("{why}: {reason}") };
+        let open = |turn: &Self| -> Vec<StepIndex> {
+            turn.state.indices().filter(|i| !turn.status_of(*i).is_final()).collect()
+        };
+        self.cancel_attempts(&why);
+        let open = open(self);
+        if open.len() > CANCEL_EVENTS_MAX {
+            return open.into_iter().map(|i| self.id_of(i)).collect();
+        }
+        for i in open {
+            self.emit_step(i, StepEvent::Cancelled(Reason::boxed(why.as_str())));
+        }
+        Vec::new()
     }
 
     fn cancel_attempts(&mut self, why: &str) {

@@ -11,6 +11,7 @@ use goalmill_common::plan::{ApprovalDefault, Question};
 use goalmill_common::status::{PlanStatus, StepStatus};
 use goalmill_plan::draft::issue;
 
+use crate::attempt::Spent;
 use crate::decide::{Turn, not_allowed};
 use crate::graph::StepIndex;
 use crate::waiting::{PLANNER_MS, Waiting};
@@ -45,7 +46,7 @@ impl Turn<'_> {
 
     pub(crate) fn reject_step(&mut self, i: StepIndex, reason: &str) {
         let message = if reason.is_empty() { "it was rejected".into() } else { format!("it was rejected: {reason}") };
-        self.give_up(i, Failure::new(FailureClass::Permanent, "REJECTED", message), 0.0, 0);
+        self.give_up(i, Failure::new(FailureClass::Permanent, "REJECTED", message), Spent::default());
     }
 
     pub(crate) fn awaiting_step(&self, step: &StepId) -> Result<StepIndex, Rejection> {
@@ -73,7 +74,7 @@ impl Turn<'_> {
     }
 
     pub(crate) fn reject(&mut self, reason: String) {
-        let cancelled = self.open_steps();
+        let cancelled = self.cancel_steps("the plan was rejected", &reason);
         self.emit_plan(PlanEvent::Rejected(Box::new(PlanRejected { reason, cancelled })));
     }
 
@@ -88,7 +89,7 @@ impl Turn<'_> {
                 let due_ms = self.after(ask.limit_ms.min(self.context.limits.approval_ms_max));
                 self.emit_step(i, StepEvent::QuestionAsked(Box::new(StepQuestion { question, due_ms })));
             }
-            Err(failure) => self.give_up(i, failure, 0.0, 0),
+            Err(failure) => self.give_up(i, failure, Spent::default()),
         }
         true
     }
@@ -147,7 +148,7 @@ impl Turn<'_> {
             return self.try_unlock(i);
         }
         match self.output_mismatch(i, &answer) {
-            Some(failure) => self.give_up(i, failure, 0.0, 0),
+            Some(failure) => self.give_up(i, failure, Spent::default()),
             None => {
                 let completed = StepCompleted { outputs: answer, ..StepCompleted::default() };
                 self.emit_step(i, StepEvent::Completed(Box::new(completed)));
@@ -168,7 +169,7 @@ impl Turn<'_> {
             Some(answer) => self.answer_step(i, answer, true, "nobody answered in time".into()),
             None => {
                 let failure = Failure::new(FailureClass::Timeout, "NO_ANSWER", "nobody answered in time");
-                self.give_up(i, failure, 0.0, 0);
+                self.give_up(i, failure, Spent::default());
             }
         }
     }

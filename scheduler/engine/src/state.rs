@@ -41,6 +41,8 @@ pub struct PlanState {
     pub(crate) usage: Usage,
     /// Bytes of all outputs that steps ever gave.
     pub(crate) outputs_bytes: usize,
+    /// Bytes of all inputs that the log records.
+    pub(crate) recorded_bytes: usize,
     /// Calls of language models for the plan.
     pub(crate) calls: ModelCallLog,
     pub(crate) in_flight: u32,
@@ -188,6 +190,7 @@ impl PlanState {
             counts: Counts::default(),
             usage: Usage::default(),
             outputs_bytes: 0,
+            recorded_bytes: 0,
             calls: ModelCallLog::default(),
             in_flight: 0,
             resources_held: Vec::new(),
@@ -255,6 +258,11 @@ impl StepState {
             details.reason.clear();
             (details.cause, details.question) = (None, None);
         }
+    }
+
+    /// Why it was skipped.
+    pub(crate) fn cause(&self) -> Option<SkipCause> {
+        self.details.as_ref().and_then(|details| details.cause)
     }
 
     pub(crate) fn failure(&self) -> Option<&Failure> {

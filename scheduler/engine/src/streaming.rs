@@ -1,7 +1,7 @@
 //! Streamed plans: a plan that runs while its planner still writes it. Steps arrive one by one, then the plan is closed
 //! as complete or broken.
 
-use goalmill_common::event::{PlanEvent, PlanExtended, StepAdded, StepEvent};
+use goalmill_common::event::{PlanEvent, PlanExtended, StepAdded};
 use goalmill_common::failure::{Failure, FailureClass};
 use goalmill_common::id::{AUTO, AgentType};
 use goalmill_common::json::Json;
@@ -24,7 +24,7 @@ impl Turn<'_> {
             Rejection::Invalid { reason, issues }
         })?;
         for step in &delta.added {
-            self.emit_new(step.id.clone(), StepEvent::Added(Box::new(StepAdded { step: step.clone() })));
+            self.emit_added(StepAdded { step: step.clone() });
         }
         let added = delta.added.iter().map(|step| step.id.clone()).collect();
         self.emit_plan(PlanEvent::Extended(Box::new(PlanExtended { added, open: true, ..PlanExtended::default() })));

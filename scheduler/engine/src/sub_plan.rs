@@ -10,7 +10,7 @@ use goalmill_common::plan::StepKind;
 use goalmill_common::status::{PlanStatus, StepStatus};
 use serde_json::{Map, Value};
 
-use crate::attempt::step_timeout;
+use crate::attempt::{Spent, step_timeout};
 use crate::decide::Turn;
 use crate::graph::StepIndex;
 use crate::requests::PLAN_TIMEOUT;
@@ -23,15 +23,14 @@ impl Turn<'_> {
         let depth = self.state.depth() + 1;
         if depth > self.context.limits.depth_max {
             let message = format!("its plan would be nested {depth} deep, more than `depth_max`");
-            return self.give_up(i, Failure::new(FailureClass::Permanent, "DEPTH_EXCEEDED", message), 0.0, 0);
+            return self.give_up(i, Failure::new(FailureClass::Permanent, "DEPTH_EXCEEDED", message), Spent::default());
         }
         let inputs = match render::inputs(self.state, i, &self.context.limits) {
             Ok(inputs) => inputs,
-            Err(failure) => return self.give_up(i, failure, 0.0, 0),
+            Err(failure) => return self.give_up(i, failure, Spent::default()),
         };
         let due_ms = self.sub_plan_due(i);
-        let agent_type = "".into();
-        self.emit_next(i, StepEvent::Queued(Box::new(StepQueued { agent_type, due_ms, cache_key: None })));
+        self.emit_queued(i, StepQueued::new("".into(), due_ms), &inputs);
         let started = StepStarted { worker: None, started_ms: self.now_ms, due_ms };
         self.emit_step(i, StepEvent::Started(Box::new(started)));
         self.effects.extend(self.state.sub_plan(i, &inputs));
@@ -81,7 +80,9 @@ impl Turn<'_> {
         if !awaited || self.state.plan.steps[i].kind != StepKind::Plan {
             return Err(Rejection::StaleAttempt { step: step.clone(), attempt });
         }
-        let cost = usage.bounded().cost;
+        let usage = usage.bounded();
+        let duration_ms = Some(self.now_ms.saturating_sub(at.started_ms));
+        let spent = Spent { cost: usage.cost, tokens: usage.tokens, split: None, duration_ms };
         let failure = match status {
             PlanStatus::Completed | PlanStatus::Partial => self.output_mismatch(i, &outputs),
             PlanStatus::Planning
@@ -99,9 +100,9 @@ impl Turn<'_> {
         };
         match failure {
             // The sub-plan has done its own retries: the step is not retried.
-            Some(failure) => self.give_up(i, failure, cost, usage.tokens),
+            Some(failure) => self.give_up(i, failure, spent),
             None => {
-                let completed = StepCompleted { outputs, cost, tokens: usage.tokens, ..StepCompleted::default() };
+                let completed = StepCompleted { outputs, ..spent.into_completed() };
                 self.emit_step(i, StepEvent::Completed(Box::new(completed)));
             }
         }

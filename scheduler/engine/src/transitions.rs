@@ -1,7 +1,7 @@
 //! The transition tables: which event is allowed in which status, and the next status. Exhaustive: a new status or
 //! event is a compile error here.
 
-use goalmill_common::event::{PlanEvent, StepEvent};
+use goalmill_common::event::{PlanEvent, SkipCause, StepEvent};
 use goalmill_common::status::{PlanStatus, StepStatus};
 
 /// Returns the next status of a step; `None` when `event` is not allowed in `status`.
@@ -29,6 +29,10 @@ pub fn step_transition(status: StepStatus, event: &StepEvent) -> Option<StepStat
             from(status, &[S::Pending, S::Ready, S::AwaitingApproval, S::Queued, S::Running], S::Failed)
         }
         StepEvent::Completed(_) => unless_final(status, S::Completed),
+        // A revision may pass over a step that failed.
+        StepEvent::Skipped(skipped) if skipped.cause == SkipCause::Revision => {
+            is_changeable(status).then_some(S::Skipped)
+        }
         StepEvent::Skipped(_) => unless_final(status, S::Skipped),
         StepEvent::Cancelled(_) => unless_final(status, S::Cancelled),
     }
@@ -92,7 +96,7 @@ fn unless_final(status: StepStatus, to: StepStatus) -> Option<StepStatus> {
 mod tests {
     use goalmill_common::event::{
         ApprovalRequested, GoalAccepted, PhaseAdded, PhaseNamed, PlanCreated, PlanEnded, PlanValidated,
-        QuestionAnswered, QuestionAsked, Reason, RevisionProposed, RevisionRefused, SkipCause, StepAdded, StepAnswered,
+        QuestionAnswered, QuestionAsked, Reason, RevisionProposed, RevisionRefused, StepAdded, StepAnswered,
         StepCompleted, StepDecomposed, StepFailed, StepModified, StepProgress, StepQuestion, StepQueued, StepReleased,
         StepRetrying, StepSkipped, StepStarted,
     };
@@ -202,7 +206,6 @@ mod tests {
     fn step_events() -> Vec<StepEvent> {
         let failure = || Failure::new(FailureClass::Transient, "X", "x");
         let added = || Box::new(StepAdded { step: Step::new("a", "w") });
-        let (cost, tokens) = (0.0, 0);
         vec![
             StepEvent::Added(added()),
             StepEvent::Modified(Box::new(StepModified { step: Step::new("a", "w"), before: None })),
@@ -218,27 +221,15 @@ mod tests {
                 reason: String::new(),
             })),
             StepEvent::Recalled(Reason::boxed("")),
-            StepEvent::Decomposed(Box::new(StepDecomposed { plan: None, reason: String::new(), cost, tokens })),
-            StepEvent::Queued(Box::new(StepQueued { agent_type: "w".into(), due_ms: 1, cache_key: None })),
+            StepEvent::Decomposed(Box::new(StepDecomposed::new(""))),
+            StepEvent::Queued(Box::new(StepQueued::new("w".into(), 1))),
             StepEvent::Started(Box::new(StepStarted { worker: None, started_ms: 1, due_ms: 1 })),
             StepEvent::Progress(Box::new(StepProgress { progress: None, message: None })),
             StepEvent::Completed(Box::new(StepCompleted { outputs: Json::null(), ..StepCompleted::default() })),
-            StepEvent::Retrying(Box::new(StepRetrying {
-                failure: failure(),
-                due_ms: 1,
-                fallback: false,
-                cost,
-                tokens,
-            })),
+            StepEvent::Retrying(Box::new(StepRetrying::new(failure(), 1))),
             StepEvent::Released(Box::new(StepReleased { worker: "w".into() })),
-            StepEvent::Failed(Box::new(StepFailed { failure: failure(), cost, tokens })),
-            StepEvent::Skipped(Box::new(StepSkipped {
-                cause: SkipCause::Person,
-                reason: String::new(),
-                failure: None,
-                cost,
-                tokens,
-            })),
+            StepEvent::Failed(Box::new(StepFailed::new(failure()))),
+            StepEvent::Skipped(Box::new(StepSkipped::new(SkipCause::Person))),
             StepEvent::Cancelled(Reason::boxed("")),
         ]
     }

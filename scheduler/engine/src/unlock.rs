@@ -1,8 +1,10 @@
 //! Unlocks steps whose dependencies are satisfied, skips those whose join is impossible, and ends the plan.
 
 use goalmill_common::event::{ApprovalRequested, PlanEnded, PlanEvent, Reason, SkipCause, StepEvent, StepSkipped};
+use goalmill_common::id::StepId;
 use goalmill_common::status::{PlanStatus, StepStatus};
 
+use crate::attempt::Spent;
 use crate::decide::Turn;
 use crate::graph::StepIndex;
 use crate::render;
@@ -81,7 +83,7 @@ impl Turn<'_> {
             self.work.count(0);
         }
         match render::condition(self.state, i, &self.context.limits) {
-            Err(failure) => self.give_up(i, failure, 0.0, 0),
+            Err(failure) => self.give_up(i, failure, Spent::default()),
             Ok(false) => {
                 let when = self.state.plan.steps[i].when.as_deref().unwrap_or_default();
                 let reason = format!("`{when}` is false");
@@ -104,11 +106,19 @@ impl Turn<'_> {
     }
 
     fn skip_for_dependencies(&mut self, i: StepIndex) {
-        self.skip(i, SkipCause::DependencyFailed, "not enough dependencies can succeed".into());
+        let state = &*self.state;
+        let is_lost = |id: &&StepId| {
+            let dependency = state.graph.find(id.as_str());
+            dependency.is_some_and(|d| state.steps[d].status.is_final() && !state.is_satisfied(d))
+        };
+        let lost = state.plan.steps[i].dependencies.iter().find(is_lost).and_then(|id| state.graph.find(id.as_str()));
+        let why = lost.map(|d| format!(": `{}` is {}", state.plan.steps[d].id, state.steps[d].status));
+        let reason = format!("not enough dependencies can succeed{}", why.unwrap_or_default());
+        self.skip(i, SkipCause::DependencyFailed, reason);
     }
 
     pub(crate) fn skip(&mut self, i: StepIndex, cause: SkipCause, reason: String) {
-        let skipped = StepSkipped { cause, reason, failure: None, cost: 0.0, tokens: 0 };
+        let skipped = StepSkipped { reason, ..StepSkipped::new(cause) };
         self.emit_step(i, StepEvent::Skipped(Box::new(skipped)));
     }
 

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use goalmill_broker::{BrokerError, Commit, Committed};
+use goalmill_common::json::Json;
 use tokio::time::Instant;
 
 use super::shard_loop::LoopEnd;
@@ -30,13 +31,29 @@ impl CommitMetrics {
     }
 }
 
-/// Writes a commit. An owner that was fenced off has lost its shard.
+/// Stores inputs for their record, for the longest lifetime of a plan. Storing them again changes nothing.
+async fn store_inputs(scheduler: &Scheduler, key: &str, inputs: &Json, resends: &mut u32) -> Result<(), LoopEnd> {
+    let kept_ms = scheduler.settings.limits.plan_ms_max.max(scheduler.settings.scheduler.retention_ms);
+    loop {
+        match scheduler.broker.put_blob(key, inputs.text().as_bytes(), kept_ms).await {
+            Ok(()) => return Ok(()),
+            Err(BrokerError::Unavailable(_)) if *resends < RESENDS_MAX => *resends += 1,
+            Err(error) => return Err(LoopEnd::Lost(error.to_string())),
+        }
+    }
+}
+
+/// Writes a commit, after the inputs that it refers to. An owner that was fenced off has lost its shard.
 pub(super) async fn write_commit(
     scheduler: Arc<Scheduler>,
     metrics: CommitMetrics,
     commit: Commit,
+    inputs: Vec<(String, Json)>,
 ) -> Result<(), LoopEnd> {
     let mut resends = 0;
+    for (key, inputs) in inputs {
+        store_inputs(&scheduler, &key, &inputs, &mut resends).await?;
+    }
     let begun = Instant::now();
     loop {
         match scheduler.broker.commit(&commit).await {

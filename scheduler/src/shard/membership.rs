@@ -26,7 +26,7 @@ use super::turns::Turns;
 use super::{OwnedShards, recover};
 use crate::execution_stats::StatsReplay;
 use crate::quarantine::{self, QuarantineRecord};
-use crate::scheduler::Scheduler;
+use crate::scheduler::{Scheduler, input_recording};
 
 /// Messages that wait for a loop.
 const MESSAGES_WAITING: usize = 4_096;
@@ -279,6 +279,7 @@ impl ShardStart {
             policy: scheduler.policy.as_ref().clone(),
             task_lease_ms: scheduler.settings.scheduler.task_lease_ms,
             reply: scheduler.broker.keys().reports(shard),
+            recording: input_recording(&scheduler.settings.record, scheduler.broker.keys(), shard),
         };
         let retention_ms = scheduler.settings.scheduler.retention_ms;
         let mut state =

@@ -170,10 +170,10 @@ impl ShardLoop {
                     }
                 }
                 TurnOutput::LeftOver(inputs) => self.io.left_over = inputs,
-                TurnOutput::Commit(mut commit) => {
+                TurnOutput::Commit { mut commit, inputs } => {
                     self.open_queues(&commit).await?;
                     quarantine::drop_quarantined_acks(&self.scheduler, &mut commit);
-                    let writing = write_commit(self.scheduler.clone(), self.metrics.clone(), commit);
+                    let writing = write_commit(self.scheduler.clone(), self.metrics.clone(), commit, inputs);
                     self.io.writing = Some(Box::pin(writing));
                 }
                 TurnOutput::Renew => match self.scheduler.broker.renew(self.shard, &self.token).await? {

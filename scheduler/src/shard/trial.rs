@@ -10,8 +10,9 @@ use std::time::Duration;
 
 use goalmill_broker::{BrokerError, Entry, LogEntry};
 use goalmill_common::clock::Clock;
-use goalmill_common::config::PolicySettings;
+use goalmill_common::config::{PolicySettings, RecordSettings};
 use goalmill_common::id::{EntryId, PlanId, ShardId};
+use goalmill_common::keys::Keys;
 use goalmill_common::limits::Limits;
 use goalmill_common::random::Random;
 use goalmill_common::wire::{Fields, Inbox};
@@ -24,7 +25,7 @@ use tokio::process::Command;
 
 use super::ShardState;
 use crate::event_log::{self, Pages};
-use crate::scheduler::Scheduler;
+use crate::scheduler::{Scheduler, input_recording};
 
 /// Inbox entries of a plan in its trial at most.
 const ENTRIES_MAX: usize = 1_000;
@@ -58,6 +59,7 @@ pub(crate) struct Case {
     pub(crate) policy: PolicySettings,
     pub(crate) task_lease_ms: u64,
     pub(crate) reply: String,
+    pub(crate) record: RecordSettings,
     pub(crate) log: Vec<LogEntry>,
     pub(crate) entries: Vec<(EntryId, Fields)>,
 }
@@ -151,9 +153,10 @@ fn limit_memory() {
 }
 
 fn run_case(case: Case, engine: Engine) {
-    let Case { shard, limits, policy, task_lease_ms, reply, log, entries } = case;
+    let Case { shard, limits, policy, task_lease_ms, reply, record, log, entries } = case;
     let PolicySettings { allow, deny, approve } = policy;
-    let context = EngineContext { limits, policy: Policy { allow, deny, approve }, task_lease_ms, reply };
+    let recording = input_recording(&record, &Keys::default(), shard);
+    let context = EngineContext { limits, policy: Policy { allow, deny, approve }, task_lease_ms, reply, recording };
     let mut owned = ShardState::new(shard, context, Clock::system(), Random::system(), 0);
     owned.use_engine(engine);
     let state = fold(&log);

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use goalmill_broker::TaskWrite;
 use goalmill_common::id::{AgentType, EntryId, PlanId};
+use goalmill_common::json::Json;
 use goalmill_common::status::PlanStatus;
 use goalmill_common::task::Task;
 use goalmill_common::wire;
@@ -25,19 +26,21 @@ pub(crate) struct ShardTurn {
     /// Plans with new events, in the order in which they changed.
     pub(crate) changed: Vec<Slot>,
     pub(crate) tasks: Vec<TaskWrite>,
+    /// Large inputs, by the key of their blob; they are stored before the commit that refers to them.
+    pub(crate) inputs: Vec<(String, Json)>,
     pub(crate) acknowledged: Vec<(AgentType, EntryId)>,
     pub(crate) cursor: Option<EntryId>,
     pub(crate) post_commit: Vec<PostCommit>,
     /// Plans that were submitted again after they finished.
     pub(crate) finished: BTreeMap<PlanId, PlanStatus>,
     bytes: usize,
-    inputs: usize,
+    inputs_taken: usize,
 }
 
 impl ShardTurn {
     /// How many more inputs it takes.
     pub(crate) fn room(&self) -> usize {
-        if self.bytes >= BYTES_MAX { 0 } else { INPUTS_MAX.saturating_sub(self.inputs) }
+        if self.bytes >= BYTES_MAX { 0 } else { INPUTS_MAX.saturating_sub(self.inputs_taken) }
     }
 
     /// Whether it takes more tasks, up to `tasks_max`. Tasks of many small plans are not limited, because each plan would
@@ -47,7 +50,7 @@ impl ShardTurn {
     }
 
     pub(crate) fn count_input(&mut self) {
-        self.inputs += 1;
+        self.inputs_taken += 1;
     }
 
     /// Adds to the bytes that will be written.

@@ -7,6 +7,7 @@ use std::time::Duration;
 use goalmill_broker::Commit;
 use goalmill_common::command::Verb;
 use goalmill_common::id::{EntryId, PlanId};
+use goalmill_common::json::Json;
 use goalmill_common::wire::Inbox;
 use tokio::time::Instant;
 
@@ -65,7 +66,11 @@ pub(super) enum TurnOutput {
     /// Inputs that the turn had no time for; the next turn takes them first.
     LeftOver(Vec<LoopInput>),
     /// Write it and answer with [`TurnInput::Committed`].
-    Commit(Commit),
+    Commit {
+        commit: Commit,
+        /// Large inputs, by the key of their blob; to be stored first.
+        inputs: Vec<(String, Json)>,
+    },
     /// Run an action whose events are written.
     Run(PostCommit),
     /// Renew the ownership of the shard.
@@ -186,15 +191,16 @@ impl Turns {
 
     fn commit(&mut self, now: Instant, outputs: &mut Vec<TurnOutput>) {
         let checks_all = self.number == 0 || now - self.checked >= self.heartbeat;
-        let (commit, sealed) = self.state.build_commit(&self.token, self.number + 1, checks_all);
+        let (commit, mut sealed) = self.state.build_commit(&self.token, self.number + 1, checks_all);
         if let Some(commit) = commit {
             self.number += 1;
             (self.renewed, self.committed) = (now, now);
             if checks_all {
                 self.checked = now;
             }
+            let inputs = std::mem::take(&mut sealed.inputs);
             self.committing = Some(sealed);
-            outputs.push(TurnOutput::Commit(commit));
+            outputs.push(TurnOutput::Commit { commit, inputs });
             return;
         }
         outputs.extend(self.state.finish_commit(sealed).into_iter().map(TurnOutput::Run));
@@ -236,7 +242,7 @@ mod tests {
 
     fn turns(now: Instant) -> Turns {
         let (limits, policy, reply) = (Limits::default(), Policy::default(), "reports".to_owned());
-        let context = EngineContext { limits, policy, task_lease_ms: 30_000, reply };
+        let context = EngineContext { limits, policy, task_lease_ms: 30_000, reply, recording: None };
         let mut state = ShardState::new(ShardId(0), context, Clock::system(), Random::seeded(1), 60_000);
         state.enable_hooks();
         Turns::new(state, "token".into(), 0, HEARTBEAT, now)
@@ -264,7 +270,7 @@ mod tests {
     }
 
     fn commit(outputs: &[TurnOutput]) -> Option<&Commit> {
-        outputs.iter().find_map(|output| if let TurnOutput::Commit(commit) = output { Some(commit) } else { None })
+        outputs.iter().find_map(|output| if let TurnOutput::Commit { commit, .. } = output { Some(commit) } else { None })
     }
 
     fn notifies_hooks(outputs: &[TurnOutput]) -> bool {

@@ -87,7 +87,7 @@ impl PlanTrace {
         let Some(plan) = &mut self.plan else { return };
         match &record.event {
             Event::Plan(event) => plan.add_plan_event(event, record.time_ms, &self.models, &mut self.finished),
-            Event::Step { step, attempt, event } => {
+            Event::Step { step, attempt, event, phase: _ } => {
                 plan.take_step(step, *attempt, event, record.time_ms, &mut self.finished);
             }
         }

@@ -94,7 +94,6 @@ fn compare(name: &str, expected: &str) {
 fn step_events() -> Vec<StepEvent> {
     let failure = || Failure::new(FailureClass::Transient, "X", "x");
     let added = || Box::new(StepAdded { step: Step::new("a", "w") });
-    let (cost, tokens) = (0.0, 0);
     vec![
         StepEvent::Added(added()),
         StepEvent::Modified(Box::new(StepModified { step: Step::new("a", "w"), before: None })),
@@ -106,21 +105,15 @@ fn step_events() -> Vec<StepEvent> {
         StepEvent::QuestionAsked(Box::new(StepQuestion { question: String::new(), due_ms: 1 })),
         StepEvent::Answered(Box::new(StepAnswered { answer: Json::null(), by_default: false, reason: String::new() })),
         StepEvent::Recalled(Reason::boxed("")),
-        StepEvent::Decomposed(Box::new(StepDecomposed { plan: None, reason: String::new(), cost, tokens })),
-        StepEvent::Queued(Box::new(StepQueued { agent_type: "w".into(), due_ms: 1, cache_key: None })),
+        StepEvent::Decomposed(Box::new(StepDecomposed::new(""))),
+        StepEvent::Queued(Box::new(StepQueued::new("w".into(), 1))),
         StepEvent::Started(Box::new(StepStarted { worker: None, started_ms: 1, due_ms: 1 })),
         StepEvent::Progress(Box::new(StepProgress { progress: None, message: None })),
         StepEvent::Completed(Box::new(StepCompleted { outputs: Json::null(), ..StepCompleted::default() })),
-        StepEvent::Retrying(Box::new(StepRetrying { failure: failure(), due_ms: 1, fallback: false, cost, tokens })),
+        StepEvent::Retrying(Box::new(StepRetrying::new(failure(), 1))),
         StepEvent::Released(Box::new(StepReleased { worker: "w".into() })),
-        StepEvent::Failed(Box::new(StepFailed { failure: failure(), cost, tokens })),
-        StepEvent::Skipped(Box::new(StepSkipped {
-            cause: SkipCause::Person,
-            reason: String::new(),
-            failure: None,
-            cost,
-            tokens,
-        })),
+        StepEvent::Failed(Box::new(StepFailed::new(failure()))),
+        StepEvent::Skipped(Box::new(StepSkipped::new(SkipCause::Person))),
         StepEvent::Cancelled(Reason::boxed("")),
     ]
 }

@@ -274,7 +274,7 @@ impl Auditor {
                 return;
             }
             Event::Plan(_) => return,
-            Event::Step { step, attempt, event } => (step, *attempt, event),
+            Event::Step { step, attempt, event, phase: _ } => (step, *attempt, event),
         };
         let Some(index) = state.step_index(step) else { return };
         let Some(at) = state.step(index) else { return };

@@ -78,9 +78,12 @@ pub(crate) fn revise(state: &mut PlanState, record: &Record, revised: &PlanRevis
     }
     for i in skipped {
         let step = &mut state.steps[i];
-        settle(step, StepStatus::Skipped, record.time_ms);
-        let details = step.details();
-        (details.cause, details.reason) = (Some(SkipCause::Revision), "skipped by a revision".into());
+        // Older logs have no event for each of them.
+        if step.status != StepStatus::Skipped || step.cause() != Some(SkipCause::Revision) {
+            settle(step, StepStatus::Skipped, record.time_ms);
+            let details = step.details();
+            (details.cause, details.reason) = (Some(SkipCause::Revision), "skipped by a revision".into());
+        }
     }
     for i in &staged.removed {
         settle(&mut state.steps[*i], StepStatus::Revised, record.time_ms);

@@ -1,7 +1,7 @@
 //! Handles the planners' answer to a replan: refused, proposed to a person, or applied.
 
 use goalmill_common::event::{
-    PlanEvent, PlanRevised, PlanningFailed, QuestionAsked, Reason, RevisionProposed, RevisionRefused, StepAdded,
+    PlanEvent, PlanRevised, PlanningFailed, QuestionAsked, Reason, RevisionProposed, RevisionRefused, SkipCause, StepAdded,
     StepEvent, StepModified,
 };
 use goalmill_common::failure::{Failure, FailureClass};
@@ -91,7 +91,9 @@ impl Turn<'_> {
         let step = self.state.waiting.replan().and_then(|replan| replan.step.clone());
         let failure = step.as_ref().and_then(|step| self.failure_of(step));
         match (step, failure) {
-            (Some(step), Some(failure)) => self.fail_plan(crate::failure::plan_failure(&step, failure)),
+            (Some(step), Some(failure)) => {
+                self.fail_plan_because(crate::failure::plan_failure(&step, failure), reason);
+            }
             (Some(_) | None, _) => {
                 self.fail_plan(Failure::new(FailureClass::Permanent, "REVISION_ABORTED", reason));
             }
@@ -301,7 +303,8 @@ impl Turn<'_> {
         let (before, after) = self.confidences(&proposal);
         self.remember_timers();
         self.withdraw_attempts(&delta);
-        self.emit_changes(&delta);
+        self.skip_steps(&delta);
+        self.emit_changes(&delta, &proposal.summary);
         let id = |i: &StepIndex| self.id_of(*i);
         let revised = PlanRevised {
             revision: self.state.revision + 1,
@@ -342,19 +345,29 @@ impl Turn<'_> {
         }
     }
 
-    fn emit_changes(&mut self, delta: &Delta) {
+    /// Skips steps before the revision, which names them.
+    fn skip_steps(&mut self, delta: &Delta) {
+        for (i, why) in &delta.skipped {
+            let reason = if why.is_empty() { "skipped by a revision".into() } else { why.clone() };
+            self.skip(*i, SkipCause::Revision, reason);
+        }
+    }
+
+    fn emit_changes(&mut self, delta: &Delta, summary: &str) {
         for phase in &delta.phases {
             self.emit_plan(PlanEvent::PhaseAdded(Box::new(phase.clone())));
         }
         for step in &delta.added {
-            self.emit_new(step.id.clone(), StepEvent::Added(Box::new(StepAdded { step: step.clone() })));
+            self.emit_added(StepAdded { step: step.clone() });
         }
         for (i, step) in &delta.modified {
             let before = Some(Box::new(self.state.plan.steps[*i].clone()));
             self.emit_step(*i, StepEvent::Modified(Box::new(StepModified { step: step.clone(), before })));
         }
+        let why = if summary.is_empty() { String::new() } else { format!(": {summary}") };
         for i in &delta.removed {
-            self.emit_step(*i, StepEvent::Removed(Reason::boxed("removed by a revision")));
+            let why = format!("removed by revision {}{why}", self.state.revision + 1);
+            self.emit_step(*i, StepEvent::Removed(Reason::boxed(why)));
         }
     }
 

@@ -8,6 +8,8 @@ mod life;
 
 mod ends;
 
+mod record;
+
 mod failure;
 
 mod shape;

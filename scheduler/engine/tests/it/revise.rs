@@ -710,6 +710,18 @@ pub fn propose(world: &mut World, strategy: RevisionStrategy, changes: Vec<Chang
     propose_as(world, revision, strategy, changes)
 }
 
+/// A proposal with a reason.
+pub fn propose_with(
+    world: &mut World,
+    strategy: RevisionStrategy,
+    changes: Vec<Change>,
+    summary: &str,
+) -> Result<Decision, Rejection> {
+    let revision = world.state.revision() + 1;
+    let proposal = Proposal { summary: summary.into(), ..Proposal::new(strategy, changes) };
+    answer(world, revision, PlanAnswer::Revision(Box::new(proposal)))
+}
+
 fn propose_as(
     world: &mut World,
     revision: u32,

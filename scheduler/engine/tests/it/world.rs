@@ -11,11 +11,12 @@ use goalmill_common::id::AttemptToken;
 use goalmill_common::json::Json;
 use goalmill_common::limits::Limits;
 use goalmill_common::plan::{Plan, Step};
+use goalmill_common::redaction::Redaction;
 use goalmill_common::report::{Report, What};
 use goalmill_common::status::StepStatus;
 use goalmill_common::task::Task;
 use goalmill_engine::{
-    Command, Decision, Effect, EngineContext, Envelope, PlanState, Rejection, StepIndex, SubmitCommand, Timer, decide,
+    Command, Decision, Effect, EngineContext, Envelope, InputRecording, PlanState, Rejection, StepIndex, SubmitCommand, Timer, decide,
     pending, replay,
 };
 use goalmill_plan::validate::Policy;
@@ -47,6 +48,11 @@ impl World {
                 policy: Policy::default(),
                 task_lease_ms: 30_000,
                 reply: "reports".into(),
+                recording: Some(InputRecording {
+                    redaction: Redaction::default(),
+                    blob_prefix: "blob:".into(),
+                    plan_bytes_max: 1 << 20,
+                }),
             },
             now_ms: START_MS,
             random: u64::MAX,
@@ -126,7 +132,8 @@ impl World {
             Effect::Continue => {
                 self.command(Command::Continue).expect("a plan that was left half-way goes on");
             }
-            Effect::Room
+            Effect::StoreInputs { .. }
+            | Effect::Room
             | Effect::Plan { .. }
             | Effect::Close
             | Effect::CacheLookup { .. }

@@ -2,6 +2,7 @@
 
 use goalmill_broker::Commit;
 use goalmill_common::event::Record;
+use goalmill_common::json::Json;
 use tokio::time::Instant;
 
 use super::{ShardState, TASKS_FIRST};
@@ -17,6 +18,8 @@ const TASKS_MAX: usize = 400;
 #[derive(Default)]
 pub(crate) struct SealedTurn {
     events: Vec<SealedEvents>,
+    /// To be stored before the commit.
+    pub(crate) inputs: Vec<(String, Json)>,
     post_commit: Vec<PostCommit>,
 }
 
@@ -35,7 +38,7 @@ impl ShardState {
     pub(crate) fn build_commit(&mut self, token: &str, number: u64, full_check: bool) -> (Option<Commit>, SealedTurn) {
         let turn = std::mem::take(&mut self.turn);
         self.tasks_max = if self.has_more { TASKS_MAX.min(2 * self.tasks_max) } else { TASKS_FIRST };
-        let mut sealed = SealedTurn { events: Vec::new(), post_commit: turn.post_commit };
+        let mut sealed = SealedTurn { events: Vec::new(), inputs: turn.inputs, post_commit: turn.post_commit };
         if turn.changed.is_empty() && turn.acknowledged.is_empty() && turn.cursor.is_none() {
             return (None, sealed);
         }
@@ -69,7 +72,7 @@ impl ShardState {
 
     /// Counts the events of a turn that is written, learns from them, and returns the actions that follow.
     pub(crate) fn finish_commit(&mut self, sealed: SealedTurn) -> Vec<PostCommit> {
-        let SealedTurn { events, mut post_commit } = sealed;
+        let SealedTurn { events, mut post_commit, inputs: _ } = sealed;
         for SealedEvents { slot, finished, records } in events {
             let Some(plan) = finished.as_ref().or_else(|| self.plans.get(&slot)) else { continue };
             let state = &plan.state;

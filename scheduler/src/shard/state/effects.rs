@@ -44,6 +44,10 @@ impl ShardState {
                     self.set_execution_context(&mut task);
                     self.turn.add_task(&task);
                 }
+                Effect::StoreInputs { key, inputs } => {
+                    self.turn.add_bytes(inputs.text().len());
+                    self.turn.inputs.push((key, inputs));
+                }
                 Effect::Acknowledge { agent_type, entry } => self.turn.acknowledged.push((agent_type, entry)),
                 Effect::Ready(step) => {
                     let state = &self.plans[&slot].state;

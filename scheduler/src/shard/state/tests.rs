@@ -19,6 +19,7 @@ fn revisable_plan() -> ShardState {
         policy: Policy::default(),
         task_lease_ms: 30_000,
         reply: "reports".into(),
+        recording: None,
     };
     let mut shard = ShardState::new(ShardId(0), context, Clock::system(), Random::seeded(1), 60_000);
     let step = |id: &str| {

@@ -337,7 +337,7 @@ mod tests {
             seq: 1,
             time_ms,
             actor: None,
-            event: Event::Step { step: step.into(), attempt: 1, event },
+            event: Event::Step { step: step.into(), attempt: 1, phase: None, event },
         };
         let start = |ms| StepEvent::Started(Box::new(StepStarted { worker: None, started_ms: ms, due_ms: 0 }));
         let end = |ms| {
@@ -345,10 +345,7 @@ mod tests {
             StepEvent::Completed(Box::new(StepCompleted {
                 outputs,
                 finished_ms: Some(ms),
-                cost: 0.0,
-                tokens: 0,
-                cache_key: None,
-                adjustments: None,
+                ..StepCompleted::default()
             }))
         };
         let mut log = Vec::new();

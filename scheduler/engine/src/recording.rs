@@ -1,0 +1,52 @@
+//! Records what agents receive: the rendered inputs of each attempt, redacted, and by reference when large.
+
+use goalmill_common::blob_ref;
+use goalmill_common::event::{StepEvent, StepQueued};
+use goalmill_common::json::Json;
+use goalmill_common::redaction::Redaction;
+
+use crate::Effect;
+use crate::decide::Turn;
+use crate::graph::StepIndex;
+
+/// How the inputs of attempts are recorded.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct InputRecording {
+    /// What is masked first.
+    pub redaction: Redaction,
+    /// What the keys of blobs of this shard begin with.
+    pub blob_prefix: String,
+    /// Bytes of recorded inputs of one plan; further ones are recorded by their size alone.
+    pub plan_bytes_max: usize,
+}
+
+impl Turn<'_> {
+    /// Records that the step's next attempt goes out with these inputs.
+    pub(crate) fn emit_queued(&mut self, i: StepIndex, mut queued: StepQueued, inputs: &Json) {
+        let action = self.state.action(i).unwrap_or_default();
+        if action != self.state.plan.steps[i].action {
+            queued.action = action.to_owned();
+        }
+        self.record_inputs(i, &mut queued, inputs);
+        self.emit_next(i, StepEvent::Queued(Box::new(queued)));
+    }
+
+    fn record_inputs(&mut self, i: StepIndex, queued: &mut StepQueued, inputs: &Json) {
+        let Some(recording) = &self.context.recording else { return };
+        let inputs = recording.redaction.redact_json(inputs);
+        let bytes = inputs.text().len();
+        if self.state.recorded_bytes.saturating_add(bytes) > recording.plan_bytes_max {
+            queued.inputs_bytes = bytes as u64;
+        } else if bytes <= self.context.limits.inline_bytes_max {
+            queued.inputs = Some(inputs);
+        } else {
+            // Readers of the log must not learn the attempt's token; no step has this id.
+            let id = format!("{}#inputs", self.state.plan.steps[i].id).as_str().into();
+            let token = self.state.key.token(&id, self.state.steps[i].attempt + 1);
+            let key = format!("{}{token}", recording.blob_prefix);
+            queued.inputs_bytes = bytes as u64;
+            queued.inputs = Some(blob_ref::to_json(&key, bytes));
+            self.effects.push(Effect::StoreInputs { key, inputs });
+        }
+    }
+}
