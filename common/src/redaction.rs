@@ -119,7 +119,8 @@ mod tests {
 
     fn redaction(fields: &[&str], patterns: &[&str]) -> Redaction {
         let texts = |list: &[&str]| list.iter().map(|text| (*text).to_owned()).collect();
-        Redaction::new(&RedactSettings { fields: texts(fields), patterns: texts(patterns) }).expect("the rules are valid")
+        Redaction::new(&RedactSettings { fields: texts(fields), patterns: texts(patterns) })
+            .expect("the rules are valid")
     }
 
     #[test]

@@ -99,14 +99,22 @@ impl Record {
         let actor = self.actor.as_deref();
         match &self.event {
             Event::Plan(event) => {
-                let head =
-                    LineHead { seq: self.seq, type_name: event.type_name(), step: None, attempt: 0, phase: None, actor, time };
+                let head = LineHead {
+                    seq: self.seq,
+                    type_name: event.type_name(),
+                    step: None,
+                    attempt: 0,
+                    phase: None,
+                    actor,
+                    time,
+                };
                 event.write(out, &head);
             }
             Event::Step { step, attempt, phase, event } => {
                 let phase = phase.as_deref();
                 let type_name = event.type_name();
-                let head = LineHead { seq: self.seq, type_name, step: Some(step), attempt: *attempt, phase, actor, time };
+                let head =
+                    LineHead { seq: self.seq, type_name, step: Some(step), attempt: *attempt, phase, actor, time };
                 event.write(out, &head);
             }
         }

@@ -13,8 +13,8 @@ use goalmill_common::report::Report;
 use goalmill_common::status::PlanStatus;
 use goalmill_plan::validate::Policy;
 
-use crate::recording::InputRecording;
 use crate::graph::StepIndex;
+use crate::recording::InputRecording;
 
 /// A command or a [`SubmitCommand`], with its time, random number and actor: the engine reads no clock and draws no
 /// number.

@@ -25,7 +25,7 @@ impl Turn<'_> {
     pub(crate) fn emit_queued(&mut self, i: StepIndex, mut queued: StepQueued, inputs: &Json) {
         let action = self.state.action(i).unwrap_or_default();
         if action != self.state.plan.steps[i].action {
-            queued.action = action.to_owned();
+            action.clone_into(&mut queued.action);
         }
         self.record_inputs(i, &mut queued, inputs);
         self.emit_next(i, StepEvent::Queued(Box::new(queued)));

@@ -293,7 +293,8 @@ mod tests {
         let deep = format!("{}{}", "[".repeat(200), "]".repeat(200));
         let outputs = Text::from_text(deep.clone()).expect("it is JSON");
         let completed = StepCompleted { outputs, ..StepCompleted::default() };
-        let event = Event::Step { step: "a".into(), attempt: 1, phase: None, event: StepEvent::Completed(Box::new(completed)) };
+        let event =
+            Event::Step { step: "a".into(), attempt: 1, phase: None, event: StepEvent::Completed(Box::new(completed)) };
         let record = Record { seq: 7, time_ms: 1, actor: None, event };
         let line = line(&"p0-x".into(), &record);
         assert!(line.text().starts_with("{\"plan_id\":\"p0-x\",") && line.text().contains(&deep), "{}", line.text());

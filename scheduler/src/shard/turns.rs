@@ -270,7 +270,9 @@ mod tests {
     }
 
     fn commit(outputs: &[TurnOutput]) -> Option<&Commit> {
-        outputs.iter().find_map(|output| if let TurnOutput::Commit { commit, .. } = output { Some(commit) } else { None })
+        outputs
+            .iter()
+            .find_map(|output| if let TurnOutput::Commit { commit, .. } = output { Some(commit) } else { None })
     }
 
     fn notifies_hooks(outputs: &[TurnOutput]) -> bool {

@@ -219,7 +219,12 @@ async fn long_log(broker: &dyn Broker, plan: &str, number: u64, events: u64) -> 
         } else {
             StepEvent::Progress(Box::new(StepProgress { progress: None, message: None }))
         };
-        Record { seq, time_ms: now_ms, actor: None, event: Event::Step { step: "a".into(), attempt: 1, phase: None, event } }
+        Record {
+            seq,
+            time_ms: now_ms,
+            actor: None,
+            event: Event::Step { step: "a".into(), attempt: 1, phase: None, event },
+        }
     };
     let records: Vec<Record> = (1..=events).map(record).collect();
     let write = PlanWrite {

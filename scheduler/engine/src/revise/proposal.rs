@@ -1,8 +1,8 @@
 //! Handles the planners' answer to a replan: refused, proposed to a person, or applied.
 
 use goalmill_common::event::{
-    PlanEvent, PlanRevised, PlanningFailed, QuestionAsked, Reason, RevisionProposed, RevisionRefused, SkipCause, StepAdded,
-    StepEvent, StepModified,
+    PlanEvent, PlanRevised, PlanningFailed, QuestionAsked, Reason, RevisionProposed, RevisionRefused, SkipCause,
+    StepAdded, StepEvent, StepModified,
 };
 use goalmill_common::failure::{Failure, FailureClass};
 use goalmill_common::id::StepId;

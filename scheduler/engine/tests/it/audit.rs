@@ -125,8 +125,8 @@ impl Audit {
         }
         assert!(self.staged.is_empty(), "changes are taken at once");
         let spec = self.plan.steps.iter().find(|step| step.id == *id).expect("events name known steps").clone();
-        let is_passed_over =
-            matches!(event, StepEvent::Skipped(skipped) if skipped.cause == SkipCause::Revision) && !self.lines[id].completed;
+        let is_passed_over = matches!(event, StepEvent::Skipped(skipped) if skipped.cause == SkipCause::Revision)
+            && !self.lines[id].completed;
         assert!(!self.lines[id].is_final || is_passed_over, "a final step stays as it is: {record:?}");
         match event {
             StepEvent::Queued(_) => {

@@ -77,7 +77,10 @@ fn large_inputs_are_stored_before_the_log_refers_to_them() {
     });
     let (key, inputs) = stored.expect("the inputs are stored");
     assert_eq!((reference["$blob"].as_str(), inputs.text()), (Some(key.as_str()), task.inputs.text()));
-    assert_eq!((recorded.inputs_bytes, reference["bytes"].as_u64()), (inputs.text().len() as u64, Some(recorded.inputs_bytes)));
+    assert_eq!(
+        (recorded.inputs_bytes, reference["bytes"].as_u64()),
+        (inputs.text().len() as u64, Some(recorded.inputs_bytes))
+    );
     assert!(key.starts_with("blob:") && !key.contains(task.token.as_str()), "readers do not learn the token: {key}");
     world.restart();
 }
@@ -167,5 +170,7 @@ fn a_planner_that_aborts_leaves_its_reason_at_the_end_of_the_plan() {
     crate::revise::propose_with(&mut world, RevisionStrategy::Abort, Vec::new(), "the trip is off").unwrap();
     let end = data(&world, "plan_failed");
     assert_eq!(end["data"]["reason"], "the trip is off");
-    assert!(data(&world, "step_cancelled")["data"]["reason"].as_str().is_some_and(|why| why.contains("the trip is off")));
+    assert!(
+        data(&world, "step_cancelled")["data"]["reason"].as_str().is_some_and(|why| why.contains("the trip is off"))
+    );
 }

@@ -16,8 +16,8 @@ use goalmill_common::report::{Report, What};
 use goalmill_common::status::StepStatus;
 use goalmill_common::task::Task;
 use goalmill_engine::{
-    Command, Decision, Effect, EngineContext, Envelope, InputRecording, PlanState, Rejection, StepIndex, SubmitCommand, Timer, decide,
-    pending, replay,
+    Command, Decision, Effect, EngineContext, Envelope, InputRecording, PlanState, Rejection, StepIndex, SubmitCommand,
+    Timer, decide, pending, replay,
 };
 use goalmill_plan::validate::Policy;
 use serde_json::json;

@@ -342,11 +342,7 @@ mod tests {
         let start = |ms| StepEvent::Started(Box::new(StepStarted { worker: None, started_ms: ms, due_ms: 0 }));
         let end = |ms| {
             let outputs = goalmill_common::json::Json::empty_object();
-            StepEvent::Completed(Box::new(StepCompleted {
-                outputs,
-                finished_ms: Some(ms),
-                ..StepCompleted::default()
-            }))
+            StepEvent::Completed(Box::new(StepCompleted { outputs, finished_ms: Some(ms), ..StepCompleted::default() }))
         };
         let mut log = Vec::new();
         for (name, from, to) in [("step_1", 1_000, 3_000), ("step_2", 3_004, 7_004), ("step_10", 7_006, 9_000)] {
