@@ -15,7 +15,7 @@ pub struct Agent {
     /// Its name: what steps ask for, and the name of its queue.
     pub agent_type: AgentType,
     /// What it is for, in words; the router reads it.
-    #[serde(default, skip_serializing_if = "String::is_empty")]
+    #[serde(default, alias = "specialization", skip_serializing_if = "String::is_empty")]
     pub description: String,
     /// What it is good at, in words; the router reads them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -28,13 +28,19 @@ pub struct Agent {
     #[schemars(range(min = 0.0, max = 1.0))]
     pub success_rate: f64,
     /// Declared cost of one step, US dollars.
-    #[serde(default)]
+    #[serde(default, alias = "cost_per_invocation")]
     #[schemars(range(min = 0.0, max = 1e15))]
     pub cost: f64,
     /// Declared duration of one step, in milliseconds.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default, alias = "avg_latency_ms", deserialize_with = "whole_ms", skip_serializing_if = "Option::is_none")]
     #[schemars(range(max = 31_536_000_000_u64))]
     pub latency_ms: Option<u64>,
+}
+
+/// Averages are seldom whole.
+fn whole_ms<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Option<u64>, D::Error> {
+    let given = Option::<f64>::deserialize(deserializer)?;
+    Ok(given.map(|ms| ms.clamp(0.0, LATENCY_MS_MAX as f64).round() as u64))
 }
 
 fn one() -> f64 {

@@ -21,7 +21,7 @@ type Check = fn(&mut CardIssues, &Value, &str);
 /// A field by name, whether it must be there, and what it may hold.
 type Field = (&'static str, bool, Check);
 
-const AGENT: [Field; 7] = [
+const AGENT: [Field; 10] = [
     ("agent_type", true, CardIssues::agent_type),
     ("description", false, CardIssues::text),
     ("capabilities", false, CardIssues::texts),
@@ -29,6 +29,10 @@ const AGENT: [Field; 7] = [
     ("success_rate", false, CardIssues::rate),
     ("cost", false, CardIssues::cost),
     ("latency_ms", false, CardIssues::latency),
+    // As capability cards of other planners call them.
+    ("specialization", false, CardIssues::text),
+    ("cost_per_invocation", false, CardIssues::cost),
+    ("avg_latency_ms", false, CardIssues::average),
 ];
 
 const ACTION: [Field; 4] = [
@@ -47,9 +51,20 @@ pub fn read_card(text: &[u8]) -> Result<Agent, Vec<Issue>> {
     let unread = |error: serde_json::Error| {
         vec![issue("INVALID_JSON", "", format!("the card cannot be read: {error}"), "write one JSON object")]
     };
-    let issues = check_card(&serde_json::from_slice(text).map_err(unread)?);
+    let card: Value = serde_json::from_slice(text).map_err(unread)?;
+    let mut issues = check_card(&card);
+    for (ours, theirs) in ALIASES {
+        if card.get(ours).is_some() && card.get(theirs).is_some() {
+            let detail = format!("`{ours}` and `{theirs}` are the same field");
+            issues.push(issue("CONFLICTING_FIELDS", &format!("/{theirs}"), detail, "keep one of them"));
+        }
+    }
     if issues.is_empty() { serde_json::from_slice(text).map_err(unread) } else { Err(issues) }
 }
+
+/// Fields, and what capability cards of other planners call them; the type reads both.
+const ALIASES: [(&str, &str); 3] =
+    [("description", "specialization"), ("cost", "cost_per_invocation"), ("latency_ms", "avg_latency_ms")];
 
 /// Everything that is wrong with a card, at most [`ERRORS_MAX`] places.
 pub fn check_card(card: &Value) -> Vec<Issue> {
@@ -169,6 +184,10 @@ impl CardIssues {
         }
     }
 
+    fn average(&mut self, value: &Value, at: &str) {
+        self.number(value, at, LATENCY_MS_MAX as f64, "0 to a year in milliseconds");
+    }
+
     fn latency(&mut self, value: &Value, at: &str) {
         match value {
             Value::Null => {}
@@ -241,6 +260,19 @@ mod tests {
             let expected: Vec<(String, String)> = expected.iter().map(|(c, p)| ((*c).into(), (*p).into())).collect();
             assert_eq!(found(card), expected, "{card}");
         }
+    }
+
+    #[test]
+    fn cards_of_other_planners_are_read() {
+        let card = br#"{"agent_type":"a","capabilities":["c"],"specialization":"s","cost_per_invocation":0.03,
+                        "avg_latency_ms":1400.6,"success_rate":0.9}"#;
+        let agent = read_card(card).expect("it is a card");
+        assert_eq!((agent.description.as_str(), agent.cost, agent.latency_ms), ("s", 0.03, Some(1_401)));
+        let twice = r#"{"agent_type":"a","cost":1,"cost_per_invocation":2}"#;
+        assert_eq!(found(twice), [("CONFLICTING_FIELDS".to_owned(), "/cost_per_invocation".to_owned())]);
+        let wrong = r#"{"agent_type":"a","success_rate":1.7,"avg_latency_ms":-1}"#;
+        let places = [("OUT_OF_RANGE", "/success_rate"), ("OUT_OF_RANGE", "/avg_latency_ms")];
+        assert_eq!(found(wrong), places.map(|(code, place)| (code.to_owned(), place.to_owned())));
     }
 
     #[test]

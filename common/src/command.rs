@@ -170,7 +170,8 @@ pub const SUBMITTED: &str = "submitted";
 impl Planned {
     /// A plan that came ready-made.
     pub fn submitted(plan: Plan, warnings: Vec<crate::problem::Issue>, routes: Vec<crate::event::Route>) -> Self {
-        Self { plan, planner: SUBMITTED.into(), confidence: 1.0, provenance: None, warnings, routes }
+        let confidence = plan.confidence.unwrap_or(1.0);
+        Self { plan, planner: SUBMITTED.into(), confidence, provenance: None, warnings, routes }
     }
 }
 

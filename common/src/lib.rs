@@ -12,6 +12,7 @@ pub mod card;
 pub mod clock;
 pub mod command;
 pub mod config;
+pub mod document_format;
 pub mod event;
 pub mod failure;
 pub mod goal;

@@ -284,6 +284,9 @@ pub struct Step {
     /// Fields that its outputs must have.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub expected_outputs: Vec<String>,
+    /// What its outputs are expected to be, in words: a judge reads them, and nothing is compared with them.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub expected_output: String,
     /// A JSON Schema that its outputs must match.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub output_schema: Option<Json>,
@@ -354,6 +357,7 @@ impl Step {
             dependencies: Vec::new(),
             phase: None,
             expected_outputs: Vec::new(),
+            expected_output: String::new(),
             output_schema: None,
             when: None,
             join: Join::All,
@@ -416,6 +420,12 @@ pub struct Plan {
     /// Steps whose `on_failure` is `abort` go on as if it were `continue`.
     #[serde(skip_serializing_if = "is_default")]
     pub continue_on_failure: bool,
+    /// What its author thinks of it, 0 to 1; a plan that was submitted without one has 1.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub confidence: Option<f64>,
+    /// What its author expects it to take.
+    #[serde(skip_serializing_if = "Estimates::is_none")]
+    pub estimates: Estimates,
     /// In their order; empty when the graph alone decides.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub phases: Vec<Phase>,

@@ -11,6 +11,7 @@ use goalmill_common::trace::is_traceparent;
 use goalmill_common::view::Preview;
 use goalmill_common::wire::{Submission, SubmissionKind};
 use goalmill_plan::draft::{self, Format};
+use goalmill_plan::formats::{self, ConvertedDocument};
 use goalmill_plan::validate::{self, Rules};
 use serde_json::Value;
 
@@ -47,8 +48,14 @@ pub(crate) async fn preview_plan(scheduler: &Arc<Scheduler>, text: Bytes, format
     .await
 }
 
+/// A valid goal, and notes on how its document was read.
+pub(crate) struct ParsedGoal {
+    pub(crate) goal: Goal,
+    pub(crate) notes: Vec<Issue>,
+}
+
 /// Parses and validates a goal.
-pub(crate) async fn parse_goal(scheduler: &Arc<Scheduler>, text: Bytes) -> Result<Goal, Problem> {
+pub(crate) async fn parse_goal(scheduler: &Arc<Scheduler>, text: Bytes) -> Result<ParsedGoal, Problem> {
     let scheduler = scheduler.clone();
     run_blocking_if_large(text.len(), move || parse_goal_now(&scheduler, &text)).await
 }
@@ -59,7 +66,7 @@ fn parse_submission_now(scheduler: &Scheduler, submission: Submission) -> Result
         return Err(invalid_traceparent());
     }
     let (goal, plan) = match kind {
-        SubmissionKind::Goal => (parse_goal_now(scheduler, data.as_bytes())?, None),
+        SubmissionKind::Goal => (parse_goal_now(scheduler, data.as_bytes())?.goal, None),
         SubmissionKind::Plan => {
             let parsed = parse_plan_now(scheduler, data.as_bytes(), Format::Auto)?;
             (parsed.goal, Some(parsed.planned))
@@ -79,9 +86,17 @@ fn invalid_traceparent() -> Problem {
     Problem::new(ErrorCode::InvalidEntry, issue.detail.clone()).with_errors(vec![issue])
 }
 
-fn parse_goal_now(scheduler: &Scheduler, text: &[u8]) -> Result<Goal, Problem> {
+fn parse_goal_now(scheduler: &Scheduler, text: &[u8]) -> Result<ParsedGoal, Problem> {
     let draft = parse_draft(scheduler, text, Format::Auto, ErrorCode::InvalidGoal)?;
-    validate_goal(scheduler, &draft)
+    let converted = formats::convert_goal(draft, &scheduler.settings.limits);
+    let goal = validate_goal(scheduler, &converted.document).map_err(|problem| located(&converted, problem))?;
+    Ok(ParsedGoal { goal, notes: converted.notes })
+}
+
+/// Lets the places of a problem lead into the document as it was sent.
+fn located(converted: &ConvertedDocument, problem: Problem) -> Problem {
+    let errors = converted.locate(problem.errors.clone());
+    problem.with_errors(errors)
 }
 
 fn parse_plan_now(scheduler: &Scheduler, text: &[u8], format: Format) -> Result<ParsedPlan, Problem> {
@@ -100,17 +115,21 @@ fn parse_plan_with(
     format: Format,
     rules: &Rules<'_>,
 ) -> Result<ParsedPlan, Problem> {
-    let draft = parse_draft(scheduler, text, format, ErrorCode::InvalidPlan)?;
-    let goal = match draft::split_goal(&draft) {
-        Some(goal) => validate_goal(scheduler, &goal)?,
+    let limits = &scheduler.settings.limits;
+    let mut converted = formats::convert_plan(parse_draft(scheduler, text, format, ErrorCode::InvalidPlan)?, limits);
+    let goal = match draft::split_goal(&converted.document) {
+        Some(goal) => validate_goal(scheduler, &goal).map_err(|problem| located(&converted, problem))?,
         None => Goal::default(),
     };
-    let valid = validate::validate_plan_by(&draft, &scheduler.settings.limits, rules)
-        .map_err(|issues| issues_problem(ErrorCode::InvalidPlan, issues))?;
-    let routed = valid.route(|plan| scheduler.directory.route(plan, rules.policy)).map_err(|issues| {
-        let denied = issues.iter().any(|issue| issue.code == "ACTION_DENIED");
-        issues_problem(if denied { ErrorCode::InvalidPlan } else { ErrorCode::Unroutable }, issues)
-    })?;
+    let valid = validate::validate_plan_by(&converted.document, limits, rules)
+        .map_err(|issues| issues_problem(ErrorCode::InvalidPlan, converted.locate(issues)))?;
+    let routed = valid
+        .with_notes(std::mem::take(&mut converted.notes))
+        .route(|plan| scheduler.directory.route(plan, rules.policy))
+        .map_err(|issues| {
+            let denied = issues.iter().any(|issue| issue.code == "ACTION_DENIED");
+            issues_problem(if denied { ErrorCode::InvalidPlan } else { ErrorCode::Unroutable }, issues)
+        })?;
     Ok(ParsedPlan { goal, planned: routed.submitted() })
 }
 

@@ -76,19 +76,19 @@ fn goal_of(args: &SubmitArgs, now_ms: u64) -> Result<Value, Failed> {
         },
         (None, None) => return Err(Failed::new(Exit::Usage, "there is no goal")),
     };
-    let mut constraints = object(&mut goal, "constraints")?;
+    let mut constraints = constraints(&mut goal)?;
     for text in &args.constraint {
         let (name, value) = text.split_once('=').filter(|(name, _)| !name.is_empty()).ok_or_else(|| {
             Failed::new(Exit::Usage, format!("the constraint `{text}` is not of the form `name=value`"))
         })?;
-        constraints.insert(name.into(), serde_json::from_str(value).unwrap_or_else(|_| json!(value)));
+        constraints.add(name, serde_json::from_str(value).unwrap_or_else(|_| json!(value)));
     }
     if !args.demo_fault.is_empty() {
         let faults: Map<String, Value> =
             args.demo_fault.iter().map(|(agent, fault)| (agent.clone(), json!(fault))).collect();
-        constraints.insert("demo_fault".into(), Value::Object(faults));
+        constraints.add("demo_fault", Value::Object(faults));
     }
-    put(&mut goal, "constraints", constraints);
+    constraints.put(&mut goal);
     let mut budget = object(&mut goal, "budget")?;
     if let Some(cost) = args.max_cost {
         budget.insert("cost".into(), json!(cost));
@@ -132,6 +132,39 @@ fn goal_of(args: &SubmitArgs, now_ms: u64) -> Result<Value, Failed> {
         goal.insert("deadline_ms".into(), json!(now_ms.saturating_add(in_ms)));
     }
     Ok(Value::Object(goal))
+}
+
+/// Constraints by name, or as a list that other planners write.
+enum Constraints {
+    ByName(Map<String, Value>),
+    Listed(Vec<Value>),
+}
+
+fn constraints(goal: &mut Map<String, Value>) -> Result<Constraints, Failed> {
+    match goal.remove("constraints") {
+        Some(Value::Array(list)) => Ok(Constraints::Listed(list)),
+        Some(given) => {
+            goal.insert("constraints".into(), given);
+            object(goal, "constraints").map(Constraints::ByName)
+        }
+        None => Ok(Constraints::ByName(Map::new())),
+    }
+}
+
+impl Constraints {
+    fn add(&mut self, name: &str, value: Value) {
+        match self {
+            Self::ByName(map) => drop(map.insert(name.into(), value)),
+            Self::Listed(list) => list.push(json!({"type": name, "value": value})),
+        }
+    }
+
+    fn put(self, goal: &mut Map<String, Value>) {
+        match self {
+            Self::ByName(map) => put(goal, "constraints", map),
+            Self::Listed(list) => drop(goal.insert("constraints".into(), Value::Array(list))),
+        }
+    }
 }
 
 fn object(goal: &mut Map<String, Value>, name: &str) -> Result<Map<String, Value>, Failed> {

@@ -5,6 +5,7 @@ use goalmill_common::limits::Limits;
 use goalmill_common::problem::Issue;
 use goalmill_common::view::Preview;
 use goalmill_plan::draft::{self, Format};
+use goalmill_plan::formats;
 use goalmill_plan::validate;
 
 use super::config::settings;
@@ -38,11 +39,12 @@ fn check(text: &[u8], limits: &Limits) -> Preview {
 }
 
 fn planned(text: &[u8], limits: &Limits) -> Result<Planned, Vec<Issue>> {
-    let draft = draft::read(text, Format::Auto, limits)?;
-    if let Some(goal) = draft::split_goal(&draft) {
-        validate::goal(&goal, limits)?;
+    let mut converted = formats::convert_plan(draft::read(text, Format::Auto, limits)?, limits);
+    if let Some(goal) = draft::split_goal(&converted.document) {
+        validate::goal(&goal, limits).map_err(|issues| converted.locate(issues))?;
     }
-    Ok(validate::validate_plan(&draft, limits)?.without_routing().submitted())
+    let valid = validate::validate_plan(&converted.document, limits).map_err(|issues| converted.locate(issues))?;
+    Ok(valid.with_notes(std::mem::take(&mut converted.notes)).without_routing().submitted())
 }
 
 #[cfg(test)]

@@ -6,6 +6,7 @@
 
 pub mod draft;
 pub mod expression;
+pub mod formats;
 pub mod schema;
 pub mod states;
 pub mod suggest;

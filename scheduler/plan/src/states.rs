@@ -41,6 +41,13 @@ impl ValidPlan {
         self.critical_path_seconds
     }
 
+    /// The same with notes on how the document was read, before the warnings.
+    #[must_use]
+    pub fn with_notes(mut self, notes: Vec<Issue>) -> Self {
+        self.warnings.splice(0..0, notes);
+        self
+    }
+
     /// Changes what validation does not depend on: the name, the goal's own limits, failure policies, a checkpoint.
     #[must_use]
     pub fn with_policies(mut self, edit: impl FnOnce(&mut Plan)) -> Self {

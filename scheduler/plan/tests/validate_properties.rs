@@ -213,6 +213,8 @@ fn plan() -> impl Strategy<Value = Plan> {
                 ..RevisionPolicy::default()
             }),
             continue_on_failure: phases.len() == 1,
+            confidence: max_parallel.map(|n| f64::from(n) / 100.0),
+            estimates: Estimates { seconds: None, tokens, cost: tokens.map(|t| t as f64 / 8.0) },
             phases,
             steps,
             metadata: Map::from_iter([("b".to_owned(), json!(1)), ("a".to_owned(), json!({"x": []}))]),
@@ -253,6 +255,7 @@ fn step() -> impl Strategy<Value = Step> {
                 kind,
                 action,
                 expected_outputs,
+                expected_output: if ttl_ms.is_some() { "a list, or a word".into() } else { String::new() },
                 join,
                 timeout_ms,
                 retry,

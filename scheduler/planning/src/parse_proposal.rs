@@ -2,16 +2,18 @@
 //! as it would be.
 
 use goalmill_common::command::Proposal;
+use goalmill_common::limits::Limits;
 use goalmill_common::plan::Plan;
 use goalmill_common::problem::Issue;
 use goalmill_common::revision::Situation;
 use goalmill_common::status::StepStatus;
+use goalmill_plan::formats;
 use goalmill_plan::validate::{Catalogue, Rules, Weight, WeightSettings};
 use goalmill_reader::ToolCatalogue as Actions;
 use serde_json::{Map, Value, json};
 
 use crate::ReviseRequest;
-use crate::llm::parse_answer::tidy_step;
+use crate::llm::parse_answer::{edit, steps, tidy_step};
 use crate::repair::{Edit, repair};
 
 /// Names of changes, as they are tagged.
@@ -76,6 +78,7 @@ pub fn parse_proposal(
     actions: &Actions,
     repairs: &mut Vec<Edit>,
 ) -> Result<Proposal, (Value, Vec<Issue>)> {
+    let value = &of_other_form(value, replan, repairs);
     let mut draft = match whole_plan(value) {
         Some(plan) => towards(plan, replan, actions, repairs),
         None => value.clone(),
@@ -125,6 +128,69 @@ pub fn parse_proposal(
         };
         (draft, vec![issue])
     })
+}
+
+/// The answer in our form, where it is a plan or a revision of another one.
+fn of_other_form(value: &Value, replan: &ReplanContext<'_>, repairs: &mut Vec<Edit>) -> Value {
+    if let Some(changes) = listed_revision(value) {
+        let why = "new, removed and modified subtasks are changes";
+        repairs.push(edit("FORMAT_CONVERTED", "", value.clone(), changes.clone(), why));
+        return changes;
+    }
+    let converted = formats::convert_plan(value.clone(), &replan.request.limits);
+    if converted.format.is_none() || value.get("changes").is_some() {
+        return value.clone();
+    }
+    let note = |note: &Issue| edit(&note.code, &note.pointer, Value::Null, Value::Null, &note.detail);
+    repairs.extend(converted.notes.iter().map(note));
+    let steps = match steps(&converted.document) {
+        Some((_, steps)) => steps.clone(),
+        None => steps_in_phases(&converted.document),
+    };
+    if steps.is_empty() { value.clone() } else { json!({ "steps": steps }) }
+}
+
+fn steps_in_phases(document: &Value) -> Vec<Value> {
+    let phases = document.get("phases").or_else(|| document.get("plan")?.get("phases")).and_then(Value::as_array);
+    let mut all = Vec::new();
+    for phase in phases.into_iter().flatten() {
+        for step in phase.get("steps").and_then(Value::as_array).into_iter().flatten() {
+            let mut step = step.clone();
+            if let (Some(map), Some(id)) = (step.as_object_mut(), phase.get("id")) {
+                map.entry("phase").or_insert_with(|| id.clone());
+            }
+            all.push(step);
+        }
+    }
+    all
+}
+
+/// `{"new_subtasks": […], "removed_task_ids": […]}` as changes.
+fn listed_revision(value: &Value) -> Option<Value> {
+    let list = |name: &str| value.get(name).and_then(Value::as_array);
+    let (fresh, gone) = (list("new_subtasks"), list("removed_task_ids"));
+    if fresh.is_none() && gone.is_none() {
+        return None;
+    }
+    let fresh = json!({"subtasks": fresh.cloned().unwrap_or_default(), "execution_strategy": "parallel"});
+    let converted = formats::convert_plan(fresh, &Limits::default()).document;
+    let modified: Vec<&str> = list("modified_task_ids").into_iter().flatten().filter_map(Value::as_str).collect();
+    let mut changes = Vec::new();
+    for step in converted.get("subtasks").and_then(Value::as_array).into_iter().flatten() {
+        let is_modified = crate::llm::parse_answer::id(step).is_some_and(|id| modified.contains(&id.as_str()));
+        let name = if is_modified { "modify_step" } else { "add_step" };
+        let mut step = step.clone();
+        // Changes name steps by their canonical field.
+        if let Some(map) = step.as_object_mut()
+            && let Some(id) = map.shift_remove("task_id")
+        {
+            map.entry("id").or_insert(id);
+        }
+        changes.push(json!({ name: {"step": step} }));
+    }
+    changes.extend(gone.into_iter().flatten().map(|id| json!({"remove_step": {"step": id}})));
+    let summary = value.get("trigger").and_then(Value::as_str).unwrap_or("subtasks are added and removed");
+    Some(json!({"strategy": "replan_remaining", "summary": summary, "changes": changes}))
 }
 
 /// The plan, where the answer is a plan and no list of changes.

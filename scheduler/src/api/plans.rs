@@ -18,8 +18,9 @@ use super::principal::Principal;
 use super::query_parameters::{Parameters, Query, RawParameters};
 use super::response::{self, ApiError, ApiResult, Body, unknown_verb};
 use super::{Api, approvals, fork, registry};
+use crate::effects;
 use crate::quarantine::QuarantineRecord;
-use crate::{effects, submission};
+use crate::submission::{self, ParsedGoal};
 
 pub(crate) async fn validate(State(api): State<Api>, headers: HeaderMap, body: Body) -> ApiResult<Preview> {
     let text = response::body(body)?;
@@ -31,8 +32,9 @@ pub(crate) async fn validate(State(api): State<Api>, headers: HeaderMap, body: B
 }
 
 pub(crate) async fn preview(State(api): State<Api>, body: Body) -> ApiResult<Preview> {
-    let goal = submission::parse_goal(&api.scheduler, response::body(body)?).await?;
-    let planned = effects::propose(&api.scheduler, goal, 0).await?;
+    let ParsedGoal { goal, notes } = submission::parse_goal(&api.scheduler, response::body(body)?).await?;
+    let mut planned = effects::propose(&api.scheduler, goal, 0).await?;
+    planned.warnings.splice(0..0, notes);
     Ok(Json(validate::preview(planned, Some(&api.scheduler.directory.catalogue()))))
 }
 

@@ -6,7 +6,6 @@ use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use goalmill_common::command::{Planned, Request, Submit, fingerprint};
-use goalmill_common::goal::Goal;
 use goalmill_common::id::PlanId;
 use goalmill_common::problem::{ErrorCode, Issue, Problem};
 use goalmill_common::status::PlanStatus;
@@ -16,7 +15,8 @@ use goalmill_common::view::Accepted;
 use super::Api;
 use super::principal::Principal;
 use super::response::{self, ApiError, Body};
-use crate::{shard_client, submission};
+use crate::shard_client;
+use crate::submission::{self, ParsedGoal, ParsedPlan};
 
 pub(crate) async fn submit_goal(
     State(api): State<Api>,
@@ -30,8 +30,8 @@ pub(crate) async fn submit_goal(
     if let Some(previous) = sent.find_previous(&api, &principal).await? {
         return Ok(previous);
     }
-    let goal = submission::parse_goal(&api.scheduler, body).await.inspect_err(count_refused)?;
-    submit(&api, &principal, sent, goal, None).await
+    let parsed = submission::parse_goal(&api.scheduler, body).await.inspect_err(count_refused)?;
+    submit(&api, &principal, sent, parsed, None).await
 }
 
 pub(crate) async fn submit_plan(
@@ -47,7 +47,8 @@ pub(crate) async fn submit_plan(
         return Ok(previous);
     }
     let parsed = submission::parse_plan(&api.scheduler, body, format).await.inspect_err(count_refused)?;
-    submit(&api, &principal, sent, parsed.goal, Some(parsed.planned)).await
+    let ParsedPlan { goal, planned } = parsed;
+    submit(&api, &principal, sent, ParsedGoal { goal, notes: Vec::new() }, Some(planned)).await
 }
 
 fn count_refused(problem: &Problem) {
@@ -91,7 +92,7 @@ async fn submit(
     api: &Api,
     principal: &Principal,
     sent: SubmissionHeaders,
-    goal: Goal,
+    ParsedGoal { goal, notes }: ParsedGoal,
     plan: Option<Planned>,
 ) -> Result<Response, ApiError> {
     let scheduler = &api.scheduler;
@@ -99,7 +100,7 @@ async fn submit(
     let submission = sent.key.unwrap_or_else(|| scheduler.random.token());
     let SubmissionHeaders { fingerprint, traceparent, received_ms, .. } = sent;
     let source = "http".into();
-    let warnings = plan.as_ref().map(|planned| planned.warnings.clone()).unwrap_or_default();
+    let warnings = plan.as_ref().map_or(notes, |planned| planned.warnings.clone());
     let made = Submit { goal, plan, submission, fingerprint, source, parent: None, traceparent, fork: None };
     let (plan_id, status) = start_plan(
         api,

@@ -61,7 +61,8 @@ pub(crate) async fn plan(
     };
     let after = Duration::from_millis(scheduler.settings.planner.fallback_after_ms);
     let asked = planners.race(&request, &sink, after, asked, begin);
-    let written = AssertUnwindSafe(asked).catch_unwind().await.unwrap_or_else(|_| Err(PlanningError::new(PANICKED)));
+    let written =
+        Box::pin(AssertUnwindSafe(asked).catch_unwind()).await.unwrap_or_else(|_| Err(PlanningError::new(PANICKED)));
     record_planning(written.as_ref().ok(), begun);
     if sink.has_fallback().await {
         return match written {

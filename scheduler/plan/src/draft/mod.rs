@@ -12,9 +12,10 @@ use serde::de::DeserializeSeed;
 use serde_json::{Value, json};
 
 pub(crate) use duration::{Unit, milliseconds};
-pub(crate) use fields::{Field, Fields, Table, canonical, count, text, wrong_type};
+pub(crate) use fields::{Field, Fields, Table, canonical, count, snake, text, wrong_type};
 pub(crate) use place::{At, Cx, shorten};
 
+use crate::formats::join_stream;
 use tree::{Reading, Tree};
 
 /// How a text is written.
@@ -57,6 +58,11 @@ pub fn read(text: &[u8], format: Format, limits: &Limits) -> Result<Value, Vec<I
     };
     match (reading.finish(failure), value) {
         (issues, Some(value)) if issues.is_empty() => Ok(value),
+        // One object a line is no JSON, and may be a stream of steps.
+        (issues, _) if is_json && issues.iter().any(|issue| issue.code == "INVALID_JSON") => match join_stream(text) {
+            Some(joined) => read(joined.plan.to_string().as_bytes(), Format::Json, limits),
+            None => Err(issues),
+        },
         (issues, _) => Err(issues),
     }
 }

@@ -31,6 +31,16 @@ const PLANNING: &Table = &[
     ("revision", &[]),
 ];
 
+/// The canonical name of a goal's field, whatever it is called in a document.
+pub fn goal_field(key: &str) -> Option<&'static str> {
+    crate::draft::canonical(key, GOAL)
+}
+
+/// The same of a field of a goal's `planning`.
+pub fn planning_field(key: &str) -> Option<&'static str> {
+    crate::draft::canonical(key, PLANNING)
+}
+
 /// Checks a goal: a sentence, or an object with `description`.
 pub fn goal(draft: &Value, limits: &Limits) -> Result<Goal, Vec<Issue>> {
     let cx = Cx::new(limits);

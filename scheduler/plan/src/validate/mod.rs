@@ -29,7 +29,7 @@ use crate::states::ValidPlan;
 pub use agents::{no_live_worker, permit_all, permit_routed};
 pub use budget::{Forecast, forecast, preview};
 pub use catalogue::{Ability, Catalogue, Durations, Measured, Offer};
-pub use goal::goal;
+pub use goal::{goal, goal_field, planning_field};
 pub use graph::critical_path;
 pub use rules::{Policy, Rules, Weight, WeightSettings};
 pub use shape::plan_field;

@@ -41,7 +41,7 @@ const RETRY: &Table = &[
     ("max", &["max_retries", "retries", "limit"]),
     ("max_attempts", &["attempts"]),
     ("initial_ms", &["backoff_ms", "delay_ms", "initial_delay_ms", "initial_backoff_ms"]),
-    ("initial", &["delay", "initial_delay", "initial_backoff", "interval"]),
+    ("initial", &["delay", "initial_delay", "initial_backoff", "interval", "backoff_seconds", "retry_delay"]),
     ("factor", &["multiplier", "backoff_factor", "backoff_multiplier"]),
     ("max_ms", &["max_backoff_ms", "max_delay_ms"]),
     ("max_backoff", &["max_delay", "max_interval"]),
@@ -90,6 +90,11 @@ pub(super) fn retry(cx: &Cx<'_>, at: &At<'_>, value: &Value) -> Retry {
         Some(Field { value: Value::Object(map), key }) => {
             let at = at.key(key);
             spacing.take(&Fields::read(cx, &at, map, BACKOFF));
+        }
+        // Seconds.
+        Some(Field { value: Value::Number(_), .. }) => {
+            let wait = fields.duration("backoff", Unit::Seconds, 0, BACKOFF_MS_MAX, "INVALID_RETRY_POLICY");
+            spacing.initial_ms = spacing.initial_ms.or(wait);
         }
         Some(_) => {
             let words = [("exponential", 2.0), ("fixed", 1.0), ("constant", 1.0), ("linear", 1.0)];

@@ -16,7 +16,7 @@ const PLAN: &Table = &[
     ("edges", &["links"]),
     ("name", &["plan_name", "title"]),
     ("strategy", &["execution_strategy", "mode"]),
-    ("max_parallel", &["max_concurrency", "parallelism", "concurrency"]),
+    ("max_parallel", &["max_concurrency", "max_concurrent", "parallelism", "concurrency"]),
     ("budget", &["budgets"]),
     ("approve", &["approval"]),
     ("approval_required", &["requires_approval", "require_approval"]),
@@ -27,6 +27,11 @@ const PLAN: &Table = &[
     ("revision", &["revision_policy", "replan_policy"]),
     ("continue_on_failure", &["continue_on_error"]),
     ("version", &["$schema", "api_version", "created_at"]),
+    ("confidence", &["confidence_score"]),
+    ("estimates", &["estimate"]),
+    ("estimated_seconds", &["estimated_total_duration", "estimated_total_seconds", "estimated_duration"]),
+    ("estimated_tokens", &["estimated_total_tokens"]),
+    ("estimated_cost", &["estimated_total_cost"]),
 ];
 
 const PHASE: &Table = &[
@@ -129,6 +134,8 @@ fn object(cx: &Cx<'_>, at: &At<'_>, map: &Map<String, Value>, depth: u32) -> Opt
         approve: policy::approval(&fields),
         revision: policy::revision(&fields),
         continue_on_failure: fields.flag("continue_on_failure").unwrap_or(false),
+        confidence: confidence(&fields),
+        estimates: policy::estimates(&fields),
         ..Plan::default()
     };
     if let Some(field) = fields.get("metadata") {
@@ -164,6 +171,17 @@ fn object(cx: &Cx<'_>, at: &At<'_>, map: &Map<String, Value>, depth: u32) -> Opt
         super::budget::check(cx, at, &plan, &rules.budget, rules.catalogue);
     }
     Some(plan)
+}
+
+/// From 0 to 1.
+fn confidence(fields: &Fields<'_, '_>) -> Option<f64> {
+    let confidence = fields.amount("confidence")?;
+    if confidence > 1.0 {
+        let at = fields.at.key(fields.get("confidence").map_or("confidence", |field| field.key));
+        fields.cx.error("OUT_OF_RANGE", &at, format!("`{confidence}` is not in 0..=1"), "give a number from 0 to 1");
+        return None;
+    }
+    Some(confidence)
 }
 
 fn strategy(fields: &Fields<'_, '_>) -> Strategy {

@@ -16,11 +16,13 @@ const STEP: &Table = &[
     ("task", &[]),
     ("kind", &["type", "step_type", "task_type"]),
     ("agent_type", &["agent", "assigned_agent", "assigned_to", "agent_name", "worker"]),
-    ("action", &["tool", "function", "tool_name", "function_name"]),
-    ("inputs", &["parameters", "args", "arguments", "input", "params"]),
+    ("action", &["tool", "function", "tool_name", "function_name", "tool_id"]),
+    ("inputs", &["parameters", "args", "arguments", "input", "params", "config"]),
     ("dependencies", &["depends_on", "needs", "dep", "deps", "requires", "after", "dependency"]),
     ("phase", &["phase_id", "stage"]),
-    ("expected_outputs", &["expected_output", "outputs", "output"]),
+    ("expected_outputs", &["outputs"]),
+    ("expected_output", &["output"]),
+    ("strict_outputs", &[]),
     ("output_schema", &["outputs_schema", "result_schema"]),
     ("when", &["condition", "if"]),
     ("join", &[]),
@@ -36,7 +38,7 @@ const STEP: &Table = &[
     ("priority", &[]),
     ("resource", &["mutex", "lock"]),
     ("estimates", &["estimate"]),
-    ("estimated_seconds", &["estimated_duration", "duration", "estimated_time"]),
+    ("estimated_seconds", &["estimated_duration_seconds", "estimated_duration", "duration", "estimated_time"]),
     ("estimated_tokens", &[]),
     ("estimated_cost", &[]),
     ("ask", &["question"]),
@@ -257,14 +259,32 @@ fn inputs(fields: &Fields<'_, '_>) -> Json {
     inputs
 }
 
+/// Names are a contract, and so is a schema; words describe what is expected, unless `strict_outputs` makes a name of them.
 fn expected_outputs(fields: &Fields<'_, '_>, step: &mut Step) {
-    let Some(field) = fields.get("expected_outputs") else { return };
+    let is_strict = fields.flag("strict_outputs").unwrap_or(false);
+    if let Some(field) = fields.get("expected_output") {
+        match field.value {
+            Value::String(name) if is_strict && is_name(name) => step.expected_outputs.push(name.clone()),
+            Value::String(_) => step.expected_output = fields.text("expected_output").unwrap_or_default(),
+            _ => names_or_schema(fields, field, step),
+        }
+    }
+    if let Some(field) = fields.get("expected_outputs") {
+        names_or_schema(fields, field, step);
+    }
+}
+
+fn names_or_schema(fields: &Fields<'_, '_>, field: Field<'_>, step: &mut Step) {
     let at = fields.at.key(field.key);
     let mut take = |at: &At<'_>, value: &Value| match value {
         Value::String(name) if is_name(name) => step.expected_outputs.push(name.clone()),
-        Value::String(_) => {
-            let detail = "an expected output must be a field name; this sentence is ignored";
-            fields.cx.warn("UNUSED_FIELD", at, detail, "name the fields that the outputs must have");
+        Value::String(words) => {
+            if text(fields.cx, at, value).is_some() {
+                if !step.expected_output.is_empty() {
+                    step.expected_output.push_str("; ");
+                }
+                step.expected_output.push_str(words);
+            }
         }
         Value::Object(map) if map.get("name").is_some_and(|n| n.as_str().is_some_and(is_name)) => {
             step.expected_outputs.extend(map["name"].as_str().map(str::to_owned));

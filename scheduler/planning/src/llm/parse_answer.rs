@@ -1,5 +1,8 @@
 //! Parses a model's answer into a draft of a plan, including layouts that only models use.
 
+use goalmill_common::limits::Limits;
+use goalmill_common::problem::Issue;
+use goalmill_plan::formats;
 use goalmill_plan::validate::{plan_field, step_field};
 use goalmill_reader::{ReaderLimits, Reading, ToolCatalogue, Verdict, parse_value};
 use serde_json::{Map, Value, json};
@@ -78,7 +81,16 @@ pub fn of_reading(mut reading: Reading, is_cut: bool) -> ParsedAnswer {
 
 /// Reads an answer as a draft of a plan.
 pub fn plan(text: &str, catalogue: &ToolCatalogue, is_cut: bool) -> ParsedAnswer {
-    of_plan(parse_value(text, catalogue, &ReaderLimits::default()), catalogue, is_cut)
+    let read = |text: &str| of_plan(parse_value(text, catalogue, &ReaderLimits::default()), catalogue, is_cut);
+    let Some(joined) = formats::join_stream(text).filter(|joined| joined.has_other_lines && !is_cut) else {
+        return read(text);
+    };
+    let mut parsed = read(&joined.plan.to_string());
+    if let ParsedAnswer::Complete { edits, .. } = &mut parsed {
+        let why = "a stream of steps with its end is one plan";
+        edits.insert(0, edit("FORMAT_CONVERTED", "", json!("stream"), Value::Null, why));
+    }
+    parsed
 }
 
 /// The same of a reading.
@@ -89,6 +101,10 @@ pub fn of_plan(reading: Reading, catalogue: &ToolCatalogue, is_cut: bool) -> Par
             let mut draft = document(value, &reading);
             let mut edits = Vec::new();
             tidy(&mut draft, catalogue, &mut edits);
+            let converted = formats::convert_plan(draft, &Limits::default());
+            let note = |note: &Issue| edit(&note.code, &note.pointer, Value::Null, Value::Null, &note.detail);
+            edits.extend(converted.notes.iter().map(note));
+            let draft = converted.document;
             ParsedAnswer::Complete { value: draft, reading, edits, removes }
         }
         other @ (ParsedAnswer::Truncated { .. } | ParsedAnswer::Unparseable { .. }) => other,

@@ -3,6 +3,7 @@
 use futures_util::StreamExt;
 use goalmill_common::plan::Step;
 use goalmill_llm::{Completion, CompletionDelta, ModelError, Purpose};
+use goalmill_plan::formats;
 use goalmill_reader::{ReaderLimits, Stream, TextEnd};
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
@@ -120,7 +121,12 @@ impl Arriving {
             return;
         }
         let mut round = Round::default();
-        let (_, outcome) = task.validate_draft(json!({"steps": self.steps}), &mut round);
+        let converted = formats::convert_plan(json!({"steps": self.steps}), &request.limits);
+        if converted.is_sequence {
+            // What the steps wait for is known when all of them are.
+            return;
+        }
+        let (_, outcome) = task.validate_draft(converted.document, &mut round);
         let Ok(valid) = outcome else { return };
         let steps = valid.into_plan().steps;
         let begun = task.frozen.len();
@@ -171,7 +177,7 @@ impl Arriving {
     fn judge(self, task: &PlanTask<'_>, answer: &Completion) -> (DraftVerdict<ValidDraft>, Round) {
         let mut round = Round::default();
         let is_same = self.stream.text() == answer.content();
-        if !is_same {
+        if !is_same || formats::join_stream(answer.content()).is_some_and(|joined| joined.has_other_lines) {
             // Servers may end with another text than they streamed; the whole answer counts.
             let judged = task.evaluate_answer(answer.content(), answer.is_truncated(), None, &mut round);
             return (judged, round);

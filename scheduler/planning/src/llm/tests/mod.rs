@@ -22,6 +22,7 @@ use tokio::sync::mpsc;
 use super::*;
 use crate::{CallLog, CallRecorder, Terms, ToolsPlanner, pipeline};
 
+mod formats;
 mod review;
 mod stream;
 mod tools;

@@ -1,0 +1,171 @@
+//! Goals of other forms, and what belongs to a goal and stands beside a plan.
+
+use goalmill_common::limits::Limits;
+use serde_json::{Map, Value, json};
+
+use super::context::{Conversion, goal_object, object_under};
+use super::plan_and_execute;
+use super::rewrite::{Rewrite, STATE};
+use crate::draft::snake;
+use crate::validate::goal_field;
+
+/// What a plan may say of its goal: fields that a goal has, and a plan has not.
+const BESIDE: [&str; 3] = ["success_criteria", "constraints", "deadline"];
+
+/// Moves what is said of the goal beside a plan into the goal.
+pub(super) fn beside(conversion: &mut Conversion<'_>, map: &mut Map<String, Value>, at: &str) {
+    let mut said = Map::new();
+    for name in BESIDE {
+        if let Some(value) = map.shift_remove(name).filter(|value| !value.is_null()) {
+            said.insert(name.into(), value);
+        }
+    }
+    if said.is_empty() {
+        return;
+    }
+    let key = goal_object(conversion.rewrite, map, at);
+    let Some(goal) = object_under(map, key) else { return };
+    let names: Vec<String> = said.keys().cloned().collect();
+    for name in names {
+        conversion.rewrite.carry((&mut said, at, &name), (goal, &format!("{at}/{key}"), &name));
+    }
+}
+
+/// State of a goal, in snake case.
+const GOAL_STATE: [&str; 7] =
+    ["status", "result", "created_at", "updated_at", "completed_at", "step_count", "progress"];
+
+pub(super) fn convert(document: &mut Value, limits: &Limits, rewrite: &mut Rewrite) {
+    let Some(map) = document.as_object_mut() else { return };
+    let mut conversion = Conversion { format: None, limits, rewrite };
+    // The state of a planner whose goal is an object.
+    if let Some(Value::Object(mut inner)) = map.get("goal").cloned() {
+        let is_state = map.keys().any(|key| is_planner_state(key));
+        if !is_state && map.len() == 1 {
+            fields(&mut conversion, &mut inner, "/goal");
+            map.insert("goal".into(), Value::Object(inner));
+            return;
+        }
+        if is_state {
+            map.shift_remove("goal");
+            for (key, value) in inner {
+                let place = format!("/{key}");
+                map.entry(key.clone()).or_insert(value);
+                conversion.rewrite.moved(place, format!("/goal/{key}"));
+            }
+        }
+    }
+    fields(&mut conversion, map, "");
+}
+
+fn is_planner_state(key: &str) -> bool {
+    matches!(snake(key).as_ref(), "session_id" | "transcript" | "memory_snapshot" | "step_count")
+}
+
+fn fields(conversion: &mut Conversion<'_>, map: &mut Map<String, Value>, at: &str) {
+    let keys: Vec<String> = map.keys().filter(|key| GOAL_STATE.contains(&snake(key).as_ref())).cloned().collect();
+    keys.iter().for_each(|key| conversion.rewrite.drop_field(map, at, "goal", key, STATE));
+    session(conversion, map, at);
+    let mut settings = plan_and_execute::take_settings(map, true);
+    let mut planning = plan_and_execute::planning_settings(conversion, &mut settings, at);
+    revision(conversion, &mut settings, at, map);
+    let why = "it is said of a plan, and this is a goal";
+    settings.keys().for_each(|key| conversion.rewrite.note(at, "goal", key, why));
+    if !planning.is_empty()
+        && let Some(target) = object_under(map, "planning")
+    {
+        plan_and_execute::put(conversion, &mut planning, (target, &format!("{at}/planning")));
+    }
+    if map.get("goal_id").is_some_and(|id| !id.is_null()) && goal_field("goal_id").is_none() {
+        let mut own = Map::new();
+        if let Some(id) = map.shift_remove("goal_id") {
+            own.insert("goal_id".into(), id);
+        }
+        if let Some(metadata) = object_under(map, "metadata") {
+            conversion.rewrite.carry((&mut own, at, "goal_id"), (metadata, &format!("{at}/metadata"), "goal_id"));
+        }
+    }
+}
+
+/// How often and when a plan may be revised is said of a goal too.
+fn revision(
+    conversion: &mut Conversion<'_>,
+    settings: &mut Map<String, Value>,
+    at: &str,
+    map: &mut Map<String, Value>,
+) {
+    for (name, ours) in [("max_revisions", "max"), ("max_replans", "max"), ("revision_threshold", "threshold")] {
+        let Some(key) = settings.keys().find(|key| snake(key) == name).cloned() else { continue };
+        let Some(value) = settings.shift_remove(&key).filter(|value| !value.is_null()) else { continue };
+        let value = if ours == "max" { super::actions::revisions(conversion, &value) } else { value };
+        let before = conversion.rewrite.original(&format!("{at}/{key}"));
+        if let Some(revision) = object_under(map, "planning").and_then(|planning| object_under(planning, "revision")) {
+            revision.entry(ours).or_insert(value);
+            conversion.rewrite.moved(format!("{at}/planning/revision/{ours}"), before);
+        }
+    }
+}
+
+/// The state of a planner: a session with its transcript, its memory and its limits.
+fn session(conversion: &mut Conversion<'_>, map: &mut Map<String, Value>, at: &str) {
+    let find = |map: &Map<String, Value>, name: &str| map.keys().find(|key| snake(key) == name).cloned();
+    let holder = if goal_field("context").is_some() { "context" } else { "metadata" };
+    for (name, ours) in [("transcript", "transcript"), ("memory_snapshot", "memory")] {
+        let Some(key) = find(map, name) else { continue };
+        let mut own = Map::new();
+        if let Some(value) = map.shift_remove(&key).filter(|value| !value.is_null()) {
+            own.insert(key.clone(), value);
+        }
+        let Some(target) = object_under(map, holder) else { continue };
+        let (target, place) = match holder {
+            "context" => (Some(target), format!("{at}/context")),
+            _ => (object_under(target, "inputs"), format!("{at}/metadata/inputs")),
+        };
+        if let Some(target) = target {
+            conversion.rewrite.carry((&mut own, at, &key), (target, &place, ours));
+        }
+    }
+    if let Some(key) = find(map, "session_id") {
+        let mut own = Map::new();
+        if let Some(value) = map.shift_remove(&key).filter(|value| !value.is_null()) {
+            own.insert(key.clone(), value);
+        }
+        if let Some(metadata) = object_under(map, "metadata") {
+            conversion.rewrite.carry((&mut own, at, &key), (metadata, &format!("{at}/metadata"), "session_id"));
+        }
+    }
+    let Some(Value::Object(limits)) = map.get("limits").cloned() else { return };
+    map.shift_remove("limits");
+    for (key, value) in limits {
+        let before = conversion.rewrite.original(&format!("{at}/limits/{key}"));
+        match snake(&key).as_ref() {
+            "max_steps" if goal_knows("max_steps") => {
+                if let Some(planning) = object_under(map, "planning") {
+                    planning.entry("max_steps").or_insert(value);
+                    conversion.rewrite.moved(format!("{at}/planning/max_steps"), before);
+                }
+            }
+            "cost_ceiling" | "max_cost" | "max_tokens" | "token_ceiling" => {
+                let ours = if snake(&key).contains("cost") { "cost" } else { "tokens" };
+                if let Some(budget) = object_under(map, "budget") {
+                    budget.entry(ours).or_insert(value);
+                    conversion.rewrite.moved(format!("{at}/budget/{ours}"), before);
+                }
+            }
+            "max_steps" => {
+                conversion.rewrite.note(&format!("{at}/limits"), "limits", &key, "no planner has this setting");
+            }
+            _ => {
+                // What nobody knows is refused where it stood.
+                let limits = map.entry("limits").or_insert_with(|| json!({}));
+                if let Some(limits) = limits.as_object_mut() {
+                    limits.insert(key, value);
+                }
+            }
+        }
+    }
+}
+
+fn goal_knows(planning: &str) -> bool {
+    crate::validate::planning_field(planning).is_some()
+}

@@ -1,0 +1,81 @@
+//! Documents that other planners write, converted to ours before validation.
+//!
+//! A form is recognised by its marks. What only spells a field in another way is read by the tables of `validate`; here
+//! is what needs more than that: other layouts, state of an execution, settings that belong to the goal. Everything
+//! that is dropped is noted, and places in the converted document lead back to places in the original one.
+
+mod actions;
+mod context;
+mod detect;
+mod goals;
+mod nodes;
+mod phases;
+mod plan_and_execute;
+mod plans;
+mod references;
+mod rewrite;
+mod subtasks;
+
+pub use goalmill_common::document_format::DocumentFormat;
+use goalmill_common::limits::Limits;
+use goalmill_common::problem::Issue;
+use serde_json::Value;
+
+pub use nodes::{JoinedStream, join_stream};
+
+use rewrite::Rewrite;
+
+/// A document in our form, and how it came about.
+#[derive(Clone, Debug)]
+pub struct ConvertedDocument {
+    pub document: Value,
+    /// None when the document has no marks of another form.
+    pub format: Option<DocumentFormat>,
+    /// Code `FORMAT_CONVERTED`: one for the form, and one for each field that has no meaning here.
+    pub notes: Vec<Issue>,
+    /// Whether steps that say nothing about their order follow each other as listed.
+    pub is_sequence: bool,
+    rewrite: Rewrite,
+}
+
+impl ConvertedDocument {
+    fn new(document: Value, format: Option<DocumentFormat>, mut rewrite: Rewrite) -> Self {
+        let mut notes = Vec::new();
+        if let Some(format) = format {
+            notes.push(Issue {
+                code: "FORMAT_CONVERTED".into(),
+                pointer: String::new(),
+                detail: format!("the document has the form `{format}` and was converted"),
+                hint: "`goalmill schema plan` prints our own form".into(),
+            });
+        }
+        notes.extend(rewrite.take_notes());
+        Self { document, format, notes, is_sequence: rewrite.is_sequence, rewrite }
+    }
+
+    /// Lets the pointers of issues lead into the original document.
+    pub fn locate(&self, mut issues: Vec<Issue>) -> Vec<Issue> {
+        for issue in &mut issues {
+            issue.pointer = self.rewrite.original(&issue.pointer);
+        }
+        issues
+    }
+}
+
+/// Converts a plan, alone or in an object that wraps it.
+pub fn convert_plan(draft: Value, limits: &Limits) -> ConvertedDocument {
+    let format = detect::plan(&draft);
+    let mut rewrite = Rewrite::default();
+    let mut document = draft;
+    plans::convert(&mut document, format, limits, &mut rewrite);
+    ConvertedDocument::new(document, format, rewrite)
+}
+
+/// Converts a goal, or the state of a planner that holds one.
+pub fn convert_goal(draft: Value, limits: &Limits) -> ConvertedDocument {
+    let format = detect::goal(&draft);
+    let mut rewrite = Rewrite::default();
+    let mut document = draft;
+    goals::convert(&mut document, limits, &mut rewrite);
+    ConvertedDocument::new(document, format, rewrite)
+}

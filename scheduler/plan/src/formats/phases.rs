@@ -1,0 +1,85 @@
+//! The form `phases`: phases and steps in an `order` of their own.
+
+use goalmill_common::document_format::DocumentFormat;
+use serde_json::{Map, Value};
+
+use super::context::{Conversion, LISTS};
+use crate::draft::snake;
+
+/// State of a phase, in snake case.
+const PHASE_STATE: [&str; 6] = ["status", "created_at", "updated_at", "started_at", "completed_at", "result"];
+
+/// Puts phases and their steps into their order.
+pub(super) fn plan(conversion: &mut Conversion<'_>, map: &mut Map<String, Value>, at: &str) {
+    let Some(Value::Array(phases)) = map.get_mut("phases") else { return };
+    if !phases.iter().all(Value::is_object) {
+        return;
+    }
+    sort(conversion, phases, &format!("{at}/phases"));
+    for (index, phase) in phases.iter_mut().enumerate() {
+        let at = format!("{at}/phases/{index}");
+        let Some(phase) = phase.as_object_mut() else { continue };
+        conversion.drop_state(phase, &at, "phase", &PHASE_STATE);
+        phase.retain(|key, _| !matches!(snake(key).as_ref(), "plan_id" | "order"));
+        let own = phase.get("id").cloned();
+        for key in LISTS {
+            let Some(Value::Array(steps)) = phase.get_mut(key) else { continue };
+            let at = format!("{at}/{key}");
+            sort(conversion, steps, &at);
+            for step in steps.iter_mut().filter_map(Value::as_object_mut) {
+                step.retain(|key, value| snake(key) != "phase_id" || own.as_ref() != Some(value));
+            }
+        }
+    }
+    // A plan without phases was written as the one phase that holds everything.
+    let is_implicit = |phase: &Value| phase.get("implicit").is_some_and(|flag| *flag == true);
+    if phases.len() == 1 && phases.iter().all(is_implicit) && !map.contains_key("steps") {
+        let Some(Value::Array(mut phases)) = map.shift_remove("phases") else { return };
+        let steps = phases.first_mut().and_then(|phase| phase.as_object_mut()?.shift_remove("steps"));
+        let before = conversion.rewrite.original(&format!("{at}/phases/0/steps"));
+        map.insert("steps".into(), steps.unwrap_or_else(|| Value::Array(Vec::new())));
+        let items = map.get("steps").and_then(Value::as_array).map_or(0, Vec::len);
+        let places: Vec<(String, String)> = (0..items)
+            .map(|n| (format!("{at}/steps/{n}"), conversion.rewrite.original(&format!("{at}/phases/0/steps/{n}"))))
+            .collect();
+        conversion.rewrite.moved(format!("{at}/steps"), before);
+        places.into_iter().for_each(|(place, before)| conversion.rewrite.moved(place, before));
+    }
+}
+
+/// Sorts by `order`; what has none keeps its place behind what stands before it.
+fn sort(conversion: &mut Conversion<'_>, items: &mut Vec<Value>, at: &str) {
+    let mut last = f64::MIN;
+    let mut keyed: Vec<(f64, usize, Value)> = std::mem::take(items)
+        .into_iter()
+        .enumerate()
+        .map(|(index, item)| {
+            last = item.get("order").and_then(Value::as_f64).unwrap_or(last);
+            (last, index, item)
+        })
+        .collect();
+    keyed.sort_by(|a, b| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1)));
+    let moved: Vec<(String, String)> = keyed
+        .iter()
+        .enumerate()
+        .filter(|(place, (_, before, _))| place != before)
+        .map(|(place, (_, before, _))| {
+            (format!("{at}/{place}"), conversion.rewrite.original(&format!("{at}/{before}")))
+        })
+        .collect();
+    moved.into_iter().for_each(|(place, before)| conversion.rewrite.moved(place, before));
+    items.extend(keyed.into_iter().map(|(_, _, item)| item));
+}
+
+/// `order` has done its work; a plan's id says nothing in a step.
+pub(super) fn step(conversion: &mut Conversion<'_>, map: &mut Map<String, Value>, at: &str) {
+    if conversion.format.is_some() {
+        map.shift_remove("order");
+    }
+    if conversion.is(DocumentFormat::Phases) {
+        let keys: Vec<String> = map.keys().filter(|key| snake(key) == "plan_id").cloned().collect();
+        for key in keys {
+            conversion.rewrite.drop_field(map, at, "step", &key, "the step stands in its plan");
+        }
+    }
+}

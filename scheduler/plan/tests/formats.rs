@@ -1,0 +1,249 @@
+//! Documents of other planners become the plans that they mean.
+
+use goalmill_common::limits::Limits;
+use goalmill_common::plan::{OnFailure, Plan, StepKind, Strategy};
+use goalmill_common::problem::Issue;
+use goalmill_plan::draft::{self, Format};
+use goalmill_plan::formats::{self, DocumentFormat};
+use goalmill_plan::validate;
+use serde_json::{Value, json};
+
+const SUBTASKS: &str = include_str!("formats/subtasks-plan.json");
+const SUBTASKS_GOAL: &str = include_str!("formats/subtasks-goal.json");
+const SUBTASKS_TASKS: &str = include_str!("formats/subtasks-tasks.json");
+const PLAN_AND_EXECUTE: &str = include_str!("formats/plan_and_execute.json");
+const ACTIONS: &str = include_str!("formats/actions-plan.json");
+const PHASES: &str = include_str!("formats/phases-plan.json");
+const NODES_GRAPH: &str = include_str!("formats/nodes-graph.json");
+const NODES_STEPS: &str = include_str!("formats/nodes-steps.json");
+const NODES_STREAM: &str = include_str!("formats/nodes-stream.ndjson");
+
+/// What became of a document.
+struct Outcome {
+    plan: Plan,
+    goal: Option<Value>,
+    format: Option<DocumentFormat>,
+    /// Places of the notes.
+    noted: Vec<String>,
+}
+
+fn read(value: Value) -> Outcome {
+    let limits = Limits::default();
+    let converted = formats::convert_plan(value, &limits);
+    let goal = draft::split_goal(&converted.document);
+    if let Some(goal) = &goal {
+        validate::goal(goal, &limits).unwrap_or_else(|issues| panic!("{issues:#?}"));
+    }
+    let valid = validate::validate_plan(&converted.document, &limits);
+    let valid = valid.unwrap_or_else(|issues| panic!("{issues:#?} in {}", converted.document));
+    assert!(converted.notes.iter().all(|note| note.code == "FORMAT_CONVERTED"), "{:?}", converted.notes);
+    let noted = converted.notes.iter().map(|note| note.pointer.clone()).collect();
+    Outcome { plan: valid.into_plan(), goal, format: converted.format, noted }
+}
+
+fn read_text(text: &str) -> Outcome {
+    read(draft::read(text.as_bytes(), Format::Json, &Limits::default()).expect("it is JSON"))
+}
+
+fn refused(value: Value) -> Vec<(String, String)> {
+    let converted = formats::convert_plan(value, &Limits::default());
+    let issues = validate::validate_plan(&converted.document, &Limits::default()).expect_err("it is refused");
+    let place = |issue: Issue| (issue.code, issue.pointer);
+    converted.locate(issues).into_iter().map(place).collect()
+}
+
+fn needs(plan: &Plan, id: &str) -> Vec<String> {
+    let step = plan.steps.iter().find(|step| step.id.as_str() == id).expect("there is such a step");
+    step.dependencies.iter().map(ToString::to_string).collect()
+}
+
+#[test]
+fn subtasks_keep_their_policies_and_lose_their_state() {
+    let Outcome { plan, format, noted, .. } = read_text(SUBTASKS);
+    assert_eq!(format, Some(DocumentFormat::Subtasks));
+    assert_eq!(
+        (plan.strategy, plan.confidence, plan.estimates.seconds),
+        (Strategy::Sequential, Some(0.65), Some(35.0))
+    );
+    let first = &plan.steps[0];
+    assert_eq!((first.retry.max, first.retry.initial_ms, first.estimates.seconds), (1, 500, Some(30.0)));
+    assert_eq!(
+        (first.agent_type.as_str(), &first.expected_outputs[..]),
+        ("research_agent", &["tariffs".to_owned()][..])
+    );
+    assert!(plan.steps[1].agent_type.is_auto());
+    assert_eq!(plan.metadata["goal_id"], "goal_12");
+    assert_eq!(plan.metadata["alternative_plans"], json!(["plan_32"]));
+    assert_eq!(noted, ["", "/created_at", "/updated_at", "/subtasks/0/status"]);
+}
+
+#[test]
+fn tasks_without_ids_depend_on_each_other_by_number() {
+    let plan = read_text(SUBTASKS_TASKS).plan;
+    assert_eq!(needs(&plan, "step-3"), ["step-1", "step-2"]);
+    let from_one = json!({"tasks": [{"description": "a", "dependencies": []}, {"description": "b", "dependencies": [1]},
+                                    {"description": "c", "dependencies": [1, 2]}]});
+    assert_eq!(needs(&read(from_one).plan, "step-3"), ["step-1", "step-2"]);
+}
+
+#[test]
+fn a_goal_of_the_form_subtasks_is_a_goal() {
+    let draft = draft::read(SUBTASKS_GOAL.as_bytes(), Format::Json, &Limits::default()).expect("it is JSON");
+    let converted = formats::convert_goal(draft, &Limits::default());
+    assert_eq!(converted.format, Some(DocumentFormat::Subtasks));
+    let goal = validate::goal(&converted.document, &Limits::default()).expect("it is a goal");
+    assert_eq!((goal.priority.0, goal.success_criteria.len()), (6, 2));
+    assert_eq!(goal.metadata["goal_id"], "goal_12");
+    assert!(!goal.constraints.is_empty());
+}
+
+#[test]
+fn settings_beside_a_plan_become_fields_of_plan_and_steps() {
+    let Outcome { plan, goal, format, noted } = read_text(PLAN_AND_EXECUTE);
+    assert_eq!(format, Some(DocumentFormat::PlanAndExecute));
+    assert_eq!((plan.strategy, plan.max_parallel), (Strategy::Sequential, Some(2)));
+    assert_eq!(plan.revision.map(|revision| (revision.max, revision.threshold)), Some((Some(1), 0.4)));
+    assert_eq!(plan.estimates.tokens, Some(4_000));
+    for step in &plan.steps {
+        assert_eq!((step.timeout_ms, step.retry.max), (Some(20_000), 0));
+    }
+    assert_eq!(
+        plan.steps[0].fallback.as_ref().and_then(|fallback| fallback.action.as_deref()),
+        Some("download_mirror")
+    );
+    assert_eq!(plan.steps[0].expected_output, "recording");
+    assert_eq!(plan.steps[0].expected_outputs, Vec::<String>::new(), "one word is no contract");
+    assert_eq!(needs(&plan, "2"), ["1"]);
+    let goal = goal.expect("the plan has a goal");
+    assert_eq!(goal["success_criteria"], "Every decision of the board is in the minutes");
+    assert!(noted.contains(&"/structured_output".to_owned()), "{noted:?}");
+}
+
+#[test]
+fn nested_subtasks_are_plans_inside() {
+    let Outcome { plan, format, noted, .. } = read_text(ACTIONS);
+    assert_eq!(format, Some(DocumentFormat::Actions));
+    let copy = &plan.steps[1];
+    let inner = copy.plan.as_ref().expect("it has a plan inside");
+    assert_eq!((copy.kind, inner.steps.len()), (StepKind::Plan, 2));
+    assert_eq!(needs(inner, "rows"), ["files"]);
+    assert_eq!(plan.steps[0].kind, StepKind::Tool);
+    assert_eq!(plan.revision.and_then(|revision| revision.max), Some(2));
+    assert_eq!(plan.metadata.get("team"), Some(&json!("web")));
+    for place in ["/subtasks/0/status", "/subtasks/0/result", "/metadata/replan_count"] {
+        assert!(noted.contains(&place.to_owned()), "{place} of {noted:?}");
+    }
+}
+
+#[test]
+fn phases_and_their_steps_run_in_their_order() {
+    let Outcome { plan, goal, format, noted } = read_text(PHASES);
+    assert_eq!(format, Some(DocumentFormat::Phases));
+    let phases: Vec<(&str, bool)> = plan.phases.iter().map(|phase| (phase.id.as_str(), phase.checkpoint)).collect();
+    assert_eq!(phases, [("one", true), ("two", false)]);
+    let steps: Vec<&str> = plan.steps.iter().map(|step| step.id.as_str()).collect();
+    assert_eq!(steps, ["load", "count", "write"]);
+    assert_eq!((plan.steps[2].kind, plan.steps[2].action.as_str()), (StepKind::Llm, "summarise"));
+    assert_eq!(plan.steps[0].inputs.value(), json!({"days": 30}));
+    assert_eq!(goal, Some(json!("Which suppliers are late?")));
+    // The place is the one in the document as it was written.
+    assert!(noted.contains(&"/phases/1/steps/1/status".to_owned()), "{noted:?}");
+}
+
+#[test]
+fn nodes_and_edges_become_steps_and_dependencies() {
+    let Outcome { plan, format, .. } = read_text(NODES_GRAPH);
+    assert_eq!(format, Some(DocumentFormat::Nodes));
+    assert_eq!(needs(&plan, "join"), ["left", "right"]);
+    assert_eq!(needs(&plan, "end"), ["join"]);
+    assert_eq!(plan.steps[2].inputs.value(), json!({"rows": "{{ steps.left.outputs.rows }}"}));
+    assert_eq!(plan.steps[3].inputs.value(), json!({"result": "{{ steps.join.outputs }}"}));
+    assert_eq!((plan.steps[3].kind, plan.steps[0].action.as_str()), (StepKind::Finish, "read_left"));
+}
+
+#[test]
+fn steps_without_edges_follow_what_they_refer_to_or_each_other() {
+    let plan = read_text(NODES_STEPS).plan;
+    assert_eq!((needs(&plan, "say"), needs(&plan, "end")), (vec!["ask".to_owned()], vec!["say".to_owned()]));
+    assert_eq!(plan.steps[1].inputs.value(), json!({"text": "It is {{ steps.ask.outputs.sky }}"}));
+    let listed = json!({"planId": "x", "steps": [{"id": "a", "type": "tool", "toolId": "t"}, {"id": "b", "type": "tool", "toolId": "t"}]});
+    assert_eq!(needs(&read(listed).plan, "b"), ["a"]);
+}
+
+#[test]
+fn a_stream_of_steps_is_one_plan_with_its_end() {
+    let plan = read(formats::join_stream(NODES_STREAM).expect("it is a stream").plan).plan;
+    assert_eq!(plan.steps.len(), 4);
+    assert_eq!(needs(&plan, "c"), ["a", "b"]);
+    assert_eq!((needs(&plan, "b"), needs(&plan, "finish")), (vec![], vec!["c".to_owned()]));
+    assert_eq!(plan.steps[3].inputs.value(), json!({"result": "joined"}));
+    for other in ["{\"steps\": []}", "no stream", "{\"id\": \"a\"}\n{\"id\": \"b\"}", "{\"type\": \"step\"\n"] {
+        assert_eq!(formats::join_stream(other), None, "{other}");
+    }
+    let read = draft::read(NODES_STREAM.as_bytes(), Format::Auto, &Limits::default());
+    assert_eq!(read, Ok(formats::join_stream(NODES_STREAM).expect("it is a stream").plan), "a document may be one");
+}
+
+#[test]
+fn our_own_form_is_left_alone() {
+    for own in [
+        json!({"steps": [{"id": "a", "inputs": {"x": "{{ a }}"}}]}),
+        json!([{"id": "a"}]),
+        json!({"goal": "g", "plan": {"steps": [{"id": "a"}]}}),
+        json!({"nodes": [{"id": "a"}, {"id": "b"}], "edges": [{"from": "a", "to": "b"}]}),
+        json!({"phases": [{"id": "p", "steps": [{"id": "a"}]}]}),
+    ] {
+        let converted = formats::convert_plan(own.clone(), &Limits::default());
+        assert_eq!((converted.document, converted.format, converted.notes), (own, None, vec![]));
+    }
+}
+
+#[test]
+fn state_in_our_own_form_is_ignored_with_a_note() {
+    let outcome = read(json!({"status": "running", "steps": [{"id": "a", "status": "completed", "result": {"x": 1}},
+                                                            {"id": "b", "status": "pending"}]}));
+    assert_eq!(outcome.noted, ["/status", "/steps/0/status", "/steps/0/result"]);
+}
+
+#[test]
+fn fields_of_no_form_are_refused_where_they_stand() {
+    let mut phases: Value = serde_json::from_str(PHASES).expect("it is JSON");
+    phases["phases"][1]["steps"][1]["toolNaame"] = json!("x");
+    assert_eq!(refused(phases), [("UNKNOWN_FIELD".into(), "/phases/1/steps/1/toolNaame".into())]);
+    let mut actions: Value = serde_json::from_str(ACTIONS).expect("it is JSON");
+    actions["subtasks"][1]["subtasks"][0]["dependencies"] = json!(["nowhere"]);
+    assert_eq!(refused(actions), [("UNKNOWN_DEPENDENCY".into(), "/subtasks/1/subtasks/0/dependencies/0".into())]);
+    let mut nodes: Value = serde_json::from_str(NODES_GRAPH).expect("it is JSON");
+    nodes["edges"]["left"] = json!(["join", "nowhere"]);
+    assert_eq!(refused(nodes), [("UNKNOWN_DEPENDENCY".into(), "/edges/left/1".into())]);
+    let mut subtasks: Value = serde_json::from_str(SUBTASKS).expect("it is JSON");
+    subtasks["confidence_score"] = json!(1.5);
+    assert_eq!(refused(subtasks), [("OUT_OF_RANGE".into(), "/confidence_score".into())]);
+    let mut configured: Value = serde_json::from_str(PLAN_AND_EXECUTE).expect("it is JSON");
+    configured["step_timeout"] = json!("soon");
+    assert!(refused(configured).contains(&("INVALID_TIMEOUT".into(), "/step_timeout".into())));
+}
+
+#[test]
+fn what_becomes_of_a_failed_subtask_is_said_once_for_all() {
+    let document = json!({"subtasks": [{"id": "a"}, {"id": "b", "on_failure": "skip", "subtasks": [{"id": "c"}]}],
+        "strategy": "flat", "on_subtask_failure": "retry", "max_retries": 2, "retry_delay": 0.5, "max_concurrent": 4,
+        "subtask_executor": {"action": "agent.dispatch", "with": {"agent": "general"}}});
+    let plan = read(document).plan;
+    let first = &plan.steps[0];
+    assert_eq!((first.retry.max, first.retry.initial_ms, first.on_failure), (2, 500, OnFailure::Abort));
+    assert_eq!((first.agent_type.as_str(), plan.max_parallel), ("general", Some(4)));
+    assert_eq!(plan.steps[1].on_failure, OnFailure::Skip, "a step's own word counts");
+    assert_eq!(plan.steps[1].plan.as_ref().map(|inner| inner.steps[0].agent_type.as_str()), Some("general"));
+}
+
+#[test]
+fn the_state_of_a_planner_is_a_goal_with_context() {
+    let state = json!({"sessionId": "s-1", "transcript": [{"role": "user", "text": "hello"}], "memorySnapshot": {"likes": "tea"},
+        "goal": "Brew tea", "stepCount": 3, "limits": {"costCeiling": 0.5}});
+    let converted = formats::convert_goal(state, &Limits::default());
+    let goal = validate::goal(&converted.document, &Limits::default()).expect("it is a goal");
+    assert_eq!((goal.description.as_str(), goal.budget.cost), ("Brew tea", Some(0.5)));
+    assert_eq!(goal.metadata["session_id"], "s-1");
+    assert_eq!(converted.notes.len(), 2, "{:?}", converted.notes);
+}
