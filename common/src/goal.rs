@@ -13,7 +13,9 @@ pub struct Goal {
     /// In plain language.
     #[serde(alias = "goal", alias = "query", alias = "job")]
     pub description: String,
-    /// A known sort of goal, such as `travel_planning`; found by the planner when empty.
+    /// A known sort of goal: `travel_planning`, `data_analysis`, `research`, `task_automation`, or `custom`, alone or with
+    /// the name of one's own rule (`custom:tea`). Found by the planner when empty.
+    #[schemars(regex(pattern = "^(|travel_planning|data_analysis|research|task_automation|custom(:[A-Za-z0-9][A-Za-z0-9._-]{0,63})?)$"))]
     #[serde(alias = "goal_type", rename = "type", skip_serializing_if = "String::is_empty")]
     pub goal_type: String,
     /// Limits by name: `{"budget": {"amount": 2000, "currency": "USD"}, "duration_days": 3}`.
@@ -39,6 +41,26 @@ pub struct Goal {
     /// Anything the caller wants to find again.
     #[serde(skip_serializing_if = "Map::is_empty")]
     pub metadata: Map<String, Value>,
+}
+
+impl Goal {
+    /// Whether it says that it is of the type that a rule or a domain is for; `custom:tea` calls for those of `tea`.
+    pub fn is_of_type(&self, name: &str) -> bool {
+        let own = self.goal_type.strip_prefix(CUSTOM).and_then(|rest| rest.strip_prefix(':'));
+        !self.goal_type.is_empty() && own.unwrap_or(&self.goal_type) == name
+    }
+}
+
+/// The types of goals; [`CUSTOM`] may be followed by a name.
+pub const GOAL_TYPES: [&str; 5] = ["travel_planning", "data_analysis", "research", "task_automation", CUSTOM];
+
+/// The type of goals that only the rules of an installation know: `custom`, or `custom:tea`.
+pub const CUSTOM: &str = "custom";
+
+/// Whether a text is the type of a goal.
+pub fn is_goal_type(text: &str) -> bool {
+    let own = text.strip_prefix(CUSTOM).and_then(|rest| rest.strip_prefix(':'));
+    GOAL_TYPES.contains(&text) || own.is_some_and(|name| name.len() <= 64 && crate::id::is_id(name))
 }
 
 /// Who plans a goal, and the conditions of its plan.

@@ -279,6 +279,9 @@ pub struct Situation {
     /// What the step's report suggested.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub information: Option<Json>,
+    /// The strategy that a hook chose: any other is refused.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub chosen: Option<RevisionStrategy>,
     /// The plan's confidence, 0 to 1.
     pub confidence: f64,
     /// A revision that would leave less confidence than this is refused, 0 to 1.

@@ -28,7 +28,7 @@ mod unused_agent_types;
 mod watchdog;
 
 pub use app::{Extras, RunningScheduler, SchedulerOptions, SchedulerStartError, start, start_with};
-pub use hooks::{Hook, HookCall, HookError, Point, Ruling, Veto};
+pub use hooks::{DecisionTerms, Hook, HookCall, HookError, Point, Ruling};
 pub use shard::trial::{Trial, run_trial};
 pub use traces::{Exporter, ExporterError};
 pub use watchdog::Connect;

@@ -11,6 +11,7 @@ use goalmill_common::plan::Step;
 use goalmill_common::revision::Trigger;
 use goalmill_common::status::{Counts, PlanStatus, StepStatus};
 use goalmill_common::view::Results;
+use goalmill_engine::step_transition;
 use serde_json::{Map, Value};
 
 use super::note::note;
@@ -288,6 +289,8 @@ impl Board {
             | PlanEvent::PhaseStarted(_)
             | PlanEvent::PhaseCompleted(_)
             | PlanEvent::PhaseFailed(_)
+            | PlanEvent::HookAsked(_)
+            | PlanEvent::HookDecided(_)
             | PlanEvent::PhaseSkipped(_) => {}
         }
     }
@@ -344,6 +347,11 @@ impl Board {
             StepEvent::ApprovalRequested(asked) => {
                 row.status = StepStatus::AwaitingApproval;
                 row.due_ms = Some(asked.due_ms);
+            }
+            StepEvent::HookAsked(_) => row.status = StepStatus::AwaitingApproval,
+            StepEvent::HookDecided(decided) => {
+                row.status = step_transition(StepStatus::AwaitingApproval, event).unwrap_or(row.status);
+                row.due_ms = Some(decided.due_ms).filter(|due| *due > 0);
             }
             StepEvent::Approved(_) => row.status = StepStatus::Ready,
             StepEvent::QuestionAsked(asked) => {

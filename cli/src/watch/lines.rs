@@ -1,6 +1,8 @@
 //! One line for each change of a plan.
 
-use goalmill_common::event::{Event, PlanCreated, PlanEvent, PlanExtended, PlanRevised, Record, StepEvent};
+use goalmill_common::event::{
+    Event, HookDecided, HookDecision, PlanCreated, PlanEvent, PlanExtended, PlanRevised, Record, StepEvent,
+};
 use goalmill_common::failure::Failure;
 use goalmill_common::goal::Goal;
 use goalmill_common::id::StepId;
@@ -60,6 +62,7 @@ fn plan_lines(board: &Board, event: &PlanEvent, by: &str, palette: Palette) -> V
                 board.plan
             )]
         }
+        PlanEvent::HookDecided(decided) => vec![format!("  {}", ruled(decided))],
         PlanEvent::Approved(why) => vec![format!("  approved{by}{}", because(&why.reason))],
         PlanEvent::Paused(why) => vec![format!("  paused{by}{}", because(&why.reason))],
         PlanEvent::Quarantined(why) => vec![
@@ -110,6 +113,7 @@ fn plan_lines(board: &Board, event: &PlanEvent, by: &str, palette: Palette) -> V
         }
         PlanEvent::Extended(extended) => whole(board, extended, palette).into_iter().collect(),
         PlanEvent::PhaseAdded(_)
+        | PlanEvent::HookAsked(_)
         | PlanEvent::ModelAsked(_)
         | PlanEvent::ModelAnswered(_)
         | PlanEvent::PhaseCompleted(_)
@@ -249,6 +253,7 @@ fn step_line(
         StepEvent::ApprovalRequested(_) => {
             line(format!("waits for approval: goalmill step approve {} {step}", board.plan))
         }
+        StepEvent::HookDecided(decided) if decided.decision != HookDecision::Allow => line(ruled(decided)),
         StepEvent::Approved(why) => line(format!("approved{by}{}", because(&why.reason))),
         StepEvent::QuestionAsked(asked) => {
             line(format!("asks: {}: goalmill step answer {} {step} ANSWER", short(&asked.question), board.plan))
@@ -266,8 +271,16 @@ fn step_line(
         | StepEvent::Modified(_)
         | StepEvent::Ready
         | StepEvent::Queued(_)
+        | StepEvent::HookAsked(_)
+        | StepEvent::HookDecided(_)
         | StepEvent::Progress(_) => None,
     }
+}
+
+/// What the hooks decided: `hook audit: refuse: too expensive`.
+fn ruled(decided: &HookDecided) -> String {
+    let who = if decided.hook.is_empty() { "hooks".into() } else { format!("hook {}", decided.hook) };
+    format!("{who}: {}{}", decided.decision, because(&decided.reason))
 }
 
 /// `  ✓ flights  flight_agent  …`

@@ -1,4 +1,4 @@
-//! Settings of hooks: webhooks that are notified of changes of plans, or may veto them.
+//! Settings of hooks: webhooks that are notified of changes of plans, or decide about them.
 
 use std::collections::BTreeSet;
 
@@ -8,15 +8,17 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum HookPoint {
-    /// Planners made a plan, and nothing of it runs yet. May be vetoed.
+    /// There is a plan, of planners or as submitted, and nothing of it runs yet. A decision may change or refuse it.
     OnPlanGenerated,
-    /// A person agreed to a plan.
+    /// A plan waits for approval; a decision may approve or refuse it. Notified once it is approved.
     OnPlanApproved,
-    /// A worker has begun a step.
+    /// A step is about to start; a decision may hold or refuse it, or change its inputs. Notified once a worker has
+    /// begun it.
     OnStepStart,
-    /// A step has ended: completed, failed or skipped.
+    /// An attempt has brought outputs; a decision may turn them into a failure. Notified once the step has ended:
+    /// completed, failed or skipped.
     OnStepComplete,
-    /// The planners are about to be asked for a revision. May be vetoed.
+    /// The planners are about to be asked for a revision; a decision may refuse it or choose its strategy.
     OnRevisionNeeded,
 }
 
@@ -36,12 +38,31 @@ impl HookPoint {
         }
     }
 
-    /// Whether nothing happens until the hook has answered, if it may veto.
-    pub fn can_wait(self) -> bool {
+    fn bit(self) -> u8 {
         match self {
-            Self::OnPlanGenerated | Self::OnRevisionNeeded => true,
-            Self::OnPlanApproved | Self::OnStepStart | Self::OnStepComplete => false,
+            Self::OnPlanGenerated => 1,
+            Self::OnPlanApproved => 2,
+            Self::OnStepStart => 4,
+            Self::OnStepComplete => 8,
+            Self::OnRevisionNeeded => 16,
         }
+    }
+}
+
+/// A set of points.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct HookPoints(u8);
+
+impl HookPoints {
+    /// Whether the point is in the set.
+    pub fn contains(self, point: HookPoint) -> bool {
+        self.0 & point.bit() != 0
+    }
+}
+
+impl FromIterator<HookPoint> for HookPoints {
+    fn from_iter<I: IntoIterator<Item = HookPoint>>(points: I) -> Self {
+        Self(points.into_iter().fold(0, |set, point| set | point.bit()))
     }
 }
 
@@ -56,7 +77,7 @@ pub enum HookDefault {
     Refuse,
 }
 
-/// A webhook that is notified, or may veto.
+/// A webhook that is notified, or decides.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct HookSettings {
@@ -68,8 +89,8 @@ pub struct HookSettings {
     pub on: BTreeSet<HookPoint>,
     /// Environment variable that holds the secret which calls are signed with; unsigned when empty.
     pub secret_env: String,
-    /// Whether `on_plan_generated` and `on_revision_needed` wait for its answer, which may be no.
-    pub veto: bool,
+    /// Whether the points in `on` wait for its decision.
+    pub decide: bool,
     /// Milliseconds one call may take.
     pub limit_ms: u64,
     /// What it means when there is no answer in time.
@@ -83,7 +104,7 @@ impl Default for HookSettings {
             url: String::new(),
             on: BTreeSet::new(),
             secret_env: String::new(),
-            veto: false,
+            decide: false,
             limit_ms: 5_000,
             default: HookDefault::Allow,
         }

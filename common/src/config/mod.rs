@@ -8,7 +8,7 @@ mod secret;
 mod settings;
 mod weight;
 
-pub use hook::{HookDefault, HookPoint, HookSettings};
+pub use hook::{HookDefault, HookPoint, HookPoints, HookSettings};
 pub use llm::{LlmSettings, PlanningStrategy};
 pub use load::{Loaded, Origin, Override, SettingsError, environment, load};
 pub use model::{Dialect, ModelSettings, ModelTag};

@@ -34,7 +34,7 @@ pub struct Settings {
     pub router: RouterSettings,
     /// Workers and the agents that they serve.
     pub worker: WorkerSettings,
-    /// Webhooks that are notified of changes of plans, or may veto them.
+    /// Webhooks that are notified of changes of plans, or decide about them.
     pub hooks: Vec<HookSettings>,
     /// What the log keeps of what agents receive.
     pub record: RecordSettings,

@@ -14,7 +14,7 @@ pub enum PlanEventKind {
     Planning,
     /// The plan gets steps, or is checked.
     Creation,
-    /// A person decides about the plan before it runs.
+    /// A person or a hook decides about the plan before it runs, or a hook about a change.
     Approval,
     /// A phase begins or ends.
     Phase,
@@ -54,7 +54,9 @@ impl PlanEvent {
             Self::GoalAccepted(_) => PlanEventKind::Submission,
             Self::ModelAsked(_) | Self::ModelAnswered(_) | Self::PlanningFailed(_) => PlanEventKind::Planning,
             Self::PlanCreated(_) | Self::PlanValidated(_) => PlanEventKind::Creation,
-            Self::ApprovalRequested(_) | Self::Approved(_) => PlanEventKind::Approval,
+            Self::ApprovalRequested(_) | Self::HookAsked(_) | Self::HookDecided(_) | Self::Approved(_) => {
+                PlanEventKind::Approval
+            }
             Self::PhaseStarted(_) | Self::PhaseCompleted(_) | Self::PhaseFailed(_) | Self::PhaseSkipped(_) => {
                 PlanEventKind::Phase
             }
@@ -127,9 +129,12 @@ impl StepEvent {
     pub fn kind(&self) -> StepEventKind {
         match self {
             Self::Added(_) | Self::Modified(_) | Self::Removed(_) => StepEventKind::Change,
-            Self::Blocked(_) | Self::ApprovalRequested(_) | Self::QuestionAsked(_) | Self::Answered(_) => {
-                StepEventKind::Wait
-            }
+            Self::Blocked(_)
+            | Self::ApprovalRequested(_)
+            | Self::HookAsked(_)
+            | Self::HookDecided(_)
+            | Self::QuestionAsked(_)
+            | Self::Answered(_) => StepEventKind::Wait,
             Self::Ready | Self::Approved(_) => StepEventKind::Ready,
             Self::Queued(_) => StepEventKind::AttemptBegin,
             Self::Started(_) | Self::Progress(_) => StepEventKind::AttemptProgress,
@@ -158,6 +163,11 @@ impl StepEvent {
     /// Whether the attempt that was in flight has ended.
     pub fn ends_attempt(&self) -> bool {
         matches!(self.kind(), StepEventKind::AttemptEnd | StepEventKind::End)
+    }
+
+    /// Whether the worker is done with the attempt: it has ended, or waits for the hooks.
+    pub fn frees_worker(&self) -> bool {
+        self.ends_attempt() || matches!(self, Self::HookAsked(asked) if asked.completed.is_some())
     }
 
     /// Whether the step is final.

@@ -4,12 +4,14 @@ use serde_json::value::RawValue;
 
 use crate::id::StepId;
 
+mod hook;
 mod kind;
 mod line;
 mod plan;
 mod step;
 mod weight;
 
+pub use hook::{HookAsked, HookDecided, HookDecision};
 pub use kind::{PlanEventKind, StepEventKind};
 pub use line::{LogError, read_entry, write_entry};
 pub use plan::{
@@ -113,6 +115,10 @@ events! {
         PlanValidated(PlanValidated) = "plan_validated",
         /// A person must approve it before it runs.
         ApprovalRequested(ApprovalRequested) = "plan_approval_requested",
+        /// The hooks of a point are asked about the plan.
+        HookAsked(HookAsked) = "hook_asked",
+        /// The hooks have decided about the plan.
+        HookDecided(HookDecided) = "hook_decided",
         /// It was approved.
         Approved(Reason) = "plan_approved",
         /// It was rejected; the plan ends.
@@ -171,6 +177,10 @@ events! {
         Blocked(Reason) = "step_blocked",
         /// A person must approve it before it starts.
         ApprovalRequested(ApprovalRequested) = "step_approval_requested",
+        /// The hooks of a point are asked about the step.
+        HookAsked(HookAsked) = "step_hook_asked",
+        /// The hooks have decided about the step.
+        HookDecided(HookDecided) = "step_hook_decided",
         /// It was approved.
         Approved(Reason) = "step_approved",
         /// A person is asked something before the step goes on.

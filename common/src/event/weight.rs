@@ -46,6 +46,8 @@ fn plan_event(event: &PlanEvent) -> usize {
         | PlanEvent::PhaseSkipped(_)
         | PlanEvent::RevisionRefused(_)
         | PlanEvent::QuestionAsked(_)
+        | PlanEvent::HookAsked(_)
+        | PlanEvent::HookDecided(_)
         | PlanEvent::Quarantined(_)
         | PlanEvent::Paused(_)
         | PlanEvent::Resumed(_) => 0,
@@ -61,6 +63,8 @@ fn step_event(event: &StepEvent) -> usize {
         StepEvent::Decomposed(decomposed) => decomposed.plan.as_deref().map_or(0, plan) + decomposed.reason.len(),
         StepEvent::Completed(completed) => completed.outputs.text().len() + json(completed.adjustments.as_ref()),
         StepEvent::Queued(queued) => json(queued.inputs.as_ref()) + queued.action.len(),
+        StepEvent::HookAsked(asked) => asked.completed.as_ref().map_or(0, |completed| completed.outputs.text().len()),
+        StepEvent::HookDecided(decided) => decided.reason.len() + json(decided.inputs.as_ref()),
         StepEvent::Retrying(retrying) => retrying.failure.message.len(),
         StepEvent::Failed(failed) => failed.failure.message.len(),
         StepEvent::Progress(progress) => progress.message.as_ref().map_or(0, String::len),

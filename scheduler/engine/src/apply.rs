@@ -2,8 +2,9 @@
 
 use std::sync::Arc;
 
+use goalmill_common::config::HookPoint;
 use goalmill_common::event::{
-    Event, PlanCreated, PlanEnded, PlanEvent, QuestionAnswered, Record, ReplanTriggered, RevisionRefused,
+    Event, HookDecided, HookDecision, PlanCreated, PlanEnded, PlanEvent, QuestionAnswered, Record, ReplanTriggered, RevisionRefused,
     StepCompleted, StepEvent, StepRetrying,
 };
 use goalmill_common::failure::{Failure, FailureClass, TASK_MISSING};
@@ -14,7 +15,7 @@ use goalmill_common::status::{PlanStatus, StepStatus};
 
 use crate::graph::{PlanGraph, StepIndex, to_u32};
 use crate::revise::{self, Revising, into_plan};
-use crate::state::{JoinState, Origin, PhaseState, PlanState, StepState, at};
+use crate::state::{JoinState, Origin, PhaseState, PlanState, StepHook, StepState, at};
 use crate::transitions::{plan_transition, step_transition};
 use crate::waiting::{PLANNER_MS, Waiting};
 
@@ -92,11 +93,18 @@ fn apply_plan(state: &mut PlanState, record: &Record, event: &PlanEvent) -> Resu
     }
     match event {
         PlanEvent::PlanCreated(created) => create(state, record, created)?,
-        PlanEvent::ApprovalRequested(request) => state.waiting = Waiting::Approval { due_ms: request.due_ms },
+        PlanEvent::ApprovalRequested(request) => {
+            state.waiting = Waiting::Approval { due_ms: request.due_ms, hook: None };
+        }
+        PlanEvent::HookAsked(asked) => state.waiting.ask_hook(asked),
+        PlanEvent::HookDecided(decided) => decide_hook(state, decided),
         PlanEvent::Approved(_) => state.waiting = Waiting::Nothing,
         PlanEvent::PhaseStarted(_) => state.phases[state.phase].begun = true,
         PlanEvent::PhaseCompleted(_) | PlanEvent::PhaseFailed(_) | PlanEvent::PhaseSkipped(_) => state.phase += 1,
-        PlanEvent::ReplanTriggered(trigger) => replan(state, trigger),
+        PlanEvent::ReplanTriggered(trigger) => {
+            replan(state, trigger);
+            state.revising.replan_seq = record.seq;
+        }
         PlanEvent::Resumed(_) => {
             // The failure of that step is handled; other deferred failures follow.
             if let Some(step) = state.waiting.take_replan().and_then(|replan| replan.step) {
@@ -150,8 +158,21 @@ fn check_plan(state: &PlanState, seq: u64, event: &PlanEvent) -> Result<(), Repl
         PlanEvent::PlanCreated(_) => !state.origin.created,
         PlanEvent::PlanValidated(_) => state.origin.created,
         PlanEvent::ApprovalRequested(_) => {
-            state.counts.pending + state.counts.completed == state.counts.total && state.phase == 0
+            let begun = state.counts.in_progress + state.counts.failed;
+            begun == 0 && state.phase == 0
         }
+        PlanEvent::HookAsked(asked) => match asked.point {
+            HookPoint::OnPlanGenerated => state.waiting == Waiting::Nothing && state.counts.in_progress == 0,
+            HookPoint::OnPlanApproved => matches!(state.waiting, Waiting::Approval { .. }),
+            HookPoint::OnStepStart | HookPoint::OnStepComplete | HookPoint::OnRevisionNeeded => false,
+        },
+        PlanEvent::HookDecided(decided) => match decided.point {
+            HookPoint::OnRevisionNeeded => true,
+            HookPoint::OnPlanGenerated
+            | HookPoint::OnPlanApproved
+            | HookPoint::OnStepStart
+            | HookPoint::OnStepComplete => state.waiting.hook().is_some_and(|asked| asked.id == decided.id),
+        },
         PlanEvent::QuestionAnswered(answered) => state.waiting.asked().is_some_and(|asked| asked.id == answered.id),
         PlanEvent::PhaseStarted(named) => is_current(&named.phase) && !phase.begun,
         PlanEvent::PhaseCompleted(named) | PlanEvent::PhaseFailed(named) => {
@@ -181,6 +202,19 @@ fn check_plan(state: &PlanState, seq: u64, event: &PlanEvent) -> Result<(), Repl
     if fits { Ok(()) } else { Err(ReplayError::TooEarly { seq, event: event.type_name() }) }
 }
 
+fn decide_hook(state: &mut PlanState, decided: &HookDecided) {
+    match decided.point {
+        HookPoint::OnPlanGenerated => state.waiting = Waiting::Nothing,
+        HookPoint::OnPlanApproved => {
+            if let Waiting::Approval { hook, .. } = &mut state.waiting {
+                *hook = None;
+            }
+        }
+        HookPoint::OnRevisionNeeded => state.revising.hook = Some(Box::new(decided.clone())),
+        HookPoint::OnStepStart | HookPoint::OnStepComplete => {}
+    }
+}
+
 fn replan(state: &mut PlanState, trigger: &ReplanTriggered) {
     state.waiting = Waiting::for_replan(Box::new(trigger.clone()));
     end_replan(&mut state.revising);
@@ -192,6 +226,7 @@ fn replan(state: &mut PlanState, trigger: &ReplanTriggered) {
 fn end_replan(revising: &mut Revising) {
     revising.refused.clear();
     revising.answers.clear();
+    revising.hook = None;
 }
 
 fn refuse(state: &mut PlanState, refused: &RevisionRefused) {
@@ -345,7 +380,12 @@ fn check_start(state: &PlanState, seq: u64, i: StepIndex, event: &StepEvent) -> 
     let waits = state.steps[i].status == StepStatus::Pending;
     let fits = match event {
         StepEvent::Ready => !waits || (state.join_state(i) == JoinState::Met && state.is_phase_open(i)),
-        StepEvent::ApprovalRequested(_) | StepEvent::QuestionAsked(_) => {
+        StepEvent::HookAsked(asked) if asked.point == HookPoint::OnStepComplete => true,
+        StepEvent::HookDecided(decided) => {
+            let at = state.steps[i].hook();
+            at.and_then(StepHook::asked).is_some_and(|asked| asked.id == decided.id)
+        }
+        StepEvent::ApprovalRequested(_) | StepEvent::QuestionAsked(_) | StepEvent::HookAsked(_) => {
             state.join_state(i) == JoinState::Met && state.is_phase_open(i)
         }
         StepEvent::Blocked(_) => state.join_state(i) == JoinState::Impossible,
@@ -384,11 +424,27 @@ fn fold_step(step: &mut StepState, time_ms: u64, event: &StepEvent) {
             let details = step.details();
             (details.question, details.answer) = (None, Some(answered.answer.clone()));
         }
-        StepEvent::Recalled(_) => step.due_ms = 0,
+        StepEvent::HookAsked(asked) => {
+            step.due_ms = 0;
+            step.details().hook = Some(StepHook::Asked(asked.clone()));
+        }
+        StepEvent::HookDecided(decided) => fold_hook(step, decided),
+        StepEvent::Recalled(_) => {
+            step.due_ms = 0;
+            step.clear_hook();
+        }
         StepEvent::Decomposed(_) => {
             (step.due_ms, step.failures, step.lost, step.fallback) = (0, 0, 0, false);
         }
-        StepEvent::Ready | StepEvent::Approved(_) | StepEvent::Released(_) => step.due_ms = 0,
+        StepEvent::Approved(_) => {
+            step.due_ms = 0;
+            if let Some(details) = &mut step.details
+                && details.hook.is_some()
+            {
+                details.hook = Some(StepHook::Passed(None));
+            }
+        }
+        StepEvent::Ready | StepEvent::Released(_) => step.due_ms = 0,
         StepEvent::Blocked(why) => step.details().reason.clone_from(&why.reason),
         StepEvent::ApprovalRequested(request) => step.due_ms = request.due_ms,
         StepEvent::Queued(queued) => {
@@ -437,6 +493,24 @@ fn fold_step(step: &mut StepState, time_ms: u64, event: &StepEvent) {
             step.details().reason.clone_from(&why.reason);
             finish(step, time_ms);
         }
+    }
+}
+
+/// Folds the decision about a step: it is held, or goes on.
+fn fold_hook(step: &mut StepState, decided: &HookDecided) {
+    let is_start = decided.point == HookPoint::OnStepStart;
+    step.due_ms = decided.due_ms;
+    step.details().hook = match decided.decision {
+        HookDecision::Hold if is_start => Some(StepHook::Held),
+        HookDecision::Allow
+        | HookDecision::Refuse
+        | HookDecision::Change
+        | HookDecision::Approve
+        | HookDecision::Hold
+        | HookDecision::Choose => is_start.then(|| StepHook::Passed(decided.inputs.clone())),
+    };
+    if decided.decision == HookDecision::Hold {
+        step.details().reason.clone_from(&decided.reason);
     }
 }
 

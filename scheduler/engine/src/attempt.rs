@@ -213,9 +213,16 @@ impl Turn<'_> {
         if let Some(failure) = self.output_mismatch(i, &outputs) {
             return self.fail_attempt(i, failure, spent);
         }
-        self.cache_outputs(i, &outputs);
         let (finished_ms, adjustments) = (report.finished_ms, self.information.clone());
         let completed = StepCompleted { outputs, finished_ms, adjustments, ..spent.into_completed() };
+        if let Some(completed) = self.ask_hooks_after(i, completed) {
+            self.complete_checked(i, completed);
+        }
+    }
+
+    /// Completes an attempt whose outputs were checked.
+    pub(crate) fn complete_checked(&mut self, i: StepIndex, completed: StepCompleted) {
+        self.cache_outputs(i, &completed.outputs);
         self.emit_step(i, StepEvent::Completed(Box::new(completed)));
         if self.information.is_some() && self.state.status == PlanStatus::Running && !self.state.is_done() {
             let reason = format!("step `{}` brought new information", self.id_of(i));
@@ -262,6 +269,7 @@ impl Turn<'_> {
             }
             StepStatus::Running => self.time_out(i, step_timeout()),
             StepStatus::Retrying => self.emit_step(i, StepEvent::Ready),
+            StepStatus::AwaitingApproval if self.awaits_hook(i) => self.ask_hooks_again(i),
             StepStatus::AwaitingApproval if self.awaits_answer(i) => self.answer_step_by_default(i),
             StepStatus::AwaitingApproval => self.decide_by_default(i),
             StepStatus::Pending

@@ -1,6 +1,7 @@
 //! Commands to a plan, and rejections.
 
 use goalmill_common::command::{Planned, Proposal, Submit, Verb};
+use goalmill_common::config::HookPoints;
 use goalmill_common::event::{ModelAnswered, ModelAsked, Route};
 use goalmill_common::failure::Failure;
 use goalmill_common::goal::Usage;
@@ -13,6 +14,7 @@ use goalmill_common::report::Report;
 use goalmill_common::status::PlanStatus;
 use goalmill_plan::validate::Policy;
 
+use crate::HookAnswer;
 use crate::graph::StepIndex;
 use crate::recording::InputRecording;
 
@@ -69,6 +71,8 @@ pub enum Command {
         key: String,
         outputs: Option<Json>,
     },
+    /// The result of [`crate::Effect::AskHooks`], or the decision of the hooks about a revision.
+    HookAnswered(Box<HookAnswer>),
     Report(Box<Report>),
     /// A timer has come due.
     Due(Timer),
@@ -121,6 +125,8 @@ pub struct EngineContext {
     pub limits: Limits,
     /// Which agents and actions steps may use, including steps of plans that agents return.
     pub policy: Policy,
+    /// The points at which hooks decide.
+    pub hooks: HookPoints,
     /// Sent with each task.
     pub task_lease_ms: u64,
     /// The stream that reports of this shard go to.

@@ -104,6 +104,7 @@ impl<'a> Turn<'a> {
             Command::BetterPlan(planned) => self.better_plan(*planned),
             Command::Dispatch(i) => self.dispatch(i),
             Command::CacheLookedUp { step, key, outputs } => self.handle_cache_lookup(step, &key, outputs),
+            Command::HookAnswered(answer) => self.hook_answered(*answer),
             Command::Report(report) => self.report(*report),
             Command::Due(Timer::Plan) => self.handle_plan_timer(),
             Command::Due(Timer::Step(i)) => self.handle_step_timer(i),

@@ -43,6 +43,8 @@ pub enum Effect {
     Close,
     /// Look up cached outputs, and answer with [`crate::Command::CacheLookedUp`].
     CacheLookup { step: StepIndex, key: String },
+    /// Ask the hooks about [`crate::PlanState::hook_question`], and answer with [`crate::Command::HookAnswered`].
+    AskHooks { step: Option<StepIndex> },
     /// Cache the outputs.
     CacheStore { key: String, outputs: Json, ttl_ms: u64 },
     /// Stop the execution of a superseded attempt.

@@ -33,7 +33,11 @@ impl Turn<'_> {
                 }
             }
             Waiting::Decision { .. } => self.continue_without_revision(reason),
-            Waiting::Plan | Waiting::Nothing | Waiting::Planner { .. } | Waiting::Answer { .. } => {
+            Waiting::Plan
+            | Waiting::Nothing
+            | Waiting::Hook { .. }
+            | Waiting::Planner { .. }
+            | Waiting::Answer { .. } => {
                 return Err(self.refuse_plan("there is nothing to approve or reject"));
             }
         }
@@ -53,6 +57,10 @@ impl Turn<'_> {
         let i = self.open_step(step)?;
         if self.status_of(i) != StepStatus::AwaitingApproval {
             return Err(self.refuse_step(i, "it does not await approval"));
+        }
+        let hook = self.state.steps[i].hook().and_then(crate::state::StepHook::asked);
+        if hook.is_some_and(|asked| asked.completed.is_some()) {
+            return Err(self.refuse_step(i, "a hook decides about its outputs"));
         }
         if self.awaits_answer(i) {
             return Err(self.refuse_step(i, "it waits for an answer, not for an approval"));

@@ -27,6 +27,7 @@ impl PlanState {
             Waiting::Plan => Some(0),
             Waiting::Planner { .. } => Some(self.revision + 1),
             Waiting::Nothing
+            | Waiting::Hook { .. }
             | Waiting::Approval { .. }
             | Waiting::Decision { .. }
             | Waiting::RevisionApproval { .. }

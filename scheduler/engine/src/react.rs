@@ -1,13 +1,14 @@
 //! Derives the effects of an event, and after a restart those that may not have run.
 
-use goalmill_common::event::{Event, PlanEvent, Record};
+use goalmill_common::config::HookPoint;
+use goalmill_common::event::{Event, HookDecision, PlanEvent, Record, StepEvent};
 use goalmill_common::plan::StepKind;
 use goalmill_common::revision::Trigger;
 use goalmill_common::status::StepStatus;
 
 use crate::graph::StepIndex;
 use crate::render;
-use crate::state::at;
+use crate::state::{StepHook, at};
 use crate::{Effect, EngineContext, PlanState, Timer};
 
 /// Adds the effects of `record`, which the state has already folded.
@@ -15,6 +16,9 @@ pub(crate) fn react(state: &PlanState, record: &Record, effects: &mut Vec<Effect
     match &record.event {
         Event::Plan(event) => react_plan(state, event, effects),
         Event::Step { step, event, .. } => {
+            if let StepEvent::HookAsked(_) = event {
+                effects.extend(state.step_index(step).map(|i| Effect::AskHooks { step: Some(i) }));
+            }
             if event.makes_ready() {
                 let i = state.step_index(step).filter(|i| !state.runs_in_engine(*i));
                 effects.extend(i.map(Effect::Ready));
@@ -26,6 +30,8 @@ pub(crate) fn react(state: &PlanState, record: &Record, effects: &mut Vec<Effect
 fn react_plan(state: &PlanState, event: &PlanEvent, effects: &mut Vec<Effect>) {
     if let PlanEvent::GoalAccepted(accepted) = event {
         effects.push(Effect::Answer { submission: accepted.submission.clone() });
+    } else if let PlanEvent::HookAsked(_) = event {
+        effects.push(Effect::AskHooks { step: None });
     } else if asks_planners(event) {
         effects.push(Effect::Plan { revision: state.revision + 1 });
     } else if event.ends_plan() {
@@ -40,6 +46,8 @@ fn asks_planners(event: &PlanEvent) -> bool {
         ![Trigger::BetterPlan, Trigger::AskUser].iter().any(|trigger| replan.trigger == trigger.as_str())
     } else if let PlanEvent::RevisionRefused(refused) = event {
         refused.due_ms > 0
+    } else if let PlanEvent::HookDecided(decided) = event {
+        decided.point == HookPoint::OnRevisionNeeded && decided.decision != HookDecision::Refuse
     } else {
         matches!(event, PlanEvent::QuestionAnswered(_))
     }
@@ -57,9 +65,13 @@ pub fn pending(state: &PlanState, context: &EngineContext) -> Vec<Effect> {
     effects.extend(state.asked_of_planners().map(|revision| Effect::Plan { revision }));
     effects.extend(state.is_open().then_some(Effect::Close));
     effects.extend(state.is_cut().then_some(Effect::Continue));
+    effects.extend(state.waiting.hook().map(|_| Effect::AskHooks { step: None }));
     for (i, step) in state.steps.iter().enumerate() {
         let i = StepIndex::new(i);
         effects.extend(at(step.due_ms).map(|due| Effect::Timer(Timer::Step(i), Some(due))));
+        if step.status == StepStatus::AwaitingApproval && step.hook().and_then(StepHook::asked).is_some() {
+            effects.push(Effect::AskHooks { step: Some(i) });
+        }
         if step.status == StepStatus::Ready && !state.runs_in_engine(i) {
             effects.push(Effect::Ready(i));
         }

@@ -11,6 +11,9 @@ use crate::state::PlanState;
 
 /// The step's inputs, with every expression replaced by its value.
 pub(crate) fn inputs(state: &PlanState, i: StepIndex, limits: &Limits) -> Result<Json, Failure> {
+    if let Some(inputs) = state.hook_inputs(i) {
+        return Ok(inputs.clone());
+    }
     let step = &state.plan.steps[i];
     let bytes = step.inputs.text().len();
     if bytes > limits.payload_bytes_max {

@@ -41,6 +41,7 @@ pub fn replan_context(state: &PlanState, limits: &Limits) -> Option<Situation> {
         reason: replan.reason,
         hint: replan.hint,
         information: replan.information,
+        chosen: None,
         confidence: state.origin.confidence,
         confidence_floor: state.policy().confidence_floor,
         revisions: state.revising.records.clone(),

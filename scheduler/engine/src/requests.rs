@@ -80,6 +80,7 @@ impl Turn<'_> {
             Waiting::Decision { replan } => replan.step.as_ref().and_then(|step| self.find(step).ok()),
             Waiting::Plan
             | Waiting::Nothing
+            | Waiting::Hook { .. }
             | Waiting::Approval { .. }
             | Waiting::Planner { .. }
             | Waiting::RevisionApproval { .. }
@@ -143,7 +144,7 @@ impl Turn<'_> {
 
     fn handle_wait_timeout(&mut self) {
         match self.state.waiting {
-            Waiting::Plan | Waiting::Nothing => {}
+            Waiting::Plan | Waiting::Nothing | Waiting::Hook { .. } => {}
             Waiting::Approval { .. } => match self.state.plan.approve.unwrap_or_default().default {
                 ApprovalDefault::Approve => self.approve("nobody decided in time".into()),
                 ApprovalDefault::Reject => self.reject("nobody decided in time".into()),

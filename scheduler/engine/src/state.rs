@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::ops::{Index, IndexMut};
 use std::sync::Arc;
 
-use goalmill_common::event::{GoalAccepted, PlanEnded, SkipCause};
+use goalmill_common::event::{GoalAccepted, HookAsked, PlanEnded, SkipCause};
 use goalmill_common::failure::Failure;
 use goalmill_common::goal::Usage;
 use goalmill_common::id::WorkerId;
@@ -117,6 +117,29 @@ pub(crate) struct StepDetails {
     pub(crate) adjustments: Option<Json>,
     /// Its outputs are cached under this key.
     pub(crate) cache_key: Option<String>,
+    /// What the hooks say about it.
+    pub(crate) hook: Option<StepHook>,
+}
+
+/// Where a step stands with the hooks that decide.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum StepHook {
+    /// They are asked.
+    Asked(Box<HookAsked>),
+    /// The step is held until its timer is due.
+    Held,
+    /// The step may start, with these inputs if a hook changed them.
+    Passed(Option<Json>),
+}
+
+impl StepHook {
+    /// The open question.
+    pub(crate) fn asked(&self) -> Option<&HookAsked> {
+        match self {
+            Self::Asked(asked) => Some(asked),
+            Self::Held | Self::Passed(_) => None,
+        }
+    }
 }
 
 /// The state of one phase.
@@ -263,6 +286,16 @@ impl StepState {
     /// Why it was skipped.
     pub(crate) fn cause(&self) -> Option<SkipCause> {
         self.details.as_ref().and_then(|details| details.cause)
+    }
+
+    pub(crate) fn hook(&self) -> Option<&StepHook> {
+        self.details.as_ref().and_then(|details| details.hook.as_ref())
+    }
+
+    pub(crate) fn clear_hook(&mut self) {
+        if let Some(details) = &mut self.details {
+            details.hook = None;
+        }
     }
 
     pub(crate) fn failure(&self) -> Option<&Failure> {

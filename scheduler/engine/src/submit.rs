@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use goalmill_common::command::{Planned, Submit};
+use goalmill_common::config::HookPoint;
 use goalmill_common::event::{
     ApprovalRequested, Event, GoalAccepted, ModelAnswered, ModelAsked, PlanCreated, PlanEvent, PlanValidated,
     PlanningFailed, Record,
@@ -166,7 +167,6 @@ impl Turn<'_> {
         if planned.plan.approve.is_none() && self.wants_approval() {
             planned.plan.approve = Some(Approval::default());
         }
-        let approve = planned.plan.approve;
         self.emit_plan(PlanEvent::PlanCreated(Box::new(PlanCreated {
             plan: Arc::new(planned.plan),
             planner: planned.planner,
@@ -180,11 +180,20 @@ impl Turn<'_> {
             routes: planned.routes,
             critical_path_seconds: self.state.critical_path_seconds(),
         })));
-        match approve {
+        // A streamed plan runs before it is whole: it is not streamed where hooks decide.
+        if open || !self.ask_plan_hooks(HookPoint::OnPlanGenerated) {
+            self.request_approval();
+        }
+    }
+
+    /// Requests the approval of a created plan, or starts it.
+    pub(crate) fn request_approval(&mut self) {
+        match self.state.plan.approve {
             Some(approval) => {
                 let limit_ms = approval.limit_ms.min(self.context.limits.approval_ms_max);
                 let due_ms = self.after(limit_ms);
                 self.emit_plan(PlanEvent::ApprovalRequested(Box::new(ApprovalRequested { due_ms })));
+                self.ask_plan_hooks(HookPoint::OnPlanApproved);
             }
             None => self.start_steps(),
         }

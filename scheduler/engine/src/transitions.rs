@@ -1,7 +1,8 @@
 //! The transition tables: which event is allowed in which status, and the next status. Exhaustive: a new status or
 //! event is a compile error here.
 
-use goalmill_common::event::{PlanEvent, SkipCause, StepEvent};
+use goalmill_common::config::HookPoint;
+use goalmill_common::event::{HookDecision, PlanEvent, SkipCause, StepEvent};
 use goalmill_common::status::{PlanStatus, StepStatus};
 
 /// Returns the next status of a step; `None` when `event` is not allowed in `status`.
@@ -15,6 +16,16 @@ pub fn step_transition(status: StepStatus, event: &StepEvent) -> Option<StepStat
         StepEvent::Ready => from(status, &[S::Pending, S::Retrying], S::Ready),
         StepEvent::Blocked(_) => from(status, &[S::Pending], S::Blocked),
         StepEvent::ApprovalRequested(_) => from(status, &[S::Pending], S::AwaitingApproval),
+        StepEvent::HookAsked(asked) => match asked.point {
+            HookPoint::OnStepComplete => from(status, &[S::Running], S::AwaitingApproval),
+            HookPoint::OnStepStart => from(status, &[S::Pending, S::AwaitingApproval], S::AwaitingApproval),
+            HookPoint::OnPlanGenerated | HookPoint::OnPlanApproved | HookPoint::OnRevisionNeeded => None,
+        },
+        StepEvent::HookDecided(decided) => {
+            let goes_on = decided.point == HookPoint::OnStepStart && decided.decision != HookDecision::Hold;
+            let next = if goes_on { S::Pending } else { S::AwaitingApproval };
+            from(status, &[S::AwaitingApproval], next)
+        }
         StepEvent::Approved(_) => from(status, &[S::AwaitingApproval], S::Ready),
         StepEvent::QuestionAsked(_) => from(status, &[S::Pending], S::AwaitingApproval),
         StepEvent::Answered(_) => from(status, &[S::AwaitingApproval], S::Pending),
@@ -23,7 +34,7 @@ pub fn step_transition(status: StepStatus, event: &StepEvent) -> Option<StepStat
         StepEvent::Queued(_) => from(status, &[S::Ready], S::Queued),
         StepEvent::Started(_) => from(status, &[S::Queued], S::Running),
         StepEvent::Progress(_) => from(status, &[S::Running], S::Running),
-        StepEvent::Retrying(_) => from(status, &[S::Queued, S::Running], S::Retrying),
+        StepEvent::Retrying(_) => from(status, &[S::Queued, S::Running, S::AwaitingApproval], S::Retrying),
         StepEvent::Released(_) => from(status, &[S::Queued, S::Running], S::Ready),
         StepEvent::Failed(_) => {
             from(status, &[S::Pending, S::Ready, S::AwaitingApproval, S::Queued, S::Running], S::Failed)
@@ -61,6 +72,17 @@ pub fn plan_transition(status: PlanStatus, event: &PlanEvent) -> Option<PlanStat
         PlanEvent::PlanCreated(_) => planning(),
         PlanEvent::PlanValidated(_) => planning().map(|_| S::Running),
         PlanEvent::ApprovalRequested(_) => (status == S::Running).then_some(S::AwaitingApproval),
+        PlanEvent::HookAsked(asked) => match asked.point {
+            HookPoint::OnPlanGenerated => (status == S::Running).then_some(S::AwaitingApproval),
+            HookPoint::OnPlanApproved => (status == S::AwaitingApproval).then_some(status),
+            HookPoint::OnStepStart | HookPoint::OnStepComplete | HookPoint::OnRevisionNeeded => None,
+        },
+        PlanEvent::HookDecided(decided) => match decided.point {
+            HookPoint::OnPlanGenerated => (status == S::AwaitingApproval).then_some(S::Running),
+            HookPoint::OnPlanApproved => (status == S::AwaitingApproval).then_some(status),
+            HookPoint::OnRevisionNeeded => (status == S::Replanning).then_some(status),
+            HookPoint::OnStepStart | HookPoint::OnStepComplete => None,
+        },
         PlanEvent::Approved(_) => (status == S::AwaitingApproval).then_some(S::Running),
         PlanEvent::Rejected(_) => (status == S::AwaitingApproval).then_some(S::Rejected),
         PlanEvent::PhaseStarted(_)
@@ -95,7 +117,7 @@ fn unless_final(status: StepStatus, to: StepStatus) -> Option<StepStatus> {
 #[cfg(test)]
 mod tests {
     use goalmill_common::event::{
-        ApprovalRequested, GoalAccepted, PhaseAdded, PhaseNamed, PlanCreated, PlanEnded, PlanValidated,
+        ApprovalRequested, GoalAccepted, HookAsked, HookDecided, PhaseAdded, PhaseNamed, PlanCreated, PlanEnded, PlanValidated,
         QuestionAnswered, QuestionAsked, Reason, RevisionProposed, RevisionRefused, StepAdded, StepAnswered,
         StepCompleted, StepDecomposed, StepFailed, StepModified, StepProgress, StepQuestion, StepQueued, StepReleased,
         StepRetrying, StepSkipped, StepStarted,
@@ -116,6 +138,8 @@ mod tests {
         ("step_ready", "pending retrying", "ready"),
         ("step_blocked", "pending", "blocked"),
         ("step_approval_requested", "pending", "awaiting_approval"),
+        ("step_hook_asked", "pending awaiting_approval", "awaiting_approval"),
+        ("step_hook_decided", "awaiting_approval", "pending"),
         ("step_approved", "awaiting_approval", "ready"),
         ("step_question_asked", "pending", "awaiting_approval"),
         ("step_question_answered", "awaiting_approval", "pending"),
@@ -125,7 +149,7 @@ mod tests {
         ("step_started", "queued", "running"),
         ("step_progress", "running", "running"),
         ("step_completed", "pending blocked ready queued running retrying awaiting_approval", "completed"),
-        ("step_retrying", "queued running", "retrying"),
+        ("step_retrying", "queued running awaiting_approval", "retrying"),
         ("step_released", "queued running", "ready"),
         ("step_failed", "pending ready queued running awaiting_approval", "failed"),
         ("step_skipped", "pending blocked ready queued running retrying awaiting_approval", "skipped"),
@@ -141,6 +165,8 @@ mod tests {
         ("plan_created", "planning", "="),
         ("plan_validated", "planning", "running"),
         ("plan_approval_requested", "running", "awaiting_approval"),
+        ("hook_asked", "running", "awaiting_approval"),
+        ("hook_decided", "awaiting_approval", "running"),
         ("plan_approved", "awaiting_approval", "running"),
         ("plan_rejected", "awaiting_approval", "rejected"),
         ("phase_added", "awaiting_approval running replanning paused", "="),
@@ -213,6 +239,8 @@ mod tests {
             StepEvent::Ready,
             StepEvent::Blocked(Reason::boxed("")),
             StepEvent::ApprovalRequested(Box::new(ApprovalRequested { due_ms: 1 })),
+            StepEvent::HookAsked(Box::new(asked(HookPoint::OnStepStart))),
+            StepEvent::HookDecided(Box::new(decided(HookPoint::OnStepStart))),
             StepEvent::Approved(Reason::boxed("")),
             StepEvent::QuestionAsked(Box::new(StepQuestion { question: String::new(), due_ms: 1 })),
             StepEvent::Answered(Box::new(StepAnswered {
@@ -265,6 +293,8 @@ mod tests {
                 critical_path_seconds: 0.0,
             })),
             PlanEvent::ApprovalRequested(Box::new(ApprovalRequested { due_ms: 1 })),
+            PlanEvent::HookAsked(Box::new(asked(HookPoint::OnPlanGenerated))),
+            PlanEvent::HookDecided(Box::new(decided(HookPoint::OnPlanGenerated))),
             PlanEvent::Approved(Reason::boxed("")),
             PlanEvent::Rejected(Box::default()),
             PlanEvent::PhaseAdded(Box::new(PhaseAdded {
@@ -322,5 +352,26 @@ mod tests {
     #[expect(clippy::unnecessary_box_returns, reason = "the events hold it boxed")]
     fn ended(status: PlanStatus) -> Box<PlanEnded> {
         Box::new(PlanEnded { status, failure: None, reason: String::new(), cancelled: Vec::new() })
+    }
+
+    fn asked(point: HookPoint) -> HookAsked {
+        HookAsked { id: String::new(), point, completed: None }
+    }
+
+    fn decided(point: HookPoint) -> HookDecided {
+        HookDecided {
+            id: String::new(),
+            point,
+            decision: HookDecision::Allow,
+            hook: String::new(),
+            by_default: false,
+            reason: String::new(),
+            issues: Vec::new(),
+            inputs: None,
+            failure: None,
+            strategy: None,
+            hint: String::new(),
+            due_ms: 0,
+        }
     }
 }

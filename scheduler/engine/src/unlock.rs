@@ -94,7 +94,7 @@ impl Turn<'_> {
     }
 
     fn make_ready(&mut self, i: StepIndex) {
-        if self.ask_step(i) {
+        if self.ask_step(i) || self.ask_hooks_before(i) {
             return;
         }
         let Some(approval) = self.state.plan.steps[i].approve else {

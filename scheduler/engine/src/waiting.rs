@@ -1,6 +1,6 @@
 //! What a plan as a whole waits for.
 
-use goalmill_common::event::{QuestionAsked, ReplanTriggered, RevisionProposed};
+use goalmill_common::event::{HookAsked, QuestionAsked, ReplanTriggered, RevisionProposed};
 use goalmill_common::revision::Trigger;
 
 use crate::state::at;
@@ -16,9 +16,14 @@ pub(crate) enum Waiting {
     #[default]
     Plan,
     Nothing,
-    /// A person approves the plan.
+    /// The hooks decide about the plan.
+    Hook {
+        asked: Box<HookAsked>,
+    },
+    /// A person approves the plan, or a hook that is asked.
     Approval {
         due_ms: u64,
+        hook: Option<Box<HookAsked>>,
     },
     /// The planners propose a revision, until `replan.due_ms`.
     Planner {
@@ -46,11 +51,40 @@ impl Waiting {
         if replan.trigger == Trigger::AskUser.as_str() { Self::Decision { replan } } else { Self::Planner { replan } }
     }
 
+    /// The open question to the hooks.
+    pub(crate) fn hook(&self) -> Option<&HookAsked> {
+        match self {
+            Self::Hook { asked } => Some(asked),
+            Self::Approval { hook, .. } => hook.as_deref(),
+            Self::Plan
+            | Self::Nothing
+            | Self::Planner { .. }
+            | Self::Decision { .. }
+            | Self::RevisionApproval { .. }
+            | Self::Answer { .. } => None,
+        }
+    }
+
+    /// Begins to wait for the hooks.
+    pub(crate) fn ask_hook(&mut self, asked: &HookAsked) {
+        let asked = Box::new(asked.clone());
+        match self {
+            Self::Approval { hook, .. } => *hook = Some(asked),
+            Self::Plan
+            | Self::Nothing
+            | Self::Hook { .. }
+            | Self::Planner { .. }
+            | Self::Decision { .. }
+            | Self::RevisionApproval { .. }
+            | Self::Answer { .. } => *self = Self::Hook { asked },
+        }
+    }
+
     /// End of the wait, Unix milliseconds.
     pub(crate) fn due_ms(&self) -> Option<u64> {
         at(match self {
-            Self::Plan | Self::Nothing => 0,
-            Self::Approval { due_ms } => *due_ms,
+            Self::Plan | Self::Nothing | Self::Hook { .. } => 0,
+            Self::Approval { due_ms, .. } => *due_ms,
             Self::Planner { replan } | Self::Decision { replan } => replan.due_ms,
             Self::RevisionApproval { proposed, .. } => proposed.due_ms,
             Self::Answer { asked, .. } => asked.due_ms,
@@ -59,7 +93,7 @@ impl Waiting {
 
     pub(crate) fn replan(&self) -> Option<&ReplanTriggered> {
         match self {
-            Self::Plan | Self::Nothing | Self::Approval { .. } => None,
+            Self::Plan | Self::Nothing | Self::Hook { .. } | Self::Approval { .. } => None,
             Self::Planner { replan }
             | Self::Decision { replan }
             | Self::RevisionApproval { replan, .. }
@@ -70,7 +104,7 @@ impl Waiting {
     /// Ends the wait, and returns its replan.
     pub(crate) fn take_replan(&mut self) -> Option<Box<ReplanTriggered>> {
         match std::mem::replace(self, Self::Nothing) {
-            Self::Plan | Self::Nothing | Self::Approval { .. } => None,
+            Self::Plan | Self::Nothing | Self::Hook { .. } | Self::Approval { .. } => None,
             Self::Planner { replan }
             | Self::Decision { replan }
             | Self::RevisionApproval { replan, .. }

@@ -224,7 +224,7 @@ fn a_goal_is_a_sentence_or_an_object() {
     let goal = |value: Value| validate::goal(&value, &Limits::default()).unwrap();
     assert_eq!(goal(json!("Plan a trip")).description, "Plan a trip");
     let full = goal(json!({
-        "query": "Plan a trip", "goal_type": "travel", "constraints": {"days": 3}, "success_criteria": "booked",
+        "query": "Plan a trip", "goal_type": "travel planning", "constraints": {"days": 3}, "success_criteria": "booked",
         "deadline": "2027-01-01T00:00:00Z", "priority": "high", "budget": {"usd": 2000}, "tenant": "acme",
     }));
     assert_eq!(full.deadline_ms, Some(1_798_761_600_000));

@@ -13,9 +13,11 @@ use goalmill_common::wire::SubmissionAnswer;
 
 use crate::scheduler::Scheduler;
 
+mod hooks;
 mod planning;
 mod result_cache;
 
+pub(crate) use hooks::ask_hooks;
 pub(crate) use planning::{load_state, plan, propose, revise};
 pub(crate) use result_cache::{cache_get, cache_put};
 

@@ -5,13 +5,15 @@ use std::time::Duration;
 
 use futures_util::FutureExt;
 use goalmill_broker::BrokerError;
-use goalmill_common::command::{Planned, Proposal};
+use goalmill_common::command::{Planned, Proposal, Situation};
+use goalmill_common::event::HookDecided;
 use goalmill_common::goal::Goal;
 use goalmill_common::id::{PlanId, StepId};
+use goalmill_common::json::Json;
 use goalmill_common::plan::{Plan, Step};
 use goalmill_common::problem::{ErrorCode, Issue, Problem};
-use goalmill_common::revision::Change;
-use goalmill_engine::{Command, PlanAnswer, PlanState, replan_context, validate_revision};
+use goalmill_common::revision::{Change, RevisionStrategy};
+use goalmill_engine::{Command, HookQuestion, PlanAnswer, PlanState, replan_context, validate_revision};
 use goalmill_plan::validate::{Catalogue, Policy, Rules, Weight, WeightSettings};
 use goalmill_planning::stage::StageOutcome;
 use goalmill_planning::{
@@ -20,7 +22,7 @@ use goalmill_planning::{
 use tokio::time::Instant;
 
 use crate::event_log::{self, ReadError};
-use crate::hooks::{self, Ruling};
+use crate::hooks::Point;
 use crate::scheduler::Scheduler;
 
 /// The reason of a planning failure after a panic.
@@ -40,7 +42,7 @@ pub(crate) async fn plan(
     sink: &dyn StepSink,
 ) -> Option<Command> {
     let begun = Instant::now();
-    let may_begin = scheduler.settings.planner.stream && !scheduler.hooks.may_veto(hooks::Point::OnPlanGenerated);
+    let may_begin = scheduler.settings.planner.stream && !scheduler.hooks.decides_at(Point::OnPlanGenerated);
     let limits = scheduler.settings.limits.inside(depth);
     let request = PlanRequest { limits, call_log, ..request(scheduler, goal, 0) };
     let sink = FirstPlanSink::new(sink);
@@ -53,9 +55,7 @@ pub(crate) async fn plan(
         }
     };
     let begin = async |planned: Planned| {
-        if scheduler.hooks.plan_generated(plan, &planned).await == Ruling::Allowed
-            && let Err(stopped) = sink.begin_whole(planned).await
-        {
+        if let Err(stopped) = sink.begin_whole(planned).await {
             tracing::debug!(plan_id = plan, "the fallback plan was not started: {stopped:?}");
         }
     };
@@ -66,20 +66,16 @@ pub(crate) async fn plan(
     record_planning(written.as_ref().ok(), begun);
     if sink.has_fallback().await {
         return match written {
-            Ok(StreamOutcome::Whole(planned)) => {
-                let is_allowed = scheduler.hooks.plan_generated(plan, &planned).await == Ruling::Allowed;
-                is_allowed.then_some(Command::BetterPlan(planned))
-            }
+            // Hooks decided about the plan that runs: it is not replaced by one that they have not seen.
+            Ok(StreamOutcome::Whole(_)) if scheduler.hooks.decides_at(Point::OnPlanGenerated) => None,
+            Ok(StreamOutcome::Whole(planned)) => Some(Command::BetterPlan(planned)),
             Ok(StreamOutcome::Gone | StreamOutcome::Closed(_)) | Err(_) => None,
         };
     }
     let answer = match written {
         Ok(StreamOutcome::Gone) => return None,
         Ok(StreamOutcome::Closed(closing)) => return Some(Command::ClosePlan(closing)),
-        Ok(StreamOutcome::Whole(planned)) => match scheduler.hooks.plan_generated(plan, &planned).await {
-            Ruling::Allowed => PlanAnswer::Plan(planned),
-            Ruling::Vetoed(reason) => PlanAnswer::Failed { reason, issues: Vec::new(), provenance: None },
-        },
+        Ok(StreamOutcome::Whole(planned)) => PlanAnswer::Plan(planned),
         Err(error) => failed(error),
     };
     Some(Command::Planned { revision: 0, answer })
@@ -158,10 +154,15 @@ pub(crate) async fn revise(
     let limits = &scheduler.settings.limits;
     let mut situation = replan_context(state, limits).filter(|situation| situation.revision == revision)?;
     call_log.refund_replayed(&mut situation.left);
-    if let Ruling::Vetoed(reason) = scheduler.hooks.revision_needed(&situation).await {
-        let answer = PlanAnswer::Failed { reason, issues: Vec::new(), provenance: None };
-        return Some(Command::Planned { revision, answer });
+    match state.revision_hook() {
+        Some(decided) => adopt(decided, &mut situation),
+        None if scheduler.hooks.decides_at(Point::OnRevisionNeeded) => {
+            // The decision is recorded, and then a revision is asked for again.
+            return Some(super::ask_hooks(scheduler, &situation.plan_id, revision_question(state, &situation)).await);
+        }
+        None => {}
     }
+    let chosen = situation.chosen;
     let agents = scheduler.directory.agents();
     let request = ReviseRequest {
         situation,
@@ -178,7 +179,10 @@ pub(crate) async fn revise(
         policy: &scheduler.policy,
         ..Rules::planned(&catalogue)
     };
-    let validate = |proposal: &mut Proposal| validate_proposal(scheduler, state, &rules, proposal);
+    let validate = |proposal: &mut Proposal| {
+        check_strategy(chosen, proposal.strategy)?;
+        validate_proposal(scheduler, state, &rules, proposal)
+    };
     let asked = async {
         match scheduler.planners.plan_again(&request, terms(scheduler)).await {
             Some(planned) => planned.map(|planned| PlanAnswer::Plan(Box::new(planned))),
@@ -195,6 +199,39 @@ pub(crate) async fn revise(
         Err(error) => failed(error),
     };
     Some(Command::Planned { revision, answer })
+}
+
+/// The question to the hooks before the planners are asked.
+fn revision_question(state: &PlanState, situation: &Situation) -> HookQuestion {
+    let data = serde_json::json!({
+        "revision": situation.revision, "trigger": situation.trigger, "reason": situation.reason,
+        "hint": situation.hint, "confidence": situation.confidence, "revisions_left": situation.revisions_left,
+    });
+    HookQuestion {
+        id: format!("{}:{}", state.id(), state.replan_seq()),
+        point: Point::OnRevisionNeeded,
+        step: situation.step.clone(),
+        data: Json::of(&data),
+    }
+}
+
+/// Tells the planners what a hook decided.
+fn adopt(decided: &HookDecided, situation: &mut Situation) {
+    situation.chosen = decided.strategy;
+    for hint in [&decided.hint].into_iter().filter(|hint| !hint.is_empty()) {
+        situation.hint = if situation.hint.is_empty() { hint.clone() } else { format!("{}; {hint}", situation.hint) };
+    }
+}
+
+/// Refuses a proposal that goes about it in another way than a hook chose.
+fn check_strategy(chosen: Option<RevisionStrategy>, strategy: RevisionStrategy) -> Result<(), Vec<Issue>> {
+    let Some(chosen) = chosen.filter(|chosen| *chosen != strategy) else { return Ok(()) };
+    Err(vec![Issue {
+        code: "INVALID_VALUE".into(),
+        pointer: "/strategy".into(),
+        detail: format!("the strategy is `{strategy}`, and a hook chose `{chosen}`"),
+        hint: format!("propose a revision with the strategy `{chosen}`"),
+    }])
 }
 
 /// Routes the steps of a proposal, and validates it against registered agents and policy.

@@ -1,8 +1,8 @@
-//! Hooks are notified of plan changes and may veto some of them.
+//! Hooks are notified of plan changes and may decide about them.
 //!
 //! Notifications are best effort. They are sent after the commit, outside of the shard's loop, from a bounded queue per
-//! hook; those that do not fit or cannot be delivered are counted and dropped. A veto request delays only its plan and has
-//! a time limit with a default.
+//! hook; those that do not fit or cannot be delivered are counted and dropped. A request for a decision delays only its
+//! plan, or its step, and has a time limit with a default.
 
 mod signature;
 mod webhook;
@@ -11,13 +11,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use goalmill_common::command::{Planned, Situation};
-use goalmill_common::config::{HookDefault, HookSettings};
+use goalmill_common::config::{HookDefault, HookPoints, HookSettings};
 use goalmill_common::event::{Event, PlanEvent, Record, StepEvent};
+use goalmill_common::failure::Failure;
 use goalmill_common::json::Json;
 use goalmill_common::random::Random;
+use goalmill_common::revision::RevisionStrategy;
 use serde_json::{Value, json};
-use tokio::sync::mpsc;
+use tokio::sync::{Semaphore, mpsc};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
@@ -25,6 +26,8 @@ pub use goalmill_common::config::HookPoint as Point;
 
 /// Waiting calls of one hook.
 const QUEUE_MAX: usize = 1_000;
+/// Requests for decisions at once.
+const DECISIONS_MAX: usize = 64;
 /// Attempts of a failing call.
 const TRIES: u32 = 3;
 /// Wait before the second attempt; four times as long before the third.
@@ -40,12 +43,57 @@ pub struct HookCall {
     pub body: Value,
 }
 
-/// The answer of a hook that may veto.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// The answer of a hook that decides.
+#[derive(Clone, Debug, PartialEq)]
 pub enum Ruling {
+    /// It goes on as if there were no hook. At `on_plan_approved`: a person decides.
     Allowed,
-    /// The reason, for people.
+    /// Refused, with the reason for people.
     Vetoed(String),
+    /// `on_plan_generated`: the plan to run instead, as a document in any form that can be submitted.
+    PlanChanged { plan: Box<Value>, reason: String },
+    /// `on_plan_approved`: approved, with the reason.
+    Approved(String),
+    /// `on_step_start`: the hook is asked again after this time.
+    Held { wait: Duration, reason: String },
+    /// `on_step_start`: the inputs of the step, an object.
+    InputsChanged { inputs: Json, reason: String },
+    /// `on_step_complete`: the outputs are a failure.
+    OutputsFailed(Failure),
+    /// `on_revision_needed`: how the plan is to be revised, and what the planners are told.
+    StrategyChosen { strategy: RevisionStrategy, hint: String, reason: String },
+}
+
+impl Ruling {
+    /// Whether it is an answer at this point.
+    pub fn fits(&self, point: Point) -> bool {
+        match self {
+            Self::Allowed | Self::Vetoed(_) => true,
+            Self::PlanChanged { .. } => point == Point::OnPlanGenerated,
+            Self::Approved(_) => point == Point::OnPlanApproved,
+            Self::Held { .. } | Self::InputsChanged { .. } => point == Point::OnStepStart,
+            Self::OutputsFailed(_) => point == Point::OnStepComplete,
+            Self::StrategyChosen { .. } => point == Point::OnRevisionNeeded,
+        }
+    }
+}
+
+/// The decision of the hooks of a point.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct HookVerdict {
+    /// The hook that decided; empty when all allowed it.
+    pub(crate) hook: String,
+    pub(crate) ruling: Ruling,
+    /// The hook gave no usable answer: its default counts.
+    pub(crate) by_default: bool,
+    /// Why it counts.
+    pub(crate) why: String,
+}
+
+impl HookVerdict {
+    fn allowed() -> Self {
+        Self { hook: String::new(), ruling: Ruling::Allowed, by_default: false, why: String::new() }
+    }
 }
 
 /// Why a call failed.
@@ -59,9 +107,9 @@ pub enum HookError {
     Gone,
 }
 
-/// The terms of a veto request.
+/// The terms of a request for a decision.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Veto {
+pub struct DecisionTerms {
     pub limit: Duration,
     /// The answer of a hook that does not answer in time.
     pub default: HookDefault,
@@ -75,12 +123,12 @@ pub trait Hook: Send + Sync + 'static {
 
     fn wants(&self, point: Point) -> bool;
 
-    /// Whether it may veto, at points where that is possible.
-    fn veto(&self) -> Option<Veto> {
+    /// Whether the points that it wants wait for its decision.
+    fn decides(&self) -> Option<DecisionTerms> {
         None
     }
 
-    /// Called outside of all loops. The ruling counts only where the hook may veto.
+    /// Called outside of all loops. The ruling counts only if the hook decides.
     async fn call(&self, call: &HookCall) -> Result<Ruling, HookError>;
 }
 
@@ -88,6 +136,8 @@ pub trait Hook: Send + Sync + 'static {
 pub(crate) struct Hooks {
     all: Vec<(Arc<dyn Hook>, mpsc::Sender<HookCall>)>,
     random: Random,
+    /// For requests for decisions at once.
+    permits: Semaphore,
 }
 
 impl Hooks {
@@ -108,60 +158,55 @@ impl Hooks {
             tasks.spawn(deliver(hook.clone(), calls, stop.clone()));
             (hook, queue)
         });
-        Ok(Self { all: all.collect(), random })
+        Ok(Self { all: all.collect(), random, permits: Semaphore::new(DECISIONS_MAX) })
     }
 
     pub(crate) fn is_empty(&self) -> bool {
         self.all.is_empty()
     }
 
-    /// Whether a hook may veto at this point.
-    pub(crate) fn may_veto(&self, point: Point) -> bool {
-        self.all.iter().any(|(hook, _)| veto_at(hook.as_ref(), point).is_some())
+    /// The points at which a hook decides.
+    pub(crate) fn decided_points(&self) -> HookPoints {
+        Point::ALL.into_iter().filter(|point| self.decides_at(*point)).collect()
     }
 
-    /// Requests a ruling on a new plan.
-    pub(crate) async fn plan_generated(&self, plan: &str, planned: &Planned) -> Ruling {
-        let body = || {
-            json!({"planner": planned.planner, "confidence": planned.confidence, "plan": planned.plan,
-                   "warnings": planned.warnings})
-        };
-        self.request_ruling(Point::OnPlanGenerated, plan, body).await
+    /// Whether a hook decides at this point.
+    pub(crate) fn decides_at(&self, point: Point) -> bool {
+        self.all.iter().any(|(hook, _)| terms_at(hook.as_ref(), point).is_some())
     }
 
-    /// Requests a ruling on a revision request.
-    pub(crate) async fn revision_needed(&self, situation: &Situation) -> Ruling {
-        let body = || {
-            json!({"revision": situation.revision, "trigger": situation.trigger, "step": situation.step,
-                   "reason": situation.reason, "hint": situation.hint, "confidence": situation.confidence,
-                   "revisions_left": situation.revisions_left})
-        };
-        self.request_ruling(Point::OnRevisionNeeded, situation.plan_id.as_str(), body).await
+    /// Whether a hook without a usable answer counts as refusing.
+    pub(crate) fn refuses_by_default(&self, name: &str) -> bool {
+        let terms = self.all.iter().filter(|(hook, _)| hook.name() == name).find_map(|(hook, _)| hook.decides());
+        terms.is_some_and(|terms| terms.default == HookDefault::Refuse)
     }
 
-    /// The first veto counts.
-    async fn request_ruling(&self, point: Point, plan: &str, data: impl Fn() -> Value) -> Ruling {
+    /// Asks the hooks of a point, one after the other: the first that does not simply allow it decides.
+    ///
+    /// - `id`: the same whenever the question is asked again.
+    /// - `step`, `data`: what the hooks are told.
+    pub(crate) async fn decide(
+        &self,
+        point: Point,
+        id: &str,
+        plan: &str,
+        step: Option<&str>,
+        data: &Value,
+    ) -> HookVerdict {
+        let Ok(_permit) = self.permits.acquire().await else { return HookVerdict::allowed() };
         for (hook, _) in &self.all {
-            let Some(veto) = veto_at(hook.as_ref(), point) else { continue };
-            let body = json!({"hook": point.as_str(), "plan_id": plan, "data": data()});
-            let call = HookCall { point, id: self.id(), body };
-            let answer = tokio::time::timeout(veto.limit, hook.call(&call)).await;
-            let ruling = match answer {
-                Ok(Ok(ruling)) => {
-                    count("ok");
-                    ruling
-                }
-                Ok(Err(error)) => default_ruling(hook.as_ref(), veto, &error.to_string()),
-                Err(_) => {
-                    default_ruling(hook.as_ref(), veto, &format!("no answer within {} ms", veto.limit.as_millis()))
-                }
-            };
-            if let Ruling::Vetoed(reason) = ruling {
-                let reason = reason.chars().take(500).collect::<String>();
-                return Ruling::Vetoed(format!("hook `{}` refused: {reason}", hook.name()));
+            let Some(terms) = terms_at(hook.as_ref(), point) else { continue };
+            let mut body = json!({"hook": point.as_str(), "id": id, "plan_id": plan, "data": data});
+            if let Some(step) = step {
+                body["step_id"] = json!(step);
+            }
+            let call = HookCall { point, id: id.to_owned(), body };
+            let verdict = ask(hook.as_ref(), terms, &call).await;
+            if verdict.ruling != Ruling::Allowed {
+                return verdict;
             }
         }
-        Ruling::Allowed
+        HookVerdict::allowed()
     }
 
     /// Queues notifications of committed events; never waits.
@@ -173,7 +218,7 @@ impl Hooks {
             let Some(point) = point_of(&record.event) else { continue };
             let mut body = None;
             for (hook, queue) in &self.all {
-                if !hook.wants(point) || veto_at(hook.as_ref(), point).is_some() {
+                if !hook.wants(point) || terms_at(hook.as_ref(), point).is_some() {
                     continue;
                 }
                 let body = body.get_or_insert_with(|| body_of(point, plan, record)).clone();
@@ -189,18 +234,33 @@ impl Hooks {
     }
 }
 
-/// The veto terms of a hook at a point.
-fn veto_at(hook: &dyn Hook, point: Point) -> Option<Veto> {
-    hook.veto().filter(|_| point.can_wait() && hook.wants(point))
+/// The terms of a hook that decides at a point.
+fn terms_at(hook: &dyn Hook, point: Point) -> Option<DecisionTerms> {
+    hook.decides().filter(|_| hook.wants(point))
 }
 
-fn default_ruling(hook: &dyn Hook, veto: Veto, why: &str) -> Ruling {
+/// Asks one hook, within its limit.
+async fn ask(hook: &dyn Hook, terms: DecisionTerms, call: &HookCall) -> HookVerdict {
+    let why = match tokio::time::timeout(terms.limit, hook.call(call)).await {
+        Ok(Ok(ruling)) if ruling.fits(call.point) => {
+            count("ok");
+            return HookVerdict { hook: hook.name().to_owned(), ruling, by_default: false, why: String::new() };
+        }
+        Ok(Ok(_)) => "its answer does not fit the point".to_owned(),
+        Ok(Err(error)) => error.to_string(),
+        Err(_) => format!("no answer within {} ms", terms.limit.as_millis()),
+    };
+    default_verdict(hook, terms, why)
+}
+
+fn default_verdict(hook: &dyn Hook, terms: DecisionTerms, why: String) -> HookVerdict {
     count("failed");
     tracing::warn!(hook = hook.name(), "hook `{}` gave no answer, its default counts: {why}", hook.name());
-    match veto.default {
+    let ruling = match terms.default {
         HookDefault::Allow => Ruling::Allowed,
-        HookDefault::Refuse => Ruling::Vetoed(why.to_owned()),
-    }
+        HookDefault::Refuse => Ruling::Vetoed(why.clone()),
+    };
+    HookVerdict { hook: hook.name().to_owned(), ruling, by_default: true, why }
 }
 
 fn count(outcome: &'static str) {
@@ -228,7 +288,7 @@ fn body_of(point: Point, plan: &str, record: &Record) -> Value {
 
 /// Delivers the calls of a hook, one after the other.
 async fn deliver(hook: Arc<dyn Hook>, mut calls: mpsc::Receiver<HookCall>, stop: CancellationToken) {
-    let limit = hook.veto().map_or(Duration::from_mins(1), |veto| veto.limit);
+    let limit = hook.decides().map_or(Duration::from_mins(1), |terms| terms.limit);
     loop {
         let call = tokio::select! {
             biased;

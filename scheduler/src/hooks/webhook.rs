@@ -5,14 +5,17 @@ use std::time::Duration;
 use async_trait::async_trait;
 use goalmill_common::clock::Clock;
 use goalmill_common::config::{HookSettings, environment};
+use goalmill_common::failure::{Failure, FailureClass};
+use goalmill_common::revision::RevisionStrategy;
 use goalmill_common::tls_error::client_failure;
 use serde::Deserialize;
+use serde_json::Value;
 
 use super::signature::Signer;
-use super::{Hook, HookCall, HookError, Point, Ruling, Veto};
+use super::{DecisionTerms, Hook, HookCall, HookError, Point, Ruling};
 
 /// Response size limit, in bytes.
-const ANSWER_BYTES_MAX: usize = 64 << 10;
+const ANSWER_BYTES_MAX: usize = 4 << 20;
 
 pub(super) struct Webhook {
     settings: HookSettings,
@@ -21,17 +24,81 @@ pub(super) struct Webhook {
     clock: Clock,
 }
 
-/// The answer of a hook that may veto; an empty one allows.
-#[derive(Deserialize)]
+/// The answer of a hook that decides; an empty one allows.
+#[derive(Default, Deserialize)]
+#[serde(default)]
 struct Answer {
-    #[serde(default = "yes")]
-    allow: bool,
-    #[serde(default)]
+    allow: Option<bool>,
     reason: String,
+    /// `on_plan_generated`.
+    plan: Option<Value>,
+    /// `on_plan_approved`.
+    approve: Option<bool>,
+    /// `on_step_start`.
+    hold_ms: Option<u64>,
+    /// `on_step_start`.
+    inputs: Option<Value>,
+    /// `on_step_complete`.
+    failure: Option<AnsweredFailure>,
+    /// `on_revision_needed`.
+    strategy: Option<String>,
+    hint: String,
 }
 
-fn yes() -> bool {
-    true
+/// A failure as a hook answers it.
+#[derive(Deserialize)]
+struct AnsweredFailure {
+    #[serde(default = "permanent")]
+    class: FailureClass,
+    #[serde(default = "refused")]
+    code: String,
+    #[serde(default)]
+    message: String,
+}
+
+fn permanent() -> FailureClass {
+    FailureClass::Permanent
+}
+
+fn refused() -> String {
+    "HOOK_REFUSED".into()
+}
+
+/// Longest code of a failure, in characters.
+const CODE_CHARS_MAX: usize = 64;
+/// Longest message of a failure, in characters.
+const MESSAGE_CHARS_MAX: usize = 1_000;
+
+impl Answer {
+    /// The ruling, or which field cannot be used.
+    fn ruling(self) -> Result<Ruling, String> {
+        let Self { allow, reason, plan, approve, hold_ms, inputs, failure, strategy, hint } = self;
+        if let Some(AnsweredFailure { class, code, message }) = failure {
+            let code = code.chars().take(CODE_CHARS_MAX).collect::<String>();
+            let message = message.chars().take(MESSAGE_CHARS_MAX).collect::<String>();
+            return Ok(Ruling::OutputsFailed(Failure::new(class, code, message)));
+        }
+        if allow == Some(false) || approve == Some(false) {
+            return Ok(Ruling::Vetoed(reason));
+        }
+        if let Some(plan) = plan {
+            return Ok(Ruling::PlanChanged { plan: Box::new(plan), reason });
+        }
+        if approve == Some(true) {
+            return Ok(Ruling::Approved(reason));
+        }
+        if let Some(hold_ms) = hold_ms {
+            return Ok(Ruling::Held { wait: Duration::from_millis(hold_ms), reason });
+        }
+        if let Some(inputs) = inputs {
+            return Ok(Ruling::InputsChanged { inputs: inputs.into(), reason });
+        }
+        if let Some(name) = strategy {
+            let strategy = RevisionStrategy::parse(&name).ok_or_else(|| format!("`{name}` is not a strategy"))?;
+            return Ok(Ruling::StrategyChosen { strategy, hint, reason });
+        }
+        Ok(Ruling::Allowed)
+    }
 }
 
 impl Webhook {
@@ -70,9 +137,9 @@ impl Hook for Webhook {
         self.settings.on.is_empty() || self.settings.on.contains(&point)
     }
 
-    fn veto(&self) -> Option<Veto> {
+    fn decides(&self) -> Option<DecisionTerms> {
         let limit = Duration::from_millis(self.settings.limit_ms);
-        self.settings.veto.then_some(Veto { limit, default: self.settings.default })
+        self.settings.decide.then_some(DecisionTerms { limit, default: self.settings.default })
     }
 
     async fn call(&self, call: &HookCall) -> Result<Ruling, HookError> {
@@ -95,7 +162,7 @@ impl Hook for Webhook {
         if !answer.status().is_success() {
             return Err(HookError::Failed(format!("it answered with status {}", answer.status().as_u16())));
         }
-        if !self.settings.veto || !call.point.can_wait() {
+        if !self.settings.decide {
             return Ok(Ruling::Allowed);
         }
         let mut text = Vec::new();
@@ -109,7 +176,7 @@ impl Hook for Webhook {
             return Ok(Ruling::Allowed);
         }
         let said: Answer = serde_json::from_slice(&text)
-            .map_err(|_| HookError::Failed("its answer is not `{\"allow\": true|false, \"reason\": \"…\"}`".into()))?;
-        Ok(if said.allow { Ruling::Allowed } else { Ruling::Vetoed(said.reason) })
+            .map_err(|error| HookError::Failed(format!("its answer cannot be read: {error}")))?;
+        said.ruling().map_err(HookError::Failed)
     }
 }

@@ -277,6 +277,7 @@ impl ShardStart {
         let context = EngineContext {
             limits: scheduler.settings.limits.clone(),
             policy: scheduler.policy.as_ref().clone(),
+            hooks: scheduler.hooks.decided_points(),
             task_lease_ms: scheduler.settings.scheduler.task_lease_ms,
             reply: scheduler.broker.keys().reports(shard),
             recording: input_recording(&scheduler.settings.record, scheduler.broker.keys(), shard),

@@ -6,7 +6,7 @@ use goalmill_common::event::{ModelAnswered, Record};
 use goalmill_common::goal::Goal;
 use goalmill_common::id::PlanId;
 use goalmill_common::json::Json;
-use goalmill_engine::{Rejection, StepIndex};
+use goalmill_engine::{HookQuestion, Rejection, StepIndex};
 use goalmill_planning::CallLog;
 use tokio::sync::{mpsc, oneshot};
 
@@ -45,6 +45,11 @@ pub(crate) enum PostCommit {
         plan: PlanId,
         step: StepIndex,
         key: String,
+    },
+    /// Ask the hooks; their answer is a command.
+    AskHooks {
+        plan: PlanId,
+        question: Box<HookQuestion>,
     },
     CachePut {
         key: String,
@@ -89,6 +94,15 @@ impl Outbox {
                     self.scheduler.tasks.spawn(async move {
                         let command = effects::cache_get(&scheduler, &handle.plan, step, key).await;
                         handle.send(command).await;
+                    });
+                }
+                PostCommit::AskHooks { plan, question } => {
+                    let (scheduler, handle) = (self.scheduler.clone(), self.handle(plan, None));
+                    self.scheduler.tasks.spawn(async move {
+                        let asked = effects::ask_hooks(&scheduler, &handle.plan, *question);
+                        if let Some(command) = scheduler.stop.run_until_cancelled(asked).await {
+                            handle.send(command).await;
+                        }
                     });
                 }
                 PostCommit::CachePut { key, outputs, ttl_ms } => {

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use goalmill_broker::{BrokerError, Entry, LogEntry};
 use goalmill_common::clock::Clock;
-use goalmill_common::config::{PolicySettings, RecordSettings};
+use goalmill_common::config::{HookPoints, PolicySettings, RecordSettings};
 use goalmill_common::id::{EntryId, PlanId, ShardId};
 use goalmill_common::keys::Keys;
 use goalmill_common::limits::Limits;
@@ -156,7 +156,10 @@ fn run_case(case: Case, engine: Engine) {
     let Case { shard, limits, policy, task_lease_ms, reply, record, log, entries } = case;
     let PolicySettings { allow, deny, approve } = policy;
     let recording = input_recording(&record, &Keys::default(), shard);
-    let context = EngineContext { limits, policy: Policy { allow, deny, approve }, task_lease_ms, reply, recording };
+    let policy = Policy { allow, deny, approve };
+    // Nothing of a trial is written: no hook is asked.
+    let hooks = HookPoints::default();
+    let context = EngineContext { limits, policy, hooks, task_lease_ms, reply, recording };
     let mut owned = ShardState::new(shard, context, Clock::system(), Random::system(), 0);
     owned.use_engine(engine);
     let state = fold(&log);

@@ -217,6 +217,7 @@ impl Turns {
 mod tests {
     use goalmill_common::clock::Clock;
     use goalmill_common::command::{Planned, Request, SUBMITTED, Submit};
+    use goalmill_common::config::HookPoints;
     use goalmill_common::goal::Goal;
     use goalmill_common::id::{AgentType, ShardId};
     use goalmill_common::limits::Limits;
@@ -242,7 +243,7 @@ mod tests {
 
     fn turns(now: Instant) -> Turns {
         let (limits, policy, reply) = (Limits::default(), Policy::default(), "reports".to_owned());
-        let context = EngineContext { limits, policy, task_lease_ms: 30_000, reply, recording: None };
+        let context = EngineContext { limits, policy, hooks: HookPoints::default(), task_lease_ms: 30_000, reply, recording: None };
         let mut state = ShardState::new(ShardId(0), context, Clock::system(), Random::seeded(1), 60_000);
         state.enable_hooks();
         Turns::new(state, "token".into(), 0, HEARTBEAT, now)

@@ -193,6 +193,8 @@ impl Begun {
             | PlanEvent::QuestionAnswered(_)
             | PlanEvent::Paused(_)
             | PlanEvent::Resumed(_)
+            | PlanEvent::HookAsked(_)
+            | PlanEvent::HookDecided(_)
             | PlanEvent::Quarantined(_) => self.root.events.push((event.type_name().into(), now_ms)),
         }
     }

@@ -2,8 +2,9 @@
 
 use std::fmt::Write;
 
+use goalmill_common::config::HookPoint;
 use goalmill_common::event::{
-    ApprovalRequested, GoalAccepted, PhaseAdded, PhaseNamed, PlanCreated, PlanEnded, PlanEvent, PlanValidated,
+    ApprovalRequested, GoalAccepted, HookAsked, HookDecided, HookDecision, PhaseAdded, PhaseNamed, PlanCreated, PlanEnded, PlanEvent, PlanValidated,
     QuestionAnswered, QuestionAsked, Reason, RevisionProposed, RevisionRefused, SkipCause, StepAdded, StepAnswered,
     StepCompleted, StepDecomposed, StepEvent, StepFailed, StepModified, StepProgress, StepQuestion, StepQueued,
     StepReleased, StepRetrying, StepSkipped, StepStarted,
@@ -101,6 +102,8 @@ fn step_events() -> Vec<StepEvent> {
         StepEvent::Ready,
         StepEvent::Blocked(Reason::boxed("")),
         StepEvent::ApprovalRequested(Box::new(ApprovalRequested { due_ms: 1 })),
+        StepEvent::HookAsked(Box::new(asked(HookPoint::OnStepStart))),
+        StepEvent::HookDecided(Box::new(decided(HookPoint::OnStepStart))),
         StepEvent::Approved(Reason::boxed("")),
         StepEvent::QuestionAsked(Box::new(StepQuestion { question: String::new(), due_ms: 1 })),
         StepEvent::Answered(Box::new(StepAnswered { answer: Json::null(), by_default: false, reason: String::new() })),
@@ -150,6 +153,8 @@ fn plan_events() -> Vec<PlanEvent> {
             critical_path_seconds: 0.0,
         })),
         PlanEvent::ApprovalRequested(Box::new(ApprovalRequested { due_ms: 1 })),
+        PlanEvent::HookAsked(Box::new(asked(HookPoint::OnPlanGenerated))),
+        PlanEvent::HookDecided(Box::new(decided(HookPoint::OnPlanGenerated))),
         PlanEvent::Approved(Reason::boxed("")),
         PlanEvent::Rejected(Box::default()),
         PlanEvent::PhaseAdded(Box::new(PhaseAdded {
@@ -208,4 +213,25 @@ fn plan_events() -> Vec<PlanEvent> {
 #[expect(clippy::unnecessary_box_returns, reason = "the events hold it boxed")]
 fn ended(status: PlanStatus) -> Box<PlanEnded> {
     Box::new(PlanEnded { status, failure: None, reason: String::new(), cancelled: Vec::new() })
+}
+
+fn asked(point: HookPoint) -> HookAsked {
+    HookAsked { id: String::new(), point, completed: None }
+}
+
+fn decided(point: HookPoint) -> HookDecided {
+    HookDecided {
+        id: String::new(),
+        point,
+        decision: HookDecision::Allow,
+        hook: String::new(),
+        by_default: false,
+        reason: String::new(),
+        issues: Vec::new(),
+        inputs: None,
+        failure: None,
+        strategy: None,
+        hint: String::new(),
+        due_ms: 0,
+    }
 }

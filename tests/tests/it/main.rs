@@ -9,6 +9,7 @@ mod docs;
 mod doctor;
 mod events;
 mod guard;
+mod hooks;
 mod intake;
 mod layering;
 mod lifecycle;

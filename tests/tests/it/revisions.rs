@@ -20,7 +20,7 @@ use goalmill_common::random::Random;
 use goalmill_common::task::Task;
 use goalmill_planning::{Part, PlanRequest, Planner, PlannerAnswer, PlanningError, ReviseRequest};
 use goalmill_scheduler::Extras;
-use goalmill_scheduler::{Hook, HookCall, HookError, Point, Ruling, Veto};
+use goalmill_scheduler::{DecisionTerms, Hook, HookCall, HookError, Point, Ruling};
 use goalmill_tests::installation::{Installation, http_client, settings};
 use goalmill_tests::wait::{SOON, until, until_some};
 use goalmill_worker::executor::{ExecutionResult, Executor, Progress};
@@ -242,8 +242,8 @@ impl Hook for Ear {
         true
     }
 
-    fn veto(&self) -> Option<Veto> {
-        self.refuses.then_some(Veto { limit: SOON, default: HookDefault::Allow })
+    fn decides(&self) -> Option<DecisionTerms> {
+        self.refuses.then_some(DecisionTerms { limit: SOON, default: HookDefault::Allow })
     }
 
     async fn call(&self, call: &HookCall) -> Result<Ruling, HookError> {
@@ -339,14 +339,17 @@ async fn a_scheduler_that_ends_while_planners_think_costs_one_call_more() -> Res
 }
 
 /// An installation with agents of the test's own.
-struct Town {
-    at: Installation,
+pub struct Town {
+    pub at: Installation,
     agents: Vec<(String, Arc<dyn Executor>)>,
 }
 
 async fn town(extras: Extras) -> Result<Town> {
+    town_with(settings(), extras).await
+}
+
+pub async fn town_with(settings: Settings, extras: Extras) -> Result<Town> {
     let broker = embedded::open(None, Clock::system())?;
-    let settings = settings();
     let at = Installation { broker, schedulers: Vec::new(), workers: Vec::new(), settings, http: http_client() };
     let mut town = Town { at, agents: Vec::new() };
     town.add_scheduler(extras).await?;
@@ -355,7 +358,7 @@ async fn town(extras: Extras) -> Result<Town> {
 
 impl Town {
     /// Adds an agent type with one action; tells how often it was called.
-    fn serve(
+    pub fn serve(
         &mut self,
         agent: &str,
         action: &str,
@@ -384,7 +387,7 @@ impl Town {
     }
 
     /// Starts the worker, and waits until the schedulers know its agents.
-    async fn open(&mut self) -> Result<()> {
+    pub async fn open(&mut self) -> Result<()> {
         let executors: BTreeMap<_, _> =
             self.agents.iter().map(|(name, executor)| (name.as_str().into(), executor.clone())).collect();
         let options = goalmill_worker::WorkerOptions {
@@ -430,14 +433,14 @@ impl Town {
     }
 
     /// Ends the scheduler and starts another one.
-    async fn replace_scheduler(&mut self, extras: Extras) -> Result<()> {
+    pub async fn replace_scheduler(&mut self, extras: Extras) -> Result<()> {
         for scheduler in self.at.schedulers.drain(..) {
             scheduler.stop().await;
         }
         self.add_scheduler(extras).await
     }
 
-    async fn goal(&self) -> Result<PlanId> {
+    pub async fn goal(&self) -> Result<PlanId> {
         let submitted = until_some(SOON, async || {
             let (status, answer) = self.at.post("/v1/goals", &json!({"description": "do it"})).await.ok()?;
             (status == 202).then(|| answer["plan_id"].as_str().map(PlanId::from)).flatten()

@@ -6,6 +6,7 @@ use goalmill_common::status::{PlanStatus, StepStatus};
 use goalmill_common::view::{Explanation, StepExplanation};
 
 use crate::PlanState;
+use crate::waiting::Waiting;
 use crate::graph::StepIndex;
 
 mod remedy;
@@ -61,6 +62,9 @@ impl PlanState {
         match self.status {
             PlanStatus::Planning => {
                 format!("a planner has been working for {}", elapsed(self.created_ms(), now_ms))
+            }
+            PlanStatus::AwaitingApproval if matches!(self.waiting, Waiting::Hook { .. }) => {
+                "a hook must decide before it runs".into()
             }
             PlanStatus::AwaitingApproval => {
                 format!("a person must agree before it runs{}", until(self.waiting.due_ms().unwrap_or_default()))
@@ -182,6 +186,10 @@ impl PlanState {
                 let (attempt, why) = (step.attempt, why.unwrap_or_default());
                 format!("`{id}` is tried again at {due}, because attempt {attempt} failed{why}")
             }
+            StepStatus::AwaitingApproval if self.awaits_hook(i) && step.due_ms > 0 => {
+                format!("a hook holds `{id}`, until {due}: {}", step.reason())
+            }
+            StepStatus::AwaitingApproval if self.awaits_hook(i) => format!("a hook must decide about `{id}`"),
             StepStatus::AwaitingApproval => match self.asked(i) {
                 Some(question) => format!("a person must answer `{id}`, until {due}: {question}"),
                 None => format!("a person must agree to `{id}`, until {due}"),

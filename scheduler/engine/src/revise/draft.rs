@@ -329,7 +329,7 @@ impl<'a> RevisionDraft<'a> {
 }
 
 /// Returns the changes that turn the current plan into `plan`, which a planner returned as a whole.
-pub(super) fn towards(state: &PlanState, plan: &Plan) -> Vec<Change> {
+pub(crate) fn towards(state: &PlanState, plan: &Plan) -> Vec<Change> {
     let wanted: BTreeMap<&StepId, &Step> = plan.steps.iter().map(|step| (&step.id, step)).collect();
     let mut changes = Vec::new();
     let mut after: Option<String> = None;

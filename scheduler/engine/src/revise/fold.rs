@@ -103,6 +103,7 @@ pub(crate) fn revise(state: &mut PlanState, record: &Record, revised: &PlanRevis
     revising.deferred_failures.retain(|i| steps[*i].status == StepStatus::Failed);
     revising.refused.clear();
     revising.answers.clear();
+    revising.hook = None;
     if state.waiting.replan().is_some() {
         state.waiting = Waiting::Nothing;
     }

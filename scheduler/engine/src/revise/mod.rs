@@ -15,7 +15,7 @@ mod widen;
 
 use std::collections::BTreeSet;
 
-use goalmill_common::event::{PhaseAdded, QuestionAsked, RevisionProposed};
+use goalmill_common::event::{HookDecided, PhaseAdded, QuestionAsked, RevisionProposed};
 use goalmill_common::limits::Limits;
 use goalmill_common::plan::{RevisionPolicy, Step};
 use goalmill_common::problem::Issue;
@@ -26,7 +26,7 @@ use crate::PlanState;
 use crate::graph::StepIndex;
 
 pub(crate) use delta::{Delta, resolve};
-pub(crate) use draft::into_plan;
+pub(crate) use draft::{into_plan, towards};
 pub(crate) use fold::{extend, restage, revise, stage};
 pub(crate) use trigger::trigger_of;
 
@@ -47,6 +47,10 @@ pub(crate) struct Revising {
     /// Number of failed steps at the last replan: only more of them trigger again.
     pub(crate) failures_seen: u32,
     pub(crate) budget_seen: bool,
+    /// The number of the event that began the current replan.
+    pub(crate) replan_seq: u64,
+    /// What the hooks decided about the current replan.
+    pub(crate) hook: Option<Box<HookDecided>>,
 }
 
 /// Changes that are recorded and not applied.

@@ -295,7 +295,7 @@ impl Turn<'_> {
     /// Records a revision and continues the plan.
     ///
     /// - `approved_because`: the reason of the person who approved; empty without approval.
-    fn apply_revision(&mut self, proposal: Proposal, delta: Delta, approved_because: &str) {
+    pub(crate) fn apply_revision(&mut self, proposal: Proposal, delta: Delta, approved_because: &str) {
         let by_person = proposal.strategy == RevisionStrategy::Edit;
         let replan = self.state.waiting.replan().filter(|_| !by_person);
         let trigger = replan.map_or_else(|| Trigger::Edit.as_str().to_owned(), |replan| replan.trigger.clone());

@@ -24,6 +24,8 @@ mod policy;
 
 mod extend;
 
+mod hooks;
+
 mod calls;
 
 mod look;

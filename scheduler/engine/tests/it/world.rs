@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::{Deref, DerefMut};
 
 use goalmill_common::command::{Planned, Submit, Verb};
+use goalmill_common::config::HookPoints;
 use goalmill_common::event::{Event, Record, StepEvent};
 use goalmill_common::failure::{Failure, FailureClass};
 use goalmill_common::goal::Goal;
@@ -46,6 +47,7 @@ impl World {
             context: EngineContext {
                 limits: Limits::default(),
                 policy: Policy::default(),
+                hooks: HookPoints::default(),
                 task_lease_ms: 30_000,
                 reply: "reports".into(),
                 recording: Some(InputRecording {
@@ -137,6 +139,7 @@ impl World {
             | Effect::Plan { .. }
             | Effect::Close
             | Effect::CacheLookup { .. }
+            | Effect::AskHooks { .. }
             | Effect::CacheStore { .. }
             | Effect::StartSubPlan { .. }
             | Effect::AskSubPlan { .. }

@@ -1,7 +1,7 @@
 //! A goal, from a sentence or an object.
 
 use goalmill_common::clock::parse_rfc3339;
-use goalmill_common::goal::{Goal, Planning};
+use goalmill_common::goal::{GOAL_TYPES, Goal, Planning, is_goal_type};
 use goalmill_common::id::is_id;
 use goalmill_common::limits::Limits;
 use goalmill_common::problem::Issue;
@@ -9,6 +9,7 @@ use serde_json::{Map, Value};
 
 use super::policy;
 use crate::draft::{At, Cx, Fields, Table, shorten, text, wrong_type};
+use crate::suggest::nearest;
 
 const GOAL: &Table = &[
     ("description", &["goal", "query", "job", "text", "prompt"]),
@@ -87,7 +88,7 @@ fn object(cx: &Cx<'_>, at: &At<'_>, map: &Map<String, Value>) -> Goal {
     }
     Goal {
         description: description.unwrap_or_default(),
-        goal_type: fields.text("type").unwrap_or_default(),
+        goal_type: goal_type(&fields),
         constraints: constraints(&fields),
         success_criteria: criteria(&fields),
         deadline_ms: deadline(&fields),
@@ -97,6 +98,32 @@ fn object(cx: &Cx<'_>, at: &At<'_>, map: &Map<String, Value>) -> Goal {
         planning: planning(&fields),
         metadata: free(&fields, "metadata"),
     }
+}
+
+fn goal_type(fields: &Fields<'_, '_>) -> String {
+    let given = fields.text("type").unwrap_or_default().trim().to_owned();
+    let Some(field) = fields.get("type").filter(|_| !given.is_empty()) else { return given };
+    let spelled = given.to_lowercase().replace([' ', '-'], "_");
+    if let Some(known) = GOAL_TYPES.iter().find(|known| **known == spelled) {
+        return (*known).to_owned();
+    }
+    if is_goal_type(&given) {
+        return given;
+    }
+    let known = GOAL_TYPES.map(|name| format!("`{name}`")).join(", ");
+    let hint = match nearest(&given, GOAL_TYPES).or_else(|| of_one_word(&spelled)) {
+        Some(near) => format!("did you mean `{near}`? Types: {known}; `custom:NAME` for a rule of your own"),
+        None => format!("use one of {known}; `custom:NAME` for a rule of your own"),
+    };
+    let detail = format!("there is no goal type `{}`", shorten(&given));
+    fields.cx.error("INVALID_VALUE", &fields.at.key(field.key), detail, hint);
+    String::new()
+}
+
+/// The type that one of its words stands for: `travel`, `analysis`, `automation`.
+fn of_one_word(given: &str) -> Option<&'static str> {
+    let is_part = |known: &&&str| known.split('_').any(|part| nearest(given, [part]).is_some());
+    GOAL_TYPES.iter().find(is_part).copied()
 }
 
 fn planning(fields: &Fields<'_, '_>) -> Planning {
@@ -210,6 +237,22 @@ mod tests {
             let issues = described(bad).expect_err("it steers a terminal");
             assert_eq!((issues[0].code.as_str(), issues[0].pointer.as_str()), ("INVALID_VALUE", "/description"));
         }
+    }
+
+    #[test]
+    fn a_goal_type_that_nobody_knows_is_refused_with_a_suggestion() {
+        let limits = Limits::default();
+        let typed = |name: &str| goal(&json!({"description": "x", "type": name}), &limits);
+        let known = |name: &str| typed(name).expect("it is known").goal_type;
+        assert_eq!(known("travel_planning"), "travel_planning");
+        assert_eq!(known("Task Automation"), "task_automation");
+        assert_eq!((known("custom"), known("custom:tea")), ("custom".into(), "custom:tea".into()));
+        for (slip, meant) in [("travel_planing", "travel_planning"), ("travel", "travel_planning"), ("reserch", "research")] {
+            let issue = &typed(slip).expect_err("it is a slip")[0];
+            assert_eq!((issue.code.as_str(), issue.pointer.as_str()), ("INVALID_VALUE", "/type"));
+            assert!(issue.hint.contains(&format!("`{meant}`?")), "{slip}: {}", issue.hint);
+        }
+        assert!(typed("no_such_type").is_err() && typed("custom:").is_err() && typed("custom:a b").is_err());
     }
 
     #[test]

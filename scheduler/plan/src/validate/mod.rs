@@ -14,6 +14,7 @@ pub mod names;
 mod origin;
 pub mod path;
 mod policy;
+mod redundancy;
 mod rules;
 mod schema;
 mod shape;

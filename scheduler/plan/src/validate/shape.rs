@@ -4,7 +4,7 @@ use goalmill_common::plan::{Phase, Plan, Strategy};
 use serde_json::{Map, Value};
 
 use super::origin::{Dependency, DependencyPlace, Origin};
-use super::{agents, expression_scope, graph, policy, step};
+use super::{agents, expression_scope, graph, policy, redundancy, step};
 use crate::draft::{At, Cx, Field, Fields, Table};
 
 /// Steps that a list gets room for at once; most have fewer.
@@ -396,6 +396,7 @@ impl<'c, 'l, 'v> Reading<'c, 'l, 'v> {
         let (graph, ranks) = graph::check_graph(cx, at, plan, &self.origins, &numbers, complete);
         expression_scope::check_expressions(cx, plan, &self.origins, &numbers, &graph, &ranks);
         agents::check_agents(cx, plan, &self.origins, &numbers);
+        redundancy::warn_of_redundancy(cx, plan, &self.origins);
     }
 
     /// Turns edges into dependencies. `START` and `END` are marks that some formats put around a graph.

@@ -116,7 +116,7 @@ impl HtnPlanner {
     /// The domain that the goal calls for most.
     fn domain(&self, request: &PlanRequest, said: &Map<String, Value>) -> Option<&GoalDomain> {
         let words = words(&request.goal.description);
-        let named = |d: &GoalDomain| !request.goal.goal_type.is_empty() && request.goal.goal_type == d.goal_type;
+        let named = |d: &GoalDomain| request.goal.is_of_type(&d.goal_type);
         let scored =
             self.domains.iter().map(|d| (if named(d) { f64::INFINITY } else { score(&d.matching, &words, said) }, d));
         scored

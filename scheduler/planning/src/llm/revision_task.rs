@@ -178,7 +178,7 @@ pub fn situation_context(situation: &Situation) -> Value {
         "trigger": situation.trigger.replace('_', " "),
         "step": situation.step,
         "reason": short(&situation.reason),
-        "hint": short(&situation.hint),
+        "hint": short(&hint(situation)),
         "information": situation.information.as_ref().map(|information| short(information.text())),
         "answers": situation.answers.iter().map(|a| json!({"question": a.question, "answer": short(a.answer.text())})).collect::<Vec<_>>(),
         "completed": of(|step| step.status == StepStatus::Completed),
@@ -194,6 +194,12 @@ pub fn situation_context(situation: &Situation) -> Value {
             "issues": refusal.issues.iter().map(|issue| format!("{}: {}", issue.pointer, issue.detail)).collect::<Vec<_>>(),
         })).collect::<Vec<_>>(),
     })
+}
+
+/// What people and hooks request.
+fn hint(situation: &Situation) -> String {
+    let Some(chosen) = situation.chosen else { return situation.hint.clone() };
+    format!("the strategy must be `{chosen}`. {}", situation.hint)
 }
 
 fn short(text: &str) -> String {

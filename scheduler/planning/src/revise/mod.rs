@@ -41,6 +41,9 @@ pub(crate) fn revise(
     if let Some(proposal) = restructure::answered(&case) {
         return Ok(proposal);
     }
+    if let Some(chosen) = situation.chosen {
+        return chosen_way(&case, chosen);
+    }
     let refused = |strategy| situation.refused.iter().any(|refusal| refusal.strategy == strategy);
     let found = ways(&case).iter().filter_map(|way| way(&case)).find(|proposal| !refused(proposal.strategy));
     match found {
@@ -53,6 +56,29 @@ pub(crate) fn revise(
         None => Err(PlanningError::new(format!("rules see no way on: {}", situation.reason))),
     }
 }
+
+/// The revision by the strategy that a hook chose, whatever the cause is.
+fn chosen_way(case: &ReplanCase<'_>, chosen: RevisionStrategy) -> Result<Proposal, PlanningError> {
+    if chosen == RevisionStrategy::Abort {
+        return Ok(proposal(chosen, Vec::new(), "a hook chose to abort"));
+    }
+    let all = ways(case).iter().chain(EVERY_WAY);
+    let found = all.filter_map(|way| way(case)).find(|proposal| proposal.strategy == chosen);
+    found.ok_or_else(|| PlanningError::new(format!("rules see no revision with the strategy `{chosen}`")))
+}
+
+/// Every way out of a failure.
+const EVERY_WAY: &[StrategyFn] = &[
+    other_agent::other,
+    other_inputs::suggested,
+    other_inputs::wider,
+    other_inputs::fitted,
+    other_inputs::recover,
+    restructure::decompose,
+    budget::cheaper,
+    restructure::skip,
+    restructure::ask,
+];
 
 /// What is tried, in this order.
 fn ways(case: &ReplanCase<'_>) -> &'static [StrategyFn] {

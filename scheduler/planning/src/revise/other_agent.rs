@@ -46,16 +46,12 @@ fn retried(case: &ReplanCase<'_>, step: &Step) -> Option<(Change, AgentType)> {
         .request
         .agents
         .iter()
-        .filter(|agent| !tried.contains(&agent.agent_type))
+        .filter(|agent| !tried.contains(&agent.agent_type) && may_take(case, agent))
         .filter_map(|agent| Some((agent, same_action(agent, step)?)))
         .collect();
     able.sort_by(|(a, _), (b, _)| {
-        // One without a worker would let the plan wait.
-        let is_served = |agent: &Agent| case.is_served(&agent.agent_type);
         let by_success = b.success_rate.total_cmp(&a.success_rate);
-        is_served(b)
-            .cmp(&is_served(a))
-            .then(by_success)
+        by_success
             .then(a.cost.total_cmp(&b.cost))
             .then_with(|| a.agent_type.cmp(&b.agent_type))
     });
@@ -89,13 +85,16 @@ fn takes(action: &Action, step: &Step) -> bool {
     required.is_none_or(|names| names.iter().filter_map(Value::as_str).all(|name| given.contains_key(name)))
 }
 
-/// The agent that is nearest by the router, one with live workers if there is any, with the one of its actions that
-/// shares the most words with the step's.
+/// Whether a step may be given to an agent: without a live worker it would wait for one. Where no worker is known at
+/// all, every agent may come later.
+fn may_take(case: &ReplanCase<'_>, agent: &Agent) -> bool {
+    case.request.workers.is_empty() || case.is_served(&agent.agent_type)
+}
+
+/// The agent that is nearest by the router, with the one of its actions that shares the most words with the step's.
 fn near(case: &ReplanCase<'_>, step: &Step, tried: &BTreeSet<AgentType>) -> Option<(AgentType, String)> {
-    let all = case.request.agents.iter().filter(|agent| !tried.contains(&agent.agent_type));
-    let (served, unserved): (Vec<Agent>, Vec<Agent>) =
-        all.cloned().partition(|agent| case.is_served(&agent.agent_type));
-    nearest(step, served).or_else(|| nearest(step, unserved))
+    let others = case.request.agents.iter().filter(|agent| !tried.contains(&agent.agent_type));
+    nearest(step, others.filter(|agent| may_take(case, agent)).cloned().collect())
 }
 
 /// The nearest of these agents.

@@ -6,10 +6,11 @@ use super::rule::Rule;
 use crate::load::{self, LoadError};
 
 /// The rules that are shipped, by file name.
-const BUILT_IN: [(&str, &str); 4] = [
+const BUILT_IN: [(&str, &str); 5] = [
     ("data_analysis.yaml", include_str!("../../../../config/rules/data_analysis.yaml")),
     ("generic.yaml", include_str!("../../../../config/rules/generic.yaml")),
     ("research.yaml", include_str!("../../../../config/rules/research.yaml")),
+    ("task_automation.yaml", include_str!("../../../../config/rules/task_automation.yaml")),
     ("travel.yaml", include_str!("../../../../config/rules/travel.yaml")),
 ];
 

@@ -73,7 +73,7 @@ impl RulesPlanner {
         let mut candidates: Vec<Candidate<'_>> = Vec::new();
         for rule in &self.rules {
             let Some(matching) = &rule.matching else { continue };
-            let named = !request.goal.goal_type.is_empty() && request.goal.goal_type == rule.goal_type;
+            let named = request.goal.is_of_type(&rule.goal_type);
             let score = if named { f64::INFINITY } else { score(matching, &words, facts) };
             if score >= matching.score {
                 let missing = rule.facts.iter().filter(|(name, want)| want.required && !facts.contains_key(*name));

@@ -120,6 +120,21 @@ fn a_named_goal_type_decides() {
 }
 
 #[test]
+fn routines_have_a_rule_and_travel_and_research_keep_theirs() {
+    for goal in ["Automate the nightly backup", "Back up the database every night and notify me", "Deploy the service every morning"] {
+        assert_eq!(account(&plan(goal))["rule"], "task_automation", "{goal}");
+    }
+    assert_eq!(account(&plan(PARIS))["rule"], "travel");
+    let mut request = request("make tea");
+    request.goal.goal_type = "task_automation".into();
+    let planned = RulesPlanner::built_in().make(&request).expect("the goal names its rule");
+    assert_eq!(account(&planned)["rule"], "task_automation");
+    request.goal.goal_type = "custom:research".into();
+    request.goal.description = "make tea".into();
+    assert!(request.goal.is_of_type("research") && !request.goal.is_of_type("tea"));
+}
+
+#[test]
 fn the_callers_success_criteria_win() {
     let mut request = request(PARIS);
     request.goal.success_criteria = vec!["fun".into()];

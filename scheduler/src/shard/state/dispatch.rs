@@ -91,7 +91,7 @@ pub(super) fn track_in_flight(
                     outstanding.insert(queued.agent_type.clone(), 1);
                 }
             }
-        } else if event.ends_attempt()
+        } else if event.frees_worker()
             && let Some(agent_type) = in_flight.remove(&(slot, index))
             && let Some(count) = outstanding.get_mut(&agent_type)
         {

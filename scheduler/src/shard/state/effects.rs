@@ -91,6 +91,13 @@ impl ShardState {
                     let plan = self.plans[&slot].state.id().clone();
                     self.turn.post_commit.push(PostCommit::CacheGet { plan, step, key });
                 }
+                Effect::AskHooks { step } => {
+                    let state = &self.plans[&slot].state;
+                    let question = state.hook_question(step, &self.context);
+                    let plan = state.id().clone();
+                    let asked = question.map(|question| PostCommit::AskHooks { plan, question: Box::new(question) });
+                    self.turn.post_commit.extend(asked);
+                }
                 Effect::CacheStore { key, outputs, ttl_ms } => {
                     self.turn.post_commit.push(PostCommit::CachePut { key, outputs, ttl_ms });
                 }

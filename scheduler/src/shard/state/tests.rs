@@ -1,4 +1,5 @@
 use goalmill_common::command::{Planned, SUBMITTED};
+use goalmill_common::config::HookPoints;
 use goalmill_common::failure::{Failure, FailureClass};
 use goalmill_common::goal::Goal;
 use goalmill_common::limits::Limits;
@@ -17,6 +18,7 @@ fn revisable_plan() -> ShardState {
     let context = EngineContext {
         limits: Limits::default(),
         policy: Policy::default(),
+        hooks: HookPoints::default(),
         task_lease_ms: 30_000,
         reply: "reports".into(),
         recording: None,

@@ -445,6 +445,7 @@ fn revise_request() -> ReviseRequest {
         step: Some("room".into()),
         reason: "no room left".into(),
         hint: String::new(),
+        chosen: None,
         information: None,
         confidence: 0.7,
         confidence_floor: 0.3,
