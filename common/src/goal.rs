@@ -15,7 +15,9 @@ pub struct Goal {
     pub description: String,
     /// A known sort of goal: `travel_planning`, `data_analysis`, `research`, `task_automation`, or `custom`, alone or with
     /// the name of one's own rule (`custom:tea`). Found by the planner when empty.
-    #[schemars(regex(pattern = "^(|travel_planning|data_analysis|research|task_automation|custom(:[A-Za-z0-9][A-Za-z0-9._-]{0,63})?)$"))]
+    #[schemars(regex(
+        pattern = "^(|travel_planning|data_analysis|research|task_automation|custom(:[A-Za-z0-9][A-Za-z0-9._-]{0,63})?)$"
+    ))]
     #[serde(alias = "goal_type", rename = "type", skip_serializing_if = "String::is_empty")]
     pub goal_type: String,
     /// Limits by name: `{"budget": {"amount": 2000, "currency": "USD"}, "duration_days": 3}`.

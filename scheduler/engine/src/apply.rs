@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use goalmill_common::config::HookPoint;
 use goalmill_common::event::{
-    Event, HookDecided, HookDecision, PlanCreated, PlanEnded, PlanEvent, QuestionAnswered, Record, ReplanTriggered, RevisionRefused,
-    StepCompleted, StepEvent, StepRetrying,
+    Event, HookDecided, HookDecision, PlanCreated, PlanEnded, PlanEvent, QuestionAnswered, Record, ReplanTriggered,
+    RevisionRefused, StepCompleted, StepEvent, StepRetrying,
 };
 use goalmill_common::failure::{Failure, FailureClass, TASK_MISSING};
 use goalmill_common::id::StepId;

@@ -69,7 +69,10 @@ pub enum HookRuling {
     /// `on_step_complete`: what the step fails with.
     Fail(Failure),
     /// `on_revision_needed`: how the plan is to be revised.
-    Choose { strategy: RevisionStrategy, hint: String },
+    Choose {
+        strategy: RevisionStrategy,
+        hint: String,
+    },
 }
 
 impl HookRuling {

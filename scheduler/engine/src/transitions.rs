@@ -117,10 +117,10 @@ fn unless_final(status: StepStatus, to: StepStatus) -> Option<StepStatus> {
 #[cfg(test)]
 mod tests {
     use goalmill_common::event::{
-        ApprovalRequested, GoalAccepted, HookAsked, HookDecided, PhaseAdded, PhaseNamed, PlanCreated, PlanEnded, PlanValidated,
-        QuestionAnswered, QuestionAsked, Reason, RevisionProposed, RevisionRefused, StepAdded, StepAnswered,
-        StepCompleted, StepDecomposed, StepFailed, StepModified, StepProgress, StepQuestion, StepQueued, StepReleased,
-        StepRetrying, StepSkipped, StepStarted,
+        ApprovalRequested, GoalAccepted, HookAsked, HookDecided, PhaseAdded, PhaseNamed, PlanCreated, PlanEnded,
+        PlanValidated, QuestionAnswered, QuestionAsked, Reason, RevisionProposed, RevisionRefused, StepAdded,
+        StepAnswered, StepCompleted, StepDecomposed, StepFailed, StepModified, StepProgress, StepQuestion, StepQueued,
+        StepReleased, StepRetrying, StepSkipped, StepStarted,
     };
     use goalmill_common::failure::{Failure, FailureClass};
     use goalmill_common::goal::{Goal, Usage};

@@ -7,7 +7,8 @@ use serde_json::{Value, json};
 
 #[test]
 fn a_step_with_the_agent_action_and_inputs_of_another_is_told() {
-    let step = |id: &str, city: &str| json!({"id": id, "agent_type": "web", "action": "search", "inputs": {"city": city}});
+    let step =
+        |id: &str, city: &str| json!({"id": id, "agent_type": "web", "action": "search", "inputs": {"city": city}});
     let plan = json!({"steps": [step("a", "Paris"), step("b", "Rome"), step("c", "Paris"), step("d", "Paris")]});
     assert_eq!(told(&plan), ["REDUNDANT_STEP /steps/2/action", "REDUNDANT_STEP /steps/3/action"]);
 }

@@ -243,7 +243,14 @@ mod tests {
 
     fn turns(now: Instant) -> Turns {
         let (limits, policy, reply) = (Limits::default(), Policy::default(), "reports".to_owned());
-        let context = EngineContext { limits, policy, hooks: HookPoints::default(), task_lease_ms: 30_000, reply, recording: None };
+        let context = EngineContext {
+            limits,
+            policy,
+            hooks: HookPoints::default(),
+            task_lease_ms: 30_000,
+            reply,
+            recording: None,
+        };
         let mut state = ShardState::new(ShardId(0), context, Clock::system(), Random::seeded(1), 60_000);
         state.enable_hooks();
         Turns::new(state, "token".into(), 0, HEARTBEAT, now)

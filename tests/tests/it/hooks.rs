@@ -85,9 +85,9 @@ async fn a_hook_in_the_process_decides_at_every_point() -> Result<()> {
     assert_eq!((ended["status"].as_str(), ended["planner"].as_str()), (Some("completed"), Some("submitted")));
     assert_eq!(ended["steps"][0]["agent_type"], "basic", "{ended:#}");
     let log = town.at.log(&id(&ended)).await?;
-    let revised = log.iter().any(|record| {
-        matches!(&record.event, Event::Plan(PlanEvent::Revised(revised)) if revised.planner == "hook:guard")
-    });
+    let revised = log.iter().any(
+        |record| matches!(&record.event, Event::Plan(PlanEvent::Revised(revised)) if revised.planner == "hook:guard"),
+    );
     assert!(revised, "the change is the hook's revision");
     town.at.stop().await;
 
@@ -328,8 +328,9 @@ async fn code(town: &Town, ended: &Value) -> Result<String> {
 async fn decisions(town: &Town, ended: &Value) -> Result<Vec<HookDecided>> {
     let log = town.at.log(&id(ended)).await?;
     let of = |event: &Event| match event {
-        Event::Plan(PlanEvent::HookDecided(decided))
-        | Event::Step { event: StepEvent::HookDecided(decided), .. } => Some(HookDecided::clone(decided)),
+        Event::Plan(PlanEvent::HookDecided(decided)) | Event::Step { event: StepEvent::HookDecided(decided), .. } => {
+            Some(HookDecided::clone(decided))
+        }
         Event::Plan(_) | Event::Step { .. } => None,
     };
     Ok(log.iter().filter_map(|record| of(&record.event)).collect())

@@ -4,10 +4,10 @@ use std::fmt::Write;
 
 use goalmill_common::config::HookPoint;
 use goalmill_common::event::{
-    ApprovalRequested, GoalAccepted, HookAsked, HookDecided, HookDecision, PhaseAdded, PhaseNamed, PlanCreated, PlanEnded, PlanEvent, PlanValidated,
-    QuestionAnswered, QuestionAsked, Reason, RevisionProposed, RevisionRefused, SkipCause, StepAdded, StepAnswered,
-    StepCompleted, StepDecomposed, StepEvent, StepFailed, StepModified, StepProgress, StepQuestion, StepQueued,
-    StepReleased, StepRetrying, StepSkipped, StepStarted,
+    ApprovalRequested, GoalAccepted, HookAsked, HookDecided, HookDecision, PhaseAdded, PhaseNamed, PlanCreated,
+    PlanEnded, PlanEvent, PlanValidated, QuestionAnswered, QuestionAsked, Reason, RevisionProposed, RevisionRefused,
+    SkipCause, StepAdded, StepAnswered, StepCompleted, StepDecomposed, StepEvent, StepFailed, StepModified,
+    StepProgress, StepQuestion, StepQueued, StepReleased, StepRetrying, StepSkipped, StepStarted,
 };
 use goalmill_common::failure::{Failure, FailureClass};
 use goalmill_common::goal::{Goal, Usage};

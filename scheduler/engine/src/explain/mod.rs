@@ -6,8 +6,8 @@ use goalmill_common::status::{PlanStatus, StepStatus};
 use goalmill_common::view::{Explanation, StepExplanation};
 
 use crate::PlanState;
-use crate::waiting::Waiting;
 use crate::graph::StepIndex;
+use crate::waiting::Waiting;
 
 mod remedy;
 

@@ -52,10 +52,7 @@ fn a_changed_plan_is_a_revision_of_the_hook() {
     let revised = revised.expect("the change is a revision");
     assert_eq!(revised.planner, "hook:guard");
     assert_eq!(revised.provenance.as_ref().unwrap().value()["hook"], "guard");
-    assert_eq!(
-        (revised.added[0].as_str(), revised.removed[0].as_str(), revised.modified[0].as_str()),
-        ("d", "c", "b")
-    );
+    assert_eq!((revised.added[0].as_str(), revised.removed[0].as_str(), revised.modified[0].as_str()), ("d", "c", "b"));
     world.verb(goalmill_common::command::Verb::Approve { reason: String::new() }).unwrap();
     world.finish();
     assert_eq!(world.state.status(), PlanStatus::Completed);
@@ -180,12 +177,7 @@ fn a_hook_chooses_the_strategy_before_the_planners_are_asked() {
     world.fail("a", permanent());
     assert_eq!(world.state.status(), PlanStatus::Replanning);
     assert!(world.state.revision_hook().is_none());
-    let question = HookQuestion {
-        id: "q".into(),
-        point: HookPoint::OnRevisionNeeded,
-        step: None,
-        data: Json::null(),
-    };
+    let question = HookQuestion { id: "q".into(), point: HookPoint::OnRevisionNeeded, step: None, data: Json::null() };
     world.others.clear();
     let strategy = RevisionStrategy::SkipAndContinue;
     answer(&mut world, &question, HookRuling::Choose { strategy, hint: "cheaply".into() }).unwrap();
@@ -202,12 +194,7 @@ fn a_refused_revision_ends_the_replan() {
     let steps = with(plan(&[("a", &[])]), "a", |step| step.on_failure = OnFailure::Replan);
     world.submit(Plan { revision: Some(RevisionPolicy::default()), ..steps }).unwrap();
     world.fail("a", permanent());
-    let question = HookQuestion {
-        id: "q".into(),
-        point: HookPoint::OnRevisionNeeded,
-        step: None,
-        data: Json::null(),
-    };
+    let question = HookQuestion { id: "q".into(), point: HookPoint::OnRevisionNeeded, step: None, data: Json::null() };
     answer(&mut world, &question, HookRuling::Refuse).unwrap();
     assert_eq!((world.state.status(), world.plan_code().as_str()), (PlanStatus::Failed, "NOT_FOUND"));
 }
@@ -255,8 +242,7 @@ fn decide(world: &mut World, step: Option<&str>, ruling: HookRuling) {
 /// Decision, hook, whether there are no issues.
 fn decisions(world: &World) -> Vec<(HookDecision, String, bool)> {
     let of = |event: &Event| match event {
-        Event::Plan(PlanEvent::HookDecided(decided))
-        | Event::Step { event: StepEvent::HookDecided(decided), .. } => {
+        Event::Plan(PlanEvent::HookDecided(decided)) | Event::Step { event: StepEvent::HookDecided(decided), .. } => {
             Some((decided.decision, decided.hook.clone(), decided.issues.is_empty()))
         }
         Event::Plan(_) | Event::Step { .. } => None,

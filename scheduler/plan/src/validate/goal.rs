@@ -247,7 +247,9 @@ mod tests {
         assert_eq!(known("travel_planning"), "travel_planning");
         assert_eq!(known("Task Automation"), "task_automation");
         assert_eq!((known("custom"), known("custom:tea")), ("custom".into(), "custom:tea".into()));
-        for (slip, meant) in [("travel_planing", "travel_planning"), ("travel", "travel_planning"), ("reserch", "research")] {
+        for (slip, meant) in
+            [("travel_planing", "travel_planning"), ("travel", "travel_planning"), ("reserch", "research")]
+        {
             let issue = &typed(slip).expect_err("it is a slip")[0];
             assert_eq!((issue.code.as_str(), issue.pointer.as_str()), ("INVALID_VALUE", "/type"));
             assert!(issue.hint.contains(&format!("`{meant}`?")), "{slip}: {}", issue.hint);

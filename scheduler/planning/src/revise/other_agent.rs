@@ -51,9 +51,7 @@ fn retried(case: &ReplanCase<'_>, step: &Step) -> Option<(Change, AgentType)> {
         .collect();
     able.sort_by(|(a, _), (b, _)| {
         let by_success = b.success_rate.total_cmp(&a.success_rate);
-        by_success
-            .then(a.cost.total_cmp(&b.cost))
-            .then_with(|| a.agent_type.cmp(&b.agent_type))
+        by_success.then(a.cost.total_cmp(&b.cost)).then_with(|| a.agent_type.cmp(&b.agent_type))
     });
     let found = able.first().map(|(agent, action)| (agent.agent_type.clone(), (*action).to_owned()));
     let (agent_type, action) = found.or_else(|| near(case, step, &tried))?;

@@ -121,7 +121,11 @@ fn a_named_goal_type_decides() {
 
 #[test]
 fn routines_have_a_rule_and_travel_and_research_keep_theirs() {
-    for goal in ["Automate the nightly backup", "Back up the database every night and notify me", "Deploy the service every morning"] {
+    for goal in [
+        "Automate the nightly backup",
+        "Back up the database every night and notify me",
+        "Deploy the service every morning",
+    ] {
         assert_eq!(account(&plan(goal))["rule"], "task_automation", "{goal}");
     }
     assert_eq!(account(&plan(PARIS))["rule"], "travel");

@@ -66,7 +66,14 @@ fn give(state: &mut PlanState, command: Command) -> Decision {
 fn context() -> EngineContext {
     let limits = Limits { steps_max: 100_000, events_max: 1_000_000, ..Limits::default() };
     let policy = goalmill_plan::validate::Policy::default();
-    EngineContext { limits, policy, hooks: Default::default(), task_lease_ms: 30_000, reply: "goalmill:{s0}:reports".into(), recording: None }
+    EngineContext {
+        limits,
+        policy,
+        hooks: Default::default(),
+        task_lease_ms: 30_000,
+        reply: "goalmill:{s0}:reports".into(),
+        recording: None,
+    }
 }
 
 fn envelope<C>(command: C) -> Envelope<C> {
