@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use clap::{Args, Subcommand, ValueEnum};
+use goalmill_common::document_format::DocumentFormat;
 use goalmill_common::status::PlanStatus;
 
 use super::approvals::{ApproveArgs, DiffArgs, EditArgs, ForkArgs, PlanAnswerArgs, ReplanArgs, StepAnswerArgs};
@@ -110,6 +111,10 @@ pub enum PlanCommand {
         /// The plan: its id, a unique beginning or end of it, or `@latest`.
         #[arg(default_value = "@latest")]
         plan: String,
+        /// Writes it as a document of another planner, with its state: `subtasks`, `plan_and_execute`, `actions`,
+        /// `phases`, `nodes`.
+        #[arg(long, value_name = "NAME", value_parser = super::values::document_format)]
+        format: Option<DocumentFormat>,
     },
 }
 

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use clap::{Args, Subcommand};
 use clap_complete::Shell;
+use goalmill_common::document_format::DocumentFormat;
 
 use super::duration;
 
@@ -161,6 +162,9 @@ pub struct SchemaArgs {
     /// The document; lists all names when missing.
     #[arg(value_parser = clap::builder::PossibleValuesParser::new(goalmill_common::schema::NAMES))]
     pub name: Option<String>,
+    /// The form of documents of another planner: `subtasks`, `plan_and_execute`, `actions`, `phases`, `nodes`.
+    #[arg(long, value_name = "NAME", conflicts_with = "name", value_parser = super::values::document_format)]
+    pub format: Option<DocumentFormat>,
 }
 
 #[derive(Debug, Subcommand)]

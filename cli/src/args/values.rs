@@ -4,7 +4,16 @@ use std::time::Duration;
 
 use clap::ValueEnum;
 use clap::builder::PossibleValuesParser;
+use goalmill_common::document_format::DocumentFormat;
 use goalmill_common::event;
+
+/// A form of documents, by any of its names.
+pub fn document_format(text: &str) -> Result<DocumentFormat, String> {
+    DocumentFormat::find(text).ok_or_else(|| {
+        let known: Vec<&str> = DocumentFormat::ALL.iter().map(|form| form.as_str()).collect();
+        format!("there is no form `{text}`; give one of {}", known.join(", "))
+    })
+}
 
 /// Output format of results.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]

@@ -13,7 +13,7 @@ use super::{approvals, cell, diff, fork, graph, preview, questions, revisions};
 use crate::args::{Format, PlanCommand, Reasoned, TimeFormat};
 use crate::context::CommandContext;
 use crate::exit::{CommandResult, Exit, Failed};
-use crate::output::{Screen, Table, Tone, mark, plan_tone, seconds, step_tone, time, yaml};
+use crate::output::{Screen, Table, Tone, json as json_text, mark, plan_tone, seconds, step_tone, time, yaml};
 use crate::watch::{Patience, Source, left_alone, note, wait};
 
 pub async fn run(context: &CommandContext, command: PlanCommand) -> CommandResult {
@@ -60,9 +60,15 @@ pub async fn run(context: &CommandContext, command: PlanCommand) -> CommandResul
             show_status(screen, &client.steer_plan(&plan, "replan", body).await?)?;
         }
         PlanCommand::Results { plan } => show_results(screen, &client.results(&client.resolve(&plan).await?).await?)?,
-        PlanCommand::Export { plan } => {
-            let plan = client.graph(&client.resolve(&plan).await?).await?;
+        PlanCommand::Export { plan, format } => {
+            let plan = client.resolve(&plan).await?;
+            let (plan, is_json) = match format {
+                Some(format) => (client.plan_as(&plan, format).await?, true),
+                None => (client.graph(&plan).await?, false),
+            };
             match screen.format {
+                // Documents of other planners are JSON.
+                Format::Table | Format::Wide | Format::Name if is_json => screen.line(json_text(&plan, true))?,
                 Format::Table | Format::Wide | Format::Name => screen.text(&yaml(&plan))?,
                 Format::Json | Format::Jsonl | Format::Yaml | Format::None => {
                     screen.show(&plan, "", |_| String::new())?;

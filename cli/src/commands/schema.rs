@@ -7,23 +7,31 @@ use clap_complete::Shell;
 use clap_mangen::Man;
 use goalmill_common::schema::{NAMES, schema};
 use goalmill_common::wire;
-use serde_json::json as object;
+use goalmill_plan::formats::format_schema;
+use serde_json::{Value, json as object};
 
 use crate::args::{Cli, Format, SchemaArgs};
 use crate::exit::{CommandResult, Exit, Failed};
 use crate::output::{Screen, json, yaml};
 
 pub fn run(screen: &Screen, args: &SchemaArgs) -> CommandResult {
+    if let Some(format) = args.format {
+        return show(screen, format.as_str(), &format_schema(format));
+    }
     let Some(name) = &args.name else {
         screen.list(&NAMES, NAMES, |name| (*name).to_owned(), |_| NAMES.join("\n"))?;
         return Ok(Exit::Done);
     };
     let schema = schema(name).ok_or_else(|| Failed::new(Exit::NotFound, format!("there is no schema `{name}`")))?;
+    show(screen, name, &schema)
+}
+
+fn show(screen: &Screen, name: &str, schema: &Value) -> CommandResult {
     match screen.format {
-        Format::Yaml => screen.text(&yaml(&schema))?,
+        Format::Yaml => screen.text(&yaml(schema))?,
         Format::Name => screen.line(name)?,
-        Format::Jsonl => screen.line(json(&schema, false))?,
-        Format::Table | Format::Wide | Format::Json | Format::None => screen.line(json(&schema, true))?,
+        Format::Jsonl => screen.line(json(schema, false))?,
+        Format::Table | Format::Wide | Format::Json | Format::None => screen.line(json(schema, true))?,
     }
     Ok(Exit::Done)
 }

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use goalmill_common::agent::{Agent, WorkerBeat};
 use goalmill_common::config::environment;
+use goalmill_common::document_format::DocumentFormat;
 use goalmill_common::event::RouteCandidate;
 use goalmill_common::id::{PlanId, StepId, WorkerId, is_id};
 use goalmill_common::json::Json;
@@ -174,6 +175,11 @@ impl Client {
 
     pub async fn plan(&self, plan: &PlanId) -> Result<PlanView, ClientError> {
         self.get(&format!("/v1/plans/{plan}")).await
+    }
+
+    /// The plan with its state, as a document of another planner.
+    pub async fn plan_as(&self, plan: &PlanId, format: DocumentFormat) -> Result<Value, ClientError> {
+        self.get(&format!("/v1/plans/{plan}?format={format}")).await
     }
 
     pub async fn results(&self, plan: &PlanId) -> Result<Results, ClientError> {

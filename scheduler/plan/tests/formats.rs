@@ -247,3 +247,25 @@ fn the_state_of_a_planner_is_a_goal_with_context() {
     assert_eq!(goal.metadata["session_id"], "s-1");
     assert_eq!(converted.notes.len(), 2, "{:?}", converted.notes);
 }
+
+#[test]
+fn the_examples_match_the_schemas_of_their_forms() {
+    for (format, text) in [
+        (DocumentFormat::Subtasks, SUBTASKS),
+        (DocumentFormat::Subtasks, SUBTASKS_GOAL),
+        (DocumentFormat::Subtasks, SUBTASKS_TASKS),
+        (DocumentFormat::PlanAndExecute, PLAN_AND_EXECUTE),
+        (DocumentFormat::Actions, ACTIONS),
+        (DocumentFormat::Phases, PHASES),
+        (DocumentFormat::Nodes, NODES_GRAPH),
+        (DocumentFormat::Nodes, NODES_STEPS),
+    ] {
+        let schema = jsonschema::validator_for(&formats::format_schema(format)).expect("it is a schema");
+        let value: Value = serde_json::from_str(text).expect("it is JSON");
+        let wrong: Vec<String> = schema.iter_errors(&value).map(|error| error.to_string()).collect();
+        assert_eq!(wrong, Vec::<String>::new(), "{format}");
+        assert!(!schema.is_valid(&json!({"unlike": "any"})), "{format}");
+    }
+    let lines = jsonschema::validator_for(&formats::format_schema(DocumentFormat::Nodes)).expect("it is a schema");
+    assert!(NODES_STREAM.lines().all(|line| lines.is_valid(&serde_json::from_str(line).expect("it is JSON"))));
+}

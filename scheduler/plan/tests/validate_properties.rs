@@ -9,9 +9,11 @@ use goalmill_common::plan::{
     Approval, ApprovalDefault, Cache, Estimates, Fallback, Jitter, Join, OnFailure, Phase, Plan, Question, Retry,
     RevisionPolicy, Step, StepKind, Strategy as Width, Widen,
 };
-use goalmill_common::status::StepStatus;
+use goalmill_common::status::{Counts, PlanStatus, StepStatus};
+use goalmill_common::view::PlanView;
 use goalmill_plan::draft::{self, Format};
 use goalmill_plan::expression::{self, Scope, ScopedStep};
+use goalmill_plan::formats::{self, DocumentFormat, ExportState};
 use goalmill_plan::validate;
 use proptest::collection::vec;
 use proptest::option;
@@ -46,6 +48,63 @@ proptest! {
                 for issue in issues {
                     let parent = issue.pointer.rsplit_once('/').map_or("", |(parent, _)| parent);
                     prop_assert!(document.pointer(parent).is_some(), "{:?}", issue);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn subtasks_with_state_read_back_as_the_same_plan(plan in plan(), turn in 0..99_usize) {
+        returns(DocumentFormat::Subtasks, &plan, turn)?;
+    }
+
+    #[test]
+    fn a_plan_to_execute_with_state_reads_back_as_the_same_plan(plan in plan(), turn in 0..99_usize) {
+        returns(DocumentFormat::PlanAndExecute, &plan, turn)?;
+    }
+
+    #[test]
+    fn plan_actions_with_state_read_back_as_the_same_plan(plan in plan(), turn in 0..99_usize) {
+        returns(DocumentFormat::Actions, &plan, turn)?;
+    }
+
+    #[test]
+    fn phases_with_state_read_back_as_the_same_plan(plan in plan(), turn in 0..99_usize) {
+        returns(DocumentFormat::Phases, &plan, turn)?;
+    }
+
+    #[test]
+    fn nodes_with_state_read_back_as_the_same_plan(plan in plan(), turn in 0..99_usize) {
+        returns(DocumentFormat::Nodes, &plan, turn)?;
+    }
+
+    #[test]
+    fn any_json_is_converted_with_pointers_into_it(value in anything(), marks in any::<u8>()) {
+        let mut documents = vec![value.clone(), json!({"plan": value, "step_timeout": value})];
+        for key in ["steps", "subtasks", "tasks", "nodes", "phases"] {
+            let mut map = Map::from_iter([(key.to_owned(), value.clone())]);
+            for (bit, name) in ["goal_id", "edges", "strategy", "planId", "step_timeout", "metadata", "goal", "query"].iter().enumerate() {
+                if marks & (1 << bit) != 0 {
+                    let mark = match *name { "strategy" => json!("flat"), "edges" => json!({"a": ["b"]}), _ => value.clone() };
+                    map.insert((*name).into(), mark);
+                }
+            }
+            documents.push(Value::Object(map));
+        }
+        for document in documents {
+            for converted in [
+                formats::convert_plan(document.clone(), &Limits::default()),
+                formats::convert_goal(document.clone(), &Limits::default()),
+            ] {
+                let issues = validate::validate_plan(&converted.document, &Limits::default()).err().unwrap_or_default();
+                for issue in converted.locate(issues).iter().chain(&converted.notes) {
+                    let mut place = issue.pointer.as_str();
+                    // What is missing is named where it would stand.
+                    while document.pointer(place).is_none() && issue.code == "MISSING_FIELD" {
+                        place = place.rsplit_once('/').map_or("", |(parent, _)| parent);
+                    }
+                    let parent = place.rsplit_once('/').map_or("", |(parent, _)| parent);
+                    prop_assert!(document.pointer(parent).is_some(), "{:?} in {}", issue, document);
                 }
             }
         }
@@ -138,6 +197,45 @@ fn part() -> impl Strategy<Value = String> {
         "\n",
     ];
     proptest::sample::select(parts.to_vec()).prop_map(str::to_owned)
+}
+
+/// A plan that is written in a form with some state, and read again, is the same plan.
+fn returns(format: DocumentFormat, plan: &Plan, turn: usize) -> Result<(), TestCaseError> {
+    let statuses = StepStatus::ALL;
+    let steps: Vec<Value> = plan
+        .steps
+        .iter()
+        .enumerate()
+        .map(|(n, step)| {
+            let status = statuses[(n + turn) % statuses.len()];
+            let outputs = (status == StepStatus::Completed).then(|| json!({"n": n}));
+            json!({"id": step.id, "kind": step.kind, "agent_type": step.agent_type, "status": status, "attempt": 1,
+                   "dependencies": step.dependencies, "outputs": outputs})
+        })
+        .collect();
+    let view: PlanView = serde_json::from_value(json!({
+        "plan_id": "p0-x", "status": PlanStatus::ALL[turn % PlanStatus::ALL.len()], "name": "n", "revision": turn,
+        "counts": Counts::default(), "progress": 0.5, "usage": {}, "created_at": "2027-01-01T00:00:00Z",
+        "updated_at": "2027-01-01T00:00:01Z", "seq": 4, "planner": "submitted", "confidence": 1.0, "strategy": plan.strategy,
+        "goal": {"description": "Do it", "success_criteria": ["It is done"]}, "steps": steps,
+    }))
+    .unwrap();
+    let written = formats::export_plan(format, plan, &ExportState::of(&view));
+    let schema = jsonschema::validator_for(&formats::format_schema(format)).unwrap();
+    prop_assert!(schema.is_valid(&written), "{}", written);
+    let text = written.to_string();
+    let converted = formats::convert_plan(
+        draft::read(text.as_bytes(), Format::Json, &Limits::default()).unwrap(),
+        &Limits::default(),
+    );
+    prop_assert_eq!(converted.format, Some(format), "{}", text);
+    match validate::validate_plan(&converted.document, &Limits::default()) {
+        Ok(valid) => prop_assert_eq!(valid.plan(), plan, "{}", text),
+        Err(issues) => prop_assert!(false, "{:#?} in {}", issues, text),
+    }
+    let goal = validate::goal(&draft::split_goal(&converted.document).unwrap(), &Limits::default()).unwrap();
+    prop_assert_eq!(goal.description, "Do it");
+    Ok(())
 }
 
 fn anything() -> impl Strategy<Value = Value> {

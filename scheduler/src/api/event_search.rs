@@ -3,11 +3,14 @@
 use axum::Json;
 use axum::extract::State;
 use futures_util::stream::{self, StreamExt, TryStreamExt};
+use goalmill_common::document_format::DocumentFormat;
 use goalmill_common::event::{self, Record};
 use goalmill_common::id::{PlanId, ShardId, is_id};
 use goalmill_common::json::Json as Text;
 use goalmill_common::problem::{ErrorCode, Problem};
 use goalmill_common::view::Page;
+use goalmill_plan::formats;
+use serde_json::Value;
 
 use super::Api;
 use super::query_parameters::{Parameters, Query, RawParameters};
@@ -50,10 +53,12 @@ pub(crate) struct LogsQuery {
     /// have a `next`.
     #[schemars(with = "Option<String>")]
     cursor: Option<SearchCursor>,
+    /// `phases`: entries as the log of that form has them.
+    format: Option<DocumentFormat>,
 }
 
 impl Parameters for LogsQuery {
-    const NAMES: &'static [&'static str] = &["plan", "step", "types", "since_ms", "limit", "cursor"];
+    const NAMES: &'static [&'static str] = &["plan", "step", "types", "since_ms", "limit", "cursor", "format"];
 
     fn parse(given: &mut RawParameters) -> Self {
         let id = |text: &str| match is_id(text) {
@@ -72,6 +77,13 @@ impl Parameters for LogsQuery {
             since_ms: given.number("since_ms", 0..=u64::MAX),
             limit: given.number("limit", 1..=PAGE_MAX),
             cursor: given.value("cursor", cursor),
+            format: given.value("format", |text| match DocumentFormat::find(text) {
+                Some(DocumentFormat::Phases) => Ok(DocumentFormat::Phases),
+                Some(_) | None => {
+                    let detail = format!("the form `{}` has no log", response::shown(text));
+                    Err((detail, "give `phases`, or leave it out".to_owned()))
+                }
+            }),
         }
     }
 }
@@ -118,7 +130,12 @@ pub(crate) async fn list(State(api): State<Api>, Query(query): Query<LogsQuery>)
         None => changed_since(&api, filter.since_ms).await?,
     };
     let (found, next) = scan(&api, after(plans, cursor.as_ref()), cursor, &filter).await?;
-    let items = found.iter().map(|(plan, record)| line(plan, record)).collect();
+    let mut items: Vec<Text> = found.iter().map(|(plan, record)| line(plan, record)).collect();
+    if query.format.is_some() {
+        // An event that no reader takes is left out of the other form.
+        let events: Vec<Value> = items.iter().filter_map(|item| serde_json::from_str(item.text()).ok()).collect();
+        items = formats::log_entries(&events).iter().map(Text::of).collect();
+    }
     Ok(Json(Page { items, next: next.map(|cursor| cursor.write()) }))
 }
 

@@ -1,5 +1,6 @@
 //! The HTTP API.
 
+mod actions;
 mod approvals;
 mod body;
 mod dead_letters;
@@ -95,6 +96,10 @@ fn addresses() -> Vec<(&'static str, MethodRouter<Api>)> {
         ("/v1/plans", post(submit::submit_plan).get(plan_list::list)),
         ("/v1/plans:validate", post(plans::validate)),
         ("/v1/plans:preview", post(plans::preview)),
+        ("/v1/actions/decompose", post(actions::decompose)),
+        ("/v1/actions/execute", post(actions::execute)),
+        ("/v1/actions/replan", post(actions::replan)),
+        ("/v1/actions/status", post(actions::status)),
         ("/v1/plans/{id}", get(plans::get).post(plans::act)),
         ("/v1/plans/{id}/graph", get(plans::graph)),
         ("/v1/plans/{id}/results", get(plans::results)),

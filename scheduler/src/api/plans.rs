@@ -6,10 +6,12 @@ use axum::http::HeaderMap;
 use axum::response::{IntoResponse, Response};
 use goalmill_common::clock::rfc3339;
 use goalmill_common::command::Verb;
+use goalmill_common::document_format::DocumentFormat;
 use goalmill_common::id::PlanId;
 use goalmill_common::plan::Plan;
 use goalmill_common::problem::{ErrorCode, Problem};
-use goalmill_common::view::{Explanation, PlanView, Preview, Results};
+use goalmill_common::view::{Explanation, Preview, Results};
+use goalmill_plan::formats::{self, ExportState};
 use goalmill_plan::validate;
 use serde::Deserialize;
 
@@ -38,8 +40,35 @@ pub(crate) async fn preview(State(api): State<Api>, body: Body) -> ApiResult<Pre
     Ok(Json(validate::preview(planned, Some(&api.scheduler.directory.catalogue()))))
 }
 
-pub(crate) async fn get(State(api): State<Api>, Path(id): Path<String>) -> ApiResult<PlanView> {
-    Ok(Json(load_plan(&api, &id).await?.view(true)))
+/// The plan with its steps; `?format=NAME` as a document of another planner, with its state.
+pub(crate) async fn get(
+    State(api): State<Api>,
+    Path(id): Path<String>,
+    Query(WrittenAs { format }): Query<WrittenAs>,
+) -> Result<Response, ApiError> {
+    let state = load_plan(&api, &id).await?;
+    let Some(format) = format else { return Ok(Json(state.view(true)).into_response()) };
+    Ok(Json(formats::export_plan(format, &state.live_plan(), &ExportState::of(&state.view(true)))).into_response())
+}
+
+#[derive(schemars::JsonSchema)]
+pub(crate) struct WrittenAs {
+    /// The form of the answer; without one it is our own.
+    format: Option<DocumentFormat>,
+}
+
+impl Parameters for WrittenAs {
+    const NAMES: &'static [&'static str] = &["format"];
+
+    fn parse(given: &mut RawParameters) -> Self {
+        let find = |text: &str| {
+            DocumentFormat::find(text).ok_or_else(|| {
+                let known: Vec<&str> = DocumentFormat::ALL.iter().map(|format| format.as_str()).collect();
+                (format!("there is no form `{}`", response::shown(text)), format!("give one of {}", known.join(", ")))
+            })
+        };
+        Self { format: given.value("format", find) }
+    }
 }
 
 #[derive(schemars::JsonSchema)]

@@ -8,12 +8,14 @@ use axum::http::StatusCode;
 use goalmill_broker::{BrokerError, KeyTypeMismatch};
 use goalmill_common::agent::{Agent, WorkerBeat};
 use goalmill_common::card::read_card;
+use goalmill_common::document_format::DocumentFormat;
 use goalmill_common::event::RouteCandidate;
 use goalmill_common::id::{AgentType, is_id};
 use goalmill_common::load::Load;
 use goalmill_common::problem::{ErrorCode, Issue, Problem};
 use goalmill_common::view::{Page, QueueView};
 use goalmill_engine::{AgentHealth, ExplainContext};
+use goalmill_plan::formats;
 use goalmill_plan::schema::{Unusable, unusable};
 use goalmill_router::Ranking;
 use serde::{Deserialize, Serialize};
@@ -228,8 +230,10 @@ pub(super) fn parse_agent_type(agent_type: String) -> Result<AgentType, ApiError
 }
 
 pub(crate) async fn schema(Path(name): Path<String>) -> ApiResult<Value> {
-    goalmill_common::schema::schema(&name).map(Json).ok_or_else(|| {
-        let known = goalmill_common::schema::NAMES.join("`, `");
+    let of_form = || DocumentFormat::find(&name).map(formats::format_schema);
+    goalmill_common::schema::schema(&name).or_else(of_form).map(Json).ok_or_else(|| {
+        let forms = DocumentFormat::ALL.iter().map(|form| form.as_str());
+        let known = goalmill_common::schema::NAMES.iter().copied().chain(forms).collect::<Vec<_>>().join("`, `");
         ApiError(Problem::new(
             ErrorCode::NotFound,
             format!("there is no schema `{}`; there are `{known}`", response::shown(&name)),

@@ -6,11 +6,13 @@ use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use goalmill_common::command::{Planned, Request, Submit, fingerprint};
+use goalmill_common::goal::Goal;
 use goalmill_common::id::PlanId;
 use goalmill_common::problem::{ErrorCode, Issue, Problem};
 use goalmill_common::status::PlanStatus;
 use goalmill_common::trace::is_traceparent;
 use goalmill_common::view::Accepted;
+use goalmill_plan::draft::Format;
 
 use super::Api;
 use super::principal::Principal;
@@ -49,6 +51,24 @@ pub(crate) async fn submit_plan(
     let parsed = submission::parse_plan(&api.scheduler, body, format).await.inspect_err(count_refused)?;
     let ParsedPlan { goal, planned } = parsed;
     submit(&api, &principal, sent, ParsedGoal { goal, notes: Vec::new() }, Some(planned)).await
+}
+
+/// Submits a plan document, whatever it came in; the same key twice is the same plan.
+pub(super) async fn submit_document(
+    api: &Api,
+    principal: &Principal,
+    headers: &HeaderMap,
+    text: Bytes,
+) -> Result<(PlanId, Vec<Issue>), ApiError> {
+    let sent = SubmissionHeaders::parse(api, headers, "plan", &text)?;
+    if let (Some(_), Some(key)) = (sent.find_previous(api, principal).await?, &sent.key) {
+        return Ok((PlanId::derive(api.scheduler.shards, &principal.namespace, key), Vec::new()));
+    }
+    let parsed = submission::parse_plan(&api.scheduler, text, Format::Json).await.inspect_err(count_refused)?;
+    let ParsedPlan { goal, planned } = parsed;
+    let notes = planned.warnings.clone();
+    let (plan, _) = start_submission(api, principal, sent, goal, Some(planned)).await?;
+    Ok((plan, notes))
 }
 
 fn count_refused(problem: &Problem) {
@@ -95,21 +115,32 @@ async fn submit(
     ParsedGoal { goal, notes }: ParsedGoal,
     plan: Option<Planned>,
 ) -> Result<Response, ApiError> {
+    let warnings = plan.as_ref().map_or(notes, |planned| planned.warnings.clone());
+    let (plan_id, status) = start_submission(api, principal, sent, goal, plan).await?;
+    Ok(accepted(plan_id, status, warnings))
+}
+
+async fn start_submission(
+    api: &Api,
+    principal: &Principal,
+    sent: SubmissionHeaders,
+    goal: Goal,
+    plan: Option<Planned>,
+) -> Result<(PlanId, PlanStatus), ApiError> {
     let scheduler = &api.scheduler;
     scheduler.health.check_admission().inspect_err(count_refused)?;
     let submission = sent.key.unwrap_or_else(|| scheduler.random.token());
     let SubmissionHeaders { fingerprint, traceparent, received_ms, .. } = sent;
     let source = "http".into();
-    let warnings = plan.as_ref().map_or(notes, |planned| planned.warnings.clone());
     let made = Submit { goal, plan, submission, fingerprint, source, parent: None, traceparent, fork: None };
-    let (plan_id, status) = start_plan(
+    let begun = start_plan(
         api,
         shard_client::submit_request(scheduler, &principal.actor, &principal.namespace, made),
         received_ms,
     )
     .await?;
     metrics::counter!("goalmill_goals_submitted_total", "source" => "http").increment(1);
-    Ok(accepted(plan_id, status, warnings))
+    Ok(begun)
 }
 
 /// Starts a plan and traces its submission.

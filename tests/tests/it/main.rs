@@ -8,6 +8,7 @@ mod data_dir;
 mod docs;
 mod doctor;
 mod events;
+mod formats;
 mod guard;
 mod hooks;
 mod intake;

@@ -10,7 +10,7 @@ use crate::draft::snake;
 use crate::validate::goal_field;
 
 /// What a plan may say of its goal: fields that a goal has, and a plan has not.
-const BESIDE: [&str; 3] = ["success_criteria", "constraints", "deadline"];
+const BESIDE: [&str; 4] = ["success_criteria", "constraints", "deadline", "deadline_ms"];
 
 /// Moves what is said of the goal beside a plan into the goal.
 pub(super) fn beside(conversion: &mut Conversion<'_>, map: &mut Map<String, Value>, at: &str) {

@@ -7,13 +7,16 @@
 mod actions;
 mod context;
 mod detect;
+mod export;
 mod goals;
+mod log;
 mod nodes;
 mod phases;
 mod plan_and_execute;
 mod plans;
 mod references;
 mod rewrite;
+mod schemas;
 mod subtasks;
 
 pub use goalmill_common::document_format::DocumentFormat;
@@ -21,7 +24,10 @@ use goalmill_common::limits::Limits;
 use goalmill_common::problem::Issue;
 use serde_json::Value;
 
+pub use export::{ExportState, action_word, export_plan};
+pub use log::log_entries;
 pub use nodes::{JoinedStream, join_stream};
+pub use schemas::format_schema;
 
 use rewrite::Rewrite;
 

@@ -22,6 +22,9 @@ pub(super) fn plan(conversion: &mut Conversion<'_>, map: &mut Map<String, Value>
         conversion.drop_state(phase, &at, "phase", &PHASE_STATE);
         phase.retain(|key, _| !matches!(snake(key).as_ref(), "plan_id" | "order"));
         let own = phase.get("id").cloned();
+        if own.is_some() && phase.get("name") == own.as_ref() {
+            phase.shift_remove("name");
+        }
         for key in LISTS {
             let Some(Value::Array(steps)) = phase.get_mut(key) else { continue };
             let at = format!("{at}/{key}");

@@ -17,7 +17,7 @@ use goalmill_common::view::{
 use serde_json::{Map, Value, json};
 
 use super::{EVENT_STREAM, JSON, Operation, TEXT, YAML, get, post};
-use crate::api::{approvals, event_search, events, fork, health, plan_list, plans, registry, steps};
+use crate::api::{actions, approvals, event_search, events, fork, health, plan_list, plans, registry, steps};
 
 /// What any request may be refused for.
 pub(super) const ANY: [ErrorCode; 11] = [
@@ -39,6 +39,17 @@ pub(super) const BODY: [ErrorCode; 1] = [BodyTooLarge];
 /// What a submission may be refused for.
 const GOAL: &[ErrorCode] = &[InvalidJson, InvalidGoal, InvalidIdempotencyKey, IdempotencyKeyReused];
 const PLAN: &[ErrorCode] = &[InvalidJson, InvalidPlan, Unroutable, InvalidIdempotencyKey, IdempotencyKeyReused];
+const EXECUTE: &[ErrorCode] = &[
+    InvalidJson,
+    InvalidGoal,
+    InvalidPlan,
+    Unroutable,
+    InvalidIdempotencyKey,
+    IdempotencyKeyReused,
+    PlanNotFound,
+    PlanFinal,
+    NotAllowed,
+];
 const FORK: &[ErrorCode] = &[
     NotFound,
     PlanNotFound,
@@ -57,6 +68,7 @@ const STEER_STEP: &[ErrorCode] = &[PlanNotFound, StepNotFound, PlanFinal, NotAll
 /// All that the API can do.
 pub(super) fn operations() -> Vec<Operation> {
     let mut all = submissions();
+    all.extend(plan_actions());
     all.extend(looks());
     all.extend(steering());
     all.extend(step_steering());
@@ -95,13 +107,39 @@ fn submissions() -> Vec<Operation> {
     ]
 }
 
+/// The verbs of plan-action formats.
+fn plan_actions() -> Vec<Operation> {
+    vec![
+        post("/v1/actions/decompose", "decomposeGoal", "Plans a goal and runs nothing; in the shape of plan actions")
+            .takes::<actions::DecomposeBody>()
+            .gives::<actions::Decomposed>()
+            .refuses(&[InvalidJson, InvalidGoal, PlanningFailed]),
+        post("/v1/actions/execute", "executePlan", "Runs a plan and waits for its end; in the shape of plan actions")
+            .headers(&["Idempotency-Key", "traceparent"])
+            .takes::<actions::ExecuteBody>()
+            .gives::<actions::Executed>()
+            .refuses(EXECUTE),
+        post("/v1/actions/replan", "replanAction", "Asks for another way; in the shape of plan actions")
+            .takes::<actions::ReplanActionBody>()
+            .gives::<actions::Replanned>()
+            .refuses(STEER),
+        post("/v1/actions/status", "getActionStatus", "Where a plan stands; in the shape of plan actions")
+            .takes::<actions::StatusBody>()
+            .gives::<actions::ActionStatus>()
+            .refuses(&[PlanNotFound]),
+    ]
+}
+
 fn looks() -> Vec<Operation> {
     const PLAN: &[ErrorCode] = &[PlanNotFound];
     vec![
         get("/v1/plans", "listPlans", "Lists plans, last changed first")
             .query::<plan_list::ListQuery>()
             .gives::<Page<PlanSummary>>(),
-        get("/v1/plans/{id}", "getPlan", "The plan with its steps").gives::<PlanView>().refuses(PLAN),
+        get("/v1/plans/{id}", "getPlan", "The plan with its steps")
+            .query::<plans::WrittenAs>()
+            .gives::<PlanView>()
+            .refuses(PLAN),
         get("/v1/plans/{id}/graph", "getGraph", "The plan as a document that can be submitted")
             .query::<plans::At>()
             .gives::<Plan>()
