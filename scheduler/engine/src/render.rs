@@ -30,7 +30,7 @@ pub(crate) fn inputs(state: &PlanState, i: StepIndex, limits: &Limits) -> Result
     Ok(with_answer(state, i, rendered))
 }
 
-/// Adds a person's answer to the inputs, under the name in `ask.into`.
+/// Adds a person's answer to the inputs, under the name in `ask.into`; with `*`, each field of the answer under its own.
 fn with_answer(state: &PlanState, i: StepIndex, inputs: Json) -> Json {
     let into = state.plan.steps[i].ask.as_ref().and_then(|ask| ask.into.as_ref());
     let (Some(name), Some(answer)) = (into, state.answer(i)) else { return inputs };
@@ -38,7 +38,12 @@ fn with_answer(state: &PlanState, i: StepIndex, inputs: Json) -> Json {
         Value::Object(fields) => fields,
         other => Map::from_iter([("inputs".to_owned(), other)]),
     };
-    fields.insert(name.clone(), answer.value());
+    match answer.value() {
+        Value::Object(answers) if name == goalmill_common::plan::INTO_EACH => fields.extend(answers),
+        answer => {
+            fields.insert(name.clone(), answer);
+        }
+    }
     Value::Object(fields).into()
 }
 

@@ -13,7 +13,8 @@ use goalmill_reader::ToolCatalogue as Actions;
 use serde_json::{Map, Value, json};
 
 use crate::ReviseRequest;
-use crate::llm::parse_answer::{edit, steps, tidy_step};
+use crate::llm::parse_answer::{edit, steps};
+use crate::llm::tidy_step::tidy_step;
 use crate::repair::{Edit, repair};
 
 /// Names of changes, as they are tagged.

@@ -111,7 +111,10 @@ impl Check<'_, '_> {
         let mut listed = 0;
         for error in validator.iter_errors(inputs) {
             let pointer = error.instance_path().to_string();
-            if is_excused(&pointer, error.kind(), places) || is_left_out(ability, &pointer, error.instance()) {
+            if is_excused(&pointer, error.kind(), places)
+                || is_asked(step, &pointer, error.kind())
+                || is_left_out(ability, &pointer, error.instance())
+            {
                 continue;
             }
             listed += 1;
@@ -347,6 +350,16 @@ fn is_excused(pointer: &str, kind: &ValidationErrorKind, places: &[Place]) -> bo
         // A list with an expression in it is a list all the same.
         ValidationErrorKind::Type { .. } => stands_here,
         _ => stands_here || stands_below,
+    }
+}
+
+/// Whether the answer of a person stands there when the step starts.
+fn is_asked(step: &Step, pointer: &str, kind: &ValidationErrorKind) -> bool {
+    let Some(ask) = &step.ask else { return false };
+    match (pointer.split('/').nth(1), kind) {
+        (None, ValidationErrorKind::Required { property }) => property.as_str().is_some_and(|input| ask.gives(input)),
+        (Some(input), _) => ask.gives(&input.replace("~1", "/").replace("~0", "~")),
+        (None, _) => false,
     }
 }
 

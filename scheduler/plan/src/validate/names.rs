@@ -79,6 +79,60 @@ pub fn alike(a: &str, b: &str) -> f64 {
     (0.5 * by_words + 0.5 * by_letters).min(0.99)
 }
 
+/// Whether two names differ by one wrong letter: one replaced, left out, added, or swapped with its neighbour.
+///
+/// The letter stands inside a word of [`SLIP_WORD_MIN`] letters or more: `approve_a` and `approve_b`, `step_1` and
+/// `step_2` are different names, `serch_hotel` is a slip of `search_hotel`.
+pub fn is_slip(a: &str, b: &str) -> bool {
+    let (a, b) = (words(a), words(b));
+    let is_long = |word: &str| word.chars().count() >= SLIP_WORD_MIN;
+    if a.len() == b.len() {
+        let mut other = a.iter().zip(&b).filter(|(a, b)| a != b);
+        return match (other.next(), other.next()) {
+            (Some((a, b)), None) => is_long(a) && is_long(b) && is_letter_apart(a, b),
+            (Some(_), Some(_)) | (None, _) => false,
+        };
+    }
+    // A letter in the place of a separator.
+    let (a, b) = (a.concat(), b.concat());
+    a.chars().count().min(b.chars().count()) >= 2 * SLIP_WORD_MIN && is_letter_apart(&a, &b)
+}
+
+/// The one of `names` that differs from `name` by one wrong letter; none when there are several.
+pub fn only_slip<'n>(name: &str, names: impl IntoIterator<Item = &'n str>) -> Option<&'n str> {
+    let mut found = names.into_iter().filter(|known| is_slip(known, name));
+    let first = found.next()?;
+    found.all(|other| other == first).then_some(first)
+}
+
+/// The number in `step_2`, `step-2` or `Step 2`: the id of a step that is called `2`.
+pub fn number_of_step(name: &str) -> Option<&str> {
+    let (word, number) = name.split_at_checked("step".len())?;
+    let number = number.trim_start_matches(['_', '-', ' ']);
+    let is_number = !number.is_empty() && number.bytes().all(|b| b.is_ascii_digit());
+    (word.eq_ignore_ascii_case("step") && is_number).then_some(number)
+}
+
+/// Shortest word in which one letter is a slip.
+const SLIP_WORD_MIN: usize = 4;
+
+fn is_letter_apart(a: &str, b: &str) -> bool {
+    let (a, b): (Vec<char>, Vec<char>) = (a.chars().collect(), b.chars().collect());
+    if a.len().abs_diff(b.len()) > 1 {
+        return false;
+    }
+    let start = a.iter().zip(&b).take_while(|(a, b)| a == b).count();
+    let end = a[start..].iter().rev().zip(b[start..].iter().rev()).take_while(|(a, b)| a == b).count();
+    let (a, b) = (&a[start..a.len() - end], &b[start..b.len() - end]);
+    let are_letters = a.iter().chain(b).all(|c| c.is_alphabetic());
+    let is_one = match (a, b) {
+        ([_], [_] | []) | ([], [_]) => true,
+        ([a, b], [c, d]) => a == d && b == c,
+        _ => false,
+    };
+    is_one && are_letters
+}
+
 fn pairs(text: &str) -> BTreeSet<(char, char)> {
     text.chars().zip(text.chars().skip(1)).collect()
 }
@@ -110,6 +164,33 @@ mod tests {
         assert_eq!(stem("translation"), stem("translator"));
         assert_eq!(stem("planner"), stem("planning"));
         assert_ne!(stem("text"), stem("test"));
+    }
+
+    #[test]
+    fn one_wrong_letter_in_a_word_is_a_slip_and_another_number_or_letter_of_its_own_is_not() {
+        for (a, b) in [
+            ("serch_hotel", "search_hotel"),
+            ("fetchh", "fetch"),
+            ("fecth", "fetch"),
+            ("bookxflight", "book_flight"),
+            ("stpe-1", "step-1"),
+        ] {
+            assert!(is_slip(a, b) && is_slip(b, a), "{a} {b}");
+        }
+        for (a, b) in [
+            ("approve_a", "approve_b"),
+            ("step_1", "step_2"),
+            ("step1", "step11"),
+            ("node-0", "node-1"),
+            ("a", "b"),
+            ("get", "set"),
+            ("fetch", "fetch"),
+            ("book_flight", "book_hotel"),
+        ] {
+            assert!(!is_slip(a, b), "{a} {b}");
+        }
+        assert_eq!(only_slip("serch", ["search", "merge"]), Some("search"));
+        assert_eq!(only_slip("lxft", ["left", "lift"]), None);
     }
 
     #[test]

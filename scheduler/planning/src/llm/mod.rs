@@ -41,6 +41,7 @@ mod revision_task;
 mod stream;
 #[cfg(test)]
 mod tests;
+pub(super) mod tidy_step;
 mod tool_shortlist;
 
 pub(super) use plan_task::step_schema;

@@ -5,14 +5,18 @@ use std::time::Duration;
 use goalmill_common::command::Planned;
 use goalmill_common::config::LlmSettings;
 use goalmill_common::json::Json;
+use goalmill_common::limits::Limits;
 use goalmill_common::problem::Issue;
+use goalmill_plan::states::ValidPlan;
+use goalmill_plan::validate::Rules;
+use goalmill_reader::ToolCatalogue;
 use goalmill_router::{Router, route_plan};
 use serde_json::json;
 use tokio::time::Instant;
 
 use super::parse_answer::{self, ParsedAnswer};
 use super::tool_shortlist::ToolShortlist;
-use crate::repair::repair;
+use crate::repair::{Edit, repair_list};
 use crate::{PlanRequest, pipeline};
 
 /// A plan that may run, and what it took.
@@ -31,6 +35,23 @@ pub struct Took {
     /// What validation finds is repaired where it can be, and validated again then.
     pub validate: Duration,
     pub route: Duration,
+}
+
+/// What a model wrote, as a valid plan: read, repaired and validated as the planner `llm` does.
+pub fn validate_answer(
+    text: &str,
+    actions: &ToolCatalogue,
+    limits: &Limits,
+    rules: &Rules<'_>,
+) -> (Vec<Edit>, Result<ValidPlan, Vec<Issue>>) {
+    match parse_answer::plan(text, actions, false) {
+        ParsedAnswer::Complete { value, edits, .. } => {
+            let repaired = repair_list(value, limits, rules);
+            (edits.into_iter().chain(repaired.edits).collect(), repaired.outcome)
+        }
+        ParsedAnswer::Truncated { .. } => (Vec::new(), Err(vec![unread("the answer is cut".into())])),
+        ParsedAnswer::Unparseable { reason } => (Vec::new(), Err(vec![unread(reason)])),
+    }
 }
 
 /// What a model wrote, as a plan that may run, by the same calls as the planner `llm` and the pipeline make.
@@ -52,7 +73,8 @@ pub fn digest(text: &str, request: &PlanRequest, router: &Router) -> Result<Dige
 
     let begun = Instant::now();
     let catalogue = pipeline::catalogue(request);
-    let repaired = repair(value, &request.limits, &pipeline::rules(&catalogue, request));
+    let rules = Rules { in_order: true, ..pipeline::rules(&catalogue, request) };
+    let repaired = repair_list(value, &request.limits, &rules);
     let valid = repaired.outcome?;
     took.validate = begun.elapsed();
 

@@ -2,11 +2,13 @@
 
 use goalmill_common::limits::Limits;
 use goalmill_common::problem::Issue;
+use goalmill_common::text::pointer_part;
 use goalmill_plan::formats;
 use goalmill_plan::validate::{plan_field, step_field};
 use goalmill_reader::{ReaderLimits, Reading, ToolCatalogue, Verdict, parse_value};
 use serde_json::{Map, Value, json};
 
+use super::tidy_step::tidy_step;
 use crate::repair::Edit;
 use crate::stage::StageOutcome;
 
@@ -126,9 +128,20 @@ fn document(value: Value, reading: &Reading) -> Value {
     match value {
         Value::Object(map) if has_steps(&map) => Value::Object(map),
         Value::Array(steps) => json!({ "steps": steps }),
+        Value::Object(map) if is_numbered(&map) => json!({ "steps": map }),
         other if reading.items.is_empty() => other,
         _ => json!({"steps": reading.items.iter().map(|item| item.value.clone()).collect::<Vec<_>>()}),
     }
+}
+
+/// `{"step_1": {…}, "step_2": {…}}`: every key is the number of a step.
+fn is_numbered(map: &Map<String, Value>) -> bool {
+    let is_number = |key: &str| {
+        let word = key.trim_end_matches(|c: char| c.is_ascii_digit());
+        let word = word.trim_end_matches(['_', '-', ' ']).to_ascii_lowercase();
+        key.ends_with(|c: char| c.is_ascii_digit()) && matches!(word.as_str(), "" | "step" | "task" | "subtask")
+    };
+    !map.is_empty() && map.iter().all(|(key, step)| is_number(key) && (step.is_object() || step.is_string()))
 }
 
 /// Takes remarks out and gives calls the fields of steps.
@@ -136,25 +149,38 @@ fn tidy(draft: &mut Value, catalogue: &ToolCatalogue, edits: &mut Vec<Edit>) {
     let Some(map) = draft.as_object_mut() else { return };
     drop_remarks(map, "", plan_field, edits);
     let keys: Vec<String> = map.keys().filter(|key| plan_field(key) == Some("steps")).cloned().collect();
+    if let (true, Some(inner)) = (keys.is_empty(), map.get_mut("plan")) {
+        tidy_steps(inner, "/plan", catalogue, edits);
+        let inner = inner.as_object_mut().into_iter().flatten();
+        for (key, steps) in inner.filter(|(key, _)| plan_field(key) == Some("steps")) {
+            tidy_steps(steps, &format!("/plan/{key}"), catalogue, edits);
+        }
+    }
     for key in keys {
-        if let Some(steps) = map.get_mut(&key).and_then(Value::as_array_mut) {
-            for (at, step) in steps.iter_mut().enumerate() {
-                tidy_step(step, &format!("/{key}/{at}"), catalogue, edits);
-            }
+        if let Some(steps) = map.get_mut(&key) {
+            tidy_steps(steps, &format!("/{key}"), catalogue, edits);
         }
     }
 }
 
-/// One step, wherever it stands.
-pub fn tidy_step(step: &mut Value, at: &str, catalogue: &ToolCatalogue, edits: &mut Vec<Edit>) {
-    open_envelope(step, at, edits);
-    let Some(map) = step.as_object_mut() else { return };
-    open_function(map, at, edits);
-    name_is_action(map, at, catalogue, edits);
-    drop_remarks(map, at, step_field, edits);
+/// The steps of a list, or of an object with their ids.
+fn tidy_steps(steps: &mut Value, at: &str, catalogue: &ToolCatalogue, edits: &mut Vec<Edit>) {
+    match steps {
+        Value::Array(items) => {
+            for (index, step) in items.iter_mut().enumerate() {
+                tidy_step(step, &format!("{at}/{index}"), catalogue, edits);
+            }
+        }
+        Value::Object(map) if map.keys().all(|key| plan_field(key).is_none()) => {
+            for (id, step) in map.iter_mut() {
+                tidy_step(step, &format!("{at}/{}", pointer_part(id)), catalogue, edits);
+            }
+        }
+        Value::Object(_) | Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
+    }
 }
 
-fn drop_remarks(
+pub fn drop_remarks(
     map: &mut Map<String, Value>,
     at: &str,
     known: fn(&str) -> Option<&'static str>,
@@ -168,55 +194,8 @@ fn drop_remarks(
     }
 }
 
-/// `{"type": "step", "step": {…}}` is the step inside, when nothing else stands beside it.
-fn open_envelope(step: &mut Value, at: &str, edits: &mut Vec<Edit>) {
-    let Some(map) = step.as_object() else { return };
-    let is_said = |key: &str| map.get(key).is_none_or(|word| word == "step");
-    let is_alone = map.keys().all(|key| matches!(key.as_str(), "step" | "type" | "event"));
-    let Some(inner) = map.get("step").filter(|inner| inner.is_object() && is_alone) else { return };
-    if !is_said("type") || !is_said("event") {
-        return;
-    }
-    let inner = inner.clone();
-    let was = std::mem::replace(step, inner.clone());
-    edits.push(edit("STEP_OPENED", at, was, inner, "the step stands inside an object that only says so"));
-}
-
 fn is_remark(key: &str) -> bool {
     REMARKS.iter().any(|remark| key.eq_ignore_ascii_case(remark))
-}
-
-/// `{"type": "function", "function": {"name": …, "arguments": …}}` is a step with that action.
-fn open_function(map: &mut Map<String, Value>, at: &str, edits: &mut Vec<Edit>) {
-    if !map.get("function").is_some_and(|f| f.get("name").is_some_and(Value::is_string)) {
-        return;
-    }
-    let Some(Value::Object(mut function)) = map.remove("function") else { return };
-    let was = Value::Object(function.clone());
-    let action = function.remove("name").unwrap_or_default();
-    let inputs = match function.remove("arguments").or_else(|| function.remove("parameters")) {
-        Some(Value::String(text)) => serde_json::from_str(&text).unwrap_or(Value::String(text)),
-        Some(inputs) => inputs,
-        None => json!({}),
-    };
-    let became = json!({"action": action, "inputs": inputs});
-    map.insert("action".into(), action);
-    map.insert("inputs".into(), inputs);
-    edits.push(edit("CALL_OPENED", &format!("{at}/function"), was, became, "a call is a step with that action"));
-}
-
-/// `name` is the action of a step that has none, if the catalogue knows it.
-fn name_is_action(map: &mut Map<String, Value>, at: &str, catalogue: &ToolCatalogue, edits: &mut Vec<Edit>) {
-    if map.keys().any(|key| step_field(key) == Some("action")) || catalogue.is_empty() {
-        return;
-    }
-    let Some(name) = map.get("name").and_then(Value::as_str) else { return };
-    let Some(action) = catalogue.find(name) else { return };
-    let became = Value::String(action.name.clone());
-    if let Some(was) = map.remove("name") {
-        map.insert("action".into(), became.clone());
-        edits.push(edit("ACTION_FROM_NAME", &format!("{at}/name"), was, became, "an action has this name"));
-    }
 }
 
 pub fn edit(code: &str, pointer: &str, was: Value, became: Value, why: &str) -> Edit {
@@ -273,7 +252,7 @@ pub fn merge(draft: &Value, corrections: &Value, remove: &[String], frozen: &[St
             continue;
         }
         match merged.iter().position(|known| id(known).as_ref() == Some(&name)) {
-            Some(place) => merged[place] = step,
+            Some(place) => merged[place] = with_dependencies(step, &merged[place]),
             None => match merged.iter().position(|known| needs(known, &name)) {
                 Some(place) => merged.insert(place, step),
                 None => merged.push(step),
@@ -285,6 +264,18 @@ pub fn merge(draft: &Value, corrections: &Value, remove: &[String], frozen: &[St
         *list = Value::Array(merged);
     }
     whole
+}
+
+/// A corrected step; one that says nothing of dependencies keeps those that it had.
+fn with_dependencies(mut step: Value, before: &Value) -> Value {
+    let is_dependencies = |key: &String| step_field(key) == Some("dependencies");
+    let known = before.as_object().and_then(|before| before.iter().find(|(key, _)| is_dependencies(key)));
+    if let (Some(map), Some((key, known))) = (step.as_object_mut(), known)
+        && !map.keys().any(|key| is_dependencies(key))
+    {
+        map.insert(key.clone(), known.clone());
+    }
+    step
 }
 
 fn needs(step: &Value, name: &str) -> bool {
@@ -319,6 +310,37 @@ mod tests {
             draft(r#"[{"id": "a", "function": {"name": "find_flights", "arguments": "{\"to\": \"Rome\"}"}}]"#);
         assert_eq!(value, json!({"steps": [{"id": "a", "action": "find_flights", "inputs": {"to": "Rome"}}]}));
         assert_eq!(edits, ["CALL_OPENED"]);
+    }
+
+    #[test]
+    fn the_text_of_a_step_its_number_and_its_inputs_are_kept() {
+        let raw = "[{'step': '1.1 Find a flight', 'tool': 'find_flights', 'param': {'to': 'Rome'}}, {'step': '1.2 Tell', 'tool': '0'}]";
+        let (value, edits) = draft(raw);
+        let expected = json!({"steps": [
+            {"description": "1.1 Find a flight", "tool": "find_flights", "param": {"to": "Rome"}},
+            {"description": "1.2 Tell"},
+        ]});
+        assert_eq!(value, expected);
+        assert_eq!(edits, ["TEXT_IS_DESCRIPTION", "TEXT_IS_DESCRIPTION", "ACTION_DROPPED"]);
+        let (value, _) = draft(
+            r#"{"plan": [{"step": 2, "text": "Book", "description": "A room", "tool_input": "{"n": 1}"}, "Tell me"]}"#,
+        );
+        let expected = json!({"plan": [
+            {"id": "2", "description": "Book: A room", "tool_input": {"n": 1}},
+            {"description": "Tell me"},
+        ]});
+        assert_eq!(value, expected);
+        let (value, _) = draft(r#"{"step_1": {"task": "book a room"}, "step_2": "Tell me"}"#);
+        assert_eq!(value, json!({"steps": {"step_1": {"task": "book a room"}, "step_2": {"description": "Tell me"}}}));
+    }
+
+    #[test]
+    fn a_correction_that_says_nothing_of_dependencies_keeps_them() {
+        let before = json!({"steps": [{"id": "a"}, {"id": "b", "dependencies": ["a"], "action": "no"}]});
+        let kept = merge(&before, &json!({"steps": [{"id": "b", "action": "do"}]}), &[], &[]);
+        assert_eq!(kept["steps"][1], json!({"id": "b", "action": "do", "dependencies": ["a"]}));
+        let none = merge(&before, &json!({"steps": [{"id": "b", "dependencies": []}]}), &[], &[]);
+        assert_eq!(none["steps"][1], json!({"id": "b", "dependencies": []}));
     }
 
     #[test]

@@ -19,7 +19,7 @@ use super::repair_loop::{DraftVerdict, GenerationTask};
 use super::{LlmDeps, ToolShortlist, day, goal_context};
 use crate::examples::Example;
 use crate::provenance::Round;
-use crate::repair::repair;
+use crate::repair::{repair, repair_list};
 use crate::stage::{self, PlanningStage, StageOutcome};
 use crate::{PlanRequest, PlannerAnswer, RoutePlan, pipeline};
 
@@ -123,6 +123,8 @@ impl<'a> PlanTask<'a> {
 
     /// Repairs and validates a draft.
     pub fn validate_draft(&self, draft: Value, round: &mut Round) -> (Value, Result<ValidPlan, Vec<Issue>>) {
+        // Tool calls add one step after the other: what they leave out is meant to be left out.
+        let repair = if self.planner == "tools" { repair } else { repair_list };
         let repaired = repair(draft, &self.request.limits, &self.rules());
         round.repairs.extend(repaired.edits);
         (repaired.draft, repaired.outcome)

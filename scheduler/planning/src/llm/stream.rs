@@ -13,9 +13,10 @@ use super::head;
 use super::parse_answer;
 use super::plan_task::{Arrived, ArrivedStep, PlanTask, ValidDraft};
 use super::repair_loop::{DraftVerdict, GenerationTask, RepairLoop};
+use super::tidy_step::tidy_step;
 use crate::call_log::CallStart;
 use crate::provenance::{Provenance, Round};
-use crate::repair::Edit;
+use crate::repair::{Edit, names_dependencies};
 use crate::{Part, PlanRequest, PlanningError};
 
 /// Asks the first question and hands over what is complete; gives what became of the whole answer. None when there
@@ -108,7 +109,7 @@ impl Arriving {
         for item in self.stream.push(written.as_bytes()) {
             let mut step = item.value;
             let at = format!("/steps/{}", self.steps.len());
-            parse_answer::tidy_step(&mut step, &at, &task.actions, &mut self.tidied);
+            tidy_step(&mut step, &at, &task.actions, &mut self.tidied);
             self.steps.push(step);
             self.hand_over(task, request, provenance).await;
         }
@@ -124,6 +125,10 @@ impl Arriving {
         let converted = formats::convert_plan(json!({"steps": self.steps}), &request.limits);
         if converted.is_sequence {
             // What the steps wait for is known when all of them are.
+            return;
+        }
+        // Whether the steps are a sequence shows at the first dependency, or at the end; the first step waits for none.
+        if self.steps.len() > 1 && !names_dependencies(&converted.document) {
             return;
         }
         let (_, outcome) = task.validate_draft(converted.document, &mut round);

@@ -10,7 +10,7 @@ use goalmill_plan::validate::path::{mentions, mentions_bare, spelled};
 use goalmill_plan::validate::{Ability, Catalogue, Rules, plan_field, step_field};
 use serde_json::{Map, Value};
 
-use super::{Edit, RepairedDraft, notation};
+use super::{Edit, RepairedDraft, notation, placeholders};
 
 /// Most steps of a draft that is repaired; a larger one is only validated. Planners are held to far fewer.
 pub(super) const STEPS_MAX: usize = 200;
@@ -79,7 +79,9 @@ impl<'r> RepairContext<'r> {
 
     pub(super) fn finish(mut self, outcome: Result<ValidPlan, Vec<Issue>>) -> RepairedDraft {
         self.sweep();
-        let outcome = match (outcome, notation::unresolved(&self)) {
+        let mut unresolved = notation::unresolved(&self);
+        unresolved.extend(placeholders::unresolved(&self));
+        let outcome = match (outcome, unresolved) {
             (Ok(valid), unresolved) if unresolved.is_empty() => Ok(valid),
             (Ok(_), unresolved) => Err(unresolved),
             (Err(issues), unresolved) => Err(issues.into_iter().chain(unresolved).collect()),
@@ -156,6 +158,11 @@ impl<'r> RepairContext<'r> {
     pub(super) fn ability(&self, step: usize) -> Option<&'r Ability> {
         let mut found = self.catalogue()?.find(&self.agent(step), &self.action(step));
         if found.len() == 1 { found.pop() } else { None }
+    }
+
+    /// Notes that a step has a field under its canonical name.
+    pub(super) fn add_key(&mut self, step: usize, name: &'static str) {
+        self.steps[step].keys.insert(name, name.to_owned());
     }
 
     /// Sets a field of a step, and tells.

@@ -5,7 +5,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use goalmill_plan::validate::names::normal;
+use goalmill_plan::validate::names::{self, normal, only_slip};
 use serde_json::Value;
 
 use super::context::{DependencyLink, Graph, RepairContext};
@@ -17,6 +17,8 @@ const NOTHING: &[&str] = &["none", "null", "n/a", "na", "-", "start", "end", "-1
 pub(super) fn rename(work: &mut RepairContext<'_>) {
     // Renaming a link's ends leaves the steps' own ids as they are.
     let numbers = work.numbers();
+    let names_ids = names_ids(work, &numbers);
+    let by_action = |work: &RepairContext<'_>, id: &str| if names_ids { None } else { by_action(work, id) };
     for link in work.links() {
         let Some(index) = link.index else { continue };
         let ends = link.ends.as_ref();
@@ -37,6 +39,12 @@ pub(super) fn rename(work: &mut RepairContext<'_>) {
             work.replace(&pointer, near.into(), "DEPENDENCY_RENAMED", why);
         }
     }
+}
+
+/// Whether ids are names of actions: then a link to another name of an action leads to a step that is missing.
+fn names_ids(work: &RepairContext<'_>, numbers: &BTreeMap<String, usize>) -> bool {
+    let is_action = |id: &str| (0..work.steps.len()).any(|step| normal(&work.action(step)) == normal(id));
+    numbers.keys().any(|id| is_action(id))
 }
 
 fn is_nothing(id: &str) -> bool {
@@ -82,7 +90,10 @@ pub(super) fn index(work: &mut RepairContext<'_>) {
     let Some(indices) = indices(work).filter(|indices| !indices.is_empty()) else { return };
     let by_id = numbers_of_ids(work).and_then(|ids| fit(&indices, |n| ids.get(&n).copied()));
     let by_base = |base: usize| fit(&indices, |n| n.checked_sub(base));
+    let are_texts = indices.iter().all(|index| work.draft.pointer(&index.pointer).is_some_and(Value::is_string));
     let (targets, why) = match (by_id, by_base(0), by_base(1)) {
+        // A number counts from 0 as well as the ids do.
+        (Some(targets), Some(others), _) if targets != others && !are_texts => return,
         (Some(targets), _, _) => (targets, "every index is the number in the id of an earlier step"),
         (None, Some(targets), None) => (targets, "indices count from 0: from 1 they do not lead to earlier steps"),
         (None, None, Some(targets)) => (targets, "indices count from 1: from 0 they do not lead to earlier steps"),
@@ -118,8 +129,12 @@ fn indices(work: &RepairContext<'_>) -> Option<Vec<Index>> {
     Some(indices)
 }
 
-/// Steps by the number at the end of their id, when all ids are one word with different numbers.
+/// Steps by the number at the end of their id, when all ids are one word with different numbers and are written in the
+/// draft.
 fn numbers_of_ids(work: &RepairContext<'_>) -> Option<BTreeMap<usize, usize>> {
+    if work.edits.iter().any(|edit| edit.code == "ID_ADDED") {
+        return None;
+    }
     let mut numbers = BTreeMap::new();
     let mut word: Option<String> = None;
     for step in 0..work.steps.len() {
@@ -148,7 +163,10 @@ fn shift(work: &mut RepairContext<'_>) {
         let pair = numbers.get(from).zip(numbers.get(&link.to));
         pair.is_some_and(|(from, to)| work.may_see(*to, *from))
     };
-    if links.iter().all(|link| is_good(&link.from, link)) {
+    // One wrong number can be a slip, or a step that is missing; several different ones are another way to count.
+    let wrong: BTreeSet<&str> =
+        links.iter().filter(|link| !is_good(&link.from, link)).map(|link| link.from.as_str()).collect();
+    if wrong.len() < 2 {
         return;
     }
     let moved = |link: &DependencyLink, by: i64| {
@@ -182,12 +200,16 @@ fn drop_sentinel(work: &mut RepairContext<'_>, link: &DependencyLink) {
     }
 }
 
-/// The one id that is the same in another spelling. An id that is merely like it is another step: `approve_a` is not
-/// `approve_b`.
+/// The one id that is the same in another spelling, or with one wrong letter. An id that is merely like it is another
+/// step: `approve_a` is not `approve_b`.
 fn near(numbers: &BTreeMap<String, usize>, id: &str) -> Option<String> {
     let same: Vec<&String> = numbers.keys().filter(|known| normal(known) == normal(id)).collect();
     match same.as_slice() {
         [only] => Some((*only).clone()),
+        [] if names::number_of_step(id).is_some_and(|number| numbers.contains_key(number)) => {
+            names::number_of_step(id).map(str::to_owned)
+        }
+        [] => only_slip(id, numbers.keys().map(String::as_str)).map(str::to_owned),
         _ => None,
     }
 }

@@ -1,7 +1,7 @@
 //! Renames and converts inputs to the names and types of the action's schema.
 
 use goalmill_common::text::pointer_part;
-use goalmill_plan::validate::names::{alike, normal};
+use goalmill_plan::validate::names::{alike, normal, only_slip};
 use serde_json::{Map, Value};
 
 use super::context::RepairContext;
@@ -11,8 +11,26 @@ pub(super) fn align(work: &mut RepairContext<'_>) {
     for step in 0..work.steps.len() {
         let Some(schema) = work.ability(step).and_then(|ability| ability.inputs.as_ref()) else { continue };
         let Some(known) = schema.get("properties").and_then(Value::as_object) else { continue };
+        wrap(work, step, schema, known);
         rename(work, step, schema, known);
         convert(work, step, known);
+    }
+}
+
+/// Inputs that are one value are the only input that the action has, or needs.
+fn wrap(work: &mut RepairContext<'_>, step: usize, schema: &Value, known: &Map<String, Value>) {
+    let Some(given) = work.field(step, "inputs").filter(|given| given.is_string() || given.is_number()).cloned() else {
+        return;
+    };
+    let required = schema.get("required").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
+    let only = match (required, known.len()) {
+        ([only], _) => only.as_str().map(str::to_owned),
+        ([], 1) => known.keys().next().cloned(),
+        (_, _) => None,
+    };
+    if let Some(only) = only.filter(|_| !given.as_str().is_some_and(|text| text.contains("{{"))) {
+        let became = Value::Object(Map::from_iter([(only, given)]));
+        work.set(step, "inputs", became, "INPUT_NAMED", "the only input that the action needs".to_owned());
     }
 }
 
@@ -26,10 +44,12 @@ fn rename(work: &mut RepairContext<'_>, step: usize, schema: &Value, known: &Map
     let mut renames: Vec<(String, String)> = Vec::new();
     for given in inputs.keys().filter(|name| !known.contains_key(*name)) {
         let same: Vec<&&String> = free.iter().filter(|name| normal(name) == normal(given)).collect();
+        let slip = only_slip(given, free.iter().map(|name| name.as_str()));
         let near: Vec<&&String> = free.iter().filter(|name| alike(name, given) >= 0.75).collect();
         let is_needed = |name: &str| is_closed || required.contains(&name);
         let became = match (same.as_slice(), near.as_slice()) {
             ([only], _) => Some((**only).clone()),
+            ([], _) if slip.is_some() => slip.map(str::to_owned),
             ([], [only]) if is_needed(only) => Some((**only).clone()),
             _ => None,
         };

@@ -8,13 +8,16 @@
 mod context;
 mod dependencies;
 mod edit;
+mod field_names;
 mod fields;
 mod ids;
 mod names;
 mod nested_plans;
 mod notation;
 mod order;
+mod placeholders;
 mod references;
+mod sequence;
 mod type_inference;
 
 use goalmill_common::limits::Limits;
@@ -24,6 +27,7 @@ use goalmill_plan::validate::{self, Rules};
 use serde_json::Value;
 
 pub use edit::Edit;
+pub(crate) use sequence::names_dependencies;
 
 use context::RepairContext;
 
@@ -40,18 +44,37 @@ pub struct RepairedDraft {
 /// Repairs a draft as far as it can be done with certainty, and validates the result.
 ///
 /// A draft that is valid comes back as it is, except that references in the notation of other formats (`<node-0>`,
-/// `#E1`) become expressions. Pure: the same draft always gives the same edits.
+/// `#E1`) become expressions, and placeholders (`<Room ID>`) references or questions. Pure: the same draft always gives
+/// the same edits.
 pub fn repair(draft: Value, limits: &Limits, rules: &Rules<'_>) -> RepairedDraft {
+    repair_by(draft, limits, rules, false)
+}
+
+/// The same for what a model wrote as a whole plan: without any dependency, its steps run in the order in which they are
+/// listed.
+pub fn repair_list(draft: Value, limits: &Limits, rules: &Rules<'_>) -> RepairedDraft {
+    repair_by(draft, limits, rules, true)
+}
+
+fn repair_by(mut draft: Value, limits: &Limits, rules: &Rules<'_>, is_list: bool) -> RepairedDraft {
+    let mut renamed = Vec::new();
+    field_names::repair(&mut draft, &mut renamed);
     let mut work = match RepairContext::of(draft, rules) {
         Ok(work) => work,
         Err(draft) => {
             let outcome = validate::validate_plan_by(&draft, limits, rules);
-            return RepairedDraft { draft, edits: Vec::new(), outcome };
+            return RepairedDraft { draft, edits: renamed, outcome };
         }
     };
-    nested_plans::repair(&mut work, limits);
+    work.edits = renamed;
+    nested_plans::repair(&mut work, limits, is_list);
     ids::complete(&mut work);
     notation::translate(&mut work);
+    references::rename_outputs(&mut work);
+    if is_list {
+        sequence::complete(&mut work);
+    }
+    placeholders::resolve(&mut work);
     let outcome = validate::validate_plan_by(&work.draft, limits, rules);
     if outcome.is_ok() {
         return work.finish(outcome);

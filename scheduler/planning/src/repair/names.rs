@@ -3,7 +3,7 @@
 use std::cell::OnceCell;
 use std::collections::{BTreeMap, BTreeSet};
 
-use goalmill_plan::validate::names::{alike, normal, stem, words};
+use goalmill_plan::validate::names::{alike, normal, only_slip, stem, words};
 use goalmill_plan::validate::{Ability, Catalogue};
 use serde_json::Value;
 
@@ -65,6 +65,9 @@ pub(super) fn agents(work: &mut RepairContext<'_>) {
                 "AGENT_NORMAL_FORM",
                 "the same name, spelled otherwise".into(),
             );
+        } else if let (Some(only), []) = (only_slip(&agent, catalogue.agents().map(|(name, _)| name)), same.as_slice())
+        {
+            work.set(step, "agent_type", only.into(), "AGENT_SIMILAR", "one letter of its name is wrong".into());
         } else if let ([only], true) = (named.as_slice(), action.is_empty()) {
             let name = catalogue.abilities().find(|(a, name, _)| a == only && normal(name) == normal(&agent));
             let name = name.map(|(_, name, _)| name.to_owned()).unwrap_or_default();
@@ -113,8 +116,20 @@ pub(super) fn actions(work: &mut RepairContext<'_>, evidence: Evidence) {
         if let Some((name, code, why)) = found {
             let field = if work.has(step, "action") { "action" } else { "task" };
             work.set(step, field, name.into(), code, why);
+        } else if evidence == Evidence::Neighbours && agent == "auto" {
+            action_is_text(work, step, &action, &description);
         }
     }
+}
+
+/// An action of several words that nobody offers is the text of a step that has none.
+fn action_is_text(work: &mut RepairContext<'_>, step: usize, action: &str, description: &str) {
+    if action.split_whitespace().count() < 3 || !description.is_empty() || !work.has(step, "action") {
+        return;
+    }
+    let why = "no action is called so, and the step has no other text";
+    work.set(step, "description", action.into(), "TEXT_IS_DESCRIPTION", why.to_owned());
+    work.set(step, "action", String::new().into(), "ACTION_DROPPED", why.to_owned());
 }
 
 struct Query<'a> {
@@ -135,6 +150,9 @@ impl Query<'_> {
         let same = |given: &str| only(candidates.keys().copied().filter(|name| normal(name) == normal(given)));
         if let Some(name) = same(self.action) {
             return Some((name, "ACTION_NORMAL_FORM", "the same name, spelled otherwise".into()));
+        }
+        if let Some(name) = only_slip(self.action, candidates.keys().copied()) {
+            return Some((name, "ACTION_SIMILAR", "one letter of its name is wrong".into()));
         }
         let parts = parts(self.action);
         let named: BTreeSet<&str> = parts.iter().filter_map(|part| same(part)).collect();

@@ -9,7 +9,7 @@ use super::context::RepairContext;
 
 /// Repairs the plans inside the draft's steps. One that looks at steps outside is left as it is: it sees its own steps and
 /// inputs only, and which of them was meant is a task for the critique.
-pub(super) fn repair(work: &mut RepairContext<'_>, limits: &Limits) {
+pub(super) fn repair(work: &mut RepairContext<'_>, limits: &Limits, is_list: bool) {
     let outside: BTreeSet<String> = (0..work.steps.len()).map(|step| work.id(step)).collect();
     for step in 0..work.steps.len() {
         let at = work.place(step, "plan");
@@ -23,7 +23,7 @@ pub(super) fn repair(work: &mut RepairContext<'_>, limits: &Limits) {
         if looks_out {
             continue;
         }
-        let repaired = super::repair(inner, limits, work.rules);
+        let repaired = super::repair_by(inner, limits, work.rules, is_list);
         if let Some(place) = work.draft.pointer_mut(&at) {
             *place = repaired.draft;
         }

@@ -5,6 +5,7 @@
 //! and leads nowhere is an issue: as plain text it would let its step run too early.
 
 use goalmill_common::problem::Issue;
+use goalmill_plan::validate::names::{self, only_slip};
 use goalmill_plan::validate::path::spelled;
 use serde_json::Value;
 
@@ -35,6 +36,11 @@ pub(super) fn translate(work: &mut RepairContext<'_>) {
     let targets: Vec<(Foreign, String)> =
         found.into_iter().filter_map(|f| named(work, &f, base).map(|id| (f, id))).collect();
     write(work, targets);
+}
+
+/// Whether the draft has references in another notation.
+pub(super) fn is_used(work: &RepairContext<'_>) -> bool {
+    !found(work).is_empty()
 }
 
 /// References in another notation that are still there, in the draft and in the plans inside its steps.
@@ -132,8 +138,14 @@ fn spelled_id(work: &RepairContext<'_>, name: &str) -> Option<String> {
         return Some(name.to_owned());
     }
     let mut same = numbers.keys().filter(|id| normal(id) == normal(name));
-    let only = same.next().cloned();
-    if same.next().is_some() { None } else { only }
+    match (same.next(), same.next()) {
+        (Some(only), None) => Some(only.clone()),
+        (None, _) if names::number_of_step(name).is_some_and(|number| numbers.contains_key(number)) => {
+            names::number_of_step(name).map(str::to_owned)
+        }
+        (None, _) => only_slip(name, numbers.keys().map(String::as_str)).map(str::to_owned),
+        (Some(_), Some(_)) => None,
+    }
 }
 
 /// Where numbers count from: the one of 0 and 1 with which each leads to an earlier step. Prices do not count.

@@ -6,6 +6,9 @@
 
 use std::collections::BTreeSet;
 
+use goalmill_plan::validate::names::{self, normal, only_slip};
+use serde_json::Value;
+
 use super::context::{Graph, RepairContext, StepReference};
 use super::type_inference::flows;
 
@@ -13,13 +16,14 @@ pub(super) fn resolve(work: &mut RepairContext<'_>) {
     spelled_otherwise(work);
     // What is repaired here are references: steps, ids and links stay, and so do the references of other steps.
     let (graph, seen) = (work.graph(), work.seen());
-    if bad(work, &graph, &seen).is_empty() || shift_all(work, &graph, &seen) {
+    let wrong = bad(work, &graph, &seen);
+    if wrong.is_empty() || shift_all(work, &graph, &seen, &wrong) {
         return;
     }
     for step in 0..work.steps.len() {
         let own: Vec<StepReference> = seen.iter().filter(|seen| seen.step == step).cloned().collect();
         if !bad(work, &graph, &own).is_empty() {
-            repair_step(work, &graph, step, &own);
+            repair_step(work, &graph, step, &own, &seen);
         }
     }
 }
@@ -39,17 +43,59 @@ fn bad(work: &RepairContext<'_>, graph: &Graph, seen: &[StepReference]) -> Vec<S
 /// `Step 1` for `step_1`: the same id in another spelling.
 fn spelled_otherwise(work: &mut RepairContext<'_>) {
     let numbers = work.numbers();
-    let normal = goalmill_plan::validate::names::normal;
     let mut changes = Vec::new();
     for seen in work.seen().into_iter().filter(|seen| !numbers.contains_key(&seen.target)) {
-        let same: Vec<_> = numbers.iter().filter(|(id, _)| normal(id) == normal(&seen.target)).collect();
-        if let [(id, target)] = same.as_slice()
-            && work.may_see(seen.step, **target)
-        {
-            changes.push((seen, (*id).clone()));
+        let same: Vec<&str> =
+            numbers.keys().map(String::as_str).filter(|id| normal(id) == normal(&seen.target)).collect();
+        let only = match same.as_slice() {
+            [only] => Some(*only),
+            [] => names::number_of_step(&seen.target)
+                .filter(|number| numbers.contains_key(*number))
+                .or_else(|| only_slip(&seen.target, numbers.keys().map(String::as_str))),
+            _ => None,
+        };
+        let only = only.filter(|id| work.may_see(seen.step, numbers[*id])).map(str::to_owned);
+        changes.extend(only.map(|id| (seen, id)));
+    }
+    work.redirect(changes, "REFERENCE_RENAMED", "the same id, spelled otherwise or with one wrong letter");
+}
+
+/// Renames outputs that the action of the step declares under a name with another spelling or one other letter.
+pub(super) fn rename_outputs(work: &mut RepairContext<'_>) {
+    let numbers = work.numbers();
+    let mut changes: Vec<(String, std::ops::Range<usize>, String)> = Vec::new();
+    for seen in work.seen() {
+        let Some(target) = numbers.get(&seen.target) else { continue };
+        let declared =
+            work.ability(*target).and_then(|ability| ability.outputs.as_ref()?.get("properties")?.as_object());
+        let Some(Value::String(text)) = work.draft.pointer(&seen.pointer) else { continue };
+        let Some(rest) = text.get(seen.at.end..).and_then(|rest| rest.strip_prefix(".outputs.")) else { continue };
+        let length = rest.find(|c: char| !(c.is_ascii_alphanumeric() || c == '_')).unwrap_or(rest.len());
+        let (name, from) = (&rest[..length], seen.at.end + ".outputs.".len());
+        let Some(declared) = declared.filter(|declared| !name.is_empty() && !declared.contains_key(name)) else {
+            continue;
+        };
+        let same: Vec<&str> =
+            declared.keys().map(String::as_str).filter(|known| normal(known) == normal(name)).collect();
+        let only = match same.as_slice() {
+            [only] => Some(*only),
+            [] => only_slip(name, declared.keys().map(String::as_str)),
+            _ => None,
+        };
+        let is_name = |name: &&str| name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_');
+        if let Some(became) = only.filter(is_name) {
+            changes.push((seen.pointer.clone(), from..from + length, became.to_owned()));
         }
     }
-    work.redirect(changes, "REFERENCE_RENAMED", "the same id, spelled otherwise");
+    // Last first, so that the bytes before stay where they are.
+    changes.sort_by(|a, b| (&a.0, b.1.start).cmp(&(&b.0, a.1.start)));
+    for (pointer, at, became) in changes {
+        let Some(Value::String(text)) = work.draft.pointer(&pointer) else { continue };
+        let mut text = text.clone();
+        text.replace_range(at, &became);
+        let why = "the only output of the step with a name like it".to_owned();
+        work.replace(&pointer, text.into(), "OUTPUT_RENAMED", why);
+    }
 }
 
 /// An id as a family and a number: `node-3` is number 3 of `node-`.
@@ -76,7 +122,10 @@ fn moved(
 }
 
 /// Moves every number by one when all of them then lead to a step that may be seen, in one direction only.
-fn shift_all(work: &mut RepairContext<'_>, graph: &Graph, seen: &[StepReference]) -> bool {
+///
+/// One wrong number can be a slip; several different ones, or the only source that the links give, are another way to
+/// count.
+fn shift_all(work: &mut RepairContext<'_>, graph: &Graph, seen: &[StepReference], wrong: &[StepReference]) -> bool {
     let all = |by: i64| -> Option<Vec<_>> {
         seen.iter().map(|s| moved(work, graph, &graph.sources[s.step], s, by)).collect()
     };
@@ -85,13 +134,25 @@ fn shift_all(work: &mut RepairContext<'_>, graph: &Graph, seen: &[StepReference]
         (None, Some(moved)) => (1, moved),
         (Some(_), Some(_)) | (None, None) => return false,
     };
+    let targets: BTreeSet<&str> = wrong.iter().map(|seen| seen.target.as_str()).collect();
+    let is_only_source =
+        |(seen, (target, _)): (&StepReference, &(usize, String))| graph.sources[seen.step].iter().eq([target]);
+    if targets.len() < 2 && !seen.iter().zip(&moved).all(is_only_source) {
+        return false;
+    }
     let changes = seen.iter().cloned().zip(moved.into_iter().map(|(_, id)| id)).collect();
     let why = format!("all numbers moved by {by:+}: then every reference leads to an earlier step");
     work.redirect(changes, "INDEX_SHIFT", &why);
     true
 }
 
-fn repair_step(work: &mut RepairContext<'_>, graph: &Graph, step: usize, own: &[StepReference]) {
+fn repair_step(
+    work: &mut RepairContext<'_>,
+    graph: &Graph,
+    step: usize,
+    own: &[StepReference],
+    seen: &[StepReference],
+) {
     let numbers = &graph.numbers;
     let sources: BTreeSet<usize> =
         graph.sources[step].iter().copied().filter(|source| work.may_see(step, *source)).collect();
@@ -108,12 +169,22 @@ fn repair_step(work: &mut RepairContext<'_>, graph: &Graph, step: usize, own: &[
         ([only], _) | (_, [only]) => *only,
         (_, _) => return,
     };
-    if names.len() != 1 {
+    if names.len() != 1 || !is_every_source_read(graph, seen, step) {
         return;
     }
     let id = work.id(only);
     let changes = wrong.iter().map(|seen| (seen.clone(), id.clone())).collect();
     work.redirect(changes, "REFERENCE_REDIRECTED", "the only step that feeds this one and is not read by it yet");
+}
+
+/// Whether every other step of the draft reads each step that it waits for: then a source that is not read is missing in
+/// the references. Elsewhere a step may wait for one without reading it.
+fn is_every_source_read(graph: &Graph, seen: &[StepReference], except: usize) -> bool {
+    let reads = |step: usize, source: usize| {
+        seen.iter().any(|seen| seen.step == step && graph.numbers.get(&seen.target) == Some(&source))
+    };
+    let steps = graph.sources.iter().enumerate().filter(|(step, _)| *step != except);
+    steps.into_iter().all(|(step, sources)| sources.iter().all(|source| reads(step, *source)))
 }
 
 /// Moves the numbers of one step when that leads to all of its sources and to nothing that may not be seen.

@@ -257,6 +257,119 @@ fn links_that_name_steps_by_their_action_name_them_by_their_id() {
 }
 
 #[test]
+fn a_name_with_one_wrong_letter_is_repaired_when_one_candidate_is_close() {
+    let draft = json!({"steps": [
+        {"id": "fetch", "agent_type": "toolz", "action": "resize", "inputs": {"x": 1}},
+        {"id": "tell", "agent_type": "tools", "action": "captoin", "inputs": seen("fetxh"), "dependancies": ["fecth"]},
+    ]});
+    let repaired = repaired(&draft);
+    let plan = repaired.outcome.as_ref().expect("each has one candidate").plan();
+    assert_eq!((plan.steps[0].agent_type.as_str(), plan.steps[1].action.as_str()), ("tools", "caption"));
+    assert_eq!(plan.steps[1].dependencies, ["fetch".into()]);
+    assert_eq!(repaired.draft["steps"][1]["inputs"], seen("fetch"));
+    assert!(told(&repaired).contains(&("FIELD_RENAMED", "/steps/1/dependancies")), "{:?}", repaired.edits);
+    let both =
+        plan_of(&["left", "lift", "look"], json!({"id": "say", "dependencies": ["lxft"], "agent_type": "tools"}));
+    assert!(codes(&self::repaired(&both)).contains(&"UNKNOWN_DEPENDENCY"));
+}
+
+#[test]
+fn a_self_reference_is_redirected_only_where_every_other_source_is_read() {
+    let reads_all = [("a", "resize", json!({}), &[] as &[&str]), ("b", "caption", seen("b"), &["a"])];
+    assert_eq!(repaired(&plan(&reads_all)).draft["steps"][1]["inputs"], seen("a"));
+    // Step `c` waits for `a` and reads nothing of it, so `d` may too.
+    let orders = [
+        ("a", "resize", json!({}), &[] as &[&str]),
+        ("b", "resize", json!({}), &[]),
+        ("c", "resize", json!({}), &["a"]),
+        ("d", "caption", seen("d"), &["b"]),
+    ];
+    let left = repaired(&plan(&orders));
+    assert_eq!((&left.draft, left.outcome.is_err()), (&plan(&orders), true));
+}
+
+#[test]
+fn a_missing_step_among_numbers_is_no_other_way_to_count() {
+    let draft = plan(&[
+        ("s1", "resize", json!({}), &[]),
+        ("s2", "resize", json!({}), &[]),
+        ("s4", "caption", json!({}), &["s3"]),
+        ("s5", "caption", json!({}), &["s3"]),
+    ]);
+    let left = repaired(&draft);
+    assert_eq!((&left.draft, left.outcome.is_err()), (&draft, true));
+}
+
+#[test]
+fn a_list_that_names_no_dependency_is_a_sequence() {
+    let list = |draft: &Value| repair_list(draft.clone(), &Limits::default(), &Rules::planned(&catalogue()));
+    let bare = plan_of(&["one", "two", "three"], json!({"id": "four", "agent_type": "tools"}));
+    let chained = list(&bare);
+    let steps = chained.outcome.as_ref().expect("it is valid").plan().steps.clone();
+    let waits: Vec<_> =
+        steps.iter().map(|step| step.dependencies.iter().map(ToString::to_string).collect::<Vec<_>>()).collect();
+    assert_eq!(waits, [vec![], vec!["one".to_owned()], vec!["two".to_owned()], vec!["three".to_owned()]]);
+    assert_eq!(told(&chained), [("SEQUENCE_ADDED", "/steps")]);
+    assert_eq!(list(&chained.draft).edits, []);
+    for named in [
+        json!({"id": "four", "agent_type": "tools", "dependencies": []}),
+        json!({"id": "four", "agent_type": "tools", "dependencies": ["one"]}),
+        json!({"id": "four", "agent_type": "tools", "inputs": seen("one")}),
+        json!({"id": "four", "agent_type": "tools", "inputs": {"x": "${two.text}"}}),
+        json!({"id": "four", "agent_type": "tools", "waits": ["one"]}),
+    ] {
+        let draft = plan_of(&["one", "two", "three"], named);
+        let codes: Vec<_> = list(&draft).edits.into_iter().map(|edit| edit.code).collect();
+        assert!(!codes.contains(&"SEQUENCE_ADDED".to_owned()), "{draft}");
+    }
+    let mut linked = bare.clone();
+    linked["edges"] = json!([]);
+    assert_eq!(list(&linked).edits, []);
+}
+
+#[test]
+fn a_placeholder_becomes_a_reference_a_question_or_an_issue() {
+    let mut catalogue = Catalogue::default();
+    let with_output = |name: &str, output: &str| {
+        let mut ability = Ability::described("");
+        ability.outputs = Some(json!({"type": "object", "properties": {output: {"type": "string"}}}));
+        (name.to_owned(), ability)
+    };
+    let actions =
+        [with_output("search_room", "roomId"), with_output("book_meeting_room", "id"), with_output("tell", "x")];
+    catalogue.insert("office", Offer { actions: actions.into(), ..Offer::default() });
+    let step = |id: &str, action: &str, inputs: Value| json!({"id": id, "agent_type": "office", "action": action, "inputs": inputs});
+    let outcome =
+        |steps: Vec<Value>| repair_list(json!({ "steps": steps }), &Limits::default(), &Rules::planned(&catalogue));
+
+    let certain = outcome(vec![
+        step("s", "search_room", json!({})),
+        step("b", "book_meeting_room", json!({"room": "<Room ID>"})),
+        step("t", "tell", json!({"text": "booked <the meeting room id>"})),
+    ]);
+    assert_eq!(certain.draft["steps"][1]["inputs"]["room"], "{{ steps.s.outputs['roomId'] }}");
+    assert_eq!(certain.draft["steps"][2]["inputs"]["text"], "booked {{ steps.b.outputs['id'] }}");
+    assert!(certain.outcome.is_ok(), "{:?}", certain.outcome);
+
+    let asked = outcome(vec![
+        step("s", "search_room", json!({"who": "<User's name>"})),
+        step("t", "tell", json!({"to": "<phone number>", "note": "<city>", "sure": true})),
+    ]);
+    let plan = asked.outcome.as_ref().expect("a person is asked").plan();
+    assert_eq!(plan.steps[0].ask.as_ref().and_then(|ask| ask.into.as_deref()), Some("who"));
+    let both = plan.steps[1].ask.as_ref().expect("two values are missing");
+    assert!(both.gives("to") && both.gives("note") && !both.gives("sure"), "{both:?}");
+
+    let several = outcome(vec![
+        step("s1", "search_room", json!({})),
+        step("s2", "search_room", json!({})),
+        step("b", "book_meeting_room", json!({"room": "<Room ID>"})),
+    ]);
+    let issues = several.outcome.as_ref().expect_err("two steps give it");
+    assert_eq!((issues[0].code.as_str(), issues[0].pointer.as_str()), ("REF_UNKNOWN_STEP", "/steps/2/inputs/room"));
+}
+
+#[test]
 fn a_ring_is_never_opened() {
     for steps in [
         [("a", "resize", json!({}), &["b"] as &[&str]), ("b", "caption", seen("a"), &["a"])],
@@ -382,6 +495,12 @@ fn codes(repaired: &RepairedDraft) -> Vec<&str> {
 
 fn seen(id: &str) -> Value {
     json!({"x": format!("{{{{ {}.outputs }}}}", goalmill_plan::validate::path::spelled(id))})
+}
+
+/// Steps without any dependency, and one more.
+fn plan_of(ids: &[&str], last: Value) -> Value {
+    let steps = ids.iter().map(|id| json!({"id": id, "agent_type": "tools", "action": "caption"}));
+    json!({"steps": steps.chain([last]).collect::<Vec<_>>()})
 }
 
 fn plan(steps: &[(&str, &str, Value, &[&str])]) -> Value {

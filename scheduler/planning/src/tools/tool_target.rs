@@ -6,9 +6,10 @@ use goalmill_plan::states::ValidPlan;
 use serde_json::{Map, Value, json};
 
 use crate::ReviseRequest;
-use crate::llm::parse_answer::{self, tidy_step};
+use crate::llm::parse_answer;
 use crate::llm::plan_task::{PlanTask, ValidDraft};
 use crate::llm::repair_loop::DraftVerdict;
+use crate::llm::tidy_step::tidy_step;
 use crate::parse_proposal::{ReplanContext, parse_proposal};
 use crate::provenance::Round;
 use crate::repair::Edit;

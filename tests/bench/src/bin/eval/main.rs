@@ -11,6 +11,7 @@ use clap::{Parser, ValueEnum};
 mod calibration;
 mod calls;
 mod dag;
+mod drafts;
 mod e2e;
 mod htn;
 mod literal;
@@ -33,7 +34,7 @@ struct Arguments {
     /// For `e2e`: kills schedulers, workers and Redis with `kill -9` all the while.
     #[arg(long)]
     kill: bool,
-    /// For `e2e`: what is killed when follows from it.
+    /// For `e2e`: what is killed when follows from it. For `drafts`: the damage does.
     #[arg(long, default_value_t = 1)]
     seed: u64,
 }
@@ -48,6 +49,8 @@ enum What {
     Routing,
     /// Finding what is wrong with plans, and repairing it without a model.
     Dag,
+    /// Keeping the steps of raw plans, and repairing plans that were damaged on purpose.
+    Drafts,
     /// Checking plans against preconditions and effects.
     Verify,
     /// Confidence in plans against what became of them.
@@ -70,6 +73,7 @@ async fn main() -> Result<()> {
         What::Calls => calls::run(dir, &mut out)?,
         What::Routing => routing::run(dir, &mut out)?,
         What::Dag => dag::run(dir, &mut out)?,
+        What::Drafts => drafts::run(dir, &mut out, arguments.seed)?,
         What::Verify => verify::run(dir, &mut out)?,
         What::Calibration => calibration::run(dir, &mut out)?,
         What::Schedule => schedule::run(dir, &mut out).await?,
