@@ -238,7 +238,8 @@ pub struct PlannerSettings {
     pub fallback_after_ms: u64,
     /// Whether steps that are valid by themselves may run while the planner still writes the rest.
     pub stream: bool,
-    /// Finished plans of a planner before its confidence is calibrated by their outcomes; 0: never.
+    /// Finished plans of a planner before its confidence is calibrated by their outcomes alone; with fewer, it is drawn to
+    /// the outcomes of all planners; 0: never.
     pub calibrate_plans_min: usize,
     /// The severity of findings when a planner's plan does not fit the registered agents.
     pub weights: WeightSettings,

@@ -66,7 +66,14 @@ impl OutcomeHistory {
 #[derive(Debug)]
 pub struct ConfidenceCalibration {
     plans_min: usize,
-    planners: Mutex<BTreeMap<String, PlannerHistory>>,
+    histories: Mutex<PlannerHistories>,
+}
+
+#[derive(Debug, Default)]
+struct PlannerHistories {
+    planners: BTreeMap<String, PlannerHistory>,
+    /// Plans of all planners.
+    all: PlannerHistory,
 }
 
 #[derive(Debug, Default)]
@@ -77,41 +84,55 @@ struct PlannerHistory {
 }
 
 impl ConfidenceCalibration {
-    /// - `plans_min`: with fewer plans that ended, a planner's own word stands; 0: it always does.
+    /// - `plans_min`: with fewer plans that ended, a planner's curve is drawn to the curve of all planners, and with fewer
+    ///   of all planners its own word stands; 0: it always does.
     pub fn new(plans_min: usize) -> Self {
-        Self { plans_min, planners: Mutex::default() }
+        Self { plans_min, histories: Mutex::default() }
     }
 
     /// Notes how a plan ended that `planner` was `said` sure of.
     pub fn observe(&self, planner: &str, said: f64, succeeded: bool) {
-        let mut planners = self.planners();
+        let mut histories = self.histories();
+        let PlannerHistories { planners, all } = &mut *histories;
         if planners.len() >= PLANNERS_MAX && !planners.contains_key(planner) {
             return;
         }
-        let kept = planners.entry(planner.to_owned()).or_default();
-        kept.history.observe(said, succeeded);
-        kept.fitted = None;
+        for kept in [planners.entry(planner.to_owned()).or_default(), all] {
+            kept.history.observe(said, succeeded);
+            kept.fitted = None;
+        }
     }
 
     /// How likely a plan is to complete that `planner` is `said` sure of.
     pub fn of(&self, planner: &str, said: f64) -> f64 {
-        let mut planners = self.planners();
+        let mut histories = self.histories();
+        let PlannerHistories { planners, all } = &mut *histories;
+        if self.plans_min == 0 || all.history.len() < self.plans_min {
+            return said;
+        }
         match planners.get_mut(planner) {
-            Some(kept) if self.plans_min > 0 && kept.history.len() >= self.plans_min => {
-                let history = &kept.history;
-                kept.fitted.get_or_insert_with(|| history.calibration()).confidence(said)
+            Some(own) if own.history.len() >= self.plans_min => own.calibration().confidence(said),
+            own => {
+                let outcomes = own.map(|own| own.history.outcomes()).unwrap_or_default();
+                let all = all.calibration();
+                Calibration::fit_towards(&outcomes, |place| all.confidence(place)).confidence(said)
             }
-            Some(_) | None => said,
         }
     }
 
     /// Plans of a planner that ended, as far as they are remembered.
     pub fn plans(&self, planner: &str) -> usize {
-        self.planners().get(planner).map_or(0, |kept| kept.history.len())
+        self.histories().planners.get(planner).map_or(0, |kept| kept.history.len())
     }
 
-    fn planners(&self) -> MutexGuard<'_, BTreeMap<String, PlannerHistory>> {
-        self.planners.lock().unwrap_or_else(PoisonError::into_inner)
+    fn histories(&self) -> MutexGuard<'_, PlannerHistories> {
+        self.histories.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl PlannerHistory {
+    fn calibration(&mut self) -> &Calibration {
+        self.fitted.get_or_insert_with(|| self.history.calibration())
     }
 }
 
@@ -142,6 +163,13 @@ pub struct Knot {
 impl Calibration {
     /// Pools neighbours until none succeeds more often than one that was trusted more.
     pub fn fit(outcomes: &[ConfidenceSample]) -> Self {
+        Self::fit_towards(outcomes, |place| place)
+    }
+
+    /// The same, drawn to another curve with the weight of 22 plans: with few plans it stays near that one.
+    ///
+    /// - `prior`: from what is said to how often that comes true; never falling.
+    fn fit_towards(outcomes: &[ConfidenceSample], prior: impl Fn(f64) -> f64) -> Self {
         let one = |predicted: f64, observed: f64, plans: f64| ConfidenceBin {
             low: predicted,
             high: predicted,
@@ -150,7 +178,7 @@ impl Calibration {
         let told = outcomes.iter().map(|o| one(unit(o.predicted), f64::from(u8::from(o.succeeded)), 1.0));
         let prior = (0..PRIOR_PLACES).map(|i| {
             let place = i as f64 / (PRIOR_PLACES - 1) as f64;
-            one(place, place, PRIOR / PRIOR_PLACES as f64)
+            one(place, prior(place), PRIOR / PRIOR_PLACES as f64)
         });
         let mut points: Vec<ConfidenceBin> = told.chain(prior).collect();
         points.sort_by(|a, b| a.low.total_cmp(&b.low));
@@ -264,11 +292,27 @@ mod tests {
         confidences.observe("llm", 0.75, false);
         let corrected = confidences.of("llm", 0.75);
         assert!((0.3..0.5).contains(&corrected), "{corrected}: seven of twenty completed");
-        assert!((confidences.of("rules", 0.75) - 0.75).abs() < 1e-9, "no plan of `rules` has ended");
         assert_eq!((confidences.plans("llm"), confidences.plans("rules")), (20, 0));
         let never = ConfidenceCalibration::new(0);
         (0..100).for_each(|_| never.observe("llm", 0.75, false));
         assert!((never.of("llm", 0.75) - 0.75).abs() < 1e-9);
+    }
+
+    #[test]
+    fn below_the_least_number_of_plans_a_planner_is_drawn_to_the_curve_of_all() {
+        let confidences = ConfidenceCalibration::new(50);
+        (0..100).for_each(|n| confidences.observe("large", 0.75, n % 4 == 0));
+        let all = confidences.of("large", 0.75);
+        let unknown = confidences.of("new", 0.75);
+        assert!((unknown - all).abs() < 0.1, "{unknown} {all}: no plan of `new` has ended");
+        (0..40).for_each(|_| confidences.observe("new", 0.75, true));
+        let better = confidences.of("new", 0.75);
+        assert!(unknown + 0.2 < better && better < 1.0, "{better}: all of 40 completed");
+        (0..10).for_each(|_| confidences.observe("new", 0.75, true));
+        assert!(confidences.of("new", 0.75) > 0.85, "its own plans are enough");
+        let few = ConfidenceCalibration::new(50);
+        (0..49).for_each(|_| few.observe("large", 0.75, false));
+        assert!((few.of("large", 0.75) - 0.75).abs() < 1e-9, "all plans are too few");
     }
 
     #[test]

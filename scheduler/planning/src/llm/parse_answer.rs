@@ -271,7 +271,7 @@ fn with_dependencies(mut step: Value, before: &Value) -> Value {
     let is_dependencies = |key: &String| step_field(key) == Some("dependencies");
     let known = before.as_object().and_then(|before| before.iter().find(|(key, _)| is_dependencies(key)));
     if let (Some(map), Some((key, known))) = (step.as_object_mut(), known)
-        && !map.keys().any(|key| is_dependencies(key))
+        && !map.keys().any(is_dependencies)
     {
         map.insert(key.clone(), known.clone());
     }

@@ -138,8 +138,14 @@ impl Learner {
             (linear * (likely - floor) + neighbours * vote).max(0.0)
         };
         let evidence = self.evidence(&features, &votes, before);
+        let mut bonuses: Vec<f32> = agents.iter().map(bonus).collect();
+        let best = bonuses.iter().copied().fold(0.0, f32::max);
+        for (agent, bonus) in agents.iter().zip(&mut bonuses) {
+            let outcomes = self.classes.get(&agent.agent_type).map_or(0, |class| self.examples.count(*class));
+            *bonus = bonus.max(best * exploration(outcomes as f32, each));
+        }
         Some(OutcomeAdvice {
-            bonus: agents.iter().map(bonus).collect(),
+            bonus: bonuses,
             bonus_max: linear * -floor + neighbours,
             no_match_log_odds: self.rejection_model.is_ready().then(|| self.rejection_model.log_odds(&evidence)),
         })
@@ -189,9 +195,34 @@ impl Learner {
     }
 }
 
+/// The share of the best bonus that an agent may expect at most, 0 to 1: 1 without outcomes, 0 with as many as the others.
+///
+/// The bonus of an agent is an upper confidence bound: where little is known of it, it may be as good as the best one.
+/// Then similarity decides between the two, as it does before any outcome. The width of the bound falls with the root of
+/// the outcomes; what counts is how much wider it is than that of an agent with `each` outcomes.
+///
+/// - `outcomes`: of this agent.
+/// - `each`: mean of the agents with outcomes.
+///
+/// Source: P. Auer, N. Cesa-Bianchi, P. Fischer, "Finite-time Analysis of the Multiarmed Bandit Problem", Machine Learning
+/// 47, 2002 (UCB1): the mean plus the root of `2 ln N / n`.
+fn exploration(outcomes: f32, each: f32) -> f32 {
+    let width = |outcomes: f32| 1.0 / (1.0 + outcomes).sqrt();
+    if outcomes >= each { 0.0 } else { (width(outcomes) - width(each)) / (1.0 - width(each)) }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_agent_without_outcomes_may_be_as_good_as_the_best() {
+        assert!((exploration(0.0, 10.0) - 1.0).abs() < 1e-6);
+        assert_eq!((exploration(10.0, 10.0), exploration(20.0, 10.0)), (0.0, 0.0));
+        let shares: Vec<f32> = (0..10).map(|outcomes| exploration(outcomes as f32, 10.0)).collect();
+        assert!(shares.is_sorted_by(|a, b| a > b), "{shares:?}");
+        assert_eq!(exploration(0.0, 0.0), 0.0);
+    }
 
     const DONE: [(&str, &str); 4] = [
         ("settle the invoice of last month", "billing"),
@@ -218,7 +249,7 @@ mod tests {
         let advice = learner.advise("the tap is leaking", &agents, 0.0).expect("there are outcomes");
         assert!(advice.bonus[1] > 2.0 * advice.bonus[0], "{advice:?}");
         assert!(advice.bonus.iter().all(|bonus| (0.0..=advice.bonus_max).contains(bonus)), "{advice:?}");
-        assert_eq!(advice.bonus[2], 0.0, "an agent without outcomes has no bonus");
+        assert!((advice.bonus[2] - advice.bonus[1]).abs() < 1e-6, "an agent without outcomes is not behind the best");
     }
 
     #[test]

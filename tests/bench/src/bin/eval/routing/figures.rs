@@ -30,6 +30,14 @@ impl Tally {
         self.third += usize::from(place.is_some_and(|place| place < 3));
     }
 
+    /// Adds the rows of another tally.
+    pub fn add(&mut self, other: &Self) {
+        self.rows += other.rows;
+        self.first += other.first;
+        self.third += other.third;
+        self.confidences.extend(&other.confidences);
+    }
+
     pub fn figures(&self) -> Value {
         let share = |count: usize| points(count as f64 / self.rows.max(1) as f64);
         let mut figures = json!({"rows": self.rows, "top1": share(self.first), "top3": share(self.third)});

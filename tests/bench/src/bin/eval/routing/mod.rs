@@ -4,6 +4,7 @@
 //! `GOALMILL_EMBEDDINGS` names (empty for none). Learning is cross-validated in five parts: outcomes of four parts train
 //! a router, the fifth is predicted.
 
+use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -23,6 +24,25 @@ use figures::{Tally, percentile};
 use sets::{Live, Row, Set};
 
 const PARTS: usize = 5;
+
+/// How outcomes are divided into those that are learned and those that are predicted.
+#[derive(Clone, Copy)]
+struct Split {
+    name: &'static str,
+    /// Most outcomes of each tool that are learned.
+    each: usize,
+    /// All rows of one request are on one side.
+    by_request: bool,
+    /// Rows with a text that was learned are not predicted.
+    is_unrepeated: bool,
+}
+
+const SPLITS: [Split; 4] = [
+    Split { name: "learned", each: usize::MAX, by_request: false, is_unrepeated: false },
+    Split { name: "learned_10", each: 10, by_request: false, is_unrepeated: false },
+    Split { name: "learned_by_request", each: usize::MAX, by_request: true, is_unrepeated: false },
+    Split { name: "learned_unrepeated", each: usize::MAX, by_request: true, is_unrepeated: true },
+];
 /// Rows whose decision is timed.
 const TIMED_MAX: usize = 2_000;
 
@@ -43,8 +63,10 @@ pub fn run(dir: &Path, out: &mut Out) -> Result<Value> {
         for set in &sets {
             let mut of_set = fresh(set, table.as_ref(), way, out)?;
             if set.learns {
-                of_set["learned"] = learned(set, table.as_ref(), usize::MAX, way, out)?;
-                of_set["learned_10"] = learned(set, table.as_ref(), 10, way, out)?;
+                for split in SPLITS {
+                    of_set[split.name] = learned(set, table.as_ref(), split, way, out)?;
+                }
+                of_set["newcomers"] = newcomers(set, table.as_ref())?;
             }
             figures.insert(set.name.into(), of_set);
         }
@@ -111,48 +133,89 @@ fn gates(set: &Set, table: Option<&Arc<EmbeddingTable>>) -> Value {
     json!({"on": against(RouterSettings::default().gate), "off": against(Gate::Off)})
 }
 
-/// Routers that have seen at most `each` outcomes of each tool, on rows they have not seen; the parts at the same time.
-fn learned(set: &Set, table: Option<&Arc<EmbeddingTable>>, each: usize, way: &str, out: &mut Out) -> Result<Value> {
+/// Routers that have seen outcomes of some rows, on rows they have not seen; the parts at the same time.
+fn learned(set: &Set, table: Option<&Arc<EmbeddingTable>>, split: Split, way: &str, out: &mut Out) -> Result<Value> {
     let mut tally = Tally::default();
-    let how = if each == usize::MAX { "learned" } else { "learned_10" };
-    let parts: Vec<Vec<(&Row, Ranking)>> = std::thread::scope(|scope| {
-        let begun: Vec<_> = (0..PARTS).map(|part| scope.spawn(move || predicted(set, table, each, part))).collect();
-        begun
-            .into_iter()
-            .map(|part| part.join().map_err(|_| anyhow!("a part was not predicted")))
-            .collect::<Result<_>>()
-    })?;
+    let parts: Vec<Vec<(&Row, Ranking)>> = in_parts(|part| predicted(set, table, split, part))?;
     for (row, ranking) in parts.iter().flatten() {
         tally.count(ranking, row);
-        write(out, set.name, way, how, &row.id, ranking)?;
+        write(out, set.name, way, split.name, &row.id, ranking)?;
     }
     Ok(tally.figures())
+}
+
+/// What a part gives, for every part at the same time.
+fn in_parts<T: Send>(of_part: impl Fn(usize) -> T + Sync) -> Result<Vec<T>> {
+    std::thread::scope(|scope| {
+        let of_part = &of_part;
+        let begun: Vec<_> = (0..PARTS).map(|part| scope.spawn(move || of_part(part))).collect();
+        begun.into_iter().map(|part| part.join().map_err(|_| anyhow!("a part was not predicted"))).collect()
+    })
 }
 
 /// The rows of one part, by a router that has seen outcomes of the others.
 fn predicted<'a>(
     set: &'a Set,
     table: Option<&Arc<EmbeddingTable>>,
-    each: usize,
+    split: Split,
     part: usize,
 ) -> Vec<(&'a Row, Ranking)> {
     let router = router(set, table, RouterSettings { learn: true, ..RouterSettings::default() });
+    let of = |row: &Row| if split.by_request { row.request_part } else { row.part };
     let mut counts = std::collections::BTreeMap::<&str, usize>::new();
-    for row in set.rows.iter().filter(|row| row.part != part) {
+    let mut texts = BTreeSet::new();
+    for row in set.rows.iter().filter(|row| of(row) != part) {
         let tool = row.gold.first().map_or("", String::as_str);
         let count = counts.entry(tool).or_default();
         *count += 1;
         // Steps for nobody are as frequent as in life.
-        if !tool.is_empty() && *count > each {
+        if !tool.is_empty() && *count > split.each {
             continue;
         }
-        match row.gold.first() {
-            Some(tool) => router.record_match(&row.text, &tool.as_str().into(), true),
-            None => router.record_no_match(&row.text),
-        }
+        texts.insert(plain(&row.text));
+        learn(&router, row);
     }
-    let here = set.rows.iter().filter(|row| row.part == part);
+    let here = set.rows.iter().filter(|row| of(row) == part);
+    let here = here.filter(|row| !split.is_unrepeated || !texts.contains(&plain(&row.text)));
     here.map(|row| (row, router.rank(&row.text, "", CANDIDATES_MAX))).collect()
+}
+
+fn learn(router: &Router, row: &Row) {
+    match row.gold.first() {
+        Some(tool) => router.record_match(&row.text, &tool.as_str().into(), true),
+        None => router.record_no_match(&row.text),
+    }
+}
+
+/// A text without case, spaces and signs.
+fn plain(text: &str) -> String {
+    text.chars().filter(|c| c.is_alphanumeric()).flat_map(char::to_lowercase).collect()
+}
+
+/// Tools of one part have no outcomes, those of the others have: on steps of which nobody has seen an outcome, the share of
+/// either that goes to their own tool.
+fn newcomers(set: &Set, table: Option<&Arc<EmbeddingTable>>) -> Result<Value> {
+    let tool = |row: &Row| row.gold.first().cloned().unwrap_or_default();
+    let is_new = |row: &Row, part: usize| !row.gold.is_empty() && sets::part(&tool(row)) == part;
+    let tallies = in_parts(|part| {
+        let learned = router(set, table, RouterSettings { learn: true, ..RouterSettings::default() });
+        set.rows.iter().filter(|row| row.part != part && !is_new(row, part)).for_each(|row| learn(&learned, row));
+        let fresh = router(set, table, RouterSettings::default());
+        let mut tallies = <[Tally; 4]>::default();
+        for row in set.rows.iter().filter(|row| row.part == part && !row.gold.is_empty()) {
+            let which = if is_new(row, part) { 0 } else { 2 };
+            tallies[which].count(&learned.rank(&row.text, "", CANDIDATES_MAX), row);
+            tallies[which + 1].count(&fresh.rank(&row.text, "", CANDIDATES_MAX), row);
+        }
+        tallies
+    })?;
+    let mut sums = <[Tally; 4]>::default();
+    for (sum, tally) in tallies.iter().flat_map(|tallies| tallies.iter().enumerate()) {
+        sums[sum].add(tally);
+    }
+    let [new, new_fresh, known, known_fresh] = sums;
+    Ok(json!({"new": new.figures(), "new_zero_shot": new_fresh.figures(),
+              "learned": known.figures(), "learned_zero_shot": known_fresh.figures()}))
 }
 
 /// Queries that come with the few functions there are.

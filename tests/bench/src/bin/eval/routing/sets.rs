@@ -27,6 +27,8 @@ pub struct Row {
     pub gold: Vec<String>,
     /// Which part of the cross-validation it belongs to.
     pub part: usize,
+    /// The same, where all rows of one request belong to one part.
+    pub request_part: usize,
 }
 
 /// A query with its own tools.
@@ -36,9 +38,14 @@ pub struct Live {
 }
 
 fn row(id: String, text: &str, gold: Vec<String>) -> Row {
-    // The part hangs on the id alone, so that other rows of a set do not move it.
-    let hash = id.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |h, b| (h ^ u64::from(b)).wrapping_mul(0x100_0000_01b3));
-    Row { id, text: text.into(), gold, part: usize::try_from((hash >> 17) % PARTS as u64).unwrap_or_default() }
+    let part = part(&id);
+    Row { id, text: text.into(), gold, part, request_part: part }
+}
+
+/// The part hangs on the name alone, so that other rows of a set do not move it.
+pub fn part(name: &str) -> usize {
+    let hash = name.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |h, b| (h ^ u64::from(b)).wrapping_mul(0x100_0000_01b3));
+    usize::try_from((hash >> 17) % PARTS as u64).unwrap_or_default()
 }
 
 pub fn all(dir: &Path) -> Result<Vec<Set>> {
@@ -47,7 +54,9 @@ pub fn all(dir: &Path) -> Result<Vec<Set>> {
     for (name, language) in [("ultratool_en", "en"), ("ultratool_zh", "zh")] {
         sets.extend(ultratool(&routing, name, language)?);
     }
-    sets.extend(ultratool_gnn(&dir.join("dag"))?);
+    sets.extend(toolplans(&dir.join("dag"), "ultratool_gnn", "ultratool")?);
+    sets.extend(toolplans(&dir.join("dag"), "tmdb", "tmdb")?);
+    sets.extend(workbench(&dir.join("e2e"))?);
     sets.extend(metatool(&routing)?);
     sets.extend(sealtools(&routing)?);
     Ok(sets)
@@ -57,6 +66,7 @@ fn ultratool(dir: &Path, name: &'static str, language: &str) -> Result<Option<Se
     #[derive(Deserialize)]
     struct Step {
         id: String,
+        q: u64,
         step: String,
         tool: Option<String>,
     }
@@ -66,12 +76,16 @@ fn ultratool(dir: &Path, name: &'static str, language: &str) -> Result<Option<Se
     }
     let tools: Vec<Tool> = rows::whole(&dir.join(format!("ultratool_tools.{language}.json")))?;
     let rows = rows::read::<Step>(&steps)?.into_iter();
-    let rows = shuffled(rows.map(|step| row(step.id, &step.step, step.tool.into_iter().collect())).collect());
+    let of_request = |step: Step| {
+        let request_part = part(&format!("request {}", step.q));
+        Row { request_part, ..row(step.id, &step.step, step.tool.into_iter().collect()) }
+    };
+    let rows = shuffled(rows.map(of_request).collect());
     Ok(Some(Set { name, agents: tools.iter().map(Tool::agent).collect(), rows, learns: true }))
 }
 
 /// Steps of whole plans; the name of the tool, with which each begins, is taken off.
-fn ultratool_gnn(dir: &Path) -> Result<Option<Set>> {
+fn toolplans(dir: &Path, name: &'static str, dataset: &str) -> Result<Option<Set>> {
     #[derive(Deserialize)]
     struct Graph {
         nodes: Vec<Node>,
@@ -89,13 +103,13 @@ fn ultratool_gnn(dir: &Path) -> Result<Option<Set>> {
         nodes: Vec<String>,
     }
     let plans = dir.join("gold_toolplans.jsonl");
-    let graph = dir.join("toolgraph_ultratool.json");
+    let graph = dir.join(format!("toolgraph_{dataset}.json"));
     if !plans.is_file() || !graph.is_file() {
         return Ok(None);
     }
     let graph: Graph = rows::whole(&graph)?;
     let mut found = Vec::new();
-    for plan in rows::read::<Plan>(&plans)?.into_iter().filter(|plan| plan.dataset == "ultratool") {
+    for plan in rows::read::<Plan>(&plans)?.into_iter().filter(|plan| plan.dataset == dataset) {
         for (at, (step, tool)) in plan.steps.iter().zip(&plan.nodes).enumerate() {
             let called = format!("Step {} Call {tool} ", at + 1);
             if let Some(text) = step.strip_prefix(&called) {
@@ -105,7 +119,37 @@ fn ultratool_gnn(dir: &Path) -> Result<Option<Set>> {
         }
     }
     let agents = graph.nodes.iter().map(|node| described_agent(&node.id, &node.desc)).collect();
-    Ok(Some(Set { name: "ultratool_gnn", agents, rows: found, learns: false }))
+    Ok(Some(Set { name, agents, rows: found, learns: false }))
+}
+
+/// Workplace tasks and the functions that their answers call; a function is known by its name alone.
+fn workbench(dir: &Path) -> Result<Option<Set>> {
+    #[derive(Deserialize)]
+    struct Task {
+        query: String,
+        answer: String,
+    }
+    let tasks = dir.join("workbench_tasks.jsonl");
+    if !tasks.is_file() {
+        return Ok(None);
+    }
+    let mut names = std::collections::BTreeSet::new();
+    let mut found = Vec::new();
+    for (at, task) in rows::read::<Task>(&tasks)?.into_iter().enumerate() {
+        let calls: Vec<String> = task
+            .answer
+            .split(".func(")
+            .filter_map(|before| before.rsplit(|c: char| !(c.is_ascii_lowercase() || matches!(c, '_' | '.'))).next())
+            .filter(|name| name.contains('.'))
+            .map(str::to_owned)
+            .collect();
+        if !calls.is_empty() {
+            names.extend(calls.iter().cloned());
+            found.push(row(format!("workbench-{at}"), &task.query, calls));
+        }
+    }
+    let agents = names.iter().map(|name| described_agent(name, &name.replace(['.', '_'], " "))).collect();
+    Ok(Some(Set { name: "workbench", agents, rows: found, learns: false }))
 }
 
 fn metatool(dir: &Path) -> Result<Option<Set>> {
