@@ -142,7 +142,7 @@ impl Learner {
         let best = bonuses.iter().copied().fold(0.0, f32::max);
         for (agent, bonus) in agents.iter().zip(&mut bonuses) {
             let outcomes = self.classes.get(&agent.agent_type).map_or(0, |class| self.examples.count(*class));
-            *bonus = bonus.max(best * exploration(outcomes as f32, each));
+            *bonus = upper_bound(*bonus, outcomes, best);
         }
         Some(OutcomeAdvice {
             bonus: bonuses,
@@ -195,34 +195,25 @@ impl Learner {
     }
 }
 
-/// The share of the best bonus that an agent may expect at most, 0 to 1: 1 without outcomes, 0 with as many as the others.
+/// The bonus that an agent may have at most, by what is known of it.
 ///
-/// The bonus of an agent is an upper confidence bound: where little is known of it, it may be as good as the best one.
-/// Then similarity decides between the two, as it does before any outcome. The width of the bound falls with the root of
-/// the outcomes; what counts is how much wider it is than that of an agent with `each` outcomes.
+/// Without outcomes the bound is infinite, and the best bonus is the highest that an agent of this step has: the agent may
+/// be as good as the best one, so similarity decides between the two, as it does before any outcome. The first outcome
+/// ends that.
 ///
-/// - `outcomes`: of this agent.
-/// - `each`: mean of the agents with outcomes.
+/// - `bonus`: by the outcomes.
+/// - `outcomes`: of the agent.
+/// - `best`: the highest bonus of all agents.
 ///
 /// Source: P. Auer, N. Cesa-Bianchi, P. Fischer, "Finite-time Analysis of the Multiarmed Bandit Problem", Machine Learning
-/// 47, 2002 (UCB1): the mean plus the root of `2 ln N / n`.
-fn exploration(outcomes: f32, each: f32) -> f32 {
-    let width = |outcomes: f32| 1.0 / (1.0 + outcomes).sqrt();
-    if outcomes >= each { 0.0 } else { (width(outcomes) - width(each)) / (1.0 - width(each)) }
+/// 47, 2002 (UCB1): the mean plus the root of `2 ln N / n`, so that what was never tried is tried first.
+fn upper_bound(bonus: f32, outcomes: usize, best: f32) -> f32 {
+    if outcomes == 0 { best } else { bonus }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn an_agent_without_outcomes_may_be_as_good_as_the_best() {
-        assert!((exploration(0.0, 10.0) - 1.0).abs() < 1e-6);
-        assert_eq!((exploration(10.0, 10.0), exploration(20.0, 10.0)), (0.0, 0.0));
-        let shares: Vec<f32> = (0..10).map(|outcomes| exploration(outcomes as f32, 10.0)).collect();
-        assert!(shares.is_sorted_by(|a, b| a > b), "{shares:?}");
-        assert_eq!(exploration(0.0, 0.0), 0.0);
-    }
 
     const DONE: [(&str, &str); 4] = [
         ("settle the invoice of last month", "billing"),

@@ -76,6 +76,7 @@ const FIELDS: [(&str, &[&str]); 6] = [
 
 impl Damage {
     /// The damaged text; none when the draft has no place for it.
+    #[expect(clippy::too_many_lines, reason = "one arm per damage")]
     pub fn apply(self, draft: &Value, random: &Random) -> Option<String> {
         let mut draft = draft.clone();
         let steps = draft["steps"].as_array_mut()?;

@@ -142,7 +142,7 @@ impl Tally {
 
 /// Steps that call tools.
 fn of_tools(at: usize, plan: &ToolPlan, actions: &BTreeMap<String, &str>) -> Option<Intact> {
-    let ids = ids(&plan.nodes, at % 2 == 0);
+    let ids = ids(&plan.nodes, at.is_multiple_of(2));
     let style = at / 2 % 3;
     let mut steps = Vec::new();
     for (n, tool) in plan.nodes.iter().enumerate() {
@@ -178,7 +178,7 @@ fn of_how_to(at: usize, row: &HowTo) -> Option<Intact> {
         .map(|text| text.split_whitespace().take(3).collect::<Vec<_>>().join("_").to_lowercase())
         .map(|name| name.chars().filter(|c| c.is_ascii_alphanumeric() || *c == '_').collect())
         .collect();
-    let ids = ids(&names, at % 2 == 0);
+    let ids = ids(&names, at.is_multiple_of(2));
     let number = |text: &str| text.parse::<usize>().ok()?.checked_sub(1);
     let edges: Vec<(usize, usize)> =
         row.deps.iter().filter_map(|(from, to)| Some((number(from)?, number(to)?))).collect();
