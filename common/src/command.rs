@@ -7,6 +7,7 @@ use crate::goal::Goal;
 use crate::id::{PlanId, StepId};
 use crate::json::Json;
 use crate::plan::Plan;
+use crate::planning::ReplanOptions;
 pub use crate::revision::{Change, Fork, Proposal, RevisionStrategy, Situation};
 
 /// A request to a plan's shard, from the process that received it.
@@ -71,6 +72,9 @@ pub enum Verb {
         /// What the person would like instead.
         #[serde(default, skip_serializing_if = "String::is_empty")]
         hint: String,
+        /// Model, temperature and strategy of this replan.
+        #[serde(default, skip_serializing_if = "ReplanOptions::is_default")]
+        options: ReplanOptions,
     },
     /// Changes the plan by hand, before or while it runs.
     Edit {

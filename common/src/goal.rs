@@ -3,8 +3,9 @@
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
+use crate::goal_context::GoalContext;
 use crate::json_limits::COST_MAX;
-use crate::plan::RevisionPolicy;
+pub use crate::planning::Planning;
 
 /// What a caller wants: words, limits, and how to know that it is reached.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
@@ -37,9 +38,12 @@ pub struct Goal {
     /// Who pays: plans of one tenant do not push back those of another.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub tenant: String,
-    /// Who plans it, and the conditions of its plan.
+    /// Who plans it, how, and the conditions of its plan.
     #[serde(skip_serializing_if = "Planning::is_default")]
     pub planning: Planning,
+    /// What was said before, what is known, and what to work with.
+    #[serde(skip_serializing_if = "GoalContext::is_empty")]
+    pub context: GoalContext,
     /// Anything the caller wants to find again.
     #[serde(skip_serializing_if = "Map::is_empty")]
     pub metadata: Map<String, Value>,
@@ -63,34 +67,6 @@ pub const CUSTOM: &str = "custom";
 pub fn is_goal_type(text: &str) -> bool {
     let own = text.strip_prefix(CUSTOM).and_then(|rest| rest.strip_prefix(':'));
     GOAL_TYPES.contains(&text) || own.is_some_and(|name| name.len() <= 64 && crate::id::is_id(name))
-}
-
-/// Who plans a goal, and the conditions of its plan.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
-#[serde(default, deny_unknown_fields)]
-pub struct Planning {
-    /// The planner that is asked first; the others of the settings follow.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub planner: Option<String>,
-    /// No other planner is asked.
-    #[serde(skip_serializing_if = "std::ops::Not::not")]
-    pub planner_only: bool,
-    /// The language model that is asked first.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub model: Option<String>,
-    /// The plan needs the approval of a person, whichever planner makes it.
-    #[serde(skip_serializing_if = "std::ops::Not::not")]
-    pub require_approval: bool,
-    /// How the plan may be revised, as in a plan.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub revision: Option<RevisionPolicy>,
-}
-
-impl Planning {
-    /// Whether the goal leaves everything to the settings.
-    pub fn is_default(&self) -> bool {
-        *self == Self::default()
-    }
 }
 
 /// 1 (last) to 10 (first); 5 by default.

@@ -8,6 +8,7 @@ use serde_json::{Map, Value};
 use crate::goal::{Budget, Priority};
 use crate::id::{AgentType, StepId};
 use crate::json::Json;
+use crate::revision_strategy::RevisionStrategy;
 
 /// How many steps of a plan run at once.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
@@ -215,7 +216,7 @@ pub enum Widen {
 
 /// When and how a running plan may change. With one, a plan also asks for a revision by itself: when results are not
 /// what was expected, when too many steps fail, and when a budget runs low.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct RevisionPolicy {
     /// Revisions by planners; `limits.revisions_max` by default, and never more.
@@ -232,11 +233,26 @@ pub struct RevisionPolicy {
     pub approve: Option<Approval>,
     /// What becomes of a revision that would widen the plan.
     pub widen: Widen,
+    /// The strategy that planners try first.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub strategy: Option<RevisionStrategy>,
+    /// The language model that is asked first for revisions.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub model: Option<String>,
 }
 
 impl Default for RevisionPolicy {
     fn default() -> Self {
-        Self { max: None, threshold: 0.3, confidence_floor: 0.3, budget_low: 0.8, approve: None, widen: Widen::Refuse }
+        Self {
+            max: None,
+            threshold: 0.3,
+            confidence_floor: 0.3,
+            budget_low: 0.8,
+            approve: None,
+            widen: Widen::Refuse,
+            strategy: None,
+            model: None,
+        }
     }
 }
 

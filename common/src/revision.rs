@@ -10,8 +10,10 @@ use crate::failure::Failure;
 use crate::goal::{Budget, Goal, Usage};
 use crate::id::{AgentType, PlanId, StepId};
 use crate::json::Json;
-use crate::plan::{Phase, Plan, Question, Step};
+use crate::plan::{Phase, Plan, Question, RevisionPolicy, Step};
+use crate::planning::{Planning, ReplanOptions};
 use crate::problem::Issue;
+pub use crate::revision_strategy::RevisionStrategy;
 use crate::status::StepStatus;
 use crate::word_enum::word_enum;
 
@@ -61,45 +63,6 @@ impl Trigger {
             | Self::ConstraintViolation
             | Self::IncompletePlan
             | Self::AskUser => false,
-        }
-    }
-}
-
-word_enum! {
-    /// How a revision helps.
-    RevisionStrategy {
-        /// The step once more, by another agent.
-        RetryWithAgent = "retry_with_agent",
-        /// The step becomes a plan of smaller ones.
-        Decompose = "decompose",
-        /// Another way to the same end.
-        Workaround = "workaround",
-        /// What remains is fitted to a constraint.
-        Adjust = "adjust",
-        /// The remaining steps are planned again.
-        ReplanRemaining = "replan_remaining",
-        /// Steps that repair what went wrong come in between.
-        InsertRecovery = "insert_recovery",
-        /// The step is skipped.
-        SkipAndContinue = "skip_and_continue",
-        /// The plan ends; its results stay.
-        Abort = "abort",
-        /// A person is asked something first.
-        AskUser = "ask_user",
-        /// A person changed the plan.
-        Edit = "edit",
-    }
-}
-
-impl RevisionStrategy {
-    /// What such a revision does to the plan's confidence, before the part that counts earlier revisions.
-    pub fn confidence_delta(self) -> f64 {
-        match self {
-            Self::RetryWithAgent => -0.10,
-            Self::Decompose => -0.05,
-            Self::Workaround | Self::InsertRecovery | Self::ReplanRemaining => -0.15,
-            Self::Adjust => -0.08,
-            Self::SkipAndContinue | Self::Abort | Self::AskUser | Self::Edit => 0.0,
         }
     }
 }
@@ -276,6 +239,9 @@ pub struct Situation {
     /// What a person requested.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub hint: String,
+    /// What a person asks of this replan.
+    #[serde(default, skip_serializing_if = "ReplanOptions::is_default")]
+    pub options: ReplanOptions,
     /// What the step's report suggested.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub information: Option<Json>,
@@ -305,6 +271,25 @@ pub struct Situation {
 }
 
 impl Situation {
+    /// The strategy that planners try first: of the request, else of the plan's policy, else of the goal.
+    pub fn wanted_strategy(&self) -> Option<RevisionStrategy> {
+        let of_goal = || self.goal.planning.revision.as_ref().and_then(|policy| policy.strategy);
+        let of_plan = || self.plan.revision.as_ref().and_then(|policy| policy.strategy);
+        self.options.strategy.or_else(of_plan).or_else(of_goal)
+    }
+
+    /// The goal's planning parameters, with those of the revision policy and of the request in their place.
+    pub fn planning(&self) -> Planning {
+        let of_policy = |policy: &Option<RevisionPolicy>| policy.as_ref().and_then(|policy| policy.model.clone());
+        let planning = &self.goal.planning;
+        let model = self.options.model.clone().or_else(|| of_policy(&self.plan.revision));
+        Planning {
+            model: model.or_else(|| of_policy(&planning.revision)).or_else(|| planning.model.clone()),
+            temperature: self.options.temperature.or(planning.temperature),
+            ..planning.clone()
+        }
+    }
+
     /// Whether the next part of a plan is wanted that is written part by part: no changes mean that it is whole.
     pub fn wants_part(&self) -> bool {
         self.trigger == Trigger::PhaseCheckpoint.as_str() && self.plan.is_iterative()

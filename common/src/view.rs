@@ -381,6 +381,9 @@ pub struct Preview {
     pub seconds_from: SecondsFrom,
     /// Estimated US dollars of all steps.
     pub cost: f64,
+    /// How a planner made it: parameters, prompts, answers, repairs, stages, and the planners that were tried before.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub planning_trace: Option<crate::json::Json>,
 }
 
 /// How many steps of a plan, those inside steps too, have their expected duration from where.
@@ -406,6 +409,7 @@ impl Preview {
             warnings: planned.warnings,
             routes: planned.routes,
             planner: planned.planner,
+            planning_trace: planned.provenance,
             confidence: planned.confidence,
             plan: Some(planned.plan),
             critical_path_seconds,
@@ -426,6 +430,7 @@ impl Preview {
             confidence: 0.0,
             critical_path_seconds: 0.0,
             seconds_from: SecondsFrom::default(),
+            planning_trace: None,
             cost: 0.0,
         }
     }

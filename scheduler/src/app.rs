@@ -23,7 +23,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::directory::Directory;
-use crate::execution_stats::{self, ExecutionStats, Sample, StatsReplay};
+use crate::execution_stats::{self, ExecutionStats, Lessons, Sample, StatsReplay};
 use crate::health_monitor::HealthMonitor;
 use crate::hooks::{Hook, Hooks};
 use crate::plan_reader::LivePlans;
@@ -157,7 +157,8 @@ pub(crate) async fn assemble(
     pipeline.prefer(planners);
     let confidences = Arc::new(ConfidenceCalibration::new(settings.planner.calibrate_plans_min));
     pipeline.calibrate(confidences.clone());
-    let (stats, samples) = ExecutionStats::new(directory.clone(), confidences, settings.router.learn, clock.now_ms());
+    let lessons = Lessons { confidences, examples: pipeline.examples(), learns: settings.router.learn };
+    let (stats, samples) = ExecutionStats::new(directory.clone(), lessons, clock.now_ms());
     let (tasks, stop) = (TaskTracker::new(), CancellationToken::new());
     let hooks =
         Hooks::start(&settings.hooks, hooks, random.clone(), &tasks, &stop).map_err(SchedulerStartError::Hook)?;

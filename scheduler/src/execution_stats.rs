@@ -17,6 +17,7 @@ use goalmill_common::plan::StepKind;
 use goalmill_common::status::PlanStatus;
 use goalmill_engine::{PlanState, StepSnapshot, replay};
 use goalmill_planning::calibration::ConfidenceCalibration;
+use goalmill_planning::examples::ExampleStore;
 use goalmill_router as router;
 use serde::Deserialize;
 use tokio::sync::mpsc;
@@ -39,6 +40,7 @@ const REPLAYED_EVENTS_MAX: u64 = 500_000;
 pub(crate) struct ExecutionStats {
     directory: Arc<Directory>,
     confidences: Arc<ConfidenceCalibration>,
+    examples: Option<Arc<ExampleStore>>,
     learns: bool,
     /// Start of this scheduler, Unix milliseconds: older events come from logs.
     begun_ms: u64,
@@ -88,17 +90,21 @@ struct Said {
     said: Option<f64>,
 }
 
+/// Who learns from plans and steps.
+pub(crate) struct Lessons {
+    pub(crate) confidences: Arc<ConfidenceCalibration>,
+    /// The plans of earlier goals.
+    pub(crate) examples: Option<Arc<ExampleStore>>,
+    /// Whether the router is trained.
+    pub(crate) learns: bool,
+}
+
 impl ExecutionStats {
-    /// - `learns`: whether the router is trained.
-    pub(crate) fn new(
-        directory: Arc<Directory>,
-        confidences: Arc<ConfidenceCalibration>,
-        learns: bool,
-        begun_ms: u64,
-    ) -> (Self, mpsc::Receiver<Sample>) {
+    pub(crate) fn new(directory: Arc<Directory>, lessons: Lessons, begun_ms: u64) -> (Self, mpsc::Receiver<Sample>) {
         let (samples, waiting) = mpsc::channel(SAMPLES_WAITING);
+        let Lessons { confidences, examples, learns } = lessons;
         let notes = Mutex::default();
-        (Self { directory, confidences, learns, begun_ms, notes, samples }, waiting)
+        (Self { directory, confidences, examples, learns, begun_ms, notes, samples }, waiting)
     }
 
     /// Records the events of a commit.
@@ -127,7 +133,11 @@ impl ExecutionStats {
         for record in records {
             match &record.event {
                 Event::Plan(event) => {
-                    self.record_plan(notes, plan, event, self.counts(source, record.time_ms));
+                    let counts = self.counts(source, record.time_ms);
+                    if counts {
+                        self.record_example(state, event);
+                    }
+                    self.record_plan(notes, plan, event, counts);
                     is_noted = notes.contains_key(plan);
                 }
                 Event::Step { step, attempt, event, phase: _ } => {
@@ -176,6 +186,15 @@ impl ExecutionStats {
         } else if let PlanEvent::Cancelled(_) | PlanEvent::Rejected(_) = event {
             // A person's decision is no evidence about the plan.
             notes.remove(plan);
+        }
+    }
+
+    /// Keeps the plan of a goal with its outcome, as an example for models.
+    fn record_example(&self, state: &PlanState, event: &PlanEvent) {
+        let Some(examples) = self.examples.as_ref().filter(|examples| examples.is_on()) else { return };
+        if let PlanEvent::Completed(ended) | PlanEvent::Failed(ended) = event {
+            let goal = &state.accepted().goal.description;
+            examples.record_outcome(state.id(), goal, &state.live_plan(), ended.status);
         }
     }
 

@@ -1,6 +1,7 @@
 //! Flags of human review: approvals, edits, answers, forks.
 
 use clap::Args;
+use goalmill_common::revision::RevisionStrategy;
 
 use super::{Reasoned, StepRef, WaitArgs};
 
@@ -76,6 +77,16 @@ pub struct ReplanArgs {
     /// A hint for the planner.
     #[arg(long, value_name = "TEXT", default_value = "")]
     pub hint: String,
+    /// Tries this model before the others; its name in the settings.
+    #[arg(long, value_name = "MODEL")]
+    pub model: Option<String>,
+    /// Temperature of the models, 0 to 2.
+    #[arg(long, value_name = "T", value_parser = super::planning::temperature)]
+    pub temperature: Option<f64>,
+    /// The strategy that is tried first: `retry_with_agent`, `decompose`, `workaround`, `adjust`, `replan_remaining`,
+    /// `insert_recovery`, `skip_and_continue`, `abort`, `ask_user`.
+    #[arg(long, value_name = "STRATEGY", value_parser = revision_strategy)]
+    pub strategy: Option<RevisionStrategy>,
 }
 
 /// Compares two plans, or two revisions of one: steps, outcome, cost, time.
@@ -147,6 +158,14 @@ pub struct StepAnswerArgs {
     pub step: StepRef,
     /// The answer, as JSON or plain words; prompted for in a terminal when missing.
     pub answer: Option<String>,
+}
+
+fn revision_strategy(text: &str) -> Result<RevisionStrategy, String> {
+    let by_planners = || RevisionStrategy::ALL.iter().filter(|strategy| **strategy != RevisionStrategy::Edit);
+    by_planners().copied().find(|strategy| strategy.as_str() == text).ok_or_else(|| {
+        let words: Vec<&str> = by_planners().map(|strategy| strategy.as_str()).collect();
+        format!("it is none of {}", words.join(", "))
+    })
 }
 
 fn revisions(text: &str) -> Result<(u32, Option<u32>), String> {

@@ -3,17 +3,21 @@
 mod approvals;
 mod inspect;
 mod nouns;
+mod planning;
 mod roles;
 mod tools;
 mod values;
 
 use clap::{Args, Parser, Subcommand};
 
-pub use approvals::{ApproveArgs, ChangeArgs, DiffArgs, EditArgs, ForkArgs, PlanAnswerArgs, StepAnswerArgs};
+pub use approvals::{
+    ApproveArgs, ChangeArgs, DiffArgs, EditArgs, ForkArgs, PlanAnswerArgs, ReplanArgs, StepAnswerArgs,
+};
 pub use inspect::{EventsArgs, ExplainArgs, LogsArgs, WatchArgs};
 pub use nouns::{
     AgentCommand, DeadCommand, GraphForm, Language, Letters, PlanCommand, QueueCommand, Reasoned, StepCommand, StepRef,
 };
+pub use planning::PlanningArgs;
 pub use roles::{Demo, DevArgs, LogForm, RoleArgs, SchedulerArgs, WorkerArgs, WorkerCommand, WorkerRunArgs};
 pub use tools::{
     CompletionsArgs, ConfigArgs, DoctorArgs, ImportCommand, ManArgs, ReplayArgs, RunArgs, SchemaArgs, SubmitArgs,
@@ -195,6 +199,10 @@ mod tests {
             "plan get",
             "submit g --wait --watch",
             "submit g --priority 11",
+            "submit g --temperature 3",
+            "submit g --candidates 0",
+            "submit g --strategy deep",
+            "plan replan a --strategy edit",
             "submit g --timeout 5d",
             "run p --dry-run --wait",
             "plan list --status flying",

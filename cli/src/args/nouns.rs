@@ -8,6 +8,7 @@ use goalmill_common::status::PlanStatus;
 
 use super::approvals::{ApproveArgs, DiffArgs, EditArgs, ForkArgs, PlanAnswerArgs, ReplanArgs, StepAnswerArgs};
 use super::duration;
+use super::planning::PlanningArgs;
 
 /// A plan and the reason of a command.
 #[derive(Args, Debug)]
@@ -62,6 +63,8 @@ pub enum PlanCommand {
     Preview {
         /// The goal, in plain words. Use single quotes, or the shell eats `$2000`.
         goal: String,
+        #[command(flatten)]
+        planning: Box<PlanningArgs>,
     },
     Approve(ApproveArgs),
     /// Waits for a plan's end without output; the exit code is the outcome.

@@ -8,6 +8,7 @@ use clap_complete::Shell;
 use goalmill_common::document_format::DocumentFormat;
 
 use super::duration;
+use super::planning::PlanningArgs;
 
 /// Whether and how to wait for a plan's end.
 #[derive(Args, Clone, Debug)]
@@ -64,15 +65,6 @@ pub struct SubmitArgs {
     /// Deadline of the plan, from now.
     #[arg(long, value_name = "DURATION", value_parser = duration)]
     pub deadline: Option<Duration>,
-    /// Tries this planner before those of the settings: `llm`, `tools`, `htn`, `rules`.
-    #[arg(long, value_name = "PLANNER")]
-    pub planner: Option<String>,
-    /// Tries no other planner.
-    #[arg(long, requires = "planner")]
-    pub only: bool,
-    /// Tries this model before the others; its name in the settings.
-    #[arg(long, value_name = "MODEL")]
-    pub model: Option<String>,
     /// The plan waits for approval before it runs (exit code 7 with `--wait`).
     #[arg(long)]
     pub require_approval: bool,
@@ -90,6 +82,8 @@ pub struct SubmitArgs {
     pub dry_run: bool,
     #[command(flatten)]
     pub wait: WaitArgs,
+    #[command(flatten)]
+    pub planning: PlanningArgs,
 }
 
 /// Submits a plan that is ready to run, as YAML or JSON.
@@ -106,6 +100,9 @@ pub struct RunArgs {
     pub dry_run: bool,
     #[command(flatten)]
     pub wait: WaitArgs,
+    /// For revisions and sub-plans of the plan.
+    #[command(flatten)]
+    pub planning: PlanningArgs,
 }
 
 /// Replays an exported event log and shows the resulting state.

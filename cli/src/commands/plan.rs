@@ -6,11 +6,11 @@ use goalmill_client::PlanQuery;
 use goalmill_common::clock::{Clock, parse_rfc3339};
 use goalmill_common::status::PlanStatus;
 use goalmill_common::view::{Page, PlanSummary, PlanView, StepView};
-use serde_json::json;
+use serde_json::{Map, json};
 
 use super::results::{show_results, show_status};
 use super::{approvals, cell, diff, fork, graph, preview, questions, revisions};
-use crate::args::{Format, PlanCommand, Reasoned, TimeFormat};
+use crate::args::{Format, PlanCommand, Reasoned, ReplanArgs, TimeFormat};
 use crate::context::CommandContext;
 use crate::exit::{CommandResult, Exit, Failed};
 use crate::output::{Screen, Table, Tone, json as json_text, mark, plan_tone, seconds, step_tone, time, yaml};
@@ -38,8 +38,11 @@ pub async fn run(context: &CommandContext, command: PlanCommand) -> CommandResul
         }
         PlanCommand::Show { plan, form } => graph::show(context, &plan, form).await?,
         PlanCommand::Validate { file } => return super::validate::run(context, &file).await,
-        PlanCommand::Preview { goal } => {
-            let preview = client.preview(&serde_json::json!({ "description": goal })).await?;
+        PlanCommand::Preview { goal, planning } => {
+            let mut parameters = Map::new();
+            planning.set(&mut parameters);
+            let goal = json!({ "description": goal, "planning": parameters });
+            let preview = client.preview(&goal).await?;
             preview::show(screen, &preview)?;
             return Ok(if preview.valid { Exit::Done } else { Exit::InvalidInput });
         }
@@ -56,7 +59,11 @@ pub async fn run(context: &CommandContext, command: PlanCommand) -> CommandResul
         PlanCommand::Cancel(what) => steer(context, &what, "cancel").await?,
         PlanCommand::Replan(args) => {
             let plan = client.resolve(&args.what.plan).await?;
-            let body = json!({ "reason": args.what.reason, "hint": args.hint });
+            let ReplanArgs { what, hint, model, temperature, strategy } = &args;
+            let options = json!({ "model": model, "temperature": temperature, "strategy": strategy });
+            let given = options.as_object().into_iter().flatten().filter(|(_, value)| !value.is_null());
+            let mut body = json!({ "reason": what.reason, "hint": hint });
+            given.for_each(|(name, value)| body[name.as_str()] = value.clone());
             show_status(screen, &client.steer_plan(&plan, "replan", body).await?)?;
         }
         PlanCommand::Results { plan } => show_results(screen, &client.results(&client.resolve(&plan).await?).await?)?,

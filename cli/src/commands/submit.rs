@@ -6,15 +6,17 @@ use std::time::Duration;
 use goalmill_broker::Broker;
 use goalmill_client::{Document, traceparent};
 use goalmill_common::config::RedisSettings;
+use goalmill_common::limits::Limits;
 use goalmill_common::random::Random;
 use goalmill_common::view::{Accepted, Preview};
 use goalmill_common::wire::{Submission, SubmissionAnswer, SubmissionKind};
+use goalmill_plan::draft::{self, Format as DraftFormat};
 use serde_json::{Map, Value, json};
 use tokio::time::{Instant, sleep};
 
 use super::results::show_results;
 use super::{checked_id, input, preview, source_lines};
-use crate::args::{Format, RunArgs, SubmitArgs, WaitArgs};
+use crate::args::{Format, PlanningArgs, RunArgs, SubmitArgs, WaitArgs};
 use crate::budget::lacks_amount;
 use crate::context::CommandContext;
 use crate::exit::{CommandResult, Exit, Failed};
@@ -39,13 +41,42 @@ pub async fn goal(context: &CommandContext, args: &SubmitArgs) -> CommandResult 
 
 /// Submits a plan.
 pub async fn plan(context: &CommandContext, args: &RunArgs) -> CommandResult {
-    let plan = input::document(&args.file)?;
+    let plan = with_planning(input::document(&args.file)?, &args.planning)?;
     if args.dry_run {
         return preview(context, &context.client.validate(&plan).await?);
     }
     submit(context, &args.wait, SubmissionKind::Plan, &plan, &Value::Null)
         .await
         .map_err(|failed| at_file(failed, &args.file, &plan.text))
+}
+
+/// The plan with the given planning parameters in its goal.
+fn with_planning(plan: Document, args: &PlanningArgs) -> Result<Document, Failed> {
+    let mut parameters = Map::new();
+    args.set(&mut parameters);
+    if parameters.is_empty() {
+        return Ok(plan);
+    }
+    let parsed = draft::read(plan.text.as_bytes(), DraftFormat::Auto, &Limits::default());
+    let mut document = match parsed {
+        Ok(Value::Object(document)) => document,
+        Ok(steps) => Map::from_iter([("steps".to_owned(), steps)]),
+        // The server says what is wrong with it.
+        Err(_) => return Ok(plan),
+    };
+    let mut goal = match document.remove("goal") {
+        Some(Value::Object(goal)) => goal,
+        Some(Value::String(text)) => Map::from_iter([("description".to_owned(), Value::String(text))]),
+        _ => {
+            let name = ["description", "name"].iter().find_map(|key| document.get(*key)?.as_str());
+            Map::from_iter([("description".to_owned(), json!(name.unwrap_or("run a plan")))])
+        }
+    };
+    let mut planning = object(&mut goal, "planning")?;
+    planning.extend(parameters);
+    put(&mut goal, "planning", planning);
+    document.insert("goal".into(), Value::Object(goal));
+    Ok(Document { text: Value::Object(document).to_string(), media: "application/json" })
 }
 
 /// Adds the file and the source lines to a problem.
@@ -107,14 +138,7 @@ fn goal_of(args: &SubmitArgs, now_ms: u64) -> Result<Value, Failed> {
         goal.insert("tenant".into(), json!(tenant));
     }
     let mut planning = object(&mut goal, "planning")?;
-    for (name, value) in [("planner", &args.planner), ("model", &args.model)] {
-        if let Some(value) = value {
-            planning.insert(name.into(), json!(value));
-        }
-    }
-    if args.only {
-        planning.insert("planner_only".into(), json!(true));
-    }
+    args.planning.set(&mut planning);
     if args.require_approval {
         planning.insert("require_approval".into(), json!(true));
     }

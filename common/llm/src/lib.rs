@@ -17,6 +17,7 @@ mod call_runner;
 mod circuit_breaker;
 mod completion;
 mod delta_collector;
+mod document_client;
 mod error;
 mod fallback_modes;
 mod frames;
@@ -37,6 +38,7 @@ pub use budget::{BudgetExceeded, Reservation, SpendBudget, SpendLimit, Spending}
 pub use completion::{
     CallAttempt, Completion, CompletionDelta, FinishReason, RawResponse, ServerError, ToolCallFragment,
 };
+pub use document_client::DocumentClient;
 pub use error::{ModelError, WaitPhase};
 pub use fallback_modes::ResponseMode;
 pub use message::{Message, ToolCall};

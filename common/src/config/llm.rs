@@ -34,6 +34,49 @@ pub struct LlmSettings {
     pub memory_plans: usize,
     /// Remembered plans that one prompt shows.
     pub examples_max: usize,
+    /// Estimated tokens of a goal's context and of retrieved passages in one prompt; 0 leaves them out.
+    pub context_tokens_max: u64,
+    /// Characters of a model's reasoning that the provenance keeps for each answer; 0 for none.
+    pub reasoning_chars_max: usize,
+    /// Documents that may help with goals.
+    pub retriever: RetrieverSettings,
+}
+
+/// Documents whose passages are shown to models. Nothing is read or fetched that is not listed here.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct RetrieverSettings {
+    /// Folder of documents (`md`, `txt`, `rst`, `adoc`, `csv`, `html`) with its sub-folders; none when empty.
+    pub documents_dir: String,
+    /// Addresses of documents, `http://` or `https://`. Redirects are not followed.
+    pub urls: Vec<String>,
+    /// Passages that one prompt shows; 0 for none.
+    pub passages_max: usize,
+    /// Characters of one passage.
+    pub passage_chars_max: usize,
+    /// Files of the folder, in the order of their paths.
+    pub files_max: usize,
+    /// Bytes of all documents together; a single one has at most 1 MiB.
+    pub bytes_max: usize,
+    /// Milliseconds after which the documents are read again.
+    pub refresh_ms: u64,
+    /// Milliseconds to wait for one address.
+    pub fetch_timeout_ms: u64,
+}
+
+impl Default for RetrieverSettings {
+    fn default() -> Self {
+        Self {
+            documents_dir: String::new(),
+            urls: Vec::new(),
+            passages_max: 3,
+            passage_chars_max: 1_200,
+            files_max: 1_000,
+            bytes_max: 8 << 20,
+            refresh_ms: 300_000,
+            fetch_timeout_ms: 5_000,
+        }
+    }
 }
 
 /// How far a plan is worked out at once.
@@ -76,6 +119,9 @@ impl Default for LlmSettings {
             turns_max: 60,
             memory_plans: 0,
             examples_max: 2,
+            context_tokens_max: 4_000,
+            reasoning_chars_max: 2_000,
+            retriever: RetrieverSettings::default(),
         }
     }
 }
@@ -91,6 +137,22 @@ pub(super) fn violations(llm: &LlmSettings) -> Vec<String> {
         (llm.actions_max > 0, "planner.llm.actions_max > 0"),
         (llm.turns_max > 0, "planner.llm.turns_max > 0"),
         (llm.memory_plans <= 10_000, "planner.llm.memory_plans <= 10000"),
+        (llm.context_tokens_max <= 1_000_000, "planner.llm.context_tokens_max <= 1000000"),
+        (llm.reasoning_chars_max <= 100_000, "planner.llm.reasoning_chars_max <= 100000"),
+        (llm.retriever.passages_max <= 50, "planner.llm.retriever.passages_max <= 50"),
+        (
+            (100..=20_000).contains(&llm.retriever.passage_chars_max),
+            "100 <= planner.llm.retriever.passage_chars_max <= 20000",
+        ),
+        (llm.retriever.files_max <= 10_000, "planner.llm.retriever.files_max <= 10000"),
+        (llm.retriever.bytes_max <= 64 << 20, "planner.llm.retriever.bytes_max <= 67108864"),
+        (llm.retriever.refresh_ms >= 1_000, "planner.llm.retriever.refresh_ms >= 1000"),
+        (llm.retriever.fetch_timeout_ms > 0, "planner.llm.retriever.fetch_timeout_ms > 0"),
+        (llm.retriever.urls.len() <= 50, "planner.llm.retriever.urls has at most 50 addresses"),
+        (
+            llm.retriever.urls.iter().all(|url| url.starts_with("http://") || url.starts_with("https://")),
+            "planner.llm.retriever.urls begin with http:// or https://",
+        ),
     ];
     checks.iter().filter(|(holds, _)| !holds).map(|(_, text)| format!("`{text}` must hold")).collect()
 }

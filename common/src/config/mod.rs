@@ -9,7 +9,7 @@ mod settings;
 mod weight;
 
 pub use hook::{HookDefault, HookPoint, HookPoints, HookSettings};
-pub use llm::{LlmSettings, PlanningStrategy};
+pub use llm::{LlmSettings, PlanningStrategy, RetrieverSettings};
 pub use load::{Loaded, Origin, Override, SettingsError, environment, load};
 pub use model::{Dialect, ModelSettings, ModelTag};
 pub use secret::{hide_password, hide_secrets};

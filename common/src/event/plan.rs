@@ -9,6 +9,7 @@ use crate::goal::Goal;
 use crate::id::{AgentType, PlanId, StepId};
 use crate::json::Json;
 use crate::plan::{Plan, Question};
+use crate::planning::ReplanOptions;
 use crate::problem::Issue;
 use crate::revision::{Fork, Proposal, RevisionStrategy};
 use crate::status::PlanStatus;
@@ -248,7 +249,7 @@ pub struct PhaseAdded {
 }
 
 /// The planners are asked to change the plan.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct ReplanTriggered {
     /// See [`crate::revision::Trigger`].
     pub trigger: String,
@@ -265,6 +266,9 @@ pub struct ReplanTriggered {
     /// What the step's report suggested.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub information: Option<Json>,
+    /// What a person asks of this replan.
+    #[serde(default, skip_serializing_if = "ReplanOptions::is_default")]
+    pub options: ReplanOptions,
 }
 
 /// A revision that a person must agree to; what it would change is in it, in the planner's words.

@@ -26,7 +26,7 @@ impl Turn<'_> {
         if sub_plan.is_none() && !is_too_complex {
             return false;
         }
-        if self.state.depth() >= self.context.limits.depth_max {
+        if self.state.depth() >= self.depth_max() {
             // At `depth_max` a failure stays a failure, and a sub-plan without outputs is one.
             return match report.outputs {
                 Some(_) => false,

@@ -42,6 +42,7 @@ pub fn replan_context(state: &PlanState, limits: &Limits) -> Option<Situation> {
         hint: replan.hint,
         information: replan.information,
         chosen: None,
+        options: replan.options,
         confidence: state.origin.confidence,
         confidence_floor: state.policy().confidence_floor,
         revisions: state.revising.records.clone(),

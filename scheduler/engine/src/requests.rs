@@ -1,11 +1,12 @@
 //! Requests of people and programs to a running plan, and the plan's timer.
 
 use goalmill_common::command::Verb;
-use goalmill_common::event::{PlanEvent, Reason, StepCompleted, StepEvent};
+use goalmill_common::event::{PlanEvent, Reason, ReplanTriggered, StepCompleted, StepEvent};
 use goalmill_common::failure::{Failure, FailureClass};
 use goalmill_common::id::StepId;
 use goalmill_common::json::Json;
 use goalmill_common::plan::ApprovalDefault;
+use goalmill_common::planning::ReplanOptions;
 use goalmill_common::revision::Trigger;
 use goalmill_common::status::{PlanStatus, StepStatus};
 
@@ -30,7 +31,7 @@ impl Turn<'_> {
             }
             Verb::Approve { reason } => self.answer_plan(true, reason),
             Verb::Reject { reason } => self.answer_plan(false, reason),
-            Verb::Replan { reason, hint } => self.replan_on_request(reason, hint),
+            Verb::Replan { reason, hint, options } => self.replan_on_request(reason, hint, options),
             Verb::Edit { changes, revision, reason } => self.edit(changes, revision, reason),
             Verb::AnswerQuestion { question, answer, reason } => self.answer_question(&question, answer, reason),
             Verb::RetryStep { step, reason: _ } => self.retry_step(&step),
@@ -75,7 +76,7 @@ impl Turn<'_> {
         Ok(())
     }
 
-    fn replan_on_request(&mut self, reason: String, hint: String) -> Result<(), Rejection> {
+    fn replan_on_request(&mut self, reason: String, hint: String, options: ReplanOptions) -> Result<(), Rejection> {
         let failed = match &self.state.waiting {
             Waiting::Decision { replan } => replan.step.as_ref().and_then(|step| self.find(step).ok()),
             Waiting::Plan
@@ -98,7 +99,8 @@ impl Turn<'_> {
         // A replan about a failed step is required: without a revision the plan fails.
         let failure = failed.and_then(|i| self.state.steps[i].failure());
         let trigger = failure.map_or(Trigger::UserRequest, trigger_of);
-        self.replan_with(trigger, failed, reason, hint, None);
+        let wish = ReplanTriggered { reason, hint, options, ..ReplanTriggered::default() };
+        self.replan_with(trigger, failed, wish);
         Ok(())
     }
 

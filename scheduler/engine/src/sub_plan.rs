@@ -4,6 +4,7 @@ use goalmill_common::command::{Planned, Submit, Verb};
 use goalmill_common::event::{Parent, StepCompleted, StepEvent, StepQueued, StepStarted};
 use goalmill_common::failure::{Failure, FailureClass};
 use goalmill_common::goal::{Goal, Planning, Usage};
+use goalmill_common::goal_context::GoalContext;
 use goalmill_common::id::{PlanId, StepId};
 use goalmill_common::json::Json;
 use goalmill_common::plan::StepKind;
@@ -21,7 +22,7 @@ impl Turn<'_> {
     /// Starts the sub-plan of a ready step.
     pub(crate) fn start_sub_plan(&mut self, i: StepIndex) {
         let depth = self.state.depth() + 1;
-        if depth > self.context.limits.depth_max {
+        if depth > self.depth_max() {
             let message = format!("its plan would be nested {depth} deep, more than `depth_max`");
             return self.give_up(i, Failure::new(FailureClass::Permanent, "DEPTH_EXCEEDED", message), Spent::default());
         }
@@ -34,6 +35,12 @@ impl Turn<'_> {
         let started = StepStarted { worker: None, started_ms: self.now_ms, due_ms };
         self.emit_step(i, StepEvent::Started(Box::new(started)));
         self.effects.extend(self.state.sub_plan(i, &inputs));
+    }
+
+    /// Plans inside plans at most: of the goal, within the limits of the installation.
+    pub(crate) fn depth_max(&self) -> u32 {
+        let most = self.context.limits.depth_max;
+        self.state.accepted.goal.planning.max_depth.unwrap_or(most).min(most)
     }
 
     /// Sends a request to the sub-plan of a step.
@@ -145,6 +152,7 @@ impl PlanState {
             budget: self.share_of_budget(i),
             tenant: self.accepted.goal.tenant.clone(),
             planning,
+            context: GoalContext { inputs: Map::new(), ..self.accepted.goal.context.clone() },
             metadata,
             ..Goal::default()
         };

@@ -236,7 +236,7 @@ fn invalid_number(plan: &Plan) -> Option<String> {
     if !is_budget(&plan.budget) {
         return Some("the plan's budget is not a number".into());
     }
-    let policy = plan.revision.unwrap_or_default();
+    let policy = plan.revision.clone().unwrap_or_default();
     if ![policy.threshold, policy.confidence_floor, policy.budget_low].into_iter().all(f64::is_finite) {
         return Some("the plan's `revision` has a share that is not a number".into());
     }

@@ -102,7 +102,7 @@ fn settings_beside_a_plan_become_fields_of_plan_and_steps() {
     let Outcome { plan, goal, format, noted } = read_text(PLAN_AND_EXECUTE);
     assert_eq!(format, Some(DocumentFormat::PlanAndExecute));
     assert_eq!((plan.strategy, plan.max_parallel), (Strategy::Sequential, Some(2)));
-    assert_eq!(plan.revision.map(|revision| (revision.max, revision.threshold)), Some((Some(1), 0.4)));
+    assert_eq!(plan.revision.as_ref().map(|revision| (revision.max, revision.threshold)), Some((Some(1), 0.4)));
     assert_eq!(plan.estimates.tokens, Some(4_000));
     for step in &plan.steps {
         assert_eq!((step.timeout_ms, step.retry.max), (Some(20_000), 0));
@@ -128,7 +128,7 @@ fn nested_subtasks_are_plans_inside() {
     assert_eq!((copy.kind, inner.steps.len()), (StepKind::Plan, 2));
     assert_eq!(needs(inner, "rows"), ["files"]);
     assert_eq!(plan.steps[0].kind, StepKind::Tool);
-    assert_eq!(plan.revision.and_then(|revision| revision.max), Some(2));
+    assert_eq!(plan.revision.as_ref().and_then(|revision| revision.max), Some(2));
     assert_eq!(plan.metadata.get("team"), Some(&json!("web")));
     for place in ["/subtasks/0/status", "/subtasks/0/result", "/metadata/replan_count"] {
         assert!(noted.contains(&place.to_owned()), "{place} of {noted:?}");

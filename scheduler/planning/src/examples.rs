@@ -1,15 +1,22 @@
 //! Example store and retriever: earlier goals with valid plans, shown in prompts for similar goals. In memory, bounded.
 
 use std::collections::{BTreeSet, VecDeque};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use async_trait::async_trait;
+use goalmill_common::id::PlanId;
 use goalmill_common::plan::Plan;
+use goalmill_common::status::PlanStatus;
 use serde_json::{Value, json};
+
+use crate::retriever::{Passage, Retriever};
 
 /// Letters of one run.
 const RUN: usize = 3;
 /// Least likeness of two goals, 0 to 1.
 const LIKENESS_MIN: f64 = 0.25;
+/// The source of an example whose plan has not ended.
+const NO_PLAN_YET: &str = "earlier plan";
 /// Characters of a goal and bytes of a plan that are remembered; larger plans are not.
 const GOAL_CHARS_MAX: usize = 1_000;
 const PLAN_BYTES_MAX: usize = 8_192;
@@ -33,6 +40,10 @@ pub struct Example {
     pub goal: String,
     /// JSON.
     pub plan: String,
+    /// `plan p0-01kb…`, or `earlier plan` until it has ended.
+    pub source: String,
+    /// `completed`, `partial`; empty until it has ended.
+    pub outcome: String,
 }
 
 impl ExampleStore {
@@ -41,18 +52,52 @@ impl ExampleStore {
         Self { plans_max, known: Mutex::default() }
     }
 
+    /// Whether plans are remembered at all.
+    pub fn is_on(&self) -> bool {
+        self.plans_max > 0
+    }
+
     /// Remembers a valid plan; a goal that is known gets the newer one.
     pub fn store(&self, goal: &str, plan: &Plan) {
         if self.plans_max == 0 {
             return;
         }
+        self.add(goal, plan, NO_PLAN_YET.into(), String::new());
+    }
+
+    /// Records how the plan of a goal ended. A plan that came to nothing is forgotten.
+    ///
+    /// - `plan`: as it ended, with its revisions.
+    pub fn record_outcome(&self, plan_id: &PlanId, goal: &str, plan: &Plan, status: PlanStatus) {
+        if self.plans_max == 0 || goal.is_empty() {
+            return;
+        }
+        match status {
+            PlanStatus::Completed | PlanStatus::Partial => {
+                self.add(goal, plan, format!("plan {plan_id}"), status.as_str().into());
+            }
+            PlanStatus::Failed => {
+                let goal: String = goal.chars().take(GOAL_CHARS_MAX).collect();
+                self.all().retain(|old| old.example.goal != goal || !old.example.outcome.is_empty());
+            }
+            PlanStatus::Planning
+            | PlanStatus::AwaitingApproval
+            | PlanStatus::Running
+            | PlanStatus::Replanning
+            | PlanStatus::Paused
+            | PlanStatus::Cancelled
+            | PlanStatus::Rejected => {}
+        }
+    }
+
+    fn add(&self, goal: &str, plan: &Plan, source: String, outcome: String) {
         let text = written(plan).to_string();
         if text.len() > PLAN_BYTES_MAX {
             return;
         }
         let goal: String = goal.chars().take(GOAL_CHARS_MAX).collect();
-        let known = StoredExample { runs: runs(&goal), example: Example { goal, plan: text } };
-        let mut all = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        let known = StoredExample { runs: runs(&goal), example: Example { goal, plan: text, source, outcome } };
+        let mut all = self.all();
         all.retain(|old| old.example.goal != known.example.goal);
         while all.len() >= self.plans_max {
             all.pop_front();
@@ -61,17 +106,43 @@ impl ExampleStore {
     }
 
     /// The plans of the goals most like this one, best first.
-    pub fn retrieve(&self, goal: &str, most: usize) -> Vec<Example> {
+    pub fn nearest(&self, goal: &str, most: usize) -> Vec<Example> {
+        self.ranked(goal, most).into_iter().map(|(_, example)| example).collect()
+    }
+
+    /// With the likeness of the goals, 0 to 1.
+    fn ranked(&self, goal: &str, most: usize) -> Vec<(f64, Example)> {
         if self.plans_max == 0 || most == 0 {
             return Vec::new();
         }
         let asked = runs(goal);
-        let all = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        let all = self.all();
         let mut near: Vec<(f64, &StoredExample)> =
             all.iter().map(|known| (likeness(&asked, &known.runs), known)).collect();
         near.retain(|(likeness, _)| *likeness >= LIKENESS_MIN);
         near.sort_by(|a, b| b.0.total_cmp(&a.0));
-        near.into_iter().take(most).map(|(_, known)| known.example.clone()).collect()
+        near.into_iter().take(most).map(|(likeness, known)| (likeness, known.example.clone())).collect()
+    }
+
+    fn all(&self) -> MutexGuard<'_, VecDeque<StoredExample>> {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[async_trait]
+impl Retriever for ExampleStore {
+    fn name(&self) -> &'static str {
+        "plans"
+    }
+
+    async fn retrieve(&self, question: &str, most: usize) -> Vec<Passage> {
+        let passage = |(likeness, example): (f64, Example)| {
+            let outcome =
+                if example.outcome.is_empty() { String::new() } else { format!("\nOutcome: {}", example.outcome) };
+            let text = format!("An earlier goal: {}{outcome}\nIts plan: {}", example.goal, example.plan);
+            Passage { source: example.source, text, likeness, retriever: self.name() }
+        };
+        self.ranked(question, most).into_iter().map(passage).collect()
     }
 }
 
@@ -117,15 +188,34 @@ mod tests {
         examples.store("plan a trip to Rome", &plan("rome"));
         examples.store("plan a trip to Oslo", &plan("oslo"));
         examples.store("plan a trip to Oslo", &plan("oslo2"));
-        let found = examples.retrieve("Plan a trip to  Rome in May", 5);
+        let found = examples.nearest("Plan a trip to  Rome in May", 5);
         assert_eq!(
             found.iter().map(|e| e.goal.as_str()).collect::<Vec<_>>(),
             ["plan a trip to Rome", "plan a trip to Oslo"]
         );
         assert!(found[1].plan.contains("oslo2"));
         examples.store("bake bread", &plan("bread"));
-        assert_eq!(examples.retrieve("plan a trip to Rome", 5).len(), 1);
-        assert_eq!(examples.retrieve("quantum field theory", 5), []);
-        assert_eq!(ExampleStore::new(0).retrieve("bake bread", 5), []);
+        assert_eq!(examples.nearest("plan a trip to Rome", 5).len(), 1);
+        assert_eq!(examples.nearest("quantum field theory", 5), []);
+        let id = PlanId::from("p0-1");
+        let store = ExampleStore::new(0);
+        store.record_outcome(&id, "bake bread", &plan("bread"), PlanStatus::Completed);
+        assert_eq!(store.nearest("bake bread", 5), []);
+        assert_eq!(ExampleStore::new(0).nearest("bake bread", 5), []);
+    }
+
+    #[tokio::test]
+    async fn a_plan_that_ended_is_shown_with_its_outcome_and_one_that_failed_is_forgotten() {
+        let (store, id) = (ExampleStore::new(5), PlanId::from("p0-1"));
+        store.store("bake bread", &plan("a"));
+        store.store("bake a cake", &plan("b"));
+        store.record_outcome(&id, "bake bread", &plan("revised"), PlanStatus::Completed);
+        store.record_outcome(&id, "bake a cake", &plan("b"), PlanStatus::Failed);
+        let found = store.retrieve("bake bread", 5).await;
+        assert_eq!(found.len(), 1, "{found:?}");
+        assert_eq!((found[0].source.as_str(), found[0].retriever), ("plan p0-1", "plans"));
+        assert!(found[0].text.contains("completed") && found[0].text.contains("revised"));
+        store.record_outcome(&id, "bake bread", &plan("c"), PlanStatus::Failed);
+        assert_eq!(store.nearest("bake bread", 5).len(), 1, "one that succeeded before stays");
     }
 }

@@ -26,6 +26,7 @@ mod parse_proposal;
 pub mod pipeline;
 mod provenance;
 pub mod repair;
+pub mod retriever;
 mod revise;
 pub mod rules;
 pub mod stage;

@@ -31,6 +31,8 @@ struct ProvenanceState {
     begun: Option<StartedSteps>,
     left: usize,
     entries_left: usize,
+    /// Characters of a model's reasoning that one answer keeps.
+    reasoning_chars_max: usize,
 }
 
 impl ProvenanceState {
@@ -68,7 +70,25 @@ impl Provenance {
             begun: None,
             left: TEXT_BYTES_MAX,
             entries_left: ENTRY_BYTES_MAX,
+            reasoning_chars_max: 0,
         })))
+    }
+
+    /// Keeps the beginning of a model's reasoning of each answer.
+    pub fn with_reasoning(self, chars_max: usize) -> Self {
+        self.inner().reasoning_chars_max = chars_max;
+        self
+    }
+
+    fn reasoning(&self, answer: &Completion) -> String {
+        let chars_max = self.inner().reasoning_chars_max;
+        let thinking = answer.thinking.trim();
+        if thinking.is_empty() || chars_max == 0 {
+            return String::new();
+        }
+        let reasoning: String = thinking.chars().take(chars_max).collect();
+        let is_cut = reasoning.len() < thinking.len();
+        self.keep(&if is_cut { format!("{reasoning}… (cut)") } else { reasoning })
     }
 
     /// Questions so far.
@@ -101,6 +121,7 @@ impl Provenance {
             ("served_by", json!(answer.served_by)),
             ("mode", json!(answer.mode)),
             ("raw", json!(self.keep(&answer.text))),
+            ("reasoning", json!(self.reasoning(answer))),
             ("raw_calls", Value::Array(calls)),
             ("finish", json!(answer.finish)),
             ("verdict", json!(round.verdict)),

@@ -9,6 +9,7 @@ use axum::http::HeaderMap;
 use goalmill_common::clock::rfc3339;
 use goalmill_common::command::Verb;
 use goalmill_common::document_format::DocumentFormat;
+use goalmill_common::planning::ReplanOptions;
 use goalmill_common::problem::{ErrorCode, Issue, Problem};
 use goalmill_common::status::{Counts, PlanStatus, StepStatus};
 use goalmill_engine::PlanState;
@@ -16,11 +17,11 @@ use goalmill_plan::formats::{self, ExportState, action_word};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
-use super::Api;
 use super::plan_access::{load_plan, load_summary, send_verb};
 use super::principal::Principal;
 use super::response::{self, ApiError, ApiResult, Body};
 use super::submit::submit_document;
+use super::{Api, approvals};
 use crate::effects;
 use crate::submission::{self, ParsedGoal};
 
@@ -255,6 +256,12 @@ pub(super) struct ReplanActionBody {
     /// What is wanted instead.
     #[serde(default)]
     hint: String,
+    /// The model that is asked first.
+    #[serde(default)]
+    model: Option<String>,
+    /// Temperature of the models, 0 to 2.
+    #[serde(default)]
+    temperature: Option<f64>,
     /// How long to wait for the revision, at most 300; default 30.
     #[serde(default)]
     wait_seconds: Option<f64>,
@@ -280,11 +287,13 @@ pub(super) struct Replanned {
 
 /// `POST /v1/actions/replan`.
 pub(crate) async fn replan(State(api): State<Api>, principal: Principal, body: Body) -> ApiResult<Replanned> {
-    let ReplanActionBody { plan, reason, hint, wait_seconds, settings } = response::parse_json(&response::body(body)?)?;
+    let body: ReplanActionBody = response::parse_json(&response::body(body)?)?;
+    let ReplanActionBody { plan, reason, hint, model, temperature, wait_seconds, settings } = body;
+    let options = approvals::checked_options(&api, ReplanOptions { model, temperature, strategy: None })?;
     let wait = wait_time(wait_seconds)?;
     let id = plan_id(&plan, None)?;
     let before = load_summary(&api, &id).await?.0.revision;
-    send_verb(&api, &principal, &id, "", Verb::Replan { reason, hint }).await?;
+    send_verb(&api, &principal, &id, "", Verb::Replan { reason, hint, options }).await?;
     wait_until(&api, &id, wait, |status, revision| revision > before || status != PlanStatus::Replanning).await?;
     let state = load_plan(&api, &id).await?;
     let fresh = state.revisions().iter().filter(|record| record.revision > before);

@@ -6,8 +6,9 @@ use axum::extract::{Path, State};
 use goalmill_common::command::Verb;
 use goalmill_common::json::Json as Payload;
 use goalmill_common::plan::Plan;
+use goalmill_common::planning::{ReplanOptions, TEMPERATURE_MAX};
 use goalmill_common::problem::{ErrorCode, Issue, Problem};
-use goalmill_common::revision::{Change, RevisionRecord};
+use goalmill_common::revision::{Change, RevisionRecord, RevisionStrategy};
 use goalmill_common::status::{PlanStatus, StepStatus};
 use goalmill_common::view::{Page, PlanSummary, QuestionView};
 use serde::Deserialize;
@@ -31,6 +32,12 @@ pub(super) struct EditBody {
     actor: String,
     /// For `replan`: a hint for the planners.
     hint: String,
+    /// For `replan`: the model that is asked first.
+    model: Option<String>,
+    /// For `replan`: temperature of the models, 0 to 2.
+    temperature: Option<f64>,
+    /// For `replan`: the strategy that is tried first.
+    strategy: Option<RevisionStrategy>,
     /// The changes; steps may be spelled as in a plan.
     #[schemars(with = "Vec<Change>")]
     changes: Vec<Value>,
@@ -103,8 +110,35 @@ pub(super) async fn edit(api: &Api, principal: &Principal, id: &str, body: &Byte
 }
 
 pub(super) async fn replan(api: &Api, principal: &Principal, id: &str, body: &Bytes) -> Result<(), ApiError> {
-    let EditBody { reason, actor, hint, .. } = EditBody::parse(body)?;
-    send_verb(api, principal, id, &actor, Verb::Replan { reason, hint }).await
+    let EditBody { reason, actor, hint, model, temperature, strategy, .. } = EditBody::parse(body)?;
+    let options = checked_options(api, ReplanOptions { model, temperature, strategy })?;
+    send_verb(api, principal, id, &actor, Verb::Replan { reason, hint, options }).await
+}
+
+/// The options of a replan, if they can be used.
+pub(super) fn checked_options(api: &Api, options: ReplanOptions) -> Result<ReplanOptions, ApiError> {
+    let issues = replan_issues(api, &options);
+    if issues.is_empty() {
+        return Ok(options);
+    }
+    Err(invalid_request("the options of the replan cannot be used", issues))
+}
+
+/// What is wrong with the options of a replan.
+fn replan_issues(api: &Api, options: &ReplanOptions) -> Vec<Issue> {
+    let mut issues = api.scheduler.planners.replan_issues(options);
+    let mut error = |code: &str, pointer: &str, detail: String, hint: &str| {
+        issues.push(Issue { code: code.into(), pointer: pointer.into(), detail, hint: hint.into() });
+    };
+    if let Some(temperature) = options.temperature.filter(|t| !(0.0..=TEMPERATURE_MAX).contains(t)) {
+        let detail = format!("`{temperature}` is not in 0..={TEMPERATURE_MAX}");
+        error("OUT_OF_RANGE", "/temperature", detail, "give a number in that range");
+    }
+    if options.strategy == Some(RevisionStrategy::Edit) {
+        let detail = "`edit` is what a person does".to_owned();
+        error("INVALID_VALUE", "/strategy", detail, "name a strategy of planners, such as `replan_remaining`");
+    }
+    issues
 }
 
 /// `GET /v1/plans/{id}/revisions`.

@@ -43,7 +43,7 @@ pub(crate) async fn plan(
 ) -> Option<Command> {
     let begun = Instant::now();
     let may_begin = scheduler.settings.planner.stream && !scheduler.hooks.decides_at(Point::OnPlanGenerated);
-    let limits = scheduler.settings.limits.inside(depth);
+    let limits = goal.planning.lower_limits(&scheduler.settings.limits).inside(depth);
     let request = PlanRequest { limits, call_log, ..request(scheduler, goal, 0) };
     let sink = FirstPlanSink::new(sink);
     let planners = &scheduler.planners;
@@ -59,7 +59,8 @@ pub(crate) async fn plan(
             tracing::debug!(plan_id = plan, "the fallback plan was not started: {stopped:?}");
         }
     };
-    let after = Duration::from_millis(scheduler.settings.planner.fallback_after_ms);
+    let after_ms = request.goal.planning.fallback_after_ms.unwrap_or(scheduler.settings.planner.fallback_after_ms);
+    let after = Duration::from_millis(after_ms);
     let asked = planners.race(&request, &sink, after, asked, begin);
     let written =
         Box::pin(AssertUnwindSafe(asked).catch_unwind()).await.unwrap_or_else(|_| Err(PlanningError::new(PANICKED)));
@@ -94,9 +95,9 @@ pub(crate) async fn propose(scheduler: &Scheduler, goal: Goal, revision: u32) ->
 
 fn request(scheduler: &Scheduler, goal: Goal, revision: u32) -> PlanRequest {
     PlanRequest {
-        goal,
         agents: scheduler.directory.agents().as_ref().clone(),
-        limits: scheduler.settings.limits.clone(),
+        limits: goal.planning.lower_limits(&scheduler.settings.limits),
+        goal,
         now_ms: scheduler.clock.now_ms(),
         revision,
         call_log: CallLog::default(),
@@ -164,11 +165,12 @@ pub(crate) async fn revise(
     }
     let chosen = situation.chosen;
     let agents = scheduler.directory.agents();
+    let planning = situation.goal.planning.clone();
     let request = ReviseRequest {
         situation,
         agents: agents.as_ref().clone(),
         workers: scheduler.directory.workers(),
-        limits: limits.inside(state.depth()),
+        limits: planning.lower_limits(limits).inside(state.depth()),
         now_ms: scheduler.clock.now_ms(),
         call_log,
     };
@@ -177,6 +179,9 @@ pub(crate) async fn revise(
         in_order: false,
         weights: WeightSettings { outputs: Weight::Warning, ..scheduler.settings.planner.weights },
         policy: &scheduler.policy,
+        requires: pipeline::requirements(&planning),
+        // The parts of an iterative plan are counted one by one.
+        steps_max: planning.max_steps.filter(|_| !request.situation.plan.is_iterative()),
         ..Rules::planned(&catalogue)
     };
     let validate = |proposal: &mut Proposal| {

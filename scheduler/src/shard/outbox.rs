@@ -146,7 +146,7 @@ impl Outbox {
                 let call_log = CallLog::new(revision, Arc::new(handle.clone()), state.model_answers());
                 effects::revise(&scheduler, &state, revision, call_log).await
             };
-            if let Some(Some(command)) = scheduler.stop.run_until_cancelled(revised).await {
+            if let Some(Some(command)) = Box::pin(scheduler.stop.run_until_cancelled(revised)).await {
                 handle.send(command).await;
             }
         });

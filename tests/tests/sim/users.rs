@@ -112,7 +112,11 @@ pub async fn send_random_requests(env: Arc<Environment>, rng: Rng, until_ms: u64
                 paused.push(plan.clone());
                 Verb::Pause { reason }
             }
-            3 => Verb::Replan { reason, hint: String::new() },
+            3 => Verb::Replan {
+                reason,
+                hint: String::new(),
+                options: goalmill_common::planning::ReplanOptions::default(),
+            },
             4..=6 if !steps.is_empty() => Verb::Edit { changes: vec![change(&rng, &steps)], revision: None, reason },
             7 if !steps.is_empty() => {
                 let question = rng.pick(&steps).to_string();

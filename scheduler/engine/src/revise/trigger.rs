@@ -2,7 +2,6 @@
 
 use goalmill_common::event::{PlanEvent, ReplanTriggered};
 use goalmill_common::failure::{Failure, FailureClass};
-use goalmill_common::json::Json;
 use goalmill_common::plan::OnFailure;
 use goalmill_common::revision::Trigger;
 use goalmill_common::status::{PlanStatus, StepStatus};
@@ -16,23 +15,17 @@ impl Turn<'_> {
     /// Asks the planners, or a person, for a revision. Without revisions left, a required replan ends the plan.
     pub(crate) fn replan(&mut self, trigger: Trigger, step: Option<StepIndex>, reason: String) {
         let information = self.information.take();
-        self.replan_with(trigger, step, reason, String::new(), information);
+        self.replan_with(trigger, step, ReplanTriggered { reason, information, ..ReplanTriggered::default() });
     }
 
-    pub(crate) fn replan_with(
-        &mut self,
-        trigger: Trigger,
-        step: Option<StepIndex>,
-        reason: String,
-        hint: String,
-        information: Option<Json>,
-    ) {
+    /// - `wish`: reason, hint, information and options of the replan.
+    pub(crate) fn replan_with(&mut self, trigger: Trigger, step: Option<StepIndex>, wish: ReplanTriggered) {
         let by_person = trigger == Trigger::AskUser;
         let is_part = trigger == Trigger::PhaseCheckpoint && self.state.is_part_due();
         // Only the planner knows whether an iterative plan is complete: it is asked at the limit too.
         if !by_person && !is_part && self.state.revisions_left(self.context.limits.revisions_max) == 0 {
             if !trigger.is_optional() {
-                self.end_revisions(&reason);
+                self.end_revisions(&wish.reason);
             }
             return;
         }
@@ -40,10 +33,8 @@ impl Turn<'_> {
         self.emit_plan(PlanEvent::ReplanTriggered(Box::new(ReplanTriggered {
             trigger: trigger.as_str().into(),
             step: step.map(|i| self.id_of(i)),
-            reason,
             due_ms: self.after(wait_ms),
-            hint,
-            information,
+            ..wish
         })));
     }
 
@@ -55,7 +46,7 @@ impl Turn<'_> {
 
     /// Checks the optional triggers of the plan's revision policy.
     pub(crate) fn check_triggers(&mut self) {
-        let Some(policy) = self.state.plan.revision else { return };
+        let Some(policy) = &self.state.plan.revision else { return };
         if self.state.status != PlanStatus::Running || self.state.is_done() {
             return;
         }

@@ -54,7 +54,11 @@ fn planners_that_nobody_waits_for_ask_no_more_and_what_they_took_counts() {
     assert!(ask(&mut world, 1, 2).is_err());
 
     let mut world = World::of(plan(&[("a", &[]), ("b", &["a"])]));
-    let replan = goalmill_common::command::Verb::Replan { reason: "better".into(), hint: String::new() };
+    let replan = goalmill_common::command::Verb::Replan {
+        reason: "better".into(),
+        hint: String::new(),
+        options: goalmill_common::planning::ReplanOptions::default(),
+    };
     world.verb(replan).unwrap();
     ask(&mut world, 1, 1).unwrap();
     let failed = PlanAnswer::Failed { reason: "too late".into(), issues: Vec::new(), provenance: None };

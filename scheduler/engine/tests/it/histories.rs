@@ -266,7 +266,11 @@ fn happen(world: &mut World, chance: &mut Chance<'_>) {
             Verb::Pause { reason: reason.clone() },
             Verb::Resume { reason: reason.clone() },
             Verb::Resume { reason: reason.clone() },
-            Verb::Replan { reason: reason.clone(), hint: String::new() },
+            Verb::Replan {
+                reason: reason.clone(),
+                hint: String::new(),
+                options: goalmill_common::planning::ReplanOptions::default(),
+            },
         ])),
         35 if chance.one_in(8) => Command::Verb(Verb::Cancel { reason }),
         _ => return world.restart(),

@@ -277,7 +277,7 @@ fn a_whole_plan_as_an_answer_keeps_what_is_done() {
 fn unexpected_results_and_broken_constraints_are_triggers_of_their_own() {
     let policy = Some(RevisionPolicy::default());
     let expects = |plan: Plan| with(plan, "a", |step| step.expected_outputs = vec!["n".into()]);
-    let mut world = World::of(expects(Plan { revision: policy, ..plan(&[("a", &[]), ("b", &["a"])]) }));
+    let mut world = World::of(expects(Plan { revision: policy.clone(), ..plan(&[("a", &[]), ("b", &["a"])]) }));
     world.complete("a", json!({}));
     assert_eq!(trigger(&world), "unexpected_result");
     let mut world = World::of(Plan { revision: policy, ..plan(&[("a", &[]), ("b", &["a"])]) });
@@ -373,7 +373,13 @@ fn new_information_in_a_report_is_a_trigger() {
 #[test]
 fn a_person_wants_another_way_and_says_which() {
     let mut world = World::of(trip());
-    world.verb(Verb::Replan { reason: "rain".into(), hint: "museums".into() }).unwrap();
+    world
+        .verb(Verb::Replan {
+            reason: "rain".into(),
+            hint: "museums".into(),
+            options: goalmill_common::planning::ReplanOptions::default(),
+        })
+        .unwrap();
     let seen = replan_context(&world.state, &world.context.limits).unwrap();
     assert_eq!((seen.trigger.as_str(), seen.hint.as_str()), ("user_request", "museums"));
     let spec = world.state.step(world.index("tours")).unwrap().spec.clone();

@@ -317,7 +317,13 @@ fn a_person_who_is_asked_may_go_on_without_the_failed_step() {
 #[test]
 fn a_replan_that_a_person_wished_for_and_nobody_can_do_changes_nothing() {
     let mut world = World::of(plan(&[("a", &[])]));
-    world.verb(Verb::Replan { reason: "cheaper".into(), hint: String::new() }).unwrap();
+    world
+        .verb(Verb::Replan {
+            reason: "cheaper".into(),
+            hint: String::new(),
+            options: goalmill_common::planning::ReplanOptions::default(),
+        })
+        .unwrap();
     assert_eq!(world.state.status(), PlanStatus::Replanning);
     let answer = PlanAnswer::Plan(Box::new(planned(plan(&[("z", &[])]))));
     world.command(Command::Planned { revision: 1, answer }).unwrap();

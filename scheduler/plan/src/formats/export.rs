@@ -275,7 +275,7 @@ impl Export<'_> {
         let created = parse_rfc3339(&summary.created_at).map(|ms| ms as f64 / 1_000.0);
         metadata.insert("created_at".into(), json!(created));
         metadata.insert("replan_count".into(), json!(summary.revision));
-        if let Some(max) = plan.revision.and_then(|revision| revision.max) {
+        if let Some(max) = plan.revision.as_ref().and_then(|revision| revision.max) {
             metadata.insert("max_replans".into(), json!(max));
         }
         map.insert("metadata".into(), Value::Object(metadata));

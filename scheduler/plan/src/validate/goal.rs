@@ -1,12 +1,14 @@
 //! A goal, from a sentence or an object.
 
 use goalmill_common::clock::parse_rfc3339;
-use goalmill_common::goal::{GOAL_TYPES, Goal, Planning, is_goal_type};
+use goalmill_common::goal::{GOAL_TYPES, Goal, is_goal_type};
 use goalmill_common::id::is_id;
 use goalmill_common::limits::Limits;
 use goalmill_common::problem::Issue;
 use serde_json::{Map, Value};
 
+use super::goal_context::context;
+use super::planning::planning;
 use super::policy;
 use crate::draft::{At, Cx, Fields, Table, shorten, text, wrong_type};
 use crate::suggest::nearest;
@@ -21,25 +23,13 @@ const GOAL: &Table = &[
     ("budget", &["budgets"]),
     ("tenant", &[]),
     ("planning", &[]),
+    ("context", &[]),
     ("metadata", &["meta"]),
-];
-
-const PLANNING: &Table = &[
-    ("planner", &[]),
-    ("planner_only", &["only"]),
-    ("model", &[]),
-    ("require_approval", &["requires_approval", "approval_required"]),
-    ("revision", &[]),
 ];
 
 /// The canonical name of a goal's field, whatever it is called in a document.
 pub fn goal_field(key: &str) -> Option<&'static str> {
     crate::draft::canonical(key, GOAL)
-}
-
-/// The same of a field of a goal's `planning`.
-pub fn planning_field(key: &str) -> Option<&'static str> {
-    crate::draft::canonical(key, PLANNING)
 }
 
 /// Checks a goal: a sentence, or an object with `description`.
@@ -96,6 +86,7 @@ fn object(cx: &Cx<'_>, at: &At<'_>, map: &Map<String, Value>) -> Goal {
         budget: policy::budget(&fields),
         tenant: tenant(&fields),
         planning: planning(&fields),
+        context: context(&fields),
         metadata: free(&fields, "metadata"),
     }
 }
@@ -124,23 +115,6 @@ fn goal_type(fields: &Fields<'_, '_>) -> String {
 fn of_one_word(given: &str) -> Option<&'static str> {
     let is_part = |known: &&&str| known.split('_').any(|part| nearest(given, [part]).is_some());
     GOAL_TYPES.iter().find(is_part).copied()
-}
-
-fn planning(fields: &Fields<'_, '_>) -> Planning {
-    let Some(field) = fields.get("planning") else { return Planning::default() };
-    let at = fields.at.key(field.key);
-    let Value::Object(map) = field.value else {
-        wrong_type(fields.cx, &at, field.value, "an object with `planner`, `model`, `revision`");
-        return Planning::default();
-    };
-    let inner = Fields::read(fields.cx, &at, map, PLANNING);
-    Planning {
-        planner: inner.text("planner"),
-        planner_only: inner.flag("planner_only").unwrap_or(false),
-        model: inner.text("model"),
-        require_approval: inner.flag("require_approval").unwrap_or(false),
-        revision: policy::revision(&inner),
-    }
 }
 
 fn described(cx: &Cx<'_>, at: &At<'_>, description: Option<&str>) {

@@ -5,6 +5,7 @@ use goalmill_common::json::Json;
 use goalmill_common::plan::{
     Approval, ApprovalDefault, Cache, Estimates, Jitter, Question, Retry, RevisionPolicy, Widen,
 };
+use goalmill_common::revision::RevisionStrategy;
 use serde_json::Value;
 
 use crate::draft::{At, Cx, Field, Fields, Table, Unit, count, shorten, text, wrong_type};
@@ -213,6 +214,8 @@ const REVISION: &Table = &[
     ("approve", &["approval"]),
     ("approval_required", &["requires_approval", "require_approval"]),
     ("widen", &[]),
+    ("strategy", &["revision_strategy"]),
+    ("model", &[]),
 ];
 
 /// Reads `revision: {max, threshold, …}`, or `true` for the defaults. A number is the count of revisions of a plan that
@@ -247,7 +250,26 @@ pub(super) fn revision(fields: &Fields<'_, '_>) -> Option<RevisionPolicy> {
         budget_low: share("budget_low", usual.budget_low),
         approve: approval(&inner),
         widen: word(&inner, "widen", &words).unwrap_or_default(),
+        strategy: revision_strategy(&inner),
+        model: model(&inner),
     })
+}
+
+fn revision_strategy(fields: &Fields<'_, '_>) -> Option<RevisionStrategy> {
+    let by_planners = RevisionStrategy::ALL.iter().filter(|strategy| **strategy != RevisionStrategy::Edit);
+    let words: Vec<_> = by_planners.map(|strategy| (strategy.as_str(), *strategy)).collect();
+    word(fields, "strategy", &words)
+}
+
+/// A name that is not empty; whether there is such a model is checked where models are known.
+fn model(fields: &Fields<'_, '_>) -> Option<String> {
+    let model = fields.text("model")?;
+    if model.trim().is_empty() {
+        let at = fields.at.key(fields.get("model")?.key);
+        fields.cx.error("INVALID_VALUE", &at, "the name is empty", "give the name of a model, or leave it out");
+        return None;
+    }
+    Some(model)
 }
 
 const ASK: &Table = &[

@@ -8,6 +8,7 @@ use goalmill_common::id::AgentType;
 use serde::{Deserialize, Serialize};
 
 use super::catalogue::Catalogue;
+use super::requirements::Requirements;
 
 /// The same weight, but never an error.
 pub(super) fn min_warning(weight: Weight) -> Weight {
@@ -35,6 +36,8 @@ pub struct Rules<'r> {
     pub steps_max: Option<usize>,
     /// What the goal allows; the plan's own budget counts too.
     pub budget: Budget,
+    /// What the goal requires of each step.
+    pub requires: Requirements,
     pub policy: &'r Policy,
 }
 

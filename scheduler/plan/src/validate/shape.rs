@@ -4,7 +4,7 @@ use goalmill_common::plan::{Phase, Plan, Strategy};
 use serde_json::{Map, Value};
 
 use super::origin::{Dependency, DependencyPlace, Origin};
-use super::{agents, expression_scope, graph, policy, redundancy, step};
+use super::{agents, expression_scope, graph, policy, redundancy, requirements, step};
 use crate::draft::{At, Cx, Field, Fields, Table};
 
 /// Steps that a list gets room for at once; most have fewer.
@@ -397,6 +397,7 @@ impl<'c, 'l, 'v> Reading<'c, 'l, 'v> {
         expression_scope::check_expressions(cx, plan, &self.origins, &numbers, &graph, &ranks);
         agents::check_agents(cx, plan, &self.origins, &numbers);
         redundancy::warn_of_redundancy(cx, plan, &self.origins);
+        requirements::check_requirements(cx, plan, &self.origins);
     }
 
     /// Turns edges into dependencies. `START` and `END` are marks that some formats put around a graph.

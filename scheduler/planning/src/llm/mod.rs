@@ -20,7 +20,7 @@ use async_trait::async_trait;
 use goalmill_common::clock::rfc3339;
 use goalmill_common::command::Proposal;
 use goalmill_common::config::{LlmSettings, PlanningStrategy};
-use goalmill_common::goal::Goal;
+use goalmill_common::goal::{Goal, Planning};
 use goalmill_common::limits::Limits;
 use goalmill_common::plan::{OnFailure, Phase, Plan, RevisionPolicy};
 use goalmill_llm::{ModelRegistry, Purpose};
@@ -28,11 +28,13 @@ use serde_json::{Value, json};
 use tokio::sync::mpsc;
 
 use super::examples::ExampleStore;
+use super::retriever::{DocumentRetriever, Passage, Retriever};
 use super::{Part, PlanRequest, Planner, PlannerAnswer, PlanningError, ReviseRequest, RoutePlan};
 
 pub mod overhead;
 pub(super) mod parse_answer;
 pub(super) mod plan_task;
+pub(super) mod prompt_data;
 mod prompt_store;
 pub(super) mod redact;
 pub(super) mod repair_loop;
@@ -45,11 +47,12 @@ pub(super) mod tidy_step;
 mod tool_shortlist;
 
 pub(super) use plan_task::step_schema;
-pub use prompt_store::{Prompt, PromptError, PromptStore};
+pub use prompt_store::{GoalPromptError, Prompt, PromptError, PromptStore};
 pub(super) use revision_task::{keep_going, situation_context};
 pub use tool_shortlist::ToolShortlist;
 
 use plan_task::{PlanTask, ValidDraft};
+use prompt_data::PromptData;
 use repair_loop::{AcceptedDraft, RepairLoop};
 use review::reviewed;
 
@@ -60,14 +63,14 @@ const CONFIDENCE_AFTER_CRITIQUE: f64 = 0.6;
 const NAME_CHARS_MAX: usize = 80;
 
 /// What the planners `llm` and `tools` work with.
-#[derive(Debug)]
 pub struct LlmDeps {
     pub models: Arc<ModelRegistry>,
     pub prompts: PromptStore,
     pub settings: LlmSettings,
     /// For one plan or revision, all rounds and all models.
     pub timeout: Duration,
-    pub examples: ExampleStore,
+    pub examples: Arc<ExampleStore>,
+    documents: Option<DocumentRetriever>,
 }
 
 impl LlmDeps {
@@ -81,8 +84,31 @@ impl LlmDeps {
             "" => PromptStore::built_in(),
             dir => PromptStore::from_dir(Path::new(dir))?,
         };
-        let examples = ExampleStore::new(settings.memory_plans);
-        Ok(Self { models: models.clone(), prompts, settings: settings.clone(), timeout, examples })
+        let examples = Arc::new(ExampleStore::new(settings.memory_plans));
+        let documents = DocumentRetriever::from_settings(&settings.retriever);
+        Ok(Self { models: models.clone(), prompts, settings: settings.clone(), timeout, examples, documents })
+    }
+
+    /// The settings, with the goal's parameters in their place.
+    pub fn settings_for(&self, planning: &Planning) -> LlmSettings {
+        let settings = &self.settings;
+        LlmSettings {
+            strategy: planning.strategy.unwrap_or(settings.strategy),
+            candidates: planning.candidates.unwrap_or(settings.candidates),
+            review: planning.review.unwrap_or(settings.review),
+            temperature: planning.temperature.or(settings.temperature),
+            ..settings.clone()
+        }
+    }
+
+    /// The data part of the prompts for a goal: its context, passages of documents, and others.
+    pub async fn prompt_data(&self, goal: &Goal, others: &[Passage]) -> PromptData {
+        let settings = &self.settings;
+        let mut passages = others.to_vec();
+        if let Some(documents) = self.documents.as_ref().filter(|_| settings.context_tokens_max > 0) {
+            passages.extend(documents.retrieve(&goal.description, settings.retriever.passages_max).await);
+        }
+        PromptData::compose(&goal.context, &passages, settings.context_tokens_max)
     }
 }
 
@@ -98,13 +124,14 @@ impl LlmPlanner {
         Self { deps, route }
     }
 
-    fn task<'a>(&'a self, request: &'a PlanRequest) -> PlanTask<'a> {
-        PlanTask::new(self.name(), &self.deps, request, &self.route)
+    async fn task<'a>(&'a self, request: &'a PlanRequest) -> PlanTask<'a> {
+        let data = self.deps.prompt_data(&request.goal, &[]).await;
+        PlanTask::new(self.name(), &self.deps, request, &self.route, data)
     }
 
     fn repair_loop(&self, request: &PlanRequest) -> RepairLoop<'_> {
-        RepairLoop::new(&self.deps, &request.call_log, self.name(), &request.goal.budget, Purpose::Plan)
-            .preferring(&request.goal)
+        let (goal, call_log) = (&request.goal, &request.call_log);
+        RepairLoop::new(&self.deps, call_log, self.name(), &goal.budget, Purpose::Plan, &goal.planning)
     }
 
     /// The plan with what the planner itself has to say.
@@ -119,9 +146,7 @@ impl LlmPlanner {
         let (good, is_corrected) = reviewed(&mut repair_loop, &mut task, accepted).await;
         let is_at_once = is_first && !is_corrected;
         let spent = repair_loop.spend.spent();
-        let strategy = self.deps.settings.strategy;
-        let mut head = json!({"strategy": strategy.as_str(), "actions_left_out": task.shortlist.left_out,
-                              "examples": task.examples_shown()});
+        let mut head = task.account();
         if let Some(arrived) = &task.arrived {
             head["arrived"] = json!(arrived);
         }
@@ -138,19 +163,19 @@ impl Planner for LlmPlanner {
     }
 
     async fn plan(&self, request: &PlanRequest) -> Result<PlannerAnswer, PlanningError> {
-        let task = self.task(request);
+        let task = self.task(request).await;
         let mut repair_loop = self.repair_loop(request);
         let accepted = repair_loop.run(&task, None).await?;
         Ok(self.planned(request, task, repair_loop, accepted).await)
     }
 
     async fn stream(&self, request: &PlanRequest, parts: mpsc::Sender<Part>) -> Result<PlannerAnswer, PlanningError> {
-        let settings = &self.deps.settings;
+        let settings = self.deps.settings_for(&request.goal.planning);
         let is_whole = settings.candidates > 1 || settings.strategy == PlanningStrategy::Iterative;
-        if is_whole || plan_task::is_reviewed(settings) {
+        if is_whole || plan_task::is_reviewed(&settings) {
             return self.plan(request).await;
         }
-        let mut task = self.task(request);
+        let mut task = self.task(request).await;
         let mut repair_loop = self.repair_loop(request);
         let begun = stream::first_answer(&mut task, &mut repair_loop, request, parts).await?;
         let accepted = repair_loop.run(&task, begun).await?;
@@ -202,6 +227,11 @@ pub(super) fn goal_context(goal: &Goal) -> Value {
 /// Limits as templates see them: how many steps, and in how many levels of plans they may be nested.
 pub(super) fn limits_context(limits: &Limits) -> Value {
     json!({"steps": limits.planned_steps_max, "levels": limits.depth_max})
+}
+
+/// What the goal requires of steps, as templates see it.
+pub(super) fn requirements_context(planning: &Planning) -> Value {
+    json!({"dependencies": planning.require_dependencies, "fallbacks": planning.require_fallbacks})
 }
 
 /// The day, for a prompt.

@@ -14,6 +14,7 @@ use serde_json::{Value, json};
 use tokio::time::Instant;
 
 use super::parse_answer::{self, ParsedAnswer};
+use super::prompt_data::PromptData;
 use super::prompt_store::{Prompt, PromptError};
 use super::repair_loop::{DraftVerdict, GenerationTask};
 use super::{LlmDeps, ToolShortlist, day, goal_context};
@@ -58,8 +59,10 @@ pub struct PlanTask<'a> {
     /// Who asks.
     planner: &'static str,
     deps: &'a LlmDeps,
+    settings: LlmSettings,
     request: &'a PlanRequest,
     route: &'a RoutePlan,
+    data: PromptData,
     pub shortlist: ToolShortlist,
     catalogue: Catalogue,
     /// For the reader.
@@ -90,16 +93,26 @@ pub struct ArrivedStep {
 
 impl<'a> PlanTask<'a> {
     /// - `planner`: who asks.
-    pub fn new(planner: &'static str, deps: &'a LlmDeps, request: &'a PlanRequest, route: &'a RoutePlan) -> Self {
-        let shortlist = ToolShortlist::choose(&request.agents, &request.goal.description, deps.settings.actions_max);
+    /// - `data`: the data part of prompts.
+    pub fn new(
+        planner: &'static str,
+        deps: &'a LlmDeps,
+        request: &'a PlanRequest,
+        route: &'a RoutePlan,
+        data: PromptData,
+    ) -> Self {
+        let settings = deps.settings_for(&request.goal.planning);
+        let shortlist = ToolShortlist::choose(&request.agents, &request.goal.description, settings.actions_max);
         let actions = shortlist.catalogue();
         let catalogue = pipeline::catalogue(request);
-        let examples = deps.examples.retrieve(&request.goal.description, deps.settings.examples_max);
+        let examples = deps.examples.nearest(&request.goal.description, deps.settings.examples_max);
         Self {
             planner,
             deps,
+            settings,
             request,
             route,
+            data,
             shortlist,
             catalogue,
             actions,
@@ -110,8 +123,21 @@ impl<'a> PlanTask<'a> {
         }
     }
 
-    pub fn examples_shown(&self) -> usize {
-        self.examples.len()
+    /// The beginning of the plan's provenance: parameters, and what the prompts showed.
+    pub fn account(&self) -> Value {
+        let LlmSettings { strategy, candidates, review, .. } = &self.settings;
+        let limits = &self.request.limits;
+        let mut account = json!({"strategy": strategy.as_str(), "actions_left_out": self.shortlist.left_out,
+                                 "examples": self.examples.len(), "candidates": candidates, "review": review,
+                                 "limits": {"steps": limits.planned_steps_max, "depth": limits.depth_max}});
+        let earlier: Vec<&str> = self.examples.iter().map(|example| example.source.as_str()).collect();
+        if !earlier.is_empty() {
+            account["example_sources"] = json!(earlier);
+        }
+        if let Some(data) = self.data.account() {
+            account["context"] = data;
+        }
+        account
     }
 
     /// What is checked: who is there, and that steps look at earlier ones only.
@@ -148,7 +174,7 @@ impl<'a> PlanTask<'a> {
             return DraftVerdict::Invalid { draft, issues: vec![issue] };
         }
         let plan = valid.plan().clone();
-        let strategy = self.deps.settings.strategy;
+        let strategy = self.settings.strategy;
         let valid = valid.with_policies(|plan| super::finish(plan, self.request, strategy));
         match (self.route)(valid.clone(), self.request) {
             Ok(routed) => DraftVerdict::Valid(ValidDraft { plan, valid, routed, warnings: Vec::new() }),
@@ -175,8 +201,13 @@ impl<'a> PlanTask<'a> {
         context["goal"] = goal_context(&self.request.goal);
         context["note"] = note.into();
         context["today"] = day(self.request.now_ms).into();
-        context["strategy"] = self.deps.settings.strategy.as_str().into();
+        context["strategy"] = self.settings.strategy.as_str().into();
         context["limits"] = super::limits_context(&self.request.limits);
+        context["require"] = super::requirements_context(&self.request.goal.planning);
+        if template == "plan" {
+            let prompt = self.request.goal.planning.prompt.as_deref();
+            return self.deps.prompts.render_plan(template, prompt, &context);
+        }
         self.deps.prompts.render(template, &context)
     }
 }
@@ -185,11 +216,14 @@ impl GenerationTask for PlanTask<'_> {
     type Output = ValidDraft;
 
     fn first(&self, note: Option<&str>) -> Result<Prompt, PromptError> {
-        let examples: Vec<Value> =
-            self.examples.iter().map(|example| json!({"goal": example.goal, "plan": example.plan})).collect();
+        let examples: Vec<Value> = self
+            .examples
+            .iter()
+            .map(|example| json!({"goal": example.goal, "plan": example.plan, "outcome": example.outcome}))
+            .collect();
         let context =
             json!({"agents": self.shortlist.context(), "left_out": self.shortlist.left_out, "examples": examples});
-        self.render("plan", context, note)
+        Ok(self.data.add_to(self.render("plan", context, note)?))
     }
 
     fn critique(&self, draft: &Value, issues: &[Issue], note: Option<&str>) -> Result<Prompt, PromptError> {
@@ -246,7 +280,7 @@ impl GenerationTask for PlanTask<'_> {
     }
 
     fn want(&self) -> ResponseFormat {
-        ResponseFormat::Json { name: "plan".into(), schema: schema() }
+        ResponseFormat::Json { name: "plan".into(), schema: schema(self.request.goal.planning.require_fallbacks) }
     }
 
     fn may_start_over(&self) -> bool {
@@ -260,7 +294,8 @@ impl PlanTask<'_> {
         let steps: Vec<Value> = plan.steps.iter().map(|step| json!(step)).collect();
         let all: Vec<usize> = (0..steps.len()).collect();
         let texts: Vec<String> = steps.iter().map(|step| cut(&step.to_string())).collect();
-        self.render("review", json!({"agents": self.agents_for(&all, &steps), "steps": texts}), None)
+        let context = json!({"agents": self.agents_for(&all, &steps), "steps": texts});
+        Ok(self.data.add_to(self.render("review", context, None)?))
     }
 
     /// Counts the stage of reading.
@@ -358,13 +393,15 @@ fn cut(text: &str) -> String {
 }
 
 /// The form of a plan, as servers are asked for it.
-pub fn schema() -> Value {
+///
+/// - `fallbacks`: steps have fallbacks.
+pub fn schema(fallbacks: bool) -> Value {
     let text = json!({"type": "string"});
     let texts = json!({"type": "array", "items": {"type": "string"}});
     json!({
         "type": "object",
         "properties": {
-            "steps": {"type": "array", "items": step_schema()},
+            "steps": {"type": "array", "items": step_schema(fallbacks)},
             "remove": texts,
             "name": text,
         },
@@ -373,9 +410,9 @@ pub fn schema() -> Value {
 }
 
 /// The form of a step.
-pub fn step_schema() -> Value {
+pub fn step_schema(fallbacks: bool) -> Value {
     let text = json!({"type": "string"});
-    json!({
+    let mut schema = json!({
         "type": "object",
         "properties": {
             "id": text, "description": text, "agent_type": text, "action": text,
@@ -386,5 +423,10 @@ pub fn step_schema() -> Value {
             "phase": text,
         },
         "required": ["id", "description", "dependencies"],
-    })
+    });
+    if fallbacks {
+        schema["properties"]["fallback"] =
+            json!({"type": "object", "properties": {"agent_type": text, "action": text}});
+    }
+    schema
 }

@@ -21,6 +21,12 @@ pub(super) const BUILT_IN: [(&str, &str); 5] = [
 ];
 
 const USER: &str = "\n--- user ---\n";
+/// How the names of templates begin that only goals name.
+const PLAN_PREFIX: &str = "plan-";
+/// The id of a template that a goal brings along.
+const OF_GOAL: &str = "planning.prompt";
+/// Characters of a template's id.
+const ID_CHARS_MAX: usize = 64;
 /// Work units of one rendering.
 const FUEL: u64 = 5_000_000;
 /// Bytes of a template's file.
@@ -64,7 +70,8 @@ impl PromptStore {
         Self(BUILT_IN.iter().map(read).collect())
     }
 
-    /// The shipped ones, and in their place those that stand in the directory: `plan.md`, `critique.md`, ….
+    /// The shipped ones, and in their place those that stand in the directory: `plan.md`, `critique.md`, …. Goals may
+    /// name `plan-….md` besides.
     pub fn from_dir(dir: &Path) -> Result<Self, PromptError> {
         let mut prompts = Self::built_in();
         let unreadable =
@@ -73,9 +80,9 @@ impl PromptStore {
             let path = entry.map_err(|e| unreadable(dir, &e))?.path();
             let is_template = path.extension().is_some_and(|ending| ending == "md");
             let Some(name) = path.file_stem().and_then(|stem| stem.to_str()).filter(|_| is_template) else { continue };
-            if !prompts.0.contains_key(name) {
+            if !prompts.0.contains_key(name) && !name.starts_with(PLAN_PREFIX) {
                 let known = prompts.0.keys().map(String::as_str).collect::<Vec<_>>().join("`, `");
-                let reason = format!("there is no such prompt; there are: `{known}`");
+                let reason = format!("there is no such prompt; there are: `{known}`, and `{PLAN_PREFIX}…` for goals");
                 return Err(PromptError::Invalid { name: name.into(), reason });
             }
             let text = std::fs::read_to_string(&path).map_err(|e| unreadable(&path, &e))?;
@@ -84,22 +91,118 @@ impl PromptStore {
         Ok(prompts)
     }
 
+    /// The ids of templates that goals may name.
+    pub fn plan_ids(&self) -> Vec<&str> {
+        self.0.keys().map(String::as_str).filter(|name| *name == "plan" || name.starts_with(PLAN_PREFIX)).collect()
+    }
+
+    /// What is wrong with the prompt of a goal.
+    pub fn check_goal_prompt(&self, prompt: &str) -> Result<(), GoalPromptError> {
+        match GoalPrompt::parse(prompt) {
+            GoalPrompt::Id(id) if !self.plan_ids().contains(&id) => Err(GoalPromptError::UnknownTemplate),
+            GoalPrompt::Id(_) | GoalPrompt::Instructions(_) => Ok(()),
+            GoalPrompt::Template(text) => Template::of_goal(text).map(drop).map_err(GoalPromptError::Invalid),
+        }
+    }
+
+    /// Fills in the first prompt of a planner.
+    ///
+    /// - `prompt`: of the goal. A template takes the place of `plan`; instructions are added to every template.
+    pub fn render_plan(&self, name: &str, prompt: Option<&str>, context: &Value) -> Result<Prompt, PromptError> {
+        let (is_plan, prompt) = (name == "plan", prompt.map(GoalPrompt::parse));
+        match prompt {
+            Some(GoalPrompt::Id(id)) if is_plan => self.render(id, context),
+            Some(GoalPrompt::Template(text)) if is_plan => {
+                let template = Template::of_goal(text).map_err(|error| named(OF_GOAL, error))?;
+                fill_in(OF_GOAL, &template, context)
+            }
+            Some(GoalPrompt::Instructions(text)) => {
+                let mut prompt = self.render(name, context)?;
+                if let Some(Message::System { text: system }) = prompt.messages.first_mut() {
+                    *system = format!("{system}\n\nInstructions for this goal:\n{}", text.trim());
+                }
+                prompt.version = format!("{}+{}", prompt.version, fingerprint(text));
+                Ok(prompt)
+            }
+            Some(GoalPrompt::Id(_) | GoalPrompt::Template(_)) | None => self.render(name, context),
+        }
+    }
+
     /// Fills a template in.
     pub fn render(&self, name: &str, context: &Value) -> Result<Prompt, PromptError> {
-        let invalid = |reason: String| PromptError::Invalid { name: name.into(), reason };
-        let template = self.0.get(name).ok_or_else(|| invalid("there is no such prompt".into()))?;
-        let context = minijinja::Value::from(Serde(context));
-        let render = |source: &str| {
-            let environment = environment();
-            let rendered = environment.template_from_str(source).and_then(|template| template.render(&context));
-            rendered.map(|text| text.trim().to_owned()).map_err(|e| invalid(e.to_string()))
-        };
-        let messages = vec![Message::system(render(&template.system)?), Message::user(render(&template.user)?)];
-        Ok(Prompt { template: name.to_owned(), version: template.version.clone(), messages })
+        let template = self.0.get(name).ok_or_else(|| named(name, "there is no such prompt".into()))?;
+        fill_in(name, template, context)
     }
 }
 
+/// Why the prompt of a goal cannot be used.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum GoalPromptError {
+    UnknownTemplate,
+    /// The template cannot be read; the reason.
+    Invalid(String),
+}
+
+/// The prompt of a goal: one word is an id, a text with the line `--- user ---` a template, any other text instructions.
+enum GoalPrompt<'p> {
+    Id(&'p str),
+    Template(&'p str),
+    Instructions(&'p str),
+}
+
+impl<'p> GoalPrompt<'p> {
+    fn parse(prompt: &'p str) -> Self {
+        let is_word = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.');
+        let trimmed = prompt.trim();
+        if trimmed.len() <= ID_CHARS_MAX && trimmed.chars().all(is_word) {
+            Self::Id(trimmed)
+        } else if prompt.replace("\r\n", "\n").contains(USER) {
+            Self::Template(prompt)
+        } else {
+            Self::Instructions(prompt)
+        }
+    }
+}
+
+/// A short name for a text.
+fn fingerprint(text: &str) -> String {
+    // FNV-1a: the same text has the same name in every process.
+    let hash = text
+        .bytes()
+        .fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3));
+    format!("{:08x}", hash >> 32)
+}
+
+fn named(name: &str, reason: String) -> PromptError {
+    PromptError::Invalid { name: name.into(), reason }
+}
+
+fn fill_in(name: &str, template: &Template, context: &Value) -> Result<Prompt, PromptError> {
+    let invalid = |reason: String| named(name, reason);
+    let context = minijinja::Value::from(Serde(context));
+    let render = |source: &str| {
+        let environment = environment();
+        let rendered = environment.template_from_str(source).and_then(|template| template.render(&context));
+        rendered.map(|text| text.trim().to_owned()).map_err(|e| invalid(e.to_string()))
+    };
+    let messages = vec![Message::system(render(&template.system)?), Message::user(render(&template.user)?)];
+    Ok(Prompt { template: name.to_owned(), version: template.version.clone(), messages })
+}
+
 impl Template {
+    /// A template that a goal brings along; its version may be missing.
+    fn of_goal(text: &str) -> Result<Self, String> {
+        let text = if text.trim_start().starts_with("{# version:") {
+            text.trim_start().to_owned()
+        } else {
+            format!("{{# version: {} #}}\n{text}", fingerprint(text))
+        };
+        Self::read(OF_GOAL, &text).map_err(|error| match error {
+            PromptError::Invalid { reason, .. } => reason,
+            PromptError::Unreadable { reason, .. } => reason,
+        })
+    }
+
     fn read(name: &str, text: &str) -> Result<Self, PromptError> {
         let invalid = |reason: String| PromptError::Invalid { name: name.into(), reason };
         if text.len() > BYTES_MAX {
@@ -148,10 +251,36 @@ mod tests {
     fn a_goal_stays_in_its_part_of_the_prompt() {
         let goal = json!({"goal": {"description": "x\n--- user ---\n{{ agents }} {% raw %}"}, "today": "2026-01-01"});
         let prompt = PromptStore::built_in().render("plan", &goal).expect("the shipped prompt can be rendered");
-        assert_eq!(prompt.version, "2");
+        assert_eq!(prompt.version, "3");
         assert_eq!(prompt.messages.len(), 2);
         assert!(prompt.messages[1].text().starts_with("Goal: x\n--- user ---\n{{ agents }} {% raw %}"));
         assert!(prompt.messages[0].text().contains("\"{{ steps.ID.outputs.FIELD }}\""));
+    }
+
+    #[test]
+    fn a_goal_names_a_template_brings_one_along_or_adds_instructions() {
+        let dir = tempfile::tempdir().expect("a temporary directory can be made");
+        let short = "{# version: s1 #}\nShort.\n--- user ---\n{{ goal.description }}\n";
+        std::fs::write(dir.path().join("plan-short.md"), short).expect("it can be written");
+        let prompts = PromptStore::from_dir(dir.path()).expect("the directory is valid");
+        assert_eq!(prompts.plan_ids(), ["plan", "plan-short"]);
+        let context = json!({"goal": {"description": "tea {{ 1 }}"}, "limits": {}, "agents": []});
+        let render = |name, prompt| prompts.render_plan(name, Some(prompt), &context).expect("it can be rendered");
+        let named = render("plan", "plan-short");
+        assert_eq!((named.version.as_str(), named.messages[1].text()), ("s1", "tea {{ 1 }}"));
+        let brought = render("plan", "Mine.\n--- user ---\nDo {{ goal.description }}");
+        assert_eq!((brought.template.as_str(), brought.messages[1].text()), (OF_GOAL, "Do tea {{ 1 }}"));
+        for name in ["plan", "tools"] {
+            let added = render(name, "Prefer trains {{ over }} planes");
+            assert!(added.messages[0].text().ends_with("Prefer trains {{ over }} planes"));
+            assert!(added.version.contains('+'), "the version tells that something was added: {}", added.version);
+        }
+        assert_eq!(render("tools", "plan-short").template, "tools");
+        assert_eq!(prompts.check_goal_prompt("plan-long"), Err(GoalPromptError::UnknownTemplate));
+        assert_eq!(prompts.check_goal_prompt("revise"), Err(GoalPromptError::UnknownTemplate));
+        let broken = prompts.check_goal_prompt("{% if %}\n--- user ---\nx");
+        assert!(matches!(broken, Err(GoalPromptError::Invalid(_))), "{broken:?}");
+        assert_eq!(prompts.check_goal_prompt("Prefer trains"), Ok(()));
     }
 
     #[test]

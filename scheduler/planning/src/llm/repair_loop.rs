@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use goalmill_common::config::LlmSettings;
-use goalmill_common::goal::{Budget, Goal, Usage};
+use goalmill_common::goal::{Budget, Planning, Usage};
 use goalmill_common::problem::Issue;
 use goalmill_llm::{
     Completion, CompletionOutcome, CompletionRequest, ModelError, ModelRegistry, ModelTier, Purpose, ResponseFormat,
@@ -96,11 +96,12 @@ pub trait GenerationTask: Sync {
 /// One plan's, or one revision's, questions to models.
 pub struct RepairLoop<'a> {
     pub models: &'a Arc<ModelRegistry>,
-    pub settings: &'a LlmSettings,
+    /// Of the installation, with the goal's parameters in their place.
+    pub settings: LlmSettings,
     pub spend: SpendBudget,
     pub provenance: Provenance,
     scope: CallScope,
-    purpose: Purpose,
+    pub purpose: Purpose,
     /// When the pipeline stops waiting.
     pub until: Option<Instant>,
     without: BTreeSet<String>,
@@ -156,18 +157,20 @@ impl Progress {
 impl<'a> RepairLoop<'a> {
     /// - `planner`: who asks.
     /// - `budget`: what the goal, or what is left of it, allows.
+    /// - `planning`: the goal's parameters; its model is asked first.
     pub fn new(
         deps: &'a LlmDeps,
         call_log: &CallLog,
         planner: &'static str,
         budget: &Budget,
         purpose: Purpose,
+        planning: &Planning,
     ) -> Self {
-        let LlmDeps { models, settings, .. } = deps;
+        let (models, settings) = (&deps.models, deps.settings_for(planning));
         let tokens = budget.tokens.map_or(settings.tokens_max, |tokens| tokens.min(settings.tokens_max));
         let cost = budget.cost.map(|cost| Usd::from_dollars(cost.max(0.0)));
         let spend = SpendBudget::new(SpendLimit { tokens: Some(tokens), cost });
-        let provenance = Provenance::new();
+        let provenance = Provenance::new().with_reasoning(settings.reasoning_chars_max);
         Self {
             models,
             settings,
@@ -177,14 +180,9 @@ impl<'a> RepairLoop<'a> {
             purpose,
             until: Instant::now().checked_add(deps.timeout),
             without: BTreeSet::new(),
-            first: None,
+            first: planning.model.clone(),
             stage: ModelTier::Cheap,
         }
-    }
-
-    /// The same; the model that the goal names is asked first.
-    pub fn preferring(self, goal: &Goal) -> Self {
-        Self { first: goal.planning.model.as_deref().map(Into::into), ..self }
     }
 
     /// From now on half of the time that is left is all; gives it.
@@ -270,7 +268,7 @@ impl<'a> RepairLoop<'a> {
                 }
                 progress.rounds += 1;
             }
-            while !progress.is_over(self.settings) {
+            while !progress.is_over(&self.settings) {
                 match self.round(task, &mut progress).await {
                     Ok(Some(accepted)) => {
                         let is_at_once = is_first && progress.rounds == 1;

@@ -51,7 +51,7 @@ pub async fn reviewed(
     task: &mut PlanTask<'_>,
     accepted: AcceptedDraft<ValidDraft>,
 ) -> (ValidDraft, bool) {
-    if !is_reviewed(repair_loop.settings) {
+    if !is_reviewed(&repair_loop.settings) {
         return (accepted.output, false);
     }
     let mut plans = vec![(accepted.output, accepted.model)];

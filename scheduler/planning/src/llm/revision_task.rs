@@ -11,6 +11,7 @@ use tokio::time::Instant;
 
 use super::parse_answer::{self, ParsedAnswer};
 use super::plan_task::verdict;
+use super::prompt_data::PromptData;
 use super::prompt_store::{Prompt, PromptError};
 use super::repair_loop::{DraftVerdict, GenerationTask, RepairLoop};
 use super::{LlmDeps, ToolShortlist, day, goal_context};
@@ -24,15 +25,20 @@ const TEXT_CHARS_MAX: usize = 600;
 
 /// Asks for a change until one holds.
 pub async fn propose(deps: &LlmDeps, request: &ReviseRequest) -> Result<Proposal, PlanningError> {
-    let task = RevisionTask::new(deps, request);
-    let mut repair_loop = RepairLoop::new(deps, &request.call_log, "llm", &request.situation.left, Purpose::Replan)
-        .preferring(&request.situation.goal);
+    let planning = request.situation.planning();
+    let data = deps.prompt_data(&request.situation.goal, &[]).await;
+    let task = RevisionTask::new(deps, request, data);
+    let left = &request.situation.left;
+    let mut repair_loop = RepairLoop::new(deps, &request.call_log, "llm", left, Purpose::Replan, &planning);
     let mut proposal = repair_loop.run(&task, None).await?.output;
     if !request.call_log.is_written() {
         proposal.usage = repair_loop.usage();
     }
     let spent = repair_loop.spend.spent();
-    let head = json!({"planner": "llm", "actions_left_out": task.shortlist.left_out});
+    let mut head = json!({"planner": "llm", "actions_left_out": task.shortlist.left_out});
+    if let Some(data) = task.data.account() {
+        head["context"] = data;
+    }
     proposal.provenance = Some(Json::of(&repair_loop.provenance.close(head, &spent)));
     proposal.planner = "llm".into();
     if task.is_iterative {
@@ -61,6 +67,7 @@ pub fn needs_changes(strategy: RevisionStrategy) -> bool {
 struct RevisionTask<'a> {
     deps: &'a LlmDeps,
     request: &'a ReviseRequest,
+    data: PromptData,
     shortlist: ToolShortlist,
     actions: goalmill_reader::ToolCatalogue,
     replan: ReplanContext<'a>,
@@ -68,7 +75,7 @@ struct RevisionTask<'a> {
 }
 
 impl<'a> RevisionTask<'a> {
-    fn new(deps: &'a LlmDeps, request: &'a ReviseRequest) -> Self {
+    fn new(deps: &'a LlmDeps, request: &'a ReviseRequest, data: PromptData) -> Self {
         let situation = &request.situation;
         let words = format!("{} {}", situation.goal.description, situation.reason);
         let shortlist = ToolShortlist::choose(&request.agents, &words, deps.settings.actions_max);
@@ -76,6 +83,7 @@ impl<'a> RevisionTask<'a> {
         Self {
             deps,
             request,
+            data,
             actions: shortlist.catalogue(),
             shortlist,
             replan: ReplanContext::new(request),
@@ -94,7 +102,7 @@ impl GenerationTask for RevisionTask<'_> {
         context["limits"] = super::limits_context(&self.request.limits);
         context["note"] = note.into();
         context["today"] = day(self.request.now_ms).into();
-        self.deps.prompts.render("revise", &context)
+        Ok(self.data.add_to(self.deps.prompts.render("revise", &context)?))
     }
 
     fn critique(&self, draft: &Value, issues: &[Issue], note: Option<&str>) -> Result<Prompt, PromptError> {
@@ -185,6 +193,8 @@ pub fn situation_context(situation: &Situation) -> Value {
         "failed": of(|step| step.failure.is_some() && step.status != StepStatus::Completed),
         "remaining": of(|step| !step.status.is_final() && step.failure.is_none()),
         "phases": phases,
+        "strategy_wanted": situation.wanted_strategy(),
+        "require": super::requirements_context(&situation.goal.planning),
         "confidence": format!("{:.2}", situation.confidence),
         "confidence_floor": format!("{:.2}", situation.confidence_floor),
         "revisions_left": situation.revisions_left,

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use goalmill_common::command::Planned;
 use goalmill_common::config::PlannerSettings;
+use goalmill_common::goal::Planning;
 use goalmill_common::plan::Plan;
 use goalmill_common::problem::Issue;
 use goalmill_llm::ModelRegistry;
@@ -13,7 +14,8 @@ use goalmill_plan::states::{RoutedPlan, ValidPlan};
 use tokio::time::Instant;
 
 use crate::calibration::ConfidenceCalibration;
-use crate::llm::LlmDeps;
+use crate::examples::ExampleStore;
+use crate::llm::{LlmDeps, PromptStore};
 use crate::stage::{self, PlanningStage, StageOutcome, Stages};
 use crate::{
     CallLog, HtnPlanner, LlmPlanner, PlanRequest, Planner, PlannerAnswer, PlanningError, RulesPlanner, ToolsPlanner,
@@ -28,7 +30,7 @@ pub mod stream;
 mod validation;
 
 pub use revision_policy::{enable_revisions, enable_step_revisions};
-pub use validation::{catalogue, rules, validate_planned};
+pub use validation::{catalogue, requirements, rules, validate_planned};
 
 use refusal::{PlannerRefusal, RefusalReason, explain_model_failure, failure, invalid, merge_provenance, refusal};
 
@@ -50,6 +52,8 @@ pub struct Pipeline {
     spare: Vec<Arc<dyn Planner>>,
     /// The names of the models that goals may ask for.
     models: Vec<String>,
+    /// What the planners `llm` and `tools` work with.
+    deps: Option<Arc<LlmDeps>>,
     confidences: Arc<ConfidenceCalibration>,
     timeout: Duration,
     route: RoutePlan,
@@ -62,6 +66,7 @@ impl Pipeline {
             planners,
             spare: Vec::new(),
             models: Vec::new(),
+            deps: None,
             confidences: Arc::new(ConfidenceCalibration::new(0)),
             timeout,
             route,
@@ -103,6 +108,7 @@ impl Pipeline {
         let spare = spare.filter_map(|name| make(name).ok()).collect();
         let mut pipeline = Self::new(planners, timeout, route.clone());
         pipeline.offer(spare, models.names().into_iter().map(Into::into).collect());
+        pipeline.deps = Some(deps);
         Ok(pipeline)
     }
 
@@ -112,8 +118,14 @@ impl Pipeline {
     }
 
     /// The plan with its provenance, and with the confidence that earlier plans give it.
-    pub(super) fn account(&self, planned: Planned, refusals: &[PlannerRefusal], stages: &Stages) -> Planned {
-        let provenance = Some(merge_provenance(&planned, refusals, stages));
+    pub(super) fn account(
+        &self,
+        planned: Planned,
+        refusals: &[PlannerRefusal],
+        stages: &Stages,
+        planning: &Planning,
+    ) -> Planned {
+        let provenance = Some(merge_provenance(&planned, refusals, stages, planning));
         let confidence = self.confidences.of(&planned.planner, planned.confidence);
         let mut warnings = planned.warnings;
         explain_model_failure(&mut warnings, refusals);
@@ -143,6 +155,15 @@ impl Pipeline {
         &self.models
     }
 
+    pub(super) fn prompts(&self) -> Option<&PromptStore> {
+        self.deps.as_ref().map(|deps| &deps.prompts)
+    }
+
+    /// The plans of earlier goals, which the planners `llm` and `tools` show to models.
+    pub fn examples(&self) -> Option<Arc<ExampleStore>> {
+        self.deps.as_ref().map(|deps| deps.examples.clone())
+    }
+
     pub(super) fn timeout(&self) -> Duration {
         self.timeout
     }
@@ -154,7 +175,7 @@ impl Pipeline {
         let chosen = self.chosen(&request.goal);
         for (at, planner) in chosen.iter().enumerate() {
             match self.ask(planner.as_ref(), request, &stages).await {
-                Ok(planned) => return Ok(self.account(planned, &refusals, &stages)),
+                Ok(planned) => return Ok(self.account(planned, &refusals, &stages, &request.goal.planning)),
                 Err(refusal) => {
                     tracing::debug!(
                         planner = refusal.planner,

@@ -1,6 +1,7 @@
 //! Answers of planners that were refused, and what provenance says of them.
 
 use goalmill_common::command::Planned;
+use goalmill_common::goal::Planning;
 use goalmill_common::json::Json;
 use goalmill_common::problem::Issue;
 use serde_json::{Value, json};
@@ -76,8 +77,13 @@ pub(crate) fn explain_model_failure(warnings: &mut [Issue], refusals: &[PlannerR
     }
 }
 
-/// The planner's own provenance, with the stages and the refusals before it.
-pub(crate) fn merge_provenance(planned: &Planned, refusals: &[PlannerRefusal], stages: &Stages) -> Json {
+/// The planner's own provenance, with the goal's parameters, the stages and the refusals before it.
+pub(crate) fn merge_provenance(
+    planned: &Planned,
+    refusals: &[PlannerRefusal],
+    stages: &Stages,
+    planning: &Planning,
+) -> Json {
     let mut account = match planned.provenance.as_ref().map(Json::value) {
         Some(Value::Object(fields)) => fields,
         Some(other) => serde_json::Map::from_iter([("account".to_owned(), other)]),
@@ -86,6 +92,9 @@ pub(crate) fn merge_provenance(planned: &Planned, refusals: &[PlannerRefusal], s
     account.insert("planner".into(), planned.planner.clone().into());
     account.insert("said".into(), planned.confidence.into());
     account.insert("stages".into(), stages.account());
+    if !planning.is_default() {
+        account.insert("planning".into(), json!(planning));
+    }
     if !refusals.is_empty() {
         account.insert("tried".into(), refusals.iter().map(PlannerRefusal::to_json).collect());
     }

@@ -11,8 +11,11 @@ pub fn enable_revisions(plan: &mut Plan, goal: &Goal) {
     if plan.revision.is_some() && !plan.is_iterative() {
         return;
     }
-    let own = plan.revision.unwrap_or_default();
-    plan.revision = Some(goal.planning.revision.map_or(own, |goal| merge_policies(own, goal)));
+    let own = plan.revision.take().unwrap_or_default();
+    plan.revision = Some(match goal.planning.revision.clone() {
+        Some(goal) => merge_policies(own, goal),
+        None => own,
+    });
     enable_step_revisions(&mut plan.steps);
 }
 
@@ -34,6 +37,8 @@ fn merge_policies(own: RevisionPolicy, goal: RevisionPolicy) -> RevisionPolicy {
         budget_low: pick(goal.budget_low, default.budget_low, own.budget_low),
         approve: goal.approve.or(own.approve),
         widen: if goal.widen == default.widen { own.widen } else { goal.widen },
+        strategy: goal.strategy.or(own.strategy),
+        model: goal.model.or(own.model),
     }
 }
 
@@ -49,11 +54,11 @@ mod tests {
         let goal: Goal = serde_json::from_value(goal).expect("it is a goal");
         let set = RevisionPolicy { confidence_floor: 0.0, ..RevisionPolicy::default() };
         let iterative = Map::from_iter([("planning".to_owned(), json!("iterative"))]);
-        let mut plan = Plan { revision: Some(set), metadata: iterative, ..Plan::default() };
+        let mut plan = Plan { revision: Some(set.clone()), metadata: iterative, ..Plan::default() };
         enable_revisions(&mut plan, &goal);
         let policy = plan.revision.expect("it has one");
         assert!(policy.approve.is_some() && policy.max == Some(2) && policy.confidence_floor == 0.0, "{policy:?}");
-        let mut plan = Plan { revision: Some(set), ..Plan::default() };
+        let mut plan = Plan { revision: Some(set.clone()), ..Plan::default() };
         enable_revisions(&mut plan, &goal);
         assert_eq!(plan.revision, Some(set), "a rule or domain decides for itself");
     }

@@ -6,10 +6,12 @@ use std::sync::Arc;
 
 use goalmill_common::command::Planned;
 use goalmill_common::goal::Goal;
+use goalmill_common::planning::ReplanOptions;
 use goalmill_common::problem::Issue;
 use goalmill_common::revision::Trigger;
 
 use super::refusal::failure;
+use crate::llm::GoalPromptError;
 use crate::pipeline::Pipeline;
 use crate::stage::Stages;
 use crate::{PlanRequest, Planner, PlanningError, ReviseRequest, Terms};
@@ -44,7 +46,7 @@ impl Pipeline {
         };
         let stages = Stages::default();
         match self.ask(planner.as_ref(), &request, &stages).await {
-            Ok(planned) => Some(Ok(self.account(planned, &[], &stages))),
+            Ok(planned) => Some(Ok(self.account(planned, &[], &stages, &request.goal.planning))),
             Err(refusal) => {
                 tracing::debug!(planner = name, "planner `{name}` gave no plan for what remains: {}", refusal.reason);
                 request.goal.planning.planner_only.then(|| Err(failure(vec![refusal], &stages)))
@@ -56,13 +58,46 @@ impl Pipeline {
     pub fn choice_issues(&self, goal: &Goal) -> Vec<Issue> {
         let planners: Vec<&str> = self.known().map(|planner| planner.name()).collect();
         let models: Vec<&str> = self.models().iter().map(String::as_str).collect();
-        let planner = goal.planning.planner.as_deref().and_then(|name| unknown("planner", name, &planners));
-        let model = goal.planning.model.as_deref().and_then(|name| unknown("model", name, &models));
-        planner.into_iter().chain(model).collect()
+        let planning = &goal.planning;
+        let of_revisions = planning.revision.as_ref().and_then(|policy| policy.model.as_deref());
+        let planner = planning.planner.as_deref().and_then(|name| unknown("planner", "planner", name, &planners));
+        let model = planning.model.as_deref().and_then(|name| unknown("model", "model", name, &models));
+        let reviser = of_revisions.and_then(|name| unknown("model", "revision/model", name, &models));
+        let prompt = planning.prompt.as_deref().and_then(|prompt| self.prompt_issue(prompt));
+        planner.into_iter().chain(model).chain(reviser).chain(prompt).collect()
+    }
+
+    /// What of the options of a replan does not exist here.
+    pub fn replan_issues(&self, options: &ReplanOptions) -> Vec<Issue> {
+        let models: Vec<&str> = self.models().iter().map(String::as_str).collect();
+        let issue = options.model.as_deref().and_then(|name| unknown("model", "model", name, &models));
+        issue.map(|issue| Issue { pointer: "/model".into(), ..issue }).into_iter().collect()
+    }
+
+    fn prompt_issue(&self, prompt: &str) -> Option<Issue> {
+        let prompts = self.prompts()?;
+        let issue = |detail: String, hint: String| Issue {
+            code: "INVALID_VALUE".into(),
+            pointer: "/planning/prompt".into(),
+            detail,
+            hint,
+        };
+        match prompts.check_goal_prompt(prompt).err()? {
+            GoalPromptError::UnknownTemplate => {
+                let ids: Vec<String> = prompts.plan_ids().iter().map(|id| format!("`{id}`")).collect();
+                let hint = format!("there are: {}; several words are instructions", ids.join(", "));
+                Some(issue(format!("there is no prompt template `{}`", prompt.trim()), hint))
+            }
+            GoalPromptError::Invalid(reason) => {
+                let hint = "correct the template; `docs/llm-planner.md` describes its form".into();
+                Some(issue(format!("the template cannot be read: {reason}"), hint))
+            }
+        }
     }
 }
 
-fn unknown(field: &str, name: &str, there: &[&str]) -> Option<Issue> {
+/// - `field`: what it names; `place`: where it stands in `planning`.
+fn unknown(field: &str, place: &str, name: &str, there: &[&str]) -> Option<Issue> {
     if there.contains(&name) {
         return None;
     }
@@ -73,7 +108,7 @@ fn unknown(field: &str, name: &str, there: &[&str]) -> Option<Issue> {
     };
     Some(Issue {
         code: format!("UNKNOWN_{}", field.to_uppercase()),
-        pointer: format!("/planning/{field}"),
+        pointer: format!("/planning/{place}"),
         detail: format!("there is no {field} `{name}`"),
         hint,
     })

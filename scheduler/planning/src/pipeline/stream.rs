@@ -85,7 +85,7 @@ impl Pipeline {
             if writer.has_begun() {
                 return Ok(match answer {
                     Ok(answer) => {
-                        let planned = self.account(answer.planned, &refusals, &stages);
+                        let planned = self.account(answer.planned, &refusals, &stages, &request.goal.planning);
                         writer.finish(planned).await.unwrap_or_else(|stopped| stop(stopped, None))
                     }
                     Err(refusal) => {
@@ -99,7 +99,14 @@ impl Pipeline {
                 });
             }
             match answer.and_then(|answer| self.route_answer(planner.as_ref(), answer, request, &stages)) {
-                Ok(planned) => return Ok(StreamOutcome::Whole(Box::new(self.account(planned, &refusals, &stages)))),
+                Ok(planned) => {
+                    return Ok(StreamOutcome::Whole(Box::new(self.account(
+                        planned,
+                        &refusals,
+                        &stages,
+                        &request.goal.planning,
+                    ))));
+                }
                 Err(refusal) => {
                     if let Some(next) = chosen.get(at + 1) {
                         refusal.falls_back_to(next.as_ref());

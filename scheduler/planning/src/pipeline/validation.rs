@@ -1,9 +1,10 @@
 //! The rules to which plans of planners are validated.
 
+use goalmill_common::goal::Planning;
 use goalmill_common::plan::Plan;
 use goalmill_common::problem::Issue;
 use goalmill_plan::states::ValidPlan;
-use goalmill_plan::validate::{self, Catalogue, Rules};
+use goalmill_plan::validate::{self, Catalogue, Requirements, Rules};
 
 use crate::PlanRequest;
 
@@ -16,8 +17,14 @@ pub fn rules<'c>(catalogue: &'c Catalogue, request: &'c PlanRequest) -> Rules<'c
         budget: request.goal.budget,
         weights: request.terms.weights,
         policy: &request.terms.policy,
+        requires: requirements(&request.goal.planning),
         ..Rules::planned(catalogue)
     }
+}
+
+/// What a goal requires of the steps of its plan.
+pub fn requirements(planning: &Planning) -> Requirements {
+    Requirements { dependencies: planning.require_dependencies, fallbacks: planning.require_fallbacks }
 }
 
 /// The agents and workers that plans are validated against.

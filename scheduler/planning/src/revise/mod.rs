@@ -36,7 +36,9 @@ pub(crate) fn revise(
     let Some(trigger) = Trigger::parse(&situation.trigger) else {
         return Err(PlanningError::new(format!("`{}` is no trigger that rules know", situation.trigger)));
     };
-    let new_plan = if trigger == Trigger::IncompletePlan { new_plan() } else { None };
+    let wanted = wanted_strategy(request, trigger);
+    let plans_again = trigger == Trigger::IncompletePlan || wanted == Some(RevisionStrategy::ReplanRemaining);
+    let new_plan = if plans_again { new_plan() } else { None };
     let case = ReplanCase::of(request, trigger, new_plan);
     if let Some(proposal) = restructure::answered(&case) {
         return Ok(proposal);
@@ -45,8 +47,15 @@ pub(crate) fn revise(
         return chosen_way(&case, chosen);
     }
     let refused = |strategy| situation.refused.iter().any(|refusal| refusal.strategy == strategy);
-    let found = ways(&case).iter().filter_map(|way| way(&case)).find(|proposal| !refused(proposal.strategy));
-    match found {
+    let is_wanted = |proposal: &Proposal| Some(proposal.strategy) == wanted;
+    let preferred = wanted.filter(|strategy| !refused(*strategy)).and_then(|strategy| match strategy {
+        RevisionStrategy::Abort => {
+            Some(proposal(strategy, Vec::new(), format!("as the plan wants: {}", situation.reason)))
+        }
+        _ => ways_of(strategy).iter().filter_map(|way| way(&case)).find(is_wanted),
+    });
+    let usual = || ways(&case).iter().filter_map(|way| way(&case)).find(|proposal| !refused(proposal.strategy));
+    match preferred.or_else(usual) {
         Some(proposal) => Ok(proposal),
         None if trigger.is_optional() => Err(PlanningError::new("rules see nothing to change")),
         None if !refused(RevisionStrategy::Abort) => {
@@ -79,6 +88,27 @@ const EVERY_WAY: &[StrategyFn] = &[
     restructure::skip,
     restructure::ask,
 ];
+
+/// The strategy that is tried first: a person's, or of the plan's policy where something has to be done.
+fn wanted_strategy(request: &ReviseRequest, trigger: Trigger) -> Option<RevisionStrategy> {
+    let situation = &request.situation;
+    if trigger.is_optional() { situation.options.strategy } else { situation.wanted_strategy() }
+}
+
+/// The ways of one strategy, in this order.
+fn ways_of(strategy: RevisionStrategy) -> &'static [StrategyFn] {
+    match strategy {
+        RevisionStrategy::RetryWithAgent => &[other_agent::other, other_agent::others],
+        RevisionStrategy::Decompose => &[restructure::decompose],
+        RevisionStrategy::Workaround => &[other_inputs::suggested, other_inputs::wider, other_inputs::recover],
+        RevisionStrategy::Adjust => &[other_inputs::fitted, other_inputs::informed, budget::cheaper],
+        RevisionStrategy::ReplanRemaining => &[restructure::plan_again],
+        RevisionStrategy::InsertRecovery => &[other_inputs::recover],
+        RevisionStrategy::SkipAndContinue => &[restructure::skip, restructure::save],
+        RevisionStrategy::AskUser => &[restructure::ask, restructure::ask_budget],
+        RevisionStrategy::Abort | RevisionStrategy::Edit => &[],
+    }
+}
 
 /// What is tried, in this order.
 fn ways(case: &ReplanCase<'_>) -> &'static [StrategyFn] {

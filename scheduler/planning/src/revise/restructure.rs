@@ -57,7 +57,7 @@ pub(super) fn save(case: &ReplanCase<'_>) -> Option<Proposal> {
 /// Asks a person how to go on, where the plan's policy has people in the loop.
 pub(super) fn ask(case: &ReplanCase<'_>) -> Option<Proposal> {
     let step = case.step()?;
-    case.situation.plan.revision.and_then(|policy| policy.approve)?;
+    case.situation.plan.revision.as_ref().and_then(|policy| policy.approve)?;
     let text = format!("step `{}` failed: {}. Try it again, skip it, or give up?", step.id, case.situation.reason);
     Some(question(text, &json!({"enum": ["retry", "skip", "abort"]}), Some(Json::of("abort"))))
 }
@@ -65,7 +65,7 @@ pub(super) fn ask(case: &ReplanCase<'_>) -> Option<Proposal> {
 /// Asks how much may be spent, where the step has an input for that and people are in the loop.
 pub(super) fn ask_budget(case: &ReplanCase<'_>) -> Option<Proposal> {
     let step = case.step()?;
-    case.situation.plan.revision.and_then(|policy| policy.approve)?;
+    case.situation.plan.revision.as_ref().and_then(|policy| policy.approve)?;
     budget_of(step)?;
     let text = format!("{}. How much may it cost?", case.situation.reason);
     Some(question(text, &json!({"type": "number", "exclusiveMinimum": 0}), None))

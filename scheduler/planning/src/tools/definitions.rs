@@ -13,10 +13,12 @@ pub enum ToolSet {
 }
 
 /// The tools for a tool_set.
-pub fn tools(tool_set: ToolSet) -> Vec<Tool> {
+///
+/// - `fallbacks`: steps have fallbacks.
+pub fn tools(tool_set: ToolSet, fallbacks: bool) -> Vec<Tool> {
     let text = json!({"type": "string"});
     let flag = json!({"type": "boolean"});
-    let steps = json!({"type": "array", "items": step_schema()});
+    let steps = json!({"type": "array", "items": step_schema(fallbacks)});
     let mut tools = match tool_set {
         ToolSet::Plan => vec![tool("create_plan", "Begins the plan.", &[("name", &text)], &[])],
         ToolSet::Revise => vec![
@@ -50,12 +52,12 @@ pub fn tools(tool_set: ToolSet) -> Vec<Tool> {
         Tool {
             name: "add_step".into(),
             description: "Adds a step behind all others; it can depend on those before it.".into(),
-            parameters: step_schema(),
+            parameters: step_schema(fallbacks),
         },
         Tool {
             name: "modify_step".into(),
             description: "Changes the fields of a step that are given.".into(),
-            parameters: changed(step_schema()),
+            parameters: changed(step_schema(fallbacks)),
         },
         tool("remove_step", "Takes a step out.", &[("id", &text)], &["id"]),
         tool("get_plan_status", "Says what the plan holds and what is wrong with it.", &[], &[]),

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use goalmill_common::command::Proposal;
+use goalmill_common::goal::{Goal, Planning};
 use goalmill_common::json::Json;
 use goalmill_llm::{
     Completion, Message, ModelError, Purpose, ResponseFormat, ResponseMode, Tool, ToolCall, ToolChoice,
@@ -13,10 +14,15 @@ use serde_json::{Map, Value, json};
 use tokio::time::Instant;
 
 use super::llm::plan_task::PlanTask;
+use super::llm::prompt_data::PromptData;
 use super::llm::repair_loop::{AcceptedDraft, DraftVerdict, RepairLoop};
 use super::llm::review::reviewed;
-use super::llm::{LlmDeps, Prompt, ToolShortlist, day, goal_context, keep_going, limits_context, situation_context};
+use super::llm::{
+    LlmDeps, Prompt, ToolShortlist, day, goal_context, keep_going, limits_context, requirements_context,
+    situation_context,
+};
 use super::provenance::{Provenance, Round};
+use super::retriever::Retriever;
 use super::stage::{self, PlanningStage, StageOutcome};
 use super::{PlanRequest, Planner, PlannerAnswer, PlanningError, ReviseRequest, RoutePlan};
 
@@ -43,11 +49,25 @@ impl ToolsPlanner {
         Self { deps, route }
     }
 
-    fn prompt(&self, mut context: Value, shortlist: &ToolShortlist, now_ms: u64) -> Result<Prompt, PlanningError> {
+    fn prompt(
+        &self,
+        mut context: Value,
+        shortlist: &ToolShortlist,
+        now_ms: u64,
+        planning: &Planning,
+    ) -> Result<Prompt, PlanningError> {
         context["agents"] = shortlist.context();
         context["today"] = day(now_ms).into();
-        context["strategy"] = self.deps.settings.strategy.as_str().into();
-        self.deps.prompts.render("tools", &context).map_err(|error| PlanningError::new(error.to_string()))
+        context["strategy"] = self.deps.settings_for(planning).strategy.as_str().into();
+        context["require"] = requirements_context(planning);
+        let rendered = self.deps.prompts.render_plan("tools", planning.prompt.as_deref(), &context);
+        rendered.map_err(|error| PlanningError::new(error.to_string()))
+    }
+
+    /// The data part of the prompts, with plans of earlier goals.
+    async fn prompt_data(&self, goal: &Goal) -> PromptData {
+        let earlier = self.deps.examples.retrieve(&goal.description, self.deps.settings.examples_max).await;
+        self.deps.prompt_data(goal, &earlier).await
     }
 }
 
@@ -58,23 +78,24 @@ impl Planner for ToolsPlanner {
     }
 
     async fn plan(&self, request: &PlanRequest) -> Result<PlannerAnswer, PlanningError> {
-        let mut task = PlanTask::new(self.name(), &self.deps, request, &self.route);
+        let data = self.prompt_data(&request.goal).await;
+        let mut task = PlanTask::new(self.name(), &self.deps, request, &self.route, data.clone());
         let limits = limits_context(&request.limits);
         let context = json!({"goal": goal_context(&request.goal), "revising": false, "limits": limits});
-        let prompt = self.prompt(context, &task.shortlist, request.now_ms)?;
-        let mut repair_loop =
-            RepairLoop::new(&self.deps, &request.call_log, self.name(), &request.goal.budget, Purpose::Plan)
-                .preferring(&request.goal);
+        let planning = &request.goal.planning;
+        let prompt = data.add_to(self.prompt(context, &task.shortlist, request.now_ms, planning)?);
+        let (call_log, budget) = (&request.call_log, &request.goal.budget);
+        let mut repair_loop = RepairLoop::new(&self.deps, call_log, self.name(), budget, Purpose::Plan, planning);
         let mut target = PlanTarget::new(&task);
-        let (good, repairs) = turns(&mut repair_loop, prompt, ToolSet::Plan, &mut target).await?;
+        let (good, repairs) =
+            turns(&mut repair_loop, prompt, tools(ToolSet::Plan, planning.require_fallbacks), &mut target).await?;
         let (good, _) = reviewed(&mut repair_loop, &mut task, AcceptedDraft::one(good, String::new())).await;
-        let strategy = self.deps.settings.strategy;
         self.deps.examples.store(&request.goal.description, good.valid.plan());
         let spent = repair_loop.spend.spent();
-        let mut provenance = Map::from_iter([
-            ("strategy".to_owned(), strategy.as_str().into()),
-            ("actions_left_out".to_owned(), task.shortlist.left_out.into()),
-        ]);
+        let mut provenance = match task.account() {
+            Value::Object(account) => account,
+            _ => Map::new(),
+        };
         repair_loop.provenance.list("repairs", &repairs, &mut provenance);
         Ok(good.into_answer("tools", CONFIDENCE, repair_loop.provenance.close(Value::Object(provenance), &spent)))
     }
@@ -91,11 +112,13 @@ impl Planner for ToolsPlanner {
         if let ToolResult::Answer(status) = target.call("get_plan_status", &Map::new()) {
             context["status"] = status.to_string().into();
         }
-        let prompt = self.prompt(context, &shortlist, request.now_ms)?;
-        let mut repair_loop =
-            RepairLoop::new(&self.deps, &request.call_log, self.name(), &situation.left, Purpose::Replan)
-                .preferring(&situation.goal);
-        let (mut proposal, repairs) = turns(&mut repair_loop, prompt, ToolSet::Revise, &mut target).await?;
+        let planning = situation.planning();
+        let data = self.prompt_data(&situation.goal).await;
+        let prompt = data.add_to(self.prompt(context, &shortlist, request.now_ms, &planning)?);
+        let (call_log, left) = (&request.call_log, &situation.left);
+        let mut repair_loop = RepairLoop::new(&self.deps, call_log, self.name(), left, Purpose::Replan, &planning);
+        let (mut proposal, repairs) =
+            turns(&mut repair_loop, prompt, tools(ToolSet::Revise, planning.require_fallbacks), &mut target).await?;
         if situation.wants_part() {
             keep_going(&mut proposal);
         }
@@ -115,18 +138,16 @@ impl Planner for ToolsPlanner {
 async fn turns<B: ToolTarget + Send>(
     repair_loop: &mut RepairLoop<'_>,
     prompt: Prompt,
-    tool_set: ToolSet,
+    tools: Vec<Tool>,
     target: &mut B,
 ) -> Result<B::Done, PlanningError> {
-    let tools = tools(tool_set);
     let known = catalogue(&tools);
-    let purpose = if tool_set == ToolSet::Plan { Purpose::Plan } else { Purpose::Replan };
     let mut messages = prompt.messages.clone();
     let mut fresh = prompt;
     let mut is_reminded = false;
     for _ in 0..repair_loop.settings.turns_max {
         let want = ResponseFormat::Tools { tools: tools.clone(), choice: ToolChoice::Auto };
-        let mut ask = repair_loop.question(&fresh, want, purpose);
+        let mut ask = repair_loop.question(&fresh, want, repair_loop.purpose);
         ask.messages.clone_from(&messages);
         let answer = match repair_loop.complete(&fresh, &ask).await {
             Ok(answer) => answer,

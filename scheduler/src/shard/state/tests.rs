@@ -87,7 +87,14 @@ fn answer(shard: &mut ShardState, asked: u32, answer: PlanAnswer) -> Result<(), 
 #[test]
 fn what_planners_say_to_a_wish_is_no_answer_to_the_failure_that_overtook_it() {
     let mut shard = revisable_plan();
-    ask(&mut shard, Verb::Replan { reason: "cheaper".into(), hint: String::new() });
+    ask(
+        &mut shard,
+        Verb::Replan {
+            reason: "cheaper".into(),
+            hint: String::new(),
+            options: goalmill_common::planning::ReplanOptions::default(),
+        },
+    );
     assert_eq!(asked(&shard), [1]);
     let slot = shard.slots[&PlanId::from(PLAN)];
     let task = {

@@ -23,6 +23,7 @@ use super::*;
 use crate::{CallLog, CallRecorder, Terms, ToolsPlanner, pipeline};
 
 mod formats;
+mod parameters;
 mod review;
 mod stream;
 mod tools;
@@ -154,7 +155,7 @@ async fn a_plan_comes_with_its_whole_provenance() {
     assert_eq!(planned.plan.name, GOAL);
     let account = account(&planned);
     let round = &account["rounds"][0];
-    assert_eq!(round["template"], json!({"id": "plan", "version": "2"}));
+    assert_eq!(round["template"], json!({"id": "plan", "version": "3"}));
     assert_eq!((&round["model"], &round["verdict"]), (&json!("m0"), &json!("exact")));
     assert!(round["raw"].as_str().is_some_and(|raw| raw.contains("find_flight")) || round["raw_calls"].is_array());
     let prompt = round["prompt"].to_string();
@@ -446,6 +447,7 @@ fn revise_request() -> ReviseRequest {
         reason: "no room left".into(),
         hint: String::new(),
         chosen: None,
+        options: Default::default(),
         information: None,
         confidence: 0.7,
         confidence_floor: 0.3,
