@@ -47,6 +47,16 @@ fn the_answer_becomes_an_input_and_then_approval_is_asked_for() {
 }
 
 #[test]
+fn each_field_of_an_answer_becomes_an_input() {
+    let mut world = World::of(with(plan(&[("a", &[])]), "a", |step| {
+        step.ask = Some(Question { schema: None, ..question("Who and where?", None, Some("*")) });
+        step.inputs = Json::from(json!({"x": 1, "who": "<name>"}));
+    }));
+    say(&mut world, "a", json!({"who": "Ann", "where": "Rome"})).unwrap();
+    assert_eq!(world.dispatch("a").inputs.value(), json!({"x": 1, "who": "Ann", "where": "Rome"}));
+}
+
+#[test]
 fn silence_is_the_default_answer_or_a_failure() {
     let asks = |default: Option<serde_json::Value>| {
         World::of(with(plan(&[("a", &[])]), "a", |step| {
