@@ -32,6 +32,9 @@ pub struct Goal {
     pub deadline_ms: Option<u64>,
     /// 1 (last) to 10 (first).
     pub priority: Priority,
+    /// How its plan is executed, whichever planner makes it.
+    #[serde(skip_serializing_if = "crate::plan::ExecutionPolicy::is_default")]
+    pub execution: crate::plan::ExecutionPolicy,
     /// What the plan may use up.
     #[serde(skip_serializing_if = "Budget::is_unlimited")]
     pub budget: Budget,

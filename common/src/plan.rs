@@ -256,6 +256,54 @@ impl Default for RevisionPolicy {
     }
 }
 
+/// How the plan of a goal is executed; what is missing is left to its planner.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct ExecutionPolicy {
+    /// How the plan's steps are run.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub strategy: Option<Strategy>,
+    /// Steps in flight at once.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub max_parallel: Option<u32>,
+    /// Who does steps for which the planner names nobody.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub agent_type: Option<AgentType>,
+    /// What becomes of the plan when a step fails for good.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub on_failure: Option<OnFailure>,
+    /// When, and how often, a step is tried again.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub retry: Option<Retry>,
+    /// Limit of one attempt, in milliseconds.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub timeout_ms: Option<u64>,
+}
+
+impl ExecutionPolicy {
+    /// Whether everything is left to the planner.
+    pub fn is_default(&self) -> bool {
+        *self == Self::default()
+    }
+
+    /// Lets a plan be executed like that; a step's own time limit and agent type stay.
+    pub fn apply_to(&self, plan: &mut Plan) {
+        plan.strategy = self.strategy.unwrap_or(plan.strategy);
+        plan.max_parallel = self.max_parallel.or(plan.max_parallel);
+        for step in &mut plan.steps {
+            step.on_failure = self.on_failure.unwrap_or(step.on_failure);
+            if !step.kind.needs_worker() {
+                continue;
+            }
+            step.retry = self.retry.unwrap_or(step.retry);
+            step.timeout_ms = step.timeout_ms.or(self.timeout_ms);
+            if let Some(agent) = self.agent_type.as_ref().filter(|_| step.agent_type.is_auto()) {
+                step.agent_type = agent.clone();
+            }
+        }
+    }
+}
+
 /// Caches a step's outputs for other steps with the same key.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(deny_unknown_fields)]

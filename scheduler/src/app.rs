@@ -229,7 +229,11 @@ impl RunningScheduler {
 
 /// Routes a planner's plan, and lets its steps ask for revisions.
 fn route(directory: &Directory, valid: ValidPlan, request: &PlanRequest) -> Result<RoutedPlan, Vec<Issue>> {
-    valid.with_policies(|plan| pipeline::enable_revisions(plan, &request.goal)).route(|plan| {
+    let set = |plan: &mut goalmill_common::plan::Plan| {
+        pipeline::enable_revisions(plan, &request.goal);
+        request.goal.execution.apply_to(plan);
+    };
+    valid.with_policies(set).route(|plan| {
         let begun = Instant::now();
         let routed = directory.route(plan, &request.terms.policy);
         let outcome = if routed.is_ok() { StageOutcome::Ok } else { StageOutcome::Invalid };

@@ -21,7 +21,10 @@ use crate::scheduler::Scheduler;
 /// A valid, routed plan and its goal.
 pub(crate) struct ParsedPlan {
     pub(crate) goal: Goal,
-    pub(crate) planned: Planned,
+    /// None for a goal that was sent where plans are: a workflow that makes its plan.
+    pub(crate) planned: Option<Planned>,
+    /// How a goal was read.
+    pub(crate) notes: Vec<Issue>,
 }
 
 /// Parses a submission of the stream. Large texts are parsed on a blocking thread.
@@ -43,7 +46,10 @@ pub(crate) async fn preview_plan(scheduler: &Arc<Scheduler>, text: Bytes, format
         let catalogue = scheduler.directory.catalogue();
         let rules = Rules { policy: &scheduler.policy, ..Rules::submitted(&catalogue) };
         let parsed = parse_plan_with(&scheduler, &text, format, &rules)?;
-        Ok(validate::preview(parsed.planned, Some(&catalogue)))
+        Ok(match parsed.planned {
+            Some(planned) => validate::preview(planned, Some(&catalogue)),
+            None => Preview { valid: true, warnings: parsed.notes, ..Preview::refused(Vec::new()) },
+        })
     })
     .await
 }
@@ -69,7 +75,7 @@ fn parse_submission_now(scheduler: &Scheduler, submission: Submission) -> Result
         SubmissionKind::Goal => (parse_goal_now(scheduler, data.as_bytes())?.goal, None),
         SubmissionKind::Plan => {
             let parsed = parse_plan_now(scheduler, data.as_bytes(), Format::Auto)?;
-            (parsed.goal, Some(parsed.planned))
+            (parsed.goal, parsed.planned)
         }
     };
     Ok(Submit { goal, plan, submission: id, fingerprint: String::new(), source, parent: None, traceparent, fork: None })
@@ -87,9 +93,15 @@ fn invalid_traceparent() -> Problem {
 }
 
 fn parse_goal_now(scheduler: &Scheduler, text: &[u8]) -> Result<ParsedGoal, Problem> {
-    let draft = parse_draft(scheduler, text, Format::Auto, ErrorCode::InvalidGoal)?;
+    convert_goal_now(scheduler, parse_draft(scheduler, text, Format::Auto, ErrorCode::InvalidGoal)?)
+}
+
+fn convert_goal_now(scheduler: &Scheduler, draft: Value) -> Result<ParsedGoal, Problem> {
     let converted = formats::convert_goal(draft, &scheduler.settings.limits);
     let goal = validate_goal(scheduler, &converted.document).map_err(|problem| located(&converted, problem))?;
+    if let Some(issue) = formats::missing_state(&goal.description).filter(|_| converted.format.is_some()) {
+        return Err(issues_problem(ErrorCode::InvalidGoal, vec![issue]));
+    }
     Ok(ParsedGoal { goal, notes: converted.notes })
 }
 
@@ -116,7 +128,17 @@ fn parse_plan_with(
     rules: &Rules<'_>,
 ) -> Result<ParsedPlan, Problem> {
     let limits = &scheduler.settings.limits;
-    let mut converted = formats::convert_plan(parse_draft(scheduler, text, format, ErrorCode::InvalidPlan)?, limits);
+    let mut draft = parse_draft(scheduler, text, format, ErrorCode::InvalidPlan)?;
+    if formats::is_workflow(&draft) {
+        match formats::workflow_plan(&draft) {
+            Some(plan) => draft = plan,
+            None => {
+                let ParsedGoal { goal, notes } = convert_goal_now(scheduler, draft)?;
+                return Ok(ParsedPlan { goal, planned: None, notes });
+            }
+        }
+    }
+    let mut converted = formats::convert_plan(draft, limits);
     let goal = match draft::split_goal(&converted.document) {
         Some(goal) => validate_goal(scheduler, &goal).map_err(|problem| located(&converted, problem))?,
         None => Goal::default(),
@@ -130,7 +152,7 @@ fn parse_plan_with(
             let denied = issues.iter().any(|issue| issue.code == "ACTION_DENIED");
             issues_problem(if denied { ErrorCode::InvalidPlan } else { ErrorCode::Unroutable }, issues)
         })?;
-    Ok(ParsedPlan { goal, planned: routed.submitted() })
+    Ok(ParsedPlan { goal, planned: Some(routed.submitted()), notes: Vec::new() })
 }
 
 fn parse_draft(scheduler: &Scheduler, text: &[u8], format: Format, code: ErrorCode) -> Result<Value, Problem> {

@@ -47,6 +47,9 @@ pub struct SubmitArgs {
     /// A limit by name: `budget=2000`, `month=May`. The value may be JSON.
     #[arg(long, value_name = "NAME=VALUE")]
     pub constraint: Vec<String>,
+    /// A value of the state that a workflow of plan actions refers to: `user_goal=…`.
+    #[arg(long, value_name = "NAME=VALUE", requires = "file")]
+    pub state: Vec<String>,
     /// A success criterion; may be given more than once.
     #[arg(long, value_name = "TEXT")]
     pub criterion: Vec<String>,

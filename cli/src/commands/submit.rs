@@ -107,6 +107,15 @@ fn goal_of(args: &SubmitArgs, now_ms: u64) -> Result<Value, Failed> {
         },
         (None, None) => return Err(Failed::new(Exit::Usage, "there is no goal")),
     };
+    let mut state = object(&mut goal, "state")?;
+    for text in &args.state {
+        let (name, value) = text
+            .split_once('=')
+            .filter(|(name, _)| !name.is_empty())
+            .ok_or_else(|| Failed::new(Exit::Usage, format!("the state `{text}` is not of the form `name=value`")))?;
+        state.insert(name.into(), json!(value));
+    }
+    put(&mut goal, "state", state);
     let mut constraints = constraints(&mut goal)?;
     for text in &args.constraint {
         let (name, value) = text.split_once('=').filter(|(name, _)| !name.is_empty()).ok_or_else(|| {

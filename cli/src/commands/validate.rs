@@ -33,18 +33,40 @@ pub async fn run(context: &CommandContext, file: &str) -> CommandResult {
 
 fn check(text: &[u8], limits: &Limits) -> Preview {
     match planned(text, limits) {
-        Ok(planned) => validate::preview(planned, None),
+        Ok(Checked::Goal(notes)) => Preview { valid: true, warnings: notes, ..Preview::refused(Vec::new()) },
+        Ok(Checked::Plan(planned)) => validate::preview(*planned, None),
         Err(issues) => Preview::refused(issues),
     }
 }
 
-fn planned(text: &[u8], limits: &Limits) -> Result<Planned, Vec<Issue>> {
-    let mut converted = formats::convert_plan(draft::read(text, Format::Auto, limits)?, limits);
+/// What a document turned out to be.
+enum Checked {
+    Plan(Box<Planned>),
+    /// A workflow that makes its plan, with notes on how it was read.
+    Goal(Vec<Issue>),
+}
+
+fn planned(text: &[u8], limits: &Limits) -> Result<Checked, Vec<Issue>> {
+    let mut draft = draft::read(text, Format::Auto, limits)?;
+    if formats::is_workflow(&draft) {
+        match formats::workflow_plan(&draft) {
+            Some(plan) => draft = plan,
+            None => {
+                let converted = formats::convert_goal(draft, limits);
+                let goal = validate::goal(&converted.document, limits).map_err(|issues| converted.locate(issues))?;
+                let mut notes = converted.notes;
+                notes.extend(formats::missing_state(&goal.description));
+                return Ok(Checked::Goal(notes));
+            }
+        }
+    }
+    let mut converted = formats::convert_plan(draft, limits);
     if let Some(goal) = draft::split_goal(&converted.document) {
         validate::goal(&goal, limits).map_err(|issues| converted.locate(issues))?;
     }
     let valid = validate::validate_plan(&converted.document, limits).map_err(|issues| converted.locate(issues))?;
-    Ok(valid.with_notes(std::mem::take(&mut converted.notes)).without_routing().submitted())
+    let planned = valid.with_notes(std::mem::take(&mut converted.notes)).without_routing().submitted();
+    Ok(Checked::Plan(Box::new(planned)))
 }
 
 #[cfg(test)]

@@ -16,6 +16,7 @@ const ACTIONS: &str = include_str!("formats/actions-plan.json");
 const PHASES: &str = include_str!("formats/phases-plan.json");
 const NODES_GRAPH: &str = include_str!("formats/nodes-graph.json");
 const NODES_STEPS: &str = include_str!("formats/nodes-steps.json");
+const WORKFLOW: &str = include_str!("formats/actions-workflow.yaml");
 const NODES_STREAM: &str = include_str!("formats/nodes-stream.ndjson");
 
 /// What became of a document.
@@ -95,6 +96,13 @@ fn a_goal_of_the_form_subtasks_is_a_goal() {
     assert_eq!((goal.priority.0, goal.success_criteria.len()), (6, 2));
     assert_eq!(goal.metadata["goal_id"], "goal_12");
     assert!(!goal.constraints.is_empty());
+    let typed = |word: &str| {
+        let goal = json!({"goal_id": "g", "goal_type": word, "description": "x"});
+        let converted = formats::convert_goal(goal, &Limits::default());
+        validate::goal(&converted.document, &Limits::default()).map(|goal| goal.goal_type)
+    };
+    assert_eq!(typed("event_planning"), Ok("custom:event_planning".to_owned()));
+    assert_eq!(typed("resaerch").expect_err("it is misspelled")[0].pointer, "/goal_type");
 }
 
 #[test]
@@ -268,4 +276,38 @@ fn the_examples_match_the_schemas_of_their_forms() {
     }
     let lines = jsonschema::validator_for(&formats::format_schema(DocumentFormat::Nodes)).expect("it is a schema");
     assert!(NODES_STREAM.lines().all(|line| lines.is_valid(&serde_json::from_str(line).expect("it is JSON"))));
+}
+
+#[test]
+fn a_workflow_is_a_goal_with_its_planning_and_execution() {
+    let limits = Limits::default();
+    let workflow = draft::read(WORKFLOW.as_bytes(), Format::Yaml, &limits).expect("it is YAML");
+    assert!(formats::is_workflow(&workflow) && formats::workflow_plan(&workflow).is_none());
+    let converted = formats::convert_goal(workflow.clone(), &limits);
+    assert_eq!(converted.format, Some(DocumentFormat::Actions));
+    let goal = validate::goal(&converted.document, &limits).unwrap_or_else(|issues| panic!("{issues:#?}"));
+    assert_eq!(goal.description, "Prepare the audit");
+    let execution = &goal.execution;
+    assert_eq!((execution.strategy, execution.max_parallel), (Some(Strategy::Parallel), Some(4)));
+    assert_eq!(execution.agent_type.as_ref().map(|agent| agent.as_str()), Some("general"));
+    assert_eq!(execution.retry.map(|retry| (retry.max, retry.initial_ms)), Some((2, 500)));
+    assert_eq!(execution.on_failure, Some(OnFailure::Abort));
+    assert!(!goal.planning.require_approval, "it is executed");
+    let mut open = workflow.clone();
+    open.as_object_mut().expect("it is an object").remove("state");
+    let goal = validate::goal(&formats::convert_goal(open, &limits).document, &limits).expect("the form is right");
+    let missing = formats::missing_state(&goal.description).expect("the state is missing");
+    assert_eq!(missing.pointer, "/state/user_goal");
+    let mut planned_only = workflow.clone();
+    planned_only["nodes"].as_array_mut().expect("it is a list").truncate(1);
+    let goal = validate::goal(&formats::convert_goal(planned_only, &limits).document, &limits).expect("it is a goal");
+    assert!(goal.planning.require_approval, "what is only decomposed waits for a person");
+    let mut wrong = workflow;
+    wrong["nodes"][1]["with"]["max_retries"] = json!("many");
+    let converted = formats::convert_goal(wrong, &limits);
+    let issues = converted.locate(validate::goal(&converted.document, &limits).expect_err("it is wrong"));
+    assert_eq!(issues[0].pointer, "/nodes/1/with/max_retries", "{issues:?}");
+    let given = json!({"nodes": [{"action": "plan.execute", "with": {"plan": {"subtasks": [{"id": "a", "subtasks": []}]}, "max_concurrent": 2}}]});
+    let plan = read(formats::workflow_plan(&given).expect("the plan is given")).plan;
+    assert_eq!((plan.steps.len(), plan.max_parallel), (1, Some(2)));
 }

@@ -49,8 +49,8 @@ pub(crate) async fn submit_plan(
         return Ok(previous);
     }
     let parsed = submission::parse_plan(&api.scheduler, body, format).await.inspect_err(count_refused)?;
-    let ParsedPlan { goal, planned } = parsed;
-    submit(&api, &principal, sent, ParsedGoal { goal, notes: Vec::new() }, Some(planned)).await
+    let ParsedPlan { goal, planned, notes } = parsed;
+    submit(&api, &principal, sent, ParsedGoal { goal, notes }, planned).await
 }
 
 /// Submits a plan document, whatever it came in; the same key twice is the same plan.
@@ -65,9 +65,9 @@ pub(super) async fn submit_document(
         return Ok((PlanId::derive(api.scheduler.shards, &principal.namespace, key), Vec::new()));
     }
     let parsed = submission::parse_plan(&api.scheduler, text, Format::Json).await.inspect_err(count_refused)?;
-    let ParsedPlan { goal, planned } = parsed;
-    let notes = planned.warnings.clone();
-    let (plan, _) = start_submission(api, principal, sent, goal, Some(planned)).await?;
+    let ParsedPlan { goal, planned, notes } = parsed;
+    let notes = planned.as_ref().map_or(notes, |planned| planned.warnings.clone());
+    let (plan, _) = start_submission(api, principal, sent, goal, planned).await?;
     Ok((plan, notes))
 }
 

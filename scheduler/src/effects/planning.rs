@@ -48,7 +48,8 @@ pub(crate) async fn plan(
     let sink = FirstPlanSink::new(sink);
     let planners = &scheduler.planners;
     let asked = async {
-        if may_begin {
+        // A plan that is executed as its goal says is known as a whole before it starts.
+        if may_begin && request.goal.execution.is_default() {
             planners.stream(&request, &sink).await
         } else {
             planners.plan(&request).await.map(|planned| StreamOutcome::Whole(Box::new(planned)))

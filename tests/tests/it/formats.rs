@@ -117,6 +117,32 @@ async fn plan_actions_answer_in_their_shape() -> Result<()> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_workflow_of_plan_actions_is_a_goal_that_is_executed_as_it_says() -> Result<()> {
+    let it = Installation::embedded().await?;
+    let workflow = json!({"state": {"user_goal": "Plan a 3-day trip to Paris"}, "nodes": [
+        {"name": "make", "action": "plan.decompose", "with": {"goal": "{{ state.user_goal }}"}},
+        {"name": "run", "action": "plan.execute", "with": {"plan": "{{ state.plan }}", "parallel": false, "max_concurrent": 2,
+            "on_subtask_failure": "skip", "max_retries": 1}}]});
+    for address in ["/v1/goals", "/v1/plans"] {
+        let (status, answer) = it.post(address, &workflow).await?;
+        assert_eq!((status, &answer["warnings"][0]["code"]), (202, &json!("FORMAT_CONVERTED")), "{answer:#}");
+        let id = id_of(&answer);
+        it.await_end(&id.as_str().into(), LIMIT).await?;
+        let view = it.get(&format!("/v1/plans/{id}")).await?;
+        assert_eq!(view["goal"]["description"], "Plan a 3-day trip to Paris");
+        let graph = it.get(&format!("/v1/plans/{id}/graph")).await?;
+        assert_eq!((&graph["strategy"], &graph["max_parallel"]), (&json!("sequential"), &json!(2)), "{graph:#}");
+        assert_eq!((&graph["steps"][0]["on_failure"], &graph["steps"][0]["retry"]["max"]), (&json!("skip"), &json!(1)));
+    }
+    let mut open = workflow.clone();
+    open["state"] = json!({});
+    let (status, problem) = it.post("/v1/goals", &open).await?;
+    assert_eq!((status, &problem["errors"][0]["pointer"]), (422, &json!("/state/user_goal")), "{problem:#}");
+    it.stop().await;
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn the_log_speaks_the_form_phases() -> Result<()> {
     let it = Installation::embedded().await?;
     let (_, ran) = it.post("/v1/actions/execute", &json!({"plan": nested()})).await?;

@@ -27,6 +27,9 @@ pub(super) fn plan(draft: &Value) -> Option<DocumentFormat> {
 /// The form of a goal.
 pub(super) fn goal(draft: &Value) -> Option<DocumentFormat> {
     let map = draft.as_object()?;
+    if super::workflow::is_workflow(draft) {
+        return Some(DocumentFormat::Actions);
+    }
     let has = |names: &[&str]| map.keys().any(|key| names.contains(&snake(key).as_ref()));
     if has(&["session_id", "transcript", "memory_snapshot", "step_count"]) {
         return Some(DocumentFormat::Nodes);

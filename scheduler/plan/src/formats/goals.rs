@@ -1,5 +1,7 @@
 //! Goals of other forms, and what belongs to a goal and stands beside a plan.
 
+use goalmill_common::document_format::DocumentFormat;
+use goalmill_common::goal::{CUSTOM, GOAL_TYPES, is_goal_type};
 use goalmill_common::limits::Limits;
 use serde_json::{Map, Value, json};
 
@@ -7,6 +9,7 @@ use super::context::{Conversion, goal_object, object_under};
 use super::plan_and_execute;
 use super::rewrite::{Rewrite, STATE};
 use crate::draft::snake;
+use crate::suggest::nearest;
 use crate::validate::goal_field;
 
 /// What a plan may say of its goal: fields that a goal has, and a plan has not.
@@ -35,9 +38,13 @@ pub(super) fn beside(conversion: &mut Conversion<'_>, map: &mut Map<String, Valu
 const GOAL_STATE: [&str; 7] =
     ["status", "result", "created_at", "updated_at", "completed_at", "step_count", "progress"];
 
-pub(super) fn convert(document: &mut Value, limits: &Limits, rewrite: &mut Rewrite) {
+pub(super) fn convert(document: &mut Value, format: Option<DocumentFormat>, limits: &Limits, rewrite: &mut Rewrite) {
+    let is_workflow = super::workflow::is_workflow(document);
     let Some(map) = document.as_object_mut() else { return };
-    let mut conversion = Conversion { format: None, limits, rewrite };
+    let mut conversion = Conversion { format, limits, rewrite };
+    if is_workflow {
+        super::workflow::to_goal(&mut conversion, map);
+    }
     // The state of a planner whose goal is an object.
     if let Some(Value::Object(mut inner)) = map.get("goal").cloned() {
         let is_state = map.keys().any(|key| is_planner_state(key));
@@ -66,9 +73,11 @@ fn fields(conversion: &mut Conversion<'_>, map: &mut Map<String, Value>, at: &st
     let keys: Vec<String> = map.keys().filter(|key| GOAL_STATE.contains(&snake(key).as_ref())).cloned().collect();
     keys.iter().for_each(|key| conversion.rewrite.drop_field(map, at, "goal", key, STATE));
     session(conversion, map, at);
+    custom_type(conversion, map, at);
     let mut settings = plan_and_execute::take_settings(map, true);
     let mut planning = plan_and_execute::planning_settings(conversion, &mut settings, at);
     revision(conversion, &mut settings, at, map);
+    execution(conversion, &mut settings, at, map);
     let why = "it is said of a plan, and this is a goal";
     settings.keys().for_each(|key| conversion.rewrite.note(at, "goal", key, why));
     if !planning.is_empty()
@@ -87,6 +96,23 @@ fn fields(conversion: &mut Conversion<'_>, map: &mut Map<String, Value>, at: &st
     }
 }
 
+/// Other planners have types of their own: one that is no misspelling of ours is a custom type.
+fn custom_type(conversion: &mut Conversion<'_>, map: &mut Map<String, Value>, at: &str) {
+    if conversion.format.is_none() {
+        return;
+    }
+    let Some(key) = map.keys().find(|key| goal_field(key) == Some("type")).cloned() else { return };
+    let Some(given) = map.get(&key).and_then(Value::as_str) else { return };
+    let spelled = given.trim().to_lowercase().replace([' ', '-'], "_");
+    let own = format!("{CUSTOM}:{spelled}");
+    let is_known = is_goal_type(given) || GOAL_TYPES.contains(&spelled.as_str());
+    if is_known || nearest(&spelled, GOAL_TYPES).is_some() || !is_goal_type(&own) {
+        return;
+    }
+    conversion.rewrite.note(at, "goal", &key, "it is no type that is known here, and is kept as a custom one");
+    map.insert(key, json!(own));
+}
+
 /// How often and when a plan may be revised is said of a goal too.
 fn revision(
     conversion: &mut Conversion<'_>,
@@ -103,6 +129,46 @@ fn revision(
             revision.entry(ours).or_insert(value);
             conversion.rewrite.moved(format!("{at}/planning/revision/{ours}"), before);
         }
+    }
+}
+
+/// How the goal's plan is executed, as settings of other forms say it.
+fn execution(
+    conversion: &mut Conversion<'_>,
+    settings: &mut Map<String, Value>,
+    at: &str,
+    map: &mut Map<String, Value>,
+) {
+    let mut plan = Map::new();
+    let mut own = Map::new();
+    let keys: Vec<String> = settings.keys().cloned().collect();
+    keys.iter().filter_map(|key| settings.shift_remove(key).map(|value| (key, value))).for_each(|(key, value)| {
+        own.insert(key.clone(), value);
+    });
+    if own.is_empty() {
+        return;
+    }
+    // The one step gets what every step of the plan would get.
+    plan.insert("steps".into(), json!([{}]));
+    plan_and_execute::to_plan(conversion, &mut own, at, (&mut plan, &format!("{at}/execution")));
+    plan_and_execute::spread(conversion, &mut plan, &format!("{at}/execution"));
+    let step = plan.get_mut("steps").and_then(|steps| steps.get_mut(0)).and_then(Value::as_object_mut);
+    let mut fields = step.map(std::mem::take).unwrap_or_default();
+    for name in ["strategy", "max_parallel", "continue_on_failure"] {
+        fields.extend(plan.shift_remove(name).map(|value| (name.to_owned(), value)));
+    }
+    if fields.is_empty() {
+        return;
+    }
+    let Some(execution) = object_under(map, "execution") else { return };
+    for (name, value) in fields {
+        for part in ["", "/max", "/initial"] {
+            let before = conversion.rewrite.original(&format!("{at}/execution/steps/0/{name}{part}"));
+            if !before.starts_with(&format!("{at}/execution/")) {
+                conversion.rewrite.moved(format!("{at}/execution/{name}{part}"), before);
+            }
+        }
+        execution.entry(name).or_insert(value);
     }
 }
 

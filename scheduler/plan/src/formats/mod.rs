@@ -18,6 +18,7 @@ mod references;
 mod rewrite;
 mod schemas;
 mod subtasks;
+mod workflow;
 
 pub use goalmill_common::document_format::DocumentFormat;
 use goalmill_common::limits::Limits;
@@ -28,6 +29,7 @@ pub use export::{ExportState, action_word, export_plan};
 pub use log::log_entries;
 pub use nodes::{JoinedStream, join_stream};
 pub use schemas::format_schema;
+pub use workflow::{is_workflow, missing_state, workflow_plan};
 
 use rewrite::Rewrite;
 
@@ -82,6 +84,6 @@ pub fn convert_goal(draft: Value, limits: &Limits) -> ConvertedDocument {
     let format = detect::goal(&draft);
     let mut rewrite = Rewrite::default();
     let mut document = draft;
-    goals::convert(&mut document, limits, &mut rewrite);
+    goals::convert(&mut document, format, limits, &mut rewrite);
     ConvertedDocument::new(document, format, rewrite)
 }

@@ -190,6 +190,8 @@ fn keep(plan: &mut Map<String, Value>, name: &'static str, value: Value) -> &'st
 #[derive(Default)]
 struct StepDefaults {
     fields: Vec<(&'static str, Value, String)>,
+    /// Where the parts of `retry` were said.
+    retry_places: Vec<(&'static str, String)>,
 }
 
 /// Gives the settings for steps to each step that says nothing else.
@@ -206,6 +208,7 @@ pub(super) fn spread(conversion: &mut Conversion<'_>, plan: &mut Map<String, Val
     let mut retry = Map::new();
     let mut retried_at = None;
     if let Some((value, before)) = take("retry_failed_steps") {
+        defaults.retry_places.push(("max", before.clone()));
         match value {
             Value::Bool(false) => drop(retry.insert("max".into(), json!(0))),
             Value::Bool(true) => {}
@@ -215,10 +218,12 @@ pub(super) fn spread(conversion: &mut Conversion<'_>, plan: &mut Map<String, Val
     }
     if let Some((value, before)) = take("max_retries") {
         retry.insert("max".into(), value);
+        defaults.retry_places.push(("max", before.clone()));
         retried_at = Some(before);
     }
     if let Some((value, before)) = take("retry_delay") {
         retry.insert("initial".into(), value);
+        defaults.retry_places.push(("initial", before.clone()));
         retried_at = retried_at.or(Some(before));
     }
     if let Some((word, before)) = failed {
@@ -265,6 +270,9 @@ impl StepDefaults {
             }
             step.insert((*name).into(), value.clone());
             conversion.rewrite.moved(format!("{at}/{name}"), before.clone());
+            for (part, before) in self.retry_places.iter().filter(|_| *name == "retry") {
+                conversion.rewrite.moved(format!("{at}/retry/{part}"), before.clone());
+            }
         }
     }
 }

@@ -184,7 +184,7 @@ fn confidence(fields: &Fields<'_, '_>) -> Option<f64> {
     Some(confidence)
 }
 
-fn strategy(fields: &Fields<'_, '_>) -> Strategy {
+pub(super) fn strategy(fields: &Fields<'_, '_>) -> Strategy {
     let words = [
         ("sequential", Strategy::Sequential),
         ("parallel", Strategy::Parallel),

@@ -238,7 +238,7 @@ fn kind(fields: &Fields<'_, '_>) -> StepKind {
     policy::word(fields, "kind", &words).unwrap_or(inner)
 }
 
-fn agent_type(fields: &Fields<'_, '_>, kind: StepKind) -> AgentType {
+pub(super) fn agent_type(fields: &Fields<'_, '_>, kind: StepKind) -> AgentType {
     let missing = || AgentType::from(if kind.needs_worker() { AUTO } else { "" });
     let Some(field) = fields.get("agent_type") else { return missing() };
     let at = fields.at.key(field.key);
@@ -383,7 +383,12 @@ fn join(fields: &Fields<'_, '_>) -> Join {
     }
 }
 
-fn timeout(fields: &Fields<'_, '_>) -> Option<u64> {
+/// What becomes of the plan when a step fails, in a step or for all of them.
+pub(super) fn failure_policy(fields: &Fields<'_, '_>) -> OnFailure {
+    on_failure(fields)
+}
+
+pub(super) fn timeout(fields: &Fields<'_, '_>) -> Option<u64> {
     let max = fields.cx.limits.timeout_ms_max;
     let forms = [("timeout", Unit::Seconds), ("timeout_ms", Unit::Milliseconds), ("timeout_seconds", Unit::Seconds)];
     let mut given = None;
