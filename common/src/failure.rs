@@ -57,11 +57,17 @@ pub struct Failure {
     /// Wait at least this long before the next attempt, in milliseconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub retry_after_ms: Option<u64>,
+    /// Further errors of the same attempt, at most 20; they have none of their own.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub errors: Vec<Failure>,
 }
+
+/// Errors, and suggested adjustments, that are kept of one report, at most each.
+pub const ERRORS_MAX: usize = 20;
 
 impl Failure {
     /// A failure without a time for the next attempt.
     pub fn new(class: FailureClass, code: impl Into<String>, message: impl Into<String>) -> Self {
-        Self { class, code: code.into(), message: message.into(), retry_after_ms: None }
+        Self { class, code: code.into(), message: message.into(), retry_after_ms: None, errors: Vec::new() }
     }
 }

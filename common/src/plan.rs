@@ -87,6 +87,19 @@ pub enum OnFailure {
     AskUser,
 }
 
+/// What happens when an agent reports a partial success.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum OnPartial {
+    /// The step is completed with incomplete outputs; dependents go on, and the plan ends `partial`.
+    #[default]
+    Continue,
+    /// The same, and a planner is asked for a revision.
+    Replan,
+    /// It counts as a failed attempt.
+    Fail,
+}
+
 /// How often and how soon a failed attempt is tried again.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(default, deny_unknown_fields)]
@@ -389,6 +402,9 @@ pub struct Step {
     /// What becomes of the plan when it fails for good.
     #[serde(default, skip_serializing_if = "is_default")]
     pub on_failure: OnFailure,
+    /// What becomes of a partial success.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub on_partial: OnPartial,
     /// Asks a person before it starts.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub approve: Option<Approval>,
@@ -446,6 +462,7 @@ impl Step {
             retry: Retry::default(),
             fallback: None,
             on_failure: OnFailure::Abort,
+            on_partial: OnPartial::Continue,
             approve: None,
             priority: None,
             resource: None,

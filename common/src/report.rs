@@ -32,7 +32,7 @@ pub struct Report {
     /// When it ended.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub finished_ms: Option<u64>,
-    /// With `completed`: the step's outputs, up to 2 MiB.
+    /// With `completed` and `partial_success`: the step's outputs, up to 2 MiB.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub outputs: Option<Json>,
     /// With `failed`: what went wrong.
@@ -56,6 +56,13 @@ pub struct Report {
     /// New information that may call for a revision.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub adjustments: Option<Json>,
+    /// Every error of the attempt, at most 20: with `failed`, the first one counts when `failure` is missing; with
+    /// `partial_success`, what is missing and why.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub errors: Vec<Failure>,
+    /// What the agent would change in the rest of the plan, at most 20.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub suggested_adjustments: Vec<SuggestedAdjustment>,
     /// A plan to run in place of the step.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sub_plan: Option<Json>,
@@ -94,9 +101,31 @@ impl Report {
             tokens: None,
             usage: None,
             adjustments: None,
+            errors: Vec::new(),
+            suggested_adjustments: Vec::new(),
             sub_plan: None,
         }
     }
+}
+
+/// What an agent would change in the rest of a plan.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+pub struct SuggestedAdjustment {
+    /// In words, for planners and people.
+    pub description: String,
+    /// 1 to 10; from 8 on it asks for a revision at once, others wait for the next one.
+    #[serde(default = "middle_priority")]
+    pub priority: u8,
+    /// The step that it is about.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub step: Option<StepId>,
+}
+
+/// Priority from which a suggested adjustment asks for a revision.
+pub const URGENT_PRIORITY: u8 = 8;
+
+fn middle_priority() -> u8 {
+    5
 }
 
 /// Tokens of language models: of prompts and of answers.
@@ -127,6 +156,8 @@ pub enum What {
     Progress,
     /// It is done, with `outputs`.
     Completed,
+    /// It is done in part: with incomplete `outputs`, and `errors` that say what is missing.
+    PartialSuccess,
     /// It failed, with `failure`.
     Failed,
     /// The lease ran out: reported by a scheduler, not by the worker.

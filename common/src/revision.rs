@@ -28,6 +28,8 @@ word_enum! {
         ConstraintViolation = "constraint_violation",
         /// A report brought `adjustments`.
         NewInformation = "new_information",
+        /// A step succeeded in part, and its policy is `replan`.
+        PartialSuccess = "partial_success",
         /// A person requested it.
         UserRequest = "user_request",
         /// More of a budget is used than the plan's policy allows.
@@ -52,6 +54,7 @@ impl Trigger {
     pub fn is_optional(self) -> bool {
         match self {
             Self::NewInformation
+            | Self::PartialSuccess
             | Self::UserRequest
             | Self::BudgetLow
             | Self::PhaseCheckpoint

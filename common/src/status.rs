@@ -60,6 +60,22 @@ word_enum! {
     }
 }
 
+word_enum! {
+    /// Where a phase stands; the last three are final.
+    PhaseStatus {
+        /// Earlier phases have open steps, or the plan does not run yet.
+        Pending = "pending",
+        /// Its steps may start.
+        Running = "running",
+        /// All of its steps are final, and some are completed.
+        Completed = "completed",
+        /// A step failed, or the plan ended before the phase did.
+        Failed = "failed",
+        /// It ended without a completed step.
+        Skipped = "skipped",
+    }
+}
+
 impl PlanStatus {
     /// Whether nothing can change any more.
     pub fn is_final(self) -> bool {

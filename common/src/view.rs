@@ -2,14 +2,16 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::clock;
 use crate::command::{Planned, SUBMITTED};
 use crate::failure::Failure;
 use crate::goal::{Goal, Usage};
 use crate::id::{AgentType, EntryId, PlanId, StepId, WorkerId};
 use crate::json::Json;
 use crate::plan::{Plan, StepKind, Strategy};
+use crate::report::SuggestedAdjustment;
 use crate::revision::RevisionStrategy;
-use crate::status::{Counts, PlanStatus, StepStatus};
+use crate::status::{Counts, PhaseStatus, PlanStatus, StepStatus};
 
 /// A plan in one line.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
@@ -35,8 +37,23 @@ pub struct PlanSummary {
     /// When it ended, RFC 3339.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub finished_at: Option<String>,
+    /// Seconds from the start of the first step to the end, or to the last event; none before a step has begun.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub execution_seconds: Option<f64>,
     /// Events so far.
     pub seq: u64,
+}
+
+/// Seconds of an execution, with milliseconds; 0 stands for no time.
+pub fn execution_seconds(begun_ms: u64, last_ms: u64) -> Option<f64> {
+    (begun_ms > 0).then(|| last_ms.saturating_sub(begun_ms) as f64 / 1_000.0)
+}
+
+/// The output of a plan as a whole: that of its `finish` step, or else of the completed step that finished last.
+///
+/// - `completed`: kind, time of the end in Unix milliseconds, and outputs of completed steps, in the plan's order.
+pub fn final_output<'a>(completed: impl Iterator<Item = (StepKind, u64, &'a Json)>) -> Option<&'a Json> {
+    completed.max_by_key(|(kind, end_ms, _)| (*kind == StepKind::Finish, *end_ms)).map(|(_, _, outputs)| outputs)
 }
 
 impl PlanSummary {
@@ -54,6 +71,10 @@ impl PlanSummary {
             created_at: text("created")?.to_owned(),
             updated_at: text("updated")?.to_owned(),
             finished_at: text("finished").map(Into::into),
+            execution_seconds: text("begun").and_then(clock::parse_rfc3339).and_then(|begun_ms| {
+                let last = text("finished").or(text("updated")).and_then(clock::parse_rfc3339)?;
+                execution_seconds(begun_ms, last)
+            }),
             seq: text("seq")?.parse().ok()?,
         })
     }
@@ -94,8 +115,36 @@ pub struct PlanView {
     /// Calls of language models that planning took; none without any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub model_calls: Option<ModelCalls>,
+    /// Steps that are with workers or sub-plans, in the plan's order.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub current_steps: Vec<StepId>,
+    /// In their order.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub phases: Vec<PhaseView>,
+    /// The output of the plan as a whole: that of its `finish` step, or else of the completed step that finished last.
+    /// None before the plan has ended.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub final_output: Option<Json>,
     /// In the plan's order.
     pub steps: Vec<StepView>,
+}
+
+/// A phase with its state.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+pub struct PhaseView {
+    /// The phase's id.
+    pub id: String,
+    /// What it is for.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub description: String,
+    /// Where it stands.
+    pub status: PhaseStatus,
+    /// Its steps that are not final.
+    pub open: u32,
+    /// Its completed steps.
+    pub completed: u32,
+    /// Its failed steps.
+    pub failed: u32,
 }
 
 /// How often language models were asked for a plan and its revisions.
@@ -201,6 +250,18 @@ pub struct StepView {
     /// The step's outputs, once it is completed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub outputs: Option<Json>,
+    /// The outputs are incomplete: a partial success.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub partial: bool,
+    /// What is missing in incomplete outputs, and why.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub errors: Vec<Failure>,
+    /// What the agent would change in the rest of the plan, the most urgent first.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub suggested_adjustments: Vec<SuggestedAdjustment>,
+    /// Milliseconds that the attempt of a completed step ran, by the clock of its worker.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub duration_ms: Option<u64>,
     /// Of the last failed attempt.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub failure: Option<Failure>,
@@ -237,6 +298,13 @@ pub struct Results {
     pub results: serde_json::Map<String, serde_json::Value>,
     /// Failures by step id.
     pub failures: serde_json::Map<String, serde_json::Value>,
+    /// The output of the plan as a whole, once it has ended: that of its `finish` step, or else of the completed step that
+    /// finished last.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub final_output: Option<Json>,
+    /// Seconds from the start of the first step to the end, or to the last event; none before a step has begun.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub execution_seconds: Option<f64>,
 }
 
 /// Why a plan, or a step, is not moving: causes from the nearest to the root.

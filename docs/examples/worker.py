@@ -10,8 +10,13 @@ class Retry(Exception):
     """Raise it when another attempt may succeed."""
 
 
-def work(task):
-    """Your agent: gets the task, returns outputs (any JSON)."""
+class Partial(Exception):
+    """Raise it with incomplete outputs and what is missing: `raise Partial(outputs, "one source did not answer")`."""
+
+
+def work(task, report):
+    """Your agent: gets the task, returns outputs (any JSON). May set `cost`, `tokens` and `usage` of the report."""
+    report["usage"] = {"prompt_tokens": 0, "completion_tokens": 0}
     return {"shout": str(task["inputs"].get("text", "")).upper(), "attempt": task["attempt"]}
 
 
@@ -27,7 +32,10 @@ def run(r, stream, me, entry, task):
     done = threading.Event()
     threading.Thread(target=keep_lease, args=(r, stream, me, entry, task["lease_ms"], done), daemon=True).start()
     try:
-        report |= {"what": "completed", "outputs": work(task)}
+        report |= {"what": "completed", "outputs": work(task, report)}
+    except Partial as e:
+        errors = [{"class": "permanent", "code": "INCOMPLETE", "message": str(e.args[1])}]
+        report |= {"what": "partial_success", "outputs": e.args[0], "errors": errors}
     except Exception as e:
         kind = "transient" if isinstance(e, Retry) else "permanent"
         report |= {"what": "failed", "failure": {"class": kind, "code": "EXCEPTION", "message": repr(e)}}

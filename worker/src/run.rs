@@ -123,6 +123,12 @@ fn final_report(worker: &Worker, served: &Served, assignment: &Assignment, compl
             report.outputs = Some(outcome.outputs);
             report.cost = (outcome.cost > 0.0).then_some(outcome.cost);
             report.tokens = (outcome.tokens > 0).then_some(outcome.tokens);
+            report.usage = outcome.usage;
+            if outcome.partial {
+                report.what = What::PartialSuccess;
+                report.errors = outcome.errors;
+            }
+            report.suggested_adjustments = outcome.suggested_adjustments;
             report.adjustments = outcome.adjustments;
             report.sub_plan = outcome.sub_plan;
         }

@@ -47,6 +47,9 @@ pub struct LogsArgs {
     /// Only of steps with this id.
     #[arg(long, value_name = "STEP")]
     pub step: Option<String>,
+    /// Only events of this phase, and of its steps.
+    #[arg(long, value_name = "PHASE")]
+    pub phase: Option<String>,
     /// Only these types.
     #[arg(long, value_name = "A,B", value_delimiter = ',', value_parser = event_types(), hide_possible_values = true)]
     pub types: Vec<String>,
@@ -81,6 +84,9 @@ pub struct EventsArgs {
     /// Only events of this step.
     #[arg(long, value_name = "STEP")]
     pub step: Option<String>,
+    /// Only events of this phase, and of its steps.
+    #[arg(long, value_name = "PHASE")]
+    pub phase: Option<String>,
     /// Only these types.
     #[arg(long, value_name = "A,B", value_delimiter = ',', value_parser = event_types(), hide_possible_values = true)]
     pub types: Vec<String>,

@@ -1,5 +1,6 @@
 //! `events`: a plan's log.
 
+use goalmill_client::EventQuery;
 use goalmill_common::clock::Clock;
 use goalmill_common::event::Record;
 use goalmill_common::id::PlanId;
@@ -28,11 +29,13 @@ async fn print(context: &CommandContext, args: &EventsArgs, plan: &PlanId) -> Co
     let mut kept: Vec<Json> = Vec::new();
     let mut after = args.after;
     let mut left = args.limit.unwrap_or(usize::MAX);
+    let text = |given: &Option<String>| given.clone().unwrap_or_default();
+    let query = EventQuery { types: args.types.clone(), step: text(&args.step), phase: text(&args.phase) };
     while left > 0 {
-        let page = client.events(plan, after, PAGE).await?;
+        let page = client.filtered_events(plan, after, PAGE, &query).await?;
         let next = page.next();
         for line in page.items {
-            if left == 0 || !wanted(args, line.text())? {
+            if left == 0 {
                 continue;
             }
             left -= 1;
@@ -60,9 +63,8 @@ async fn follow(context: &CommandContext, args: &EventsArgs, plan: PlanId) -> Co
                 return Ok(Exit::Interrupted);
             }
         };
-        let line = record.to_line();
-        if wanted(args, &line)? {
-            print_line(screen, clock, &line)?;
+        if is_wanted(args, &record) {
+            print_line(screen, clock, &record.to_line())?;
         }
         if record.event.ends_plan() {
             return Ok(Exit::Done);
@@ -92,15 +94,12 @@ pub fn head(line: &str) -> Result<EventHead<'_>, Failed> {
     serde_json::from_str(line).map_err(|error| Failed::other(format!("the event `{line}` cannot be read: {error}")))
 }
 
-fn wanted(args: &EventsArgs, line: &str) -> Result<bool, Failed> {
-    let head = head(line)?;
+fn is_wanted(args: &EventsArgs, record: &Record) -> bool {
+    let event = &record.event;
     // An event of the plan may list the step.
-    let lists = |step: &str| Record::from_line(line).is_ok_and(|record| record.event.concerns(step));
-    let is_step = args.step.as_deref().is_none_or(|step| match head.step_id {
-        Some(id) => id == step,
-        None => lists(step),
-    });
-    Ok(is_step && (args.types.is_empty() || args.types.iter().any(|name| name == head.type_name)))
+    args.step.as_deref().is_none_or(|step| event.concerns(step))
+        && args.phase.as_deref().is_none_or(|phase| event.phase() == Some(phase))
+        && (args.types.is_empty() || args.types.iter().any(|name| name == event.type_name()))
 }
 
 fn print_line(screen: &Screen, clock: &Clock, line: &str) -> Result<(), Failed> {

@@ -62,6 +62,8 @@ mod tests {
             usage: Usage::default(),
             results: serde_json::Map::new(),
             failures: serde_json::Map::new(),
+            final_output: None,
+            execution_seconds: None,
         };
         let text = |status| results_text(&of(status), Palette::plain());
         assert!(text(PlanStatus::Failed).ends_with(
@@ -83,6 +85,8 @@ mod tests {
             usage: Usage::default(),
             results: serde_json::from_str(r#"{"a": {"x": 1, "y": ["z"]}, "b": {}}"#).expect("it is an object"),
             failures: serde_json::from_str(r#"{"c": {"code": "HTTP_503"}}"#).expect("it is an object"),
+            final_output: None,
+            execution_seconds: None,
         };
         let want = "a\n  x: 1\n  y:\n  - z\nb\n  (nothing)\nc failed\n  code: HTTP_503\n";
         assert_eq!(results_text(&results, Palette::plain()), want);

@@ -7,10 +7,10 @@ use goalmill_common::failure::Failure;
 use goalmill_common::goal::{Goal, Usage};
 use goalmill_common::id::{AgentType, PlanId, StepId};
 use goalmill_common::json::Json;
-use goalmill_common::plan::Step;
+use goalmill_common::plan::{Step, StepKind};
 use goalmill_common::revision::Trigger;
 use goalmill_common::status::{Counts, PlanStatus, StepStatus};
-use goalmill_common::view::Results;
+use goalmill_common::view::{self, Results};
 use goalmill_engine::step_transition;
 use serde_json::{Map, Value};
 
@@ -33,6 +33,8 @@ pub struct Board {
     pub has_money: bool,
     pub counts: Counts,
     pub usage: Usage,
+    /// When the first step began by the scheduler's clock, Unix milliseconds; 0 before.
+    executing_ms: u64,
     /// Times of the first and the last event, Unix milliseconds.
     pub first_ms: u64,
     pub last_ms: u64,
@@ -71,6 +73,7 @@ pub enum Asks {
 #[derive(Clone, Debug)]
 pub struct Row {
     pub id: StepId,
+    kind: StepKind,
     pub agent_type: AgentType,
     pub description: String,
     pub dependencies: Vec<StepId>,
@@ -99,6 +102,7 @@ impl Row {
     fn new(step: &Step) -> Self {
         Self {
             id: step.id.clone(),
+            kind: step.kind,
             agent_type: step.agent_type.clone(),
             description: step.description.clone(),
             dependencies: step.dependencies.clone(),
@@ -147,6 +151,7 @@ impl Board {
             has_money: false,
             counts: Counts::default(),
             usage: Usage::default(),
+            executing_ms: 0,
             first_ms: 0,
             last_ms: 0,
             attempts: 0,
@@ -192,7 +197,11 @@ impl Board {
         let failed = self.rows.iter().filter(|row| row.status == StepStatus::Failed);
         let outputs = |row: &Row| row.outputs.as_ref().map(Json::value).unwrap_or_default();
         let failure = |row: &Row| serde_json::to_value(&row.failure).unwrap_or(Value::Null);
+        let outcomes = self.rows.iter().filter(|row| row.status == StepStatus::Completed);
+        let outcomes = outcomes.filter_map(|row| Some((row.kind, row.finished_ms?, row.outputs.as_ref()?)));
         Results {
+            final_output: view::final_output(outcomes).filter(|_| self.status.is_final()).cloned(),
+            execution_seconds: view::execution_seconds(self.executing_ms, self.last_ms),
             plan_id: self.plan.clone(),
             status: self.status,
             counts: self.counts,
@@ -327,6 +336,9 @@ impl Board {
         let Some(place) = self.places.get(step).copied() else { return };
         let row = &mut self.rows[place];
         let old = row.status;
+        if self.executing_ms == 0 && event.executes() {
+            self.executing_ms = time_ms;
+        }
         row.attempt = row.attempt.max(attempt);
         // Why it was held up is over with its next event.
         if row.status == StepStatus::Blocked {
@@ -428,6 +440,7 @@ impl Board {
 
 impl Row {
     fn revise(&mut self, step: &Step) {
+        self.kind = step.kind;
         self.agent_type = step.agent_type.clone();
         self.description.clone_from(&step.description);
         self.dependencies.clone_from(&step.dependencies);

@@ -78,6 +78,14 @@ pub struct PlanQuery {
     pub status: Option<PlanStatus>,
 }
 
+/// Which events of a plan to look up; empty for all.
+#[derive(Clone, Debug, Default)]
+pub struct EventQuery {
+    pub types: Vec<String>,
+    pub step: String,
+    pub phase: String,
+}
+
 /// Which events to look up.
 #[derive(Clone, Debug, Default)]
 pub struct LogQuery {
@@ -85,6 +93,8 @@ pub struct LogQuery {
     /// Empty for all.
     pub step: String,
     pub types: Vec<String>,
+    /// Empty for all.
+    pub phase: String,
     pub since_ms: u64,
     pub limit: u16,
 }
@@ -196,7 +206,25 @@ impl Client {
     }
 
     pub async fn events(&self, plan: &PlanId, after: u64, limit: usize) -> Result<EventPage, ClientError> {
-        self.get(&format!("/v1/plans/{plan}/events?after={after}&limit={limit}")).await
+        self.filtered_events(plan, after, limit, &EventQuery::default()).await
+    }
+
+    /// The same, only those that are looked for.
+    pub async fn filtered_events(
+        &self,
+        plan: &PlanId,
+        after: u64,
+        limit: usize,
+        query: &EventQuery,
+    ) -> Result<EventPage, ClientError> {
+        let mut url = format!("/v1/plans/{plan}/events?after={after}&limit={limit}");
+        let types = query.types.join(",");
+        for (name, value) in [("types", &types), ("step", &query.step), ("phase", &query.phase)] {
+            if !value.is_empty() {
+                url.push_str(&format!("&{name}={}", escaped(value)));
+            }
+        }
+        self.get(&url).await
     }
 
     /// Opens the event stream after event `after`.
@@ -306,7 +334,7 @@ impl Client {
         let types = query.types.join(",");
         let plan = query.plan.as_ref().map_or("", |plan| plan.as_str());
         for (name, value) in
-            [("plan", plan), ("step", query.step.as_str()), ("types", types.as_str()), ("cursor", cursor)]
+            [("plan", plan), ("step", query.step.as_str()), ("types", types.as_str()), ("phase", query.phase.as_str()), ("cursor", cursor)]
         {
             if !value.is_empty() {
                 url.push_str(&format!("&{name}={}", escaped(value)));

@@ -160,6 +160,11 @@ impl StepEvent {
         self.kind() == StepEventKind::AttemptBegin
     }
 
+    /// Whether the step is executed from this event on, or was executed in it.
+    pub fn executes(&self) -> bool {
+        self.begins_attempt() || matches!(self, Self::Completed(_))
+    }
+
     /// Whether the attempt that was in flight has ended.
     pub fn ends_attempt(&self) -> bool {
         matches!(self.kind(), StepEventKind::AttemptEnd | StepEventKind::End)

@@ -6,7 +6,7 @@ use crate::failure::Failure;
 use crate::id::{AgentType, WorkerId};
 use crate::json::Json;
 use crate::plan::{Plan, Step};
-use crate::report::TokenSplit;
+use crate::report::{SuggestedAdjustment, TokenSplit};
 
 /// A revision adds a step.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -154,6 +154,15 @@ pub struct StepCompleted {
     /// New information that the report brought.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub adjustments: Option<Json>,
+    /// The outputs are incomplete: a partial success.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub partial: bool,
+    /// What is missing, and why.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub errors: Vec<Failure>,
+    /// What the agent would change in the rest of the plan.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub suggested_adjustments: Vec<SuggestedAdjustment>,
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "the serializer asks so")]

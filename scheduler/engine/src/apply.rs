@@ -338,6 +338,9 @@ fn apply_step(
         let bytes = inputs.text().len().saturating_add(by_reference);
         state.recorded_bytes = state.recorded_bytes.saturating_add(bytes);
     }
+    if state.begun_ms == 0 && event.executes() {
+        state.begun_ms = record.time_ms;
+    }
     fold_consequences(state, i, event);
     let usage = event.usage();
     state.usage.add(usage.cost, usage.tokens);
@@ -474,6 +477,12 @@ fn fold_step(step: &mut StepState, time_ms: u64, event: &StepEvent) {
             step.outputs = Some(completed.outputs.clone());
             if completed.adjustments.is_some() {
                 step.details().adjustments.clone_from(&completed.adjustments);
+            }
+            step.partial = completed.partial;
+            if !completed.errors.is_empty() || !completed.suggested_adjustments.is_empty() {
+                let details = step.details();
+                details.errors.clone_from(&completed.errors);
+                details.suggested.clone_from(&completed.suggested_adjustments);
             }
             finish(step, completed.finished_ms.unwrap_or(time_ms));
         }

@@ -3,15 +3,17 @@
 use goalmill_common::event::{
     SkipCause, StepCompleted, StepEvent, StepProgress, StepQueued, StepReleased, StepStarted,
 };
-use goalmill_common::failure::{Failure, FailureClass};
+use goalmill_common::failure::{ERRORS_MAX, Failure, FailureClass};
 use goalmill_common::goal::Usage;
-use goalmill_common::id::AgentType;
+use goalmill_common::id::{AgentType, is_id};
 use goalmill_common::json::Json;
 use goalmill_common::json_limits;
-use goalmill_common::report::{Report, TokenSplit, What};
+use goalmill_common::plan::OnPartial;
+use goalmill_common::report::{Report, SuggestedAdjustment, TokenSplit, URGENT_PRIORITY, What};
 use goalmill_common::revision::Trigger;
 use goalmill_common::status::{PlanStatus, StepStatus};
 use goalmill_common::task::Task;
+use serde_json::{Map, Value, json};
 
 use crate::decide::Turn;
 use crate::graph::StepIndex;
@@ -96,8 +98,9 @@ impl Turn<'_> {
         if report.what == What::Started && step.status == StepStatus::Running {
             return Err(stale());
         }
-        let report = self.sanitize_report(report);
-        self.information = self.information_of(&report);
+        let report = self.sanitize_report(bound_report(report));
+        let adjustments = self.within_payload(report.adjustments.clone());
+        self.information = information_of(adjustments.as_ref(), &report.suggested_adjustments);
         self.apply_report(i, report);
         self.propagate();
         Ok(())
@@ -105,7 +108,7 @@ impl Turn<'_> {
 
     /// Turns an invalid report into a failure. Our workers check what agents answer; foreign workers may not.
     fn sanitize_report(&self, report: Report) -> Report {
-        let closes = matches!(report.what, What::Completed | What::Failed);
+        let closes = matches!(report.what, What::Completed | What::PartialSuccess | What::Failed);
         let checked = json_limits::check_report(&report, self.context.limits.nesting_max);
         let (true, Err(wrong)) = (closes, checked) else { return report };
         let failure =
@@ -115,9 +118,12 @@ impl Turn<'_> {
             failure: Some(failure),
             outputs: None,
             adjustments: None,
+            errors: Vec::new(),
+            suggested_adjustments: Vec::new(),
             sub_plan: None,
             cost: None,
             tokens: None,
+            usage: None,
             ..report
         }
     }
@@ -132,7 +138,7 @@ impl Turn<'_> {
                 }
                 self.progress(i, report);
             }
-            What::Completed => {
+            What::Completed | What::PartialSuccess => {
                 if queued {
                     self.started(i, &report);
                 }
@@ -148,8 +154,7 @@ impl Turn<'_> {
                 if self.may_decompose(i) && self.decompose(i, &report, spent) {
                     return;
                 }
-                let unknown = || Failure::new(FailureClass::Transient, "UNKNOWN", "the worker gave no reason");
-                self.fail_attempt(i, bounded(report.failure.unwrap_or_else(unknown)), spent);
+                self.fail_attempt(i, failure_of(report.failure, report.errors), spent);
             }
             What::Lost => {
                 self.acknowledge(&report);
@@ -157,7 +162,7 @@ impl Turn<'_> {
                     let message = format!("worker `{}` was lost", report.worker);
                     Failure::new(FailureClass::Lost, "WORKER_LOST", message)
                 };
-                let failure = bounded(report.failure.clone().unwrap_or_else(lost));
+                let failure = failure_of(Some(report.failure.clone().unwrap_or_else(lost)), Vec::new());
                 self.fail_attempt(i, Failure { class: FailureClass::Lost, ..failure }, Spent::default());
             }
             What::Released => {
@@ -167,10 +172,10 @@ impl Turn<'_> {
         }
     }
 
-    /// Returns new information in a report, within `payload_bytes_max`.
-    fn information_of(&self, report: &Report) -> Option<Json> {
+    /// Returns the new information that a report brought, unless it is larger than `payload_bytes_max`.
+    fn within_payload(&self, adjustments: Option<Json>) -> Option<Json> {
         let most = self.context.limits.payload_bytes_max;
-        report.adjustments.clone().filter(|json| !json.is_null() && json.text().len() <= most)
+        adjustments.filter(|json| !json.is_null() && json.text().len() <= most)
     }
 
     fn spent(&self, i: StepIndex, report: &Report) -> Spent {
@@ -209,12 +214,25 @@ impl Turn<'_> {
         if self.may_decompose(i) && self.decompose(i, &report, spent) {
             return;
         }
+        let partial = report.what == What::PartialSuccess;
+        let on_partial = self.state.plan.steps[i].on_partial;
+        if partial && on_partial == OnPartial::Fail {
+            return self.fail_attempt(i, partial_failure(report.errors), spent);
+        }
         let outputs = report.outputs.unwrap_or_default();
-        if let Some(failure) = self.output_mismatch(i, &outputs) {
+        // Incomplete outputs are not what the step declares.
+        if let Some(failure) = (!partial).then(|| self.output_mismatch(i, &outputs)).flatten() {
             return self.fail_attempt(i, failure, spent);
         }
-        let (finished_ms, adjustments) = (report.finished_ms, self.information.clone());
-        let completed = StepCompleted { outputs, finished_ms, adjustments, ..spent.into_completed() };
+        let completed = StepCompleted {
+            outputs,
+            finished_ms: report.finished_ms,
+            adjustments: self.within_payload(report.adjustments),
+            partial,
+            errors: if partial { report.errors } else { Vec::new() },
+            suggested_adjustments: report.suggested_adjustments,
+            ..spent.into_completed()
+        };
         if let Some(completed) = self.ask_hooks_after(i, completed) {
             self.complete_checked(i, completed);
         }
@@ -222,9 +240,22 @@ impl Turn<'_> {
 
     /// Completes an attempt whose outputs were checked.
     pub(crate) fn complete_checked(&mut self, i: StepIndex, completed: StepCompleted) {
-        self.cache_outputs(i, &completed.outputs);
+        if !completed.partial {
+            self.cache_outputs(i, &completed.outputs);
+        }
+        let suggested = &completed.suggested_adjustments;
+        let is_urgent = suggested.first().is_some_and(|first| first.priority >= URGENT_PRIORITY);
+        let is_news = is_urgent || completed.adjustments.is_some();
+        let needs_replan = completed.partial && self.state.plan.steps[i].on_partial == OnPartial::Replan;
+        self.information = information_of(completed.adjustments.as_ref(), suggested);
         self.emit_step(i, StepEvent::Completed(Box::new(completed)));
-        if self.information.is_some() && self.state.status == PlanStatus::Running && !self.state.is_done() {
+        if self.state.status != PlanStatus::Running || self.state.is_done() {
+            return;
+        }
+        if needs_replan {
+            let reason = format!("step `{}` succeeded in part", self.id_of(i));
+            self.replan(Trigger::PartialSuccess, Some(i), reason);
+        } else if is_news {
             let reason = format!("step `{}` brought new information", self.id_of(i));
             self.replan(Trigger::NewInformation, Some(i), reason);
         }
@@ -305,6 +336,62 @@ impl Turn<'_> {
 const MESSAGE_CHARS_MAX: usize = 1_000;
 /// Longest code of a failure kept, in characters.
 const CODE_CHARS_MAX: usize = 64;
+
+/// The failure of an attempt: what the worker names, or its first error; all other errors are part of it.
+fn failure_of(failure: Option<Failure>, errors: Vec<Failure>) -> Failure {
+    let mut errors = errors.into_iter();
+    let unknown = || Failure::new(FailureClass::Transient, "UNKNOWN", "the worker gave no reason");
+    let failure = failure.or_else(|| errors.next()).unwrap_or_else(unknown);
+    let further = failure.errors.clone().into_iter().chain(errors).filter(|error| !is_same(error, &failure));
+    let errors = further.take(ERRORS_MAX).map(|error| bounded(Failure { errors: Vec::new(), ..error })).collect();
+    bounded(Failure { errors, ..failure })
+}
+
+/// What planners learn from a report: its `adjustments`, and the agent's suggestions, the most urgent first.
+fn information_of(adjustments: Option<&Json>, suggested: &[SuggestedAdjustment]) -> Option<Json> {
+    if suggested.is_empty() {
+        return adjustments.cloned();
+    }
+    let mut fields = match adjustments.map(Json::value) {
+        Some(Value::Object(fields)) => fields,
+        Some(other) => Map::from_iter([("adjustments".to_owned(), other)]),
+        None => Map::new(),
+    };
+    fields.insert("suggested_adjustments".into(), json!(suggested));
+    Some(Value::Object(fields).into())
+}
+
+fn is_same(one: &Failure, other: &Failure) -> bool {
+    (one.class, &one.code, &one.message) == (other.class, &other.code, &other.message)
+}
+
+/// The failure of a step that does not accept a partial success.
+fn partial_failure(errors: Vec<Failure>) -> Failure {
+    let message = match errors.first() {
+        Some(error) => format!("the agent succeeded in part only: {}", error.message),
+        None => "the agent succeeded in part only".into(),
+    };
+    let class = errors.first().map_or(FailureClass::Permanent, |error| error.class);
+    failure_of(Some(Failure::new(class, "PARTIAL_SUCCESS", message)), errors)
+}
+
+/// Bounds the lists of a report and their texts; suggestions are ordered by priority.
+fn bound_report(mut report: Report) -> Report {
+    report.errors.truncate(ERRORS_MAX);
+    for error in &mut report.errors {
+        error.errors.clear();
+    }
+    report.errors = report.errors.into_iter().map(bounded).collect();
+    let suggested = &mut report.suggested_adjustments;
+    suggested.truncate(ERRORS_MAX);
+    for one in suggested.iter_mut() {
+        one.description = one.description.chars().take(MESSAGE_CHARS_MAX).collect();
+        one.priority = one.priority.clamp(1, 10);
+        one.step = one.step.take().filter(|step| is_id(step.as_str()));
+    }
+    suggested.sort_by_key(|one| std::cmp::Reverse(one.priority));
+    report
+}
 
 /// Truncates the texts of a failure to what the log keeps.
 fn bounded(mut failure: Failure) -> Failure {

@@ -91,7 +91,7 @@ fn with_scope_and<T>(
     let look = |id: &str| {
         let step = &state.steps[state.graph.find(id)?];
         let seen = step.status.is_final() || dependencies.iter().any(|dependency| dependency.as_str() == id);
-        seen.then_some(ScopedStep { status: step.status, outputs: step.outputs.as_ref() })
+        seen.then_some(ScopedStep { status: step.status, outputs: step.outputs.as_ref(), partial: step.partial })
     };
     evaluate(&Scope::new(goal, &look).with_inputs(inputs)).map_err(|e| {
         let message = format!("{what}: {}", e.message);

@@ -10,6 +10,7 @@ use goalmill_common::goal::Usage;
 use goalmill_common::id::WorkerId;
 use goalmill_common::json::Json;
 use goalmill_common::plan::Plan;
+use goalmill_common::report::SuggestedAdjustment;
 use goalmill_common::revision::Fork;
 use goalmill_common::status::{Counts, PlanStatus, StepStatus};
 
@@ -57,6 +58,8 @@ pub struct PlanState {
     pub(crate) revising: Revising,
     pub(crate) ended: Option<Box<PlanEnded>>,
     pub(crate) updated_ms: u64,
+    /// When its first step began, Unix milliseconds; 0 before.
+    pub(crate) begun_ms: u64,
     pub(crate) finished_ms: u64,
     pub(crate) schemas: SchemaCache,
 }
@@ -80,6 +83,8 @@ pub(crate) struct StepState {
     pub(crate) status: StepStatus,
     /// Whether the step uses its fallback.
     pub(crate) fallback: bool,
+    /// Whether its outputs are incomplete.
+    pub(crate) partial: bool,
     /// The last attempt; 0 before the first.
     pub(crate) attempt: u32,
     /// Failed attempts since the last fallback.
@@ -115,6 +120,10 @@ pub(crate) struct StepDetails {
     pub(crate) answer: Option<Json>,
     /// The `adjustments` of its report.
     pub(crate) adjustments: Option<Json>,
+    /// What is missing in its outputs.
+    pub(crate) errors: Vec<Failure>,
+    /// What its agent would change.
+    pub(crate) suggested: Vec<SuggestedAdjustment>,
     /// Its outputs are cached under this key.
     pub(crate) cache_key: Option<String>,
     /// What the hooks say about it.
@@ -224,6 +233,7 @@ impl PlanState {
             revising: Revising::default(),
             ended: None,
             updated_ms: time_ms,
+            begun_ms: 0,
             finished_ms: 0,
             schemas: SchemaCache::default(),
         }
@@ -256,6 +266,7 @@ impl StepState {
         Self {
             status: StepStatus::Pending,
             fallback: false,
+            partial: false,
             attempt: 0,
             failures: 0,
             lost: 0,

@@ -148,7 +148,8 @@ impl Turn<'_> {
     }
 
     pub(crate) fn complete(&mut self) {
-        let status = if self.state.counts.failed > 0 { PlanStatus::Partial } else { PlanStatus::Completed };
+        let is_partial = self.state.counts.failed > 0 || self.state.steps.iter().any(|step| step.partial);
+        let status = if is_partial { PlanStatus::Partial } else { PlanStatus::Completed };
         self.emit_plan(PlanEvent::Completed(Box::new(PlanEnded {
             status,
             failure: None,

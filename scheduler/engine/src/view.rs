@@ -2,13 +2,15 @@
 
 use goalmill_common::clock::rfc3339;
 use goalmill_common::goal::Usage;
-use goalmill_common::status::{Counts, PlanStatus, StepStatus};
-use goalmill_common::view::{PlanSummary, PlanView, ProposalView, QuestionView, Results, StepView};
+use goalmill_common::json::Json;
+use goalmill_common::plan::Phase;
+use goalmill_common::status::{Counts, PhaseStatus, PlanStatus, StepStatus};
+use goalmill_common::view::{self, PhaseView, PlanSummary, PlanView, ProposalView, QuestionView, Results, StepView};
 use serde_json::{Map, Value};
 
 use crate::PlanState;
 use crate::graph::StepIndex;
-use crate::state::{StepState, at};
+use crate::state::{PhaseState, StepState, at};
 
 /// The changing fields of a plan's summary as last written.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -18,6 +20,7 @@ pub struct SummarySnapshot {
     counts: Counts,
     usage: Usage,
     planned: bool,
+    begun: bool,
     seq: u64,
 }
 
@@ -35,6 +38,7 @@ impl PlanState {
             created_at: rfc3339(self.created_ms()),
             updated_at: rfc3339(self.updated_ms),
             finished_at: at(self.finished_ms).map(rfc3339),
+            execution_seconds: self.execution_seconds(),
             seq: self.seq,
         }
     }
@@ -72,6 +76,9 @@ impl PlanState {
             }),
             forked_from: self.origin.fork.as_ref().map(|fork| fork.plan.clone()),
             model_calls: self.model_calls(),
+            current_steps: self.steps_in_flight().map(|i| self.plan.steps[i].id.clone()).collect(),
+            phases: self.phase_views(),
+            final_output: self.final_output().filter(|_| include_outputs),
             steps: self.steps.iter().enumerate().map(show).collect(),
         }
     }
@@ -97,6 +104,11 @@ impl PlanState {
             progress: details.and_then(|details| details.progress),
             message: details.and_then(|details| details.message.clone()),
             outputs: step.outputs.clone().filter(|_| include_outputs),
+            partial: step.partial,
+            errors: details.map(|details| details.errors.clone()).unwrap_or_default(),
+            suggested_adjustments: details.map(|details| details.suggested.clone()).unwrap_or_default(),
+            duration_ms: (step.status == StepStatus::Completed && step.started_ms > 0)
+                .then(|| step.finished_ms.saturating_sub(step.started_ms)),
             failure: step.failure().cloned(),
             reason: self.reason_of(step).into(),
             question: details.and_then(|details| details.question.as_ref()).map(|question| QuestionView {
@@ -131,7 +143,54 @@ impl PlanState {
             }
         }
         let plan_id = self.id().clone();
-        Results { plan_id, status: self.status, counts: self.counts, usage: self.usage, results, failures }
+        Results {
+            plan_id,
+            status: self.status,
+            counts: self.counts,
+            usage: self.usage,
+            results,
+            failures,
+            final_output: self.final_output(),
+            execution_seconds: self.execution_seconds(),
+        }
+    }
+
+    fn execution_seconds(&self) -> Option<f64> {
+        view::execution_seconds(self.begun_ms, at(self.finished_ms).unwrap_or(self.updated_ms))
+    }
+
+    /// The output of an ended plan as a whole.
+    fn final_output(&self) -> Option<Json> {
+        let steps = self.plan.steps.iter().zip(&self.steps).filter(|(_, step)| step.status == StepStatus::Completed);
+        let completed = steps.filter_map(|(spec, step)| Some((spec.kind, step.finished_ms, step.outputs.as_ref()?)));
+        view::final_output(completed).filter(|_| self.is_final()).cloned()
+    }
+
+    fn phase_views(&self) -> Vec<PhaseView> {
+        let phases = self.plan.phases.iter().zip(&self.phases).enumerate();
+        let show = |(place, (spec, phase)): (usize, (&Phase, &PhaseState))| PhaseView {
+            id: spec.id.clone(),
+            description: spec.description.clone(),
+            status: self.phase_status(place, *phase),
+            open: phase.open,
+            completed: phase.completed,
+            failed: phase.failed,
+        };
+        phases.map(show).collect()
+    }
+
+    /// A phase of an ended plan that did not end itself has failed if it had begun, and was skipped otherwise.
+    fn phase_status(&self, place: usize, phase: PhaseState) -> PhaseStatus {
+        let is_over = place < self.phase && phase.open == 0;
+        match (phase.begun, is_over, self.is_final()) {
+            (false, false, false) => PhaseStatus::Pending,
+            (true, false, false) => PhaseStatus::Running,
+            (false, _, _) => PhaseStatus::Skipped,
+            (true, true, _) if phase.failed > 0 => PhaseStatus::Failed,
+            (true, true, _) if phase.completed > 0 => PhaseStatus::Completed,
+            (true, true, _) => PhaseStatus::Skipped,
+            (true, false, true) => PhaseStatus::Failed,
+        }
     }
 
     /// The fields that the summary in Redis has once it is written.
@@ -142,6 +201,7 @@ impl PlanState {
             counts: self.counts,
             usage: self.usage,
             planned: self.origin.created,
+            begun: self.begun_ms > 0,
             seq: self.seq,
         }
     }
@@ -157,7 +217,7 @@ impl PlanState {
     ///
     /// - `shown`: fields with these values are left out; `None` returns every field.
     pub fn summary_fields(&self, shown: Option<&SummarySnapshot>) -> Vec<(&'static str, String)> {
-        let mut fields = Vec::with_capacity(if shown.is_none() { 11 } else { 4 });
+        let mut fields = Vec::with_capacity(if shown.is_none() { 12 } else { 4 });
         if shown.is_none_or(|shown| shown.status != self.status) {
             fields.push(("status", self.status.as_str().to_owned()));
         }
@@ -171,6 +231,9 @@ impl PlanState {
         if shown.is_none_or(|shown| shown.usage != self.usage) {
             fields.push(("cost", self.usage.cost.to_string()));
             fields.push(("tokens", self.usage.tokens.to_string()));
+        }
+        if self.begun_ms > 0 && shown.is_none_or(|shown| !shown.begun) {
+            fields.push(("begun", rfc3339(self.begun_ms)));
         }
         // A goal gets the name of its plan once it has one.
         if shown.is_none_or(|shown| shown.planned != self.origin.created) {

@@ -4,7 +4,7 @@ use axum::Json;
 use axum::extract::State;
 use futures_util::stream::{self, StreamExt, TryStreamExt};
 use goalmill_common::document_format::DocumentFormat;
-use goalmill_common::event::{self, Record};
+use goalmill_common::event::Record;
 use goalmill_common::id::{PlanId, ShardId, is_id};
 use goalmill_common::json::Json as Text;
 use goalmill_common::problem::{ErrorCode, Problem};
@@ -13,6 +13,7 @@ use goalmill_plan::formats;
 use serde_json::Value;
 
 use super::Api;
+use super::event_filter::{self, EventFilter};
 use super::query_parameters::{Parameters, Query, RawParameters};
 use super::response::{self, ApiError};
 use crate::{event_log, shard_client};
@@ -44,6 +45,8 @@ pub(crate) struct LogsQuery {
     /// Only of these types, separated by commas.
     #[schemars(with = "Option<String>")]
     types: Option<Vec<String>>,
+    /// Only of this phase, and of its steps.
+    phase: Option<String>,
     /// Only events since then, Unix milliseconds; default the last hour.
     since_ms: Option<u64>,
     /// Events per page, at most 1000; default 200.
@@ -58,13 +61,10 @@ pub(crate) struct LogsQuery {
 }
 
 impl Parameters for LogsQuery {
-    const NAMES: &'static [&'static str] = &["plan", "step", "types", "since_ms", "limit", "cursor", "format"];
+    const NAMES: &'static [&'static str] =
+        &["plan", "step", "types", "phase", "since_ms", "limit", "cursor", "format"];
 
     fn parse(given: &mut RawParameters) -> Self {
-        let id = |text: &str| match is_id(text) {
-            true => Ok(text.to_owned()),
-            false => Err((format!("`{}` is not an id", response::shown(text)), "give the step's id".to_owned())),
-        };
         let cursor = |text: &str| {
             SearchCursor::read(text).ok_or_else(|| {
                 (format!("`{}` is no `next` of an answer", response::shown(text)), "start without it".to_owned())
@@ -72,8 +72,9 @@ impl Parameters for LogsQuery {
         };
         Self {
             plan: given.value("plan", |text| Ok(text.to_owned())),
-            step: given.value("step", id),
-            types: given.value("types", parse_types),
+            step: given.value("step", event_filter::parse_step),
+            types: given.value("types", event_filter::parse_types),
+            phase: given.value("phase", event_filter::parse_phase),
             since_ms: given.number("since_ms", 0..=u64::MAX),
             limit: given.number("limit", 1..=PAGE_MAX),
             cursor: given.value("cursor", cursor),
@@ -90,17 +91,14 @@ impl Parameters for LogsQuery {
 
 /// The search criteria.
 struct Filter {
-    step: Option<String>,
-    types: Vec<String>,
+    events: EventFilter,
     since_ms: u64,
     limit: usize,
 }
 
 impl Filter {
     fn matches(&self, record: &Record) -> bool {
-        record.time_ms >= self.since_ms
-            && self.step.as_deref().is_none_or(|step| record.event.concerns(step))
-            && (self.types.is_empty() || self.types.iter().any(|name| name == record.event.type_name()))
+        record.time_ms >= self.since_ms && self.events.matches(record)
     }
 }
 
@@ -112,8 +110,7 @@ pub(crate) async fn list(State(api): State<Api>, Query(query): Query<LogsQuery>)
         Problem::new(ErrorCode::NotReady, detail)
     })?;
     let filter = Filter {
-        step: query.step,
-        types: query.types.unwrap_or_default(),
+        events: EventFilter { step: query.step, types: query.types.unwrap_or_default(), phase: query.phase },
         since_ms: query.since_ms.unwrap_or_else(|| api.scheduler.clock.now_ms().saturating_sub(SINCE_MS)),
         limit: query.limit.unwrap_or(PAGE),
     };
@@ -234,20 +231,6 @@ async fn scan(
         }
     }
     Ok((found.events, None))
-}
-
-/// Parses a comma-separated list of event types; else returns reason and hint.
-fn parse_types(listed: &str) -> Result<Vec<String>, (String, String)> {
-    let one = |name: &str| {
-        if event::types().any(|known| known == name) {
-            return Ok(name.to_owned());
-        }
-        let all: Vec<&str> = event::types().collect();
-        let detail =
-            format!("there are no events of the type `{}`; there are {}", response::shown(name), all.join(", "));
-        Err((detail, "name some of these types, separated by commas, or leave `types` out".to_owned()))
-    };
-    listed.split(',').map(str::trim).map(one).collect()
 }
 
 /// Plans that changed since then, and when.

@@ -19,6 +19,7 @@ use serde_json::value::RawValue;
 use tokio::time::Instant;
 
 use super::Api;
+use super::event_filter::EventFilter;
 use super::query_parameters::{Parameters, Query, RawParameters};
 use super::response::{ApiError, plan_not_found};
 use crate::{event_log, shard_client};
@@ -26,6 +27,8 @@ use crate::{event_log, shard_client};
 /// Default page size, in log entries.
 const PAGE: usize = 200;
 const PAGE_MAX: usize = 1_000;
+/// Events without a match after which a filtered page ends.
+const FILTERED_EVENTS_MAX: usize = 20_000;
 /// Log entries that a follower reads at once; there may be thousands of followers.
 const FOLLOWER_PAGE: usize = 100;
 /// Minimum interval between reads of a follower, while commits are made.
@@ -40,13 +43,23 @@ pub(crate) struct EventsQuery {
     /// Log entries per page, at most 1000; default 200. An entry holds the events of one commit.
     #[schemars(range(min = 1, max = 1000))]
     limit: Option<usize>,
+    /// Only of these types, separated by commas.
+    #[schemars(with = "Option<String>")]
+    types: Vec<String>,
+    /// Only of this step, and events of the plan that list it.
+    step: Option<String>,
+    /// Only of this phase, and of its steps. With a filter, a page may be short or empty and still have a `next`.
+    phase: Option<String>,
 }
 
 impl Parameters for EventsQuery {
-    const NAMES: &'static [&'static str] = &["after", "limit"];
+    const NAMES: &'static [&'static str] =
+        &["after", "limit", EventFilter::NAMES[0], EventFilter::NAMES[1], EventFilter::NAMES[2]];
 
     fn parse(given: &mut RawParameters) -> Self {
-        Self { after: given.number("after", 0..=u64::MAX), limit: given.number("limit", 1..=PAGE_MAX) }
+        let (after, limit) = (given.number("after", 0..=u64::MAX), given.number("limit", 1..=PAGE_MAX));
+        let EventFilter { types, step, phase } = EventFilter::parse(given);
+        Self { after, limit, types, step, phase }
     }
 }
 
@@ -73,6 +86,7 @@ pub(crate) async fn list(
         let detail = format!("the log ends at event {seq}, so there is nothing after event {after}");
         return Err(Problem::new(ErrorCode::InvalidEventId, detail).into());
     }
+    let filter = EventFilter { types: query.types, step: query.step, phase: query.phase };
     let wants_stream = headers
         .get(header::ACCEPT)
         .and_then(|value| value.to_str().ok())
@@ -84,15 +98,22 @@ pub(crate) async fn list(
             Ok(StatusCode::NO_CONTENT.into_response())
         } else {
             let permit = StreamPermit::acquire(&api)?;
-            Ok(Sse::new(follow(api, plan, after, permit)).keep_alive(KeepAlive::default()).into_response())
+            Ok(Sse::new(follow(api, plan, after, filter, permit)).keep_alive(KeepAlive::default()).into_response())
         };
     }
     let limit = query.limit.unwrap_or(PAGE);
-    let records = read_records(&api, &plan, after, limit).await?;
+    let mut records = read_records(&api, &plan, after, limit).await?;
+    let mut read = records.len();
+    // A page without any match continues, within bounds.
+    while !filter.is_empty() && !records.iter().any(|record| filter.matches(record)) && read < FILTERED_EVENTS_MAX {
+        let Some(last) = records.last().map(|record| record.seq).filter(|last| *last < seq) else { break };
+        records = read_records(&api, &plan, last, limit).await?;
+        read += records.len();
+    }
     let last = records.last().map_or(after, |record| record.seq);
     let next = (last < seq).then(|| last.to_string());
     let items: Result<Vec<Box<RawValue>>, _> =
-        records.iter().map(|record| RawValue::from_string(record.to_line())).collect();
+        records.iter().filter(|record| filter.matches(record)).map(|record| RawValue::from_string(record.to_line())).collect();
     let items = items.map_err(|error| Problem::new(ErrorCode::Internal, error.to_string()))?;
     Ok(Json(Page { items, next }).into_response())
 }
@@ -141,6 +162,7 @@ struct LogFollower {
     api: Api,
     plan: PlanId,
     after: u64,
+    filter: EventFilter,
     commits: tokio::sync::watch::Receiver<u64>,
     last_read: Option<Instant>,
     ended: bool,
@@ -152,10 +174,11 @@ fn follow(
     api: Api,
     plan: PlanId,
     after: u64,
+    filter: EventFilter,
     permit: StreamPermit,
 ) -> impl Stream<Item = Result<SseEvent, Infallible>> {
     let commits = api.scheduler.commits.subscribe();
-    let follower = LogFollower { api, plan, after, commits, last_read: None, ended: false, _permit: permit };
+    let follower = LogFollower { api, plan, after, filter, commits, last_read: None, ended: false, _permit: permit };
     let batches = stream::unfold(follower, async |mut follower| {
         let batch = follower.next().await?;
         Some((stream::iter(batch.into_iter().map(Ok)), follower))
@@ -179,7 +202,7 @@ impl LogFollower {
             if let Some(last) = records.last() {
                 self.after = last.seq;
                 self.ended = records.iter().any(|record| record.event.ends_plan());
-                return Some(records.iter().map(sse).collect());
+                return Some(records.iter().filter(|record| self.filter.matches(record)).map(sse).collect());
             }
         }
         None

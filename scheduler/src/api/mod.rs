@@ -6,6 +6,7 @@ mod body;
 mod dead_letters;
 mod edit;
 mod error_responses;
+mod event_filter;
 mod event_search;
 mod events;
 mod fork;

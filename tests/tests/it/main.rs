@@ -26,6 +26,7 @@ mod parts;
 mod plans;
 mod prefixes;
 mod reconcile;
+mod record;
 mod replay;
 mod revisions;
 mod roles;

@@ -9,7 +9,7 @@
 
 use std::collections::BTreeMap;
 
-use goalmill_common::failure::{Failure, FailureClass};
+use goalmill_common::failure::{ERRORS_MAX, Failure, FailureClass};
 use goalmill_common::json::Json;
 use goalmill_common::json_limits::COST_MAX;
 use goalmill_common::task::Task;
@@ -70,12 +70,17 @@ pub(crate) struct AgentError {
     pub code: Option<String>,
     pub message: Option<String>,
     pub retry_after_ms: Option<u64>,
+    /// Beside `error` in the envelope.
+    #[serde(default, skip_deserializing)]
+    pub errors: Vec<AgentError>,
 }
 
 impl AgentError {
     /// The failure, with defaults for missing fields.
     pub fn into_failure(self, class: FailureClass, code: &str, message: &str) -> Failure {
+        let errors = self.errors.into_iter().take(ERRORS_MAX).map(|error| error.into_failure(class, code, message));
         Failure {
+            errors: errors.collect(),
             class: self.class.unwrap_or(class),
             code: self.code.filter(|code| is_code(code)).unwrap_or_else(|| code.into()),
             message: clip(&self.message.unwrap_or_else(|| message.into())),
@@ -87,7 +92,9 @@ impl AgentError {
 /// The `error` in the answer of a failed call.
 pub(crate) fn parse_error(bytes: &[u8], form: AnswerForm) -> Option<AgentError> {
     let fields = (form == AnswerForm::Envelope).then(|| serde_json::from_slice::<Fields>(bytes).ok())??;
-    serde_json::from_str(fields.get("error")?.text()).ok()
+    let mut error: AgentError = serde_json::from_str(fields.get("error")?.text()).ok()?;
+    error.errors = fields.get("errors").and_then(|errors| serde_json::from_str(errors.text()).ok()).unwrap_or_default();
+    Some(error)
 }
 
 /// The fields of an object, unread.
@@ -115,7 +122,10 @@ pub(crate) fn parse_answer(bytes: &[u8], form: AnswerForm) -> Result<ExecutionRe
 
 /// Parses an envelope; refuses fields that it cannot parse.
 fn parse_envelope(mut fields: Fields) -> Result<ExecutionResult, Failure> {
+    let errors: Vec<AgentError> =
+        field(&mut fields, "errors", "a list of objects with `class`, `code` and `message`")?.unwrap_or_default();
     if let Some(error) = field::<AgentError>(&mut fields, "error", "an object with `class`, `code` and `message`")? {
+        let error = AgentError { errors, ..error };
         return Err(error.into_failure(
             FailureClass::Permanent,
             "AGENT_ERROR",
@@ -131,9 +141,20 @@ fn parse_envelope(mut fields: Fields) -> Result<ExecutionResult, Failure> {
         outputs,
         cost: field(&mut fields, "cost", &most)?.unwrap_or(0.0),
         tokens: field(&mut fields, "tokens", "a whole number that is not negative")?.unwrap_or(0),
+        usage: field(&mut fields, "usage", "an object with `prompt_tokens` and `completion_tokens`")?,
+        partial: field(&mut fields, "partial", "true or false")?.unwrap_or(false),
+        errors: errors.into_iter().take(ERRORS_MAX).map(into_error).collect(),
+        suggested_adjustments: field(&mut fields, "suggested_adjustments", SUGGESTIONS)?.unwrap_or_default(),
         adjustments: fields.remove("adjustments").filter(|json| !json.is_null()),
         sub_plan: fields.remove("sub_plan").filter(|json| !json.is_null()),
     })
+}
+
+/// What a list of suggestions must be.
+const SUGGESTIONS: &str = "a list of objects with `description`, and if wanted `priority` (1 to 10) and `step`";
+
+fn into_error(error: AgentError) -> Failure {
+    error.into_failure(FailureClass::Permanent, "AGENT_ERROR", "the agent reported an error without a message")
 }
 
 /// How to configure agents without envelopes.

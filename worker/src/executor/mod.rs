@@ -21,6 +21,7 @@ use goalmill_common::id::AgentType;
 use goalmill_common::json::Json;
 use goalmill_common::limits::Limits;
 use goalmill_common::problem::Issue;
+use goalmill_common::report::{SuggestedAdjustment, TokenSplit};
 use goalmill_common::task::Task;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
@@ -41,6 +42,13 @@ pub struct ExecutionResult {
     /// US dollars.
     pub cost: f64,
     pub tokens: u64,
+    /// The same tokens, split; their sum counts when `tokens` is 0.
+    pub usage: Option<TokenSplit>,
+    /// The outputs are incomplete: a partial success. `errors` say what is missing.
+    pub partial: bool,
+    pub errors: Vec<Failure>,
+    /// What the agent would change in the rest of the plan.
+    pub suggested_adjustments: Vec<SuggestedAdjustment>,
     /// New information that may require a revision.
     pub adjustments: Option<Json>,
     /// A plan to run in place of the step.

@@ -10,6 +10,8 @@ mod ends;
 
 mod record;
 
+mod feedback;
+
 mod failure;
 
 mod shape;

@@ -339,11 +339,11 @@ fn step(rest: &[Token<'_>]) -> Result<StepRef, ExpressionError> {
         _ => None,
     };
     match field {
-        None | Some("outputs" | "status") => {}
+        None | Some("outputs" | "status" | "partial") => {}
         Some(other) => {
             // `steps.step-1.outputs` reads as a subtraction.
             return Err(invalid(format!(
-                "a step has `outputs` and `status`, not `{other}`: write `steps['{id}'].outputs.{other}`"
+                "a step has `outputs`, `status` and `partial`, not `{other}`: write `steps['{id}'].outputs.{other}`"
             )));
         }
     }

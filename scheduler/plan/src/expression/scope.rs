@@ -17,6 +17,8 @@ pub struct ScopedStep<'a> {
     pub status: StepStatus,
     /// Those of a completed step; seen as an empty object when missing.
     pub outputs: Option<&'a Json>,
+    /// Whether the outputs are incomplete.
+    pub partial: bool,
 }
 
 /// Where expressions look things up. Making one costs nothing; outputs are parsed only when a text names them.
@@ -52,7 +54,7 @@ impl<'a> Scope<'a> {
     pub(super) fn context(&self, scan: &Scan) -> Result<Value, ExpressionError> {
         let mut seen: BTreeMap<&str, bool> = BTreeMap::new();
         for r in &scan.refs {
-            *seen.entry(&r.step).or_default() |= r.field.as_deref() != Some("status");
+            *seen.entry(&r.step).or_default() |= !matches!(r.field.as_deref(), Some("status" | "partial"));
         }
         let mut steps = Vec::with_capacity(seen.len());
         for (id, with_outputs) in seen {
@@ -63,7 +65,8 @@ impl<'a> Scope<'a> {
                 Some(json) if with_outputs => Value::from(Serde(json.value())),
                 _ => Value::from_pairs(std::iter::empty::<(&str, Value)>()),
             };
-            let fields = [("status", Value::from(step.status.as_str())), ("outputs", outputs)];
+            let status = Value::from(step.status.as_str());
+            let fields = [("status", status), ("outputs", outputs), ("partial", Value::from(step.partial))];
             steps.push((id.to_owned(), Value::from_pairs(fields)));
         }
         let goal = if scan.uses_goal { Value::from(Serde(self.goal)) } else { Value::from(()) };

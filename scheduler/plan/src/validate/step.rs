@@ -2,7 +2,7 @@
 
 use goalmill_common::id::{AUTO, AgentType, is_id};
 use goalmill_common::json::Json;
-use goalmill_common::plan::{Fallback, Join, OnFailure, Step, StepKind};
+use goalmill_common::plan::{Fallback, Join, OnFailure, OnPartial, Step, StepKind};
 use serde_json::{Map, Value};
 
 use super::origin::{Dependency, DependencyPlace, Origin};
@@ -76,6 +76,7 @@ const STEP: &Table = &[
     ("retry", &["retries", "retry_policy", "max_retries"]),
     ("fallback", &["fallback_action"]),
     ("on_failure", &["on_error"]),
+    ("on_partial", &["on_partial_success"]),
     ("continue_on_failure", &["continue_on_error"]),
     ("approve", &["approval"]),
     ("approval_required", &["requires_approval", "require_approval"]),
@@ -129,6 +130,7 @@ pub(super) fn read<'v>(
     }
     step.fallback = fallback(&fields);
     step.on_failure = on_failure(&fields);
+    step.on_partial = on_partial(&fields);
     step.approve = policy::approval(&fields);
     step.priority = policy::priority(&fields);
     step.resource = fields.text("resource");
@@ -430,6 +432,11 @@ fn fallback(fields: &Fields<'_, '_>) -> Option<Fallback> {
     }
     let fallback = Fallback { agent_type, action: inner.text("action") };
     Some(fallback)
+}
+
+fn on_partial(fields: &Fields<'_, '_>) -> OnPartial {
+    let words = [("continue", OnPartial::Continue), ("replan", OnPartial::Replan), ("fail", OnPartial::Fail)];
+    policy::word(fields, "on_partial", &words).unwrap_or_default()
 }
 
 fn on_failure(fields: &Fields<'_, '_>) -> OnFailure {

@@ -440,7 +440,7 @@ impl ShardState {
         let entry = (report.agent_type.clone(), report.entry.clone());
         let closes = match report.what {
             What::Started | What::Progress => false,
-            What::Completed | What::Failed | What::Lost | What::Released => true,
+            What::Completed | What::PartialSuccess | What::Failed | What::Lost | What::Released => true,
         };
         let refused = match self.slots.get(&report.plan).copied() {
             // Its task stays pending and is reported as lost after the quarantine.
