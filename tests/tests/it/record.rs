@@ -46,7 +46,8 @@ async fn the_events_of_a_plan_say_what_agents_received_and_why_steps_did_not_run
     let id = it.submit(&plan()).await?;
     let awaits = async || {
         let view = it.get(&format!("/v1/plans/{id}")).await.unwrap_or_default();
-        view["counts"]["awaiting_approval"] == 1
+        let steps = view["steps"].as_array().cloned().unwrap_or_default();
+        steps.iter().any(|step| step["id"] == "gate" && step["status"] == "awaiting_approval")
     };
     until(SOON, awaits).await;
     let view = it.get(&format!("/v1/plans/{id}")).await?;
