@@ -261,6 +261,8 @@ mod tests {
             "model_answered" => r#"{"revision":0,"planner":"llm","call":1,"usage":{}}"#,
             "plan_created" => r#"{"plan":{"steps":[]},"planner":"rules","confidence":0.5}"#,
             "plan_approval_requested" | "step_approval_requested" => r#"{"due_ms":1}"#,
+            "hook_asked" | "step_hook_asked" => r#"{"id":"p0-1:2","point":"on_step_start"}"#,
+            "hook_decided" | "step_hook_decided" => r#"{"id":"p0-1:2","point":"on_step_start","decision":"allow"}"#,
             "phase_added" | "phase_started" | "phase_completed" | "phase_failed" | "phase_skipped" => {
                 r#"{"phase":"one"}"#
             }

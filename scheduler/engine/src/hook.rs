@@ -234,10 +234,7 @@ impl Turn<'_> {
                 self.fail_attempt(i, refused(&answer.hook, &answer.reason), spent);
             }
             HookRuling::Fail(failure) => self.fail_attempt(i, failure, spent),
-            _ => {
-                self.information.clone_from(&completed.adjustments);
-                self.complete_checked(i, completed);
-            }
+            _ => self.complete_checked(i, completed),
         }
     }
 

@@ -38,7 +38,7 @@ fn the_summary_in_redis_says_once_what_never_changes() {
     let shown = world.state.shown();
     assert_eq!(names(&world, Some(&shown)), [""; 0]);
     world.dispatch("a");
-    assert_eq!(names(&world, Some(&shown)), ["counts", "progress"]);
+    assert_eq!(names(&world, Some(&shown)), ["counts", "progress", "begun"]);
     let shown = world.state.shown();
     world.finish();
     assert_eq!(names(&world, Some(&shown)), ["status", "counts", "progress", "finished"]);
