@@ -333,9 +333,13 @@ impl Client {
         let mut url = format!("/v1/logs?since_ms={}&limit={}", query.since_ms, query.limit);
         let types = query.types.join(",");
         let plan = query.plan.as_ref().map_or("", |plan| plan.as_str());
-        for (name, value) in
-            [("plan", plan), ("step", query.step.as_str()), ("types", types.as_str()), ("phase", query.phase.as_str()), ("cursor", cursor)]
-        {
+        for (name, value) in [
+            ("plan", plan),
+            ("step", query.step.as_str()),
+            ("types", types.as_str()),
+            ("phase", query.phase.as_str()),
+            ("cursor", cursor),
+        ] {
             if !value.is_empty() {
                 url.push_str(&format!("&{name}={}", escaped(value)));
             }

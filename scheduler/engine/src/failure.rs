@@ -71,7 +71,8 @@ impl Turn<'_> {
         };
         let i = self.state.graph.find(step.as_str());
         let failure = i.and_then(|i| self.state.steps[i].failure().cloned());
-        let failure = failure.unwrap_or_else(|| Failure::new(FailureClass::Permanent, "REPLAN_FAILED", reason.as_str()));
+        let failure =
+            failure.unwrap_or_else(|| Failure::new(FailureClass::Permanent, "REPLAN_FAILED", reason.as_str()));
         let failure = plan_failure(&step, failure);
         let reason = format!("{}; {reason}", failure.message);
         self.fail_plan_because(failure, reason);

@@ -61,8 +61,7 @@ pub(crate) struct LogsQuery {
 }
 
 impl Parameters for LogsQuery {
-    const NAMES: &'static [&'static str] =
-        &["plan", "step", "types", "phase", "since_ms", "limit", "cursor", "format"];
+    const NAMES: &'static [&'static str] = &["plan", "step", "types", "phase", "since_ms", "limit", "cursor", "format"];
 
     fn parse(given: &mut RawParameters) -> Self {
         let cursor = |text: &str| {

@@ -112,8 +112,11 @@ pub(crate) async fn list(
     }
     let last = records.last().map_or(after, |record| record.seq);
     let next = (last < seq).then(|| last.to_string());
-    let items: Result<Vec<Box<RawValue>>, _> =
-        records.iter().filter(|record| filter.matches(record)).map(|record| RawValue::from_string(record.to_line())).collect();
+    let items: Result<Vec<Box<RawValue>>, _> = records
+        .iter()
+        .filter(|record| filter.matches(record))
+        .map(|record| RawValue::from_string(record.to_line()))
+        .collect();
     let items = items.map_err(|error| Problem::new(ErrorCode::Internal, error.to_string()))?;
     Ok(Json(Page { items, next }).into_response())
 }

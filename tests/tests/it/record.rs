@@ -106,7 +106,8 @@ async fn the_events_of_a_plan_say_what_agents_received_and_why_steps_did_not_run
     assert!(booked.iter().any(|event| event["type"] == "phase_started"));
     let page = it.get(&format!("/v1/plans/{id}/events?types=step_cancelled&phase=book&limit=1")).await?;
     assert_eq!(page["items"].as_array().map(Vec::len), Some(2), "{page}");
-    let live = it.http.get(it.url(&format!("/v1/plans/{id}/events?types=step_failed"))).header("Accept", "text/event-stream");
+    let live =
+        it.http.get(it.url(&format!("/v1/plans/{id}/events?types=step_failed"))).header("Accept", "text/event-stream");
     let live = tokio::time::timeout(LIMIT, live.send().await?.text()).await??;
     assert_eq!(live.matches("data:").count(), 1, "{live}");
     assert_eq!(it.get(&format!("/v1/plans/{id}/events?types=step_flew")).await?["code"], "INVALID_REQUEST");

@@ -97,7 +97,9 @@ fn a_failure_keeps_every_error_of_the_report_within_bounds() {
     let task = world.dispatch("a");
     let many = || (0..30).map(|n| error(&format!("E{n}"))).collect::<Vec<_>>();
     let nested = Failure { errors: many(), ..error("E0") };
-    world.report(Report { failure: None, errors: [vec![nested], many()].concat(), ..failed(&task, permanent()) }).unwrap();
+    world
+        .report(Report { failure: None, errors: [vec![nested], many()].concat(), ..failed(&task, permanent()) })
+        .unwrap();
     let failure = view_of(&world, "a").failure.unwrap();
     assert_eq!(failure.code, "E0", "the first error counts");
     assert!(!failure.errors.is_empty() && failure.errors.len() <= ERRORS_MAX);
