@@ -349,7 +349,6 @@ mod tests {
         ]
     }
 
-    #[expect(clippy::unnecessary_box_returns, reason = "the events hold it boxed")]
     fn ended(status: PlanStatus) -> Box<PlanEnded> {
         Box::new(PlanEnded { status, failure: None, reason: String::new(), cancelled: Vec::new() })
     }

@@ -210,7 +210,6 @@ fn plan_events() -> Vec<PlanEvent> {
     ]
 }
 
-#[expect(clippy::unnecessary_box_returns, reason = "the events hold it boxed")]
 fn ended(status: PlanStatus) -> Box<PlanEnded> {
     Box::new(PlanEnded { status, failure: None, reason: String::new(), cancelled: Vec::new() })
 }
