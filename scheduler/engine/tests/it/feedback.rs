@@ -113,6 +113,8 @@ fn a_failure_keeps_every_error_of_the_report_within_bounds() {
 
 #[test]
 fn a_view_says_what_runs_where_phases_stand_and_what_came_of_it() {
+    use PhaseStatus::{Completed, Failed, Pending, Running, Skipped};
+
     let phase = |id: &str| Phase { id: id.into(), description: String::new(), checkpoint: false };
     let mut plan = plan(&[("a", &[]), ("b", &[]), ("c", &[])]);
     for (id, name) in [("a", "one"), ("b", "two"), ("c", "three")] {
@@ -121,7 +123,6 @@ fn a_view_says_what_runs_where_phases_stand_and_what_came_of_it() {
     plan = with(plan, "b", |step| step.retry.max = 0);
     let mut world = World::of(Plan { phases: vec![phase("one"), phase("two"), phase("three")], ..plan });
     let phases = |world: &World| world.state.view(true).phases.iter().map(|phase| phase.status).collect::<Vec<_>>();
-    use PhaseStatus::{Completed, Failed, Pending, Running, Skipped};
     assert_eq!(phases(&world), [Running, Pending, Pending]);
     assert_eq!(world.state.summary().execution_seconds, None);
     let task = world.dispatch("a");
