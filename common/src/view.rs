@@ -503,3 +503,75 @@ impl Preview {
         }
     }
 }
+
+/// A planner, and what its goals look like.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
+pub struct PlannerView {
+    /// `llm`, `tools`, `htn`, `rules`.
+    pub planner: String,
+    /// Its place in `planner.order`, counted from 1; none when only goals that name it are planned by it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub order: Option<u32>,
+    /// Whether it asks language models.
+    #[serde(default)]
+    pub asks_models: bool,
+    /// Rules or domains, if it has any.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub rules: Vec<RuleView>,
+}
+
+/// A rule of a planner.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
+pub struct RuleView {
+    /// The id of the rule or domain.
+    pub rule: String,
+    /// Its version.
+    pub version: u32,
+    /// The type of its goals.
+    pub goal_type: String,
+    /// Confidence of its plans, 0 to 1.
+    pub confidence: f64,
+    /// Sum of weights from which a goal is recognised; none for the rule that takes what the others leave.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub score: Option<f64>,
+    /// What it matches.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub signals: Vec<SignalView>,
+    /// Facts without which it makes no plan.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub required_facts: Vec<String>,
+}
+
+/// A sign of a kind of goal, or against it.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
+pub struct SignalView {
+    /// What it adds to the score.
+    pub weight: f64,
+    /// Phrases of which one must occur; a fact as `fact:budget`.
+    pub any: Vec<String>,
+}
+
+/// A language model with its live rates; they decay with a half-life of 30 minutes.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
+pub struct ModelView {
+    /// Its name in the settings.
+    pub model: String,
+    /// Calls behind the rates, with decay.
+    pub calls: f64,
+    /// Share of calls that returned an answer, 0 to 1.
+    pub success_rate: f64,
+    /// Share of answers that could not be parsed, 0 to 1.
+    pub parse_failure_rate: f64,
+    /// Share of parsed answers that were not valid, 0 to 1.
+    pub validation_failure_rate: f64,
+    /// Mean latency in milliseconds; 0 before the first answer.
+    pub latency_ms: f64,
+    /// US dollars of all judged answers, divided by the valid ones; none before the first valid one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cost_per_usable_plan: Option<f64>,
+    /// Whether its circuit is open: nothing is sent.
+    pub is_circuit_open: bool,
+    /// Why it cannot be called.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub obstacle: Option<String>,
+}

@@ -15,7 +15,8 @@ pub use approvals::{
 };
 pub use inspect::{EventsArgs, ExplainArgs, LogsArgs, WatchArgs};
 pub use nouns::{
-    AgentCommand, DeadCommand, GraphForm, Language, Letters, PlanCommand, QueueCommand, Reasoned, StepCommand, StepRef,
+    AgentCommand, DeadCommand, GraphForm, Language, Letters, ModelCommand, PlanCommand, PlannerCommand, QueueCommand,
+    Reasoned, StepCommand, StepRef,
 };
 pub use planning::PlanningArgs;
 pub use roles::{Demo, DevArgs, LogForm, RoleArgs, SchedulerArgs, WorkerArgs, WorkerCommand, WorkerRunArgs};
@@ -106,6 +107,12 @@ pub enum Command {
     /// Lists and registers agent types, queries the router.
     #[command(subcommand)]
     Agent(AgentCommand),
+    /// Lists planners and rules.
+    #[command(subcommand)]
+    Planner(PlannerCommand),
+    /// Lists language models.
+    #[command(subcommand)]
+    Model(ModelCommand),
     /// Lists, pauses and resumes the queues of agent types.
     #[command(subcommand)]
     Queue(QueueCommand),

@@ -208,6 +208,20 @@ pub enum AgentCommand {
 }
 
 #[derive(Debug, Subcommand)]
+pub enum PlannerCommand {
+    /// Lists the planners in the order in which they are asked.
+    List,
+    /// Lists rules and domains, and what they match.
+    Rules,
+}
+
+#[derive(Debug, Subcommand)]
+pub enum ModelCommand {
+    /// Lists the language models with their live rates.
+    List,
+}
+
+#[derive(Debug, Subcommand)]
 pub enum QueueCommand {
     /// Lists the queues: waiting and running tasks, workers.
     List,

@@ -16,6 +16,7 @@ mod import;
 pub mod input;
 mod logs;
 mod plan;
+mod planner;
 mod preview;
 mod questions;
 mod queue;
@@ -65,6 +66,8 @@ pub async fn run(cli: Cli, screen: Screen) -> CommandResult {
         Command::Events(args) => events::run(&context, &args).await,
         Command::Logs(args) => logs::run(&context, &args).await,
         Command::Agent(command) => agent::run(&context, command).await,
+        Command::Planner(command) => planner::run(&context, command).await,
+        Command::Model(command) => planner::models(&context, &command).await,
         Command::Queue(command) => queue::run(&context, command).await,
         Command::Dead(command) => dead_letters::run(&context, command).await,
         Command::Replay(args) => replay::run(&context.screen, &args),

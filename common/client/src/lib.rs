@@ -15,8 +15,8 @@ use goalmill_common::status::PlanStatus;
 use goalmill_common::tls_error::client_failure;
 use goalmill_common::trace::is_traceparent;
 use goalmill_common::view::{
-    Accepted, DeadLetterView, Explanation, Page, PlanSummary, PlanView, Preview, QuestionView, QueueView, Results,
-    StepView,
+    Accepted, DeadLetterView, Explanation, ModelView, Page, PlanSummary, PlanView, PlannerView, Preview, QuestionView,
+    QueueView, Results, StepView,
 };
 use reqwest::{Method, RequestBuilder, Response};
 use serde::de::DeserializeOwned;
@@ -291,6 +291,14 @@ impl Client {
 
     pub async fn route(&self, text: &str) -> Result<Candidates, ClientError> {
         self.read(self.request(Method::POST, "/v1/agents:route").json(&serde_json::json!({ "text": text }))).await
+    }
+
+    pub async fn planners(&self) -> Result<Page<PlannerView>, ClientError> {
+        self.get("/v1/planners").await
+    }
+
+    pub async fn models(&self) -> Result<Page<ModelView>, ClientError> {
+        self.get("/v1/models").await
     }
 
     pub async fn workers(&self) -> Result<Page<WorkerBeat>, ClientError> {

@@ -16,7 +16,7 @@ use crate::error::ModelError;
 use crate::fallback_modes::{FallbackModes, ResponseMode, ServerQuirks};
 use crate::model_rates::{CompletionOutcome, ModelHistory, ModelRates};
 use crate::provider_client::ProviderClient;
-use crate::usage::TokenPrice;
+use crate::usage::{TokenPrice, Usd};
 
 /// A model of the settings.
 #[derive(Debug)]
@@ -36,6 +36,25 @@ pub struct ModelState {
     pub modes: FallbackModes,
     breaker: CircuitBreaker,
     history: ModelHistory,
+    judged: JudgedCost,
+}
+
+/// What the judged answers of a model cost.
+#[derive(Debug, Default)]
+struct JudgedCost {
+    spent: Usd,
+    valid: u64,
+}
+
+impl JudgedCost {
+    fn add(&mut self, cost: Usd, outcome: CompletionOutcome) {
+        self.spent += cost;
+        self.valid += u64::from(outcome == CompletionOutcome::Valid);
+    }
+
+    fn cost_per_valid(&self) -> Option<f64> {
+        (self.valid > 0).then(|| self.spent.dollars() / self.valid as f64)
+    }
 }
 
 /// Statistics of a model, for display and provenance.
@@ -46,6 +65,9 @@ pub struct ModelStats {
     pub rates: ModelRates,
     /// Number of calls behind the rates, with decay.
     pub weight: f64,
+    /// US dollars of all judged answers, divided by the valid ones; none before the first valid one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cost_per_valid: Option<f64>,
     /// The circuit is open.
     pub is_circuit_open: bool,
     /// Why the model cannot be called.
@@ -89,11 +111,15 @@ impl Model {
     pub fn stats(&self, now_ms: u64) -> ModelStats {
         let (rates, weight) = self.rates(now_ms);
         let is_circuit_open = self.state().breaker.is_open();
-        ModelStats { model: self.settings.name.clone(), rates, weight, is_circuit_open, obstacle: self.obstacle() }
+        let cost_per_valid = self.state().judged.cost_per_valid();
+        let (model, obstacle) = (self.settings.name.clone(), self.obstacle());
+        ModelStats { model, rates, weight, cost_per_valid, is_circuit_open, obstacle }
     }
 
-    pub fn record_outcome(&self, mode: ResponseMode, outcome: CompletionOutcome, now_ms: u64) {
+    /// - `cost`: of the answer.
+    pub fn record_outcome(&self, mode: ResponseMode, outcome: CompletionOutcome, cost: Usd, now_ms: u64) {
         let mut state = self.state();
+        state.judged.add(cost, outcome);
         state.history.record_outcome(outcome, now_ms);
         state.modes.record_parse(mode, self.settings.dialect, outcome != CompletionOutcome::Unparseable, now_ms);
     }

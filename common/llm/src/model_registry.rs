@@ -112,13 +112,17 @@ impl ModelRegistry {
 
     /// Records whether a completion was usable. Model selection and fallback modes depend on it.
     pub fn record_outcome(&self, answer: &Completion, outcome: CompletionOutcome) {
-        self.record_outcome_of(&answer.model, answer.mode, outcome);
+        self.record(&answer.model, answer.mode, outcome, answer.cost);
     }
 
     /// Like [`Self::record_outcome`], by the model's name; an unknown name changes nothing.
     pub fn record_outcome_of(&self, model: &str, mode: ResponseMode, outcome: CompletionOutcome) {
+        self.record(model, mode, outcome, Usd::ZERO);
+    }
+
+    fn record(&self, model: &str, mode: ResponseMode, outcome: CompletionOutcome, cost: Usd) {
         if let Some(model) = self.models.iter().find(|known| known.settings.name == model) {
-            model.record_outcome(mode, outcome, self.clock.now_ms());
+            model.record_outcome(mode, outcome, cost, self.clock.now_ms());
         }
     }
 

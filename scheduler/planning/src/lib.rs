@@ -11,6 +11,7 @@ use goalmill_common::json::Json;
 use goalmill_common::limits::Limits;
 use goalmill_common::plan::{Plan, Step};
 use goalmill_common::problem::Issue;
+use goalmill_common::view::RuleView;
 use goalmill_plan::states::{RoutedPlan, ValidPlan};
 use goalmill_plan::validate::Policy;
 use tokio::sync::mpsc;
@@ -58,6 +59,11 @@ pub trait Planner: Send + Sync {
     /// every planner a stream. What is handed over may run at once, so it holds by itself, as far as it goes.
     async fn stream(&self, request: &PlanRequest, _parts: mpsc::Sender<Part>) -> Result<PlannerAnswer, PlanningError> {
         self.plan(request).await
+    }
+
+    /// Its rules or domains, and what they match.
+    fn rules(&self) -> Vec<RuleView> {
+        Vec::new()
     }
 
     /// Whether [`Planner::revise`] plans what remains with what is done in view. A person who wants such a planner to plan

@@ -112,6 +112,8 @@ fn addresses() -> Vec<(&'static str, MethodRouter<Api>)> {
         ("/v1/plans/{id}/steps/{step}", get(steps::get).post(steps::act)),
         ("/v1/agents", get(registry::agents).post(registry::register)),
         ("/v1/agents:route", post(registry::route)),
+        ("/v1/planners", get(registry::planners)),
+        ("/v1/models", get(registry::models)),
         ("/v1/workers", get(registry::workers)),
         ("/v1/workers/{id}", post(registry::act_on_worker)),
         ("/v1/queues", get(registry::queues)),

@@ -13,7 +13,7 @@ use goalmill_common::event::RouteCandidate;
 use goalmill_common::id::{AgentType, is_id};
 use goalmill_common::load::Load;
 use goalmill_common::problem::{ErrorCode, Issue, Problem};
-use goalmill_common::view::{Page, QueueView};
+use goalmill_common::view::{ModelView, Page, PlannerView, QueueView};
 use goalmill_engine::{AgentHealth, ExplainContext};
 use goalmill_plan::formats;
 use goalmill_plan::schema::{Unusable, unusable};
@@ -85,6 +85,14 @@ pub(crate) async fn route(State(api): State<Api>, body: Body) -> ApiResult<Route
     router.prefetch(std::slice::from_ref(&request.text)).await;
     let Ranking { candidates, confidence } = router.rank(&request.text, "", usize::MAX);
     Ok(Json(RouteAnswer { abstains: candidates.is_empty() || router.abstains(confidence), candidates, confidence }))
+}
+
+pub(crate) async fn planners(State(api): State<Api>) -> ApiResult<Page<PlannerView>> {
+    Ok(Json(Page { items: api.scheduler.planners.planner_views(), next: None }))
+}
+
+pub(crate) async fn models(State(api): State<Api>) -> ApiResult<Page<ModelView>> {
+    Ok(Json(Page { items: api.scheduler.planners.model_views(), next: None }))
 }
 
 pub(crate) async fn workers(State(api): State<Api>) -> ApiResult<Page<WorkerBeat>> {

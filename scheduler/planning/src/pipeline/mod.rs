@@ -9,7 +9,8 @@ use goalmill_common::config::PlannerSettings;
 use goalmill_common::goal::Planning;
 use goalmill_common::plan::Plan;
 use goalmill_common::problem::Issue;
-use goalmill_llm::ModelRegistry;
+use goalmill_common::view::{ModelView, PlannerView};
+use goalmill_llm::{ModelRegistry, ModelStats};
 use goalmill_plan::states::{RoutedPlan, ValidPlan};
 use tokio::time::Instant;
 
@@ -153,6 +154,36 @@ impl Pipeline {
 
     pub(super) fn models(&self) -> &[String] {
         &self.models
+    }
+
+    /// The planners in the order in which they are asked, then those that only goals name.
+    pub fn planner_views(&self) -> Vec<PlannerView> {
+        let ordered = self.planners.iter().zip(1..).map(|(planner, order)| (planner, Some(order)));
+        let all = ordered.chain(self.spare.iter().map(|planner| (planner, None)));
+        let view = |(planner, order): (&Arc<dyn Planner>, Option<u32>)| PlannerView {
+            planner: planner.name().to_owned(),
+            order,
+            asks_models: asks_models(planner.name()),
+            rules: planner.rules(),
+        };
+        all.map(view).collect()
+    }
+
+    /// The language models with their live rates.
+    pub fn model_views(&self) -> Vec<ModelView> {
+        let stats = self.deps.as_ref().map(|deps| deps.models.stats()).unwrap_or_default();
+        let view = |stats: ModelStats| ModelView {
+            model: stats.model,
+            calls: stats.weight,
+            success_rate: stats.rates.success,
+            parse_failure_rate: 1.0 - stats.rates.readable,
+            validation_failure_rate: 1.0 - stats.rates.valid,
+            latency_ms: stats.rates.latency_ms,
+            cost_per_usable_plan: stats.cost_per_valid,
+            is_circuit_open: stats.is_circuit_open,
+            obstacle: stats.obstacle,
+        };
+        stats.into_iter().map(view).collect()
     }
 
     pub(super) fn prompts(&self) -> Option<&PromptStore> {

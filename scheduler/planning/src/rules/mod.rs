@@ -8,6 +8,7 @@ use goalmill_common::id::AgentType;
 use goalmill_common::json::Json;
 use goalmill_common::plan::Plan;
 use goalmill_common::problem::Issue;
+use goalmill_common::view::RuleView;
 use serde_json::{Map, Value, json};
 
 use super::extraction::Facts;
@@ -89,6 +90,10 @@ impl RulesPlanner {
 impl Planner for RulesPlanner {
     fn name(&self) -> &'static str {
         "rules"
+    }
+
+    fn rules(&self) -> Vec<RuleView> {
+        self.rules.iter().map(Rule::view).collect()
     }
 
     fn sees_results(&self) -> bool {

@@ -10,6 +10,17 @@ const GAP_MAX: usize = 5;
 #[serde(try_from = "String")]
 pub struct Phrase(Vec<Part>);
 
+impl std::fmt::Display for Phrase {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let word = |part: &Part| match part {
+            Part::Word(word) => word.clone(),
+            Part::Beginning(word) => format!("{word}*"),
+            Part::Gap => "*".to_owned(),
+        };
+        f.write_str(&self.0.iter().map(word).collect::<Vec<_>>().join(" "))
+    }
+}
+
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Part {
     Word(String),

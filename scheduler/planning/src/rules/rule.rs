@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use goalmill_common::id::{AgentType, is_id};
+use goalmill_common::view::{RuleView, SignalView};
 use serde::Deserialize;
 use serde_json::Value;
 
@@ -90,6 +91,26 @@ pub(super) const FACTS: &[&str] = &[
 ];
 
 impl Rule {
+    /// The rule as people see it.
+    pub fn view(&self) -> RuleView {
+        let signal = |signal: &Signal| SignalView {
+            weight: signal.weight,
+            any: match &signal.fact {
+                Some(fact) => vec![format!("fact:{fact}")],
+                None => signal.any.iter().map(ToString::to_string).collect(),
+            },
+        };
+        RuleView {
+            rule: self.id.clone(),
+            version: self.version,
+            goal_type: self.goal_type.clone(),
+            confidence: self.confidence,
+            score: self.matching.as_ref().map(|matching| matching.score),
+            signals: self.matching.iter().flat_map(|matching| &matching.signals).map(signal).collect(),
+            required_facts: self.facts.iter().filter(|(_, want)| want.required).map(|(name, _)| name.clone()).collect(),
+        }
+    }
+
     /// Reads a rule; the error names the place.
     pub fn from_yaml(text: &str) -> Result<Self, String> {
         let rule: Self = serde_yaml_ng::from_str(text).map_err(|e| e.to_string())?;

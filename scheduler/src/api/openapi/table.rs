@@ -11,8 +11,8 @@ use goalmill_common::problem::ErrorCode::{
 };
 use goalmill_common::revision::RevisionRecord;
 use goalmill_common::view::{
-    Accepted, DeadLetterView, EventView, Explanation, Page, PlanSummary, PlanView, Preview, QuestionView, QueueView,
-    Results, StepView,
+    Accepted, DeadLetterView, EventView, Explanation, ModelView, Page, PlanSummary, PlanView, PlannerView, Preview,
+    QuestionView, QueueView, Results, StepView,
 };
 use serde_json::{Map, Value, json};
 
@@ -228,6 +228,9 @@ fn installation() -> Vec<Operation> {
         post("/v1/agents:route", "routeText", "Whom the router would choose for a text")
             .takes::<registry::RouteRequest>()
             .gives::<registry::RouteAnswer>(),
+        get("/v1/planners", "listPlanners", "The planners in their order, their rules and what they match")
+            .gives::<Page<PlannerView>>(),
+        get("/v1/models", "listModels", "The language models with their live rates").gives::<Page<ModelView>>(),
         get("/v1/workers", "listWorkers", "The workers that live").gives::<Page<WorkerBeat>>(),
         post("/v1/workers/{id}:drain", "drainWorker", "Lets a worker finish what it has, and end")
             .gives::<WorkerBeat>()
