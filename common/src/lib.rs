@@ -28,6 +28,7 @@ pub mod metric;
 pub mod plan;
 pub mod planning;
 pub mod problem;
+pub mod quality;
 pub mod random;
 pub mod redaction;
 pub mod report;

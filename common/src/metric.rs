@@ -2,6 +2,8 @@
 
 use metrics::Unit;
 
+use crate::quality::{QualityMeasure, QualityTarget};
+
 /// How a metric measures.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Instrument {
@@ -143,6 +145,23 @@ metrics! {
     Scheduler Counter "goalmill_plan_validation_failures_total" Count
         [PLANNER, Label::Named("code", "an issue code")]
         "Issues for which a planner's plan was refused.";
+    Scheduler Histogram(PLANNING) "goalmill_replanning_duration_seconds" Seconds
+        [Label::Of("outcome", &["ok", "error"])]
+        "Time of the planners for one revision, over all that were asked.";
+    Scheduler Counter "goalmill_plans_revised_total" Count [Label::Of("outcome", &["completed", "not_completed"])]
+        "Plans that ended and that planners had revised.";
+    Scheduler Counter "goalmill_plan_steps_total" Count [Label::Of("outcome", &["completed", "not_completed"])]
+        "Steps of plans that ended, as the measure task_completeness counts them.";
+    Scheduler Counter "goalmill_plan_dependencies_total" Count [Label::Of("kept", &["yes", "no"])]
+        "Dependencies of executed steps of plans that ended: there from the first plan to the end, or not.";
+    Scheduler Counter "goalmill_step_assignments_total" Count [Label::Of("kept", &["yes", "no"])]
+        "Executed steps of plans that ended: completed by the agent type that was chosen first, or not.";
+    Scheduler Gauge "goalmill_confidence_calibration_error" Count []
+        "Mean distance between the confidence of planners and the outcome of their plans, 0 to 1, of the plans that this scheduler remembers.";
+    Scheduler Gauge "goalmill_confidence_correlation" Count []
+        "Correlation of the confidence of planners with the outcome of their plans, -1 to 1, of the plans that this scheduler remembers.";
+    Scheduler Counter "goalmill_routing_microdollars_total" Count []
+        "Cost of embeddings by an endpoint at `router.embed_price`, in millionths of a US dollar.";
     Scheduler Counter "goalmill_replans_total" Count
         [Label::Named("trigger", "what triggered it"), Label::Named("strategy", "how it changes the plan")]
         "Revisions of running plans.";
@@ -164,6 +183,8 @@ metrics! {
         "Tokens that completed steps report.";
     Scheduler Counter "goalmill_step_cost_microdollars_total" Count []
         "Cost that completed steps report, in millionths of a US dollar.";
+    Scheduler Counter "goalmill_step_wasted_microdollars_total" Count []
+        "Cost that failed attempts report, in millionths of a US dollar.";
     Scheduler Counter "goalmill_step_cache_total" Count [Label::Named("outcome", "hit, miss, or why not")]
         "Lookups of outputs that are kept.";
     Scheduler Counter "goalmill_approvals_total" Count
@@ -223,6 +244,9 @@ metrics! {
     Scheduler Counter "goalmill_llm_cost_microdollars_total" Count
         [PROVIDER, MODEL_NAME, Label::Named("purpose", "what the call was for")]
         "Cost of calls of language models by the price table, in millionths of a US dollar.";
+    Scheduler Counter "goalmill_llm_answers_total" Count
+        [MODEL_NAME, Label::Of("verdict", &["valid", "invalid", "unparseable"])]
+        "Answers of language models to planners, by what became of them.";
     Scheduler Counter "goalmill_llm_throttled_total" Count [PROVIDER]
         "Answers by which a provider asked to slow down.";
     Scheduler Gauge "goalmill_llm_circuit_open" Count [PROVIDER, MODEL_NAME]
@@ -322,6 +346,17 @@ pub fn page() -> String {
         };
         page += &format!("| `{}` | {kind} | {from} | {} | {} |\n", metric.name, labels.join("; "), metric.help);
     }
+    page += MEASURES_HEAD;
+    for measure in QualityMeasure::ALL {
+        let target = match measure.target() {
+            Some(QualityTarget::Above(least)) => format!("> {least}"),
+            Some(QualityTarget::Below(most)) => format!("< {most}"),
+            None => String::new(),
+        };
+        let unit = if measure.is_seconds() { " s" } else { "" };
+        let target = if target.is_empty() { target } else { format!("{target}{unit}") };
+        page += &format!("| `{measure}` | {target} | {} |\n", measure.formula());
+    }
     page
 }
 
@@ -331,6 +366,18 @@ fn label(label: &Label) -> String {
         Label::Named(name, what) => format!("`{name}`: {what}"),
     }
 }
+
+const MEASURES_HEAD: &str = "
+## Measures of quality
+
+`goalmill stats --since 7d` and `GET /v1/stats` compute these from the logs of plans that ended in the period. Logs are kept for `scheduler.retention_ms` (24 h) after the end of a plan, so a longer period needs
+a longer retention; the counters above last as long as the metrics system keeps them. By language model, both give calls, success, unreadable and invalid answers, latency, cost, and cost per usable plan:
+cost of the model's calls ÷ plans and revisions that were used and whose last valid answer it gave. Routing cost is that of embeddings by an endpoint since the scheduler started, at `router.embed_price`. The dashboard
+*Planning and models* shows the measures against their targets. A sub-plan is a plan of its own; its cost is not counted again for the step of its parent.
+
+| measure | target | formula |
+|---|---|---|
+";
 
 const HEAD: &str = "# Metrics
 

@@ -25,17 +25,22 @@ def rate(metric, by, extra=""):
     return f"sum by ({by}) (rate({metric}{{{N}{extra}}}[{R}]))"
 
 
-def panel(title, unit, text, *queries, kind="timeseries", runbook=None, width=8, stack=False, limit=None):
+def panel(title, unit, text, *queries, kind="timeseries", runbook=None, width=8, stack=False, limit=None, least=None):
     return dict(title=title, unit=unit, text=text, queries=queries, kind=kind, runbook=runbook, width=width, stack=stack,
-                limit=limit)
+                limit=limit, least=least)
+
+
+def share(metric, extra, of=None):
+    of = of or f"sum(increase({metric}{{{N}}}[$__range]))"
+    return f"sum(increase({metric}{{{N},{extra}}}[$__range])) / {of}"
 
 
 def q(expr, legend=""):
     return expr, legend
 
 
-def stat(title, unit, text, expr, runbook=None, limit=None):
-    return panel(title, unit, text, q(expr), kind="stat", runbook=runbook, width=4, limit=limit)
+def stat(title, unit, text, expr, runbook=None, limit=None, least=None):
+    return panel(title, unit, text, q(expr), kind="stat", runbook=runbook, width=4, limit=limit, least=least)
 
 
 OVERVIEW = ("goalmill-overview", "Goalmill / Overview", "Is it healthy, and where is it stuck?", [
@@ -103,7 +108,36 @@ AGENT = ("goalmill-agent-type", "Goalmill / Agent type", "One pool of workers in
     ]),
 ])
 
-PLANNING = ("goalmill-planning", "Goalmill / Planning and models", "Planners, revisions, tokens and cost.", [
+ENDED = f'sum(increase(goalmill_plans_ended_total{{{N},status=~"completed|partial|failed"}}[$__range]))'
+COSTS = f"(sum(increase(goalmill_step_cost_microdollars_total{{{N}}}[$__range])) + sum(increase(goalmill_step_wasted_microdollars_total{{{N}}}[$__range])))"
+
+PLANNING = ("goalmill-planning", "Goalmill / Planning and models", "Planners, revisions, quality against its targets, tokens and cost.", [
+    ("Quality and its targets, over the time range", [
+        stat("Time to a plan, p95", "s", "Target: below 3 s. Empty while no goal is planned.",
+             f"histogram_quantile(0.95, sum by (le) (increase(goalmill_planning_duration_seconds_bucket{{{N}}}[$__range])))", "planning-slow", limit=3),
+        stat("Routing, p95", "s", "Target: below 500 ms. Time to choose agents for one plan.",
+             f'histogram_quantile(0.95, sum by (le) (increase(goalmill_planning_stage_seconds_bucket{{{N},planner="router"}}[$__range])))', limit=0.5),
+        stat("Replanning, p95", "s", "Target: below 2 s. Time of the planners for one revision.",
+             f"histogram_quantile(0.95, sum by (le) (increase(goalmill_replanning_duration_seconds_bucket{{{N}}}[$__range])))", limit=2),
+        stat("Plans revised", "percentunit", "Target: below 20 %. Plans that planners revised, among those that ended.",
+             f"sum(increase(goalmill_plans_revised_total{{{N}}}[$__range])) / {ENDED}", "replan-storm", limit=0.2),
+        stat("Confidence and outcome, r", "short", "Target: above 0.7. Correlation of what planners said with what became of their plans.",
+             f"min(goalmill_confidence_correlation{{{N}}})", least=0.7),
+        stat("Wasted cost", "percentunit", "Target: below 10 %. Cost of failed attempts, among all attempts.",
+             f"sum(increase(goalmill_step_wasted_microdollars_total{{{N}}}[$__range])) / {COSTS}", limit=0.1),
+        stat("Assignments kept", "percentunit", "Target: above 85 %. Steps that the agent completed that was chosen first.",
+             share("goalmill_step_assignments_total", 'kept="yes"'), least=0.85),
+        stat("Steps completed", "percentunit", "Target: above 95 %. Steps of plans that ended.",
+             share("goalmill_plan_steps_total", 'outcome="completed"'), "plans-fail", least=0.95),
+        stat("Dependencies kept", "percentunit", "Target: above 90 %. Dependencies of the first plan that were there at the end.",
+             share("goalmill_plan_dependencies_total", 'kept="yes"'), least=0.9),
+        stat("Revised plans completed", "percentunit", "Target: above 70 %. Plans that were completed after planners revised them.",
+             share("goalmill_plans_revised_total", 'outcome="completed"'), least=0.7),
+        stat("Valid answers of models", "percentunit", "Target: above 95 %. Answers that were plans or revisions, after repair without a model.",
+             share("goalmill_llm_answers_total", 'verdict="valid"'), least=0.95),
+        stat("Calibration error", "percentunit", "Mean distance between confidence and outcome. No target.",
+             f"max(goalmill_confidence_calibration_error{{{N}}})"),
+    ]),
     ("Planning", [
         panel("Time to a plan, p95", "s", "The target is below 3 s. A planner above it: see its stages. Empty while no goal is planned.",
               q(quantile("goalmill_planning_duration_seconds", "planner"), "{{planner}}"), runbook="planning-slow", limit=3),
@@ -124,8 +158,12 @@ PLANNING = ("goalmill-planning", "Goalmill / Planning and models", "Planners, re
                 "{{gen_ai_request_model}} {{gen_ai_token_type}}")),
         panel("Cost of planning an hour", "currencyUSD", "By model and purpose. A jump without more goals: repairs or revisions in a loop.",
               q(f"sum by (model, purpose) (rate(goalmill_llm_cost_microdollars_total{{{N}}}[{R}])) * 3600 / 1e6", "{{model}} {{purpose}}")),
-        panel("Cost of steps an hour", "currencyUSD", "What completed steps report.",
-              q(f"sum(rate(goalmill_step_cost_microdollars_total{{{N}}}[{R}])) * 3600 / 1e6", "steps")),
+        panel("Cost of steps an hour", "currencyUSD", "What attempts report: those that completed, and those that failed.",
+              q(f"sum(rate(goalmill_step_cost_microdollars_total{{{N}}}[{R}])) * 3600 / 1e6", "completed"),
+              q(f"sum(rate(goalmill_step_wasted_microdollars_total{{{N}}}[{R}])) * 3600 / 1e6", "failed"),
+              q(f"sum(rate(goalmill_routing_microdollars_total{{{N}}}[{R}])) * 3600 / 1e6", "routing")),
+        panel("Answers by verdict", "ops", "`unparseable`: nothing that could be read; `invalid`: not a valid plan or revision.",
+              q(rate("goalmill_llm_answers_total", "model, verdict"), "{{model}} {{verdict}}")),
         panel("Calls, p95", "s", "Time of one call. Empty while none is made.",
               q(quantile("gen_ai_client_operation_duration_seconds", "gen_ai_request_model"), "{{gen_ai_request_model}}")),
         panel("Throttled, and circuits", "short", "Throttled answers a second; 1 while a model is not asked.",
@@ -182,6 +220,8 @@ def variables(with_agent):
 
 def draw(number, spec, x, y):
     steps = [{"color": "green", "value": None}] + ([{"color": "red", "value": spec["limit"]}] if spec["limit"] else [])
+    if spec["least"]:
+        steps = [{"color": "red", "value": None}, {"color": "green", "value": spec["least"]}]
     custom = {"lineWidth": 1, "fillOpacity": 10, "showPoints": "never"}
     if spec["stack"]:
         custom["stacking"] = {"mode": "normal", "group": "A"}

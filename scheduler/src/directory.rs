@@ -188,7 +188,10 @@ impl Directory {
     /// Routes the `auto` steps of a plan. Returns routes and warnings: agent types without a live worker, and those of the
     /// policy.
     pub(crate) fn route(&self, plan: &mut Plan, policy: &Policy) -> Result<(Vec<Route>, Vec<Issue>), Vec<Issue>> {
-        let PlanRoutes { routes, mut warnings } = router::route_plan(plan, &self.router)?;
+        let begun = Instant::now();
+        let PlanRoutes { mut routes, mut warnings } = router::route_plan(plan, &self.router)?;
+        let took_ms = begun.elapsed().as_secs_f64() * 1e3 / routes.len().max(1) as f64;
+        routes.iter_mut().for_each(|route| route.took_ms = Some((took_ms * 1e3).round() / 1e3));
         warnings.extend(permit_routed(plan, &routes, policy)?);
         Ok((routes, warnings))
     }

@@ -16,7 +16,7 @@ use goalmill_common::json::Json;
 use goalmill_common::plan::StepKind;
 use goalmill_common::status::PlanStatus;
 use goalmill_engine::{PlanState, StepSnapshot, replay};
-use goalmill_planning::calibration::ConfidenceCalibration;
+use goalmill_planning::calibration::{ConfidenceCalibration, correlation, reliability};
 use goalmill_planning::examples::ExampleStore;
 use goalmill_router as router;
 use serde::Deserialize;
@@ -26,6 +26,7 @@ use tokio_util::sync::CancellationToken;
 use crate::directory::Directory;
 use crate::event_log::{self, Pages};
 use crate::plan_reader::PlanReader;
+use crate::quality::CONFIDENCE_BINS;
 
 /// Running plans with notes; those with the lowest ids are dropped first.
 const NOTES_MAX: usize = 50_000;
@@ -182,6 +183,7 @@ impl ExecutionStats {
                 && counts
             {
                 self.confidences.observe(&planner, said, ended.status == PlanStatus::Completed);
+                self.publish_confidence();
             }
         } else if let PlanEvent::Cancelled(_) | PlanEvent::Rejected(_) = event {
             // A person's decision is no evidence about the plan.
@@ -195,6 +197,16 @@ impl ExecutionStats {
         if let PlanEvent::Completed(ended) | PlanEvent::Failed(ended) = event {
             let goal = &state.accepted().goal.description;
             examples.record_outcome(state.id(), goal, &state.live_plan(), ended.status);
+        }
+    }
+
+    /// Publishes how well confidence and outcome agree.
+    fn publish_confidence(&self) {
+        let outcomes = self.confidences.outcomes();
+        let error = reliability(&outcomes, CONFIDENCE_BINS).calibration_error;
+        metrics::gauge!("goalmill_confidence_calibration_error").set(error);
+        if let Some(r) = correlation(&outcomes) {
+            metrics::gauge!("goalmill_confidence_correlation").set(r);
         }
     }
 

@@ -14,6 +14,7 @@ mod health_monitor;
 mod hooks;
 mod intake;
 mod plan_reader;
+mod quality;
 mod quarantine;
 mod reaper;
 mod reconcile;

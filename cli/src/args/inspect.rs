@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use clap::Args;
 
-use super::{at_least_one, duration, event_types};
+use super::{at_least_one, duration, event_types, period};
 
 /// Shows a plan live until it ends.
 #[derive(Args, Debug)]
@@ -62,6 +62,18 @@ pub struct LogsArgs {
     /// Follows until Ctrl-C.
     #[arg(short, long)]
     pub follow: bool,
+}
+
+/// Measures plans that ended against their targets.
+#[derive(Args, Debug)]
+#[command(after_help = "Examples:\n  goalmill stats\n  goalmill stats --since 7d\n  goalmill stats -o json")]
+pub struct StatsArgs {
+    /// Only plans that ended within this time: `90m`, `24h`, `7d`.
+    #[arg(long, value_name = "DURATION", value_parser = period, default_value = "24h")]
+    pub since: Duration,
+    /// Maximum number of plans; the latest are read.
+    #[arg(long, value_name = "N", default_value_t = 1_000, value_parser = clap::value_parser!(u16).range(1..=10_000))]
+    pub plans: u16,
 }
 
 /// Prints a plan's event log.

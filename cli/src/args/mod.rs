@@ -13,7 +13,7 @@ use clap::{Args, Parser, Subcommand};
 pub use approvals::{
     ApproveArgs, ChangeArgs, DiffArgs, EditArgs, ForkArgs, PlanAnswerArgs, ReplanArgs, StepAnswerArgs,
 };
-pub use inspect::{EventsArgs, ExplainArgs, LogsArgs, WatchArgs};
+pub use inspect::{EventsArgs, ExplainArgs, LogsArgs, StatsArgs, WatchArgs};
 pub use nouns::{
     AgentCommand, DeadCommand, GraphForm, Language, Letters, ModelCommand, PlanCommand, PlannerCommand, QueueCommand,
     Reasoned, StepCommand, StepRef,
@@ -24,7 +24,7 @@ pub use tools::{
     CompletionsArgs, ConfigArgs, DoctorArgs, ImportCommand, ManArgs, ReplayArgs, RunArgs, SchemaArgs, SubmitArgs,
     WaitArgs, WfformatArgs,
 };
-pub use values::{ColorWhen, Format, TimeFormat, at_least_one, duration, event_types};
+pub use values::{ColorWhen, Format, TimeFormat, at_least_one, duration, event_types, period};
 
 /// Default address of the API.
 pub const SERVER: &str = "http://127.0.0.1:8080";
@@ -104,6 +104,8 @@ pub enum Command {
     Events(EventsArgs),
     /// Prints the newest events of all plans.
     Logs(LogsArgs),
+    /// Measures plans that ended against their targets: validity, completeness, confidence, cost, times.
+    Stats(StatsArgs),
     /// Lists and registers agent types, queries the router.
     #[command(subcommand)]
     Agent(AgentCommand),
@@ -227,6 +229,7 @@ mod tests {
             "worker drain",
             "worker --demo drain w",
             "logs --since 5d",
+            "stats --since 5w",
             "submit g --demo-fault hotel_agent",
             "plan diff a",
             "plan diff a b --revision 0..1",

@@ -67,6 +67,13 @@ pub fn duration(text: &str) -> Result<Duration, String> {
     Duration::try_from_secs_f64(number * seconds).map_err(|_| format!("`{text}` is out of range"))
 }
 
+/// Reads a longer duration: as [`duration`], and days (`7d`).
+pub fn period(text: &str) -> Result<Duration, String> {
+    let Some(days) = text.strip_suffix('d') else { return duration(text) };
+    let days: f64 = days.parse().map_err(|_| format!("`{text}` is not a duration; examples: `24h`, `7d`"))?;
+    Duration::try_from_secs_f64(days * 86_400.0).map_err(|_| format!("`{text}` is out of range"))
+}
+
 /// Parses a positive number.
 pub fn at_least_one(text: &str) -> Result<usize, String> {
     match text.parse() {
@@ -84,6 +91,13 @@ pub fn event_types() -> PossibleValuesParser {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_period_may_count_days() {
+        let seconds = |text: &str| period(text).map(|time| time.as_secs());
+        assert_eq!((seconds("7d"), seconds("90m")), (Ok(604_800), Ok(5_400)));
+        assert!(period("d").is_err() && period("7w").is_err() && period("-1d").is_err());
+    }
 
     #[test]
     fn durations_have_units() {

@@ -24,6 +24,7 @@ pub mod results;
 mod revisions;
 mod schema;
 mod source_lines;
+mod stats;
 mod step;
 mod submit;
 mod validate;
@@ -65,6 +66,7 @@ pub async fn run(cli: Cli, screen: Screen) -> CommandResult {
         Command::Explain(args) => explain::run(&context, &args).await,
         Command::Events(args) => events::run(&context, &args).await,
         Command::Logs(args) => logs::run(&context, &args).await,
+        Command::Stats(args) => stats::run(&context, &args).await,
         Command::Agent(command) => agent::run(&context, command).await,
         Command::Planner(command) => planner::run(&context, command).await,
         Command::Model(command) => planner::models(&context, &command).await,

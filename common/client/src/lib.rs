@@ -10,6 +10,7 @@ use goalmill_common::event::RouteCandidate;
 use goalmill_common::id::{PlanId, StepId, WorkerId, is_id};
 use goalmill_common::json::Json;
 use goalmill_common::problem::Problem;
+use goalmill_common::quality::QualityReport;
 use goalmill_common::revision::RevisionRecord;
 use goalmill_common::status::PlanStatus;
 use goalmill_common::tls_error::client_failure;
@@ -97,6 +98,14 @@ pub struct LogQuery {
     pub phase: String,
     pub since_ms: u64,
     pub limit: u16,
+}
+
+/// Which plans to measure.
+#[derive(Clone, Copy, Debug)]
+pub struct StatsQuery {
+    pub since_ms: u64,
+    /// Plans read, latest first.
+    pub plans: u16,
 }
 
 /// Speaks to one server.
@@ -353,6 +362,11 @@ impl Client {
             }
         }
         self.get(&url).await
+    }
+
+    /// Measures of the plans that ended in a period.
+    pub async fn stats(&self, query: &StatsQuery) -> Result<QualityReport, ClientError> {
+        self.get(&format!("/v1/stats?since_ms={}&plans={}", query.since_ms, query.plans)).await
     }
 
     pub async fn queues(&self) -> Result<Page<QueueView>, ClientError> {

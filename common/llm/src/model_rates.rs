@@ -17,6 +17,17 @@ pub enum CompletionOutcome {
     Unparseable,
 }
 
+impl CompletionOutcome {
+    /// The word used as a label.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Valid => "valid",
+            Self::Invalid => "invalid",
+            Self::Unparseable => "unparseable",
+        }
+    }
+}
+
 /// A sum with exponential decay.
 #[derive(Clone, Copy, Debug, Default)]
 struct DecayingRate {

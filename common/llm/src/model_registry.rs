@@ -123,6 +123,8 @@ impl ModelRegistry {
     fn record(&self, model: &str, mode: ResponseMode, outcome: CompletionOutcome, cost: Usd) {
         if let Some(model) = self.models.iter().find(|known| known.settings.name == model) {
             model.record_outcome(mode, outcome, cost, self.clock.now_ms());
+            let labels = [("model", model.settings.name.clone()), ("verdict", outcome.as_str().to_owned())];
+            metrics::counter!("goalmill_llm_answers_total", &labels).increment(1);
         }
     }
 

@@ -233,6 +233,9 @@ pub struct PlannerSettings {
     pub llm: LlmSettings,
     /// Milliseconds one planner may take.
     pub timeout_ms: u64,
+    /// Milliseconds that all planners together have for one revision of a running plan; 0 for no limit. A planner that is
+    /// asked after that has half a second, so that `rules` can still help.
+    pub replan_ms_max: u64,
     /// Milliseconds after which another planner's plan begins while a model is still asked; 0: never. See
     /// `docs/planners.md`.
     pub fallback_after_ms: u64,
@@ -270,6 +273,7 @@ impl Default for PlannerSettings {
             htn_seed: 1,
             llm: LlmSettings::default(),
             timeout_ms: 60_000,
+            replan_ms_max: 10_000,
             fallback_after_ms: 3_000,
             stream: true,
             calibrate_plans_min: 50,
@@ -303,6 +307,8 @@ pub struct RouterSettings {
     pub embed_key_env: String,
     /// Milliseconds one request to the endpoint may take; then the others decide without it.
     pub embed_timeout_ms: u64,
+    /// US dollars per million tokens of the endpoint, for the cost of routing; 0 for none.
+    pub embed_price: f64,
     /// Milliseconds for which the vector of a step is kept.
     pub cache_ms: u64,
     /// Vectors of steps that are kept at most.
@@ -327,6 +333,7 @@ impl Default for RouterSettings {
             embed_model: "text-embedding-3-small".into(),
             embed_key_env: "OPENAI_API_KEY".into(),
             embed_timeout_ms: 2_000,
+            embed_price: 0.0,
             cache_ms: 3_600_000,
             cache_entries_max: 10_000,
             learn: false,

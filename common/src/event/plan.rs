@@ -195,6 +195,9 @@ pub struct Route {
     /// How likely it is that anybody fits, 0 to 1.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub confidence: Option<f64>,
+    /// Time that the choice took, in milliseconds: its share of that of the whole plan.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub took_ms: Option<f64>,
 }
 
 /// An agent type that the router weighed for a step.

@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, LazyLock};
 
-use goalmill_common::event::{GoalAccepted, Parent, PlanEnded};
+use goalmill_common::event::{GoalAccepted, Parent, PlanEnded, SkipCause};
 use goalmill_common::failure::Failure;
 use goalmill_common::goal::{Priority, Usage};
 use goalmill_common::id::{AgentType, AttemptToken, PlanId, StepId, WorkerId};
@@ -119,6 +119,17 @@ impl PlanState {
 
     pub fn step_index(&self, step: &StepId) -> Option<StepIndex> {
         self.graph.find(step.as_str())
+    }
+
+    /// Whether the step was skipped by its condition, by a person or by a revision: nothing was missed.
+    pub fn is_skipped_on_purpose(&self, i: StepIndex) -> bool {
+        let Some(step) = self.steps.get(i.as_usize()) else { return false };
+        let cause = step.details.as_ref().and_then(|details| details.cause);
+        step.status == StepStatus::Skipped
+            && match cause {
+                Some(SkipCause::Condition | SkipCause::Person | SkipCause::Revision) => true,
+                Some(SkipCause::FailurePolicy | SkipCause::DependencyFailed) | None => false,
+            }
     }
 
     /// A read-only view of one step.

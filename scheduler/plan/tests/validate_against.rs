@@ -303,7 +303,13 @@ fn policy_holds_for_whom_the_router_chooses() {
         let mut plan = plan.clone();
         plan.steps[0].agent_type = agent.into();
         plan.steps[0].action = "send".into();
-        let route = Route { step: "a".into(), agent_type: agent.into(), candidates: Vec::new(), confidence: None };
+        let route = Route {
+            step: "a".into(),
+            agent_type: agent.into(),
+            candidates: Vec::new(),
+            confidence: None,
+            took_ms: None,
+        };
         let odd = validate::permit_routed(&mut plan, &[route], &policy)?;
         Ok::<_, Vec<Issue>>((plan, odd))
     };

@@ -120,6 +120,11 @@ impl ConfidenceCalibration {
         }
     }
 
+    /// The outcomes of all planners' plans, as far as they are remembered.
+    pub fn outcomes(&self) -> Vec<ConfidenceSample> {
+        self.histories().planners.values().flat_map(|kept| kept.history.outcomes()).collect()
+    }
+
     /// Plans of a planner that ended, as far as they are remembered.
     pub fn plans(&self, planner: &str) -> usize {
         self.histories().planners.get(planner).map_or(0, |kept| kept.history.len())
@@ -251,6 +256,25 @@ pub fn reliability(outcomes: &[ConfidenceSample], bins: usize) -> Reliability {
     Reliability { curve, calibration_error: distance / all, brier: squares / all }
 }
 
+/// Pearson's correlation of confidence and outcome, -1 to 1; `None` if all confidences or all outcomes are the same.
+///
+/// Source: K. Pearson, "Notes on regression and inheritance in the case of two parents", Proceedings of the Royal
+/// Society of London 58, 1895.
+pub fn correlation(outcomes: &[ConfidenceSample]) -> Option<f64> {
+    let pairs = || outcomes.iter().map(|o| (unit(o.predicted), f64::from(u8::from(o.succeeded))));
+    let count = outcomes.len().max(1) as f64;
+    let mean_x = pairs().map(|(x, _)| x).sum::<f64>() / count;
+    let mean_y = pairs().map(|(_, y)| y).sum::<f64>() / count;
+    let (mut xy, mut xx, mut yy) = (0.0, 0.0, 0.0);
+    for (x, y) in pairs() {
+        xy += (x - mean_x) * (y - mean_y);
+        xx += (x - mean_x).powi(2);
+        yy += (y - mean_y).powi(2);
+    }
+    let scale = (xx * yy).sqrt();
+    (scale > 1e-12).then(|| xy / scale)
+}
+
 #[cfg(test)]
 mod tests {
     use goalmill_common::random::Random;
@@ -313,6 +337,23 @@ mod tests {
         let few = ConfidenceCalibration::new(50);
         (0..49).for_each(|_| few.observe("large", 0.75, false));
         assert!((few.of("large", 0.75) - 0.75).abs() < 1e-9, "all plans are too few");
+    }
+
+    #[test]
+    fn confidence_correlates_with_outcomes_that_follow_it() {
+        let samples = |pairs: &[(f64, bool)]| -> Vec<ConfidenceSample> {
+            pairs
+                .iter()
+                .map(|(predicted, succeeded)| ConfidenceSample { predicted: *predicted, succeeded: *succeeded })
+                .collect()
+        };
+        let good = correlation(&samples(&[(0.1, false), (0.2, false), (0.8, true), (0.9, true)])).expect("it varies");
+        assert!(good > 0.95, "{good}");
+        let bad = correlation(&samples(&[(0.9, false), (0.1, true)])).expect("it varies");
+        assert!((bad + 1.0).abs() < 1e-9, "{bad}");
+        assert_eq!(correlation(&samples(&[(0.5, true), (0.5, false)])), None);
+        assert_eq!(correlation(&samples(&[(0.1, true), (0.5, true)])), None);
+        assert_eq!(correlation(&[]), None);
     }
 
     #[test]

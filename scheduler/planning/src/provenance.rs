@@ -57,6 +57,8 @@ struct StartedSteps {
 /// What became of one answer.
 #[derive(Debug, Default)]
 pub struct Round {
+    /// `valid`, `invalid`, `unparseable`; empty where nobody judges.
+    pub outcome: &'static str,
     pub verdict: String,
     pub syntax_repairs: Vec<goalmill_reader::Edit>,
     pub repairs: Vec<Edit>,
@@ -124,6 +126,7 @@ impl Provenance {
             ("reasoning", json!(self.reasoning(answer))),
             ("raw_calls", Value::Array(calls)),
             ("finish", json!(answer.finish)),
+            ("outcome", json!(round.outcome)),
             ("verdict", json!(round.verdict)),
             ("usage", json!(answer.usage)),
             ("cost", json!(answer.cost)),

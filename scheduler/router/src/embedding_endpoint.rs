@@ -1,5 +1,6 @@
 //! Client of an OpenAI-compatible embedding endpoint.
 
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use goalmill_common::config::{RouterSettings, environment, hide_password};
@@ -32,11 +33,26 @@ pub(super) struct EmbeddingEndpoint {
     url: String,
     model: String,
     key: Option<String>,
+    /// US dollars per million tokens.
+    price: f64,
+    /// Cost so far, in millionths of a US dollar.
+    spent: AtomicU64,
 }
+
+/// Characters of a token, where the endpoint does not count them.
+const TOKEN_CHARS: usize = 4;
 
 #[derive(Deserialize)]
 struct EmbeddingResponse {
+    #[serde(default)]
+    usage: EmbeddingUsage,
     data: Vec<EmbeddingRow>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct EmbeddingUsage {
+    total_tokens: Option<u64>,
 }
 
 #[derive(Deserialize)]
@@ -67,7 +83,8 @@ impl EmbeddingEndpoint {
         });
         let client = client.ok()?;
         let key = Some(settings.embed_key_env.as_str()).filter(|name| !name.is_empty()).and_then(environment);
-        Some(Self { client, url, model: settings.embed_model.clone(), key })
+        let (price, spent) = (settings.embed_price.max(0.0), AtomicU64::new(0));
+        Some(Self { client, url, model: settings.embed_model.clone(), key, price, spent })
     }
 
     /// The vector of each text, in order.
@@ -101,6 +118,7 @@ impl EmbeddingEndpoint {
         }
         let response: EmbeddingResponse =
             serde_json::from_slice(&body).map_err(|error| self.malformed(error.to_string()))?;
+        self.charge(response.usage.total_tokens, &short);
         let count = response.data.len();
         let mut vectors = vec![Vec::new(); texts.len()];
         for (place, row) in response.data.into_iter().enumerate() {
@@ -112,6 +130,19 @@ impl EmbeddingEndpoint {
             return Err(self.malformed(format!("{count} vectors for {} texts", texts.len())));
         }
         Ok(vectors)
+    }
+
+    /// Adds the cost of one request.
+    fn charge(&self, tokens: Option<u64>, texts: &[String]) {
+        let counted = || texts.iter().map(|text| text.len().div_ceil(TOKEN_CHARS) as u64).sum();
+        let microdollars = (tokens.unwrap_or_else(counted) as f64 * self.price).round() as u64;
+        self.spent.fetch_add(microdollars, Ordering::Relaxed);
+        metrics::counter!("goalmill_routing_microdollars_total").increment(microdollars);
+    }
+
+    /// US dollars so far.
+    pub(super) fn cost(&self) -> f64 {
+        self.spent.load(Ordering::Relaxed) as f64 / 1e6
     }
 
     fn malformed(&self, why: String) -> EmbedError {

@@ -254,6 +254,11 @@ impl Router {
         }
     }
 
+    /// US dollars that embeddings by the endpoint have cost since the start.
+    pub fn embedding_cost(&self) -> f64 {
+        self.endpoint.as_ref().map_or(0.0, EmbeddingEndpoint::cost)
+    }
+
     /// Whether a confidence is below `router.threshold`.
     pub fn abstains(&self, confidence: f64) -> bool {
         confidence < self.settings.threshold

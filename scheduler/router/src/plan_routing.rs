@@ -61,6 +61,7 @@ impl PlanRouting<'_> {
                     agent_type: choice.agent_type,
                     candidates: choice.candidates,
                     confidence: Some(choice.confidence),
+                    took_ms: None,
                 });
             }
             Err(unroutable) => self.issues.push(unroutable_issue(step, pointer, &unroutable)),

@@ -21,6 +21,7 @@ mod query_parameters;
 mod registry;
 mod response;
 mod serve;
+mod stats;
 mod steps;
 mod submit;
 
@@ -123,6 +124,7 @@ fn addresses() -> Vec<(&'static str, MethodRouter<Api>)> {
         ("/v1/dead-letters/{agent_type}/{entry}", post(dead_letters::act)),
         ("/v1/events", get(event_search::list)),
         ("/v1/logs", get(event_search::list)),
+        ("/v1/stats", get(stats::report)),
         ("/v1/scaling/{agent_type}", get(registry::scaling)),
         ("/v1/schemas/{name}", get(registry::schema)),
         ("/livez", get(health::livez)),

@@ -17,8 +17,15 @@ use super::response::{ApiError, shown};
 use crate::submission::issues_problem;
 
 /// Addresses whose `GET` has parameters.
-pub(super) const WITH_PARAMETERS: [&str; 6] =
-    ["/v1/plans", "/v1/plans/{id}", "/v1/plans/{id}/graph", "/v1/plans/{id}/events", "/v1/events", "/v1/logs"];
+pub(super) const WITH_PARAMETERS: [&str; 7] = [
+    "/v1/plans",
+    "/v1/plans/{id}",
+    "/v1/plans/{id}/graph",
+    "/v1/plans/{id}/events",
+    "/v1/events",
+    "/v1/logs",
+    "/v1/stats",
+];
 /// Replaces bytes that are not UTF-8.
 const REPLACED: char = '\u{fffd}';
 

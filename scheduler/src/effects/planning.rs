@@ -199,7 +199,10 @@ pub(crate) async fn revise(
                 .map(|proposal| PlanAnswer::Revision(Box::new(proposal))),
         }
     };
+    let begun = Instant::now();
     let asked = AssertUnwindSafe(asked).catch_unwind().await;
+    let outcome = if matches!(asked, Ok(Ok(_))) { "ok" } else { "error" };
+    metrics::histogram!("goalmill_replanning_duration_seconds", "outcome" => outcome).record(begun.elapsed());
     let answer = match asked.unwrap_or_else(|_| Err(PlanningError::new(PANICKED))) {
         Ok(answer) => answer,
         Err(error) => failed(error),

@@ -21,6 +21,12 @@ impl EventCounters {
     }
 
     fn count_step(&self, event: &StepEvent) {
+        if event.failure().is_some() {
+            let cost = event.usage().cost;
+            if cost > 0.0 {
+                counter!("goalmill_step_wasted_microdollars_total").increment((cost * 1e6).round() as u64);
+            }
+        }
         if let StepEvent::Completed(completed) = event {
             self.completed.increment(1);
             if completed.tokens > 0 {

@@ -48,7 +48,7 @@ const SCHEDULER_ORDER: &[&[&str]] = &[
     &["scheduler"],
     &["execution_stats", "health_monitor", "hooks", "traces"],
     &["directory", "event_log"],
-    &["busy_poll", "plan_reader", "run_blocking"],
+    &["busy_poll", "plan_reader", "quality", "run_blocking"],
 ];
 
 /// The packages of the workspace, as directories.

@@ -32,6 +32,7 @@ mod revisions;
 mod roles;
 mod scaling;
 mod schemas;
+mod stats;
 mod story;
 mod streaming;
 mod traces;

@@ -10,6 +10,7 @@ use goalmill_common::status::{PlanStatus, StepStatus};
 use super::elapsed;
 use crate::PlanState;
 use crate::graph::StepIndex;
+use crate::waiting::Waiting;
 
 /// What a plan's log does not contain: the state of queues and workers.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -57,6 +58,9 @@ impl PlanState {
             StepStatus::AwaitingApproval if self.asked(i).is_some() => {
                 only(format!("answer it: `goalmill step answer {plan} {id} ANSWER`"))
             }
+            StepStatus::AwaitingApproval if self.awaits_hook(i) => only(format!(
+                "wait for the hook, or see `goalmill step approve {plan} {id}` and `goalmill step skip {plan} {id}`"
+            )),
             StepStatus::AwaitingApproval => {
                 only(format!("`goalmill step approve {plan} {id}`, or `goalmill step reject {plan} {id}`"))
             }
@@ -90,6 +94,9 @@ impl PlanState {
             return format!("`goalmill plan approve {plan}`, or `goalmill plan reject {plan}`");
         }
         match self.status {
+            PlanStatus::AwaitingApproval if matches!(self.waiting, Waiting::Hook { .. }) => {
+                format!("wait for the hook, or end the plan: `goalmill plan cancel {plan}`")
+            }
             PlanStatus::AwaitingApproval => {
                 format!("`goalmill plan approve {plan}`, or `goalmill plan reject {plan}`")
             }

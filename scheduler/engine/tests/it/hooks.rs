@@ -17,6 +17,8 @@ fn a_plan_waits_for_its_hooks_also_after_a_restart() {
     let mut world = asking(HookPoint::OnPlanGenerated);
     world.submit(plan(&[("a", &[])])).unwrap();
     assert_eq!((world.state.status(), world.status("a")), (PlanStatus::AwaitingApproval, StepStatus::Pending));
+    let told = world.state.explain(world.now_ms);
+    assert!(!told.steps.iter().any(|step| step.hint.contains("plan approve")), "a person cannot: {told:?}");
     let before = question(&world, None);
     assert_eq!(before.data.value()["plan"]["steps"][0]["id"], "a");
     world.others.clear();

@@ -381,6 +381,7 @@ impl<'a> RepairLoop<'a> {
                 CompletionOutcome::Unparseable
             }
         };
+        round.outcome = outcome.as_str();
         self.models.record_outcome(answer, outcome);
         // A model that hangs would take its share of every round.
         self.without.extend(answer.timed_out_models().map(Into::into));

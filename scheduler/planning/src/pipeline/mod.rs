@@ -46,6 +46,9 @@ pub struct SetupError {
     pub reason: String,
 }
 
+/// What a planner has for a revision when the time of all is used up.
+const LATE_REVISION: Duration = Duration::from_millis(500);
+
 /// Planners in the order in which they are asked.
 pub struct Pipeline {
     planners: Vec<Arc<dyn Planner>>,
@@ -57,6 +60,8 @@ pub struct Pipeline {
     deps: Option<Arc<LlmDeps>>,
     confidences: Arc<ConfidenceCalibration>,
     timeout: Duration,
+    /// How long all planners together may take for one revision.
+    replan_limit: Duration,
     route: RoutePlan,
 }
 
@@ -70,6 +75,7 @@ impl Pipeline {
             deps: None,
             confidences: Arc::new(ConfidenceCalibration::new(0)),
             timeout,
+            replan_limit: Duration::MAX,
             route,
         }
     }
@@ -108,6 +114,9 @@ impl Pipeline {
         // What nobody relies on need not be in order.
         let spare = spare.filter_map(|name| make(name).ok()).collect();
         let mut pipeline = Self::new(planners, timeout, route.clone());
+        if settings.replan_ms_max > 0 {
+            pipeline.replan_limit = Duration::from_millis(settings.replan_ms_max);
+        }
         pipeline.offer(spare, models.names().into_iter().map(Into::into).collect());
         pipeline.deps = Some(deps);
         Ok(pipeline)
@@ -141,6 +150,12 @@ impl Pipeline {
     /// Puts other planners before those that the settings name.
     pub fn prefer(&mut self, planners: Vec<Arc<dyn Planner>>) {
         self.planners.splice(0..0, planners);
+    }
+
+    /// How long one planner may take for a revision for which the first was asked at `begun`.
+    pub(super) fn revision_timeout(&self, begun: Instant) -> Duration {
+        let left = self.replan_limit.saturating_sub(begun.elapsed());
+        self.timeout.min(left.max(LATE_REVISION))
     }
 
     pub(super) fn planners(&self) -> &[Arc<dyn Planner>] {

@@ -1,5 +1,7 @@
 //! The revision pipeline: asks the planners in order for a change of a running plan.
 
+use std::time::Duration;
+
 use goalmill_common::command::Proposal;
 use goalmill_common::goal::Usage;
 use goalmill_common::json::Json;
@@ -28,18 +30,20 @@ impl Pipeline {
         consider: ValidateProposal<'_>,
     ) -> Result<Proposal, PlanningError> {
         let stages = Stages::default();
+        let begun = Instant::now();
         let mut tried = Vec::new();
         let mut usage = Usage::default();
         let chosen = self.chosen(&request.situation.goal);
         for (at, planner) in chosen.iter().enumerate() {
             for _ in 0..TRIES {
-                let proposal = match self.ask_revision(planner.as_ref(), &request, &stages).await {
-                    Ok(proposal) => proposal,
-                    Err(refusal) => {
-                        tried.push(refusal);
-                        break;
-                    }
-                };
+                let proposal =
+                    match self.ask_revision(planner.as_ref(), &request, &stages, self.revision_timeout(begun)).await {
+                        Ok(proposal) => proposal,
+                        Err(refusal) => {
+                            tried.push(refusal);
+                            break;
+                        }
+                    };
                 usage.add(proposal.usage.cost, proposal.usage.tokens);
                 let begun = Instant::now();
                 let mut proposal = Proposal { usage, ..proposal };
@@ -78,9 +82,10 @@ impl Pipeline {
         planner: &dyn Planner,
         request: &ReviseRequest,
         stages: &Stages,
+        limit: Duration,
     ) -> Result<Proposal, refusal::PlannerRefusal> {
         let begun = Instant::now();
-        let answer = match tokio::time::timeout(self.timeout(), planner.revise(request)).await {
+        let answer = match tokio::time::timeout(limit, planner.revise(request)).await {
             Ok(answer) => answer.map_err(|error| refusal::refusal(planner, error, &request.call_log)),
             Err(_) => Err(self.too_late(planner, &request.call_log)),
         };

@@ -9,6 +9,7 @@ use goalmill_common::problem::ErrorCode::{
     MisdirectedRequest, NotAllowed, NotFound, NotReady, PlanFinal, PlanNotFound, PlanningFailed, QueueNotFound,
     RequestTimeout, StepNotFound, StoreUnavailable, Unroutable, UnsafeStore, UnsupportedMediaType, WorkerNotFound,
 };
+use goalmill_common::quality::QualityReport;
 use goalmill_common::revision::RevisionRecord;
 use goalmill_common::view::{
     Accepted, DeadLetterView, EventView, Explanation, ModelView, Page, PlanSummary, PlanView, PlannerView, Preview,
@@ -17,7 +18,7 @@ use goalmill_common::view::{
 use serde_json::{Map, Value, json};
 
 use super::{EVENT_STREAM, JSON, Operation, TEXT, YAML, get, post};
-use crate::api::{actions, approvals, event_search, events, fork, health, plan_list, plans, registry, steps};
+use crate::api::{actions, approvals, event_search, events, fork, health, plan_list, plans, registry, stats, steps};
 
 /// What any request may be refused for.
 pub(super) const ANY: [ErrorCode; 11] = [
@@ -165,6 +166,9 @@ fn looks() -> Vec<Operation> {
             .query::<event_search::LogsQuery>()
             .gives::<Page<EventView>>()
             .refuses(PLAN),
+        get("/v1/stats", "getStats", "Measures of planning and execution, of the plans that ended in a period")
+            .query::<stats::MeasureQuery>()
+            .gives::<QualityReport>(),
         get("/v1/logs", "listLogs", "The newest events of all plans, or of one, oldest first")
             .query::<event_search::LogsQuery>()
             .gives::<Page<EventView>>()

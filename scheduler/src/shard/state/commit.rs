@@ -9,7 +9,7 @@ use super::{ShardState, TASKS_FIRST};
 use crate::shard::Slot;
 use crate::shard::active_plan::{ActivePlan, INDEX_MS};
 use crate::shard::outbox::PostCommit;
-use crate::traces;
+use crate::{quality, traces};
 
 /// Tasks of one turn at most; large batches are sent more efficiently.
 const TASKS_MAX: usize = 400;
@@ -83,6 +83,7 @@ impl ShardState {
                 post_commit.push(PostCommit::NotifyHooks { plan: accepted.plan_id.clone(), records });
             }
             if finished.is_some() {
+                quality::count_ended(state);
                 metrics::counter!("goalmill_plans_ended_total", "status" => state.status().as_str()).increment(1);
                 if self.is_traced && traces::sampled(accepted.traceparent.as_deref()).is_some() {
                     post_commit.push(PostCommit::Trace(accepted.plan_id.clone()));

@@ -1,0 +1,216 @@
+//! Measures of planning and execution: what they are, and a report of them.
+
+use serde::{Deserialize, Serialize};
+
+use crate::word_enum::word_enum;
+
+word_enum! {
+    /// A measure of plans that ended.
+    QualityMeasure {
+        /// Answers of planners that are valid plans.
+        PlanValidity = "plan_validity",
+        /// Steps that were completed.
+        TaskCompleteness = "task_completeness",
+        /// Dependencies of the first plan that the execution kept.
+        DependencyAccuracy = "dependency_accuracy",
+        /// Steps that the agent completed that was chosen first.
+        AssignmentAccuracy = "assignment_accuracy",
+        /// Plans that planners revised.
+        RevisionFrequency = "revision_frequency",
+        /// Revised plans that were completed.
+        RevisionSuccess = "revision_success",
+        /// Distance between confidence and outcome.
+        CalibrationError = "calibration_error",
+        /// Correlation of confidence and outcome.
+        ConfidenceCorrelation = "confidence_correlation",
+        /// Cost of failed attempts.
+        WastedCost = "wasted_cost",
+        /// From a goal to its plan, median.
+        PlanningP50 = "planning_p50",
+        /// From a goal to its plan, 95th percentile.
+        PlanningP95 = "planning_p95",
+        /// From a trigger to its revision, median.
+        ReplanningP50 = "replanning_p50",
+        /// From a trigger to its revision, 95th percentile.
+        ReplanningP95 = "replanning_p95",
+        /// Choosing agents for a plan, median.
+        RoutingP50 = "routing_p50",
+        /// Choosing agents for a plan, 95th percentile.
+        RoutingP95 = "routing_p95",
+    }
+}
+
+/// What a measure should reach.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum QualityTarget {
+    /// More than this.
+    Above(f64),
+    /// Less than this.
+    Below(f64),
+}
+
+impl QualityTarget {
+    /// Whether a value reaches it.
+    pub fn is_met(self, value: f64) -> bool {
+        match self {
+            Self::Above(least) => value > least,
+            Self::Below(most) => value < most,
+        }
+    }
+}
+
+impl QualityMeasure {
+    /// What it should reach, if there is a target.
+    pub fn target(self) -> Option<QualityTarget> {
+        Some(match self {
+            Self::PlanValidity | Self::TaskCompleteness => QualityTarget::Above(0.95),
+            Self::DependencyAccuracy => QualityTarget::Above(0.9),
+            Self::AssignmentAccuracy => QualityTarget::Above(0.85),
+            Self::RevisionFrequency => QualityTarget::Below(0.2),
+            Self::RevisionSuccess | Self::ConfidenceCorrelation => QualityTarget::Above(0.7),
+            Self::WastedCost => QualityTarget::Below(0.1),
+            Self::PlanningP95 => QualityTarget::Below(3.0),
+            Self::ReplanningP95 => QualityTarget::Below(2.0),
+            Self::RoutingP95 => QualityTarget::Below(0.5),
+            Self::CalibrationError | Self::PlanningP50 | Self::ReplanningP50 | Self::RoutingP50 => return None,
+        })
+    }
+
+    /// Whether its values are seconds; otherwise they are shares, or a correlation.
+    pub fn is_seconds(self) -> bool {
+        match self {
+            Self::PlanningP50
+            | Self::PlanningP95
+            | Self::ReplanningP50
+            | Self::ReplanningP95
+            | Self::RoutingP50
+            | Self::RoutingP95 => true,
+            Self::PlanValidity
+            | Self::TaskCompleteness
+            | Self::DependencyAccuracy
+            | Self::AssignmentAccuracy
+            | Self::RevisionFrequency
+            | Self::RevisionSuccess
+            | Self::CalibrationError
+            | Self::ConfidenceCorrelation
+            | Self::WastedCost => false,
+        }
+    }
+
+    /// Whether its values are shares.
+    pub fn is_share(self) -> bool {
+        !self.is_seconds() && self != Self::ConfidenceCorrelation && self != Self::CalibrationError
+    }
+
+    /// How it is computed, over the plans that ended in the period.
+    pub fn formula(self) -> &'static str {
+        match self {
+            Self::PlanValidity => {
+                "valid ÷ all answers to goals: every answer of a model, and one answer of each plan or failure of a planner without a model. Valid: a plan, after repair without a model"
+            }
+            Self::TaskCompleteness => {
+                "completed ÷ all steps at the end, without those that a revision removed or a condition, a person or a revision skipped; cancelled and rejected plans do not count"
+            }
+            Self::DependencyAccuracy => {
+                "|A ∩ B| ÷ |A ∪ B|, where A are the dependencies of the steps as first planned and B those at the end, both of steps with an attempt"
+            }
+            Self::AssignmentAccuracy => {
+                "steps completed by the agent type that the planner or the router chose first ÷ steps with an attempt that were completed or failed; a fallback or a revision to another agent type does not count as kept"
+            }
+            Self::RevisionFrequency => "plans with at least one revision by planners ÷ all plans",
+            Self::RevisionSuccess => "completed plans among those with a revision by planners",
+            Self::CalibrationError => {
+                "Σ (nₖ ÷ n) · |mean confidence − share completed| over ten groups of equal width, with the planner's own confidence; `partial` counts as not completed"
+            }
+            Self::ConfidenceCorrelation => {
+                "Pearson's r of the planner's own confidence and the outcome (1 completed, 0 not); none if all are the same"
+            }
+            Self::WastedCost => "cost of failed attempts ÷ cost of all attempts, by the reports of agents",
+            Self::PlanningP50 | Self::PlanningP95 => "from `goal_accepted` to `plan_created` by a planner",
+            Self::ReplanningP50 | Self::ReplanningP95 => {
+                "from `replan_triggered` to the revision, its proposal, or the decision to go on without one; without waits for people"
+            }
+            Self::RoutingP50 | Self::RoutingP95 => "choosing agents for the `auto` steps of one plan of a planner",
+        }
+    }
+}
+
+/// A measure over a period.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
+pub struct MeasureValue {
+    /// Which one.
+    pub measure: QualityMeasure,
+    /// A share from 0 to 1, a correlation from -1 to 1, or seconds; none without samples.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub value: Option<f64>,
+    /// What it was computed from: answers, steps, dependencies, plans, or durations.
+    pub samples: u64,
+    /// What it should reach.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub target: Option<QualityTarget>,
+    /// Whether it does.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub is_met: Option<bool>,
+}
+
+impl MeasureValue {
+    /// A value with its target.
+    pub fn new(measure: QualityMeasure, value: Option<f64>, samples: u64) -> Self {
+        let target = measure.target();
+        let is_met = target.zip(value).map(|(target, value)| target.is_met(value));
+        Self { measure, value, samples, target, is_met }
+    }
+}
+
+/// How a language model did, in calls of planners.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
+#[serde(default)]
+pub struct ModelQuality {
+    /// Its name in the settings.
+    pub model: String,
+    /// Calls, with those that failed.
+    pub calls: u64,
+    /// Calls that gave an answer ÷ all calls.
+    pub success: Option<f64>,
+    /// Answers that could not be read ÷ all answers.
+    pub parse_failures: Option<f64>,
+    /// Answers that were read and are not valid ÷ answers that were read.
+    pub validation_failures: Option<f64>,
+    /// Seconds of an answer, median.
+    pub latency_p50: Option<f64>,
+    /// Seconds of an answer, 95th percentile.
+    pub latency_p95: Option<f64>,
+    /// US dollars.
+    pub cost: f64,
+    /// Plans and revisions that were used.
+    pub usable: u64,
+    /// Cost ÷ usable plans and revisions, US dollars.
+    pub cost_per_usable: Option<f64>,
+}
+
+/// The measures of all plans that ended in a period.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
+#[serde(default)]
+pub struct QualityReport {
+    /// Start of the period, Unix milliseconds.
+    pub since_ms: u64,
+    /// End of the period, Unix milliseconds.
+    pub until_ms: u64,
+    /// Plans that ended in it and whose logs are kept (`scheduler.retention_ms`).
+    pub plans: u64,
+    /// The period has more plans: only the latest ones were read.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub is_partial: bool,
+    /// Every measure, in a fixed order.
+    pub measures: Vec<MeasureValue>,
+    /// Cost of all attempts of steps, US dollars.
+    pub step_cost: f64,
+    /// Cost of models that planned, US dollars.
+    pub planning_cost: f64,
+    /// Cost of choosing agents: embeddings by an endpoint with `router.embedding_price`, US dollars.
+    pub routing_cost: f64,
+    /// By language model.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub models: Vec<ModelQuality>,
+}
