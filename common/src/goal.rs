@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use crate::goal_context::GoalContext;
+use crate::criterion::{CriteriaPolicy, Criterion};
 use crate::json_limits::COST_MAX;
 pub use crate::planning::Planning;
 
@@ -21,12 +22,16 @@ pub struct Goal {
     ))]
     #[serde(alias = "goal_type", rename = "type", skip_serializing_if = "String::is_empty")]
     pub goal_type: String,
-    /// Limits by name: `{"budget": {"amount": 2000, "currency": "USD"}, "duration_days": 3}`.
+    /// Limits by name: `{"budget": {"amount": 2000, "currency": "USD", "priority": 9}, "max_time": "2 hours"}`. Amounts of
+    /// money, dates, durations and counts are measured while the plan runs; other values are words for planners.
     #[serde(skip_serializing_if = "Map::is_empty")]
     pub constraints: Map<String, Value>,
-    /// What must be true at the end, in words.
+    /// What must be true at the end: a sentence each, or `{id, description, check}`.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub success_criteria: Vec<String>,
+    pub success_criteria: Vec<Criterion>,
+    /// What follows from the verdicts on the criteria.
+    #[serde(skip_serializing_if = "CriteriaPolicy::is_report")]
+    pub criteria: CriteriaPolicy,
     /// Unix milliseconds; the plan ends by then.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub deadline_ms: Option<u64>,

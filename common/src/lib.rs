@@ -12,6 +12,8 @@ pub mod card;
 pub mod clock;
 pub mod command;
 pub mod config;
+pub mod constraint;
+pub mod criterion;
 pub mod document_format;
 pub mod event;
 pub mod failure;

@@ -423,6 +423,9 @@ pub struct Step {
     /// Caches its outputs for other steps, if set.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cache: Option<Cache>,
+    /// Success criteria of the goal that its outputs judge: `{"verdicts": {"c1": {"verdict": "met", "evidence": "…"}}}`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub judges: Vec<String>,
     /// The plan of a `plan` step.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub plan: Option<Box<Plan>>,
@@ -469,6 +472,7 @@ impl Step {
             estimates: Estimates::default(),
             ask: None,
             cache: None,
+            judges: Vec::new(),
             plan: None,
         }
     }

@@ -53,6 +53,12 @@ pub struct Report {
     /// The same tokens, split; their sum counts as `tokens` when those are missing.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub usage: Option<TokenSplit>,
+    /// The currency of `cost`, ISO 4217; US dollars without one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub currency: Option<String>,
+    /// Amounts of anything else that a constraint may limit, by name: `{"emails": 3}`.
+    #[serde(default, skip_serializing_if = "std::collections::BTreeMap::is_empty")]
+    pub measures: crate::constraint::Measures,
     /// New information that may call for a revision.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub adjustments: Option<Json>,
@@ -100,6 +106,8 @@ impl Report {
             cost: None,
             tokens: None,
             usage: None,
+            currency: None,
+            measures: crate::constraint::Measures::new(),
             adjustments: None,
             errors: Vec::new(),
             suggested_adjustments: Vec::new(),

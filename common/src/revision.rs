@@ -32,6 +32,8 @@ word_enum! {
         PartialSuccess = "partial_success",
         /// A person requested it.
         UserRequest = "user_request",
+        /// A success criterion is not met, and the goal requires it.
+        CriterionUnmet = "criterion_unmet",
         /// More of a budget is used than the plan's policy allows.
         BudgetLow = "budget_low",
         /// A phase with a checkpoint has ended.
@@ -57,6 +59,7 @@ impl Trigger {
             | Self::PartialSuccess
             | Self::UserRequest
             | Self::BudgetLow
+            | Self::CriterionUnmet
             | Self::PhaseCheckpoint
             | Self::FailureRate
             | Self::BetterPlan
@@ -228,6 +231,9 @@ pub struct Situation {
     pub revision: u32,
     /// The goal.
     pub goal: Goal,
+    /// Constraints that were given up; the goal is without them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub relaxed: Vec<String>,
     /// As it stands, without the steps that were replaced.
     pub plan: Plan,
     /// The state of each step, by its id.

@@ -4,6 +4,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::clock;
 use crate::command::{Planned, SUBMITTED};
+use crate::constraint::ConstraintView;
+use crate::criterion::CriterionVerdict;
 use crate::failure::Failure;
 use crate::goal::{Goal, Usage};
 use crate::id::{AgentType, EntryId, PlanId, StepId, WorkerId};
@@ -109,6 +111,12 @@ pub struct PlanView {
     /// The question to a person before the plan is revised.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub question: Option<QuestionView>,
+    /// The goal's constraints, and where the plan stands with them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub constraints: Vec<ConstraintView>,
+    /// The verdict on each success criterion of the goal.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub criteria: Vec<CriterionVerdict>,
     /// The plan that this one goes on from.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub forked_from: Option<PlanId>,
@@ -305,6 +313,12 @@ pub struct Results {
     /// Seconds from the start of the first step to the end, or to the last event; none before a step has begun.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub execution_seconds: Option<f64>,
+    /// The goal's constraints, and where the plan stands with them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub constraints: Vec<ConstraintView>,
+    /// The verdict on each success criterion of the goal.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub criteria: Vec<CriterionVerdict>,
 }
 
 /// Why a plan, or a step, is not moving: causes from the nearest to the root.

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use axum::body::Bytes;
 use goalmill_common::clock::rfc3339;
 use goalmill_common::command::{Planned, Submit};
+use goalmill_common::constraint::constraints;
 use goalmill_common::goal::Goal;
 use goalmill_common::problem::{ErrorCode, Issue, Problem};
 use goalmill_common::trace::is_traceparent;
@@ -142,6 +143,12 @@ fn parse_plan_with(
     let goal = match draft::split_goal(&converted.document) {
         Some(goal) => validate_goal(scheduler, &goal).map_err(|problem| located(&converted, problem))?,
         None => Goal::default(),
+    };
+    let now_ms = scheduler.clock.now_ms();
+    let rules = &Rules {
+        constraints: constraints(&goal.constraints),
+        seconds_left: goal.deadline_ms.map(|ms| ms.saturating_sub(now_ms) as f64 / 1_000.0),
+        ..rules.clone()
     };
     let valid = validate::validate_plan_by(&converted.document, limits, rules)
         .map_err(|issues| issues_problem(ErrorCode::InvalidPlan, converted.locate(issues)))?;

@@ -129,6 +129,8 @@ fn final_report(worker: &Worker, served: &Served, assignment: &Assignment, compl
                 report.errors = outcome.errors;
             }
             report.suggested_adjustments = outcome.suggested_adjustments;
+            report.currency = outcome.currency;
+            report.measures = outcome.measures;
             report.adjustments = outcome.adjustments;
             report.sub_plan = outcome.sub_plan;
         }

@@ -14,7 +14,7 @@ use crate::args::{Format, PlanCommand, Reasoned, ReplanArgs, TimeFormat};
 use crate::context::CommandContext;
 use crate::exit::{CommandResult, Exit, Failed};
 use crate::output::{Screen, Table, Tone, json as json_text, mark, plan_tone, seconds, step_tone, time, yaml};
-use crate::watch::{Patience, Source, left_alone, note, wait};
+use crate::watch::{Patience, Source, constraint_view_line, left_alone, note, verdict_line, wait};
 
 pub async fn run(context: &CommandContext, command: PlanCommand) -> CommandResult {
     let CommandContext { screen, client, clock, .. } = context;
@@ -208,6 +208,12 @@ fn view_text(view: &PlanView, clock: &Clock, screen: &Screen) -> String {
     questions::open_requests(view, clock)
         .iter()
         .for_each(|line| text.push_str(&format!("  {line}\n").replace("\n  goalmill", "\n    goalmill")));
+    for view in &view.constraints {
+        text.push_str(&format!("{}\n", constraint_view_line(view, palette)));
+    }
+    for verdict in &view.criteria {
+        text.push_str(&format!("{}\n", verdict_line(verdict, palette)));
+    }
     text.push('\n');
     let mut head = vec!["", "STEP", "AGENT", "STATUS", "ATTEMPT"];
     if screen.is_wide() {

@@ -5,6 +5,7 @@ use serde_json::Value;
 
 use crate::exit::Failed;
 use crate::output::{Palette, Screen, Tone, plan_tone, sanitize, yaml};
+use crate::watch::{constraint_view_line, verdict_line};
 
 /// Prints results: as indented YAML under the step's id for people.
 pub fn show_results(screen: &Screen, results: &Results) -> Result<(), Failed> {
@@ -29,6 +30,12 @@ fn results_text(results: &Results, palette: Palette) -> String {
     for (step, failure) in &results.failures {
         out.push_str(&format!("{} {}\n", palette.tone(Tone::Bold, step), palette.tone(Tone::Bad, "failed")));
         out.push_str(&indented(failure));
+    }
+    for view in &results.constraints {
+        out.push_str(&format!("{}\n", constraint_view_line(view, palette)));
+    }
+    for verdict in &results.criteria {
+        out.push_str(&format!("{}\n", verdict_line(verdict, palette)));
     }
     if out.is_empty() {
         let status = palette.tone(plan_tone(results.status), results.status.as_str());
@@ -64,6 +71,8 @@ mod tests {
             failures: serde_json::Map::new(),
             final_output: None,
             execution_seconds: None,
+            constraints: Vec::new(),
+            criteria: Vec::new(),
         };
         let text = |status| results_text(&of(status), Palette::plain());
         assert!(text(PlanStatus::Failed).ends_with(
@@ -87,6 +96,8 @@ mod tests {
             failures: serde_json::from_str(r#"{"c": {"code": "HTTP_503"}}"#).expect("it is an object"),
             final_output: None,
             execution_seconds: None,
+            constraints: Vec::new(),
+            criteria: Vec::new(),
         };
         let want = "a\n  x: 1\n  y:\n  - z\nb\n  (nothing)\nc failed\n  code: HTTP_503\n";
         assert_eq!(results_text(&results, Palette::plain()), want);

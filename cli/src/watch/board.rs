@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use goalmill_common::criterion::JudgeKind;
 use goalmill_common::event::{Event, PlanEvent, Record, StepEvent};
 use goalmill_common::failure::Failure;
 use goalmill_common::goal::{Goal, Usage};
@@ -14,6 +15,7 @@ use goalmill_common::view::{self, Results};
 use goalmill_engine::step_transition;
 use serde_json::{Map, Value};
 
+use super::contract::Contract;
 use super::note::note;
 
 /// One plan.
@@ -50,6 +52,7 @@ pub struct Board {
     /// Arrival times of streamed steps, Unix milliseconds, and the start of the first one by the worker's clock.
     pub written_ms: Vec<u64>,
     pub begun_ms: Option<u64>,
+    contract: Contract,
 }
 
 /// Pending request of a plan in revision.
@@ -152,6 +155,7 @@ impl Board {
             counts: Counts::default(),
             usage: Usage::default(),
             executing_ms: 0,
+            contract: Contract::default(),
             first_ms: 0,
             last_ms: 0,
             attempts: 0,
@@ -208,6 +212,8 @@ impl Board {
             usage: self.usage,
             results: completed.map(|row| (row.id.to_string(), outputs(row))).collect::<Map<_, _>>(),
             failures: failed.map(|row| (row.id.to_string(), failure(row))).collect::<Map<_, _>>(),
+            constraints: self.contract.constraints(&self.goal),
+            criteria: self.contract.criteria(&self.goal),
         }
     }
 
@@ -256,7 +262,18 @@ impl Board {
                 self.asks = Some(Asks::Question { id: asked.id.clone(), question: asked.question.question.clone() });
             }
             PlanEvent::RevisionRefused(_) | PlanEvent::QuestionAnswered(_) => self.asks = None,
+            PlanEvent::ConstraintChanged(changed) => self.contract.change(changed),
+            PlanEvent::CriteriaJudged(judged) => {
+                self.usage.add(judged.usage.cost, judged.usage.tokens);
+                self.contract.judge(judged);
+                self.asks = None;
+            }
+            PlanEvent::JudgementRequested(requested) => {
+                let id = requested.criteria.first().filter(|_| requested.judge == JudgeKind::Person).cloned();
+                self.asks = id.map(|id| Asks::Question { question: format!("is criterion `{id}` met?"), id });
+            }
             PlanEvent::Revised(revised) => {
+                self.contract.restart();
                 self.asks = None;
                 if self.status == PlanStatus::Replanning {
                     self.status = PlanStatus::Running;
@@ -345,7 +362,7 @@ impl Board {
             row.reason.clear();
         }
         match event {
-            StepEvent::Added(_) => {}
+            StepEvent::Added(_) | StepEvent::Measured(_) => {}
             StepEvent::Modified(modified) => row.revise(&modified.step),
             StepEvent::Removed(why) => row.end(StepStatus::Revised, time_ms, &why.reason),
             StepEvent::Ready => {

@@ -1,7 +1,9 @@
 //! One line for each change of a plan.
 
+use goalmill_common::constraint::{ConstraintStatus, ConstraintView};
+use goalmill_common::criterion::{CriterionVerdict, JudgeKind, Judgement};
 use goalmill_common::event::{
-    Event, HookDecided, HookDecision, PlanCreated, PlanEvent, PlanExtended, PlanRevised, Record, StepEvent,
+    ConstraintChanged, Event, HookDecided, HookDecision, PlanCreated, PlanEvent, PlanExtended, PlanRevised, Record, StepEvent,
 };
 use goalmill_common::failure::Failure;
 use goalmill_common::goal::Goal;
@@ -111,6 +113,16 @@ fn plan_lines(board: &Board, event: &PlanEvent, by: &str, palette: Palette) -> V
         PlanEvent::QuestionAnswered(answered) => {
             vec![format!("  answered{by}: {}{}", short(answered.answer.text()), because(&answered.reason))]
         }
+        PlanEvent::ConstraintChanged(changed) => vec![constraint_line(changed, palette)],
+        PlanEvent::CriteriaJudged(judged) => judged.verdicts.iter().map(|v| verdict_line(v, palette)).collect(),
+        PlanEvent::JudgementRequested(requested) => match requested.judge {
+            JudgeKind::Person => {
+                let (wait, plan) = (palette.tone(Tone::Wait, "?"), &board.plan);
+                let ask = |id: &String| format!("  {wait} is `{id}` met: goalmill plan answer {plan} {id} met|unmet");
+                requested.criteria.iter().map(ask).collect()
+            }
+            JudgeKind::Model | JudgeKind::Expression | JudgeKind::Step => Vec::new(),
+        },
         PlanEvent::Extended(extended) => whole(board, extended, palette).into_iter().collect(),
         PlanEvent::PhaseAdded(_)
         | PlanEvent::HookAsked(_)
@@ -124,6 +136,48 @@ fn plan_lines(board: &Board, event: &PlanEvent, by: &str, palette: Palette) -> V
         | PlanEvent::Failed(_)
         | PlanEvent::Cancelled(_) => Vec::new(),
     }
+}
+
+fn constraint_line(changed: &ConstraintChanged, palette: Palette) -> String {
+    let tone = if changed.status == ConstraintStatus::Broken { Tone::Bad } else { Tone::Wait };
+    let of = match changed.measure.as_str() {
+        "deadline" => String::new(),
+        _ => format!(": {} of {} {}", changed.measured, changed.limit, changed.unit).trim_end().to_owned(),
+    };
+    let weight = if changed.hard { "hard constraint" } else { "constraint" };
+    format!("  {} {weight} `{}` is {}{of}", palette.tone(tone, "!"), changed.constraint, changed.status)
+}
+
+/// Line for a constraint of a plan: `✓ budget: 85 of 100 USD`.
+pub fn constraint_view_line(view: &ConstraintView, palette: Palette) -> String {
+    let (tone, mark) = match view.status {
+        ConstraintStatus::Met => (Tone::Good, "✓"),
+        ConstraintStatus::Low | ConstraintStatus::Relaxed | ConstraintStatus::NotMeasured => (Tone::Wait, "!"),
+        ConstraintStatus::Broken => (Tone::Bad, "✗"),
+    };
+    let amount = match (view.measure.as_str(), view.measured, view.limit) {
+        ("deadline", ..) | (_, None, _) | (_, _, None) => String::new(),
+        (_, Some(measured), Some(limit)) => {
+            let word = if view.at_least { "of at least" } else { "of" };
+            format!(": {measured} {word} {limit} {}", view.unit).trim_end().to_owned()
+        }
+    };
+    let weight = if view.hard { " (hard)" } else { "" };
+    let status = view.status.as_str().replace('_', " ");
+    let why = because(&view.reason);
+    format!("  {} {}{weight} {status}{amount}{why}", palette.tone(tone, mark), short(&view.name))
+}
+
+/// Line for the verdict on a criterion: `✓ c1 met (expression): steps.a.outputs.n = 3`.
+pub fn verdict_line(verdict: &CriterionVerdict, palette: Palette) -> String {
+    let (tone, mark) = match verdict.verdict {
+        Judgement::Met => (Tone::Good, "✓"),
+        Judgement::Unmet => (Tone::Bad, "✗"),
+        Judgement::NotJudged => (Tone::Wait, "?"),
+    };
+    let judge = verdict.judge.map(|judge| format!(" ({judge})")).unwrap_or_default();
+    let said = format!("{} {}{judge}", short(&verdict.description), verdict.verdict.as_str().replace('_', " "));
+    format!("  {} {said}{}", palette.tone(tone, mark), because(&verdict.evidence))
 }
 
 fn planned(goal: &Goal, created: &PlanCreated, palette: Palette) -> Vec<String> {
@@ -153,8 +207,10 @@ fn planned(goal: &Goal, created: &PlanCreated, palette: Palette) -> Vec<String> 
         let faults = faults.collect::<Vec<_>>().join(" · ");
         lines.push(palette.tone(Tone::Dim, format!("  made to fail: {faults}")));
     }
-    if let Some(criteria) = facts("success_criteria").and_then(Value::as_array).filter(|all| !all.is_empty()) {
-        let criteria: Vec<String> = criteria.iter().map(limit).collect();
+    let of_plan = || facts("success_criteria")?.as_array().map(|all| all.iter().map(limit).collect::<Vec<String>>());
+    let of_goal: Vec<String> = goal.success_criteria.iter().map(|criterion| short(criterion.text())).collect();
+    let criteria = if of_goal.is_empty() { of_plan().unwrap_or_default() } else { of_goal };
+    if !criteria.is_empty() {
         lines.push(palette.tone(Tone::Dim, format!("  success: {}", criteria.join(" · "))));
     }
     lines
@@ -273,6 +329,7 @@ fn step_line(
         | StepEvent::Queued(_)
         | StepEvent::HookAsked(_)
         | StepEvent::HookDecided(_)
+        | StepEvent::Measured(_)
         | StepEvent::Progress(_) => None,
     }
 }

@@ -1,6 +1,7 @@
 //! Shows a plan while it runs: events fold into a board, the board's changes become lines.
 
 mod board;
+mod contract;
 mod follow;
 mod lines;
 mod note;
@@ -14,7 +15,7 @@ use tokio::time::{Instant, timeout_at};
 
 pub use board::{Asks, Board};
 pub use follow::{Follow, Source};
-pub use lines::ending;
+pub use lines::{constraint_view_line, ending, verdict_line};
 pub use note::{cut, note, short};
 pub use view::View;
 

@@ -22,6 +22,8 @@ pub enum PlanEventKind {
     Replanning,
     /// Takes staged steps and phases into the plan, or stages a phase.
     Change,
+    /// Where the plan stands with the constraints and criteria of its goal.
+    Contract,
     /// The plan is stopped or goes on.
     Control,
     /// The last event of the plan.
@@ -66,6 +68,7 @@ impl PlanEvent {
             | Self::QuestionAsked(_)
             | Self::QuestionAnswered(_) => PlanEventKind::Replanning,
             Self::PhaseAdded(_) | Self::Revised(_) | Self::Extended(_) => PlanEventKind::Change,
+            Self::ConstraintChanged(_) | Self::JudgementRequested(_) | Self::CriteriaJudged(_) => PlanEventKind::Contract,
             Self::Paused(_) | Self::Resumed(_) | Self::Quarantined(_) => PlanEventKind::Control,
             Self::Rejected(_) | Self::Completed(_) | Self::Failed(_) | Self::Cancelled(_) => PlanEventKind::End,
         }
@@ -137,7 +140,7 @@ impl StepEvent {
             | Self::Answered(_) => StepEventKind::Wait,
             Self::Ready | Self::Approved(_) => StepEventKind::Ready,
             Self::Queued(_) => StepEventKind::AttemptBegin,
-            Self::Started(_) | Self::Progress(_) => StepEventKind::AttemptProgress,
+            Self::Started(_) | Self::Progress(_) | Self::Measured(_) => StepEventKind::AttemptProgress,
             Self::Recalled(_) | Self::Decomposed(_) | Self::Retrying(_) | Self::Released(_) => {
                 StepEventKind::AttemptEnd
             }

@@ -279,6 +279,13 @@ mod tests {
                 "confidence_delta":0}"#
             }
             "plan_extended" => r#"{"added":["a"],"open":true}"#,
+            "constraint_changed" => {
+                r#"{"constraint":"budget","status":"low","priority":8,"hard":true,"measure":"cost","measured":9.0,
+                "limit":10.0}"#
+            }
+            "judgement_requested" => r#"{"judge":"model","criteria":["c1"],"due_ms":1}"#,
+            "criteria_judged" => r#"{"verdicts":[]}"#,
+            "step_measured" => r#"{"measures":{}}"#,
             "plan_completed" => r#"{"status":"completed"}"#,
             "plan_failed" => r#"{"status":"failed"}"#,
             "plan_cancelled" => r#"{"status":"cancelled"}"#,

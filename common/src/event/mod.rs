@@ -15,12 +15,12 @@ pub use hook::{HookAsked, HookDecided, HookDecision};
 pub use kind::{PlanEventKind, StepEventKind};
 pub use line::{LogError, read_entry, write_entry};
 pub use plan::{
-    ApprovalRequested, GoalAccepted, ModelAnswered, ModelAsked, Parent, PhaseAdded, PhaseNamed, PlanCreated, PlanEnded,
+    ApprovalRequested, ConstraintChanged, CriteriaJudged, GoalAccepted, JudgementRequested, ModelAnswered, ModelAsked, Parent, PhaseAdded, PhaseNamed, PlanCreated, PlanEnded,
     PlanExtended, PlanRejected, PlanRevised, PlanValidated, PlanningFailed, QuestionAnswered, QuestionAsked, Reason,
     ReplanTriggered, RevisionProposed, RevisionRefused, Route, RouteCandidate,
 };
 pub use step::{
-    SkipCause, StepAdded, StepAnswered, StepCompleted, StepDecomposed, StepFailed, StepModified, StepProgress,
+    SkipCause, StepAdded, StepAnswered, StepCompleted, StepDecomposed, StepFailed, StepMeasured, StepModified, StepProgress,
     StepQuestion, StepQueued, StepReleased, StepRetrying, StepSkipped, StepStarted,
 };
 
@@ -147,6 +147,12 @@ events! {
         Revised(PlanRevised) = "plan_revised",
         /// Takes the `step_added` and `phase_added` before it into a plan that is still being written.
         Extended(PlanExtended) = "plan_extended",
+        /// The plan stands differently with a constraint: low, broken or relaxed.
+        ConstraintChanged(ConstraintChanged) = "constraint_changed",
+        /// A model or a person is asked to judge success criteria.
+        JudgementRequested(JudgementRequested) = "judgement_requested",
+        /// Success criteria were judged.
+        CriteriaJudged(CriteriaJudged) = "criteria_judged",
         /// Nothing new starts until it is resumed.
         Paused(Reason) = "plan_paused",
         /// It goes on.
@@ -197,6 +203,8 @@ events! {
         Started(StepStarted) = "step_started",
         /// The attempt reported its progress.
         Progress(StepProgress) = "step_progress",
+        /// The attempt reported measures beside cost and tokens.
+        Measured(StepMeasured) = "step_measured",
         /// It is done.
         Completed(StepCompleted) = "step_completed",
         /// The attempt failed, and there will be another one.

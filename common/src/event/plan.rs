@@ -4,6 +4,8 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
+use crate::constraint::ConstraintStatus;
+use crate::criterion::{CriterionVerdict, JudgeKind};
 use crate::failure::Failure;
 use crate::goal::Goal;
 use crate::id::{AgentType, PlanId, StepId};
@@ -226,6 +228,58 @@ pub struct RouteCandidate {
 pub struct ApprovalRequested {
     /// The default answer counts from then, Unix milliseconds.
     pub due_ms: u64,
+}
+
+/// The plan stands differently with a constraint of its goal.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ConstraintChanged {
+    /// The constraint's name.
+    pub constraint: String,
+    /// Where the plan stands with it from now on.
+    pub status: ConstraintStatus,
+    /// 1 to 10.
+    pub priority: u8,
+    /// Whether the plan must not go past it.
+    pub hard: bool,
+    /// What is measured.
+    pub measure: String,
+    /// The measured value.
+    pub measured: f64,
+    /// The limit, in the same unit.
+    pub limit: f64,
+    /// The unit of both; empty for a plain number.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub unit: String,
+    /// Why it was relaxed.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub reason: String,
+}
+
+/// A model or a person is asked to judge success criteria.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct JudgementRequested {
+    /// `model` or `person`.
+    pub judge: JudgeKind,
+    /// The criteria's ids.
+    pub criteria: Vec<String>,
+    /// The verdicts are awaited until then, Unix milliseconds.
+    pub due_ms: u64,
+}
+
+/// Success criteria were judged.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct CriteriaJudged {
+    /// One for each criterion that was judged.
+    pub verdicts: Vec<CriterionVerdict>,
+    /// The phase at whose checkpoint it was; none at the end of the plan.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub phase: Option<String>,
+    /// What a model took for it.
+    #[serde(default)]
+    pub usage: crate::goal::Usage,
+    /// Why there are no verdicts.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub reason: String,
 }
 
 /// The phase that an event is about.

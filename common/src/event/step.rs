@@ -128,6 +128,13 @@ pub struct StepProgress {
     pub message: Option<String>,
 }
 
+/// An attempt reported measures beside cost and tokens; they are added to those of the plan.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct StepMeasured {
+    /// Amounts by name; `cost_EUR` is a cost in euros.
+    pub measures: crate::constraint::Measures,
+}
+
 /// A step is done.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct StepCompleted {

@@ -34,6 +34,7 @@ fn plan_event(event: &PlanEvent) -> usize {
         PlanEvent::QuestionAnswered(answered) => answered.answer.text().len() + answered.reason.len(),
         PlanEvent::Extended(extended) => json(extended.provenance.as_ref()) + 4 * FIXED_BYTES * extended.routes.len(),
         PlanEvent::Revised(revised) => FIXED_BYTES * (revised.changes.len() + revised.added.len()),
+        PlanEvent::CriteriaJudged(judged) => judged.verdicts.iter().map(|v| FIXED_BYTES + v.evidence.len()).sum(),
         PlanEvent::Rejected(rejected) => ids(&rejected.cancelled),
         PlanEvent::Completed(end) | PlanEvent::Failed(end) | PlanEvent::Cancelled(end) => ids(&end.cancelled),
         PlanEvent::ModelAsked(_)
@@ -48,6 +49,8 @@ fn plan_event(event: &PlanEvent) -> usize {
         | PlanEvent::QuestionAsked(_)
         | PlanEvent::HookAsked(_)
         | PlanEvent::HookDecided(_)
+        | PlanEvent::ConstraintChanged(_)
+        | PlanEvent::JudgementRequested(_)
         | PlanEvent::Quarantined(_)
         | PlanEvent::Paused(_)
         | PlanEvent::Resumed(_) => 0,
@@ -68,6 +71,7 @@ fn step_event(event: &StepEvent) -> usize {
         StepEvent::Retrying(retrying) => retrying.failure.message.len(),
         StepEvent::Failed(failed) => failed.failure.message.len(),
         StepEvent::Progress(progress) => progress.message.as_ref().map_or(0, String::len),
+        StepEvent::Measured(measured) => 32 * measured.measures.len(),
         StepEvent::Removed(_)
         | StepEvent::Ready
         | StepEvent::Blocked(_)

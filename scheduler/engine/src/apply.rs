@@ -3,8 +3,9 @@
 use std::sync::Arc;
 
 use goalmill_common::config::HookPoint;
+use goalmill_common::criterion::JudgeKind;
 use goalmill_common::event::{
-    Event, HookDecided, HookDecision, PlanCreated, PlanEnded, PlanEvent, QuestionAnswered, Record, ReplanTriggered,
+    CriteriaJudged, Event, JudgementRequested, HookDecided, HookDecision, PlanCreated, PlanEnded, PlanEvent, QuestionAnswered, Record, ReplanTriggered,
     RevisionRefused, StepCompleted, StepEvent, StepRetrying,
 };
 use goalmill_common::failure::{Failure, FailureClass, TASK_MISSING};
@@ -131,11 +132,32 @@ fn apply_plan(state: &mut PlanState, record: &Record, event: &PlanEvent) -> Resu
             state.usage.add(asked.usage.cost, asked.usage.tokens);
         }
         PlanEvent::QuestionAnswered(answered) => answer(state, answered),
-        PlanEvent::Revised(revised) => revise::revise(state, record, revised)?,
+        PlanEvent::Revised(revised) => {
+            revise::revise(state, record, revised)?;
+            if let Some(judging) = &mut state.judging {
+                judging.restart();
+            }
+            if matches!(state.waiting, Waiting::Judgement { .. }) {
+                state.waiting = Waiting::Nothing;
+            }
+        }
         PlanEvent::Extended(extended) => revise::extend(state, record, extended)?,
         PlanEvent::ModelAnswered(answered) => {
             state.usage.add(answered.usage.cost, answered.usage.tokens);
         }
+        PlanEvent::ConstraintChanged(changed) => {
+            if let Some(monitor) = &mut state.monitor {
+                monitor.change(changed);
+            }
+        }
+        PlanEvent::JudgementRequested(requested) => {
+            let JudgementRequested { judge, criteria, due_ms } = (**requested).clone();
+            let judging = state.judging.get_or_insert_default();
+            judging.model_asked |= judge == JudgeKind::Model;
+            judging.person_asked |= judge == JudgeKind::Person;
+            state.waiting = Waiting::Judgement { judge, criteria, due_ms };
+        }
+        PlanEvent::CriteriaJudged(judged) => judge(state, judged),
         PlanEvent::GoalAccepted(_)
         | PlanEvent::ModelAsked(_)
         | PlanEvent::PlanningFailed(_)
@@ -173,6 +195,7 @@ fn check_plan(state: &PlanState, seq: u64, event: &PlanEvent) -> Result<(), Repl
             | HookPoint::OnStepStart
             | HookPoint::OnStepComplete => state.waiting.hook().is_some_and(|asked| asked.id == decided.id),
         },
+        PlanEvent::JudgementRequested(_) => state.is_done() && state.waiting == Waiting::Nothing,
         PlanEvent::QuestionAnswered(answered) => state.waiting.asked().is_some_and(|asked| asked.id == answered.id),
         PlanEvent::PhaseStarted(named) => is_current(&named.phase) && !phase.begun,
         PlanEvent::PhaseCompleted(named) | PlanEvent::PhaseFailed(named) => {
@@ -193,6 +216,8 @@ fn check_plan(state: &PlanState, seq: u64, event: &PlanEvent) -> Result<(), Repl
         | PlanEvent::QuestionAsked(_)
         | PlanEvent::Revised(_)
         | PlanEvent::Extended(_)
+        | PlanEvent::ConstraintChanged(_)
+        | PlanEvent::CriteriaJudged(_)
         | PlanEvent::Quarantined(_)
         | PlanEvent::Paused(_)
         | PlanEvent::Resumed(_)
@@ -215,7 +240,22 @@ fn decide_hook(state: &mut PlanState, decided: &HookDecided) {
     }
 }
 
+/// Takes verdicts. A model answers for all criteria at once, a person for one after the other.
+fn judge(state: &mut PlanState, judged: &CriteriaJudged) {
+    state.usage.add(judged.usage.cost, judged.usage.tokens);
+    state.judging.get_or_insert_default().fold(judged);
+    if let Waiting::Judgement { judge, criteria, .. } = &mut state.waiting {
+        criteria.retain(|id| judged.verdicts.iter().all(|verdict| verdict.criterion != *id));
+        if *judge == JudgeKind::Model || criteria.is_empty() || judged.verdicts.is_empty() {
+            state.waiting = Waiting::Nothing;
+        }
+    }
+}
+
 fn replan(state: &mut PlanState, trigger: &ReplanTriggered) {
+    if trigger.trigger == Trigger::CriterionUnmet.as_str() {
+        state.judging.get_or_insert_default().revision_asked = true;
+    }
     state.waiting = Waiting::for_replan(Box::new(trigger.clone()));
     end_replan(&mut state.revising);
     state.revising.failures_seen = state.counts.failed;
@@ -287,6 +327,9 @@ fn end(state: &mut PlanState, time_ms: u64, status: PlanStatus, failure: Option<
         finish(step, time_ms);
     }
     state.in_flight = 0;
+    if let Some(monitor) = &mut state.monitor {
+        monitor.release_all();
+    }
     state.resources_held.fill(0);
     state.ready_inline.clear();
     state.ready_sub_plans.clear();
@@ -355,6 +398,8 @@ fn fold_consequences(state: &mut PlanState, i: StepIndex, event: &StepEvent) {
         if matches!(state.on_failure(i, failed.failure.class), OnFailure::Replan | OnFailure::AskUser) {
             state.revising.deferred_failures.insert(i);
         }
+    } else if let (StepEvent::Measured(measured), Some(monitor)) = (event, &mut state.monitor) {
+        monitor.add(&measured.measures);
     } else if let StepEvent::Decomposed(decomposed) = event {
         let plan = decomposed.plan.as_deref().cloned();
         into_plan(&mut Arc::make_mut(&mut state.plan).steps[i], plan);
@@ -402,6 +447,7 @@ fn check_start(state: &PlanState, seq: u64, i: StepIndex, event: &StepEvent) -> 
         | StepEvent::Decomposed(_)
         | StepEvent::Started(_)
         | StepEvent::Progress(_)
+        | StepEvent::Measured(_)
         | StepEvent::Completed(_)
         | StepEvent::Retrying(_)
         | StepEvent::Released(_)
@@ -417,7 +463,7 @@ fn check_start(state: &PlanState, seq: u64, i: StepIndex, event: &StepEvent) -> 
 
 fn fold_step(step: &mut StepState, time_ms: u64, event: &StepEvent) {
     match event {
-        StepEvent::Added(_) | StepEvent::Modified(_) | StepEvent::Removed(_) => {}
+        StepEvent::Added(_) | StepEvent::Modified(_) | StepEvent::Removed(_) | StepEvent::Measured(_) => {}
         StepEvent::QuestionAsked(asked) => {
             step.due_ms = asked.due_ms;
             step.details().question = Some(asked.question.clone());
@@ -593,6 +639,9 @@ fn track_engine_step(state: &mut PlanState, i: StepIndex, ready: bool) {
 
 fn count_in_flight(state: &mut PlanState, i: StepIndex, begins: bool) {
     let held = state.graph.resource(i).map(|resource| &mut state.resources_held[resource]);
+    if let Some(monitor) = &mut state.monitor {
+        monitor.reserve(&state.plan.steps[i], begins);
+    }
     for count in held.into_iter().chain([&mut state.in_flight]) {
         *count = if begins { *count + 1 } else { count.saturating_sub(1) };
     }

@@ -1,7 +1,8 @@
 //! The life of an attempt: dispatch to a worker, reports, timers.
 
+use goalmill_common::constraint::{Measures, bounded_measures, cost_measure};
 use goalmill_common::event::{
-    SkipCause, StepCompleted, StepEvent, StepProgress, StepQueued, StepReleased, StepStarted,
+    SkipCause, StepCompleted, StepEvent, StepMeasured, StepProgress, StepQueued, StepReleased, StepStarted,
 };
 use goalmill_common::failure::{ERRORS_MAX, Failure, FailureClass};
 use goalmill_common::goal::Usage;
@@ -53,6 +54,10 @@ impl Turn<'_> {
     pub(crate) fn dispatch(&mut self, i: StepIndex) -> Result<(), Rejection> {
         if i.as_usize() >= self.state.steps.len() || !self.state.can_dispatch(i) {
             return Err(Rejection::NotDue);
+        }
+        if let Some(failure) = self.would_break(i) {
+            self.fail_dispatch(i, failure);
+            return Ok(());
         }
         match self.cache_key(i) {
             Ok(Some(key)) => self.effects.push(Effect::CacheLookup { step: i, key }),
@@ -124,6 +129,8 @@ impl Turn<'_> {
             cost: None,
             tokens: None,
             usage: None,
+            currency: None,
+            measures: Measures::new(),
             ..report
         }
     }
@@ -143,6 +150,7 @@ impl Turn<'_> {
                     self.started(i, &report);
                 }
                 self.acknowledge(&report);
+                self.record_measures(i, &report);
                 self.complete_attempt(i, report);
             }
             What::Failed => {
@@ -150,6 +158,7 @@ impl Turn<'_> {
                     self.started(i, &report);
                 }
                 self.acknowledge(&report);
+                self.record_measures(i, &report);
                 let spent = self.spent(i, &report);
                 if self.may_decompose(i) && self.decompose(i, &report, spent) {
                     return;
@@ -170,6 +179,19 @@ impl Turn<'_> {
                 self.emit_step(i, StepEvent::Released(Box::new(StepReleased { worker: report.worker })));
             }
         }
+    }
+
+    /// Records measures of a report beside cost in US dollars and tokens. Few reports have any.
+    fn record_measures(&mut self, i: StepIndex, report: &Report) {
+        let foreign = foreign_cost(report);
+        if report.measures.is_empty() && foreign.is_none() {
+            return;
+        }
+        let mut measures = bounded_measures(report.measures.clone());
+        if let Some((currency, cost)) = foreign {
+            *measures.entry(cost_measure(currency)).or_default() += bounded_cost(cost);
+        }
+        self.emit_step(i, StepEvent::Measured(Box::new(StepMeasured { measures })));
     }
 
     /// Returns the new information that a report brought, unless it is larger than `payload_bytes_max`.
@@ -420,7 +442,8 @@ impl Spent {
     fn of_report(report: &Report, started_ms: u64) -> Self {
         let split = report.usage.filter(|split| *split != TokenSplit::default());
         let tokens = report.tokens.or(split.map(TokenSplit::sum)).unwrap_or(0);
-        let usage = Usage { cost: report.cost.unwrap_or(0.0), tokens }.bounded();
+        let cost = report.cost.filter(|_| foreign_cost(report).is_none()).unwrap_or(0.0);
+        let usage = Usage { cost, tokens }.bounded();
         let started_ms = report.started_ms.or((started_ms > 0).then_some(started_ms));
         let duration_ms = report.finished_ms.zip(started_ms).map(|(end, start)| end.saturating_sub(start));
         Self { cost: usage.cost, tokens: usage.tokens, split, duration_ms }
@@ -431,6 +454,17 @@ impl Spent {
         let Self { cost, tokens, split: usage, duration_ms } = self;
         StepCompleted { cost, tokens, usage, duration_ms, ..StepCompleted::default() }
     }
+}
+
+/// The reported cost in another currency than the US dollar.
+fn foreign_cost(report: &Report) -> Option<(&str, f64)> {
+    let is_code = |code: &&str| code.len() == 3 && code.bytes().all(|b| b.is_ascii_alphabetic());
+    let currency = report.currency.as_deref().filter(is_code).filter(|code| !code.eq_ignore_ascii_case("USD"))?;
+    Some((currency, report.cost?))
+}
+
+fn bounded_cost(cost: f64) -> f64 {
+    Usage { cost, tokens: 0 }.bounded().cost
 }
 
 /// The failure of an attempt that exceeded its time limit.

@@ -45,8 +45,10 @@ impl Turn<'_> {
             return Some(format!("{} of {most:.0} tokens used", usage.tokens));
         }
         let seconds = self.now_ms.saturating_sub(self.state.created_ms()) as f64 / 1_000.0;
-        let most = used(seconds, budget.seconds)?;
-        Some(format!("{seconds:.0} of {most:.0} seconds used"))
+        match used(seconds, budget.seconds) {
+            Some(most) => Some(format!("{seconds:.0} of {most:.0} seconds used")),
+            None => self.low_constraint(),
+        }
     }
 }
 

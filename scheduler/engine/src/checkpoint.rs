@@ -44,6 +44,10 @@ impl Turn<'_> {
         if !spec.checkpoint || self.state.status != PlanStatus::Running || self.state.is_done() {
             return;
         }
+        let name = spec.id.clone();
+        if !self.state.accepted.goal.success_criteria.is_empty() {
+            self.judge_now(Some(&name));
+        }
         self.request_replan_after(phase);
     }
 

@@ -99,6 +99,7 @@ impl<'a> Turn<'a> {
                 self.model_answered(*answered);
                 Ok(())
             }
+            Command::Judged(judged) => self.judged(*judged),
             Command::AddSteps { steps } => self.add_steps(steps),
             Command::ClosePlan(closing) => self.close(*closing),
             Command::BetterPlan(planned) => self.better_plan(*planned),
@@ -191,7 +192,8 @@ impl<'a> Turn<'a> {
         if after.due_ms != due {
             self.dues.push((i, due));
         }
-        self.freed |= flew && !after.status.is_in_flight() && self.state.graph.resource(i).is_some();
+        let holds = self.state.monitor.is_some() || self.state.graph.resource(i).is_some();
+        self.freed |= flew && !after.status.is_in_flight() && holds;
         if after.status.is_final() {
             self.finished.push_back(i);
         }
@@ -201,6 +203,10 @@ impl<'a> Turn<'a> {
     pub(crate) fn remember_timers(&mut self) {
         let dues = self.state.steps.iter().enumerate().filter(|(_, step)| step.due_ms > 0);
         self.dues.extend(dues.map(|(i, step)| (StepIndex::new(i), step.due_ms)));
+    }
+
+    pub(crate) fn actor(&self) -> Option<&str> {
+        self.actor.as_deref()
     }
 
     pub(crate) fn id_of(&self, i: StepIndex) -> StepId {

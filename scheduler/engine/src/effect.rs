@@ -39,6 +39,9 @@ pub enum Effect {
     Timer(Timer, Option<u64>),
     /// Ask the planners for a revision of [`crate::replan_context()`]; revision 0 is the plan itself.
     Plan { revision: u32 },
+    /// Ask a model for the verdicts of [`crate::PlanState::awaited_judgement`], and answer with
+    /// [`crate::Command::Judged`].
+    Judge,
     /// The planner of a streamed plan may be gone: if it does not run here, send [`crate::Command::ClosePlan`].
     Close,
     /// Look up cached outputs, and answer with [`crate::Command::CacheLookedUp`].

@@ -12,6 +12,7 @@ use goalmill_common::status::PlanStatus;
 
 use crate::Effect;
 use crate::attempt::Spent;
+use crate::constraints::CONSTRAINT_BROKEN;
 use crate::decide::Turn;
 use crate::graph::StepIndex;
 use crate::revise::trigger_of;
@@ -67,7 +68,13 @@ impl Turn<'_> {
         };
         let Some(step) = replan.step else {
             let message = format!("{}: {reason}", replan.reason);
-            return self.fail_plan(Failure::new(FailureClass::Permanent, "PLANNING_FAILED", message));
+            let failure = match Trigger::parse(&replan.trigger) {
+                Some(Trigger::ConstraintViolation) => {
+                    Failure::new(FailureClass::ConstraintViolation, CONSTRAINT_BROKEN, message)
+                }
+                Some(_) | None => Failure::new(FailureClass::Permanent, "PLANNING_FAILED", message),
+            };
+            return self.fail_plan(failure);
         };
         let i = self.state.graph.find(step.as_str());
         let failure = i.and_then(|i| self.state.steps[i].failure().cloned());

@@ -37,6 +37,7 @@ impl Turn<'_> {
             | Waiting::Nothing
             | Waiting::Hook { .. }
             | Waiting::Planner { .. }
+            | Waiting::Judgement { .. }
             | Waiting::Answer { .. } => {
                 return Err(self.refuse_plan("there is nothing to approve or reject"));
             }
@@ -116,6 +117,9 @@ impl Turn<'_> {
             self.answer_plan_question(asked.id, answer, false, reason);
             return Ok(());
         }
+        if self.judge_by_person(name, &answer, &reason)? {
+            return Ok(());
+        }
         let i = self.state.graph.find(name).filter(|i| self.awaits_answer(*i));
         let Some(i) = i else {
             return Err(not_allowed(format!("there is no open question `{name}`")));
@@ -127,7 +131,7 @@ impl Turn<'_> {
         Ok(())
     }
 
-    fn check_answer(&mut self, question: &Question, answer: &Json) -> Result<(), Rejection> {
+    pub(crate) fn check_answer(&mut self, question: &Question, answer: &Json) -> Result<(), Rejection> {
         let Some(detail) = self.answer_issue(question, answer) else { return Ok(()) };
         let issues = vec![issue("INVALID_ANSWER", "/answer", detail, "answer as the question's `schema` says")];
         Err(Rejection::Invalid { reason: "the answer does not fit the question".into(), issues })

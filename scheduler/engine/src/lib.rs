@@ -22,6 +22,8 @@ mod apply;
 mod attempt;
 mod budget;
 mod checkpoint;
+mod constraints;
+mod criteria;
 mod decide;
 mod decompose;
 mod failure;

@@ -31,6 +31,7 @@ impl PlanState {
             | Waiting::Approval { .. }
             | Waiting::Decision { .. }
             | Waiting::RevisionApproval { .. }
+            | Waiting::Judgement { .. }
             | Waiting::Answer { .. } => None,
         }
     }

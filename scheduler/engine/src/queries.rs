@@ -167,7 +167,7 @@ impl PlanState {
 
     /// Whether this ready step may be dispatched.
     pub fn can_dispatch(&self, i: StepIndex) -> bool {
-        self.has_room() && self.is_free(i) && !self.runs_in_engine(i)
+        self.has_room() && self.is_free(i) && !self.runs_in_engine(i) && self.fits_reservations(i)
     }
 
     /// How many steps may be in flight at once.
@@ -222,7 +222,7 @@ impl PlanState {
             return None;
         }
         let mut due = self.accepted.deadline_ms.min(self.budget_due_ms());
-        for own in [self.waiting.due_ms(), at(self.origin.open_until_ms)].into_iter().flatten() {
+        for own in [self.waiting.due_ms(), at(self.origin.open_until_ms), self.constraint_due_ms()].into_iter().flatten() {
             due = due.min(own);
         }
         Some(due)

@@ -1,6 +1,7 @@
 //! Derives the effects of an event, and after a restart those that may not have run.
 
 use goalmill_common::config::HookPoint;
+use goalmill_common::criterion::JudgeKind;
 use goalmill_common::event::{Event, HookDecision, PlanEvent, Record, StepEvent};
 use goalmill_common::plan::StepKind;
 use goalmill_common::revision::Trigger;
@@ -34,6 +35,8 @@ fn react_plan(state: &PlanState, event: &PlanEvent, effects: &mut Vec<Effect>) {
         effects.push(Effect::AskHooks { step: None });
     } else if asks_planners(event) {
         effects.push(Effect::Plan { revision: state.revision + 1 });
+    } else if matches!(event, PlanEvent::JudgementRequested(requested) if requested.judge == JudgeKind::Model) {
+        effects.push(Effect::Judge);
     } else if event.ends_plan() {
         effects.extend(roll_up(state));
         effects.push(Effect::Ended);
@@ -63,6 +66,8 @@ pub fn pending(state: &PlanState, context: &EngineContext) -> Vec<Effect> {
     }
     effects.push(Effect::Timer(Timer::Plan, state.plan_due()));
     effects.extend(state.asked_of_planners().map(|revision| Effect::Plan { revision }));
+    let judge = state.awaited_judgement().filter(|(judge, _)| *judge == JudgeKind::Model);
+    effects.extend(judge.map(|_| Effect::Judge));
     effects.extend(state.is_open().then_some(Effect::Close));
     effects.extend(state.is_cut().then_some(Effect::Continue));
     effects.extend(state.waiting.hook().map(|_| Effect::AskHooks { step: None }));

@@ -67,6 +67,22 @@ pub(crate) fn condition(state: &PlanState, i: StepIndex, limits: &Limits) -> Res
     with_scope(state, i, |scope| expression::is_true(when, scope, limits), &what)
 }
 
+/// Evaluates the expression of a success criterion; it sees the goal and every final step.
+pub(crate) fn criterion(state: &PlanState, check: &str, limits: &Limits) -> Result<bool, ExpressionError> {
+    expression::is_true(check, &Scope::new(&state.accepted.goal, &|id: &str| final_step(state, id)), limits)
+}
+
+/// The text of a value that the expression of a success criterion names: `steps.total.outputs.sum`.
+pub(crate) fn path(state: &PlanState, path: &str, limits: &Limits) -> Result<String, ExpressionError> {
+    let text = format!("{{{{ {path} }}}}");
+    expression::render_text(&text, &Scope::new(&state.accepted.goal, &|id: &str| final_step(state, id)), limits)
+}
+
+fn final_step<'s>(state: &'s PlanState, id: &str) -> Option<ScopedStep<'s>> {
+    let step = &state.steps[state.graph.find(id)?];
+    step.status.is_final().then_some(ScopedStep { status: step.status, outputs: step.outputs.as_ref() })
+}
+
 /// Evaluates an expression that sees the goal, the step's dependencies and all final steps. Its failure is
 /// permanent.
 fn with_scope<T>(

@@ -30,10 +30,13 @@ pub fn replan_context(state: &PlanState, limits: &Limits) -> Option<Situation> {
         };
         (spec.id.clone(), at)
     });
+    let (mut goal, relaxed) = (accepted.goal.clone(), state.relaxed());
+    goal.constraints.retain(|name, _| !relaxed.contains(name));
     Some(Situation {
         plan_id: accepted.plan_id.clone(),
         revision: state.revision + 1,
-        goal: accepted.goal.clone(),
+        goal,
+        relaxed,
         steps: steps.collect(),
         plan: state.live_plan(),
         trigger: replan.trigger,

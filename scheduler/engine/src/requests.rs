@@ -85,6 +85,7 @@ impl Turn<'_> {
             | Waiting::Approval { .. }
             | Waiting::Planner { .. }
             | Waiting::RevisionApproval { .. }
+            | Waiting::Judgement { .. }
             | Waiting::Answer { .. } => None,
         };
         if self.state.status != PlanStatus::Running && failed.is_none() {
@@ -134,6 +135,8 @@ impl Turn<'_> {
             self.fail_plan(Failure::new(FailureClass::ConstraintViolation, "BUDGET_EXCEEDED", message));
         } else if self.now_ms >= deadline {
             self.fail_plan(Failure::new(FailureClass::Timeout, PLAN_TIMEOUT, "the plan's deadline has passed"));
+        } else if self.state.constraint_due_ms().is_some_and(|due_ms| self.now_ms >= due_ms) {
+            self.propagate();
         } else if self.state.waiting.due_ms().is_some_and(|due_ms| self.now_ms >= due_ms) {
             self.handle_wait_timeout();
         } else if self.state.is_open() && self.now_ms >= self.state.origin.open_until_ms {
@@ -156,6 +159,7 @@ impl Turn<'_> {
             }
             Waiting::RevisionApproval { .. } => self.decide_revision_by_default(),
             Waiting::Answer { .. } => self.answer_plan_by_default(),
+            Waiting::Judgement { .. } => self.end_judgement(),
         }
     }
 

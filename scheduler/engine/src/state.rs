@@ -14,6 +14,8 @@ use goalmill_common::report::SuggestedAdjustment;
 use goalmill_common::revision::Fork;
 use goalmill_common::status::{Counts, PlanStatus, StepStatus};
 
+use crate::constraints::ConstraintMonitor;
+use crate::criteria::Judging;
 use crate::graph::{PlanGraph, StepIndex};
 use crate::model_calls::ModelCallLog;
 use crate::output_check::SchemaCache;
@@ -56,6 +58,10 @@ pub struct PlanState {
     pub(crate) adaptive_width: AdaptiveWidth,
     pub(crate) waiting: Waiting,
     pub(crate) revising: Revising,
+    /// The measured constraints of the goal; `None` without any.
+    pub(crate) monitor: Option<Box<ConstraintMonitor>>,
+    /// The verdicts on the goal's criteria; `None` before the first.
+    pub(crate) judging: Option<Box<Judging>>,
     pub(crate) ended: Option<Box<PlanEnded>>,
     pub(crate) updated_ms: u64,
     /// When its first step began, Unix milliseconds; 0 before.
@@ -231,6 +237,8 @@ impl PlanState {
             adaptive_width: AdaptiveWidth { width: 1, streak: 0 },
             waiting: Waiting::default(),
             revising: Revising::default(),
+            monitor: ConstraintMonitor::new(&accepted.goal),
+            judging: None,
             ended: None,
             updated_ms: time_ms,
             begun_ms: 0,

@@ -167,10 +167,11 @@ impl Turn<'_> {
         if planned.plan.approve.is_none() && self.wants_approval() {
             planned.plan.approve = Some(Approval::default());
         }
+        let confidence = confidence_of(&planned);
         self.emit_plan(PlanEvent::PlanCreated(Box::new(PlanCreated {
             plan: Arc::new(planned.plan),
             planner: planned.planner,
-            confidence: if planned.confidence.is_finite() { planned.confidence } else { 0.0 },
+            confidence,
             provenance: planned.provenance,
             open,
             fork,
@@ -222,6 +223,13 @@ impl Turn<'_> {
         self.emit_plan(PlanEvent::PlanningFailed(Box::new(failed)));
         self.fail_plan(Failure::new(FailureClass::Permanent, "PLANNING_FAILED", reason));
     }
+}
+
+/// The confidence of a planner, less a tenth for each soft constraint that the estimates break.
+fn confidence_of(planned: &Planned) -> f64 {
+    let broken = planned.warnings.iter().filter(|issue| issue.code == "CONSTRAINT_AT_RISK").count();
+    let confidence = planned.confidence - 0.1 * broken as f64;
+    if confidence.is_finite() { (confidence.max(0.0) * 10_000.0).round() / 10_000.0 } else { 0.0 }
 }
 
 /// Returns why a fork cannot keep its results: the plan lacks a step.

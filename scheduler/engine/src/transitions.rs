@@ -35,6 +35,7 @@ pub fn step_transition(status: StepStatus, event: &StepEvent) -> Option<StepStat
         StepEvent::Started(_) => from(status, &[S::Queued], S::Running),
         StepEvent::Progress(_) => from(status, &[S::Running], S::Running),
         StepEvent::Retrying(_) => from(status, &[S::Queued, S::Running, S::AwaitingApproval], S::Retrying),
+        StepEvent::Measured(_) => from(status, &[S::Running], S::Running),
         StepEvent::Released(_) => from(status, &[S::Queued, S::Running], S::Ready),
         StepEvent::Failed(_) => {
             from(status, &[S::Pending, S::Ready, S::AwaitingApproval, S::Queued, S::Running], S::Failed)
@@ -89,6 +90,8 @@ pub fn plan_transition(status: PlanStatus, event: &PlanEvent) -> Option<PlanStat
         | PlanEvent::PhaseCompleted(_)
         | PlanEvent::PhaseFailed(_)
         | PlanEvent::PhaseSkipped(_) => active(),
+        PlanEvent::ConstraintChanged(_) | PlanEvent::CriteriaJudged(_) => active(),
+        PlanEvent::JudgementRequested(_) => matches!(status, S::Running | S::Paused).then_some(status),
         PlanEvent::ReplanTriggered(_) => active().map(|_| S::Replanning),
         PlanEvent::Paused(_) => (status == S::Running).then_some(S::Paused),
         PlanEvent::Resumed(_) => matches!(status, S::Paused | S::Replanning).then_some(S::Running),
@@ -116,8 +119,10 @@ fn unless_final(status: StepStatus, to: StepStatus) -> Option<StepStatus> {
 
 #[cfg(test)]
 mod tests {
+    use goalmill_common::constraint::ConstraintStatus;
+    use goalmill_common::criterion::JudgeKind;
     use goalmill_common::event::{
-        ApprovalRequested, GoalAccepted, HookAsked, HookDecided, PhaseAdded, PhaseNamed, PlanCreated, PlanEnded,
+        ApprovalRequested, ConstraintChanged, GoalAccepted, HookAsked, HookDecided, JudgementRequested, PhaseAdded, PhaseNamed, PlanCreated, PlanEnded,
         PlanValidated, QuestionAnswered, QuestionAsked, Reason, RevisionProposed, RevisionRefused, StepAdded,
         StepAnswered, StepCompleted, StepDecomposed, StepFailed, StepModified, StepProgress, StepQuestion, StepQueued,
         StepReleased, StepRetrying, StepSkipped, StepStarted,
@@ -148,6 +153,7 @@ mod tests {
         ("step_queued", "ready", "queued"),
         ("step_started", "queued", "running"),
         ("step_progress", "running", "running"),
+        ("step_measured", "running", "running"),
         ("step_completed", "pending blocked ready queued running retrying awaiting_approval", "completed"),
         ("step_retrying", "queued running awaiting_approval", "retrying"),
         ("step_released", "queued running", "ready"),
@@ -181,6 +187,9 @@ mod tests {
         ("question_answered", "replanning", "="),
         ("plan_revised", "awaiting_approval running replanning paused", "= running"),
         ("plan_extended", "awaiting_approval running replanning paused", "="),
+        ("constraint_changed", "running replanning paused", "="),
+        ("judgement_requested", "running paused", "="),
+        ("criteria_judged", "running replanning paused", "="),
         ("plan_paused", "running", "paused"),
         ("plan_resumed", "paused replanning", "running"),
         ("plan_quarantined", "planning awaiting_approval running replanning paused", "="),
@@ -253,6 +262,7 @@ mod tests {
             StepEvent::Queued(Box::new(StepQueued::new("w".into(), 1))),
             StepEvent::Started(Box::new(StepStarted { worker: None, started_ms: 1, due_ms: 1 })),
             StepEvent::Progress(Box::new(StepProgress { progress: None, message: None })),
+            StepEvent::Measured(Box::default()),
             StepEvent::Completed(Box::new(StepCompleted { outputs: Json::null(), ..StepCompleted::default() })),
             StepEvent::Retrying(Box::new(StepRetrying::new(failure(), 1))),
             StepEvent::Released(Box::new(StepReleased { worker: "w".into() })),
@@ -340,6 +350,23 @@ mod tests {
             })),
             PlanEvent::Revised(Box::default()),
             PlanEvent::Extended(Box::default()),
+            PlanEvent::ConstraintChanged(Box::new(ConstraintChanged {
+                constraint: String::new(),
+                status: ConstraintStatus::Low,
+                priority: 5,
+                hard: false,
+                measure: String::new(),
+                measured: 0.0,
+                limit: 0.0,
+                unit: String::new(),
+                reason: String::new(),
+            })),
+            PlanEvent::JudgementRequested(Box::new(JudgementRequested {
+                judge: JudgeKind::Model,
+                criteria: Vec::new(),
+                due_ms: 1,
+            })),
+            PlanEvent::CriteriaJudged(Box::default()),
             PlanEvent::Paused(Reason::boxed("")),
             PlanEvent::Resumed(Reason::boxed("")),
             PlanEvent::Quarantined(Reason::boxed("")),

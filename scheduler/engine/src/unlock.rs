@@ -1,10 +1,12 @@
 //! Unlocks steps whose dependencies are satisfied, skips those whose join is impossible, and ends the plan.
 
 use goalmill_common::event::{ApprovalRequested, PlanEnded, PlanEvent, Reason, SkipCause, StepEvent, StepSkipped};
+use goalmill_common::failure::{Failure, FailureClass};
 use goalmill_common::id::StepId;
 use goalmill_common::status::{PlanStatus, StepStatus};
 
 use crate::attempt::Spent;
+use crate::constraints::CONSTRAINT_BROKEN;
 use crate::decide::Turn;
 use crate::graph::StepIndex;
 use crate::render;
@@ -33,6 +35,8 @@ impl Turn<'_> {
                 }
             } else if self.is_over_budget() {
                 self.fail_over_budget();
+            } else if self.check_constraints() {
+                // The plan may have ended, or be replanned.
             } else if self.state.outputs_bytes > self.context.limits.plan_outputs_bytes_max && !self.state.is_done() {
                 self.fail_for_outputs();
             } else if !self.move_phase() && !self.run_engine_step() {
@@ -143,13 +147,28 @@ impl Turn<'_> {
             return false;
         };
         self.work.count(0);
+        if let Some(failure) = self.would_break(i) {
+            self.give_up(i, failure, Spent::default());
+            return true;
+        }
         self.start_sub_plan(i);
         true
     }
 
     pub(crate) fn complete(&mut self) {
+        if let Some(reason) = self.check_floors() {
+            return self.fail_plan(Failure::new(FailureClass::ConstraintViolation, CONSTRAINT_BROKEN, reason));
+        }
+        if self.judge() {
+            return;
+        }
         let is_partial = self.state.counts.failed > 0 || self.state.steps.iter().any(|step| step.partial);
         let status = if is_partial { PlanStatus::Partial } else { PlanStatus::Completed };
+        let status = self.status_by_criteria(status);
+        if status == PlanStatus::Failed {
+            let message = "none of the judged success criteria is met";
+            return self.fail_plan(Failure::new(FailureClass::ConstraintViolation, "CRITERIA_UNMET", message));
+        }
         self.emit_plan(PlanEvent::Completed(Box::new(PlanEnded {
             status,
             failure: None,

@@ -3,7 +3,7 @@
 use goalmill_common::clock::rfc3339;
 use goalmill_common::goal::Usage;
 use goalmill_common::json::Json;
-use goalmill_common::plan::Phase;
+use goalmill_common::plan::{Phase, Question};
 use goalmill_common::status::{Counts, PhaseStatus, PlanStatus, StepStatus};
 use goalmill_common::view::{self, PhaseView, PlanSummary, PlanView, ProposalView, QuestionView, Results, StepView};
 use serde_json::{Map, Value};
@@ -67,13 +67,9 @@ impl PlanState {
                 confidence_after: proposed.confidence_after,
                 due_at: rfc3339(proposed.due_ms),
             }),
-            question: self.question().map(|asked| QuestionView {
-                id: asked.id.clone(),
-                question: asked.question.question.clone(),
-                schema: asked.question.schema.clone(),
-                default: asked.question.default.clone(),
-                due_at: rfc3339(asked.due_ms),
-            }),
+            question: self.question_view(),
+            constraints: self.constraint_views(at(self.finished_ms).unwrap_or(self.updated_ms)),
+            criteria: self.verdicts(),
             forked_from: self.origin.fork.as_ref().map(|fork| fork.plan.clone()),
             model_calls: self.model_calls(),
             current_steps: self.steps_in_flight().map(|i| self.plan.steps[i].id.clone()).collect(),
@@ -81,6 +77,14 @@ impl PlanState {
             final_output: self.final_output().filter(|_| include_outputs),
             steps: self.steps.iter().enumerate().map(show).collect(),
         }
+    }
+
+    fn question_view(&self) -> Option<QuestionView> {
+        let due_at = rfc3339(self.waiting.due_ms().unwrap_or_default());
+        let asked = self.question().map(|asked| (asked.id.clone(), asked.question.clone()));
+        let (id, question) = asked.or_else(|| self.criterion_question())?;
+        let Question { question, schema, default, .. } = question;
+        Some(QuestionView { id, question, schema, default, due_at })
     }
 
     fn step_view(&self, i: usize, step: &StepState, include_outputs: bool) -> StepView {
@@ -150,6 +154,8 @@ impl PlanState {
             usage: self.usage,
             results,
             failures,
+            constraints: self.constraint_views(at(self.finished_ms).unwrap_or(self.updated_ms)),
+            criteria: self.verdicts(),
             final_output: self.final_output(),
             execution_seconds: self.execution_seconds(),
         }

@@ -1,5 +1,6 @@
 //! What a plan as a whole waits for.
 
+use goalmill_common::criterion::JudgeKind;
 use goalmill_common::event::{HookAsked, QuestionAsked, ReplanTriggered, RevisionProposed};
 use goalmill_common::revision::Trigger;
 
@@ -43,6 +44,12 @@ pub(crate) enum Waiting {
         replan: Box<ReplanTriggered>,
         asked: Box<QuestionAsked>,
     },
+    /// A model or a person judges criteria; every step is final.
+    Judgement {
+        judge: JudgeKind,
+        criteria: Vec<String>,
+        due_ms: u64,
+    },
 }
 
 impl Waiting {
@@ -61,6 +68,7 @@ impl Waiting {
             | Self::Planner { .. }
             | Self::Decision { .. }
             | Self::RevisionApproval { .. }
+            | Self::Judgement { .. }
             | Self::Answer { .. } => None,
         }
     }
@@ -76,6 +84,7 @@ impl Waiting {
             | Self::Planner { .. }
             | Self::Decision { .. }
             | Self::RevisionApproval { .. }
+            | Self::Judgement { .. }
             | Self::Answer { .. } => *self = Self::Hook { asked },
         }
     }
@@ -84,7 +93,7 @@ impl Waiting {
     pub(crate) fn due_ms(&self) -> Option<u64> {
         at(match self {
             Self::Plan | Self::Nothing | Self::Hook { .. } => 0,
-            Self::Approval { due_ms, .. } => *due_ms,
+            Self::Approval { due_ms, .. } | Self::Judgement { due_ms, .. } => *due_ms,
             Self::Planner { replan } | Self::Decision { replan } => replan.due_ms,
             Self::RevisionApproval { proposed, .. } => proposed.due_ms,
             Self::Answer { asked, .. } => asked.due_ms,
@@ -93,7 +102,7 @@ impl Waiting {
 
     pub(crate) fn replan(&self) -> Option<&ReplanTriggered> {
         match self {
-            Self::Plan | Self::Nothing | Self::Hook { .. } | Self::Approval { .. } => None,
+            Self::Plan | Self::Nothing | Self::Hook { .. } | Self::Approval { .. } | Self::Judgement { .. } => None,
             Self::Planner { replan }
             | Self::Decision { replan }
             | Self::RevisionApproval { replan, .. }
@@ -101,10 +110,13 @@ impl Waiting {
         }
     }
 
-    /// Ends the wait, and returns its replan.
+    /// Ends the wait for a revision, and returns its replan.
     pub(crate) fn take_replan(&mut self) -> Option<Box<ReplanTriggered>> {
+        if matches!(self, Self::Judgement { .. }) {
+            return None;
+        }
         match std::mem::replace(self, Self::Nothing) {
-            Self::Plan | Self::Nothing | Self::Hook { .. } | Self::Approval { .. } => None,
+            Self::Plan | Self::Nothing | Self::Hook { .. } | Self::Approval { .. } | Self::Judgement { .. } => None,
             Self::Planner { replan }
             | Self::Decision { replan }
             | Self::RevisionApproval { replan, .. }

@@ -159,7 +159,7 @@ fn run_case(case: Case, engine: Engine) {
     let policy = Policy { allow, deny, approve };
     // Nothing of a trial is written: no hook is asked.
     let hooks = HookPoints::default();
-    let context = EngineContext { limits, policy, hooks, task_lease_ms, reply, recording };
+    let context = EngineContext { judge_model: false, limits, policy, hooks, task_lease_ms, reply, recording };
     let mut owned = ShardState::new(shard, context, Clock::system(), Random::system(), 0);
     owned.use_engine(engine);
     let state = fold(&log);

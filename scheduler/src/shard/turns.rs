@@ -244,6 +244,7 @@ mod tests {
     fn turns(now: Instant) -> Turns {
         let (limits, policy, reply) = (Limits::default(), Policy::default(), "reports".to_owned());
         let context = EngineContext {
+            judge_model: false,
             limits,
             policy,
             hooks: HookPoints::default(),

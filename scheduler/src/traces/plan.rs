@@ -180,7 +180,10 @@ impl Begun {
             PlanEvent::Completed(end) | PlanEvent::Failed(end) | PlanEvent::Cancelled(end) => {
                 self.end(end.status.as_str(), end.failure.as_ref(), now_ms, out);
             }
-            PlanEvent::GoalAccepted(_) => {}
+            PlanEvent::ConstraintChanged(_)
+            | PlanEvent::JudgementRequested(_)
+            | PlanEvent::CriteriaJudged(_)
+            | PlanEvent::GoalAccepted(_) => {}
             PlanEvent::Extended(_)
             | PlanEvent::RevisionRefused(_)
             | PlanEvent::PhaseAdded(_)

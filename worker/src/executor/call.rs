@@ -3,7 +3,7 @@
 //! Request: `{"task": {"plan", "step", "attempt", "agent_type", "action", "timeout_ms", "idempotency_key"}, "inputs": …}`.
 //! The attempt's token is not sent: it authenticates reports.
 //!
-//! Answer: `{"outputs": …}` with, if wanted, `cost`, `tokens`, `adjustments`, `sub_plan`, or a failure,
+//! Answer: `{"outputs": …}` with, if wanted, `cost`, `currency`, `tokens`, `measures`, `adjustments`, `sub_plan`, or a failure,
 //! `{"error": {"class", "code", "message", "retry_after_ms"}}`. An object with one of these two fields is an envelope
 //! and is refused when it is invalid; any other JSON is the outputs. With `answer: raw` all JSON is the outputs.
 
@@ -145,6 +145,8 @@ fn parse_envelope(mut fields: Fields) -> Result<ExecutionResult, Failure> {
         partial: field(&mut fields, "partial", "true or false")?.unwrap_or(false),
         errors: errors.into_iter().take(ERRORS_MAX).map(into_error).collect(),
         suggested_adjustments: field(&mut fields, "suggested_adjustments", SUGGESTIONS)?.unwrap_or_default(),
+        currency: field(&mut fields, "currency", "a code of ISO 4217 such as `EUR`")?,
+        measures: field(&mut fields, "measures", "an object of numbers")?.unwrap_or_default(),
         adjustments: fields.remove("adjustments").filter(|json| !json.is_null()),
         sub_plan: fields.remove("sub_plan").filter(|json| !json.is_null()),
     })

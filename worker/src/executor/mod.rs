@@ -14,6 +14,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use async_trait::async_trait;
+use goalmill_common::constraint::Measures;
 use goalmill_common::agent::Agent;
 use goalmill_common::card::read_card;
 use goalmill_common::failure::Failure;
@@ -49,6 +50,10 @@ pub struct ExecutionResult {
     pub errors: Vec<Failure>,
     /// What the agent would change in the rest of the plan.
     pub suggested_adjustments: Vec<SuggestedAdjustment>,
+    /// The currency of `cost`, ISO 4217; US dollars without one.
+    pub currency: Option<String>,
+    /// Amounts of anything else that a constraint of the goal may limit, by name.
+    pub measures: Measures,
     /// New information that may require a revision.
     pub adjustments: Option<Json>,
     /// A plan to run in place of the step.

@@ -16,6 +16,7 @@ use super::delta::ignored_failure;
 use super::draft::towards;
 use super::widen::widens;
 use super::{Delta, resolve};
+use crate::constraints::CONSTRAINT_BROKEN;
 use crate::decide::Turn;
 use crate::graph::StepIndex;
 use crate::waiting::PLANNER_MS;
@@ -93,6 +94,11 @@ impl Turn<'_> {
         match (step, failure) {
             (Some(step), Some(failure)) => {
                 self.fail_plan_because(crate::failure::plan_failure(&step, failure), reason);
+            }
+            (None, _) if self.state.waiting.is_for(Trigger::ConstraintViolation) => {
+                let broken = self.state.waiting.replan().map(|replan| replan.reason.clone()).unwrap_or_default();
+                let message = format!("{broken}: {reason}");
+                self.fail_plan(Failure::new(FailureClass::ConstraintViolation, CONSTRAINT_BROKEN, message));
             }
             (Some(_) | None, _) => {
                 self.fail_plan(Failure::new(FailureClass::Permanent, "REVISION_ABORTED", reason));

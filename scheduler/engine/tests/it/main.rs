@@ -29,6 +29,7 @@ mod extend;
 mod hooks;
 
 mod calls;
+mod contract;
 
 mod look;
 

@@ -48,6 +48,7 @@ impl World {
                 limits: Limits::default(),
                 policy: Policy::default(),
                 hooks: HookPoints::default(),
+                judge_model: false,
                 task_lease_ms: 30_000,
                 reply: "reports".into(),
                 recording: Some(InputRecording {
@@ -137,6 +138,7 @@ impl World {
             Effect::StoreInputs { .. }
             | Effect::Room
             | Effect::Plan { .. }
+            | Effect::Judge
             | Effect::Close
             | Effect::CacheLookup { .. }
             | Effect::AskHooks { .. }

@@ -67,20 +67,42 @@ pub fn read(text: &[u8], format: Format, limits: &Limits) -> Result<Value, Vec<I
     }
 }
 
-/// The goal that a document with a plan carries: its own field, or at least what the plan says it is for.
+/// The goal that a document with a plan carries: its own field, or at least what the plan says it is for. Constraints,
+/// criteria and the like that stand beside it belong to it.
 pub fn split_goal(draft: &Value) -> Option<Value> {
     let outer = draft.as_object()?;
     let inner = outer.get("plan").and_then(Value::as_object);
-    let documents = [Some(outer), inner];
-    for name in ["goal", "query", "job"] {
-        let found = documents.iter().flatten().find_map(|document| document.get(name));
-        if let Some(goal) = found.filter(|goal| !goal.is_null()) {
-            return Some(goal.clone());
+    let find = |name: &str| {
+        let mut documents = [Some(outer), inner].into_iter().flatten();
+        documents.find_map(|document| document.get(name)).filter(|value| !value.is_null())
+    };
+    let beside: Vec<(&str, &Value)> = BESIDE.iter().filter_map(|name| Some((*name, find(name)?))).collect();
+    let stated = ["goal", "query", "job"].iter().find_map(|name| find(name)).cloned();
+    let described = || find("description").filter(|value| value.is_string()).cloned();
+    let named = || find("name").filter(|value| value.is_string() && !beside.is_empty()).cloned();
+    let mut goal = stated.or_else(described).or_else(named).or_else(|| (!beside.is_empty()).then(|| json!("plan")))?;
+    if goal.is_string() {
+        goal = json!({ "description": goal });
+    }
+    if let Value::Object(fields) = &mut goal {
+        for (name, value) in beside {
+            fields.entry(name).or_insert_with(|| value.clone());
         }
     }
-    let description = documents.iter().flatten().find_map(|document| document.get("description"))?;
-    description.is_string().then(|| json!({ "description": description }))
+    Some(goal)
 }
+
+/// What may stand beside the goal of a document with a plan.
+const BESIDE: [&str; 8] = [
+    "constraints",
+    "success_criteria",
+    "success_criterion",
+    "acceptance_criteria",
+    "criteria",
+    "criteria_policy",
+    "deadline",
+    "deadline_ms",
+];
 
 fn split<T, E>(result: Result<T, E>) -> (Option<T>, Option<E>) {
     match result {

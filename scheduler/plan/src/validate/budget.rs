@@ -1,6 +1,7 @@
 //! What a plan would take, against what goal and plan allow.
 
 use goalmill_common::command::Planned;
+use goalmill_common::constraint::{Bound, Constraint, Measure};
 use goalmill_common::goal::Budget;
 use goalmill_common::plan::{Plan, Step, StepKind};
 use goalmill_common::view::{Preview, SecondsFrom};
@@ -93,6 +94,44 @@ fn count(step: &Step, catalogue: Option<&Catalogue>, from: &mut SecondsFrom) {
 
 fn runs_as_task(step: &Step) -> bool {
     step.plan.is_none() && step.kind != StepKind::Plan && !step.kind.is_inline()
+}
+
+/// Checks the forecast of a plan against the constraints of its goal. A broken hard constraint makes the plan invalid, a
+/// broken soft one is a warning that lowers the plan's confidence.
+pub(super) fn check_constraints(
+    cx: &Cx<'_>,
+    plan: &Plan,
+    constraints: &[Constraint],
+    seconds_left: Option<f64>,
+    catalogue: Option<&Catalogue>,
+) {
+    if constraints.is_empty() && seconds_left.is_none() {
+        return;
+    }
+    let total = forecast(plan, catalogue);
+    let root = At::ROOT;
+    if let Some(left) = seconds_left.filter(|left| total.seconds > *left) {
+        let detail = format!("the longest path takes {:.0} s, and {left:.0} s are left until the deadline", total.seconds);
+        cx.error("CONSTRAINT_BROKEN", &root.key("deadline_ms"), detail, "use fewer or faster steps, or a later deadline");
+    }
+    let at = root.key("constraints");
+    for constraint in constraints.iter().filter(|constraint| constraint.bound == Bound::AtMost) {
+        let sum = match constraint.measure() {
+            Some(Measure::Cost(currency)) if currency == "USD" => total.cost,
+            Some(Measure::Tokens) => total.tokens as f64,
+            Some(Measure::Elapsed) => total.seconds,
+            Some(Measure::Cost(_) | Measure::Deadline | Measure::Named(_)) | None => continue,
+        };
+        let Some(limit) = constraint.limit().filter(|limit| sum > *limit) else { continue };
+        let unit = constraint.unit();
+        let detail = format!("the steps are estimated at {sum} {unit}, the limit is {limit} {unit}");
+        let at = at.key(&constraint.name);
+        if constraint.hard {
+            cx.error("CONSTRAINT_BROKEN", &at, detail, "use fewer or cheaper steps, or raise the limit");
+        } else {
+            cx.warn("CONSTRAINT_AT_RISK", &at, detail, "use fewer or cheaper steps, or raise the limit");
+        }
+    }
 }
 
 /// - `allowed`: what the goal allows.

@@ -9,7 +9,7 @@ use serde_json::{Map, Value};
 
 use super::goal_context::context;
 use super::planning::planning;
-use super::policy;
+use super::{goal_contract, policy};
 use crate::draft::{At, Cx, Fields, Table, shorten, text, wrong_type};
 use crate::suggest::nearest;
 
@@ -18,6 +18,7 @@ const GOAL: &Table = &[
     ("type", &["goal_type", "kind"]),
     ("constraints", &["constraint"]),
     ("success_criteria", &["success_criterion", "acceptance_criteria"]),
+    ("criteria", &["criteria_policy"]),
     ("deadline_ms", &["deadline", "due", "due_at"]),
     ("priority", &[]),
     ("execution", &[]),
@@ -80,8 +81,9 @@ fn object(cx: &Cx<'_>, at: &At<'_>, map: &Map<String, Value>) -> Goal {
     Goal {
         description: description.unwrap_or_default(),
         goal_type: goal_type(&fields),
-        constraints: constraints(&fields),
-        success_criteria: criteria(&fields),
+        constraints: goal_contract::read_constraints(&fields),
+        success_criteria: goal_contract::read_criteria(&fields),
+        criteria: goal_contract::read_policy(&fields),
         deadline_ms: deadline(&fields),
         priority: policy::priority(&fields).unwrap_or_default(),
         execution: super::execution::read(&fields),
@@ -135,7 +137,7 @@ fn described(cx: &Cx<'_>, at: &At<'_>, description: Option<&str>) {
     }
 }
 
-fn free(fields: &Fields<'_, '_>, name: &str) -> Map<String, Value> {
+pub(super) fn free(fields: &Fields<'_, '_>, name: &str) -> Map<String, Value> {
     let Some(field) = fields.get(name) else { return Map::new() };
     match field.value {
         Value::Object(map) => map.clone(),
@@ -143,27 +145,6 @@ fn free(fields: &Fields<'_, '_>, name: &str) -> Map<String, Value> {
             wrong_type(fields.cx, &fields.at.key(field.key), other, "an object");
             Map::new()
         }
-    }
-}
-
-/// Constraints by name; a list of sentences is kept under `notes`.
-fn constraints(fields: &Fields<'_, '_>) -> Map<String, Value> {
-    match fields.get("constraints") {
-        Some(field) if field.value.is_array() || field.value.is_string() => {
-            Map::from_iter([("notes".to_owned(), field.value.clone())])
-        }
-        _ => free(fields, "constraints"),
-    }
-}
-
-fn criteria(fields: &Fields<'_, '_>) -> Vec<String> {
-    let Some(field) = fields.get("success_criteria") else { return Vec::new() };
-    let at = fields.at.key(field.key);
-    match field.value {
-        Value::Array(items) => {
-            items.iter().enumerate().filter_map(|(i, item)| text(fields.cx, &at.item(i), item)).collect()
-        }
-        one => text(fields.cx, &at, one).into_iter().collect(),
     }
 }
 

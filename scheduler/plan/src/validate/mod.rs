@@ -10,6 +10,7 @@ mod execution;
 mod expression_scope;
 mod goal;
 mod goal_context;
+mod goal_contract;
 mod graph;
 mod inputs;
 pub mod names;

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 pub use goalmill_common::config::{Weight, WeightSettings};
+use goalmill_common::constraint::Constraint;
 use goalmill_common::goal::Budget;
 use goalmill_common::id::AgentType;
 use serde::{Deserialize, Serialize};
@@ -38,6 +39,10 @@ pub struct Rules<'r> {
     pub budget: Budget,
     /// What the goal requires of each step.
     pub requires: Requirements,
+    /// The constraints of the goal.
+    pub constraints: Vec<Constraint>,
+    /// Seconds until the goal's deadline.
+    pub seconds_left: Option<f64>,
     pub policy: &'r Policy,
 }
 

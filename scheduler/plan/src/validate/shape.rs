@@ -26,6 +26,10 @@ const PLAN: &Table = &[
     ("id", &["plan_id"]),
     ("revision", &["revision_policy", "replan_policy"]),
     ("continue_on_failure", &["continue_on_error"]),
+    ("constraints", &["constraint"]),
+    ("success_criteria", &["success_criterion", "acceptance_criteria"]),
+    ("criteria", &["criteria_policy"]),
+    ("deadline", &["deadline_ms", "due", "due_at"]),
     ("version", &["$schema", "api_version", "created_at"]),
     ("confidence", &["confidence_score"]),
     ("estimates", &["estimate"]),
@@ -104,7 +108,8 @@ fn wrapper(cx: &Cx<'_>, at: &At<'_>, map: &Map<String, Value>) {
         ("tenant", &[]),
         ("deadline", &["deadline_ms"]),
         ("constraints", &[]),
-        ("success_criteria", &[]),
+        ("success_criteria", &["success_criterion", "acceptance_criteria"]),
+        ("criteria", &["criteria_policy"]),
         ("id", &["plan_id"]),
         ("version", &["$schema"]),
     ];
@@ -169,6 +174,7 @@ fn object(cx: &Cx<'_>, at: &At<'_>, map: &Map<String, Value>, depth: u32) -> Opt
     let plan = reading.finish(&at.key(steps_key), plan, &edges.unwrap_or_default(), count)?;
     if let Some(rules) = cx.rules.filter(|_| depth == 0) {
         super::budget::check(cx, at, &plan, &rules.budget, rules.catalogue);
+        super::budget::check_constraints(cx, &plan, &rules.constraints, rules.seconds_left, rules.catalogue);
     }
     Some(plan)
 }

@@ -88,6 +88,7 @@ const STEP: &Table = &[
     ("estimated_cost", &[]),
     ("ask", &["question"]),
     ("cache", &[]),
+    ("judges", &["judge"]),
     ("plan", &["sub_plan", "subplan"]),
     ("metadata", &["meta"]),
 ];
@@ -139,6 +140,7 @@ pub(super) fn read<'v>(
     if let Some(field) = fields.get("cache") {
         step.cache = policy::cache(cx, &at.key(field.key), field.value);
     }
+    step.judges = judges(&fields);
     sub_plan(&fields, &mut step, depth);
     let dependencies = dependencies(&fields);
     let origin = Origin {
@@ -156,6 +158,18 @@ pub(super) fn read<'v>(
         inputs: fields.get("inputs").map(|f| f.value),
     };
     id.map(|_| (step, origin))
+}
+
+/// Ids of success criteria.
+fn judges(fields: &Fields<'_, '_>) -> Vec<String> {
+    let Some(field) = fields.get("judges") else { return Vec::new() };
+    let at = fields.at.key(field.key);
+    match field.value {
+        Value::Array(items) => {
+            items.iter().enumerate().filter_map(|(i, item)| text(fields.cx, &at.item(i), item)).collect()
+        }
+        one => text(fields.cx, &at, one).into_iter().collect(),
+    }
 }
 
 /// An id as text: numbers are ids too.

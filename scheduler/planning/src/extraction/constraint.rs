@@ -8,6 +8,8 @@ use super::{Facts, count, date, duration, money};
 /// Takes over each constraint that is a fact; the others are the caller's own and stay where they are.
 pub(super) fn take_over(facts: &mut Facts, constraints: &Map<String, Value>, today: jiff::civil::Date) {
     for (name, value) in constraints {
+        // `{"value": "2000 USD", "priority": 9}`
+        let value = value.get("value").unwrap_or(value);
         match name.as_str() {
             "budget" | "max_budget" | "budget_usd" | "cost_limit" => {
                 if let Some(budget) = budget(value) {

@@ -89,7 +89,7 @@ impl HtnPlanner {
         let render = TemplateRenderer::new(&facts);
         let success = match request.goal.success_criteria.as_slice() {
             [] => domain.success.iter().filter_map(|l| render.line(l).transpose()).collect::<Result<_, _>>(),
-            own => Ok(own.to_vec()),
+            own => Ok(own.iter().map(|criterion| criterion.text().to_owned()).collect::<Vec<String>>()),
         };
         let plan = Plan {
             name: render.line(&request.goal.description).ok().flatten().unwrap_or_default().chars().take(80).collect(),

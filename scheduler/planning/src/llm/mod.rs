@@ -20,6 +20,7 @@ use async_trait::async_trait;
 use goalmill_common::clock::rfc3339;
 use goalmill_common::command::Proposal;
 use goalmill_common::config::{LlmSettings, PlanningStrategy};
+use goalmill_common::criterion::criterion_id;
 use goalmill_common::goal::{Goal, Planning};
 use goalmill_common::limits::Limits;
 use goalmill_common::plan::{OnFailure, Phase, Plan, RevisionPolicy};
@@ -219,8 +220,11 @@ pub(super) fn goal_context(goal: &Goal) -> Value {
         if map.is_empty() { Value::Null } else { Value::Object(map.clone()).to_string().into() }
     };
     let budget = if goal.budget.is_unlimited() { Value::Null } else { json!(goal.budget).to_string().into() };
+    let criteria = goal.success_criteria.iter().enumerate();
+    let criteria: Vec<String> =
+        criteria.map(|(place, c)| format!("{}: {}", criterion_id(c, place), c.text())).collect();
     let inputs = goal.metadata.get("inputs").filter(|inputs| !inputs.is_null()).map(Value::to_string);
-    json!({"description": goal.description, "constraints": text(&goal.constraints), "criteria": goal.success_criteria,
+    json!({"description": goal.description, "constraints": text(&goal.constraints), "criteria": criteria,
            "inputs": inputs, "budget": budget})
 }
 

@@ -1,6 +1,7 @@
 //! The rules to which plans of planners are validated.
 
 use goalmill_common::goal::Planning;
+use goalmill_common::constraint::constraints;
 use goalmill_common::plan::Plan;
 use goalmill_common::problem::Issue;
 use goalmill_plan::states::ValidPlan;
@@ -15,6 +16,8 @@ pub fn rules<'c>(catalogue: &'c Catalogue, request: &'c PlanRequest) -> Rules<'c
         in_order: false,
         steps_max: Some(request.limits.planned_steps_max),
         budget: request.goal.budget,
+        constraints: constraints(&request.goal.constraints),
+        seconds_left: request.goal.deadline_ms.map(|ms| ms.saturating_sub(request.now_ms) as f64 / 1_000.0),
         weights: request.terms.weights,
         policy: &request.terms.policy,
         requires: requirements(&request.goal.planning),

@@ -113,6 +113,8 @@ fn ways_of(strategy: RevisionStrategy) -> &'static [StrategyFn] {
 /// What is tried, in this order.
 fn ways(case: &ReplanCase<'_>) -> &'static [StrategyFn] {
     match case.trigger {
+        // The whole plan is past a limit: what it can do without is left out.
+        Trigger::ConstraintViolation if case.situation.step.is_none() => &[restructure::save],
         Trigger::StepFailure | Trigger::UnexpectedResult | Trigger::ConstraintViolation | Trigger::AskUser => {
             match case.cause() {
                 FailureCategory::Unavailable => &[
@@ -152,7 +154,7 @@ fn ways(case: &ReplanCase<'_>) -> &'static [StrategyFn] {
         Trigger::FailureRate => &[other_agent::others],
         Trigger::IncompletePlan => &[restructure::plan_again],
         Trigger::UserRequest => &[restructure::as_told],
-        Trigger::PhaseCheckpoint | Trigger::BetterPlan | Trigger::Edit => &[],
+        Trigger::CriterionUnmet | Trigger::PhaseCheckpoint | Trigger::BetterPlan | Trigger::Edit => &[],
     }
 }
 

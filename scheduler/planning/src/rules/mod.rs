@@ -190,7 +190,7 @@ fn write(
 /// The caller's criteria, else the rule's.
 fn success(rule: &Rule, request: &PlanRequest, render: &TemplateRenderer<'_>) -> Result<Vec<String>, String> {
     if !request.goal.success_criteria.is_empty() {
-        return Ok(request.goal.success_criteria.clone());
+        return Ok(request.goal.success_criteria.iter().map(|criterion| criterion.text().to_owned()).collect());
     }
     rule.success.iter().filter_map(|line| render.line(line).transpose()).collect()
 }

@@ -79,6 +79,8 @@ impl ShardState {
                         PostCommit::Revise { plan, revision, request }
                     });
                 }
+                // No scheduler judges with a model yet.
+                Effect::Judge => {}
                 // The planner that streamed the plan ran before a takeover.
                 Effect::Close => {
                     let reason = "the scheduler that wrote the plan is gone".to_owned();

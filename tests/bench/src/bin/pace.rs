@@ -67,6 +67,7 @@ fn context() -> EngineContext {
     let limits = Limits { steps_max: 100_000, events_max: 1_000_000, ..Limits::default() };
     let policy = goalmill_plan::validate::Policy::default();
     EngineContext {
+        judge_model: false,
         limits,
         policy,
         hooks: Default::default(),

@@ -93,6 +93,7 @@ fn shipped(name: &str) -> Option<Arc<dyn Executor>> {
     match name {
         "sleep" => Some(Arc::new(simple::Sleep)),
         "echo" => Some(Arc::new(simple::Echo)),
+        "spend" => Some(Arc::new(simple::Spend)),
         "stamp" => Some(Arc::new(simple::Stamp)),
         name => SHIPPED.iter().find(|s| s.name == name).map(|s| Arc::new(Demo(s)) as Arc<dyn Executor>),
     }
@@ -174,7 +175,7 @@ mod tests {
     #[test]
     fn every_shipped_agent_has_a_card_and_every_card_an_agent() {
         let cards: Vec<String> = agents().iter().map(|card| card.agent_type.to_string()).collect();
-        for agent in SHIPPED.iter().map(|s| s.name).chain(["sleep", "echo"]) {
+        for agent in SHIPPED.iter().map(|s| s.name).chain(["sleep", "echo", "spend"]) {
             assert!(cards.iter().any(|card| card == agent), "{agent} has no card");
         }
         for name in &cards {

@@ -1,10 +1,11 @@
-//! Agents for trials and measurements: `sleep`, `echo`, `stamp`, `fail`, `flaky`.
+//! Agents for trials and measurements: `sleep`, `echo`, `stamp`, `spend`, `fail`, `flaky`.
 
 use std::time::Duration;
 
 use async_trait::async_trait;
 use goalmill_common::agent::Agent;
 use goalmill_common::clock::unix_us;
+use goalmill_common::constraint::Measures;
 use goalmill_common::failure::{Failure, FailureClass};
 use goalmill_common::json::Json;
 use goalmill_common::task::Task;
@@ -104,6 +105,38 @@ impl Executor for Echo {
 
     fn card(&self) -> Option<Agent> {
         card("echo")
+    }
+}
+
+#[derive(Deserialize)]
+#[serde(default)]
+struct Spending {
+    cost: f64,
+    currency: Option<String>,
+    tokens: u64,
+    measures: Measures,
+    outputs: Value,
+}
+
+impl Default for Spending {
+    fn default() -> Self {
+        Self { cost: 0.0, currency: None, tokens: 0, measures: Measures::new(), outputs: json!({}) }
+    }
+}
+
+/// Reports what its inputs say: `cost`, `currency`, `tokens`, `measures`, `outputs`.
+pub(super) struct Spend;
+
+#[async_trait]
+impl Executor for Spend {
+    async fn execute(&self, task: &Task, _: &Progress, _: &CancellationToken) -> Result<ExecutionResult, Failure> {
+        let Spending { cost, currency, tokens, measures, outputs } = serde_json::from_str(task.inputs.text())
+            .map_err(|error| permanent("INPUT_INVALID", error.to_string()))?;
+        Ok(ExecutionResult { cost, currency, tokens, measures, ..ExecutionResult::new(Json::from(outputs)) })
+    }
+
+    fn card(&self) -> Option<Agent> {
+        card("spend")
     }
 }
 

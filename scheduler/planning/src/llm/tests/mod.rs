@@ -434,6 +434,7 @@ fn revise_request() -> ReviseRequest {
     };
     let failure = Failure::new(FailureClass::Permanent, "FULLY_BOOKED", "no room left");
     let situation = Situation {
+        relaxed: Vec::new(),
         plan_id: "s0-p".into(),
         revision: 1,
         goal: request().goal,

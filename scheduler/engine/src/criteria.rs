@@ -1,0 +1,344 @@
+//! Judges the success criteria of a goal: by expressions and steps at once, then by a model or a person.
+
+use std::collections::BTreeMap;
+
+use goalmill_common::criterion::{
+    CriteriaPolicy, Criterion, CriterionVerdict, EVIDENCE_CHARS_MAX, JudgeKind, Judgement, criterion_id,
+};
+use goalmill_common::event::{CriteriaJudged, JudgementRequested, PlanEvent};
+use goalmill_common::json::Json;
+use goalmill_common::plan::Question;
+use goalmill_common::revision::Trigger;
+use goalmill_common::status::{PlanStatus, StepStatus};
+use goalmill_plan::expression;
+use serde_json::{Value, json};
+
+use crate::decide::Turn;
+use crate::waiting::Waiting;
+use crate::{PlanState, Rejection, render};
+
+/// How long the verdict of a model is awaited, in milliseconds.
+const MODEL_MS: u64 = 300_000;
+/// Most values that the evidence of an expression lists.
+const VALUES_MAX: usize = 8;
+
+/// The verdicts so far, and who was asked.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct Judging {
+    /// By criterion id.
+    pub(crate) verdicts: BTreeMap<String, CriterionVerdict>,
+    pub(crate) model_asked: bool,
+    pub(crate) person_asked: bool,
+    /// Whether an unmet criterion has asked for a revision since the last one.
+    pub(crate) revision_asked: bool,
+}
+
+impl Judging {
+    pub(crate) fn fold(&mut self, judged: &CriteriaJudged) {
+        for verdict in &judged.verdicts {
+            self.verdicts.insert(verdict.criterion.clone(), verdict.clone());
+        }
+    }
+
+    /// A revision makes every verdict void.
+    pub(crate) fn restart(&mut self) {
+        let revision_asked = self.revision_asked;
+        *self = Self { revision_asked, ..Self::default() };
+    }
+}
+
+impl PlanState {
+    fn criteria(&self) -> impl Iterator<Item = (String, &Criterion)> {
+        self.accepted.goal.success_criteria.iter().enumerate().map(|(place, c)| (criterion_id(c, place), c))
+    }
+
+    /// The verdict on each criterion of the goal, in its order.
+    pub fn verdicts(&self) -> Vec<CriterionVerdict> {
+        let Some(judging) = self.judging.as_deref() else {
+            return self.criteria().map(|(id, criterion)| not_judged(id, criterion)).collect();
+        };
+        let verdict = |(id, criterion): (String, &Criterion)| {
+            judging.verdicts.get(&id).cloned().unwrap_or_else(|| not_judged(id, criterion))
+        };
+        self.criteria().map(verdict).collect()
+    }
+
+    /// The criteria that a model is asked to judge now, with the goal and the outputs.
+    pub fn awaited_judgement(&self) -> Option<(JudgeKind, Vec<CriterionVerdict>)> {
+        let Waiting::Judgement { judge, criteria, .. } = &self.waiting else { return None };
+        let open = self.verdicts().into_iter().filter(|verdict| criteria.contains(&verdict.criterion));
+        Some((*judge, open.collect()))
+    }
+
+    /// The question to a person about the first criterion that waits for one.
+    pub fn criterion_question(&self) -> Option<(String, Question)> {
+        let Waiting::Judgement { judge: JudgeKind::Person, criteria, .. } = &self.waiting else { return None };
+        let id = criteria.first()?;
+        let (_, criterion) = self.criteria().find(|(other, _)| other == id)?;
+        let known = self.judging.as_deref().and_then(|judging| judging.verdicts.get(id));
+        let known = known.map(|v| format!(" Judged {} before: {}", v.verdict, v.evidence)).unwrap_or_default();
+        let question = Question {
+            question: format!("Is this criterion met: {}?{known}", criterion.text()),
+            schema: Some(Json::of(&answer_schema())),
+            default: None,
+            limit_ms: 0,
+            into: None,
+        };
+        Some((id.clone(), question))
+    }
+}
+
+impl Turn<'_> {
+    /// Judges what expressions and steps can, then asks a model or a person. Returns whether the plan has to wait.
+    pub(crate) fn judge(&mut self) -> bool {
+        if self.state.accepted.goal.success_criteria.is_empty() {
+            return false;
+        }
+        if matches!(self.state.waiting, Waiting::Judgement { .. }) {
+            return true;
+        }
+        self.judge_now(None);
+        let policy = self.state.accepted.goal.criteria;
+        let judging = self.state.judging.as_deref().cloned().unwrap_or_default();
+        let of = |wanted: &[Judgement]| -> Vec<String> {
+            let verdicts = self.state.verdicts().into_iter();
+            verdicts.filter(|verdict| wanted.contains(&verdict.verdict)).map(|verdict| verdict.criterion).collect()
+        };
+        let open = of(&[Judgement::NotJudged]);
+        if self.context.judge_model && !judging.model_asked && !open.is_empty() {
+            return self.request_judgement(JudgeKind::Model, open, MODEL_MS);
+        }
+        let doubtful = of(&[Judgement::NotJudged, Judgement::Unmet]);
+        if policy == CriteriaPolicy::Ask && !judging.person_asked && !doubtful.is_empty() {
+            return self.request_judgement(JudgeKind::Person, doubtful, self.context.limits.approval_ms_max);
+        }
+        let unmet = of(&[Judgement::Unmet]);
+        let may_revise = self.state.plan.revision.is_some()
+            && self.state.status == PlanStatus::Running
+            && self.state.revisions_left(self.context.limits.revisions_max) > 0;
+        if policy == CriteriaPolicy::Require && may_revise && !judging.revision_asked && !unmet.is_empty() {
+            let texts = self.state.verdicts().into_iter().filter(|verdict| unmet.contains(&verdict.criterion));
+            let texts: Vec<String> = texts.map(|v| format!("{} ({})", v.description, v.evidence)).collect();
+            let reason = clipped(&format!("not met: {}", texts.join("; ")));
+            self.replan(Trigger::CriterionUnmet, None, reason);
+            return true;
+        }
+        false
+    }
+
+    /// How the plan ends by its criteria.
+    pub(crate) fn status_by_criteria(&self, status: PlanStatus) -> PlanStatus {
+        if self.state.accepted.goal.criteria != CriteriaPolicy::Require {
+            return status;
+        }
+        let verdicts = self.state.verdicts();
+        let count = |wanted: Judgement| verdicts.iter().filter(|verdict| verdict.verdict == wanted).count();
+        match (count(Judgement::Unmet), count(Judgement::Met)) {
+            (0, _) => status,
+            (_, 0) => PlanStatus::Failed,
+            (_, _) => PlanStatus::Partial,
+        }
+    }
+
+    /// Judges by expressions and steps, and records verdicts that are new.
+    ///
+    /// - `phase`: the phase whose checkpoint it is.
+    pub(crate) fn judge_now(&mut self, phase: Option<&str>) {
+        let known = self.state.judging.as_deref().map(|judging| judging.verdicts.clone()).unwrap_or_default();
+        let found = self.state.criteria().filter_map(|(id, criterion)| {
+            // The verdict of a person or a model stands until the plan is revised.
+            let is_settled = |v: &CriterionVerdict| matches!(v.judge, Some(JudgeKind::Person | JudgeKind::Model));
+            if known.get(&id).is_some_and(is_settled) {
+                return None;
+            }
+            let by_step = judged_by_step(self.state, &id, criterion);
+            let verdict = by_step.or_else(|| self.judged_by_expression(&id, criterion))?;
+            (known.get(&id) != Some(&verdict)).then_some(verdict)
+        });
+        let verdicts: Vec<CriterionVerdict> = found.collect();
+        if !verdicts.is_empty() {
+            let phase = phase.map(str::to_owned);
+            self.emit_plan(PlanEvent::CriteriaJudged(Box::new(CriteriaJudged {
+                verdicts,
+                phase,
+                ..CriteriaJudged::default()
+            })));
+        }
+    }
+
+    fn judged_by_expression(&self, id: &str, criterion: &Criterion) -> Option<CriterionVerdict> {
+        let check = criterion.check.as_deref()?;
+        let refs = expression::condition_references(check).ok()?;
+        // At a checkpoint some of the steps that it names have not ended.
+        let is_ready = refs.iter().all(|r| {
+            let i = self.state.graph.find(&r.step);
+            i.is_none_or(|i| self.state.steps[i].status.is_final())
+        });
+        if !is_ready {
+            return None;
+        }
+        let limits = &self.context.limits;
+        let values = || {
+            let value = |path: &str| Some(format!("{path} = {}", render::path(self.state, path, limits).ok()?));
+            output_paths(check).filter_map(value).take(VALUES_MAX).collect::<Vec<_>>().join(", ")
+        };
+        let (verdict, evidence) = match render::criterion(self.state, check, limits) {
+            Ok(true) => (Judgement::Met, values()),
+            Ok(false) => (Judgement::Unmet, values()),
+            Err(error) => (Judgement::Unmet, format!("the expression has no value: {}", error.message)),
+        };
+        Some(CriterionVerdict {
+            criterion: id.to_owned(),
+            description: criterion.text().to_owned(),
+            verdict,
+            judge: Some(JudgeKind::Expression),
+            by: String::new(),
+            evidence: clipped(&evidence),
+        })
+    }
+
+    fn request_judgement(&mut self, judge: JudgeKind, criteria: Vec<String>, wait_ms: u64) -> bool {
+        let due_ms = self.after(wait_ms);
+        self.emit_plan(PlanEvent::JudgementRequested(Box::new(JudgementRequested { judge, criteria, due_ms })));
+        true
+    }
+
+    /// Takes the verdicts of a model.
+    pub(crate) fn judged(&mut self, judged: CriteriaJudged) -> Result<(), Rejection> {
+        let Waiting::Judgement { judge: JudgeKind::Model, criteria, .. } = &self.state.waiting else {
+            return Err(self.refuse_plan("no verdict of a model is awaited"));
+        };
+        let known: BTreeMap<String, String> = self.state.criteria().map(|(id, c)| (id, c.text().to_owned())).collect();
+        let asked = |verdict: &CriterionVerdict| criteria.contains(&verdict.criterion);
+        let verdicts = judged.verdicts.into_iter().filter(asked).map(|verdict| CriterionVerdict {
+            description: known.get(&verdict.criterion).cloned().unwrap_or_default(),
+            judge: (verdict.verdict != Judgement::NotJudged).then_some(JudgeKind::Model),
+            evidence: clipped(&verdict.evidence),
+            ..verdict
+        });
+        let verdicts = verdicts.collect();
+        let (usage, reason) = (judged.usage.bounded(), clipped(&judged.reason));
+        self.emit_plan(PlanEvent::CriteriaJudged(Box::new(CriteriaJudged { verdicts, phase: None, usage, reason })));
+        self.propagate();
+        Ok(())
+    }
+
+    /// Takes a person's verdict on a criterion that waits for one; `false` when `id` names none.
+    pub(crate) fn judge_by_person(&mut self, id: &str, answer: &Json, reason: &str) -> Result<bool, Rejection> {
+        let is_awaited = |waiting: &Waiting| match waiting {
+            Waiting::Judgement { judge: JudgeKind::Person, criteria, .. } => criteria.iter().any(|c| c == id),
+            Waiting::Judgement { .. }
+            | Waiting::Plan
+            | Waiting::Nothing
+            | Waiting::Hook { .. }
+            | Waiting::Approval { .. }
+            | Waiting::Planner { .. }
+            | Waiting::Decision { .. }
+            | Waiting::RevisionApproval { .. }
+            | Waiting::Answer { .. } => false,
+        };
+        if !is_awaited(&self.state.waiting) {
+            return Ok(false);
+        }
+        let schema = Some(Json::of(&answer_schema()));
+        let question = Question { question: String::new(), schema, default: None, limit_ms: 0, into: None };
+        self.check_answer(&question, answer)?;
+        let Some(description) = self.state.criteria().find(|(other, _)| other == id).map(|(_, c)| c.text().to_owned()) else {
+            return Ok(false);
+        };
+        let given = answer.value();
+        let evidence = given.get("evidence").and_then(Value::as_str).unwrap_or(reason);
+        let verdict = CriterionVerdict {
+            criterion: id.to_owned(),
+            description,
+            verdict: verdict_of(&given).unwrap_or(Judgement::NotJudged),
+            judge: Some(JudgeKind::Person),
+            by: self.actor().unwrap_or_default().to_owned(),
+            evidence: clipped(evidence),
+        };
+        let judged = CriteriaJudged { verdicts: vec![verdict], ..CriteriaJudged::default() };
+        self.emit_plan(PlanEvent::CriteriaJudged(Box::new(judged)));
+        self.propagate();
+        Ok(true)
+    }
+
+    /// Nobody judged in time: the criteria stay as they are.
+    pub(crate) fn end_judgement(&mut self) {
+        let reason = "no verdict came in time".to_owned();
+        self.emit_plan(PlanEvent::CriteriaJudged(Box::new(CriteriaJudged { reason, ..CriteriaJudged::default() })));
+        self.propagate();
+    }
+}
+
+/// The verdict of a completed step that judges the criterion: `{verdicts: {id: …}}`, `{verdict: "met"}` or `{met: true}`.
+fn judged_by_step(state: &PlanState, id: &str, criterion: &Criterion) -> Option<CriterionVerdict> {
+    let judges = |(_, spec): &(usize, &goalmill_common::plan::Step)| spec.judges.iter().any(|judged| judged == id);
+    let (i, spec) = state.plan.steps.iter().enumerate().rfind(judges)?;
+    let step = &state.steps[i];
+    if step.status != StepStatus::Completed {
+        return None;
+    }
+    let outputs = step.outputs.as_ref()?.value();
+    let own = match outputs.get("verdicts") {
+        Some(Value::Object(by_id)) => by_id.get(id),
+        Some(Value::Array(list)) => list.iter().find(|entry| entry.get("criterion").is_some_and(|c| c == id)),
+        Some(_) | None => Some(&outputs),
+    };
+    let verdict = own.and_then(verdict_of);
+    let evidence = own.and_then(|own| ["evidence", "reason", "explanation"].iter().find_map(|key| own.get(key)?.as_str()));
+    Some(CriterionVerdict {
+        criterion: id.to_owned(),
+        description: criterion.text().to_owned(),
+        verdict: verdict.unwrap_or(Judgement::NotJudged),
+        judge: verdict.map(|_| JudgeKind::Step),
+        by: spec.id.to_string(),
+        evidence: match (verdict, evidence) {
+            (None, _) => "the outputs of the step have no verdict".into(),
+            (Some(_), evidence) => clipped(evidence.unwrap_or_default()),
+        },
+    })
+}
+
+fn verdict_of(value: &Value) -> Option<Judgement> {
+    let met = |met: bool| if met { Judgement::Met } else { Judgement::Unmet };
+    match value {
+        Value::Bool(holds) => Some(met(*holds)),
+        Value::String(word) => Judgement::parse(word),
+        Value::Object(fields) => ["verdict", "met", "passed"].iter().find_map(|key| verdict_of(fields.get(*key)?)),
+        Value::Null | Value::Number(_) | Value::Array(_) => None,
+    }
+}
+
+/// The outputs that an expression names: `steps.total.outputs.sum`.
+fn output_paths(check: &str) -> impl Iterator<Item = &str> {
+    check.match_indices("steps.").map(|(at, _)| {
+        let rest = &check[at..];
+        let end = rest.find(|c: char| !(c.is_alphanumeric() || matches!(c, '_' | '.' | '[' | ']'))).unwrap_or(rest.len());
+        rest[..end].trim_end_matches(['.', ']', '['])
+    })
+}
+
+fn not_judged(id: String, criterion: &Criterion) -> CriterionVerdict {
+    CriterionVerdict {
+        criterion: id,
+        description: criterion.text().to_owned(),
+        verdict: Judgement::NotJudged,
+        judge: None,
+        by: String::new(),
+        evidence: String::new(),
+    }
+}
+
+fn answer_schema() -> Value {
+    json!({"anyOf": [
+        {"enum": ["met", "unmet", true, false]},
+        {
+            "type": "object", "required": ["verdict"], "additionalProperties": false,
+            "properties": {"verdict": {"enum": ["met", "unmet"]}, "evidence": {"type": "string"}}
+        }
+    ]})
+}
+
+fn clipped(text: &str) -> String {
+    text.chars().take(EVIDENCE_CHARS_MAX).collect()
+}

@@ -1,0 +1,344 @@
+//! Goals as contracts: constraints that hold, criteria that are judged.
+
+use goalmill_common::command::{RevisionStrategy, Submit, Verb};
+use goalmill_common::constraint::ConstraintStatus as S;
+use goalmill_common::criterion::{CriteriaPolicy, CriterionVerdict, Criterion, JudgeKind, Judgement};
+use goalmill_common::event::CriteriaJudged;
+use goalmill_common::goal::Usage;
+use goalmill_common::plan::{Plan, RevisionPolicy, Strategy};
+use goalmill_common::report::{Report, What};
+use goalmill_common::status::{PlanStatus, StepStatus};
+use goalmill_common::task::Task;
+use goalmill_engine::{Command, Effect, Timer, replan_context};
+use serde_json::{Value, json};
+
+use crate::revise::propose;
+use crate::world::{World, plan, report, submission, with};
+
+fn goal(plan: Plan, constraints: Value) -> Submit {
+    let mut submit = submission(Some(plan));
+    submit.goal.constraints = constraints.as_object().expect("an object").clone();
+    submit
+}
+
+fn world(submit: Submit) -> World {
+    let mut world = World::new();
+    world.submit_as(submit).expect("the plan is fit");
+    world
+}
+
+fn with_cost(task: &Task, cost: f64) -> Report {
+    Report { outputs: Some(json!({}).into()), cost: Some(cost), ..report(task, What::Completed) }
+}
+
+fn spend(world: &mut World, step: &str, cost: f64) {
+    let task = world.dispatch(step);
+    world.report(with_cost(&task, cost)).expect("the report is current");
+}
+
+fn constraint(world: &World, name: &str) -> (S, Option<f64>) {
+    let views = world.state.constraint_views(world.now_ms);
+    let view = views.into_iter().find(|view| view.name == name).expect("the constraint exists");
+    (view.status, view.measured)
+}
+
+fn two_steps() -> Plan {
+    plan(&[("a", &[]), ("b", &["a"])])
+}
+
+fn revisable(plan: Plan) -> Plan {
+    Plan { revision: Some(RevisionPolicy::default()), ..plan }
+}
+
+#[test]
+fn a_broken_hard_constraint_fails_the_plan() {
+    let mut world = world(goal(two_steps(), json!({"budget": {"value": "100 USD", "priority": 8}})));
+    spend(&mut world, "a", 500.0);
+    assert_eq!((world.state.status(), world.plan_code().as_str()), (PlanStatus::Failed, "CONSTRAINT_BROKEN"));
+    assert_eq!(constraint(&world, "budget"), (S::Broken, Some(500.0)));
+    assert_eq!(world.status("b"), StepStatus::Cancelled);
+    world.restart();
+}
+
+#[test]
+fn the_last_step_may_break_a_hard_constraint_too() {
+    let mut world = world(goal(plan(&[("a", &[])]), json!({"budget": {"value": "100 USD", "hard": true}})));
+    spend(&mut world, "a", 100.01);
+    assert_eq!((world.state.status(), world.plan_code().as_str()), (PlanStatus::Failed, "CONSTRAINT_BROKEN"));
+}
+
+#[test]
+fn a_broken_soft_constraint_is_recorded_and_the_plan_goes_on() {
+    let mut world = world(goal(two_steps(), json!({"budget": "100 USD"})));
+    spend(&mut world, "a", 85.0);
+    assert_eq!(constraint(&world, "budget"), (S::Low, Some(85.0)));
+    spend(&mut world, "b", 20.0);
+    assert_eq!((world.state.status(), constraint(&world, "budget").0), (PlanStatus::Completed, S::Broken));
+    let changes = world.story().iter().filter(|event| *event == "constraint_changed").count();
+    assert_eq!(changes, 2);
+    world.restart();
+}
+
+#[test]
+fn currencies_are_added_up_by_themselves() {
+    let mut world = world(goal(two_steps(), json!({"budget": {"value": "100 EUR", "priority": 9}})));
+    spend(&mut world, "a", 500.0);
+    assert_eq!(constraint(&world, "budget"), (S::Met, Some(0.0)));
+    let task = world.dispatch("b");
+    let euros = Report { currency: Some("eur".into()), ..with_cost(&task, 101.0) };
+    world.report(euros).unwrap();
+    assert_eq!(constraint(&world, "budget"), (S::Broken, Some(101.0)));
+    assert_eq!(world.state.usage().cost, 500.0, "euros are no dollars");
+}
+
+#[test]
+fn named_measures_and_tokens_are_added_up() {
+    let limits = json!({"max_emails": {"value": 3, "priority": 8}, "tokens": {"max": 100}, "min_sources": 2});
+    let mut world = world(goal(two_steps(), limits));
+    let measured = |task: &Task, emails: f64| Report {
+        measures: [("emails".to_owned(), emails), ("sources".to_owned(), 1.0)].into(),
+        tokens: Some(60),
+        ..with_cost(task, 0.0)
+    };
+    let task = world.dispatch("a");
+    world.report(measured(&task, 3.0)).unwrap();
+    assert_eq!((constraint(&world, "max_emails"), constraint(&world, "tokens").0), ((S::Low, Some(3.0)), S::Met));
+    let task = world.dispatch("b");
+    world.report(measured(&task, 0.0)).unwrap();
+    assert_eq!(world.state.status(), PlanStatus::Completed);
+    assert_eq!((constraint(&world, "tokens").0, constraint(&world, "min_sources")), (S::Broken, (S::Met, Some(2.0))));
+}
+
+#[test]
+fn a_hard_floor_fails_a_plan_that_stays_below_it() {
+    let mut world = world(goal(plan(&[("a", &[])]), json!({"min_sources": {"value": 2, "hard": true}})));
+    spend(&mut world, "a", 0.0);
+    assert_eq!((world.state.status(), world.plan_code().as_str()), (PlanStatus::Failed, "CONSTRAINT_BROKEN"));
+}
+
+#[test]
+fn a_step_whose_estimate_would_break_a_hard_limit_is_not_started() {
+    let costly = with(two_steps(), "b", |step| step.estimates.cost = Some(60.0));
+    let mut world = world(goal(costly, json!({"budget": {"value": "100 USD", "hard": true}})));
+    spend(&mut world, "a", 50.0);
+    world.command(Command::Dispatch(world.index("b"))).unwrap();
+    assert_eq!((world.tasks.len(), world.code("b").as_str()), (1, "CONSTRAINT_BROKEN"));
+    assert_eq!(world.state.status(), PlanStatus::Failed);
+}
+
+#[test]
+fn estimates_of_steps_in_flight_are_reserved() {
+    let mut costly = plan(&[("a", &[]), ("b", &[])]);
+    costly.steps.iter_mut().for_each(|step| step.estimates.cost = Some(60.0));
+    let mut world = world(goal(costly, json!({"budget": {"value": "100 USD", "hard": true}})));
+    assert_eq!(world.dispatch_all(), 1, "both together would exceed the limit");
+    let room = world.others.iter().filter(|effect| **effect == Effect::Room).count();
+    let task = world.open_tasks().remove(0);
+    world.report(with_cost(&task, 40.0)).unwrap();
+    assert!(world.others.iter().filter(|effect| **effect == Effect::Room).count() > room, "its reservation is free");
+    assert_eq!(world.dispatch_all(), 1, "40 and 60 fit");
+    world.restart();
+    world.finish();
+    assert_eq!(world.state.status(), PlanStatus::Completed);
+}
+
+#[test]
+fn a_hard_violation_asks_for_a_revision_and_relaxes_the_lowest_soft_constraint() {
+    let limits = json!({
+        "budget": {"value": "100 USD", "priority": 9}, "max_emails": {"value": 3, "priority": 4},
+        "max_calls": {"value": 3, "priority": 2},
+    });
+    let mut world = world(goal(revisable(two_steps()), limits));
+    spend(&mut world, "a", 101.0);
+    assert_eq!(world.state.status(), PlanStatus::Replanning);
+    assert_eq!((constraint(&world, "max_calls").0, constraint(&world, "max_emails").0), (S::Relaxed, S::NotMeasured));
+    let situation = replan_context(&world.state, &world.context.limits).expect("there is a plan");
+    assert_eq!((situation.relaxed.as_slice(), situation.trigger.as_str()), (&["max_calls".to_owned()][..], "constraint_violation"));
+    assert!(!situation.goal.constraints.contains_key("max_calls"));
+    let skip = goalmill_common::command::Change::SkipStep { step: "b".into(), reason: String::new() };
+    propose(&mut world, RevisionStrategy::Adjust, vec![skip]).unwrap();
+    assert_eq!(world.state.status(), PlanStatus::Completed, "the violation was answered by a revision");
+    world.restart();
+}
+
+#[test]
+fn time_alone_breaks_a_constraint_on_time() {
+    let limits = json!({"max_time": {"value": "10 seconds", "hard": true}});
+    let mut world = world(goal(plan(&[("a", &[])]), limits));
+    world.dispatch("a");
+    world.due(Timer::Plan).unwrap();
+    assert_eq!(constraint(&world, "max_time").0, S::Low);
+    world.due(Timer::Plan).unwrap();
+    assert_eq!((world.state.status(), world.plan_code().as_str()), (PlanStatus::Failed, "CONSTRAINT_BROKEN"));
+}
+
+#[test]
+fn steps_that_would_end_after_the_deadline_do_not_start() {
+    let long = with(two_steps(), "a", |step| step.estimates.seconds = Some(3_600.0));
+    let deadline = goalmill_common::clock::rfc3339(crate::world::START_MS + 1_800_000);
+    let mut world = world(goal(long, json!({"deadline": {"value": deadline, "priority": 10}})));
+    world.command(Command::Dispatch(world.index("a"))).unwrap();
+    assert_eq!((world.tasks.len(), world.code("a").as_str()), (0, "CONSTRAINT_BROKEN"));
+}
+
+#[test]
+fn words_are_not_measured() {
+    let mut world = world(goal(plan(&[("a", &[])]), json!({"quality": {"value": "at least good", "priority": 9}})));
+    spend(&mut world, "a", 1.0);
+    assert_eq!((world.state.status(), constraint(&world, "quality")), (PlanStatus::Completed, (S::NotMeasured, None)));
+}
+
+fn judged(plan: Plan, criteria: &[&str], policy: CriteriaPolicy) -> World {
+    let mut submit = submission(Some(plan));
+    submit.goal.success_criteria = criteria
+        .iter()
+        .map(|text| {
+            let check = text.contains("steps.").then(|| (*text).to_owned());
+            Criterion { description: if check.is_some() { String::new() } else { (*text).to_owned() }, check, ..Criterion::default() }
+        })
+        .collect();
+    submit.goal.criteria = policy;
+    world(submit)
+}
+
+fn verdicts(world: &World) -> Vec<(Judgement, Option<JudgeKind>)> {
+    world.state.verdicts().into_iter().map(|verdict| (verdict.verdict, verdict.judge)).collect()
+}
+
+const MET: (Judgement, Option<JudgeKind>) = (Judgement::Met, Some(JudgeKind::Expression));
+const UNMET: (Judgement, Option<JudgeKind>) = (Judgement::Unmet, Some(JudgeKind::Expression));
+const OPEN: (Judgement, Option<JudgeKind>) = (Judgement::NotJudged, None);
+
+#[test]
+fn expressions_judge_and_words_stay_open() {
+    let criteria = ["steps.a.outputs.n >= 3", "steps.b.outputs.n >= 3", "The moon is made of cheese"];
+    let mut world = judged(two_steps(), &criteria, CriteriaPolicy::Report);
+    world.complete("a", json!({"n": 3}));
+    world.complete("b", json!({"n": 2}));
+    assert_eq!((world.state.status(), verdicts(&world)), (PlanStatus::Completed, vec![MET, UNMET, OPEN]));
+    assert_eq!(world.state.verdicts()[1].evidence, "steps.b.outputs.n = 2");
+    world.restart();
+}
+
+#[test]
+fn an_expression_about_a_step_that_did_not_run_is_unmet() {
+    let skipping = with(two_steps(), "b", |step| step.when = Some("steps.a.outputs.n > 5".into()));
+    let mut world = judged(skipping, &["steps.b.outputs.n == 1", "steps.zz.outputs.n == 1"], CriteriaPolicy::Report);
+    world.complete("a", json!({"n": 3}));
+    assert_eq!((world.state.status(), verdicts(&world)), (PlanStatus::Completed, vec![UNMET, UNMET]));
+}
+
+#[test]
+fn steps_judge_what_they_name() {
+    let judging = with(two_steps(), "b", |step| step.judges = vec!["c1".into(), "c2".into(), "c3".into()]);
+    let mut world = judged(judging, &["it is short", "it is true", "it is new"], CriteriaPolicy::Report);
+    world.complete("a", json!({}));
+    let outputs = json!({"verdicts": {"c1": {"verdict": "met", "evidence": "40 words"}, "c2": false}});
+    world.complete("b", outputs);
+    let by_step = |verdict| (verdict, Some(JudgeKind::Step));
+    assert_eq!(verdicts(&world), [by_step(Judgement::Met), by_step(Judgement::Unmet), OPEN]);
+    assert_eq!((world.state.verdicts()[0].evidence.as_str(), world.state.verdicts()[0].by.as_str()), ("40 words", "b"));
+}
+
+#[test]
+fn a_model_judges_what_nothing_else_does() {
+    let mut submit = submission(Some(plan(&[("a", &[])])));
+    submit.goal.success_criteria = vec!["it is short".into(), "it is true".into()];
+    let mut world = World::new();
+    world.context.judge_model = true;
+    world.submit_as(submit).unwrap();
+    world.complete("a", json!({}));
+    assert_eq!(world.others.iter().filter(|effect| **effect == Effect::Judge).count(), 1);
+    assert_eq!(world.state.status(), PlanStatus::Running);
+    world.restart();
+    assert!(world.others.iter().filter(|effect| **effect == Effect::Judge).count() > 1, "a new owner asks again");
+    let verdict = |id: &str, verdict| CriterionVerdict {
+        criterion: id.into(),
+        description: String::new(),
+        verdict,
+        judge: None,
+        by: "small".into(),
+        evidence: "seen".into(),
+    };
+    let usage = Usage { cost: 0.5, tokens: 10 };
+    let verdicts_of = vec![verdict("c1", Judgement::Met), verdict("forged", Judgement::Met)];
+    let answer = CriteriaJudged { verdicts: verdicts_of, usage, ..CriteriaJudged::default() };
+    world.command(Command::Judged(Box::new(answer))).unwrap();
+    assert_eq!((world.state.status(), world.state.usage()), (PlanStatus::Completed, usage));
+    assert_eq!(verdicts(&world), [(Judgement::Met, Some(JudgeKind::Model)), OPEN]);
+}
+
+#[test]
+fn a_model_that_does_not_answer_leaves_criteria_open() {
+    let mut submit = submission(Some(plan(&[("a", &[])])));
+    submit.goal.success_criteria = vec!["it is short".into()];
+    let mut world = World::new();
+    world.context.judge_model = true;
+    world.submit_as(submit).unwrap();
+    world.complete("a", json!({}));
+    world.due(Timer::Plan).unwrap();
+    assert_eq!((world.state.status(), verdicts(&world)), (PlanStatus::Completed, vec![OPEN]));
+}
+
+#[test]
+fn a_person_is_asked_for_each_doubtful_criterion() {
+    let criteria = ["steps.a.outputs.n == 1", "it is nice", "steps.a.outputs.n == 2"];
+    let mut world = judged(plan(&[("a", &[])]), &criteria, CriteriaPolicy::Ask);
+    world.complete("a", json!({"n": 1}));
+    let question = |world: &World| world.state.view(false).question.expect("a question is open").id;
+    assert_eq!(question(&world), "c2");
+    let answer = |world: &mut World, id: &str, answer: Value| {
+        world.verb(Verb::AnswerQuestion { question: id.into(), answer: answer.into(), reason: "seen".into() })
+    };
+    assert!(answer(&mut world, "c2", json!("perhaps")).is_err());
+    assert!(answer(&mut world, "c1", json!("met")).is_err(), "nobody asks about it");
+    world.restart();
+    answer(&mut world, "c2", json!({"verdict": "met", "evidence": "it smiles"})).unwrap();
+    assert_eq!((world.state.status(), question(&world).as_str()), (PlanStatus::Running, "c3"));
+    answer(&mut world, "c3", json!("unmet")).unwrap();
+    let by_person = |verdict| (verdict, Some(JudgeKind::Person));
+    assert_eq!(verdicts(&world), [MET, by_person(Judgement::Met), by_person(Judgement::Unmet)]);
+    assert_eq!(world.state.status(), PlanStatus::Completed);
+}
+
+#[test]
+fn required_criteria_decide_how_the_plan_ends() {
+    for (n, criteria, status) in [
+        (1, vec!["steps.a.outputs.n == 1"], PlanStatus::Completed),
+        (2, vec!["steps.a.outputs.n == 1"], PlanStatus::Failed),
+        (2, vec!["steps.a.outputs.n == 1", "steps.a.outputs.n == 2"], PlanStatus::Partial),
+        (2, vec!["words alone"], PlanStatus::Completed),
+    ] {
+        let mut world = judged(plan(&[("a", &[])]), &criteria, CriteriaPolicy::Require);
+        world.complete("a", json!({"n": n}));
+        assert_eq!(world.state.status(), status, "{n} {criteria:?}");
+        world.restart();
+    }
+}
+
+#[test]
+fn an_unmet_required_criterion_asks_for_a_revision_once() {
+    let criteria = ["steps.a.outputs.n == 2"];
+    let mut world = judged(revisable(plan(&[("a", &[])])), &criteria, CriteriaPolicy::Require);
+    world.complete("a", json!({"n": 1}));
+    assert_eq!(world.state.status(), PlanStatus::Replanning);
+    let situation = replan_context(&world.state, &world.context.limits).expect("there is a plan");
+    assert_eq!(situation.trigger, "criterion_unmet");
+    let again = goalmill_common::plan::Step::new("again", "w");
+    let add = goalmill_common::command::Change::AddStep { step: Box::new(again), before: Vec::new() };
+    propose(&mut world, RevisionStrategy::Workaround, vec![add]).unwrap();
+    assert_eq!(verdicts(&world), [OPEN], "a revision makes verdicts void");
+    world.complete("again", json!({"n": 2}));
+    assert_eq!((world.state.status(), verdicts(&world)), (PlanStatus::Failed, vec![UNMET]));
+    world.restart();
+}
+
+#[test]
+fn a_sequential_plan_with_limits_finishes() {
+    let mut steps = plan(&[("a", &[]), ("b", &[]), ("c", &[])]);
+    steps.strategy = Strategy::Sequential;
+    steps.steps.iter_mut().for_each(|step| step.estimates.tokens = Some(40));
+    let mut world = world(goal(steps, json!({"tokens": {"max": 120, "hard": true}})));
+    world.finish();
+    assert_eq!(world.state.status(), PlanStatus::Completed);
+}
