@@ -62,11 +62,7 @@ impl From<CriterionForm> for Criterion {
 impl From<Criterion> for CriterionForm {
     fn from(criterion: Criterion) -> Self {
         let Criterion { id, description, check } = criterion;
-        if id.is_empty() && check.is_none() {
-            Self::Text(description)
-        } else {
-            Self::Object { id, description, check }
-        }
+        if id.is_empty() && check.is_none() { Self::Text(description) } else { Self::Object { id, description, check } }
     }
 }
 

@@ -3,7 +3,8 @@
 use goalmill_common::constraint::{ConstraintStatus, ConstraintView};
 use goalmill_common::criterion::{CriterionVerdict, JudgeKind, Judgement};
 use goalmill_common::event::{
-    ConstraintChanged, Event, HookDecided, HookDecision, PlanCreated, PlanEvent, PlanExtended, PlanRevised, Record, StepEvent,
+    ConstraintChanged, Event, HookDecided, HookDecision, PlanCreated, PlanEvent, PlanExtended, PlanRevised, Record,
+    StepEvent,
 };
 use goalmill_common::failure::Failure;
 use goalmill_common::goal::Goal;

@@ -176,7 +176,10 @@ fn number(text: &str) -> Option<f64> {
         let first = groups.next().unwrap_or_default();
         let rest: Vec<&str> = groups.collect();
         let digits = |group: &str| group.bytes().all(|b| b.is_ascii_digit());
-        !rest.is_empty() && (1..=3).contains(&first.len()) && digits(first) && rest.iter().all(|g| g.len() == 3 && digits(g))
+        !rest.is_empty()
+            && (1..=3).contains(&first.len())
+            && digits(first)
+            && rest.iter().all(|g| g.len() == 3 && digits(g))
     };
     let plain = if text.contains(',') {
         let whole = text.split('.').next().unwrap_or(text);
@@ -279,7 +282,12 @@ mod tests {
                 ConstraintValue::Interval { from_ms: 1_798_761_600_000, to_ms: 1_798_934_399_999 },
                 Bound::AtMost,
             ),
-            ("mode", json!(["train", "bus"]), ConstraintValue::OneOf(vec!["train".into(), "bus".into()]), Bound::AtMost),
+            (
+                "mode",
+                json!(["train", "bus"]),
+                ConstraintValue::OneOf(vec!["train".into(), "bus".into()]),
+                Bound::AtMost,
+            ),
         ];
         for (name, given, value, bound) in cases {
             assert_eq!(parse_value(name, &given), (value, bound), "{name}: {given}");
@@ -288,7 +296,9 @@ mod tests {
 
     #[test]
     fn what_is_not_certain_stays_a_text() {
-        for text in ["cheap", "venue rated at least 4 stars", "2.000 EUR", "20 bananas", "October 14-15, 2027", "-5 USD"] {
+        for text in
+            ["cheap", "venue rated at least 4 stars", "2.000 EUR", "20 bananas", "October 14-15, 2027", "-5 USD"]
+        {
             let (value, _) = parse_value("budget", &json!(text));
             assert_eq!(value, ConstraintValue::Text(text.into()), "{text}");
         }

@@ -68,7 +68,9 @@ impl PlanEvent {
             | Self::QuestionAsked(_)
             | Self::QuestionAnswered(_) => PlanEventKind::Replanning,
             Self::PhaseAdded(_) | Self::Revised(_) | Self::Extended(_) => PlanEventKind::Change,
-            Self::ConstraintChanged(_) | Self::JudgementRequested(_) | Self::CriteriaJudged(_) => PlanEventKind::Contract,
+            Self::ConstraintChanged(_) | Self::JudgementRequested(_) | Self::CriteriaJudged(_) => {
+                PlanEventKind::Contract
+            }
             Self::Paused(_) | Self::Resumed(_) | Self::Quarantined(_) => PlanEventKind::Control,
             Self::Rejected(_) | Self::Completed(_) | Self::Failed(_) | Self::Cancelled(_) => PlanEventKind::End,
         }

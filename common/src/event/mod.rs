@@ -15,13 +15,14 @@ pub use hook::{HookAsked, HookDecided, HookDecision};
 pub use kind::{PlanEventKind, StepEventKind};
 pub use line::{LogError, read_entry, write_entry};
 pub use plan::{
-    ApprovalRequested, ConstraintChanged, CriteriaJudged, GoalAccepted, JudgementRequested, ModelAnswered, ModelAsked, Parent, PhaseAdded, PhaseNamed, PlanCreated, PlanEnded,
-    PlanExtended, PlanRejected, PlanRevised, PlanValidated, PlanningFailed, QuestionAnswered, QuestionAsked, Reason,
-    ReplanTriggered, RevisionProposed, RevisionRefused, Route, RouteCandidate,
+    ApprovalRequested, ConstraintChanged, CriteriaJudged, GoalAccepted, JudgementRequested, ModelAnswered, ModelAsked,
+    Parent, PhaseAdded, PhaseNamed, PlanCreated, PlanEnded, PlanExtended, PlanRejected, PlanRevised, PlanValidated,
+    PlanningFailed, QuestionAnswered, QuestionAsked, Reason, ReplanTriggered, RevisionProposed, RevisionRefused, Route,
+    RouteCandidate,
 };
 pub use step::{
-    SkipCause, StepAdded, StepAnswered, StepCompleted, StepDecomposed, StepFailed, StepMeasured, StepModified, StepProgress,
-    StepQuestion, StepQueued, StepReleased, StepRetrying, StepSkipped, StepStarted,
+    SkipCause, StepAdded, StepAnswered, StepCompleted, StepDecomposed, StepFailed, StepMeasured, StepModified,
+    StepProgress, StepQuestion, StepQueued, StepReleased, StepRetrying, StepSkipped, StepStarted,
 };
 
 use line::{LineHead, write_record};

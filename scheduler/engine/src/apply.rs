@@ -5,8 +5,8 @@ use std::sync::Arc;
 use goalmill_common::config::HookPoint;
 use goalmill_common::criterion::JudgeKind;
 use goalmill_common::event::{
-    CriteriaJudged, Event, JudgementRequested, HookDecided, HookDecision, PlanCreated, PlanEnded, PlanEvent, QuestionAnswered, Record, ReplanTriggered,
-    RevisionRefused, StepCompleted, StepEvent, StepRetrying,
+    CriteriaJudged, Event, HookDecided, HookDecision, JudgementRequested, PlanCreated, PlanEnded, PlanEvent,
+    QuestionAnswered, Record, ReplanTriggered, RevisionRefused, StepCompleted, StepEvent, StepRetrying,
 };
 use goalmill_common::failure::{Failure, FailureClass, TASK_MISSING};
 use goalmill_common::id::StepId;

@@ -102,11 +102,8 @@ impl ConstraintMonitor {
         let (cost, tokens) = (step.estimates.cost.unwrap_or(0.0), step.estimates.tokens.unwrap_or(0));
         let held = &mut self.reserved;
         if begins {
-            *held = Reserved {
-                steps: held.steps + 1,
-                cost: held.cost + cost,
-                tokens: held.tokens.saturating_add(tokens),
-            };
+            *held =
+                Reserved { steps: held.steps + 1, cost: held.cost + cost, tokens: held.tokens.saturating_add(tokens) };
         } else if held.steps <= 1 {
             // Sums of decimals do not come back to 0 by themselves.
             *held = Reserved::default();
@@ -139,7 +136,8 @@ impl PlanState {
 
     /// The next moment at which time alone changes a constraint, Unix milliseconds; `None` while the plan cannot react.
     pub(crate) fn constraint_due_ms(&self) -> Option<u64> {
-        let monitor = self.monitor.as_deref().filter(|_| self.status == goalmill_common::status::PlanStatus::Running)?;
+        let monitor =
+            self.monitor.as_deref().filter(|_| self.status == goalmill_common::status::PlanStatus::Running)?;
         let timed = monitor.watched.iter().filter(|watched| watched.is_open() && watched.is_timed());
         let share = |watched: &Watched| if watched.status == ConstraintStatus::Met { LOW_SHARE } else { 1.0 };
         // A limit is passed in the millisecond after it.
@@ -285,7 +283,8 @@ impl Turn<'_> {
             let own = self.state.estimate(i, &watched.measure);
             (watched, self.state.measured(monitor, &watched.measure, self.now_ms), own)
         });
-        let (watched, used, own) = broken.filter(|(_, _, own)| *own > 0.0).find(|(w, used, own)| used + own > w.limit)?;
+        let (watched, used, own) =
+            broken.filter(|(_, _, own)| *own > 0.0).find(|(w, used, own)| used + own > w.limit)?;
         let unit = watched.constraint.unit();
         let message = match watched.measure {
             Measure::Deadline => {

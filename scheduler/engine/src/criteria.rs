@@ -243,7 +243,8 @@ impl Turn<'_> {
         let schema = Some(Json::of(&answer_schema()));
         let question = Question { question: String::new(), schema, default: None, limit_ms: 0, into: None };
         self.check_answer(&question, answer)?;
-        let Some(description) = self.state.criteria().find(|(other, _)| other == id).map(|(_, c)| c.text().to_owned()) else {
+        let Some(description) = self.state.criteria().find(|(other, _)| other == id).map(|(_, c)| c.text().to_owned())
+        else {
             return Ok(false);
         };
         let given = answer.value();
@@ -285,7 +286,8 @@ fn judged_by_step(state: &PlanState, id: &str, criterion: &Criterion) -> Option<
         Some(_) | None => Some(&outputs),
     };
     let verdict = own.and_then(verdict_of);
-    let evidence = own.and_then(|own| ["evidence", "reason", "explanation"].iter().find_map(|key| own.get(key)?.as_str()));
+    let evidence =
+        own.and_then(|own| ["evidence", "reason", "explanation"].iter().find_map(|key| own.get(key)?.as_str()));
     Some(CriterionVerdict {
         criterion: id.to_owned(),
         description: criterion.text().to_owned(),
@@ -313,7 +315,8 @@ fn verdict_of(value: &Value) -> Option<Judgement> {
 fn output_paths(check: &str) -> impl Iterator<Item = &str> {
     check.match_indices("steps.").map(|(at, _)| {
         let rest = &check[at..];
-        let end = rest.find(|c: char| !(c.is_alphanumeric() || matches!(c, '_' | '.' | '[' | ']'))).unwrap_or(rest.len());
+        let end =
+            rest.find(|c: char| !(c.is_alphanumeric() || matches!(c, '_' | '.' | '[' | ']'))).unwrap_or(rest.len());
         rest[..end].trim_end_matches(['.', ']', '['])
     })
 }

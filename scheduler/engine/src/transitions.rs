@@ -122,10 +122,10 @@ mod tests {
     use goalmill_common::constraint::ConstraintStatus;
     use goalmill_common::criterion::JudgeKind;
     use goalmill_common::event::{
-        ApprovalRequested, ConstraintChanged, GoalAccepted, HookAsked, HookDecided, JudgementRequested, PhaseAdded, PhaseNamed, PlanCreated, PlanEnded,
-        PlanValidated, QuestionAnswered, QuestionAsked, Reason, RevisionProposed, RevisionRefused, StepAdded,
-        StepAnswered, StepCompleted, StepDecomposed, StepFailed, StepModified, StepProgress, StepQuestion, StepQueued,
-        StepReleased, StepRetrying, StepSkipped, StepStarted,
+        ApprovalRequested, ConstraintChanged, GoalAccepted, HookAsked, HookDecided, JudgementRequested, PhaseAdded,
+        PhaseNamed, PlanCreated, PlanEnded, PlanValidated, QuestionAnswered, QuestionAsked, Reason, RevisionProposed,
+        RevisionRefused, StepAdded, StepAnswered, StepCompleted, StepDecomposed, StepFailed, StepModified,
+        StepProgress, StepQuestion, StepQueued, StepReleased, StepRetrying, StepSkipped, StepStarted,
     };
     use goalmill_common::failure::{Failure, FailureClass};
     use goalmill_common::goal::{Goal, Usage};

@@ -14,9 +14,9 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use goalmill_common::constraint::Measures;
 use goalmill_common::agent::Agent;
 use goalmill_common::card::read_card;
+use goalmill_common::constraint::Measures;
 use goalmill_common::failure::Failure;
 use goalmill_common::id::AgentType;
 use goalmill_common::json::Json;

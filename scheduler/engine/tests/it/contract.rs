@@ -2,7 +2,7 @@
 
 use goalmill_common::command::{RevisionStrategy, Submit, Verb};
 use goalmill_common::constraint::ConstraintStatus as S;
-use goalmill_common::criterion::{CriteriaPolicy, CriterionVerdict, Criterion, JudgeKind, Judgement};
+use goalmill_common::criterion::{CriteriaPolicy, Criterion, CriterionVerdict, JudgeKind, Judgement};
 use goalmill_common::event::CriteriaJudged;
 use goalmill_common::goal::Usage;
 use goalmill_common::plan::{Plan, RevisionPolicy, Strategy};
@@ -153,7 +153,10 @@ fn a_hard_violation_asks_for_a_revision_and_relaxes_the_lowest_soft_constraint()
     assert_eq!(world.state.status(), PlanStatus::Replanning);
     assert_eq!((constraint(&world, "max_calls").0, constraint(&world, "max_emails").0), (S::Relaxed, S::NotMeasured));
     let situation = replan_context(&world.state, &world.context.limits).expect("there is a plan");
-    assert_eq!((situation.relaxed.as_slice(), situation.trigger.as_str()), (&["max_calls".to_owned()][..], "constraint_violation"));
+    assert_eq!(
+        (situation.relaxed.as_slice(), situation.trigger.as_str()),
+        (&["max_calls".to_owned()][..], "constraint_violation")
+    );
     assert!(!situation.goal.constraints.contains_key("max_calls"));
     let skip = goalmill_common::command::Change::SkipStep { step: "b".into(), reason: String::new() };
     propose(&mut world, RevisionStrategy::Adjust, vec![skip]).unwrap();
@@ -194,7 +197,11 @@ fn judged(plan: Plan, criteria: &[&str], policy: CriteriaPolicy) -> World {
         .iter()
         .map(|text| {
             let check = text.contains("steps.").then(|| (*text).to_owned());
-            Criterion { description: if check.is_some() { String::new() } else { (*text).to_owned() }, check, ..Criterion::default() }
+            Criterion {
+                description: if check.is_some() { String::new() } else { (*text).to_owned() },
+                check,
+                ..Criterion::default()
+            }
         })
         .collect();
     submit.goal.criteria = policy;

@@ -111,8 +111,14 @@ pub(super) fn check_constraints(
     let total = forecast(plan, catalogue);
     let root = At::ROOT;
     if let Some(left) = seconds_left.filter(|left| total.seconds > *left) {
-        let detail = format!("the longest path takes {:.0} s, and {left:.0} s are left until the deadline", total.seconds);
-        cx.error("CONSTRAINT_BROKEN", &root.key("deadline_ms"), detail, "use fewer or faster steps, or a later deadline");
+        let detail =
+            format!("the longest path takes {:.0} s, and {left:.0} s are left until the deadline", total.seconds);
+        cx.error(
+            "CONSTRAINT_BROKEN",
+            &root.key("deadline_ms"),
+            detail,
+            "use fewer or faster steps, or a later deadline",
+        );
     }
     let at = root.key("constraints");
     for constraint in constraints.iter().filter(|constraint| constraint.bound == Bound::AtMost) {

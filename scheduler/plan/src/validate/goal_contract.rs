@@ -163,11 +163,8 @@ fn criterion(cx: &Cx<'_>, at: &At<'_>, value: &Value) -> Option<Criterion> {
 }
 
 pub(super) fn read_policy(fields: &Fields<'_, '_>) -> CriteriaPolicy {
-    let words = [
-        ("report", CriteriaPolicy::Report),
-        ("require", CriteriaPolicy::Require),
-        ("ask", CriteriaPolicy::Ask),
-    ];
+    let words =
+        [("report", CriteriaPolicy::Report), ("require", CriteriaPolicy::Require), ("ask", CriteriaPolicy::Ask)];
     policy::word(fields, "criteria", &words).unwrap_or_default()
 }
 
@@ -201,7 +198,8 @@ mod tests {
 
     #[test]
     fn wrong_weights_are_named() {
-        let issues = |constraints: Value| read(json!({"description": "x", "constraints": constraints})).expect_err("bad");
+        let issues =
+            |constraints: Value| read(json!({"description": "x", "constraints": constraints})).expect_err("bad");
         let found = issues(json!({"budget": {"amount": 5, "priority": 11}}));
         assert_eq!(found, [("OUT_OF_RANGE".into(), "/constraints/budget/priority".into())]);
         let found = issues(json!([{"type": "budget", "value": 5, "hard": "yes"}]));

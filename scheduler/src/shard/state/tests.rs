@@ -16,7 +16,7 @@ const PLAN: &str = "p0-0123456789abcdef";
 /// A shard that runs a plan of the steps `a` and `b`, each of which asks for a revision when it fails.
 fn revisable_plan() -> ShardState {
     let context = EngineContext {
-            judge_model: false,
+        judge_model: false,
         limits: Limits::default(),
         policy: Policy::default(),
         hooks: HookPoints::default(),

@@ -130,8 +130,8 @@ pub(super) struct Spend;
 #[async_trait]
 impl Executor for Spend {
     async fn execute(&self, task: &Task, _: &Progress, _: &CancellationToken) -> Result<ExecutionResult, Failure> {
-        let Spending { cost, currency, tokens, measures, outputs } = serde_json::from_str(task.inputs.text())
-            .map_err(|error| permanent("INPUT_INVALID", error.to_string()))?;
+        let Spending { cost, currency, tokens, measures, outputs } =
+            serde_json::from_str(task.inputs.text()).map_err(|error| permanent("INPUT_INVALID", error.to_string()))?;
         Ok(ExecutionResult { cost, currency, tokens, measures, ..ExecutionResult::new(Json::from(outputs)) })
     }
 
