@@ -17,7 +17,7 @@ use crate::world::{World, plan, report, submission, with};
 
 fn goal(plan: Plan, constraints: Value) -> Submit {
     let mut submit = submission(Some(plan));
-    submit.goal.constraints = constraints.as_object().expect("an object").clone();
+    submit.goal.constraints.clone_from(constraints.as_object().expect("an object"));
     submit
 }
 
