@@ -3,8 +3,8 @@
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use crate::goal_context::GoalContext;
 use crate::criterion::{CriteriaPolicy, Criterion};
+use crate::goal_context::GoalContext;
 use crate::json_limits::COST_MAX;
 pub use crate::planning::Planning;
 

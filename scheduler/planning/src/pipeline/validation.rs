@@ -1,7 +1,7 @@
 //! The rules to which plans of planners are validated.
 
-use goalmill_common::goal::Planning;
 use goalmill_common::constraint::constraints;
+use goalmill_common::goal::Planning;
 use goalmill_common::plan::Plan;
 use goalmill_common::problem::Issue;
 use goalmill_plan::states::ValidPlan;
