@@ -272,6 +272,21 @@ mod tests {
         ]
     }
 
+    #[expect(clippy::unnecessary_box_returns, reason = "the events hold it boxed")]
+    fn constraint_changed() -> Box<ConstraintChanged> {
+        Box::new(ConstraintChanged {
+            constraint: String::new(),
+            status: ConstraintStatus::Low,
+            priority: 5,
+            hard: false,
+            measure: String::new(),
+            measured: 0.0,
+            limit: 0.0,
+            unit: String::new(),
+            reason: String::new(),
+        })
+    }
+
     fn plan_events() -> Vec<PlanEvent> {
         let phase = || Box::new(PhaseNamed { phase: "one".into() });
         vec![
@@ -350,17 +365,7 @@ mod tests {
             })),
             PlanEvent::Revised(Box::default()),
             PlanEvent::Extended(Box::default()),
-            PlanEvent::ConstraintChanged(Box::new(ConstraintChanged {
-                constraint: String::new(),
-                status: ConstraintStatus::Low,
-                priority: 5,
-                hard: false,
-                measure: String::new(),
-                measured: 0.0,
-                limit: 0.0,
-                unit: String::new(),
-                reason: String::new(),
-            })),
+            PlanEvent::ConstraintChanged(constraint_changed()),
             PlanEvent::JudgementRequested(Box::new(JudgementRequested {
                 judge: JudgeKind::Model,
                 criteria: Vec::new(),
