@@ -80,7 +80,8 @@ pub(crate) fn path(state: &PlanState, path: &str, limits: &Limits) -> Result<Str
 
 fn final_step<'s>(state: &'s PlanState, id: &str) -> Option<ScopedStep<'s>> {
     let step = &state.steps[state.graph.find(id)?];
-    step.status.is_final().then_some(ScopedStep { status: step.status, outputs: step.outputs.as_ref() })
+    let (status, partial) = (step.status, step.partial);
+    status.is_final().then_some(ScopedStep { status, partial, outputs: step.outputs.as_ref() })
 }
 
 /// Evaluates an expression that sees the goal, the step's dependencies and all final steps. Its failure is
