@@ -305,7 +305,7 @@ fn the_end_of_a_plan_is_an_event_of_the_steps_that_it_cancels() {
     assert_eq!(code(&dev.run(&["plan", "cancel", &id])), 0);
     for command in [&["events", &id, "--step", "b", "-o", "jsonl"][..], &["logs", "--step", "b", "-o", "jsonl"]] {
         let found = out(&dev.run(command));
-        assert!(found.lines().count() == 1 && found.contains("plan_cancelled"), "{command:?}: {found}");
+        assert!(found.lines().count() == 1 && found.contains("step_cancelled"), "{command:?}: {found}");
     }
 }
 

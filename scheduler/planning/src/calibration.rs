@@ -115,7 +115,7 @@ impl ConfidenceCalibration {
             own => {
                 let outcomes = own.map(|own| own.history.outcomes()).unwrap_or_default();
                 let all = all.calibration();
-                Calibration::fit_towards(&outcomes, |place| all.confidence(place)).confidence(said)
+                Calibration::fit_towards(&outcomes, |place| all.confidence(place), Some(unit(said))).confidence(said)
             }
         }
     }
@@ -168,23 +168,22 @@ pub struct Knot {
 impl Calibration {
     /// Pools neighbours until none succeeds more often than one that was trusted more.
     pub fn fit(outcomes: &[ConfidenceSample]) -> Self {
-        Self::fit_towards(outcomes, |place| place)
+        Self::fit_towards(outcomes, |place| place, None)
     }
 
     /// The same, drawn to another curve with the weight of 22 plans: with few plans it stays near that one.
     ///
     /// - `prior`: from what is said to how often that comes true; never falling.
-    fn fit_towards(outcomes: &[ConfidenceSample], prior: impl Fn(f64) -> f64) -> Self {
+    /// - `exact`: a place between those of the grid at which the other curve counts as it is.
+    fn fit_towards(outcomes: &[ConfidenceSample], prior: impl Fn(f64) -> f64, exact: Option<f64>) -> Self {
         let one = |predicted: f64, observed: f64, plans: f64| ConfidenceBin {
             low: predicted,
             high: predicted,
             knot: Knot { predicted, observed, plans },
         };
         let told = outcomes.iter().map(|o| one(unit(o.predicted), f64::from(u8::from(o.succeeded)), 1.0));
-        let prior = (0..PRIOR_PLACES).map(|i| {
-            let place = i as f64 / (PRIOR_PLACES - 1) as f64;
-            one(place, prior(place), PRIOR / PRIOR_PLACES as f64)
-        });
+        let grid = (0..PRIOR_PLACES).map(|i| i as f64 / (PRIOR_PLACES - 1) as f64);
+        let prior = grid.chain(exact).map(|place| one(place, prior(place), PRIOR / PRIOR_PLACES as f64));
         let mut points: Vec<ConfidenceBin> = told.chain(prior).collect();
         points.sort_by(|a, b| a.low.total_cmp(&b.low));
         let mut groups: Vec<ConfidenceBin> = Vec::new();

@@ -4,6 +4,7 @@ mod api;
 mod approvals;
 mod bad_plans;
 mod choice;
+mod contracts;
 mod data_dir;
 mod docs;
 mod doctor;

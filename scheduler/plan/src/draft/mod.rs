@@ -78,10 +78,10 @@ pub fn split_goal(draft: &Value) -> Option<Value> {
     };
     let beside: Vec<(&str, &Value)> = BESIDE.iter().filter_map(|name| Some((*name, find(name)?))).collect();
     let stated = ["goal", "query", "job"].iter().find_map(|name| find(name)).cloned();
-    let described = || find("description").filter(|value| value.is_string()).cloned();
+    let described = || Some(json!({ "description": find("description").filter(|value| value.is_string())? }));
     let named = || find("name").filter(|value| value.is_string() && !beside.is_empty()).cloned();
     let mut goal = stated.or_else(described).or_else(named).or_else(|| (!beside.is_empty()).then(|| json!("plan")))?;
-    if goal.is_string() {
+    if goal.is_string() && !beside.is_empty() {
         goal = json!({ "description": goal });
     }
     if let Value::Object(fields) = &mut goal {

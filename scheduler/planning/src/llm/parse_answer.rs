@@ -325,10 +325,10 @@ mod tests {
         let (value, _) = draft(
             r#"{"plan": [{"step": 2, "text": "Book", "description": "A room", "tool_input": "{"n": 1}"}, "Tell me"]}"#,
         );
-        let expected = json!({"plan": [
+        let expected = json!({"plan": {"steps": [
             {"id": "2", "description": "Book: A room", "tool_input": {"n": 1}},
             {"description": "Tell me"},
-        ]});
+        ]}});
         assert_eq!(value, expected);
         let (value, _) = draft(r#"{"step_1": {"task": "book a room"}, "step_2": "Tell me"}"#);
         assert_eq!(value, json!({"steps": {"step_1": {"task": "book a room"}, "step_2": {"description": "Tell me"}}}));
