@@ -98,6 +98,11 @@ impl Auditor {
             return;
         }
         let attempt = event["attempt"].as_u64().unwrap_or(0);
+        // A revision may skip a step that has failed or was skipped, but none that is completed.
+        if kind == "step_skipped" && event["data"]["cause"] == "revision" {
+            let seen = self.steps.entry(step.clone()).or_default();
+            seen.ended.take_if(|end| *end != "step_completed");
+        }
         if let Some(end) = self.steps.get(&step).and_then(|seen| seen.ended.clone()) {
             self.report(seq, format!("`{kind}` for step `{step}`, which had ended ({end})"));
         }

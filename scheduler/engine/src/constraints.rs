@@ -2,124 +2,19 @@
 //! starts a replan.
 
 use goalmill_common::constraint::{
-    Bound, Constraint, ConstraintStatus, ConstraintView, LOW_SHARE, MEASURES_MAX, Measure, Measures, constraints,
-    cost_measure,
+    Bound, Constraint, ConstraintStatus, ConstraintView, LOW_SHARE, Measure, constraints, cost_measure,
 };
 use goalmill_common::event::{ConstraintChanged, PlanEvent};
 use goalmill_common::failure::{Failure, FailureClass};
-use goalmill_common::goal::Goal;
-use goalmill_common::plan::Step;
 use goalmill_common::revision::Trigger;
 
 use crate::PlanState;
+use crate::constraint_monitor::{ConstraintMonitor, WatchedConstraint};
 use crate::decide::Turn;
 use crate::graph::StepIndex;
 
 /// A plan or step ends with this code when a hard constraint is broken, or would be.
 pub(crate) const CONSTRAINT_BROKEN: &str = "CONSTRAINT_BROKEN";
-
-/// The constraints that are measured, and the measures.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub(crate) struct ConstraintMonitor {
-    watched: Vec<Watched>,
-    /// What agents reported beside cost in US dollars and tokens.
-    measures: Measures,
-    /// The estimates of the steps in flight.
-    reserved: Reserved,
-}
-
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
-struct Reserved {
-    steps: u32,
-    cost: f64,
-    tokens: u64,
-}
-
-#[derive(Clone, Debug, PartialEq)]
-struct Watched {
-    constraint: Constraint,
-    measure: Measure,
-    limit: f64,
-    status: ConstraintStatus,
-    /// Why it was relaxed.
-    reason: String,
-}
-
-impl Watched {
-    fn new(constraint: Constraint) -> Option<Self> {
-        let (measure, limit) = (constraint.measure()?, constraint.limit()?);
-        Some(Self { constraint, measure, limit, status: ConstraintStatus::Met, reason: String::new() })
-    }
-
-    /// Whether it may still be broken by more of its measure.
-    fn is_open(&self) -> bool {
-        let is_open = matches!(self.status, ConstraintStatus::Met | ConstraintStatus::Low);
-        is_open && self.constraint.bound == Bound::AtMost
-    }
-
-    fn is_timed(&self) -> bool {
-        matches!(self.measure, Measure::Elapsed | Measure::Deadline)
-    }
-
-    /// The moment at which this share of a timed constraint is used, Unix milliseconds.
-    fn due_ms(&self, created_ms: u64, share: f64) -> u64 {
-        let whole = match self.measure {
-            Measure::Deadline => (self.limit - created_ms as f64).max(0.0),
-            Measure::Elapsed | Measure::Cost(_) | Measure::Tokens | Measure::Named(_) => self.limit * 1_000.0,
-        };
-        created_ms.saturating_add((whole * share).ceil() as u64)
-    }
-}
-
-impl ConstraintMonitor {
-    /// The monitor of a goal; `None` when nothing is measured.
-    pub(crate) fn new(goal: &Goal) -> Option<Box<Self>> {
-        if goal.constraints.is_empty() {
-            return None;
-        }
-        let watched: Vec<Watched> = constraints(&goal.constraints).into_iter().filter_map(Watched::new).collect();
-        (!watched.is_empty()).then(|| Box::new(Self { watched, ..Self::default() }))
-    }
-
-    /// Adds what a step reported.
-    pub(crate) fn add(&mut self, measures: &Measures) {
-        for (name, amount) in measures {
-            if self.measures.len() < MEASURES_MAX || self.measures.contains_key(name) {
-                *self.measures.entry(name.clone()).or_default() += amount;
-            }
-        }
-    }
-
-    pub(crate) fn change(&mut self, changed: &ConstraintChanged) {
-        for watched in self.watched.iter_mut().filter(|watched| watched.constraint.name == changed.constraint) {
-            watched.status = changed.status;
-            watched.reason.clone_from(&changed.reason);
-        }
-    }
-
-    /// Reserves the estimates of a step in flight, or gives them back.
-    pub(crate) fn reserve(&mut self, step: &Step, begins: bool) {
-        let (cost, tokens) = (step.estimates.cost.unwrap_or(0.0), step.estimates.tokens.unwrap_or(0));
-        let held = &mut self.reserved;
-        if begins {
-            *held =
-                Reserved { steps: held.steps + 1, cost: held.cost + cost, tokens: held.tokens.saturating_add(tokens) };
-        } else if held.steps <= 1 {
-            // Sums of decimals do not come back to 0 by themselves.
-            *held = Reserved::default();
-        } else {
-            *held = Reserved {
-                steps: held.steps - 1,
-                cost: (held.cost - cost).max(0.0),
-                tokens: held.tokens.saturating_sub(tokens),
-            };
-        }
-    }
-
-    pub(crate) fn release_all(&mut self) {
-        self.reserved = Reserved::default();
-    }
-}
 
 impl PlanState {
     fn measured(&self, monitor: &ConstraintMonitor, measure: &Measure, now_ms: u64) -> f64 {
@@ -139,7 +34,7 @@ impl PlanState {
         let monitor =
             self.monitor.as_deref().filter(|_| self.status == goalmill_common::status::PlanStatus::Running)?;
         let timed = monitor.watched.iter().filter(|watched| watched.is_open() && watched.is_timed());
-        let share = |watched: &Watched| if watched.status == ConstraintStatus::Met { LOW_SHARE } else { 1.0 };
+        let share = |watched: &WatchedConstraint| if watched.status == ConstraintStatus::Met { LOW_SHARE } else { 1.0 };
         // A limit is passed in the millisecond after it.
         timed.map(|watched| watched.due_ms(self.created_ms, share(watched)).saturating_add(1)).min()
     }
@@ -327,7 +222,7 @@ impl Turn<'_> {
     }
 }
 
-fn changed(watched: &Watched, status: ConstraintStatus, measured: f64, reason: String) -> ConstraintChanged {
+fn changed(watched: &WatchedConstraint, status: ConstraintStatus, measured: f64, reason: String) -> ConstraintChanged {
     ConstraintChanged {
         constraint: watched.constraint.name.clone(),
         status,

@@ -22,31 +22,6 @@ const MODEL_MS: u64 = 300_000;
 /// Most values that the evidence of an expression lists.
 const VALUES_MAX: usize = 8;
 
-/// The verdicts so far, and who was asked.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub(crate) struct Judging {
-    /// By criterion id.
-    pub(crate) verdicts: BTreeMap<String, CriterionVerdict>,
-    pub(crate) model_asked: bool,
-    pub(crate) person_asked: bool,
-    /// Whether an unmet criterion has asked for a revision since the last one.
-    pub(crate) revision_asked: bool,
-}
-
-impl Judging {
-    pub(crate) fn fold(&mut self, judged: &CriteriaJudged) {
-        for verdict in &judged.verdicts {
-            self.verdicts.insert(verdict.criterion.clone(), verdict.clone());
-        }
-    }
-
-    /// A revision makes every verdict void.
-    pub(crate) fn restart(&mut self) {
-        let revision_asked = self.revision_asked;
-        *self = Self { revision_asked, ..Self::default() };
-    }
-}
-
 impl PlanState {
     fn criteria(&self) -> impl Iterator<Item = (String, &Criterion)> {
         self.accepted.goal.success_criteria.iter().enumerate().map(|(place, c)| (criterion_id(c, place), c))

@@ -9,9 +9,11 @@
 //! answer to every [`Effect::Plan`] and [`Effect::StartSubPlan`].
 
 mod command;
+mod constraint_monitor;
 mod effect;
 
 mod graph;
+mod judging;
 mod state;
 mod token;
 mod transitions;

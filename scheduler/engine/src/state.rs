@@ -14,9 +14,9 @@ use goalmill_common::report::SuggestedAdjustment;
 use goalmill_common::revision::Fork;
 use goalmill_common::status::{Counts, PlanStatus, StepStatus};
 
-use crate::constraints::ConstraintMonitor;
-use crate::criteria::Judging;
+use crate::constraint_monitor::ConstraintMonitor;
 use crate::graph::{PlanGraph, StepIndex};
+use crate::judging::Judging;
 use crate::model_calls::ModelCallLog;
 use crate::output_check::SchemaCache;
 use crate::revise::Revising;

@@ -36,6 +36,7 @@ pub mod tools;
 pub use call_log::{CallLog, CallRecorder};
 pub use htn::HtnPlanner;
 pub use llm::LlmPlanner;
+pub use llm::judge::CriteriaJudge;
 pub use load::LoadError;
 pub use pipeline::fallback::FirstPlanSink;
 pub use pipeline::revise::ValidateProposal;

@@ -18,7 +18,7 @@ mod planning;
 mod result_cache;
 
 pub(crate) use hooks::ask_hooks;
-pub(crate) use planning::{load_state, plan, propose, revise};
+pub(crate) use planning::{judge, load_state, plan, propose, revise};
 pub(crate) use result_cache::{cache_get, cache_put};
 
 /// A write to the store after a commit.

@@ -6,6 +6,8 @@ use std::time::Duration;
 use futures_util::FutureExt;
 use goalmill_broker::BrokerError;
 use goalmill_common::command::{Planned, Proposal, Situation};
+use goalmill_common::criterion::JudgeKind;
+use goalmill_common::event::CriteriaJudged;
 use goalmill_common::event::HookDecided;
 use goalmill_common::goal::Goal;
 use goalmill_common::id::{PlanId, StepId};
@@ -142,6 +144,25 @@ async fn read_state(scheduler: &Scheduler, plan: &PlanId) -> Result<Option<PlanS
         Err(ReadError::Broker(error)) => Err(error),
         Err(error) => Err(BrokerError::Corrupt(error.to_string())),
     }
+}
+
+/// Asks a model to judge the criteria that wait for it; `None` if none does.
+pub(crate) async fn judge(scheduler: &Scheduler, state: &PlanState) -> Option<Command> {
+    let (_, criteria) = state.awaited_judgement().filter(|(judge, _)| *judge == JudgeKind::Model)?;
+    let left = replan_context(state, &scheduler.settings.limits)?.left;
+    let judged = match scheduler.planners.judge() {
+        Some(judge) => {
+            let results = state.results().results;
+            let asked = judge.judge(&state.accepted().goal, &criteria, &results, &left);
+            AssertUnwindSafe(asked).catch_unwind().await.unwrap_or_else(|_| unjudged(PANICKED))
+        }
+        None => unjudged("no model is configured"),
+    };
+    Some(Command::Judged(Box::new(judged)))
+}
+
+fn unjudged(reason: &str) -> CriteriaJudged {
+    CriteriaJudged { reason: reason.to_owned(), ..CriteriaJudged::default() }
 }
 
 /// Asks the planners how to change a running plan.

@@ -275,7 +275,7 @@ impl ShardStart {
         };
         let Self { scheduler, shards, shard, token, release, is_orphaned: _ } = self;
         let context = EngineContext {
-            judge_model: false,
+            judge_model: scheduler.planners.judge().is_some(),
             limits: scheduler.settings.limits.clone(),
             policy: scheduler.policy.as_ref().clone(),
             hooks: scheduler.hooks.decided_points(),

@@ -40,6 +40,10 @@ pub(crate) enum PostCommit {
         /// How many revisions were requested, including this one.
         request: u32,
     },
+    /// Ask a model to judge success criteria; its answer is a command.
+    Judge {
+        plan: PlanId,
+    },
     /// Look up a step's result in the cache; the answer is a command.
     CacheGet {
         plan: PlanId,
@@ -89,6 +93,7 @@ impl Outbox {
                 PostCommit::SuspectsReply(reply, suspects) => drop(reply.send(suspects)),
                 PostCommit::Plan { plan, goal, depth, answers } => self.plan(plan, goal, depth, answers),
                 PostCommit::Revise { plan, revision, request } => self.revise(plan, revision, request),
+                PostCommit::Judge { plan } => self.judge(plan),
                 PostCommit::CacheGet { plan, step, key } => {
                     let (scheduler, handle) = (self.scheduler.clone(), self.handle(plan, None));
                     self.scheduler.tasks.spawn(async move {
@@ -147,6 +152,19 @@ impl Outbox {
                 effects::revise(&scheduler, &state, revision, call_log).await
             };
             if let Some(Some(command)) = Box::pin(scheduler.stop.run_until_cancelled(revised)).await {
+                handle.send(command).await;
+            }
+        });
+    }
+
+    fn judge(&self, plan: PlanId) {
+        let (scheduler, handle) = (self.scheduler.clone(), self.handle(plan, None));
+        self.scheduler.tasks.spawn(async move {
+            let judged = async {
+                let state = effects::load_state(&scheduler, &handle.plan).await?;
+                effects::judge(&scheduler, &state).await
+            };
+            if let Some(Some(command)) = Box::pin(scheduler.stop.run_until_cancelled(judged)).await {
                 handle.send(command).await;
             }
         });

@@ -3,11 +3,14 @@
 use std::fmt::Write;
 
 use goalmill_common::config::HookPoint;
+use goalmill_common::constraint::ConstraintStatus;
+use goalmill_common::criterion::JudgeKind;
 use goalmill_common::event::{
-    ApprovalRequested, GoalAccepted, HookAsked, HookDecided, HookDecision, PhaseAdded, PhaseNamed, PlanCreated,
-    PlanEnded, PlanEvent, PlanValidated, QuestionAnswered, QuestionAsked, Reason, RevisionProposed, RevisionRefused,
-    SkipCause, StepAdded, StepAnswered, StepCompleted, StepDecomposed, StepEvent, StepFailed, StepModified,
-    StepProgress, StepQuestion, StepQueued, StepReleased, StepRetrying, StepSkipped, StepStarted,
+    ApprovalRequested, ConstraintChanged, GoalAccepted, HookAsked, HookDecided, HookDecision, JudgementRequested,
+    PhaseAdded, PhaseNamed, PlanCreated, PlanEnded, PlanEvent, PlanValidated, QuestionAnswered, QuestionAsked, Reason,
+    RevisionProposed, RevisionRefused, SkipCause, StepAdded, StepAnswered, StepCompleted, StepDecomposed, StepEvent,
+    StepFailed, StepModified, StepProgress, StepQuestion, StepQueued, StepReleased, StepRetrying, StepSkipped,
+    StepStarted,
 };
 use goalmill_common::failure::{Failure, FailureClass};
 use goalmill_common::goal::{Goal, Usage};
@@ -112,6 +115,7 @@ fn step_events() -> Vec<StepEvent> {
         StepEvent::Queued(Box::new(StepQueued::new("w".into(), 1))),
         StepEvent::Started(Box::new(StepStarted { worker: None, started_ms: 1, due_ms: 1 })),
         StepEvent::Progress(Box::new(StepProgress { progress: None, message: None })),
+        StepEvent::Measured(Box::default()),
         StepEvent::Completed(Box::new(StepCompleted { outputs: Json::null(), ..StepCompleted::default() })),
         StepEvent::Retrying(Box::new(StepRetrying::new(failure(), 1))),
         StepEvent::Released(Box::new(StepReleased { worker: "w".into() })),
@@ -122,6 +126,20 @@ fn step_events() -> Vec<StepEvent> {
 }
 
 /// One of each kind, and of each end.
+fn constraint_changed() -> ConstraintChanged {
+    ConstraintChanged {
+        constraint: String::new(),
+        status: ConstraintStatus::Low,
+        priority: 5,
+        hard: false,
+        measure: String::new(),
+        measured: 0.0,
+        limit: 0.0,
+        unit: String::new(),
+        reason: String::new(),
+    }
+}
+
 fn plan_events() -> Vec<PlanEvent> {
     let phase = || Box::new(PhaseNamed { phase: "one".into() });
     vec![
@@ -200,6 +218,13 @@ fn plan_events() -> Vec<PlanEvent> {
         })),
         PlanEvent::Revised(Box::default()),
         PlanEvent::Extended(Box::default()),
+        PlanEvent::ConstraintChanged(Box::new(constraint_changed())),
+        PlanEvent::JudgementRequested(Box::new(JudgementRequested {
+            judge: JudgeKind::Model,
+            criteria: Vec::new(),
+            due_ms: 1,
+        })),
+        PlanEvent::CriteriaJudged(Box::default()),
         PlanEvent::Paused(Reason::boxed("")),
         PlanEvent::Resumed(Reason::boxed("")),
         PlanEvent::Quarantined(Reason::boxed("")),

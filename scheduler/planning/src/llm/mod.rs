@@ -32,6 +32,7 @@ use super::examples::ExampleStore;
 use super::retriever::{DocumentRetriever, Passage, Retriever};
 use super::{Part, PlanRequest, Planner, PlannerAnswer, PlanningError, ReviseRequest, RoutePlan};
 
+pub(crate) mod judge;
 pub mod overhead;
 pub(super) mod parse_answer;
 pub(super) mod plan_task;

@@ -12,8 +12,9 @@ use minijinja::{Environment, UndefinedBehavior};
 use serde_json::Value;
 
 /// The templates that are shipped, by name.
-pub(super) const BUILT_IN: [(&str, &str); 5] = [
+pub(super) const BUILT_IN: [(&str, &str); 6] = [
     ("critique", include_str!("../../../../config/prompts/critique.md")),
+    ("judge", include_str!("../../../../config/prompts/judge.md")),
     ("plan", include_str!("../../../../config/prompts/plan.md")),
     ("review", include_str!("../../../../config/prompts/review.md")),
     ("revise", include_str!("../../../../config/prompts/revise.md")),

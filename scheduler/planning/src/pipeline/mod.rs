@@ -16,6 +16,7 @@ use tokio::time::Instant;
 
 use crate::calibration::ConfidenceCalibration;
 use crate::examples::ExampleStore;
+use crate::llm::judge::CriteriaJudge;
 use crate::llm::{LlmDeps, PromptStore};
 use crate::stage::{self, PlanningStage, StageOutcome, Stages};
 use crate::{
@@ -120,6 +121,11 @@ impl Pipeline {
         pipeline.offer(spare, models.names().into_iter().map(Into::into).collect());
         pipeline.deps = Some(deps);
         Ok(pipeline)
+    }
+
+    /// Judges success criteria; `None` without a model.
+    pub fn judge(&self) -> Option<CriteriaJudge> {
+        self.deps.clone().filter(|_| !self.models.is_empty()).map(CriteriaJudge::new)
     }
 
     /// Corrects what planners say of their plans by what became of earlier ones.

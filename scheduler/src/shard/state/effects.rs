@@ -79,8 +79,10 @@ impl ShardState {
                         PostCommit::Revise { plan, revision, request }
                     });
                 }
-                // No scheduler judges with a model yet.
-                Effect::Judge => {}
+                Effect::Judge => {
+                    let plan = self.plans[&slot].state.id().clone();
+                    self.turn.post_commit.push(PostCommit::Judge { plan });
+                }
                 // The planner that streamed the plan ran before a takeover.
                 Effect::Close => {
                     let reason = "the scheduler that wrote the plan is gone".to_owned();

@@ -110,7 +110,7 @@ impl Executor for Echo {
 
 #[derive(Deserialize)]
 #[serde(default)]
-struct Spending {
+struct SpendInputs {
     cost: f64,
     currency: Option<String>,
     tokens: u64,
@@ -118,7 +118,7 @@ struct Spending {
     outputs: Value,
 }
 
-impl Default for Spending {
+impl Default for SpendInputs {
     fn default() -> Self {
         Self { cost: 0.0, currency: None, tokens: 0, measures: Measures::new(), outputs: json!({}) }
     }
@@ -130,7 +130,7 @@ pub(super) struct Spend;
 #[async_trait]
 impl Executor for Spend {
     async fn execute(&self, task: &Task, _: &Progress, _: &CancellationToken) -> Result<ExecutionResult, Failure> {
-        let Spending { cost, currency, tokens, measures, outputs } =
+        let SpendInputs { cost, currency, tokens, measures, outputs } =
             serde_json::from_str(task.inputs.text()).map_err(|error| permanent("INPUT_INVALID", error.to_string()))?;
         Ok(ExecutionResult { cost, currency, tokens, measures, ..ExecutionResult::new(Json::from(outputs)) })
     }
