@@ -310,6 +310,17 @@ fn the_end_of_a_plan_is_an_event_of_the_steps_that_it_cancels() {
 }
 
 #[test]
+fn a_plan_that_spends_more_than_its_hard_budget_fails() {
+    let dev = Dev::start();
+    let plan = "goal: {description: x, constraints: {budget: {value: 9 USD, hard: true}}}\n\
+                steps: [{id: a, agent_type: spend, inputs: {cost: 10}}]";
+    let sent = dev.run_with(&["run", "-", "--wait", "-o", "json"], plan);
+    assert_eq!(code(&sent), 3, "{}", err(&sent));
+    let results: serde_json::Value = serde_json::from_str(&out(&sent)).expect("the results are JSON");
+    assert_eq!((&results["constraints"][0]["status"], &results["usage"]["cost"]), (&"broken".into(), &10.0.into()));
+}
+
+#[test]
 fn plans_that_gave_nothing_say_so() {
     let dev = Dev::start();
     let plan = "name: waits\nsteps: [{id: a, agent_type: nobody}]";

@@ -15,7 +15,7 @@ use goalmill_common::failure::{Failure, FailureClass};
 use goalmill_common::id::AgentType;
 use goalmill_common::json::Json;
 use goalmill_common::task::Task;
-use goalmill_worker::executor::{Executor, Progress};
+use goalmill_worker::executor::{ExecutionResult, Executor, Progress};
 use serde::Deserialize;
 use serde_json::{Value, json};
 use tokio::net::TcpListener;
@@ -124,9 +124,23 @@ async fn answer(
     let key = headers.get("idempotency-key").and_then(|v| v.to_str().ok()).unwrap_or_default().to_owned();
     let task = task(agent_type.as_str().into(), call, app.count(&key), key);
     match executor.execute(&task, &Progress::default(), &CancellationToken::new()).await {
-        Ok(outcome) => axum::Json(json!({"outputs": outcome.outputs})).into_response(),
+        Ok(outcome) => axum::Json(envelope(outcome)).into_response(),
         Err(failure) => refuse(status_of(failure.class), &failure),
     }
+}
+
+fn envelope(outcome: ExecutionResult) -> Value {
+    let ExecutionResult { outputs, cost, tokens, currency, measures, .. } = outcome;
+    let mut answer = json!({"outputs": outputs});
+    if cost > 0.0 || tokens > 0 || !measures.is_empty() {
+        answer["cost"] = cost.into();
+        answer["tokens"] = tokens.into();
+        answer["measures"] = json!(measures);
+    }
+    if let Some(currency) = currency {
+        answer["currency"] = currency.into();
+    }
+    answer
 }
 
 /// The parts of a task that the demo agents read.
