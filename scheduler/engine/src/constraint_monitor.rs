@@ -61,12 +61,15 @@ impl WatchedConstraint {
 
 impl ConstraintMonitor {
     /// The monitor of a goal; `None` when nothing is measured.
-    pub(crate) fn new(goal: &Goal) -> Option<Box<Self>> {
+    ///
+    /// - `is_part`: the plan is a sub-plan. Its part of a floor may be small: only the parent checks floors.
+    pub(crate) fn new(goal: &Goal, is_part: bool) -> Option<Box<Self>> {
         if goal.constraints.is_empty() {
             return None;
         }
-        let watched: Vec<WatchedConstraint> =
-            constraints(&goal.constraints).into_iter().filter_map(WatchedConstraint::new).collect();
+        let all = constraints(&goal.constraints).into_iter();
+        let own = all.filter(|constraint| !is_part || constraint.bound == Bound::AtMost);
+        let watched: Vec<WatchedConstraint> = own.filter_map(WatchedConstraint::new).collect();
         (!watched.is_empty()).then(|| Box::new(Self { watched, ..Self::default() }))
     }
 

@@ -237,7 +237,7 @@ impl PlanState {
             adaptive_width: AdaptiveWidth { width: 1, streak: 0 },
             waiting: Waiting::default(),
             revising: Revising::default(),
-            monitor: ConstraintMonitor::new(&accepted.goal),
+            monitor: ConstraintMonitor::new(&accepted.goal, accepted.parent.is_some()),
             judging: None,
             ended: None,
             updated_ms: time_ms,
