@@ -3,7 +3,12 @@
 use std::time::Duration;
 
 use anyhow::Result;
-use goalmill_tests::installation::Installation;
+use goalmill_broker::embedded;
+use goalmill_common::clock::Clock;
+use goalmill_common::config::Dialect;
+use goalmill_demo::scripted::{Scripted, ScriptedUsage};
+use goalmill_tests::installation::{Installation, settings};
+use goalmill_tests::model_server::ModelServer;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
@@ -88,6 +93,31 @@ async fn every_constraint_and_criterion_has_its_verdict() -> Result<()> {
         let is_empty = events["items"].as_array().is_none_or(Vec::is_empty);
         assert!(!(is_changed || is_judged) || !is_empty, "{name}: the log says nothing: {events:#}");
     }
+    at.stop().await;
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_model_judges_criteria_in_words() -> Result<()> {
+    let verdicts = json!({"verdicts": [
+        {"criterion": "c1", "verdict": "met", "evidence": "s0 says so"},
+        {"criterion": "c3", "verdict": "met", "evidence": "nobody asked"},
+    ]});
+    let usage = Some(ScriptedUsage { input: 11, output: 7 });
+    let server = ModelServer::says([Scripted { json: Some(verdicts), usage, ..Scripted::default() }]).await?;
+    let mut settings = settings();
+    settings.models = vec![server.settings("small", Dialect::Openai)];
+    let at = Installation::start(embedded::open(None, Clock::system())?, settings).await?;
+    let goal = json!({"description": "x", "success_criteria": ["It reads well", "It is new", "steps.s0.outputs.ok"]});
+    let steps = json!([{"id": "s0", "agent_type": "echo", "inputs": {"ok": true}}]);
+    let id = at.submit(&json!({"goal": goal, "steps": steps})).await?;
+    let plan = at.await_end(&id, LIMIT).await?;
+    assert_eq!((&plan["status"], &plan["usage"]["tokens"]), (&json!("completed"), &json!(18)), "{plan:#}");
+    let judged: Vec<(&Value, &Value)> =
+        plan["criteria"].as_array().into_iter().flatten().map(|v| (&v["verdict"], &v["judge"])).collect();
+    let expected =
+        [(&json!("met"), &json!("model")), (&json!("not_judged"), &Value::Null), (&json!("met"), &json!("expression"))];
+    assert_eq!(judged, expected, "{plan:#}");
     at.stop().await;
     Ok(())
 }
