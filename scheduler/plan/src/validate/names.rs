@@ -81,7 +81,7 @@ pub fn alike(a: &str, b: &str) -> f64 {
 
 /// Whether two names differ by one wrong letter: one replaced, left out, added, or swapped with its neighbour.
 ///
-/// The letter stands inside a word of [`SLIP_WORD_MIN`] letters or more: `approve_a` and `approve_b`, `step_1` and
+/// The letter stands inside a word of `SLIP_WORD_MIN` letters or more: `approve_a` and `approve_b`, `step_1` and
 /// `step_2` are different names, `serch_hotel` is a slip of `search_hotel`.
 pub fn is_slip(a: &str, b: &str) -> bool {
     let (a, b) = (words(a), words(b));
