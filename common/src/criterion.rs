@@ -1,5 +1,7 @@
 //! Success criteria of a goal: how they are judged, and their verdicts.
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
 
 use crate::word_enum::word_enum;
@@ -78,7 +80,7 @@ word_enum! {
         Met = "met",
         /// It is not met.
         Unmet = "unmet",
-        /// Nothing and nobody judged it.
+        /// It was not judged.
         NotJudged = "not_judged",
     }
 }
@@ -137,6 +139,33 @@ pub struct CriterionVerdict {
     /// What the verdict rests on, or why there is none.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub evidence: String,
+}
+
+impl CriterionVerdict {
+    /// The verdict on a criterion that is not judged.
+    ///
+    /// - `id`: see [`criterion_id`].
+    pub fn not_judged(id: String, criterion: &Criterion) -> Self {
+        Self {
+            criterion: id,
+            description: criterion.text().to_owned(),
+            verdict: Judgement::NotJudged,
+            judge: None,
+            by: String::new(),
+            evidence: String::new(),
+        }
+    }
+}
+
+/// The verdict on each criterion of a goal, in its order.
+///
+/// - `known`: the verdicts so far, by criterion id.
+pub fn list_verdicts(criteria: &[Criterion], known: &BTreeMap<String, CriterionVerdict>) -> Vec<CriterionVerdict> {
+    let verdict = |(place, criterion): (usize, &Criterion)| {
+        let id = criterion_id(criterion, place);
+        known.get(&id).cloned().unwrap_or_else(|| CriterionVerdict::not_judged(id, criterion))
+    };
+    criteria.iter().enumerate().map(verdict).collect()
 }
 
 /// Longest evidence that is kept, in characters.

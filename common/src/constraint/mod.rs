@@ -136,6 +136,24 @@ pub struct ConstraintView {
     pub reason: String,
 }
 
+impl ConstraintView {
+    /// The view of a constraint that is not measured.
+    pub fn not_measured(constraint: &Constraint) -> Self {
+        Self {
+            name: constraint.name.clone(),
+            priority: constraint.priority,
+            hard: constraint.hard,
+            status: ConstraintStatus::NotMeasured,
+            measure: String::new(),
+            measured: None,
+            limit: constraint.limit(),
+            unit: constraint.unit().to_owned(),
+            at_least: constraint.bound == Bound::AtLeast,
+            reason: String::new(),
+        }
+    }
+}
+
 impl Constraint {
     /// What is measured against it; `None` for a text for planners.
     pub fn measure(&self) -> Option<Measure> {

@@ -71,24 +71,13 @@ impl PlanState {
     /// - `now_ms`: the time that durations and deadlines are measured at; the end of a plan that has ended.
     pub fn constraint_views(&self, now_ms: u64) -> Vec<ConstraintView> {
         let all = constraints(&self.accepted.goal.constraints);
-        all.into_iter().map(|constraint| self.constraint_view(constraint, now_ms)).collect()
+        all.iter().map(|constraint| self.constraint_view(constraint, now_ms)).collect()
     }
 
-    fn constraint_view(&self, constraint: Constraint, now_ms: u64) -> ConstraintView {
+    fn constraint_view(&self, constraint: &Constraint, now_ms: u64) -> ConstraintView {
         let monitor = self.monitor.as_deref();
         let watched = monitor.and_then(|m| m.watched.iter().find(|w| w.constraint.name == constraint.name));
-        let mut view = ConstraintView {
-            name: constraint.name.clone(),
-            priority: constraint.priority,
-            hard: constraint.hard,
-            status: ConstraintStatus::NotMeasured,
-            measure: String::new(),
-            measured: None,
-            limit: constraint.limit(),
-            unit: constraint.unit().to_owned(),
-            at_least: constraint.bound == Bound::AtLeast,
-            reason: String::new(),
-        };
+        let mut view = ConstraintView::not_measured(constraint);
         let (Some(monitor), Some(watched)) = (monitor, watched) else {
             view.reason = "a text for planners: nothing measures it".into();
             return view;

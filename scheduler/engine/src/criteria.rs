@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use goalmill_common::criterion::{
-    CriteriaPolicy, Criterion, CriterionVerdict, EVIDENCE_CHARS_MAX, JudgeKind, Judgement, criterion_id,
+    CriteriaPolicy, Criterion, CriterionVerdict, EVIDENCE_CHARS_MAX, JudgeKind, Judgement, criterion_id, list_verdicts,
 };
 use goalmill_common::event::{CriteriaJudged, JudgementRequested, PlanEvent};
 use goalmill_common::json::Json;
@@ -29,16 +29,11 @@ impl PlanState {
 
     /// The verdict on each criterion of the goal, in its order.
     pub fn verdicts(&self) -> Vec<CriterionVerdict> {
-        let Some(judging) = self.judging.as_deref() else {
-            return self.criteria().map(|(id, criterion)| not_judged(id, criterion)).collect();
-        };
-        let verdict = |(id, criterion): (String, &Criterion)| {
-            judging.verdicts.get(&id).cloned().unwrap_or_else(|| not_judged(id, criterion))
-        };
-        self.criteria().map(verdict).collect()
+        let known = self.judging.as_deref().map(|judging| &judging.verdicts);
+        list_verdicts(&self.accepted.goal.success_criteria, known.unwrap_or(&BTreeMap::new()))
     }
 
-    /// The criteria that a model is asked to judge now, with the goal and the outputs.
+    /// Who is asked to judge now, and the verdicts so far on the criteria that wait for it.
     pub fn awaited_judgement(&self) -> Option<(JudgeKind, Vec<CriterionVerdict>)> {
         let Waiting::Judgement { judge, criteria, .. } = &self.waiting else { return None };
         let open = self.verdicts().into_iter().filter(|verdict| criteria.contains(&verdict.criterion));
@@ -180,16 +175,17 @@ impl Turn<'_> {
 
     /// Takes the verdicts of a model.
     pub(crate) fn judged(&mut self, judged: CriteriaJudged) -> Result<(), Rejection> {
-        let Waiting::Judgement { judge: JudgeKind::Model, criteria, .. } = &self.state.waiting else {
+        let Some((JudgeKind::Model, asked)) = self.state.awaited_judgement() else {
             return Err(self.refuse_plan("no verdict of a model is awaited"));
         };
-        let known: BTreeMap<String, String> = self.state.criteria().map(|(id, c)| (id, c.text().to_owned())).collect();
-        let asked = |verdict: &CriterionVerdict| criteria.contains(&verdict.criterion);
-        let verdicts = judged.verdicts.into_iter().filter(asked).map(|verdict| CriterionVerdict {
-            description: known.get(&verdict.criterion).cloned().unwrap_or_default(),
-            judge: (verdict.verdict != Judgement::NotJudged).then_some(JudgeKind::Model),
-            evidence: clipped(&verdict.evidence),
-            ..verdict
+        let verdicts = judged.verdicts.into_iter().filter_map(|verdict| {
+            let description = asked.iter().find(|open| open.criterion == verdict.criterion)?.description.clone();
+            Some(CriterionVerdict {
+                description,
+                judge: (verdict.verdict != Judgement::NotJudged).then_some(JudgeKind::Model),
+                evidence: clipped(&verdict.evidence),
+                ..verdict
+            })
         });
         let verdicts = verdicts.collect();
         let (usage, reason) = (judged.usage.bounded(), clipped(&judged.reason));
@@ -200,37 +196,19 @@ impl Turn<'_> {
 
     /// Takes a person's verdict on a criterion that waits for one; `false` when `id` names none.
     pub(crate) fn judge_by_person(&mut self, id: &str, answer: &Json, reason: &str) -> Result<bool, Rejection> {
-        let is_awaited = |waiting: &Waiting| match waiting {
-            Waiting::Judgement { judge: JudgeKind::Person, criteria, .. } => criteria.iter().any(|c| c == id),
-            Waiting::Judgement { .. }
-            | Waiting::Plan
-            | Waiting::Nothing
-            | Waiting::Hook { .. }
-            | Waiting::Approval { .. }
-            | Waiting::Planner { .. }
-            | Waiting::Decision { .. }
-            | Waiting::RevisionApproval { .. }
-            | Waiting::Answer { .. } => false,
-        };
-        if !is_awaited(&self.state.waiting) {
-            return Ok(false);
-        }
+        let Some((JudgeKind::Person, asked)) = self.state.awaited_judgement() else { return Ok(false) };
+        let Some(open) = asked.into_iter().find(|verdict| verdict.criterion == id) else { return Ok(false) };
         let schema = Some(Json::of(&answer_schema()));
         let question = Question { question: String::new(), schema, default: None, limit_ms: 0, into: None };
         self.check_answer(&question, answer)?;
-        let Some(description) = self.state.criteria().find(|(other, _)| other == id).map(|(_, c)| c.text().to_owned())
-        else {
-            return Ok(false);
-        };
         let given = answer.value();
         let evidence = given.get("evidence").and_then(Value::as_str).unwrap_or(reason);
         let verdict = CriterionVerdict {
-            criterion: id.to_owned(),
-            description,
             verdict: verdict_of(&given).unwrap_or(Judgement::NotJudged),
             judge: Some(JudgeKind::Person),
             by: self.actor().unwrap_or_default().to_owned(),
             evidence: clipped(evidence),
+            ..open
         };
         let judged = CriteriaJudged { verdicts: vec![verdict], ..CriteriaJudged::default() };
         self.emit_plan(PlanEvent::CriteriaJudged(Box::new(judged)));
@@ -294,17 +272,6 @@ fn output_paths(check: &str) -> impl Iterator<Item = &str> {
             rest.find(|c: char| !(c.is_alphanumeric() || matches!(c, '_' | '.' | '[' | ']'))).unwrap_or(rest.len());
         rest[..end].trim_end_matches(['.', ']', '['])
     })
-}
-
-fn not_judged(id: String, criterion: &Criterion) -> CriterionVerdict {
-    CriterionVerdict {
-        criterion: id,
-        description: criterion.text().to_owned(),
-        verdict: Judgement::NotJudged,
-        judge: None,
-        by: String::new(),
-        evidence: String::new(),
-    }
 }
 
 fn answer_schema() -> Value {
