@@ -24,6 +24,7 @@ pub mod id;
 pub mod json;
 pub mod json_limits;
 pub mod keys;
+pub mod layout;
 pub mod limits;
 pub mod load;
 pub mod metric;

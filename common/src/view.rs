@@ -466,6 +466,9 @@ pub struct Preview {
     /// How a planner made it: parameters, prompts, answers, repairs, stages, and the planners that were tried before.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub planning_trace: Option<crate::json::Json>,
+    /// Where the steps stand in a drawing of the plan; set by the API.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub layout: Option<crate::layout::PlanLayout>,
 }
 
 /// How many steps of a plan, those inside steps too, have their expected duration from where.
@@ -497,6 +500,7 @@ impl Preview {
             critical_path_seconds,
             seconds_from,
             cost,
+            layout: None,
         }
     }
 
@@ -514,6 +518,7 @@ impl Preview {
             seconds_from: SecondsFrom::default(),
             planning_trace: None,
             cost: 0.0,
+            layout: None,
         }
     }
 }

@@ -13,6 +13,7 @@ mod fork;
 mod health;
 mod host_guard;
 mod openapi;
+mod page;
 mod plan_access;
 mod plan_list;
 mod plans;
@@ -85,6 +86,7 @@ pub(crate) async fn serve_metrics(scheduler: Arc<Scheduler>, listener: TcpListen
 fn routes() -> Router<Api> {
     let router = addresses().into_iter().fold(Router::new(), |router, (path, takes)| router.route(path, takes));
     router
+        .merge(page::routes())
         .fallback(async || ApiError(Problem::new(ErrorCode::NotFound, "there is nothing at this address")))
         .method_not_allowed_fallback(async || {
             ApiError(Problem::new(ErrorCode::MethodNotAllowed, "this address does not take this method"))
@@ -104,6 +106,7 @@ fn addresses() -> Vec<(&'static str, MethodRouter<Api>)> {
         ("/v1/actions/status", post(actions::status)),
         ("/v1/plans/{id}", get(plans::get).post(plans::act)),
         ("/v1/plans/{id}/graph", get(plans::graph)),
+        ("/v1/plans/{id}/layout", get(plans::layout)),
         ("/v1/plans/{id}/results", get(plans::results)),
         ("/v1/plans/{id}/explain", get(plans::explain)),
         ("/v1/plans/{id}/events", get(events::list)),

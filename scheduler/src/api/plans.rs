@@ -8,6 +8,7 @@ use goalmill_common::clock::rfc3339;
 use goalmill_common::command::Verb;
 use goalmill_common::document_format::DocumentFormat;
 use goalmill_common::id::PlanId;
+use goalmill_common::layout::{PlanLayout, layout_plan};
 use goalmill_common::plan::Plan;
 use goalmill_common::problem::{ErrorCode, Problem};
 use goalmill_common::view::{Explanation, Preview, Results};
@@ -27,7 +28,7 @@ use crate::submission::{self, ParsedGoal};
 pub(crate) async fn validate(State(api): State<Api>, headers: HeaderMap, body: Body) -> ApiResult<Preview> {
     let text = response::body(body)?;
     match submission::preview_plan(&api.scheduler, text, response::document_format(&headers)?).await {
-        Ok(preview) => Ok(Json(preview)),
+        Ok(preview) => Ok(Json(with_layout(preview))),
         Err(problem) if problem.errors.is_empty() => Err(problem.into()),
         Err(problem) => Ok(Json(Preview::refused(problem.errors))),
     }
@@ -37,7 +38,12 @@ pub(crate) async fn preview(State(api): State<Api>, body: Body) -> ApiResult<Pre
     let ParsedGoal { goal, notes } = submission::parse_goal(&api.scheduler, response::body(body)?).await?;
     let mut planned = effects::propose(&api.scheduler, goal, 0).await?;
     planned.warnings.splice(0..0, notes);
-    Ok(Json(validate::preview(planned, Some(&api.scheduler.directory.catalogue()))))
+    Ok(Json(with_layout(validate::preview(planned, Some(&api.scheduler.directory.catalogue())))))
+}
+
+fn with_layout(preview: Preview) -> Preview {
+    let layout = preview.plan.as_ref().map(layout_plan);
+    Preview { layout, ..preview }
 }
 
 /// The plan with its steps; `?format=NAME` as a document of another planner, with its state.
@@ -101,6 +107,16 @@ pub(crate) async fn graph(
         return Err(Problem::new(ErrorCode::NotAllowed, detail).into());
     }
     Ok(Json(state.live_plan()))
+}
+
+/// Where the steps stand in a drawing of the plan; `?revision=N` for an earlier revision. Nothing before it has steps.
+pub(crate) async fn layout(
+    State(api): State<Api>,
+    Path(id): Path<String>,
+    Query(At { revision }): Query<At>,
+) -> ApiResult<PlanLayout> {
+    let state = load_plan_at(&api, &id, revision).await?;
+    Ok(Json(if state.is_empty() { PlanLayout::default() } else { layout_plan(&state.live_plan()) }))
 }
 
 pub(crate) async fn results(State(api): State<Api>, Path(id): Path<String>) -> ApiResult<Results> {

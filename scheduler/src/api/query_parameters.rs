@@ -17,10 +17,11 @@ use super::response::{ApiError, shown};
 use crate::submission::issues_problem;
 
 /// Addresses whose `GET` has parameters.
-pub(super) const WITH_PARAMETERS: [&str; 7] = [
+pub(super) const WITH_PARAMETERS: [&str; 8] = [
     "/v1/plans",
     "/v1/plans/{id}",
     "/v1/plans/{id}/graph",
+    "/v1/plans/{id}/layout",
     "/v1/plans/{id}/events",
     "/v1/events",
     "/v1/logs",

@@ -2,6 +2,7 @@
 
 use goalmill_common::agent::{Agent, WorkerBeat};
 use goalmill_common::goal::Goal;
+use goalmill_common::layout::PlanLayout;
 use goalmill_common::plan::Plan;
 use goalmill_common::problem::ErrorCode::{
     self, BodyTooLarge, DataLost, DeadLetterNotFound, EventsTrimmed, ForeignOrigin, IdempotencyKeyReused, Internal,
@@ -145,6 +146,10 @@ fn looks() -> Vec<Operation> {
             .query::<plans::At>()
             .gives::<Plan>()
             .refuses(&[PlanNotFound, NotFound, NotAllowed]),
+        get("/v1/plans/{id}/layout", "getLayout", "Where the steps stand in a drawing of the plan")
+            .query::<plans::At>()
+            .gives::<PlanLayout>()
+            .refuses(&[PlanNotFound, NotFound]),
         get("/v1/plans/{id}/results", "getResults", "What the steps gave").gives::<Results>().refuses(PLAN),
         get("/v1/plans/{id}/explain", "explainPlan", "Why the plan is not moving").gives::<Explanation>().refuses(PLAN),
         get("/v1/plans/{id}/events", "listEvents", "The plan's log: in pages, or live as server-sent events")

@@ -1,0 +1,192 @@
+// Dialogs of actions: what happens, why, and the commands that do the same.
+
+import { h } from "./dom.js";
+import { can, post } from "./api.js";
+import { app, commands, curl, field, icon, problem } from "./parts.js";
+import { quote } from "./format.js";
+
+let open = null;
+
+/**
+ * Asks before an action.
+ *
+ * - `fields`: `[{name, label, type, value, hint, options}]`; their values go to `request` and `cli`.
+ * - `request(values)`: `{method, path, body}`; `cli(values)`: the command.
+ */
+export function ask(action) {
+  const values = Object.fromEntries((action.fields || []).map((one) => [one.name, one.value ?? ""]));
+  open = { action, values, refusal: null, isBusy: false, before: document.activeElement };
+  app.render();
+}
+
+function close() {
+  const before = open && open.before;
+  open = null;
+  app.render();
+  if (before && before.isConnected) before.focus();
+}
+
+async function run(event) {
+  event.preventDefault();
+  const own = open;
+  if (own.isBusy) return;
+  let request;
+  try { request = own.action.request(own.values); } catch (error) {
+    own.refusal = { status: 400, title: "Not complete", message: error.message, errors: [] };
+    return app.render();
+  }
+  own.isBusy = true;
+  app.render();
+  try {
+    const answer = await post(request.path, request.body, request.headers);
+    if (open === own) close();
+    app.announce(`${own.action.title}: done`);
+    if (own.action.then) own.action.then(answer);
+  } catch (refusal) {
+    own.refusal = refusal;
+    own.isBusy = false;
+    app.render();
+  }
+}
+
+function control(own, one) {
+  const set = (event) => { own.values[one.name] = event.target.value; app.render(); };
+  const props = { name: one.name, value: own.values[one.name], oninput: set, required: one.required };
+  if (one.options) return h("select", { ...props, onchange: set }, one.options.map((option) => h("option", { value: option, selected: option === own.values[one.name] }, option || "–")));
+  if (one.type === "text") return h("textarea", { ...props, rows: one.rows || 3, spellcheck: one.code ? "false" : "true", class: one.code ? "code-area" : "" });
+  return h("input", { ...props, type: one.type || "text", autocomplete: "off" });
+}
+
+/** The dialog that is open, if there is one. */
+export function dialog() {
+  if (!open) return null;
+  const { action, values } = open;
+  let request = { method: "POST", path: "", body: {} };
+  try { request = action.request(values); } catch { /* not complete yet */ }
+  const cancelled = (event) => { event.preventDefault(); close(); };
+  return h("dialog", { class: "dialog", key: "dialog", "aria-labelledby": "dialog-title", ref: (el) => queueMicrotask(() => { if (!el.open) el.showModal(); }), oncancel: cancelled },
+    h("form", { onsubmit: run },
+      h("header", null, h("h2", { id: "dialog-title" }, action.title), h("button", { type: "button", class: "quiet icon-button", "aria-label": "Close", onclick: close }, icon("close"))),
+      action.text && h("p", null, action.text),
+      (action.fields || []).map((one) => field(one.label, control(open, one), one.hint)),
+      problem(open.refusal),
+      commands(action.cli && action.cli(values), request.path && curl("POST", request.path, request.body)),
+      h("footer", null,
+        h("button", { type: "button", onclick: close }, "Close"),
+        h("button", { type: "submit", class: action.isDangerous ? "danger" : "primary", disabled: open.isBusy }, open.isBusy ? "Sending …" : action.verb || action.title))));
+}
+
+export const isDialogOpen = () => open !== null;
+
+const reasonField = { name: "reason", label: "Reason", hint: "Recorded in the log; may be empty" };
+const because = (values) => (values.reason ? { reason: values.reason } : {});
+const reasonFlag = (values) => (values.reason ? ` --reason ${quote(values.reason)}` : "");
+const planPath = (plan) => `/v1/plans/${encodeURIComponent(plan)}`;
+
+/** The actions on a plan that its status and the roles allow. */
+export function planActions(view, then) {
+  const id = view.plan_id;
+  const isOver = ["completed", "partial", "failed", "cancelled", "rejected"].includes(view.status);
+  const simple = (verb, title, text, more) => ({
+    title, text, verb: title, fields: [reasonField], then, key: verb,
+    request: (values) => ({ path: `${planPath(id)}:${verb}`, body: because(values) }),
+    cli: (values) => `goalmill plan ${verb} ${id}${reasonFlag(values)}`, ...more,
+  });
+  const actions = [];
+  if (!isOver && can("operator", "submitter")) {
+    if (view.status === "paused") actions.push(simple("resume", "Resume", "Steps start again."));
+    else if (view.status === "running") actions.push(simple("pause", "Pause", "Running steps finish; no others start."));
+    if (["running", "paused"].includes(view.status)) actions.push(replan(id, then));
+    actions.push(simple("cancel", "Cancel plan", "The plan ends; attempts that run are stopped.", { isDangerous: true }));
+  }
+  if (isOver && can("submitter")) actions.push(fork(id, then));
+  return actions;
+}
+
+function replan(id, then) {
+  return {
+    title: "Replan", text: "The planners are asked for another way to do what remains.", key: "replan", then,
+    fields: [{ name: "hint", label: "Hint for the planners", hint: "What should be different" }, reasonField],
+    request: (values) => ({ path: `${planPath(id)}:replan`, body: { ...because(values), ...(values.hint ? { hint: values.hint } : {}) } }),
+    cli: (values) => `goalmill plan replan ${id}${values.hint ? ` --hint ${quote(values.hint)}` : ""}${reasonFlag(values)}`,
+  };
+}
+
+/** A new plan that continues from this one; with `step`, that step and what follows run again. */
+export function fork(id, then, step, inputs) {
+  const parse = (text) => {
+    const value = JSON.parse(text);
+    if (value === null || typeof value !== "object" || Array.isArray(value)) throw new Error("the inputs must be a JSON object");
+    return value;
+  };
+  return {
+    title: step ? "Retry from here" : "Run again", key: "fork", verb: "Start a new plan",
+    text: step ? `A new plan keeps the results before \`${step}\`, and runs it and what depends on it again.` : "A new plan starts from the state of this one and keeps its results.",
+    fields: [...(step && inputs ? [{ name: "inputs", label: "Inputs of the step", type: "text", code: true, rows: 6, value: JSON.stringify(inputs, null, 2) }] : []), reasonField],
+    request: (values) => {
+      const given = values.inputs && values.inputs !== JSON.stringify(inputs, null, 2) ? { inputs: { [step]: parse(values.inputs) } } : {};
+      return { path: `${planPath(id)}:fork`, body: { ...(step ? { step } : {}), ...given, ...because(values) } };
+    },
+    cli: (values) => `goalmill plan fork ${id}${step ? ` --step ${step}` : ""}${reasonFlag(values)}`,
+    then: (answer) => { if (answer && answer.plan_id) app.go(`#/plans/${answer.plan_id}`); else if (then) then(); },
+  };
+}
+
+export function decidePlan(id, verb, isRevision, then) {
+  const what = isRevision ? "revision" : "plan";
+  return {
+    title: verb === "approve" ? `Approve ${what}` : `Reject ${what}`, key: verb, isDangerous: verb === "reject", then, fields: [reasonField],
+    text: verb === "approve" ? `The ${what} is carried out as it is shown.` : isRevision ? "The plan goes on without this revision, or ends, as its policy says." : "The plan ends and nothing runs.",
+    request: (values) => ({ path: `${planPath(id)}:${verb}`, body: because(values) }),
+    cli: (values) => `goalmill plan ${verb} ${id}${reasonFlag(values)}`,
+  };
+}
+
+export function answerQuestion(id, question, isStep, then) {
+  const schema = question.schema || {};
+  const text = (value) => (value === undefined ? "" : typeof value === "string" ? value : JSON.stringify(value));
+  const kind = Array.isArray(schema.enum) && schema.enum.every((one) => typeof one === "string") ? { options: schema.enum, value: text(question.default) || schema.enum[0] } : { value: text(question.default), type: schema.type === "object" || schema.type === "array" ? "text" : "text-line" };
+  const parse = (given) => {
+    if (schema.type === "string" || kind.options) return given;
+    try { return JSON.parse(given); } catch { if (schema.type) throw new Error(`the answer must be JSON of the type ${schema.type}`); return given; }
+  };
+  return {
+    title: "Answer", text: question.question, verb: "Send the answer", then,
+    fields: [{ name: "answer", label: "Answer", hint: schema.type ? `Type: ${schema.type}` : "A text, or JSON", ...kind }, reasonField],
+    request: (values) => ({ path: isStep ? `${planPath(id)}/steps/${encodeURIComponent(question.id)}:answer` : `${planPath(id)}/questions/${encodeURIComponent(question.id)}:answer`, body: { answer: parse(values.answer), ...because(values) } }),
+    cli: (values) => `goalmill ${isStep ? "step" : "plan"} answer ${id} ${question.id} ${quote(values.answer)}${reasonFlag(values)}`,
+  };
+}
+
+/** The actions on a step that its status and the roles allow. */
+export function stepActions(plan, step, isOver, inputs, then) {
+  const verbed = (verb, title, text, more) => ({
+    title, text, key: verb, then, fields: [reasonField],
+    request: (values) => ({ path: `${planPath(plan)}/steps/${encodeURIComponent(step.id)}:${verb}`, body: because(values) }),
+    cli: (values) => `goalmill step ${verb} ${plan} ${step.id}${reasonFlag(values)}`, ...more,
+  });
+  const actions = [];
+  if (!isOver && step.status === "awaiting_approval" && can("approver")) {
+    if (step.question) actions.push(answerQuestion(plan, typeof step.question === "object" ? step.question : { id: step.id, question: step.question }, true, then));
+    else {
+      actions.push(verbed("approve", "Approve step", "The step starts."));
+      actions.push(verbed("reject", "Reject step", "The step fails before it starts.", { isDangerous: true }));
+    }
+  }
+  if (!isOver && can("operator")) {
+    if (["retrying", "failed", "skipped"].includes(step.status)) actions.push(verbed("retry", "Retry step", step.status === "retrying" ? "The next attempt is made at once." : "The step starts again."));
+    if (!["completed", "skipped", "cancelled", "revised"].includes(step.status)) actions.push(verbed("skip", "Skip step", "The step counts as done, without outputs."));
+    if (!["completed", "skipped", "cancelled", "revised"].includes(step.status)) {
+      actions.push({
+        ...verbed("complete", "Complete by hand", "The step counts as completed with these outputs."),
+        fields: [{ name: "outputs", label: "Outputs (JSON)", type: "text", code: true, value: "{}" }, reasonField],
+        request: (values) => ({ path: `${planPath(plan)}/steps/${encodeURIComponent(step.id)}:complete`, body: { outputs: JSON.parse(values.outputs), ...because(values) } }),
+        cli: (values) => `goalmill step complete ${plan} ${step.id} --outputs ${quote(values.outputs)}${reasonFlag(values)}`,
+      });
+    }
+  }
+  if (can("submitter")) actions.push(fork(plan, then, step.id, inputs && typeof inputs === "object" ? inputs : undefined));
+  return actions;
+}
+
+export const actionButtons = (actions) => actions.map((action) => h("button", { type: "button", key: action.key, class: action.isDangerous ? "danger-quiet" : action.isPrimary ? "primary" : "", onclick: () => ask(action) }, `${action.title}${action.isDangerous ? " …" : ""}`));

@@ -1,0 +1,213 @@
+// Calls of the HTTP API, the session, and what is followed live.
+
+/** A refusal of the API, or a request that did not come through. */
+export class Refusal extends Error {
+  constructor(status, problem) {
+    super(problem.detail || problem.title || "the request failed");
+    this.status = status;
+    this.code = problem.code || "";
+    this.title = problem.title || "";
+    this.errors = Array.isArray(problem.errors) ? problem.errors : [];
+  }
+}
+
+export const session = { state: "unknown", actor: "", namespace: "", roles: [], authentication: "", csrf: "" };
+/** Whether the scheduler answers; screens keep what they show while it does not. */
+export const link = { isUp: true, failures: 0, since: 0 };
+
+let changed = () => {};
+/** Calls `listener` when the session or the connection changes. */
+export function onChange(listener) { changed = listener; }
+
+function setLink(isUp) {
+  if (isUp) link.failures = 0;
+  else link.failures += 1;
+  if (link.isUp === isUp) return;
+  link.isUp = isUp;
+  link.since = Date.now();
+  changed();
+}
+
+async function send(method, path, body, headers) {
+  const own = { Accept: "application/json", ...headers };
+  if (body !== undefined && !own["Content-Type"]) own["Content-Type"] = "application/json";
+  if (method !== "GET" && session.csrf) own["X-CSRF-Token"] = session.csrf;
+  let response;
+  try {
+    response = await fetch(path.replace(/^\//, ""), {
+      method, headers: own, cache: "no-store", credentials: "same-origin",
+      body: body === undefined ? undefined : typeof body === "string" ? body : JSON.stringify(body),
+    });
+  } catch {
+    setLink(false);
+    throw new Refusal(0, { code: "DISCONNECTED", detail: "the scheduler does not answer" });
+  }
+  setLink(true);
+  const text = await response.text();
+  let value = null;
+  try { value = text ? JSON.parse(text) : null; } catch { /* a proxy's page */ }
+  if (response.ok) return value;
+  if (response.status === 401 && session.state !== "out" && !path.startsWith("/v1/session")) {
+    session.state = "out";
+    changed();
+  }
+  throw new Refusal(response.status, value && typeof value === "object" ? value : { detail: `${response.status} ${response.statusText}` });
+}
+
+export const get = (path) => send("GET", path);
+export const post = (path, body, headers) => send("POST", path, body === undefined ? {} : body, headers);
+
+const ALL_ROLES = ["viewer", "submitter", "approver", "operator", "admin"];
+
+function takeSession(answer) {
+  Object.assign(session, { state: "in", csrf: "", authentication: "", namespace: "", actor: "" }, answer);
+  session.roles = Array.isArray(answer.roles) ? answer.roles.map(String) : ALL_ROLES;
+}
+
+/** Asks who is signed in. An API without sign-in gives everybody all roles. */
+export async function loadSession() {
+  try {
+    takeSession(await send("GET", "/v1/session"));
+  } catch (refusal) {
+    if (refusal.status === 404) takeSession({ roles: ALL_ROLES, authentication: "none" });
+    else if (refusal.status === 401) session.state = "out";
+    else if (session.state === "unknown") session.state = "unreachable";
+  }
+  changed();
+}
+
+export async function signIn(token) {
+  takeSession(await send("POST", "/v1/session", { token }));
+  changed();
+}
+
+export async function signOut() {
+  await send("DELETE", "/v1/session");
+  Object.assign(session, { state: "out", csrf: "", actor: "", roles: [] });
+  changed();
+}
+
+/** Whether the signed-in person has one of these roles. */
+export const can = (...roles) => session.roles.includes("admin") || roles.some((role) => session.roles.includes(role));
+
+/**
+ * Reads `path` now and then while the tab is visible.
+ *
+ * Gives `{value, refusal, isLoading, refresh, close}`; an old value stays when a later read fails.
+ */
+export function poll(path, ms, onUpdate) {
+  const state = { value: null, refusal: null, isLoading: true, text: "" };
+  let timer = 0, isClosed = false, round = 0;
+  const read = async () => {
+    clearTimeout(timer);
+    const own = ++round;
+    const asked = typeof path === "function" ? path() : path;
+    try {
+      const value = await (typeof asked === "string" ? get(asked) : asked);
+      if (isClosed || own !== round) return;
+      const text = JSON.stringify(value);
+      const isSame = text === state.text && !state.refusal && !state.isLoading;
+      Object.assign(state, { value: isSame ? state.value : value, refusal: null, isLoading: false, text });
+      if (!isSame) onUpdate();
+    } catch (refusal) {
+      if (isClosed || own !== round) return;
+      Object.assign(state, { refusal, isLoading: false });
+      onUpdate();
+    }
+    schedule();
+  };
+  const schedule = () => {
+    if (!isClosed && ms && !document.hidden) timer = setTimeout(read, link.isUp ? ms : Math.min(10_000, ms * 2));
+  };
+  const wake = () => { if (!document.hidden) read(); };
+  document.addEventListener("visibilitychange", wake);
+  read();
+  state.refresh = read;
+  state.close = () => {
+    isClosed = true;
+    clearTimeout(timer);
+    document.removeEventListener("visibilitychange", wake);
+  };
+  return state;
+}
+
+/** Follows the log of a plan from event `after` on; resumes where it stopped, also after the scheduler restarts. */
+export function follow(plan, after, onEvents, onState) {
+  const state = { after, status: "connecting", isClosed: false };
+  let abort = null, waitMs = 500, timer = 0;
+  const setStatus = (status) => {
+    if (state.status === status) return;
+    state.status = status;
+    onState(status);
+  };
+  const run = async () => {
+    abort = new AbortController();
+    try {
+      const response = await fetch(`v1/plans/${encodeURIComponent(plan)}/events`, {
+        headers: { Accept: "text/event-stream", "Last-Event-ID": String(state.after) },
+        cache: "no-store", credentials: "same-origin", signal: abort.signal,
+      });
+      setLink(true);
+      if (response.status === 204) return setStatus("ended");
+      if (response.status === 401) { session.state = "out"; changed(); }
+      if (!response.ok) throw new Error(String(response.status));
+      setStatus("live");
+      waitMs = 500;
+      await readStream(response.body, (event) => {
+        if (event.seq <= state.after) return;
+        state.after = event.seq;
+        onEvents(event);
+      });
+      if (!state.isClosed) throw new Error("the stream has ended");
+    } catch (error) {
+      if (state.isClosed || error.name === "AbortError") return;
+      if (error instanceof TypeError) setLink(false);
+      setStatus("reconnecting");
+      timer = setTimeout(run, waitMs * (0.75 + Math.random() / 2));
+      waitMs = Math.min(waitMs * 2, 8_000);
+    }
+  };
+  const stop = () => { clearTimeout(timer); if (abort) abort.abort(); };
+  const onVisibility = () => {
+    if (state.isClosed || state.status === "ended") return;
+    if (document.hidden) { stop(); setStatus("paused"); }
+    else if (state.status === "paused") { setStatus("connecting"); run(); }
+  };
+  document.addEventListener("visibilitychange", onVisibility);
+  run();
+  state.pause = () => { stop(); setStatus("held"); };
+  state.resume = () => { if (state.status === "held") { setStatus("connecting"); run(); } };
+  state.close = () => {
+    state.isClosed = true;
+    stop();
+    document.removeEventListener("visibilitychange", onVisibility);
+  };
+  return state;
+}
+
+async function readStream(body, onEvent) {
+  const reader = body.pipeThrough(new TextDecoderStream()).getReader();
+  let rest = "";
+  for (;;) {
+    const { value, done } = await reader.read();
+    if (done) return;
+    rest += value;
+    let end;
+    while ((end = rest.indexOf("\n\n")) >= 0) {
+      const lines = rest.slice(0, end).split("\n");
+      rest = rest.slice(end + 2);
+      const data = lines.filter((line) => line.startsWith("data:")).map((line) => line.slice(5).replace(/^ /, "")).join("\n");
+      if (data) onEvent(JSON.parse(data));
+    }
+  }
+}
+
+/** All events of a plan, page by page. */
+export async function loadEvents(plan, after, onPage) {
+  for (;;) {
+    const page = await get(`/v1/plans/${encodeURIComponent(plan)}/events?limit=1000&after=${after}`);
+    onPage(page.items);
+    if (!page.next) return;
+    after = Number(page.next);
+  }
+}

@@ -1,0 +1,196 @@
+// The frame: addresses, navigation, sign-in, theme, keyboard.
+
+import { h, patch } from "./dom.js";
+import { can, link, loadSession, onChange, session, signIn, signOut } from "./api.js";
+import { dialog, isDialogOpen } from "./actions.js";
+import { app, commands, curl, empty, field, icon, problem, skeleton } from "./parts.js";
+import { duration } from "./format.js";
+import { inbox, plansScreen } from "./plans.js";
+import { planScreen } from "./plan.js";
+import { approvalScreen, approvalsScreen } from "./approvals.js";
+import { playgroundScreen } from "./playground.js";
+import { agentsScreen, deadLettersScreen, queuesScreen, statsScreen, workersScreen } from "./installation.js";
+import { historyScreen, logsScreen } from "./logs.js";
+import { compareScreen } from "./compare.js";
+
+const NAVIGATION = [
+  ["plans", "Plans", "plans", "g p"], ["approvals", "Approvals", "approvals", "g a"], ["playground", "Playground", "playground", "g n"], ["compare", "Compare", "compare", "g c"], ["history", "History", "history", "g h"],
+  null,
+  ["agents", "Agents", "agents", "g t"], ["workers", "Workers", "workers", "g w"], ["queues", "Queues", "queues", "g q"], ["dead-letters", "Dead letters", "dead", "g d"], ["events", "Events", "events", "g e"], ["stats", "Statistics", "stats", "g s"],
+];
+
+const SCREENS = {
+  plans: (route) => (route.path[1] ? planScreen(route) : plansScreen(route)),
+  approvals: (route) => (route.path[1] ? approvalScreen(route) : approvalsScreen(route)),
+  playground: playgroundScreen, compare: compareScreen, history: historyScreen, agents: agentsScreen, workers: workersScreen, queues: queuesScreen, "dead-letters": deadLettersScreen, events: logsScreen, stats: statsScreen,
+};
+
+const own = { screen: null, key: "", waiting: null, isMenuOpen: false, isHelpOpen: false, message: "", prefix: "", token: "", signInRefusal: null, isSigningIn: false };
+let nodes = [], isScheduled = false;
+
+function parseRoute() {
+  const [path, query] = location.hash.replace(/^#\/?/, "").split("?");
+  const parts = (path || "plans").split("/").map((part) => { try { return decodeURIComponent(part); } catch { return part; } });
+  return { path: parts, params: new URLSearchParams(query || "") };
+}
+
+function openRoute() {
+  app.route = parseRoute();
+  const key = app.route.path.join("/");
+  if (key !== own.key && session.state === "in") {
+    if (own.screen && own.screen.close) own.screen.close();
+    own.key = key;
+    const make = SCREENS[app.route.path[0]];
+    own.screen = make ? make(app.route) : { title: () => "Not found", view: () => empty("There is nothing here", "The address is not one of this page.", h("a", { class: "button", href: "#/plans" }, "All plans")) };
+    own.isMenuOpen = false;
+    window.scrollTo(0, 0);
+    requestAnimationFrame(() => document.getElementById("title")?.focus({ preventScroll: true }));
+  }
+  app.render();
+}
+
+Object.assign(app, {
+  render: () => {
+    if (isScheduled) return;
+    isScheduled = true;
+    const run = () => { if (!isScheduled) return; isScheduled = false; app.now = Date.now(); draw(); };
+    if (document.hidden) setTimeout(run, 50); else requestAnimationFrame(run);
+  },
+  announce: (message) => { own.message = message; app.render(); setTimeout(() => { if (own.message === message) { own.message = ""; app.render(); } }, 4_000); },
+  go: (hash) => { location.hash = hash; },
+  /** Changes parameters of the address without a new screen; `null` takes one away. */
+  replace: (changes) => {
+    for (const [name, value] of Object.entries(changes)) { if (value === null || value === "") app.route.params.delete(name); else app.route.params.set(name, value); }
+    const query = app.route.params.toString();
+    history.replaceState(null, "", `#/${app.route.path.map(encodeURIComponent).join("/")}${query ? `?${query}` : ""}`);
+  },
+});
+
+function draw() {
+  document.title = `${own.waiting && own.waiting.count() ? `(${own.waiting.count()}) ` : ""}${session.state === "in" && own.screen && own.screen.title ? own.screen.title() : "Sign in"} · Goalmill`;
+  nodes = patch(document.getElementById("app"), nodes, frame());
+}
+
+function frame() {
+  if (session.state === "unknown") return h("main", { class: "alone" }, skeleton(4));
+  if (session.state === "unreachable") return h("main", { class: "alone", id: "main" }, h("div", { class: "card" }, brand(), h("h1", { id: "title", tabindex: "-1" }, "The scheduler does not answer"), h("p", null, `Nothing listens at ${location.origin}. This page connects by itself when it is back.`), h("pre", null, "goalmill dev")));
+  if (session.state === "out") return signInView();
+  return h("div", { class: "frame" },
+    h("a", { class: "skip", href: "#main", onclick: (event) => { event.preventDefault(); document.getElementById("main").focus(); } }, "Skip to content"),
+    navigation(),
+    h("main", { id: "main", tabindex: "-1" }, disconnected(), own.screen ? own.screen.view() : null),
+    dialog(), help(),
+    h("div", { role: "status", "aria-live": "polite", class: own.message ? "toast" : "visually-hidden" }, own.message));
+}
+
+const brand = () => h("span", { class: "brand" }, h("img", { src: "page/icon.svg", alt: "", width: 24, height: 24 }), "Goalmill");
+
+function navigation() {
+  const count = own.waiting ? own.waiting.count() : 0;
+  const entry = (one) => {
+    if (!one) return h("li", { class: "rule", role: "separator" });
+    const [name, text, sign] = one;
+    const isHere = app.route.path[0] === name;
+    return h("li", { key: name }, h("a", { href: `#/${name}`, "aria-current": isHere ? "page" : undefined }, icon(sign), h("span", null, text), name === "approvals" && count ? h("span", { class: "count", title: `${count} wait for a person` }, count) : null));
+  };
+  return h("nav", { class: `side ${own.isMenuOpen ? "is-open" : ""}`, "aria-label": "Main" },
+    h("div", { class: "side-head" }, h("a", { href: "#/plans", class: "home" }, brand()),
+      h("button", { type: "button", class: "quiet menu", "aria-expanded": String(own.isMenuOpen), "aria-controls": "menu", onclick: () => { own.isMenuOpen = !own.isMenuOpen; app.render(); } }, icon("menu"), h("span", null, "Menu"), count ? h("span", { class: "count" }, count) : null)),
+    h("div", { class: "side-body", id: "menu" }, h("ul", null, NAVIGATION.map(entry)), h("div", { class: "spring" }), footer()));
+}
+
+function footer() {
+  return h("div", { class: "side-foot" },
+    h("span", { class: `live live-${link.isUp ? "live" : "reconnecting"}` }, h("span", { class: "dot", "aria-hidden": "true" }), link.isUp ? "connected" : "disconnected"),
+    session.actor && session.authentication !== "none" ? h("div", { class: "who" }, h("span", { class: "cut", title: session.roles.join(", ") }, session.actor), session.namespace ? h("span", { class: "dim" }, session.namespace) : null, h("button", { type: "button", class: "quiet small", onclick: () => signOut().catch((refusal) => app.announce(refusal.message)) }, "Sign out")) : null,
+    themes(),
+    h("button", { type: "button", class: "quiet small", onclick: () => { own.isHelpOpen = true; app.render(); } }, "Keys", h("kbd", null, "?")));
+}
+
+const theme = () => document.documentElement.dataset.theme || "system";
+
+function themes() {
+  const set = (name) => {
+    if (name === "system") delete document.documentElement.dataset.theme; else document.documentElement.dataset.theme = name;
+    try { localStorage.setItem("goalmill.theme", name); } catch { /* storage may be off */ }
+    app.render();
+  };
+  return h("div", { class: "themes", role: "group", "aria-label": "Theme" }, [["system", "system"], ["light", "sun"], ["dark", "moon"]].map(([name, sign]) => h("button", { type: "button", key: name, class: "quiet icon-button", "aria-pressed": String(theme() === name), "aria-label": `${name} theme`, title: `${name} theme`, onclick: () => set(name) }, icon(sign))));
+}
+
+function disconnected() {
+  if (link.isUp) return null;
+  return h("div", { class: "notice warn banner", role: "status" }, icon("retrying"), h("p", null, h("strong", null, "Disconnected."), ` The scheduler has not answered for ${duration(app.now - link.since)}. What you see is from before; it goes on by itself when the connection is back.`));
+}
+
+function signInView() {
+  const submit = async (event) => {
+    event.preventDefault();
+    own.isSigningIn = true;
+    own.signInRefusal = null;
+    app.render();
+    try { await signIn(own.token.trim()); own.token = ""; own.key = ""; openRoute(); } catch (refusal) { own.signInRefusal = refusal; }
+    own.isSigningIn = false;
+    app.render();
+  };
+  return h("main", { class: "alone", id: "main" }, h("form", { class: "card", onsubmit: submit }, brand(), h("h1", { id: "title", tabindex: "-1" }, "Sign in"), h("p", { class: "dim" }, "Paste the token that an administrator made for you. It stays in a cookie that scripts cannot read."),
+    field("Token", h("input", { type: "password", name: "token", autocomplete: "current-password", required: true, value: own.token, oninput: (event) => { own.token = event.target.value; } })),
+    own.signInRefusal ? h("div", { class: "notice bad", role: "alert" }, h("p", null, own.signInRefusal.status === 401 ? "The token is not valid, or has expired." : own.signInRefusal.message)) : null,
+    h("button", { type: "submit", class: "primary", disabled: own.isSigningIn }, own.isSigningIn ? "Signing in …" : "Sign in"),
+    commands("", curl("POST", "/v1/session", { token: "…" }))));
+}
+
+const KEYS = [["g then p a n c h", "Plans, approvals, new, compare, history"], ["g then t w q d e s", "Agents, workers, queues, dead letters, events, statistics"], ["/", "Search or filter"], ["j k", "Next and previous row or step"], ["Enter", "Open"], ["Esc", "Close"], ["f", "Plan: first failure"], ["t", "Plan: between graph and timeline"], ["p", "Plan: pause live updates"], ["[ ]", "Plan: one event back, forth"], ["arrows", "Graph: follow edges"], ["?", "This list"]];
+
+const areKeysOn = () => { try { return localStorage.getItem("goalmill.keys") !== "off"; } catch { return true; } };
+
+function help() {
+  if (!own.isHelpOpen) return null;
+  const close = (event) => { if (event) event.preventDefault(); own.isHelpOpen = false; app.render(); };
+  return h("dialog", { class: "dialog", key: "help", "aria-labelledby": "help-title", oncancel: close, ref: (el) => queueMicrotask(() => { if (!el.open) el.showModal(); }) },
+    h("header", null, h("h2", { id: "help-title" }, "Keys"), h("button", { type: "button", class: "quiet icon-button", "aria-label": "Close", onclick: () => close() }, icon("close"))),
+    h("dl", { class: "keys" }, KEYS.map(([key, text]) => h("div", { key }, h("dt", null, h("kbd", null, key)), h("dd", null, text)))),
+    h("label", { class: "check" }, h("input", { type: "checkbox", checked: areKeysOn(), onchange: (event) => { try { localStorage.setItem("goalmill.keys", event.target.checked ? "on" : "off"); } catch { /* storage may be off */ } app.render(); } }), " Single-letter keys"));
+}
+
+function onKey(event) {
+  if (event.ctrlKey || event.metaKey || event.altKey || isDialogOpen() || own.isHelpOpen || session.state !== "in") return;
+  const target = event.target;
+  const isTyping = target.closest && target.closest("input:not([type=range]), textarea, select, [contenteditable]");
+  if (isTyping) { if (event.key === "Escape") target.blur(); return; }
+  if (event.key.length === 1 && !areKeysOn() && event.key !== "?") return;
+  if (own.prefix === "g") {
+    own.prefix = "";
+    const found = NAVIGATION.find((one) => one && one[3] === `g ${event.key}`);
+    if (found) { event.preventDefault(); app.go(`#/${found[0]}`); }
+    return;
+  }
+  if (event.key === "g") { own.prefix = "g"; setTimeout(() => { own.prefix = ""; }, 1_500); return; }
+  if (event.key === "?") { event.preventDefault(); own.isHelpOpen = true; return app.render(); }
+  if (event.key === "/") { const search = document.querySelector("main input[type=search], main textarea"); if (search) { event.preventDefault(); search.focus(); } return; }
+  if (own.screen && own.screen.keys && own.screen.keys(event)) { if (event.key !== "Enter") event.preventDefault(); return; }
+  if (event.key === "j" || event.key === "k") moveRow(event.key === "j" ? 1 : -1);
+}
+
+/** Moves the focus among the rows of the screen's list. */
+function moveRow(by) {
+  const rows = [...document.querySelectorAll("main tbody th a, main tbody th button, main .cards > li a")];
+  if (!rows.length) return;
+  const at = rows.indexOf(document.activeElement);
+  rows[Math.max(0, Math.min(rows.length - 1, at + by))].focus();
+}
+
+window.addEventListener("hashchange", openRoute);
+document.addEventListener("keydown", onKey);
+window.addEventListener("resize", () => app.render());
+onChange(() => {
+  if (session.state === "in" && !own.waiting && can("viewer", "approver", "operator", "submitter")) own.waiting = inbox(() => app.render());
+  if (session.state === "out") { if (own.waiting) { own.waiting.close(); own.waiting = null; } if (own.screen && own.screen.close) own.screen.close(); own.screen = null; own.key = ""; } else if (!own.screen) openRoute();
+  app.render();
+});
+app.inbox = () => own.waiting;
+setInterval(() => { if (!document.hidden) app.render(); }, 10_000);
+setInterval(() => { if (session.state === "unreachable" && !document.hidden) loadSession(); }, 2_000);
+app.route = parseRoute();
+app.render();
+loadSession();

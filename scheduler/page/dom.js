@@ -1,0 +1,115 @@
+// Virtual nodes and their DOM. Text is always a text node; attributes are set, never parsed.
+
+const SVG = "http://www.w3.org/2000/svg";
+const PROPERTIES = new Set(["value", "checked", "open", "disabled", "selected", "indeterminate", "readOnly"]);
+
+/** A virtual node. Children may be nodes, texts, numbers, lists, and nothing. */
+export function h(tag, props, ...children) {
+  const own = props || {};
+  return { tag, props: own, key: own.key, children: flatten(children, []), el: null };
+}
+
+function flatten(children, into) {
+  for (const child of children) {
+    if (child === null || child === undefined || child === false || child === true) continue;
+    if (Array.isArray(child)) flatten(child, into);
+    else if (typeof child === "object") into.push(child);
+    else into.push({ tag: "", text: String(child), el: null });
+  }
+  return into;
+}
+
+/** Shows `next` in `parent`, in place of `shown`, which is what the last call gave. */
+export function patch(parent, shown, next) {
+  const nodes = flatten([next], []);
+  patchChildren(parent, shown || [], nodes, parent.namespaceURI === SVG);
+  return nodes;
+}
+
+function create(node, isSvg) {
+  if (node.tag === "") {
+    node.el = document.createTextNode(node.text);
+    return node.el;
+  }
+  const svg = isSvg || node.tag === "svg";
+  const el = svg ? document.createElementNS(SVG, node.tag) : document.createElement(node.tag);
+  node.el = el;
+  patchChildren(el, [], node.children, svg && node.tag !== "foreignObject");
+  for (const name in node.props) setProperty(el, name, undefined, node.props[name]);
+  if (node.props.ref) node.props.ref(el);
+  return el;
+}
+
+function update(old, node, isSvg) {
+  node.el = old.el;
+  if (old === node) return;
+  if (node.tag === "") {
+    if (old.text !== node.text) node.el.data = node.text;
+    return;
+  }
+  const svg = isSvg || node.tag === "svg";
+  patchChildren(node.el, old.children, node.children, svg && node.tag !== "foreignObject");
+  for (const name in old.props) if (!(name in node.props)) setProperty(node.el, name, old.props[name], undefined);
+  for (const name in node.props) setProperty(node.el, name, old.props[name], node.props[name]);
+}
+
+function patchChildren(parent, old, next, isSvg) {
+  const keyed = new Map();
+  const loose = [];
+  for (const node of old) {
+    if (node.key !== undefined) keyed.set(node.key, node);
+    else loose.push(node);
+  }
+  let at = 0;
+  const taken = new Set();
+  let cursor = parent.firstChild;
+  for (const node of next) {
+    let match;
+    if (node.key !== undefined) {
+      match = keyed.get(node.key);
+      if (match && (match.tag !== node.tag || taken.has(match))) match = undefined;
+    } else {
+      if (at < loose.length && loose[at].tag === node.tag) match = loose[at];
+      at += 1;
+    }
+    if (match) {
+      taken.add(match);
+      update(match, node, isSvg);
+    } else create(node, isSvg);
+    if (cursor === node.el) cursor = cursor.nextSibling;
+    else parent.insertBefore(node.el, cursor);
+  }
+  for (const node of old) if (!taken.has(node) && node.el.parentNode === parent) parent.removeChild(node.el);
+}
+
+function setProperty(el, name, old, value) {
+  if (name === "key" || name === "ref") return;
+  if (name.startsWith("on")) {
+    if (old !== value) el[name] = value || null;
+    return;
+  }
+  if (name === "style") {
+    for (const part in old || {}) if (!value || !(part in value)) el.style.removeProperty(part);
+    for (const part in value || {}) if (!old || old[part] !== value[part]) el.style.setProperty(part, value[part]);
+    return;
+  }
+  if (PROPERTIES.has(name)) {
+    if (name === "open" ? old !== value : el[name] !== value) el[name] = value === undefined ? (name === "value" ? "" : false) : value;
+    return;
+  }
+  if (old === value) return;
+  if (value === undefined || value === null || value === false) el.removeAttribute(name);
+  else el.setAttribute(name, value === true ? "" : String(value));
+}
+
+/** Keeps what `make` gives as long as its inputs are the same objects. */
+export function memo() {
+  let last, node;
+  return (inputs, make) => {
+    if (!last || inputs.length !== last.length || inputs.some((input, i) => input !== last[i])) {
+      last = inputs;
+      node = make();
+    }
+    return node;
+  };
+}

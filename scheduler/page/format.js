@@ -1,0 +1,58 @@
+// Times, amounts and sizes as people read them.
+
+const RELATIVE = [["year", 31_536_000], ["month", 2_592_000], ["day", 86_400], ["hour", 3_600], ["minute", 60], ["second", 1]];
+const SHORT = { year: "y", month: "mo", day: "d", hour: "h", minute: "min", second: "s" };
+
+export const parseTime = (text) => (typeof text === "number" ? text : text ? Date.parse(text) : NaN);
+
+/** `3 min ago`, `in 2 h`. */
+export function relative(ms, now) {
+  const seconds = (now - ms) / 1000;
+  const size = Math.abs(seconds);
+  if (size < 1) return "now";
+  const [unit, length] = RELATIVE.find(([, length]) => size >= length);
+  const text = `${Math.floor(size / length)} ${SHORT[unit]}`;
+  return seconds >= 0 ? `${text} ago` : `in ${text}`;
+}
+
+/** The exact time with its zone. */
+export function exact(ms) {
+  return Number.isFinite(ms) ? `${new Date(ms).toISOString().replace("T", " ").replace("Z", "")} UTC` : "";
+}
+
+export function clockTime(ms) {
+  return Number.isFinite(ms) ? new Date(ms).toISOString().slice(11, 23) : "";
+}
+
+/** `12 ms`, `1.86 s`, `2 min 3 s`. */
+export function duration(ms) {
+  if (!Number.isFinite(ms)) return "–";
+  if (ms < 0) return "0 ms";
+  if (ms < 1000) return `${Math.round(ms)} ms`;
+  if (ms < 59_995) return `${(ms / 1000).toFixed(ms < 10_000 ? 2 : 1)} s`;
+  const seconds = Math.round(ms / 1000);
+  if (seconds < 3600) return `${Math.floor(seconds / 60)} min ${seconds % 60} s`;
+  if (seconds < 86_400) return `${Math.floor(seconds / 3600)} h ${Math.floor((seconds % 3600) / 60)} min`;
+  return `${Math.floor(seconds / 86_400)} d ${Math.floor((seconds % 86_400) / 3600)} h`;
+}
+
+export function money(dollars) {
+  if (!dollars) return "$0";
+  return dollars < 0.01 ? `$${dollars.toPrecision(2)}` : `$${dollars.toFixed(dollars < 1 ? 3 : 2)}`;
+}
+
+export const number = (value) => (Number.isFinite(value) ? value.toLocaleString("en-US") : "–");
+export const percent = (share, digits = 0) => (Number.isFinite(share) ? `${(share * 100).toFixed(digits)} %` : "–");
+
+export function bytes(count) {
+  if (count < 1024) return `${count} B`;
+  return count < 1 << 20 ? `${(count / 1024).toFixed(1)} KiB` : `${(count / (1 << 20)).toFixed(1)} MiB`;
+}
+
+export const plural = (count, one, many) => `${number(count)} ${count === 1 ? one : many || `${one}s`}`;
+
+/** A status as words: `awaiting approval`. */
+export const words = (name) => String(name || "").replaceAll("_", " ");
+
+/** A text for a shell, in single quotes. */
+export const quote = (text) => (/^[A-Za-z0-9_./:@=-]+$/.test(text) ? text : `'${String(text).replaceAll("'", "'\\''")}'`);

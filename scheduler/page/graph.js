@@ -1,0 +1,148 @@
+// The graph of a plan. The scheduler lays it out; here it is multiplied by the size of a box.
+
+import { h } from "./dom.js";
+import { icon, tone } from "./parts.js";
+import { words } from "./format.js";
+
+/** Above this, boxes show only ids; above the second, the graph is drawn when asked. */
+export const COMPACT_ABOVE = 150;
+export const ASK_ABOVE = 500;
+
+const SIZES = {
+  wide: { width: 184, height: 50, across: 16, along: 52 },
+  compact: { width: 112, height: 24, across: 7, along: 34 },
+};
+
+function geometry(layout, isDown, isCompact) {
+  const size = isCompact ? SIZES.compact : SIZES.wide;
+  const across = isDown ? size.width + size.across : size.height + size.across;
+  const along = isDown ? size.height + size.along * 0.7 : size.width + size.along;
+  const pad = 14, top = layout.phases && layout.phases.length ? 34 : pad;
+  const place = (rank, position) => (isDown ? [pad + position * across, top + rank * along] : [pad + rank * along, top + position * across]);
+  const extent = Math.max(layout.width, 1), ranks = Math.max(layout.ranks, 1);
+  const width = isDown ? 2 * pad + (extent - 1) * across + size.width : 2 * pad + (ranks - 1) * along + size.width;
+  const height = isDown ? top + pad + (ranks - 1) * along + size.height : top + pad + (extent - 1) * across + size.height;
+  return { size, place, width, height, along, across, top, pad };
+}
+
+/** A smooth line from box to box through the bends. */
+function line(from, to, rank, bends, grid, isDown) {
+  const { size, place } = grid;
+  const [fx, fy] = place(from.rank, from.position), [tx, ty] = place(to.rank, to.position);
+  const out = isDown ? [fx + size.width / 2, fy + size.height] : [fx + size.width, fy + size.height / 2];
+  const into = isDown ? [tx + size.width / 2, ty] : [tx, ty + size.height / 2];
+  const points = [out];
+  (bends || []).forEach((position, i) => {
+    const [x, y] = place(rank + 1 + i, position);
+    if (isDown) points.push([x + size.width / 2, y], [x + size.width / 2, y + size.height]);
+    else points.push([x, y + size.height / 2], [x + size.width, y + size.height / 2]);
+  });
+  points.push(into);
+  let path = `M${points[0][0]} ${points[0][1]}`;
+  for (let i = 1; i < points.length; i++) {
+    const [ax, ay] = points[i - 1], [bx, by] = points[i];
+    if (isDown ? ax === bx : ay === by) path += `L${bx} ${by}`;
+    else if (isDown) path += `C${ax} ${(ay + by) / 2} ${bx} ${(ay + by) / 2} ${bx} ${by}`;
+    else path += `C${(ax + bx) / 2} ${ay} ${(ax + bx) / 2} ${by} ${bx} ${by}`;
+  }
+  return path;
+}
+
+const cut = (text, most) => { const letters = [...String(text)]; return letters.length > most ? `${letters.slice(0, most - 1).join("")}…` : letters.join(""); };
+
+/**
+ * The graph as a picture whose boxes are buttons.
+ *
+ * - `steps`: Map of id to `{status, definition, attempts}`; `options.selected`, `options.onSelect(id)`, `options.changed`: ids to mark.
+ */
+export function graph(layout, steps, options) {
+  const isCompact = layout.steps.length > COMPACT_ABOVE;
+  const isDown = options.isDown;
+  const grid = geometry(layout, isDown, isCompact);
+  const places = new Map(layout.steps.map((place) => [place.id, place]));
+  const { selected } = options;
+  const edges = layout.edges.map((edge) => {
+    const from = places.get(edge.from), to = places.get(edge.to);
+    if (!from || !to) return null;
+    const isNear = selected === edge.from || selected === edge.to;
+    const source = steps.get(edge.from);
+    const isDone = source && ["completed", "skipped"].includes(source.status);
+    return h("path", { key: `${edge.from}>${edge.to}`, class: `edge ${isNear ? "near" : ""} ${isDone ? "done" : ""}`, d: line(from, to, from.rank, edge.bends, grid, isDown), "marker-end": `url(#${options.id}-arrow${isNear ? "-near" : ""})` });
+  });
+  const bands = (layout.phases || []).map((phase, n) => {
+    const gap = (isDown ? grid.along - grid.size.height : grid.along - grid.size.width) / 2;
+    const [x, y] = grid.place(phase.first, 0);
+    const length = (phase.last - phase.first) * grid.along;
+    const box = isDown ? { x: 2, y: y - gap, width: grid.width - 4, height: length + grid.size.height + 2 * gap } : { x: x - gap, y: 2, width: length + grid.size.width + 2 * gap, height: grid.height - 4 };
+    return h("g", { key: `phase-${phase.id}`, class: `band band-${n % 2}` }, h("rect", { ...box, rx: 8 }), h("text", { x: box.x + 10, y: box.y + 18 }, cut(phase.id, 24)));
+  });
+  const boxes = layout.steps.map((place) => box(place, steps.get(place.id), grid, isCompact, options));
+  return h("div", { class: "graph-frame", key: `graph-${options.id}`, tabindex: "-1" },
+    h("svg", { class: `graph ${isCompact ? "compact" : ""}`, viewBox: `0 0 ${grid.width} ${grid.height}`, width: grid.width, height: grid.height, role: "group", "aria-label": options.label || "Graph of the steps", onkeydown: (event) => move(event, layout, places, options, isDown) },
+      h("defs", null, ["", "-near"].map((name) => h("marker", { id: `${options.id}-arrow${name}`, class: `arrow${name}`, viewBox: "0 0 8 8", refX: 7, refY: 4, markerWidth: 7, markerHeight: 7, orient: "auto" }, h("path", { d: "M1 1l6 3-6 3z" })))),
+      h("g", { "aria-hidden": "true" }, bands),
+      h("g", { "aria-hidden": "true" }, edges),
+      h("g", null, boxes)));
+}
+
+function box(place, step, grid, isCompact, options) {
+  const [x, y] = grid.place(place.rank, place.position);
+  const { width, height } = grid.size;
+  const definition = (step && step.definition) || {};
+  const status = step ? step.status : "pending";
+  const agent = definition.agent_type || words(definition.kind || "engine");
+  const attempts = step ? step.attempts.length : 0;
+  const isSelected = options.selected === place.id;
+  const change = options.changed && options.changed.get(place.id);
+  const after = (definition.dependencies || []).join(", ");
+  const label = `Step ${place.id}: ${definition.description || agent}, ${words(status)}${change ? `, ${change}` : ""}, agent ${agent}${after ? `, waits for ${after}` : ""}`;
+  return h("g", {
+    key: place.id, class: `node tone-${tone(status)} status-${status} ${isSelected ? "selected" : ""} ${change ? `change-${change}` : ""}`, transform: `translate(${x} ${y})`,
+    role: "button", tabindex: isSelected || (!options.selected && place.rank === 0 && place.position === firstPosition(options)) ? "0" : "-1", "aria-pressed": String(isSelected), "aria-label": label, "data-step": place.id,
+    onclick: () => options.onSelect(place.id),
+  },
+  h("rect", { class: "box", width, height, rx: isCompact ? 5 : 8 }),
+  step && step.progress && status === "running" ? h("rect", { class: "done-part", width: Math.max(2, width * Math.min(1, step.progress)), height: 3, y: height - 3, rx: 1.5 }) : null,
+  isCompact
+    ? h("text", { class: "id", x: 8, y: 16 }, cut(place.id, 14))
+    : [
+      h("g", { class: "mark", transform: "translate(10 8)" }, icon(status).children),
+      h("text", { class: "id", x: 32, y: 21 }, cut(place.id, 19)),
+      h("text", { class: "agent", x: 32, y: 38 }, cut(change && change !== "same" ? `${change} · ${agent}` : agent, attempts > 1 ? 18 : 22)),
+      attempts > 1 ? h("text", { class: "attempts", x: width - 10, y: 38, "text-anchor": "end" }, `×${attempts}`) : null,
+    ],
+  h("title", null, label));
+}
+
+const firstPosition = (options) => options.firstPosition ?? 0;
+
+/** Arrow keys follow edges and ranks. */
+function move(event, layout, places, options, isDown) {
+  const id = event.target.dataset && event.target.dataset.step;
+  if (!id) return;
+  if (event.key === "Enter" || event.key === " ") { event.preventDefault(); return options.onSelect(id); }
+  const keys = isDown ? { ArrowDown: "next", ArrowUp: "back", ArrowLeft: "before", ArrowRight: "after" } : { ArrowRight: "next", ArrowLeft: "back", ArrowUp: "before", ArrowDown: "after" };
+  const way = keys[event.key];
+  if (!way) return;
+  event.preventDefault();
+  const here = places.get(id);
+  const nearest = (ids) => ids.map((one) => places.get(one)).filter(Boolean).sort((a, b) => Math.abs(a.position - here.position) - Math.abs(b.position - here.position))[0];
+  const inRank = layout.steps.filter((place) => place.rank === here.rank).sort((a, b) => a.position - b.position);
+  const at = inRank.findIndex((place) => place.id === id);
+  const to = way === "next" ? nearest(layout.edges.filter((edge) => edge.from === id).map((edge) => edge.to))
+    : way === "back" ? nearest(layout.edges.filter((edge) => edge.to === id).map((edge) => edge.from))
+      : inRank[at + (way === "before" ? -1 : 1)];
+  if (!to) return;
+  const el = [...event.currentTarget.querySelectorAll("[data-step]")].find((node) => node.dataset.step === to.id);
+  if (el) { el.focus(); el.scrollIntoView({ block: "nearest", inline: "nearest" }); }
+}
+
+/** The steps in the order of the graph: by rank, then by position. */
+export function order(layout, steps) {
+  const places = new Map(layout.steps.map((place) => [place.id, place]));
+  const key = (id) => places.get(id) || { rank: Infinity, position: 0 };
+  return [...steps.keys()].sort((a, b) => key(a).rank - key(b).rank || key(a).position - key(b).position);
+}
+
+/** Whether the graph runs from top to bottom: on narrow screens. */
+export const runsDown = () => window.innerWidth < 640;

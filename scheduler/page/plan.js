@@ -1,0 +1,361 @@
+// One plan: why it is where it is, its graph and timeline, its log with a slider, and a panel for the selected step.
+
+import { h } from "./dom.js";
+import { can, follow, get, loadEvents } from "./api.js";
+import { actionButtons, answerQuestion, ask, decidePlan, planActions } from "./actions.js";
+import { app, commands, copyButton, curl, empty, facts, icon, issues, json, planLink, problem, progress, skeleton, status, table, time, tone } from "./parts.js";
+import { clockTime, duration, exact, money, number, parseTime, percent, plural, words } from "./format.js";
+import { apply, begin, fold, isFinal } from "./replay.js";
+import { ASK_ABOVE, graph, order, runsDown } from "./graph.js";
+import { legend, timeline } from "./timeline.js";
+import { stepPanel } from "./step.js";
+
+const REFRESH_MS = 700;
+const EVENTS_SHOWN = 100;
+const TABS = [["steps", "Steps"], ["events", "Events"], ["revisions", "Revisions"], ["results", "Results"], ["goal", "Goal"]];
+
+export function planScreen(route) {
+  const id = route.path[1];
+  const base = `/v1/plans/${encodeURIComponent(id)}`;
+  const own = {
+    id, view: null, explanation: null, layout: null, layouts: new Map(), refusal: null, events: [], state: begin(), isLogLoaded: false, stream: null, streamStatus: "connecting",
+    at: null, past: null, draws: false, shown: EVENTS_SHOWN, filter: "", playing: 0, isClosed: false, logRefusal: null,
+  };
+  let timer = 0, lastRead = 0, isReading = false, readsAgain = false;
+
+  const read = async () => {
+    if (isReading) { readsAgain = true; return; }
+    isReading = true;
+    lastRead = Date.now();
+    try {
+      const [view, explanation] = await Promise.all([get(base), get(`${base}/explain`).catch(() => own.explanation)]);
+      if (own.isClosed) return;
+      const isOther = !own.view || own.view.revision !== view.revision || own.view.steps.length !== view.steps.length;
+      Object.assign(own, { view, explanation, refusal: null });
+      if (isOther || !own.layout) await loadLayout(view.revision, true);
+    } catch (refusal) {
+      own.refusal = refusal;
+      if (refusal.status === 0 || refusal.status === 503) timer = setTimeout(read, 2_000);
+    } finally {
+      isReading = false;
+      if (!own.isClosed) app.render();
+      if (readsAgain) { readsAgain = false; refresh(); }
+    }
+  };
+  const refresh = () => {
+    clearTimeout(timer);
+    timer = setTimeout(read, Math.max(0, lastRead + REFRESH_MS - Date.now()));
+  };
+  const loadLayout = async (revision, isCurrent) => {
+    const known = own.layouts.get(revision);
+    if (known && !isCurrent) return known;
+    const layout = await get(`${base}/layout${isCurrent ? "" : `?revision=${revision}`}`);
+    own.layouts.set(revision, layout);
+    if (isCurrent) own.layout = layout;
+    app.render();
+    return layout;
+  };
+  const add = (event) => {
+    if (event.seq <= own.state.seq) return;
+    own.events.push(event);
+    apply(own.state, event);
+  };
+  const start = async () => {
+    try {
+      await loadEvents(id, 0, (items) => { items.forEach(add); if (!own.isClosed) app.render(); });
+      own.isLogLoaded = true;
+    } catch (refusal) {
+      own.logRefusal = refusal;
+      if (refusal.status === 0) { setTimeout(() => { if (!own.isClosed) start(); }, 2_000); return; }
+    }
+    if (own.isClosed) return;
+    app.render();
+    if (route.params.get("seq")) moveTo(Number(route.params.get("seq")));
+    own.stream = follow(id, own.state.seq, (event) => { add(event); refresh(); app.render(); }, (streamStatus) => { own.streamStatus = streamStatus; if (streamStatus === "ended" || streamStatus === "live") refresh(); app.render(); });
+  };
+  const moveTo = (seq) => {
+    own.at = seq === null || seq >= own.state.seq ? null : Math.max(1, seq);
+    own.past = own.at === null ? null : fold(own.events, own.at);
+    if (own.past && own.past.revision !== own.state.revision) loadLayout(own.past.revision, false).catch(() => {});
+    app.replace({ seq: own.at === null ? null : String(own.at) });
+    app.render();
+  };
+  const select = (step) => {
+    const now = app.route.params.get("step");
+    app.replace({ step: now === step ? null : step });
+    app.render();
+    if (now !== step && window.innerWidth < 1200) requestAnimationFrame(() => document.getElementById("step-title")?.scrollIntoView({ block: "nearest" }));
+  };
+  const play = () => {
+    if (own.playing) { clearInterval(own.playing); own.playing = 0; return app.render(); }
+    if (own.at === null) moveTo(1);
+    const stride = Math.max(1, Math.ceil(own.state.seq / 120));
+    own.playing = setInterval(() => {
+      const next = (own.at ?? own.state.seq) + stride;
+      moveTo(next);
+      if (own.at === null) { clearInterval(own.playing); own.playing = 0; app.render(); }
+    }, 150);
+    app.render();
+  };
+  const steps = () => {
+    const state = own.past || own.state;
+    if (own.past || own.isLogLoaded || !own.view) return state.steps;
+    return new Map(own.view.steps.map((step) => [step.id, { id: step.id, definition: step, status: step.status, attempts: [], waits: [], progress: step.progress }]));
+  };
+  const keys = (event) => {
+    const ids = own.layout ? order(own.layout, steps()) : [];
+    const selected = app.route.params.get("step");
+    if (event.key === "f") {
+      const failed = ids.find((one) => ["failed", "blocked", "retrying"].includes(steps().get(one).status));
+      if (failed) app.replace({ step: failed }); else app.announce("no step has failed");
+    } else if ((event.key === "j" || event.key === "k") && ids.length) {
+      const at = ids.indexOf(selected);
+      app.replace({ step: ids[Math.max(0, Math.min(ids.length - 1, at + (event.key === "j" ? 1 : -1)))] });
+    } else if (event.key === "Escape" && selected) app.replace({ step: null });
+    else if (event.key === "p" && own.stream) { if (own.streamStatus === "held") own.stream.resume(); else own.stream.pause(); }
+    else if (event.key === "[") moveTo((own.at ?? own.state.seq) - 1);
+    else if (event.key === "]" && own.at !== null) moveTo(own.at + 1);
+    else if (event.key === "t") document.querySelector(document.activeElement?.closest?.(".graph-frame") ? ".timeline .row" : ".graph [tabindex='0']")?.focus();
+    else return false;
+    app.render();
+    return true;
+  };
+  read();
+  start();
+  const ticking = setInterval(() => { if (own.view && !isFinal(own.view.status) && !document.hidden) { app.render(); if (Date.now() - lastRead > 3_000) refresh(); } }, 1_000);
+  return {
+    title: () => (own.view ? own.view.name || own.id : own.id),
+    keys,
+    close: () => { own.isClosed = true; clearTimeout(timer); clearInterval(ticking); clearInterval(own.playing); if (own.stream) own.stream.close(); },
+    view: () => {
+      if (!own.view) return own.refusal ? missing(own, read) : skeleton(9);
+      const context = { own, steps: steps(), state: own.past || own.state, layout: (own.past && own.layouts.get(own.past.revision)) || own.layout, select, moveTo, play, refresh: read, then: read };
+      return planView(context);
+    },
+  };
+}
+
+function missing(own, retry) {
+  if (own.refusal.status === 404) return empty("There is no such plan", `${own.id} is not known here. Plans leave the list some time after they end.`, h("a", { class: "button", href: "#/plans" }, "All plans"), " ", h("a", { class: "button", href: `#/history?q=${encodeURIComponent(own.id)}` }, "Search the history"));
+  return problem(own.refusal, retry);
+}
+
+function planView(context) {
+  const { own, layout } = context;
+  const { view } = own;
+  const selected = app.route.params.get("step");
+  const step = selected && (context.steps.get(selected) || null);
+  return h("div", { class: `plan ${step ? "with-panel" : ""}` },
+    head(context),
+    problem(own.refusal && own.refusal.status !== 0 ? own.refusal : null),
+    why(context),
+    slider(context),
+    h("div", { class: "plan-body" },
+      h("div", { class: "plan-main" },
+        h("section", { class: "panel graph-panel", "aria-labelledby": "graph-title" }, h("h2", { id: "graph-title" }, "Graph", own.past ? h("span", { class: "tag" }, `at event ${own.at}, revision ${own.past.revision}`) : null), graphPart(context, layout, selected)),
+        h("section", { class: "panel timeline-panel", "aria-labelledby": "timeline-title" }, h("h2", { id: "timeline-title" }, "Timeline"), timelinePart(context, layout, selected))),
+      step ? stepPanel({ plan: own.id, view, step, state: context.state, explanation: own.past ? null : own.explanation, isPast: Boolean(own.past), onClose: () => context.select(selected), then: context.then }) : null),
+    tabs(context));
+}
+
+function streamChip(own) {
+  const texts = { live: "live", connecting: "connecting", reconnecting: "reconnecting", ended: "ended", paused: "paused: hidden tab", held: "paused" };
+  const isHeld = own.streamStatus === "held";
+  return h("span", { class: `live live-${own.streamStatus}` }, h("span", { class: "dot", "aria-hidden": "true" }), texts[own.streamStatus],
+    ["live", "held"].includes(own.streamStatus) ? h("button", { type: "button", class: "quiet small", onclick: () => (isHeld ? own.stream.resume() : own.stream.pause()) }, isHeld ? "Resume" : "Pause") : null);
+}
+
+function head(context) {
+  const { own } = context;
+  const { view } = own;
+  const took = Number.isFinite(view.execution_seconds) ? view.execution_seconds * 1000 : NaN;
+  return h("header", { class: "plan-head" },
+    h("p", { class: "crumbs" }, h("a", { href: "#/plans" }, "Plans"), view.parent ? [" / ", h("a", { href: planLink(view.parent) }, `part of ${view.parent}`)] : null, view.forked_from ? [" / ", h("a", { href: planLink(view.forked_from) }, `continues ${view.forked_from}`)] : null),
+    h("div", { class: "title-line" }, h("h1", { id: "title", tabindex: "-1", dir: "auto" }, view.name || view.goal.description || own.id), status(context.own.past ? own.past.status : view.status), streamChip(own)),
+    h("div", { class: "tool-line" },
+      h("code", { class: "id" }, own.id), copyButton(own.id, "Copy the id"),
+      h("div", { class: "spring" }),
+      actionButtons(planActions(view, context.then)),
+      h("a", { class: "button quiet", href: `#/compare?a=${encodeURIComponent(own.id)}` }, "Compare")),
+    facts([
+      ["Steps", progress(view.counts)],
+      ["Planner", `${view.planner || "–"}`],
+      ["Confidence", percent(view.confidence)],
+      ["Revision", number(view.revision)],
+      ["Cost", h("span", { class: "num" }, money(view.usage.cost))],
+      ["Tokens", h("span", { class: "num" }, number(view.usage.tokens))],
+      ["Running time", h("span", { class: "num" }, duration(took))],
+      ["Started", time(view.created_at)],
+      view.finished_at ? ["Ended", time(view.finished_at)] : null,
+      view.namespace && view.namespace !== "default" ? ["Namespace", view.namespace] : null,
+    ]));
+}
+
+/** The answer to "why is it not moving", with what a person can do about it. */
+function why(context) {
+  const { own } = context;
+  const { view, explanation } = own;
+  if (own.past) return null;
+  const done = context.then;
+  const decisions = [];
+  const isRevision = Boolean(view.proposal);
+  if (can("approver")) {
+    if (view.status === "awaiting_approval" || isRevision) {
+      decisions.push({ ...decidePlan(own.id, "approve", isRevision, done), isPrimary: true }, decidePlan(own.id, "reject", isRevision, done));
+    }
+    if (view.question) decisions.push({ ...answerQuestion(own.id, view.question, false, done), isPrimary: true });
+    for (const step of view.steps) if (step.question) decisions.push({ ...answerQuestion(own.id, step.question, true, done), title: `Answer: ${step.id}`, key: `answer-${step.id}`, isPrimary: true });
+  }
+  const asked = [view.question, ...view.steps.map((step) => step.question)].filter(Boolean);
+  const causes = (explanation && explanation.steps) || [];
+  const name = view.status === "failed" ? "bad" : decisions.length || asked.length || view.status === "awaiting_approval" ? "person" : tone(view.status);
+  const summary = (explanation && explanation.summary) || words(view.status);
+  return h("section", { class: `why tone-${name}`, "aria-label": "Why it is where it is" },
+    h("div", { class: "why-line" }, icon(view.status), h("p", null, h("strong", null, sentence(summary)))),
+    view.failure ? h("p", { class: "failure" }, h("code", { class: "code" }, view.failure.code), " ", view.failure.message) : null,
+    view.reason && !summary.includes(view.reason) ? h("p", null, view.reason) : null,
+    asked.map((question) => h("p", { key: `ask-${question.id}`, class: "question" }, h("strong", null, `${question.id} asks: `), h("span", { dir: "auto" }, question.question), " ", h("span", { class: "dim" }, "answer due ", time(question.due_at)))),
+    view.proposal ? h("div", { class: "proposal" }, h("p", null, `Revision ${view.proposal.revision} (${words(view.proposal.strategy)}): ${view.proposal.summary}`), h("ul", null, view.proposal.changes.map((change) => h("li", null, change))), issues(view.proposal.widens)) : null,
+    decisions.length || view.status === "awaiting_approval" ? h("div", { class: "buttons" }, actionButtons(decisions), view.status === "awaiting_approval" || isRevision ? h("a", { class: "button", href: `#/approvals/${encodeURIComponent(own.id)}` }, "Review and edit") : null) : null,
+    causes.length ? h("ul", { class: "causes" }, causes.slice(0, 4).map((cause) => h("li", { key: cause.step_id },
+      h("button", { type: "button", class: "link", onclick: () => context.select(cause.step_id) }, cause.step_id), " ", status(cause.status), " ",
+      h("span", null, cause.because.join(" ← ")), cause.hint ? h("span", { class: "hint" }, ` ${sentence(cause.hint)}`) : null)),
+    causes.length > 4 ? h("li", { class: "dim" }, `and ${plural(causes.length - 4, "more step")}`) : null) : null,
+    (view.constraints || []).length ? h("ul", { class: "constraints" }, view.constraints.filter((one) => one.status !== "not_measured").map((one) => h("li", { key: one.name }, status(one.status), " ", h("span", null, one.name), " ", h("span", { class: "num dim" }, measured(one))))) : null);
+}
+
+const measured = (one) => (one.unit === "unix_ms" ? `until ${exact(one.limit)}` : one.unit === "seconds" ? `${duration((one.measured || 0) * 1000)} of ${duration(one.limit * 1000)}` : `${number(one.measured || 0)} of ${number(one.limit)} ${one.unit}`);
+const sentence = (text) => (text ? text.charAt(0).toUpperCase() + text.slice(1) : "");
+
+function slider(context) {
+  const { own } = context;
+  const last = own.state.seq;
+  if (last < 2) return null;
+  const at = own.at ?? last;
+  const event = own.events[Math.min(at, own.events.length) - 1];
+  return h("section", { class: `slider ${own.past ? "past" : ""}`, "aria-label": "Position in the log" },
+    h("button", { type: "button", class: "quiet icon-button", onclick: context.play, "aria-label": own.playing ? "Stop the replay" : "Replay the log" }, icon(own.playing ? "paused" : "ready")),
+    h("input", { type: "range", min: 1, max: last, step: 1, value: String(at), "aria-label": "Event", "aria-valuetext": event ? `event ${at} of ${last}: ${words(event.type)}` : String(at), oninput: (input) => context.moveTo(Number(input.target.value)) }),
+    h("span", { class: "slider-text num" }, `${number(at)} / ${number(last)}`),
+    h("span", { class: "slider-event" }, event ? [h("span", null, words(event.type)), event.step_id ? h("code", null, event.step_id) : null, h("span", { class: "dim", title: exact(parseTime(event.time)) }, clockTime(parseTime(event.time)))] : null),
+    own.past ? h("button", { type: "button", class: "primary small", onclick: () => context.moveTo(null) }, isFinal(own.state.status) ? "To the end" : "Back to live") : null);
+}
+
+function graphPart(context, layout, selected) {
+  const { own } = context;
+  if (!layout) return own.refusal ? problem(own.refusal) : skeleton(3);
+  if (!layout.steps.length) return empty(own.view.status === "planning" ? "Planning …" : "No steps", own.view.status === "planning" ? "The planner is at work; steps appear here as soon as they are known." : "The plan never got any steps.");
+  if (layout.steps.length > ASK_ABOVE && !own.draws) {
+    return h("div", { class: "empty" }, h("p", null, `The plan has ${number(layout.steps.length)} steps. The table below shows them all.`), h("button", { type: "button", onclick: () => { own.draws = true; app.render(); } }, "Draw the graph"));
+  }
+  return graph(layout, context.steps, { id: "plan", selected, onSelect: context.select, isDown: runsDown(), label: `Graph of ${plural(layout.steps.length, "step")}; arrow keys follow the edges` });
+}
+
+function timelinePart(context, layout, selected) {
+  const { own, state } = context;
+  if (own.logRefusal && !own.isLogLoaded) return problem(own.logRefusal);
+  if (!own.isLogLoaded && !state.steps.size) return skeleton(4);
+  if (!state.steps.size) return empty("Nothing has run yet");
+  const now = own.past ? own.past.lastMs : Math.max(Date.now(), state.lastMs);
+  return [timeline(state, order(layout || { steps: [] }, state.steps), now, { selected, onSelect: context.select, isNarrow: window.innerWidth < 640 }), legend()];
+}
+
+function tabs(context) {
+  const current = TABS.some(([name]) => name === app.route.params.get("tab")) ? app.route.params.get("tab") : "steps";
+  const move = (event) => {
+    const at = TABS.findIndex(([name]) => name === current);
+    const to = event.key === "ArrowRight" ? at + 1 : event.key === "ArrowLeft" ? at - 1 : NaN;
+    if (!TABS[to]) return;
+    app.replace({ tab: TABS[to][0] });
+    app.render();
+    requestAnimationFrame(() => document.getElementById(`tab-${TABS[to][0]}`)?.focus());
+  };
+  const body = { steps: stepsTab, events: eventsTab, revisions: revisionsTab, results: resultsTab, goal: goalTab }[current];
+  return h("section", { class: "panel tabs" },
+    h("div", { role: "tablist", "aria-label": "Details", onkeydown: move }, TABS.map(([name, text]) => h("button", { type: "button", key: name, id: `tab-${name}`, role: "tab", "aria-selected": String(name === current), "aria-controls": "tab-body", tabindex: name === current ? "0" : "-1", onclick: () => { app.replace({ tab: name }); app.render(); } }, text, name === "revisions" && context.own.state.revisions.length ? h("span", { class: "count" }, context.own.state.revisions.length) : null))),
+    h("div", { role: "tabpanel", id: "tab-body", "aria-labelledby": `tab-${current}`, tabindex: "0", key: `body-${current}` }, body(context)));
+}
+
+function stepsTab(context) {
+  const { layout, steps } = context;
+  const ids = order(layout || { steps: [] }, steps);
+  const selected = app.route.params.get("step");
+  const byId = new Map(context.own.view.steps.map((step) => [step.id, step]));
+  return table("Steps", ["Step", "Status", "Agent", "Waits for", { text: "Attempts", num: true }, { text: "Time", num: true }, { text: "Cost", num: true }], ids.map((id) => {
+    const step = steps.get(id), live = byId.get(id) || {};
+    const first = step.attempts[0], last = step.attempts[step.attempts.length - 1];
+    const took = first ? (last && Number.isFinite(last.endMs) ? last.endMs : Date.now()) - (Number.isFinite(first.startMs) ? first.startMs : first.queuedMs) : NaN;
+    const failure = step.failure || (!context.own.past && live.failure);
+    return h("tr", { key: id, class: id === selected ? "selected" : "" },
+      h("th", { scope: "row" }, h("button", { type: "button", class: "link", onclick: () => context.select(id) }, id), h("div", { class: "dim", dir: "auto" }, step.definition.description)),
+      h("td", null, status(step.status), failure && ["failed", "retrying", "skipped"].includes(step.status) ? h("div", { class: "failure" }, h("code", { class: "code" }, failure.code), " ", failure.message) : null, live.message && step.status === "running" ? h("div", { class: "dim" }, live.message) : null),
+      h("td", null, step.definition.agent_type || h("span", { class: "dim" }, words(step.definition.kind || "engine"))),
+      h("td", null, (step.definition.dependencies || []).join(", ") || h("span", { class: "dim" }, "–")),
+      h("td", { class: "num" }, number(step.attempts.length)), h("td", { class: "num" }, duration(took)), h("td", { class: "num" }, money(step.cost)));
+  }));
+}
+
+function eventsTab(context) {
+  const { own } = context;
+  const filter = own.filter.trim().toLowerCase();
+  const list = own.past ? own.events.slice(0, own.at) : own.events;
+  const found = [];
+  for (let i = list.length - 1; i >= 0 && found.length < own.shown; i--) {
+    const event = list[i];
+    if (!filter || `${event.type} ${words(event.type)} ${event.step_id || ""} ${event.actor || ""}`.toLowerCase().includes(filter)) found.push(event);
+  }
+  const isAll = found.length < own.shown;
+  return [
+    h("div", { class: "filters" }, h("input", { type: "search", placeholder: "Type, step or actor", "aria-label": "Filter events", value: own.filter, oninput: (event) => { own.filter = event.target.value; app.render(); } }),
+      h("span", { class: "dim num" }, plural(own.state.seq, "event")), h("div", { class: "spring" }), commands(`goalmill events ${own.id}`, curl("GET", `/v1/plans/${own.id}/events`))),
+    table("Events, newest first", [{ text: "#", num: true }, "Time", "Event", "Step", "By", "Details"], found.map((event) => h("tr", { key: event.seq, class: own.at === event.seq ? "selected" : "" },
+      h("td", { class: "num" }, h("button", { type: "button", class: "link", onclick: () => context.moveTo(event.seq), "aria-label": `Show the plan at event ${event.seq}` }, event.seq)),
+      h("td", { class: "num", title: exact(parseTime(event.time)) }, clockTime(parseTime(event.time))),
+      h("td", null, words(event.type)), h("td", null, event.step_id ? [h("code", null, event.step_id), event.attempt > 1 ? h("span", { class: "dim" }, ` ×${event.attempt}`) : null] : ""), h("td", null, event.actor || ""),
+      h("td", { class: "detail" }, eventDetail(event))))),
+    isAll ? null : h("button", { type: "button", onclick: () => { own.shown += 500; app.render(); } }, "Load older events"),
+  ];
+}
+
+/** The few words of an event that people look for. */
+export function eventDetail(event) {
+  const data = event.data || {};
+  const failure = data.failure;
+  if (failure) return `${failure.code}: ${failure.message}`;
+  const text = data.reason || data.summary || data.message || data.error || (data.question && (data.question.question || data.question)) || data.worker || data.agent_type || data.trigger || "";
+  return typeof text === "string" ? text.slice(0, 300) : "";
+}
+
+function revisionsTab(context) {
+  const { own } = context;
+  const list = [...own.state.revisions].reverse();
+  if (!list.length) return empty("No revision yet", "Revisions appear here when planners or people change the plan while it runs.");
+  return h("ol", { class: "revisions", reversed: true }, list.map((one) => h("li", { key: one.revision, class: "revision" },
+    h("div", { class: "title-line" }, h("h3", null, `Revision ${one.revision}`), h("span", { class: "tag" }, words(one.trigger)), one.strategy ? h("span", { class: "tag" }, words(one.strategy)) : null, time(one.ms), h("div", { class: "spring" }),
+      h("button", { type: "button", class: "small", onclick: () => context.moveTo(one.seq - 1) }, "Just before"), h("button", { type: "button", class: "small", onclick: () => context.moveTo(one.seq) }, "Just after"),
+      h("a", { class: "button small", href: `#/compare?a=${encodeURIComponent(`${own.id}@${one.revision - 1}`)}&b=${encodeURIComponent(`${own.id}@${one.revision}`)}` }, "Compare")),
+    one.summary || one.reason ? h("p", null, [one.summary, one.reason].filter(Boolean).join(" – ")) : null,
+    h("ul", null, (one.changes || []).map((change) => h("li", null, change))),
+    facts([["By", one.planner || one.actor || "a person"], ["Confidence", one.confidence_after ? `${percent(one.confidence_before)} → ${percent(one.confidence_after)}` : null], ["Added", (one.added || []).join(", ")], ["Changed", (one.modified || []).join(", ")], ["Removed", (one.removed || []).join(", ")], ["Skipped", (one.skipped || []).join(", ")]]))));
+}
+
+function resultsTab(context) {
+  const { view } = context.own;
+  const withOutputs = view.steps.filter((step) => step.outputs !== undefined);
+  return [
+    view.final_output !== undefined && view.final_output !== null ? h("section", null, h("h3", null, "Result of the plan"), json(view.final_output, `${view.plan_id}-result`)) : null,
+    (view.criteria || []).length ? h("section", null, h("h3", null, "Success criteria"), h("ul", null, view.criteria.map((one) => h("li", null, h("span", { class: "tag" }, words(one.verdict)), " ", one.description || one.id, one.evidence ? h("span", { class: "dim" }, ` – ${one.evidence}`) : null)))) : null,
+    withOutputs.length ? withOutputs.map((step) => h("section", { key: step.id }, h("h3", null, step.id), json(step.outputs, `${view.plan_id}-${step.id}`))) : empty("No results yet", "Outputs of steps appear here when they complete."),
+  ];
+}
+
+function goalTab(context) {
+  const { view } = context.own;
+  return [
+    h("p", { class: "goal", dir: "auto" }, view.goal.description || view.name),
+    (view.constraints || []).length ? table("Constraints", ["Constraint", "Status", "Measured", "Priority"], view.constraints.map((one) => h("tr", { key: one.name }, h("th", { scope: "row" }, one.name), h("td", null, status(one.status)), h("td", { class: "num" }, one.status === "not_measured" ? "–" : measured(one)), h("td", null, `${one.priority}${one.hard ? ", hard" : ""}`)))) : null,
+    h("h3", null, "As it was submitted"), json(view.goal, `${view.plan_id}-goal`),
+    context.own.state.warnings.length ? [h("h3", null, "Notes of the planner"), issues(context.own.state.warnings)] : null,
+    commands(`goalmill plan get ${view.plan_id}`, curl("GET", `/v1/plans/${view.plan_id}`), true),
+  ];
+}

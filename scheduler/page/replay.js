@@ -1,0 +1,198 @@
+// Folds the log of a plan: the state of its steps after any event, and when each attempt ran.
+
+import { parseTime } from "./format.js";
+
+const FINAL = new Set(["completed", "failed", "skipped", "cancelled", "revised"]);
+const PLAN_FINAL = new Set(["completed", "partial", "failed", "cancelled", "rejected"]);
+export const isFinal = (status) => PLAN_FINAL.has(status);
+export const isStepFinal = (status) => FINAL.has(status);
+
+/** The state before the first event. */
+export function begin() {
+  return {
+    seq: 0, status: "planning", revision: 0, planner: "", confidence: null, goal: null, name: "", parent: null,
+    steps: new Map(), phases: [], pending: { added: [], modified: [], removed: [] }, revisions: [], routes: new Map(), marks: [],
+    startMs: NaN, lastMs: NaN, proposal: null, question: null, warnings: [], traceparent: "", fork: null, usage: { cost: 0, tokens: 0 },
+    submission: "", planningMs: NaN, constraints: [],
+  };
+}
+
+function addStep(state, definition) {
+  const known = state.steps.get(definition.id);
+  if (known) return Object.assign(known, { definition });
+  const step = {
+    id: definition.id, definition, status: "pending", attempts: [], waits: [], outputs: undefined, failure: null, reason: "",
+    progress: null, message: "", question: null, since: state.lastMs, cost: 0, tokens: 0, finishedMs: NaN, addedBy: state.revision, cached: false,
+  };
+  state.steps.set(step.id, step);
+  return step;
+}
+
+function setStatus(step, status, ms) {
+  if (status === "awaiting_approval") step.waits.push({ kind: "person", from: ms, to: NaN });
+  else closeWait(step, ms);
+  step.status = status;
+  step.since = ms;
+  if (FINAL.has(status)) step.finishedMs = ms;
+}
+
+function closeWait(step, ms) {
+  const wait = step.waits[step.waits.length - 1];
+  if (wait && !Number.isFinite(wait.to)) wait.to = ms;
+}
+
+const lastAttempt = (step) => step.attempts[step.attempts.length - 1];
+
+function endAttempt(step, outcome, ms, data) {
+  const attempt = lastAttempt(step);
+  if (!attempt || Number.isFinite(attempt.endMs)) return;
+  Object.assign(attempt, { outcome, endMs: ms, durationMs: data.duration_ms, failure: data.failure || null, cost: data.cost || 0, tokens: data.tokens || 0 });
+  step.cost += data.cost || 0;
+  step.tokens += data.tokens || 0;
+}
+
+/** Applies one event; `state` is changed and given back. */
+export function apply(state, event) {
+  const ms = parseTime(event.time);
+  const data = event.data || {};
+  state.seq = event.seq;
+  if (!Number.isFinite(state.startMs)) state.startMs = ms;
+  state.lastMs = ms;
+  if (event.type.startsWith("step_")) applyStep(state, event, data, ms);
+  else applyPlan(state, event, data, ms);
+  const spent = data.usage && event.type !== "step_completed" && !event.type.startsWith("step_") ? data.usage : data;
+  if (spent.cost || spent.tokens) {
+    state.usage.cost += spent.cost || 0;
+    state.usage.tokens += spent.tokens || 0;
+  }
+  return state;
+}
+
+function applyStep(state, event, data, ms) {
+  if (event.type === "step_added") return void state.pending.added.push(data.step);
+  if (event.type === "step_modified") return void state.pending.modified.push(data.step);
+  if (event.type === "step_removed") return void state.pending.removed.push(event.step_id);
+  const step = state.steps.get(event.step_id);
+  if (!step) return;
+  switch (event.type) {
+    case "step_ready": setStatus(step, "ready", ms); break;
+    case "step_blocked": setStatus(step, "blocked", ms); step.reason = data.reason || ""; break;
+    case "step_approval_requested": setStatus(step, "awaiting_approval", ms); step.dueMs = data.due_ms; break;
+    case "step_question_asked": setStatus(step, "awaiting_approval", ms); step.question = data.question; step.dueMs = data.due_ms; break;
+    case "step_approved": case "step_question_answered": setStatus(step, "pending", ms); step.question = null; break;
+    case "step_recalled": setStatus(step, "pending", ms); endAttempt(step, "recalled", ms, data); break;
+    case "step_decomposed": setStatus(step, "ready", ms); endAttempt(step, "decomposed", ms, data); break;
+    case "step_queued":
+      setStatus(step, "queued", ms);
+      step.progress = null;
+      step.attempts.push({ number: event.attempt, queuedMs: ms, startMs: NaN, endMs: NaN, outcome: "", agentType: data.agent_type, action: data.action, inputs: data.inputs, inputsBytes: data.inputs_bytes, worker: "", failure: null, cost: 0, tokens: 0 });
+      break;
+    case "step_started": {
+      setStatus(step, "running", ms);
+      const attempt = lastAttempt(step);
+      if (attempt) Object.assign(attempt, { startMs: Math.min(ms, data.started_ms || ms), worker: data.worker || "", dueMs: data.due_ms });
+      break;
+    }
+    case "step_progress": step.progress = data.progress; step.message = data.message || step.message; break;
+    case "step_completed":
+      setStatus(step, "completed", ms);
+      Object.assign(step, { outputs: data.outputs, partial: data.partial, cached: Boolean(data.cache_key && !step.attempts.length), failure: null });
+      endAttempt(step, "completed", Math.min(ms, data.finished_ms || ms), data);
+      break;
+    case "step_retrying":
+      setStatus(step, "retrying", ms);
+      step.failure = data.failure;
+      step.dueMs = data.due_ms;
+      endAttempt(step, "failed", ms, data);
+      step.waits.push({ kind: "retry", from: ms, to: NaN });
+      break;
+    case "step_released": setStatus(step, "ready", ms); endAttempt(step, "released", ms, data); break;
+    case "step_failed": setStatus(step, "failed", ms); step.failure = data.failure; endAttempt(step, "failed", ms, data); break;
+    case "step_skipped": setStatus(step, "skipped", ms); step.reason = data.reason || words(data.cause); if (data.failure) step.failure = data.failure; endAttempt(step, "failed", ms, data); break;
+    case "step_cancelled": setStatus(step, "cancelled", ms); step.reason = data.reason || ""; endAttempt(step, "cancelled", ms, data); break;
+    default: break;
+  }
+}
+
+const words = (cause) => String(cause || "").replaceAll("_", " ");
+
+function takePending(state, ms) {
+  const { added, modified, removed } = state.pending;
+  added.forEach((definition) => addStep(state, definition));
+  modified.forEach((definition) => addStep(state, definition));
+  for (const id of removed) {
+    const step = state.steps.get(id);
+    if (step) setStatus(step, "revised", ms);
+  }
+  state.pending = { added: [], modified: [], removed: [] };
+}
+
+function cancel(state, ids, ms) {
+  for (const id of ids || []) {
+    const step = state.steps.get(id);
+    if (step && !FINAL.has(step.status)) { setStatus(step, "cancelled", ms); endAttempt(step, "cancelled", ms, {}); }
+  }
+}
+
+function takeRoutes(state, routes) {
+  for (const route of routes || []) state.routes.set(route.step, route);
+}
+
+function applyPlan(state, event, data, ms) {
+  switch (event.type) {
+    case "goal_accepted":
+      Object.assign(state, { goal: data.goal, name: (data.goal && data.goal.description) || "", parent: data.parent || null, traceparent: data.traceparent || "", submission: data.submission });
+      break;
+    case "plan_created":
+      Object.assign(state, { status: "running", planner: data.planner, confidence: data.confidence, name: data.plan.name || state.name, phases: data.plan.phases || [], fork: data.fork || null, planningMs: ms - state.startMs });
+      data.plan.steps.forEach((step) => addStep(state, step));
+      for (const [id, outputs] of Object.entries((data.fork && data.fork.kept) || {})) {
+        const step = state.steps.get(id);
+        if (step) { setStatus(step, "completed", ms); step.outputs = outputs; step.cached = true; }
+      }
+      break;
+    case "plan_validated": state.warnings = data.warnings || []; takeRoutes(state, data.routes); break;
+    case "plan_approval_requested": state.status = "awaiting_approval"; state.dueMs = data.due_ms; break;
+    case "plan_approved": state.status = "running"; break;
+    case "plan_rejected": state.status = "rejected"; cancel(state, data.cancelled, ms); break;
+    case "phase_added": state.phases = [...state.phases, { id: data.phase, description: data.description }]; break;
+    case "replan_triggered": state.status = "replanning"; state.marks.push({ kind: "replan", ms, seq: event.seq, text: data.reason || data.trigger }); break;
+    case "revision_proposed": state.proposal = data; break;
+    case "revision_refused": state.proposal = null; break;
+    case "question_asked": state.question = { id: data.id, ...data.question, due_ms: data.due_ms }; break;
+    case "question_answered": state.question = null; break;
+    case "plan_revised":
+      state.revision = data.revision;
+      takePending(state, ms);
+      for (const id of data.restarted || []) { const step = state.steps.get(id); if (step) setStatus(step, "pending", ms); }
+      for (const id of data.skipped || []) { const step = state.steps.get(id); if (step) setStatus(step, "skipped", ms); }
+      takeRoutes(state, data.routes);
+      state.revisions.push({ ...data, provenance: undefined, ms, seq: event.seq, actor: event.actor });
+      state.marks.push({ kind: "revision", ms, seq: event.seq, revision: data.revision, text: data.summary || data.reason || data.trigger });
+      state.proposal = null;
+      if (data.confidence_after) state.confidence = data.confidence_after;
+      if (state.status === "replanning") state.status = "running";
+      break;
+    case "plan_extended": takePending(state, ms); takeRoutes(state, data.routes); if (data.confidence) state.confidence = data.confidence; break;
+    case "planning_failed": if (state.status === "replanning") state.status = "running"; break;
+    case "plan_paused": state.status = "paused"; state.marks.push({ kind: "pause", ms, seq: event.seq, text: data.reason || "paused" }); break;
+    case "plan_resumed": state.status = "running"; break;
+    case "plan_quarantined": state.marks.push({ kind: "quarantine", ms, seq: event.seq, text: data.reason }); break;
+    case "plan_completed": case "plan_failed": case "plan_cancelled":
+      state.status = data.status || event.type.slice(5);
+      Object.assign(state, { failure: data.failure || null, reason: data.reason || "", endMs: ms });
+      cancel(state, data.cancelled, ms);
+      break;
+    default: break;
+  }
+}
+
+/** The state after the events up to `seq`. */
+export function fold(events, seq = Infinity) {
+  const state = begin();
+  for (const event of events) {
+    if (event.seq > seq) break;
+    apply(state, event);
+  }
+  return state;
+}

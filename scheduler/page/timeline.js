@@ -1,0 +1,74 @@
+// What ran when: a row for each step, a bar for each attempt, with waits between them and revisions across.
+
+import { h } from "./dom.js";
+import { icon, tone } from "./parts.js";
+import { clockTime, duration, exact, words } from "./format.js";
+
+const STEPS = [1, 2, 5];
+
+/** Distances of ticks that people count in, in milliseconds. */
+function tickMs(span, most) {
+  const least = span / most;
+  for (let power = 1; power < 1e13; power *= 10) for (const step of STEPS) if (step * power >= least) return niceMs(step * power);
+  return span;
+}
+const niceMs = (ms) => [60_000, 300_000, 600_000, 1_800_000, 3_600_000, 21_600_000, 86_400_000].find((nice) => ms > 30_000 && nice >= ms) || ms;
+
+/**
+ * The timeline.
+ *
+ * - `ids`: in the order of the graph; `now`: the end of open bars; `options.selected`, `options.onSelect(id)`.
+ */
+export function timeline(state, ids, now, options) {
+  const begun = state.startMs;
+  if (!Number.isFinite(begun)) return null;
+  const end = Math.max(state.endMs || now, state.lastMs, begun + 1);
+  const span = (end - begun) * 1.02;
+  const at = (ms) => `${Math.max(0, Math.min(100, ((ms - begun) / span) * 100)).toFixed(3)}%`;
+  const wide = (from, to) => `${Math.max(0, ((Math.min(to, end) - from) / span) * 100).toFixed(3)}%`;
+  const open = (ms) => (Number.isFinite(ms) ? ms : end);
+  const distance = tickMs(span, options.isNarrow ? 3 : 6);
+  const ticks = [];
+  for (let ms = 0; ms <= span && ticks.length < 12; ms += distance) ticks.push(ms);
+  const bars = (step) => {
+    const parts = [];
+    for (const attempt of step.attempts) {
+      const start = open(attempt.startMs), stop = open(attempt.endMs);
+      const name = `Attempt ${attempt.number}`;
+      const queued = Math.min(start, stop);
+      if (queued - attempt.queuedMs > span / 2000) parts.push(bar(`q${attempt.queuedMs}`, "wait-queue", attempt.queuedMs, queued, `${name}: in the queue for ${duration(queued - attempt.queuedMs)}`));
+      if (Number.isFinite(attempt.startMs)) {
+        const result = attempt.outcome || (step.status === "running" ? "running" : step.status);
+        parts.push(bar(`a${attempt.queuedMs}`, `attempt tone-${tone(result === "recalled" || result === "released" ? "cancelled" : result)}`, start, stop, `${name}: ${words(result)}, ${duration(stop - start)}${attempt.worker ? `, on ${attempt.worker}` : ""}${attempt.failure ? `, ${attempt.failure.code}` : ""}, from ${clockTime(start)}`));
+      }
+    }
+    for (const wait of step.waits) parts.push(bar(`w${wait.from}`, `wait-${wait.kind}`, wait.from, open(wait.to), wait.kind === "retry" ? `waits ${duration(open(wait.to) - wait.from)} before the next attempt` : `waits for a person: ${duration(open(wait.to) - wait.from)}`));
+    if (!step.attempts.length && Number.isFinite(step.finishedMs)) parts.push(bar("point", `point tone-${tone(step.status)}`, step.finishedMs, step.finishedMs, `${words(step.status)}${step.cached ? ", from a result that was kept" : ""} at ${clockTime(step.finishedMs)}`));
+    return parts;
+  };
+  const bar = (key, name, from, to, title) => h("span", { key, class: `slot ${name}`, style: { left: at(from), width: wide(from, to) }, title });
+  const rows = ids.map((id) => state.steps.get(id)).filter(Boolean).map((step) => h("li", { key: step.id, class: step.id === options.selected ? "selected" : "" },
+    h("button", { type: "button", class: "row", "aria-pressed": String(step.id === options.selected), onclick: () => options.onSelect(step.id), "aria-label": rowLabel(step, end) },
+      h("span", { class: `row-name tone-${tone(step.status)}` }, icon(step.status), h("span", { class: "cut" }, step.id)),
+      h("span", { class: "lane" }, bars(step)))));
+  const marks = state.marks.filter((mark) => mark.kind !== "replan" || !state.marks.some((other) => other.kind === "revision" && other.seq > mark.seq && other.ms === mark.ms))
+    .map((mark) => h("span", { key: `m${mark.seq}`, class: `mark mark-${mark.kind}`, style: { left: at(mark.ms) }, title: `${mark.kind === "revision" ? `Revision ${mark.revision}` : words(mark.kind)}: ${mark.text} (${clockTime(mark.ms)})` }, mark.kind === "revision" ? h("span", { class: "flag" }, `r${mark.revision}`) : null));
+  return h("div", { class: "timeline" },
+    h("div", { class: "axis", "aria-hidden": "true" }, h("span", { class: "row-name dim", title: exact(begun) }, `from ${clockTime(begun).slice(0, 8)}`), h("span", { class: "lane" }, ticks.map((ms) => h("span", { key: `t${ms}`, class: "tick", style: { left: at(begun + ms) } }, ms ? duration(ms) : "0")))),
+    h("div", { class: "rows" },
+      h("div", { class: "across", "aria-hidden": "true" }, h("span", { class: "row-name" }), h("span", { class: "lane" }, ticks.map((ms) => h("span", { key: `g${ms}`, class: "grid-line", style: { left: at(begun + ms) } })), marks, state.endMs ? null : h("span", { class: "now-line", style: { left: at(end) } }))),
+      h("ul", null, rows)));
+}
+
+function rowLabel(step, end) {
+  const first = step.attempts[0];
+  const count = step.attempts.length;
+  const last = step.attempts[count - 1];
+  const from = first ? first.startMs || first.queuedMs : NaN;
+  const to = last && Number.isFinite(last.endMs) ? last.endMs : end;
+  return `${step.id}: ${words(step.status)}${count ? `, ${count} ${count === 1 ? "attempt" : "attempts"}, ${duration(to - from)}` : ""}`;
+}
+
+/** What the colours and patterns mean. */
+export const legend = () => h("p", { class: "legend dim", "aria-hidden": "true" },
+  [["attempt tone-good", "ran"], ["attempt tone-bad", "failed"], ["wait-queue", "in the queue"], ["wait-retry", "wait before a retry"], ["wait-person", "wait for a person"]].map(([name, text]) => h("span", { class: "legend-item" }, h("span", { class: `slot sample ${name}` }), text)));
