@@ -83,7 +83,7 @@ function comparison(own, a, b) {
     table("Steps", ["Step", "", "First", "Second"], ids.map((id) => {
       const [x, y] = [a.steps.get(id), b.steps.get(id)];
       const kind = !x ? "added" : !y ? "removed" : changedFields(x, y).length ? "changed" : "same";
-      const cell = (one, other) => (one ? [one.state ? status(one.status) : null, x && y ? changedFields(x, y).map((name) => h("div", { key: name, class: other ? "now" : "was" }, h("span", { class: "dim" }, `${words(name)}: `), shown(one.definition[name]))) : h("div", { class: "dim", dir: "auto" }, one.definition.description || one.definition.agent_type)] : h("span", { class: "dim" }, "–"));
+      const cell = (one, other) => (one ? [one.state ? status(one.status) : kind === "same" ? h("span", { class: "dim" }, "same") : null, x && y ? changedFields(x, y).map((name) => h("div", { key: name, class: other ? "now" : "was" }, h("span", { class: "dim" }, `${words(name)}: `), shown(one.definition[name]))) : h("div", { class: "dim", dir: "auto" }, one.definition.description || one.definition.agent_type)] : h("span", { class: "dim" }, "–"));
       return h("tr", { key: id, class: own.selected === id ? "selected" : "" }, h("th", { scope: "row" }, h("button", { type: "button", class: "link", onclick: () => select(id) }, id)), h("td", null, h("span", { class: `tag change-${kind}` }, kinds[kind])), h("td", null, cell(x, false)), h("td", null, cell(y, true)));
     })),
     commands(both, curl("GET", `/v1/plans/${a.plan}/graph${a.revision === null ? "" : `?revision=${a.revision}`}`)),

@@ -24,6 +24,13 @@ export function clockTime(ms) {
   return Number.isFinite(ms) ? new Date(ms).toISOString().slice(11, 23) : "";
 }
 
+/** The time of the day in UTC, with the day where it is another one than that of `now`. */
+export function shortTime(ms, now) {
+  if (!Number.isFinite(ms)) return "";
+  const text = new Date(ms).toISOString();
+  return text.slice(0, 10) === new Date(now).toISOString().slice(0, 10) ? text.slice(11, 23) : `${text.slice(5, 10)} ${text.slice(11, 19)}`;
+}
+
 /** `12 ms`, `1.86 s`, `2 min 3 s`. */
 export function duration(ms) {
   if (!Number.isFinite(ms)) return "–";

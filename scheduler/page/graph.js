@@ -78,7 +78,7 @@ export function graph(layout, steps, options) {
   });
   const boxes = layout.steps.map((place) => box(place, steps.get(place.id), grid, isCompact, options));
   return h("div", { class: "graph-frame", key: `graph-${options.id}`, tabindex: "-1" },
-    h("svg", { class: `graph ${isCompact ? "compact" : ""}`, viewBox: `0 0 ${grid.width} ${grid.height}`, width: grid.width, height: grid.height, role: "group", "aria-label": options.label || "Graph of the steps", onkeydown: (event) => move(event, layout, places, options, isDown) },
+    h("svg", { class: `graph ${isCompact ? "compact" : ""}`, viewBox: `0 0 ${grid.width} ${grid.height}`, style: { width: `clamp(${Math.round(grid.width * (isDown ? 0.85 : 0.66))}px, 100%, ${grid.width}px)` }, role: "group", "aria-label": options.label || "Graph of the steps", onkeydown: (event) => move(event, layout, places, options, isDown) },
       h("defs", null, ["", "-near"].map((name) => h("marker", { id: `${options.id}-arrow${name}`, class: `arrow${name}`, viewBox: "0 0 8 8", refX: 7, refY: 4, markerWidth: 7, markerHeight: 7, orient: "auto" }, h("path", { d: "M1 1l6 3-6 3z" })))),
       h("g", { "aria-hidden": "true" }, bands),
       h("g", { "aria-hidden": "true" }, edges),

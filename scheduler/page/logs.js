@@ -3,7 +3,7 @@
 import { h } from "./dom.js";
 import { get, poll } from "./api.js";
 import { app, commands, curl, download, empty, icon, isStale, pageHead, planLink, problem, skeleton, table } from "./parts.js";
-import { clockTime, exact, parseTime, plural, quote, words } from "./format.js";
+import { exact, parseTime, plural, quote, shortTime, words } from "./format.js";
 import { eventDetail } from "./plan.js";
 import { planTable } from "./plans.js";
 
@@ -45,8 +45,8 @@ const search = (label, value, oninput) => h("label", { class: "search" }, h("spa
 const choice = (label, value, options, onchange) => h("label", null, h("span", { class: "visually-hidden" }, label), h("select", { value, onchange: (event) => onchange(event.target.value) }, options.map(([name, text]) => h("option", { key: name, value: name, selected: name === value }, text))));
 
 function eventTable(events, set) {
-  return table("Events, newest first", ["Time", "Event", "Plan", "Step", "By", "Details"], events.map((event) => h("tr", { key: `${event.plan_id}-${event.seq}` },
-    h("td", { class: "num", title: exact(parseTime(event.time)) }, clockTime(parseTime(event.time))), h("th", { scope: "row" }, h("a", { href: planLink(event.plan_id, `?seq=${event.seq}&tab=events`) }, words(event.type))),
+  return table("Events, newest first", ["Time (UTC)", "Event", "Plan", "Step", "By", "Details"], events.map((event) => h("tr", { key: `${event.plan_id}-${event.seq}` },
+    h("td", { class: "num", title: exact(parseTime(event.time)) }, shortTime(parseTime(event.time), app.now)), h("th", { scope: "row" }, h("a", { href: planLink(event.plan_id, `?seq=${event.seq}&tab=events`) }, words(event.type))),
     h("td", null, h("a", { class: "id", href: planLink(event.plan_id) }, event.plan_id), " ", h("button", { type: "button", class: "quiet small", "aria-label": `Only plan ${event.plan_id}`, onclick: () => set({ plan: event.plan_id }) }, "only")),
     h("td", null, event.step_id ? h("code", null, event.step_id) : ""), h("td", null, event.actor || ""), h("td", { class: "detail", dir: "auto" }, eventDetail(event)))));
 }

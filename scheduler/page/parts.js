@@ -45,6 +45,19 @@ export function time(value, fallback = "–") {
   return h("time", { datetime: new Date(ms).toISOString(), title: exact(ms) }, relative(ms, app.now));
 }
 
+const MARKED = /`([^`]+)`|(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?Z)/g;
+
+/** A sentence of the scheduler: `code` in its face, times as times. */
+export function prose(text) {
+  const parts = [];
+  let at = 0;
+  for (const found of String(text).matchAll(MARKED)) {
+    parts.push(text.slice(at, found.index), found[1] !== undefined ? h("code", null, found[1]) : time(found[2]));
+    at = found.index + found[0].length;
+  }
+  return [...parts, String(text).slice(at)];
+}
+
 /** Steps by status as one bar. */
 export function progress(counts) {
   const total = counts.total || 0;

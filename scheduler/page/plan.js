@@ -2,9 +2,9 @@
 
 import { h } from "./dom.js";
 import { can, follow, get, loadEvents } from "./api.js";
-import { actionButtons, answerQuestion, ask, decidePlan, planActions } from "./actions.js";
-import { app, commands, copyButton, curl, empty, facts, icon, issues, json, planLink, problem, progress, skeleton, status, table, time, tone } from "./parts.js";
-import { clockTime, duration, exact, money, number, parseTime, percent, plural, words } from "./format.js";
+import { actionButtons, answerQuestion, decidePlan, planActions } from "./actions.js";
+import { app, commands, copyButton, curl, empty, facts, icon, issues, json, planLink, problem, progress, prose, skeleton, status, table, time, tone } from "./parts.js";
+import { clockTime, duration, exact, money, number, parseTime, percent, plural, shortTime, words } from "./format.js";
 import { apply, begin, fold, isFinal } from "./replay.js";
 import { ASK_ABOVE, graph, order, runsDown } from "./graph.js";
 import { legend, timeline } from "./timeline.js";
@@ -209,19 +209,27 @@ function why(context) {
   const asked = [view.question, ...view.steps.map((step) => step.question)].filter(Boolean);
   const causes = (explanation && explanation.steps) || [];
   const name = view.status === "failed" ? "bad" : decisions.length || asked.length || view.status === "awaiting_approval" ? "person" : tone(view.status);
-  const summary = (explanation && explanation.summary) || words(view.status);
+  const summary = ending(view) || (explanation && explanation.summary) || words(view.status);
   return h("section", { class: `why tone-${name}`, "aria-label": "Why it is where it is" },
-    h("div", { class: "why-line" }, icon(view.status), h("p", null, h("strong", null, sentence(summary)))),
-    view.failure ? h("p", { class: "failure" }, h("code", { class: "code" }, view.failure.code), " ", view.failure.message) : null,
+    h("div", { class: "why-line" }, icon(view.status), h("p", null, h("strong", null, prose(sentence(summary))))),
+    view.failure ? h("p", { class: "failure" }, h("code", { class: "code" }, view.failure.code), " ", summary.includes(view.failure.message) ? null : prose(view.failure.message), h("code", { class: "dim" }, ` goalmill explain ${view.failure.code}`)) : null,
     view.reason && !summary.includes(view.reason) ? h("p", null, view.reason) : null,
     asked.map((question) => h("p", { key: `ask-${question.id}`, class: "question" }, h("strong", null, `${question.id} asks: `), h("span", { dir: "auto" }, question.question), " ", h("span", { class: "dim" }, "answer due ", time(question.due_at)))),
     view.proposal ? h("div", { class: "proposal" }, h("p", null, `Revision ${view.proposal.revision} (${words(view.proposal.strategy)}): ${view.proposal.summary}`), h("ul", null, view.proposal.changes.map((change) => h("li", null, change))), issues(view.proposal.widens)) : null,
     decisions.length || view.status === "awaiting_approval" ? h("div", { class: "buttons" }, actionButtons(decisions), view.status === "awaiting_approval" || isRevision ? h("a", { class: "button", href: `#/approvals/${encodeURIComponent(own.id)}` }, "Review and edit") : null) : null,
     causes.length ? h("ul", { class: "causes" }, causes.slice(0, 4).map((cause) => h("li", { key: cause.step_id },
       h("button", { type: "button", class: "link", onclick: () => context.select(cause.step_id) }, cause.step_id), " ", status(cause.status), " ",
-      h("span", null, cause.because.join(" ← ")), cause.hint ? h("span", { class: "hint" }, ` ${sentence(cause.hint)}`) : null)),
+      h("span", null, prose(cause.because.join(" ← "))), cause.hint ? h("span", { class: "hint" }, " ", prose(sentence(cause.hint))) : null)),
     causes.length > 4 ? h("li", { class: "dim" }, `and ${plural(causes.length - 4, "more step")}`) : null) : null,
     (view.constraints || []).length ? h("ul", { class: "constraints" }, view.constraints.filter((one) => one.status !== "not_measured").map((one) => h("li", { key: one.name }, status(one.status), " ", h("span", null, one.name), " ", h("span", { class: "num dim" }, measured(one))))) : null);
+}
+
+/** How a plan ended that ended well, with its result where that is one line. */
+function ending(view) {
+  if (view.status !== "completed") return "";
+  const result = view.final_output && typeof view.final_output === "object" ? view.final_output.summary : view.final_output;
+  const took = Number.isFinite(view.execution_seconds) ? `completed in ${duration(view.execution_seconds * 1000)}` : "completed";
+  return typeof result === "string" && result.length < 200 ? `${took}: ${result}` : took;
 }
 
 const measured = (one) => (one.unit === "unix_ms" ? `until ${exact(one.limit)}` : one.unit === "seconds" ? `${duration((one.measured || 0) * 1000)} of ${duration(one.limit * 1000)}` : `${number(one.measured || 0)} of ${number(one.limit)} ${one.unit}`);
@@ -308,9 +316,9 @@ function eventsTab(context) {
   return [
     h("div", { class: "filters" }, h("input", { type: "search", placeholder: "Type, step or actor", "aria-label": "Filter events", value: own.filter, oninput: (event) => { own.filter = event.target.value; app.render(); } }),
       h("span", { class: "dim num" }, plural(own.state.seq, "event")), h("div", { class: "spring" }), commands(`goalmill events ${own.id}`, curl("GET", `/v1/plans/${own.id}/events`))),
-    table("Events, newest first", [{ text: "#", num: true }, "Time", "Event", "Step", "By", "Details"], found.map((event) => h("tr", { key: event.seq, class: own.at === event.seq ? "selected" : "" },
+    table("Events, newest first", [{ text: "#", num: true }, "Time (UTC)", "Event", "Step", "By", "Details"], found.map((event) => h("tr", { key: event.seq, class: own.at === event.seq ? "selected" : "" },
       h("td", { class: "num" }, h("button", { type: "button", class: "link", onclick: () => context.moveTo(event.seq), "aria-label": `Show the plan at event ${event.seq}` }, event.seq)),
-      h("td", { class: "num", title: exact(parseTime(event.time)) }, clockTime(parseTime(event.time))),
+      h("td", { class: "num", title: exact(parseTime(event.time)) }, shortTime(parseTime(event.time), app.now)),
       h("td", null, words(event.type)), h("td", null, event.step_id ? [h("code", null, event.step_id), event.attempt > 1 ? h("span", { class: "dim" }, ` ×${event.attempt}`) : null] : ""), h("td", null, event.actor || ""),
       h("td", { class: "detail" }, eventDetail(event))))),
     isAll ? null : h("button", { type: "button", onclick: () => { own.shown += 500; app.render(); } }, "Load older events"),

@@ -113,7 +113,7 @@ export function planTable(plans, caption = "Plans, last changed first") {
   return table(caption, heads, plans.map((plan) => h("tr", { key: plan.plan_id },
     h("th", { scope: "row" }, h("a", { href: planLink(plan.plan_id), dir: "auto" }, plan.name || plan.plan_id), h("div", { class: "dim id" }, plan.plan_id)),
     h("td", null, status(plan.status)), h("td", null, progress(plan.counts)), hasNamespaces ? h("td", null, plan.namespace || "") : null,
-    h("td", { class: "num" }, plan.revision ? number(plan.revision) : h("span", { class: "dim" }, "0")), h("td", { class: "num" }, elapsed(plan)), h("td", { class: "num" }, money(plan.usage.cost)), h("td", { class: "num" }, time(plan.updated_at)))), { class: "plan-table" });
+    h("td", { class: `num ${plan.revision ? "" : "no-revision"}` }, plan.revision ? number(plan.revision) : h("span", { class: "dim" }, "0")), h("td", { class: "num" }, elapsed(plan)), h("td", { class: "num" }, money(plan.usage.cost)), h("td", { class: "num" }, time(plan.updated_at)))), { class: "plan-table" });
 }
 
 const elapsed = (plan) => (isFinal(plan.status) ? duration((plan.execution_seconds ?? NaN) * 1000) : duration(app.now - Date.parse(plan.created_at)));

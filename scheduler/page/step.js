@@ -2,7 +2,7 @@
 
 import { h } from "./dom.js";
 import { actionButtons, stepActions } from "./actions.js";
-import { app, copyButton, facts, icon, json, planLink, status, table, time } from "./parts.js";
+import { app, copyButton, facts, icon, json, planLink, prose, status, table, time } from "./parts.js";
 import { clockTime, duration, exact, money, number, percent, words } from "./format.js";
 import { isFinal } from "./replay.js";
 
@@ -18,8 +18,8 @@ export function stepPanel({ plan, view, step, state, explanation, isPast, onClos
   return h("aside", { class: "panel step-panel", key: "step-panel", "aria-labelledby": "step-title" },
     h("header", { class: "title-line" }, h("h2", { id: "step-title" }, step.id), status(step.status), h("div", { class: "spring" }), h("button", { type: "button", class: "quiet icon-button", "aria-label": "Close the step", onclick: onClose }, icon("close"))),
     definition.description ? h("p", { dir: "auto" }, definition.description) : null,
-    cause ? h("div", { class: "why tone-idle" }, h("p", null, cause.because.join(" ← ")), cause.hint ? h("p", { class: "hint" }, cause.hint) : null) : null,
-    failure ? h("div", { class: "notice bad" }, h("p", null, h("code", { class: "code" }, failure.code), " ", h("span", { dir: "auto" }, failure.message)), h("p", { class: "dim" }, `${words(failure.class)}; `, h("code", null, `goalmill explain ${failure.code}`), " ", copyButton(`goalmill explain ${failure.code}`, "Copy the explain command")),
+    cause ? h("div", { class: "why tone-idle" }, h("p", null, prose(cause.because.join(" ← "))), cause.hint ? h("p", { class: "hint" }, prose(cause.hint)) : null) : null,
+    failure && step.status !== "completed" ? h("div", { class: "notice bad" }, h("p", null, h("code", { class: "code" }, failure.code), " ", h("span", { dir: "auto" }, failure.message)), h("p", { class: "dim" }, `${words(failure.class)}; `, h("code", null, `goalmill explain ${failure.code}`), " ", copyButton(`goalmill explain ${failure.code}`, "Copy the explain command")),
       (failure.errors || []).length ? h("ul", null, failure.errors.map((one) => h("li", null, h("code", { class: "code" }, one.code), " ", one.message))) : null) : null,
     live && live.message && step.status === "running" ? h("p", null, live.message, Number.isFinite(live.progress) ? ` (${percent(live.progress)})` : "") : null,
     (live && live.reason) || step.reason ? h("p", { class: "dim" }, (live && live.reason) || step.reason) : null,

@@ -56,7 +56,7 @@ static FILES: &[PageFile] = page_files![
 pub(super) fn routes() -> Router<Api> {
     let index = |headers: HeaderMap| async move { respond(&FILES[0], &headers) };
     FILES.iter().skip(1).fold(Router::new().route("/", get(index)), |router, file| {
-        let serve = |headers: HeaderMap| async move { respond(file, &headers) };
+        let serve = move |headers: HeaderMap| async move { respond(file, &headers) };
         router.route(&format!("/page/{}", file.name), get(serve))
     })
 }
@@ -133,7 +133,9 @@ mod tests {
     fn no_file_has_inline_scripts_styles_or_foreign_addresses() {
         for file in FILES {
             let text = String::from_utf8_lossy(file.bytes);
-            for forbidden in ["innerHTML", "outerHTML", "insertAdjacentHTML", "document.write", "eval(", "https://", "style=\""] {
+            for forbidden in
+                ["innerHTML", "outerHTML", "insertAdjacentHTML", "document.write", "eval(", "https://", "style=\""]
+            {
                 assert!(!text.contains(forbidden), "{}: {forbidden}", file.name);
             }
         }
