@@ -35,7 +35,7 @@ pub struct PlanLayout {
     pub edges: Vec<EdgeRoute>,
     /// The ranks of each phase, in their order.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub phases: Vec<PhaseRanks>,
+    pub phases: Vec<PhaseSpan>,
 }
 
 /// The place of a step.
@@ -63,7 +63,7 @@ pub struct EdgeRoute {
 
 /// The ranks of a phase.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
-pub struct PhaseRanks {
+pub struct PhaseSpan {
     /// The phase's id.
     pub id: String,
     /// The first rank.
@@ -187,10 +187,10 @@ fn compact_ranks(ranks: &mut [usize]) {
     }
 }
 
-fn phase_ranks(steps: &[LayoutStep], ranks: &[usize], phases: &[&str]) -> Vec<PhaseRanks> {
+fn phase_ranks(steps: &[LayoutStep], ranks: &[usize], phases: &[&str]) -> Vec<PhaseSpan> {
     let of_phase = |(n, id): (usize, &&str)| {
         let own = || steps.iter().zip(ranks).filter(|(step, _)| step.phase == Some(n)).map(|(_, rank)| *rank);
-        Some(PhaseRanks { id: (*id).to_owned(), first: number(own().min()?), last: number(own().max()?) })
+        Some(PhaseSpan { id: (*id).to_owned(), first: number(own().min()?), last: number(own().max()?) })
     };
     phases.iter().enumerate().filter_map(of_phase).collect()
 }
@@ -487,7 +487,7 @@ mod tests {
         let phased = |id: &str, phase| LayoutStep { phase: Some(phase), ..step(id, &[]) };
         let layout = layout_steps(&[phased("late", 1), phased("early", 0)], &["first", "second"]);
         assert_eq!((place(&layout, "early").rank, place(&layout, "late").rank), (0, 1));
-        assert_eq!(layout.phases[1], PhaseRanks { id: "second".into(), first: 1, last: 1 });
+        assert_eq!(layout.phases[1], PhaseSpan { id: "second".into(), first: 1, last: 1 });
     }
 
     #[test]

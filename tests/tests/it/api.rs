@@ -107,6 +107,23 @@ async fn many_at_once_under_one_key_make_one_plan() -> Result<()> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn the_page_is_served_with_every_file_that_it_names() -> Result<()> {
+    let it = Installation::embedded().await?;
+    let page = it.http.get(it.url("/")).send().await?;
+    assert_eq!(page.status().as_u16(), 200);
+    assert!(page.headers().contains_key("content-security-policy"));
+    let text = page.text().await?;
+    let named: Vec<&str> = text.split('"').filter(|text| text.contains("page/")).collect();
+    assert!(!named.is_empty(), "{text}");
+    for file in named {
+        let answer = it.http.get(it.url(&format!("/{}", file.trim_start_matches('/')))).send().await?;
+        assert_eq!(answer.status().as_u16(), 200, "{file}");
+    }
+    it.stop().await;
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn every_refusal_is_a_problem_with_a_stable_code() -> Result<()> {
     let it = Installation::embedded().await?;
     let request = |method: &str, path: &str| {
@@ -114,7 +131,7 @@ async fn every_refusal_is_a_problem_with_a_stable_code() -> Result<()> {
     };
     let absent = "/v1/plans/p0-0000000000000000";
     for (method, path, status, code) in [
-        ("GET", "/", 404, "NOT_FOUND"),
+        ("GET", "/page/none.js", 404, "NOT_FOUND"),
         ("GET", "/v2/plans", 404, "NOT_FOUND"),
         ("GET", "/v1//plans", 404, "NOT_FOUND"),
         ("GET", "/v1/plans/..%2f..%2fetc%2fpasswd", 404, "PLAN_NOT_FOUND"),
