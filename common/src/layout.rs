@@ -140,6 +140,11 @@ fn find_edges(steps: &[LayoutStep]) -> Vec<(usize, usize)> {
     edges
 }
 
+/// The length of the longest path to each step, counted from 0. A cycle adds nothing to its steps and to those after it.
+pub fn longest_paths(steps: &[LayoutStep]) -> Vec<usize> {
+    rank_steps(steps, &find_edges(steps), 0)
+}
+
 /// The longest path to each step; each phase begins after the one before.
 fn rank_steps(steps: &[LayoutStep], edges: &[(usize, usize)], phases: usize) -> Vec<usize> {
     let mut open = vec![0_usize; steps.len()];

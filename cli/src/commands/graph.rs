@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use goalmill_common::id::StepId;
+use goalmill_common::layout::{LayoutStep, longest_paths};
 use goalmill_common::plan::Step;
 use goalmill_common::status::StepStatus;
 use goalmill_common::view::StepView;
@@ -32,6 +33,10 @@ impl Node {
         let dependencies = step.dependencies.clone();
         Self { id: step.id.clone(), label, dependencies, status: Some(step.status) }
     }
+
+    fn layout_step(&self) -> LayoutStep {
+        LayoutStep { id: self.id.clone(), dependencies: self.dependencies.clone(), phase: None }
+    }
 }
 
 /// Draws the plan that `text` means.
@@ -51,13 +56,13 @@ pub async fn show(context: &CommandContext, text: &str, form: GraphForm) -> Resu
 
 /// Steps in waves: steps of one wave may run concurrently.
 pub fn tree(nodes: &[Node], palette: Palette) -> String {
-    let waves = waves(nodes);
-    let mut order: Vec<&Node> = nodes.iter().collect();
-    order.sort_by_key(|node| waves[&node.id]);
+    let steps: Vec<LayoutStep> = nodes.iter().map(Node::layout_step).collect();
+    let mut order: Vec<(usize, &Node)> = longest_paths(&steps).into_iter().zip(nodes).collect();
+    order.sort_by_key(|(before, _)| *before);
     let mut table = Table::new(&["", "", "", "", ""]).right(&[0]);
     let mut last = 0;
-    for node in order {
-        let wave = waves[&node.id];
+    for (before, node) in order {
+        let wave = before + 1;
         let number = if wave == last { String::new() } else { wave.to_string() };
         last = wave;
         let status = node.status.unwrap_or(StepStatus::Pending);
@@ -72,32 +77,6 @@ pub fn tree(nodes: &[Node], palette: Palette) -> String {
         ]);
     }
     table.render(palette, "  no steps yet")
-}
-
-/// The length of the longest path to each step, counted from 1; a cycle is counted once.
-fn waves(nodes: &[Node]) -> BTreeMap<StepId, usize> {
-    let mut waves: BTreeMap<StepId, usize> = nodes.iter().map(|node| (node.id.clone(), 1)).collect();
-    let mut open: BTreeMap<&StepId, usize> = BTreeMap::new();
-    let mut dependents: BTreeMap<&StepId, Vec<&StepId>> = BTreeMap::new();
-    for node in nodes {
-        let known: Vec<&StepId> = node.dependencies.iter().filter(|id| waves.contains_key(*id)).collect();
-        open.insert(&node.id, known.len());
-        known.into_iter().for_each(|id| dependents.entry(id).or_default().push(&node.id));
-    }
-    let mut free: Vec<&StepId> = open.iter().filter(|(_, count)| **count == 0).map(|(id, _)| *id).collect();
-    while let Some(id) = free.pop() {
-        let next = waves[id] + 1;
-        for dependent in dependents.get(id).into_iter().flatten() {
-            waves.entry((*dependent).clone()).and_modify(|wave| *wave = (*wave).max(next));
-            if let Some(count) = open.get_mut(*dependent) {
-                *count -= 1;
-                if *count == 0 {
-                    free.push(dependent);
-                }
-            }
-        }
-    }
-    waves
 }
 
 fn dot(nodes: &[Node]) -> String {
