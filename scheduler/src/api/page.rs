@@ -1,5 +1,6 @@
 //! The web page: files of `scheduler/page`, embedded in the program. They need no sign-in; what they show does.
 
+use std::borrow::Cow;
 use std::path::Path;
 
 use axum::Router;
@@ -83,10 +84,12 @@ fn respond(file: &PageFile, asked: &HeaderMap) -> Response {
 }
 
 /// The embedded content; in debug builds that of the source tree where it is there, so that an edit needs no build.
-fn content(file: &PageFile) -> Vec<u8> {
-    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("page").join(file.name);
-    let edited = cfg!(debug_assertions).then(|| std::fs::read(source).ok()).flatten();
-    edited.unwrap_or_else(|| file.bytes.to_vec())
+fn content(file: &PageFile) -> Cow<'static, [u8]> {
+    let edited = cfg!(debug_assertions).then(|| {
+        let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("page").join(file.name);
+        std::fs::read(source).ok().map(Cow::Owned)
+    });
+    edited.flatten().unwrap_or(Cow::Borrowed(file.bytes))
 }
 
 fn media_type(name: &str) -> &'static str {

@@ -23,12 +23,18 @@ use super::response::{self, ApiError, ApiResult, Body, unknown_verb};
 use super::{Api, approvals, fork, registry};
 use crate::effects;
 use crate::quarantine::QuarantineRecord;
+use crate::run_blocking::run_blocking_if_large;
 use crate::submission::{self, ParsedGoal};
+
+/// Bytes of a step without its dependencies, for [`graph_bytes`].
+const STEP_BYTES: usize = 64;
+/// Bytes of one dependency.
+const DEPENDENCY_BYTES: usize = 8;
 
 pub(crate) async fn validate(State(api): State<Api>, headers: HeaderMap, body: Body) -> ApiResult<Preview> {
     let text = response::body(body)?;
     match submission::preview_plan(&api.scheduler, text, response::document_format(&headers)?).await {
-        Ok(preview) => Ok(Json(with_layout(preview))),
+        Ok(preview) => Ok(Json(add_layout(preview).await)),
         Err(problem) if problem.errors.is_empty() => Err(problem.into()),
         Err(problem) => Ok(Json(Preview::refused(problem.errors))),
     }
@@ -38,12 +44,17 @@ pub(crate) async fn preview(State(api): State<Api>, body: Body) -> ApiResult<Pre
     let ParsedGoal { goal, notes } = submission::parse_goal(&api.scheduler, response::body(body)?).await?;
     let mut planned = effects::propose(&api.scheduler, goal, 0).await?;
     planned.warnings.splice(0..0, notes);
-    Ok(Json(with_layout(validate::preview(planned, Some(&api.scheduler.directory.catalogue())))))
+    Ok(Json(add_layout(validate::preview(planned, Some(&api.scheduler.directory.catalogue()))).await))
 }
 
-fn with_layout(preview: Preview) -> Preview {
-    let layout = preview.plan.as_ref().map(layout_plan);
-    Preview { layout, ..preview }
+async fn add_layout(preview: Preview) -> Preview {
+    let bytes = preview.plan.as_ref().map_or(0, graph_bytes);
+    run_blocking_if_large(bytes, move || Preview { layout: preview.plan.as_ref().map(layout_plan), ..preview }).await
+}
+
+/// About the size of a plan's graph as text: its layout takes a millisecond where parsing such a text does.
+fn graph_bytes(plan: &Plan) -> usize {
+    plan.steps.iter().map(|step| STEP_BYTES + DEPENDENCY_BYTES * step.dependencies.len()).sum()
 }
 
 /// The plan with its steps; `?format=NAME` as a document of another planner, with its state.
@@ -116,7 +127,11 @@ pub(crate) async fn layout(
     Query(At { revision }): Query<At>,
 ) -> ApiResult<PlanLayout> {
     let state = load_plan_at(&api, &id, revision).await?;
-    Ok(Json(if state.is_empty() { PlanLayout::default() } else { layout_plan(&state.live_plan()) }))
+    if state.is_empty() {
+        return Ok(Json(PlanLayout::default()));
+    }
+    let plan = state.live_plan();
+    Ok(Json(run_blocking_if_large(graph_bytes(&plan), move || layout_plan(&plan)).await))
 }
 
 pub(crate) async fn results(State(api): State<Api>, Path(id): Path<String>) -> ApiResult<Results> {
