@@ -1,9 +1,10 @@
 // Dialogs of actions: what happens, why, and the commands that do the same.
 
 import { h } from "./dom.js";
-import { can, post } from "./api.js";
+import { can, planPath, post } from "./api.js";
 import { app, commands, curl, field, icon, problem } from "./parts.js";
 import { quote } from "./format.js";
+import { isFinal } from "./replay.js";
 
 let open = null;
 
@@ -79,14 +80,13 @@ export function dialog() {
 export const isDialogOpen = () => open !== null;
 
 const reasonField = { name: "reason", label: "Reason", hint: "Recorded in the log; may be empty" };
-const because = (values) => (values.reason ? { reason: values.reason } : {});
-const reasonFlag = (values) => (values.reason ? ` --reason ${quote(values.reason)}` : "");
-const planPath = (plan) => `/v1/plans/${encodeURIComponent(plan)}`;
+export const because = (values) => (values.reason ? { reason: values.reason } : {});
+export const reasonFlag = (values) => (values.reason ? ` --reason ${quote(values.reason)}` : "");
 
 /** The actions on a plan that its status and the roles allow. */
 export function planActions(view, then) {
   const id = view.plan_id;
-  const isOver = ["completed", "partial", "failed", "cancelled", "rejected"].includes(view.status);
+  const isOver = isFinal(view.status);
   const simple = (verb, title, text, more) => ({
     title, text, verb: title, fields: [reasonField], then, key: verb,
     request: (values) => ({ path: `${planPath(id)}:${verb}`, body: because(values) }),
@@ -175,8 +175,8 @@ export function stepActions(plan, step, isOver, inputs, then) {
   }
   if (!isOver && can("operator")) {
     if (["retrying", "failed", "skipped"].includes(step.status)) actions.push(verbed("retry", "Retry step", step.status === "retrying" ? "The next attempt is made at once." : "The step starts again."));
-    if (!["completed", "skipped", "cancelled", "revised"].includes(step.status)) actions.push(verbed("skip", "Skip step", "The step counts as done, without outputs."));
     if (!["completed", "skipped", "cancelled", "revised"].includes(step.status)) {
+      actions.push(verbed("skip", "Skip step", "The step counts as done, without outputs."));
       actions.push({
         ...verbed("complete", "Complete by hand", "The step counts as completed with these outputs."),
         fields: [{ name: "outputs", label: "Outputs (JSON)", type: "text", code: true, value: "{}" }, reasonField],

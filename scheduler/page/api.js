@@ -28,13 +28,16 @@ function setLink(isUp) {
   changed();
 }
 
+/** Relative to the page, which may be served below a path. */
+const fetchPath = (path) => path.replace(/^\//, "");
+
 async function send(method, path, body, headers) {
   const own = { Accept: "application/json", ...headers };
   if (body !== undefined && !own["Content-Type"]) own["Content-Type"] = "application/json";
   if (method !== "GET" && session.csrf) own["X-CSRF-Token"] = session.csrf;
   let response;
   try {
-    response = await fetch(path.replace(/^\//, ""), {
+    response = await fetch(fetchPath(path), {
       method, headers: own, cache: "no-store", credentials: "same-origin",
       body: body === undefined ? undefined : typeof body === "string" ? body : JSON.stringify(body),
     });
@@ -53,6 +56,9 @@ async function send(method, path, body, headers) {
   }
   throw new Refusal(response.status, value && typeof value === "object" ? value : { detail: `${response.status} ${response.statusText}` });
 }
+
+/** The address of a plan. */
+export const planPath = (plan) => `/v1/plans/${encodeURIComponent(plan)}`;
 
 export const get = (path) => send("GET", path);
 export const post = (path, body, headers) => send("POST", path, body === undefined ? {} : body, headers);
@@ -143,7 +149,7 @@ export function follow(plan, after, onEvents, onState) {
   const run = async () => {
     abort = new AbortController();
     try {
-      const response = await fetch(`v1/plans/${encodeURIComponent(plan)}/events`, {
+      const response = await fetch(fetchPath(`${planPath(plan)}/events`), {
         headers: { Accept: "text/event-stream", "Last-Event-ID": String(state.after) },
         cache: "no-store", credentials: "same-origin", signal: abort.signal,
       });
@@ -205,7 +211,7 @@ async function readStream(body, onEvent) {
 /** All events of a plan, page by page. */
 export async function loadEvents(plan, after, onPage) {
   for (;;) {
-    const page = await get(`/v1/plans/${encodeURIComponent(plan)}/events?limit=1000&after=${after}`);
+    const page = await get(`${planPath(plan)}/events?limit=1000&after=${after}`);
     onPage(page.items);
     if (!page.next) return;
     after = Number(page.next);

@@ -3,7 +3,7 @@
 import { h, patch } from "./dom.js";
 import { can, link, loadSession, onChange, session, signIn, signOut } from "./api.js";
 import { dialog, isDialogOpen } from "./actions.js";
-import { app, commands, curl, empty, field, icon, problem, skeleton } from "./parts.js";
+import { app, commands, curl, empty, field, icon, skeleton } from "./parts.js";
 import { duration } from "./format.js";
 import { inbox, plansScreen } from "./plans.js";
 import { planScreen } from "./plan.js";

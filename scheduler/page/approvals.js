@@ -1,8 +1,8 @@
 // What waits for a person, and the review of a plan or a revision with edits.
 
 import { h } from "./dom.js";
-import { can, get } from "./api.js";
-import { actionButtons, answerQuestion, ask, decidePlan, stepActions } from "./actions.js";
+import { can, get, planPath } from "./api.js";
+import { actionButtons, answerQuestion, ask, because, decidePlan, reasonFlag, stepActions } from "./actions.js";
 import { app, commands, curl, empty, facts, icon, isStale, issues, pageHead, planLink, problem, skeleton, status, time } from "./parts.js";
 import { duration, percent, plural, quote, words } from "./format.js";
 import { editor } from "./editor.js";
@@ -42,8 +42,8 @@ export function approvalScreen(route) {
   const own = { view: null, graph: null, editor: null, refusal: null, isClosed: false, isEditing: false };
   const load = async () => {
     try {
-      const view = await get(`/v1/plans/${encodeURIComponent(id)}`);
-      const document = await get(`/v1/plans/${encodeURIComponent(id)}/graph`);
+      const view = await get(planPath(id));
+      const document = await get(`${planPath(id)}/graph`);
       if (own.isClosed) return;
       Object.assign(own, { view, graph: document, refusal: null });
       if (!own.editor) own.editor = editor(document);
@@ -91,8 +91,8 @@ function edit(id, edited, verb, title, text, then) {
   const changes = edited.changes();
   return {
     title, text, verb: title, then, fields: [{ name: "reason", label: "Reason", hint: "Recorded in the log" }],
-    request: (values) => ({ path: `/v1/plans/${encodeURIComponent(id)}:${verb}`, body: { changes, ...(values.reason ? { reason: values.reason } : {}) } }),
-    cli: (values) => `goalmill plan ${verb} ${id}${setFlags(changes)}${values.reason ? ` --reason ${quote(values.reason)}` : ""}`,
+    request: (values) => ({ path: `${planPath(id)}:${verb}`, body: { changes, ...because(values) } }),
+    cli: (values) => `goalmill plan ${verb} ${id}${setFlags(changes)}${reasonFlag(values)}`,
   };
 }
 

@@ -1,7 +1,7 @@
 // Two plans, forks, or revisions side by side.
 
 import { h } from "./dom.js";
-import { get, poll } from "./api.js";
+import { get, planPath, poll } from "./api.js";
 import { app, commands, curl, empty, pageHead, planLink, problem, skeleton, status, table, time } from "./parts.js";
 import { duration, money, number, percent, words } from "./format.js";
 import { graph, order, runsDown } from "./graph.js";
@@ -17,7 +17,7 @@ function parseName(name) {
 
 async function loadSide(name) {
   const { plan, revision } = parseName(name);
-  const base = `/v1/plans/${encodeURIComponent(plan)}`;
+  const base = planPath(plan);
   const at = revision === null ? "" : `?revision=${revision}`;
   const [view, document, layout] = await Promise.all([get(base), get(`${base}/graph${at}`), get(`${base}/layout${at}`)]);
   const isPast = revision !== null && revision !== view.revision;
@@ -86,7 +86,7 @@ function comparison(own, a, b) {
       const cell = (one, other) => (one ? [one.state ? status(one.status) : kind === "same" ? h("span", { class: "dim" }, "same") : null, x && y ? changedFields(x, y).map((name) => h("div", { key: name, class: other ? "now" : "was" }, h("span", { class: "dim" }, `${words(name)}: `), shown(one.definition[name]))) : h("div", { class: "dim", dir: "auto" }, one.definition.description || one.definition.agent_type)] : h("span", { class: "dim" }, "–"));
       return h("tr", { key: id, class: own.selected === id ? "selected" : "" }, h("th", { scope: "row" }, h("button", { type: "button", class: "link", onclick: () => select(id) }, id)), h("td", null, h("span", { class: `tag change-${kind}` }, kinds[kind])), h("td", null, cell(x, false)), h("td", null, cell(y, true)));
     })),
-    commands(both, curl("GET", `/v1/plans/${a.plan}/graph${a.revision === null ? "" : `?revision=${a.revision}`}`)),
+    commands(both, curl("GET", `${planPath(a.plan)}/graph${a.revision === null ? "" : `?revision=${a.revision}`}`)),
   ];
 }
 

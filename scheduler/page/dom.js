@@ -101,15 +101,3 @@ function setProperty(el, name, old, value) {
   if (value === undefined || value === null || value === false) el.removeAttribute(name);
   else el.setAttribute(name, value === true ? "" : String(value));
 }
-
-/** Keeps what `make` gives as long as its inputs are the same objects. */
-export function memo() {
-  let last, node;
-  return (inputs, make) => {
-    if (!last || inputs.length !== last.length || inputs.some((input, i) => input !== last[i])) {
-      last = inputs;
-      node = make();
-    }
-    return node;
-  };
-}

@@ -3,9 +3,10 @@
 import { h } from "./dom.js";
 import { get, poll } from "./api.js";
 import { app, commands, curl, download, empty, icon, isStale, pageHead, planLink, problem, skeleton, table } from "./parts.js";
-import { exact, parseTime, plural, quote, shortTime, words } from "./format.js";
+import { exact, parseTime, plural, shortTime, words } from "./format.js";
 import { eventDetail } from "./plan.js";
 import { planTable } from "./plans.js";
+import { FINAL_STATUSES } from "./replay.js";
 
 const SPANS = [["300000", "5 minutes"], ["3600000", "1 hour"], ["86400000", "24 hours"], ["604800000", "7 days"]];
 const GROUPS = { "": "Every event", "step_failed,step_retrying,plan_failed,planning_failed": "Failures", "plan_revised,replan_triggered,revision_proposed,revision_refused": "Revisions", "plan_approval_requested,plan_approved,plan_rejected,step_approval_requested,step_approved,step_question_asked,step_question_answered,question_asked,question_answered": "People", "model_asked,model_answered": "Models", "goal_accepted,plan_created,plan_completed,plan_failed,plan_cancelled": "Plans" };
@@ -89,12 +90,12 @@ export function historyScreen() {
       const found = own.isIgnored ? all.filter((plan) => !text || `${plan.name} ${plan.plan_id}`.toLowerCase().includes(text)) : all;
       return [
         pageHead("History"),
-        h("div", { class: "filters" }, search("Words of goals, names and results", param("q"), type), choice("Status", param("status"), [["", "Every status"], ...["completed", "partial", "failed", "cancelled", "rejected"].map((name) => [name, words(name)])], (value) => { app.replace({ status: value || null }); load(); }), own.value ? h("span", { class: "dim" }, `${plural(found.length, "plan")}${own.next ? " and more" : ""}`) : null),
+        h("div", { class: "filters" }, search("Words of goals, names and results", param("q"), type), choice("Status", param("status"), [["", "Every status"], ...FINAL_STATUSES.map((name) => [name, words(name)])], (value) => { app.replace({ status: value || null }); load(); }), own.value ? h("span", { class: "dim" }, `${plural(found.length, "plan")}${own.next ? " and more" : ""}`) : null),
         own.isIgnored && text ? h("p", { class: "dim" }, "This scheduler has no archive: only names and ids of the plans that it still keeps are searched.") : null,
         own.refusal && own.refusal.status !== 0 ? problem(own.refusal, load) : null,
         !own.value ? (own.refusal ? null : skeleton(8)) : found.length ? planTable(found, "Plans that were found") : empty(text ? "Nothing found" : "No history yet", text ? "Try fewer or other words." : "Plans appear here when they have ended."),
         own.next ? h("button", { type: "button", onclick: loadMore }, "Load older plans") : null,
-        commands(text ? `goalmill plan list --search ${quote(text)}` : "goalmill plan list", curl("GET", query(!own.isIgnored))),
+        commands("goalmill plan list", curl("GET", query(!own.isIgnored))),
       ];
     },
   };

@@ -1,7 +1,7 @@
 // One plan: why it is where it is, its graph and timeline, its log with a slider, and a panel for the selected step.
 
 import { h } from "./dom.js";
-import { can, follow, get, loadEvents } from "./api.js";
+import { can, follow, get, loadEvents, planPath } from "./api.js";
 import { actionButtons, answerQuestion, decidePlan, planActions } from "./actions.js";
 import { app, commands, copyButton, curl, empty, facts, icon, issues, json, planLink, problem, progress, prose, skeleton, status, table, time, tone } from "./parts.js";
 import { clockTime, duration, exact, money, number, parseTime, percent, plural, shortTime, words } from "./format.js";
@@ -16,7 +16,7 @@ const TABS = [["steps", "Steps"], ["events", "Events"], ["revisions", "Revisions
 
 export function planScreen(route) {
   const id = route.path[1];
-  const base = `/v1/plans/${encodeURIComponent(id)}`;
+  const base = planPath(id);
   const own = {
     id, view: null, explanation: null, layout: null, layouts: new Map(), refusal: null, events: [], state: begin(), isLogLoaded: false, stream: null, streamStatus: "connecting",
     at: null, past: null, draws: false, shown: EVENTS_SHOWN, filter: "", playing: 0, isClosed: false, logRefusal: null,
@@ -315,7 +315,7 @@ function eventsTab(context) {
   const isAll = found.length < own.shown;
   return [
     h("div", { class: "filters" }, h("input", { type: "search", placeholder: "Type, step or actor", "aria-label": "Filter events", value: own.filter, oninput: (event) => { own.filter = event.target.value; app.render(); } }),
-      h("span", { class: "dim num" }, plural(own.state.seq, "event")), h("div", { class: "spring" }), commands(`goalmill events ${own.id}`, curl("GET", `/v1/plans/${own.id}/events`))),
+      h("span", { class: "dim num" }, plural(own.state.seq, "event")), h("div", { class: "spring" }), commands(`goalmill events ${own.id}`, curl("GET", `${planPath(own.id)}/events`))),
     table("Events, newest first", [{ text: "#", num: true }, "Time (UTC)", "Event", "Step", "By", "Details"], found.map((event) => h("tr", { key: event.seq, class: own.at === event.seq ? "selected" : "" },
       h("td", { class: "num" }, h("button", { type: "button", class: "link", onclick: () => context.moveTo(event.seq), "aria-label": `Show the plan at event ${event.seq}` }, event.seq)),
       h("td", { class: "num", title: exact(parseTime(event.time)) }, shortTime(parseTime(event.time), app.now)),
@@ -364,6 +364,6 @@ function goalTab(context) {
     (view.constraints || []).length ? table("Constraints", ["Constraint", "Status", "Measured", "Priority"], view.constraints.map((one) => h("tr", { key: one.name }, h("th", { scope: "row" }, one.name), h("td", null, status(one.status)), h("td", { class: "num" }, one.status === "not_measured" ? "–" : measured(one)), h("td", null, `${one.priority}${one.hard ? ", hard" : ""}`)))) : null,
     h("h3", null, "As it was submitted"), json(view.goal, `${view.plan_id}-goal`),
     context.own.state.warnings.length ? [h("h3", null, "Notes of the planner"), issues(context.own.state.warnings)] : null,
-    commands(`goalmill plan get ${view.plan_id}`, curl("GET", `/v1/plans/${view.plan_id}`), true),
+    commands(`goalmill plan get ${view.plan_id}`, curl("GET", planPath(view.plan_id)), true),
   ];
 }

@@ -1,12 +1,12 @@
 // The list of plans, live, with what needs attention on top; and the inbox that the frame counts.
 
 import { h } from "./dom.js";
-import { can, get, poll, post } from "./api.js";
+import { can, get, planPath, poll, post } from "./api.js";
 import { app, commands, curl, empty, icon, isStale, pageHead, planLink, problem, progress, skeleton, status, table, time } from "./parts.js";
 import { duration, money, number, plural, words } from "./format.js";
-import { isFinal } from "./replay.js";
+import { FINAL_STATUSES, isFinal } from "./replay.js";
 
-const STATUSES = ["planning", "awaiting_approval", "running", "replanning", "paused", "completed", "partial", "failed", "cancelled", "rejected"];
+const STATUSES = ["planning", "awaiting_approval", "running", "replanning", "paused", ...FINAL_STATUSES];
 const POLL_MS = 2_000;
 const INBOX_MS = 5_000;
 const LIMIT = 100;
@@ -16,8 +16,7 @@ export function plansScreen() {
   const own = { more: [], next: undefined, isPointerOn: false, order: null, isSubmitting: false, demoRefusal: null, moreRefusal: null };
   const path = () => {
     const name = app.route.params.get("status");
-    const text = app.route.params.get("q") || "";
-    return `/v1/plans?limit=${LIMIT}${name ? `&status=${name}` : ""}${own.takesSearch && text ? `&q=${encodeURIComponent(text)}` : ""}`;
+    return `/v1/plans?limit=${LIMIT}${name ? `&status=${name}` : ""}`;
   };
   const list = poll(path, POLL_MS, () => { app.render(); });
   const queues = poll("/v1/queues", 4_000, () => app.render());
@@ -144,7 +143,7 @@ export function inbox(onUpdate) {
       isPartial = pages.some((page) => page.next);
       const changed = plans.filter((plan) => !known.has(plan.plan_id) || known.get(plan.plan_id).seq !== plan.seq);
       for (let i = 0; i < changed.length && i < 40; i += 8) {
-        const views = await Promise.all(changed.slice(i, i + 8).map((plan) => get(`/v1/plans/${encodeURIComponent(plan.plan_id)}`).catch(() => null)));
+        const views = await Promise.all(changed.slice(i, i + 8).map((plan) => get(planPath(plan.plan_id)).catch(() => null)));
         for (const view of views) if (view) known.set(view.plan_id, { seq: view.seq, items: waitingItems(view) });
       }
       const ids = new Set(plans.map((plan) => plan.plan_id));

@@ -1,11 +1,11 @@
 // Folds the log of a plan: the state of its steps after any event, and when each attempt ran.
 
-import { parseTime } from "./format.js";
+import { parseTime, words } from "./format.js";
 
 const FINAL = new Set(["completed", "failed", "skipped", "cancelled", "revised"]);
-const PLAN_FINAL = new Set(["completed", "partial", "failed", "cancelled", "rejected"]);
-export const isFinal = (status) => PLAN_FINAL.has(status);
-export const isStepFinal = (status) => FINAL.has(status);
+/** The statuses of plans that have ended. */
+export const FINAL_STATUSES = ["completed", "partial", "failed", "cancelled", "rejected"];
+export const isFinal = (status) => FINAL_STATUSES.includes(status);
 
 /** The state before the first event. */
 export function begin() {
@@ -60,7 +60,7 @@ export function apply(state, event) {
   state.lastMs = ms;
   if (event.type.startsWith("step_")) applyStep(state, event, data, ms);
   else applyPlan(state, event, data, ms);
-  const spent = data.usage && event.type !== "step_completed" && !event.type.startsWith("step_") ? data.usage : data;
+  const spent = data.usage && !event.type.startsWith("step_") ? data.usage : data;
   if (spent.cost || spent.tokens) {
     state.usage.cost += spent.cost || 0;
     state.usage.tokens += spent.tokens || 0;
@@ -113,8 +113,6 @@ function applyStep(state, event, data, ms) {
     default: break;
   }
 }
-
-const words = (cause) => String(cause || "").replaceAll("_", " ");
 
 function takePending(state, ms) {
   const { added, modified, removed } = state.pending;
