@@ -122,7 +122,7 @@ pub struct SuggestedAdjustment {
     /// In words, for planners and people.
     pub description: String,
     /// 1 to 10; from 8 on it asks for a revision at once, others wait for the next one.
-    #[serde(default = "middle_priority")]
+    #[serde(default = "default_priority")]
     pub priority: u8,
     /// The step that it is about.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -132,8 +132,11 @@ pub struct SuggestedAdjustment {
 /// Priority from which a suggested adjustment asks for a revision.
 pub const URGENT_PRIORITY: u8 = 8;
 
-fn middle_priority() -> u8 {
-    5
+/// Priority of a suggested adjustment that names none.
+pub const DEFAULT_PRIORITY: u8 = 5;
+
+fn default_priority() -> u8 {
+    DEFAULT_PRIORITY
 }
 
 /// Tokens of language models: of prompts and of answers.

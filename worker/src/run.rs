@@ -83,6 +83,9 @@ async fn execute_task(worker: &Worker, served: &Served, assignment: &Assignment)
         None => served.executor.execute(task, progress, cancelled).await?,
     };
     check_outcome(&outcome, worker.limits.nesting_max)?;
+    if outcome.failure.is_some() {
+        return Ok(outcome);
+    }
     payload::offload_outputs(worker, task, outcome).await
 }
 
@@ -113,18 +116,35 @@ fn panicked(panic: &(dyn std::any::Any + Send)) -> Failure {
     Failure::new(FailureClass::Transient, "EXECUTOR_PANIC", message)
 }
 
+/// Makes a report one of a failed attempt.
+fn fail_report(served: &Served, assignment: &Assignment, report: &mut Report, failure: Failure) {
+    served.metrics.failed(failure.class).increment(1);
+    tracing::debug!(
+        plan_id = %assignment.task.plan, step_id = %assignment.task.step, trace_id = assignment.task.trace_id(),
+        "attempt {} of step `{}` failed with `{}`", assignment.task.attempt, assignment.task.step, failure.code
+    );
+    report.what = What::Failed;
+    report.failure = Some(failure);
+}
+
 /// The final report on an attempt; `None` when another worker has the task.
 fn final_report(worker: &Worker, served: &Served, assignment: &Assignment, completion: RunEnd) -> Option<Report> {
     let mut report = assignment.report(&worker.id, What::Completed);
     report.finished_ms = Some(worker.clock.now_ms());
     match completion {
         RunEnd::Ok(outcome) => {
-            served.metrics.completed.increment(1);
-            report.outputs = Some(outcome.outputs);
+            match outcome.failure {
+                Some(failure) => fail_report(served, assignment, &mut report, failure),
+                None => {
+                    served.metrics.completed.increment(1);
+                    report.outputs = Some(outcome.outputs);
+                    report.sub_plan = outcome.sub_plan;
+                }
+            }
             report.cost = (outcome.cost > 0.0).then_some(outcome.cost);
             report.tokens = (outcome.tokens > 0).then_some(outcome.tokens);
             report.usage = outcome.usage;
-            if outcome.partial {
+            if outcome.partial && report.failure.is_none() {
                 report.what = What::PartialSuccess;
                 report.errors = outcome.errors;
             }
@@ -132,17 +152,8 @@ fn final_report(worker: &Worker, served: &Served, assignment: &Assignment, compl
             report.currency = outcome.currency;
             report.measures = outcome.measures;
             report.adjustments = outcome.adjustments;
-            report.sub_plan = outcome.sub_plan;
         }
-        RunEnd::Failed(failure) => {
-            served.metrics.failed(failure.class).increment(1);
-            tracing::debug!(
-                plan_id = %assignment.task.plan, step_id = %assignment.task.step, trace_id = assignment.task.trace_id(),
-                "attempt {} of step `{}` failed with `{}`", assignment.task.attempt, assignment.task.step, failure.code
-            );
-            report.what = What::Failed;
-            report.failure = Some(failure);
-        }
+        RunEnd::Failed(failure) => fail_report(served, assignment, &mut report, failure),
         RunEnd::Interrupted => match assignment.stopped() {
             Some(StopReason::LeaseLost) => {
                 served.metrics.lost.increment(1);

@@ -5,11 +5,13 @@
 //!
 //! Answer: `{"outputs": …}` with, if wanted, `cost`, `currency`, `tokens`, `measures`, `adjustments`, `sub_plan`, or a failure,
 //! `{"error": {"class", "code", "message", "retry_after_ms"}}`. An object with one of these two fields is an envelope
-//! and is refused when it is invalid; any other JSON is the outputs. With `answer: raw` all JSON is the outputs.
+//! and is refused when it is invalid; so is an object with `task_id` and `feedback_type`, a feedback document. Any other
+//! JSON is the outputs. With `answer: raw` all JSON is the outputs.
 
 use std::collections::BTreeMap;
 
 use goalmill_common::failure::{ERRORS_MAX, Failure, FailureClass};
+use goalmill_common::id::StepId;
 use goalmill_common::json::Json;
 use goalmill_common::json_limits::COST_MAX;
 use goalmill_common::task::Task;
@@ -17,6 +19,7 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use super::ExecutionResult;
+use super::feedback::{is_feedback, parse_feedback};
 
 /// Characters of an agent's message that are kept.
 const MESSAGE_CHARS_MAX: usize = 500;
@@ -98,10 +101,12 @@ pub(crate) fn parse_error(bytes: &[u8], form: AnswerForm) -> Option<AgentError> 
 }
 
 /// The fields of an object, unread.
-type Fields = BTreeMap<String, Json>;
+pub(super) type Fields = BTreeMap<String, Json>;
 
 /// Parses the answer of a successful call.
-pub(crate) fn parse_answer(bytes: &[u8], form: AnswerForm) -> Result<ExecutionResult, Failure> {
+///
+/// - `step`: the step that the agent was asked to run.
+pub(crate) fn parse_answer(bytes: &[u8], form: AnswerForm, step: &StepId) -> Result<ExecutionResult, Failure> {
     if bytes.iter().all(u8::is_ascii_whitespace) {
         return Ok(ExecutionResult::default());
     }
@@ -115,6 +120,8 @@ pub(crate) fn parse_answer(bytes: &[u8], form: AnswerForm) -> Result<ExecutionRe
     let fields: Fields = serde_json::from_str(json.text()).map_err(|e| invalid(&format!("cannot be read: {e}")))?;
     if fields.contains_key("error") || fields.contains_key("outputs") {
         parse_envelope(fields)
+    } else if is_feedback(&fields) {
+        parse_feedback(fields, step)
     } else {
         Ok(ExecutionResult::new(json))
     }
@@ -124,21 +131,20 @@ pub(crate) fn parse_answer(bytes: &[u8], form: AnswerForm) -> Result<ExecutionRe
 fn parse_envelope(mut fields: Fields) -> Result<ExecutionResult, Failure> {
     let errors: Vec<AgentError> =
         field(&mut fields, "errors", "a list of objects with `class`, `code` and `message`")?.unwrap_or_default();
-    if let Some(error) = field::<AgentError>(&mut fields, "error", "an object with `class`, `code` and `message`")? {
-        let error = AgentError { errors, ..error };
-        return Err(error.into_failure(
-            FailureClass::Permanent,
-            "AGENT_ERROR",
-            "the agent reported an error without a message",
-        ));
-    }
-    let Some(outputs) = fields.remove("outputs") else {
-        let wrong = "is not valid at `/outputs`: an envelope has `outputs` or an `error` that is not null";
-        return Err(invalid(&format!("{wrong}; {RAW}")));
+    let error: Option<AgentError> = field(&mut fields, "error", "an object with `class`, `code` and `message`")?;
+    let (outputs, failure) = match (error, fields.remove("outputs")) {
+        // What the agent has spent, and what it suggests, counts also when it fails.
+        (Some(error), _) => (Json::empty_object(), Some(into_error(AgentError { errors: errors.clone(), ..error }))),
+        (None, Some(outputs)) => (outputs, None),
+        (None, None) => {
+            let wrong = "is not valid at `/outputs`: an envelope has `outputs` or an `error` that is not null";
+            return Err(invalid(&format!("{wrong}; {RAW}")));
+        }
     };
     let most = format!("a number in 0..={COST_MAX}");
     Ok(ExecutionResult {
         outputs,
+        failure,
         cost: field(&mut fields, "cost", &most)?.unwrap_or(0.0),
         tokens: field(&mut fields, "tokens", "a whole number that is not negative")?.unwrap_or(0),
         usage: field(&mut fields, "usage", "an object with `prompt_tokens` and `completion_tokens`")?,
@@ -162,13 +168,13 @@ fn into_error(error: AgentError) -> Failure {
 /// How to configure agents without envelopes.
 const RAW: &str = "if this is no envelope, set `answer` to `raw` in the agent's settings";
 
-fn field<T: DeserializeOwned>(fields: &mut Fields, name: &str, wanted: &str) -> Result<Option<T>, Failure> {
+pub(super) fn field<T: DeserializeOwned>(fields: &mut Fields, name: &str, wanted: &str) -> Result<Option<T>, Failure> {
     let Some(json) = fields.remove(name) else { return Ok(None) };
     let wrong = |_| invalid(&format!("is not valid at `/{name}`: it must be {wanted}; {RAW}"));
     serde_json::from_str(json.text()).map_err(wrong)
 }
 
-fn invalid(what: &str) -> Failure {
+pub(super) fn invalid(what: &str) -> Failure {
     Failure::new(FailureClass::Permanent, "ANSWER_INVALID", format!("the agent's answer {what}"))
 }
 
@@ -192,6 +198,10 @@ mod tests {
     use super::*;
 
     const ENVELOPE: AnswerForm = AnswerForm::Envelope;
+
+    fn parse_answer(bytes: &[u8], form: AnswerForm) -> Result<ExecutionResult, Failure> {
+        super::parse_answer(bytes, form, &StepId::from("a"))
+    }
 
     #[test]
     fn an_envelope_that_cannot_be_read_is_never_taken_for_outputs() {
@@ -247,11 +257,13 @@ mod tests {
 
     #[test]
     fn an_error_in_a_good_answer_is_a_failure() {
-        let failure = parse_answer(
-            br#"{"error":{"class":"rate_limited","code":"SLOW_DOWN","message":"a\n b","retry_after_ms":9}}"#,
+        let result = parse_answer(
+            br#"{"error":{"class":"rate_limited","code":"SLOW_DOWN","message":"a\n b","retry_after_ms":9},"cost":0.5}"#,
             ENVELOPE,
         )
-        .expect_err("it has an error");
+        .expect("it is an envelope");
+        assert_eq!(result.cost, 0.5, "what a failed attempt has spent counts");
+        let failure = result.failure.expect("it has an error");
         assert_eq!((failure.class, failure.code.as_str()), (FailureClass::RateLimited, "SLOW_DOWN"));
         assert_eq!((failure.message.as_str(), failure.retry_after_ms), ("a b", Some(9)));
     }

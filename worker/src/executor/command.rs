@@ -125,7 +125,7 @@ impl Executor for CommandExecutor {
             never = ask_to_end(leader, cancelled) => match never {},
         };
         if status.success() {
-            return call::parse_answer(&answer, self.settings.answer);
+            return call::parse_answer(&answer, self.settings.answer, &task.step);
         }
         let (class, code) = class_of(status);
         let said = String::from_utf8_lossy(&tail);

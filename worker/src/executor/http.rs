@@ -128,7 +128,7 @@ impl Executor for HttpExecutor {
         let retry_after_ms = response.headers().get(RETRY_AFTER).and_then(|v| self.retry_after_ms(v));
         let body = self.body(response).await?;
         if status.is_success() {
-            return call::parse_answer(&body, self.answer);
+            return call::parse_answer(&body, self.answer, &task.step);
         }
         let class = class_of(status, retry_after_ms.is_some());
         let code = format!("HTTP_{}", status.as_u16());

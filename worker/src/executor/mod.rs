@@ -33,6 +33,7 @@ pub mod http;
 pub mod transform;
 
 mod call;
+mod feedback;
 
 pub use call::AnswerForm;
 
@@ -40,6 +41,8 @@ pub use call::AnswerForm;
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ExecutionResult {
     pub outputs: Json,
+    /// The attempt has failed. The outputs are ignored; what it has spent, and what the agent suggests, counts.
+    pub failure: Option<Failure>,
     /// US dollars.
     pub cost: f64,
     pub tokens: u64,
