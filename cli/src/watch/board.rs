@@ -311,6 +311,7 @@ impl Board {
             }
             PlanEvent::PlanValidated(_)
             | PlanEvent::ModelAsked(_)
+            | PlanEvent::ToolsCalled(_)
             | PlanEvent::PhaseAdded(_)
             | PlanEvent::PhaseStarted(_)
             | PlanEvent::PhaseCompleted(_)

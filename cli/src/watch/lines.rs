@@ -129,6 +129,7 @@ fn plan_lines(board: &Board, event: &PlanEvent, by: &str, palette: Palette) -> V
         | PlanEvent::HookAsked(_)
         | PlanEvent::ModelAsked(_)
         | PlanEvent::ModelAnswered(_)
+        | PlanEvent::ToolsCalled(_)
         | PlanEvent::PhaseCompleted(_)
         | PlanEvent::PhaseFailed(_)
         | PlanEvent::PhaseSkipped(_)

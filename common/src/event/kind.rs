@@ -54,7 +54,9 @@ impl PlanEvent {
     pub fn kind(&self) -> PlanEventKind {
         match self {
             Self::GoalAccepted(_) => PlanEventKind::Submission,
-            Self::ModelAsked(_) | Self::ModelAnswered(_) | Self::PlanningFailed(_) => PlanEventKind::Planning,
+            Self::ModelAsked(_) | Self::ModelAnswered(_) | Self::ToolsCalled(_) | Self::PlanningFailed(_) => {
+                PlanEventKind::Planning
+            }
             Self::PlanCreated(_) | Self::PlanValidated(_) => PlanEventKind::Creation,
             Self::ApprovalRequested(_) | Self::HookAsked(_) | Self::HookDecided(_) | Self::Approved(_) => {
                 PlanEventKind::Approval

@@ -259,6 +259,7 @@ mod tests {
             "goal_accepted" => r#"{"plan_id":"p0-1","goal":{},"submission":"s","source":"test","deadline_ms":1}"#,
             "model_asked" => r#"{"revision":0,"planner":"llm","call":1,"template":"plan","reserved":{}}"#,
             "model_answered" => r#"{"revision":0,"planner":"llm","call":1,"usage":{}}"#,
+            "tools_called" => r#"{"revision":0,"planner":"tools","call":1,"tools":[]}"#,
             "plan_created" => r#"{"plan":{"steps":[]},"planner":"rules","confidence":0.5}"#,
             "plan_approval_requested" | "step_approval_requested" => r#"{"due_ms":1}"#,
             "hook_asked" | "step_hook_asked" => r#"{"id":"p0-1:2","point":"on_step_start"}"#,

@@ -17,8 +17,8 @@ pub use line::{LogError, read_entry, write_entry};
 pub use plan::{
     ApprovalRequested, ConstraintChanged, CriteriaJudged, GoalAccepted, JudgementRequested, ModelAnswered, ModelAsked,
     Parent, PhaseAdded, PhaseNamed, PlanCreated, PlanEnded, PlanExtended, PlanRejected, PlanRevised, PlanValidated,
-    PlanningFailed, QuestionAnswered, QuestionAsked, Reason, ReplanTriggered, RevisionProposed, RevisionRefused, Route,
-    RouteCandidate,
+    PlannerToolCall, PlanningFailed, QuestionAnswered, QuestionAsked, Reason, ReplanTriggered, RevisionProposed,
+    RevisionRefused, Route, RouteCandidate, ToolsCalled,
 };
 pub use step::{
     SkipCause, StepAdded, StepAnswered, StepCompleted, StepDecomposed, StepFailed, StepMeasured, StepModified,
@@ -108,6 +108,8 @@ events! {
         ModelAsked(ModelAsked) = "model_asked",
         /// The result of the call, and its usage.
         ModelAnswered(ModelAnswered) = "model_answered",
+        /// The planner's model called tools; written when they have run.
+        ToolsCalled(ToolsCalled) = "tools_called",
         /// No planner has a plan, or a change of one.
         PlanningFailed(PlanningFailed) = "planning_failed",
         /// The plan was created.

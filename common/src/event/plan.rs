@@ -83,14 +83,14 @@ impl Reason {
     }
 }
 
-/// A language model is about to be asked for the plan, or for a change of it.
+/// A language model is about to be asked for the plan, for a change of it, or for verdicts on its success criteria.
 ///
 /// It is written before the call goes out, so that a call whose scheduler ends in the middle is known to have been made.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct ModelAsked {
-    /// 0 for the plan itself, else the revision that is being made.
+    /// 0 for the plan itself, else the revision that is being made; of a judge the revision that is judged.
     pub revision: u32,
-    /// `llm`, `tools`.
+    /// `llm`, `tools`, `judge`.
     pub planner: String,
     /// Counted from 1 each time the planner is asked.
     pub call: u32,
@@ -101,6 +101,11 @@ pub struct ModelAsked {
     /// The same call was begun before, by a scheduler that ended before it had written down an answer.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub repeated: bool,
+}
+
+impl ModelAsked {
+    /// The `planner` of calls that judge success criteria.
+    pub const JUDGE: &str = "judge";
 }
 
 /// The result of a call of a language model.
@@ -124,6 +129,41 @@ pub struct ModelAnswered {
     /// Why there is no answer.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub error: String,
+}
+
+/// The tools that a planner's model called in one answer, and the result of each; written when the calls of that answer
+/// have run.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct ToolsCalled {
+    /// With `planner` and `call`: the [`ModelAnswered`] that has asked for them.
+    pub revision: u32,
+    /// `tools`.
+    pub planner: String,
+    /// The number of the model call.
+    pub call: u32,
+    /// In order.
+    pub tools: Vec<PlannerToolCall>,
+    /// Number of further calls for which the event has no room.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub left_out: u32,
+}
+
+/// A tool call of a planner's model. Long values and values that look like secrets are texts, cut and masked.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct PlannerToolCall {
+    /// Such as `add_step`.
+    pub tool: String,
+    /// As the planner has read them; null when they cannot be read.
+    pub arguments: Json,
+    /// Whether the tool has done what it was asked for.
+    pub ok: bool,
+    /// What the model gets as the result; none when the call ends the planning.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub result: Option<Json>,
+}
+
+fn is_zero(number: &u32) -> bool {
+    *number == 0
 }
 
 /// Errors of calls that end before anything goes to a model, unless a try before them has taken something.

@@ -1,6 +1,6 @@
 //! About how many bytes an event takes in the log, without writing it.
 
-use super::{Event, PlanEvent, StepEvent};
+use super::{Event, PlanEvent, PlannerToolCall, StepEvent};
 use crate::id::StepId;
 use crate::json::Json;
 use crate::plan::{Plan, Step};
@@ -26,6 +26,10 @@ fn plan_event(event: &PlanEvent) -> usize {
             goal.description.len() + accepted.submission.len() + accepted.source.len()
         }
         PlanEvent::ModelAnswered(answered) => json(answered.answer.as_ref()) + answered.error.len(),
+        PlanEvent::ToolsCalled(called) => {
+            let bytes = |tool: &PlannerToolCall| FIXED_BYTES + tool.arguments.text().len() + json(tool.result.as_ref());
+            called.tools.iter().map(bytes).sum()
+        }
         PlanEvent::PlanningFailed(failed) => json(failed.provenance.as_ref()) + FIXED_BYTES * failed.issues.len(),
         PlanEvent::PlanCreated(created) => plan(&created.plan) + json(created.provenance.as_ref()),
         PlanEvent::PlanValidated(validated) => FIXED_BYTES * (validated.warnings.len() + 4 * validated.routes.len()),

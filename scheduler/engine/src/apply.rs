@@ -160,6 +160,7 @@ fn apply_plan(state: &mut PlanState, record: &Record, event: &PlanEvent) -> Resu
         PlanEvent::CriteriaJudged(judged) => judge(state, judged),
         PlanEvent::GoalAccepted(_)
         | PlanEvent::ModelAsked(_)
+        | PlanEvent::ToolsCalled(_)
         | PlanEvent::PlanningFailed(_)
         | PlanEvent::PlanValidated(_)
         | PlanEvent::PhaseAdded(_)
@@ -206,6 +207,7 @@ fn check_plan(state: &PlanState, seq: u64, event: &PlanEvent) -> Result<(), Repl
         PlanEvent::GoalAccepted(_)
         | PlanEvent::ModelAsked(_)
         | PlanEvent::ModelAnswered(_)
+        | PlanEvent::ToolsCalled(_)
         | PlanEvent::PlanningFailed(_)
         | PlanEvent::Approved(_)
         | PlanEvent::Rejected(_)

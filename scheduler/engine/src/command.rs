@@ -2,7 +2,7 @@
 
 use goalmill_common::command::{Planned, Proposal, Submit, Verb};
 use goalmill_common::config::HookPoints;
-use goalmill_common::event::{CriteriaJudged, ModelAnswered, ModelAsked, Route};
+use goalmill_common::event::{CriteriaJudged, ModelAnswered, ModelAsked, Route, ToolsCalled};
 use goalmill_common::failure::Failure;
 use goalmill_common::goal::Usage;
 use goalmill_common::id::{PlanId, StepId};
@@ -53,6 +53,8 @@ pub enum Command {
     ModelAsked(Box<ModelAsked>),
     /// The result of a model call.
     ModelAnswered(Box<ModelAnswered>),
+    /// The tools that the model of a planner called have run.
+    ToolsCalled(Box<ToolsCalled>),
     /// The verdicts of a model: see [`crate::Effect::Judge`].
     Judged(Box<CriteriaJudged>),
     /// More steps of a streamed plan: see [`PlanAnswer::Open`]. Each may depend on earlier ones and on those in the

@@ -95,6 +95,7 @@ impl<'a> Turn<'a> {
             Command::Verb(verb) => self.handle_verb(verb),
             Command::Planned { revision, answer } => self.planned(revision, answer),
             Command::ModelAsked(asked) => self.model_asked(*asked),
+            Command::ToolsCalled(called) => self.tools_called(called),
             Command::ModelAnswered(answered) => {
                 self.model_answered(*answered);
                 Ok(())

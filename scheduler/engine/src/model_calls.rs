@@ -1,6 +1,7 @@
 //! Calls of language models for a plan: settled, open and lost calls, and the answers that planners
 //! can reuse after a takeover.
 
+use goalmill_common::criterion::JudgeKind;
 use goalmill_common::event::{ModelAnswered, ModelAsked, PlanEvent};
 use goalmill_common::goal::Usage;
 use goalmill_common::view::ModelCalls;
@@ -16,7 +17,7 @@ pub(crate) struct ModelCallLog {
     open: Vec<ModelAsked>,
     /// Calls whose scheduler ended before their answer was recorded.
     lost: Vec<ModelAsked>,
-    /// Answers for the current planning.
+    /// Answers for the current planning or judgement.
     answers: Vec<ModelAnswered>,
 }
 
@@ -41,7 +42,13 @@ impl PlanState {
         (revision == 0 && self.is_open()) || self.asked_of_planners() == Some(revision)
     }
 
-    /// Model answers for the current planning, in order of arrival.
+    /// Whether a judge is at work for the current criteria, and this is its call.
+    pub(crate) fn awaits_judge(&self, asked: &ModelAsked) -> bool {
+        let waits = matches!(self.waiting, Waiting::Judgement { judge: JudgeKind::Model, .. });
+        waits && asked.planner == ModelAsked::JUDGE && asked.revision == self.revision
+    }
+
+    /// Model answers for the current planning or judgement, in order of arrival.
     pub fn model_answers(&self) -> &[ModelAnswered] {
         &self.calls.answers
     }
@@ -91,7 +98,7 @@ impl ModelCallLog {
         }
     }
 
-    /// Folds an event of the plan. When planners have answered, or nobody waits for them any more, calls that are still
+    /// Folds an event of the plan. When planners or a judge have answered, or nobody waits for them any more, calls that are still
     /// open are lost.
     pub(crate) fn fold(&mut self, event: &PlanEvent) {
         if let PlanEvent::ModelAsked(asked) = event {
@@ -99,19 +106,21 @@ impl ModelCallLog {
         } else if let PlanEvent::ModelAnswered(answered) = event {
             self.answered(answered);
         } else if event.ends_plan() {
-            self.close(|_| true);
+            self.close(|_, _| true);
         } else if event.completes_planning() {
-            self.close(|revision| revision == 0);
+            self.close(|_, revision| revision == 0);
         } else if event.answers_replanning() {
-            self.close(|revision| revision > 0);
+            self.close(|_, revision| revision > 0);
+        } else if matches!(event, PlanEvent::CriteriaJudged(_)) {
+            self.close(|planner, _| planner == ModelAsked::JUDGE);
         }
     }
 
-    fn close(&mut self, is_over: impl Fn(u32) -> bool) {
-        let (over, open) = self.open.drain(..).partition(|call| is_over(call.revision));
+    fn close(&mut self, is_over: impl Fn(&str, u32) -> bool) {
+        let (over, open) = self.open.drain(..).partition(|call| is_over(&call.planner, call.revision));
         self.open = open;
         self.lost.extend::<Vec<_>>(over);
-        self.answers.retain(|answer| !is_over(answer.revision));
+        self.answers.retain(|answer| !is_over(&answer.planner, answer.revision));
     }
 }
 

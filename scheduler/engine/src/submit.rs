@@ -6,7 +6,7 @@ use goalmill_common::command::{Planned, Submit};
 use goalmill_common::config::HookPoint;
 use goalmill_common::event::{
     ApprovalRequested, Event, GoalAccepted, ModelAnswered, ModelAsked, PlanCreated, PlanEvent, PlanValidated,
-    PlanningFailed, Record,
+    PlanningFailed, Record, ToolsCalled,
 };
 use goalmill_common::failure::{Failure, FailureClass};
 use goalmill_common::goal::Budget;
@@ -148,12 +148,21 @@ impl Turn<'_> {
 
     /// Records a model call; refused when its planner is no longer awaited.
     pub(crate) fn model_asked(&mut self, asked: ModelAsked) -> Result<(), Rejection> {
-        if !self.state.awaits_planners(asked.revision) {
+        if !self.state.awaits_planners(asked.revision) && !self.state.awaits_judge(&asked) {
             return Err(Rejection::StaleRevision { revision: self.state.revision });
         }
         let repeated = self.state.calls.is_open(&asked);
         let reserved = asked.reserved.bounded();
         self.emit_plan(PlanEvent::ModelAsked(Box::new(ModelAsked { reserved, repeated, ..asked })));
+        Ok(())
+    }
+
+    /// Records the tool calls of a planner's model; refused when the planner is no longer awaited.
+    pub(crate) fn tools_called(&mut self, called: Box<ToolsCalled>) -> Result<(), Rejection> {
+        if !self.state.awaits_planners(called.revision) {
+            return Err(Rejection::StaleRevision { revision: self.state.revision });
+        }
+        self.emit_plan(PlanEvent::ToolsCalled(called));
         Ok(())
     }
 

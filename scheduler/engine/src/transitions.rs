@@ -66,9 +66,10 @@ pub fn plan_transition(status: PlanStatus, event: &PlanEvent) -> Option<PlanStat
         | PlanEvent::QuestionAsked(_)
         | PlanEvent::QuestionAnswered(_) => (status == S::Replanning).then_some(status),
         PlanEvent::Revised(_) => begun().map(|status| if status == S::Replanning { S::Running } else { status }),
-        PlanEvent::ModelAsked(_) | PlanEvent::ModelAnswered(_) | PlanEvent::Quarantined(_) => {
-            (!status.is_final()).then_some(status)
-        }
+        PlanEvent::ModelAsked(_)
+        | PlanEvent::ModelAnswered(_)
+        | PlanEvent::ToolsCalled(_)
+        | PlanEvent::Quarantined(_) => (!status.is_final()).then_some(status),
         PlanEvent::PlanningFailed(_) => matches!(status, S::Planning | S::Replanning).then_some(status),
         PlanEvent::PlanCreated(_) => planning(),
         PlanEvent::PlanValidated(_) => planning().map(|_| S::Running),
@@ -167,6 +168,7 @@ mod tests {
         ("goal_accepted", "", ""),
         ("model_asked", "planning awaiting_approval running replanning paused", "="),
         ("model_answered", "planning awaiting_approval running replanning paused", "="),
+        ("tools_called", "planning awaiting_approval running replanning paused", "="),
         ("planning_failed", "planning replanning", "="),
         ("plan_created", "planning", "="),
         ("plan_validated", "planning", "running"),
@@ -303,6 +305,7 @@ mod tests {
             })),
             PlanEvent::ModelAsked(Box::default()),
             PlanEvent::ModelAnswered(Box::default()),
+            PlanEvent::ToolsCalled(Box::default()),
             PlanEvent::PlanningFailed(Box::default()),
             PlanEvent::PlanCreated(Box::new(PlanCreated {
                 plan: std::sync::Arc::default(),

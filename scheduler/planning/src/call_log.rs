@@ -8,7 +8,7 @@ use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use async_trait::async_trait;
-use goalmill_common::event::{ModelAnswered, ModelAsked};
+use goalmill_common::event::{ModelAnswered, ModelAsked, PlannerToolCall, ToolsCalled};
 use goalmill_common::goal::{Budget, Usage};
 use goalmill_common::json::Json;
 use goalmill_llm::{Completion, ModelError, SpendBudget, Spending, Usd};
@@ -20,11 +20,19 @@ use crate::provenance::Provenance;
 /// Bytes of an answer that is recorded for a successor.
 const ANSWER_BYTES_MAX: usize = 64 << 10;
 
+/// Bytes of the arguments, or of the result, of a tool call that are recorded.
+const TOOL_TEXT_BYTES_MAX: usize = 4 << 10;
+/// Bytes of the tool calls of one answer that are recorded.
+const TOOLS_BYTES_MAX: usize = 64 << 10;
+
 /// Where calls are written down.
 #[async_trait]
 pub trait CallRecorder: Send + Sync {
     /// A call is about to be made; returns once that is safe. `false`: nobody waits for what it is made for.
     async fn asked(&self, call: ModelAsked) -> bool;
+
+    /// The tools that its answer has called have run.
+    async fn tools_called(&self, called: ToolsCalled);
 
     /// What became of it.
     async fn answered(&self, call: ModelAnswered);
@@ -102,6 +110,10 @@ impl CallLog {
         *call
     }
 
+    fn last_call(&self, planner: &str) -> u32 {
+        lock(&self.0.calls).get(planner).copied().unwrap_or_default()
+    }
+
     fn kept(&self, planner: &str, call: u32) -> Option<Completion> {
         let found = self.0.kept.iter().find(|kept| kept.planner == planner && kept.call == call)?;
         serde_json::from_str(found.answer.as_ref()?.text()).ok()
@@ -175,6 +187,26 @@ impl CallScope {
         }
     }
 
+    /// Writes down the tools that the answer to the last call has called.
+    ///
+    /// - `ran`: in order.
+    pub async fn tools_called(&self, ran: Vec<RanTool>) {
+        let Some(recorder) = self.call_log.0.recorder.as_ref().filter(|_| !ran.is_empty()) else { return };
+        let (mut room, mut left_out, mut tools) = (TOOLS_BYTES_MAX, 0, Vec::new());
+        for tool in ran {
+            let call = tool.recorded();
+            let bytes = call.arguments.text().len() + call.result.as_ref().map_or(0, |result| result.text().len());
+            if bytes <= room {
+                room -= bytes;
+                tools.push(call);
+            } else {
+                left_out += 1;
+            }
+        }
+        let (revision, call) = (self.call_log.0.revision, self.call_log.last_call(self.planner));
+        recorder.tools_called(ToolsCalled { revision, planner: self.planner.into(), call, tools, left_out }).await;
+    }
+
     async fn settle(&self, call: u32, answer: Option<Json>, error: String) {
         let Some(recorder) = &self.call_log.0.recorder else { return };
         let spent = self.spend.spent();
@@ -204,6 +236,34 @@ impl CallScope {
     }
 }
 
+/// A tool that a planner's model has called, and its result.
+pub struct RanTool {
+    pub name: String,
+    pub arguments: Value,
+    pub ok: bool,
+    /// None when the call ends the planning.
+    pub result: Option<Value>,
+}
+
+impl RanTool {
+    fn recorded(self) -> PlannerToolCall {
+        let result = self.result.as_ref().map(recorded_value);
+        PlannerToolCall { tool: self.name, arguments: recorded_value(&self.arguments), ok: self.ok, result }
+    }
+}
+
+/// A value as it is recorded: as it is, or as a text that is cut and masked.
+fn recorded_value(value: &Value) -> Json {
+    let text = value.to_string();
+    let plain = redact(&text);
+    if plain == text && text.len() <= TOOL_TEXT_BYTES_MAX {
+        return Json::of(value);
+    }
+    let end = plain.floor_char_boundary(TOOL_TEXT_BYTES_MAX);
+    let rest = if end < plain.len() { "… (cut)" } else { "" };
+    Json::of(&format!("{}{rest}", &plain[..end]))
+}
+
 /// An answer as it is written down. What looks like a secret is not, and such a call is made again if need be.
 fn kept_form(answer: &Completion) -> Option<Json> {
     let json = Json::of(answer);
@@ -230,6 +290,8 @@ mod tests {
         async fn asked(&self, call: ModelAsked) -> bool {
             call.call < 3
         }
+
+        async fn tools_called(&self, _: ToolsCalled) {}
 
         async fn answered(&self, call: ModelAnswered) {
             lock(&self.0).push(call);

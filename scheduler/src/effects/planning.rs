@@ -147,14 +147,19 @@ async fn read_state(scheduler: &Scheduler, plan: &PlanId) -> Result<Option<PlanS
 }
 
 /// Asks a model to judge the criteria that wait for it; `None` if none does.
-pub(crate) async fn judge(scheduler: &Scheduler, state: &PlanState) -> Option<Command> {
+///
+/// - `call_log`: records model calls.
+pub(crate) async fn judge(scheduler: &Scheduler, state: &PlanState, call_log: CallLog) -> Option<Command> {
     let (_, criteria) = state.awaited_judgement().filter(|(judge, _)| *judge == JudgeKind::Model)?;
-    let left = replan_context(state, &scheduler.settings.limits)?.left;
+    let mut left = replan_context(state, &scheduler.settings.limits)?.left;
+    call_log.refund_replayed(&mut left);
     let judged = match scheduler.planners.judge() {
         Some(judge) => {
             let results = state.results().results;
-            let asked = judge.judge(&state.accepted().goal, &criteria, &results, &left);
-            AssertUnwindSafe(asked).catch_unwind().await.unwrap_or_else(|_| unjudged(PANICKED))
+            let asked = judge.judge(&state.accepted().goal, &criteria, &results, &left, &call_log);
+            let judged = AssertUnwindSafe(asked).catch_unwind().await.unwrap_or_else(|_| unjudged(PANICKED));
+            call_log.close().await;
+            judged
         }
         None => unjudged("no model is configured"),
     };

@@ -162,7 +162,8 @@ impl Outbox {
         self.scheduler.tasks.spawn(async move {
             let judged = async {
                 let state = effects::load_state(&scheduler, &handle.plan).await?;
-                effects::judge(&scheduler, &state).await
+                let call_log = CallLog::new(state.revision(), Arc::new(handle.clone()), state.model_answers());
+                effects::judge(&scheduler, &state, call_log).await
             };
             if let Some(Some(command)) = Box::pin(scheduler.stop.run_until_cancelled(judged)).await {
                 handle.send(command).await;

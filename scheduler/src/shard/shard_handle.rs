@@ -2,7 +2,7 @@
 
 use async_trait::async_trait;
 use goalmill_common::command::Planned;
-use goalmill_common::event::{ModelAnswered, ModelAsked};
+use goalmill_common::event::{ModelAnswered, ModelAsked, ToolsCalled};
 use goalmill_common::id::PlanId;
 use goalmill_common::plan::Step;
 use goalmill_engine::{Command, PlanAnswer, Rejection};
@@ -54,6 +54,10 @@ impl ShardHandle {
 impl CallRecorder for ShardHandle {
     async fn asked(&self, call: ModelAsked) -> bool {
         self.send_and_wait(Command::ModelAsked(Box::new(call))).await.is_ok()
+    }
+
+    async fn tools_called(&self, called: ToolsCalled) {
+        self.send(Command::ToolsCalled(Box::new(called))).await;
     }
 
     /// The answer of a call is stored with the next commit, before it is used, so that a takeover does not repeat it.

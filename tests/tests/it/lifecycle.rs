@@ -156,6 +156,7 @@ fn plan_events() -> Vec<PlanEvent> {
         })),
         PlanEvent::ModelAsked(Box::default()),
         PlanEvent::ModelAnswered(Box::default()),
+        PlanEvent::ToolsCalled(Box::default()),
         PlanEvent::PlanningFailed(Box::default()),
         PlanEvent::PlanCreated(Box::new(PlanCreated {
             plan: std::sync::Arc::default(),

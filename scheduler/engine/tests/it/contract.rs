@@ -3,8 +3,9 @@
 use goalmill_common::command::{RevisionStrategy, Submit, Verb};
 use goalmill_common::constraint::ConstraintStatus as S;
 use goalmill_common::criterion::{CriteriaPolicy, Criterion, CriterionVerdict, JudgeKind, Judgement};
-use goalmill_common::event::CriteriaJudged;
+use goalmill_common::event::{CriteriaJudged, ModelAnswered, ModelAsked};
 use goalmill_common::goal::Usage;
+use goalmill_common::json::Json;
 use goalmill_common::plan::{Plan, RevisionPolicy, Strategy};
 use goalmill_common::report::{Report, What};
 use goalmill_common::status::{PlanStatus, StepStatus};
@@ -283,6 +284,32 @@ fn a_model_judges_what_nothing_else_does() {
     world.command(Command::Judged(Box::new(answer))).unwrap();
     assert_eq!((world.state.status(), world.state.usage()), (PlanStatus::Completed, usage));
     assert_eq!(verdicts(&world), [(Judgement::Met, Some(JudgeKind::Model)), OPEN]);
+}
+
+#[test]
+fn a_judges_model_call_is_in_the_log_and_its_answer_survives_a_takeover() {
+    let mut submit = submission(Some(plan(&[("a", &[])])));
+    submit.goal.success_criteria = vec!["it is short".into()];
+    let mut world = World::new();
+    world.context.judge_model = true;
+    world.submit_as(submit).unwrap();
+    let asked = |planner: &str| {
+        let asked = ModelAsked { planner: planner.into(), call: 1, ..ModelAsked::default() };
+        Command::ModelAsked(Box::new(asked))
+    };
+    assert!(world.command(asked("judge")).is_err(), "nobody waits for a judge yet");
+    world.complete("a", json!({}));
+    assert!(world.command(asked("llm")).is_err(), "nobody waits for a planner");
+    world.command(asked("judge")).unwrap();
+    let usage = Usage { cost: 0.5, tokens: 10 };
+    let answer = Some(Json::empty_object());
+    let answered = ModelAnswered { planner: "judge".into(), call: 1, usage, answer, ..ModelAnswered::default() };
+    world.command(Command::ModelAnswered(Box::new(answered))).unwrap();
+    world.restart();
+    assert_eq!(world.state.model_answers().len(), 1, "the next owner does not pay again");
+    world.command(Command::Judged(Box::default())).unwrap();
+    assert_eq!((world.state.status(), world.state.usage()), (PlanStatus::Completed, usage));
+    assert!(world.state.model_answers().is_empty());
 }
 
 #[test]

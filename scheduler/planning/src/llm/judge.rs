@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use goalmill_common::criterion::{CriterionVerdict, JudgeKind, Judgement};
-use goalmill_common::event::CriteriaJudged;
+use goalmill_common::event::{CriteriaJudged, ModelAsked};
 use goalmill_common::goal::{Budget, Goal, Usage};
 use goalmill_llm::{Purpose, ResponseFormat};
 use goalmill_reader::ToolCatalogue;
@@ -33,12 +33,14 @@ impl CriteriaJudge {
     ///
     /// - `results`: outputs by step id.
     /// - `left`: what the plan may still spend.
+    /// - `call_log`: records the model calls; what they take is then charged by it, and not by the verdicts.
     pub async fn judge(
         &self,
         goal: &Goal,
         criteria: &[CriterionVerdict],
         results: &Map<String, Value>,
         left: &Budget,
+        call_log: &CallLog,
     ) -> CriteriaJudged {
         let asked: Vec<Value> = criteria
             .iter()
@@ -49,13 +51,11 @@ impl CriteriaJudge {
             Ok(prompt) => prompt,
             Err(error) => return failed(error.to_string(), Usage::default()),
         };
-        let call_log = CallLog::default();
-        let repair_loop = RepairLoop::new(&self.0, &call_log, "judge", left, Purpose::Review, &goal.planning);
+        let repair_loop = RepairLoop::new(&self.0, call_log, ModelAsked::JUDGE, left, Purpose::Review, &goal.planning);
         let want = ResponseFormat::Json { name: "verdicts".into(), schema: schema() };
         let question = repair_loop.question(&prompt, want, Purpose::Review);
         let answer = repair_loop.complete(&prompt, &question).await;
-        let spent = repair_loop.spend.spent();
-        let usage = Usage { tokens: spent.tokens(), cost: spent.cost.dollars() };
+        let usage = if call_log.is_written() { Usage::default() } else { repair_loop.usage() };
         let answer = match answer {
             Ok(answer) => answer,
             Err(error) => return failed(format!("no model judged: {error}"), usage),

@@ -21,7 +21,7 @@ use tokio::time::Instant;
 use super::LlmDeps;
 use super::prompt_store::{Prompt, PromptError};
 use crate::PlanningError;
-use crate::call_log::{CallLog, CallScope, CallStart};
+use crate::call_log::{CallLog, CallScope, CallStart, RanTool};
 use crate::provenance::{Provenance, Round};
 
 /// Issues that count beyond which it does not task how many there are.
@@ -243,6 +243,11 @@ impl<'a> RepairLoop<'a> {
     /// Writes down how it was answered.
     pub async fn end(&self, call: u32, result: &Result<Completion, ModelError>) {
         self.scope.end(call, result).await;
+    }
+
+    /// Writes down the tools that the last answer has called.
+    pub async fn record_tools(&self, ran: Vec<RanTool>) {
+        self.scope.tools_called(ran).await;
     }
 
     /// Asks until something holds, by one model after the other.

@@ -13,6 +13,7 @@ use goalmill_reader::{ReaderLimits, ToolCatalogue, Verdict, parse_calls, parse_v
 use serde_json::{Map, Value, json};
 use tokio::time::Instant;
 
+use super::call_log::RanTool;
 use super::llm::plan_task::PlanTask;
 use super::llm::prompt_data::PromptData;
 use super::llm::repair_loop::{AcceptedDraft, DraftVerdict, RepairLoop};
@@ -179,32 +180,11 @@ async fn turns<B: ToolTarget + Send>(
         if written.len() > CALLS_MAX {
             repair_loop.provenance.note(json!({"calls_not_run": written.len() - CALLS_MAX}));
         }
-        for (at, (call, arguments)) in written.into_iter().enumerate() {
-            let reply = match arguments {
-                Ok(_) if at >= CALLS_MAX => not_run(),
-                Ok(arguments) => match target.call(&call.name, &arguments) {
-                    ToolResult::Done(done) => {
-                        repair_loop.provenance.note(json!({"call": call.name, "arguments": arguments, "ok": true}));
-                        return Ok(done);
-                    }
-                    ToolResult::GivenUp(reason) => {
-                        repair_loop.provenance.note(json!({"call": call.name, "arguments": arguments, "ok": true}));
-                        return Err(PlanningError::new(format!("the model gave up: {reason}")));
-                    }
-                    ToolResult::Answer(reply) => reply,
-                },
-                Err(reason) => json!({"ok": false, "issues": [{"detail": reason, "hint": "call it again"}]}),
-            };
-            if at < CALLS_MAX {
-                note(&repair_loop.provenance, &call.name, &reply);
-            }
-            messages.push(match answer.mode {
-                ResponseMode::Text => Message::user(format!("`{}` answers: {reply}", call.name)),
-                ResponseMode::JsonSchema
-                | ResponseMode::ForcedTool
-                | ResponseMode::JsonObject
-                | ResponseMode::Tools => Message::Tool { call_id: call.id, name: call.name, text: reply.to_string() },
-            });
+        let mut ran = Vec::new();
+        let end = run_calls(&repair_loop.provenance, written, answer.mode, target, &mut messages, &mut ran);
+        repair_loop.record_tools(ran).await;
+        if let Some(end) = end {
+            return end;
         }
         fresh = Prompt { messages: messages[before + 1..].to_vec(), ..fresh };
     }
@@ -212,6 +192,55 @@ async fn turns<B: ToolTarget + Send>(
         "no plan within {} turns; raise `planner.llm.turns_max`",
         repair_loop.settings.turns_max
     )))
+}
+
+/// Runs the calls of an answer and adds the results to the messages. Returns the end of the planning if a call is it.
+///
+/// - `ran`: gets the calls that were run, and their results.
+fn run_calls<B: ToolTarget>(
+    provenance: &Provenance,
+    written: Vec<Written>,
+    mode: ResponseMode,
+    target: &mut B,
+    messages: &mut Vec<Message>,
+    ran: &mut Vec<RanTool>,
+) -> Option<Result<B::Done, PlanningError>> {
+    for (at, (call, arguments)) in written.into_iter().enumerate() {
+        let mut tool = RanTool { name: call.name.clone(), arguments: Value::Null, ok: true, result: None };
+        let reply = match arguments {
+            Ok(_) if at >= CALLS_MAX => not_run(),
+            Ok(arguments) => {
+                tool.arguments = Value::Object(arguments.clone());
+                let end = match target.call(&call.name, &arguments) {
+                    ToolResult::Answer(reply) => Err(reply),
+                    ToolResult::Done(done) => Ok(Ok(done)),
+                    ToolResult::GivenUp(reason) => Ok(Err(PlanningError::new(format!("the model gave up: {reason}")))),
+                };
+                match end {
+                    Err(reply) => reply,
+                    Ok(end) => {
+                        provenance.note(json!({"call": call.name, "arguments": arguments, "ok": true}));
+                        ran.push(tool);
+                        return Some(end);
+                    }
+                }
+            }
+            Err(reason) => json!({"ok": false, "issues": [{"detail": reason, "hint": "call it again"}]}),
+        };
+        if at < CALLS_MAX {
+            note(provenance, &call.name, &reply);
+            tool.ok = reply.get("ok").and_then(Value::as_bool).unwrap_or(true);
+            tool.result = Some(reply.clone());
+            ran.push(tool);
+        }
+        messages.push(match mode {
+            ResponseMode::Text => Message::user(format!("`{}` answers: {reply}", call.name)),
+            ResponseMode::JsonSchema | ResponseMode::ForcedTool | ResponseMode::JsonObject | ResponseMode::Tools => {
+                Message::Tool { call_id: call.id, name: call.name, text: reply.to_string() }
+            }
+        });
+    }
+    None
 }
 
 /// Notes a call and what came of it.

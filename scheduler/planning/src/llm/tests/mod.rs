@@ -5,7 +5,7 @@ use goalmill_common::agent::{Action, Agent};
 use goalmill_common::clock::Clock;
 use goalmill_common::command::{Change, Planned, RevisionStrategy};
 use goalmill_common::config::{Dialect, LlmSettings, ModelSettings, ModelTag};
-use goalmill_common::event::{ModelAnswered, ModelAsked};
+use goalmill_common::event::{ModelAnswered, ModelAsked, ToolsCalled};
 use goalmill_common::failure::{Failure, FailureClass};
 use goalmill_common::goal::{Budget, Goal, Usage};
 use goalmill_common::json::Json;
@@ -353,6 +353,7 @@ async fn a_remembered_plan_is_an_example_for_a_goal_like_it() {
 struct Notes {
     asked: Mutex<Vec<ModelAsked>>,
     answered: Mutex<Vec<ModelAnswered>>,
+    tools: Mutex<Vec<ToolsCalled>>,
 }
 
 #[async_trait]
@@ -360,6 +361,10 @@ impl CallRecorder for Notes {
     async fn asked(&self, call: ModelAsked) -> bool {
         self.asked.lock().expect("nobody panics with it").push(call);
         true
+    }
+
+    async fn tools_called(&self, called: ToolsCalled) {
+        self.tools.lock().expect("nobody panics with it").push(called);
     }
 
     async fn answered(&self, call: ModelAnswered) {

@@ -32,6 +32,34 @@ async fn tools_build_a_plan_and_each_call_is_checked_at_once() {
 }
 
 #[tokio::test]
+async fn tool_calls_are_recorded_in_order_with_the_model_call_that_made_them() {
+    let secret = json!({"name": "sk-abcdefghijklmnopqrstuvwxyz0123456789ABCD"});
+    let long = json!({"reason": "x".repeat(9_000)});
+    let turns = vec![
+        calls(&[("create_plan", secret), ("add_step", flight()), ("get_plan_status", long)]),
+        calls(&[("finalize_plan", json!({}))]),
+    ];
+    let world = world(LlmSettings::default(), vec![turns]).await;
+    let notes = Arc::new(Notes::default());
+    let call_log = CallLog::new(0, notes.clone(), &[]);
+    world.tools.plan(&PlanRequest { call_log, ..request() }).await.expect("the calls give a plan");
+    let recorded = notes.tools.lock().expect("nobody panics with it").clone();
+    let names = |called: &ToolsCalled| {
+        let tools = called.tools.iter().map(|tool| format!("{} {}", tool.tool, tool.ok));
+        (called.call, tools.collect::<Vec<_>>())
+    };
+    let expected = [
+        (1, vec!["create_plan true".to_owned(), "add_step true".into(), "get_plan_status true".into()]),
+        (2, vec!["finalize_plan true".into()]),
+    ];
+    assert_eq!(recorded.iter().map(names).collect::<Vec<_>>(), expected);
+    let texts: Vec<&str> = recorded[0].tools.iter().map(|tool| tool.arguments.text()).collect();
+    assert!(!texts[0].contains("abcdefghijklmnop"), "{}", texts[0]);
+    assert_eq!(texts[1], flight().to_string());
+    assert!(texts[2].len() < 4_200 && texts[2].contains("(cut)"), "{} bytes", texts[2].len());
+}
+
+#[tokio::test]
 async fn calls_beyond_those_of_one_turn_are_answered_and_not_run() {
     let status = ("get_plan_status", json!({}));
     let mut many = vec![status; 51];
