@@ -90,6 +90,9 @@ pub enum PlanCommand {
         /// The plan: its id, a unique beginning or end of it, or `@latest`.
         #[arg(default_value = "@latest")]
         plan: String,
+        /// Writes them in the form of another planner: `subtasks`.
+        #[arg(long, value_name = "NAME", value_parser = super::values::document_format)]
+        format: Option<DocumentFormat>,
     },
     /// Lists the questions of a plan; prompts for answers in a terminal.
     Questions {

@@ -169,6 +169,17 @@ pub struct SchemaArgs {
 
 #[derive(Debug, Subcommand)]
 pub enum ImportCommand {
+    /// Converts a document of another planner to our form: a plan, a goal or a workflow.
+    ///
+    /// The form is recognised by its marks: `subtasks`, `plan_and_execute`, `actions`, `phases`, `nodes`. Notes on standard
+    /// error say what was converted and what has no meaning here.
+    #[command(after_help = "Examples:\n  \
+        goalmill import document theirs.json > plan.yaml\n  \
+        goalmill import document stream.ndjson | goalmill run - --wait")]
+    Document {
+        /// The document, YAML or JSON; `-` for standard input.
+        file: String,
+    },
     /// Converts a WfCommons WfFormat 1.5 workflow to a plan.
     Wfformat(WfformatArgs),
 }

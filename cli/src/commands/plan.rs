@@ -6,7 +6,7 @@ use goalmill_client::PlanQuery;
 use goalmill_common::clock::{Clock, parse_rfc3339};
 use goalmill_common::status::PlanStatus;
 use goalmill_common::view::{Page, PlanSummary, PlanView, StepView};
-use serde_json::{Map, json};
+use serde_json::{Map, Value, json};
 
 use super::results::{show_results, show_status};
 use super::{approvals, cell, diff, fork, graph, preview, questions, revisions};
@@ -48,7 +48,7 @@ pub async fn run(context: &CommandContext, command: PlanCommand) -> CommandResul
         }
         PlanCommand::Approve(args) => return approvals::approve(context, &args).await,
         PlanCommand::Edit(args) => return approvals::edit(context, &args).await,
-        PlanCommand::Revisions { plan } => return revisions::run(context, &plan).await,
+        PlanCommand::Revisions { plan, format } => return revisions::run(context, &plan, format).await,
         PlanCommand::Questions { plan, list } => return questions::run(context, &plan, list).await,
         PlanCommand::Answer(args) => return questions::answer(context, &args).await,
         PlanCommand::Diff(args) => return diff::run(context, &args).await,
@@ -69,18 +69,27 @@ pub async fn run(context: &CommandContext, command: PlanCommand) -> CommandResul
         PlanCommand::Results { plan } => show_results(screen, &client.results(&client.resolve(&plan).await?).await?)?,
         PlanCommand::Export { plan, format } => {
             let plan = client.resolve(&plan).await?;
-            let (plan, is_json) = match format {
-                Some(format) => (client.plan_as(&plan, format).await?, true),
-                None => (client.graph(&plan).await?, false),
-            };
+            if let Some(format) = format {
+                return print_foreign(context, &client.plan_as(&plan, format).await?);
+            }
+            let plan = client.graph(&plan).await?;
             match screen.format {
-                // Documents of other planners are JSON.
-                Format::Table | Format::Wide | Format::Name if is_json => screen.line(json_text(&plan, true))?,
                 Format::Table | Format::Wide | Format::Name => screen.text(&yaml(&plan))?,
                 Format::Json | Format::Jsonl | Format::Yaml | Format::None => {
                     screen.show(&plan, "", |_| String::new())?;
                 }
             }
+        }
+    }
+    Ok(Exit::Done)
+}
+
+/// Prints a document of another planner: JSON, unless another format is asked for.
+pub(super) fn print_foreign(context: &CommandContext, document: &Value) -> CommandResult {
+    match context.screen.format {
+        Format::Table | Format::Wide | Format::Name => context.screen.line(json_text(document, true))?,
+        Format::Json | Format::Jsonl | Format::Yaml | Format::None => {
+            context.screen.show(document, "", |_| String::new())?;
         }
     }
     Ok(Exit::Done)

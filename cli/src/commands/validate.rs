@@ -1,6 +1,7 @@
 //! `plan validate`: validates a plan locally, or on a named server, which also routes it.
 
 use goalmill_common::command::Planned;
+use goalmill_common::goal::Goal;
 use goalmill_common::limits::Limits;
 use goalmill_common::problem::Issue;
 use goalmill_common::view::Preview;
@@ -32,21 +33,25 @@ pub async fn run(context: &CommandContext, file: &str) -> CommandResult {
 }
 
 fn check(text: &[u8], limits: &Limits) -> Preview {
-    match planned(text, limits) {
-        Ok(Checked::Goal(notes)) => Preview { valid: true, warnings: notes, ..Preview::refused(Vec::new()) },
+    match check_document(text, limits) {
+        Ok(Checked::Goal { notes, .. }) => Preview { valid: true, warnings: notes, ..Preview::refused(Vec::new()) },
         Ok(Checked::Plan(planned)) => validate::preview(*planned, None),
         Err(issues) => Preview::refused(issues),
     }
 }
 
 /// What a document turned out to be.
-enum Checked {
+pub(super) enum Checked {
     Plan(Box<Planned>),
     /// A workflow that makes its plan, with notes on how it was read.
-    Goal(Vec<Issue>),
+    Goal {
+        goal: Box<Goal>,
+        notes: Vec<Issue>,
+    },
 }
 
-fn planned(text: &[u8], limits: &Limits) -> Result<Checked, Vec<Issue>> {
+/// Reads and validates a document, in our form or in that of another planner.
+pub(super) fn check_document(text: &[u8], limits: &Limits) -> Result<Checked, Vec<Issue>> {
     let mut draft = draft::read(text, Format::Auto, limits)?;
     if formats::is_workflow(&draft) {
         match formats::workflow_plan(&draft) {
@@ -56,7 +61,7 @@ fn planned(text: &[u8], limits: &Limits) -> Result<Checked, Vec<Issue>> {
                 let goal = validate::goal(&converted.document, limits).map_err(|issues| converted.locate(issues))?;
                 let mut notes = converted.notes;
                 notes.extend(formats::missing_state(&goal.description));
-                return Ok(Checked::Goal(notes));
+                return Ok(Checked::Goal { goal: Box::new(goal), notes });
             }
         }
     }

@@ -256,6 +256,11 @@ impl Client {
         self.get(&format!("/v1/plans/{plan}/revisions")).await
     }
 
+    /// The revisions of a plan in the form of another planner.
+    pub async fn revisions_as(&self, plan: &PlanId, format: DocumentFormat) -> Result<Value, ClientError> {
+        self.get(&format!("/v1/plans/{plan}/revisions?format={format}")).await
+    }
+
     /// What waits for an answer.
     pub async fn questions(&self, plan: &PlanId) -> Result<Page<QuestionView>, ClientError> {
         self.get(&format!("/v1/plans/{plan}/questions")).await

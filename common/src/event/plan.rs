@@ -144,7 +144,7 @@ pub struct ToolsCalled {
     /// In order.
     pub tools: Vec<PlannerToolCall>,
     /// Number of further calls for which the event has no room.
-    #[serde(default, skip_serializing_if = "is_zero")]
+    #[serde(default)]
     pub left_out: u32,
 }
 
@@ -160,10 +160,6 @@ pub struct PlannerToolCall {
     /// What the model gets as the result; none when the call ends the planning.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub result: Option<Json>,
-}
-
-fn is_zero(number: &u32) -> bool {
-    *number == 0
 }
 
 /// Errors of calls that end before anything goes to a model, unless a try before them has taken something.

@@ -3,19 +3,24 @@
 use axum::Json;
 use axum::body::Bytes;
 use axum::extract::{Path, State};
+use axum::response::{IntoResponse, Response};
 use goalmill_common::command::Verb;
+use goalmill_common::document_format::DocumentFormat;
 use goalmill_common::json::Json as Payload;
 use goalmill_common::plan::Plan;
 use goalmill_common::planning::{ReplanOptions, TEMPERATURE_MAX};
 use goalmill_common::problem::{ErrorCode, Issue, Problem};
-use goalmill_common::revision::{Change, RevisionRecord, RevisionStrategy};
+use goalmill_common::revision::{Change, RevisionStrategy};
 use goalmill_common::status::{PlanStatus, StepStatus};
 use goalmill_common::view::{Page, PlanSummary, QuestionView};
+use goalmill_plan::formats::{ExportState, export_revision};
 use serde::Deserialize;
 use serde_json::Value;
 
 use super::plan_access::{load_plan, load_summary, send_verb};
+use super::plans::WrittenAs;
 use super::principal::Principal;
+use super::query_parameters::Query;
 use super::response::{self, ApiError, ApiResult, Body, unknown_verb};
 use super::{Api, edit};
 
@@ -142,9 +147,22 @@ fn replan_issues(api: &Api, options: &ReplanOptions) -> Vec<Issue> {
 }
 
 /// `GET /v1/plans/{id}/revisions`.
-pub(crate) async fn revisions(State(api): State<Api>, Path(id): Path<String>) -> ApiResult<Page<RevisionRecord>> {
-    let items = load_plan(&api, &id).await?.revisions().to_vec();
-    Ok(Json(Page { items, next: None }))
+pub(crate) async fn revisions(
+    State(api): State<Api>,
+    Path(id): Path<String>,
+    Query(WrittenAs { format }): Query<WrittenAs>,
+) -> Result<Response, ApiError> {
+    let state = load_plan(&api, &id).await?;
+    let Some(format) = format else {
+        return Ok(Json(Page { items: state.revisions().to_vec(), next: None }).into_response());
+    };
+    if format != DocumentFormat::Subtasks {
+        let detail = format!("the form `{format}` has no revisions; `subtasks` has");
+        return Err(Problem::new(ErrorCode::InvalidRequest, detail).into());
+    }
+    let now = ExportState::of(&state.view(false));
+    let items = state.revisions().iter().map(|record| export_revision(record, &now)).collect();
+    Ok(Json(Page::<Value> { items, next: None }).into_response())
 }
 
 /// `GET /v1/plans/{id}/questions`: open questions.

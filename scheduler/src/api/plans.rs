@@ -71,7 +71,7 @@ pub(crate) async fn get(
 #[derive(schemars::JsonSchema)]
 pub(crate) struct WrittenAs {
     /// The form of the answer; without one it is our own.
-    format: Option<DocumentFormat>,
+    pub(super) format: Option<DocumentFormat>,
 }
 
 impl Parameters for WrittenAs {

@@ -17,12 +17,13 @@ use super::response::{ApiError, shown};
 use crate::submission::issues_problem;
 
 /// Addresses whose `GET` has parameters.
-pub(super) const WITH_PARAMETERS: [&str; 8] = [
+pub(super) const WITH_PARAMETERS: [&str; 9] = [
     "/v1/plans",
     "/v1/plans/{id}",
     "/v1/plans/{id}/graph",
     "/v1/plans/{id}/layout",
     "/v1/plans/{id}/events",
+    "/v1/plans/{id}/revisions",
     "/v1/events",
     "/v1/logs",
     "/v1/stats",

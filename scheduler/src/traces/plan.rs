@@ -134,6 +134,7 @@ impl Begun {
                 self.calls.insert((asked.revision, asked.planner.clone(), asked.call), now_ms);
             }
             PlanEvent::ModelAnswered(answered) => out.push(self.call(answered, now_ms, models)),
+            PlanEvent::ToolsCalled(_) => {}
             PlanEvent::PlanCreated(created) => {
                 self.validation_ms = now_ms;
                 if let Some(planning) = &mut self.planning {

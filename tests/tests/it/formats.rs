@@ -87,6 +87,32 @@ async fn documents_of_other_planners_are_taken_with_notes_or_refused_at_their_pl
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn revisions_are_written_in_the_form_that_has_them() -> Result<()> {
+    let it = Installation::embedded().await?;
+    let plan = json!({"steps": [
+        {"id": "a", "agent_type": "echo", "approve": {}}, {"id": "b", "agent_type": "echo", "dependencies": ["a"]}]});
+    let id = id_of(&it.post("/v1/plans", &plan).await?.1);
+    let added =
+        json!({"add_step": {"step": {"id": "c", "description": "look", "agent_type": "echo", "dependencies": ["a"]}}});
+    let edit = json!({"changes": [added, {"set_fields": {"step": "b", "fields": {"inputs": {"x": 1}}}}]});
+    let (status, answer) = it.post(&format!("/v1/plans/{id}:edit"), &edit).await?;
+    assert_eq!(status, 200, "{answer:#}");
+    let path = format!("/v1/plans/{id}/revisions?format=subtasks");
+    let (_, page) = status_of(&it, &path).await?;
+    let revision = &page["items"][0];
+    assert_eq!(revision["original_plan_id"], json!(id), "{page:#}");
+    assert_eq!((&revision["trigger"], &revision["modified_task_ids"]), (&json!("edit"), &json!(["b"])), "{page:#}");
+    assert_eq!(revision["new_subtasks"][0]["task_id"], "c");
+    let (_, schema) = status_of(&it, "/v1/schemas/subtasks").await?;
+    let validator = jsonschema::validator_for(&schema)?;
+    assert!(validator.is_valid(revision), "{revision:#}");
+    let (status, problem) = status_of(&it, &format!("/v1/plans/{id}/revisions?format=nodes")).await?;
+    assert_eq!((status, &problem["code"]), (400, &json!("INVALID_REQUEST")), "{problem:#}");
+    it.stop().await;
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn plan_actions_answer_in_their_shape() -> Result<()> {
     let it = Installation::embedded().await?;
     let (status, made) =

@@ -2,11 +2,13 @@
 //!
 //! A field that a form has no name for stands there under our own name, so that the document read again is the same plan.
 
-use goalmill_common::clock::parse_rfc3339;
+use goalmill_common::clock::{parse_rfc3339, rfc3339};
 use goalmill_common::document_format::DocumentFormat;
 use goalmill_common::goal::Goal;
 use goalmill_common::hash::HashMap;
+use goalmill_common::id::StepId;
 use goalmill_common::plan::{Phase, Plan, Step, StepKind};
+use goalmill_common::revision::RevisionRecord;
 use goalmill_common::status::{PlanStatus, StepStatus};
 use goalmill_common::view::{PlanView, StepView};
 use serde_json::{Map, Value, json};
@@ -85,6 +87,27 @@ pub fn export_plan(format: DocumentFormat, plan: &Plan, state: &ExportState) -> 
     Value::Object(map)
 }
 
+/// Writes a revision in the form `subtasks`, the only one that has revisions.
+///
+/// - `state`: of the plan now.
+pub fn export_revision(record: &RevisionRecord, state: &ExportState) -> Value {
+    let export = Export { state };
+    let added: Vec<Value> = record.added.iter().map(|step| Value::Object(export.subtask(step))).collect();
+    let removed: Vec<&StepId> = record.removed.iter().map(|step| &step.id).chain(&record.skipped).collect();
+    let modified: Vec<&StepId> = record.modified.iter().map(|step| &step.after.id).collect();
+    json!({
+        "revision_id": format!("{}:{}", state.plan_id, record.revision),
+        "original_plan_id": state.plan_id,
+        "trigger": record.trigger,
+        "changes": record.changes,
+        "new_subtasks": added,
+        "removed_task_ids": removed,
+        "modified_task_ids": modified,
+        "confidence_delta": ((record.confidence_after - record.confidence_before) * 1e6).round() / 1e6,
+        "created_at": rfc3339(record.time_ms),
+    })
+}
+
 struct Export<'a> {
     state: &'a ExportState,
 }
@@ -132,7 +155,7 @@ fn put_goal(map: &mut Map<String, Value>, key: &str, goal: &Goal) {
         put(map, name, take(&mut own, name));
     }
     if let Some(ms) = goal.deadline_ms {
-        map.insert("deadline".into(), json!(goalmill_common::clock::rfc3339(ms)));
+        map.insert("deadline".into(), json!(rfc3339(ms)));
     }
 }
 

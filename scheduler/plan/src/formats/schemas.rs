@@ -48,7 +48,7 @@ fn subtasks() -> Value {
     let step_words = ["pending", "in_progress", "completed", "failed", "blocked"];
     json!({
         "anyOf": [{"$ref": "#/$defs/plan"}, {"$ref": "#/$defs/tasks"}, {"$ref": "#/$defs/goal"}, {"$ref": "#/$defs/agent"},
-                  {"$ref": "#/$defs/feedback"}],
+                  {"$ref": "#/$defs/feedback"}, {"$ref": "#/$defs/revision"}],
         "$defs": {
             "goal": {
                 "type": "object",
@@ -99,6 +99,17 @@ fn subtasks() -> Value {
                 "properties": {
                     "agent_type": text(), "capabilities": texts(), "specialization": text(),
                     "cost_per_invocation": amount(), "avg_latency_ms": amount(), "success_rate": share(),
+                },
+            },
+            "revision": {
+                "type": "object",
+                "required": ["revision_id", "original_plan_id"],
+                "description": "Written only.",
+                "properties": {
+                    "revision_id": text(), "original_plan_id": text(), "trigger": text(), "changes": texts(),
+                    "new_subtasks": {"type": "array", "items": {"$ref": "#/$defs/subtask"}},
+                    "removed_task_ids": texts(), "modified_task_ids": texts(), "confidence_delta": {"type": "number"},
+                    "created_at": text(),
                 },
             },
             "feedback": {
