@@ -35,6 +35,21 @@ pub(super) fn take_over(facts: &mut Facts, constraints: &Map<String, Value>, tod
                     facts.end = when.end.or(facts.end);
                 }
             }
+            "deadline" | "due" | "due_date" => {
+                if let Some(text) = value.as_str()
+                    && let Some(found) = date::read(&Text::new(&format!("by {text}")), today).deadline
+                {
+                    facts.deadline = Some(found.date);
+                    facts.deadline_is_exclusive = false;
+                    facts.assumed.remove("deadline");
+                }
+            }
+            "exclusions" | "exclude" | "without" | "avoid" => set_texts(&mut facts.exclusions, value),
+            "formats" | "format" | "output_format" => set_texts(&mut facts.formats, value),
+            "languages" | "language" => set_texts(&mut facts.languages, value),
+            "options" => set_texts(&mut facts.options, value),
+            "subtasks" | "tasks" => set_texts(&mut facts.subtasks, value),
+            "participants" | "attendees" | "guests" => facts.people = small(value).or(facts.people),
             "destination" | "city" | "to" | "place" => set_text(&mut facts.destination, value),
             "origin" | "from" => set_text(&mut facts.origin, value),
             "topic" => set_text(&mut facts.topic, value),
@@ -45,6 +60,18 @@ pub(super) fn take_over(facts: &mut Facts, constraints: &Map<String, Value>, tod
             }
             _ => {}
         }
+    }
+}
+
+/// Texts of a list, or one text.
+fn set_texts(fact: &mut Vec<String>, value: &Value) {
+    let texts: Vec<String> = match value {
+        Value::Array(items) => items.iter().filter_map(Value::as_str).map(str::to_owned).collect(),
+        Value::String(text) if !text.trim().is_empty() => vec![text.trim().to_owned()],
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) | Value::Object(_) => Vec::new(),
+    };
+    if !texts.is_empty() {
+        *fact = texts;
     }
 }
 

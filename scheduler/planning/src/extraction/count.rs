@@ -12,10 +12,17 @@ pub(super) fn read(text: &Text) -> BTreeMap<String, u32> {
     let mut counts = BTreeMap::new();
     for at in 0..text.words.len() {
         if let Some((noun, count)) = count_at(text, at) {
+            text.note(at, at + 1, super::words::Use::Fact);
             counts.entry(noun).or_insert(count);
         }
     }
     counts
+}
+
+/// The count of a text that counts one kind of thing: of `15 chairs for $250 each`, 15.
+pub(super) fn only(text: &Text) -> Option<u32> {
+    let counts: BTreeMap<String, u32> = (0..text.words.len()).filter_map(|at| count_at(text, at)).collect();
+    counts.values().next().copied().filter(|_| counts.len() == 1)
 }
 
 fn count_at(text: &Text, at: usize) -> Option<(String, u32)> {
@@ -47,7 +54,10 @@ fn may_count(text: &Text, at: usize) -> bool {
     if at == 0 {
         return true;
     }
-    let tied_to_name = text.is_capital(at - 1) && !text.is_sentence_start(at) && !VERBS.contains(&text.lower(at - 1));
+    let tied_to_name = text.is_capital(at - 1)
+        && !text.is_sentence_start(at)
+        && !VERBS.contains(&text.lower(at - 1))
+        && !text.is_imperative(at - 1);
     let signed = matches!(text.lower(at - 1), "$" | "€" | "£" | "#" | "¥" | "₹" | "-" | "." | "/");
     let continues = word.kind == WordKind::Letters && text.number(at - 1).is_some_and(|q| q.next > at);
     let numbered = matches!(
@@ -212,13 +222,89 @@ const UNITS: &[&str] = &[
     "lbs",
 ];
 
-/// How many people it is for.
+/// How many people a goal is for: `for 30 participants`, `, 60 employees`, `a team of 12`.
+pub(super) fn group(text: &Text) -> Option<u32> {
+    let found = (0..text.words.len()).find_map(|at| {
+        let number = text.number(at).filter(|_| !text.words[at].glued)?;
+        let led = matches!(
+            text.before(at, 1),
+            "for" | "with" | "," | "of" | "among" | "(" | "invite" | "all" | "about" | "around" | "approximately"
+        );
+        let next = number.next + usize::from(!is_person(text.lower(number.next)));
+        (led && is_person(text.lower(next)) && !text.is_constraint(at))
+            .then(|| whole(number.value).map(|n| (at, next + 1, n)))?
+    });
+    let (from, to, people) = found?;
+    text.note_constraint(from, to);
+    Some(people)
+}
+
+fn is_person(noun: &str) -> bool {
+    matches!(
+        noun,
+        "people"
+            | "persons"
+            | "participants"
+            | "attendees"
+            | "guests"
+            | "employees"
+            | "colleagues"
+            | "students"
+            | "pupils"
+            | "children"
+            | "kids"
+            | "members"
+            | "adults"
+            | "users"
+            | "customers"
+            | "visitors"
+            | "volunteers"
+            | "graders"
+            | "players"
+            | "delegates"
+            | "speakers"
+            | "nurses"
+            | "teachers"
+            | "engineers"
+            | "developers"
+            | "managers"
+            | "learners"
+            | "trainees"
+            | "staff"
+            | "workers"
+            | "respondents"
+            | "seats"
+            | "invitees"
+            | "teenagers"
+            | "seniors"
+            | "beginners"
+            | "clients"
+            | "patients"
+            | "residents"
+            | "tenants"
+            | "subscribers"
+            | "freelancers"
+    )
+}
+
+/// How many people travel.
 pub(super) fn people(text: &Text) -> Option<u32> {
-    let counted: u32 = (0..text.words.len()).filter_map(|at| people_at(text, at)).fold(0, u32::saturating_add);
+    let counted: u32 = (0..text.words.len())
+        .filter_map(|at| {
+            let people = people_at(text, at)?;
+            text.note_constraint(at, text.number(at).map_or(at, |number| number.next + 1));
+            Some(people)
+        })
+        .fold(0, u32::saturating_add);
     if counted > 0 {
         return Some(counted.min(1_000));
     }
-    (0..text.words.len()).find_map(|at| group_at(text, at))
+    (0..text.words.len()).find_map(|at| {
+        let people = group_at(text, at)?;
+        let next = [at + 1, at + 2].into_iter().find_map(|i| text.number(i)).map_or(at + 1, |number| number.next);
+        text.note_constraint(at, next);
+        Some(people)
+    })
 }
 
 /// `2 adults`, `three people`; a group's parts add up.

@@ -1,10 +1,13 @@
-//! Extracts dates: `in May`, `2027-05-03`, `3rd of June`, `next week`, `May 3-10`.
+//! Extracts dates: `in May`, `2027-05-03`, `3rd of June`, `next week`, `May 3-10`; the words around a date tell whether it
+//! is a start, an end or a deadline.
 
-use jiff::civil::{Date, Weekday};
-use jiff::{Timestamp, ToSpan, tz::TimeZone};
+use jiff::Timestamp;
+use jiff::civil::Date;
+use jiff::tz::TimeZone;
 use serde::Serialize;
 
-use super::words::{Text, WordKind};
+use super::relative_date as relative;
+use super::words::{Text, Use, WordKind};
 
 /// A calendar month.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -23,6 +26,46 @@ pub(super) struct When {
     pub start: Option<Date>,
     /// Last day.
     pub end: Option<Date>,
+    pub deadline: Option<Deadline>,
+}
+
+/// The day by which a goal is to be reached.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Deadline {
+    pub date: Date,
+    /// `before 3 May`: the day itself is too late.
+    pub is_exclusive: bool,
+    /// What the text left open and was chosen here.
+    pub assumed: Option<&'static str>,
+}
+
+/// A date at a place of the text.
+#[derive(Clone, Debug)]
+pub(super) struct Mention {
+    pub span: Span,
+    /// Index of the first word after it.
+    pub next: usize,
+    pub assumed: Option<&'static str>,
+}
+
+#[derive(Clone, Debug)]
+pub(super) enum Span {
+    Day(Date),
+    Days(Date, Date),
+    Month(Month),
+    /// `within 3 days`: a deadline without a word that says so.
+    Within(Date),
+}
+
+/// What the words around a date make of it.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum DateRole {
+    Deadline {
+        is_exclusive: bool,
+    },
+    /// `until` and `to`: a deadline, unless a start stands before it.
+    Until,
+    Plain,
 }
 
 pub(super) const MONTHS: [&str; 12] = [
@@ -47,37 +90,159 @@ pub(super) fn day_of(now_ms: u64) -> Date {
 }
 
 pub(super) fn read(text: &Text, today: Date) -> When {
+    let mut when = When::default();
     let mut days: Vec<(usize, Date, usize)> = Vec::new();
+    let mut range = None;
     let mut month = None;
     let mut at = 0;
     while at < text.words.len() {
-        if let Some((start, end)) = day_range(text, at, today) {
-            return from_days(start, Some(end));
-        }
-        if let Some((day, next)) = day_at(text, at, today) {
-            days.push((at, day, next));
-            at = next;
+        let Some(Mention { span, next, assumed }) = mention_at(text, at, today) else {
+            at += 1;
             continue;
+        };
+        let has_start = !days.is_empty() || range.is_some();
+        let role = match (role(text, at, next), &span) {
+            (_, Span::Within(_)) => DateRole::Deadline { is_exclusive: false },
+            (DateRole::Until, _) if !has_start => DateRole::Deadline { is_exclusive: false },
+            (role, _) => role,
+        };
+        match (role, span) {
+            (DateRole::Deadline { is_exclusive }, span) => {
+                if let Some(deadline) = deadline(&span, is_exclusive, assumed) {
+                    // Of several, the last one is that of the whole.
+                    when.deadline = when.deadline.filter(|held| held.date >= deadline.date).or(Some(deadline));
+                    text.note_constraint(at, next);
+                }
+            }
+            (_, Span::Day(day) | Span::Within(day)) => days.push((at, day, next)),
+            (_, Span::Days(first, last)) => {
+                text.note_constraint(at, next);
+                range = range.or(Some((first, last)));
+            }
+            (_, Span::Month(found)) => {
+                text.note(at, next, Use::Fact);
+                month = month.or(Some(found));
+            }
         }
-        if let Some((found, next)) = month_at(text, at, today) {
-            month = month.or(Some(found));
-            at = next;
-            continue;
-        }
-        at += 1;
+        at = next;
     }
-    match days.as_slice() {
-        [] => match month {
-            Some(_) => When { month, ..When::default() },
-            None => relative(text, today).unwrap_or_default(),
-        },
-        [(_, day, _)] => from_days(*day, None),
-        [(_, first, after), (second_at, second, _), ..] => {
+    for (at, _, next) in days.iter().take(2) {
+        text.note_constraint(*at, *next);
+    }
+    let plain = match (range, days.as_slice()) {
+        (Some((start, end)), _) => from_days(start, Some(end)),
+        (None, []) => When { month, ..When::default() },
+        (None, [(_, day, _)]) => from_days(*day, None),
+        (None, [(_, first, after), (second_at, second, _), ..]) => {
             let second = &in_year_of(*first, *second);
             let linked = (*after..*second_at)
                 .any(|i| matches!(text.lower(i), "to" | "until" | "till" | "through" | "-" | "–" | "and"));
             from_days(*first, (linked && second >= first).then_some(*second))
         }
+    };
+    When { deadline: when.deadline, ..plain }
+}
+
+/// The longest date at `at`.
+fn mention_at(text: &Text, at: usize, today: Date) -> Option<Mention> {
+    let certain = |span, next| Some(Mention { span, next, assumed: None });
+    if relative::weekday(text.lower(at)).is_some() {
+        // `Friday, 4 December`
+        let after = at + 1 + usize::from(text.lower(at + 1) == ",");
+        if let Some((day, next)) = day_at(text, after, today) {
+            return certain(Span::Day(day), next);
+        }
+    }
+    if let Some((start, end, next)) = day_range(text, at, today) {
+        return certain(Span::Days(start, end), next);
+    }
+    if let Some((day, next)) = day_at(text, at, today) {
+        return certain(Span::Day(day), next);
+    }
+    if let Some(found) = relative::before_month(text, at, today) {
+        return Some(found);
+    }
+    if let Some((found, next)) = month_at(text, at, today) {
+        return certain(Span::Month(found), next);
+    }
+    relative::read(text, at, today)
+}
+
+fn deadline(span: &Span, is_exclusive: bool, assumed: Option<&'static str>) -> Option<Deadline> {
+    let (first, last) = match span {
+        Span::Day(day) | Span::Within(day) => (*day, *day),
+        Span::Days(first, last) => (*first, *last),
+        Span::Month(month) => {
+            let first = Date::new(month.year, month.number, 1).ok()?;
+            let assumed = (!is_exclusive).then_some("the last day of the month");
+            let date = if is_exclusive { first } else { first.last_of_month() };
+            return Some(Deadline { date, is_exclusive, assumed });
+        }
+    };
+    Some(Deadline { date: if is_exclusive { first } else { last }, is_exclusive, assumed })
+}
+
+/// What the words before and after the date say about it.
+fn role(text: &Text, at: usize, next: usize) -> DateRole {
+    let inclusive = DateRole::Deadline { is_exclusive: false };
+    let after = (text.lower(next), text.lower(next + 1), text.lower(next + 2));
+    if matches!(after, ("at", "the", "latest") | ("latest" | "deadline", _, _) | ("at", "latest", _))
+        || matches!(after, ("or", "earlier" | "sooner" | "before", _))
+    {
+        return inclusive;
+    }
+    let at = skip_modifiers(text, at);
+    let (word, second, third) = (text.before(at, 1), text.before(at, 2), text.before(at, 3));
+    match word {
+        "by" => inclusive,
+        "before" if second != "not" => DateRole::Deadline { is_exclusive: true },
+        "to" if second == "prior" => DateRole::Deadline { is_exclusive: true },
+        "of" if second == "ahead" => DateRole::Deadline { is_exclusive: true },
+        "until" | "till" | "til" if second != "not" => DateRole::Until,
+        "than" if second == "later" => inclusive,
+        "due" | "deadline" | "latest" => inclusive,
+        "on" | "is" | ":" | "for" | "of" | "at" | "=" | "," | "in" | "(" if is_due(second) => inclusive,
+        ":" if second == "date" && is_due(third) => inclusive,
+        _ => DateRole::Plain,
+    }
+}
+
+/// `deadline`, and words for work that is done at its end: `ready on Monday`.
+pub(super) fn is_due(word: &str) -> bool {
+    matches!(
+        word,
+        "deadline"
+            | "due"
+            | "ready"
+            | "finished"
+            | "completed"
+            | "done"
+            | "delivered"
+            | "submitted"
+            | "deliver"
+            | "delivery"
+            | "submit"
+            | "finish"
+            | "complete"
+    )
+}
+
+/// Steps over what stands between a date and the word that gives its role: `by 5 pm on Friday`, `until the next Monday`.
+fn skip_modifiers(text: &Text, mut at: usize) -> usize {
+    loop {
+        let before = text.before(at, 1);
+        let second = text.before(at, 2);
+        at = match before {
+            "the" | "this" | "next" | "coming" | "upcoming" | "following" | "early" | "late" | "mid" => at - 1,
+            "-" if second == "mid" => at - 1,
+            "on" | "," | "of" if relative::is_time_of_day(text, at.saturating_sub(2)) => at - 1,
+            _ if relative::weekday(before).is_some() => at - 1,
+            "," if relative::weekday(second).is_some() => at - 1,
+            "pm" | "am" | "noon" | "midnight" => at - 1,
+            _ if at > 0 && relative::is_time_of_day(text, at - 1) => at - 1,
+            ":" if at > 1 && relative::is_time_of_day(text, at - 2) => at - 1,
+            _ => return at,
+        };
     }
 }
 
@@ -88,16 +253,16 @@ fn in_year_of(first: Date, second: Date) -> Date {
 }
 
 fn from_days(start: Date, end: Option<Date>) -> When {
-    When { month: month(start.month(), start.year()), start: Some(start), end }
+    When { month: month(start.month(), start.year()), start: Some(start), end, deadline: None }
 }
 
-fn month(number: i8, year: i16) -> Option<Month> {
+pub(super) fn month(number: i8, year: i16) -> Option<Month> {
     let name = MONTHS.get(usize::try_from(number).ok()?.checked_sub(1)?)?;
     Some(Month { number, name, year })
 }
 
 /// The number of a month's name, from 1; short forms count when written with a capital.
-fn month_number(text: &Text, at: usize) -> Option<i8> {
+pub(super) fn month_number(text: &Text, at: usize) -> Option<i8> {
     let word = text.get(at)?;
     let position = MONTHS.iter().position(|name| {
         let name = name.to_lowercase();
@@ -132,13 +297,14 @@ fn day_number(text: &Text, at: usize) -> Option<(i8, usize)> {
 }
 
 /// `May 3-10`, `3-10 May`, `3rd to 10th of May`.
-fn day_range(text: &Text, at: usize, today: Date) -> Option<(Date, Date)> {
+fn day_range(text: &Text, at: usize, today: Date) -> Option<(Date, Date, usize)> {
     let dash = |i: usize| matches!(text.lower(i), "-" | "–" | "to" | "until" | "through");
     if let Some(number) = month_number(text, at) {
         let (first, next) = day_number(text, at + 1)?;
         dash(next).then_some(())?;
         let (last, next) = day_number(text, next + 1)?;
-        return range(number, first, last, year_after(text, next).0, today);
+        let (year, next) = year_after(text, next);
+        return range(number, first, last, year, today).map(|(first, last)| (first, last, next));
     }
     let (first, next) = day_number(text, at)?;
     dash(next).then_some(())?;
@@ -147,7 +313,8 @@ fn day_range(text: &Text, at: usize, today: Date) -> Option<(Date, Date)> {
         next += 1;
     }
     let number = month_number(text, next)?;
-    range(number, first, last, year_after(text, next + 1).0, today)
+    let (year, next) = year_after(text, next + 1);
+    range(number, first, last, year, today).map(|(first, last)| (first, last, next))
 }
 
 fn range(month: i8, first: i8, last: i8, year: Option<i16>, today: Date) -> Option<(Date, Date)> {
@@ -156,7 +323,7 @@ fn range(month: i8, first: i8, last: i8, year: Option<i16>, today: Date) -> Opti
     (end >= start).then_some((start, end))
 }
 
-fn year_after(text: &Text, at: usize) -> (Option<i16>, usize) {
+pub(super) fn year_after(text: &Text, at: usize) -> (Option<i16>, usize) {
     let comma = usize::from(text.lower(at) == ",");
     match year_at(text, at + comma) {
         Some(year) => (Some(year), at + comma + 1),
@@ -216,6 +383,19 @@ fn counts_something(text: &Text, at: usize) -> bool {
 
 /// ISO dates, and slashes where only one reading is possible.
 fn numeric(text: &Text, at: usize) -> Option<(Date, usize)> {
+    dotted(text, at).or_else(|| signed(text, at))
+}
+
+/// `12.10.2027`: the day stands first.
+fn dotted(text: &Text, at: usize) -> Option<(Date, usize)> {
+    let (day, month) = text.get(at)?.text.split_once('.')?;
+    let year = text.get(at + 2).filter(|year| year.glued && year.text.len() == 4)?;
+    (text.lower(at + 1) == "." && text.words[at + 1].glued).then_some(())?;
+    let date = Date::new(year.text.parse().ok()?, month.parse().ok()?, day.parse().ok()?).ok()?;
+    (date.year() >= 1900).then_some((date, at + 3))
+}
+
+fn signed(text: &Text, at: usize) -> Option<(Date, usize)> {
     let sign = text.lower(at + 1);
     let part = |i: usize| {
         let word = text.get(i)?;
@@ -249,6 +429,9 @@ fn month_at(text: &Text, at: usize, today: Date) -> Option<(Month, usize)> {
     let led = matches!(
         before,
         "in" | "this"
+            | "till"
+            | "than"
+            | "whole"
             | "next"
             | "early"
             | "late"
@@ -277,86 +460,6 @@ fn month_at(text: &Text, at: usize, today: Date) -> Option<(Month, usize)> {
         if before == "last" { year - i16::from(number >= today.month() || passed) } else { year }
     });
     month(number, year).map(|month| (month, next))
-}
-
-/// `tomorrow`, `next week`, `this weekend`, `next month`, `in two weeks`, `next Friday`.
-fn relative(text: &Text, today: Date) -> Option<When> {
-    (0..text.words.len()).find_map(|at| {
-        let (start, end) = match (text.before(at, 1), text.lower(at)) {
-            ("after", "tomorrow") => (plus(today, 2)?, None),
-            (_, "tomorrow") if text.lower(at + 1) != "and" || text.lower(at + 2) != "tomorrow" => {
-                let day_after = text.before(at, 1) == "after" && text.before(at, 2) == "day";
-                (plus(today, if day_after { 2 } else { 1 })?, None)
-            }
-            (_, "today" | "tonight")
-                if !text.words[at].text.ends_with("'s") && !text.words[at].text.ends_with("’s") =>
-            {
-                (today, None)
-            }
-            ("next", "week") => {
-                let monday = next_weekday(today, Weekday::Monday, true)?;
-                (monday, Some(plus(monday, 6)?))
-            }
-            ("this", "weekend") => {
-                let saturday = next_weekday(today, Weekday::Saturday, false)?;
-                (saturday, Some(plus(saturday, 1)?))
-            }
-            ("next", "weekend") => {
-                let monday = next_weekday(today, Weekday::Monday, true)?;
-                let saturday = plus(monday, 5)?;
-                (saturday, Some(plus(saturday, 1)?))
-            }
-            ("next", "month") => {
-                let first = today.first_of_month().checked_add(1.month()).ok()?;
-                return Some(When { month: month(first.month(), first.year()), ..When::default() });
-            }
-            ("this", "month") => {
-                return Some(When { month: month(today.month(), today.year()), ..When::default() });
-            }
-            ("in", _) => (in_some_time(text, at, today)?, None),
-            ("next" | "on" | "this" | "by" | "from", word) => (next_weekday(today, weekday(word)?, false)?, None),
-            _ => return None,
-        };
-        Some(from_days(start, end))
-    })
-}
-
-fn in_some_time(text: &Text, at: usize, today: Date) -> Option<Date> {
-    let (value, next) = match text.lower(at) {
-        "a" | "one" if text.number(at).is_none_or(|q| q.value == 1.0) => (1.0, at + 1),
-        _ => text.number(at).map(|q| (q.value, q.next))?,
-    };
-    let days = match text.lower(next) {
-        "day" | "days" => 1.0,
-        "week" | "weeks" => 7.0,
-        "month" | "months" => 30.0,
-        _ => return None,
-    } * value;
-    (0.0..=3_650.0).contains(&days).then_some(())?;
-    #[expect(clippy::cast_possible_truncation, reason = "at most ten years")]
-    plus(today, days as i64)
-}
-
-fn plus(date: Date, days: i64) -> Option<Date> {
-    date.checked_add(days.days()).ok()
-}
-
-/// The next such weekday: today counts unless `after`.
-fn next_weekday(today: Date, weekday: Weekday, after: bool) -> Option<Date> {
-    (i64::from(after)..=7).filter_map(|ahead| plus(today, ahead)).find(|date| date.weekday() == weekday)
-}
-
-fn weekday(word: &str) -> Option<Weekday> {
-    match word {
-        "monday" => Some(Weekday::Monday),
-        "tuesday" => Some(Weekday::Tuesday),
-        "wednesday" => Some(Weekday::Wednesday),
-        "thursday" => Some(Weekday::Thursday),
-        "friday" => Some(Weekday::Friday),
-        "saturday" => Some(Weekday::Saturday),
-        "sunday" => Some(Weekday::Sunday),
-        _ => None,
-    }
 }
 
 #[cfg(test)]
@@ -432,6 +535,66 @@ mod tests {
             let ends = (found.start.map(|d| d.to_string()), found.end.map(|d| d.to_string()));
             assert_eq!(ends, (Some("2027-05-03".into()), Some("2027-05-10".into())), "{text}");
         }
+    }
+
+    #[test]
+    fn the_words_around_a_date_make_it_a_deadline() {
+        for (text, date, is_exclusive) in [
+            ("by Friday", "2026-11-27", false),
+            ("by 12 October", "2027-10-12", false),
+            ("before December 15", "2026-12-15", true),
+            ("until 5 December", "2026-12-05", false),
+            ("no later than 10 January 2027", "2027-01-10", false),
+            ("due next Wednesday", "2026-11-25", false),
+            ("deadline: 12.10.2027", "2027-10-12", false),
+            ("the deadline is May 3rd", "2027-05-03", false),
+            ("on May 3 at the latest", "2027-05-03", false),
+            ("within two weeks", "2026-12-05", false),
+            ("within 3 months", "2027-02-21", false),
+            ("within five working days", "2026-11-27", false),
+            ("in less than 10 days", "2026-12-01", false),
+            ("by the end of the month", "2026-11-30", false),
+            ("until end of January", "2027-01-31", false),
+            ("by the end of next week", "2026-11-27", false),
+            ("by year's end", "2026-12-31", false),
+            ("before Christmas", "2026-12-25", true),
+            ("by 5 pm on Friday", "2026-11-27", false),
+            ("by 5pm tomorrow", "2026-11-22", false),
+            ("by EOD", "2026-11-21", false),
+            ("by the 15th", "2026-12-15", false),
+            ("by Friday, 4 December", "2026-12-04", false),
+            ("ready on 1 March", "2027-03-01", false),
+            ("by the end of Q1", "2027-03-31", false),
+            ("by next week", "2026-11-29", false),
+            ("by June", "2027-06-30", false),
+            ("before June", "2027-06-01", true),
+            ("finish it by 2027-02-01", "2027-02-01", false),
+        ] {
+            let found = when(text);
+            let deadline = found.deadline.as_ref().map(|d| (d.date.to_string(), d.is_exclusive));
+            assert_eq!(deadline, Some((date.into(), is_exclusive)), "{text}");
+            assert_eq!((found.start, found.month), (None, None), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_start_is_no_deadline() {
+        for (text, start, end) in [
+            ("from 3 May until 10 May", "2027-05-03", Some("2027-05-10")),
+            ("starting January 4", "2027-01-04", None),
+            ("on Saturday 28 November", "2026-11-28", None),
+            ("from Monday to Wednesday", "2026-11-23", Some("2026-11-25")),
+            ("on Monday", "2026-11-23", None),
+            ("tomorrow at 10:00", "2026-11-22", None),
+        ] {
+            let found = when(text);
+            assert_eq!(found.start.map(|d| d.to_string()), Some(start.into()), "{text}");
+            assert_eq!(found.end.map(|d| d.to_string()), end.map(Into::into), "{text}");
+            assert_eq!(found.deadline, None, "{text}");
+        }
+        let both = when("start on 1 March and finish by 15 March");
+        assert_eq!(both.start.map(|d| d.to_string()), Some("2027-03-01".into()));
+        assert_eq!(both.deadline.map(|d| d.date.to_string()), Some("2027-03-15".into()));
     }
 
     #[test]

@@ -23,7 +23,7 @@ pub(super) fn read(text: &Text) -> Option<Duration> {
 fn counted(text: &Text, at: usize) -> Option<Duration> {
     let word = text.get(at)?;
     let inside = at > 0 && word.glued && text.words[at - 1].kind != WordKind::Sign;
-    if inside || is_point_in_time(text, at) {
+    if inside || text.is_constraint(at) || is_point_in_time(text, at) {
         return None;
     }
     let (value, mut next) = match (text.lower(at), text.lower(at + 1), text.lower(at + 2)) {
@@ -48,6 +48,7 @@ fn counted(text: &Text, at: usize) -> Option<Duration> {
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "between 1 and 366")]
     let days = days.ceil() as u32;
     let nights = if nights { days } else { nights_named(text, next + 1).unwrap_or(days) };
+    text.note(at, next + 1, super::words::Use::Fact);
     Some(Duration { days, nights })
 }
 

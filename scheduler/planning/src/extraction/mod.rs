@@ -1,9 +1,13 @@
-//! Extracts constraints and facts from a goal's text: budget, time, place, people, counts, topic. The heuristics rather miss a
-//! fact than invent one.
+//! Extracts constraints and facts from a goal's text: budget, deadline, time, place, people, counts, limits, exclusions, formats,
+//! topic, sub-tasks. The heuristics rather miss a fact than invent one.
+//!
+//! Each reader notes in the text which words it has read, so that a topic ends where a constraint begins, and what looks like
+//! a constraint but was not read can be reported.
 
 use std::collections::BTreeMap;
 
 use goalmill_common::goal::Goal;
+use goalmill_common::problem::Issue;
 use jiff::civil::Date;
 use serde::Serialize;
 use serde_json::{Map, Number, Value};
@@ -12,14 +16,22 @@ mod constraint;
 mod count;
 mod date;
 mod duration;
+mod exclusion;
+mod format;
+mod limit;
 mod money;
 mod place;
+mod relative_date;
+mod subtask;
+mod time;
 mod topic;
+mod unread;
 mod words;
 
 pub use date::Month;
 pub use duration::Duration;
-pub use money::Money;
+pub use money::{Money, Rate};
+pub use unread::UnreadPart;
 
 use words::Text;
 
@@ -31,6 +43,9 @@ const READ_BYTES_MAX: usize = 16_384;
 pub struct Facts {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub budget: Option<Money>,
+    /// A limit per month, night or unit.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub rate: Option<Rate>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub duration: Option<Duration>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -41,8 +56,23 @@ pub struct Facts {
     /// Last day.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub end: Option<Date>,
+    /// The day by which the goal is to be reached.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub deadline: Option<Date>,
+    /// `before 3 May`: the day of the deadline is too late.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub deadline_is_exclusive: bool,
+    /// A time of day, `17:00`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub time: Option<String>,
+    /// How long one piece of it takes, when that is less than a day.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub length_minutes: Option<u32>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub destination: Option<String>,
+    /// Where something happens that is no journey.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub place: Option<String>,
     /// The places after the first, of a trip to several.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub further_destinations: Vec<String>,
@@ -50,13 +80,52 @@ pub struct Facts {
     pub origin: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub travellers: Option<u32>,
+    /// How many people it is for, when it is no journey.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub people: Option<u32>,
     /// How many of what: `{"restaurants": 5}`.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub counts: BTreeMap<String, u32>,
+    /// Upper limits: `{"pages": 10}`.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub at_most: BTreeMap<String, u64>,
+    /// Lower limits: `{"sources": 3}`.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub at_least: BTreeMap<String, u64>,
+    /// What is ruled out: `flying`, `touch the schema`.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub exclusions: Vec<String>,
+    /// Formats of the result: `pdf`, `csv`.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub formats: Vec<String>,
+    /// Languages of the result.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub languages: Vec<String>,
+    /// The language that is translated.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub source_language: Option<String>,
+    /// What is compared.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub options: Vec<String>,
+    /// Sub-tasks that the goal lists.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub subtasks: Vec<String>,
+    /// Whether they are numbered, and so done one after the other.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub subtasks_in_order: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub topic: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub dataset: Option<String>,
+    /// What the goal asks to be done or made; for the texts of steps, no constraint.
+    #[serde(skip)]
+    pub subject: Option<String>,
+    /// What the text left open and was chosen here, by fact.
+    #[serde(skip)]
+    pub assumed: BTreeMap<&'static str, &'static str>,
+    /// What looks like a constraint and was not read.
+    #[serde(skip)]
+    pub unread: Vec<UnreadPart>,
 }
 
 impl Facts {
@@ -71,34 +140,87 @@ impl Facts {
         facts
     }
 
+    /// What the caller should know of the reading: parts that were not understood, and what was chosen where the text is open.
+    pub fn issues(&self) -> Vec<Issue> {
+        let unread = self.unread.iter().map(|part| Issue {
+            code: "FACT_UNREAD".into(),
+            pointer: "/description".into(),
+            detail: format!("`{}` was not understood as a constraint", part.text),
+            hint: format!("{}, or add it to the constraints", part.hint),
+        });
+        let assumed = self.assumed.iter().map(|(fact, what)| Issue {
+            code: "FACT_ASSUMED".into(),
+            pointer: format!("/constraints/{fact}"),
+            detail: format!("the goal does not say `{fact}` to the day; taken: {what}"),
+            hint: format!("say the day, or add `{fact}` to the constraints"),
+        });
+        unread.chain(assumed).collect()
+    }
+
+    /// The order matters: what is read first is not read again, and ends the phrases that are read later.
     fn of_text(text: &Text, today: Date) -> Self {
         let when = date::read(text, today);
-        let mut destinations = place::read(text);
-        let destination = (!destinations.destinations.is_empty()).then(|| destinations.destinations.remove(0));
+        let time = time::of_day(text);
         let duration = duration::read(text).or_else(|| between(when.start, when.end));
         let travellers = count::people(text);
+        let people = count::group(text).filter(|_| travellers.is_none());
+        let budget = whole_budget(text, travellers.or(people), duration);
+        let rate = money::rate(text);
+        let limits = limit::read(text);
+        let length_minutes = time::length_minutes(text);
+        let formats = format::formats(text);
+        let languages = format::languages(text);
+        let counts = count::read(text);
+        let exclusions = exclusion::read(text);
+        let subtasks = subtask::read(text);
+        let mut places = place::read(text);
+        let destination = (!places.destinations.is_empty()).then(|| places.destinations.remove(0));
+        let deadline = when.deadline;
+        let assumed = deadline.as_ref().and_then(|deadline| deadline.assumed).map(|what| ("deadline", what));
         Self {
-            budget: whole_budget(text, travellers, duration),
+            budget,
+            rate,
             duration,
             month: when.month,
             start: when.start,
             end: when.end,
+            deadline: deadline.as_ref().map(|deadline| deadline.date),
+            deadline_is_exclusive: deadline.is_some_and(|deadline| deadline.is_exclusive),
+            time,
+            length_minutes,
+            place: places.location.filter(|_| destination.is_none()),
             destination,
-            further_destinations: destinations.destinations,
-            origin: destinations.origin,
+            further_destinations: places.destinations,
+            origin: places.origin,
             travellers,
-            counts: count::read(text),
+            people,
+            counts,
+            at_most: limits.at_most,
+            at_least: limits.at_least,
+            exclusions,
+            formats,
+            languages: languages.to,
+            source_language: languages.from,
+            options: topic::options(text),
+            subtasks: subtasks.items,
+            subtasks_in_order: subtasks.in_order,
             topic: topic::read(text),
             dataset: topic::dataset(text),
+            subject: topic::subject(text),
+            assumed: assumed.into_iter().collect(),
+            unread: unread::read(text),
         }
     }
 
     /// The facts by name, with whole amounts as whole numbers.
     pub fn by_name(&self) -> Map<String, Value> {
         let Ok(Value::Object(mut facts)) = serde_json::to_value(self) else { return Map::new() };
-        if let (Some(budget), Some(amount)) = (&self.budget, facts.get_mut("budget").and_then(|b| b.get_mut("amount")))
-        {
-            *amount = number(budget.amount);
+        let amounts =
+            [("budget", self.budget.as_ref().map(|b| b.amount)), ("rate", self.rate.as_ref().map(|r| r.amount))];
+        for (name, amount) in amounts {
+            if let (Some(amount), Some(held)) = (amount, facts.get_mut(name).and_then(|fact| fact.get_mut("amount"))) {
+                *held = number(amount);
+            }
         }
         facts
     }
@@ -114,11 +236,12 @@ fn number(value: f64) -> Value {
 }
 
 /// A budget per head or day becomes one for all, where the text says how many.
-fn whole_budget(text: &Text, travellers: Option<u32>, duration: Option<Duration>) -> Option<Money> {
+fn whole_budget(text: &Text, people: Option<u32>, duration: Option<Duration>) -> Option<Money> {
     let (mut money, per) = money::read(text)?;
+    let each = || people.or_else(|| count::only(text));
     let factor = match per {
         money::Per::Whole => 1,
-        money::Per::Person => travellers.unwrap_or(1),
+        money::Per::Person => each().unwrap_or(1),
         money::Per::Day => duration?.days,
         money::Per::Other => return None,
     };

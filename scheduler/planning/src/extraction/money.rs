@@ -35,6 +35,58 @@ struct Amount {
 /// Largest amount that is taken for one.
 const AMOUNT_MAX: f64 = 1e12;
 
+/// An upper limit per unit of time or thing: `300 EUR per month`.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Rate {
+    pub amount: f64,
+    /// ISO 4217.
+    pub currency: String,
+    /// `month`, `night`, `unit`.
+    pub per: String,
+}
+
+/// The first rate that has a currency and is no income.
+pub(super) fn rate(text: &Text) -> Option<Rate> {
+    (0..text.words.len()).find_map(|at| {
+        let amount = amount_at(text, at).filter(|a| !text.is_constraint(a.start) && !is_income(text, a.start))?;
+        let currency = amount.currency?;
+        let (unit, next) = match text.lower(amount.next) {
+            "per" | "a" | "an" | "/" => (text.lower(amount.next + 1), amount.next + 2),
+            "monthly" => ("month", amount.next + 1),
+            "yearly" | "annually" => ("year", amount.next + 1),
+            "weekly" => ("week", amount.next + 1),
+            "each" | "apiece" => ("unit", amount.next + 1),
+            _ => return None,
+        };
+        let is_rate = per(text, amount.next) != Per::Whole || matches!(unit, "month" | "year" | "week" | "unit");
+        (is_rate && !unit.is_empty()).then_some(())?;
+        text.note_constraint(amount.start, next);
+        Some(Rate { amount: amount.value, currency: currency.into(), per: unit.to_owned() })
+    })
+}
+
+/// Whether the amount is what somebody earns: a salary, a revenue.
+fn is_income(text: &Text, start: usize) -> bool {
+    (1..=4).any(|back| {
+        matches!(
+            text.before(start, back),
+            "salary"
+                | "salaries"
+                | "income"
+                | "revenue"
+                | "revenues"
+                | "turnover"
+                | "wage"
+                | "wages"
+                | "profit"
+                | "sales"
+                | "earn"
+                | "earns"
+                | "pension"
+        )
+    })
+}
+
 /// Finds the budget: an amount that the words around it make a limit.
 pub(super) fn read(text: &Text) -> Option<(Money, Per)> {
     let mut best: Option<(u8, Amount)> = None;
@@ -51,6 +103,12 @@ pub(super) fn read(text: &Text) -> Option<(Money, Per)> {
         }
     }
     let (_, amount) = best?;
+    let next = match text.lower(amount.next) {
+        "per" | "a" | "/" => amount.next + 2,
+        "each" | "budget" | "total" | "max" | "maximum" | "altogether" => amount.next + 1,
+        _ => amount.next,
+    };
+    text.note_constraint(amount.start, next);
     let money = Money {
         amount: amount.value,
         currency: amount.currency.unwrap_or("USD").into(),
@@ -91,6 +149,9 @@ fn amount_at(text: &Text, index: usize) -> Option<Amount> {
 }
 
 fn single_at(text: &Text, index: usize) -> Option<Amount> {
+    if let Some(grouped) = spaced_thousands(text, index) {
+        return Some(grouped);
+    }
     let (mut currency, at) = match currency_at(text, index) {
         Some((code, next)) => (Some(code), next),
         None => (None, index),
@@ -104,8 +165,16 @@ fn single_at(text: &Text, index: usize) -> Option<Amount> {
     let mut value = number.value;
     let mut next = number.next;
     if let WordKind::Number(_) = word.kind {
-        if currency.is_some() || currency_at(text, next).is_some() {
+        let has_cents = text.lower(next) == "," && currency_at(text, next + 2).is_some();
+        if currency.is_some() || has_cents || currency_at(text, next).is_some() {
             value = european_thousands(word.text).unwrap_or(value);
+            // `1.500,50 €`
+            if let Some(cents) = text.get(next + 1).filter(|c| text.lower(next) == "," && c.glued && c.text.len() == 2)
+                && let (WordKind::Number(cents), true) = (cents.kind, text.words[next].glued)
+            {
+                value += cents / 100.0;
+                next += 2;
+            }
         }
         if let Some((factor, after)) = suffix_at(text, next) {
             value *= factor;
@@ -121,6 +190,25 @@ fn single_at(text: &Text, index: usize) -> Option<Amount> {
         next += 1;
     }
     (value > 0.0 && value <= AMOUNT_MAX).then_some(Amount { value, currency, start: index, next })
+}
+
+/// `20 000 EUR`: groups of three digits before a currency.
+fn spaced_thousands(text: &Text, index: usize) -> Option<Amount> {
+    let (before, first) = currency_at(text, index).map_or((None, index), |(code, next)| (Some(code), next));
+    let word = text.get(first).filter(|word| word.text.len() <= 3 && matches!(word.kind, WordKind::Number(_)))?;
+    let mut digits = word.text.to_owned();
+    let mut next = first + 1;
+    while let Some(group) =
+        text.get(next).filter(|w| !w.glued && w.text.len() == 3 && w.text.bytes().all(|b| b.is_ascii_digit()))
+    {
+        digits.push_str(group.text);
+        next += 1;
+    }
+    let after = currency_at(text, next);
+    let currency = before.or(after.map(|(code, _)| code)).filter(|_| next > first + 1)?;
+    let next = if before.is_none() { after.map_or(next, |(_, next)| next) } else { next };
+    let value = digits.parse().ok().filter(|value| *value <= AMOUNT_MAX)?;
+    Some(Amount { value, currency: Some(currency), start: index, next })
 }
 
 /// `COVID-19`, `B-52`: a number tied to the word before it by a hyphen.
@@ -141,7 +229,8 @@ fn european_thousands(text: &str) -> Option<f64> {
 fn suffix_at(text: &Text, index: usize) -> Option<(f64, usize)> {
     let word = text.get(index)?;
     match word.lower.as_str() {
-        "k" if word.glued => Some((1_000.0, index + 1)),
+        "k" if word.glued || currency_at(text, index + 1).is_some() => Some((1_000.0, index + 1)),
+        "mio" | "mln" => Some((1_000_000.0, index + 1)),
         "m" | "mn" if word.glued => Some((1_000_000.0, index + 1)),
         "thousand" | "grand" => Some((1_000.0, index + 1)),
         "million" => Some((1_000_000.0, index + 1)),
@@ -158,6 +247,7 @@ fn currency_at(text: &Text, index: usize) -> Option<(&'static str, usize)> {
             "A" | "AU" => "AUD",
             "NZ" => "NZD",
             "HK" => "HKD",
+            "R" => "BRL",
             "S" | "SG" => "SGD",
             _ => return None,
         };
@@ -187,6 +277,22 @@ fn currency_at(text: &Text, index: usize) -> Option<(&'static str, usize)> {
         "sek" | "kronor" => "SEK",
         "nok" => "NOK",
         "dkk" => "DKK",
+        "pln" | "zł" | "zloty" | "zlotys" => "PLN",
+        "czk" | "koruna" => "CZK",
+        "huf" | "forint" | "forints" => "HUF",
+        "brl" | "reais" => "BRL",
+        "mxn" => "MXN",
+        "sgd" => "SGD",
+        "hkd" => "HKD",
+        "zar" | "rand" => "ZAR",
+        "try" if word.text == "TRY" => "TRY",
+        "₺" | "lira" => "TRY",
+        "ils" | "₪" | "shekels" => "ILS",
+        "rub" if word.text == "RUB" => "RUB",
+        "₽" | "rubles" | "roubles" => "RUB",
+        "thb" | "baht" => "THB",
+        "aed" | "dirhams" => "AED",
+        "uah" | "₴" | "hryvnia" => "UAH",
         _ => return None,
     };
     Some((code, index + 1))
@@ -196,13 +302,14 @@ fn currency_at(text: &Text, index: usize) -> Option<(&'static str, usize)> {
 fn strength(text: &Text, amount: &Amount) -> u8 {
     let before = |back| text.before(amount.start, back);
     let after = |ahead| text.lower(amount.next + ahead);
-    if per(text, amount.next) == Per::Other {
+    if per(text, amount.next) == Per::Other || is_income(text, amount.start) {
         return 0;
     }
     let names_budget = |word: &str| matches!(word, "budget" | "cap" | "limit" | "allowance");
     let budget_before = names_budget(before(1))
         || (matches!(before(1), "of" | "is" | ":" | "=" | "about" | "around" | "to" | "at") && names_budget(before(2)))
-        || (matches!(before(1), "about" | "around") && names_budget(before(3)));
+        || (matches!(before(1), "about" | "around") && names_budget(before(3)))
+        || (matches!(before(1), "most" | "to" | "than") && (3..=5).any(|back| names_budget(before(back))));
     if budget_before || names_budget(after(0)) || (after(0) == "total" && names_budget(after(1))) {
         return 3;
     }
@@ -236,6 +343,7 @@ fn strength(text: &Text, amount: &Amount) -> u8 {
         || (before(1) == "most" && before(2) == "at")
         || (before(1) == "than" && before(2) == "less")
         || no_more
+        || (before(1) == "." && matches!(before(2), "max"))
         || (before(1) == "exactly" || matches!(after(0), "max" | "maximum" | "tops"))
         || (after(0) == "or" && matches!(after(1), "less" | "under"))
         || (after(0) == "at" && after(1) == "most")
@@ -354,6 +462,11 @@ mod tests {
             ("Paris in May $2000", 2000.0, "USD"),
             ("3 days $2000", 2000.0, "USD"),
             ("we have 10k USD to spend", 10_000.0, "USD"),
+            ("max. 150 EUR", 150.0, "EUR"),
+            ("under 20 000 PLN", 20_000.0, "PLN"),
+            ("budget 1.500,50 €", 1500.5, "EUR"),
+            ("up to 40 k€", 40_000.0, "EUR"),
+            ("a budget of at most R$900", 900.0, "BRL"),
         ] {
             assert_eq!(budget(text), Some((amount, currency.into())), "{text}");
         }
@@ -375,6 +488,8 @@ mod tests {
             "COVID-19 dollars",
             "the company raised $5 million in 2020",
             "a room with 20% off",
+            "a salary of up to €85,000",
+            "at most 300 EUR per month",
             "$",
             "",
         ] {
@@ -388,6 +503,15 @@ mod tests {
         assert_eq!(per("budget of $500 per person"), Some((500.0, Per::Person)));
         assert_eq!(per("up to $100 a day"), Some((100.0, Per::Day)));
         assert_eq!(per("max $100 each"), Some((100.0, Per::Person)));
+    }
+
+    #[test]
+    fn limits_per_unit_are_rates() {
+        let found = |text: &str| rate(&Text::new(text)).map(|r| (r.amount, r.currency, r.per));
+        assert_eq!(found("not more than 300 EUR per month"), Some((300.0, "EUR".into(), "month".into())));
+        assert_eq!(found("$20/hour"), Some((20.0, "USD".into(), "hour".into())));
+        assert_eq!(found("an income of 4,200 euros a month"), None);
+        assert_eq!(found("a trip with 2000 euros"), None);
     }
 
     #[test]

@@ -8,6 +8,8 @@ pub(super) struct Places {
     /// Where to; several for a round trip.
     pub destinations: Vec<String>,
     pub origin: Option<String>,
+    /// Where something is or happens: `a workshop in Heilbronn`.
+    pub location: Option<String>,
 }
 
 /// A place at an index: its name and the index after it.
@@ -20,6 +22,7 @@ struct Found {
 pub(super) fn read(text: &Text) -> Places {
     let mut places = Places::default();
     let mut weak = Vec::new();
+    let is_technical = text.words.iter().any(|word| TECHNICAL.contains(&word.lower.as_str()));
     let mut at = 0;
     while at < text.words.len() {
         let Some(found) = place_at(text, at) else {
@@ -28,6 +31,9 @@ pub(super) fn read(text: &Text) -> Places {
         };
         let (first, capital) = (at, text.is_capital(at));
         at = found.next;
+        if is_technical && !found.known {
+            continue;
+        }
         match role_before(text, first) {
             Role::Origin => places.origin = places.origin.or(Some(found.name)),
             Role::Destination => {
@@ -35,6 +41,7 @@ pub(super) fn read(text: &Text) -> Places {
                 at = more(text, at, &mut places.destinations);
             }
             Role::Place if found.known && (capital || !text.has_case) => add(&mut weak, found.name),
+            Role::Place if is_venue(text, first) => places.location = places.location.or(Some(found.name)),
             Role::Place => {}
         }
     }
@@ -97,6 +104,115 @@ fn role_before(text: &Text, at: usize) -> Role {
         _ => Role::Place,
     }
 }
+
+/// `near Heilbronn`, `a workshop in Heilbronn`, `the office in Heilbronn`.
+fn is_venue(text: &Text, at: usize) -> bool {
+    let back = 1 + usize::from(text.before(at, 1) == "the");
+    match text.before(at, back) {
+        "near" => true,
+        "in" | "at" => VENUES.contains(&text.before(at, back + 1)),
+        _ => false,
+    }
+}
+
+/// What is or happens at a place.
+const VENUES: &[&str] = &[
+    "conference",
+    "meeting",
+    "workshop",
+    "party",
+    "retreat",
+    "office",
+    "offices",
+    "store",
+    "shop",
+    "event",
+    "wedding",
+    "apartment",
+    "flat",
+    "house",
+    "branch",
+    "warehouse",
+    "fair",
+    "festival",
+    "concert",
+    "dinner",
+    "lunch",
+    "people",
+    "participants",
+    "employees",
+    "engineers",
+    "developers",
+    "bar",
+    "cafe",
+    "restaurant",
+    "held",
+    "located",
+    "based",
+    "live",
+    "opening",
+    "guests",
+    "attendees",
+    "seminar",
+    "course",
+    "venue",
+    "school",
+    "hackathon",
+    "summit",
+    "meetup",
+    "accountant",
+    "engineer",
+    "developer",
+    "manager",
+    "nurse",
+    "designer",
+    "team",
+    "exhibition",
+    "market",
+    "bakery",
+    "factory",
+];
+
+/// Words of goals in which names are those of products: `from WordPress to Hugo`.
+const TECHNICAL: &[&str] = &[
+    "website",
+    "database",
+    "databases",
+    "server",
+    "servers",
+    "code",
+    "app",
+    "cloud",
+    "repository",
+    "repo",
+    "api",
+    "software",
+    "cluster",
+    "pipeline",
+    "mailbox",
+    "mailboxes",
+    "emails",
+    "crm",
+    "erp",
+    "files",
+    "tickets",
+    "backend",
+    "frontend",
+    "deploy",
+    "migrate",
+    "migration",
+    "script",
+    "users",
+    "logs",
+    "workloads",
+    "services",
+    "blog",
+    "shop",
+    "data",
+    "domain",
+    "dns",
+    "kubernetes",
+];
 
 fn is_journey(word: &str) -> bool {
     matches!(
@@ -647,6 +763,15 @@ mod tests {
             assert_eq!(places(text).1.as_deref(), Some(origin), "{text}");
         }
         assert_eq!(places("trip to Paris from May 3 to May 10").1, None);
+    }
+
+    #[test]
+    fn places_of_events_are_locations() {
+        let location = |text: &str| read(&Text::new(text)).location;
+        assert_eq!(location("a workshop for 18 people in Heilbronn"), Some("Heilbronn".into()));
+        assert_eq!(location("an office near Ambleside"), Some("Ambleside".into()));
+        assert_eq!(location("write the parser in Python"), None);
+        assert_eq!(places("Move the website from WordPress to Hugo"), (String::new(), None));
     }
 
     #[test]

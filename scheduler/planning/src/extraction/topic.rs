@@ -11,6 +11,7 @@ pub(super) fn read(text: &Text) -> Option<String> {
     let end = (start..text.words.len()).find(|at| ends_topic(text, *at, start)).unwrap_or(text.words.len());
     let (first, last) = (text.get(start)?, text.get(end.checked_sub(1)?)?);
     (end > start).then_some(())?;
+    text.note(start, end, super::words::Use::Fact);
     let topic = text.source[first.start..last.end].trim_matches(['"', '“', '”', '\'', ' ']);
     let topic: String = topic.chars().take(TOPIC_CHARS_MAX).collect();
     (!topic.is_empty()).then_some(topic)
@@ -39,7 +40,10 @@ fn topic_start(text: &Text, at: usize) -> Option<usize> {
             (!articles && !has_topic_later(text, at)).then(|| after_link(at + 1))?
         }
         "report" | "overview" | "survey" | "essay" | "briefing" | "summary" | "review" | "research" | "literature"
-        | "information" | "papers" | "articles" | "article" | "sources" | "studies" | "findings"
+        | "lesson" | "course" | "workshop" | "presentation" | "talk" | "lecture" | "post" | "posts" | "guide"
+        | "tutorial" | "seminar" | "speech" | "video" | "podcast" | "webinar" | "quiz" | "exam" | "faq"
+        | "brochure" | "leaflet" | "paper" | "memo" | "information" | "papers" | "articles" | "article" | "sources"
+        | "studies" | "findings"
             if matches!(next, "on" | "about" | "of" | "into" | "regarding") =>
         {
             after_link(at + 2)
@@ -58,10 +62,201 @@ fn has_topic_later(text: &Text, at: usize) -> bool {
     (at + 1..(at + 8).min(text.words.len())).any(|i| matches!(text.lower(i), "about" | "regarding" | "concerning"))
 }
 
+/// `tea, coffee and cocoa`: the topic goes on after a comma when a short list with `and` follows.
+fn continues(text: &Text, comma: usize) -> bool {
+    let mut since_comma = 0;
+    for at in comma + 1..text.words.len() {
+        match text.lower(at) {
+            "and" | "or" => {
+                return since_comma <= 4
+                    && since_comma > 0
+                    && !text.is_imperative(at + 1)
+                    && !text.is_constraint(at + 1);
+            }
+            "," => since_comma = 0,
+            _ if text.ends_sentence(at) || text.is_constraint(at) || since_comma > 4 => return false,
+            _ => since_comma += 1,
+        }
+    }
+    false
+}
+
+/// Longest subject, in characters.
+const SUBJECT_CHARS_MAX: usize = 160;
+
+/// What the goal asks to be done or made: the words after its first verb, up to the first constraint.
+pub(super) fn subject(text: &Text) -> Option<String> {
+    let mut start = request_start(text)?;
+    while matches!(
+        text.lower(start),
+        "a" | "an" | "the" | "me" | "us" | "up" | "together" | "out" | "for" | "on" | "some"
+    ) {
+        start += 1;
+    }
+    let end = (start..text.words.len()).find(|at| ends_subject(text, *at, start)).unwrap_or(text.words.len());
+    let subject = text.between(start, end).trim_matches(['"', '“', '”', '\'', ' ']);
+    let subject: String = subject.chars().take(SUBJECT_CHARS_MAX).collect();
+    (!subject.is_empty()).then_some(subject)
+}
+
+/// The index after the verb of the first request; of the first word without one.
+fn request_start(text: &Text) -> Option<usize> {
+    let first_words =
+        (0..text.words.len()).filter(|at| *at == 0 || text.ends_sentence(at - 1) || text.begins_line(*at));
+    let request = first_words.map(|at| skip_politeness(text, at)).find(|at| text.is_imperative(*at));
+    match request {
+        Some(verb) => text.get(verb + 1).map(|_| verb + 1),
+        None => text.get(skip_politeness(text, 0)).map(|_| skip_politeness(text, 0)),
+    }
+}
+
+/// The index after `please`, `can you`, `I need to`.
+pub(super) fn skip_politeness(text: &Text, mut at: usize) -> usize {
+    while matches!(
+        text.lower(at),
+        "please"
+            | "can"
+            | "could"
+            | "would"
+            | "you"
+            | "we"
+            | "i"
+            | "i'd"
+            | "we'd"
+            | "like"
+            | "to"
+            | "help"
+            | "me"
+            | "us"
+            | "need"
+            | "want"
+            | "have"
+            | "let's"
+            | "must"
+            | "should"
+            | "kindly"
+            | "hi"
+            | "hello"
+            | ","
+            | "-"
+            | "•"
+            | "i'm"
+            | "we're"
+            | "going"
+            | "it's"
+            | "time"
+            | "first"
+    ) {
+        at += 1;
+    }
+    at
+}
+
+fn ends_subject(text: &Text, at: usize, start: usize) -> bool {
+    if text.ends_sentence(at) || text.is_constraint(at) || at > start && text.begins_line(at) {
+        return true;
+    }
+    match text.lower(at) {
+        ":" => text.get(at + 1).is_none_or(|after| !after.glued),
+        ";" | "(" | "," | "–" | "—" | "because" | "so" | "which" => true,
+        "and" | "then" | "to" => text.is_imperative(at + 1),
+        _ => false,
+    }
+}
+
+/// Longest list of options.
+const OPTIONS_MAX: usize = 12;
+
+/// What is compared: `compare A, B and C`, `A vs B`, `choose between A and B`.
+pub(super) fn options(text: &Text) -> Vec<String> {
+    (0..text.words.len()).find_map(|at| options_at(text, at)).unwrap_or_default()
+}
+
+fn options_at(text: &Text, at: usize) -> Option<Vec<String>> {
+    let first = match (text.lower(at), text.lower(at + 1)) {
+        ("compare" | "comparing" | "between", _) => at + 1,
+        ("comparison", "of" | "between") => at + 2,
+        ("vs" | "versus", _) => return versus(text, at),
+        _ => return None,
+    };
+    let end = (first..text.words.len()).find(|i| ends_options(text, *i)).unwrap_or(text.words.len());
+    split_options(text, first, end)
+}
+
+fn ends_options(text: &Text, at: usize) -> bool {
+    text.ends_sentence(at)
+        || text.is_constraint(at)
+        || text.begins_line(at)
+        || matches!(
+            text.lower(at),
+            ":" | ";"
+                | "("
+                | "for"
+                | "by"
+                | "regarding"
+                | "concerning"
+                | "using"
+                | "on"
+                | "in"
+                | "as"
+                | "based"
+                | "from"
+        )
+        || matches!(text.lower(at), "and" | ",") && text.is_imperative(at + 1)
+}
+
+fn versus(text: &Text, at: usize) -> Option<Vec<String>> {
+    let begins = |i: &usize| {
+        i.checked_sub(1).is_none_or(|before| {
+            text.ends_sentence(before)
+                || text.words[before].kind == WordKind::Sign
+                || text.is_imperative(before)
+                || matches!(
+                    text.lower(before),
+                    "of" | "on" | "about" | "between" | "for" | "the" | "a" | "is" | "or" | "in"
+                )
+        })
+    };
+    let first = (at.saturating_sub(4)..at).rev().find(begins)?;
+    let end = (at + 1..text.words.len()).find(|i| ends_options(text, *i)).unwrap_or(text.words.len());
+    split_options(text, first, end)
+}
+
+fn split_options(text: &Text, first: usize, end: usize) -> Option<Vec<String>> {
+    let mut options = Vec::new();
+    let mut from = first;
+    for at in first..=end {
+        let splits = at == end
+            || matches!(text.lower(at), "," | "and" | "vs" | "versus" | "with" | "or" | "against" | "to" | "&");
+        if splits {
+            let option = text.between(from, at).trim_matches(['"', '“', '”', '\'', ' ', '.']);
+            if at > from && at - from <= 5 && !option.is_empty() {
+                options.push(option.to_owned());
+            } else if at > from {
+                return None;
+            }
+            from = at + 1;
+        }
+    }
+    (2..=OPTIONS_MAX).contains(&options.len()).then_some(options)
+}
+
 fn ends_topic(text: &Text, at: usize, start: usize) -> bool {
     let word = &text.words[at];
     let next = text.lower(at + 1);
+    if text.is_constraint(at) || at > start && text.begins_line(at) {
+        return true;
+    }
     match word.lower.as_str() {
+        ":" => text.get(at + 1).is_none_or(|after| !after.glued),
+        "(" | "–" | "—" => true,
+        "," | "and" if text.is_imperative(at + 1) => true,
+        "," if !continues(text, at) => true,
+        "," if text.get(at + 1).is_some_and(|after| matches!(after.kind, WordKind::Number(_)))
+            || text.is_constraint(at + 1) =>
+        {
+            true
+        }
         "." => text.get(at + 1).is_none_or(|after| !after.glued),
         "?" | "!" | ";" | "\n" => true,
         "," | "and" => matches!(
@@ -104,8 +299,9 @@ pub(super) fn dataset(text: &Text) -> Option<String> {
 fn file(word: &str) -> Option<String> {
     const ENDINGS: [&str; 10] =
         [".csv", ".tsv", ".xlsx", ".xls", ".parquet", ".json", ".jsonl", ".sqlite", ".db", ".sql"];
-    let word = word
-        .trim_matches(|c: char| matches!(c, '"' | '\'' | '`' | '(' | ')' | ',' | ';' | '“' | '”' | '?' | '!' | '.'));
+    let word = word.trim_matches(|c: char| {
+        matches!(c, '"' | '\'' | '`' | '(' | ')' | ',' | ';' | ':' | '“' | '”' | '?' | '!' | '.')
+    });
     let lower = word.to_lowercase();
     let is_file = ENDINGS.iter().any(|ending| lower.len() > ending.len() && lower.ends_with(ending));
     let is_address =
@@ -199,6 +395,32 @@ mod tests {
             ("research v1.2 of the protocol. Be quick.", "v1.2 of the protocol"),
         ] {
             assert_eq!(read(&Text::new(text)).as_deref(), Some(expected), "{text}");
+        }
+    }
+
+    #[test]
+    fn subjects_end_where_a_constraint_begins() {
+        for (text, expected) in [
+            ("Plan the launch of our app, no ads", "launch of our app"),
+            ("Please set up a backup of the file server and test it", "backup of the file server"),
+            ("The page is down. Fix the login bug: it fails", "login bug"),
+            ("I need a birthday party for my daughter", "birthday party for my daughter"),
+        ] {
+            assert_eq!(subject(&Text::new(text)).as_deref(), Some(expected), "{text}");
+        }
+        assert_eq!(subject(&Text::new("")), None);
+    }
+
+    #[test]
+    fn options_are_what_is_compared() {
+        for (text, expected) in [
+            ("Compare Kafka, RabbitMQ and NATS for 10 services", "Kafka|RabbitMQ|NATS"),
+            ("Choose between Postgres and MySQL", "Postgres|MySQL"),
+            ("a comparison of heat pumps with gas boilers", "heat pumps|gas boilers"),
+            ("Compare three CRM systems", ""),
+            ("Report on trains versus planes", "trains|planes"),
+        ] {
+            assert_eq!(options(&Text::new(text)).join("|"), expected, "{text}");
         }
     }
 

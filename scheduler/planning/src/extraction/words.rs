@@ -1,5 +1,19 @@
 //! Splits a goal's text into words, numbers and signs, and reads numbers in words.
 
+use std::cell::RefCell;
+
+/// What a reader has made of a word.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Use {
+    /// Nothing yet.
+    #[default]
+    Unread,
+    /// A part of a fact that describes the thing itself, such as a count.
+    Fact,
+    /// A part of a constraint, such as a deadline: a phrase before it ends here.
+    Constraint,
+}
+
 /// A piece of the text with its place.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Word<'a> {
@@ -28,6 +42,7 @@ pub(super) struct Text<'a> {
     pub words: Vec<Word<'a>>,
     /// Whether capitals say anything: not so in a text without any lower case letter.
     pub has_case: bool,
+    uses: RefCell<Vec<Use>>,
 }
 
 /// A number and the index after it.
@@ -60,7 +75,58 @@ impl<'a> Text<'a> {
             at += length;
         }
         let has_case = source.chars().any(char::is_lowercase);
-        Self { source, words, has_case }
+        let uses = RefCell::new(vec![Use::Unread; words.len()]);
+        Self { source, words, has_case, uses }
+    }
+
+    /// Notes what the words from `from` to before `to` were read as.
+    pub(super) fn note(&self, from: usize, to: usize, read_as: Use) {
+        let mut uses = self.uses.borrow_mut();
+        let to = to.min(uses.len());
+        for held in uses.get_mut(from..to).into_iter().flatten() {
+            *held = (*held).max(read_as);
+        }
+    }
+
+    /// Notes a constraint together with the words that introduce it: `for at most` before `300 EUR`.
+    pub(super) fn note_constraint(&self, mut from: usize, to: usize) {
+        while from > 0 && LEADS.contains(&self.lower(from - 1)) {
+            from -= 1;
+        }
+        self.note(from, to, Use::Constraint);
+    }
+
+    pub(super) fn read_as(&self, at: usize) -> Use {
+        self.uses.borrow().get(at).copied().unwrap_or_default()
+    }
+
+    pub(super) fn is_constraint(&self, at: usize) -> bool {
+        self.read_as(at) == Use::Constraint
+    }
+
+    /// The source from the word `from` to before the word `to`.
+    pub(super) fn between(&self, from: usize, to: usize) -> &'a str {
+        match (self.words.get(from), to.checked_sub(1).and_then(|last| self.words.get(last))) {
+            (Some(first), Some(last)) if first.start < last.end => &self.source[first.start..last.end],
+            _ => "",
+        }
+    }
+
+    /// Whether the word ends a sentence or a line.
+    pub(super) fn ends_sentence(&self, at: usize) -> bool {
+        let Some(word) = self.words.get(at) else { return true };
+        match word.lower.as_str() {
+            "!" | "?" => true,
+            "." => self.words.get(at + 1).is_none_or(|after| !after.glued),
+            _ => false,
+        }
+    }
+
+    /// Whether a line ends before the word.
+    pub(super) fn begins_line(&self, at: usize) -> bool {
+        let Some(word) = self.words.get(at) else { return true };
+        let before = at.checked_sub(1).map_or(0, |i| self.words[i].end);
+        self.source[before..word.start].contains('\n')
     }
 
     pub(super) fn get(&self, index: usize) -> Option<&Word<'a>> {
@@ -84,6 +150,11 @@ impl<'a> Text<'a> {
                 .words
                 .get(index)
                 .is_some_and(|w| w.kind == WordKind::Letters && w.text.chars().next().is_some_and(char::is_uppercase))
+    }
+
+    /// Whether the word is one that asks for something to be done: `write`, `send`.
+    pub(super) fn is_imperative(&self, index: usize) -> bool {
+        IMPERATIVES.contains(&self.lower(index))
     }
 
     /// Whether a sentence begins at `index`.
@@ -143,6 +214,299 @@ impl<'a> Text<'a> {
         }
     }
 }
+
+/// Words that introduce a constraint and belong to it.
+const LEADS: &[&str] = &[
+    "by",
+    "before",
+    "until",
+    "till",
+    "from",
+    "to",
+    "on",
+    "at",
+    "for",
+    "with",
+    "a",
+    "an",
+    "the",
+    "of",
+    "budget",
+    "budgets",
+    "under",
+    "below",
+    "within",
+    "max",
+    "maximum",
+    "most",
+    "more",
+    "than",
+    "no",
+    "not",
+    "up",
+    "about",
+    "around",
+    "less",
+    "fewer",
+    "least",
+    "minimum",
+    "as",
+    "in",
+    "into",
+    "later",
+    "latest",
+    "earlier",
+    "starting",
+    "beginning",
+    "due",
+    "deadline",
+    "is",
+    "over",
+    "next",
+    "this",
+    "coming",
+    "end",
+    "exceeding",
+    "ready",
+    "delivered",
+    "longer",
+    "cost",
+    "costs",
+    "costing",
+    "spend",
+    "spending",
+    "save",
+    "export",
+    "saved",
+    "exported",
+    "team",
+    "group",
+    "family",
+    "party",
+    "total",
+    "overall",
+    "starts",
+    "begins",
+];
+
+/// Verbs with which people ask for things.
+const IMPERATIVES: &[&str] = &[
+    "add",
+    "advertise",
+    "aggregate",
+    "agree",
+    "analyse",
+    "analyze",
+    "answer",
+    "apply",
+    "approve",
+    "archive",
+    "arrange",
+    "ask",
+    "assemble",
+    "assess",
+    "audit",
+    "automate",
+    "back",
+    "backup",
+    "book",
+    "brainstorm",
+    "build",
+    "buy",
+    "calculate",
+    "call",
+    "cancel",
+    "catalog",
+    "catalogue",
+    "check",
+    "choose",
+    "cite",
+    "clean",
+    "close",
+    "collect",
+    "combine",
+    "compare",
+    "compute",
+    "conduct",
+    "configure",
+    "confirm",
+    "connect",
+    "contact",
+    "convert",
+    "cook",
+    "coordinate",
+    "copy",
+    "count",
+    "cover",
+    "create",
+    "debug",
+    "decide",
+    "decorate",
+    "define",
+    "delete",
+    "deliver",
+    "deploy",
+    "describe",
+    "design",
+    "develop",
+    "diagnose",
+    "disable",
+    "discuss",
+    "document",
+    "draft",
+    "draw",
+    "drop",
+    "edit",
+    "email",
+    "enable",
+    "establish",
+    "estimate",
+    "evaluate",
+    "explain",
+    "export",
+    "extract",
+    "fill",
+    "film",
+    "filter",
+    "find",
+    "finish",
+    "fix",
+    "forecast",
+    "forward",
+    "gather",
+    "generate",
+    "get",
+    "give",
+    "highlight",
+    "hire",
+    "host",
+    "identify",
+    "implement",
+    "import",
+    "improve",
+    "include",
+    "increase",
+    "inform",
+    "install",
+    "integrate",
+    "interview",
+    "investigate",
+    "invite",
+    "join",
+    "keep",
+    "label",
+    "launch",
+    "learn",
+    "let",
+    "list",
+    "load",
+    "look",
+    "make",
+    "measure",
+    "merge",
+    "migrate",
+    "monitor",
+    "move",
+    "name",
+    "negotiate",
+    "notify",
+    "obtain",
+    "onboard",
+    "open",
+    "optimise",
+    "optimize",
+    "order",
+    "organise",
+    "organize",
+    "outline",
+    "pack",
+    "paint",
+    "pay",
+    "pick",
+    "plan",
+    "plot",
+    "point",
+    "poll",
+    "prepare",
+    "present",
+    "print",
+    "produce",
+    "promote",
+    "proofread",
+    "propose",
+    "provision",
+    "publish",
+    "put",
+    "rank",
+    "read",
+    "recommend",
+    "record",
+    "reduce",
+    "refactor",
+    "register",
+    "release",
+    "remind",
+    "remove",
+    "rename",
+    "renovate",
+    "rent",
+    "repair",
+    "replace",
+    "reply",
+    "report",
+    "request",
+    "research",
+    "resolve",
+    "respond",
+    "restore",
+    "review",
+    "rewrite",
+    "rotate",
+    "run",
+    "save",
+    "scale",
+    "scan",
+    "schedule",
+    "search",
+    "secure",
+    "select",
+    "sell",
+    "send",
+    "set",
+    "share",
+    "ship",
+    "show",
+    "sign",
+    "sketch",
+    "sort",
+    "split",
+    "start",
+    "study",
+    "submit",
+    "suggest",
+    "summarise",
+    "summarize",
+    "survey",
+    "take",
+    "teach",
+    "tell",
+    "test",
+    "tidy",
+    "track",
+    "train",
+    "transfer",
+    "transform",
+    "translate",
+    "update",
+    "upgrade",
+    "upload",
+    "use",
+    "validate",
+    "verify",
+    "visualise",
+    "visualize",
+    "write",
+];
 
 /// Length of the letters at the start, with apostrophes and marks inside.
 fn letters_at(text: &str) -> usize {

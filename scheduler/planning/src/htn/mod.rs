@@ -55,7 +55,8 @@ impl HtnPlanner {
         if request.revision > 0 {
             return Err(PlanningError::new("domains make first plans only, no revisions"));
         }
-        let said = known(request);
+        let read = Facts::read(&request.goal, request.now_ms);
+        let said = known(request, &read);
         let domain = self.domain(request, &said).ok_or_else(|| PlanningError::new("no domain matched"))?;
         let (facts, assumed) = with_defaults(domain, &said)?;
         let broken = |reason: String| PlanningError::new(format!("domain `{}`: {reason}", domain.id));
@@ -108,7 +109,7 @@ impl HtnPlanner {
             planner: "htn".into(),
             confidence: domain.confidence,
             provenance: Some(Json::of(&account)),
-            warnings: assumed.iter().map(|(name, value)| assumption(name, value)).collect(),
+            warnings: assumed.iter().map(|(name, value)| assumption(name, value)).chain(read.issues()).collect(),
             routes: Vec::new(),
         })
     }
@@ -159,8 +160,8 @@ impl Drop for Awaited {
 }
 
 /// The facts of the text, and the goal's constraints under their own names.
-fn known(request: &PlanRequest) -> Map<String, Value> {
-    let mut known = Facts::read(&request.goal, request.now_ms).by_name();
+fn known(request: &PlanRequest, read: &Facts) -> Map<String, Value> {
+    let mut known = read.by_name();
     for (name, value) in &request.goal.constraints {
         known.entry(name.clone()).or_insert_with(|| value.clone());
     }

@@ -14,6 +14,8 @@ use serde_json::{Map, Value, json};
 use super::extraction::Facts;
 use super::{LoadError, PlanRequest, Planner, PlannerAnswer, PlanningError, ReviseRequest, revise};
 
+#[cfg(test)]
+mod everyday;
 mod load;
 mod phrase;
 mod render;
@@ -60,12 +62,15 @@ impl RulesPlanner {
         if request.revision > 0 {
             return Err(PlanningError::new("rules make first plans only, no revisions"));
         }
-        let facts = Facts::read(&request.goal, request.now_ms).by_name();
+        let read = Facts::read(&request.goal, request.now_ms);
+        let facts = read.by_name();
         let candidates = self.candidates(request, &facts);
         let fitting = candidates.iter().find(|c| c.missing.is_empty()).map(|c| c.rule);
         let rule = fitting.or_else(|| self.rules.iter().find(|rule| rule.matching.is_none()));
         let rule = rule.ok_or_else(|| PlanningError::new("no rule matched"))?;
-        write(rule, &candidates, request, facts)
+        let mut planned = write(rule, &candidates, request, facts)?;
+        planned.warnings.extend(read.issues());
+        Ok(planned)
     }
 
     /// The rules that the goal calls for, best first.

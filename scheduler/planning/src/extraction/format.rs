@@ -1,0 +1,399 @@
+//! Extracts the formats and languages that a result is wanted in: `as CSV`, `in Markdown`, `a PDF`, `into French`.
+
+use super::words::{Text, Use, WordKind};
+
+/// A format by its names; `certain` ones are formats wherever they stand as a thing of their own.
+struct Format {
+    name: &'static str,
+    words: &'static [&'static str],
+    certain: bool,
+}
+
+const fn certain(name: &'static str, words: &'static [&'static str]) -> Format {
+    Format { name, words, certain: true }
+}
+
+const fn led(name: &'static str, words: &'static [&'static str]) -> Format {
+    Format { name, words, certain: false }
+}
+
+const FORMATS: &[Format] = &[
+    certain("pdf", &["pdf", "pdfs"]),
+    certain("csv", &["csv"]),
+    certain("tsv", &["tsv"]),
+    certain("json", &["json", "jsonl", "ndjson"]),
+    certain("yaml", &["yaml"]),
+    certain("xml", &["xml"]),
+    certain("html", &["html"]),
+    certain("markdown", &["markdown"]),
+    certain("latex", &["latex"]),
+    certain("parquet", &["parquet"]),
+    certain("docx", &["docx"]),
+    certain("xlsx", &["xlsx", "excel"]),
+    certain("pptx", &["pptx", "powerpoint"]),
+    certain("slides", &["slides", "slide", "deck"]),
+    certain("spreadsheet", &["spreadsheet"]),
+    led("docx", &["word"]),
+    led("markdown", &["md"]),
+    led("table", &["table", "tabular"]),
+    led("chart", &["chart", "charts", "graph", "plot", "diagram"]),
+    led("checklist", &["checklist"]),
+    led("list", &["list"]),
+    led("text", &["text", "txt"]),
+    led("image", &["png", "svg", "jpg"]),
+    led("audio", &["mp3", "wav"]),
+    led("video", &["mp4", "video"]),
+    led("notebook", &["notebook"]),
+    led("sql", &["sql"]),
+];
+
+/// The formats of the result, in the order of the text.
+pub(super) fn formats(text: &Text) -> Vec<String> {
+    let mut found: Vec<String> = Vec::new();
+    for at in 0..text.words.len() {
+        let Some(format) = format_at(text, at) else { continue };
+        if !found.iter().any(|held| held == format.name) {
+            found.push(format.name.to_owned());
+        }
+        let from = led_from(text, at);
+        if matches!(text.lower(from), "as" | "in" | "into") {
+            text.note(from, at + 1, Use::Constraint);
+        } else {
+            text.note(at, at + 1, Use::Fact);
+        }
+    }
+    found
+}
+
+fn format_at(text: &Text, at: usize) -> Option<&'static Format> {
+    let word = text.get(at).filter(|word| word.kind == WordKind::Letters)?;
+    let format = FORMATS.iter().find(|format| format.words.contains(&word.lower.as_str()))?;
+    // `customers.csv`, `JSON-API`, `the PDF`: a file, a part of a name, a thing that is there already.
+    let is_file = word.glued && at > 0 && matches!(text.lower(at - 1), "." | "/" | "_" | "-");
+    let goes_on = text.get(at + 1).is_some_and(|next| {
+        next.glued && matches!(next.lower.as_str(), "." | "-" | "_") && text.get(at + 2).is_some_and(|w| w.glued)
+    });
+    if is_file || goes_on {
+        return None;
+    }
+    let from = led_from(text, at);
+    let lead = text.lower(from);
+    let article = text.lower(from + 1);
+    let (before, next) = (text.before(at, 1), text.lower(at + 1));
+    let is_there = matches!(article, "the" | "this" | "these" | "our" | "my" | "your" | "their" | "attached")
+        || matches!(
+            before,
+            "the"
+                | "this"
+                | "these"
+                | "our"
+                | "my"
+                | "your"
+                | "their"
+                | "attached"
+                | "from"
+                | "of"
+                | "about"
+                | "on"
+                | "between"
+        );
+    let is_word = format.name != "docx" || word.lower == "docx" || word.text == "Word";
+    let asked = matches!(lead, "as" | "in" | "into" | "to" | "format") && from < at && !is_there;
+    let converts = matches!(
+        text.before(from, 1),
+        "export" | "convert" | "exported" | "converted" | "save" | "it" | "them" | "csv" | "json" | "pdf" | "xml"
+    );
+    if asked && is_word && (lead != "to" || converts) {
+        return Some(format).filter(|format| format.name != "table" || !matches!(next, "of" | "for"));
+    }
+    let ends = matches!(
+        next,
+        "" | ","
+            | "."
+            | ";"
+            | ")"
+            | "!"
+            | "?"
+            | ":"
+            | "and"
+            | "or"
+            | "with"
+            | "by"
+            | "for"
+            | "format"
+            | "file"
+            | "files"
+            | "report"
+            | "document"
+            | "export"
+            | "list"
+            | "table"
+            | "version"
+            | "presentation"
+            | "deck"
+            | "sheet"
+            | "page"
+            | "until"
+            | "before"
+            | "within"
+            | "showing"
+            | "that"
+            | "per"
+    );
+    let counted = matches!(format.name, "slides") && text.before(at, 1).parse::<u32>().is_ok();
+    (format.certain && !is_there && (ends || counted) && may_stand_free(text, at)).then_some(format)
+}
+
+/// `a PDF`, `send me a CSV`, `, PowerPoint,`, `15 slides`; not `parse JSON`.
+fn may_stand_free(text: &Text, at: usize) -> bool {
+    let before = text.before(at, 1);
+    let input = matches!(
+        before,
+        "read"
+            | "parse"
+            | "analyse"
+            | "analyze"
+            | "clean"
+            | "review"
+            | "convert"
+            | "translate"
+            | "summarise"
+            | "summarize"
+            | "fix"
+            | "check"
+            | "import"
+            | "load"
+            | "merge"
+            | "open"
+    );
+    !input
+        && (matches!(
+            before,
+            "a" | "an"
+                | ","
+                | "and"
+                | "or"
+                | "me"
+                | "us"
+                | "plus"
+                | "("
+                | "as"
+                | ":"
+                | "deliver"
+                | "produce"
+                | "send"
+                | "create"
+                | "make"
+                | "prepare"
+                | "one"
+                | "some"
+        ) || text.before(at, 1).parse::<u32>().is_ok()
+            || text.number(at.saturating_sub(1)).is_some()
+            || text.is_constraint(at.saturating_sub(1)))
+}
+
+/// The index of the word that leads to a format, past articles and adjectives: `as a single`, `in`.
+fn led_from(text: &Text, at: usize) -> usize {
+    let mut from = at;
+    for _ in 0..3 {
+        let before = text.before(from, 1);
+        if matches!(before, "as" | "in" | "into" | "to" | "format") {
+            return from - 1;
+        }
+        if before == ":" && text.before(from, 2) == "format" {
+            return from - 2;
+        }
+        let skipped = matches!(
+            before,
+            "a" | "an"
+                | "one"
+                | "the"
+                | "single"
+                | "simple"
+                | "short"
+                | "plain"
+                | "editable"
+                | "clean"
+                | "bar"
+                | "line"
+                | "pie"
+                | "our"
+                | "this"
+                | "my"
+                | "slide"
+                | "valid"
+                | "excel"
+                | "markdown"
+                | "html"
+                | "and"
+                | "or"
+                | "google"
+                | "both"
+        );
+        // `as CSV and JSON`
+        let joined = from >= 2 && FORMATS.iter().any(|f| f.words.contains(&text.before(from, 1)));
+        if from == 0 || !(skipped || joined) {
+            return at;
+        }
+        from -= 1;
+    }
+    if matches!(text.before(from, 1), "as" | "in" | "into") { from - 1 } else { at }
+}
+
+/// The languages of the result, and of what is translated.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Languages {
+    pub to: Vec<String>,
+    pub from: Option<String>,
+}
+
+pub(super) fn languages(text: &Text) -> Languages {
+    let mut found = Languages::default();
+    let translates = text.words.iter().any(|w| w.lower.starts_with("translat") || w.lower.starts_with("locali"));
+    let mut at = 0;
+    while at < text.words.len() {
+        let Some(language) = language_at(text, at) else {
+            at += 1;
+            continue;
+        };
+        let before = text.before(at, 1);
+        let listed = matches!(before, "," | "and" | "or" | "&" | "both")
+            && at >= 2
+            && (language_at(text, at - 2).is_some()
+                || before == "both"
+                || before == "and" && language_at(text, at.saturating_sub(3)).is_some())
+            && text.is_constraint(at - 2);
+        let version =
+            matches!(text.lower(at + 1), "translation" | "version" | "subtitles" | "translations" | "edition")
+                && !matches!(before, "the" | "this");
+        match before {
+            "from" if translates => found.from = found.from.or(Some(language.to_owned())),
+            "in" | "into" => found.to.push(language.to_owned()),
+            "to" if translates => found.to.push(language.to_owned()),
+            _ if listed || version => found.to.push(language.to_owned()),
+            _ => {
+                at += 1;
+                continue;
+            }
+        }
+        let from = if matches!(before, "from" | "in" | "into" | "to") { at - 1 } else { at };
+        text.note(from, at + 1, Use::Constraint);
+        at += 1;
+    }
+    found.to.dedup();
+    found
+}
+
+fn language_at(text: &Text, at: usize) -> Option<&'static str> {
+    let word = text.get(at)?;
+    let capital = text.is_capital(at) || !text.has_case;
+    LANGUAGES.iter().find(|language| capital && language.eq_ignore_ascii_case(word.text)).copied()
+}
+
+const LANGUAGES: &[&str] = &[
+    "English",
+    "German",
+    "French",
+    "Spanish",
+    "Italian",
+    "Portuguese",
+    "Dutch",
+    "Polish",
+    "Czech",
+    "Slovak",
+    "Hungarian",
+    "Romanian",
+    "Bulgarian",
+    "Greek",
+    "Turkish",
+    "Russian",
+    "Ukrainian",
+    "Swedish",
+    "Norwegian",
+    "Danish",
+    "Finnish",
+    "Icelandic",
+    "Estonian",
+    "Latvian",
+    "Lithuanian",
+    "Croatian",
+    "Serbian",
+    "Slovenian",
+    "Arabic",
+    "Hebrew",
+    "Persian",
+    "Hindi",
+    "Urdu",
+    "Bengali",
+    "Tamil",
+    "Chinese",
+    "Mandarin",
+    "Japanese",
+    "Korean",
+    "Vietnamese",
+    "Thai",
+    "Indonesian",
+    "Malay",
+    "Swahili",
+    "Catalan",
+    "Welsh",
+    "Irish",
+    "Latin",
+];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn formats_are_read_in_many_spellings() {
+        for (text, expected) in [
+            ("a report as PDF", "pdf"),
+            ("write it in Markdown", "markdown"),
+            ("give me a PDF", "pdf"),
+            ("send me a CSV", "csv"),
+            ("as a spreadsheet", "spreadsheet"),
+            ("give me an Excel list", "xlsx"),
+            ("save it as Parquet", "parquet"),
+            ("15 slides, PowerPoint, for Monday", "slides pptx"),
+            ("Deliver slides by Friday", "slides"),
+            ("compare them in a table", "table"),
+            ("show revenue as a bar chart", "chart"),
+            ("as CSV and JSON", "csv json"),
+            ("export to HTML", "html"),
+            ("a Word file", ""),
+            ("as a Word document", "docx"),
+            ("convert the CSV to JSON", "json"),
+        ] {
+            assert_eq!(formats(&Text::new(text)).join(" "), expected, "{text}");
+        }
+        for text in [
+            "clean customers.csv",
+            "summarise the PDF",
+            "fix the HTML of the page",
+            "a JSON parser",
+            "in other words",
+            "a table for four",
+            "our JSON export",
+            "in the table of contents",
+        ] {
+            assert_eq!(formats(&Text::new(text)), Vec::<String>::new(), "{text}");
+        }
+    }
+
+    #[test]
+    fn languages_have_a_direction() {
+        for (text, to, from) in [
+            ("Translate it from German into French and Polish", "French Polish", Some("German")),
+            ("translate this blog to Spanish", "Spanish", None),
+            ("a contract in German", "German", None),
+            ("an e-mail in English, French and Italian", "English French Italian", None),
+            ("learn Spanish", "", None),
+            ("French restaurants in Berlin", "", None),
+            ("a German version", "German", None),
+        ] {
+            let found = languages(&Text::new(text));
+            assert_eq!((found.to.join(" ").as_str(), found.from.as_deref()), (to, from), "{text}");
+        }
+    }
+}

@@ -1,0 +1,92 @@
+//! Measures rules and facts on everyday goals: `tests/everyday.yaml`. Every third goal was held aside while rules were written.
+
+use goalmill_common::command::Planned;
+use goalmill_common::goal::Goal;
+use goalmill_common::limits::Limits;
+use serde::Deserialize;
+
+use super::*;
+
+/// 2026-11-21, a Saturday.
+const NOW_MS: u64 = 1_795_293_490_279;
+
+#[derive(Deserialize)]
+struct Row {
+    goal: String,
+    kind: String,
+    #[serde(default)]
+    facts: Map<String, Value>,
+}
+
+/// Figures of one half.
+#[derive(Debug, Default, PartialEq)]
+struct Figures {
+    goals: usize,
+    specific: usize,
+    right_kind: usize,
+    /// Goals whose facts are all as expected.
+    facts_right: usize,
+}
+
+fn planned(goal: &str) -> (Planned, Map<String, Value>) {
+    let request = PlanRequest {
+        goal: Goal { description: goal.into(), ..Goal::default() },
+        agents: Vec::new(),
+        limits: Limits::default(),
+        now_ms: NOW_MS,
+        revision: 0,
+        call_log: crate::CallLog::default(),
+        terms: Default::default(),
+    };
+    let planned = RulesPlanner::built_in().make(&request).expect("there is a plan for every goal");
+    let mut facts = planned.plan.metadata["facts"].as_object().cloned().unwrap_or_default();
+    for (name, other) in [("place", "destination"), ("people", "travellers")] {
+        if let (false, Some(value)) = (facts.contains_key(name), facts.get(other).cloned()) {
+            facts.insert(name.into(), value);
+        }
+    }
+    (planned, facts)
+}
+
+/// Whether a fact is as expected: texts and numbers are equal, objects hold at least what is expected.
+fn holds(found: Option<&Value>, expected: &Value) -> bool {
+    match (found, expected) {
+        (Some(Value::Object(found)), Value::Object(expected)) => {
+            expected.iter().all(|(name, value)| holds(found.get(name), value))
+        }
+        (Some(found), expected) => found == expected,
+        (None, _) => false,
+    }
+}
+
+#[test]
+fn everyday_goals_get_plans_of_their_own_and_their_facts_are_read() {
+    let rows: Vec<Row> =
+        serde_yaml_ng::from_str(include_str!("../../tests/everyday.yaml")).expect("the list is well formed");
+    let (mut open, mut aside) = (Figures::default(), Figures::default());
+    let mut notes = Vec::new();
+    for (index, row) in rows.iter().enumerate() {
+        let is_aside = (index + 1) % 3 == 0;
+        let figures = if is_aside { &mut aside } else { &mut open };
+        let (planned, facts) = planned(&row.goal);
+        let kind = planned.plan.metadata["goal_type"].as_str().unwrap_or_default().to_owned();
+        let wrong: Vec<String> = row
+            .facts
+            .iter()
+            .filter(|(name, value)| !holds(facts.get(*name), value))
+            .map(|(name, value)| format!("{name}: {value} expected, {}", facts.get(name).unwrap_or(&Value::Null)))
+            .collect();
+        figures.goals += 1;
+        figures.specific += usize::from(kind != "generic");
+        figures.right_kind += usize::from(kind == row.kind);
+        figures.facts_right += usize::from(wrong.is_empty());
+        if kind != row.kind || !wrong.is_empty() {
+            let shown = if is_aside { "(held aside)" } else { row.goal.as_str() };
+            let detail =
+                if is_aside { String::new() } else { format!(" [{kind} for {}] {}", row.kind, wrong.join("; ")) };
+            notes.push(format!("{} {shown}{detail}", index + 1));
+        }
+    }
+    let figures = format!("open {open:?}\naside {aside:?}\n{}", notes.join("\n"));
+    assert!(open.facts_right >= 38 && aside.facts_right >= 17, "{figures}");
+}
