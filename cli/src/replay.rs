@@ -1,7 +1,11 @@
 //! `replay`: folds an exported log with the engine's code and shows the resulting state.
 
+use std::collections::BTreeMap;
+
 use goalmill_common::event::Record;
+use goalmill_common::id::StepId;
 use goalmill_common::json::Json;
+use goalmill_common::status::{PlanStatus, StepStatus};
 use goalmill_common::view::PlanView;
 use goalmill_engine::{PlanState, replay};
 use serde::Serialize;
@@ -18,7 +22,7 @@ const DIFFERENCES_MAX: usize = 20;
 #[derive(Debug, Serialize)]
 struct Replayed {
     plan_id: String,
-    status: goalmill_common::status::PlanStatus,
+    status: PlanStatus,
     events: u64,
     revision: u32,
     counts: goalmill_common::status::Counts,
@@ -26,9 +30,27 @@ struct Replayed {
     digest: String,
 }
 
+/// The statuses after one event.
+#[derive(Debug, Serialize)]
+struct Moment {
+    seq: u64,
+    #[serde(rename = "type")]
+    event: &'static str,
+    status: PlanStatus,
+    steps: BTreeMap<StepId, StepStatus>,
+}
+
+#[derive(Debug, Serialize)]
+struct Moments<'a> {
+    items: &'a [Moment],
+}
+
 pub fn run(screen: &Screen, args: &ReplayArgs) -> CommandResult {
     let text = read_file(&args.file)?;
-    let state = fold(&text).map_err(|why| Failed::invalid(format!("{}: {why}", args.file)))?;
+    if args.each {
+        return each(screen, &text).map_err(|why| Failed::invalid(format!("{}: {why}", args.file)))?;
+    }
+    let state = fold(&text, |_, _| ()).map_err(|why| Failed::invalid(format!("{}: {why}", args.file)))?;
     let view = state.view(true);
     if let Some(path) = &args.expect {
         let path = path.to_string_lossy();
@@ -72,13 +94,44 @@ pub fn run(screen: &Screen, args: &ReplayArgs) -> CommandResult {
     Ok(Exit::Done)
 }
 
-/// Folds a log, one event per line; the error names the line.
-fn fold(text: &str) -> Result<PlanState, String> {
+/// Shows the statuses after each event.
+fn each(screen: &Screen, text: &str) -> Result<CommandResult, String> {
+    let moments = moments(text)?;
+    let shown = screen.list(&Moments { items: &moments }, &moments, |moment| moment.seq.to_string(), |palette| {
+        let mut before = &BTreeMap::new();
+        let mut lines = Vec::with_capacity(moments.len());
+        for Moment { seq, event, status, steps } in &moments {
+            let changed = steps.iter().filter(|(id, status)| before.get(*id) != Some(*status));
+            let changed: Vec<String> = changed.map(|(id, status)| format!("{id} {}", status.as_str())).collect();
+            let status = palette.tone(plan_tone(*status), status.as_str());
+            lines.push(format!("{seq:>6}  {event}  {status}  {}", changed.join(" · ")).trim_end().to_owned());
+            before = steps;
+        }
+        lines.join("\n")
+    });
+    Ok(shown.map(|()| Exit::Done))
+}
+
+fn moments(text: &str) -> Result<Vec<Moment>, String> {
+    let mut moments = Vec::new();
+    fold(text, |record, state| {
+        let view = state.view(false);
+        let steps = view.steps.into_iter().map(|step| (step.id, step.status)).collect();
+        moments.push(Moment { seq: record.seq, event: record.event.type_name(), status: view.summary.status, steps });
+    })?;
+    Ok(moments)
+}
+
+/// Folds a log, one event per line, and shows the state after each event to `visit`; the error names the line.
+fn fold(text: &str, mut visit: impl FnMut(&Record, &PlanState)) -> Result<PlanState, String> {
     let mut state = None;
     for (place, line) in text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty()) {
         let at = |why: String| format!("line {}: {why}", place + 1);
         let record = Record::from_line(line).map_err(|error| at(error.to_string()))?;
         replay(&mut state, &record).map_err(|error| at(error.to_string()))?;
+        if let Some(state) = &state {
+            visit(&record, state);
+        }
     }
     state.ok_or_else(|| "the log is empty".into())
 }
@@ -137,9 +190,12 @@ mod tests {
     };
     use goalmill_common::goal::Goal;
     use goalmill_common::plan::{Plan, Step};
-    use goalmill_common::status::PlanStatus;
 
     use super::*;
+
+    fn whole(text: &str) -> Result<PlanState, String> {
+        fold(text, |_, _| ())
+    }
 
     fn log() -> Vec<String> {
         let plan = |event| Event::Plan(event);
@@ -185,29 +241,39 @@ mod tests {
     #[test]
     fn a_whole_log_gives_the_same_digest_each_time() {
         let text = log().join("\n");
-        let state = fold(&text).expect("the log adds up");
+        let state = whole(&text).expect("the log adds up");
         assert_eq!(state.status(), PlanStatus::Completed);
-        assert_eq!(digest(&state.view(true)), digest(&fold(&text).expect("it still does").view(true)));
+        assert_eq!(digest(&state.view(true)), digest(&whole(&text).expect("it still does").view(true)));
     }
 
     #[test]
     fn gaps_swaps_and_repeats_are_refused_with_their_place() {
         let mut gap = log();
         gap.remove(3);
-        assert!(fold(&gap.join("\n")).expect_err("there is a gap").starts_with("line 4: "));
+        assert!(whole(&gap.join("\n")).expect_err("there is a gap").starts_with("line 4: "));
         let mut swap = log();
         swap.swap(4, 5);
-        assert!(fold(&swap.join("\n")).expect_err("two are swapped").starts_with("line 5: "));
+        assert!(whole(&swap.join("\n")).expect_err("two are swapped").starts_with("line 5: "));
         let mut repeat = log();
         repeat.insert(2, repeat[1].clone());
-        assert!(fold(&repeat.join("\n")).expect_err("one comes twice").starts_with("line 3: "));
-        assert!(fold("").expect_err("it is empty").contains("empty"));
-        assert!(fold("{").expect_err("it is no JSON").starts_with("line 1: "));
+        assert!(whole(&repeat.join("\n")).expect_err("one comes twice").starts_with("line 3: "));
+        assert!(whole("").expect_err("it is empty").contains("empty"));
+        assert!(whole("{").expect_err("it is no JSON").starts_with("line 1: "));
+    }
+
+    #[test]
+    fn each_event_has_the_statuses_after_it() {
+        let found = moments(&log().join("\n")).expect("the log adds up");
+        let statuses: Vec<&str> = found.iter().map(|moment| moment.status.as_str()).collect();
+        assert_eq!(statuses.last(), Some(&"completed"));
+        let step: Vec<&str> = found.iter().filter_map(|moment| Some(moment.steps.get("a")?.as_str())).collect();
+        assert_eq!(step, ["pending", "pending", "ready", "queued", "running", "completed", "completed"]);
+        assert_eq!(found[5].event, "step_started");
     }
 
     #[test]
     fn another_state_is_told_apart() {
-        let view = fold(&log().join("\n")).expect("the log adds up").view(true);
+        let view = whole(&log().join("\n")).expect("the log adds up").view(true);
         let mut served = serde_json::to_value(&view).expect("a plan has a JSON form");
         assert_eq!(same(&view, &served), Ok(()));
         served["steps"][0]["status"] = "failed".into();

@@ -160,10 +160,10 @@ export function answerQuestion(id, question, isStep, then) {
 
 /** The actions on a step that its status and the roles allow. */
 export function stepActions(plan, step, isOver, inputs, then) {
-  const verbed = (verb, title, text, more) => ({
-    title, text, key: verb, then, fields: [reasonField],
-    request: (values) => ({ path: `${planPath(plan)}/steps/${encodeURIComponent(step.id)}:${verb}`, body: because(values) }),
-    cli: (values) => `goalmill step ${verb} ${plan} ${step.id}${reasonFlag(values)}`, ...more,
+  const verbed = (verb, title, text, more = {}) => ({
+    title, text, key: verb, then, isDangerous: more.isDangerous, fields: [...(more.fields || []), reasonField],
+    request: (values) => ({ path: `${planPath(plan)}/steps/${encodeURIComponent(step.id)}:${verb}`, body: { ...(more.body ? more.body(values) : {}), ...because(values) } }),
+    cli: (values) => `goalmill step ${verb} ${plan} ${step.id}${more.flags ? more.flags(values) : ""}${reasonFlag(values)}`,
   });
   const actions = [];
   if (!isOver && step.status === "awaiting_approval" && can("approver")) {
@@ -177,12 +177,10 @@ export function stepActions(plan, step, isOver, inputs, then) {
     if (["retrying", "failed", "skipped"].includes(step.status)) actions.push(verbed("retry", "Retry step", step.status === "retrying" ? "The next attempt is made at once." : "The step starts again."));
     if (!["completed", "skipped", "cancelled", "revised"].includes(step.status)) {
       actions.push(verbed("skip", "Skip step", "The step counts as done, without outputs."));
-      actions.push({
-        ...verbed("complete", "Complete by hand", "The step counts as completed with these outputs."),
-        fields: [{ name: "outputs", label: "Outputs (JSON)", type: "text", code: true, value: "{}" }, reasonField],
-        request: (values) => ({ path: `${planPath(plan)}/steps/${encodeURIComponent(step.id)}:complete`, body: { outputs: JSON.parse(values.outputs), ...because(values) } }),
-        cli: (values) => `goalmill step complete ${plan} ${step.id} --outputs ${quote(values.outputs)}${reasonFlag(values)}`,
-      });
+      actions.push(verbed("complete", "Complete by hand", "The step counts as completed with these outputs.", {
+        fields: [{ name: "outputs", label: "Outputs (JSON)", type: "text", code: true, value: "{}" }],
+        body: (values) => ({ outputs: JSON.parse(values.outputs) }), flags: (values) => ` --outputs ${quote(values.outputs)}`,
+      }));
     }
   }
   if (can("submitter")) actions.push(fork(plan, then, step.id, inputs && typeof inputs === "object" ? inputs : undefined));

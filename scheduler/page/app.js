@@ -3,7 +3,7 @@
 import { h, patch } from "./dom.js";
 import { can, link, loadSession, onChange, session, signIn, signOut } from "./api.js";
 import { dialog, isDialogOpen } from "./actions.js";
-import { app, commands, curl, empty, field, icon, skeleton } from "./parts.js";
+import { app, commands, curl, empty, field, icon, pageHead, skeleton } from "./parts.js";
 import { duration } from "./format.js";
 import { inbox, plansScreen } from "./plans.js";
 import { planScreen } from "./plan.js";
@@ -13,11 +13,11 @@ import { agentsScreen, deadLettersScreen, queuesScreen, statsScreen, workersScre
 import { historyScreen, logsScreen } from "./logs.js";
 import { compareScreen } from "./compare.js";
 
-const NAVIGATION = [
+const NAVIGATION = [[
   ["plans", "Plans", "plans", "g p"], ["approvals", "Approvals", "approvals", "g a"], ["playground", "Playground", "playground", "g n"], ["compare", "Compare", "compare", "g c"], ["history", "History", "history", "g h"],
-  null,
+], [
   ["agents", "Agents", "agents", "g t"], ["workers", "Workers", "workers", "g w"], ["queues", "Queues", "queues", "g q"], ["dead-letters", "Dead letters", "dead", "g d"], ["events", "Events", "events", "g e"], ["stats", "Statistics", "stats", "g s"],
-];
+]];
 
 const SCREENS = {
   plans: (route) => (route.path[1] ? planScreen(route) : plansScreen(route)),
@@ -41,7 +41,7 @@ function openRoute() {
     if (own.screen && own.screen.close) own.screen.close();
     own.key = key;
     const make = SCREENS[app.route.path[0]];
-    own.screen = make ? make(app.route) : { title: () => "Not found", view: () => empty("There is nothing here", "The address is not one of this page.", h("a", { class: "button", href: "#/plans" }, "All plans")) };
+    own.screen = make ? make(app.route) : { title: () => "Not found", view: () => [pageHead("Not found"), empty("There is nothing here", "The address is not one of this page.", h("a", { class: "button", href: "#/plans" }, "All plans"))] };
     own.isMenuOpen = false;
     window.scrollTo(0, 0);
     requestAnimationFrame(() => document.getElementById("title")?.focus({ preventScroll: true }));
@@ -88,7 +88,6 @@ const brand = () => h("span", { class: "brand" }, h("img", { src: "page/icon.svg
 function navigation() {
   const count = own.waiting ? own.waiting.count() : 0;
   const entry = (one) => {
-    if (!one) return h("li", { class: "rule", role: "separator" });
     const [name, text, sign] = one;
     const isHere = app.route.path[0] === name;
     return h("li", { key: name }, h("a", { href: `#/${name}`, "aria-current": isHere ? "page" : undefined }, icon(sign), h("span", null, text), name === "approvals" && count ? h("span", { class: "count", title: `${count} wait for a person` }, count) : null));
@@ -96,7 +95,7 @@ function navigation() {
   return h("nav", { class: `side ${own.isMenuOpen ? "is-open" : ""}`, "aria-label": "Main" },
     h("div", { class: "side-head" }, h("a", { href: "#/plans", class: "home" }, brand()),
       h("button", { type: "button", class: "quiet menu", "aria-expanded": String(own.isMenuOpen), "aria-controls": "menu", onclick: () => { own.isMenuOpen = !own.isMenuOpen; app.render(); } }, icon("menu"), h("span", null, "Menu"), count ? h("span", { class: "count" }, count) : null)),
-    h("div", { class: "side-body", id: "menu" }, h("ul", null, NAVIGATION.map(entry)), h("div", { class: "spring" }), footer()));
+    h("div", { class: "side-body", id: "menu" }, NAVIGATION.map((group) => h("ul", null, group.map(entry))), h("div", { class: "spring" }), footer()));
 }
 
 function footer() {
@@ -161,7 +160,7 @@ function onKey(event) {
   if (event.key.length === 1 && !areKeysOn() && event.key !== "?") return;
   if (own.prefix === "g") {
     own.prefix = "";
-    const found = NAVIGATION.find((one) => one && one[3] === `g ${event.key}`);
+    const found = NAVIGATION.flat().find((one) => one[3] === `g ${event.key}`);
     if (found) { event.preventDefault(); app.go(`#/${found[0]}`); }
     return;
   }

@@ -55,7 +55,7 @@ export function approvalScreen(route) {
   return {
     title: () => `Review ${own.view ? own.view.name : id}`,
     close: () => { own.isClosed = true; },
-    view: () => (own.view && own.editor ? review(own, id, done) : own.refusal ? problem(own.refusal, load) : skeleton(6)),
+    view: () => (own.view && own.editor ? review(own, id, done) : own.refusal ? [pageHead("Review"), problem(own.refusal, load)] : skeleton(6)),
   };
 }
 

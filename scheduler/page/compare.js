@@ -79,8 +79,8 @@ function comparison(own, a, b) {
   const both = a.plan === b.plan ? `goalmill plan diff ${a.plan}` : `goalmill plan diff ${a.plan} ${b.plan}`;
   return [
     h("div", { class: "compare" }, side(a, marks(a, b, "removed"), "first"), side(b, marks(b, a, "added"), "second")),
-    a.plan === b.plan ? null : table("Numbers", ["", "First", "Second"], left.map(([name, value], i) => h("tr", { key: name }, h("th", { scope: "row" }, name), h("td", null, value), h("td", null, right[i][1])))),
-    table("Steps", ["Step", "", "First", "Second"], ids.map((id) => {
+    a.plan === b.plan ? null : table("Numbers", [{ text: "Measure", isHidden: true }, "First", "Second"], left.map(([name, value], i) => h("tr", { key: name }, h("th", { scope: "row" }, name), h("td", null, value), h("td", null, right[i][1])))),
+    table("Steps", ["Step", "Difference", "First", "Second"], ids.map((id) => {
       const [x, y] = [a.steps.get(id), b.steps.get(id)];
       const kind = !x ? "added" : !y ? "removed" : changedFields(x, y).length ? "changed" : "same";
       const cell = (one, other) => (one ? [one.state ? status(one.status) : kind === "same" ? h("span", { class: "dim" }, "same") : null, x && y ? changedFields(x, y).map((name) => h("div", { key: name, class: other ? "now" : "was" }, h("span", { class: "dim" }, `${words(name)}: `), shown(one.definition[name]))) : h("div", { class: "dim", dir: "auto" }, one.definition.description || one.definition.agent_type)] : h("span", { class: "dim" }, "–"));

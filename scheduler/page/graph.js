@@ -48,7 +48,27 @@ function line(from, to, rank, bends, grid, isDown) {
   return path;
 }
 
-const cut = (text, most) => { const letters = [...String(text)]; return letters.length > most ? `${letters.slice(0, most - 1).join("")}…` : letters.join(""); };
+const FONTS = { id: "600 13px", small: "600 11px", agent: "400 11.5px", phase: "560 12px" };
+const fitted = new Map();
+let pen = null;
+
+/** As much of a text as fits in `width` pixels. */
+function fit(text, font, width) {
+  const name = `${font} ${width} ${text}`;
+  if (fitted.has(name)) return fitted.get(name);
+  if (!pen) pen = document.createElement("canvas").getContext("2d");
+  pen.font = `${FONTS[font]} ${getComputedStyle(document.body).fontFamily}`;
+  const letters = [...String(text).slice(0, 200)];
+  const shown = (count) => (count < letters.length ? `${letters.slice(0, count).join("")}…` : letters.join(""));
+  let least = 0, most = letters.length;
+  while (least < most) {
+    const middle = Math.ceil((least + most) / 2);
+    if (pen.measureText(shown(middle)).width <= width) least = middle; else most = middle - 1;
+  }
+  if (fitted.size > 4_000) fitted.clear();
+  fitted.set(name, shown(least));
+  return shown(least);
+}
 
 /**
  * The graph as a picture whose boxes are buttons.
@@ -74,9 +94,10 @@ export function graph(layout, steps, options) {
     const [x, y] = grid.place(phase.first, 0);
     const length = (phase.last - phase.first) * grid.along;
     const box = isDown ? { x: 2, y: y - gap, width: grid.width - 4, height: length + grid.size.height + 2 * gap } : { x: x - gap, y: 2, width: length + grid.size.width + 2 * gap, height: grid.height - 4 };
-    return h("g", { key: `phase-${phase.id}`, class: `band band-${n % 2}` }, h("rect", { ...box, rx: 8 }), h("text", { x: box.x + 10, y: box.y + 18 }, cut(phase.id, 24)));
+    return h("g", { key: `phase-${phase.id}`, class: `band band-${n % 2}` }, h("rect", { ...box, rx: 8 }), h("text", { x: box.x + 10, y: box.y + 18 }, fit(phase.id, "phase", box.width - 20)));
   });
-  const boxes = layout.steps.map((place) => box(place, steps.get(place.id), grid, isCompact, options));
+  const entry = places.has(selected) ? selected : firstOf(layout);
+  const boxes = layout.steps.map((place) => box(place, steps.get(place.id), grid, isCompact, options, place.id === entry));
   return h("div", { class: "graph-frame", key: `graph-${options.id}`, tabindex: "-1" },
     h("svg", { class: `graph ${isCompact ? "compact" : ""}`, viewBox: `0 0 ${grid.width} ${grid.height}`, style: { width: `clamp(${Math.round(grid.width * (isDown ? 0.85 : 0.66))}px, 100%, ${grid.width}px)` }, role: "group", "aria-label": options.label || "Graph of the steps", onkeydown: (event) => move(event, layout, places, options, isDown) },
       h("defs", null, ["", "-near"].map((name) => h("marker", { id: `${options.id}-arrow${name}`, class: `arrow${name}`, viewBox: "0 0 8 8", refX: 7, refY: 4, markerWidth: 7, markerHeight: 7, orient: "auto" }, h("path", { d: "M1 1l6 3-6 3z" })))),
@@ -85,7 +106,7 @@ export function graph(layout, steps, options) {
       h("g", null, boxes)));
 }
 
-function box(place, step, grid, isCompact, options) {
+function box(place, step, grid, isCompact, options, isEntry) {
   const [x, y] = grid.place(place.rank, place.position);
   const { width, height } = grid.size;
   const definition = (step && step.definition) || {};
@@ -95,26 +116,35 @@ function box(place, step, grid, isCompact, options) {
   const isSelected = options.selected === place.id;
   const change = options.changed && options.changed.get(place.id);
   const after = (definition.dependencies || []).join(", ");
-  const label = `Step ${place.id}: ${definition.description || agent}, ${words(status)}${change ? `, ${change}` : ""}, agent ${agent}${after ? `, waits for ${after}` : ""}`;
+  const count = attempts > 1 && !isCompact ? `×${attempts}` : "";
+  const id = isCompact ? fit(place.id, "small", width - 16) : fit(place.id, "id", width - 42);
+  const who = isCompact ? "" : fit(change && change !== "same" ? `${change} · ${agent}` : agent, "agent", width - (count ? 66 : 42));
+  // The name of the button begins with what is seen of it.
+  const label = `${[id, who, count].filter(Boolean).join(" ")}: ${id === place.id ? "" : `step ${place.id}, `}${definition.description || definition.action || "step"}, ${words(status)}${change ? `, ${change}` : ""}${after ? `, waits for ${after}` : ""}`;
   return h("g", {
     key: place.id, class: `node tone-${tone(status)} status-${status} ${isSelected ? "selected" : ""} ${change ? `change-${change}` : ""}`, transform: `translate(${x} ${y})`,
-    role: "button", tabindex: isSelected || (!options.selected && place.rank === 0 && place.position === firstPosition(options)) ? "0" : "-1", "aria-pressed": String(isSelected), "aria-label": label, "data-step": place.id,
+    role: "button", tabindex: isEntry ? "0" : "-1", "aria-pressed": String(isSelected), "aria-label": label, "data-step": place.id,
     onclick: () => options.onSelect(place.id),
   },
   h("rect", { class: "box", width, height, rx: isCompact ? 5 : 8 }),
   step && step.progress && status === "running" ? h("rect", { class: "done-part", width: Math.max(2, width * Math.min(1, step.progress)), height: 3, y: height - 3, rx: 1.5 }) : null,
   isCompact
-    ? h("text", { class: "id", x: 8, y: 16 }, cut(place.id, 14))
+    ? h("text", { class: "id", x: 8, y: 16 }, id)
     : [
       h("g", { class: "mark", transform: "translate(10 8)" }, icon(status).children),
-      h("text", { class: "id", x: 32, y: 21 }, cut(place.id, 19)),
-      h("text", { class: "agent", x: 32, y: 38 }, cut(change && change !== "same" ? `${change} · ${agent}` : agent, attempts > 1 ? 18 : 22)),
-      attempts > 1 ? h("text", { class: "attempts", x: width - 10, y: 38, "text-anchor": "end" }, `×${attempts}`) : null,
+      h("text", { class: "id", x: 32, y: 21 }, id), " ",
+      h("text", { class: "agent", x: 32, y: 38 }, who), " ",
+      count ? h("text", { class: "attempts", x: width - 10, y: 38, "text-anchor": "end" }, count) : null,
     ],
   h("title", null, label));
 }
 
-const firstPosition = (options) => options.firstPosition ?? 0;
+/** The box that the Tab key reaches when none is selected. */
+function firstOf(layout) {
+  let first = null;
+  for (const place of layout.steps) if (!first || place.rank < first.rank || (place.rank === first.rank && place.position < first.position)) first = place;
+  return first && first.id;
+}
 
 /** Arrow keys follow edges and ranks. */
 function move(event, layout, places, options, isDown) {

@@ -194,6 +194,6 @@ export const isStale = () => !link.isUp;
 export function table(caption, heads, rows, options = {}) {
   return h("div", { class: "table-frame", role: "region", "aria-label": caption, tabindex: "0" },
     h("table", { class: options.class || "" }, h("caption", { class: "visually-hidden" }, caption),
-      h("thead", null, h("tr", null, heads.map((head) => h("th", { scope: "col", class: head.num ? "num" : "" }, head.text ?? head)))),
+      h("thead", null, h("tr", null, heads.map((head) => h("th", { scope: "col", class: head.num ? "num" : "" }, head.isHidden ? h("span", { class: "visually-hidden" }, head.text) : head.text ?? head)))),
       h("tbody", null, rows)));
 }

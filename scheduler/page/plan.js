@@ -3,7 +3,7 @@
 import { h } from "./dom.js";
 import { can, follow, get, loadEvents, planPath } from "./api.js";
 import { actionButtons, answerQuestion, decidePlan, planActions } from "./actions.js";
-import { app, commands, copyButton, curl, empty, facts, icon, issues, json, planLink, problem, progress, prose, skeleton, status, table, time, tone } from "./parts.js";
+import { app, commands, copyButton, curl, empty, facts, icon, issues, json, pageHead, planLink, problem, progress, prose, skeleton, status, table, time, tone } from "./parts.js";
 import { clockTime, duration, exact, money, number, parseTime, percent, plural, shortTime, words } from "./format.js";
 import { apply, begin, fold, isFinal } from "./replay.js";
 import { ASK_ABOVE, graph, order, runsDown } from "./graph.js";
@@ -84,6 +84,7 @@ export function planScreen(route) {
     const now = app.route.params.get("step");
     app.replace({ step: now === step ? null : step });
     app.render();
+    if (now === step) returnFocus(step);
     if (now !== step && window.innerWidth < 1200) requestAnimationFrame(() => document.getElementById("step-title")?.scrollIntoView({ block: "nearest" }));
   };
   const play = () => {
@@ -111,7 +112,7 @@ export function planScreen(route) {
     } else if ((event.key === "j" || event.key === "k") && ids.length) {
       const at = ids.indexOf(selected);
       app.replace({ step: ids[Math.max(0, Math.min(ids.length - 1, at + (event.key === "j" ? 1 : -1)))] });
-    } else if (event.key === "Escape" && selected) app.replace({ step: null });
+    } else if (event.key === "Escape" && selected) { app.replace({ step: null }); returnFocus(selected); }
     else if (event.key === "p" && own.stream) { if (own.streamStatus === "held") own.stream.resume(); else own.stream.pause(); }
     else if (event.key === "[") moveTo((own.at ?? own.state.seq) - 1);
     else if (event.key === "]" && own.at !== null) moveTo(own.at + 1);
@@ -135,9 +136,15 @@ export function planScreen(route) {
   };
 }
 
+/** A panel that closes with the focus in it gives the focus back to its box. */
+function returnFocus(step) {
+  if (!document.activeElement?.closest(".step-panel")) return;
+  requestAnimationFrame(() => [...document.querySelectorAll("svg.graph .node")].find((node) => node.dataset.step === step)?.focus());
+}
+
 function missing(own, retry) {
-  if (own.refusal.status === 404) return empty("There is no such plan", `${own.id} is not known here. Plans leave the list some time after they end.`, h("a", { class: "button", href: "#/plans" }, "All plans"), " ", h("a", { class: "button", href: `#/history?q=${encodeURIComponent(own.id)}` }, "Search the history"));
-  return problem(own.refusal, retry);
+  if (own.refusal.status === 404) return [pageHead("Plan"), empty("There is no such plan", `${own.id} is not known here. Plans leave the list some time after they end.`, h("a", { class: "button", href: "#/plans" }, "All plans"), " ", h("a", { class: "button", href: `#/history?q=${encodeURIComponent(own.id)}` }, "Search the history"))];
+  return [pageHead("Plan"), problem(own.refusal, retry)];
 }
 
 function planView(context) {

@@ -79,7 +79,10 @@ function applyStep(state, event, data, ms) {
     case "step_blocked": setStatus(step, "blocked", ms); step.reason = data.reason || ""; break;
     case "step_approval_requested": setStatus(step, "awaiting_approval", ms); step.dueMs = data.due_ms; break;
     case "step_question_asked": setStatus(step, "awaiting_approval", ms); step.question = data.question; step.dueMs = data.due_ms; break;
-    case "step_approved": case "step_question_answered": setStatus(step, "pending", ms); step.question = null; break;
+    case "step_hook_asked": setStatus(step, "awaiting_approval", ms); break;
+    case "step_hook_decided": setStatus(step, data.point === "on_step_start" && data.decision !== "hold" ? "pending" : "awaiting_approval", ms); break;
+    case "step_approved": setStatus(step, "ready", ms); break;
+    case "step_question_answered": setStatus(step, "pending", ms); step.question = null; break;
     case "step_recalled": setStatus(step, "pending", ms); endAttempt(step, "recalled", ms, data); break;
     case "step_decomposed": setStatus(step, "ready", ms); endAttempt(step, "decomposed", ms, data); break;
     case "step_queued":
@@ -142,15 +145,17 @@ function applyPlan(state, event, data, ms) {
       Object.assign(state, { goal: data.goal, name: (data.goal && data.goal.description) || "", parent: data.parent || null, traceparent: data.traceparent || "", submission: data.submission });
       break;
     case "plan_created":
-      Object.assign(state, { status: "running", planner: data.planner, confidence: data.confidence, name: data.plan.name || state.name, phases: data.plan.phases || [], fork: data.fork || null, planningMs: ms - state.startMs });
+      Object.assign(state, { planner: data.planner, confidence: data.confidence, name: data.plan.name || state.name, phases: data.plan.phases || [], fork: data.fork || null, planningMs: ms - state.startMs });
       data.plan.steps.forEach((step) => addStep(state, step));
       for (const [id, outputs] of Object.entries((data.fork && data.fork.kept) || {})) {
         const step = state.steps.get(id);
         if (step) { setStatus(step, "completed", ms); step.outputs = outputs; step.cached = true; }
       }
       break;
-    case "plan_validated": state.warnings = data.warnings || []; takeRoutes(state, data.routes); break;
+    case "plan_validated": state.status = "running"; state.warnings = data.warnings || []; takeRoutes(state, data.routes); break;
     case "plan_approval_requested": state.status = "awaiting_approval"; state.dueMs = data.due_ms; break;
+    case "hook_asked": if (data.point === "on_plan_generated") state.status = "awaiting_approval"; break;
+    case "hook_decided": if (data.point === "on_plan_generated") state.status = "running"; break;
     case "plan_approved": state.status = "running"; break;
     case "plan_rejected": state.status = "rejected"; cancel(state, data.cancelled, ms); break;
     case "phase_added": state.phases = [...state.phases, { id: data.phase, description: data.description }]; break;
@@ -161,6 +166,7 @@ function applyPlan(state, event, data, ms) {
     case "question_answered": state.question = null; break;
     case "plan_revised":
       state.revision = data.revision;
+      for (const step of state.steps.values()) if (step.status === "blocked") { setStatus(step, "pending", ms); step.reason = ""; }
       takePending(state, ms);
       for (const id of data.restarted || []) { const step = state.steps.get(id); if (step) setStatus(step, "pending", ms); }
       for (const id of data.skipped || []) { const step = state.steps.get(id); if (step) setStatus(step, "skipped", ms); }
@@ -172,7 +178,6 @@ function applyPlan(state, event, data, ms) {
       if (state.status === "replanning") state.status = "running";
       break;
     case "plan_extended": takePending(state, ms); takeRoutes(state, data.routes); if (data.confidence) state.confidence = data.confidence; break;
-    case "planning_failed": if (state.status === "replanning") state.status = "running"; break;
     case "plan_paused": state.status = "paused"; state.marks.push({ kind: "pause", ms, seq: event.seq, text: data.reason || "paused" }); break;
     case "plan_resumed": state.status = "running"; break;
     case "plan_quarantined": state.marks.push({ kind: "quarantine", ms, seq: event.seq, text: data.reason }); break;

@@ -121,6 +121,9 @@ pub struct ReplayArgs {
     /// A plan as printed by `goalmill plan get -o json`; the log must give the same state.
     #[arg(long, value_name = "FILE")]
     pub expect: Option<PathBuf>,
+    /// Prints the statuses of the plan and its steps after each event, instead of those at the end.
+    #[arg(long, conflicts_with = "expect")]
+    pub each: bool,
 }
 
 /// Checks the installation and suggests fixes.

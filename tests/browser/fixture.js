@@ -1,0 +1,74 @@
+// An installation with plans in every state that screens show.
+
+import { writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { Goalmill, until } from "./goalmill.js";
+
+export const PARIS = "Plan a 3-day trip to Paris in May with a $2000 budget";
+export const HOUR = { seconds: 3600 };
+
+export const step = (id, agent_type, dependencies = [], inputs = {}, more = {}) => ({ id, agent_type, dependencies, inputs, ...more });
+
+/** A release: 22 steps in phases, one of which runs for an hour. */
+export function release() {
+  const services = ["accounts", "billing", "catalogue", "delivery", "search"];
+  return {
+    name: "Release 2026.11 of the shop to all regions",
+    phases: [{ id: "build" }, { id: "verify" }, { id: "roll-out" }],
+    steps: [
+      step("checkout", "echo", [], { branch: "release/2026.11" }, { phase: "build", description: "Check the release branch out" }),
+      ...services.map((name) => step(`build-${name}`, "echo", ["checkout"], { service: name }, { phase: "build", description: `Build the ${name} service` })),
+      ...services.map((name) => step(`test-${name}`, name === "search" ? "flaky" : "echo", [`build-${name}`], name === "search" ? { failures: 1 } : { service: name }, { phase: "verify", description: `Test the ${name} service`, retry: { max: 3, initial_ms: 200, max_ms: 400 } })),
+      step("load-test", "sleep", services.map((name) => `test-${name}`), HOUR, { phase: "verify", description: "Ten times the load of a usual day" }),
+      step("audit", "echo", ["checkout"], {}, { phase: "verify", description: "Sign off the changes of access rights", approve: {} }),
+      step("canary", "echo", ["load-test", "audit"], {}, { phase: "roll-out", description: "One machine in each region" }),
+      ...["eu", "us", "asia"].map((name) => step(`roll-out-${name}`, "echo", ["canary"], { region: name }, { phase: "roll-out" })),
+      step("announce", "echo", ["roll-out-eu", "roll-out-us", "roll-out-asia"], {}, { phase: "roll-out" }),
+    ],
+  };
+}
+
+export const asks = () => ({ name: "Book a hotel", steps: [step("wishes", "echo", [], {}, { ask: { question: "How many nights?", schema: { type: "integer", minimum: 1 }, default: 3, into: "nights" } }), step("book", "echo", ["wishes"])] });
+
+export const failing = () => ({
+  name: "Nightly import of the catalogue", steps: [
+    step("fetch", "echo", [], { url: "https://example.org/catalogue.csv" }),
+    step("parse", "fail", ["fetch"], { code: "BAD_ROW", message: "row 17 has 4 columns, 6 were expected" }),
+    step("store", "echo", ["parse"]),
+  ],
+});
+
+/** Names that are as long as they may be, in a language without spaces, and without any break. */
+export const LONG_ID = `step-${"x".repeat(123)}`;
+export const long = () => ({
+  name: `Donaudampfschifffahrtselektrizitätenhauptbetriebswerkbauunterbeamtengesellschaft${"ß".repeat(60)}`,
+  steps: [step(LONG_ID, "echo", [], { [`key${"k".repeat(200)}`]: "v".repeat(3000) }, { description: "w".repeat(300) }), step("second", `agent-${"y".repeat(120)}`, [LONG_ID])],
+});
+
+/** Gives the installation and the ids of its plans. */
+export async function filled() {
+  const goalmill = await Goalmill.start();
+  // A task whose worker is killed once is a dead letter.
+  writeFileSync(join(goalmill.folder, "goalmill.toml"), "[limits]\nlost_max = 1\n[scheduler]\ntask_lease_ms = 12000\n");
+  await goalmill.kill();
+  await goalmill.spawn();
+  const ids = { lost: await goalmill.submit({ name: "Render the film", steps: [step("render", "sleep", [], HOUR)] }) };
+  await goalmill.awaitPlan(ids.lost, (plan) => plan.steps[0].status === "running");
+  await goalmill.kill();
+  await goalmill.spawn(["--demo", "story", "--keep"]);
+  const stories = (await goalmill.get("/v1/plans?limit=10")).items.filter((plan) => plan.revision === 3);
+  ids.revised = stories.find((plan) => plan.status === "completed").plan_id;
+  ids.broken = stories.find((plan) => plan.status === "failed").plan_id;
+  ids.waiting = await goalmill.submitGoal({ description: PARIS, planning: { planner: "rules", require_approval: true } });
+  ids.release = await goalmill.submit(release());
+  ids.asks = await goalmill.submit(asks());
+  ids.failing = await goalmill.submit(failing());
+  ids.long = await goalmill.submit(long());
+  await Promise.all([
+    goalmill.awaitStatus(ids.waiting, "awaiting_approval"), goalmill.awaitStatus(ids.failing, "failed"), goalmill.awaitStatus(ids.lost, "failed"),
+    goalmill.awaitPlan(ids.release, (plan) => plan.steps.find((one) => one.id === "load-test").status === "running"),
+    goalmill.awaitPlan(ids.asks, (plan) => plan.steps[0].status === "awaiting_approval"),
+    until("a dead letter", async () => (await goalmill.get("/v1/dead-letters")).items.length),
+  ]);
+  return { goalmill, ids };
+}

@@ -1,0 +1,70 @@
+// The page folds a log to the same statuses as the scheduler, after each event.
+
+import { writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { close, expect, open } from "./browser.js";
+import { step } from "./fixture.js";
+
+export function foldTests(given) {
+  return [{ name: "fold: replay.js gives the statuses of the scheduler after each event", run: () => fold(given) }];
+}
+
+/** Conditions, skips, retries, questions, decisions, a pause, an edit, a cancellation. */
+async function more(goalmill) {
+  const ids = [];
+  const eventful = await goalmill.submit({
+    name: "eventful", steps: [
+      step("a", "echo", [], { x: 2 }), step("tries", "flaky", ["a"], { failures: 1 }, { retry: { max: 2, initial_ms: 1, max_ms: 1 } }), step("skips", "fail", ["a"], {}, { on_failure: "skip" }), step("never", "echo", ["a"], {}, { when: "steps.a.outputs.x > 5" }),
+      step("gate", "echo", ["a"], {}, { approve: {} }), step("asks", "echo", ["a"], {}, { ask: { question: "go on?", into: "answer" } }), step("last", "echo", ["gate", "asks", "never", "skips"]),
+    ],
+  });
+  ids.push(eventful);
+  const waits = (id) => (plan) => plan.steps.find((one) => one.id === id).status === "awaiting_approval";
+  await goalmill.awaitPlan(eventful, waits("gate"));
+  await goalmill.call("POST", `/v1/plans/${eventful}:pause`, {});
+  await goalmill.call("POST", `/v1/plans/${eventful}:resume`, {});
+  await goalmill.call("POST", `/v1/plans/${eventful}:edit`, { changes: [{ set_fields: { step: "last", fields: { description: "edited" } } }] });
+  await goalmill.call("POST", `/v1/plans/${eventful}/steps/gate:approve`, {});
+  await goalmill.awaitPlan(eventful, waits("asks"));
+  await goalmill.call("POST", `/v1/plans/${eventful}/steps/asks:answer`, { answer: "yes" });
+  await goalmill.awaitStatus(eventful, "completed", "partial", "failed");
+  ids.push((await goalmill.call("POST", `/v1/plans/${eventful}:fork`, { step: "tries" })).plan_id);
+  const cancelled = await goalmill.submit({ name: "cancelled", steps: [step("long", "sleep", [], { seconds: 3600 }), step("gate", "echo", [], {}, { approve: {} }), step("after", "echo", ["long"])] });
+  await goalmill.awaitPlan(cancelled, waits("gate"));
+  await goalmill.call("POST", `/v1/plans/${cancelled}/steps/gate:reject`, {}).catch(() => {});
+  await goalmill.call("POST", `/v1/plans/${cancelled}:cancel`, {}).catch(() => {});
+  const rejected = await goalmill.submit({ name: "rejected", approve: {}, steps: [step("a", "echo")] });
+  await goalmill.awaitStatus(rejected, "awaiting_approval");
+  await goalmill.call("POST", `/v1/plans/${rejected}:reject`, {});
+  return [...ids, cancelled, rejected];
+}
+
+async function fold(given) {
+  const { goalmill, ids } = await given.filled();
+  const plans = [...Object.values(ids), ...(await more(goalmill))];
+  const own = await open(goalmill, "#/stats");
+  const wrong = [];
+  let count = 0;
+  for (const id of plans) {
+    const { items } = await goalmill.get(`/v1/plans/${id}/events?limit=1000`);
+    const file = join(goalmill.folder, `${id}.jsonl`);
+    writeFileSync(file, items.map((event) => JSON.stringify(event)).join("\n"));
+    const expected = (await goalmill.run("replay", file, "--each", "-o", "jsonl")).trim().split("\n").map((line) => JSON.parse(line));
+    const folded = await own.page.evaluate(async (events) => {
+      const { apply, begin } = await import("./page/replay.js");
+      const state = begin();
+      return events.map((event) => { apply(state, event); return { status: state.status, steps: Object.fromEntries([...state.steps].map(([name, one]) => [name, one.status])) }; });
+    }, items);
+    expect(expected.length === items.length, "each event has its statuses");
+    expected.forEach((moment, i) => {
+      count += 1;
+      if (folded[i].status !== moment.status) wrong.push(`${id} after event ${moment.seq} (${moment.type}): the plan is ${folded[i].status}, not ${moment.status}`);
+      for (const name of new Set([...Object.keys(moment.steps), ...Object.keys(folded[i].steps)])) {
+        if (folded[i].steps[name] !== moment.steps[name]) wrong.push(`${id} after event ${moment.seq} (${moment.type}): ${name} is ${folded[i].steps[name]}, not ${moment.steps[name]}`);
+      }
+    });
+  }
+  await close(own);
+  expect(count > 200, `only ${count} events were compared`);
+  if (wrong.length) throw new Error([...wrong.slice(0, 30), `${wrong.length} in all, of ${count} events`].join("\n      "));
+}

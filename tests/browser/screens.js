@@ -1,0 +1,136 @@
+// Every screen: empty, filled, with an error, disconnected; in both themes and three widths.
+
+import { check, checkEverywhere, close, expect, finish, interrupt, open, settled, wake } from "./browser.js";
+import { LONG_ID, PARIS } from "./fixture.js";
+
+const NOTHING = "p0-0000000000000000";
+
+/** Screens by name with their addresses; those of plans need the id of one. */
+const screens = (ids) => [
+  ["plans", "#/plans"], ["plan", `#/plans/${ids.release}`], ["approvals", "#/approvals"], ["review", `#/approvals/${ids.waiting}`], ["playground", "#/playground"], ["routing", "#/playground?tab=route"],
+  ["compare", `#/compare?a=${ids.revised}@0&b=${ids.revised}@3`], ["history", "#/history"], ["agents", "#/agents"], ["workers", "#/workers"], ["queues", "#/queues"], ["dead-letters", "#/dead-letters"], ["events", "#/events?types=goal_accepted,plan_created,plan_completed,plan_failed,plan_cancelled"], ["stats", "#/stats"],
+];
+
+/** What only an installation with plans shows. */
+const details = (ids) => [
+  ["panel", `#/plans/${ids.release}?step=test-search`], ["past", `#/plans/${ids.revised}?seq=30`], ["revisions", `#/plans/${ids.revised}?tab=revisions`], ["log", `#/plans/${ids.revised}?tab=events`],
+  ["results", `#/plans/${ids.revised}?tab=results&step=hotels`], ["goal", `#/plans/${ids.waiting}?tab=goal`], ["failed", `#/plans/${ids.failing}?step=parse`], ["long", `#/plans/${ids.long}?step=${LONG_ID}`], ["review-long", `#/approvals/${ids.long}`],
+  ["found", "#/plans?q=nothing-like-this"], ["missing", "#/nowhere"],
+];
+
+export function screenTests(given) {
+  const none = { release: NOTHING, waiting: NOTHING, revised: NOTHING };
+  const names = screens(none).map(([name]) => name);
+  const address = (ids, name) => [...screens(ids), ...details(ids)].find(([one]) => one === name)[1];
+  const tests = [];
+  for (const name of names) {
+    tests.push({
+      name: `screen ${name} empty`, run: async () => {
+        const isAbsent = ["plan", "review", "compare"].includes(name);
+        const own = await open(await given.empty(), address(none, name), { before: (page) => { page.isInterrupted = isAbsent; } });
+        await settled(own.page);
+        await checkEverywhere(own, `${name}-empty`);
+        await close(own);
+      },
+    });
+  }
+  const detailNames = details(none).map(([name]) => name);
+  for (const name of [...names, ...detailNames]) {
+    tests.push({
+      name: `screen ${name} filled`, run: async () => {
+        const { goalmill, ids } = await given.filled();
+        const own = await open(goalmill, address(ids, name));
+        await settled(own.page);
+        if (name === "playground") await preview(own.page);
+        if (name === "routing") await route(own.page);
+        await checkEverywhere(own, `${name}-filled`);
+        await close(own);
+      },
+    });
+  }
+  for (const name of names) {
+    tests.push({
+      name: `screen ${name} with an error`, run: async () => {
+        const { goalmill, ids } = await given.filled();
+        const own = await open(goalmill, address(ids, name), { before: (page) => interrupt(page, 500) });
+        await settled(own.page);
+        if (["playground", "routing"].includes(name)) await (name === "routing" ? route(own.page) : preview(own.page));
+        await own.page.getByText("the store did not answer in time").first().waitFor();
+        await checkEverywhere(own, `${name}-error`);
+        await close(own);
+      },
+    });
+    tests.push({
+      name: `screen ${name} disconnected`, run: async () => {
+        const { goalmill, ids } = await given.filled();
+        const own = await open(goalmill, address(ids, name));
+        const { page } = own;
+        await settled(page);
+        const before = await page.locator("main table, main .cards, main .graph-frame").count();
+        await interrupt(own, 0);
+        await wake(own);
+        await page.locator(".banner").waitFor();
+        expect(await page.locator("main table, main .cards, main .graph-frame").count() === before, "what was shown stays while the scheduler does not answer");
+        await checkEverywhere(own, `${name}-disconnected`);
+        await own.context.unroute(/\/v1\//);
+        await wake(own);
+        await page.locator(".banner").waitFor({ state: "detached" });
+        await close(own);
+      },
+    });
+  }
+  tests.push({ name: "screen frame: menu, keys and a dialog", run: () => frame(given) });
+  tests.push({ name: "screen frame: the files of the page are small and its own", run: () => assets(given) });
+  return tests;
+}
+
+async function preview(page) {
+  await page.getByLabel("Goal", { exact: true }).fill(PARIS);
+  await page.getByRole("button", { name: "Preview the plan" }).click();
+  await page.locator("#preview-title, .notice.bad").first().waitFor();
+}
+
+async function route(page) {
+  await page.getByLabel("A task, in words").fill("find me a quiet hotel near the river");
+  await page.getByRole("button", { name: "Which agent would take it?" }).click();
+  await page.locator("main h2, .notice.bad").first().waitFor();
+}
+
+async function frame(given) {
+  const { goalmill, ids } = await given.filled();
+  const own = await open(goalmill, `#/plans/${ids.release}`);
+  const { page } = own;
+  await settled(page);
+  await page.setViewportSize({ width: 320, height: 640 });
+  await page.getByRole("button", { name: "Menu" }).click();
+  await check(own, "menu");
+  await page.keyboard.press("?");
+  await page.getByRole("dialog").waitFor();
+  await check(own, "keys");
+  await page.keyboard.press("Escape");
+  await page.getByRole("dialog").waitFor({ state: "detached" });
+  await page.getByRole("button", { name: "Cancel plan" }).click();
+  await page.getByRole("dialog").locator("summary").click();
+  await check(own, "dialog");
+  await page.keyboard.press("Escape");
+  await page.getByRole("dialog").waitFor({ state: "detached" });
+  // The switch outlives a reload, and counts before the first paint.
+  await page.getByRole("button", { name: "dark theme" }).click();
+  await page.reload();
+  expect(await page.evaluate(() => document.documentElement.dataset.theme) === "dark", "the theme is kept");
+  await finish(own);
+  await close(own);
+}
+
+async function assets(given) {
+  const sizes = new Map();
+  const own = await open(await given.empty(), "#/plans", {
+    before: ({ page }) => page.on("response", async (response) => { if (!response.url().includes("/v1/")) sizes.set(response.url(), (await response.body()).length); }),
+  });
+  await settled(own.page);
+  await own.page.waitForLoadState("networkidle");
+  const total = [...sizes.values()].reduce((sum, size) => sum + size, 0);
+  expect(sizes.size > 10 && total < 250_000, `${sizes.size} files have ${total} bytes`);
+  await finish(own);
+  await close(own);
+}
