@@ -97,18 +97,23 @@ pub fn run(screen: &Screen, args: &ReplayArgs) -> CommandResult {
 /// Shows the statuses after each event.
 fn each(screen: &Screen, text: &str) -> Result<CommandResult, String> {
     let moments = moments(text)?;
-    let shown = screen.list(&Moments { items: &moments }, &moments, |moment| moment.seq.to_string(), |palette| {
-        let mut before = &BTreeMap::new();
-        let mut lines = Vec::with_capacity(moments.len());
-        for Moment { seq, event, status, steps } in &moments {
-            let changed = steps.iter().filter(|(id, status)| before.get(*id) != Some(*status));
-            let changed: Vec<String> = changed.map(|(id, status)| format!("{id} {}", status.as_str())).collect();
-            let status = palette.tone(plan_tone(*status), status.as_str());
-            lines.push(format!("{seq:>6}  {event}  {status}  {}", changed.join(" · ")).trim_end().to_owned());
-            before = steps;
-        }
-        lines.join("\n")
-    });
+    let shown = screen.list(
+        &Moments { items: &moments },
+        &moments,
+        |moment| moment.seq.to_string(),
+        |palette| {
+            let mut before = &BTreeMap::new();
+            let mut lines = Vec::with_capacity(moments.len());
+            for Moment { seq, event, status, steps } in &moments {
+                let changed = steps.iter().filter(|(id, status)| before.get(*id) != Some(*status));
+                let changed: Vec<String> = changed.map(|(id, status)| format!("{id} {}", status.as_str())).collect();
+                let status = palette.tone(plan_tone(*status), status.as_str());
+                lines.push(format!("{seq:>6}  {event}  {status}  {}", changed.join(" · ")).trim_end().to_owned());
+                before = steps;
+            }
+            lines.join("\n")
+        },
+    );
     Ok(shown.map(|()| Exit::Done))
 }
 

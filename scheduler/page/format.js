@@ -38,9 +38,10 @@ export function duration(ms) {
   if (ms < 1000) return `${Math.round(ms)} ms`;
   if (ms < 59_995) return `${(ms / 1000).toFixed(ms < 10_000 ? 2 : 1)} s`;
   const seconds = Math.round(ms / 1000);
-  if (seconds < 3600) return `${Math.floor(seconds / 60)} min ${seconds % 60} s`;
-  if (seconds < 86_400) return `${Math.floor(seconds / 3600)} h ${Math.floor((seconds % 3600) / 60)} min`;
-  return `${Math.floor(seconds / 86_400)} d ${Math.floor((seconds % 86_400) / 3600)} h`;
+  const both = (large, name, small, unit) => `${large} ${name}${small ? ` ${small} ${unit}` : ""}`;
+  if (seconds < 3600) return both(Math.floor(seconds / 60), "min", seconds % 60, "s");
+  if (seconds < 86_400) return both(Math.floor(seconds / 3600), "h", Math.floor((seconds % 3600) / 60), "min");
+  return both(Math.floor(seconds / 86_400), "d", Math.floor((seconds % 86_400) / 3600), "h");
 }
 
 export function money(dollars) {

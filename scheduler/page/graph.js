@@ -98,7 +98,7 @@ export function graph(layout, steps, options) {
   });
   const entry = places.has(selected) ? selected : firstOf(layout);
   const boxes = layout.steps.map((place) => box(place, steps.get(place.id), grid, isCompact, options, place.id === entry));
-  return h("div", { class: "graph-frame", key: `graph-${options.id}`, tabindex: "-1" },
+  return h("div", { class: "graph-frame", key: `graph-${options.id}-${isDown ? "down" : "across"}`, tabindex: "-1", ref: (el) => requestAnimationFrame(() => reveal(el)) },
     h("svg", { class: `graph ${isCompact ? "compact" : ""}`, viewBox: `0 0 ${grid.width} ${grid.height}`, style: { width: `clamp(${Math.round(grid.width * (isDown ? 0.85 : 0.66))}px, 100%, ${grid.width}px)` }, role: "group", "aria-label": options.label || "Graph of the steps", onkeydown: (event) => move(event, layout, places, options, isDown) },
       h("defs", null, ["", "-near"].map((name) => h("marker", { id: `${options.id}-arrow${name}`, class: `arrow${name}`, viewBox: "0 0 8 8", refX: 7, refY: 4, markerWidth: 7, markerHeight: 7, orient: "auto" }, h("path", { d: "M1 1l6 3-6 3z" })))),
       h("g", { "aria-hidden": "true" }, bands),
@@ -174,5 +174,19 @@ export function order(layout, steps) {
   return [...steps.keys()].sort((a, b) => key(a).rank - key(b).rank || key(a).position - key(b).position);
 }
 
-/** Whether the graph runs from top to bottom: on narrow screens. */
-export const runsDown = () => window.innerWidth < 640;
+/** Whether the graph runs from top to bottom: on narrow screens, and where only that fits; `share` of the window is for it. */
+export function runsDown(layout, share = 1) {
+  if (window.innerWidth < 640) return true;
+  if (!layout || layout.steps.length > COMPACT_ABOVE) return false;
+  const room = (window.innerWidth - 320) * (window.innerWidth < 1500 ? 1 : share);
+  return geometry(layout, false, false).width * 0.66 > room && geometry(layout, true, false).width * 0.85 <= room;
+}
+
+/** Shows what happens now, or the first step, in a frame that is smaller than the graph. */
+function reveal(frame) {
+  const box = frame.querySelector(".node.selected") || frame.querySelector(".status-running, .status-awaiting_approval, .status-failed, .status-retrying, .status-blocked") || frame.querySelector('.node[tabindex="0"]');
+  if (!box) return;
+  const outer = frame.getBoundingClientRect(), inner = box.getBoundingClientRect();
+  if (inner.right > outer.right || inner.left < outer.left) frame.scrollLeft += inner.left + inner.width / 2 - outer.left - outer.width / 2;
+  if (inner.bottom > outer.bottom || inner.top < outer.top) frame.scrollTop += inner.top + inner.height / 2 - outer.top - outer.height / 2;
+}

@@ -2,7 +2,7 @@
 
 import { h } from "./dom.js";
 import { link, session } from "./api.js";
-import { bytes, exact, parseTime, relative, words } from "./format.js";
+import { bytes, exact, parseTime, relative, shortTime, words } from "./format.js";
 
 export const app = { now: Date.now(), render: () => {}, announce: () => {}, go: () => {}, route: null };
 
@@ -45,6 +45,12 @@ export function time(value, fallback = "–") {
   return h("time", { datetime: new Date(ms).toISOString(), title: exact(ms) }, relative(ms, app.now));
 }
 
+/** The time of the day, with how far it is: what reads well after `until`. */
+function moment(value) {
+  const ms = parseTime(value);
+  return h("time", { datetime: value, title: exact(ms) }, `${shortTime(ms, app.now).split(".")[0]} (${relative(ms, app.now)})`);
+}
+
 const MARKED = /`([^`]+)`|(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?Z)/g;
 
 /** A sentence of the scheduler: `code` in its face, times as times. */
@@ -52,7 +58,7 @@ export function prose(text) {
   const parts = [];
   let at = 0;
   for (const found of String(text).matchAll(MARKED)) {
-    parts.push(text.slice(at, found.index), found[1] !== undefined ? h("code", null, found[1]) : time(found[2]));
+    parts.push(text.slice(at, found.index), found[1] !== undefined ? h("code", null, found[1]) : moment(found[2]));
     at = found.index + found[0].length;
   }
   return [...parts, String(text).slice(at)];

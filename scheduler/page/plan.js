@@ -158,12 +158,15 @@ function planView(context) {
     why(context),
     slider(context),
     h("div", { class: "plan-body" },
-      h("div", { class: "plan-main" },
+      h("div", { class: `plan-main ${isWide(layout) ? "stacked" : ""}` },
         h("section", { class: "panel graph-panel", "aria-labelledby": "graph-title" }, h("h2", { id: "graph-title" }, "Graph", own.past ? h("span", { class: "tag" }, `at event ${own.at}, revision ${own.past.revision}`) : null), graphPart(context, layout, selected)),
         h("section", { class: "panel timeline-panel", "aria-labelledby": "timeline-title" }, h("h2", { id: "timeline-title" }, "Timeline"), timelinePart(context, layout, selected))),
       step ? stepPanel({ plan: own.id, view, step, state: context.state, explanation: own.past ? null : own.explanation, isPast: Boolean(own.past), onClose: () => context.select(selected), then: context.then }) : null),
     tabs(context));
 }
+
+/** A graph with many ranks takes the whole width, and the timeline stands below it. */
+const isWide = (layout) => Boolean(layout && layout.ranks > 4);
 
 function streamChip(own) {
   const texts = { live: "live", connecting: "connecting", reconnecting: "reconnecting", ended: "ended", paused: "paused: hidden tab", held: "paused" };
@@ -214,7 +217,11 @@ function why(context) {
     for (const step of view.steps) if (step.question) decisions.push({ ...answerQuestion(own.id, step.question, true, done), title: `Answer: ${step.id}`, key: `answer-${step.id}`, isPrimary: true });
   }
   const asked = [view.question, ...view.steps.map((step) => step.question)].filter(Boolean);
-  const causes = (explanation && explanation.steps) || [];
+  // What waits only for other steps says nothing that those do not say.
+  const explained = (explanation && explanation.steps) || [];
+  const roots = explained.filter((cause) => cause.status !== "pending");
+  const causes = roots.length ? roots : explained;
+  const dependents = explained.length - causes.length;
   const name = view.status === "failed" ? "bad" : decisions.length || asked.length || view.status === "awaiting_approval" ? "person" : tone(view.status);
   const summary = ending(view) || (explanation && explanation.summary) || words(view.status);
   return h("section", { class: `why tone-${name}`, "aria-label": "Why it is where it is" },
@@ -226,8 +233,8 @@ function why(context) {
     decisions.length || view.status === "awaiting_approval" ? h("div", { class: "buttons" }, actionButtons(decisions), view.status === "awaiting_approval" || isRevision ? h("a", { class: "button", href: `#/approvals/${encodeURIComponent(own.id)}` }, "Review and edit") : null) : null,
     causes.length ? h("ul", { class: "causes" }, causes.slice(0, 4).map((cause) => h("li", { key: cause.step_id },
       h("button", { type: "button", class: "link", onclick: () => context.select(cause.step_id) }, cause.step_id), " ", status(cause.status), " ",
-      h("span", null, prose(cause.because.join(" ← "))), cause.hint ? h("span", { class: "hint" }, " ", prose(sentence(cause.hint))) : null)),
-    causes.length > 4 ? h("li", { class: "dim" }, `and ${plural(causes.length - 4, "more step")}`) : null) : null,
+      h("span", null, prose(cause.because.join(" ← "))), cause.hint ? h("div", { class: "hint" }, prose(sentence(cause.hint))) : null)),
+    causes.length > 4 || dependents ? h("li", { class: "dim" }, [causes.length > 4 ? `${plural(causes.length - 4, "more step")} like these` : "", dependents ? `${plural(dependents, "step waits", "steps wait")} for them` : ""].filter(Boolean).join("; ")) : null) : null,
     (view.constraints || []).length ? h("ul", { class: "constraints" }, view.constraints.filter((one) => one.status !== "not_measured").map((one) => h("li", { key: one.name }, status(one.status), " ", h("span", null, one.name), " ", h("span", { class: "num dim" }, measured(one))))) : null);
 }
 
@@ -263,7 +270,7 @@ function graphPart(context, layout, selected) {
   if (layout.steps.length > ASK_ABOVE && !own.draws) {
     return h("div", { class: "empty" }, h("p", null, `The plan has ${number(layout.steps.length)} steps. The table below shows them all.`), h("button", { type: "button", onclick: () => { own.draws = true; app.render(); } }, "Draw the graph"));
   }
-  return graph(layout, context.steps, { id: "plan", selected, onSelect: context.select, isDown: runsDown(), label: `Graph of ${plural(layout.steps.length, "step")}; arrow keys follow the edges` });
+  return graph(layout, context.steps, { id: "plan", selected, onSelect: context.select, isDown: runsDown(layout, isWide(layout) ? 1 : 0.5), label: `Graph of ${plural(layout.steps.length, "step")}; arrow keys follow the edges` });
 }
 
 function timelinePart(context, layout, selected) {
@@ -307,7 +314,7 @@ function stepsTab(context) {
       h("td", null, step.definition.agent_type || h("span", { class: "dim" }, words(step.definition.kind || "engine"))),
       h("td", null, (step.definition.dependencies || []).join(", ") || h("span", { class: "dim" }, "–")),
       h("td", { class: "num" }, number(step.attempts.length)), h("td", { class: "num" }, duration(took)), h("td", { class: "num" }, money(step.cost)));
-  }));
+  }), { class: "step-table" });
 }
 
 function eventsTab(context) {

@@ -54,7 +54,7 @@ export function timeline(state, ids, now, options) {
   const marks = state.marks.filter((mark) => mark.kind !== "replan" || !state.marks.some((other) => other.kind === "revision" && other.seq > mark.seq && other.ms === mark.ms))
     .map((mark) => h("span", { key: `m${mark.seq}`, class: `mark mark-${mark.kind}`, style: { left: at(mark.ms) }, title: `${mark.kind === "revision" ? `Revision ${mark.revision}` : words(mark.kind)}: ${mark.text} (${clockTime(mark.ms)})` }, mark.kind === "revision" ? h("span", { class: "flag" }, `r${mark.revision}`) : null));
   return h("div", { class: "timeline" },
-    h("div", { class: "axis", "aria-hidden": "true" }, h("span", { class: "row-name dim", title: exact(begun) }, `from ${clockTime(begun).slice(0, 8)}`), h("span", { class: "lane" }, ticks.map((ms) => h("span", { key: `t${ms}`, class: "tick", style: { left: at(begun + ms) } }, ms ? duration(ms) : "0")))),
+    h("div", { class: "axis", "aria-hidden": "true" }, h("span", { class: "row-name dim", title: `from ${exact(begun)}` }, clockTime(begun).slice(0, 8)), h("span", { class: "lane" }, ticks.map((ms) => h("span", { key: `t${ms}`, class: `tick ${ms > span * 0.9 ? "last" : ""}`, style: { left: at(begun + ms) } }, ms ? duration(ms) : "0")))),
     h("div", { class: "rows" },
       h("div", { class: "across", "aria-hidden": "true" }, h("span", { class: "row-name" }), h("span", { class: "lane" }, ticks.map((ms) => h("span", { key: `g${ms}`, class: "grid-line", style: { left: at(begun + ms) } })), marks, state.endMs ? null : h("span", { class: "now-line", style: { left: at(end) } }))),
       h("ul", null, rows)));
