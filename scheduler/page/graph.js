@@ -8,6 +8,9 @@ import { words } from "./format.js";
 export const COMPACT_ABOVE = 150;
 export const ASK_ABOVE = 500;
 
+/** How small a graph is drawn before its frame scrolls. */
+const LEAST = 0.6;
+
 const SIZES = {
   wide: { width: 184, height: 50, across: 16, along: 52 },
   compact: { width: 112, height: 24, across: 7, along: 34 },
@@ -94,12 +97,12 @@ export function graph(layout, steps, options) {
     const [x, y] = grid.place(phase.first, 0);
     const length = (phase.last - phase.first) * grid.along;
     const box = isDown ? { x: 2, y: y - gap, width: grid.width - 4, height: length + grid.size.height + 2 * gap } : { x: x - gap, y: 2, width: length + grid.size.width + 2 * gap, height: grid.height - 4 };
-    return h("g", { key: `phase-${phase.id}`, class: `band band-${n % 2}` }, h("rect", { ...box, rx: 8 }), h("text", { x: box.x + 10, y: box.y + 18 }, fit(phase.id, "phase", box.width - 20)));
+    return h("g", { key: `phase-${phase.id}`, class: `band band-${n % 2}` }, h("rect", { ...box, rx: 8 }), h("text", { x: Math.max(0, box.x) + 10, y: box.y + 18 }, fit(phase.id, "phase", box.width - 20)));
   });
   const entry = places.has(selected) ? selected : firstOf(layout);
   const boxes = layout.steps.map((place) => box(place, steps.get(place.id), grid, isCompact, options, place.id === entry));
   return h("div", { class: "graph-frame", key: `graph-${options.id}-${isDown ? "down" : "across"}`, tabindex: "-1", ref: (el) => requestAnimationFrame(() => reveal(el)) },
-    h("svg", { class: `graph ${isCompact ? "compact" : ""}`, viewBox: `0 0 ${grid.width} ${grid.height}`, style: { width: `clamp(${Math.round(grid.width * (isDown ? 0.85 : 0.66))}px, 100%, ${grid.width}px)` }, role: "group", "aria-label": options.label || "Graph of the steps", onkeydown: (event) => move(event, layout, places, options, isDown) },
+    h("svg", { class: `graph ${isCompact ? "compact" : ""}`, viewBox: `0 0 ${grid.width} ${grid.height}`, style: { width: `clamp(${Math.round(grid.width * (isDown ? 0.85 : LEAST))}px, 100%, ${grid.width}px)` }, role: "group", "aria-label": options.label || "Graph of the steps", onkeydown: (event) => move(event, layout, places, options, isDown) },
       h("defs", null, ["", "-near"].map((name) => h("marker", { id: `${options.id}-arrow${name}`, class: `arrow${name}`, viewBox: "0 0 8 8", refX: 7, refY: 4, markerWidth: 7, markerHeight: 7, orient: "auto" }, h("path", { d: "M1 1l6 3-6 3z" })))),
       h("g", { "aria-hidden": "true" }, bands),
       h("g", { "aria-hidden": "true" }, edges),
@@ -179,7 +182,7 @@ export function runsDown(layout, share = 1) {
   if (window.innerWidth < 640) return true;
   if (!layout || layout.steps.length > COMPACT_ABOVE) return false;
   const room = (window.innerWidth - 320) * (window.innerWidth < 1500 ? 1 : share);
-  return geometry(layout, false, false).width * 0.66 > room && geometry(layout, true, false).width * 0.85 <= room;
+  return geometry(layout, false, false).width * LEAST > room && geometry(layout, true, false).width * 0.85 <= room;
 }
 
 /** Shows what happens now, or the first step, in a frame that is smaller than the graph. */

@@ -99,7 +99,7 @@ export function problem(refusal, retry) {
 export function issues(list) {
   if (!list || !list.length) return null;
   return h("ul", { class: "issues" }, list.slice(0, 50).map((issue) => h("li", null,
-    h("code", null, issue.pointer || "/"), " ", issue.detail, issue.hint ? h("span", { class: "dim" }, ` – ${issue.hint}`) : null, " ", h("code", { class: "code" }, issue.code))));
+    h("code", null, issue.pointer || "/"), " ", prose(issue.detail || ""), issue.hint ? h("span", { class: "dim" }, " – ", prose(issue.hint)) : null, " ", h("code", { class: "code" }, issue.code))));
 }
 
 /** Copies to the clipboard; on plain HTTP by a selection. */

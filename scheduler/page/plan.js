@@ -2,7 +2,7 @@
 
 import { h } from "./dom.js";
 import { can, follow, get, loadEvents, planPath } from "./api.js";
-import { actionButtons, answerQuestion, decidePlan, planActions } from "./actions.js";
+import { actionButtons, answerQuestion, decidePlan, planActions, stepActions } from "./actions.js";
 import { app, commands, copyButton, curl, empty, facts, icon, issues, json, pageHead, planLink, problem, progress, prose, skeleton, status, table, time, tone } from "./parts.js";
 import { clockTime, duration, exact, money, number, parseTime, percent, plural, shortTime, words } from "./format.js";
 import { apply, begin, fold, isFinal } from "./replay.js";
@@ -161,8 +161,8 @@ function planView(context) {
       h("div", { class: `plan-main ${isWide(layout) ? "stacked" : ""}` },
         h("section", { class: "panel graph-panel", "aria-labelledby": "graph-title" }, h("h2", { id: "graph-title" }, "Graph", own.past ? h("span", { class: "tag" }, `at event ${own.at}, revision ${own.past.revision}`) : null), graphPart(context, layout, selected)),
         h("section", { class: "panel timeline-panel", "aria-labelledby": "timeline-title" }, h("h2", { id: "timeline-title" }, "Timeline"), timelinePart(context, layout, selected))),
-      step ? stepPanel({ plan: own.id, view, step, state: context.state, explanation: own.past ? null : own.explanation, isPast: Boolean(own.past), onClose: () => context.select(selected), then: context.then }) : null),
-    tabs(context));
+      step ? stepPanel({ plan: own.id, view, step, state: context.state, explanation: own.past ? null : own.explanation, isPast: Boolean(own.past), onClose: () => context.select(selected), then: context.then }) : null,
+      tabs(context)));
 }
 
 /** A graph with many ranks takes the whole width, and the timeline stands below it. */
@@ -214,9 +214,14 @@ function why(context) {
       decisions.push({ ...decidePlan(own.id, "approve", isRevision, done), isPrimary: true }, decidePlan(own.id, "reject", isRevision, done));
     }
     if (view.question) decisions.push({ ...answerQuestion(own.id, view.question, false, done), isPrimary: true });
+    for (const step of view.steps) {
+      if (step.status !== "awaiting_approval" || step.question) continue;
+      for (const action of stepActions(own.id, step, false, undefined, done)) if (["approve", "reject"].includes(action.key)) decisions.push({ ...action, title: step.id.length > 40 ? action.title : `${action.title} ${step.id}`, key: `${action.key}-${step.id}`, isPrimary: action.key === "approve" });
+    }
     for (const step of view.steps) if (step.question) decisions.push({ ...answerQuestion(own.id, step.question, true, done), title: `Answer: ${step.id}`, key: `answer-${step.id}`, isPrimary: true });
   }
   const asked = [view.question, ...view.steps.map((step) => step.question)].filter(Boolean);
+  const constraints = (view.constraints || []).filter((one) => one.status !== "not_measured");
   // What waits only for other steps says nothing that those do not say.
   const explained = (explanation && explanation.steps) || [];
   const roots = explained.filter((cause) => cause.status !== "pending");
@@ -235,7 +240,7 @@ function why(context) {
       h("button", { type: "button", class: "link", onclick: () => context.select(cause.step_id) }, cause.step_id), " ", status(cause.status), " ",
       h("span", null, prose(cause.because.join(" ← "))), cause.hint ? h("div", { class: "hint" }, prose(sentence(cause.hint))) : null)),
     causes.length > 4 || dependents ? h("li", { class: "dim" }, [causes.length > 4 ? `${plural(causes.length - 4, "more step")} like these` : "", dependents ? `${plural(dependents, "step waits", "steps wait")} for them` : ""].filter(Boolean).join("; ")) : null) : null,
-    (view.constraints || []).length ? h("ul", { class: "constraints" }, view.constraints.filter((one) => one.status !== "not_measured").map((one) => h("li", { key: one.name }, status(one.status), " ", h("span", null, one.name), " ", h("span", { class: "num dim" }, measured(one))))) : null);
+    constraints.length ? h("ul", { class: "constraints" }, constraints.map((one) => h("li", { key: one.name }, status(one.status), " ", h("span", null, one.name), " ", h("span", { class: "num dim" }, measured(one))))) : null);
 }
 
 /** How a plan ended that ended well, with its result where that is one line. */
