@@ -137,10 +137,15 @@ impl std::error::Error for Failed {}
 
 impl From<Problem> for Failed {
     fn from(problem: Problem) -> Self {
+        let help = match problem.code {
+            ErrorCode::Unauthenticated => "give a valid token by GOALMILL_TOKEN or `--token`; see: docs/access.md",
+            ErrorCode::Forbidden => "use a token that has the role; an administrator creates it: goalmill token create",
+            _ => "",
+        };
         Self {
             exit: Exit::of_status(problem.status, Some(problem.code)),
             message: problem.detail.clone(),
-            help: String::new(),
+            help: help.into(),
             problem: Some(Box::new(problem)),
             places: Vec::new(),
         }
@@ -150,9 +155,11 @@ impl From<Problem> for Failed {
 impl From<ClientError> for Failed {
     fn from(error: ClientError) -> Self {
         const LIST: &str = "list the plans: goalmill plan list";
+        const TOKEN: &str = "give the whole text of a token by GOALMILL_TOKEN or `--token`";
         let (exit, help) = match error {
             ClientError::Problem(problem) => return (*problem).into(),
             ClientError::InvalidAddress { .. } => (Exit::Usage, ""),
+            ClientError::InvalidToken => (Exit::Usage, TOKEN),
             ClientError::Unreachable { .. } => (
                 Exit::Unreachable,
                 "start one (`goalmill dev`), or name another with `--server URL` or GOALMILL_SERVER",

@@ -157,6 +157,24 @@ impl Keys {
         self.key("loads")
     }
 
+    /// HASH: token id → token as JSON; of its secret only the SHA-256.
+    pub fn tokens(&self) -> String {
+        self.key("tokens")
+    }
+
+    /// HASH: token id → its last use in Unix milliseconds. Apart from [`Keys::tokens`], so that a use never brings a
+    /// revoked token back.
+    pub fn tokens_used(&self) -> String {
+        self.key("tokens:used")
+    }
+
+    /// STRING, with an expiry: a session as JSON.
+    ///
+    /// - `hash`: SHA-256 of the word in its cookie.
+    pub fn session(&self, hash: &str) -> String {
+        self.named("sessions", hash)
+    }
+
     /// STREAM: reports and commands for a shard; read from a cursor, no group.
     pub fn reports(&self, shard: ShardId) -> String {
         self.shard_key(shard, "reports")

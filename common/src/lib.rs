@@ -5,6 +5,7 @@
 
 #![warn(missing_docs)]
 
+pub mod access;
 pub mod agent;
 pub mod backoff;
 pub mod blob_ref;

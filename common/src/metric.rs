@@ -286,6 +286,8 @@ metrics! {
         "Time to an answer's head.";
     Scheduler Counter "goalmill_http_panics_total" Count []
         "Requests that were answered with 500 because of a bug.";
+    Scheduler Counter "goalmill_http_sign_in_failures_total" Count []
+        "Requests with invalid credentials.";
     Scheduler Gauge "goalmill_sse_connections" Count []
         "Clients that follow a plan's log.";
     Scheduler Counter "goalmill_webhook_deliveries_total" Count [Label::Named("outcome", "ok, retry or failed")]

@@ -118,6 +118,10 @@ codes! {
     RequestTimeout = "REQUEST_TIMEOUT", 408, true, "The request was not sent in time";
     MisdirectedRequest = "MISDIRECTED_REQUEST", 421, false, "The request was meant for another host";
     ForeignOrigin = "FOREIGN_ORIGIN", 403, false, "The request comes from another site's page";
+    Unauthenticated = "UNAUTHENTICATED", 401, false, "The request needs valid credentials";
+    Forbidden = "FORBIDDEN", 403, false, "The caller lacks the role";
+    TooManyFailures = "TOO_MANY_FAILURES", 429, true, "Too many requests with invalid credentials";
+    TokenNotFound = "TOKEN_NOT_FOUND", 404, false, "There is no such token";
     DeadLetterNotFound = "DEAD_LETTER_NOT_FOUND", 404, false, "There is no such dead letter";
     WorkerNotFound = "WORKER_NOT_FOUND", 404, false, "There is no such worker";
     QueueNotFound = "QUEUE_NOT_FOUND", 404, false, "There is no such queue";

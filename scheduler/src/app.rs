@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use goalmill_broker::{Broker, BrokerError, Install};
 use goalmill_common::clock::Clock;
-use goalmill_common::config::{ApiSettings, Settings};
+use goalmill_common::config::{ApiSettings, Authentication, Settings};
 use goalmill_common::problem::Issue;
 use goalmill_common::random::Random;
 use goalmill_engine::Engine;
@@ -70,6 +70,8 @@ pub enum SchedulerStartError {
     Listen { address: String, reason: String },
     #[error("the API has no authentication, and `{address}` is not a loopback address")]
     Insecure { address: String },
+    #[error("{0}")]
+    Token(String),
     #[error(transparent)]
     Planner(#[from] SetupError),
     #[error("{0}")]
@@ -99,6 +101,7 @@ pub async fn start(options: SchedulerOptions) -> Result<RunningScheduler, Schedu
 /// As [`start`], with planners and hooks of the embedding program.
 pub async fn start_with(options: SchedulerOptions, extras: Extras) -> Result<RunningScheduler, SchedulerStartError> {
     let Extras { planners, hooks, traces, trial, engine, watchdog } = extras;
+    let tokens = api::environment_tokens(&options.settings.api).map_err(SchedulerStartError::Token)?;
     let api_listener = listen_for_api(&options.settings.api).await?;
     let metrics_listener = listen(&options.settings.metrics.listen).await?;
     let address = |listener: &Option<TcpListener>| listener.as_ref().and_then(|listener| listener.local_addr().ok());
@@ -119,7 +122,7 @@ pub async fn start_with(options: SchedulerOptions, extras: Extras) -> Result<Run
     scheduler.directory.refresh().await?;
     spawn_tasks(&scheduler, &shards, queues);
     if let Some(listener) = api_listener {
-        scheduler.tasks.spawn(api::serve(scheduler.clone(), shards, listener));
+        scheduler.tasks.spawn(api::serve(scheduler.clone(), shards, tokens, listener));
     }
     if let Some(listener) = metrics_listener {
         scheduler.tasks.spawn(api::serve_metrics(scheduler.clone(), listener));
@@ -271,12 +274,16 @@ async fn open(broker: &dyn Broker, install: &Install) -> Result<goalmill_broker:
     }
 }
 
-/// Opens the listener of the API; outside of loopback only with `api.insecure`.
+/// Opens the listener of the API; outside of loopback only with authentication or `api.insecure`.
 async fn listen_for_api(settings: &ApiSettings) -> Result<Option<TcpListener>, SchedulerStartError> {
     let listener = listen(&settings.listen).await?;
     let Some(place) = listener.as_ref().and_then(|listener| listener.local_addr().ok()) else { return Ok(listener) };
     // IPv4-mapped IPv6 addresses count as IPv4.
     if place.ip().to_canonical().is_loopback() {
+        return Ok(listener);
+    }
+    if settings.authentication == Authentication::Required {
+        tracing::info!("the API listens on {place} without TLS: callers from other machines need a proxy with TLS");
         return Ok(listener);
     }
     if !settings.insecure {
@@ -329,6 +336,9 @@ mod tests {
             let taken = listen_for_api(&at(listen, insecure)).await;
             assert!(matches!(taken, Ok(Some(_))), "{listen}: {taken:?}");
         }
+        let authentication = Authentication::Required;
+        let guarded = listen_for_api(&ApiSettings { authentication, ..at("0.0.0.0:0", false) }).await;
+        assert!(matches!(guarded, Ok(Some(_))), "{guarded:?}");
         assert!(matches!(listen_for_api(&at("", false)).await, Ok(None)));
     }
 }

@@ -66,7 +66,7 @@ impl Installation {
             clock: Clock::system(),
             random: Random::system(),
         };
-        self.schedulers.push(goalmill_scheduler::start(options).await?);
+        self.schedulers.push(Box::pin(goalmill_scheduler::start(options)).await?);
         Ok(())
     }
 

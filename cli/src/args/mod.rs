@@ -9,6 +9,7 @@ mod tools;
 mod values;
 
 use clap::{Args, Parser, Subcommand};
+use goalmill_client::BearerToken;
 
 pub use approvals::{
     ApproveArgs, ChangeArgs, DiffArgs, EditArgs, ForkArgs, PlanAnswerArgs, ReplanArgs, StepAnswerArgs,
@@ -16,7 +17,7 @@ pub use approvals::{
 pub use inspect::{EventsArgs, ExplainArgs, LogsArgs, StatsArgs, WatchArgs};
 pub use nouns::{
     AgentCommand, DeadCommand, GraphForm, Language, Letters, ModelCommand, PlanCommand, PlannerCommand, QueueCommand,
-    Reasoned, StepCommand, StepRef,
+    Reasoned, StepCommand, StepRef, TokenCommand,
 };
 pub use planning::PlanningArgs;
 pub use roles::{Demo, DevArgs, LogForm, RoleArgs, SchedulerArgs, WorkerArgs, WorkerCommand, WorkerRunArgs};
@@ -66,6 +67,16 @@ pub struct Globals {
     /// Address of the API [default: http://127.0.0.1:8080].
     #[arg(long, global = true, value_name = "URL", env = "GOALMILL_SERVER", help_heading = "Global options")]
     pub server: Option<String>,
+    /// Token for the API. Prefer GOALMILL_TOKEN: other users see the command line.
+    #[arg(
+        long,
+        global = true,
+        value_name = "TOKEN",
+        env = "GOALMILL_TOKEN",
+        hide_env_values = true,
+        help_heading = "Global options"
+    )]
+    pub token: Option<BearerToken>,
     /// When to use colours; NO_COLOR turns them off.
     #[arg(long, global = true, value_name = "WHEN", default_value = "auto", help_heading = "Global options")]
     pub color: ColorWhen,
@@ -121,6 +132,9 @@ pub enum Command {
     /// Lists, retries and discards dead letters.
     #[command(subcommand)]
     Dead(DeadCommand),
+    /// Creates, lists and revokes tokens for the API.
+    #[command(subcommand)]
+    Token(TokenCommand),
     /// Replays an exported event log and shows the resulting state.
     Replay(ReplayArgs),
     /// Measures steps per second, compared with raw Redis in the same run.
@@ -231,6 +245,11 @@ mod tests {
             "logs --since 5d",
             "stats --since 5w",
             "submit g --demo-fault hotel_agent",
+            "token create",
+            "token create ann",
+            "token create ann --role root",
+            "token create ann --role viewer --ttl 5w",
+            "token revoke",
             "plan diff a",
             "plan diff a b --revision 0..1",
             "plan diff a --revision 1",

@@ -3,12 +3,13 @@
 use std::time::Duration;
 
 use clap::{Args, Subcommand, ValueEnum};
+use goalmill_common::access::Role;
 use goalmill_common::document_format::DocumentFormat;
 use goalmill_common::status::PlanStatus;
 
 use super::approvals::{ApproveArgs, DiffArgs, EditArgs, ForkArgs, PlanAnswerArgs, ReplanArgs, StepAnswerArgs};
-use super::duration;
 use super::planning::PlanningArgs;
+use super::{duration, period};
 
 /// A plan and the reason of a command.
 #[derive(Args, Debug)]
@@ -271,6 +272,28 @@ pub enum DeadCommand {
     Discard(Letters),
 }
 
+#[derive(Debug, Subcommand)]
+pub enum TokenCommand {
+    /// Creates a token and prints its text, which is shown this once.
+    Create {
+        /// The name of the caller in logs: an id such as `ann` or `ci:nightly`.
+        actor: String,
+        /// What the caller may do: `viewer`, `submitter`, `approver`, `operator`, `admin`, `scaler`. May be repeated.
+        #[arg(long, value_name = "ROLE", required = true, value_delimiter = ',', value_parser = role)]
+        role: Vec<Role>,
+        /// Time until the token expires, such as `90d`; without it, it is valid until it is revoked.
+        #[arg(long, value_name = "DURATION", value_parser = period)]
+        ttl: Option<Duration>,
+    },
+    /// Lists the tokens, without their secrets.
+    List,
+    /// Revokes a token: it is invalid at once.
+    Revoke {
+        /// The id of the token, as listed by `goalmill token list`.
+        id: String,
+    },
+}
+
 /// A selection of dead letters.
 #[derive(Args, Debug)]
 pub struct Letters {
@@ -285,6 +308,13 @@ pub struct Letters {
     /// Skips the prompt.
     #[arg(short, long)]
     pub yes: bool,
+}
+
+fn role(text: &str) -> Result<Role, String> {
+    Role::parse(text).ok_or_else(|| {
+        let known: Vec<&str> = Role::ALL.iter().map(|role| role.as_str()).collect();
+        format!("it is none of {}", known.join(", "))
+    })
 }
 
 fn status(text: &str) -> Result<PlanStatus, String> {

@@ -27,6 +27,7 @@ mod source_lines;
 mod stats;
 mod step;
 mod submit;
+mod token;
 mod validate;
 mod worker;
 
@@ -46,9 +47,10 @@ use crate::{bench, doctor, replay, roles, watch};
 pub async fn run(cli: Cli, screen: Screen) -> CommandResult {
     let asked = cli.globals.server.is_some();
     let server = cli.globals.server.as_deref().unwrap_or(SERVER);
-    let context = CommandContext { client: Client::new(server)?, asked, screen, clock: Clock::system() };
+    let client = Client::new(server)?.with_token(cli.globals.token)?;
+    let context = CommandContext { client, asked, screen, clock: Clock::system() };
     match cli.command {
-        Command::Dev(args) => roles::dev::run(&context.screen, &args).await,
+        Command::Dev(args) => roles::dev::run(&context, &args).await,
         Command::Trial => std::process::exit(goalmill_scheduler::run_trial(std::io::stdin(), Engine::default())),
         Command::Scheduler(args) => roles::scheduler::run(&context.screen, &args).await,
         Command::Worker(args) => match args.command {
@@ -72,6 +74,7 @@ pub async fn run(cli: Cli, screen: Screen) -> CommandResult {
         Command::Model(command) => planner::models(&context, &command).await,
         Command::Queue(command) => queue::run(&context, command).await,
         Command::Dead(command) => dead_letters::run(&context, command).await,
+        Command::Token(command) => token::run(&context, command).await,
         Command::Replay(args) => replay::run(&context.screen, &args),
         Command::Bench(args) => {
             let json = matches!(context.screen.format, Format::Json | Format::Jsonl);

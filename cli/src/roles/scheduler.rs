@@ -77,10 +77,10 @@ pub fn failed(error: SchedulerStartError) -> Failed {
             Failed::new(Exit::Other, error.to_string()).help("name a free address: --listen 127.0.0.1:0")
         }
         SchedulerStartError::Insecure { .. } => Failed::new(Exit::InvalidInput, error.to_string()).help(
-            "listen on 127.0.0.1 behind a proxy that checks its callers, or accept it: --insecure (`api.insecure`)",
+            "require tokens (`api.authentication = \"required\"`, see docs/access.md), listen on 127.0.0.1, or accept it: --insecure (`api.insecure`)",
         ),
         SchedulerStartError::Watchdog(_) => Failed::new(Exit::Other, error.to_string()),
-        SchedulerStartError::Planner(_) | SchedulerStartError::Hook(_) | SchedulerStartError::Models(_) => {
+        SchedulerStartError::Token(_) | SchedulerStartError::Planner(_) | SchedulerStartError::Hook(_) | SchedulerStartError::Models(_) => {
             Failed::invalid(error.to_string())
         }
     }

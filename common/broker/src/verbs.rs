@@ -337,6 +337,19 @@ pub trait Broker: Send + Sync + 'static {
     async fn put_blob(&self, key: &str, bytes: &[u8], ttl_ms: u64) -> Result<()>;
     async fn get_blob(&self, key: &str) -> Result<Option<Vec<u8>>>;
 
+    /// Removes a blob before its time.
+    async fn remove_blob(&self, key: &str) -> Result<()>;
+
+    // --- fields -----------------------------------------------------------------------------------
+
+    /// Sets a field of the hash `key`; it stays until it is removed. Refused when memory is short.
+    async fn put_field(&self, key: &str, field: &str, value: &str) -> Result<()>;
+    async fn get_field(&self, key: &str, field: &str) -> Result<Option<String>>;
+    /// All fields of the hash `key`.
+    async fn fields(&self, key: &str) -> Result<BTreeMap<String, String>>;
+    /// Removes a field; `false` when it does not exist.
+    async fn remove_field(&self, key: &str, field: &str) -> Result<bool>;
+
     // --- the result cache --------------------------------------------------------------------------
 
     /// Stores a step's outputs under a cache key for `ttl_ms`; the last write counts. Refused when memory is short.

@@ -9,6 +9,8 @@ use reqwest::StatusCode;
 pub enum ClientError {
     #[error("`{server}` is no address of a server: {reason}")]
     InvalidAddress { server: String, reason: String },
+    #[error("the token has characters that no token has")]
+    InvalidToken,
     /// The server did not answer, or no connection could be made.
     #[error("the scheduler at {server} cannot be reached: {reason}")]
     Unreachable { server: String, reason: String },

@@ -1,8 +1,10 @@
 //! Client of the HTTP API: one function per route, typed answers, problems as errors.
 
+use std::fmt;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
+use goalmill_common::access::{NewToken, TokenCreated, TokenView};
 use goalmill_common::agent::{Agent, WorkerBeat};
 use goalmill_common::config::environment;
 use goalmill_common::document_format::DocumentFormat;
@@ -108,12 +110,29 @@ pub struct StatsQuery {
     pub plans: u16,
 }
 
+/// The text of a token; never printed.
+#[derive(Clone, PartialEq, Eq)]
+pub struct BearerToken(String);
+
+impl From<String> for BearerToken {
+    fn from(text: String) -> Self {
+        Self(text)
+    }
+}
+
+impl fmt::Debug for BearerToken {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("BearerToken")
+    }
+}
+
 /// Speaks to one server.
 #[derive(Clone, Debug)]
 pub struct Client {
     /// Made for the first request: most machines' certificates are read for it.
     http: Arc<OnceLock<Http>>,
     base: String,
+    token: Option<BearerToken>,
 }
 
 #[derive(Clone, Debug)]
@@ -153,7 +172,21 @@ impl Client {
         let base = if base.contains("://") { base } else { format!("http://{base}") };
         reqwest::Url::parse(&base)
             .map_err(|error| ClientError::InvalidAddress { server: server.to_owned(), reason: error.to_string() })?;
-        Ok(Self { http: Arc::default(), base })
+        Ok(Self { http: Arc::default(), base, token: None })
+    }
+
+    /// The same, with a token in each request; an empty one counts as none.
+    pub fn with_token(self, token: Option<BearerToken>) -> Result<Self, ClientError> {
+        let token = token.filter(|token| !token.0.is_empty());
+        if token.as_ref().is_some_and(|token| !token.0.bytes().all(|byte| byte.is_ascii_graphic())) {
+            return Err(ClientError::InvalidToken);
+        }
+        Ok(Self { token, ..self })
+    }
+
+    /// The same for another server, with the same token.
+    pub fn at(&self, server: &str) -> Result<Self, ClientError> {
+        Ok(Self { token: self.token.clone(), ..Self::new(server)? })
     }
 
     fn http(&self) -> &Http {
@@ -238,10 +271,9 @@ impl Client {
 
     /// Opens the event stream after event `after`.
     pub async fn event_stream(&self, plan: &PlanId, after: u64) -> Result<Response, ClientError> {
+        let request = self.http().client.get(format!("{}/v1/plans/{plan}/events?after={after}", self.base));
         let request = self
-            .http()
-            .client
-            .get(format!("{}/v1/plans/{plan}/events?after={after}", self.base))
+            .with_credentials(request)
             .header("Accept", "text/event-stream")
             .header("Last-Event-ID", after.to_string());
         self.accept(request).await
@@ -374,6 +406,19 @@ impl Client {
         self.get(&format!("/v1/stats?since_ms={}&plans={}", query.since_ms, query.plans)).await
     }
 
+    /// Creates a token; the answer has its text.
+    pub async fn create_token(&self, new: &NewToken) -> Result<TokenCreated, ClientError> {
+        self.read(self.request(Method::POST, "/v1/tokens").json(new)).await
+    }
+
+    pub async fn tokens(&self) -> Result<Page<TokenView>, ClientError> {
+        self.get("/v1/tokens").await
+    }
+
+    pub async fn revoke_token(&self, id: &str) -> Result<TokenView, ClientError> {
+        self.read(self.request(Method::DELETE, &format!("/v1/tokens/{}", escaped(id)))).await
+    }
+
     pub async fn queues(&self) -> Result<Page<QueueView>, ClientError> {
         self.get("/v1/queues").await
     }
@@ -455,7 +500,14 @@ impl Client {
 
     fn request(&self, method: Method, path: &str) -> RequestBuilder {
         let request = self.http().client.request(method, format!("{}{path}", self.base));
-        request.header("Accept", "application/json").timeout(ANSWER)
+        self.with_credentials(request).header("Accept", "application/json").timeout(ANSWER)
+    }
+
+    fn with_credentials(&self, request: RequestBuilder) -> RequestBuilder {
+        match &self.token {
+            Some(token) => request.bearer_auth(&token.0),
+            None => request,
+        }
     }
 
     /// What begins a plan: as part of the trace that the command runs in, if it runs in one.
@@ -616,6 +668,19 @@ mod tests {
         assert_eq!(Client::new("h:1").expect("a host and port are enough").base(), "http://h:1");
         let refused = Client::new("http://:99999").expect_err("no such port");
         assert!(matches!(refused, ClientError::InvalidAddress { .. }), "{refused}");
+    }
+
+    #[test]
+    fn a_token_is_printable_ascii_and_never_printed() {
+        drop(rustls::crypto::ring::default_provider().install_default());
+        let client =
+            |token: &str| Client::new("http://h:1").and_then(|made| made.with_token(Some(token.to_owned().into())));
+        assert!(!format!("{:?}", client("gm_a_hush").expect("it is a token")).contains("hush"));
+        assert!(client("").expect("it counts as none").token.is_none());
+        for bad in ["a b", "a\nb", "ä"] {
+            let refused = client(bad).expect_err("it is no token");
+            assert!(!refused.to_string().contains(bad), "{refused}");
+        }
     }
 
     #[tokio::test]

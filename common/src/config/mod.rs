@@ -14,7 +14,7 @@ pub use load::{Loaded, Origin, Override, SettingsError, environment, load};
 pub use model::{Dialect, ModelSettings, ModelTag};
 pub use secret::{hide_password, hide_secrets};
 pub use settings::{
-    ApiSettings, Gate, MetricsSettings, PlannerSettings, PolicySettings, RecordSettings, RedactSettings, RedisSettings,
-    RouterSettings, SchedulerSettings, Settings, WorkerSettings,
+    ApiSettings, Authentication, Gate, MetricsSettings, PlannerSettings, PolicySettings, RecordSettings,
+    RedactSettings, RedisSettings, RouterSettings, SchedulerSettings, Settings, WorkerSettings,
 };
 pub use weight::{Weight, WeightSettings};

@@ -158,14 +158,37 @@ impl Default for SchedulerSettings {
     }
 }
 
+/// Whether callers of the API need a token.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Authentication {
+    /// No: all callers may do everything.
+    #[default]
+    None,
+    /// Yes: each request needs a token or a session, and a role that its route asks for.
+    Required,
+}
+
 /// The HTTP interface.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct ApiSettings {
-    /// Address and port of the API. An address that is not loopback needs `insecure`.
+    /// Address and port of the API. An address that is not loopback needs `authentication` or `insecure`.
     pub listen: String,
-    /// Serves the API beyond loopback, although it has no authentication: all that reach it may do everything.
+    /// Serves the API beyond loopback without authentication: all that reach it may do everything.
     pub insecure: bool,
+    /// Whether callers need a token.
+    pub authentication: Authentication,
+    /// The environment variable that holds a token with the role `admin`, at least 32 characters; empty for none. It
+    /// creates the first tokens.
+    pub admin_token_env: String,
+    /// The environment variable that holds a token that may only read `/v1/scaling`, at least 32 characters; empty for
+    /// none.
+    pub scaling_token_env: String,
+    /// Milliseconds until a session of the web page ends.
+    pub session_ms: u64,
+    /// Requests with invalid credentials that an address may send in a minute.
+    pub failures_per_minute: u32,
     /// Bytes of a request body.
     pub body_bytes_max: usize,
     /// Milliseconds a request may wait for its shard.
@@ -188,6 +211,11 @@ impl Default for ApiSettings {
         Self {
             listen: "127.0.0.1:8080".into(),
             insecure: false,
+            authentication: Authentication::None,
+            admin_token_env: String::new(),
+            scaling_token_env: String::new(),
+            session_ms: 12 * 3_600_000,
+            failures_per_minute: 30,
             body_bytes_max: 8 << 20,
             answer_ms: 10_000,
             streams_max: 2_000,
@@ -438,6 +466,8 @@ impl Settings {
             (w.slots > 0, "worker.slots > 0"),
             (self.api.head_ms > 0, "api.head_ms > 0"),
             (self.api.body_ms > 0, "api.body_ms > 0"),
+            (self.api.session_ms > 0, "api.session_ms > 0"),
+            (self.api.failures_per_minute > 0, "api.failures_per_minute > 0"),
             (w.heartbeat_ms > 0, "worker.heartbeat_ms > 0"),
             (w.heartbeat_ms <= SILENCE_MS_MAX / HEARTBEATS_MISSED_MAX, "worker.heartbeat_ms <= 150000"),
             (s.task_lease_ms > 2 * w.lease_margin_ms, "scheduler.task_lease_ms > 2 * worker.lease_margin_ms"),

@@ -6,6 +6,7 @@ use axum::Json;
 use axum::body::Bytes;
 use axum::extract::State;
 use axum::http::HeaderMap;
+use goalmill_common::access::Role;
 use goalmill_common::clock::rfc3339;
 use goalmill_common::command::Verb;
 use goalmill_common::document_format::DocumentFormat;
@@ -176,8 +177,11 @@ pub(crate) async fn execute(
     let wait = wait_time(wait_seconds)?;
     let (id, notes) = match plan {
         Value::String(id) => {
+            // What is there is read, and perhaps approved.
+            principal.require(&[Role::Viewer])?;
             let status = load_summary(&api, &id).await?.0.status;
             if status == PlanStatus::AwaitingApproval {
+                principal.require(&[Role::Approver])?;
                 send_verb(&api, &principal, &id, "", Verb::Approve { reason: "executed".into() }).await?;
             }
             (id, settings.keys().map(|name| ignored(name)).collect())

@@ -57,6 +57,7 @@ fn method(request: &Request) -> &'static str {
         "GET" => "GET",
         "HEAD" => "HEAD",
         "POST" => "POST",
+        "DELETE" => "DELETE",
         "OPTIONS" => "OPTIONS",
         _ => "other",
     }

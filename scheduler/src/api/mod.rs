@@ -1,5 +1,6 @@
 //! The HTTP API.
 
+mod access;
 mod actions;
 mod approvals;
 mod body;
@@ -22,9 +23,11 @@ mod query_parameters;
 mod registry;
 mod response;
 mod serve;
+mod session;
 mod stats;
 mod steps;
 mod submit;
+mod tokens;
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
@@ -33,7 +36,7 @@ use std::time::Duration;
 use axum::Router;
 use axum::extract::DefaultBodyLimit;
 use axum::middleware;
-use axum::routing::{MethodRouter, get, post};
+use axum::routing::{MethodRouter, delete, get, post};
 use goalmill_common::problem::{ErrorCode, Problem};
 use tokio::net::TcpListener;
 use tokio::sync::Semaphore;
@@ -41,6 +44,9 @@ use tokio::sync::Semaphore;
 use crate::scheduler::Scheduler;
 use crate::shard::OwnedShards;
 
+pub(crate) use access::{EnvironmentToken, environment_tokens};
+
+use access::AccessGuard;
 use body::BodyLimits;
 use host_guard::HostGuard;
 use response::ApiError;
@@ -53,6 +59,7 @@ const UPKEEP: Duration = Duration::from_secs(5);
 pub(crate) struct Api {
     scheduler: Arc<Scheduler>,
     shards: Arc<OwnedShards>,
+    access: Arc<AccessGuard>,
     /// Number of open event streams.
     streams: Arc<AtomicUsize>,
     /// Permits of requests that search logs.
@@ -60,18 +67,28 @@ pub(crate) struct Api {
 }
 
 /// Serves the API until stopped.
-pub(crate) async fn serve(scheduler: Arc<Scheduler>, shards: Arc<OwnedShards>, listener: TcpListener) {
+///
+/// - `environment`: the tokens that the settings name.
+pub(crate) async fn serve(
+    scheduler: Arc<Scheduler>,
+    shards: Arc<OwnedShards>,
+    environment: Vec<EnvironmentToken>,
+    listener: TcpListener,
+) {
     let settings = &scheduler.settings.api;
     let (bytes_max, time) = (settings.body_bytes_max, Duration::from_millis(settings.body_ms));
     let guard = Arc::new(HostGuard::new(settings, listener.local_addr().ok()));
     let scans = Arc::new(Semaphore::new(event_search::SCANS_MAX));
+    let access = Arc::new(AccessGuard::new(&scheduler, environment));
+    access.warn_if_closed().await;
     let router = routes()
         .layer(DefaultBodyLimit::max(bytes_max))
         .layer(middleware::from_fn_with_state(BodyLimits { bytes_max, time }, body::read_body))
         .layer(middleware::from_fn(query_parameters::refuse_parameters))
+        .layer(middleware::from_fn_with_state(access.clone(), access::check_access))
         .layer(middleware::from_fn_with_state(guard, host_guard::check_host))
         .layer(middleware::from_fn(error_responses::convert_errors))
-        .with_state(Api { scheduler: scheduler.clone(), shards, streams: Arc::default(), scans });
+        .with_state(Api { scheduler: scheduler.clone(), shards, access, streams: Arc::default(), scans });
     serve::serve_on_thread(scheduler, listener, router).await;
 }
 
@@ -129,6 +146,9 @@ fn addresses() -> Vec<(&'static str, MethodRouter<Api>)> {
         ("/v1/logs", get(event_search::list)),
         ("/v1/stats", get(stats::report)),
         ("/v1/scaling/{agent_type}", get(registry::scaling)),
+        ("/v1/tokens", post(tokens::create).get(tokens::list)),
+        ("/v1/tokens/{id}", delete(tokens::revoke)),
+        ("/v1/session", get(session::get).post(session::sign_in).delete(session::sign_out)),
         ("/v1/schemas/{name}", get(registry::schema)),
         ("/livez", get(health::livez)),
         ("/readyz", get(health::readyz)),

@@ -62,6 +62,11 @@ pub(super) fn routes() -> Router<Api> {
     })
 }
 
+/// Whether the router's path is that of a file of the page.
+pub(super) fn is_page(path: &str) -> bool {
+    path == "/" || FILES.iter().any(|file| path.strip_prefix("/page/") == Some(file.name))
+}
+
 fn respond(file: &PageFile, asked: &HeaderMap) -> Response {
     let bytes = content(file);
     let hash: String = digest(&SHA256, &bytes).as_ref().iter().take(8).map(|byte| format!("{byte:02x}")).collect();

@@ -13,6 +13,8 @@ use serde::de::DeserializeOwned;
 
 /// Seconds after which a rejected request may be retried.
 const RETRY_AFTER: &str = "1";
+/// How to authenticate (RFC 6750).
+const CHALLENGE: &str = "Bearer realm=\"goalmill\"";
 /// Media type of an error.
 pub(super) const PROBLEM: &str = "application/problem+json";
 /// Bytes of a small body: a reason, an agent.
@@ -47,6 +49,9 @@ impl IntoResponse for ApiError {
         let status = StatusCode::from_u16(problem.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
         let body = serde_json::to_vec(&problem).expect("a problem always has a JSON text");
         let mut response = (status, [(header::CONTENT_TYPE, PROBLEM)], body).into_response();
+        if status == StatusCode::UNAUTHORIZED {
+            response.headers_mut().insert(header::WWW_AUTHENTICATE, header::HeaderValue::from_static(CHALLENGE));
+        }
         if problem.code.is_retryable() && status == StatusCode::SERVICE_UNAVAILABLE {
             response.headers_mut().insert(header::RETRY_AFTER, header::HeaderValue::from_static(RETRY_AFTER));
         }

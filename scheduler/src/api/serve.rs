@@ -2,14 +2,15 @@
 //!
 //! It replaces `axum::serve`, which has no time limit for request heads.
 
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use axum::Router;
 use axum::extract::{Request, State};
 use axum::http::Method;
 use axum::middleware::{self, Next};
 use axum::response::{IntoResponse, Response};
+use axum::{Extension, Router};
 use goalmill_common::problem::{ErrorCode, Problem};
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto;
@@ -23,6 +24,10 @@ use tokio_util::task::AbortOnDropHandle;
 use super::health;
 use super::response::ApiError;
 use crate::scheduler::Scheduler;
+
+/// The address at the other end of a request's connection.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Peer(pub(crate) IpAddr);
 
 /// Wait after a failed accept; usually there are too many open files.
 const PAUSE: Duration = Duration::from_millis(500);
@@ -84,8 +89,8 @@ pub(super) async fn serve(scheduler: Arc<Scheduler>, listener: TcpListener, rout
             () = scheduler.stop.cancelled() => break,
             accepted = listener.accept() => accepted,
         };
-        let stream = match accepted {
-            Ok((stream, _)) => stream,
+        let (stream, peer) = match accepted {
+            Ok((stream, address)) => (stream, Peer(address.ip())),
             Err(error) => {
                 tracing::debug!("accept failed: {error}");
                 tokio::time::sleep(PAUSE).await;
@@ -96,7 +101,7 @@ pub(super) async fn serve(scheduler: Arc<Scheduler>, listener: TcpListener, rout
             tracing::debug!("a connection was closed: {error}");
             continue;
         }
-        let service = TowerToHyperService::new(router.clone());
+        let service = TowerToHyperService::new(router.clone().layer(Extension(peer)));
         let connection = graceful.watch(builder.serve_connection(TokioIo::new(stream), service).into_owned());
         scheduler.tasks.spawn(async move {
             if let Err(error) = connection.await {

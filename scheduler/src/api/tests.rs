@@ -31,7 +31,8 @@ async fn scheduler() -> Scheduler {
 
 fn api(scheduler: Scheduler) -> Api {
     let (scheduler, shards) = (Arc::new(scheduler), Arc::new(OwnedShards::default()));
-    Api { scheduler, shards, streams: Arc::default(), scans: Arc::new(Semaphore::new(1)) }
+    let access = Arc::new(AccessGuard::new(&scheduler, Vec::new()));
+    Api { scheduler, shards, access, streams: Arc::default(), scans: Arc::new(Semaphore::new(1)) }
 }
 
 /// Submits a plan under the key `k` and returns its id.
@@ -101,7 +102,7 @@ async fn handlers_read_plans_only_through_the_plan_reader() {
     let api = api(empty);
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port is free");
     let address = listener.local_addr().expect("it is bound");
-    let served = api.scheduler.tasks.spawn(serve(api.scheduler.clone(), api.shards.clone(), listener));
+    let served = api.scheduler.tasks.spawn(serve(api.scheduler.clone(), api.shards.clone(), Vec::new(), listener));
     let get = async |path: String| -> Value {
         let response = reqwest::get(format!("http://{address}{path}")).await.expect("the API answers");
         let text = response.text().await.expect("the body is read");

@@ -31,7 +31,7 @@ enum Repeated {
 }
 
 /// Every verb of the broker that is not a wait.
-const VERBS: [(&str, Repeated); 45] = [
+const VERBS: [(&str, Repeated); 50] = [
     ("open", Repeated::Nothing),
     ("meta", Repeated::Nothing),
     ("check", Repeated::Nothing),
@@ -69,6 +69,11 @@ const VERBS: [(&str, Repeated); 45] = [
     ("add_dead_letter", Repeated::Again),
     ("put_blob", Repeated::Nothing),
     ("get_blob", Repeated::Nothing),
+    ("remove_blob", Repeated::Nothing),
+    ("put_field", Repeated::Nothing),
+    ("get_field", Repeated::Nothing),
+    ("fields", Repeated::Nothing),
+    ("remove_field", Repeated::Nothing),
     ("dead_letters", Repeated::Nothing),
     ("discard_dead_letter", Repeated::Nothing),
     ("deregister_scheduler", Repeated::Nothing),
@@ -135,6 +140,11 @@ async fn act(verb: &str, broker: &dyn Broker, known: &Known) -> Result<(), Broke
         "add_dead_letter" => broker.add_dead_letter(&letter("build", "x")).await,
         "put_blob" => broker.put_blob(&Keys::default().blob(S0, "k1"), b"bytes", 600_000).await,
         "get_blob" => broker.get_blob(&Keys::default().blob(S0, "k1")).await.map(drop),
+        "remove_blob" => broker.remove_blob(&Keys::default().blob(S0, "k1")).await,
+        "put_field" => broker.put_field(&Keys::default().tokens(), "a", "1").await,
+        "get_field" => broker.get_field(&Keys::default().tokens(), "a").await.map(drop),
+        "fields" => broker.fields(&Keys::default().tokens()).await.map(drop),
+        "remove_field" => broker.remove_field(&Keys::default().tokens(), "a").await.map(drop),
         "dead_letters" => broker.dead_letters(&build, 9).await.map(drop),
         "deregister_scheduler" => broker.deregister_scheduler("s1").await,
         "workers" => broker.workers(60_000).await.map(drop),

@@ -20,6 +20,8 @@ on_both_back_ends! {
     dead_letters_are_listed_newest_first,
     a_dead_letter_is_discarded_once,
     a_blob_is_kept_for_its_time,
+    a_blob_is_removed_before_its_time,
+    fields_of_a_hash_stay_until_they_are_removed,
     a_result_is_kept_under_its_word_until_its_time_is_over,
 }
 
@@ -195,6 +197,43 @@ async fn a_blob_is_kept_for_its_time(mut stage: Stage) {
     stage.later(31_000).await;
     assert_eq!(stage.broker.get_blob(&one).await.unwrap(), None);
     assert_eq!(stage.broker.get_blob(&two).await.unwrap(), None, "the later time counts");
+}
+
+async fn a_blob_is_removed_before_its_time(mut stage: Stage) {
+    let (one, two) = (Keys::default().blob(S0, "k1"), Keys::default().blob(S0, "k2"));
+    stage.broker.put_blob(&one, b"1", 60_000).await.unwrap();
+    stage.broker.put_blob(&two, b"2", 60_000).await.unwrap();
+    let before = stage.look().await;
+    stage.broker.remove_blob(&one).await.unwrap();
+    stage.assert_changed(&before, &["blob k1"], &[&one]).await;
+    stage.broker.remove_blob(&one).await.unwrap();
+    assert_eq!(stage.broker.get_blob(&one).await.unwrap(), None);
+    stage.broker.put_blob(&one, b"3", 600_000).await.unwrap();
+    stage.later(61_000).await;
+    assert_eq!(stage.broker.get_blob(&one).await.unwrap(), Some(b"3".to_vec()), "the time of the first one is over");
+    assert_eq!(stage.broker.get_blob(&two).await.unwrap(), None);
+}
+
+async fn fields_of_a_hash_stay_until_they_are_removed(mut stage: Stage) {
+    let (tokens, used) = (Keys::default().tokens(), Keys::default().tokens_used());
+    assert!(stage.broker.fields(&tokens).await.unwrap().is_empty());
+    let before = stage.look().await;
+    stage.broker.put_field(&tokens, "b", "✓ 2").await.unwrap();
+    stage.broker.put_field(&tokens, "a", "").await.unwrap();
+    stage.assert_changed(&before, &["tokens"], &[&tokens]).await;
+    stage.broker.put_field(&used, "b", "7").await.unwrap();
+    stage.broker.put_field(&tokens, "a", "1").await.unwrap();
+    stage.later(90_000_000).await;
+    let all = stage.broker.fields(&tokens).await.unwrap();
+    assert_eq!(all, [("a".into(), "1".into()), ("b".into(), "✓ 2".into())].into());
+    assert_eq!(stage.broker.get_field(&tokens, "b").await.unwrap().as_deref(), Some("✓ 2"));
+    assert_eq!(stage.broker.get_field(&tokens, "c").await.unwrap(), None);
+    let before = stage.look().await;
+    assert!(stage.broker.remove_field(&tokens, "b").await.unwrap());
+    stage.assert_changed(&before, &["tokens"], &[&tokens]).await;
+    assert!(!stage.broker.remove_field(&tokens, "b").await.unwrap());
+    assert_eq!(stage.broker.get_field(&tokens, "b").await.unwrap(), None);
+    assert_eq!(stage.broker.fields(&used).await.unwrap(), [("b".into(), "7".into())].into());
 }
 
 async fn a_result_is_kept_under_its_word_until_its_time_is_over(mut stage: Stage) {

@@ -6,8 +6,8 @@
 use std::sync::Arc;
 
 use goalmill_broker::{
-    Activity, Broadcast, BrokerError, Claim, Commit, Committed, DeadLetter, Delivery, Entry, Ownership, PlanWrite,
-    Reader,
+    Activity, Broadcast, Broker, BrokerError, Claim, Commit, Committed, DeadLetter, Delivery, Entry, Ownership,
+    PlanWrite, Reader,
 };
 use goalmill_common::agent::{Agent, LATENCY_MS_MAX, WorkerBeat};
 use goalmill_common::id::{AgentType, EntryId, PlanId, ShardId, WorkerId};
@@ -28,6 +28,15 @@ const IDLE_MS: u64 = 65_000;
 const WITHIN_MS: u64 = 55_000;
 /// More than a sequence can make.
 const MANY: usize = 10_000;
+
+/// A verb on the fields of one hash.
+#[derive(Clone, Debug)]
+enum FieldVerb {
+    Put { field: u8, value: u8 },
+    Get { field: u8 },
+    All,
+    Remove { field: u8 },
+}
 
 /// One verb, with places instead of ids: they mean what the run has seen so far.
 #[derive(Clone, Debug)]
@@ -157,6 +166,10 @@ enum Verb {
     GetBlob {
         key: u8,
     },
+    RemoveBlob {
+        key: u8,
+    },
+    Field(FieldVerb),
     /// The reader's process ended and another took its name.
     Reopen {
         reader: usize,
@@ -279,12 +292,20 @@ fn verb() -> impl Strategy<Value = Verb> {
         (0..2_u8, vec(any::<u8>(), 0..9), select(&[25_000, 105_000][..]))
             .prop_map(|(key, bytes, ttl_ms)| Verb::PutBlob { key, bytes, ttl_ms }),
         (0..2_u8).prop_map(|key| Verb::GetBlob { key }),
+        (0..2_u8).prop_map(|key| Verb::RemoveBlob { key }),
     ];
+    let fields = prop_oneof![
+        (0..3_u8, 0..9_u8).prop_map(|(field, value)| FieldVerb::Put { field, value }),
+        (0..3_u8).prop_map(|field| FieldVerb::Get { field }),
+        Just(FieldVerb::All),
+        (0..3_u8).prop_map(|field| FieldVerb::Remove { field }),
+    ]
+    .prop_map(Verb::Field);
     let rest = prop_oneof![
         2 => reader().prop_map(|reader| Verb::Reopen { reader }),
         3 => select(&[10_000, 30_000, 70_000, 3_700_000, 90_000_000][..]).prop_map(|ms| Verb::Later { ms }),
     ];
-    prop_oneof![2 => ownership, 5 => journal, 4 => submissions, 4 => tasks, 3 => registry, 1 => rest]
+    prop_oneof![2 => ownership, 5 => journal, 4 => submissions, 4 => tasks, 3 => registry, 1 => fields, 1 => rest]
 }
 
 fn batch() -> impl Strategy<Value = Batch> {
@@ -490,6 +511,8 @@ impl Run {
                 format!("{:?}", broker.put_blob(&blob(*key), bytes, *ttl_ms).await?)
             }
             Verb::GetBlob { key } => format!("{:?}", broker.get_blob(&blob(*key)).await?),
+            Verb::RemoveBlob { key } => format!("{:?}", broker.remove_blob(&blob(*key)).await?),
+            Verb::Field(verb) => ask_field(broker.as_ref(), verb).await?,
             Verb::Reopen { reader } => {
                 self.readers[*reader] = broker.reader().await?;
                 String::new()
@@ -623,6 +646,18 @@ fn plan_id(shard: u16, plan: usize) -> PlanId {
 
 fn worker(reader: usize) -> WorkerId {
     format!("w{reader}").into()
+}
+
+async fn ask_field(broker: &dyn Broker, verb: &FieldVerb) -> Result<String, BrokerError> {
+    let key = Keys::default().tokens();
+    Ok(match verb {
+        FieldVerb::Put { field, value } => {
+            format!("{:?}", broker.put_field(&key, &name("f", *field), &name("v", *value)).await?)
+        }
+        FieldVerb::Get { field } => format!("{:?}", broker.get_field(&key, &name("f", *field)).await?),
+        FieldVerb::All => format!("{:?}", broker.fields(&key).await?),
+        FieldVerb::Remove { field } => format!("{}", broker.remove_field(&key, &name("f", *field)).await?),
+    })
 }
 
 fn blob(key: u8) -> String {

@@ -174,6 +174,7 @@ impl Stage {
         for beat in broker.workers(DAY_MS).await.unwrap() {
             seen.add(&format!("worker {}", beat.worker), beat);
         }
+        seen.add("tokens", broker.fields(&Keys::default().tokens()).await.unwrap());
         for key in BLOBS {
             seen.add(&format!("blob {key}"), broker.get_blob(&Keys::default().blob(ShardId(0), key)).await.unwrap());
         }

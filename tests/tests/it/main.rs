@@ -1,5 +1,6 @@
 //! Integration tests: one binary, a module per feature.
 
+mod access;
 mod api;
 mod approvals;
 mod bad_plans;

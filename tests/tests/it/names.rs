@@ -56,7 +56,6 @@ const SHARED_NAMES: &[&str] = &[
     "Reading",
     "Replay",
     "Result",
-    "Role",
     "Run",
     "Scan",
     "Scope",

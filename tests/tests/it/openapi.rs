@@ -112,7 +112,7 @@ async fn what_is_described_is_there_and_nothing_else_is() -> Result<()> {
     for address in all.iter().map(|(path, ..)| split(path).0).collect::<BTreeSet<&str>>() {
         let here = all.iter().filter(|(path, ..)| split(path).0 == address);
         let methods: BTreeSet<String> = here.clone().map(|(_, method, _)| method.to_ascii_uppercase()).collect();
-        let refusal = request("DELETE", &filled(address)).await?;
+        let refusal = request("PUT", &filled(address)).await?;
         let allowed = refusal.headers()["allow"].to_str()?;
         let allowed: BTreeSet<String> = allowed.split(',').filter(|name| *name != "HEAD").map(Into::into).collect();
         assert_eq!(methods, allowed, "{address}");

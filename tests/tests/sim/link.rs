@@ -341,6 +341,21 @@ impl Broker for Link {
     async fn get_blob(&self, key: &str) -> Result<Option<Vec<u8>>> {
         through!(self, "get_blob", self.env.broker.get_blob(key))
     }
+    async fn remove_blob(&self, key: &str) -> Result<()> {
+        through!(self, "remove_blob", self.env.broker.remove_blob(key))
+    }
+    async fn put_field(&self, key: &str, field: &str, value: &str) -> Result<()> {
+        through!(self, "put_field", self.env.broker.put_field(key, field, value))
+    }
+    async fn get_field(&self, key: &str, field: &str) -> Result<Option<String>> {
+        through!(self, "get_field", self.env.broker.get_field(key, field))
+    }
+    async fn fields(&self, key: &str) -> Result<BTreeMap<String, String>> {
+        through!(self, "fields", self.env.broker.fields(key))
+    }
+    async fn remove_field(&self, key: &str, field: &str) -> Result<bool> {
+        through!(self, "remove_field", self.env.broker.remove_field(key, field))
+    }
     async fn reader(&self) -> Result<Box<dyn Reader>> {
         self.process.pass().await;
         let inner = self.env.broker.reader().await?;

@@ -266,6 +266,26 @@ impl Broker for Faulty {
         self.pass("get_blob").await?;
         self.inner.get_blob(key).await
     }
+    async fn remove_blob(&self, key: &str) -> Result<()> {
+        self.pass("remove_blob").await?;
+        self.inner.remove_blob(key).await
+    }
+    async fn put_field(&self, key: &str, field: &str, value: &str) -> Result<()> {
+        self.pass("put_field").await?;
+        self.inner.put_field(key, field, value).await
+    }
+    async fn get_field(&self, key: &str, field: &str) -> Result<Option<String>> {
+        self.pass("get_field").await?;
+        self.inner.get_field(key, field).await
+    }
+    async fn fields(&self, key: &str) -> Result<BTreeMap<String, String>> {
+        self.pass("fields").await?;
+        self.inner.fields(key).await
+    }
+    async fn remove_field(&self, key: &str, field: &str) -> Result<bool> {
+        self.pass("remove_field").await?;
+        self.inner.remove_field(key, field).await
+    }
     async fn reader(&self) -> Result<Box<dyn Reader>> {
         self.pass("reader").await?;
         Ok(Box::new(FaultyReader { inner: self.inner.reader().await?, faults: self.faults.clone() }))

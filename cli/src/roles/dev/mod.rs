@@ -18,13 +18,15 @@ use super::signals::Signals;
 use super::worker::{self, Executors};
 use super::{load, metrics_address, scheduler};
 use crate::args::{Demo, DevArgs};
+use crate::context::CommandContext;
 use crate::exit::{CommandResult, Exit, Failed};
 use crate::output::Screen;
 
 /// Default drain time in milliseconds.
 const DRAIN_MS: u64 = 2_000;
 
-pub async fn run(screen: &Screen, args: &DevArgs) -> CommandResult {
+pub async fn run(context: &CommandContext, args: &DevArgs) -> CommandResult {
+    let screen = &context.screen;
     if args.demo == Some(Demo::Story) && args.goal.is_some() {
         return Err(
             Failed::new(Exit::Usage, "the story has a goal of its own").help("try: goalmill dev --demo --goal '…'")
@@ -49,7 +51,7 @@ pub async fn run(screen: &Screen, args: &DevArgs) -> CommandResult {
         () = signals.next() => return Ok(Exit::Interrupted),
     };
     let api = running.api().ok_or_else(|| Failed::other("the API has no address: set `api.listen`"))?;
-    let client = Client::new(&format!("http://{api}"))?;
+    let client = context.client.at(&format!("http://{api}"))?;
     let agents = demo::serve().await?;
     let worker = start_worker(&settings, &store, &agents, &clock).await?;
     for card in demo::agents() {

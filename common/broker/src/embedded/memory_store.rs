@@ -492,4 +492,36 @@ impl MemoryStore {
     pub(super) fn blob(&self, key: &str) -> Option<Vec<u8>> {
         self.blobs.get(key).cloned()
     }
+
+    pub(super) fn remove_blob(&mut self, key: &str) {
+        self.blobs.remove(key);
+        self.deadlines.clear(&Expiring::Blob(key.into()));
+    }
+
+    pub(super) fn put_field(&mut self, key: &str, field: &str, value: &str) {
+        self.blobs.insert(field_key(key, field), value.into());
+    }
+
+    pub(super) fn field(&self, key: &str, field: &str) -> Option<String> {
+        self.blobs.get(&field_key(key, field)).map(|value| String::from_utf8_lossy(value).into_owned())
+    }
+
+    pub(super) fn fields(&self, key: &str) -> BTreeMap<String, String> {
+        let start = field_key(key, "");
+        let fields = self.blobs.range(start.clone()..).map_while(|(name, value)| {
+            let field = name.strip_prefix(&start)?;
+            Some((field.to_owned(), String::from_utf8_lossy(value).into_owned()))
+        });
+        fields.collect()
+    }
+
+    pub(super) fn remove_field(&mut self, key: &str, field: &str) -> bool {
+        self.blobs.remove(&field_key(key, field)).is_some()
+    }
+}
+
+/// Fields are stored among the blobs, without a deadline, so that the form of a snapshot stays the same. No key has the
+/// separator.
+fn field_key(key: &str, field: &str) -> String {
+    [key, "\0", field].concat()
 }

@@ -299,6 +299,28 @@ impl Broker for Embedded {
         self.core.read(|store, _| store.blob(key))
     }
 
+    async fn remove_blob(&self, key: &str) -> Result<()> {
+        self.core.write(|store, _| store.remove_blob(key), |()| Some(Write::RemoveBlob(key.into())))
+    }
+
+    async fn put_field(&self, key: &str, field: &str, value: &str) -> Result<()> {
+        let record = |(): &()| Some(Write::PutField(key.into(), field.into(), value.into()));
+        self.core.write(|store, _| store.put_field(key, field, value), record)
+    }
+
+    async fn get_field(&self, key: &str, field: &str) -> Result<Option<String>> {
+        self.core.read(|store, _| store.field(key, field))
+    }
+
+    async fn fields(&self, key: &str) -> Result<BTreeMap<String, String>> {
+        self.core.read(|store, _| store.fields(key))
+    }
+
+    async fn remove_field(&self, key: &str, field: &str) -> Result<bool> {
+        let record = |removed: &bool| removed.then(|| Write::RemoveField(key.into(), field.into()));
+        self.core.write(|store, _| store.remove_field(key, field), record)
+    }
+
     async fn reader(&self) -> Result<Box<dyn Reader>> {
         Ok(Box::new(EmbeddedReader::new(Arc::clone(&self.core))))
     }

@@ -49,6 +49,9 @@ pub(super) enum Write<'a> {
     DiscardTasks(AgentType, Cow<'a, [EntryId]>),
     EndFormerProcesses,
     RemoveAgentType(AgentType, u64),
+    RemoveBlob(Cow<'a, str>),
+    PutField(Cow<'a, str>, Cow<'a, str>, Cow<'a, str>),
+    RemoveField(Cow<'a, str>, Cow<'a, str>),
 }
 
 impl Write<'_> {
@@ -92,6 +95,9 @@ impl Write<'_> {
             Self::DiscardTasks(agent_type, entries) => drop(store.discard_tasks(&agent_type, &entries)),
             Self::RemoveAgentType(agent_type, unused_ms) => drop(store.remove_agent_type(&agent_type, unused_ms, now)),
             Self::EndFormerProcesses => store.end_former_processes(),
+            Self::RemoveBlob(key) => store.remove_blob(&key),
+            Self::PutField(key, field, value) => store.put_field(&key, &field, &value),
+            Self::RemoveField(key, field) => drop(store.remove_field(&key, &field)),
             Self::PutBlob(key, bytes, ttl_ms) => store.put_blob(&key, &bytes, ttl_ms, now),
         }
     }

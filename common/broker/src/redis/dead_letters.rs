@@ -1,5 +1,7 @@
 //! Dead letters and blobs.
 
+use std::collections::BTreeMap;
+
 use goalmill_common::id::{AgentType, EntryId, PlanId};
 use redis::{Value, cmd};
 
@@ -51,6 +53,28 @@ impl Connections {
 
     pub(super) async fn get_blob(&self, key: &str) -> Result<Option<Vec<u8>>> {
         self.ask(cmd("GET").arg(key)).await
+    }
+
+    pub(super) async fn remove_blob(&self, key: &str) -> Result<()> {
+        self.ask::<Value>(cmd("DEL").arg(key)).await?;
+        Ok(())
+    }
+
+    pub(super) async fn put_field(&self, key: &str, field: &str, value: &str) -> Result<()> {
+        self.ask::<Value>(cmd("HSET").arg(key).arg(field).arg(value)).await?;
+        Ok(())
+    }
+
+    pub(super) async fn get_field(&self, key: &str, field: &str) -> Result<Option<String>> {
+        self.ask(cmd("HGET").arg(key).arg(field)).await
+    }
+
+    pub(super) async fn fields(&self, key: &str) -> Result<BTreeMap<String, String>> {
+        self.ask(cmd("HGETALL").arg(key)).await
+    }
+
+    pub(super) async fn remove_field(&self, key: &str, field: &str) -> Result<bool> {
+        self.ask(cmd("HDEL").arg(key).arg(field)).await
     }
 }
 

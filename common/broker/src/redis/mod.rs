@@ -238,6 +238,21 @@ impl Broker for RedisBroker {
     async fn get_blob(&self, key: &str) -> Result<Option<Vec<u8>>> {
         self.0.get_blob(key).await
     }
+    async fn remove_blob(&self, key: &str) -> Result<()> {
+        self.0.remove_blob(key).await
+    }
+    async fn put_field(&self, key: &str, field: &str, value: &str) -> Result<()> {
+        self.0.put_field(key, field, value).await
+    }
+    async fn get_field(&self, key: &str, field: &str) -> Result<Option<String>> {
+        self.0.get_field(key, field).await
+    }
+    async fn fields(&self, key: &str) -> Result<BTreeMap<String, String>> {
+        self.0.fields(key).await
+    }
+    async fn remove_field(&self, key: &str, field: &str) -> Result<bool> {
+        self.0.remove_field(key, field).await
+    }
 
     async fn reader(&self) -> Result<Box<dyn Reader>> {
         Ok(Box::new(reader::RedisReader::new(self.0.clone())))

@@ -6,11 +6,13 @@ use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
 use axum::Json;
+use goalmill_common::access::Role;
 use goalmill_common::problem::{ErrorCode, Problem};
 use schemars::generate::SchemaSettings;
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde_json::{Map, Value, json};
 
+use super::access::COOKIE;
 use super::query_parameters::Parameters;
 use super::response::PROBLEM;
 
@@ -29,6 +31,41 @@ pub(super) async fn serve() -> Json<&'static Value> {
 /// Names a type's schema, and puts it among the components where it has a name.
 type SchemaOf = fn(&mut SchemaGenerator) -> Schema;
 
+/// Who may send a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum RouteAccess {
+    /// Everyone.
+    Public,
+    /// Everyone with valid credentials.
+    SignedIn,
+    /// Callers with one of these roles.
+    Roles(&'static [Role]),
+}
+
+/// The access of every operation, by method, path of the router, and verb.
+static ACCESS: LazyLock<BTreeMap<(&'static str, &'static str, &'static str), RouteAccess>> = LazyLock::new(|| {
+    let place = |operation: &Operation| {
+        let (path, verb) = split_verb(operation.path);
+        ((operation.method, path, verb), operation.access)
+    };
+    table::operations().iter().map(place).collect()
+});
+
+/// Who may send a request; `None` if the table has no such operation.
+///
+/// - `method`: upper case.
+/// - `path`: as the router has it.
+/// - `verb`: what follows the last `:` of the last parameter; empty without one.
+pub(super) fn route_access(method: &str, path: &str, verb: &str) -> Option<RouteAccess> {
+    ACCESS.get(&(method.to_ascii_lowercase().as_str(), path, verb)).copied()
+}
+
+/// The path of the router and the verb: `/v1/plans/{id}:pause` is `/v1/plans/{id}` and `pause`. `/v1/plans:preview` is a
+/// path of its own.
+fn split_verb(path: &'static str) -> (&'static str, &'static str) {
+    path.rfind("}:").map_or((path, ""), |at| (&path[..=at], &path[at + 2..]))
+}
+
 /// What one method does at one address.
 struct Operation {
     /// Lower case.
@@ -43,6 +80,7 @@ struct Operation {
     headers: &'static [&'static str],
     body: Option<(&'static [&'static str], SchemaOf)>,
     status: u16,
+    access: RouteAccess,
     answer: Vec<(&'static str, SchemaOf)>,
     /// Besides those that any address may give.
     problems: &'static [ErrorCode],
@@ -59,13 +97,20 @@ fn get(path: &'static str, id: &'static str, summary: &'static str) -> Operation
         headers: &[],
         body: None,
         status: 200,
+        access: RouteAccess::Roles(&[Role::Viewer]),
         answer: Vec::new(),
         problems: &[],
     }
 }
 
+/// Only for `admin`, unless it says otherwise.
 fn post(path: &'static str, id: &'static str, summary: &'static str) -> Operation {
-    Operation { method: "post", ..get(path, id, summary) }
+    Operation { method: "post", access: RouteAccess::Roles(&[Role::Admin]), ..get(path, id, summary) }
+}
+
+/// Only for `admin`, unless it says otherwise.
+fn delete(path: &'static str, id: &'static str, summary: &'static str) -> Operation {
+    Operation { method: "delete", ..post(path, id, summary) }
 }
 
 impl Operation {
@@ -99,6 +144,15 @@ impl Operation {
         self
     }
 
+    fn access(mut self, access: RouteAccess) -> Self {
+        self.access = access;
+        self
+    }
+
+    fn roles(self, roles: &'static [Role]) -> Self {
+        self.access(RouteAccess::Roles(roles))
+    }
+
     fn status(mut self, status: u16) -> Self {
         self.status = status;
         self
@@ -119,6 +173,15 @@ impl Operation {
             "tags": [tag(self.path)],
             "parameters": parameters,
             "responses": self.responses(schemas),
+            "security": match self.access {
+                RouteAccess::Public => json!([]),
+                RouteAccess::SignedIn | RouteAccess::Roles(_) => json!([{"token": []}, {"session": []}]),
+            },
+            "x-roles": match self.access {
+                RouteAccess::Public => json!(null),
+                RouteAccess::SignedIn => json!(Role::ALL),
+                RouteAccess::Roles(roles) => json!(roles),
+            },
         });
         if let Some((media, schema)) = self.body {
             let schema = schema(schemas);
@@ -154,7 +217,11 @@ impl Operation {
 
     fn codes(&self) -> impl Iterator<Item = ErrorCode> {
         let body: &[ErrorCode] = if self.body.is_some() { &table::BODY } else { &[] };
-        self.problems.iter().chain(table::ANY.iter()).chain(body).copied()
+        let access: &[ErrorCode] = match self.access {
+            RouteAccess::Public => &[],
+            RouteAccess::SignedIn | RouteAccess::Roles(_) => &table::ACCESS,
+        };
+        self.problems.iter().chain(table::ANY.iter()).chain(body).chain(access).copied()
     }
 }
 
@@ -183,6 +250,15 @@ fn document() -> Value {
         "components": {
             "schemas": schemas.take_definitions(true),
             "parameters": table::headers(),
+            "securitySchemes": {
+                "token": {"type": "http", "scheme": "bearer", "description": "A token: `gm_<id>_<secret>`"},
+                "session": {
+                    "type": "apiKey",
+                    "in": "cookie",
+                    "name": COOKIE,
+                    "description": "A session of the web page; requests that write repeat its `X-CSRF-Token`",
+                },
+            },
             "responses": {"Problem": {
                 "description": "Why the request was refused (RFC 9457)",
                 "content": {PROBLEM: {"schema": problem}},
@@ -248,7 +324,7 @@ fn refusal(codes: &[ErrorCode]) -> Value {
         "description": lines.join("; "),
         "content": {PROBLEM: {"schema": {"$ref": "#/components/schemas/Problem"}}},
     });
-    if codes.iter().any(|code| code.status() == 503) {
+    if codes.iter().any(|code| matches!(code.status(), 429 | 503)) {
         let description = "Seconds after which to try again, where that may help";
         refusal["headers"] = json!({"Retry-After": {"description": description, "schema": {"type": "integer"}}});
     }
@@ -258,22 +334,14 @@ fn refusal(codes: &[ErrorCode]) -> Value {
 #[cfg(test)]
 mod tests {
     use std::collections::BTreeSet;
+    use std::path::Path;
 
     use super::*;
-
-    /// A verb is part of the last segment, which the router takes whole.
-    fn without_verb(path: &str) -> &str {
-        let last = path.rfind('/').unwrap_or(0);
-        match path[last..].find("}:") {
-            Some(at) => &path[..=last + at],
-            None => path,
-        }
-    }
 
     #[test]
     fn every_address_is_described_and_no_other() {
         let described: BTreeSet<&str> =
-            table::operations().iter().map(|operation| without_verb(operation.path)).collect();
+            table::operations().iter().map(|operation| split_verb(operation.path).0).collect();
         let served: BTreeSet<&str> = super::super::addresses().into_iter().map(|(path, _)| path).collect();
         assert_eq!(described, served);
     }
@@ -293,6 +361,50 @@ mod tests {
             assert_eq!(described, taken, "{}", operation.path);
         }
         assert_eq!(with_parameters, BTreeSet::from(super::super::query_parameters::WITH_PARAMETERS));
+    }
+
+    #[test]
+    fn the_page_about_access_has_the_table() {
+        let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/access.md");
+        let page = std::fs::read_to_string(page).expect("the page can be read");
+        let (_, rest) = page.split_once("<!-- routes -->\n").expect("the page has a place for the table");
+        let (table, _) = rest.split_once("<!-- routes end -->").expect("the place has an end");
+        let expected = access_table();
+        assert_eq!(table.trim(), expected.trim(), "put this into docs/access.md:\n{expected}");
+    }
+
+    /// Which role may call which route, as Markdown.
+    fn access_table() -> String {
+        const ROLES: [Role; 5] = [Role::Viewer, Role::Submitter, Role::Approver, Role::Operator, Role::Scaler];
+        let mut rows: Vec<String> = Vec::new();
+        for operation in table::operations() {
+            let may = |role: &Role| match operation.access {
+                RouteAccess::Public => "public",
+                RouteAccess::SignedIn => "✓",
+                RouteAccess::Roles(roles) if roles.contains(role) => "✓",
+                RouteAccess::Roles(_) => "",
+            };
+            let cells: Vec<String> = ROLES.iter().map(|role| format!(" {} |", may(role))).collect();
+            let method = operation.method.to_ascii_uppercase();
+            rows.push(format!("| `{method} {}` |{} ✓ |", operation.path, cells.concat()));
+        }
+        let names: Vec<String> = ROLES.iter().map(|role| format!(" {role} |")).collect();
+        let head = format!("| route |{} admin |\n|---|{}", names.concat(), "---|".repeat(ROLES.len() + 1));
+        format!("{head}\n{}\n", rows.join("\n"))
+    }
+
+    #[test]
+    fn operations_that_write_are_never_for_viewers_alone() {
+        // They read, although they are sent by POST.
+        let reads = ["getActionStatus", "routeText", "signIn"];
+        for operation in table::operations().into_iter().filter(|operation| operation.method != "get") {
+            let open = match operation.access {
+                RouteAccess::Public => true,
+                RouteAccess::SignedIn => operation.id != "signOut",
+                RouteAccess::Roles(roles) => roles.contains(&Role::Viewer) || roles.contains(&Role::Scaler),
+            };
+            assert_eq!(open, reads.contains(&operation.id), "{}", operation.id);
+        }
     }
 
     #[test]

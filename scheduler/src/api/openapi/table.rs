@@ -1,14 +1,17 @@
 //! What each address takes, gives and refuses.
 
+use goalmill_common::access::Role::{self, Admin, Approver, Operator, Scaler, Submitter, Viewer};
+use goalmill_common::access::{NewToken, SessionView, SignIn, TokenCreated, TokenView};
 use goalmill_common::agent::{Agent, WorkerBeat};
 use goalmill_common::goal::Goal;
 use goalmill_common::layout::PlanLayout;
 use goalmill_common::plan::Plan;
 use goalmill_common::problem::ErrorCode::{
-    self, BodyTooLarge, DataLost, DeadLetterNotFound, EventsTrimmed, ForeignOrigin, IdempotencyKeyReused, Internal,
-    InvalidEventId, InvalidGoal, InvalidIdempotencyKey, InvalidJson, InvalidPlan, InvalidRequest, MemoryPressure,
-    MisdirectedRequest, NotAllowed, NotFound, NotReady, PlanFinal, PlanNotFound, PlanningFailed, QueueNotFound,
-    RequestTimeout, StepNotFound, StoreUnavailable, Unroutable, UnsafeStore, UnsupportedMediaType, WorkerNotFound,
+    self, BodyTooLarge, DataLost, DeadLetterNotFound, EventsTrimmed, Forbidden, ForeignOrigin, IdempotencyKeyReused,
+    Internal, InvalidEventId, InvalidGoal, InvalidIdempotencyKey, InvalidJson, InvalidPlan, InvalidRequest,
+    MemoryPressure, MisdirectedRequest, NotAllowed, NotFound, NotReady, PlanFinal, PlanNotFound, PlanningFailed,
+    QueueNotFound, RequestTimeout, StepNotFound, StoreUnavailable, TokenNotFound, TooManyFailures, Unauthenticated,
+    Unroutable, UnsafeStore, UnsupportedMediaType, WorkerNotFound,
 };
 use goalmill_common::quality::QualityReport;
 use goalmill_common::revision::RevisionRecord;
@@ -18,7 +21,7 @@ use goalmill_common::view::{
 };
 use serde_json::{Map, Value, json};
 
-use super::{EVENT_STREAM, JSON, Operation, TEXT, YAML, get, post};
+use super::{EVENT_STREAM, JSON, Operation, RouteAccess, TEXT, YAML, delete, get, post};
 use crate::api::{actions, approvals, event_search, events, fork, health, plan_list, plans, registry, stats, steps};
 
 /// What any request may be refused for.
@@ -35,6 +38,8 @@ pub(super) const ANY: [ErrorCode; 11] = [
     DataLost,
     NotReady,
 ];
+/// What a request that needs credentials may be refused for.
+pub(super) const ACCESS: [ErrorCode; 3] = [Unauthenticated, Forbidden, TooManyFailures];
 /// What a request with a body may be refused for.
 pub(super) const BODY: [ErrorCode; 1] = [BodyTooLarge];
 
@@ -67,6 +72,9 @@ const STEER: &[ErrorCode] = &[PlanNotFound, PlanFinal, NotAllowed];
 const EDIT: &[ErrorCode] = &[PlanNotFound, PlanFinal, NotAllowed, InvalidPlan, Unroutable];
 const STEER_STEP: &[ErrorCode] = &[PlanNotFound, StepNotFound, PlanFinal, NotAllowed, InvalidPlan];
 
+/// Who may pause, resume, cancel and replan.
+const STEERING: &[Role] = &[Submitter, Operator];
+
 /// All that the API can do.
 pub(super) fn operations() -> Vec<Operation> {
     let mut all = submissions();
@@ -75,32 +83,59 @@ pub(super) fn operations() -> Vec<Operation> {
     all.extend(steering());
     all.extend(step_steering());
     all.extend(installation());
+    all.extend(access());
     all
+}
+
+fn access() -> Vec<Operation> {
+    vec![
+        post("/v1/tokens", "createToken", "Creates a token; its text is served this once")
+            .takes::<NewToken>()
+            .gives::<TokenCreated>()
+            .status(201)
+            .refuses(&[NotAllowed]),
+        get("/v1/tokens", "listTokens", "The tokens, without their secrets").roles(&[Admin]).gives::<Page<TokenView>>(),
+        delete("/v1/tokens/{id}", "revokeToken", "Makes a token invalid at once")
+            .gives::<TokenView>()
+            .refuses(&[TokenNotFound]),
+        get("/v1/session", "getSession", "Who the caller is").access(RouteAccess::SignedIn).gives::<SessionView>(),
+        post("/v1/session", "signIn", "Opens a session for a token, in a cookie")
+            .access(RouteAccess::Public)
+            .takes::<SignIn>()
+            .gives::<SessionView>()
+            .refuses(&[Unauthenticated, TooManyFailures]),
+        delete("/v1/session", "signOut", "Ends the session").access(RouteAccess::SignedIn).status(204),
+    ]
 }
 
 fn submissions() -> Vec<Operation> {
     vec![
         post("/v1/goals", "submitGoal", "Submits a goal")
+            .roles(&[Submitter])
             .headers(&["Idempotency-Key", "traceparent"])
             .takes::<Goal>()
             .gives::<Accepted>()
             .status(202)
             .refuses(GOAL),
         post("/v1/plans", "submitPlan", "Submits a plan")
+            .roles(&[Submitter])
             .headers(&["Idempotency-Key", "traceparent"])
             .takes_as::<Plan>(&[JSON, YAML])
             .gives::<Accepted>()
             .status(202)
             .refuses(PLAN),
         post("/v1/plans:validate", "validatePlan", "Checks and prices a plan, and runs nothing")
+            .roles(&[Submitter])
             .takes_as::<Plan>(&[JSON, YAML])
             .gives::<Preview>()
             .refuses(&[InvalidJson]),
         post("/v1/plans:preview", "previewPlan", "Plans a goal, and runs nothing")
+            .roles(&[Submitter])
             .takes::<Goal>()
             .gives::<Preview>()
             .refuses(&[InvalidJson, InvalidGoal, PlanningFailed]),
         post("/v1/plans/{id}:fork", "forkPlan", "Begins a plan that goes on from where this one stood")
+            .roles(&[Submitter])
             .headers(&["Idempotency-Key", "traceparent"])
             .takes::<fork::ForkBody>()
             .gives::<Accepted>()
@@ -113,19 +148,23 @@ fn submissions() -> Vec<Operation> {
 fn plan_actions() -> Vec<Operation> {
     vec![
         post("/v1/actions/decompose", "decomposeGoal", "Plans a goal and runs nothing; in the shape of plan actions")
+            .roles(&[Submitter])
             .takes::<actions::DecomposeBody>()
             .gives::<actions::Decomposed>()
             .refuses(&[InvalidJson, InvalidGoal, PlanningFailed]),
         post("/v1/actions/execute", "executePlan", "Runs a plan and waits for its end; in the shape of plan actions")
+            .roles(&[Submitter])
             .headers(&["Idempotency-Key", "traceparent"])
             .takes::<actions::ExecuteBody>()
             .gives::<actions::Executed>()
             .refuses(EXECUTE),
         post("/v1/actions/replan", "replanAction", "Asks for another way; in the shape of plan actions")
+            .roles(&[Submitter])
             .takes::<actions::ReplanActionBody>()
             .gives::<actions::Replanned>()
             .refuses(STEER),
         post("/v1/actions/status", "getActionStatus", "Where a plan stands; in the shape of plan actions")
+            .roles(&[Viewer])
             .takes::<actions::StatusBody>()
             .gives::<actions::ActionStatus>()
             .refuses(&[PlanNotFound]),
@@ -188,18 +227,22 @@ fn steering() -> Vec<Operation> {
     let said =
         |path, id, summary| post(path, id, summary).takes::<approvals::EditBody>().gives::<PlanSummary>().refuses(EDIT);
     vec![
-        because("/v1/plans/{id}:pause", "pausePlan", "Starts no further steps"),
-        because("/v1/plans/{id}:resume", "resumePlan", "Goes on"),
-        because("/v1/plans/{id}:cancel", "cancelPlan", "Ends the plan"),
-        because("/v1/plans/{id}:reject", "rejectPlan", "Refuses the plan, or the revision that is proposed"),
+        because("/v1/plans/{id}:pause", "pausePlan", "Starts no further steps").roles(STEERING),
+        because("/v1/plans/{id}:resume", "resumePlan", "Goes on").roles(STEERING),
+        because("/v1/plans/{id}:cancel", "cancelPlan", "Ends the plan").roles(STEERING),
+        because("/v1/plans/{id}:reject", "rejectPlan", "Refuses the plan, or the revision that is proposed")
+            .roles(&[Approver]),
         said(
             "/v1/plans/{id}:approve",
             "approvePlan",
             "Agrees to the plan or the revision that is proposed, as it is or with changes",
-        ),
-        said("/v1/plans/{id}:edit", "editPlan", "Changes the plan"),
-        said("/v1/plans/{id}:replan", "replanPlan", "Asks the planners for another way to do what remains"),
+        )
+        .roles(&[Approver]),
+        said("/v1/plans/{id}:edit", "editPlan", "Changes the plan").roles(&[Approver, Operator]),
+        said("/v1/plans/{id}:replan", "replanPlan", "Asks the planners for another way to do what remains")
+            .roles(STEERING),
         post("/v1/plans/{id}/questions/{question}:answer", "answerQuestion", "Answers what the plan asks")
+            .roles(&[Approver])
             .takes::<approvals::QuestionAnswer>()
             .gives::<PlanSummary>()
             .refuses(&[PlanNotFound, PlanFinal, NotAllowed, InvalidPlan]),
@@ -215,12 +258,16 @@ fn step_steering() -> Vec<Operation> {
             "/v1/plans/{id}/steps/{step}:retry",
             "retryStep",
             "Makes the next attempt at once, or starts a failed or skipped step again",
-        ),
-        told("/v1/plans/{id}/steps/{step}:skip", "skipStep", "Does without the step"),
-        told("/v1/plans/{id}/steps/{step}:complete", "completeStep", "Records what the step gave, by hand"),
-        told("/v1/plans/{id}/steps/{step}:approve", "approveStep", "Lets the step start"),
-        told("/v1/plans/{id}/steps/{step}:reject", "rejectStep", "Lets the step fail before it starts"),
+        )
+        .roles(&[Operator]),
+        told("/v1/plans/{id}/steps/{step}:skip", "skipStep", "Does without the step").roles(&[Operator]),
+        told("/v1/plans/{id}/steps/{step}:complete", "completeStep", "Records what the step gave, by hand")
+            .roles(&[Operator]),
+        told("/v1/plans/{id}/steps/{step}:approve", "approveStep", "Lets the step start").roles(&[Approver]),
+        told("/v1/plans/{id}/steps/{step}:reject", "rejectStep", "Lets the step fail before it starts")
+            .roles(&[Approver]),
         post("/v1/plans/{id}/steps/{step}:answer", "answerStep", "Answers what the step asks")
+            .roles(&[Approver])
             .takes::<approvals::QuestionAnswer>()
             .gives::<StepView>()
             .refuses(STEER_STEP),
@@ -232,10 +279,12 @@ fn installation() -> Vec<Operation> {
     vec![
         get("/v1/agents", "listAgents", "The agent types that are known").gives::<Page<Agent>>(),
         post("/v1/agents", "registerAgent", "Declares what an agent type can do")
+            .roles(&[Operator])
             .takes::<Agent>()
             .gives::<Agent>()
             .status(201),
         post("/v1/agents:route", "routeText", "Whom the router would choose for a text")
+            .roles(&[Viewer, Submitter])
             .takes::<registry::RouteRequest>()
             .gives::<registry::RouteAnswer>(),
         get("/v1/planners", "listPlanners", "The planners in their order, their rules and what they match")
@@ -243,13 +292,16 @@ fn installation() -> Vec<Operation> {
         get("/v1/models", "listModels", "The language models with their live rates").gives::<Page<ModelView>>(),
         get("/v1/workers", "listWorkers", "The workers that live").gives::<Page<WorkerBeat>>(),
         post("/v1/workers/{id}:drain", "drainWorker", "Lets a worker finish what it has, and end")
+            .roles(&[Operator])
             .gives::<WorkerBeat>()
             .refuses(&[WorkerNotFound]),
         get("/v1/queues", "listQueues", "What waits and what runs, by agent type").gives::<Page<QueueView>>(),
         post("/v1/queues/{agent_type}:pause", "pauseQueue", "Puts nothing new on a queue")
+            .roles(&[Operator])
             .gives::<QueueView>()
             .refuses(&[NotFound, QueueNotFound]),
         post("/v1/queues/{agent_type}:resume", "resumeQueue", "Puts tasks on a queue again")
+            .roles(&[Operator])
             .gives::<QueueView>()
             .refuses(&[NotFound, QueueNotFound]),
         get("/v1/dead-letters", "listAllDeadLetters", "Tasks that were given up on, of all agent types; 100 at most")
@@ -262,28 +314,33 @@ fn installation() -> Vec<Operation> {
             "retryDeadLetter",
             "Does the task once more, as a plan of its own",
         )
+        .roles(&[Operator])
         .gives::<Accepted>()
         .status(202)
         .refuses(&[NotFound, DeadLetterNotFound, NotAllowed]),
         post("/v1/dead-letters/{agent_type}/{entry}:discard", "discardDeadLetter", "Drops the letter")
+            .roles(&[Operator])
             .gives::<DeadLetterView>()
             .refuses(LETTER),
         get("/v1/scaling/{agent_type}", "getScaling", "What an autoscaler reads: always numbers")
+            .roles(&[Viewer, Scaler])
             .gives::<registry::Scaling>()
             .refuses(&[NotFound]),
         get("/v1/schemas/{name}", "getSchema", "One of the JSON Schemas")
             .gives::<Map<String, Value>>()
             .refuses(&[NotFound]),
-        get("/livez", "isAlive", "Whether the process answers").gives_as::<String>(TEXT),
-        get("/readyz", "isReady", "Whether it can work").gives::<health::Ready>(),
-        get("/openapi.json", "getDescription", "This document").gives::<Map<String, Value>>(),
+        get("/livez", "isAlive", "Whether the process answers").access(RouteAccess::Public).gives_as::<String>(TEXT),
+        get("/readyz", "isReady", "Whether it can work").access(RouteAccess::Public).gives::<health::Ready>(),
+        get("/openapi.json", "getDescription", "This document")
+            .access(RouteAccess::Public)
+            .gives::<Map<String, Value>>(),
     ]
 }
 
 /// What a part of an address means; empty for one that is not known.
 pub(super) fn path_parameter(name: &str) -> &'static str {
     match name {
-        "id" => "Of the plan, or of the worker",
+        "id" => "Of the plan, of the worker, or of the token",
         "step" => "Of the step",
         "question" => "Of the question: a step's, or its own",
         "agent_type" => "A name such as `hotel_agent`",

@@ -1,0 +1,84 @@
+//! What a request shows to say who sends it. Nothing is read from the address of a request: addresses are logged.
+
+use axum::http::{HeaderMap, header};
+
+/// The name of the cookie. Browsers send one with this prefix only over TLS, to the host that set it.
+pub(crate) const COOKIE: &str = "__Host-goalmill";
+/// Characters of credentials at most.
+const CHARS_MAX: usize = 4_096;
+
+/// The credentials of a request.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Credentials {
+    None,
+    /// The text of a token. It goes before a cookie.
+    Bearer(String),
+    /// The word in the cookie of a session.
+    Session(String),
+    /// Credentials that cannot be valid: of another scheme, or more than one.
+    Invalid,
+}
+
+impl Credentials {
+    pub(super) fn parse(headers: &HeaderMap) -> Self {
+        let mut values = headers.get_all(header::AUTHORIZATION).iter();
+        if let Some(value) = values.next() {
+            let token = value.to_str().ok().and_then(bearer).filter(|_| values.next().is_none());
+            return token.map_or(Self::Invalid, |token| Self::Bearer(token.to_owned()));
+        }
+        let lines = headers.get_all(header::COOKIE).iter().filter_map(|value| value.to_str().ok());
+        let pairs = lines.flat_map(|line| line.split(';')).filter_map(|pair| pair.trim().split_once('='));
+        let words: Vec<&str> = pairs.filter(|(name, _)| *name == COOKIE).map(|(_, word)| word).collect();
+        match words[..] {
+            [] => Self::None,
+            [word] if !word.is_empty() && word.len() <= CHARS_MAX => Self::Session(word.to_owned()),
+            _ => Self::Invalid,
+        }
+    }
+}
+
+fn bearer(value: &str) -> Option<&str> {
+    let (scheme, token) = value.split_once(' ')?;
+    let is_token = !token.is_empty() && token.len() <= CHARS_MAX && token.bytes().all(|byte| byte.is_ascii_graphic());
+    (scheme.eq_ignore_ascii_case("bearer") && is_token).then_some(token)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(headers: &[(&'static str, &str)]) -> Credentials {
+        let mut map = HeaderMap::new();
+        for (name, value) in headers {
+            map.append(*name, value.parse().expect("it is a value"));
+        }
+        Credentials::parse(&map)
+    }
+
+    #[test]
+    fn a_request_shows_one_token_or_one_cookie() {
+        assert_eq!(parse(&[]), Credentials::None);
+        assert_eq!(parse(&[("cookie", "theme=dark")]), Credentials::None);
+        assert_eq!(parse(&[("authorization", "Bearer abc")]), Credentials::Bearer("abc".into()));
+        assert_eq!(
+            parse(&[("authorization", "bearer abc"), ("cookie", "__Host-goalmill=w")]),
+            Credentials::Bearer("abc".into())
+        );
+        assert_eq!(parse(&[("cookie", "a=b; __Host-goalmill=w; c=d")]), Credentials::Session("w".into()));
+        for invalid in [
+            &[("authorization", "Basic YTpi")][..],
+            &[("authorization", "Bearer")],
+            &[("authorization", "Bearer ")],
+            &[("authorization", "Bearer  abc")],
+            &[("authorization", "Bearer a b")],
+            &[("authorization", "abc")],
+            &[("authorization", "Bearer a"), ("authorization", "Bearer a")],
+            &[("authorization", "Basic x"), ("cookie", "__Host-goalmill=w")],
+            &[("cookie", "__Host-goalmill=v; __Host-goalmill=w")],
+            &[("cookie", "__Host-goalmill=")],
+        ] {
+            assert_eq!(parse(invalid), Credentials::Invalid, "{invalid:?}");
+        }
+        assert_eq!(parse(&[("cookie", "__host-goalmill=w; goalmill=w; Secure-goalmill=w")]), Credentials::None);
+    }
+}

@@ -1,0 +1,341 @@
+//! Checks who sends a request, and whether the caller may: each route names the roles that it needs.
+
+mod credentials;
+mod failure_limit;
+mod secret_digest;
+mod session_store;
+mod token_store;
+
+use std::collections::BTreeSet;
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use axum::extract::{FromRequestParts, MatchedPath, RawPathParams, Request, State};
+use axum::http::{HeaderMap, HeaderValue, Method, header};
+use axum::middleware::Next;
+use axum::response::{IntoResponse, Response};
+use goalmill_broker::BrokerError;
+use goalmill_common::access::Role;
+use goalmill_common::clock::Clock;
+use goalmill_common::config::{ApiSettings, Authentication, environment};
+use goalmill_common::problem::{ErrorCode, Problem};
+
+use super::openapi::{RouteAccess, route_access};
+use super::page;
+use super::principal::{OpenSession, Principal};
+use super::response::ApiError;
+use super::serve::Peer;
+use crate::scheduler::Scheduler;
+
+pub(super) use credentials::COOKIE;
+use credentials::Credentials;
+use failure_limit::FailureLimit;
+use secret_digest::SecretDigest;
+use session_store::{SessionStore, StoredSession};
+pub(super) use token_store::TOKENS_MAX;
+use token_store::TokenStore;
+
+/// Characters of a token from the environment, at the least.
+const ENVIRONMENT_CHARS_MIN: usize = 32;
+const CSRF: &str = "x-csrf-token";
+
+/// Who may call.
+pub(crate) struct AccessGuard {
+    is_required: bool,
+    environment: Vec<EnvironmentToken>,
+    pub(super) tokens: TokenStore,
+    pub(super) sessions: SessionStore,
+    failures: FailureLimit,
+    clock: Clock,
+}
+
+/// A token of the settings, from an environment variable.
+pub(crate) struct EnvironmentToken {
+    /// Stands for the id of a token; no id of a token has its `:`.
+    id: &'static str,
+    sha256: SecretDigest,
+    actor: &'static str,
+    role: Role,
+}
+
+/// A caller whose token is valid.
+pub(super) struct SignedIn {
+    /// The token's id.
+    pub(super) token: String,
+    pub(super) sha256: SecretDigest,
+    pub(super) principal: Principal,
+}
+
+/// Reads the tokens that the settings name. An error says what is wrong, without the value.
+pub(crate) fn environment_tokens(settings: &ApiSettings) -> Result<Vec<EnvironmentToken>, String> {
+    let named = [
+        ("api.admin_token_env", &settings.admin_token_env, "environment:admin", "admin", Role::Admin),
+        ("api.scaling_token_env", &settings.scaling_token_env, "environment:scaling", "autoscaler", Role::Scaler),
+    ];
+    let mut tokens = Vec::new();
+    for (setting, name, id, actor, role) in named {
+        if name.is_empty() {
+            continue;
+        }
+        let value = environment(name)
+            .ok_or_else(|| format!("`{setting}` names the environment variable `{name}`, which is not set: set it"))?;
+        if value.len() < ENVIRONMENT_CHARS_MIN || !value.bytes().all(|byte| byte.is_ascii_graphic()) {
+            return Err(format!(
+                "the environment variable `{name}` of `{setting}` needs at least {ENVIRONMENT_CHARS_MIN} visible ASCII \
+                 characters, for example from `openssl rand -hex 32`"
+            ));
+        }
+        tokens.push(EnvironmentToken { id, sha256: SecretDigest::of(&value), actor, role });
+    }
+    Ok(tokens)
+}
+
+impl AccessGuard {
+    pub(super) fn new(scheduler: &Scheduler, environment: Vec<EnvironmentToken>) -> Self {
+        let settings = &scheduler.settings.api;
+        let (broker, clock, random) = (&scheduler.broker, &scheduler.clock, &scheduler.random);
+        Self {
+            is_required: settings.authentication == Authentication::Required,
+            environment,
+            tokens: TokenStore::new(broker.clone(), clock.clone(), random.clone()),
+            sessions: SessionStore::new(broker.clone(), clock.clone(), random.clone(), settings.session_ms),
+            failures: FailureLimit::new(settings.failures_per_minute),
+            clock: clock.clone(),
+        }
+    }
+
+    /// Whether callers need credentials.
+    pub(super) fn is_required(&self) -> bool {
+        self.is_required
+    }
+
+    /// Warns of an API that nobody can call.
+    pub(super) async fn warn_if_closed(&self) {
+        if self.is_required && self.environment.is_empty() && matches!(self.tokens.is_empty().await, Ok(true)) {
+            tracing::warn!(
+                "the API needs a token, and there is none: set `api.admin_token_env` to create the first one"
+            );
+        }
+    }
+
+    /// Signs in with the text of a token; failures count.
+    pub(super) async fn sign_in(&self, token: &str, peer: IpAddr) -> Result<SignedIn, AccessRefusal> {
+        self.check_limit(peer)?;
+        self.count_failure(peer, self.find_token(token).await)
+    }
+
+    /// The caller; invalid credentials count as a failure of `peer`.
+    fn count_failure(
+        &self,
+        peer: IpAddr,
+        found: Result<Option<SignedIn>, BrokerError>,
+    ) -> Result<SignedIn, AccessRefusal> {
+        found?.ok_or_else(|| {
+            self.failures.record(peer, self.clock.now_ms());
+            metrics::counter!("goalmill_http_sign_in_failures_total").increment(1);
+            AccessRefusal::unauthenticated("the token or session is not valid, or has expired")
+        })
+    }
+
+    fn check_limit(&self, peer: IpAddr) -> Result<(), AccessRefusal> {
+        match self.failures.wait_ms(peer, self.clock.now_ms()) {
+            None => Ok(()),
+            Some(wait_ms) => Err(AccessRefusal::TooManyFailures { wait_ms }),
+        }
+    }
+
+    async fn find_token(&self, text: &str) -> Result<Option<SignedIn>, BrokerError> {
+        let sha256 = SecretDigest::of(text);
+        // All are compared, so that the time does not tell which one is near.
+        let known: Vec<&EnvironmentToken> =
+            self.environment.iter().filter(|token| token.sha256.matches(&sha256)).collect();
+        if let Some(token) = known.first() {
+            return Ok(Some(token.signed_in()));
+        }
+        let Some((id, token)) = self.tokens.verify(text).await? else { return Ok(None) };
+        self.tokens.note_use(&id).await;
+        let principal = Principal::authenticated(token.actor, token.roles);
+        Ok(Some(SignedIn { token: id, sha256: token.sha256, principal }))
+    }
+
+    async fn find_session(&self, word: &str) -> Result<Option<SignedIn>, BrokerError> {
+        let Some(session) = self.sessions.find(word).await? else { return Ok(None) };
+        let Some(mut caller) = self.caller_of(&session).await? else { return Ok(None) };
+        // The secret may have changed since.
+        if !caller.sha256.matches(&session.sha256) {
+            return Ok(None);
+        }
+        if !self.environment.iter().any(|token| token.id == caller.token) {
+            self.tokens.note_use(&caller.token).await;
+        }
+        let StoredSession { csrf, expires_ms, .. } = session;
+        caller.principal.session = Some(OpenSession { word: word.to_owned(), csrf, expires_ms });
+        Ok(Some(caller))
+    }
+
+    async fn caller_of(&self, session: &StoredSession) -> Result<Option<SignedIn>, BrokerError> {
+        if let Some(token) = self.environment.iter().find(|token| token.id == session.token) {
+            return Ok(Some(token.signed_in()));
+        }
+        let found = self.tokens.find(&session.token).await?;
+        Ok(found.map(|token| SignedIn {
+            token: session.token.clone(),
+            sha256: token.sha256,
+            principal: Principal::authenticated(token.actor, token.roles),
+        }))
+    }
+
+    async fn authenticate(
+        &self,
+        headers: &HeaderMap,
+        method: &Method,
+        peer: IpAddr,
+    ) -> Result<Principal, AccessRefusal> {
+        let credentials = Credentials::parse(headers);
+        if matches!(credentials, Credentials::None) {
+            return Err(AccessRefusal::unauthenticated(
+                "send `Authorization: Bearer TOKEN`, or sign in at the web page",
+            ));
+        }
+        self.check_limit(peer)?;
+        let found = match &credentials {
+            Credentials::Bearer(token) => self.find_token(token).await,
+            Credentials::Session(word) => self.find_session(word).await,
+            Credentials::None | Credentials::Invalid => Ok(None),
+        };
+        let principal = self.count_failure(peer, found)?.principal;
+        if let Some(session) = &principal.session
+            && !is_read(method)
+            && !repeats_csrf(headers, session)
+        {
+            return Err(AccessRefusal::forbidden("a request that writes in a session needs its `X-CSRF-Token`"));
+        }
+        Ok(principal)
+    }
+}
+
+impl EnvironmentToken {
+    fn signed_in(&self) -> SignedIn {
+        let principal = Principal::authenticated(self.actor.into(), BTreeSet::from([self.role]));
+        SignedIn { token: self.id.into(), sha256: self.sha256.clone(), principal }
+    }
+}
+
+/// Why a caller is refused.
+#[derive(Debug)]
+pub(super) enum AccessRefusal {
+    Problem(Problem),
+    TooManyFailures { wait_ms: u64 },
+}
+
+impl AccessRefusal {
+    fn unauthenticated(detail: &str) -> Self {
+        Self::Problem(Problem::new(ErrorCode::Unauthenticated, detail))
+    }
+
+    fn forbidden(detail: impl Into<String>) -> Self {
+        Self::Problem(Problem::new(ErrorCode::Forbidden, detail))
+    }
+}
+
+impl From<BrokerError> for AccessRefusal {
+    fn from(error: BrokerError) -> Self {
+        Self::Problem(error.into())
+    }
+}
+
+impl IntoResponse for AccessRefusal {
+    fn into_response(self) -> Response {
+        let wait_ms = match self {
+            Self::Problem(problem) => return ApiError(problem).into_response(),
+            Self::TooManyFailures { wait_ms } => wait_ms,
+        };
+        let seconds = wait_ms.div_ceil(1_000).max(1);
+        let detail = format!("too many requests from this address had invalid credentials; wait {seconds} s");
+        let mut response = ApiError(Problem::new(ErrorCode::TooManyFailures, detail)).into_response();
+        response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from(seconds));
+        response
+    }
+}
+
+/// Passes requests on with their [`Principal`], if the caller may send them.
+pub(super) async fn check_access(State(guard): State<Arc<AccessGuard>>, mut request: Request, next: Next) -> Response {
+    if !guard.is_required {
+        request.extensions_mut().insert(Principal::default());
+        return next.run(request).await;
+    }
+    let access = asked_access(&mut request).await;
+    if matches!(access, AskedAccess::Route(RouteAccess::Public)) {
+        return next.run(request).await;
+    }
+    let peer = request.extensions().get::<Peer>().map_or(IpAddr::from([0, 0, 0, 0]), |peer| peer.0);
+    let principal = match guard.authenticate(request.headers(), request.method(), peer).await {
+        Ok(principal) => principal,
+        Err(refusal) => return refusal.into_response(),
+    };
+    if let Err(refusal) = access.check(&principal) {
+        return refusal.into_response();
+    }
+    request.extensions_mut().insert(principal);
+    next.run(request).await
+}
+
+/// What the place of a request asks of its caller.
+enum AskedAccess {
+    Route(RouteAccess),
+    /// The path is that of a route, but the table has no such method or verb.
+    Unlisted,
+    /// No route has this path: nothing happens there.
+    NoRoute,
+}
+
+impl AskedAccess {
+    fn check(&self, principal: &Principal) -> Result<(), AccessRefusal> {
+        let roles: &[Role] = match self {
+            Self::Route(RouteAccess::Public | RouteAccess::SignedIn) | Self::NoRoute => return Ok(()),
+            Self::Route(RouteAccess::Roles(roles)) => roles,
+            Self::Unlisted => &[Role::Admin],
+        };
+        principal.require(roles).map_err(|ApiError(problem)| AccessRefusal::Problem(problem))
+    }
+}
+
+/// The access of the route that the router has chosen, with the verb that its handler will see.
+async fn asked_access(request: &mut Request) -> AskedAccess {
+    let Some(path) = request.extensions().get::<MatchedPath>().cloned() else { return AskedAccess::NoRoute };
+    let method = match *request.method() {
+        Method::HEAD => Method::GET,
+        ref method => method.clone(),
+    };
+    if method == Method::GET && page::is_page(path.as_str()) {
+        return AskedAccess::Route(RouteAccess::Public);
+    }
+    let verb = verb(request).await;
+    route_access(method.as_str(), path.as_str(), &verb).map_or(AskedAccess::Unlisted, AskedAccess::Route)
+}
+
+/// The verb behind the last parameter of the path, as handlers split it; empty without one. Only `POST` has verbs.
+async fn verb(request: &mut Request) -> String {
+    if request.method() != Method::POST {
+        return String::new();
+    }
+    let (mut parts, body) = std::mem::take(request).into_parts();
+    let verb = match RawPathParams::from_request_parts(&mut parts, &()).await {
+        Ok(parameters) => {
+            parameters.iter().last().and_then(|(_, value)| value.rsplit_once(':')).map(|(_, verb)| verb.to_owned())
+        }
+        Err(_) => None,
+    };
+    *request = Request::from_parts(parts, body);
+    verb.unwrap_or_default()
+}
+
+/// Whether a method changes nothing.
+fn is_read(method: &Method) -> bool {
+    matches!(*method, Method::GET | Method::HEAD)
+}
+
+fn repeats_csrf(headers: &HeaderMap, session: &OpenSession) -> bool {
+    let sent = headers.get(CSRF).and_then(|value| value.to_str().ok()).unwrap_or_default();
+    SecretDigest::of(sent).matches(&SecretDigest::of(&session.csrf))
+}

@@ -1,0 +1,67 @@
+//! Sessions of the web page: a word in a cookie stands for a token.
+
+use std::sync::Arc;
+
+use goalmill_broker::{Broker, BrokerError};
+use goalmill_common::clock::Clock;
+use goalmill_common::random::Random;
+use serde::{Deserialize, Serialize};
+
+use super::secret_digest::SecretDigest;
+
+/// A session as it is stored.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct StoredSession {
+    /// The token that signed in. The session ends with it.
+    pub(crate) token: String,
+    pub(crate) sha256: SecretDigest,
+    /// What requests that write must repeat in `X-CSRF-Token`.
+    pub(crate) csrf: String,
+    /// Unix milliseconds.
+    pub(crate) expires_ms: u64,
+}
+
+/// The sessions of an installation.
+pub(crate) struct SessionStore {
+    broker: Arc<dyn Broker>,
+    clock: Clock,
+    random: Random,
+    session_ms: u64,
+}
+
+impl SessionStore {
+    pub(crate) fn new(broker: Arc<dyn Broker>, clock: Clock, random: Random, session_ms: u64) -> Self {
+        Self { broker, clock, random, session_ms }
+    }
+
+    /// Opens a session for a token; returns the word for its cookie too.
+    pub(crate) async fn open(&self, token: &str, sha256: SecretDigest) -> Result<(String, StoredSession), BrokerError> {
+        let word = [self.random.token(), self.random.token()].concat();
+        let expires_ms = self.clock.now_ms().saturating_add(self.session_ms);
+        let session = StoredSession { token: token.into(), sha256, csrf: self.random.token(), expires_ms };
+        let text = serde_json::to_vec(&session).expect("a session always has a JSON text");
+        self.broker.put_blob(&self.key(&word), &text, self.session_ms).await?;
+        Ok((word, session))
+    }
+
+    /// The session with this word in its cookie.
+    pub(crate) async fn find(&self, word: &str) -> Result<Option<StoredSession>, BrokerError> {
+        let text = self.broker.get_blob(&self.key(word)).await?;
+        let session: Option<StoredSession> = text.and_then(|text| serde_json::from_slice(&text).ok());
+        let now_ms = self.clock.now_ms();
+        Ok(session.filter(|session| session.expires_ms > now_ms))
+    }
+
+    pub(crate) async fn close(&self, word: &str) -> Result<(), BrokerError> {
+        self.broker.remove_blob(&self.key(word)).await
+    }
+
+    /// The store has only the hash of the word: reading it gives no session away.
+    fn key(&self, word: &str) -> String {
+        self.broker.keys().session(SecretDigest::of(word).as_str())
+    }
+
+    pub(crate) fn session_ms(&self) -> u64 {
+        self.session_ms
+    }
+}
