@@ -31,6 +31,7 @@ mod words;
 pub use date::Month;
 pub use duration::Duration;
 pub use money::{Money, Rate};
+pub use topic::Request;
 pub use unread::UnreadPart;
 
 use words::Text;
@@ -120,6 +121,9 @@ pub struct Facts {
     /// What the goal asks to be done or made; for the texts of steps, no constraint.
     #[serde(skip)]
     pub subject: Option<String>,
+    /// The words by which the kind of the goal is recognised.
+    #[serde(skip)]
+    pub request: Request,
     /// What the text left open and was chosen here, by fact.
     #[serde(skip)]
     pub assumed: BTreeMap<&'static str, &'static str>,
@@ -138,6 +142,56 @@ impl Facts {
         let mut facts = Self::of_text(&text, today);
         constraint::take_over(&mut facts, &goal.constraints, today);
         facts
+    }
+
+    /// Everything that a result has to keep to, by name; empty when the goal sets no terms.
+    pub fn requirements(&self) -> Map<String, Value> {
+        const REQUIREMENTS: [&str; 20] = [
+            "budget",
+            "rate",
+            "start",
+            "end",
+            "deadline",
+            "deadline_is_exclusive",
+            "time",
+            "length_minutes",
+            "duration",
+            "month",
+            "place",
+            "destination",
+            "people",
+            "counts",
+            "at_most",
+            "at_least",
+            "exclusions",
+            "formats",
+            "languages",
+            "source_language",
+        ];
+        let mut facts = self.by_name();
+        facts.retain(|name, _| REQUIREMENTS.contains(&name.as_str()));
+        facts
+    }
+
+    /// The requirements as success criteria.
+    pub fn criteria(&self) -> Vec<String> {
+        let mut lines = Vec::new();
+        if let Some(deadline) = self.deadline {
+            lines.push(format!("done {} {deadline}", if self.deadline_is_exclusive { "before" } else { "by" }));
+        }
+        if let Some(budget) = &self.budget {
+            lines.push(format!("cost ≤ {} {}", number(budget.amount), budget.currency));
+        }
+        lines.extend(self.exclusions.iter().map(|what| format!("ruled out: {what}")));
+        lines.extend(self.at_most.iter().map(|(noun, n)| format!("at most {n} {noun}")));
+        lines.extend(self.at_least.iter().map(|(noun, n)| format!("at least {n} {noun}")));
+        if !self.formats.is_empty() {
+            lines.push(format!("format: {}", self.formats.join(", ")));
+        }
+        if !self.languages.is_empty() {
+            lines.push(format!("language: {}", self.languages.join(", ")));
+        }
+        lines
     }
 
     /// What the caller should know of the reading: parts that were not understood, and what was chosen where the text is open.
@@ -175,6 +229,11 @@ impl Facts {
         let subtasks = subtask::read(text);
         let mut places = place::read(text);
         let destination = (!places.destinations.is_empty()).then(|| places.destinations.remove(0));
+        let mut unread = unread::read(text);
+        if subtasks.left_out > 0 {
+            let text = format!("{} more sub-tasks", subtasks.left_out);
+            unread.push(UnreadPart { text, hint: "split the goal" });
+        }
         let deadline = when.deadline;
         let assumed = deadline.as_ref().and_then(|deadline| deadline.assumed).map(|what| ("deadline", what));
         Self {
@@ -207,8 +266,9 @@ impl Facts {
             topic: topic::read(text),
             dataset: topic::dataset(text),
             subject: topic::subject(text),
+            request: topic::request(text),
             assumed: assumed.into_iter().collect(),
-            unread: unread::read(text),
+            unread,
         }
     }
 

@@ -362,7 +362,28 @@ fn has_room_around(text: &Text, amount: &Amount) -> bool {
             word.kind == WordKind::Sign && word.lower != "%"
                 || matches!(
                     word.lower.as_str(),
-                    "in" | "for" | "and" | "total" | "from" | "on" | "to" | "at" | "per" | "all" | "or"
+                    "in" | "without"
+                        | "by"
+                        | "before"
+                        | "with"
+                        | "no"
+                        | "until"
+                        | "within"
+                        | "starting"
+                        | "as"
+                        | "but"
+                        | "not"
+                        | "due"
+                        | "for"
+                        | "and"
+                        | "total"
+                        | "from"
+                        | "on"
+                        | "to"
+                        | "at"
+                        | "per"
+                        | "all"
+                        | "or"
                 )
                 || matches!(word.lower.as_str(), "each" | "a" | "altogether" | "budget")
         }

@@ -99,6 +99,69 @@ pub(super) fn subject(text: &Text) -> Option<String> {
     (!subject.is_empty()).then_some(subject)
 }
 
+/// Most words of a request that say what kind of goal it is.
+const REQUEST_WORDS_MAX: usize = 10;
+
+/// The beginning of the main request: its first words without politeness, constraints and what it is about.
+pub(super) fn request(text: &Text) -> Request {
+    let first_words =
+        (0..text.words.len()).filter(|at| *at == 0 || text.ends_sentence(at - 1) || text.begins_line(*at));
+    let list = (1..text.words.len()).find(|at| begins_bullet(text, *at)).unwrap_or(text.words.len());
+    let starts: Vec<usize> = first_words.filter(|at| *at < list).map(|at| skip_politeness(text, at)).collect();
+    let Some(start) = starts.iter().find(|at| text.is_imperative(**at)).or(starts.first()).copied() else {
+        return Request::default();
+    };
+    let mut words = Vec::new();
+    for at in start..text.words.len() {
+        let word = text.lower(at);
+        let ends = at > start && (text.ends_sentence(at) || text.begins_line(at))
+            || matches!(word, "about" | "regarding" | "concerning" | ";" | "because")
+            || word == ":" && text.get(at + 1).is_none_or(|after| !after.glued)
+            || word == "on" && words.len() >= 3
+            || matches!(word, "and" | "then" | ",") && text.is_imperative(at + 1);
+        if ends || words.len() == REQUEST_WORDS_MAX {
+            break;
+        }
+        if !text.is_constraint(at) && text.words[at].kind != WordKind::Sign {
+            words.extend(word.split('\'').map(str::to_owned));
+        }
+    }
+    let tells = |word: &String| {
+        matches!(
+            word.as_str(),
+            "is" | "are"
+                | "was"
+                | "were"
+                | "has"
+                | "had"
+                | "does"
+                | "did"
+                | "will"
+                | "went"
+                | "keeps"
+                | "cannot"
+                | "fails"
+                | "happened"
+        )
+    };
+    let is_nominal = !text.is_imperative(start) && !words.iter().any(tells);
+    Request { words, is_nominal }
+}
+
+/// `- order shelves`, `1. stop it`: a line of a list, which is no request of its own.
+fn begins_bullet(text: &Text, at: usize) -> bool {
+    text.begins_line(at) && (text.words[at].kind != WordKind::Letters || text.lower(at + 1) == ")")
+}
+
+/// The words by which the kind of a goal is recognised.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Request {
+    /// In lower case.
+    pub words: Vec<String>,
+    /// Whether it names a thing without saying what to do with it: `birthday party for 12 children`.
+    pub is_nominal: bool,
+}
+
 /// The index after the verb of the first request; of the first word without one.
 fn request_start(text: &Text) -> Option<usize> {
     let first_words =

@@ -57,7 +57,7 @@ impl HtnPlanner {
         }
         let read = Facts::read(&request.goal, request.now_ms);
         let said = known(request, &read);
-        let domain = self.domain(request, &said).ok_or_else(|| PlanningError::new("no domain matched"))?;
+        let domain = self.domain(request, &read, &said).ok_or_else(|| PlanningError::new("no domain matched"))?;
         let (facts, assumed) = with_defaults(domain, &said)?;
         let broken = |reason: String| PlanningError::new(format!("domain `{}`: {reason}", domain.id));
         let posed = problem::pose(domain, &facts).map_err(broken)?;
@@ -115,11 +115,13 @@ impl HtnPlanner {
     }
 
     /// The domain that the goal calls for most.
-    fn domain(&self, request: &PlanRequest, said: &Map<String, Value>) -> Option<&GoalDomain> {
+    fn domain(&self, request: &PlanRequest, read: &Facts, said: &Map<String, Value>) -> Option<&GoalDomain> {
         let words = words(&request.goal.description);
         let named = |d: &GoalDomain| request.goal.is_of_type(&d.goal_type);
-        let scored =
-            self.domains.iter().map(|d| (if named(d) { f64::INFINITY } else { score(&d.matching, &words, said) }, d));
+        let scored = self
+            .domains
+            .iter()
+            .map(|d| (if named(d) { f64::INFINITY } else { score(&d.matching, &words, &read.request, said) }, d));
         scored
             .filter(|(score, d)| *score >= d.matching.score)
             .max_by(|(a, first), (b, second)| a.total_cmp(b).then_with(|| second.id.cmp(&first.id)))

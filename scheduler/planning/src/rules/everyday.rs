@@ -28,7 +28,7 @@ struct Figures {
     facts_right: usize,
 }
 
-fn planned(goal: &str) -> (Planned, Map<String, Value>) {
+fn planned(planner: &RulesPlanner, goal: &str) -> (Planned, Map<String, Value>) {
     let request = PlanRequest {
         goal: Goal { description: goal.into(), ..Goal::default() },
         agents: Vec::new(),
@@ -38,7 +38,7 @@ fn planned(goal: &str) -> (Planned, Map<String, Value>) {
         call_log: crate::CallLog::default(),
         terms: Default::default(),
     };
-    let planned = RulesPlanner::built_in().make(&request).expect("there is a plan for every goal");
+    let planned = planner.make(&request).expect("there is a plan for every goal");
     let mut facts = planned.plan.metadata["facts"].as_object().cloned().unwrap_or_default();
     for (name, other) in [("place", "destination"), ("people", "travellers")] {
         if let (false, Some(value)) = (facts.contains_key(name), facts.get(other).cloned()) {
@@ -63,12 +63,13 @@ fn holds(found: Option<&Value>, expected: &Value) -> bool {
 fn everyday_goals_get_plans_of_their_own_and_their_facts_are_read() {
     let rows: Vec<Row> =
         serde_yaml_ng::from_str(include_str!("../../tests/everyday.yaml")).expect("the list is well formed");
+    let planner = RulesPlanner::built_in();
     let (mut open, mut aside) = (Figures::default(), Figures::default());
     let mut notes = Vec::new();
     for (index, row) in rows.iter().enumerate() {
         let is_aside = (index + 1) % 3 == 0;
         let figures = if is_aside { &mut aside } else { &mut open };
-        let (planned, facts) = planned(&row.goal);
+        let (planned, facts) = planned(&planner, &row.goal);
         let kind = planned.plan.metadata["goal_type"].as_str().unwrap_or_default().to_owned();
         let wrong: Vec<String> = row
             .facts
@@ -88,5 +89,7 @@ fn everyday_goals_get_plans_of_their_own_and_their_facts_are_read() {
         }
     }
     let figures = format!("open {open:?}\naside {aside:?}\n{}", notes.join("\n"));
-    assert!(open.facts_right >= 38 && aside.facts_right >= 17, "{figures}");
+    // 38 and 19 would be 95 %; a change that loses more has to be looked at.
+    assert!(open.right_kind >= 38 && open.facts_right >= 38, "{figures}");
+    assert!(aside.right_kind >= 18 && aside.facts_right >= 18, "{figures}");
 }

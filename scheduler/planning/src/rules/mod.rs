@@ -11,7 +11,7 @@ use goalmill_common::problem::Issue;
 use goalmill_common::view::RuleView;
 use serde_json::{Map, Value, json};
 
-use super::extraction::Facts;
+use super::extraction::{Facts, Request};
 use super::{LoadError, PlanRequest, Planner, PlannerAnswer, PlanningError, ReviseRequest, revise};
 
 #[cfg(test)]
@@ -22,6 +22,7 @@ mod render;
 mod rule;
 #[cfg(test)]
 mod tests;
+mod unfold;
 
 pub use phrase::Phrase;
 pub use rule::{Match, Rule, Signal, Want};
@@ -64,23 +65,23 @@ impl RulesPlanner {
         }
         let read = Facts::read(&request.goal, request.now_ms);
         let facts = read.by_name();
-        let candidates = self.candidates(request, &facts);
+        let candidates = self.candidates(request, &read, &facts);
         let fitting = candidates.iter().find(|c| c.missing.is_empty()).map(|c| c.rule);
         let rule = fitting.or_else(|| self.rules.iter().find(|rule| rule.matching.is_none()));
         let rule = rule.ok_or_else(|| PlanningError::new("no rule matched"))?;
-        let mut planned = write(rule, &candidates, request, facts)?;
+        let mut planned = write(rule, &candidates, request, &read)?;
         planned.warnings.extend(read.issues());
         Ok(planned)
     }
 
     /// The rules that the goal calls for, best first.
-    fn candidates(&self, request: &PlanRequest, facts: &Map<String, Value>) -> Vec<Candidate<'_>> {
+    fn candidates(&self, request: &PlanRequest, read: &Facts, facts: &Map<String, Value>) -> Vec<Candidate<'_>> {
         let words = phrase::words(&request.goal.description);
         let mut candidates: Vec<Candidate<'_>> = Vec::new();
         for rule in &self.rules {
             let Some(matching) = &rule.matching else { continue };
             let named = request.goal.is_of_type(&rule.goal_type);
-            let score = if named { f64::INFINITY } else { score(matching, &words, facts) };
+            let score = if named { f64::INFINITY } else { score(matching, &words, &read.request, facts) };
             if score >= matching.score {
                 let missing = rule.facts.iter().filter(|(name, want)| want.required && !facts.contains_key(*name));
                 candidates.push(Candidate { rule, score, missing: missing.map(|(name, _)| name.as_str()).collect() });
@@ -128,12 +129,9 @@ impl Planner for RulesPlanner {
 }
 
 /// How well a goal fits: the sum of its signals.
-pub(crate) fn score(matching: &Match, words: &[String], facts: &Map<String, Value>) -> f64 {
-    let there = |signal: &&Signal| match &signal.fact {
-        Some(fact) => facts.contains_key(fact),
-        None => signal.any.iter().any(|phrase| phrase.is_in(words)),
-    };
-    matching.signals.iter().filter(there).map(|signal| signal.weight).sum()
+pub(crate) fn score(matching: &Match, words: &[String], request: &Request, facts: &Map<String, Value>) -> f64 {
+    let there = matching.signals.iter().filter(|signal| signal.is_there(words, request, facts));
+    there.map(|signal| signal.weight).sum()
 }
 
 /// Writes the rule's plan with the goal's facts.
@@ -141,10 +139,11 @@ fn write(
     rule: &Rule,
     candidates: &[Candidate<'_>],
     request: &PlanRequest,
-    found: Map<String, Value>,
+    read: &Facts,
 ) -> Result<Planned, PlanningError> {
     let broken = |reason: String| PlanningError::new(format!("rule `{}`: {reason}", rule.id));
-    let mut known = found.clone();
+    let found = read.by_name();
+    let mut known = with_aliases(read);
     let mut assumed = Map::new();
     for (name, want) in &rule.facts {
         if let (false, Some(value)) = (known.contains_key(name), &want.default) {
@@ -156,9 +155,8 @@ fn write(
         "goal".into(),
         json!({"description": request.goal.description, "constraints": request.goal.constraints}),
     );
-    let render = TemplateRenderer::new(&known);
-    let success = success(rule, request, &render).map_err(broken)?;
-    let rendered = render.plan(&rule.plan).map_err(broken)?;
+    let success = success(rule, request, read, &TemplateRenderer::new(&known)).map_err(broken)?;
+    let rendered = unfold::unfold(rule, &known, request.limits.planned_steps_max).map_err(broken)?;
     let mut plan: Plan = serde_json::from_value(rendered).map_err(|e| broken(e.to_string()))?;
     let stood_in = stand_in(rule, request, &mut plan);
     if plan.steps.len() > request.limits.planned_steps_max {
@@ -185,19 +183,59 @@ fn write(
     Ok(Planned {
         plan,
         planner: "rules".into(),
-        confidence: rule.confidence,
+        confidence: confidence(rule, read),
         provenance: Some(Json::of(&account)),
         warnings: warnings(rule, &assumed, &questions),
         routes: Vec::new(),
     })
 }
 
-/// The caller's criteria, else the rule's.
-fn success(rule: &Rule, request: &PlanRequest, render: &TemplateRenderer<'_>) -> Result<Vec<String>, String> {
+/// Taken off the confidence when a part of the goal was not understood.
+const UNREAD_MALUS: f64 = 0.1;
+
+/// The rule's confidence, less when a part of the goal was not understood. The generic plan promises nothing anyway.
+fn confidence(rule: &Rule, read: &Facts) -> f64 {
+    if read.unread.is_empty() || rule.matching.is_none() {
+        rule.confidence
+    } else {
+        (rule.confidence - UNREAD_MALUS).max(0.0)
+    }
+}
+
+/// The facts, and what templates call by other names: `place`, `people`, `subject`, `requirements`.
+fn with_aliases(read: &Facts) -> Map<String, Value> {
+    let mut known = read.by_name();
+    for (name, other) in [("place", "destination"), ("people", "travellers")] {
+        if let (false, Some(value)) = (known.contains_key(name), known.get(other).cloned()) {
+            known.insert(name.into(), value);
+        }
+    }
+    let requirements = read.requirements();
+    if !requirements.is_empty() {
+        known.insert("requirements".into(), Value::Object(requirements));
+    }
+    if let Some(subject) = &read.subject {
+        known.insert("subject".into(), subject.clone().into());
+    }
+    known
+}
+
+/// The caller's criteria, else the rule's and those that the goal's text sets.
+fn success(
+    rule: &Rule,
+    request: &PlanRequest,
+    read: &Facts,
+    render: &TemplateRenderer<'_>,
+) -> Result<Vec<String>, String> {
     if !request.goal.success_criteria.is_empty() {
         return Ok(request.goal.success_criteria.iter().map(|criterion| criterion.text().to_owned()).collect());
     }
-    rule.success.iter().filter_map(|line| render.line(line).transpose()).collect()
+    let mut lines: Vec<String> =
+        rule.success.iter().filter_map(|line| render.line(line).transpose()).collect::<Result<_, _>>()?;
+    // A rule that has a line for the budget counts its parts.
+    let has_total = lines.iter().any(|line| line.starts_with("total"));
+    lines.extend(read.criteria().into_iter().filter(|line| !(has_total && line.starts_with("cost"))));
+    Ok(lines)
 }
 
 /// Gives steps that nobody serves to the rule's stand-in, if that one is served; tells which.

@@ -59,6 +59,11 @@ pub(crate) fn words(text: &str) -> Vec<String> {
 }
 
 impl Phrase {
+    /// Whether the words begin with the phrase.
+    pub(super) fn begins(&self, words: &[String]) -> bool {
+        matches(&self.0, words)
+    }
+
     /// Whether the words hold the phrase.
     pub(super) fn is_in(&self, words: &[String]) -> bool {
         (0..words.len()).any(|at| matches(&self.0, &words[at..]))

@@ -5,10 +5,11 @@ use std::collections::BTreeMap;
 use goalmill_common::id::{AgentType, is_id};
 use goalmill_common::view::{RuleView, SignalView};
 use serde::Deserialize;
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use super::phrase::Phrase;
 use super::render;
+use crate::extraction::Request;
 
 /// Goals of one kind and the plan for them; one YAML file.
 #[derive(Clone, Debug, Deserialize)]
@@ -35,6 +36,9 @@ pub struct Rule {
     /// Says something about every plan made by this rule.
     #[serde(default)]
     pub warning: String,
+    /// Inputs that every step of a worker gets besides its own.
+    #[serde(default)]
+    pub inputs: Map<String, Value>,
     /// A plan; strings may hold `${ … }`, rendered at planning time.
     pub plan: Value,
 }
@@ -55,6 +59,15 @@ pub struct Signal {
     /// Any of these phrases is there.
     #[serde(default)]
     pub any: Vec<Phrase>,
+    /// Any of these phrases stands in the main request of the goal: its first words, without constraints and topic.
+    #[serde(default)]
+    pub lead: Vec<Phrase>,
+    /// The main request begins with any of these phrases.
+    #[serde(default)]
+    pub verb: Vec<Phrase>,
+    /// The main request asks for something to be made or done (`plan`, `write`), or only names it.
+    #[serde(default)]
+    pub making: bool,
     /// This fact was found.
     #[serde(default)]
     pub fact: Option<String>,
@@ -107,13 +120,7 @@ pub(super) const FACTS: &[&str] = &[
 impl Rule {
     /// The rule as people see it.
     pub fn view(&self) -> RuleView {
-        let signal = |signal: &Signal| SignalView {
-            weight: signal.weight,
-            any: match &signal.fact {
-                Some(fact) => vec![format!("fact:{fact}")],
-                None => signal.any.iter().map(ToString::to_string).collect(),
-            },
-        };
+        let signal = |signal: &Signal| SignalView { weight: signal.weight, any: signal.shown() };
         RuleView {
             rule: self.id.clone(),
             version: self.version,
@@ -148,6 +155,7 @@ impl Rule {
         if let Some((fact, _)) = self.facts.iter().find(|(_, want)| want.required && want.default.is_some()) {
             return Err(format!("facts.{fact}: a required fact has no default; remove one of the two"));
         }
+        render::check_all(&Value::Object(self.inputs.clone())).map_err(|e| format!("inputs{e}"))?;
         for (index, line) in self.success.iter().enumerate() {
             render::check(line).map_err(|e| format!("success[{index}]: {e}"))?;
         }
@@ -160,22 +168,115 @@ impl Rule {
     }
 }
 
+/// Verbs of `making`.
+const MAKING: &[&str] = &[
+    "plan",
+    "organise",
+    "organize",
+    "arrange",
+    "prepare",
+    "create",
+    "make",
+    "write",
+    "draft",
+    "set up",
+    "set",
+    "put together",
+    "draw up",
+    "develop",
+    "design",
+    "build",
+    "run",
+    "hold",
+    "host",
+    "produce",
+    "work out",
+    "work on",
+    "come up with",
+    "get",
+    "do",
+    "carry out",
+    "conduct",
+    "coordinate",
+    "schedule",
+    "manage",
+    "handle",
+    "finish",
+    "complete",
+    "generate",
+    "compile",
+    "start",
+    "compose",
+    "rewrite",
+    "update",
+    "perform",
+    "define",
+    "need",
+    "give",
+    "send",
+    "provide",
+    "deliver",
+    "propose",
+    "suggest",
+    "outline",
+    "sketch",
+    "find",
+    "establish",
+    "introduce",
+    "implement",
+    "publish",
+    "improve",
+];
+
+impl Signal {
+    /// Whether the signal is there.
+    ///
+    /// - `words`: the whole description.
+    pub(crate) fn is_there(&self, words: &[String], request: &Request, facts: &Map<String, Value>) -> bool {
+        if let Some(fact) = &self.fact {
+            return facts.contains_key(fact);
+        }
+        let begins =
+            |verb: &str| verb.split(' ').enumerate().all(|(i, word)| request.words.get(i).is_some_and(|w| w == word));
+        self.making && (request.is_nominal || MAKING.iter().any(|verb| begins(verb)))
+            || self.any.iter().any(|phrase| phrase.is_in(words))
+            || self.lead.iter().any(|phrase| phrase.is_in(&request.words))
+            || self.verb.iter().any(|phrase| phrase.begins(&request.words))
+    }
+
+    /// What it matches, for people.
+    fn shown(&self) -> Vec<String> {
+        let lists = [("", &self.any), ("lead:", &self.lead), ("verb:", &self.verb)];
+        let phrases =
+            lists.iter().flat_map(|(prefix, list)| list.iter().map(move |phrase| format!("{prefix}{phrase}")));
+        let fact = self.fact.iter().map(|fact| format!("fact:{fact}"));
+        phrases.chain(fact).chain(self.making.then(|| "making".to_owned())).collect()
+    }
+}
+
 impl Match {
     pub(crate) fn check(&self) -> Result<(), String> {
         if self.score.is_nan() || self.score <= 0.0 {
             return Err("match.score: must be above 0".into());
         }
         for (index, signal) in self.signals.iter().enumerate() {
-            match (&signal.fact, signal.any.is_empty()) {
-                (None, false) => {}
-                (Some(fact), true) if FACTS.contains(&fact.as_str()) => {}
-                (Some(fact), true) => {
-                    return Err(format!(
-                        "match.signals[{index}].fact: there is no fact `{fact}`; known: {}",
-                        FACTS.join(", ")
-                    ));
-                }
-                _ => return Err(format!("match.signals[{index}]: give either `any` or `fact`")),
+            if let Some(fact) = signal.fact.as_ref().filter(|fact| !FACTS.contains(&fact.as_str())) {
+                return Err(format!(
+                    "match.signals[{index}].fact: there is no fact `{fact}`; known: {}",
+                    FACTS.join(", ")
+                ));
+            }
+            let kinds = [
+                signal.fact.is_some(),
+                signal.making,
+                !signal.any.is_empty(),
+                !signal.lead.is_empty(),
+                !signal.verb.is_empty(),
+            ];
+            if kinds.iter().filter(|kind| **kind).count() != 1 {
+                return Err(format!(
+                    "match.signals[{index}]: give exactly one of `any`, `lead`, `verb`, `making` and `fact`"
+                ));
             }
         }
         Ok(())
