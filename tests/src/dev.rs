@@ -22,7 +22,7 @@ pub struct Dev {
 /// The program with a clean environment.
 pub fn program() -> Command {
     let mut command = Command::new(binary());
-    for name in ["GOALMILL_SERVER", "GOALMILL_REDIS_URL", "GOALMILL_CONFIG", "NO_COLOR"] {
+    for name in ["GOALMILL_SERVER", "GOALMILL_REDIS_URL", "GOALMILL_CONFIG", "GOALMILL_TOKEN", "NO_COLOR"] {
         command.env_remove(name);
     }
     command.env("HOME", "/nowhere").stdin(Stdio::null());

@@ -3,6 +3,7 @@
 mod approvals;
 mod health;
 mod terminal;
+mod tokens;
 
 use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
@@ -18,6 +19,7 @@ fn goalmill() -> Command {
         .env_remove("GOALMILL_SERVER")
         .env_remove("GOALMILL_REDIS_URL")
         .env_remove("GOALMILL_CONFIG")
+        .env_remove("GOALMILL_TOKEN")
         .env("HOME", "/nowhere");
     command
 }
@@ -50,7 +52,13 @@ impl Dev {
     }
 
     fn start_with(args: &[&str]) -> Self {
+        Self::start_in(args, &[])
+    }
+
+    /// With variables of the environment.
+    fn start_in(args: &[&str], environment: &[(&str, &str)]) -> Self {
         let mut child = goalmill()
+            .envs(environment.iter().copied())
             .args(["dev", "--listen", "127.0.0.1:0", "--metrics", "127.0.0.1:0"])
             .args(args)
             .stdin(Stdio::null())

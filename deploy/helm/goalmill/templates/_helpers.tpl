@@ -141,3 +141,22 @@ topologySpreadConstraints:
 {{- end }}
 {{- end }}
 {{- end -}}
+
+{{- /* "yes" if everybody may call the API. */ -}}
+{{- define "goalmill.apiIsOpen" -}}
+{{- if or (eq .Values.api.authentication "none") (and .Values.devRedis.enabled (not .Values.api.tokensSecret.name)) -}}yes{{- end -}}
+{{- end -}}
+
+{{- /* Variables that make the API ask for tokens. */ -}}
+{{- define "goalmill.apiEnv" -}}
+{{- if not (include "goalmill.apiIsOpen" .) -}}
+{{- $secret := .Values.api.tokensSecret -}}
+- {name: GOALMILL__API__AUTHENTICATION, value: required}
+- {name: GOALMILL__API__ADMIN_TOKEN_ENV, value: GOALMILL_ADMIN_TOKEN}
+- {name: GOALMILL__API__SCALING_TOKEN_ENV, value: GOALMILL_SCALING_TOKEN}
+- name: GOALMILL_ADMIN_TOKEN
+  valueFrom: {secretKeyRef: {name: {{ $secret.name }}, key: {{ $secret.adminKey }}}}
+- name: GOALMILL_SCALING_TOKEN
+  valueFrom: {secretKeyRef: {name: {{ $secret.name }}, key: {{ $secret.scalingKey }}}}
+{{- end -}}
+{{- end -}}

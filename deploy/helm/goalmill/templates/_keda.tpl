@@ -50,6 +50,10 @@ spec:
         url: {{ include "goalmill.schedulerUrl" $root }}/v1/scaling/{{ $type }}
         valueLocation: desired_slots
         targetValue: {{ $slots | quote }}
+{{- if not (include "goalmill.apiIsOpen" $root) }}
+        authMode: bearer
+      authenticationRef: {name: {{ include "goalmill.fullname" $root }}-api}
+{{- end }}
 {{- else if eq $keda.trigger "prometheus" }}
     - type: prometheus
       name: load{{ $at }}

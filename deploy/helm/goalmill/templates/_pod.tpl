@@ -42,6 +42,11 @@ spec:
 {{ include "goalmill.redisEnv" (dict "root" $root "role" .role) | trim | indent 8 }}
         - name: GOALMILL_SERVER
           value: {{ include "goalmill.schedulerUrl" $root }}
+{{- if eq .role "scheduler" }}
+{{- with include "goalmill.apiEnv" $root }}
+{{ . | trim | indent 8 }}
+{{- end }}
+{{- end }}
 {{- with .of.extraEnv }}
 {{ toYaml . | indent 8 }}
 {{- end }}
