@@ -8,6 +8,7 @@ mod context;
 mod doctor;
 mod exit;
 mod import;
+mod mcp;
 mod output;
 mod prompt;
 mod replay;

@@ -22,8 +22,8 @@ pub use nouns::{
 pub use planning::PlanningArgs;
 pub use roles::{Demo, DevArgs, LogForm, RoleArgs, SchedulerArgs, WorkerArgs, WorkerCommand, WorkerRunArgs};
 pub use tools::{
-    CompletionsArgs, ConfigArgs, DoctorArgs, ImportCommand, ManArgs, ReplayArgs, RunArgs, SchemaArgs, SubmitArgs,
-    WaitArgs, WfformatArgs,
+    CompletionsArgs, ConfigArgs, DoctorArgs, ImportCommand, ManArgs, McpArgs, ReplayArgs, RunArgs, SchemaArgs,
+    SubmitArgs, WaitArgs, WfformatArgs,
 };
 pub use values::{ColorWhen, Format, TimeFormat, at_least_one, duration, event_types, period};
 
@@ -149,7 +149,9 @@ pub enum Command {
     Config(ConfigArgs),
     /// Prints the JSON Schema of a document.
     Schema(SchemaArgs),
-    /// Converts workflows of other systems to plans.
+    /// Serves MCP over standard input and output: plans for models and their tools.
+    Mcp(McpArgs),
+    /// Converts workflows and documents of other systems to plans.
     #[command(subcommand)]
     Import(ImportCommand),
     /// Prints a completion script for a shell.

@@ -205,6 +205,18 @@ pub struct WfformatArgs {
     pub agent_type: String,
 }
 
+/// Serves MCP over standard input and output.
+///
+/// An MCP client starts it as its server and calls the API through it. It only reads unless writes are allowed.
+#[derive(Args, Debug)]
+#[command(after_help = "Example of a client's settings:\n  \
+    {\"mcpServers\": {\"goalmill\": {\"command\": \"goalmill\", \"args\": [\"mcp\", \"--allow-writes\"]}}}")]
+pub struct McpArgs {
+    /// Offers the tools that submit, cancel and answer. Approvals always ask the person at the client.
+    #[arg(long)]
+    pub allow_writes: bool,
+}
+
 /// Prints a completion script for a shell.
 #[derive(Args, Debug)]
 #[command(after_help = "Example:\n  goalmill completions bash > ~/.local/share/bash-completion/completions/goalmill")]

@@ -41,7 +41,7 @@ use crate::args::{Cli, Command, Format, ImportCommand, SERVER, WorkerCommand};
 use crate::context::CommandContext;
 use crate::exit::{CommandResult, Failed};
 use crate::output::Screen;
-use crate::{bench, doctor, replay, roles, watch};
+use crate::{bench, doctor, mcp, replay, roles, watch};
 
 /// Runs the command of the command line.
 pub async fn run(cli: Cli, screen: Screen) -> CommandResult {
@@ -84,6 +84,7 @@ pub async fn run(cli: Cli, screen: Screen) -> CommandResult {
         Command::Health => health::run(&context).await,
         Command::Config(args) => config::run(&context.screen, &args),
         Command::Schema(args) => schema::run(&context.screen, &args),
+        Command::Mcp(args) => mcp::run(&context, &args).await,
         Command::Import(ImportCommand::Document { file }) => import::document(&context.screen, &file),
         Command::Import(ImportCommand::Wfformat(args)) => import::wfformat(&context.screen, &args),
         Command::Completions(args) => schema::completions(&context.screen, args.shell),

@@ -1,0 +1,258 @@
+//! The tools: names, schemas, and the requests that they stand for.
+
+use goalmill_client::{Client, ClientError, PlanQuery};
+use goalmill_common::id::PlanId;
+use goalmill_common::random::Random;
+use goalmill_common::status::PlanStatus;
+use rmcp::model::{Tool, ToolAnnotations};
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
+use serde_json::{Map, Value, json};
+
+use super::approval;
+
+/// Plans in one answer.
+const PLANS_MAX: usize = 100;
+
+/// Why a tool has failed.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum CallError {
+    #[error(transparent)]
+    Client(#[from] ClientError),
+    #[error("the arguments are not valid: {0}")]
+    Arguments(String),
+}
+
+/// What a tool does to the installation.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum ToolEffect {
+    Reads,
+    Adds,
+    Destroys,
+}
+
+/// All tools that are offered.
+///
+/// - `writes`: with those that change something.
+pub(super) fn list(writes: bool) -> Vec<Tool> {
+    use ToolEffect::{Adds, Destroys, Reads};
+    let goal = json!({
+        "goal": {"type": "string", "description": "What is to be done, in one or more sentences."},
+        "constraints": {"type": "object", "description": "Limits by name, such as {\"budget\": \"2000 USD\", \"deadline\": \"2027-05-01\"}."},
+        "success_criteria": {"type": "array", "items": {"type": "string"}, "description": "When the goal is reached."},
+        "planner": {"type": "string", "description": "The planner that is asked first: rules, htn, llm or tools."},
+    });
+    let plan = json!({"plan_id": {"type": "string", "description": "The plan's id, or @latest."}});
+    let submission = with(
+        &goal,
+        json!({
+            "require_approval": {"type": "boolean", "description": "Whether a person must approve the plan before it runs."},
+            "idempotency_key": {"type": "string", "description": "The same key gives the same plan."},
+        }),
+    );
+    let reason = with(&plan, json!({"reason": {"type": "string", "description": "For the log."}}));
+    let answer = with(
+        &plan,
+        json!({
+            "question": {"type": "string", "description": "The question's id, as plan_status shows it."},
+            "answer": {"description": "The person's answer."},
+        }),
+    );
+    let status = json!({
+        "status": {"type": "string", "enum": PlanStatus::ALL.iter().map(|status| status.as_str()).collect::<Vec<_>>()},
+        "limit": {"type": "integer", "minimum": 1, "maximum": PLANS_MAX},
+    });
+    let task = json!({"task": {"type": "string", "description": "The task in words."}});
+    let all = [
+        (
+            "preview_plan",
+            "Plans a goal without running it: steps, agents, estimated cost and time.",
+            Reads,
+            goal,
+            "goal",
+        ),
+        (
+            "plan_status",
+            "The status of a plan: steps, open questions, and why it waits.",
+            Reads,
+            plan.clone(),
+            "plan_id",
+        ),
+        (
+            "plan_results",
+            "The outputs of a plan and the verdicts on its success criteria.",
+            Reads,
+            plan.clone(),
+            "plan_id",
+        ),
+        ("list_plans", "The newest plans.", Reads, status, ""),
+        ("list_agents", "The agent types with their capabilities, cost and latency.", Reads, json!({}), ""),
+        ("route", "Which agent types fit a task, best first, with scores.", Reads, task, "task"),
+        (
+            "submit_goal",
+            "Submits a goal. It is planned and run; the answer has the plan's id.",
+            Adds,
+            submission,
+            "goal",
+        ),
+        (
+            approval::TOOL,
+            "Asks the person at this client to approve or reject a plan that waits.",
+            Adds,
+            plan,
+            "plan_id",
+        ),
+        (
+            "answer_question",
+            "Passes a person's answer to a question of a plan.",
+            Adds,
+            answer,
+            "plan_id question answer",
+        ),
+        ("cancel_plan", "Cancels a plan and stops its running steps.", Destroys, reason, "plan_id"),
+    ];
+    all.into_iter()
+        .filter(|(_, _, effect, _, _)| writes || *effect == Reads)
+        .map(|(name, about, effect, properties, required)| {
+            let required: Vec<&str> = required.split_whitespace().collect();
+            let schema = Map::from_iter([
+                ("type".to_owned(), json!("object")),
+                ("properties".to_owned(), properties),
+                ("required".to_owned(), json!(required)),
+                ("additionalProperties".to_owned(), json!(false)),
+            ]);
+            let hints = ToolAnnotations::new().read_only(effect == Reads).destructive(effect == Destroys);
+            Tool::new(name, about, schema).with_annotations(hints)
+        })
+        .collect()
+}
+
+/// Properties with some more.
+fn with(properties: &Value, more: Value) -> Value {
+    let both = [properties.clone(), more].into_iter().filter_map(|value| match value {
+        Value::Object(map) => Some(map),
+        _ => None,
+    });
+    Value::Object(both.flatten().collect())
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct GoalArguments {
+    goal: String,
+    #[serde(default)]
+    constraints: Map<String, Value>,
+    #[serde(default)]
+    success_criteria: Vec<String>,
+    planner: Option<String>,
+    #[serde(default)]
+    require_approval: bool,
+    idempotency_key: Option<String>,
+}
+
+impl GoalArguments {
+    fn document(&self) -> Value {
+        let mut planning = Map::new();
+        if let Some(planner) = &self.planner {
+            planning.insert("planner".into(), json!(planner));
+        }
+        if self.require_approval {
+            planning.insert("require_approval".into(), json!(true));
+        }
+        let mut goal = Map::from_iter([("description".to_owned(), json!(self.goal))]);
+        for (name, value) in [("constraints", json!(self.constraints)), ("planning", Value::Object(planning))] {
+            if value.as_object().is_some_and(|map| !map.is_empty()) {
+                goal.insert(name.into(), value);
+            }
+        }
+        if !self.success_criteria.is_empty() {
+            goal.insert("success_criteria".into(), json!(self.success_criteria));
+        }
+        Value::Object(goal)
+    }
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct PlanArguments {
+    pub(super) plan_id: String,
+    #[serde(default)]
+    reason: String,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct AnswerArguments {
+    plan_id: String,
+    question: String,
+    answer: Value,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct ListArguments {
+    status: Option<PlanStatus>,
+    limit: Option<usize>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RouteArguments {
+    task: String,
+}
+
+pub(super) fn arguments<T: DeserializeOwned>(arguments: Value) -> Result<T, CallError> {
+    serde_json::from_value(arguments).map_err(|error| CallError::Arguments(error.to_string()))
+}
+
+/// Calls a tool of [`list`], except for approvals.
+pub(super) async fn call(client: &Client, name: &str, given: Value) -> Result<Value, CallError> {
+    Ok(match name {
+        "preview_plan" => json!(client.preview(&arguments::<GoalArguments>(given)?.document()).await?),
+        "submit_goal" => {
+            let goal: GoalArguments = arguments(given)?;
+            let key = goal.idempotency_key.clone().unwrap_or_else(|| Random::system().token());
+            json!(client.submit_goal(&goal.document(), &key).await?)
+        }
+        "plan_status" => status(client, &arguments::<PlanArguments>(given)?.plan_id).await?,
+        "plan_results" => {
+            let plan = client.resolve(&arguments::<PlanArguments>(given)?.plan_id).await?;
+            json!(client.results(&plan).await?)
+        }
+        "list_plans" => {
+            let ListArguments { status, limit } = arguments(given)?;
+            let limit = limit.unwrap_or(20).clamp(1, PLANS_MAX);
+            json!(client.plans(&PlanQuery { limit, status, ..PlanQuery::default() }).await?)
+        }
+        "list_agents" => json!(client.agents().await?),
+        "route" => json!(client.route(&arguments::<RouteArguments>(given)?.task).await?),
+        "answer_question" => {
+            let AnswerArguments { plan_id, question, answer } = arguments(given)?;
+            let plan = client.resolve(&plan_id).await?;
+            json!(client.answer(&plan, &question, json!({ "answer": answer })).await?)
+        }
+        "cancel_plan" => {
+            let PlanArguments { plan_id, reason } = arguments(given)?;
+            let plan = client.resolve(&plan_id).await?;
+            json!(client.steer_plan(&plan, "cancel", json!({ "reason": reason })).await?)
+        }
+        name => return Err(CallError::Arguments(format!("there is no tool `{name}`"))),
+    })
+}
+
+/// The plan's summary, its steps in short, open questions, and the answer to "why does it wait?".
+async fn status(client: &Client, plan: &str) -> Result<Value, CallError> {
+    let plan: PlanId = client.resolve(plan).await?;
+    let view = client.plan(&plan).await?;
+    let steps: Vec<Value> = view
+        .steps
+        .iter()
+        .map(|step| json!({"id": step.id, "agent_type": step.agent_type, "status": step.status, "attempt": step.attempt}))
+        .collect();
+    let mut status = json!({"plan": view.summary, "steps": steps});
+    if !view.summary.status.is_final() {
+        status["questions"] = json!(client.questions(&plan).await?.items);
+        status["explanation"] = json!(client.explain(&plan).await?);
+    }
+    Ok(status)
+}
