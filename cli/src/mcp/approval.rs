@@ -7,11 +7,12 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use goalmill_client::Client;
+use goalmill_common::view::PlanView;
 use rmcp::model::{
     CallToolRequestParams, CallToolResponse, CallToolResult, ElicitRequestParams, ErrorData, InputRequest,
     InputRequiredResult, ProtocolVersion,
 };
-use rmcp::service::{ElicitationMode, RequestContext, RoleServer};
+use rmcp::service::{RequestContext, RoleServer};
 use serde_json::{Value, json};
 
 use super::refused;
@@ -35,7 +36,7 @@ pub(super) async fn decide(
         Ok(plan) => plan,
         Err(error) => return Ok(refused(&error).into()),
     };
-    if !context.peer.supported_elicitation_modes().contains(&ElicitationMode::Form) {
+    if !asks_by_form(context) {
         let how =
             format!("this client cannot ask a person; decide with: goalmill plan approve {}", plan.summary.plan_id);
         return Ok(CallToolResult::structured_error(json!({ "detail": how })).into());
@@ -66,12 +67,18 @@ pub(super) async fn decide(
     .into())
 }
 
-async fn find_plan(client: &Client, given: Value) -> Result<goalmill_common::view::PlanView, CallError> {
+/// Whether the client can show a form; one that names no kind of elicitation can.
+fn asks_by_form(context: &RequestContext<RoleServer>) -> bool {
+    let elicitation = context.client_capabilities().and_then(|capabilities| capabilities.elicitation);
+    elicitation.is_some_and(|kinds| kinds.form.is_some() || kinds.url.is_none())
+}
+
+async fn find_plan(client: &Client, given: Value) -> Result<PlanView, CallError> {
     let PlanArguments { plan_id, .. } = arguments(given)?;
     Ok(client.plan(&client.resolve(&plan_id).await?).await?)
 }
 
-async fn pass_on(client: &Client, plan: &goalmill_common::view::PlanView, content: &Value) -> Result<Value, CallError> {
+async fn pass_on(client: &Client, plan: &PlanView, content: &Value) -> Result<Value, CallError> {
     let verb = match content["decision"].as_str() {
         Some("approve") => "approve",
         Some("reject") => "reject",
@@ -83,7 +90,7 @@ async fn pass_on(client: &Client, plan: &goalmill_common::view::PlanView, conten
 }
 
 /// What the person sees: the goal, and the steps that will run.
-fn question(plan: &goalmill_common::view::PlanView) -> Value {
+fn question(plan: &PlanView) -> Value {
     let steps = plan.steps.iter().map(|step| format!("- {} ({})", step.id, step.agent_type));
     let steps: Vec<String> = steps.take(30).collect();
     let more = plan.steps.len().saturating_sub(steps.len());
