@@ -16,7 +16,7 @@ use rmcp::service::{RequestContext, RoleServer};
 use serde_json::{Value, json};
 
 use super::refused;
-use super::tools::{CallError, PlanArguments, arguments};
+use super::tools::{McpToolError, PlanArguments, arguments};
 
 /// The name of the tool.
 pub(super) const TOOL: &str = "decide_approval";
@@ -73,16 +73,16 @@ fn asks_by_form(context: &RequestContext<RoleServer>) -> bool {
     elicitation.is_some_and(|kinds| kinds.form.is_some() || kinds.url.is_none())
 }
 
-async fn find_plan(client: &Client, given: Value) -> Result<PlanView, CallError> {
+async fn find_plan(client: &Client, given: Value) -> Result<PlanView, McpToolError> {
     let PlanArguments { plan_id, .. } = arguments(given)?;
     Ok(client.plan(&client.resolve(&plan_id).await?).await?)
 }
 
-async fn pass_on(client: &Client, plan: &PlanView, content: &Value) -> Result<Value, CallError> {
+async fn pass_on(client: &Client, plan: &PlanView, content: &Value) -> Result<Value, McpToolError> {
     let verb = match content["decision"].as_str() {
         Some("approve") => "approve",
         Some("reject") => "reject",
-        _ => return Err(CallError::Arguments("`decision` must be `approve` or `reject`".into())),
+        _ => return Err(McpToolError::Arguments("`decision` must be `approve` or `reject`".into())),
     };
     let reason = content["reason"].as_str().unwrap_or_default();
     let summary = client.steer_plan(&plan.summary.plan_id, verb, json!({ "reason": reason })).await?;

@@ -23,7 +23,7 @@ use crate::context::CommandContext;
 use crate::exit::{CommandResult, Exit, Failed};
 
 /// Scheme of resources.
-const SCHEME: &str = "goalmill://plans/";
+const SCHEME: &str = concat!("goalmill", "://plans/");
 /// Events of a log in one resource.
 const EVENTS_MAX: usize = 1_000;
 
@@ -146,9 +146,9 @@ impl McpServer {
 }
 
 /// A failed call that the model can read: the API's problem with places and hints.
-fn refused(error: &tools::CallError) -> CallToolResult {
+fn refused(error: &tools::McpToolError) -> CallToolResult {
     match error {
-        tools::CallError::Client(ClientError::Problem(problem)) => CallToolResult::structured_error(json!(problem)),
+        tools::McpToolError::Client(ClientError::Problem(problem)) => CallToolResult::structured_error(json!(problem)),
         error => CallToolResult::structured_error(json!({ "detail": error.to_string() })),
     }
 }

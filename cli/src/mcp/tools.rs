@@ -16,7 +16,7 @@ const PLANS_MAX: usize = 100;
 
 /// Why a tool has failed.
 #[derive(Debug, thiserror::Error)]
-pub(super) enum CallError {
+pub(super) enum McpToolError {
     #[error(transparent)]
     Client(#[from] ClientError),
     #[error("the arguments are not valid: {0}")]
@@ -201,12 +201,12 @@ struct RouteArguments {
     task: String,
 }
 
-pub(super) fn arguments<T: DeserializeOwned>(arguments: Value) -> Result<T, CallError> {
-    serde_json::from_value(arguments).map_err(|error| CallError::Arguments(error.to_string()))
+pub(super) fn arguments<T: DeserializeOwned>(arguments: Value) -> Result<T, McpToolError> {
+    serde_json::from_value(arguments).map_err(|error| McpToolError::Arguments(error.to_string()))
 }
 
 /// Calls a tool of [`list`], except for approvals.
-pub(super) async fn call(client: &Client, name: &str, given: Value) -> Result<Value, CallError> {
+pub(super) async fn call(client: &Client, name: &str, given: Value) -> Result<Value, McpToolError> {
     Ok(match name {
         "preview_plan" => json!(client.preview(&arguments::<GoalArguments>(given)?.document()).await?),
         "submit_goal" => {
@@ -236,12 +236,12 @@ pub(super) async fn call(client: &Client, name: &str, given: Value) -> Result<Va
             let plan = client.resolve(&plan_id).await?;
             json!(client.steer_plan(&plan, "cancel", json!({ "reason": reason })).await?)
         }
-        name => return Err(CallError::Arguments(format!("there is no tool `{name}`"))),
+        name => return Err(McpToolError::Arguments(format!("there is no tool `{name}`"))),
     })
 }
 
 /// The plan's summary, its steps in short, open questions, and the answer to "why does it wait?".
-async fn status(client: &Client, plan: &str) -> Result<Value, CallError> {
+async fn status(client: &Client, plan: &str) -> Result<Value, McpToolError> {
     let plan: PlanId = client.resolve(plan).await?;
     let view = client.plan(&plan).await?;
     let steps: Vec<Value> = view
