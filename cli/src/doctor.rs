@@ -7,9 +7,11 @@ use goalmill_broker::redis::groups::GroupTrouble;
 use goalmill_broker::{BrokerError, redis};
 use goalmill_common::agent::{SILENCE_MS_MAX, WorkerBeat};
 use goalmill_common::clock::Clock;
-use goalmill_common::config::{Loaded, Origin, hide_password};
+use goalmill_common::config::{Loaded, Origin, hide_password, model_from_environment};
 use goalmill_common::keys::WORKERS_GROUP;
+use goalmill_common::random::Random;
 use goalmill_common::wire::PROTOCOL;
+use goalmill_llm::{CompletionRequest, Message, ModelRegistry, Purpose, ResponseFormat};
 use serde::Serialize;
 use serde_json::Value;
 use tokio::time::Instant;
@@ -65,6 +67,10 @@ impl Checks {
 
 /// A larger difference between two clocks is reported, in milliseconds.
 const SKEW_MS_MAX: u64 = 2_000;
+/// The longest answer of a model, in tokens.
+const ANSWER_TOKENS_MAX: u64 = 256;
+/// The longest wait for a model, in milliseconds.
+const ANSWER_MS_MAX: u64 = 30_000;
 /// Pause between two runs of the checks.
 const LOOK: Duration = Duration::from_millis(500);
 
@@ -95,6 +101,7 @@ async fn run_checks(context: &CommandContext, args: &DoctorArgs) -> Result<Check
         Ok(loaded) => {
             check_settings(&loaded, &mut checks);
             check_redis(&loaded, has_scheduler, &mut checks).await;
+            check_models(&loaded, &mut checks).await;
         }
         Err(failed) => checks.add(Level::Problem, "settings", failed.message, failed.help),
     }
@@ -188,6 +195,42 @@ async fn check_redis(loaded: &Loaded, has_scheduler: bool, checks: &mut Checks) 
         Err(error) => {
             let failed = Failed::from(error);
             checks.add(Level::Problem, "redis", format!("{url}: {}", failed.message), failed.help);
+        }
+    }
+}
+
+/// Asks each model of the settings, or that of the environment, one question.
+async fn check_models(loaded: &Loaded, checks: &mut Checks) {
+    let mut settings = loaded.settings.models.clone();
+    if settings.is_empty() {
+        settings.extend(model_from_environment());
+    }
+    if settings.is_empty() {
+        return;
+    }
+    let models = match ModelRegistry::from_settings(&settings, Clock::system(), Random::system()) {
+        Ok(models) => models,
+        Err(error) => return checks.add(Level::Problem, "models", error.to_string(), "goalmill config models"),
+    };
+    for model in settings {
+        let name = model.name;
+        let question = vec![Message::user("Answer with the word: ready")];
+        let request = CompletionRequest {
+            model: Some(name.clone()),
+            purpose: Purpose::Review,
+            output_tokens_max: Some(ANSWER_TOKENS_MAX.min(model.output_tokens_max)),
+            timeout_ms: Some(ANSWER_MS_MAX),
+            ..CompletionRequest::new(question, ResponseFormat::Text)
+        };
+        match models.complete(&request).await {
+            Ok(answer) => {
+                let took = answer.latency_ms;
+                checks.ok("models", format!("`{name}` at {} answers in {took} ms", hide_password(&model.base_url)));
+            }
+            Err(error) => {
+                let hint = "check `base_url`, `model` and the key: goalmill explain CODE tells more";
+                checks.add(Level::Problem, "models", format!("`{name}`: {error}"), hint.replace("CODE", error.code()));
+            }
         }
     }
 }

@@ -235,21 +235,21 @@ metrics! {
     Worker Gauge "goalmill_reports_unsent" Count []
         "Reports that wait to be written to Redis.";
 
-    Scheduler Histogram(MODEL) "gen_ai_client_operation_duration_seconds" Seconds
+    Both Histogram(MODEL) "gen_ai_client_operation_duration_seconds" Seconds
         [GEN_AI[0], GEN_AI[1], GEN_AI[2], Label::Named("error_type", "a failure code, or nothing")]
         "Time of one call of a language model.";
-    Scheduler Histogram(TOKENS) "gen_ai_client_token_usage" Count
+    Both Histogram(TOKENS) "gen_ai_client_token_usage" Count
         [GEN_AI[0], GEN_AI[1], GEN_AI[2], Label::Of("gen_ai_token_type", &["input", "output"])]
         "Tokens of one call of a language model.";
-    Scheduler Counter "goalmill_llm_cost_microdollars_total" Count
+    Both Counter "goalmill_llm_cost_microdollars_total" Count
         [PROVIDER, MODEL_NAME, Label::Named("purpose", "what the call was for")]
         "Cost of calls of language models by the price table, in millionths of a US dollar.";
     Scheduler Counter "goalmill_llm_answers_total" Count
         [MODEL_NAME, Label::Of("verdict", &["valid", "invalid", "unparseable"])]
         "Answers of language models to planners, by what became of them.";
-    Scheduler Counter "goalmill_llm_throttled_total" Count [PROVIDER]
+    Both Counter "goalmill_llm_throttled_total" Count [PROVIDER]
         "Answers by which a provider asked to slow down.";
-    Scheduler Gauge "goalmill_llm_circuit_open" Count [PROVIDER, MODEL_NAME]
+    Both Gauge "goalmill_llm_circuit_open" Count [PROVIDER, MODEL_NAME]
         "1 while a model is not asked because its last calls failed.";
 
     Both Gauge "goalmill_redis_up" Count []

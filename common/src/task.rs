@@ -22,8 +22,17 @@ pub struct Task {
     /// What it is to do; empty when it does one thing only.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub action: String,
+    /// What the step is for, in words, as the plan has it; not rendered.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub description: String,
     /// Rendered: expressions are already replaced. May be `{"$blob": "<key>"}` when too large to carry.
     pub inputs: Json,
+    /// Fields that the outputs must have.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub expected_outputs: Vec<String>,
+    /// A JSON Schema that the outputs must match.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub output_schema: Option<Json>,
     /// Limit of the execution, from its start.
     pub timeout_ms: u64,
     /// The worker's right to the task lapses after this long without an extension.

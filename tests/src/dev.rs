@@ -12,6 +12,10 @@ use crate::process::{Process, binary};
 
 const LIMIT: Duration = Duration::from_mins(1);
 
+/// Variables that describe a model.
+const MODEL_VARIABLES: [&str; 5] =
+    ["OPENAI_API_KEY", "ANTHROPIC_API_KEY", "OLLAMA_HOST", "GOALMILL_LLM_MODEL", "GOALMILL_LLM_BASE_URL"];
+
 /// A running `goalmill dev` with a directory of its own.
 pub struct Dev {
     process: Process,
@@ -22,7 +26,8 @@ pub struct Dev {
 /// The program with a clean environment.
 pub fn program() -> Command {
     let mut command = Command::new(binary());
-    for name in ["GOALMILL_SERVER", "GOALMILL_REDIS_URL", "GOALMILL_CONFIG", "GOALMILL_TOKEN", "NO_COLOR"] {
+    let own = ["GOALMILL_SERVER", "GOALMILL_REDIS_URL", "GOALMILL_CONFIG", "GOALMILL_TOKEN", "NO_COLOR"];
+    for name in own.into_iter().chain(MODEL_VARIABLES) {
         command.env_remove(name);
     }
     command.env("HOME", "/nowhere").stdin(Stdio::null());

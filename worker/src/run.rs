@@ -11,7 +11,7 @@ use goalmill_common::json_limits;
 use goalmill_common::report::{Report, What};
 use tokio::time::Instant;
 
-use crate::executor::ExecutionResult;
+use crate::executor::{CallUsage, ExecutionResult, UnrecordedCalls};
 use crate::held_tasks::{Assignment, StopReason};
 use crate::payload;
 use crate::worker::{Served, Worker};
@@ -36,10 +36,11 @@ pub(crate) async fn run(worker: Arc<Worker>, assignment: Arc<Assignment>, serial
     // A stream entry's id begins with the time at which Redis added it.
     let (sent_ms, _) = assignment.entry.parts();
     served.metrics.wait_seconds.record(now_ms.saturating_sub(sent_ms) as f64 / 1_000.0);
-    let completion = execute(&worker, served, &assignment).await;
+    let calls = UnrecordedCalls::new(&assignment.task);
+    let completion = execute(&worker, served, &assignment, &calls).await;
     worker.held_tasks.remove(serial);
     served.metrics.run_seconds.record(begun.elapsed().as_secs_f64());
-    if let Some(report) = final_report(&worker, served, &assignment, completion) {
+    if let Some(report) = final_report(&worker, served, &assignment, completion, calls.usage()) {
         worker.outbox.push(report);
     }
 }
@@ -47,9 +48,9 @@ pub(crate) async fn run(worker: Arc<Worker>, assignment: Arc<Assignment>, serial
 /// Executes within the time limit.
 ///
 /// The work is polled first, so that an immediate result needs no timer.
-async fn execute(worker: &Worker, served: &Served, assignment: &Assignment) -> RunEnd {
+async fn execute(worker: &Worker, served: &Served, assignment: &Assignment, calls: &UnrecordedCalls<'_>) -> RunEnd {
     let task = &assignment.task;
-    let work = AssertUnwindSafe(execute_task(worker, served, assignment)).catch_unwind();
+    let work = AssertUnwindSafe(execute_task(worker, served, assignment, calls)).catch_unwind();
     let mut work = std::pin::pin!(work);
     let result = tokio::select! {
         biased;
@@ -76,11 +77,16 @@ async fn execute(worker: &Worker, served: &Served, assignment: &Assignment) -> R
     }
 }
 
-async fn execute_task(worker: &Worker, served: &Served, assignment: &Assignment) -> Result<ExecutionResult, Failure> {
+async fn execute_task(
+    worker: &Worker,
+    served: &Served,
+    assignment: &Assignment,
+    calls: &UnrecordedCalls<'_>,
+) -> Result<ExecutionResult, Failure> {
     let (task, progress, cancelled) = (&assignment.task, &assignment.progress, &assignment.cancelled);
     let outcome = match payload::resolve_references(worker, task).await? {
-        Some(resolved) => served.executor.execute(&resolved, progress, cancelled).await?,
-        None => served.executor.execute(task, progress, cancelled).await?,
+        Some(resolved) => served.executor.execute_with_calls(&resolved, progress, calls, cancelled).await?,
+        None => served.executor.execute_with_calls(task, progress, calls, cancelled).await?,
     };
     check_outcome(&outcome, worker.limits.nesting_max)?;
     if outcome.failure.is_some() {
@@ -128,7 +134,15 @@ fn fail_report(served: &Served, assignment: &Assignment, report: &mut Report, fa
 }
 
 /// The final report on an attempt; `None` when another worker has the task.
-fn final_report(worker: &Worker, served: &Served, assignment: &Assignment, completion: RunEnd) -> Option<Report> {
+///
+/// - `used`: by the calls of the attempt.
+fn final_report(
+    worker: &Worker,
+    served: &Served,
+    assignment: &Assignment,
+    completion: RunEnd,
+    used: CallUsage,
+) -> Option<Report> {
     let mut report = assignment.report(&worker.id, What::Completed);
     report.finished_ms = Some(worker.clock.now_ms());
     match completion {
@@ -169,5 +183,18 @@ fn final_report(worker: &Worker, served: &Served, assignment: &Assignment, compl
             }
         },
     }
+    add_usage(&mut report, used);
     Some(report)
+}
+
+/// Adds the usage of calls to that of the outcome.
+fn add_usage(report: &mut Report, used: CallUsage) {
+    if used == CallUsage::default() {
+        return;
+    }
+    report.cost = Some(report.cost.unwrap_or_default() + used.cost).filter(|cost| *cost > 0.0);
+    let mut all = CallUsage { cost: 0.0, tokens: report.usage.unwrap_or_default() };
+    all.add(&used);
+    report.usage = Some(all.tokens);
+    report.tokens = report.tokens.map(|tokens| tokens.saturating_add(used.tokens.sum()));
 }

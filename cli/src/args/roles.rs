@@ -38,13 +38,14 @@ pub enum Demo {
 /// Runs everything in one process, for trial and demo.
 ///
 /// Needs no Redis, no API key, no network and no account. State is kept in memory unless `--data-dir` or
-/// `--redis` is given. Serves the demo agents and those of the settings.
+/// `--redis` is given. Serves the demo agents, or with a language model the shipped agents, and those of the settings.
 #[derive(Args, Clone, Debug)]
 #[command(after_help = "Examples:\n  \
     goalmill dev --demo                      runs a demo plan, prints its results, and ends\n  \
     goalmill dev --demo story                the same for a plan that changes when the world does\n  \
     goalmill dev                             stays up until Ctrl-C\n  \
     goalmill dev --data-dir ./goalmill-data  keeps its state over restarts\n  \
+    goalmill dev --model gpt-4.1-mini        plans with a model, and serves agents that ask it\n  \
     goalmill dev --redis auto                on a private Redis server of its own")]
 pub struct DevArgs {
     /// Runs on this Redis instead of the embedded store; `auto` starts a private `redis-server`.
@@ -75,6 +76,14 @@ pub struct DevArgs {
     /// Concurrent tasks.
     #[arg(long, value_name = "N")]
     pub slots: Option<u32>,
+    /// The language model for planning and for the shipped agents: a name under `models` in the settings, a well-known
+    /// name (`gpt-4.1-mini`, `claude-sonnet-4-5`; needs `OPENAI_API_KEY` or `ANTHROPIC_API_KEY`), `ollama/NAME`,
+    /// `scripted` (with `--model-script`), or `none`. By default the models of the settings, else that of the environment.
+    #[arg(long, value_name = "NAME")]
+    pub model: Option<String>,
+    /// Serves the demo agents although a model is configured.
+    #[arg(long)]
+    pub demo_agents: bool,
     /// Serves a language model scripted by this file (YAML or JSON), in place of those of the
     /// settings.
     #[arg(long, value_name = "FILE")]
@@ -113,6 +122,7 @@ pub struct SchedulerArgs {
     everything back at once.\n\nExamples:\n  \
     goalmill worker --demo                          serves the demo agents\n  \
     goalmill worker --demo --agents sleep --slots 64\n  \
+    goalmill worker --model-agents --config models.toml\n  \
     goalmill worker --config worker.toml --agents hotel_agent,flight_agent\n  \
     goalmill worker list                            lists the workers that run\n  \
     goalmill worker drain host-a1b2c3d4 --wait      lets one end"
@@ -138,6 +148,9 @@ pub struct WorkerRunArgs {
     /// Serves the demo agents, including `sleep`.
     #[arg(long)]
     pub demo: bool,
+    /// Serves the shipped agents that ask a language model of the settings.
+    #[arg(long)]
+    pub model_agents: bool,
     /// Address of `/livez`, `/readyz` and `/metrics` [default: none].
     #[arg(long, value_name = "ADDR")]
     pub listen: Option<String>,

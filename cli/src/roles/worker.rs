@@ -3,8 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use goalmill_agents::AgentBuilder;
 use goalmill_common::clock::Clock;
-use goalmill_common::config::WorkerSettings;
+use goalmill_common::config::{Settings, WorkerSettings};
 use goalmill_common::id::AgentType;
 use goalmill_common::random::Random;
 use goalmill_demo::agents as demo;
@@ -28,13 +29,18 @@ pub async fn run(args: &WorkerRunArgs) -> CommandResult {
             ("worker.id", args.id.clone()),
         ],
     )?;
+    let (clock, random) = (Clock::system(), Random::system());
+    let kinds = kinds(&loaded.settings, &clock, &random)?;
     let mut settings = loaded.settings.worker;
     let mut executors = if args.demo { demo::executors() } else { Executors::new() };
+    if args.model_agents {
+        add_shipped_agents(&mut settings);
+    }
     restrict(&mut settings, &mut executors, &args.agents)?;
     let mut signals = Signals::listen()?;
     let broker = goalmill_broker::redis::connect(&loaded.settings.redis).await?;
-    let (limits, clock, random) = (loaded.settings.limits, Clock::system(), Random::system());
-    let options = WorkerOptions { settings, limits, broker, clock, random, executors, kinds: kinds() };
+    let limits = loaded.settings.limits;
+    let options = WorkerOptions { settings, limits, broker, clock, random, executors, kinds };
     let running = goalmill_worker::start(options).await.map_err(failed)?;
     info!("worker {} runs", running.id());
     if let Some(address) = running.address() {
@@ -50,8 +56,18 @@ pub async fn run(args: &WorkerRunArgs) -> CommandResult {
 }
 
 /// Kinds of executors in addition to those of every worker.
-pub fn kinds() -> Kinds {
-    Kinds::from([("demo", demo::executor as Build)])
+pub fn kinds(settings: &Settings, clock: &Clock, random: &Random) -> Result<Kinds, Failed> {
+    let agents = AgentBuilder::from_settings(&settings.models, &settings.worker.files_dir, clock, random);
+    let agents = agents.map_err(|error| Failed::invalid(error).help("see the settings: goalmill config models"))?;
+    let build: Build = Box::new(move |agent_type, card, value| agents.build(agent_type, card, value));
+    Ok(Kinds::from([("demo", Box::new(demo::executor) as Build), ("llm", build)]))
+}
+
+/// Adds the shipped agents that ask a model; settings replace them.
+pub fn add_shipped_agents(settings: &mut WorkerSettings) {
+    for (agent_type, entry) in goalmill_agents::shipped_agents() {
+        settings.agents.entry(agent_type).or_insert(entry);
+    }
 }
 
 /// Drains; releases all tasks at the next signal.

@@ -1,6 +1,7 @@
 //! Settings: defaults < file < `GOALMILL__…` environment < flags. The only place that reads the environment.
 
 mod hook;
+mod known_model;
 mod llm;
 mod load;
 mod model;
@@ -9,6 +10,7 @@ mod settings;
 mod weight;
 
 pub use hook::{HookDefault, HookPoint, HookPoints, HookSettings};
+pub use known_model::{model_by_name, model_from_environment};
 pub use llm::{LlmSettings, PlanningStrategy, RetrieverSettings};
 pub use load::{Loaded, Origin, Override, SettingsError, environment, load};
 pub use model::{Dialect, ModelSettings, ModelTag};

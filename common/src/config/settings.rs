@@ -432,6 +432,9 @@ pub struct WorkerSettings {
     pub drain_ms: u64,
     /// Stops a task itself when its lease could not be extended until this long before its end.
     pub lease_margin_ms: u64,
+    /// Directory of the files that agents read and write, a directory for each plan; `goalmill-files` in the directory
+    /// for temporary files when empty. Workers on several machines need a shared one.
+    pub files_dir: String,
     /// Executors by agent type: see the worker's documentation for the kinds and their fields.
     pub agents: BTreeMap<AgentType, serde_json::Value>,
 }
@@ -446,6 +449,7 @@ impl Default for WorkerSettings {
             flush_ms: 200,
             drain_ms: 30_000,
             lease_margin_ms: 5_000,
+            files_dir: String::new(),
             agents: BTreeMap::new(),
         }
     }

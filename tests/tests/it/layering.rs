@@ -26,10 +26,11 @@ pub const RULES: &[(&str, &[&str], &[&str])] = &[
     ),
     ("scheduler", &["common", "broker", "engine", "llm", "plan", "planning", "router"], REDIS),
     ("worker", &["common", "broker"], REDIS),
+    ("worker/agents", &["common", "llm", "plan", "reader", "worker"], &["redis", "deadpool", "axum"]),
     ("worker/demo", &["common", "llm", "worker"], REDIS),
     (
         "cli",
-        &["common", "broker", "client", "demo", "engine", "plan", "scheduler", "worker"],
+        &["agents", "common", "broker", "client", "demo", "engine", "llm", "plan", "scheduler", "worker"],
         &["redis", "deadpool", "axum"],
     ),
 ];

@@ -1,6 +1,7 @@
 //! Integration tests: one binary, a module per feature.
 
 mod access;
+mod agents;
 mod api;
 mod approvals;
 mod bad_plans;

@@ -144,7 +144,7 @@ async fn the_first_step_begins_before_a_quarter_of_the_plan_has_arrived() -> Res
     let plan = script.answers[0].json.as_ref().context("the first answer is the plan")?.to_string();
     let quarter = (plan.len() - 1) / 4;
     let model = HeldModel::start(&plan, (0..=quarter).rev().find(|at| plan.is_char_boundary(*at)).unwrap_or(0)).await?;
-    let dev = Dev::start(&[], &settings_for(&model)).await?;
+    let dev = Dev::start(&["--demo-agents"], &settings_for(&model)).await?;
     let id = dev.says(&["submit", GOAL, "-o", "name"], 0)?;
     let id = id.trim();
     let has_begun = || dev.events(id).is_ok_and(|events| data(&events, "step_started").is_some());

@@ -33,9 +33,11 @@ pub mod http;
 pub mod transform;
 
 mod call;
+mod calls;
 mod feedback;
 
 pub use call::AnswerForm;
+pub use calls::{CallId, CallResult, CallUsage, Calls, MakeCall, UnrecordedCalls};
 
 /// The result of an execution.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -82,6 +84,20 @@ pub trait Executor: Send + Sync + 'static {
         cancelled: &CancellationToken,
     ) -> Result<ExecutionResult, Failure>;
 
+    /// Runs one attempt that makes calls with costs or effects, each through `calls`.
+    ///
+    /// The usage of the calls is reported with the outcome, also with that of a failed attempt: the result must not
+    /// contain it again.
+    async fn execute_with_calls(
+        &self,
+        task: &Task,
+        progress: &Progress,
+        _calls: &dyn Calls,
+        cancelled: &CancellationToken,
+    ) -> Result<ExecutionResult, Failure> {
+        self.execute(task, progress, cancelled).await
+    }
+
     /// The card that the agent type registers; only its name when there is none.
     ///
     /// It may change while the worker runs: each heartbeat reads it and registers a changed one.
@@ -106,9 +122,9 @@ impl Progress {
     }
 }
 
-/// Makes an executor of one kind from its entry in the settings, without `kind` and `card`; the error is a message for
-/// people.
-pub type Build = fn(&AgentType, &Value) -> Result<Arc<dyn Executor>, String>;
+/// Makes an executor of one kind from its card and its entry in the settings, without `kind` and `card`; the error is a
+/// message for people.
+pub type Build = Box<dyn Fn(&AgentType, Option<&Agent>, &Value) -> Result<Arc<dyn Executor>, String> + Send + Sync>;
 
 /// Kinds of executors besides `http`, `command` and `transform`, by their names in the settings.
 pub type Kinds = BTreeMap<&'static str, Build>;
@@ -125,7 +141,7 @@ pub(crate) fn build(
     let kind: String = parse_settings(fields.remove("kind").ok_or("missing field `kind`")?)?;
     let value = Value::Object(fields);
     let executor: Arc<dyn Executor> = match (kind.as_str(), kinds.get(kind.as_str())) {
-        (_, Some(build)) => build(agent_type, &value)?,
+        (_, Some(build)) => build(agent_type, card.as_ref(), &value)?,
         ("http", None) => Arc::new(http::HttpExecutor::new(parse_settings(value)?, limits)?),
         ("command", None) => Arc::new(command::CommandExecutor::new(parse_settings(value)?, limits)?),
         ("transform", None) => Arc::new(transform::Transform::new(parse_settings(value)?, limits)?),

@@ -75,7 +75,7 @@ impl World {
             clock: self.clock.clone(),
             random: Random::seeded(7),
             executors,
-            kinds: [("demo", goalmill_demo::agents::executor as Build)].into(),
+            kinds: [("demo", Box::new(goalmill_demo::agents::executor) as Build)].into(),
         }
     }
 
@@ -149,7 +149,10 @@ pub fn task(step: &str, agent_type: &str, inputs: Value) -> Task {
         token: format!("token-{step}").as_str().into(),
         agent_type: agent_type.into(),
         action: String::new(),
+        description: String::new(),
         inputs: Json::from(inputs),
+        expected_outputs: Vec::new(),
+        output_schema: None,
         timeout_ms: 60_000,
         lease_ms: LEASE_MS,
         reply: Keys::default().reports(SHARD),

@@ -3,10 +3,10 @@
 use std::net::SocketAddr;
 
 use goalmill_client::Client;
+use goalmill_common::agent::Agent;
 use goalmill_common::config::Settings;
-use goalmill_demo::agents as demo;
 
-use super::model;
+use super::model::DevModel;
 use super::store::Store;
 use crate::args::{DevArgs, SERVER};
 use crate::exit::Failed;
@@ -15,14 +15,18 @@ use crate::output::{Screen, Tone};
 /// Characters of a line of agents.
 const WIDTH: usize = 76;
 
-pub async fn print(
-    screen: &Screen,
-    args: &DevArgs,
-    settings: &Settings,
-    store: &Store,
-    client: &Client,
-    metrics: Option<SocketAddr>,
-) -> Result<(), Failed> {
+/// What the message tells.
+pub struct BannerFacts<'a> {
+    pub args: &'a DevArgs,
+    pub settings: &'a Settings,
+    pub store: &'a Store,
+    pub model: &'a DevModel,
+    pub metrics: Option<SocketAddr>,
+}
+
+/// - `agents`: those of the program; the settings may have more.
+pub async fn print(screen: &Screen, facts: &BannerFacts<'_>, agents: &[Agent], client: &Client) -> Result<(), Failed> {
+    let BannerFacts { args, settings, store, model, metrics } = *facts;
     let base = client.base();
     let palette = screen.palette;
     let dim = |text: &str| palette.tone(Tone::Dim, text);
@@ -45,14 +49,22 @@ pub async fn print(
     }
     fact("Store", store.place.clone());
     fact("Planner", planner(&settings.planner.order));
-    if let (Some(script), Some(model)) = (model::script_name(args), settings.models.first()) {
-        fact("Model", format!("{}  (scripted by {script})", model.base_url));
+    if let (Some(source), Some(used)) = (&model.source, settings.models.first()) {
+        fact("Model", format!("{} at {}  ({source})", used.name, used.base_url));
     }
-    let names: Vec<String> = demo::agents().iter().map(|agent| agent.agent_type.to_string()).collect();
+    let names: Vec<String> = agents.iter().map(|agent| agent.agent_type.to_string()).collect();
     for (place, line) in wrapped(&names).into_iter().enumerate() {
         fact(if place == 0 { "Agents" } else { "" }, line);
     }
-    fact("", dim("(demo data, not real prices)"));
+    if model.serves_agents {
+        let own = &settings.worker.files_dir;
+        fact(
+            "Files",
+            if own.is_empty() { goalmill_agents::default_files_dir().display().to_string() } else { own.clone() },
+        );
+    } else {
+        fact("", dim("(demo data, not real prices)"));
+    }
     lines.push(String::new());
     if args.demo.is_none() {
         let server = if base == SERVER { String::new() } else { format!(" --server {base}") };

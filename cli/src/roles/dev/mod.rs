@@ -32,11 +32,11 @@ pub async fn run(context: &CommandContext, args: &DevArgs) -> CommandResult {
             Failed::new(Exit::Usage, "the story has a goal of its own").help("try: goalmill dev --demo --goal '…'")
         );
     }
-    let mut settings = settings(args)?;
+    let (mut settings, is_order_default) = settings(args)?;
     let mut signals = Signals::listen()?;
     let clock = Clock::system();
     // Ends with this function.
-    let _scripted = model::serve(args, &mut settings).await?;
+    let model = model::choose(args, &mut settings, is_order_default).await?;
     let store = store::open(args, &mut settings, &clock).await?;
     let options = SchedulerOptions {
         settings: settings.clone(),
@@ -52,12 +52,17 @@ pub async fn run(context: &CommandContext, args: &DevArgs) -> CommandResult {
     };
     let api = running.api().ok_or_else(|| Failed::other("the API has no address: set `api.listen`"))?;
     let client = context.client.at(&format!("http://{api}"))?;
-    let agents = demo::serve().await?;
-    let worker = start_worker(&settings, &store, &agents, &clock).await?;
-    for card in demo::agents() {
-        client.register(&card).await?;
+    let demo_agents = if model.serves_agents { None } else { Some(demo::serve().await?) };
+    let worker = start_worker(&settings, &store, demo_agents.as_ref(), &clock).await?;
+    let mut cards = if model.serves_agents { goalmill_agents::shipped_cards() } else { demo::agents() };
+    // A worker registers the agents of the settings.
+    cards.retain(|card| !model.serves_agents || !settings.worker.agents.contains_key(&card.agent_type));
+    for card in &cards {
+        client.register(card).await?;
     }
-    banner::print(screen, args, &settings, &store, &client, running.metrics()).await?;
+    let dev =
+        banner::BannerFacts { args, settings: &settings, store: &store, model: &model, metrics: running.metrics() };
+    banner::print(screen, &dev, &cards, &client).await?;
     let exit = serve(screen, args, &client, &mut signals).await;
     worker::end(&worker, &mut signals).await;
     tokio::select! {
@@ -94,7 +99,8 @@ async fn serve(screen: &Screen, args: &DevArgs, client: &Client, signals: &mut S
     Ok(exit)
 }
 
-fn settings(args: &DevArgs) -> Result<Settings, Failed> {
+/// The settings, and whether the order of the planners is the default.
+fn settings(args: &DevArgs) -> Result<(Settings, bool), Failed> {
     let redis = args.redis.clone().filter(|url| url != store::AUTO);
     let loaded = load(
         args.config.as_deref(),
@@ -117,31 +123,43 @@ fn settings(args: &DevArgs) -> Result<Settings, Failed> {
     if is_default("worker.drain_ms") {
         settings.worker.drain_ms = DRAIN_MS;
     }
-    Ok(settings)
+    if let Some(dir) = args.data_dir.as_ref().filter(|_| is_default("worker.files_dir")) {
+        settings.worker.files_dir = dir.join("files").display().to_string();
+    }
+    Ok((settings, is_default("planner.order")))
 }
 
-/// A worker for the demo agents, called over HTTP like any other service, and for those of the
-/// settings.
+/// A worker for the demo agents, called over HTTP like any other service, or for the shipped agents that ask a model, and
+/// for those of the settings.
+///
+/// - `demo_agents`: none for the shipped ones.
 async fn start_worker(
     settings: &Settings,
     store: &store::Store,
-    agents: &DemoServer,
+    demo_agents: Option<&DemoServer>,
     clock: &Clock,
 ) -> Result<goalmill_worker::RunningWorker, Failed> {
+    let random = Random::system();
+    let kinds = worker::kinds(settings, clock, &random)?;
     let (limits, mut settings) = (settings.limits.clone(), settings.worker.clone());
-    for (agent_type, executor) in agents.settings() {
-        settings.agents.entry(agent_type).or_insert(executor);
+    let mut executors = Executors::new();
+    if let Some(agents) = demo_agents {
+        for (agent_type, executor) in agents.settings() {
+            settings.agents.entry(agent_type).or_insert(executor);
+        }
+        executors = demo::executors();
+    } else {
+        worker::add_shipped_agents(&mut settings);
     }
-    let mut executors: Executors = demo::executors();
     worker::restrict(&mut settings, &mut executors, &[])?;
     let options = goalmill_worker::WorkerOptions {
         settings,
         limits,
         broker: store.broker.clone(),
         clock: clock.clone(),
-        random: Random::system(),
+        random,
         executors,
-        kinds: worker::kinds(),
+        kinds,
     };
     goalmill_worker::start(options).await.map_err(worker::failed)
 }

@@ -80,7 +80,7 @@ pub fn executors() -> BTreeMap<AgentType, Arc<dyn Executor>> {
 }
 
 /// Makes the agent of an entry of kind `demo`; the error is a message for people.
-pub fn executor(agent_type: &AgentType, settings: &Value) -> Result<Arc<dyn Executor>, String> {
+pub fn executor(agent_type: &AgentType, _: Option<&Agent>, settings: &Value) -> Result<Arc<dyn Executor>, String> {
     let settings = DemoSettings::deserialize(settings).map_err(|error| error.to_string())?;
     let name = settings.agent.unwrap_or_else(|| agent_type.to_string());
     shipped(&name).ok_or_else(|| {

@@ -1,0 +1,103 @@
+//! `goalmill dev --model`: a goal that no rule knows, planned and done by a scripted model.
+
+use std::path::Path;
+
+use anyhow::{Context, Result};
+use goalmill_tests::dev::{Dev, program};
+use serde_json::{Value, json};
+
+const GOAL: &str = "Tell the garden club in a Markdown file which of tea and coffee grounds feed roses better";
+const REPORT: &str = "# Tea or coffee for roses\n\n| | tea | coffee |\n|---|---|---|\n| nitrogen | 4 % | 2 % |\n";
+
+/// What a scripted model answers to the planner and to the agents.
+fn script() -> Value {
+    let planner = "You plan work for software agents";
+    let call = |name: &str, arguments: Value| json!({"name": name, "arguments": arguments});
+    let usage = json!({"input": 1_000, "output": 100});
+    json!({"answers": [
+        {"when": planner, "times": 1, "json": {"steps": [
+            {"id": "facts", "description": "Find what both hold", "agent_type": "research_agent", "action": "research",
+             "inputs": {"topic": "nutrients of tea leaves and coffee grounds"}, "dependencies": []},
+            {"id": "report", "description": "Write it to roses.md", "agent_type": "writer_agent", "action": "write",
+             "inputs": {"title": "Tea or coffee for roses", "findings": "{{ steps.facts.outputs.findings }}"},
+             "dependencies": ["facts"]},
+        ]}},
+        {"when": "You are a researcher", "times": 1, "usage": usage,
+         "tool_calls": [call("search_outputs", json!({"query": "nutrients"}))]},
+        {"when": "You are a researcher", "times": 1, "usage": usage,
+         "tool_calls": [call("final_answer", json!({"findings": "tea"}))]},
+        {"when": "You are a researcher", "times": 1, "usage": usage, "tool_calls": [call("final_answer",
+            json!({"findings": [{"text": "Tea has 4 % nitrogen, coffee 2 %.", "source": "model knowledge"}]}))]},
+        {"when": ["You are a writer", "Tea has 4 % nitrogen"], "times": 1, "usage": usage,
+         "tool_calls": [call("write_file", json!({"path": "roses.md", "text": REPORT}))]},
+        {"when": "You are a writer", "times": 1, "usage": usage,
+         "tool_calls": [call("final_answer", json!({"text": REPORT, "path": "roses.md"}))]},
+    ]})
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_goal_without_a_rule_is_planned_and_done_by_a_model() -> Result<()> {
+    let dir = tempfile::tempdir()?;
+    let (file, files) = (dir.path().join("script.json"), dir.path().join("files"));
+    std::fs::write(&file, script().to_string())?;
+    let config = format!("[worker]\nfiles_dir = {:?}\n", files.display().to_string());
+    let dev = Dev::start(&["--model", "scripted", "--model-script", &file.display().to_string()], &config).await?;
+    let ended: Value = serde_json::from_str(&dev.says(&["submit", GOAL, "--wait", "-o", "json"], 0)?)?;
+    assert_eq!(ended["status"], "completed", "{ended:#}");
+    assert_eq!(ended["results"]["report"]["path"], "roses.md", "{ended:#}");
+    let plan = ended["plan_id"].as_str().context("it has an id")?;
+    let report = std::fs::read_to_string(files.join(plan).join("roses.md"))?;
+    assert_eq!((report.as_str(), table_rows(&report)), (REPORT, 1));
+    let events = dev.events(plan)?;
+    let tokens = |step: &str| {
+        let of = |event: &&Value| event["type"] == "step_completed" && event["step_id"] == step;
+        events.iter().find(of).and_then(|event| event["data"]["tokens"].as_u64())
+    };
+    assert_eq!((tokens("facts"), tokens("report")), (Some(3_300), Some(2_200)), "the usage of all calls is recorded");
+    let agents = dev.says(&["agent", "list", "-o", "name"], 0)?;
+    assert!(agents.contains("code_agent") && !agents.contains("flight_agent"), "no demo agent is served: {agents}");
+    Ok(())
+}
+
+/// Rows of the tables in a Markdown text, without their heads.
+fn table_rows(text: &str) -> usize {
+    let is_rule = |line: &&str| line.starts_with("|---");
+    let rows = text.lines().filter(|line| line.starts_with('|')).count();
+    rows - 2 * text.lines().filter(is_rule).count()
+}
+
+#[test]
+fn a_model_that_cannot_be_used_is_refused_with_what_to_do() -> Result<()> {
+    for (model, part) in [
+        ("gpt-4.1", "OPENAI_API_KEY"),
+        ("claude-sonnet-4-5", "ANTHROPIC_API_KEY"),
+        ("unheard-of", "GOALMILL_LLM_BASE_URL"),
+        ("scripted", "--model-script"),
+    ] {
+        let output = program().args(["dev", "--model", model, "--listen", "127.0.0.1:0"]).output()?;
+        let errors = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(output.status.code(), Some(2), "{errors}");
+        assert!(errors.contains(part), "{errors}");
+    }
+    Ok(())
+}
+
+#[test]
+fn doctor_asks_each_model_one_question() -> Result<()> {
+    let dir = tempfile::tempdir()?;
+    let config = dir.path().join("goalmill.toml");
+    std::fs::write(&config, "[[models]]\nname = \"gone\"\nbase_url = \"http://127.0.0.1:1/v1\"\nretries = 0\n")?;
+    let said = doctor(&config)?;
+    let check = said["checks"].as_array().and_then(|all| all.iter().find(|check| check["topic"] == "models"));
+    let check = check.context("the model is checked")?;
+    assert_eq!(check["level"], "problem", "{check:#}");
+    assert!(check["detail"].as_str().is_some_and(|detail| detail.contains("`gone`")), "{check:#}");
+    assert!(check["hint"].as_str().is_some_and(|hint| hint.contains("LLM_UNREACHABLE")), "{check:#}");
+    Ok(())
+}
+
+fn doctor(config: &Path) -> Result<Value> {
+    let nobody = "http://127.0.0.1:1";
+    let output = program().args(["doctor", "--server", nobody, "-o", "json", "--config"]).arg(config).output()?;
+    serde_json::from_slice(&output.stdout).with_context(|| String::from_utf8_lossy(&output.stderr).into_owned())
+}

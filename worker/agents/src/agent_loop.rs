@@ -1,0 +1,302 @@
+//! One step: the model is called, its tool calls are run, until it gives a valid answer or a limit is reached.
+
+use std::time::Duration;
+
+use goalmill_common::failure::{Failure, FailureClass};
+use goalmill_common::report::TokenSplit;
+use goalmill_common::task::Task;
+use goalmill_llm::{
+    Completion, CompletionRequest, Message, Purpose, ResponseFormat, ResponseMode, SpendBudget, SpendLimit, TokenUsage,
+    Tool, ToolCall, ToolChoice, Usd,
+};
+use goalmill_reader::{ParsedCall, ReaderLimits, ToolCatalogue, parse_calls};
+use goalmill_worker::executor::{CallResult, CallUsage, Calls, Progress};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use tokio::time::{Instant, timeout_at};
+use tokio_util::sync::CancellationToken;
+
+use crate::answer_format::AnswerFormat;
+use crate::llm_agent::LlmAgent;
+use crate::model_failure::model_failure;
+use crate::prompt::{render_result, render_task};
+
+/// The tool by which an agent with tools answers.
+const FINAL_ANSWER: &str = "final_answer";
+/// Name of the schema of an answer.
+const ANSWER_NAME: &str = "answer";
+/// Name of a model's calls.
+const MODEL_CALL: &str = "model";
+
+/// The part of a completion that the loop uses; recorded as the outcome of the call.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+struct ModelReply {
+    text: String,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    tool_calls: Vec<ToolCall>,
+    /// It ended early.
+    #[serde(default)]
+    is_cut: bool,
+    /// The server has no tools: calls are written in the text, and results are sent as texts.
+    #[serde(default)]
+    is_text: bool,
+    /// Name in the settings.
+    model: String,
+}
+
+impl ModelReply {
+    fn read(completion: &Completion, format: &ResponseFormat) -> Self {
+        let is_text = completion.mode == ResponseMode::Text;
+        let (text, tool_calls) = match format {
+            ResponseFormat::Tools { tools, .. } if is_text && completion.tool_calls.is_empty() => {
+                (completion.text.clone(), written_calls(&completion.text, tools))
+            }
+            ResponseFormat::Tools { .. } => (completion.text.clone(), completion.tool_calls.clone()),
+            ResponseFormat::Json { .. } | ResponseFormat::Text => (completion.content().to_owned(), Vec::new()),
+        };
+        Self { text, tool_calls, is_cut: completion.is_truncated(), is_text, model: completion.model.clone() }
+    }
+}
+
+/// The calls of known tools in a text.
+fn written_calls(text: &str, tools: &[Tool]) -> Vec<ToolCall> {
+    let known = ToolCatalogue::from_schemas(tools.iter().map(|tool| (tool.name.as_str(), Some(&tool.parameters))));
+    let reading = parse_calls(text, &known, &ReaderLimits::default());
+    let call = |(at, call): (usize, ParsedCall)| ToolCall {
+        id: format!("call_{at}"),
+        name: call.name,
+        arguments: Value::Object(call.arguments).to_string(),
+    };
+    reading.calls.into_iter().filter(|call| call.known).enumerate().map(call).collect()
+}
+
+/// The state of one attempt.
+pub(crate) struct AgentLoop<'a> {
+    agent: &'a LlmAgent,
+    task: &'a Task,
+    calls: &'a dyn Calls,
+    format: AnswerFormat,
+    budget: SpendBudget,
+    deadline: Instant,
+    messages: Vec<Message>,
+    invalid_answers: u32,
+    /// The next reply must be an answer.
+    must_answer: bool,
+}
+
+impl<'a> AgentLoop<'a> {
+    pub fn new(
+        agent: &'a LlmAgent,
+        task: &'a Task,
+        format: AnswerFormat,
+        system: String,
+        calls: &'a dyn Calls,
+    ) -> Self {
+        let limits = &agent.settings.limits;
+        let limit = SpendLimit { tokens: Some(limits.tokens), cost: limits.cost.map(Usd::from_dollars) };
+        let messages = vec![Message::system(system), Message::user(render_task(agent, task))];
+        Self {
+            agent,
+            task,
+            calls,
+            format,
+            budget: SpendBudget::new(limit),
+            deadline: Instant::now() + Duration::from_secs(limits.seconds),
+            messages,
+            invalid_answers: 0,
+            must_answer: false,
+        }
+    }
+
+    /// Returns the valid answer.
+    pub async fn run(mut self, progress: &Progress, cancelled: &CancellationToken) -> Result<Value, Failure> {
+        let turns = self.agent.settings.limits.turns;
+        for turn in 1..=turns {
+            progress.update(f64::from(turn - 1) / f64::from(turns), format!("turn {turn}: the model is asked"));
+            let must_answer = turn == turns || self.must_answer;
+            let reply = self.ask_model(must_answer, cancelled).await?;
+            if let Some(answer) = self.handle_reply(reply, turn, progress).await? {
+                return Ok(answer);
+            }
+        }
+        let message = format!("the agent gave no valid answer within {turns} calls of the model (`limits.turns`)");
+        Err(Failure::new(FailureClass::Permanent, "AGENT_TURNS_EXCEEDED", message))
+    }
+
+    async fn ask_model(&self, must_answer: bool, cancelled: &CancellationToken) -> Result<ModelReply, Failure> {
+        let request = self.request(must_answer, cancelled);
+        let models = self.agent.models.clone();
+        let make = Box::new(move |_| {
+            let call = async move {
+                let completion = models.complete(&request).await.map_err(|error| model_failure(&error, &models))?;
+                let reply = ModelReply::read(&completion, &request.format);
+                let reply = serde_json::to_value(&reply).expect("a reply always has a JSON form");
+                // Every attempt at the call costs, not only the last one.
+                let mut usage = CallUsage::default();
+                completion.attempts.iter().for_each(|attempt| usage.add(&used(&attempt.usage, attempt.cost)));
+                Ok(CallResult::new(reply, usage))
+            };
+            Box::pin(call) as futures_util::future::BoxFuture<'_, _>
+        });
+        let called = timeout_at(self.deadline, self.calls.call(MODEL_CALL, make)).await;
+        let result = called.map_err(|_| self.out_of_time())??;
+        if result.is_replayed {
+            let (usage, cost) = reserved(&result.usage);
+            self.budget.record_call(&usage, cost);
+        }
+        serde_json::from_str(result.outcome.text()).map_err(|error| {
+            let message = format!("the recorded reply of the model cannot be read: {error}");
+            Failure::new(FailureClass::Permanent, "CALL_INVALID", message)
+        })
+    }
+
+    fn request(&self, must_answer: bool, cancelled: &CancellationToken) -> CompletionRequest {
+        let settings = &self.agent.settings;
+        let parameters = self.format.parameters().clone();
+        let format = if self.agent.tools.is_empty() {
+            ResponseFormat::Json { name: ANSWER_NAME.into(), schema: parameters }
+        } else {
+            let mut tools = self.agent.tools.definitions();
+            let description = "Gives the answer of the task and ends the work.".into();
+            tools.push(Tool { name: FINAL_ANSWER.into(), description, parameters });
+            let choice = if must_answer { ToolChoice::Named(FINAL_ANSWER.into()) } else { ToolChoice::Auto };
+            ResponseFormat::Tools { tools, choice }
+        };
+        let left = self.deadline.saturating_duration_since(Instant::now());
+        CompletionRequest {
+            tier: settings.tier,
+            purpose: Purpose::Step,
+            model: settings.model.clone(),
+            temperature: settings.temperature,
+            output_tokens_max: settings.output_tokens_max,
+            timeout_ms: Some(u64::try_from(left.as_millis()).unwrap_or(u64::MAX)),
+            budget: self.budget.clone(),
+            cancel: cancelled.clone(),
+            ..CompletionRequest::new(self.messages.clone(), format)
+        }
+    }
+
+    /// Runs the tool calls of a reply, or reads the answer in it. `None` goes on with the next turn.
+    async fn handle_reply(
+        &mut self,
+        reply: ModelReply,
+        turn: u32,
+        progress: &Progress,
+    ) -> Result<Option<Value>, Failure> {
+        let ModelReply { text, tool_calls, is_cut, is_text, model } = reply;
+        tracing::debug!(
+            plan_id = %self.task.plan, step_id = %self.task.step,
+            "turn {turn} of step `{}`: model `{model}` calls {} tools", self.task.step, tool_calls.len()
+        );
+        let sent_calls = if is_text { Vec::new() } else { tool_calls.clone() };
+        self.messages.push(Message::Assistant { text: text.clone(), tool_calls: sent_calls });
+        let final_call = tool_calls.iter().find(|call| call.name == FINAL_ANSWER);
+        if final_call.is_some() || tool_calls.is_empty() {
+            let given = final_call.map_or(text.as_str(), |call| call.arguments.as_str());
+            let parsed = if is_cut {
+                Err("the reply was cut at its token limit; be shorter".into())
+            } else {
+                self.format.parse(given)
+            };
+            return match parsed {
+                Ok(answer) => Ok(Some(answer)),
+                Err(reason) => self.request_repair(&tool_calls, is_text, reason).map(|()| None),
+            };
+        }
+        for (at, call) in tool_calls.iter().enumerate() {
+            progress.update(
+                f64::from(turn) / f64::from(self.agent.settings.limits.turns),
+                format!("turn {turn}: tool `{}`", self.agent.tools.known_name(&call.name)),
+            );
+            let is_last = at + 1 == tool_calls.len();
+            let result = if at >= self.agent.settings.limits.calls_per_turn {
+                self.refuse(call, "too many calls at once; call it again".into())
+            } else if is_cut && is_last {
+                self.refuse(call, "the call was cut at the token limit of the reply".into())
+            } else {
+                self.call_tool(call).await?
+            };
+            self.push_result(call, is_text, result);
+        }
+        Ok(None)
+    }
+
+    /// Tells the model what is wrong with its answer, or ends the step after too many wrong ones.
+    fn request_repair(&mut self, tool_calls: &[ToolCall], is_text: bool, reason: String) -> Result<(), Failure> {
+        self.invalid_answers += 1;
+        let limits = &self.agent.settings.limits;
+        if self.invalid_answers > limits.repairs {
+            let message = format!("the agent gave {} invalid answers; the last one: {reason}", self.invalid_answers);
+            return Err(Failure::new(FailureClass::Permanent, "AGENT_ANSWER_INVALID", message));
+        }
+        // A text without an answer may be a thought before the next tool call, once.
+        self.must_answer = !tool_calls.is_empty() || self.invalid_answers > 1;
+        let told = format!("The answer is not valid: {reason}. Correct it and give the whole answer again.");
+        if tool_calls.is_empty() {
+            self.messages.push(Message::user(told));
+            return Ok(());
+        }
+        // Servers require a result for each call.
+        for call in tool_calls {
+            let is_answer = call.name == FINAL_ANSWER;
+            let reason = if is_answer { told.clone() } else { "not run: it came together with an answer".into() };
+            self.push_result(call, is_text, self.refuse(call, reason));
+        }
+        Ok(())
+    }
+
+    /// Adds the result of a tool call to the conversation.
+    fn push_result(&mut self, call: &ToolCall, is_text: bool, text: String) {
+        self.messages.push(if is_text {
+            Message::user(format!("Result of a tool, as JSON data:\n{text}"))
+        } else {
+            Message::Tool { call_id: call.id.clone(), name: call.name.clone(), text }
+        });
+    }
+
+    /// The result of a call that is not run.
+    fn refuse(&self, call: &ToolCall, reason: String) -> String {
+        render_result(&call.name, Err(reason), self.agent.settings.limits.result_bytes).to_string()
+    }
+
+    /// Runs one tool call; what fails in it is told to the model.
+    async fn call_tool(&self, call: &ToolCall) -> Result<String, Failure> {
+        let tools = &self.agent.tools;
+        let limit = self.agent.settings.limits.result_bytes;
+        let tool = match tools.find(&call.name) {
+            Ok(tool) => tool,
+            Err(reason) => return Ok(self.refuse(call, reason)),
+        };
+        let (task, arguments) = (self.task, call.parse_arguments());
+        let make = Box::new(move |_| {
+            let run = async move {
+                let result = match arguments {
+                    Ok(arguments) => tool.run(&arguments, task).await,
+                    Err(error) => Err(format!("the arguments are not JSON: {error}")),
+                };
+                Ok(CallResult::new(render_result(tool.name(), result, limit), CallUsage::default()))
+            };
+            Box::pin(run) as futures_util::future::BoxFuture<'_, _>
+        });
+        let called = timeout_at(self.deadline, self.calls.call(tool.name(), make)).await;
+        let result = called.map_err(|_| self.out_of_time())??;
+        Ok(result.outcome.text().to_owned())
+    }
+
+    fn out_of_time(&self) -> Failure {
+        let seconds = self.agent.settings.limits.seconds;
+        let message = format!("the agent gave no answer within {seconds} seconds (`limits.seconds`)");
+        Failure::new(FailureClass::Timeout, "AGENT_TIME_EXCEEDED", message)
+    }
+}
+
+fn used(usage: &TokenUsage, cost: Usd) -> CallUsage {
+    let tokens = TokenSplit { prompt_tokens: usage.input_tokens, completion_tokens: usage.output_tokens };
+    CallUsage { cost: cost.dollars(), tokens }
+}
+
+/// The usage of a replayed call, as budgets count it.
+fn reserved(usage: &CallUsage) -> (TokenUsage, Usd) {
+    let TokenSplit { prompt_tokens: input_tokens, completion_tokens: output_tokens } = usage.tokens;
+    (TokenUsage { input_tokens, output_tokens, estimated: false }, Usd::from_dollars(usage.cost))
+}

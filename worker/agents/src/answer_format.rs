@@ -1,0 +1,145 @@
+//! The form of an answer: its schema, how it is read, and what is wrong with it.
+
+use goalmill_common::text::shorten;
+use goalmill_plan::schema::Schema;
+use serde_json::{Map, Value, json};
+
+/// Violations that a model is told of at once.
+const VIOLATIONS_MAX: usize = 5;
+/// Characters of one violation.
+const VIOLATION_CHARS_MAX: usize = 300;
+/// The field that holds an answer that is no object: models give objects only.
+const WRAPPER: &str = "answer";
+
+/// The form of one step's answer.
+pub(crate) struct AnswerFormat {
+    /// An object's.
+    parameters: Value,
+    schema: Schema,
+    is_wrapped: bool,
+}
+
+impl AnswerFormat {
+    /// - `expected`: fields that the answer must have in any case.
+    ///
+    /// The error says why the schema cannot be used.
+    pub fn new(mut schema: Value, expected: &[String]) -> Result<Self, String> {
+        if !expected.is_empty() {
+            require(&mut schema, expected);
+        }
+        let compiled =
+            Schema::of_outputs(&schema).map_err(|unusable| format!("{}; {}", unusable.detail, unusable.hint))?;
+        let is_object = |value: &Value| value == "object";
+        let is_wrapped = !schema.get("type").is_some_and(is_object);
+        let parameters = if is_wrapped {
+            json!({"type": "object", "properties": {WRAPPER: schema}, "required": [WRAPPER]})
+        } else {
+            schema
+        };
+        Ok(Self { parameters, schema: compiled, is_wrapped })
+    }
+
+    /// The schema of the object that the model is asked for.
+    pub fn parameters(&self) -> &Value {
+        &self.parameters
+    }
+
+    /// Reads an answer, or says what the model must correct.
+    pub fn parse(&self, text: &str) -> Result<Value, String> {
+        let value = read_object(text)?;
+        let value = match value {
+            Value::Object(mut fields) if self.is_wrapped => {
+                fields.remove(WRAPPER).ok_or_else(|| format!("the field `{WRAPPER}` is missing"))?
+            }
+            value => value,
+        };
+        let validator = self.schema.for_value(&value).map_err(|much| much.to_string())?;
+        let errors = validator.iter_errors(&value).take(VIOLATIONS_MAX);
+        let violations: Vec<String> =
+            errors.map(|error| describe_violation(&error.instance_path().to_string(), &error.to_string())).collect();
+        if violations.is_empty() { Ok(value) } else { Err(violations.join("; ")) }
+    }
+}
+
+fn describe_violation(place: &str, what: &str) -> String {
+    let place = if place.is_empty() { "/" } else { place };
+    format!("at `{place}`: {}", shorten(what, VIOLATION_CHARS_MAX))
+}
+
+/// Adds required fields to the schema of an object.
+fn require(schema: &mut Value, expected: &[String]) {
+    let Some(fields) = schema.as_object_mut() else { return };
+    if fields.get("type").is_some_and(|kind| kind != "object") {
+        return;
+    }
+    fields.insert("type".into(), "object".into());
+    let properties = fields.entry("properties").or_insert_with(|| Map::new().into());
+    if let Some(properties) = properties.as_object_mut() {
+        expected.iter().for_each(|name| {
+            properties.entry(name.as_str()).or_insert_with(|| json!({}));
+        });
+    }
+    let required = fields.entry("required").or_insert_with(|| Value::Array(Vec::new()));
+    if let Some(required) = required.as_array_mut() {
+        for name in expected {
+            if !required.iter().any(|known| known == name.as_str()) {
+                required.push(name.as_str().into());
+            }
+        }
+    }
+}
+
+/// The JSON object in a text: the whole text, the content of a code fence, or what stands between the outer braces.
+fn read_object(text: &str) -> Result<Value, String> {
+    let trimmed = text.trim();
+    let error = match serde_json::from_str::<Value>(trimmed) {
+        Ok(value) if value.is_object() => return Ok(value),
+        Ok(_) => return Err("the answer must be one JSON object".into()),
+        Err(error) => error,
+    };
+    let between = trimmed.find('{').zip(trimmed.rfind('}')).filter(|(open, close)| open < close);
+    let inner = between.and_then(|(open, close)| serde_json::from_str::<Value>(&trimmed[open..=close]).ok());
+    inner.filter(Value::is_object).ok_or_else(|| format!("the answer is not a JSON object: {error}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn format(schema: Value, expected: &[&str]) -> AnswerFormat {
+        let expected: Vec<String> = expected.iter().map(|name| (*name).to_owned()).collect();
+        AnswerFormat::new(schema, &expected).expect("the schema is valid")
+    }
+
+    #[test]
+    fn an_answer_is_read_from_prose_and_fences() {
+        let format = format(json!({"type": "object", "required": ["a"]}), &[]);
+        for text in ["{\"a\":1}", "```json\n{\"a\": 1}\n```", "Here you are: {\"a\":1}. Done."] {
+            assert_eq!(format.parse(text), Ok(json!({"a": 1})), "{text}");
+        }
+        for text in ["", "[1]", "no", "{\"a\":", "{\"b\":1}"] {
+            assert!(format.parse(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn expected_outputs_are_required() {
+        let format = format(json!({"properties": {"a": {"type": "string"}}}), &["a", "b"]);
+        assert_eq!(format.parameters()["required"], json!(["a", "b"]));
+        let refused = format.parse("{\"a\": 1}").expect_err("`b` is missing and `a` is no text");
+        assert!(refused.contains("\"b\"") && refused.contains("/a"), "{refused}");
+    }
+
+    #[test]
+    fn an_answer_that_is_no_object_is_wrapped() {
+        let format = format(json!({"type": "array", "items": {"type": "number"}}), &[]);
+        assert_eq!(format.parameters()["required"], json!(["answer"]));
+        assert_eq!(format.parse("{\"answer\": [1, 2]}"), Ok(json!([1, 2])));
+        assert!(format.parse("{\"answer\": [\"x\"]}").is_err());
+    }
+
+    #[test]
+    fn a_schema_without_an_end_is_refused() {
+        assert!(AnswerFormat::new(json!({"anyOf": [{"$ref": "#"}]}), &[]).is_err());
+    }
+}

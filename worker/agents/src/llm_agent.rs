@@ -1,0 +1,93 @@
+//! Executor `llm`: a model that calls tools until it gives an answer.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use goalmill_common::agent::Action;
+use goalmill_common::clock::Clock;
+use goalmill_common::failure::{Failure, FailureClass};
+use goalmill_common::id::AgentType;
+use goalmill_common::task::Task;
+use goalmill_llm::ModelRegistry;
+use goalmill_worker::executor::{Calls, ExecutionResult, Executor, Progress, UnrecordedCalls};
+use serde_json::{Value, json};
+use tokio_util::sync::CancellationToken;
+
+use crate::agent_loop::AgentLoop;
+use crate::answer_format::AnswerFormat;
+use crate::prompt::SystemPrompt;
+use crate::settings::AgentSettings;
+use crate::tools::AgentTools;
+
+/// Agents of one type.
+pub(crate) struct LlmAgent {
+    pub models: Arc<ModelRegistry>,
+    pub clock: Clock,
+    pub agent_type: AgentType,
+    pub settings: AgentSettings,
+    pub system: SystemPrompt,
+    pub tools: AgentTools,
+    /// Of the card.
+    pub actions: Vec<Action>,
+}
+
+impl LlmAgent {
+    /// The card's action that a task asks for; the only one when the task names none.
+    pub fn action(&self, task: &Task) -> Option<&Action> {
+        match self.actions.as_slice() {
+            [only] if task.action.is_empty() => Some(only),
+            all => all.iter().find(|action| action.name == task.action),
+        }
+    }
+
+    /// The form of a task's answer: by the step, else by the action, else by the settings.
+    fn answer_format(&self, task: &Task) -> Result<AnswerFormat, Failure> {
+        let of_action = || self.action(task)?.outputs.as_ref().map(|schema| schema.value());
+        let of_step = task.output_schema.as_ref().map(|schema| schema.value());
+        let schema = of_step.or_else(of_action).or_else(|| self.settings.output_schema.clone());
+        AnswerFormat::new(schema.unwrap_or_else(default_schema), &task.expected_outputs).map_err(|reason| {
+            let message = format!("`output_schema` of the step cannot be used: {reason}");
+            Failure::new(FailureClass::Permanent, "INVALID_SCHEMA", message)
+        })
+    }
+}
+
+fn default_schema() -> Value {
+    json!({"type": "object", "properties": {"result": {"type": "string"}}, "required": ["result"]})
+}
+
+#[async_trait]
+impl Executor for LlmAgent {
+    async fn execute(
+        &self,
+        task: &Task,
+        progress: &Progress,
+        cancelled: &CancellationToken,
+    ) -> Result<ExecutionResult, Failure> {
+        let calls = UnrecordedCalls::new(task);
+        let mut result = self.execute_with_calls(task, progress, &calls, cancelled).await?;
+        result.cost = calls.usage().cost;
+        result.usage = Some(calls.usage().tokens);
+        Ok(result)
+    }
+
+    async fn execute_with_calls(
+        &self,
+        task: &Task,
+        progress: &Progress,
+        calls: &dyn Calls,
+        cancelled: &CancellationToken,
+    ) -> Result<ExecutionResult, Failure> {
+        let format = self.answer_format(task)?;
+        let today = today(&self.clock);
+        let system = self.system.render(self, task, &today)?;
+        let answer = AgentLoop::new(self, task, format, system, calls).run(progress, cancelled).await?;
+        Ok(ExecutionResult::new(answer))
+    }
+}
+
+/// The date in UTC.
+fn today(clock: &Clock) -> String {
+    let now = i64::try_from(clock.now_ms()).ok().and_then(|ms| jiff::Timestamp::from_millisecond(ms).ok());
+    now.unwrap_or_default().strftime("%Y-%m-%d").to_string()
+}

@@ -1,0 +1,227 @@
+//! Tools of an agent: each has a schema, a policy and limits.
+//!
+//! Tools are built with their agent. A name that is not among them is refused, whatever a text says.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use goalmill_common::task::Task;
+use goalmill_common::text::shorten;
+use goalmill_llm::Tool;
+use goalmill_plan::schema::Schema;
+use serde::Deserialize;
+use serde_json::{Map, Value};
+
+mod address_guard;
+mod file_tools;
+mod http_get;
+mod search_outputs;
+mod workspace;
+
+use workspace::Workspaces;
+
+/// Names of all tools.
+const NAMES: [&str; 5] = ["http_get", "read_file", "write_file", "list_files", "search_outputs"];
+
+/// A tool in the settings: its name, or an object with `name`, `policy` and the fields of the tool.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(untagged)]
+pub(crate) enum ToolSettings {
+    Name(String),
+    Entry {
+        name: String,
+        #[serde(default)]
+        policy: ToolPolicy,
+        /// The tool's own fields.
+        #[serde(flatten)]
+        fields: Map<String, Value>,
+    },
+}
+
+/// What becomes of calls of a tool.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum ToolPolicy {
+    /// They are run.
+    #[default]
+    Allow,
+    /// They are refused, and the model does not see the tool.
+    Deny,
+}
+
+/// One tool. What goes wrong is told to the model.
+#[async_trait]
+pub(crate) trait AgentTool: Send + Sync {
+    fn name(&self) -> &'static str;
+
+    /// For the model.
+    fn description(&self) -> &'static str;
+
+    /// JSON Schema of the arguments.
+    fn parameters(&self) -> Value;
+
+    /// - `arguments`: valid by the schema.
+    async fn run(&self, arguments: &Value, task: &Task) -> Result<Value, String>;
+}
+
+/// A tool with its compiled schema and its policy.
+pub(crate) struct BoundTool {
+    tool: Box<dyn AgentTool>,
+    parameters: Value,
+    schema: Schema,
+    policy: ToolPolicy,
+}
+
+impl BoundTool {
+    pub fn name(&self) -> &'static str {
+        self.tool.name()
+    }
+
+    /// Checks the arguments and runs the tool.
+    pub async fn run(&self, arguments: &Value, task: &Task) -> Result<Value, String> {
+        let validator = self.schema.for_value(arguments).map_err(|much| much.to_string())?;
+        if let Some(error) = validator.iter_errors(arguments).next() {
+            let place = error.instance_path().to_string();
+            return Err(format!("invalid arguments at `{place}/`: {}", shorten(&error.to_string(), 300)));
+        }
+        self.tool.run(arguments, task).await
+    }
+}
+
+/// The tools of one agent.
+pub(crate) struct AgentTools(Vec<BoundTool>);
+
+impl AgentTools {
+    /// The error is a message for people.
+    pub fn build(settings: &[ToolSettings], files_dir: &Path) -> Result<Self, String> {
+        let mut tools: Vec<BoundTool> = Vec::new();
+        for entry in settings {
+            let (name, policy, fields) = match entry.clone() {
+                ToolSettings::Name(name) => (name, ToolPolicy::Allow, Map::new()),
+                ToolSettings::Entry { name, policy, fields } => (name, policy, fields),
+            };
+            if tools.iter().any(|known| known.name() == name) {
+                return Err(format!("`tools`: `{name}` is there twice"));
+            }
+            let built = build_tool(&name, Value::Object(fields), files_dir);
+            let tool = built.map_err(|reason| format!("`tools`: `{name}`: {reason}"))?;
+            let parameters = tool.parameters();
+            let schema = Schema::of_inputs(&parameters).map_err(|unusable| unusable.detail)?;
+            tools.push(BoundTool { tool, parameters, schema, policy });
+        }
+        Ok(Self(tools))
+    }
+
+    /// Whether the model may call none.
+    pub fn is_empty(&self) -> bool {
+        self.allowed().next().is_none()
+    }
+
+    /// Whether the model may call this tool.
+    pub fn has(&self, name: &str) -> bool {
+        self.allowed().any(|tool| tool.name() == name)
+    }
+
+    /// The tools that the model may call, as it is told of them.
+    pub fn definitions(&self) -> Vec<Tool> {
+        let definition = |bound: &BoundTool| Tool {
+            name: bound.name().into(),
+            description: bound.tool.description().into(),
+            parameters: bound.parameters.clone(),
+        };
+        self.allowed().map(definition).collect()
+    }
+
+    /// The tool of this name, or why it is not run.
+    pub fn find(&self, name: &str) -> Result<&BoundTool, String> {
+        match self.0.iter().find(|tool| tool.name() == name) {
+            Some(tool) if tool.policy == ToolPolicy::Allow => Ok(tool),
+            Some(_) => Err("the settings deny this tool".into()),
+            None => {
+                let names: Vec<&str> = self.allowed().map(BoundTool::name).collect();
+                Err(format!("there is no such tool; there are: {}", names.join(", ")))
+            }
+        }
+    }
+
+    /// The name as it may be shown: that of a tool, or a word for any other.
+    pub fn known_name(&self, name: &str) -> &'static str {
+        self.find(name).map_or("unknown", BoundTool::name)
+    }
+
+    fn allowed(&self) -> impl Iterator<Item = &BoundTool> {
+        self.0.iter().filter(|tool| tool.policy == ToolPolicy::Allow)
+    }
+}
+
+fn build_tool(name: &str, fields: Value, files_dir: &Path) -> Result<Box<dyn AgentTool>, String> {
+    let files = |fields| parse(fields).map(|limits| Arc::new(Workspaces::new(files_dir, limits)));
+    Ok(match name {
+        "http_get" => Box::new(http_get::HttpGet::new(parse(fields)?)?),
+        "read_file" => Box::new(file_tools::ReadFile(files(fields)?)),
+        "write_file" => Box::new(file_tools::WriteFile(files(fields)?)),
+        "list_files" => Box::new(file_tools::ListFiles(files(fields)?)),
+        "search_outputs" => {
+            parse::<NoFields>(fields)?;
+            Box::new(search_outputs::SearchOutputs)
+        }
+        _ => return Err(format!("there is no such tool; there are: {}", NAMES.join(", "))),
+    })
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct NoFields {}
+
+fn parse<T: serde::de::DeserializeOwned>(fields: Value) -> Result<T, String> {
+    serde_json::from_value(fields).map_err(|error| error.to_string())
+}
+
+/// A required text among valid arguments.
+fn text_of<'a>(arguments: &'a Value, name: &str) -> &'a str {
+    arguments[name].as_str().unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn build(settings: &Value) -> Result<AgentTools, String> {
+        let settings: Vec<ToolSettings> =
+            serde_json::from_value(settings.clone()).map_err(|error| error.to_string())?;
+        AgentTools::build(&settings, Path::new("/nowhere"))
+    }
+
+    #[test]
+    fn every_tool_can_be_built_and_has_a_usable_schema() {
+        let tools = build(&json!(NAMES)).expect("all tools exist");
+        assert_eq!(tools.definitions().len(), NAMES.len());
+    }
+
+    #[test]
+    fn a_denied_tool_is_neither_shown_nor_run() {
+        let tools = build(&json!(["read_file", {"name": "write_file", "policy": "deny"}])).expect("they exist");
+        assert_eq!(tools.definitions().iter().map(|tool| tool.name.as_str()).collect::<Vec<_>>(), ["read_file"]);
+        assert!(tools.find("write_file").is_err_and(|reason| reason.contains("deny")));
+        assert!(
+            tools.find("shell").is_err_and(|reason| reason.contains("read_file") && !reason.contains("write_file"))
+        );
+    }
+
+    #[test]
+    fn wrong_settings_are_refused_with_the_tool() {
+        for (settings, part) in [
+            (json!(["shell_"]), "http_get"),
+            (json!(["read_file", "read_file"]), "twice"),
+            (json!([{"name": "read_file", "bytes": 1}]), "unknown field `bytes`"),
+            (json!([{"name": "search_outputs", "x": 1}]), "unknown field `x`"),
+            (json!([{"name": "http_get", "allow_addresses": ["10.0.0.0/40"]}]), "10.0.0.0/40"),
+        ] {
+            let refused = build(&settings).err().expect("it is refused");
+            assert!(refused.contains(part), "{refused}");
+        }
+    }
+}

@@ -1,0 +1,226 @@
+//! The files of a plan, in a directory of their own.
+//!
+//! All access goes through a handle of that directory, so that neither `..` nor a symbolic link leads out of it.
+
+use std::io::{self, Read, Seek, SeekFrom};
+use std::path::{Component, Path, PathBuf};
+
+use cap_std::ambient_authority;
+use cap_std::fs::Dir;
+use goalmill_common::id::{PlanId, is_id};
+use serde::Deserialize;
+
+/// Levels of directories.
+const DEPTH_MAX: usize = 16;
+/// Bytes of a path.
+const PATH_BYTES_MAX: usize = 512;
+/// Files that are listed or counted.
+const FILES_MAX: usize = 1_000;
+
+/// Limits of the files of one plan.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub(super) struct WorkspaceLimits {
+    /// Bytes of one file.
+    file_bytes_max: u64,
+    /// Bytes of all files of a plan.
+    bytes_max: u64,
+}
+
+impl Default for WorkspaceLimits {
+    fn default() -> Self {
+        Self { file_bytes_max: 4 << 20, bytes_max: 64 << 20 }
+    }
+}
+
+/// The directories of all plans.
+pub(super) struct Workspaces {
+    root: PathBuf,
+    limits: WorkspaceLimits,
+}
+
+/// A part of a file.
+pub(super) struct FilePart {
+    pub text: String,
+    /// Of the whole file.
+    pub bytes: u64,
+    /// Where the rest begins.
+    pub next_offset: Option<u64>,
+}
+
+impl Workspaces {
+    /// - `root`: created with the first file.
+    pub fn new(root: &Path, limits: WorkspaceLimits) -> Self {
+        Self { root: root.to_owned(), limits }
+    }
+
+    /// Reads at most `bytes_max` bytes of a file from `offset` on.
+    pub fn read(&self, plan: &PlanId, path: &str, offset: u64, bytes_max: u64) -> Result<FilePart, String> {
+        let path = checked(path)?;
+        let failed = |error: io::Error| describe(path, &error);
+        let mut file = self.open(plan)?.open(path).map_err(failed)?;
+        let metadata = file.metadata().map_err(failed)?;
+        if !metadata.is_file() {
+            return Err(format!("`{}` is not a file", path.display()));
+        }
+        file.seek(SeekFrom::Start(offset)).map_err(failed)?;
+        let mut part = Vec::new();
+        file.take(bytes_max).read_to_end(&mut part).map_err(failed)?;
+        if part.contains(&0) {
+            return Err(format!("`{}` is not a text", path.display()));
+        }
+        let end = offset.saturating_add(part.len() as u64);
+        let next_offset = (end < metadata.len()).then_some(end);
+        Ok(FilePart { text: String::from_utf8_lossy(&part).into_owned(), bytes: metadata.len(), next_offset })
+    }
+
+    /// Writes a file, and the directories above it.
+    pub fn write(&self, plan: &PlanId, path: &str, text: &str) -> Result<(), String> {
+        let path = checked(path)?;
+        let bytes = text.len() as u64;
+        if bytes > self.limits.file_bytes_max {
+            return Err(format!("the text has {bytes} bytes, and a file has at most {}", self.limits.file_bytes_max));
+        }
+        let dir = self.open(plan)?;
+        let files = list(&dir)?;
+        let others = files.iter().filter(|(known, _)| Path::new(known) != path);
+        let (count, used) = others.fold((0, 0), |(count, used), (_, bytes)| (count + 1, used + bytes));
+        if count >= FILES_MAX {
+            return Err(format!("the plan has {count} files, at most {FILES_MAX} are allowed"));
+        }
+        if used + bytes > self.limits.bytes_max {
+            return Err(format!("the files of the plan would have more than {} bytes", self.limits.bytes_max));
+        }
+        let failed = |error: io::Error| describe(path, &error);
+        if let Some(parent) = path.parent().filter(|parent| !parent.as_os_str().is_empty()) {
+            dir.create_dir_all(parent).map_err(failed)?;
+        }
+        dir.write(path, text).map_err(failed)
+    }
+
+    /// The files with their sizes, sorted by path.
+    pub fn list(&self, plan: &PlanId) -> Result<Vec<(String, u64)>, String> {
+        list(&self.open(plan)?)
+    }
+
+    /// The directory of a plan.
+    fn open(&self, plan: &PlanId) -> Result<Dir, String> {
+        if !is_id(plan.as_str()) {
+            return Err("the plan has no valid id".into());
+        }
+        let opened = || {
+            std::fs::create_dir_all(&self.root)?;
+            let root = Dir::open_ambient_dir(&self.root, ambient_authority())?;
+            root.create_dir_all(plan.as_str())?;
+            root.open_dir(plan.as_str())
+        };
+        opened().map_err(|error: io::Error| {
+            tracing::warn!("the workspace `{}` cannot be used: {error}", self.root.display());
+            "the files of the plan cannot be reached".into()
+        })
+    }
+}
+
+fn list(dir: &Dir) -> Result<Vec<(String, u64)>, String> {
+    let mut files = Vec::new();
+    walk(dir, "", DEPTH_MAX, &mut files).map_err(|error| format!("the files cannot be listed: {error}"))?;
+    files.sort();
+    Ok(files)
+}
+
+/// Symbolic links are neither followed nor listed.
+fn walk(dir: &Dir, prefix: &str, levels: usize, files: &mut Vec<(String, u64)>) -> io::Result<()> {
+    for entry in dir.entries()? {
+        let entry = entry?;
+        if files.len() >= FILES_MAX {
+            return Ok(());
+        }
+        let (kind, name) = (entry.file_type()?, entry.file_name());
+        let path = format!("{prefix}{}", name.to_string_lossy());
+        if kind.is_file() {
+            files.push((path, entry.metadata()?.len()));
+        } else if kind.is_dir() && levels > 0 {
+            walk(&entry.open_dir()?, &format!("{path}/"), levels - 1, files)?;
+        }
+    }
+    Ok(())
+}
+
+/// A relative path without `..`.
+fn checked(path: &str) -> Result<&Path, String> {
+    let parts: Vec<Component<'_>> = Path::new(path).components().collect();
+    let is_plain = parts.iter().all(|part| matches!(part, Component::Normal(_)));
+    if parts.is_empty() || !is_plain || parts.len() > DEPTH_MAX || path.len() > PATH_BYTES_MAX || path.contains('\0') {
+        return Err("the path must be relative, such as `report.md` or `data/clean.csv`, without `..`".into());
+    }
+    Ok(Path::new(path))
+}
+
+fn describe(path: &Path, error: &io::Error) -> String {
+    let path = path.display();
+    match error.kind() {
+        io::ErrorKind::NotFound => format!("there is no file `{path}`"),
+        io::ErrorKind::IsADirectory => format!("`{path}` is a directory"),
+        io::ErrorKind::PermissionDenied => format!("`{path}` may not be used"),
+        _ => format!("`{path}` cannot be used: {error}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn workspaces(dir: &Path, limits: WorkspaceLimits) -> (Workspaces, PlanId) {
+        (Workspaces::new(&dir.join("all"), limits), "p0-1".into())
+    }
+
+    #[test]
+    fn files_are_written_read_in_parts_and_listed() {
+        let dir = tempfile::tempdir().expect("a temporary directory can be made");
+        let (files, plan) = workspaces(dir.path(), WorkspaceLimits::default());
+        files.write(&plan, "data/a.csv", "x,y\n1,2\n").expect("it can be written");
+        files.write(&plan, "report.md", "# Report").expect("it can be written");
+        let part = files.read(&plan, "data/a.csv", 0, 4).expect("it is there");
+        assert_eq!((part.text.as_str(), part.bytes, part.next_offset), ("x,y\n", 8, Some(4)));
+        let rest = files.read(&plan, "data/a.csv", 4, 100).expect("it is there");
+        assert_eq!((rest.text.as_str(), rest.next_offset), ("1,2\n", None));
+        assert_eq!(files.list(&plan), Ok(vec![("data/a.csv".into(), 8), ("report.md".into(), 8)]));
+        assert_eq!(files.list(&"p0-2".into()), Ok(Vec::new()), "another plan has its own files");
+    }
+
+    #[test]
+    fn no_path_leads_out_of_the_directory() {
+        let dir = tempfile::tempdir().expect("a temporary directory can be made");
+        let (files, plan) = workspaces(dir.path(), WorkspaceLimits::default());
+        let secret = dir.path().join("secret");
+        std::fs::write(&secret, "key").expect("it can be written");
+        files.write(&plan, "a", "a").expect("it can be written");
+        let own = dir.path().join("all/p0-1");
+        for (link, target) in [("file", secret.as_path()), ("dir", dir.path()), ("up", Path::new("../.."))] {
+            std::os::unix::fs::symlink(target, own.join(link)).expect("a link can be made");
+        }
+        let absolute = secret.display().to_string();
+        let deep = "x/".repeat(20);
+        let paths =
+            ["../../secret", "/etc/passwd", "a/../../../secret", "", ".", "..", "file", "dir/secret", "up/secret"];
+        for path in paths.into_iter().chain([absolute.as_str(), deep.as_str(), "a\0b", "/proc/self/environ"]) {
+            assert!(files.read(&plan, path, 0, 100).is_err(), "{path}");
+            assert!(files.write(&plan, path, "x").is_err(), "{path}");
+        }
+        assert_eq!(std::fs::read_to_string(&secret).expect("it is there"), "key");
+        assert_eq!(files.list(&plan), Ok(vec![("a".into(), 1)]), "links are not listed");
+        assert!(files.list(&"../x".into()).is_err());
+    }
+
+    #[test]
+    fn sizes_are_limited() {
+        let dir = tempfile::tempdir().expect("a temporary directory can be made");
+        let (files, plan) = workspaces(dir.path(), WorkspaceLimits { file_bytes_max: 4, bytes_max: 6 });
+        files.write(&plan, "a", "1234").expect("it is small");
+        assert!(files.write(&plan, "b", "12345").is_err_and(|reason| reason.contains("at most 4")));
+        assert!(files.write(&plan, "b", "123").is_err_and(|reason| reason.contains("more than 6")));
+        files.write(&plan, "a", "4321").expect("its old text does not count");
+        std::fs::write(dir.path().join("all/p0-1/b"), [0, 1]).expect("it can be written");
+        assert!(files.read(&plan, "b", 0, 9).err().is_some_and(|reason| reason.contains("not a text")));
+    }
+}

@@ -1,0 +1,189 @@
+//! The loop: tools, answers, repairs, limits, usage.
+
+use goalmill_common::failure::FailureClass;
+use goalmill_common::json::Json;
+use goalmill_common::task::Task;
+use goalmill_demo::scripted::{Feature, Script, Scripted, ScriptedUsage};
+use serde_json::{Value, json};
+
+use crate::world::{World, answers, build, calls, results, task};
+
+const USAGE: Option<ScriptedUsage> = Some(ScriptedUsage { input: 1_000, output: 100 });
+
+fn file_tools() -> Value {
+    json!({"tools": ["read_file", "write_file", "list_files", "search_outputs"]})
+}
+
+#[tokio::test]
+async fn a_loop_with_two_tool_calls_ends_with_an_answer() {
+    let replies = [
+        Scripted { usage: USAGE, ..calls([("search_outputs", json!({"query": "tin"}))]) },
+        Scripted { usage: USAGE, ..calls([("write_file", json!({"path": "out/report.md", "text": "# Tin"}))]) },
+        Scripted { usage: USAGE, ..answers(json!({"result": "out/report.md"})) },
+    ];
+    let world = World::new(file_tools(), replies).await;
+    let ended = world.run(&task(json!({"facts": ["tin is cheap", "iron is not"]}))).await;
+    assert_eq!(ended.outputs(), json!({"result": "out/report.md"}));
+    assert_eq!(std::fs::read_to_string(world.file("out/report.md")).expect("it is written"), "# Tin");
+    let seen = world.seen();
+    assert!(seen[0].prompt.contains("You are writer of step write.") && seen[0].prompt.contains("Write it"));
+    let expected = [
+        json!({"tool": "search_outputs", "ok": true, "data": [{"place": "/facts/0", "text": "tin is cheap"}]}),
+        json!({"tool": "write_file", "ok": true, "data": {"path": "out/report.md", "bytes": 5}}),
+    ];
+    assert_eq!(results(&seen), expected);
+    assert_eq!((ended.usage.tokens.prompt_tokens, ended.usage.tokens.completion_tokens), (3_000, 300));
+    assert!((ended.usage.cost - 0.003_6).abs() < 1e-9, "{}", ended.usage.cost);
+}
+
+#[tokio::test]
+async fn a_bad_answer_is_repaired_within_its_limit() {
+    let schema = json!({"type": "object", "required": ["n"], "properties": {"n": {"type": "integer"}}});
+    let step = Task { output_schema: Some(Json::from(schema)), ..task(json!({})) };
+    let replies =
+        [Scripted::text("Here is my answer: forty"), answers(json!({"n": "forty"})), answers(json!({"n": 40}))];
+    let world = World::new(file_tools(), replies.clone()).await;
+    assert_eq!(world.run(&step).await.outputs(), json!({"n": 40}));
+    let seen = world.seen();
+    assert!(seen[1].prompt.contains("not a JSON object"), "{}", seen[1].prompt);
+    assert!(seen[2].prompt.contains("/n"), "{}", seen[2].prompt);
+    let choice = |at: usize| seen[at].body["tool_choice"].clone();
+    assert_eq!(choice(1), Value::Null, "it may still call tools");
+    assert_eq!(choice(2)["function"]["name"], "final_answer", "it must answer");
+    let mut strict = file_tools();
+    strict["limits"] = json!({"repairs": 1});
+    let world = World::new(strict, replies).await;
+    let ended = world.run(&step).await;
+    let failure = ended.failure();
+    assert_eq!((failure.code.as_str(), failure.class), ("AGENT_ANSWER_INVALID", FailureClass::Permanent));
+    assert!(failure.message.contains("/n"), "{}", failure.message);
+    assert!(ended.usage.tokens.sum() > 0, "a failed attempt has its usage");
+}
+
+#[tokio::test]
+async fn an_agent_without_tools_is_asked_for_json() {
+    let world =
+        World::new(json!({}), [Scripted::text("{}"), Scripted::text("{\"result\": \"yes\", \"why\": 1}")]).await;
+    let step = Task { expected_outputs: vec!["why".into()], ..task(json!({})) };
+    assert_eq!(world.run(&step).await.outputs(), json!({"result": "yes", "why": 1}));
+    let seen = world.seen();
+    assert_eq!(seen[0].body["response_format"]["type"], "json_schema");
+    assert_eq!(seen[0].body["response_format"]["json_schema"]["schema"]["required"], json!(["result", "why"]));
+    assert!(seen[0].body.get("tools").is_none());
+}
+
+#[tokio::test]
+async fn a_model_without_tools_writes_its_calls() {
+    let call =
+        "<tool_call>{\"name\": \"write_file\", \"arguments\": {\"path\": \"a.txt\", \"text\": \"hi\"}}</tool_call>";
+    let answer = "<tool_call>{\"name\": \"final_answer\", \"arguments\": {\"result\": \"a.txt\"}}</tool_call>";
+    let script =
+        Script { refuses: [Feature::Tools].into(), ..Script::new([Scripted::text(call), Scripted::text(answer)]) };
+    let world = World::with_script(file_tools(), script).await;
+    assert_eq!(world.run(&task(json!({}))).await.outputs(), json!({"result": "a.txt"}));
+    assert_eq!(std::fs::read_to_string(world.file("a.txt")).expect("it is written"), "hi");
+}
+
+#[tokio::test]
+async fn turns_and_budgets_are_limits() {
+    let again = || Scripted { when: vec!["Write it".into()], usage: USAGE, ..calls([("list_files", json!({}))]) };
+    for (limits, code, asked) in [
+        (json!({"turns": 3}), "AGENT_TURNS_EXCEEDED", 3),
+        (json!({"tokens": 9_000}), "AGENT_BUDGET_EXCEEDED", 4),
+        (json!({"cost": 0.012}), "AGENT_BUDGET_EXCEEDED", 3),
+        (json!({"cost": 0.0}), "AGENT_BUDGET_EXCEEDED", 0),
+    ] {
+        let mut settings = file_tools();
+        settings["limits"] = limits.clone();
+        let world = World::new(settings, [again()]).await;
+        let ended = world.run(&task(json!({}))).await;
+        assert_eq!(
+            (ended.failure().code.as_str(), world.server.calls()),
+            (code, asked),
+            "{limits}: {:?}",
+            ended.result
+        );
+        assert_eq!(ended.failure().class, FailureClass::Permanent);
+    }
+}
+
+#[tokio::test]
+async fn an_agent_has_so_many_seconds() {
+    let mut settings = file_tools();
+    settings["limits"] = json!({"seconds": 1});
+    let world = World::new(settings, [Scripted { hang: true, ..Scripted::text("") }]).await;
+    let ended = world.run(&task(json!({}))).await;
+    assert_eq!(ended.failure().class, FailureClass::Timeout);
+}
+
+#[tokio::test]
+async fn errors_of_tools_are_told_to_the_model() {
+    let bad = Scripted {
+        tool_calls: vec![goalmill_demo::scripted::ScriptedCall {
+            name: "read_file".into(),
+            arguments: Value::String("{\"path\":".into()),
+        }],
+        ..Scripted::default()
+    };
+    let many: [(&str, Value); 3] = [(); 3].map(|()| ("list_files", json!({})));
+    let replies = [
+        calls([("read_file", json!({"path": "none.txt"})), ("read_file", json!({"way": 1})), ("shell", json!({}))]),
+        bad,
+        calls(many),
+        answers(json!({"result": "x"})),
+    ];
+    let mut settings = file_tools();
+    settings["limits"] = json!({"calls_per_turn": 3, "result_bytes": 300});
+    let world = World::new(settings, replies).await;
+    assert_eq!(world.run(&task(json!({}))).await.outputs(), json!({"result": "x"}));
+    let results = results(&world.seen());
+    let errors: Vec<&str> = results.iter().filter_map(|result| result["error"].as_str()).collect();
+    for (error, part) in errors.iter().zip(["no file", "invalid arguments", "no such tool", "not JSON"]) {
+        assert!(error.contains(part), "{error}");
+    }
+    assert_eq!((errors.len(), results.len()), (4, 7));
+}
+
+#[tokio::test]
+async fn more_calls_than_allowed_are_refused_and_long_results_are_cut() {
+    let replies = [
+        calls([("search_outputs", json!({"query": "x"})), ("list_files", json!({}))]),
+        answers(json!({"result": "x"})),
+    ];
+    let mut settings = file_tools();
+    settings["limits"] = json!({"calls_per_turn": 1, "result_bytes": 256, "inputs_bytes": 256});
+    let world = World::new(settings, replies).await;
+    world.run(&task(json!({"long": "x ".repeat(5_000)}))).await.outputs();
+    let results = results(&world.seen());
+    assert_eq!(results[0]["cut_at_bytes"], 256);
+    assert!(results[1]["error"].as_str().is_some_and(|error| error.contains("too many")), "{}", results[1]);
+    assert!(world.seen()[0].prompt.contains("search_outputs"), "the cut inputs can be searched");
+    assert!(world.seen()[0].prompt.len() < 4_000);
+}
+
+#[test]
+fn settings_that_cannot_work_are_refused_at_the_start() {
+    let model = goalmill_common::config::ModelSettings {
+        name: "one".into(),
+        base_url: "http://127.0.0.1:1/v1".into(),
+        ..Default::default()
+    };
+    let good = json!({"system": "x"});
+    assert_eq!(build(good.clone(), std::slice::from_ref(&model), None), Ok(()));
+    for (field, value, part) in [
+        ("system", json!(" "), "`system`"),
+        ("system", json!("{{ x"), "`system`"),
+        ("model", json!("two"), "configured: one"),
+        ("limits", json!({"turns": 0}), "`limits.turns`"),
+        ("limits", json!({"turn": 1}), "unknown field"),
+        ("tools", json!(["shell_"]), "no such tool"),
+        ("output_schema", json!({"type": "strin"}), "output_schema"),
+        ("temperature", json!(3), "`temperature`"),
+    ] {
+        let mut settings = good.clone();
+        settings[field] = value;
+        let refused = build(settings, std::slice::from_ref(&model), None).expect_err(field);
+        assert!(refused.contains(part), "{refused}");
+    }
+    assert!(build(good, &[], None).is_err_and(|reason| reason.contains("no model is configured")));
+}

@@ -1,0 +1,5 @@
+//! Agents against scripted models.
+
+mod agent;
+mod injection;
+mod world;

@@ -1,0 +1,137 @@
+//! One agent, one scripted model, one directory.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use goalmill_agents::AgentBuilder;
+use goalmill_common::agent::Agent;
+use goalmill_common::clock::Clock;
+use goalmill_common::config::{Dialect, ModelSettings};
+use goalmill_common::failure::Failure;
+use goalmill_common::id::PlanId;
+use goalmill_common::json::Json;
+use goalmill_common::random::Random;
+use goalmill_common::task::Task;
+use goalmill_demo::scripted::{Script, Scripted, ScriptedCall, ScriptedServer, Seen};
+use goalmill_llm::ModelRegistry;
+use goalmill_worker::executor::{CallUsage, ExecutionResult, Executor, Progress, UnrecordedCalls};
+use serde_json::{Value, json};
+use tempfile::TempDir;
+use tokio_util::sync::CancellationToken;
+
+pub struct World {
+    pub server: ScriptedServer,
+    pub dir: TempDir,
+    agent: Arc<dyn Executor>,
+}
+
+/// How a step ended, and what its calls used.
+pub struct Ended {
+    pub result: Result<ExecutionResult, Failure>,
+    pub usage: CallUsage,
+}
+
+impl Ended {
+    pub fn outputs(&self) -> Value {
+        self.result.as_ref().map(|result| result.outputs.value()).expect("the step completed")
+    }
+
+    pub fn failure(&self) -> &Failure {
+        self.result.as_ref().expect_err("the step failed")
+    }
+}
+
+impl World {
+    /// An agent with these settings besides a system prompt, whose model gives these answers in their order.
+    pub async fn new(settings: Value, answers: impl IntoIterator<Item = Scripted>) -> Self {
+        Self::with_script(settings, Script::new(answers)).await
+    }
+
+    pub async fn with_script(settings: Value, script: Script) -> Self {
+        let server = ScriptedServer::start(script).await.expect("a port is free");
+        let model = ModelSettings {
+            retries: 0,
+            input_usd_per_million: 1.0,
+            output_usd_per_million: 2.0,
+            ..server.settings("one", Dialect::Openai)
+        };
+        let models = ModelRegistry::from_settings(&[model], Clock::system(), Random::seeded(7));
+        let dir = tempfile::tempdir().expect("a temporary directory can be made");
+        let builder =
+            AgentBuilder::new(Arc::new(models.expect("the model is valid")), dir.path().join("files"), Clock::system());
+        let agent = builder.build(&"writer".into(), None, &with_system(settings)).expect("the settings are valid");
+        Self { server, dir, agent }
+    }
+
+    pub async fn run(&self, task: &Task) -> Ended {
+        let calls = UnrecordedCalls::new(task);
+        let (progress, cancelled) = (Progress::default(), CancellationToken::new());
+        let result = self.agent.execute_with_calls(task, &progress, &calls, &cancelled).await;
+        Ended { result, usage: calls.usage() }
+    }
+
+    /// The path of a file of the plan.
+    pub fn file(&self, path: &str) -> PathBuf {
+        self.dir.path().join("files").join(plan().as_str()).join(path)
+    }
+
+    /// The requests that the model received.
+    pub fn seen(&self) -> Vec<Seen> {
+        self.server.seen()
+    }
+}
+
+fn with_system(mut settings: Value) -> Value {
+    settings["system"] = "You are {{ agent_type }} of step {{ step }}.".into();
+    settings
+}
+
+pub fn plan() -> PlanId {
+    PlanId::from("p0-test")
+}
+
+pub fn task(inputs: Value) -> Task {
+    Task {
+        plan: plan(),
+        step: "write".into(),
+        attempt: 1,
+        token: "t".into(),
+        agent_type: "writer".into(),
+        action: String::new(),
+        description: "Write it".into(),
+        inputs: Json::from(inputs),
+        expected_outputs: Vec::new(),
+        output_schema: None,
+        timeout_ms: 60_000,
+        lease_ms: 30_000,
+        reply: "reports".into(),
+        idempotency_key: "k".into(),
+        traceparent: None,
+    }
+}
+
+/// A reply that calls tools.
+pub fn calls<const N: usize>(calls: [(&str, Value); N]) -> Scripted {
+    let call = |(name, arguments): (&str, Value)| ScriptedCall { name: name.into(), arguments };
+    Scripted { tool_calls: calls.map(call).into(), ..Scripted::default() }
+}
+
+/// A reply that gives the answer.
+pub fn answers(answer: Value) -> Scripted {
+    calls([("final_answer", answer)])
+}
+
+/// The tool results in the last request of a model.
+pub fn results(seen: &[Seen]) -> Vec<Value> {
+    let messages = seen.last().and_then(|last| last.body["messages"].as_array()).cloned().unwrap_or_default();
+    let is_tool = |message: &Value| message["role"] == "tool";
+    let read = |message: &Value| serde_json::from_str(message["content"].as_str().unwrap_or_default());
+    messages.iter().filter(|message| is_tool(message)).map(|message| read(message).unwrap_or(json!(null))).collect()
+}
+
+/// Builds an agent; the error is that of its settings.
+pub fn build(settings: Value, models: &[ModelSettings], card: Option<&Agent>) -> Result<(), String> {
+    let models = ModelRegistry::from_settings(models, Clock::system(), Random::seeded(7)).expect("they are valid");
+    let builder = AgentBuilder::new(Arc::new(models), "/nowhere".into(), Clock::system());
+    builder.build(&"writer".into(), card, &settings).map(|_| ())
+}

@@ -1,0 +1,103 @@
+//! Calls that one attempt makes: a model, a tool, a model again, and so on. Each has a number, a name and a key.
+
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use async_trait::async_trait;
+use futures_util::future::BoxFuture;
+use goalmill_common::failure::Failure;
+use goalmill_common::json::Json;
+use goalmill_common::report::TokenSplit;
+use goalmill_common::task::Task;
+
+/// Identity of one call.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CallId {
+    /// Counted from 1 over the calls of the step.
+    pub n: u32,
+    /// `plan/step/n`: the same each time the call is made. Pass it to side effects.
+    pub idempotency_key: String,
+}
+
+/// What a call cost.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct CallUsage {
+    /// US dollars.
+    pub cost: f64,
+    pub tokens: TokenSplit,
+}
+
+impl CallUsage {
+    /// Adds the usage of another call.
+    pub fn add(&mut self, other: &Self) {
+        self.cost += other.cost;
+        let (sum, more) = (&mut self.tokens, other.tokens);
+        sum.prompt_tokens = sum.prompt_tokens.saturating_add(more.prompt_tokens);
+        sum.completion_tokens = sum.completion_tokens.saturating_add(more.completion_tokens);
+    }
+}
+
+/// The result of a finished call.
+#[derive(Clone, Debug, PartialEq)]
+pub struct CallResult {
+    pub outcome: Json,
+    pub usage: CallUsage,
+    /// The call was not made: an earlier attempt recorded this result.
+    pub is_replayed: bool,
+}
+
+impl CallResult {
+    /// A result that was just obtained.
+    pub fn new(outcome: impl Into<Json>, usage: CallUsage) -> Self {
+        Self { outcome: outcome.into(), usage, is_replayed: false }
+    }
+}
+
+/// Makes a call when its result is not known yet.
+pub type MakeCall<'a> = Box<dyn FnOnce(CallId) -> BoxFuture<'a, Result<CallResult, Failure>> + Send + 'a>;
+
+/// The calls of one attempt. They are made one after the other.
+#[async_trait]
+pub trait Calls: Send + Sync {
+    /// Returns the result of the next call, which is made by `make`.
+    ///
+    /// A failure is returned as it is and never kept: the next attempt makes the call again. What the caller can handle,
+    /// such as the error of a tool, is a result.
+    ///
+    /// - `name`: what is called, for example `model` or `http_get`.
+    async fn call<'a>(&'a self, name: &'a str, make: MakeCall<'a>) -> Result<CallResult, Failure>;
+}
+
+/// Calls that are numbered and added up, and not kept.
+pub struct UnrecordedCalls<'t> {
+    task: &'t Task,
+    last: AtomicU32,
+    usage: Mutex<CallUsage>,
+}
+
+impl<'t> UnrecordedCalls<'t> {
+    /// No calls yet, for an attempt on `task`.
+    pub fn new(task: &'t Task) -> Self {
+        Self { task, last: AtomicU32::new(0), usage: Mutex::default() }
+    }
+
+    /// The usage of the calls so far.
+    pub fn usage(&self) -> CallUsage {
+        *self.lock()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, CallUsage> {
+        self.usage.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[async_trait]
+impl Calls for UnrecordedCalls<'_> {
+    async fn call<'a>(&'a self, _: &'a str, make: MakeCall<'a>) -> Result<CallResult, Failure> {
+        let n = self.last.fetch_add(1, Ordering::Relaxed).saturating_add(1);
+        let idempotency_key = format!("{}/{}/{n}", self.task.plan, self.task.step);
+        let result = make(CallId { n, idempotency_key }).await?;
+        self.lock().add(&result.usage);
+        Ok(result)
+    }
+}
