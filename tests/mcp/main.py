@@ -1,20 +1,28 @@
-"""Tests of `goalmill mcp` with the client of the Python package `mcp`, in both of its protocol modes, and with the client
-of the npm package `@modelcontextprotocol/sdk` (client.mjs)."""
+"""Tests of MCP with packages that were not written here.
+
+`goalmill mcp` is called by the client of the Python package `mcp`, in both of its protocol modes, and by that of the npm package
+`@modelcontextprotocol/sdk` (client.mjs). The executor `mcp` calls the npm package `@modelcontextprotocol/server-everything`, over
+standard input and output and over HTTP, and a server of the Python package (server.py)."""
 import asyncio
 import json
 import os
 import pathlib
 import re
+import socket
 import subprocess
 import sys
 import tempfile
 import time
+import urllib.error
 import urllib.request
 
 from mcp import Client, MCPError, StdioServerParameters
 from mcp.types import ElicitResult
 
-PROGRAM, NODE_CLIENT = (str(pathlib.Path(path).resolve()) for path in sys.argv[1:3])
+PROGRAM, FOLDER = (pathlib.Path(path).resolve() for path in sys.argv[1:3])
+NODE_CLIENT = FOLDER / "client.mjs"
+EVERYTHING = FOLDER / "node_modules/@modelcontextprotocol/server-everything/dist/index.js"
+PYTHON_SERVER = pathlib.Path(__file__).resolve().parent / "server.py"
 READS = {"preview_plan", "plan_status", "plan_results", "list_plans", "list_agents", "route"}
 WRITES = {"submit_goal", "decide_approval", "answer_question", "cancel_plan"}
 GOAL = "Plan a 3-day trip to Paris in May with a $2000 budget"
@@ -24,10 +32,27 @@ class Goalmill:
     """`goalmill dev` on a free port, in a folder of its own."""
 
     def __init__(self, folder):
-        (folder / "goalmill.toml").write_text("")
+        with socket.socket() as listener:
+            listener.bind(("127.0.0.1", 0))
+            port = listener.getsockname()[1]
+        everything = [str(EVERYTHING), "streamableHttp"]
+        self.server = subprocess.Popen(["node", *everything], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+                                       stdin=subprocess.DEVNULL, env={**os.environ, "PORT": str(port)})
+        (folder / "goalmill.toml").write_text(f"""
+[worker.agents.everything]
+kind = "mcp"
+argv = ["node", "{EVERYTHING}", "stdio"]
+[worker.agents.remote]
+kind = "mcp"
+url = "http://127.0.0.1:{port}/mcp"
+[worker.agents.python]
+kind = "mcp"
+argv = ["{sys.executable}", "{PYTHON_SERVER}"]
+tools = ["add", "fail", "grow", "vanish", "refuse"]
+""")
         self.environment = {**os.environ, "HOME": str(folder), "NO_COLOR": "1"}
         self.log = open(folder / "log", "w+")
-        words = [PROGRAM, "dev", "--listen", "127.0.0.1:0", "--metrics", "off", "--config", str(folder / "goalmill.toml")]
+        words = [str(PROGRAM), "dev", "--listen", "127.0.0.1:0", "--metrics", "off", "--config", str(folder / "goalmill.toml")]
         self.process = subprocess.Popen(words, stdout=self.log, stderr=self.log, stdin=subprocess.DEVNULL, env=self.environment)
         end = time.monotonic() + 60
         while "/v1" not in self.text():
@@ -42,14 +67,38 @@ class Goalmill:
     def words(self, *options):
         return ["--server", self.url, "mcp", *options]
 
-    def post(self, path, body):
-        request = urllib.request.Request(self.url + path, json.dumps(body).encode(), {"content-type": "application/json"})
-        with urllib.request.urlopen(request, timeout=30) as answer:
-            return json.load(answer)
+    def call(self, path, body=None):
+        data = None if body is None else json.dumps(body).encode()
+        request = urllib.request.Request(self.url + path, data, {"content-type": "application/json"})
+        try:
+            with urllib.request.urlopen(request, timeout=30) as answer:
+                return json.load(answer)
+        except urllib.error.HTTPError as error:
+            raise AssertionError(f"{path} answers {error.code}: {error.read().decode()}") from error
+
+    async def run_plan(self, steps):
+        """A plan's steps by id, when it has ended."""
+        plan = self.call("/v1/plans", {"steps": steps})["plan_id"]
+        for _ in range(900):
+            view = self.call(f"/v1/plans/{plan}")
+            if view["status"] in ("completed", "partial", "failed", "cancelled"):
+                return view["status"], {step["id"]: step for step in view["steps"]}
+            await asyncio.sleep(0.1)
+        raise AssertionError(f"plan {plan} does not end: {view}")
+
+    async def agent(self, name, action):
+        """The action of an agent type, once it is registered."""
+        for _ in range(600):
+            for agent in self.call("/v1/agents")["items"]:
+                for found in agent.get("actions", []):
+                    if (agent["agent_type"], found["name"]) == (name, action):
+                        return found
+            await asyncio.sleep(0.1)
+        raise AssertionError(f"agent type {name} does not get the action {action}")
 
 
 def client(goalmill, *options, mode, answer=None):
-    server = StdioServerParameters(command=PROGRAM, args=goalmill.words(*options), env=goalmill.environment)
+    server = StdioServerParameters(command=str(PROGRAM), args=goalmill.words(*options), env=goalmill.environment)
     extra = {} if answer is None else {"elicitation_callback": answer}
     return Client(server, mode=mode, **extra)
 
@@ -136,9 +185,47 @@ async def asks_the_person(goalmill, mode):
 
 
 async def node(goalmill, _):
-    words = ["node", NODE_CLIENT, PROGRAM, *goalmill.words("--allow-writes")]
+    words = ["node", str(NODE_CLIENT), str(PROGRAM), *goalmill.words("--allow-writes")]
     process = await asyncio.create_subprocess_exec(*words, env=goalmill.environment, stdin=subprocess.DEVNULL)
     assert await asyncio.wait_for(process.wait(), 120) == 0, "the client of the npm package has failed"
+
+
+async def serves_steps(goalmill, _):
+    for name in ("everything", "remote"):
+        action = await goalmill.agent(name, "get-sum")
+        assert set(action["inputs"]["properties"]) == {"a", "b"}, action
+    status, steps = await goalmill.run_plan([
+        {"id": "sum", "agent_type": "everything", "action": "get-sum", "inputs": {"a": 2, "b": 3}},
+        {"id": "far", "agent_type": "remote", "action": "echo", "inputs": {"message": "{{ steps.sum.outputs.text }}"}, "dependencies": ["sum"]},
+        {"id": "weather", "agent_type": "remote", "action": "get-structured-content", "inputs": {"location": "Chicago"}},
+        {"id": "image", "agent_type": "everything", "action": "get-tiny-image"}])
+    assert status == "completed", steps
+    assert "5" in steps["sum"]["outputs"]["text"], steps["sum"]
+    assert steps["sum"]["outputs"]["text"] in steps["far"]["outputs"]["text"], steps["far"]
+    assert "temperature" in steps["weather"]["outputs"], steps["weather"]
+    assert any(part["type"] == "image" for part in steps["image"]["outputs"]["content"]), steps["image"]
+
+
+async def follows_the_server(goalmill, _):
+    await goalmill.agent("python", "add")
+    status, steps = await goalmill.run_plan([{"id": "a", "agent_type": "python", "action": "grow", "inputs": {}}])
+    assert status == "completed", steps
+    action = await goalmill.agent("python", "refuse")
+    assert action["name"] == "refuse"
+
+
+async def fails_as_the_server_does(goalmill, _):
+    await goalmill.agent("python", "add")
+    for step, code in (({"action": "divide"}, "MCP_UNKNOWN_TOOL"), ({"action": "add", "inputs": {"a": "x", "b": 2}}, "MCP_TOOL_ERROR")):
+        _, steps = await goalmill.run_plan([{"id": "a", "agent_type": "python", **step}])
+        assert steps["a"]["failure"]["code"] == code, steps
+    _, steps = await goalmill.run_plan([{"id": "a", "agent_type": "python", "action": "fail"}])
+    assert steps["a"]["failure"]["code"] == "MCP_TOOL_ERROR" and "fail" in steps["a"]["failure"]["message"], steps
+    status, steps = await goalmill.run_plan([
+        {"id": "gone", "agent_type": "python", "action": "vanish", "inputs": {}, "retry": {"max": 1, "initial": 0.1}, "on_failure": "skip"},
+        {"id": "back", "agent_type": "python", "action": "add", "inputs": {"a": 1, "b": 2}, "dependencies": ["gone"]}])
+    assert steps["gone"]["failure"]["code"] == "MCP_UNREACHABLE", steps["gone"]
+    assert steps["back"]["status"] == "completed" and steps["back"]["outputs"]["result"] == 3, steps["back"]
 
 
 async def main():
@@ -147,7 +234,7 @@ async def main():
         goalmill = Goalmill(pathlib.Path(folder))
         try:
             cases = [(test, mode) for test in (reads, runs, asks_the_person) for mode in ("legacy", "auto")]
-            for test, mode in [*cases, (node, "npm")]:
+            for test, mode in [*cases, (node, "npm"), (serves_steps, "npm"), (follows_the_server, "python"), (fails_as_the_server_does, "python")]:
                 try:
                     await asyncio.wait_for(test(goalmill, mode), 180)
                     passed += 1
@@ -158,6 +245,7 @@ async def main():
                     failed += 1
                     print(f"FAILED {test.__name__} ({mode}): {type(error).__name__}: {error}")
         finally:
+            goalmill.server.terminate()
             goalmill.process.terminate()
             goalmill.process.wait(30)
     print(f"{passed} passed, {failed} failed")

@@ -149,6 +149,7 @@ mod tests {
             "scheduler/router/src",
             "worker/src",
             "worker/demo/src",
+            "worker/mcp/src",
         ] {
             for file in sources(&root.join(part)) {
                 let whole = std::fs::read_to_string(&file).expect("a source can be read");

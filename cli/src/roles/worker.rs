@@ -60,7 +60,8 @@ pub fn kinds(settings: &Settings, clock: &Clock, random: &Random) -> Result<Kind
     let agents = AgentBuilder::from_settings(&settings.models, &settings.worker.files_dir, clock, random);
     let agents = agents.map_err(|error| Failed::invalid(error).help("see the settings: goalmill config models"))?;
     let build: Build = Box::new(move |agent_type, card, value| agents.build(agent_type, card, value));
-    Ok(Kinds::from([("demo", Box::new(demo::executor) as Build), ("llm", build)]))
+    let mcp: Build = Box::new(|agent_type, _, value| goalmill_mcp::executor(agent_type, value));
+    Ok(Kinds::from([("demo", Box::new(demo::executor) as Build), ("llm", build), ("mcp", mcp)]))
 }
 
 /// Adds the shipped agents that ask a model; settings replace them.

@@ -28,9 +28,10 @@ pub const RULES: &[(&str, &[&str], &[&str])] = &[
     ("worker", &["common", "broker"], REDIS),
     ("worker/agents", &["common", "llm", "plan", "reader", "worker"], &["redis", "deadpool", "axum"]),
     ("worker/demo", &["common", "llm", "worker"], REDIS),
+    ("worker/mcp", &["common", "worker"], REDIS),
     (
         "cli",
-        &["agents", "common", "broker", "client", "demo", "engine", "llm", "plan", "scheduler", "worker"],
+        &["agents", "common", "broker", "client", "demo", "engine", "llm", "mcp", "plan", "scheduler", "worker"],
         &["redis", "deadpool", "axum"],
     ),
 ];

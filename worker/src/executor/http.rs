@@ -201,7 +201,7 @@ fn unreachable(error: &reqwest::Error) -> Failure {
 }
 
 /// Chooses the TLS provider of the process, unless the program around this worker has chosen one.
-fn install_tls() {
+pub fn install_tls() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
         if rustls::crypto::ring::default_provider().install_default().is_err() {

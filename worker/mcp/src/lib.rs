@@ -1,0 +1,193 @@
+//! Executor `mcp`: an agent type whose actions are the tools of an MCP server.
+//!
+//! `{"kind": "mcp", "argv": ["npx", "-y", "some-server"], "env": ["SOME_TOKEN"]}` starts a program and speaks over its
+//! standard input and output; `{"kind": "mcp", "url": "https://…", "headers": {…}}` speaks streamable HTTP.
+//!
+//! The worker connects when it starts, and again when a task finds the connection closed. The card of the agent type lists the
+//! server's tools with their schemas, and follows `tools/list_changed`.
+//!
+//! | what happens | failure class | code |
+//! |---|---|---|
+//! | the tool reports an error | permanent | `MCP_TOOL_ERROR` |
+//! | the server refuses the call | permanent | `MCP_REFUSED` |
+//! | the action is no tool of the server, or not among `tools` | permanent | `MCP_UNKNOWN_TOOL` |
+//! | no connection, or it breaks | transient | `MCP_UNREACHABLE` |
+//! | `timeout_ms` is over | timeout | `MCP_TIMEOUT` |
+
+#![warn(missing_docs)]
+
+mod connection;
+mod outputs;
+mod settings;
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use goalmill_common::agent::{Action, Agent};
+use goalmill_common::failure::{Failure, FailureClass};
+use goalmill_common::id::AgentType;
+use goalmill_common::json::Json;
+use goalmill_common::task::Task;
+use goalmill_worker::executor::{ExecutionResult, Executor, Progress};
+use rmcp::model::{CallToolRequest, CallToolRequestParams, ClientRequest, ServerResult};
+use rmcp::service::{PeerRequestOptions, ServiceError};
+use serde_json::{Map, Value};
+use tokio_util::sync::CancellationToken;
+
+use connection::{Connection, McpPeer};
+use settings::McpSettings;
+
+/// Milliseconds for one call, unless the settings say otherwise; the step's own limit holds as well.
+const TIMEOUT_MS: u64 = 300_000;
+/// Seconds between the first tries to connect.
+const RECONNECT_SECONDS: [u64; 5] = [1, 2, 4, 8, 16];
+/// Seconds between all further tries.
+const RECONNECT_SECONDS_MAX: u64 = 30;
+
+/// Makes the executor of an agent type from its entry in the settings; the error is a sentence for people.
+pub fn executor(agent_type: &AgentType, settings: &Value) -> Result<Arc<dyn Executor>, String> {
+    let settings: McpSettings = serde_json::from_value(settings.clone()).map_err(|error| error.to_string())?;
+    settings.check()?;
+    let executor = Arc::new(McpExecutor {
+        tools: settings.tools.clone(),
+        timeout: Duration::from_millis(settings.timeout_ms.unwrap_or(TIMEOUT_MS)),
+        connection: Connection::new(agent_type.clone(), settings),
+        card: Mutex::new(Agent::named(agent_type.clone())),
+    });
+    // So that the card has the tools before the first task; settings are checked outside of a runtime too.
+    if let Ok(runtime) = tokio::runtime::Handle::try_current() {
+        let executor = executor.clone();
+        let executor = Arc::downgrade(&executor);
+        drop(runtime.spawn(async move {
+            for wait in RECONNECT_SECONDS.into_iter().chain(std::iter::repeat(RECONNECT_SECONDS_MAX)) {
+                let Some(executor) = executor.upgrade() else { return };
+                let Err(failure) = executor.connection.peer().await else { return };
+                tracing::warn!("{}; the next try is in {wait} s", failure.message);
+                drop(executor);
+                tokio::time::sleep(Duration::from_secs(wait)).await;
+            }
+        }));
+    }
+    Ok(executor)
+}
+
+/// Calls tools of one server.
+struct McpExecutor {
+    connection: Connection,
+    /// The tools that may be called; all when empty.
+    tools: Vec<String>,
+    timeout: Duration,
+    /// The last card, for as long as there is no connection.
+    card: Mutex<Agent>,
+}
+
+#[async_trait]
+impl Executor for McpExecutor {
+    async fn execute(
+        &self,
+        task: &Task,
+        _: &Progress,
+        cancelled: &CancellationToken,
+    ) -> Result<ExecutionResult, Failure> {
+        let arguments = parse_arguments(&task.inputs)?;
+        let peer = self.connection.peer().await?;
+        let tool = self.tool_of(task)?;
+        let request = CallToolRequestParams::new(tool).with_arguments(arguments);
+        let result = call(&peer, request, self.timeout, cancelled).await;
+        if matches!(result, Err(ServiceError::TransportClosed | ServiceError::TransportSend(_))) {
+            self.connection.close().await;
+        }
+        match result.map_err(|error| failure_of(&error, self.timeout))? {
+            ServerResult::CallToolResult(result) => outputs::parse_result(result),
+            ServerResult::InputRequiredResult(_) => {
+                Err(failure(FailureClass::Permanent, "MCP_REFUSED", "the tool asks a person, and nobody is there"))
+            }
+            _ => Err(failure(FailureClass::Permanent, "MCP_REFUSED", "the server answered with something else")),
+        }
+    }
+
+    fn card(&self) -> Option<Agent> {
+        let mut card = self.card.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((about, tools)) = self.connection.tools() {
+            let is_offered =
+                |tool: &&rmcp::model::Tool| self.tools.is_empty() || self.tools.iter().any(|t| *t == tool.name);
+            card.description = about;
+            card.actions = tools.iter().filter(is_offered).map(action).collect();
+            card.capabilities = card.actions.iter().map(|action| action.name.replace(['_', '-'], " ")).collect();
+        }
+        Some(card.clone())
+    }
+}
+
+impl McpExecutor {
+    /// The tool that a task asks for: its action, or the only tool of the server.
+    fn tool_of(&self, task: &Task) -> Result<String, Failure> {
+        let names: Vec<String> =
+            self.card().map(|card| card.actions).unwrap_or_default().into_iter().map(|a| a.name).collect();
+        match (task.action.as_str(), names.as_slice()) {
+            ("", [only]) => Ok(only.clone()),
+            (action, names) if names.iter().any(|name| name == action) => Ok(action.to_owned()),
+            (action, names) => {
+                let known: Vec<&str> = names.iter().take(20).map(String::as_str).collect();
+                let message =
+                    format!("`{action}` is no tool of the server; give one of {} as the action", known.join(", "));
+                Err(failure(FailureClass::Permanent, "MCP_UNKNOWN_TOOL", message))
+            }
+        }
+    }
+}
+
+/// Calls a tool; a cancelled task cancels the call at the server.
+async fn call(
+    peer: &McpPeer,
+    request: CallToolRequestParams,
+    timeout: Duration,
+    cancelled: &CancellationToken,
+) -> Result<ServerResult, ServiceError> {
+    let request = ClientRequest::CallToolRequest(CallToolRequest::new(request));
+    let mut handle = peer.send_cancellable_request(request, PeerRequestOptions::no_options()).await?;
+    let reason = tokio::select! {
+        biased;
+        answer = &mut handle.rx => return answer.unwrap_or(Err(ServiceError::TransportClosed)),
+        () = cancelled.cancelled() => "the attempt was cancelled",
+        () = tokio::time::sleep(timeout) => "it took too long",
+    };
+    handle.cancel(Some(reason.to_owned())).await?;
+    Err(ServiceError::Timeout { timeout })
+}
+
+fn parse_arguments(inputs: &Json) -> Result<Map<String, Value>, Failure> {
+    match inputs.value() {
+        Value::Object(map) => Ok(map),
+        Value::Null => Ok(Map::new()),
+        _ => Err(failure(FailureClass::Permanent, "MCP_REFUSED", "the inputs of an MCP tool must be an object")),
+    }
+}
+
+fn failure_of(error: &ServiceError, timeout: Duration) -> Failure {
+    match error {
+        ServiceError::McpError(error) => {
+            failure(FailureClass::Permanent, "MCP_REFUSED", format!("the server refused the call: {}", error.message))
+        }
+        ServiceError::Timeout { .. } => {
+            let message = format!("the tool did not answer within {} ms", timeout.as_millis());
+            failure(FailureClass::Timeout, "MCP_TIMEOUT", message)
+        }
+        error => failure(FailureClass::Transient, "MCP_UNREACHABLE", format!("the call broke off: {error}")),
+    }
+}
+
+fn failure(class: FailureClass, code: &str, message: impl Into<String>) -> Failure {
+    Failure::new(class, code, outputs::clip(&message.into()))
+}
+
+fn action(tool: &rmcp::model::Tool) -> Action {
+    let schema = |schema: &rmcp::model::JsonObject| Json::of(schema);
+    Action {
+        name: tool.name.to_string(),
+        description: tool.description.as_deref().map(outputs::clip).unwrap_or_default(),
+        inputs: Some(schema(&tool.input_schema)),
+        outputs: tool.output_schema.as_deref().map(schema),
+    }
+}
