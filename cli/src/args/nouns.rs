@@ -28,6 +28,9 @@ pub enum PlanCommand {
         /// Only plans in this status.
         #[arg(long, value_name = "STATUS", value_parser = status)]
         status: Option<PlanStatus>,
+        /// Only plans with all these words in name, id, or the description of the goal.
+        #[arg(long, value_name = "WORDS")]
+        search: Option<String>,
         /// Only plans that changed within this time.
         #[arg(long, value_name = "DURATION", value_parser = duration)]
         since: Option<Duration>,

@@ -19,8 +19,8 @@ use crate::watch::{Patience, Source, constraint_view_line, left_alone, note, ver
 pub async fn run(context: &CommandContext, command: PlanCommand) -> CommandResult {
     let CommandContext { screen, client, clock, .. } = context;
     match command {
-        PlanCommand::List { status, since, limit, cursor } => {
-            let mut page = client.plans(&PlanQuery { limit: limit.into(), cursor, status }).await?;
+        PlanCommand::List { status, search, since, limit, cursor } => {
+            let mut page = client.plans(&PlanQuery { limit: limit.into(), cursor, status, search }).await?;
             if let Some(since) = since {
                 keep_since(&mut page, clock.now_ms().saturating_sub(to_ms(since)));
             }

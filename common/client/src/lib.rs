@@ -79,6 +79,8 @@ pub struct PlanQuery {
     pub limit: usize,
     pub cursor: Option<String>,
     pub status: Option<PlanStatus>,
+    /// Words that all must be in name, id or goal.
+    pub search: Option<String>,
 }
 
 /// Which events of a plan to look up; empty for all.
@@ -221,6 +223,10 @@ impl Client {
         }
         if let Some(status) = query.status {
             url.push_str(&format!("&status={status}"));
+        }
+        if let Some(search) = &query.search {
+            url.push_str("&q=");
+            url.push_str(&escaped(search));
         }
         self.get(&url).await
     }

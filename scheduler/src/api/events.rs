@@ -139,10 +139,10 @@ async fn read_records(api: &Api, plan: &PlanId, after: u64, limit: usize) -> Res
 }
 
 /// A permit for an event stream, released when dropped.
-struct StreamPermit(Arc<AtomicUsize>);
+pub(super) struct StreamPermit(Arc<AtomicUsize>);
 
 impl StreamPermit {
-    fn acquire(api: &Api) -> Result<Self, ApiError> {
+    pub(super) fn acquire(api: &Api) -> Result<Self, ApiError> {
         let most = api.scheduler.settings.api.streams_max;
         let taken = api.streams.fetch_add(1, Ordering::Relaxed);
         let permit = Self(api.streams.clone());

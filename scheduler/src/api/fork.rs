@@ -53,8 +53,8 @@ pub(super) async fn fork(
     let asked: ForkBody = response::parse_json(body)?;
     let actor = principal.actor_named(&asked.actor)?;
     let sent = SubmissionHeaders::parse(api, headers, &format!("fork {id}"), body)?;
-    if let Some(previous) = sent.find_previous(api, principal).await? {
-        return Ok(previous);
+    if let Some((plan, status)) = sent.find_previous(api, principal).await? {
+        return Ok(accepted(plan, status, Vec::new()));
     }
     let from = load_plan_at(api, id, asked.revision).await?;
     let SubmissionHeaders { key, fingerprint, traceparent, received_ms } = sent;

@@ -2,10 +2,12 @@
 
 mod access;
 mod actions;
+mod allowed_methods;
 mod approvals;
 mod body;
 mod dead_letters;
 mod edit;
+mod entity_tag;
 mod error_responses;
 mod event_filter;
 mod event_search;
@@ -17,6 +19,7 @@ mod openapi;
 mod page;
 mod plan_access;
 mod plan_list;
+mod plan_search;
 mod plans;
 mod principal;
 mod query_parameters;
@@ -28,6 +31,7 @@ mod stats;
 mod steps;
 mod submit;
 mod tokens;
+mod wait_preference;
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
@@ -40,6 +44,8 @@ use axum::routing::{MethodRouter, delete, get, post};
 use goalmill_common::problem::{ErrorCode, Problem};
 use tokio::net::TcpListener;
 use tokio::sync::Semaphore;
+use tower_http::compression::CompressionLayer;
+use tower_http::compression::predicate::{NotForContentType, Predicate, SizeAbove};
 
 use crate::scheduler::Scheduler;
 use crate::shard::OwnedShards;
@@ -53,6 +59,9 @@ use response::ApiError;
 
 /// Interval of folding histogram samples.
 const UPKEEP: Duration = Duration::from_secs(5);
+
+/// Answers of fewer bytes are sent as they are.
+const COMPRESSED_BYTES_MIN: u16 = 1_024;
 
 /// The state that handlers share.
 #[derive(Clone)]
@@ -85,11 +94,18 @@ pub(crate) async fn serve(
         .layer(DefaultBodyLimit::max(bytes_max))
         .layer(middleware::from_fn_with_state(BodyLimits { bytes_max, time }, body::read_body))
         .layer(middleware::from_fn(query_parameters::refuse_parameters))
+        .layer(middleware::from_fn(allowed_methods::check_method))
         .layer(middleware::from_fn_with_state(access.clone(), access::check_access))
         .layer(middleware::from_fn_with_state(guard, host_guard::check_host))
         .layer(middleware::from_fn(error_responses::convert_errors))
+        .layer(CompressionLayer::new().compress_when(is_compressed()))
         .with_state(Api { scheduler: scheduler.clone(), shards, access, streams: Arc::default(), scans });
     serve::serve_on_thread(scheduler, listener, router).await;
+}
+
+/// Events are sent one by one, so a stream of them is not compressed.
+fn is_compressed() -> impl Predicate {
+    SizeAbove::new(COMPRESSED_BYTES_MIN).and(NotForContentType::const_new("text/event-stream"))
 }
 
 /// Serves `/metrics` until stopped.

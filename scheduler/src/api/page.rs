@@ -70,7 +70,8 @@ pub(super) fn is_page(path: &str) -> bool {
 fn respond(file: &PageFile, asked: &HeaderMap) -> Response {
     let bytes = content(file);
     let hash: String = digest(&SHA256, &bytes).as_ref().iter().take(8).map(|byte| format!("{byte:02x}")).collect();
-    let tag = format!("\"{hash}\"");
+    // Weak: the file may be sent compressed or not.
+    let tag = format!("W/\"{hash}\"");
     let value = |text: &str| HeaderValue::from_str(text).unwrap_or(HeaderValue::from_static(""));
     let headers = [
         (header::CONTENT_TYPE, HeaderValue::from_static(media_type(file.name))),

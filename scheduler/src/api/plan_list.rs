@@ -10,6 +10,7 @@ use goalmill_common::status::PlanStatus;
 use goalmill_common::view::{Page, PlanSummary};
 
 use super::Api;
+use super::plan_search::PlanSearch;
 use super::query_parameters::{Parameters, Query, RawParameters};
 use super::response::{ApiError, shown};
 
@@ -18,6 +19,8 @@ const PAGE: usize = 50;
 const PAGE_MAX: usize = 500;
 /// Plans read for one page; a filter with few matches gives a short page and a cursor.
 const PLANS_READ_MAX: usize = 5_000;
+/// The same of a search, which may read the log of each.
+const PLANS_SEARCHED_MAX: usize = 500;
 /// Summaries read concurrently.
 const AT_ONCE: usize = 16;
 
@@ -31,10 +34,14 @@ pub(crate) struct ListQuery {
     cursor: Option<ListCursor>,
     /// Only plans with this status.
     status: Option<PlanStatus>,
+    /// Only plans with all these words in name, id, or the description of the goal; at most 200 characters. A page of a
+    /// search may be short or empty and still have a `next`.
+    #[schemars(with = "Option<String>")]
+    q: Option<PlanSearch>,
 }
 
 impl Parameters for ListQuery {
-    const NAMES: &'static [&'static str] = &["limit", "cursor", "status"];
+    const NAMES: &'static [&'static str] = &["limit", "cursor", "status", "q"];
 
     fn parse(given: &mut RawParameters) -> Self {
         let limit = given.number("limit", 1..=PAGE_MAX);
@@ -48,7 +55,7 @@ impl Parameters for ListQuery {
                 (format!("there is no status `{}`", shown(text)), format!("there are `{}`", known.join("`, `")))
             })
         });
-        Self { limit, cursor, status }
+        Self { limit, cursor, status, q: given.value("q", PlanSearch::parse) }
     }
 }
 
@@ -92,12 +99,30 @@ pub(crate) async fn list(
         looked_at += places.len();
         after = places.last().cloned().or(after);
         let found = summaries(&api, places).await?;
-        items.extend(found.into_iter().filter(|found| query.status.is_none_or(|status| status == found.status)));
-        if is_last || items.len() >= limit || looked_at >= PLANS_READ_MAX {
+        let fit = found.into_iter().filter(|found| query.status.is_none_or(|status| status == found.status));
+        items.extend(search(&api, query.q.as_ref(), fit.collect()).await?);
+        let most = if query.q.is_some() { PLANS_SEARCHED_MAX } else { PLANS_READ_MAX };
+        if is_last || items.len() >= limit || looked_at >= most {
             let next = after.filter(|_| !is_last).map(|after| after.write());
             return Ok(Json(Page { items, next }));
         }
     }
+}
+
+/// Those that the search finds; all without one.
+async fn search(
+    api: &Api,
+    search: Option<&PlanSearch>,
+    plans: Vec<PlanSummary>,
+) -> Result<Vec<PlanSummary>, BrokerError> {
+    let Some(search) = search else { return Ok(plans) };
+    let look = async |plan: PlanSummary| {
+        let is_found = search.finds(api.scheduler.plans.as_ref(), &plan).await?;
+        Ok::<_, BrokerError>(is_found.then_some(plan))
+    };
+    let found: Vec<Option<PlanSummary>> =
+        stream::iter(plans.into_iter().map(look)).buffered(AT_ONCE).try_collect().await?;
+    Ok(found.into_iter().flatten().collect())
 }
 
 /// The next `limit` plans of one shard after `after`.

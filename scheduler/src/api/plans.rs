@@ -11,16 +11,18 @@ use goalmill_common::id::PlanId;
 use goalmill_common::layout::{PlanLayout, layout_plan};
 use goalmill_common::plan::Plan;
 use goalmill_common::problem::{ErrorCode, Problem};
-use goalmill_common::view::{Explanation, Preview, Results};
+use goalmill_common::view::{Explanation, Preview};
 use goalmill_plan::formats::{self, ExportState};
 use goalmill_plan::validate;
 use serde::Deserialize;
 
+use super::allowed_methods::PLAN_VERBS;
+use super::entity_tag::tagged;
 use super::plan_access::{load_plan, load_plan_at, load_summary, send_verb};
 use super::principal::Principal;
 use super::query_parameters::{Parameters, Query, RawParameters};
 use super::response::{self, ApiError, ApiResult, Body, unknown_verb};
-use super::{Api, approvals, fork, registry};
+use super::{Api, approvals, entity_tag, fork, registry};
 use crate::effects;
 use crate::quarantine::QuarantineRecord;
 use crate::run_blocking::run_blocking_if_large;
@@ -62,10 +64,17 @@ pub(crate) async fn get(
     State(api): State<Api>,
     Path(id): Path<String>,
     Query(WrittenAs { format }): Query<WrittenAs>,
+    headers: HeaderMap,
 ) -> Result<Response, ApiError> {
+    if let Some(same) = entity_tag::not_modified(&api, &id, &headers).await? {
+        return Ok(same);
+    }
     let state = load_plan(&api, &id).await?;
-    let Some(format) = format else { return Ok(Json(state.view(true)).into_response()) };
-    Ok(Json(formats::export_plan(format, &state.live_plan(), &ExportState::of(&state.view(true)))).into_response())
+    let view = state.view(true);
+    Ok(match format {
+        None => tagged(state.seq(), view),
+        Some(format) => tagged(state.seq(), formats::export_plan(format, &state.live_plan(), &ExportState::of(&view))),
+    })
 }
 
 #[derive(schemars::JsonSchema)]
@@ -107,7 +116,11 @@ pub(crate) async fn graph(
     State(api): State<Api>,
     Path(id): Path<String>,
     Query(At { revision }): Query<At>,
-) -> ApiResult<Plan> {
+    headers: HeaderMap,
+) -> Result<Response, ApiError> {
+    if let Some(same) = entity_tag::not_modified(&api, &id, &headers).await? {
+        return Ok(same);
+    }
     let state = load_plan_at(&api, &id, revision).await?;
     if state.is_empty() {
         let status = state.status();
@@ -117,7 +130,7 @@ pub(crate) async fn graph(
         };
         return Err(Problem::new(ErrorCode::NotAllowed, detail).into());
     }
-    Ok(Json(state.live_plan()))
+    Ok(tagged(state.seq(), state.live_plan()))
 }
 
 /// Where the steps stand in a drawing of the plan; `?revision=N` for an earlier revision. Nothing before it has steps.
@@ -134,8 +147,16 @@ pub(crate) async fn layout(
     Ok(Json(run_blocking_if_large(graph_bytes(&plan), move || layout_plan(&plan)).await))
 }
 
-pub(crate) async fn results(State(api): State<Api>, Path(id): Path<String>) -> ApiResult<Results> {
-    Ok(Json(load_plan(&api, &id).await?.results()))
+pub(crate) async fn results(
+    State(api): State<Api>,
+    Path(id): Path<String>,
+    headers: HeaderMap,
+) -> Result<Response, ApiError> {
+    if let Some(same) = entity_tag::not_modified(&api, &id, &headers).await? {
+        return Ok(same);
+    }
+    let state = load_plan(&api, &id).await?;
+    Ok(tagged(state.seq(), state.results()))
 }
 
 pub(crate) async fn explain(State(api): State<Api>, Path(id): Path<String>) -> ApiResult<Explanation> {
@@ -192,8 +213,7 @@ pub(crate) async fn act(
                 "cancel" => Verb::Cancel { reason },
                 "reject" => Verb::Reject { reason },
                 other => {
-                    let known = "approve, reject, edit, replan, pause, resume, cancel, fork";
-                    return Err(unknown_verb(other, known));
+                    return Err(unknown_verb(other, &PLAN_VERBS.join(", ")));
                 }
             };
             send_verb(&api, &principal, id, &actor, verb).await?;

@@ -12,6 +12,7 @@ use goalmill_common::view::StepView;
 use serde::Deserialize;
 
 use super::Api;
+use super::allowed_methods::STEP_VERBS;
 use super::approvals::{self, REASON_BYTES_MAX};
 use super::plan_access::{load_plan, send_verb};
 use super::principal::Principal;
@@ -55,7 +56,7 @@ pub(crate) async fn act(
         "complete" => Verb::CompleteStep { step, outputs: because.outputs.unwrap_or_default(), reason },
         "approve" => Verb::ApproveStep { step, reason },
         "reject" => Verb::RejectStep { step, reason },
-        other => return Err(unknown_verb(other, "retry, skip, complete, approve, reject, answer")),
+        other => return Err(unknown_verb(other, &STEP_VERBS.join(", "))),
     };
     let retries = address.ends_with(":retry");
     send_verb(&api, &principal, &id, &because.actor, verb)

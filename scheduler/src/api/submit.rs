@@ -14,9 +14,9 @@ use goalmill_common::trace::is_traceparent;
 use goalmill_common::view::Accepted;
 use goalmill_plan::draft::Format;
 
-use super::Api;
 use super::principal::Principal;
 use super::response::{self, ApiError, Body};
+use super::{Api, wait_preference};
 use crate::shard_client;
 use crate::submission::{self, ParsedGoal, ParsedPlan};
 
@@ -30,10 +30,11 @@ pub(crate) async fn submit_goal(
     let body = response::body(body)?;
     let sent = SubmissionHeaders::parse(&api, &headers, "goal", &body)?;
     if let Some(previous) = sent.find_previous(&api, &principal).await? {
-        return Ok(previous);
+        return wait_preference::answer(&api, &headers, previous, Vec::new()).await;
     }
-    let parsed = submission::parse_goal(&api.scheduler, body).await.inspect_err(count_refused)?;
-    submit(&api, &principal, sent, parsed, None).await
+    let ParsedGoal { goal, notes } = submission::parse_goal(&api.scheduler, body).await.inspect_err(count_refused)?;
+    let begun = start_submission(&api, &principal, sent, goal, None).await?;
+    wait_preference::answer(&api, &headers, begun, notes).await
 }
 
 pub(crate) async fn submit_plan(
@@ -46,11 +47,13 @@ pub(crate) async fn submit_plan(
     let body = response::body(body)?;
     let sent = SubmissionHeaders::parse(&api, &headers, "plan", &body)?;
     if let Some(previous) = sent.find_previous(&api, &principal).await? {
-        return Ok(previous);
+        return wait_preference::answer(&api, &headers, previous, Vec::new()).await;
     }
     let parsed = submission::parse_plan(&api.scheduler, body, format).await.inspect_err(count_refused)?;
     let ParsedPlan { goal, planned, notes } = parsed;
-    submit(&api, &principal, sent, ParsedGoal { goal, notes }, planned).await
+    let warnings = planned.as_ref().map_or(notes, |planned| planned.warnings.clone());
+    let begun = start_submission(&api, &principal, sent, goal, planned).await?;
+    wait_preference::answer(&api, &headers, begun, warnings).await
 }
 
 /// Submits a plan document, whatever it came in; the same key twice is the same plan.
@@ -61,8 +64,8 @@ pub(super) async fn submit_document(
     text: Bytes,
 ) -> Result<(PlanId, Vec<Issue>), ApiError> {
     let sent = SubmissionHeaders::parse(api, headers, "plan", &text)?;
-    if let (Some(_), Some(key)) = (sent.find_previous(api, principal).await?, &sent.key) {
-        return Ok((PlanId::derive(api.scheduler.shards, &principal.namespace, key), Vec::new()));
+    if let Some((plan, _)) = sent.find_previous(api, principal).await? {
+        return Ok((plan, Vec::new()));
     }
     let parsed = submission::parse_plan(&api.scheduler, text, Format::Json).await.inspect_err(count_refused)?;
     let ParsedPlan { goal, planned, notes } = parsed;
@@ -94,30 +97,22 @@ impl SubmissionHeaders {
         Ok(Self { key, fingerprint, traceparent, received_ms: api.scheduler.clock.now_ms() })
     }
 
-    /// The answer to an earlier request with the same key.
-    pub(super) async fn find_previous(&self, api: &Api, principal: &Principal) -> Result<Option<Response>, ApiError> {
+    /// The plan of an earlier request with the same key.
+    pub(super) async fn find_previous(
+        &self,
+        api: &Api,
+        principal: &Principal,
+    ) -> Result<Option<(PlanId, PlanStatus)>, ApiError> {
         let Some(key) = &self.key else { return Ok(None) };
         let plan = PlanId::derive(api.scheduler.shards, &principal.namespace, key);
         let Some(known) = shard_client::find_existing(&api.scheduler, &plan).await? else { return Ok(None) };
         // A plan of the stream has no fingerprint: its id alone decides.
         if known.fingerprint.is_empty() || known.fingerprint == self.fingerprint {
-            return Ok(Some(accepted(known.plan, known.status, Vec::new())));
+            return Ok(Some((known.plan, known.status)));
         }
         let detail = format!("the key was used for plan `{plan}`, which was sent with another body; use a new key");
         Err(Problem::new(ErrorCode::IdempotencyKeyReused, detail).into())
     }
-}
-
-async fn submit(
-    api: &Api,
-    principal: &Principal,
-    sent: SubmissionHeaders,
-    ParsedGoal { goal, notes }: ParsedGoal,
-    plan: Option<Planned>,
-) -> Result<Response, ApiError> {
-    let warnings = plan.as_ref().map_or(notes, |planned| planned.warnings.clone());
-    let (plan_id, status) = start_submission(api, principal, sent, goal, plan).await?;
-    Ok(accepted(plan_id, status, warnings))
 }
 
 async fn start_submission(

@@ -14,6 +14,7 @@ mod events;
 mod formats;
 mod guard;
 mod hooks;
+mod http;
 mod intake;
 mod layering;
 mod lifecycle;

@@ -209,6 +209,18 @@ impl Operation {
         if self.answer.iter().any(|(media, _)| *media == EVENT_STREAM) {
             responses.insert("204".into(), json!({"description": "The plan has ended, and there is no event left"}));
         }
+        if self.headers.contains(&"Prefer") {
+            let applied = json!({"Preference-Applied": {"description": "The wait", "schema": {"type": "string"}}});
+            responses["202"]["headers"]["Preference-Applied"] = applied["Preference-Applied"].clone();
+            let done = json!({"description": "The plan has ended", "headers": applied, "content": responses["202"]["content"]});
+            responses.insert("200".into(), done);
+        }
+        if self.headers.contains(&"If-None-Match") {
+            let tag = json!({"ETag": {"description": "Names this state of the plan", "schema": {"type": "string"}}});
+            responses["200"]["headers"] = tag.clone();
+            let same = json!({"description": "The client has the newest state", "headers": tag});
+            responses.insert("304".into(), same);
+        }
         for (status, codes) in by_status(self.codes()) {
             responses.insert(status.to_string(), refusal(&codes));
         }

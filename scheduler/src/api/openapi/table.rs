@@ -112,14 +112,14 @@ fn submissions() -> Vec<Operation> {
     vec![
         post("/v1/goals", "submitGoal", "Submits a goal")
             .roles(&[Submitter])
-            .headers(&["Idempotency-Key", "traceparent"])
+            .headers(&["Idempotency-Key", "traceparent", "Prefer"])
             .takes::<Goal>()
             .gives::<Accepted>()
             .status(202)
             .refuses(GOAL),
         post("/v1/plans", "submitPlan", "Submits a plan")
             .roles(&[Submitter])
-            .headers(&["Idempotency-Key", "traceparent"])
+            .headers(&["Idempotency-Key", "traceparent", "Prefer"])
             .takes_as::<Plan>(&[JSON, YAML])
             .gives::<Accepted>()
             .status(202)
@@ -179,17 +179,22 @@ fn looks() -> Vec<Operation> {
             .gives::<Page<PlanSummary>>(),
         get("/v1/plans/{id}", "getPlan", "The plan with its steps")
             .query::<plans::WrittenAs>()
+            .headers(&["If-None-Match"])
             .gives::<PlanView>()
             .refuses(PLAN),
         get("/v1/plans/{id}/graph", "getGraph", "The plan as a document that can be submitted")
             .query::<plans::At>()
+            .headers(&["If-None-Match"])
             .gives::<Plan>()
             .refuses(&[PlanNotFound, NotFound, NotAllowed]),
         get("/v1/plans/{id}/layout", "getLayout", "Where the steps stand in a drawing of the plan")
             .query::<plans::At>()
             .gives::<PlanLayout>()
             .refuses(&[PlanNotFound, NotFound]),
-        get("/v1/plans/{id}/results", "getResults", "What the steps gave").gives::<Results>().refuses(PLAN),
+        get("/v1/plans/{id}/results", "getResults", "What the steps gave")
+            .headers(&["If-None-Match"])
+            .gives::<Results>()
+            .refuses(PLAN),
         get("/v1/plans/{id}/explain", "explainPlan", "Why the plan is not moving").gives::<Explanation>().refuses(PLAN),
         get("/v1/plans/{id}/events", "listEvents", "The plan's log: in pages, or live as server-sent events")
             .query::<events::EventsQuery>()
@@ -356,6 +361,8 @@ pub(super) fn headers() -> Value {
     json!({
         "Idempotency-Key": header("Idempotency-Key", "The same key with the same body gives the same plan"),
         "traceparent": header("traceparent", "W3C Trace Context; handed on to agents"),
+        "Prefer": header("Prefer", "`wait=10` (RFC 7240): the answer comes when the plan has ended, or after so many seconds, at most 300"),
+        "If-None-Match": header("If-None-Match", "The `ETag` of the copy that the client has; 304 if it is still right"),
         "Last-Event-ID": header("Last-Event-ID", "The number of the last event that is known; goes before `after`"),
     })
 }

@@ -1,0 +1,65 @@
+//! Entity tags of plans: a client that has the newest state gets 304 in place of a body.
+
+use axum::Json;
+use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use goalmill_common::id::PlanId;
+use serde::Serialize;
+
+use super::Api;
+use super::response::ApiError;
+
+/// The tag of what is shown of a plan after event `seq`: the log alone decides it. It is weak, because the same state
+/// may be sent compressed or not.
+fn tag(seq: u64) -> String {
+    format!("W/\"{seq}\"")
+}
+
+/// 304 where `If-None-Match` names the current state of the plan. It costs one read of the summary.
+pub(super) async fn not_modified(api: &Api, id: &str, asked: &HeaderMap) -> Result<Option<Response>, ApiError> {
+    if !asked.contains_key(header::IF_NONE_MATCH) {
+        return Ok(None);
+    }
+    let summary = api.scheduler.plans.summary(&PlanId::from(id)).await?;
+    let Some(seq) = summary.get("seq").and_then(|seq| seq.parse().ok()) else { return Ok(None) };
+    let tag = tag(seq);
+    Ok(names(asked, &tag).then(|| (StatusCode::NOT_MODIFIED, with_tag(&tag)).into_response()))
+}
+
+/// The answer after event `seq` of the plan, with its tag.
+pub(super) fn tagged<T: Serialize>(seq: u64, body: T) -> Response {
+    (with_tag(&tag(seq)), Json(body)).into_response()
+}
+
+fn with_tag(tag: &str) -> HeaderMap {
+    HeaderMap::from_iter([
+        (header::ETAG, HeaderValue::from_str(tag).expect("a number in quotes is a header's value")),
+        // A copy may be kept, and is asked about each time.
+        (header::CACHE_CONTROL, HeaderValue::from_static("no-cache")),
+    ])
+}
+
+/// Whether `If-None-Match` holds the tag, by weak comparison, or `*`.
+fn names(asked: &HeaderMap, tag: &str) -> bool {
+    let strong = |tag: &str| tag.trim().trim_start_matches("W/").to_owned();
+    let values = asked.get_all(header::IF_NONE_MATCH).iter().filter_map(|value| value.to_str().ok());
+    values.flat_map(|value| value.split(',')).any(|known| known.trim() == "*" || strong(known) == strong(tag))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_tag_is_found_among_others() {
+        let asked =
+            |text: &'static str| HeaderMap::from_iter([(header::IF_NONE_MATCH, HeaderValue::from_static(text))]);
+        for same in ["W/\"7\"", "\"7\"", "\"6\", W/\"7\"", "*", " W/\"7\" "] {
+            assert!(names(&asked(same), &tag(7)), "{same}");
+        }
+        for other in ["W/\"8\"", "7", "", "W/\"77\"", "\"W/7\""] {
+            assert!(!names(&asked(other), &tag(7)), "{other}");
+        }
+        assert!(!names(&HeaderMap::new(), &tag(7)));
+    }
+}
