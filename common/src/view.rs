@@ -11,6 +11,7 @@ use crate::goal::{Goal, Usage};
 use crate::id::{AgentType, EntryId, PlanId, StepId, WorkerId};
 use crate::json::Json;
 use crate::plan::{Plan, StepKind, Strategy};
+use crate::problem::Problem;
 use crate::report::SuggestedAdjustment;
 use crate::revision::RevisionStrategy;
 use crate::status::{Counts, PhaseStatus, PlanStatus, StepStatus};
@@ -289,6 +290,34 @@ pub struct Page<T> {
     /// Pass it as `cursor` for the next page; none on the last one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub next: Option<String>,
+}
+
+/// What a verb on many plans did, or would do.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
+pub struct BulkAnswer {
+    /// Nothing was done: these are the plans that the request chooses.
+    pub dry_run: bool,
+    /// The plans, last changed first.
+    pub items: Vec<BulkItem>,
+    /// Pass it as `cursor` to go on; none when no further plans were left to look at.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub next: Option<String>,
+}
+
+/// One plan of an action on many.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
+pub struct BulkItem {
+    /// The plan's id.
+    pub plan_id: PlanId,
+    /// Its name, or the goal's description.
+    pub name: String,
+    /// Its status before the action.
+    pub status: PlanStatus,
+    /// Whether the action was done.
+    pub is_done: bool,
+    /// Why it was refused.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub problem: Option<Problem>,
 }
 
 /// The results of a plan's steps.

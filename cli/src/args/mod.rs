@@ -16,8 +16,8 @@ pub use approvals::{
 };
 pub use inspect::{EventsArgs, ExplainArgs, LogsArgs, StatsArgs, WatchArgs};
 pub use nouns::{
-    AgentCommand, DeadCommand, GraphForm, Language, Letters, ModelCommand, PlanCommand, PlannerCommand, QueueCommand,
-    Reasoned, StepCommand, StepRef, TokenCommand,
+    AgentCommand, BulkArgs, DeadCommand, GraphForm, Language, Letters, ModelCommand, PlanCommand, PlannerCommand,
+    QueueCommand, Reasoned, StepCommand, StepRef, TokenCommand,
 };
 pub use planning::PlanningArgs;
 pub use roles::{Demo, DevArgs, LogForm, RoleArgs, SchedulerArgs, WorkerArgs, WorkerCommand, WorkerRunArgs};

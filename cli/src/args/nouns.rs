@@ -21,6 +21,40 @@ pub struct Reasoned {
     pub reason: String,
 }
 
+/// Cancels, pauses, resumes or replans all plans that a filter finds.
+///
+/// At least one of `--status`, `--search` and `--unchanged-for` is needed.
+#[derive(Args, Debug)]
+#[command(
+    after_help = "Examples:\n  goalmill plan bulk cancel --search 'Paris trip' --dry-run\n  goalmill plan bulk resume --status paused --yes"
+)]
+pub struct BulkArgs {
+    /// What is done with each.
+    #[arg(value_parser = ["cancel", "pause", "resume", "replan"])]
+    pub verb: String,
+    /// Only plans in this status; may be repeated.
+    #[arg(long, value_name = "STATUS", value_parser = status)]
+    pub status: Vec<PlanStatus>,
+    /// Only plans with all these words in name, id, or the description of the goal.
+    #[arg(long, value_name = "WORDS")]
+    pub search: Option<String>,
+    /// Only plans that have not changed for this time.
+    #[arg(long, value_name = "DURATION", value_parser = duration)]
+    pub unchanged_for: Option<Duration>,
+    /// Maximum number of plans.
+    #[arg(long, value_name = "N", default_value_t = 100, value_parser = clap::value_parser!(u16).range(1..=500))]
+    pub limit: u16,
+    /// Only lists the plans.
+    #[arg(long)]
+    pub dry_run: bool,
+    /// Does it without asking.
+    #[arg(long, short)]
+    pub yes: bool,
+    /// The reason, recorded in the log of each.
+    #[arg(long, value_name = "TEXT", default_value = "")]
+    pub reason: String,
+}
+
 #[derive(Debug, Subcommand)]
 pub enum PlanCommand {
     /// Lists plans, last changed first.
@@ -89,6 +123,7 @@ pub enum PlanCommand {
     Cancel(Reasoned),
     Edit(EditArgs),
     Replan(ReplanArgs),
+    Bulk(BulkArgs),
     /// Lists a plan's revisions: changes, actor, reason.
     Revisions {
         /// The plan: its id, a unique beginning or end of it, or `@latest`.

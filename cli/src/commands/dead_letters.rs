@@ -117,7 +117,7 @@ fn with_help<E: Into<Failed>>(agent_type: &str) -> impl Fn(E) -> Failed {
 }
 
 /// Prompts in a terminal; elsewhere `--yes` is required.
-fn confirm(what: &str) -> Result<(), Failed> {
+pub(super) fn confirm(what: &str) -> Result<(), Failed> {
     let refused = || Failed::new(Exit::Usage, format!("not done: {what}")).help("say so: --yes");
     if !std::io::stdin().is_terminal() {
         return Err(refused());

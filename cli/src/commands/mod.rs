@@ -2,6 +2,7 @@
 
 mod agent;
 mod approvals;
+mod bulk;
 mod codes;
 pub mod config;
 mod dead_letters;

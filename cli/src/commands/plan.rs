@@ -9,7 +9,7 @@ use goalmill_common::view::{Page, PlanSummary, PlanView, StepView};
 use serde_json::{Map, Value, json};
 
 use super::results::{show_results, show_status};
-use super::{approvals, cell, diff, fork, graph, preview, questions, revisions};
+use super::{approvals, bulk, cell, diff, fork, graph, preview, questions, revisions};
 use crate::args::{Format, PlanCommand, Reasoned, ReplanArgs, TimeFormat};
 use crate::context::CommandContext;
 use crate::exit::{CommandResult, Exit, Failed};
@@ -66,6 +66,7 @@ pub async fn run(context: &CommandContext, command: PlanCommand) -> CommandResul
             given.for_each(|(name, value)| body[name.as_str()] = value.clone());
             show_status(screen, &client.steer_plan(&plan, "replan", body).await?)?;
         }
+        PlanCommand::Bulk(args) => return bulk::run(context, &args).await,
         PlanCommand::Results { plan } => show_results(screen, &client.results(&client.resolve(&plan).await?).await?)?,
         PlanCommand::Export { plan, format } => {
             let plan = client.resolve(&plan).await?;

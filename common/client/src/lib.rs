@@ -18,8 +18,8 @@ use goalmill_common::status::PlanStatus;
 use goalmill_common::tls_error::client_failure;
 use goalmill_common::trace::is_traceparent;
 use goalmill_common::view::{
-    Accepted, DeadLetterView, Explanation, ModelView, Page, PlanSummary, PlanView, PlannerView, Preview, QuestionView,
-    QueueView, Results, StepView,
+    Accepted, BulkAnswer, DeadLetterView, Explanation, ModelView, Page, PlanSummary, PlanView, PlannerView, Preview,
+    QuestionView, QueueView, Results, StepView,
 };
 use reqwest::{Method, RequestBuilder, Response};
 use serde::de::DeserializeOwned;
@@ -307,6 +307,11 @@ impl Client {
     /// `verb` is one of `pause`, `resume`, `cancel`, `approve`, `reject`, `edit`, `replan`.
     pub async fn steer_plan(&self, plan: &PlanId, verb: &str, body: Value) -> Result<PlanSummary, ClientError> {
         self.read(self.request(Method::POST, &format!("/v1/plans/{plan}:{verb}")).json(&signed(body))).await
+    }
+
+    /// `verb` is one of `cancel`, `pause`, `resume`, `replan`; `body` chooses the plans.
+    pub async fn steer_plans(&self, verb: &str, body: Value) -> Result<BulkAnswer, ClientError> {
+        self.read(self.request(Method::POST, &format!("/v1/plans:{verb}")).json(&signed(body))).await
     }
 
     /// `verb` is one of `retry`, `skip`, `complete`, `approve`, `reject`, `answer`.

@@ -20,8 +20,9 @@ pub(super) async fn check_method(request: Request, next: Next) -> Response {
     let allowed = if ends_in_verb(request.uri().path(), verbs) { "POST" } else { "GET,HEAD" };
     let is_post = request.method() == Method::POST;
     let is_read = matches!(*request.method(), Method::GET | Method::HEAD);
-    // A verb that is not known has an answer of its own.
-    let has_verb = request.uri().path().rsplit('/').next().is_some_and(|last| last.contains(':'));
+    // A verb that is not known has an answer of its own. Its colon may be encoded.
+    let last = request.uri().path().rsplit('/').next().unwrap_or_default().to_ascii_lowercase();
+    let has_verb = last.contains(':') || last.contains("%3a");
     let mut response = if (is_post && !has_verb) || (is_read && allowed == "POST") {
         ApiError(Problem::new(ErrorCode::MethodNotAllowed, format!("this address takes {allowed}"))).into_response()
     } else {

@@ -30,7 +30,7 @@ const EVENTS_READ_MAX: u64 = 20_000;
 /// Concurrent searches.
 pub(super) const SCANS_MAX: usize = 4;
 /// How much newer an event may be than the listed change of its plan, in milliseconds.
-const INDEX_LATE_MS: u64 = 10_000;
+pub(super) const INDEX_LATE_MS: u64 = 10_000;
 /// Events of one plan per read, from the end of its log backwards.
 const SLICE_EVENTS: u64 = 500;
 /// Logs read concurrently.
@@ -39,7 +39,7 @@ const AT_ONCE: usize = 16;
 #[derive(schemars::JsonSchema)]
 pub(crate) struct LogsQuery {
     /// Only of this plan.
-    plan: Option<String>,
+    pub(super) plan: Option<String>,
     /// Only of steps with this id, and events of plans that list it.
     step: Option<String>,
     /// Only of these types, separated by commas.
@@ -48,7 +48,7 @@ pub(crate) struct LogsQuery {
     /// Only of this phase, and of its steps.
     phase: Option<String>,
     /// Only events since then, Unix milliseconds; default the last hour.
-    since_ms: Option<u64>,
+    pub(super) since_ms: Option<u64>,
     /// Events per page, at most 1000; default 200.
     #[schemars(range(min = 1, max = 1000))]
     limit: Option<usize>,
@@ -58,6 +58,17 @@ pub(crate) struct LogsQuery {
     cursor: Option<SearchCursor>,
     /// `phases`: entries as the log of that form has them.
     format: Option<DocumentFormat>,
+}
+
+impl LogsQuery {
+    /// Which events of a plan are looked for.
+    pub(super) fn filter(&self) -> EventFilter {
+        EventFilter {
+            step: self.step.clone(),
+            types: self.types.clone().unwrap_or_default(),
+            phase: self.phase.clone(),
+        }
+    }
 }
 
 impl Parameters for LogsQuery {
@@ -103,13 +114,14 @@ impl Filter {
 
 /// The newest matching events, oldest first, and a cursor if not all were read.
 pub(crate) async fn list(State(api): State<Api>, Query(query): Query<LogsQuery>) -> Result<Json<Page<Text>>, ApiError> {
+    let events = query.filter();
     let cursor = query.cursor;
     let _place = api.scans.try_acquire().map_err(|_| {
         let detail = format!("{SCANS_MAX} requests for logs are being answered; try again");
         Problem::new(ErrorCode::NotReady, detail)
     })?;
     let filter = Filter {
-        events: EventFilter { step: query.step, types: query.types.unwrap_or_default(), phase: query.phase },
+        events,
         since_ms: query.since_ms.unwrap_or_else(|| api.scheduler.clock.now_ms().saturating_sub(SINCE_MS)),
         limit: query.limit.unwrap_or(PAGE),
     };
@@ -243,20 +255,20 @@ async fn changed_since(api: &Api, since_ms: u64) -> Result<Vec<(PlanId, u64)>, A
 }
 
 /// Number of a plan's last event; 0 for a deleted log.
-async fn last_seq(api: &Api, plan: &PlanId) -> Result<u64, ApiError> {
+pub(super) async fn last_seq(api: &Api, plan: &PlanId) -> Result<u64, ApiError> {
     let summary = api.scheduler.plans.summary(plan).await?;
     Ok(summary.get("seq").and_then(|seq| seq.parse().ok()).unwrap_or(0))
 }
 
 /// Consecutive events of a log.
-struct LogSlice {
+pub(super) struct LogSlice {
     /// All events after this one were read.
-    start: u64,
-    records: Vec<Record>,
+    pub(super) start: u64,
+    pub(super) records: Vec<Record>,
 }
 
 /// The last events up to `end`.
-async fn read_slice(api: &Api, plan: &PlanId, end: u64) -> Result<LogSlice, ApiError> {
+pub(super) async fn read_slice(api: &Api, plan: &PlanId, end: u64) -> Result<LogSlice, ApiError> {
     let start = end.saturating_sub(SLICE_EVENTS);
     let mut records = Vec::new();
     if end > 0 {
@@ -274,7 +286,7 @@ async fn read_slice(api: &Api, plan: &PlanId, end: u64) -> Result<LogSlice, ApiE
 
 /// The event as in `/v1/plans/{id}/events`, with the id of its plan. Outputs keep their text, because older logs may hold
 /// some that cannot be parsed.
-fn line(plan: &PlanId, record: &Record) -> Text {
+pub(super) fn line(plan: &PlanId, record: &Record) -> Text {
     let event = record.to_line();
     let fields = event.strip_prefix('{').expect("an event is a JSON object");
     let plan = Text::of(plan.as_str());

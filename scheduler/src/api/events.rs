@@ -87,11 +87,7 @@ pub(crate) async fn list(
         return Err(Problem::new(ErrorCode::InvalidEventId, detail).into());
     }
     let filter = EventFilter { types: query.types, step: query.step, phase: query.phase };
-    let wants_stream = headers
-        .get(header::ACCEPT)
-        .and_then(|value| value.to_str().ok())
-        .is_some_and(|accept| accept.contains("text/event-stream"));
-    if wants_stream {
+    if wants_stream(&headers) {
         let is_over = known.contains_key("finished") && after == seq;
         return if is_over {
             // Stops clients that reconnect automatically (HTML Standard, 9.2.3).
@@ -121,7 +117,13 @@ pub(crate) async fn list(
     Ok(Json(Page { items, next }).into_response())
 }
 
-async fn read_records(api: &Api, plan: &PlanId, after: u64, limit: usize) -> Result<Vec<Record>, ApiError> {
+/// Whether the client would have server-sent events.
+pub(super) fn wants_stream(headers: &HeaderMap) -> bool {
+    let accept = headers.get(header::ACCEPT).and_then(|value| value.to_str().ok());
+    accept.is_some_and(|accept| accept.contains("text/event-stream"))
+}
+
+pub(super) async fn read_records(api: &Api, plan: &PlanId, after: u64, limit: usize) -> Result<Vec<Record>, ApiError> {
     let entries = api.scheduler.plans.log(plan, after, limit).await?;
     let mut records = Vec::new();
     for entry in &entries {

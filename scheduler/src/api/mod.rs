@@ -5,10 +5,12 @@ mod actions;
 mod allowed_methods;
 mod approvals;
 mod body;
+mod bulk_actions;
 mod dead_letters;
 mod edit;
 mod entity_tag;
 mod error_responses;
+mod event_feed;
 mod event_filter;
 mod event_search;
 mod events;
@@ -132,6 +134,10 @@ fn addresses() -> Vec<(&'static str, MethodRouter<Api>)> {
         ("/v1/goals", post(submit::submit_goal)),
         ("/v1/plans", post(submit::submit_plan).get(plan_list::list)),
         ("/v1/plans:validate", post(plans::validate)),
+        ("/v1/plans:cancel", post(bulk_actions::act)),
+        ("/v1/plans:pause", post(bulk_actions::act)),
+        ("/v1/plans:resume", post(bulk_actions::act)),
+        ("/v1/plans:replan", post(bulk_actions::act)),
         ("/v1/plans:preview", post(plans::preview)),
         ("/v1/actions/decompose", post(actions::decompose)),
         ("/v1/actions/execute", post(actions::execute)),
@@ -158,7 +164,7 @@ fn addresses() -> Vec<(&'static str, MethodRouter<Api>)> {
         ("/v1/dead-letters", get(dead_letters::list_all)),
         ("/v1/dead-letters/{agent_type}", get(dead_letters::list)),
         ("/v1/dead-letters/{agent_type}/{entry}", post(dead_letters::act)),
-        ("/v1/events", get(event_search::list)),
+        ("/v1/events", get(event_feed::list)),
         ("/v1/logs", get(event_search::list)),
         ("/v1/stats", get(stats::report)),
         ("/v1/scaling/{agent_type}", get(registry::scaling)),

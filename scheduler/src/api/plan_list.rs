@@ -63,14 +63,14 @@ impl Parameters for ListQuery {
 ///
 /// Plans that change between pages move to the front, where a new list shows them.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct ListCursor {
+pub(super) struct ListCursor {
     changed_ms: u64,
     plan: PlanId,
 }
 
 impl ListCursor {
     /// `<milliseconds>:<plan>`, the last plan of the page before.
-    fn read(text: &str) -> Option<Self> {
+    pub(super) fn read(text: &str) -> Option<Self> {
         let (changed_ms, plan) = text.split_once(':')?;
         let plan = PlanId::from(plan);
         plan.shard()?;
@@ -86,25 +86,48 @@ pub(crate) async fn list(
     State(api): State<Api>,
     Query(query): Query<ListQuery>,
 ) -> Result<Json<Page<PlanSummary>>, ApiError> {
-    let limit = query.limit.unwrap_or(PAGE);
-    let mut after = query.cursor;
+    let statuses = query.status.map(|status| vec![status]);
+    let filter = PlanFilter { statuses, search: query.q, changed_before_ms: None };
+    let (items, next) = find_plans(&api, &filter, query.cursor, query.limit.unwrap_or(PAGE)).await?;
+    Ok(Json(Page { items, next }))
+}
+
+/// Which plans are looked for.
+pub(super) struct PlanFilter {
+    /// In one of these statuses.
+    pub(super) statuses: Option<Vec<PlanStatus>>,
+    pub(super) search: Option<PlanSearch>,
+    /// Last changed before this time, Unix milliseconds.
+    pub(super) changed_before_ms: Option<u64>,
+}
+
+/// At most `limit` plans after a cursor, last changed first, and the cursor of the next ones. The number of plans that
+/// are looked at is bounded, so there may be fewer and still a next cursor.
+pub(super) async fn find_plans(
+    api: &Api,
+    filter: &PlanFilter,
+    cursor: Option<ListCursor>,
+    limit: usize,
+) -> Result<(Vec<PlanSummary>, Option<String>), ApiError> {
+    let newest = |changed_ms| ListCursor { changed_ms, plan: PlanId::from("") };
+    let mut after = cursor.or_else(|| filter.changed_before_ms.map(newest));
+    let most = if filter.search.is_some() { PLANS_SEARCHED_MAX } else { PLANS_READ_MAX };
     let mut items = Vec::new();
     let mut looked_at = 0;
     loop {
-        let shards = (0..api.scheduler.shards).map(|n| page(&api, ShardId(n), after.as_ref(), limit));
+        let shards = (0..api.scheduler.shards).map(|n| page(api, ShardId(n), after.as_ref(), limit));
         let mut places: Vec<ListCursor> = try_join_all(shards).await?.into_iter().flatten().collect();
         places.sort_unstable_by(|a, b| b.cmp(a));
         places.truncate(limit - items.len());
         let is_last = places.len() < limit - items.len();
         looked_at += places.len();
         after = places.last().cloned().or(after);
-        let found = summaries(&api, places).await?;
-        let fit = found.into_iter().filter(|found| query.status.is_none_or(|status| status == found.status));
-        items.extend(search(&api, query.q.as_ref(), fit.collect()).await?);
-        let most = if query.q.is_some() { PLANS_SEARCHED_MAX } else { PLANS_READ_MAX };
+        let found = summaries(api, places).await?;
+        let fits = |found: &PlanSummary| filter.statuses.as_ref().is_none_or(|all| all.contains(&found.status));
+        items.extend(search(api, filter.search.as_ref(), found.into_iter().filter(fits).collect()).await?);
         if is_last || items.len() >= limit || looked_at >= most {
             let next = after.filter(|_| !is_last).map(|after| after.write());
-            return Ok(Json(Page { items, next }));
+            return Ok((items, next));
         }
     }
 }

@@ -133,7 +133,7 @@ async fn what_the_table_does_not_have_is_refused() -> Result<()> {
         ("POST", format!("{plan}:Cancel"), 404),
         ("POST", format!("{plan}:CANCEL"), 404),
         ("POST", format!("{plan}:"), 404),
-        ("POST", plan.clone(), 404),
+        ("POST", plan.clone(), 405),
         ("POST", format!("{plan}:cancel:pause"), 404),
         ("POST", format!("{plan}%3acancel"), 404),
         ("POST", format!("{plan}%3Acancel"), 404),

@@ -155,3 +155,138 @@ async fn a_wrong_method_is_told_those_of_its_address() -> Result<()> {
     it.stop().await;
     Ok(())
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_verb_on_many_plans_lists_them_first_and_then_acts() -> Result<()> {
+    let it = Installation::embedded().await?;
+    let named = |name: &str| json!({"name": name, "steps": [step("a", "nobody", &[], json!({}))]});
+    let mut wanted = Vec::new();
+    for _ in 0..3 {
+        wanted.push(it.submit(&named("Nightly import")).await?.to_string());
+    }
+    let other = it.submit(&named("Report")).await?;
+    let names = |answer: &Value| -> Vec<String> {
+        let items = answer["items"].as_array().into_iter().flatten();
+        let mut ids: Vec<String> = items.filter_map(|item| item["plan_id"].as_str().map(Into::into)).collect();
+        ids.sort();
+        ids
+    };
+    wanted.sort();
+    goalmill_tests::wait::until(LIMIT, async || {
+        it.post("/v1/plans:pause", &json!({"q": "nightly", "dry_run": true}))
+            .await
+            .is_ok_and(|(_, answer)| names(&answer) == wanted)
+    })
+    .await;
+    let status = async |id: &str| it.get(&format!("/v1/plans/{id}")).await.map(|plan| plan["status"].clone());
+    assert_eq!(status(&wanted[0]).await?, "running", "a dry run does nothing");
+
+    let (_, paused) = it.post("/v1/plans:pause", &json!({"q": "nightly", "reason": "night"})).await?;
+    assert_eq!(names(&paused), wanted);
+    assert!(
+        paused["items"].as_array().is_some_and(|items| items.iter().all(|item| item["is_done"] == true)),
+        "{paused:#}"
+    );
+    for id in &wanted {
+        assert_eq!(status(id).await?, "paused");
+    }
+    assert_eq!(status(other.as_str()).await?, "running");
+    goalmill_tests::wait::until(LIMIT, async || {
+        it.post("/v1/plans:resume", &json!({"status": ["paused"], "limit": 2, "dry_run": true}))
+            .await
+            .is_ok_and(|(_, answer)| answer["items"].as_array().map(Vec::len) == Some(2) && answer["next"].is_string())
+    })
+    .await;
+    let (_, ended) = it.post("/v1/plans:cancel", &json!({"q": "nightly"})).await?;
+    assert_eq!(names(&ended), wanted);
+    for id in &wanted {
+        assert_eq!(status(id).await?, "cancelled");
+    }
+    for refused in [json!({}), json!({"status": ["failed"]}), json!({"q": "x", "limit": 501}), json!({"all": true})] {
+        assert_eq!(it.post("/v1/plans:cancel", &refused).await?.0, 400, "{refused}");
+    }
+    it.stop().await;
+    Ok(())
+}
+
+/// Reads server-sent events until one fits: its id, its plan, its number and type.
+async fn read_feed(answer: reqwest::Response, until: impl Fn(&Value) -> bool) -> Result<Vec<(String, Value)>> {
+    assert_eq!(answer.headers()["content-type"], "text/event-stream");
+    let (mut answer, mut text, mut events) = (answer, String::new(), Vec::new());
+    while let Some(chunk) = answer.chunk().await? {
+        text.push_str(std::str::from_utf8(&chunk)?);
+        while let Some((event, rest)) = text.split_once("\n\n") {
+            let field = |name: &str| event.lines().find_map(|line| line.strip_prefix(name)).map(str::trim);
+            if let (Some(id), Some(data)) = (field("id:"), field("data:")) {
+                let data: Value = serde_json::from_str(data)?;
+                let is_last = until(&data);
+                events.push((id.to_owned(), data));
+                if is_last {
+                    return Ok(events);
+                }
+            }
+            text = rest.to_owned();
+        }
+    }
+    anyhow::bail!("the stream has ended after {} events", events.len())
+}
+
+/// Each plan's events are there from the first on, in order, without a gap.
+fn assert_in_order(events: &[(String, Value)], ids: &[String]) {
+    for id in ids {
+        let of_plan = events.iter().filter(|(_, event)| event["plan_id"] == id.as_str());
+        let seqs: Vec<u64> = of_plan.filter_map(|(_, event)| event["seq"].as_u64()).collect();
+        assert_eq!(seqs, (1..=seqs.len() as u64).collect::<Vec<_>>(), "{id}");
+        assert!(!seqs.is_empty(), "{id} has no events");
+    }
+}
+
+async fn events_of_all_plans_go_on(it: Installation) -> Result<()> {
+    let feed = || it.http.get(it.url("/v1/events")).header("Accept", "text/event-stream");
+    let answer = feed().send().await?;
+    let mut ids = Vec::new();
+    for _ in 0..3 {
+        ids.push(it.submit(&one_step_plan("echo")).await?.to_string());
+    }
+    let ended = std::sync::Mutex::new(0);
+    let all_end = |event: &Value| {
+        let mut ended = ended.lock().expect("no test panics with it");
+        *ended += usize::from(event["type"] == "plan_completed");
+        *ended == 3
+    };
+    let events = read_feed(answer, all_end).await?;
+    assert_in_order(&events, &ids);
+
+    // From the middle on: nothing is missing, and of its own plan nothing comes again.
+    let (place, middle) = &events[events.len() / 2];
+    let more = it.submit(&one_step_plan("echo")).await?.to_string();
+    let is_end = |event: &Value| event["plan_id"] == more.as_str() && event["type"] == "plan_completed";
+    let rest = read_feed(feed().header("Last-Event-ID", place).send().await?, is_end).await?;
+    let key = |event: &Value| (event["plan_id"].to_string(), event["seq"].as_u64());
+    let seen: std::collections::BTreeSet<_> =
+        events[..=events.len() / 2].iter().chain(&rest).map(|(_, e)| key(e)).collect();
+    assert!(events.iter().all(|(_, event)| seen.contains(&key(event))), "nothing is lost");
+    let again = rest.iter().filter(|(_, event)| event["plan_id"] == middle["plan_id"]);
+    assert!(again.filter_map(|(_, event)| event["seq"].as_u64()).all(|seq| Some(seq) > middle["seq"].as_u64()));
+    assert_in_order(&rest, &[more]);
+
+    let typed = it.http.get(it.url("/v1/events?types=plan_completed&since_ms=0")).header("Accept", "text/event-stream");
+    assert_eq!(typed.send().await?.status(), StatusCode::BAD_REQUEST, "it goes back an hour at most");
+    for wrong in ["x", "7", "1:p0-0000000000000000:1"] {
+        let refused = feed().header("Last-Event-ID", wrong).send().await?;
+        assert_eq!(refused.json::<Value>().await?["code"], "INVALID_EVENT_ID", "{wrong}");
+    }
+    it.stop().await;
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_events_of_all_plans_can_be_followed() -> Result<()> {
+    events_of_all_plans_go_on(Installation::embedded().await?).await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_events_of_all_plans_over_redis_can_be_followed() -> Result<()> {
+    let server = goalmill_tests::redis_server::RedisServer::start().await?;
+    events_of_all_plans_go_on(Installation::over(&server).await?).await
+}

@@ -206,7 +206,7 @@ impl Operation {
                 "schema": {"type": "string"},
             }});
         }
-        if self.answer.iter().any(|(media, _)| *media == EVENT_STREAM) {
+        if self.path.contains("{id}") && self.answer.iter().any(|(media, _)| *media == EVENT_STREAM) {
             responses.insert("204".into(), json!({"description": "The plan has ended, and there is no event left"}));
         }
         if self.headers.contains(&"Prefer") {

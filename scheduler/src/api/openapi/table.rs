@@ -16,13 +16,15 @@ use goalmill_common::problem::ErrorCode::{
 use goalmill_common::quality::QualityReport;
 use goalmill_common::revision::RevisionRecord;
 use goalmill_common::view::{
-    Accepted, DeadLetterView, EventView, Explanation, ModelView, Page, PlanSummary, PlanView, PlannerView, Preview,
-    QuestionView, QueueView, Results, StepView,
+    Accepted, BulkAnswer, DeadLetterView, EventView, Explanation, ModelView, Page, PlanSummary, PlanView, PlannerView,
+    Preview, QuestionView, QueueView, Results, StepView,
 };
 use serde_json::{Map, Value, json};
 
 use super::{EVENT_STREAM, JSON, Operation, RouteAccess, TEXT, YAML, delete, get, post};
-use crate::api::{actions, approvals, event_search, events, fork, health, plan_list, plans, registry, stats, steps};
+use crate::api::{
+    actions, approvals, bulk_actions, event_search, events, fork, health, plan_list, plans, registry, stats, steps,
+};
 
 /// What any request may be refused for.
 pub(super) const ANY: [ErrorCode; 11] = [
@@ -80,6 +82,7 @@ pub(super) fn operations() -> Vec<Operation> {
     let mut all = submissions();
     all.extend(plan_actions());
     all.extend(looks());
+    all.extend(bulk_steering());
     all.extend(steering());
     all.extend(step_steering());
     all.extend(installation());
@@ -212,10 +215,16 @@ fn looks() -> Vec<Operation> {
         get("/v1/plans/{id}/steps/{step}", "getStep", "One step")
             .gives::<StepView>()
             .refuses(&[PlanNotFound, StepNotFound]),
-        get("/v1/events", "listAllEvents", "The newest events of all plans, oldest first; as `/v1/logs`")
-            .query::<event_search::LogsQuery>()
-            .gives::<Page<EventView>>()
-            .refuses(PLAN),
+        get(
+            "/v1/events",
+            "listAllEvents",
+            "The events of all plans: in pages as `/v1/logs`, or live as server-sent events",
+        )
+        .query::<event_search::LogsQuery>()
+        .headers(&["Last-Event-ID"])
+        .gives::<Page<EventView>>()
+        .gives_as::<String>(EVENT_STREAM)
+        .refuses(&[PlanNotFound, InvalidEventId]),
         get("/v1/stats", "getStats", "Measures of planning and execution, of the plans that ended in a period")
             .query::<stats::MeasureQuery>()
             .gives::<QualityReport>(),
@@ -223,6 +232,19 @@ fn looks() -> Vec<Operation> {
             .query::<event_search::LogsQuery>()
             .gives::<Page<EventView>>()
             .refuses(PLAN),
+    ]
+}
+
+/// Verbs on many plans.
+fn bulk_steering() -> Vec<Operation> {
+    let many = |path, id, summary| {
+        post(path, id, summary).roles(&[Operator]).takes::<bulk_actions::BulkBody>().gives::<BulkAnswer>()
+    };
+    vec![
+        many("/v1/plans:cancel", "cancelPlans", "Ends the plans that a filter finds"),
+        many("/v1/plans:pause", "pausePlans", "Starts no further steps of the plans that a filter finds"),
+        many("/v1/plans:resume", "resumePlans", "Goes on with the plans that a filter finds"),
+        many("/v1/plans:replan", "replanPlans", "Asks the planners for another way, for the plans that a filter finds"),
     ]
 }
 
@@ -363,6 +385,6 @@ pub(super) fn headers() -> Value {
         "traceparent": header("traceparent", "W3C Trace Context; handed on to agents"),
         "Prefer": header("Prefer", "`wait=10` (RFC 7240): the answer comes when the plan has ended, or after so many seconds, at most 300"),
         "If-None-Match": header("If-None-Match", "The `ETag` of the copy that the client has; 304 if it is still right"),
-        "Last-Event-ID": header("Last-Event-ID", "The number of the last event that is known; goes before `after`"),
+        "Last-Event-ID": header("Last-Event-ID", "The id of the last event that is known; goes before `after`"),
     })
 }
