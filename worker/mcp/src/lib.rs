@@ -1,6 +1,6 @@
 //! Executor `mcp`: an agent type whose actions are the tools of an MCP server.
 //!
-//! `{"kind": "mcp", "argv": ["npx", "-y", "some-server"], "env": ["SOME_TOKEN"]}` starts a program and speaks over its
+//! `{"kind": "mcp", "argv": ["npx", "-y", "some-server"]}` starts a program and speaks over its
 //! standard input and output; `{"kind": "mcp", "url": "https://…", "headers": {…}}` speaks streamable HTTP.
 //!
 //! The worker connects when it starts, and again when a task finds the connection closed. The card of the agent type lists the

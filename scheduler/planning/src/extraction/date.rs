@@ -41,15 +41,15 @@ pub(super) struct Deadline {
 
 /// A date at a place of the text.
 #[derive(Clone, Debug)]
-pub(super) struct Mention {
-    pub span: Span,
+pub(super) struct DateMention {
+    pub span: DateSpan,
     /// Index of the first word after it.
     pub next: usize,
     pub assumed: Option<&'static str>,
 }
 
 #[derive(Clone, Debug)]
-pub(super) enum Span {
+pub(super) enum DateSpan {
     Day(Date),
     Days(Date, Date),
     Month(Month),
@@ -96,13 +96,13 @@ pub(super) fn read(text: &Text, today: Date) -> When {
     let mut month = None;
     let mut at = 0;
     while at < text.words.len() {
-        let Some(Mention { span, next, assumed }) = mention_at(text, at, today) else {
+        let Some(DateMention { span, next, assumed }) = mention_at(text, at, today) else {
             at += 1;
             continue;
         };
         let has_start = !days.is_empty() || range.is_some();
         let role = match (role(text, at, next), &span) {
-            (_, Span::Within(_)) => DateRole::Deadline { is_exclusive: false },
+            (_, DateSpan::Within(_)) => DateRole::Deadline { is_exclusive: false },
             (DateRole::Until, _) if !has_start => DateRole::Deadline { is_exclusive: false },
             (role, _) => role,
         };
@@ -114,12 +114,12 @@ pub(super) fn read(text: &Text, today: Date) -> When {
                     text.note_constraint(at, next);
                 }
             }
-            (_, Span::Day(day) | Span::Within(day)) => days.push((at, day, next)),
-            (_, Span::Days(first, last)) => {
+            (_, DateSpan::Day(day) | DateSpan::Within(day)) => days.push((at, day, next)),
+            (_, DateSpan::Days(first, last)) => {
                 text.note_constraint(at, next);
                 range = range.or(Some((first, last)));
             }
-            (_, Span::Month(found)) => {
+            (_, DateSpan::Month(found)) => {
                 text.note(at, next, Use::Fact);
                 month = month.or(Some(found));
             }
@@ -144,35 +144,35 @@ pub(super) fn read(text: &Text, today: Date) -> When {
 }
 
 /// The longest date at `at`.
-fn mention_at(text: &Text, at: usize, today: Date) -> Option<Mention> {
-    let certain = |span, next| Some(Mention { span, next, assumed: None });
+fn mention_at(text: &Text, at: usize, today: Date) -> Option<DateMention> {
+    let certain = |span, next| Some(DateMention { span, next, assumed: None });
     if relative::weekday(text.lower(at)).is_some() {
         // `Friday, 4 December`
         let after = at + 1 + usize::from(text.lower(at + 1) == ",");
         if let Some((day, next)) = day_at(text, after, today) {
-            return certain(Span::Day(day), next);
+            return certain(DateSpan::Day(day), next);
         }
     }
     if let Some((start, end, next)) = day_range(text, at, today) {
-        return certain(Span::Days(start, end), next);
+        return certain(DateSpan::Days(start, end), next);
     }
     if let Some((day, next)) = day_at(text, at, today) {
-        return certain(Span::Day(day), next);
+        return certain(DateSpan::Day(day), next);
     }
     if let Some(found) = relative::before_month(text, at, today) {
         return Some(found);
     }
     if let Some((found, next)) = month_at(text, at, today) {
-        return certain(Span::Month(found), next);
+        return certain(DateSpan::Month(found), next);
     }
     relative::read(text, at, today)
 }
 
-fn deadline(span: &Span, is_exclusive: bool, assumed: Option<&'static str>) -> Option<Deadline> {
+fn deadline(span: &DateSpan, is_exclusive: bool, assumed: Option<&'static str>) -> Option<Deadline> {
     let (first, last) = match span {
-        Span::Day(day) | Span::Within(day) => (*day, *day),
-        Span::Days(first, last) => (*first, *last),
-        Span::Month(month) => {
+        DateSpan::Day(day) | DateSpan::Within(day) => (*day, *day),
+        DateSpan::Days(first, last) => (*first, *last),
+        DateSpan::Month(month) => {
             let first = Date::new(month.year, month.number, 1).ok()?;
             let assumed = (!is_exclusive).then_some("the last day of the month");
             let date = if is_exclusive { first } else { first.last_of_month() };

@@ -6,13 +6,13 @@ use super::words::{Text, WordKind};
 
 /// Numbers by what they limit: `{"pages": 10}`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Limits {
+pub(super) struct StatedLimits {
     pub at_most: BTreeMap<String, u64>,
     pub at_least: BTreeMap<String, u64>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Bound {
+enum LimitSide {
     Most,
     Least,
 }
@@ -21,8 +21,8 @@ enum Bound {
 const LIMIT_MAX: f64 = 1e12;
 
 /// Finds all limits on other things than money and dates, which are read before.
-pub(super) fn read(text: &Text) -> Limits {
-    let mut limits = Limits::default();
+pub(super) fn read(text: &Text) -> StatedLimits {
+    let mut limits = StatedLimits::default();
     for at in 0..text.words.len() {
         let Some((bound, from, number)) = before_number(text, at).or_else(|| after_number(text, at)) else { continue };
         // `five or fewer items`
@@ -31,8 +31,8 @@ pub(super) fn read(text: &Text) -> Limits {
         let is_one = number.1 == 1 && !noun.contains(' ') && !noun.ends_with('s');
         let noun = if is_one { format!("{noun}s") } else { noun };
         let list = match bound {
-            Bound::Most => &mut limits.at_most,
-            Bound::Least => &mut limits.at_least,
+            LimitSide::Most => &mut limits.at_most,
+            LimitSide::Least => &mut limits.at_least,
         };
         list.entry(noun).or_insert(number.1);
         text.note_constraint(from, next);
@@ -41,27 +41,27 @@ pub(super) fn read(text: &Text) -> Limits {
 }
 
 /// `at most 10`: the index after the number and its value.
-fn before_number(text: &Text, at: usize) -> Option<(Bound, usize, (usize, u64))> {
+fn before_number(text: &Text, at: usize) -> Option<(LimitSide, usize, (usize, u64))> {
     let lead = (text.lower(at), text.lower(at + 1), text.lower(at + 2));
     let (bound, mut next) = match lead {
         ("at", "most", _) | ("up", "to", _) | ("not" | "never", "exceeding" | "above" | "over", _) => {
-            (Bound::Most, at + 2)
+            (LimitSide::Most, at + 2)
         }
         ("no" | "not" | "never", "more" | "longer" | "larger" | "bigger" | "greater" | "higher", "than") => {
-            (Bound::Most, at + 3)
+            (LimitSide::Most, at + 3)
         }
-        ("no" | "not" | "never", "less" | "fewer" | "shorter" | "smaller", "than") => (Bound::Least, at + 3),
-        ("at", "least", _) => (Bound::Least, at + 2),
-        ("a", "maximum" | "max", "of") => (Bound::Most, at + 3),
-        ("a", "minimum", "of") => (Bound::Least, at + 3),
-        ("maximum" | "max", "of", _) => (Bound::Most, at + 2),
-        ("minimum" | "min", "of", _) => (Bound::Least, at + 2),
-        ("max" | "min", ".", _) => (if text.lower(at) == "max" { Bound::Most } else { Bound::Least }, at + 2),
-        ("maximum" | "max", _, _) => (Bound::Most, at + 1),
-        ("minimum", _, _) => (Bound::Least, at + 1),
-        ("less" | "fewer" | "shorter", "than", _) if !negated(text, at) => (Bound::Most, at + 2),
-        ("more" | "longer", "than", _) if !negated(text, at) => (Bound::Least, at + 2),
-        ("under" | "below", _, _) => (Bound::Most, at + 1),
+        ("no" | "not" | "never", "less" | "fewer" | "shorter" | "smaller", "than") => (LimitSide::Least, at + 3),
+        ("at", "least", _) => (LimitSide::Least, at + 2),
+        ("a", "maximum" | "max", "of") => (LimitSide::Most, at + 3),
+        ("a", "minimum", "of") => (LimitSide::Least, at + 3),
+        ("maximum" | "max", "of", _) => (LimitSide::Most, at + 2),
+        ("minimum" | "min", "of", _) => (LimitSide::Least, at + 2),
+        ("max" | "min", ".", _) => (if text.lower(at) == "max" { LimitSide::Most } else { LimitSide::Least }, at + 2),
+        ("maximum" | "max", _, _) => (LimitSide::Most, at + 1),
+        ("minimum", _, _) => (LimitSide::Least, at + 1),
+        ("less" | "fewer" | "shorter", "than", _) if !negated(text, at) => (LimitSide::Most, at + 2),
+        ("more" | "longer", "than", _) if !negated(text, at) => (LimitSide::Least, at + 2),
+        ("under" | "below", _, _) => (LimitSide::Most, at + 1),
         _ => return None,
     };
     if matches!(text.lower(next), "a" | "the" | ":") {
@@ -75,13 +75,13 @@ fn negated(text: &Text, at: usize) -> bool {
 }
 
 /// `10 pages max`, `three or fewer`: the limit stands after the number.
-fn after_number(text: &Text, at: usize) -> Option<(Bound, usize, (usize, u64))> {
+fn after_number(text: &Text, at: usize) -> Option<(LimitSide, usize, (usize, u64))> {
     let number = number(text, at)?;
     // At most three words stand between the number and the word that makes it a limit.
     let bound = (number.0..number.0 + 4).find_map(|i| match (text.lower(i), text.lower(i + 1), text.lower(i + 2)) {
-        ("max" | "maximum" | "tops", _, _) | ("at", "most", _) | ("at", "the", "most") => Some(Bound::Most),
-        ("or", "less" | "fewer", _) => Some(Bound::Most),
-        ("or", "more", _) | ("at", "least", _) | ("minimum", _, _) => Some(Bound::Least),
+        ("max" | "maximum" | "tops", _, _) | ("at", "most", _) | ("at", "the", "most") => Some(LimitSide::Most),
+        ("or", "less" | "fewer", _) => Some(LimitSide::Most),
+        ("or", "more", _) | ("at", "least", _) | ("minimum", _, _) => Some(LimitSide::Least),
         _ => None,
     });
     let free = (number.0..number.0 + 4)

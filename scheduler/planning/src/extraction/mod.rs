@@ -31,7 +31,7 @@ mod words;
 pub use date::Month;
 pub use duration::Duration;
 pub use money::{Money, Rate};
-pub use topic::Request;
+pub use topic::GoalRequest;
 pub use unread::UnreadPart;
 
 use words::Text;
@@ -123,7 +123,7 @@ pub struct Facts {
     pub subject: Option<String>,
     /// The words by which the kind of the goal is recognised.
     #[serde(skip)]
-    pub request: Request,
+    pub request: GoalRequest,
     /// What the text left open and was chosen here, by fact.
     #[serde(skip)]
     pub assumed: BTreeMap<&'static str, &'static str>,

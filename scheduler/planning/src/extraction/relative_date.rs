@@ -3,14 +3,14 @@
 use jiff::civil::{Date, Weekday};
 use jiff::{Span as Length, ToSpan};
 
-use super::date::{Mention, Span, is_due, month, month_number, year_after};
+use super::date::{DateMention, DateSpan, is_due, month, month_number, year_after};
 use super::words::{Text, WordKind};
 
 /// Furthest day that is taken for one, in days from today.
 const DAYS_MAX: f64 = 3_650.0;
 
 /// A date that begins at `at`.
-pub(super) fn read(text: &Text, at: usize, today: Date) -> Option<Mention> {
+pub(super) fn read(text: &Text, at: usize, today: Date) -> Option<DateMention> {
     named_day(text, at, today)
         .or_else(|| within(text, at, today))
         .or_else(|| quarter(text, at, today))
@@ -19,8 +19,8 @@ pub(super) fn read(text: &Text, at: usize, today: Date) -> Option<Mention> {
 }
 
 /// `end of June`, `month's end`, `EOD`: what would otherwise be read as a month alone.
-pub(super) fn before_month(text: &Text, at: usize, today: Date) -> Option<Mention> {
-    let certain = |date, next| Some(Mention { span: Span::Day(date), next, assumed: None });
+pub(super) fn before_month(text: &Text, at: usize, today: Date) -> Option<DateMention> {
+    let certain = |date, next| Some(DateMention { span: DateSpan::Day(date), next, assumed: None });
     match text.lower(at) {
         "eod" | "cob" => return certain(today, at + 1),
         "eow" => return Some(week_end(today, 0, at + 1)),
@@ -55,7 +55,7 @@ pub(super) fn before_month(text: &Text, at: usize, today: Date) -> Option<Mentio
     if let Some(found) = end_of_unit(text.lower(next), ahead, today, next + 1) {
         return Some(found);
     }
-    if let Some(Mention { span: Span::Days(_, last), next, .. }) = quarter_named(text, next, today) {
+    if let Some(DateMention { span: DateSpan::Days(_, last), next, .. }) = quarter_named(text, next, today) {
         return certain(last, next);
     }
     // `end of June` alone is a month; as a deadline it is a day.
@@ -69,7 +69,7 @@ pub(super) fn before_month(text: &Text, at: usize, today: Date) -> Option<Mentio
     certain(Date::new(year, number, 1).ok()?.last_of_month(), next)
 }
 
-fn end_of_unit(unit: &str, ahead: i64, today: Date, next: usize) -> Option<Mention> {
+fn end_of_unit(unit: &str, ahead: i64, today: Date, next: usize) -> Option<DateMention> {
     let date = match unit {
         "day" | "today" => today,
         "week" => return Some(week_end(today, ahead, next)),
@@ -82,22 +82,26 @@ fn end_of_unit(unit: &str, ahead: i64, today: Date, next: usize) -> Option<Menti
         }
         _ => return None,
     };
-    Some(Mention { span: Span::Day(date), next, assumed: None })
+    Some(DateMention { span: DateSpan::Day(date), next, assumed: None })
 }
 
 /// The Friday of a week; its Sunday when Friday has passed.
-fn week_end(today: Date, ahead: i64, next: usize) -> Mention {
+fn week_end(today: Date, ahead: i64, next: usize) -> DateMention {
     let monday = today.saturating_sub(i64::from(today.weekday().to_monday_zero_offset()).days());
     let friday = monday.saturating_add((ahead * 7 + 4).days());
     let date = if friday < today { friday.saturating_add(2.days()) } else { friday };
-    Mention { span: Span::Day(date), next, assumed: Some("the Friday of the week, or its Sunday when that has passed") }
+    DateMention {
+        span: DateSpan::Day(date),
+        next,
+        assumed: Some("the Friday of the week, or its Sunday when that has passed"),
+    }
 }
 
 /// `tomorrow`, `next week`, `this weekend`, `Christmas`.
-fn named_day(text: &Text, at: usize, today: Date) -> Option<Mention> {
-    let day = |date| Some(Mention { span: Span::Day(date), next: at + 1, assumed: None });
+fn named_day(text: &Text, at: usize, today: Date) -> Option<DateMention> {
+    let day = |date| Some(DateMention { span: DateSpan::Day(date), next: at + 1, assumed: None });
     let days = |first: Date, count: i64| {
-        Some(Mention { span: Span::Days(first, plus(first, count)?), next: at + 1, assumed: None })
+        Some(DateMention { span: DateSpan::Days(first, plus(first, count)?), next: at + 1, assumed: None })
     };
     let possessive = text.get(at)?.text.ends_with("'s") || text.get(at)?.text.ends_with("’s");
     match (text.before(at, 1), text.lower(at)) {
@@ -115,17 +119,23 @@ fn named_day(text: &Text, at: usize, today: Date) -> Option<Mention> {
         ("next", "weekend") => days(plus(next_weekday(today, Weekday::Monday, true)?, 5)?, 1),
         ("next", "month") => {
             let first = today.first_of_month().checked_add(1.month()).ok()?;
-            Some(Mention { span: Span::Month(month(first.month(), first.year())?), next: at + 1, assumed: None })
+            Some(DateMention {
+                span: DateSpan::Month(month(first.month(), first.year())?),
+                next: at + 1,
+                assumed: None,
+            })
         }
-        ("this", "month") => {
-            Some(Mention { span: Span::Month(month(today.month(), today.year())?), next: at + 1, assumed: None })
-        }
+        ("this", "month") => Some(DateMention {
+            span: DateSpan::Month(month(today.month(), today.year())?),
+            next: at + 1,
+            assumed: None,
+        }),
         _ => feast(text, at, today),
     }
 }
 
 /// Feasts on the same day each year.
-fn feast(text: &Text, at: usize, today: Date) -> Option<Mention> {
+fn feast(text: &Text, at: usize, today: Date) -> Option<DateMention> {
     let (number, day, words) = match (text.lower(at), text.lower(at + 1)) {
         ("christmas", "eve") => (12, 24, 2),
         ("christmas", "day") => (12, 25, 2),
@@ -140,11 +150,11 @@ fn feast(text: &Text, at: usize, today: Date) -> Option<Mention> {
         matches!(text.before(at, 1), "by" | "before" | "until" | "till" | "on" | "at" | "than" | "after" | "from");
     let date = led.then(|| (0..=1).filter_map(|ahead| Date::new(today.year() + ahead, number, day).ok()))?;
     let date = date.into_iter().find(|date| *date >= today)?;
-    Some(Mention { span: Span::Day(date), next: at + words, assumed: None })
+    Some(DateMention { span: DateSpan::Day(date), next: at + words, assumed: None })
 }
 
 /// `within 3 days`, `in less than two weeks`, `in the next 10 days`: a deadline; `in two weeks`: a day.
-fn within(text: &Text, at: usize, today: Date) -> Option<Mention> {
+fn within(text: &Text, at: usize, today: Date) -> Option<DateMention> {
     let (from, is_limit) = match (text.lower(at), text.lower(at + 1), text.lower(at + 2)) {
         ("within", "the", "next" | "coming") => (at + 3, true),
         ("within", "the", _) | ("within" | "in", "under", _) => (at + 2, true),
@@ -161,8 +171,8 @@ fn within(text: &Text, at: usize, today: Date) -> Option<Mention> {
         _ => text.number(from).map(|q| (q.value, q.next))?,
     };
     let (date, next) = after(text, value, next, today)?;
-    let span = if is_limit || is_due(text.before(at, 1)) { Span::Within(date) } else { Span::Day(date) };
-    Some(Mention { span, next, assumed: None })
+    let span = if is_limit || is_due(text.before(at, 1)) { DateSpan::Within(date) } else { DateSpan::Day(date) };
+    Some(DateMention { span, next, assumed: None })
 }
 
 /// The day after a length of time whose unit stands at `at`.
@@ -198,12 +208,12 @@ fn working_days(today: Date, count: i64) -> Option<Date> {
 }
 
 /// `in Q2`, `by Q3 2027`.
-fn quarter(text: &Text, at: usize, today: Date) -> Option<Mention> {
+fn quarter(text: &Text, at: usize, today: Date) -> Option<DateMention> {
     let led = matches!(text.before(at, 1), "in" | "by" | "before" | "until" | "during" | "till");
     led.then(|| quarter_named(text, at, today))?
 }
 
-fn quarter_named(text: &Text, at: usize, today: Date) -> Option<Mention> {
+fn quarter_named(text: &Text, at: usize, today: Date) -> Option<DateMention> {
     let number = text.get(at + 1).filter(|number| number.glued && text.lower(at) == "q")?;
     let number: i8 = number.text.parse().ok().filter(|number| (1..=4).contains(number))?;
     let (year, next) = year_after(text, at + 2);
@@ -213,11 +223,11 @@ fn quarter_named(text: &Text, at: usize, today: Date) -> Option<Mention> {
         None => today.year() + i16::from(last(today.year())? < today),
     };
     let first = Date::new(year, number * 3 - 2, 1).ok()?;
-    Some(Mention { span: Span::Days(first, last(year)?), next, assumed: None })
+    Some(DateMention { span: DateSpan::Days(first, last(year)?), next, assumed: None })
 }
 
 /// `by the 15th`: the next such day.
-fn ordinal_day(text: &Text, at: usize, today: Date) -> Option<Mention> {
+fn ordinal_day(text: &Text, at: usize, today: Date) -> Option<DateMention> {
     let led = text.before(at, 1) == "the"
         && matches!(text.before(at, 2), "by" | "before" | "until" | "till" | "on" | "from" | "than");
     let word = text.get(at).filter(|_| led)?;
@@ -229,11 +239,15 @@ fn ordinal_day(text: &Text, at: usize, today: Date) -> Option<Mention> {
         Date::new(month.year(), month.month(), day).ok()
     });
     let date = dates.into_iter().find(|date| *date >= today)?;
-    matches!(word.kind, WordKind::Number(_)).then_some(Mention { span: Span::Day(date), next: at + 2, assumed: None })
+    matches!(word.kind, WordKind::Number(_)).then_some(DateMention {
+        span: DateSpan::Day(date),
+        next: at + 2,
+        assumed: None,
+    })
 }
 
 /// `Friday`, unless it is one of many or a past one.
-fn named_weekday(text: &Text, at: usize, today: Date) -> Option<Mention> {
+fn named_weekday(text: &Text, at: usize, today: Date) -> Option<DateMention> {
     let weekday = weekday(text.lower(at))?;
     let before = text.before(at, 1);
     let past_or_many =
@@ -242,7 +256,7 @@ fn named_weekday(text: &Text, at: usize, today: Date) -> Option<Mention> {
         matches!(before, "next" | "on" | "this" | "by" | "from" | "to" | "until" | "before" | "for" | "due" | "than");
     (!past_or_many && (led || text.is_capital(at))).then_some(())?;
     let date = next_weekday(today, weekday, false)?;
-    Some(Mention { span: Span::Day(date), next: at + 1, assumed: None })
+    Some(DateMention { span: DateSpan::Day(date), next: at + 1, assumed: None })
 }
 
 pub(super) fn plus(date: Date, days: i64) -> Option<Date> {

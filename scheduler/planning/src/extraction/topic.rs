@@ -103,13 +103,13 @@ pub(super) fn subject(text: &Text) -> Option<String> {
 const REQUEST_WORDS_MAX: usize = 10;
 
 /// The beginning of the main request: its first words without politeness, constraints and what it is about.
-pub(super) fn request(text: &Text) -> Request {
+pub(super) fn request(text: &Text) -> GoalRequest {
     let first_words =
         (0..text.words.len()).filter(|at| *at == 0 || text.ends_sentence(at - 1) || text.begins_line(*at));
     let list = (1..text.words.len()).find(|at| begins_bullet(text, *at)).unwrap_or(text.words.len());
     let starts: Vec<usize> = first_words.filter(|at| *at < list).map(|at| skip_politeness(text, at)).collect();
     let Some(start) = starts.iter().find(|at| text.is_imperative(**at)).or(starts.first()).copied() else {
-        return Request::default();
+        return GoalRequest::default();
     };
     let mut words = Vec::new();
     for at in start..text.words.len() {
@@ -145,7 +145,7 @@ pub(super) fn request(text: &Text) -> Request {
         )
     };
     let is_nominal = !text.is_imperative(start) && !words.iter().any(tells);
-    Request { words, is_nominal }
+    GoalRequest { words, is_nominal }
 }
 
 /// `- order shelves`, `1. stop it`: a line of a list, which is no request of its own.
@@ -155,7 +155,7 @@ fn begins_bullet(text: &Text, at: usize) -> bool {
 
 /// The words by which the kind of a goal is recognised.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Request {
+pub struct GoalRequest {
     /// In lower case.
     pub words: Vec<String>,
     /// Whether it names a thing without saying what to do with it: `birthday party for 12 children`.

@@ -11,7 +11,7 @@ use super::*;
 const NOW_MS: u64 = 1_795_293_490_279;
 
 #[derive(Deserialize)]
-struct Row {
+struct KindRow {
     goal: String,
     kind: String,
     #[serde(default)]
@@ -61,7 +61,7 @@ fn holds(found: Option<&Value>, expected: &Value) -> bool {
 
 #[test]
 fn everyday_goals_get_plans_of_their_own_and_their_facts_are_read() {
-    let rows: Vec<Row> =
+    let rows: Vec<KindRow> =
         serde_yaml_ng::from_str(include_str!("../../tests/everyday.yaml")).expect("the list is well formed");
     let planner = RulesPlanner::built_in();
     let (mut open, mut aside) = (Figures::default(), Figures::default());

@@ -11,7 +11,7 @@ use goalmill_common::problem::Issue;
 use goalmill_common::view::RuleView;
 use serde_json::{Map, Value, json};
 
-use super::extraction::{Facts, Request};
+use super::extraction::{Facts, GoalRequest};
 use super::{LoadError, PlanRequest, Planner, PlannerAnswer, PlanningError, ReviseRequest, revise};
 
 #[cfg(test)]
@@ -129,7 +129,7 @@ impl Planner for RulesPlanner {
 }
 
 /// How well a goal fits: the sum of its signals.
-pub(crate) fn score(matching: &Match, words: &[String], request: &Request, facts: &Map<String, Value>) -> f64 {
+pub(crate) fn score(matching: &Match, words: &[String], request: &GoalRequest, facts: &Map<String, Value>) -> f64 {
     let there = matching.signals.iter().filter(|signal| signal.is_there(words, request, facts));
     there.map(|signal| signal.weight).sum()
 }

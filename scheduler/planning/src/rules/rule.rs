@@ -9,7 +9,7 @@ use serde_json::{Map, Value};
 
 use super::phrase::Phrase;
 use super::render;
-use crate::extraction::Request;
+use crate::extraction::GoalRequest;
 
 /// Goals of one kind and the plan for them; one YAML file.
 #[derive(Clone, Debug, Deserialize)]
@@ -232,7 +232,7 @@ impl Signal {
     /// Whether the signal is there.
     ///
     /// - `words`: the whole description.
-    pub(crate) fn is_there(&self, words: &[String], request: &Request, facts: &Map<String, Value>) -> bool {
+    pub(crate) fn is_there(&self, words: &[String], request: &GoalRequest, facts: &Map<String, Value>) -> bool {
         if let Some(fact) = &self.fact {
             return facts.contains_key(fact);
         }
