@@ -31,14 +31,14 @@ const TOOLS_MAX: usize = 1_000;
 type ToolList = Arc<RwLock<Option<(String, Vec<Tool>)>>>;
 
 /// A server, connected or not.
-pub(crate) struct Connection {
+pub(crate) struct McpConnection {
     agent_type: AgentType,
     settings: McpSettings,
     running: Mutex<Option<RunningService<RoleClient, ToolListener>>>,
     tools: ToolList,
 }
 
-impl Connection {
+impl McpConnection {
     pub(crate) fn new(agent_type: AgentType, settings: McpSettings) -> Self {
         Self { agent_type, settings, running: Mutex::default(), tools: ToolList::default() }
     }

@@ -35,7 +35,7 @@ use rmcp::service::{PeerRequestOptions, ServiceError};
 use serde_json::{Map, Value};
 use tokio_util::sync::CancellationToken;
 
-use connection::{Connection, McpPeer};
+use connection::{McpConnection, McpPeer};
 use settings::McpSettings;
 
 /// Milliseconds for one call, unless the settings say otherwise; the step's own limit holds as well.
@@ -52,7 +52,7 @@ pub fn executor(agent_type: &AgentType, settings: &Value) -> Result<Arc<dyn Exec
     let executor = Arc::new(McpExecutor {
         tools: settings.tools.clone(),
         timeout: Duration::from_millis(settings.timeout_ms.unwrap_or(TIMEOUT_MS)),
-        connection: Connection::new(agent_type.clone(), settings),
+        connection: McpConnection::new(agent_type.clone(), settings),
         card: Mutex::new(Agent::named(agent_type.clone())),
     });
     // So that the card has the tools before the first task; settings are checked outside of a runtime too.
@@ -74,7 +74,7 @@ pub fn executor(agent_type: &AgentType, settings: &Value) -> Result<Arc<dyn Exec
 
 /// Calls tools of one server.
 struct McpExecutor {
-    connection: Connection,
+    connection: McpConnection,
     /// The tools that may be called; all when empty.
     tools: Vec<String>,
     timeout: Duration,
