@@ -146,6 +146,11 @@ impl Default for Namespace {
 }
 
 impl Namespace {
+    /// Whether it is the namespace of those that name none.
+    pub fn is_default(&self) -> bool {
+        *self == Self::default()
+    }
+
     /// A submission id that no other namespace has: `submission` itself in the namespace `default`, else
     /// `<namespace>/<submission>`, which is no [id](is_id) of a caller.
     pub fn qualify(&self, submission: &str) -> String {

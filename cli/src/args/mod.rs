@@ -77,6 +77,9 @@ pub struct Globals {
         help_heading = "Global options"
     )]
     pub token: Option<BearerToken>,
+    /// The namespace to see and change, for tokens of all namespaces.
+    #[arg(long, global = true, value_name = "NAME", env = "GOALMILL_NAMESPACE", help_heading = "Global options")]
+    pub namespace: Option<String>,
     /// When to use colours; NO_COLOR turns them off.
     #[arg(long, global = true, value_name = "WHEN", default_value = "auto", help_heading = "Global options")]
     pub color: ColorWhen,

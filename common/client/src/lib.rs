@@ -133,6 +133,7 @@ pub struct Client {
     http: Arc<OnceLock<Http>>,
     base: String,
     token: Option<BearerToken>,
+    namespace: Option<String>,
 }
 
 #[derive(Clone, Debug)]
@@ -172,7 +173,7 @@ impl Client {
         let base = if base.contains("://") { base } else { format!("http://{base}") };
         reqwest::Url::parse(&base)
             .map_err(|error| ClientError::InvalidAddress { server: server.to_owned(), reason: error.to_string() })?;
-        Ok(Self { http: Arc::default(), base, token: None })
+        Ok(Self { http: Arc::default(), base, token: None, namespace: None })
     }
 
     /// The same, with a token in each request; an empty one counts as none.
@@ -184,9 +185,18 @@ impl Client {
         Ok(Self { token, ..self })
     }
 
-    /// The same for another server, with the same token.
+    /// The same, limited to a namespace; an empty one counts as none.
+    pub fn in_namespace(self, namespace: Option<String>) -> Result<Self, ClientError> {
+        let namespace = namespace.filter(|namespace| !namespace.is_empty());
+        match namespace {
+            Some(name) if !is_id(&name) => Err(ClientError::InvalidNamespace(name)),
+            namespace => Ok(Self { namespace, ..self }),
+        }
+    }
+
+    /// The same for another server, with the same token and namespace.
     pub fn at(&self, server: &str) -> Result<Self, ClientError> {
-        Ok(Self { token: self.token.clone(), ..Self::new(server)? })
+        Ok(Self { token: self.token.clone(), namespace: self.namespace.clone(), ..Self::new(server)? })
     }
 
     fn http(&self) -> &Http {
@@ -504,6 +514,10 @@ impl Client {
     }
 
     fn with_credentials(&self, request: RequestBuilder) -> RequestBuilder {
+        let request = match &self.namespace {
+            Some(namespace) => request.header("Goalmill-Namespace", namespace),
+            None => request,
+        };
         match &self.token {
             Some(token) => request.bearer_auth(&token.0),
             None => request,

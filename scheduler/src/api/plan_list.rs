@@ -10,6 +10,7 @@ use goalmill_common::status::PlanStatus;
 use goalmill_common::view::{Page, PlanSummary};
 
 use super::Api;
+use super::principal::Principal;
 use super::query_parameters::{Parameters, Query, RawParameters};
 use super::response::{ApiError, shown};
 
@@ -77,6 +78,7 @@ impl ListCursor {
 
 pub(crate) async fn list(
     State(api): State<Api>,
+    principal: Principal,
     Query(query): Query<ListQuery>,
 ) -> Result<Json<Page<PlanSummary>>, ApiError> {
     let limit = query.limit.unwrap_or(PAGE);
@@ -92,7 +94,8 @@ pub(crate) async fn list(
         looked_at += places.len();
         after = places.last().cloned().or(after);
         let found = summaries(&api, places).await?;
-        items.extend(found.into_iter().filter(|found| query.status.is_none_or(|status| status == found.status)));
+        let seen = found.into_iter().filter(|found| principal.may_see(&found.namespace));
+        items.extend(seen.filter(|found| query.status.is_none_or(|status| status == found.status)));
         if is_last || items.len() >= limit || looked_at >= PLANS_READ_MAX {
             let next = after.filter(|_| !is_last).map(|after| after.write());
             return Ok(Json(Page { items, next }));

@@ -356,6 +356,7 @@ pub(super) fn headers() -> Value {
     json!({
         "Idempotency-Key": header("Idempotency-Key", "The same key with the same body gives the same plan"),
         "traceparent": header("traceparent", "W3C Trace Context; handed on to agents"),
+        "Goalmill-Namespace": header("Goalmill-Namespace", "Limits a caller of all namespaces to one"),
         "Last-Event-ID": header("Last-Event-ID", "The number of the last event that is known; goes before `after`"),
     })
 }

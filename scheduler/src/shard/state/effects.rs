@@ -52,10 +52,11 @@ impl ShardState {
                 Effect::Ready(step) => {
                     let state = &self.plans[&slot].state;
                     let Some(agent_type) = state.queue(step) else { continue };
+                    let namespace = state.namespace();
                     let order = DispatchOrder {
                         agent_type,
                         priority: state.priority(step).0,
-                        tenant: state.tenant(),
+                        namespace: namespace.as_str(),
                         rank: state.rank(step),
                     };
                     self.ready.insert(slot, step, &order);
