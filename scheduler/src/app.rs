@@ -4,6 +4,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
+use goalmill_archive::ArchiveError;
 use goalmill_broker::{Broker, BrokerError, Install};
 use goalmill_common::clock::Clock;
 use goalmill_common::config::{ApiSettings, Authentication, Settings};
@@ -22,11 +23,12 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+use crate::archiver::Archiver;
 use crate::directory::Directory;
 use crate::execution_stats::{self, ExecutionStats, Lessons, Sample, StatsReplay};
 use crate::health_monitor::HealthMonitor;
 use crate::hooks::{Hook, Hooks};
-use crate::plan_reader::LivePlans;
+use crate::plan_reader;
 use crate::scheduler::{self, Scheduler};
 use crate::shard::trial::Trial;
 use crate::shard::{Membership, OwnedShards};
@@ -80,6 +82,8 @@ pub enum SchedulerStartError {
     Watchdog(std::io::Error),
     #[error(transparent)]
     Models(#[from] ModelSetupError),
+    #[error(transparent)]
+    Archive(#[from] ArchiveError),
     #[error(transparent)]
     Broker(#[from] BrokerError),
 }
@@ -155,6 +159,7 @@ pub(crate) async fn assemble(
         let directory = directory.clone();
         Arc::new(move |valid, request| route(&directory, valid, request))
     };
+    let archive = goalmill_archive::open(&settings.archive).await?;
     let models = Arc::new(ModelRegistry::from_settings(&settings.models, clock.clone(), random.clone())?);
     let mut pipeline = Pipeline::from_settings(&settings.planner, &models, route)?;
     pipeline.prefer(planners);
@@ -179,7 +184,8 @@ pub(crate) async fn assemble(
         health: HealthMonitor::default(),
         busy_poll: busy_poll::duration(settings.scheduler.spin_us),
         settings,
-        plans: Arc::new(LivePlans(broker.clone())),
+        plans: plan_reader::open(broker.clone(), archive.clone()),
+        archive,
         broker,
         clock,
         random,
@@ -204,6 +210,9 @@ fn spawn_tasks(scheduler: &Arc<Scheduler>, shards: &Arc<OwnedShards>, queues: Qu
     let replay = StatsReplay { stats: scheduler.stats.clone(), plans: plans.clone(), stop: stop.clone() };
     tasks.spawn(replay.recent(scheduler.shards, scheduler.settings.scheduler.recalled_plans));
     tasks.spawn(keep_fresh(scheduler.clone()));
+    if let Some(archive) = scheduler.archive.clone() {
+        tasks.spawn(Archiver::new(scheduler.clone(), shards.clone(), archive).run());
+    }
     if let (Some(traces), Some(traced)) = (scheduler.traces.clone(), traced) {
         tasks.spawn(traces::run(traces, plans.clone(), stop.clone(), traced));
     }

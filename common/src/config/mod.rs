@@ -1,5 +1,6 @@
 //! Settings: defaults < file < `GOALMILL__…` environment < flags. The only place that reads the environment.
 
+mod archive;
 mod hook;
 mod known_model;
 mod llm;
@@ -9,6 +10,7 @@ mod secret;
 mod settings;
 mod weight;
 
+pub use archive::{ArchiveKind, ArchiveSettings};
 pub use hook::{HookDefault, HookPoint, HookPoints, HookSettings};
 pub use known_model::{model_by_name, model_from_environment};
 pub use llm::{LlmSettings, PlanningStrategy, RetrieverSettings};

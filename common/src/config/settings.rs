@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+use super::archive::{self, ArchiveSettings};
 use super::hook::{self, HookSettings};
 use super::llm::{self, LlmSettings};
 use super::model::{self, ModelSettings};
@@ -38,6 +39,8 @@ pub struct Settings {
     pub hooks: Vec<HookSettings>,
     /// What the log keeps of what agents receive.
     pub record: RecordSettings,
+    /// Where finished plans are kept for longer.
+    pub archive: ArchiveSettings,
     /// Limits of sizes and counts.
     pub limits: Limits,
 }
@@ -127,7 +130,7 @@ pub struct SchedulerSettings {
     pub reclaim_ms: u64,
     /// How often streams are trimmed.
     pub trim_ms: u64,
-    /// Final plans stay readable for so long.
+    /// Final plans stay readable for so long; with an archive, they stay in Redis for at least so long.
     pub retention_ms: u64,
     /// Entries read from a shard's inbox at once.
     pub inbox_batch: usize,
@@ -487,6 +490,7 @@ impl Settings {
             .chain(llm::violations(&self.planner.llm))
             .chain(model::violations(&self.models))
             .chain(hook::violations(&self.hooks))
+            .chain(archive::violations(&self.archive))
             .chain(Redaction::new(&self.record.redact).err().map(|why| format!("`record.redact`: {why}")))
             .collect()
     }

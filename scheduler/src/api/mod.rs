@@ -3,6 +3,7 @@
 mod access;
 mod actions;
 mod approvals;
+mod archived_events;
 mod body;
 mod dead_letters;
 mod edit;
