@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::call::RecordedCall;
 use crate::failure::Failure;
 use crate::id::{AgentType, AttemptToken, EntryId, PlanId, StepId, WorkerId};
 use crate::json::Json;
@@ -72,6 +73,9 @@ pub struct Report {
     /// A plan to run in place of the step.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sub_plan: Option<Json>,
+    /// With `call`: the finished call.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub call: Option<Box<RecordedCall>>,
 }
 
 impl Report {
@@ -112,6 +116,7 @@ impl Report {
             errors: Vec::new(),
             suggested_adjustments: Vec::new(),
             sub_plan: None,
+            call: None,
         }
     }
 }
@@ -165,6 +170,8 @@ pub enum What {
     Started,
     /// It runs, and reports its progress.
     Progress,
+    /// It runs, and a call of it is finished: `call`.
+    Call,
     /// It is done, with `outputs`.
     Completed,
     /// It is done in part: with incomplete `outputs`, and `errors` that say what is missing.

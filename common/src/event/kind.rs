@@ -144,7 +144,11 @@ impl StepEvent {
             | Self::Answered(_) => StepEventKind::Wait,
             Self::Ready | Self::Approved(_) => StepEventKind::Ready,
             Self::Queued(_) => StepEventKind::AttemptBegin,
-            Self::Started(_) | Self::Progress(_) | Self::Measured(_) => StepEventKind::AttemptProgress,
+            Self::Started(_)
+            | Self::Progress(_)
+            | Self::Measured(_)
+            | Self::CallRecorded(_)
+            | Self::CallsDiscarded(_) => StepEventKind::AttemptProgress,
             Self::Recalled(_) | Self::Decomposed(_) | Self::Retrying(_) | Self::Released(_) => {
                 StepEventKind::AttemptEnd
             }
@@ -232,6 +236,8 @@ impl StepEvent {
             (skipped.cost, skipped.tokens)
         } else if let Self::Decomposed(decomposed) = self {
             (decomposed.cost, decomposed.tokens)
+        } else if let Self::CallRecorded(call) = self {
+            (call.cost, call.tokens())
         } else {
             (0.0, 0)
         };

@@ -135,6 +135,17 @@ pub struct StepMeasured {
     pub measures: crate::constraint::Measures,
 }
 
+/// Recorded calls are dropped, because an attempt makes another call.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CallsDiscarded {
+    /// The number of the first call that is dropped.
+    pub from: u32,
+    /// The name under which it was recorded.
+    pub recorded: String,
+    /// The name of the call that is made instead.
+    pub called: String,
+}
+
 /// A step is done.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct StepCompleted {

@@ -17,6 +17,7 @@ use goalmill_common::status::{PlanStatus, StepStatus};
 use crate::graph::{PlanGraph, StepIndex, to_u32};
 use crate::revise::{self, Revising, into_plan};
 use crate::state::{JoinState, Origin, PhaseState, PlanState, StepHook, StepState, at};
+use crate::step_calls;
 use crate::transitions::{plan_transition, step_transition};
 use crate::waiting::{PLANNER_MS, Waiting};
 
@@ -373,6 +374,7 @@ fn apply_step(
         step.clear_reason();
     }
     fold_step(step, record.time_ms, event);
+    step_calls::fold(step, event);
     if let StepEvent::Completed(completed) = event {
         state.outputs_bytes = state.outputs_bytes.saturating_add(completed.outputs.text().len());
     }
@@ -450,6 +452,8 @@ fn check_start(state: &PlanState, seq: u64, i: StepIndex, event: &StepEvent) -> 
         | StepEvent::Started(_)
         | StepEvent::Progress(_)
         | StepEvent::Measured(_)
+        | StepEvent::CallRecorded(_)
+        | StepEvent::CallsDiscarded(_)
         | StepEvent::Completed(_)
         | StepEvent::Retrying(_)
         | StepEvent::Released(_)
@@ -465,7 +469,12 @@ fn check_start(state: &PlanState, seq: u64, i: StepIndex, event: &StepEvent) -> 
 
 fn fold_step(step: &mut StepState, time_ms: u64, event: &StepEvent) {
     match event {
-        StepEvent::Added(_) | StepEvent::Modified(_) | StepEvent::Removed(_) | StepEvent::Measured(_) => {}
+        StepEvent::Added(_)
+        | StepEvent::Modified(_)
+        | StepEvent::Removed(_)
+        | StepEvent::Measured(_)
+        | StepEvent::CallRecorded(_)
+        | StepEvent::CallsDiscarded(_) => {}
         StepEvent::QuestionAsked(asked) => {
             step.due_ms = asked.due_ms;
             step.details().question = Some(asked.question.clone());

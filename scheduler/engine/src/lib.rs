@@ -15,6 +15,7 @@ mod effect;
 mod graph;
 mod judging;
 mod state;
+mod step_calls;
 mod token;
 mod transitions;
 mod waiting;

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::ops::{Index, IndexMut};
 use std::sync::Arc;
 
+use goalmill_common::call::RecordedCall;
 use goalmill_common::event::{GoalAccepted, HookAsked, PlanEnded, SkipCause};
 use goalmill_common::failure::Failure;
 use goalmill_common::goal::Usage;
@@ -20,6 +21,7 @@ use crate::judging::Judging;
 use crate::model_calls::ModelCallLog;
 use crate::output_check::SchemaCache;
 use crate::revise::Revising;
+use crate::step_calls::StepCalls;
 use crate::token::TokenKey;
 use crate::waiting::Waiting;
 
@@ -134,6 +136,8 @@ pub(crate) struct StepDetails {
     pub(crate) cache_key: Option<String>,
     /// What the hooks say about it.
     pub(crate) hook: Option<StepHook>,
+    /// Its recorded calls, until it ends or changes.
+    pub(crate) calls: StepCalls,
 }
 
 /// Where a step stands with the hooks that decide.
@@ -315,6 +319,11 @@ impl StepState {
         if let Some(details) = &mut self.details {
             details.hook = None;
         }
+    }
+
+    /// Its recorded calls, by their numbers from 1.
+    pub(crate) fn calls(&self) -> &[RecordedCall] {
+        self.details.as_ref().map_or(&[], |details| details.calls.recorded())
     }
 
     pub(crate) fn failure(&self) -> Option<&Failure> {

@@ -12,6 +12,7 @@ use super::Staged;
 use crate::ReplayError;
 use crate::graph::{PlanGraph, StepIndex, to_usize};
 use crate::state::{PhaseState, PlanState, StepState};
+use crate::step_calls;
 use crate::transitions::is_changeable;
 use crate::waiting::{PLANNER_MS, Waiting};
 
@@ -72,6 +73,9 @@ pub(crate) fn revise(state: &mut PlanState, record: &Record, revised: &PlanRevis
     for step in state.steps.iter_mut().filter(|step| step.status == StepStatus::Blocked) {
         step.status = StepStatus::Pending;
         step.clear_reason();
+    }
+    for (i, _) in &staged.modified {
+        step_calls::clear(&mut state.steps[*i]);
     }
     for i in restarted {
         restart(&mut state.steps[i]);
