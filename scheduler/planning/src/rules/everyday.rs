@@ -1,14 +1,10 @@
 //! Measures rules and facts on everyday goals: `tests/everyday.yaml`. Every third goal was held aside while rules were written.
 
 use goalmill_common::command::Planned;
-use goalmill_common::goal::Goal;
-use goalmill_common::limits::Limits;
 use serde::Deserialize;
 
+use super::tests::request;
 use super::*;
-
-/// 2026-11-21, a Saturday.
-const NOW_MS: u64 = 1_795_293_490_279;
 
 #[derive(Deserialize)]
 struct KindRow {
@@ -29,16 +25,7 @@ struct Figures {
 }
 
 fn planned(planner: &RulesPlanner, goal: &str) -> (Planned, Map<String, Value>) {
-    let request = PlanRequest {
-        goal: Goal { description: goal.into(), ..Goal::default() },
-        agents: Vec::new(),
-        limits: Limits::default(),
-        now_ms: NOW_MS,
-        revision: 0,
-        call_log: crate::CallLog::default(),
-        terms: Default::default(),
-    };
-    let planned = planner.make(&request).expect("there is a plan for every goal");
+    let planned = planner.make(&request(goal)).expect("there is a plan for every goal");
     let mut facts = planned.plan.metadata["facts"].as_object().cloned().unwrap_or_default();
     for (name, other) in [("place", "destination"), ("people", "travellers")] {
         if let (false, Some(value)) = (facts.contains_key(name), facts.get(other).cloned()) {

@@ -7,7 +7,7 @@ use goalmill_common::plan::Step;
 
 use super::*;
 
-/// 2026-11-21.
+/// 2026-11-21, a Saturday.
 const NOW_MS: u64 = 1_795_293_490_279;
 const PARIS: &str = "Plan a 3-day trip to Paris in May with a $2000 budget";
 
@@ -293,7 +293,7 @@ fn seen(step: &Step) -> Vec<String> {
     text.split("{{ steps.").skip(1).filter_map(|rest| rest.split('.').next()).map(str::to_owned).collect()
 }
 
-fn request(description: &str) -> PlanRequest {
+pub(super) fn request(description: &str) -> PlanRequest {
     PlanRequest {
         goal: Goal { description: description.into(), ..Goal::default() },
         agents: Vec::new(),
