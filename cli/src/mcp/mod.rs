@@ -75,8 +75,9 @@ impl ServerHandler for McpServer {
         request: CallToolRequestParams,
         context: RequestContext<RoleServer>,
     ) -> Result<CallToolResponse, ErrorData> {
-        if self.get_tool(&request.name).is_none() {
-            let known: Vec<String> = tools::list(self.writes).iter().map(|tool| tool.name.to_string()).collect();
+        let tools = tools::list(self.writes);
+        if !tools.iter().any(|tool| tool.name == request.name) {
+            let known: Vec<&str> = tools.iter().map(|tool| tool.name.as_ref()).collect();
             let message = format!("there is no tool `{}`; the tools are {}", request.name, known.join(", "));
             return Err(ErrorData::invalid_params(message, None));
         }
