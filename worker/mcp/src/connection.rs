@@ -6,12 +6,14 @@ use std::time::Duration;
 
 use goalmill_common::failure::{Failure, FailureClass};
 use goalmill_common::id::AgentType;
+use goalmill_worker::executor::clip;
+use goalmill_worker::executor::command::program;
+use goalmill_worker::executor::http::{install_tls, parse_headers};
 use rmcp::model::{ClientCapabilities, ClientConfig, Implementation, Tool};
 use rmcp::service::{NotificationContext, Peer, RoleClient, RunningService};
 use rmcp::transport::streamable_http_client::StreamableHttpClientTransportConfig;
 use rmcp::transport::{StreamableHttpClientTransport, TokioChildProcess};
 use rmcp::{ClientHandler, ServiceExt};
-use tokio::process::Command;
 use tokio::sync::Mutex;
 
 use crate::failure;
@@ -28,7 +30,7 @@ const BASE: [&str; 5] = ["PATH", "HOME", "LANG", "TMPDIR", "USER"];
 const TOOLS_MAX: usize = 1_000;
 
 /// What a server says of itself, and its tools.
-type ToolList = Arc<RwLock<Option<(String, Vec<Tool>)>>>;
+type ToolList = Arc<RwLock<Option<Arc<(String, Vec<Tool>)>>>>;
 
 /// A server, connected or not.
 pub(crate) struct McpConnection {
@@ -44,7 +46,7 @@ impl McpConnection {
     }
 
     /// The server's description and its tools, once it was connected.
-    pub(crate) fn tools(&self) -> Option<(String, Vec<Tool>)> {
+    pub(crate) fn tools(&self) -> Option<Arc<(String, Vec<Tool>)>> {
         self.tools.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
@@ -75,9 +77,10 @@ impl McpConnection {
         let listener = ToolListener { tools: self.tools.clone() };
         let running = match &self.settings.url {
             Some(url) => {
-                goalmill_worker::executor::http::install_tls();
+                install_tls();
+                let headers = parse_headers(&self.settings.headers)?;
                 let mut config = StreamableHttpClientTransportConfig::with_uri(url.as_str());
-                config.custom_headers = self.settings.http_headers()?;
+                config.custom_headers = headers.iter().map(|(name, value)| (name.clone(), value.clone())).collect();
                 listener.serve(StreamableHttpClientTransport::from_config(config)).await
             }
             None => listener.serve(self.start()?).await,
@@ -90,17 +93,9 @@ impl McpConnection {
     /// Starts the program, with the variables that it is given and no others.
     fn start(&self) -> Result<TokioChildProcess, String> {
         let McpSettings { argv, env, set, .. } = &self.settings;
-        let (program, arguments) = argv.split_first().ok_or("`argv` is empty")?;
-        let mut command = Command::new(program);
-        command.args(arguments).env_clear().process_group(0).kill_on_drop(true);
-        for name in BASE.into_iter().chain(env.iter().map(String::as_str)) {
-            if let Some(value) = goalmill_common::config::environment(name) {
-                command.env(name, value);
-            }
-        }
-        command.envs(set);
+        let command = program(argv, BASE.into_iter().chain(env.iter().map(String::as_str)), set);
         let started = TokioChildProcess::builder(command).stderr(Stdio::null()).spawn();
-        let (process, _) = started.map_err(|error| format!("`{program}` cannot be started: {error}"))?;
+        let (process, _) = started.map_err(|error| format!("`{}` cannot be started: {error}", argv[0]))?;
         Ok(process)
     }
 }
@@ -127,6 +122,6 @@ async fn list_tools(peer: &McpPeer, list: &ToolList) -> Result<(), rmcp::Service
     tools.truncate(TOOLS_MAX);
     let info = peer.peer_info();
     let about = info.as_deref().and_then(|info| info.instructions.clone()).unwrap_or_default();
-    *list.write().unwrap_or_else(PoisonError::into_inner) = Some((crate::outputs::clip(&about), tools));
+    *list.write().unwrap_or_else(PoisonError::into_inner) = Some(Arc::new((clip(&about), tools)));
     Ok(())
 }

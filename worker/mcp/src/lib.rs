@@ -20,7 +20,7 @@ mod connection;
 mod outputs;
 mod settings;
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -29,8 +29,8 @@ use goalmill_common::failure::{Failure, FailureClass};
 use goalmill_common::id::AgentType;
 use goalmill_common::json::Json;
 use goalmill_common::task::Task;
-use goalmill_worker::executor::{ExecutionResult, Executor, Progress};
-use rmcp::model::{CallToolRequest, CallToolRequestParams, ClientRequest, ServerResult};
+use goalmill_worker::executor::{ExecutionResult, Executor, Progress, clip};
+use rmcp::model::{CallToolRequest, CallToolRequestParams, ClientRequest, ServerResult, Tool};
 use rmcp::service::{PeerRequestOptions, ServiceError};
 use serde_json::{Map, Value};
 use tokio_util::sync::CancellationToken;
@@ -53,11 +53,10 @@ pub fn executor(agent_type: &AgentType, settings: &Value) -> Result<Arc<dyn Exec
         tools: settings.tools.clone(),
         timeout: Duration::from_millis(settings.timeout_ms.unwrap_or(TIMEOUT_MS)),
         connection: McpConnection::new(agent_type.clone(), settings),
-        card: Mutex::new(Agent::named(agent_type.clone())),
+        agent_type: agent_type.clone(),
     });
     // So that the card has the tools before the first task; settings are checked outside of a runtime too.
     if let Ok(runtime) = tokio::runtime::Handle::try_current() {
-        let executor = executor.clone();
         let executor = Arc::downgrade(&executor);
         drop(runtime.spawn(async move {
             for wait in RECONNECT_SECONDS.into_iter().chain(std::iter::repeat(RECONNECT_SECONDS_MAX)) {
@@ -78,8 +77,7 @@ struct McpExecutor {
     /// The tools that may be called; all when empty.
     tools: Vec<String>,
     timeout: Duration,
-    /// The last card, for as long as there is no connection.
-    card: Mutex<Agent>,
+    agent_type: AgentType,
 }
 
 #[async_trait]
@@ -108,30 +106,33 @@ impl Executor for McpExecutor {
     }
 
     fn card(&self) -> Option<Agent> {
-        let mut card = self.card.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some((about, tools)) = self.connection.tools() {
-            let is_offered =
-                |tool: &&rmcp::model::Tool| self.tools.is_empty() || self.tools.iter().any(|t| *t == tool.name);
-            card.description = about;
-            card.actions = tools.iter().filter(is_offered).map(action).collect();
+        let mut card = Agent::named(self.agent_type.clone());
+        if let Some(known) = self.connection.tools() {
+            let (about, tools) = known.as_ref();
+            card.description.clone_from(about);
+            card.actions = tools.iter().filter(|tool| self.is_offered(tool)).map(action).collect();
             card.capabilities = card.actions.iter().map(|action| action.name.replace(['_', '-'], " ")).collect();
         }
-        Some(card.clone())
+        Some(card)
     }
 }
 
 impl McpExecutor {
+    fn is_offered(&self, tool: &Tool) -> bool {
+        self.tools.is_empty() || self.tools.iter().any(|name| *name == tool.name)
+    }
+
     /// The tool that a task asks for: its action, or the only tool of the server.
     fn tool_of(&self, task: &Task) -> Result<String, Failure> {
-        let names: Vec<String> =
-            self.card().map(|card| card.actions).unwrap_or_default().into_iter().map(|a| a.name).collect();
+        let known = self.connection.tools();
+        let tools = known.iter().flat_map(|known| &known.1).filter(|tool| self.is_offered(tool));
+        let names: Vec<&str> = tools.map(|tool| tool.name.as_ref()).collect();
         match (task.action.as_str(), names.as_slice()) {
-            ("", [only]) => Ok(only.clone()),
-            (action, names) if names.iter().any(|name| name == action) => Ok(action.to_owned()),
+            ("", [only]) => Ok((*only).to_owned()),
+            (action, names) if names.contains(&action) => Ok(action.to_owned()),
             (action, names) => {
-                let known: Vec<&str> = names.iter().take(20).map(String::as_str).collect();
-                let message =
-                    format!("`{action}` is no tool of the server; give one of {} as the action", known.join(", "));
+                let shown = names[..names.len().min(20)].join(", ");
+                let message = format!("`{action}` is no tool of the server; give one of {shown} as the action");
                 Err(failure(FailureClass::Permanent, "MCP_UNKNOWN_TOOL", message))
             }
         }
@@ -179,14 +180,14 @@ fn failure_of(error: &ServiceError, timeout: Duration) -> Failure {
 }
 
 fn failure(class: FailureClass, code: &str, message: impl Into<String>) -> Failure {
-    Failure::new(class, code, outputs::clip(&message.into()))
+    Failure::new(class, code, clip(&message.into()))
 }
 
-fn action(tool: &rmcp::model::Tool) -> Action {
+fn action(tool: &Tool) -> Action {
     let schema = |schema: &rmcp::model::JsonObject| Json::of(schema);
     Action {
         name: tool.name.to_string(),
-        description: tool.description.as_deref().map(outputs::clip).unwrap_or_default(),
+        description: tool.description.as_deref().map(clip).unwrap_or_default(),
         inputs: Some(schema(&tool.input_schema)),
         outputs: tool.output_schema.as_deref().map(schema),
     }

@@ -1,12 +1,9 @@
 //! The result of a tool as the outputs of a step.
 
 use goalmill_common::failure::{Failure, FailureClass};
-use goalmill_worker::executor::ExecutionResult;
+use goalmill_worker::executor::{ExecutionResult, clip};
 use rmcp::model::{CallToolResult, ContentBlock};
 use serde_json::{Value, json};
-
-/// Characters of a message that are kept.
-const MESSAGE_CHARS_MAX: usize = 500;
 
 /// Structured content is the outputs. Otherwise they are `text`, all texts of the result, and `content`, its other parts.
 pub(crate) fn parse_result(result: CallToolResult) -> Result<ExecutionResult, Failure> {
@@ -25,15 +22,6 @@ pub(crate) fn parse_result(result: CallToolResult) -> Result<ExecutionResult, Fa
         None => json!({ "text": text, "content": others }),
     };
     Ok(ExecutionResult::new(outputs))
-}
-
-/// A foreign text in one short line.
-pub(crate) fn clip(text: &str) -> String {
-    let flat = text.split_whitespace().collect::<Vec<_>>().join(" ");
-    match flat.char_indices().nth(MESSAGE_CHARS_MAX) {
-        Some((end, _)) => format!("{}…", &flat[..end]),
-        None => flat,
-    }
 }
 
 #[cfg(test)]

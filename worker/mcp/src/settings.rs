@@ -1,9 +1,8 @@
 //! The entry of an agent type with executor `mcp` in the settings.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 
-use reqwest::Url;
-use reqwest::header::{HeaderName, HeaderValue};
+use goalmill_worker::executor::http::{parse_address, parse_headers};
 use serde::Deserialize;
 
 /// A server, and how it is spoken to.
@@ -39,26 +38,10 @@ impl McpSettings {
         match (&self.url, self.argv.is_empty()) {
             (Some(_), false) => return Err("give `argv` or `url`, not both".into()),
             (None, true) => return Err("give `argv`, a program, or `url`, an address".into()),
-            (Some(url), true) => {
-                let url: Url = url.parse().map_err(|error| format!("`url` is not an address: {error}"))?;
-                if !matches!(url.scheme(), "http" | "https") {
-                    return Err(format!("`url` must begin with `http://` or `https://`, not `{}://`", url.scheme()));
-                }
-            }
+            (Some(url), true) => drop(parse_address(url)?),
             (None, false) => {}
         }
-        self.http_headers().map(drop)
-    }
-
-    /// The headers; the error names a bad one, never its value.
-    pub(crate) fn http_headers(&self) -> Result<HashMap<HeaderName, HeaderValue>, String> {
-        let read = |(name, value): (&String, &String)| {
-            let bad = || format!("the header `{name}` is not valid");
-            let mut value = HeaderValue::from_str(value).map_err(|_| bad())?;
-            value.set_sensitive(true);
-            Ok((HeaderName::from_bytes(name.as_bytes()).map_err(|_| bad())?, value))
-        };
-        self.headers.iter().map(read).collect()
+        parse_headers(&self.headers).map(drop)
     }
 }
 

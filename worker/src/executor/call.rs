@@ -185,7 +185,7 @@ fn is_code(code: &str) -> bool {
 }
 
 /// A foreign text in one short line.
-pub(crate) fn clip(text: &str) -> String {
+pub fn clip(text: &str) -> String {
     let flat = text.split_whitespace().collect::<Vec<_>>().join(" ");
     match flat.char_indices().nth(MESSAGE_CHARS_MAX) {
         Some((end, _)) => format!("{}…", &flat[..end]),

@@ -80,19 +80,33 @@ impl CommandExecutor {
     }
 
     fn spawn(&self, task: &Task) -> io::Result<Child> {
-        let mut command = tokio::process::Command::new(&self.settings.argv[0]);
-        command.args(&self.settings.argv[1..]).env_clear();
-        command.envs(self.settings.env.iter().filter_map(|name| Some((name, environment(name)?))));
-        command.envs(&self.settings.set);
+        let CommandSettings { argv, env, set, .. } = &self.settings;
+        let mut command = program(argv, env.iter().map(String::as_str), set);
         if let Some(traceparent) = task.safe_traceparent() {
             command.env("TRACEPARENT", traceparent);
         }
         if let Some(dir) = &self.settings.dir {
             command.current_dir(dir);
         }
-        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
-        command.process_group(0).kill_on_drop(true).spawn()
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn()
     }
+}
+
+/// A program of the settings: in a process group of its own, with the variables that it is given and no others.
+///
+/// - `argv`: the program and its arguments, at least the first.
+/// - `names`: variables of this process that it gets too.
+/// - `set`: variables set for it.
+pub fn program<'a>(
+    argv: &[String],
+    names: impl Iterator<Item = &'a str>,
+    set: &BTreeMap<String, String>,
+) -> tokio::process::Command {
+    let mut command = tokio::process::Command::new(&argv[0]);
+    command.args(&argv[1..]).env_clear();
+    command.envs(names.filter_map(|name| Some((name, environment(name)?))));
+    command.envs(set).process_group(0).kill_on_drop(true);
+    command
 }
 
 #[async_trait]

@@ -68,18 +68,8 @@ impl HttpExecutor {
     /// Checks the settings; the error is a sentence for people.
     pub fn new(settings: HttpSettings, limits: &Limits) -> Result<Self, String> {
         install_tls();
-        let url: Url = settings.url.parse().map_err(|e| format!("`url` is not an address: {e}"))?;
-        if !matches!(url.scheme(), "http" | "https") {
-            return Err(format!("`url` must begin with `http://` or `https://`, not `{}://`", url.scheme()));
-        }
-        let mut headers = HeaderMap::new();
-        for (name, value) in &settings.headers {
-            let bad = |_| format!("the header `{name}` is not valid");
-            let name_read = HeaderName::from_bytes(name.as_bytes()).map_err(|e| bad(e.to_string()))?;
-            let mut value = HeaderValue::from_str(value).map_err(|e| bad(e.to_string()))?;
-            value.set_sensitive(true);
-            headers.insert(name_read, value);
-        }
+        let url = parse_address(&settings.url)?;
+        let headers = parse_headers(&settings.headers)?;
         let mut builder = Client::builder()
             .default_headers(headers)
             .redirect(redirect::Policy::custom(follow))
@@ -198,6 +188,27 @@ fn unreachable(error: &reqwest::Error) -> Failure {
     }
     let message = format!("the agent cannot be reached: {}", call::clip(&cause.to_string()));
     Failure::new(FailureClass::Transient, "HTTP_UNREACHABLE", message)
+}
+
+/// The address of a service in the settings; the error is a sentence for people.
+pub fn parse_address(text: &str) -> Result<Url, String> {
+    let url: Url = text.parse().map_err(|e| format!("`url` is not an address: {e}"))?;
+    if !matches!(url.scheme(), "http" | "https") {
+        return Err(format!("`url` must begin with `http://` or `https://`, not `{}://`", url.scheme()));
+    }
+    Ok(url)
+}
+
+/// The headers of a service in the settings; the error names a bad one, never its value.
+pub fn parse_headers(headers: &BTreeMap<String, String>) -> Result<HeaderMap, String> {
+    let mut parsed = HeaderMap::new();
+    for (name, value) in headers {
+        let bad = || format!("the header `{name}` is not valid");
+        let mut value = HeaderValue::from_str(value).map_err(|_| bad())?;
+        value.set_sensitive(true);
+        parsed.insert(HeaderName::from_bytes(name.as_bytes()).map_err(|_| bad())?, value);
+    }
+    Ok(parsed)
 }
 
 /// Chooses the TLS provider of the process, unless the program around this worker has chosen one.

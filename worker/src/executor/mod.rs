@@ -36,7 +36,7 @@ mod call;
 mod calls;
 mod feedback;
 
-pub use call::AnswerForm;
+pub use call::{AnswerForm, clip};
 pub use calls::{CallId, CallResult, CallUsage, Calls, MakeCall, UnrecordedCalls};
 
 /// The result of an execution.
