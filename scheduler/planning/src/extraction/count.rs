@@ -228,7 +228,19 @@ pub(super) fn group(text: &Text) -> Option<u32> {
         let number = text.number(at).filter(|_| !text.words[at].glued)?;
         let led = matches!(
             text.before(at, 1),
-            "for" | "with" | "," | "of" | "among" | "(" | "invite" | "all" | "about" | "around" | "approximately"
+            "for"
+                | "with"
+                | ","
+                | "of"
+                | "among"
+                | "("
+                | "invite"
+                | "all"
+                | "about"
+                | "around"
+                | "approximately"
+                | "."
+                | ""
         );
         let next = number.next + usize::from(!is_person(text.lower(number.next)));
         (led && is_person(text.lower(next)) && !text.is_constraint(at))

@@ -135,8 +135,12 @@ pub(super) fn read(text: &Text, today: Date) -> When {
         (None, [(_, day, _)]) => from_days(*day, None),
         (None, [(_, first, after), (second_at, second, _), ..]) => {
             let second = &in_year_of(*first, *second);
-            let linked = (*after..*second_at)
-                .any(|i| matches!(text.lower(i), "to" | "until" | "till" | "through" | "-" | "–" | "and"));
+            let linked = (*after..*second_at).any(|i| {
+                matches!(
+                    text.lower(i),
+                    "to" | "until" | "till" | "through" | "-" | "–" | "and" | "returning" | "return" | "back"
+                )
+            });
             from_days(*first, (linked && second >= first).then_some(*second))
         }
     };
@@ -163,9 +167,24 @@ fn mention_at(text: &Text, at: usize, today: Date) -> Option<DateMention> {
         return Some(found);
     }
     if let Some((found, next)) = month_at(text, at, today) {
-        return certain(DateSpan::Month(found), next);
+        return months(text, &found, next, today).or_else(|| certain(DateSpan::Month(found), next));
     }
     relative::read(text, at, today)
+}
+
+/// `January to March`: from the first day to the last.
+fn months(text: &Text, first: &Month, next: usize, today: Date) -> Option<DateMention> {
+    matches!(text.lower(next), "to" | "until" | "till" | "through" | "-" | "–").then_some(())?;
+    let number = month_number(text, next + 1)?;
+    if day_number(text, next + 2).is_some() {
+        return None;
+    }
+    let (year, next) = year_after(text, next + 2);
+    let start = Date::new(first.year, first.number, 1).ok()?;
+    let year = year.unwrap_or(first.year + i16::from(number < first.number));
+    let end = Date::new(year, number, 1).ok()?.last_of_month();
+    let span = DateSpan::Days(start, end);
+    (end >= start && start >= today.first_of_month()).then_some(DateMention { span, next, assumed: None })
 }
 
 fn deadline(span: &DateSpan, is_exclusive: bool, assumed: Option<&'static str>) -> Option<Deadline> {
@@ -200,11 +219,19 @@ fn role(text: &Text, at: usize, next: usize) -> DateRole {
         "of" if second == "ahead" => DateRole::Deadline { is_exclusive: true },
         "until" | "till" | "til" if second != "not" => DateRole::Until,
         "than" if second == "later" => inclusive,
+        "on" if before_event(text, at) == Some("before") => DateRole::Deadline { is_exclusive: true },
+        "on" if before_event(text, at).is_some() => inclusive,
         "due" | "deadline" | "latest" => inclusive,
         "on" | "is" | ":" | "for" | "of" | "at" | "=" | "," | "in" | "(" if is_due(second) => inclusive,
         ":" if second == "date" && is_due(third) => inclusive,
         _ => DateRole::Plain,
     }
+}
+
+/// `before the rollout on 3 May`: the word that makes the day of an event a deadline.
+fn before_event<'t>(text: &'t Text, at: usize) -> Option<&'t str> {
+    let clause = (2..=5).map_while(|back| at.checked_sub(back).filter(|i| text.words[*i].kind == WordKind::Letters));
+    clause.map(|i| text.lower(i)).find(|word| matches!(*word, "before" | "until"))
 }
 
 /// `deadline`, and words for work that is done at its end: `ready on Monday`.
@@ -307,7 +334,8 @@ fn day_range(text: &Text, at: usize, today: Date) -> Option<(Date, Date, usize)>
         return range(number, first, last, year, today).map(|(first, last)| (first, last, next));
     }
     let (first, next) = day_number(text, at)?;
-    dash(next).then_some(())?;
+    let between = text.before(at, 1) == "between" && text.lower(next) == "and";
+    (dash(next) || between).then_some(())?;
     let (last, mut next) = day_number(text, next + 1)?;
     if text.lower(next) == "of" {
         next += 1;
@@ -569,6 +597,9 @@ mod tests {
             ("by June", "2027-06-30", false),
             ("before June", "2027-06-01", true),
             ("finish it by 2027-02-01", "2027-02-01", false),
+            ("by Easter", "2027-03-28", false),
+            ("before the rollout on 3 May", "2027-05-03", true),
+            ("within the next quarter", "2027-02-21", false),
         ] {
             let found = when(text);
             let deadline = found.deadline.as_ref().map(|d| (d.date.to_string(), d.is_exclusive));
@@ -584,6 +615,10 @@ mod tests {
             ("starting January 4", "2027-01-04", None),
             ("on Saturday 28 November", "2026-11-28", None),
             ("from Monday to Wednesday", "2026-11-23", Some("2026-11-25")),
+            ("between 1 and 5 March", "2027-03-01", Some("2027-03-05")),
+            ("from January to March", "2027-01-01", Some("2027-03-31")),
+            ("a flight on 14 May returning 18 May", "2027-05-14", Some("2027-05-18")),
+            ("over the Easter weekend", "2027-03-26", Some("2027-03-29")),
             ("on Monday", "2026-11-23", None),
             ("tomorrow at 10:00", "2026-11-22", None),
         ] {

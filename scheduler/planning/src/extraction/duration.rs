@@ -154,6 +154,7 @@ fn is_rate_or_age(text: &Text, mut at: usize) -> bool {
             | "trial"
             | "forecast"
             | "deadline"
+            | "week"
     )
 }
 

@@ -83,6 +83,10 @@ fn lead_at(text: &Text, at: usize) -> Option<(Lead, usize)> {
             (Lead::Action, at + 1)
         }
         "never" if is_request(text, at) || text.before(at, 1) == "must" => (Lead::Action, at + 1),
+        "nothing" if third == "than" => (Lead::Things, at + 1),
+        "nothing" if matches!(next, "may" | "must" | "should" | "can") => (Lead::Action, at + 2),
+        "anything" | "everything" | "everyone" | "all" if matches!(next, "but" | "except") => (Lead::Things, at + 2),
+        "leave" if stays(text, at) => (Lead::Things, at + 1),
         "nobody" | "none" => (Lead::Action, at),
         "not" => (Lead::Things, not(text, at)?),
         _ => return None,
@@ -90,6 +94,12 @@ fn lead_at(text: &Text, at: usize) -> Option<(Lead, usize)> {
     // `do not use more than 3 pages` is a limit.
     let is_limit = matches!(third, "more" | "less" | "fewer") && word == "not";
     (!is_limit).then_some((lead, skip_articles(text, first)))
+}
+
+/// `leave the numbers untouched`.
+fn stays(text: &Text, at: usize) -> bool {
+    let end = (at + 2..at + 8).find(|i| !text.get(*i).is_some_and(|w| w.kind == WordKind::Letters)).unwrap_or(at + 8);
+    matches!(text.before(end, 1), "untouched" | "unchanged" | "alone")
 }
 
 /// `no alcohol`, but not `no later than`, `no. 5`, `no doubt`, `yes or no`.
@@ -146,6 +156,8 @@ fn not(text: &Text, at: usize) -> Option<usize> {
     );
     let keep =
         matches!(next, "on" | "by" | "in" | "at" | "from" | "before" | "after" | "during" | "for" | "to" | "with");
+    // `not older than 6 years` is a limit.
+    let other = other || next.ends_with("er") && text.lower(at + 2) == "than";
     let led = clause
         || keep && !matches!(before, "is" | "are" | "was" | "were" | "does" | "did" | "do" | "if" | "or" | "has");
     (led && !other).then_some(if matches!(next, "on" | "by" | "from" | "with" | "in" | "at" | "for" | "to") {
@@ -310,6 +322,10 @@ mod tests {
             ("nothing with nuts", "nuts"),
             ("a gluten-free menu", "gluten"),
             ("migrate without downtime and notify the users", "downtime"),
+            ("translate it, leave the numbers untouched", "numbers untouched"),
+            ("nothing may go to landfill", "go to landfill"),
+            ("anything but Dell", "Dell"),
+            ("8 books, nothing older than 2015", "older than 2015"),
             ("neither meat nor fish", "meat | fish"),
             ("use trains instead of planes", "planes"),
             ("never send e-mails at night", "send e-mails at night"),
@@ -333,6 +349,7 @@ mod tests {
             "no. 5",
             "free of charge",
             "not only tea",
+            "not older than 6 years",
             "",
         ] {
             assert_eq!(exclusions(text), "", "{text}");

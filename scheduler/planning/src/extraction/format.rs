@@ -140,6 +140,9 @@ fn format_at(text: &Text, at: usize) -> Option<&'static Format> {
             | "that"
             | "per"
     );
+    if is_word && !is_there && matches!(next, "format" | "document") {
+        return Some(format);
+    }
     let counted = matches!(format.name, "slides") && text.before(at, 1).parse::<u32>().is_ok();
     (format.certain && !is_there && (ends || counted) && may_stand_free(text, at)).then_some(format)
 }
@@ -270,7 +273,7 @@ pub(super) fn languages(text: &Text) -> Languages {
             "from" if translates => found.from = found.from.or(Some(language.to_owned())),
             "in" | "into" => found.to.push(language.to_owned()),
             "to" if translates => found.to.push(language.to_owned()),
-            _ if listed || version => found.to.push(language.to_owned()),
+            _ if listed || version || alone(text, at) => found.to.push(language.to_owned()),
             _ => {
                 at += 1;
                 continue;
@@ -282,6 +285,11 @@ pub(super) fn languages(text: &Text) -> Languages {
     }
     found.to.dedup();
     found
+}
+
+/// `at most 8 pages, German`: the language stands between commas.
+fn alone(text: &Text, at: usize) -> bool {
+    text.before(at, 1) == "," && matches!(text.lower(at + 1), "" | "," | "." | ";" | "only" | "please") && at > 3
 }
 
 fn language_at(text: &Text, at: usize) -> Option<&'static str> {
@@ -362,6 +370,7 @@ mod tests {
             ("as CSV and JSON", "csv json"),
             ("export to HTML", "html"),
             ("a Word file", ""),
+            ("two pages, Word format", "docx"),
             ("as a Word document", "docx"),
             ("convert the CSV to JSON", "json"),
         ] {
@@ -391,6 +400,7 @@ mod tests {
             ("learn Spanish", "", None),
             ("French restaurants in Berlin", "", None),
             ("a German version", "German", None),
+            ("an emergency plan for the clinic, German", "German", None),
         ] {
             let found = languages(&Text::new(text));
             assert_eq!((found.to.join(" ").as_str(), found.from.as_deref()), (to, from), "{text}");

@@ -44,6 +44,11 @@ pub(super) fn read(text: &Text) -> StatedLimits {
 fn before_number(text: &Text, at: usize) -> Option<(LimitSide, usize, (usize, u64))> {
     let lead = (text.lower(at), text.lower(at + 1), text.lower(at + 2));
     let (bound, mut next) = match lead {
+        (
+            "no" | "not" | "never",
+            "further" | "farther" | "older" | "later" | "wider" | "heavier" | "taller",
+            "than",
+        ) => (LimitSide::Most, at + 3),
         ("at", "most", _) | ("up", "to", _) | ("not" | "never", "exceeding" | "above" | "over", _) => {
             (LimitSide::Most, at + 2)
         }
@@ -60,14 +65,27 @@ fn before_number(text: &Text, at: usize) -> Option<(LimitSide, usize, (usize, u6
         ("maximum" | "max", _, _) => (LimitSide::Most, at + 1),
         ("minimum", _, _) => (LimitSide::Least, at + 1),
         ("less" | "fewer" | "shorter", "than", _) if !negated(text, at) => (LimitSide::Most, at + 2),
+        ("more" | "longer", "than", _) if is_in_negation(text, at) => (LimitSide::Most, at + 2),
         ("more" | "longer", "than", _) if !negated(text, at) => (LimitSide::Least, at + 2),
-        ("under" | "below", _, _) => (LimitSide::Most, at + 1),
+        ("under" | "below" | "≤", _, _) => (LimitSide::Most, at + 1),
+        ("≥", _, _) => (LimitSide::Least, at + 1),
         _ => return None,
     };
     if matches!(text.lower(next), "a" | "the" | ":") {
         next += 1;
     }
     Some((bound, at, number(text, next)?))
+}
+
+/// `it must not lock the table for more than 5 seconds`, `nobody works more than 5 days`.
+fn is_in_negation(text: &Text, at: usize) -> bool {
+    let clause = (1..=8).map_while(|back| at.checked_sub(back).filter(|i| text.words[*i].kind == WordKind::Letters));
+    clause.skip(1).any(|i| {
+        matches!(
+            text.lower(i),
+            "not" | "never" | "nobody" | "don't" | "mustn't" | "shouldn't" | "cannot" | "can't" | "nothing"
+        )
+    })
 }
 
 fn negated(text: &Text, at: usize) -> bool {
@@ -160,6 +178,9 @@ mod tests {
             ("three offers or more", ">=3 offers"),
             ("no fewer than 3 sources", ">=3 sources"),
             ("five or fewer items", "<=5 items"),
+            ("nobody works more than 5 days in a row", "<=5 days"),
+            ("must not lock it for more than 5 seconds", "<=5 seconds"),
+            ("not further than 10 km from here", "<=10 km"),
             ("under 200 lines", "<=200 lines"),
         ] {
             assert_eq!(limits(text), expected, "{text}");

@@ -22,6 +22,7 @@ mod limit;
 mod money;
 mod place;
 mod relative_date;
+mod request;
 mod subtask;
 mod time;
 mod topic;
@@ -31,7 +32,7 @@ mod words;
 pub use date::Month;
 pub use duration::Duration;
 pub use money::{Money, Rate};
-pub use topic::GoalRequest;
+pub use request::GoalRequest;
 pub use unread::UnreadPart;
 
 use words::Text;
@@ -265,8 +266,8 @@ impl Facts {
             subtasks_in_order: subtasks.in_order,
             topic: topic::read(text),
             dataset: topic::dataset(text),
-            subject: topic::subject(text),
-            request: topic::request(text),
+            subject: request::subject(text),
+            request: request::read(text),
             assumed: assumed.into_iter().collect(),
             unread,
         }

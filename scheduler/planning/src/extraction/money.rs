@@ -105,16 +105,41 @@ pub(super) fn read(text: &Text) -> Option<(Money, Per)> {
     let (_, amount) = best?;
     let next = match text.lower(amount.next) {
         "per" | "a" | "/" => amount.next + 2,
-        "each" | "budget" | "total" | "max" | "maximum" | "altogether" => amount.next + 1,
+        "each" | "apiece" | "budget" | "total" | "max" | "maximum" | "altogether" => amount.next + 1,
         _ => amount.next,
     };
-    text.note_constraint(amount.start, next);
+    text.note_constraint(with_budget_word(text, amount.start), next);
     let money = Money {
         amount: amount.value,
         currency: amount.currency.unwrap_or("USD").into(),
         currency_assumed: amount.currency.is_none(),
     };
     Some((money, per(text, amount.next)))
+}
+
+/// The index of `budget` in `a budget of about`, when it stands right before the amount.
+fn with_budget_word(text: &Text, start: usize) -> usize {
+    let mut from = start;
+    while matches!(
+        text.before(from, 1),
+        "of" | "is"
+            | ":"
+            | "="
+            | "about"
+            | "around"
+            | "most"
+            | "at"
+            | "to"
+            | "up"
+            | "than"
+            | "more"
+            | "no"
+            | "not"
+            | "maximum"
+    ) {
+        from -= 1;
+    }
+    if matches!(text.before(from, 1), "budget" | "cap" | "allowance" | "spend" | "spending") { from - 1 } else { start }
 }
 
 /// Reads one amount on its own, as a caller's constraint has it: `2000 USD`, `$2k`, `2000`.
@@ -435,13 +460,14 @@ fn has_room_around(text: &Text, amount: &Amount) -> bool {
 fn per(text: &Text, index: usize) -> Per {
     let (unit, marked) = match text.lower(index) {
         "per" | "a" | "an" | "/" => (text.lower(index + 1), true),
-        "each" => return Per::Person,
+        "each" | "apiece" => return Per::Person,
         "daily" => return Per::Day,
         "pp" => return Per::Person,
         _ => return Per::Whole,
     };
     match unit {
-        "person" | "head" | "traveller" | "traveler" | "adult" => Per::Person,
+        "participant" | "guest" | "attendee" | "employee" | "pupil" | "student" | "child" | "person" | "head"
+        | "traveller" | "traveler" | "adult" => Per::Person,
         "day" => Per::Day,
         "night" | "week" | "month" | "year" | "hour" | "room" | "ticket" => Per::Other,
         _ if marked && matches!(text.lower(index), "per" | "/") => Per::Other,

@@ -136,6 +136,9 @@ fn named_day(text: &Text, at: usize, today: Date) -> Option<DateMention> {
 
 /// Feasts on the same day each year.
 fn feast(text: &Text, at: usize, today: Date) -> Option<DateMention> {
+    if text.lower(at) == "easter" {
+        return easter_at(text, at, today);
+    }
     let (number, day, words) = match (text.lower(at), text.lower(at + 1)) {
         ("christmas", "eve") => (12, 24, 2),
         ("christmas", "day") => (12, 25, 2),
@@ -153,6 +156,30 @@ fn feast(text: &Text, at: usize, today: Date) -> Option<DateMention> {
     Some(DateMention { span: DateSpan::Day(date), next: at + words, assumed: None })
 }
 
+/// `Easter`, `the Easter weekend`.
+fn easter_at(text: &Text, at: usize, today: Date) -> Option<DateMention> {
+    let next = at + 1 + usize::from(matches!(text.lower(at + 1), "sunday" | "weekend" | "holidays"));
+    let sunday = (0..=1).filter_map(|ahead| easter(today.year() + ahead)).find(|date| *date >= today)?;
+    let span = match text.lower(at + 1) {
+        "weekend" => DateSpan::Days(plus(sunday, -2)?, plus(sunday, 1)?),
+        _ => DateSpan::Day(sunday),
+    };
+    Some(DateMention { span, next, assumed: None })
+}
+
+/// Easter Sunday of a year of the Gregorian calendar.
+///
+/// Source: J. Meeus, "Astronomical Algorithms", 1991, chapter 8.
+fn easter(year: i16) -> Option<Date> {
+    let year_number = i32::from(year);
+    let (golden, century, rest) = (year_number % 19, year_number / 100, year_number % 100);
+    let moon = (19 * golden + century - century / 4 - (century - (century + 8) / 25 + 1) / 3 + 15) % 30;
+    let weekday = (32 + 2 * (century % 4) + 2 * (rest / 4) - moon - rest % 4) % 7;
+    let correction = (golden + 11 * moon + 22 * weekday) / 451;
+    let day = moon + weekday - 7 * correction + 114;
+    Date::new(year, i8::try_from(day / 31).ok()?, i8::try_from(day % 31 + 1).ok()?).ok()
+}
+
 /// `within 3 days`, `in less than two weeks`, `in the next 10 days`: a deadline; `in two weeks`: a day.
 fn within(text: &Text, at: usize, today: Date) -> Option<DateMention> {
     let (from, is_limit) = match (text.lower(at), text.lower(at + 1), text.lower(at + 2)) {
@@ -167,7 +194,7 @@ fn within(text: &Text, at: usize, today: Date) -> Option<DateMention> {
     let (value, next) = match text.lower(from) {
         "a" | "one" if text.number(from).is_none_or(|q| q.value == 1.0) => (1.0, from + 1),
         "next" if is_limit => (1.0, from + 1),
-        "week" | "month" if is_limit => (1.0, from),
+        "week" | "month" | "quarter" | "year" if is_limit => (1.0, from),
         _ => text.number(from).map(|q| (q.value, q.next))?,
     };
     let (date, next) = after(text, value, next, today)?;
@@ -190,6 +217,7 @@ fn after(text: &Text, value: f64, at: usize, today: Date) -> Option<(Date, usize
         "day" | "days" => plus(today, whole)?,
         "week" | "weeks" => plus(today, whole * 7)?,
         "month" | "months" => add(whole.months())?,
+        "quarter" | "quarters" => add((whole * 3).months())?,
         "year" | "years" if whole <= 10 => add(whole.years())?,
         _ => return None,
     };

@@ -100,6 +100,7 @@ fn members(text: &Text, from: usize, end: usize, separator: &str) -> Vec<String>
         }
     }
     bounds.push((first, end));
+    let members = bounds.len();
     for (from, to) in bounds {
         let mut from = from;
         while from < to
@@ -114,7 +115,8 @@ fn members(text: &Text, from: usize, end: usize, separator: &str) -> Vec<String>
             items.push(item);
         }
     }
-    items
+    // A list of terms is no list of sub-tasks.
+    if items.len() * 2 <= members { Vec::new() } else { items }
 }
 
 /// Whether no other `and` joins the members after this one: `a, b and c`.
@@ -128,7 +130,9 @@ fn item(text: &Text, from: usize, to: usize) -> Option<String> {
         (0..text.words.len()).filter(|i| text.words[*i].start >= from && text.words[*i].end <= to).collect();
     let constraints = words.iter().filter(|i| text.is_constraint(**i)).count();
     let item = text.source.get(from..to)?.trim().trim_end_matches(['.', ';', ',']).trim();
-    let fits = !words.is_empty() && words.len() <= WORDS_MAX && constraints * 2 <= words.len();
+    let first = words.first().copied()?;
+    let is_constraint = constraints * 2 > words.len() && !text.is_imperative(first) || text.lower(first + 1) == "times";
+    let fits = words.len() <= WORDS_MAX && !is_constraint;
     let says_something = words.iter().any(|i| text.words[*i].kind == WordKind::Letters);
     (fits && says_something).then(|| item.to_owned())
 }
@@ -173,6 +177,7 @@ mod tests {
     #[test]
     fn other_colons_list_nothing() {
         for text in [
+            "a schedule: three times a week, tea",
             "at 10:00, please",
             "see https://a.example, b",
             "budget: 500, 600",

@@ -15,7 +15,10 @@ pub(super) fn of_day(text: &Text) -> Option<String> {
 }
 
 fn time_at(text: &Text, at: usize) -> Option<(u32, u32, usize)> {
-    let led = matches!(text.before(at, 1), "at" | "by" | "before" | "until" | "from" | "till" | "around");
+    let led = matches!(
+        text.before(at, 1),
+        "tomorrow" | "today" | "at" | "by" | "before" | "until" | "from" | "till" | "around"
+    );
     match text.lower(at) {
         "noon" if led => return Some((12, 0, at + 1)),
         "midnight" if led => return Some((0, 0, at + 1)),

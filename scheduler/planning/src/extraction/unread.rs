@@ -35,6 +35,46 @@ pub(super) fn read(text: &Text) -> Vec<UnreadPart> {
 }
 
 fn part_at(text: &Text, at: usize) -> Option<(UnreadPart, usize)> {
+    open_date(text, at).or_else(|| number_at(text, at))
+}
+
+/// `before winter`, `by the launch`: a deadline that is no date.
+fn open_date(text: &Text, at: usize) -> Option<(UnreadPart, usize)> {
+    let is_lead = matches!(text.lower(at), "before" | "until" | "by") && text.read_as(at) == Use::Unread;
+    let noun = at + 1 + usize::from(matches!(text.lower(at + 1), "the" | "our" | "my" | "next" | "this"));
+    let is_event = matches!(
+        text.lower(noun),
+        "winter"
+            | "spring"
+            | "summer"
+            | "autumn"
+            | "holidays"
+            | "launch"
+            | "rollout"
+            | "meeting"
+            | "event"
+            | "season"
+            | "trip"
+            | "fair"
+            | "exam"
+            | "wedding"
+            | "conference"
+            | "semester"
+            | "election"
+            | "opening"
+            | "kickoff"
+            | "sprint"
+            | "release"
+    );
+    // `before the rollout on 3 May` is a deadline that was read.
+    let is_dated = (noun + 1..noun + 3).any(|i| text.is_constraint(i));
+    (is_lead && is_event && !is_dated && !text.is_constraint(noun)).then(|| {
+        let text = text.between(at, noun + 1).to_owned();
+        (UnreadPart { text, hint: "say the day, such as `by 2027-05-06`" }, noun + 1)
+    })
+}
+
+fn number_at(text: &Text, at: usize) -> Option<(UnreadPart, usize)> {
     let word = text.get(at).filter(|word| matches!(word.kind, WordKind::Number(_)))?;
     let is_unread =
         text.read_as(at) == Use::Unread && !(word.glued && at > 0 && text.words[at - 1].kind == WordKind::Letters);
@@ -42,6 +82,10 @@ fn part_at(text: &Text, at: usize) -> Option<(UnreadPart, usize)> {
     if let Some(next) = slashed(text, at) {
         let text = text.between(at, next).to_owned();
         return Some((UnreadPart { text, hint: "write a date as year, month and day: `2027-05-06`" }, next));
+    }
+    // `reduce it by 20 percent` is what the goal is about.
+    if text.before(at, 1) == "by" && matches!(text.lower(at + 1), "%" | "percent") {
+        return None;
     }
     let lead = lead_before(text, at)?;
     let mut next = at + 1;
@@ -93,6 +137,7 @@ mod tests {
     fn parts_that_were_not_read_are_reported() {
         let parts = |text: &str| read(&Text::new(text)).into_iter().map(|part| part.text).collect::<Vec<_>>();
         assert_eq!(parts("deliver it by 05/06/2027"), ["05/06/2027"]);
+        assert_eq!(parts("repair the fence before winter"), ["before winter"]);
         assert_eq!(parts("keep it under 2 bananas, please"), ["under 2 bananas"]);
         assert_eq!(parts("a report on COVID-19 with 3 parts for Fortune 500"), Vec::<String>::new());
         assert_eq!(read(&Text::new(&"by 5 or ".repeat(50))).len(), PARTS_MAX);
