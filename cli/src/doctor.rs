@@ -77,7 +77,7 @@ const LOOK: Duration = Duration::from_millis(500);
 pub async fn run(context: &CommandContext, args: &DoctorArgs) -> CommandResult {
     let deadline = args.wait.map(|wait| Instant::now() + wait);
     loop {
-        let checks = run_checks(context, args).await?;
+        let checks = Box::pin(run_checks(context, args)).await?;
         let is_over = deadline.is_none_or(|deadline| Instant::now() >= deadline);
         if is_over || checks.count(Level::Problem) == 0 {
             context.screen.show(&checks, "", |palette| people(&checks, palette))?;

@@ -160,6 +160,13 @@ impl From<ClientError> for Failed {
             ClientError::Problem(problem) => return (*problem).into(),
             ClientError::InvalidAddress { .. } => (Exit::Usage, ""),
             ClientError::InvalidToken => (Exit::Usage, TOKEN),
+            ClientError::InvalidCaFile { .. } => {
+                (Exit::Usage, "name a file with certificates of authorities by GOALMILL_CA_FILE or `--ca-file`")
+            }
+            ClientError::UntrustedCertificate { .. } => (
+                Exit::Unreachable,
+                "if it is your server, name the file with the certificate of its authority by GOALMILL_CA_FILE or `--ca-file`",
+            ),
             ClientError::Unreachable { .. } => (
                 Exit::Unreachable,
                 "start one (`goalmill dev`), or name another with `--server URL` or GOALMILL_SERVER",

@@ -288,6 +288,8 @@ metrics! {
         "Requests that were answered with 500 because of a bug.";
     Scheduler Counter "goalmill_http_sign_in_failures_total" Count []
         "Requests with invalid credentials.";
+    Scheduler Counter "goalmill_tls_reloads_total" Count [Label::Of("outcome", &["ok", "failed"])]
+        "Changes of the files of the API's certificate: taken, or refused with the certificate in use kept.";
     Scheduler Gauge "goalmill_sse_connections" Count []
         "Clients that follow a plan's log.";
     Scheduler Counter "goalmill_webhook_deliveries_total" Count [Label::Named("outcome", "ok, retry or failed")]

@@ -17,11 +17,12 @@ use goalmill_planning::calibration::ConfidenceCalibration;
 use goalmill_planning::stage::{self, PlanningStage, StageOutcome};
 use goalmill_planning::{Pipeline, PlanRequest, Planner, RoutePlan, SetupError, pipeline};
 use tokio::net::TcpListener;
-use tokio::sync::{mpsc, watch};
+use tokio::sync::{Notify, mpsc, watch};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+use crate::api::ApiTls;
 use crate::directory::Directory;
 use crate::execution_stats::{self, ExecutionStats, Lessons, Sample, StatsReplay};
 use crate::health_monitor::HealthMonitor;
@@ -72,6 +73,8 @@ pub enum SchedulerStartError {
     Insecure { address: String },
     #[error("{0}")]
     Token(String),
+    #[error("{0}")]
+    Tls(String),
     #[error(transparent)]
     Planner(#[from] SetupError),
     #[error("{0}")]
@@ -89,6 +92,8 @@ pub struct RunningScheduler {
     scheduler: Arc<Scheduler>,
     api: Option<SocketAddr>,
     metrics: Option<SocketAddr>,
+    /// Has the certificate of the API read again; `None` without TLS.
+    certificate_reload: Option<Arc<Notify>>,
 }
 
 /// Starts a scheduler: waits for the store, then serves the API and runs its share of the shards.
@@ -102,6 +107,7 @@ pub async fn start(options: SchedulerOptions) -> Result<RunningScheduler, Schedu
 pub async fn start_with(options: SchedulerOptions, extras: Extras) -> Result<RunningScheduler, SchedulerStartError> {
     let Extras { planners, hooks, traces, trial, engine, watchdog } = extras;
     let tokens = api::environment_tokens(&options.settings.api).map_err(SchedulerStartError::Token)?;
+    let tls = load_tls(&options.settings.api)?;
     let api_listener = listen_for_api(&options.settings.api).await?;
     let metrics_listener = listen(&options.settings.metrics.listen).await?;
     let address = |listener: &Option<TcpListener>| listener.as_ref().and_then(|listener| listener.local_addr().ok());
@@ -122,12 +128,16 @@ pub async fn start_with(options: SchedulerOptions, extras: Extras) -> Result<Run
     scheduler.directory.refresh().await?;
     spawn_tasks(&scheduler, &shards, queues);
     if let Some(listener) = api_listener {
-        scheduler.tasks.spawn(api::serve(scheduler.clone(), shards, tokens, listener));
+        if let Some(tls) = tls.clone() {
+            scheduler.tasks.spawn(tls.keep_fresh(scheduler.stop.clone()));
+        }
+        scheduler.tasks.spawn(api::serve(scheduler.clone(), shards, tokens, listener, tls.clone()));
     }
     if let Some(listener) = metrics_listener {
         scheduler.tasks.spawn(api::serve_metrics(scheduler.clone(), listener));
     }
-    Ok(RunningScheduler { scheduler, api, metrics })
+    let certificate_reload = tls.map(|tls| tls.reload_requests());
+    Ok(RunningScheduler { scheduler, api, metrics, certificate_reload })
 }
 
 /// The receiving ends of the queues that the parts of a scheduler write to.
@@ -215,6 +225,17 @@ impl RunningScheduler {
         self.api
     }
 
+    /// The base address of the API, if it is served.
+    pub fn api_url(&self) -> Option<String> {
+        let scheme = if self.scheduler.settings.api.tls.is_on() { "https" } else { "http" };
+        self.api.map(|api| format!("{scheme}://{api}"))
+    }
+
+    /// Has the certificate of the API read again at once when it is notified; `None` without TLS.
+    pub fn certificate_reload(&self) -> Option<Arc<Notify>> {
+        self.certificate_reload.clone()
+    }
+
     /// Where `/metrics` is served, if it is.
     pub fn metrics(&self) -> Option<SocketAddr> {
         self.metrics
@@ -274,6 +295,12 @@ async fn open(broker: &dyn Broker, install: &Install) -> Result<goalmill_broker:
     }
 }
 
+/// Certificate and key of the API, if the settings name them.
+fn load_tls(settings: &ApiSettings) -> Result<Option<Arc<ApiTls>>, SchedulerStartError> {
+    let tls = settings.tls.is_on().then(|| ApiTls::load(&settings.tls)).transpose();
+    Ok(tls.map_err(SchedulerStartError::Tls)?.map(Arc::new))
+}
+
 /// Opens the listener of the API; outside of loopback only with authentication or `api.insecure`.
 async fn listen_for_api(settings: &ApiSettings) -> Result<Option<TcpListener>, SchedulerStartError> {
     let listener = listen(&settings.listen).await?;
@@ -283,7 +310,11 @@ async fn listen_for_api(settings: &ApiSettings) -> Result<Option<TcpListener>, S
         return Ok(listener);
     }
     if settings.authentication == Authentication::Required {
-        tracing::info!("the API listens on {place} without TLS: callers from other machines need a proxy with TLS");
+        if !settings.tls.is_on() {
+            tracing::info!(
+                "the API listens on {place} without TLS: set `api.tls`, or put a proxy with TLS in front of it"
+            );
+        }
         return Ok(listener);
     }
     if !settings.insecure {

@@ -26,7 +26,8 @@ pub struct Dev {
 /// The program with a clean environment.
 pub fn program() -> Command {
     let mut command = Command::new(binary());
-    let own = ["GOALMILL_SERVER", "GOALMILL_REDIS_URL", "GOALMILL_CONFIG", "GOALMILL_TOKEN", "NO_COLOR"];
+    let own =
+        ["GOALMILL_SERVER", "GOALMILL_REDIS_URL", "GOALMILL_CONFIG", "GOALMILL_TOKEN", "GOALMILL_CA_FILE", "NO_COLOR"];
     for name in own.into_iter().chain(MODEL_VARIABLES) {
         command.env_remove(name);
     }

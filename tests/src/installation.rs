@@ -88,14 +88,13 @@ impl Installation {
 
     /// The address of an API path, at the first scheduler.
     pub fn url(&self, path: &str) -> String {
-        let api = self.schedulers[0].api().expect("the settings name an address");
-        format!("http://{api}{path}")
+        let api = self.schedulers[0].api_url().expect("the settings name an address");
+        format!("{api}{path}")
     }
 
     /// The addresses of all schedulers.
     pub fn urls(&self) -> Vec<String> {
-        let apis = self.schedulers.iter().filter_map(|scheduler| scheduler.api());
-        apis.map(|api| format!("http://{api}")).collect()
+        self.schedulers.iter().filter_map(|scheduler| scheduler.api_url()).collect()
     }
 
     /// `GET`, as JSON.

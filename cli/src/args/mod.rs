@@ -8,6 +8,8 @@ mod roles;
 mod tools;
 mod values;
 
+use std::path::PathBuf;
+
 use clap::{Args, Parser, Subcommand};
 use goalmill_client::BearerToken;
 
@@ -77,6 +79,9 @@ pub struct Globals {
         help_heading = "Global options"
     )]
     pub token: Option<BearerToken>,
+    /// PEM file with the certificates of the only authorities to trust for `https://` [default: those of the machine].
+    #[arg(long, global = true, value_name = "FILE", env = "GOALMILL_CA_FILE", help_heading = "Global options")]
+    pub ca_file: Option<PathBuf>,
     /// When to use colours; NO_COLOR turns them off.
     #[arg(long, global = true, value_name = "WHEN", default_value = "auto", help_heading = "Global options")]
     pub color: ColorWhen,

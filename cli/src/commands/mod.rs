@@ -48,7 +48,7 @@ use crate::{bench, doctor, mcp, replay, roles, watch};
 pub async fn run(cli: Cli, screen: Screen) -> CommandResult {
     let asked = cli.globals.server.is_some();
     let server = cli.globals.server.as_deref().unwrap_or(SERVER);
-    let client = Client::new(server)?.with_token(cli.globals.token)?;
+    let client = Client::new(server)?.with_token(cli.globals.token)?.with_ca_file(cli.globals.ca_file.as_deref())?;
     let context = CommandContext { client, asked, screen, clock: Clock::system() };
     match cli.command {
         Command::Dev(args) => roles::dev::run(&context, &args).await,

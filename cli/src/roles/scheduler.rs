@@ -37,13 +37,16 @@ pub async fn run(screen: &Screen, args: &SchedulerArgs) -> CommandResult {
         running = goalmill_scheduler::start_with(options, extras) => running.map_err(failed)?,
         () = signals.next() => return Ok(Exit::Done),
     };
-    if let Some(api) = running.api() {
-        info!("the api listens on http://{api}");
+    if let Some(api) = running.api_url() {
+        info!("the api listens on {api}");
     }
     if let Some(metrics) = running.metrics() {
         info!("the metrics are at http://{metrics}/metrics");
     }
-    signals.next().await;
+    match running.certificate_reload() {
+        Some(reload) => signals.next_reloading(&reload).await?,
+        None => signals.next().await,
+    }
     info!("stopping; a second signal stops at once");
     tokio::select! {
         () = running.stop() => Ok(Exit::Done),
@@ -80,7 +83,7 @@ pub fn failed(error: SchedulerStartError) -> Failed {
             "require tokens (`api.authentication = \"required\"`, see docs/access.md), listen on 127.0.0.1, or accept it: --insecure (`api.insecure`)",
         ),
         SchedulerStartError::Watchdog(_) => Failed::new(Exit::Other, error.to_string()),
-        SchedulerStartError::Token(_) | SchedulerStartError::Planner(_) | SchedulerStartError::Hook(_) | SchedulerStartError::Models(_) => {
+        SchedulerStartError::Token(_) | SchedulerStartError::Tls(_) | SchedulerStartError::Planner(_) | SchedulerStartError::Hook(_) | SchedulerStartError::Models(_) => {
             Failed::invalid(error.to_string())
         }
     }

@@ -1,6 +1,7 @@
-//! SIGTERM and SIGINT.
+//! SIGTERM and SIGINT; SIGHUP while a certificate can be reloaded.
 
 use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::sync::Notify;
 
 /// Waits for either signal, as often as it comes.
 pub struct Signals {
@@ -19,6 +20,17 @@ impl Signals {
         tokio::select! {
             _ = self.interrupt.recv() => {}
             _ = self.terminate.recv() => {}
+        }
+    }
+
+    /// The next signal; until then SIGHUP notifies `reload` and does not end the process.
+    pub async fn next_reloading(&mut self, reload: &Notify) -> std::io::Result<()> {
+        let mut hangup = signal(SignalKind::hangup())?;
+        loop {
+            tokio::select! {
+                () = self.next() => return Ok(()),
+                _ = hangup.recv() => reload.notify_one(),
+            }
         }
     }
 }

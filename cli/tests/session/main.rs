@@ -20,6 +20,7 @@ fn goalmill() -> Command {
         .env_remove("GOALMILL_REDIS_URL")
         .env_remove("GOALMILL_CONFIG")
         .env_remove("GOALMILL_TOKEN")
+        .env_remove("GOALMILL_CA_FILE")
         .env("HOME", "/nowhere");
     command
 }

@@ -11,6 +11,12 @@ pub enum ClientError {
     InvalidAddress { server: String, reason: String },
     #[error("the token has characters that no token has")]
     InvalidToken,
+    /// The file of `GOALMILL_CA_FILE` or `--ca-file`.
+    #[error("`{file}` has no certificates that the client can use: {reason}")]
+    InvalidCaFile { file: String, reason: String },
+    /// The server's certificate is of an unknown authority, for another name, or expired.
+    #[error("the scheduler at {server} is not trusted: {reason}")]
+    UntrustedCertificate { server: String, reason: String },
     /// The server did not answer, or no connection could be made.
     #[error("the scheduler at {server} cannot be reached: {reason}")]
     Unreachable { server: String, reason: String },

@@ -1,6 +1,9 @@
 //! Client of the HTTP API: one function per route, typed answers, problems as errors.
 
 use std::fmt;
+use std::fs::File;
+use std::io::Read;
+use std::path::Path;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
@@ -21,7 +24,7 @@ use goalmill_common::view::{
     Accepted, BulkAnswer, DeadLetterView, Explanation, ModelView, Page, PlanSummary, PlanView, PlannerView, Preview,
     QuestionView, QueueView, Results, StepView,
 };
-use reqwest::{Method, RequestBuilder, Response};
+use reqwest::{Certificate, Method, RequestBuilder, Response};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -33,6 +36,10 @@ pub use error::ClientError;
 /// A request that got no answer by then is given up.
 const ANSWER: Duration = Duration::from_mins(1);
 const CONNECT: Duration = Duration::from_secs(5);
+/// Bytes of a file with certificates of authorities.
+const CA_BYTES_MAX: u64 = 4 << 20;
+/// How the library begins to say that a server's certificate is refused.
+const INVALID_CERTIFICATE: &str = "invalid peer certificate";
 /// How long an open connection is kept for the next request: less than a server keeps it, so that none is sent while
 /// the server closes it.
 const IDLE: Duration = Duration::from_secs(4);
@@ -135,6 +142,8 @@ pub struct Client {
     http: Arc<OnceLock<Http>>,
     base: String,
     token: Option<BearerToken>,
+    /// The only authorities that are trusted; those of the machine without them.
+    authorities: Option<Arc<Vec<Certificate>>>,
 }
 
 #[derive(Clone, Debug)]
@@ -145,8 +154,12 @@ struct Http {
 }
 
 impl Http {
-    fn new() -> Self {
-        match builder().build() {
+    fn new(authorities: Option<&[Certificate]>) -> Self {
+        let trusting = match authorities {
+            Some(authorities) => builder().tls_certs_only(authorities.iter().cloned()),
+            None => builder(),
+        };
+        match trusting.build() {
             Ok(client) => Self { client, plain_only: None },
             Err(error) => {
                 let client = builder().tls_certs_only([]).build();
@@ -174,7 +187,7 @@ impl Client {
         let base = if base.contains("://") { base } else { format!("http://{base}") };
         reqwest::Url::parse(&base)
             .map_err(|error| ClientError::InvalidAddress { server: server.to_owned(), reason: error.to_string() })?;
-        Ok(Self { http: Arc::default(), base, token: None })
+        Ok(Self { http: Arc::default(), base, token: None, authorities: None })
     }
 
     /// The same, with a token in each request; an empty one counts as none.
@@ -186,13 +199,35 @@ impl Client {
         Ok(Self { token, ..self })
     }
 
-    /// The same for another server, with the same token.
+    /// The same, trusting only the authorities whose certificates are in a PEM file. Without one, or with an empty name,
+    /// those of the machine are trusted.
+    pub fn with_ca_file(self, file: Option<&Path>) -> Result<Self, ClientError> {
+        let Some(path) = file.filter(|path| !path.as_os_str().is_empty()) else { return Ok(self) };
+        let invalid = |reason: String| ClientError::InvalidCaFile { file: path.display().to_string(), reason };
+        let mut text = Vec::new();
+        let opened = File::open(path).map_err(|error| invalid(error.to_string()))?;
+        opened.take(CA_BYTES_MAX + 1).read_to_end(&mut text).map_err(|error| invalid(error.to_string()))?;
+        if text.len() as u64 > CA_BYTES_MAX {
+            return Err(invalid(format!("it has more than {CA_BYTES_MAX} bytes")));
+        }
+        let found = Certificate::from_pem_bundle(&text).unwrap_or_default();
+        if found.is_empty() {
+            return Err(invalid("it has none in PEM form".into()));
+        }
+        // Reads each certificate: a damaged one must not first be met by a request.
+        let built = builder().tls_certs_only(found.iter().cloned()).build();
+        built.map_err(|error| invalid(client_failure(&error)))?;
+        Ok(Self { http: Arc::default(), authorities: Some(Arc::new(found)), ..self })
+    }
+
+    /// The same for another server, with the same token and authorities.
     pub fn at(&self, server: &str) -> Result<Self, ClientError> {
-        Ok(Self { token: self.token.clone(), ..Self::new(server)? })
+        let Self { token, authorities, .. } = self.clone();
+        Ok(Self { token, authorities, ..Self::new(server)? })
     }
 
     fn http(&self) -> &Http {
-        self.http.get_or_init(Http::new)
+        self.http.get_or_init(|| Http::new(self.authorities.as_ref().map(|all| all.as_slice())))
     }
 
     pub fn base(&self) -> &str {
@@ -575,8 +610,12 @@ impl Client {
         while let Some(source) = cause.source() {
             cause = source;
         }
+        let server = self.base.clone();
         let reason = if error.is_timeout() { "no answer in time".to_owned() } else { cause.to_string() };
-        ClientError::Unreachable { server: self.base.clone(), reason }
+        if reason.starts_with(INVALID_CERTIFICATE) {
+            return ClientError::UntrustedCertificate { server, reason };
+        }
+        ClientError::Unreachable { server, reason }
     }
 }
 

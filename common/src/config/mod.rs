@@ -7,6 +7,7 @@ mod load;
 mod model;
 mod secret;
 mod settings;
+mod tls;
 mod weight;
 
 pub use hook::{HookDefault, HookPoint, HookPoints, HookSettings};
@@ -19,4 +20,5 @@ pub use settings::{
     ApiSettings, Authentication, Gate, MetricsSettings, PlannerSettings, PolicySettings, RecordSettings,
     RedactSettings, RedisSettings, RouterSettings, SchedulerSettings, Settings, WorkerSettings,
 };
+pub use tls::TlsSettings;
 pub use weight::{Weight, WeightSettings};

@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 use super::hook::{self, HookSettings};
 use super::llm::{self, LlmSettings};
 use super::model::{self, ModelSettings};
+use super::tls::{self, TlsSettings};
 use super::weight::WeightSettings;
 use crate::agent::{HEARTBEATS_MISSED_MAX, SILENCE_MS_MAX};
 use crate::id::AgentType;
@@ -175,6 +176,8 @@ pub enum Authentication {
 pub struct ApiSettings {
     /// Address and port of the API. An address that is not loopback needs `authentication` or `insecure`.
     pub listen: String,
+    /// Certificate and private key, for HTTPS.
+    pub tls: TlsSettings,
     /// Serves the API beyond loopback without authentication: all that reach it may do everything.
     pub insecure: bool,
     /// Whether callers need a token.
@@ -210,6 +213,7 @@ impl Default for ApiSettings {
     fn default() -> Self {
         Self {
             listen: "127.0.0.1:8080".into(),
+            tls: TlsSettings::default(),
             insecure: false,
             authentication: Authentication::None,
             admin_token_env: String::new(),
@@ -484,6 +488,7 @@ impl Settings {
         ];
         let relations = checks.iter().filter(|(holds, _)| !holds).map(|(_, text)| format!("`{text}` must hold"));
         relations
+            .chain(tls::violations(&self.api.tls))
             .chain(llm::violations(&self.planner.llm))
             .chain(model::violations(&self.models))
             .chain(hook::violations(&self.hooks))

@@ -32,6 +32,7 @@ mod session;
 mod stats;
 mod steps;
 mod submit;
+mod tls;
 mod tokens;
 mod wait_preference;
 
@@ -53,6 +54,7 @@ use crate::scheduler::Scheduler;
 use crate::shard::OwnedShards;
 
 pub(crate) use access::{EnvironmentToken, environment_tokens};
+pub(crate) use tls::ApiTls;
 
 use access::AccessGuard;
 use body::BodyLimits;
@@ -80,11 +82,13 @@ pub(crate) struct Api {
 /// Serves the API until stopped.
 ///
 /// - `environment`: the tokens that the settings name.
+/// - `tls`: none for plain HTTP.
 pub(crate) async fn serve(
     scheduler: Arc<Scheduler>,
     shards: Arc<OwnedShards>,
     environment: Vec<EnvironmentToken>,
     listener: TcpListener,
+    tls: Option<Arc<ApiTls>>,
 ) {
     let settings = &scheduler.settings.api;
     let (bytes_max, time) = (settings.body_bytes_max, Duration::from_millis(settings.body_ms));
@@ -102,7 +106,7 @@ pub(crate) async fn serve(
         .layer(middleware::from_fn(error_responses::convert_errors))
         .layer(CompressionLayer::new().compress_when(is_compressed()))
         .with_state(Api { scheduler: scheduler.clone(), shards, access, streams: Arc::default(), scans });
-    serve::serve_on_thread(scheduler, listener, router).await;
+    serve::serve_on_thread(scheduler, listener, router, tls).await;
 }
 
 /// Events are sent one by one, so a stream of them is not compressed.
@@ -115,7 +119,7 @@ pub(crate) async fn serve_metrics(scheduler: Arc<Scheduler>, listener: TcpListen
     let Some(handle) = goalmill_common::telemetry::metrics() else { return };
     scheduler.tasks.spawn(upkeep(scheduler.clone(), handle.clone()));
     let router = Router::new().route("/metrics", get(move || async move { handle.render() }));
-    serve::serve(scheduler, listener, router).await;
+    serve::serve(scheduler, listener, router, None).await;
 }
 
 fn routes() -> Router<Api> {

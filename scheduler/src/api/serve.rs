@@ -14,15 +14,17 @@ use axum::{Extension, Router};
 use goalmill_common::problem::{ErrorCode, Problem};
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto;
-use hyper_util::server::graceful::GracefulShutdown;
+use hyper_util::server::graceful::{GracefulShutdown, Watcher};
 use hyper_util::service::TowerToHyperService;
-use tokio::net::TcpListener;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::{TcpListener, TcpStream};
 use tokio::runtime::{Builder, Handle};
 use tokio::sync::oneshot;
 use tokio_util::task::AbortOnDropHandle;
 
 use super::health;
 use super::response::ApiError;
+use super::tls::ApiTls;
 use crate::scheduler::Scheduler;
 
 /// The address at the other end of a request's connection.
@@ -36,14 +38,19 @@ const END: Duration = Duration::from_secs(5);
 
 /// Serves on a separate thread until stopped. Requests run on the runtime of the caller, except `/livez`, which must
 /// answer while a shard's loop is busy.
-pub(super) async fn serve_on_thread(scheduler: Arc<Scheduler>, listener: TcpListener, router: Router) {
+pub(super) async fn serve_on_thread(
+    scheduler: Arc<Scheduler>,
+    listener: TcpListener,
+    router: Router,
+    tls: Option<Arc<ApiTls>>,
+) {
     let router = router.layer(middleware::from_fn_with_state(Handle::current(), run_request));
     let (ended, end) = oneshot::channel::<()>();
     let run_runtime = move || -> std::io::Result<()> {
         let runtime = Builder::new_current_thread().enable_all().build()?;
         let listener = listener.into_std()?;
         runtime.block_on(async {
-            serve(scheduler, TcpListener::from_std(listener)?, router).await;
+            serve(scheduler, TcpListener::from_std(listener)?, router, tls).await;
             Ok(())
         })
     };
@@ -77,7 +84,9 @@ async fn run_request(State(runtime): State<Handle>, request: Request, next: Next
 }
 
 /// Serves until stopped, then waits for open requests.
-pub(super) async fn serve(scheduler: Arc<Scheduler>, listener: TcpListener, router: Router) {
+///
+/// - `tls`: none for plain HTTP.
+pub(super) async fn serve(scheduler: Arc<Scheduler>, listener: TcpListener, router: Router, tls: Option<Arc<ApiTls>>) {
     let mut builder = auto::Builder::new(TokioExecutor::new());
     let head = Duration::from_millis(scheduler.settings.api.head_ms);
     builder.http1().timer(TokioTimer::new()).header_read_timeout(head);
@@ -101,16 +110,52 @@ pub(super) async fn serve(scheduler: Arc<Scheduler>, listener: TcpListener, rout
             tracing::debug!("a connection was closed: {error}");
             continue;
         }
-        let service = TowerToHyperService::new(router.clone().layer(Extension(peer)));
-        let connection = graceful.watch(builder.serve_connection(TokioIo::new(stream), service).into_owned());
-        scheduler.tasks.spawn(async move {
-            if let Err(error) = connection.await {
-                tracing::debug!("a connection has ended: {error}");
-            }
-        });
+        let router = router.clone().layer(Extension(peer));
+        let connection = ApiConnection { builder: builder.clone(), watcher: graceful.watcher(), router };
+        match tls.clone() {
+            None => drop(scheduler.tasks.spawn(connection.serve(stream))),
+            Some(tls) => drop(scheduler.tasks.spawn(serve_tls(scheduler.clone(), connection, stream, tls, head))),
+        }
     }
     drop(listener);
     if tokio::time::timeout(END, graceful.shutdown()).await.is_err() {
         tracing::debug!("some requests did not end in time");
+    }
+}
+
+/// What serves one connection.
+struct ApiConnection {
+    builder: auto::Builder<TokioExecutor>,
+    watcher: Watcher,
+    router: Router,
+}
+
+impl ApiConnection {
+    async fn serve<S: AsyncRead + AsyncWrite + Unpin + Send + 'static>(self, stream: S) {
+        let service = TowerToHyperService::new(self.router);
+        let connection = self.builder.serve_connection(TokioIo::new(stream), service).into_owned();
+        if let Err(error) = self.watcher.watch(connection).await {
+            tracing::debug!("a connection has ended: {error}");
+        }
+    }
+}
+
+/// Does the handshake within the time limit of a request's head, then serves.
+async fn serve_tls(
+    scheduler: Arc<Scheduler>,
+    connection: ApiConnection,
+    stream: TcpStream,
+    tls: Arc<ApiTls>,
+    head: Duration,
+) {
+    let shaken = tokio::select! {
+        biased;
+        () = scheduler.stop.cancelled() => return,
+        shaken = tokio::time::timeout(head, tls.accept(stream)) => shaken,
+    };
+    match shaken {
+        Ok(Ok(stream)) => connection.serve(stream).await,
+        Ok(Err(error)) => tracing::debug!("a TLS handshake failed: {error}"),
+        Err(_) => tracing::debug!("a TLS handshake was not done in time"),
     }
 }

@@ -102,7 +102,8 @@ async fn handlers_read_plans_only_through_the_plan_reader() {
     let api = api(empty);
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port is free");
     let address = listener.local_addr().expect("it is bound");
-    let served = api.scheduler.tasks.spawn(serve(api.scheduler.clone(), api.shards.clone(), Vec::new(), listener));
+    let served =
+        api.scheduler.tasks.spawn(serve(api.scheduler.clone(), api.shards.clone(), Vec::new(), listener, None));
     let get = async |path: String| -> Value {
         let response = reqwest::get(format!("http://{address}{path}")).await.expect("the API answers");
         let text = response.text().await.expect("the body is read");

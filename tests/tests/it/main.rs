@@ -39,5 +39,6 @@ mod schemas;
 mod stats;
 mod story;
 mod streaming;
+mod tls;
 mod traces;
 mod wrong_keys;

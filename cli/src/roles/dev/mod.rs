@@ -50,8 +50,8 @@ pub async fn run(context: &CommandContext, args: &DevArgs) -> CommandResult {
         running = running => running.map_err(scheduler::failed)?,
         () = signals.next() => return Ok(Exit::Interrupted),
     };
-    let api = running.api().ok_or_else(|| Failed::other("the API has no address: set `api.listen`"))?;
-    let client = context.client.at(&format!("http://{api}"))?;
+    let api = running.api_url().ok_or_else(|| Failed::other("the API has no address: set `api.listen`"))?;
+    let client = context.client.at(&api)?;
     let demo_agents = if model.serves_agents { None } else { Some(demo::serve().await?) };
     let worker = start_worker(&settings, &store, demo_agents.as_ref(), &clock).await?;
     let mut cards = if model.serves_agents { goalmill_agents::shipped_cards() } else { demo::agents() };

@@ -70,8 +70,12 @@ annotations:
 {{ toYaml $pools }}
 {{- end -}}
 
+{{- define "goalmill.apiScheme" -}}
+{{- ternary "https" "http" (ne .Values.api.tlsSecret.name "") -}}
+{{- end -}}
+
 {{- define "goalmill.schedulerUrl" -}}
-http://{{ include "goalmill.fullname" . }}-scheduler.{{ .Release.Namespace }}.svc:{{ .Values.scheduler.service.port }}
+{{ include "goalmill.apiScheme" . }}://{{ include "goalmill.fullname" . }}-scheduler.{{ .Release.Namespace }}.svc:{{ .Values.scheduler.service.port }}
 {{- end -}}
 
 {{- /* Settings of the scheduler, as YAML. Own host names are allowed where names are limited. */ -}}
@@ -97,15 +101,16 @@ http://{{ include "goalmill.fullname" . }}-scheduler.{{ .Release.Namespace }}.sv
 {{ toYaml $config }}
 {{- end -}}
 
+{{- /* (dict "of" values "port" name "scheme" ", scheme: HTTPS" or "") */ -}}
 {{- define "goalmill.probes" -}}
 startupProbe:
-  httpGet: {path: /livez, port: {{ .port }}}
+  httpGet: {path: /livez, port: {{ .port }}{{ .scheme }}}
 {{ toYaml .of.startupProbe | indent 2 }}
 livenessProbe:
-  httpGet: {path: /livez, port: {{ .port }}}
+  httpGet: {path: /livez, port: {{ .port }}{{ .scheme }}}
 {{ toYaml .of.livenessProbe | indent 2 }}
 readinessProbe:
-  httpGet: {path: /readyz, port: {{ .port }}}
+  httpGet: {path: /readyz, port: {{ .port }}{{ .scheme }}}
 {{ toYaml .of.readinessProbe | indent 2 }}
 {{- end -}}
 
@@ -147,8 +152,41 @@ topologySpreadConstraints:
 {{- if or (eq .Values.api.authentication "none") (and .Values.devRedis.enabled (not .Values.api.tokensSecret.name)) -}}yes{{- end -}}
 {{- end -}}
 
-{{- /* Variables that make the API ask for tokens. */ -}}
+{{- /* Certificate and key of the API: (dict "root" $ "withKey" whether a scheduler has it). */ -}}
+{{- define "goalmill.apiTlsVolume" -}}
+{{- $secret := .root.Values.api.tlsSecret -}}
+- name: api-tls
+  secret:
+    secretName: {{ $secret.name }}
+    defaultMode: 288
+    items:
+{{- if .withKey }}
+      - {key: {{ $secret.certKey }}, path: tls.crt}
+      - {key: {{ $secret.keyKey }}, path: tls.key}
+{{- end }}
+{{- with $secret.caKey }}
+      - {key: {{ . }}, path: ca.crt}
+{{- end }}
+{{- end -}}
+
+{{- define "goalmill.apiTlsMount" -}}
+- {name: api-tls, mountPath: /etc/goalmill/api-tls, readOnly: true}
+{{- end -}}
+
+{{- /* The authority that client commands in a pod trust. */ -}}
+{{- define "goalmill.apiCaEnv" -}}
+{{- if and .Values.api.tlsSecret.name .Values.api.tlsSecret.caKey -}}
+- {name: GOALMILL_CA_FILE, value: /etc/goalmill/api-tls/ca.crt}
+{{- end -}}
+{{- end -}}
+
+{{- /* Variables that make the API serve HTTPS and ask for tokens. */ -}}
 {{- define "goalmill.apiEnv" -}}
+{{- if .Values.api.tlsSecret.name }}
+- {name: GOALMILL__API__TLS__CERT_FILE, value: /etc/goalmill/api-tls/tls.crt}
+- {name: GOALMILL__API__TLS__KEY_FILE, value: /etc/goalmill/api-tls/tls.key}
+{{ include "goalmill.apiCaEnv" . }}
+{{ end -}}
 {{- if not (include "goalmill.apiIsOpen" .) -}}
 {{- $secret := .Values.api.tokensSecret -}}
 - {name: GOALMILL__API__AUTHENTICATION, value: required}

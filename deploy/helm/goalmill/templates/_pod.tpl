@@ -3,6 +3,7 @@
              "args" list "ports" list "probe" port "grace" seconds) */ -}}
 {{- define "goalmill.pod" -}}
 {{- $root := .root -}}
+{{- $tls := ternary $root.Values.api.tlsSecret.name "" (eq .role "scheduler") -}}
 metadata:
   labels:
 {{ .labels | indent 4 }}
@@ -61,7 +62,7 @@ spec:
 {{- end }}
       ports:
 {{ toYaml .ports | indent 8 }}
-{{ include "goalmill.probes" (dict "of" .of "port" .probe) | indent 6 }}
+{{ include "goalmill.probes" (dict "of" .of "port" .probe "scheme" (ternary ", scheme: HTTPS" "" (not (empty $tls)))) | indent 6 }}
       resources:
 {{ toYaml .of.resources | indent 8 }}
       securityContext:
@@ -71,6 +72,9 @@ spec:
         - {name: tmp, mountPath: /tmp}
 {{- with include "goalmill.redisMounts" $root }}
 {{ . | trim | indent 8 }}
+{{- end }}
+{{- if $tls }}
+{{ include "goalmill.apiTlsMount" $root | indent 8 }}
 {{- end }}
 {{- with .of.extraVolumeMounts }}
 {{ toYaml . | indent 8 }}
@@ -85,6 +89,9 @@ spec:
       emptyDir: {sizeLimit: 256Mi}
 {{- with include "goalmill.redisVolumes" $root }}
 {{ . | trim | indent 4 }}
+{{- end }}
+{{- if $tls }}
+{{ include "goalmill.apiTlsVolume" (dict "root" $root "withKey" true) | indent 4 }}
 {{- end }}
 {{- with .of.extraVolumes }}
 {{ toYaml . | indent 4 }}
