@@ -14,6 +14,7 @@ export function approvalsScreen() {
     title: () => "Approvals",
     view: () => {
       const inbox = app.inbox();
+      if (!inbox && !can("viewer", "approver", "operator", "submitter")) return [pageHead("Approvals"), problem({ status: 403, message: "it needs the role `viewer`" })];
       const items = inbox ? inbox.items() : [];
       return [
         pageHead("Approvals", h("span", { class: "dim" }, isStale() ? "from before" : "live")),

@@ -25,12 +25,16 @@ export async function until(what, read, limitMs = LIMIT_MS) {
 }
 
 const environment = { ...process.env, HOME: "/nowhere", NO_COLOR: "1" };
-for (const name of ["GOALMILL_SERVER", "GOALMILL_REDIS_URL", "GOALMILL_CONFIG"]) delete environment[name];
+for (const name of ["GOALMILL_SERVER", "GOALMILL_REDIS_URL", "GOALMILL_CONFIG", "GOALMILL_TOKEN", "GOALMILL_CA_FILE"]) delete environment[name];
 
 export class Goalmill {
   /** Starts it in a directory of its own; the data survive a restart. */
-  static async start(...options) {
+  static start(...options) { return Goalmill.startWith({}, ...options); }
+
+  /** The same with variables of the environment. */
+  static async startWith(variables, ...options) {
     const own = new Goalmill();
+    own.environment = { ...environment, ...variables };
     own.folder = mkdtempSync(join(tmpdir(), "goalmill-browser-"));
     writeFileSync(join(own.folder, "goalmill.toml"), "");
     mkdirSync(join(own.folder, "data"));
@@ -43,7 +47,7 @@ export class Goalmill {
   async spawn(options = []) {
     const log = createWriteStream(join(this.folder, "log"), { flags: "a" });
     const started = ["dev", "--listen", this.address, "--metrics", "off", "--data-dir", join(this.folder, "data"), "--config", join(this.folder, "goalmill.toml"), ...options];
-    this.process = spawn(PROGRAM, started, { env: environment, stdio: ["ignore", "pipe", "pipe"] });
+    this.process = spawn(PROGRAM, started, { env: this.environment, stdio: ["ignore", "pipe", "pipe"] });
     let text = "";
     const take = (chunk) => { text += chunk; log.write(chunk); };
     this.process.stdout.on("data", take);
@@ -65,7 +69,7 @@ export class Goalmill {
   }
 
   async call(method, path, body) {
-    const response = await fetch(this.url + path, { method, headers: { "Content-Type": "application/json" }, body: body === undefined ? undefined : JSON.stringify(body) });
+    const response = await fetch(this.url + path, { method, headers: { "Content-Type": "application/json", ...(this.token && { Authorization: `Bearer ${this.token}` }) }, body: body === undefined ? undefined : JSON.stringify(body) });
     const value = await response.json();
     if (!response.ok) throw new Error(`${method} ${path}: ${response.status} ${JSON.stringify(value)}`);
     return value;

@@ -6,7 +6,7 @@ import { LONG_ID, PARIS } from "./fixture.js";
 const NOTHING = "p0-0000000000000000";
 
 /** Screens by name with their addresses; those of plans need the id of one. */
-const screens = (ids) => [
+export const screens = (ids) => [
   ["plans", "#/plans"], ["plan", `#/plans/${ids.release}`], ["approvals", "#/approvals"], ["review", `#/approvals/${ids.waiting}`], ["playground", "#/playground"], ["routing", "#/playground?tab=route"],
   ["compare", `#/compare?a=${ids.revised}@0&b=${ids.revised}@3`], ["history", "#/history"], ["agents", "#/agents"], ["workers", "#/workers"], ["queues", "#/queues"], ["dead-letters", "#/dead-letters"], ["events", "#/events?types=goal_accepted,plan_created,plan_completed,plan_failed,plan_cancelled"], ["stats", "#/stats"],
 ];
