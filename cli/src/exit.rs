@@ -159,6 +159,7 @@ impl From<ClientError> for Failed {
         let (exit, help) = match error {
             ClientError::Problem(problem) => return (*problem).into(),
             ClientError::InvalidAddress { .. } => (Exit::Usage, ""),
+            ClientError::InvalidNamespace(_) => (Exit::Usage, "names are ids: letters, digits, `.`, `_`, `:`, `-`"),
             ClientError::InvalidToken => (Exit::Usage, TOKEN),
             ClientError::InvalidCaFile { .. } => {
                 (Exit::Usage, "name a file with certificates of authorities by GOALMILL_CA_FILE or `--ca-file`")

@@ -5,6 +5,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
+use crate::id::Namespace;
 use crate::word_enum::word_enum;
 
 word_enum! {
@@ -25,6 +26,13 @@ word_enum! {
     }
 }
 
+/// Stands for all namespaces in the scope of a token.
+pub const ALL_NAMESPACES: &str = "*";
+
+fn default_scope() -> String {
+    Namespace::default().to_string()
+}
+
 /// Longest time that a token may be valid, in milliseconds: ten years.
 pub const TOKEN_TTL_MS_MAX: u64 = 10 * 366 * 86_400_000;
 
@@ -37,6 +45,9 @@ pub struct NewToken {
     /// At least one.
     #[schemars(length(min = 1))]
     pub roles: BTreeSet<Role>,
+    /// The namespace that the caller sees and changes, or `*` for all.
+    #[serde(default = "default_scope")]
+    pub namespace: String,
     /// Milliseconds until the token expires; without it, the token is valid until it is revoked.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1, max = 316_224_000_000_u64))]
@@ -52,6 +63,8 @@ pub struct TokenView {
     pub actor: String,
     /// What the caller may do.
     pub roles: BTreeSet<Role>,
+    /// The namespace that the caller sees and changes, or `*` for all.
+    pub namespace: String,
     /// RFC 3339.
     pub created_at: String,
     /// RFC 3339.
@@ -97,7 +110,7 @@ pub struct SessionView {
     pub actor: String,
     /// What the caller may do.
     pub roles: BTreeSet<Role>,
-    /// The namespace that the caller acts in.
+    /// The namespace that the caller sees and changes, or `*` for all.
     pub namespace: String,
     /// How the caller is known.
     pub authentication: AuthenticationKind,
@@ -132,6 +145,7 @@ mod tests {
             id: "a".into(),
             actor: "ann".into(),
             roles: [Role::Viewer].into(),
+            namespace: ALL_NAMESPACES.into(),
             created_at: String::new(),
             expires_at: None,
             last_used_at: None,

@@ -5,6 +5,7 @@ use serde_json::{Map, Value};
 
 use crate::criterion::{CriteriaPolicy, Criterion};
 use crate::goal_context::GoalContext;
+use crate::id::Namespace;
 use crate::json_limits::COST_MAX;
 pub use crate::planning::Planning;
 
@@ -43,9 +44,10 @@ pub struct Goal {
     /// What the plan may use up.
     #[serde(skip_serializing_if = "Budget::is_unlimited")]
     pub budget: Budget,
-    /// Who pays: plans of one tenant do not push back those of another.
-    #[serde(skip_serializing_if = "String::is_empty")]
-    pub tenant: String,
+    /// The namespace of its plan; that of the caller without one. Other namespaces do not see the plan, and their plans do
+    /// not push it back.
+    #[serde(alias = "tenant", skip_serializing_if = "Option::is_none")]
+    pub namespace: Option<Namespace>,
     /// Who plans it, how, and the conditions of its plan.
     #[serde(skip_serializing_if = "Planning::is_default")]
     pub planning: Planning,

@@ -139,13 +139,21 @@ pub(crate) fn fnv(hash: u128, byte: u8) -> u128 {
     (hash ^ u128::from(byte)).wrapping_mul(PRIME)
 }
 
+/// The namespace of those that name none.
+pub const DEFAULT_NAMESPACE: &str = "default";
+
 impl Default for Namespace {
     fn default() -> Self {
-        Self::from("default")
+        Self::from(DEFAULT_NAMESPACE)
     }
 }
 
 impl Namespace {
+    /// Whether it is the namespace of those that name none.
+    pub fn is_default(&self) -> bool {
+        self.as_str() == DEFAULT_NAMESPACE
+    }
+
     /// A submission id that no other namespace has: `submission` itself in the namespace `default`, else
     /// `<namespace>/<submission>`, which is no [id](is_id) of a caller.
     pub fn qualify(&self, submission: &str) -> String {

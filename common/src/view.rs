@@ -8,7 +8,7 @@ use crate::constraint::ConstraintView;
 use crate::criterion::CriterionVerdict;
 use crate::failure::Failure;
 use crate::goal::{Goal, Usage};
-use crate::id::{AgentType, EntryId, PlanId, StepId, WorkerId};
+use crate::id::{AgentType, EntryId, Namespace, PlanId, StepId, WorkerId};
 use crate::json::Json;
 use crate::plan::{Plan, StepKind, Strategy};
 use crate::problem::Problem;
@@ -21,6 +21,9 @@ use crate::status::{Counts, PhaseStatus, PlanStatus, StepStatus};
 pub struct PlanSummary {
     /// The plan's id.
     pub plan_id: PlanId,
+    /// Its namespace; left out if it is `default`.
+    #[serde(default, skip_serializing_if = "Namespace::is_default")]
+    pub namespace: Namespace,
     /// The plan's status.
     pub status: PlanStatus,
     /// The plan's name, or the goal's description.
@@ -59,12 +62,18 @@ pub fn final_output<'a>(completed: impl Iterator<Item = (StepKind, u64, &'a Json
     completed.max_by_key(|(kind, end_ms, _)| (*kind == StepKind::Finish, *end_ms)).map(|(_, _, outputs)| outputs)
 }
 
+/// The namespace of the plan with this summary in Redis.
+pub fn summary_namespace(fields: &std::collections::BTreeMap<String, String>) -> Namespace {
+    fields.get("namespace").map(|name| Namespace::from(name.as_str())).unwrap_or_default()
+}
+
 impl PlanSummary {
     /// Parses the summary that the shard's owner writes to Redis; `None` when it is missing or invalid.
     pub fn from_fields(plan_id: PlanId, fields: &std::collections::BTreeMap<String, String>) -> Option<Self> {
         let text = |name: &str| fields.get(name).map(String::as_str);
         Some(Self {
             plan_id,
+            namespace: summary_namespace(fields),
             status: PlanStatus::parse(text("status")?)?,
             name: text("name").unwrap_or_default().to_owned(),
             revision: text("revision")?.parse().ok()?,

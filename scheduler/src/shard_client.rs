@@ -7,6 +7,7 @@ use goalmill_common::command::{Request, Submit, Verb};
 use goalmill_common::id::{Namespace, PlanId, ShardId};
 use goalmill_common::problem::{ErrorCode, Problem};
 use goalmill_common::status::PlanStatus;
+use goalmill_common::view::summary_namespace;
 use goalmill_common::wire::{Inbox, SubmissionAnswer};
 use tokio::sync::mpsc::error::SendError;
 use tokio::sync::oneshot;
@@ -87,6 +88,7 @@ pub(crate) fn shard_of(scheduler: &Scheduler, plan: &PlanId) -> Result<ShardId, 
 pub(crate) struct ExistingPlan {
     pub(crate) plan: PlanId,
     pub(crate) status: PlanStatus,
+    pub(crate) namespace: Namespace,
     /// Hash of the body that started it; empty without an idempotency key.
     pub(crate) fingerprint: String,
 }
@@ -95,8 +97,9 @@ pub(crate) struct ExistingPlan {
 pub(crate) async fn find_existing(scheduler: &Scheduler, plan: &PlanId) -> Result<Option<ExistingPlan>, BrokerError> {
     let mut summary = scheduler.plans.summary(plan).await?;
     let status = summary.get("status").and_then(|status| PlanStatus::parse(status));
+    let namespace = summary_namespace(&summary);
     let fingerprint = summary.remove("fingerprint").unwrap_or_default();
-    Ok(status.map(|status| ExistingPlan { plan: plan.clone(), status, fingerprint }))
+    Ok(status.map(|status| ExistingPlan { plan: plan.clone(), status, namespace, fingerprint }))
 }
 
 async fn poll_answer(scheduler: &Scheduler, id: &str) -> Result<(PlanId, PlanStatus), Problem> {

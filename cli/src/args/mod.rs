@@ -82,6 +82,9 @@ pub struct Globals {
     /// PEM file with the certificates of the only authorities to trust for `https://` [default: those of the machine].
     #[arg(long, global = true, value_name = "FILE", env = "GOALMILL_CA_FILE", help_heading = "Global options")]
     pub ca_file: Option<PathBuf>,
+    /// The namespace to see and change, for tokens of all namespaces.
+    #[arg(long, global = true, value_name = "NAME", env = "GOALMILL_NAMESPACE", help_heading = "Global options")]
+    pub namespace: Option<String>,
     /// When to use colours; NO_COLOR turns them off.
     #[arg(long, global = true, value_name = "WHEN", default_value = "auto", help_heading = "Global options")]
     pub color: ColorWhen,

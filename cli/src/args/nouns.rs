@@ -319,6 +319,9 @@ pub enum TokenCommand {
         /// What the caller may do: `viewer`, `submitter`, `approver`, `operator`, `admin`, `scaler`. May be repeated.
         #[arg(long, value_name = "ROLE", required = true, value_delimiter = ',', value_parser = role)]
         role: Vec<Role>,
+        /// The namespace that the caller sees and changes, or `*` for all.
+        #[arg(long, value_name = "NAMESPACE", default_value = "default")]
+        scope: String,
         /// Time until the token expires, such as `90d`; without it, it is valid until it is revoked.
         #[arg(long, value_name = "DURATION", value_parser = period)]
         ttl: Option<Duration>,

@@ -56,9 +56,6 @@ pub struct SubmitArgs {
     /// Priority, 1 (lowest) to 10 (highest).
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8).range(1..=10))]
     pub priority: Option<u8>,
-    /// The tenant that the plan is accounted to.
-    #[arg(long, value_name = "NAME")]
-    pub tenant: Option<String>,
     /// Cost limit of the plan in US dollars.
     #[arg(long, value_name = "USD", value_parser = dollars)]
     pub max_cost: Option<f64>,

@@ -38,7 +38,7 @@ use goalmill_engine::Engine;
 
 use results::show_results;
 
-use crate::args::{Cli, Command, Format, ImportCommand, SERVER, WorkerCommand};
+use crate::args::{Cli, Command, Format, Globals, ImportCommand, SERVER, WorkerCommand};
 use crate::context::CommandContext;
 use crate::exit::{CommandResult, Failed};
 use crate::output::Screen;
@@ -48,7 +48,8 @@ use crate::{bench, doctor, mcp, replay, roles, watch};
 pub async fn run(cli: Cli, screen: Screen) -> CommandResult {
     let asked = cli.globals.server.is_some();
     let server = cli.globals.server.as_deref().unwrap_or(SERVER);
-    let client = Client::new(server)?.with_token(cli.globals.token)?.with_ca_file(cli.globals.ca_file.as_deref())?;
+    let Globals { token, ca_file, namespace, .. } = cli.globals;
+    let client = Client::new(server)?.with_token(token)?.with_ca_file(ca_file.as_deref())?.in_namespace(namespace)?;
     let context = CommandContext { client, asked, screen, clock: Clock::system() };
     match cli.command {
         Command::Dev(args) => roles::dev::run(&context, &args).await,

@@ -143,9 +143,6 @@ fn goal_of(args: &SubmitArgs, now_ms: u64) -> Result<Value, Failed> {
     if let Some(priority) = args.priority {
         goal.insert("priority".into(), json!(priority));
     }
-    if let Some(tenant) = &args.tenant {
-        goal.insert("tenant".into(), json!(tenant));
-    }
     let mut planning = object(&mut goal, "planning")?;
     args.planning.set(&mut planning);
     if args.require_approval {

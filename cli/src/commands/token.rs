@@ -1,8 +1,6 @@
 //! `token`: creates, lists and revokes tokens for the API.
 
-use std::time::Duration;
-
-use goalmill_common::access::{NewToken, Role, TokenView};
+use goalmill_common::access::{NewToken, TokenView};
 use goalmill_common::view::Page;
 
 use crate::args::{TimeFormat, TokenCommand};
@@ -12,16 +10,18 @@ use crate::output::{Table, time};
 
 pub async fn run(context: &CommandContext, command: TokenCommand) -> CommandResult {
     match command {
-        TokenCommand::Create { actor, role, ttl } => create(context, actor, role, ttl).await,
+        TokenCommand::Create { actor, role, scope, ttl } => {
+            let ttl_ms = ttl.map(|ttl| u64::try_from(ttl.as_millis()).unwrap_or(u64::MAX));
+            let roles = role.into_iter().collect();
+            create(context, &NewToken { actor, roles, namespace: scope, ttl_ms }).await
+        }
         TokenCommand::List => list(context).await,
         TokenCommand::Revoke { id } => revoke(context, &id).await,
     }
 }
 
-async fn create(context: &CommandContext, actor: String, roles: Vec<Role>, ttl: Option<Duration>) -> CommandResult {
-    let ttl_ms = ttl.map(|ttl| u64::try_from(ttl.as_millis()).unwrap_or(u64::MAX));
-    let new = NewToken { actor, roles: roles.into_iter().collect(), ttl_ms };
-    let created = context.client.create_token(&new).await?;
+async fn create(context: &CommandContext, new: &NewToken) -> CommandResult {
+    let created = context.client.create_token(new).await?;
     if context.screen.is_for_people() {
         let id = &created.view.id;
         context.screen.note(format!("token {id} of {}; its text is shown this once", created.view.actor));
@@ -48,13 +48,14 @@ fn people(page: &Page<TokenView>, context: &CommandContext) -> String {
         Some(text) => time(text, form, &context.clock),
         None => none.to_owned(),
     };
-    let mut table = Table::new(&["ID", "ACTOR", "ROLES", "CREATED", "EXPIRES", "LAST USED"]);
+    let mut table = Table::new(&["ID", "ACTOR", "ROLES", "NAMESPACE", "CREATED", "EXPIRES", "LAST USED"]);
     for token in &page.items {
         let roles: Vec<&str> = token.roles.iter().map(|role| role.as_str()).collect();
         table.row([
             token.id.clone(),
             token.actor.clone(),
             roles.join(","),
+            token.namespace.clone(),
             time(&token.created_at, form, &context.clock),
             token.expires_at.clone().unwrap_or_else(|| "never".into()),
             at(&token.last_used_at, "never"),

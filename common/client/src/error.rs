@@ -9,6 +9,8 @@ use reqwest::StatusCode;
 pub enum ClientError {
     #[error("`{server}` is no address of a server: {reason}")]
     InvalidAddress { server: String, reason: String },
+    #[error("`{0}` is no namespace")]
+    InvalidNamespace(String),
     #[error("the token has characters that no token has")]
     InvalidToken,
     /// The file of `GOALMILL_CA_FILE` or `--ca-file`.

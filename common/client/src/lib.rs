@@ -144,6 +144,7 @@ pub struct Client {
     token: Option<BearerToken>,
     /// The only authorities that are trusted; those of the machine without them.
     authorities: Option<Arc<Vec<Certificate>>>,
+    namespace: Option<String>,
 }
 
 #[derive(Clone, Debug)]
@@ -187,7 +188,7 @@ impl Client {
         let base = if base.contains("://") { base } else { format!("http://{base}") };
         reqwest::Url::parse(&base)
             .map_err(|error| ClientError::InvalidAddress { server: server.to_owned(), reason: error.to_string() })?;
-        Ok(Self { http: Arc::default(), base, token: None, authorities: None })
+        Ok(Self { http: Arc::default(), base, token: None, authorities: None, namespace: None })
     }
 
     /// The same, with a token in each request; an empty one counts as none.
@@ -197,6 +198,15 @@ impl Client {
             return Err(ClientError::InvalidToken);
         }
         Ok(Self { token, ..self })
+    }
+
+    /// The same, limited to a namespace; an empty one counts as none.
+    pub fn in_namespace(self, namespace: Option<String>) -> Result<Self, ClientError> {
+        let namespace = namespace.filter(|namespace| !namespace.is_empty());
+        match namespace {
+            Some(name) if !is_id(&name) => Err(ClientError::InvalidNamespace(name)),
+            namespace => Ok(Self { namespace, ..self }),
+        }
     }
 
     /// The same, trusting only the authorities whose certificates are in a PEM file. Without one, or with an empty name,
@@ -220,10 +230,10 @@ impl Client {
         Ok(Self { http: Arc::default(), authorities: Some(Arc::new(found)), ..self })
     }
 
-    /// The same for another server, with the same token and authorities.
+    /// The same for another server, with the same token, authorities and namespace.
     pub fn at(&self, server: &str) -> Result<Self, ClientError> {
-        let Self { token, authorities, .. } = self.clone();
-        Ok(Self { token, authorities, ..Self::new(server)? })
+        let Self { token, authorities, namespace, .. } = self.clone();
+        Ok(Self { token, authorities, namespace, ..Self::new(server)? })
     }
 
     fn http(&self) -> &Http {
@@ -550,6 +560,10 @@ impl Client {
     }
 
     fn with_credentials(&self, request: RequestBuilder) -> RequestBuilder {
+        let request = match &self.namespace {
+            Some(namespace) => request.header("Goalmill-Namespace", namespace),
+            None => request,
+        };
         match &self.token {
             Some(token) => request.bearer_auth(&token.0),
             None => request,

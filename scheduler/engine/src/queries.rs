@@ -5,7 +5,7 @@ use std::sync::{Arc, LazyLock};
 use goalmill_common::event::{GoalAccepted, Parent, PlanEnded, SkipCause};
 use goalmill_common::failure::Failure;
 use goalmill_common::goal::{Priority, Usage};
-use goalmill_common::id::{AgentType, AttemptToken, PlanId, StepId, WorkerId};
+use goalmill_common::id::{AgentType, AttemptToken, DEFAULT_NAMESPACE, Namespace, PlanId, StepId, WorkerId};
 use goalmill_common::json::Json;
 use goalmill_common::plan::{Plan, Step, StepKind, Strategy};
 use goalmill_common::status::{Counts, PlanStatus, StepStatus};
@@ -82,8 +82,13 @@ impl PlanState {
         self.accepted.parent.as_ref()
     }
 
-    pub fn tenant(&self) -> &str {
-        &self.accepted.goal.tenant
+    pub fn namespace(&self) -> Namespace {
+        self.accepted.goal.namespace.clone().unwrap_or_default()
+    }
+
+    /// The name of its namespace.
+    pub fn namespace_name(&self) -> &str {
+        self.accepted.goal.namespace.as_ref().map_or(DEFAULT_NAMESPACE, Namespace::as_str)
     }
 
     pub fn counts(&self) -> Counts {

@@ -11,7 +11,7 @@ use crate::graph::StepIndex;
 use crate::{Effect, Rejection, render};
 
 impl Turn<'_> {
-    /// The cache key of a step: a hash of the tenant, the agent type, the action and the step's own key. `None` for a
+    /// The cache key of a step: a hash of the namespace, the agent type, the action and the step's own key. `None` for a
     /// step without a cache.
     pub(crate) fn cache_key(&self, i: StepIndex) -> Result<Option<String>, Failure> {
         let spec = &self.state.plan.steps[i];
@@ -21,7 +21,7 @@ impl Turn<'_> {
         let own = render::key(self.state, i, &cache.key, &self.context.limits)?;
         let queue = self.state.queue(i).expect("the step exists");
         let action = self.state.action(i).unwrap_or_default();
-        let words = serde_json::json!([self.state.tenant(), queue, action, own]);
+        let words = serde_json::json!([self.state.namespace(), queue, action, own]);
         Ok(Some(fingerprint("step", words.to_string().as_bytes())))
     }
 

@@ -150,7 +150,7 @@ impl PlanState {
             deadline_ms: Some(step.due_ms.min(self.accepted.deadline_ms).saturating_sub(1)),
             priority: self.priority(i),
             budget: self.share_of_budget(i),
-            tenant: self.accepted.goal.tenant.clone(),
+            namespace: self.accepted.goal.namespace.clone(),
             planning,
             context: GoalContext { inputs: Map::new(), ..self.accepted.goal.context.clone() },
             metadata,

@@ -28,6 +28,7 @@ impl PlanState {
     /// The plan's summary view.
     pub fn summary(&self) -> PlanSummary {
         PlanSummary {
+            namespace: self.namespace(),
             plan_id: self.id().clone(),
             status: self.status,
             name: self.name().into(),
@@ -247,6 +248,10 @@ impl PlanState {
         }
         if shown.is_none() {
             fields.push(("created", rfc3339(self.created_ms())));
+            let namespace = self.namespace();
+            if !namespace.is_default() {
+                fields.push(("namespace", namespace.to_string()));
+            }
             let fingerprint = self.accepted.fingerprint.as_str();
             if !fingerprint.is_empty() {
                 fields.push(("fingerprint", fingerprint.to_owned()));

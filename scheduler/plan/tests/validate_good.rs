@@ -229,7 +229,9 @@ fn a_goal_is_a_sentence_or_an_object() {
     }));
     assert_eq!(full.deadline_ms, Some(1_798_761_600_000));
     assert_eq!((full.priority.0, full.budget.cost, full.success_criteria.len()), (8, Some(2_000.0), 1));
+    assert_eq!(full.namespace, Some("acme".into()), "documents may still call it `tenant`");
     let written = serde_json::to_value(&full).unwrap();
+    assert_eq!(written["namespace"], "acme");
     assert_eq!(goal(written), full);
     assert_eq!(goal(json!({"goal": {"description": "x"}})).description, "x");
 }

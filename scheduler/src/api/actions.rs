@@ -18,6 +18,7 @@ use goalmill_plan::formats::{self, ExportState, action_word};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
+use super::namespaces;
 use super::plan_access::{load_plan, load_summary, send_verb};
 use super::principal::Principal;
 use super::response::{self, ApiError, ApiResult, Body};
@@ -178,6 +179,7 @@ pub(crate) async fn execute(
     let (id, notes) = match plan {
         Value::String(id) => {
             // What is there is read, and perhaps approved.
+            require_plan(&api, &principal, &id).await?;
             principal.require(&[Role::Viewer])?;
             let status = load_summary(&api, &id).await?.0.status;
             if status == PlanStatus::AwaitingApproval {
@@ -211,6 +213,10 @@ pub(crate) async fn execute(
 
 fn document(state: &PlanState) -> Value {
     formats::export_plan(DocumentFormat::Actions, &state.live_plan(), &ExportState::of(&state.view(true)))
+}
+
+async fn require_plan(api: &Api, principal: &Principal, id: &str) -> Result<(), ApiError> {
+    namespaces::require_plan(api.scheduler.plans.as_ref(), principal, id).await
 }
 
 /// Which plan an action is about: its id, or a document of it.
@@ -296,6 +302,7 @@ pub(crate) async fn replan(State(api): State<Api>, principal: Principal, body: B
     let options = approvals::checked_options(&api, ReplanOptions { model, temperature, strategy: None })?;
     let wait = wait_time(wait_seconds)?;
     let id = plan_id(&plan, None)?;
+    require_plan(&api, &principal, &id).await?;
     let before = load_summary(&api, &id).await?.0.revision;
     send_verb(&api, &principal, &id, "", Verb::Replan { reason, hint, options }).await?;
     wait_until(&api, &id, wait, |status, revision| revision > before || status != PlanStatus::Replanning).await?;
@@ -349,10 +356,11 @@ pub(super) struct ActionStatus {
 }
 
 /// `POST /v1/actions/status`.
-pub(crate) async fn status(State(api): State<Api>, body: Body) -> ApiResult<ActionStatus> {
+pub(crate) async fn status(State(api): State<Api>, principal: Principal, body: Body) -> ApiResult<ActionStatus> {
     let StatusBody { plan, plan_id: named, include_completed, include_details } =
         response::parse_json(&response::body(body)?)?;
     let id = plan_id(&plan, named.as_deref())?;
+    require_plan(&api, &principal, &id).await?;
     let view = load_plan(&api, &id).await?.view(true);
     let is_shown = |status: StepStatus| include_completed.unwrap_or(true) || status != StepStatus::Completed;
     let subtasks = include_details.then(|| {

@@ -56,7 +56,7 @@ pub(crate) async fn act(
     let verb = BulkVerb::find(route.as_str())?;
     let actor = principal.actor_named(&body.actor)?;
     let (filter, cursor, limit) = selection(verb, &body)?;
-    let (plans, next) = find_plans(&api, &filter, cursor, limit).await?;
+    let (plans, next) = find_plans(&api, &principal, &filter, cursor, limit).await?;
     let act = async |plan: PlanSummary| {
         let problem = match body.dry_run {
             true => None,

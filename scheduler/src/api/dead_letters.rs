@@ -10,12 +10,13 @@ use goalmill_common::id::{AgentType, EntryId};
 use goalmill_common::plan::{Plan, Step};
 use goalmill_common::problem::{ErrorCode, Problem};
 use goalmill_common::task::Task;
-use goalmill_common::view::{DeadLetterView, Page};
+use goalmill_common::view::{DeadLetterView, Page, summary_namespace};
 use goalmill_plan::validate;
 use goalmill_planning::rules::literal;
 use serde_json::Value;
 
 use super::Api;
+use super::namespaces;
 use super::principal::Principal;
 use super::registry::parse_agent_type;
 use super::response::{self, ApiError, unknown_verb};
@@ -29,26 +30,37 @@ const SEARCHED_MAX: usize = 20_000;
 
 pub(crate) async fn list(
     State(api): State<Api>,
+    principal: Principal,
     Path(agent_type): Path<String>,
 ) -> Result<Json<Page<DeadLetterView>>, ApiError> {
-    let items = views(&api, &parse_agent_type(agent_type)?, LETTERS).await?;
+    let items = views(&api, &principal, &parse_agent_type(agent_type)?, LETTERS).await?;
     Ok(Json(Page { items, next: None }))
 }
 
 /// Dead letters of all agent types, an equal number of each.
-pub(crate) async fn list_all(State(api): State<Api>) -> Result<Json<Page<DeadLetterView>>, ApiError> {
+pub(crate) async fn list_all(
+    State(api): State<Api>,
+    principal: Principal,
+) -> Result<Json<Page<DeadLetterView>>, ApiError> {
     let mut queues = api.scheduler.broker.queues().await?;
     queues.retain(|queue| queue.dead_letters > 0);
     let each = (LETTERS / queues.len().max(1)).max(1);
     let mut items = Vec::new();
     for queue in queues {
-        items.extend(views(&api, &queue.agent_type, each).await?);
+        items.extend(views(&api, &principal, &queue.agent_type, each).await?);
     }
     Ok(Json(Page { items, next: None }))
 }
 
-async fn views(api: &Api, agent_type: &AgentType, limit: usize) -> Result<Vec<DeadLetterView>, ApiError> {
+async fn views(
+    api: &Api,
+    principal: &Principal,
+    agent_type: &AgentType,
+    limit: usize,
+) -> Result<Vec<DeadLetterView>, ApiError> {
     let letters = api.scheduler.broker.dead_letters(agent_type, limit).await?;
+    let plans = api.scheduler.plans.as_ref();
+    let letters = namespaces::keep_seen(plans, principal, letters, |(_, letter)| &letter.plan).await?;
     Ok(letters.into_iter().map(|(entry, letter)| view(entry, letter)).collect())
 }
 
@@ -70,11 +82,14 @@ pub(crate) async fn act(
     if !matches!(verb, "retry" | "discard") {
         return Err(unknown_verb(verb, "retry, discard"));
     }
-    let letter = find(&api, &agent_type, &entry).await?;
+    let letter = find(&api, &principal, &agent_type, &entry).await?;
     let answer = if verb == "retry" {
-        let (plan_id, status) =
-            shard_client::send_request(&api.scheduler, &api.shards, retry_request(&api, &principal, &entry, &letter)?)
-                .await?;
+        let (plan_id, status) = shard_client::send_request(
+            &api.scheduler,
+            &api.shards,
+            retry_request(&api, &principal, &entry, &letter).await?,
+        )
+        .await?;
         accepted(plan_id, status, Vec::new())
     } else {
         Json(view(entry.clone(), letter)).into_response()
@@ -83,9 +98,16 @@ pub(crate) async fn act(
     Ok(answer)
 }
 
-async fn find(api: &Api, agent_type: &AgentType, entry: &EntryId) -> Result<DeadLetter, ApiError> {
+async fn find(
+    api: &Api,
+    principal: &Principal,
+    agent_type: &AgentType,
+    entry: &EntryId,
+) -> Result<DeadLetter, ApiError> {
     let letters = api.scheduler.broker.dead_letters(agent_type, SEARCHED_MAX).await?;
-    let found = letters.into_iter().find(|(known, _)| known == entry);
+    let found: Vec<_> = letters.into_iter().find(|(known, _)| known == entry).into_iter().collect();
+    let plans = api.scheduler.plans.as_ref();
+    let found = namespaces::keep_seen(plans, principal, found, |(_, letter)| &letter.plan).await?.pop();
     found.map(|(_, letter)| letter).ok_or_else(|| {
         let detail = format!("`{agent_type}` has no dead letter `{}`", response::shown(entry.as_str()));
         ApiError(Problem::new(ErrorCode::DeadLetterNotFound, detail))
@@ -94,7 +116,7 @@ async fn find(api: &Api, agent_type: &AgentType, entry: &EntryId) -> Result<Dead
 
 /// A plan of one step that runs the task again. Its id derives from the dead letter, so that a repeated retry is the same
 /// plan. The original plan does not change.
-fn retry_request(
+async fn retry_request(
     api: &Api,
     principal: &Principal,
     entry: &EntryId,
@@ -118,8 +140,9 @@ fn retry_request(
     let draft = draft.expect("a plan always has a JSON form");
     let valid = validate::validate_plan(&draft, &api.scheduler.settings.limits)
         .map_err(|issues| unfit(issues.first().map(|issue| issue.detail.clone()).unwrap_or_default()))?;
+    let namespace = summary_namespace(&api.scheduler.plans.summary(&letter.plan).await?);
     let submit = Submit {
-        goal: Goal::default(),
+        goal: Goal { namespace: Some(namespace).filter(|namespace| !namespace.is_default()), ..Goal::default() },
         plan: Some(valid.without_routing().submitted()),
         submission: format!("dead:{}:{entry}", letter.agent_type),
         fingerprint: String::new(),

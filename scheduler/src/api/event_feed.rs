@@ -1,6 +1,6 @@
 //! Events of all plans, live as server-sent events. A client that comes back goes on where it was.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::convert::Infallible;
 use std::time::Duration;
 
@@ -17,6 +17,8 @@ use tokio::time::Instant;
 use super::Api;
 use super::event_search::{self, INDEX_LATE_MS, LogsQuery, last_seq, line, read_slice};
 use super::events::{StreamPermit, read_records, wants_stream};
+use super::namespaces;
+use super::principal::Principal;
 use super::query_parameters::Query;
 use super::response::ApiError;
 use crate::shard_client;
@@ -41,14 +43,15 @@ const ROUND_MAX: Duration = Duration::from_secs(1);
 /// `GET /v1/events`: pages as those of `/v1/logs`, or a stream.
 pub(crate) async fn list(
     State(api): State<Api>,
+    principal: Principal,
     Query(query): Query<LogsQuery>,
     headers: HeaderMap,
 ) -> Result<Response, ApiError> {
     if !wants_stream(&headers) {
-        return Ok(event_search::list(State(api), Query(query)).await?.into_response());
+        return Ok(event_search::list(State(api), principal, Query(query)).await?.into_response());
     }
     let now_ms = api.scheduler.clock.now_ms();
-    let place = match headers.get("last-event-id") {
+    let mut place = match headers.get("last-event-id") {
         None => FeedPlace { since_ms: query.since_ms.unwrap_or(now_ms), plan: None },
         Some(value) => {
             let place = value.to_str().ok().and_then(FeedPlace::read);
@@ -63,9 +66,15 @@ pub(crate) async fn list(
     }
     if let Some(plan) = &query.plan {
         shard_client::shard_of(&api.scheduler, &plan.as_str().into())?;
+        namespaces::require_plan(api.scheduler.plans.as_ref(), &principal, plan).await?;
+    }
+    if let Some((plan, _)) = &place.plan
+        && !namespaces::sees_plan(api.scheduler.plans.as_ref(), &principal, plan).await?
+    {
+        place.plan = None;
     }
     let permit = StreamPermit::acquire(&api)?;
-    Ok(Sse::new(follow(api, query, place, permit)).keep_alive(KeepAlive::default()).into_response())
+    Ok(Sse::new(follow(api, principal, query, place, permit)).keep_alive(KeepAlive::default()).into_response())
 }
 
 /// Where a stream goes on: all events before `since_ms` were sent, and of one plan those up to a number.
@@ -97,12 +106,15 @@ struct PlanPlace {
 
 struct EventFeed {
     api: Api,
+    principal: Principal,
     query: LogsQuery,
     /// Events before it were there when the stream began, Unix milliseconds.
     start_ms: u64,
     /// All events before it are sent, Unix milliseconds.
     sent_ms: u64,
     plans: HashMap<PlanId, PlanPlace>,
+    /// Plans that the caller does not see.
+    hidden: HashSet<PlanId>,
     commits: tokio::sync::watch::Receiver<u64>,
     last_round: Option<Instant>,
     /// The last round left events unread.
@@ -112,6 +124,7 @@ struct EventFeed {
 
 fn follow(
     api: Api,
+    principal: Principal,
     query: LogsQuery,
     place: FeedPlace,
     permit: StreamPermit,
@@ -123,10 +136,12 @@ fn follow(
     let plans = plan.into_iter().map(|(plan, seq)| (plan, PlanPlace { seq, changed_ms: 0 })).collect();
     let feed = EventFeed {
         api,
+        principal,
         query,
         start_ms,
         sent_ms: since_ms,
         plans,
+        hidden: HashSet::new(),
         commits,
         last_round: None,
         is_behind: false,
@@ -181,6 +196,9 @@ impl EventFeed {
                 self.is_behind = true;
                 break;
             }
+            if !self.sees(&plan).await? {
+                continue;
+            }
             self.is_behind |= self.read(&plan, changed_ms, &mut found).await?;
         }
         // Stable: the events of a plan stay in order even if a clock went back.
@@ -212,11 +230,25 @@ impl EventFeed {
                 let is_wanted = self.query.plan.as_ref().is_none_or(|wanted| wanted == plan.as_str());
                 let is_recent = changed_ms.saturating_add(RECENT_MS) >= self.sent_ms;
                 let is_new = self.plans.get(plan).is_none_or(|known| known.changed_ms < *changed_ms || is_recent);
-                is_wanted && is_new && *changed_ms >= since_ms
+                is_wanted && is_new && *changed_ms >= since_ms && !self.hidden.contains(plan)
             }));
         }
         changed.sort_unstable_by(|(a, one), (b, other)| (one, a).cmp(&(other, b)));
         Ok(changed)
+    }
+
+    /// Whether the caller sees the plan, whose namespace never changes.
+    async fn sees(&mut self, plan: &PlanId) -> Result<bool, ApiError> {
+        if self.plans.contains_key(plan)
+            || namespaces::sees_plan(self.api.scheduler.plans.as_ref(), &self.principal, plan).await?
+        {
+            return Ok(true);
+        }
+        if self.hidden.len() >= PLANS_MAX {
+            self.hidden.clear();
+        }
+        self.hidden.insert(plan.clone());
+        Ok(false)
     }
 
     /// Reads the rest of a log, and says whether some of it is left.

@@ -14,6 +14,8 @@ use serde_json::Value;
 
 use super::Api;
 use super::event_filter::{self, EventFilter};
+use super::namespaces;
+use super::principal::Principal;
 use super::query_parameters::{Parameters, Query, RawParameters};
 use super::response::{self, ApiError};
 use crate::{event_log, shard_client};
@@ -113,7 +115,11 @@ impl Filter {
 }
 
 /// The newest matching events, oldest first, and a cursor if not all were read.
-pub(crate) async fn list(State(api): State<Api>, Query(query): Query<LogsQuery>) -> Result<Json<Page<Text>>, ApiError> {
+pub(crate) async fn list(
+    State(api): State<Api>,
+    principal: Principal,
+    Query(query): Query<LogsQuery>,
+) -> Result<Json<Page<Text>>, ApiError> {
     let events = query.filter();
     let cursor = query.cursor;
     let _place = api.scans.try_acquire().map_err(|_| {
@@ -129,6 +135,7 @@ pub(crate) async fn list(State(api): State<Api>, Query(query): Query<LogsQuery>)
         Some(plan) => {
             let plan = PlanId::from(plan);
             shard_client::shard_of(&api.scheduler, &plan)?;
+            namespaces::require_plan(api.scheduler.plans.as_ref(), &principal, plan.as_str()).await?;
             if cursor.as_ref().is_some_and(|cursor| cursor.plan != plan) {
                 let detail = "`cursor` belongs to a request for other plans";
                 return Err(Problem::new(ErrorCode::InvalidRequest, detail).into());
@@ -137,7 +144,9 @@ pub(crate) async fn list(State(api): State<Api>, Query(query): Query<LogsQuery>)
         }
         None => changed_since(&api, filter.since_ms).await?,
     };
-    let (found, next) = scan(&api, after(plans, cursor.as_ref()), cursor, &filter).await?;
+    let plans = after(plans, cursor.as_ref());
+    let plans = namespaces::keep_seen(api.scheduler.plans.as_ref(), &principal, plans, |(plan, _)| plan).await?;
+    let (found, next) = scan(&api, plans, cursor, &filter).await?;
     let mut items: Vec<Text> = found.iter().map(|(plan, record)| line(plan, record)).collect();
     if query.format.is_some() {
         // An event that no reader takes is left out of the other form.

@@ -17,6 +17,7 @@ mod events;
 mod fork;
 mod health;
 mod host_guard;
+mod namespaces;
 mod openapi;
 mod page;
 mod plan_access;

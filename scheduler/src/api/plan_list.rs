@@ -11,6 +11,7 @@ use goalmill_common::view::{Page, PlanSummary};
 
 use super::Api;
 use super::plan_search::PlanSearch;
+use super::principal::Principal;
 use super::query_parameters::{Parameters, Query, RawParameters};
 use super::response::{ApiError, shown};
 
@@ -69,12 +70,25 @@ pub(super) struct ListCursor {
 }
 
 impl ListCursor {
-    /// `<milliseconds>:<plan>`, the last plan of the page before.
+    /// `<milliseconds>:<plan>`, the last plan of the page before; without a plan, all of that millisecond come before.
     pub(super) fn read(text: &str) -> Option<Self> {
         let (changed_ms, plan) = text.split_once(':')?;
         let plan = PlanId::from(plan);
-        plan.shard()?;
+        if !plan.as_str().is_empty() {
+            plan.shard()?;
+        }
         Some(Self { changed_ms: changed_ms.parse().ok()?, plan })
+    }
+
+    /// The same position, named by no plan that the caller does not see: plans of the same millisecond may be looked at
+    /// again, but none of them is shown twice.
+    ///
+    /// - `last_seen`: the last plan at or before this position that the caller sees.
+    fn without_hidden(self, last_seen: Option<Self>) -> Self {
+        match last_seen {
+            Some(seen) if seen.changed_ms == self.changed_ms => seen,
+            Some(_) | None => Self { changed_ms: self.changed_ms.saturating_add(1), plan: PlanId::from("") },
+        }
     }
 
     fn write(&self) -> String {
@@ -84,11 +98,12 @@ impl ListCursor {
 
 pub(crate) async fn list(
     State(api): State<Api>,
+    principal: Principal,
     Query(query): Query<ListQuery>,
 ) -> Result<Json<Page<PlanSummary>>, ApiError> {
     let statuses = query.status.map(|status| vec![status]);
     let filter = PlanFilter { statuses, search: query.q, changed_before_ms: None };
-    let (items, next) = find_plans(&api, &filter, query.cursor, query.limit.unwrap_or(PAGE)).await?;
+    let (items, next) = find_plans(&api, &principal, &filter, query.cursor, query.limit.unwrap_or(PAGE)).await?;
     Ok(Json(Page { items, next }))
 }
 
@@ -101,15 +116,17 @@ pub(super) struct PlanFilter {
     pub(super) changed_before_ms: Option<u64>,
 }
 
-/// At most `limit` plans after a cursor, last changed first, and the cursor of the next ones. The number of plans that
-/// are looked at is bounded, so there may be fewer and still a next cursor.
+/// At most `limit` plans that the caller sees, after a cursor, last changed first, and the cursor of the next ones. The
+/// number of plans that are looked at is bounded, so there may be fewer and still a next cursor.
 pub(super) async fn find_plans(
     api: &Api,
+    principal: &Principal,
     filter: &PlanFilter,
     cursor: Option<ListCursor>,
     limit: usize,
 ) -> Result<(Vec<PlanSummary>, Option<String>), ApiError> {
     let newest = |changed_ms| ListCursor { changed_ms, plan: PlanId::from("") };
+    let mut last_seen = cursor.clone();
     let mut after = cursor.or_else(|| filter.changed_before_ms.map(newest));
     let most = if filter.search.is_some() { PLANS_SEARCHED_MAX } else { PLANS_READ_MAX };
     let mut items = Vec::new();
@@ -123,9 +140,16 @@ pub(super) async fn find_plans(
         looked_at += places.len();
         after = places.last().cloned().or(after);
         let found = summaries(api, places).await?;
-        let fits = |found: &PlanSummary| filter.statuses.as_ref().is_none_or(|all| all.contains(&found.status));
-        items.extend(search(api, filter.search.as_ref(), found.into_iter().filter(fits).collect()).await?);
+        let mut fitting = Vec::new();
+        for (place, found) in found.into_iter().filter(|(_, found)| principal.may_see(&found.namespace)) {
+            last_seen = Some(place);
+            if filter.statuses.as_ref().is_none_or(|all| all.contains(&found.status)) {
+                fitting.push(found);
+            }
+        }
+        items.extend(search(api, filter.search.as_ref(), fitting).await?);
         if is_last || items.len() >= limit || looked_at >= most {
+            let after = after.map(|after| if principal.sees_all { after } else { after.without_hidden(last_seen) });
             let next = after.filter(|_| !is_last).map(|after| after.write());
             return Ok((items, next));
         }
@@ -171,12 +195,12 @@ async fn page(
     }
 }
 
-async fn summaries(api: &Api, places: Vec<ListCursor>) -> Result<Vec<PlanSummary>, BrokerError> {
+async fn summaries(api: &Api, places: Vec<ListCursor>) -> Result<Vec<(ListCursor, PlanSummary)>, BrokerError> {
     let read = async |place: ListCursor| {
         let fields = api.scheduler.plans.summary(&place.plan).await?;
-        Ok(PlanSummary::from_fields(place.plan, &fields))
+        Ok(PlanSummary::from_fields(place.plan.clone(), &fields).map(|summary| (place, summary)))
     };
-    let found: Vec<Option<PlanSummary>> =
+    let found: Vec<Option<(ListCursor, PlanSummary)>> =
         stream::iter(places.into_iter().map(read)).buffered(AT_ONCE).try_collect().await?;
     Ok(found.into_iter().flatten().collect())
 }

@@ -4,11 +4,11 @@ use std::collections::BTreeSet;
 
 use axum::extract::FromRequestParts;
 use axum::http::request::Parts;
-use goalmill_common::access::Role;
+use goalmill_common::access::{ALL_NAMESPACES, Role};
 use goalmill_common::id::{Namespace, is_id};
 use goalmill_common::problem::{ErrorCode, Problem};
 
-use super::response::ApiError;
+use super::response::{ApiError, shown};
 
 /// The actor of a request that names none.
 const ANONYMOUS: &str = "api";
@@ -21,7 +21,12 @@ const ANONYMOUS: &str = "api";
 pub(crate) struct Principal {
     pub(crate) actor: String,
     pub(crate) roles: BTreeSet<Role>,
+    /// The namespace that the caller's submissions belong to.
     pub(crate) namespace: Namespace,
+    /// Whether the caller sees other namespaces, too.
+    pub(crate) sees_all: bool,
+    /// Whether the caller belongs to no namespace, and so may change what all of them share.
+    pub(crate) is_unbound: bool,
     /// Whether `actor` is that of credentials.
     pub(crate) is_authenticated: bool,
     /// The session that the request belongs to.
@@ -50,6 +55,8 @@ impl Default for Principal {
             actor: ANONYMOUS.into(),
             roles: [Role::Viewer, Role::Submitter, Role::Approver, Role::Operator, Role::Admin].into(),
             namespace: Namespace::default(),
+            sees_all: true,
+            is_unbound: true,
             is_authenticated: false,
             session: None,
         }
@@ -58,8 +65,50 @@ impl Default for Principal {
 
 impl Principal {
     /// A caller with valid credentials.
-    pub(super) fn authenticated(actor: String, roles: BTreeSet<Role>) -> Self {
-        Self { actor, roles, is_authenticated: true, ..Self::default() }
+    ///
+    /// - `scope`: a namespace, or `*` for all.
+    pub(super) fn authenticated(actor: String, roles: BTreeSet<Role>, scope: &str) -> Self {
+        let caller = Self { actor, roles, is_authenticated: true, ..Self::default() };
+        match scope {
+            ALL_NAMESPACES => caller,
+            namespace => Self { namespace: namespace.into(), sees_all: false, is_unbound: false, ..caller },
+        }
+    }
+
+    /// Limits the caller to a namespace, which must be its own if it belongs to one.
+    pub(super) fn select(&mut self, namespace: Namespace) -> Result<(), ApiError> {
+        if !self.is_unbound && namespace != self.namespace {
+            return Err(self.foreign(&namespace));
+        }
+        (self.namespace, self.sees_all) = (namespace, false);
+        Ok(())
+    }
+
+    /// Whether the caller sees plans of this namespace.
+    pub(super) fn may_see(&self, namespace: &Namespace) -> bool {
+        self.sees_all || self.namespace == *namespace
+    }
+
+    /// The namespace of a goal that the caller submits; `None` for `default`.
+    ///
+    /// - `named`: what the goal says.
+    pub(super) fn place(&self, named: Option<Namespace>) -> Result<Option<Namespace>, ApiError> {
+        let namespace = named.unwrap_or_else(|| self.namespace.clone());
+        if !self.may_see(&namespace) {
+            return Err(self.foreign(&namespace));
+        }
+        Ok(Some(namespace).filter(|namespace| !namespace.is_default()))
+    }
+
+    fn foreign(&self, namespace: &Namespace) -> ApiError {
+        let (named, own) = (shown(namespace.as_str()), &self.namespace);
+        let detail = format!("the request names the namespace `{named}`, and its caller acts in `{own}`");
+        Problem::new(ErrorCode::Forbidden, detail).into()
+    }
+
+    /// The scope, as it is shown: a namespace, or `*`.
+    pub(super) fn scope(&self) -> String {
+        if self.sees_all { ALL_NAMESPACES.into() } else { self.namespace.to_string() }
     }
 
     /// Refuses a caller that has none of these roles. `admin` includes all.

@@ -57,7 +57,7 @@ fn view(principal: &Principal) -> SessionView {
     SessionView {
         actor: principal.actor.clone(),
         roles: principal.roles.clone(),
-        namespace: principal.namespace.to_string(),
+        namespace: principal.scope(),
         authentication,
         csrf: session.map(|session| session.csrf.clone()).unwrap_or_default(),
         expires_at: session.map(|session| rfc3339(session.expires_ms)),

@@ -10,6 +10,7 @@ use goalmill_common::quality::QualityReport;
 use goalmill_engine::{PlanState, replay};
 
 use super::Api;
+use super::principal::Principal;
 use super::query_parameters::{Parameters, Query, RawParameters};
 use super::response::ApiError;
 use crate::event_log::{self, Pages};
@@ -44,6 +45,7 @@ impl Parameters for MeasureQuery {
 
 pub(crate) async fn report(
     State(api): State<Api>,
+    principal: Principal,
     Query(query): Query<MeasureQuery>,
 ) -> Result<Json<QualityReport>, ApiError> {
     let _place = api
@@ -60,7 +62,7 @@ pub(crate) async fn report(
     while let Some(found) = read.try_next().await? {
         let Some((state, sample)) = found else { continue };
         events += state.seq();
-        if state.is_final() && state.updated_ms() >= since_ms {
+        if principal.may_see(&state.namespace()) && state.is_final() && state.updated_ms() >= since_ms {
             sums.add(&state, sample);
         }
         if events >= EVENTS_READ_MAX {

@@ -107,10 +107,11 @@ impl SubmissionHeaders {
         let plan = PlanId::derive(api.scheduler.shards, &principal.namespace, key);
         let Some(known) = shard_client::find_existing(&api.scheduler, &plan).await? else { return Ok(None) };
         // A plan of the stream has no fingerprint: its id alone decides.
-        if known.fingerprint.is_empty() || known.fingerprint == self.fingerprint {
+        let is_same = known.fingerprint.is_empty() || known.fingerprint == self.fingerprint;
+        if is_same && principal.may_see(&known.namespace) {
             return Ok(Some((known.plan, known.status)));
         }
-        let detail = format!("the key was used for plan `{plan}`, which was sent with another body; use a new key");
+        let detail = "the key was used for a plan that was sent with another body; use a new key";
         Err(Problem::new(ErrorCode::IdempotencyKeyReused, detail).into())
     }
 }
@@ -119,10 +120,11 @@ async fn start_submission(
     api: &Api,
     principal: &Principal,
     sent: SubmissionHeaders,
-    goal: Goal,
+    mut goal: Goal,
     plan: Option<Planned>,
 ) -> Result<(PlanId, PlanStatus), ApiError> {
     let scheduler = &api.scheduler;
+    goal.namespace = principal.place(goal.namespace.take())?;
     scheduler.health.check_admission().inspect_err(count_refused)?;
     let submission = sent.key.unwrap_or_else(|| scheduler.random.token());
     let SubmissionHeaders { fingerprint, traceparent, received_ms, .. } = sent;

@@ -4,7 +4,7 @@ use axum::Json;
 use axum::extract::{Path, State};
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
-use goalmill_common::access::{NewToken, TOKEN_TTL_MS_MAX, TokenView};
+use goalmill_common::access::{ALL_NAMESPACES, NewToken, TOKEN_TTL_MS_MAX, TokenView};
 use goalmill_common::id::is_id;
 use goalmill_common::problem::{ErrorCode, Issue, Problem};
 use goalmill_common::view::Page;
@@ -33,6 +33,12 @@ pub(crate) async fn create(State(api): State<Api>, principal: Principal, body: B
 fn issues(new: &NewToken) -> Vec<Issue> {
     let checks = [
         (is_id(&new.actor), "/actor", "the name is no id", "give up to 128 letters, digits, `.`, `_`, `:`, `-`"),
+        (
+            new.namespace == ALL_NAMESPACES || is_id(&new.namespace),
+            "/namespace",
+            "the namespace is no id",
+            "give an id, or `*` for all",
+        ),
         (!new.roles.is_empty(), "/roles", "there is no role", "give at least one"),
         (
             new.ttl_ms.is_none_or(|ttl_ms| (1..=TOKEN_TTL_MS_MAX).contains(&ttl_ms)),

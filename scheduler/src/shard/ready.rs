@@ -1,6 +1,6 @@
 //! The queue of ready steps in the owner's memory, which wait for room on their streams.
 //!
-//! Order: priority, then least served tenant, then longest remaining path, then age.
+//! Order: priority, then least served namespace, then longest remaining path, then age.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
@@ -10,7 +10,7 @@ use goalmill_engine::StepIndex;
 
 use super::Slot;
 
-/// The position of a ready step among those of its tenant.
+/// The position of a ready step among those of its namespace.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Place {
     /// Longest remaining path first: the bits of a non-negative float sort like the float.
@@ -26,7 +26,7 @@ pub(crate) struct DispatchOrder<'a> {
     pub(crate) agent_type: &'a AgentType,
     /// 1 (last) to 10 (first).
     pub(crate) priority: u8,
-    pub(crate) tenant: &'a str,
+    pub(crate) namespace: &'a str,
     /// Estimated seconds of the longest path to the end.
     pub(crate) rank: f64,
 }
@@ -43,12 +43,12 @@ pub(crate) struct ReadySet {
 
 #[derive(Debug, Default)]
 struct Queue {
-    classes: BTreeMap<Reverse<u8>, BTreeMap<String, Tenant>>,
+    classes: BTreeMap<Reverse<u8>, BTreeMap<String, NamespaceQueue>>,
 }
 
 #[derive(Debug, Default)]
-struct Tenant {
-    /// Steps handed out, on a scale shared by the tenants of a class.
+struct NamespaceQueue {
+    /// Steps handed out, on a scale shared by the namespaces of a class.
     served: u64,
     places: BTreeSet<Place>,
 }
@@ -59,7 +59,7 @@ struct Parked {
     waiting: BTreeSet<(Reverse<u8>, Place, AgentType)>,
     /// Skipped because of a resource in use.
     excluded: Vec<(Reverse<u8>, Place, AgentType)>,
-    tenant: String,
+    namespace: String,
 }
 
 /// Ready steps of one queue.
@@ -76,7 +76,7 @@ pub(crate) struct Waiting {
 pub(crate) struct Taken {
     pub(crate) place: Place,
     priority: Reverse<u8>,
-    tenant: String,
+    namespace: String,
 }
 
 impl ReadySet {
@@ -85,15 +85,15 @@ impl ReadySet {
         self.inserted += 1;
         let rank = Reverse(order.rank.max(0.0).to_bits());
         let place = Place { rank, age: self.inserted, slot, step };
-        self.put(order.agent_type, Reverse(order.priority), order.tenant, place);
+        self.put(order.agent_type, Reverse(order.priority), order.namespace, place);
     }
 
     /// How many steps wait for each queue.
     pub(crate) fn counts(&self) -> BTreeMap<AgentType, Waiting> {
         let mut counts = BTreeMap::<AgentType, Waiting>::new();
         for (agent_type, queue) in &self.queues {
-            let tenants = queue.classes.values().flat_map(BTreeMap::values);
-            let open = tenants.map(|tenant| tenant.places.len() as u64).sum();
+            let namespaces = queue.classes.values().flat_map(BTreeMap::values);
+            let open = namespaces.map(|namespace| namespace.places.len() as u64).sum();
             counts.insert(agent_type.clone(), Waiting { open, parked: 0 });
         }
         for parked in self.parked.values() {
@@ -114,21 +114,21 @@ impl ReadySet {
         let queue = self.queues.get_mut(agent_type)?;
         let mut class = queue.classes.first_entry()?;
         let priority = *class.key();
-        let tenants = class.get_mut();
-        let name = tenants.iter().min_by_key(|(_, t)| t.served).map(|(name, _)| name.clone())?;
-        let tenant = tenants.get_mut(&name)?;
-        let place = tenant.places.pop_first()?;
-        tenant.served += 1;
-        if tenant.places.is_empty() {
-            tenants.remove(&name);
+        let namespaces = class.get_mut();
+        let name = namespaces.iter().min_by_key(|(_, t)| t.served).map(|(name, _)| name.clone())?;
+        let namespace = namespaces.get_mut(&name)?;
+        let place = namespace.places.pop_first()?;
+        namespace.served += 1;
+        if namespace.places.is_empty() {
+            namespaces.remove(&name);
         }
-        if tenants.is_empty() {
+        if namespaces.is_empty() {
             class.remove();
         }
         if queue.classes.is_empty() {
             self.queues.remove(agent_type);
         }
-        Some(Taken { place, priority, tenant: name })
+        Some(Taken { place, priority, namespace: name })
     }
 
     /// Parks a taken step until its plan has room; see [`ReadySet::unpark`].
@@ -136,7 +136,7 @@ impl ReadySet {
     /// - `excluded`: the plan has room, but the step's resource is in use.
     pub(crate) fn park(&mut self, agent_type: &AgentType, taken: Taken, excluded: bool) {
         let parked = self.parked.entry(taken.place.slot).or_default();
-        parked.tenant = taken.tenant;
+        parked.namespace = taken.namespace;
         let item = (taken.priority, taken.place, agent_type.clone());
         if excluded {
             parked.excluded.push(item);
@@ -154,7 +154,7 @@ impl ReadySet {
         let best = parked.waiting.pop_first();
         let excluded = if with_excluded { std::mem::take(&mut parked.excluded) } else { Vec::new() };
         for (priority, place, agent_type) in best.into_iter().chain(excluded) {
-            self.put(&agent_type, priority, &parked.tenant, place);
+            self.put(&agent_type, priority, &parked.namespace, place);
         }
         if !(parked.waiting.is_empty() && parked.excluded.is_empty()) {
             self.parked.insert(slot, parked);
@@ -175,12 +175,12 @@ impl ReadySet {
             return false;
         };
         parked.waiting.remove(&item);
-        let tenant = parked.tenant.clone();
+        let namespace = parked.namespace.clone();
         if parked.waiting.is_empty() && parked.excluded.is_empty() {
             self.parked.remove(&slot);
         }
         let (priority, place, agent_type) = item;
-        self.put(&agent_type, priority, &tenant, place);
+        self.put(&agent_type, priority, &namespace, place);
         true
     }
 
@@ -189,18 +189,18 @@ impl ReadySet {
         self.parked.remove(&slot);
     }
 
-    fn put(&mut self, agent_type: &AgentType, priority: Reverse<u8>, tenant: &str, place: Place) {
+    fn put(&mut self, agent_type: &AgentType, priority: Reverse<u8>, namespace: &str, place: Place) {
         if !self.queues.contains_key(agent_type) {
             self.queues.insert(agent_type.clone(), Queue::default());
         }
         let queue = self.queues.get_mut(agent_type).expect("it was just put there");
-        let tenants = queue.classes.entry(priority).or_default();
-        if let Some(tenant) = tenants.get_mut(tenant) {
-            tenant.places.insert(place);
+        let namespaces = queue.classes.entry(priority).or_default();
+        if let Some(namespace) = namespaces.get_mut(namespace) {
+            namespace.places.insert(place);
             return;
         }
-        let served = tenants.values().map(|t| t.served).min().unwrap_or(0);
-        tenants.insert(tenant.to_owned(), Tenant { served, places: BTreeSet::from([place]) });
+        let served = namespaces.values().map(|t| t.served).min().unwrap_or(0);
+        namespaces.insert(namespace.to_owned(), NamespaceQueue { served, places: BTreeSet::from([place]) });
     }
 }
 
@@ -208,9 +208,9 @@ impl ReadySet {
 mod tests {
     use super::*;
 
-    fn add(set: &mut ReadySet, slot: Slot, step: u32, priority: u8, tenant: &str, rank: f64) {
+    fn add(set: &mut ReadySet, slot: Slot, step: u32, priority: u8, namespace: &str, rank: f64) {
         let agent_type = AgentType::from("a");
-        set.insert(slot, StepIndex(step), &DispatchOrder { agent_type: &agent_type, priority, tenant, rank });
+        set.insert(slot, StepIndex(step), &DispatchOrder { agent_type: &agent_type, priority, namespace, rank });
     }
 
     fn drain(set: &mut ReadySet) -> Vec<u32> {
@@ -229,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn a_large_tenant_does_not_delay_a_small_one() {
+    fn a_large_namespace_does_not_delay_a_small_one() {
         let mut set = ReadySet::default();
         for step in 0..1_000 {
             add(&mut set, 1, step, 5, "large", 100.0);
@@ -239,7 +239,7 @@ mod tests {
         }
         add(&mut set, 2, 5_000, 5, "small", 0.0);
         let turn = drain(&mut set).iter().position(|s| *s == 5_000).expect("it is handed out");
-        assert!(turn <= 1, "the small tenant waited {turn} turns");
+        assert!(turn <= 1, "the small namespace waited {turn} turns");
     }
 
     #[test]
@@ -247,7 +247,7 @@ mod tests {
         let mut set = ReadySet::default();
         for (step, agent_type, rank) in [(1, "a", 3.0), (2, "a", 2.0), (3, "b", 1.0)] {
             let agent_type = AgentType::from(agent_type);
-            let order = DispatchOrder { agent_type: &agent_type, priority: 5, tenant: "", rank };
+            let order = DispatchOrder { agent_type: &agent_type, priority: 5, namespace: "", rank };
             set.insert(1, StepIndex(step), &order);
             let taken = set.pop(&agent_type).expect("it was just put there");
             set.park(&agent_type, taken, false);

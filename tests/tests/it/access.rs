@@ -31,7 +31,10 @@ impl Guarded {
         let mut it = Installation::start(broker, settings()).await?;
         let mut tokens = BTreeMap::new();
         for role in Role::ALL {
-            tokens.insert(*role, create(&it, json!({"actor": format!("{role}-1"), "roles": [role]})).await?.0);
+            tokens.insert(
+                *role,
+                create(&it, json!({"actor": format!("{role}-1"), "roles": [role], "namespace": "*"})).await?.0,
+            );
         }
         let open = it.schedulers.remove(0);
         it.settings.api.authentication = Authentication::Required;
@@ -261,6 +264,7 @@ async fn tokens_are_created_listed_and_revoked_by_an_administrator() -> Result<(
         (json!({"actor": "a b", "roles": ["viewer"]}), "/actor"),
         (json!({"actor": "ann", "roles": []}), "/roles"),
         (json!({"actor": "ann", "roles": ["viewer"], "ttl_ms": 0}), "/ttl_ms"),
+        (json!({"actor": "ann", "roles": ["viewer"], "namespace": "a/b"}), "/namespace"),
     ] {
         let refusal: Value = guarded.as_role(Role::Admin, "POST", "/v1/tokens").json(&new).send().await?.json().await?;
         assert_eq!(refusal["errors"][0]["pointer"], pointer, "{refusal:#}");

@@ -210,7 +210,10 @@ async fn a_verb_on_many_plans_lists_them_first_and_then_acts() -> Result<()> {
 }
 
 /// Reads server-sent events until one fits: its id, its plan, its number and type.
-async fn read_feed(answer: reqwest::Response, until: impl Fn(&Value) -> bool) -> Result<Vec<(String, Value)>> {
+pub(crate) async fn read_feed(
+    answer: reqwest::Response,
+    until: impl Fn(&Value) -> bool,
+) -> Result<Vec<(String, Value)>> {
     assert_eq!(answer.headers()["content-type"], "text/event-stream");
     let (mut answer, mut text, mut events) = (answer, String::new(), Vec::new());
     while let Some(chunk) = answer.chunk().await? {

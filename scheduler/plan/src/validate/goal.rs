@@ -2,7 +2,7 @@
 
 use goalmill_common::clock::parse_rfc3339;
 use goalmill_common::goal::{GOAL_TYPES, Goal, is_goal_type};
-use goalmill_common::id::is_id;
+use goalmill_common::id::{Namespace, is_id};
 use goalmill_common::limits::Limits;
 use goalmill_common::problem::Issue;
 use serde_json::{Map, Value};
@@ -23,7 +23,7 @@ const GOAL: &Table = &[
     ("priority", &[]),
     ("execution", &[]),
     ("budget", &["budgets"]),
-    ("tenant", &[]),
+    ("namespace", &["tenant"]),
     ("planning", &[]),
     ("context", &[]),
     ("metadata", &["meta"]),
@@ -88,7 +88,7 @@ fn object(cx: &Cx<'_>, at: &At<'_>, map: &Map<String, Value>) -> Goal {
         priority: policy::priority(&fields).unwrap_or_default(),
         execution: super::execution::read(&fields),
         budget: policy::budget(&fields),
-        tenant: tenant(&fields),
+        namespace: namespace(&fields),
         planning: planning(&fields),
         context: context(&fields),
         metadata: free(&fields, "metadata"),
@@ -166,17 +166,16 @@ fn deadline(fields: &Fields<'_, '_>) -> Option<u64> {
     }
 }
 
-fn tenant(fields: &Fields<'_, '_>) -> String {
-    let tenant = fields.text("tenant").unwrap_or_default();
-    if let Some(field) = fields.get("tenant")
-        && !tenant.is_empty()
-        && !is_id(&tenant)
+fn namespace(fields: &Fields<'_, '_>) -> Option<Namespace> {
+    let name = fields.text("namespace").filter(|name| !name.is_empty())?;
+    if let Some(field) = fields.get("namespace")
+        && !is_id(&name)
     {
-        let detail = format!("`{}` is not the name of a tenant", shorten(&tenant));
+        let detail = format!("`{}` is not the name of a namespace", shorten(&name));
         let hint = "use a letter or digit, then up to 127 of letters, digits, `.`, `_`, `:`, `-`";
         fields.cx.error("INVALID_ID", &fields.at.key(field.key), detail, hint);
     }
-    tenant
+    Some(name.as_str().into())
 }
 
 #[cfg(test)]

@@ -105,7 +105,7 @@ fn wrapper(cx: &Cx<'_>, at: &At<'_>, map: &Map<String, Value>) {
         ("description", &[]),
         ("metadata", &[]),
         ("priority", &[]),
-        ("tenant", &[]),
+        ("namespace", &["tenant"]),
         ("deadline", &["deadline_ms"]),
         ("constraints", &[]),
         ("success_criteria", &["success_criterion", "acceptance_criteria"]),

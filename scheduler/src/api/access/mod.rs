@@ -15,16 +15,18 @@ use axum::http::{HeaderMap, HeaderValue, Method, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use goalmill_broker::BrokerError;
-use goalmill_common::access::Role;
+use goalmill_common::access::{ALL_NAMESPACES, Role};
 use goalmill_common::clock::Clock;
 use goalmill_common::config::{ApiSettings, Authentication, environment};
 use goalmill_common::problem::{ErrorCode, Problem};
 
+use super::namespaces;
 use super::openapi::{RouteAccess, route_access};
 use super::page;
 use super::principal::{OpenSession, Principal};
 use super::response::ApiError;
 use super::serve::Peer;
+use crate::plan_reader::PlanReader;
 use crate::scheduler::Scheduler;
 
 pub(super) use credentials::COOKIE;
@@ -38,6 +40,10 @@ use token_store::TokenStore;
 /// Characters of a token from the environment, at the least.
 const ENVIRONMENT_CHARS_MIN: usize = 32;
 const CSRF: &str = "x-csrf-token";
+/// What the paths of one plan begin with, in the router.
+const PLAN_PATH: &str = "/v1/plans/{id}";
+/// Writes below these paths change what all namespaces share. `/v1/agents:route` only reads.
+const SHARED_PATHS: [&str; 3] = ["/v1/agents", "/v1/workers", "/v1/queues"];
 
 /// Who may call.
 pub(crate) struct AccessGuard {
@@ -46,6 +52,7 @@ pub(crate) struct AccessGuard {
     pub(super) tokens: TokenStore,
     pub(super) sessions: SessionStore,
     failures: FailureLimit,
+    plans: Arc<dyn PlanReader>,
     clock: Clock,
 }
 
@@ -100,6 +107,7 @@ impl AccessGuard {
             tokens: TokenStore::new(broker.clone(), clock.clone(), random.clone()),
             sessions: SessionStore::new(broker.clone(), clock.clone(), random.clone(), settings.session_ms),
             failures: FailureLimit::new(settings.failures_per_minute),
+            plans: scheduler.plans.clone(),
             clock: clock.clone(),
         }
     }
@@ -154,7 +162,7 @@ impl AccessGuard {
         }
         let Some((id, token)) = self.tokens.verify(text).await? else { return Ok(None) };
         self.tokens.note_use(&id).await;
-        let principal = Principal::authenticated(token.actor, token.roles);
+        let principal = Principal::authenticated(token.actor, token.roles, &token.namespace);
         Ok(Some(SignedIn { token: id, sha256: token.sha256, principal }))
     }
 
@@ -181,8 +189,35 @@ impl AccessGuard {
         Ok(found.map(|token| SignedIn {
             token: session.token.clone(),
             sha256: token.sha256,
-            principal: Principal::authenticated(token.actor, token.roles),
+            principal: Principal::authenticated(token.actor, token.roles, &token.namespace),
         }))
+    }
+
+    /// The request with its caller, if the caller may send it.
+    async fn admit(&self, mut request: Request) -> Result<Request, AccessRefusal> {
+        let asked = AskedRoute::of(&mut request).await;
+        if matches!(asked.access, AskedAccess::Route(RouteAccess::Public)) {
+            return Ok(request);
+        }
+        let mut principal = if self.is_required {
+            let peer = request.extensions().get::<Peer>().map_or(IpAddr::from([0, 0, 0, 0]), |peer| peer.0);
+            self.authenticate(request.headers(), request.method(), peer).await?
+        } else {
+            Principal::default()
+        };
+        asked.access.check(&principal)?;
+        if asked.is_shared && !principal.is_unbound {
+            let detail = "it changes what all namespaces share, and the token belongs to one; use one for `*`";
+            return Err(AccessRefusal::forbidden(detail));
+        }
+        if let Some(namespace) = namespaces::selected(request.headers())? {
+            principal.select(namespace)?;
+        }
+        if let Some(plan) = &asked.plan {
+            namespaces::require_plan(self.plans.as_ref(), &principal, plan).await?;
+        }
+        request.extensions_mut().insert(principal);
+        Ok(request)
     }
 
     async fn authenticate(
@@ -216,7 +251,7 @@ impl AccessGuard {
 
 impl EnvironmentToken {
     fn signed_in(&self) -> SignedIn {
-        let principal = Principal::authenticated(self.actor.into(), BTreeSet::from([self.role]));
+        let principal = Principal::authenticated(self.actor.into(), BTreeSet::from([self.role]), ALL_NAMESPACES);
         SignedIn { token: self.id.into(), sha256: self.sha256.clone(), principal }
     }
 }
@@ -235,6 +270,12 @@ impl AccessRefusal {
 
     fn forbidden(detail: impl Into<String>) -> Self {
         Self::Problem(Problem::new(ErrorCode::Forbidden, detail))
+    }
+}
+
+impl From<ApiError> for AccessRefusal {
+    fn from(ApiError(problem): ApiError) -> Self {
+        Self::Problem(problem)
     }
 }
 
@@ -259,25 +300,11 @@ impl IntoResponse for AccessRefusal {
 }
 
 /// Passes requests on with their [`Principal`], if the caller may send them.
-pub(super) async fn check_access(State(guard): State<Arc<AccessGuard>>, mut request: Request, next: Next) -> Response {
-    if !guard.is_required {
-        request.extensions_mut().insert(Principal::default());
-        return next.run(request).await;
+pub(super) async fn check_access(State(guard): State<Arc<AccessGuard>>, request: Request, next: Next) -> Response {
+    match guard.admit(request).await {
+        Ok(request) => next.run(request).await,
+        Err(refusal) => refusal.into_response(),
     }
-    let access = asked_access(&mut request).await;
-    if matches!(access, AskedAccess::Route(RouteAccess::Public)) {
-        return next.run(request).await;
-    }
-    let peer = request.extensions().get::<Peer>().map_or(IpAddr::from([0, 0, 0, 0]), |peer| peer.0);
-    let principal = match guard.authenticate(request.headers(), request.method(), peer).await {
-        Ok(principal) => principal,
-        Err(refusal) => return refusal.into_response(),
-    };
-    if let Err(refusal) = access.check(&principal) {
-        return refusal.into_response();
-    }
-    request.extensions_mut().insert(principal);
-    next.run(request).await
 }
 
 /// What the place of a request asks of its caller.
@@ -296,38 +323,62 @@ impl AskedAccess {
             Self::Route(RouteAccess::Roles(roles)) => roles,
             Self::Unlisted => &[Role::Admin],
         };
-        principal.require(roles).map_err(|ApiError(problem)| AccessRefusal::Problem(problem))
+        Ok(principal.require(roles)?)
     }
 }
 
-/// The access of the route that the router has chosen, with the verb that its handler will see.
-async fn asked_access(request: &mut Request) -> AskedAccess {
-    let Some(path) = request.extensions().get::<MatchedPath>().cloned() else { return AskedAccess::NoRoute };
-    let method = match *request.method() {
-        Method::HEAD => Method::GET,
-        ref method => method.clone(),
-    };
-    if method == Method::GET && page::is_page(path.as_str()) {
-        return AskedAccess::Route(RouteAccess::Public);
-    }
-    let verb = verb(request).await;
-    route_access(method.as_str(), path.as_str(), &verb).map_or(AskedAccess::Unlisted, AskedAccess::Route)
+/// What a request asks for.
+struct AskedRoute {
+    access: AskedAccess,
+    /// The plan that the path names.
+    plan: Option<String>,
+    /// Whether it changes what all namespaces share.
+    is_shared: bool,
 }
 
-/// The verb behind the last parameter of the path, as handlers split it; empty without one. Only `POST` has verbs.
-async fn verb(request: &mut Request) -> String {
-    if request.method() != Method::POST {
-        return String::new();
-    }
-    let (mut parts, body) = std::mem::take(request).into_parts();
-    let verb = match RawPathParams::from_request_parts(&mut parts, &()).await {
-        Ok(parameters) => {
-            parameters.iter().last().and_then(|(_, value)| value.rsplit_once(':')).map(|(_, verb)| verb.to_owned())
+impl AskedRoute {
+    /// Reads path and parameters as the router and the handlers do.
+    async fn of(request: &mut Request) -> Self {
+        let Some(path) = request.extensions().get::<MatchedPath>().cloned() else {
+            return Self { access: AskedAccess::NoRoute, plan: None, is_shared: false };
+        };
+        let path = path.as_str();
+        let method = match *request.method() {
+            Method::HEAD => Method::GET,
+            ref method => method.clone(),
+        };
+        if method == Method::GET && page::is_page(path) {
+            return Self { access: AskedAccess::Route(RouteAccess::Public), plan: None, is_shared: false };
         }
-        Err(_) => None,
+        let mut parameters = parameters(request).await;
+        let mut verb = String::new();
+        // Only `POST` has verbs. They stand in the last parameter.
+        if method == Method::POST
+            && let Some(last) = parameters.last_mut()
+            && let Some((id, tail)) = last.rsplit_once(':')
+        {
+            tail.clone_into(&mut verb);
+            *last = id.to_owned();
+        }
+        let access = route_access(method.as_str(), path, &verb).map_or(AskedAccess::Unlisted, AskedAccess::Route);
+        let plan = path.starts_with(PLAN_PATH).then(|| parameters.into_iter().next().unwrap_or_default());
+        let is_shared = !is_read(&method)
+            && path != "/v1/agents:route"
+            && SHARED_PATHS.iter().any(|shared| path.starts_with(shared))
+            || path.starts_with("/v1/tokens");
+        Self { access, plan, is_shared }
+    }
+}
+
+/// The parameters of the path, decoded; empty if they cannot be.
+async fn parameters(request: &mut Request) -> Vec<String> {
+    let (mut parts, body) = std::mem::take(request).into_parts();
+    let parameters = match RawPathParams::from_request_parts(&mut parts, &()).await {
+        Ok(parameters) => parameters.iter().map(|(_, value)| value.to_owned()).collect(),
+        Err(_) => Vec::new(),
     };
     *request = Request::from_parts(parts, body);
-    verb.unwrap_or_default()
+    parameters
 }
 
 /// Whether a method changes nothing.

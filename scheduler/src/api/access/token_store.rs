@@ -29,6 +29,8 @@ pub(crate) struct StoredToken {
     pub(crate) sha256: SecretDigest,
     pub(crate) actor: String,
     pub(crate) roles: BTreeSet<Role>,
+    /// The namespace, or `*` for all.
+    pub(crate) namespace: String,
     /// Unix milliseconds.
     pub(crate) created_ms: u64,
     /// Unix milliseconds.
@@ -46,6 +48,7 @@ impl StoredToken {
             id: id.into(),
             actor: self.actor.clone(),
             roles: self.roles.clone(),
+            namespace: self.namespace.clone(),
             created_at: rfc3339(self.created_ms),
             expires_at: self.expires_ms.map(rfc3339),
             last_used_at: used_ms.map(rfc3339),
@@ -69,7 +72,7 @@ impl TokenStore {
 
     /// Creates a token; `None` if there are [`TOKENS_MAX`].
     pub(crate) async fn create(&self, new: NewToken) -> Result<Option<TokenCreated>, BrokerError> {
-        let NewToken { actor, roles, ttl_ms } = new;
+        let NewToken { actor, roles, namespace, ttl_ms } = new;
         let key = self.broker.keys().tokens();
         if self.broker.fields(&key).await?.len() >= TOKENS_MAX {
             return Ok(None);
@@ -78,7 +81,7 @@ impl TokenStore {
         let secret = [self.random.token(), self.random.token()].concat();
         let created_ms = self.clock.now_ms();
         let expires_ms = ttl_ms.map(|ttl_ms| created_ms.saturating_add(ttl_ms));
-        let stored = StoredToken { sha256: SecretDigest::of(&secret), actor, roles, created_ms, expires_ms };
+        let stored = StoredToken { sha256: SecretDigest::of(&secret), actor, roles, namespace, created_ms, expires_ms };
         let text = serde_json::to_string(&stored).expect("a token always has a JSON text");
         self.broker.put_field(&key, &id, &text).await?;
         Ok(Some(TokenCreated { token: format!("{PREFIX}{id}_{secret}"), view: stored.view(&id, None) }))
@@ -108,6 +111,7 @@ impl TokenStore {
             sha256: SecretDigest::of(""),
             actor: String::new(),
             roles: BTreeSet::new(),
+            namespace: String::new(),
             created_ms: 0,
             expires_ms: None,
         };
@@ -182,7 +186,7 @@ mod tests {
     }
 
     fn new_token(ttl_ms: Option<u64>) -> NewToken {
-        NewToken { actor: "ann".into(), roles: [Role::Viewer].into(), ttl_ms }
+        NewToken { actor: "ann".into(), roles: [Role::Viewer].into(), namespace: "*".into(), ttl_ms }
     }
 
     async fn create(store: &TokenStore, ttl_ms: Option<u64>) -> TokenCreated {

@@ -166,7 +166,14 @@ impl Operation {
     fn describe(&self, schemas: &mut SchemaGenerator) -> Value {
         let mut parameters: Vec<Value> = path_parameters(self.path);
         parameters.extend(self.query.iter().flat_map(|schema| query_parameters(schema(schemas))));
-        parameters.extend(self.headers.iter().map(|name| json!({"$ref": format!("#/components/parameters/{name}")})));
+        let selects = (self.access != RouteAccess::Public).then_some("Goalmill-Namespace");
+        parameters.extend(
+            self.headers
+                .iter()
+                .copied()
+                .chain(selects)
+                .map(|name| json!({"$ref": format!("#/components/parameters/{name}")})),
+        );
         let mut described = json!({
             "operationId": self.id,
             "summary": self.summary,

@@ -383,6 +383,7 @@ pub(super) fn headers() -> Value {
     json!({
         "Idempotency-Key": header("Idempotency-Key", "The same key with the same body gives the same plan"),
         "traceparent": header("traceparent", "W3C Trace Context; handed on to agents"),
+        "Goalmill-Namespace": header("Goalmill-Namespace", "Limits a caller of all namespaces to one"),
         "Prefer": header("Prefer", "`wait=10` (RFC 7240): the answer comes when the plan has ended, or after so many seconds, at most 300"),
         "If-None-Match": header("If-None-Match", "The `ETag` of the copy that the client has; 304 if it is still right"),
         "Last-Event-ID": header("Last-Event-ID", "The id of the last event that is known; goes before `after`"),

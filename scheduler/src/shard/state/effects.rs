@@ -55,7 +55,7 @@ impl ShardState {
                     let order = DispatchOrder {
                         agent_type,
                         priority: state.priority(step).0,
-                        tenant: state.tenant(),
+                        namespace: state.namespace_name(),
                         rank: state.rank(step),
                     };
                     self.ready.insert(slot, step, &order);
