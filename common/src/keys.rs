@@ -3,7 +3,7 @@
 //! Keys of a shard share its hash tag `{s<n>}`, so that one commit may touch them all on Redis Cluster.
 
 use crate::config::RedisSettings;
-use crate::id::{AgentType, PlanId, ShardId, WorkerId};
+use crate::id::{AgentType, Namespace, PlanId, ShardId, WorkerId};
 
 /// The group of [`Keys::goals`].
 pub const SCHEDULERS: &str = "schedulers";
@@ -61,6 +61,11 @@ impl Keys {
         self.key("goals")
     }
 
+    /// STREAM, public: submissions of a namespace, whose producer may submit for no other.
+    pub fn goals_of(&self, namespace: &Namespace) -> String {
+        self.named("goals", namespace.as_str())
+    }
+
     /// STRING, JSON: submission entry → the processes that took it over from a scheduler that died, and may have died
     /// since.
     pub fn submission_tries(&self) -> String {
@@ -75,6 +80,11 @@ impl Keys {
     /// HASH, public, read only: `instance` id, `protocol` version, number of `shards`, patterns of task `streams`.
     pub fn meta(&self) -> String {
         self.key("meta")
+    }
+
+    /// HASH: scheduler id → what namespaces use there, as JSON.
+    pub fn namespace_use(&self) -> String {
+        self.key("namespaces:use")
     }
 
     /// HASH: agent type → registration as JSON.

@@ -83,6 +83,7 @@ const TOKENS: &[f64] = &[
 
 const AGENT_TYPE: Label =
     Label::Named("agent_type", "an agent type; `other` for those above `metrics.agent_types_max`");
+const NAMESPACE: Label = Label::Named("namespace", "a namespace of `metrics.namespaces`");
 const PLANNER: Label = Label::Of("planner", &["llm", "tools", "htn", "rules", "streamed", "submitted", "none"]);
 const PROVIDER: Label = Label::Named("provider", "the provider of a model in the settings");
 const MODEL_NAME: Label = Label::Named("model", "the name of a model in the settings");
@@ -116,6 +117,19 @@ metrics! {
         "Goals and plans that were accepted.";
     Scheduler Counter "goalmill_goals_rejected_total" Count [Label::Named("reason", "`schema` or a problem code")]
         "Goals and plans that were refused.";
+    Scheduler Counter "goalmill_namespace_refusals_total" Count [Label::Of("limit", &["plans_max",
+        "submissions_per_minute", "payload_bytes_per_day", "cost_per_day", "tokens_per_day"])]
+        "Submissions that were refused because a namespace had reached this limit.";
+    Scheduler Counter "goalmill_namespace_submissions_total" Count [NAMESPACE]
+        "Goals and plans of a namespace that were accepted.";
+    Scheduler Gauge "goalmill_namespace_plans" Count [NAMESPACE]
+        "Plans of a namespace that are not final, without sub-plans, on the shards of this scheduler.";
+    Scheduler Gauge "goalmill_namespace_steps_in_flight" Count [NAMESPACE]
+        "Steps of a namespace whose tasks are out and not reported, on the shards of this scheduler.";
+    Scheduler Counter "goalmill_namespace_cost_microdollars_total" Count [NAMESPACE]
+        "Cost of plans of a namespace, in millionths of a US dollar.";
+    Scheduler Counter "goalmill_namespace_tokens_total" Count [NAMESPACE]
+        "Tokens that plans of a namespace took.";
     Scheduler Counter "goalmill_submissions_quarantined_total" Count []
         "Submissions that were refused because several schedulers died over them.";
     Scheduler Gauge "goalmill_plans" Count [Label::Of("state",

@@ -22,6 +22,9 @@ pub struct Problem {
     /// Every place that is wrong, at most [`ERRORS_MAX`].
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub errors: Vec<Issue>,
+    /// Seconds after which the same request may succeed, if they are known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub retry_after_s: Option<u64>,
 }
 
 /// One error in a document: code, place, description, and how to correct it.
@@ -48,6 +51,7 @@ impl Problem {
             code,
             detail: detail.into(),
             errors: Vec::new(),
+            retry_after_s: None,
         }
     }
 
@@ -121,6 +125,7 @@ codes! {
     Unauthenticated = "UNAUTHENTICATED", 401, false, "The request needs valid credentials";
     Forbidden = "FORBIDDEN", 403, false, "The caller lacks the role";
     TooManyFailures = "TOO_MANY_FAILURES", 429, true, "Too many requests with invalid credentials";
+    NamespaceLimitReached = "NAMESPACE_LIMIT_REACHED", 429, true, "The namespace has reached a limit";
     TokenNotFound = "TOKEN_NOT_FOUND", 404, false, "There is no such token";
     DeadLetterNotFound = "DEAD_LETTER_NOT_FOUND", 404, false, "There is no such dead letter";
     WorkerNotFound = "WORKER_NOT_FOUND", 404, false, "There is no such worker";

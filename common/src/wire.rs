@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::command::Request;
-use crate::id::is_id;
+use crate::id::{Namespace, is_id};
 use crate::problem::{ErrorCode, Issue, Problem};
 use crate::report::Report;
 use crate::task::Task;
@@ -14,6 +14,9 @@ pub const PROTOCOL: &str = "1";
 pub const GOAL_TYPE: &str = "goalmill.goal.submit.v1";
 /// CloudEvents `type` of a plan.
 pub const PLAN_TYPE: &str = "goalmill.plan.submit.v1";
+
+/// The field of a submission that came by the stream of a namespace. Schedulers set it.
+pub const NAMESPACE_FIELD: &str = "goalmillnamespace";
 
 /// The fields of a stream entry, in order.
 pub type Fields = Vec<(String, Vec<u8>)>;
@@ -31,6 +34,8 @@ pub struct Submission {
     pub data: String,
     /// W3C trace context, when the caller gave one.
     pub traceparent: Option<String>,
+    /// The only namespace that it may be for: that of the stream that it came by. None for the common stream.
+    pub namespace: Option<Namespace>,
 }
 
 /// What is submitted.
@@ -46,7 +51,7 @@ pub enum SubmissionKind {
 /// A submission that cannot be taken: why, and the id to answer under, where one could be read.
 #[derive(Debug)]
 pub struct BadSubmission {
-    /// The submission's id, where one could be read.
+    /// The id to answer under, where one could be read; see [`Submission::answer_id`].
     pub id: Option<String>,
     /// Why it cannot be taken.
     pub problem: Problem,
@@ -68,8 +73,16 @@ impl Submission {
         if let Some(traceparent) = &self.traceparent {
             fields.push(("traceparent".into(), traceparent.clone().into_bytes()));
         }
+        if let Some(namespace) = &self.namespace {
+            fields.push((NAMESPACE_FIELD.into(), namespace.as_str().into()));
+        }
         fields.push(("data".into(), self.data.clone().into_bytes()));
         fields
+    }
+
+    /// The id that its answer is stored under: no other namespace has it.
+    pub fn answer_id(&self) -> String {
+        qualify(self.namespace.as_ref(), &self.id)
     }
 
     /// Reads an entry; unknown fields are ignored, an unknown major version is refused.
@@ -82,6 +95,7 @@ impl Submission {
             Some(Ok(id)) if is_id(&id) => Some(id),
             _ => None,
         };
+        let namespace = bound_namespace(fields);
         let mut issues = Vec::new();
         let mut issue = |code: &str, field: &str, detail: &str, hint: &str| {
             issues.push(Issue {
@@ -126,15 +140,28 @@ impl Submission {
         let source = text("source").and_then(Result::ok).unwrap_or_default();
         let traceparent = text("traceparent").and_then(Result::ok);
         match (id.clone(), kind, data) {
-            (Some(id), Some(kind), Some(data)) if issues.is_empty() => Ok(Self { id, source, kind, data, traceparent }),
+            (Some(id), Some(kind), Some(data)) if issues.is_empty() => {
+                Ok(Self { id, source, kind, data, traceparent, namespace })
+            }
             _ => {
                 let unknown = issues.iter().any(|i| i.code == "UNSUPPORTED_TYPE");
                 let code = if unknown { ErrorCode::UnsupportedType } else { ErrorCode::InvalidEntry };
                 let problem = Problem::new(code, "the entry is not a submission").with_errors(issues);
-                Err(BadSubmission { id, problem })
+                Err(BadSubmission { id: id.map(|id| qualify(namespace.as_ref(), &id)), problem })
             }
         }
     }
+}
+
+/// The namespace of the stream by which an entry came.
+pub fn bound_namespace(fields: &Fields) -> Option<Namespace> {
+    let (_, bytes) = fields.iter().find(|(name, _)| name == NAMESPACE_FIELD)?;
+    std::str::from_utf8(bytes).ok().filter(|name| is_id(name)).map(Into::into)
+}
+
+/// The id of a submission among those of all namespaces.
+pub fn qualify(namespace: Option<&Namespace>, id: &str) -> String {
+    namespace.map_or_else(|| id.to_owned(), |namespace| namespace.qualify(id))
 }
 
 /// The answer to a submission or a request: the value of `goalmill:answers:<id>`.

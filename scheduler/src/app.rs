@@ -27,13 +27,14 @@ use crate::directory::Directory;
 use crate::execution_stats::{self, ExecutionStats, Lessons, Sample, StatsReplay};
 use crate::health_monitor::HealthMonitor;
 use crate::hooks::{Hook, Hooks};
+use crate::namespace_limits::{self, NamespaceLimits};
 use crate::plan_reader::LivePlans;
 use crate::scheduler::{self, Scheduler};
 use crate::shard::trial::Trial;
 use crate::shard::{Membership, OwnedShards};
 use crate::traces::{self, Exporter, Traces};
 use crate::watchdog::{self, Connect};
-use crate::{api, busy_poll, gauges, intake, reaper, reconcile};
+use crate::{api, busy_poll, gauges, goal_streams, intake, reaper, reconcile};
 
 /// Wait between tries to reach Redis at the start.
 const RECONNECT: Duration = Duration::from_millis(500);
@@ -186,6 +187,7 @@ pub(crate) async fn assemble(
         stats: Arc::new(stats),
         hooks,
         traces: traces.map(Arc::new),
+        namespaces: NamespaceLimits::new(&settings, &clock),
         health: HealthMonitor::default(),
         busy_poll: busy_poll::duration(settings.scheduler.spin_us),
         settings,
@@ -208,12 +210,19 @@ fn spawn_tasks(scheduler: &Arc<Scheduler>, shards: &Arc<OwnedShards>, queues: Qu
     tasks.spawn(Membership::new(scheduler.clone(), shards.clone()).run());
     tasks.spawn(intake::run(scheduler.clone(), shards.clone()));
     tasks.spawn(reaper::run(scheduler.clone()));
+    if !scheduler.settings.scheduler.goal_streams.is_empty() {
+        tasks.spawn(goal_streams::run(scheduler.clone(), shards.clone()));
+    }
     tasks.spawn(reconcile::run(scheduler.clone(), shards.clone()));
     tasks.spawn(gauges::run(scheduler.clone(), shards.clone()));
     tasks.spawn(execution_stats::train_router(scheduler.directory.clone(), stop.clone(), samples));
     let replay = StatsReplay { stats: scheduler.stats.clone(), plans: plans.clone(), stop: stop.clone() };
     tasks.spawn(replay.recent(scheduler.shards, scheduler.settings.scheduler.recalled_plans));
     tasks.spawn(keep_fresh(scheduler.clone()));
+    if let Some(limits) = scheduler.namespaces.clone() {
+        let (broker, id) = (scheduler.broker.clone(), scheduler.id.clone());
+        tasks.spawn(namespace_limits::share(broker, id, limits, stop.clone()));
+    }
     if let (Some(traces), Some(traced)) = (scheduler.traces.clone(), traced) {
         tasks.spawn(traces::run(traces, plans.clone(), stop.clone(), traced));
     }

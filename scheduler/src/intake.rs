@@ -8,7 +8,7 @@ use goalmill_broker::{Broker, BrokerError, Entry, Reader};
 use goalmill_common::command::{Request, Submit};
 use goalmill_common::id::{EntryId, Namespace, PlanId, base32, is_id};
 use goalmill_common::problem::{ErrorCode, Problem};
-use goalmill_common::wire::{BadSubmission, Inbox, Submission};
+use goalmill_common::wire::{BadSubmission, Inbox, Submission, bound_namespace, qualify};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
@@ -159,6 +159,7 @@ async fn handle_claimed(
 fn quarantined_submission(entry: &Entry) -> BadSubmission {
     let id = entry.fields.iter().find(|(name, _)| name == "id");
     let id = id.and_then(|(_, bytes)| String::from_utf8(bytes.clone()).ok()).filter(|id| is_id(id));
+    let id = id.map(|id| qualify(bound_namespace(&entry.fields).as_ref(), &id));
     let detail = format!("{TRIES_MAX} schedulers died while they read it; please report this bug");
     BadSubmission { id, problem: Problem::new(ErrorCode::PlanQuarantined, detail) }
 }
@@ -219,7 +220,8 @@ async fn handle_entries(
             Err(bad) => updates.extend(reject(entry.id, bad)),
         }
     }
-    let ids: Vec<String> = good.iter().map(|(_, submission)| submission.id.clone()).collect();
+    let ids: Vec<String> = good.iter().map(|(_, submission)| submission.answer_id()).collect();
+    // These ids have their namespace already.
     let plans: Vec<PlanId> = ids.iter().map(|id| PlanId::derive(scheduler.shards, &Namespace::default(), id)).collect();
     // Not in a foreign installation, which would reject the commits anyway.
     scheduler.health.last_error()?;
@@ -240,7 +242,7 @@ async fn handle_entries(
             Some(first) => Some(first),
             None => parse_next(scheduler, &mut good).await,
         };
-        let Some((entry, admitted)) = next else { break };
+        let Some((entry, bytes, admitted)) = next else { break };
         if answer.is_some() {
             updates.push(StoreUpdate::AcknowledgeSubmission(entry));
             continue;
@@ -252,6 +254,8 @@ async fn handle_entries(
             }
             Some(_) | None => admitted,
         };
+        let admitted =
+            admitted.and_then(|submit| if status.is_none() { count(scheduler, submit, bytes) } else { Ok(submit) });
         match admitted {
             Ok(submit) => {
                 metrics::counter!("goalmill_goals_submitted_total", "source" => "redis").increment(1);
@@ -274,15 +278,26 @@ async fn handle_entries(
     Ok(())
 }
 
-/// Parses the next submission.
+/// Counts a submission of a new plan for its namespace, or refuses it.
+fn count(scheduler: &Scheduler, submit: Submit, bytes: usize) -> Result<Submit, BadSubmission> {
+    let Some(limits) = &scheduler.namespaces else { return Ok(submit) };
+    let namespace = submit.goal.namespace.clone().unwrap_or_default();
+    let plan = PlanId::derive(scheduler.shards, &Namespace::default(), &submit.submission);
+    match limits.admit(&namespace, &plan, bytes) {
+        Ok(()) => Ok(submit),
+        Err(problem) => Err(BadSubmission { id: Some(submit.submission), problem }),
+    }
+}
+
+/// Parses the next submission, of so many bytes.
 async fn parse_next(
     scheduler: &Arc<Scheduler>,
     submissions: &mut impl Iterator<Item = (EntryId, Submission)>,
-) -> Option<(EntryId, Result<Submit, BadSubmission>)> {
+) -> Option<(EntryId, usize, Result<Submit, BadSubmission>)> {
     let (entry, submission) = submissions.next()?;
-    let id = submission.id.clone();
+    let (id, bytes) = (submission.answer_id(), submission.data.len());
     let admitted = submission::parse_submission(scheduler, submission).await;
-    Some((entry, admitted.map_err(|problem| BadSubmission { id: Some(id), problem })))
+    Some((entry, bytes, admitted.map_err(|problem| BadSubmission { id: Some(id), problem })))
 }
 
 /// Sends a submission to its shard. Its entry is acknowledged once the plan, or the request, is stored.
@@ -309,7 +324,9 @@ async fn send_to_shard(
 }
 
 fn reject(entry: EntryId, bad: BadSubmission) -> Vec<StoreUpdate> {
-    let reason = if bad.problem.code == ErrorCode::MemoryPressure { bad.problem.code.as_str() } else { "schema" };
+    let code = bad.problem.code;
+    let is_full = matches!(code, ErrorCode::MemoryPressure | ErrorCode::NamespaceLimitReached);
+    let reason = if is_full { code.as_str() } else { "schema" };
     metrics::counter!("goalmill_goals_rejected_total", "reason" => reason).increment(1);
     let answer = match bad.id {
         Some(id) => Some(StoreUpdate::Answer { id, json: answer_json(Err(bad.problem)) }),

@@ -22,6 +22,7 @@ use crate::directory::Directory;
 use crate::execution_stats::ExecutionStats;
 use crate::health_monitor::HealthMonitor;
 use crate::hooks::Hooks;
+use crate::namespace_limits::NamespaceLimits;
 use crate::plan_reader::PlanReader;
 use crate::traces::Traces;
 
@@ -49,6 +50,8 @@ pub(crate) struct Scheduler {
     pub(crate) hooks: Hooks,
     /// `None` unless traces are on.
     pub(crate) traces: Option<Arc<Traces>>,
+    /// `None` unless a namespace has a limit.
+    pub(crate) namespaces: Option<Arc<NamespaceLimits>>,
     pub(crate) health: HealthMonitor,
     /// Plans that no loop of this process works on, for example after an engine panic.
     pub(crate) quarantined_plans: Mutex<BTreeSet<PlanId>>,

@@ -62,6 +62,27 @@ pub(crate) async fn send_request(
     tokio::time::timeout(limit, asked).await.unwrap_or_else(|_| Err(unavailable("the shard has not answered in time")))
 }
 
+/// Sends a request that starts a plan, which counts for its namespace.
+///
+/// - `bytes`: of the document that was submitted.
+pub(crate) async fn send_submission(
+    scheduler: &Scheduler,
+    shards: &OwnedShards,
+    request: Request,
+    bytes: usize,
+) -> Result<(PlanId, PlanStatus), Problem> {
+    let (Some(limits), Verb::Submit(submit)) = (&scheduler.namespaces, &request.verb) else {
+        return send_request(scheduler, shards, request).await;
+    };
+    let (namespace, plan) = (submit.goal.namespace.clone().unwrap_or_default(), request.plan.clone());
+    limits.admit(&namespace, &plan, bytes)?;
+    let answer = send_request(scheduler, shards, request).await;
+    if answer.is_err() {
+        limits.withdraw(&namespace, &plan);
+    }
+    answer
+}
+
 /// The request that starts a plan; its plan id derives from the submission id.
 ///
 /// - `submit`: its submission id is the one that the caller chose, unique in `namespace`.

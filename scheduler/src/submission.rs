@@ -7,6 +7,7 @@ use goalmill_common::clock::rfc3339;
 use goalmill_common::command::{Planned, Submit};
 use goalmill_common::constraint::constraints;
 use goalmill_common::goal::Goal;
+use goalmill_common::id::Namespace;
 use goalmill_common::problem::{ErrorCode, Issue, Problem};
 use goalmill_common::trace::is_traceparent;
 use goalmill_common::view::Preview;
@@ -68,18 +69,38 @@ pub(crate) async fn parse_goal(scheduler: &Arc<Scheduler>, text: Bytes) -> Resul
 }
 
 fn parse_submission_now(scheduler: &Scheduler, submission: Submission) -> Result<Submit, Problem> {
-    let Submission { id, source, kind, data, traceparent } = submission;
+    let id = submission.answer_id();
+    let Submission { id: _, source, kind, data, traceparent, namespace } = submission;
     if traceparent.as_deref().is_some_and(|text| !is_traceparent(text)) {
         return Err(invalid_traceparent());
     }
-    let (goal, plan) = match kind {
+    let (mut goal, plan) = match kind {
         SubmissionKind::Goal => (parse_goal_now(scheduler, data.as_bytes())?.goal, None),
         SubmissionKind::Plan => {
             let parsed = parse_plan_now(scheduler, data.as_bytes(), Format::Auto)?;
             (parsed.goal, parsed.planned)
         }
     };
+    if let Some(bound) = namespace {
+        let place = if kind == SubmissionKind::Goal { "/namespace" } else { "/goal/namespace" };
+        bind_goal(&mut goal, bound, place)?;
+    }
     Ok(Submit { goal, plan, submission: id, fingerprint: String::new(), source, parent: None, traceparent, fork: None })
+}
+
+/// Gives a goal the namespace of the stream that it came by, and refuses one that names another.
+fn bind_goal(goal: &mut Goal, bound: Namespace, place: &str) -> Result<(), Problem> {
+    if let Some(named) = goal.namespace.take().filter(|named| *named != bound) {
+        let issue = Issue {
+            code: "FOREIGN_NAMESPACE".into(),
+            pointer: place.into(),
+            detail: format!("the goal names the namespace `{named}`, and its stream is that of `{bound}`"),
+            hint: format!("leave `namespace` out, or submit to the stream of `{named}`"),
+        };
+        return Err(Problem::new(ErrorCode::Forbidden, issue.detail.clone()).with_errors(vec![issue]));
+    }
+    goal.namespace = Some(bound).filter(|bound| !bound.is_default());
+    Ok(())
 }
 
 /// The problem of a submission whose trace context must not be copied into a header.

@@ -152,6 +152,7 @@ impl Bench {
             kind: SubmissionKind::Plan,
             data: serde_json::to_string(plan).expect("a plan always has a JSON text"),
             traceparent: None,
+            namespace: None,
         }
     }
 

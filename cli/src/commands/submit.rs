@@ -239,7 +239,10 @@ async fn submit(
     let (accepted, source) = match &args.redis {
         Some(url) => {
             let broker = connect(url).await?;
-            let accepted = submit_by_stream(&broker, &key, kind, data, args.timeout.unwrap_or(ANSWER)).await?;
+            let (source, traceparent, id) = (SOURCE.into(), traceparent(), key.clone());
+            let namespace = context.client.namespace();
+            let submission = Submission { id, source, kind, data: data.text.clone(), traceparent, namespace };
+            let accepted = submit_by_stream(&broker, &submission, args.timeout.unwrap_or(ANSWER)).await?;
             (accepted, Source::Log(broker))
         }
         None => {
@@ -261,16 +264,13 @@ pub async fn connect(url: &str) -> Result<Arc<dyn Broker>, Failed> {
 
 async fn submit_by_stream(
     broker: &Arc<dyn Broker>,
-    key: &str,
-    kind: SubmissionKind,
-    data: &Document,
+    submission: &Submission,
     limit: Duration,
 ) -> Result<Accepted, Failed> {
-    let (source, traceparent) = (SOURCE.into(), traceparent());
-    let submission = Submission { id: key.into(), source, kind, data: data.text.clone(), traceparent };
+    let key = submission.answer_id();
     broker.submit(&submission.fields()).await?;
     let deadline = Instant::now() + limit;
-    let ids = [key.to_owned()];
+    let ids = [key.clone()];
     while Instant::now() < deadline {
         if let Some(Some(text)) = broker.answers(&ids).await?.into_iter().next() {
             return match serde_json::from_str(&text) {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use goalmill_common::agent::{Agent, WorkerBeat};
-use goalmill_common::id::{AgentType, AttemptToken, EntryId, PlanId, ShardId, WorkerId};
+use goalmill_common::id::{AgentType, AttemptToken, EntryId, Namespace, PlanId, ShardId, WorkerId};
 use goalmill_common::keys::Keys;
 use goalmill_common::load::Loads;
 use goalmill_common::problem::Issue;
@@ -229,6 +229,15 @@ pub trait Broker: Send + Sync + 'static {
 
     /// Appends a submission; refused when memory is short. Not idempotent by itself: its `id` field is.
     async fn submit(&self, fields: &Fields) -> Result<EntryId>;
+    /// The first entries of the stream of a namespace, at most `limit`. A back end that other programs cannot write to has
+    /// none.
+    async fn namespace_submissions(&self, _namespace: &Namespace, _limit: usize) -> Result<Vec<Entry>> {
+        Ok(Vec::new())
+    }
+    /// Removes entries of the stream of a namespace.
+    async fn remove_namespace_submissions(&self, _namespace: &Namespace, _ids: &[EntryId]) -> Result<()> {
+        Ok(())
+    }
     /// Moves submissions that were not acknowledged for `idle_ms` to `consumer`, and returns them.
     async fn reclaim_submissions(&self, consumer: &str, idle_ms: u64, limit: usize) -> Result<Vec<Entry>>;
     /// Schedulers that hold submissions which they have not acknowledged. Empty for a back end that does not know who is

@@ -12,7 +12,7 @@ use goalmill_common::agent::{Agent, WorkerBeat};
 use goalmill_common::config::environment;
 use goalmill_common::document_format::DocumentFormat;
 use goalmill_common::event::RouteCandidate;
-use goalmill_common::id::{PlanId, StepId, WorkerId, is_id};
+use goalmill_common::id::{Namespace, PlanId, StepId, WorkerId, is_id};
 use goalmill_common::json::Json;
 use goalmill_common::problem::Problem;
 use goalmill_common::quality::QualityReport;
@@ -228,6 +228,11 @@ impl Client {
         let built = builder().tls_certs_only(found.iter().cloned()).build();
         built.map_err(|error| invalid(client_failure(&error)))?;
         Ok(Self { http: Arc::default(), authorities: Some(Arc::new(found)), ..self })
+    }
+
+    /// The namespace that it is limited to.
+    pub fn namespace(&self) -> Option<Namespace> {
+        self.namespace.as_deref().map(Into::into)
     }
 
     /// The same for another server, with the same token, authorities and namespace.

@@ -5,6 +5,7 @@ mod known_model;
 mod llm;
 mod load;
 mod model;
+mod namespace;
 mod secret;
 mod settings;
 mod tls;
@@ -15,6 +16,7 @@ pub use known_model::{model_by_name, model_from_environment};
 pub use llm::{LlmSettings, PlanningStrategy, RetrieverSettings};
 pub use load::{Loaded, Origin, Override, SettingsError, environment, load};
 pub use model::{Dialect, ModelSettings, ModelTag};
+pub use namespace::{NamespaceSettings, namespace_settings};
 pub use secret::{hide_password, hide_secrets};
 pub use settings::{
     ApiSettings, Authentication, Gate, MetricsSettings, PlannerSettings, PolicySettings, RecordSettings,

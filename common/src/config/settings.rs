@@ -1,12 +1,13 @@
 //! One settings struct per concern; every field has a default and names its unit.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 
 use super::hook::{self, HookSettings};
 use super::llm::{self, LlmSettings};
 use super::model::{self, ModelSettings};
+use super::namespace::{self, NamespaceSettings};
 use super::tls::{self, TlsSettings};
 use super::weight::WeightSettings;
 use crate::agent::{HEARTBEATS_MISSED_MAX, SILENCE_MS_MAX};
@@ -41,6 +42,8 @@ pub struct Settings {
     pub record: RecordSettings,
     /// Limits of sizes and counts.
     pub limits: Limits,
+    /// What namespaces may use: by namespace, and under `*` for each of the others.
+    pub namespaces: BTreeMap<String, NamespaceSettings>,
 }
 
 /// What the log keeps of what agents receive.
@@ -120,6 +123,8 @@ pub struct SchedulerSettings {
     pub heartbeat_ms: u64,
     /// A scheduler ends, to be started again, when one decision of a shard's loop takes longer; the plan goes into quarantine.
     pub watchdog_ms: u64,
+    /// Namespaces with a stream of submissions of their own, `goalmill:goals:<namespace>`.
+    pub goal_streams: BTreeSet<String>,
     /// Tasks of one agent type out at once, per shard, at the least; twice the live slots when that is more.
     pub window_min: u32,
     /// A worker's right to a task without an extension.
@@ -147,6 +152,7 @@ impl Default for SchedulerSettings {
             shard_lease_ms: 10_000,
             heartbeat_ms: 1_000,
             watchdog_ms: 10_000,
+            goal_streams: BTreeSet::new(),
             window_min: 64,
             task_lease_ms: 30_000,
             reclaim_ms: 1_000,
@@ -239,11 +245,13 @@ pub struct MetricsSettings {
     pub listen: String,
     /// Agent types that get a label of their own; the rest is `other`.
     pub agent_types_max: usize,
+    /// Namespaces that have metrics of their own. Others appear in no label.
+    pub namespaces: BTreeSet<String>,
 }
 
 impl Default for MetricsSettings {
     fn default() -> Self {
-        Self { listen: "127.0.0.1:9464".into(), agent_types_max: 100 }
+        Self { listen: "127.0.0.1:9464".into(), agent_types_max: 100, namespaces: BTreeSet::new() }
     }
 }
 
@@ -492,6 +500,8 @@ impl Settings {
             .chain(llm::violations(&self.planner.llm))
             .chain(model::violations(&self.models))
             .chain(hook::violations(&self.hooks))
+            .chain(namespace::violations(&self.namespaces))
+            .chain(namespace::stream_violations(&self.scheduler.goal_streams))
             .chain(Redaction::new(&self.record.redact).err().map(|why| format!("`record.redact`: {why}")))
             .collect()
     }

@@ -84,10 +84,11 @@ pub(crate) async fn act(
     }
     let letter = find(&api, &principal, &agent_type, &entry).await?;
     let answer = if verb == "retry" {
-        let (plan_id, status) = shard_client::send_request(
+        let (plan_id, status) = shard_client::send_submission(
             &api.scheduler,
             &api.shards,
             retry_request(&api, &principal, &entry, &letter).await?,
+            letter.task.len(),
         )
         .await?;
         accepted(plan_id, status, Vec::new())

@@ -57,7 +57,7 @@ pub(super) async fn fork(
         return Ok(accepted(plan, status, Vec::new()));
     }
     let from = load_plan_at(api, id, asked.revision).await?;
-    let SubmissionHeaders { key, fingerprint, traceparent, received_ms } = sent;
+    let SubmissionHeaders { key, fingerprint, traceparent, received_ms, bytes } = sent;
     let submission = key.unwrap_or_else(|| api.scheduler.random.token());
     let made = goalmill_engine::fork(&from, asked.step.as_ref(), submission, "http".into());
     let mut submit = Submit { fingerprint, traceparent, ..made.map_err(|rejection| refusal(&rejection))? };
@@ -81,7 +81,7 @@ pub(super) async fn fork(
     }
     api.scheduler.health.check_admission()?;
     let request = shard_client::submit_request(&api.scheduler, &actor, &principal.namespace, submit);
-    let (plan, status) = start_plan(api, request, received_ms).await?;
+    let (plan, status) = start_plan(api, request, received_ms, bytes).await?;
     Ok(accepted(plan, status, Vec::new()))
 }
 

@@ -55,6 +55,9 @@ impl IntoResponse for ApiError {
         if problem.code.is_retryable() && status == StatusCode::SERVICE_UNAVAILABLE {
             response.headers_mut().insert(header::RETRY_AFTER, header::HeaderValue::from_static(RETRY_AFTER));
         }
+        if let Some(seconds) = problem.retry_after_s {
+            response.headers_mut().insert(header::RETRY_AFTER, seconds.into());
+        }
         response
     }
 }

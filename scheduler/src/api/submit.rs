@@ -86,6 +86,8 @@ pub(super) struct SubmissionHeaders {
     pub(super) traceparent: Option<String>,
     /// Unix milliseconds.
     pub(super) received_ms: u64,
+    /// Of the body.
+    pub(super) bytes: usize,
 }
 
 impl SubmissionHeaders {
@@ -94,7 +96,7 @@ impl SubmissionHeaders {
         let fingerprint = key.as_ref().map(|_| fingerprint(kind, body)).unwrap_or_default();
         let traceparent = headers.get("traceparent").and_then(|value| value.to_str().ok());
         let traceparent = traceparent.filter(|text| is_traceparent(text)).map(Into::into);
-        Ok(Self { key, fingerprint, traceparent, received_ms: api.scheduler.clock.now_ms() })
+        Ok(Self { key, fingerprint, traceparent, received_ms: api.scheduler.clock.now_ms(), bytes: body.len() })
     }
 
     /// The plan of an earlier request with the same key.
@@ -127,15 +129,17 @@ async fn start_submission(
     goal.namespace = principal.place(goal.namespace.take())?;
     scheduler.health.check_admission().inspect_err(count_refused)?;
     let submission = sent.key.unwrap_or_else(|| scheduler.random.token());
-    let SubmissionHeaders { fingerprint, traceparent, received_ms, .. } = sent;
+    let SubmissionHeaders { fingerprint, traceparent, received_ms, bytes, .. } = sent;
     let source = "http".into();
     let made = Submit { goal, plan, submission, fingerprint, source, parent: None, traceparent, fork: None };
     let begun = start_plan(
         api,
         shard_client::submit_request(scheduler, &principal.actor, &principal.namespace, made),
         received_ms,
+        bytes,
     )
-    .await?;
+    .await
+    .inspect_err(count_refused)?;
     metrics::counter!("goalmill_goals_submitted_total", "source" => "http").increment(1);
     Ok(begun)
 }
@@ -143,10 +147,16 @@ async fn start_submission(
 /// Starts a plan and traces its submission.
 ///
 /// - `received_ms`: arrival of the request, Unix milliseconds.
-pub(super) async fn start_plan(api: &Api, request: Request, received_ms: u64) -> Result<(PlanId, PlanStatus), Problem> {
+/// - `bytes`: of its body.
+pub(super) async fn start_plan(
+    api: &Api,
+    request: Request,
+    received_ms: u64,
+    bytes: usize,
+) -> Result<(PlanId, PlanStatus), Problem> {
     let scheduler = &api.scheduler;
     let context = request.traceparent().map(ToOwned::to_owned);
-    let begun = shard_client::send_request(scheduler, &api.shards, request).await?;
+    let begun = shard_client::send_submission(scheduler, &api.shards, request, bytes).await?;
     if let Some(traces) = &scheduler.traces {
         traces.submitted(&begun.0, context.as_deref(), "http", received_ms, scheduler.clock.now_ms());
     }

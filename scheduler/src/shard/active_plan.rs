@@ -3,6 +3,7 @@
 use goalmill_broker::{Activity, PlanWrite};
 use goalmill_common::clock::rfc3339;
 use goalmill_common::event::{Record, write_entry};
+use goalmill_common::goal::Usage;
 use goalmill_engine::{PlanState, SummarySnapshot};
 
 /// How outdated the index and the summary may be, in milliseconds.
@@ -25,6 +26,8 @@ pub(super) struct ActivePlan {
     is_in_turn: bool,
     /// Whether a later write of the summary is scheduled.
     is_awaited: bool,
+    /// The part of its use that was counted for its namespace.
+    counted: Usage,
 }
 
 impl ActivePlan {
@@ -34,7 +37,7 @@ impl ActivePlan {
     }
 
     pub(super) fn new(state: PlanState) -> Self {
-        let written = state.seq();
+        let (written, counted) = (state.seq(), state.usage());
         Self {
             state,
             revision_requests: 0,
@@ -45,6 +48,7 @@ impl ActivePlan {
             unwritten: Vec::new(),
             is_in_turn: false,
             is_awaited: false,
+            counted,
         }
     }
 
@@ -60,6 +64,15 @@ impl ActivePlan {
         } else {
             self.unwritten.extend(records);
         }
+    }
+
+    /// What the plan has used since the last call, if anything.
+    pub(super) fn take_spent(&mut self) -> Option<Usage> {
+        let usage = self.state.usage();
+        let counted = std::mem::replace(&mut self.counted, usage);
+        let tokens = usage.tokens.saturating_sub(counted.tokens);
+        let cost = (usage.cost - counted.cost).max(0.0);
+        (tokens > 0 || cost > 0.0).then_some(Usage { tokens, cost })
     }
 
     /// Whether the summary is outdated; called when its scheduled write is due.

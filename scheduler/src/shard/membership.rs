@@ -294,6 +294,7 @@ impl ShardStart {
             state.enable_traces();
         }
         state.record_stats(scheduler.stats.clone());
+        scheduler.namespaces.iter().for_each(|limits| state.limit_namespaces(limits.clone()));
         state.use_engine(scheduler.engine);
         state.set_decision_marker(shards.decisions.register(shard));
         let noted = scheduler.stats.with_notes(&plans);
@@ -315,6 +316,7 @@ impl ShardStart {
         let heartbeat = Duration::from_millis(scheduler.settings.scheduler.heartbeat_ms);
         let turns = Turns::new(state, token.clone(), number, heartbeat, Instant::now());
         let window_changes = scheduler.directory.window_changes();
+        scheduler.namespaces.iter().for_each(|limits| limits.listen(&window_changes));
         let outbox = Outbox { scheduler: scheduler.clone(), to_loop };
         let shard_loop = ShardLoop {
             scheduler,

@@ -67,7 +67,7 @@ struct Parked {
 pub(crate) struct Waiting {
     /// Those that wait for nothing but room in the queue.
     pub(crate) open: u64,
-    /// Those whose plan has no room for them.
+    /// Those whose plan or namespace has no room for them.
     pub(crate) parked: u64,
 }
 
@@ -76,7 +76,7 @@ pub(crate) struct Waiting {
 pub(crate) struct Taken {
     pub(crate) place: Place,
     priority: Reverse<u8>,
-    namespace: String,
+    pub(crate) namespace: String,
 }
 
 impl ReadySet {
@@ -89,12 +89,17 @@ impl ReadySet {
     }
 
     /// How many steps wait for each queue.
-    pub(crate) fn counts(&self) -> BTreeMap<AgentType, Waiting> {
+    ///
+    /// - `has_room`: whether steps of a namespace may be sent.
+    pub(crate) fn counts(&self, has_room: impl Fn(&str) -> bool) -> BTreeMap<AgentType, Waiting> {
         let mut counts = BTreeMap::<AgentType, Waiting>::new();
         for (agent_type, queue) in &self.queues {
-            let namespaces = queue.classes.values().flat_map(BTreeMap::values);
-            let open = namespaces.map(|namespace| namespace.places.len() as u64).sum();
-            counts.insert(agent_type.clone(), Waiting { open, parked: 0 });
+            let mut waiting = Waiting::default();
+            for (name, namespace) in queue.classes.values().flatten() {
+                let sum = if has_room(name) { &mut waiting.open } else { &mut waiting.parked };
+                *sum += namespace.places.len() as u64;
+            }
+            counts.insert(agent_type.clone(), waiting);
         }
         for parked in self.parked.values() {
             for (_, _, agent_type) in parked.waiting.iter().chain(&parked.excluded) {
@@ -110,12 +115,17 @@ impl ReadySet {
     }
 
     /// Takes the next step for an agent type.
-    pub(crate) fn pop(&mut self, agent_type: &AgentType) -> Option<Taken> {
+    ///
+    /// - `has_room`: whether steps of a namespace may be sent; those of others stay.
+    pub(crate) fn pop(&mut self, agent_type: &AgentType, has_room: impl Fn(&str) -> bool) -> Option<Taken> {
         let queue = self.queues.get_mut(agent_type)?;
-        let mut class = queue.classes.first_entry()?;
-        let priority = *class.key();
-        let namespaces = class.get_mut();
-        let name = namespaces.iter().min_by_key(|(_, t)| t.served).map(|(name, _)| name.clone())?;
+        let next = |namespaces: &BTreeMap<String, NamespaceQueue>| {
+            let open = namespaces.iter().filter(|(name, _)| has_room(name));
+            open.min_by_key(|(_, t)| t.served).map(|(name, _)| name.clone())
+        };
+        let (priority, name) =
+            queue.classes.iter().find_map(|(priority, namespaces)| Some((*priority, next(namespaces)?)))?;
+        let namespaces = queue.classes.get_mut(&priority)?;
         let namespace = namespaces.get_mut(&name)?;
         let place = namespace.places.pop_first()?;
         namespace.served += 1;
@@ -123,12 +133,17 @@ impl ReadySet {
             namespaces.remove(&name);
         }
         if namespaces.is_empty() {
-            class.remove();
+            queue.classes.remove(&priority);
         }
         if queue.classes.is_empty() {
             self.queues.remove(agent_type);
         }
         Some(Taken { place, priority, namespace: name })
+    }
+
+    /// Puts a taken step back to its place.
+    pub(crate) fn put_back(&mut self, agent_type: &AgentType, taken: Taken) {
+        self.put(agent_type, taken.priority, &taken.namespace, taken.place);
     }
 
     /// Parks a taken step until its plan has room; see [`ReadySet::unpark`].
@@ -214,7 +229,7 @@ mod tests {
     }
 
     fn drain(set: &mut ReadySet) -> Vec<u32> {
-        std::iter::from_fn(|| set.pop(&"a".into())).map(|t| t.place.step.0).collect()
+        std::iter::from_fn(|| set.pop(&"a".into(), |_| true)).map(|t| t.place.step.0).collect()
     }
 
     #[test]
@@ -235,11 +250,27 @@ mod tests {
             add(&mut set, 1, step, 5, "large", 100.0);
         }
         for _ in 0..10 {
-            set.pop(&"a".into());
+            set.pop(&"a".into(), |_| true);
         }
         add(&mut set, 2, 5_000, 5, "small", 0.0);
         let turn = drain(&mut set).iter().position(|s| *s == 5_000).expect("it is handed out");
         assert!(turn <= 1, "the small namespace waited {turn} turns");
+    }
+
+    #[test]
+    fn steps_of_a_namespace_without_room_wait_and_delay_no_others() {
+        let mut set = ReadySet::default();
+        add(&mut set, 1, 1, 9, "full", 1.0);
+        add(&mut set, 2, 2, 1, "open", 1.0);
+        let open = |namespace: &str| namespace == "open";
+        let counted = set.counts(open);
+        let counted = &counted[&AgentType::from("a")];
+        assert_eq!((counted.open, counted.parked), (1, 1));
+        assert_eq!(set.pop(&"a".into(), open).map(|taken| taken.place.step), Some(StepIndex(2)));
+        assert!(set.pop(&"a".into(), open).is_none());
+        let taken = set.pop(&"a".into(), |_| true).expect("it has waited");
+        set.put_back(&"a".into(), taken);
+        assert_eq!(drain(&mut set), [1]);
     }
 
     #[test]
@@ -249,7 +280,7 @@ mod tests {
             let agent_type = AgentType::from(agent_type);
             let order = DispatchOrder { agent_type: &agent_type, priority: 5, namespace: "", rank };
             set.insert(1, StepIndex(step), &order);
-            let taken = set.pop(&agent_type).expect("it was just put there");
+            let taken = set.pop(&agent_type, |_| true).expect("it was just put there");
             set.park(&agent_type, taken, false);
         }
         assert_eq!(set.parked(), [1]);
@@ -266,7 +297,7 @@ mod tests {
         for step in 0..3 {
             add(&mut set, 1, step, 5, "", f64::from(step));
         }
-        while let Some(taken) = set.pop(&"a".into()) {
+        while let Some(taken) = set.pop(&"a".into(), |_| true) {
             set.park(&"a".into(), taken, false);
         }
         set.unpark(1, true);

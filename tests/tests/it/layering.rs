@@ -42,13 +42,13 @@ const CYCLE_MAX: usize = 3;
 /// The top-level modules of the scheduler: each uses only modules of later rows.
 const SCHEDULER_ORDER: &[&[&str]] = &[
     &["app"],
-    &["api", "intake", "gauges", "reaper", "reconcile"],
+    &["api", "intake", "gauges", "goal_streams", "reaper", "reconcile"],
     &["scaling", "shard_client", "submission"],
     &["shard"],
     &["effects", "watchdog"],
     &["quarantine", "unused_agent_types"],
     &["scheduler"],
-    &["execution_stats", "health_monitor", "hooks", "traces"],
+    &["execution_stats", "health_monitor", "hooks", "namespace_limits", "traces"],
     &["directory", "event_log"],
     &["busy_poll", "plan_reader", "quality", "run_blocking"],
 ];

@@ -22,6 +22,7 @@ mod listing;
 mod metrics;
 mod models;
 mod names;
+mod namespace_limits;
 mod namespaces;
 mod openapi;
 mod operating;

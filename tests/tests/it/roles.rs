@@ -149,6 +149,53 @@ async fn a_whole_plan_runs_with_the_users_of_scheduler_worker_and_client() -> Re
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_producer_of_one_namespace_submits_for_no_other() -> Result<()> {
+    let server = server().await?;
+    let mut it = installation(&server).await?;
+    let open = it.schedulers.remove(0);
+    it.settings.scheduler.goal_streams.insert("research".into());
+    it.add_scheduler().await?;
+    open.stop().await;
+    let producer = connection(&server, "client-research").await?;
+    for (id, namespace) in [("own", None), ("named", Some("research")), ("foreign", Some("blue"))] {
+        let mut goal = json!({"description": "x"});
+        if let Some(namespace) = namespace {
+            goal["namespace"] = namespace.into();
+        }
+        let data = json!({"goal": goal, "steps": [step("a", "echo", &[], json!({}))]}).to_string();
+        let mut add = cmd("XADD");
+        add.arg("goalmill:goals:research").arg("*").arg("specversion").arg("1.0").arg("id").arg(id);
+        add.arg("type").arg(PLAN_TYPE).arg("goalmillnamespace").arg("blue").arg("data").arg(data);
+        add.query_async::<Value>(&mut producer.clone()).await?;
+    }
+    let answer = async |id: &str| -> Result<serde_json::Value> {
+        let mut read = cmd("GET");
+        read.arg(format!("goalmill:answers:research/{id}"));
+        let found =
+            until_some(SOON, async || read.query_async::<Option<String>>(&mut producer.clone()).await.ok().flatten());
+        Ok(serde_json::from_str(&found.await.with_context(|| format!("`{id}` is not answered"))?)?)
+    };
+    for id in ["own", "named"] {
+        let accepted = answer(id).await?;
+        let plan = accepted["plan_id"].as_str().with_context(|| format!("{accepted:#}"))?.into();
+        assert_eq!(it.await_end(&plan, LIMIT).await?["namespace"], "research", "{id}");
+    }
+    let refused = answer("foreign").await?;
+    assert_eq!((&refused["code"], &refused["errors"][0]["code"]), (&json!("FORBIDDEN"), &json!("FOREIGN_NAMESPACE")));
+    assert_eq!(refused["errors"][0]["pointer"], "/goal/namespace");
+    let admin = server.connection().await?;
+    let left = async || cmd("XLEN").arg("goalmill:goals:research").query_async::<u64>(&mut admin.clone()).await;
+    until_some(SOON, async || left().await.ok().filter(|left| *left == 0)).await.context("all are moved")?;
+    it.stop().await;
+    assert_eq!(refusals(&server).await?, Vec::<String>::new());
+    for line in ["XADD goalmill:goals * a b", "XADD goalmill:goals:blue * a b", "GET goalmill:answers:own"] {
+        let refused = send(&mut connection(&server, "client-research").await?, line).await.err();
+        assert_eq!(refused.as_ref().and_then(|error| error.code()), Some("NOPERM"), "{line}");
+    }
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn each_role_is_refused_what_it_does_not_need() -> Result<()> {
     let server = server().await?;
     let mut admin = server.connection().await?;

@@ -41,7 +41,8 @@ pub async fn submit(env: Arc<Environment>, rng: Rng, shards: u16, number: u64, b
         let plan = plans::random(&rng, 1);
         (SubmissionKind::Plan, serde_json::to_string(&plan).expect("a plan always has a JSON text"))
     };
-    let submission = Submission { id: id.clone(), source: "sim".into(), kind, data, traceparent: None };
+    let submission =
+        Submission { id: id.clone(), source: "sim".into(), kind, data, traceparent: None, namespace: None };
     let fields = submission.fields();
     let twice = rng.permille(150);
     let plan_id = PlanId::derive(shards, &Namespace::default(), &id);

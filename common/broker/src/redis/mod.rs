@@ -29,7 +29,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use goalmill_common::agent::{Agent, WorkerBeat};
 use goalmill_common::config::RedisSettings;
-use goalmill_common::id::{AgentType, AttemptToken, EntryId, PlanId, ShardId, WorkerId};
+use goalmill_common::id::{AgentType, AttemptToken, EntryId, Namespace, PlanId, ShardId, WorkerId};
 use goalmill_common::keys::Keys;
 use goalmill_common::load::Loads;
 use goalmill_common::status::PlanStatus;
@@ -115,6 +115,12 @@ impl Broker for RedisBroker {
 
     async fn submit(&self, fields: &Fields) -> Result<EntryId> {
         self.0.submit(fields).await
+    }
+    async fn namespace_submissions(&self, namespace: &Namespace, limit: usize) -> Result<Vec<Entry>> {
+        self.0.namespace_submissions(namespace, limit).await
+    }
+    async fn remove_namespace_submissions(&self, namespace: &Namespace, ids: &[EntryId]) -> Result<()> {
+        self.0.remove_namespace_submissions(namespace, ids).await
     }
     async fn reclaim_submissions(&self, consumer: &str, idle_ms: u64, limit: usize) -> Result<Vec<Entry>> {
         self.0.reclaim_submissions(consumer, idle_ms, limit).await

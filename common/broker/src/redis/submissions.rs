@@ -1,6 +1,6 @@
 //! Submissions, their answers, and messages to a shard's inbox.
 
-use goalmill_common::id::{EntryId, ShardId};
+use goalmill_common::id::{EntryId, Namespace, ShardId};
 use goalmill_common::keys;
 use goalmill_common::wire::Fields;
 use redis::{Cmd, Value, cmd};
@@ -20,6 +20,25 @@ impl Connections {
         self.refuse_when_memory_is_short().await?;
         let id: String = self.sends.ask(&append(&self.keys.goals(), fields)).await?;
         Ok(EntryId::from(id))
+    }
+
+    pub(super) async fn namespace_submissions(&self, namespace: &Namespace, limit: usize) -> Result<Vec<Entry>> {
+        let mut read = cmd("XRANGE");
+        read.arg(self.keys.goals_of(namespace)).arg("-").arg("+").arg("COUNT").arg(limit);
+        reply::entries(self.ask(&read).await?)
+    }
+
+    pub(super) async fn remove_namespace_submissions(&self, namespace: &Namespace, ids: &[EntryId]) -> Result<()> {
+        if ids.is_empty() {
+            return Ok(());
+        }
+        let mut remove = cmd("XDEL");
+        remove.arg(self.keys.goals_of(namespace));
+        for id in ids {
+            remove.arg(id.as_str());
+        }
+        self.ask::<Value>(&remove).await?;
+        Ok(())
     }
 
     pub(super) async fn reclaim_submissions(&self, consumer: &str, idle_ms: u64, limit: usize) -> Result<Vec<Entry>> {

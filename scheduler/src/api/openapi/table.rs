@@ -9,9 +9,9 @@ use goalmill_common::plan::Plan;
 use goalmill_common::problem::ErrorCode::{
     self, BodyTooLarge, DataLost, DeadLetterNotFound, EventsTrimmed, Forbidden, ForeignOrigin, IdempotencyKeyReused,
     Internal, InvalidEventId, InvalidGoal, InvalidIdempotencyKey, InvalidJson, InvalidPlan, InvalidRequest,
-    MemoryPressure, MisdirectedRequest, NotAllowed, NotFound, NotReady, PlanFinal, PlanNotFound, PlanningFailed,
-    QueueNotFound, RequestTimeout, StepNotFound, StoreUnavailable, TokenNotFound, TooManyFailures, Unauthenticated,
-    Unroutable, UnsafeStore, UnsupportedMediaType, WorkerNotFound,
+    MemoryPressure, MisdirectedRequest, NamespaceLimitReached, NotAllowed, NotFound, NotReady, PlanFinal, PlanNotFound,
+    PlanningFailed, QueueNotFound, RequestTimeout, StepNotFound, StoreUnavailable, TokenNotFound, TooManyFailures,
+    Unauthenticated, Unroutable, UnsafeStore, UnsupportedMediaType, WorkerNotFound,
 };
 use goalmill_common::quality::QualityReport;
 use goalmill_common::revision::RevisionRecord;
@@ -46,8 +46,10 @@ pub(super) const ACCESS: [ErrorCode; 3] = [Unauthenticated, Forbidden, TooManyFa
 pub(super) const BODY: [ErrorCode; 1] = [BodyTooLarge];
 
 /// What a submission may be refused for.
-const GOAL: &[ErrorCode] = &[InvalidJson, InvalidGoal, InvalidIdempotencyKey, IdempotencyKeyReused];
-const PLAN: &[ErrorCode] = &[InvalidJson, InvalidPlan, Unroutable, InvalidIdempotencyKey, IdempotencyKeyReused];
+const GOAL: &[ErrorCode] =
+    &[InvalidJson, InvalidGoal, InvalidIdempotencyKey, IdempotencyKeyReused, NamespaceLimitReached];
+const PLAN: &[ErrorCode] =
+    &[InvalidJson, InvalidPlan, Unroutable, InvalidIdempotencyKey, IdempotencyKeyReused, NamespaceLimitReached];
 const EXECUTE: &[ErrorCode] = &[
     InvalidJson,
     InvalidGoal,
@@ -55,6 +57,7 @@ const EXECUTE: &[ErrorCode] = &[
     Unroutable,
     InvalidIdempotencyKey,
     IdempotencyKeyReused,
+    NamespaceLimitReached,
     PlanNotFound,
     PlanFinal,
     NotAllowed,
@@ -68,6 +71,7 @@ const FORK: &[ErrorCode] = &[
     InvalidPlan,
     InvalidIdempotencyKey,
     IdempotencyKeyReused,
+    NamespaceLimitReached,
 ];
 /// What steering a plan may be refused for.
 const STEER: &[ErrorCode] = &[PlanNotFound, PlanFinal, NotAllowed];
@@ -344,7 +348,7 @@ fn installation() -> Vec<Operation> {
         .roles(&[Operator])
         .gives::<Accepted>()
         .status(202)
-        .refuses(&[NotFound, DeadLetterNotFound, NotAllowed]),
+        .refuses(&[NotFound, DeadLetterNotFound, NotAllowed, NamespaceLimitReached]),
         post("/v1/dead-letters/{agent_type}/{entry}:discard", "discardDeadLetter", "Drops the letter")
             .roles(&[Operator])
             .gives::<DeadLetterView>()

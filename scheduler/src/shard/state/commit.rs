@@ -70,9 +70,21 @@ impl ShardState {
         (Some(commit), sealed)
     }
 
+    /// Counts what plans have used for their namespaces; sub-plans are in the use of their plan.
+    fn count_spent(&mut self, events: &mut [SealedEvents]) {
+        let Some(in_use) = &self.namespaces else { return };
+        for SealedEvents { slot, finished, .. } in events {
+            let Some(plan) = finished.as_mut().or_else(|| self.plans.get_mut(slot)) else { continue };
+            if let (Some(spent), None) = (plan.take_spent(), plan.state.parent()) {
+                in_use.spend(&plan.state.namespace(), spent);
+            }
+        }
+    }
+
     /// Counts the events of a turn that is written, learns from them, and returns the actions that follow.
     pub(crate) fn finish_commit(&mut self, sealed: SealedTurn) -> Vec<PostCommit> {
-        let SealedTurn { events, mut post_commit, inputs: _ } = sealed;
+        let SealedTurn { mut events, mut post_commit, inputs: _ } = sealed;
+        self.count_spent(&mut events);
         for SealedEvents { slot, finished, records } in events {
             let Some(plan) = finished.as_ref().or_else(|| self.plans.get(&slot)) else { continue };
             let state = &plan.state;

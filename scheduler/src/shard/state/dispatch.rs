@@ -2,11 +2,12 @@
 
 use goalmill_common::event::{Event, Record, StepEvent};
 use goalmill_common::hash::HashMap;
-use goalmill_common::id::AgentType;
+use goalmill_common::id::{AgentType, Namespace};
 use goalmill_common::status::StepStatus;
 use goalmill_engine::{Command, PlanState, StepIndex};
 
 use super::ShardState;
+use crate::namespace_limits::ShardUse;
 use crate::shard::Slot;
 use crate::shard::quota::Quota;
 
@@ -26,12 +27,18 @@ impl ShardState {
     fn offer_parked(&mut self, quota: &dyn Quota) -> bool {
         let mut is_any = false;
         for slot in self.ready.parked() {
-            if self.plans.get(&slot).is_some_and(|plan| plan.state.has_room()) {
+            let has_room = |state: &PlanState| state.has_room() && self.has_room(state.namespace_name());
+            if self.plans.get(&slot).is_some_and(|plan| has_room(&plan.state)) {
                 let out = |agent_type: &AgentType| self.outstanding.get(agent_type).copied().unwrap_or(0);
                 is_any |= self.ready.unpark_open(slot, |agent_type| out(agent_type) < quota.in_flight_max(agent_type));
             }
         }
         is_any
+    }
+
+    /// Whether steps of a namespace may be sent.
+    pub(super) fn has_room(&self, namespace: &str) -> bool {
+        self.namespaces.as_ref().is_none_or(|in_use| in_use.has_room(namespace))
     }
 
     fn dispatch_offered(&mut self, quota: &dyn Quota) {
@@ -42,7 +49,10 @@ impl ShardState {
                     self.has_more = true;
                     break;
                 }
-                let Some(taken) = self.ready.pop(&agent_type) else { break };
+                // Steps without an agent type are with no worker.
+                let in_use = self.namespaces.as_ref().filter(|_| !agent_type.as_str().is_empty());
+                let has_room = |name: &str| in_use.is_none_or(|in_use| in_use.has_room(name));
+                let Some(taken) = self.ready.pop(&agent_type, has_room) else { break };
                 let (slot, step) = (taken.place.slot, taken.place.step);
                 let Some(state) = self.plans.get(&slot).map(|held| &held.state) else { continue };
                 if state.step(step).is_none_or(|step| step.status != StepStatus::Ready) {
@@ -56,7 +66,19 @@ impl ShardState {
                     }
                     continue;
                 }
-                if let Err(rejection) = self.handle_command(slot, None, Command::Dispatch(step)) {
+                let reserved = in_use.map(|_| Namespace::from(taken.namespace.as_str()));
+                if let (Some(in_use), Some(namespace)) = (&self.namespaces, &reserved)
+                    && !in_use.reserve(namespace)
+                {
+                    // Another shard was faster.
+                    self.ready.put_back(&agent_type, taken);
+                    continue;
+                }
+                let decided = self.handle_command(slot, None, Command::Dispatch(step));
+                if let (Some(in_use), Some(namespace)) = (&self.namespaces, &reserved) {
+                    in_use.unreserve(namespace);
+                }
+                if let Err(rejection) = decided {
                     tracing::error!("a ready step cannot be dispatched: {rejection}");
                     continue;
                 }
@@ -72,6 +94,7 @@ impl ShardState {
 pub(super) fn track_in_flight(
     in_flight: &mut HashMap<(Slot, StepIndex), AgentType>,
     outstanding: &mut HashMap<AgentType, u32>,
+    mut namespaces: Option<&mut ShardUse>,
     slot: Slot,
     state: &PlanState,
     records: &[Record],
@@ -85,6 +108,9 @@ pub(super) fn track_in_flight(
                 continue;
             }
             in_flight.insert((slot, index), queued.agent_type.clone());
+            if let Some(in_use) = namespaces.as_deref_mut() {
+                in_use.add_step(&state.namespace());
+            }
             match outstanding.get_mut(&queued.agent_type) {
                 Some(count) => *count += 1,
                 None => {
@@ -96,6 +122,9 @@ pub(super) fn track_in_flight(
             && let Some(count) = outstanding.get_mut(&agent_type)
         {
             *count -= 1;
+            if let Some(in_use) = namespaces.as_deref_mut() {
+                in_use.remove_step(&state.namespace());
+            }
             if event.abandons_attempt() {
                 stopped.push(agent_type);
             }

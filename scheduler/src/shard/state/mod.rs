@@ -33,6 +33,7 @@ use super::turn::ShardTurn;
 use super::{RequestResult, ShardMessage, Slot};
 use crate::effects::StoreUpdate;
 use crate::execution_stats::ExecutionStats;
+use crate::namespace_limits::{NamespaceLimits, ShardUse};
 use crate::watchdog::DecisionMarker;
 
 mod commit;
@@ -95,6 +96,8 @@ pub(crate) struct ShardState {
     /// Tasks of one turn at most.
     tasks_max: usize,
     stats: Option<Arc<ExecutionStats>>,
+    /// `None` unless a namespace has a limit.
+    namespaces: Option<ShardUse>,
     marker: DecisionMarker,
     engine: Engine,
     counters: EventCounters,
@@ -131,6 +134,7 @@ impl ShardState {
             has_more: false,
             tasks_max: TASKS_FIRST,
             stats: None,
+            namespaces: None,
             marker: DecisionMarker::default(),
             engine: Engine::default(),
             counters: EventCounters::new(),
@@ -166,6 +170,11 @@ impl ShardState {
         self.stats = Some(stats);
     }
 
+    /// Counts what namespaces use, and holds their steps back.
+    pub(crate) fn limit_namespaces(&mut self, limits: Arc<NamespaceLimits>) {
+        self.namespaces = Some(ShardUse::new(limits));
+    }
+
     /// Adds plans that were folded from their logs; each starts with [`ShardState::resume_plan`].
     ///
     /// All are added before the first effect, because a plan may start a sub-plan that is among them.
@@ -177,6 +186,9 @@ impl ShardState {
                 if let Some(agent_type) = state.queue(step).filter(|queue| !queue.as_str().is_empty()) {
                     self.in_flight.insert((*slot, step), agent_type.clone());
                     *self.outstanding.entry(agent_type.clone()).or_default() += 1;
+                    if let Some(in_use) = &mut self.namespaces {
+                        in_use.add_step(&state.namespace());
+                    }
                 }
             }
         }
@@ -208,7 +220,7 @@ impl ShardState {
         let in_flight = self.outstanding.iter().map(|(agent_type, count)| (agent_type.clone(), u64::from(*count)));
         let mut counts =
             ShardCounts { in_flight: in_flight.collect(), loads: self.due_soon(), ..ShardCounts::default() };
-        for (agent_type, Waiting { open, parked }) in self.ready.counts() {
+        for (agent_type, Waiting { open, parked }) in self.ready.counts(|namespace| self.has_room(namespace)) {
             if open > 0 {
                 counts.loads.entry(agent_type.clone()).or_default().ready = open;
             }
@@ -545,6 +557,9 @@ impl ShardState {
     fn insert_plan(&mut self, plan: ActivePlan) -> Slot {
         self.last_slot += 1;
         let slot = self.last_slot;
+        if let (Some(in_use), None) = (&mut self.namespaces, plan.state.parent()) {
+            in_use.add_plan(&plan.state.namespace(), plan.state.id());
+        }
         self.slots.insert(plan.state.id().clone(), slot);
         self.plans.insert(slot, Box::new(plan));
         slot
@@ -554,6 +569,9 @@ impl ShardState {
         let plan = self.plans.remove(&slot);
         if let Some(plan) = &plan {
             self.slots.remove(plan.state.id());
+            if let (Some(in_use), None) = (&mut self.namespaces, plan.state.parent()) {
+                in_use.remove_plan(&plan.state.namespace());
+            }
         }
         self.ready.forget(slot);
         plan
@@ -589,8 +607,14 @@ impl ShardState {
         if !decision.records.is_empty() {
             self.turn.add_bytes(decision.records.iter().map(|record| record.event.weight()).sum());
             self.turn.changed.extend(plan.enter_turn().then_some(slot));
-            let stopped =
-                track_in_flight(&mut self.in_flight, &mut self.outstanding, slot, &plan.state, &decision.records);
+            let stopped = track_in_flight(
+                &mut self.in_flight,
+                &mut self.outstanding,
+                self.namespaces.as_mut(),
+                slot,
+                &plan.state,
+                &decision.records,
+            );
             self.stopped.extend(stopped);
             plan.add_records(decision.records);
         }

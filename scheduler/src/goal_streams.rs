@@ -1,0 +1,87 @@
+//! Moves submissions from the streams of namespaces to the common stream, marked with their namespace.
+//!
+//! A submission that was moved twice is one plan, because its id decides.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use goalmill_broker::BrokerError;
+use goalmill_common::id::{Namespace, ShardId};
+use goalmill_common::wire::{Fields, NAMESPACE_FIELD};
+
+use crate::scheduler::Scheduler;
+use crate::shard::OwnedShards;
+
+/// Submissions that are moved at once, per stream: one stream does not delay the others for long.
+const BATCH: usize = 100;
+/// Interval of looking at the streams.
+const LOOK: Duration = Duration::from_millis(200);
+
+/// Runs until stopped; only the owner of shard 0 moves submissions.
+pub(crate) async fn run(scheduler: Arc<Scheduler>, shards: Arc<OwnedShards>) {
+    let streams = &scheduler.settings.scheduler.goal_streams;
+    let namespaces: Vec<Namespace> = streams.iter().map(|name| name.as_str().into()).collect();
+    let mut is_failing = false;
+    while !scheduler.stop.is_cancelled() {
+        let mut is_left = false;
+        if shards.get(ShardId(0)).is_some() {
+            for namespace in &namespaces {
+                match move_submissions(&scheduler, namespace).await {
+                    Ok(moved) => (is_left, is_failing) = (is_left || moved == BATCH, false),
+                    Err(error) => {
+                        if !is_failing {
+                            tracing::warn!("submissions of the namespace `{namespace}` cannot be read: {error}");
+                        }
+                        is_failing = true;
+                    }
+                }
+            }
+        }
+        if !is_left {
+            tokio::select! {
+                biased;
+                () = scheduler.stop.cancelled() => {}
+                () = tokio::time::sleep(LOOK) => {}
+            }
+        }
+    }
+}
+
+/// Moves the first submissions of a stream; returns how many.
+async fn move_submissions(scheduler: &Scheduler, namespace: &Namespace) -> Result<usize, BrokerError> {
+    let broker = scheduler.broker.as_ref();
+    // Not in a foreign installation.
+    scheduler.health.last_error()?;
+    let entries = broker.namespace_submissions(namespace, BATCH).await?;
+    let count = entries.len();
+    let mut moved = Vec::with_capacity(count);
+    let mut result = Ok(count);
+    for entry in entries {
+        if let Err(error) = broker.submit(&mark(entry.fields, namespace)).await {
+            result = Err(error);
+            break;
+        }
+        moved.push(entry.id);
+    }
+    broker.remove_namespace_submissions(namespace, &moved).await?;
+    result
+}
+
+/// The fields with the namespace, whatever the producer wrote.
+fn mark(mut fields: Fields, namespace: &Namespace) -> Fields {
+    fields.retain(|(name, _)| name != NAMESPACE_FIELD);
+    fields.push((NAMESPACE_FIELD.into(), namespace.as_str().into()));
+    fields
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_producer_cannot_choose_another_namespace() {
+        let field = |name: &str, value: &str| (name.to_owned(), value.as_bytes().to_vec());
+        let fields = vec![field(NAMESPACE_FIELD, "blue"), field("id", "x"), field(NAMESPACE_FIELD, "blue")];
+        assert_eq!(mark(fields, &"red".into()), vec![field("id", "x"), field(NAMESPACE_FIELD, "red")]);
+    }
+}
