@@ -202,6 +202,7 @@ impl From<BrokerError> for Failed {
                 (Exit::Other, "name another in `redis.url`; see: goalmill explain REDIS_UNSAFE")
             }
             BrokerError::WrongType(_) => (Exit::Other, "see which keys are meant: docs/redis-keys.md"),
+            BrokerError::Archive(_) => (Exit::Unreachable, "check the database of `archive`: docs/archive.md"),
             BrokerError::Corrupt(_) => (Exit::Other, "check that nothing else writes to the `goalmill:` keys"),
         };
         Self::new(exit, error.to_string()).help(help)

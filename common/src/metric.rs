@@ -304,6 +304,14 @@ metrics! {
         "Requests with invalid credentials.";
     Scheduler Counter "goalmill_tls_reloads_total" Count [Label::Of("outcome", &["ok", "failed"])]
         "Changes of the files of the API's certificate: taken, or refused with the certificate in use kept.";
+    Scheduler Counter "goalmill_archive_plans_total" Count []
+        "Finished plans that were copied to the archive.";
+    Scheduler Counter "goalmill_archive_events_total" Count []
+        "Events that were copied to the archive.";
+    Scheduler Counter "goalmill_archive_errors_total" Count []
+        "Attempts to copy finished plans to the archive that failed.";
+    Scheduler Gauge "goalmill_archive_lag_seconds" Seconds []
+        "Time since all finished plans were in the archive; 0 while they are.";
     Scheduler Gauge "goalmill_sse_connections" Count []
         "Clients that follow a plan's log.";
     Scheduler Counter "goalmill_webhook_deliveries_total" Count [Label::Named("outcome", "ok, retry or failed")]
@@ -389,7 +397,7 @@ const MEASURES_HEAD: &str = "
 ## Measures of quality
 
 `goalmill stats --since 7d` and `GET /v1/stats` compute these from the logs of plans that ended in the period. Logs are kept for `scheduler.retention_ms` (24 h) after the end of a plan, so a longer period needs
-a longer retention; the counters above last as long as the metrics system keeps them. By language model, both give calls, success, unreadable and invalid answers, latency, cost, and cost per usable plan:
+an [archive](archive.md); the counters above last as long as the metrics system keeps them. By language model, both give calls, success, unreadable and invalid answers, latency, cost, and cost per usable plan:
 cost of the model's calls ÷ plans and revisions that were used and whose last valid answer it gave. Routing cost is that of embeddings by an endpoint since the scheduler started, at `router.embed_price`. The dashboard
 *Planning and models* shows the measures against their targets. A sub-plan is a plan of its own; its cost is not counted again for the step of its parent.
 

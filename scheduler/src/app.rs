@@ -4,6 +4,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
+use goalmill_archive::ArchiveError;
 use goalmill_broker::{Broker, BrokerError, Install};
 use goalmill_common::clock::Clock;
 use goalmill_common::config::{ApiSettings, Authentication, Settings};
@@ -23,12 +24,13 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::api::ApiTls;
+use crate::archiver::Archiver;
 use crate::directory::Directory;
 use crate::execution_stats::{self, ExecutionStats, Lessons, Sample, StatsReplay};
 use crate::health_monitor::HealthMonitor;
 use crate::hooks::{Hook, Hooks};
 use crate::namespace_limits::{self, NamespaceLimits};
-use crate::plan_reader::LivePlans;
+use crate::plan_reader;
 use crate::scheduler::{self, Scheduler};
 use crate::shard::trial::Trial;
 use crate::shard::{Membership, OwnedShards};
@@ -85,6 +87,8 @@ pub enum SchedulerStartError {
     #[error(transparent)]
     Models(#[from] ModelSetupError),
     #[error(transparent)]
+    Archive(#[from] ArchiveError),
+    #[error(transparent)]
     Broker(#[from] BrokerError),
 }
 
@@ -113,7 +117,7 @@ pub async fn start_with(options: SchedulerOptions, extras: Extras) -> Result<Run
     let metrics_listener = listen(&options.settings.metrics.listen).await?;
     let address = |listener: &Option<TcpListener>| listener.as_ref().and_then(|listener| listener.local_addr().ok());
     let (api, metrics) = (address(&api_listener), address(&metrics_listener));
-    let (scheduler, queues) = assemble(options, planners, hooks, traces).await?;
+    let (scheduler, queues) = Box::pin(assemble(options, planners, hooks, traces)).await?;
     let scheduler = Arc::new(Scheduler { engine, ..scheduler });
     if metrics_listener.is_some() {
         // Counts before the recorder exists are lost.
@@ -166,6 +170,7 @@ pub(crate) async fn assemble(
         let directory = directory.clone();
         Arc::new(move |valid, request| route(&directory, valid, request))
     };
+    let archive = Box::pin(goalmill_archive::open(&settings.archive)).await?;
     let models = Arc::new(ModelRegistry::from_settings(&settings.models, clock.clone(), random.clone())?);
     let mut pipeline = Pipeline::from_settings(&settings.planner, &models, route)?;
     pipeline.prefer(planners);
@@ -191,7 +196,8 @@ pub(crate) async fn assemble(
         health: HealthMonitor::default(),
         busy_poll: busy_poll::duration(settings.scheduler.spin_us),
         settings,
-        plans: Arc::new(LivePlans(broker.clone())),
+        plans: plan_reader::open(broker.clone(), archive.clone()),
+        archive,
         broker,
         clock,
         random,
@@ -222,6 +228,9 @@ fn spawn_tasks(scheduler: &Arc<Scheduler>, shards: &Arc<OwnedShards>, queues: Qu
     if let Some(limits) = scheduler.namespaces.clone() {
         let (broker, id) = (scheduler.broker.clone(), scheduler.id.clone());
         tasks.spawn(namespace_limits::share(broker, id, limits, stop.clone()));
+    }
+    if let Some(archive) = scheduler.archive.clone() {
+        tasks.spawn(Archiver::new(scheduler.clone(), shards.clone(), archive).run());
     }
     if let (Some(traces), Some(traced)) = (scheduler.traces.clone(), traced) {
         tasks.spawn(traces::run(traces, plans.clone(), stop.clone(), traced));

@@ -4,6 +4,7 @@
 
 mod api;
 mod app;
+mod archiver;
 mod busy_poll;
 mod directory;
 mod effects;

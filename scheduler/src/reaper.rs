@@ -121,7 +121,8 @@ fn skip_unusable(what: &str, error: BrokerError) -> Result<(), BrokerError> {
         | BrokerError::DataLost(_)
         | BrokerError::Unsafe(_)
         | BrokerError::Unsupported(_)
-        | BrokerError::InvalidAddress(_) => Err(error),
+        | BrokerError::InvalidAddress(_)
+        | BrokerError::Archive(_) => Err(error),
     }
 }
 

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use goalmill_archive::ArchiveStore;
 use goalmill_broker::Broker;
 use goalmill_common::clock::Clock;
 use goalmill_common::config::{PolicySettings, RecordSettings, Settings};
@@ -38,6 +39,8 @@ pub(crate) struct Scheduler {
     pub(crate) broker: Arc<dyn Broker>,
     /// Reads logs, summaries and lists of plans.
     pub(crate) plans: Arc<dyn PlanReader>,
+    /// `None` unless finished plans are archived.
+    pub(crate) archive: Option<Arc<dyn ArchiveStore>>,
     pub(crate) clock: Clock,
     pub(crate) random: Random,
     /// How long a shard polls for its next input after a commit, and the intake for the reply of the store, before the
@@ -63,6 +66,12 @@ pub(crate) struct Scheduler {
 }
 
 impl Scheduler {
+    /// Milliseconds after its end in which a plan stays in the store. With an archive it stays until it is archived, which
+    /// sets the time when it expires.
+    pub(crate) fn retention_ms(&self) -> u64 {
+        if self.archive.is_some() { u64::MAX } else { self.settings.scheduler.retention_ms }
+    }
+
     /// Quarantines a plan until the scheduler restarts, so that the other plans of its shard continue.
     pub(crate) fn quarantine_plan(&self, plan: PlanId, why: &str) {
         tracing::error!(plan_id = %plan, "plan {plan} quarantined until this scheduler restarts: {why}");

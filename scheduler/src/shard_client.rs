@@ -1,5 +1,6 @@
 //! Sends requests to the shard of a plan, in this process or another, and waits for the answer.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use goalmill_broker::BrokerError;
@@ -116,7 +117,11 @@ pub(crate) struct ExistingPlan {
 
 /// The plan of that id, if it exists.
 pub(crate) async fn find_existing(scheduler: &Scheduler, plan: &PlanId) -> Result<Option<ExistingPlan>, BrokerError> {
-    let mut summary = scheduler.plans.summary(plan).await?;
+    let mut summary = match scheduler.plans.summary(plan).await {
+        // A submission need not wait for the archive: what it may have is older than `scheduler.retention_ms`.
+        Err(BrokerError::Archive(_)) => BTreeMap::new(),
+        summary => summary?,
+    };
     let status = summary.get("status").and_then(|status| PlanStatus::parse(status));
     let namespace = summary_namespace(&summary);
     let fingerprint = summary.remove("fingerprint").unwrap_or_default();

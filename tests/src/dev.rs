@@ -21,6 +21,8 @@ pub struct Dev {
     process: Process,
     dir: TempDir,
     server: String,
+    /// Restarts so far: each process has a log of its own.
+    restarts: u32,
 }
 
 /// The program with a clean environment.
@@ -61,13 +63,15 @@ impl Dev {
         let settings = dir.path().join("goalmill.toml");
         std::fs::write(&settings, config)?;
         let (process, server) = spawn(dir.path(), "log", arguments, environment).await?;
-        Ok(Self { process, dir, server })
+        Ok(Self { process, dir, server, restarts: 0 })
     }
 
     /// Kills it with `kill -9` and starts it with these arguments and the same settings.
     pub async fn restart(&mut self, arguments: &[&str]) -> Result<()> {
         self.process.kill9();
-        (self.process, self.server) = spawn(self.dir.path(), "log-again", arguments, &[]).await?;
+        self.restarts += 1;
+        let log = format!("log-{}", self.restarts);
+        (self.process, self.server) = spawn(self.dir.path(), &log, arguments, &[]).await?;
         Ok(())
     }
 

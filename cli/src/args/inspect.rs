@@ -38,7 +38,7 @@ pub struct ExplainArgs {
 #[command(
     after_help = "At most 1,000 events are looked up at once; for the whole log of one plan see `goalmill events`.\n\n\
     Examples:\n  goalmill logs\n  goalmill logs --types step_failed,plan_failed --since 24h\n  \
-    goalmill logs --follow -o jsonl"
+    goalmill logs --text 'hotel paris' --since 180d\n  goalmill logs --follow -o jsonl"
 )]
 pub struct LogsArgs {
     /// Only of this plan: its id, a unique beginning or end of it, or `@latest`.
@@ -53,8 +53,11 @@ pub struct LogsArgs {
     /// Only these types.
     #[arg(long, value_name = "A,B", value_delimiter = ',', value_parser = event_types(), hide_possible_values = true)]
     pub types: Vec<String>,
-    /// Only events since this time ago.
-    #[arg(long, value_name = "DURATION", value_parser = duration, default_value = "1h")]
+    /// Only events that have all of these words in their type, ids or data.
+    #[arg(long, value_name = "WORDS")]
+    pub text: Option<String>,
+    /// Only events since this time ago: `90m`, `24h`, `180d`.
+    #[arg(long, value_name = "DURATION", value_parser = period, default_value = "1h")]
     pub since: Duration,
     /// Maximum number of events; the newest are shown.
     #[arg(long, value_name = "N", default_value_t = 200, value_parser = clap::value_parser!(u16).range(1..=1_000))]

@@ -51,7 +51,7 @@ pub struct DevArgs {
     /// Runs on this Redis instead of the embedded store; `auto` starts a private `redis-server`.
     #[arg(long, value_name = "URL|auto")]
     pub redis: Option<String>,
-    /// Keeps the embedded store in a journal under this directory.
+    /// Keeps the embedded store in a journal under this directory, and finished plans in an archive beside it.
     #[arg(long, value_name = "DIR", conflicts_with = "redis")]
     pub data_dir: Option<PathBuf>,
     /// Address of the API; 127.0.0.1:8080, or a free port when that is taken.

@@ -30,7 +30,8 @@ pub async fn run(context: &CommandContext, args: &LogsArgs) -> CommandResult {
     let since_ms = clock.now_ms().saturating_sub(u64::try_from(args.since.as_millis()).unwrap_or(u64::MAX));
     let step = args.step.clone().unwrap_or_default();
     let phase = args.phase.clone().unwrap_or_default();
-    let mut query = LogQuery { plan, step, types: args.types.clone(), phase, since_ms, limit: args.limit };
+    let text = args.text.clone().unwrap_or_default();
+    let mut query = LogQuery { plan, step, types: args.types.clone(), phase, text, since_ms, limit: args.limit };
     let page = client.logs(&query).await?;
     if matches!(screen.format, Format::Json | Format::Yaml) && !args.follow {
         screen.show(&page, "", |_| String::new())?;

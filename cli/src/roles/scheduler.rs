@@ -82,6 +82,9 @@ pub fn failed(error: SchedulerStartError) -> Failed {
         SchedulerStartError::Insecure { .. } => Failed::new(Exit::InvalidInput, error.to_string()).help(
             "require tokens (`api.authentication = \"required\"`, see docs/access.md), listen on 127.0.0.1, or accept it: --insecure (`api.insecure`)",
         ),
+        SchedulerStartError::Archive(_) => {
+            Failed::new(Exit::Other, error.to_string()).help("check `archive` in the settings: docs/archive.md")
+        }
         SchedulerStartError::Watchdog(_) => Failed::new(Exit::Other, error.to_string()),
         SchedulerStartError::Token(_) | SchedulerStartError::Tls(_) | SchedulerStartError::Planner(_) | SchedulerStartError::Hook(_) | SchedulerStartError::Models(_) => {
             Failed::invalid(error.to_string())

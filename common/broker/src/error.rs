@@ -29,13 +29,16 @@ pub enum BrokerError {
     /// A key holds something else than it should; nothing was written.
     #[error("redis holds something unexpected: {0}")]
     Corrupt(String),
+    /// The plan is not in the store; the archive, which may have it, cannot be read.
+    #[error("{0}")]
+    Archive(String),
 }
 
 impl From<&BrokerError> for Problem {
     fn from(error: &BrokerError) -> Self {
         use BrokerError as E;
         let code = match error {
-            E::Unavailable(_) | E::WrongType(_) => ErrorCode::StoreUnavailable,
+            E::Unavailable(_) | E::WrongType(_) | E::Archive(_) => ErrorCode::StoreUnavailable,
             E::OutOfMemory => ErrorCode::MemoryPressure,
             E::DataLost(_) => ErrorCode::DataLost,
             E::Unsafe(_) | E::Unsupported(_) | E::InvalidAddress(_) => ErrorCode::UnsafeStore,

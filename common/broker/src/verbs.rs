@@ -222,6 +222,10 @@ pub trait Broker: Send + Sync + 'static {
     }
     /// Plans of a shard, last changed first: those with an index below `before_ms`, at most `limit`.
     async fn plans(&self, shard: ShardId, before_ms: u64, limit: usize) -> Result<Vec<(PlanId, u64)>>;
+    /// Plans of a shard, first changed first: those with an index of `from_ms` or later, at most `limit`.
+    async fn plans_since(&self, shard: ShardId, from_ms: u64, limit: usize) -> Result<Vec<(PlanId, u64)>>;
+    /// Lets logs and summaries of plans that are final expire, each after so many milliseconds; plans that do not exist are ignored.
+    async fn expire_plans(&self, plans: &[(PlanId, u64)]) -> Result<()>;
     /// Removes index entries older than `before_ms` whose summary has expired. Returns how many.
     async fn sweep_index(&self, shard: ShardId, before_ms: u64) -> Result<u64>;
 

@@ -107,9 +107,14 @@ pub struct LogQuery {
     pub types: Vec<String>,
     /// Empty for all.
     pub phase: String,
+    /// Words; empty for all.
+    pub text: String,
     pub since_ms: u64,
     pub limit: u16,
 }
+
+/// What a cursor begins with when all newer events were given.
+const OLDER: &str = "older:";
 
 /// Which plans to measure.
 #[derive(Clone, Copy, Debug)]
@@ -434,6 +439,9 @@ impl Client {
         let mut page = self.log_page(query, "").await?;
         let is_whole = page.next.is_none();
         while let Some(next) = page.next.take() {
+            if next.starts_with(OLDER) && page.items.len() >= usize::from(query.limit) {
+                break;
+            }
             let more = self.log_page(query, &next).await?;
             page.items.extend(more.items);
             page.next = more.next;
@@ -453,6 +461,7 @@ impl Client {
             ("step", query.step.as_str()),
             ("types", types.as_str()),
             ("phase", query.phase.as_str()),
+            ("text", query.text.as_str()),
             ("cursor", cursor),
         ] {
             if !value.is_empty() {

@@ -1,5 +1,6 @@
 //! Settings: defaults < file < `GOALMILL__…` environment < flags. The only place that reads the environment.
 
+mod archive;
 mod hook;
 mod known_model;
 mod llm;
@@ -11,6 +12,7 @@ mod settings;
 mod tls;
 mod weight;
 
+pub use archive::{ArchiveKind, ArchiveSettings};
 pub use hook::{HookDefault, HookPoint, HookPoints, HookSettings};
 pub use known_model::{model_by_name, model_from_environment};
 pub use llm::{LlmSettings, PlanningStrategy, RetrieverSettings};

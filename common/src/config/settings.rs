@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 
+use super::archive::{self, ArchiveSettings};
 use super::hook::{self, HookSettings};
 use super::llm::{self, LlmSettings};
 use super::model::{self, ModelSettings};
@@ -40,6 +41,8 @@ pub struct Settings {
     pub hooks: Vec<HookSettings>,
     /// What the log keeps of what agents receive.
     pub record: RecordSettings,
+    /// Where finished plans are kept for longer.
+    pub archive: ArchiveSettings,
     /// Limits of sizes and counts.
     pub limits: Limits,
     /// What namespaces may use: by namespace, and under `*` for each of the others.
@@ -133,7 +136,7 @@ pub struct SchedulerSettings {
     pub reclaim_ms: u64,
     /// How often streams are trimmed.
     pub trim_ms: u64,
-    /// Final plans stay readable for so long.
+    /// Final plans stay readable for so long; with an archive, they stay in Redis for at least so long.
     pub retention_ms: u64,
     /// Entries read from a shard's inbox at once.
     pub inbox_batch: usize,
@@ -502,6 +505,7 @@ impl Settings {
             .chain(hook::violations(&self.hooks))
             .chain(namespace::violations(&self.namespaces))
             .chain(namespace::stream_violations(&self.scheduler.goal_streams))
+            .chain(archive::violations(&self.archive))
             .chain(Redaction::new(&self.record.redact).err().map(|why| format!("`record.redact`: {why}")))
             .collect()
     }

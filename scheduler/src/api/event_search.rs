@@ -3,9 +3,10 @@
 use axum::Json;
 use axum::extract::State;
 use futures_util::stream::{self, StreamExt, TryStreamExt};
+use goalmill_archive::{EventPosition, EventSearch, event_words, query_words};
 use goalmill_common::document_format::DocumentFormat;
 use goalmill_common::event::Record;
-use goalmill_common::id::{PlanId, ShardId, is_id};
+use goalmill_common::id::{Namespace, PlanId, ShardId, is_id};
 use goalmill_common::json::Json as Text;
 use goalmill_common::problem::{ErrorCode, Problem};
 use goalmill_common::view::Page;
@@ -13,6 +14,7 @@ use goalmill_plan::formats;
 use serde_json::Value;
 
 use super::Api;
+use super::archived_events::{self, FoundEvents};
 use super::event_filter::{self, EventFilter};
 use super::namespaces;
 use super::principal::Principal;
@@ -37,6 +39,8 @@ pub(super) const INDEX_LATE_MS: u64 = 10_000;
 const SLICE_EVENTS: u64 = 500;
 /// Logs read concurrently.
 const AT_ONCE: usize = 16;
+/// Longest text that is searched for.
+const TEXT_BYTES_MAX: usize = 256;
 
 #[derive(schemars::JsonSchema)]
 pub(crate) struct LogsQuery {
@@ -49,15 +53,18 @@ pub(crate) struct LogsQuery {
     types: Option<Vec<String>>,
     /// Only of this phase, and of its steps.
     phase: Option<String>,
+    /// Only events that have all of these words in their type, ids or data; case does not matter.
+    #[schemars(with = "Option<String>")]
+    text: Option<Vec<String>>,
     /// Only events since then, Unix milliseconds; default the last hour.
     pub(super) since_ms: Option<u64>,
     /// Events per page, at most 1000; default 200.
     #[schemars(range(min = 1, max = 1000))]
     limit: Option<usize>,
     /// The `next` of the previous page. A request reads at most 20,000 events, so a page may be short or empty and still
-    /// have a `next`.
+    /// have a `next`. One that begins with `older` follows when all newer events were given: older ones are in the archive.
     #[schemars(with = "Option<String>")]
-    cursor: Option<SearchCursor>,
+    cursor: Option<PageCursor>,
     /// `phases`: entries as the log of that form has them.
     format: Option<DocumentFormat>,
 }
@@ -74,11 +81,12 @@ impl LogsQuery {
 }
 
 impl Parameters for LogsQuery {
-    const NAMES: &'static [&'static str] = &["plan", "step", "types", "phase", "since_ms", "limit", "cursor", "format"];
+    const NAMES: &'static [&'static str] =
+        &["plan", "step", "types", "phase", "text", "since_ms", "limit", "cursor", "format"];
 
     fn parse(given: &mut RawParameters) -> Self {
         let cursor = |text: &str| {
-            SearchCursor::read(text).ok_or_else(|| {
+            PageCursor::read(text).ok_or_else(|| {
                 (format!("`{}` is no `next` of an answer", response::shown(text)), "start without it".to_owned())
             })
         };
@@ -87,6 +95,7 @@ impl Parameters for LogsQuery {
             step: given.value("step", event_filter::parse_step),
             types: given.value("types", event_filter::parse_types),
             phase: given.value("phase", event_filter::parse_phase),
+            text: given.value("text", parse_text),
             since_ms: given.number("since_ms", 0..=u64::MAX),
             limit: given.number("limit", 1..=PAGE_MAX),
             cursor: given.value("cursor", cursor),
@@ -101,16 +110,56 @@ impl Parameters for LogsQuery {
     }
 }
 
+/// The words of a search for text.
+fn parse_text(text: &str) -> Result<Vec<String>, (String, String)> {
+    let hint = || "give words of letters and digits, or leave `text` out".to_owned();
+    if text.len() > TEXT_BYTES_MAX {
+        return Err((format!("`text` has more than {TEXT_BYTES_MAX} bytes"), hint()));
+    }
+    let words = query_words(text);
+    if words.is_empty() { Err(("`text` has no word".to_owned(), hint())) } else { Ok(words) }
+}
+
 /// The search criteria.
 struct Filter {
     events: EventFilter,
+    /// All of these are in the event.
+    words: Vec<String>,
     since_ms: u64,
     limit: usize,
 }
 
 impl Filter {
     fn matches(&self, record: &Record) -> bool {
-        record.time_ms >= self.since_ms && self.events.matches(record)
+        record.time_ms >= self.since_ms && self.events.matches(record) && self.has_words(record)
+    }
+
+    fn has_words(&self, record: &Record) -> bool {
+        if self.words.is_empty() {
+            return true;
+        }
+        let words = event_words(&record.to_line());
+        self.words.iter().all(|word| words.contains(word))
+    }
+
+    /// The search in the archive; it may find more than what matches.
+    fn archive_search(
+        &self,
+        plan: Option<PlanId>,
+        namespace: Option<Namespace>,
+        before: Option<EventPosition>,
+    ) -> EventSearch {
+        let EventFilter { types, step, phase } = self.events.clone();
+        EventSearch {
+            plan,
+            step,
+            phase,
+            types,
+            words: self.words.clone(),
+            namespace,
+            since_ms: self.since_ms,
+            before,
+        }
     }
 }
 
@@ -121,32 +170,26 @@ pub(crate) async fn list(
     Query(query): Query<LogsQuery>,
 ) -> Result<Json<Page<Text>>, ApiError> {
     let events = query.filter();
-    let cursor = query.cursor;
     let _place = api.scans.try_acquire().map_err(|_| {
         let detail = format!("{SCANS_MAX} requests for logs are being answered; try again");
         Problem::new(ErrorCode::NotReady, detail)
     })?;
     let filter = Filter {
         events,
+        words: query.text.unwrap_or_default(),
         since_ms: query.since_ms.unwrap_or_else(|| api.scheduler.clock.now_ms().saturating_sub(SINCE_MS)),
         limit: query.limit.unwrap_or(PAGE),
     };
-    let plans = match query.plan {
-        Some(plan) => {
-            let plan = PlanId::from(plan);
-            shard_client::shard_of(&api.scheduler, &plan)?;
-            namespaces::require_plan(api.scheduler.plans.as_ref(), &principal, plan.as_str()).await?;
-            if cursor.as_ref().is_some_and(|cursor| cursor.plan != plan) {
-                let detail = "`cursor` belongs to a request for other plans";
-                return Err(Problem::new(ErrorCode::InvalidRequest, detail).into());
-            }
-            vec![(plan, u64::MAX)]
+    let plan = query.plan.map(PlanId::from);
+    if let Some(plan) = &plan {
+        shard_client::shard_of(&api.scheduler, plan)?;
+        namespaces::require_plan(api.scheduler.plans.as_ref(), &principal, plan.as_str()).await?;
+        if query.cursor.as_ref().is_some_and(|cursor| cursor.plan() != plan) {
+            let detail = "`cursor` belongs to a request for other plans";
+            return Err(Problem::new(ErrorCode::InvalidRequest, detail).into());
         }
-        None => changed_since(&api, filter.since_ms).await?,
-    };
-    let plans = after(plans, cursor.as_ref());
-    let plans = namespaces::keep_seen(api.scheduler.plans.as_ref(), &principal, plans, |(plan, _)| plan).await?;
-    let (found, next) = scan(&api, plans, cursor, &filter).await?;
+    }
+    let (found, next) = find(&api, &principal, plan, query.cursor, &filter).await?;
     let mut items: Vec<Text> = found.iter().map(|(plan, record)| line(plan, record)).collect();
     if query.format.is_some() {
         // An event that no reader takes is left out of the other form.
@@ -154,6 +197,72 @@ pub(crate) async fn list(
         items = formats::log_entries(&events).iter().map(Text::of).collect();
     }
     Ok(Json(Page { items, next: next.map(|cursor| cursor.write()) }))
+}
+
+/// Searches the store, and after its end the archive, if there is one.
+async fn find(
+    api: &Api,
+    principal: &Principal,
+    plan: Option<PlanId>,
+    cursor: Option<PageCursor>,
+    filter: &Filter,
+) -> Result<(Vec<(PlanId, Record)>, Option<PageCursor>), ApiError> {
+    let (cursor, before) = match cursor {
+        Some(PageCursor::Older(before)) => (None, Some(before)),
+        Some(PageCursor::Live(cursor)) => (Some(cursor), None),
+        None => (None, None),
+    };
+    let mut live = Vec::new();
+    if before.is_none() {
+        let plans = match &plan {
+            Some(plan) => vec![(plan.clone(), u64::MAX)],
+            None => changed_since(api, filter.since_ms).await?,
+        };
+        let plans = after(plans, cursor.as_ref());
+        let plans = namespaces::keep_seen(api.scheduler.plans.as_ref(), principal, plans, |(plan, _)| plan).await?;
+        let (found, next) = scan(api, plans, cursor, filter).await?;
+        if next.is_some() {
+            return Ok((found, next.map(PageCursor::Live)));
+        }
+        live = found;
+    }
+    let Some(archive) = &api.scheduler.archive else { return Ok((live, None)) };
+    let namespace = (!principal.sees_all).then(|| principal.namespace.clone());
+    let search = filter.archive_search(plan, namespace, before);
+    let matches = |record: &Record| filter.matches(record);
+    let archived = archived_events::search(archive.as_ref(), search, filter.limit, EVENTS_READ_MAX, matches).await?;
+    let FoundEvents { events, older } = archived_events::merge(live, archived, filter.limit);
+    Ok((events, older.map(PageCursor::Older)))
+}
+
+/// Where the next page begins.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum PageCursor {
+    /// In the store.
+    Live(SearchCursor),
+    /// Before this event of the archive; all newer events were given.
+    Older(EventPosition),
+}
+
+impl PageCursor {
+    fn read(text: &str) -> Option<Self> {
+        let older = archived_events::read_cursor(text).map(Self::Older);
+        older.or_else(|| SearchCursor::read(text).map(Self::Live))
+    }
+
+    fn write(&self) -> String {
+        match self {
+            Self::Live(cursor) => cursor.write(),
+            Self::Older(position) => archived_events::write_cursor(position),
+        }
+    }
+
+    fn plan(&self) -> &PlanId {
+        match self {
+            Self::Live(cursor) => &cursor.plan,
+            Self::Older(position) => &position.plan,
+        }
+    }
 }
 
 /// The plan to continue with and the position in its log; plans that changed earlier follow.
@@ -257,7 +366,7 @@ async fn scan(
 async fn changed_since(api: &Api, since_ms: u64) -> Result<Vec<(PlanId, u64)>, ApiError> {
     let mut plans = Vec::new();
     for n in 0..api.scheduler.shards {
-        let found = api.scheduler.plans.list(ShardId(n), u64::MAX, PLANS_MAX).await?;
+        let found = api.scheduler.plans.list_live(ShardId(n), u64::MAX, PLANS_MAX).await?;
         plans.extend(found.into_iter().filter(|(_, changed_ms)| *changed_ms >= since_ms));
     }
     Ok(plans)

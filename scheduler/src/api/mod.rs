@@ -4,6 +4,7 @@ mod access;
 mod actions;
 mod allowed_methods;
 mod approvals;
+mod archived_events;
 mod body;
 mod bulk_actions;
 mod dead_letters;

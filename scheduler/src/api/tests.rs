@@ -26,7 +26,7 @@ async fn scheduler() -> Scheduler {
     settings.api.listen = String::new();
     settings.metrics.listen = String::new();
     let options = SchedulerOptions { settings, broker, clock: Clock::system(), random: Random::seeded(1) };
-    assemble(options, Vec::new(), Vec::new(), None).await.expect("the scheduler is assembled").0
+    Box::pin(assemble(options, Vec::new(), Vec::new(), None)).await.expect("the scheduler is assembled").0
 }
 
 fn api(scheduler: Scheduler) -> Api {

@@ -283,7 +283,7 @@ impl ShardStart {
             reply: scheduler.broker.keys().reports(shard),
             recording: input_recording(&scheduler.settings.record, scheduler.broker.keys(), shard),
         };
-        let retention_ms = scheduler.settings.scheduler.retention_ms;
+        let retention_ms = scheduler.retention_ms();
         let mut state =
             ShardState::new(shard, context, scheduler.clock.clone(), scheduler.random.clone(), retention_ms);
         if !scheduler.hooks.is_empty() {

@@ -4,6 +4,7 @@
 //! `GOALMILL_CHAOS_FAILOVERS` (planned failovers, 1 unless told),
 //! `GOALMILL_DATA` (a directory with `wfinstances/*.json`, WfFormat traces to run besides the made ones).
 
+mod archive;
 mod drain;
 mod failover;
 mod failovers;

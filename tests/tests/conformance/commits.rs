@@ -19,6 +19,8 @@ on_both_back_ends! {
     a_commit_without_a_cursor_leaves_it,
     an_ended_plan_leaves_the_active_ones_and_expires,
     the_index_forgets_expired_plans_only,
+    final_plans_expire_when_asked,
+    plans_are_listed_first_changed_first,
     plans_are_listed_last_changed_first,
     the_log_is_read_in_pages,
     events_and_summaries_keep_every_byte,
@@ -228,6 +230,42 @@ async fn the_index_forgets_expired_plans_only(mut stage: Stage) {
     assert_eq!(stage.broker.plans(S0, 9_999, 9).await.unwrap(), left);
     assert_eq!(stage.broker.sweep_index(S0, 9_999).await.unwrap(), 1);
     assert_eq!(stage.broker.sweep_index(S0, 9_999).await.unwrap(), 0);
+}
+
+async fn final_plans_expire_when_asked(mut stage: Stage) {
+    own(&*stage.broker, S0, "t1").await;
+    let kept = Activity::Ends { retention_ms: u64::MAX };
+    let all = Commit { plans: vec![plan("p0-a", 0, 1, kept), plan("p0-b", 0, 2, kept)], ..commit("t1", 1) };
+    assert_eq!(stage.broker.commit(&all).await.unwrap(), Committed::Applied);
+    stage.later(90_000_000).await;
+    let asked = [(PlanId::from("p0-a"), 60_000), (PlanId::from("p0-none"), 60_000)];
+    stage.broker.expire_plans(&asked).await.unwrap();
+    stage.later(30_000).await;
+    assert!(!stage.broker.summary(&"p0-a".into()).await.unwrap().is_empty());
+    stage.later(31_000).await;
+    assert!(stage.broker.summary(&"p0-a".into()).await.unwrap().is_empty());
+    assert!(stage.broker.log(&"p0-a".into(), 0, 9).await.unwrap().is_empty());
+    stage.broker.expire_plans(&[("p0-b".into(), 0)]).await.unwrap();
+    stage.later(1).await;
+    assert!(stage.broker.summary(&"p0-b".into()).await.unwrap().is_empty());
+    stage.broker.expire_plans(&[]).await.unwrap();
+}
+
+async fn plans_are_listed_first_changed_first(stage: Stage) {
+    own(&*stage.broker, S0, "t1").await;
+    let changed_at = [("p0-a", 30), ("p0-b", 10), ("p0-c", 20), ("p0-d", 20)];
+    let plans =
+        changed_at.map(|(id, at)| goalmill_broker::PlanWrite { index_ms: at, ..plan(id, 0, 1, Activity::Begins) });
+    let all = Commit { plans: plans.into(), ..commit("t1", 1) };
+    assert_eq!(stage.broker.commit(&all).await.unwrap(), Committed::Applied);
+    let listed = async |from, limit| -> Vec<String> {
+        let plans = stage.broker.plans_since(S0, from, limit).await.unwrap();
+        plans.into_iter().map(|(id, at)| format!("{id}@{at}")).collect()
+    };
+    assert_eq!(listed(0, 10).await, ["p0-b@10", "p0-c@20", "p0-d@20", "p0-a@30"]);
+    assert_eq!(listed(20, 2).await, ["p0-c@20", "p0-d@20"]);
+    assert!(listed(31, 10).await.is_empty());
+    assert!(stage.broker.plans_since(S1, 0, 10).await.unwrap().is_empty());
 }
 
 async fn plans_are_listed_last_changed_first(stage: Stage) {

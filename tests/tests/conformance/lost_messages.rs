@@ -31,7 +31,7 @@ enum Repeated {
 }
 
 /// Every verb of the broker that is not a wait.
-const VERBS: [(&str, Repeated); 50] = [
+const VERBS: [(&str, Repeated); 52] = [
     ("open", Repeated::Nothing),
     ("meta", Repeated::Nothing),
     ("check", Repeated::Nothing),
@@ -45,6 +45,8 @@ const VERBS: [(&str, Repeated); 50] = [
     ("log", Repeated::Nothing),
     ("summary", Repeated::Nothing),
     ("plans", Repeated::Nothing),
+    ("plans_since", Repeated::Nothing),
+    ("expire_plans", Repeated::Completes),
     ("sweep_index", Repeated::Nothing),
     ("submit", Repeated::Again),
     ("acknowledge_submissions", Repeated::Nothing),
@@ -115,6 +117,8 @@ async fn act(verb: &str, broker: &dyn Broker, known: &Known) -> Result<(), Broke
         "log" => broker.log(&"p0-a".into(), 0, 9).await.map(drop),
         "summary" => broker.summary(&"p0-a".into()).await.map(drop),
         "plans" => broker.plans(S0, 1 << 40, 9).await.map(drop),
+        "plans_since" => broker.plans_since(S0, 0, 9).await.map(drop),
+        "expire_plans" => broker.expire_plans(&[("p0-a".into(), 60_000)]).await,
         "sweep_index" => broker.sweep_index(S0, 1 << 40).await.map(drop),
         "submit" => broker.submit(&submission("r2")).await.map(drop),
         "acknowledge_submissions" => broker.acknowledge_submissions(std::slice::from_ref(&known.submission)).await,

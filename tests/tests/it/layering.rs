@@ -14,6 +14,7 @@ pub const RULES: &[(&str, &[&str], &[&str])] = &[
     ("common/broker", &["common"], &["axum", "reqwest"]),
     ("common/client", &["common"], &["redis", "deadpool", "axum"]),
     ("common/llm", &["common"], &["redis", "deadpool", "axum"]),
+    ("scheduler/archive", &["common"], &["redis", "deadpool", "axum", "reqwest"]),
     ("scheduler/plan", &["common"], IO),
     ("scheduler/engine", &["common", "plan"], IO),
     ("scheduler/reader", &[], IO),
@@ -24,7 +25,7 @@ pub const RULES: &[(&str, &[&str], &[&str])] = &[
         &["common", "engine", "htn", "llm", "plan", "reader", "router"],
         &["redis", "deadpool", "axum", "reqwest"],
     ),
-    ("scheduler", &["common", "broker", "engine", "llm", "plan", "planning", "router"], REDIS),
+    ("scheduler", &["common", "archive", "broker", "engine", "llm", "plan", "planning", "router"], REDIS),
     ("worker", &["common", "broker"], REDIS),
     ("worker/agents", &["common", "llm", "plan", "reader", "worker"], &["redis", "deadpool", "axum"]),
     ("worker/demo", &["common", "llm", "worker"], REDIS),
@@ -42,7 +43,7 @@ const CYCLE_MAX: usize = 3;
 /// The top-level modules of the scheduler: each uses only modules of later rows.
 const SCHEDULER_ORDER: &[&[&str]] = &[
     &["app"],
-    &["api", "intake", "gauges", "goal_streams", "reaper", "reconcile"],
+    &["api", "archiver", "intake", "gauges", "goal_streams", "reaper", "reconcile"],
     &["scaling", "shard_client", "submission"],
     &["shard"],
     &["effects", "watchdog"],

@@ -4,6 +4,7 @@ mod access;
 mod agents;
 mod api;
 mod approvals;
+mod archive;
 mod bad_plans;
 mod choice;
 mod contracts;

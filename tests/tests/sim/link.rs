@@ -200,6 +200,12 @@ impl Broker for Link {
     async fn plans(&self, shard: ShardId, before_ms: u64, limit: usize) -> Result<Vec<(PlanId, u64)>> {
         through!(self, "plans", self.env.broker.plans(shard, before_ms, limit))
     }
+    async fn plans_since(&self, shard: ShardId, from_ms: u64, limit: usize) -> Result<Vec<(PlanId, u64)>> {
+        through!(self, "plans_since", self.env.broker.plans_since(shard, from_ms, limit))
+    }
+    async fn expire_plans(&self, plans: &[(PlanId, u64)]) -> Result<()> {
+        through!(self, "expire_plans", self.env.broker.expire_plans(plans))
+    }
     async fn sweep_index(&self, shard: ShardId, before_ms: u64) -> Result<u64> {
         through!(self, "sweep_index", self.env.broker.sweep_index(shard, before_ms))
     }

@@ -142,6 +142,14 @@ impl Broker for Faulty {
         self.pass("plans").await?;
         self.inner.plans(shard, before_ms, limit).await
     }
+    async fn plans_since(&self, shard: ShardId, from_ms: u64, limit: usize) -> Result<Vec<(PlanId, u64)>> {
+        self.pass("plans_since").await?;
+        self.inner.plans_since(shard, from_ms, limit).await
+    }
+    async fn expire_plans(&self, plans: &[(PlanId, u64)]) -> Result<()> {
+        self.pass("expire_plans").await?;
+        self.inner.expire_plans(plans).await
+    }
     async fn sweep_index(&self, shard: ShardId, before_ms: u64) -> Result<u64> {
         self.pass("sweep_index").await?;
         self.inner.sweep_index(shard, before_ms).await

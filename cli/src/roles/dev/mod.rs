@@ -9,7 +9,7 @@ mod story;
 
 use goalmill_client::Client;
 use goalmill_common::clock::Clock;
-use goalmill_common::config::Settings;
+use goalmill_common::config::{ArchiveKind, Settings};
 use goalmill_common::random::Random;
 use goalmill_demo::agents::{self as demo, DemoServer};
 use goalmill_scheduler::{Extras, SchedulerOptions};
@@ -22,6 +22,8 @@ use crate::context::CommandContext;
 use crate::exit::{CommandResult, Exit, Failed};
 use crate::output::Screen;
 
+/// File of the archive under `--data-dir`.
+const ARCHIVE_FILE: &str = "archive.sqlite";
 /// Default drain time in milliseconds.
 const DRAIN_MS: u64 = 2_000;
 
@@ -119,6 +121,10 @@ fn settings(args: &DevArgs) -> Result<(Settings, bool), Failed> {
     }
     if is_default("metrics.listen") {
         settings.metrics.listen = ports::free(&settings.metrics.listen);
+    }
+    if let (Some(dir), true) = (&args.data_dir, is_default("archive.store")) {
+        settings.archive.store = ArchiveKind::Sqlite;
+        settings.archive.path = dir.join(ARCHIVE_FILE).display().to_string();
     }
     if is_default("worker.drain_ms") {
         settings.worker.drain_ms = DRAIN_MS;

@@ -83,6 +83,12 @@ impl PlanIndex {
         let end = (before_ms, PlanId::from(""));
         self.by_time.range(..end).rev().map(|(at_ms, plan)| (plan, *at_ms))
     }
+
+    /// Oldest first.
+    fn since(&self, from_ms: u64) -> impl Iterator<Item = (&PlanId, u64)> {
+        let begin = (from_ms, PlanId::from(""));
+        self.by_time.range(begin..).map(|(at_ms, plan)| (plan, *at_ms))
+    }
 }
 
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
@@ -202,6 +208,18 @@ impl MemoryStore {
         let index = self.shards.get(&shard).map(|shard| &shard.index);
         let plans = index.into_iter().flat_map(|index| index.before(before_ms));
         plans.take(limit).map(|(plan, at_ms)| (plan.clone(), at_ms)).collect()
+    }
+
+    pub(super) fn plans_since(&self, shard: ShardId, from_ms: u64, limit: usize) -> Vec<(PlanId, u64)> {
+        let index = self.shards.get(&shard).map(|shard| &shard.index);
+        let plans = index.into_iter().flat_map(|index| index.since(from_ms));
+        plans.take(limit).map(|(plan, at_ms)| (plan.clone(), at_ms)).collect()
+    }
+
+    pub(super) fn expire_plans(&mut self, plans: &[(PlanId, u64)], now: u64) {
+        for (plan, after_ms) in plans.iter().filter(|(plan, _)| self.plans.contains_key(plan)) {
+            self.deadlines.set(Expiring::Plan(plan.clone()), now.saturating_add(*after_ms));
+        }
     }
 
     pub(super) fn sweep_index(&mut self, shard: ShardId, before_ms: u64) -> u64 {

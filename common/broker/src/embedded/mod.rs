@@ -145,6 +145,15 @@ impl Broker for Embedded {
         self.core.read(|store, _| store.plans(shard, before_ms, limit))
     }
 
+    async fn plans_since(&self, shard: ShardId, from_ms: u64, limit: usize) -> Result<Vec<(PlanId, u64)>> {
+        self.core.read(|store, _| store.plans_since(shard, from_ms, limit))
+    }
+
+    async fn expire_plans(&self, plans: &[(PlanId, u64)]) -> Result<()> {
+        let record = |(): &()| (!plans.is_empty()).then_some(Write::ExpirePlans(plans.into()));
+        self.core.write(|store, now| store.expire_plans(plans, now), record)
+    }
+
     async fn sweep_index(&self, shard: ShardId, before_ms: u64) -> Result<u64> {
         let record = |swept: &u64| (*swept > 0).then_some(Write::SweepIndex(shard, before_ms));
         self.core.write(|store, _| store.sweep_index(shard, before_ms), record)

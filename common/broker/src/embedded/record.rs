@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use std::sync::{Mutex, PoisonError};
 
 use goalmill_common::agent::{Agent, WorkerBeat};
-use goalmill_common::id::{AgentType, AttemptToken, EntryId, ShardId, WorkerId};
+use goalmill_common::id::{AgentType, AttemptToken, EntryId, PlanId, ShardId, WorkerId};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use super::memory_store::MemoryStore;
@@ -52,6 +52,7 @@ pub(super) enum Write<'a> {
     RemoveBlob(Cow<'a, str>),
     PutField(Cow<'a, str>, Cow<'a, str>, Cow<'a, str>),
     RemoveField(Cow<'a, str>, Cow<'a, str>),
+    ExpirePlans(Cow<'a, [(PlanId, u64)]>),
 }
 
 impl Write<'_> {
@@ -94,6 +95,7 @@ impl Write<'_> {
             Self::DiscardDeadLetter(agent_type, entry) => drop(store.discard_dead_letter(&agent_type, &entry)),
             Self::DiscardTasks(agent_type, entries) => drop(store.discard_tasks(&agent_type, &entries)),
             Self::RemoveAgentType(agent_type, unused_ms) => drop(store.remove_agent_type(&agent_type, unused_ms, now)),
+            Self::ExpirePlans(plans) => store.expire_plans(&plans, now),
             Self::EndFormerProcesses => store.end_former_processes(),
             Self::RemoveBlob(key) => store.remove_blob(&key),
             Self::PutField(key, field, value) => store.put_field(&key, &field, &value),

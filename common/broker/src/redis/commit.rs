@@ -13,7 +13,7 @@ use super::functions::Function;
 use crate::{Activity, BrokerError, Commit, Committed, KeyTypeMismatch};
 
 /// The longest time Redis may keep something, in milliseconds: ten years.
-const RETENTION_MS_MAX: u64 = 10 * 365 * 24 * 3_600_000;
+pub(super) const RETENTION_MS_MAX: u64 = 10 * 365 * 24 * 3_600_000;
 
 /// The longest wait for a replica to confirm that it has a plan, in milliseconds.
 const REPLICA_WAIT_MS: u64 = 1_000;

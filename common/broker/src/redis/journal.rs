@@ -6,6 +6,7 @@ use goalmill_common::id::{EntryId, PlanId, ShardId};
 use goalmill_common::status::PlanStatus;
 use redis::{cmd, pipe};
 
+use super::commit::RETENTION_MS_MAX;
 use super::connections::Connections;
 use super::{Result, reply};
 use crate::LogEntry;
@@ -67,6 +68,26 @@ impl Connections {
         read.arg("LIMIT").arg(0).arg(limit);
         let found: Vec<(String, f64)> = self.ask(&read).await?;
         Ok(found.into_iter().map(|(plan, score)| (PlanId::from(plan), whole(score))).collect())
+    }
+
+    pub(super) async fn plans_since(&self, shard: ShardId, from_ms: u64, limit: usize) -> Result<Vec<(PlanId, u64)>> {
+        let mut read = cmd("ZRANGEBYSCORE");
+        read.arg(self.keys.index(shard)).arg(from_ms).arg("+inf").arg("WITHSCORES").arg("LIMIT").arg(0).arg(limit);
+        let found: Vec<(String, f64)> = self.ask(&read).await?;
+        Ok(found.into_iter().map(|(plan, score)| (PlanId::from(plan), whole(score))).collect())
+    }
+
+    pub(super) async fn expire_plans(&self, plans: &[(PlanId, u64)]) -> Result<()> {
+        if plans.is_empty() {
+            return Ok(());
+        }
+        let mut pipe = pipe();
+        for (plan, after_ms) in plans {
+            let after_ms = (*after_ms).min(RETENTION_MS_MAX);
+            pipe.cmd("PEXPIRE").arg(self.keys.events(plan)).arg(after_ms).ignore();
+            pipe.cmd("PEXPIRE").arg(self.keys.plan(plan)).arg(after_ms).ignore();
+        }
+        self.ask_all(&pipe).await
     }
 
     pub(super) async fn sweep_index(&self, shard: ShardId, before_ms: u64) -> Result<u64> {

@@ -109,6 +109,12 @@ impl Broker for RedisBroker {
     async fn plans(&self, shard: ShardId, before_ms: u64, limit: usize) -> Result<Vec<(PlanId, u64)>> {
         self.0.plans(shard, before_ms, limit).await
     }
+    async fn plans_since(&self, shard: ShardId, from_ms: u64, limit: usize) -> Result<Vec<(PlanId, u64)>> {
+        self.0.plans_since(shard, from_ms, limit).await
+    }
+    async fn expire_plans(&self, plans: &[(PlanId, u64)]) -> Result<()> {
+        self.0.expire_plans(plans).await
+    }
     async fn sweep_index(&self, shard: ShardId, before_ms: u64) -> Result<u64> {
         self.0.sweep_index(shard, before_ms).await
     }

@@ -1,0 +1,15 @@
+//! What a caller of the archive can act on.
+
+/// Why the archive cannot be read or written.
+#[derive(Clone, Debug, thiserror::Error)]
+pub enum ArchiveError {
+    /// The database does not answer, or a statement failed. Nothing was written.
+    #[error("the archive cannot be reached: {0}")]
+    Unavailable(String),
+    /// The schema of the database is not one of this version.
+    #[error("{0}")]
+    Schema(String),
+    /// A row holds something that this version cannot read.
+    #[error("the archive holds something unexpected: {0}")]
+    Corrupt(String),
+}

@@ -1,0 +1,19 @@
+//! Stores of finished plans: one interface, [`ArchiveStore`], over SQLite in a file.
+//!
+//! A store holds whole plans: a plan is archived when its row in `plans` is written, which happens in the transaction of
+//! its last events.
+
+mod error;
+mod migrations;
+mod rows;
+mod sqlite;
+mod store;
+mod words;
+
+pub use error::ArchiveError;
+pub use rows::{
+    ArchiveBatch, ArchivedEvent, EventPosition, EventRow, EventSearch, PlanPart, PlanRow, RevisionRow, StepRow,
+};
+pub use sqlite::SqliteArchive;
+pub use store::{ArchiveStore, open};
+pub use words::{WORDS_MAX, event_words, query_words};

@@ -1,0 +1,125 @@
+//! What is written to a store and read from it.
+
+use std::collections::BTreeMap;
+
+use goalmill_common::id::{AgentType, Namespace, PlanId, ShardId, StepId};
+
+/// What one transaction writes.
+#[derive(Clone, Debug)]
+pub struct ArchiveBatch {
+    pub shard: ShardId,
+    /// Plans in parts; a plan may be in several batches.
+    pub parts: Vec<PlanPart>,
+    /// How far the index of the shard was read, Unix milliseconds; stored with the rows.
+    pub position_ms: u64,
+}
+
+/// Consecutive events of one plan.
+#[derive(Clone, Debug)]
+pub struct PlanPart {
+    pub plan: PlanId,
+    /// When the plan changed last, as the index of its shard has it: distinguishes two plans of one id.
+    pub changed_ms: u64,
+    /// Whether these are the plan's first events. Rows of an unfinished copy, and of another plan of this id, are
+    /// removed first.
+    pub is_first: bool,
+    pub events: Vec<EventRow>,
+    /// With the last events: the plan is archived then.
+    pub end: Option<PlanRow>,
+}
+
+/// One event of a log.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct EventRow {
+    pub seq: u64,
+    /// Number of the last event of the same commit.
+    pub entry: u64,
+    /// Unix milliseconds.
+    pub time_ms: u64,
+    pub event_type: &'static str,
+    pub step: Option<StepId>,
+    pub phase: Option<String>,
+    /// The event as a line of an exported log.
+    pub line: String,
+}
+
+/// A finished plan.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PlanRow {
+    pub namespace: Namespace,
+    pub status: String,
+    pub name: String,
+    pub revision: u32,
+    /// Number of the last event.
+    pub events: u64,
+    /// Unix milliseconds.
+    pub created_ms: u64,
+    /// Unix milliseconds.
+    pub finished_ms: u64,
+    /// The fields of the summary.
+    pub summary: BTreeMap<String, String>,
+    pub steps: Vec<StepRow>,
+    pub revisions: Vec<RevisionRow>,
+}
+
+/// A step of a finished plan.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StepRow {
+    pub step: StepId,
+    pub agent_type: AgentType,
+    pub action: String,
+    pub status: String,
+    pub attempts: u32,
+    pub phase: Option<String>,
+    /// Unix milliseconds.
+    pub started_ms: Option<u64>,
+    /// Unix milliseconds.
+    pub finished_ms: Option<u64>,
+}
+
+/// A revision of a finished plan.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RevisionRow {
+    pub revision: u32,
+    /// Unix milliseconds.
+    pub time_ms: u64,
+    pub trigger: String,
+    /// The revision as JSON.
+    pub data: String,
+}
+
+/// Which events are searched; all of them by default. Every condition narrows the search.
+#[derive(Clone, Debug, Default)]
+pub struct EventSearch {
+    pub plan: Option<PlanId>,
+    /// Events of this step, and events of plans as a whole.
+    pub step: Option<String>,
+    pub phase: Option<String>,
+    /// One of these types; any when empty.
+    pub types: Vec<String>,
+    /// All of these words, see [`crate::query_words`].
+    pub words: Vec<String>,
+    pub namespace: Option<Namespace>,
+    /// Unix milliseconds; events from then on.
+    pub since_ms: u64,
+    /// Only events before this one.
+    pub before: Option<EventPosition>,
+}
+
+/// The position of an event among all: by time, then by plan and number.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct EventPosition {
+    pub time_ms: u64,
+    pub plan: PlanId,
+    pub seq: u64,
+}
+
+/// An event as it was archived.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ArchivedEvent {
+    pub position: EventPosition,
+    /// Number of the last event of the same commit.
+    pub entry: u64,
+    /// The event as a line of an exported log.
+    pub line: String,
+}

@@ -1,0 +1,69 @@
+//! The store in a file: SQLite, with one thread that writes and one that reads.
+
+mod connection;
+mod read;
+mod search;
+mod write;
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use async_trait::async_trait;
+use goalmill_common::id::{PlanId, ShardId};
+
+use self::connection::ConnectionThread;
+use crate::{ArchiveBatch, ArchiveError, ArchiveStore, ArchivedEvent, EventSearch};
+
+type Result<T> = std::result::Result<T, ArchiveError>;
+
+/// An archive in a file. Several processes of one machine may share it.
+pub struct SqliteArchive {
+    writer: ConnectionThread,
+    reader: ConnectionThread,
+}
+
+impl SqliteArchive {
+    /// Opens the file, which is created if it is missing, and brings its schema up to date.
+    pub async fn open(path: &Path) -> Result<Self> {
+        let writer = ConnectionThread::start(path)?;
+        let place = format!("`{}`", path.display());
+        writer.run(move |connection| write::migrate(connection, &place)).await?;
+        Ok(Self { writer, reader: ConnectionThread::start(path)? })
+    }
+}
+
+#[async_trait]
+impl ArchiveStore for SqliteArchive {
+    async fn append(&self, batch: &ArchiveBatch) -> Result<()> {
+        let batch = batch.clone();
+        self.writer.run(move |connection| write::append(connection, &batch)).await
+    }
+
+    async fn position(&self, shard: ShardId) -> Result<u64> {
+        self.reader.run(move |connection| read::position(connection, shard)).await
+    }
+
+    async fn archived(&self, plans: &[PlanId]) -> Result<BTreeMap<PlanId, u64>> {
+        let plans = plans.to_vec();
+        self.reader.run(move |connection| read::archived(connection, &plans)).await
+    }
+
+    async fn summary(&self, plan: &PlanId) -> Result<BTreeMap<String, String>> {
+        let plan = plan.clone();
+        self.reader.run(move |connection| read::summary(connection, &plan)).await
+    }
+
+    async fn log(&self, plan: &PlanId, after_seq: u64, limit: usize) -> Result<Vec<ArchivedEvent>> {
+        let plan = plan.clone();
+        self.reader.run(move |connection| read::log(connection, &plan, after_seq, limit)).await
+    }
+
+    async fn list(&self, shard: ShardId, before_ms: u64, limit: usize) -> Result<Vec<(PlanId, u64)>> {
+        self.reader.run(move |connection| read::list(connection, shard, before_ms, limit)).await
+    }
+
+    async fn search(&self, search: &EventSearch, limit: usize) -> Result<Vec<ArchivedEvent>> {
+        let search = search.clone();
+        self.reader.run(move |connection| search::search(connection, &search, limit)).await
+    }
+}

@@ -1,0 +1,49 @@
+//! The interface of a store, and how one is opened.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use goalmill_common::config::{ArchiveKind, ArchiveSettings};
+use goalmill_common::id::{PlanId, ShardId};
+
+use crate::{ArchiveBatch, ArchiveError, ArchivedEvent, EventSearch, SqliteArchive};
+
+type Result<T> = std::result::Result<T, ArchiveError>;
+
+/// A store of finished plans. Cheap to share; every method may be called from many tasks at once.
+#[async_trait]
+pub trait ArchiveStore: Send + Sync + 'static {
+    /// Writes a batch and the position of its shard, whole or not at all.
+    ///
+    /// A plan that is archived with the same `changed_ms` is skipped, so a batch may be written again.
+    async fn append(&self, batch: &ArchiveBatch) -> Result<()>;
+
+    /// How far the index of the shard was read, Unix milliseconds; 0 before the first batch.
+    async fn position(&self, shard: ShardId) -> Result<u64>;
+
+    /// Those of these plans that are archived, each with its `changed_ms`.
+    async fn archived(&self, plans: &[PlanId]) -> Result<BTreeMap<PlanId, u64>>;
+
+    /// The fields of the plan's summary; empty if it is not archived.
+    async fn summary(&self, plan: &PlanId) -> Result<BTreeMap<String, String>>;
+
+    /// The plan's events of commits that end after event `after_seq`, of at most `limit` commits, oldest first.
+    async fn log(&self, plan: &PlanId, after_seq: u64, limit: usize) -> Result<Vec<ArchivedEvent>>;
+
+    /// Plans of a shard with the time of their last change, latest first: those that changed before `before_ms`
+    /// (Unix milliseconds), at most `limit`.
+    async fn list(&self, shard: ShardId, before_ms: u64, limit: usize) -> Result<Vec<(PlanId, u64)>>;
+
+    /// The newest events that match, newest first, at most `limit`.
+    async fn search(&self, search: &EventSearch, limit: usize) -> Result<Vec<ArchivedEvent>>;
+}
+
+/// Opens the store of the settings and brings its schema up to date; `None` without an archive.
+pub async fn open(settings: &ArchiveSettings) -> Result<Option<Arc<dyn ArchiveStore>>> {
+    match settings.store {
+        ArchiveKind::None => Ok(None),
+        ArchiveKind::Sqlite => Ok(Some(Arc::new(SqliteArchive::open(Path::new(&settings.path)).await?))),
+    }
+}

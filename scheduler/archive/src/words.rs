@@ -1,0 +1,97 @@
+//! The words of an event, for searches: runs of letters and digits, in lower case. The program splits texts itself, so
+//! that every store, and the log of a running plan, finds the same events.
+
+use std::collections::BTreeSet;
+
+use serde_json::Value;
+
+/// Words of one event that can be found; further ones are left out.
+pub const WORDS_MAX: usize = 2_000;
+/// Longest word, in bytes; longer ones, such as encoded files, are left out.
+const WORD_BYTES_MAX: usize = 64;
+/// Fields of a line that no search is for.
+const SKIPPED: [&str; 3] = ["seq", "time", "attempt"];
+
+/// The words of a search.
+pub fn query_words(text: &str) -> Vec<String> {
+    let mut words = BTreeSet::new();
+    collect(text, &mut words);
+    words.into_iter().collect()
+}
+
+/// The words of an event: those of its type, ids, actor, and of every text and number in its data; not the names of
+/// fields.
+///
+/// - `line`: the event as a line of an exported log.
+pub fn event_words(line: &str) -> BTreeSet<String> {
+    let mut words = BTreeSet::new();
+    match serde_json::from_str(line) {
+        Ok(Value::Object(fields)) => {
+            let searched = fields.iter().filter(|(name, _)| !SKIPPED.contains(&name.as_str()));
+            searched.for_each(|(_, value)| walk(value, &mut words));
+        }
+        // Nested deeper than a parser follows.
+        Ok(_) | Err(_) => collect(line, &mut words),
+    }
+    words
+}
+
+fn walk(value: &Value, words: &mut BTreeSet<String>) {
+    match value {
+        Value::Null | Value::Bool(_) => {}
+        Value::Number(number) => collect(&number.to_string(), words),
+        Value::String(text) => collect(text, words),
+        Value::Array(items) => items.iter().for_each(|item| walk(item, words)),
+        Value::Object(fields) => fields.values().for_each(|field| walk(field, words)),
+    }
+}
+
+fn collect(text: &str, words: &mut BTreeSet<String>) {
+    for word in text.split(|c: char| !c.is_alphanumeric()).filter(|word| !word.is_empty()) {
+        if words.len() >= WORDS_MAX {
+            return;
+        }
+        let lower = word.to_lowercase();
+        // Lower case may add marks that are no letters.
+        for part in lower.split(|c: char| !c.is_alphanumeric()) {
+            if !part.is_empty() && part.len() <= WORD_BYTES_MAX {
+                words.insert(part.to_owned());
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn values_are_found_and_names_of_fields_are_not() {
+        let line = r#"{"seq":7,"type":"step_completed","time":"2026-11-22T05:00:00Z","step_id":"find-hotels",
+            "data":{"outputs":{"city":"Zürich (CH)","price":129.5,"notes":["Quiet\nroom"]}}}"#;
+        let words = event_words(line);
+        for word in ["step", "completed", "find", "hotels", "zürich", "ch", "129", "5", "quiet", "room"] {
+            assert!(words.contains(word), "{word}: {words:?}");
+        }
+        for word in ["city", "outputs", "7", "2026", "data"] {
+            assert!(!words.contains(word), "{word}: {words:?}");
+        }
+    }
+
+    #[test]
+    fn long_and_many_words_are_left_out() {
+        let long = "x".repeat(WORD_BYTES_MAX + 1);
+        let many: Vec<String> = (0..WORDS_MAX + 10).map(|n| format!("w{n}")).collect();
+        let line = serde_json::json!({"data": [long, many.join(" ")]}).to_string();
+        let words = event_words(&line);
+        assert_eq!(words.len(), WORDS_MAX);
+        assert!(!words.contains(&long));
+        assert_eq!(query_words("Hotel, HOTEL  Paris-2"), ["2", "hotel", "paris"]);
+    }
+
+    #[test]
+    fn a_line_too_deep_for_the_parser_has_words_all_the_same() {
+        let line = format!("{{\"data\":{}\"needle\"{}}}", "[".repeat(200), "]".repeat(200));
+        assert!(event_words(&line).contains("needle"));
+    }
+}

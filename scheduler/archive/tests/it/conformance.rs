@@ -1,0 +1,206 @@
+//! The suite: each scenario gets an empty store.
+
+use std::collections::BTreeMap;
+
+use goalmill_archive::{
+    ArchiveBatch, ArchiveStore, ArchivedEvent, EventPosition, EventRow, EventSearch, PlanPart, PlanRow, RevisionRow,
+    StepRow,
+};
+use goalmill_common::id::{Namespace, PlanId, ShardId};
+
+pub const S0: ShardId = ShardId(0);
+pub const S1: ShardId = ShardId(1);
+
+/// Events of a plan, in commits of two: number, time in milliseconds and data of each.
+pub fn events(from: u64, to: u64, data: &str) -> Vec<EventRow> {
+    let event = |seq: u64| {
+        let (event_type, step) = if seq == 1 { ("goal_accepted", None) } else { ("step_completed", Some("a")) };
+        let about = step.map(|step| format!(r#","step_id":"{step}","attempt":1"#)).unwrap_or_default();
+        EventRow {
+            seq,
+            entry: seq.div_ceil(2) * 2,
+            time_ms: 1_000 + seq.div_ceil(2) * 10,
+            event_type,
+            step: step.map(Into::into),
+            phase: (seq > 2).then(|| "one".to_owned()),
+            line: format!(r#"{{"seq":{seq},"type":"{event_type}"{about},"data":{data}}}"#),
+        }
+    };
+    (from..=to).map(event).collect()
+}
+
+pub fn end(events: u64, finished_ms: u64) -> PlanRow {
+    PlanRow {
+        namespace: Namespace::default(),
+        status: "completed".into(),
+        name: "a plan".into(),
+        revision: 1,
+        events,
+        created_ms: 1_000,
+        finished_ms,
+        summary: BTreeMap::from([("status".into(), "completed".into()), ("seq".into(), events.to_string())]),
+        steps: vec![StepRow {
+            step: "a".into(),
+            agent_type: "hotel_agent".into(),
+            action: String::new(),
+            status: "completed".into(),
+            attempts: 1,
+            phase: None,
+            started_ms: Some(1_001),
+            finished_ms: None,
+        }],
+        revisions: vec![RevisionRow { revision: 1, time_ms: 1_005, trigger: "edit".into(), data: "{}".into() }],
+    }
+}
+
+/// A whole plan of four events with this data, which changed last at `changed_ms`.
+pub fn plan(id: &str, changed_ms: u64, data: &str) -> PlanPart {
+    let end = Some(end(4, changed_ms));
+    PlanPart { plan: id.into(), changed_ms, is_first: true, events: events(1, 4, data), end }
+}
+
+pub async fn append(store: &dyn ArchiveStore, shard: ShardId, position_ms: u64, parts: Vec<PlanPart>) {
+    store.append(&ArchiveBatch { shard, parts, position_ms }).await.expect("the batch is written");
+}
+
+async fn seqs(store: &dyn ArchiveStore, plan: &str, after: u64, limit: usize) -> Vec<u64> {
+    let log = store.log(&plan.into(), after, limit).await.expect("the log is read");
+    log.iter().map(|event| event.position.seq).collect()
+}
+
+async fn found(store: &dyn ArchiveStore, search: &EventSearch, limit: usize) -> Vec<String> {
+    let found = store.search(search, limit).await.expect("the search is answered");
+    found.iter().map(|event| format!("{}/{}", event.position.plan, event.position.seq)).collect()
+}
+
+pub async fn a_plan_is_read_as_it_was_written(store: &dyn ArchiveStore) {
+    let data = r#"{"outputs":{"b": 1.10,"a":"\u0000 Zürich","deep":[[[1e400]]]}}"#;
+    append(store, S0, 7_000, vec![plan("p0-a", 5_000, data)]).await;
+    let log = store.log(&"p0-a".into(), 0, 100).await.unwrap();
+    let written = events(1, 4, data).into_iter().map(|event| {
+        let position = EventPosition { time_ms: event.time_ms, plan: "p0-a".into(), seq: event.seq };
+        ArchivedEvent { position, entry: event.entry, line: event.line }
+    });
+    assert_eq!(log, written.collect::<Vec<_>>(), "not a byte is changed");
+    assert_eq!(store.summary(&"p0-a".into()).await.unwrap(), end(4, 5_000).summary);
+    assert_eq!(store.position(S0).await.unwrap(), 7_000);
+    assert_eq!(
+        store.archived(&["p0-a".into(), "p0-b".into()]).await.unwrap(),
+        BTreeMap::from([("p0-a".into(), 5_000)])
+    );
+}
+
+pub async fn an_unknown_plan_has_nothing(store: &dyn ArchiveStore) {
+    assert!(store.summary(&"p0-a".into()).await.unwrap().is_empty());
+    assert!(store.log(&"p0-a".into(), 0, 9).await.unwrap().is_empty());
+    assert!(store.list(S0, u64::MAX, 9).await.unwrap().is_empty());
+    assert!(store.search(&EventSearch::default(), 9).await.unwrap().is_empty());
+    assert!(store.archived(&["p0-a".into()]).await.unwrap().is_empty());
+    assert!(store.archived(&[]).await.unwrap().is_empty());
+    assert_eq!(store.position(S0).await.unwrap(), 0);
+}
+
+pub async fn a_log_is_read_in_commits(store: &dyn ArchiveStore) {
+    let all = PlanPart { events: events(1, 10, "{}"), end: Some(end(10, 5_000)), ..plan("p0-a", 5_000, "{}") };
+    append(store, S0, 0, vec![all]).await;
+    assert_eq!(seqs(store, "p0-a", 0, 2).await, [1, 2, 3, 4]);
+    assert_eq!(seqs(store, "p0-a", 4, 1).await, [5, 6]);
+    assert_eq!(seqs(store, "p0-a", 5, 1).await, [5, 6], "a commit is read whole");
+    assert_eq!(seqs(store, "p0-a", 8, 9).await, [9, 10]);
+    assert_eq!(seqs(store, "p0-a", 10, 9).await, [0; 0]);
+}
+
+pub async fn a_batch_written_again_changes_nothing(store: &dyn ArchiveStore) {
+    for _ in 0..2 {
+        append(store, S0, 5_000, vec![plan("p0-a", 5_000, "{}"), plan("p0-b", 5_001, "{}")]).await;
+    }
+    assert_eq!(seqs(store, "p0-a", 0, 9).await, [1, 2, 3, 4]);
+    assert_eq!(found(store, &EventSearch::default(), 99).await.len(), 8);
+    append(store, S0, 4_000, Vec::new()).await;
+    assert_eq!(store.position(S0).await.unwrap(), 5_000, "a position never goes back");
+}
+
+pub async fn a_copy_that_did_not_end_is_begun_again(store: &dyn ArchiveStore) {
+    let part = |from, to, end| PlanPart {
+        is_first: from == 1,
+        events: events(from, to, "{}"),
+        end,
+        ..plan("p0-a", 5_000, "{}")
+    };
+    append(store, S0, 0, vec![part(1, 4, None)]).await;
+    assert!(store.archived(&["p0-a".into()]).await.unwrap().is_empty(), "it is not whole");
+    assert!(store.list(S0, u64::MAX, 9).await.unwrap().is_empty());
+    append(store, S0, 0, vec![part(1, 2, None)]).await;
+    append(store, S0, 0, vec![part(3, 4, None), part(5, 6, Some(end(6, 5_000)))]).await;
+    assert_eq!(seqs(store, "p0-a", 0, 9).await, [1, 2, 3, 4, 5, 6]);
+}
+
+pub async fn a_plan_that_ran_again_replaces_the_one_before(store: &dyn ArchiveStore) {
+    append(store, S0, 0, vec![plan("p0-a", 5_000, r#"{"word":"old"}"#)]).await;
+    append(store, S0, 0, vec![plan("p0-a", 6_000, r#"{"word":"new"}"#)]).await;
+    let search = |word: &str| EventSearch { words: vec![word.into()], ..EventSearch::default() };
+    assert!(found(store, &search("old"), 9).await.is_empty());
+    assert_eq!(found(store, &search("new"), 9).await.len(), 4);
+    assert_eq!(store.list(S0, u64::MAX, 9).await.unwrap(), [(PlanId::from("p0-a"), 6_000)]);
+}
+
+pub async fn a_batch_that_fails_writes_nothing(store: &dyn ArchiveStore) {
+    let mut twice = plan("p0-b", 5_000, "{}");
+    twice.events.extend(events(4, 4, "{}"));
+    let batch = ArchiveBatch { shard: S0, parts: vec![plan("p0-a", 5_000, "{}"), twice], position_ms: 9_000 };
+    store.append(&batch).await.expect_err("an event is there twice");
+    assert!(store.archived(&["p0-a".into()]).await.unwrap().is_empty());
+    assert!(store.log(&"p0-a".into(), 0, 9).await.unwrap().is_empty());
+    assert_eq!(store.position(S0).await.unwrap(), 0);
+}
+
+pub async fn plans_are_listed_last_changed_first(store: &dyn ArchiveStore) {
+    let parts = [("p0-a", 30), ("p0-b", 10), ("p0-c", 20), ("p0-d", 20)];
+    append(store, S0, 0, parts.map(|(id, at)| plan(id, at, "{}")).into()).await;
+    append(store, S1, 0, vec![plan("p1-a", 40, "{}")]).await;
+    let listed = async |before, limit| -> Vec<String> {
+        let plans = store.list(S0, before, limit).await.unwrap();
+        plans.into_iter().map(|(id, at)| format!("{id}@{at}")).collect()
+    };
+    assert_eq!(listed(u64::MAX, 10).await, ["p0-a@30", "p0-d@20", "p0-c@20", "p0-b@10"]);
+    assert_eq!(listed(30, 2).await, ["p0-d@20", "p0-c@20"]);
+    assert!(listed(10, 10).await.is_empty());
+}
+
+pub async fn events_are_found_by_every_condition(store: &dyn ArchiveStore) {
+    append(store, S0, 0, vec![plan("p0-a", 5_000, r#"{"outputs":{"city":"Zürich","price":120}}"#)]).await;
+    let other = PlanRow { namespace: "other".into(), ..end(4, 5_000) };
+    append(store, S1, 0, vec![PlanPart { end: Some(other), ..plan("p1-b", 5_000, r#"{"note":"rain"}"#) }]).await;
+    let all = EventSearch::default;
+    assert_eq!(found(store, &all(), 3).await, ["p1-b/4", "p1-b/3", "p0-a/4"], "newest first, then by plan and number");
+    assert_eq!(found(store, &EventSearch { plan: Some("p0-a".into()), ..all() }, 9).await.len(), 4);
+    let step = EventSearch { step: Some("a".into()), plan: Some("p0-a".into()), ..all() };
+    assert_eq!(found(store, &step, 9).await, ["p0-a/4", "p0-a/3", "p0-a/2", "p0-a/1"], "and events without a step");
+    assert!(found(store, &EventSearch { step: Some("b".into()), ..all() }, 9).await.len() == 2);
+    let phase = EventSearch { phase: Some("one".into()), ..all() };
+    assert_eq!(found(store, &phase, 9).await, ["p1-b/4", "p1-b/3", "p0-a/4", "p0-a/3"]);
+    let types = EventSearch { types: vec!["goal_accepted".into(), "plan_failed".into()], ..all() };
+    assert_eq!(found(store, &types, 9).await, ["p1-b/1", "p0-a/1"]);
+    let words = |words: &[&str]| EventSearch { words: words.iter().map(ToString::to_string).collect(), ..all() };
+    assert_eq!(found(store, &words(&["zürich", "120"]), 9).await.len(), 4);
+    assert_eq!(found(store, &words(&["zürich", "rain"]), 9).await.len(), 0);
+    assert_eq!(found(store, &words(&["city"]), 9).await.len(), 0, "names of fields are no words");
+    assert_eq!(found(store, &EventSearch { since_ms: 1_020, ..all() }, 9).await.len(), 4);
+    let namespace = EventSearch { namespace: Some("other".into()), ..all() };
+    assert_eq!(found(store, &namespace, 9).await, ["p1-b/4", "p1-b/3", "p1-b/2", "p1-b/1"]);
+}
+
+pub async fn pages_of_a_search_meet(store: &dyn ArchiveStore) {
+    append(store, S0, 0, vec![plan("p0-a", 5_000, "{}"), plan("p0-b", 5_000, "{}")]).await;
+    let whole = store.search(&EventSearch::default(), 99).await.unwrap();
+    let mut pages = Vec::new();
+    let mut search = EventSearch::default();
+    loop {
+        let page = store.search(&search, 3).await.unwrap();
+        let Some(last) = page.last() else { break };
+        search.before = Some(last.position.clone());
+        pages.extend(page);
+    }
+    assert_eq!(whole.len(), 8);
+    assert_eq!(pages, whole);
+}

@@ -1,0 +1,225 @@
+//! Finished plans are archived, and read like those that run.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::Result;
+use goalmill_archive::{ArchiveStore, EventSearch, SqliteArchive};
+use goalmill_broker::embedded;
+use goalmill_common::clock::Clock;
+use goalmill_common::config::ArchiveKind;
+use goalmill_common::id::PlanId;
+use goalmill_tests::dev::Dev;
+use goalmill_tests::installation::{Installation, read_log, settings, step};
+use goalmill_tests::wait::{SOON, until};
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+/// A plan whose second step says this word.
+fn plan(word: &str) -> Value {
+    let steps =
+        [step("a", "echo", &[], json!({})), step("b", "echo", &["a"], json!({"note": format!("about {word}")}))];
+    json!({"name": format!("a plan of {word}"), "steps": steps})
+}
+
+/// An installation that archives to the file, and lets plans expire `retention_ms` after their end.
+async fn installation(file: &Path, retention_ms: u64) -> Result<Installation> {
+    let mut settings = settings();
+    settings.archive.store = ArchiveKind::Sqlite;
+    settings.archive.path = file.display().to_string();
+    settings.archive.interval_ms = 50;
+    settings.scheduler.retention_ms = retention_ms;
+    settings.scheduler.trim_ms = 100;
+    Installation::start(embedded::open(None, Clock::system())?, settings).await
+}
+
+fn place() -> Result<(TempDir, PathBuf)> {
+    let dir = tempfile::tempdir()?;
+    let file = dir.path().join("archive.sqlite");
+    Ok((dir, file))
+}
+
+async fn run(it: &Installation, word: &str) -> Result<PlanId> {
+    let id = it.submit(&plan(word)).await?;
+    until(SOON, async || {
+        let shown = it.get(&format!("/v1/plans/{id}")).await.expect("the plan is there");
+        shown["status"] == "completed"
+    })
+    .await;
+    Ok(id)
+}
+
+async fn has_left_the_store(it: &Installation, plan: &PlanId) {
+    until(SOON, async || it.broker.summary(plan).await.expect("the store answers").is_empty()).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_rows_of_a_plan_are_its_log_and_it_expires_after_that() -> Result<()> {
+    let (_dir, file) = place()?;
+    let it = installation(&file, 3_600_000).await?;
+    let plans = [run(&it, "hotels").await?, run(&it, "trains").await?];
+    let store = SqliteArchive::open(&file).await?;
+    until(SOON, async || store.archived(&plans).await.expect("the archive answers").len() == plans.len()).await;
+    for plan in &plans {
+        let log = read_log(it.broker.as_ref(), plan).await?;
+        let rows = store.log(plan, 0, 1_000).await?;
+        let lines: Vec<String> = log.iter().map(goalmill_common::event::Record::to_line).collect();
+        assert_eq!(rows.into_iter().map(|row| row.line).collect::<Vec<_>>(), lines);
+        assert_eq!(store.summary(plan).await?, it.broker.summary(plan).await?);
+    }
+    it.stop().await;
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_archived_plan_is_read_like_one_that_runs() -> Result<()> {
+    let (_dir, file) = place()?;
+    let it = installation(&file, 0).await?;
+    let gone = run(&it, "hotels").await?;
+    has_left_the_store(&it, &gone).await;
+    let running = it.submit(&json!({"steps": [step("a", "nobody", &[], json!({}))]})).await?;
+
+    let listed = it.get("/v1/plans?limit=1").await?;
+    assert_eq!(listed["items"][0]["plan_id"], running.as_str());
+    let next = listed["next"].as_str().expect("there is another page");
+    let listed = it.get(&format!("/v1/plans?limit=9&cursor={next}")).await?;
+    assert_eq!(listed["items"][0]["plan_id"], gone.as_str());
+    assert_eq!(listed["items"][0]["status"], "completed");
+    assert_eq!(it.get("/v1/plans?status=completed").await?["items"].as_array().map(Vec::len), Some(1));
+
+    let path = |rest: &str| format!("/v1/plans/{gone}{rest}");
+    assert_eq!(it.get(&path("")).await?["steps"][1]["outputs"]["note"], "about hotels");
+    assert_eq!(it.get(&path("/results")).await?["results"]["b"]["note"], "about hotels");
+    assert_eq!(it.get(&path("/graph")).await?["steps"][1]["id"], "b");
+    assert_eq!(it.get(&path("/explain")).await?["status"], "completed");
+    assert_eq!(it.get(&path("/steps/b")).await?["status"], "completed");
+    let events = it.get(&path("/events")).await?;
+    let count = events["items"].as_array().map_or(0, Vec::len);
+    assert_eq!(events["items"][count - 1]["type"], "plan_completed");
+    assert_eq!(events["items"][count - 1]["seq"], count);
+    let streamed = it.http.get(it.url(&path("/events"))).header("accept", "text/event-stream").send().await?;
+    assert!(streamed.text().await?.contains("event: plan_completed"), "the stream ends with the plan");
+
+    let (status, refused) = it.post(&path(":pause"), &json!({})).await?;
+    assert_eq!((status, &refused["code"]), (409, &json!("PLAN_FINAL")));
+    let (status, forked) = it.post(&path(":fork"), &json!({"step": "b"})).await?;
+    assert_eq!(status, 202, "{forked}");
+    assert_eq!(it.get("/v1/plans/p0-none").await?["code"], "PLAN_NOT_FOUND");
+    it.stop().await;
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn events_of_both_are_searched_together_and_pages_meet() -> Result<()> {
+    let (_dir, file) = place()?;
+    let it = installation(&file, 0).await?;
+    let words = ["hotels", "trains", "hotels"];
+    let mut ids = Vec::new();
+    for word in words {
+        ids.push(run(&it, word).await?);
+        has_left_the_store(&it, &ids[ids.len() - 1]).await;
+    }
+    let waiting = json!({"name": "hotels", "steps": [step("a", "nobody", &[], json!({}))]});
+    ids.push(it.submit(&waiting).await?);
+    until(SOON, async || found(&it, "types=step_queued").await.iter().any(|(plan, _)| *plan == ids[3].as_str())).await;
+
+    let all = found(&it, "limit=1000").await;
+    let mut paged = Vec::new();
+    let mut cursor = String::new();
+    loop {
+        let page: Value = it.get(&format!("/v1/logs?limit=7{cursor}")).await?;
+        paged.splice(0..0, places(&page));
+        match page["next"].as_str() {
+            Some(next) => cursor = format!("&cursor={next}"),
+            None => break,
+        }
+    }
+    // Events of the store that do not fit on the first page are not given again.
+    let archived = |events: &[(String, u64)]| -> Vec<(String, u64)> {
+        events.iter().filter(|(plan, _)| *plan != ids[3].as_str()).cloned().collect()
+    };
+    assert_eq!(archived(&paged), archived(&all), "pages skip or repeat");
+    assert!(ids.iter().all(|id| all.iter().any(|(plan, _)| plan == id.as_str())), "{all:?}");
+
+    let hotels = found(&it, "text=HOTELS&types=goal_accepted,plan_created,step_completed").await;
+    let plans: Vec<&str> = hotels.iter().map(|(plan, _)| plan.as_str()).collect();
+    assert!([0, 2, 3].iter().all(|place| plans.contains(&ids[*place].as_str())), "{plans:?}");
+    assert!(!plans.contains(&ids[1].as_str()), "{plans:?}");
+    let of_step = found(&it, &format!("step=b&plan={}", ids[0])).await;
+    assert!(!of_step.is_empty() && of_step.len() < all.len());
+    assert_eq!(found(&it, "text=about%20hotels&types=plan_failed").await, []);
+    assert_eq!(it.get("/v1/logs?text=%20-").await?["errors"][0]["pointer"], "/text");
+    it.stop().await;
+    Ok(())
+}
+
+async fn found(it: &Installation, query: &str) -> Vec<(String, u64)> {
+    places(&it.get(&format!("/v1/logs?{query}")).await.expect("the search is answered"))
+}
+
+/// The plans and numbers of the events on a page.
+fn places(page: &Value) -> Vec<(String, u64)> {
+    let items = page["items"].as_array().unwrap_or_else(|| panic!("no page: {page:#}"));
+    let place = |item: &Value| Some((item["plan_id"].as_str()?.to_owned(), item["seq"].as_u64()?));
+    items.iter().map(|item| place(item).expect("an event has a plan and a number")).collect()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn plans_go_on_while_the_archive_is_locked_and_follow_when_it_is_free() -> Result<()> {
+    let (_dir, file) = place()?;
+    let store = SqliteArchive::open(&file).await?;
+    let lock = rusqlite::Connection::open(&file)?;
+    let mut settings = settings();
+    settings.archive.store = ArchiveKind::Sqlite;
+    settings.archive.path = file.display().to_string();
+    settings.archive.interval_ms = 50;
+    settings.scheduler.retention_ms = 0;
+    settings.metrics.listen = "127.0.0.1:0".into();
+    let it = Installation::start(embedded::open(None, Clock::system())?, settings).await?;
+    lock.execute_batch("BEGIN IMMEDIATE")?;
+    let id = run(&it, "hotels").await?;
+    let metrics = it.schedulers[0].metrics().expect("the settings name an address");
+    until(SOON, async || {
+        let answer = it.http.get(format!("http://{metrics}/metrics")).send().await.expect("the metrics are there");
+        let text = answer.text().await.expect("they are a text");
+        let errors = text.lines().find_map(|line| line.strip_prefix("goalmill_archive_errors_total "));
+        errors.is_some_and(|count| count != "0")
+    })
+    .await;
+    assert!(store.archived(std::slice::from_ref(&id)).await?.is_empty());
+    assert!(!it.broker.summary(&id).await?.is_empty(), "it stays in the store until it is archived");
+    run(&it, "trains").await?;
+    lock.execute_batch("COMMIT")?;
+    has_left_the_store(&it, &id).await;
+    assert_eq!(store.search(&EventSearch { words: vec!["trains".into()], ..Default::default() }, 1).await?.len(), 1);
+    it.stop().await;
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_history_of_dev_is_there_after_a_restart() -> Result<()> {
+    let data = tempfile::tempdir()?;
+    let arguments = ["--data-dir", data.path().to_str().expect("a temporary directory has a plain name")];
+    let settings = "[scheduler]\nretention_ms = 0\ntrim_ms = 100\n";
+    let mut dev = Dev::start(&arguments, settings).await?;
+    let file = dev.file("plan.json");
+    std::fs::write(&file, plan("hummingbirds").to_string())?;
+    let id = dev.says(&["run", file.to_str().expect("it has a plain name"), "--wait", "-o", "name"], 0)?;
+    let id = PlanId::from(id.trim());
+    dev.restart(&arguments).await?;
+    let store = SqliteArchive::open(&data.path().join("archive.sqlite")).await?;
+    until(SOON, async || !store.summary(&id).await.expect("the archive answers").is_empty()).await;
+    dev.restart(&arguments).await?;
+    let logs = dev.says(&["logs", "--text", "Hummingbirds", "-o", "jsonl"], 0)?;
+    assert!(logs.contains("\"type\":\"step_completed\"") && logs.contains(id.as_str()), "{logs}");
+    assert_eq!(dev.says(&["logs", "--text", "kingfishers", "-o", "jsonl"], 0)?, "");
+    assert!(dev.says(&["plan", "list"], 0)?.contains(id.as_str()));
+    assert!(dev.says(&["explain", "@latest"], 0)?.contains("completed"));
+    assert!(dev.says(&["plan", "get", "@latest", "-o", "json"], 0)?.contains("about hummingbirds"));
+    assert!(dev.says(&["plan", "results", "@latest", "-o", "json"], 0)?.contains("about hummingbirds"));
+    assert!(dev.says(&["plan", "export", "@latest"], 0)?.contains("a plan of hummingbirds"));
+    dev.says(&["plan", "revisions", "@latest"], 0)?;
+    let events = dev.file("events.jsonl");
+    std::fs::write(&events, dev.says(&["events", id.as_str(), "-o", "jsonl"], 0)?)?;
+    dev.says(&["replay", events.to_str().expect("it has a plain name")], 0)?;
+    Ok(())
+}
