@@ -1,16 +1,18 @@
-//! Stores of finished plans: one interface, [`ArchiveStore`], over SQLite in a file.
+//! Stores of finished plans: one interface, [`ArchiveStore`], over SQLite in a file and over PostgreSQL.
 //!
 //! A store holds whole plans: a plan is archived when its row in `plans` is written, which happens in the transaction of
 //! its last events.
 
 mod error;
 mod migrations;
+mod postgres;
 mod rows;
 mod sqlite;
 mod store;
 mod words;
 
 pub use error::ArchiveError;
+pub use postgres::PostgresArchive;
 pub use rows::{
     ArchiveBatch, ArchivedEvent, EventPosition, EventRow, EventSearch, PlanPart, PlanRow, RevisionRow, StepRow,
 };

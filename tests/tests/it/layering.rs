@@ -14,7 +14,7 @@ pub const RULES: &[(&str, &[&str], &[&str])] = &[
     ("common/broker", &["common"], &["axum", "reqwest"]),
     ("common/client", &["common"], &["redis", "deadpool", "axum"]),
     ("common/llm", &["common"], &["redis", "deadpool", "axum"]),
-    ("scheduler/archive", &["common"], &["redis", "deadpool", "axum", "reqwest"]),
+    ("scheduler/archive", &["common"], &["redis", "axum", "reqwest"]),
     ("scheduler/plan", &["common"], IO),
     ("scheduler/engine", &["common", "plan"], IO),
     ("scheduler/reader", &[], IO),

@@ -180,6 +180,18 @@ topologySpreadConstraints:
 {{- end -}}
 {{- end -}}
 
+{{- /* Variables of the archive of finished plans. */ -}}
+{{- define "goalmill.archiveEnv" -}}
+{{- with .Values.archive.urlSecret -}}
+{{- if .name -}}
+- {name: GOALMILL__ARCHIVE__STORE, value: postgres}
+- {name: GOALMILL__ARCHIVE__URL_ENV, value: GOALMILL_ARCHIVE_URL}
+- name: GOALMILL_ARCHIVE_URL
+  valueFrom: {secretKeyRef: {name: {{ .name }}, key: {{ .key }}}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+
 {{- /* Variables that make the API serve HTTPS and ask for tokens. */ -}}
 {{- define "goalmill.apiEnv" -}}
 {{- if .Values.api.tlsSecret.name }}

@@ -47,6 +47,9 @@ spec:
 {{- with include "goalmill.apiEnv" $root }}
 {{ . | trim | indent 8 }}
 {{- end }}
+{{- with include "goalmill.archiveEnv" $root }}
+{{ . | trim | indent 8 }}
+{{- end }}
 {{- end }}
 {{- with .of.extraEnv }}
 {{ toYaml . | indent 8 }}

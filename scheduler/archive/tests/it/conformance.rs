@@ -204,3 +204,43 @@ pub async fn pages_of_a_search_meet(store: &dyn ArchiveStore) {
     assert_eq!(whole.len(), 8);
     assert_eq!(pages, whole);
 }
+
+/// Writes so many events in batches of the default size, and prints events a second and times of searches.
+pub async fn measure(store: &dyn ArchiveStore, events_max: u64) {
+    const PLAN_EVENTS: u64 = 100;
+    const BATCH_EVENTS: u64 = 2_000;
+    let begun = tokio::time::Instant::now();
+    for batch in 0..events_max / BATCH_EVENTS {
+        let parts = (0..BATCH_EVENTS / PLAN_EVENTS).map(|n| {
+            let number = batch * (BATCH_EVENTS / PLAN_EVENTS) + n;
+            let data = format!(
+                r#"{{"outputs":{{"city":"city{}","price":{number},"text":"A quiet room near the station, breakfast included, \
+                   free cancellation until two days before arrival"}},"worker":"host-a1b2c3d4","duration_ms":{}}}"#,
+                number % 1_000,
+                number % 977
+            );
+            let events = events(1, PLAN_EVENTS, &data);
+            PlanPart { events, end: Some(end(PLAN_EVENTS, 5_000 + number)), ..plan(&format!("p0-{number}"), 5_000 + number, "") }
+        });
+        append(store, S0, batch, parts.collect()).await;
+    }
+    let took = begun.elapsed().as_secs_f64();
+    eprintln!("{events_max} events in {took:.1} s: {:.0} events/s", events_max as f64 / took);
+    let all = EventSearch::default;
+    let searches = [
+        ("plan", EventSearch { plan: Some("p0-77".into()), ..all() }),
+        ("a rare word", EventSearch { words: vec!["city77".into()], ..all() }),
+        ("a frequent word", EventSearch { words: vec!["breakfast".into()], ..all() }),
+        ("two words", EventSearch { words: vec!["city77".into(), "breakfast".into()], ..all() }),
+    ];
+    for (name, search) in searches {
+        let mut times = Vec::new();
+        for _ in 0..40 {
+            let begun = tokio::time::Instant::now();
+            store.search(&search, 200).await.expect("the search is answered");
+            times.push(begun.elapsed().as_secs_f64() * 1e3);
+        }
+        times.sort_by(f64::total_cmp);
+        eprintln!("{name}: p50 {:.1} ms, p95 {:.1} ms", times[20], times[37]);
+    }
+}

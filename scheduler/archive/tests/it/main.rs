@@ -3,4 +3,6 @@
 #![expect(clippy::unwrap_used, reason = "a failed assertion of a test")]
 
 mod conformance;
+mod postgres;
+mod postgres_server;
 mod sqlite;

@@ -94,3 +94,12 @@ async fn a_locked_file_takes_nothing_until_it_is_free() {
     connection.execute_batch("COMMIT").expect("it is free");
     store.append(&batch).await.expect("it is free");
 }
+
+/// Prints how many events a second are written, and how long searches take: `GOALMILL_ARCHIVE_EVENTS=1000000`.
+#[tokio::test]
+async fn events_a_second() {
+    let Some(events_max) = goalmill_common::config::environment("GOALMILL_ARCHIVE_EVENTS") else { return };
+    let dir = tempfile::tempdir().expect("a directory can be made");
+    let store = SqliteArchive::open(&dir.path().join("archive.sqlite")).await.expect("the file is made");
+    conformance::measure(&store, events_max.parse().expect("a number")).await;
+}

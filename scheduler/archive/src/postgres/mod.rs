@@ -1,0 +1,102 @@
+//! The store in PostgreSQL 13 or later: JSONB, full-text search by words, a partition for each month.
+
+mod copy;
+mod pool;
+mod read;
+mod search;
+mod write;
+
+use std::collections::BTreeMap;
+
+use async_trait::async_trait;
+use goalmill_common::id::{PlanId, ShardId};
+
+use self::pool::ClientPool;
+use crate::{ArchiveBatch, ArchiveError, ArchiveStore, ArchivedEvent, EventSearch};
+
+type Result<T> = std::result::Result<T, ArchiveError>;
+
+/// An archive in a database that schedulers of many machines share.
+pub struct PostgresArchive {
+    pool: ClientPool,
+}
+
+impl PostgresArchive {
+    /// Connects, and brings the schema up to date. A server that does not answer is no error: the schema is then checked
+    /// with the first call that reaches it.
+    ///
+    /// - `url`: `postgres://user:password@host/database`, or a list of `key=value`. It is in no error.
+    /// - `place`: where the address comes from, for errors.
+    pub async fn open(url: &str, place: &str) -> Result<Self> {
+        let pool = ClientPool::new(url, place)?;
+        match pool.get().await {
+            Ok(_) | Err(ArchiveError::Unavailable(_)) => Ok(Self { pool }),
+            Err(error) => Err(error),
+        }
+    }
+}
+
+#[async_trait]
+impl ArchiveStore for PostgresArchive {
+    async fn append(&self, batch: &ArchiveBatch) -> Result<()> {
+        let mut client = self.pool.get().await?;
+        write::append(&mut client, batch).await
+    }
+
+    async fn position(&self, shard: ShardId) -> Result<u64> {
+        let client = self.pool.get().await?;
+        read::position(&client, shard).await
+    }
+
+    async fn archived(&self, plans: &[PlanId]) -> Result<BTreeMap<PlanId, u64>> {
+        let client = self.pool.get().await?;
+        read::archived(&client, plans).await
+    }
+
+    async fn summary(&self, plan: &PlanId) -> Result<BTreeMap<String, String>> {
+        let client = self.pool.get().await?;
+        read::summary(&client, plan).await
+    }
+
+    async fn log(&self, plan: &PlanId, after_seq: u64, limit: usize) -> Result<Vec<ArchivedEvent>> {
+        let client = self.pool.get().await?;
+        read::log(&client, plan, after_seq, limit).await
+    }
+
+    async fn list(&self, shard: ShardId, before_ms: u64, limit: usize) -> Result<Vec<(PlanId, u64)>> {
+        let client = self.pool.get().await?;
+        read::list(&client, shard, before_ms, limit).await
+    }
+
+    async fn search(&self, search: &EventSearch, limit: usize) -> Result<Vec<ArchivedEvent>> {
+        let client = self.pool.get().await?;
+        search::search(&client, search, limit).await
+    }
+}
+
+/// The server's own words: the error itself says only that there was one.
+fn reason(error: &tokio_postgres::Error) -> String {
+    match error.as_db_error() {
+        Some(said) => format!("{} ({})", said.message(), said.code().code()),
+        None => match std::error::Error::source(error) {
+            Some(source) => format!("{error}: {source}"),
+            None => error.to_string(),
+        },
+    }
+}
+
+impl From<tokio_postgres::Error> for ArchiveError {
+    fn from(error: tokio_postgres::Error) -> Self {
+        Self::Unavailable(reason(&error))
+    }
+}
+
+/// A number as the database has it: larger ones stand for no limit.
+fn integer(number: u64) -> i64 {
+    i64::try_from(number).unwrap_or(i64::MAX)
+}
+
+/// A number of the database; none is negative.
+fn natural(number: i64) -> u64 {
+    u64::try_from(number).unwrap_or(0)
+}

@@ -1,0 +1,174 @@
+//! What changes the database: migrations and batches.
+
+use std::collections::BTreeSet;
+use std::pin::pin;
+
+use futures_util::SinkExt;
+use goalmill_common::clock::rfc3339;
+use tokio_postgres::types::ToSql;
+use tokio_postgres::{Client, Transaction};
+
+use super::copy::{EVENT_COLUMNS, clean_text, event_line, jsonb};
+use super::{Result, integer};
+use crate::{ArchiveBatch, PlanPart, PlanRow, migrations};
+
+/// First numbers of the advisory locks: one for the schema and its partitions, one for the batches of a shard.
+const SCHEMA_LOCK: i32 = 0x676d_0001;
+const SHARD_LOCK: i32 = 0x676d_0002;
+/// Bytes of one message of `COPY`.
+const COPY_BYTES: usize = 64 << 10;
+
+/// Brings the schema up to date.
+pub(super) async fn migrate(client: &mut Client, place: &str) -> Result<()> {
+    let transaction = client.transaction().await?;
+    transaction.execute("SELECT pg_advisory_xact_lock($1, 0)", &[&SCHEMA_LOCK]).await?;
+    transaction.batch_execute("CREATE TABLE IF NOT EXISTS schema_versions (version INTEGER PRIMARY KEY)").await?;
+    let row = transaction.query_one("SELECT coalesce(max(version), 0) FROM schema_versions", &[]).await?;
+    let found = u32::try_from(row.get::<_, i32>(0)).unwrap_or(u32::MAX);
+    for (version, migration) in migrations::missing(migrations::POSTGRES, found, place)? {
+        transaction.batch_execute(migration).await?;
+        let version = i32::try_from(version).unwrap_or(i32::MAX);
+        transaction.execute("INSERT INTO schema_versions (version) VALUES ($1)", &[&version]).await?;
+    }
+    Ok(transaction.commit().await?)
+}
+
+/// Writes a batch in one transaction. Batches of one shard follow each other, also those of two schedulers.
+pub(super) async fn append(client: &mut Client, batch: &ArchiveBatch) -> Result<()> {
+    create_partitions(client, batch).await?;
+    let transaction = client.transaction().await?;
+    transaction.batch_execute("SET LOCAL statement_timeout = '10min'").await?;
+    let shard = i32::from(batch.shard.0);
+    transaction.execute("SELECT pg_advisory_xact_lock($1, $2)", &[&SHARD_LOCK, &shard]).await?;
+    let parts = new_parts(&transaction, batch).await?;
+    let first: Vec<&str> = parts.iter().filter(|part| part.is_first).map(|part| part.plan.as_str()).collect();
+    remove_plans(&transaction, &first).await?;
+    copy_events(&transaction, &parts).await?;
+    for part in &parts {
+        if let Some(end) = &part.end {
+            insert_plan(&transaction, shard, part, end).await?;
+        }
+    }
+    let position = "INSERT INTO positions AS p (shard, changed_ms) VALUES ($1, $2) \
+                    ON CONFLICT (shard) DO UPDATE SET changed_ms = greatest(p.changed_ms, excluded.changed_ms)";
+    transaction.execute(position, &[&shard, &integer(batch.position_ms)]).await?;
+    Ok(transaction.commit().await?)
+}
+
+/// The parts of plans that are not archived yet.
+async fn new_parts<'a>(transaction: &Transaction<'_>, batch: &'a ArchiveBatch) -> Result<Vec<&'a PlanPart>> {
+    let plans: Vec<&str> = batch.parts.iter().map(|part| part.plan.as_str()).collect();
+    let rows = transaction.query("SELECT plan_id, changed_ms FROM plans WHERE plan_id = ANY ($1)", &[&plans]).await?;
+    let known: BTreeSet<(String, i64)> = rows.iter().map(|row| (row.get(0), row.get(1))).collect();
+    let is_new = |part: &&PlanPart| !known.contains(&(part.plan.to_string(), integer(part.changed_ms)));
+    Ok(batch.parts.iter().filter(is_new).collect())
+}
+
+/// Removes all rows of these plans. Returns how many events there were.
+pub(super) async fn remove_plans(transaction: &Transaction<'_>, plans: &[&str]) -> Result<u64> {
+    let mut events = 0;
+    for table in ["steps", "revisions", "plans", "log_entries"] {
+        events = transaction.execute(&format!("DELETE FROM {table} WHERE plan_id = ANY ($1)"), &[&plans]).await?;
+    }
+    Ok(events)
+}
+
+/// Makes the partitions of the months that the batch has events of.
+async fn create_partitions(client: &mut Client, batch: &ArchiveBatch) -> Result<()> {
+    let times = batch.parts.iter().flat_map(|part| &part.events).map(|event| event.time_ms);
+    // `2026-11`.
+    let months: BTreeSet<String> = times.map(|time_ms| rfc3339(time_ms)[..7].to_owned()).collect();
+    for month in months {
+        let name = format!("log_entries_{}", month.replace('-', "_"));
+        if client.query_one("SELECT to_regclass($1) IS NOT NULL", &[&name]).await?.get(0) {
+            continue;
+        }
+        let transaction = client.transaction().await?;
+        transaction.execute("SELECT pg_advisory_xact_lock($1, 0)", &[&SCHEMA_LOCK]).await?;
+        let begin = format!("{month}-01T00:00:00Z");
+        let row = transaction
+            .query_one(
+                "SELECT to_char(($1::text::timestamptz AT TIME ZONE 'UTC' + interval '1 month'), 'YYYY-MM')",
+                &[&begin],
+            )
+            .await?;
+        let next: String = row.get(0);
+        transaction
+            .batch_execute(&format!(
+                "CREATE TABLE IF NOT EXISTS {name} PARTITION OF log_entries \
+                 FOR VALUES FROM ('{begin}') TO ('{next}-01T00:00:00Z')"
+            ))
+            .await?;
+        transaction.commit().await?;
+    }
+    Ok(())
+}
+
+async fn copy_events(transaction: &Transaction<'_>, parts: &[&PlanPart]) -> Result<()> {
+    if parts.iter().all(|part| part.events.is_empty()) {
+        return Ok(());
+    }
+    let copy = transaction.copy_in(&format!("COPY log_entries ({EVENT_COLUMNS}) FROM STDIN")).await?;
+    let mut copy = pin!(copy);
+    let mut text = String::new();
+    for part in parts {
+        for event in &part.events {
+            event_line(&mut text, part.plan.as_str(), event);
+            if text.len() >= COPY_BYTES {
+                copy.send(bytes::Bytes::from(std::mem::take(&mut text))).await?;
+            }
+        }
+    }
+    copy.send(bytes::Bytes::from(text)).await?;
+    copy.finish().await?;
+    Ok(())
+}
+
+async fn insert_plan(transaction: &Transaction<'_>, shard: i32, part: &PlanPart, end: &PlanRow) -> Result<()> {
+    let plan = part.plan.as_str();
+    insert_steps(transaction, plan, end).await?;
+    for revision in &end.revisions {
+        let insert = "INSERT INTO revisions (plan_id, revision, \"timestamp\", \"trigger\", data) \
+                      VALUES ($1, $2, $3::text::timestamptz, $4, $5::text::jsonb)";
+        let (number, time) = (i64::from(revision.revision), rfc3339(revision.time_ms));
+        let (trigger, data) = (clean_text(&revision.trigger), jsonb(&revision.data));
+        transaction.execute(insert, &[&plan, &number, &time, &trigger, &data]).await?;
+    }
+    let insert = "INSERT INTO plans (plan_id, shard, namespace, status, name, revision, events, created_ms, finished_ms, \
+                  changed_ms, summary) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)";
+    let summary = serde_json::to_string(&end.summary).expect("texts always have a JSON form");
+    let values: [&(dyn ToSql + Sync); 11] = [
+        &plan,
+        &shard,
+        &end.namespace.as_str(),
+        &end.status,
+        &clean_text(&end.name),
+        &i64::from(end.revision),
+        &integer(end.events),
+        &integer(end.created_ms),
+        &integer(end.finished_ms),
+        &integer(part.changed_ms),
+        &summary,
+    ];
+    transaction.execute(insert, &values).await?;
+    Ok(())
+}
+
+async fn insert_steps(transaction: &Transaction<'_>, plan: &str, end: &PlanRow) -> Result<()> {
+    let steps = &end.steps;
+    let ids: Vec<&str> = steps.iter().map(|step| step.step.as_str()).collect();
+    let agent_types: Vec<&str> = steps.iter().map(|step| step.agent_type.as_str()).collect();
+    let actions: Vec<String> = steps.iter().map(|step| clean_text(&step.action)).collect();
+    let statuses: Vec<&str> = steps.iter().map(|step| step.status.as_str()).collect();
+    let attempts: Vec<i64> = steps.iter().map(|step| i64::from(step.attempts)).collect();
+    let phases: Vec<Option<String>> = steps.iter().map(|step| step.phase.as_deref().map(clean_text)).collect();
+    let started: Vec<Option<i64>> = steps.iter().map(|step| step.started_ms.map(integer)).collect();
+    let finished: Vec<Option<i64>> = steps.iter().map(|step| step.finished_ms.map(integer)).collect();
+    let insert = "INSERT INTO steps (plan_id, step_id, agent_type, action, status, attempts, phase_id, started_ms, \
+                  finished_ms) SELECT $1, * FROM unnest($2::text[], $3::text[], $4::text[], $5::text[], $6::bigint[], \
+                  $7::text[], $8::bigint[], $9::bigint[])";
+    let values: [&(dyn ToSql + Sync); 9] =
+        [&plan, &ids, &agent_types, &actions, &statuses, &attempts, &phases, &started, &finished];
+    transaction.execute(insert, &values).await?;
+    Ok(())
+}

@@ -1,0 +1,116 @@
+//! The suite on a server, and what only servers have.
+
+use goalmill_archive::{ArchiveError, ArchiveStore, PostgresArchive};
+use goalmill_common::config::environment;
+
+use super::conformance::{self, S0, append, events, plan};
+use super::postgres_server::PostgresServer;
+
+/// A store on a server of its own.
+async fn open(server: &PostgresServer) -> PostgresArchive {
+    PostgresArchive::open(&server.url(), "`URL`").await.expect("the schema is made")
+}
+
+macro_rules! on_postgres {
+    ($($scenario:ident,)+) => {
+        $(#[tokio::test]
+        async fn $scenario() {
+            let Some(server) = PostgresServer::start().await else { return };
+            conformance::$scenario(&open(&server).await).await;
+        })+
+    };
+}
+
+on_postgres! {
+    a_plan_is_read_as_it_was_written,
+    an_unknown_plan_has_nothing,
+    a_log_is_read_in_commits,
+    a_batch_written_again_changes_nothing,
+    a_copy_that_did_not_end_is_begun_again,
+    a_plan_that_ran_again_replaces_the_one_before,
+    a_batch_that_fails_writes_nothing,
+    plans_are_listed_last_changed_first,
+    events_are_found_by_every_condition,
+    pages_of_a_search_meet,
+}
+
+#[tokio::test]
+async fn the_columns_of_the_design_are_there_and_data_is_searched_by_its_index() {
+    let Some(server) = PostgresServer::start().await else { return };
+    let store = open(&server).await;
+    append(&store, S0, 0, vec![plan("p0-a", 5_000, r#"{"outputs":{"price":120,"none":null}}"#)]).await;
+    let row = server.query(
+        "SELECT concat_ws(' ', id, log_id, event_type, plan_id, phase_id, step_id, data #>> '{outputs,price}', \
+         \"timestamp\" AT TIME ZONE 'UTC') FROM log_entries WHERE seq = 3 AND data @> '{\"outputs\": {\"price\": 120}}'",
+    );
+    assert_eq!(row.await, "p0-a-3 p0-a step_completed p0-a one a 120 1970-01-01 00:00:01.02");
+    let index = server.query(
+        "SELECT string_agg(amname, ' ') FROM pg_class JOIN pg_am ON relam = pg_am.oid \
+                              WHERE relname IN ('log_entries_by_data', 'log_entries_by_words')",
+    );
+    assert_eq!(index.await, "gin gin");
+    assert_eq!(server.query("SELECT count(*)::text FROM steps WHERE agent_type = 'hotel_agent'").await, "1");
+    assert_eq!(server.query("SELECT count(*)::text FROM revisions").await, "1");
+}
+
+#[tokio::test]
+async fn each_month_has_a_partition() {
+    let Some(server) = PostgresServer::start().await else { return };
+    let store = open(&server).await;
+    let mut part = plan("p0-a", 5_000, "{}");
+    // 30 November and 1 December 2026.
+    part.events[2].time_ms = 1_796_083_199_999;
+    part.events[3].time_ms = 1_796_083_200_000;
+    append(&store, S0, 0, vec![part.clone()]).await;
+    append(&open(&server).await, S0, 0, vec![goalmill_archive::PlanPart { plan: "p0-b".into(), ..part }]).await;
+    let parts = "SELECT string_agg(name, ' ') FROM (SELECT tableoid::regclass::text || '=' || count(*) AS name \
+                 FROM log_entries GROUP BY tableoid::regclass::text ORDER BY 1) AS parts";
+    assert_eq!(server.query(parts).await, "log_entries_1970_01=4 log_entries_2026_11=2 log_entries_2026_12=2");
+}
+
+#[tokio::test]
+async fn a_schema_of_a_later_version_is_refused() {
+    let Some(server) = PostgresServer::start().await else { return };
+    drop(open(&server).await);
+    server.execute("INSERT INTO schema_versions VALUES (99)").await;
+    let refused = PostgresArchive::open(&server.url(), "of `URL`").await.err().expect("it is refused");
+    assert!(matches!(refused, ArchiveError::Schema(_)), "{refused:?}");
+    assert!(refused.to_string().contains("version 99"), "{refused}");
+}
+
+#[tokio::test]
+async fn a_server_that_is_away_takes_nothing_and_goes_on_where_it_was() {
+    let Some(mut server) = PostgresServer::start().await else { return };
+    server.kill9();
+    let store = open(&server).await;
+    let batch =
+        goalmill_archive::ArchiveBatch { shard: S0, parts: vec![plan("p0-a", 5_000, "{}")], position_ms: 5_000 };
+    let refused = store.append(&batch).await.expect_err("it is away");
+    assert!(matches!(refused, ArchiveError::Unavailable(_)), "{refused:?}");
+    server.restart().await;
+    store.append(&batch).await.expect("it answers, and has its schema now");
+    server.kill9();
+    assert!(store.position(S0).await.is_err());
+    server.restart().await;
+    assert_eq!(store.log(&"p0-a".into(), 0, 9).await.unwrap().len(), events(1, 4, "{}").len());
+}
+
+#[tokio::test]
+async fn no_error_holds_the_password() {
+    let Some(server) = PostgresServer::start().await else { return };
+    let store = PostgresArchive::open(&server.url_with("wrong-pass"), "`URL`").await.expect("it may be right later");
+    let refused = store.position(S0).await.expect_err("the password is wrong").to_string();
+    assert!(refused.contains("password authentication failed") && !refused.contains("wrong-pass"), "{refused}");
+    let refused = PostgresArchive::open("postgres://a:wrong-pass@[", "`URL`").await.err().expect("no address");
+    assert!(refused.to_string().contains("`URL`") && !refused.to_string().contains("wrong-pass"), "{refused}");
+}
+
+/// Prints how many events a second are written, and how long searches take: `GOALMILL_ARCHIVE_EVENTS=1000000`.
+#[tokio::test]
+async fn events_a_second() {
+    let Some(events_max) = environment("GOALMILL_ARCHIVE_EVENTS").and_then(|text| text.parse::<u64>().ok()) else {
+        return;
+    };
+    let Some(server) = PostgresServer::start().await else { return };
+    conformance::measure(&open(&server).await, events_max).await;
+}
