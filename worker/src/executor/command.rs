@@ -118,7 +118,7 @@ impl Executor for CommandExecutor {
         cancelled: &CancellationToken,
     ) -> Result<ExecutionResult, Failure> {
         let mut child = self.spawn(task).map_err(|e| self.not_started(&e))?;
-        let group = Group::of(&child);
+        let group = ProcessGroup::of(&child);
         let leader = group.0;
         let (stdin, stdout, stderr) = (child.stdin.take(), child.stdout.take(), child.stderr.take());
         let ended = async {
@@ -220,15 +220,16 @@ async fn ask_to_end(leader: Option<Pid>, cancelled: &CancellationToken) -> Infal
 }
 
 /// A process group that ends with this value.
-struct Group(Option<Pid>);
+pub struct ProcessGroup(Option<Pid>);
 
-impl Group {
-    fn of(child: &Child) -> Self {
+impl ProcessGroup {
+    /// The group that a program of [`program`] leads.
+    pub fn of(child: &Child) -> Self {
         Self(child.id().and_then(|id| i32::try_from(id).ok()).and_then(Pid::from_raw))
     }
 }
 
-impl Drop for Group {
+impl Drop for ProcessGroup {
     fn drop(&mut self) {
         if let Some(group) = self.0
             && let Err(e) = kill_process_group(group, Signal::KILL)

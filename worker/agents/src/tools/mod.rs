@@ -16,13 +16,19 @@ use serde_json::{Map, Value};
 mod address_guard;
 mod file_tools;
 mod http_get;
+mod program_tools;
+mod sandbox;
 mod search_outputs;
+mod sql;
 mod workspace;
 
 use workspace::Workspaces;
 
 /// Names of all tools.
-const NAMES: [&str; 5] = ["http_get", "read_file", "write_file", "list_files", "search_outputs"];
+const NAMES: [&str; 8] =
+    ["http_get", "read_file", "write_file", "list_files", "search_outputs", "sql", "python", "shell"];
+/// Tools that are denied unless the settings allow them.
+const DENIED: [&str; 2] = ["python", "shell"];
 
 /// A tool in the settings: its name, or an object with `name`, `policy` and the fields of the tool.
 #[derive(Clone, Debug, Deserialize)]
@@ -32,7 +38,7 @@ pub(crate) enum ToolSettings {
     Entry {
         name: String,
         #[serde(default)]
-        policy: ToolPolicy,
+        policy: Option<ToolPolicy>,
         /// The tool's own fields.
         #[serde(flatten)]
         fields: Map<String, Value>,
@@ -40,14 +46,19 @@ pub(crate) enum ToolSettings {
 }
 
 /// What becomes of calls of a tool.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum ToolPolicy {
     /// They are run.
-    #[default]
     Allow,
     /// They are refused, and the model does not see the tool.
     Deny,
+}
+
+impl ToolPolicy {
+    fn default_of(tool: &str) -> Self {
+        if DENIED.contains(&tool) { Self::Deny } else { Self::Allow }
+    }
 }
 
 /// One tool. What goes wrong is told to the model.
@@ -98,9 +109,10 @@ impl AgentTools {
         let mut tools: Vec<BoundTool> = Vec::new();
         for entry in settings {
             let (name, policy, fields) = match entry.clone() {
-                ToolSettings::Name(name) => (name, ToolPolicy::Allow, Map::new()),
+                ToolSettings::Name(name) => (name, None, Map::new()),
                 ToolSettings::Entry { name, policy, fields } => (name, policy, fields),
             };
+            let policy = policy.unwrap_or_else(|| ToolPolicy::default_of(&name));
             if tools.iter().any(|known| known.name() == name) {
                 return Err(format!("`tools`: `{name}` is there twice"));
             }
@@ -166,6 +178,9 @@ fn build_tool(name: &str, fields: Value, files_dir: &Path) -> Result<Box<dyn Age
             parse::<NoFields>(fields)?;
             Box::new(search_outputs::SearchOutputs)
         }
+        "sql" => Box::new(sql::Sql::new(parse(fields)?, files_dir)?),
+        "python" => Box::new(program_tools::ProgramTool::python(parse(fields)?, files_dir)?),
+        "shell" => Box::new(program_tools::ProgramTool::shell(parse(fields)?, files_dir)?),
         _ => return Err(format!("there is no such tool; there are: {}", NAMES.join(", "))),
     })
 }
@@ -197,7 +212,8 @@ mod tests {
 
     #[test]
     fn every_tool_can_be_built_and_has_a_usable_schema() {
-        let tools = build(&json!(NAMES)).expect("all tools exist");
+        let allowed = NAMES.map(|name| json!({"name": name, "policy": "allow"}));
+        let tools = build(&json!(allowed)).expect("all tools exist");
         assert_eq!(tools.definitions().len(), NAMES.len());
     }
 
@@ -212,12 +228,24 @@ mod tests {
     }
 
     #[test]
+    fn programs_run_only_when_the_settings_allow_them() {
+        let tools = build(&json!(["read_file", "python", "shell"])).expect("they exist");
+        assert!(["python", "shell"].iter().all(|name| tools.find(name).is_err() && !tools.has(name)));
+        let tools = build(&json!([{"name": "python", "policy": "allow"}, "shell"])).expect("they exist");
+        assert_eq!((tools.has("python"), tools.has("shell")), (true, false));
+    }
+
+    #[test]
     fn wrong_settings_are_refused_with_the_tool() {
         for (settings, part) in [
             (json!(["shell_"]), "http_get"),
             (json!(["read_file", "read_file"]), "twice"),
             (json!([{"name": "read_file", "bytes": 1}]), "unknown field `bytes`"),
             (json!([{"name": "search_outputs", "x": 1}]), "unknown field `x`"),
+            (json!([{"name": "shell", "timeout_ms": 0}]), "`timeout_ms`"),
+            (json!([{"name": "sql", "postgres_url_env": "GOALMILL_TEST_UNSET"}]), "GOALMILL_TEST_UNSET"),
+            (json!([{"name": "sql", "rows_max": 0}]), "`rows_max`"),
+            (json!([{"name": "python", "read_paths": ["lib"]}]), "`read_paths`"),
             (json!([{"name": "http_get", "allow_addresses": ["10.0.0.0/40"]}]), "10.0.0.0/40"),
         ] {
             let refused = build(&settings).err().expect("it is refused");

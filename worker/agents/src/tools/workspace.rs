@@ -2,12 +2,13 @@
 //!
 //! All access goes through a handle of that directory, so that neither `..` nor a symbolic link leads out of it.
 
-use std::io::{self, Read, Seek, SeekFrom};
+use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::path::{Component, Path, PathBuf};
 
 use cap_std::ambient_authority;
-use cap_std::fs::Dir;
+use cap_std::fs::{Dir, File, OpenOptions, OpenOptionsExt};
 use goalmill_common::id::{PlanId, is_id};
+use rustix::fs::OFlags;
 use serde::Deserialize;
 
 /// Levels of directories.
@@ -16,15 +17,20 @@ const DEPTH_MAX: usize = 16;
 const PATH_BYTES_MAX: usize = 512;
 /// Files that are listed or counted.
 const FILES_MAX: usize = 1_000;
+/// Files, directories and links that are looked at.
+const ENTRIES_MAX: usize = 10_000;
+
+/// A directory that is no plan's: ids begin with a letter or a digit.
+const MOUNT_POINT: &str = ".mount";
 
 /// Limits of the files of one plan.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub(super) struct WorkspaceLimits {
     /// Bytes of one file.
-    file_bytes_max: u64,
+    pub file_bytes_max: u64,
     /// Bytes of all files of a plan.
-    bytes_max: u64,
+    pub bytes_max: u64,
 }
 
 impl Default for WorkspaceLimits {
@@ -58,7 +64,7 @@ impl Workspaces {
     pub fn read(&self, plan: &PlanId, path: &str, offset: u64, bytes_max: u64) -> Result<FilePart, String> {
         let path = checked(path)?;
         let failed = |error: io::Error| describe(path, &error);
-        let mut file = self.open(plan)?.open(path).map_err(failed)?;
+        let mut file = open_file(&self.open(plan)?, path, OpenOptions::new().read(true)).map_err(failed)?;
         let metadata = file.metadata().map_err(failed)?;
         if !metadata.is_file() {
             return Err(format!("`{}` is not a file", path.display()));
@@ -72,6 +78,22 @@ impl Workspaces {
         let end = offset.saturating_add(part.len() as u64);
         let next_offset = (end < metadata.len()).then_some(end);
         Ok(FilePart { text: String::from_utf8_lossy(&part).into_owned(), bytes: metadata.len(), next_offset })
+    }
+
+    /// The bytes of a file that has at most `bytes_max`.
+    pub fn read_bytes(&self, plan: &PlanId, path: &str, bytes_max: u64) -> Result<Vec<u8>, String> {
+        let path = checked(path)?;
+        let failed = |error: io::Error| describe(path, &error);
+        let file = open_file(&self.open(plan)?, path, OpenOptions::new().read(true)).map_err(failed)?;
+        if !file.metadata().map_err(failed)?.is_file() {
+            return Err(format!("`{}` is not a file", path.display()));
+        }
+        let mut bytes = Vec::new();
+        file.take(bytes_max.saturating_add(1)).read_to_end(&mut bytes).map_err(failed)?;
+        if bytes.len() as u64 > bytes_max {
+            return Err(format!("`{}` has more than {bytes_max} bytes", path.display()));
+        }
+        Ok(bytes)
     }
 
     /// Writes a file, and the directories above it.
@@ -95,12 +117,40 @@ impl Workspaces {
         if let Some(parent) = path.parent().filter(|parent| !parent.as_os_str().is_empty()) {
             dir.create_dir_all(parent).map_err(failed)?;
         }
-        dir.write(path, text).map_err(failed)
+        let mut file = open_file(&dir, path, OpenOptions::new().write(true).create(true)).map_err(failed)?;
+        if !file.metadata().map_err(failed)?.is_file() {
+            return Err(format!("`{}` is not a file", path.display()));
+        }
+        file.set_len(0).and_then(|()| file.write_all(text.as_bytes())).map_err(failed)
     }
 
     /// The files with their sizes, sorted by path.
     pub fn list(&self, plan: &PlanId) -> Result<Vec<(String, u64)>, String> {
         list(&self.open(plan)?)
+    }
+
+    /// Whether the files of a plan are within their limits.
+    pub fn check_size(&self, plan: &PlanId) -> Result<(), String> {
+        let files = self.list(plan)?;
+        let bytes: u64 = files.iter().map(|(_, bytes)| bytes).sum();
+        if files.len() >= FILES_MAX {
+            return Err(format!("the plan has {FILES_MAX} files or more"));
+        }
+        if bytes > self.limits.bytes_max {
+            return Err(format!("the files of the plan have more than {} bytes", self.limits.bytes_max));
+        }
+        Ok(())
+    }
+
+    /// The directory of a plan, and an empty one to mount on.
+    pub fn sandbox_places(&self, plan: &PlanId) -> Result<(PathBuf, PathBuf), String> {
+        drop(self.open(plan)?);
+        let mount_point = self.root.join(MOUNT_POINT);
+        let places = || {
+            std::fs::create_dir_all(&mount_point)?;
+            Ok((self.root.join(plan.as_str()).canonicalize()?, mount_point.canonicalize()?))
+        };
+        places().map_err(|error: io::Error| describe(&mount_point, &error))
     }
 
     /// The directory of a plan.
@@ -121,29 +171,54 @@ impl Workspaces {
     }
 }
 
+/// Opens without waiting: a program may have put a pipe in the place of a file.
+fn open_file(dir: &Dir, path: &Path, options: &mut OpenOptions) -> io::Result<File> {
+    let flags = i32::try_from(OFlags::NONBLOCK.bits()).unwrap_or_default();
+    dir.open_with(path, options.custom_flags(flags))
+}
+
 fn list(dir: &Dir) -> Result<Vec<(String, u64)>, String> {
     let mut files = Vec::new();
-    walk(dir, "", DEPTH_MAX, &mut files).map_err(|error| format!("the files cannot be listed: {error}"))?;
+    let mut entries_left = ENTRIES_MAX;
+    let walked = walk(dir, "", DEPTH_MAX, &mut entries_left, &mut files);
+    walked.map_err(|error| format!("the files cannot be listed: {error}"))?;
     files.sort();
     Ok(files)
 }
 
-/// Symbolic links are neither followed nor listed.
-fn walk(dir: &Dir, prefix: &str, levels: usize, files: &mut Vec<(String, u64)>) -> io::Result<()> {
+/// Symbolic links are neither followed nor listed, nor is what disappears meanwhile.
+fn walk(
+    dir: &Dir,
+    prefix: &str,
+    levels: usize,
+    entries_left: &mut usize,
+    files: &mut Vec<(String, u64)>,
+) -> io::Result<()> {
     for entry in dir.entries()? {
         let entry = entry?;
-        if files.len() >= FILES_MAX {
+        *entries_left = entries_left.saturating_sub(1);
+        if files.len() >= FILES_MAX || *entries_left == 0 {
             return Ok(());
         }
-        let (kind, name) = (entry.file_type()?, entry.file_name());
-        let path = format!("{prefix}{}", name.to_string_lossy());
+        let Some(kind) = unless_gone(entry.file_type())? else { continue };
+        let path = format!("{prefix}{}", entry.file_name().to_string_lossy());
         if kind.is_file() {
-            files.push((path, entry.metadata()?.len()));
-        } else if kind.is_dir() && levels > 0 {
-            walk(&entry.open_dir()?, &format!("{path}/"), levels - 1, files)?;
+            files.extend(unless_gone(entry.metadata())?.map(|metadata| (path, metadata.len())));
+        } else if kind.is_dir()
+            && levels > 0
+            && let Some(dir) = unless_gone(entry.open_dir())?
+        {
+            walk(&dir, &format!("{path}/"), levels - 1, entries_left, files)?;
         }
     }
     Ok(())
+}
+
+fn unless_gone<T>(result: io::Result<T>) -> io::Result<Option<T>> {
+    match result {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        result => result.map(Some),
+    }
 }
 
 /// A relative path without `..`.

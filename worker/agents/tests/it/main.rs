@@ -2,4 +2,6 @@
 
 mod agent;
 mod injection;
+mod programs;
+mod sql;
 mod world;
