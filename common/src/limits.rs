@@ -2,6 +2,9 @@
 
 use serde::{Deserialize, Serialize};
 
+/// Limit of one attempt unless the step or the settings say otherwise, in milliseconds.
+pub const TIMEOUT_MS: u64 = 60_000;
+
 /// The largest sizes of a plan and its parts.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(default, deny_unknown_fields)]
@@ -34,6 +37,8 @@ pub struct Limits {
     pub retries_max: u32,
     /// Losses of one step before it becomes a dead letter.
     pub lost_max: u32,
+    /// Milliseconds of one attempt of a step that says nothing else; at most `timeout_ms_max`.
+    pub timeout_ms: u64,
     /// Milliseconds of one attempt.
     pub timeout_ms_max: u64,
     /// Milliseconds a step may wait on its stream.
@@ -73,6 +78,7 @@ impl Default for Limits {
             events_max: 200_000,
             retries_max: 100,
             lost_max: 3,
+            timeout_ms: TIMEOUT_MS,
             timeout_ms_max: 24 * 3_600_000,
             queue_ms_max: 24 * 3_600_000,
             plan_ms_max: 7 * 24 * 3_600_000,

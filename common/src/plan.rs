@@ -8,6 +8,7 @@ use serde_json::{Map, Value};
 use crate::goal::{Budget, Priority};
 use crate::id::{AgentType, StepId};
 use crate::json::Json;
+use crate::limits::Limits;
 use crate::revision_strategy::RevisionStrategy;
 
 /// How many steps of a plan run at once.
@@ -431,9 +432,6 @@ pub struct Step {
     pub plan: Option<Box<Plan>>,
 }
 
-/// Limit of one attempt unless the step says otherwise, in milliseconds.
-pub const TIMEOUT_MS: u64 = 60_000;
-
 fn no_agent() -> AgentType {
     "".into()
 }
@@ -478,8 +476,8 @@ impl Step {
     }
 
     /// Limit of one attempt that a worker makes, from its start, in milliseconds.
-    pub fn run_limit_ms(&self) -> u64 {
-        self.timeout_ms.unwrap_or(TIMEOUT_MS)
+    pub fn run_limit_ms(&self, limits: &Limits) -> u64 {
+        self.timeout_ms.unwrap_or(limits.timeout_ms).min(limits.timeout_ms_max)
     }
 }
 

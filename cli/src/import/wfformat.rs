@@ -6,7 +6,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use goalmill_common::id::{AgentType, StepId, is_id};
 use goalmill_common::json::Json;
-use goalmill_common::plan::{Estimates, Plan, Step, Strategy, TIMEOUT_MS};
+use goalmill_common::limits::TIMEOUT_MS;
+use goalmill_common::plan::{Estimates, Plan, Step, Strategy};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 

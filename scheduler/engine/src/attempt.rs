@@ -43,7 +43,7 @@ impl PlanState {
             inputs,
             expected_outputs: spec.expected_outputs.clone(),
             output_schema: spec.output_schema.clone(),
-            timeout_ms: spec.run_limit_ms().min(context.limits.timeout_ms_max),
+            timeout_ms: spec.run_limit_ms(&context.limits),
             lease_ms: context.task_lease_ms,
             reply: context.reply.clone(),
             idempotency_key: format!("{}:{}", accepted.plan_id, spec.id),
@@ -213,7 +213,7 @@ impl Turn<'_> {
     }
 
     fn started(&mut self, i: StepIndex, report: &Report) {
-        let timeout_ms = self.state.plan.steps[i].run_limit_ms().min(self.context.limits.timeout_ms_max);
+        let timeout_ms = self.state.plan.steps[i].run_limit_ms(&self.context.limits);
         self.emit_step(
             i,
             StepEvent::Started(Box::new(StepStarted {

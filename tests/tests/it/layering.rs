@@ -27,7 +27,7 @@ pub const RULES: &[(&str, &[&str], &[&str])] = &[
     ),
     ("scheduler", &["common", "archive", "broker", "engine", "llm", "plan", "planning", "router"], REDIS),
     ("worker", &["common", "broker"], REDIS),
-    ("worker/agents", &["common", "llm", "plan", "reader", "worker"], &["redis", "deadpool", "axum"]),
+    ("worker/agents", &["common", "llm", "mcp", "plan", "reader", "worker"], &["redis", "deadpool", "axum"]),
     ("worker/demo", &["common", "llm", "worker"], REDIS),
     ("worker/mcp", &["common", "worker"], REDIS),
     (

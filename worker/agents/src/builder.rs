@@ -1,7 +1,7 @@
 //! Builds executors of kind `llm` from their settings.
 
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use goalmill_common::agent::Agent;
 use goalmill_common::clock::Clock;
@@ -18,6 +18,7 @@ use crate::llm_agent::LlmAgent;
 use crate::prompt::SystemPrompt;
 use crate::settings::AgentSettings;
 use crate::tools::AgentTools;
+use crate::workspace_cleaner::WorkspaceCleaner;
 
 /// The directory of files when the settings name none.
 pub fn default_files_dir() -> PathBuf {
@@ -29,13 +30,25 @@ pub fn default_files_dir() -> PathBuf {
 pub struct AgentBuilder {
     models: Arc<ModelRegistry>,
     files_dir: PathBuf,
+    /// Milliseconds that files are kept after their last change; for good when missing.
+    files_kept_ms: Option<u64>,
+    /// Started with the first agent.
+    cleaner: Arc<OnceLock<Option<WorkspaceCleaner>>>,
     clock: Clock,
 }
 
 impl AgentBuilder {
     /// - `files_dir`: directory of the files of all plans; created with the first file.
     pub fn new(models: Arc<ModelRegistry>, files_dir: PathBuf, clock: Clock) -> Self {
-        Self { models, files_dir, clock }
+        Self { models, files_dir, files_kept_ms: None, cleaner: Arc::default(), clock }
+    }
+
+    /// Removes the files of a plan `kept_ms` milliseconds after their last change, while there is an agent of this builder.
+    ///
+    /// - `kept_ms`: the longest life of a plan and its retention together.
+    #[must_use]
+    pub fn with_files_kept(self, kept_ms: u64) -> Self {
+        Self { files_kept_ms: Some(kept_ms), ..self }
     }
 
     /// Creates the models of the settings; the error is a message for people.
@@ -73,14 +86,18 @@ impl AgentBuilder {
         for (place, schema) in schemas.chain(settings.output_schema.clone().map(|schema| ("output_schema", schema))) {
             AnswerFormat::new(schema, &[]).map_err(|reason| format!("schema of `{place}`: {reason}"))?;
         }
+        if let Some(kept_ms) = self.files_kept_ms {
+            self.cleaner.get_or_init(|| WorkspaceCleaner::start(self.files_dir.clone(), kept_ms, self.clock.clone()));
+        }
         Ok(Arc::new(LlmAgent {
+            _cleaner: self.cleaner.clone(),
             models: self.models.clone(),
             clock: self.clock.clone(),
-            system: SystemPrompt::parse(&settings.system)?,
-            tools: AgentTools::build(&settings.tools, &self.files_dir)?,
+            system: SystemPrompt::parse(&settings.system)?.into(),
+            tools: AgentTools::build(agent_type, &settings.tools, &settings.mcp, &self.files_dir)?,
             agent_type: agent_type.clone(),
-            actions,
-            settings,
+            actions: actions.into(),
+            settings: settings.into(),
         }))
     }
 

@@ -18,6 +18,7 @@ mod prompt;
 mod settings;
 mod shipped;
 mod tools;
+mod workspace_cleaner;
 
 pub use builder::{AgentBuilder, default_files_dir};
 pub use shipped::{shipped_agents, shipped_cards};

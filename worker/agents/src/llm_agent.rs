@@ -1,6 +1,6 @@
 //! Executor `llm`: a model that calls tools until it gives an answer.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use async_trait::async_trait;
 use goalmill_common::agent::Action;
@@ -18,23 +18,27 @@ use crate::answer_format::AnswerFormat;
 use crate::prompt::SystemPrompt;
 use crate::settings::AgentSettings;
 use crate::tools::AgentTools;
+use crate::workspace_cleaner::WorkspaceCleaner;
 
 /// Agents of one type.
+#[derive(Clone)]
 pub(crate) struct LlmAgent {
     pub models: Arc<ModelRegistry>,
     pub clock: Clock,
     pub agent_type: AgentType,
-    pub settings: AgentSettings,
-    pub system: SystemPrompt,
+    pub settings: Arc<AgentSettings>,
+    pub system: Arc<SystemPrompt>,
     pub tools: AgentTools,
     /// Of the card.
-    pub actions: Vec<Action>,
+    pub actions: Arc<[Action]>,
+    /// Ends with the last agent.
+    pub _cleaner: Arc<OnceLock<Option<WorkspaceCleaner>>>,
 }
 
 impl LlmAgent {
     /// The card's action that a task asks for; the only one when the task names none.
     pub fn action(&self, task: &Task) -> Option<&Action> {
-        match self.actions.as_slice() {
+        match self.actions.as_ref() {
             [only] if task.action.is_empty() => Some(only),
             all => all.iter().find(|action| action.name == task.action),
         }
@@ -80,8 +84,9 @@ impl Executor for LlmAgent {
     ) -> Result<ExecutionResult, Failure> {
         let format = self.answer_format(task)?;
         let today = today(&self.clock);
-        let system = self.system.render(self, task, &today)?;
-        let answer = AgentLoop::new(self, task, format, system, calls).run(progress, cancelled).await?;
+        let agent = Self { tools: self.tools.for_attempt().await?, ..self.clone() };
+        let system = agent.system.render(&agent, task, &today)?;
+        let answer = AgentLoop::new(&agent, task, format, system, calls).run(progress, cancelled).await?;
         Ok(ExecutionResult::new(answer))
     }
 }

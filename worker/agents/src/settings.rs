@@ -1,5 +1,7 @@
 //! Settings of one agent type of kind `llm`.
 
+use std::collections::BTreeMap;
+
 use goalmill_llm::ModelTier;
 use serde::Deserialize;
 use serde_json::Value;
@@ -30,6 +32,9 @@ pub(crate) struct AgentSettings {
     /// The tools that the model may call.
     #[serde(default)]
     pub tools: Vec<ToolSettings>,
+    /// MCP servers by the prefix of their tools; the fields are those of the executor `mcp`.
+    #[serde(default)]
+    pub mcp: BTreeMap<String, Value>,
     #[serde(default)]
     pub limits: AgentLimits,
 }

@@ -19,6 +19,7 @@
 mod connection;
 mod outputs;
 mod settings;
+mod tool_set;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -30,16 +31,12 @@ use goalmill_common::id::AgentType;
 use goalmill_common::json::Json;
 use goalmill_common::task::Task;
 use goalmill_worker::executor::{ExecutionResult, Executor, Progress, clip};
-use rmcp::model::{CallToolRequest, CallToolRequestParams, ClientRequest, ServerResult, Tool};
-use rmcp::service::{PeerRequestOptions, ServiceError};
+use rmcp::model::Tool;
 use serde_json::{Map, Value};
 use tokio_util::sync::CancellationToken;
 
-use connection::{McpConnection, McpPeer};
-use settings::McpSettings;
+pub use tool_set::{McpToolInfo, McpToolSet};
 
-/// Milliseconds for one call, unless the settings say otherwise; the step's own limit holds as well.
-const TIMEOUT_MS: u64 = 300_000;
 /// Seconds between the first tries to connect.
 const RECONNECT_SECONDS: [u64; 5] = [1, 2, 4, 8, 16];
 /// Seconds between all further tries.
@@ -47,21 +44,15 @@ const RECONNECT_SECONDS_MAX: u64 = 30;
 
 /// Makes the executor of an agent type from its entry in the settings; the error is a sentence for people.
 pub fn executor(agent_type: &AgentType, settings: &Value) -> Result<Arc<dyn Executor>, String> {
-    let settings: McpSettings = serde_json::from_value(settings.clone()).map_err(|error| error.to_string())?;
-    settings.check()?;
-    let executor = Arc::new(McpExecutor {
-        tools: settings.tools.clone(),
-        timeout: Duration::from_millis(settings.timeout_ms.unwrap_or(TIMEOUT_MS)),
-        connection: McpConnection::new(agent_type.clone(), settings),
-        agent_type: agent_type.clone(),
-    });
+    let tools = McpToolSet::new(agent_type, settings)?;
+    let executor = Arc::new(McpExecutor { tools, agent_type: agent_type.clone() });
     // So that the card has the tools before the first task; settings are checked outside of a runtime too.
     if let Ok(runtime) = tokio::runtime::Handle::try_current() {
         let executor = Arc::downgrade(&executor);
         drop(runtime.spawn(async move {
             for wait in RECONNECT_SECONDS.into_iter().chain(std::iter::repeat(RECONNECT_SECONDS_MAX)) {
                 let Some(executor) = executor.upgrade() else { return };
-                let Err(failure) = executor.connection.peer().await else { return };
+                let Err(failure) = executor.tools.connection.peer().await else { return };
                 tracing::warn!("{}; the next try is in {wait} s", failure.message);
                 drop(executor);
                 tokio::time::sleep(Duration::from_secs(wait)).await;
@@ -73,10 +64,7 @@ pub fn executor(agent_type: &AgentType, settings: &Value) -> Result<Arc<dyn Exec
 
 /// Calls tools of one server.
 struct McpExecutor {
-    connection: McpConnection,
-    /// The tools that may be called; all when empty.
-    tools: Vec<String>,
-    timeout: Duration,
+    tools: McpToolSet,
     agent_type: AgentType,
 }
 
@@ -89,28 +77,17 @@ impl Executor for McpExecutor {
         cancelled: &CancellationToken,
     ) -> Result<ExecutionResult, Failure> {
         let arguments = parse_arguments(&task.inputs)?;
-        let peer = self.connection.peer().await?;
+        self.tools.connection.peer().await?;
         let tool = self.tool_of(task)?;
-        let request = CallToolRequestParams::new(tool).with_arguments(arguments);
-        let result = call(&peer, request, self.timeout, cancelled).await;
-        if matches!(result, Err(ServiceError::TransportClosed | ServiceError::TransportSend(_))) {
-            self.connection.close().await;
-        }
-        match result.map_err(|error| failure_of(&error, self.timeout))? {
-            ServerResult::CallToolResult(result) => outputs::parse_result(result),
-            ServerResult::InputRequiredResult(_) => {
-                Err(failure(FailureClass::Permanent, "MCP_REFUSED", "the tool asks a person, and nobody is there"))
-            }
-            _ => Err(failure(FailureClass::Permanent, "MCP_REFUSED", "the server answered with something else")),
-        }
+        self.tools.call(tool, arguments, cancelled).await
     }
 
     fn card(&self) -> Option<Agent> {
         let mut card = Agent::named(self.agent_type.clone());
-        if let Some(known) = self.connection.tools() {
+        if let Some(known) = self.tools.connection.tools() {
             let (about, tools) = known.as_ref();
             card.description.clone_from(about);
-            card.actions = tools.iter().filter(|tool| self.is_offered(tool)).map(action).collect();
+            card.actions = tools.iter().filter(|tool| self.tools.is_offered(tool)).map(action).collect();
             card.capabilities = card.actions.iter().map(|action| action.name.replace(['_', '-'], " ")).collect();
         }
         Some(card)
@@ -118,14 +95,10 @@ impl Executor for McpExecutor {
 }
 
 impl McpExecutor {
-    fn is_offered(&self, tool: &Tool) -> bool {
-        self.tools.is_empty() || self.tools.iter().any(|name| *name == tool.name)
-    }
-
     /// The tool that a task asks for: its action, or the only tool of the server.
     fn tool_of(&self, task: &Task) -> Result<String, Failure> {
-        let known = self.connection.tools();
-        let tools = known.iter().flat_map(|known| &known.1).filter(|tool| self.is_offered(tool));
+        let known = self.tools.connection.tools();
+        let tools = known.iter().flat_map(|known| &known.1).filter(|tool| self.tools.is_offered(tool));
         let names: Vec<&str> = tools.map(|tool| tool.name.as_ref()).collect();
         match (task.action.as_str(), names.as_slice()) {
             ("", [only]) => Ok((*only).to_owned()),
@@ -139,43 +112,11 @@ impl McpExecutor {
     }
 }
 
-/// Calls a tool; a cancelled task cancels the call at the server.
-async fn call(
-    peer: &McpPeer,
-    request: CallToolRequestParams,
-    timeout: Duration,
-    cancelled: &CancellationToken,
-) -> Result<ServerResult, ServiceError> {
-    let request = ClientRequest::CallToolRequest(CallToolRequest::new(request));
-    let mut handle = peer.send_cancellable_request(request, PeerRequestOptions::no_options()).await?;
-    let reason = tokio::select! {
-        biased;
-        answer = &mut handle.rx => return answer.unwrap_or(Err(ServiceError::TransportClosed)),
-        () = cancelled.cancelled() => "the attempt was cancelled",
-        () = tokio::time::sleep(timeout) => "it took too long",
-    };
-    handle.cancel(Some(reason.to_owned())).await?;
-    Err(ServiceError::Timeout { timeout })
-}
-
 fn parse_arguments(inputs: &Json) -> Result<Map<String, Value>, Failure> {
     match inputs.value() {
         Value::Object(map) => Ok(map),
         Value::Null => Ok(Map::new()),
         _ => Err(failure(FailureClass::Permanent, "MCP_REFUSED", "the inputs of an MCP tool must be an object")),
-    }
-}
-
-fn failure_of(error: &ServiceError, timeout: Duration) -> Failure {
-    match error {
-        ServiceError::McpError(error) => {
-            failure(FailureClass::Permanent, "MCP_REFUSED", format!("the server refused the call: {}", error.message))
-        }
-        ServiceError::Timeout { .. } => {
-            let message = format!("the tool did not answer within {} ms", timeout.as_millis());
-            failure(FailureClass::Timeout, "MCP_TIMEOUT", message)
-        }
-        error => failure(FailureClass::Transient, "MCP_UNREACHABLE", format!("the call broke off: {error}")),
     }
 }
 

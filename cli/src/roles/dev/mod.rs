@@ -26,6 +26,8 @@ use crate::output::Screen;
 const ARCHIVE_FILE: &str = "archive.sqlite";
 /// Default drain time in milliseconds.
 const DRAIN_MS: u64 = 2_000;
+/// Default limit of one attempt where agents ask a model, in milliseconds.
+const MODEL_TIMEOUT_MS: u64 = 600_000;
 
 pub async fn run(context: &CommandContext, args: &DevArgs) -> CommandResult {
     let screen = &context.screen;
@@ -34,11 +36,14 @@ pub async fn run(context: &CommandContext, args: &DevArgs) -> CommandResult {
             Failed::new(Exit::Usage, "the story has a goal of its own").help("try: goalmill dev --demo --goal '…'")
         );
     }
-    let (mut settings, is_order_default) = settings(args)?;
+    let (mut settings, is_order_default, is_timeout_default) = settings(args)?;
     let mut signals = Signals::listen()?;
     let clock = Clock::system();
     // Ends with this function.
     let model = model::choose(args, &mut settings, is_order_default).await?;
+    if model.serves_agents && is_timeout_default {
+        settings.limits.timeout_ms = MODEL_TIMEOUT_MS;
+    }
     let store = store::open(args, &mut settings, &clock).await?;
     let options = SchedulerOptions {
         settings: settings.clone(),
@@ -101,8 +106,8 @@ async fn serve(screen: &Screen, args: &DevArgs, client: &Client, signals: &mut S
     Ok(exit)
 }
 
-/// The settings, and whether the order of the planners is the default.
-fn settings(args: &DevArgs) -> Result<(Settings, bool), Failed> {
+/// The settings, and whether the order of the planners and the time limit of steps are the defaults.
+fn settings(args: &DevArgs) -> Result<(Settings, bool, bool), Failed> {
     let redis = args.redis.clone().filter(|url| url != store::AUTO);
     let loaded = load(
         args.config.as_deref(),
@@ -132,7 +137,7 @@ fn settings(args: &DevArgs) -> Result<(Settings, bool), Failed> {
     if let Some(dir) = args.data_dir.as_ref().filter(|_| is_default("worker.files_dir")) {
         settings.worker.files_dir = dir.join("files").display().to_string();
     }
-    Ok((settings, is_default("planner.order")))
+    Ok((settings, is_default("planner.order"), is_default("limits.timeout_ms")))
 }
 
 /// A worker for the demo agents, called over HTTP like any other service, or for the shipped agents that ask a model, and

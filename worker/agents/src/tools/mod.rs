@@ -2,10 +2,13 @@
 //!
 //! Tools are built with their agent. A name that is not among them is refused, whatever a text says.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
 use async_trait::async_trait;
+use goalmill_common::failure::Failure;
+use goalmill_common::id::AgentType;
 use goalmill_common::task::Task;
 use goalmill_common::text::shorten;
 use goalmill_llm::Tool;
@@ -16,13 +19,18 @@ use serde_json::{Map, Value};
 mod address_guard;
 mod file_tools;
 mod http_get;
+mod mcp_tools;
 mod program_tools;
 mod sandbox;
 mod search_outputs;
 mod sql;
 mod workspace;
 
+use mcp_tools::McpToolServer;
 use workspace::Workspaces;
+
+/// Tools of one agent.
+const TOOLS_MAX: usize = 128;
 
 /// Names of all tools.
 const NAMES: [&str; 8] =
@@ -64,10 +72,10 @@ impl ToolPolicy {
 /// One tool. What goes wrong is told to the model.
 #[async_trait]
 pub(crate) trait AgentTool: Send + Sync {
-    fn name(&self) -> &'static str;
+    fn name(&self) -> &str;
 
     /// For the model.
-    fn description(&self) -> &'static str;
+    fn description(&self) -> &str;
 
     /// JSON Schema of the arguments.
     fn parameters(&self) -> Value;
@@ -85,7 +93,13 @@ pub(crate) struct BoundTool {
 }
 
 impl BoundTool {
-    pub fn name(&self) -> &'static str {
+    fn new(tool: Box<dyn AgentTool>, policy: ToolPolicy) -> Result<Self, String> {
+        let parameters = tool.parameters();
+        let schema = Schema::of_inputs(&parameters).map_err(|unusable| unusable.detail)?;
+        Ok(Self { tool, parameters, schema, policy })
+    }
+
+    pub fn name(&self) -> &str {
         self.tool.name()
     }
 
@@ -101,12 +115,24 @@ impl BoundTool {
 }
 
 /// The tools of one agent.
-pub(crate) struct AgentTools(Vec<BoundTool>);
+#[derive(Clone)]
+pub(crate) struct AgentTools {
+    tools: Vec<Arc<BoundTool>>,
+    /// Their tools are added for each attempt.
+    servers: Vec<McpToolServer>,
+}
 
 impl AgentTools {
     /// The error is a message for people.
-    pub fn build(settings: &[ToolSettings], files_dir: &Path) -> Result<Self, String> {
-        let mut tools: Vec<BoundTool> = Vec::new();
+    ///
+    /// - `servers`: settings of MCP servers by the prefix of their tools.
+    pub fn build(
+        agent_type: &AgentType,
+        settings: &[ToolSettings],
+        servers: &BTreeMap<String, Value>,
+        files_dir: &Path,
+    ) -> Result<Self, String> {
+        let mut tools: Vec<Arc<BoundTool>> = Vec::new();
         for entry in settings {
             let (name, policy, fields) = match entry.clone() {
                 ToolSettings::Name(name) => (name, None, Map::new()),
@@ -118,11 +144,28 @@ impl AgentTools {
             }
             let built = build_tool(&name, Value::Object(fields), files_dir);
             let tool = built.map_err(|reason| format!("`tools`: `{name}`: {reason}"))?;
-            let parameters = tool.parameters();
-            let schema = Schema::of_inputs(&parameters).map_err(|unusable| unusable.detail)?;
-            tools.push(BoundTool { tool, parameters, schema, policy });
+            tools.push(BoundTool::new(tool, policy)?.into());
         }
-        Ok(Self(tools))
+        let server = |(name, settings): (&String, &Value)| {
+            let server = McpToolServer::new(agent_type, name, settings);
+            server.map_err(|reason| format!("`mcp`: `{name}`: {reason}"))
+        };
+        Ok(Self { tools, servers: servers.iter().map(server).collect::<Result<_, _>>()? })
+    }
+
+    /// The set of one attempt: with the tools that the servers list now. It stays the same until the attempt ends.
+    pub async fn for_attempt(&self) -> Result<Self, Failure> {
+        let mut tools = self.tools.clone();
+        for server in &self.servers {
+            for tool in server.list().await? {
+                match BoundTool::new(Box::new(tool), ToolPolicy::Allow) {
+                    Ok(tool) if tools.len() < TOOLS_MAX => tools.push(tool.into()),
+                    Ok(tool) => tracing::warn!("`{}` is left out: an agent has at most {TOOLS_MAX} tools", tool.name()),
+                    Err(reason) => tracing::warn!("a tool of an MCP server is left out: {reason}"),
+                }
+            }
+        }
+        Ok(Self { tools, servers: Vec::new() })
     }
 
     /// Whether the model may call none.
@@ -147,23 +190,23 @@ impl AgentTools {
 
     /// The tool of this name, or why it is not run.
     pub fn find(&self, name: &str) -> Result<&BoundTool, String> {
-        match self.0.iter().find(|tool| tool.name() == name) {
+        match self.tools.iter().map(AsRef::as_ref).find(|tool| tool.name() == name) {
             Some(tool) if tool.policy == ToolPolicy::Allow => Ok(tool),
             Some(_) => Err("the settings deny this tool".into()),
             None => {
-                let names: Vec<&str> = self.allowed().map(BoundTool::name).collect();
+                let names: Vec<&str> = self.allowed().map(|tool| tool.name()).collect();
                 Err(format!("there is no such tool; there are: {}", names.join(", ")))
             }
         }
     }
 
     /// The name as it may be shown: that of a tool, or a word for any other.
-    pub fn known_name(&self, name: &str) -> &'static str {
-        self.find(name).map_or("unknown", BoundTool::name)
+    pub fn known_name(&self, name: &str) -> &str {
+        self.find(name).map_or("unknown", |tool| tool.name())
     }
 
     fn allowed(&self) -> impl Iterator<Item = &BoundTool> {
-        self.0.iter().filter(|tool| tool.policy == ToolPolicy::Allow)
+        self.tools.iter().map(AsRef::as_ref).filter(|tool| tool.policy == ToolPolicy::Allow)
     }
 }
 
@@ -207,7 +250,7 @@ mod tests {
     fn build(settings: &Value) -> Result<AgentTools, String> {
         let settings: Vec<ToolSettings> =
             serde_json::from_value(settings.clone()).map_err(|error| error.to_string())?;
-        AgentTools::build(&settings, Path::new("/nowhere"))
+        AgentTools::build(&"a".into(), &settings, &BTreeMap::new(), Path::new("/nowhere"))
     }
 
     #[test]

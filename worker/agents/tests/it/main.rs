@@ -2,6 +2,7 @@
 
 mod agent;
 mod injection;
+mod mcp;
 mod programs;
 mod sql;
 mod world;

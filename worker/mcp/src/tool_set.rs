@@ -1,0 +1,140 @@
+//! The tools of an MCP server, for an executor or for an agent that calls them itself.
+
+use std::time::Duration;
+
+use goalmill_common::failure::{Failure, FailureClass};
+use goalmill_common::id::AgentType;
+use goalmill_worker::executor::{ExecutionResult, clip};
+use rmcp::model::{CallToolRequest, CallToolRequestParams, ClientRequest, JsonObject, ServerResult, Tool};
+use rmcp::service::{PeerRequestOptions, RequestHandle, RoleClient, ServiceError};
+use serde_json::Value;
+use tokio_util::sync::CancellationToken;
+
+use crate::connection::{McpConnection, McpPeer};
+use crate::settings::McpSettings;
+use crate::{failure, outputs};
+
+/// Milliseconds for one call, unless the settings say otherwise.
+const TIMEOUT_MS: u64 = 300_000;
+
+/// The tools of one server that may be called.
+pub struct McpToolSet {
+    pub(crate) connection: McpConnection,
+    /// All when empty.
+    names: Vec<String>,
+    timeout: Duration,
+}
+
+/// What a server says of one of its tools.
+#[derive(Clone, Debug, PartialEq)]
+pub struct McpToolInfo {
+    /// The server's name of it.
+    pub name: String,
+    /// What it does.
+    pub description: String,
+    /// JSON Schema of the arguments.
+    pub parameters: Value,
+}
+
+impl McpToolSet {
+    /// Reads the settings of a server; the error is a sentence for people. Nothing is connected yet.
+    ///
+    /// - `owner`: the agent type, for messages.
+    pub fn new(owner: &AgentType, settings: &Value) -> Result<Self, String> {
+        let settings: McpSettings = serde_json::from_value(settings.clone()).map_err(|error| error.to_string())?;
+        settings.check()?;
+        Ok(Self {
+            names: settings.tools.clone(),
+            timeout: Duration::from_millis(settings.timeout_ms.unwrap_or(TIMEOUT_MS)),
+            connection: McpConnection::new(owner.clone(), settings),
+        })
+    }
+
+    /// The tools as the server lists them now; connects if there is no connection.
+    pub async fn list(&self) -> Result<Vec<McpToolInfo>, Failure> {
+        self.connection.peer().await?;
+        let known = self.connection.tools();
+        let tools = known.iter().flat_map(|known| &known.1).filter(|tool| self.is_offered(tool));
+        let info = |tool: &Tool| McpToolInfo {
+            name: tool.name.to_string(),
+            description: tool.description.as_deref().map(clip).unwrap_or_default(),
+            parameters: Value::Object(tool.input_schema.as_ref().clone()),
+        };
+        Ok(tools.map(info).collect())
+    }
+
+    /// Calls a tool; a cancelled task, and a dropped future, cancel the call at the server.
+    pub async fn call(
+        &self,
+        tool: String,
+        arguments: JsonObject,
+        cancelled: &CancellationToken,
+    ) -> Result<ExecutionResult, Failure> {
+        let peer = self.connection.peer().await?;
+        let request = CallToolRequestParams::new(tool).with_arguments(arguments);
+        let result = send(&peer, request, self.timeout, cancelled).await;
+        if matches!(result, Err(ServiceError::TransportClosed | ServiceError::TransportSend(_))) {
+            self.connection.close().await;
+        }
+        match result.map_err(|error| failure_of(&error, self.timeout))? {
+            ServerResult::CallToolResult(result) => outputs::parse_result(result),
+            ServerResult::InputRequiredResult(_) => {
+                Err(failure(FailureClass::Permanent, "MCP_REFUSED", "the tool asks a person, and nobody is there"))
+            }
+            _ => Err(failure(FailureClass::Permanent, "MCP_REFUSED", "the server answered with something else")),
+        }
+    }
+
+    pub(crate) fn is_offered(&self, tool: &Tool) -> bool {
+        self.names.is_empty() || self.names.iter().any(|name| *name == tool.name)
+    }
+}
+
+/// A request that is cancelled at the server when it is dropped before its answer.
+struct PendingRequest(Option<RequestHandle<RoleClient>>);
+
+impl Drop for PendingRequest {
+    fn drop(&mut self) {
+        if let (Some(handle), Ok(runtime)) = (self.0.take(), tokio::runtime::Handle::try_current()) {
+            drop(runtime.spawn(handle.cancel(Some("nobody waits for it".into()))));
+        }
+    }
+}
+
+async fn send(
+    peer: &McpPeer,
+    request: CallToolRequestParams,
+    timeout: Duration,
+    cancelled: &CancellationToken,
+) -> Result<ServerResult, ServiceError> {
+    let request = ClientRequest::CallToolRequest(CallToolRequest::new(request));
+    let handle = peer.send_cancellable_request(request, PeerRequestOptions::no_options()).await?;
+    let mut pending = PendingRequest(Some(handle));
+    let Some(handle) = pending.0.as_mut() else { return Err(ServiceError::TransportClosed) };
+    let reason = tokio::select! {
+        biased;
+        answer = &mut handle.rx => {
+            pending.0 = None;
+            return answer.unwrap_or(Err(ServiceError::TransportClosed));
+        }
+        () = cancelled.cancelled() => "the attempt was cancelled",
+        () = tokio::time::sleep(timeout) => "it took too long",
+    };
+    if let Some(handle) = pending.0.take() {
+        handle.cancel(Some(reason.to_owned())).await?;
+    }
+    Err(ServiceError::Timeout { timeout })
+}
+
+fn failure_of(error: &ServiceError, timeout: Duration) -> Failure {
+    match error {
+        ServiceError::McpError(error) => {
+            failure(FailureClass::Permanent, "MCP_REFUSED", format!("the server refused the call: {}", error.message))
+        }
+        ServiceError::Timeout { .. } => {
+            let message = format!("the tool did not answer within {} ms", timeout.as_millis());
+            failure(FailureClass::Timeout, "MCP_TIMEOUT", message)
+        }
+        error => failure(FailureClass::Transient, "MCP_UNREACHABLE", format!("the call broke off: {error}")),
+    }
+}
