@@ -9,6 +9,7 @@ pub mod access;
 pub mod agent;
 pub mod backoff;
 pub mod blob_ref;
+pub mod call;
 pub mod card;
 pub mod clock;
 pub mod command;

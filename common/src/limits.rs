@@ -37,6 +37,10 @@ pub struct Limits {
     pub retries_max: u32,
     /// Losses of one step before it becomes a dead letter.
     pub lost_max: u32,
+    /// Recorded calls of one step.
+    pub calls_max: u32,
+    /// Bytes of the recorded calls of one step.
+    pub calls_bytes_max: usize,
     /// Milliseconds of one attempt of a step that says nothing else; at most `timeout_ms_max`.
     pub timeout_ms: u64,
     /// Milliseconds of one attempt.
@@ -78,6 +82,8 @@ impl Default for Limits {
             events_max: 200_000,
             retries_max: 100,
             lost_max: 3,
+            calls_max: 200,
+            calls_bytes_max: 8 << 20,
             timeout_ms: TIMEOUT_MS,
             timeout_ms_max: 24 * 3_600_000,
             queue_ms_max: 24 * 3_600_000,

@@ -2,6 +2,9 @@
 
 use serde::{Deserialize, Serialize};
 
+pub use crate::call::TokenSplit;
+
+use crate::call::RecordedCall;
 use crate::failure::Failure;
 use crate::id::{AgentType, AttemptToken, EntryId, PlanId, StepId, WorkerId};
 use crate::json::Json;
@@ -72,6 +75,9 @@ pub struct Report {
     /// A plan to run in place of the step.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sub_plan: Option<Json>,
+    /// With `call`: the finished call.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub call: Option<Box<RecordedCall>>,
 }
 
 impl Report {
@@ -112,6 +118,7 @@ impl Report {
             errors: Vec::new(),
             suggested_adjustments: Vec::new(),
             sub_plan: None,
+            call: None,
         }
     }
 }
@@ -139,24 +146,6 @@ fn default_priority() -> u8 {
     DEFAULT_PRIORITY
 }
 
-/// Tokens of language models: of prompts and of answers.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
-pub struct TokenSplit {
-    /// Tokens of prompts.
-    #[serde(default)]
-    pub prompt_tokens: u64,
-    /// Tokens of answers.
-    #[serde(default)]
-    pub completion_tokens: u64,
-}
-
-impl TokenSplit {
-    /// Both together.
-    pub fn sum(self) -> u64 {
-        self.prompt_tokens.saturating_add(self.completion_tokens)
-    }
-}
-
 /// What happened to the attempt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "snake_case")]
@@ -165,6 +154,8 @@ pub enum What {
     Started,
     /// It runs, and reports its progress.
     Progress,
+    /// It runs, and a call of it is finished: `call`.
+    Call,
     /// It is done, with `outputs`.
     Completed,
     /// It is done in part: with incomplete `outputs`, and `errors` that say what is missing.

@@ -2,12 +2,13 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::call::RecordedCall;
 use crate::id::{AgentType, AttemptToken, PlanId, StepId};
 use crate::json::Json;
 use crate::trace;
 
 /// What a worker gets: one attempt of one step, complete in itself.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct Task {
     /// The plan that the step belongs to.
     pub plan: PlanId,
@@ -41,6 +42,9 @@ pub struct Task {
     pub reply: String,
     /// The same for every attempt of the step: pass it to side effects.
     pub idempotency_key: String,
+    /// Finished calls of earlier attempts, by their numbers from 1: their outcomes are used instead of calling again.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub calls: Vec<RecordedCall>,
     /// W3C trace context: of the attempt's execution when traces are on, else as the caller gave it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub traceparent: Option<String>,

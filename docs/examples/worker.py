@@ -2,7 +2,7 @@
 
     python worker.py shout redis://127.0.0.1:6379 [PREFIX]
 """
-import json, signal, socket, sys, threading, time, uuid
+import hashlib, json, signal, socket, sys, threading, time, uuid
 import redis
 
 
@@ -14,10 +14,35 @@ class Partial(Exception):
     """Raise it with incomplete outputs and what is missing: `raise Partial(outputs, "one source did not answer")`."""
 
 
-def work(task, report):
-    """Your agent: gets the task, returns outputs (any JSON). May set `cost`, `tokens` and `usage` of the report."""
-    report["usage"] = {"prompt_tokens": 0, "completion_tokens": 0}
-    return {"shout": str(task["inputs"].get("text", "")).upper(), "attempt": task["attempt"]}
+def work(task, report, calls):
+    """Your agent: gets the task, returns outputs (any JSON). May set `cost`, `tokens` and `usage` of the report.
+
+    What costs money or has effects goes through `calls`: the next attempt gets its outcome instead of paying again.
+    """
+    text = str(task["inputs"].get("text", ""))
+    shout = calls.call("upper", text, lambda key: text.upper())  # `key`: the idempotency key of the call
+    report["usage"] = {"prompt_tokens": 0, "completion_tokens": 0}  # without that of the calls
+    return {"shout": shout, "attempt": task["attempt"]}
+
+
+class Calls:
+    """The calls of one attempt; outcomes over 16 KiB should go by reference (docs/protocol.md)."""
+
+    def __init__(self, r, task, report):
+        self.r, self.task, self.report, self.n = r, task, report, 0
+        self.recorded = task.get("calls", [])
+
+    def call(self, name, inputs, make, **usage):
+        self.n += 1
+        digest = hashlib.sha256(json.dumps(inputs, sort_keys=True).encode()).hexdigest()[:32]
+        known = self.recorded[self.n - 1] if self.n <= len(self.recorded) else {}
+        if (known.get("name"), known.get("inputs")) == (name, digest):
+            return known.get("outcome")
+        self.recorded = []
+        outcome = make(f"{self.task['plan']}/{self.task['step']}/{self.n}")
+        call = {"n": self.n, "name": name, "inputs": digest, "outcome": outcome, **usage}
+        self.r.xadd(self.task["reply"], {"v": "1", "data": json.dumps(self.report | {"what": "call", "call": call})})
+        return outcome
 
 
 def keep_lease(r, stream, me, entry, lease_ms, done):
@@ -32,7 +57,7 @@ def run(r, stream, me, entry, task):
     done = threading.Event()
     threading.Thread(target=keep_lease, args=(r, stream, me, entry, task["lease_ms"], done), daemon=True).start()
     try:
-        report |= {"what": "completed", "outputs": work(task, report)}
+        report |= {"what": "completed", "outputs": work(task, report, Calls(r, task, dict(report)))}
     except Partial as e:
         errors = [{"class": "permanent", "code": "INCOMPLETE", "message": str(e.args[1])}]
         report |= {"what": "partial_success", "outputs": e.args[0], "errors": errors}

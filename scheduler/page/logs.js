@@ -9,7 +9,7 @@ import { planTable } from "./plans.js";
 import { FINAL_STATUSES } from "./replay.js";
 
 const SPANS = [["300000", "5 minutes"], ["3600000", "1 hour"], ["86400000", "24 hours"], ["604800000", "7 days"]];
-const GROUPS = { "": "Every event", "step_failed,step_retrying,plan_failed,planning_failed": "Failures", "plan_revised,replan_triggered,revision_proposed,revision_refused": "Revisions", "plan_approval_requested,plan_approved,plan_rejected,step_approval_requested,step_approved,step_question_asked,step_question_answered,question_asked,question_answered": "People", "model_asked,model_answered,tools_called": "Models", "goal_accepted,plan_created,plan_completed,plan_failed,plan_cancelled": "Plans" };
+const GROUPS = { "": "Every event", "step_failed,step_retrying,plan_failed,planning_failed": "Failures", "plan_revised,replan_triggered,revision_proposed,revision_refused": "Revisions", "plan_approval_requested,plan_approved,plan_rejected,step_approval_requested,step_approved,step_question_asked,step_question_answered,question_asked,question_answered": "People", "model_asked,model_answered,tools_called,call_recorded,calls_discarded": "Models", "goal_accepted,plan_created,plan_completed,plan_failed,plan_cancelled": "Plans" };
 
 export function logsScreen() {
   const own = { isHeld: false, older: [], next: undefined, refusal: null };

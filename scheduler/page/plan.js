@@ -349,7 +349,7 @@ export function eventDetail(event) {
   const data = event.data || {};
   const failure = data.failure;
   if (failure) return `${failure.code}: ${failure.message}`;
-  const text = data.reason || data.summary || data.message || data.error || (data.question && (data.question.question || data.question)) || data.worker || data.agent_type || data.trigger || "";
+  const text = data.reason || data.summary || data.message || data.error || (data.question && (data.question.question || data.question)) || data.worker || (data.n ? `${data.n} ${data.name}` : "") || data.agent_type || data.trigger || "";
   return typeof text === "string" ? text.slice(0, 300) : "";
 }
 

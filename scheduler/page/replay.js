@@ -43,10 +43,18 @@ function closeWait(step, ms) {
 
 const lastAttempt = (step) => step.attempts[step.attempts.length - 1];
 
+/** What a recorded call took. */
+function callUsage(call) {
+  const split = call.usage || {};
+  return { cost: call.cost || 0, tokens: (split.prompt_tokens || 0) + (split.completion_tokens || 0) };
+}
+
 function endAttempt(step, outcome, ms, data) {
   const attempt = lastAttempt(step);
   if (!attempt || Number.isFinite(attempt.endMs)) return;
-  Object.assign(attempt, { outcome, endMs: ms, durationMs: data.duration_ms, failure: data.failure || null, cost: data.cost || 0, tokens: data.tokens || 0 });
+  Object.assign(attempt, { outcome, endMs: ms, durationMs: data.duration_ms, failure: data.failure || null });
+  attempt.cost += data.cost || 0;
+  attempt.tokens += data.tokens || 0;
   step.cost += data.cost || 0;
   step.tokens += data.tokens || 0;
 }
@@ -58,9 +66,10 @@ export function apply(state, event) {
   state.seq = event.seq;
   if (!Number.isFinite(state.startMs)) state.startMs = ms;
   state.lastMs = ms;
-  if (event.type.startsWith("step_")) applyStep(state, event, data, ms);
+  const isOfStep = event.type.startsWith("step_") || event.type.startsWith("call");
+  if (isOfStep) applyStep(state, event, data, ms);
   else applyPlan(state, event, data, ms);
-  const spent = data.usage && !event.type.startsWith("step_") ? data.usage : data;
+  const spent = event.type === "call_recorded" ? callUsage(data) : data.usage && !isOfStep ? data.usage : data;
   if (spent.cost || spent.tokens) {
     state.usage.cost += spent.cost || 0;
     state.usage.tokens += spent.tokens || 0;
@@ -88,12 +97,19 @@ function applyStep(state, event, data, ms) {
     case "step_queued":
       setStatus(step, "queued", ms);
       step.progress = null;
-      step.attempts.push({ number: event.attempt, queuedMs: ms, startMs: NaN, endMs: NaN, outcome: "", agentType: data.agent_type, action: data.action, inputs: data.inputs, inputsBytes: data.inputs_bytes, worker: "", failure: null, cost: 0, tokens: 0 });
+      step.attempts.push({ number: event.attempt, queuedMs: ms, startMs: NaN, endMs: NaN, outcome: "", agentType: data.agent_type, action: data.action, inputs: data.inputs, inputsBytes: data.inputs_bytes, worker: "", failure: null, cost: 0, tokens: 0, calls: [] });
       break;
     case "step_started": {
       setStatus(step, "running", ms);
       const attempt = lastAttempt(step);
       if (attempt) Object.assign(attempt, { startMs: Math.min(ms, data.started_ms || ms), worker: data.worker || "", dueMs: data.due_ms });
+      break;
+    }
+    case "call_recorded": {
+      const attempt = lastAttempt(step);
+      const spent = callUsage(data);
+      for (const sums of [attempt, step]) if (sums) { sums.cost += spent.cost; sums.tokens += spent.tokens; }
+      if (attempt) attempt.calls.push(data);
       break;
     }
     case "step_progress": step.progress = data.progress; step.message = data.message || step.message; break;

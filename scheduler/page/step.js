@@ -50,6 +50,7 @@ function attempts(step) {
     const ran = Number.isFinite(one.startMs) ? (Number.isFinite(one.endMs) ? one.endMs : app.now) - one.startMs : NaN;
     return h("li", { key: one.queuedMs }, h("div", { class: "title-line" }, h("span", { class: "num" }, `#${one.number}`), status(outcome(one, step)), h("span", { class: "num" }, duration(ran)), h("span", { class: "dim" }, `after ${duration(Math.max(0, waited))} in the queue`)),
       h("div", { class: "dim" }, h("span", { title: exact(one.queuedMs) }, `from ${clockTime(one.queuedMs)}`), one.worker ? ` on ${one.worker}` : "", one.agentType && one.agentType !== step.definition.agent_type ? ` as ${one.agentType}` : "", one.cost ? `, ${money(one.cost)}` : "", one.tokens ? `, ${number(one.tokens)} tokens` : ""),
+      one.calls.length ? h("ol", { class: "dim" }, one.calls.map((call) => h("li", { key: call.n, value: call.n }, h("code", null, call.name), call.finished_ms && call.started_ms ? ` ${duration(call.finished_ms - call.started_ms)}` : "", call.cost ? `, ${money(call.cost)}` : ""))) : null,
       one.failure ? h("div", { class: "failure" }, h("code", { class: "code" }, one.failure.code), " ", one.failure.message) : null);
   })));
 }

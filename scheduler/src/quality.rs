@@ -167,6 +167,8 @@ pub(crate) struct PlanSample {
     planning_cost: f64,
     /// Cost of each step's attempts: all, failed.
     costs: BTreeMap<StepId, (f64, f64)>,
+    /// Cost of each step's recorded calls, while a next attempt would use them.
+    call_costs: BTreeMap<StepId, Vec<f64>>,
     models: Models,
 }
 
@@ -266,6 +268,7 @@ impl PlanSample {
     }
 
     fn observe_step(&mut self, step: &StepId, event: &StepEvent) {
+        self.observe_calls(step, event);
         let (cost, wasted) = if let StepEvent::Completed(completed) = event {
             (completed.cost, 0.0)
         } else if let StepEvent::Decomposed(decomposed) = event {
@@ -279,7 +282,33 @@ impl PlanSample {
         } else {
             return;
         };
-        if cost > 0.0 {
+        self.add_cost(step, cost, wasted);
+    }
+
+    /// The cost of a recorded call is wasted when it is dropped: for another call, with another agent, or with its step.
+    fn observe_calls(&mut self, step: &StepId, event: &StepEvent) {
+        if let StepEvent::CallRecorded(call) = event {
+            self.call_costs.entry(step.clone()).or_default().push(call.cost);
+            self.add_cost(step, call.cost, 0.0);
+            return;
+        }
+        let Some(costs) = self.call_costs.get_mut(step) else { return };
+        let kept = if let StepEvent::CallsDiscarded(discarded) = event {
+            usize::try_from(discarded.from.saturating_sub(1)).unwrap_or(usize::MAX).min(costs.len())
+        } else if event.drops_calls() {
+            0
+        } else {
+            return;
+        };
+        let wasted = costs.drain(kept..).sum();
+        if let StepEvent::Completed(_) | StepEvent::Decomposed(_) = event {
+            return;
+        }
+        self.add_cost(step, 0.0, wasted);
+    }
+
+    fn add_cost(&mut self, step: &StepId, cost: f64, wasted: f64) {
+        if cost > 0.0 || wasted > 0.0 {
             let sums = self.costs.entry(step.clone()).or_default();
             *sums = (sums.0 + cost, sums.1 + wasted);
         }

@@ -6,7 +6,7 @@ import { close, expect, open } from "./browser.js";
 import { step } from "./fixture.js";
 
 export function foldTests(given) {
-  return [{ name: "fold: replay.js gives the statuses of the scheduler after each event", run: () => fold(given) }];
+  return [{ name: "fold: replay.js gives the statuses of the scheduler after each event", run: () => fold(given) }, { name: "fold: recorded calls count once, whatever attempt made them", run: () => calls(given) }];
 }
 
 /** Conditions, skips, retries, questions, decisions, a pause, an edit, a cancellation. */
@@ -37,6 +37,30 @@ async function more(goalmill) {
   await goalmill.awaitStatus(rejected, "awaiting_approval");
   await goalmill.call("POST", `/v1/plans/${rejected}:reject`, {});
   return [...ids, cancelled, rejected];
+}
+
+/** A step whose second attempt replays the first call: what each call took is that of the plan, the step and its attempt. */
+async function calls(given) {
+  const { goalmill } = await given.filled();
+  const call = (seq, attempt, n, cost) => ({ seq, attempt, type: "call_recorded", data: { n, name: "model", cost, usage: { prompt_tokens: 10, completion_tokens: 1 } } });
+  const events = [
+    { seq: 1, type: "plan_created", data: { planner: "submitted", confidence: 1, plan: { steps: [{ id: "a", agent_type: "w" }] } } }, { seq: 2, type: "step_ready", data: {} },
+    { seq: 3, attempt: 1, type: "step_queued", data: { agent_type: "w" } }, { seq: 4, attempt: 1, type: "step_started", data: { started_ms: 1 } }, call(5, 1, 1, 0.5),
+    { seq: 6, attempt: 1, type: "step_retrying", data: { failure: { code: "LEASE_EXPIRED", message: "lost" }, due_ms: 1 } }, { seq: 7, type: "step_ready", data: {} },
+    { seq: 8, attempt: 2, type: "step_queued", data: { agent_type: "w" } }, { seq: 9, attempt: 2, type: "step_started", data: { started_ms: 1 } }, call(10, 2, 2, 0.25),
+    { seq: 11, attempt: 2, type: "step_completed", data: { outputs: {} } },
+  ].map((event) => ({ time: "2026-01-01T00:00:00Z", ...(event.type === "plan_created" ? {} : { step_id: "a" }), ...event }));
+  const own = await open(goalmill, "#/stats");
+  const folded = await own.page.evaluate(async (list) => {
+    const { apply, begin } = await import("./page/replay.js");
+    const state = begin();
+    list.forEach((event) => apply(state, event));
+    const step = state.steps.get("a");
+    return { usage: state.usage, step: [step.cost, step.tokens], attempts: step.attempts.map((one) => [one.cost, one.tokens, one.calls.length]) };
+  }, events);
+  await close(own);
+  const expected = { usage: { cost: 0.75, tokens: 22 }, step: [0.75, 22], attempts: [[0.5, 11, 1], [0.25, 11, 1]] };
+  expect(JSON.stringify(folded) === JSON.stringify(expected), `the page counts ${JSON.stringify(folded)}`);
 }
 
 async function fold(given) {

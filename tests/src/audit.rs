@@ -108,7 +108,7 @@ impl Auditor {
         }
         match kind {
             "step_queued" => self.queued(seq, &step, attempt, event),
-            "step_started" | "step_progress" => {
+            "step_started" | "step_progress" | "call_recorded" | "calls_discarded" => {
                 let seen = self.steps.entry(step.clone()).or_default();
                 if !seen.in_flight || seen.attempt != attempt {
                     self.report(seq, format!("`{kind}` of attempt {attempt} of `{step}`, which is not in flight"));

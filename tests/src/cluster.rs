@@ -191,6 +191,15 @@ impl Cluster {
         self.node(id, command, "health and metrics are at ").await
     }
 
+    /// Starts a worker that serves these agent types of the settings, over this URL of Redis; it is not among
+    /// [`Self::workers`].
+    pub async fn start_worker_of(&mut self, agents: &str, redis: &str) -> Result<Node> {
+        let id = self.next_id("worker");
+        let arguments = ["worker", "--redis", redis, "--agents", agents, "--listen", "127.0.0.1:0", "--id", &id];
+        let command = self.command(&arguments);
+        self.node(id, command, "health and metrics are at ").await
+    }
+
     fn next_id(&mut self, role: &str) -> String {
         self.started += 1;
         format!("{role}-{}", self.started)

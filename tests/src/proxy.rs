@@ -39,6 +39,8 @@ enum Ambush {
     Nth { way: Way, after: u32 },
     /// The reply to the next request that contains these bytes.
     ReplyTo(Vec<u8>),
+    /// Everything is held back from the next request that contains these bytes on: with it, or after it.
+    HoldAt { text: Vec<u8>, with: bool },
 }
 
 /// A TCP proxy to one server on this machine; stopped when dropped.
@@ -109,6 +111,13 @@ impl Proxy {
         *self.shared.ambush() = Some(Ambush::ReplyTo(text.into()));
     }
 
+    /// Holds everything back from the next request that contains `text` on, as [`Self::black_hole`] does.
+    ///
+    /// - `with`: holds the request back too; otherwise the server gets it, and the client gets no reply.
+    pub fn hold_at(&self, text: &str, with: bool) {
+        *self.shared.ambush() = Some(Ambush::HoldAt { text: text.into(), with });
+    }
+
     /// Loses the message that goes `way` after `after` others, and closes its connection.
     pub fn lose_nth(&self, way: Way, after: u32) {
         *self.shared.ambush() = Some(Ambush::Nth { way, after });
@@ -158,14 +167,35 @@ impl Shared {
                 *after -= 1;
                 false
             }
-            Some(Ambush::ReplyTo(text)) if way == Way::Request && bytes.windows(text.len()).any(|w| w == text) => {
+            Some(Ambush::ReplyTo(text)) if way == Way::Request && contains(bytes, text) => {
                 *ambush = None;
                 *doomed = true;
                 false
             }
-            Some(Ambush::Nth { .. } | Ambush::ReplyTo(_)) | None => false,
+            Some(Ambush::HoldAt { text, with: true }) if way == Way::Request && contains(bytes, text) => {
+                self.weather.send_replace(Weather::BlackHole);
+                *ambush = None;
+                false
+            }
+            Some(Ambush::Nth { .. } | Ambush::ReplyTo(_) | Ambush::HoldAt { .. }) | None => false,
         }
     }
+
+    /// Holds the replies back once the server has this request.
+    fn hold_after(&self, way: Way, bytes: &[u8]) {
+        let mut ambush = self.ambush();
+        if let Some(Ambush::HoldAt { text, with: false }) = &*ambush
+            && way == Way::Request
+            && contains(bytes, text)
+        {
+            self.weather.send_replace(Weather::BlackHole);
+            *ambush = None;
+        }
+    }
+}
+
+fn contains(bytes: &[u8], text: &[u8]) -> bool {
+    bytes.windows(text.len()).any(|window| window == text)
 }
 
 async fn accept(listener: TcpListener, shared: Arc<Shared>) {
@@ -220,6 +250,8 @@ async fn pass(way: Way, mut from: OwnedReadHalf, mut to: OwnedWriteHalf, shared:
             Ok(Weather::Fair | Weather::Slow(_)) => {}
             Ok(Weather::Cut | Weather::BlackHole) | Err(_) => return,
         }
+        // Before it is written: no reply may overtake. This message has passed the check.
+        shared.hold_after(way, message);
         if to.write_all(message).await.is_err() {
             return;
         }

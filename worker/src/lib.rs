@@ -32,6 +32,7 @@ mod metrics;
 mod payload;
 mod progress;
 mod pull;
+mod recorded_calls;
 mod report;
 mod run;
 mod serve;

@@ -45,6 +45,13 @@ fn find_reference(value: &mut Value) -> Option<&mut Value> {
     }
 }
 
+/// The JSON that a reference stands for.
+pub(crate) async fn read_json(worker: &Worker, reference: &Json) -> Result<Json, Failure> {
+    let bytes = read_blob(worker, &reference.value()).await?;
+    let text = String::from_utf8(bytes).ok().and_then(|text| Json::from_text(text).ok());
+    text.ok_or_else(|| Failure::new(FailureClass::Permanent, "BLOB_INVALID", "a recorded outcome is not JSON"))
+}
+
 async fn read_blob(worker: &Worker, place: &Value) -> Result<Vec<u8>, Failure> {
     let key = blob_ref::key(place).unwrap_or_default();
     if !worker.broker.keys().is_blob(key) {
@@ -90,14 +97,14 @@ pub(crate) async fn offload_outputs(
                 break;
             }
             let field = fields.get_mut(&name).expect("it was just listed");
-            let reference = store_blob(worker, task, &format!("-{n}"), &Json::of(field)).await;
+            let reference = store_blob(worker, task, &format!("{}-{n}", task.token), &Json::of(field)).await;
             left = left - size + reference.text().len();
             *field = reference.value();
         }
         outcome.outputs = Json::of(&outputs);
     }
     if outcome.outputs.text().len() > worker.limits.inline_bytes_max {
-        outcome.outputs = store_blob(worker, task, "", &outcome.outputs).await;
+        outcome.outputs = store_blob(worker, task, task.token.as_str(), &outcome.outputs).await;
     }
     Ok(outcome)
 }
@@ -105,9 +112,11 @@ pub(crate) async fn offload_outputs(
 /// Stores a value for the longest lifetime of a plan; returns its reference.
 ///
 /// Retries until the attempt's time limit: the work is done and only its result is missing.
-async fn store_blob(worker: &Worker, task: &Task, part: &str, value: &Json) -> Json {
+///
+/// - `name`: of the blob, unique among all.
+pub(crate) async fn store_blob(worker: &Worker, task: &Task, name: &str, value: &Json) -> Json {
     let shard = task.plan.shard().expect("tasks without a shard are dead letters");
-    let key = worker.broker.keys().blob(shard, &format!("{}{part}", task.token));
+    let key = worker.broker.keys().blob(shard, name);
     let (text, kept_ms) = (value.text(), worker.limits.plan_ms_max);
     let mut failures = 0;
     while let Err(e) = worker.broker.put_blob(&key, text.as_bytes(), kept_ms).await {

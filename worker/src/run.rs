@@ -11,9 +11,10 @@ use goalmill_common::json_limits;
 use goalmill_common::report::{Report, What};
 use tokio::time::Instant;
 
-use crate::executor::{CallUsage, ExecutionResult, UnrecordedCalls};
+use crate::executor::ExecutionResult;
 use crate::held_tasks::{Assignment, StopReason};
 use crate::payload;
+use crate::recorded_calls::RecordedCalls;
 use crate::worker::{Served, Worker};
 
 /// Time that a stopped execution has to clean up, in milliseconds.
@@ -36,11 +37,11 @@ pub(crate) async fn run(worker: Arc<Worker>, assignment: Arc<Assignment>, serial
     // A stream entry's id begins with the time at which Redis added it.
     let (sent_ms, _) = assignment.entry.parts();
     served.metrics.wait_seconds.record(now_ms.saturating_sub(sent_ms) as f64 / 1_000.0);
-    let calls = UnrecordedCalls::new(&assignment.task);
+    let calls = RecordedCalls::new(&worker, &assignment);
     let completion = execute(&worker, served, &assignment, &calls).await;
     worker.held_tasks.remove(serial);
     served.metrics.run_seconds.record(begun.elapsed().as_secs_f64());
-    if let Some(report) = final_report(&worker, served, &assignment, completion, calls.usage()) {
+    if let Some(report) = final_report(&worker, served, &assignment, completion) {
         worker.outbox.push(report);
     }
 }
@@ -48,7 +49,7 @@ pub(crate) async fn run(worker: Arc<Worker>, assignment: Arc<Assignment>, serial
 /// Executes within the time limit.
 ///
 /// The work is polled first, so that an immediate result needs no timer.
-async fn execute(worker: &Worker, served: &Served, assignment: &Assignment, calls: &UnrecordedCalls<'_>) -> RunEnd {
+async fn execute(worker: &Worker, served: &Served, assignment: &Assignment, calls: &RecordedCalls<'_>) -> RunEnd {
     let task = &assignment.task;
     let work = AssertUnwindSafe(execute_task(worker, served, assignment, calls)).catch_unwind();
     let mut work = std::pin::pin!(work);
@@ -81,7 +82,7 @@ async fn execute_task(
     worker: &Worker,
     served: &Served,
     assignment: &Assignment,
-    calls: &UnrecordedCalls<'_>,
+    calls: &RecordedCalls<'_>,
 ) -> Result<ExecutionResult, Failure> {
     let (task, progress, cancelled) = (&assignment.task, &assignment.progress, &assignment.cancelled);
     let outcome = match payload::resolve_references(worker, task).await? {
@@ -134,15 +135,7 @@ fn fail_report(served: &Served, assignment: &Assignment, report: &mut Report, fa
 }
 
 /// The final report on an attempt; `None` when another worker has the task.
-///
-/// - `used`: by the calls of the attempt.
-fn final_report(
-    worker: &Worker,
-    served: &Served,
-    assignment: &Assignment,
-    completion: RunEnd,
-    used: CallUsage,
-) -> Option<Report> {
+fn final_report(worker: &Worker, served: &Served, assignment: &Assignment, completion: RunEnd) -> Option<Report> {
     let mut report = assignment.report(&worker.id, What::Completed);
     report.finished_ms = Some(worker.clock.now_ms());
     match completion {
@@ -183,18 +176,5 @@ fn final_report(
             }
         },
     }
-    add_usage(&mut report, used);
     Some(report)
-}
-
-/// Adds the usage of calls to that of the outcome.
-fn add_usage(report: &mut Report, used: CallUsage) {
-    if used == CallUsage::default() {
-        return;
-    }
-    report.cost = Some(report.cost.unwrap_or_default() + used.cost).filter(|cost| *cost > 0.0);
-    let mut all = CallUsage { cost: 0.0, tokens: report.usage.unwrap_or_default() };
-    all.add(&used);
-    report.usage = Some(all.tokens);
-    report.tokens = report.tokens.map(|tokens| tokens.saturating_add(used.tokens.sum()));
 }

@@ -363,7 +363,10 @@ impl Board {
             row.reason.clear();
         }
         match event {
-            StepEvent::Added(_) | StepEvent::Measured(_) => {}
+            StepEvent::Added(_)
+            | StepEvent::Measured(_)
+            | StepEvent::CallRecorded(_)
+            | StepEvent::CallsDiscarded(_) => {}
             StepEvent::Modified(modified) => row.revise(&modified.step),
             StepEvent::Removed(why) => row.end(StepStatus::Revised, time_ms, &why.reason),
             StepEvent::Ready => {

@@ -332,6 +332,8 @@ fn step_line(
         | StepEvent::HookAsked(_)
         | StepEvent::HookDecided(_)
         | StepEvent::Measured(_)
+        | StepEvent::CallRecorded(_)
+        | StepEvent::CallsDiscarded(_)
         | StepEvent::Progress(_) => None,
     }
 }

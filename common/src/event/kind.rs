@@ -144,7 +144,11 @@ impl StepEvent {
             | Self::Answered(_) => StepEventKind::Wait,
             Self::Ready | Self::Approved(_) => StepEventKind::Ready,
             Self::Queued(_) => StepEventKind::AttemptBegin,
-            Self::Started(_) | Self::Progress(_) | Self::Measured(_) => StepEventKind::AttemptProgress,
+            Self::Started(_)
+            | Self::Progress(_)
+            | Self::Measured(_)
+            | Self::CallRecorded(_)
+            | Self::CallsDiscarded(_) => StepEventKind::AttemptProgress,
             Self::Recalled(_) | Self::Decomposed(_) | Self::Retrying(_) | Self::Released(_) => {
                 StepEventKind::AttemptEnd
             }
@@ -215,6 +219,12 @@ impl StepEvent {
         }
     }
 
+    /// Whether the recorded calls of the step are dropped: another agent, or another task, makes other calls.
+    pub fn drops_calls(&self) -> bool {
+        let is_other_agent = if let Self::Retrying(retrying) = self { retrying.fallback } else { false };
+        is_other_agent || matches!(self, Self::Recalled(_) | Self::Decomposed(_)) || self.ends_step()
+    }
+
     /// When the attempt ended by its worker's clock, Unix milliseconds, where the worker said so.
     pub fn finished_ms(&self) -> Option<u64> {
         if let Self::Completed(completed) = self { completed.finished_ms } else { None }
@@ -232,6 +242,8 @@ impl StepEvent {
             (skipped.cost, skipped.tokens)
         } else if let Self::Decomposed(decomposed) = self {
             (decomposed.cost, decomposed.tokens)
+        } else if let Self::CallRecorded(call) = self {
+            (call.cost, call.tokens())
         } else {
             (0.0, 0)
         };

@@ -286,6 +286,8 @@ mod tests {
             }
             "judgement_requested" => r#"{"judge":"model","criteria":["c1"],"due_ms":1}"#,
             "criteria_judged" => r#"{"verdicts":[]}"#,
+            "call_recorded" => r#"{"n":1,"name":"model"}"#,
+            "calls_discarded" => r#"{"from":1,"recorded":"model","called":"http_get"}"#,
             "step_measured" => r#"{"measures":{}}"#,
             "plan_completed" => r#"{"status":"completed"}"#,
             "plan_failed" => r#"{"status":"failed"}"#,

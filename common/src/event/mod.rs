@@ -11,6 +11,7 @@ mod plan;
 mod step;
 mod weight;
 
+pub use crate::call::RecordedCall;
 pub use hook::{HookAsked, HookDecided, HookDecision};
 pub use kind::{PlanEventKind, StepEventKind};
 pub use line::{LogError, read_entry, write_entry};
@@ -21,8 +22,8 @@ pub use plan::{
     RevisionRefused, Route, RouteCandidate, ToolsCalled,
 };
 pub use step::{
-    SkipCause, StepAdded, StepAnswered, StepCompleted, StepDecomposed, StepFailed, StepMeasured, StepModified,
-    StepProgress, StepQuestion, StepQueued, StepReleased, StepRetrying, StepSkipped, StepStarted,
+    CallsDiscarded, SkipCause, StepAdded, StepAnswered, StepCompleted, StepDecomposed, StepFailed, StepMeasured,
+    StepModified, StepProgress, StepQuestion, StepQueued, StepReleased, StepRetrying, StepSkipped, StepStarted,
 };
 
 use line::{LineHead, write_record};
@@ -208,6 +209,10 @@ events! {
         Progress(StepProgress) = "step_progress",
         /// The attempt reported measures beside cost and tokens.
         Measured(StepMeasured) = "step_measured",
+        /// The attempt finished a call, which the next attempt need not make again.
+        CallRecorded(RecordedCall) = "call_recorded",
+        /// Recorded calls are dropped: the attempt makes another call, or its outputs were refused.
+        CallsDiscarded(CallsDiscarded) = "calls_discarded",
         /// It is done.
         Completed(StepCompleted) = "step_completed",
         /// The attempt failed, and there will be another one.

@@ -135,6 +135,18 @@ pub struct StepMeasured {
     pub measures: crate::constraint::Measures,
 }
 
+/// Recorded calls are dropped: an attempt makes another call, or what came of them was refused.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CallsDiscarded {
+    /// The number of the first call that is dropped.
+    pub from: u32,
+    /// The name under which it was recorded.
+    pub recorded: String,
+    /// The name of the call that is made instead; none when what came of all calls was refused.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub called: Option<String>,
+}
+
 /// A step is done.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct StepCompleted {

@@ -75,6 +75,10 @@ fn step_event(event: &StepEvent) -> usize {
         StepEvent::Retrying(retrying) => retrying.failure.message.len(),
         StepEvent::Failed(failed) => failed.failure.message.len(),
         StepEvent::Progress(progress) => progress.message.as_ref().map_or(0, String::len),
+        StepEvent::CallRecorded(call) => call.bytes(),
+        StepEvent::CallsDiscarded(discarded) => {
+            discarded.recorded.len() + discarded.called.as_ref().map_or(0, String::len)
+        }
         StepEvent::Measured(measured) => 32 * measured.measures.len(),
         StepEvent::Removed(_)
         | StepEvent::Ready

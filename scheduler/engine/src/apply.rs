@@ -373,6 +373,7 @@ fn apply_step(
         step.clear_reason();
     }
     fold_step(step, record.time_ms, event);
+    step.fold_calls(event);
     if let StepEvent::Completed(completed) = event {
         state.outputs_bytes = state.outputs_bytes.saturating_add(completed.outputs.text().len());
     }
@@ -450,6 +451,8 @@ fn check_start(state: &PlanState, seq: u64, i: StepIndex, event: &StepEvent) -> 
         | StepEvent::Started(_)
         | StepEvent::Progress(_)
         | StepEvent::Measured(_)
+        | StepEvent::CallRecorded(_)
+        | StepEvent::CallsDiscarded(_)
         | StepEvent::Completed(_)
         | StepEvent::Retrying(_)
         | StepEvent::Released(_)
@@ -465,7 +468,12 @@ fn check_start(state: &PlanState, seq: u64, i: StepIndex, event: &StepEvent) -> 
 
 fn fold_step(step: &mut StepState, time_ms: u64, event: &StepEvent) {
     match event {
-        StepEvent::Added(_) | StepEvent::Modified(_) | StepEvent::Removed(_) | StepEvent::Measured(_) => {}
+        StepEvent::Added(_)
+        | StepEvent::Modified(_)
+        | StepEvent::Removed(_)
+        | StepEvent::Measured(_)
+        | StepEvent::CallRecorded(_)
+        | StepEvent::CallsDiscarded(_) => {}
         StepEvent::QuestionAsked(asked) => {
             step.due_ms = asked.due_ms;
             step.details().question = Some(asked.question.clone());

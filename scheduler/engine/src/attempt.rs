@@ -47,6 +47,7 @@ impl PlanState {
             lease_ms: context.task_lease_ms,
             reply: context.reply.clone(),
             idempotency_key: format!("{}:{}", accepted.plan_id, spec.id),
+            calls: step.calls().to_vec(),
             traceparent: accepted.traceparent.clone(),
         }
     }
@@ -106,6 +107,11 @@ impl Turn<'_> {
         if report.what == What::Started && step.status == StepStatus::Running {
             return Err(stale());
         }
+        if report.what == What::Call {
+            self.record_call(i, &report)?;
+            self.propagate();
+            return Ok(());
+        }
         let report = self.sanitize_report(bound_report(report));
         let adjustments = self.within_payload(report.adjustments.clone());
         self.information = information_of(adjustments.as_ref(), &report.suggested_adjustments);
@@ -148,6 +154,8 @@ impl Turn<'_> {
                 }
                 self.progress(i, report);
             }
+            // Handled before: it may be refused.
+            What::Call => {}
             What::Completed | What::PartialSuccess => {
                 if queued {
                     self.started(i, &report);
@@ -212,7 +220,7 @@ impl Turn<'_> {
         self.effects.push(Effect::Acknowledge { agent_type, entry });
     }
 
-    fn started(&mut self, i: StepIndex, report: &Report) {
+    pub(crate) fn started(&mut self, i: StepIndex, report: &Report) {
         let timeout_ms = self.state.plan.steps[i].run_limit_ms(&self.context.limits);
         self.emit_step(
             i,
@@ -242,12 +250,12 @@ impl Turn<'_> {
         let partial = report.what == What::PartialSuccess;
         let on_partial = self.state.plan.steps[i].on_partial;
         if partial && on_partial == OnPartial::Fail {
-            return self.fail_attempt(i, partial_failure(report.errors), spent);
+            return self.refuse_outputs(i, partial_failure(report.errors), spent);
         }
         let outputs = report.outputs.unwrap_or_default();
         // Incomplete outputs are not what the step declares.
         if let Some(failure) = (!partial).then(|| self.output_mismatch(i, &outputs)).flatten() {
-            return self.fail_attempt(i, failure, spent);
+            return self.refuse_outputs(i, failure, spent);
         }
         let completed = StepCompleted {
             outputs,

@@ -55,7 +55,7 @@ impl PlanState {
     }
 
     fn estimate(&self, i: StepIndex, measure: &Measure) -> f64 {
-        let estimates = &self.plan.steps[i].estimates;
+        let estimates = self.estimates_left(i);
         match measure {
             Measure::Cost(currency) if currency == "USD" => estimates.cost.unwrap_or(0.0),
             Measure::Tokens => estimates.tokens.unwrap_or(0) as f64,

@@ -7,6 +7,7 @@ use goalmill_common::command::Planned;
 use goalmill_common::config::HookPoint;
 use goalmill_common::event::{HookAsked, HookDecided, HookDecision, PlanEvent, StepCompleted, StepEvent};
 use goalmill_common::failure::{Failure, FailureClass};
+use goalmill_common::goal::Usage;
 use goalmill_common::id::StepId;
 use goalmill_common::json::Json;
 use goalmill_common::json_limits;
@@ -231,9 +232,9 @@ impl Turn<'_> {
         let spent = Spent { cost, tokens, split, duration_ms };
         match answer.ruling {
             HookRuling::Refuse => {
-                self.fail_attempt(i, refused(&answer.hook, &answer.reason), spent);
+                self.refuse_outputs(i, refused(&answer.hook, &answer.reason), spent);
             }
-            HookRuling::Fail(failure) => self.fail_attempt(i, failure, spent),
+            HookRuling::Fail(failure) => self.refuse_outputs(i, failure, spent),
             _ => self.complete_checked(i, completed),
         }
     }
@@ -341,8 +342,10 @@ impl PlanState {
         });
         if let Some(completed) = &asked.completed {
             data["outputs"] = completed.outputs.value();
-            data["cost"] = json!(completed.cost);
-            data["tokens"] = json!(completed.tokens);
+            let mut usage = Usage { cost: completed.cost, tokens: completed.tokens };
+            step.calls().iter().for_each(|call| usage.add(call.cost, call.tokens()));
+            data["cost"] = json!(usage.cost);
+            data["tokens"] = json!(usage.tokens);
         }
         data
     }

@@ -14,7 +14,9 @@ mod effect;
 
 mod graph;
 mod judging;
+mod recorded_calls;
 mod state;
+mod step_calls;
 mod token;
 mod transitions;
 mod waiting;

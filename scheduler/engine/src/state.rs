@@ -4,7 +4,8 @@ use std::collections::BTreeSet;
 use std::ops::{Index, IndexMut};
 use std::sync::Arc;
 
-use goalmill_common::event::{GoalAccepted, HookAsked, PlanEnded, SkipCause};
+use goalmill_common::call::RecordedCall;
+use goalmill_common::event::{GoalAccepted, HookAsked, PlanEnded, SkipCause, StepEvent};
 use goalmill_common::failure::Failure;
 use goalmill_common::goal::Usage;
 use goalmill_common::id::WorkerId;
@@ -19,6 +20,7 @@ use crate::graph::{PlanGraph, StepIndex};
 use crate::judging::Judging;
 use crate::model_calls::ModelCallLog;
 use crate::output_check::SchemaCache;
+use crate::recorded_calls::StepCalls;
 use crate::revise::Revising;
 use crate::token::TokenKey;
 use crate::waiting::Waiting;
@@ -134,6 +136,8 @@ pub(crate) struct StepDetails {
     pub(crate) cache_key: Option<String>,
     /// What the hooks say about it.
     pub(crate) hook: Option<StepHook>,
+    /// Its recorded calls, until it ends or changes.
+    pub(crate) calls: StepCalls,
 }
 
 /// Where a step stands with the hooks that decide.
@@ -315,6 +319,28 @@ impl StepState {
         if let Some(details) = &mut self.details {
             details.hook = None;
         }
+    }
+
+    /// Folds what an event does to its recorded calls.
+    pub(crate) fn fold_calls(&mut self, event: &StepEvent) {
+        match event {
+            StepEvent::CallRecorded(call) => self.details().calls.push((**call).clone()),
+            StepEvent::CallsDiscarded(discarded) => self.details().calls.discard(discarded.from),
+            _ if event.drops_calls() => self.clear_calls(),
+            _ => {}
+        }
+    }
+
+    /// Forgets its recorded calls: it has ended, or changes.
+    pub(crate) fn clear_calls(&mut self) {
+        if let Some(details) = &mut self.details {
+            details.calls = StepCalls::default();
+        }
+    }
+
+    /// Its recorded calls, by their numbers from 1.
+    pub(crate) fn calls(&self) -> &[RecordedCall] {
+        self.details.as_ref().map_or(&[], |details| details.calls.recorded())
     }
 
     pub(crate) fn failure(&self) -> Option<&Failure> {

@@ -35,7 +35,8 @@ pub fn step_transition(status: StepStatus, event: &StepEvent) -> Option<StepStat
         StepEvent::Started(_) => from(status, &[S::Queued], S::Running),
         StepEvent::Progress(_) => from(status, &[S::Running], S::Running),
         StepEvent::Retrying(_) => from(status, &[S::Queued, S::Running, S::AwaitingApproval], S::Retrying),
-        StepEvent::Measured(_) => from(status, &[S::Running], S::Running),
+        StepEvent::Measured(_) | StepEvent::CallRecorded(_) => from(status, &[S::Running], S::Running),
+        StepEvent::CallsDiscarded(_) => from(status, &[S::Running, S::AwaitingApproval], status),
         StepEvent::Released(_) => from(status, &[S::Queued, S::Running], S::Ready),
         StepEvent::Failed(_) => {
             from(status, &[S::Pending, S::Ready, S::AwaitingApproval, S::Queued, S::Running], S::Failed)
@@ -123,10 +124,10 @@ mod tests {
     use goalmill_common::constraint::ConstraintStatus;
     use goalmill_common::criterion::JudgeKind;
     use goalmill_common::event::{
-        ApprovalRequested, ConstraintChanged, GoalAccepted, HookAsked, HookDecided, JudgementRequested, PhaseAdded,
-        PhaseNamed, PlanCreated, PlanEnded, PlanValidated, QuestionAnswered, QuestionAsked, Reason, RevisionProposed,
-        RevisionRefused, StepAdded, StepAnswered, StepCompleted, StepDecomposed, StepFailed, StepModified,
-        StepProgress, StepQuestion, StepQueued, StepReleased, StepRetrying, StepSkipped, StepStarted,
+        ApprovalRequested, CallsDiscarded, ConstraintChanged, GoalAccepted, HookAsked, HookDecided, JudgementRequested,
+        PhaseAdded, PhaseNamed, PlanCreated, PlanEnded, PlanValidated, QuestionAnswered, QuestionAsked, Reason,
+        RevisionProposed, RevisionRefused, StepAdded, StepAnswered, StepCompleted, StepDecomposed, StepFailed,
+        StepModified, StepProgress, StepQuestion, StepQueued, StepReleased, StepRetrying, StepSkipped, StepStarted,
     };
     use goalmill_common::failure::{Failure, FailureClass};
     use goalmill_common::goal::{Goal, Usage};
@@ -155,6 +156,8 @@ mod tests {
         ("step_started", "queued", "running"),
         ("step_progress", "running", "running"),
         ("step_measured", "running", "running"),
+        ("call_recorded", "running", "running"),
+        ("calls_discarded", "running awaiting_approval", "="),
         ("step_completed", "pending blocked ready queued running retrying awaiting_approval", "completed"),
         ("step_retrying", "queued running awaiting_approval", "retrying"),
         ("step_released", "queued running", "ready"),
@@ -265,6 +268,8 @@ mod tests {
             StepEvent::Started(Box::new(StepStarted { worker: None, started_ms: 1, due_ms: 1 })),
             StepEvent::Progress(Box::new(StepProgress { progress: None, message: None })),
             StepEvent::Measured(Box::default()),
+            StepEvent::CallRecorded(Box::default()),
+            StepEvent::CallsDiscarded(Box::new(CallsDiscarded { from: 1, recorded: String::new(), called: None })),
             StepEvent::Completed(Box::new(StepCompleted { outputs: Json::null(), ..StepCompleted::default() })),
             StepEvent::Retrying(Box::new(StepRetrying::new(failure(), 1))),
             StepEvent::Released(Box::new(StepReleased { worker: "w".into() })),

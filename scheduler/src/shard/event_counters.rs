@@ -29,12 +29,9 @@ impl EventCounters {
         }
         if let StepEvent::Completed(completed) = event {
             self.completed.increment(1);
-            if completed.tokens > 0 {
-                counter!("goalmill_step_tokens_total").increment(completed.tokens);
-            }
-            if completed.cost > 0.0 {
-                counter!("goalmill_step_cost_microdollars_total").increment((completed.cost * 1e6).round() as u64);
-            }
+            count_usage(completed.cost, completed.tokens);
+        } else if let StepEvent::CallRecorded(call) = event {
+            count_usage(call.cost, call.tokens());
         } else if let StepEvent::Failed(_) = event {
             ended("failed").increment(1);
         } else if let StepEvent::Skipped(_) = event {
@@ -45,6 +42,15 @@ impl EventCounters {
         } else if let StepEvent::Approved(_) = event {
             approval("approved", "step");
         }
+    }
+}
+
+fn count_usage(cost: f64, tokens: u64) {
+    if tokens > 0 {
+        counter!("goalmill_step_tokens_total").increment(tokens);
+    }
+    if cost > 0.0 {
+        counter!("goalmill_step_cost_microdollars_total").increment((cost * 1e6).round() as u64);
     }
 }
 

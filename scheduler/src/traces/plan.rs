@@ -56,6 +56,8 @@ struct Attempt {
     queued_ms: u64,
     started_ms: Option<u64>,
     worker: Option<String>,
+    /// Of its recorded calls.
+    calls: Usage,
     /// Whether a worker runs it; other steps are run by the engine or are sub-plans.
     is_sent: bool,
 }
@@ -266,6 +268,11 @@ impl Begun {
                 attempt.started_ms = Some(started.started_ms);
                 attempt.worker = started.worker.as_ref().map(ToString::to_string);
             }
+        } else if let StepEvent::CallRecorded(_) = event {
+            if let Some(attempt) = self.steps.get_mut(id).and_then(|step| step.attempt.as_mut()) {
+                let usage = event.usage();
+                attempt.calls.add(usage.cost, usage.tokens);
+            }
         } else if let StepEvent::ApprovalRequested(_) = event {
             self.approvals.insert(Some(id.clone()), now_ms);
         } else if let StepEvent::Approved(_) = event {
@@ -291,7 +298,8 @@ impl Begun {
         }
         let is_sent = !agent_type.is_empty();
         step.last = Some(context);
-        step.attempt = Some(Attempt { span, number, queued_ms: now_ms, started_ms: None, worker: None, is_sent });
+        let (calls, worker) = (Usage::default(), None);
+        step.attempt = Some(Attempt { span, number, queued_ms: now_ms, started_ms: None, worker, calls, is_sent });
     }
 
     /// A decomposed step becomes a sub-plan within its attempt.
@@ -322,11 +330,13 @@ impl Attempt {
             }
         }
         self.span.attributes.push(KeyValue::new(STATUS, end.status));
-        if end.usage.cost > 0.0 {
-            self.span.attributes.push(span::cost(end.usage.cost));
+        let mut usage = self.calls;
+        usage.add(end.usage.cost, end.usage.tokens);
+        if usage.cost > 0.0 {
+            self.span.attributes.push(span::cost(usage.cost));
         }
-        if end.usage.tokens > 0 {
-            self.span.attributes.push(span::tokens(end.usage.tokens));
+        if usage.tokens > 0 {
+            self.span.attributes.push(span::tokens(usage.tokens));
         }
         note_failure(&mut self.span, end.failure);
         spans.push(ended(self.span, now_ms, None));

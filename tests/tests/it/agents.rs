@@ -50,10 +50,17 @@ async fn a_goal_without_a_rule_is_planned_and_done_by_a_model() -> Result<()> {
     assert_eq!((report.as_str(), table_rows(&report)), (REPORT, 1));
     let events = dev.events(plan)?;
     let tokens = |step: &str| {
-        let of = |event: &&Value| event["type"] == "step_completed" && event["step_id"] == step;
-        events.iter().find(of).and_then(|event| event["data"]["tokens"].as_u64())
+        let of = |event: &&Value| event["type"] == "call_recorded" && event["step_id"] == step;
+        let usage = |event: &Value, part: &str| event["data"]["usage"][part].as_u64().unwrap_or(0);
+        let all = |event: &Value| usage(event, "prompt_tokens") + usage(event, "completion_tokens");
+        events.iter().filter(of).map(all).sum::<u64>()
     };
-    assert_eq!((tokens("facts"), tokens("report")), (Some(3_300), Some(2_200)), "the usage of all calls is recorded");
+    assert_eq!((tokens("facts"), tokens("report")), (3_300, 2_200), "each call of a model is recorded with its usage");
+    let is_end = |event: &&Value| event["type"] == "step_completed";
+    let is_silent = |event: &Value| event["data"]["tokens"].as_u64().unwrap_or(0) == 0;
+    assert!(events.iter().filter(is_end).all(is_silent), "no usage is counted twice");
+    let shown: Value = serde_json::from_str(&dev.says(&["plan", "get", plan, "-o", "json"], 0)?)?;
+    assert!(shown["usage"]["tokens"].as_u64() >= Some(5_500), "{shown:#}");
     let agents = dev.says(&["agent", "list", "-o", "name"], 0)?;
     assert!(agents.contains("code_agent") && !agents.contains("flight_agent"), "no demo agent is served: {agents}");
     Ok(())

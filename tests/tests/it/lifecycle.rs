@@ -6,11 +6,11 @@ use goalmill_common::config::HookPoint;
 use goalmill_common::constraint::ConstraintStatus;
 use goalmill_common::criterion::JudgeKind;
 use goalmill_common::event::{
-    ApprovalRequested, ConstraintChanged, GoalAccepted, HookAsked, HookDecided, HookDecision, JudgementRequested,
-    PhaseAdded, PhaseNamed, PlanCreated, PlanEnded, PlanEvent, PlanValidated, QuestionAnswered, QuestionAsked, Reason,
-    RevisionProposed, RevisionRefused, SkipCause, StepAdded, StepAnswered, StepCompleted, StepDecomposed, StepEvent,
-    StepFailed, StepModified, StepProgress, StepQuestion, StepQueued, StepReleased, StepRetrying, StepSkipped,
-    StepStarted,
+    ApprovalRequested, CallsDiscarded, ConstraintChanged, GoalAccepted, HookAsked, HookDecided, HookDecision,
+    JudgementRequested, PhaseAdded, PhaseNamed, PlanCreated, PlanEnded, PlanEvent, PlanValidated, QuestionAnswered,
+    QuestionAsked, Reason, RevisionProposed, RevisionRefused, SkipCause, StepAdded, StepAnswered, StepCompleted,
+    StepDecomposed, StepEvent, StepFailed, StepModified, StepProgress, StepQuestion, StepQueued, StepReleased,
+    StepRetrying, StepSkipped, StepStarted,
 };
 use goalmill_common::failure::{Failure, FailureClass};
 use goalmill_common::goal::{Goal, Usage};
@@ -116,6 +116,8 @@ fn step_events() -> Vec<StepEvent> {
         StepEvent::Started(Box::new(StepStarted { worker: None, started_ms: 1, due_ms: 1 })),
         StepEvent::Progress(Box::new(StepProgress { progress: None, message: None })),
         StepEvent::Measured(Box::default()),
+        StepEvent::CallRecorded(Box::default()),
+        StepEvent::CallsDiscarded(Box::new(CallsDiscarded { from: 1, recorded: String::new(), called: None })),
         StepEvent::Completed(Box::new(StepCompleted { outputs: Json::null(), ..StepCompleted::default() })),
         StepEvent::Retrying(Box::new(StepRetrying::new(failure(), 1))),
         StepEvent::Released(Box::new(StepReleased { worker: "w".into() })),

@@ -144,6 +144,7 @@ fn task(inputs: &Value) -> Task {
         lease_ms: 30_000,
         reply: "reports".into(),
         idempotency_key: "k".into(),
+        calls: Vec::new(),
         traceparent: None,
     }
 }

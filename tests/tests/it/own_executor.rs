@@ -9,13 +9,14 @@ use async_trait::async_trait;
 use goalmill_common::agent::{Action, Agent};
 use goalmill_common::clock::Clock;
 use goalmill_common::config::WorkerSettings;
-use goalmill_common::failure::{Failure, FailureClass::Permanent};
+use goalmill_common::failure::{Failure, FailureClass, FailureClass::Permanent};
 use goalmill_common::random::Random;
+use goalmill_common::report::TokenSplit;
 use goalmill_common::task::Task;
 use goalmill_tests::installation::{Installation, step};
 use goalmill_tests::wait::{SOON, until};
 use goalmill_worker::WorkerOptions;
-use goalmill_worker::executor::{ExecutionResult, Executor, Kinds, Progress};
+use goalmill_worker::executor::{CallResult, CallUsage, Calls, ExecutionResult, Executor, Kinds, MakeCall, Progress};
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
 
@@ -36,6 +37,64 @@ impl Executor for Shout {
         let text = inputs["text"].as_str().ok_or_else(|| Failure::new(Permanent, "NO_TEXT", "`text` is missing"))?;
         Ok(ExecutionResult::new(json!({"shout": text.to_uppercase()})))
     }
+}
+
+/// Asks something that costs money, and fails once after it has the answer.
+#[derive(Default)]
+struct Asking(Mutex<Vec<String>>);
+
+impl Asking {
+    async fn ask(&self, question: &str, idempotency_key: String) -> Result<CallResult, Failure> {
+        self.0.lock().expect("no holder panics").push(idempotency_key);
+        let usage = CallUsage { cost: 0.25, tokens: TokenSplit { prompt_tokens: 40, completion_tokens: 2 } };
+        Ok(CallResult::new(json!({"echo": question}), usage))
+    }
+}
+
+#[async_trait]
+impl Executor for Asking {
+    async fn execute(&self, _: &Task, _: &Progress, _: &CancellationToken) -> Result<ExecutionResult, Failure> {
+        Err(Failure::new(Permanent, "NO_CALLS", "the worker offers calls"))
+    }
+
+    async fn execute_with_calls(
+        &self,
+        task: &Task,
+        _: &Progress,
+        calls: &dyn Calls,
+        _: &CancellationToken,
+    ) -> Result<ExecutionResult, Failure> {
+        let question = task.inputs.text();
+        let make: MakeCall<'_> = Box::new(|id| Box::pin(self.ask(question, id.idempotency_key)));
+        let answer = calls.call("oracle", question, make).await?;
+        if task.attempt == 1 {
+            return Err(Failure::new(FailureClass::Transient, "ONCE", "fails once"));
+        }
+        Ok(ExecutionResult::new(json!({"answer": answer.outcome.value()})))
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_recorded_call_of_ones_own_executor_is_made_and_paid_once() -> Result<()> {
+    let mut installation = Installation::embedded().await?;
+    let (settings, broker) = (installation.settings.worker.clone(), installation.broker.clone());
+    let limits = installation.settings.limits.clone();
+    let (clock, random, kinds) = (Clock::system(), Random::system(), Kinds::new());
+    let asking = Arc::new(Asking::default());
+    let executors = BTreeMap::from([("asking".into(), Arc::clone(&asking) as Arc<dyn Executor>)]);
+    let options = WorkerOptions { settings, limits, broker, clock, random, executors, kinds };
+    installation.workers.push(goalmill_worker::start(options).await?);
+    let mut one = step("a", "asking", &[], json!("why"));
+    one["retry"] = json!({"max": 1, "initial_ms": 1, "max_ms": 1});
+    let id = installation.submit(&json!({"steps": [one]})).await?;
+    installation.await_end(&id, Duration::from_mins(1)).await?;
+    let answer = installation.get(&format!("/v1/plans/{id}/results")).await?;
+    assert_eq!(answer["results"]["a"], json!({"answer": {"echo": "\"why\""}}), "{answer:#}");
+    let plan = installation.get(&format!("/v1/plans/{id}")).await?;
+    assert_eq!((&plan["usage"]["tokens"], &plan["usage"]["cost"]), (&json!(42), &json!(0.25)), "{plan:#}");
+    assert_eq!(*asking.0.lock().expect("no holder panics"), [format!("{id}/a/1")]);
+    installation.stop().await;
+    Ok(())
 }
 
 #[tokio::test(flavor = "multi_thread")]

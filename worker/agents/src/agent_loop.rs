@@ -10,7 +10,7 @@ use goalmill_llm::{
     Tool, ToolCall, ToolChoice, Usd,
 };
 use goalmill_reader::{ParsedCall, ReaderLimits, ToolCatalogue, parse_calls};
-use goalmill_worker::executor::{CallResult, CallUsage, Calls, Progress};
+use goalmill_worker::executor::{CallId, CallResult, CallUsage, Calls, Progress};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use tokio::time::{Instant, timeout_at};
@@ -74,11 +74,15 @@ fn written_calls(text: &str, tools: &[Tool]) -> Vec<ToolCall> {
 pub(crate) struct AgentLoop<'a> {
     agent: &'a LlmAgent,
     task: &'a Task,
+    /// The same without its recorded calls, for tools.
+    tool_task: Task,
     calls: &'a dyn Calls,
     format: AnswerFormat,
     budget: SpendBudget,
     deadline: Instant,
     messages: Vec<Message>,
+    /// The text of the task: it identifies the calls of the model, as all other messages follow from what was recorded.
+    task_text: String,
     invalid_answers: u32,
     /// The next reply must be an answer.
     must_answer: bool,
@@ -94,15 +98,18 @@ impl<'a> AgentLoop<'a> {
     ) -> Self {
         let limits = &agent.settings.limits;
         let limit = SpendLimit { tokens: Some(limits.tokens), cost: limits.cost.map(Usd::from_dollars) };
-        let messages = vec![Message::system(system), Message::user(render_task(agent, task))];
+        let task_text = render_task(agent, task);
+        let messages = vec![Message::system(system), Message::user(task_text.clone())];
         Self {
             agent,
             task,
+            tool_task: Task { calls: Vec::new(), ..task.clone() },
             calls,
             format,
             budget: SpendBudget::new(limit),
             deadline: Instant::now() + Duration::from_secs(limits.seconds),
             messages,
+            task_text,
             invalid_answers: 0,
             must_answer: false,
         }
@@ -138,7 +145,7 @@ impl<'a> AgentLoop<'a> {
             };
             Box::pin(call) as futures_util::future::BoxFuture<'_, _>
         });
-        let called = timeout_at(self.deadline, self.calls.call(MODEL_CALL, make)).await;
+        let called = timeout_at(self.deadline, self.calls.call(MODEL_CALL, &self.task_text, make)).await;
         let result = called.map_err(|_| self.out_of_time())??;
         if result.is_replayed {
             let (usage, cost) = reserved(&result.usage);
@@ -259,7 +266,7 @@ impl<'a> AgentLoop<'a> {
         render_result(&call.name, Err(reason), self.agent.settings.limits.result_bytes).to_string()
     }
 
-    /// Runs one tool call; what fails in it is told to the model.
+    /// Runs one tool call; what fails in it is told to the model. The tool gets the idempotency key of the call.
     async fn call_tool(&self, call: &ToolCall) -> Result<String, Failure> {
         let tools = &self.agent.tools;
         let limit = self.agent.settings.limits.result_bytes;
@@ -267,18 +274,19 @@ impl<'a> AgentLoop<'a> {
             Ok(tool) => tool,
             Err(reason) => return Ok(self.refuse(call, reason)),
         };
-        let (task, arguments) = (self.task, call.parse_arguments());
-        let make = Box::new(move |_| {
+        let (task, arguments) = (&self.tool_task, call.parse_arguments());
+        let make = Box::new(move |id: CallId| {
             let run = async move {
+                let task = Task { idempotency_key: id.idempotency_key, ..task.clone() };
                 let result = match arguments {
-                    Ok(arguments) => tool.run(&arguments, task).await,
+                    Ok(arguments) => tool.run(&arguments, &task).await,
                     Err(error) => Err(format!("the arguments are not JSON: {error}")),
                 };
                 Ok(CallResult::new(render_result(tool.name(), result, limit), CallUsage::default()))
             };
             Box::pin(run) as futures_util::future::BoxFuture<'_, _>
         });
-        let called = timeout_at(self.deadline, self.calls.call(tool.name(), make)).await;
+        let called = timeout_at(self.deadline, self.calls.call(tool.name(), &call.arguments, make)).await;
         let result = called.map_err(|_| self.out_of_time())??;
         Ok(result.outcome.text().to_owned())
     }

@@ -65,7 +65,9 @@ pub trait Calls: Send + Sync {
     /// such as the error of a tool, is a result.
     ///
     /// - `name`: what is called, for example `model` or `http_get`.
-    async fn call<'a>(&'a self, name: &'a str, make: MakeCall<'a>) -> Result<CallResult, Failure>;
+    /// - `inputs`: text that identifies the inputs. The call is made again, and the recorded calls after it are
+    ///   dropped, if the recorded call has another name or other inputs.
+    async fn call<'a>(&'a self, name: &'a str, inputs: &'a str, make: MakeCall<'a>) -> Result<CallResult, Failure>;
 }
 
 /// Calls that are numbered and added up, and not kept.
@@ -93,7 +95,7 @@ impl<'t> UnrecordedCalls<'t> {
 
 #[async_trait]
 impl Calls for UnrecordedCalls<'_> {
-    async fn call<'a>(&'a self, _: &'a str, make: MakeCall<'a>) -> Result<CallResult, Failure> {
+    async fn call<'a>(&'a self, _: &'a str, _: &'a str, make: MakeCall<'a>) -> Result<CallResult, Failure> {
         let n = self.last.fetch_add(1, Ordering::Relaxed).saturating_add(1);
         let idempotency_key = format!("{}/{}/{n}", self.task.plan, self.task.step);
         let result = make(CallId { n, idempotency_key }).await?;

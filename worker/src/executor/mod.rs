@@ -86,8 +86,8 @@ pub trait Executor: Send + Sync + 'static {
 
     /// Runs one attempt that makes calls with costs or effects, each through `calls`.
     ///
-    /// The usage of the calls is reported with the outcome, also with that of a failed attempt: the result must not
-    /// contain it again.
+    /// Each call is recorded with its usage: the result must not contain that again. The next attempt gets the outcomes
+    /// of the recorded calls back.
     async fn execute_with_calls(
         &self,
         task: &Task,

@@ -3,6 +3,7 @@
 mod faulty;
 mod world;
 
+mod calls;
 mod command;
 mod demo;
 mod drain;

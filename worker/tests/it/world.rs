@@ -124,7 +124,8 @@ impl World {
 
     /// Waits for the last word on a step.
     pub async fn wait_final(&self, step: &str) -> Report {
-        let ends = |r: &Report| r.step.as_str() == step && !matches!(r.what, What::Started | What::Progress);
+        let ends =
+            |r: &Report| r.step.as_str() == step && !matches!(r.what, What::Started | What::Progress | What::Call);
         self.until("a final report", async || self.reports().await.iter().any(ends)).await;
         self.reports().await.into_iter().find(ends).expect("it was there")
     }
@@ -157,6 +158,7 @@ pub fn task(step: &str, agent_type: &str, inputs: Value) -> Task {
         lease_ms: LEASE_MS,
         reply: Keys::default().reports(SHARD),
         idempotency_key: format!("key-{step}"),
+        calls: Vec::new(),
         traceparent: None,
     }
 }

@@ -73,6 +73,9 @@ pub(crate) fn revise(state: &mut PlanState, record: &Record, revised: &PlanRevis
         step.status = StepStatus::Pending;
         step.clear_reason();
     }
+    for (i, _) in &staged.modified {
+        state.steps[*i].clear_calls();
+    }
     for i in restarted {
         restart(&mut state.steps[i]);
     }

@@ -30,6 +30,7 @@ mod hooks;
 
 mod calls;
 mod contract;
+mod recorded_calls;
 
 mod look;
 

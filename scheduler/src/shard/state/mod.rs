@@ -451,7 +451,7 @@ impl ShardState {
     fn handle_report(&mut self, report: Report) {
         let entry = (report.agent_type.clone(), report.entry.clone());
         let closes = match report.what {
-            What::Started | What::Progress => false,
+            What::Started | What::Progress | What::Call => false,
             What::Completed | What::PartialSuccess | What::Failed | What::Lost | What::Released => true,
         };
         let refused = match self.slots.get(&report.plan).copied() {

@@ -81,6 +81,7 @@ pub(crate) trait AgentTool: Send + Sync {
     fn parameters(&self) -> Value;
 
     /// - `arguments`: valid by the schema.
+    /// - `task`: its `idempotency_key` is that of the call, the same each time the call is made.
     async fn run(&self, arguments: &Value, task: &Task) -> Result<Value, String>;
 }
 

@@ -160,6 +160,7 @@ fn task(agent_type: AgentType, call: DemoCall, attempt: u32, idempotency_key: St
         lease_ms: 0,
         reply: String::new(),
         idempotency_key,
+        calls: Vec::new(),
         traceparent: None,
     }
 }

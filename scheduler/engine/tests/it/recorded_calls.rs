@@ -1,0 +1,178 @@
+//! Recorded calls of a step: numbered, given to the next attempt, counted once.
+
+use goalmill_common::call::{RecordedCall, inputs_digest};
+use goalmill_common::event::{Event, StepEvent};
+use goalmill_common::failure::{Failure, FailureClass};
+use goalmill_common::goal::{Budget, Usage};
+use goalmill_common::json::Json;
+use goalmill_common::plan::{Estimates, Fallback, OnPartial, Plan, Retry, Step};
+use goalmill_common::report::{Report, TokenSplit, What};
+use goalmill_common::status::StepStatus;
+use goalmill_common::task::Task;
+use goalmill_engine::Rejection;
+use serde_json::json;
+
+use crate::world::{World, completed, failed, permanent, plan, report, transient, with};
+
+fn call(n: u32, name: &str) -> RecordedCall {
+    RecordedCall {
+        n,
+        name: name.into(),
+        inputs: Some(inputs_digest("x")),
+        outcome: Some(Json::from(json!(n))),
+        cost: 0.5,
+        usage: Some(TokenSplit { prompt_tokens: 9, completion_tokens: 1 }),
+        ..RecordedCall::default()
+    }
+}
+
+fn told(task: &Task, call: RecordedCall) -> Report {
+    Report { call: Some(Box::new(call)), ..report(task, What::Call) }
+}
+
+fn record(world: &mut World, task: &Task, calls: &[(u32, &str)]) {
+    for (n, name) in calls {
+        world.report(told(task, call(*n, name))).expect("it is the next call");
+    }
+}
+
+fn numbers(task: &Task) -> Vec<u32> {
+    task.calls.iter().map(|call| call.n).collect()
+}
+
+fn one(change: impl FnOnce(&mut Step)) -> Plan {
+    with(plan(&[("a", &[])]), "a", change)
+}
+
+fn lost(task: &Task) -> Report {
+    Report { failure: Some(Failure::new(FailureClass::Lost, "LEASE_EXPIRED", "x")), ..report(task, What::Lost) }
+}
+
+fn usage(world: &World) -> Usage {
+    world.state.view(false).summary.usage
+}
+
+#[test]
+fn the_next_attempt_gets_every_recorded_call_and_usage_counts_once() {
+    let mut world = World::of(one(|step| step.retry = Retry { max: 3, initial_ms: 1, ..Retry::default() }));
+    let task = world.dispatch("a");
+    assert!(task.calls.is_empty());
+    record(&mut world, &task, &[(1, "model"), (2, "search")]);
+    assert_eq!(world.status("a"), StepStatus::Running, "a call says that the attempt runs");
+    assert_eq!(usage(&world), Usage { cost: 1.0, tokens: 20 });
+    world.report(lost(&task)).expect("it is current");
+    world.restart();
+    let task = world.dispatch("a");
+    assert_eq!((numbers(&task), task.attempt), (vec![1, 2], 2));
+    assert_eq!(task.calls[1], call(2, "search"));
+    record(&mut world, &task, &[(3, "model")]);
+    world.report(failed(&task, transient())).expect("it is current");
+    world.step_due("a");
+    let task = world.dispatch("a");
+    assert_eq!(numbers(&task), [1, 2, 3]);
+    world.report(report(&task, What::Released)).expect("it is current");
+    let task = world.dispatch("a");
+    assert_eq!((numbers(&task), task.attempt), (vec![1, 2, 3], 4));
+    record(&mut world, &task, &[(4, "model")]);
+    world.report(completed(&task, json!({}))).expect("it is current");
+    assert_eq!(usage(&world), Usage { cost: 2.0, tokens: 40 }, "four calls in four attempts");
+    world.restart();
+}
+
+#[test]
+fn what_is_recorded_is_not_reserved_again() {
+    let budget = Budget { cost: Some(1.2), ..Budget::default() };
+    let estimates = Estimates { cost: Some(1.0), ..Estimates::default() };
+    let mut world = World::of(Plan { budget, ..one(|step| step.estimates = estimates) });
+    let task = world.dispatch("a");
+    record(&mut world, &task, &[(1, "model")]);
+    world.report(lost(&task)).expect("it is current");
+    let task = world.dispatch("a");
+    assert_eq!(numbers(&task), [1], "0.5 are used, and 0.5 of the estimate are left");
+    record(&mut world, &task, &[(2, "model")]);
+    world.report(completed(&task, json!({}))).expect("it is current");
+    assert_eq!((world.status("a"), usage(&world).cost), (StepStatus::Completed, 1.0));
+}
+
+#[test]
+fn only_the_next_call_of_the_current_attempt_is_recorded() {
+    let mut world = World::of(one(|_| {}));
+    let old = world.dispatch("a");
+    record(&mut world, &old, &[(1, "model")]);
+    for refused in [call(1, "model"), call(3, "model"), call(0, "model")] {
+        let answer = world.report(told(&old, refused));
+        assert!(matches!(answer, Err(Rejection::StaleAttempt { .. })), "{answer:?}");
+    }
+    assert!(world.report(report(&old, What::Call)).is_err(), "there is no call");
+    world.report(lost(&old)).expect("it is current");
+    let task = world.dispatch("a");
+    assert!(world.report(told(&old, call(2, "model"))).is_err(), "its token is that of an older attempt");
+    let forged = Task { token: "guess".into(), ..task.clone() };
+    assert!(world.report(told(&forged, call(2, "model"))).is_err());
+    record(&mut world, &task, &[(2, "model")]);
+    assert_eq!(usage(&world).tokens, 20);
+}
+
+#[test]
+fn another_call_under_a_recorded_number_drops_the_rest() {
+    let other_inputs = RecordedCall { inputs: Some(inputs_digest("y")), ..call(2, "search") };
+    for other in [call(2, "read"), other_inputs] {
+        let mut world = World::of(one(|_| {}));
+        let task = world.dispatch("a");
+        record(&mut world, &task, &[(1, "model"), (2, "search"), (3, "model")]);
+        world.report(lost(&task)).expect("it is current");
+        let task = world.dispatch("a");
+        let decision = world.report(told(&task, other.clone())).expect("the loop took another way");
+        let names: Vec<&str> = decision.records.iter().map(|record| record.event.type_name()).collect();
+        assert_eq!(names[names.len() - 2..], ["calls_discarded", "call_recorded"]);
+        world.report(lost(&task)).expect("it is current");
+        let task = world.dispatch("a");
+        assert_eq!((numbers(&task), &task.calls[1]), (vec![1, 2], &other));
+        world.restart();
+    }
+}
+
+#[test]
+fn a_refused_answer_and_another_agent_begin_without_calls() {
+    let mut world = World::of(one(|step| {
+        step.retry = Retry { max: 1, initial_ms: 0, ..Retry::default() };
+        step.fallback = Some(Fallback { agent_type: Some("other".into()), action: None });
+        step.on_partial = OnPartial::Fail;
+    }));
+    let task = world.dispatch("a");
+    record(&mut world, &task, &[(1, "model")]);
+    let partial = Report { errors: vec![transient()], ..report(&task, What::PartialSuccess) };
+    world.report(partial).expect("it is current");
+    let discards = |world: &World| {
+        let is_discard = |event: &Event| matches!(event, Event::Step { event: StepEvent::CallsDiscarded(_), .. });
+        world.log.iter().filter(|record| is_discard(&record.event)).count()
+    };
+    assert_eq!(discards(&world), 1, "the same calls would give the same outputs");
+    let task = world.dispatch("a");
+    assert!(task.calls.is_empty());
+    record(&mut world, &task, &[(1, "model")]);
+    world.report(failed(&task, permanent())).expect("it is current");
+    let task = world.dispatch("a");
+    assert_eq!((task.agent_type.as_str(), numbers(&task)), ("other", vec![]));
+    assert_eq!((usage(&world).tokens, discards(&world)), (20, 1));
+    world.restart();
+}
+
+#[test]
+fn calls_are_bounded_and_count_against_the_budget() {
+    let mut world = World::of(Plan { budget: Budget { cost: Some(1.2), ..Budget::default() }, ..one(|_| {}) });
+    world.context.limits.calls_max = 3;
+    let task = world.dispatch("a");
+    let long = RecordedCall { name: "m".repeat(201), ..call(1, "") };
+    let large = RecordedCall { outcome: Some(Json::from(json!("x".repeat(300_000)))), ..call(1, "model") };
+    let negative = RecordedCall { cost: -1.0, ..call(1, "model") };
+    for refused in [long, large, negative] {
+        assert!(world.report(told(&task, refused)).is_err());
+    }
+    record(&mut world, &task, &[(1, "model"), (2, "model")]);
+    world.context.limits.calls_bytes_max = 10;
+    assert!(world.report(told(&task, call(3, "model"))).is_err(), "too many bytes");
+    world.context.limits.calls_bytes_max = 1_000;
+    record(&mut world, &task, &[(3, "model")]);
+    assert_eq!(world.plan_code(), "BUDGET_EXCEEDED");
+}
