@@ -102,6 +102,9 @@ pub struct PlanView {
     pub goal: Goal,
     /// Who made the plan: `submitted`, `rules`, `htn`, `llm`, `tools`.
     pub planner: String,
+    /// Why the plan is not from the first planner, or is generic.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub planner_note: String,
     /// The plan's confidence, 0 to 1; revisions lower it.
     pub confidence: f64,
     /// How its steps are run.
@@ -368,6 +371,9 @@ pub struct Explanation {
     pub status: PlanStatus,
     /// One sentence.
     pub summary: String,
+    /// Why the plan is not from the first planner, or is generic.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub planner_note: String,
     /// The steps with a known cause.
     pub steps: Vec<StepExplanation>,
 }
@@ -582,6 +588,9 @@ pub struct PlannerView {
 pub struct RuleView {
     /// The id of the rule or domain.
     pub rule: String,
+    /// The planner that has it: `rules`, `htn`.
+    #[serde(default)]
+    pub planner: String,
     /// Its version.
     pub version: u32,
     /// The type of its goals.
@@ -623,6 +632,15 @@ pub struct ModelView {
     pub validation_failure_rate: f64,
     /// Mean latency in milliseconds; 0 before the first answer.
     pub latency_ms: f64,
+    /// Input tokens of all calls of this scheduler since its start, also of failed ones.
+    #[serde(default)]
+    pub input_tokens: u64,
+    /// Output tokens of the same calls.
+    #[serde(default)]
+    pub output_tokens: u64,
+    /// US dollars of the same calls.
+    #[serde(default)]
+    pub cost: f64,
     /// US dollars of all judged answers, divided by the valid ones; none before the first valid one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cost_per_usable_plan: Option<f64>,

@@ -43,6 +43,9 @@ fn people(explanation: &Explanation, palette: Palette) -> String {
     let status = palette.tone(plan_tone(explanation.status), explanation.status.as_str());
     let plan = palette.tone(Tone::Bold, explanation.plan_id.as_str());
     let mut text = format!("{plan}  {status}\n{}\n", explanation.summary);
+    if !explanation.planner_note.is_empty() {
+        text.push_str(&format!("{} {}\n", palette.tone(Tone::Wait, "!"), explanation.planner_note));
+    }
     for step in &explanation.steps {
         let tone = step_tone(step.status);
         let id = palette.tone(Tone::Bold, step.step_id.as_str());
@@ -75,6 +78,7 @@ mod tests {
             plan_id: "p0-1".into(),
             status: PlanStatus::Running,
             summary: "1 step waits".into(),
+            planner_note: "planner `llm` gave no plan".into(),
             steps: vec![StepExplanation {
                 step_id: "budget".into(),
                 status: StepStatus::Pending,
@@ -82,7 +86,7 @@ mod tests {
                 hint: "goalmill worker --agents hotel_agent".into(),
             }],
         };
-        let want = "p0-1  running\n1 step waits\n\n· budget  pending\n   └─ it waits for `hotels`\n      └─ no worker serves \
+        let want = "p0-1  running\n1 step waits\n! planner `llm` gave no plan\n\n· budget  pending\n   └─ it waits for `hotels`\n      └─ no worker serves \
                     `hotel_agent`\n         → goalmill worker --agents hotel_agent\n";
         assert_eq!(people(&explanation, Palette::plain()), want);
     }

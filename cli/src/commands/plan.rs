@@ -197,6 +197,7 @@ fn view_text(view: &PlanView, clock: &Clock, screen: &Screen) -> String {
         ),
     );
     fact("planner", format!("{} · confidence {:.2} · revision {}", view.planner, view.confidence, plan.revision));
+    fact("", short(&view.planner_note));
     fact("used", format!("{:.2} USD · {} tokens", plan.usage.cost, plan.usage.tokens));
     if let Some(calls) = view.model_calls.filter(|calls| calls.open + calls.lost > 0) {
         let (open, lost, tokens) = (calls.open, calls.lost, calls.unsettled.tokens);

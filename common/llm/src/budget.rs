@@ -4,7 +4,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use serde::{Deserialize, Serialize};
 
-use crate::usage::{TokenUsage, Usd};
+use crate::usage::{TokenPrice, TokenUsage, Usd};
+
+/// Tokens of the shortest answer that a budget is used up for.
+const OUTPUT_TOKENS_MIN: u64 = 512;
 
 /// Limits of a budget; `None` is no limit.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -92,6 +95,17 @@ impl SpendBudget {
     /// Records a call without a reservation, for example one that was replayed.
     pub fn record_call(&self, usage: &TokenUsage, cost: Usd) {
         self.state().spent.add(usage, cost);
+    }
+
+    /// The longest answer that there is room for, at most `wanted` tokens. `wanted` when the room is too small for an
+    /// answer of use: the reservation is refused then.
+    pub fn affordable_output(&self, input_tokens: u64, wanted: u64, price: &TokenPrice) -> u64 {
+        let left = self.remaining();
+        let input = TokenUsage { input_tokens, ..TokenUsage::default() };
+        let by_tokens = left.tokens.map(|left| left.saturating_sub(input_tokens));
+        let by_cost = left.cost.and_then(|left| price.output_tokens(left.minus(price.cost(&input))));
+        let affordable = by_tokens.into_iter().chain(by_cost).fold(wanted, u64::min);
+        if affordable >= OUTPUT_TOKENS_MIN { affordable } else { wanted }
     }
 
     /// Reserves the maximum usage of a call, or returns the limit that it exceeds.
@@ -184,6 +198,27 @@ mod tests {
         assert_eq!(
             budget.spent(),
             Spending { calls: 1, input_tokens: 40, output_tokens: 5, cost: Usd::from_dollars(0.2), estimated: false }
+        );
+    }
+
+    #[test]
+    fn an_answer_is_shortened_to_what_is_left_unless_it_would_be_of_no_use() {
+        let price = TokenPrice::per_million(1.0, 2.0);
+        let budget = |tokens, cost| SpendBudget::new(SpendLimit { tokens, cost });
+        assert_eq!(SpendBudget::unlimited().affordable_output(3_000, 4_096, &price), 4_096);
+        assert_eq!(budget(Some(10_000), None).affordable_output(3_000, 4_096, &price), 4_096);
+        assert_eq!(budget(Some(4_000), None).affordable_output(3_000, 4_096, &price), 1_000);
+        assert_eq!(budget(Some(3_100), None).affordable_output(3_000, 4_096, &price), 4_096, "it is refused");
+        let cost = Some(Usd::from_dollars(0.005));
+        assert_eq!(
+            budget(None, cost).affordable_output(3_000, 4_096, &price),
+            1_000,
+            "3,000 cost 0.003, 1,000 the rest"
+        );
+        assert_eq!(
+            budget(None, cost).affordable_output(3_000, 4_096, &TokenPrice::default()),
+            4_096,
+            "it costs nothing"
         );
     }
 

@@ -17,7 +17,6 @@ use crate::model::{CallPermit, Model};
 use crate::provider::ProviderRequest;
 use crate::provider_client::{CallError, DeltaSender, RESPONSE_BYTES_MAX, ReceivedResponse};
 use crate::request::CompletionRequest;
-use crate::token_estimate::max_usage;
 use crate::usage::{TokenUsage, Usd};
 use crate::usage_meter::UsageMeter;
 
@@ -174,14 +173,19 @@ impl<'a> CallRunner<'a> {
         let name = &model.settings.name;
         let _slot = self.acquire_slot(model).await?;
         let mut permit = self.acquire_permit(model).await?;
-        let output_max = self.request.output_tokens_max.unwrap_or(model.settings.output_tokens_max);
-        let most = max_usage(self.request, output_max);
+        let most = model.max_usage(self.request);
         let reservation = self.request.budget.reserve(&most, model.price.cost(&most));
         let reservation = reservation.map_err(|exceeded| ModelError::OverBudget { model: name.clone(), exceeded })?;
         let mut usage_meter = UsageMeter::new(reservation, model.price, most.input_tokens);
         let stream = self.request.stream || self.sink.is_some();
-        let request =
-            ProviderRequest { model: &model.settings, completion: self.request, mode, quirks: model.quirks(), stream };
+        let request = ProviderRequest {
+            model: &model.settings,
+            completion: self.request,
+            output_tokens_max: most.output_tokens,
+            mode,
+            quirks: model.quirks(),
+            stream,
+        };
         if let Some(sink) = self.sink {
             sink.send(CompletionDelta::Started { model: name.clone(), mode }).await.ok();
         }
@@ -198,6 +202,7 @@ impl<'a> CallRunner<'a> {
             Err(CallError::Rejected { .. }) if !has_content => usage_meter.settle_rejected(),
             Ok(()) | Err(_) => usage_meter.settle(&response.collected.usage),
         };
+        model.record_usage(&usage, cost);
         let mut completion = self.completion(model, mode, response, usage, cost);
         let result = result.map_err(|error| model_error(model, error, &completion, has_content));
         record_result(permit, result.as_ref().err(), latency, self.clock.now_ms());

@@ -16,7 +16,9 @@ use crate::error::ModelError;
 use crate::fallback_modes::{FallbackModes, ResponseMode, ServerQuirks};
 use crate::model_rates::{CompletionOutcome, ModelHistory, ModelRates};
 use crate::provider_client::ProviderClient;
-use crate::usage::{TokenPrice, Usd};
+use crate::request::CompletionRequest;
+use crate::token_estimate::estimate_prompt_tokens;
+use crate::usage::{TokenPrice, TokenUsage, Usd};
 
 /// A model of the settings.
 #[derive(Debug)]
@@ -37,6 +39,15 @@ pub struct ModelState {
     breaker: CircuitBreaker,
     history: ModelHistory,
     judged: JudgedCost,
+    spent: SpentTotals,
+}
+
+/// Tokens and cost of all calls of a model.
+#[derive(Clone, Copy, Debug, Default)]
+struct SpentTotals {
+    input_tokens: u64,
+    output_tokens: u64,
+    cost: Usd,
 }
 
 /// What the judged answers of a model cost.
@@ -65,6 +76,10 @@ pub struct ModelStats {
     pub rates: ModelRates,
     /// Number of calls behind the rates, with decay.
     pub weight: f64,
+    /// Input and output tokens of all calls, since the start.
+    pub tokens: (u64, u64),
+    /// US dollars of all calls, since the start.
+    pub cost: Usd,
     /// US dollars of all judged answers, divided by the valid ones; none before the first valid one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cost_per_valid: Option<f64>,
@@ -86,6 +101,17 @@ impl Model {
         let slots = Semaphore::new((settings.concurrency as usize).min(Semaphore::MAX_PERMITS));
         call_metrics::set_circuit_open(&settings, false);
         Ok(Self { settings, price, client, slots, key, state: Mutex::default() })
+    }
+
+    /// Maximum usage of a request.
+    pub fn max_usage(&self, request: &CompletionRequest) -> TokenUsage {
+        let wanted = request.output_tokens_max.unwrap_or(self.settings.output_tokens_max);
+        let input_tokens = estimate_prompt_tokens(request);
+        let output_tokens = match request.shorten_to_budget {
+            true => request.budget.affordable_output(input_tokens, wanted, &self.price),
+            false => wanted,
+        };
+        TokenUsage { input_tokens, output_tokens, estimated: true }
     }
 
     /// Why the model cannot be called.
@@ -112,8 +138,17 @@ impl Model {
         let (rates, weight) = self.rates(now_ms);
         let is_circuit_open = self.state().breaker.is_open();
         let cost_per_valid = self.state().judged.cost_per_valid();
-        let (model, obstacle) = (self.settings.name.clone(), self.obstacle());
-        ModelStats { model, rates, weight, cost_per_valid, is_circuit_open, obstacle }
+        let SpentTotals { input_tokens, output_tokens, cost } = self.state().spent;
+        let (model, obstacle, tokens) = (self.settings.name.clone(), self.obstacle(), (input_tokens, output_tokens));
+        ModelStats { model, rates, weight, tokens, cost, cost_per_valid, is_circuit_open, obstacle }
+    }
+
+    /// Counts what a call used, also one that failed.
+    pub fn record_usage(&self, usage: &TokenUsage, cost: Usd) {
+        let spent = &mut self.state().spent;
+        spent.input_tokens = spent.input_tokens.saturating_add(usage.input_tokens);
+        spent.output_tokens = spent.output_tokens.saturating_add(usage.output_tokens);
+        spent.cost += cost;
     }
 
     /// - `cost`: of the answer.

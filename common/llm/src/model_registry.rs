@@ -104,7 +104,7 @@ impl ModelRegistry {
     pub fn max_usage(&self, request: &CompletionRequest) -> (u64, Usd) {
         let allowed = self.models.iter().filter(|model| !request.excluded_models.contains(&model.settings.name));
         let usages = allowed.map(|model| {
-            let usage = max_usage(request, request.output_tokens_max.unwrap_or(model.settings.output_tokens_max));
+            let usage = model.max_usage(request);
             (usage.total(), model.price.cost(&usage))
         });
         usages.fold((0, Usd::ZERO), |(tokens, cost), most| (tokens.max(most.0), cost.max(most.1)))

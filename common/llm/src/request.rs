@@ -27,6 +27,8 @@ pub struct CompletionRequest {
     pub temperature: Option<f64>,
     /// Limit of completion tokens; `None` is the model's setting.
     pub output_tokens_max: Option<u64>,
+    /// Asks for a shorter completion when the budget has no room for the longest one.
+    pub shorten_to_budget: bool,
     /// Requests a streamed response, so that a hanging server is detected early. [`crate::ModelRegistry::stream`]
     /// always does.
     pub stream: bool,
@@ -53,6 +55,7 @@ impl CompletionRequest {
             excluded_models: BTreeSet::new(),
             temperature: None,
             output_tokens_max: None,
+            shorten_to_budget: false,
             stream: false,
             timeout_ms: None,
             deadline: None,

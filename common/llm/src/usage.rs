@@ -105,6 +105,11 @@ impl TokenPrice {
         let part = |tokens: u64, price: u64| tokens.saturating_mul(price);
         Usd(part(usage.input_tokens, self.input).saturating_add(part(usage.output_tokens, self.output)))
     }
+
+    /// Output tokens that an amount pays for; `None` when they cost nothing.
+    pub fn output_tokens(&self, amount: Usd) -> Option<u64> {
+        amount.0.checked_div(self.output)
+    }
 }
 
 #[cfg(test)]

@@ -15,6 +15,7 @@ use goalmill_common::revision::{Answered, Refusal, Trigger};
 use goalmill_common::status::{PlanStatus, StepStatus};
 
 use crate::graph::{PlanGraph, StepIndex, to_u32};
+use crate::reserved::ReservedEstimates;
 use crate::revise::{self, Revising, into_plan};
 use crate::state::{JoinState, Origin, PhaseState, PlanState, StepHook, StepState, at};
 use crate::transitions::{plan_transition, step_transition};
@@ -141,6 +142,7 @@ fn apply_plan(state: &mut PlanState, record: &Record, event: &PlanEvent) -> Resu
                 state.waiting = Waiting::Nothing;
             }
         }
+        PlanEvent::PlanValidated(validated) => state.origin.keep_note(&validated.warnings),
         PlanEvent::Extended(extended) => revise::extend(state, record, extended)?,
         PlanEvent::ModelAnswered(answered) => {
             state.usage.add(answered.usage.cost, answered.usage.tokens);
@@ -162,7 +164,6 @@ fn apply_plan(state: &mut PlanState, record: &Record, event: &PlanEvent) -> Resu
         | PlanEvent::ModelAsked(_)
         | PlanEvent::ToolsCalled(_)
         | PlanEvent::PlanningFailed(_)
-        | PlanEvent::PlanValidated(_)
         | PlanEvent::PhaseAdded(_)
         | PlanEvent::Quarantined(_)
         | PlanEvent::Paused(_) => {}
@@ -304,6 +305,7 @@ fn create(state: &mut PlanState, record: &Record, created: &PlanCreated) -> Resu
         confidence: created.confidence,
         open_until_ms: if created.open { record.time_ms.saturating_add(PLANNER_MS) } else { 0 },
         fork: created.fork.clone(),
+        note: None,
     };
     state.graph = graph;
     state.plan = plan;
@@ -329,9 +331,7 @@ fn end(state: &mut PlanState, time_ms: u64, status: PlanStatus, failure: Option<
         finish(step, time_ms);
     }
     state.in_flight = 0;
-    if let Some(monitor) = &mut state.monitor {
-        monitor.release_all();
-    }
+    state.reserved = ReservedEstimates::default();
     state.resources_held.fill(0);
     state.ready_inline.clear();
     state.ready_sub_plans.clear();
@@ -414,7 +414,7 @@ fn check_attempt(state: &PlanState, seq: u64, i: StepIndex, found: u32, event: &
     let step = &state.steps[i];
     // The engine begins and completes its own steps in one event; a manual completion has no attempt.
     let is_inline = matches!(event, StepEvent::Completed(_))
-        && step.status == StepStatus::Ready
+        && matches!(step.status, StepStatus::Ready | StepStatus::AwaitingApproval)
         && found != step.attempt
         && state.runs_in_engine(i);
     let begins = event.begins_attempt() || is_inline;
@@ -500,7 +500,7 @@ fn fold_step(step: &mut StepState, time_ms: u64, event: &StepEvent) {
             if let Some(details) = &mut step.details
                 && details.hook.is_some()
             {
-                details.hook = Some(StepHook::Passed(None));
+                details.hook = Some(StepHook::Passed);
             }
         }
         StepEvent::Ready | StepEvent::Released(_) => step.due_ms = 0,
@@ -565,14 +565,21 @@ fn fold_step(step: &mut StepState, time_ms: u64, event: &StepEvent) {
 fn fold_hook(step: &mut StepState, decided: &HookDecided) {
     let is_start = decided.point == HookPoint::OnStepStart;
     step.due_ms = decided.due_ms;
-    step.details().hook = match decided.decision {
+    let details = step.details();
+    if is_start {
+        details.hook_inputs.clone_from(&decided.inputs);
+    } else if decided.decision == HookDecision::Refuse {
+        let completed = details.hook.as_ref().and_then(StepHook::asked).and_then(|asked| asked.completed.as_deref());
+        details.refused_cache |= completed.is_some_and(|completed| completed.cache_key.is_some());
+    }
+    details.hook = match decided.decision {
         HookDecision::Hold if is_start => Some(StepHook::Held),
         HookDecision::Allow
         | HookDecision::Refuse
         | HookDecision::Change
         | HookDecision::Approve
         | HookDecision::Hold
-        | HookDecision::Choose => is_start.then(|| StepHook::Passed(decided.inputs.clone())),
+        | HookDecision::Choose => is_start.then_some(StepHook::Passed),
     };
     if decided.decision == HookDecision::Hold {
         step.details().reason.clone_from(&decided.reason);
@@ -649,9 +656,7 @@ fn track_engine_step(state: &mut PlanState, i: StepIndex, ready: bool) {
 
 fn count_in_flight(state: &mut PlanState, i: StepIndex, begins: bool) {
     let held = state.graph.resource(i).map(|resource| &mut state.resources_held[resource]);
-    if let Some(monitor) = &mut state.monitor {
-        monitor.reserve(&state.plan.steps[i], begins);
-    }
+    state.reserved.count(&state.plan.steps[i], begins);
     for count in held.into_iter().chain([&mut state.in_flight]) {
         *count = if begins { *count + 1 } else { count.saturating_sub(1) };
     }

@@ -59,13 +59,15 @@ impl Turn<'_> {
         if i.as_usize() >= self.state.steps.len() || !self.state.can_dispatch(i) {
             return Err(Rejection::NotDue);
         }
-        if let Some(failure) = self.would_break(i) {
+        if let Some(failure) = self.would_break(i).or_else(|| self.state.would_exceed_budget(i)) {
             self.fail_dispatch(i, failure);
             return Ok(());
         }
         match self.cache_key(i) {
-            Ok(Some(key)) => self.effects.push(Effect::CacheLookup { step: i, key }),
-            Ok(None) => self.send_to_worker(i),
+            Ok(Some(key)) if !self.state.has_refused_cache(i) => {
+                self.effects.push(Effect::CacheLookup { step: i, key });
+            }
+            Ok(_) => self.send_to_worker(i),
             Err(failure) => self.fail_dispatch(i, failure),
         }
         Ok(())
@@ -311,7 +313,9 @@ impl Turn<'_> {
             Ok(outputs) => {
                 self.work.count(outputs.text().len());
                 let completed = StepCompleted { outputs, ..StepCompleted::default() };
-                self.emit_next(i, StepEvent::Completed(Box::new(completed)));
+                if let Some(completed) = self.ask_hooks_after(i, completed) {
+                    self.emit_next(i, StepEvent::Completed(Box::new(completed)));
+                }
             }
             Err(failure) => {
                 self.work.count(0);

@@ -64,6 +64,48 @@ impl PlanState {
         }
     }
 
+    /// Whether the budget has room for the step beside the steps in flight: their estimates are reserved. A step that
+    /// can never fit is let through, and fails when it is dispatched.
+    pub(crate) fn fits_budget(&self, i: StepIndex) -> bool {
+        let reserved = self.reserved;
+        if reserved.steps == 0 {
+            return true;
+        }
+        let (budget, usage, own) = (self.budget(), self.usage, &self.plan.steps[i].estimates);
+        let tokens = own.tokens.unwrap_or(0);
+        let cost = own.cost.unwrap_or(0.0);
+        let fits_tokens = budget.tokens.is_none_or(|most| {
+            let alone = usage.tokens.saturating_add(tokens);
+            alone > most || alone.saturating_add(reserved.tokens) <= most
+        });
+        let fits_cost = budget.cost.is_none_or(|most| {
+            let alone = usage.cost + cost;
+            alone > most || alone + reserved.cost <= most
+        });
+        fits_tokens && fits_cost
+    }
+
+    /// Returns why a step must not start: what it is estimated to spend would exceed the budget.
+    pub(crate) fn would_exceed_budget(&self, i: StepIndex) -> Option<Failure> {
+        let own = &self.plan.steps[i].estimates;
+        if own.tokens.is_none() && own.cost.is_none() {
+            return None;
+        }
+        let (budget, usage) = (self.budget(), self.usage);
+        let tokens = budget.tokens.zip(own.tokens).filter(|(most, own)| usage.tokens.saturating_add(*own) > *most);
+        let cost = budget.cost.zip(own.cost).filter(|(most, own)| *own > 0.0 && usage.cost + own > *most);
+        let message = match (tokens, cost) {
+            (Some((most, own)), _) => {
+                format!("{} tokens used and {own} tokens estimated exceed the budget of {most}", usage.tokens)
+            }
+            (None, Some((most, own))) => {
+                format!("{} dollars used and {own} dollars estimated exceed the budget of {most}", usage.cost)
+            }
+            (None, None) => return None,
+        };
+        Some(Failure::new(FailureClass::ConstraintViolation, "BUDGET_EXCEEDED", message))
+    }
+
     /// Returns the end of the budgeted time, Unix milliseconds; `u64::MAX` without a time budget.
     pub(crate) fn budget_due_ms(&self) -> u64 {
         let Some(seconds) = self.budget().seconds.filter(|s| s.is_finite() && *s >= 0.0) else {

@@ -1,9 +1,8 @@
-//! The measured constraints of a plan, and what its steps reported and reserved.
+//! The measured constraints of a plan, and what its steps reported.
 
 use goalmill_common::constraint::{Bound, Constraint, ConstraintStatus, MEASURES_MAX, Measure, Measures, constraints};
 use goalmill_common::event::ConstraintChanged;
 use goalmill_common::goal::Goal;
-use goalmill_common::plan::Step;
 
 /// The constraints that are measured, and the measures.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -11,15 +10,6 @@ pub(crate) struct ConstraintMonitor {
     pub(crate) watched: Vec<WatchedConstraint>,
     /// What agents reported beside cost in US dollars and tokens.
     pub(crate) measures: Measures,
-    /// The estimates of the steps in flight.
-    pub(crate) reserved: Reserved,
-}
-
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub(crate) struct Reserved {
-    pub(crate) steps: u32,
-    pub(crate) cost: f64,
-    pub(crate) tokens: u64,
 }
 
 /// A measured constraint and where the plan stands with it.
@@ -87,28 +77,5 @@ impl ConstraintMonitor {
             watched.status = changed.status;
             watched.reason.clone_from(&changed.reason);
         }
-    }
-
-    /// Reserves the estimates of a step in flight, or gives them back.
-    pub(crate) fn reserve(&mut self, step: &Step, begins: bool) {
-        let (cost, tokens) = (step.estimates.cost.unwrap_or(0.0), step.estimates.tokens.unwrap_or(0));
-        let held = &mut self.reserved;
-        if begins {
-            *held =
-                Reserved { steps: held.steps + 1, cost: held.cost + cost, tokens: held.tokens.saturating_add(tokens) };
-        } else if held.steps <= 1 {
-            // Sums of decimals do not come back to 0 by themselves.
-            *held = Reserved::default();
-        } else {
-            *held = Reserved {
-                steps: held.steps - 1,
-                cost: (held.cost - cost).max(0.0),
-                tokens: held.tokens.saturating_sub(tokens),
-            };
-        }
-    }
-
-    pub(crate) fn release_all(&mut self) {
-        self.reserved = Reserved::default();
     }
 }

@@ -42,12 +42,13 @@ impl PlanState {
     /// Whether the step may start beside the steps in flight: their estimates are reserved. A step that can never fit
     /// is let through, and fails when it is dispatched.
     pub(crate) fn fits_reservations(&self, i: StepIndex) -> bool {
-        let Some(monitor) = self.monitor.as_deref().filter(|monitor| monitor.reserved.steps > 0) else { return true };
+        let reserved_now = self.reserved;
+        let Some(monitor) = self.monitor.as_deref().filter(|_| reserved_now.steps > 0) else { return true };
         monitor.watched.iter().filter(|watched| watched.constraint.hard && watched.is_open()).all(|watched| {
             let (used, own) = (self.measured(monitor, &watched.measure, 0), self.estimate(i, &watched.measure));
             let reserved = match &watched.measure {
-                Measure::Cost(currency) if currency == "USD" => monitor.reserved.cost,
-                Measure::Tokens => monitor.reserved.tokens as f64,
+                Measure::Cost(currency) if currency == "USD" => reserved_now.cost,
+                Measure::Tokens => reserved_now.tokens as f64,
                 Measure::Cost(_) | Measure::Elapsed | Measure::Deadline | Measure::Named(_) => return true,
             };
             used + own > watched.limit || used + reserved + own <= watched.limit

@@ -186,6 +186,7 @@ impl<'a> Turn<'a> {
     fn emit_attempt(&mut self, i: StepIndex, attempt: u32, event: StepEvent) {
         let before = &self.state.steps[i];
         let (due, flew) = (before.due_ms, before.status.is_in_flight());
+        let reserves = self.state.monitor.is_some() || self.state.reserved.steps > 0;
         let spec = &self.state.plan.steps[i];
         let (step, phase) = (spec.id.clone(), spec.phase.as_deref().map(Into::into));
         self.emit(Event::Step { step, attempt, phase, event });
@@ -193,7 +194,7 @@ impl<'a> Turn<'a> {
         if after.due_ms != due {
             self.dues.push((i, due));
         }
-        let holds = self.state.monitor.is_some() || self.state.graph.resource(i).is_some();
+        let holds = reserves || self.state.graph.resource(i).is_some();
         self.freed |= flew && !after.status.is_in_flight() && holds;
         if after.status.is_final() {
             self.finished.push_back(i);

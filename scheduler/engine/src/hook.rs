@@ -118,7 +118,7 @@ impl Turn<'_> {
             return false;
         }
         match self.state.steps[i].hook() {
-            Some(StepHook::Passed(_)) => return false,
+            Some(StepHook::Passed) => return false,
             Some(StepHook::Asked(_) | StepHook::Held) | None => {}
         }
         let asked = self.hook_question(HookPoint::OnStepStart, None);
@@ -126,7 +126,8 @@ impl Turn<'_> {
         true
     }
 
-    /// Asks the hooks about what an attempt reported. Returns what was reported if there is nobody to ask.
+    /// Asks the hooks about the outputs of a step: of an attempt, the cache, the engine or a sub-plan. Returns them if
+    /// there is nobody to ask.
     pub(crate) fn ask_hooks_after(&mut self, i: StepIndex, completed: StepCompleted) -> Option<StepCompleted> {
         if !self.context.hooks.contains(HookPoint::OnStepComplete) {
             return Some(completed);
@@ -230,12 +231,18 @@ impl Turn<'_> {
         self.emit_step(i, StepEvent::HookDecided(Box::new(recorded(&answer, 0))));
         let StepCompleted { cost, tokens, usage: split, duration_ms, .. } = completed;
         let spent = Spent { cost, tokens, split, duration_ms };
-        match answer.ruling {
-            HookRuling::Refuse => {
-                self.refuse_outputs(i, refused(&answer.hook, &answer.reason), spent);
-            }
-            HookRuling::Fail(failure) => self.refuse_outputs(i, failure, spent),
-            _ => self.complete_checked(i, completed),
+        let failure = match answer.ruling {
+            HookRuling::Refuse => refused(&answer.hook, &answer.reason),
+            HookRuling::Fail(failure) => failure,
+            // The engine begins and completes an inline step in one event.
+            _ if self.state.is_inline(i) => return self.emit_next(i, StepEvent::Completed(Box::new(completed))),
+            _ => return self.complete_checked(i, completed),
+        };
+        if self.state.runs_in_engine(i) {
+            // What the engine runs gives the same again; a sub-plan has done its own retries.
+            self.give_up(i, failure, spent);
+        } else {
+            self.refuse_outputs(i, failure, spent);
         }
     }
 
@@ -293,17 +300,19 @@ impl PlanState {
     pub(crate) fn awaits_hook(&self, i: StepIndex) -> bool {
         let waits = match self.steps[i].hook() {
             Some(StepHook::Asked(_) | StepHook::Held) => true,
-            Some(StepHook::Passed(_)) | None => false,
+            Some(StepHook::Passed) | None => false,
         };
         waits && self.steps[i].status == goalmill_common::status::StepStatus::AwaitingApproval
     }
 
     /// The inputs that a hook gave the step.
     pub(crate) fn hook_inputs(&self, i: StepIndex) -> Option<&Json> {
-        match self.steps[i].hook()? {
-            StepHook::Passed(inputs) => inputs.as_ref(),
-            StepHook::Asked(_) | StepHook::Held => None,
-        }
+        self.steps[i].details.as_ref()?.hook_inputs.as_ref()
+    }
+
+    /// Whether a hook refused the outputs of the cache for this step.
+    pub(crate) fn has_refused_cache(&self, i: StepIndex) -> bool {
+        self.steps[i].details.as_ref().is_some_and(|details| details.refused_cache)
     }
 
     /// The number of the event that asked for the current replan.
@@ -346,6 +355,7 @@ impl PlanState {
             step.calls().iter().for_each(|call| usage.add(call.cost, call.tokens()));
             data["cost"] = json!(usage.cost);
             data["tokens"] = json!(usage.tokens);
+            data["cached"] = json!(completed.cache_key.is_some());
         }
         data
     }

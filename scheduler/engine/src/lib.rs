@@ -38,6 +38,7 @@ mod output_check;
 mod recording;
 mod render;
 mod requests;
+mod reserved;
 mod result_cache;
 mod retry;
 mod revise;

@@ -172,7 +172,11 @@ impl PlanState {
 
     /// Whether this ready step may be dispatched.
     pub fn can_dispatch(&self, i: StepIndex) -> bool {
-        self.has_room() && self.is_free(i) && !self.runs_in_engine(i) && self.fits_reservations(i)
+        self.has_room()
+            && self.is_free(i)
+            && !self.runs_in_engine(i)
+            && self.fits_budget(i)
+            && self.fits_reservations(i)
     }
 
     /// How many steps may be in flight at once.

@@ -52,8 +52,9 @@ pub fn replan_context(state: &PlanState, limits: &Limits) -> Option<Situation> {
         revisions_left: state.revisions_left(limits.revisions_max),
         usage: state.usage,
         left: Budget {
-            tokens: budget.tokens.map(|most| most.saturating_sub(state.usage.tokens)),
-            cost: budget.cost.map(|most| (most - state.usage.cost).max(0.0)),
+            // Steps in flight may spend what they reserved.
+            tokens: budget.tokens.map(|most| most.saturating_sub(state.usage.tokens + state.reserved.tokens)),
+            cost: budget.cost.map(|most| (most - state.usage.cost - state.reserved.cost).max(0.0)),
             seconds: budget.seconds,
         },
         deadline_ms: accepted.deadline_ms,

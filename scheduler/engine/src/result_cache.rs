@@ -46,7 +46,9 @@ impl Turn<'_> {
         match fit {
             Some(outputs) => {
                 let completed = StepCompleted { outputs, cache_key: Some(key.to_owned()), ..StepCompleted::default() };
-                self.emit_step(i, StepEvent::Completed(Box::new(completed)));
+                if let Some(completed) = self.ask_hooks_after(i, completed) {
+                    self.emit_step(i, StepEvent::Completed(Box::new(completed)));
+                }
                 self.propagate();
             }
             None => self.send_to_worker(i),

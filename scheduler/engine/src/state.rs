@@ -11,6 +11,7 @@ use goalmill_common::goal::Usage;
 use goalmill_common::id::WorkerId;
 use goalmill_common::json::Json;
 use goalmill_common::plan::Plan;
+use goalmill_common::problem::Issue;
 use goalmill_common::report::SuggestedAdjustment;
 use goalmill_common::revision::Fork;
 use goalmill_common::status::{Counts, PlanStatus, StepStatus};
@@ -21,9 +22,13 @@ use crate::judging::Judging;
 use crate::model_calls::ModelCallLog;
 use crate::output_check::SchemaCache;
 use crate::recorded_calls::StepCalls;
+use crate::reserved::ReservedEstimates;
 use crate::revise::Revising;
 use crate::token::TokenKey;
 use crate::waiting::Waiting;
+
+/// Longest reason for another planner that is kept, in characters.
+const NOTE_CHARS_MAX: usize = 1_000;
 
 /// Everything known about one plan. Only [`crate::apply()`] changes it.
 #[derive(Clone, Debug, PartialEq)]
@@ -51,6 +56,7 @@ pub struct PlanState {
     /// Calls of language models for the plan.
     pub(crate) calls: ModelCallLog,
     pub(crate) in_flight: u32,
+    pub(crate) reserved: ReservedEstimates,
     /// How many steps hold each resource: 0 or 1.
     pub(crate) resources_held: Vec<u32>,
     /// Ready inline steps.
@@ -83,6 +89,18 @@ pub(crate) struct Origin {
     /// End of the wait for more steps of a streamed plan, Unix milliseconds; 0 when the plan is complete.
     pub(crate) open_until_ms: u64,
     pub(crate) fork: Option<Box<Fork>>,
+    /// Why it is not from the first planner, or is generic.
+    pub(crate) note: Option<Box<str>>,
+}
+
+impl Origin {
+    /// Keeps why a planner took over from a model that failed.
+    pub(crate) fn keep_note(&mut self, warnings: &[Issue]) {
+        let of_planners = |issue: &&Issue| matches!(issue.code.as_str(), "PLANNER_FALLBACK" | "GENERIC_PLAN");
+        if let Some(issue) = warnings.iter().find(of_planners) {
+            self.note = Some(issue.detail.chars().take(NOTE_CHARS_MAX).collect::<String>().into());
+        }
+    }
 }
 
 /// The state of one step. Kept small: rarely used fields are in `details`.
@@ -138,6 +156,10 @@ pub(crate) struct StepDetails {
     pub(crate) hook: Option<StepHook>,
     /// Its recorded calls, until it ends or changes.
     pub(crate) calls: StepCalls,
+    /// The inputs that a hook gave it.
+    pub(crate) hook_inputs: Option<Json>,
+    /// A hook refused its outputs from the cache: the next attempt is a worker's.
+    pub(crate) refused_cache: bool,
 }
 
 /// Where a step stands with the hooks that decide.
@@ -147,8 +169,8 @@ pub(crate) enum StepHook {
     Asked(Box<HookAsked>),
     /// The step is held until its timer is due.
     Held,
-    /// The step may start, with these inputs if a hook changed them.
-    Passed(Option<Json>),
+    /// The step may start.
+    Passed,
 }
 
 impl StepHook {
@@ -156,7 +178,7 @@ impl StepHook {
     pub(crate) fn asked(&self) -> Option<&HookAsked> {
         match self {
             Self::Asked(asked) => Some(asked),
-            Self::Held | Self::Passed(_) => None,
+            Self::Held | Self::Passed => None,
         }
     }
 }
@@ -235,6 +257,7 @@ impl PlanState {
             recorded_bytes: 0,
             calls: ModelCallLog::default(),
             in_flight: 0,
+            reserved: ReservedEstimates::default(),
             resources_held: Vec::new(),
             ready_inline: BTreeSet::new(),
             ready_sub_plans: BTreeSet::new(),
@@ -317,7 +340,7 @@ impl StepState {
 
     pub(crate) fn clear_hook(&mut self) {
         if let Some(details) = &mut self.details {
-            details.hook = None;
+            (details.hook, details.hook_inputs, details.refused_cache) = (None, None, false);
         }
     }
 

@@ -110,7 +110,9 @@ impl Turn<'_> {
             Some(failure) => self.give_up(i, failure, spent),
             None => {
                 let completed = StepCompleted { outputs, ..spent.into_completed() };
-                self.emit_step(i, StepEvent::Completed(Box::new(completed)));
+                if let Some(completed) = self.ask_hooks_after(i, completed) {
+                    self.emit_step(i, StepEvent::Completed(Box::new(completed)));
+                }
             }
         }
         self.propagate();

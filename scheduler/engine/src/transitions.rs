@@ -17,7 +17,8 @@ pub fn step_transition(status: StepStatus, event: &StepEvent) -> Option<StepStat
         StepEvent::Blocked(_) => from(status, &[S::Pending], S::Blocked),
         StepEvent::ApprovalRequested(_) => from(status, &[S::Pending], S::AwaitingApproval),
         StepEvent::HookAsked(asked) => match asked.point {
-            HookPoint::OnStepComplete => from(status, &[S::Running], S::AwaitingApproval),
+            // Results of the cache and of steps that the engine runs have no attempt that is running.
+            HookPoint::OnStepComplete => from(status, &[S::Ready, S::Running], S::AwaitingApproval),
             HookPoint::OnStepStart => from(status, &[S::Pending, S::AwaitingApproval], S::AwaitingApproval),
             HookPoint::OnPlanGenerated | HookPoint::OnPlanApproved | HookPoint::OnRevisionNeeded => None,
         },

@@ -143,11 +143,13 @@ impl Turn<'_> {
         if !self.state.has_room() {
             return false;
         }
-        let Some(&i) = self.state.ready_sub_plans.iter().find(|i| self.state.is_free(**i)) else {
+        let Some(&i) =
+            self.state.ready_sub_plans.iter().find(|i| self.state.is_free(**i) && self.state.fits_budget(**i))
+        else {
             return false;
         };
         self.work.count(0);
-        if let Some(failure) = self.would_break(i) {
+        if let Some(failure) = self.would_break(i).or_else(|| self.state.would_exceed_budget(i)) {
             self.give_up(i, failure, Spent::default());
             return true;
         }

@@ -53,6 +53,7 @@ impl PlanState {
             summary: self.summary(),
             goal: self.accepted.goal.clone(),
             planner: self.origin.planner.clone(),
+            planner_note: self.origin.note.as_deref().unwrap_or_default().to_owned(),
             confidence: self.origin.confidence,
             strategy: self.plan.strategy,
             failure: self.ended().and_then(|ended| ended.failure.clone()),

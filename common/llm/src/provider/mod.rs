@@ -22,6 +22,8 @@ mod prompt;
 pub struct ProviderRequest<'a> {
     pub model: &'a ModelSettings,
     pub completion: &'a CompletionRequest,
+    /// Tokens of the longest answer.
+    pub output_tokens_max: u64,
     pub mode: ResponseMode,
     pub quirks: ServerQuirks,
     pub stream: bool,
@@ -29,7 +31,7 @@ pub struct ProviderRequest<'a> {
 
 impl ProviderRequest<'_> {
     fn output_tokens_max(&self) -> u64 {
-        self.completion.output_tokens_max.unwrap_or(self.model.output_tokens_max).max(1)
+        self.output_tokens_max.max(1)
     }
 
     fn temperature(&self) -> Option<f64> {

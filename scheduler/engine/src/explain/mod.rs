@@ -39,6 +39,7 @@ impl PlanState {
             plan_id: self.id().clone(),
             status: self.status,
             summary: self.explain_plan(now_ms),
+            planner_note: self.origin.note.as_deref().unwrap_or_default().to_owned(),
             steps: open.into_iter().map(|i| self.explain_step(i, now_ms, around)).collect(),
         }
     }

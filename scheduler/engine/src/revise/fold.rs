@@ -127,6 +127,7 @@ pub(crate) fn extend(state: &mut PlanState, record: &Record, extended: &PlanExte
     }
     state.revising.staged = None;
     state.origin.open_until_ms = if extended.open { record.time_ms.saturating_add(PLANNER_MS) } else { 0 };
+    state.origin.keep_note(&extended.warnings);
     if let Some(confidence) = extended.confidence {
         state.origin.confidence = confidence;
     }

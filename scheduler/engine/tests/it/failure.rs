@@ -6,7 +6,7 @@ use goalmill_common::json::Json;
 use goalmill_common::plan::{Fallback, Jitter, OnFailure, Plan, Retry};
 use goalmill_common::report::{Report, What};
 use goalmill_common::status::{PlanStatus, StepStatus};
-use goalmill_engine::{Effect, Rejection, Timer};
+use goalmill_engine::{Command, Effect, Rejection, Timer};
 use serde_json::json;
 
 use crate::world::{START_MS, World, completed, failed, permanent, plan, report, retrying_due, transient, with};
@@ -272,6 +272,37 @@ fn failed_attempts_use_up_the_budget_too() {
     let task = world.dispatch("a");
     world.report(Report { cost: Some(1.5), ..failed(&task, transient()) }).unwrap();
     assert_eq!(world.plan_code(), "BUDGET_EXCEEDED");
+}
+
+#[test]
+fn a_step_whose_estimate_would_exceed_the_budget_is_not_started() {
+    let budget = Budget { tokens: Some(1_000), ..Budget::default() };
+    let estimated = with(plan(&[("a", &[]), ("b", &["a"])]), "b", |step| step.estimates.tokens = Some(500));
+    let mut world = World::of(Plan { budget, ..estimated });
+    let task = world.dispatch("a");
+    world.report(Report { tokens: Some(600), ..completed(&task, json!({})) }).unwrap();
+    world.command(Command::Dispatch(world.index("b"))).unwrap();
+    assert_eq!((world.tasks.len(), world.code("b").as_str()), (1, "BUDGET_EXCEEDED"));
+    assert_eq!((world.plan_code().as_str(), world.state.usage().tokens), ("BUDGET_EXCEEDED", 600));
+}
+
+#[test]
+fn estimates_of_steps_in_flight_are_reserved_in_the_budget() {
+    let budget = Budget { tokens: Some(1_000), ..Budget::default() };
+    let mut parallel = plan(&[("a", &[]), ("b", &[]), ("c", &[])]);
+    for step in &mut parallel.steps[..2] {
+        step.estimates.tokens = Some(600);
+    }
+    let mut world = World::of(Plan { budget, ..parallel });
+    assert_eq!(world.dispatch_all(), 2, "`a` and `c`, which has no estimate; `b` waits");
+    assert_eq!(world.status("b"), StepStatus::Ready);
+    world.restart();
+    let task = world.open_tasks().into_iter().find(|task| task.step.as_str() == "a").expect("it was sent");
+    world.report(Report { tokens: Some(300), ..completed(&task, json!({})) }).unwrap();
+    assert!(world.others.contains(&Effect::Room), "its reservation is free");
+    assert_eq!(world.dispatch_all(), 1, "300 and 600 fit");
+    world.finish();
+    assert_eq!(world.state.status(), PlanStatus::Completed);
 }
 
 #[test]

@@ -3,14 +3,15 @@
 use goalmill_common::config::HookPoint;
 use goalmill_common::event::{Event, HookDecision, PlanEvent, StepEvent};
 use goalmill_common::failure::{Failure, FailureClass};
+use goalmill_common::goal::Usage;
 use goalmill_common::json::Json;
-use goalmill_common::plan::{Approval, OnFailure, Plan, RevisionPolicy};
+use goalmill_common::plan::{Approval, Cache, OnFailure, Plan, RevisionPolicy, StepKind};
 use goalmill_common::revision::RevisionStrategy;
 use goalmill_common::status::{PlanStatus, StepStatus};
 use goalmill_engine::{Command, Effect, HookAnswer, HookQuestion, HookRuling, Rejection, Timer};
 use serde_json::json;
 
-use crate::world::{World, completed, permanent, plan, planned, with};
+use crate::world::{World, completed, permanent, plan, planned, transient, with};
 
 #[test]
 fn a_plan_waits_for_its_hooks_also_after_a_restart() {
@@ -169,6 +170,103 @@ fn outputs_that_a_hook_turns_into_a_failure_are_tried_again_by_its_class() {
     world.complete("a", json!({"x": 2}));
     decide(&mut world, Some("a"), HookRuling::Fail(failure));
     assert_eq!((world.state.status(), world.plan_code().as_str()), (PlanStatus::Failed, "TOO_VAGUE"));
+}
+
+#[test]
+fn the_hooks_are_asked_about_what_the_engine_completes() {
+    let inline = with(plan(&[("a", &[]), ("b", &["a"])]), "a", |step| {
+        (step.kind, step.inputs) = (StepKind::Message, Json::from(json!({"text": "hello"})));
+    });
+    let waiting = || {
+        let mut world = asking(HookPoint::OnStepComplete);
+        world.submit(Plan { continue_on_failure: true, ..inline.clone() }).unwrap();
+        world
+    };
+    let mut world = waiting();
+    world.restart();
+    assert_eq!((world.status("a"), world.status("b")), (StepStatus::AwaitingApproval, StepStatus::Pending));
+    assert_eq!(question_of(&world, "a").data.value()["outputs"], json!({"text": "hello"}));
+    decide(&mut world, Some("a"), HookRuling::Allow);
+    assert_eq!((world.status("b"), world.outputs("a")), (StepStatus::Ready, json!({"text": "hello"})));
+    let mut world = waiting();
+    decide(&mut world, Some("a"), HookRuling::Fail(transient()));
+    assert_eq!(world.status("a"), StepStatus::Failed, "it would give the same again");
+}
+
+#[test]
+fn the_hooks_are_asked_about_the_outputs_of_a_sub_plan() {
+    let ended = |world: &mut World| {
+        let (status, outputs) = (PlanStatus::Completed, Json::from(json!({"x": 1})));
+        let usage = Usage { cost: 0.5, tokens: 7 };
+        let ended = Command::SubPlanEnded { step: "a".into(), attempt: 1, status, outputs, usage, failure: None };
+        world.command(ended).unwrap();
+        assert_eq!(world.status("a"), StepStatus::AwaitingApproval);
+        assert_eq!(question_of(world, "a").data.value()["tokens"], 7);
+    };
+    let nested = || {
+        let mut world = asking(HookPoint::OnStepComplete);
+        world.submit(with(plan(&[("a", &[])]), "a", |step| step.kind = StepKind::Plan)).unwrap();
+        world
+    };
+    let mut world = nested();
+    ended(&mut world);
+    world.restart();
+    decide(&mut world, Some("a"), HookRuling::Allow);
+    assert_eq!((world.state.status(), world.state.usage().tokens), (PlanStatus::Completed, 7));
+    let mut world = nested();
+    ended(&mut world);
+    decide(&mut world, Some("a"), HookRuling::Refuse);
+    assert_eq!((world.plan_code().as_str(), world.state.usage().tokens), ("HOOK_REFUSED", 7));
+}
+
+#[test]
+fn refused_outputs_of_the_cache_are_made_anew() {
+    let cached = || {
+        let mut world = asking(HookPoint::OnStepComplete);
+        let steps = with(plan(&[("a", &[])]), "a", |step| {
+            step.cache = Some(Cache { key: "k".into(), ttl_ms: 60_000 });
+            step.retry.max = 1;
+        });
+        world.submit(steps).unwrap();
+        world.command(Command::Dispatch(world.index("a"))).unwrap();
+        let key = world.others.iter().find_map(|effect| match effect {
+            Effect::CacheLookup { key, .. } => Some(key.clone()),
+            _ => None,
+        });
+        let (step, key) = (world.index("a"), key.expect("the cache is asked"));
+        let outputs = Some(Json::from(json!({"x": 1})));
+        world.command(Command::CacheLookedUp { step, key, outputs }).unwrap();
+        assert_eq!((world.status("a"), world.tasks.len()), (StepStatus::AwaitingApproval, 0));
+        assert_eq!(question_of(&world, "a").data.value()["cached"], true);
+        world
+    };
+    let mut world = cached();
+    world.restart();
+    decide(&mut world, Some("a"), HookRuling::Allow);
+    assert_eq!((world.state.status(), world.outputs("a")), (PlanStatus::Completed, json!({"x": 1})));
+    let mut world = cached();
+    decide(&mut world, Some("a"), HookRuling::Fail(transient()));
+    assert_eq!(world.status("a"), StepStatus::Retrying);
+    world.restart();
+    world.step_due("a");
+    world.complete("a", json!({"x": 2}));
+    assert_eq!(question_of(&world, "a").data.value()["cached"], false, "a worker made them");
+    decide(&mut world, Some("a"), HookRuling::Allow);
+    assert_eq!((world.state.status(), world.outputs("a")), (PlanStatus::Completed, json!({"x": 2})));
+}
+
+#[test]
+fn inputs_of_a_hook_outlast_its_decision_about_outputs() {
+    let mut world = World::new();
+    world.context.hooks = [HookPoint::OnStepStart, HookPoint::OnStepComplete].into_iter().collect();
+    world.submit(with(plan(&[("a", &[])]), "a", |step| step.retry.max = 1)).unwrap();
+    decide(&mut world, Some("a"), HookRuling::ChangeInputs(Json::from(json!({"n": 8}))));
+    world.complete("a", json!({}));
+    assert_eq!(question_of(&world, "a").data.value()["inputs"], json!({"n": 8}));
+    decide(&mut world, Some("a"), HookRuling::Fail(transient()));
+    world.step_due("a");
+    world.restart();
+    assert_eq!(world.dispatch("a").inputs.value(), json!({"n": 8}), "also of the next attempt");
 }
 
 #[test]
