@@ -1,5 +1,6 @@
 //! The commands `NOUN VERB`: plans, steps, agents, queues, dead letters.
 
+use std::num::NonZeroUsize;
 use std::time::Duration;
 
 use clap::{Args, Subcommand, ValueEnum};
@@ -246,6 +247,9 @@ pub enum AgentCommand {
     Route {
         /// The task, in plain words.
         text: String,
+        /// Candidates at most; all without it.
+        #[arg(long, value_name = "N")]
+        top: Option<NonZeroUsize>,
     },
 }
 

@@ -40,8 +40,8 @@ pub async fn run(context: &CommandContext, command: AgentCommand) -> CommandResu
             client.register(&agent).await?;
             screen.show(&agent, agent.agent_type.as_str(), |_| format!("{} registered", agent.agent_type))?;
         }
-        AgentCommand::Route { text } => {
-            let answer = client.route(&text).await?;
+        AgentCommand::Route { text, top } => {
+            let answer = client.route(&text, top).await?;
             let name = |candidate: &RouteCandidate| candidate.agent_type.to_string();
             screen.list(&answer, &answer.candidates, name, |palette| candidates(&answer, palette))?;
         }

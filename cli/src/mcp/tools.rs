@@ -225,7 +225,7 @@ pub(super) async fn call(client: &Client, name: &str, given: Value) -> Result<Va
             json!(client.plans(&PlanQuery { limit, status, ..PlanQuery::default() }).await?)
         }
         "list_agents" => json!(client.agents().await?),
-        "route" => json!(client.route(&arguments::<RouteArguments>(given)?.task).await?),
+        "route" => json!(client.route(&arguments::<RouteArguments>(given)?.task, None).await?),
         "answer_question" => {
             let AnswerArguments { plan_id, question, answer } = arguments(given)?;
             let plan = client.resolve(&plan_id).await?;

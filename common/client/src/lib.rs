@@ -3,6 +3,7 @@
 use std::fmt;
 use std::fs::File;
 use std::io::Read;
+use std::num::NonZeroUsize;
 use std::path::Path;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -401,8 +402,10 @@ impl Client {
         self.read(self.request(Method::POST, "/v1/agents").json(agent)).await
     }
 
-    pub async fn route(&self, text: &str) -> Result<Candidates, ClientError> {
-        self.read(self.request(Method::POST, "/v1/agents:route").json(&serde_json::json!({ "text": text }))).await
+    /// - `top_k`: candidates at most; all without it.
+    pub async fn route(&self, text: &str, top_k: Option<NonZeroUsize>) -> Result<Candidates, ClientError> {
+        let request = serde_json::json!({ "text": text, "top_k": top_k });
+        self.read(self.request(Method::POST, "/v1/agents:route").json(&request)).await
     }
 
     pub async fn planners(&self) -> Result<Page<PlannerView>, ClientError> {

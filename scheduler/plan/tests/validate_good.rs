@@ -285,6 +285,22 @@ fn a_cycle_of_ten_thousand_steps_is_found_without_harm() {
     assert!(issues[0].detail.len() < 400);
 }
 
+#[test]
+fn retries_may_stand_beside_each_other_on_a_step() {
+    let step = |more: Value| {
+        let mut step = json!({"id": "a", "agent_type": "w"});
+        step.as_object_mut().expect("it is an object").extend(more.as_object().cloned().unwrap_or_default());
+        json!({"steps": [step]})
+    };
+    let plan = plan_of(&step(json!({"max_retries": 2, "retry_delay": 1.5, "on_failure": "retry"})));
+    let step_of = &plan.steps[0];
+    assert_eq!((step_of.retry.max, step_of.retry.initial_ms), (2, 1_500));
+    assert_eq!(step_of.on_failure, goalmill_common::plan::OnFailure::Abort, "after the last attempt");
+    let both = step(json!({"retry": {"max": 1}, "retry_delay": 1}));
+    let issues = validate::validate_plan(&both, &Limits::default()).expect_err("they are two places for one thing");
+    assert_eq!((issues[0].code.as_str(), issues[0].pointer.as_str()), ("CONFLICTING_FIELDS", "/steps/0/retry_delay"));
+}
+
 fn check(plan: &Value) -> ValidPlan {
     validate::validate_plan(plan, &Limits::default()).unwrap_or_else(|issues| panic!("{issues:#?}"))
 }

@@ -1,6 +1,7 @@
 //! Agents, workers, queues, schemas, and numbers for autoscalers.
 
 use std::collections::BTreeMap;
+use std::num::NonZeroUsize;
 
 use axum::Json;
 use axum::extract::{Path, State};
@@ -66,6 +67,9 @@ fn check_schemas(agent: &Agent) -> Result<(), ApiError> {
 pub(crate) struct RouteRequest {
     /// The task of the step, in words.
     text: String,
+    /// Candidates at most; all without it.
+    #[serde(default)]
+    top_k: Option<NonZeroUsize>,
 }
 
 /// The ranking of the router.
@@ -83,7 +87,8 @@ pub(crate) async fn route(State(api): State<Api>, body: Body) -> ApiResult<Route
     let request: RouteRequest = response::parse_small_json(&response::body(body)?)?;
     let router = api.scheduler.directory.router();
     router.prefetch(std::slice::from_ref(&request.text)).await;
-    let Ranking { candidates, confidence } = router.rank(&request.text, "", usize::MAX);
+    let Ranking { mut candidates, confidence } = router.rank(&request.text, "", usize::MAX);
+    candidates.truncate(request.top_k.map_or(usize::MAX, NonZeroUsize::get));
     Ok(Json(RouteAnswer { abstains: candidates.is_empty() || router.abstains(confidence), candidates, confidence }))
 }
 

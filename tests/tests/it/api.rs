@@ -374,6 +374,9 @@ async fn agents_workers_and_queues_are_shown() -> Result<()> {
     assert!(agents["items"].as_array().expect("a list").iter().any(|a| a["agent_type"] == "painter"));
     let (status, routed) = it.post("/v1/agents:route", &json!({"text": "paint the wall in a colour"})).await?;
     assert_eq!((status, &routed["candidates"][0]["agent_type"]), (200, &json!("painter")), "{routed:#}");
+    let (_, best) = it.post("/v1/agents:route", &json!({"text": "paint the wall in a colour", "top_k": 1})).await?;
+    assert_eq!(best["candidates"], json!([routed["candidates"][0]]), "the others are left out");
+    assert_eq!(it.post("/v1/agents:route", &json!({"text": "x", "top_k": 0})).await?.0, 400);
     until(SOON, async || {
         let workers = it.get("/v1/workers").await.expect("it answers");
         workers["items"].as_array().is_some_and(|workers| !workers.is_empty())

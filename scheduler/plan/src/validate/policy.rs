@@ -11,7 +11,7 @@ use serde_json::Value;
 use crate::draft::{At, Cx, Field, Fields, Table, Unit, count, shorten, text, wrong_type};
 
 /// Longest backoff, in milliseconds.
-const BACKOFF_MS_MAX: u64 = 24 * 3_600_000;
+pub(super) const BACKOFF_MS_MAX: u64 = 24 * 3_600_000;
 /// How long outputs are kept for others unless told, in milliseconds.
 const CACHE_TTL_MS: u64 = 3_600_000;
 /// Longest time that outputs are kept for others, in milliseconds.

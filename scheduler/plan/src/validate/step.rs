@@ -74,6 +74,7 @@ const STEP: &Table = &[
     ("timeout_ms", &[]),
     ("timeout_seconds", &["timeout_s", "timeout_sec", "timeout_secs"]),
     ("retry", &["retries", "retry_policy", "max_retries"]),
+    ("retry_delay", &["retry_delay_seconds"]),
     ("fallback", &["fallback_action"]),
     ("on_failure", &["on_error"]),
     ("on_partial", &["on_partial_success"]),
@@ -129,6 +130,7 @@ pub(super) fn read<'v>(
     if let Some(field) = fields.get("retry") {
         step.retry = policy::retry(cx, &at.key(field.key), field.value);
     }
+    retry_delay(&fields, &mut step);
     step.fallback = fallback(&fields);
     step.on_failure = on_failure(&fields);
     step.on_partial = on_partial(&fields);
@@ -448,6 +450,24 @@ fn fallback(fields: &Fields<'_, '_>) -> Option<Fallback> {
     Some(fallback)
 }
 
+/// The first wait of the retries, beside them.
+fn retry_delay(fields: &Fields<'_, '_>, step: &mut Step) {
+    let Some(field) = fields.get("retry_delay") else { return };
+    if fields.get("retry").is_some_and(|retry| retry.value.is_object()) {
+        let at = fields.at.key(field.key);
+        return fields.cx.error(
+            "CONFLICTING_FIELDS",
+            &at,
+            "`retry` says how long to wait",
+            "put it into `retry` as `initial`",
+        );
+    }
+    let wait = fields.duration("retry_delay", Unit::Seconds, 0, policy::BACKOFF_MS_MAX, "INVALID_RETRY_POLICY");
+    if let Some(wait_ms) = wait {
+        (step.retry.initial_ms, step.retry.max_ms) = (wait_ms, step.retry.max_ms.max(wait_ms));
+    }
+}
+
 fn on_partial(fields: &Fields<'_, '_>) -> OnPartial {
     let words = [("continue", OnPartial::Continue), ("replan", OnPartial::Replan), ("fail", OnPartial::Fail)];
     policy::word(fields, "on_partial", &words).unwrap_or_default()
@@ -456,6 +476,8 @@ fn on_partial(fields: &Fields<'_, '_>) -> OnPartial {
 fn on_failure(fields: &Fields<'_, '_>) -> OnFailure {
     let words = [
         ("abort", OnFailure::Abort),
+        // Attempts are those of `retry`; then the plan ends.
+        ("retry", OnFailure::Abort),
         ("fail", OnFailure::Abort),
         ("stop", OnFailure::Abort),
         ("skip", OnFailure::Skip),
