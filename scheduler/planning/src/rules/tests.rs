@@ -59,7 +59,7 @@ fn what_was_assumed_and_what_is_missing_is_told() {
     assert_eq!(said, expected.map(|(a, b)| (a.to_owned(), b.to_owned())));
     assert!(!inputs(&planned, "budget").as_object().is_some_and(|i| i.contains_key("budget")));
     let account = account(&planned);
-    assert_eq!((account["rule"].as_str(), account["version"].as_u64()), (Some("travel"), Some(2)));
+    assert_eq!((account["rule"].as_str(), account["version"].as_u64()), (Some("travel"), Some(3)));
     assert!(account["missing"]["budget"].is_string());
     assert_eq!(account["assumed"]["origin"], "New York");
 }
@@ -154,6 +154,12 @@ fn the_stand_in_takes_what_nobody_serves() {
     assert_eq!(agents, BTreeSet::from(["general_agent", "research_agent"]));
     assert_eq!(account(&planned)["stood_in"], json!({"report": "writer_agent"}));
     assert_eq!(inputs(&planned, "report")["task"], "Write the report");
+    // Agents of a model serve no trips by name.
+    let mut request = self::request(PARIS);
+    request.agents = vec![Agent::named("general_agent".into())];
+    let trip = RulesPlanner::built_in().make(&request).expect("the goal is known").plan;
+    let served = |step: &Step| step.kind.is_inline() || step.agent_type.as_str() == "general_agent";
+    assert!(trip.steps.iter().all(served), "{:?}", trip.steps);
 }
 
 #[test]
