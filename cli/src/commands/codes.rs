@@ -141,6 +141,8 @@ mod tests {
         let mut text = String::new();
         for part in [
             "common/src",
+            "common/expression/src",
+            "common/http/src",
             "common/llm/src",
             "scheduler/src",
             "scheduler/engine/src",

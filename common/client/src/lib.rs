@@ -19,12 +19,12 @@ use goalmill_common::problem::Problem;
 use goalmill_common::quality::QualityReport;
 use goalmill_common::revision::RevisionRecord;
 use goalmill_common::status::PlanStatus;
-use goalmill_common::tls_error::client_failure;
 use goalmill_common::trace::is_traceparent;
 use goalmill_common::view::{
     Accepted, BulkAnswer, DeadLetterView, Explanation, ModelView, Page, PlanSummary, PlanView, PlannerView, Preview,
     QuestionView, QueueView, Results, StepView,
 };
+use goalmill_http::client_failure;
 use reqwest::{Certificate, Method, RequestBuilder, Response};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -183,8 +183,7 @@ pub fn traceparent() -> Option<String> {
 }
 
 fn builder() -> reqwest::ClientBuilder {
-    let agent = concat!("goalmill/", env!("CARGO_PKG_VERSION"));
-    reqwest::Client::builder().user_agent(agent).connect_timeout(CONNECT).pool_idle_timeout(IDLE)
+    goalmill_http::any_client().connect_timeout(CONNECT).pool_idle_timeout(IDLE)
 }
 
 impl Client {
@@ -744,7 +743,6 @@ mod tests {
 
     #[test]
     fn addresses_are_checked_and_completed() {
-        drop(rustls::crypto::ring::default_provider().install_default());
         assert_eq!(Client::new("http://h:1/").expect("it is an address").base(), "http://h:1");
         assert_eq!(Client::new("h:1").expect("a host and port are enough").base(), "http://h:1");
         let refused = Client::new("http://:99999").expect_err("no such port");
@@ -753,7 +751,6 @@ mod tests {
 
     #[test]
     fn a_token_is_printable_ascii_and_never_printed() {
-        drop(rustls::crypto::ring::default_provider().install_default());
         let client =
             |token: &str| Client::new("http://h:1").and_then(|made| made.with_token(Some(token.to_owned().into())));
         assert!(!format!("{:?}", client("gm_a_hush").expect("it is a token")).contains("hush"));
@@ -766,7 +763,6 @@ mod tests {
 
     #[tokio::test]
     async fn a_server_that_is_not_there_is_unreachable() {
-        drop(rustls::crypto::ring::default_provider().install_default());
         let client = Client::new("http://127.0.0.1:1").expect("it is an address");
         let failed = client.plans(&PlanQuery::default()).await.expect_err("nobody listens on port 1");
         assert!(matches!(failed, ClientError::Unreachable { .. }), "{failed}");

@@ -2,11 +2,8 @@
 
 use std::time::Duration;
 
-use futures_util::StreamExt;
-use goalmill_common::tls_error::client_failure;
+use goalmill_http::{BodyError, client_failure, read_body};
 use reqwest::redirect;
-
-use crate::provider_client::install_tls;
 
 /// HTTP client for documents. Redirects are not followed, so that nothing is read but the given addresses.
 #[derive(Debug)]
@@ -14,16 +11,9 @@ pub struct DocumentClient(reqwest::Client);
 
 impl DocumentClient {
     /// - `timeout`: for one document, from the request to its end.
-    /// - `is_secure`: whether an address is `https`; loading the system certificates is slow and not needed otherwise.
+    /// - `is_secure`: whether an address is `https`.
     pub fn new(timeout: Duration, is_secure: bool) -> Result<Self, String> {
-        install_tls();
-        let mut builder = reqwest::Client::builder()
-            .timeout(timeout)
-            .redirect(redirect::Policy::none())
-            .user_agent(concat!("goalmill/", env!("CARGO_PKG_VERSION")));
-        if !is_secure {
-            builder = builder.tls_certs_only([]);
-        }
+        let builder = goalmill_http::client(is_secure).timeout(timeout).redirect(redirect::Policy::none());
         builder.build().map(Self).map_err(|error| client_failure(&error))
     }
 
@@ -35,14 +25,10 @@ impl DocumentClient {
         if !response.status().is_success() {
             return Err(format!("the server answered {}", response.status()));
         }
-        let mut bytes = Vec::new();
-        let mut pieces = response.bytes_stream();
-        while let Some(piece) = pieces.next().await {
-            bytes.extend_from_slice(&piece.map_err(failed)?);
-            if bytes.len() > bytes_max {
-                return Err(format!("it has more than {bytes_max} bytes"));
-            }
-        }
+        let bytes = read_body(response, bytes_max).await.map_err(|error| match error {
+            BodyError::TooLarge(_) => error.to_string(),
+            BodyError::Failed(error) => failed(error),
+        })?;
         Ok(String::from_utf8_lossy(&bytes).into_owned())
     }
 }

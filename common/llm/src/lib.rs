@@ -45,7 +45,6 @@ pub use message::{Message, ToolCall};
 pub use model::ModelStats;
 pub use model_rates::{CompletionOutcome, ModelRates};
 pub use model_registry::{CompletionStream, ModelRegistry, ModelSetupError};
-pub use provider_client::install_tls;
 pub use request::{CompletionRequest, ModelTier, Purpose, ResponseFormat, Tool, ToolChoice};
 pub use token_estimate::estimate_tokens;
 pub use usage::{ReportedUsage, TokenPrice, TokenUsage, Usd};

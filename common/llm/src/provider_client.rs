@@ -2,12 +2,11 @@
 //!
 //! A timeout of the HTTP client for the whole response would end healthy streams.
 
-use std::sync::Once;
 use std::time::Duration;
 
 use goalmill_common::clock::Clock;
 use goalmill_common::config::ModelSettings;
-use goalmill_common::tls_error::client_failure;
+use goalmill_http::client_failure;
 use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
 use reqwest::{Client, Response, Url, redirect};
 use tokio::sync::mpsc;
@@ -68,20 +67,14 @@ pub struct ReceivedResponse {
 impl ProviderClient {
     /// The error is a message for users.
     pub fn new(model: &ModelSettings, key: Option<&ApiKey>, clock: Clock) -> Result<Self, String> {
-        install_tls();
         let base = model.base_url.trim_end_matches('/');
         let url = format!("{base}{}", provider::path(model.dialect));
         let url: Url = url.parse().map_err(|e| format!("`base_url` is not a URL: {e}"))?;
-        let mut builder = Client::builder()
+        let builder = goalmill_http::client(url.scheme() == "https")
             .default_headers(headers(model, key)?)
             // A redirect would receive the key.
             .redirect(redirect::Policy::none())
-            .connect_timeout(Duration::from_millis(model.connect_ms))
-            .user_agent(concat!("goalmill/", env!("CARGO_PKG_VERSION")));
-        if url.scheme() == "http" {
-            // Loading the system certificates is slow and not needed for http.
-            builder = builder.tls_certs_only([]);
-        }
+            .connect_timeout(Duration::from_millis(model.connect_ms));
         let client = builder.build().map_err(|e| format!("cannot create the HTTP client: {}", client_failure(&e)))?;
         Ok(Self { client, url, clock })
     }
@@ -273,16 +266,6 @@ fn parse_retry_after(text: &str, now_ms: u64) -> Option<u64> {
     }
     let at = jiff::fmt::rfc2822::parse(text).ok()?.timestamp().as_millisecond();
     Some(u64::try_from(at).ok()?.saturating_sub(now_ms))
-}
-
-/// Installs the TLS provider of the process, unless one is installed.
-pub fn install_tls() {
-    static ONCE: Once = Once::new();
-    ONCE.call_once(|| {
-        if rustls::crypto::ring::default_provider().install_default().is_err() {
-            tracing::debug!("a TLS provider is already installed");
-        }
-    });
 }
 
 #[cfg(test)]

@@ -10,7 +10,7 @@ use goalmill_common::json::Json;
 use goalmill_common::plan::Question;
 use goalmill_common::revision::Trigger;
 use goalmill_common::status::{PlanStatus, StepStatus};
-use goalmill_plan::expression;
+use goalmill_expression as expression;
 use serde_json::{Value, json};
 
 use crate::decide::Turn;

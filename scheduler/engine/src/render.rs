@@ -3,7 +3,7 @@
 use goalmill_common::failure::{Failure, FailureClass};
 use goalmill_common::json::Json;
 use goalmill_common::limits::Limits;
-use goalmill_plan::expression::{self, ExpressionError, Scope, ScopedStep};
+use goalmill_expression::{self as expression, ExpressionError, Scope, ScopedStep};
 use serde_json::{Map, Value};
 
 use crate::graph::StepIndex;

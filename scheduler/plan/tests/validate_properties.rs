@@ -11,8 +11,8 @@ use goalmill_common::plan::{
 };
 use goalmill_common::status::{Counts, PlanStatus, StepStatus};
 use goalmill_common::view::PlanView;
+use goalmill_expression::{self as expression, Scope, ScopedStep};
 use goalmill_plan::draft::{self, Format};
-use goalmill_plan::expression::{self, Scope, ScopedStep};
 use goalmill_plan::formats::{self, DocumentFormat, ExportState};
 use goalmill_plan::validate;
 use proptest::collection::vec;

@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use goalmill_common::config::{RouterSettings, environment, hide_password};
-use goalmill_common::tls_error::client_failure;
+use goalmill_http::{BodyError, client_failure, read_body};
 use serde::Deserialize;
 use serde_json::json;
 
@@ -13,7 +13,7 @@ const BATCH: usize = 96;
 /// Characters of a text that are sent.
 const TEXT_CHARS_MAX: usize = 2_000;
 /// Limit of a response, in bytes.
-const RESPONSE_BYTES_MAX: u64 = 64 << 20;
+const RESPONSE_BYTES_MAX: usize = 64 << 20;
 
 /// Why a request for vectors failed.
 #[derive(Debug, thiserror::Error)]
@@ -70,9 +70,7 @@ impl EmbeddingEndpoint {
             return None;
         }
         let url = if base.ends_with("/embeddings") { base.to_owned() } else { format!("{base}/embeddings") };
-        // Fails if a provider is already installed.
-        drop(rustls::crypto::ring::default_provider().install_default());
-        let builder = || reqwest::Client::builder().timeout(Duration::from_millis(settings.embed_timeout_ms));
+        let builder = || goalmill_http::any_client().timeout(Duration::from_millis(settings.embed_timeout_ms));
         // A redirect may lead to `https`, so the system certificates are used if there are any.
         let client = match builder().build() {
             Err(_) if url.starts_with("http://") => builder().tls_certs_only([]).build(),
@@ -108,10 +106,10 @@ impl EmbeddingEndpoint {
         };
         let response = request.send().await.map_err(unreachable)?;
         let status = response.status();
-        if response.content_length().is_some_and(|bytes| bytes > RESPONSE_BYTES_MAX) {
-            return Err(self.malformed(format!("it exceeds {RESPONSE_BYTES_MAX} bytes")));
-        }
-        let body = response.bytes().await.map_err(unreachable)?;
+        let body = read_body(response, RESPONSE_BYTES_MAX).await.map_err(|error| match error {
+            BodyError::TooLarge(_) => self.malformed(error.to_string()),
+            BodyError::Failed(error) => unreachable(error),
+        })?;
         if !status.is_success() {
             let detail = String::from_utf8_lossy(&body).chars().take(200).collect();
             return Err(EmbedError::Refused { url: hide_password(&self.url), status: status.as_u16(), detail });

@@ -150,16 +150,7 @@ impl Filter {
         before: Option<EventPosition>,
     ) -> EventSearch {
         let EventFilter { types, step, phase } = self.events.clone();
-        EventSearch {
-            plan,
-            step,
-            phase,
-            types,
-            words: self.words.clone(),
-            namespace,
-            since_ms: self.since_ms,
-            before,
-        }
+        EventSearch { plan, step, phase, types, words: self.words.clone(), namespace, since_ms: self.since_ms, before }
     }
 }
 

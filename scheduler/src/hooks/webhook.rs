@@ -7,7 +7,7 @@ use goalmill_common::clock::Clock;
 use goalmill_common::config::{HookSettings, environment};
 use goalmill_common::failure::{Failure, FailureClass};
 use goalmill_common::revision::RevisionStrategy;
-use goalmill_common::tls_error::client_failure;
+use goalmill_http::{BodyError, client_failure, read_body};
 use serde::Deserialize;
 use serde_json::Value;
 
@@ -113,14 +113,9 @@ impl Webhook {
                 })?)
             }
         };
-        rustls::crypto::ring::default_provider().install_default().ok();
-        let mut builder = reqwest::Client::builder()
+        let builder = goalmill_http::client(!settings.url.starts_with("http://"))
             .timeout(Duration::from_millis(settings.limit_ms))
             .redirect(reqwest::redirect::Policy::none());
-        if settings.url.starts_with("http://") {
-            // System certificates are not needed.
-            builder = builder.tls_certs_only([]);
-        }
         let client =
             builder.build().map_err(|error| format!("hook `{}`: {}", settings.name, client_failure(&error)))?;
         Ok(Self { settings: settings.clone(), signer, client, clock: Clock::system() })
@@ -155,7 +150,7 @@ impl Hook for Webhook {
             request = request.header("webhook-signature", signer.sign(&call.id, seconds, &body));
         }
         let failed = |error: reqwest::Error| HookError::Failed(error.without_url().to_string());
-        let mut answer = request.body(body).send().await.map_err(failed)?;
+        let answer = request.body(body).send().await.map_err(failed)?;
         if answer.status().as_u16() == 410 {
             return Err(HookError::Gone);
         }
@@ -165,13 +160,10 @@ impl Hook for Webhook {
         if !self.settings.decide {
             return Ok(Ruling::Allowed);
         }
-        let mut text = Vec::new();
-        while let Some(chunk) = answer.chunk().await.map_err(failed)? {
-            text.extend_from_slice(&chunk);
-            if text.len() > ANSWER_BYTES_MAX {
-                return Err(HookError::Failed("its answer is too long".into()));
-            }
-        }
+        let text = read_body(answer, ANSWER_BYTES_MAX).await.map_err(|error| match error {
+            BodyError::TooLarge(bytes) => HookError::Failed(format!("its answer has more than {bytes} bytes")),
+            BodyError::Failed(error) => failed(error),
+        })?;
         if text.trim_ascii().is_empty() {
             return Ok(Ruling::Allowed);
         }

@@ -6,8 +6,8 @@
 use std::time::Duration;
 
 use goalmill_common::config::environment;
-use goalmill_common::tls_error::client_failure;
 use goalmill_common::trace::TraceContext;
+use goalmill_http::client_failure;
 use opentelemetry_otlp::{Protocol, SpanExporter, WithExportConfig, WithHttpConfig};
 use opentelemetry_sdk::Resource;
 use opentelemetry_sdk::trace::{SpanData, SpanExporter as _};
@@ -48,8 +48,7 @@ impl Exporter {
             let name = "OTEL_EXPORTER_OTLP_PROTOCOL";
             return Err(ExporterError::Unknown { name, value, known: "http/protobuf" });
         }
-        goalmill_llm::install_tls();
-        let client = reqwest::Client::builder().connect_timeout(CONNECT).build();
+        let client = goalmill_http::any_client().connect_timeout(CONNECT).build();
         let client = client.map_err(|error| ExporterError::Setup(client_failure(&error)))?;
         let builder = SpanExporter::builder().with_http().with_http_client(client).with_protocol(Protocol::HttpBinary);
         let mut inner = builder.build().map_err(|error| ExporterError::Setup(error.to_string()))?;

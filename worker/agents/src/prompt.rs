@@ -5,14 +5,15 @@
 use goalmill_common::failure::{Failure, FailureClass};
 use goalmill_common::task::Task;
 use goalmill_common::text::shorten;
-use minijinja::{Environment, UndefinedBehavior, context};
+use goalmill_expression::{Evaluator, Missing, TemplateValues};
 use serde_json::{Value, json};
 
 use crate::llm_agent::LlmAgent;
 
 /// Work units of one system prompt.
 const FUEL: u64 = 100_000;
-const NAME: &str = "system";
+/// Bytes of one system prompt.
+const BYTES_MAX: usize = 1 << 20;
 
 /// What holds for every agent, after its own system prompt.
 const RULES: &str = "\
@@ -32,29 +33,27 @@ const ANSWER_BY_TOOL: &str = "\
 const ANSWER_BY_TEXT: &str = "- Answer with one JSON object of the requested form and nothing else.";
 
 /// A parsed system prompt.
-pub(crate) struct SystemPrompt(Environment<'static>);
+pub(crate) struct SystemPrompt(String);
 
 impl SystemPrompt {
     /// The error is a message for people.
     pub fn parse(text: &str) -> Result<Self, String> {
-        let mut environment = Environment::new();
-        environment.set_undefined_behavior(UndefinedBehavior::Strict);
-        environment.set_fuel(Some(FUEL));
-        environment.add_template_owned(NAME, text.to_owned()).map_err(|error| format!("`system`: {error}"))?;
-        Ok(Self(environment))
+        Evaluator::check_template(text).map_err(|error| format!("`system`: {error}"))?;
+        Ok(Self(text.to_owned()))
     }
 
     /// - `today`: the date, `2026-05-01`.
     pub fn render(&self, agent: &LlmAgent, task: &Task, today: &str) -> Result<String, Failure> {
-        let seen = context! {
-            agent_type => agent.agent_type.as_str(),
-            action => task.action.as_str(),
-            action_description => agent.action(task).map(|action| action.description.as_str()).unwrap_or_default(),
-            step => task.step.as_str(),
-            plan => task.plan.as_str(),
-            today,
-        };
-        let rendered = self.0.get_template(NAME).and_then(|template| template.render(seen)).map_err(|error| {
+        let seen = TemplateValues::new(&json!({
+            "agent_type": agent.agent_type.as_str(),
+            "action": task.action.as_str(),
+            "action_description": agent.action(task).map(|action| action.description.as_str()).unwrap_or_default(),
+            "step": task.step.as_str(),
+            "plan": task.plan.as_str(),
+            "today": today,
+        }));
+        let evaluator = Evaluator::new(Missing::Error, FUEL, BYTES_MAX);
+        let rendered = evaluator.render(&self.0, &seen).map_err(|error| {
             let message = format!("the system prompt of the agent cannot be rendered: {error}");
             Failure::new(FailureClass::Permanent, "EXPRESSION_FAILED", message)
         })?;

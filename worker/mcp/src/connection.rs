@@ -8,7 +8,7 @@ use goalmill_common::failure::{Failure, FailureClass};
 use goalmill_common::id::AgentType;
 use goalmill_worker::executor::clip;
 use goalmill_worker::executor::command::program;
-use goalmill_worker::executor::http::{install_tls, parse_headers};
+use goalmill_worker::executor::http::parse_headers;
 use rmcp::model::{ClientCapabilities, ClientConfig, Implementation, Tool};
 use rmcp::service::{NotificationContext, Peer, RoleClient, RunningService};
 use rmcp::transport::streamable_http_client::StreamableHttpClientTransportConfig;
@@ -77,7 +77,7 @@ impl McpConnection {
         let listener = ToolListener { tools: self.tools.clone() };
         let running = match &self.settings.url {
             Some(url) => {
-                install_tls();
+                goalmill_http::install_tls();
                 let headers = parse_headers(&self.settings.headers)?;
                 let mut config = StreamableHttpClientTransportConfig::with_uri(url.as_str());
                 config.custom_headers = headers.iter().map(|(name, value)| (name.clone(), value.clone())).collect();

@@ -14,7 +14,6 @@
 //! body is never read as an envelope.
 
 use std::collections::BTreeMap;
-use std::sync::Once;
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -22,7 +21,7 @@ use goalmill_common::clock::Clock;
 use goalmill_common::failure::{Failure, FailureClass};
 use goalmill_common::limits::Limits;
 use goalmill_common::task::Task;
-use goalmill_common::tls_error::client_failure;
+use goalmill_http::{BodyError, client_failure, read_body};
 use reqwest::header::{HeaderMap, HeaderName, HeaderValue, RETRY_AFTER};
 use reqwest::{Client, Response, StatusCode, Url, redirect};
 use serde::Deserialize;
@@ -67,36 +66,29 @@ pub struct HttpExecutor {
 impl HttpExecutor {
     /// Checks the settings; the error is a sentence for people.
     pub fn new(settings: HttpSettings, limits: &Limits) -> Result<Self, String> {
-        install_tls();
         let url = parse_address(&settings.url)?;
         let headers = parse_headers(&settings.headers)?;
-        let mut builder = Client::builder()
+        // No redirect leads to another scheme.
+        let mut builder = goalmill_http::client(url.scheme() == "https")
             .default_headers(headers)
             .redirect(redirect::Policy::custom(follow))
-            .connect_timeout(Duration::from_millis(CONNECT_MS))
-            .user_agent(concat!("goalmill/", env!("CARGO_PKG_VERSION")));
+            .connect_timeout(Duration::from_millis(CONNECT_MS));
         if let Some(timeout_ms) = settings.timeout_ms {
             builder = builder.timeout(Duration::from_millis(timeout_ms.min(limits.timeout_ms_max)));
-        }
-        if url.scheme() == "http" {
-            // No redirect leads elsewhere, so the machine's certificates are not needed.
-            builder = builder.tls_certs_only([]);
         }
         let client = builder.build().map_err(|e| format!("the http client cannot be made: {}", client_failure(&e)))?;
         let answer_bytes_max = limits.payload_bytes_max + FRAME_BYTES_MAX;
         Ok(Self { client, url, answer: settings.answer, answer_bytes_max, clock: Clock::system() })
     }
 
-    async fn body(&self, mut response: Response) -> Result<Vec<u8>, Failure> {
-        let mut body = Vec::new();
-        while let Some(chunk) = response.chunk().await.map_err(|e| unreachable(&e))? {
-            if body.len() + chunk.len() > self.answer_bytes_max {
-                let message = format!("the agent's answer has more than {} bytes", self.answer_bytes_max);
-                return Err(Failure::new(FailureClass::Permanent, "OUTPUT_TOO_LARGE", message));
+    async fn body(&self, response: Response) -> Result<Vec<u8>, Failure> {
+        read_body(response, self.answer_bytes_max).await.map_err(|error| match error {
+            BodyError::Failed(error) => unreachable(&error),
+            BodyError::TooLarge(bytes) => {
+                let message = format!("the agent's answer has more than {bytes} bytes");
+                Failure::new(FailureClass::Permanent, "OUTPUT_TOO_LARGE", message)
             }
-            body.extend_from_slice(&chunk);
-        }
-        Ok(body)
+        })
     }
 }
 
@@ -209,16 +201,6 @@ pub fn parse_headers(headers: &BTreeMap<String, String>) -> Result<HeaderMap, St
         parsed.insert(HeaderName::from_bytes(name.as_bytes()).map_err(|_| bad())?, value);
     }
     Ok(parsed)
-}
-
-/// Chooses the TLS provider of the process, unless the program around this worker has chosen one.
-pub fn install_tls() {
-    static ONCE: Once = Once::new();
-    ONCE.call_once(|| {
-        if rustls::crypto::ring::default_provider().install_default().is_err() {
-            tracing::debug!("the process has a tls provider already");
-        }
-    });
 }
 
 #[cfg(test)]

@@ -9,9 +9,9 @@ use goalmill_common::failure::{Failure, FailureClass};
 use goalmill_common::json::Json;
 use goalmill_common::limits::Limits;
 use goalmill_common::task::Task;
-use minijinja::value::Serde;
-use minijinja::{Environment, ErrorKind, UndefinedBehavior, context};
+use goalmill_expression::{Evaluator, ExpressionError, Missing, TemplateValues};
 use serde::Deserialize;
+use serde_json::json;
 use tokio_util::sync::CancellationToken;
 
 use super::{ExecutionResult, Executor, Progress};
@@ -25,43 +25,34 @@ pub struct TransformSettings {
 
 /// Computes one expression per attempt.
 pub struct Transform {
-    environment: Environment<'static>,
+    evaluator: Evaluator,
     expression: String,
 }
 
 impl Transform {
     /// Checks that the expression can be read; the error is a sentence for people.
     pub fn new(settings: TransformSettings, limits: &Limits) -> Result<Self, String> {
-        let mut environment = Environment::new();
-        environment.set_undefined_behavior(UndefinedBehavior::Strict);
-        environment.set_fuel(Some(limits.fuel_max));
-        environment.compile_expression(&settings.expression).map_err(|e| format!("`expression`: {e}"))?;
-        Ok(Self { environment, expression: settings.expression })
+        Evaluator::check_expression(&settings.expression).map_err(|e| format!("`expression`: {e}"))?;
+        let evaluator = Evaluator::new(Missing::Error, limits.fuel_max, limits.payload_bytes_max);
+        Ok(Self { evaluator, expression: settings.expression })
     }
 }
 
 #[async_trait]
 impl Executor for Transform {
     async fn execute(&self, task: &Task, _: &Progress, _: &CancellationToken) -> Result<ExecutionResult, Failure> {
-        let inputs = Serde(task.inputs.value());
-        let seen = context! {
-            inputs => minijinja::Value::from(inputs),
-            action => task.action.as_str(),
-            step => task.step.as_str(),
-            attempt => task.attempt,
-        };
-        let value = self
-            .environment
-            .compile_expression(&self.expression)
-            .and_then(|expression| expression.eval(seen))
-            .map_err(|e| failed(&e))?;
-        serde_json::to_value(&value).map(|v| ExecutionResult::new(Json::from(v))).map_err(|e| {
-            Failure::new(FailureClass::Permanent, "EXPRESSION_FAILED", format!("the value has no JSON form: {e}"))
-        })
+        let seen = TemplateValues::new(&json!({
+            "inputs": task.inputs.value(),
+            "action": task.action.as_str(),
+            "step": task.step.as_str(),
+            "attempt": task.attempt,
+        }));
+        let value = self.evaluator.evaluate(&self.expression, &seen).map_err(|e| failed(&e))?;
+        Ok(ExecutionResult::new(Json::from(value.unwrap_or_default())))
     }
 }
 
-fn failed(error: &minijinja::Error) -> Failure {
-    let code = if error.kind() == ErrorKind::OutOfFuel { "EXPRESSION_TOO_COSTLY" } else { "EXPRESSION_FAILED" };
+fn failed(error: &ExpressionError) -> Failure {
+    let code = if error.code == "TEMPLATE_FUEL_EXHAUSTED" { "EXPRESSION_TOO_COSTLY" } else { "EXPRESSION_FAILED" };
     Failure::new(FailureClass::Permanent, code, error.to_string())
 }

@@ -10,8 +10,8 @@ use goalmill_common::plan::{Phase, Plan, Step, StepKind};
 use goalmill_common::problem::Issue;
 use goalmill_common::revision::Change;
 use goalmill_common::status::StepStatus;
+use goalmill_common::suggest::nearest;
 use goalmill_plan::draft::issue;
-use goalmill_plan::suggest::nearest;
 use serde_json::{Map, Value};
 
 use super::Delta;

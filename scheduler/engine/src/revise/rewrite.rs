@@ -3,7 +3,7 @@
 use goalmill_common::id::StepId;
 use goalmill_common::json::Json;
 use goalmill_common::plan::Step;
-use goalmill_plan::expression;
+use goalmill_expression as expression;
 use serde_json::Value;
 
 /// Renames `old` to `new` in the step's expressions.

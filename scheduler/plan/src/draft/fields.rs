@@ -56,7 +56,7 @@ impl<'v, 'a> Fields<'v, 'a> {
 
     fn unknown(&mut self, key: &str, table: &'static Table) {
         let names = table.iter().flat_map(|(name, others)| std::iter::once(name).chain(others.iter())).copied();
-        let near = if self.cx.may_guess() { crate::suggest::nearest(key, names) } else { None };
+        let near = if self.cx.may_guess() { goalmill_common::suggest::nearest(key, names) } else { None };
         if let Some(near) = near {
             self.slips.extend(canonical(near, table));
         }

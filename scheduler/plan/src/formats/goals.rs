@@ -9,8 +9,8 @@ use super::context::{Conversion, goal_object, object_under};
 use super::plan_and_execute;
 use super::rewrite::{Rewrite, STATE};
 use crate::draft::snake;
-use crate::suggest::nearest;
 use crate::validate::goal_field;
+use goalmill_common::suggest::nearest;
 
 /// What a plan may say of its goal: fields that a goal has, and a plan has not.
 const BESIDE: [&str; 4] = ["success_criteria", "constraints", "deadline", "deadline_ms"];

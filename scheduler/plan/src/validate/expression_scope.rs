@@ -9,8 +9,8 @@ use serde_json::Value;
 use super::graph::{Graph, StepNumbers};
 use super::origin::{Dependency, DependencyPlace, Origin};
 use crate::draft::{At, Cx, shorten};
-use crate::expression::{self, ExpressionError, StepRef};
-use crate::suggest::nearest;
+use goalmill_common::suggest::nearest;
+use goalmill_expression::{self as expression, ExpressionError, StepRef};
 
 /// Adds a dependency for each step that an expression refers to, unless it cannot be one.
 pub(super) fn imply_dependencies(cx: &Cx<'_>, plan: &Plan, origins: &mut [Origin<'_>], index: &StepNumbers) {

@@ -11,7 +11,7 @@ use super::goal_context::context;
 use super::planning::planning;
 use super::{goal_contract, policy};
 use crate::draft::{At, Cx, Fields, Table, shorten, text, wrong_type};
-use crate::suggest::nearest;
+use goalmill_common::suggest::nearest;
 
 const GOAL: &Table = &[
     ("description", &["goal", "query", "job", "text", "prompt"]),

@@ -8,7 +8,7 @@ use serde_json::{Map, Value};
 use super::goal::free;
 use super::policy;
 use crate::draft::{At, Cx, Fields, Table, shorten, text, wrong_type};
-use crate::expression;
+use goalmill_expression as expression;
 
 const CONSTRAINT: &Table = &[
     ("name", &["type", "constraint", "id"]),

@@ -9,7 +9,7 @@ use petgraph::graph::{DiGraph, NodeIndex};
 
 use super::origin::Origin;
 use crate::draft::{At, Cx, shorten};
-use crate::suggest::nearest;
+use goalmill_common::suggest::nearest;
 
 /// The dependency graph of a plan; steps are numbered in the order of the document.
 pub(super) struct Graph {

@@ -18,8 +18,8 @@ use super::origin::Origin;
 use super::path::{Mention, mentions};
 use super::rules::{Rules, Weight, min_warning};
 use crate::draft::{At, Cx, shorten};
-use crate::expression::is_plain;
 use crate::schema::Unusable;
+use goalmill_expression::is_plain;
 
 /// Issues of one step's inputs that are listed.
 const LISTED_MAX: usize = 20;
@@ -256,7 +256,7 @@ fn nearest<'a, S: AsRef<str> + ?Sized + 'a>(
     given: &str,
     among: impl Iterator<Item = &'a S> + Clone,
 ) -> Option<&'a str> {
-    if let Some(slip) = crate::suggest::nearest(given, among.clone().map(AsRef::as_ref)) {
+    if let Some(slip) = goalmill_common::suggest::nearest(given, among.clone().map(AsRef::as_ref)) {
         return Some(slip);
     }
     let scored = among.map(|name| (names::alike(given, name.as_ref()), name.as_ref())).filter(|(s, _)| *s >= 0.4);

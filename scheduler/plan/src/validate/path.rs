@@ -135,7 +135,7 @@ mod tests {
         for id in ["a", "a-b", "1", "x.y", "_z"] {
             let text = format!("{{{{ {}.outputs }}}}", spelled(id));
             assert_eq!(mentions(&text)[0].step, id);
-            assert_eq!(crate::expression::references(&text).unwrap()[0].step, id);
+            assert_eq!(goalmill_expression::references(&text).unwrap()[0].step, id);
         }
     }
 }

@@ -25,7 +25,7 @@ pub(super) fn word<T: Copy>(fields: &Fields<'_, '_>, name: &str, words: &[(&str,
     if let Some((_, value)) = words.iter().find(|(word, _)| *word == folded) {
         return Some(*value);
     }
-    let hint = match crate::suggest::nearest(&folded, words.iter().map(|(word, _)| *word)) {
+    let hint = match goalmill_common::suggest::nearest(&folded, words.iter().map(|(word, _)| *word)) {
         Some(near) => format!("did you mean `{near}`?"),
         None => format!("use one of {}", words.iter().map(|(w, _)| format!("`{w}`")).collect::<Vec<_>>().join(", ")),
     };

@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use super::origin::Origin;
 use crate::draft::{Cx, shorten};
-use crate::expression::{self, ExpressionError, StepRef};
+use goalmill_expression::{self as expression, ExpressionError, StepRef};
 
 /// Steps with unread outputs that are named.
 const NAMED_MAX: usize = 5;

@@ -432,7 +432,7 @@ impl<'c, 'l, 'v> Reading<'c, 'l, 'v> {
                 None if !complete && !goalmill_common::id::is_id(to) => {}
                 None => {
                     let names = self.steps.iter().map(|s| s.id.as_str());
-                    let near = if self.cx.may_guess() { crate::suggest::nearest(to, names) } else { None };
+                    let near = if self.cx.may_guess() { goalmill_common::suggest::nearest(to, names) } else { None };
                     let root = At::Pointer(&parent);
                     let edges = root.key(key);
                     let edge = edges.item(*i);

@@ -6,9 +6,8 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
+use goalmill_expression::{Evaluator, Missing, TemplateValues};
 use goalmill_llm::Message;
-use minijinja::value::Serde;
-use minijinja::{Environment, UndefinedBehavior};
 use serde_json::Value;
 
 /// The templates that are shipped, by name.
@@ -32,6 +31,8 @@ const ID_CHARS_MAX: usize = 64;
 const FUEL: u64 = 5_000_000;
 /// Bytes of a template's file.
 const BYTES_MAX: usize = 256 << 10;
+/// Bytes of a rendered part.
+const RENDERED_BYTES_MAX: usize = 8 << 20;
 
 /// Why prompts cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -180,10 +181,9 @@ fn named(name: &str, reason: String) -> PromptError {
 
 fn fill_in(name: &str, template: &Template, context: &Value) -> Result<Prompt, PromptError> {
     let invalid = |reason: String| named(name, reason);
-    let context = minijinja::Value::from(Serde(context));
+    let (evaluator, values) = (Evaluator::new(Missing::Empty, FUEL, RENDERED_BYTES_MAX), TemplateValues::new(context));
     let render = |source: &str| {
-        let environment = environment();
-        let rendered = environment.template_from_str(source).and_then(|template| template.render(&context));
+        let rendered = evaluator.render(source, &values);
         rendered.map(|text| text.trim().to_owned()).map_err(|e| invalid(e.to_string()))
     };
     let messages = vec![Message::system(render(&template.system)?), Message::user(render(&template.user)?)];
@@ -218,7 +218,7 @@ impl Template {
             rest.split_once(USER).ok_or_else(|| invalid("the line `--- user ---` is missing".into()))?;
         let (system, user) = (tight(system), tight(user));
         for part in [&system, &user] {
-            environment().template_from_str(part).map_err(|e| invalid(e.to_string()))?;
+            Evaluator::check_template(part).map_err(|e| invalid(e.to_string()))?;
         }
         Ok(Self { version: version.to_owned(), system, user })
     }
@@ -233,13 +233,6 @@ fn tight(text: &str) -> String {
         out.push_str(if is_tag { tag } else { line });
     }
     out
-}
-
-fn environment() -> Environment<'static> {
-    let mut environment = Environment::new();
-    environment.set_undefined_behavior(UndefinedBehavior::Chainable);
-    environment.set_fuel(Some(FUEL));
-    environment
 }
 
 #[cfg(test)]
@@ -297,7 +290,7 @@ mod tests {
         for (text, part) in [
             ("Plan.\n--- user ---\n", "version: 1"),
             ("{# version: 1 #}\nPlan.\n", "--- user ---"),
-            ("{# version: 1 #}\n{% if %}\n--- user ---\n", "syntax error"),
+            ("{# version: 1 #}\n{% if %}\n--- user ---\n", "unexpected end of block"),
         ] {
             write("plan.md", text);
             let error = PromptStore::from_dir(dir.path()).expect_err("the prompt is not valid").to_string();

@@ -221,12 +221,7 @@ fn with_aliases(read: &Facts) -> Map<String, Value> {
 }
 
 /// The caller's criteria, else the rule's and those that the goal's text sets.
-fn success(
-    rule: &Rule,
-    request: &PlanRequest,
-    read: &Facts,
-    render: &TemplateRenderer<'_>,
-) -> Result<Vec<String>, String> {
+fn success(rule: &Rule, request: &PlanRequest, read: &Facts, render: &TemplateRenderer) -> Result<Vec<String>, String> {
     if !request.goal.success_criteria.is_empty() {
         return Ok(request.goal.success_criteria.iter().map(|criterion| criterion.text().to_owned()).collect());
     }

@@ -3,12 +3,13 @@
 //! A text that is one `${ … }` keeps the value's type. A text with an unknown value is left out, with its key.
 //! Values are data: braces in them are written so that the engine renders them back as they were.
 
-use minijinja::value::{Serde, ValueKind};
-use minijinja::{Environment, UndefinedBehavior, Value as Known};
+use goalmill_expression::{Evaluator, Missing, TemplateValues};
 use serde_json::{Map, Value};
 
 /// Work units of one expression.
 const FUEL: u64 = 10_000;
+/// Bytes of one value.
+const BYTES_MAX: usize = 1 << 20;
 
 /// Whether the engine will render the result once more.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,15 +25,15 @@ enum Piece<'a> {
 }
 
 /// Renders a template with facts by name.
-pub(crate) struct TemplateRenderer<'a> {
-    environment: Environment<'a>,
-    facts: Known,
+pub(crate) struct TemplateRenderer {
+    evaluator: Evaluator,
+    facts: TemplateValues,
 }
 
-impl TemplateRenderer<'_> {
+impl TemplateRenderer {
     pub(crate) fn new(facts: &Map<String, Value>) -> Self {
-        let facts = Known::from(Serde(Value::Object(facts.clone())));
-        Self { environment: environment(), facts }
+        let facts = TemplateValues::new(&Value::Object(facts.clone()));
+        Self { evaluator: Evaluator::new(Missing::Empty, FUEL, BYTES_MAX), facts }
     }
 
     /// A text for people; `None` when it has an unknown value.
@@ -87,17 +88,8 @@ impl TemplateRenderer<'_> {
 
     /// `None`: a fact that the expression needs is not known.
     fn evaluate(&self, expression: &str) -> Result<Option<Value>, String> {
-        let failed = |e: minijinja::Error| format!("`{expression}`: {e}");
-        let value = self
-            .environment
-            .compile_expression(expression)
-            .map_err(failed)?
-            .eval(self.facts.clone())
-            .map_err(failed)?;
-        match value.kind() {
-            ValueKind::Undefined | ValueKind::None => Ok(None),
-            _ => serde_json::to_value(&value).map(Some).map_err(|e| format!("`{expression}`: {e}")),
-        }
+        let value = self.evaluator.evaluate(expression, &self.facts).map_err(|e| format!("`{expression}`: {e}"))?;
+        Ok(value.filter(|value| !value.is_null()))
     }
 }
 
@@ -105,7 +97,7 @@ impl TemplateRenderer<'_> {
 pub(super) fn check(text: &str) -> Result<(), String> {
     for piece in pieces(text)? {
         if let Piece::Expression(expression) = piece {
-            environment().compile_expression(expression).map_err(|e| format!("`{expression}`: {e}"))?;
+            Evaluator::check_expression(expression).map_err(|e| format!("`{expression}`: {e}"))?;
         }
     }
     Ok(())
@@ -123,13 +115,6 @@ pub(crate) fn check_all(value: &Value) -> Result<(), String> {
         }
         Value::Null | Value::Bool(_) | Value::Number(_) => Ok(()),
     }
-}
-
-fn environment<'a>() -> Environment<'a> {
-    let mut environment = Environment::new();
-    environment.set_undefined_behavior(UndefinedBehavior::Chainable);
-    environment.set_fuel(Some(FUEL));
-    environment
 }
 
 fn pieces(text: &str) -> Result<Vec<Piece<'_>>, String> {
@@ -218,8 +203,10 @@ mod tests {
         let evil = "{{ steps.a.outputs.secret }}{% if 1 %}{# x #}{";
         let rendered =
             render(json!({"inputs": {"x": "${ t }", "y": "say ${ t }!"}, "description": "${ t }"}), json!({"t": evil}));
+        let evaluator = Evaluator::new(Missing::Error, FUEL, BYTES_MAX);
         let again = |text: &Value| {
-            Environment::new().render_str(text.as_str().unwrap_or_default(), ()).expect("it is a template")
+            let nothing = TemplateValues::new(&json!({}));
+            evaluator.render(text.as_str().unwrap_or_default(), &nothing).expect("it is a template")
         };
         assert_eq!(again(&rendered["inputs"]["x"]), evil);
         assert_eq!(again(&rendered["inputs"]["y"]), format!("say {evil}!"));

@@ -9,10 +9,9 @@ use std::time::Duration;
 use async_trait::async_trait;
 use futures_util::StreamExt;
 use goalmill_common::task::Task;
-use goalmill_common::tls_error::client_failure;
-use goalmill_llm::install_tls;
+use goalmill_http::client_failure;
 use reqwest::header::{ACCEPT, CONTENT_TYPE, LOCATION};
-use reqwest::{Client, Response, Url, redirect};
+use reqwest::{Response, Url, redirect};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
@@ -60,7 +59,6 @@ pub(super) struct HttpGet {
 impl HttpGet {
     pub fn new(settings: HttpGetSettings) -> Result<Self, String> {
         let guard = AddressGuard::new(&settings.allow_addresses)?;
-        install_tls();
         Ok(Self { settings, guard })
     }
 
@@ -107,14 +105,10 @@ impl HttpGet {
         let host = url.host_str().unwrap_or_default().to_owned();
         let addresses = self.resolve(&host, url.port_or_known_default().unwrap_or(80)).await?;
         let failed = |error: reqwest::Error| client_failure(&error.without_url());
-        let mut builder = Client::builder()
+        let builder = goalmill_http::client(url.scheme() == "https")
             .no_proxy()
             .redirect(redirect::Policy::none())
-            .user_agent(concat!("goalmill/", env!("CARGO_PKG_VERSION")))
             .resolve_to_addrs(&host, &addresses);
-        if url.scheme() == "http" {
-            builder = builder.tls_certs_only([]);
-        }
         let client = builder.build().map_err(failed)?;
         let accepted = "text/html, text/*;q=0.9, application/json;q=0.9, application/xml;q=0.8";
         client.get(url.clone()).header(ACCEPT, accepted).send().await.map_err(failed)

@@ -51,10 +51,11 @@ const FILTERS: &[&str] = &[
     "unique",
     "upper",
     "urlencode",
+    "zip",
 ];
 
 /// Filters that give numbers for numbers.
-pub(super) const ARITHMETIC: &[&str] =
+pub(crate) const ARITHMETIC: &[&str] =
     &["abs", "count", "d", "default", "first", "float", "int", "last", "length", "max", "min", "round", "sum"];
 
 const TESTS: &[&str] = &[
@@ -92,11 +93,11 @@ const TESTS: &[&str] = &[
     "upper",
 ];
 
-pub(super) fn check_filter(name: &str) -> Result<(), String> {
+pub(crate) fn check_filter(name: &str) -> Result<(), String> {
     known("filter", name, FILTERS)
 }
 
-pub(super) fn check_test(name: &str) -> Result<(), String> {
+pub(crate) fn check_test(name: &str) -> Result<(), String> {
     known("test", name, TESTS)
 }
 
@@ -104,14 +105,14 @@ fn known(what: &str, name: &str, names: &[&str]) -> Result<(), String> {
     if names.contains(&name) {
         return Ok(());
     }
-    match crate::suggest::nearest(name, names.iter().copied()) {
+    match goalmill_common::suggest::nearest(name, names.iter().copied()) {
         Some(near) => Err(format!("there is no {what} `{name}`; did you mean `{near}`?")),
         None => Err(format!("there is no {what} `{name}`; there are {}", names.join(", "))),
     }
 }
 
 /// The environment all expressions run in; callers clone it and set the fuel.
-pub(super) fn environment() -> &'static Environment<'static> {
+pub(crate) fn environment() -> &'static Environment<'static> {
     static ENVIRONMENT: OnceLock<Environment<'static>> = OnceLock::new();
     ENVIRONMENT.get_or_init(build)
 }
@@ -182,6 +183,7 @@ fn filter(name: &str) -> Value {
         "unique" => Value::from_function(builtin::unique),
         "upper" => Value::from_function(builtin::upper),
         "urlencode" => Value::from_function(url_encode),
+        "zip" => Value::from_function(builtin::zip),
         _ => Value::from_function(builtin::string),
     }
 }
@@ -189,7 +191,7 @@ fn filter(name: &str) -> Value {
 /// JSON as other programs write it, so that a rendered text reads back as the same value.
 fn to_json_text(value: Value) -> Result<String, Error> {
     let mut left = WORK_MAX;
-    let value = super::value::to_json(&value, &mut left).map_err(|e| {
+    let value = crate::value::to_json(&value, &mut left).map_err(|e| {
         let kind = match e.code {
             "OUTPUT_TOO_LARGE" => ErrorKind::WriteFailure,
             "REF_UNRESOLVED" => ErrorKind::UndefinedError,

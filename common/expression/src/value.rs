@@ -4,14 +4,14 @@ use minijinja::Value;
 use minijinja::value::ValueKind;
 use serde_json::{Map, Number, Value as JsonValue};
 
-use super::ExpressionError;
+use crate::ExpressionError;
 
 const DEPTH_MAX: usize = 128;
 
 /// Turns a result into JSON of the same type.
 ///
 /// - `left`: bytes that may still be written; what is written is taken off.
-pub(super) fn to_json(value: &Value, left: &mut usize) -> Result<JsonValue, ExpressionError> {
+pub(crate) fn to_json(value: &Value, left: &mut usize) -> Result<JsonValue, ExpressionError> {
     convert(value, left, 0)
 }
 
@@ -58,7 +58,7 @@ fn number(value: &Value) -> Result<JsonValue, ExpressionError> {
     Number::from_f64(float).map(JsonValue::Number).ok_or_else(|| failed("the result is not a finite number"))
 }
 
-pub(super) fn spend(left: &mut usize, bytes: usize) -> Result<(), ExpressionError> {
+pub(crate) fn spend(left: &mut usize, bytes: usize) -> Result<(), ExpressionError> {
     match left.checked_sub(bytes) {
         Some(rest) => {
             *left = rest;

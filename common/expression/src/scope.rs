@@ -8,8 +8,8 @@ use goalmill_common::status::StepStatus;
 use minijinja::Value;
 use minijinja::value::Serde;
 
-use super::scan::Scan;
-use super::{ExpressionError, StepRef};
+use crate::scan::Scan;
+use crate::{ExpressionError, StepRef};
 
 /// A step as an expression sees it.
 #[derive(Clone, Copy, Debug)]
@@ -40,18 +40,18 @@ impl<'a> Scope<'a> {
         Self { inputs, ..self }
     }
 
-    pub(super) fn knows(&self, step: &str) -> bool {
+    pub(crate) fn knows(&self, step: &str) -> bool {
         (self.steps)(step).is_some()
     }
 
     /// Bytes of the outputs that a text sees.
-    pub(super) fn bytes(&self, scan: &Scan) -> usize {
+    pub(crate) fn bytes(&self, scan: &Scan) -> usize {
         let bytes = |r: &StepRef| (self.steps)(&r.step)?.outputs.map(|o| o.text().len());
         let inputs = self.inputs.filter(|_| scan.uses_inputs).map_or(0, |inputs| inputs.text().len());
         scan.refs.iter().filter_map(bytes).sum::<usize>() + inputs
     }
 
-    pub(super) fn context(&self, scan: &Scan) -> Result<Value, ExpressionError> {
+    pub(crate) fn context(&self, scan: &Scan) -> Result<Value, ExpressionError> {
         let mut seen: BTreeMap<&str, bool> = BTreeMap::new();
         for r in &scan.refs {
             *seen.entry(&r.step).or_default() |= !matches!(r.field.as_deref(), Some("status" | "partial"));

@@ -3,7 +3,7 @@
 //! Deliberately stricter than the template language: whatever cannot be told from the text alone is refused,
 //! so that nothing can grow without limit and no step is seen that the text does not name.
 
-use super::{ExpressionError, StepRef, filters};
+use crate::{ExpressionError, StepRef, filters};
 
 /// Most tokens of one `{{ … }}` or `{% … %}`.
 const TOKENS_MAX: usize = 200;
@@ -12,9 +12,20 @@ const REGIONS_MAX: usize = 1_000;
 /// Most `for` and `if` around one place, and most `elif` of one text.
 const DEPTH_MAX: usize = 16;
 
+/// Which names a text may use.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Names {
+    /// Those of a plan: `goal` and `steps.ID`.
+    #[default]
+    Plan,
+    /// Those that the caller gives values.
+    Any,
+}
+
 /// What the text of a template shows.
 #[derive(Debug, Default)]
-pub(super) struct Scan {
+pub(crate) struct Scan {
+    names: Names,
     pub refs: Vec<StepRef>,
     pub uses_goal: bool,
     /// Whether the step's own inputs are spoken of; only cache keys see them.
@@ -24,6 +35,15 @@ pub(super) struct Scan {
     pub is_path: bool,
     /// The inside of the only expression, when there is nothing else in the text.
     pub whole: Option<std::ops::Range<usize>>,
+}
+
+impl Scan {
+    /// The work units of a text that sees so many bytes of data. A loop has fewer over much data, because each of its
+    /// turns may look at all of it.
+    pub fn fuel(&self, fuel: u64, bytes: usize) -> u64 {
+        let share = if self.has_loop { 1 + bytes as u64 / (64 << 10) } else { 1 };
+        (fuel / share).max(1)
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -40,8 +60,8 @@ enum Token<'a> {
 }
 
 /// Scans a text with `{{ … }}` and `{% … %}` in it.
-pub(super) fn template(text: &str) -> Result<Scan, ExpressionError> {
-    let mut scan = Scan::default();
+pub(crate) fn template(text: &str, names: Names) -> Result<Scan, ExpressionError> {
+    let mut scan = Scan { names, ..Scan::default() };
     let mut blocks = Blocks::default();
     let mut regions = 0;
     let mut at = 0;
@@ -93,8 +113,8 @@ pub(super) fn template(text: &str) -> Result<Scan, ExpressionError> {
 }
 
 /// Scans a bare expression.
-pub(super) fn bare(text: &str) -> Result<Scan, ExpressionError> {
-    let mut scan = Scan::default();
+pub(crate) fn bare(text: &str, names: Names) -> Result<Scan, ExpressionError> {
+    let mut scan = Scan { names, ..Scan::default() };
     let (tokens, _) = tokens(text, None)?;
     check(&tokens, &mut scan)?;
     scan.is_path = is_path(&tokens);
@@ -305,7 +325,7 @@ fn check(tokens: &[Token<'_>], scan: &mut Scan) -> Result<(), ExpressionError> {
                 Some(Token::Name("not")) if at >= 2 && tokens[at - 2] == Token::Name("is") => {
                     filters::check_test(word).map_err(invalid)?;
                 }
-                _ if word == "steps" => scan.refs.push(step(&tokens[at + 1..])?),
+                _ if word == "steps" && scan.names == Names::Plan => scan.refs.push(step(&tokens[at + 1..])?),
                 _ if word == "goal" => scan.uses_goal = true,
                 _ if word == "inputs" => scan.uses_inputs = true,
                 _ if after == Some(Token::Sign('(')) && !KEYWORDS.contains(&word) => {

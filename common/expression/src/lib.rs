@@ -1,11 +1,15 @@
-//! Expressions in inputs and conditions: `{{ steps.flights.outputs.best.price }}`, `when: steps.a.outputs.hits > 0`.
+//! One language, a closed part of Jinja, evaluated with limits on work and size.
 //!
-//! One language (a closed part of Jinja), evaluated with limits on work and size. An expression sees `goal` and the
-//! steps it names, nothing else: which ones, its text alone tells. What was rendered is never rendered again.
+//! - In a plan: `{{ steps.flights.outputs.best.price }}` in inputs, `when: steps.a.outputs.hits > 0`. Such an expression
+//!   sees `goal` and the steps that it names, nothing else: which ones, its text alone tells. What was rendered is never
+//!   rendered again.
+//! - In prompts, rules, system prompts of agents and the executor `transform`, with the values that the caller gives
+//!   ([`Evaluator`]).
 
 mod filters;
 mod scan;
 mod scope;
+mod template;
 mod value;
 
 use goalmill_common::json::Json;
@@ -15,8 +19,9 @@ use minijinja::{Environment, ErrorKind};
 use serde_json::Value as JsonValue;
 
 pub use scope::{Scope, ScopedStep};
+pub use template::{Evaluator, Missing, TemplateValues};
 
-use scan::Scan;
+use scan::{Names, Scan};
 
 /// Why an expression has no value.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -109,7 +114,7 @@ pub fn render_key(text: &str, scope: &Scope<'_>, limits: &Limits) -> Result<Stri
 
 /// Whether a cache's key speaks of the step's own inputs; a text that is not well formed does not.
 pub fn sees_inputs(text: &str) -> bool {
-    !is_plain(text) && scan::template(text).is_ok_and(|scan| scan.uses_inputs)
+    !is_plain(text) && scan::template(text, Names::Plan).is_ok_and(|scan| scan.uses_inputs)
 }
 
 /// Evaluates a condition. A value that is not there is an error, not false; test it with `is defined`.
@@ -133,7 +138,7 @@ fn bare(text: &str) -> Result<&str, ExpressionError> {
     if !text.starts_with("{{") {
         return Ok(text);
     }
-    match scan::template(text)?.whole {
+    match scan::template(text, Names::Plan)?.whole {
         Some(inside) => Ok(text[inside].trim()),
         None => Err(ExpressionError::new("INVALID_EXPRESSION", "a condition is one expression, without other text")),
     }
@@ -148,7 +153,7 @@ fn scan_key(text: &str) -> Result<Scan, ExpressionError> {
 }
 
 fn scan_seeing(text: &str, inputs: bool) -> Result<Scan, ExpressionError> {
-    let scan = scan::template(text)?;
+    let scan = scan::template(text, Names::Plan)?;
     if scan.is_path {
         return Ok(scan);
     }
@@ -159,7 +164,7 @@ fn scan_seeing(text: &str, inputs: bool) -> Result<Scan, ExpressionError> {
 }
 
 fn scan_bare(text: &str) -> Result<Scan, ExpressionError> {
-    let scan = scan::bare(text)?;
+    let scan = scan::bare(text, Names::Plan)?;
     if scan.is_path {
         return Ok(scan);
     }
@@ -267,11 +272,10 @@ impl Render<'_, '_> {
         expression.eval(self.scope.context(scan)?).map_err(|e| self.failure(text, &e, scan))
     }
 
-    /// A loop over much data has less fuel, because each of its turns may look at all of it.
     fn environment(&self, scan: &Scan) -> Environment<'static> {
         let mut environment = filters::environment().clone();
-        let share = if scan.has_loop { 1 + self.scope.bytes(scan) as u64 / (64 << 10) } else { 1 };
-        environment.set_fuel(Some((self.fuel / share).max(1)));
+        let bytes = if scan.has_loop { self.scope.bytes(scan) } else { 0 };
+        environment.set_fuel(Some(scan.fuel(self.fuel, bytes)));
         environment
     }
 
