@@ -7,6 +7,8 @@ use goalmill_client::ClientError;
 use goalmill_common::problem::{ErrorCode, Problem};
 use goalmill_common::status::PlanStatus;
 
+use crate::planning_trace;
+
 /// The exit code of a command; scripts rely on the numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Exit {
@@ -128,6 +130,10 @@ impl fmt::Display for Failed {
         }
         for place in &self.places {
             write!(f, "\n  ┌ {place}")?;
+        }
+        let trace = self.problem.as_ref().and_then(|problem| problem.planning_trace.as_ref());
+        for line in trace.map(planning_trace::lines).unwrap_or_default() {
+            write!(f, "\n  {line}")?;
         }
         if self.help.is_empty() { Ok(()) } else { write!(f, "\n  help: {}", self.help) }
     }

@@ -10,6 +10,7 @@ mod exit;
 mod import;
 mod mcp;
 mod output;
+mod planning_trace;
 mod prompt;
 mod replay;
 mod roles;

@@ -2,6 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::json::Json;
+
 /// Most single errors that one problem lists.
 pub const ERRORS_MAX: usize = 50;
 
@@ -25,6 +27,9 @@ pub struct Problem {
     /// Seconds after which the same request may succeed, if they are known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub retry_after_s: Option<u64>,
+    /// Where no planner made a plan: what each of them was asked and answered.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub planning_trace: Option<Json>,
 }
 
 /// One error in a document: code, place, description, and how to correct it.
@@ -52,6 +57,7 @@ impl Problem {
             detail: detail.into(),
             errors: Vec::new(),
             retry_after_s: None,
+            planning_trace: None,
         }
     }
 

@@ -1,10 +1,13 @@
-//! `import`: converts workflows and documents of other systems to plans and goals.
+//! `import`: converts workflows and documents of other systems to plans, goals, cards and answers of agents.
 
+use goalmill_common::card::read_card;
+use goalmill_common::failure::Failure;
 use goalmill_common::limits::Limits;
 use goalmill_common::problem::Issue;
 use goalmill_plan::draft;
 use goalmill_plan::formats;
 use goalmill_plan::validate;
+use goalmill_worker::executor::feedback_envelope;
 use serde::Serialize;
 use serde_json::{Value, json};
 
@@ -17,8 +20,20 @@ use crate::exit::{CommandResult, Exit, Failed};
 use crate::import::wfformat;
 use crate::output::{Screen, json as json_text, yaml};
 
-/// Fields of which a plan has one; a goal has none of them.
-const PLAN_FIELDS: [&str; 7] = ["steps", "subtasks", "tasks", "phases", "nodes", "edges", "plan"];
+/// Fields of which a card has one beside its agent type; a step has none of them.
+const CARD_FIELDS: [&str; 8] = [
+    "capabilities",
+    "specialization",
+    "cost_per_invocation",
+    "avg_latency_ms",
+    "success_rate",
+    "latency_ms",
+    "cost",
+    "actions",
+];
+/// Fields of capability cards of other planners, and what a card calls them.
+const CARD_ALIASES: [(&str, &str); 3] =
+    [("specialization", "description"), ("cost_per_invocation", "cost"), ("avg_latency_ms", "latency_ms")];
 
 /// Converts a document of another planner.
 pub fn document(screen: &Screen, file: &str) -> CommandResult {
@@ -47,8 +62,16 @@ struct Converted {
 
 fn convert(text: &[u8], limits: &Limits) -> Result<Converted, Vec<Issue>> {
     let draft = draft::read(text, draft::Format::Auto, limits)?;
-    let is_plan = draft.is_array() || PLAN_FIELDS.iter().any(|field| draft.get(field).is_some());
-    if !is_plan {
+    if let Some(answer) = feedback_envelope(draft.to_string().as_bytes()) {
+        let refused = |failure: Failure| vec![issue("ANSWER_INVALID", "", failure.message)];
+        let notes = feedback_notes(&draft);
+        return answer.map(|value| Converted { value, notes }).map_err(refused);
+    }
+    if is_card(&draft) {
+        let agent = read_card(draft.to_string().as_bytes())?;
+        return Ok(Converted { value: json!(agent), notes: card_notes(&draft) });
+    }
+    if !input::is_plan(&draft) {
         let converted = formats::convert_goal(draft, limits);
         let goal = validate::goal(&converted.document, limits).map_err(|issues| converted.locate(issues))?;
         return Ok(Converted { value: json!(goal), notes: converted.notes });
@@ -57,6 +80,36 @@ fn convert(text: &[u8], limits: &Limits) -> Result<Converted, Vec<Issue>> {
         Checked::Plan(planned) => Converted { value: json!(planned.plan), notes: planned.warnings },
         Checked::Goal { goal, notes } => Converted { value: json!(goal), notes },
     })
+}
+
+/// Whether a document describes an agent, and is neither a plan nor a goal.
+fn is_card(draft: &Value) -> bool {
+    let is_named = draft.get("agent_type").is_some_and(Value::is_string);
+    is_named && !input::is_plan(draft) && CARD_FIELDS.iter().any(|field| draft.get(field).is_some())
+}
+
+/// The fields of a card that have other names here.
+fn card_notes(draft: &Value) -> Vec<Issue> {
+    let renamed = CARD_ALIASES.iter().filter(|(theirs, _)| draft.get(theirs).is_some());
+    renamed.map(|(theirs, ours)| converted_field(theirs, &format!("`{theirs}` is `{ours}` here"))).collect()
+}
+
+/// The fields of feedback that the answer of an agent does not have.
+fn feedback_notes(draft: &Value) -> Vec<Issue> {
+    let ignored = [
+        ("task_id", "`task_id` is ignored: the task says which step it is"),
+        ("duration_seconds", "`duration_seconds` is ignored: the worker measures the attempt"),
+    ];
+    let is_there = |(field, _): &(&str, &str)| draft.get(field).is_some();
+    ignored.into_iter().filter(is_there).map(|(field, detail)| converted_field(field, detail)).collect()
+}
+
+fn converted_field(field: &str, detail: &str) -> Issue {
+    issue("FORMAT_CONVERTED", &format!("/{field}"), detail.to_owned())
+}
+
+fn issue(code: &str, pointer: &str, detail: String) -> Issue {
+    Issue { code: code.into(), pointer: pointer.into(), detail, hint: String::new() }
 }
 
 fn line(issue: &Issue) -> String {
@@ -110,6 +163,33 @@ mod tests {
         );
         assert_eq!(goal.value["description"], "a trip");
         assert!(goal.value.get("steps").is_none() && !goal.notes.is_empty(), "{}", goal.value);
+    }
+
+    #[test]
+    fn cards_and_feedback_come_out_in_our_form() {
+        let card = converted(
+            r#"{"agent_type": "venue_agent", "capabilities": ["search_venues"], "specialization": "Venues",
+                "cost_per_invocation": 0.03, "avg_latency_ms": 1400, "success_rate": 0.91}"#,
+        );
+        assert_eq!(
+            (&card.value["description"], &card.value["cost"], &card.value["latency_ms"]),
+            (&json!("Venues"), &json!(0.03), &json!(1400))
+        );
+        assert_eq!(card.notes.len(), 3);
+        let feedback = converted(
+            r#"{"task_id": "t", "feedback_type": "constraint_violation", "errors": ["too dear"], "duration_seconds": 12,
+                "cost": 0.03, "suggested_adjustments": "go further out"}"#,
+        );
+        assert_eq!(feedback.value["error"]["class"], "constraint_violation");
+        assert_eq!(feedback.value["suggested_adjustments"][0]["description"], "go further out");
+        assert!(feedback.notes.iter().any(|note| note.pointer == "/duration_seconds"), "{:?}", feedback.notes);
+        for (text, place) in [
+            (r#"{"agent_type": "a", "capabilities": [], "success_rate": 1.7}"#, "/success_rate"),
+            (r#"{"task_id": "t", "feedback_type": "done"}"#, ""),
+        ] {
+            let Err(issues) = convert(text.as_bytes(), &Limits::default()) else { panic!("{text} is refused") };
+            assert_eq!(issues[0].pointer, place);
+        }
     }
 
     #[test]

@@ -28,6 +28,14 @@ pub fn read_file(path: &str) -> Result<String, Failed> {
     Ok(text)
 }
 
+/// Fields of which a plan has one; a goal has none of them.
+const PLAN_FIELDS: [&str; 7] = ["steps", "subtasks", "tasks", "phases", "nodes", "edges", "plan"];
+
+/// Whether a document is a plan and no goal.
+pub fn is_plan(document: &Value) -> bool {
+    document.is_array() || PLAN_FIELDS.iter().any(|field| document.get(field).is_some())
+}
+
 /// A plan's text and what it is: JSON when it begins with a bracket, else YAML.
 pub fn document(path: &str) -> Result<Document, Failed> {
     let text = read_file(path)?;

@@ -45,7 +45,7 @@ fn planners(page: &Page<PlannerView>, palette: Palette) -> String {
 }
 
 fn rules(page: &Page<RuleView>, palette: Palette) -> String {
-    let mut table = Table::new(&["RULE", "GOALS", "CONFIDENCE", "SCORE", "MATCHES"]);
+    let mut table = Table::new(&["RULE", "PLANNER", "GOALS", "CONFIDENCE", "SCORE", "MATCHES"]);
     for rule in &page.items {
         let score = rule.score.map_or_else(|| "-".to_owned(), |score| format!("{score:.1}"));
         let signal = |signal: &SignalView| format!("{:+.1} {}", signal.weight, signal.any.join(" | "));
@@ -54,14 +54,16 @@ fn rules(page: &Page<RuleView>, palette: Palette) -> String {
         } else {
             rule.signals.iter().map(signal).collect::<Vec<_>>().join("; ")
         };
-        table.row([rule.rule.clone(), rule.goal_type.clone(), format!("{:.2}", rule.confidence), score, matches]);
+        let (id, planner, goals) = (rule.rule.clone(), rule.planner.clone(), rule.goal_type.clone());
+        table.row([id, planner, goals, format!("{:.2}", rule.confidence), score, matches]);
     }
     table.render(palette, "no rules")
 }
 
 fn models_table(page: &Page<ModelView>, palette: Palette) -> String {
     let percent = |share: f64| format!("{:.0} %", share * 100.0);
-    let mut table = Table::new(&["MODEL", "CALLS", "SUCCESS", "UNPARSED", "INVALID", "LATENCY", "USD/PLAN", "STATE"]);
+    let header = ["MODEL", "CALLS", "SUCCESS", "UNPARSED", "INVALID", "LATENCY", "TOKENS", "USD", "USD/PLAN", "STATE"];
+    let mut table = Table::new(&header);
     for model in &page.items {
         let state = match &model.obstacle {
             Some(obstacle) => obstacle.clone(),
@@ -75,6 +77,8 @@ fn models_table(page: &Page<ModelView>, palette: Palette) -> String {
             percent(model.parse_failure_rate),
             percent(model.validation_failure_rate),
             format!("{:.1} s", model.latency_ms / 1_000.0),
+            format!("{}+{}", model.input_tokens, model.output_tokens),
+            format!("{:.4}", model.cost),
             model.cost_per_usable_plan.map_or_else(|| "-".to_owned(), |cost| format!("{cost:.4}")),
             state,
         ]);

@@ -11,6 +11,7 @@ use goalmill_common::random::Random;
 use goalmill_common::view::{Accepted, Preview};
 use goalmill_common::wire::{Submission, SubmissionAnswer, SubmissionKind};
 use goalmill_plan::draft::{self, Format as DraftFormat};
+use goalmill_plan::formats;
 use serde_json::{Map, Value, json};
 use tokio::time::{Instant, sleep};
 
@@ -30,7 +31,11 @@ const SOURCE: &str = "urn:goalmill:cli";
 
 /// Submits a goal.
 pub async fn goal(context: &CommandContext, args: &SubmitArgs) -> CommandResult {
-    let goal = goal_of(args, context.clock.now_ms())?;
+    let document = args.file.as_deref().map(input::document).transpose()?;
+    if let (Some(file), Some(plan)) = (&args.file, document.as_ref().filter(|document| is_plan(document))) {
+        return plan_file(context, args, file, plan).await;
+    }
+    let goal = goal_of(args, document.as_ref(), context.clock.now_ms())?;
     warn_of_lost_budget(context, &goal);
     if args.dry_run {
         return preview(context, &context.client.preview(&goal).await?);
@@ -42,12 +47,58 @@ pub async fn goal(context: &CommandContext, args: &SubmitArgs) -> CommandResult 
 /// Submits a plan.
 pub async fn plan(context: &CommandContext, args: &RunArgs) -> CommandResult {
     let plan = with_planning(input::document(&args.file)?, &args.planning)?;
-    if args.dry_run {
-        return preview(context, &context.client.validate(&plan).await?);
+    run_plan(context, &args.wait, args.dry_run, &args.file, &plan).await
+}
+
+/// Submits a plan in place of a goal.
+async fn plan_file(context: &CommandContext, args: &SubmitArgs, file: &str, plan: &Document) -> CommandResult {
+    if let Some(flag) = goal_flag(args) {
+        let message = format!("`{file}` is a plan, and `{flag}` is for goals");
+        return Err(Failed::new(Exit::Usage, message).help("put it under `goal` of the plan"));
     }
-    submit(context, &args.wait, SubmissionKind::Plan, &plan, &Value::Null)
+    let plan = with_planning(Document { text: plan.text.clone(), media: plan.media }, &args.planning)?;
+    run_plan(context, &args.wait, args.dry_run, file, &plan).await
+}
+
+async fn run_plan(
+    context: &CommandContext,
+    wait: &WaitArgs,
+    is_dry: bool,
+    file: &str,
+    plan: &Document,
+) -> CommandResult {
+    if is_dry {
+        return preview(context, &context.client.validate(plan).await?);
+    }
+    submit(context, wait, SubmissionKind::Plan, plan, &Value::Null)
         .await
-        .map_err(|failed| at_file(failed, &args.file, &plan.text))
+        .map_err(|failed| at_file(failed, file, &plan.text))
+}
+
+/// Whether a document is a plan, also one of another planner.
+fn is_plan(document: &Document) -> bool {
+    let read = draft::read(document.text.as_bytes(), DraftFormat::Auto, &Limits::default());
+    // What is wrong with it is said later.
+    read.is_ok_and(|draft| input::is_plan(&draft) && !formats::is_workflow(&draft))
+}
+
+/// The first flag that a plan has no place for.
+fn goal_flag(args: &SubmitArgs) -> Option<&'static str> {
+    let given = [
+        ("--constraint", !args.constraint.is_empty()),
+        ("--state", !args.state.is_empty()),
+        ("--criterion", !args.criterion.is_empty()),
+        ("--priority", args.priority.is_some()),
+        ("--tenant", args.tenant.is_some()),
+        ("--max-cost", args.max_cost.is_some()),
+        ("--max-tokens", args.max_tokens.is_some()),
+        ("--deadline", args.deadline.is_some()),
+        ("--require-approval", args.require_approval),
+        ("--approve-revisions", args.approve_revisions),
+        ("--min-confidence", args.min_confidence.is_some()),
+        ("--demo-fault", !args.demo_fault.is_empty()),
+    ];
+    given.into_iter().find(|(_, is_given)| *is_given).map(|(flag, _)| flag)
 }
 
 /// The plan with the given planning parameters in its goal.
@@ -97,11 +148,11 @@ fn preview(context: &CommandContext, preview: &Preview) -> CommandResult {
 }
 
 /// The goal document from the file or the text, with the flags.
-fn goal_of(args: &SubmitArgs, now_ms: u64) -> Result<Value, Failed> {
-    let mut goal = match (&args.goal, &args.file) {
+fn goal_of(args: &SubmitArgs, document: Option<&Document>, now_ms: u64) -> Result<Value, Failed> {
+    let mut goal = match (&args.goal, args.file.as_ref().zip(document)) {
         (Some(text), _) if text.trim().is_empty() => return Err(Failed::invalid("the goal is empty")),
         (Some(text), _) => Map::from_iter([("description".to_owned(), json!(text))]),
-        (None, Some(path)) => match input::value(path)? {
+        (None, Some((path, document))) => match input::parse(path, &document.text)? {
             Value::Object(fields) => fields,
             _ => return Err(Failed::invalid(format!("`{path}` is no goal: it must hold an object"))),
         },

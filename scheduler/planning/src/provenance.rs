@@ -200,14 +200,11 @@ impl Provenance {
         Value::Object(account)
     }
 
-    /// What was answered so far, without what was asked; null when nothing was asked and nothing spent.
+    /// What was asked and answered so far; null when nothing was asked and nothing spent.
     pub fn told(&self, spent: &Spending) -> Value {
-        let mut rounds = self.inner().entries();
+        let rounds = self.inner().entries();
         if rounds.is_empty() && *spent == Spending::default() {
             return Value::Null;
-        }
-        for round in rounds.iter_mut().filter_map(Value::as_object_mut) {
-            round.remove("prompt");
         }
         json!({"rounds": rounds, "usage": usage(spent)})
     }

@@ -91,8 +91,10 @@ fn failed(PlanningError { reason, issues, provenance, .. }: PlanningError) -> Pl
 
 /// A valid, routed plan for a goal, or the problem of planning it.
 pub(crate) async fn propose(scheduler: &Scheduler, goal: Goal, revision: u32) -> Result<Planned, Problem> {
-    let refused =
-        |error: PlanningError| Problem::new(ErrorCode::PlanningFailed, error.reason).with_errors(error.issues);
+    let refused = |error: PlanningError| {
+        let problem = Problem::new(ErrorCode::PlanningFailed, error.reason).with_errors(error.issues);
+        Problem { planning_trace: error.provenance, ..problem }
+    };
     scheduler.planners.plan(&request(scheduler, goal, revision)).await.map_err(refused)
 }
 

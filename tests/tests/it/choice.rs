@@ -142,11 +142,50 @@ async fn server() -> Result<ModelServer> {
 }
 
 /// Models `m0`, `m1`, …; only `rules` is in the settings' order.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_model_that_gives_no_plan_is_told_wherever_the_plan_is_shown() -> Result<()> {
+    let refusal = Scripted { text: Some("I would rather not".into()), times: Some(100), ..Scripted::default() };
+    let server = ModelServer::says([refusal]).await?;
+    let at = start_in_order(&[&server], &["llm", "rules"]).await?;
+
+    let told = |note: &Value| {
+        let note = note.as_str().unwrap_or_default();
+        note.starts_with("planner `llm` gave no plan: ") && note.ends_with("; the plan is from planner `rules`")
+    };
+    let (status, preview) = at.post("/v1/plans:preview", &json!({"description": TRIP})).await?;
+    let warnings = preview["warnings"].as_array().context("there are warnings")?;
+    assert_eq!((status, preview["planner"].as_str()), (200, Some("rules")));
+    assert!(warnings.iter().any(|w| w["code"] == "PLANNER_FALLBACK" && told(&w["detail"])), "{warnings:#?}");
+    let ended = run_goal(&at, &json!({"description": TRIP})).await?;
+    assert!(told(&ended["planner_note"]), "{ended:#}");
+    let id = ended["plan_id"].as_str().context("a plan has an id")?;
+    let explained = at.get(&format!("/v1/plans/{id}/explain")).await?;
+    assert!(told(&explained["planner_note"]), "{explained:#}");
+
+    // Without any plan the problem has every question and answer.
+    let only = json!({"description": TRIP, "planning": {"planner": "llm", "planner_only": true}});
+    let (status, problem) = at.post("/v1/plans:preview", &only).await?;
+    assert_eq!((status, problem["code"].as_str()), (422, Some("PLANNING_FAILED")));
+    let tried = &problem["planning_trace"]["tried"][0];
+    assert_eq!(
+        (tried["planner"].as_str(), tried["rounds"][0]["raw"].as_str()),
+        (Some("llm"), Some("I would rather not"))
+    );
+    assert!(tried["rounds"][0]["prompt"].to_string().contains("trip to Paris"), "{tried:#}");
+    at.stop().await;
+    Ok(())
+}
+
 async fn start(servers: &[&ModelServer]) -> Result<Installation> {
+    start_in_order(servers, &["rules"]).await
+}
+
+/// - `order`: of the planners.
+async fn start_in_order(servers: &[&ModelServer], order: &[&str]) -> Result<Installation> {
     let mut settings = settings();
     let model = |(n, server): (usize, &&ModelServer)| server.settings(&format!("m{n}"), Dialect::Openai);
     settings.models = servers.iter().enumerate().map(model).collect();
-    settings.planner.order = vec!["rules".into()];
+    settings.planner.order = order.iter().copied().map(Into::into).collect();
     let at = Installation::start(embedded::open(None, Clock::system())?, settings).await?;
     until(SOON, async || at.get("/v1/agents").await.is_ok_and(|agents| agents.to_string().contains("\"echo\""))).await;
     Ok(at)

@@ -8,9 +8,46 @@ use goalmill_common::id::StepId;
 use goalmill_common::json::Json;
 use goalmill_common::report::{DEFAULT_PRIORITY, SuggestedAdjustment};
 use serde::Deserialize;
+use serde_json::{Map, Value, json};
 
 use super::ExecutionResult;
 use super::call::{Fields, clip, field, invalid};
+
+/// A feedback document as the envelope of an agent's answer; `None` if the text is no such document.
+pub fn feedback_envelope(text: &[u8]) -> Option<Result<Value, Failure>> {
+    let fields: Fields = serde_json::from_slice(text).ok()?;
+    let step: Option<StepId> = fields.get("task_id").and_then(|id| serde_json::from_str(id.text()).ok());
+    is_feedback(&fields)
+        .then(|| parse_feedback(fields, &step.unwrap_or_else(|| StepId::from(""))).map(|result| envelope(&result)))
+}
+
+/// What an agent would answer to say the same.
+fn envelope(result: &ExecutionResult) -> Value {
+    let mut answer = Map::new();
+    let mut errors = result.errors.iter().map(error).collect::<Vec<_>>();
+    match &result.failure {
+        Some(failure) => {
+            answer.insert("error".into(), error(failure));
+            errors.extend(failure.errors.iter().map(error));
+        }
+        None => {
+            answer.insert("outputs".into(), result.outputs.value());
+        }
+    }
+    let optional = [
+        ("partial", result.partial, json!(true)),
+        ("errors", !errors.is_empty(), json!(errors)),
+        ("cost", result.cost > 0.0, json!(result.cost)),
+        ("suggested_adjustments", !result.suggested_adjustments.is_empty(), json!(result.suggested_adjustments)),
+    ];
+    answer
+        .extend(optional.into_iter().filter(|(_, is_there, _)| *is_there).map(|(name, _, value)| (name.into(), value)));
+    Value::Object(answer)
+}
+
+fn error(failure: &Failure) -> Value {
+    json!({"class": failure.class, "code": failure.code, "message": failure.message})
+}
 
 /// Whether an object is a feedback document.
 pub(super) fn is_feedback(fields: &Fields) -> bool {
@@ -148,6 +185,25 @@ mod tests {
         let suggested: Vec<_> =
             part.suggested_adjustments.iter().map(|s| (s.description.as_str(), s.priority)).collect();
         assert_eq!(suggested, [("ask again", DEFAULT_PRIORITY), ("use inns", 9)]);
+    }
+
+    #[test]
+    fn the_envelope_of_a_feedback_document_says_the_same() {
+        for text in [
+            r#"{"task_id":"task_001","feedback_type":"constraint_violation","errors":["a","b"],"cost":0.03,
+                "suggested_adjustments":"more"}"#,
+            r#"{"task_id":"task_001","feedback_type":"partial_success","actual_outputs":{"a":1},"errors":["no b"]}"#,
+            r#"{"task_id":"task_001","feedback_type":"success"}"#,
+        ] {
+            let envelope = feedback_envelope(text.as_bytes()).expect("it is feedback").expect("it can be read");
+            let (again, first) = (parse(&envelope.to_string()).expect("it can be read"), parse(text).expect("it can"));
+            // The errors of a failure are in the failure.
+            let errors = if again.failure.is_some() { Vec::new() } else { again.errors.clone() };
+            assert_eq!(ExecutionResult { errors, ..again }, first, "{envelope}");
+        }
+        assert!(feedback_envelope(br#"{"task_id":"a"}"#).is_none());
+        let refused = feedback_envelope(br#"{"task_id":"a","feedback_type":"done"}"#).expect("it is feedback");
+        assert!(refused.is_err());
     }
 
     #[test]

@@ -38,6 +38,7 @@ mod feedback;
 
 pub use call::{AnswerForm, clip};
 pub use calls::{CallId, CallResult, CallUsage, Calls, MakeCall, UnrecordedCalls};
+pub use feedback::feedback_envelope;
 
 /// The result of an execution.
 #[derive(Clone, Debug, Default, PartialEq)]

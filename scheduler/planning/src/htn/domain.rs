@@ -3,11 +3,12 @@
 use std::collections::BTreeMap;
 
 use goalmill_common::id::{AgentType, is_id};
+use goalmill_common::view::RuleView;
 use goalmill_htn::{Domain, parse_domain};
 use serde::Deserialize;
 use serde_json::Value;
 
-use crate::rules::{Match, Want, check_all};
+use crate::rules::{Match, Want, check_all, required};
 
 /// Goals of one kind and how they are decomposed; one YAML file.
 #[derive(Clone, Debug, Deserialize)]
@@ -99,6 +100,20 @@ pub struct ActionStep {
 }
 
 impl GoalDomain {
+    /// The domain as people see it, in the form of a rule.
+    pub(super) fn view(&self) -> RuleView {
+        RuleView {
+            rule: self.id.clone(),
+            planner: "htn".into(),
+            version: self.version,
+            goal_type: self.goal_type.clone(),
+            confidence: self.confidence,
+            score: Some(self.matching.score),
+            signals: self.matching.views(),
+            required_facts: required(&self.facts),
+        }
+    }
+
     /// Reads a domain; the error names the place.
     pub fn from_yaml(text: &str) -> Result<Self, String> {
         let mut domain: Self = serde_yaml_ng::from_str(text).map_err(|e| e.to_string())?;

@@ -10,6 +10,7 @@ use goalmill_common::config::PlannerSettings;
 use goalmill_common::json::Json;
 use goalmill_common::plan::Plan;
 use goalmill_common::problem::Issue;
+use goalmill_common::view::RuleView;
 use goalmill_htn::{SearchLimits, SearchOutcome, Solution, check, dependencies, solve};
 use serde_json::{Map, Value, json};
 
@@ -133,6 +134,10 @@ impl HtnPlanner {
 impl Planner for HtnPlanner {
     fn name(&self) -> &'static str {
         "htn"
+    }
+
+    fn rules(&self) -> Vec<RuleView> {
+        self.domains.iter().map(GoalDomain::view).collect()
     }
 
     fn sees_results(&self) -> bool {

@@ -35,6 +35,16 @@ fn a_tour_becomes_steps_that_wait_only_for_what_they_need() {
 }
 
 #[test]
+fn domains_are_listed_with_what_they_match() {
+    let planner = HtnPlanner::from_settings(&PlannerSettings::default()).expect("the shipped domains are in order");
+    let rules = planner.rules();
+    let listed: Vec<_> = rules.iter().map(|rule| (rule.planner.as_str(), rule.rule.as_str())).collect();
+    assert_eq!(listed, [("htn", "itinerary"), ("htn", "release")]);
+    assert!(rules.iter().all(|rule| rule.score.is_some() && !rule.signals.is_empty()), "{rules:?}");
+    assert!(!rules[0].required_facts.is_empty(), "{:?}", rules[0]);
+}
+
+#[test]
 fn a_release_builds_side_by_side_and_deploys_in_the_order_of_needs() {
     let planned = plan(&release(json!([["web", "api"]]))).expect("the shipped domain fits");
     let shape = shape(&planned);

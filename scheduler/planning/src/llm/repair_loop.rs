@@ -210,6 +210,7 @@ impl<'a> RepairLoop<'a> {
     /// The question as it is sent.
     pub fn question(&self, prompt: &Prompt, want: ResponseFormat, purpose: Purpose) -> CompletionRequest {
         CompletionRequest {
+            shorten_to_budget: true,
             tier: self.stage(purpose),
             purpose,
             excluded_models: self.without.clone(),

@@ -143,8 +143,8 @@ impl Pipeline {
     ) -> Planned {
         let provenance = Some(merge_provenance(&planned, refusals, stages, planning));
         let confidence = self.confidences.of(&planned.planner, planned.confidence);
-        let mut warnings = planned.warnings;
-        explain_model_failure(&mut warnings, refusals);
+        let mut warnings = planned.warnings.clone();
+        explain_model_failure(&planned.planner, &mut warnings, refusals);
         Planned { provenance, confidence, warnings, ..planned }
     }
 
@@ -200,6 +200,9 @@ impl Pipeline {
             parse_failure_rate: 1.0 - stats.rates.readable,
             validation_failure_rate: 1.0 - stats.rates.valid,
             latency_ms: stats.rates.latency_ms,
+            input_tokens: stats.tokens.0,
+            output_tokens: stats.tokens.1,
+            cost: stats.cost.dollars(),
             cost_per_usable_plan: stats.cost_per_valid,
             is_circuit_open: stats.is_circuit_open,
             obstacle: stats.obstacle,
@@ -414,6 +417,22 @@ mod tests {
         assert!(behind.warnings[0].detail.ends_with("does not fit the context of model `m`"), "{:?}", behind.warnings);
         let alone = pipeline(vec![Arc::new(Generic)]).plan(&request()).await.expect("there is a plan");
         assert!(alone.warnings[0].detail.ends_with("set up a model for better plans"));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_specific_plan_behind_a_model_that_failed_says_why_it_failed() {
+        let failed = Fixed("llm", Err("the server answered 401"));
+        let specific = Arc::new(Fixed("htn", Ok("fine")));
+        let planned = pipeline(vec![Arc::new(failed), specific.clone()]).plan(&request()).await.expect("there is one");
+        let note = planned.warnings.iter().find(|w| w.code == "PLANNER_FALLBACK").expect("it is told");
+        assert_eq!(note.detail, "planner `llm` gave no plan: the server answered 401; the plan is from planner `htn`");
+        let draft = Fixed("llm", Ok("bad"));
+        let planned = pipeline(vec![Arc::new(draft), specific.clone()]).plan(&request()).await.expect("there is one");
+        let note = planned.warnings.iter().find(|w| w.code == "PLANNER_FALLBACK").expect("it is told");
+        assert!(note.detail.contains("BAD at /steps/0/id: a detail"), "{note:?}");
+        let first = Fixed("rules", Err("no rule"));
+        let planned = pipeline(vec![Arc::new(first), specific]).plan(&request()).await.expect("there is one");
+        assert!(planned.warnings.iter().all(|w| w.code != "PLANNER_FALLBACK"), "no model was asked");
     }
 
     #[tokio::test(start_paused = true)]

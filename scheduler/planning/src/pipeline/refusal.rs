@@ -16,7 +16,7 @@ pub(crate) struct PlannerRefusal {
     pub(crate) why: RefusalReason,
     pub(crate) reason: String,
     pub(crate) issues: Vec<Issue>,
-    /// The provenance of the answer, without prompts.
+    /// The provenance of the answer.
     pub(crate) account: Option<Value>,
 }
 
@@ -42,8 +42,13 @@ impl RefusalReason {
 }
 
 impl PlannerRefusal {
-    /// Its entry in the provenance.
+    /// Its entry in the provenance of another planner's plan: the prompts of the accepted plan are enough.
     pub(crate) fn to_json(&self) -> Value {
+        without_prompts(self.to_full_json())
+    }
+
+    /// Its entry in the provenance of a failure, with prompts.
+    fn to_full_json(&self) -> Value {
         let mut entry = json!({"planner": self.planner, "reason": self.reason, "issues": self.issues});
         for (key, value) in self.account.iter().filter_map(Value::as_object).flatten() {
             entry[key.as_str()] = value.clone();
@@ -64,17 +69,30 @@ pub(crate) fn invalid(planner: &dyn Planner, issues: Vec<Issue>, provenance: Opt
         why: RefusalReason::Invalid,
         reason: NOT_VALID.into(),
         issues,
-        account: provenance.map(Json::value).map(without_prompts),
+        account: provenance.map(Json::value),
     }
 }
 
-/// A generic plan advises to set up a model. If a model is set up and failed, its reason replaces that advice.
-pub(crate) fn explain_model_failure(warnings: &mut [Issue], refusals: &[PlannerRefusal]) {
+/// Says that a model was asked and gave no plan, and which planner took over. A generic plan advises to set up a model:
+/// the reason replaces that advice.
+///
+/// - `planner`: of the plan that was taken.
+pub(crate) fn explain_model_failure(planner: &str, warnings: &mut Vec<Issue>, refusals: &[PlannerRefusal]) {
     let Some(refusal) = refusals.iter().find(|refusal| asks_models(refusal.planner)) else { return };
-    for warning in warnings.iter_mut().filter(|warning| warning.code == "GENERIC_PLAN") {
-        warning.detail = format!("no rule matched, and planner `{}` gave no plan: {}", refusal.planner, refusal.reason);
-        warning.hint = "correct what kept the model from planning; `plan get` shows what was tried".into();
+    let PlannerRefusal { planner: asked, reason, issues, .. } = refusal;
+    let first = issues.first().map(|issue| format!("; {} at {}: {}", issue.code, place(issue), issue.detail));
+    let reason = format!("planner `{asked}` gave no plan: {reason}{}", first.unwrap_or_default());
+    let hint = "correct what kept the model from planning; `explain` shows what each planner answered".to_owned();
+    if let Some(generic) = warnings.iter_mut().find(|warning| warning.code == "GENERIC_PLAN") {
+        (generic.detail, generic.hint) = (format!("no rule matched, and {reason}"), hint);
+    } else {
+        let detail = format!("{reason}; the plan is from planner `{planner}`");
+        warnings.push(Issue { code: "PLANNER_FALLBACK".into(), pointer: String::new(), detail, hint });
     }
+}
+
+fn place(issue: &Issue) -> &str {
+    if issue.pointer.is_empty() { "/" } else { &issue.pointer }
 }
 
 /// The planner's own provenance, with the goal's parameters, the stages and the refusals before it.
@@ -111,8 +129,8 @@ pub(crate) fn refusal(planner: &dyn Planner, error: PlanningError, call_log: &Ca
     PlannerRefusal { planner: planner.name(), why: RefusalReason::Error, reason, issues, account }
 }
 
-/// Removes the prompts: those of the accepted plan are enough.
-fn without_prompts(mut account: Value) -> Value {
+/// Removes the prompts.
+pub(crate) fn without_prompts(mut account: Value) -> Value {
     let rounds = account.get_mut("rounds").and_then(Value::as_array_mut);
     for round in rounds.into_iter().flatten().filter_map(Value::as_object_mut) {
         round.remove("prompt");
@@ -122,17 +140,22 @@ fn without_prompts(mut account: Value) -> Value {
 
 /// All reasons, with the issues of the attempt that has the fewest.
 pub(crate) fn failure(refusals: Vec<PlannerRefusal>, stages: &Stages) -> PlanningError {
-    combine("no planner could make a valid plan", refusals, stages)
+    combine("no planner could make a valid plan", refusals, stages, PlannerRefusal::to_full_json)
 }
 
 /// The same for a revision.
 pub(crate) fn no_revision(refusals: Vec<PlannerRefusal>, stages: &Stages) -> PlanningError {
-    combine("no planner could make a valid revision", refusals, stages)
+    combine("no planner could make a valid revision", refusals, stages, PlannerRefusal::to_json)
 }
 
-fn combine(what: &str, refusals: Vec<PlannerRefusal>, stages: &Stages) -> PlanningError {
+fn combine(
+    what: &str,
+    refusals: Vec<PlannerRefusal>,
+    stages: &Stages,
+    account: fn(&PlannerRefusal) -> Value,
+) -> PlanningError {
     let reasons: Vec<String> = refusals.iter().map(|r| format!("`{}`: {}", r.planner, r.reason)).collect();
-    let tried: Value = refusals.iter().map(PlannerRefusal::to_json).collect();
+    let tried: Value = refusals.iter().map(account).collect();
     let provenance = Some(Json::of(&json!({"tried": tried, "stages": stages.account()})));
     let nearest = refusals.into_iter().filter(|r| !r.issues.is_empty()).min_by_key(|r| r.issues.len());
     PlanningError {

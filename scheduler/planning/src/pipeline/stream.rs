@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 
-use super::refusal::{failure, refusal};
+use super::refusal::{failure, refusal, without_prompts};
 use crate::pipeline::{Pipeline, note_answer};
 use crate::stage::Stages;
 use crate::{Part, PlanRequest, PlanningError};
@@ -74,7 +74,7 @@ impl Pipeline {
             let answer = match tokio::time::timeout(self.timeout(), both).await {
                 Ok(Ok((answer, ()))) => answer.map_err(|error| refusal(planner.as_ref(), error, &request.call_log)),
                 Ok(Err(stopped)) => {
-                    let account = request.call_log.told();
+                    let account = request.call_log.told().map(without_prompts);
                     request.call_log.close().await;
                     return Ok(stop(stopped, account));
                 }

@@ -30,6 +30,7 @@ pub use rule::{Match, Rule, Signal, Want};
 pub(crate) use phrase::words;
 pub use render::literal;
 pub(crate) use render::{TemplateRenderer, check_all};
+pub(crate) use rule::required;
 
 /// Steps in flight at once, of a plan whose rule names no number.
 const MAX_PARALLEL: u32 = 3;

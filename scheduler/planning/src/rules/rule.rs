@@ -120,15 +120,15 @@ pub(super) const FACTS: &[&str] = &[
 impl Rule {
     /// The rule as people see it.
     pub fn view(&self) -> RuleView {
-        let signal = |signal: &Signal| SignalView { weight: signal.weight, any: signal.shown() };
         RuleView {
             rule: self.id.clone(),
+            planner: "rules".into(),
             version: self.version,
             goal_type: self.goal_type.clone(),
             confidence: self.confidence,
             score: self.matching.as_ref().map(|matching| matching.score),
-            signals: self.matching.iter().flat_map(|matching| &matching.signals).map(signal).collect(),
-            required_facts: self.facts.iter().filter(|(_, want)| want.required).map(|(name, _)| name.clone()).collect(),
+            signals: self.matching.as_ref().map(Match::views).unwrap_or_default(),
+            required_facts: required(&self.facts),
         }
     }
 
@@ -254,7 +254,17 @@ impl Signal {
     }
 }
 
+/// The facts without which there is no plan.
+pub(crate) fn required(facts: &BTreeMap<String, Want>) -> Vec<String> {
+    facts.iter().filter(|(_, want)| want.required).map(|(name, _)| name.clone()).collect()
+}
+
 impl Match {
+    /// The signals as people see them.
+    pub(crate) fn views(&self) -> Vec<SignalView> {
+        self.signals.iter().map(|signal| SignalView { weight: signal.weight, any: signal.shown() }).collect()
+    }
+
     pub(crate) fn check(&self) -> Result<(), String> {
         if self.score.is_nan() || self.score <= 0.0 {
             return Err("match.score: must be above 0".into());
