@@ -89,7 +89,6 @@ fn goal_flag(args: &SubmitArgs) -> Option<&'static str> {
         ("--state", !args.state.is_empty()),
         ("--criterion", !args.criterion.is_empty()),
         ("--priority", args.priority.is_some()),
-        ("--tenant", args.tenant.is_some()),
         ("--max-cost", args.max_cost.is_some()),
         ("--max-tokens", args.max_tokens.is_some()),
         ("--deadline", args.deadline.is_some()),
