@@ -38,6 +38,7 @@ pub struct RecordedCall {
     pub finished_ms: Option<u64>,
 }
 
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "the serializer asks so")]
 fn is_zero(cost: &f64) -> bool {
     *cost == 0.0
 }
