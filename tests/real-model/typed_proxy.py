@@ -79,9 +79,12 @@ class Proxy:
                 self.send_header("content-type", answer.headers.get("content-type", "application/json"))
                 self.send_header("connection", "close")
                 self.end_headers()
-                while part := answer.read1(4096):
-                    self.wfile.write(part)
-                    self.wfile.flush()
+                try:
+                    while part := answer.read1(4096):
+                        self.wfile.write(part)
+                        self.wfile.flush()
+                except ConnectionError:
+                    pass  # The client has enough.
                 self.close_connection = True
                 upstream.close()
 
