@@ -71,7 +71,7 @@ impl PlanState {
         if reserved.steps == 0 {
             return true;
         }
-        let (budget, usage, own) = (self.budget(), self.usage, &self.plan.steps[i].estimates);
+        let (budget, usage, own) = (self.budget(), self.usage, self.estimates_left(i));
         let tokens = own.tokens.unwrap_or(0);
         let cost = own.cost.unwrap_or(0.0);
         let fits_tokens = budget.tokens.is_none_or(|most| {
@@ -87,7 +87,7 @@ impl PlanState {
 
     /// Returns why a step must not start: what it is estimated to spend would exceed the budget.
     pub(crate) fn would_exceed_budget(&self, i: StepIndex) -> Option<Failure> {
-        let own = &self.plan.steps[i].estimates;
+        let own = self.estimates_left(i);
         if own.tokens.is_none() && own.cost.is_none() {
             return None;
         }
