@@ -43,6 +43,49 @@ fn is_zero(cost: &f64) -> bool {
     *cost == 0.0
 }
 
+/// A call that waits for a person. The attempt has ended; the answer is the outcome of the call.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
+pub struct SuspendedCall {
+    /// Its number, counted as that of a recorded call.
+    pub n: u32,
+    /// What is called.
+    pub name: String,
+    /// Identifies its inputs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub inputs: Option<String>,
+    /// What it waits for.
+    pub wait: CallWait,
+}
+
+/// What a call waits for.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
+pub struct CallWait {
+    /// Whether a person agrees, or answers.
+    #[serde(rename = "for")]
+    pub kind: CallWaitKind,
+    /// What the person agrees to, or is asked.
+    pub text: String,
+    /// JSON Schema of the answer; anything goes without one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub schema: Option<Json>,
+    /// How long the person has, in milliseconds: at most, and by default, `limits.approval_ms_max`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub limit_ms: Option<u64>,
+}
+
+/// What a call waits for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum CallWaitKind {
+    /// A person agrees or refuses. The outcome is `{"approved": true or false, "reason": text}`.
+    Approval,
+    /// A person answers. The outcome is `{"answer": any JSON}`, or `{"error": text}` when nobody did in time.
+    Answer,
+}
+
+/// Characters of what a person is told or asked.
+pub const WAIT_TEXT_CHARS_MAX: usize = 4_000;
+
 /// The digest of a call's inputs.
 pub fn inputs_digest(inputs: &str) -> String {
     format!("{:032x}", inputs.bytes().fold(crate::id::FNV_BASIS, crate::id::fnv))

@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 pub use crate::call::TokenSplit;
 
-use crate::call::RecordedCall;
+use crate::call::{RecordedCall, SuspendedCall};
 use crate::failure::Failure;
 use crate::id::{AgentType, AttemptToken, EntryId, PlanId, StepId, WorkerId};
 use crate::json::Json;
@@ -78,6 +78,9 @@ pub struct Report {
     /// With `call`: the finished call.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub call: Option<Box<RecordedCall>>,
+    /// With `suspended`: the call that waits for a person.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub suspended: Option<Box<SuspendedCall>>,
 }
 
 impl Report {
@@ -119,6 +122,7 @@ impl Report {
             suggested_adjustments: Vec::new(),
             sub_plan: None,
             call: None,
+            suspended: None,
         }
     }
 }
@@ -164,6 +168,8 @@ pub enum What {
     Failed,
     /// The lease ran out: reported by a scheduler, not by the worker.
     Lost,
+    /// It waits for a person and holds no slot: `suspended`. A later attempt goes on; none is consumed.
+    Suspended,
     /// Handed back without being tried; no attempt is consumed.
     Released,
 }

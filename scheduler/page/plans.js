@@ -171,7 +171,7 @@ function waitingItems(view) {
   for (const step of view.steps) {
     if (step.status !== "awaiting_approval") continue;
     if (step.question) items.push(item("answer", `${step.id} asks: ${step.question.question}`, step.question.due_at, { id: step.id, question: step.question, step }));
-    else items.push(item("step", `${step.id}: ${step.description || step.agent_type}`, step.due_at, { id: step.id, step }));
+    else items.push(item("step", `${step.id}: ${step.reason || step.description || step.agent_type}`, step.due_at, { id: step.id, step }));
   }
   return items;
 }

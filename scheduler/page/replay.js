@@ -90,6 +90,14 @@ function applyStep(state, event, data, ms) {
     case "step_question_asked": setStatus(step, "awaiting_approval", ms); step.question = data.question; step.dueMs = data.due_ms; break;
     case "step_hook_asked": setStatus(step, "awaiting_approval", ms); break;
     case "step_hook_decided": setStatus(step, data.point === "on_step_start" && data.decision !== "hold" ? "pending" : "awaiting_approval", ms); break;
+    case "step_suspended":
+      setStatus(step, "awaiting_approval", ms);
+      step.dueMs = data.due_ms;
+      if (data.call.wait.for === "answer") step.question = data.call.wait.text;
+      else step.reason = data.call.wait.text;
+      endAttempt(step, "suspended", ms, data);
+      break;
+    case "step_resumed": setStatus(step, "ready", ms); step.question = null; step.reason = ""; break;
     case "step_approved": setStatus(step, "ready", ms); break;
     case "step_question_answered": setStatus(step, "pending", ms); step.question = null; break;
     case "step_recalled": setStatus(step, "pending", ms); endAttempt(step, "recalled", ms, data); break;

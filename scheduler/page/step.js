@@ -55,7 +55,7 @@ function attempts(step) {
   })));
 }
 
-const outcome = (one, step) => (one.outcome === "recalled" || one.outcome === "released" || one.outcome === "decomposed" ? "revised" : one.outcome || step.status);
+const outcome = (one, step) => (one.outcome === "recalled" || one.outcome === "released" || one.outcome === "suspended" || one.outcome === "decomposed" ? "revised" : one.outcome || step.status);
 
 function route(found) {
   if (!found) return null;

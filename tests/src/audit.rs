@@ -120,7 +120,7 @@ impl Auditor {
                 let satisfies = event["data"]["cause"] != "dependency_failed";
                 self.ends(seq, &step, 0, kind, satisfies);
             }
-            "step_retrying" | "step_released" | "step_recalled" | "step_decomposed" => {
+            "step_retrying" | "step_released" | "step_suspended" | "step_recalled" | "step_decomposed" => {
                 let seen = self.steps.entry(step.clone()).or_default();
                 let wrong = seen.attempt != attempt;
                 if std::mem::take(&mut seen.in_flight) {

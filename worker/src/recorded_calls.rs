@@ -4,7 +4,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use async_trait::async_trait;
 use goalmill_common::blob_ref;
-use goalmill_common::call::{CALL_NAME_MAX, RecordedCall, inputs_digest};
+use goalmill_common::call::{CALL_NAME_MAX, CallWait, RecordedCall, SuspendedCall, inputs_digest};
 use goalmill_common::failure::{Failure, FailureClass};
 use goalmill_common::json::Json;
 use goalmill_common::json_limits;
@@ -33,6 +33,8 @@ struct CallsState {
     replayed_max: usize,
     /// Of all calls so far, with their whole outcomes.
     bytes: usize,
+    /// The call that waits for a person: the attempt is over.
+    suspended: Option<SuspendedCall>,
 }
 
 /// What becomes of the next call.
@@ -43,8 +45,13 @@ enum NextCall<'a> {
 
 impl<'a> RecordedCalls<'a> {
     pub fn new(worker: &'a Worker, assignment: &'a Assignment) -> Self {
-        let state = CallsState { last: 0, replayed_max: assignment.task.calls.len(), bytes: 0 };
+        let state = CallsState { last: 0, replayed_max: assignment.task.calls.len(), bytes: 0, suspended: None };
         Self { worker, assignment, state: Mutex::new(state) }
+    }
+
+    /// The call that waits for a person, if one does.
+    pub fn suspended(&self) -> Option<SuspendedCall> {
+        self.state().suspended.clone()
     }
 
     fn state(&self) -> MutexGuard<'_, CallsState> {
@@ -154,6 +161,16 @@ impl Calls for RecordedCalls<'_> {
         })
         .await;
         Ok(result)
+    }
+
+    async fn wait<'c>(&'c self, name: &'c str, inputs: &'c str, wait: CallWait) -> Result<CallResult, Failure> {
+        let inputs = inputs_digest(inputs);
+        let n = match self.next(name, &inputs)? {
+            NextCall::Replay(recorded) => return self.replay(recorded).await,
+            NextCall::Make { n } => n,
+        };
+        self.state().suspended = Some(SuspendedCall { n, name: name.into(), inputs: Some(inputs), wait });
+        Err(Failure::new(FailureClass::Permanent, "SUSPENDED", format!("call `{name}` waits for a person")))
     }
 }
 

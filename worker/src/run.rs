@@ -6,6 +6,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use futures_util::FutureExt;
+use goalmill_common::call::SuspendedCall;
 use goalmill_common::failure::{Failure, FailureClass};
 use goalmill_common::json_limits;
 use goalmill_common::report::{Report, What};
@@ -24,6 +25,8 @@ const CLEAN_UP_MS: u64 = 100;
 enum RunEnd {
     Ok(ExecutionResult),
     Failed(Failure),
+    /// A call waits for a person.
+    Suspended(SuspendedCall),
     /// Stopped from outside; [`Assignment::stopped`] has the reason.
     Interrupted,
 }
@@ -73,7 +76,7 @@ async fn execute(worker: &Worker, served: &Served, assignment: &Assignment, call
     match result {
         _ if assignment.stopped().is_some() => RunEnd::Interrupted,
         Ok(Ok(outcome)) => RunEnd::Ok(outcome),
-        Ok(Err(failure)) => RunEnd::Failed(failure),
+        Ok(Err(failure)) => calls.suspended().map_or(RunEnd::Failed(failure), RunEnd::Suspended),
         Err(panic) => RunEnd::Failed(panicked(panic.as_ref())),
     }
 }
@@ -161,6 +164,10 @@ fn final_report(worker: &Worker, served: &Served, assignment: &Assignment, compl
             report.adjustments = outcome.adjustments;
         }
         RunEnd::Failed(failure) => fail_report(served, assignment, &mut report, failure),
+        RunEnd::Suspended(call) => {
+            report.what = What::Suspended;
+            report.suspended = Some(Box::new(call));
+        }
         RunEnd::Interrupted => match assignment.stopped() {
             Some(StopReason::LeaseLost) => {
                 served.metrics.lost.increment(1);

@@ -92,6 +92,9 @@ pub async fn decide_step(context: &CommandContext, what: &StepRef, verb: &str) -
     let due = at.due_at.as_deref().map(|due| format!(" · {}", time_left(due, clock))).unwrap_or_default();
     let name = screen.palette.tone(Tone::Bold, at.id.as_str());
     screen.line(format!("{name} {}{due}\n  {} {}", at.status.as_str().replace('_', " "), at.agent_type, at.action))?;
+    if !at.reason.is_empty() {
+        screen.line(format!("  {}", at.reason))?;
+    }
     let document = client.graph(&plan).await?;
     let steps = document["steps"].as_array().into_iter().flatten();
     if let Some(spec) = steps.into_iter().find(|spec| spec["id"] == what.step.as_str()) {

@@ -2,8 +2,9 @@
 
 use std::collections::BTreeMap;
 
+use goalmill_common::call::CallWaitKind;
 use goalmill_common::criterion::JudgeKind;
-use goalmill_common::event::{Event, PlanEvent, Record, StepEvent};
+use goalmill_common::event::{Event, PlanEvent, Record, StepEvent, StepSuspended};
 use goalmill_common::failure::Failure;
 use goalmill_common::goal::{Goal, Usage};
 use goalmill_common::id::{AgentType, PlanId, StepId};
@@ -386,7 +387,10 @@ impl Board {
                 row.status = step_transition(StepStatus::AwaitingApproval, event).unwrap_or(row.status);
                 row.due_ms = Some(decided.due_ms).filter(|due| *due > 0);
             }
-            StepEvent::Approved(_) => row.status = StepStatus::Ready,
+            StepEvent::Approved(_) | StepEvent::Resumed(_) => {
+                row.status = StepStatus::Ready;
+                row.question = None;
+            }
             StepEvent::QuestionAsked(asked) => {
                 row.question = Some(asked.question.clone());
                 row.status = StepStatus::AwaitingApproval;
@@ -431,6 +435,7 @@ impl Board {
                 // It failed before anybody told of its start: its worker vanished, or none came.
                 self.attempts += u32::from(old == StepStatus::Queued);
             }
+            StepEvent::Suspended(suspended) => row.suspend(suspended),
             StepEvent::Released(_) => row.status = StepStatus::Ready,
             StepEvent::Failed(failed) => {
                 row.end(StepStatus::Failed, time_ms, "");
@@ -473,6 +478,13 @@ impl Row {
         self.waiting_since_ms = None;
         self.due_ms = None;
         self.reason = reason.into();
+    }
+
+    /// A call of its attempt waits for a person.
+    fn suspend(&mut self, suspended: &StepSuspended) {
+        let wait = &suspended.call.wait;
+        (self.status, self.due_ms) = (StepStatus::AwaitingApproval, Some(suspended.due_ms));
+        self.question = (wait.kind == CallWaitKind::Answer).then(|| wait.text.clone());
     }
 
     fn end_wait(&mut self, at_ms: u64) {

@@ -1,5 +1,6 @@
 //! One line for each change of a plan.
 
+use goalmill_common::call::CallWaitKind;
 use goalmill_common::constraint::{ConstraintStatus, ConstraintView};
 use goalmill_common::criterion::{CriterionVerdict, JudgeKind, Judgement};
 use goalmill_common::event::{
@@ -310,6 +311,21 @@ fn step_line(
         StepEvent::Released(released) => line(format!("handed back by {}", released.worker)),
         StepEvent::ApprovalRequested(_) => {
             line(format!("waits for approval: goalmill step approve {} {step}", board.plan))
+        }
+        StepEvent::Suspended(suspended) => {
+            let (wait, plan) = (&suspended.call.wait, &board.plan);
+            line(match wait.kind {
+                CallWaitKind::Approval => {
+                    format!("waits for approval to {}: goalmill step approve {plan} {step}", short(&wait.text))
+                }
+                CallWaitKind::Answer => {
+                    format!("asks: {}: goalmill step answer {plan} {step} ANSWER", short(&wait.text))
+                }
+            })
+        }
+        StepEvent::Resumed(resumed) => {
+            let outcome = resumed.call.outcome.as_ref().map_or("", |outcome| outcome.text());
+            line(format!("goes on{by}: {}", short(outcome)))
         }
         StepEvent::HookDecided(decided) if decided.decision != HookDecision::Allow => line(ruled(decided)),
         StepEvent::Approved(why) => line(format!("approved{by}{}", because(&why.reason))),

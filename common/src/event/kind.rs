@@ -142,14 +142,14 @@ impl StepEvent {
             | Self::HookDecided(_)
             | Self::QuestionAsked(_)
             | Self::Answered(_) => StepEventKind::Wait,
-            Self::Ready | Self::Approved(_) => StepEventKind::Ready,
+            Self::Ready | Self::Approved(_) | Self::Resumed(_) => StepEventKind::Ready,
             Self::Queued(_) => StepEventKind::AttemptBegin,
             Self::Started(_)
             | Self::Progress(_)
             | Self::Measured(_)
             | Self::CallRecorded(_)
             | Self::CallsDiscarded(_) => StepEventKind::AttemptProgress,
-            Self::Recalled(_) | Self::Decomposed(_) | Self::Retrying(_) | Self::Released(_) => {
+            Self::Recalled(_) | Self::Decomposed(_) | Self::Retrying(_) | Self::Released(_) | Self::Suspended(_) => {
                 StepEventKind::AttemptEnd
             }
             Self::Completed(_) | Self::Failed(_) | Self::Skipped(_) | Self::Cancelled(_) => StepEventKind::End,

@@ -287,6 +287,10 @@ mod tests {
             "judgement_requested" => r#"{"judge":"model","criteria":["c1"],"due_ms":1}"#,
             "criteria_judged" => r#"{"verdicts":[]}"#,
             "call_recorded" => r#"{"n":1,"name":"model"}"#,
+            "step_suspended" => {
+                r#"{"call":{"n":1,"name":"approve","wait":{"for":"approval","text":"write?"}},"worker":"w","due_ms":1}"#
+            }
+            "step_resumed" => r#"{"call":{"n":1,"name":"approve"}}"#,
             "calls_discarded" => r#"{"from":1,"recorded":"model","called":"http_get"}"#,
             "step_measured" => r#"{"measures":{}}"#,
             "plan_completed" => r#"{"status":"completed"}"#,

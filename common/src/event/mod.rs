@@ -23,7 +23,8 @@ pub use plan::{
 };
 pub use step::{
     CallsDiscarded, SkipCause, StepAdded, StepAnswered, StepCompleted, StepDecomposed, StepFailed, StepMeasured,
-    StepModified, StepProgress, StepQuestion, StepQueued, StepReleased, StepRetrying, StepSkipped, StepStarted,
+    StepModified, StepProgress, StepQuestion, StepQueued, StepReleased, StepResumed, StepRetrying, StepSkipped,
+    StepStarted, StepSuspended,
 };
 
 use line::{LineHead, write_record};
@@ -213,6 +214,10 @@ events! {
         CallRecorded(RecordedCall) = "call_recorded",
         /// Recorded calls are dropped: the attempt makes another call, or its outputs were refused.
         CallsDiscarded(CallsDiscarded) = "calls_discarded",
+        /// The attempt ended because one of its calls waits for a person.
+        Suspended(StepSuspended) = "step_suspended",
+        /// The person has decided or answered, or nobody did in time: the next attempt goes on.
+        Resumed(StepResumed) = "step_resumed",
         /// It is done.
         Completed(StepCompleted) = "step_completed",
         /// The attempt failed, and there will be another one.

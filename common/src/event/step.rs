@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::call::{RecordedCall, SuspendedCall};
 use crate::failure::Failure;
 use crate::id::{AgentType, WorkerId};
 use crate::json::Json;
@@ -145,6 +146,27 @@ pub struct CallsDiscarded {
     /// The name of the call that is made instead; none when what came of all calls was refused.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub called: Option<String>,
+}
+
+/// An attempt ends because one of its calls waits for a person.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct StepSuspended {
+    /// What waits, and for what.
+    pub call: SuspendedCall,
+    /// Who ran the attempt.
+    pub worker: WorkerId,
+    /// When the default counts, Unix milliseconds.
+    pub due_ms: u64,
+}
+
+/// A call that waited has its outcome: the step may be handed out again.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct StepResumed {
+    /// The call with the answer as its outcome.
+    pub call: RecordedCall,
+    /// Nobody answered in time.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub by_default: bool,
 }
 
 /// A step is done.

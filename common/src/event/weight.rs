@@ -76,6 +76,11 @@ fn step_event(event: &StepEvent) -> usize {
         StepEvent::Failed(failed) => failed.failure.message.len(),
         StepEvent::Progress(progress) => progress.message.as_ref().map_or(0, String::len),
         StepEvent::CallRecorded(call) => call.bytes(),
+        StepEvent::Suspended(suspended) => {
+            let schema = suspended.call.wait.schema.as_ref().map_or(0, |schema| schema.text().len());
+            suspended.call.name.len() + suspended.call.wait.text.len() + schema
+        }
+        StepEvent::Resumed(resumed) => resumed.call.bytes(),
         StepEvent::CallsDiscarded(discarded) => {
             discarded.recorded.len() + discarded.called.as_ref().map_or(0, String::len)
         }

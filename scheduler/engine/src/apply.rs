@@ -454,6 +454,8 @@ fn check_start(state: &PlanState, seq: u64, i: StepIndex, event: &StepEvent) -> 
         | StepEvent::CallRecorded(_)
         | StepEvent::CallsDiscarded(_)
         | StepEvent::Completed(_)
+        | StepEvent::Suspended(_)
+        | StepEvent::Resumed(_)
         | StepEvent::Retrying(_)
         | StepEvent::Released(_)
         | StepEvent::Failed(_)
@@ -504,6 +506,11 @@ fn fold_step(step: &mut StepState, time_ms: u64, event: &StepEvent) {
             }
         }
         StepEvent::Ready | StepEvent::Released(_) => step.due_ms = 0,
+        StepEvent::Suspended(suspended) => step.fold_suspended(suspended),
+        StepEvent::Resumed(_) => {
+            step.due_ms = 0;
+            step.details().suspended = None;
+        }
         StepEvent::Blocked(why) => step.details().reason.clone_from(&why.reason),
         StepEvent::ApprovalRequested(request) => step.due_ms = request.due_ms,
         StepEvent::Queued(queued) => {

@@ -187,6 +187,13 @@ impl Turn<'_> {
                 let failure = failure_of(Some(report.failure.clone().unwrap_or_else(lost)), Vec::new());
                 self.fail_attempt(i, Failure { class: FailureClass::Lost, ..failure }, Spent::default());
             }
+            What::Suspended => {
+                if queued {
+                    self.started(i, &report);
+                }
+                self.acknowledge(&report);
+                self.suspend(i, &report);
+            }
             What::Released => {
                 self.acknowledge(&report);
                 self.emit_step(i, StepEvent::Released(Box::new(StepReleased { worker: report.worker })));
@@ -337,6 +344,9 @@ impl Turn<'_> {
             }
             StepStatus::Running => self.time_out(i, step_timeout()),
             StepStatus::Retrying => self.emit_step(i, StepEvent::Ready),
+            StepStatus::AwaitingApproval if let Some(call) = self.waiting_call(i) => {
+                self.resume_call_by_default(i, call)
+            }
             StepStatus::AwaitingApproval if self.awaits_hook(i) => self.ask_hooks_again(i),
             StepStatus::AwaitingApproval if self.awaits_answer(i) => self.answer_step_by_default(i),
             StepStatus::AwaitingApproval => self.decide_by_default(i),

@@ -10,6 +10,7 @@ use goalmill_common::json_limits;
 use goalmill_common::plan::{ApprovalDefault, Question};
 use goalmill_common::status::{PlanStatus, StepStatus};
 use goalmill_plan::draft::issue;
+use serde_json::json;
 
 use crate::attempt::Spent;
 use crate::decide::{Turn, not_allowed};
@@ -46,10 +47,17 @@ impl Turn<'_> {
     }
 
     pub(crate) fn approve_step(&mut self, i: StepIndex, reason: String) {
+        if let Some(call) = self.waiting_call(i) {
+            return self.resume_call(i, call, &json!({"approved": true, "reason": reason}), false);
+        }
         self.emit_step(i, StepEvent::Approved(Reason::boxed(reason)));
     }
 
+    /// Rejects the step, or the call that waits for approval: its agent goes on without it.
     pub(crate) fn reject_step(&mut self, i: StepIndex, reason: &str) {
+        if let Some(call) = self.waiting_call(i) {
+            return self.resume_call(i, call, &json!({"approved": false, "reason": reason}), false);
+        }
         let message = if reason.is_empty() { "it was rejected".into() } else { format!("it was rejected: {reason}") };
         self.give_up(i, Failure::new(FailureClass::Permanent, "REJECTED", message), Spent::default());
     }
@@ -124,6 +132,14 @@ impl Turn<'_> {
         let Some(i) = i else {
             return Err(not_allowed(format!("there is no open question `{name}`")));
         };
+        if let Some(call) = self.waiting_call(i) {
+            let schema = call.wait.schema.clone();
+            let question = Question { question: String::new(), schema, default: None, limit_ms: 0, into: None };
+            self.check_answer(&question, &answer)?;
+            self.resume_call(i, call, &json!({"answer": answer}), false);
+            self.propagate();
+            return Ok(());
+        }
         let ask = self.state.plan.steps[i].ask.clone().expect("only a step with a question asks one");
         self.check_answer(&ask, &answer)?;
         self.answer_step(i, answer, false, reason);

@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 use std::ops::{Index, IndexMut};
 use std::sync::Arc;
 
-use goalmill_common::call::RecordedCall;
-use goalmill_common::event::{GoalAccepted, HookAsked, PlanEnded, SkipCause, StepEvent};
+use goalmill_common::call::{CallWaitKind, RecordedCall, SuspendedCall};
+use goalmill_common::event::{GoalAccepted, HookAsked, PlanEnded, SkipCause, StepEvent, StepSuspended};
 use goalmill_common::failure::Failure;
 use goalmill_common::goal::Usage;
 use goalmill_common::id::WorkerId;
@@ -160,6 +160,8 @@ pub(crate) struct StepDetails {
     pub(crate) hook_inputs: Option<Json>,
     /// A hook refused its outputs from the cache: the next attempt is a worker's.
     pub(crate) refused_cache: bool,
+    /// The call that waits for a person.
+    pub(crate) suspended: Option<Box<SuspendedCall>>,
 }
 
 /// Where a step stands with the hooks that decide.
@@ -348,22 +350,42 @@ impl StepState {
     pub(crate) fn fold_calls(&mut self, event: &StepEvent) {
         match event {
             StepEvent::CallRecorded(call) => self.details().calls.push((**call).clone()),
+            StepEvent::Resumed(resumed) => self.details().calls.push(resumed.call.clone()),
             StepEvent::CallsDiscarded(discarded) => self.details().calls.discard(discarded.from),
             _ if event.drops_calls() => self.clear_calls(),
             _ => {}
         }
     }
 
-    /// Forgets its recorded calls: it has ended, or changes.
+    /// Folds the wait of a call: it is a question, or a reason to agree or refuse.
+    pub(crate) fn fold_suspended(&mut self, suspended: &StepSuspended) {
+        (self.due_ms, self.worker) = (suspended.due_ms, None);
+        let (details, wait) = (self.details(), &suspended.call.wait);
+        details.suspended = Some(Box::new(suspended.call.clone()));
+        match wait.kind {
+            CallWaitKind::Approval => details.reason.clone_from(&wait.text),
+            CallWaitKind::Answer => details.question = Some(wait.text.clone()),
+        }
+    }
+
+    /// Forgets its recorded calls, and what one of them waits for: it has ended, or changes.
     pub(crate) fn clear_calls(&mut self) {
         if let Some(details) = &mut self.details {
             details.calls = StepCalls::default();
+            if details.suspended.take().is_some() {
+                details.question = None;
+            }
         }
     }
 
     /// Its recorded calls, by their numbers from 1.
     pub(crate) fn calls(&self) -> &[RecordedCall] {
         self.details.as_ref().map_or(&[], |details| details.calls.recorded())
+    }
+
+    /// The call that waits for a person.
+    pub(crate) fn suspended(&self) -> Option<&SuspendedCall> {
+        self.details.as_ref().and_then(|details| details.suspended.as_deref())
     }
 
     pub(crate) fn failure(&self) -> Option<&Failure> {

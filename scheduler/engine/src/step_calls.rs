@@ -1,12 +1,14 @@
 //! Recorded calls of a step: its next attempt gets their outcomes back instead of making them again.
 
-use goalmill_common::call::CALL_NAME_MAX;
-use goalmill_common::event::{CallsDiscarded, StepEvent};
-use goalmill_common::failure::Failure;
+use goalmill_common::call::{CALL_NAME_MAX, CallWait, CallWaitKind, RecordedCall, SuspendedCall, WAIT_TEXT_CHARS_MAX};
+use goalmill_common::event::{CallsDiscarded, StepEvent, StepResumed, StepSuspended};
+use goalmill_common::failure::{Failure, FailureClass};
 use goalmill_common::json_limits;
 use goalmill_common::plan::Estimates;
 use goalmill_common::report::Report;
 use goalmill_common::status::StepStatus;
+use goalmill_plan::schema::Schema;
+use serde_json::{Value, json};
 
 use crate::attempt::Spent;
 use crate::decide::Turn;
@@ -60,6 +62,87 @@ impl Turn<'_> {
         }
         self.emit_step(i, StepEvent::CallRecorded(Box::new(call.clone())));
         Ok(())
+    }
+
+    /// Ends an attempt one of whose calls waits for a person: it holds no slot, and is not counted as a failure.
+    pub(crate) fn suspend(&mut self, i: StepIndex, report: &Report) {
+        let checked = match report.suspended.as_deref() {
+            Some(call) => self.check_suspended(i, call).map(|()| call.clone()),
+            None => Err("`suspended` is missing".into()),
+        };
+        let mut call = match checked {
+            Ok(call) => call,
+            Err(why) => {
+                let message = format!("the step cannot be suspended: {why}");
+                return self.fail_attempt(
+                    i,
+                    Failure::new(FailureClass::Permanent, "ANSWER_INVALID", message),
+                    Spent::default(),
+                );
+            }
+        };
+        call.wait.text = call.wait.text.chars().take(WAIT_TEXT_CHARS_MAX).collect();
+        if let Some(recorded) = self.state.steps[i].calls().get(to_usize(call.n).wrapping_sub(1)) {
+            let (recorded, called) = (recorded.name.clone(), Some(call.name.clone()));
+            self.emit_step(i, StepEvent::CallsDiscarded(Box::new(CallsDiscarded { from: call.n, recorded, called })));
+        }
+        let most = self.context.limits.approval_ms_max;
+        let due_ms = self.after(call.wait.limit_ms.unwrap_or(most).min(most));
+        let suspended = StepSuspended { call, worker: report.worker.clone(), due_ms };
+        self.emit_step(i, StepEvent::Suspended(Box::new(suspended)));
+    }
+
+    /// Says why a call cannot wait.
+    fn check_suspended(&self, i: StepIndex, call: &SuspendedCall) -> Result<(), String> {
+        let limits = &self.context.limits;
+        let known = self.state.steps[i].calls();
+        let is_next = to_usize(call.n) == known.len() + 1;
+        let is_other = known
+            .get(to_usize(call.n).wrapping_sub(1))
+            .is_some_and(|known| !known.is_same(&call.name, call.inputs.as_deref()));
+        if !is_next && !is_other || call.n > limits.calls_max {
+            return Err(format!("call {} is not the next one", call.n));
+        }
+        let is_short = |text: &str| text.len() <= CALL_NAME_MAX * 4;
+        if !is_short(&call.name) || !call.inputs.as_deref().is_none_or(is_short) {
+            return Err("its name or inputs are too long".into());
+        }
+        let CallWait { schema: Some(schema), .. } = &call.wait else { return Ok(()) };
+        if schema.text().len() > limits.inline_bytes_max {
+            return Err("the schema of the answer is too large".into());
+        }
+        json_limits::check_json(schema, limits.nesting_max).map_err(|wrong| wrong.to_string())?;
+        Schema::of_outputs(&schema.value()).map(drop).map_err(|unusable| unusable.detail)
+    }
+
+    /// Whether the step waits for what a person says about one of its calls.
+    pub(crate) fn waiting_call(&self, i: StepIndex) -> Option<SuspendedCall> {
+        let step = &self.state.steps[i];
+        step.suspended().filter(|_| step.status == StepStatus::AwaitingApproval).cloned()
+    }
+
+    /// Records what a person says about a call that waits, and lets the step go on.
+    pub(crate) fn resume_call(&mut self, i: StepIndex, waiting: SuspendedCall, outcome: &Value, by_default: bool) {
+        let SuspendedCall { n, name, inputs, .. } = waiting;
+        let now_ms = Some(self.now_ms);
+        let call = RecordedCall {
+            n,
+            name,
+            inputs,
+            outcome: Some(outcome.clone().into()),
+            finished_ms: now_ms,
+            ..RecordedCall::default()
+        };
+        self.emit_step(i, StepEvent::Resumed(Box::new(StepResumed { call, by_default })));
+    }
+
+    /// Nobody said anything in time: an approval is refused, a question has no answer. The agent goes on with that.
+    pub(crate) fn resume_call_by_default(&mut self, i: StepIndex, waiting: SuspendedCall) {
+        let outcome = match waiting.wait.kind {
+            CallWaitKind::Approval => json!({"approved": false, "reason": "nobody decided in time"}),
+            CallWaitKind::Answer => json!({"error": "nobody answered in time"}),
+        };
+        self.resume_call(i, waiting, &outcome, true);
     }
 
     /// Fails an attempt whose outputs are refused. The same calls would give the same outputs again: they are dropped.

@@ -38,6 +38,8 @@ pub fn step_transition(status: StepStatus, event: &StepEvent) -> Option<StepStat
         StepEvent::Retrying(_) => from(status, &[S::Queued, S::Running, S::AwaitingApproval], S::Retrying),
         StepEvent::Measured(_) | StepEvent::CallRecorded(_) => from(status, &[S::Running], S::Running),
         StepEvent::CallsDiscarded(_) => from(status, &[S::Running, S::AwaitingApproval], status),
+        StepEvent::Suspended(_) => from(status, &[S::Running], S::AwaitingApproval),
+        StepEvent::Resumed(_) => from(status, &[S::AwaitingApproval], S::Ready),
         StepEvent::Released(_) => from(status, &[S::Queued, S::Running], S::Ready),
         StepEvent::Failed(_) => {
             from(status, &[S::Pending, S::Ready, S::AwaitingApproval, S::Queued, S::Running], S::Failed)
@@ -122,13 +124,15 @@ fn unless_final(status: StepStatus, to: StepStatus) -> Option<StepStatus> {
 
 #[cfg(test)]
 mod tests {
+    use goalmill_common::call::{CallWait, CallWaitKind, RecordedCall, SuspendedCall};
     use goalmill_common::constraint::ConstraintStatus;
     use goalmill_common::criterion::JudgeKind;
     use goalmill_common::event::{
         ApprovalRequested, CallsDiscarded, ConstraintChanged, GoalAccepted, HookAsked, HookDecided, JudgementRequested,
         PhaseAdded, PhaseNamed, PlanCreated, PlanEnded, PlanValidated, QuestionAnswered, QuestionAsked, Reason,
         RevisionProposed, RevisionRefused, StepAdded, StepAnswered, StepCompleted, StepDecomposed, StepFailed,
-        StepModified, StepProgress, StepQuestion, StepQueued, StepReleased, StepRetrying, StepSkipped, StepStarted,
+        StepModified, StepProgress, StepQuestion, StepQueued, StepReleased, StepResumed, StepRetrying, StepSkipped,
+        StepStarted, StepSuspended,
     };
     use goalmill_common::failure::{Failure, FailureClass};
     use goalmill_common::goal::{Goal, Usage};
@@ -159,6 +163,8 @@ mod tests {
         ("step_measured", "running", "running"),
         ("call_recorded", "running", "running"),
         ("calls_discarded", "running awaiting_approval", "="),
+        ("step_suspended", "running", "awaiting_approval"),
+        ("step_resumed", "awaiting_approval", "ready"),
         ("step_completed", "pending blocked ready queued running retrying awaiting_approval", "completed"),
         ("step_retrying", "queued running awaiting_approval", "retrying"),
         ("step_released", "queued running", "ready"),
@@ -271,6 +277,8 @@ mod tests {
             StepEvent::Measured(Box::default()),
             StepEvent::CallRecorded(Box::default()),
             StepEvent::CallsDiscarded(Box::new(CallsDiscarded { from: 1, recorded: String::new(), called: None })),
+            StepEvent::Suspended(Box::new(suspended())),
+            StepEvent::Resumed(Box::new(StepResumed { call: RecordedCall::default(), by_default: false })),
             StepEvent::Completed(Box::new(StepCompleted { outputs: Json::null(), ..StepCompleted::default() })),
             StepEvent::Retrying(Box::new(StepRetrying::new(failure(), 1))),
             StepEvent::Released(Box::new(StepReleased { worker: "w".into() })),
@@ -392,6 +400,12 @@ mod tests {
 
     fn ended(status: PlanStatus) -> Box<PlanEnded> {
         Box::new(PlanEnded { status, failure: None, reason: String::new(), cancelled: Vec::new() })
+    }
+
+    fn suspended() -> StepSuspended {
+        let wait = CallWait { kind: CallWaitKind::Approval, text: String::new(), schema: None, limit_ms: None };
+        let call = SuspendedCall { n: 1, name: String::new(), inputs: None, wait };
+        StepSuspended { call, worker: "w".into(), due_ms: 1 }
     }
 
     fn asked(point: HookPoint) -> HookAsked {

@@ -120,7 +120,10 @@ impl PlanState {
             question: details.and_then(|details| details.question.as_ref()).map(|question| QuestionView {
                 id: spec.id.to_string(),
                 question: question.clone(),
-                schema: spec.ask.as_ref().and_then(|ask| ask.schema.clone()),
+                schema: match step.suspended() {
+                    Some(call) => call.wait.schema.clone(),
+                    None => spec.ask.as_ref().and_then(|ask| ask.schema.clone()),
+                },
                 default: spec.ask.as_ref().and_then(|ask| ask.default.clone()),
                 due_at: at(step.due_ms).map(rfc3339).unwrap_or_default(),
             }),

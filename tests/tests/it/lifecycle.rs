@@ -2,6 +2,7 @@
 
 use std::fmt::Write;
 
+use goalmill_common::call::{CallWait, CallWaitKind, RecordedCall, SuspendedCall};
 use goalmill_common::config::HookPoint;
 use goalmill_common::constraint::ConstraintStatus;
 use goalmill_common::criterion::JudgeKind;
@@ -10,7 +11,7 @@ use goalmill_common::event::{
     JudgementRequested, PhaseAdded, PhaseNamed, PlanCreated, PlanEnded, PlanEvent, PlanValidated, QuestionAnswered,
     QuestionAsked, Reason, RevisionProposed, RevisionRefused, SkipCause, StepAdded, StepAnswered, StepCompleted,
     StepDecomposed, StepEvent, StepFailed, StepModified, StepProgress, StepQuestion, StepQueued, StepReleased,
-    StepRetrying, StepSkipped, StepStarted,
+    StepResumed, StepRetrying, StepSkipped, StepStarted, StepSuspended,
 };
 use goalmill_common::failure::{Failure, FailureClass};
 use goalmill_common::goal::{Goal, Usage};
@@ -118,6 +119,8 @@ fn step_events() -> Vec<StepEvent> {
         StepEvent::Measured(Box::default()),
         StepEvent::CallRecorded(Box::default()),
         StepEvent::CallsDiscarded(Box::new(CallsDiscarded { from: 1, recorded: String::new(), called: None })),
+        StepEvent::Suspended(Box::new(suspended())),
+        StepEvent::Resumed(Box::new(StepResumed { call: RecordedCall::default(), by_default: false })),
         StepEvent::Completed(Box::new(StepCompleted { outputs: Json::null(), ..StepCompleted::default() })),
         StepEvent::Retrying(Box::new(StepRetrying::new(failure(), 1))),
         StepEvent::Released(Box::new(StepReleased { worker: "w".into() })),
@@ -240,6 +243,12 @@ fn plan_events() -> Vec<PlanEvent> {
 
 fn ended(status: PlanStatus) -> Box<PlanEnded> {
     Box::new(PlanEnded { status, failure: None, reason: String::new(), cancelled: Vec::new() })
+}
+
+fn suspended() -> StepSuspended {
+    let wait = CallWait { kind: CallWaitKind::Approval, text: String::new(), schema: None, limit_ms: None };
+    let call = SuspendedCall { n: 1, name: String::new(), inputs: None, wait };
+    StepSuspended { call, worker: "w".into(), due_ms: 1 }
 }
 
 fn asked(point: HookPoint) -> HookAsked {

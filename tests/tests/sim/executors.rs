@@ -5,11 +5,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
+use goalmill_common::call::{CallWait, CallWaitKind};
 use goalmill_common::failure::{Failure, FailureClass};
 use goalmill_common::id::{AgentType, shard_of};
 use goalmill_common::json::Json;
 use goalmill_common::task::Task;
-use goalmill_worker::executor::{ExecutionResult, Executor, Progress};
+use goalmill_worker::executor::{CallResult, CallUsage, Calls, ExecutionResult, Executor, MakeCall, Progress};
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
 
@@ -19,11 +20,14 @@ pub const AGENTS: [&str; 6] = ["quick", "slow", "flaky", "limited", "broken", "e
 /// Who does the steps that the shipped rules plan for a goal.
 const PLANNED: &str = "general_agent";
 
+/// Makes calls, one of which a person must approve; no random plan has it.
+pub const CAREFUL: &str = "careful";
+
 /// Does the work of one agent type.
 struct SimExecutor;
 
 pub fn executors() -> BTreeMap<AgentType, Arc<dyn Executor>> {
-    let names = AGENTS.into_iter().chain([PLANNED]);
+    let names = AGENTS.into_iter().chain([PLANNED, CAREFUL]);
     names.map(|name| (AgentType::from(name), Arc::new(SimExecutor) as Arc<dyn Executor>)).collect()
 }
 
@@ -67,5 +71,32 @@ impl Executor for SimExecutor {
         }
         let outputs = json!({ "attempt": task.attempt, "n": number(task, "n", 10) });
         Ok(ExecutionResult { tokens: 3, cost: 0.5, ..ExecutionResult::new(Json::from(outputs)) })
+    }
+
+    async fn execute_with_calls(
+        &self,
+        task: &Task,
+        progress: &Progress,
+        calls: &dyn Calls,
+        cancelled: &CancellationToken,
+    ) -> Result<ExecutionResult, Failure> {
+        if task.agent_type.as_str() != CAREFUL {
+            return self.execute(task, progress, cancelled).await;
+        }
+        let make = |name: &'static str| -> MakeCall<'_> {
+            Box::new(move |id| {
+                let usage = CallUsage { cost: 0.5, ..CallUsage::default() };
+                let done = json!({ "name": name, "key": id.idempotency_key, "attempt": task.attempt });
+                Box::pin(std::future::ready(Ok(CallResult::new(done, usage))))
+            })
+        };
+        let thought = calls.call("think", "x", make("think")).await?.outcome.value();
+        let wait = CallWait { kind: CallWaitKind::Approval, text: "pay 5".into(), schema: None, limit_ms: None };
+        let decided = calls.wait("approve pay", "5", wait).await?.outcome.value();
+        let paid = match decided["approved"] == true {
+            true => calls.call("pay", "5", make("pay")).await?.outcome.value(),
+            false => decided["reason"].clone(),
+        };
+        Ok(ExecutionResult::new(json!({ "thought": thought, "paid": paid, "attempt": task.attempt })))
     }
 }

@@ -23,5 +23,6 @@ mod rng;
 mod rogue;
 mod run;
 mod seeds;
+mod suspension;
 mod trace;
 mod users;

@@ -2,9 +2,11 @@
 
 use std::time::Duration;
 
+use goalmill_common::call::{CallWait, CallWaitKind};
 use goalmill_common::failure::{Failure, FailureClass};
 use goalmill_common::report::TokenSplit;
 use goalmill_common::task::Task;
+use goalmill_common::text::shorten;
 use goalmill_llm::{
     Completion, CompletionRequest, Message, Purpose, ResponseFormat, ResponseMode, SpendBudget, SpendLimit, TokenUsage,
     Tool, ToolCall, ToolChoice, Usd,
@@ -12,7 +14,7 @@ use goalmill_llm::{
 use goalmill_reader::{ParsedCall, ReaderLimits, ToolCatalogue, parse_calls};
 use goalmill_worker::executor::{CallId, CallResult, CallUsage, Calls, Progress};
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
+use serde_json::{Value, json};
 use tokio::time::{Instant, timeout_at};
 use tokio_util::sync::CancellationToken;
 
@@ -20,11 +22,14 @@ use crate::answer_format::AnswerFormat;
 use crate::llm_agent::LlmAgent;
 use crate::model_failure::model_failure;
 use crate::prompt::{render_result, render_task};
+use crate::tools::BoundTool;
 
 /// The tool by which an agent with tools answers.
 const FINAL_ANSWER: &str = "final_answer";
 /// Name of the schema of an answer.
 const ANSWER_NAME: &str = "answer";
+/// Characters of the arguments that a person sees before a tool is run.
+const APPROVAL_CHARS_MAX: usize = 3_500;
 /// Name of a model's calls.
 const MODEL_CALL: &str = "model";
 
@@ -275,6 +280,11 @@ impl<'a> AgentLoop<'a> {
             Err(reason) => return Ok(self.refuse(call, reason)),
         };
         let (task, arguments) = (&self.tool_task, call.parse_arguments());
+        if let Ok(arguments) = &arguments
+            && let Some(decided) = self.ask_about(tool, call, arguments).await?
+        {
+            return Ok(decided);
+        }
         let make = Box::new(move |id: CallId| {
             let run = async move {
                 let task = Task { idempotency_key: id.idempotency_key, ..task.clone() };
@@ -289,6 +299,32 @@ impl<'a> AgentLoop<'a> {
         let called = timeout_at(self.deadline, self.calls.call(tool.name(), &call.arguments, make)).await;
         let result = called.map_err(|_| self.out_of_time())??;
         Ok(result.outcome.text().to_owned())
+    }
+
+    /// Asks a person what the call asks, or whether it may be run. Returns the result of a call that is not run.
+    async fn ask_about(&self, tool: &BoundTool, call: &ToolCall, arguments: &Value) -> Result<Option<String>, Failure> {
+        let limit = self.agent.settings.limits.result_bytes;
+        if let Some(question) = tool.question(arguments) {
+            let answered = self.calls.wait(tool.name(), &call.arguments, question).await?.outcome.value();
+            let result = match answered.get("answer") {
+                Some(answer) => Ok(json!({"answer": answer})),
+                None => Err(answered["error"].as_str().unwrap_or("nobody answered").to_owned()),
+            };
+            return Ok(Some(render_result(tool.name(), result, limit).to_string()));
+        }
+        if !tool.needs_approval() || tool.check(arguments).is_err() {
+            return Ok(None);
+        }
+        let text =
+            format!("run the tool `{}` with {}", tool.name(), shorten(&arguments.to_string(), APPROVAL_CHARS_MAX));
+        let wait = CallWait { kind: CallWaitKind::Approval, text, schema: None, limit_ms: None };
+        let decided =
+            self.calls.wait(&format!("approve {}", tool.name()), &call.arguments, wait).await?.outcome.value();
+        if decided["approved"] == true {
+            return Ok(None);
+        }
+        let reason = decided["reason"].as_str().filter(|reason| !reason.is_empty()).unwrap_or("no reason was given");
+        Ok(Some(self.refuse(call, format!("a person refused this call: {reason}"))))
     }
 
     fn out_of_time(&self) -> Failure {

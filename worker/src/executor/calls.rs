@@ -5,7 +5,8 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use async_trait::async_trait;
 use futures_util::future::BoxFuture;
-use goalmill_common::failure::Failure;
+use goalmill_common::call::CallWait;
+use goalmill_common::failure::{Failure, FailureClass};
 use goalmill_common::json::Json;
 use goalmill_common::report::TokenSplit;
 use goalmill_common::task::Task;
@@ -68,6 +69,12 @@ pub trait Calls: Send + Sync {
     /// - `inputs`: text that identifies the inputs. The call is made again, and the recorded calls after it are
     ///   dropped, if the recorded call has another name or other inputs.
     async fn call<'a>(&'a self, name: &'a str, inputs: &'a str, make: MakeCall<'a>) -> Result<CallResult, Failure>;
+
+    /// Returns what a person decided or answered about the next call.
+    ///
+    /// Without a decision, this attempt ends: return the failure. The step then waits without a worker, and a later
+    /// attempt gets the decision here. The outcome is described at [`goalmill_common::call::CallWaitKind`].
+    async fn wait<'a>(&'a self, name: &'a str, inputs: &'a str, wait: CallWait) -> Result<CallResult, Failure>;
 }
 
 /// Calls that are numbered and added up, and not kept.
@@ -101,5 +108,10 @@ impl Calls for UnrecordedCalls<'_> {
         let result = make(CallId { n, idempotency_key }).await?;
         self.lock().add(&result.usage);
         Ok(result)
+    }
+
+    async fn wait<'a>(&'a self, name: &'a str, _: &'a str, _: CallWait) -> Result<CallResult, Failure> {
+        let message = format!("call `{name}` waits for a person, and this attempt cannot be continued");
+        Err(Failure::new(FailureClass::Permanent, "CALL_INVALID", message))
     }
 }

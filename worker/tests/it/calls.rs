@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::{Mutex, PoisonError};
 
 use async_trait::async_trait;
-use goalmill_common::call::RecordedCall;
+use goalmill_common::call::{CallWait, CallWaitKind, RecordedCall};
 use goalmill_common::failure::{Failure, FailureClass};
 use goalmill_common::limits::Limits;
 use goalmill_common::report::{Report, TokenSplit, What};
@@ -49,6 +49,13 @@ impl Executor for Caller {
         let mut outcomes = Vec::new();
         for wanted in inputs["calls"].as_array().into_iter().flatten() {
             let text = |at: usize| wanted[at].as_str().unwrap_or_default();
+            if text(0) == "approve" {
+                let (kind, text_of) = (CallWaitKind::Approval, "may I".to_owned());
+                let wait = CallWait { kind, text: text_of, schema: None, limit_ms: None };
+                let decided = calls.wait(text(0), text(1), wait).await?;
+                outcomes.push(json!([decided.outcome.value(), decided.is_replayed]));
+                continue;
+            }
             let make = |id: goalmill_worker::executor::CallId| {
                 let call = async move {
                     self.made.lock().unwrap_or_else(PoisonError::into_inner).push(id.idempotency_key);
@@ -180,4 +187,26 @@ async fn the_calls_of_a_step_are_limited_in_number_and_bytes() {
         assert_eq!(called.caller.made().len(), made);
         assert!(recorded.len() <= usize::try_from(Limits::default().calls_max).expect("it is small"));
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_call_that_waits_for_a_person_ends_the_attempt_and_goes_on_with_the_decision() {
+    let called = Called::new().await;
+    let first = wanted(&json!([["model", "q", "one"], ["approve", "5"], ["pay", "5", "paid"]]));
+    let (mut recorded, last) = called.run(first.clone()).await;
+    assert_eq!((last.what, called.caller.made().len(), recorded.len()), (What::Suspended, 1, 1));
+    let waiting = last.suspended.expect("it says what waits");
+    assert_eq!((waiting.n, waiting.name.as_str(), waiting.wait.text.as_str()), (2, "approve", "may I"));
+    let decision = json!({"approved": true});
+    recorded.push(RecordedCall {
+        n: 2,
+        name: waiting.name,
+        inputs: waiting.inputs,
+        outcome: Some(decision.clone().into()),
+        ..RecordedCall::default()
+    });
+    let again = Task { step: "b".into(), calls: recorded, ..first };
+    let (_, last) = called.run(again).await;
+    let outputs = last.outputs.expect("it completed").value();
+    assert_eq!(outputs, json!([["one", true], [decision, true], ["paid", false]]));
 }

@@ -1,6 +1,7 @@
 //! Recorded calls of a step: numbered, given to the next attempt, counted once.
 
-use goalmill_common::call::{RecordedCall, inputs_digest};
+use goalmill_common::call::{CallWait, CallWaitKind, RecordedCall, SuspendedCall, inputs_digest};
+use goalmill_common::command::Verb;
 use goalmill_common::event::{Event, StepEvent};
 use goalmill_common::failure::{Failure, FailureClass};
 use goalmill_common::goal::{Budget, Usage};
@@ -175,4 +176,89 @@ fn calls_are_bounded_and_count_against_the_budget() {
     world.context.limits.calls_bytes_max = 1_000;
     record(&mut world, &task, &[(3, "model")]);
     assert_eq!(world.plan_code(), "BUDGET_EXCEEDED");
+}
+
+fn waiting(task: &Task, n: u32, kind: CallWaitKind, schema: Option<serde_json::Value>) -> Report {
+    let wait = CallWait { kind, text: "pay 5".into(), schema: schema.map(Json::from), limit_ms: Some(5_000) };
+    let call = SuspendedCall { n, name: "ask".into(), inputs: Some(inputs_digest("x")), wait };
+    Report { suspended: Some(Box::new(call)), ..report(task, What::Suspended) }
+}
+
+#[test]
+fn a_call_that_waits_for_approval_holds_no_slot_and_goes_on_with_the_decision() {
+    for agrees in [true, false] {
+        let mut world = World::of(one(|step| step.retry = Retry { max: 0, ..Retry::default() }));
+        let task = world.dispatch("a");
+        record(&mut world, &task, &[(1, "model")]);
+        world.report(waiting(&task, 2, CallWaitKind::Approval, None)).expect("it is current");
+        assert_eq!((world.status("a"), world.state.in_flight()), (StepStatus::AwaitingApproval, 0));
+        assert_eq!(world.acknowledged, ["a-1"]);
+        let view = world.state.view(false);
+        assert_eq!((view.steps[0].reason.as_str(), view.steps[0].question.is_none()), ("pay 5", true));
+        assert!(world.report(told(&task, call(2, "model"))).is_err(), "the attempt has ended");
+        assert!(world.report(completed(&task, json!({}))).is_err(), "the attempt has ended");
+        world.restart();
+        let (step, reason) = ("a".into(), "why".to_owned());
+        let verb = if agrees { Verb::ApproveStep { step, reason } } else { Verb::RejectStep { step, reason } };
+        world.verb(verb.clone()).expect("it waits for approval");
+        assert!(world.verb(verb).is_err(), "it was decided");
+        let task = world.dispatch("a");
+        assert_eq!((task.attempt, numbers(&task)), (2, vec![1, 2]));
+        let outcome = task.calls[1].outcome.as_ref().expect("it has one").value();
+        assert_eq!((task.calls[1].name.as_str(), outcome), ("ask", json!({"approved": agrees, "reason": "why"})));
+        record(&mut world, &task, &[(3, "model")]);
+        world.report(completed(&task, json!({}))).expect("it is current");
+        world.restart();
+    }
+}
+
+#[test]
+fn a_call_that_asks_goes_on_with_an_answer_of_its_schema() {
+    let mut world = World::of(one(|_| {}));
+    let task = world.dispatch("a");
+    let question = waiting(&task, 1, CallWaitKind::Answer, Some(json!({"enum": ["yes", "no"]})));
+    world.report(question).expect("it is current");
+    let asked = world.state.view(false).steps[0].question.clone().expect("it asks");
+    assert_eq!((asked.id.as_str(), asked.question.as_str(), asked.schema.is_some()), ("a", "pay 5", true));
+    let answer = |answer: &str| Verb::AnswerQuestion {
+        question: "a".into(),
+        answer: Json::from(json!(answer)),
+        reason: String::new(),
+    };
+    assert!(matches!(world.verb(answer("maybe")), Err(Rejection::Invalid { .. })));
+    let approval = Verb::ApproveStep { step: "a".into(), reason: String::new() };
+    assert!(world.verb(approval).is_err(), "it waits for an answer");
+    world.verb(answer("no")).expect("it fits");
+    let task = world.dispatch("a");
+    assert_eq!(task.calls[0].outcome.as_ref().expect("it has one").value(), json!({"answer": "no"}));
+    assert!(world.state.view(false).steps[0].question.is_none());
+    world.restart();
+}
+
+#[test]
+fn a_call_waits_until_its_time_and_no_longer() {
+    for (kind, expected) in [
+        (CallWaitKind::Approval, json!({"approved": false, "reason": "nobody decided in time"})),
+        (CallWaitKind::Answer, json!({"error": "nobody answered in time"})),
+    ] {
+        let mut world = World::of(one(|_| {}));
+        let task = world.dispatch("a");
+        world.report(waiting(&task, 1, kind, None)).expect("it is current");
+        world.step_due("a");
+        let task = world.dispatch("a");
+        assert_eq!(task.calls[0].outcome.as_ref().expect("it has one").value(), expected);
+    }
+}
+
+#[test]
+fn an_invalid_wait_fails_the_attempt() {
+    let no_schema = Some(json!({"type": "strin"}));
+    for (n, schema, part) in [(2, None, "not the next"), (1, no_schema, "strin")] {
+        let mut world = World::of(one(|_| {}));
+        let task = world.dispatch("a");
+        world.report(waiting(&task, n, CallWaitKind::Answer, schema)).expect("it is current");
+        let failure = world.state.step(world.index("a")).and_then(|at| at.failure.cloned()).expect("it failed");
+        assert_eq!(failure.code, "ANSWER_INVALID");
+        assert!(failure.message.contains(part), "{}", failure.message);
+    }
 }

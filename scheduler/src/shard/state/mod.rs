@@ -452,7 +452,9 @@ impl ShardState {
         let entry = (report.agent_type.clone(), report.entry.clone());
         let closes = match report.what {
             What::Started | What::Progress | What::Call => false,
-            What::Completed | What::PartialSuccess | What::Failed | What::Lost | What::Released => true,
+            What::Completed | What::PartialSuccess | What::Failed | What::Lost | What::Suspended | What::Released => {
+                true
+            }
         };
         let refused = match self.slots.get(&report.plan).copied() {
             // Its task stays pending and is reported as lost after the quarantine.

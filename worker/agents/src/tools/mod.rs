@@ -7,6 +7,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use async_trait::async_trait;
+use goalmill_common::call::CallWait;
 use goalmill_common::failure::Failure;
 use goalmill_common::id::AgentType;
 use goalmill_common::task::Task;
@@ -17,6 +18,7 @@ use serde::Deserialize;
 use serde_json::{Map, Value};
 
 mod address_guard;
+mod ask_person;
 mod file_tools;
 mod http_get;
 mod mcp_tools;
@@ -33,8 +35,8 @@ use workspace::Workspaces;
 const TOOLS_MAX: usize = 128;
 
 /// Names of all tools.
-const NAMES: [&str; 8] =
-    ["http_get", "read_file", "write_file", "list_files", "search_outputs", "sql", "python", "shell"];
+const NAMES: [&str; 9] =
+    ["http_get", "read_file", "write_file", "list_files", "search_outputs", "ask_person", "sql", "python", "shell"];
 /// Tools that are denied unless the settings allow them.
 const DENIED: [&str; 2] = ["python", "shell"];
 
@@ -59,6 +61,8 @@ pub(crate) enum ToolSettings {
 pub(crate) enum ToolPolicy {
     /// They are run.
     Allow,
+    /// A person must agree to each of them. The step waits without a worker.
+    Approve,
     /// They are refused, and the model does not see the tool.
     Deny,
 }
@@ -79,6 +83,11 @@ pub(crate) trait AgentTool: Send + Sync {
 
     /// JSON Schema of the arguments.
     fn parameters(&self) -> Value;
+
+    /// What a call asks a person, instead of being run.
+    fn question(&self, _arguments: &Value) -> Option<CallWait> {
+        None
+    }
 
     /// - `arguments`: valid by the schema.
     /// - `task`: its `idempotency_key` is that of the call, the same each time the call is made.
@@ -104,14 +113,30 @@ impl BoundTool {
         self.tool.name()
     }
 
+    /// Whether a person must agree to each call.
+    pub fn needs_approval(&self) -> bool {
+        self.policy == ToolPolicy::Approve
+    }
+
+    /// What a call with valid arguments asks a person.
+    pub fn question(&self, arguments: &Value) -> Option<CallWait> {
+        self.check(arguments).is_ok().then(|| self.tool.question(arguments)).flatten()
+    }
+
     /// Checks the arguments and runs the tool.
     pub async fn run(&self, arguments: &Value, task: &Task) -> Result<Value, String> {
+        self.check(arguments)?;
+        self.tool.run(arguments, task).await
+    }
+
+    /// Says what is wrong with the arguments.
+    pub fn check(&self, arguments: &Value) -> Result<(), String> {
         let validator = self.schema.for_value(arguments).map_err(|much| much.to_string())?;
         if let Some(error) = validator.iter_errors(arguments).next() {
             let place = error.instance_path().to_string();
             return Err(format!("invalid arguments at `{place}/`: {}", shorten(&error.to_string(), 300)));
         }
-        self.tool.run(arguments, task).await
+        Ok(())
     }
 }
 
@@ -192,7 +217,7 @@ impl AgentTools {
     /// The tool of this name, or why it is not run.
     pub fn find(&self, name: &str) -> Result<&BoundTool, String> {
         match self.tools.iter().map(AsRef::as_ref).find(|tool| tool.name() == name) {
-            Some(tool) if tool.policy == ToolPolicy::Allow => Ok(tool),
+            Some(tool) if tool.policy != ToolPolicy::Deny => Ok(tool),
             Some(_) => Err("the settings deny this tool".into()),
             None => {
                 let names: Vec<&str> = self.allowed().map(|tool| tool.name()).collect();
@@ -207,7 +232,7 @@ impl AgentTools {
     }
 
     fn allowed(&self) -> impl Iterator<Item = &BoundTool> {
-        self.tools.iter().map(AsRef::as_ref).filter(|tool| tool.policy == ToolPolicy::Allow)
+        self.tools.iter().map(AsRef::as_ref).filter(|tool| tool.policy != ToolPolicy::Deny)
     }
 }
 
@@ -222,6 +247,7 @@ fn build_tool(name: &str, fields: Value, files_dir: &Path) -> Result<Box<dyn Age
             parse::<NoFields>(fields)?;
             Box::new(search_outputs::SearchOutputs)
         }
+        "ask_person" => Box::new(ask_person::AskPerson::new(parse(fields)?)?),
         "sql" => Box::new(sql::Sql::new(parse(fields)?, files_dir)?),
         "python" => Box::new(program_tools::ProgramTool::python(parse(fields)?, files_dir)?),
         "shell" => Box::new(program_tools::ProgramTool::shell(parse(fields)?, files_dir)?),

@@ -3,6 +3,7 @@
 mod agent;
 mod injection;
 mod mcp;
+mod people;
 mod programs;
 mod sql;
 mod world;

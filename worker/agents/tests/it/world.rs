@@ -1,10 +1,13 @@
 //! One agent, one scripted model, one directory.
 
+use std::collections::VecDeque;
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
+use async_trait::async_trait;
 use goalmill_agents::AgentBuilder;
 use goalmill_common::agent::Agent;
+use goalmill_common::call::CallWait;
 use goalmill_common::clock::Clock;
 use goalmill_common::config::{Dialect, ModelSettings};
 use goalmill_common::failure::Failure;
@@ -14,7 +17,9 @@ use goalmill_common::random::Random;
 use goalmill_common::task::Task;
 use goalmill_demo::scripted::{Script, Scripted, ScriptedCall, ScriptedServer, Seen};
 use goalmill_llm::ModelRegistry;
-use goalmill_worker::executor::{CallUsage, ExecutionResult, Executor, Progress, UnrecordedCalls};
+use goalmill_worker::executor::{
+    CallResult, CallUsage, Calls, ExecutionResult, Executor, MakeCall, Progress, UnrecordedCalls,
+};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 use tokio_util::sync::CancellationToken;
@@ -70,6 +75,16 @@ impl World {
         Ended { result, usage: calls.usage() }
     }
 
+    /// Runs the step with people who decide as `decisions` say, in their order. Returns what they were asked too.
+    pub async fn run_with(&self, task: &Task, decisions: impl IntoIterator<Item = Value>) -> (Ended, Vec<CallWait>) {
+        let decisions = Mutex::new(decisions.into_iter().collect());
+        let people = People { calls: UnrecordedCalls::new(task), decisions, asked: Mutex::default() };
+        let (progress, cancelled) = (Progress::default(), CancellationToken::new());
+        let result = self.agent.execute_with_calls(task, &progress, &people, &cancelled).await;
+        let ended = Ended { result, usage: people.calls.usage() };
+        (ended, people.asked.into_inner().expect("no holder panics"))
+    }
+
     /// The path of a file of the plan.
     pub fn file(&self, path: &str) -> PathBuf {
         self.dir.path().join("files").join(plan().as_str()).join(path)
@@ -78,6 +93,29 @@ impl World {
     /// The requests that the model received.
     pub fn seen(&self) -> Vec<Seen> {
         self.server.seen()
+    }
+}
+
+/// Calls about which people have decided.
+struct People<'t> {
+    calls: UnrecordedCalls<'t>,
+    decisions: Mutex<VecDeque<Value>>,
+    asked: Mutex<Vec<CallWait>>,
+}
+
+#[async_trait]
+impl Calls for People<'_> {
+    async fn call<'a>(&'a self, name: &'a str, inputs: &'a str, make: MakeCall<'a>) -> Result<CallResult, Failure> {
+        self.calls.call(name, inputs, make).await
+    }
+
+    async fn wait<'a>(&'a self, name: &'a str, inputs: &'a str, wait: CallWait) -> Result<CallResult, Failure> {
+        self.asked.lock().expect("no holder panics").push(wait.clone());
+        let decided = self.decisions.lock().expect("no holder panics").pop_front();
+        match decided {
+            Some(outcome) => Ok(CallResult::new(outcome, CallUsage::default())),
+            None => self.calls.wait(name, inputs, wait).await,
+        }
     }
 }
 
