@@ -187,9 +187,10 @@ async fn plans_go_on_while_the_archive_is_locked_and_follow_when_it_is_free() ->
     .await;
     assert!(store.archived(std::slice::from_ref(&id)).await?.is_empty());
     assert!(!it.broker.summary(&id).await?.is_empty(), "it stays in the store until it is archived");
-    run(&it, "trains").await?;
+    let other = run(&it, "trains").await?;
     lock.execute_batch("COMMIT")?;
     has_left_the_store(&it, &id).await;
+    has_left_the_store(&it, &other).await;
     assert_eq!(store.search(&EventSearch { words: vec!["trains".into()], ..Default::default() }, 1).await?.len(), 1);
     it.stop().await;
     Ok(())

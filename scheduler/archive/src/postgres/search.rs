@@ -14,7 +14,7 @@ const TIME_MS_MAX: u64 = 253_402_300_799_999;
 type SqlValue = Box<dyn ToSql + Sync + Send>;
 
 pub(super) async fn search(client: &Client, search: &EventSearch, limit: usize) -> Result<Vec<ArchivedEvent>> {
-    let mut conditions = Conditions::of(search);
+    let mut conditions = NumberedConditions::of(search);
     let limit = conditions.value(Box::new(integer(limit as u64)));
     let read = format!(
         "SELECT {EVENT} FROM log_entries AS e WHERE {} ORDER BY \"timestamp\" DESC, plan_id DESC, seq DESC LIMIT {limit}",
@@ -26,12 +26,12 @@ pub(super) async fn search(client: &Client, search: &EventSearch, limit: usize) 
 
 /// The parts of a `WHERE` clause, and its values.
 #[derive(Default)]
-struct Conditions {
+struct NumberedConditions {
     texts: Vec<String>,
     values: Vec<SqlValue>,
 }
 
-impl Conditions {
+impl NumberedConditions {
     fn of(search: &EventSearch) -> Self {
         let EventSearch { plan, step, phase, types, words, namespace, since_ms, before } = search;
         let mut all = Self::default();
