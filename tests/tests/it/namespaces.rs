@@ -5,9 +5,10 @@ use std::collections::BTreeSet;
 use anyhow::{Context, Result};
 use goalmill_broker::{DeadLetter, embedded};
 use goalmill_common::clock::Clock;
-use goalmill_common::config::Authentication;
+use goalmill_common::config::{ArchiveKind, Authentication};
 use goalmill_common::id::PlanId;
 use goalmill_tests::installation::{Installation, settings, step};
+use goalmill_tests::wait::{SOON, until};
 use reqwest::{Method, RequestBuilder, StatusCode};
 use serde_json::{Value, json};
 
@@ -361,5 +362,41 @@ async fn a_stream_of_all_events_has_those_of_the_caller() -> Result<()> {
     }
     assert_eq!(code(follow(&shared.blue, &format!("?plan={red}"))).await?, (404, "PLAN_NOT_FOUND".into()));
     shared.it.stop().await;
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn archived_plans_are_seen_in_their_namespace_only() -> Result<()> {
+    let dir = tempfile::tempdir()?;
+    let mut settings = settings();
+    settings.archive.store = ArchiveKind::Sqlite;
+    settings.archive.path = dir.path().join("archive.sqlite").display().to_string();
+    settings.archive.interval_ms = 50;
+    (settings.scheduler.retention_ms, settings.scheduler.trim_ms) = (0, 100);
+    let it = Installation::start(embedded::open(None, Clock::system())?, settings).await?;
+    let request = |namespace: &str, method: Method, path: &str| {
+        it.http.request(method, it.url(path)).header("Goalmill-Namespace", namespace)
+    };
+    let plan = json!({"name": "hummingbirds", "steps": [step("a", "echo", &[], json!({}))]});
+    let accepted: Value = request("red", Method::POST, "/v1/plans").json(&plan).send().await?.json().await?;
+    let id = PlanId::from(accepted["plan_id"].as_str().context("it is accepted")?);
+    until(SOON, async || it.broker.summary(&id).await.expect("the store answers").is_empty()).await;
+
+    for path in ["", "/events", "/results", "/explain", "/revisions"] {
+        let path = format!("/v1/plans/{id}{path}");
+        assert_eq!(code(request("red", Method::GET, &path)).await?.0, 200, "{path}");
+        assert_eq!(code(request("blue", Method::GET, &path)).await?, (404, "PLAN_NOT_FOUND".into()), "{path}");
+    }
+    let of_plan = format!("/v1/logs?plan={id}");
+    assert_eq!(code(request("blue", Method::GET, &of_plan)).await?, (404, "PLAN_NOT_FOUND".into()));
+    for path in ["/v1/plans", "/v1/plans?q=hummingbirds", "/v1/logs", "/v1/logs?text=hummingbirds"] {
+        let found = async |namespace| -> Result<usize> {
+            let page: Value = request(namespace, Method::GET, path).send().await?.json().await?;
+            Ok(page["items"].as_array().context("it is a page")?.len())
+        };
+        assert!(found("red").await? > 0, "{path}");
+        assert_eq!(found("blue").await?, 0, "{path}");
+    }
+    it.stop().await;
     Ok(())
 }
