@@ -1,6 +1,7 @@
 //! The command line as types: every command, flag and help text.
 
 mod approvals;
+mod archive;
 mod inspect;
 mod nouns;
 mod planning;
@@ -16,6 +17,7 @@ use goalmill_client::BearerToken;
 pub use approvals::{
     ApproveArgs, ChangeArgs, DiffArgs, EditArgs, ForkArgs, PlanAnswerArgs, ReplanArgs, StepAnswerArgs,
 };
+pub use archive::{ArchiveCommand, ArchiveImportArgs, ExportArgs, PruneArgs};
 pub use inspect::{EventsArgs, ExplainArgs, LogsArgs, StatsArgs, WatchArgs};
 pub use nouns::{
     AgentCommand, BulkArgs, DeadCommand, GraphForm, Language, Letters, ModelCommand, PlanCommand, PlannerCommand,
@@ -143,6 +145,9 @@ pub enum Command {
     /// Creates, lists and revokes tokens for the API.
     #[command(subcommand)]
     Token(TokenCommand),
+    /// Prunes, exports and imports the archive of finished plans.
+    #[command(subcommand)]
+    Archive(ArchiveCommand),
     /// Replays an exported event log and shows the resulting state.
     Replay(ReplayArgs),
     /// Measures steps per second, compared with raw Redis in the same run.

@@ -2,6 +2,7 @@
 
 mod agent;
 mod approvals;
+mod archive;
 mod bulk;
 mod codes;
 pub mod config;
@@ -77,6 +78,7 @@ pub async fn run(cli: Cli, screen: Screen) -> CommandResult {
         Command::Queue(command) => queue::run(&context, command).await,
         Command::Dead(command) => dead_letters::run(&context, command).await,
         Command::Token(command) => token::run(&context, command).await,
+        Command::Archive(command) => archive::run(&context, command).await,
         Command::Replay(args) => replay::run(&context.screen, &args),
         Command::Bench(args) => {
             let json = matches!(context.screen.format, Format::Json | Format::Jsonl);

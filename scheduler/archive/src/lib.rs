@@ -14,7 +14,8 @@ mod words;
 pub use error::ArchiveError;
 pub use postgres::PostgresArchive;
 pub use rows::{
-    ArchiveBatch, ArchivedEvent, EventPosition, EventRow, EventSearch, PlanPart, PlanRow, RevisionRow, StepRow,
+    ArchiveBatch, ArchivedEvent, ArchivedPlan, EventPosition, EventRow, EventSearch, PlanPart, PlanPosition, PlanRow,
+    PlanSelection, PrunedRows, RevisionRow, StepRow,
 };
 pub use sqlite::SqliteArchive;
 pub use store::{ArchiveStore, open};

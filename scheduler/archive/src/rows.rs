@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use goalmill_common::id::{AgentType, Namespace, PlanId, ShardId, StepId};
+use serde::{Deserialize, Serialize};
 
 /// What one transaction writes.
 #[derive(Clone, Debug)]
@@ -44,7 +45,7 @@ pub struct EventRow {
 }
 
 /// A finished plan.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PlanRow {
     pub namespace: Namespace,
     pub status: String,
@@ -63,7 +64,7 @@ pub struct PlanRow {
 }
 
 /// A step of a finished plan.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StepRow {
     pub step: StepId,
     pub agent_type: AgentType,
@@ -78,7 +79,7 @@ pub struct StepRow {
 }
 
 /// A revision of a finished plan.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RevisionRow {
     pub revision: u32,
     /// Unix milliseconds.
@@ -122,4 +123,36 @@ pub struct ArchivedEvent {
     pub entry: u64,
     /// The event as a line of an exported log.
     pub line: String,
+}
+
+/// An archived plan, without its events.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ArchivedPlan {
+    pub shard: ShardId,
+    /// When the plan changed last, Unix milliseconds.
+    pub changed_ms: u64,
+    pub row: PlanRow,
+}
+
+/// Which archived plans are meant; all of them by default.
+#[derive(Clone, Debug, Default)]
+pub struct PlanSelection {
+    pub namespace: Option<Namespace>,
+    /// Unix milliseconds; plans that ended before.
+    pub ended_before_ms: Option<u64>,
+}
+
+/// The position of a plan among all: by the time of its end, then by its id.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct PlanPosition {
+    /// Unix milliseconds.
+    pub finished_ms: u64,
+    pub plan: PlanId,
+}
+
+/// What was removed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct PrunedRows {
+    pub plans: u64,
+    pub events: u64,
 }

@@ -8,7 +8,10 @@ use async_trait::async_trait;
 use goalmill_common::config::{ArchiveKind, ArchiveSettings, environment};
 use goalmill_common::id::{PlanId, ShardId};
 
-use crate::{ArchiveBatch, ArchiveError, ArchivedEvent, EventSearch, PostgresArchive, SqliteArchive};
+use crate::{
+    ArchiveBatch, ArchiveError, ArchivedEvent, ArchivedPlan, EventSearch, PlanPosition, PlanSelection, PostgresArchive,
+    PrunedRows, SqliteArchive,
+};
 
 type Result<T> = std::result::Result<T, ArchiveError>;
 
@@ -35,6 +38,20 @@ pub trait ArchiveStore: Send + Sync + 'static {
     /// Plans of a shard with the time of their last change, latest first: those that changed before `before_ms`
     /// (Unix milliseconds), at most `limit`.
     async fn list(&self, shard: ShardId, before_ms: u64, limit: usize) -> Result<Vec<(PlanId, u64)>>;
+
+    /// A plan without its events; `None` if it is not archived.
+    async fn plan(&self, plan: &PlanId) -> Result<Option<ArchivedPlan>>;
+
+    /// Plans that are selected, first ended first: those after `after`, at most `limit`.
+    async fn select(
+        &self,
+        selection: &PlanSelection,
+        after: Option<&PlanPosition>,
+        limit: usize,
+    ) -> Result<Vec<PlanPosition>>;
+
+    /// Removes plans that are selected, first ended first and at most `limit`, with everything of them.
+    async fn prune(&self, selection: &PlanSelection, limit: usize) -> Result<PrunedRows>;
 
     /// The newest events that match, newest first, at most `limit`.
     async fn search(&self, search: &EventSearch, limit: usize) -> Result<Vec<ArchivedEvent>>;

@@ -8,7 +8,7 @@ use goalmill_broker::embedded;
 use goalmill_common::clock::Clock;
 use goalmill_common::config::ArchiveKind;
 use goalmill_common::id::PlanId;
-use goalmill_tests::dev::Dev;
+use goalmill_tests::dev::{Dev, program};
 use goalmill_tests::installation::{Installation, read_log, settings, step};
 use goalmill_tests::wait::{SOON, until};
 use serde_json::{Value, json};
@@ -222,5 +222,60 @@ async fn the_history_of_dev_is_there_after_a_restart() -> Result<()> {
     let events = dev.file("events.jsonl");
     std::fs::write(&events, dev.says(&["events", id.as_str(), "-o", "jsonl"], 0)?)?;
     dev.says(&["replay", events.to_str().expect("it has a plain name")], 0)?;
+    Ok(())
+}
+
+/// Output of `goalmill archive` with these settings, which must end with `code`.
+fn archive(file: &Path, arguments: &[&str], code: i32) -> Result<String> {
+    let mut command = program();
+    command.env("GOALMILL__ARCHIVE__STORE", "sqlite").env("GOALMILL__ARCHIVE__PATH", file);
+    let output = command.arg("archive").args(arguments).output()?;
+    let text = String::from_utf8(output.stdout)? + &String::from_utf8(output.stderr)?;
+    anyhow::ensure!(output.status.code() == Some(code), "{arguments:?} ended with {}: {text}", output.status);
+    Ok(text)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn plans_are_exported_pruned_and_imported_unchanged() -> Result<()> {
+    let (dir, file) = place()?;
+    let it = installation(&file, 0).await?;
+    let plans = [run(&it, "hotels").await?, run(&it, "trains").await?];
+    let store = SqliteArchive::open(&file).await?;
+    until(SOON, async || store.archived(&plans).await.expect("the archive answers").len() == plans.len()).await;
+    it.stop().await;
+    let whole = async |plan: &PlanId| -> Result<_> { Ok((store.plan(plan).await?, store.log(plan, 0, 1_000).await?)) };
+    let before = [whole(&plans[0]).await?, whole(&plans[1]).await?];
+    assert!(before.iter().all(|(row, log)| row.is_some() && !log.is_empty()));
+
+    let name = |name: &str| dir.path().join(name).display().to_string();
+    let export = name("plans.jsonl");
+    archive(&file, &["export", &export], 0)?;
+    assert!(archive(&file, &["export", &export], 8)?.contains("cannot be written"), "no file is overwritten");
+    let text = std::fs::read_to_string(&export)?;
+    let lines: Vec<Value> = text.lines().map(serde_json::from_str).collect::<Result<_, _>>()?;
+    assert_eq!(lines.iter().filter(|line| line["plan"].is_object()).count(), 2);
+
+    assert!(archive(&file, &["prune", "--older-than", "1h", "--yes"], 0)?.starts_with("0 plans"));
+    assert!(
+        archive(&file, &["prune", "--older-than", "0s", "--namespace", "other", "--yes"], 0)?.starts_with("0 plans")
+    );
+    assert!(archive(&file, &["prune", "--older-than", "0s", "--dry-run"], 0)?.starts_with("2 plans"));
+    assert!(archive(&file, &["prune", "--older-than", "0s", "--yes"], 0)?.starts_with("2 plans"));
+    assert_eq!(store.archived(&plans).await?.len(), 0);
+    assert_eq!(store.search(&EventSearch::default(), 9).await?, []);
+
+    let cut = name("cut.jsonl");
+    std::fs::write(&cut, text.trim_end().rsplit_once('\n').expect("there are lines").0)?;
+    assert!(archive(&file, &["import", &cut], 8)?.contains("ends in plan"));
+    assert_eq!(store.archived(&plans).await?.len(), 1, "a plan that is not whole is not archived");
+    std::fs::write(&cut, "{\"plan\": 7}\n")?;
+    assert!(archive(&file, &["import", &cut], 8)?.contains("line 1"));
+    archive(&file, &["import", &export], 0)?;
+    archive(&file, &["import", &export], 0)?;
+    for (plan, before) in plans.iter().zip(before) {
+        assert_eq!(whole(plan).await?, before);
+    }
+    let none = program().args(["archive", "prune", "--older-than", "1h"]).output()?;
+    assert_eq!(none.status.code(), Some(8));
     Ok(())
 }

@@ -38,7 +38,20 @@ pub const RULES: &[(&str, &[&str], &[&str])] = &[
     ("worker/mcp", &["common", "http", "worker"], REDIS),
     (
         "cli",
-        &["agents", "common", "broker", "client", "demo", "engine", "llm", "mcp", "plan", "scheduler", "worker"],
+        &[
+            "agents",
+            "archive",
+            "common",
+            "broker",
+            "client",
+            "demo",
+            "engine",
+            "llm",
+            "mcp",
+            "plan",
+            "scheduler",
+            "worker",
+        ],
         &["redis", "deadpool", "axum"],
     ),
 ];

@@ -1,6 +1,7 @@
 //! The store in PostgreSQL 13 or later: JSONB, full-text search by words, a partition for each month.
 
 mod copy;
+mod plans;
 mod pool;
 mod read;
 mod search;
@@ -12,7 +13,10 @@ use async_trait::async_trait;
 use goalmill_common::id::{PlanId, ShardId};
 
 use self::pool::ClientPool;
-use crate::{ArchiveBatch, ArchiveError, ArchiveStore, ArchivedEvent, EventSearch};
+use crate::{
+    ArchiveBatch, ArchiveError, ArchiveStore, ArchivedEvent, ArchivedPlan, EventSearch, PlanPosition, PlanSelection,
+    PrunedRows,
+};
 
 type Result<T> = std::result::Result<T, ArchiveError>;
 
@@ -66,6 +70,26 @@ impl ArchiveStore for PostgresArchive {
     async fn list(&self, shard: ShardId, before_ms: u64, limit: usize) -> Result<Vec<(PlanId, u64)>> {
         let client = self.pool.get().await?;
         read::list(&client, shard, before_ms, limit).await
+    }
+
+    async fn plan(&self, plan: &PlanId) -> Result<Option<ArchivedPlan>> {
+        let client = self.pool.get().await?;
+        plans::plan(&client, plan).await
+    }
+
+    async fn select(
+        &self,
+        selection: &PlanSelection,
+        after: Option<&PlanPosition>,
+        limit: usize,
+    ) -> Result<Vec<PlanPosition>> {
+        let client = self.pool.get().await?;
+        plans::select(&**client, selection, after, limit).await
+    }
+
+    async fn prune(&self, selection: &PlanSelection, limit: usize) -> Result<PrunedRows> {
+        let mut client = self.pool.get().await?;
+        plans::prune(&mut client, selection, limit).await
     }
 
     async fn search(&self, search: &EventSearch, limit: usize) -> Result<Vec<ArchivedEvent>> {

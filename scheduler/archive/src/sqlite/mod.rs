@@ -1,6 +1,7 @@
 //! The store in a file: SQLite, with one thread that writes and one that reads.
 
 mod connection;
+mod plans;
 mod read;
 mod search;
 mod write;
@@ -12,7 +13,10 @@ use async_trait::async_trait;
 use goalmill_common::id::{PlanId, ShardId};
 
 use self::connection::ConnectionThread;
-use crate::{ArchiveBatch, ArchiveError, ArchiveStore, ArchivedEvent, EventSearch};
+use crate::{
+    ArchiveBatch, ArchiveError, ArchiveStore, ArchivedEvent, ArchivedPlan, EventSearch, PlanPosition, PlanSelection,
+    PrunedRows,
+};
 
 type Result<T> = std::result::Result<T, ArchiveError>;
 
@@ -60,6 +64,26 @@ impl ArchiveStore for SqliteArchive {
 
     async fn list(&self, shard: ShardId, before_ms: u64, limit: usize) -> Result<Vec<(PlanId, u64)>> {
         self.reader.run(move |connection| read::list(connection, shard, before_ms, limit)).await
+    }
+
+    async fn plan(&self, plan: &PlanId) -> Result<Option<ArchivedPlan>> {
+        let plan = plan.clone();
+        self.reader.run(move |connection| plans::plan(connection, &plan)).await
+    }
+
+    async fn select(
+        &self,
+        selection: &PlanSelection,
+        after: Option<&PlanPosition>,
+        limit: usize,
+    ) -> Result<Vec<PlanPosition>> {
+        let (selection, after) = (selection.clone(), after.cloned());
+        self.reader.run(move |connection| plans::select(connection, &selection, after.as_ref(), limit)).await
+    }
+
+    async fn prune(&self, selection: &PlanSelection, limit: usize) -> Result<PrunedRows> {
+        let selection = selection.clone();
+        self.writer.run(move |connection| plans::prune(connection, &selection, limit)).await
     }
 
     async fn search(&self, search: &EventSearch, limit: usize) -> Result<Vec<ArchivedEvent>> {

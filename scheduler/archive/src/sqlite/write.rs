@@ -50,7 +50,7 @@ fn archived_ms(transaction: &Transaction, part: &PlanPart) -> Result<Option<i64>
 }
 
 /// Removes all rows of a plan. Returns how many events there were.
-fn remove_plan(transaction: &Transaction, plan: &str) -> Result<usize> {
+pub(super) fn remove_plan(transaction: &Transaction, plan: &str) -> Result<usize> {
     let words = "DELETE FROM log_words WHERE rowid IN (SELECT number FROM log_entries WHERE plan_id = ?1)";
     transaction.prepare_cached(words)?.execute([plan])?;
     let events = transaction.prepare_cached("DELETE FROM log_entries WHERE plan_id = ?1")?.execute([plan])?;

@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use goalmill_archive::{
-    ArchiveBatch, ArchiveStore, ArchivedEvent, EventPosition, EventRow, EventSearch, PlanPart, PlanRow, RevisionRow,
-    StepRow,
+    ArchiveBatch, ArchiveStore, ArchivedEvent, EventPosition, EventRow, EventSearch, PlanPart, PlanPosition, PlanRow,
+    PlanSelection, PrunedRows, RevisionRow, StepRow,
 };
 use goalmill_common::id::{Namespace, PlanId, ShardId};
 
@@ -203,6 +203,40 @@ pub async fn pages_of_a_search_meet(store: &dyn ArchiveStore) {
     }
     assert_eq!(whole.len(), 8);
     assert_eq!(pages, whole);
+}
+
+pub async fn plans_are_selected_read_whole_and_pruned(store: &dyn ArchiveStore) {
+    let mut other = plan("p0-b", 6_000, "{}");
+    other.end.as_mut().expect("it is whole").namespace = Namespace::from("team");
+    append(store, S0, 0, vec![plan("p0-a", 5_000, "{}"), other, plan("p0-c", 7_000, r#"{"word":"kingfisher"}"#)]).await;
+    append(store, S1, 0, vec![plan("p1-a", 6_000, "{}")]).await;
+    let ids = async |selection: PlanSelection, after: Option<PlanPosition>, limit| -> Vec<String> {
+        let found = store.select(&selection, after.as_ref(), limit).await.expect("plans are selected");
+        found.into_iter().map(|position| position.plan.to_string()).collect()
+    };
+    let all = PlanSelection::default;
+    assert_eq!(ids(all(), None, 9).await, ["p0-a", "p0-b", "p1-a", "p0-c"]);
+    let after = PlanPosition { finished_ms: 6_000, plan: "p0-b".into() };
+    assert_eq!(ids(all(), Some(after), 1).await, ["p1-a"]);
+    let team = || PlanSelection { namespace: Some(Namespace::from("team")), ..all() };
+    assert_eq!(ids(team(), None, 9).await, ["p0-b"]);
+    let old = || PlanSelection { ended_before_ms: Some(7_000), ..all() };
+    assert_eq!(ids(old(), None, 9).await, ["p0-a", "p0-b", "p1-a"]);
+
+    let whole = store.plan(&"p1-a".into()).await.expect("the plan is read").expect("it is archived");
+    assert_eq!((whole.shard, whole.changed_ms, &whole.row), (S1, 6_000, &end(4, 6_000)));
+    assert_eq!(store.plan(&"p0-none".into()).await.expect("the archive answers"), None);
+
+    let pruned = store.prune(&PlanSelection { ended_before_ms: Some(7_000), ..team() }, 9).await.expect("it is pruned");
+    assert_eq!(pruned, PrunedRows { plans: 1, events: 4 });
+    assert_eq!(store.prune(&old(), 1).await.expect("it is pruned"), PrunedRows { plans: 1, events: 4 });
+    assert_eq!(ids(all(), None, 9).await, ["p1-a", "p0-c"]);
+    assert_eq!(store.plan(&"p0-a".into()).await.expect("the archive answers"), None);
+    assert!(seqs(store, "p0-a", 0, 9).await.is_empty());
+    let found = store.search(&EventSearch { words: vec!["kingfisher".into()], ..EventSearch::default() }, 9).await;
+    assert_eq!(found.expect("the search is answered").len(), 4, "the words of other plans are left");
+    assert_eq!(store.prune(&old(), 9).await.expect("it is pruned").plans, 1);
+    assert_eq!(store.prune(&old(), 9).await.expect("nothing is left"), PrunedRows::default());
 }
 
 /// Writes so many events in batches of the default size, and prints events a second and times of searches.

@@ -32,6 +32,7 @@ on_postgres! {
     plans_are_listed_last_changed_first,
     events_are_found_by_every_condition,
     pages_of_a_search_meet,
+    plans_are_selected_read_whole_and_pruned,
 }
 
 #[tokio::test]
