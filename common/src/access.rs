@@ -135,6 +135,23 @@ pub struct SignIn {
     pub token: String,
 }
 
+/// How people may sign in at the web page, besides with a token.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+pub struct SignInMethods {
+    /// The identity provider, if there is one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub provider: Option<SignInProvider>,
+}
+
+/// An identity provider where people sign in.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+pub struct SignInProvider {
+    /// Its name for people.
+    pub name: String,
+    /// The path that a browser goes to.
+    pub start: String,
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -302,6 +302,8 @@ metrics! {
         "Requests that were answered with 500 because of a bug.";
     Scheduler Counter "goalmill_http_sign_in_failures_total" Count []
         "Requests with invalid credentials.";
+    Scheduler Counter "goalmill_oidc_key_reads_total" Count [Label::Of("outcome", &["ok", "failed"])]
+        "Times that the keys of the identity provider were read.";
     Scheduler Counter "goalmill_tls_reloads_total" Count [Label::Of("outcome", &["ok", "failed"])]
         "Changes of the files of the API's certificate: taken, or refused with the certificate in use kept.";
     Scheduler Counter "goalmill_archive_plans_total" Count []

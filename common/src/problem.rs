@@ -130,6 +130,7 @@ codes! {
     ForeignOrigin = "FOREIGN_ORIGIN", 403, false, "The request comes from another site's page";
     Unauthenticated = "UNAUTHENTICATED", 401, false, "The request needs valid credentials";
     Forbidden = "FORBIDDEN", 403, false, "The caller lacks the role";
+    IssuerUnavailable = "ISSUER_UNAVAILABLE", 503, true, "The identity provider cannot be reached";
     TooManyFailures = "TOO_MANY_FAILURES", 429, true, "Too many requests with invalid credentials";
     NamespaceLimitReached = "NAMESPACE_LIMIT_REACHED", 429, true, "The namespace has reached a limit";
     TokenNotFound = "TOKEN_NOT_FOUND", 404, false, "There is no such token";

@@ -1,7 +1,7 @@
 // The frame: addresses, navigation, sign-in, theme, keyboard.
 
 import { h, patch } from "./dom.js";
-import { can, link, loadSession, onChange, session, signIn, signOut } from "./api.js";
+import { can, get, link, loadSession, onChange, session, signIn, signOut } from "./api.js";
 import { dialog, isDialogOpen } from "./actions.js";
 import { app, commands, curl, empty, field, icon, pageHead, skeleton } from "./parts.js";
 import { duration } from "./format.js";
@@ -25,7 +25,7 @@ const SCREENS = {
   playground: playgroundScreen, compare: compareScreen, history: historyScreen, agents: agentsScreen, workers: workersScreen, queues: queuesScreen, "dead-letters": deadLettersScreen, events: logsScreen, stats: statsScreen,
 };
 
-const own = { screen: null, key: "", waiting: null, isMenuOpen: false, isHelpOpen: false, message: "", prefix: "", token: "", signInRefusal: null, isSigningIn: false };
+const own = { screen: null, key: "", waiting: null, isMenuOpen: false, isHelpOpen: false, message: "", prefix: "", token: "", signInRefusal: null, isSigningIn: false, provider: undefined };
 let nodes = [], isScheduled = false;
 
 function parseRoute() {
@@ -122,20 +122,43 @@ function disconnected() {
   return h("div", { class: "notice warn banner", role: "status" }, icon("retrying"), h("p", null, h("strong", null, "Disconnected."), ` The scheduler has not answered for ${duration(app.now - link.since)}. What you see is from before; it goes on by itself when the connection is back.`));
 }
 
+/** Why signing in at the provider failed, by the word in the address. */
+const SIGN_IN_FAILURES = {
+  denied: "The provider did not let you in.",
+  expired: "This sign-in was begun elsewhere, or too long ago. Begin again.",
+  invalid: "What the provider answered does not count here. An administrator finds the reason in the scheduler's log.",
+  unavailable: "The provider does not answer. Try again later.",
+  limited: "Too many sign-ins from your address failed. Wait a minute.",
+};
+
+/** Asks once how people may sign in. */
+function loadProvider() {
+  if (own.provider !== undefined) return;
+  own.provider = null;
+  get("/v1/session/methods").then((methods) => { own.provider = (methods && methods.provider) || null; app.render(); }).catch(() => { own.provider = undefined; });
+}
+
+function providerView() {
+  if (!own.provider) return null;
+  const failure = app.route && app.route.path[0] === "sign-in" ? SIGN_IN_FAILURES[app.route.params.get("failure")] : null;
+  return h("div", { class: "provider" }, failure ? h("div", { class: "notice bad", role: "alert" }, h("p", null, failure)) : null,
+    h("a", { class: "button primary", href: "v1/session/oidc/start" }, `Sign in with ${own.provider.name}`));
+}
+
 function signInView() {
   const submit = async (event) => {
     event.preventDefault();
     own.isSigningIn = true;
     own.signInRefusal = null;
     app.render();
-    try { await signIn(own.token.trim()); own.token = ""; own.key = ""; openRoute(); } catch (refusal) { own.signInRefusal = refusal; }
+    try { await signIn(own.token.trim()); own.token = ""; own.key = ""; if (app.route.path[0] === "sign-in") app.go("#/plans"); openRoute(); } catch (refusal) { own.signInRefusal = refusal; }
     own.isSigningIn = false;
     app.render();
   };
-  return h("main", { class: "alone", id: "main" }, h("form", { class: "card", onsubmit: submit }, brand(), h("h1", { id: "title", tabindex: "-1" }, "Sign in"), h("p", { class: "dim" }, "Paste the token that an administrator made for you. It stays in a cookie that scripts cannot read."),
+  return h("main", { class: "alone", id: "main" }, h("form", { class: "card", onsubmit: submit }, brand(), h("h1", { id: "title", tabindex: "-1" }, "Sign in"), providerView(), h("p", { class: "dim" }, own.provider ? "Or paste a token that an administrator made for you. It stays in a cookie that scripts cannot read." : "Paste the token that an administrator made for you. It stays in a cookie that scripts cannot read."),
     field("Token", h("input", { type: "password", name: "token", autocomplete: "current-password", required: true, value: own.token, oninput: (event) => { own.token = event.target.value; } })),
     own.signInRefusal ? h("div", { class: "notice bad", role: "alert" }, h("p", null, own.signInRefusal.status === 401 ? "The token is not valid, or has expired." : own.signInRefusal.message)) : null,
-    h("button", { type: "submit", class: "primary", disabled: own.isSigningIn }, own.isSigningIn ? "Signing in …" : "Sign in"),
+    h("button", { type: "submit", class: own.provider ? "" : "primary", disabled: own.isSigningIn }, own.isSigningIn ? "Signing in …" : own.provider ? "Sign in with a token" : "Sign in"),
     commands("", curl("POST", "/v1/session", { token: "…" }))));
 }
 
@@ -184,7 +207,7 @@ document.addEventListener("keydown", onKey);
 window.addEventListener("resize", () => app.render());
 onChange(() => {
   if (session.state === "in" && !own.waiting && can("viewer", "approver", "operator", "submitter")) own.waiting = inbox(() => app.render());
-  if (session.state === "out") { if (own.waiting) { own.waiting.close(); own.waiting = null; } if (own.screen && own.screen.close) own.screen.close(); own.screen = null; own.key = ""; } else if (!own.screen) openRoute();
+  if (session.state === "out") { loadProvider(); if (own.waiting) { own.waiting.close(); own.waiting = null; } if (own.screen && own.screen.close) own.screen.close(); own.screen = null; own.key = ""; } else if (!own.screen) openRoute();
   app.render();
 });
 app.inbox = () => own.waiting;

@@ -23,7 +23,7 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use crate::api::ApiTls;
+use crate::api::{ApiCredentials, ApiTls, OidcVerifier};
 use crate::archiver::Archiver;
 use crate::directory::Directory;
 use crate::execution_stats::{self, ExecutionStats, Lessons, Sample, StatsReplay};
@@ -78,6 +78,8 @@ pub enum SchedulerStartError {
     Token(String),
     #[error("{0}")]
     Tls(String),
+    #[error("{0}")]
+    Oidc(String),
     #[error(transparent)]
     Planner(#[from] SetupError),
     #[error("{0}")]
@@ -111,7 +113,7 @@ pub async fn start(options: SchedulerOptions) -> Result<RunningScheduler, Schedu
 /// As [`start`], with planners and hooks of the embedding program.
 pub async fn start_with(options: SchedulerOptions, extras: Extras) -> Result<RunningScheduler, SchedulerStartError> {
     let Extras { planners, hooks, traces, trial, engine, watchdog } = extras;
-    let tokens = api::environment_tokens(&options.settings.api).map_err(SchedulerStartError::Token)?;
+    let environment = api::environment_tokens(&options.settings.api).map_err(SchedulerStartError::Token)?;
     let tls = load_tls(&options.settings.api)?;
     let api_listener = listen_for_api(&options.settings.api).await?;
     let metrics_listener = listen(&options.settings.metrics.listen).await?;
@@ -119,6 +121,7 @@ pub async fn start_with(options: SchedulerOptions, extras: Extras) -> Result<Run
     let (api, metrics) = (address(&api_listener), address(&metrics_listener));
     let (scheduler, queues) = Box::pin(assemble(options, planners, hooks, traces)).await?;
     let scheduler = Arc::new(Scheduler { engine, ..scheduler });
+    let oidc = oidc(&scheduler)?;
     if metrics_listener.is_some() {
         // Counts before the recorder exists are lost.
         drop(goalmill_common::telemetry::metrics());
@@ -133,10 +136,11 @@ pub async fn start_with(options: SchedulerOptions, extras: Extras) -> Result<Run
     scheduler.directory.refresh().await?;
     spawn_tasks(&scheduler, &shards, queues);
     if let Some(listener) = api_listener {
+        let credentials = ApiCredentials { environment, oidc };
         if let Some(tls) = tls.clone() {
             scheduler.tasks.spawn(tls.keep_fresh(scheduler.stop.clone()));
         }
-        scheduler.tasks.spawn(api::serve(scheduler.clone(), shards, tokens, listener, tls.clone()));
+        scheduler.tasks.spawn(api::serve(scheduler.clone(), shards, credentials, listener, tls.clone()));
     }
     if let Some(listener) = metrics_listener {
         scheduler.tasks.spawn(api::serve_metrics(scheduler.clone(), listener));
@@ -311,6 +315,17 @@ async fn open(broker: &dyn Broker, install: &Install) -> Result<goalmill_broker:
             Err(error) => return Err(error),
         }
     }
+}
+
+/// What checks the tokens of the identity provider, if the settings name one.
+fn oidc(scheduler: &Scheduler) -> Result<Option<OidcVerifier>, SchedulerStartError> {
+    let settings = &scheduler.settings.api.oidc;
+    if settings.is_on() && scheduler.settings.api.authentication != Authentication::Required {
+        let why = "`api.oidc` needs `api.authentication = \"required\"`: without it everyone may do everything";
+        return Err(SchedulerStartError::Oidc(why.into()));
+    }
+    let verifier = || OidcVerifier::new(settings, scheduler.clock.clone(), scheduler.tasks.clone());
+    settings.is_on().then(verifier).transpose().map_err(SchedulerStartError::Oidc)
 }
 
 /// Certificate and key of the API, if the settings name them.

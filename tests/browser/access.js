@@ -3,6 +3,7 @@
 import { check, close, expect, finish, open, settled } from "./browser.js";
 import { Goalmill } from "./goalmill.js";
 import { PARIS } from "./fixture.js";
+import { Provider } from "./provider.js";
 import { screens } from "./screens.js";
 
 const ADMIN = "an-administrator-of-this-test-run";
@@ -54,6 +55,7 @@ async function go(own, name, hash) {
 export function accessTests(given) {
   return [
     { name: "access sign in and out", run: () => signInAndOut(given) },
+    { name: "access sign in at the provider", run: signInAtProvider },
     { name: "access every screen without a role is forbidden", run: () => everyScreen(given, "scaler") },
     { name: "access every screen for a viewer", run: () => everyScreen(given, "viewer") },
     { name: "access every screen for an administrator", run: () => everyScreen(given, "admin") },
@@ -107,4 +109,35 @@ async function everyScreen(given, role) {
   }
   await finish(own);
   await close(own);
+}
+
+async function signInAtProvider() {
+  const provider = await Provider.start();
+  const goalmill = await Goalmill.startWith({ GOALMILL__API__AUTHENTICATION: "required", GOALMILL__API__ADMIN_TOKEN_ENV: "GOALMILL_TOKEN", GOALMILL_TOKEN: ADMIN });
+  // The address of the page is known only now, and the provider must send browsers back to it.
+  await goalmill.kill();
+  goalmill.configure(`[api.oidc]\nissuer = "${provider.issuer}"\naudiences = ["goalmill"]\nroles_claim = "groups"\nroles = { viewer = ["team"] }\nclient_id = "page"\npublic_url = "${goalmill.url.replace("127.0.0.1", "localhost")}"\nprovider_name = "Example"\n`);
+  await goalmill.spawn();
+  goalmill.url = goalmill.url.replace("127.0.0.1", "localhost");
+  const own = await open(goalmill, "#/plans", { before: (page) => { page.isInterrupted = true; page.mayLeave = true; } });
+  const { page } = own;
+  const button = page.getByRole("link", { name: "Sign in with Example" });
+  await button.waitFor();
+  await check(own, "sign-in-provider");
+  provider.refuses = true;
+  await button.click();
+  await page.getByRole("alert").getByText("The provider did not let you in").waitFor();
+  await check(own, "sign-in-denied");
+  provider.refuses = false;
+  await button.click();
+  await page.getByRole("heading", { name: "Plans", exact: true }).waitFor();
+  expect((await page.locator(".who").textContent()).includes("oidc:ann"), "the page says who is signed in");
+  expect(!page.url().includes("code=") && !page.url().includes("state="), "neither code nor state stays in the address");
+  await page.reload();
+  await page.getByRole("heading", { name: "Plans", exact: true }).waitFor();
+  await page.getByRole("button", { name: "Sign out" }).click();
+  await button.waitFor();
+  await finish(own);
+  await close(own);
+  provider.close();
 }

@@ -39,7 +39,7 @@ export async function open(goalmill, hash = "#/plans", options = {}) {
     own.faults.push(`console: ${message.text()} (${message.location().url})`);
   });
   page.on("dialog", (dialog) => { own.faults.push(`dialog: ${dialog.message()}`); dialog.dismiss(); });
-  page.on("request", (request) => { if (!/^(data|blob):/.test(request.url()) && !request.url().startsWith(goalmill.url)) own.faults.push(`foreign request: ${request.url()}`); });
+  page.on("request", (request) => { if (!own.mayLeave && !/^(data|blob):/.test(request.url()) && !request.url().startsWith(goalmill.url)) own.faults.push(`foreign request: ${request.url()}`); });
   if (options.before) await options.before(own);
   await page.goto(`${goalmill.url}/${hash}`);
   return own;

@@ -44,6 +44,9 @@ export class Goalmill {
     return own;
   }
 
+  /** Writes the settings of the next start. */
+  configure(text) { writeFileSync(join(this.folder, "goalmill.toml"), text); }
+
   async spawn(options = []) {
     const log = createWriteStream(join(this.folder, "log"), { flags: "a" });
     const started = ["dev", "--listen", this.address, "--metrics", "off", "--data-dir", join(this.folder, "data"), "--config", join(this.folder, "goalmill.toml"), ...options];

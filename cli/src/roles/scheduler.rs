@@ -86,7 +86,7 @@ pub fn failed(error: SchedulerStartError) -> Failed {
             Failed::new(Exit::Other, error.to_string()).help("check `archive` in the settings: docs/archive.md")
         }
         SchedulerStartError::Watchdog(_) => Failed::new(Exit::Other, error.to_string()),
-        SchedulerStartError::Token(_) | SchedulerStartError::Tls(_) | SchedulerStartError::Planner(_) | SchedulerStartError::Hook(_) | SchedulerStartError::Models(_) => {
+        SchedulerStartError::Token(_) | SchedulerStartError::Tls(_) | SchedulerStartError::Oidc(_) | SchedulerStartError::Planner(_) | SchedulerStartError::Hook(_) | SchedulerStartError::Models(_) => {
             Failed::invalid(error.to_string())
         }
     }

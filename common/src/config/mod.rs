@@ -7,6 +7,7 @@ mod llm;
 mod load;
 mod model;
 mod namespace;
+mod oidc;
 mod secret;
 mod settings;
 mod tls;
@@ -19,6 +20,7 @@ pub use llm::{LlmSettings, PlanningStrategy, RetrieverSettings};
 pub use load::{Loaded, Origin, Override, SettingsError, environment, load};
 pub use model::{Dialect, ModelSettings, ModelTag};
 pub use namespace::{NamespaceSettings, namespace_settings};
+pub use oidc::{OidcSettings, SignatureAlgorithm, is_private_url};
 pub use secret::{hide_password, hide_secrets};
 pub use settings::{
     ApiSettings, Authentication, Gate, MetricsSettings, PlannerSettings, PolicySettings, RecordSettings,

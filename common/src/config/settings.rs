@@ -9,6 +9,7 @@ use super::hook::{self, HookSettings};
 use super::llm::{self, LlmSettings};
 use super::model::{self, ModelSettings};
 use super::namespace::{self, NamespaceSettings};
+use super::oidc::{self, OidcSettings};
 use super::tls::{self, TlsSettings};
 use super::weight::WeightSettings;
 use crate::agent::{HEARTBEATS_MISSED_MAX, SILENCE_MS_MAX};
@@ -191,6 +192,8 @@ pub struct ApiSettings {
     pub insecure: bool,
     /// Whether callers need a token.
     pub authentication: Authentication,
+    /// An identity provider whose access tokens are accepted besides those of this installation.
+    pub oidc: Box<OidcSettings>,
     /// The environment variable that holds a token with the role `admin`, at least 32 characters; empty for none. It
     /// creates the first tokens.
     pub admin_token_env: String,
@@ -225,6 +228,7 @@ impl Default for ApiSettings {
             tls: TlsSettings::default(),
             insecure: false,
             authentication: Authentication::None,
+            oidc: Box::default(),
             admin_token_env: String::new(),
             scaling_token_env: String::new(),
             session_ms: 12 * 3_600_000,
@@ -502,6 +506,7 @@ impl Settings {
         let relations = checks.iter().filter(|(holds, _)| !holds).map(|(_, text)| format!("`{text}` must hold"));
         relations
             .chain(tls::violations(&self.api.tls))
+            .chain(oidc::violations(&self.api.oidc))
             .chain(llm::violations(&self.planner.llm))
             .chain(model::violations(&self.models))
             .chain(hook::violations(&self.hooks))

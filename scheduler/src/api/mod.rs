@@ -19,6 +19,7 @@ mod fork;
 mod health;
 mod host_guard;
 mod namespaces;
+mod oidc_sign_in;
 mod openapi;
 mod page;
 mod plan_access;
@@ -31,6 +32,7 @@ mod registry;
 mod response;
 mod serve;
 mod session;
+mod sign_in_paths;
 mod stats;
 mod steps;
 mod submit;
@@ -55,7 +57,7 @@ use tower_http::compression::predicate::{NotForContentType, Predicate, SizeAbove
 use crate::scheduler::Scheduler;
 use crate::shard::OwnedShards;
 
-pub(crate) use access::{EnvironmentToken, environment_tokens};
+pub(crate) use access::{ApiCredentials, OidcVerifier, environment_tokens};
 pub(crate) use tls::ApiTls;
 
 use access::AccessGuard;
@@ -83,12 +85,12 @@ pub(crate) struct Api {
 
 /// Serves the API until stopped.
 ///
-/// - `environment`: the tokens that the settings name.
+/// - `credentials`: what the settings accept besides the tokens of the store.
 /// - `tls`: none for plain HTTP.
 pub(crate) async fn serve(
     scheduler: Arc<Scheduler>,
     shards: Arc<OwnedShards>,
-    environment: Vec<EnvironmentToken>,
+    credentials: ApiCredentials,
     listener: TcpListener,
     tls: Option<Arc<ApiTls>>,
 ) {
@@ -96,7 +98,7 @@ pub(crate) async fn serve(
     let (bytes_max, time) = (settings.body_bytes_max, Duration::from_millis(settings.body_ms));
     let guard = Arc::new(HostGuard::new(settings, listener.local_addr().ok()));
     let scans = Arc::new(Semaphore::new(event_search::SCANS_MAX));
-    let access = Arc::new(AccessGuard::new(&scheduler, environment));
+    let access = Arc::new(AccessGuard::new(&scheduler, credentials));
     access.warn_if_closed().await;
     let router = routes()
         .layer(DefaultBodyLimit::max(bytes_max))
@@ -128,6 +130,7 @@ fn routes() -> Router<Api> {
     let router = addresses().into_iter().fold(Router::new(), |router, (path, takes)| router.route(path, takes));
     router
         .merge(page::routes())
+        .merge(oidc_sign_in::routes())
         .fallback(async || ApiError(Problem::new(ErrorCode::NotFound, "there is nothing at this address")))
         .method_not_allowed_fallback(async || {
             ApiError(Problem::new(ErrorCode::MethodNotAllowed, "this address does not take this method"))
@@ -177,6 +180,7 @@ fn addresses() -> Vec<(&'static str, MethodRouter<Api>)> {
         ("/v1/tokens", post(tokens::create).get(tokens::list)),
         ("/v1/tokens/{id}", delete(tokens::revoke)),
         ("/v1/session", get(session::get).post(session::sign_in).delete(session::sign_out)),
+        ("/v1/session/methods", get(oidc_sign_in::methods)),
         ("/v1/schemas/{name}", get(registry::schema)),
         ("/livez", get(health::livez)),
         ("/readyz", get(health::readyz)),

@@ -14,6 +14,7 @@ use goalmill_common::problem::{ErrorCode, Issue};
 use goalmill_common::text::pointer_part;
 
 use super::response::{ApiError, shown};
+use super::sign_in_paths::is_sign_in;
 use crate::submission::issues_problem;
 
 /// Addresses whose `GET` has parameters.
@@ -66,7 +67,8 @@ pub(super) async fn refuse_parameters(request: Request, next: Next) -> Response 
 
 fn takes_parameters(request: &Request) -> bool {
     let path = request.extensions().get::<MatchedPath>().map(MatchedPath::as_str);
-    matches!(*request.method(), Method::GET | Method::HEAD) && path.is_some_and(|path| WITH_PARAMETERS.contains(&path))
+    matches!(*request.method(), Method::GET | Method::HEAD)
+        && path.is_some_and(|path| WITH_PARAMETERS.contains(&path) || is_sign_in(path))
 }
 
 /// The given parameters, and their issues.

@@ -8,7 +8,7 @@ use goalmill_common::access::{AuthenticationKind, SessionView, SignIn};
 use goalmill_common::clock::rfc3339;
 
 use super::Api;
-use super::access::COOKIE;
+use super::access::{COOKIE, SignedIn};
 use super::principal::{OpenSession, Principal};
 use super::response::{self, ApiError, ApiResult, Body};
 use super::serve::Peer;
@@ -32,11 +32,17 @@ pub(crate) async fn sign_in(
         Ok(caller) => caller,
         Err(refusal) => return Ok(refusal.into_response()),
     };
-    let (word, session) = api.access.sessions.open(&caller.token, caller.sha256).await?;
-    let cookie = cookie(&word, api.access.sessions.session_ms() / 1_000);
-    let open = OpenSession { word, csrf: session.csrf, expires_ms: session.expires_ms };
-    let principal = Principal { session: Some(open), ..caller.principal };
+    let (session, seconds) = open(&api, &caller).await?;
+    let cookie = cookie(&session.word, seconds);
+    let principal = Principal { session: Some(session), ..caller.principal };
     Ok(([(header::SET_COOKIE, cookie), (header::CACHE_CONTROL, no_store())], Json(view(&principal))).into_response())
+}
+
+/// Opens a session: the session, and the seconds that its cookie lasts.
+pub(super) async fn open(api: &Api, caller: &SignedIn) -> Result<(OpenSession, u64), ApiError> {
+    let (word, session) = api.access.sessions.open(caller).await?;
+    let seconds = session.expires_ms.saturating_sub(api.scheduler.clock.now_ms()) / 1_000;
+    Ok((OpenSession { word, csrf: session.csrf, expires_ms: session.expires_ms }, seconds))
 }
 
 /// `DELETE /v1/session`.
@@ -65,7 +71,7 @@ fn view(principal: &Principal) -> SessionView {
 }
 
 /// A cookie that scripts cannot read, and that browsers send only over TLS and only from pages of the same site.
-fn cookie(word: &str, seconds: u64) -> HeaderValue {
+pub(super) fn cookie(word: &str, seconds: u64) -> HeaderValue {
     let text = format!("{COOKIE}={word}; Path=/; Secure; HttpOnly; SameSite=Strict; Max-Age={seconds}");
     HeaderValue::from_str(&text).expect("words are letters and digits")
 }

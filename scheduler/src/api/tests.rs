@@ -31,7 +31,7 @@ async fn scheduler() -> Scheduler {
 
 fn api(scheduler: Scheduler) -> Api {
     let (scheduler, shards) = (Arc::new(scheduler), Arc::new(OwnedShards::default()));
-    let access = Arc::new(AccessGuard::new(&scheduler, Vec::new()));
+    let access = Arc::new(AccessGuard::new(&scheduler, super::ApiCredentials { environment: Vec::new(), oidc: None }));
     Api { scheduler, shards, access, streams: Arc::default(), scans: Arc::new(Semaphore::new(1)) }
 }
 
@@ -102,8 +102,13 @@ async fn handlers_read_plans_only_through_the_plan_reader() {
     let api = api(empty);
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port is free");
     let address = listener.local_addr().expect("it is bound");
-    let served =
-        api.scheduler.tasks.spawn(serve(api.scheduler.clone(), api.shards.clone(), Vec::new(), listener, None));
+    let served = api.scheduler.tasks.spawn(serve(
+        api.scheduler.clone(),
+        api.shards.clone(),
+        super::ApiCredentials { environment: Vec::new(), oidc: None },
+        listener,
+        None,
+    ));
     let get = async |path: String| -> Value {
         let response = reqwest::get(format!("http://{address}{path}")).await.expect("the API answers");
         let text = response.text().await.expect("the body is read");

@@ -27,6 +27,7 @@ mod models;
 mod names;
 mod namespace_limits;
 mod namespaces;
+mod oidc;
 mod openapi;
 mod operating;
 mod outcomes;

@@ -4,8 +4,8 @@ use axum::http::{HeaderMap, header};
 
 /// The name of the cookie. Browsers send one with this prefix only over TLS, to the host that set it.
 pub(crate) const COOKIE: &str = "__Host-goalmill";
-/// Characters of credentials at most.
-const CHARS_MAX: usize = 4_096;
+/// Characters of credentials at most: tokens of identity providers may list many groups.
+const CHARS_MAX: usize = 16_384;
 
 /// The credentials of a request.
 #[derive(Debug, PartialEq, Eq)]
@@ -26,14 +26,26 @@ impl Credentials {
             let token = value.to_str().ok().and_then(bearer).filter(|_| values.next().is_none());
             return token.map_or(Self::Invalid, |token| Self::Bearer(token.to_owned()));
         }
-        let lines = headers.get_all(header::COOKIE).iter().filter_map(|value| value.to_str().ok());
-        let pairs = lines.flat_map(|line| line.split(';')).filter_map(|pair| pair.trim().split_once('='));
-        let words: Vec<&str> = pairs.filter(|(name, _)| *name == COOKIE).map(|(_, word)| word).collect();
-        match words[..] {
+        match cookie_values(headers, COOKIE)[..] {
             [] => Self::None,
             [word] if !word.is_empty() && word.len() <= CHARS_MAX => Self::Session(word.to_owned()),
             _ => Self::Invalid,
         }
+    }
+}
+
+/// The values of a cookie.
+fn cookie_values<'a>(headers: &'a HeaderMap, name: &str) -> Vec<&'a str> {
+    let lines = headers.get_all(header::COOKIE).iter().filter_map(|value| value.to_str().ok());
+    let pairs = lines.flat_map(|line| line.split(';')).filter_map(|pair| pair.trim().split_once('='));
+    pairs.filter(|(other, _)| *other == name).map(|(_, word)| word).collect()
+}
+
+/// The value of a cookie that is there once.
+pub(crate) fn cookie_value(headers: &HeaderMap, name: &str) -> Option<String> {
+    match cookie_values(headers, name)[..] {
+        [word] if !word.is_empty() && word.len() <= CHARS_MAX => Some(word.to_owned()),
+        _ => None,
     }
 }
 

@@ -2,6 +2,7 @@
 
 mod credentials;
 mod failure_limit;
+mod oidc;
 mod secret_digest;
 mod session_store;
 mod token_store;
@@ -26,14 +27,18 @@ use super::page;
 use super::principal::{OpenSession, Principal};
 use super::response::ApiError;
 use super::serve::Peer;
+use super::sign_in_paths::is_sign_in;
 use crate::plan_reader::PlanReader;
 use crate::scheduler::Scheduler;
 
-pub(super) use credentials::COOKIE;
 use credentials::Credentials;
+pub(super) use credentials::{COOKIE, cookie_value};
 use failure_limit::FailureLimit;
+use oidc::OidcIdentity;
+pub(crate) use oidc::OidcVerifier;
+pub(super) use oidc::SignInFailure;
 use secret_digest::SecretDigest;
-use session_store::{SessionStore, StoredSession};
+use session_store::{SessionIdentity, SessionStore, StoredSession};
 pub(super) use token_store::TOKENS_MAX;
 use token_store::TokenStore;
 
@@ -44,16 +49,26 @@ const CSRF: &str = "x-csrf-token";
 const PLAN_PATH: &str = "/v1/plans/{id}";
 /// Writes below these paths change what all namespaces share. `/v1/agents:route` only reads.
 const SHARED_PATHS: [&str; 3] = ["/v1/agents", "/v1/workers", "/v1/queues"];
+/// Stands for the id of a token of the identity provider; no id of a token has its `:`.
+const OIDC_TOKEN: &str = "oidc:token";
 
 /// Who may call.
 pub(crate) struct AccessGuard {
     is_required: bool,
     environment: Vec<EnvironmentToken>,
+    /// The identity provider, if there is one.
+    oidc: Option<OidcVerifier>,
     pub(super) tokens: TokenStore,
     pub(super) sessions: SessionStore,
     failures: FailureLimit,
     plans: Arc<dyn PlanReader>,
     clock: Clock,
+}
+
+/// What the settings accept besides the tokens of the store.
+pub(crate) struct ApiCredentials {
+    pub(crate) environment: Vec<EnvironmentToken>,
+    pub(crate) oidc: Option<OidcVerifier>,
 }
 
 /// A token of the settings, from an environment variable.
@@ -71,6 +86,8 @@ pub(super) struct SignedIn {
     pub(super) token: String,
     pub(super) sha256: SecretDigest,
     pub(super) principal: Principal,
+    /// When a token that no store has expires, Unix milliseconds.
+    pub(super) expires_ms: Option<u64>,
 }
 
 /// Reads the tokens that the settings name. An error says what is wrong, without the value.
@@ -98,12 +115,14 @@ pub(crate) fn environment_tokens(settings: &ApiSettings) -> Result<Vec<Environme
 }
 
 impl AccessGuard {
-    pub(super) fn new(scheduler: &Scheduler, environment: Vec<EnvironmentToken>) -> Self {
+    pub(super) fn new(scheduler: &Scheduler, credentials: ApiCredentials) -> Self {
+        let ApiCredentials { environment, oidc } = credentials;
         let settings = &scheduler.settings.api;
         let (broker, clock, random) = (&scheduler.broker, &scheduler.clock, &scheduler.random);
         Self {
             is_required: settings.authentication == Authentication::Required,
             environment,
+            oidc,
             tokens: TokenStore::new(broker.clone(), clock.clone(), random.clone()),
             sessions: SessionStore::new(broker.clone(), clock.clone(), random.clone(), settings.session_ms),
             failures: FailureLimit::new(settings.failures_per_minute),
@@ -119,7 +138,11 @@ impl AccessGuard {
 
     /// Warns of an API that nobody can call.
     pub(super) async fn warn_if_closed(&self) {
-        if self.is_required && self.environment.is_empty() && matches!(self.tokens.is_empty().await, Ok(true)) {
+        if self.is_required
+            && self.environment.is_empty()
+            && self.oidc.is_none()
+            && matches!(self.tokens.is_empty().await, Ok(true))
+        {
             tracing::warn!(
                 "the API needs a token, and there is none: set `api.admin_token_env` to create the first one"
             );
@@ -132,15 +155,64 @@ impl AccessGuard {
         self.count_failure(peer, self.find_token(token).await)
     }
 
+    /// The name of the identity provider, if people can sign in there.
+    pub(super) fn provider(&self) -> Option<&str> {
+        self.oidc.as_ref().and_then(OidcVerifier::provider).filter(|_| self.is_required)
+    }
+
+    /// The address of the page for browsers.
+    pub(super) fn page_url(&self) -> String {
+        self.oidc.as_ref().map(OidcVerifier::page_url).unwrap_or_default()
+    }
+
+    /// Begins to sign in at the provider: the word for the browser's cookie, and the address to go to.
+    pub(super) async fn begin_sign_in(&self) -> Result<(String, String), SignInFailure> {
+        let oidc = self.oidc.as_ref().ok_or(SignInFailure::Unavailable)?;
+        let word = self.sessions.new_word();
+        let url = oidc.authorization_url(&word).await?;
+        Ok((word, url))
+    }
+
+    /// Signs in with what the provider sent back; failures count.
+    pub(super) async fn finish_sign_in(
+        &self,
+        word: &str,
+        code: &str,
+        state: &str,
+        peer: IpAddr,
+    ) -> Result<SignedIn, SignInFailure> {
+        let oidc = self.oidc.as_ref().ok_or(SignInFailure::Unavailable)?;
+        self.check_limit(peer).map_err(|_| SignInFailure::Limited)?;
+        let counted = |failure: SignInFailure| {
+            if matches!(failure, SignInFailure::Expired | SignInFailure::Invalid) {
+                self.record_failure(peer);
+            }
+            failure
+        };
+        if word.is_empty() || !OidcVerifier::is_state(word, state) {
+            return Err(counted(SignInFailure::Expired));
+        }
+        if code.is_empty() {
+            return Err(SignInFailure::Denied);
+        }
+        let OidcIdentity { actor, roles, namespace, .. } = oidc.exchange(word, code).await.map_err(counted)?;
+        let principal = Principal::authenticated(actor, roles, &namespace);
+        Ok(SignedIn { token: OIDC_TOKEN.into(), sha256: SecretDigest::of(code), principal, expires_ms: None })
+    }
+
+    fn record_failure(&self, peer: IpAddr) {
+        self.failures.record(peer, self.clock.now_ms());
+        metrics::counter!("goalmill_http_sign_in_failures_total").increment(1);
+    }
+
     /// The caller; invalid credentials count as a failure of `peer`.
     fn count_failure(
         &self,
         peer: IpAddr,
-        found: Result<Option<SignedIn>, BrokerError>,
+        found: Result<Option<SignedIn>, AccessRefusal>,
     ) -> Result<SignedIn, AccessRefusal> {
         found?.ok_or_else(|| {
-            self.failures.record(peer, self.clock.now_ms());
-            metrics::counter!("goalmill_http_sign_in_failures_total").increment(1);
+            self.record_failure(peer);
             AccessRefusal::unauthenticated("the token or session is not valid, or has expired")
         })
     }
@@ -152,7 +224,7 @@ impl AccessGuard {
         }
     }
 
-    async fn find_token(&self, text: &str) -> Result<Option<SignedIn>, BrokerError> {
+    async fn find_token(&self, text: &str) -> Result<Option<SignedIn>, AccessRefusal> {
         let sha256 = SecretDigest::of(text);
         // All are compared, so that the time does not tell which one is near.
         let known: Vec<&EnvironmentToken> =
@@ -160,20 +232,32 @@ impl AccessGuard {
         if let Some(token) = known.first() {
             return Ok(Some(token.signed_in()));
         }
-        let Some((id, token)) = self.tokens.verify(text).await? else { return Ok(None) };
+        let Some((id, token)) = self.tokens.verify(text).await? else { return self.find_identity(text, sha256).await };
         self.tokens.note_use(&id).await;
         let principal = Principal::authenticated(token.actor, token.roles, &token.namespace);
-        Ok(Some(SignedIn { token: id, sha256: token.sha256, principal }))
+        Ok(Some(SignedIn { token: id, sha256: token.sha256, principal, expires_ms: None }))
     }
 
-    async fn find_session(&self, word: &str) -> Result<Option<SignedIn>, BrokerError> {
+    /// The caller that a token of the identity provider names.
+    async fn find_identity(&self, text: &str, sha256: SecretDigest) -> Result<Option<SignedIn>, AccessRefusal> {
+        let Some(oidc) = &self.oidc else { return Ok(None) };
+        let found = oidc.verify(text).await.map_err(AccessRefusal::Problem)?;
+        Ok(found.map(|OidcIdentity { actor, roles, namespace, expires_ms }| SignedIn {
+            token: OIDC_TOKEN.into(),
+            sha256,
+            principal: Principal::authenticated(actor, roles, &namespace),
+            expires_ms: Some(expires_ms),
+        }))
+    }
+
+    async fn find_session(&self, word: &str) -> Result<Option<SignedIn>, AccessRefusal> {
         let Some(session) = self.sessions.find(word).await? else { return Ok(None) };
         let Some(mut caller) = self.caller_of(&session).await? else { return Ok(None) };
         // The secret may have changed since.
         if !caller.sha256.matches(&session.sha256) {
             return Ok(None);
         }
-        if !self.environment.iter().any(|token| token.id == caller.token) {
+        if session.identity.is_none() && !self.environment.iter().any(|token| token.id == caller.token) {
             self.tokens.note_use(&caller.token).await;
         }
         let StoredSession { csrf, expires_ms, .. } = session;
@@ -182,6 +266,15 @@ impl AccessGuard {
     }
 
     async fn caller_of(&self, session: &StoredSession) -> Result<Option<SignedIn>, BrokerError> {
+        if let Some(SessionIdentity { actor, roles, namespace }) = &session.identity {
+            // Without an identity provider in the settings, nobody vouches for it any more.
+            return Ok(self.oidc.as_ref().map(|_| SignedIn {
+                token: session.token.clone(),
+                sha256: session.sha256.clone(),
+                principal: Principal::authenticated(actor.clone(), roles.clone(), namespace),
+                expires_ms: Some(session.expires_ms),
+            }));
+        }
         if let Some(token) = self.environment.iter().find(|token| token.id == session.token) {
             return Ok(Some(token.signed_in()));
         }
@@ -190,6 +283,7 @@ impl AccessGuard {
             token: session.token.clone(),
             sha256: token.sha256,
             principal: Principal::authenticated(token.actor, token.roles, &token.namespace),
+            expires_ms: None,
         }))
     }
 
@@ -249,10 +343,20 @@ impl AccessGuard {
     }
 }
 
+impl SignedIn {
+    /// What a session keeps of a caller whom the store does not know.
+    fn identity(&self) -> Option<SessionIdentity> {
+        let Principal { actor, roles, .. } = &self.principal;
+        let identity =
+            || SessionIdentity { actor: actor.clone(), roles: roles.clone(), namespace: self.principal.scope() };
+        (self.token == OIDC_TOKEN).then(identity)
+    }
+}
+
 impl EnvironmentToken {
     fn signed_in(&self) -> SignedIn {
         let principal = Principal::authenticated(self.actor.into(), BTreeSet::from([self.role]), ALL_NAMESPACES);
-        SignedIn { token: self.id.into(), sha256: self.sha256.clone(), principal }
+        SignedIn { token: self.id.into(), sha256: self.sha256.clone(), principal, expires_ms: None }
     }
 }
 
@@ -347,7 +451,7 @@ impl AskedRoute {
             Method::HEAD => Method::GET,
             ref method => method.clone(),
         };
-        if method == Method::GET && page::is_page(path) {
+        if method == Method::GET && (page::is_page(path) || is_sign_in(path)) {
             return Self { access: AskedAccess::Route(RouteAccess::Public), plan: None, is_shared: false };
         }
         let mut parameters = parameters(request).await;

@@ -1,12 +1,15 @@
 //! Sessions of the web page: a word in a cookie stands for a token.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use goalmill_broker::{Broker, BrokerError};
+use goalmill_common::access::Role;
 use goalmill_common::clock::Clock;
 use goalmill_common::random::Random;
 use serde::{Deserialize, Serialize};
 
+use super::SignedIn;
 use super::secret_digest::SecretDigest;
 
 /// A session as it is stored.
@@ -15,10 +18,22 @@ pub(crate) struct StoredSession {
     /// The token that signed in. The session ends with it.
     pub(crate) token: String,
     pub(crate) sha256: SecretDigest,
+    /// The caller, if the token is not one of the installation.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) identity: Option<SessionIdentity>,
     /// What requests that write must repeat in `X-CSRF-Token`.
     pub(crate) csrf: String,
     /// Unix milliseconds.
     pub(crate) expires_ms: u64,
+}
+
+/// The caller in a session that an identity provider vouches for.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct SessionIdentity {
+    pub(crate) actor: String,
+    pub(crate) roles: BTreeSet<Role>,
+    /// A namespace, or `*` for all.
+    pub(crate) namespace: String,
 }
 
 /// The sessions of an installation.
@@ -34,13 +49,27 @@ impl SessionStore {
         Self { broker, clock, random, session_ms }
     }
 
-    /// Opens a session for a token; returns the word for its cookie too.
-    pub(crate) async fn open(&self, token: &str, sha256: SecretDigest) -> Result<(String, StoredSession), BrokerError> {
-        let word = [self.random.token(), self.random.token()].concat();
-        let expires_ms = self.clock.now_ms().saturating_add(self.session_ms);
-        let session = StoredSession { token: token.into(), sha256, csrf: self.random.token(), expires_ms };
+    /// A word that nobody guesses.
+    pub(crate) fn new_word(&self) -> String {
+        [self.random.token(), self.random.token()].concat()
+    }
+
+    /// Opens a session for a caller; returns the word for its cookie too.
+    pub(crate) async fn open(&self, caller: &SignedIn) -> Result<(String, StoredSession), BrokerError> {
+        let word = self.new_word();
+        let now_ms = self.clock.now_ms();
+        let ends_ms = now_ms.saturating_add(self.session_ms);
+        let expires_ms = caller.expires_ms.map_or(ends_ms, |token_ms| token_ms.min(ends_ms));
+        let session = StoredSession {
+            token: caller.token.clone(),
+            sha256: caller.sha256.clone(),
+            identity: caller.identity(),
+            csrf: self.random.token(),
+            expires_ms,
+        };
         let text = serde_json::to_vec(&session).expect("a session always has a JSON text");
-        self.broker.put_blob(&self.key(&word), &text, self.session_ms).await?;
+        let ttl_ms = expires_ms.saturating_sub(now_ms).max(1);
+        self.broker.put_blob(&self.key(&word), &text, ttl_ms).await?;
         Ok((word, session))
     }
 
@@ -59,9 +88,5 @@ impl SessionStore {
     /// The store has only the hash of the word: reading it gives no session away.
     fn key(&self, word: &str) -> String {
         self.broker.keys().session(SecretDigest::of(word).as_str())
-    }
-
-    pub(crate) fn session_ms(&self) -> u64 {
-        self.session_ms
     }
 }

@@ -1,7 +1,7 @@
 //! What each address takes, gives and refuses.
 
 use goalmill_common::access::Role::{self, Admin, Approver, Operator, Scaler, Submitter, Viewer};
-use goalmill_common::access::{NewToken, SessionView, SignIn, TokenCreated, TokenView};
+use goalmill_common::access::{NewToken, SessionView, SignIn, SignInMethods, TokenCreated, TokenView};
 use goalmill_common::agent::{Agent, WorkerBeat};
 use goalmill_common::goal::Goal;
 use goalmill_common::layout::PlanLayout;
@@ -9,9 +9,9 @@ use goalmill_common::plan::Plan;
 use goalmill_common::problem::ErrorCode::{
     self, BodyTooLarge, DataLost, DeadLetterNotFound, EventsTrimmed, Forbidden, ForeignOrigin, IdempotencyKeyReused,
     Internal, InvalidEventId, InvalidGoal, InvalidIdempotencyKey, InvalidJson, InvalidPlan, InvalidRequest,
-    MemoryPressure, MisdirectedRequest, NamespaceLimitReached, NotAllowed, NotFound, NotReady, PlanFinal, PlanNotFound,
-    PlanningFailed, QueueNotFound, RequestTimeout, StepNotFound, StoreUnavailable, TokenNotFound, TooManyFailures,
-    Unauthenticated, Unroutable, UnsafeStore, UnsupportedMediaType, WorkerNotFound,
+    IssuerUnavailable, MemoryPressure, MisdirectedRequest, NamespaceLimitReached, NotAllowed, NotFound, NotReady,
+    PlanFinal, PlanNotFound, PlanningFailed, QueueNotFound, RequestTimeout, StepNotFound, StoreUnavailable,
+    TokenNotFound, TooManyFailures, Unauthenticated, Unroutable, UnsafeStore, UnsupportedMediaType, WorkerNotFound,
 };
 use goalmill_common::quality::QualityReport;
 use goalmill_common::revision::RevisionRecord;
@@ -41,7 +41,7 @@ pub(super) const ANY: [ErrorCode; 11] = [
     NotReady,
 ];
 /// What a request that needs credentials may be refused for.
-pub(super) const ACCESS: [ErrorCode; 3] = [Unauthenticated, Forbidden, TooManyFailures];
+pub(super) const ACCESS: [ErrorCode; 4] = [Unauthenticated, Forbidden, TooManyFailures, IssuerUnavailable];
 /// What a request with a body may be refused for.
 pub(super) const BODY: [ErrorCode; 1] = [BodyTooLarge];
 
@@ -110,7 +110,10 @@ fn access() -> Vec<Operation> {
             .access(RouteAccess::Public)
             .takes::<SignIn>()
             .gives::<SessionView>()
-            .refuses(&[Unauthenticated, TooManyFailures]),
+            .refuses(&[Unauthenticated, TooManyFailures, IssuerUnavailable]),
+        get("/v1/session/methods", "getSignInMethods", "How people may sign in at the web page")
+            .access(RouteAccess::Public)
+            .gives::<SignInMethods>(),
         delete("/v1/session", "signOut", "Ends the session").access(RouteAccess::SignedIn).status(204),
     ]
 }
