@@ -345,7 +345,7 @@ impl Turn<'_> {
             StepStatus::Running => self.time_out(i, step_timeout()),
             StepStatus::Retrying => self.emit_step(i, StepEvent::Ready),
             StepStatus::AwaitingApproval if let Some(call) = self.waiting_call(i) => {
-                self.resume_call_by_default(i, call)
+                self.resume_call_by_default(i, call);
             }
             StepStatus::AwaitingApproval if self.awaits_hook(i) => self.ask_hooks_again(i),
             StepStatus::AwaitingApproval if self.awaits_answer(i) => self.answer_step_by_default(i),

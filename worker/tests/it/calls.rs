@@ -93,8 +93,8 @@ struct Called {
 impl Called {
     async fn new() -> Self {
         let (world, caller) = (World::new().await, Arc::new(Caller::default()));
-        let _worker = world.start(world.settings(), vec![("caller", caller.clone())]).await;
-        Self { world, caller, _worker }
+        let worker = world.start(world.settings(), vec![("caller", caller.clone())]).await;
+        Self { world, caller, _worker: worker }
     }
 
     /// Runs a task: the calls that it reported, and its last report.
