@@ -122,10 +122,10 @@ async fn serve(texts: Vec<String>) -> Result<Web> {
     Ok(Web { url, requests })
 }
 
-async fn respond(
-    State((texts, requests)): State<(Arc<Vec<String>>, Arc<Mutex<Vec<String>>>)>,
-    request: Request,
-) -> Response {
+/// What the web server hands out, and what it was asked.
+type WebState = (Arc<Vec<String>>, Arc<Mutex<Vec<String>>>);
+
+async fn respond(State((texts, requests)): State<WebState>, request: Request) -> Response {
     let path = request.uri().to_string();
     requests.lock().expect("it is whole").push(format!("{} {path} {:?}", request.method(), request.headers()));
     if path == "/redirect" {
