@@ -4,7 +4,6 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, Subcommand};
-use goalmill_common::id::Namespace;
 
 use super::values::period;
 
@@ -26,9 +25,6 @@ pub struct PruneArgs {
     /// Plans that ended longer ago: `180d`, `24h`.
     #[arg(long, value_name = "DURATION", value_parser = period)]
     pub older_than: Duration,
-    /// Only of this namespace.
-    #[arg(long, value_name = "NAME", value_parser = namespace)]
-    pub namespace: Option<Namespace>,
     /// Only counts them.
     #[arg(long)]
     pub dry_run: bool,
@@ -49,9 +45,6 @@ pub struct ExportArgs {
     /// Only plans that ended longer ago: `180d`, `24h`.
     #[arg(long, value_name = "DURATION", value_parser = period)]
     pub older_than: Option<Duration>,
-    /// Only of this namespace.
-    #[arg(long, value_name = "NAME", value_parser = namespace)]
-    pub namespace: Option<Namespace>,
     /// Settings file (TOML or YAML).
     #[arg(long, value_name = "FILE", env = "GOALMILL_CONFIG")]
     pub config: Option<PathBuf>,
@@ -64,8 +57,4 @@ pub struct ArchiveImportArgs {
     /// Settings file (TOML or YAML).
     #[arg(long, value_name = "FILE", env = "GOALMILL_CONFIG")]
     pub config: Option<PathBuf>,
-}
-
-fn namespace(text: &str) -> Result<Namespace, String> {
-    if goalmill_common::id::is_id(text) { Ok(text.into()) } else { Err(format!("`{text}` is no namespace")) }
 }

@@ -257,7 +257,7 @@ mod tests {
             "queue pause",
             "worker drain",
             "worker --demo drain w",
-            "logs --since 5d",
+            "logs --since 5w",
             "stats --since 5w",
             "submit g --demo-fault hotel_agent",
             "token create",

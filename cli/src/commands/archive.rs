@@ -10,9 +10,8 @@ use goalmill_archive::{
     ArchiveBatch, ArchiveError, ArchiveStore, ArchivedPlan, EventRow, PlanPart, PlanPosition, PlanRow, PlanSelection,
     PrunedRows,
 };
-use goalmill_common::clock::Clock;
 use goalmill_common::event::Record;
-use goalmill_common::id::{Namespace, PlanId, ShardId};
+use goalmill_common::id::{PlanId, ShardId};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
@@ -83,14 +82,16 @@ fn failed(error: ArchiveError) -> Failed {
     Failed::new(exit, error.to_string()).help("check `archive` in the settings: docs/archive.md")
 }
 
-fn selection(clock: &Clock, older_than: Option<Duration>, namespace: Option<&Namespace>) -> PlanSelection {
-    let before = |age: Duration| clock.now_ms().saturating_sub(u64::try_from(age.as_millis()).unwrap_or(u64::MAX));
-    PlanSelection { namespace: namespace.cloned(), ended_before_ms: older_than.map(before) }
+/// The plans that the arguments select; with `--namespace`, only its plans.
+fn selection(context: &CommandContext, older_than: Option<Duration>) -> PlanSelection {
+    let before =
+        |age: Duration| context.clock.now_ms().saturating_sub(u64::try_from(age.as_millis()).unwrap_or(u64::MAX));
+    PlanSelection { namespace: context.client.namespace(), ended_before_ms: older_than.map(before) }
 }
 
 async fn prune(context: &CommandContext, args: &PruneArgs) -> CommandResult {
     let store = open(args.config.as_deref()).await?;
-    let selection = selection(&context.clock, Some(args.older_than), args.namespace.as_ref());
+    let selection = selection(context, Some(args.older_than));
     if args.dry_run || !args.yes {
         let plans = count(store.as_ref(), &selection).await?;
         if args.dry_run {
@@ -129,7 +130,7 @@ async fn count(store: &dyn ArchiveStore, selection: &PlanSelection) -> Result<us
 
 async fn export(context: &CommandContext, args: &ExportArgs) -> CommandResult {
     let store = open(args.config.as_deref()).await?;
-    let selection = selection(&context.clock, args.older_than, args.namespace.as_ref());
+    let selection = selection(context, args.older_than);
     let mut out: Box<dyn Write + Send> = if args.file == "-" {
         Box::new(BufWriter::new(std::io::stdout()))
     } else {

@@ -21,7 +21,7 @@ use serde_json::Value as JsonValue;
 pub use scope::{Scope, ScopedStep};
 pub use template::{Evaluator, Missing, TemplateValues};
 
-use scan::{Names, Scan};
+use scan::{Scan, SeenNames};
 
 /// Why an expression has no value.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -114,7 +114,7 @@ pub fn render_key(text: &str, scope: &Scope<'_>, limits: &Limits) -> Result<Stri
 
 /// Whether a cache's key speaks of the step's own inputs; a text that is not well formed does not.
 pub fn sees_inputs(text: &str) -> bool {
-    !is_plain(text) && scan::template(text, Names::Plan).is_ok_and(|scan| scan.uses_inputs)
+    !is_plain(text) && scan::template(text, SeenNames::Plan).is_ok_and(|scan| scan.uses_inputs)
 }
 
 /// Evaluates a condition. A value that is not there is an error, not false; test it with `is defined`.
@@ -138,7 +138,7 @@ fn bare(text: &str) -> Result<&str, ExpressionError> {
     if !text.starts_with("{{") {
         return Ok(text);
     }
-    match scan::template(text, Names::Plan)?.whole {
+    match scan::template(text, SeenNames::Plan)?.whole {
         Some(inside) => Ok(text[inside].trim()),
         None => Err(ExpressionError::new("INVALID_EXPRESSION", "a condition is one expression, without other text")),
     }
@@ -153,7 +153,7 @@ fn scan_key(text: &str) -> Result<Scan, ExpressionError> {
 }
 
 fn scan_seeing(text: &str, inputs: bool) -> Result<Scan, ExpressionError> {
-    let scan = scan::template(text, Names::Plan)?;
+    let scan = scan::template(text, SeenNames::Plan)?;
     if scan.is_path {
         return Ok(scan);
     }
@@ -164,7 +164,7 @@ fn scan_seeing(text: &str, inputs: bool) -> Result<Scan, ExpressionError> {
 }
 
 fn scan_bare(text: &str) -> Result<Scan, ExpressionError> {
-    let scan = scan::bare(text, Names::Plan)?;
+    let scan = scan::bare(text, SeenNames::Plan)?;
     if scan.is_path {
         return Ok(scan);
     }
@@ -314,7 +314,7 @@ fn too_large() -> ExpressionError {
     ExpressionError::new("OUTPUT_TOO_LARGE", "the rendered inputs are larger than `payload_bytes_max`")
 }
 
-/// Names the step at fault, where the text tells it.
+/// SeenNames the step at fault, where the text tells it.
 fn unresolved(text: &str, scope: &Scope<'_>, scan: &Scan) -> ExpressionError {
     let missing = scan.refs.iter().find(|r| !scope.knows(&r.step));
     let message = match missing {

@@ -14,7 +14,7 @@ const DEPTH_MAX: usize = 16;
 
 /// Which names a text may use.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) enum Names {
+pub(crate) enum SeenNames {
     /// Those of a plan: `goal` and `steps.ID`.
     #[default]
     Plan,
@@ -25,7 +25,7 @@ pub(crate) enum Names {
 /// What the text of a template shows.
 #[derive(Debug, Default)]
 pub(crate) struct Scan {
-    names: Names,
+    names: SeenNames,
     pub refs: Vec<StepRef>,
     pub uses_goal: bool,
     /// Whether the step's own inputs are spoken of; only cache keys see them.
@@ -60,7 +60,7 @@ enum Token<'a> {
 }
 
 /// Scans a text with `{{ … }}` and `{% … %}` in it.
-pub(crate) fn template(text: &str, names: Names) -> Result<Scan, ExpressionError> {
+pub(crate) fn template(text: &str, names: SeenNames) -> Result<Scan, ExpressionError> {
     let mut scan = Scan { names, ..Scan::default() };
     let mut blocks = Blocks::default();
     let mut regions = 0;
@@ -113,7 +113,7 @@ pub(crate) fn template(text: &str, names: Names) -> Result<Scan, ExpressionError
 }
 
 /// Scans a bare expression.
-pub(crate) fn bare(text: &str, names: Names) -> Result<Scan, ExpressionError> {
+pub(crate) fn bare(text: &str, names: SeenNames) -> Result<Scan, ExpressionError> {
     let mut scan = Scan { names, ..Scan::default() };
     let (tokens, _) = tokens(text, None)?;
     check(&tokens, &mut scan)?;
@@ -325,7 +325,7 @@ fn check(tokens: &[Token<'_>], scan: &mut Scan) -> Result<(), ExpressionError> {
                 Some(Token::Name("not")) if at >= 2 && tokens[at - 2] == Token::Name("is") => {
                     filters::check_test(word).map_err(invalid)?;
                 }
-                _ if word == "steps" && scan.names == Names::Plan => scan.refs.push(step(&tokens[at + 1..])?),
+                _ if word == "steps" && scan.names == SeenNames::Plan => scan.refs.push(step(&tokens[at + 1..])?),
                 _ if word == "goal" => scan.uses_goal = true,
                 _ if word == "inputs" => scan.uses_inputs = true,
                 _ if after == Some(Token::Sign('(')) && !KEYWORDS.contains(&word) => {

@@ -4,7 +4,7 @@ use minijinja::value::Serde;
 use minijinja::{Environment, ErrorKind, UndefinedBehavior};
 use serde_json::Value as JsonValue;
 
-use crate::scan::{self, Names, Scan};
+use crate::scan::{self, Scan, SeenNames};
 use crate::{Capped, ExpressionError, described, filters, shorten, value, wrong};
 
 /// What a name without a value is.
@@ -51,19 +51,19 @@ impl Evaluator {
 
     /// Checks that a text with `{{ … }}` and `{% … %}` is well formed.
     pub fn check_template(text: &str) -> Result<(), ExpressionError> {
-        scan::template(text, Names::Any)?;
+        scan::template(text, SeenNames::Any)?;
         filters::environment().template_from_str(text).map(drop).map_err(|e| wrong(&e))
     }
 
     /// Checks that a bare expression is well formed.
     pub fn check_expression(text: &str) -> Result<(), ExpressionError> {
-        scan::bare(text, Names::Any)?;
+        scan::bare(text, SeenNames::Any)?;
         filters::environment().compile_expression(text).map(drop).map_err(|e| wrong(&e))
     }
 
     /// Renders a text with `{{ … }}` and `{% … %}`.
     pub fn render(&self, text: &str, values: &TemplateValues) -> Result<String, ExpressionError> {
-        let environment = self.environment(&scan::template(text, Names::Any)?, values);
+        let environment = self.environment(&scan::template(text, SeenNames::Any)?, values);
         let template = environment.template_from_str(text).map_err(|e| wrong(&e))?;
         let mut out = Capped { text: Vec::new(), left: self.bytes_max };
         template.render_captured_to(&values.root, &mut out).map_err(|e| self.failure(text, &e))?;
@@ -72,7 +72,7 @@ impl Evaluator {
 
     /// Evaluates a bare expression; `None`: it has no value.
     pub fn evaluate(&self, text: &str, values: &TemplateValues) -> Result<Option<JsonValue>, ExpressionError> {
-        let environment = self.environment(&scan::bare(text, Names::Any)?, values);
+        let environment = self.environment(&scan::bare(text, SeenNames::Any)?, values);
         let expression = environment.compile_expression(text).map_err(|e| wrong(&e))?;
         let found = expression.eval(&values.root).map_err(|e| self.failure(text, &e))?;
         if found.is_undefined() {

@@ -85,8 +85,12 @@ impl PlanState {
         fits_tokens && fits_cost
     }
 
-    /// Returns why a step must not start: what it is estimated to spend would exceed the budget.
+    /// Returns why a step must not start: what it is estimated to spend would exceed the budget. Nothing is refused by
+    /// its estimate once a person has agreed to a revision, because its estimates were shown beside the budget.
     pub(crate) fn would_exceed_budget(&self, i: StepIndex) -> Option<Failure> {
+        if self.revising.estimates_agreed {
+            return None;
+        }
         let own = self.estimates_left(i);
         if own.tokens.is_none() && own.cost.is_none() {
             return None;

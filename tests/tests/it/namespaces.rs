@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 use crate::http::read_feed;
 
 /// Routes of which all namespaces see the same, besides those of one plan.
-const SHARED_READS: [&str; 12] = [
+const SHARED_READS: [&str; 13] = [
     "get /livez",
     "get /readyz",
     "get /openapi.json",
@@ -26,6 +26,7 @@ const SHARED_READS: [&str; 12] = [
     "get /v1/scaling/{agent_type}",
     "get /v1/schemas/{name}",
     "get /v1/session",
+    "get /v1/session/methods",
     "get /v1/workers",
     "post /v1/agents:route",
 ];

@@ -44,7 +44,8 @@ impl Executor for Shout {
 struct Asking(Mutex<Vec<String>>);
 
 impl Asking {
-    fn ask(&self, question: &str, idempotency_key: String) -> Result<CallResult, Failure> {
+    async fn ask(&self, question: &str, idempotency_key: String) -> Result<CallResult, Failure> {
+        tokio::task::yield_now().await;
         self.0.lock().expect("no holder panics").push(idempotency_key);
         let usage = CallUsage { cost: 0.25, tokens: TokenSplit { prompt_tokens: 40, completion_tokens: 2 } };
         Ok(CallResult::new(json!({"echo": question}), usage))
@@ -65,7 +66,7 @@ impl Executor for Asking {
         _: &CancellationToken,
     ) -> Result<ExecutionResult, Failure> {
         let question = task.inputs.text();
-        let make: MakeCall<'_> = Box::new(|id| Box::pin(async move { self.ask(question, id.idempotency_key) }));
+        let make: MakeCall<'_> = Box::new(|id| Box::pin(self.ask(question, id.idempotency_key)));
         let answer = calls.call("oracle", question, make).await?;
         if task.attempt == 1 {
             return Err(Failure::new(FailureClass::Transient, "ONCE", "fails once"));

@@ -68,6 +68,7 @@ pub(crate) fn revise(state: &mut PlanState, record: &Record, revised: &PlanRevis
     let restarted = touched(state, seq, &revised.restarted)?;
     let skipped = touched(state, seq, &revised.skipped)?;
     state.revising.staged = None;
+    state.revising.estimates_agreed |= !revised.approved_because.is_empty();
     state.steps.extend(staged.added.iter().map(|_| StepState::new(0)));
     for step in state.steps.iter_mut().filter(|step| step.status == StepStatus::Blocked) {
         step.status = StepStatus::Pending;

@@ -47,6 +47,8 @@ pub(crate) struct Revising {
     /// Number of failed steps at the last replan: only more of them trigger again.
     pub(crate) failures_seen: u32,
     pub(crate) budget_seen: bool,
+    /// A person agreed to a revision with all that it is estimated to spend.
+    pub(crate) estimates_agreed: bool,
     /// The number of the event that began the current replan.
     pub(crate) replan_seq: u64,
     /// What the hooks decided about the current replan.
