@@ -18,14 +18,16 @@ pub enum Missing {
 
 /// The values that a text sees, an object by name.
 #[derive(Clone, Debug)]
-pub struct TemplateValues {
-    root: minijinja::Value,
-    bytes: usize,
-}
+pub struct TemplateValues(minijinja::Value);
 
 impl TemplateValues {
     pub fn new(values: &JsonValue) -> Self {
-        Self { root: minijinja::Value::from(Serde(values)), bytes: values.to_string().len() }
+        Self(minijinja::Value::from(Serde(values)))
+    }
+
+    /// Bytes as JSON.
+    fn bytes(&self) -> usize {
+        serde_json::to_string(&self.0).map_or(usize::MAX, |text| text.len())
     }
 }
 
@@ -66,7 +68,7 @@ impl Evaluator {
         let environment = self.environment(&scan::template(text, SeenNames::Any)?, values);
         let template = environment.template_from_str(text).map_err(|e| wrong(&e))?;
         let mut out = Capped { text: Vec::new(), left: self.bytes_max };
-        template.render_captured_to(&values.root, &mut out).map_err(|e| self.failure(text, &e))?;
+        template.render_captured_to(&values.0, &mut out).map_err(|e| self.failure(text, &e))?;
         Ok(String::from_utf8_lossy(&out.text).into_owned())
     }
 
@@ -74,7 +76,7 @@ impl Evaluator {
     pub fn evaluate(&self, text: &str, values: &TemplateValues) -> Result<Option<JsonValue>, ExpressionError> {
         let environment = self.environment(&scan::bare(text, SeenNames::Any)?, values);
         let expression = environment.compile_expression(text).map_err(|e| wrong(&e))?;
-        let found = expression.eval(&values.root).map_err(|e| self.failure(text, &e))?;
+        let found = expression.eval(&values.0).map_err(|e| self.failure(text, &e))?;
         if found.is_undefined() {
             return Ok(None);
         }
@@ -83,7 +85,8 @@ impl Evaluator {
 
     fn environment(&self, scan: &Scan, values: &TemplateValues) -> Environment<'static> {
         let mut environment = self.environment.clone();
-        environment.set_fuel(Some(scan.fuel(self.fuel, values.bytes)));
+        let bytes = if scan.has_loop { values.bytes() } else { 0 };
+        environment.set_fuel(Some(scan.fuel(self.fuel, bytes)));
         environment
     }
 
