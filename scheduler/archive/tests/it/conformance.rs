@@ -8,6 +8,26 @@ use goalmill_archive::{
 };
 use goalmill_common::id::{Namespace, PlanId, ShardId};
 
+/// Calls a macro with the names of all scenarios, so that no store leaves one out.
+macro_rules! with_all_scenarios {
+    ($run:ident) => {
+        $run! {
+            a_plan_is_read_as_it_was_written,
+            an_unknown_plan_has_nothing,
+            a_log_is_read_in_commits,
+            a_batch_written_again_changes_nothing,
+            a_copy_that_did_not_end_is_begun_again,
+            a_plan_that_ran_again_replaces_the_one_before,
+            a_batch_that_fails_writes_nothing,
+            plans_are_listed_last_changed_first,
+            events_are_found_by_every_condition,
+            pages_of_a_search_meet,
+            plans_are_selected_read_whole_and_pruned,
+        }
+    };
+}
+pub(crate) use with_all_scenarios;
+
 pub const S0: ShardId = ShardId(0);
 pub const S1: ShardId = ShardId(1);
 

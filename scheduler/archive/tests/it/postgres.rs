@@ -21,19 +21,7 @@ macro_rules! on_postgres {
     };
 }
 
-on_postgres! {
-    a_plan_is_read_as_it_was_written,
-    an_unknown_plan_has_nothing,
-    a_log_is_read_in_commits,
-    a_batch_written_again_changes_nothing,
-    a_copy_that_did_not_end_is_begun_again,
-    a_plan_that_ran_again_replaces_the_one_before,
-    a_batch_that_fails_writes_nothing,
-    plans_are_listed_last_changed_first,
-    events_are_found_by_every_condition,
-    pages_of_a_search_meet,
-    plans_are_selected_read_whole_and_pruned,
-}
+conformance::with_all_scenarios!(on_postgres);
 
 #[tokio::test]
 async fn the_columns_of_the_design_are_there_and_data_is_searched_by_its_index() {
