@@ -79,7 +79,7 @@ export function empty(title, text, ...more) {
 }
 
 export function skeleton(rows = 6) {
-  return h("div", { class: "skeleton", "aria-busy": "true", "aria-label": "loading" }, Array.from({ length: rows }, (_, i) => h("div", { class: `bone w${i % 4}` })));
+  return h("div", { class: "skeleton", role: "status", "aria-busy": "true", "aria-label": "loading" }, Array.from({ length: rows }, (_, i) => h("div", { class: `bone w${i % 4}` })));
 }
 
 /** A refusal with its issues; a lost connection is shown by the frame instead. */

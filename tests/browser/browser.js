@@ -115,6 +115,9 @@ export async function interrupt(own, status) {
   });
 }
 
+/** Calls of the API get no answer, except the one that asks who is signed in. */
+export const hold = (own) => own.context.route(/\/v1\//, (route) => (route.request().url().endsWith("/v1/session") ? route.continue() : undefined));
+
 /** The page reads at once what it polls, as when its tab is shown again. */
 export const wake = (own) => own.page.evaluate(() => document.dispatchEvent(new Event("visibilitychange")));
 

@@ -1,6 +1,6 @@
-// Every screen: empty, filled, with an error, disconnected; in both themes and three widths.
+// Every screen: empty, loading, filled, with an error, disconnected; in both themes and three widths.
 
-import { check, checkEverywhere, close, expect, finish, interrupt, open, settled, wake } from "./browser.js";
+import { check, checkEverywhere, close, expect, finish, hold, interrupt, open, settled, wake } from "./browser.js";
 import { LONG_ID, PARIS } from "./fixture.js";
 
 const NOTHING = "p0-0000000000000000";
@@ -34,6 +34,19 @@ export function screenTests(given) {
       },
     });
   }
+  tests.push({
+    name: "screens while they load", run: async () => {
+      const { goalmill, ids } = await given.filled();
+      // The playground shows a form at once.
+      for (const name of names.filter((one) => one !== "playground" && one !== "routing")) {
+        const own = await open(goalmill, address(ids, name), { before: hold });
+        await own.page.locator(".skeleton").first().waitFor();
+        await check(own, `${name}-loading`);
+        await finish(own);
+        await close(own);
+      }
+    },
+  });
   const detailNames = details(none).map(([name]) => name);
   for (const name of [...names, ...detailNames]) {
     tests.push({
