@@ -102,8 +102,10 @@ async fn watch_plan(context: &CommandContext, args: &crate::args::WatchArgs) -> 
     let plan = client.resolve(&args.plan).await?;
     let patience = watch::Patience { show: true, stop_at_approval: false, timeout: args.timeout };
     let waited = watch::wait(screen, watch::Source::Api(client.clone()), &plan, patience).await?;
-    if let (false, watch::Waited::Settled(board)) = (screen.is_for_people(), &waited) {
-        show_results(screen, &board.results())?;
+    if let (false, watch::Waited::Settled(board)) = (screen.is_for_people(), &waited)
+        && let Some(results) = board.results()
+    {
+        show_results(screen, &results)?;
     }
     Ok(watch::left_alone(screen, &plan, &waited))
 }

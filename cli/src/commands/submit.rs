@@ -359,10 +359,14 @@ pub async fn follow(context: &CommandContext, args: &WaitArgs, accepted: &Accept
         }
         return Ok(exit);
     };
-    if screen.is_for_people() && !board.status.is_final() {
+    if screen.is_for_people() && !board.status().is_final() {
         return Ok(exit);
     }
-    let results = if over_http { client.results(plan).await? } else { board.results() };
+    let results = if over_http { None } else { board.results() };
+    let results = match results {
+        Some(results) => results,
+        None => client.results(plan).await?,
+    };
     match screen.format {
         Format::Table | Format::Wide if args.watch => screen.note(format!("  results: goalmill plan results {plan}")),
         Format::Table | Format::Wide => {

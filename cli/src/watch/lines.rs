@@ -9,7 +9,7 @@ use goalmill_common::event::{
 };
 use goalmill_common::failure::Failure;
 use goalmill_common::goal::Goal;
-use goalmill_common::id::StepId;
+use goalmill_common::id::{AgentType, StepId};
 use goalmill_common::status::{PlanStatus, StepStatus};
 use serde_json::{Map, Value};
 
@@ -25,6 +25,9 @@ const FAULTS: &str = "demo_fault";
 
 /// Longest reason, in characters.
 const WHY_CHARS_MAX: usize = 240;
+
+/// Failed steps named at the end.
+const FAILURES_SHOWN: usize = 5;
 
 /// Lines for `record`, which `board` already contains. `starts`: also for started steps.
 pub fn change_lines(board: &Board, record: &Record, palette: Palette, starts: bool) -> Vec<String> {
@@ -48,7 +51,7 @@ fn plan_lines(board: &Board, event: &PlanEvent, by: &str, palette: Palette) -> V
             let what = if goal.is_empty() { String::new() } else { format!(" · {goal}") };
             vec![format!("{} accepted{what}", palette.tone(Tone::Bold, board.plan.as_str()))]
         }
-        PlanEvent::PlanCreated(created) => planned(&board.goal, created, palette),
+        PlanEvent::PlanCreated(created) => planned(board.goal(), created, palette),
         PlanEvent::PlanValidated(validated) => validated
             .warnings
             .iter()
@@ -77,7 +80,7 @@ fn plan_lines(board: &Board, event: &PlanEvent, by: &str, palette: Palette) -> V
         PlanEvent::ReplanTriggered(replan) => {
             let about = replan.step.as_ref().map(|step| format!(" of {step}")).unwrap_or_default();
             let cause = replan.trigger.replace('_', " ");
-            if let Some(Asks::GoOn { .. }) = board.asks {
+            if let Some(Asks::GoOn { .. }) = board.asks() {
                 let (wait, plan) = (palette.tone(Tone::Wait, "?"), &board.plan);
                 return vec![format!(
                     "  {wait} how to go on without{}{}: goalmill plan approve {plan} | reject {plan} | replan {plan}",
@@ -183,7 +186,7 @@ pub fn verdict_line(verdict: &CriterionVerdict, palette: Palette) -> String {
     format!("  {} {said}{}", palette.tone(tone, mark), because(&verdict.evidence))
 }
 
-fn planned(goal: &Goal, created: &PlanCreated, palette: Palette) -> Vec<String> {
+fn planned(goal: Option<&Goal>, created: &PlanCreated, palette: Palette) -> Vec<String> {
     let steps = created.plan.steps.len();
     let by =
         if created.planner == "submitted" { "submitted".into() } else { format!("planned by {}", created.planner) };
@@ -197,7 +200,7 @@ fn planned(goal: &Goal, created: &PlanCreated, palette: Palette) -> Vec<String> 
     let mut lines = vec![palette.tone(Tone::Dim, format!("  {by} · {steps} step{plural}{so_far}{sure}"))];
     let facts = |name: &str| created.plan.metadata.get(name);
     let given = |limits: &Map<String, Value>| limits.keys().any(|name| name != FAULTS);
-    let limits = Some(&goal.constraints).filter(|limits| given(limits));
+    let limits = goal.map(|goal| &goal.constraints).filter(|limits| given(limits));
     if let Some(limits) = limits.or_else(|| facts("facts")?.as_object()).filter(|limits| given(limits)) {
         let limits = limits
             .iter()
@@ -205,13 +208,14 @@ fn planned(goal: &Goal, created: &PlanCreated, palette: Palette) -> Vec<String> 
             .map(|(name, value)| format!("{} {}", name.replace('_', " "), limit(value)));
         lines.push(palette.tone(Tone::Dim, format!("  limits: {}", limits.collect::<Vec<_>>().join(" · "))));
     }
-    if let Some(faults) = goal.constraints.get(FAULTS).and_then(Value::as_object) {
+    if let Some(faults) = goal.and_then(|goal| goal.constraints.get(FAULTS)?.as_object()) {
         let faults = faults.iter().map(|(agent, fault)| format!("{} {}", short(agent), limit(fault).replace('_', " ")));
         let faults = faults.collect::<Vec<_>>().join(" · ");
         lines.push(palette.tone(Tone::Dim, format!("  made to fail: {faults}")));
     }
     let of_plan = || facts("success_criteria")?.as_array().map(|all| all.iter().map(limit).collect::<Vec<String>>());
-    let of_goal: Vec<String> = goal.success_criteria.iter().map(|criterion| short(criterion.text())).collect();
+    let of_goal = goal.iter().flat_map(|goal| &goal.success_criteria);
+    let of_goal: Vec<String> = of_goal.map(|criterion| short(criterion.text())).collect();
     let criteria = if of_goal.is_empty() { of_plan().unwrap_or_default() } else { of_goal };
     if !criteria.is_empty() {
         lines.push(palette.tone(Tone::Dim, format!("  success: {}", criteria.join(" · "))));
@@ -274,7 +278,7 @@ fn revision(board: &Board, revised: &PlanRevised, by: &str, palette: Palette) ->
         how.unwrap_or_default(),
         palette.tone(Tone::Dim, format!("({})", changes.join(" "))),
         revised.confidence_before,
-        board.confidence,
+        board.confidence(),
     )
 }
 
@@ -286,8 +290,22 @@ fn step_line(
     palette: Palette,
     starts: bool,
 ) -> Option<String> {
-    let row = board.row(step)?;
-    let line = |said: String| Some(labelled(board, row, palette, &said));
+    // A step that is added or removed by a revision changes the plan at the end of the revision.
+    if let StepEvent::Added(added) = event {
+        let said = match board.status() {
+            PlanStatus::Replanning => "added",
+            _ if board.is_open() => "written",
+            _ if board.revision() > 0 => "added",
+            _ => return None,
+        };
+        return Some(labelled(board, StepStatus::Pending, step, &added.step.agent_type, palette, said));
+    }
+    let row = &board.row(step)?;
+    if let StepEvent::Removed(why) = event {
+        let said = format!("removed{}", because(&why.reason));
+        return Some(labelled(board, StepStatus::Revised, step, row.agent_type, palette, &said));
+    }
+    let line = |said: String| Some(labelled(board, row.status, step, row.agent_type, palette, &said));
     match event {
         StepEvent::Started(_) if starts => {
             line(if row.attempt > 1 { format!("started, attempt {}", row.attempt) } else { "started".into() })
@@ -304,10 +322,9 @@ fn step_line(
             ))
         }
         StepEvent::Failed(failed) => line(why(&failed.failure)),
-        StepEvent::Skipped(_) => line(format!("skipped{}", because(&row.reason))),
-        StepEvent::Cancelled(_) if row.attempt > 0 => line(format!("cancelled{}", because(&row.reason))),
-        StepEvent::Removed(_) => line(format!("removed{}", because(&row.reason))),
-        StepEvent::Blocked(_) => line(format!("blocked{}", because(&row.reason))),
+        StepEvent::Skipped(_) => line(format!("skipped{}", because(row.reason))),
+        StepEvent::Cancelled(_) if row.attempt > 0 => line(format!("cancelled{}", because(row.reason))),
+        StepEvent::Blocked(_) => line(format!("blocked{}", because(row.reason))),
         StepEvent::Released(released) => line(format!("handed back by {}", released.worker)),
         StepEvent::ApprovalRequested(_) => {
             line(format!("waits for approval: goalmill step approve {} {step}", board.plan))
@@ -337,11 +354,10 @@ fn step_line(
         }
         StepEvent::Recalled(why) => line(format!("recalled{}", because(&why.reason))),
         StepEvent::Decomposed(why) => line(format!("becomes a plan of its own{}", because(&why.reason))),
-        StepEvent::Added(_) if board.open && board.status != PlanStatus::Replanning => line("written".into()),
-        StepEvent::Added(_) if board.status == PlanStatus::Replanning || board.revision > 0 => line("added".into()),
         StepEvent::Cancelled(_)
         | StepEvent::Started(_)
         | StepEvent::Added(_)
+        | StepEvent::Removed(_)
         | StepEvent::Modified(_)
         | StepEvent::Ready
         | StepEvent::Queued(_)
@@ -361,19 +377,24 @@ fn ruled(decided: &HookDecided) -> String {
 }
 
 /// `  ✓ flights  flight_agent  …`
-pub fn labelled(board: &Board, row: &Row, palette: Palette, said: &str) -> String {
+fn labelled(
+    board: &Board,
+    status: StepStatus,
+    step: &StepId,
+    agent_type: &AgentType,
+    palette: Palette,
+    said: &str,
+) -> String {
     let (ids, agents) = (board.widths.0.min(WIDTH_MAX), board.widths.1.min(WIDTH_MAX));
-    let tone = step_tone(row.status);
-    let id = format!("{:<ids$}", row.id.as_str());
-    let agent = format!("{:<agents$}", row.agent_type.as_str());
-    format!("  {} {id}  {}  {said}", palette.tone(tone, mark(row.status)), palette.tone(Tone::Dim, agent))
-        .trim_end()
-        .into()
+    let id = format!("{:<ids$}", step.as_str());
+    let agent = format!("{:<agents$}", agent_type.as_str());
+    let mark = palette.tone(step_tone(status), mark(status));
+    format!("  {mark} {id}  {}  {said}", palette.tone(Tone::Dim, agent)).trim_end().into()
 }
 
-fn completed(board: &Board, row: &Row, palette: Palette) -> String {
+fn completed(board: &Board, row: &Row<'_>, palette: Palette) -> String {
     let took = row.run_ms().map(seconds).unwrap_or_default();
-    let (money, words) = &row.note;
+    let (money, words) = row.note;
     let money = if board.has_money { format!("{money:>12}  ") } else { String::new() };
     let mut asides = Vec::new();
     let beside = board.beside(row);
@@ -405,25 +426,25 @@ pub fn ending(board: &Board, palette: Palette) -> Vec<String> {
     let mut facts = vec![
         counted(board.attempts, "attempt", "attempts"),
         counted(board.retries, "retry", "retries"),
-        counted(board.revision, "revision", "revisions"),
+        counted(board.revision(), "revision", "revisions"),
     ];
-    if board.usage.tokens > 0 {
-        facts.push(format!("{} tokens", board.usage.tokens));
+    let usage = board.usage();
+    if usage.tokens > 0 {
+        facts.push(format!("{} tokens", usage.tokens));
     }
-    facts.push(format!("{:.2} USD", board.usage.cost));
+    facts.push(format!("{:.2} USD", usage.cost));
     let took = seconds(board.last_ms.saturating_sub(board.first_ms));
-    let status = palette.tone(plan_tone(board.status), board.status.as_str().replace('_', " "));
+    let status = palette.tone(plan_tone(board.status()), board.status().as_str().replace('_', " "));
     let mut lines =
         vec![format!("{} {status} in {took} · {}", palette.tone(Tone::Bold, board.plan.as_str()), facts.join(" · "))];
-    if let Some(failure) = &board.failure {
+    if let Some(failure) = board.failure() {
         lines.push(format!("  why: {}", why(failure)));
-    } else if !board.reason.is_empty() && board.status != PlanStatus::Completed {
-        lines.push(format!("  why: {}", cut(&board.reason, WHY_CHARS_MAX)));
+    } else if !board.reason().is_empty() && board.status() != PlanStatus::Completed {
+        lines.push(format!("  why: {}", cut(board.reason(), WHY_CHARS_MAX)));
     }
-    let open: Vec<&Row> = board.rows.iter().filter(|row| row.status == StepStatus::Failed).collect();
-    for row in open.iter().take(5) {
-        let failure = row.failure.as_ref().map(why).unwrap_or_default();
-        lines.push(format!("  {} {}: {failure}", palette.tone(Tone::Bad, "✗"), row.id));
+    for row in board.rows().filter(|row| row.status == StepStatus::Failed).take(FAILURES_SHOWN) {
+        let failure = row.failure.map(why).unwrap_or_default();
+        lines.push(format!("  {} {}: {failure}", palette.tone(Tone::Bad, "✗"), row.id()));
     }
     lines
 }
@@ -453,7 +474,14 @@ mod tests {
             self
         }
 
+        /// A step is ready before it is queued.
         fn step(mut self, time_ms: u64, step: &str, attempt: u32, event: StepEvent) -> Self {
+            let last =
+                self.records.iter().rev().find(|record| record.event.step().is_some_and(|id| id.as_str() == step));
+            let is_ready = last.is_some_and(|last| matches!(last.event, Event::Step { event: StepEvent::Ready, .. }));
+            if matches!(event, StepEvent::Queued(_)) && !is_ready {
+                self = self.step(time_ms, step, attempt - 1, StepEvent::Ready);
+            }
             let seq = self.records.len() as u64 + 1;
             let event = Event::Step { step: step.into(), attempt, phase: None, event };
             self.records.push(Record { seq, time_ms, actor: None, event });
@@ -482,9 +510,11 @@ mod tests {
             let created: PlanCreated =
                 serde_json::from_value(serde_json::json!({"plan": plan, "planner": "rules", "confidence": 0.85}))
                     .expect("it is a created plan");
+            let validated = serde_json::from_str("{}").expect("no field is required");
             Self::default()
                 .plan(1_000, PlanEvent::GoalAccepted(Box::new(accepted)))
                 .plan(1_000, PlanEvent::PlanCreated(Box::new(created)))
+                .plan(1_000, PlanEvent::PlanValidated(Box::new(validated)))
         }
 
         fn run(self, step: &str, attempt: u32, from_ms: u64, to_ms: u64, outputs: &str) -> Self {
@@ -510,7 +540,9 @@ mod tests {
 
         fn end(self, time_ms: u64, status: PlanStatus) -> Self {
             let end = PlanEnded { status, failure: None, reason: String::new(), cancelled: Vec::new() };
-            self.plan(time_ms, PlanEvent::Completed(Box::new(end)))
+            let end = Box::new(end);
+            let event = if status == PlanStatus::Failed { PlanEvent::Failed(end) } else { PlanEvent::Completed(end) };
+            self.plan(time_ms, event)
         }
 
         /// Plays the script, and gives the lines that a pipe gets.
@@ -518,10 +550,10 @@ mod tests {
             let mut board = Board::new("p0-1".into());
             let mut lines = Vec::new();
             for record in &self.records {
-                board.apply(record);
+                board.apply(record).expect("the log is right");
                 lines.extend(change_lines(&board, record, Palette::plain(), true));
             }
-            if board.status.is_final() {
+            if board.status().is_final() {
                 lines.extend(ending(&board, Palette::plain()));
             }
             (board, lines)
@@ -586,7 +618,7 @@ mod tests {
             .step(1_437, "a", 1, StepEvent::Ready)
             .start("a", 2, 1_500)
             .lines();
-        assert_eq!(board.rows[0].waits_ms, [237]);
+        assert_eq!(board.rows().next().map(|row| row.waits_ms.to_vec()), Some(vec![237]));
     }
 
     #[test]
@@ -633,19 +665,18 @@ mod tests {
             lines[6],
             "  ↻ revision 1: insert_recovery: search nearby (+hotels_alt -hotels) · confidence 0.85 → 0.70"
         );
-        assert_eq!((board.counts.total, board.counts.skipped, board.status), (2, 1, PlanStatus::Running));
+        let counts = board.counts();
+        assert_eq!((counts.total, counts.skipped, board.status()), (2, 1, PlanStatus::Running));
     }
 
     #[test]
-    fn reasons_end_with_their_cause_and_the_plans_end_cancels_what_it_lists() {
-        let blocked = Reason::boxed("a dependency failed");
+    fn the_plans_end_cancels_what_it_lists() {
         let (status, cancelled) = (PlanStatus::Cancelled, vec!["a".into(), "b".into()]);
         let end = PlanEnded { status, failure: None, reason: "enough".into(), cancelled };
-        let script = Script::begin(vec![step("a", &[]), step("b", &["a"]), step("c", &[])])
-            .step(1_100, "c", 0, StepEvent::Blocked(blocked))
-            .run("c", 1, 1_100, 1_200, "{}");
+        let script =
+            Script::begin(vec![step("a", &[]), step("b", &["a"]), step("c", &[])]).run("c", 1, 1_100, 1_200, "{}");
         let (board, _) = script.plan(1_300, PlanEvent::Cancelled(Box::new(end))).lines();
-        let rows: Vec<_> = board.rows.iter().map(|row| (row.status, row.reason.as_str())).collect();
+        let rows: Vec<_> = board.rows().map(|row| (row.status, row.reason)).collect();
         let gone = (StepStatus::Cancelled, "the plan was cancelled");
         assert_eq!(rows, [gone, gone, (StepStatus::Completed, "")]);
     }

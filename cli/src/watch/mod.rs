@@ -1,7 +1,6 @@
 //! Shows a plan while it runs: events fold into a board, the board's changes become lines.
 
 mod board;
-mod contract;
 mod follow;
 mod lines;
 mod note;
@@ -64,11 +63,14 @@ pub async fn wait(screen: &Screen, source: Source, plan: &PlanId, patience: Pati
         };
         let Some(record) = record else { return Ok(Waited::TimedOut) };
         let record = record?;
-        board.apply(&record);
+        board.apply(&record).map_err(|error| {
+            Failed::other(format!("the log of plan {plan}: {error}"))
+                .help("client and server may be of different versions")
+        })?;
         if let Some(view) = &mut view {
             view.show(&board, &record)?;
         }
-        if board.status.is_final() || (patience.stop_at_approval && board.awaits_a_person()) {
+        if board.status().is_final() || (patience.stop_at_approval && board.awaits_a_person()) {
             return Ok(Waited::Settled(Box::new(board)));
         }
     }
@@ -90,18 +92,18 @@ pub fn left_alone(screen: &Screen, plan: &PlanId, waited: &Waited) -> Exit {
             ));
             Exit::Interrupted
         }
-        Waited::Settled(board) if board.status == PlanStatus::AwaitingApproval => {
+        Waited::Settled(board) if board.status() == PlanStatus::AwaitingApproval => {
             screen.note(format!(
                 "plan {plan} waits for approval\n  review:  goalmill plan show {plan}\n  \
                  approve: goalmill plan approve {plan}\n  reject:  goalmill plan reject {plan} --reason '…'"
             ));
             Exit::AwaitingApproval
         }
-        Waited::Settled(board) if !board.status.is_final() => {
-            match &board.asks {
+        Waited::Settled(board) if !board.status().is_final() => {
+            match board.asks() {
                 Some(Asks::Question { id, question }) => screen.note(format!(
                     "plan {plan} asks: {}\n  answer: goalmill plan answer {plan} {id} ANSWER",
-                    short(question)
+                    short(&question)
                 )),
                 Some(Asks::Revision { revision }) => screen.note(format!(
                     "revision {revision} of plan {plan} waits for approval\n  approve: goalmill plan approve {plan}\n  \
@@ -117,8 +119,8 @@ pub fn left_alone(screen: &Screen, plan: &PlanId, waited: &Waited) -> Exit {
                 None => {}
             }
             for row in board.awaiting() {
-                let step = &row.id;
-                screen.note(match &row.question {
+                let step = row.id();
+                screen.note(match row.question {
                     Some(question) => format!(
                         "step {step} asks: {}\n  answer: goalmill step answer {plan} {step} ANSWER",
                         short(question)
@@ -131,6 +133,6 @@ pub fn left_alone(screen: &Screen, plan: &PlanId, waited: &Waited) -> Exit {
             }
             Exit::AwaitingApproval
         }
-        Waited::Settled(board) => Exit::of_plan(board.status),
+        Waited::Settled(board) => Exit::of_plan(board.status()),
     }
 }

@@ -38,7 +38,7 @@ impl<'a> View<'a> {
             return Ok(());
         }
         let mut lines = change_lines(board, record, self.screen.palette, self.spinners.is_none());
-        if board.status.is_final() {
+        if board.status().is_final() {
             if let Some(spinners) = self.spinners.take() {
                 spinners.end();
             }
@@ -82,7 +82,7 @@ impl Spinners {
     }
 
     fn update(&mut self, board: &Board, step: Option<&StepId>) {
-        let counts = board.counts;
+        let counts = board.counts();
         if counts.total > 0 && self.total.length().is_none() {
             self.total.set_style(style(if self.palette.is_coloured() {
                 "  {bar:24.cyan/dim} {pos}/{len} steps · {elapsed} · {msg}"
@@ -91,32 +91,32 @@ impl Spinners {
             }));
         }
         if counts.total == 0 {
-            self.total.set_message(board.status.as_str());
+            self.total.set_message(board.status().as_str());
             self.total.tick();
             return;
         }
         if let Some(row) = step.and_then(|step| board.row(step)) {
-            self.update_step(row);
+            self.update_step(&row);
         }
         self.total.set_length(counts.total.into());
         self.total.set_position((counts.completed + counts.failed + counts.skipped).into());
         let hidden = (counts.in_progress as usize).saturating_sub(self.steps.len());
-        let status = board.status.as_str().replace('_', " ");
+        let status = board.status().as_str().replace('_', " ");
         let more = if hidden > 0 { format!(" · {hidden} more under way") } else { String::new() };
         self.total.set_message(format!("{status}{more}"));
         self.total.tick();
     }
 
-    fn update_step(&mut self, row: &Row) {
+    fn update_step(&mut self, row: &Row<'_>) {
         let is_shown = matches!(row.status, StepStatus::Queued | StepStatus::Running | StepStatus::Retrying);
         if !is_shown {
-            if let Some(bar) = self.steps.remove(&row.id) {
+            if let Some(bar) = self.steps.remove(row.id()) {
                 bar.finish_and_clear();
                 self.bars.remove(&bar);
             }
             return;
         }
-        if !self.steps.contains_key(&row.id) {
+        if !self.steps.contains_key(row.id()) {
             if self.steps.len() >= SPINNERS_MAX {
                 return;
             }
@@ -127,9 +127,9 @@ impl Spinners {
                 "  {spinner} {msg}"
             }));
             bar.enable_steady_tick(TICK);
-            self.steps.insert(row.id.clone(), bar);
+            self.steps.insert(row.id().clone(), bar);
         }
-        if let Some(bar) = self.steps.get(&row.id) {
+        if let Some(bar) = self.steps.get(row.id()) {
             bar.set_message(under_way(row));
         }
     }
@@ -143,19 +143,19 @@ impl Spinners {
 }
 
 /// Text of a step's spinner.
-fn under_way(row: &Row) -> String {
+fn under_way(row: &Row<'_>) -> String {
     let doing = match (row.status, row.waiting_since_ms, row.due_ms) {
         (StepStatus::Retrying, Some(since), Some(due)) => {
             format!("{} waits {} for another try", mark(row.status), seconds(due.saturating_sub(since)))
         }
         (StepStatus::Queued, ..) => "waits for a worker".into(),
-        _ => match (&row.message, row.progress) {
+        _ => match (row.message, row.progress) {
             (Some(message), _) if !message.is_empty() => short(message),
             (_, Some(share)) => format!("{:.0} %", share * 100.0),
-            _ => short(&row.description),
+            _ => short(&row.spec.description),
         },
     };
-    format!("{}  {}  {doing}", row.id, row.agent_type)
+    format!("{}  {}  {doing}", row.id(), row.agent_type)
 }
 
 fn style(template: &str) -> ProgressStyle {

@@ -17,11 +17,12 @@ const SECONDS: f64 = 1.0;
 pub struct StepIndex(pub u32);
 
 impl StepIndex {
-    pub(crate) fn new(place: usize) -> Self {
+    /// - `place`: in the plan's list of steps.
+    pub fn new(place: usize) -> Self {
         Self(to_u32(place))
     }
 
-    pub(crate) fn as_usize(self) -> usize {
+    pub fn as_usize(self) -> usize {
         to_usize(self.0)
     }
 }

@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, LazyLock};
 
-use goalmill_common::event::{GoalAccepted, Parent, PlanEnded, SkipCause};
+use goalmill_common::event::{GoalAccepted, Parent, PlanEnded, ReplanTriggered, SkipCause};
 use goalmill_common::failure::Failure;
 use goalmill_common::goal::{Priority, Usage};
 use goalmill_common::id::{AgentType, AttemptToken, DEFAULT_NAMESPACE, Namespace, PlanId, StepId, WorkerId};
@@ -13,6 +13,7 @@ use goalmill_common::status::{Counts, PlanStatus, StepStatus};
 use crate::PlanState;
 use crate::graph::StepIndex;
 use crate::state::{JoinState, StepState, at};
+use crate::waiting::Waiting;
 
 /// The queue of steps that need no worker.
 static NO_QUEUE: LazyLock<AgentType> = LazyLock::new(|| "".into());
@@ -33,6 +34,13 @@ pub struct StepSnapshot<'a> {
     pub worker: Option<&'a WorkerId>,
     pub outputs: Option<&'a Json>,
     pub failure: Option<&'a Failure>,
+    /// Why it is blocked, skipped or cancelled; empty otherwise.
+    pub reason: &'a str,
+    /// What the step asks a person.
+    pub question: Option<&'a str>,
+    /// Share that the running attempt reports as done, 0 to 1.
+    pub progress: Option<f64>,
+    pub message: Option<&'a str>,
 }
 
 impl PlanState {
@@ -65,6 +73,16 @@ impl PlanState {
     /// The planner: `submitted`, `rules`, `llm`; empty before there is a plan.
     pub fn planner(&self) -> &str {
         &self.origin.planner
+    }
+
+    /// The planner's confidence after all revisions, 0 to 1.
+    pub fn confidence(&self) -> f64 {
+        self.origin.confidence
+    }
+
+    /// The failed step that a person decides about, while the plan waits for that.
+    pub fn open_decision(&self) -> Option<&ReplanTriggered> {
+        if let Waiting::Decision { replan } = &self.waiting { Some(replan) } else { None }
     }
 
     /// The first event: goal, secret, source, deadline.
@@ -140,6 +158,7 @@ impl PlanState {
     /// A read-only view of one step.
     pub fn step(&self, i: StepIndex) -> Option<StepSnapshot<'_>> {
         let (spec, state) = (self.plan.steps.get(i.as_usize())?, self.steps.get(i.as_usize())?);
+        let details = state.details.as_deref();
         Some(StepSnapshot {
             spec,
             status: state.status,
@@ -151,6 +170,10 @@ impl PlanState {
             worker: state.worker.as_ref(),
             outputs: state.outputs.as_ref(),
             failure: state.failure(),
+            reason: self.reason_of(state),
+            question: details.and_then(|details| details.question.as_deref()),
+            progress: details.and_then(|details| details.progress),
+            message: details.and_then(|details| details.message.as_deref()),
         })
     }
 

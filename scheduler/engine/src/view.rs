@@ -131,7 +131,7 @@ impl PlanState {
     }
 
     /// Why a step is blocked, skipped or cancelled. Steps that the plan's end has cancelled share one reason.
-    fn reason_of<'s>(&self, step: &'s StepState) -> &'s str {
+    pub(crate) fn reason_of<'s>(&self, step: &'s StepState) -> &'s str {
         match (step.reason(), step.status, self.status) {
             ("", StepStatus::Cancelled, PlanStatus::Failed) => "the plan failed",
             ("", StepStatus::Cancelled, PlanStatus::Cancelled) => "the plan was cancelled",
