@@ -12,7 +12,7 @@ use goalmill_common::problem::{ErrorCode, Issue, Problem};
 use goalmill_common::trace::is_traceparent;
 use goalmill_common::view::Preview;
 use goalmill_common::wire::{Submission, SubmissionKind};
-use goalmill_plan::draft::{self, Format};
+use goalmill_plan::document::{self, Format};
 use goalmill_plan::formats::{self, ConvertedDocument};
 use goalmill_plan::validate::{self, Rules};
 use serde_json::Value;
@@ -161,7 +161,7 @@ fn parse_plan_with(
         }
     }
     let mut converted = formats::convert_plan(draft, limits);
-    let goal = match draft::split_goal(&converted.document) {
+    let goal = match document::split_goal(&converted.document) {
         Some(goal) => validate_goal(scheduler, &goal).map_err(|problem| located(&converted, problem))?,
         None => Goal::default(),
     };
@@ -187,7 +187,7 @@ fn parse_draft(scheduler: &Scheduler, text: &[u8], format: Format, code: ErrorCo
     if text.trim_ascii().is_empty() {
         return Err(Problem::new(ErrorCode::InvalidJson, "the text is empty; send a document"));
     }
-    draft::read(text, format, &scheduler.settings.limits).map_err(|issues| {
+    document::read(text, format, &scheduler.settings.limits).map_err(|issues| {
         let syntax = issues.iter().any(|issue| issue.code == "INVALID_JSON");
         issues_problem(if syntax { ErrorCode::InvalidJson } else { code }, issues)
     })

@@ -4,7 +4,7 @@ use goalmill_common::card::read_card;
 use goalmill_common::failure::Failure;
 use goalmill_common::limits::Limits;
 use goalmill_common::problem::Issue;
-use goalmill_plan::draft;
+use goalmill_plan::document;
 use goalmill_plan::formats;
 use goalmill_plan::validate;
 use goalmill_worker::executor::feedback_envelope;
@@ -61,7 +61,7 @@ struct Converted {
 }
 
 fn convert(text: &[u8], limits: &Limits) -> Result<Converted, Vec<Issue>> {
-    let draft = draft::read(text, draft::Format::Auto, limits)?;
+    let draft = document::read(text, document::Format::Auto, limits)?;
     if let Some(answer) = feedback_envelope(draft.to_string().as_bytes()) {
         let refused = |failure: Failure| vec![issue("ANSWER_INVALID", "", failure.message)];
         let notes = feedback_notes(&draft);

@@ -10,7 +10,7 @@ use goalmill_common::limits::Limits;
 use goalmill_common::random::Random;
 use goalmill_common::view::{Accepted, Preview};
 use goalmill_common::wire::{Submission, SubmissionAnswer, SubmissionKind};
-use goalmill_plan::draft::{self, Format as DraftFormat};
+use goalmill_plan::document::{self, Format as DraftFormat};
 use goalmill_plan::formats;
 use serde_json::{Map, Value, json};
 use tokio::time::{Instant, sleep};
@@ -77,7 +77,7 @@ async fn run_plan(
 
 /// Whether a document is a plan, also one of another planner.
 fn is_plan(document: &Document) -> bool {
-    let read = draft::read(document.text.as_bytes(), DraftFormat::Auto, &Limits::default());
+    let read = document::read(document.text.as_bytes(), DraftFormat::Auto, &Limits::default());
     // What is wrong with it is said later.
     read.is_ok_and(|draft| input::is_plan(&draft) && !formats::is_workflow(&draft))
 }
@@ -107,7 +107,7 @@ fn with_planning(plan: Document, args: &PlanningArgs) -> Result<Document, Failed
     if parameters.is_empty() {
         return Ok(plan);
     }
-    let parsed = draft::read(plan.text.as_bytes(), DraftFormat::Auto, &Limits::default());
+    let parsed = document::read(plan.text.as_bytes(), DraftFormat::Auto, &Limits::default());
     let mut document = match parsed {
         Ok(Value::Object(document)) => document,
         Ok(steps) => Map::from_iter([("steps".to_owned(), steps)]),

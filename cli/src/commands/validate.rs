@@ -5,7 +5,7 @@ use goalmill_common::goal::Goal;
 use goalmill_common::limits::Limits;
 use goalmill_common::problem::Issue;
 use goalmill_common::view::Preview;
-use goalmill_plan::draft::{self, Format};
+use goalmill_plan::document::{self, Format};
 use goalmill_plan::formats;
 use goalmill_plan::validate;
 
@@ -52,7 +52,7 @@ pub(super) enum Checked {
 
 /// Reads and validates a document, in our form or in that of another planner.
 pub(super) fn check_document(text: &[u8], limits: &Limits) -> Result<Checked, Vec<Issue>> {
-    let mut draft = draft::read(text, Format::Auto, limits)?;
+    let mut draft = document::read(text, Format::Auto, limits)?;
     if formats::is_workflow(&draft) {
         match formats::workflow_plan(&draft) {
             Some(plan) => draft = plan,
@@ -66,7 +66,7 @@ pub(super) fn check_document(text: &[u8], limits: &Limits) -> Result<Checked, Ve
         }
     }
     let mut converted = formats::convert_plan(draft, limits);
-    if let Some(goal) = draft::split_goal(&converted.document) {
+    if let Some(goal) = document::split_goal(&converted.document) {
         validate::goal(&goal, limits).map_err(|issues| converted.locate(issues))?;
     }
     let valid = validate::validate_plan(&converted.document, limits).map_err(|issues| converted.locate(issues))?;

@@ -9,7 +9,7 @@ use goalmill_common::json::Json;
 use goalmill_common::json_limits;
 use goalmill_common::plan::{ApprovalDefault, Question};
 use goalmill_common::status::{PlanStatus, StepStatus};
-use goalmill_plan::draft::issue;
+use goalmill_plan::document::issue;
 use serde_json::json;
 
 use crate::attempt::Spent;

@@ -4,7 +4,7 @@
 //! JSON or YAML ─▶ draft (parsed, bounded) ─▶ ValidPlan (or every issue at once) ─▶ RoutedPlan
 //! ```
 
-pub mod draft;
+pub mod document;
 pub mod formats;
 pub mod schema;
 pub mod states;

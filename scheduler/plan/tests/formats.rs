@@ -3,7 +3,7 @@
 use goalmill_common::limits::Limits;
 use goalmill_common::plan::{OnFailure, Plan, StepKind, Strategy};
 use goalmill_common::problem::Issue;
-use goalmill_plan::draft::{self, Format};
+use goalmill_plan::document::{self, Format};
 use goalmill_plan::formats::{self, DocumentFormat};
 use goalmill_plan::validate;
 use serde_json::{Value, json};
@@ -31,7 +31,7 @@ struct Outcome {
 fn read(value: Value) -> Outcome {
     let limits = Limits::default();
     let converted = formats::convert_plan(value, &limits);
-    let goal = draft::split_goal(&converted.document);
+    let goal = document::split_goal(&converted.document);
     if let Some(goal) = &goal {
         validate::goal(goal, &limits).unwrap_or_else(|issues| panic!("{issues:#?}"));
     }
@@ -43,7 +43,7 @@ fn read(value: Value) -> Outcome {
 }
 
 fn read_text(text: &str) -> Outcome {
-    read(draft::read(text.as_bytes(), Format::Json, &Limits::default()).expect("it is JSON"))
+    read(document::read(text.as_bytes(), Format::Json, &Limits::default()).expect("it is JSON"))
 }
 
 fn refused(value: Value) -> Vec<(String, String)> {
@@ -89,7 +89,7 @@ fn tasks_without_ids_depend_on_each_other_by_number() {
 
 #[test]
 fn a_goal_of_the_form_subtasks_is_a_goal() {
-    let draft = draft::read(SUBTASKS_GOAL.as_bytes(), Format::Json, &Limits::default()).expect("it is JSON");
+    let draft = document::read(SUBTASKS_GOAL.as_bytes(), Format::Json, &Limits::default()).expect("it is JSON");
     let converted = formats::convert_goal(draft, &Limits::default());
     assert_eq!(converted.format, Some(DocumentFormat::Subtasks));
     let goal = validate::goal(&converted.document, &Limits::default()).expect("it is a goal");
@@ -188,7 +188,7 @@ fn a_stream_of_steps_is_one_plan_with_its_end() {
     for other in ["{\"steps\": []}", "no stream", "{\"id\": \"a\"}\n{\"id\": \"b\"}", "{\"type\": \"step\"\n"] {
         assert_eq!(formats::join_stream(other), None, "{other}");
     }
-    let read = draft::read(NODES_STREAM.as_bytes(), Format::Auto, &Limits::default());
+    let read = document::read(NODES_STREAM.as_bytes(), Format::Auto, &Limits::default());
     assert_eq!(read, Ok(formats::join_stream(NODES_STREAM).expect("it is a stream").plan), "a document may be one");
 }
 
@@ -281,7 +281,7 @@ fn the_examples_match_the_schemas_of_their_forms() {
 #[test]
 fn a_workflow_is_a_goal_with_its_planning_and_execution() {
     let limits = Limits::default();
-    let workflow = draft::read(WORKFLOW.as_bytes(), Format::Yaml, &limits).expect("it is YAML");
+    let workflow = document::read(WORKFLOW.as_bytes(), Format::Yaml, &limits).expect("it is YAML");
     assert!(formats::is_workflow(&workflow) && formats::workflow_plan(&workflow).is_none());
     let converted = formats::convert_goal(workflow.clone(), &limits);
     assert_eq!(converted.format, Some(DocumentFormat::Actions));

@@ -11,7 +11,7 @@ use goalmill_common::problem::Issue;
 use goalmill_common::view::SecondsFrom;
 use goalmill_plan::states::ValidPlan;
 use goalmill_plan::validate::{
-    self, Ability, Catalogue, Durations, Measured, Offer, Policy, Rules, Weight, WeightSettings, forecast,
+    self, ActionEntry, AgentEntry, Catalogue, Durations, Measured, Policy, Rules, Weight, WeightSettings, forecast,
 };
 use serde_json::{Value, json};
 
@@ -224,14 +224,14 @@ fn references_make_dependencies_where_a_format_has_no_other() {
 
 #[test]
 fn kinds_of_data_that_do_not_meet_are_told() {
-    let mut offer = Offer::default();
+    let mut agent_entry = AgentEntry::default();
     for (name, takes, gives) in [("see", "image", "text"), ("paint", "text", "Image")] {
-        let mut ability = Ability::described("");
-        (ability.takes, ability.gives) = (vec![takes.into()], vec![gives.into()]);
-        offer.actions.insert(name.into(), ability);
+        let mut action_entry = ActionEntry::described("");
+        (action_entry.takes, action_entry.gives) = (vec![takes.into()], vec![gives.into()]);
+        agent_entry.actions.insert(name.into(), action_entry);
     }
     let mut catalogue = Catalogue::default();
-    catalogue.insert("tools", offer);
+    catalogue.insert("tools", agent_entry);
     let plan = |first: &str, second: &str| json!([{"id": "a", "action": first}, {"id": "b", "action": second, "args": ["{{ steps.a.outputs }}"], "needs": ["a"]}]);
     let weights = WeightSettings { kinds: Weight::Error, ..WeightSettings::default() };
     let rules = Rules { weights, ..Rules::planned(&catalogue) };

@@ -4,7 +4,7 @@
 
 use goalmill_common::limits::Limits;
 use goalmill_common::problem::Issue;
-use goalmill_plan::draft::Format;
+use goalmill_plan::document::Format;
 use goalmill_plan::validate;
 use serde_json::{Value, json};
 

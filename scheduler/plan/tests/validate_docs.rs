@@ -11,7 +11,7 @@ fn every_code_has_its_section_and_every_section_its_code() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let mut used = BTreeSet::new();
     for folder in [
-        "src/draft",
+        "src/document",
         "src/validate",
         "../../common/expression/src",
         "src/schema",

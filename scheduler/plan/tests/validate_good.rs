@@ -4,7 +4,7 @@
 
 use goalmill_common::limits::Limits;
 use goalmill_common::plan::Plan;
-use goalmill_plan::draft::{self, Format};
+use goalmill_plan::document::{self, Format};
 use goalmill_plan::states::ValidPlan;
 use goalmill_plan::validate;
 use serde_json::{Value, json};
@@ -238,7 +238,7 @@ fn a_goal_is_a_sentence_or_an_object() {
 
 #[test]
 fn the_goal_of_a_plan_document_is_passed_on() {
-    let split = |document: Value| draft::split_goal(&document);
+    let split = |document: Value| document::split_goal(&document);
     assert_eq!(split(json!({"goal": "x", "steps": []})), Some(json!("x")));
     assert_eq!(split(json!({"plan": {"goal": {"description": "x"}, "steps": []}})), Some(json!({"description": "x"})));
     assert_eq!(split(json!({"plan": {"description": "x"}})), Some(json!({"description": "x"})));

@@ -12,7 +12,7 @@ use goalmill_common::plan::{
 use goalmill_common::status::{Counts, PlanStatus, StepStatus};
 use goalmill_common::view::PlanView;
 use goalmill_expression::{self as expression, Scope, ScopedStep};
-use goalmill_plan::draft::{self, Format};
+use goalmill_plan::document::{self, Format};
 use goalmill_plan::formats::{self, DocumentFormat, ExportState};
 use goalmill_plan::validate;
 use proptest::collection::vec;
@@ -114,7 +114,7 @@ proptest! {
     fn any_bytes_are_read_or_refused(bytes in vec(any::<u8>(), 0..200), text in "[\\[\\]{}:,\"'a-z0-9&*!<>|\n -]{0,80}") {
         for format in [Format::Json, Format::Yaml, Format::Auto] {
             for input in [bytes.as_slice(), text.as_bytes()] {
-                if let Err(issues) = draft::read(input, format, &Limits::default()) {
+                if let Err(issues) = document::read(input, format, &Limits::default()) {
                     prop_assert!(!issues.is_empty());
                 }
             }
@@ -139,9 +139,9 @@ proptest! {
     #[test]
     fn json_reads_the_same_as_json_and_as_yaml(value in anything()) {
         let text = value.to_string();
-        prop_assert_eq!(draft::read(text.as_bytes(), Format::Json, &Limits::default()).unwrap(), value.clone());
+        prop_assert_eq!(document::read(text.as_bytes(), Format::Json, &Limits::default()).unwrap(), value.clone());
         let yaml = serde_yaml_ng::to_string(&value).unwrap();
-        prop_assert_eq!(draft::read(yaml.as_bytes(), Format::Yaml, &Limits::default()).unwrap(), value);
+        prop_assert_eq!(document::read(yaml.as_bytes(), Format::Yaml, &Limits::default()).unwrap(), value);
     }
 }
 
@@ -225,7 +225,7 @@ fn returns(format: DocumentFormat, plan: &Plan, turn: usize) -> Result<(), TestC
     prop_assert!(schema.is_valid(&written), "{}", written);
     let text = written.to_string();
     let converted = formats::convert_plan(
-        draft::read(text.as_bytes(), Format::Json, &Limits::default()).unwrap(),
+        document::read(text.as_bytes(), Format::Json, &Limits::default()).unwrap(),
         &Limits::default(),
     );
     prop_assert_eq!(converted.format, Some(format), "{}", text);
@@ -233,7 +233,7 @@ fn returns(format: DocumentFormat, plan: &Plan, turn: usize) -> Result<(), TestC
         Ok(valid) => prop_assert_eq!(valid.plan(), plan, "{}", text),
         Err(issues) => prop_assert!(false, "{:#?} in {}", issues, text),
     }
-    let goal = validate::goal(&draft::split_goal(&converted.document).unwrap(), &Limits::default()).unwrap();
+    let goal = validate::goal(&document::split_goal(&converted.document).unwrap(), &Limits::default()).unwrap();
     prop_assert_eq!(goal.description, "Do it");
     Ok(())
 }

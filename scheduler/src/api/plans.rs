@@ -98,12 +98,12 @@ impl Parameters for WrittenAs {
 }
 
 #[derive(schemars::JsonSchema)]
-pub(crate) struct At {
+pub(crate) struct RevisionParameters {
     /// The state at this revision.
     revision: Option<u32>,
 }
 
-impl Parameters for At {
+impl Parameters for RevisionParameters {
     const NAMES: &'static [&'static str] = &["revision"];
 
     fn parse(given: &mut RawParameters) -> Self {
@@ -115,7 +115,7 @@ impl Parameters for At {
 pub(crate) async fn graph(
     State(api): State<Api>,
     Path(id): Path<String>,
-    Query(At { revision }): Query<At>,
+    Query(RevisionParameters { revision }): Query<RevisionParameters>,
     headers: HeaderMap,
 ) -> Result<Response, ApiError> {
     if let Some(same) = entity_tag::not_modified(&api, &id, &headers).await? {
@@ -137,7 +137,7 @@ pub(crate) async fn graph(
 pub(crate) async fn layout(
     State(api): State<Api>,
     Path(id): Path<String>,
-    Query(At { revision }): Query<At>,
+    Query(RevisionParameters { revision }): Query<RevisionParameters>,
 ) -> ApiResult<PlanLayout> {
     let state = load_plan_at(&api, &id, revision).await?;
     if state.is_empty() {

@@ -8,7 +8,7 @@ use axum::response::{IntoResponse, Response};
 use goalmill_common::id::is_id;
 use goalmill_common::problem::{ErrorCode, Problem};
 use goalmill_common::text::shorten;
-use goalmill_plan::draft::Format;
+use goalmill_plan::document::Format;
 use serde::de::DeserializeOwned;
 
 /// Seconds after which a rejected request may be retried.

@@ -12,7 +12,7 @@ use goalmill_common::problem::{ErrorCode, Issue, Problem};
 use goalmill_common::status::PlanStatus;
 use goalmill_common::trace::is_traceparent;
 use goalmill_common::view::Accepted;
-use goalmill_plan::draft::Format;
+use goalmill_plan::document::Format;
 
 use super::principal::Principal;
 use super::response::{self, ApiError, Body};

@@ -4,7 +4,7 @@ use goalmill_common::command::Planned;
 use goalmill_common::id::PlanId;
 use goalmill_common::problem::Issue;
 use goalmill_engine::{Command, HookAnswer, HookQuestion, HookRuling};
-use goalmill_plan::draft::{self, Format};
+use goalmill_plan::document::{self, Format};
 use goalmill_plan::validate::{self, Rules};
 use serde_json::Value;
 
@@ -60,7 +60,7 @@ fn ruling_of(ruling: Ruling) -> (HookRuling, String) {
 /// The plan that a hook returned, validated and routed as a submitted one.
 fn changed_plan(scheduler: &Scheduler, document: &Value) -> Result<Planned, Vec<Issue>> {
     let limits = &scheduler.settings.limits;
-    let draft = draft::read(document.to_string().as_bytes(), Format::Auto, limits)?;
+    let draft = document::read(document.to_string().as_bytes(), Format::Auto, limits)?;
     let live = scheduler.directory.live();
     let rules = Rules { policy: &scheduler.policy, live: live.as_deref(), ..Rules::default() };
     let valid = validate::validate_plan_by(&draft, limits, &rules)?;

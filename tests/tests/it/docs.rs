@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use goalmill_common::limits::Limits;
-use goalmill_plan::draft::Format;
+use goalmill_plan::document::Format;
 use goalmill_plan::validate;
 use goalmill_tests::process::binary;
 

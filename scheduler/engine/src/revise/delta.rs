@@ -9,7 +9,7 @@ use goalmill_common::plan::{Plan, Step, StepKind};
 use goalmill_common::problem::Issue;
 use goalmill_common::revision::Change;
 use goalmill_common::status::StepStatus;
-use goalmill_plan::draft::issue;
+use goalmill_plan::document::issue;
 use goalmill_plan::validate;
 use serde_json::{Map, Value, json};
 

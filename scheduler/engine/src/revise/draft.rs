@@ -11,7 +11,7 @@ use goalmill_common::problem::Issue;
 use goalmill_common::revision::Change;
 use goalmill_common::status::StepStatus;
 use goalmill_common::suggest::nearest;
-use goalmill_plan::draft::issue;
+use goalmill_plan::document::issue;
 use serde_json::{Map, Value};
 
 use super::Delta;

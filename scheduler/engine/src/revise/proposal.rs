@@ -10,7 +10,7 @@ use goalmill_common::plan::{Approval, ApprovalDefault, Question, Widen};
 use goalmill_common::problem::Issue;
 use goalmill_common::revision::{Change, Proposal, RevisionStrategy, Trigger};
 use goalmill_common::status::PlanStatus;
-use goalmill_plan::draft::issue;
+use goalmill_plan::document::issue;
 
 use super::delta::ignored_failure;
 use super::draft::towards;

@@ -2,7 +2,7 @@
 
 use goalmill_common::plan::{ApprovalDefault, Step};
 use goalmill_common::problem::Issue;
-use goalmill_plan::draft::issue;
+use goalmill_plan::document::issue;
 
 use super::Delta;
 use crate::PlanState;

@@ -5,7 +5,7 @@ use goalmill_common::limits::Limits;
 use serde_json::{Map, Value, json};
 
 use super::rewrite::{Rewrite, STATE};
-use crate::draft::snake;
+use crate::document::snake;
 
 /// What is handed down while a document is converted.
 pub(super) struct Conversion<'a> {

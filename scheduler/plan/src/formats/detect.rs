@@ -4,7 +4,7 @@ use serde_json::{Map, Value};
 
 use super::DocumentFormat;
 use super::plan_and_execute::is_setting;
-use crate::draft::snake;
+use crate::document::snake;
 
 /// Steps that are looked at for marks.
 const LOOKED_AT: usize = 50;

@@ -8,7 +8,7 @@ use serde_json::{Map, Value, json};
 use super::context::{Conversion, goal_object, object_under};
 use super::plan_and_execute;
 use super::rewrite::{Rewrite, STATE};
-use crate::draft::snake;
+use crate::document::snake;
 use crate::validate::goal_field;
 use goalmill_common::suggest::nearest;
 

@@ -8,7 +8,7 @@ use serde_json::{Map, Value, json};
 
 use super::context::Conversion;
 use super::references;
-use crate::draft::snake;
+use crate::document::snake;
 use crate::validate::step_field;
 
 /// Lines of a stream that are read.

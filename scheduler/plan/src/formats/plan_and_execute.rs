@@ -4,7 +4,7 @@ use serde_json::{Map, Value, json};
 
 use super::actions::revisions;
 use super::context::{Conversion, LISTS, goal_object, object_under};
-use crate::draft::snake;
+use crate::document::snake;
 use crate::validate::{planning_field, step_field};
 
 /// Settings of the planner, in snake case, and their names in a goal's `planning`.

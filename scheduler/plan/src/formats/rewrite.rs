@@ -6,7 +6,7 @@ use goalmill_common::problem::Issue;
 use goalmill_common::text::pointer_part;
 use serde_json::{Map, Value};
 
-use crate::draft::shorten;
+use crate::document::shorten;
 
 /// Fields of which notes are kept.
 const NOTES_MAX: usize = 40;

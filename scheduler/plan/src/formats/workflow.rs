@@ -4,7 +4,7 @@ use goalmill_common::problem::Issue;
 use serde_json::{Map, Value, json};
 
 use super::context::Conversion;
-use crate::draft::issue;
+use crate::document::issue;
 
 /// Whether a document is a workflow of plan actions.
 pub fn is_workflow(document: &Value) -> bool {

@@ -74,7 +74,7 @@ impl Schema {
         let options = jsonschema::options().with_pattern_options(patterns).should_validate_formats(checks_formats);
         let validator = options.build(schema).map_err(|e| Unusable {
             code: "INVALID_SCHEMA",
-            detail: format!("this is not a JSON Schema: {}", crate::draft::shorten(&e.to_string())),
+            detail: format!("this is not a JSON Schema: {}", crate::document::shorten(&e.to_string())),
             hint: "correct it; `json-schema.org` has the rules, and a `pattern` takes no look-around or back-reference",
         })?;
         Ok(Self { validator, cost })
@@ -99,7 +99,7 @@ fn bounded(schema: &Value) -> Result<Cost, Unusable> {
     }
     let graph = Graph::of(schema).map_err(|Remote(target)| Unusable {
         code: "SCHEMA_REMOTE_REF",
-        detail: format!("`{}` lies outside of the schema; nothing is fetched", crate::draft::shorten(&target)),
+        detail: format!("`{}` lies outside of the schema; nothing is fetched", crate::document::shorten(&target)),
         hint: "copy the target into `$defs` and refer to it by `#/$defs/…`",
     })?;
     let cost = Cost::of(graph)

@@ -14,27 +14,32 @@ use super::graph::StepNumbers;
 use super::inputs;
 use super::origin::Origin;
 use super::rules::{Policy, Rules, Weight};
-use crate::draft::{At, Cx, shorten};
+use crate::document::{DocumentPath, ValidationContext, shorten};
 
-pub(super) fn check_agents(cx: &Cx<'_>, plan: &mut Plan, origins: &[Origin<'_>], index: &StepNumbers) {
-    let Some(rules) = cx.rules else { return };
+pub(super) fn check_agents(
+    context: &ValidationContext<'_>,
+    plan: &mut Plan,
+    origins: &[Origin<'_>],
+    index: &StepNumbers,
+) {
+    let Some(rules) = context.rules else { return };
     if let Some(catalogue) = rules.catalogue {
-        let check = Check { cx, rules, catalogue, told: RefCell::default(), offered: RefCell::default() };
+        let check = Check { context, rules, catalogue, told: RefCell::default(), offered: RefCell::default() };
         for (step, origin) in plan.steps.iter().zip(origins).filter(|(step, _)| !step.kind.is_inline()) {
             check.step(step, origin);
             check.fallback(step, origin);
         }
-        inputs::check(cx, rules, catalogue, plan, origins, index);
+        inputs::check(context, rules, catalogue, plan, origins, index);
     } else if let Some(live) = rules.live {
-        warn_of_unserved(cx, live, plan, origins);
+        warn_of_unserved(context, live, plan, origins);
     }
     if !rules.policy.is_empty() {
-        plan.steps.iter_mut().zip(origins).for_each(|(step, origin)| permit(cx, rules, step, origin));
+        plan.steps.iter_mut().zip(origins).for_each(|(step, origin)| permit(context, rules, step, origin));
     }
 }
 
 /// Warns of agent types without a live worker, each once: all that is looked at where there is no catalogue.
-fn warn_of_unserved(cx: &Cx<'_>, live: &BTreeSet<AgentType>, plan: &Plan, origins: &[Origin<'_>]) {
+fn warn_of_unserved(context: &ValidationContext<'_>, live: &BTreeSet<AgentType>, plan: &Plan, origins: &[Origin<'_>]) {
     let mut told: HashSet<&AgentType> = HashSet::default();
     let mut before: Option<&AgentType> = None;
     for (step, origin) in plan.steps.iter().zip(origins) {
@@ -53,7 +58,7 @@ fn warn_of_unserved(cx: &Cx<'_>, live: &BTreeSet<AgentType>, plan: &Plan, origin
                 continue;
             }
             let Issue { code, detail, hint, .. } = no_live_worker(agent_type, String::new());
-            origin.with_key(key, |at| cx.warn(&code, at, detail, hint));
+            origin.with_key(key, |at| context.warn(&code, at, detail, hint));
         }
         before = Some(&step.agent_type);
     }
@@ -70,7 +75,7 @@ pub fn no_live_worker(agent_type: &AgentType, pointer: String) -> Issue {
 }
 
 struct Check<'a, 'l> {
-    cx: &'a Cx<'l>,
+    context: &'a ValidationContext<'l>,
     rules: &'a Rules<'a>,
     catalogue: &'a Catalogue,
     /// Agent types that were told of.
@@ -106,12 +111,12 @@ impl<'a> Check<'a, '_> {
         });
     }
 
-    fn agent(&self, agent_type: &AgentType, at: &At<'_>) {
-        let offer = self.catalogue.offer(agent_type.as_str());
+    fn agent(&self, agent_type: &AgentType, at: &DocumentPath<'_>) {
+        let agent_entry = self.catalogue.agent(agent_type.as_str());
         let slots = self.catalogue.slots(agent_type.as_str());
-        let is_idle = offer.is_some() && slots == 0 && self.catalogue.knows_workers();
-        let is_unknown_error = offer.is_none() && self.rules.weights.unknown_agent == Weight::Error;
-        if offer.is_some() && !is_idle {
+        let is_idle = agent_entry.is_some() && slots == 0 && self.catalogue.knows_workers();
+        let is_unknown_error = agent_entry.is_none() && self.rules.weights.unknown_agent == Weight::Error;
+        if agent_entry.is_some() && !is_idle {
             return;
         }
         // An error has to be repaired at each place; of a warning, once is enough.
@@ -120,18 +125,18 @@ impl<'a> Check<'a, '_> {
         }
         if is_idle {
             let Issue { code, detail, hint, .. } = no_live_worker(agent_type, String::new());
-            self.cx.weigh(self.rules.weights.no_worker, &code, at, detail, hint);
+            self.context.weigh(self.rules.weights.no_worker, &code, at, detail, hint);
             return;
         }
-        let near = if self.cx.may_guess() { self.catalogue.near_agents(agent_type.as_str()) } else { Vec::new() };
+        let near = if self.context.may_guess() { self.catalogue.near_agents(agent_type.as_str()) } else { Vec::new() };
         let hint = proposal(&near, || "register it, start a worker for it, or write `auto`".to_owned());
         let detail = format!("there is no agent type `{}`", shorten(agent_type.as_str()));
-        self.cx.weigh(self.rules.weights.unknown_agent, "UNKNOWN_AGENT", at, detail, hint);
+        self.context.weigh(self.rules.weights.unknown_agent, "UNKNOWN_AGENT", at, detail, hint);
     }
 
-    fn action(&self, agent_type: &'a AgentType, action: &'a str, at: &At<'_>) {
-        let detail = match self.catalogue.offer(agent_type.as_str()) {
-            Some(offer) if offer.actions.is_empty() || offer.actions.contains_key(action) => return,
+    fn action(&self, agent_type: &'a AgentType, action: &'a str, at: &DocumentPath<'_>) {
+        let detail = match self.catalogue.agent(agent_type.as_str()) {
+            Some(agent_entry) if agent_entry.actions.is_empty() || agent_entry.actions.contains_key(action) => return,
             Some(_) => format!("agent type `{agent_type}` has no action `{}`", shorten(action)),
             // An unknown agent type has its own issue.
             None if !agent_type.is_auto() || self.catalogue.is_open() => return,
@@ -143,18 +148,21 @@ impl<'a> Check<'a, '_> {
             }
             None => format!("no agent has an action `{}`", shorten(action)),
         };
-        let near =
-            if self.cx.may_guess() { self.catalogue.near_actions(agent_type.as_str(), action) } else { Vec::new() };
+        let near = if self.context.may_guess() {
+            self.catalogue.near_actions(agent_type.as_str(), action)
+        } else {
+            Vec::new()
+        };
         let hint = proposal(&near, || self.others(agent_type));
-        self.cx.weigh(self.rules.weights.unknown_action, "UNKNOWN_ACTION", at, detail, hint);
+        self.context.weigh(self.rules.weights.unknown_action, "UNKNOWN_ACTION", at, detail, hint);
     }
 
     fn others(&self, agent_type: &AgentType) -> String {
         /// Actions that are listed when none looks like the one given.
         const LISTED: usize = 8;
-        let names: Vec<&str> = match self.catalogue.offer(agent_type.as_str()) {
-            Some(offer) => offer.actions.keys().map(String::as_str).take(LISTED).collect(),
-            None => self.catalogue.abilities().map(|(_, name, _)| name).take(LISTED).collect(),
+        let names: Vec<&str> = match self.catalogue.agent(agent_type.as_str()) {
+            Some(agent_entry) => agent_entry.actions.keys().map(String::as_str).take(LISTED).collect(),
+            None => self.catalogue.action_entries().map(|(_, name, _)| name).take(LISTED).collect(),
         };
         match names.as_slice() {
             [] => "leave the action out".to_owned(),
@@ -175,7 +183,7 @@ fn quoted(names: &[&str], between: &str) -> String {
 }
 
 /// Refuses what policy forbids, and has a person asked where it says so.
-fn permit(cx: &Cx<'_>, rules: &Rules<'_>, step: &mut Step, origin: &Origin<'_>) {
+fn permit(context: &ValidationContext<'_>, rules: &Rules<'_>, step: &mut Step, origin: &Origin<'_>) {
     if step.kind.is_inline() {
         return;
     }
@@ -186,7 +194,7 @@ fn permit(cx: &Cx<'_>, rules: &Rules<'_>, step: &mut Step, origin: &Origin<'_>) 
         let forbidden = rules.policy.forbids(agent, action).filter(|by| !by.is_empty() || agent != AUTO);
         if let Some(pattern) = forbidden {
             let detail = denial(agent, action, pattern);
-            origin.with_key(key, |at| cx.error("ACTION_DENIED", at, detail, DENIED_HINT));
+            origin.with_key(key, |at| context.error("ACTION_DENIED", at, detail, DENIED_HINT));
         }
     }
     let asks = pairs.iter().find_map(|(agent, action)| rules.policy.asks(agent, action));
@@ -194,7 +202,13 @@ fn permit(cx: &Cx<'_>, rules: &Rules<'_>, step: &mut Step, origin: &Origin<'_>) 
         step.approve = Some(Approval::default());
         let detail = format!("step `{}` waits for a person, as `{}` demands", step.id, shorten(pattern));
         origin.with_key(key, |at| {
-            cx.weigh(Weight::Warning, "APPROVAL_REQUIRED", at, detail, "set `approve` to choose limit and default");
+            context.weigh(
+                Weight::Warning,
+                "APPROVAL_REQUIRED",
+                at,
+                detail,
+                "set `approve` to choose limit and default",
+            );
         });
     }
 }

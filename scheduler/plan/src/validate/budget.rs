@@ -8,7 +8,7 @@ use goalmill_common::view::{Preview, SecondsFrom};
 
 use super::catalogue::{Catalogue, Measured};
 use super::graph::critical_path_by;
-use crate::draft::{At, Cx};
+use crate::document::{DocumentPath, ValidationContext};
 
 /// What a plan is expected to take. Steps of which nothing is known count nothing.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -53,19 +53,19 @@ fn add(plan: &Plan, catalogue: Option<&Catalogue>, total: &mut Forecast) {
             add(inner, catalogue, total);
         }
         count(step, catalogue, &mut total.seconds_from);
-        let offer = offer(step, catalogue);
-        total.cost += step.estimates.cost.or(offer.map(|o| o.cost)).unwrap_or(0.0);
+        let agent_entry = agent_entry(step, catalogue);
+        total.cost += step.estimates.cost.or(agent_entry.map(|o| o.cost)).unwrap_or(0.0);
         total.tokens = total.tokens.saturating_add(step.estimates.tokens.unwrap_or(0));
-        if let Some(offer) = offer {
-            let fails = (1.0 - offer.success_rate).clamp(0.0, 1.0);
+        if let Some(agent_entry) = agent_entry {
+            let fails = (1.0 - agent_entry.success_rate).clamp(0.0, 1.0);
             let attempts = i32::try_from(step.retry.max.min(100)).unwrap_or(0) + 1;
             total.success *= 1.0 - fails.powi(attempts);
         }
     }
 }
 
-fn offer<'c>(step: &Step, catalogue: Option<&'c Catalogue>) -> Option<&'c super::catalogue::Offer> {
-    catalogue.filter(|_| !step.kind.is_inline()).and_then(|c| c.offer(step.agent_type.as_str()))
+fn agent_entry<'c>(step: &Step, catalogue: Option<&'c Catalogue>) -> Option<&'c super::catalogue::AgentEntry> {
+    catalogue.filter(|_| !step.kind.is_inline()).and_then(|c| c.agent(step.agent_type.as_str()))
 }
 
 fn seconds(step: &Step, catalogue: Option<&Catalogue>) -> Option<(f64, Source)> {
@@ -73,7 +73,7 @@ fn seconds(step: &Step, catalogue: Option<&Catalogue>) -> Option<(f64, Source)> 
     let seconds = |measured: Measured| (measured.ms as f64 / 1_000.0, Source::Measured);
     let estimated = || step.estimates.seconds.map(|seconds| (seconds, Source::Estimated));
     let declared = || {
-        let ms = offer(step, catalogue)?.latency_ms?;
+        let ms = agent_entry(step, catalogue)?.latency_ms?;
         Some((ms as f64 / 1_000.0, Source::Declared))
     };
     let steady = measured.filter(|measured| measured.is_steady).map(seconds);
@@ -99,7 +99,7 @@ fn runs_as_task(step: &Step) -> bool {
 /// Checks the forecast of a plan against the constraints of its goal. A broken hard constraint makes the plan invalid, a
 /// broken soft one is a warning that lowers the plan's confidence.
 pub(super) fn check_constraints(
-    cx: &Cx<'_>,
+    context: &ValidationContext<'_>,
     plan: &Plan,
     constraints: &[Constraint],
     seconds_left: Option<f64>,
@@ -109,11 +109,11 @@ pub(super) fn check_constraints(
         return;
     }
     let total = forecast(plan, catalogue);
-    let root = At::ROOT;
+    let root = DocumentPath::ROOT;
     if let Some(left) = seconds_left.filter(|left| total.seconds > *left) {
         let detail =
             format!("the longest path takes {:.0} s, and {left:.0} s are left until the deadline", total.seconds);
-        cx.error(
+        context.error(
             "CONSTRAINT_BROKEN",
             &root.key("deadline_ms"),
             detail,
@@ -133,15 +133,21 @@ pub(super) fn check_constraints(
         let detail = format!("the steps are estimated at {sum} {unit}, the limit is {limit} {unit}");
         let at = at.key(&constraint.name);
         if constraint.hard {
-            cx.error("CONSTRAINT_BROKEN", &at, detail, "use fewer or cheaper steps, or raise the limit");
+            context.error("CONSTRAINT_BROKEN", &at, detail, "use fewer or cheaper steps, or raise the limit");
         } else {
-            cx.warn("CONSTRAINT_AT_RISK", &at, detail, "use fewer or cheaper steps, or raise the limit");
+            context.warn("CONSTRAINT_AT_RISK", &at, detail, "use fewer or cheaper steps, or raise the limit");
         }
     }
 }
 
 /// - `allowed`: what the goal allows.
-pub(super) fn check(cx: &Cx<'_>, at: &At<'_>, plan: &Plan, allowed: &Budget, catalogue: Option<&Catalogue>) {
+pub(super) fn check(
+    context: &ValidationContext<'_>,
+    at: &DocumentPath<'_>,
+    plan: &Plan,
+    allowed: &Budget,
+    catalogue: Option<&Catalogue>,
+) {
     let limits = [&plan.budget, allowed];
     if limits.iter().all(|b| b.cost.is_none() && b.tokens.is_none() && b.seconds.is_none()) {
         return;
@@ -157,7 +163,7 @@ pub(super) fn check(cx: &Cx<'_>, at: &At<'_>, plan: &Plan, allowed: &Budget, cat
             let Some(limit) = limit.filter(|limit| sum > *limit) else { continue };
             let detail = format!("the steps are estimated at {sum} {unit}, {whose} budget is {limit}");
             let hint = "use fewer or cheaper steps, or raise the budget";
-            cx.error("BUDGET_EXCEEDED", &at.key("budget").key(name), detail, hint);
+            context.error("BUDGET_EXCEEDED", &at.key("budget").key(name), detail, hint);
         }
     }
 }

@@ -14,7 +14,7 @@ use crate::schema::{Schema, Unusable};
 /// What is known of agents at one time.
 #[derive(Debug, Default)]
 pub struct Catalogue {
-    offers: BTreeMap<String, Arc<Offer>>,
+    entries: BTreeMap<String, Arc<AgentEntry>>,
     /// Slots of live workers by agent type.
     slots: BTreeMap<String, u32>,
     knows_workers: bool,
@@ -41,14 +41,14 @@ const READ_MAX: usize = 8_192;
 
 /// Declarations that were read before, by agent type: plans come far more often than agents change, and schemas are
 /// dear to compile. Changes nothing but the time it takes.
-static READ: Mutex<BTreeMap<String, (Agent, Arc<Offer>)>> = Mutex::new(BTreeMap::new());
+static READ: Mutex<BTreeMap<String, (Agent, Arc<AgentEntry>)>> = Mutex::new(BTreeMap::new());
 
 /// An agent type and what it offers.
 #[derive(Debug, Default)]
-pub struct Offer {
+pub struct AgentEntry {
     pub description: String,
     /// By name; empty when the agent did not say, so that any action may be asked of it.
-    pub actions: BTreeMap<String, Ability>,
+    pub actions: BTreeMap<String, ActionEntry>,
     /// Declared cost of one step, US dollars.
     pub cost: f64,
     /// Declared duration of one step, in milliseconds.
@@ -59,7 +59,7 @@ pub struct Offer {
 
 /// One action of an agent.
 #[derive(Debug, Default)]
-pub struct Ability {
+pub struct ActionEntry {
     pub description: String,
     /// JSON Schema of the inputs, and the same compiled when first needed.
     pub inputs: Option<Value>,
@@ -72,7 +72,7 @@ pub struct Ability {
     pub gives: Vec<String>,
 }
 
-impl Ability {
+impl ActionEntry {
     /// An action of which only name and description are known.
     pub fn described(description: impl Into<String>) -> Self {
         Self { description: description.into(), ..Self::default() }
@@ -89,23 +89,23 @@ impl Catalogue {
     /// What agents declared of themselves.
     pub fn of(agents: &[Agent]) -> Self {
         let mut read = READ.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut offers = BTreeMap::new();
+        let mut entries = BTreeMap::new();
         for agent in agents {
             let name = agent.agent_type.as_str();
-            let offer = match read.get(name) {
-                Some((known, offer)) if known == agent => offer.clone(),
+            let agent_entry = match read.get(name) {
+                Some((known, agent_entry)) if known == agent => agent_entry.clone(),
                 Some(_) | None => {
                     if read.len() >= READ_MAX {
                         read.clear();
                     }
-                    let offer = Arc::new(Offer::of(agent));
-                    read.insert(name.to_owned(), (agent.clone(), offer.clone()));
-                    offer
+                    let agent_entry = Arc::new(AgentEntry::of(agent));
+                    read.insert(name.to_owned(), (agent.clone(), agent_entry.clone()));
+                    agent_entry
                 }
             };
-            offers.insert(name.to_owned(), offer);
+            entries.insert(name.to_owned(), agent_entry);
         }
-        Self { offers, ..Self::default() }
+        Self { entries, ..Self::default() }
     }
 
     /// Adds which of them have live workers; workers that are draining take nothing new and do not count.
@@ -116,8 +116,8 @@ impl Catalogue {
         self.knows_workers = true;
         for worker in workers.iter().filter(|worker| !worker.draining) {
             for agent in &worker.agents {
-                if !self.offers.contains_key(agent.as_str()) {
-                    self.insert(agent.as_str(), Offer::unknown());
+                if !self.entries.contains_key(agent.as_str()) {
+                    self.insert(agent.as_str(), AgentEntry::unknown());
                 }
                 let slots = self.slots.entry(agent.as_str().to_owned()).or_default();
                 *slots = slots.saturating_add(worker.slots);
@@ -139,8 +139,8 @@ impl Catalogue {
     }
 
     /// Adds or replaces one agent type.
-    pub fn insert(&mut self, agent_type: impl Into<String>, offer: Offer) {
-        self.offers.insert(agent_type.into(), Arc::new(offer));
+    pub fn insert(&mut self, agent_type: impl Into<String>, agent_entry: AgentEntry) {
+        self.entries.insert(agent_type.into(), Arc::new(agent_entry));
     }
 
     /// Whether it is known which workers live.
@@ -154,63 +154,64 @@ impl Catalogue {
     }
 
     pub fn is_empty(&self) -> bool {
-        self.offers.is_empty()
+        self.entries.is_empty()
     }
 
-    pub fn offer(&self, agent_type: &str) -> Option<&Offer> {
-        self.offers.get(agent_type).map(AsRef::as_ref)
+    pub fn agent(&self, agent_type: &str) -> Option<&AgentEntry> {
+        self.entries.get(agent_type).map(AsRef::as_ref)
     }
 
-    pub fn agents(&self) -> impl Iterator<Item = (&str, &Offer)> {
-        self.offers.iter().map(|(name, offer)| (name.as_str(), offer.as_ref()))
+    pub fn agents(&self) -> impl Iterator<Item = (&str, &AgentEntry)> {
+        self.entries.iter().map(|(name, agent_entry)| (name.as_str(), agent_entry.as_ref()))
     }
 
     /// Every action with the agent type that offers it, in the order of their names.
-    pub fn abilities(&self) -> impl Iterator<Item = (&str, &str, &Ability)> {
-        self.agents()
-            .flat_map(|(agent, offer)| offer.actions.iter().map(move |(name, ability)| (agent, name.as_str(), ability)))
+    pub fn action_entries(&self) -> impl Iterator<Item = (&str, &str, &ActionEntry)> {
+        self.agents().flat_map(|(agent, agent_entry)| {
+            agent_entry.actions.iter().map(move |(name, action_entry)| (agent, name.as_str(), action_entry))
+        })
     }
 
     /// The action as one agent type offers it, or, when the router is to choose the type, as all that offer it do.
-    pub fn find<'c>(&'c self, agent_type: &str, action: &str) -> Vec<&'c Ability> {
-        match self.offers.get(agent_type) {
-            Some(offer) => offer.actions.get(action).into_iter().collect(),
+    pub fn find<'c>(&'c self, agent_type: &str, action: &str) -> Vec<&'c ActionEntry> {
+        match self.entries.get(agent_type) {
+            Some(agent_entry) => agent_entry.actions.get(action).into_iter().collect(),
             None if !AgentType::from(agent_type).is_auto() => Vec::new(),
-            None => self.agents().filter_map(|(_, offer)| offer.actions.get(action)).collect(),
+            None => self.agents().filter_map(|(_, agent_entry)| agent_entry.actions.get(action)).collect(),
         }
     }
 
     /// Whether somebody takes any action at all, as agents do that declare none.
     pub(super) fn is_open(&self) -> bool {
-        self.offers.values().any(|offer| offer.actions.is_empty())
+        self.entries.values().any(|agent_entry| agent_entry.actions.is_empty())
     }
 
     /// Up to three names of actions that look like `action`, best first; of one agent type when it is known.
     pub(super) fn near_actions(&self, agent_type: &str, action: &str) -> Vec<&str> {
-        match self.offers.get(agent_type) {
-            Some(offer) => nearest(action, offer.actions.keys().map(String::as_str)),
-            None => nearest(action, self.abilities().map(|(_, name, _)| name)),
+        match self.entries.get(agent_type) {
+            Some(agent_entry) => nearest(action, agent_entry.actions.keys().map(String::as_str)),
+            None => nearest(action, self.action_entries().map(|(_, name, _)| name)),
         }
     }
 
     /// Up to three names of agent types that look like `agent_type`, best first.
     pub(super) fn near_agents(&self, agent_type: &str) -> Vec<&str> {
-        nearest(agent_type, self.offers.keys().map(String::as_str))
+        nearest(agent_type, self.entries.keys().map(String::as_str))
     }
 }
 
-impl Offer {
+impl AgentEntry {
     fn of(agent: &Agent) -> Self {
         let schema = |json: &Option<Json>| json.as_ref().map(Json::value).filter(|v| v.is_object() || v.is_boolean());
-        let ability = |action: &goalmill_common::agent::Action| Ability {
+        let action_entry = |action: &goalmill_common::agent::Action| ActionEntry {
             description: action.description.clone(),
             inputs: schema(&action.inputs),
             outputs: schema(&action.outputs),
-            ..Ability::default()
+            ..ActionEntry::default()
         };
         Self {
             description: agent.description.clone(),
-            actions: agent.actions.iter().map(|action| (action.name.clone(), ability(action))).collect(),
+            actions: agent.actions.iter().map(|action| (action.name.clone(), action_entry(action))).collect(),
             cost: agent.cost,
             latency_ms: agent.latency_ms,
             success_rate: agent.success_rate,

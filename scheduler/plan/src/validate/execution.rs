@@ -4,7 +4,7 @@ use goalmill_common::plan::{ExecutionPolicy, StepKind};
 use serde_json::Value;
 
 use super::{policy, shape, step};
-use crate::draft::{Fields, Table, wrong_type};
+use crate::document::{Fields, Table, wrong_type};
 
 const EXECUTION: &Table = &[
     ("strategy", &["execution_strategy"]),
@@ -24,17 +24,22 @@ pub(super) fn read(fields: &Fields<'_, '_>) -> ExecutionPolicy {
     let Some(field) = fields.get("execution") else { return ExecutionPolicy::default() };
     let at = fields.at.key(field.key);
     let Value::Object(map) = field.value else {
-        wrong_type(fields.cx, &at, field.value, "an object with `strategy`, `max_parallel`, `on_failure`, `retry`");
+        wrong_type(
+            fields.context,
+            &at,
+            field.value,
+            "an object with `strategy`, `max_parallel`, `on_failure`, `retry`",
+        );
         return ExecutionPolicy::default();
     };
-    let inner = Fields::read(fields.cx, &at, map, EXECUTION);
+    let inner = Fields::read(fields.context, &at, map, EXECUTION);
     let is_given = |names: [&str; 2]| names.iter().any(|name| inner.get(name).is_some());
     ExecutionPolicy {
         strategy: inner.get("strategy").map(|_| shape::strategy(&inner)),
         max_parallel: inner.count("max_parallel", 1, u64::from(u32::MAX)).map(|n| n as u32),
         agent_type: inner.get("agent_type").map(|_| step::agent_type(&inner, StepKind::Tool)),
         on_failure: is_given(["on_failure", "continue_on_failure"]).then(|| step::failure_policy(&inner)),
-        retry: inner.get("retry").map(|f| policy::retry(fields.cx, &at.key(f.key), f.value)),
+        retry: inner.get("retry").map(|f| policy::retry(fields.context, &at.key(f.key), f.value)),
         timeout_ms: step::timeout(&inner),
     }
 }

@@ -8,13 +8,18 @@ use serde_json::Value;
 
 use super::graph::{Graph, StepNumbers};
 use super::origin::{Dependency, DependencyPlace, Origin};
-use crate::draft::{At, Cx, shorten};
+use crate::document::{DocumentPath, ValidationContext, shorten};
 use goalmill_common::suggest::nearest;
 use goalmill_expression::{self as expression, ExpressionError, StepRef};
 
 /// Adds a dependency for each step that an expression refers to, unless it cannot be one.
-pub(super) fn imply_dependencies(cx: &Cx<'_>, plan: &Plan, origins: &mut [Origin<'_>], index: &StepNumbers) {
-    let in_order = cx.rules.is_some_and(|rules| rules.in_order);
+pub(super) fn imply_dependencies(
+    context: &ValidationContext<'_>,
+    plan: &Plan,
+    origins: &mut [Origin<'_>],
+    index: &StepNumbers,
+) {
+    let in_order = context.rules.is_some_and(|rules| rules.in_order);
     for (i, (step, origin)) in plan.steps.iter().zip(origins).enumerate() {
         let Some(inputs) = origin.inputs.filter(|_| !expression::is_plain(step.inputs.text())) else { continue };
         let mut seen = Vec::new();
@@ -37,7 +42,7 @@ pub(super) fn imply_dependencies(cx: &Cx<'_>, plan: &Plan, origins: &mut [Origin
 }
 
 /// Calls `visit` with every text that contains expressions, and its place.
-fn for_each_expression(at: &At<'_>, value: &Value, visit: &mut dyn FnMut(&At<'_>, &str)) {
+fn for_each_expression(at: &DocumentPath<'_>, value: &Value, visit: &mut dyn FnMut(&DocumentPath<'_>, &str)) {
     match value {
         Value::String(text) if !expression::is_plain(text) => visit(at, text),
         Value::Array(items) => {
@@ -56,7 +61,7 @@ struct ReachabilityQuery {
 }
 
 struct ExpressionCheck<'c, 'l> {
-    cx: &'c Cx<'l>,
+    context: &'c ValidationContext<'l>,
     plan: &'c Plan,
     index: &'c StepNumbers,
     needs: &'c [Vec<u32>],
@@ -65,14 +70,14 @@ struct ExpressionCheck<'c, 'l> {
 }
 
 pub(super) fn check_expressions(
-    cx: &Cx<'_>,
+    context: &ValidationContext<'_>,
     plan: &Plan,
     origins: &[Origin<'_>],
     index: &StepNumbers,
     graph: &Graph,
     ranks: &[Option<usize>],
 ) {
-    let mut check = ExpressionCheck { cx, plan, index, needs: &graph.needs, ranks, queries: Vec::new() };
+    let mut check = ExpressionCheck { context, plan, index, needs: &graph.needs, ranks, queries: Vec::new() };
     for (i, (step, origin)) in plan.steps.iter().zip(origins).enumerate() {
         if let Some(inputs) = origin.inputs.filter(|_| !expression::is_plain(step.inputs.text())) {
             origin.with_key(origin.inputs_key, |at| {
@@ -104,12 +109,12 @@ pub(super) fn check_expressions(
 }
 
 impl ExpressionCheck<'_, '_> {
-    fn check_references(&mut self, step: usize, at: &At<'_>, refs: Result<Vec<StepRef>, ExpressionError>) {
+    fn check_references(&mut self, step: usize, at: &DocumentPath<'_>, refs: Result<Vec<StepRef>, ExpressionError>) {
         let refs = match refs {
             Ok(refs) => refs,
             Err(error) => {
                 let hint = "correct it; to keep braces as text write `{% raw %}…{% endraw %}`";
-                self.cx.error("INVALID_EXPRESSION", at, error.message, hint);
+                self.context.error("INVALID_EXPRESSION", at, error.message, hint);
                 return;
             }
         };
@@ -122,7 +127,7 @@ impl ExpressionCheck<'_, '_> {
                 self.own_outputs(at, &r.step);
                 continue;
             }
-            if target as usize > step && self.cx.rules.is_some_and(|rules| rules.in_order) {
+            if target as usize > step && self.context.rules.is_some_and(|rules| rules.in_order) {
                 self.later_step(at, step, &r.step);
                 continue;
             }
@@ -136,24 +141,29 @@ impl ExpressionCheck<'_, '_> {
         }
     }
 
-    fn own_outputs(&self, at: &At<'_>, id: &str) {
+    fn own_outputs(&self, at: &DocumentPath<'_>, id: &str) {
         let detail = format!("step `{id}` cannot see its own outputs");
-        self.cx.error("REF_NOT_DEPENDENCY", at, detail, "name another step");
+        self.context.error("REF_NOT_DEPENDENCY", at, detail, "name another step");
     }
 
-    fn later_step(&self, at: &At<'_>, step: usize, id: &str) {
+    fn later_step(&self, at: &DocumentPath<'_>, step: usize, id: &str) {
         let detail = format!("step `{}` sees `{id}`, which comes after it", self.plan.steps[step].id);
-        self.cx.error("REF_LATER_STEP", at, detail, "name an earlier step, or write the steps in the order they run");
+        self.context.error(
+            "REF_LATER_STEP",
+            at,
+            detail,
+            "name an earlier step, or write the steps in the order they run",
+        );
     }
 
-    fn unknown_step(&self, at: &At<'_>, step: usize, id: &str) {
+    fn unknown_step(&self, at: &DocumentPath<'_>, step: usize, id: &str) {
         let others = self.plan.steps.iter().enumerate().filter(|(i, _)| *i != step).map(|(_, step)| step.id.as_str());
-        let near = if self.cx.may_guess() { nearest(id, others) } else { None };
+        let near = if self.context.may_guess() { nearest(id, others) } else { None };
         let hint = match near {
             Some(near) => format!("did you mean `{near}`?"),
             None => "name a step of this plan".to_owned(),
         };
-        self.cx.error(
+        self.context.error(
             "REF_UNKNOWN_STEP",
             at,
             format!("the expression sees step `{}`, which is not there", shorten(id)),
@@ -194,9 +204,14 @@ impl ExpressionCheck<'_, '_> {
 
     fn not_a_dependency(&self, query: &ReachabilityQuery) {
         let target = &self.plan.steps[query.target as usize].id;
-        let at = At::Pointer(&query.pointer);
+        let at = DocumentPath::Pointer(&query.pointer);
         let step = &self.plan.steps[query.step as usize].id;
         let detail = format!("the expression sees step `{target}`, on which step `{step}` does not depend");
-        self.cx.error("REF_NOT_DEPENDENCY", &at, detail, format!("add `{target}` to the dependencies of `{step}`"));
+        self.context.error(
+            "REF_NOT_DEPENDENCY",
+            &at,
+            detail,
+            format!("add `{target}` to the dependencies of `{step}`"),
+        );
     }
 }

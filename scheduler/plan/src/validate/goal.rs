@@ -7,10 +7,9 @@ use goalmill_common::limits::Limits;
 use goalmill_common::problem::Issue;
 use serde_json::{Map, Value};
 
-use super::goal_context::context;
 use super::planning::planning;
-use super::{goal_contract, policy};
-use crate::draft::{At, Cx, Fields, Table, shorten, text, wrong_type};
+use super::{goal_context, goal_contract, policy};
+use crate::document::{DocumentPath, Fields, Table, ValidationContext, shorten, text, wrong_type};
 use goalmill_common::suggest::nearest;
 
 const GOAL: &Table = &[
@@ -31,51 +30,51 @@ const GOAL: &Table = &[
 
 /// The canonical name of a goal's field, whatever it is called in a document.
 pub fn goal_field(key: &str) -> Option<&'static str> {
-    crate::draft::canonical(key, GOAL)
+    crate::document::canonical(key, GOAL)
 }
 
 /// Checks a goal: a sentence, or an object with `description`.
 pub fn goal(draft: &Value, limits: &Limits) -> Result<Goal, Vec<Issue>> {
-    let cx = Cx::new(limits);
-    let goal = read(&cx, draft);
-    cx.finish()?;
+    let context = ValidationContext::new(limits);
+    let goal = read(&context, draft);
+    context.finish()?;
     Ok(goal)
 }
 
-fn read(cx: &Cx<'_>, draft: &Value) -> Goal {
-    let at = At::ROOT;
+fn read(context: &ValidationContext<'_>, draft: &Value) -> Goal {
+    let at = DocumentPath::ROOT;
     let map = match draft {
         Value::Object(map) => map,
         Value::String(_) => {
-            let description = text(cx, &at, draft).map(|t| t.trim().to_owned());
-            described(cx, &at, description.as_deref());
+            let description = text(context, &at, draft).map(|t| t.trim().to_owned());
+            described(context, &at, description.as_deref());
             return Goal { description: description.unwrap_or_default(), ..Goal::default() };
         }
         other => {
-            wrong_type(cx, &at, other, "a sentence, or an object with `description`,");
+            wrong_type(context, &at, other, "a sentence, or an object with `description`,");
             return Goal::default();
         }
     };
     // `{"goal": {"description": …}}`
     if let Some(inner @ Value::Object(_)) = map.get("goal").filter(|_| map.len() == 1) {
-        return nested(cx, &at, inner);
+        return nested(context, &at, inner);
     }
-    object(cx, &at, map)
+    object(context, &at, map)
 }
 
-fn nested(cx: &Cx<'_>, at: &At<'_>, inner: &Value) -> Goal {
-    inner.as_object().map_or_else(Goal::default, |map| object(cx, &at.key("goal"), map))
+fn nested(context: &ValidationContext<'_>, at: &DocumentPath<'_>, inner: &Value) -> Goal {
+    inner.as_object().map_or_else(Goal::default, |map| object(context, &at.key("goal"), map))
 }
 
-fn object(cx: &Cx<'_>, at: &At<'_>, map: &Map<String, Value>) -> Goal {
-    let fields = Fields::read(cx, at, map, GOAL);
+fn object(context: &ValidationContext<'_>, at: &DocumentPath<'_>, map: &Map<String, Value>) -> Goal {
+    let fields = Fields::read(context, at, map, GOAL);
     let description = fields.text("description").map(|t| t.trim().to_owned());
     match fields.get("description") {
-        Some(field) => described(cx, &at.key(field.key), description.as_deref()),
+        Some(field) => described(context, &at.key(field.key), description.as_deref()),
         None if fields.slips.contains(&"description") => {}
         None => {
             let hint = "describe in plain language what the plan shall achieve";
-            cx.error("MISSING_FIELD", &at.key("description"), "a goal needs a `description`", hint);
+            context.error("MISSING_FIELD", &at.key("description"), "a goal needs a `description`", hint);
         }
     }
     Goal {
@@ -90,7 +89,7 @@ fn object(cx: &Cx<'_>, at: &At<'_>, map: &Map<String, Value>) -> Goal {
         budget: policy::budget(&fields),
         namespace: namespace(&fields),
         planning: planning(&fields),
-        context: context(&fields),
+        context: goal_context::context(&fields),
         metadata: free(&fields, "metadata"),
     }
 }
@@ -111,7 +110,7 @@ fn goal_type(fields: &Fields<'_, '_>) -> String {
         None => format!("use one of {known}; `custom:NAME` for a rule of your own"),
     };
     let detail = format!("there is no goal type `{}`", shorten(&given));
-    fields.cx.error("INVALID_VALUE", &fields.at.key(field.key), detail, hint);
+    fields.context.error("INVALID_VALUE", &fields.at.key(field.key), detail, hint);
     String::new()
 }
 
@@ -121,9 +120,9 @@ fn of_one_word(given: &str) -> Option<&'static str> {
     GOAL_TYPES.iter().find(is_part).copied()
 }
 
-fn described(cx: &Cx<'_>, at: &At<'_>, description: Option<&str>) {
+fn described(context: &ValidationContext<'_>, at: &DocumentPath<'_>, description: Option<&str>) {
     if description == Some("") {
-        cx.error(
+        context.error(
             "INVALID_VALUE",
             at,
             "the description is empty",
@@ -133,7 +132,7 @@ fn described(cx: &Cx<'_>, at: &At<'_>, description: Option<&str>) {
     let is_control = |c: char| c.is_control() && !matches!(c, '\n' | '\r' | '\t');
     if let Some(found) = description.and_then(|text| text.chars().find(|c| is_control(*c))) {
         let detail = format!("the description has the control character U+{:04X}", u32::from(found));
-        cx.error("INVALID_VALUE", at, detail, "leave out control characters other than line ends and tabs");
+        context.error("INVALID_VALUE", at, detail, "leave out control characters other than line ends and tabs");
     }
 }
 
@@ -142,7 +141,7 @@ pub(super) fn free(fields: &Fields<'_, '_>, name: &str) -> Map<String, Value> {
     match field.value {
         Value::Object(map) => map.clone(),
         other => {
-            wrong_type(fields.cx, &fields.at.key(field.key), other, "an object");
+            wrong_type(fields.context, &fields.at.key(field.key), other, "an object");
             Map::new()
         }
     }
@@ -157,7 +156,7 @@ fn deadline(fields: &Fields<'_, '_>) -> Option<u64> {
             if parsed.is_none() {
                 let detail = format!("`{}` is not a time", shorten(text));
                 let hint = "write RFC 3339 as in `2027-01-31T12:00:00Z`, or Unix milliseconds";
-                fields.cx.error("INVALID_VALUE", &fields.at.key(field.key), detail, hint);
+                fields.context.error("INVALID_VALUE", &fields.at.key(field.key), detail, hint);
             }
             parsed
         }
@@ -173,7 +172,7 @@ fn namespace(fields: &Fields<'_, '_>) -> Option<Namespace> {
     {
         let detail = format!("`{}` is not the name of a namespace", shorten(&name));
         let hint = "use a letter or digit, then up to 127 of letters, digits, `.`, `_`, `:`, `-`";
-        fields.cx.error("INVALID_ID", &fields.at.key(field.key), detail, hint);
+        fields.context.error("INVALID_ID", &fields.at.key(field.key), detail, hint);
     }
     Some(name.as_str().into())
 }

@@ -3,7 +3,7 @@
 use goalmill_common::goal_context::{ContextDocument, DOCUMENTS_MAX, GoalContext, TURNS_MAX, TranscriptTurn};
 use serde_json::Value;
 
-use crate::draft::{At, Cx, Fields, Table, text, wrong_type};
+use crate::document::{DocumentPath, Fields, Table, ValidationContext, text, wrong_type};
 
 const CONTEXT: &Table = &[
     ("transcript", &["messages", "history", "conversation"]),
@@ -24,22 +24,22 @@ const DOCUMENT: &Table = &[("source", &["title", "name", "path", "url", "id"]), 
 /// Reads `context: {…}`.
 pub(super) fn context(fields: &Fields<'_, '_>) -> GoalContext {
     let Some(field) = fields.get("context") else { return GoalContext::default() };
-    let (cx, at) = (fields.cx, fields.at.key(field.key));
+    let (context, at) = (fields.context, fields.at.key(field.key));
     let Value::Object(map) = field.value else {
-        wrong_type(cx, &at, field.value, "an object with `transcript`, `memory`, `documents`, `inputs`");
+        wrong_type(context, &at, field.value, "an object with `transcript`, `memory`, `documents`, `inputs`");
         return GoalContext::default();
     };
-    let inner = Fields::read(cx, &at, map, CONTEXT);
+    let inner = Fields::read(context, &at, map, CONTEXT);
     let read = GoalContext {
         transcript: list(&inner, "transcript", TURNS_MAX, turn),
         memory: inner.get("memory").map(|field| field.value.clone()).unwrap_or_default(),
         documents: list(&inner, "documents", DOCUMENTS_MAX, document),
         inputs: inputs(&inner),
     };
-    let (bytes, most) = (field.value.to_string().len(), cx.limits.inline_bytes_max);
+    let (bytes, most) = (field.value.to_string().len(), context.limits.inline_bytes_max);
     if bytes > most {
         let detail = format!("the context has {bytes} bytes, at most {most} are allowed");
-        cx.error("TEXT_TOO_LONG", &at, detail, "leave out old turns and long documents");
+        context.error("TEXT_TOO_LONG", &at, detail, "leave out old turns and long documents");
     }
     read
 }
@@ -48,28 +48,28 @@ fn list<T>(
     fields: &Fields<'_, '_>,
     name: &str,
     most: usize,
-    read: fn(&Cx<'_>, &At<'_>, &Value) -> Option<T>,
+    read: fn(&ValidationContext<'_>, &DocumentPath<'_>, &Value) -> Option<T>,
 ) -> Vec<T> {
     let Some(field) = fields.get(name) else { return Vec::new() };
     let at = fields.at.key(field.key);
     match field.value {
         Value::Array(items) if items.len() > most => {
             let detail = format!("{} entries, at most {most} are allowed", items.len());
-            fields.cx.error("OUT_OF_RANGE", &at, detail, "leave some of them out");
+            fields.context.error("OUT_OF_RANGE", &at, detail, "leave some of them out");
             Vec::new()
         }
         Value::Array(items) => {
-            items.iter().enumerate().filter_map(|(n, item)| read(fields.cx, &at.item(n), item)).collect()
+            items.iter().enumerate().filter_map(|(n, item)| read(fields.context, &at.item(n), item)).collect()
         }
-        one => read(fields.cx, &at, one).into_iter().collect(),
+        one => read(fields.context, &at, one).into_iter().collect(),
     }
 }
 
-fn turn(cx: &Cx<'_>, at: &At<'_>, value: &Value) -> Option<TranscriptTurn> {
+fn turn(context: &ValidationContext<'_>, at: &DocumentPath<'_>, value: &Value) -> Option<TranscriptTurn> {
     let Value::Object(map) = value else {
-        return text(cx, at, value).map(|text| TranscriptTurn { role: "user".into(), text });
+        return text(context, at, value).map(|text| TranscriptTurn { role: "user".into(), text });
     };
-    let fields = Fields::read(cx, at, map, TURN);
+    let fields = Fields::read(context, at, map, TURN);
     let role = fields.text("role").unwrap_or_else(|| "user".into());
     missing(&fields, "a turn needs a `text`");
     // The content of tool turns is often an object.
@@ -80,18 +80,18 @@ fn turn(cx: &Cx<'_>, at: &At<'_>, value: &Value) -> Option<TranscriptTurn> {
     Some(TranscriptTurn { role, text })
 }
 
-fn document(cx: &Cx<'_>, at: &At<'_>, value: &Value) -> Option<ContextDocument> {
+fn document(context: &ValidationContext<'_>, at: &DocumentPath<'_>, value: &Value) -> Option<ContextDocument> {
     let Value::Object(map) = value else {
-        return text(cx, at, value).map(|text| ContextDocument { source: String::new(), text });
+        return text(context, at, value).map(|text| ContextDocument { source: String::new(), text });
     };
-    let fields = Fields::read(cx, at, map, DOCUMENT);
+    let fields = Fields::read(context, at, map, DOCUMENT);
     missing(&fields, "a document needs a `text`");
     Some(ContextDocument { source: fields.text("source").unwrap_or_default(), text: fields.text("text")? })
 }
 
 fn missing(fields: &Fields<'_, '_>, detail: &str) {
     if fields.get("text").is_none() {
-        fields.cx.error("MISSING_FIELD", &fields.at.key("text"), detail, "give the text itself");
+        fields.context.error("MISSING_FIELD", &fields.at.key("text"), detail, "give the text itself");
     }
 }
 
@@ -100,7 +100,7 @@ fn inputs(fields: &Fields<'_, '_>) -> serde_json::Map<String, Value> {
     match field.value {
         Value::Object(map) => map.clone(),
         other => {
-            wrong_type(fields.cx, &fields.at.key(field.key), other, "an object");
+            wrong_type(fields.context, &fields.at.key(field.key), other, "an object");
             serde_json::Map::new()
         }
     }

@@ -7,7 +7,7 @@ use serde_json::{Map, Value};
 
 use super::goal::free;
 use super::policy;
-use crate::draft::{At, Cx, Fields, Table, shorten, text, wrong_type};
+use crate::document::{DocumentPath, Fields, Table, ValidationContext, shorten, text, wrong_type};
 use goalmill_expression as expression;
 
 const CONSTRAINT: &Table = &[
@@ -33,35 +33,35 @@ pub(super) fn read_constraints(fields: &Fields<'_, '_>) -> Map<String, Value> {
     let at = fields.at.key(field.key);
     let found = match field.value {
         Value::String(_) => Map::from_iter([(NOTES.to_owned(), field.value.clone())]),
-        Value::Array(items) => read_list(fields.cx, &at, items),
+        Value::Array(items) => read_list(fields.context, &at, items),
         Value::Object(map) => {
             for (name, value) in map {
-                check_weight(fields.cx, &at.key(name), value);
+                check_weight(fields.context, &at.key(name), value);
             }
             map.clone()
         }
         Value::Null | Value::Bool(_) | Value::Number(_) => free(fields, "constraints"),
     };
-    check_count(fields.cx, &at, found.len());
+    check_count(fields.context, &at, found.len());
     found
 }
 
-fn read_list(cx: &Cx<'_>, at: &At<'_>, items: &[Value]) -> Map<String, Value> {
+fn read_list(context: &ValidationContext<'_>, at: &DocumentPath<'_>, items: &[Value]) -> Map<String, Value> {
     let (mut found, mut notes) = (Map::new(), Vec::new());
     for (i, item) in items.iter().enumerate() {
         let at = at.item(i);
         let Value::Object(map) = item else {
-            if text(cx, &at, item).is_some() {
+            if text(context, &at, item).is_some() {
                 notes.push(item.clone());
             }
             continue;
         };
-        let fields = Fields::read(cx, &at, map, CONSTRAINT);
-        check_weight(cx, &at, item);
+        let fields = Fields::read(context, &at, map, CONSTRAINT);
+        check_weight(context, &at, item);
         let Some(name) = fields.text("name") else {
             if fields.get("name").is_none() {
                 let hint = "name what is limited: `{\"type\": \"budget\", \"value\": \"2000 USD\"}`";
-                cx.error("MISSING_FIELD", &at.key("type"), "a constraint needs a `type`", hint);
+                context.error("MISSING_FIELD", &at.key("type"), "a constraint needs a `type`", hint);
             }
             continue;
         };
@@ -86,29 +86,29 @@ fn unused_name(found: &Map<String, Value>, name: &str) -> String {
     candidates.find(|candidate| !found.contains_key(candidate)).expect("there are more names than constraints")
 }
 
-fn check_weight(cx: &Cx<'_>, at: &At<'_>, value: &Value) {
+fn check_weight(context: &ValidationContext<'_>, at: &DocumentPath<'_>, value: &Value) {
     let Value::Object(map) = value else { return };
     if let Some(priority) = map.get("priority").filter(|value| !value.is_null()) {
         let fits = priority.as_u64().is_some_and(|n| (1..=10).contains(&n));
         if !fits {
             let hint = "give a whole number from 1 (relaxed first) to 10; 8 and more are hard";
-            cx.error("OUT_OF_RANGE", &at.key("priority"), format!("`{priority}` is not in 1..=10"), hint);
+            context.error("OUT_OF_RANGE", &at.key("priority"), format!("`{priority}` is not in 1..=10"), hint);
         }
     }
     if let Some(hard) = map.get("hard").filter(|value| !value.is_null() && !value.is_boolean()) {
-        wrong_type(cx, &at.key("hard"), hard, "true or false");
+        wrong_type(context, &at.key("hard"), hard, "true or false");
     }
     for name in ["amount", "value", "max", "min"] {
         if map.get(name).and_then(Value::as_f64).is_some_and(|amount| amount < 0.0) {
-            cx.error("OUT_OF_RANGE", &at.key(name), "a limit is not negative", "give a number from 0");
+            context.error("OUT_OF_RANGE", &at.key(name), "a limit is not negative", "give a number from 0");
         }
     }
 }
 
-fn check_count(cx: &Cx<'_>, at: &At<'_>, count: usize) {
+fn check_count(context: &ValidationContext<'_>, at: &DocumentPath<'_>, count: usize) {
     if count > CONTRACT_MAX {
         let detail = format!("{count} are more than {CONTRACT_MAX}");
-        cx.error("OUT_OF_RANGE", at, detail, "put together what belongs together");
+        context.error("OUT_OF_RANGE", at, detail, "put together what belongs together");
     }
 }
 
@@ -118,22 +118,22 @@ pub(super) fn read_criteria(fields: &Fields<'_, '_>) -> Vec<Criterion> {
     let at = fields.at.key(field.key);
     let criteria: Vec<Criterion> = match field.value {
         Value::Array(items) => {
-            items.iter().enumerate().filter_map(|(i, item)| criterion(fields.cx, &at.item(i), item)).collect()
+            items.iter().enumerate().filter_map(|(i, item)| criterion(fields.context, &at.item(i), item)).collect()
         }
-        one => criterion(fields.cx, &at, one).into_iter().collect(),
+        one => criterion(fields.context, &at, one).into_iter().collect(),
     };
-    check_count(fields.cx, &at, criteria.len());
+    check_count(fields.context, &at, criteria.len());
     let ids: Vec<String> = criteria.iter().enumerate().map(|(i, criterion)| criterion_id(criterion, i)).collect();
     if let Some(i) = (1..ids.len()).find(|i| ids[..*i].contains(&ids[*i])) {
         let detail = format!("criterion `{}` stands twice", shorten(&ids[i]));
-        fields.cx.error("INVALID_ID", &at.item(i), detail, "give each criterion an id of its own");
+        fields.context.error("INVALID_ID", &at.item(i), detail, "give each criterion an id of its own");
     }
     criteria
 }
 
-fn criterion(cx: &Cx<'_>, at: &At<'_>, value: &Value) -> Option<Criterion> {
+fn criterion(context: &ValidationContext<'_>, at: &DocumentPath<'_>, value: &Value) -> Option<Criterion> {
     let Value::Object(map) = value else {
-        let text = text(cx, at, value)?;
+        let text = text(context, at, value)?;
         let text = text.trim();
         // An expression that names an output judges itself.
         let is_check = expression::condition_references(text).is_ok_and(|refs| !refs.is_empty());
@@ -143,21 +143,21 @@ fn criterion(cx: &Cx<'_>, at: &At<'_>, value: &Value) -> Option<Criterion> {
             ..Criterion::default()
         });
     };
-    let fields = Fields::read(cx, at, map, CRITERION);
+    let fields = Fields::read(context, at, map, CRITERION);
     let id = fields.text("id").unwrap_or_default();
     if !id.is_empty() && !is_id(&id) {
         let hint = "use a letter or digit, then up to 127 of letters, digits, `.`, `_`, `:`, `-`";
-        cx.error("INVALID_ID", &at.key("id"), format!("`{}` is not an id", shorten(&id)), hint);
+        context.error("INVALID_ID", &at.key("id"), format!("`{}` is not an id", shorten(&id)), hint);
     }
     let check = fields.text("check");
     if let Some(error) = check.as_deref().and_then(|check| expression::condition_references(check).err()) {
         let hint = "write a condition over outputs: `steps.total.outputs.sum <= 2000`";
-        cx.error(error.code, &at.key("check"), error.message, hint);
+        context.error(error.code, &at.key("check"), error.message, hint);
     }
     let description = fields.text("description").unwrap_or_default();
     if description.is_empty() && check.is_none() && fields.slips.is_empty() {
         let hint = "say what must be true at the end";
-        cx.error("MISSING_FIELD", &at.key("description"), "a criterion needs a `description` or a `check`", hint);
+        context.error("MISSING_FIELD", &at.key("description"), "a criterion needs a `description` or a `check`", hint);
     }
     Some(Criterion { id, description, check })
 }

@@ -8,7 +8,7 @@ use goalmill_common::plan::{Join, Plan, Step, Strategy};
 use petgraph::graph::{DiGraph, NodeIndex};
 
 use super::origin::Origin;
-use crate::draft::{At, Cx, shorten};
+use crate::document::{DocumentPath, ValidationContext, shorten};
 use goalmill_common::suggest::nearest;
 
 /// The dependency graph of a plan; steps are numbered in the order of the document.
@@ -29,32 +29,32 @@ pub(super) type PhaseRanks = Vec<Option<usize>>;
 ///
 /// - `complete`: whether every step of the document could be read.
 pub(super) fn check_graph(
-    cx: &Cx<'_>,
-    at: &At<'_>,
+    context: &ValidationContext<'_>,
+    at: &DocumentPath<'_>,
     plan: &mut Plan,
     origins: &[Origin<'_>],
     numbers: &StepNumbers,
     complete: bool,
 ) -> (Graph, PhaseRanks) {
-    let needs = resolve(cx, plan, origins, numbers, complete);
+    let needs = resolve(context, plan, origins, numbers, complete);
     let graph = Graph { order: order(&needs), needs };
     if graph.order.len() < plan.steps.len() {
-        cycles(cx, plan, origins, &graph.needs);
+        cycles(context, plan, origins, &graph.needs);
     } else {
         let longest = longest(&graph, |_| 1.0).max(0.0) as usize;
-        let limit = cx.limits.path_max;
+        let limit = context.limits.path_max;
         if longest > limit {
             let detail = format!("the longest path has {longest} steps, at most {limit} are allowed");
-            cx.error("PATH_TOO_LONG", at, detail, "let steps run in parallel, or use sub-plans");
+            context.error("PATH_TOO_LONG", at, detail, "let steps run in parallel, or use sub-plans");
         }
     }
-    joins(cx, plan, origins);
-    let ranks = phases(cx, at, plan, origins, &graph);
+    joins(context, plan, origins);
+    let ranks = phases(context, at, plan, origins, &graph);
     (graph, ranks)
 }
 
 /// Numbers the steps; of several with one id the first counts, the others are errors.
-pub(super) fn number_steps(cx: &Cx<'_>, plan: &Plan, origins: &[Origin<'_>]) -> StepNumbers {
+pub(super) fn number_steps(context: &ValidationContext<'_>, plan: &Plan, origins: &[Origin<'_>]) -> StepNumbers {
     let mut index: StepNumbers = HashMap::default();
     index.reserve(plan.steps.len());
     for (i, step) in plan.steps.iter().enumerate() {
@@ -62,7 +62,7 @@ pub(super) fn number_steps(cx: &Cx<'_>, plan: &Plan, origins: &[Origin<'_>]) -> 
         if let Some(first) = index.get(&step.id) {
             let detail = format!("duplicate step id `{}`, first used at {}", step.id, origins[*first as usize].at);
             origins[i].with_key(origins[i].id_key, |at| {
-                cx.error("DUPLICATE_STEP_ID", at, detail, "give each step an id of its own");
+                context.error("DUPLICATE_STEP_ID", at, detail, "give each step an id of its own");
             });
         } else {
             index.insert(step.id.clone(), number);
@@ -71,7 +71,13 @@ pub(super) fn number_steps(cx: &Cx<'_>, plan: &Plan, origins: &[Origin<'_>]) -> 
     index
 }
 
-fn resolve(cx: &Cx<'_>, plan: &mut Plan, origins: &[Origin<'_>], index: &StepNumbers, complete: bool) -> Vec<Vec<u32>> {
+fn resolve(
+    context: &ValidationContext<'_>,
+    plan: &mut Plan,
+    origins: &[Origin<'_>],
+    index: &StepNumbers,
+    complete: bool,
+) -> Vec<Vec<u32>> {
     let names: Vec<StepId> = plan.steps.iter().map(|step| step.id.clone()).collect();
     // Which step last named each step: finds what stands twice without a set per step.
     let mut named_by = vec![usize::MAX; names.len()];
@@ -85,31 +91,31 @@ fn resolve(cx: &Cx<'_>, plan: &mut Plan, origins: &[Origin<'_>], index: &StepNum
                 if complete || goalmill_common::id::is_id(id) {
                     // Not the step itself, which cannot wait for itself.
                     let others = names.iter().map(StepId::as_str).filter(|name| *name != names[i].as_str());
-                    let near = if cx.may_guess() { nearest(id, others) } else { None };
-                    origin.with_dependency(d, |at| unknown(cx, at, id, near));
+                    let near = if context.may_guess() { nearest(id, others) } else { None };
+                    origin.with_dependency(d, |at| unknown(context, at, id, near));
                 }
                 continue;
             };
             if dependency.id == names[i] {
                 let detail = format!("step `{id}` depends on itself");
-                origin.with_dependency(d, |at| cx.error("SELF_DEPENDENCY", at, detail, "remove this dependency"));
+                origin.with_dependency(d, |at| context.error("SELF_DEPENDENCY", at, detail, "remove this dependency"));
             } else if named_by[target as usize] == i {
                 let detail = format!("`{id}` is named twice; it counts once");
-                origin.with_dependency(d, |at| cx.warn("DUPLICATE_DEPENDENCY", at, detail, "remove one of them"));
+                origin.with_dependency(d, |at| context.warn("DUPLICATE_DEPENDENCY", at, detail, "remove one of them"));
             } else {
                 named_by[target as usize] = i;
                 needs.push(target);
             }
         }
-        if needs.len() > cx.limits.dependencies_max {
+        if needs.len() > context.limits.dependencies_max {
             let detail = format!(
                 "step `{}` has {} dependencies, at most {} are allowed",
                 names[i],
                 needs.len(),
-                cx.limits.dependencies_max
+                context.limits.dependencies_max
             );
             let hint = "join some of them in a step between";
-            cx.error("TOO_MANY_DEPENDENCIES", &At::Pointer(&origin.at), detail, hint);
+            context.error("TOO_MANY_DEPENDENCIES", &DocumentPath::Pointer(&origin.at), detail, hint);
         }
         plan.steps[i].dependencies = needs.iter().map(|n| names[*n as usize].clone()).collect();
         all.push(needs);
@@ -117,12 +123,12 @@ fn resolve(cx: &Cx<'_>, plan: &mut Plan, origins: &[Origin<'_>], index: &StepNum
     all
 }
 
-pub(super) fn unknown(cx: &Cx<'_>, at: &At<'_>, id: &str, near: Option<&str>) {
+pub(super) fn unknown(context: &ValidationContext<'_>, at: &DocumentPath<'_>, id: &str, near: Option<&str>) {
     let hint = match near {
         Some(near) => format!("did you mean `{near}`?"),
         None => "name a step of this plan, or remove the dependency".to_owned(),
     };
-    cx.error("UNKNOWN_DEPENDENCY", at, format!("there is no step `{}`", shorten(id)), hint);
+    context.error("UNKNOWN_DEPENDENCY", at, format!("there is no step `{}`", shorten(id)), hint);
 }
 
 /// Orders steps so that each comes after all it needs (A. B. Kahn, 1962); steps on cycles are left out.
@@ -166,7 +172,7 @@ const STARTS_MAX: usize = 64;
 const SPELLED_MAX: usize = 20;
 
 /// One issue for each knot of cycles, with the shortest cycle found in it.
-fn cycles(cx: &Cx<'_>, plan: &Plan, origins: &[Origin<'_>], needs: &[Vec<u32>]) {
+fn cycles(context: &ValidationContext<'_>, plan: &Plan, origins: &[Origin<'_>], needs: &[Vec<u32>]) {
     let mut graph: DiGraph<(), (), u32> = DiGraph::with_capacity(needs.len(), needs.iter().map(Vec::len).sum());
     (0..needs.len()).for_each(|_| {
         graph.add_node(());
@@ -198,10 +204,10 @@ fn cycles(cx: &Cx<'_>, plan: &Plan, origins: &[Origin<'_>], needs: &[Vec<u32>]) 
         let detail = format!("cycle detected: {}", spelled.join(" -> "));
         let hint = format!("remove one of these dependencies, such as that of `{}` on `{}`", id(first), id(last));
         let closing = origins[first].dependencies.iter().position(|d| d.id == plan.steps[last].id);
-        let place = |at: &At<'_>| cx.error("PLAN_CYCLE", at, detail, hint);
+        let place = |at: &DocumentPath<'_>| context.error("PLAN_CYCLE", at, detail, hint);
         match closing {
             Some(d) => origins[first].with_dependency(d, place),
-            None => place(&At::Pointer(&origins[first].at)),
+            None => place(&DocumentPath::Pointer(&origins[first].at)),
         }
     }
 }
@@ -247,7 +253,7 @@ fn cycle_through(start: usize, knot: &[usize], needs: &[Vec<u32>]) -> Vec<usize>
     Vec::new()
 }
 
-fn joins(cx: &Cx<'_>, plan: &Plan, origins: &[Origin<'_>]) {
+fn joins(context: &ValidationContext<'_>, plan: &Plan, origins: &[Origin<'_>]) {
     for (step, origin) in plan.steps.iter().zip(origins) {
         // What is written counts: a dependency that leads nowhere has its own issue.
         let most = origin.dependencies.len();
@@ -260,30 +266,36 @@ fn joins(cx: &Cx<'_>, plan: &Plan, origins: &[Origin<'_>]) {
             } else {
                 format!("give a number in 1..={most}")
             };
-            origin.with_key(origin.join_key, |at| cx.error("JOIN_IMPOSSIBLE", at, detail, hint));
+            origin.with_key(origin.join_key, |at| context.error("JOIN_IMPOSSIBLE", at, detail, hint));
         }
     }
 }
 
 /// The place of each step's phase in the order of phases; `None` for steps outside of phases.
-fn phases(cx: &Cx<'_>, at: &At<'_>, plan: &Plan, origins: &[Origin<'_>], graph: &Graph) -> PhaseRanks {
+fn phases(
+    context: &ValidationContext<'_>,
+    at: &DocumentPath<'_>,
+    plan: &Plan,
+    origins: &[Origin<'_>],
+    graph: &Graph,
+) -> PhaseRanks {
     let known: HashMap<&str, usize> = plan.phases.iter().enumerate().rev().map(|(i, p)| (p.id.as_str(), i)).collect();
     let mut ranks = Vec::with_capacity(plan.steps.len());
     for (step, origin) in plan.steps.iter().zip(origins) {
         let rank = step.phase.as_deref().and_then(|phase| known.get(phase).copied());
         if let (Some(phase), None) = (&step.phase, rank) {
             let names = plan.phases.iter().map(|p| p.id.as_str());
-            let near = if cx.may_guess() { nearest(phase, names) } else { None };
+            let near = if context.may_guess() { nearest(phase, names) } else { None };
             let hint = match near {
                 Some(near) => format!("did you mean `{near}`?"),
                 None => "list it under `phases`".to_owned(),
             };
             let detail = format!("there is no phase `{}`", shorten(phase));
-            origin.with_key(origin.phase_key, |at| cx.error("PHASE_UNKNOWN", at, detail, hint));
+            origin.with_key(origin.phase_key, |at| context.error("PHASE_UNKNOWN", at, detail, hint));
         }
         ranks.push(rank);
     }
-    let before = cx.errors();
+    let before = context.errors();
     for (i, needs) in graph.needs.iter().enumerate() {
         for need in needs.iter().map(|n| *n as usize) {
             let (Some(own), Some(other)) = (ranks[i], ranks[need]) else { continue };
@@ -292,15 +304,15 @@ fn phases(cx: &Cx<'_>, at: &At<'_>, plan: &Plan, origins: &[Origin<'_>], graph: 
                 let detail = format!("step `{step}` depends on `{later}`, which belongs to a later phase");
                 let written = origins[i].dependencies.iter().position(|d| d.id == *later).unwrap_or_default();
                 origins[i].with_dependency(written, |at| {
-                    cx.error("PHASE_ORDER", at, detail, "move one of the steps to another phase");
+                    context.error("PHASE_ORDER", at, detail, "move one of the steps to another phase");
                 });
             }
         }
     }
-    let is_sound = cx.errors() == before && graph.order.len() == plan.steps.len();
+    let is_sound = context.errors() == before && graph.order.len() == plan.steps.len();
     if is_sound && !plan.phases.is_empty() && with_barriers(plan, &ranks, &graph.needs).1 < plan.steps.len() {
         let detail = "a step outside of the phases waits for a phase that waits for it";
-        cx.error("PHASE_ORDER", at, detail, "put that step into a phase");
+        context.error("PHASE_ORDER", at, detail, "put that step into a phase");
     }
     ranks
 }

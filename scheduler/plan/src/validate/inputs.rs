@@ -11,13 +11,13 @@ use goalmill_common::text::pointer_part;
 use jsonschema::error::ValidationErrorKind;
 use serde_json::{Map, Value};
 
-use super::catalogue::{Ability, Catalogue};
+use super::catalogue::{ActionEntry, Catalogue};
 use super::graph::StepNumbers;
 use super::names;
 use super::origin::Origin;
 use super::path::{Mention, mentions};
 use super::rules::{Rules, Weight, min_warning};
-use crate::draft::{At, Cx, shorten};
+use crate::document::{DocumentPath, ValidationContext, shorten};
 use crate::schema::Unusable;
 use goalmill_expression::is_plain;
 
@@ -31,7 +31,7 @@ const REFERENCES_MAX: usize = 8;
 const TYPES: [&str; 6] = ["null", "boolean", "number", "string", "array", "object"];
 
 pub(super) fn check(
-    cx: &Cx<'_>,
+    context: &ValidationContext<'_>,
     rules: &Rules<'_>,
     catalogue: &Catalogue,
     plan: &Plan,
@@ -39,30 +39,30 @@ pub(super) fn check(
     index: &StepNumbers,
 ) {
     // The answer for one action serves every step that asks it.
-    let mut known: HashMap<(&str, &str), Option<&Ability>> = HashMap::default();
-    let abilities = plan.steps.iter().map(|step| {
+    let mut known: HashMap<(&str, &str), Option<&ActionEntry>> = HashMap::default();
+    let action_entries = plan.steps.iter().map(|step| {
         let key = (step.agent_type.as_str(), step.action.as_str());
-        *known.entry(key).or_insert_with(|| ability(catalogue, step))
+        *known.entry(key).or_insert_with(|| action_entry(catalogue, step))
     });
-    let check = Check { cx, rules, plan, index, abilities: abilities.collect() };
+    let check = Check { context, rules, plan, index, action_entries: action_entries.collect() };
     for (i, origin) in origins.iter().enumerate().filter(|(i, _)| !plan.steps[*i].kind.is_inline()) {
         check.step(i, origin);
     }
 }
 
 /// The one ability that will do the step; none when nobody can say.
-fn ability<'c>(catalogue: &'c Catalogue, step: &Step) -> Option<&'c Ability> {
+fn action_entry<'c>(catalogue: &'c Catalogue, step: &Step) -> Option<&'c ActionEntry> {
     let mut found = catalogue.find(step.agent_type.as_str(), &step.action);
     if found.len() == 1 { found.pop() } else { None }
 }
 
 struct Check<'a, 'l> {
-    cx: &'a Cx<'l>,
+    context: &'a ValidationContext<'l>,
     rules: &'a Rules<'a>,
     plan: &'a Plan,
     index: &'a StepNumbers,
     /// Of each step.
-    abilities: Vec<Option<&'a Ability>>,
+    action_entries: Vec<Option<&'a ActionEntry>>,
 }
 
 /// An expression in the inputs.
@@ -82,17 +82,24 @@ impl Check<'_, '_> {
         if !is_plain(step.inputs.text()) {
             collect(inputs, &mut String::new(), &mut places);
         }
-        let ability = self.abilities[at];
-        if let Some(ability) = ability.filter(|_| self.rules.weights.inputs != Weight::Ignore) {
-            self.against_schema(ability, step, origin, inputs, &places);
+        let action_entry = self.action_entries[at];
+        if let Some(action_entry) = action_entry.filter(|_| self.rules.weights.inputs != Weight::Ignore) {
+            self.against_schema(action_entry, step, origin, inputs, &places);
         }
         for place in &places {
-            self.references(place, ability, origin);
+            self.references(place, action_entry, origin);
         }
     }
 
-    fn against_schema(&self, ability: &Ability, step: &Step, origin: &Origin<'_>, inputs: &Value, places: &[Place]) {
-        let schema = match ability.check() {
+    fn against_schema(
+        &self,
+        action_entry: &ActionEntry,
+        step: &Step,
+        origin: &Origin<'_>,
+        inputs: &Value,
+        places: &[Place],
+    ) {
+        let schema = match action_entry.check() {
             Ok(Some(schema)) => schema,
             Ok(None) => return,
             Err(unusable) => return self.unchecked(step, origin, unusable),
@@ -113,7 +120,7 @@ impl Check<'_, '_> {
             let pointer = error.instance_path().to_string();
             if is_excused(&pointer, error.kind(), places)
                 || is_asked(step, &pointer, error.kind())
-                || is_left_out(ability, &pointer, error.instance())
+                || is_left_out(action_entry, &pointer, error.instance())
             {
                 continue;
             }
@@ -121,7 +128,7 @@ impl Check<'_, '_> {
             if listed > LISTED_MAX {
                 return;
             }
-            self.mismatch(ability, step, origin, &pointer, &error);
+            self.mismatch(action_entry, step, origin, &pointer, &error);
         }
     }
 
@@ -134,7 +141,7 @@ impl Check<'_, '_> {
 
     fn mismatch(
         &self,
-        ability: &Ability,
+        action_entry: &ActionEntry,
         step: &Step,
         origin: &Origin<'_>,
         pointer: &str,
@@ -151,7 +158,8 @@ impl Check<'_, '_> {
                 weigh("INPUT_MISSING", &below, detail, format!("give `{}`", shorten(name)));
             }
             ValidationErrorKind::AdditionalProperties { unexpected } => {
-                let known = ability.inputs.as_ref().and_then(|s| s.pointer("/properties")).and_then(Value::as_object);
+                let known =
+                    action_entry.inputs.as_ref().and_then(|s| s.pointer("/properties")).and_then(Value::as_object);
                 for name in unexpected {
                     let near = known.and_then(|known| nearest(name, known.keys()));
                     let hint = near.map_or("remove it".to_owned(), |near| format!("did you mean `{near}`?"));
@@ -167,21 +175,21 @@ impl Check<'_, '_> {
         }
     }
 
-    fn references(&self, place: &Place, ability: Option<&Ability>, origin: &Origin<'_>) {
+    fn references(&self, place: &Place, action_entry: Option<&ActionEntry>, origin: &Origin<'_>) {
         let (mentions, is_whole) = match &place.value {
             Ok(whole) => (std::slice::from_ref(whole), true),
             Err(parts) => (parts.as_slice(), false),
         };
         for mention in mentions.iter().filter(|m| m.path.first().is_none_or(|field| field == "outputs")) {
             let Some(source) = self.index.get(mention.step.as_str()).map(|source| *source as usize) else { continue };
-            let giver = self.abilities[source];
+            let giver = self.action_entries[source];
             let own = self.plan.steps[source].output_schema.as_ref().map(goalmill_common::json::Json::value);
             let declared = own.as_ref().or_else(|| giver.and_then(|giver| giver.outputs.as_ref()));
             let path = mention.path.get(1..).unwrap_or_default();
             let found = declared.map_or(Look::Unknown, |schema| look(schema, path));
-            self.judge(&found, ability, origin, place, mention, is_whole);
-            if let (Some(giver), Some(ability)) = (giver, ability) {
-                self.kinds(giver, ability, origin, place, mention);
+            self.judge(&found, action_entry, origin, place, mention, is_whole);
+            if let (Some(giver), Some(action_entry)) = (giver, action_entry) {
+                self.kinds(giver, action_entry, origin, place, mention);
             }
         }
     }
@@ -189,7 +197,7 @@ impl Check<'_, '_> {
     fn judge(
         &self,
         found: &Look<'_>,
-        ability: Option<&Ability>,
+        action_entry: Option<&ActionEntry>,
         origin: &Origin<'_>,
         place: &Place,
         mention: &Mention,
@@ -206,7 +214,7 @@ impl Check<'_, '_> {
                 self.weigh(weight, "OUTPUT_UNKNOWN", origin, &place.pointer, detail, &hint);
             }
             Look::Types(schema) => {
-                let Some(wanted) = ability.and_then(|a| a.inputs.as_ref()) else { return };
+                let Some(wanted) = action_entry.and_then(|a| a.inputs.as_ref()) else { return };
                 let Some(wanted) = is_whole.then(|| below(wanted, &place.pointer)).flatten() else { return };
                 let (gives, takes) = (types(schema), types(wanted));
                 if gives.iter().any(|g| takes.contains(g)) {
@@ -225,18 +233,28 @@ impl Check<'_, '_> {
     }
 
     /// Where data has kinds instead of schemas.
-    fn kinds(&self, giver: &Ability, ability: &Ability, origin: &Origin<'_>, place: &Place, mention: &Mention) {
+    fn kinds(
+        &self,
+        giver: &ActionEntry,
+        action_entry: &ActionEntry,
+        origin: &Origin<'_>,
+        place: &Place,
+        mention: &Mention,
+    ) {
         if self.rules.weights.kinds == Weight::Ignore {
             return;
         }
-        if giver.gives.is_empty() || ability.takes.is_empty() || super::kinds_meet(&giver.gives, &ability.takes) {
+        if giver.gives.is_empty()
+            || action_entry.takes.is_empty()
+            || super::kinds_meet(&giver.gives, &action_entry.takes)
+        {
             return;
         }
         let detail = format!(
             "step `{}` gives {}, but what reads it takes {}",
             mention.step,
             giver.gives.join(" and "),
-            ability.takes.join(" and ")
+            action_entry.takes.join(" and ")
         );
         let hint = "put a step between that converts it";
         self.weigh(self.rules.weights.kinds, "KIND_MISMATCH", origin, &place.pointer, detail, hint);
@@ -246,7 +264,7 @@ impl Check<'_, '_> {
     fn weigh(&self, weight: Weight, code: &str, origin: &Origin<'_>, pointer: &str, detail: String, hint: &str) {
         origin.with_key(origin.inputs_key, |at| {
             let pointer = format!("{}{pointer}", at.pointer());
-            self.cx.weigh(weight, code, &At::Pointer(&pointer), detail, hint);
+            self.context.weigh(weight, code, &DocumentPath::Pointer(&pointer), detail, hint);
         });
     }
 }
@@ -300,9 +318,9 @@ fn is_wholly_open(inputs: &Value) -> bool {
 
 /// `null` for a field that need not be given says that it is not. Where the schema does not say for certain whether
 /// the field is needed, `null` is a value like any other.
-fn is_left_out(ability: &Ability, pointer: &str, instance: &Value) -> bool {
+fn is_left_out(action_entry: &ActionEntry, pointer: &str, instance: &Value) -> bool {
     let Some((outer, name)) = pointer.rsplit_once('/').filter(|_| instance.is_null()) else { return false };
-    let Some(root) = ability.inputs.as_ref() else { return false };
+    let Some(root) = action_entry.inputs.as_ref() else { return false };
     let Some(object) = declared(root, outer) else { return false };
     let branches = ["$ref", "$dynamicRef", "allOf", "anyOf", "oneOf", "if", "dependentRequired", "dependencies"];
     let is_field = object.get("properties").is_some() && !branches.iter().any(|word| object.get(word).is_some());

@@ -29,12 +29,12 @@ use goalmill_common::limits::Limits;
 use goalmill_common::problem::Issue;
 use serde_json::Value;
 
-use crate::draft::{self, At, Cx, Format};
+use crate::document::{self, DocumentPath, Format, ValidationContext};
 use crate::states::ValidPlan;
 
 pub use agents::{no_live_worker, permit_all, permit_routed};
 pub use budget::{Forecast, forecast, preview};
-pub use catalogue::{Ability, Catalogue, Durations, Measured, Offer};
+pub use catalogue::{ActionEntry, AgentEntry, Catalogue, Durations, Measured};
 pub use goal::{goal, goal_field};
 pub use graph::critical_path;
 pub use planning::planning_field;
@@ -45,17 +45,17 @@ pub use step::step_field;
 
 /// Parses and validates a plan in any accepted spelling.
 pub fn validate_text(text: &[u8], format: Format, limits: &Limits) -> Result<ValidPlan, Vec<Issue>> {
-    validate_plan(&draft::read(text, format, limits)?, limits)
+    validate_plan(&document::read(text, format, limits)?, limits)
 }
 
 /// Validates the form of a plan in any accepted spelling.
 pub fn validate_plan(draft: &Value, limits: &Limits) -> Result<ValidPlan, Vec<Issue>> {
-    validate_in(&Cx::new(limits), draft)
+    validate_in(&ValidationContext::new(limits), draft)
 }
 
 /// Validates a plan in any accepted spelling, also against agents, workers, budget and policy.
 pub fn validate_plan_by(draft: &Value, limits: &Limits, rules: &Rules<'_>) -> Result<ValidPlan, Vec<Issue>> {
-    validate_in(&Cx::with_rules(limits, rules), draft)
+    validate_in(&ValidationContext::with_rules(limits, rules), draft)
 }
 
 /// Whether data of one kind can be had where another is wanted; kinds are compared by their normal form.
@@ -63,9 +63,9 @@ pub fn kinds_meet(gives: &[String], takes: &[String]) -> bool {
     gives.iter().any(|g| takes.iter().any(|t| names::normal(g) == names::normal(t)))
 }
 
-fn validate_in(cx: &Cx<'_>, draft: &Value) -> Result<ValidPlan, Vec<Issue>> {
-    let plan = shape::document(cx, &At::ROOT, draft, 0);
-    let warnings = cx.take()?;
+fn validate_in(context: &ValidationContext<'_>, draft: &Value) -> Result<ValidPlan, Vec<Issue>> {
+    let plan = shape::document(context, &DocumentPath::ROOT, draft, 0);
+    let warnings = context.take()?;
     let plan = plan.expect("a document without errors gives a plan");
     let critical_path_seconds = critical_path(&plan);
     Ok(ValidPlan::new(plan, warnings, critical_path_seconds))

@@ -3,7 +3,7 @@
 use goalmill_common::id::StepId;
 use serde_json::Value;
 
-use crate::draft::At;
+use crate::document::DocumentPath;
 
 /// Where a dependency was written.
 #[derive(Clone, Debug)]
@@ -46,24 +46,24 @@ pub(super) struct Origin<'v> {
 
 impl Origin<'_> {
     /// Runs `body` with the place of one of the step's dependencies.
-    pub(super) fn with_dependency<T>(&self, index: usize, body: impl FnOnce(&At<'_>) -> T) -> T {
-        let step = At::Pointer(&self.at);
+    pub(super) fn with_dependency<T>(&self, index: usize, body: impl FnOnce(&DocumentPath<'_>) -> T) -> T {
+        let step = DocumentPath::Pointer(&self.at);
         match &self.dependencies[index].place {
             DependencyPlace::Item { key, index } => body(&step.key(key).item(*index)),
             DependencyPlace::Field { key } => body(&step.key(key)),
             DependencyPlace::Edge { parent, key, index, end } => {
-                let edges = At::Pointer(parent);
+                let edges = DocumentPath::Pointer(parent);
                 let edges = edges.key(key);
                 let edge = edges.item(*index);
                 if end.is_empty() { body(&edge) } else { body(&edge.key(end)) }
             }
-            DependencyPlace::Expression { pointer } => body(&At::Pointer(pointer)),
+            DependencyPlace::Expression { pointer } => body(&DocumentPath::Pointer(pointer)),
         }
     }
 
     /// Runs `body` with the place of one of the step's fields; of the step itself when `key` is empty.
-    pub(super) fn with_key<T>(&self, key: &str, body: impl FnOnce(&At<'_>) -> T) -> T {
-        let step = At::Pointer(&self.at);
+    pub(super) fn with_key<T>(&self, key: &str, body: impl FnOnce(&DocumentPath<'_>) -> T) -> T {
+        let step = DocumentPath::Pointer(&self.at);
         if key.is_empty() { body(&step) } else { body(&step.key(key)) }
     }
 }

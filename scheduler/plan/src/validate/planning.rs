@@ -6,7 +6,7 @@ use goalmill_common::planning::{CANDIDATES_MAX, TEMPERATURE_MAX};
 use serde_json::Value;
 
 use super::policy;
-use crate::draft::{Fields, Table, Unit, wrong_type};
+use crate::document::{Fields, Table, Unit, wrong_type};
 
 /// Longest time until a fallback, in milliseconds.
 const FALLBACK_MS_MAX: u64 = 3_600_000;
@@ -32,7 +32,7 @@ const PLANNING: &Table = &[
 
 /// The canonical name of a field of a goal's `planning`, whatever it is called in a document.
 pub fn planning_field(key: &str) -> Option<&'static str> {
-    crate::draft::canonical(key, PLANNING)
+    crate::document::canonical(key, PLANNING)
 }
 
 /// Reads `planning: {…}`.
@@ -40,11 +40,11 @@ pub(super) fn planning(fields: &Fields<'_, '_>) -> Planning {
     let Some(field) = fields.get("planning") else { return Planning::default() };
     let at = fields.at.key(field.key);
     let Value::Object(map) = field.value else {
-        wrong_type(fields.cx, &at, field.value, "an object with `planner`, `model`, `revision`");
+        wrong_type(fields.context, &at, field.value, "an object with `planner`, `model`, `revision`");
         return Planning::default();
     };
-    let inner = Fields::read(fields.cx, &at, map, PLANNING);
-    let limits = fields.cx.limits;
+    let inner = Fields::read(fields.context, &at, map, PLANNING);
+    let limits = fields.context.limits;
     let after = inner
         .duration("fallback_after_ms", Unit::Milliseconds, 0, FALLBACK_MS_MAX, "INVALID_VALUE")
         .or_else(|| inner.duration("fallback_after", Unit::Seconds, 0, FALLBACK_MS_MAX, "INVALID_VALUE"));
@@ -84,7 +84,7 @@ fn prompt(fields: &Fields<'_, '_>) -> Option<String> {
     let prompt = fields.text("prompt")?;
     if prompt.trim().is_empty() {
         let at = fields.at.key(fields.get("prompt")?.key);
-        fields.cx.error("INVALID_VALUE", &at, "the prompt is empty", "give the id of a template, or a text");
+        fields.context.error("INVALID_VALUE", &at, "the prompt is empty", "give the id of a template, or a text");
         return None;
     }
     Some(prompt)
@@ -95,12 +95,12 @@ pub(super) fn temperature(fields: &Fields<'_, '_>) -> Option<f64> {
     let field = fields.get("temperature")?;
     let at = fields.at.key(field.key);
     let Some(temperature) = field.value.as_f64() else {
-        wrong_type(fields.cx, &at, field.value, "a number");
+        wrong_type(fields.context, &at, field.value, "a number");
         return None;
     };
     if !(0.0..=TEMPERATURE_MAX).contains(&temperature) {
         let detail = format!("`{temperature}` is not in 0..={TEMPERATURE_MAX}");
-        fields.cx.error("OUT_OF_RANGE", &at, detail, "give a number in that range");
+        fields.context.error("OUT_OF_RANGE", &at, detail, "give a number in that range");
         return None;
     }
     Some(temperature)

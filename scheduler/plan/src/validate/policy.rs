@@ -8,7 +8,7 @@ use goalmill_common::plan::{
 use goalmill_common::revision::RevisionStrategy;
 use serde_json::Value;
 
-use crate::draft::{At, Cx, Field, Fields, Table, Unit, count, shorten, text, wrong_type};
+use crate::document::{DocumentPath, Field, Fields, Table, Unit, ValidationContext, count, shorten, text, wrong_type};
 
 /// Longest backoff, in milliseconds.
 pub(super) const BACKOFF_MS_MAX: u64 = 24 * 3_600_000;
@@ -29,7 +29,7 @@ pub(super) fn word<T: Copy>(fields: &Fields<'_, '_>, name: &str, words: &[(&str,
         Some(near) => format!("did you mean `{near}`?"),
         None => format!("use one of {}", words.iter().map(|(w, _)| format!("`{w}`")).collect::<Vec<_>>().join(", ")),
     };
-    fields.cx.error(
+    fields.context.error(
         "INVALID_VALUE",
         &fields.at.key(field.key),
         format!("`{}` is not known here", shorten(&given)),
@@ -60,27 +60,27 @@ const BACKOFF: &Table = &[
 ];
 
 /// Reads `3`, `false`, or an object. `max` counts retries, `max_attempts` the first attempt too.
-pub(super) fn retry(cx: &Cx<'_>, at: &At<'_>, value: &Value) -> Retry {
-    let limit = u64::from(cx.limits.retries_max);
+pub(super) fn retry(context: &ValidationContext<'_>, at: &DocumentPath<'_>, value: &Value) -> Retry {
+    let limit = u64::from(context.limits.retries_max);
     let mut retry = Retry::default();
     let map = match value {
         Value::Object(map) => map,
         Value::Bool(false) => return Retry { max: 0, ..retry },
         Value::Bool(true) => return retry,
         other => {
-            if let Some(max) = count(cx, at, other, 0, limit) {
+            if let Some(max) = count(context, at, other, 0, limit) {
                 retry.max = max as u32;
             }
             return retry;
         }
     };
-    let fields = Fields::read(cx, at, map, RETRY);
+    let fields = Fields::read(context, at, map, RETRY);
     let max = fields.count("max", 0, limit);
     let attempts = fields.count("max_attempts", 1, limit + 1).map(|n| n - 1);
     if let (Some(max), Some(attempts)) = (max, attempts)
         && max != attempts
     {
-        cx.error("CONFLICTING_FIELDS", at, "`max` and `max_attempts` say different things", "keep one of them");
+        context.error("CONFLICTING_FIELDS", at, "`max` and `max_attempts` say different things", "keep one of them");
     }
     if let Some(max) = max.or(attempts) {
         retry.max = max as u32;
@@ -90,7 +90,7 @@ pub(super) fn retry(cx: &Cx<'_>, at: &At<'_>, value: &Value) -> Retry {
     match fields.get("backoff") {
         Some(Field { value: Value::Object(map), key }) => {
             let at = at.key(key);
-            spacing.take(&Fields::read(cx, &at, map, BACKOFF));
+            spacing.take(&Fields::read(context, &at, map, BACKOFF));
         }
         // Seconds.
         Some(Field { value: Value::Number(_), .. }) => {
@@ -103,7 +103,7 @@ pub(super) fn retry(cx: &Cx<'_>, at: &At<'_>, value: &Value) -> Retry {
         }
         None => {}
     }
-    spacing.apply(cx, at, &mut retry);
+    spacing.apply(context, at, &mut retry);
     retry
 }
 
@@ -129,21 +129,26 @@ impl Spacing {
             match field.value.as_f64() {
                 Some(factor) if (1.0..=100.0).contains(&factor) => self.factor = Some(factor),
                 Some(factor) => {
-                    fields.cx.error(CODE, &at, format!("`{factor}` is not in 1..=100"), "give a factor of 1 or more");
+                    fields.context.error(
+                        CODE,
+                        &at,
+                        format!("`{factor}` is not in 1..=100"),
+                        "give a factor of 1 or more",
+                    );
                 }
-                None => wrong_type(fields.cx, &at, field.value, "a number"),
+                None => wrong_type(fields.context, &at, field.value, "a number"),
             }
         }
         self.jitter = self.jitter.or_else(|| jitter(fields));
     }
 
-    fn apply(self, cx: &Cx<'_>, at: &At<'_>, retry: &mut Retry) {
+    fn apply(self, context: &ValidationContext<'_>, at: &DocumentPath<'_>, retry: &mut Retry) {
         retry.factor = self.factor.unwrap_or(retry.factor);
         retry.jitter = self.jitter.unwrap_or(retry.jitter);
         match (self.initial_ms, self.max_ms) {
             (Some(initial), Some(max)) if initial > max => {
                 let detail = format!("the first wait, {initial} ms, is longer than the longest, {max} ms");
-                cx.error("INVALID_RETRY_POLICY", at, detail, "raise the longest wait or lower the first");
+                context.error("INVALID_RETRY_POLICY", at, detail, "raise the longest wait or lower the first");
             }
             (initial, Some(max)) => {
                 retry.initial_ms = initial.unwrap_or(retry.initial_ms.min(max));
@@ -179,7 +184,7 @@ pub(super) fn approval(fields: &Fields<'_, '_>) -> Option<Approval> {
         Value::Bool(false) => return required,
         other => {
             wrong_type(
-                fields.cx,
+                fields.context,
                 &fields.at.key(field.key),
                 other,
                 "true, false or an object with `limit` and `default`",
@@ -188,8 +193,8 @@ pub(super) fn approval(fields: &Fields<'_, '_>) -> Option<Approval> {
         }
     };
     let at = fields.at.key(field.key);
-    let inner = Fields::read(fields.cx, &at, map, APPROVAL);
-    let max = fields.cx.limits.approval_ms_max;
+    let inner = Fields::read(fields.context, &at, map, APPROVAL);
+    let max = fields.context.limits.approval_ms_max;
     let limit = inner
         .duration("limit_ms", Unit::Milliseconds, 1, max, "INVALID_TIMEOUT")
         .or_else(|| inner.duration("limit", Unit::Seconds, 1, max, "INVALID_TIMEOUT"));
@@ -228,23 +233,23 @@ pub(super) fn revision(fields: &Fields<'_, '_>) -> Option<RevisionPolicy> {
         Value::Bool(true) => return Some(RevisionPolicy::default()),
         Value::Bool(false) | Value::Number(_) | Value::String(_) => return None,
         other => {
-            wrong_type(fields.cx, &at, other, "an object with `max`, `threshold`, `confidence_floor`, `approve`");
+            wrong_type(fields.context, &at, other, "an object with `max`, `threshold`, `confidence_floor`, `approve`");
             return None;
         }
     };
-    let inner = Fields::read(fields.cx, &at, map, REVISION);
+    let inner = Fields::read(fields.context, &at, map, REVISION);
     let usual = RevisionPolicy::default();
     let share = |name: &str, usual: f64| {
         let Some(given) = inner.amount(name) else { return usual };
         if given > 1.0 {
             let detail = format!("{given} is no share");
-            fields.cx.error("INVALID_VALUE", &at.key(name), detail, "give a number from 0 to 1");
+            fields.context.error("INVALID_VALUE", &at.key(name), detail, "give a number from 0 to 1");
         }
         given.min(1.0)
     };
     let words = [("refuse", Widen::Refuse), ("approve", Widen::Approve), ("allow", Widen::Allow)];
     Some(RevisionPolicy {
-        max: inner.count("max", 0, u64::from(fields.cx.limits.revisions_max)).map(|n| n as u32),
+        max: inner.count("max", 0, u64::from(fields.context.limits.revisions_max)).map(|n| n as u32),
         threshold: share("threshold", usual.threshold),
         confidence_floor: share("confidence_floor", usual.confidence_floor),
         budget_low: share("budget_low", usual.budget_low),
@@ -266,7 +271,7 @@ fn model(fields: &Fields<'_, '_>) -> Option<String> {
     let model = fields.text("model")?;
     if model.trim().is_empty() {
         let at = fields.at.key(fields.get("model")?.key);
-        fields.cx.error("INVALID_VALUE", &at, "the name is empty", "give the name of a model, or leave it out");
+        fields.context.error("INVALID_VALUE", &at, "the name is empty", "give the name of a model, or leave it out");
         return None;
     }
     Some(model)
@@ -285,22 +290,22 @@ const ASK: &Table = &[
 pub(super) fn ask(fields: &Fields<'_, '_>) -> Option<Question> {
     let field = fields.get("ask")?;
     let at = fields.at.key(field.key);
-    let usual_ms = Approval::default().limit_ms.min(fields.cx.limits.approval_ms_max);
+    let usual_ms = Approval::default().limit_ms.min(fields.context.limits.approval_ms_max);
     let Value::Object(map) = field.value else {
-        let question = text(fields.cx, &at, field.value)?;
+        let question = text(fields.context, &at, field.value)?;
         return Some(Question { question, schema: None, default: None, limit_ms: usual_ms, into: None });
     };
-    let inner = Fields::read(fields.cx, &at, map, ASK);
+    let inner = Fields::read(fields.context, &at, map, ASK);
     if inner.get("question").is_none() {
-        fields.cx.error("MISSING_FIELD", &at.key("question"), "nothing is asked", "give a `question`");
+        fields.context.error("MISSING_FIELD", &at.key("question"), "nothing is asked", "give a `question`");
     }
-    let max = fields.cx.limits.approval_ms_max;
+    let max = fields.context.limits.approval_ms_max;
     let limit_ms = inner
         .duration("limit_ms", Unit::Milliseconds, 1, max, "INVALID_TIMEOUT")
         .or_else(|| inner.duration("limit", Unit::Seconds, 1, max, "INVALID_TIMEOUT"));
     Some(Question {
         question: inner.text("question")?,
-        schema: inner.get("schema").and_then(|f| super::schema::read(fields.cx, &at.key(f.key), f.value)),
+        schema: inner.get("schema").and_then(|f| super::schema::read(fields.context, &at.key(f.key), f.value)),
         default: inner.get("default").map(|f| Json::of(f.value)),
         limit_ms: limit_ms.unwrap_or(usual_ms),
         into: inner.text("into").filter(|name| !name.is_empty()),
@@ -317,10 +322,10 @@ pub(super) fn budget(fields: &Fields<'_, '_>) -> Budget {
     let Some(field) = fields.get("budget") else { return Budget::default() };
     let at = fields.at.key(field.key);
     let Value::Object(map) = field.value else {
-        wrong_type(fields.cx, &at, field.value, "an object with `tokens`, `cost`, `seconds`");
+        wrong_type(fields.context, &at, field.value, "an object with `tokens`, `cost`, `seconds`");
         return Budget::default();
     };
-    let inner = Fields::read(fields.cx, &at, map, AMOUNTS);
+    let inner = Fields::read(fields.context, &at, map, AMOUNTS);
     Budget {
         tokens: inner.count("tokens", 0, TOKENS_MAX),
         cost: inner.amount("cost"),
@@ -341,10 +346,10 @@ pub(super) fn estimates(fields: &Fields<'_, '_>) -> Estimates {
     let Some(field) = fields.get("estimates") else { return out };
     let at = fields.at.key(field.key);
     let Value::Object(map) = field.value else {
-        wrong_type(fields.cx, &at, field.value, "an object with `seconds`, `tokens`, `cost`");
+        wrong_type(fields.context, &at, field.value, "an object with `seconds`, `tokens`, `cost`");
         return out;
     };
-    let inner = Fields::read(fields.cx, &at, map, AMOUNTS);
+    let inner = Fields::read(fields.context, &at, map, AMOUNTS);
     out.seconds = seconds(&inner, "seconds").or(out.seconds);
     out.tokens = inner.count("tokens", 0, TOKENS_MAX).or(out.tokens);
     out.cost = inner.amount("cost").or(out.cost);
@@ -367,14 +372,14 @@ const CACHE: &Table = &[("key", &[]), ("ttl_ms", &[]), ("ttl", &["ttl_seconds", 
 const CACHE_KEY: &str = "{{ inputs | tojson }}";
 
 /// Reads `true` (by all inputs), a key, or an object; without a `key`, that goes by all inputs too.
-pub(super) fn cache(cx: &Cx<'_>, at: &At<'_>, value: &Value) -> Option<Cache> {
+pub(super) fn cache(context: &ValidationContext<'_>, at: &DocumentPath<'_>, value: &Value) -> Option<Cache> {
     let map = match value {
         Value::Object(map) => map,
         Value::Bool(false) => return None,
         Value::Bool(true) => return Some(Cache { key: CACHE_KEY.into(), ttl_ms: CACHE_TTL_MS }),
-        other => return text(cx, at, other).map(|key| Cache { key, ttl_ms: CACHE_TTL_MS }),
+        other => return text(context, at, other).map(|key| Cache { key, ttl_ms: CACHE_TTL_MS }),
     };
-    let fields = Fields::read(cx, at, map, CACHE);
+    let fields = Fields::read(context, at, map, CACHE);
     let ttl = |name, unit| fields.duration(name, unit, 1, CACHE_TTL_MS_MAX, "INVALID_VALUE");
     let ttl_ms = ttl("ttl_ms", Unit::Milliseconds).or_else(|| ttl("ttl", Unit::Seconds)).unwrap_or(CACHE_TTL_MS);
     let key = if fields.get("key").is_some() { fields.text("key")? } else { CACHE_KEY.to_owned() };

@@ -8,7 +8,7 @@ use goalmill_common::plan::{Plan, Step, StepKind};
 use serde_json::Value;
 
 use super::origin::Origin;
-use crate::draft::{Cx, shorten};
+use crate::document::{ValidationContext, shorten};
 use goalmill_expression::{self as expression, ExpressionError, StepRef};
 
 /// Steps with unread outputs that are named.
@@ -17,7 +17,7 @@ const NAMED_MAX: usize = 5;
 /// Warns of steps with the same agent, action and inputs as an earlier one.
 ///
 /// In plans that are checked against a catalogue, it also notes once which declared outputs no step reads.
-pub(super) fn warn_of_redundancy(cx: &Cx<'_>, plan: &Plan, origins: &[Origin<'_>]) {
+pub(super) fn warn_of_redundancy(context: &ValidationContext<'_>, plan: &Plan, origins: &[Origin<'_>]) {
     let mut first: HashMap<(&str, &str, &str), usize> = HashMap::default();
     for (i, (step, origin)) in plan.steps.iter().zip(origins).enumerate() {
         // Without an action or inputs, the description says what a step does.
@@ -32,16 +32,16 @@ pub(super) fn warn_of_redundancy(cx: &Cx<'_>, plan: &Plan, origins: &[Origin<'_>
         let detail =
             format!("step `{}` has the same agent, action and inputs as `{}`", step.id, plan.steps[earlier].id);
         origin.with_key(origin.action_key, |at| {
-            cx.warn("REDUNDANT_STEP", at, detail, "remove it, or give both the same `cache` key");
+            context.warn("REDUNDANT_STEP", at, detail, "remove it, or give both the same `cache` key");
         });
     }
-    if cx.rules.is_some_and(|rules| rules.catalogue.is_some()) {
-        note_unread(cx, plan, origins);
+    if context.rules.is_some_and(|rules| rules.catalogue.is_some()) {
+        note_unread(context, plan, origins);
     }
 }
 
 /// Notes the steps that declare outputs, have dependents, and are read by none of them.
-fn note_unread(cx: &Cx<'_>, plan: &Plan, origins: &[Origin<'_>]) {
+fn note_unread(context: &ValidationContext<'_>, plan: &Plan, origins: &[Origin<'_>]) {
     let mut read: BTreeSet<String> = BTreeSet::new();
     let mut awaited: BTreeSet<&str> = BTreeSet::new();
     for step in &plan.steps {
@@ -62,7 +62,7 @@ fn note_unread(cx: &Cx<'_>, plan: &Plan, origins: &[Origin<'_>]) {
     let more = if more > 0 { format!(" and {more} more") } else { String::new() };
     let detail = format!("no step reads the declared outputs of {}{more}", named.join(", "));
     origin.with_key("", |at| {
-        cx.warn("UNREAD_OUTPUTS", at, detail, "pass them on in `inputs`, or leave the dependency or the step out");
+        context.warn("UNREAD_OUTPUTS", at, detail, "pass them on in `inputs`, or leave the dependency or the step out");
     });
 }
 

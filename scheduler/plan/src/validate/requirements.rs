@@ -3,7 +3,7 @@
 use goalmill_common::plan::{Plan, StepKind};
 
 use super::origin::Origin;
-use crate::draft::{At, Cx};
+use crate::document::{DocumentPath, ValidationContext};
 
 /// What a goal requires of the steps of its plan.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -15,10 +15,10 @@ pub struct Requirements {
 }
 
 /// Reports steps without what is required.
-pub(super) fn check_requirements(cx: &Cx<'_>, plan: &Plan, origins: &[Origin<'_>]) {
-    let Requirements { dependencies, fallbacks } = cx.rules.map(|rules| rules.requires).unwrap_or_default();
+pub(super) fn check_requirements(context: &ValidationContext<'_>, plan: &Plan, origins: &[Origin<'_>]) {
+    let Requirements { dependencies, fallbacks } = context.rules.map(|rules| rules.requires).unwrap_or_default();
     let error = |origin: &Origin<'_>, field: &str, detail: String, hint: &str| {
-        cx.error("MISSING_FIELD", &At::Pointer(&origin.at).key(field), detail, hint);
+        context.error("MISSING_FIELD", &DocumentPath::Pointer(&origin.at).key(field), detail, hint);
     };
     if dependencies && plan.steps.len() > 1 {
         let needed: std::collections::BTreeSet<&str> =

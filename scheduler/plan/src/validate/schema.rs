@@ -3,7 +3,7 @@
 use goalmill_common::json::Json;
 use serde_json::{Map, Value};
 
-use crate::draft::{At, Cx, shorten, wrong_type};
+use crate::document::{DocumentPath, ValidationContext, shorten, wrong_type};
 
 /// Words by which an object is known to be a schema.
 const WORDS: &[&str] = &[
@@ -33,25 +33,25 @@ pub(super) fn is_schema(map: &Map<String, Value>) -> bool {
 }
 
 /// Checks a schema and keeps it.
-pub(super) fn read(cx: &Cx<'_>, at: &At<'_>, value: &Value) -> Option<Json> {
+pub(super) fn read(context: &ValidationContext<'_>, at: &DocumentPath<'_>, value: &Value) -> Option<Json> {
     if !value.is_object() && !value.is_boolean() {
-        wrong_type(cx, at, value, "a JSON Schema, an object");
+        wrong_type(context, at, value, "a JSON Schema, an object");
         return None;
     }
     let schema = Json::of(value);
-    let before = cx.errors();
-    stays_inside(cx, at, value);
-    if cx.errors() == before
-        && cx.is_new_schema(schema.text())
+    let before = context.errors();
+    stays_inside(context, at, value);
+    if context.errors() == before
+        && context.is_new_schema(schema.text())
         && let Err(unusable) = crate::schema::Schema::of_outputs(value)
     {
-        cx.error(unusable.code, at, unusable.detail, unusable.hint);
+        context.error(unusable.code, at, unusable.detail, unusable.hint);
     }
     Some(schema)
 }
 
 /// References may only lead to places in the schema itself.
-fn stays_inside(cx: &Cx<'_>, at: &At<'_>, value: &Value) {
+fn stays_inside(context: &ValidationContext<'_>, at: &DocumentPath<'_>, value: &Value) {
     match value {
         Value::Object(map) => {
             for (key, inner) in map {
@@ -60,18 +60,18 @@ fn stays_inside(cx: &Cx<'_>, at: &At<'_>, value: &Value) {
                 match inner.as_str() {
                     Some(target) if is_reference && !target.starts_with('#') => {
                         let detail = format!("`{}` lies outside of the schema; nothing is fetched", shorten(target));
-                        cx.error(
+                        context.error(
                             "SCHEMA_REMOTE_REF",
                             &at,
                             detail,
                             "copy the target into `$defs` and refer to it by `#/$defs/…`",
                         );
                     }
-                    _ => stays_inside(cx, &at, inner),
+                    _ => stays_inside(context, &at, inner),
                 }
             }
         }
-        Value::Array(items) => items.iter().enumerate().for_each(|(i, item)| stays_inside(cx, &at.item(i), item)),
+        Value::Array(items) => items.iter().enumerate().for_each(|(i, item)| stays_inside(context, &at.item(i), item)),
         Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
     }
 }

@@ -5,7 +5,7 @@ use serde_json::{Map, Value};
 
 use super::origin::{Dependency, DependencyPlace, Origin};
 use super::{agents, expression_scope, graph, policy, redundancy, requirements, step};
-use crate::draft::{At, Cx, Field, Fields, Table};
+use crate::document::{DocumentPath, Field, Fields, Table, ValidationContext};
 
 /// Steps that a list gets room for at once; most have fewer.
 const ROOM: usize = 1_000;
@@ -48,26 +48,31 @@ const PHASE: &Table = &[
 
 /// The canonical name of a plan's field, whatever it is called in a document.
 pub fn plan_field(key: &str) -> Option<&'static str> {
-    crate::draft::canonical(key, PLAN)
+    crate::document::canonical(key, PLAN)
 }
 
 /// Reads a document; `None` only after an error was noted.
 ///
 /// - `depth`: plans around this one.
-pub(super) fn document(cx: &Cx<'_>, at: &At<'_>, draft: &Value, depth: u32) -> Option<Plan> {
-    if depth > cx.limits.depth_max {
-        let detail = format!("plans are nested more than {} deep", cx.limits.depth_max);
-        cx.error("PLAN_TOO_DEEP", at, detail, "move the inner steps up into their parent");
+pub(super) fn document(
+    context: &ValidationContext<'_>,
+    at: &DocumentPath<'_>,
+    draft: &Value,
+    depth: u32,
+) -> Option<Plan> {
+    if depth > context.limits.depth_max {
+        let detail = format!("plans are nested more than {} deep", context.limits.depth_max);
+        context.error("PLAN_TOO_DEEP", at, detail, "move the inner steps up into their parent");
         return None;
     }
     match draft {
         Value::Array(_) => {
-            let mut reading = Reading::new(cx);
+            let mut reading = Reading::new(context);
             let count = size(draft);
             if count == 0 {
-                cx.error("EMPTY_PLAN", at, "the plan has no steps", "add at least one step");
+                context.error("EMPTY_PLAN", at, "the plan has no steps", "add at least one step");
             }
-            if count == 0 || too_many(cx, at, count) {
+            if count == 0 || too_many(context, at, count) {
                 return None;
             }
             reading.steps(at, draft, None, depth);
@@ -75,13 +80,13 @@ pub(super) fn document(cx: &Cx<'_>, at: &At<'_>, draft: &Value, depth: u32) -> O
         }
         Value::Object(map) => match map.get("plan").filter(|inner| wraps(map, inner)) {
             Some(inner) => {
-                wrapper(cx, at, map);
-                document(cx, &at.key("plan"), inner, depth)
+                wrapper(context, at, map);
+                document(context, &at.key("plan"), inner, depth)
             }
-            None => object(cx, at, map, depth),
+            None => object(context, at, map, depth),
         },
         Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {
-            cx.error(
+            context.error(
                 "WRONG_TYPE",
                 at,
                 "a plan is an object with `steps`, or a list of steps",
@@ -98,7 +103,7 @@ fn wraps(map: &Map<String, Value>, inner: &Value) -> bool {
 }
 
 /// Beside `plan` stands what is said about it; the caller takes it.
-fn wrapper(cx: &Cx<'_>, at: &At<'_>, map: &Map<String, Value>) {
+fn wrapper(context: &ValidationContext<'_>, at: &DocumentPath<'_>, map: &Map<String, Value>) {
     const BESIDE: &Table = &[
         ("plan", &[]),
         ("goal", &["query", "job"]),
@@ -113,22 +118,27 @@ fn wrapper(cx: &Cx<'_>, at: &At<'_>, map: &Map<String, Value>) {
         ("id", &["plan_id"]),
         ("version", &["$schema"]),
     ];
-    Fields::read(cx, at, map, BESIDE);
+    Fields::read(context, at, map, BESIDE);
 }
 
-fn object(cx: &Cx<'_>, at: &At<'_>, map: &Map<String, Value>, depth: u32) -> Option<Plan> {
-    let before = cx.errors();
-    let fields = Fields::read(cx, at, map, PLAN);
+fn object(
+    context: &ValidationContext<'_>,
+    at: &DocumentPath<'_>,
+    map: &Map<String, Value>,
+    depth: u32,
+) -> Option<Plan> {
+    let before = context.errors();
+    let fields = Fields::read(context, at, map, PLAN);
     let steps = fields.get("steps");
     let phases = fields.get("phases");
     if steps.is_none() && phases.is_none() {
         if !fields.slips.iter().any(|name| matches!(*name, "steps" | "phases")) {
-            cx.error("MISSING_FIELD", &at.key("steps"), "a plan needs `steps`", "list the steps under `steps`");
+            context.error("MISSING_FIELD", &at.key("steps"), "a plan needs `steps`", "list the steps under `steps`");
         }
         return None;
     }
     let count = steps.map_or(0, |f| size(f.value)) + phases.map_or(0, |f| inside_phases(f.value));
-    if too_many(cx, &at.key(steps.or(phases).map_or("steps", |f| f.key)), count) {
+    if too_many(context, &at.key(steps.or(phases).map_or("steps", |f| f.key)), count) {
         return None;
     }
     let mut plan = Plan {
@@ -146,15 +156,15 @@ fn object(cx: &Cx<'_>, at: &At<'_>, map: &Map<String, Value>, depth: u32) -> Opt
     if let Some(field) = fields.get("metadata") {
         match field.value {
             Value::Object(map) => plan.metadata.clone_from(map),
-            other => crate::draft::wrong_type(cx, &at.key(field.key), other, "an object"),
+            other => crate::document::wrong_type(context, &at.key(field.key), other, "an object"),
         }
     }
-    let mut reading = Reading::new(cx);
+    let mut reading = Reading::new(context);
     let phases_at = phases.map(|f| at.key(f.key));
-    let limit = cx.limits.steps_max;
+    let limit = context.limits.steps_max;
     if let (Some(count), Some(phases_at)) = (phases.map(|f| size(f.value)).filter(|count| *count > limit), &phases_at) {
         let detail = format!("{count} phases, at most {limit} are allowed");
-        cx.error("TOO_MANY_PHASES", phases_at, detail, "put more steps into fewer phases");
+        context.error("TOO_MANY_PHASES", phases_at, detail, "put more steps into fewer phases");
         return None;
     }
     if let (Some(field), Some(phases_at)) = (phases, &phases_at) {
@@ -166,15 +176,15 @@ fn object(cx: &Cx<'_>, at: &At<'_>, map: &Map<String, Value>, depth: u32) -> Opt
     let edges = fields.get("edges").map(|field| reading.edges(&at.key(field.key), field));
     let steps_key = steps.or(phases).map_or("steps", |f| f.key);
     if count == 0 {
-        if cx.errors() == before {
-            cx.error("EMPTY_PLAN", &at.key(steps_key), "the plan has no steps", "add at least one step");
+        if context.errors() == before {
+            context.error("EMPTY_PLAN", &at.key(steps_key), "the plan has no steps", "add at least one step");
         }
         return None;
     }
     let plan = reading.finish(&at.key(steps_key), plan, &edges.unwrap_or_default(), count)?;
-    if let Some(rules) = cx.rules.filter(|_| depth == 0) {
-        super::budget::check(cx, at, &plan, &rules.budget, rules.catalogue);
-        super::budget::check_constraints(cx, &plan, &rules.constraints, rules.seconds_left, rules.catalogue);
+    if let Some(rules) = context.rules.filter(|_| depth == 0) {
+        super::budget::check(context, at, &plan, &rules.budget, rules.catalogue);
+        super::budget::check_constraints(context, &plan, &rules.constraints, rules.seconds_left, rules.catalogue);
     }
     Some(plan)
 }
@@ -184,7 +194,12 @@ fn confidence(fields: &Fields<'_, '_>) -> Option<f64> {
     let confidence = fields.amount("confidence")?;
     if confidence > 1.0 {
         let at = fields.at.key(fields.get("confidence").map_or("confidence", |field| field.key));
-        fields.cx.error("OUT_OF_RANGE", &at, format!("`{confidence}` is not in 0..=1"), "give a number from 0 to 1");
+        fields.context.error(
+            "OUT_OF_RANGE",
+            &at,
+            format!("`{confidence}` is not in 0..=1"),
+            "give a number from 0 to 1",
+        );
         return None;
     }
     Some(confidence)
@@ -219,12 +234,12 @@ fn inside_phases(phases: &Value) -> usize {
     }
 }
 
-fn too_many(cx: &Cx<'_>, at: &At<'_>, count: usize) -> bool {
-    let limit = cx.limits.steps_max;
-    let own = cx.rules.and_then(|rules| rules.steps_max).unwrap_or(limit);
+fn too_many(context: &ValidationContext<'_>, at: &DocumentPath<'_>, count: usize) -> bool {
+    let limit = context.limits.steps_max;
+    let own = context.rules.and_then(|rules| rules.steps_max).unwrap_or(limit);
     let limit = limit.min(own);
     if count > limit {
-        cx.error(
+        context.error(
             "TOO_MANY_STEPS",
             at,
             format!("{count} steps, at most {limit} are allowed"),
@@ -247,18 +262,18 @@ struct Edge<'v> {
 
 /// What was read so far.
 struct Reading<'c, 'l, 'v> {
-    cx: &'c Cx<'l>,
+    context: &'c ValidationContext<'l>,
     steps: Vec<goalmill_common::plan::Step>,
     origins: Vec<Origin<'v>>,
     input_bytes: usize,
 }
 
 impl<'c, 'l, 'v> Reading<'c, 'l, 'v> {
-    fn new(cx: &'c Cx<'l>) -> Self {
-        Self { cx, steps: Vec::new(), origins: Vec::new(), input_bytes: 0 }
+    fn new(context: &'c ValidationContext<'l>) -> Self {
+        Self { context, steps: Vec::new(), origins: Vec::new(), input_bytes: 0 }
     }
 
-    fn steps(&mut self, at: &At<'_>, value: &'v Value, phase: Option<&str>, depth: u32) {
+    fn steps(&mut self, at: &DocumentPath<'_>, value: &'v Value, phase: Option<&str>, depth: u32) {
         match value {
             Value::Array(items) => {
                 self.steps.reserve(items.len().min(ROOM));
@@ -272,16 +287,16 @@ impl<'c, 'l, 'v> Reading<'c, 'l, 'v> {
                     self.step(&at.key(id), item, Some(id), phase, depth);
                 }
             }
-            other => crate::draft::wrong_type(self.cx, at, other, "a list of steps"),
+            other => crate::document::wrong_type(self.context, at, other, "a list of steps"),
         }
     }
 
-    fn step(&mut self, at: &At<'_>, value: &'v Value, key: Option<&'v str>, phase: Option<&str>, depth: u32) {
+    fn step(&mut self, at: &DocumentPath<'_>, value: &'v Value, key: Option<&'v str>, phase: Option<&str>, depth: u32) {
         let Value::Object(map) = value else {
-            crate::draft::wrong_type(self.cx, at, value, "a step, an object with `id`,");
+            crate::document::wrong_type(self.context, at, value, "a step, an object with `id`,");
             return;
         };
-        if let Some((mut step, origin)) = step::read(self.cx, at, map, key, depth) {
+        if let Some((mut step, origin)) = step::read(self.context, at, map, key, depth) {
             if let Some(phase) = phase {
                 step.phase = Some(phase.to_owned());
             }
@@ -291,9 +306,9 @@ impl<'c, 'l, 'v> Reading<'c, 'l, 'v> {
         }
     }
 
-    fn phases(&mut self, at: &At<'_>, value: &'v Value, depth: u32) -> Vec<Phase> {
+    fn phases(&mut self, at: &DocumentPath<'_>, value: &'v Value, depth: u32) -> Vec<Phase> {
         let Value::Array(items) = value else {
-            crate::draft::wrong_type(self.cx, at, value, "a list of phases");
+            crate::document::wrong_type(self.context, at, value, "a list of phases");
             return Vec::new();
         };
         let mut phases: Vec<Phase> = Vec::with_capacity(items.len());
@@ -304,17 +319,17 @@ impl<'c, 'l, 'v> Reading<'c, 'l, 'v> {
                 continue;
             }
             let Value::Object(map) = item else {
-                crate::draft::wrong_type(self.cx, &at, item, "a phase, an object with `id`,");
+                crate::document::wrong_type(self.context, &at, item, "a phase, an object with `id`,");
                 continue;
             };
-            let fields = Fields::read(self.cx, &at, map, PHASE);
+            let fields = Fields::read(self.context, &at, map, PHASE);
             let phase = self.phase(&fields, i);
             if let Some(field) = fields.get("steps") {
                 self.steps(&at.key(field.key), field.value, Some(&phase.id), depth);
             }
             if let Some(first) = phases.iter().position(|p| p.id == phase.id) {
                 let detail = format!("duplicate phase id `{}`, first used by phase number {}", phase.id, first + 1);
-                self.cx.error("DUPLICATE_PHASE", &at, detail, "give each phase its own id");
+                self.context.error("DUPLICATE_PHASE", &at, detail, "give each phase its own id");
             }
             phases.push(phase);
         }
@@ -336,15 +351,15 @@ impl<'c, 'l, 'v> Reading<'c, 'l, 'v> {
             (None, None) => (format!("phase-{}", index + 1), description),
         };
         if id.is_empty() || id.len() > goalmill_common::id::ID_CHARS_MAX {
-            self.cx.error("INVALID_ID", fields.at, "a phase's id has 1 to 128 characters", "give a shorter id");
+            self.context.error("INVALID_ID", fields.at, "a phase's id has 1 to 128 characters", "give a shorter id");
         }
         Phase { id, description, checkpoint: fields.flag("checkpoint").unwrap_or(false) }
     }
 
     /// Edges of a graph, each from a step to one that depends on it.
-    fn edges(&self, at: &At<'_>, field: Field<'v>) -> Vec<Edge<'v>> {
+    fn edges(&self, at: &DocumentPath<'_>, field: Field<'v>) -> Vec<Edge<'v>> {
         let Value::Array(items) = field.value else {
-            crate::draft::wrong_type(self.cx, at, field.value, "a list of edges");
+            crate::document::wrong_type(self.context, at, field.value, "a list of edges");
             return Vec::new();
         };
         let mut edges = Vec::with_capacity(items.len());
@@ -369,20 +384,20 @@ impl<'c, 'l, 'v> Reading<'c, 'l, 'v> {
                 Some(edge) => edges.push(edge),
                 None => {
                     let hint = "write `{\"from\": \"a\", \"to\": \"b\"}` or `[\"a\", \"b\"]`";
-                    self.cx.error("WRONG_TYPE", &at.item(i), "an edge needs the ids of two steps", hint);
+                    self.context.error("WRONG_TYPE", &at.item(i), "an edge needs the ids of two steps", hint);
                 }
             }
         }
         edges
     }
 
-    fn finish(mut self, at: &At<'_>, mut plan: Plan, edges: &[Edge<'v>], count: usize) -> Option<Plan> {
-        if self.input_bytes > self.cx.limits.plan_bytes_max {
+    fn finish(mut self, at: &DocumentPath<'_>, mut plan: Plan, edges: &[Edge<'v>], count: usize) -> Option<Plan> {
+        if self.input_bytes > self.context.limits.plan_bytes_max {
             let detail = format!(
                 "the inputs have {} bytes, at most {} are allowed",
-                self.input_bytes, self.cx.limits.plan_bytes_max
+                self.input_bytes, self.context.limits.plan_bytes_max
             );
-            self.cx.error("PLAN_TOO_LARGE", at, detail, "pass large data by reference");
+            self.context.error("PLAN_TOO_LARGE", at, detail, "pass large data by reference");
         }
         self.attach(at, edges, self.steps.len() == count);
         plan.steps = std::mem::take(&mut self.steps);
@@ -393,29 +408,29 @@ impl<'c, 'l, 'v> Reading<'c, 'l, 'v> {
     }
 
     /// Checks what needs all steps: the graph, the scope of expressions, the agents.
-    fn check(&mut self, at: &At<'_>, plan: &mut Plan, complete: bool) {
-        let cx = self.cx;
-        let numbers = graph::number_steps(cx, plan, &self.origins);
-        if cx.rules.is_some_and(|rules| rules.imply) {
-            expression_scope::imply_dependencies(cx, plan, &mut self.origins, &numbers);
+    fn check(&mut self, at: &DocumentPath<'_>, plan: &mut Plan, complete: bool) {
+        let context = self.context;
+        let numbers = graph::number_steps(context, plan, &self.origins);
+        if context.rules.is_some_and(|rules| rules.imply) {
+            expression_scope::imply_dependencies(context, plan, &mut self.origins, &numbers);
         }
-        let (graph, ranks) = graph::check_graph(cx, at, plan, &self.origins, &numbers, complete);
-        expression_scope::check_expressions(cx, plan, &self.origins, &numbers, &graph, &ranks);
-        agents::check_agents(cx, plan, &self.origins, &numbers);
-        redundancy::warn_of_redundancy(cx, plan, &self.origins);
-        requirements::check_requirements(cx, plan, &self.origins);
+        let (graph, ranks) = graph::check_graph(context, at, plan, &self.origins, &numbers, complete);
+        expression_scope::check_expressions(context, plan, &self.origins, &numbers, &graph, &ranks);
+        agents::check_agents(context, plan, &self.origins, &numbers);
+        redundancy::warn_of_redundancy(context, plan, &self.origins);
+        requirements::check_requirements(context, plan, &self.origins);
     }
 
     /// Turns edges into dependencies. `START` and `END` are marks that some formats put around a graph.
-    fn attach(&mut self, at: &At<'_>, edges: &[Edge<'v>], complete: bool) {
+    fn attach(&mut self, at: &DocumentPath<'_>, edges: &[Edge<'v>], complete: bool) {
         if edges.is_empty() {
             return;
         }
         let index: goalmill_common::hash::HashMap<String, usize> =
             self.steps.iter().enumerate().map(|(i, step)| (step.id.as_str().to_owned(), i)).collect();
         let parent = match at {
-            At::Key(parent, _) => parent.pointer(),
-            At::Pointer(_) | At::Item(..) => at.pointer(),
+            DocumentPath::Key(parent, _) => parent.pointer(),
+            DocumentPath::Pointer(_) | DocumentPath::Item(..) => at.pointer(),
         };
         for Edge { from, to, index: i, key, from_key, to_key } in edges {
             let known = |name: &str| index.contains_key(name);
@@ -432,12 +447,13 @@ impl<'c, 'l, 'v> Reading<'c, 'l, 'v> {
                 None if !complete && !goalmill_common::id::is_id(to) => {}
                 None => {
                     let names = self.steps.iter().map(|s| s.id.as_str());
-                    let near = if self.cx.may_guess() { goalmill_common::suggest::nearest(to, names) } else { None };
-                    let root = At::Pointer(&parent);
+                    let near =
+                        if self.context.may_guess() { goalmill_common::suggest::nearest(to, names) } else { None };
+                    let root = DocumentPath::Pointer(&parent);
                     let edges = root.key(key);
                     let edge = edges.item(*i);
                     let at = if to_key.is_empty() { edge } else { edge.key(to_key) };
-                    graph::unknown(self.cx, &at, to, near);
+                    graph::unknown(self.context, &at, to, near);
                 }
             }
         }

@@ -7,7 +7,7 @@ use serde_json::{Map, Value};
 
 use super::origin::{Dependency, DependencyPlace, Origin};
 use super::{policy, schema, shape};
-use crate::draft::{At, Cx, Field, Fields, Table, Unit, shorten, text, wrong_type};
+use crate::document::{DocumentPath, Field, Fields, Table, Unit, ValidationContext, shorten, text, wrong_type};
 
 const STEP: &Table = &[
     ("id", &["task_id", "step_id", "subtask_id", "node_id"]),
@@ -99,20 +99,20 @@ const FALLBACK: &Table =
 
 /// The canonical name of a step's field, whatever it is called in a document.
 pub fn step_field(key: &str) -> Option<&'static str> {
-    crate::draft::canonical(key, STEP)
+    crate::document::canonical(key, STEP)
 }
 
 /// Reads a step; `None` when it has no usable id, which is noted.
 ///
 /// - `key`: the step's id, where the steps are an object.
 pub(super) fn read<'v>(
-    cx: &Cx<'_>,
-    at: &At<'_>,
+    context: &ValidationContext<'_>,
+    at: &DocumentPath<'_>,
     map: &'v Map<String, Value>,
     key: Option<&'v str>,
     depth: u32,
 ) -> Option<(Step, Origin<'v>)> {
-    let fields = Fields::read(cx, at, map, STEP);
+    let fields = Fields::read(context, at, map, STEP);
     let id = id(&fields, key);
     let kind = kind(&fields);
     let mut step = Step::new(id.clone().unwrap_or_default(), agent_type(&fields, kind));
@@ -122,13 +122,13 @@ pub(super) fn read<'v>(
     step.phase = fields.text("phase");
     expected_outputs(&fields, &mut step);
     if let Some(field) = fields.get("output_schema") {
-        step.output_schema = schema::read(cx, &at.key(field.key), field.value);
+        step.output_schema = schema::read(context, &at.key(field.key), field.value);
     }
     step.when = when(&fields);
     step.join = join(&fields);
     step.timeout_ms = timeout(&fields);
     if let Some(field) = fields.get("retry") {
-        step.retry = policy::retry(cx, &at.key(field.key), field.value);
+        step.retry = policy::retry(context, &at.key(field.key), field.value);
     }
     retry_delay(&fields, &mut step);
     step.fallback = fallback(&fields);
@@ -140,7 +140,7 @@ pub(super) fn read<'v>(
     step.estimates = policy::estimates(&fields);
     step.ask = policy::ask(&fields);
     if let Some(field) = fields.get("cache") {
-        step.cache = policy::cache(cx, &at.key(field.key), field.value);
+        step.cache = policy::cache(context, &at.key(field.key), field.value);
     }
     step.judges = judges(&fields);
     sub_plan(&fields, &mut step, depth);
@@ -168,9 +168,9 @@ fn judges(fields: &Fields<'_, '_>) -> Vec<String> {
     let at = fields.at.key(field.key);
     match field.value {
         Value::Array(items) => {
-            items.iter().enumerate().filter_map(|(i, item)| text(fields.cx, &at.item(i), item)).collect()
+            items.iter().enumerate().filter_map(|(i, item)| text(fields.context, &at.item(i), item)).collect()
         }
-        one => text(fields.cx, &at, one).into_iter().collect(),
+        one => text(fields.context, &at, one).into_iter().collect(),
     }
 }
 
@@ -187,7 +187,7 @@ fn id(fields: &Fields<'_, '_>, key: Option<&str>) -> Option<String> {
     let given = fields.get("id");
     let Some(field) = given.or_else(|| if key.is_none() { fields.get("name") } else { None }) else {
         let Some(key) = key else {
-            fields.cx.error(
+            fields.context.error(
                 "MISSING_FIELD",
                 &fields.at.key("id"),
                 "a step needs an `id`",
@@ -195,24 +195,24 @@ fn id(fields: &Fields<'_, '_>, key: Option<&str>) -> Option<String> {
             );
             return None;
         };
-        return checked_id(fields.cx, fields.at, key);
+        return checked_id(fields.context, fields.at, key);
     };
     let at = fields.at.key(field.key);
     match name(field.value) {
-        Some(id) => checked_id(fields.cx, &at, &id),
+        Some(id) => checked_id(fields.context, &at, &id),
         None => {
-            wrong_type(fields.cx, &at, field.value, "text or a whole number");
+            wrong_type(fields.context, &at, field.value, "text or a whole number");
             None
         }
     }
 }
 
-fn checked_id(cx: &Cx<'_>, at: &At<'_>, id: &str) -> Option<String> {
+fn checked_id(context: &ValidationContext<'_>, at: &DocumentPath<'_>, id: &str) -> Option<String> {
     if is_id(id) {
         return Some(id.to_owned());
     }
     let detail = format!("`{}` is not an id", shorten(id));
-    cx.error("INVALID_ID", at, detail, id_hint(id));
+    context.error("INVALID_ID", at, detail, id_hint(id));
     None
 }
 
@@ -260,19 +260,19 @@ pub(super) fn agent_type(fields: &Fields<'_, '_>, kind: StepKind) -> AgentType {
     let missing = || AgentType::from(if kind.needs_worker() { AUTO } else { "" });
     let Some(field) = fields.get("agent_type") else { return missing() };
     let at = fields.at.key(field.key);
-    let Some(given) = text(fields.cx, &at, field.value) else { return missing() };
+    let Some(given) = text(fields.context, &at, field.value) else { return missing() };
     let given = given.trim();
     if given.is_empty() || given.eq_ignore_ascii_case("tbd") || given.eq_ignore_ascii_case(AUTO) {
         return missing();
     }
     if !is_id(given) {
         let detail = format!("`{}` is not the name of an agent type", shorten(given));
-        fields.cx.error("INVALID_ID", &at, detail, id_hint(given));
+        fields.context.error("INVALID_ID", &at, detail, id_hint(given));
         return missing();
     }
     if !kind.needs_worker() {
         let detail = "a step of this kind needs no worker; its agent type is ignored";
-        fields.cx.warn("UNUSED_FIELD", &at, detail, "remove it, or give another `kind`");
+        fields.context.warn("UNUSED_FIELD", &at, detail, "remove it, or give another `kind`");
         return missing();
     }
     given.into()
@@ -286,7 +286,7 @@ fn describe(fields: &Fields<'_, '_>, step: &mut Step) {
         let detail =
             format!("the action `{}` has control characters", shorten(&step.action.escape_default().to_string()));
         let at = fields.at.key(fields.get("action").map_or("action", |field| field.key));
-        fields.cx.error("INVALID_ID", &at, detail, "name the action as the agent's card does");
+        fields.context.error("INVALID_ID", &at, detail, "name the action as the agent's card does");
     }
     let mut spare = Vec::new();
     if let Some(task) = fields.text("task") {
@@ -312,10 +312,10 @@ fn describe(fields: &Fields<'_, '_>, step: &mut Step) {
 fn inputs(fields: &Fields<'_, '_>) -> Json {
     let Some(field) = fields.get("inputs") else { return Json::empty_object() };
     let inputs = Json::of(field.value);
-    let limit = fields.cx.limits.payload_bytes_max;
+    let limit = fields.context.limits.payload_bytes_max;
     if inputs.text().len() > limit {
         let detail = format!("the inputs have {} bytes, at most {limit} are allowed", inputs.text().len());
-        fields.cx.error("INPUT_TOO_LARGE", &fields.at.key(field.key), detail, "pass large data by reference");
+        fields.context.error("INPUT_TOO_LARGE", &fields.at.key(field.key), detail, "pass large data by reference");
         return Json::empty_object();
     }
     inputs
@@ -338,10 +338,10 @@ fn expected_outputs(fields: &Fields<'_, '_>, step: &mut Step) {
 
 fn names_or_schema(fields: &Fields<'_, '_>, field: Field<'_>, step: &mut Step) {
     let at = fields.at.key(field.key);
-    let mut take = |at: &At<'_>, value: &Value| match value {
+    let mut take = |at: &DocumentPath<'_>, value: &Value| match value {
         Value::String(name) if is_name(name) => step.expected_outputs.push(name.clone()),
         Value::String(words) => {
-            if text(fields.cx, at, value).is_some() {
+            if text(fields.context, at, value).is_some() {
                 if !step.expected_output.is_empty() {
                     step.expected_output.push_str("; ");
                 }
@@ -351,14 +351,14 @@ fn names_or_schema(fields: &Fields<'_, '_>, field: Field<'_>, step: &mut Step) {
         Value::Object(map) if map.get("name").is_some_and(|n| n.as_str().is_some_and(is_name)) => {
             step.expected_outputs.extend(map["name"].as_str().map(str::to_owned));
         }
-        other => wrong_type(fields.cx, at, other, "the name of an output"),
+        other => wrong_type(fields.context, at, other, "the name of an output"),
     };
     match field.value {
         Value::Array(items) => items.iter().enumerate().for_each(|(i, item)| take(&at.item(i), item)),
         Value::Object(map) if map.values().all(Value::is_string) && !schema::is_schema(map) => {
             map.keys().for_each(|name| take(&at, &Value::String(name.clone())));
         }
-        Value::Object(_) => step.output_schema = schema::read(fields.cx, &at, field.value),
+        Value::Object(_) => step.output_schema = schema::read(fields.context, &at, field.value),
         one => take(&at, one),
     }
 }
@@ -378,8 +378,9 @@ fn when(fields: &Fields<'_, '_>) -> Option<String> {
 fn join(fields: &Fields<'_, '_>) -> Join {
     let Some(field) = fields.get("join") else { return Join::All };
     let at = fields.at.key(field.key);
-    let at_least = |at: &At<'_>, value: &Value| {
-        crate::draft::count(fields.cx, at, value, 0, u64::from(u32::MAX)).map_or(Join::All, |k| Join::AtLeast(k as u32))
+    let at_least = |at: &DocumentPath<'_>, value: &Value| {
+        crate::document::count(fields.context, at, value, 0, u64::from(u32::MAX))
+            .map_or(Join::All, |k| Join::AtLeast(k as u32))
     };
     match field.value {
         Value::Object(map) => match map.iter().next() {
@@ -387,7 +388,7 @@ fn join(fields: &Fields<'_, '_>) -> Join {
                 at_least(&at.key(key), value)
             }
             _ => {
-                fields.cx.error(
+                fields.context.error(
                     "INVALID_VALUE",
                     &at,
                     "a join has no such form",
@@ -407,7 +408,7 @@ pub(super) fn failure_policy(fields: &Fields<'_, '_>) -> OnFailure {
 }
 
 pub(super) fn timeout(fields: &Fields<'_, '_>) -> Option<u64> {
-    let max = fields.cx.limits.timeout_ms_max;
+    let max = fields.context.limits.timeout_ms_max;
     let forms = [("timeout", Unit::Seconds), ("timeout_ms", Unit::Milliseconds), ("timeout_seconds", Unit::Seconds)];
     let mut given = None;
     for (name, unit) in forms {
@@ -415,7 +416,7 @@ pub(super) fn timeout(fields: &Fields<'_, '_>) -> Option<u64> {
         let Some(ms) = fields.duration(name, unit, 1, max, "INVALID_TIMEOUT") else { continue };
         if given.is_some_and(|first| first != ms) {
             let at = fields.at.key(field.key);
-            fields.cx.error("CONFLICTING_FIELDS", &at, "the step has two different timeouts", "keep one of them");
+            fields.context.error("CONFLICTING_FIELDS", &at, "the step has two different timeouts", "keep one of them");
         }
         given = Some(ms);
     }
@@ -428,23 +429,23 @@ fn fallback(fields: &Fields<'_, '_>) -> Option<Fallback> {
     let map = match field.value {
         Value::Object(map) => map,
         other => {
-            let action = text(fields.cx, &at, other)?;
+            let action = text(fields.context, &at, other)?;
             return (!action.is_empty()).then_some(Fallback { agent_type: None, action: Some(action) });
         }
     };
-    let inner = Fields::read(fields.cx, &at, map, FALLBACK);
+    let inner = Fields::read(fields.context, &at, map, FALLBACK);
     let agent_type = inner.text("agent_type");
     if let (Some(agent), Some(field)) = (&agent_type, inner.get("agent_type"))
         && !is_id(agent)
     {
         let detail = format!("`{}` is not the name of an agent type", shorten(agent));
-        fields.cx.error("INVALID_ID", &at.key(field.key), detail, id_hint(agent));
+        fields.context.error("INVALID_ID", &at.key(field.key), detail, id_hint(agent));
     }
     let agent_type = agent_type.map(AgentType::from);
     if agent_type.as_ref().is_some_and(AgentType::is_auto) {
         let hint = "name an agent type, or omit `agent_type` to use another action of the same one";
         let key = inner.get("agent_type").map_or("agent_type", |field| field.key);
-        fields.cx.error("INVALID_VALUE", &at.key(key), "`auto` is not allowed in `fallback`", hint);
+        fields.context.error("INVALID_VALUE", &at.key(key), "`auto` is not allowed in `fallback`", hint);
     }
     let fallback = Fallback { agent_type, action: inner.text("action") };
     Some(fallback)
@@ -455,7 +456,7 @@ fn retry_delay(fields: &Fields<'_, '_>, step: &mut Step) {
     let Some(field) = fields.get("retry_delay") else { return };
     if fields.get("retry").is_some_and(|retry| retry.value.is_object()) {
         let at = fields.at.key(field.key);
-        return fields.cx.error(
+        return fields.context.error(
             "CONFLICTING_FIELDS",
             &at,
             "`retry` says how long to wait",
@@ -493,7 +494,12 @@ fn on_failure(fields: &Fields<'_, '_>) -> OnFailure {
         && given != OnFailure::Continue
     {
         let at = fields.at.key(field.key);
-        fields.cx.error("CONFLICTING_FIELDS", &at, "this and `on_failure` say different things", "keep one of them");
+        fields.context.error(
+            "CONFLICTING_FIELDS",
+            &at,
+            "this and `on_failure` say different things",
+            "keep one of them",
+        );
     }
     match (given, goes_on) {
         (Some(given), _) => given,
@@ -506,30 +512,35 @@ fn sub_plan(fields: &Fields<'_, '_>, step: &mut Step, depth: u32) {
     let Some(field) = fields.get("plan") else {
         if step.kind == StepKind::Plan && step.description.is_empty() {
             let hint = "give the inner plan, or a description to plan from";
-            fields.cx.error("MISSING_FIELD", &fields.at.key("plan"), "a `plan` step needs `plan`", hint);
-        } else if step.kind == StepKind::Plan && depth >= fields.cx.limits.depth_max {
+            fields.context.error("MISSING_FIELD", &fields.at.key("plan"), "a `plan` step needs `plan`", hint);
+        } else if step.kind == StepKind::Plan && depth >= fields.context.limits.depth_max {
             let at = fields.at.key(fields.get("kind").map_or("kind", |f| f.key));
             let detail = format!("the plan of step `{}` would be nested deeper than `depth_max` allows", step.id);
-            fields.cx.error("PLAN_TOO_DEEP", &at, detail, "write its steps in place of it, each with an agent");
+            fields.context.error("PLAN_TOO_DEEP", &at, detail, "write its steps in place of it, each with an agent");
         }
         return;
     };
     let at = fields.at.key(field.key);
     if step.kind != StepKind::Plan {
-        fields.cx.error("INVALID_VALUE", &at, "only a step of kind `plan` has a plan inside", "set `kind` to `plan`");
+        fields.context.error(
+            "INVALID_VALUE",
+            &at,
+            "only a step of kind `plan` has a plan inside",
+            "set `kind` to `plan`",
+        );
         return;
     }
-    step.plan = shape::document(fields.cx, &at, field.value, depth + 1).map(Box::new);
+    step.plan = shape::document(fields.context, &at, field.value, depth + 1).map(Box::new);
 }
 
 fn dependencies<'v>(fields: &Fields<'v, '_>) -> Vec<Dependency<'v>> {
     let Some(field) = fields.get("dependencies") else { return Vec::new() };
     let at = fields.at.key(field.key);
-    let limit = fields.cx.limits.dependencies_max;
+    let limit = fields.context.limits.dependencies_max;
     match field.value {
         Value::Array(items) if items.len() > limit => {
             let detail = format!("{} dependencies, at most {limit} are allowed", items.len());
-            fields.cx.error("TOO_MANY_DEPENDENCIES", &at, detail, "join some of them in a step between");
+            fields.context.error("TOO_MANY_DEPENDENCIES", &at, detail, "join some of them in a step between");
             Vec::new()
         }
         Value::Array(items) => {
@@ -541,7 +552,7 @@ fn dependencies<'v>(fields: &Fields<'v, '_>) -> Vec<Dependency<'v>> {
                     Some(id) => {
                         out.push(Dependency { id: id.into(), place: DependencyPlace::Item { key: field.key, index } });
                     }
-                    None => wrong_type(fields.cx, &at.item(index), item, "the id of a step"),
+                    None => wrong_type(fields.context, &at.item(index), item, "the id of a step"),
                 }
             }
             out
@@ -554,7 +565,7 @@ fn dependencies<'v>(fields: &Fields<'v, '_>) -> Vec<Dependency<'v>> {
         other => match name(other) {
             Some(id) => vec![Dependency { id: id.into(), place: DependencyPlace::Field { key: field.key } }],
             None => {
-                wrong_type(fields.cx, &at, other, "a list of step ids");
+                wrong_type(fields.context, &at, other, "a list of step ids");
                 Vec::new()
             }
         },

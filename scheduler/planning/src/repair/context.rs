@@ -7,7 +7,7 @@ use goalmill_common::problem::Issue;
 use goalmill_common::text::pointer_part;
 use goalmill_plan::states::ValidPlan;
 use goalmill_plan::validate::path::{mentions, mentions_bare, spelled};
-use goalmill_plan::validate::{Ability, Catalogue, Rules, plan_field, step_field};
+use goalmill_plan::validate::{ActionEntry, Catalogue, Rules, plan_field, step_field};
 use serde_json::{Map, Value};
 
 use super::{Edit, RepairedDraft, notation, placeholders};
@@ -155,7 +155,7 @@ impl<'r> RepairContext<'r> {
     }
 
     /// What the step's action can do, when just one agent offers it.
-    pub(super) fn ability(&self, step: usize) -> Option<&'r Ability> {
+    pub(super) fn action_entry(&self, step: usize) -> Option<&'r ActionEntry> {
         let mut found = self.catalogue()?.find(&self.agent(step), &self.action(step));
         if found.len() == 1 { found.pop() } else { None }
     }

@@ -9,7 +9,9 @@ use super::context::RepairContext;
 /// Renames inputs that the schema has under another spelling, and writes numbers and truth values as such.
 pub(super) fn align(work: &mut RepairContext<'_>) {
     for step in 0..work.steps.len() {
-        let Some(schema) = work.ability(step).and_then(|ability| ability.inputs.as_ref()) else { continue };
+        let Some(schema) = work.action_entry(step).and_then(|action_entry| action_entry.inputs.as_ref()) else {
+            continue;
+        };
         let Some(known) = schema.get("properties").and_then(Value::as_object) else { continue };
         wrap(work, step, schema, known);
         rename(work, step, schema, known);

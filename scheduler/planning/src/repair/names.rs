@@ -4,7 +4,7 @@ use std::cell::OnceCell;
 use std::collections::{BTreeMap, BTreeSet};
 
 use goalmill_plan::validate::names::{alike, normal, only_slip, stem, words};
-use goalmill_plan::validate::{Ability, Catalogue};
+use goalmill_plan::validate::{ActionEntry, Catalogue};
 use serde_json::Value;
 
 use super::context::RepairContext;
@@ -36,15 +36,16 @@ pub(super) fn agents(work: &mut RepairContext<'_>) {
     let Some(catalogue) = work.catalogue() else { return };
     for step in 0..work.steps.len() {
         let (agent, action) = (work.agent(step), work.action(step));
-        let offers = |agent: &str| catalogue.offer(agent).is_some_and(|offer| offer.actions.contains_key(&action));
+        let offers =
+            |agent: &str| catalogue.agent(agent).is_some_and(|agent_entry| agent_entry.actions.contains_key(&action));
         let others: Vec<&str> =
-            catalogue.abilities().filter(|(_, name, _)| *name == action).map(|(a, _, _)| a).collect();
+            catalogue.action_entries().filter(|(_, name, _)| *name == action).map(|(a, _, _)| a).collect();
         if agent == "auto" {
             continue;
         }
-        let known = catalogue.offer(&agent);
+        let known = catalogue.agent(&agent);
         if let ([only], false) = (others.as_slice(), action.is_empty() || offers(&agent))
-            && known.is_none_or(|offer| !offer.actions.is_empty())
+            && known.is_none_or(|agent_entry| !agent_entry.actions.is_empty())
         {
             let why = format!("only `{only}` offers `{action}`");
             work.set(step, "agent_type", (*only).into(), "AGENT_BY_ACTION", why);
@@ -53,8 +54,11 @@ pub(super) fn agents(work: &mut RepairContext<'_>) {
         if known.is_some() {
             continue;
         }
-        let named: Vec<&str> =
-            catalogue.abilities().filter(|(_, name, _)| normal(name) == normal(&agent)).map(|(a, _, _)| a).collect();
+        let named: Vec<&str> = catalogue
+            .action_entries()
+            .filter(|(_, name, _)| normal(name) == normal(&agent))
+            .map(|(a, _, _)| a)
+            .collect();
         let same: Vec<&str> =
             catalogue.agents().map(|(name, _)| name).filter(|n| normal(n) == normal(&agent)).collect();
         if let [only] = same.as_slice() {
@@ -69,7 +73,7 @@ pub(super) fn agents(work: &mut RepairContext<'_>) {
         {
             work.set(step, "agent_type", only.into(), "AGENT_SIMILAR", "one letter of its name is wrong".into());
         } else if let ([only], true) = (named.as_slice(), action.is_empty()) {
-            let name = catalogue.abilities().find(|(a, name, _)| a == only && normal(name) == normal(&agent));
+            let name = catalogue.action_entries().find(|(a, name, _)| a == only && normal(name) == normal(&agent));
             let name = name.map(|(_, name, _)| name.to_owned()).unwrap_or_default();
             work.set(
                 step,
@@ -95,15 +99,15 @@ pub(super) fn actions(work: &mut RepairContext<'_>, evidence: Evidence) {
     let (lexicon, around) = (OnceCell::new(), OnceCell::new());
     for step in 0..work.steps.len() {
         let (agent, action) = (work.agent(step), work.action(step));
-        let is_open = catalogue.offer(&agent).is_some_and(|offer| offer.actions.is_empty());
-        let is_lost = agent != "auto" && catalogue.offer(&agent).is_none();
+        let is_open = catalogue.agent(&agent).is_some_and(|agent_entry| agent_entry.actions.is_empty());
+        let is_lost = agent != "auto" && catalogue.agent(&agent).is_none();
         if action.is_empty() || is_open || is_lost || !catalogue.find(&agent, &action).is_empty() {
             continue;
         }
-        let candidates: BTreeMap<&str, &Ability> = catalogue
-            .abilities()
-            .filter(|(owner, _, _)| catalogue.offer(&agent).is_none() || *owner == agent)
-            .map(|(_, name, ability)| (name, ability))
+        let candidates: BTreeMap<&str, &ActionEntry> = catalogue
+            .action_entries()
+            .filter(|(owner, _, _)| catalogue.agent(&agent).is_none() || *owner == agent)
+            .map(|(_, name, action_entry)| (name, action_entry))
             .collect();
         let kinds = type_inference::kinds(work, around.get_or_init(|| Neighbours::of(work)), step);
         let description = work.text(step, "description");
@@ -146,7 +150,7 @@ type Found<'n> = Option<(&'n str, &'static str, String)>;
 
 impl Query<'_> {
     /// The same name in another spelling, or another name for it that its own description gives.
-    fn by_name<'n>(&self, candidates: &BTreeMap<&'n str, &Ability>) -> Found<'n> {
+    fn by_name<'n>(&self, candidates: &BTreeMap<&'n str, &ActionEntry>) -> Found<'n> {
         let same = |given: &str| only(candidates.keys().copied().filter(|name| normal(name) == normal(given)));
         if let Some(name) = same(self.action) {
             return Some((name, "ACTION_NORMAL_FORM", "the same name, spelled otherwise".into()));
@@ -165,7 +169,7 @@ impl Query<'_> {
             return fitting.map(|name| (name, "ACTION_BY_KINDS", why));
         }
         for given in std::iter::once(self.action).chain(parts.iter().map(String::as_str)) {
-            let told = candidates.iter().filter(|(_, ability)| Lexicon::tells(&ability.description, given));
+            let told = candidates.iter().filter(|(_, action_entry)| Lexicon::tells(&action_entry.description, given));
             if let Some((name, _)) = only(told) {
                 return Some((name, "ACTION_ALIAS", format!("its description speaks of `{given}`")));
             }
@@ -179,16 +183,17 @@ impl Query<'_> {
     }
 
     /// The best name among those whose kinds of data fit, or the only one that fits.
-    fn by_neighbours<'n>(&self, candidates: &BTreeMap<&'n str, &Ability>) -> Found<'n> {
-        let begins = candidates.iter().filter(|(_, ability)| Lexicon::begins(&ability.description, self.action));
-        if let Some((name, ability)) = only(begins) {
+    fn by_neighbours<'n>(&self, candidates: &BTreeMap<&'n str, &ActionEntry>) -> Found<'n> {
+        let begins =
+            candidates.iter().filter(|(_, action_entry)| Lexicon::begins(&action_entry.description, self.action));
+        if let Some((name, action_entry)) = only(begins) {
             // Elsewhere the name means something that nobody offers.
             let why = || format!("`{}` is what its description begins with", self.action);
-            return self.fits(ability).then(|| (*name, "ACTION_ALIAS", why()));
+            return self.fits(action_entry).then(|| (*name, "ACTION_ALIAS", why()));
         }
         if words(self.action).iter().all(|word| kind_of(word).is_some() || word == "to") {
             // A name of kinds and nothing else says no more than what goes in and what comes out.
-            let said = candidates.iter().filter(|(_, ability)| self.is_said_by(ability));
+            let said = candidates.iter().filter(|(_, action_entry)| self.is_said_by(action_entry));
             let (name, _) = only(said.filter(|_| said_kinds(self.action).is_some()))?;
             return Some((name, "ACTION_BY_KINDS", "the only action between the kinds of data in its name".into()));
         }
@@ -206,33 +211,35 @@ impl Query<'_> {
         }
         let best = if is_told { clear(fitting.iter().map(scored), SCORE_MIN, MARGIN) } else { None };
         let best = best.or_else(|| {
-            let said = candidates.iter().filter(|(_, ability)| self.is_said_by(ability)).map(|(name, _)| name);
+            let said =
+                candidates.iter().filter(|(_, action_entry)| self.is_said_by(action_entry)).map(|(name, _)| name);
             clear(said.map(scored), ALONE_MIN, ALONE_MARGIN)
         });
         best.map(|(name, score)| (name, "ACTION_SIMILAR", similar(score)))
     }
 
-    fn fits(&self, ability: &Ability) -> bool {
-        self.kinds.allow(ability) && self.takes_inputs(ability) && self.is_said_by(ability)
+    fn fits(&self, action_entry: &ActionEntry) -> bool {
+        self.kinds.allow(action_entry) && self.takes_inputs(action_entry) && self.is_said_by(action_entry)
     }
 
     /// Whether the kinds of data that the name speaks of are kinds that the action has to do with: what is called
     /// `Image Generation` is none that turns text into text.
-    fn is_said_by(&self, ability: &Ability) -> bool {
-        if ability.takes.is_empty() && ability.gives.is_empty() {
+    fn is_said_by(&self, action_entry: &ActionEntry) -> bool {
+        if action_entry.takes.is_empty() && action_entry.gives.is_empty() {
             return true;
         }
         if let Some((from, to)) = said_kinds(self.action) {
-            return ability.takes.iter().any(|kind| is_kind(kind, from))
-                && ability.gives.iter().any(|kind| is_kind(kind, to));
+            return action_entry.takes.iter().any(|kind| is_kind(kind, from))
+                && action_entry.gives.iter().any(|kind| is_kind(kind, to));
         }
         let said = words(self.action).into_iter().filter_map(|word| kind_of(&word));
-        said.into_iter().all(|kind| ability.takes.iter().chain(&ability.gives).any(|declared| is_kind(declared, kind)))
+        said.into_iter()
+            .all(|kind| action_entry.takes.iter().chain(&action_entry.gives).any(|declared| is_kind(declared, kind)))
     }
 
     /// Whether the inputs that are given are inputs that the action has.
-    fn takes_inputs(&self, ability: &Ability) -> bool {
-        let (Some(given), Some(schema)) = (&self.inputs, ability.inputs.as_ref()) else { return true };
+    fn takes_inputs(&self, action_entry: &ActionEntry) -> bool {
+        let (Some(given), Some(schema)) = (&self.inputs, action_entry.inputs.as_ref()) else { return true };
         let Some(known) = schema.get("properties").and_then(Value::as_object) else { return true };
         let required = schema.get("required").and_then(Value::as_array);
         given.iter().all(|name| known.contains_key(name))
@@ -241,14 +248,14 @@ impl Query<'_> {
 
     /// 0 unless most of what is asked for is spoken of in the name or description of the action, or all of its name
     /// in what is asked for.
-    fn score(&self, name: &str, ability: &Ability) -> f64 {
+    fn score(&self, name: &str, action_entry: &ActionEntry) -> f64 {
         let lexicon = self.lexicon();
         let likeness = alike(self.action, name);
-        let covered = lexicon.covered(self.action, name, &ability.description);
+        let covered = lexicon.covered(self.action, name, &action_entry.description);
         if covered < COVERED_MIN && lexicon.covered(name, self.action, "") < 1.0 {
             return 0.0;
         }
-        let described = lexicon.covered(self.description, name, &ability.description);
+        let described = lexicon.covered(self.description, name, &action_entry.description);
         0.5 * likeness + 0.35 * covered + 0.15 * described
     }
 
@@ -339,9 +346,9 @@ impl Lexicon {
     fn of(catalogue: &Catalogue) -> Self {
         let mut counts = BTreeMap::new();
         let mut actions = 0;
-        for (_, name, ability) in catalogue.abilities() {
+        for (_, name, action_entry) in catalogue.action_entries() {
             actions += 1;
-            for stem in stems(name).into_iter().chain(stems(&ability.description)).collect::<BTreeSet<_>>() {
+            for stem in stems(name).into_iter().chain(stems(&action_entry.description)).collect::<BTreeSet<_>>() {
                 *counts.entry(stem).or_default() += 1;
             }
         }

@@ -182,7 +182,9 @@ fn meaning(work: &RepairContext<'_>, step: usize, name: &str) -> Meaning {
     let mut exact: Vec<(usize, String)> = Vec::new();
     let mut by_action: Vec<(usize, String)> = Vec::new();
     for earlier in (0..work.steps.len()).filter(|earlier| work.rank[*earlier] < work.rank[step]) {
-        let Some(outputs) = work.ability(earlier).and_then(|ability| ability.outputs.as_ref()) else { continue };
+        let Some(outputs) = work.action_entry(earlier).and_then(|action_entry| action_entry.outputs.as_ref()) else {
+            continue;
+        };
         let Some(properties) = outputs.get("properties").and_then(Value::as_object) else { continue };
         for (key, schema) in properties {
             let titles = ["title", "description"].into_iter().filter_map(|field| schema.get(field)?.as_str());

@@ -66,8 +66,9 @@ pub(super) fn rename_outputs(work: &mut RepairContext<'_>) {
     let mut changes: Vec<(String, std::ops::Range<usize>, String)> = Vec::new();
     for seen in work.seen() {
         let Some(target) = numbers.get(&seen.target) else { continue };
-        let declared =
-            work.ability(*target).and_then(|ability| ability.outputs.as_ref()?.get("properties")?.as_object());
+        let declared = work
+            .action_entry(*target)
+            .and_then(|action_entry| action_entry.outputs.as_ref()?.get("properties")?.as_object());
         let Some(Value::String(text)) = work.draft.pointer(&seen.pointer) else { continue };
         let Some(rest) = text.get(seen.at.end..).and_then(|rest| rest.strip_prefix(".outputs.")) else { continue };
         let length = rest.find(|c: char| !(c.is_ascii_alphanumeric() || c == '_')).unwrap_or(rest.len());

@@ -1,7 +1,7 @@
 //! Drafts with one thing wrong, and what becomes of them.
 
 use goalmill_common::limits::Limits;
-use goalmill_plan::validate::{Ability, Catalogue, Offer, Rules};
+use goalmill_plan::validate::{ActionEntry, AgentEntry, Catalogue, Rules};
 use serde_json::{Value, json};
 
 use super::context::STEPS_MAX;
@@ -77,8 +77,10 @@ fn a_name_that_could_be_several_things_or_none_is_left_for_the_critique() {
 #[test]
 fn an_agent_is_known_by_its_action_or_its_spelling() {
     let mut catalogue = catalogue();
-    catalogue
-        .insert("Mail-Agent", Offer { actions: [("send".to_owned(), Ability::default())].into(), ..Offer::default() });
+    catalogue.insert(
+        "Mail-Agent",
+        AgentEntry { actions: [("send".to_owned(), ActionEntry::default())].into(), ..AgentEntry::default() },
+    );
     let limits = Limits::default();
     for (agent, action, code) in [
         ("postman", "send", "AGENT_BY_ACTION"),
@@ -331,13 +333,13 @@ fn a_list_that_names_no_dependency_is_a_sequence() {
 fn a_placeholder_becomes_a_reference_a_question_or_an_issue() {
     let mut catalogue = Catalogue::default();
     let with_output = |name: &str, output: &str| {
-        let mut ability = Ability::described("");
-        ability.outputs = Some(json!({"type": "object", "properties": {output: {"type": "string"}}}));
-        (name.to_owned(), ability)
+        let mut action_entry = ActionEntry::described("");
+        action_entry.outputs = Some(json!({"type": "object", "properties": {output: {"type": "string"}}}));
+        (name.to_owned(), action_entry)
     };
     let actions =
         [with_output("search_room", "roomId"), with_output("book_meeting_room", "id"), with_output("tell", "x")];
-    catalogue.insert("office", Offer { actions: actions.into(), ..Offer::default() });
+    catalogue.insert("office", AgentEntry { actions: actions.into(), ..AgentEntry::default() });
     let step = |id: &str, action: &str, inputs: Value| json!({"id": id, "agent_type": "office", "action": action, "inputs": inputs});
     let outcome =
         |steps: Vec<Value>| repair_list(json!({ "steps": steps }), &Limits::default(), &Rules::planned(&catalogue));
@@ -428,11 +430,13 @@ fn references_of_other_formats_become_expressions_and_prices_stay() {
 
 #[test]
 fn inputs_get_the_names_and_types_of_the_schema() {
-    let mut ability = Ability::described("");
-    ability.inputs = Some(json!({"type": "object", "required": ["fromCity", "seats"], "additionalProperties": false,
+    let mut action_entry = ActionEntry::described("");
+    action_entry.inputs =
+        Some(json!({"type": "object", "required": ["fromCity", "seats"], "additionalProperties": false,
         "properties": {"fromCity": {"type": "string"}, "seats": {"type": "integer"}, "note": {"type": "string"}}}));
     let mut catalogue = Catalogue::default();
-    catalogue.insert("travel", Offer { actions: [("book".to_owned(), ability)].into(), ..Offer::default() });
+    catalogue
+        .insert("travel", AgentEntry { actions: [("book".to_owned(), action_entry)].into(), ..AgentEntry::default() });
     let draft = json!([{"id": "a", "agent": "travel", "action": "book", "args": {"from_city": "AMS", "seats": "2", "note": "02"}}]);
     let repaired = repair(draft, &Limits::default(), &Rules::planned(&catalogue));
     assert_eq!(repaired.draft[0]["args"], json!({"fromCity": "AMS", "seats": 2, "note": "02"}));
@@ -516,7 +520,7 @@ fn plan(steps: &[(&str, &str, Value, &[&str])]) -> Value {
 
 /// Tools with kinds of data, as tool graphs have them.
 fn catalogue() -> Catalogue {
-    let mut offer = Offer::default();
+    let mut agent_entry = AgentEntry::default();
     for (name, takes, gives, description) in [
         ("resize", "image", "image", "Changes the size of an image."),
         ("caption", "image", "text", "Says in a sentence what an image shows."),
@@ -526,12 +530,12 @@ fn catalogue() -> Catalogue {
         ("text_to_speech", "text", "audio", "Speaks a text."),
         ("transcribe", "audio", "text", "Writes down what is said."),
     ] {
-        let mut ability = Ability::described(description);
-        (ability.takes, ability.gives) = (vec![takes.into()], vec![gives.into()]);
-        offer.actions.insert(name.into(), ability);
+        let mut action_entry = ActionEntry::described(description);
+        (action_entry.takes, action_entry.gives) = (vec![takes.into()], vec![gives.into()]);
+        agent_entry.actions.insert(name.into(), action_entry);
     }
     let mut catalogue = Catalogue::default();
-    catalogue.insert("tools", offer);
+    catalogue.insert("tools", agent_entry);
     catalogue
 }
 

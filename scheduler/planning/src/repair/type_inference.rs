@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use goalmill_plan::validate::names::normal;
-use goalmill_plan::validate::{Ability, kinds_meet};
+use goalmill_plan::validate::{ActionEntry, kinds_meet};
 
 use super::context::{Graph, RepairContext, StepReference, collect};
 
@@ -19,9 +19,9 @@ pub(super) struct Kinds {
 impl Kinds {
     /// Whether an ability takes all that reaches the step and gives something that each reader takes; what is not
     /// declared excludes nothing.
-    pub(super) fn allow(&self, ability: &Ability) -> bool {
-        let takes = |kinds: &Vec<String>| ability.takes.is_empty() || kinds_meet(kinds, &ability.takes);
-        let gives = |kinds: &Vec<String>| ability.gives.is_empty() || kinds_meet(&ability.gives, kinds);
+    pub(super) fn allow(&self, action_entry: &ActionEntry) -> bool {
+        let takes = |kinds: &Vec<String>| action_entry.takes.is_empty() || kinds_meet(kinds, &action_entry.takes);
+        let gives = |kinds: &Vec<String>| action_entry.gives.is_empty() || kinds_meet(&action_entry.gives, kinds);
         self.reach.iter().all(takes) && self.wanted.iter().all(gives)
     }
 
@@ -64,13 +64,13 @@ pub(super) fn kinds(work: &RepairContext<'_>, around: &Neighbours, step: usize) 
     // A link without a reference says that something flows, unless the reader has references that say otherwise.
     to.extend((0..sources.len()).filter(|reader| sources[*reader].contains(&step) && !reads(*reader)));
     let mut kinds = Kinds::default();
-    kinds
-        .reach
-        .extend(from.into_iter().filter_map(|s| work.ability(s)).map(|a| a.gives.clone()).filter(|g| !g.is_empty()));
+    kinds.reach.extend(
+        from.into_iter().filter_map(|s| work.action_entry(s)).map(|a| a.gives.clone()).filter(|g| !g.is_empty()),
+    );
     kinds.reach.extend(literal_kinds(work, step));
     kinds
         .wanted
-        .extend(to.into_iter().filter_map(|s| work.ability(s)).map(|a| a.takes.clone()).filter(|t| !t.is_empty()));
+        .extend(to.into_iter().filter_map(|s| work.action_entry(s)).map(|a| a.takes.clone()).filter(|t| !t.is_empty()));
     kinds
 }
 
@@ -104,7 +104,7 @@ fn literal_kind(text: &str) -> Option<&'static str> {
 
 /// Whether what one step gives can be what another takes; `None` when either is not declared.
 pub(super) fn flows(work: &RepairContext<'_>, from: usize, to: usize) -> Option<bool> {
-    let (giver, taker) = (work.ability(from)?, work.ability(to)?);
+    let (giver, taker) = (work.action_entry(from)?, work.action_entry(to)?);
     if giver.gives.is_empty() || taker.takes.is_empty() {
         return None;
     }

@@ -193,12 +193,12 @@ fn looks() -> Vec<Operation> {
             .gives::<PlanView>()
             .refuses(PLAN),
         get("/v1/plans/{id}/graph", "getGraph", "The plan as a document that can be submitted")
-            .query::<plans::At>()
+            .query::<plans::RevisionParameters>()
             .headers(&["If-None-Match"])
             .gives::<Plan>()
             .refuses(&[PlanNotFound, NotFound, NotAllowed]),
         get("/v1/plans/{id}/layout", "getLayout", "Where the steps stand in a drawing of the plan")
-            .query::<plans::At>()
+            .query::<plans::RevisionParameters>()
             .gives::<PlanLayout>()
             .refuses(&[PlanNotFound, NotFound]),
         get("/v1/plans/{id}/results", "getResults", "What the steps gave")

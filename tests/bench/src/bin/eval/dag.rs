@@ -8,7 +8,7 @@ use std::path::Path;
 use anyhow::Result;
 use goalmill_common::limits::Limits;
 use goalmill_common::problem::Issue;
-use goalmill_plan::validate::{self, Ability, Catalogue, Offer, Rules};
+use goalmill_plan::validate::{self, ActionEntry, AgentEntry, Catalogue, Rules};
 use goalmill_planning::repair;
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -52,14 +52,14 @@ fn catalogue(dir: &Path, dataset: &str) -> Result<Catalogue> {
     let taskbench = dir.join(format!("toolgraph_taskbench_{dataset}.json"));
     let path = if taskbench.exists() { taskbench } else { dir.join(format!("toolgraph_{dataset}.json")) };
     let graph: ToolGraph = rows::whole(&path)?;
-    let mut offer = Offer { success_rate: 1.0, ..Offer::default() };
+    let mut agent_entry = AgentEntry { success_rate: 1.0, ..AgentEntry::default() };
     for tool in graph.nodes {
-        let mut ability = Ability::described(tool.desc);
-        (ability.takes, ability.gives) = (tool.takes, tool.gives);
-        offer.actions.insert(tool.id, ability);
+        let mut action_entry = ActionEntry::described(tool.desc);
+        (action_entry.takes, action_entry.gives) = (tool.takes, tool.gives);
+        agent_entry.actions.insert(tool.id, action_entry);
     }
     let mut catalogue = Catalogue::default();
-    catalogue.insert(AGENT, offer);
+    catalogue.insert(AGENT, agent_entry);
     Ok(catalogue)
 }
 

@@ -12,7 +12,7 @@ use anyhow::Result;
 use goalmill_common::limits::Limits;
 use goalmill_common::plan::Plan;
 use goalmill_common::random::Random;
-use goalmill_plan::validate::{Ability, Catalogue, Offer, Rules};
+use goalmill_plan::validate::{ActionEntry, AgentEntry, Catalogue, Rules};
 use goalmill_planning::llm::overhead::validate_answer;
 use goalmill_reader::ToolCatalogue;
 use serde::Deserialize;
@@ -69,8 +69,8 @@ pub fn run(dir: &Path, out: &mut Out, seed: u64) -> Result<Value> {
     }
     for agent in AGENTS {
         let own = actions.iter().filter(|(_, of)| **of == agent);
-        let offered = own.map(|(tool, _)| (tool.clone(), Ability::described(""))).collect();
-        catalogue.insert(agent, Offer { actions: offered, success_rate: 1.0, ..Offer::default() });
+        let offered = own.map(|(tool, _)| (tool.clone(), ActionEntry::described(""))).collect();
+        catalogue.insert(agent, AgentEntry { actions: offered, success_rate: 1.0, ..AgentEntry::default() });
     }
     let tools = ToolCatalogue::from_schemas(actions.keys().map(|tool| (tool.as_str(), None)));
     let mut intact: Vec<Intact> =

@@ -1,64 +1,13 @@
-//! Places in a document, and what is wrong there.
+//! What every check needs: limits, rules, and the issues found so far.
 
-use std::borrow::Cow;
 use std::cell::RefCell;
 use std::collections::HashSet;
-use std::fmt::Write;
 
 use goalmill_common::limits::Limits;
 use goalmill_common::problem::{ERRORS_MAX, Issue};
-use goalmill_common::text::{self, pointer_part};
 
-use super::issue;
+use super::{DocumentPath, issue};
 use crate::validate::{Rules, Weight};
-
-/// A place in the document as it was given; its pointer is only spelled when something is wrong there.
-#[derive(Clone, Copy, Debug)]
-pub(crate) enum At<'a> {
-    /// A place found earlier.
-    Pointer(&'a str),
-    Key(&'a At<'a>, &'a str),
-    Item(&'a At<'a>, usize),
-}
-
-impl<'a> At<'a> {
-    pub(crate) const ROOT: At<'static> = At::Pointer("");
-
-    pub(crate) fn key(&'a self, key: &'a str) -> Self {
-        Self::Key(self, key)
-    }
-
-    pub(crate) fn item(&'a self, index: usize) -> Self {
-        Self::Item(self, index)
-    }
-
-    /// JSON Pointer (RFC 6901).
-    pub(crate) fn pointer(&self) -> String {
-        let mut pointer = String::with_capacity(24);
-        self.spell(&mut pointer);
-        pointer
-    }
-
-    fn spell(&self, pointer: &mut String) {
-        match self {
-            Self::Pointer(known) => pointer.push_str(known),
-            Self::Key(parent, key) => {
-                parent.spell(pointer);
-                pointer.push('/');
-                pointer.push_str(&pointer_part(key));
-            }
-            Self::Item(parent, index) => {
-                parent.spell(pointer);
-                write!(pointer, "/{index}").expect("writing to a string cannot fail");
-            }
-        }
-    }
-}
-
-/// At most 64 characters of what somebody wrote.
-pub(crate) fn shorten(text: &str) -> Cow<'_, str> {
-    text::shorten(text, 64)
-}
 
 /// What is wrong in a document: the first issues, and how many there are.
 #[derive(Debug, Default)]
@@ -87,7 +36,7 @@ impl Issues {
 }
 
 /// What every check needs: the limits, and where to put what it finds.
-pub(crate) struct Cx<'l> {
+pub(crate) struct ValidationContext<'l> {
     pub limits: &'l Limits,
     /// What is checked besides the form.
     pub rules: Option<&'l Rules<'l>>,
@@ -100,7 +49,7 @@ pub(crate) struct Cx<'l> {
 /// Errors for which the nearest word is looked up.
 const GUESSES_MAX: usize = 20;
 
-impl<'l> Cx<'l> {
+impl<'l> ValidationContext<'l> {
     pub(crate) fn new(limits: &'l Limits) -> Self {
         let (errors, warnings, schemas) = (RefCell::default(), RefCell::default(), RefCell::default());
         Self { limits, rules: None, errors, warnings, schemas }
@@ -110,11 +59,11 @@ impl<'l> Cx<'l> {
         Self { rules: Some(rules), ..Self::new(limits) }
     }
 
-    pub(crate) fn error(&self, code: &str, at: &At<'_>, detail: impl Into<String>, hint: impl Into<String>) {
+    pub(crate) fn error(&self, code: &str, at: &DocumentPath<'_>, detail: impl Into<String>, hint: impl Into<String>) {
         self.errors.borrow_mut().push(|| issue(code, &at.pointer(), detail, hint));
     }
 
-    pub(crate) fn warn(&self, code: &str, at: &At<'_>, detail: impl Into<String>, hint: impl Into<String>) {
+    pub(crate) fn warn(&self, code: &str, at: &DocumentPath<'_>, detail: impl Into<String>, hint: impl Into<String>) {
         self.warnings.borrow_mut().push(|| issue(code, &at.pointer(), detail, hint));
     }
 
@@ -123,7 +72,7 @@ impl<'l> Cx<'l> {
         &self,
         weight: Weight,
         code: &str,
-        at: &At<'_>,
+        at: &DocumentPath<'_>,
         detail: impl Into<String>,
         hint: impl Into<String>,
     ) {

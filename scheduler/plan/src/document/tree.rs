@@ -226,7 +226,7 @@ impl<'de> Visitor<'de> for Tree<'_, '_> {
             if self.reading.merges && key == "<<" && merged.is_none() {
                 merged = Some(value);
             } else if map.contains_key(&key) {
-                let detail = format!("duplicate key `{}`", super::place::shorten(&key));
+                let detail = format!("duplicate key `{}`", super::shorten(&key));
                 self.reading.note("DUPLICATE_KEY", detail, "keep one of them");
             } else {
                 map.insert(key, value);

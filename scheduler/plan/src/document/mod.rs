@@ -1,19 +1,21 @@
 //! Reads what somebody wrote, JSON or YAML, strictly: nothing is guessed, dropped or changed in silence.
 
+mod document_path;
 mod duration;
 mod encoding;
 mod fields;
-mod place;
 mod tree;
+mod validation_context;
 
 use goalmill_common::limits::Limits;
 use goalmill_common::problem::Issue;
 use serde::de::DeserializeSeed;
 use serde_json::{Value, json};
 
+pub(crate) use document_path::{DocumentPath, shorten};
 pub(crate) use duration::{Unit, milliseconds};
 pub(crate) use fields::{Field, Fields, Table, canonical, count, snake, text, wrong_type};
-pub(crate) use place::{At, Cx, shorten};
+pub(crate) use validation_context::ValidationContext;
 
 use crate::formats::join_stream;
 use tree::{Reading, Tree};

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use serde_json::{Map, Value};
 
-use super::place::{At, Cx, shorten};
+use super::{DocumentPath, ValidationContext, shorten};
 use super::{Unit, milliseconds};
 
 /// Names of fields: the canonical one, then the others that are accepted, best first.
@@ -20,8 +20,8 @@ pub(crate) struct Field<'v> {
 
 /// An object whose fields are known by their canonical names.
 pub(crate) struct Fields<'v, 'a> {
-    pub cx: &'a Cx<'a>,
-    pub at: &'a At<'a>,
+    pub context: &'a ValidationContext<'a>,
+    pub at: &'a DocumentPath<'a>,
     found: Vec<(&'static str, Field<'v>)>,
     /// Canonical names that an unknown field probably stands for.
     pub slips: Vec<&'static str>,
@@ -31,8 +31,13 @@ impl<'v, 'a> Fields<'v, 'a> {
     /// Sorts the fields by `table`; reports what is unknown and what is given twice under different names.
     ///
     /// `null` counts as not given.
-    pub(crate) fn read(cx: &'a Cx<'a>, at: &'a At<'a>, map: &'v Map<String, Value>, table: &'static Table) -> Self {
-        let mut fields = Self { cx, at, found: Vec::with_capacity(map.len()), slips: Vec::new() };
+    pub(crate) fn read(
+        context: &'a ValidationContext<'a>,
+        at: &'a DocumentPath<'a>,
+        map: &'v Map<String, Value>,
+        table: &'static Table,
+    ) -> Self {
+        let mut fields = Self { context, at, found: Vec::with_capacity(map.len()), slips: Vec::new() };
         for (key, value) in map {
             match canonical(key, table) {
                 None => fields.unknown(key, table),
@@ -50,13 +55,13 @@ impl<'v, 'a> Fields<'v, 'a> {
         };
         if first.value != field.value {
             let detail = format!("`{}` and `{}` say different things about `{name}`", first.key, field.key);
-            self.cx.error("CONFLICTING_FIELDS", &self.at.key(field.key), detail, "keep one of them");
+            self.context.error("CONFLICTING_FIELDS", &self.at.key(field.key), detail, "keep one of them");
         }
     }
 
     fn unknown(&mut self, key: &str, table: &'static Table) {
         let names = table.iter().flat_map(|(name, others)| std::iter::once(name).chain(others.iter())).copied();
-        let near = if self.cx.may_guess() { goalmill_common::suggest::nearest(key, names) } else { None };
+        let near = if self.context.may_guess() { goalmill_common::suggest::nearest(key, names) } else { None };
         if let Some(near) = near {
             self.slips.extend(canonical(near, table));
         }
@@ -65,7 +70,7 @@ impl<'v, 'a> Fields<'v, 'a> {
             None => "remove it, or put it under `metadata`".to_owned(),
         };
         let detail = format!("there is no field `{}` here", shorten(key));
-        self.cx.error("UNKNOWN_FIELD", &self.at.key(key), detail, hint);
+        self.context.error("UNKNOWN_FIELD", &self.at.key(key), detail, hint);
     }
 
     pub(crate) fn get(&self, name: &str) -> Option<Field<'v>> {
@@ -75,14 +80,14 @@ impl<'v, 'a> Fields<'v, 'a> {
     /// A text, without what is wrong with it: `None` when missing or wrong.
     pub(crate) fn text(&self, name: &str) -> Option<String> {
         let field = self.get(name)?;
-        text(self.cx, &self.at.key(field.key), field.value)
+        text(self.context, &self.at.key(field.key), field.value)
     }
 
     pub(crate) fn flag(&self, name: &str) -> Option<bool> {
         let field = self.get(name)?;
         let flag = field.value.as_bool();
         if flag.is_none() {
-            wrong_type(self.cx, &self.at.key(field.key), field.value, "true or false");
+            wrong_type(self.context, &self.at.key(field.key), field.value, "true or false");
         }
         flag
     }
@@ -90,7 +95,7 @@ impl<'v, 'a> Fields<'v, 'a> {
     /// A whole number within limits.
     pub(crate) fn count(&self, name: &str, min: u64, max: u64) -> Option<u64> {
         let field = self.get(name)?;
-        count(self.cx, &self.at.key(field.key), field.value, min, max)
+        count(self.context, &self.at.key(field.key), field.value, min, max)
     }
 
     /// A number that is not negative.
@@ -98,11 +103,11 @@ impl<'v, 'a> Fields<'v, 'a> {
         let field = self.get(name)?;
         let at = self.at.key(field.key);
         let Some(amount) = field.value.as_f64() else {
-            wrong_type(self.cx, &at, field.value, "a number");
+            wrong_type(self.context, &at, field.value, "a number");
             return None;
         };
         if !(0.0..=AMOUNT_MAX).contains(&amount) {
-            self.cx.error(
+            self.context.error(
                 "OUT_OF_RANGE",
                 &at,
                 format!("`{amount}` is not in 0..={AMOUNT_MAX}"),
@@ -117,7 +122,7 @@ impl<'v, 'a> Fields<'v, 'a> {
     pub(crate) fn duration(&self, name: &str, unit: Unit, min: u64, max: u64, code: &str) -> Option<u64> {
         let field = self.get(name)?;
         let at = self.at.key(field.key);
-        duration(self.cx, &at, field.value, unit, min, max, code)
+        duration(self.context, &at, field.value, unit, min, max, code)
     }
 }
 
@@ -152,7 +157,7 @@ pub(crate) fn snake(key: &str) -> Cow<'_, str> {
     out.into()
 }
 
-pub(crate) fn wrong_type(cx: &Cx<'_>, at: &At<'_>, value: &Value, wanted: &str) {
+pub(crate) fn wrong_type(context: &ValidationContext<'_>, at: &DocumentPath<'_>, value: &Value, wanted: &str) {
     let given = match value {
         Value::Null => "null",
         Value::Bool(_) => "true or false",
@@ -161,17 +166,17 @@ pub(crate) fn wrong_type(cx: &Cx<'_>, at: &At<'_>, value: &Value, wanted: &str) 
         Value::Array(_) => "a list",
         Value::Object(_) => "an object",
     };
-    cx.error("WRONG_TYPE", at, format!("expected {wanted}, found {given}"), format!("give {wanted}"));
+    context.error("WRONG_TYPE", at, format!("expected {wanted}, found {given}"), format!("give {wanted}"));
 }
 
-pub(crate) fn text(cx: &Cx<'_>, at: &At<'_>, value: &Value) -> Option<String> {
+pub(crate) fn text(context: &ValidationContext<'_>, at: &DocumentPath<'_>, value: &Value) -> Option<String> {
     let Value::String(text) = value else {
-        wrong_type(cx, at, value, "text");
+        wrong_type(context, at, value, "text");
         return None;
     };
-    let limit = cx.limits.text_chars_max;
+    let limit = context.limits.text_chars_max;
     if text.len() > limit && text.chars().nth(limit).is_some() {
-        cx.error(
+        context.error(
             "TEXT_TOO_LONG",
             at,
             format!("the text has more than {limit} characters"),
@@ -182,9 +187,15 @@ pub(crate) fn text(cx: &Cx<'_>, at: &At<'_>, value: &Value) -> Option<String> {
     Some(text.clone())
 }
 
-pub(crate) fn count(cx: &Cx<'_>, at: &At<'_>, value: &Value, min: u64, max: u64) -> Option<u64> {
+pub(crate) fn count(
+    context: &ValidationContext<'_>,
+    at: &DocumentPath<'_>,
+    value: &Value,
+    min: u64,
+    max: u64,
+) -> Option<u64> {
     if !value.is_number() {
-        wrong_type(cx, at, value, "a whole number");
+        wrong_type(context, at, value, "a whole number");
         return None;
     }
     let whole = value.as_u64().or_else(|| {
@@ -194,19 +205,24 @@ pub(crate) fn count(cx: &Cx<'_>, at: &At<'_>, value: &Value, min: u64, max: u64)
     match whole {
         Some(n) if (min..=max).contains(&n) => Some(n),
         None if value.as_f64().is_some_and(|f| f.fract() != 0.0) => {
-            wrong_type(cx, at, value, "a whole number");
+            wrong_type(context, at, value, "a whole number");
             None
         }
         Some(_) | None => {
-            cx.error("OUT_OF_RANGE", at, format!("`{value}` is not in {min}..={max}"), "give a number in that range");
+            context.error(
+                "OUT_OF_RANGE",
+                at,
+                format!("`{value}` is not in {min}..={max}"),
+                "give a number in that range",
+            );
             None
         }
     }
 }
 
 pub(crate) fn duration(
-    cx: &Cx<'_>,
-    at: &At<'_>,
+    context: &ValidationContext<'_>,
+    at: &DocumentPath<'_>,
     value: &Value,
     unit: Unit,
     min: u64,
@@ -214,12 +230,12 @@ pub(crate) fn duration(
     code: &str,
 ) -> Option<u64> {
     if !value.is_number() && !value.is_string() {
-        wrong_type(cx, at, value, "a duration such as `30s`");
+        wrong_type(context, at, value, "a duration such as `30s`");
         return None;
     }
     let Some(ms) = milliseconds(value, unit) else {
         let given = shorten(value.as_str().unwrap_or_default());
-        cx.error(
+        context.error(
             code,
             at,
             format!("`{given}` is not a duration"),
@@ -229,7 +245,12 @@ pub(crate) fn duration(
     };
     let rounded = ms.round();
     if rounded < min as f64 || rounded > max as f64 {
-        cx.error("OUT_OF_RANGE", at, format!("{ms} ms is not in {min}..={max} ms"), "give a duration in that range");
+        context.error(
+            "OUT_OF_RANGE",
+            at,
+            format!("{ms} ms is not in {min}..={max} ms"),
+            "give a duration in that range",
+        );
         return None;
     }
     Some(rounded as u64)
