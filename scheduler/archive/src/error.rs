@@ -1,4 +1,4 @@
-//! What a caller of the archive can act on.
+//! Errors of the archive that a caller can act on.
 
 /// Why the archive cannot be read or written.
 #[derive(Clone, Debug, thiserror::Error)]

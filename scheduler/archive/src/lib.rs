@@ -1,7 +1,7 @@
 //! Stores of finished plans: one interface, [`ArchiveStore`], over SQLite in a file and over PostgreSQL.
 //!
-//! A store holds whole plans: a plan is archived when its row in `plans` is written, which happens in the transaction of
-//! its last events.
+//! A store holds whole plans: a plan is archived when its row in `plans` is written. The transaction that writes the
+//! last events of the plan also writes this row.
 
 mod error;
 mod migrations;

@@ -2,15 +2,15 @@
 
 use crate::ArchiveError;
 
-/// The migrations of SQLite; the first one makes version 1.
+/// The migrations of SQLite; the first one creates version 1.
 pub(crate) const SQLITE: &[&str] = &[include_str!("../migrations/sqlite/0001.sql")];
 
 /// The migrations of PostgreSQL.
 pub(crate) const POSTGRES: &[&str] = &[include_str!("../migrations/postgres/0001.sql")];
 
-/// The migrations that a database of version `found` lacks, each with the version that it makes.
+/// The migrations that a database of version `found` lacks, each with the version that it creates.
 ///
-/// - `place`: the database, for the error; without secrets.
+/// - `place`: a name of the database for the error message, without secrets.
 pub(crate) fn missing(
     all: &'static [&'static str],
     found: u32,

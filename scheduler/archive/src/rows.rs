@@ -1,11 +1,11 @@
-//! What is written to a store and read from it.
+//! Types of the rows that are written to a store and read from it.
 
 use std::collections::BTreeMap;
 
 use goalmill_common::id::{AgentType, Namespace, PlanId, ShardId, StepId};
 use serde::{Deserialize, Serialize};
 
-/// What one transaction writes.
+/// The rows that one transaction writes.
 #[derive(Clone, Debug)]
 pub struct ArchiveBatch {
     pub shard: ShardId,
@@ -19,13 +19,13 @@ pub struct ArchiveBatch {
 #[derive(Clone, Debug)]
 pub struct PlanPart {
     pub plan: PlanId,
-    /// When the plan changed last, as the index of its shard has it: distinguishes two plans of one id.
+    /// When the plan changed last, according to the index of its shard. Distinguishes two plans with the same id.
     pub changed_ms: u64,
-    /// Whether these are the plan's first events. Rows of an unfinished copy, and of another plan of this id, are
-    /// removed first.
+    /// Whether these are the first events of the plan. Rows of an unfinished copy, and of another plan with this id,
+    /// are removed first.
     pub is_first: bool,
     pub events: Vec<EventRow>,
-    /// With the last events: the plan is archived then.
+    /// Present with the last events: the plan is then archived.
     pub end: Option<PlanRow>,
 }
 
@@ -93,21 +93,21 @@ pub struct RevisionRow {
 #[derive(Clone, Debug, Default)]
 pub struct EventSearch {
     pub plan: Option<PlanId>,
-    /// Events of this step, and events of plans as a whole.
+    /// Events of this step, and events of whole plans.
     pub step: Option<String>,
     pub phase: Option<String>,
-    /// One of these types; any when empty.
+    /// One of these types; any type if empty.
     pub types: Vec<String>,
     /// All of these words, see [`crate::query_words`].
     pub words: Vec<String>,
     pub namespace: Option<Namespace>,
-    /// Unix milliseconds; events from then on.
+    /// Events at or after this time, in Unix milliseconds.
     pub since_ms: u64,
-    /// Only events before this one.
+    /// Only events before this position.
     pub before: Option<EventPosition>,
 }
 
-/// The position of an event among all: by time, then by plan and number.
+/// The position of an event among all events: by time, then by plan and number.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct EventPosition {
     pub time_ms: u64,
@@ -134,15 +134,15 @@ pub struct ArchivedPlan {
     pub row: PlanRow,
 }
 
-/// Which archived plans are meant; all of them by default.
+/// Selects archived plans; all of them by default.
 #[derive(Clone, Debug, Default)]
 pub struct PlanSelection {
     pub namespace: Option<Namespace>,
-    /// Unix milliseconds; plans that ended before.
+    /// Plans that ended before this time, in Unix milliseconds.
     pub ended_before_ms: Option<u64>,
 }
 
-/// The position of a plan among all: by the time of its end, then by its id.
+/// The position of a plan among all plans: by the time of its end, then by its id.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct PlanPosition {
     /// Unix milliseconds.
@@ -150,7 +150,7 @@ pub struct PlanPosition {
     pub plan: PlanId,
 }
 
-/// What was removed.
+/// The numbers of removed rows.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct PrunedRows {
     pub plans: u64,

@@ -1,4 +1,4 @@
-//! The interface of a store, and how one is opened.
+//! The interface of a store, and the function that opens one.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -18,31 +18,31 @@ type Result<T> = std::result::Result<T, ArchiveError>;
 /// A store of finished plans. Cheap to share; every method may be called from many tasks at once.
 #[async_trait]
 pub trait ArchiveStore: Send + Sync + 'static {
-    /// Writes a batch and the position of its shard, whole or not at all.
+    /// Writes a batch and the position of its shard atomically.
     ///
     /// A plan that is archived with the same `changed_ms` is skipped, so a batch may be written again.
     async fn append(&self, batch: &ArchiveBatch) -> Result<()>;
 
-    /// How far the index of the shard was read, Unix milliseconds; 0 before the first batch.
+    /// The position up to which the index of the shard was read, in Unix milliseconds; 0 before the first batch.
     async fn position(&self, shard: ShardId) -> Result<u64>;
 
-    /// Those of these plans that are archived, each with its `changed_ms`.
+    /// Which of these plans are archived, each with its `changed_ms`.
     async fn archived(&self, plans: &[PlanId]) -> Result<BTreeMap<PlanId, u64>>;
 
-    /// The fields of the plan's summary; empty if it is not archived.
+    /// The fields of the plan's summary; empty if the plan is not archived.
     async fn summary(&self, plan: &PlanId) -> Result<BTreeMap<String, String>>;
 
     /// The plan's events of commits that end after event `after_seq`, of at most `limit` commits, oldest first.
     async fn log(&self, plan: &PlanId, after_seq: u64, limit: usize) -> Result<Vec<ArchivedEvent>>;
 
-    /// Plans of a shard with the time of their last change, latest first: those that changed before `before_ms`
-    /// (Unix milliseconds), at most `limit`.
+    /// Plans of a shard that changed before `before_ms` (Unix milliseconds), with the time of their last change: latest
+    /// first, at most `limit`.
     async fn list(&self, shard: ShardId, before_ms: u64, limit: usize) -> Result<Vec<(PlanId, u64)>>;
 
-    /// A plan without its events; `None` if it is not archived.
+    /// A plan without its events; `None` if the plan is not archived.
     async fn plan(&self, plan: &PlanId) -> Result<Option<ArchivedPlan>>;
 
-    /// Plans that are selected, first ended first: those after `after`, at most `limit`.
+    /// The selected plans after `after`, in the order in which they ended, at most `limit`.
     async fn select(
         &self,
         selection: &PlanSelection,
@@ -50,10 +50,10 @@ pub trait ArchiveStore: Send + Sync + 'static {
         limit: usize,
     ) -> Result<Vec<PlanPosition>>;
 
-    /// Removes plans that are selected, first ended first and at most `limit`, with everything of them.
+    /// Removes selected plans with all their rows, in the order in which they ended, at most `limit` plans.
     async fn prune(&self, selection: &PlanSelection, limit: usize) -> Result<PrunedRows>;
 
-    /// The newest events that match, newest first, at most `limit`.
+    /// The newest matching events, newest first, at most `limit`.
     async fn search(&self, search: &EventSearch, limit: usize) -> Result<Vec<ArchivedEvent>>;
 }
 

@@ -1,15 +1,15 @@
-//! The words of an event, for searches: runs of letters and digits, in lower case. The program splits texts itself, so
-//! that every store, and the log of a running plan, finds the same events.
+//! The words of an event, for searches: sequences of letters and digits, in lower case. The program itself splits texts
+//! into words, so a search finds the same events in every store and in the log of a running plan.
 
 use std::collections::BTreeSet;
 
 use serde_json::Value;
 
-/// Words of one event that can be found; further ones are left out.
+/// Maximum number of indexed words of one event; further words are left out.
 pub const WORDS_MAX: usize = 2_000;
-/// Longest word, in bytes; longer ones, such as encoded files, are left out.
+/// Length of the longest indexed word in bytes; longer words, such as encoded files, are left out.
 const WORD_BYTES_MAX: usize = 64;
-/// Fields of a line that no search is for.
+/// Fields of a line that are not searched.
 const SKIPPED: [&str; 3] = ["seq", "time", "attempt"];
 
 /// The words of a search.
@@ -19,8 +19,8 @@ pub fn query_words(text: &str) -> Vec<String> {
     words.into_iter().collect()
 }
 
-/// The words of an event: those of its type, ids, actor, and of every text and number in its data; not the names of
-/// fields.
+/// The words of an event: the words of its type, ids and actor, and of every text and number in its data; not the names
+/// of fields.
 ///
 /// - `line`: the event as a line of an exported log.
 pub fn event_words(line: &str) -> BTreeSet<String> {
@@ -30,7 +30,7 @@ pub fn event_words(line: &str) -> BTreeSet<String> {
             let searched = fields.iter().filter(|(name, _)| !SKIPPED.contains(&name.as_str()));
             searched.for_each(|(_, value)| walk(value, &mut words));
         }
-        // Nested deeper than a parser follows.
+        // Nested deeper than the parser allows.
         Ok(_) | Err(_) => collect(line, &mut words),
     }
     words
@@ -52,7 +52,7 @@ fn collect(text: &str, words: &mut BTreeSet<String>) {
             return;
         }
         let lower = word.to_lowercase();
-        // Lower case may add marks that are no letters.
+        // Conversion to lower case may add marks that are not letters.
         for part in lower.split(|c: char| !c.is_alphanumeric()) {
             if !part.is_empty() && part.len() <= WORD_BYTES_MAX {
                 words.insert(part.to_owned());

@@ -1,4 +1,4 @@
-//! One step: the model is called, its tool calls are run, until it gives a valid answer or a limit is reached.
+//! One step: calls the model and runs its tool calls until the model gives a valid answer or a limit is reached.
 
 use std::time::Duration;
 
@@ -24,13 +24,13 @@ use crate::model_failure::model_failure;
 use crate::prompt::{render_result, render_task};
 use crate::tools::BoundTool;
 
-/// The tool by which an agent with tools answers.
+/// The tool with which an agent that has tools gives its answer.
 const FINAL_ANSWER: &str = "final_answer";
 /// Name of the schema of an answer.
 const ANSWER_NAME: &str = "answer";
 /// Characters of the arguments that a person sees before a tool is run.
 const APPROVAL_CHARS_MAX: usize = 3_500;
-/// Name of a model's calls.
+/// Name of recorded model calls.
 const MODEL_CALL: &str = "model";
 
 /// The part of a completion that the loop uses; recorded as the outcome of the call.
@@ -39,13 +39,13 @@ struct ModelReply {
     text: String,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     tool_calls: Vec<ToolCall>,
-    /// It ended early.
+    /// The reply ended early.
     #[serde(default)]
     is_cut: bool,
-    /// The server has no tools: calls are written in the text, and results are sent as texts.
+    /// The server does not support tools: calls are written in the text, and results are sent as texts.
     #[serde(default)]
     is_text: bool,
-    /// Name in the settings.
+    /// Name of the model in the settings.
     model: String,
 }
 
@@ -79,14 +79,15 @@ fn written_calls(text: &str, tools: &[Tool]) -> Vec<ToolCall> {
 pub(crate) struct AgentLoop<'a> {
     agent: &'a LlmAgent,
     task: &'a Task,
-    /// The same without its recorded calls, for tools.
+    /// The task without its recorded calls, for tools.
     tool_task: Task,
     calls: &'a dyn Calls,
     format: AnswerFormat,
     budget: SpendBudget,
     deadline: Instant,
     messages: Vec<Message>,
-    /// The text of the task: it identifies the calls of the model, as all other messages follow from what was recorded.
+    /// The text of the task. It identifies the calls of the model, because all other messages follow from recorded
+    /// calls.
     task_text: String,
     invalid_answers: u32,
     /// The next reply must be an answer.
@@ -188,7 +189,7 @@ impl<'a> AgentLoop<'a> {
         }
     }
 
-    /// Runs the tool calls of a reply, or reads the answer in it. `None` goes on with the next turn.
+    /// Runs the tool calls of a reply, or reads the answer in the reply. `None`: continue with the next turn.
     async fn handle_reply(
         &mut self,
         reply: ModelReply,
@@ -233,7 +234,7 @@ impl<'a> AgentLoop<'a> {
         Ok(None)
     }
 
-    /// Tells the model what is wrong with its answer, or ends the step after too many wrong ones.
+    /// Tells the model what is wrong with its answer, or ends the step after too many invalid answers.
     fn request_repair(&mut self, tool_calls: &[ToolCall], is_text: bool, reason: String) -> Result<(), Failure> {
         self.invalid_answers += 1;
         let limits = &self.agent.settings.limits;
@@ -271,7 +272,7 @@ impl<'a> AgentLoop<'a> {
         render_result(&call.name, Err(reason), self.agent.settings.limits.result_bytes).to_string()
     }
 
-    /// Runs one tool call; what fails in it is told to the model. The tool gets the idempotency key of the call.
+    /// Runs one tool call; the model gets the error if it fails. The tool gets the idempotency key of the call.
     async fn call_tool(&self, call: &ToolCall) -> Result<String, Failure> {
         let tools = &self.agent.tools;
         let limit = self.agent.settings.limits.result_bytes;
@@ -301,7 +302,8 @@ impl<'a> AgentLoop<'a> {
         Ok(result.outcome.text().to_owned())
     }
 
-    /// Asks a person what the call asks, or whether it may be run. Returns the result of a call that is not run.
+    /// Asks a person the question of the call, or whether the call may be run. Returns the result if the call is not
+    /// run.
     async fn ask_about(&self, tool: &BoundTool, call: &ToolCall, arguments: &Value) -> Result<Option<String>, Failure> {
         let limit = self.agent.settings.limits.result_bytes;
         if let Some(question) = tool.question(arguments) {
@@ -339,7 +341,7 @@ fn used(usage: &TokenUsage, cost: Usd) -> CallUsage {
     CallUsage { cost: cost.dollars(), tokens }
 }
 
-/// The usage of a replayed call, as budgets count it.
+/// The usage of a replayed call, in the types of budgets.
 fn reserved(usage: &CallUsage) -> (TokenUsage, Usd) {
     let TokenSplit { prompt_tokens: input_tokens, completion_tokens: output_tokens } = usage.tokens;
     (TokenUsage { input_tokens, output_tokens, estimated: false }, Usd::from_dollars(usage.cost))

@@ -4,25 +4,25 @@ use goalmill_common::text::shorten;
 use goalmill_plan::schema::Schema;
 use serde_json::{Map, Value, json};
 
-/// Violations that a model is told of at once.
+/// Number of violations that one message to the model lists.
 const VIOLATIONS_MAX: usize = 5;
 /// Characters of one violation.
 const VIOLATION_CHARS_MAX: usize = 300;
-/// The field that holds an answer that is no object: models give objects only.
+/// The field that holds an answer that is not an object: models can only return objects.
 const WRAPPER: &str = "answer";
 
 /// The form of one step's answer.
 pub(crate) struct AnswerFormat {
-    /// An object's.
+    /// The schema of an object.
     parameters: Value,
     schema: Schema,
     is_wrapped: bool,
 }
 
 impl AnswerFormat {
-    /// - `expected`: fields that the answer must have in any case.
+    /// - `expected`: fields that the answer must have, whatever the schema says.
     ///
-    /// The error says why the schema cannot be used.
+    /// The error message says why the schema cannot be used.
     pub fn new(mut schema: Value, expected: &[String]) -> Result<Self, String> {
         if !expected.is_empty() {
             require(&mut schema, expected);
@@ -89,7 +89,7 @@ fn require(schema: &mut Value, expected: &[String]) {
     }
 }
 
-/// The JSON object in a text: the whole text, the content of a code fence, or what stands between the outer braces.
+/// The JSON object in a text: the whole text, the content of a code fence, or the text between the outer braces.
 fn read_object(text: &str) -> Result<Value, String> {
     let trimmed = text.trim();
     let error = match serde_json::from_str::<Value>(trimmed) {

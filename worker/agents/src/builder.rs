@@ -20,7 +20,7 @@ use crate::settings::AgentSettings;
 use crate::tools::AgentTools;
 use crate::workspace_cleaner::WorkspaceCleaner;
 
-/// The directory of files when the settings name none.
+/// The directory of files if the settings name none.
 pub fn default_files_dir() -> PathBuf {
     std::env::temp_dir().join("goalmill-files")
 }
@@ -30,9 +30,9 @@ pub fn default_files_dir() -> PathBuf {
 pub struct AgentBuilder {
     models: Arc<ModelRegistry>,
     files_dir: PathBuf,
-    /// Milliseconds that files are kept after their last change; for good when missing.
+    /// Milliseconds that files are kept after their last change; `None`: files are never removed.
     files_kept_ms: Option<u64>,
-    /// Started with the first agent.
+    /// Removes old files; started with the first agent.
     cleaner: Arc<OnceLock<Option<WorkspaceCleaner>>>,
     clock: Clock,
 }
@@ -43,9 +43,10 @@ impl AgentBuilder {
         Self { models, files_dir, files_kept_ms: None, cleaner: Arc::default(), clock }
     }
 
-    /// Removes the files of a plan `kept_ms` milliseconds after their last change, while there is an agent of this builder.
+    /// Removes the files of a plan `kept_ms` milliseconds after their last change, as long as an agent of this builder
+    /// exists.
     ///
-    /// - `kept_ms`: the longest life of a plan and its retention together.
+    /// - `kept_ms`: the sum of the longest life of a plan and its retention time.
     #[must_use]
     pub fn with_files_kept(self, kept_ms: u64) -> Self {
         Self { files_kept_ms: Some(kept_ms), ..self }
@@ -53,7 +54,7 @@ impl AgentBuilder {
 
     /// Creates the models of the settings; the error is a message for people.
     ///
-    /// - `files_dir`: of the settings; empty for a directory among the temporary files.
+    /// - `files_dir`: from the settings; empty for a directory among the temporary files.
     pub fn from_settings(
         models: &[ModelSettings],
         files_dir: &str,

@@ -29,14 +29,14 @@ pub(crate) struct LlmAgent {
     pub settings: Arc<AgentSettings>,
     pub system: Arc<SystemPrompt>,
     pub tools: AgentTools,
-    /// Of the card.
+    /// The actions of the card.
     pub actions: Arc<[Action]>,
-    /// Ends with the last agent.
+    /// Removes old files; ends with the last agent.
     pub _cleaner: Arc<OnceLock<Option<WorkspaceCleaner>>>,
 }
 
 impl LlmAgent {
-    /// The card's action that a task asks for; the only one when the task names none.
+    /// The action of the card that a task asks for; the only action if the task names none.
     pub fn action(&self, task: &Task) -> Option<&Action> {
         match self.actions.as_ref() {
             [only] if task.action.is_empty() => Some(only),
@@ -44,7 +44,7 @@ impl LlmAgent {
         }
     }
 
-    /// The form of a task's answer: by the step, else by the action, else by the settings.
+    /// The format of the answer: from the step, else from the action, else from the settings.
     fn answer_format(&self, task: &Task) -> Result<AnswerFormat, Failure> {
         let of_action = || self.action(task)?.outputs.as_ref().map(|schema| schema.value());
         let of_step = task.output_schema.as_ref().map(|schema| schema.value());

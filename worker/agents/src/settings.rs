@@ -12,21 +12,22 @@ use crate::tools::ToolSettings;
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct AgentSettings {
-    /// The system prompt, a template: `agent_type`, `action`, `action_description`, `step`, `plan` and `today` are known.
+    /// The system prompt, a template: `agent_type`, `action`, `action_description`, `step`, `plan` and `today` are
+    /// known.
     pub system: String,
-    /// The only model to ask (name in the settings); any when missing.
+    /// The only model to ask (its name in the settings); any model if missing.
     #[serde(default)]
     pub model: Option<String>,
     /// The group of models to prefer.
     #[serde(default = "strong")]
     pub tier: ModelTier,
-    /// 0 to 2; the server's own when missing.
+    /// 0 to 2; the default of the server if missing.
     #[serde(default)]
     pub temperature: Option<f64>,
-    /// Tokens of one reply; the model's setting when missing.
+    /// Maximum tokens of one reply; the setting of the model if missing.
     #[serde(default)]
     pub output_tokens_max: Option<u64>,
-    /// JSON Schema of the answer, when neither the step nor the action of the card has one.
+    /// JSON Schema of the answer, if neither the step nor the action of the card has one.
     #[serde(default)]
     pub output_schema: Option<Value>,
     /// The tools that the model may call.
@@ -39,7 +40,7 @@ pub(crate) struct AgentSettings {
     pub limits: AgentLimits,
 }
 
-/// What one step may take.
+/// Limits of one step.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub(crate) struct AgentLimits {
@@ -47,9 +48,9 @@ pub(crate) struct AgentLimits {
     pub turns: u32,
     /// Tokens of all calls of the model.
     pub tokens: u64,
-    /// US dollars of all calls of the model; no limit when missing.
+    /// US dollars of all calls of the model; no limit if missing.
     pub cost: Option<f64>,
-    /// Seconds; the time limit of the step counts too.
+    /// Seconds of one attempt; the time limit of the step applies too.
     pub seconds: u64,
     /// Invalid answers that the model may correct.
     pub repairs: u32,
@@ -77,7 +78,7 @@ impl Default for AgentLimits {
 }
 
 impl AgentSettings {
-    /// What does not hold, as a sentence that begins with the field.
+    /// The violated condition, as a sentence that begins with the field.
     pub fn violation(&self) -> Option<&'static str> {
         let limits = &self.limits;
         let checks = [

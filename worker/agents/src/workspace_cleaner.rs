@@ -1,7 +1,7 @@
-//! Removes the directories of plans that are over.
+//! Removes the directories of plans that have ended.
 //!
-//! A worker does not see plans. A directory is removed when nothing in it has changed for the longest life of a plan and
-//! its retention together: by then its plan is over and no longer kept.
+//! A worker does not see plans. A directory is removed when nothing in it has changed for the sum of the longest life
+//! of a plan and its retention time: by then the plan has ended and its retention time has passed.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -13,12 +13,12 @@ use goalmill_common::clock::Clock;
 use goalmill_common::id::is_id;
 use tokio::task::AbortHandle;
 
-/// Between two looks at the directories.
+/// Time between two scans of the directories.
 const PAUSE: Duration = Duration::from_hours(1);
-/// Entries of one directory that are looked at.
+/// Number of entries of one directory that are checked.
 const ENTRIES_MAX: usize = 10_000;
 
-/// A task that ends with this value.
+/// The background task that removes directories; it ends when this value is dropped.
 pub(crate) struct WorkspaceCleaner(AbortHandle);
 
 impl WorkspaceCleaner {
@@ -47,7 +47,7 @@ impl Drop for WorkspaceCleaner {
     }
 }
 
-/// Removes the directories whose last change is `keep_ms` ago; returns how many. Other entries stay.
+/// Removes the directories whose last change is `keep_ms` ago; returns how many were removed. Other entries stay.
 fn clean(root: &Path, keep_ms: u64, now_ms: u64) -> io::Result<usize> {
     let root = match Dir::open_ambient_dir(root, ambient_authority()) {
         Ok(root) => root,
@@ -66,7 +66,7 @@ fn clean(root: &Path, keep_ms: u64, now_ms: u64) -> io::Result<usize> {
         match is_unchanged(&root.open_dir(&name)?, before_s, &mut entries_left) {
             Ok(true) => match root.remove_dir_all(&name) {
                 Ok(()) => removed += 1,
-                // Another worker did it.
+                // Another worker removed it.
                 Err(error) if error.kind() == io::ErrorKind::NotFound => {}
                 Err(error) => return Err(error),
             },
@@ -77,7 +77,7 @@ fn clean(root: &Path, keep_ms: u64, now_ms: u64) -> io::Result<usize> {
     Ok(removed)
 }
 
-/// Whether nothing in a directory has changed since `before_s`. Programs cannot set the time of a change.
+/// Whether nothing in a directory has changed since `before_s`. Programs cannot set the change time (`ctime`).
 fn is_unchanged(dir: &Dir, before_s: i64, entries_left: &mut usize) -> io::Result<bool> {
     if dir.dir_metadata()?.ctime() >= before_s {
         return Ok(false);

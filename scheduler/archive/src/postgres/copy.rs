@@ -1,4 +1,4 @@
-//! Rows as text for `COPY`, and what JSONB takes.
+//! Rows as text for `COPY`, and JSON that JSONB accepts.
 
 use goalmill_common::clock::rfc3339;
 use serde_json::value::RawValue;
@@ -7,7 +7,7 @@ use serde_json::{Map, Value};
 use crate::EventRow;
 use crate::words::event_words;
 
-/// The columns of [`event_line`], in its order.
+/// The columns of [`event_line`], in the same order.
 pub(super) const EVENT_COLUMNS: &str =
     "plan_id, entry, seq, \"timestamp\", event_type, phase_id, step_id, data, line, words";
 
@@ -25,7 +25,7 @@ pub(super) fn event_line(out: &mut String, plan: &str, event: &EventRow) {
     field(out, line);
     out.push_str("\t{");
     for (n, word) in event_words(line).iter().enumerate() {
-        // Words have letters and digits only; quoted, `null` is a word.
+        // Words have letters and digits only. Because of the quotes, `null` is a word.
         out.push_str(if n > 0 { ",\"" } else { "\"" });
         out.push_str(word);
         out.push('"');
@@ -33,7 +33,7 @@ pub(super) fn event_line(out: &mut String, plan: &str, event: &EventRow) {
     out.push_str("}\n");
 }
 
-/// The `data` of an event, as JSONB takes it.
+/// The `data` of an event as JSON that JSONB accepts.
 fn data(line: &str) -> Option<String> {
     #[derive(serde::Deserialize)]
     struct Line<'a> {
@@ -44,7 +44,8 @@ fn data(line: &str) -> Option<String> {
     line.data.map(|data| jsonb(data.get()))
 }
 
-/// JSON as JSONB takes it: without NUL, and with numbers that a float can hold. A text that cannot be parsed is a string.
+/// JSON that JSONB accepts: without NUL, and only with numbers that a float can hold. A text that cannot be parsed
+/// becomes a string.
 pub(super) fn jsonb(text: &str) -> String {
     match serde_json::from_str::<Value>(text) {
         Ok(mut value) => {
@@ -75,7 +76,7 @@ fn clean(value: &mut Value) {
     }
 }
 
-/// A text without NUL, which the database has no place for.
+/// A text without NUL, because the database cannot store NUL.
 pub(super) fn clean_text(text: &str) -> String {
     text.replace('\0', "\u{fffd}")
 }

@@ -26,11 +26,11 @@ pub struct PostgresArchive {
 }
 
 impl PostgresArchive {
-    /// Connects, and brings the schema up to date. A server that does not answer is no error: the schema is then checked
-    /// with the first call that reaches it.
+    /// Connects, and brings the schema up to date. It is not an error if the server does not answer: then the first
+    /// call that reaches the server checks the schema.
     ///
-    /// - `url`: `postgres://user:password@host/database`, or a list of `key=value`. It is in no error.
-    /// - `place`: where the address comes from, for errors.
+    /// - `url`: `postgres://user:password@host/database`, or a list of `key=value`. Errors do not contain it.
+    /// - `place`: where the address comes from, for error messages.
     pub async fn open(url: &str, place: &str) -> Result<Self> {
         let pool = ClientPool::new(url, place)?;
         match pool.get().await {
@@ -98,7 +98,7 @@ impl ArchiveStore for PostgresArchive {
     }
 }
 
-/// The server's own words: the error itself says only that there was one.
+/// The message of the server: the error itself says only that an error occurred.
 fn reason(error: &tokio_postgres::Error) -> String {
     match error.as_db_error() {
         Some(said) => format!("{} ({})", said.message(), said.code().code()),
@@ -115,12 +115,12 @@ impl From<tokio_postgres::Error> for ArchiveError {
     }
 }
 
-/// A number as the database has it: larger ones stand for no limit.
+/// A number in the type of the database. Numbers that do not fit stand for no limit and become the largest value.
 fn integer(number: u64) -> i64 {
     i64::try_from(number).unwrap_or(i64::MAX)
 }
 
-/// A number of the database; none is negative.
+/// A number from the database, where no number is negative.
 fn natural(number: i64) -> u64 {
     u64::try_from(number).unwrap_or(0)
 }

@@ -1,4 +1,4 @@
-//! Connections, and the schema of the database that they lead to.
+//! Connections to the database, and its schema.
 
 use std::ops::{Deref, DerefMut};
 use std::time::Duration;
@@ -13,13 +13,13 @@ use tokio_postgres_rustls::MakeRustlsConnect;
 use super::{Result, reason, write};
 use crate::ArchiveError;
 
-/// Connections at most.
+/// Maximum number of connections.
 const CONNECTIONS_MAX: usize = 6;
 /// How long a call waits for a connection.
 const CONNECT: Duration = Duration::from_secs(5);
 /// How long the server may leave sent data unacknowledged.
 const UNACKNOWLEDGED: Duration = Duration::from_secs(10);
-/// What every connection begins with: a statement that takes longer is ended by the server.
+/// The first statements of every connection. The server ends statements that take longer than this time limit.
 const BEGIN: &str = "SET statement_timeout = '30s'; SET client_min_messages = warning";
 
 /// Connections to one database.
@@ -42,7 +42,7 @@ pub(super) struct PostgresClient {
     reader: JoinHandle<()>,
 }
 
-/// A connection of the pool, given back when dropped.
+/// A connection of the pool; dropping it returns the connection to the pool.
 pub(super) type PooledClient = Object<Connector>;
 
 impl ClientPool {
@@ -83,7 +83,7 @@ fn unavailable(error: PoolError<tokio_postgres::Error>) -> ArchiveError {
     })
 }
 
-/// TLS with the certificates of the machine, where the address asks for it (`sslmode=require`).
+/// TLS with the certificates of the machine, if the address requires TLS (`sslmode=require`).
 fn tls_settings() -> ClientConfig {
     let mut roots = RootCertStore::empty();
     roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
@@ -103,7 +103,7 @@ impl Manager for Connector {
         let (client, connection) = self.config.connect(self.tls.clone()).await?;
         #[expect(clippy::disallowed_methods, reason = "the handle is kept")]
         let reader = tokio::spawn(async move {
-            // The error is that of the call which needed the connection.
+            // The call that needed the connection reports the error.
             drop(connection.await);
         });
         let client = PostgresClient { client, reader };

@@ -46,7 +46,7 @@ pub(super) async fn list(client: &Client, shard: ShardId, before_ms: u64, limit:
     Ok(rows.iter().map(|row| (PlanId::from(row.get::<_, String>(0)), natural(row.get(1)))).collect())
 }
 
-/// An event of the columns [`EVENT`].
+/// An event from the columns [`EVENT`].
 pub(super) fn event(row: &Row) -> ArchivedEvent {
     let plan = PlanId::from(row.get::<_, String>(1));
     let position = EventPosition { time_ms: natural(row.get(0)), plan, seq: natural(row.get(2)) };

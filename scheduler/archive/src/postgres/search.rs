@@ -8,7 +8,7 @@ use super::read::{EVENT, event};
 use super::{Result, integer};
 use crate::{ArchivedEvent, EventSearch};
 
-/// The last millisecond of the year 9999, after which texts of times are no longer read.
+/// The last millisecond of the year 9999, after which times in text form cannot be parsed.
 const TIME_MS_MAX: u64 = 253_402_300_799_999;
 
 type SqlValue = Box<dyn ToSql + Sync + Send>;
@@ -75,7 +75,7 @@ impl NumberedConditions {
         all
     }
 
-    /// Adds a value; returns its mark.
+    /// Adds a value; returns its placeholder.
     fn value(&mut self, value: SqlValue) -> String {
         self.values.push(value);
         format!("${}", self.values.len())

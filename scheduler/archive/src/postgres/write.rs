@@ -1,4 +1,4 @@
-//! What changes the database: migrations and batches.
+//! Writes to the database: migrations and batches.
 
 use std::collections::BTreeSet;
 use std::pin::pin;
@@ -12,7 +12,7 @@ use super::copy::{EVENT_COLUMNS, clean_text, event_line, jsonb};
 use super::{Result, integer};
 use crate::{ArchiveBatch, PlanPart, PlanRow, migrations};
 
-/// First numbers of the advisory locks: one for the schema and its partitions, one for the batches of a shard.
+/// First keys of the advisory locks: one for the schema and its partitions, one for the batches of a shard.
 const SCHEMA_LOCK: i32 = 0x676d_0001;
 const SHARD_LOCK: i32 = 0x676d_0002;
 /// Bytes of one message of `COPY`.
@@ -33,7 +33,8 @@ pub(super) async fn migrate(client: &mut Client, place: &str) -> Result<()> {
     Ok(transaction.commit().await?)
 }
 
-/// Writes a batch in one transaction. Batches of one shard follow each other, also those of two schedulers.
+/// Writes a batch in one transaction. Batches of one shard are written one after the other, even if two schedulers
+/// write them.
 pub(super) async fn append(client: &mut Client, batch: &ArchiveBatch) -> Result<()> {
     create_partitions(client, batch).await?;
     let transaction = client.transaction().await?;
@@ -64,7 +65,7 @@ async fn new_parts<'a>(transaction: &Transaction<'_>, batch: &'a ArchiveBatch) -
     Ok(batch.parts.iter().filter(is_new).collect())
 }
 
-/// Removes all rows of these plans. Returns how many events there were.
+/// Removes all rows of these plans. Returns the number of removed events.
 pub(super) async fn remove_plans(transaction: &Transaction<'_>, plans: &[&str]) -> Result<u64> {
     let mut events = 0;
     for table in ["steps", "revisions", "plans", "log_entries"] {
@@ -73,7 +74,7 @@ pub(super) async fn remove_plans(transaction: &Transaction<'_>, plans: &[&str]) 
     Ok(events)
 }
 
-/// Makes the partitions of the months that the batch has events of.
+/// Creates the partitions for the months of the events in the batch.
 async fn create_partitions(client: &mut Client, batch: &ArchiveBatch) -> Result<()> {
     let times = batch.parts.iter().flat_map(|part| &part.events).map(|event| event.time_ms);
     // `2026-11`.

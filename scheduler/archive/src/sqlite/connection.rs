@@ -1,4 +1,4 @@
-//! A connection on a thread of its own, because its calls block.
+//! A connection on its own thread, because its calls block.
 
 use std::path::Path;
 use std::time::Duration;
@@ -9,14 +9,14 @@ use tokio::sync::{mpsc, oneshot};
 use super::Result;
 use crate::ArchiveError;
 
-/// How long a call waits for another process that writes.
+/// How long a call waits while another process writes.
 const BUSY: Duration = Duration::from_secs(5);
-/// Calls that may wait for the thread.
+/// Maximum number of calls that wait for the thread.
 const WAITING_MAX: usize = 64;
 
 type Job = Box<dyn FnOnce(&mut Connection) + Send>;
 
-/// Runs calls one after the other. The thread ends when this is dropped and all calls are done.
+/// Runs calls one after the other. The thread ends when this value is dropped and all calls are done.
 pub(super) struct ConnectionThread(mpsc::Sender<Job>);
 
 impl ConnectionThread {
@@ -26,7 +26,7 @@ impl ConnectionThread {
         let failed = |error: rusqlite::Error| ArchiveError::Unavailable(format!("`{place}` cannot be opened: {error}"));
         let mut connection = Connection::open(path).map_err(failed)?;
         connection.busy_timeout(BUSY).map_err(failed)?;
-        // Every transaction is on the disk before it is answered: the keys in Redis expire after that.
+        // Every transaction is on the disk before the call returns: the keys in Redis expire after that.
         connection.pragma_update(None, "journal_mode", "wal").map_err(failed)?;
         connection.pragma_update(None, "synchronous", "full").map_err(failed)?;
         connection.set_prepared_statement_cache_capacity(64);
@@ -40,7 +40,7 @@ impl ConnectionThread {
         Ok(Self(sender))
     }
 
-    /// Runs a call on the thread. A call goes on when its caller is gone.
+    /// Runs a call on the thread. The call continues even if its caller is dropped.
     pub(super) async fn run<T: Send + 'static>(
         &self,
         call: impl FnOnce(&mut Connection) -> Result<T> + Send + 'static,
@@ -59,7 +59,7 @@ impl From<rusqlite::Error> for ArchiveError {
     }
 }
 
-/// A number as SQLite has it: larger ones stand for no limit.
+/// A number in the type of SQLite. Numbers that do not fit stand for no limit and become the largest value.
 pub(super) fn integer(number: u64) -> i64 {
     i64::try_from(number).unwrap_or(i64::MAX)
 }

@@ -1,4 +1,4 @@
-//! The store in a file: SQLite, with one thread that writes and one that reads.
+//! The store in a SQLite file, with one thread that writes and one thread that reads.
 
 mod connection;
 mod plans;
@@ -20,14 +20,14 @@ use crate::{
 
 type Result<T> = std::result::Result<T, ArchiveError>;
 
-/// An archive in a file. Several processes of one machine may share it.
+/// An archive in a file. Several processes of one machine may share the file.
 pub struct SqliteArchive {
     writer: ConnectionThread,
     reader: ConnectionThread,
 }
 
 impl SqliteArchive {
-    /// Opens the file, which is created if it is missing, and brings its schema up to date.
+    /// Opens the file, creates it if it is missing, and brings its schema up to date.
     pub async fn open(path: &Path) -> Result<Self> {
         let writer = ConnectionThread::start(path)?;
         let place = format!("`{}`", path.display());

@@ -57,7 +57,7 @@ pub(super) fn list(
     Ok(rows.collect::<std::result::Result<_, _>>()?)
 }
 
-/// An event of the columns `timestamp`, `plan_id`, `seq`, `entry`, `line`.
+/// An event from the columns `timestamp`, `plan_id`, `seq`, `entry`, `line`.
 pub(super) fn event(row: &Row) -> rusqlite::Result<ArchivedEvent> {
     let plan = PlanId::from(row.get::<_, String>(1)?);
     let position = EventPosition { time_ms: row.get(0)?, plan, seq: row.get(2)? };

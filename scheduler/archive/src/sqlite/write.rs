@@ -1,4 +1,4 @@
-//! What changes the file: migrations and batches.
+//! Writes to the file: migrations and batches.
 
 use rusqlite::{Connection, OptionalExtension, Transaction, TransactionBehavior, params};
 
@@ -43,13 +43,13 @@ pub(super) fn append(connection: &mut Connection, batch: &ArchiveBatch) -> Resul
     Ok(transaction.commit()?)
 }
 
-/// When the archived plan of this id changed last, if there is one.
+/// When the archived plan with this id changed last; `None` if there is no such plan.
 fn archived_ms(transaction: &Transaction, part: &PlanPart) -> Result<Option<i64>> {
     let mut read = transaction.prepare_cached("SELECT changed_ms FROM plans WHERE plan_id = ?1")?;
     Ok(read.query_row([part.plan.as_str()], |row| row.get(0)).optional()?)
 }
 
-/// Removes all rows of a plan. Returns how many events there were.
+/// Removes all rows of a plan. Returns the number of removed events.
 pub(super) fn remove_plan(transaction: &Transaction, plan: &str) -> Result<usize> {
     let words = "DELETE FROM log_words WHERE rowid IN (SELECT number FROM log_entries WHERE plan_id = ?1)";
     transaction.prepare_cached(words)?.execute([plan])?;

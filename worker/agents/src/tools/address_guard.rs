@@ -2,7 +2,7 @@
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-/// A range of addresses: an address and the number of its leading bits that count.
+/// A range of addresses: an address and the length of its prefix in bits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct AddressRange {
     /// IPv4 addresses are mapped into IPv6.
@@ -32,12 +32,12 @@ fn mapped(address: IpAddr) -> u128 {
     }
 }
 
-/// Refuses addresses inside of networks that are not public.
+/// Refuses addresses in networks that are not public.
 #[derive(Clone, Debug, Default)]
 pub(super) struct AddressGuard(Vec<AddressRange>);
 
 impl AddressGuard {
-    /// - `allowed`: addresses and ranges that may be reached though they are not public.
+    /// - `allowed`: addresses and ranges that may be reached although they are not public.
     pub fn new(allowed: &[String]) -> Result<Self, String> {
         let range = |text: &String| {
             AddressRange::parse(text).ok_or_else(|| format!("`{text}` is no address or range such as `10.0.0.0/8`"))
@@ -58,7 +58,7 @@ fn is_public(address: IpAddr) -> bool {
     }
 }
 
-/// By the IANA registry of special-purpose addresses.
+/// According to the IANA registry of special-purpose addresses.
 fn is_public_v4(address: Ipv4Addr) -> bool {
     let [a, b, c, _] = address.octets();
     let is_shared = a == 100 && (64..128).contains(&b);
@@ -77,7 +77,7 @@ fn is_public_v4(address: Ipv4Addr) -> bool {
         || is_relay)
 }
 
-/// Only global unicast (`2000::/3`), without ranges that lead to IPv4 hosts or to none.
+/// Only global unicast (`2000::/3`), without ranges that lead to IPv4 hosts or to no host.
 fn is_public_v6(address: Ipv6Addr) -> bool {
     let [a, b, ..] = address.segments();
     let is_global = a & 0xe000 == 0x2000;

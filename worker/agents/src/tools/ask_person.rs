@@ -9,14 +9,14 @@ use serde_json::{Value, json};
 
 use super::{AgentTool, text_of};
 
-/// Options that an answer is chosen from.
+/// Maximum number of options.
 const OPTIONS_MAX: usize = 20;
 
 /// Fields of the tool in the settings.
 #[derive(Debug, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub(super) struct AskPersonSettings {
-    /// How long a person has; the limit of the installation counts too.
+    /// How long a person has for the answer; the limit of the installation applies too.
     limit_seconds: u64,
 }
 

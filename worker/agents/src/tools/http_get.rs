@@ -18,7 +18,7 @@ use serde_json::{Value, json};
 use super::address_guard::AddressGuard;
 use super::{AgentTool, text_of};
 
-/// Columns of a page that becomes text.
+/// Columns of the text of a converted page.
 const PAGE_WIDTH: usize = 100;
 /// Characters of an address.
 const URL_CHARS_MAX: usize = 2_048;
@@ -27,13 +27,13 @@ const URL_CHARS_MAX: usize = 2_048;
 #[derive(Clone, Debug, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub(super) struct HttpGetSettings {
-    /// Hosts that may be read: `example.org`, or `*.example.org` for all below it. Any, when empty.
+    /// Hosts that may be read: `example.org`, or `*.example.org` for all subdomains. Any host, if empty.
     allow_hosts: Vec<String>,
-    /// Addresses and ranges that may be reached though they are not public: `10.0.0.0/8`.
+    /// Addresses and ranges that may be reached although they are not public: `10.0.0.0/8`.
     allow_addresses: Vec<String>,
     /// Bytes of one document.
     bytes_max: usize,
-    /// Milliseconds of one call, with its redirects.
+    /// Milliseconds of one call, including its redirects.
     timeout_ms: u64,
     redirects_max: u32,
 }
@@ -100,7 +100,7 @@ impl HttpGet {
         }
     }
 
-    /// Sends one request to checked addresses of the host.
+    /// Sends one request to the checked addresses of the host.
     async fn request(&self, url: &Url) -> Result<Response, String> {
         let host = url.host_str().unwrap_or_default().to_owned();
         let addresses = self.resolve(&host, url.port_or_known_default().unwrap_or(80)).await?;
@@ -114,7 +114,7 @@ impl HttpGet {
         client.get(url.clone()).header(ACCEPT, accepted).send().await.map_err(failed)
     }
 
-    /// All addresses of a host, each of which may be reached.
+    /// All addresses of a host; an error if one of them may not be reached.
     async fn resolve(&self, host: &str, port: u16) -> Result<Vec<SocketAddr>, String> {
         let literal = host.trim_start_matches('[').trim_end_matches(']').parse::<IpAddr>();
         let addresses: Vec<SocketAddr> = match literal {
@@ -151,7 +151,7 @@ impl HttpGet {
         Ok(json!({"url": url.as_str(), "status": status, "type": kind, "is_cut": is_cut, "text": text}))
     }
 
-    /// The body up to its limit, and whether there is more.
+    /// The body up to the limit, and whether the body is longer.
     async fn read_body(&self, response: Response) -> Result<(Vec<u8>, bool), String> {
         let (mut bytes, mut pieces) = (Vec::new(), response.bytes_stream());
         while let Some(piece) = pieces.next().await {

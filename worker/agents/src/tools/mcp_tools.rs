@@ -1,4 +1,4 @@
-//! Tools of MCP servers, as an agent has them for one attempt.
+//! The tools of MCP servers that an agent has during one attempt.
 
 use std::sync::Arc;
 
@@ -12,14 +12,14 @@ use tokio_util::sync::CancellationToken;
 
 use super::AgentTool;
 
-/// Between the name of a server and the name of its tool.
+/// Stands between the name of a server and the name of its tool.
 const SEPARATOR: &str = "__";
-/// Characters of a tool's name, as models take it.
+/// Maximum characters of a tool name that models accept.
 const NAME_CHARS_MAX: usize = 64;
 /// Characters of a server's name.
 const SERVER_CHARS_MAX: usize = 24;
 
-/// A server of an agent.
+/// An MCP server of an agent.
 #[derive(Clone)]
 pub(super) struct McpToolServer {
     name: String,
@@ -36,13 +36,13 @@ impl McpToolServer {
         Ok(Self { name: name.to_owned(), tools: Arc::new(McpToolSet::new(agent_type, settings)?) })
     }
 
-    /// Its tools as it lists them now.
+    /// The tools that the server lists now.
     pub async fn list(&self) -> Result<Vec<McpTool>, Failure> {
         let tools = self.tools.list().await?;
         Ok(tools.into_iter().filter_map(|info| self.tool(info)).collect())
     }
 
-    /// `None` for a name that no model takes.
+    /// `None` for a name that models do not accept.
     fn tool(&self, info: McpToolInfo) -> Option<McpTool> {
         let name = format!("{}{SEPARATOR}{}", self.name, info.name);
         let is_plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_');

@@ -31,7 +31,7 @@ mod workspace;
 use mcp_tools::McpToolServer;
 use workspace::Workspaces;
 
-/// Tools of one agent.
+/// Maximum number of tools of one agent.
 const TOOLS_MAX: usize = 128;
 
 /// Names of all tools.
@@ -55,15 +55,15 @@ pub(crate) enum ToolSettings {
     },
 }
 
-/// What becomes of calls of a tool.
+/// What happens to the calls of a tool.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum ToolPolicy {
-    /// They are run.
+    /// The calls are run.
     Allow,
-    /// A person must agree to each of them. The step waits without a worker.
+    /// A person must agree to each call. The step waits without a worker.
     Approve,
-    /// They are refused, and the model does not see the tool.
+    /// The calls are refused, and the model does not see the tool.
     Deny,
 }
 
@@ -73,24 +73,24 @@ impl ToolPolicy {
     }
 }
 
-/// One tool. What goes wrong is told to the model.
+/// One tool. The model gets its errors.
 #[async_trait]
 pub(crate) trait AgentTool: Send + Sync {
     fn name(&self) -> &str;
 
-    /// For the model.
+    /// The description for the model.
     fn description(&self) -> &str;
 
     /// JSON Schema of the arguments.
     fn parameters(&self) -> Value;
 
-    /// What a call asks a person, instead of being run.
+    /// The question for a person, if the call is a question and is not run.
     fn question(&self, _arguments: &Value) -> Option<CallWait> {
         None
     }
 
-    /// - `arguments`: valid by the schema.
-    /// - `task`: its `idempotency_key` is that of the call, the same each time the call is made.
+    /// - `arguments`: valid according to the schema.
+    /// - `task`: its `idempotency_key` is the key of the call, the same each time the call is made.
     async fn run(&self, arguments: &Value, task: &Task) -> Result<Value, String>;
 }
 
@@ -118,7 +118,7 @@ impl BoundTool {
         self.policy == ToolPolicy::Approve
     }
 
-    /// What a call with valid arguments asks a person.
+    /// The question for a person, of a call with valid arguments.
     pub fn question(&self, arguments: &Value) -> Option<CallWait> {
         self.check(arguments).is_ok().then(|| self.tool.question(arguments)).flatten()
     }
@@ -144,7 +144,7 @@ impl BoundTool {
 #[derive(Clone)]
 pub(crate) struct AgentTools {
     tools: Vec<Arc<BoundTool>>,
-    /// Their tools are added for each attempt.
+    /// MCP servers; their tools are added for each attempt.
     servers: Vec<McpToolServer>,
 }
 
@@ -179,7 +179,7 @@ impl AgentTools {
         Ok(Self { tools, servers: servers.iter().map(server).collect::<Result<_, _>>()? })
     }
 
-    /// The set of one attempt: with the tools that the servers list now. It stays the same until the attempt ends.
+    /// The tools of one attempt, with the tools that the servers list now. They stay the same until the attempt ends.
     pub async fn for_attempt(&self) -> Result<Self, Failure> {
         let mut tools = self.tools.clone();
         for server in &self.servers {
@@ -194,7 +194,7 @@ impl AgentTools {
         Ok(Self { tools, servers: Vec::new() })
     }
 
-    /// Whether the model may call none.
+    /// Whether the model may call no tools.
     pub fn is_empty(&self) -> bool {
         self.allowed().next().is_none()
     }
@@ -204,7 +204,7 @@ impl AgentTools {
         self.allowed().any(|tool| tool.name() == name)
     }
 
-    /// The tools that the model may call, as it is told of them.
+    /// The definitions of the tools that the model may call.
     pub fn definitions(&self) -> Vec<Tool> {
         let definition = |bound: &BoundTool| Tool {
             name: bound.name().into(),
@@ -226,7 +226,7 @@ impl AgentTools {
         }
     }
 
-    /// The name as it may be shown: that of a tool, or a word for any other.
+    /// The name for display: the name of a known tool, or a fixed word for any other.
     pub fn known_name(&self, name: &str) -> &str {
         self.find(name).map_or("unknown", |tool| tool.name())
     }
@@ -263,7 +263,7 @@ fn parse<T: serde::de::DeserializeOwned>(fields: Value) -> Result<T, String> {
     serde_json::from_value(fields).map_err(|error| error.to_string())
 }
 
-/// A required text among valid arguments.
+/// The value of a required text argument; the arguments are valid.
 fn text_of<'a>(arguments: &'a Value, name: &str) -> &'a str {
     arguments[name].as_str().unwrap_or_default()
 }

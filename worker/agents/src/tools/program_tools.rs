@@ -16,7 +16,7 @@ const CODE_BYTES_MAX: usize = 64 << 10;
 pub(super) struct ProgramTool {
     name: &'static str,
     description: &'static str,
-    /// The interpreter.
+    /// The path or name of the interpreter.
     program: String,
     sandbox: Sandbox,
 }

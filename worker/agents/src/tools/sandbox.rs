@@ -1,8 +1,9 @@
-//! Runs a program that a model wrote, apart from the rest of the machine.
+//! Runs a program that a model wrote, isolated from the rest of the machine.
 //!
-//! The program is started through `timeout`, `unshare`, `setpriv` and `prlimit` of the system. It has namespaces of its own: no
-//! network, no other processes, and a root directory with the system's programs (read-only) and the files of the plan.
-//! It is a process group that is killed as a whole; with its first process, all others of its namespace end.
+//! The program is started through `timeout`, `unshare`, `setpriv` and `prlimit` of the system. It has namespaces of its
+//! own: no network, no other processes, and a root directory with the system's programs (read-only) and the files of
+//! the plan. The program is a process group that is killed as a whole. When its first process ends, all others in its
+//! namespace end.
 
 use std::collections::BTreeMap;
 use std::iter;
@@ -27,11 +28,11 @@ const ISOLATE: &str = include_str!("sandbox.sh");
 /// The same without namespaces: limits only.
 const LIMIT: &str = "directory=$1 limits=$4; shift 4; while [ \"$1\" != -- ]; do shift; done; shift; cd \"$directory\"; \
                      echo ready; exec prlimit $limits -- \"$@\"";
-/// What the scripts write before the program starts.
+/// The text that the scripts write before the program starts.
 const READY: &[u8] = b"ready\n";
 /// Where system programs are.
 const PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
-/// The user that a program gets when the worker is root.
+/// The user id of programs if the worker is root.
 const NOBODY: &str = "65534";
 /// How often the size of the files is checked.
 const CHECK: Duration = Duration::from_millis(250);
@@ -42,7 +43,7 @@ const SHOWN_CHARS_MAX: usize = 2_000;
 #[derive(Clone, Debug, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub(super) struct ProgramSettings {
-    /// The interpreter; `python3` or `sh` when missing.
+    /// The interpreter; `python3` or `sh` if missing.
     pub program: Option<String>,
     isolation: Isolation,
     /// Files and directories outside of the plan that the program may read, besides those of the system.
@@ -53,7 +54,7 @@ pub(super) struct ProgramSettings {
     output_bytes_max: usize,
     /// Bytes of memory that one process may address.
     memory_bytes_max: u64,
-    /// Processes and threads at once.
+    /// Maximum number of processes and threads at the same time.
     processes_max: u32,
     /// Bytes of one file.
     file_bytes_max: u64,
@@ -78,7 +79,7 @@ impl Default for ProgramSettings {
 }
 
 impl ProgramSettings {
-    /// What does not hold, as a sentence that begins with the field.
+    /// The violated condition, as a sentence that begins with the field.
     fn violation(&self) -> Option<&'static str> {
         let checks = [
             (self.program.as_ref().is_none_or(|name| !name.is_empty()), "`program` must not be empty"),
@@ -92,13 +93,13 @@ impl ProgramSettings {
     }
 }
 
-/// Whether a program runs apart from the rest of the machine.
+/// Whether a program is isolated from the rest of the machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 enum Isolation {
-    /// Nothing runs where the kernel does not allow it.
+    /// Programs do not run if the kernel does not allow isolation.
     Required,
-    /// Limits only: the program has the network, and the files of the worker's user.
+    /// Limits only: the program can use the network and the files of the worker's user.
     None,
 }
 
@@ -117,7 +118,7 @@ impl Sandbox {
         Ok(Self { files: Arc::new(Workspaces::new(files_dir, limits)), settings })
     }
 
-    /// Runs a program to its end or its time limit; it is killed when the future is dropped.
+    /// Runs a program to its end or its time limit. The program is killed when the future is dropped.
     pub async fn run(&self, plan: &PlanId, argv: &[&str]) -> Result<Value, String> {
         let (files, id) = (Arc::clone(&self.files), plan.clone());
         let places = tokio::task::spawn_blocking(move || files.sandbox_places(&id)).await;
@@ -130,7 +131,7 @@ impl Sandbox {
         let working = async {
             let ended = async {
                 let status = child.wait().await;
-                // What the program left behind would keep the pipes open.
+                // Processes that the program left behind would keep the pipes open.
                 drop(group);
                 status
             };
@@ -157,7 +158,7 @@ impl Sandbox {
         let settings = &self.settings;
         let is_root = geteuid().is_root();
         let seconds = settings.timeout_ms.div_ceil(1_000) + 5;
-        // Ends it also when the worker is killed.
+        // Ends the program even if the worker is killed.
         let mut line: Vec<String> = ["timeout", "-s", "KILL"].map(String::from).into();
         line.push(seconds.to_string());
         let script = match settings.isolation {
@@ -224,7 +225,7 @@ fn report(status: Option<i32>, out: &Capture, err: &Capture) -> Value {
     report
 }
 
-/// The beginning of a stream, and its whole length.
+/// The beginning of an output stream, and the length of the whole stream.
 struct Capture {
     kept: Vec<u8>,
     bytes: u64,

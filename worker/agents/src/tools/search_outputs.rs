@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use super::{AgentTool, text_of};
 
-/// Passages that one search gives.
+/// Maximum number of passages that one search returns.
 const PASSAGES_MAX: usize = 10;
 /// Bytes of one passage.
 const PASSAGE_BYTES: usize = 600;
@@ -19,7 +19,7 @@ pub(super) struct SearchOutputs;
 /// A part of one value.
 #[derive(Debug, PartialEq, Eq)]
 struct FoundPassage {
-    /// Different words of the query in it.
+    /// Number of different query words in the passage.
     score: usize,
     /// JSON Pointer of the value.
     place: String,
@@ -49,7 +49,7 @@ impl AgentTool for SearchOutputs {
     }
 }
 
-/// The passages with most words of the query, in the order of the value among equals.
+/// The passages with the most query words; equal passages are in the order of the value.
 fn search(value: &Value, query: &str) -> Vec<FoundPassage> {
     let words = words(query);
     let mut passages = Vec::new();
@@ -93,7 +93,7 @@ fn collect(value: &Value, place: &mut String, found: &mut dyn FnMut(&str, &str))
     }
 }
 
-/// Cuts a text into passages, after a line or a space where there is one.
+/// Cuts a text into passages, if possible after a line or a space.
 fn passages_of(text: &str) -> impl Iterator<Item = &str> {
     let mut rest = text;
     std::iter::from_fn(move || {

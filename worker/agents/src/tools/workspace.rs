@@ -1,4 +1,4 @@
-//! The files of a plan, in a directory of their own.
+//! The files of a plan. Each plan has its own directory.
 //!
 //! All access goes through a handle of that directory, so that neither `..` nor a symbolic link leads out of it.
 
@@ -11,16 +11,16 @@ use goalmill_common::id::{PlanId, is_id};
 use rustix::fs::OFlags;
 use serde::Deserialize;
 
-/// Levels of directories.
+/// Maximum depth of directories.
 const DEPTH_MAX: usize = 16;
 /// Bytes of a path.
 const PATH_BYTES_MAX: usize = 512;
 /// Files that are listed or counted.
 const FILES_MAX: usize = 1_000;
-/// Files, directories and links that are looked at.
+/// Number of files, directories and links that are checked.
 const ENTRIES_MAX: usize = 10_000;
 
-/// A directory that is no plan's: ids begin with a letter or a digit.
+/// A directory that belongs to no plan: ids of plans begin with a letter or a digit.
 const MOUNT_POINT: &str = ".mount";
 
 /// Limits of the files of one plan.
@@ -48,9 +48,9 @@ pub(super) struct Workspaces {
 /// A part of a file.
 pub(super) struct FilePart {
     pub text: String,
-    /// Of the whole file.
+    /// Size of the whole file.
     pub bytes: u64,
-    /// Where the rest begins.
+    /// Where the rest of the file begins.
     pub next_offset: Option<u64>,
 }
 
@@ -80,7 +80,7 @@ impl Workspaces {
         Ok(FilePart { text: String::from_utf8_lossy(&part).into_owned(), bytes: metadata.len(), next_offset })
     }
 
-    /// The bytes of a file that has at most `bytes_max`.
+    /// Reads a whole file that has at most `bytes_max` bytes.
     pub fn read_bytes(&self, plan: &PlanId, path: &str, bytes_max: u64) -> Result<Vec<u8>, String> {
         let path = checked(path)?;
         let failed = |error: io::Error| describe(path, &error);
@@ -96,7 +96,7 @@ impl Workspaces {
         Ok(bytes)
     }
 
-    /// Writes a file, and the directories above it.
+    /// Writes a file, and creates the directories above it.
     pub fn write(&self, plan: &PlanId, path: &str, text: &str) -> Result<(), String> {
         let path = checked(path)?;
         let bytes = text.len() as u64;
@@ -142,7 +142,7 @@ impl Workspaces {
         Ok(())
     }
 
-    /// The directory of a plan, and an empty one to mount on.
+    /// The directory of a plan, and an empty directory to mount on.
     pub fn sandbox_places(&self, plan: &PlanId) -> Result<(PathBuf, PathBuf), String> {
         drop(self.open(plan)?);
         let mount_point = self.root.join(MOUNT_POINT);
@@ -171,7 +171,7 @@ impl Workspaces {
     }
 }
 
-/// Opens without waiting: a program may have put a pipe in the place of a file.
+/// Opens a file without waiting: a program may have replaced the file with a pipe.
 fn open_file(dir: &Dir, path: &Path, options: &mut OpenOptions) -> io::Result<File> {
     let flags = i32::try_from(OFlags::NONBLOCK.bits()).unwrap_or_default();
     dir.open_with(path, options.custom_flags(flags))
@@ -186,7 +186,7 @@ fn list(dir: &Dir) -> Result<Vec<(String, u64)>, String> {
     Ok(files)
 }
 
-/// Symbolic links are neither followed nor listed, nor is what disappears meanwhile.
+/// Does not follow or list symbolic links. Skips entries that disappear during the walk.
 fn walk(
     dir: &Dir,
     prefix: &str,

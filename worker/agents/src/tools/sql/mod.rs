@@ -1,4 +1,4 @@
-//! Tool `sql`: queries that only read. SQLite files of the plan, and one PostgreSQL database of the settings.
+//! Tool `sql`: read-only queries in SQLite files of the plan, and in one PostgreSQL database of the settings.
 
 use std::path::Path;
 
@@ -46,7 +46,7 @@ impl Default for SqlSettings {
     }
 }
 
-/// What one query may take.
+/// Limits of one query.
 #[derive(Clone, Copy)]
 struct QueryLimits {
     timeout_ms: u64,
@@ -140,7 +140,7 @@ impl Rows {
         Self { limits, rows: Vec::new(), bytes: 0, has_more: false }
     }
 
-    /// Whether the row was taken; no further row is, once one was not.
+    /// Adds a row if it fits; returns whether it was added. After the first refused row, all rows are refused.
     fn push(&mut self, row: Value) -> bool {
         self.bytes += row.to_string().len();
         self.has_more = self.rows.len() >= self.limits.rows_max || self.bytes > self.limits.bytes_max;

@@ -53,7 +53,7 @@ impl PostgresDatabase {
 async fn read(client: &Client, query: &str, limits: QueryLimits) -> Result<Value, Error> {
     let QueryLimits { timeout_ms, rows_max, bytes_max } = limits;
     client.batch_execute(&format!("BEGIN READ ONLY; SET LOCAL statement_timeout = {timeout_ms}")).await?;
-    // Prepared, so that it is one statement; a cursor takes nothing but a query.
+    // Prepared, so that the text is one statement; a cursor accepts only a query.
     let cursor = format!(
         "DECLARE goalmill_rows NO SCROLL CURSOR FOR \
          SELECT left(row_to_json(goalmill_row)::text, {bytes_max}) FROM (\n{query}\n) AS goalmill_row"
@@ -77,7 +77,7 @@ fn describe(error: &Error) -> String {
     }
 }
 
-/// TLS with the certificates of the machine, where the address asks for it (`sslmode=require`).
+/// TLS with the certificates of the machine, if the address requires TLS (`sslmode=require`).
 fn tls_settings() -> ClientConfig {
     let mut roots = RootCertStore::empty();
     roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
@@ -102,7 +102,7 @@ mod tests {
 
     use super::*;
 
-    /// The user `nobody`: the server refuses to run as root.
+    /// The user `nobody`, because the server refuses to run as root.
     const NOBODY: u32 = 65_534;
     const LIMITS: QueryLimits = QueryLimits { timeout_ms: 3_000, rows_max: 3, bytes_max: 1_000 };
 
@@ -205,7 +205,7 @@ mod tests {
         }
         let slow = QueryLimits { timeout_ms: 300, ..LIMITS };
         assert!(database.query("SELECT pg_sleep(60)", slow).await.is_err());
-        // Old versions allow this one in a transaction that reads; it is rolled back.
+        // Old versions allow this statement in a read-only transaction; it is rolled back.
         drop(database.query("SELECT lo_from_bytea(0, 'x')", LIMITS).await);
         let objects = database.query("SELECT count(*) AS n FROM pg_largeobject_metadata", LIMITS).await;
         assert_eq!(objects, Ok(json!({"rows": [{"n": 0}]})));

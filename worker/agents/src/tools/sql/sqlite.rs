@@ -12,13 +12,13 @@ use tokio::time::Instant;
 
 use super::{QueryLimits, Rows};
 
-/// The first bytes of every file.
+/// The first bytes of every SQLite file.
 const MAGIC: &[u8] = b"SQLite format 3\0";
-/// Steps of the virtual machine between two looks at the time.
+/// Steps of the virtual machine between two checks of the time limit.
 const STEPS: i32 = 10_000;
 /// Bytes of one value.
 const VALUE_BYTES_MAX: i32 = 1 << 20;
-/// What a query may ask of the schema.
+/// Pragmas with which a query may read the schema.
 const PRAGMAS: [&str; 5] = ["table_info", "table_xinfo", "table_list", "index_list", "foreign_key_list"];
 
 /// Runs one query over the bytes of a file.
@@ -26,7 +26,8 @@ pub(super) fn query(mut file: Vec<u8>, query: &str, limits: QueryLimits) -> Resu
     if file.len() < 100 || !file.starts_with(MAGIC) {
         return Err("the file is not a SQLite database".into());
     }
-    // A file in WAL mode cannot be opened from memory; the bytes are the versions of the format for writing and reading.
+    // A file in WAL mode cannot be opened from memory; the bytes are the versions of the format for writing and
+    // reading.
     file[18..20].fill(1);
     let connection = open(&file, limits).map_err(|error| format!("the database cannot be read: {error}"))?;
     let mut statement = connection.prepare(query).map_err(|error| describe(&error, limits))?;
