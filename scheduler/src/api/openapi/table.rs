@@ -135,7 +135,7 @@ fn submissions() -> Vec<Operation> {
             .status(202)
             .refuses(PLAN),
         post("/v1/plans:validate", "validatePlan", "Checks and prices a plan, and runs nothing")
-            .roles(&[Submitter])
+            .roles(&[Submitter, Approver, Operator])
             .takes_as::<Plan>(&[JSON, YAML])
             .gives::<Preview>()
             .refuses(&[InvalidJson]),
