@@ -2,7 +2,7 @@
 
 import { h } from "./dom.js";
 import { can, planPath, post } from "./api.js";
-import { app, commands, curl, field, icon, problem } from "./parts.js";
+import { app, button, commands, curl, field, icon, problem } from "./parts.js";
 import { quote } from "./format.js";
 import { isFinal } from "./replay.js";
 
@@ -67,13 +67,13 @@ export function dialog() {
   const cancelled = (event) => { event.preventDefault(); close(); };
   return h("dialog", { class: "dialog", key: "dialog", "aria-labelledby": "dialog-title", ref: (el) => queueMicrotask(() => { if (!el.open) el.showModal(); }), oncancel: cancelled },
     h("form", { onsubmit: run },
-      h("header", null, h("h2", { id: "dialog-title" }, action.title), h("button", { type: "button", class: "quiet icon-button", "aria-label": "Close", onclick: close }, icon("close"))),
+      h("header", null, h("h2", { id: "dialog-title" }, action.title), button({ class: "quiet icon-button", "aria-label": "Close", onclick: close }, icon("close"))),
       action.text && h("p", null, action.text),
       (action.fields || []).map((one) => field(one.label, control(open, one), one.hint)),
       problem(open.refusal),
       commands(action.cli && action.cli(values), request.path && curl("POST", request.path, request.body)),
       h("footer", null,
-        h("button", { type: "button", onclick: close }, "Close"),
+        button({ onclick: close }, "Close"),
         h("button", { type: "submit", class: action.isDangerous ? "danger" : "primary", disabled: open.isBusy }, open.isBusy ? "Sending …" : action.verb || action.title))));
 }
 
@@ -187,4 +187,4 @@ export function stepActions(plan, step, isOver, inputs, then) {
   return actions;
 }
 
-export const actionButtons = (actions) => actions.map((action) => h("button", { type: "button", key: action.key, class: action.isDangerous ? "danger-quiet" : action.isPrimary ? "primary" : "", onclick: () => ask(action) }, `${action.title}${action.isDangerous ? " …" : ""}`));
+export const actionButtons = (actions) => actions.map((action) => button({ key: action.key, class: action.isDangerous ? "danger-quiet" : action.isPrimary ? "primary" : "", onclick: () => ask(action) }, `${action.title}${action.isDangerous ? " …" : ""}`));

@@ -11,7 +11,24 @@ export class Refusal extends Error {
   }
 }
 
-export const session = { state: "unknown", actor: "", namespace: "", roles: [], authentication: "", csrf: "" };
+/** The namespace of a person who may see all of them. */
+export const EVERY_NAMESPACE = "*";
+
+/** `selected` limits such a person to one namespace; `namespaces` are those that were seen. */
+export const session = { state: "unknown", actor: "", namespace: "", roles: [], authentication: "", csrf: "", selected: "", namespaces: new Set() };
+
+export const isNamespace = (name) => /^[A-Za-z0-9][A-Za-z0-9._:-]{0,127}$/.test(name);
+export function selectNamespace(name) { session.selected = name; }
+
+/** What a request says of the namespace that is selected. */
+const namespaceHeaders = (path) => (session.selected && session.namespace === EVERY_NAMESPACE && !path.startsWith("/v1/session") ? { "Goalmill-Namespace": session.selected } : {});
+
+/** Remembers the namespaces of plans, for the choice among them. */
+function noteNamespaces(value) {
+  if (!value || session.namespaces.size >= 500) return;
+  for (const one of Array.isArray(value.items) ? value.items : [value]) if (one && one.plan_id && one.counts) session.namespaces.add(one.namespace || "default");
+}
+
 /** Whether the scheduler answers; screens keep what they show while it does not. */
 export const link = { isUp: true, failures: 0, since: 0 };
 
@@ -32,7 +49,7 @@ function setLink(isUp) {
 const fetchPath = (path) => path.replace(/^\//, "");
 
 async function send(method, path, body, headers) {
-  const own = { Accept: "application/json", ...headers };
+  const own = { Accept: "application/json", ...namespaceHeaders(path), ...headers };
   if (body !== undefined && !own["Content-Type"]) own["Content-Type"] = "application/json";
   if (method !== "GET" && session.csrf) own["X-CSRF-Token"] = session.csrf;
   let response;
@@ -49,7 +66,10 @@ async function send(method, path, body, headers) {
   const text = await response.text();
   let value = null;
   try { value = text ? JSON.parse(text) : null; } catch { /* a proxy's page */ }
-  if (response.ok) return value;
+  if (response.ok) {
+    noteNamespaces(value);
+    return value;
+  }
   if (response.status === 401 && session.state !== "out" && !path.startsWith("/v1/session")) {
     session.state = "out";
     changed();
@@ -66,7 +86,8 @@ export const post = (path, body, headers) => send("POST", path, body === undefin
 const ALL_ROLES = ["viewer", "submitter", "approver", "operator", "admin"];
 
 function takeSession(answer) {
-  Object.assign(session, { state: "in", csrf: "", authentication: "", namespace: "", actor: "" }, answer);
+  Object.assign(session, { state: "in", csrf: "", authentication: "", namespace: "", actor: "", namespaces: new Set() }, answer);
+  if (session.namespace !== EVERY_NAMESPACE) session.selected = "";
   session.roles = Array.isArray(answer.roles) ? answer.roles.map(String) : ALL_ROLES;
 }
 
@@ -89,7 +110,7 @@ export async function signIn(token) {
 
 export async function signOut() {
   await send("DELETE", "/v1/session");
-  Object.assign(session, { state: "out", csrf: "", actor: "", roles: [] });
+  Object.assign(session, { state: "out", csrf: "", actor: "", roles: [], selected: "" });
   changed();
 }
 
@@ -98,6 +119,8 @@ export const can = (...roles) => session.roles.includes("admin") || roles.some((
 
 /**
  * Reads `path` now and then while the tab is visible.
+ *
+ * - `path`: or a function that gives the path, or a promise of the value; `ms`: or a function; 0 reads once.
  *
  * Gives `{value, refusal, isLoading, refresh, close}`; an old value stays when a later read fails.
  */
@@ -123,7 +146,8 @@ export function poll(path, ms, onUpdate) {
     schedule();
   };
   const schedule = () => {
-    if (!isClosed && ms && !document.hidden) timer = setTimeout(read, link.isUp ? ms : Math.min(10_000, ms * 2));
+    const wait = typeof ms === "function" ? ms() : ms;
+    if (!isClosed && wait && !document.hidden) timer = setTimeout(read, link.isUp ? wait : Math.min(10_000, wait * 2));
   };
   const wake = () => { if (!document.hidden) read(); };
   document.addEventListener("visibilitychange", wake);
@@ -150,7 +174,7 @@ export function follow(plan, after, onEvents, onState) {
     abort = new AbortController();
     try {
       const response = await fetch(fetchPath(`${planPath(plan)}/events`), {
-        headers: { Accept: "text/event-stream", "Last-Event-ID": String(state.after) },
+        headers: { Accept: "text/event-stream", "Last-Event-ID": String(state.after), ...namespaceHeaders("") },
         cache: "no-store", credentials: "same-origin", signal: abort.signal,
       });
       setLink(true);

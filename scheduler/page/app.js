@@ -1,9 +1,9 @@
 // The frame: addresses, navigation, sign-in, theme, keyboard.
 
 import { h, patch } from "./dom.js";
-import { can, get, link, loadSession, onChange, session, signIn, signOut } from "./api.js";
+import { can, EVERY_NAMESPACE, get, isNamespace, link, loadSession, onChange, selectNamespace, session, signIn, signOut } from "./api.js";
 import { dialog, isDialogOpen } from "./actions.js";
-import { app, commands, curl, empty, field, icon, pageHead, skeleton } from "./parts.js";
+import { app, button, commands, curl, dim, empty, field, icon, pageHead, skeleton } from "./parts.js";
 import { duration } from "./format.js";
 import { inbox, plansScreen } from "./plans.js";
 import { planScreen } from "./plan.js";
@@ -34,9 +34,45 @@ function parseRoute() {
   return { path: parts, params: new URLSearchParams(query || "") };
 }
 
+/** Takes the namespace of the address, or adds the one that is selected to it, so that it can be shared. */
+function followNamespace() {
+  const named = app.route.params.get("namespace");
+  if (session.namespace !== EVERY_NAMESPACE) { if (named) app.replace({ namespace: null }); return; }
+  if (named && isNamespace(named)) selectNamespace(named);
+  else if (named) app.replace({ namespace: session.selected || null });
+  else if (session.selected) app.replace({ namespace: session.selected });
+}
+
+function changeNamespace(name) {
+  if (name && !isNamespace(name)) return app.announce("a namespace has letters, digits and . _ : - only");
+  selectNamespace(name);
+  app.replace({ namespace: name || null });
+  if (own.waiting) { own.waiting.close(); own.waiting = inbox(() => app.render()); }
+  // What was shown may not be there in another namespace.
+  if (app.route.path[1]) return app.go(`#/${app.route.path[0]}${name ? `?namespace=${encodeURIComponent(name)}` : ""}`);
+  openRoute();
+}
+
+/** For people of all namespaces: which one is shown. */
+function namespaces() {
+  if (session.namespace !== EVERY_NAMESPACE) return null;
+  const names = [...new Set([...session.namespaces, session.selected].filter(Boolean))].sort();
+  if (session.authentication === "none" && !session.selected && names.every((name) => name === "default")) return null;
+  return h("label", { class: "namespaces" }, dim("Namespace"),
+    h("input", { list: "namespaces", value: session.selected, placeholder: "all", autocomplete: "off", spellcheck: "false", onchange: (event) => { const name = event.target.value.trim(); if (name !== session.selected) changeNamespace(name); event.target.value = session.selected; } }),
+    h("datalist", { id: "namespaces" }, names.map((name) => h("option", { key: name, value: name }))));
+}
+
+/** The address of the screen that is shown; that of the window may be ahead. */
+function address() {
+  const query = app.route.params.toString();
+  return `#/${app.route.path.map(encodeURIComponent).join("/")}${query ? `?${query}` : ""}`;
+}
+
 function openRoute() {
   app.route = parseRoute();
-  const key = app.route.path.join("/");
+  if (session.state === "in") followNamespace();
+  const key = `${session.selected} ${app.route.path.join("/")}`;
   if (key !== own.key && session.state === "in") {
     if (own.screen && own.screen.close) own.screen.close();
     own.key = key;
@@ -61,8 +97,7 @@ Object.assign(app, {
   /** Changes parameters of the address without a new screen; `null` takes one away. */
   replace: (changes) => {
     for (const [name, value] of Object.entries(changes)) { if (value === null || value === "") app.route.params.delete(name); else app.route.params.set(name, value); }
-    const query = app.route.params.toString();
-    history.replaceState(null, "", `#/${app.route.path.map(encodeURIComponent).join("/")}${query ? `?${query}` : ""}`);
+    history.replaceState(null, "", address());
   },
 });
 
@@ -72,13 +107,13 @@ function draw() {
 }
 
 function frame() {
-  if (session.state === "unknown") return h("main", { class: "alone" }, skeleton(4));
+  if (session.state === "unknown") return h("main", { class: "alone" }, h("h1", { class: "visually-hidden" }, "Goalmill"), skeleton(4));
   if (session.state === "unreachable") return h("main", { class: "alone", id: "main" }, h("div", { class: "card" }, brand(), h("h1", { id: "title", tabindex: "-1" }, "The scheduler does not answer"), h("p", null, `Nothing listens at ${location.origin}. This page connects by itself when it is back.`), h("pre", null, "goalmill dev")));
   if (session.state === "out") return signInView();
   return h("div", { class: "frame" },
     h("a", { class: "skip", href: "#main", onclick: (event) => { event.preventDefault(); document.getElementById("main").focus(); } }, "Skip to content"),
     navigation(),
-    h("main", { id: "main", tabindex: "-1" }, disconnected(), own.screen ? own.screen.view() : null),
+    h("main", { id: "main", tabindex: "-1", "data-address": address() }, disconnected(), own.screen ? own.screen.view() : null),
     dialog(), help(),
     h("div", { role: "status", "aria-live": "polite", class: own.message ? "toast" : "visually-hidden" }, own.message));
 }
@@ -94,16 +129,17 @@ function navigation() {
   };
   return h("nav", { class: `side ${own.isMenuOpen ? "is-open" : ""}`, "aria-label": "Main" },
     h("div", { class: "side-head" }, h("a", { href: "#/plans", class: "home" }, brand()),
-      h("button", { type: "button", class: "quiet menu", "aria-expanded": String(own.isMenuOpen), "aria-controls": "menu", onclick: () => { own.isMenuOpen = !own.isMenuOpen; app.render(); } }, icon("menu"), h("span", null, "Menu"), count ? h("span", { class: "count" }, count) : null)),
+      button({ class: "quiet menu", "aria-expanded": String(own.isMenuOpen), "aria-controls": "menu", onclick: () => { own.isMenuOpen = !own.isMenuOpen; app.render(); } }, icon("menu"), h("span", null, "Menu"), count ? h("span", { class: "count" }, count) : null)),
     h("div", { class: "side-body", id: "menu" }, NAVIGATION.map((group) => h("ul", null, group.map(entry))), h("div", { class: "spring" }), footer()));
 }
 
 function footer() {
   return h("div", { class: "side-foot" },
     h("span", { class: `live live-${link.isUp ? "live" : "reconnecting"}` }, h("span", { class: "dot", "aria-hidden": "true" }), link.isUp ? "connected" : "disconnected"),
-    session.actor && session.authentication !== "none" ? h("div", { class: "who" }, h("span", { class: "cut", title: session.roles.join(", ") }, session.actor), session.namespace ? h("span", { class: "dim" }, session.namespace) : null, h("button", { type: "button", class: "quiet small", onclick: () => signOut().catch((refusal) => app.announce(refusal.message)) }, "Sign out")) : null,
+    session.actor && session.authentication !== "none" ? h("div", { class: "who" }, h("span", { class: "cut", title: session.roles.join(", ") }, session.actor), session.namespace && session.namespace !== EVERY_NAMESPACE ? dim(session.namespace) : null, button({ class: "quiet small", onclick: () => signOut().catch((refusal) => app.announce(refusal.message)) }, "Sign out")) : null,
+    namespaces(),
     themes(),
-    h("button", { type: "button", class: "quiet small", onclick: () => { own.isHelpOpen = true; app.render(); } }, "Keys", h("kbd", null, "?")));
+    button({ class: "quiet small", onclick: () => { own.isHelpOpen = true; app.render(); } }, "Keys", h("kbd", null, "?")));
 }
 
 const theme = () => document.documentElement.dataset.theme || "system";
@@ -114,7 +150,7 @@ function themes() {
     try { localStorage.setItem("goalmill.theme", name); } catch { /* storage may be off */ }
     app.render();
   };
-  return h("div", { class: "themes", role: "group", "aria-label": "Theme" }, [["system", "system"], ["light", "sun"], ["dark", "moon"]].map(([name, sign]) => h("button", { type: "button", key: name, class: "quiet icon-button", "aria-pressed": String(theme() === name), "aria-label": `${name} theme`, title: `${name} theme`, onclick: () => set(name) }, icon(sign))));
+  return h("div", { class: "themes", role: "group", "aria-label": "Theme" }, [["system", "system"], ["light", "sun"], ["dark", "moon"]].map(([name, sign]) => button({ key: name, class: "quiet icon-button", "aria-pressed": String(theme() === name), "aria-label": `${name} theme`, title: `${name} theme`, onclick: () => set(name) }, icon(sign))));
 }
 
 function disconnected() {
@@ -170,7 +206,7 @@ function help() {
   if (!own.isHelpOpen) return null;
   const close = (event) => { if (event) event.preventDefault(); own.isHelpOpen = false; app.render(); };
   return h("dialog", { class: "dialog", key: "help", "aria-labelledby": "help-title", oncancel: close, ref: (el) => queueMicrotask(() => { if (!el.open) el.showModal(); }) },
-    h("header", null, h("h2", { id: "help-title" }, "Keys"), h("button", { type: "button", class: "quiet icon-button", "aria-label": "Close", onclick: () => close() }, icon("close"))),
+    h("header", null, h("h2", { id: "help-title" }, "Keys"), button({ class: "quiet icon-button", "aria-label": "Close", onclick: () => close() }, icon("close"))),
     h("dl", { class: "keys" }, KEYS.map(([key, text]) => h("div", { key }, h("dt", null, h("kbd", null, key)), h("dd", null, text)))),
     h("label", { class: "check" }, h("input", { type: "checkbox", checked: areKeysOn(), onchange: (event) => { try { localStorage.setItem("goalmill.keys", event.target.checked ? "on" : "off"); } catch { /* storage may be off */ } app.render(); } }), " Single-letter keys"));
 }

@@ -3,7 +3,7 @@
 import { h } from "./dom.js";
 import { can, get, planPath } from "./api.js";
 import { actionButtons, answerQuestion, ask, because, decidePlan, reasonFlag, stepActions } from "./actions.js";
-import { app, commands, curl, empty, facts, icon, isStale, issues, pageHead, planLink, problem, skeleton, status, time } from "./parts.js";
+import { app, button, commands, curl, dim, empty, facts, icon, isStale, issues, pageHead, planLink, problem, skeleton, status, time } from "./parts.js";
 import { duration, percent, plural, quote, words } from "./format.js";
 import { editor } from "./editor.js";
 
@@ -17,7 +17,7 @@ export function approvalsScreen() {
       if (!inbox && !can("viewer", "approver", "operator", "submitter")) return [pageHead("Approvals"), problem({ status: 403, message: "it needs the role `viewer`" })];
       const items = inbox ? inbox.items() : [];
       return [
-        pageHead("Approvals", h("span", { class: "dim" }, isStale() ? "from before" : "live")),
+        pageHead("Approvals", dim(isStale() ? "from before" : "live")),
         inbox && inbox.refusal() && inbox.refusal().status !== 0 ? problem(inbox.refusal(), inbox.refresh) : null,
         !inbox || !inbox.isLoaded() ? (inbox && inbox.refusal() ? null : skeleton(4)) : items.length ? h("ul", { class: "cards" }, items.map((item) => card(item, inbox.refresh))) : empty("Nothing waits for you", "Plans, revisions, steps and questions that need a person appear here, and in the number next to Approvals.", commands("goalmill submit 'Plan a 3-day trip to Paris' --require-approval", curl("POST", "/v1/goals", { description: "Plan a 3-day trip to Paris", planning: { require_approval: true } }))),
         inbox && inbox.isPartial() ? h("p", { class: "dim" }, "More plans run than are looked through here: open a plan to see what it waits for.") : null,
@@ -33,7 +33,7 @@ function card(item, then) {
     : item.kind === "question" ? [answerQuestion(item.plan, item.question, false, then)] : item.kind === "answer" ? [answerQuestion(item.plan, item.question, true, then)]
       : stepActions(item.plan, item.step, false, undefined, then).filter((action) => ["approve", "reject"].includes(action.key));
   return h("li", { key: item.key, class: "card-item tone-person" },
-    h("div", { class: "title-line" }, h("span", { class: "status tone-person" }, icon("awaiting_approval"), h("span", null, KINDS[item.kind])), h("a", { href: target, class: "strong", dir: "auto" }, item.name), h("div", { class: "spring" }), item.due ? h("span", { class: "dim" }, "decided without you ", time(item.due)) : h("span", { class: "dim" }, "waits since ", time(item.since))),
+    h("div", { class: "title-line" }, h("span", { class: "status tone-person" }, icon("awaiting_approval"), h("span", null, KINDS[item.kind])), h("a", { href: target, class: "strong", dir: "auto" }, item.name), h("div", { class: "spring" }), item.due ? dim("decided without you ", time(item.due)) : dim("waits since ", time(item.since))),
     h("p", { dir: "auto" }, item.what),
     h("div", { class: "buttons" }, isReview ? h("a", { class: "button primary", href: target }, "Review and edit") : null, actionButtons(actions.map((action) => (isReview ? action : { ...action, isPrimary: !action.isDangerous })))));
 }
@@ -56,7 +56,7 @@ export function approvalScreen(route) {
   return {
     title: () => `Review ${own.view ? own.view.name : id}`,
     close: () => { own.isClosed = true; },
-    view: () => (own.view && own.editor ? review(own, id, done) : own.refusal ? [pageHead("Review"), problem(own.refusal, load)] : skeleton(6)),
+    view: () => (own.view && own.editor ? review(own, id, done) : own.refusal ? [pageHead("Review"), problem(own.refusal, load)] : [pageHead("Review"), skeleton(6)]),
   };
 }
 
@@ -78,11 +78,11 @@ function review(own, id, done) {
     h("section", { class: "panel" }, h("h2", null, isRevision ? "Edit the plan instead" : "The plan"), edited.view()),
     h("div", { class: "decide", role: "group", "aria-label": "Decision" },
       decide ? [
-        h("button", { type: "button", class: "primary", disabled: isChanged && !edited.isValid(), onclick: () => ask(isChanged ? approveEdited(id, edited, isRevision, done) : decidePlan(id, "approve", isRevision, done)) }, isChanged ? (isRevision ? "Approve with changes" : `Approve with ${plural(edited.changes().length, "change")}`) : "Approve"),
-        h("button", { type: "button", class: "danger-quiet", onclick: () => ask(decidePlan(id, "reject", isRevision, done)) }, "Reject …"),
+        button({ class: "primary", disabled: isChanged && !edited.isValid(), onclick: () => ask(isChanged ? approveEdited(id, edited, isRevision, done) : decidePlan(id, "approve", isRevision, done)) }, isChanged ? (isRevision ? "Approve with changes" : `Approve with ${plural(edited.changes().length, "change")}`) : "Approve"),
+        button({ class: "danger-quiet", onclick: () => ask(decidePlan(id, "reject", isRevision, done)) }, "Reject …"),
       ] : null,
-      !isOver && isChanged && can("approver", "operator") && (!isWaiting || !isRevision) ? h("button", { type: "button", disabled: !edited.isValid(), onclick: () => ask(editOnly(id, edited, done)) }, "Save the edit only") : null,
-      isChanged ? h("button", { type: "button", class: "quiet", onclick: edited.reset }, "Undo all changes") : null,
+      !isOver && isChanged && can("approver", "operator") && (!isWaiting || !isRevision) ? button({ disabled: !edited.isValid(), onclick: () => ask(editOnly(id, edited, done)) }, "Save the edit only") : null,
+      isChanged ? button({ class: "quiet", onclick: edited.reset }, "Undo all changes") : null,
       !decide && isWaiting ? h("p", { class: "dim" }, "You can look, and not decide: that needs the role approver.") : null));
 }
 

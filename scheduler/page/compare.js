@@ -2,7 +2,7 @@
 
 import { h } from "./dom.js";
 import { get, planPath, poll } from "./api.js";
-import { app, commands, curl, empty, pageHead, planLink, problem, skeleton, status, table, time } from "./parts.js";
+import { app, button, cell, commands, curl, dim, empty, pageHead, planLink, problem, rowHead, skeleton, status, table, time } from "./parts.js";
 import { duration, money, number, percent, words } from "./format.js";
 import { graph, order, runsDown } from "./graph.js";
 
@@ -47,7 +47,7 @@ export function compareScreen() {
       const { a, b } = own.sides;
       return [
         pageHead("Compare"),
-        h("div", { class: "compare-pick" }, pick("a", "First plan", plans), h("button", { type: "button", class: "quiet", "aria-label": "Exchange the plans", onclick: () => { app.replace({ a: app.route.params.get("b"), b: app.route.params.get("a") }); app.render(); } }, "⇄"), pick("b", "Second plan", plans)),
+        h("div", { class: "compare-pick" }, pick("a", "First plan", plans), button({ class: "quiet", "aria-label": "Exchange the plans", onclick: () => { app.replace({ a: app.route.params.get("b"), b: app.route.params.get("a") }); app.render(); } }, "⇄"), pick("b", "Second plan", plans)),
         problem(own.refusals.a), problem(own.refusals.b),
         a && b ? comparison(own, a, b) : own.loaded.a && own.loaded.b ? (own.refusals.a || own.refusals.b ? null : skeleton(5)) : empty("Choose two plans", "Or two revisions of one plan, such as `p1-abc@0` and `p1-abc@1`. Forks compare well with the plan that they continue."),
       ];
@@ -79,12 +79,12 @@ function comparison(own, a, b) {
   const both = a.plan === b.plan ? `goalmill plan diff ${a.plan}` : `goalmill plan diff ${a.plan} ${b.plan}`;
   return [
     h("div", { class: "compare" }, side(a, marks(a, b, "removed"), "first"), side(b, marks(b, a, "added"), "second")),
-    a.plan === b.plan ? null : table("Numbers", [{ text: "Measure", isHidden: true }, "First", "Second"], left.map(([name, value], i) => h("tr", { key: name }, h("th", { scope: "row" }, name), h("td", null, value), h("td", null, right[i][1])))),
+    a.plan === b.plan ? null : table("Numbers", [{ text: "Measure", isHidden: true }, "First", "Second"], left.map(([name, value], i) => h("tr", { key: name }, rowHead(name), cell(value), cell(right[i][1])))),
     table("Steps", ["Step", "Difference", "First", "Second"], ids.map((id) => {
       const [x, y] = [a.steps.get(id), b.steps.get(id)];
       const kind = !x ? "added" : !y ? "removed" : changedFields(x, y).length ? "changed" : "same";
-      const cell = (one, other) => (one ? [one.state ? status(one.status) : kind === "same" ? h("span", { class: "dim" }, "same") : null, x && y ? changedFields(x, y).map((name) => h("div", { key: name, class: other ? "now" : "was" }, h("span", { class: "dim" }, `${words(name)}: `), shown(one.definition[name]))) : h("div", { class: "dim", dir: "auto" }, one.definition.description || one.definition.agent_type)] : h("span", { class: "dim" }, "–"));
-      return h("tr", { key: id, class: own.selected === id ? "selected" : "" }, h("th", { scope: "row" }, h("button", { type: "button", class: "link", onclick: () => select(id) }, id)), h("td", null, h("span", { class: `tag change-${kind}` }, kinds[kind])), h("td", null, cell(x, false)), h("td", null, cell(y, true)));
+      const half = (one, other) => (one ? [one.state ? status(one.status) : kind === "same" ? dim("same") : null, x && y ? changedFields(x, y).map((name) => h("div", { key: name, class: other ? "now" : "was" }, dim(`${words(name)}: `), shown(one.definition[name]))) : h("div", { class: "dim", dir: "auto" }, one.definition.description || one.definition.agent_type)] : dim("–"));
+      return h("tr", { key: id, class: own.selected === id ? "selected" : "" }, rowHead(button({ class: "link", onclick: () => select(id) }, id)), cell(h("span", { class: `tag change-${kind}` }, kinds[kind])), cell(half(x, false)), cell(half(y, true)));
     })),
     commands(both, curl("GET", `${planPath(a.plan)}/graph${a.revision === null ? "" : `?revision=${a.revision}`}`)),
   ];

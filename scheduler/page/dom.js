@@ -19,11 +19,26 @@ function flatten(children, into) {
   return into;
 }
 
-/** Shows `next` in `parent`, in place of `shown`, which is what the last call gave. */
+/** Shows `next` in `parent`, in place of `shown`, which is what the last call gave. An element that moves keeps the focus. */
 export function patch(parent, shown, next) {
   const nodes = flatten([next], []);
+  const focused = document.activeElement;
   patchChildren(parent, shown || [], nodes, parent.namespaceURI === SVG);
+  if (focused && focused !== document.activeElement && focused.isConnected && parent.contains(focused)) focused.focus({ preventScroll: true });
   return nodes;
+}
+
+/**
+ * The node that `make` gave for the same `values`; `patch` passes over it.
+ *
+ * - `cache`: a Map of who shows it; `key`: of the node among its siblings, which it must have.
+ */
+export function memo(cache, key, values, make) {
+  const known = cache.get(key);
+  if (known && known.values.length === values.length && known.values.every((value, i) => Object.is(value, values[i]))) return known.node;
+  const node = make();
+  cache.set(key, { values, node });
+  return node;
 }
 
 function create(node, isSvg) {

@@ -2,7 +2,7 @@
 
 import { h } from "./dom.js";
 import { get, post } from "./api.js";
-import { app, icon, issues } from "./parts.js";
+import { app, button, dim, icon, issues } from "./parts.js";
 import { duration, money, plural, words } from "./format.js";
 import { graph, runsDown } from "./graph.js";
 
@@ -83,7 +83,7 @@ function editorView(context) {
   const layout = own.preview && own.preview.layout;
   return h("div", { class: "editor" },
     h("div", { class: `check-line ${own.isChecking ? "is-checking" : ""}`, role: "status" },
-      own.refusal ? h("span", { class: "failure" }, own.refusal.message) : own.preview ? (own.preview.valid ? [h("span", { class: "status tone-good" }, icon("completed"), h("span", null, "valid")), h("span", { class: "dim num" }, `${plural(own.draft.steps.length, "step")} · longest path ${duration(own.preview.critical_path_seconds * 1000)} · about ${money(own.preview.cost)}`)] : h("span", { class: "status tone-bad" }, icon("failed"), h("span", null, plural(found.length, "issue")))) : h("span", { class: "dim" }, "Checking …"),
+      own.refusal ? h("span", { class: "failure" }, own.refusal.message) : own.preview ? (own.preview.valid ? [h("span", { class: "status tone-good" }, icon("completed"), h("span", null, "valid")), h("span", { class: "dim num" }, `${plural(own.draft.steps.length, "step")} · longest path ${duration(own.preview.critical_path_seconds * 1000)} · about ${money(own.preview.cost)}`)] : h("span", { class: "status tone-bad" }, icon("failed"), h("span", null, plural(found.length, "issue")))) : dim("Checking …"),
       h("div", { class: "spring" }),
       h("label", { class: "check" }, h("input", { type: "checkbox", checked: own.isOrdered, onchange: (event) => context.setOrdered(event.target.checked) }), " Strictly in this order")),
     issues(elsewhere),
@@ -110,9 +110,9 @@ function stepEditor(context, step, at, found) {
   const text = own.inputs.get(step.id);
   const others = own.draft.steps.filter((other) => other !== step);
   return h("li", { key: step.id, id: `edit-${step.id}`, class: `edit-step ${found.length ? "wrong" : changes.length ? "changed" : ""}` },
-    h("div", { class: "title-line" }, h("h3", null, step.id), h("span", { class: "dim" }, words(step.kind || "")), changes.length ? h("span", { class: "tag" }, plural(changes.length, "change")) : null, h("div", { class: "spring" }),
-      h("button", { type: "button", class: "quiet small", "aria-label": `Move ${step.id} up`, disabled: at === 0, onclick: () => move(at, -1) }, "↑"), h("button", { type: "button", class: "quiet small", "aria-label": `Move ${step.id} down`, disabled: at === own.draft.steps.length - 1, onclick: () => move(at, 1) }, "↓"),
-      h("button", { type: "button", class: "danger-quiet small", "aria-label": `Remove ${step.id}`, onclick: () => remove(step) }, "Remove")),
+    h("div", { class: "title-line" }, h("h3", null, step.id), dim(words(step.kind || "")), changes.length ? h("span", { class: "tag" }, plural(changes.length, "change")) : null, h("div", { class: "spring" }),
+      button({ class: "quiet small", "aria-label": `Move ${step.id} up`, disabled: at === 0, onclick: () => move(at, -1) }, "↑"), button({ class: "quiet small", "aria-label": `Move ${step.id} down`, disabled: at === own.draft.steps.length - 1, onclick: () => move(at, 1) }, "↓"),
+      button({ class: "danger-quiet small", "aria-label": `Remove ${step.id}`, onclick: () => remove(step) }, "Remove")),
     issues(rest),
     h("div", { class: "edit-fields" },
       one("description", "Description", h("input", { value: step.description || "", dir: "auto", oninput: (event) => set(step, "description", event.target.value) })),
@@ -130,7 +130,7 @@ function stepEditor(context, step, at, found) {
       })),
       h("fieldset", { class: `field deps ${at_("dependencies").length ? "wrong" : ""}` }, h("legend", { class: "label" }, "Waits for", changes.includes("dependencies") ? h("span", { class: "tag" }, "changed") : null),
         others.length > 60 ? h("input", { "aria-label": `Dependencies of ${step.id}, separated by commas`, value: (step.dependencies || []).join(", "), onchange: (event) => set(step, "dependencies", event.target.value.split(",").map((id) => id.trim()).filter(Boolean)) })
-          : h("div", { class: "chips" }, others.length ? others.map((other) => h("label", { key: other.id, class: "chip" }, h("input", { type: "checkbox", checked: (step.dependencies || []).includes(other.id), onchange: (event) => set(step, "dependencies", event.target.checked ? [...(step.dependencies || []), other.id] : (step.dependencies || []).filter((id) => id !== other.id)) }), h("span", null, other.id))) : h("span", { class: "dim" }, "no other step")),
+          : h("div", { class: "chips" }, others.length ? others.map((other) => h("label", { key: other.id, class: "chip" }, h("input", { type: "checkbox", checked: (step.dependencies || []).includes(other.id), onchange: (event) => set(step, "dependencies", event.target.checked ? [...(step.dependencies || []), other.id] : (step.dependencies || []).filter((id) => id !== other.id)) }), h("span", null, other.id))) : dim("no other step")),
         at_("dependencies").map((issue) => h("span", { class: "issue" }, issue.detail, issue.hint ? ` – ${issue.hint}` : "")),
         changes.includes("dependencies") ? h("span", { class: "was dim" }, "was: ", shown(before.dependencies)) : null)));
 }

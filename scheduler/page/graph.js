@@ -1,25 +1,68 @@
 // The graph of a plan. The scheduler lays it out; here it is multiplied by the size of a box.
 
-import { h } from "./dom.js";
+import { h, memo } from "./dom.js";
 import { icon, tone } from "./parts.js";
 import { words } from "./format.js";
 
-/** Above this, boxes show only ids; above the second, the graph is drawn when asked. */
+/** Above this, and with more steps beside each other than that, boxes show only ids. */
 export const COMPACT_ABOVE = 150;
+const BESIDE_MAX = 30;
+/** Above this, the graph is drawn when asked. */
 export const ASK_ABOVE = 500;
 
 /** How small a graph is drawn before its frame scrolls. */
 const LEAST = 0.6;
 
 const SIZES = {
-  wide: { width: 184, height: 50, across: 16, along: 52 },
-  compact: { width: 112, height: 24, across: 7, along: 34 },
+  wide: { least: 164, width: 184, height: 50, across: 16, along: 52, most: 280, around: 46 },
+  compact: { least: 110, width: 132, height: 24, across: 7, along: 44, most: 220, around: 38 },
 };
 
+/** Steps beside each other from which edges are steep. */
+const FAN = 8;
+
+const isDense = (layout) => layout.steps.length > COMPACT_ABOVE || layout.width > BESIDE_MAX;
+
+const prefixes = new WeakMap();
+
+/** What all ids begin with, up to a separator; empty for less than three steps. */
+function sharedPrefix(layout) {
+  if (!prefixes.has(layout)) {
+    const ids = layout.steps.map((place) => place.id);
+    let end = ids.length < 3 ? 0 : Math.min(...ids.map((id) => id.length - 1));
+    while (end > 0 && !(/[._:-]/.test(ids[0][end - 1]) && ids.every((id) => id.startsWith(ids[0].slice(0, end))))) end -= 1;
+    prefixes.set(layout, ids.length ? ids[0].slice(0, end) : "");
+  }
+  return prefixes.get(layout);
+}
+
+/** As much of an id as fits; what it shares with all others goes first. */
+export function fitId(id, layout, font, width) {
+  const prefix = layout ? sharedPrefix(layout) : "";
+  return prefix.length > 3 && measure(id, font) > width ? fit(`…${id.slice(prefix.length)}`, font, width, true) : fit(id, font, width, true);
+}
+
+const widths = new WeakMap();
+
+/** The width of the longest id, in pixels. */
+export function longestId(layout) {
+  if (!widths.has(layout)) widths.set(layout, Math.ceil(layout.steps.reduce((most, place) => Math.max(most, measure(place.id, isDense(layout) ? "small" : "id")), 0)));
+  return widths.get(layout);
+}
+
+/** How wide a box must be for the longest id, within limits. */
+const boxWidth = (layout, size) => Math.min(size.most, Math.max(size.least, longestId(layout) + size.around));
+
 function geometry(layout, isDown, isCompact) {
-  const size = isCompact ? SIZES.compact : SIZES.wide;
+  const kind = isCompact ? SIZES.compact : SIZES.wide;
+  // Boxes are as wide as their ids, where the whole graph fits then.
+  const room = window.innerWidth - 320, wanted = boxWidth(layout, kind), many = Math.max(isDown ? layout.width : layout.ranks, 1);
+  const size = { ...kind, width: Math.max(Math.min(kind.width, wanted), Math.min(wanted, (room - 28) / many - (isDown ? kind.across : kind.along))) };
   const across = isDown ? size.width + size.across : size.height + size.across;
-  const along = isDown ? size.height + size.along * 0.7 : size.width + size.along;
+  // Where many steps fan out, edges get the room that is left.
+  const spare = (room - 28 - many * (size.width + size.along)) / Math.max(many - 1, 1);
+  const gap = !isDown && layout.width > FAN ? Math.max(0, Math.min(120, spare)) : 0;
+  const along = isDown ? size.height + size.along * 0.7 : size.width + size.along + gap;
   const pad = 14, top = layout.phases && layout.phases.length ? 34 : pad;
   const place = (rank, position) => (isDown ? [pad + position * across, top + rank * along] : [pad + rank * along, top + position * across]);
   const extent = Math.max(layout.width, 1), ranks = Math.max(layout.ranks, 1);
@@ -51,22 +94,31 @@ function line(from, to, rank, bends, grid, isDown) {
   return path;
 }
 
-const FONTS = { id: "600 13px", small: "600 11px", agent: "400 11.5px", phase: "560 12px" };
+const FONTS = { id: "600 13px", small: "600 11px", agent: "400 11.5px", phase: "560 12px", row: "400 12.5px" };
 const fitted = new Map();
 let pen = null;
 
-/** As much of a text as fits in `width` pixels. */
-function fit(text, font, width) {
-  const name = `${font} ${width} ${text}`;
-  if (fitted.has(name)) return fitted.get(name);
+function measure(text, font) {
   if (!pen) pen = document.createElement("canvas").getContext("2d");
   pen.font = `${FONTS[font]} ${getComputedStyle(document.body).fontFamily}`;
+  return pen.measureText(text).width;
+}
+
+/** As much of a text as fits in `width` pixels. Of ids the end is kept, too: it often tells them apart. */
+function fit(text, font, width, keepsEnd = false) {
+  const name = `${font} ${Math.round(width)} ${keepsEnd} ${text}`;
+  if (fitted.has(name)) return fitted.get(name);
   const letters = [...String(text).slice(0, 200)];
-  const shown = (count) => (count < letters.length ? `${letters.slice(0, count).join("")}…` : letters.join(""));
-  let least = 0, most = letters.length;
+  const shown = (count) => {
+    if (count >= letters.length) return letters.join("");
+    const end = keepsEnd ? Math.floor(count * 0.55) : 0;
+    return `${letters.slice(0, count - end).join("")}…${end ? letters.slice(-end).join("") : ""}`;
+  };
+  // A text that is cut has a sign more, so the whole one comes first.
+  let least = measure(letters.join(""), font) <= width ? letters.length : 0, most = least || letters.length - 1;
   while (least < most) {
     const middle = Math.ceil((least + most) / 2);
-    if (pen.measureText(shown(middle)).width <= width) least = middle; else most = middle - 1;
+    if (measure(shown(middle), font) <= width) least = middle; else most = middle - 1;
   }
   if (fitted.size > 4_000) fitted.clear();
   fitted.set(name, shown(least));
@@ -76,21 +128,24 @@ function fit(text, font, width) {
 /**
  * The graph as a picture whose boxes are buttons.
  *
- * - `steps`: Map of id to `{status, definition, attempts}`; `options.selected`, `options.onSelect(id)`, `options.changed`: ids to mark.
+ * - `steps`: Map of id to `{status, definition, attempts}`; `options.selected`, `options.onSelect(id)`, `options.changed`: ids to mark;
+ *   `options.cache`: a Map that keeps what was drawn, where `onSelect` stays the same and steps count their versions.
  */
 export function graph(layout, steps, options) {
-  const isCompact = layout.steps.length > COMPACT_ABOVE;
+  const isCompact = isDense(layout);
   const isDown = options.isDown;
   const grid = geometry(layout, isDown, isCompact);
   const places = new Map(layout.steps.map((place) => [place.id, place]));
   const { selected } = options;
+  const kept = (key, values, make) => (options.cache ? memo(options.cache, key, [layout, isDown, grid.size.width, ...values], make) : make());
   const edges = layout.edges.map((edge) => {
     const from = places.get(edge.from), to = places.get(edge.to);
     if (!from || !to) return null;
     const isNear = selected === edge.from || selected === edge.to;
     const source = steps.get(edge.from);
     const isDone = source && ["completed", "skipped"].includes(source.status);
-    return h("path", { key: `${edge.from}>${edge.to}`, class: `edge ${isNear ? "near" : ""} ${isDone ? "done" : ""}`, d: line(from, to, from.rank, edge.bends, grid, isDown), "marker-end": `url(#${options.id}-arrow${isNear ? "-near" : ""})` });
+    const key = `${edge.from}>${edge.to}`;
+    return kept(key, [isNear, isDone], () => h("path", { key, class: `edge ${isNear ? "near" : ""} ${isDone ? "done" : ""}`, d: line(from, to, from.rank, edge.bends, grid, isDown), "marker-end": `url(#${options.id}-arrow${isNear ? "-near" : ""})` }));
   });
   const bands = (layout.phases || []).map((phase, n) => {
     const gap = (isDown ? grid.along - grid.size.height : grid.along - grid.size.width) / 2;
@@ -100,7 +155,10 @@ export function graph(layout, steps, options) {
     return h("g", { key: `phase-${phase.id}`, class: `band band-${n % 2}` }, h("rect", { ...box, rx: 8 }), h("text", { x: Math.max(0, box.x) + 10, y: box.y + 18 }, fit(phase.id, "phase", box.width - 20)));
   });
   const entry = places.has(selected) ? selected : firstOf(layout);
-  const boxes = layout.steps.map((place) => box(place, steps.get(place.id), grid, isCompact, options, place.id === entry));
+  const boxes = layout.steps.map((place) => {
+    const step = steps.get(place.id);
+    return kept(place.id, [step, step && step.version, selected === place.id, place.id === entry, options.changed], () => box(place, step, grid, isCompact, { ...options, layout }, place.id === entry));
+  });
   return h("div", { class: "graph-frame", key: `graph-${options.id}-${isDown ? "down" : "across"}`, tabindex: "-1", ref: (el) => requestAnimationFrame(() => reveal(el)) },
     h("svg", { class: `graph ${isCompact ? "compact" : ""}`, viewBox: `0 0 ${grid.width} ${grid.height}`, style: { width: `clamp(${Math.round(grid.width * (isDown ? 0.85 : LEAST))}px, 100%, ${grid.width}px)` }, role: "group", "aria-label": options.label || "Graph of the steps", onkeydown: (event) => move(event, layout, places, options, isDown) },
       h("defs", null, ["", "-near"].map((name) => h("marker", { id: `${options.id}-arrow${name}`, class: `arrow${name}`, viewBox: "0 0 8 8", refX: 7, refY: 4, markerWidth: 7, markerHeight: 7, orient: "auto" }, h("path", { d: "M1 1l6 3-6 3z" })))),
@@ -120,7 +178,7 @@ function box(place, step, grid, isCompact, options, isEntry) {
   const change = options.changed && options.changed.get(place.id);
   const after = (definition.dependencies || []).join(", ");
   const count = attempts > 1 && !isCompact ? `×${attempts}` : "";
-  const id = isCompact ? fit(place.id, "small", width - 16) : fit(place.id, "id", width - 42);
+  const id = isCompact ? fitId(place.id, options.layout, "small", width - 32) : fitId(place.id, options.layout, "id", width - 42);
   const who = isCompact ? "" : fit(change && change !== "same" ? `${change} · ${agent}` : agent, "agent", width - (count ? 66 : 42));
   // The name of the button begins with what is seen of it.
   const label = `${[id, who, count].filter(Boolean).join(" ")}: ${id === place.id ? "" : `step ${place.id}, `}${definition.description || definition.action || "step"}, ${words(status)}${change ? `, ${change}` : ""}${after ? `, waits for ${after}` : ""}`;
@@ -132,7 +190,7 @@ function box(place, step, grid, isCompact, options, isEntry) {
   h("rect", { class: "box", width, height, rx: isCompact ? 5 : 8 }),
   step && step.progress && status === "running" ? h("rect", { class: "done-part", width: Math.max(2, width * Math.min(1, step.progress)), height: 3, y: height - 3, rx: 1.5 }) : null,
   isCompact
-    ? h("text", { class: "id", x: 8, y: 16 }, id)
+    ? [h("g", { class: "mark", transform: "translate(6 5.500) scale(.8)" }, icon(status).children), h("text", { class: "id", x: 24, y: 16 }, id)]
     : [
       h("g", { class: "mark", transform: "translate(10 8)" }, icon(status).children),
       h("text", { class: "id", x: 32, y: 21 }, id), " ",
@@ -180,7 +238,7 @@ export function order(layout, steps) {
 /** Whether the graph runs from top to bottom: on narrow screens, and where only that fits; `share` of the window is for it. */
 export function runsDown(layout, share = 1) {
   if (window.innerWidth < 640) return true;
-  if (!layout || layout.steps.length > COMPACT_ABOVE) return false;
+  if (!layout || isDense(layout)) return false;
   const room = (window.innerWidth - 320) * (window.innerWidth < 1500 ? 1 : share);
   return geometry(layout, false, false).width * LEAST > room && geometry(layout, true, false).width * 0.85 <= room;
 }

@@ -3,7 +3,7 @@
 import { h } from "./dom.js";
 import { can, poll } from "./api.js";
 import { actionButtons } from "./actions.js";
-import { app, commands, curl, empty, facts, icon, json, pageHead, planLink, problem, skeleton, status, table, time } from "./parts.js";
+import { app, button, cell, commands, curl, dim, empty, facts, figure, icon, json, pageHead, planLink, problem, rowHead, skeleton, status, table, time } from "./parts.js";
 import { duration, money, number, percent, plural, words } from "./format.js";
 
 const POLL_MS = 3_000;
@@ -36,9 +36,9 @@ export function agentsScreen() {
     return [h("div", { class: "filters" }, filterBox("Name, description or capability"), h("div", { class: "spring" }), h("a", { class: "button", href: "#/playground?tab=route" }, "Try the routing")),
       found.length ? table("Agents", ["Agent", "Can do", { text: "Workers", num: true }, { text: "Waiting", num: true }, { text: "Success", num: true }, { text: "Cost", num: true }, { text: "Time", num: true }], found.map((agent) => {
         const queue = queueOf.get(agent.agent_type) || { workers: 0, waiting: 0 };
-        return h("tr", { key: agent.agent_type }, h("th", { scope: "row" }, h("span", { class: "strong" }, agent.agent_type), h("div", { class: "dim", dir: "auto" }, agent.description)),
-          h("td", null, (agent.actions || []).length ? h("details", null, h("summary", null, plural(agent.actions.length, "action")), h("ul", null, agent.actions.map((action) => h("li", { key: action.name }, h("code", null, action.name), " ", h("span", { class: "dim" }, action.description), action.inputs ? json(action.inputs, `${agent.agent_type}-${action.name}`) : null)))) : h("span", { class: "dim" }, "anything")),
-          h("td", { class: "num" }, queue.workers ? number(queue.workers) : h("span", { class: "status tone-warn" }, icon("low"), h("span", null, "0"))), h("td", { class: "num" }, number(queue.waiting)), h("td", { class: "num" }, percent(agent.success_rate)), h("td", { class: "num" }, money(agent.cost)), h("td", { class: "num" }, agent.latency_ms ? duration(agent.latency_ms) : "–"));
+        return h("tr", { key: agent.agent_type }, rowHead(h("span", { class: "strong" }, agent.agent_type), h("div", { class: "dim", dir: "auto" }, agent.description)),
+          cell((agent.actions || []).length ? h("details", null, h("summary", null, plural(agent.actions.length, "action")), h("ul", null, agent.actions.map((action) => h("li", { key: action.name }, h("code", null, action.name), " ", dim(action.description), action.inputs ? json(action.inputs, `${agent.agent_type}-${action.name}`) : null)))) : dim("anything")),
+          figure(queue.workers ? number(queue.workers) : h("span", { class: "status tone-warn" }, icon("low"), h("span", null, "0"))), figure(number(queue.waiting)), figure(percent(agent.success_rate)), figure(money(agent.cost)), figure(agent.latency_ms ? duration(agent.latency_ms) : "–"));
       })) : empty("Nothing matches"), commands("goalmill agent list", curl("GET", "/v1/agents"))];
   });
 }
@@ -48,11 +48,11 @@ export function workersScreen() {
     const items = workers.value.items;
     if (!items.length) return empty("No worker is connected", "Steps wait in their queues until a worker takes them.", commands("goalmill worker", "", true));
     return [table("Workers", ["Worker", "State", { text: "Slots", num: true }, "Serves", "Version", { text: "Started", num: true }, { text: "Heartbeat", num: true }, can("operator") ? { text: "Actions", isHidden: true } : null].filter((one) => one !== null), items.map((worker) => h("tr", { key: worker.worker },
-      h("th", { scope: "row" }, h("span", { class: "strong" }, worker.worker), h("div", { class: "dim" }, worker.host)),
-      h("td", null, worker.draining ? h("span", { class: "status tone-warn" }, icon("paused"), h("span", null, "draining")) : h("span", { class: "status tone-good" }, icon("running"), h("span", null, "serves"))),
-      h("td", { class: "num" }, h("span", { class: "meter", "aria-hidden": "true" }, h("span", { style: { width: `${Math.min(100, (worker.busy / Math.max(1, worker.slots)) * 100)}%` } })), `${number(worker.busy)} / ${number(worker.slots)}`),
-      h("td", null, h("details", null, h("summary", null, plural(worker.agents.length, "agent")), worker.agents.join(", "))), h("td", null, worker.version), h("td", { class: "num" }, time(worker.started_ms)), h("td", { class: "num" }, time(worker.seen_ms)),
-      can("operator") ? h("td", null, worker.draining ? null : actionButtons([{ title: "Drain", text: `${worker.worker} finishes what it has, takes nothing new, and ends.`, key: worker.worker, isDangerous: true, then: refresh, request: () => ({ path: `/v1/workers/${encodeURIComponent(worker.worker)}:drain`, body: {} }), cli: () => `goalmill worker drain ${worker.worker}` }])) : null))),
+      rowHead(h("span", { class: "strong" }, worker.worker), h("div", { class: "dim" }, worker.host)),
+      cell(worker.draining ? h("span", { class: "status tone-warn" }, icon("paused"), h("span", null, "draining")) : h("span", { class: "status tone-good" }, icon("running"), h("span", null, "serves"))),
+      figure(h("span", { class: "meter", "aria-hidden": "true" }, h("span", { style: { width: `${Math.min(100, (worker.busy / Math.max(1, worker.slots)) * 100)}%` } })), `${number(worker.busy)} / ${number(worker.slots)}`),
+      cell(h("details", null, h("summary", null, plural(worker.agents.length, "agent")), worker.agents.join(", "))), cell(worker.version), figure(time(worker.started_ms)), figure(time(worker.seen_ms)),
+      can("operator") ? cell(worker.draining ? null : actionButtons([{ title: "Drain", text: `${worker.worker} finishes what it has, takes nothing new, and ends.`, key: worker.worker, isDangerous: true, then: refresh, request: () => ({ path: `/v1/workers/${encodeURIComponent(worker.worker)}:drain`, body: {} }), cli: () => `goalmill worker drain ${worker.worker}` }])) : null))),
     commands("goalmill worker list", curl("GET", "/v1/workers"))];
   });
 }
@@ -88,10 +88,10 @@ export function queuesScreen() {
     };
     return [h("div", { class: "filters" }, filterBox("Agent type")),
       table("Queues", ["Agent type", "State", { text: "Waiting", num: true }, { text: "Running", num: true }, "Load", { text: "Workers", num: true }, { text: "Slots", num: true }, { text: "Dead letters", num: true }, { text: "Actions", isHidden: true }], found.map((queue) => h("tr", { key: queue.agent_type },
-        h("th", { scope: "row" }, queue.agent_type, queue.quarantined ? h("div", { class: "failure" }, queue.quarantined) : null),
-        h("td", null, queue.quarantined ? h("span", { class: "status tone-bad" }, icon("failed"), h("span", null, "quarantined")) : queue.paused ? status("paused") : !queue.workers && queue.waiting ? h("span", { class: "status tone-warn" }, icon("low"), h("span", null, "no worker")) : h("span", { class: "status tone-idle" }, icon("running"), h("span", null, "open"))),
-        h("td", { class: "num" }, number(queue.waiting)), h("td", { class: "num" }, number(queue.running)), h("td", null, spark(history.get(queue.agent_type) || [])), h("td", { class: "num" }, number(queue.workers)), h("td", { class: "num" }, number(queue.slots)),
-        h("td", { class: "num" }, queue.dead_letters ? h("a", { href: `#/dead-letters?q=${encodeURIComponent(queue.agent_type)}` }, number(queue.dead_letters)) : "0"), h("td", null, can("operator") ? actionButtons([action(queue)]) : null)))),
+        rowHead(queue.agent_type, queue.quarantined ? h("div", { class: "failure" }, queue.quarantined) : null),
+        cell(queue.quarantined ? h("span", { class: "status tone-bad" }, icon("failed"), h("span", null, "quarantined")) : queue.paused ? status("paused") : !queue.workers && queue.waiting ? h("span", { class: "status tone-warn" }, icon("low"), h("span", null, "no worker")) : h("span", { class: "status tone-idle" }, icon("running"), h("span", null, "open"))),
+        figure(number(queue.waiting)), figure(number(queue.running)), cell(spark(history.get(queue.agent_type) || [])), figure(number(queue.workers)), figure(number(queue.slots)),
+        figure(queue.dead_letters ? h("a", { href: `#/dead-letters?q=${encodeURIComponent(queue.agent_type)}` }, number(queue.dead_letters)) : "0"), cell(can("operator") ? actionButtons([action(queue)]) : null)))),
       commands("goalmill queue list", curl("GET", "/v1/queues"))];
   });
 }
@@ -107,7 +107,7 @@ export function deadLettersScreen() {
       { title: "Retry", key: "retry", text: "The task runs again as a plan of its own; the plan that it came from does not change.", then: (answer) => { refresh(); if (answer && answer.plan_id) app.go(planLink(answer.plan_id)); }, request: () => ({ path: path(letter, "retry"), body: {} }), cli: () => `goalmill dead retry ${letter.agent_type} ${letter.entry}` },
       { title: "Discard", key: "discard", isDangerous: true, text: "The letter is dropped. This cannot be undone.", then: refresh, request: () => ({ path: path(letter, "discard"), body: {} }), cli: () => `goalmill dead discard ${letter.agent_type} ${letter.entry}` },
     ];
-    return [h("div", { class: "filters" }, filterBox("Agent, code, reason or plan"), h("span", { class: "dim" }, `${number(found.length)} of ${number(items.length)}`)),
+    return [h("div", { class: "filters" }, filterBox("Agent, code, reason or plan"), dim(`${number(found.length)} of ${number(items.length)}`)),
       found.length ? h("ul", { class: "cards" }, found.map((letter) => h("li", { key: `${letter.agent_type}/${letter.entry}`, class: "card-item tone-bad" },
         h("div", { class: "title-line" }, h("code", { class: "code" }, letter.code), h("span", { class: "strong" }, letter.agent_type), h("div", { class: "spring" }), h("span", { class: "dim num" }, plural(letter.attempt, "attempt"))),
         h("p", { dir: "auto" }, letter.reason), h("p", null, "Step ", h("a", { href: planLink(letter.plan_id, `?step=${encodeURIComponent(letter.step_id)}`) }, letter.step_id), " of ", h("a", { href: planLink(letter.plan_id) }, letter.plan_id)),
@@ -124,7 +124,7 @@ export function statsScreen() {
   return {
     title: () => "Statistics",
     close: list.close,
-    view: () => [pageHead("Statistics", h("div", { class: "switch", role: "group", "aria-label": "Period" }, PERIODS.map(([ms, text]) => h("button", { type: "button", key: ms, "aria-pressed": String(period() === ms), onclick: () => { app.replace({ period: ms }); list.refresh(); app.render(); } }, text)))), list.refusal && list.refusal.status !== 0 ? problem(list.refusal, list.refresh) : null, list.value ? statsView(list.value) : list.refusal ? null : skeleton(8)],
+    view: () => [pageHead("Statistics", h("div", { class: "switch", role: "group", "aria-label": "Period" }, PERIODS.map(([ms, text]) => button({ key: ms, "aria-pressed": String(period() === ms), onclick: () => { app.replace({ period: ms }); list.refresh(); app.render(); } }, text)))), list.refusal && list.refusal.status !== 0 ? problem(list.refusal, list.refresh) : null, list.value ? statsView(list.value) : list.refusal ? null : skeleton(8)],
   };
 }
 
@@ -135,7 +135,7 @@ function statsView(report) {
   if (!report.plans) return empty("No plan ended in this period", "Measures of planning and execution are made from plans that have ended.");
   const target = (one) => (one.target ? `${one.target.above !== undefined || one.target.Above !== undefined ? "above" : "below"} ${amount(one.measure, Object.values(one.target)[0])}` : "–");
   return [facts([["Plans that ended", number(report.plans)], ["Cost of steps", money(report.step_cost)], ["Cost of planning", money(report.planning_cost)], ["Cost of routing", money(report.routing_cost)], report.is_partial ? ["Note", "only the latest plans were read"] : null]),
-    table("Measures", ["Measure", { text: "Value", num: true }, { text: "Target", num: true }, "Met", { text: "Samples", num: true }], report.measures.map((one) => h("tr", { key: one.measure }, h("th", { scope: "row" }, words(one.measure)), h("td", { class: "num" }, amount(one.measure, one.value)), h("td", { class: "num" }, target(one)), h("td", null, one.is_met === true ? h("span", { class: "status tone-good" }, icon("met"), h("span", null, "met")) : one.is_met === false ? h("span", { class: "status tone-warn" }, icon("low"), h("span", null, "missed")) : null), h("td", { class: "num" }, number(one.samples))))),
-    report.models && report.models.length ? [h("h2", null, "Models"), table("Models", ["Model", { text: "Calls", num: true }, { text: "Success", num: true }, { text: "Median", num: true }, { text: "95 %", num: true }, { text: "Cost", num: true }, { text: "Cost per plan", num: true }], report.models.map((model) => h("tr", { key: model.model }, h("th", { scope: "row" }, model.model), h("td", { class: "num" }, number(model.calls)), h("td", { class: "num" }, percent(model.success)), h("td", { class: "num" }, duration((model.latency_p50 ?? NaN) * 1000)), h("td", { class: "num" }, duration((model.latency_p95 ?? NaN) * 1000)), h("td", { class: "num" }, money(model.cost)), h("td", { class: "num" }, model.cost_per_usable === undefined || model.cost_per_usable === null ? "–" : money(model.cost_per_usable)))))] : null,
+    table("Measures", ["Measure", { text: "Value", num: true }, { text: "Target", num: true }, "Met", { text: "Samples", num: true }], report.measures.map((one) => h("tr", { key: one.measure }, rowHead(words(one.measure)), figure(amount(one.measure, one.value)), figure(target(one)), cell(one.is_met === true ? h("span", { class: "status tone-good" }, icon("met"), h("span", null, "met")) : one.is_met === false ? h("span", { class: "status tone-warn" }, icon("low"), h("span", null, "missed")) : null), figure(number(one.samples))))),
+    report.models && report.models.length ? [h("h2", null, "Models"), table("Models", ["Model", { text: "Calls", num: true }, { text: "Success", num: true }, { text: "Median", num: true }, { text: "95 %", num: true }, { text: "Cost", num: true }, { text: "Cost per plan", num: true }], report.models.map((model) => h("tr", { key: model.model }, rowHead(model.model), figure(number(model.calls)), figure(percent(model.success)), figure(duration((model.latency_p50 ?? NaN) * 1000)), figure(duration((model.latency_p95 ?? NaN) * 1000)), figure(money(model.cost)), figure(model.cost_per_usable === undefined || model.cost_per_usable === null ? "–" : money(model.cost_per_usable)))))] : null,
     commands("goalmill stats", curl("GET", `/v1/stats?since_ms=${report.since_ms}`))];
 }

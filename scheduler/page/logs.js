@@ -1,102 +1,218 @@
-// Events of all plans, and the history with its search.
+// Events of all plans, and the history. The scheduler searches both, what it has archived too.
 
 import { h } from "./dom.js";
-import { get, poll } from "./api.js";
-import { app, commands, curl, download, empty, icon, isStale, pageHead, planLink, problem, skeleton, table } from "./parts.js";
-import { exact, parseTime, plural, shortTime, words } from "./format.js";
+import { get, planPath, poll } from "./api.js";
+import { app, button, cell, commands, curl, dim, download, empty, figure, icon, isStale, pageHead, planLink, problem, rowHead, skeleton, status, table, time } from "./parts.js";
+import { clockTime, exact, parseTime, plural, quote, shortTime, words } from "./format.js";
 import { eventDetail } from "./plan.js";
 import { planTable } from "./plans.js";
-import { FINAL_STATUSES } from "./replay.js";
+import { FINAL_STATUSES, isFinal } from "./replay.js";
 
-const SPANS = [["300000", "5 minutes"], ["3600000", "1 hour"], ["86400000", "24 hours"], ["604800000", "7 days"]];
-const GROUPS = { "": "Every event", "step_failed,step_retrying,plan_failed,planning_failed": "Failures", "plan_revised,replan_triggered,revision_proposed,revision_refused": "Revisions", "plan_approval_requested,plan_approved,plan_rejected,step_approval_requested,step_approved,step_question_asked,step_question_answered,question_asked,question_answered": "People", "model_asked,model_answered,tools_called,call_recorded,calls_discarded": "Models", "goal_accepted,plan_created,plan_completed,plan_failed,plan_cancelled": "Plans" };
+const SPANS = [["300000", "5 minutes", "5m"], ["3600000", "1 hour", "1h"], ["86400000", "24 hours", "24h"], ["604800000", "7 days", "7d"], ["2592000000", "30 days", "30d"], ["all", "All time", "36500d"]];
+const TYPES = "goal_accepted model_asked model_answered tools_called planning_failed plan_created plan_validated plan_approval_requested hook_asked hook_decided plan_approved plan_rejected phase_added phase_started phase_completed phase_failed phase_skipped replan_triggered revision_proposed revision_refused question_asked question_answered plan_revised plan_extended constraint_changed judgement_requested criteria_judged plan_paused plan_resumed plan_quarantined plan_completed plan_failed plan_cancelled step_added step_modified step_removed step_ready step_blocked step_approval_requested step_hook_asked step_hook_decided step_approved step_question_asked step_question_answered step_recalled step_decomposed step_queued step_started step_progress step_measured call_recorded calls_discarded step_suspended step_resumed step_completed step_retrying step_released step_failed step_skipped step_cancelled".split(" ");
+const GROUPS = [["Failures", /failed|retrying/], ["Revisions", /replan|revis/], ["People", /approv|question|rejected/], ["Models", /^model|^call|tools/], ["Plans", /^goal|^plan_(created|completed|failed|cancelled)/]].map(([label, fits]) => [TYPES.filter((name) => fits.test(name)).join(","), label]);
+const FIELDS = [["plan", "Plan", "id"], ["step", "Step", "id"], ["phase", "Phase", "id"]];
+
+const LIVE_MS = 2_500;
+/** How often a search that reads more than the newest events is repeated. */
+const SEARCH_MS = 20_000;
+const TYPING_MS = 350;
+const EVENTS_MAX = 5_000;
+/** Pages that are read without asking when the ones before had nothing that fits. */
+const PAGES_MAX = 5;
+
+const param = (name) => app.route.params.get(name) || "";
+const wordsOf = (text) => text.toLowerCase().match(/[\p{L}\p{N}]+/gu) || [];
+const byTime = (a, b) => b.ms - a.ms || (a.plan_id === b.plan_id ? b.seq - a.seq : a.plan_id < b.plan_id ? 1 : -1);
 
 export function logsScreen() {
-  const own = { isHeld: false, older: [], next: undefined, refusal: null };
-  const param = (name) => app.route.params.get(name) || "";
-  const path = () => `/v1/logs?limit=200&since_ms=${Date.now() - Number(param("span") || 3_600_000)}${param("types") ? `&types=${param("types")}` : ""}${param("plan") ? `&plan=${encodeURIComponent(param("plan"))}` : ""}`;
-  const list = poll(() => (own.isHeld ? Promise.resolve(list.value) : path()), 2_500, () => app.render());
-  const set = (changes) => { app.replace(changes); own.older = []; own.next = undefined; list.refresh(); app.render(); };
+  const own = { isHeld: false, found: new Map(), next: undefined, limit: 200, isPending: true, taken: null, refusal: null, isLoading: false, pages: 0, timer: 0, readMs: 0, round: 0 };
+  const span = () => param("span") || "3600000";
+  const isSearch = () => Boolean(param("q").trim()) || !["300000", "3600000"].includes(span());
+  const path = (cursor) => {
+    const asked = new URLSearchParams({ limit: String(own.limit), since_ms: String(span() === "all" ? 0 : Date.now() - Number(span())) });
+    for (const [name, value] of [["text", param("q").trim()], ["types", param("types")], ...FIELDS.map(([field]) => [field, param(field)]), ["cursor", cursor]]) if (value) asked.set(name, value);
+    return `/v1/logs?${asked}`;
+  };
+  const add = (items) => {
+    for (const event of items) own.found.set(`${event.plan_id}-${event.seq}`, Object.assign(event, { ms: parseTime(event.time) }));
+    if (own.found.size > EVENTS_MAX) own.found = new Map([...own.found].sort((a, b) => byTime(a[1], b[1])).slice(0, EVENTS_MAX));
+  };
   const more = async (cursor) => {
-    try { const page = await get(`${path()}&cursor=${encodeURIComponent(cursor)}`); own.older.push(...page.items.reverse()); own.next = page.next || null; own.refusal = null; } catch (refusal) { own.refusal = refusal; }
+    const round = own.round;
+    own.isLoading = true;
+    app.render();
+    try {
+      const page = await get(path(cursor));
+      if (round !== own.round) return;
+      add(page.items);
+      Object.assign(own, { next: page.next || null, refusal: null });
+    } catch (refusal) { if (round === own.round) own.refusal = refusal; }
+    own.isLoading = false;
+    goFurther();
     app.render();
   };
+  const goFurther = () => { if (!own.found.size && own.next && !own.refusal && own.pages < PAGES_MAX) { own.pages += 1; more(own.next); } };
+  const take = () => {
+    const page = list.value;
+    if (!page || page === own.taken || (list.refusal && own.isPending)) return app.render();
+    own.taken = page;
+    own.readMs = Date.now();
+    const isApart = own.found.size && page.next && !page.items.some((event) => own.found.has(`${event.plan_id}-${event.seq}`));
+    if (own.isPending || isApart) Object.assign(own, { found: new Map(), next: undefined, isPending: false });
+    add(page.items);
+    if (own.next === undefined) own.next = page.next || null;
+    goFurther();
+    app.render();
+  };
+  const list = poll(() => (own.isHeld && !own.isPending ? Promise.resolve(list.value) : path()), () => (isSearch() ? SEARCH_MS : LIVE_MS), take);
+  const search = () => { own.round += 1; Object.assign(own, { isPending: true, pages: 0, refusal: null, isLoading: false }); list.text = ""; list.refresh(); app.render(); };
+  const set = (changes) => { clearTimeout(own.timer); app.replace(changes); own.limit = 200; search(); };
+  const type = (value) => { app.replace({ q: value || null }); clearTimeout(own.timer); own.timer = setTimeout(() => set({}), TYPING_MS); app.render(); };
+  const widen = () => { own.limit = 1_000; search(); };
   return {
     title: () => "Events",
-    close: list.close,
+    close: () => { clearTimeout(own.timer); list.close(); },
     view: () => {
-      const text = param("q").trim().toLowerCase();
-      const all = list.value ? [...list.value.items].reverse().concat(own.older) : [];
-      const found = all.filter((event) => !text || `${event.type} ${words(event.type)} ${event.plan_id} ${event.step_id || ""} ${event.actor || ""} ${eventDetail(event)}`.toLowerCase().includes(text));
-      const next = own.next === undefined ? list.value && list.value.next : own.next;
+      const events = [...own.found.values()].sort(byTime);
+      const isRefused = list.refusal && list.refusal.status !== 0;
+      const tags = finder(param("q"));
+      const flags = [param("q").trim() ? ` --text ${quote(param("q").trim())}` : "", param("types") ? ` --types ${param("types")}` : "", ...FIELDS.map(([name]) => (param(name) ? ` --${name} ${quote(param(name))}` : "")), span() === "3600000" ? "" : ` --since ${SPANS.find(([ms]) => ms === span())?.[2] || "1h"}`].join("");
       return [
-        pageHead("Events", h("span", { class: "dim" }, isStale() ? "from before" : own.isHeld ? "paused" : "live"), h("button", { type: "button", "aria-pressed": String(own.isHeld), onclick: () => { own.isHeld = !own.isHeld; if (!own.isHeld) list.refresh(); app.render(); } }, own.isHeld ? "Resume" : "Pause"), h("button", { type: "button", disabled: !all.length, onclick: () => download("events.ndjson", all.map((event) => JSON.stringify(event)).join("\n"), "application/x-ndjson") }, "Download")),
-        h("div", { class: "filters" }, search("Text in the events that are loaded", param("q"), (value) => { app.replace({ q: value || null }); app.render(); }),
-          choice("Kind", param("types"), Object.entries(GROUPS), (value) => set({ types: value || null })), choice("Period", param("span") || "3600000", SPANS, (value) => set({ span: value })), param("plan") ? h("button", { type: "button", onclick: () => set({ plan: null }) }, `Only ${param("plan")} ×`) : null),
-        list.refusal && list.refusal.status !== 0 ? problem(list.refusal, list.refresh) : null, problem(own.refusal),
-        !list.value ? (list.refusal ? null : skeleton(10)) : found.length ? eventTable(found, set) : empty("No events", all.length ? "Nothing that is loaded fits the filter." : "Nothing happened in this period."),
-        next ? h("button", { type: "button", onclick: () => more(next) }, "Load older events") : null,
-        commands("goalmill logs", curl("GET", "/v1/logs?limit=200")),
+        pageHead("Events", h("span", { class: "dim num" }, isStale() ? "from before" : own.isHeld ? "paused" : isSearch() && own.readMs ? `as of ${clockTime(own.readMs).slice(0, 8)}` : "live"), button({ "aria-pressed": String(own.isHeld), onclick: () => { own.isHeld = !own.isHeld; if (!own.isHeld) list.refresh(); app.render(); } }, own.isHeld ? "Resume" : "Pause"), button({ disabled: !events.length, onclick: () => download("events.ndjson", events.map(({ ms, ...event }) => JSON.stringify(event)).join("\n"), "application/x-ndjson") }, "Download")),
+        eventFilters(set, type, span()),
+        isRefused ? problem(list.refusal, list.refresh) : null, problem(own.refusal),
+        isRefused && own.isPending ? null : !list.value ? (list.refusal ? null : skeleton(10)) : events.length ? h("div", { class: own.isPending ? "is-old" : "", "aria-busy": String(own.isPending) }, eventTable(events, tags, set)) : own.isPending || own.isLoading ? skeleton(6) : empty("No events", own.next ? "Nothing fits in the events that were read so far." : "Nothing happened that fits these filters."),
+        own.isPending ? null : own.next ? button({ disabled: own.isLoading, onclick: () => { own.pages = 0; more(own.next); } }, own.isLoading ? "Searching …" : events.length ? "Load older events" : "Search further back")
+          : events.length >= own.limit && own.limit < 1_000 ? button({ onclick: widen }, "Load older events") : events.length >= 1_000 ? h("p", { class: "dim" }, "Older events are there: choose a shorter period or more filters to see them.") : null,
+        commands(`goalmill logs${flags}`, curl("GET", path())),
       ];
     },
   };
 }
 
-const search = (label, value, oninput) => h("label", { class: "search" }, h("span", { class: "visually-hidden" }, label), icon("search"), h("input", { type: "search", placeholder: label, value, oninput: (event) => oninput(event.target.value) }));
-const choice = (label, value, options, onchange) => h("label", null, h("span", { class: "visually-hidden" }, label), h("select", { value, onchange: (event) => onchange(event.target.value) }, options.map(([name, text]) => h("option", { key: name, value: name, selected: name === value }, text))));
+const searchBox = (label, value, oninput) => h("label", { class: "search" }, h("span", { class: "visually-hidden" }, label), icon("search"), h("input", { type: "search", placeholder: label, value, maxlength: 200, dir: "auto", oninput: (event) => oninput(event.target.value) }));
+const choice = (label, value, options, onchange) => h("label", null, h("span", { class: "visually-hidden" }, label), h("select", { value, onchange: (event) => onchange(event.target.value) }, options));
+const option = (value, text, chosen) => h("option", { key: value, value, selected: value === chosen }, text);
 
-function eventTable(events, set) {
-  return table("Events, newest first", ["Time (UTC)", "Event", "Plan", "Step", "By", "Details"], events.map((event) => h("tr", { key: `${event.plan_id}-${event.seq}` },
-    h("td", { class: "num", title: exact(parseTime(event.time)) }, shortTime(parseTime(event.time), app.now)), h("th", { scope: "row" }, h("a", { href: planLink(event.plan_id, `?seq=${event.seq}&tab=events`) }, words(event.type))),
-    h("td", null, h("a", { class: "id", href: planLink(event.plan_id) }, event.plan_id), " ", h("button", { type: "button", class: "quiet small", "aria-label": `Only plan ${event.plan_id}`, onclick: () => set({ plan: event.plan_id }) }, "only")),
-    h("td", null, event.step_id ? h("code", null, event.step_id) : ""), h("td", null, event.actor || ""), h("td", { class: "detail", dir: "auto" }, eventDetail(event)))));
+function eventFilters(set, type, span) {
+  const types = param("types");
+  const isOwn = types && !GROUPS.some(([one]) => one === types) && !TYPES.includes(types);
+  const isNarrow = FIELDS.some(([name]) => param(name));
+  return h("div", { class: "filters" }, searchBox("Words of types, ids, agents and data", param("q"), type),
+    choice("Kind", types, [option("", "Every event", types), isOwn ? option(types, "Several types", types) : null, h("optgroup", { label: "Kinds" }, GROUPS.map(([value, text]) => option(value, text, types))), h("optgroup", { label: "Single types" }, TYPES.map((name) => option(name, words(name), types)))], (value) => set({ types: value || null })),
+    choice("Period", span, SPANS.map(([value, text]) => option(value, text, span)), (value) => set({ span: value })),
+    FIELDS.map(([name, label, hint]) => h("label", { key: name, class: "small-field" }, dim(label), h("input", { value: param(name), placeholder: hint, autocomplete: "off", spellcheck: "false", onchange: (event) => set({ [name]: event.target.value.trim() || null }) }))),
+    param("q") || types || isNarrow || param("span") ? button({ class: "quiet", onclick: () => set({ q: null, types: null, span: null, ...Object.fromEntries(FIELDS.map(([name]) => [name, null])) }) }, "Clear") : null);
 }
 
-/** Plans that ended, with full-text search where the scheduler has an archive. */
+/** Finds one of the words in a text; `null` without words. */
+const finder = (text) => (wordsOf(text).length ? new RegExp(`(?<![\\p{L}\\p{N}])(?:${wordsOf(text).join("|")})(?![\\p{L}\\p{N}])`, "iu") : null);
+
+/** Where the data of an event have one of the words; `null` if no text has it. */
+function excerpt(value, tags, depth = 0) {
+  if (depth > 6 || value === null || value === undefined) return null;
+  if (typeof value === "object") {
+    for (const part of Object.values(value)) { const found = excerpt(part, tags, depth + 1); if (found) return found; }
+    return null;
+  }
+  const text = String(value);
+  const found = tags.exec(text);
+  if (!found) return null;
+  const at = found.index, end = at + found[0].length, from = Math.max(0, at - 60);
+  return [from ? "…" : "", text.slice(from, at), h("mark", null, found[0]), text.slice(end, end + 100), end + 100 < text.length ? "…" : ""];
+}
+
+const details = (event, tags) => (tags && excerpt(event.data, tags)) || eventDetail(event);
+
+function eventTable(events, tags, set) {
+  return table("Events, newest first", ["Time (UTC)", "Event", "Plan", "Step", "By", "Details"], events.map((event) => h("tr", { key: `${event.plan_id}-${event.seq}` },
+    h("td", { class: "num", title: exact(event.ms) }, shortTime(event.ms, app.now)), rowHead(h("a", { href: planLink(event.plan_id, `?seq=${event.seq}&tab=events`) }, words(event.type))),
+    cell(h("a", { class: "id", href: planLink(event.plan_id) }, event.plan_id), param("plan") ? null : [" ", button({ class: "quiet small", "aria-label": `Only plan ${event.plan_id}`, onclick: () => set({ plan: event.plan_id }) }, "only")]),
+    cell(event.step_id ? h("code", { title: event.step_id }, event.step_id) : null), h("td", { class: "by" }, event.actor || null), h("td", { class: "detail", dir: "auto" }, details(event, tags) || null))), { class: "event-table" });
+}
+
+/** Plans that ended, by words of their names and goals; and plans whose logs have the words. */
 export function historyScreen() {
-  const own = { value: null, refusal: null, isLoading: false, more: [], next: null, round: 0, isIgnored: false };
-  const param = (name) => app.route.params.get(name) || "";
+  const own = { items: null, refusal: null, next: null, round: 0, isLoading: false, hits: null, hitsRefusal: null, views: new Map() };
   let timer = 0;
-  const query = (takesText) => `/v1/plans?limit=100${takesText && param("q") ? `&q=${encodeURIComponent(param("q"))}` : ""}${param("status") ? `&status=${param("status")}` : ""}`;
+  const text = () => param("q").trim();
+  const query = (cursor) => {
+    const asked = new URLSearchParams({ limit: "100" });
+    for (const [name, value] of [["q", text()], ["status", param("status")], ["cursor", cursor]]) if (value) asked.set(name, value);
+    return `/v1/plans?${asked}`;
+  };
+  const logsQuery = () => `/v1/logs?${new URLSearchParams({ limit: "500", since_ms: "0", text: text() })}`;
+  const readPlans = async (round, cursor) => {
+    const items = [];
+    for (let pages = 0; pages < PAGES_MAX; pages++) {
+      const page = await get(query(cursor));
+      items.push(...page.items.filter((plan) => isFinal(plan.status)));
+      cursor = page.next || null;
+      if (items.length || !cursor || round !== own.round) break;
+    }
+    return { items, next: cursor };
+  };
+  /** The newest fitting event of each plan, how many fit, and what the plan is. */
+  const readHits = async (round) => {
+    const plans = new Map();
+    for (const event of (await get(logsQuery())).items) plans.set(event.plan_id, { event, count: (plans.get(event.plan_id)?.count || 0) + 1 });
+    const hits = [...plans.values()].sort((a, b) => parseTime(b.event.time) - parseTime(a.event.time)).slice(0, 50);
+    if (round === own.round) Object.assign(own, { hits, hitsRefusal: null });
+    app.render();
+    const unknown = hits.map((hit) => hit.event.plan_id).filter((id) => !own.views.has(id));
+    for (let i = 0; i < unknown.length && round === own.round; i += 8) {
+      await Promise.all(unknown.slice(i, i + 8).map((id) => get(planPath(id)).then((view) => own.views.set(id, { name: view.name, status: view.status, ended: view.finished_at }), () => {})));
+      app.render();
+    }
+  };
   const load = async () => {
     const round = ++own.round;
     own.isLoading = true;
     app.render();
-    try {
-      let page;
-      try { page = await get(query(true)); own.isIgnored = false; } catch (refusal) {
-        // A scheduler without an archive takes no text: what it lists is searched here.
-        if (!refusal.errors.some((issue) => issue.code === "UNKNOWN_PARAMETER")) throw refusal;
-        page = await get(query(false));
-        own.isIgnored = true;
-      }
-      if (round === own.round) Object.assign(own, { value: page, refusal: null, more: [], next: page.next || null });
-    } catch (refusal) { if (round === own.round) own.refusal = refusal; }
-    own.isLoading = false;
+    const hits = wordsOf(text()).length ? readHits(round).catch((refusal) => { if (round === own.round) Object.assign(own, { hits: null, hitsRefusal: refusal }); }) : Promise.resolve(own.hits = own.hitsRefusal = null);
+    const plans = readPlans(round).then((found) => { if (round === own.round) Object.assign(own, found, { refusal: null }); }, (refusal) => { if (round === own.round) own.refusal = refusal; });
+    await Promise.all([plans, hits]);
+    if (round === own.round) own.isLoading = false;
     app.render();
   };
   const loadMore = async () => {
-    try { const page = await get(`${query(!own.isIgnored)}&cursor=${encodeURIComponent(own.next)}`); own.more.push(...page.items); own.next = page.next || null; } catch (refusal) { own.refusal = refusal; }
+    const round = own.round;
+    own.isLoading = true;
+    app.render();
+    try { const found = await readPlans(round, own.next); if (round === own.round) { own.items.push(...found.items); own.next = found.next; own.refusal = null; } } catch (refusal) { own.refusal = refusal; }
+    own.isLoading = false;
     app.render();
   };
   load();
-  const type = (value) => { app.replace({ q: value || null }); clearTimeout(timer); timer = setTimeout(load, 300); app.render(); };
+  const type = (value) => { app.replace({ q: value || null }); clearTimeout(timer); timer = setTimeout(load, TYPING_MS); app.render(); };
   return {
     title: () => "History",
-    close: () => clearTimeout(timer),
+    close: () => { own.round += 1; clearTimeout(timer); },
     view: () => {
-      const text = param("q").trim().toLowerCase();
-      const all = own.value ? [...own.value.items, ...own.more] : [];
-      const found = own.isIgnored ? all.filter((plan) => !text || `${plan.name} ${plan.plan_id}`.toLowerCase().includes(text)) : all;
+      const isRefused = own.refusal && own.refusal.status !== 0;
       return [
         pageHead("History"),
-        h("div", { class: "filters" }, search("Words of goals, names and results", param("q"), type), choice("Status", param("status"), [["", "Every status"], ...FINAL_STATUSES.map((name) => [name, words(name)])], (value) => { app.replace({ status: value || null }); load(); }), own.value ? h("span", { class: "dim" }, `${plural(found.length, "plan")}${own.next ? " and more" : ""}`) : null),
-        own.isIgnored && text ? h("p", { class: "dim" }, "This scheduler has no archive: only names and ids of the plans that it still keeps are searched.") : null,
-        own.refusal && own.refusal.status !== 0 ? problem(own.refusal, load) : null,
-        !own.value ? (own.refusal ? null : skeleton(8)) : found.length ? planTable(found, "Plans that were found") : empty(text ? "Nothing found" : "No history yet", text ? "Try fewer or other words." : "Plans appear here when they have ended."),
-        own.next ? h("button", { type: "button", onclick: loadMore }, "Load older plans") : null,
-        commands("goalmill plan list", curl("GET", query(!own.isIgnored))),
+        h("div", { class: "filters" }, searchBox("Words of goals, names, results and errors", param("q"), type), choice("Status", param("status"), [option("", "Every status", param("status")), ...FINAL_STATUSES.map((name) => option(name, words(name), param("status")))], (value) => { app.replace({ status: value || null }); load(); }),
+          own.items ? h("span", { class: "dim", role: "status" }, own.isLoading ? "Searching …" : `${plural(own.items.length, "plan")}${own.next ? " and more" : ""}`) : null),
+        isRefused ? problem(own.refusal, load) : null,
+        h("div", { class: own.isLoading && own.items ? "is-old" : "" }, !own.items ? (own.refusal ? null : skeleton(8)) : own.items.length ? planTable(own.items, text() ? "Plans with these words in their name or goal" : "Plans that ended") : own.isLoading && !own.items.length && text() ? skeleton(3) : own.next ? empty("Nothing yet", "No plan that was looked at so far fits.") : text() ? (own.hits && own.hits.length ? h("p", { class: "dim" }, "No name or goal has all of these words.") : empty("Nothing found", "Try fewer or other words: every word must be there.")) : empty("No history yet", "Plans appear here when they have ended.")),
+        own.next && own.items ? button({ disabled: own.isLoading, onclick: loadMore }, own.items.length ? "Load older plans" : "Search further back") : null,
+        hitsView(own, finder(text())),
+        commands(`goalmill plan list${text() ? ` --search ${quote(text())}` : ""}${param("status") ? ` --status ${param("status")}` : ""}`, curl("GET", query())),
       ];
     },
   };
+}
+
+function hitsView(own, tags) {
+  if (!tags) return null;
+  if (own.hitsRefusal) return own.hitsRefusal.status === 0 ? null : problem(own.hitsRefusal);
+  if (!own.hits || !own.hits.length) return null;
+  return h("section", { "aria-labelledby": "hits-title" }, h("div", { class: "title-line" }, h("h2", { id: "hits-title" }, "In their logs"), dim("Plans with an event that has all of these words"), h("div", { class: "spring" }), h("a", { href: `#/events?span=all&q=${encodeURIComponent(param("q").trim())}` }, "All events")),
+    table("Plans whose events have these words", ["Plan", "Status", "Event", "Details", { text: "Events", num: true }, { text: "Time", num: true }], own.hits.map(({ event, count }) => {
+      const view = own.views.get(event.plan_id) || {};
+      return h("tr", { key: event.plan_id }, rowHead(h("a", { href: planLink(event.plan_id), dir: "auto" }, view.name || event.plan_id), h("div", { class: "dim id" }, event.plan_id)), cell(view.status ? status(view.status) : null),
+        cell(h("a", { href: planLink(event.plan_id, `?seq=${event.seq}&tab=events`) }, words(event.type)), event.step_id ? h("div", null, h("code", { title: event.step_id }, event.step_id)) : null), h("td", { class: "detail", dir: "auto" }, details(event, tags)), figure(count), figure(time(event.time)));
+    }), { class: "event-table" }));
 }

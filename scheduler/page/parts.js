@@ -1,25 +1,32 @@
 // The parts that screens are made of.
 
 import { h } from "./dom.js";
-import { link, session } from "./api.js";
+import { EVERY_NAMESPACE, link, session } from "./api.js";
 import { bytes, exact, parseTime, relative, shortTime, words } from "./format.js";
 
 export const app = { now: Date.now(), render: () => {}, announce: () => {}, go: () => {}, route: null };
 
+/** The shortest parts. */
+export const dim = (...parts) => h("span", { class: "dim" }, ...parts);
+export const button = (props, ...parts) => h("button", { type: "button", ...props }, ...parts);
+export const cell = (...parts) => h("td", null, ...parts);
+export const figure = (...parts) => h("td", { class: "num" }, ...parts);
+export const rowHead = (...parts) => h("th", { scope: "row" }, ...parts);
+
 const ICONS = {
-  pending: "M4 8h8", blocked: "M4 4l8 8M4 12a5.700 5.700 0 1 1 8-8a5.700 5.700 0 0 1-8 8", ready: "M5 3.500l7 4.500-7 4.500z",
-  queued: "M3.500 4.500h9M3.500 8h9M3.500 11.500h5", running: "M8 2.500a5.500 5.500 0 1 1-5.500 5.500M8 5v3l2.200 1.600",
-  retrying: "M12.500 5.500A5.200 5.200 0 1 0 13 9M12.800 2.500v3.200H9.600", awaiting_approval: "M8 7.200a2.300 2.300 0 1 0 0-4.600a2.300 2.300 0 0 0 0 4.600M3.600 13.500a4.400 4.400 0 0 1 8.800 0",
-  completed: "M3.500 8.500l3 3 6-7", failed: "M4.200 4.200l7.600 7.600M11.800 4.200l-7.600 7.600", skipped: "M3.500 4l4.500 4-4.500 4M8 4l4.500 4L8 12",
-  cancelled: "M4.500 4.500h7v7h-7z", revised: "M3.500 12.500l.8-3L10.700 3l2.300 2.300-6.400 6.400z", planning: "M3 12.500l6-6M10.500 2.500v2M10.500 8v2M7 5.500H5M13.800 5.500h-1.200",
-  paused: "M5.500 4v8M10.500 4v8", replanning: "M3 5h8l-2-2M13 11H5l2 2", partial: "M3.500 8.500l2.300 2.300M7 10.500L12.500 4.500M10 12.500h3", rejected: "M3.500 8h9M8 2.800a5.200 5.200 0 1 0 0 10.400A5.200 5.200 0 0 0 8 2.800",
-  met: "M3.500 8.500l3 3 6-7", low: "M8 3v6M8 12.200v.3", broken: "M4.200 4.200l7.600 7.600M11.800 4.200l-7.600 7.600", relaxed: "M3.500 10c2-5 3 3 9-4", not_measured: "M4 8h8",
-  copy: "M6 6h7v7H6zM3 10V3h7", close: "M4 4l8 8M12 4l-8 8", search: "M7 11.500a4.500 4.500 0 1 0 0-9a4.500 4.500 0 0 0 0 9M10.300 10.300L13.500 13.500",
-  plans: "M2.500 4h3v3h-3zM10.500 2.500h3v3h-3zM10.500 10h3v3h-3zM5.500 5.500h3v6h2M8.500 4h2", approvals: "M3 8.500l3 3 7-8", playground: "M3.500 13L10 6.500l-.500-.500 1-1 1.500 1.500-1 1-.500-.500L4 13.500zM4 3v3M2.500 4.500h3",
-  compare: "M3 3h4v10H3zM9 3h4v10H9z", history: "M3 8a5 5 0 1 0 1.500-3.600L3 6M3 3v3h3M8 5.500V8l2 1.500", agents: "M5 5.500h6v6H5zM8 5.500v-2.500M3 8h2M11 8h2M7 8.200v.1M9 8.200v.1", workers: "M3 3.500h10v4H3zM3 9h10v4H3zM5 5.500h.1M5 11h.1",
-  queues: "M3 4h10M3 8h10M3 12h6", dead: "M4 4.500h8v7H4zM4 5l4 3.500L12 5", events: "M3 3.500h.1M6 3.500h7M3 8h.1M6 8h7M3 12.500h.1M6 12.500h7", stats: "M3 13V8.500M7 13V3.500M11 13V6.500M2 13.500h12",
-  menu: "M3 4.500h10M3 8h10M3 11.500h10", sun: "M8 5a3 3 0 1 0 0 6a3 3 0 0 0 0-6M8 1.500v1.300M8 13.200v1.300M1.500 8h1.300M13.200 8h1.300M3.400 3.400l.9.9M11.700 11.700l.9.9M12.600 3.400l-.9.9M4.300 11.700l-.9.9", moon: "M12.500 10A5.200 5.200 0 0 1 6 3.500a5.200 5.200 0 1 0 6.500 6.500", system: "M2.500 3.500h11v7h-11zM6 13h4M8 10.500V13",
-  link: "M6.500 9.500l3-3M7 4.500l1.500-1.500a2.500 2.500 0 0 1 3.500 3.500L10.500 8M5.500 8L4 9.500A2.500 2.500 0 0 0 7.500 13L9 11.500", down: "M4 6l4 4 4-4",
+  pending: "M4 8h8", blocked: "M4 4l8 8M4 12a5.7 5.7 0 1 1 8-8a5.7 5.7 0 0 1-8 8", ready: "M5 3.5l7 4.5-7 4.5z",
+  queued: "M3.5 4.5h9M3.5 8h9M3.5 11.5h5", running: "M8 2.5a5.5 5.5 0 1 1-5.5 5.5M8 5v3l2.2 1.6",
+  retrying: "M12.5 5.5A5.2 5.2 0 1 0 13 9M12.8 2.5v3.2H9.6", awaiting_approval: "M8 7.2a2.3 2.3 0 1 0 0-4.6a2.3 2.3 0 0 0 0 4.6M3.6 13.5a4.4 4.4 0 0 1 8.8 0",
+  completed: "M3.5 8.5l3 3 6-7", failed: "M4.2 4.2l7.6 7.6M11.8 4.2l-7.6 7.6", skipped: "M3.5 4l4.5 4-4.5 4M8 4l4.5 4L8 12",
+  cancelled: "M4.5 4.5h7v7h-7z", revised: "M3.5 12.5l.8-3L10.7 3l2.3 2.3-6.4 6.4z", planning: "M3 12.5l6-6M10.5 2.5v2M10.5 8v2M7 5.5H5M13.8 5.5h-1.2",
+  paused: "M5.5 4v8M10.5 4v8", replanning: "M3 5h8l-2-2M13 11H5l2 2", partial: "M3.5 8.5l2.3 2.3M7 10.5L12.5 4.5M10 12.5h3", rejected: "M3.5 8h9M8 2.8a5.2 5.2 0 1 0 0 10.4A5.2 5.2 0 0 0 8 2.8",
+  met: "M3.5 8.5l3 3 6-7", low: "M8 3v6M8 12.2v.3", broken: "M4.2 4.2l7.6 7.6M11.8 4.2l-7.6 7.6", relaxed: "M3.5 10c2-5 3 3 9-4", not_measured: "M4 8h8",
+  copy: "M6 6h7v7H6zM3 10V3h7", close: "M4 4l8 8M12 4l-8 8", search: "M7 11.5a4.5 4.5 0 1 0 0-9a4.5 4.5 0 0 0 0 9M10.3 10.3L13.5 13.5",
+  plans: "M2.5 4h3v3h-3zM10.5 2.5h3v3h-3zM10.5 10h3v3h-3zM5.5 5.5h3v6h2M8.5 4h2", approvals: "M3 8.5l3 3 7-8", playground: "M3.5 13L10 6.5l-.5-.5 1-1 1.5 1.5-1 1-.5-.5L4 13.5zM4 3v3M2.5 4.5h3",
+  compare: "M3 3h4v10H3zM9 3h4v10H9z", history: "M3 8a5 5 0 1 0 1.5-3.6L3 6M3 3v3h3M8 5.5V8l2 1.5", agents: "M5 5.5h6v6H5zM8 5.5v-2.5M3 8h2M11 8h2M7 8.2v.1M9 8.2v.1", workers: "M3 3.5h10v4H3zM3 9h10v4H3zM5 5.5h.1M5 11h.1",
+  queues: "M3 4h10M3 8h10M3 12h6", dead: "M4 4.5h8v7H4zM4 5l4 3.5L12 5", events: "M3 3.5h.1M6 3.5h7M3 8h.1M6 8h7M3 12.5h.1M6 12.5h7", stats: "M3 13V8.5M7 13V3.5M11 13V6.5M2 13.5h12",
+  menu: "M3 4.5h10M3 8h10M3 11.5h10", sun: "M8 5a3 3 0 1 0 0 6a3 3 0 0 0 0-6M8 1.5v1.3M8 13.2v1.3M1.5 8h1.3M13.2 8h1.3M3.4 3.4l.9.9M11.7 11.7l.9.9M12.6 3.4l-.9.9M4.3 11.7l-.9.9", moon: "M12.5 10A5.2 5.2 0 0 1 6 3.5a5.2 5.2 0 1 0 6.5 6.5", system: "M2.5 3.5h11v7h-11zM6 13h4M8 10.5V13",
+  link: "M6.5 9.5l3-3M7 4.5l1.5-1.5a2.5 2.5 0 0 1 3.5 3.5L10.5 8M5.5 8L4 9.5A2.5 2.5 0 0 0 7.5 13L9 11.5", down: "M4 6l4 4 4-4",
 };
 
 export function icon(name, label) {
@@ -41,7 +48,7 @@ export function status(name, more) {
 /** A relative time; the exact one is its title and its machine-readable form. */
 export function time(value, fallback = "–") {
   const ms = parseTime(value);
-  if (!Number.isFinite(ms)) return h("span", { class: "dim" }, fallback);
+  if (!Number.isFinite(ms)) return dim(fallback);
   return h("time", { datetime: new Date(ms).toISOString(), title: exact(ms) }, relative(ms, app.now));
 }
 
@@ -93,13 +100,13 @@ export function problem(refusal, retry) {
   return h("div", { class: `notice ${isDown ? "warn" : "bad"}`, role: "alert" },
     h("p", null, h("strong", null, isDown ? "Disconnected" : refusal.title || "Refused"), " ", refusal.message, refusal.code && !isDown ? h("code", { class: "code" }, refusal.code) : null),
     issues(refusal.errors),
-    retry && h("button", { type: "button", onclick: retry }, "Try again"));
+    retry && button({ onclick: retry }, "Try again"));
 }
 
 export function issues(list) {
   if (!list || !list.length) return null;
   return h("ul", { class: "issues" }, list.slice(0, 50).map((issue) => h("li", null,
-    h("code", null, issue.pointer || "/"), " ", prose(issue.detail || ""), issue.hint ? h("span", { class: "dim" }, " – ", prose(issue.hint)) : null, " ", h("code", { class: "code" }, issue.code))));
+    h("code", null, issue.pointer || "/"), " ", prose(issue.detail || ""), issue.hint ? dim(" – ", prose(issue.hint)) : null, " ", h("code", { class: "code" }, issue.code))));
 }
 
 /** Copies to the clipboard; on plain HTTP by a selection. */
@@ -118,19 +125,23 @@ export async function copy(text) {
 }
 
 export const copyButton = (text, label = "Copy") =>
-  h("button", { type: "button", class: "quiet small", onclick: () => copy(typeof text === "function" ? text() : text), "aria-label": label }, icon("copy"), h("span", null, "Copy"));
+  button({ class: "quiet small", onclick: () => copy(typeof text === "function" ? text() : text), "aria-label": label }, icon("copy"), h("span", null, "Copy"));
 
-/** Commands that do the same. */
+const isLimited = () => session.selected && session.namespace === EVERY_NAMESPACE;
+
+/** Commands that do the same. Those without a `curl` do not call the API. */
 export function commands(cli, curl, open = false) {
-  const line = (name, text) => text && h("div", { class: "command" }, h("span", { class: "dim" }, name), h("pre", { tabindex: "0" }, text), copyButton(text, `Copy the ${name} command`));
+  if (cli && curl && isLimited()) cli += ` --namespace ${session.selected}`;
+  const line = (name, text) => text && h("div", { class: "command" }, dim(name), h("pre", { tabindex: "0" }, text), copyButton(text, `Copy the ${name} command`));
   return h("details", { class: "commands", open }, h("summary", null, "Same as a command"), line("CLI", cli), line("curl", curl));
 }
 
 export function curl(method, path, body) {
   const quoted = (text) => `'${text.replaceAll("'", "'\\''")}'`;
   const token = session.authentication && session.authentication !== "none" ? ` \\\n  -H "Authorization: Bearer $GOALMILL_TOKEN"` : "";
+  const limit = isLimited() ? ` \\\n  -H 'Goalmill-Namespace: ${session.selected}'` : "";
   const data = method === "GET" ? "" : ` \\\n  -H 'Content-Type: application/json' \\\n  -d ${quoted(JSON.stringify(body === undefined ? {} : body))}`;
-  return `curl -fsS${method === "GET" ? "" : ` -X ${method}`} ${quoted(location.origin + path)}${token}${data}`;
+  return `curl -fsS${method === "GET" ? "" : ` -X ${method}`} ${quoted(location.origin + path)}${token}${limit}${data}`;
 }
 
 const TEXT_MAX = 2_000;
@@ -142,10 +153,10 @@ function jsonNode(value, name, depth, path, opened) {
     const keys = Object.keys(value);
     const isList = Array.isArray(value);
     const count = `${isList ? "[" : "{"}${keys.length}${isList ? "]" : "}"}`;
-    if (!keys.length) return h("div", { class: "json-leaf" }, label, h("span", { class: "dim" }, isList ? "[]" : "{}"));
+    if (!keys.length) return h("div", { class: "json-leaf" }, label, dim(isList ? "[]" : "{}"));
     const isOpen = opened.has(path) ? opened.get(path) : depth < 2 && keys.length <= 20;
     return h("details", { open: isOpen, ontoggle: (event) => { if (event.target.open !== isOpen) { opened.set(path, event.target.open); app.render(); } } },
-      h("summary", null, label, h("span", { class: "dim" }, count)),
+      h("summary", null, label, dim(count)),
       isOpen && h("div", { class: "json-in" }, keys.slice(0, ITEMS_MAX).map((key) => jsonNode(value[key], isList ? Number(key) : key, depth + 1, `${path}/${key}`, opened)),
         keys.length > ITEMS_MAX && h("div", { class: "dim" }, `… ${keys.length - ITEMS_MAX} more; copy or download to see all`)));
   }
@@ -156,7 +167,7 @@ function scalar(value, path, opened) {
   if (typeof value !== "string") return h("span", { class: `json-${value === null ? "null" : typeof value}` }, String(value));
   if (value.length <= TEXT_MAX || opened.get(path) === "all") return h("span", { class: "json-string" }, value);
   return h("span", { class: "json-string" }, value.slice(0, TEXT_MAX), "… ",
-    h("button", { type: "button", class: "quiet small", onclick: () => { opened.set(path, "all"); app.render(); } }, `show all ${bytes(value.length)}`));
+    button({ class: "quiet small", onclick: () => { opened.set(path, "all"); app.render(); } }, `show all ${bytes(value.length)}`));
 }
 
 const openedByName = new Map();
@@ -169,7 +180,7 @@ export function json(value, name) {
   const text = () => JSON.stringify(value, null, 2);
   const size = jsonSize(value);
   return h("div", { class: "json" },
-    h("div", { class: "json-tools" }, h("span", { class: "dim num" }, bytes(size)), copyButton(text), h("button", { type: "button", class: "quiet small", onclick: () => download(`${name.replace(/[^A-Za-z0-9_-]+/g, "-")}.json`, text()) }, "Download")),
+    h("div", { class: "json-tools" }, h("span", { class: "dim num" }, bytes(size)), copyButton(text), button({ class: "quiet small", onclick: () => download(`${name.replace(/[^A-Za-z0-9_-]+/g, "-")}.json`, text()) }, "Download")),
     h("div", { class: "json-tree", dir: "auto" }, jsonNode(value, undefined, 0, "", opened)));
 }
 
@@ -196,8 +207,13 @@ export const pageHead = (title, ...more) => h("header", { class: "page-head" }, 
 export const facts = (pairs) => h("dl", { class: "facts" }, pairs.filter((pair) => pair && pair[1] !== undefined && pair[1] !== null && pair[1] !== "").map(([name, value]) => h("div", null, h("dt", null, name), h("dd", null, value))));
 export const isStale = () => !link.isUp;
 
-/** A table that scrolls inside its frame on narrow screens. */
+/** Columns whose cells need no label where the table is a list. */
+const PLAIN = new Set(["Status", "Steps", "Details", "Event", "Plan", "Can do", "State", "Time (UTC)", "Difference", "Met", "#"]);
+
+/** A table that scrolls inside its frame; on narrow screens it is a list, whose cells have their column as a label. */
 export function table(caption, heads, rows, options = {}) {
+  const labels = heads.map((head) => (head.isHidden ? "" : head.text ?? head));
+  for (const row of rows.flat()) row?.children.forEach((cell, i) => { if (cell.tag === "td" && labels[i] && !PLAIN.has(labels[i])) cell.props["data-label"] = labels[i]; });
   return h("div", { class: "table-frame", role: "region", "aria-label": caption, tabindex: "0" },
     h("table", { class: options.class || "" }, h("caption", { class: "visually-hidden" }, caption),
       h("thead", null, h("tr", null, heads.map((head) => h("th", { scope: "col", class: head.num ? "num" : "" }, head.isHidden ? h("span", { class: "visually-hidden" }, head.text) : head.text ?? head)))),

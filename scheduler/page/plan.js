@@ -1,17 +1,21 @@
 // One plan: why it is where it is, its graph and timeline, its log with a slider, and a panel for the selected step.
 
-import { h } from "./dom.js";
+import { h, memo } from "./dom.js";
 import { can, follow, get, loadEvents, planPath } from "./api.js";
 import { actionButtons, answerQuestion, decidePlan, planActions, stepActions } from "./actions.js";
-import { app, commands, copyButton, curl, empty, facts, icon, issues, json, pageHead, planLink, problem, progress, prose, skeleton, status, table, time, tone } from "./parts.js";
+import { app, button, cell, commands, copyButton, curl, dim, empty, facts, figure, icon, issues, json, pageHead, planLink, problem, progress, prose, rowHead, skeleton, status, table, time, tone } from "./parts.js";
 import { clockTime, duration, exact, money, number, parseTime, percent, plural, shortTime, words } from "./format.js";
 import { apply, begin, fold, isFinal } from "./replay.js";
-import { ASK_ABOVE, graph, order, runsDown } from "./graph.js";
+import { ASK_ABOVE, graph, longestId, order, runsDown } from "./graph.js";
 import { legend, timeline } from "./timeline.js";
 import { stepPanel } from "./step.js";
 
 const REFRESH_MS = 700;
 const EVENTS_SHOWN = 100;
+/** How long events are collected before they are drawn, for plans up to the number of steps, and above it. */
+const DRAW_MS = 40;
+const DRAW_LARGE_MS = 250;
+const LARGE = 100;
 const TABS = [["steps", "Steps"], ["events", "Events"], ["revisions", "Revisions"], ["results", "Results"], ["goal", "Goal"]];
 
 export function planScreen(route) {
@@ -19,33 +23,49 @@ export function planScreen(route) {
   const base = planPath(id);
   const own = {
     id, view: null, explanation: null, layout: null, layouts: new Map(), refusal: null, events: [], state: begin(), isLogLoaded: false, stream: null, streamStatus: "connecting",
+    graphCache: new Map(), timelineCache: new Map(), rowCache: new Map(), scroll: { top: 0 }, rowsShown: LARGE,
     at: null, past: null, draws: false, shown: EVENTS_SHOWN, filter: "", playing: 0, isClosed: false, logRefusal: null,
   };
-  let timer = 0, lastRead = 0, isReading = false, readsAgain = false;
+  let timer = 0, lastRead = 0, readMs = 0, drawing = 0, isReading = false, readsAgain = false;
 
   const read = async () => {
     if (isReading) { readsAgain = true; return; }
     isReading = true;
     lastRead = Date.now();
     try {
-      const [view, explanation] = await Promise.all([get(base), get(`${base}/explain`).catch(() => own.explanation)]);
+      const explained = get(`${base}/explain`).catch(() => own.explanation);
+      const layout = own.layout ? null : loadLayout(undefined, true).catch(() => null);
+      const view = await get(base);
       if (own.isClosed) return;
-      const isOther = !own.view || own.view.revision !== view.revision || own.view.steps.length !== view.steps.length;
+      const isFirst = !own.view;
+      const isOther = isFirst || own.view.revision !== view.revision || own.view.steps.length !== view.steps.length;
+      // What is known is shown at once; later, both change together.
+      if (isFirst) {
+        own.view = view;
+        app.render();
+        requestAnimationFrame(() => requestAnimationFrame(() => { if (document.activeElement === document.body) document.getElementById("title")?.focus({ preventScroll: true }); }));
+      }
+      const explanation = await explained;
+      if (own.isClosed) return;
       Object.assign(own, { view, explanation, refusal: null });
-      if (isOther || !own.layout) await loadLayout(view.revision, true);
+      const drawn = await layout;
+      if (!own.layout || (isOther && !(drawn && isOf(drawn, view)))) await loadLayout(view.revision, true);
     } catch (refusal) {
       own.refusal = refusal;
       if (refusal.status === 0 || refusal.status === 503) timer = setTimeout(read, 2_000);
     } finally {
       isReading = false;
+      readMs = Date.now() - lastRead;
       if (!own.isClosed) app.render();
       if (readsAgain) { readsAgain = false; refresh(); }
     }
   };
   const refresh = () => {
     clearTimeout(timer);
-    timer = setTimeout(read, Math.max(0, lastRead + REFRESH_MS - Date.now()));
+    // A large plan is read less often.
+    timer = setTimeout(read, Math.max(0, lastRead + Math.max(REFRESH_MS, 5 * readMs) - Date.now()));
   };
+  const drawSoon = () => { if (!drawing) drawing = setTimeout(() => { drawing = 0; app.render(); }, own.state.steps.size > LARGE ? DRAW_LARGE_MS : DRAW_MS); };
   const loadLayout = async (revision, isCurrent) => {
     const known = own.layouts.get(revision);
     if (known && !isCurrent) return known;
@@ -71,7 +91,7 @@ export function planScreen(route) {
     if (own.isClosed) return;
     app.render();
     if (route.params.get("seq")) moveTo(Number(route.params.get("seq")));
-    own.stream = follow(id, own.state.seq, (event) => { add(event); refresh(); app.render(); }, (streamStatus) => { own.streamStatus = streamStatus; if (streamStatus === "ended" || streamStatus === "live") refresh(); app.render(); });
+    own.stream = follow(id, own.state.seq, (event) => { add(event); refresh(); drawSoon(); }, (streamStatus) => { own.streamStatus = streamStatus; if (streamStatus === "ended" || streamStatus === "live") refresh(); app.render(); });
   };
   const moveTo = (seq) => {
     own.at = seq === null || seq >= own.state.seq ? null : Math.max(1, seq);
@@ -127,13 +147,27 @@ export function planScreen(route) {
   return {
     title: () => (own.view ? own.view.name || own.id : own.id),
     keys,
-    close: () => { own.isClosed = true; clearTimeout(timer); clearInterval(ticking); clearInterval(own.playing); if (own.stream) own.stream.close(); },
+    close: () => { own.isClosed = true; clearTimeout(timer); clearTimeout(drawing); clearInterval(ticking); clearInterval(own.playing); if (own.stream) own.stream.close(); },
     view: () => {
-      if (!own.view) return own.refusal ? missing(own, read) : skeleton(9);
-      const context = { own, steps: steps(), state: own.past || own.state, layout: (own.past && own.layouts.get(own.past.revision)) || own.layout, select, moveTo, play, refresh: read, then: read };
+      if (!own.view) return own.refusal ? missing(own, read) : [pageHead("Plan"), skeleton(9)];
+      const shown = steps();
+      const context = { own, steps: shown, state: own.past || own.state, layout: known(own, (own.past && own.layouts.get(own.past.revision)) || own.layout, shown), select, moveTo, play, refresh: read, then: read };
       return planView(context);
     },
   };
+}
+
+/** The layout without the steps that the plan did not have yet at the event that is shown. */
+function known(own, layout, steps) {
+  if (!own.past || !layout || layout.steps.every((place) => steps.has(place.id))) return layout;
+  if (own.known?.of !== layout || own.known.count !== steps.size) own.known = { of: layout, count: steps.size, layout: { ...layout, steps: layout.steps.filter((place) => steps.has(place.id)), edges: layout.edges.filter((edge) => steps.has(edge.from) && steps.has(edge.to)) } };
+  return own.known.layout;
+}
+
+/** Whether a layout has the steps of the plan. */
+function isOf(layout, view) {
+  const ids = new Set(view.steps.map((step) => step.id));
+  return layout.steps.length === ids.size && layout.steps.every((place) => ids.has(place.id));
 }
 
 /** A panel that closes with the focus in it gives the focus back to its box. */
@@ -152,7 +186,7 @@ function planView(context) {
   const { view } = own;
   const selected = app.route.params.get("step");
   const step = selected && (context.steps.get(selected) || null);
-  return h("div", { class: `plan ${step ? "with-panel" : ""}` },
+  return h("div", { class: `plan ${step ? "with-panel" : ""} ${context.steps.size > LARGE ? "is-large" : ""}` },
     head(context),
     problem(own.refusal && own.refusal.status !== 0 ? own.refusal : null),
     why(context),
@@ -161,7 +195,7 @@ function planView(context) {
       h("div", { class: `plan-main ${isWide(layout) ? "stacked" : ""}` },
         h("section", { class: "panel graph-panel", "aria-labelledby": "graph-title" }, h("h2", { id: "graph-title" }, "Graph", own.past ? h("span", { class: "tag" }, `at event ${own.at}, revision ${own.past.revision}`) : null), graphPart(context, layout, selected)),
         h("section", { class: "panel timeline-panel", "aria-labelledby": "timeline-title" }, h("h2", { id: "timeline-title" }, "Timeline"), timelinePart(context, layout, selected))),
-      step ? stepPanel({ plan: own.id, view, step, state: context.state, explanation: own.past ? null : own.explanation, isPast: Boolean(own.past), onClose: () => context.select(selected), then: context.then }) : null,
+      step ? stepPanel({ plan: own.id, view, step, state: context.state, explanation: own.past ? null : own.explanation, isPast: Boolean(own.past), now: own.past ? own.past.lastMs : app.now, onClose: () => context.select(selected), then: context.then }) : null,
       tabs(context)));
 }
 
@@ -172,7 +206,7 @@ function streamChip(own) {
   const texts = { live: "live", connecting: "connecting", reconnecting: "reconnecting", ended: "ended", paused: "paused: hidden tab", held: "paused" };
   const isHeld = own.streamStatus === "held";
   return h("span", { class: `live live-${own.streamStatus}` }, h("span", { class: "dot", "aria-hidden": "true" }), texts[own.streamStatus],
-    ["live", "held"].includes(own.streamStatus) ? h("button", { type: "button", class: "quiet small", onclick: () => (isHeld ? own.stream.resume() : own.stream.pause()) }, isHeld ? "Resume" : "Pause") : null);
+    ["live", "held"].includes(own.streamStatus) ? button({ class: "quiet small", onclick: () => (isHeld ? own.stream.resume() : own.stream.pause()) }, isHeld ? "Resume" : "Pause") : null);
 }
 
 function head(context) {
@@ -186,6 +220,7 @@ function head(context) {
       h("code", { class: "id" }, own.id), copyButton(own.id, "Copy the id"),
       h("div", { class: "spring" }),
       actionButtons(planActions(view, context.then)),
+      !isFinal(view.status) && view.status !== "awaiting_approval" && !view.proposal && can("approver", "operator") ? h("a", { class: "button quiet", href: `#/approvals/${encodeURIComponent(own.id)}` }, "Edit") : null,
       h("a", { class: "button quiet", href: `#/compare?a=${encodeURIComponent(own.id)}` }, "Compare")),
     facts([
       ["Steps", progress(view.counts)],
@@ -233,11 +268,11 @@ function why(context) {
     h("div", { class: "why-line" }, icon(view.status), h("p", null, h("strong", null, prose(sentence(summary))))),
     view.failure ? h("p", { class: "failure" }, h("code", { class: "code" }, view.failure.code), " ", summary.includes(view.failure.message) ? null : prose(view.failure.message), h("code", { class: "dim" }, ` goalmill explain ${view.failure.code}`)) : null,
     view.reason && !summary.includes(view.reason) ? h("p", null, view.reason) : null,
-    asked.map((question) => h("p", { key: `ask-${question.id}`, class: "question" }, h("strong", null, `${question.id} asks: `), h("span", { dir: "auto" }, question.question), " ", h("span", { class: "dim" }, "answer due ", time(question.due_at)))),
+    asked.map((question) => h("p", { key: `ask-${question.id}`, class: "question" }, h("strong", null, `${question.id} asks: `), h("span", { dir: "auto" }, question.question), " ", dim("answer due ", time(question.due_at)))),
     view.proposal ? h("div", { class: "proposal" }, h("p", null, `Revision ${view.proposal.revision} (${words(view.proposal.strategy)}): ${view.proposal.summary}`), h("ul", null, view.proposal.changes.map((change) => h("li", null, change))), issues(view.proposal.widens)) : null,
     decisions.length || view.status === "awaiting_approval" ? h("div", { class: "buttons" }, actionButtons(decisions), view.status === "awaiting_approval" || isRevision ? h("a", { class: "button", href: `#/approvals/${encodeURIComponent(own.id)}` }, "Review and edit") : null) : null,
     causes.length ? h("ul", { class: "causes" }, causes.slice(0, 4).map((cause) => h("li", { key: cause.step_id },
-      h("button", { type: "button", class: "link", onclick: () => context.select(cause.step_id) }, cause.step_id), " ", status(cause.status), " ",
+      button({ class: "link", onclick: () => context.select(cause.step_id) }, cause.step_id), " ", status(cause.status), " ",
       h("span", null, prose(cause.because.join(" ← "))), cause.hint ? h("div", { class: "hint" }, prose(sentence(cause.hint))) : null)),
     causes.length > 4 || dependents ? h("li", { class: "dim" }, [causes.length > 4 ? `${plural(causes.length - 4, "more step")} like these` : "", dependents ? `${plural(dependents, "step waits", "steps wait")} for them` : ""].filter(Boolean).join("; ")) : null) : null,
     constraints.length ? h("ul", { class: "constraints" }, constraints.map((one) => h("li", { key: one.name }, status(one.status), " ", h("span", null, one.name), " ", h("span", { class: "num dim" }, measured(one))))) : null);
@@ -261,11 +296,11 @@ function slider(context) {
   const at = own.at ?? last;
   const event = own.events[Math.min(at, own.events.length) - 1];
   return h("section", { class: `slider ${own.past ? "past" : ""}`, "aria-label": "Position in the log" },
-    h("button", { type: "button", class: "quiet icon-button", onclick: context.play, "aria-label": own.playing ? "Stop the replay" : "Replay the log" }, icon(own.playing ? "paused" : "ready")),
+    button({ class: "quiet icon-button", onclick: context.play, "aria-label": own.playing ? "Stop the replay" : "Replay the log" }, icon(own.playing ? "paused" : "ready")),
     h("input", { type: "range", min: 1, max: last, step: 1, value: String(at), "aria-label": "Event", "aria-valuetext": event ? `event ${at} of ${last}: ${words(event.type)}` : String(at), oninput: (input) => context.moveTo(Number(input.target.value)) }),
     h("span", { class: "slider-text num" }, `${number(at)} / ${number(last)}`),
     h("span", { class: "slider-event" }, event ? [h("span", null, words(event.type)), event.step_id ? h("code", null, event.step_id) : null, h("span", { class: "dim", title: exact(parseTime(event.time)) }, clockTime(parseTime(event.time)))] : null),
-    own.past ? h("button", { type: "button", class: "primary small", onclick: () => context.moveTo(null) }, isFinal(own.state.status) ? "To the end" : "Back to live") : null);
+    own.past ? button({ class: "primary small", onclick: () => context.moveTo(null) }, isFinal(own.state.status) ? "To the end" : "Back to live") : null);
 }
 
 function graphPart(context, layout, selected) {
@@ -273,9 +308,9 @@ function graphPart(context, layout, selected) {
   if (!layout) return own.refusal ? problem(own.refusal) : skeleton(3);
   if (!layout.steps.length) return empty(own.view.status === "planning" ? "Planning …" : "No steps", own.view.status === "planning" ? "The planner is at work; steps appear here as soon as they are known." : "The plan never got any steps.");
   if (layout.steps.length > ASK_ABOVE && !own.draws) {
-    return h("div", { class: "empty" }, h("p", null, `The plan has ${number(layout.steps.length)} steps. The table below shows them all.`), h("button", { type: "button", onclick: () => { own.draws = true; app.render(); } }, "Draw the graph"));
+    return h("div", { class: "empty" }, h("p", null, `The plan has ${number(layout.steps.length)} steps. The table below lists them.`), button({ onclick: () => { own.draws = true; app.render(); } }, "Draw the graph"));
   }
-  return graph(layout, context.steps, { id: "plan", selected, onSelect: context.select, isDown: runsDown(layout, isWide(layout) ? 1 : 0.5), label: `Graph of ${plural(layout.steps.length, "step")}; arrow keys follow the edges` });
+  return graph(layout, context.steps, { id: "plan", selected, onSelect: context.select, cache: own.graphCache, isDown: runsDown(layout, isWide(layout) ? 1 : 0.5), label: `Graph of ${plural(layout.steps.length, "step")}; arrow keys follow the edges` });
 }
 
 function timelinePart(context, layout, selected) {
@@ -284,7 +319,7 @@ function timelinePart(context, layout, selected) {
   if (!own.isLogLoaded && !state.steps.size) return skeleton(4);
   if (!state.steps.size) return empty("Nothing has run yet");
   const now = own.past ? own.past.lastMs : Math.max(Date.now(), state.lastMs);
-  return [timeline(state, order(layout || { steps: [] }, state.steps), now, { selected, onSelect: context.select, isNarrow: window.innerWidth < 640 }), legend()];
+  return [timeline(state, order(layout || { steps: [] }, state.steps), now, { selected, layout, onSelect: context.select, cache: own.timelineCache, scroll: own.scroll, onScroll: (top) => { own.scroll.top = top; app.render(); }, isNarrow: window.innerWidth < 640, nameWidth: window.innerWidth < 640 ? 104 : Math.min(230, Math.max(120, layout ? longestId(layout) + 38 : 0)) }), legend()];
 }
 
 function tabs(context) {
@@ -299,27 +334,31 @@ function tabs(context) {
   };
   const body = { steps: stepsTab, events: eventsTab, revisions: revisionsTab, results: resultsTab, goal: goalTab }[current];
   return h("section", { class: "panel tabs" },
-    h("div", { role: "tablist", "aria-label": "Details", onkeydown: move }, TABS.map(([name, text]) => h("button", { type: "button", key: name, id: `tab-${name}`, role: "tab", "aria-selected": String(name === current), "aria-controls": "tab-body", tabindex: name === current ? "0" : "-1", onclick: () => { app.replace({ tab: name }); app.render(); } }, text, name === "revisions" && context.own.state.revisions.length ? h("span", { class: "count" }, context.own.state.revisions.length) : null))),
+    h("div", { role: "tablist", "aria-label": "Details", onkeydown: move }, TABS.map(([name, text]) => button({ key: name, id: `tab-${name}`, role: "tab", "aria-selected": String(name === current), "aria-controls": "tab-body", tabindex: name === current ? "0" : "-1", onclick: () => { app.replace({ tab: name }); app.render(); } }, text, name === "revisions" && context.own.state.revisions.length ? h("span", { class: "count" }, context.own.state.revisions.length) : null))),
     h("div", { role: "tabpanel", id: "tab-body", "aria-labelledby": `tab-${current}`, tabindex: "0", key: `body-${current}` }, body(context)));
 }
 
 function stepsTab(context) {
-  const { layout, steps } = context;
-  const ids = order(layout || { steps: [] }, steps);
+  const { layout, steps, own } = context;
+  const all = order(layout || { steps: [] }, steps);
   const selected = app.route.params.get("step");
-  const byId = new Map(context.own.view.steps.map((step) => [step.id, step]));
-  return table("Steps", ["Step", "Status", "Agent", "Waits for", { text: "Attempts", num: true }, { text: "Time", num: true }, { text: "Cost", num: true }], ids.map((id) => {
+  // A long list is cut, behind the selected step if need be.
+  const ids = all.slice(0, Math.max(own.rowsShown, all.indexOf(selected) + 1));
+  const byId = new Map(own.view.steps.map((step) => [step.id, step]));
+  const rest = all.length - ids.length;
+  return [table("Steps", ["Step", "Status", "Agent", "Waits for", { text: "Attempts", num: true }, { text: "Time", num: true }, { text: "Cost", num: true }], ids.map((id) => {
     const step = steps.get(id), live = byId.get(id) || {};
     const first = step.attempts[0], last = step.attempts[step.attempts.length - 1];
-    const took = first ? (last && Number.isFinite(last.endMs) ? last.endMs : Date.now()) - (Number.isFinite(first.startMs) ? first.startMs : first.queuedMs) : NaN;
-    const failure = step.failure || (!context.own.past && live.failure);
-    return h("tr", { key: id, class: id === selected ? "selected" : "" },
-      h("th", { scope: "row" }, h("button", { type: "button", class: "link", onclick: () => context.select(id) }, id), h("div", { class: "dim", dir: "auto" }, step.definition.description)),
-      h("td", null, status(step.status), failure && ["failed", "retrying", "skipped"].includes(step.status) ? h("div", { class: "failure" }, h("code", { class: "code" }, failure.code), " ", failure.message) : null, live.message && step.status === "running" ? h("div", { class: "dim" }, live.message) : null),
-      h("td", null, step.definition.agent_type || h("span", { class: "dim" }, words(step.definition.kind || "engine"))),
-      h("td", null, (step.definition.dependencies || []).join(", ") || h("span", { class: "dim" }, "–")),
-      h("td", { class: "num" }, number(step.attempts.length)), h("td", { class: "num" }, duration(took)), h("td", { class: "num" }, money(step.cost)));
-  }), { class: "step-table" });
+    const took = first ? (last && Number.isFinite(last.endMs) ? last.endMs : own.past ? own.past.lastMs : Date.now()) - (Number.isFinite(first.startMs) ? first.startMs : first.queuedMs) : NaN;
+    const failure = step.failure || (!own.past && live.failure);
+    return memo(own.rowCache, id, [step, step.version, id === selected, failure && failure.message, live.message, took], () => h("tr", { key: id, class: id === selected ? "selected" : "" },
+      rowHead(button({ class: "link", onclick: () => context.select(id) }, id), h("div", { class: "dim", dir: "auto" }, step.definition.description)),
+      cell(status(step.status), failure && ["failed", "retrying", "skipped"].includes(step.status) ? h("div", { class: "failure" }, h("code", { class: "code" }, failure.code), " ", failure.message) : null, live.message && step.status === "running" ? h("div", { class: "dim" }, live.message) : null),
+      cell(step.definition.agent_type || dim(words(step.definition.kind || "engine"))),
+      cell((step.definition.dependencies || []).join(", ") || dim("–")),
+      figure(number(step.attempts.length)), figure(duration(took)), figure(money(step.cost))));
+  }), { class: "step-table" }),
+  rest ? button({ onclick: () => { own.rowsShown = Infinity; app.render(); } }, `Show ${plural(rest, "more step")}`) : null];
 }
 
 function eventsTab(context) {
@@ -336,11 +375,11 @@ function eventsTab(context) {
     h("div", { class: "filters" }, h("input", { type: "search", placeholder: "Type, step or actor", "aria-label": "Filter events", value: own.filter, oninput: (event) => { own.filter = event.target.value; app.render(); } }),
       h("span", { class: "dim num" }, plural(own.state.seq, "event")), h("div", { class: "spring" }), commands(`goalmill events ${own.id}`, curl("GET", `${planPath(own.id)}/events`))),
     table("Events, newest first", [{ text: "#", num: true }, "Time (UTC)", "Event", "Step", "By", "Details"], found.map((event) => h("tr", { key: event.seq, class: own.at === event.seq ? "selected" : "" },
-      h("td", { class: "num" }, h("button", { type: "button", class: "link", onclick: () => context.moveTo(event.seq), "aria-label": `Show the plan at event ${event.seq}` }, event.seq)),
+      figure(button({ class: "link", onclick: () => context.moveTo(event.seq), "aria-label": `Show the plan at event ${event.seq}` }, event.seq)),
       h("td", { class: "num", title: exact(parseTime(event.time)) }, shortTime(parseTime(event.time), app.now)),
-      h("td", null, words(event.type)), h("td", null, event.step_id ? [h("code", null, event.step_id), event.attempt > 1 ? h("span", { class: "dim" }, ` ×${event.attempt}`) : null] : ""), h("td", null, event.actor || ""),
-      h("td", { class: "detail" }, eventDetail(event))))),
-    isAll ? null : h("button", { type: "button", onclick: () => { own.shown += 500; app.render(); } }, "Load older events"),
+      cell(words(event.type)), cell(event.step_id ? [h("code", null, event.step_id), event.attempt > 1 ? dim(` ×${event.attempt}`) : null] : null), h("td", { class: "by" }, event.actor || null),
+      h("td", { class: "detail", dir: "auto" }, eventDetail(event) || null))), { class: "event-table" }),
+    isAll ? null : button({ onclick: () => { own.shown += 500; app.render(); } }, "Load older events"),
   ];
 }
 
@@ -359,7 +398,7 @@ function revisionsTab(context) {
   if (!list.length) return empty("No revision yet", "Revisions appear here when planners or people change the plan while it runs.");
   return h("ol", { class: "revisions", reversed: true }, list.map((one) => h("li", { key: one.revision, class: "revision" },
     h("div", { class: "title-line" }, h("h3", null, `Revision ${one.revision}`), h("span", { class: "tag" }, words(one.trigger)), one.strategy ? h("span", { class: "tag" }, words(one.strategy)) : null, time(one.ms), h("div", { class: "spring" }),
-      h("button", { type: "button", class: "small", onclick: () => context.moveTo(one.seq - 1) }, "Just before"), h("button", { type: "button", class: "small", onclick: () => context.moveTo(one.seq) }, "Just after"),
+      button({ class: "small", onclick: () => context.moveTo(one.seq - 1) }, "Just before"), button({ class: "small", onclick: () => context.moveTo(one.seq) }, "Just after"),
       h("a", { class: "button small", href: `#/compare?a=${encodeURIComponent(`${own.id}@${one.revision - 1}`)}&b=${encodeURIComponent(`${own.id}@${one.revision}`)}` }, "Compare")),
     one.summary || one.reason ? h("p", null, [one.summary, one.reason].filter(Boolean).join(" – ")) : null,
     h("ul", null, (one.changes || []).map((change) => h("li", null, change))),
@@ -371,7 +410,7 @@ function resultsTab(context) {
   const withOutputs = view.steps.filter((step) => step.outputs !== undefined);
   return [
     view.final_output !== undefined && view.final_output !== null ? h("section", null, h("h3", null, "Result of the plan"), json(view.final_output, `${view.plan_id}-result`)) : null,
-    (view.criteria || []).length ? h("section", null, h("h3", null, "Success criteria"), h("ul", null, view.criteria.map((one) => h("li", null, h("span", { class: "tag" }, words(one.verdict)), " ", one.description || one.id, one.evidence ? h("span", { class: "dim" }, ` – ${one.evidence}`) : null)))) : null,
+    (view.criteria || []).length ? h("section", null, h("h3", null, "Success criteria"), h("ul", null, view.criteria.map((one) => h("li", null, h("span", { class: "tag" }, words(one.verdict)), " ", one.description || one.id, one.evidence ? dim(` – ${one.evidence}`) : null)))) : null,
     withOutputs.length ? withOutputs.map((step) => h("section", { key: step.id }, h("h3", null, step.id), json(step.outputs, `${view.plan_id}-${step.id}`))) : empty("No results yet", "Outputs of steps appear here when they complete."),
   ];
 }
@@ -380,7 +419,7 @@ function goalTab(context) {
   const { view } = context.own;
   return [
     h("p", { class: "goal", dir: "auto" }, view.goal.description || view.name),
-    (view.constraints || []).length ? table("Constraints", ["Constraint", "Status", "Measured", "Priority"], view.constraints.map((one) => h("tr", { key: one.name }, h("th", { scope: "row" }, one.name), h("td", null, status(one.status)), h("td", { class: "num" }, one.status === "not_measured" ? "–" : measured(one)), h("td", null, `${one.priority}${one.hard ? ", hard" : ""}`)))) : null,
+    (view.constraints || []).length ? table("Constraints", ["Constraint", "Status", "Measured", "Priority"], view.constraints.map((one) => h("tr", { key: one.name }, rowHead(one.name), cell(status(one.status)), figure(one.status === "not_measured" ? "–" : measured(one)), cell(`${one.priority}${one.hard ? ", hard" : ""}`)))) : null,
     h("h3", null, "As it was submitted"), json(view.goal, `${view.plan_id}-goal`),
     context.own.state.warnings.length ? [h("h3", null, "Notes of the planner"), issues(context.own.state.warnings)] : null,
     commands(`goalmill plan get ${view.plan_id}`, curl("GET", planPath(view.plan_id)), true),

@@ -2,7 +2,7 @@
 
 import { h } from "./dom.js";
 import { can, get, planPath, poll, post } from "./api.js";
-import { app, commands, curl, empty, icon, isStale, pageHead, planLink, problem, progress, skeleton, status, table, time } from "./parts.js";
+import { app, button, cell, commands, curl, dim, empty, figure, icon, isStale, pageHead, planLink, problem, progress, rowHead, skeleton, status, table, time } from "./parts.js";
 import { duration, money, number, plural, words } from "./format.js";
 import { FINAL_STATUSES, isFinal } from "./replay.js";
 
@@ -60,7 +60,7 @@ function strip(items, queues, workers) {
   const letters = queues ? queues.items.reduce((sum, queue) => sum + queue.dead_letters, 0) : null;
   const live = workers ? workers.items : null;
   const waiting = app.inbox() ? app.inbox().count() : 0;
-  const card = (href, sign, label, value, tone, note) => h("li", null, h("a", { href, class: `tone-${value && tone ? tone : "idle"}` }, icon(sign), h("span", { class: "big num" }, value === null ? "–" : number(value)), h("span", null, label), note ? h("span", { class: "dim" }, note) : null));
+  const card = (href, sign, label, value, tone, note) => h("li", null, h("a", { href, class: `tone-${value && tone ? tone : "idle"}` }, icon(sign), h("span", { class: "big num" }, value === null ? "–" : number(value)), h("span", null, label), note ? dim(note) : null));
   return h("ul", { class: "strip", "aria-label": "Overview" },
     card("#/approvals", "awaiting_approval", "wait for you", waiting, "person"),
     card("#/plans?status=running", "running", "running", count("running", "planning", "replanning"), "busy"),
@@ -76,7 +76,7 @@ function filters(list, set) {
     h("label", null, h("span", { class: "visually-hidden" }, "Status"), h("select", { value: chosen, onchange: (event) => set({ status: event.target.value || null }) }, h("option", { value: "", selected: !chosen }, "Every status"), STATUSES.map((name) => h("option", { key: name, value: name, selected: name === chosen }, words(name))))),
     h("label", { class: "check" }, h("input", { type: "checkbox", checked: app.route.params.get("failed") === "1", onchange: (event) => { app.replace({ failed: event.target.checked ? "1" : null }); app.render(); } }), " With failures only"),
     h("div", { class: "spring" }),
-    h("span", { class: "dim" }, isStale() ? "from before" : list.value ? "live" : ""));
+    dim(isStale() ? "from before" : list.value ? "live" : ""));
 }
 
 function body({ own, list, loadMore, runDemo, set }) {
@@ -87,18 +87,18 @@ function body({ own, list, loadMore, runDemo, set }) {
   const found = all.filter((plan) => (!text || `${plan.name} ${plan.plan_id} ${plan.namespace || ""}`.toLowerCase().includes(text)) && (app.route.params.get("failed") !== "1" || plan.counts.failed > 0 || plan.status === "failed"));
   const isFiltered = text || app.route.params.get("status") || app.route.params.get("failed");
   if (!all.length && !isFiltered) return firstVisit(own, runDemo);
-  if (!found.length) return empty("Nothing matches", "No plan that is loaded fits the filter.", h("button", { type: "button", onclick: () => set({ q: null, status: null, failed: null }) }, "Clear the filter"), " ", text ? h("a", { class: "button", href: `#/history?q=${encodeURIComponent(text)}` }, "Search the history") : null);
+  if (!found.length) return empty("Nothing matches", "No plan that is loaded fits the filter.", button({ onclick: () => set({ q: null, status: null, failed: null }) }, "Clear the filter"), " ", text ? h("a", { class: "button", href: `#/history?q=${encodeURIComponent(text)}` }, "Search the history") : null);
   const next = own.next === undefined ? list.value.next : own.next;
   return h("div", { onmouseenter: () => { own.isPointerOn = true; }, onmouseleave: () => { own.isPointerOn = false; app.render(); } },
     planTable(hold(own, found)),
     problem(own.moreRefusal),
-    next ? h("button", { type: "button", onclick: () => loadMore(next) }, "Load older plans") : null,
+    next ? button({ onclick: () => loadMore(next) }, "Load older plans") : null,
     commands("goalmill plan list", curl("GET", "/v1/plans")));
 }
 
-/** Rows keep their places while the pointer is on them; what they show is live. */
+/** Rows keep their places while the pointer or the focus is on them; what they show is live. */
 function hold(own, plans) {
-  if (own.isPointerOn && own.order) {
+  if ((own.isPointerOn || document.activeElement?.closest?.(".plan-table")) && own.order) {
     const places = new Map(own.order.map((id, i) => [id, i]));
     return [...plans].sort((a, b) => (places.get(a.plan_id) ?? -1) - (places.get(b.plan_id) ?? -1));
   }
@@ -110,9 +110,9 @@ export function planTable(plans, caption = "Plans, last changed first") {
   const hasNamespaces = plans.some((plan) => plan.namespace && plan.namespace !== "default");
   const heads = ["Plan", "Status", "Steps", hasNamespaces ? "Namespace" : null, { text: "Revisions", num: true }, { text: "Time", num: true }, { text: "Cost", num: true }, { text: "Changed", num: true }].filter(Boolean);
   return table(caption, heads, plans.map((plan) => h("tr", { key: plan.plan_id },
-    h("th", { scope: "row" }, h("a", { href: planLink(plan.plan_id), dir: "auto" }, plan.name || plan.plan_id), h("div", { class: "dim id" }, plan.plan_id)),
-    h("td", null, status(plan.status)), h("td", null, progress(plan.counts)), hasNamespaces ? h("td", null, plan.namespace || "") : null,
-    h("td", { class: `num ${plan.revision ? "" : "no-revision"}` }, plan.revision ? number(plan.revision) : h("span", { class: "dim" }, "0")), h("td", { class: "num" }, elapsed(plan)), h("td", { class: "num" }, money(plan.usage.cost)), h("td", { class: "num" }, time(plan.updated_at)))), { class: "plan-table" });
+    rowHead(h("a", { href: planLink(plan.plan_id), dir: "auto" }, plan.name || plan.plan_id), h("div", { class: "dim id" }, plan.plan_id)),
+    cell(status(plan.status)), cell(progress(plan.counts)), hasNamespaces ? cell(plan.namespace || "") : null,
+    h("td", { class: `num ${plan.revision ? "" : "no-revision"}` }, plan.revision ? number(plan.revision) : dim("0")), figure(elapsed(plan)), figure(money(plan.usage.cost)), figure(time(plan.updated_at)))), { class: "plan-table" });
 }
 
 const elapsed = (plan) => (isFinal(plan.status) ? duration((plan.execution_seconds ?? NaN) * 1000) : duration(app.now - Date.parse(plan.created_at)));
@@ -121,7 +121,7 @@ function firstVisit(own, runDemo) {
   return h("section", { class: "first" },
     h("h2", null, "No plans yet"),
     h("p", null, "A goal becomes a plan: a graph of steps that agents carry out. See it happen with a trip to Paris: flights, a hotel, activities, and a check of the budget. It uses demo agents and costs nothing."),
-    can("submitter") ? h("div", { class: "buttons" }, h("button", { type: "button", class: "primary large", disabled: own.isSubmitting, onclick: runDemo }, own.isSubmitting ? "Starting …" : "Run the Paris demo"), h("a", { class: "button large", href: "#/playground" }, "Write a goal of your own")) : null,
+    can("submitter") ? h("div", { class: "buttons" }, button({ class: "primary large", disabled: own.isSubmitting, onclick: runDemo }, own.isSubmitting ? "Starting …" : "Run the Paris demo"), h("a", { class: "button large", href: "#/playground" }, "Write a goal of your own")) : null,
     problem(own.demoRefusal),
     h("p", { class: "dim" }, "The demo agents belong to `goalmill dev`. Elsewhere its steps wait until workers serve them."),
     commands(`goalmill submit '${PARIS}' --watch`, curl("POST", "/v1/goals", { description: PARIS }), true));

@@ -2,7 +2,7 @@
 
 import { h } from "./dom.js";
 import { can, get, post } from "./api.js";
-import { app, commands, curl, facts, field, issues, json, pageHead, planLink, problem, skeleton, table } from "./parts.js";
+import { app, button, cell, commands, curl, facts, field, issues, json, pageHead, planLink, problem, rowHead, skeleton, table } from "./parts.js";
 import { duration, money, number, percent, plural, quote, words } from "./format.js";
 import { graph, order, runsDown } from "./graph.js";
 import { candidates } from "./step.js";
@@ -45,7 +45,7 @@ export function playgroundScreen(route) {
   return {
     title: () => "Playground",
     view: () => [
-      pageHead("Playground", h("div", { class: "switch", role: "group", "aria-label": "What to try" }, [["", "A goal"], ["route", "Routing of a sentence"]].map(([name, text]) => h("button", { type: "button", key: name, "aria-pressed": String((app.route.params.get("tab") || "") === name), onclick: () => { app.replace({ tab: name || null }); app.render(); } }, text)))),
+      pageHead("Playground", h("div", { class: "switch", role: "group", "aria-label": "What to try" }, [["", "A goal"], ["route", "Routing of a sentence"]].map(([name, text]) => button({ key: name, "aria-pressed": String((app.route.params.get("tab") || "") === name), onclick: () => { app.replace({ tab: name || null }); app.render(); } }, text)))),
       isRouting() ? routing(own, act) : planning(own, act, goal),
     ],
   };
@@ -59,7 +59,7 @@ function planning(own, act, goal) {
   return h("div", { class: "playground" },
     h("form", { class: "panel", onsubmit: (event) => { event.preventDefault(); act.preview(); } },
       field("Goal", h("textarea", { rows: 4, required: true, dir: "auto", value: own.text, oninput: set("text"), placeholder: "What should be done, in plain words" })),
-      own.text ? null : h("p", { class: "examples" }, EXAMPLES.map((text) => h("button", { type: "button", class: "link", onclick: () => { own.text = text; app.render(); } }, text))),
+      own.text ? null : h("p", { class: "examples" }, EXAMPLES.map((text) => button({ class: "link", onclick: () => { own.text = text; app.render(); } }, text))),
       h("div", { class: "form-row" },
         field("Planner", h("select", { value: own.planner, onchange: set("planner") }, h("option", { value: "" }, "In their order"), own.planners.map((one) => h("option", { key: one.planner, value: one.planner }, `${one.planner}${one.asks_models ? " (asks models)" : ""}`)))),
         own.models.length ? field("Model", h("select", { value: own.model, onchange: set("model") }, h("option", { value: "" }, "As configured"), own.models.map((one) => h("option", { key: one.model, value: one.model }, one.model)))) : null,
@@ -68,7 +68,7 @@ function planning(own, act, goal) {
       h("details", null, h("summary", null, "Constraints"), field("Constraints (JSON)", h("textarea", { rows: 3, class: "code-area", spellcheck: "false", value: own.constraints, oninput: set("constraints"), placeholder: "{\"budget\": {\"amount\": 2000, \"currency\": \"USD\"}}" }))),
       h("label", { class: "check" }, h("input", { type: "checkbox", checked: own.approval, onchange: set("approval") }), " A person approves the plan before it runs"),
       problem(own.refusal),
-      h("div", { class: "buttons" }, h("button", { type: "submit", disabled: !own.text.trim() || Boolean(own.isBusy) }, own.isBusy === "preview" ? "Planning …" : "Preview the plan"), can("submitter") ? h("button", { type: "button", class: "primary", disabled: !own.text.trim() || Boolean(own.isBusy), onclick: act.submit }, own.isBusy === "submit" ? "Submitting …" : "Submit") : null),
+      h("div", { class: "buttons" }, h("button", { type: "submit", disabled: !own.text.trim() || Boolean(own.isBusy) }, own.isBusy === "preview" ? "Planning …" : "Preview the plan"), can("submitter") ? button({ class: "primary", disabled: !own.text.trim() || Boolean(own.isBusy), onclick: act.submit }, own.isBusy === "submit" ? "Submitting …" : "Submit") : null),
       commands(`goalmill submit ${quote(own.text || "…")}${flags} --watch`, curl("POST", "/v1/goals", body))),
     own.preview ? previewView(own) : own.isBusy === "preview" ? h("section", { class: "panel" }, skeleton(4)) : null);
 }
@@ -85,7 +85,7 @@ function previewView(own) {
     issues(preview.issues), preview.warnings && preview.warnings.length ? [h("h3", null, "Notes"), issues(preview.warnings)] : null,
     layout.steps.length ? graph(layout, steps, { id: "preview", selected: own.selected, onSelect: (id) => { own.selected = own.selected === id ? null : id; app.render(); }, isDown: runsDown(), label: "Graph of the previewed plan" }) : null,
     own.selected && steps.has(own.selected) ? json(steps.get(own.selected).definition, `preview-${own.selected}`) : null,
-    table("Steps of the preview", ["Step", "Agent", "Action", "Waits for"], order(layout, steps).map((id) => { const step = steps.get(id).definition; return h("tr", { key: id }, h("th", { scope: "row" }, id, h("div", { class: "dim", dir: "auto" }, step.description)), h("td", null, step.agent_type || words(step.kind)), h("td", null, step.action || ""), h("td", null, (step.dependencies || []).join(", "))); })),
+    table("Steps of the preview", ["Step", "Agent", "Action", "Waits for"], order(layout, steps).map((id) => { const step = steps.get(id).definition; return h("tr", { key: id }, rowHead(id, h("div", { class: "dim", dir: "auto" }, step.description)), cell(step.agent_type || words(step.kind)), cell(step.action || ""), cell((step.dependencies || []).join(", "))); })),
     (preview.routes || []).map((route) => h("details", { key: route.step }, h("summary", null, `Why ${route.agent_type} for ${route.step}`), candidates(route.candidates, route.agent_type))),
     preview.planning_trace ? h("details", null, h("summary", null, "How it was planned"), json(preview.planning_trace, "planning-trace")) : null);
 }

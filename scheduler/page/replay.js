@@ -19,16 +19,24 @@ export function begin() {
 
 function addStep(state, definition) {
   const known = state.steps.get(definition.id);
-  if (known) return Object.assign(known, { definition });
+  if (known) return touch(Object.assign(known, { definition }));
   const step = {
     id: definition.id, definition, status: "pending", attempts: [], waits: [], outputs: undefined, failure: null, reason: "",
     progress: null, message: "", question: null, since: state.lastMs, cost: 0, tokens: 0, finishedMs: NaN, addedBy: state.revision, cached: false,
+    // Counts changes, for who keeps what it has drawn of the step.
+    version: 0,
   };
   state.steps.set(step.id, step);
   return step;
 }
 
+function touch(step) {
+  step.version += 1;
+  return step;
+}
+
 function setStatus(step, status, ms) {
+  touch(step);
   if (status === "awaiting_approval") step.waits.push({ kind: "person", from: ms, to: NaN });
   else closeWait(step, ms);
   step.status = status;
@@ -83,6 +91,7 @@ function applyStep(state, event, data, ms) {
   if (event.type === "step_removed") return void state.pending.removed.push(event.step_id);
   const step = state.steps.get(event.step_id);
   if (!step) return;
+  touch(step);
   switch (event.type) {
     case "step_ready": setStatus(step, "ready", ms); break;
     case "step_blocked": setStatus(step, "blocked", ms); step.reason = data.reason || ""; break;

@@ -2,11 +2,11 @@
 
 import { h } from "./dom.js";
 import { actionButtons, stepActions } from "./actions.js";
-import { app, copyButton, facts, icon, json, planLink, prose, status, table, time } from "./parts.js";
+import { button, copyButton, dim, facts, figure, icon, json, planLink, prose, rowHead, status, table, time } from "./parts.js";
 import { clockTime, duration, exact, money, number, percent, words } from "./format.js";
 import { isFinal } from "./replay.js";
 
-export function stepPanel({ plan, view, step, state, explanation, isPast, onClose, then }) {
+export function stepPanel({ plan, view, step, state, explanation, isPast, now, onClose, then }) {
   const live = isPast ? null : view.steps.find((one) => one.id === step.id) || null;
   const definition = step.definition;
   const last = step.attempts[step.attempts.length - 1];
@@ -16,7 +16,7 @@ export function stepPanel({ plan, view, step, state, explanation, isPast, onClos
   const inputs = last && last.inputs !== undefined && last.inputs !== null ? last.inputs : undefined;
   const actions = isPast ? [] : stepActions(plan, live || step, isFinal(view.status), inputs || definition.inputs, then);
   return h("aside", { class: "panel step-panel", key: "step-panel", "aria-labelledby": "step-title" },
-    h("header", { class: "title-line" }, h("h2", { id: "step-title" }, step.id), status(step.status), h("div", { class: "spring" }), h("button", { type: "button", class: "quiet icon-button", "aria-label": "Close the step", onclick: onClose }, icon("close"))),
+    h("header", { class: "title-line" }, h("h2", { id: "step-title" }, step.id), status(step.status), h("div", { class: "spring" }), button({ class: "quiet icon-button", "aria-label": "Close the step", onclick: onClose }, icon("close"))),
     definition.description ? h("p", { dir: "auto" }, definition.description) : null,
     cause ? h("div", { class: "why tone-idle" }, h("p", null, prose(cause.because.join(" ← "))), cause.hint ? h("p", { class: "hint" }, prose(cause.hint)) : null) : null,
     failure && step.status !== "completed" ? h("div", { class: "notice bad" }, h("p", null, h("code", { class: "code" }, failure.code), " ", h("span", { dir: "auto" }, failure.message)), h("p", { class: "dim" }, `${words(failure.class)}; `, h("code", null, `goalmill explain ${failure.code}`), " ", copyButton(`goalmill explain ${failure.code}`, "Copy the explain command")),
@@ -33,7 +33,7 @@ export function stepPanel({ plan, view, step, state, explanation, isPast, onClos
       ["Due", live && live.due_at && !live.finished_at ? time(live.due_at) : null],
       ["Trace", traceId(state.traceparent) ? h("span", null, h("code", null, traceId(state.traceparent).slice(0, 12)), "… ", copyButton(traceId(state.traceparent), "Copy the trace id")) : null],
     ]),
-    attempts(step),
+    attempts(step, now),
     route(state.routes.get(step.id)),
     h("section", null, h("h3", null, "Outputs", live && live.partial ? h("span", { class: "tag" }, "incomplete") : null), outputs === undefined ? h("p", { class: "dim" }, step.status === "completed" ? "None." : "None yet.") : json(outputs, `${plan}-${step.id}-outputs`)),
     live && (live.errors || []).length ? h("section", null, h("h3", null, "What is missing"), h("ul", null, live.errors.map((one) => h("li", null, h("code", { class: "code" }, one.code), " ", one.message)))) : null,
@@ -43,12 +43,12 @@ export function stepPanel({ plan, view, step, state, explanation, isPast, onClos
 
 const traceId = (traceparent) => (traceparent || "").split("-")[1] || "";
 
-function attempts(step) {
+function attempts(step, now) {
   if (!step.attempts.length) return null;
   return h("section", null, h("h3", null, "Attempts"), h("ol", { class: "attempts" }, step.attempts.map((one) => {
-    const waited = (Number.isFinite(one.startMs) ? one.startMs : Number.isFinite(one.endMs) ? one.endMs : app.now) - one.queuedMs;
-    const ran = Number.isFinite(one.startMs) ? (Number.isFinite(one.endMs) ? one.endMs : app.now) - one.startMs : NaN;
-    return h("li", { key: one.queuedMs }, h("div", { class: "title-line" }, h("span", { class: "num" }, `#${one.number}`), status(outcome(one, step)), h("span", { class: "num" }, duration(ran)), h("span", { class: "dim" }, `after ${duration(Math.max(0, waited))} in the queue`)),
+    const waited = (Number.isFinite(one.startMs) ? one.startMs : Number.isFinite(one.endMs) ? one.endMs : now) - one.queuedMs;
+    const ran = Number.isFinite(one.startMs) ? (Number.isFinite(one.endMs) ? one.endMs : now) - one.startMs : NaN;
+    return h("li", { key: one.queuedMs }, h("div", { class: "title-line" }, h("span", { class: "num" }, `#${one.number}`), status(outcome(one, step)), h("span", { class: "num" }, duration(ran)), dim(`after ${duration(Math.max(0, waited))} in the queue`)),
       h("div", { class: "dim" }, h("span", { title: exact(one.queuedMs) }, `from ${clockTime(one.queuedMs)}`), one.worker ? ` on ${one.worker}` : "", one.agentType && one.agentType !== step.definition.agent_type ? ` as ${one.agentType}` : "", one.cost ? `, ${money(one.cost)}` : "", one.tokens ? `, ${number(one.tokens)} tokens` : ""),
       one.calls.length ? h("ol", { class: "dim" }, one.calls.map((call) => h("li", { key: call.n, value: call.n }, h("code", null, call.name), call.finished_ms && call.started_ms ? ` ${duration(call.finished_ms - call.started_ms)}` : "", call.cost ? `, ${money(call.cost)}` : ""))) : null,
       one.failure ? h("div", { class: "failure" }, h("code", { class: "code" }, one.failure.code), " ", one.failure.message) : null);
@@ -66,6 +66,6 @@ function route(found) {
 export function candidates(list, chosen) {
   const names = [...new Set(list.flatMap((one) => Object.keys(one.factors || {})))];
   return table("Candidates of the router", ["Agent", { text: "Score", num: true }, { text: "Similarity", num: true }, { text: "Success", num: true }, { text: "Cost", num: true }, { text: "Time", num: true }, "Factors"], list.slice(0, 12).map((one) => h("tr", { key: one.agent_type, class: one.agent_type === chosen ? "selected" : "" },
-    h("th", { scope: "row" }, one.agent_type), h("td", { class: "num" }, h("span", { class: "meter", "aria-hidden": "true" }, h("span", { style: { width: `${Math.max(0, Math.min(1, one.score)) * 100}%` } })), one.score.toFixed(2)), h("td", { class: "num" }, one.similarity.toFixed(2)), h("td", { class: "num" }, percent(one.success_rate)), h("td", { class: "num" }, money(one.cost)), h("td", { class: "num" }, one.latency_ms ? duration(one.latency_ms) : "–"),
+    rowHead(one.agent_type), figure(h("span", { class: "meter", "aria-hidden": "true" }, h("span", { style: { width: `${Math.max(0, Math.min(1, one.score)) * 100}%` } })), one.score.toFixed(2)), figure(one.similarity.toFixed(2)), figure(percent(one.success_rate)), figure(money(one.cost)), figure(one.latency_ms ? duration(one.latency_ms) : "–"),
     h("td", { class: "factors dim" }, names.filter((name) => one.factors && name in one.factors).map((name) => `${words(name)} ${one.factors[name].toFixed(2)}`).join(" · ")))));
 }

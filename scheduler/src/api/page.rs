@@ -139,6 +139,14 @@ mod tests {
     }
 
     #[test]
+    fn every_type_of_event_can_be_chosen_as_a_filter() {
+        let logs = FILES.iter().find(|file| file.name == "logs.js").expect("the page lists events");
+        let text = String::from_utf8_lossy(logs.bytes);
+        let list = text.split("const TYPES = \"").nth(1).and_then(|rest| rest.split('"').next()).expect("a list");
+        assert_eq!(list.split(' ').collect::<Vec<_>>(), goalmill_common::event::types().collect::<Vec<_>>());
+    }
+
+    #[test]
     fn no_file_has_inline_scripts_styles_or_foreign_addresses() {
         for file in FILES {
             let text = String::from_utf8_lossy(file.bytes);
