@@ -1,6 +1,6 @@
 // Signing in with a token, and what each role sees: every screen without a role, for a viewer, and for an administrator.
 
-import { check, close, expect, finish, open, settled } from "./browser.js";
+import { check, close, expect, finish, goTo, open, settled } from "./browser.js";
 import { Goalmill } from "./goalmill.js";
 import { PARIS } from "./fixture.js";
 import { Provider } from "./provider.js";
@@ -44,8 +44,7 @@ async function openAs({ goalmill, tokens }, role) {
 }
 
 async function go(own, name, hash) {
-  await own.page.evaluate((to) => { location.hash = to; }, hash);
-  await settled(own.page).catch((error) => { throw new Error(`${name} does not settle: ${error.message}`); });
+  await goTo(own.page, hash);
   if (!BUTTONS[name]) return;
   await BUTTONS[name](own.page);
   await own.page.locator("#preview-title, main h2, .notice.forbidden").first().waitFor();
@@ -104,6 +103,7 @@ async function everyScreen(given, role) {
   }
   if (role !== "scaler") {
     await go(own, "review", `#/plans/${installation.ids.waiting}`);
+    await page.locator(".plan-head").waitFor();
     const count = await page.getByRole("button", { name: "Cancel plan" }).count();
     expect(count === (role === "admin" ? 1 : 0), `${role} sees ${count} buttons that cancel`);
   }

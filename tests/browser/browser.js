@@ -28,7 +28,7 @@ export async function open(goalmill, hash = "#/plans", options = {}) {
     document.addEventListener("securitypolicyviolation", (event) => window.violations.push(`${event.violatedDirective}: ${event.blockedURI}`));
   });
   const page = await context.newPage();
-  page.setDefaultTimeout(30_000);
+  page.setDefaultTimeout(60_000);
   const own = { page, context, faults: [], isInterrupted: false, assets: new Map(), goalmill };
   page.on("pageerror", (error) => own.faults.push(`error: ${error.message}`));
   page.on("console", (message) => {
@@ -47,7 +47,28 @@ export async function open(goalmill, hash = "#/plans", options = {}) {
 
 /** Waits until the screen shows what it has. */
 export async function settled(page) {
-  await page.waitForFunction(() => document.querySelector("#title, .alone") && !document.querySelector(".skeleton") && !document.querySelector(".is-checking"));
+  await page.waitForFunction(() => document.querySelector("#title, .alone") && !document.querySelector(".skeleton, .is-checking, .is-old"));
+}
+
+/** Goes to an address of the page without a reload, and waits until its screen is shown, not the one before. */
+export async function goTo(page, hash) {
+  await page.evaluate((to) => { location.hash = to; }, hash);
+  await shown(page, hash);
+}
+
+/** Waits until the screen of this address is shown. */
+export async function shown(page, hash) {
+  const [path, query] = hash.split("?");
+  const params = new URLSearchParams(query || "").toString();
+  await page.waitForFunction((wanted) => document.getElementById("main")?.dataset.address === wanted, path + (params ? `?${params}` : "")).catch((error) => { throw new Error(`${hash} is not shown: ${error.message}`); });
+  await settled(page);
+}
+
+/** Waits until `count` elements fit `selector`; the error says how many did. */
+export async function counted(page, selector, count) {
+  await page.waitForFunction(([wanted, number]) => document.querySelectorAll(wanted).length === number, [selector, count]).catch(async (error) => {
+    throw new Error(`${await page.locator(selector).count()} of \`${selector}\`, not ${count}: ${error.message}`);
+  });
 }
 
 /** The frames that a change of size or theme needs. */
@@ -94,6 +115,11 @@ export async function check(own, name) {
     return faults;
   });
   own.faults.push(...found.map((fault) => `${name}: ${fault}`));
+}
+
+/** Waits until a reading of the page fits. */
+export async function holds(page, text, read, value) {
+  await page.waitForFunction(read, value).catch((error) => { throw new Error(`${text}: ${error.message}`); });
 }
 
 /** Fails when anything was wrong. */

@@ -3,7 +3,7 @@
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { close, expect, open } from "./browser.js";
-import { step } from "./fixture.js";
+import { HOUR, LONG, step } from "./fixture.js";
 
 export function foldTests(given) {
   return [{ name: "fold: replay.js gives the statuses of the scheduler after each event", run: () => fold(given) }, { name: "fold: recorded calls count once, whatever attempt made them", run: () => calls(given) }];
@@ -29,7 +29,7 @@ async function more(goalmill) {
   await goalmill.call("POST", `/v1/plans/${eventful}/steps/asks:answer`, { answer: "yes" });
   await goalmill.awaitStatus(eventful, "completed", "partial", "failed");
   ids.push((await goalmill.call("POST", `/v1/plans/${eventful}:fork`, { step: "tries" })).plan_id);
-  const cancelled = await goalmill.submit({ name: "cancelled", steps: [step("long", "sleep", [], { seconds: 3600 }), step("gate", "echo", [], {}, { approve: {} }), step("after", "echo", ["long"])] });
+  const cancelled = await goalmill.submit({ name: "cancelled", steps: [step("long", "sleep", [], HOUR, LONG), step("gate", "echo", [], {}, { approve: {} }), step("after", "echo", ["long"])] });
   await goalmill.awaitPlan(cancelled, waits("gate"));
   await goalmill.call("POST", `/v1/plans/${cancelled}/steps/gate:reject`, {}).catch(() => {});
   await goalmill.call("POST", `/v1/plans/${cancelled}:cancel`, {}).catch(() => {});
