@@ -38,16 +38,21 @@ function parseRoute() {
 function followNamespace() {
   const named = app.route.params.get("namespace");
   if (session.namespace !== EVERY_NAMESPACE) { if (named) app.replace({ namespace: null }); return; }
-  if (named && isNamespace(named)) selectNamespace(named);
+  if (named && isNamespace(named)) limit(named);
   else if (named) app.replace({ namespace: session.selected || null });
   else if (session.selected) app.replace({ namespace: session.selected });
 }
 
+function limit(name) {
+  if (name === session.selected) return;
+  selectNamespace(name);
+  if (own.waiting) { own.waiting.close(); own.waiting = inbox(() => app.render()); }
+}
+
 function changeNamespace(name) {
   if (name && !isNamespace(name)) return app.announce("a namespace has letters, digits and . _ : - only");
-  selectNamespace(name);
+  limit(name);
   app.replace({ namespace: name || null });
-  if (own.waiting) { own.waiting.close(); own.waiting = inbox(() => app.render()); }
   // What was shown may not be there in another namespace.
   if (app.route.path[1]) return app.go(`#/${app.route.path[0]}${name ? `?namespace=${encodeURIComponent(name)}` : ""}`);
   openRoute();

@@ -141,8 +141,8 @@ export function planScreen(route) {
     app.render();
     return true;
   };
-  read();
-  start();
+  // The plan first, then its log: a long one takes a while.
+  read().then(() => { if (!own.isClosed) start(); });
   const ticking = setInterval(() => { if (own.view && !isFinal(own.view.status) && !document.hidden) { app.render(); if (Date.now() - lastRead > 3_000) refresh(); } }, 1_000);
   return {
     title: () => (own.view ? own.view.name || own.id : own.id),

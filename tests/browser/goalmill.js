@@ -6,7 +6,8 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 
-const PROGRAM = fileURLToPath(new URL("../../target/debug/goalmill", import.meta.url));
+/** A debug build serves the files of the source tree; `PROGRAM` names another one, whose page is the embedded one. */
+const PROGRAM = process.env.PROGRAM || fileURLToPath(new URL("../../target/debug/goalmill", import.meta.url));
 const LIMIT_MS = 60_000;
 const running = new Set();
 

@@ -2,7 +2,8 @@
 // asserts nothing and is no part of the tests.
 //
 //   bash tests/browser/run nothing      installs what it needs
-//   node tests/browser/scale.js         MINUTES=10 and STEPS=500 are the defaults
+//   node tests/browser/scale.js         MINUTES=10 and STEPS=500 are the defaults; PROGRAM names the program,
+//                                       such as target/release/goalmill
 
 import { fileURLToPath } from "node:url";
 import { close, launch, open, settled } from "./browser.js";
