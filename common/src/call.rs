@@ -43,7 +43,7 @@ fn is_zero(cost: &f64) -> bool {
     *cost == 0.0
 }
 
-/// A call that waits for a person. The attempt has ended; the answer is the outcome of the call.
+/// A call that waits. The attempt has ended; what it waited for is the outcome of the call.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct SuspendedCall {
     /// Its number, counted as that of a recorded call.
@@ -60,20 +60,37 @@ pub struct SuspendedCall {
 /// What a call waits for.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct CallWait {
-    /// Whether a person agrees, or answers.
+    /// For whom, or for what.
     #[serde(rename = "for")]
     pub kind: CallWaitKind,
-    /// What the person agrees to, or is asked.
+    /// What the person agrees to, or is asked; what the plan or the budget is for.
     pub text: String,
     /// JSON Schema of the answer; anything goes without one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub schema: Option<Json>,
-    /// How long the person has, in milliseconds: at most, and by default, `limits.approval_ms_max`.
+    /// How long it waits, in milliseconds. For a person at most, and by default, `limits.approval_ms_max`; for a plan as
+    /// long as the plan of the step, at most and by default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub limit_ms: Option<u64>,
+    /// With `plan`: the plan to run, in any accepted spelling.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub plan: Option<Json>,
+    /// With `plan`: what its steps read as `goal.metadata.inputs`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub inputs: Option<Json>,
+    /// With `budget`: the most that the call may use up.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub needs: Option<CallNeeds>,
 }
 
-/// What a call waits for.
+impl CallWait {
+    /// A wait without more than its text.
+    pub fn new(kind: CallWaitKind, text: impl Into<String>) -> Self {
+        Self { kind, text: text.into(), schema: None, limit_ms: None, plan: None, inputs: None, needs: None }
+    }
+}
+
+/// For whom or for what a call waits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum CallWaitKind {
@@ -81,6 +98,42 @@ pub enum CallWaitKind {
     Approval,
     /// A person answers. The outcome is `{"answer": any JSON}`, or `{"error": text}` when nobody did in time.
     Answer,
+    /// A plan of its own ends. The outcome is `{"plan": id, "status": status, "outputs": any JSON}`, or
+    /// `{"plan": id, "status": status, "error": failure}` when it failed or was refused.
+    Plan,
+    /// The budget of the plan has room for the call. It has no outcome: the next attempt makes the call.
+    Budget,
+}
+
+impl CallWaitKind {
+    /// Whether a person ends the wait.
+    pub fn is_for_person(self) -> bool {
+        matches!(self, Self::Approval | Self::Answer)
+    }
+}
+
+/// The most that a call may use up.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
+#[serde(default)]
+pub struct CallNeeds {
+    /// Tokens of language models.
+    pub tokens: u64,
+    /// US dollars.
+    pub cost: f64,
+}
+
+/// What the calls of one attempt may use up, beside the recorded calls that came with its task.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
+pub struct CallBudget {
+    /// Tokens of language models; no limit when missing.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tokens: Option<u64>,
+    /// US dollars; no limit when missing.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cost: Option<f64>,
+    /// Nothing else of the plan's budget is left: waiting for more is of no use.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub last: bool,
 }
 
 /// Characters of what a person is told or asked.

@@ -78,7 +78,7 @@ pub struct Report {
     /// With `call`: the finished call.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub call: Option<Box<RecordedCall>>,
-    /// With `suspended`: the call that waits for a person.
+    /// With `suspended`: the call that waits.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub suspended: Option<Box<SuspendedCall>>,
 }
@@ -168,7 +168,7 @@ pub enum What {
     Failed,
     /// The lease ran out: reported by a scheduler, not by the worker.
     Lost,
-    /// It waits for a person and holds no slot: `suspended`. A later attempt goes on; none is consumed.
+    /// It waits, and holds no slot: `suspended`. A later attempt goes on; none is consumed.
     Suspended,
     /// Handed back without being tried; no attempt is consumed.
     Released,

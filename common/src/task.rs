@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::call::RecordedCall;
+use crate::call::{CallBudget, RecordedCall};
 use crate::id::{AgentType, AttemptToken, PlanId, StepId};
 use crate::json::Json;
 use crate::trace;
@@ -45,6 +45,9 @@ pub struct Task {
     /// Finished calls of earlier attempts, by their numbers from 1: their outcomes are used instead of calling again.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub calls: Vec<RecordedCall>,
+    /// What further calls may use up, when the plan has a budget.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub budget: Option<CallBudget>,
     /// W3C trace context: of the attempt's execution when traces are on, else as the caller gave it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub traceparent: Option<String>,

@@ -100,7 +100,7 @@ function applyStep(state, event, data, ms) {
     case "step_hook_asked": setStatus(step, "awaiting_approval", ms); break;
     case "step_hook_decided": setStatus(step, data.point === "on_step_start" && data.decision !== "hold" ? "pending" : "awaiting_approval", ms); break;
     case "step_suspended":
-      setStatus(step, "awaiting_approval", ms);
+      setStatus(step, data.call.wait.for === "plan" || data.call.wait.for === "budget" ? "retrying" : "awaiting_approval", ms);
       step.dueMs = data.due_ms;
       if (data.call.wait.for === "answer") step.question = data.call.wait.text;
       else step.reason = data.call.wait.text;

@@ -28,7 +28,7 @@ const START_LIMIT: Duration = Duration::from_mins(2);
 const CALL_LIMIT: Duration = Duration::from_mins(1);
 
 /// Shards of a new installation.
-const SHARDS: u16 = 4;
+pub const SHARDS: u16 = 4;
 
 /// Short leases, so that tests need not wait long.
 const ENVIRONMENT: &[(&str, &str)] = &[

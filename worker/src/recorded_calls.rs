@@ -3,15 +3,16 @@
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use async_trait::async_trait;
+use goalmill_common::agent::Agent;
 use goalmill_common::blob_ref;
-use goalmill_common::call::{CALL_NAME_MAX, CallWait, RecordedCall, SuspendedCall, inputs_digest};
+use goalmill_common::call::{CALL_NAME_MAX, CallNeeds, CallWait, CallWaitKind, RecordedCall, SuspendedCall, inputs_digest};
 use goalmill_common::failure::{Failure, FailureClass};
 use goalmill_common::json::Json;
 use goalmill_common::json_limits;
 use goalmill_common::report::What;
 use goalmill_common::wire::Inbox;
 
-use crate::executor::{CallId, CallResult, CallUsage, Calls, MakeCall};
+use crate::executor::{CallId, CallResult, CallUsage, Calls, MakeCall, over_budget};
 use crate::held_tasks::Assignment;
 use crate::payload;
 use crate::worker::Worker;
@@ -33,7 +34,7 @@ struct CallsState {
     replayed_max: usize,
     /// Of all calls so far, with their whole outcomes.
     bytes: usize,
-    /// The call that waits for a person: the attempt is over.
+    /// The call that waits: the attempt is over.
     suspended: Option<SuspendedCall>,
 }
 
@@ -49,7 +50,7 @@ impl<'a> RecordedCalls<'a> {
         Self { worker, assignment, state: Mutex::new(state) }
     }
 
-    /// The call that waits for a person, if one does.
+    /// The call that waits, if one does.
     pub fn suspended(&self) -> Option<SuspendedCall> {
         self.state().suspended.clone()
     }
@@ -170,7 +171,24 @@ impl Calls for RecordedCalls<'_> {
             NextCall::Make { n } => n,
         };
         self.state().suspended = Some(SuspendedCall { n, name: name.into(), inputs: Some(inputs), wait });
-        Err(Failure::new(FailureClass::Permanent, "SUSPENDED", format!("call `{name}` waits for a person")))
+        Err(Failure::new(FailureClass::Permanent, "SUSPENDED", format!("call `{name}` waits")))
+    }
+
+    fn wait_for_budget(&self, name: &str, inputs: &str, needs: CallNeeds) -> Failure {
+        let text = format!("call `{name}` may use up {} tokens and {} dollars", needs.tokens, needs.cost);
+        let wait = CallWait { needs: Some(needs), ..CallWait::new(CallWaitKind::Budget, text) };
+        let mut state = self.state();
+        let n = state.last;
+        state.suspended = Some(SuspendedCall { n, name: name.into(), inputs: Some(inputs_digest(inputs)), wait });
+        over_budget(name, needs)
+    }
+
+    async fn agent_cards(&self) -> Result<Vec<Agent>, Failure> {
+        let registry = self.worker.broker.agents().await;
+        registry.map(|registry| registry.agents).map_err(|error| {
+            let message = format!("the registered agent types cannot be read: {error}");
+            Failure::new(FailureClass::Transient, "BLOB_UNAVAILABLE", message)
+        })
     }
 }
 

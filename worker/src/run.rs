@@ -25,8 +25,8 @@ const CLEAN_UP_MS: u64 = 100;
 enum RunEnd {
     Ok(ExecutionResult),
     Failed(Failure),
-    /// A call waits for a person.
-    Suspended(SuspendedCall),
+    /// A call waits. The result has what the attempt used up beside its recorded calls.
+    Suspended(SuspendedCall, ExecutionResult),
     /// Stopped from outside; [`Assignment::stopped`] has the reason.
     Interrupted,
 }
@@ -65,18 +65,31 @@ async fn execute(worker: &Worker, served: &Served, assignment: &Assignment, call
         }
         () = tokio::time::sleep(Duration::from_millis(task.timeout_ms)) => {
             assignment.cancelled.cancel();
-            drop(tokio::time::timeout(Duration::from_millis(CLEAN_UP_MS), work).await);
+            let ended = tokio::time::timeout(Duration::from_millis(CLEAN_UP_MS), work).await;
             if assignment.stopped().is_some() {
                 return RunEnd::Interrupted;
             }
             let message = format!("the attempt took longer than its limit of {} ms", task.timeout_ms);
-            return RunEnd::Failed(Failure::new(FailureClass::Timeout, "STEP_TIMEOUT", message));
+            let failure = Failure::new(FailureClass::Timeout, "STEP_TIMEOUT", message);
+            // What it has used up until then counts.
+            return match ended {
+                Ok(Ok(Ok(result))) if result.failure.is_some() => {
+                    RunEnd::Ok(ExecutionResult { failure: Some(failure), ..result })
+                }
+                Ok(_) | Err(_) => RunEnd::Failed(failure),
+            };
         }
     };
     match result {
         _ if assignment.stopped().is_some() => RunEnd::Interrupted,
-        Ok(Ok(outcome)) => RunEnd::Ok(outcome),
-        Ok(Err(failure)) => calls.suspended().map_or(RunEnd::Failed(failure), RunEnd::Suspended),
+        Ok(result) => {
+            let suspended = calls.suspended().filter(|_| result.as_ref().map_or(true, |end| end.failure.is_some()));
+            match (suspended, result) {
+                (Some(call), result) => RunEnd::Suspended(call, result.unwrap_or_default()),
+                (None, Ok(outcome)) => RunEnd::Ok(outcome),
+                (None, Err(failure)) => RunEnd::Failed(failure),
+            }
+        }
         Err(panic) => RunEnd::Failed(panicked(panic.as_ref())),
     }
 }
@@ -137,12 +150,19 @@ fn fail_report(served: &Served, assignment: &Assignment, report: &mut Report, fa
     report.failure = Some(failure);
 }
 
+fn set_usage(report: &mut Report, result: &ExecutionResult) {
+    report.cost = (result.cost > 0.0).then_some(result.cost);
+    report.tokens = (result.tokens > 0).then_some(result.tokens);
+    report.usage = result.usage;
+}
+
 /// The final report on an attempt; `None` when another worker has the task.
 fn final_report(worker: &Worker, served: &Served, assignment: &Assignment, completion: RunEnd) -> Option<Report> {
     let mut report = assignment.report(&worker.id, What::Completed);
     report.finished_ms = Some(worker.clock.now_ms());
     match completion {
         RunEnd::Ok(outcome) => {
+            set_usage(&mut report, &outcome);
             match outcome.failure {
                 Some(failure) => fail_report(served, assignment, &mut report, failure),
                 None => {
@@ -151,9 +171,6 @@ fn final_report(worker: &Worker, served: &Served, assignment: &Assignment, compl
                     report.sub_plan = outcome.sub_plan;
                 }
             }
-            report.cost = (outcome.cost > 0.0).then_some(outcome.cost);
-            report.tokens = (outcome.tokens > 0).then_some(outcome.tokens);
-            report.usage = outcome.usage;
             if outcome.partial && report.failure.is_none() {
                 report.what = What::PartialSuccess;
                 report.errors = outcome.errors;
@@ -164,7 +181,8 @@ fn final_report(worker: &Worker, served: &Served, assignment: &Assignment, compl
             report.adjustments = outcome.adjustments;
         }
         RunEnd::Failed(failure) => fail_report(served, assignment, &mut report, failure),
-        RunEnd::Suspended(call) => {
+        RunEnd::Suspended(call, used) => {
+            set_usage(&mut report, &used);
             report.what = What::Suspended;
             report.suspended = Some(Box::new(call));
         }

@@ -338,6 +338,8 @@ fn step_line(
                 CallWaitKind::Answer => {
                     format!("asks: {}: goalmill step answer {plan} {step} ANSWER", short(&wait.text))
                 }
+                CallWaitKind::Plan => format!("waits for a plan of its own: {}", short(&wait.text)),
+                CallWaitKind::Budget => format!("waits for room in the budget: {}", short(&wait.text)),
             })
         }
         StepEvent::Resumed(resumed) => {

@@ -49,6 +49,9 @@ pub enum BudgetExceeded {
     Tokens { needed: u64, left: u64 },
     #[error("it may cost {needed}, and {left} remain; raise the budget or choose a cheaper model")]
     Cost { needed: Usd, left: Usd },
+    /// The limit of the budget that this one is a part of.
+    #[error("{0}")]
+    Shared(Box<BudgetExceeded>),
 }
 
 /// A budget that concurrent calls share. Clones share the same state.
@@ -59,6 +62,8 @@ pub struct SpendBudget(Arc<BudgetState>);
 struct BudgetState {
     limit: SpendLimit,
     state: Mutex<SpendState>,
+    /// The budget that this one is a part of: what is reserved here is reserved there too.
+    whole: Option<SpendBudget>,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
@@ -79,7 +84,14 @@ impl SpendBudget {
 
     /// A budget of which a part was spent before, for example by another process.
     pub fn with_spent(limit: SpendLimit, spent: Spending) -> Self {
-        Self(Arc::new(BudgetState { limit, state: Mutex::new(SpendState { spent, ..SpendState::default() }) }))
+        let state = Mutex::new(SpendState { spent, ..SpendState::default() });
+        Self(Arc::new(BudgetState { limit, state, whole: None }))
+    }
+
+    /// A budget with a limit of its own that is a part of another one. [`SpendBudget::record_call`] counts in the part
+    /// only.
+    pub fn part_of(whole: Self, limit: SpendLimit) -> Self {
+        Self(Arc::new(BudgetState { limit, state: Mutex::default(), whole: Some(whole) }))
     }
 
     /// Tokens and cost of finished calls.
@@ -89,7 +101,12 @@ impl SpendBudget {
 
     /// The unspent and unreserved part.
     pub fn remaining(&self) -> SpendLimit {
-        remaining(&self.0.limit, &self.state())
+        let own = remaining(&self.0.limit, &self.state());
+        let Some(whole) = self.0.whole.as_ref().map(Self::remaining) else { return own };
+        SpendLimit {
+            tokens: own.tokens.into_iter().chain(whole.tokens).min(),
+            cost: own.cost.into_iter().chain(whole.cost).min(),
+        }
     }
 
     /// Records a call without a reservation, for example one that was replayed.
@@ -119,10 +136,12 @@ impl SpendBudget {
         if let Some(left) = left.cost.filter(|left| cost > *left) {
             return Err(BudgetExceeded::Cost { needed: cost, left });
         }
+        let whole = self.0.whole.as_ref().map(|whole| whole.reserve(most, cost)).transpose();
+        let whole = whole.map_err(|exceeded| BudgetExceeded::Shared(Box::new(exceeded)))?.map(Box::new);
         state.reserved_tokens = state.reserved_tokens.saturating_add(tokens);
         state.reserved_cost += cost;
         drop(state);
-        Ok(Reservation { budget: self.clone(), tokens, cost, used: None })
+        Ok(Reservation { budget: self.clone(), tokens, cost, used: None, whole })
     }
 
     fn state(&self) -> std::sync::MutexGuard<'_, SpendState> {
@@ -147,16 +166,24 @@ pub struct Reservation {
     tokens: u64,
     cost: Usd,
     used: Option<(TokenUsage, Usd)>,
+    /// The same in the budget that this one is a part of.
+    whole: Option<Box<Reservation>>,
 }
 
 impl Reservation {
     /// Sets the usage so far.
     pub fn update(&mut self, usage: TokenUsage, cost: Usd) {
+        if let Some(whole) = &mut self.whole {
+            whole.update(usage, cost);
+        }
         self.used = Some((usage, cost));
     }
 
     /// Charges nothing: the call was not sent.
     pub fn cancel(&mut self) {
+        if let Some(whole) = &mut self.whole {
+            whole.cancel();
+        }
         self.used = None;
     }
 
@@ -220,6 +247,27 @@ mod tests {
             4_096,
             "it costs nothing"
         );
+    }
+
+    #[test]
+    fn a_part_never_exceeds_the_whole() {
+        let whole = SpendBudget::new(SpendLimit { tokens: Some(100), cost: None });
+        let limit = SpendLimit { tokens: Some(70), cost: Some(Usd::from_dollars(1.0)) };
+        let (one, other) = (SpendBudget::part_of(whole.clone(), limit), SpendBudget::part_of(whole.clone(), limit));
+        one.record_call(&usage(10, 0), Usd::ZERO);
+        assert_eq!((one.remaining().tokens, whole.remaining().tokens), (Some(60), Some(100)), "counted before");
+        let first = one.reserve(&usage(40, 20), Usd::ZERO).expect("it fits into both");
+        let refused = other.reserve(&usage(50, 0), Usd::ZERO).expect_err("60 of 100 are reserved");
+        assert_eq!(refused, BudgetExceeded::Shared(Box::new(BudgetExceeded::Tokens { needed: 50, left: 40 })));
+        let refused = other.reserve(&usage(71, 0), Usd::ZERO).expect_err("its own limit is 70");
+        assert_eq!(refused, BudgetExceeded::Tokens { needed: 71, left: 70 });
+        assert_eq!(other.remaining(), SpendLimit { tokens: Some(40), cost: Some(Usd::from_dollars(1.0)) });
+        first.settle(usage(20, 5), Usd::ZERO);
+        assert_eq!((whole.spent().tokens(), one.remaining().tokens, other.remaining().tokens), (25, Some(35), Some(70)));
+        let mut unsent = other.reserve(&usage(70, 0), Usd::ZERO).expect("75 are left");
+        unsent.cancel();
+        drop(unsent);
+        assert_eq!((whole.spent().tokens(), whole.remaining().tokens), (25, Some(75)));
     }
 
     #[test]

@@ -244,6 +244,10 @@ impl StepEvent {
             (decomposed.cost, decomposed.tokens)
         } else if let Self::CallRecorded(call) = self {
             (call.cost, call.tokens())
+        } else if let Self::Suspended(suspended) = self {
+            (suspended.cost, suspended.tokens)
+        } else if let Self::Resumed(resumed) = self {
+            (resumed.cost, resumed.tokens)
         } else {
             (0.0, 0)
         };

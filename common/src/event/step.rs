@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::call::{RecordedCall, SuspendedCall};
+use crate::call::{CallBudget, RecordedCall, SuspendedCall};
 use crate::failure::Failure;
 use crate::id::{AgentType, WorkerId};
 use crate::json::Json;
@@ -78,7 +78,7 @@ impl StepDecomposed {
 }
 
 /// An attempt went out to the workers.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct StepQueued {
     /// The queue it went to: the step's agent type, or its fallback's. Empty for steps the engine does itself.
     pub agent_type: AgentType,
@@ -97,12 +97,15 @@ pub struct StepQueued {
     /// Bytes of inputs that are recorded by reference, or by this number alone.
     #[serde(default, skip_serializing_if = "is_none_left")]
     pub inputs_bytes: u64,
+    /// What its calls, or its sub-plan, may use up; reserved in the budget of the plan until the attempt ends.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub budget: Option<CallBudget>,
 }
 
 impl StepQueued {
     /// An attempt for this queue, without more.
     pub fn new(agent_type: AgentType, due_ms: u64) -> Self {
-        Self { agent_type, due_ms, cache_key: None, action: String::new(), inputs: None, inputs_bytes: 0 }
+        Self { agent_type, due_ms, cache_key: None, action: String::new(), inputs: None, inputs_bytes: 0, budget: None }
     }
 }
 
@@ -148,15 +151,37 @@ pub struct CallsDiscarded {
     pub called: Option<String>,
 }
 
-/// An attempt ends because one of its calls waits for a person.
+/// An attempt ends because one of its calls waits: for a person, a plan of its own, or the budget.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct StepSuspended {
     /// What waits, and for what.
     pub call: SuspendedCall,
     /// Who ran the attempt.
     pub worker: WorkerId,
-    /// When the default counts, Unix milliseconds.
+    /// When the wait ends in any case, Unix milliseconds.
     pub due_ms: u64,
+    /// The plan that it waits for, validated; none when that was refused.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub plan: Option<Box<Plan>>,
+    /// What that plan may use up; reserved until it ends.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub budget: Option<CallBudget>,
+    /// US dollars that the attempt cost beside its recorded calls.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub cost: f64,
+    /// Tokens that the attempt took beside its recorded calls.
+    #[serde(default, skip_serializing_if = "is_none_left")]
+    pub tokens: u64,
+    /// The same tokens, split into those of prompts and of answers, where the worker told.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub usage: Option<TokenSplit>,
+}
+
+impl StepSuspended {
+    /// A call that waits until `due_ms`, Unix milliseconds, for nothing.
+    pub fn new(call: SuspendedCall, worker: WorkerId, due_ms: u64) -> Self {
+        Self { call, worker, due_ms, plan: None, budget: None, cost: 0.0, tokens: 0, usage: None }
+    }
 }
 
 /// A call that waited has its outcome: the step may be handed out again.
@@ -164,9 +189,22 @@ pub struct StepSuspended {
 pub struct StepResumed {
     /// The call with the answer as its outcome.
     pub call: RecordedCall,
-    /// Nobody answered in time.
+    /// The wait ended at its time limit.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub by_default: bool,
+    /// US dollars that the plan cost which the call waited for.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub cost: f64,
+    /// Tokens that this plan took.
+    #[serde(default, skip_serializing_if = "is_none_left")]
+    pub tokens: u64,
+}
+
+impl StepResumed {
+    /// A call that has its outcome, for nothing.
+    pub fn new(call: RecordedCall, by_default: bool) -> Self {
+        Self { call, by_default, cost: 0.0, tokens: 0 }
+    }
 }
 
 /// A step is done.

@@ -78,7 +78,8 @@ fn step_event(event: &StepEvent) -> usize {
         StepEvent::CallRecorded(call) => call.bytes(),
         StepEvent::Suspended(suspended) => {
             let schema = suspended.call.wait.schema.as_ref().map_or(0, |schema| schema.text().len());
-            suspended.call.name.len() + suspended.call.wait.text.len() + schema
+            let inputs = json(suspended.call.wait.inputs.as_ref()) + suspended.plan.as_deref().map_or(0, plan);
+            suspended.call.name.len() + suspended.call.wait.text.len() + schema + inputs
         }
         StepEvent::Resumed(resumed) => resumed.call.bytes(),
         StepEvent::CallsDiscarded(discarded) => {

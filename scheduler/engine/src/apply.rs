@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use goalmill_common::call::CallWaitKind;
 use goalmill_common::config::HookPoint;
 use goalmill_common::criterion::JudgeKind;
 use goalmill_common::event::{
@@ -14,6 +15,7 @@ use goalmill_common::plan::{OnFailure, StepKind};
 use goalmill_common::revision::{Answered, Refusal, Trigger};
 use goalmill_common::status::{PlanStatus, StepStatus};
 
+use crate::grant::GrantedBudgets;
 use crate::graph::{PlanGraph, StepIndex, to_u32};
 use crate::reserved::ReservedEstimates;
 use crate::revise::{self, Revising, into_plan};
@@ -332,6 +334,8 @@ fn end(state: &mut PlanState, time_ms: u64, status: PlanStatus, failure: Option<
     }
     state.in_flight = 0;
     state.reserved = ReservedEstimates::default();
+    state.granted = GrantedBudgets::default();
+    state.waits_for_budget.clear();
     state.resources_held.fill(0);
     state.ready_inline.clear();
     state.ready_sub_plans.clear();
@@ -392,7 +396,20 @@ fn apply_step(
     state.usage.add(usage.cost, usage.tokens);
     adjust_width(state, i, old, record.time_ms, event);
     transition(state, i, old, next, event.satisfies_dependents());
+    state.fold_grant(i, event);
+    fold_budget_wait(state, i, event);
     Ok(())
+}
+
+/// Notes which steps wait for the budget, until their next attempt begins.
+fn fold_budget_wait(state: &mut PlanState, i: StepIndex, event: &StepEvent) {
+    if let StepEvent::Suspended(suspended) = event {
+        if suspended.call.wait.kind == CallWaitKind::Budget {
+            state.waits_for_budget.insert(i);
+        }
+    } else if !matches!(event, StepEvent::Ready) && !state.waits_for_budget.is_empty() {
+        state.waits_for_budget.remove(&i);
+    }
 }
 
 /// Folds what a step's event changes outside of that step's state.
@@ -509,7 +526,8 @@ fn fold_step(step: &mut StepState, time_ms: u64, event: &StepEvent) {
         StepEvent::Suspended(suspended) => step.fold_suspended(suspended),
         StepEvent::Resumed(_) => {
             step.due_ms = 0;
-            step.details().suspended = None;
+            let details = step.details();
+            (details.suspended, details.call_plan) = (None, None);
         }
         StepEvent::Blocked(why) => step.details().reason.clone_from(&why.reason),
         StepEvent::ApprovalRequested(request) => step.due_ms = request.due_ms,
@@ -524,6 +542,7 @@ fn fold_step(step: &mut StepState, time_ms: u64, event: &StepEvent) {
             if let Some(details) = &mut step.details {
                 details.progress = None;
                 details.message = None;
+                details.suspended = None;
             }
         }
         StepEvent::Started(started) => {

@@ -48,6 +48,7 @@ impl PlanState {
             reply: context.reply.clone(),
             idempotency_key: format!("{}:{}", accepted.plan_id, spec.id),
             calls: step.calls().to_vec(),
+            budget: self.grant(i).map(|grant| grant.left),
             traceparent: accepted.traceparent.clone(),
         }
     }
@@ -90,7 +91,8 @@ impl Turn<'_> {
     fn send(&mut self, i: StepIndex, inputs: Json, cache_key: Option<String>) {
         let agent_type = self.state.queue(i).expect("the step exists").clone();
         let due_ms = self.after(self.context.limits.queue_ms_max);
-        let queued = StepQueued { cache_key, ..StepQueued::new(agent_type.clone(), due_ms) };
+        let budget = self.state.next_grant(i);
+        let queued = StepQueued { cache_key, budget, ..StepQueued::new(agent_type.clone(), due_ms) };
         self.emit_queued(i, queued, &inputs);
         let task = self.state.task_of(i, agent_type, inputs, self.context);
         self.effects.push(Effect::Send(Box::new(task)));
@@ -192,7 +194,8 @@ impl Turn<'_> {
                     self.started(i, &report);
                 }
                 self.acknowledge(&report);
-                self.suspend(i, &report);
+                let spent = self.spent(i, &report);
+                self.suspend(i, &report, spent);
             }
             What::Released => {
                 self.acknowledge(&report);
@@ -343,10 +346,10 @@ impl Turn<'_> {
                 self.time_out(i, failure);
             }
             StepStatus::Running => self.time_out(i, step_timeout()),
-            StepStatus::Retrying => self.emit_step(i, StepEvent::Ready),
-            StepStatus::AwaitingApproval if let Some(call) = self.waiting_call(i) => {
+            StepStatus::AwaitingApproval | StepStatus::Retrying if let Some(call) = self.waiting_call(i) => {
                 self.resume_call_by_default(i, call);
             }
+            StepStatus::Retrying => self.emit_step(i, StepEvent::Ready),
             StepStatus::AwaitingApproval if self.awaits_hook(i) => self.ask_hooks_again(i),
             StepStatus::AwaitingApproval if self.awaits_answer(i) => self.answer_step_by_default(i),
             StepStatus::AwaitingApproval => self.decide_by_default(i),

@@ -1,5 +1,6 @@
 //! Budgets: what a plan may spend, what is left, and what happens when it is exceeded.
 
+use goalmill_common::call::CallBudget;
 use goalmill_common::failure::{Failure, FailureClass};
 use goalmill_common::goal::Budget;
 use goalmill_common::plan::{StepKind, Strategy};
@@ -7,6 +8,10 @@ use goalmill_common::plan::{StepKind, Strategy};
 use crate::PlanState;
 use crate::decide::Turn;
 use crate::graph::{StepIndex, to_u32};
+use crate::reserved::ReservedEstimates;
+
+/// A plan or step ends with this code when its budget is used up, or would be.
+pub(crate) const BUDGET_EXCEEDED: &str = "BUDGET_EXCEEDED";
 
 impl Turn<'_> {
     pub(crate) fn is_over_budget(&self) -> bool {
@@ -22,7 +27,7 @@ impl Turn<'_> {
             Some(most) => format!("{} tokens used, {most} allowed", usage.tokens),
             None => format!("{} dollars used, {} allowed", usage.cost, budget.cost.unwrap_or_default()),
         };
-        self.fail_plan(Failure::new(FailureClass::ConstraintViolation, "BUDGET_EXCEEDED", message));
+        self.fail_plan(Failure::new(FailureClass::ConstraintViolation, BUDGET_EXCEEDED, message));
     }
 
     pub(crate) fn fail_for_outputs(&mut self) {
@@ -64,13 +69,14 @@ impl PlanState {
         }
     }
 
-    /// Whether the budget has room for the step beside the steps in flight: their estimates are reserved. A step that
-    /// can never fit is let through, and fails when it is dispatched.
+    /// Whether the budget has room for the step beside the steps in flight: their estimates are reserved, and so is what
+    /// their calls may use up where the step has an estimate of its own. A step that can never fit is let through, and
+    /// fails when it is dispatched.
     pub(crate) fn fits_budget(&self, i: StepIndex) -> bool {
-        let reserved = self.reserved;
-        if reserved.steps == 0 {
+        if self.reserved.steps == 0 && self.granted.grants == 0 {
             return true;
         }
+        let reserved = self.reserved_against(i);
         let (budget, usage, own) = (self.budget(), self.usage, self.estimates_left(i));
         let tokens = own.tokens.unwrap_or(0);
         let cost = own.cost.unwrap_or(0.0);
@@ -107,7 +113,7 @@ impl PlanState {
             }
             (None, None) => return None,
         };
-        Some(Failure::new(FailureClass::ConstraintViolation, "BUDGET_EXCEEDED", message))
+        Some(Failure::new(FailureClass::ConstraintViolation, BUDGET_EXCEEDED, message))
     }
 
     /// Returns the end of the budgeted time, Unix milliseconds; `u64::MAX` without a time budget.
@@ -118,24 +124,47 @@ impl PlanState {
         self.created_ms().saturating_add((seconds * 1_000.0) as u64)
     }
 
-    /// Returns the budget of a sub-plan: an equal share of what is left for each sub-plan that may run in parallel. So
-    /// parallel sub-plans cannot exceed the budget together, and sequential ones get all of it.
-    pub(crate) fn share_of_budget(&self, i: StepIndex) -> Budget {
+    /// Returns what a sub-plan may use up: an equal share of what is neither used nor reserved for each sub-plan that may
+    /// run in parallel, and one for all other steps. So they cannot exceed the budget together, and a sub-plan that runs
+    /// alone gets all of it.
+    pub(crate) fn share_of_budget(&self, i: StepIndex) -> Option<CallBudget> {
         let all = self.budget();
         if all.tokens.is_none() && all.cost.is_none() {
-            return Budget::default();
+            return None;
         }
         let is_alone = self.plan.strategy == Strategy::Sequential || self.plan.max_parallel == Some(1);
-        let shares = if is_alone { 1 } else { 1 + self.sub_plans_beside(i) };
-        Budget {
-            tokens: all.tokens.map(|tokens| tokens.saturating_sub(self.usage.tokens) / u64::from(shares)),
-            cost: all.cost.map(|cost| (cost - self.usage.cost).max(0.0) / f64::from(shares)),
-            seconds: None,
+        let shares = if is_alone { 1 } else { 1 + self.shares_beside(i) };
+        let room = self.unreserved(i);
+        Some(CallBudget {
+            tokens: all.tokens.and(room.tokens).map(|room| room / u64::from(shares)),
+            cost: all.cost.and(room.cost).map(|room| room / f64::from(shares)),
+            last: false,
+        })
+    }
+
+    /// The budget of the sub-plan of a step in flight: what was reserved for it when it started.
+    pub(crate) fn budget_of_sub_plan(&self, i: StepIndex) -> Budget {
+        let given = self.grant(i).map(|grant| grant.left).or_else(|| self.share_of_budget(i)).unwrap_or_default();
+        Budget { tokens: given.tokens, cost: given.cost, seconds: None }
+    }
+
+    /// What steps in flight reserve, as far as this step must leave it alone.
+    pub(crate) fn reserved_against(&self, i: StepIndex) -> ReservedEstimates {
+        let own = self.plan.steps[i].estimates;
+        if own.tokens.is_none() && own.cost.is_none() {
+            return self.reserved;
+        }
+        let extra = self.granted.extra;
+        ReservedEstimates {
+            tokens: self.reserved.tokens.saturating_add(extra.tokens),
+            cost: self.reserved.cost + extra.cost,
+            ..self.reserved
         }
     }
 
-    /// Counts unfinished `plan` steps of the same phase that do not depend on step `i`.
-    fn sub_plans_beside(&self, i: StepIndex) -> u32 {
+    /// Shares of the steps that may start beside step `i`: those of the same phase that do not depend on it. Each `plan`
+    /// step has one, all others together have one.
+    fn shares_beside(&self, i: StepIndex) -> u32 {
         let mut after = vec![false; self.steps.len()];
         let mut open = vec![i];
         while let Some(at) = open.pop() {
@@ -146,10 +175,13 @@ impl PlanState {
         let is_beside = |j: &StepIndex| {
             let at = j.as_usize();
             !after[at]
-                && self.plan.steps[at].kind == StepKind::Plan
+                && !self.plan.steps[at].kind.is_inline()
                 && !self.steps[at].status.is_final()
+                && !self.steps[at].status.is_in_flight()
                 && self.graph.phase(*j) == self.graph.phase(i)
         };
-        to_u32(self.indices().filter(is_beside).count())
+        let is_plan = |j: &StepIndex| self.plan.steps[j.as_usize()].kind == StepKind::Plan;
+        let (plans, others): (Vec<_>, Vec<_>) = self.indices().filter(is_beside).partition(is_plan);
+        to_u32(plans.len()) + u32::from(!others.is_empty())
     }
 }

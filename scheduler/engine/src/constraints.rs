@@ -17,7 +17,7 @@ use crate::graph::StepIndex;
 pub(crate) const CONSTRAINT_BROKEN: &str = "CONSTRAINT_BROKEN";
 
 impl PlanState {
-    fn measured(&self, monitor: &ConstraintMonitor, measure: &Measure, now_ms: u64) -> f64 {
+    pub(crate) fn measured(&self, monitor: &ConstraintMonitor, measure: &Measure, now_ms: u64) -> f64 {
         let named = |name: &str| monitor.measures.get(name).copied().unwrap_or(0.0);
         match measure {
             Measure::Cost(currency) if currency == "USD" => self.usage.cost + named(&cost_measure(currency)),
@@ -27,6 +27,23 @@ impl PlanState {
             Measure::Deadline => now_ms as f64,
             Measure::Named(name) => named(name),
         }
+    }
+
+    /// The hard limits of cost in US dollars and of tokens that are not broken.
+    pub(crate) fn hard_limits(&self) -> impl Iterator<Item = (&Measure, f64)> {
+        let watched = self.monitor.iter().flat_map(|monitor| &monitor.watched);
+        let hard = watched.filter(|watched| watched.constraint.hard && watched.is_open());
+        hard.filter(|watched| match &watched.measure {
+            Measure::Cost(currency) => currency == "USD",
+            Measure::Tokens => true,
+            Measure::Elapsed | Measure::Deadline | Measure::Named(_) => false,
+        })
+        .map(|watched| (&watched.measure, watched.limit))
+    }
+
+    /// A cost beside the one that the usage counts.
+    pub(crate) fn measured_beside_usage(&self, measure: &Measure) -> f64 {
+        self.monitor.as_deref().map_or(0.0, |monitor| self.measured(monitor, measure, 0) - self.usage.cost)
     }
 
     /// The next moment at which time alone changes a constraint, Unix milliseconds; `None` while the plan cannot react.
@@ -42,8 +59,9 @@ impl PlanState {
     /// Whether the step may start beside the steps in flight: their estimates are reserved. A step that can never fit
     /// is let through, and fails when it is dispatched.
     pub(crate) fn fits_reservations(&self, i: StepIndex) -> bool {
-        let reserved_now = self.reserved;
-        let Some(monitor) = self.monitor.as_deref().filter(|_| reserved_now.steps > 0) else { return true };
+        let is_reserved = self.reserved.steps > 0 || self.granted.grants > 0;
+        let Some(monitor) = self.monitor.as_deref().filter(|_| is_reserved) else { return true };
+        let reserved_now = self.reserved_against(i);
         monitor.watched.iter().filter(|watched| watched.constraint.hard && watched.is_open()).all(|watched| {
             let (used, own) = (self.measured(monitor, &watched.measure, 0), self.estimate(i, &watched.measure));
             let reserved = match &watched.measure {

@@ -54,7 +54,7 @@ impl Turn<'_> {
     }
 
     /// Validates the agent's plan. Steps without an agent type are assigned to the agent itself.
-    fn validate_sub_plan(&self, i: StepIndex, sub_plan: Option<&Json>) -> Result<Option<Plan>, Failure> {
+    pub(crate) fn validate_sub_plan(&self, i: StepIndex, sub_plan: Option<&Json>) -> Result<Option<Plan>, Failure> {
         let Some(json) = sub_plan else { return Ok(None) };
         let invalid = |message: String| {
             let message = message.chars().take(1_000).collect::<String>();

@@ -6,7 +6,7 @@ use goalmill_common::event::{
 };
 use goalmill_common::failure::{Failure, FailureClass};
 use goalmill_common::id::StepId;
-use goalmill_common::plan::{OnFailure, StepKind};
+use goalmill_common::plan::OnFailure;
 use goalmill_common::revision::Trigger;
 use goalmill_common::status::PlanStatus;
 
@@ -125,7 +125,7 @@ impl Turn<'_> {
 
     fn cancel_attempts(&mut self, why: &str) {
         for i in self.state.indices() {
-            if self.status_of(i).is_in_flight() {
+            if self.status_of(i).is_in_flight() || self.state.steps[i].awaits_plan() {
                 self.cancel_attempt(i);
                 self.emit_step(i, StepEvent::Cancelled(Reason::boxed(why)));
             }
@@ -133,12 +133,12 @@ impl Turn<'_> {
         self.remember_timers();
     }
 
-    /// Cancels the attempt in flight, if there is one.
+    /// Cancels the attempt in flight, if there is one, or the plan that a call waits for.
     pub(crate) fn cancel_attempt(&mut self, i: StepIndex) {
-        if !self.status_of(i).is_in_flight() {
+        if !self.status_of(i).is_in_flight() && !self.state.steps[i].awaits_plan() {
             return;
         }
-        if self.state.plan.steps[i].kind == StepKind::Plan {
+        if self.state.has_sub_plan(i) {
             self.ask_sub_plan(i, Verb::Cancel { reason: "the parent step has ended".into() });
         } else {
             self.effects.extend(self.state.token(i).map(Effect::Cancel));

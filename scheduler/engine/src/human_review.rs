@@ -4,6 +4,7 @@ use goalmill_common::event::{
     PlanEvent, PlanRejected, QuestionAnswered, Reason, StepAnswered, StepCompleted, StepEvent, StepQuestion,
 };
 use goalmill_common::failure::{Failure, FailureClass};
+use goalmill_common::goal::Usage;
 use goalmill_common::id::StepId;
 use goalmill_common::json::Json;
 use goalmill_common::json_limits;
@@ -48,7 +49,7 @@ impl Turn<'_> {
 
     pub(crate) fn approve_step(&mut self, i: StepIndex, reason: String) {
         if let Some(call) = self.waiting_call(i) {
-            return self.resume_call(i, call, &json!({"approved": true, "reason": reason}), false);
+            return self.resume_call(i, call, &json!({"approved": true, "reason": reason}), false, Usage::default());
         }
         self.emit_step(i, StepEvent::Approved(Reason::boxed(reason)));
     }
@@ -56,7 +57,7 @@ impl Turn<'_> {
     /// Rejects the step, or the call that waits for approval: its agent goes on without it.
     pub(crate) fn reject_step(&mut self, i: StepIndex, reason: &str) {
         if let Some(call) = self.waiting_call(i) {
-            return self.resume_call(i, call, &json!({"approved": false, "reason": reason}), false);
+            return self.resume_call(i, call, &json!({"approved": false, "reason": reason}), false, Usage::default());
         }
         let message = if reason.is_empty() { "it was rejected".into() } else { format!("it was rejected: {reason}") };
         self.give_up(i, Failure::new(FailureClass::Permanent, "REJECTED", message), Spent::default());
@@ -136,7 +137,7 @@ impl Turn<'_> {
             let schema = call.wait.schema.clone();
             let question = Question { question: String::new(), schema, default: None, limit_ms: 0, into: None };
             self.check_answer(&question, &answer)?;
-            self.resume_call(i, call, &json!({"answer": answer}), false);
+            self.resume_call(i, call, &json!({"answer": answer}), false, Usage::default());
             self.propagate();
             return Ok(());
         }

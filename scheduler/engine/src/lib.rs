@@ -13,6 +13,7 @@ mod constraint_monitor;
 mod effect;
 
 mod graph;
+mod grant;
 mod judging;
 mod recorded_calls;
 mod state;
@@ -25,6 +26,8 @@ mod apply;
 
 mod attempt;
 mod budget;
+mod call_budget;
+mod call_plan;
 mod checkpoint;
 mod constraints;
 mod criteria;

@@ -71,6 +71,11 @@ impl ModelCallLog {
         self.open.iter().any(|open| is_same(open, asked))
     }
 
+    /// Calls that may still be answered.
+    pub(crate) fn open(&self) -> &[ModelAsked] {
+        &self.open
+    }
+
     fn asked(&mut self, asked: &ModelAsked) {
         if let Some(at) = self.open.iter().position(|open| is_same(open, asked)) {
             let before = self.open.remove(at);

@@ -173,7 +173,7 @@ impl PlanState {
             reason: self.reason_of(state),
             question: details.and_then(|details| details.question.as_deref()),
             progress: details.and_then(|details| details.progress),
-            message: details.and_then(|details| details.message.as_deref()),
+            message: details.and_then(|details| details.message.as_deref()).or_else(|| state.awaited_by_call()),
         })
     }
 
@@ -200,6 +200,11 @@ impl PlanState {
             && !self.runs_in_engine(i)
             && self.fits_budget(i)
             && self.fits_reservations(i)
+    }
+
+    /// Whether this ready `plan` step may start beside the steps in flight.
+    pub(crate) fn may_start_sub_plan(&self, i: StepIndex) -> bool {
+        self.is_free(i) && self.fits_budget(i) && self.has_room_for_plan(i)
     }
 
     /// How many steps may be in flight at once.

@@ -80,6 +80,9 @@ pub fn pending(state: &PlanState, context: &EngineContext) -> Vec<Effect> {
         if step.status == StepStatus::Ready && !state.runs_in_engine(i) {
             effects.push(Effect::Ready(i));
         }
+        if step.awaits_plan() {
+            effects.extend(state.plan_of_call(i));
+        }
         if step.status == StepStatus::Running && state.plan.steps[i].kind == StepKind::Plan {
             let inputs = render::inputs(state, i, &context.limits).unwrap_or_default();
             effects.extend(state.sub_plan(i, &inputs));

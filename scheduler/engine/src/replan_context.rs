@@ -17,7 +17,7 @@ pub fn replan_context(state: &PlanState, limits: &Limits) -> Option<Situation> {
     }
     let accepted = &state.accepted;
     let replan = state.waiting.replan().cloned().unwrap_or_else(ReplanTriggered::default);
-    let budget = state.budget();
+    let (budget, taken) = (state.budget(), state.taken_by_steps());
     let live = state.plan.steps.iter().zip(&state.steps).filter(|(_, step)| step.status != StepStatus::Revised);
     let steps = live.map(|(spec, step)| {
         let details = step.details.as_deref();
@@ -52,9 +52,8 @@ pub fn replan_context(state: &PlanState, limits: &Limits) -> Option<Situation> {
         revisions_left: state.revisions_left(limits.revisions_max),
         usage: state.usage,
         left: Budget {
-            // Steps in flight may spend what they reserved.
-            tokens: budget.tokens.map(|most| most.saturating_sub(state.usage.tokens + state.reserved.tokens)),
-            cost: budget.cost.map(|most| (most - state.usage.cost - state.reserved.cost).max(0.0)),
+            tokens: budget.tokens.map(|most| most.saturating_sub(taken.tokens)),
+            cost: budget.cost.map(|most| (most - taken.cost).max(0.0)),
             seconds: budget.seconds,
         },
         deadline_ms: accepted.deadline_ms,

@@ -11,6 +11,7 @@ use goalmill_common::revision::Trigger;
 use goalmill_common::status::{PlanStatus, StepStatus};
 
 use crate::Rejection;
+use crate::budget::BUDGET_EXCEEDED;
 use crate::decide::{Turn, not_allowed};
 use crate::graph::StepIndex;
 use crate::revise::trigger_of;
@@ -110,6 +111,9 @@ impl Turn<'_> {
         if self.status_of(i) != StepStatus::Retrying {
             return Err(self.refuse_step(i, "only a step that waits for its next attempt can be retried"));
         }
+        if self.state.steps[i].awaits_plan() {
+            return Err(self.refuse_step(i, "one of its calls waits for a plan to end"));
+        }
         self.emit_step(i, StepEvent::Ready);
         self.propagate();
         Ok(())
@@ -132,7 +136,7 @@ impl Turn<'_> {
         let deadline = self.state.accepted.deadline_ms;
         if self.now_ms >= self.state.budget_due_ms() {
             let message = "the budgeted time is used up";
-            self.fail_plan(Failure::new(FailureClass::ConstraintViolation, "BUDGET_EXCEEDED", message));
+            self.fail_plan(Failure::new(FailureClass::ConstraintViolation, BUDGET_EXCEEDED, message));
         } else if self.now_ms >= deadline {
             self.fail_plan(Failure::new(FailureClass::Timeout, PLAN_TIMEOUT, "the plan's deadline has passed"));
         } else if self.state.constraint_due_ms().is_some_and(|due_ms| self.now_ms >= due_ms) {

@@ -17,6 +17,7 @@ use goalmill_common::revision::Fork;
 use goalmill_common::status::{Counts, PlanStatus, StepStatus};
 
 use crate::constraint_monitor::ConstraintMonitor;
+use crate::grant::{CallGrant, GrantedBudgets};
 use crate::graph::{PlanGraph, StepIndex};
 use crate::judging::Judging;
 use crate::model_calls::ModelCallLog;
@@ -57,6 +58,10 @@ pub struct PlanState {
     pub(crate) calls: ModelCallLog,
     pub(crate) in_flight: u32,
     pub(crate) reserved: ReservedEstimates,
+    /// What calls and sub-plans may use up beside the estimates.
+    pub(crate) granted: GrantedBudgets,
+    /// Steps one of whose calls waits for the budget, or that are ready to make it.
+    pub(crate) waits_for_budget: BTreeSet<StepIndex>,
     /// How many steps hold each resource: 0 or 1.
     pub(crate) resources_held: Vec<u32>,
     /// Ready inline steps.
@@ -160,8 +165,12 @@ pub(crate) struct StepDetails {
     pub(crate) hook_inputs: Option<Json>,
     /// A hook refused its outputs from the cache: the next attempt is a worker's.
     pub(crate) refused_cache: bool,
-    /// The call that waits for a person.
+    /// The call that waits.
     pub(crate) suspended: Option<Box<SuspendedCall>>,
+    /// The plan that it waits for.
+    pub(crate) call_plan: Option<Box<Plan>>,
+    /// What the calls of the attempt in flight, or the plan of a call, may still use up.
+    pub(crate) grant: Option<CallGrant>,
 }
 
 /// Where a step stands with the hooks that decide.
@@ -260,6 +269,8 @@ impl PlanState {
             calls: ModelCallLog::default(),
             in_flight: 0,
             reserved: ReservedEstimates::default(),
+            granted: GrantedBudgets::default(),
+            waits_for_budget: BTreeSet::new(),
             resources_held: Vec::new(),
             ready_inline: BTreeSet::new(),
             ready_sub_plans: BTreeSet::new(),
@@ -362,8 +373,9 @@ impl StepState {
         (self.due_ms, self.worker) = (suspended.due_ms, None);
         let (details, wait) = (self.details(), &suspended.call.wait);
         details.suspended = Some(Box::new(suspended.call.clone()));
+        details.call_plan.clone_from(&suspended.plan);
         match wait.kind {
-            CallWaitKind::Approval => details.reason.clone_from(&wait.text),
+            CallWaitKind::Approval | CallWaitKind::Plan | CallWaitKind::Budget => details.reason.clone_from(&wait.text),
             CallWaitKind::Answer => details.question = Some(wait.text.clone()),
         }
     }
@@ -372,6 +384,7 @@ impl StepState {
     pub(crate) fn clear_calls(&mut self) {
         if let Some(details) = &mut self.details {
             details.calls = StepCalls::default();
+            details.call_plan = None;
             if details.suspended.take().is_some() {
                 details.question = None;
             }
@@ -383,9 +396,25 @@ impl StepState {
         self.details.as_ref().map_or(&[], |details| details.calls.recorded())
     }
 
-    /// The call that waits for a person.
+    /// Its recorded call of this number.
+    pub(crate) fn recorded_call(&self, n: u32) -> Option<&RecordedCall> {
+        self.calls().get(crate::graph::to_usize(n).wrapping_sub(1))
+    }
+
+    /// Bytes of its recorded calls.
+    pub(crate) fn calls_bytes(&self) -> usize {
+        self.details.as_ref().map_or(0, |details| details.calls.bytes)
+    }
+
+    /// The call that waits.
     pub(crate) fn suspended(&self) -> Option<&SuspendedCall> {
         self.details.as_ref().and_then(|details| details.suspended.as_deref())
+    }
+
+    /// What a call of the step waits for, if no person decides about it.
+    pub(crate) fn awaited_by_call(&self) -> Option<&str> {
+        let wait = &self.suspended()?.wait;
+        (!wait.kind.is_for_person()).then_some(wait.text.as_str())
     }
 
     pub(crate) fn failure(&self) -> Option<&Failure> {

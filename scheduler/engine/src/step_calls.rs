@@ -3,6 +3,9 @@
 use goalmill_common::call::{CALL_NAME_MAX, CallWait, CallWaitKind, RecordedCall, SuspendedCall, WAIT_TEXT_CHARS_MAX};
 use goalmill_common::event::{CallsDiscarded, StepEvent, StepResumed, StepSuspended};
 use goalmill_common::failure::{Failure, FailureClass};
+use goalmill_common::goal::Usage;
+use goalmill_common::id::WorkerId;
+use goalmill_common::json::Json;
 use goalmill_common::json_limits;
 use goalmill_common::plan::Estimates;
 use goalmill_common::report::Report;
@@ -64,8 +67,8 @@ impl Turn<'_> {
         Ok(())
     }
 
-    /// Ends an attempt one of whose calls waits for a person: it holds no slot, and is not counted as a failure.
-    pub(crate) fn suspend(&mut self, i: StepIndex, report: &Report) {
+    /// Ends an attempt one of whose calls waits: it holds no slot, and is not counted as a failure.
+    pub(crate) fn suspend(&mut self, i: StepIndex, report: &Report, spent: Spent) {
         let checked = match report.suspended.as_deref() {
             Some(call) => self.check_suspended(i, call).map(|()| call.clone()),
             None => Err("`suspended` is missing".into()),
@@ -74,21 +77,24 @@ impl Turn<'_> {
             Ok(call) => call,
             Err(why) => {
                 let message = format!("the step cannot be suspended: {why}");
-                return self.fail_attempt(
-                    i,
-                    Failure::new(FailureClass::Permanent, "ANSWER_INVALID", message),
-                    Spent::default(),
-                );
+                return self.fail_attempt(i, Failure::new(FailureClass::Permanent, "ANSWER_INVALID", message), spent);
             }
         };
         call.wait.text = call.wait.text.chars().take(WAIT_TEXT_CHARS_MAX).collect();
-        if let Some(recorded) = self.state.steps[i].calls().get(to_usize(call.n).wrapping_sub(1)) {
-            let (recorded, called) = (recorded.name.clone(), Some(call.name.clone()));
-            self.emit_step(i, StepEvent::CallsDiscarded(Box::new(CallsDiscarded { from: call.n, recorded, called })));
+        self.discard_for(i, &call);
+        let worker = report.worker.clone();
+        match call.wait.kind {
+            CallWaitKind::Approval | CallWaitKind::Answer => self.suspend_for_person(i, call, worker, spent),
+            CallWaitKind::Plan => self.suspend_for_plan(i, call, worker, spent),
+            CallWaitKind::Budget => self.suspend_for_budget(i, call, worker, spent),
         }
+    }
+
+    fn suspend_for_person(&mut self, i: StepIndex, call: SuspendedCall, worker: WorkerId, spent: Spent) {
         let most = self.context.limits.approval_ms_max;
         let due_ms = self.after(call.wait.limit_ms.unwrap_or(most).min(most));
-        let suspended = StepSuspended { call, worker: report.worker.clone(), due_ms };
+        let Spent { cost, tokens, split: usage, .. } = spent;
+        let suspended = StepSuspended { cost, tokens, usage, ..StepSuspended::new(call, worker, due_ms) };
         self.emit_step(i, StepEvent::Suspended(Box::new(suspended)));
     }
 
@@ -107,6 +113,20 @@ impl Turn<'_> {
         if !is_short(&call.name) || !call.inputs.as_deref().is_none_or(is_short) {
             return Err("its name or inputs are too long".into());
         }
+        let CallWait { kind, plan, inputs, needs, .. } = &call.wait;
+        let is_valid = |json: &&Json| json_limits::check_json(json, limits.nesting_max).is_ok();
+        if plan.as_ref().is_some_and(|plan| !is_valid(&plan)) {
+            return Err("its plan is nested too deeply, or has a number that cannot be kept".into());
+        }
+        let inputs_bytes = inputs.as_ref().map_or(0, |inputs| inputs.text().len());
+        if inputs_bytes > limits.inline_bytes_max || inputs.as_ref().is_some_and(|inputs| !is_valid(&inputs)) {
+            return Err("the inputs of its plan are too large".into());
+        }
+        if needs.is_some_and(|needs| json_limits::check_usage(Some(needs.cost), Some(needs.tokens)).is_err())
+            || (*kind == CallWaitKind::Budget && needs.is_none())
+        {
+            return Err("`needs` is missing, or out of range".into());
+        }
         let CallWait { schema: Some(schema), .. } = &call.wait else { return Ok(()) };
         if schema.text().len() > limits.inline_bytes_max {
             return Err("the schema of the answer is too large".into());
@@ -115,14 +135,24 @@ impl Turn<'_> {
         Schema::of_outputs(&schema.value()).map(drop).map_err(|unusable| unusable.detail)
     }
 
-    /// Whether the step waits for what a person says about one of its calls.
+    /// The call for which the step waits.
     pub(crate) fn waiting_call(&self, i: StepIndex) -> Option<SuspendedCall> {
         let step = &self.state.steps[i];
-        step.suspended().filter(|_| step.status == StepStatus::AwaitingApproval).cloned()
+        let waits = matches!(step.status, StepStatus::AwaitingApproval | StepStatus::Retrying);
+        step.suspended().filter(|_| waits).cloned()
     }
 
-    /// Records what a person says about a call that waits, and lets the step go on.
-    pub(crate) fn resume_call(&mut self, i: StepIndex, waiting: SuspendedCall, outcome: &Value, by_default: bool) {
+    /// Records what a call that waits has come to, and lets the step go on.
+    ///
+    /// - `used`: by the plan that it waited for.
+    pub(crate) fn resume_call(
+        &mut self,
+        i: StepIndex,
+        waiting: SuspendedCall,
+        outcome: &Value,
+        by_default: bool,
+        used: Usage,
+    ) {
         let SuspendedCall { n, name, inputs, .. } = waiting;
         let now_ms = Some(self.now_ms);
         let call = RecordedCall {
@@ -133,16 +163,21 @@ impl Turn<'_> {
             finished_ms: now_ms,
             ..RecordedCall::default()
         };
-        self.emit_step(i, StepEvent::Resumed(Box::new(StepResumed { call, by_default })));
+        let Usage { cost, tokens } = used;
+        let resumed = StepResumed { cost, tokens, ..StepResumed::new(call, by_default) };
+        self.emit_step(i, StepEvent::Resumed(Box::new(resumed)));
     }
 
-    /// Nobody said anything in time: an approval is refused, a question has no answer. The agent goes on with that.
+    /// The time is over: an approval is refused, a question has no answer, a plan is cancelled, and the agent goes on with
+    /// that. Without room in the budget the step fails.
     pub(crate) fn resume_call_by_default(&mut self, i: StepIndex, waiting: SuspendedCall) {
         let outcome = match waiting.wait.kind {
             CallWaitKind::Approval => json!({"approved": false, "reason": "nobody decided in time"}),
             CallWaitKind::Answer => json!({"error": "nobody answered in time"}),
+            CallWaitKind::Plan => return self.end_plan_wait(i, waiting),
+            CallWaitKind::Budget => return self.end_budget_wait(i, &waiting),
         };
-        self.resume_call(i, waiting, &outcome, true);
+        self.resume_call(i, waiting, &outcome, true, Usage::default());
     }
 
     /// Fails an attempt whose outputs are refused. The same calls would give the same outputs again: they are dropped.

@@ -3,15 +3,16 @@
 use goalmill_common::command::{Planned, Submit, Verb};
 use goalmill_common::event::{Parent, StepCompleted, StepEvent, StepQueued, StepStarted};
 use goalmill_common::failure::{Failure, FailureClass};
-use goalmill_common::goal::{Goal, Planning, Usage};
+use goalmill_common::goal::{Budget, Goal, Planning, Usage};
 use goalmill_common::goal_context::GoalContext;
 use goalmill_common::id::{PlanId, StepId};
 use goalmill_common::json::Json;
-use goalmill_common::plan::StepKind;
+use goalmill_common::plan::{Plan, StepKind};
 use goalmill_common::status::{PlanStatus, StepStatus};
 use serde_json::{Map, Value};
 
 use crate::attempt::{Spent, step_timeout};
+use crate::call_plan::CallPlanEnd;
 use crate::decide::Turn;
 use crate::graph::StepIndex;
 use crate::requests::PLAN_TIMEOUT;
@@ -31,7 +32,8 @@ impl Turn<'_> {
             Err(failure) => return self.give_up(i, failure, Spent::default()),
         };
         let due_ms = self.sub_plan_due(i);
-        self.emit_queued(i, StepQueued::new("".into(), due_ms), &inputs);
+        let budget = self.state.share_of_budget(i);
+        self.emit_queued(i, StepQueued { budget, ..StepQueued::new("".into(), due_ms) }, &inputs);
         let started = StepStarted { worker: None, started_ms: self.now_ms, due_ms };
         self.emit_step(i, StepEvent::Started(Box::new(started)));
         self.effects.extend(self.state.sub_plan(i, &inputs));
@@ -51,9 +53,8 @@ impl Turn<'_> {
 
     /// Sends a request to all running sub-plans.
     pub(crate) fn ask_sub_plans(&mut self, verb: &Verb) {
-        let is_plan = |step: &StepIndex| self.state.plan.steps[*step].kind == StepKind::Plan;
-        let flying: Vec<StepIndex> = self.state.steps_in_flight().filter(is_plan).collect();
-        for step in flying {
+        let running: Vec<StepIndex> = self.state.indices().filter(|i| self.state.has_sub_plan(*i)).collect();
+        for step in running {
             self.ask_sub_plan(step, verb.clone());
         }
     }
@@ -83,6 +84,14 @@ impl Turn<'_> {
     ) -> Result<(), Rejection> {
         let i = self.find(step)?;
         let at = &self.state.steps[i];
+        if at.attempt == attempt
+            && at.awaits_plan()
+            && let Some(call) = self.waiting_call(i)
+        {
+            self.call_plan_ended(i, call, CallPlanEnd { status, outputs, usage, failure });
+            self.propagate();
+            return Ok(());
+        }
         let awaited = at.status == StepStatus::Running && at.attempt == attempt;
         if !awaited || self.state.plan.steps[i].kind != StepKind::Plan {
             return Err(Rejection::StaleAttempt { step: step.clone(), attempt });
@@ -120,13 +129,23 @@ impl Turn<'_> {
     }
 }
 
+/// What a plan inside another one is to do.
+pub(crate) struct SubPlanRequest {
+    pub(crate) description: String,
+    pub(crate) inputs: Value,
+    /// Planners make one without it.
+    pub(crate) plan: Option<Plan>,
+    pub(crate) budget: Budget,
+    pub(crate) require_approval: bool,
+}
+
 impl PlanState {
     /// Number of plans above this one.
     pub fn depth(&self) -> u32 {
         self.parent().map_or(0, |parent| parent.depth)
     }
 
-    /// The id of the sub-plan of the step's current attempt.
+    /// The id of the sub-plan of the step's current attempt, or of the call that ended it.
     pub(crate) fn sub_plan_id(&self, i: StepIndex) -> Option<PlanId> {
         let (spec, step) = (&self.plan.steps[i], &self.steps[i]);
         Some(TokenKey::sub_plan(&self.accepted.plan_id, &spec.id, step.attempt))
@@ -135,31 +154,44 @@ impl PlanState {
     /// Returns the submission of a step's sub-plan. The step's inputs are in the goal's `metadata.inputs`. Its
     /// deadline is a millisecond before the step's, so it ends first and its cost is known.
     pub(crate) fn sub_plan(&self, i: StepIndex, inputs: &Json) -> Option<Effect> {
-        let (spec, step) = (&self.plan.steps[i], &self.steps[i]);
-        let plan_id = self.sub_plan_id(i)?;
-        let mut metadata = Map::new();
-        metadata.insert("inputs".into(), inputs.value());
-        // The planning options are inherited; only a sub-plan that is not written yet needs its own approval.
-        let planning = Planning {
-            require_approval: spec.plan.is_none() && self.accepted.goal.planning.require_approval,
-            ..self.accepted.goal.planning.clone()
-        };
+        let spec = &self.plan.steps[i];
         let description =
             if spec.description.is_empty() { format!("step `{}`", spec.id) } else { spec.description.clone() };
+        self.start_of_sub_plan(
+            i,
+            SubPlanRequest {
+                description,
+                inputs: inputs.value(),
+                plan: spec.plan.as_deref().cloned(),
+                budget: self.budget_of_sub_plan(i),
+                // Only a sub-plan that is not written yet needs its own approval.
+                require_approval: spec.plan.is_none() && self.accepted.goal.planning.require_approval,
+            },
+        )
+    }
+
+    /// Starts a plan inside this one, which inherits its goal's options.
+    pub(crate) fn start_of_sub_plan(&self, i: StepIndex, request: SubPlanRequest) -> Option<Effect> {
+        let (spec, step) = (&self.plan.steps[i], &self.steps[i]);
+        let plan_id = self.sub_plan_id(i)?;
+        let SubPlanRequest { description, inputs, plan, budget, require_approval } = request;
+        let mut metadata = Map::new();
+        metadata.insert("inputs".into(), inputs);
+        let planning = Planning { require_approval, ..self.accepted.goal.planning.clone() };
         let goal = Goal {
             description,
             constraints: self.accepted.goal.constraints.clone(),
             deadline_ms: Some(step.due_ms.min(self.accepted.deadline_ms).saturating_sub(1)),
             priority: self.priority(i),
-            budget: self.share_of_budget(i),
+            budget,
             namespace: self.accepted.goal.namespace.clone(),
             planning,
             context: GoalContext { inputs: Map::new(), ..self.accepted.goal.context.clone() },
             metadata,
             ..Goal::default()
         };
-        let plan = spec.plan.as_ref().map(|plan| Planned {
-            plan: plan.as_ref().clone(),
+        let plan = plan.map(|plan| Planned {
+            plan,
             planner: self.origin.planner.clone(),
             confidence: self.origin.confidence,
             provenance: None,

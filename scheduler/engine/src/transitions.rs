@@ -30,7 +30,7 @@ pub fn step_transition(status: StepStatus, event: &StepEvent) -> Option<StepStat
         StepEvent::Approved(_) => from(status, &[S::AwaitingApproval], S::Ready),
         StepEvent::QuestionAsked(_) => from(status, &[S::Pending], S::AwaitingApproval),
         StepEvent::Answered(_) => from(status, &[S::AwaitingApproval], S::Pending),
-        StepEvent::Recalled(_) => from(status, &[S::Queued, S::Running], S::Pending),
+        StepEvent::Recalled(_) => from(status, &[S::Queued, S::Running, S::Retrying], S::Pending),
         StepEvent::Decomposed(_) => from(status, &[S::Running], S::Ready),
         StepEvent::Queued(_) => from(status, &[S::Ready], S::Queued),
         StepEvent::Started(_) => from(status, &[S::Queued], S::Running),
@@ -38,8 +38,11 @@ pub fn step_transition(status: StepStatus, event: &StepEvent) -> Option<StepStat
         StepEvent::Retrying(_) => from(status, &[S::Queued, S::Running, S::AwaitingApproval], S::Retrying),
         StepEvent::Measured(_) | StepEvent::CallRecorded(_) => from(status, &[S::Running], S::Running),
         StepEvent::CallsDiscarded(_) => from(status, &[S::Running, S::AwaitingApproval], status),
-        StepEvent::Suspended(_) => from(status, &[S::Running], S::AwaitingApproval),
-        StepEvent::Resumed(_) => from(status, &[S::AwaitingApproval], S::Ready),
+        StepEvent::Suspended(suspended) => {
+            let waits_for_person = suspended.call.wait.kind.is_for_person();
+            from(status, &[S::Running], if waits_for_person { S::AwaitingApproval } else { S::Retrying })
+        }
+        StepEvent::Resumed(_) => from(status, &[S::AwaitingApproval, S::Retrying], S::Ready),
         StepEvent::Released(_) => from(status, &[S::Queued, S::Running], S::Ready),
         StepEvent::Failed(_) => {
             from(status, &[S::Pending, S::Ready, S::AwaitingApproval, S::Queued, S::Running], S::Failed)
@@ -155,7 +158,7 @@ mod tests {
         ("step_approved", "awaiting_approval", "ready"),
         ("step_question_asked", "pending", "awaiting_approval"),
         ("step_question_answered", "awaiting_approval", "pending"),
-        ("step_recalled", "queued running", "pending"),
+        ("step_recalled", "queued running retrying", "pending"),
         ("step_decomposed", "running", "ready"),
         ("step_queued", "ready", "queued"),
         ("step_started", "queued", "running"),
@@ -164,7 +167,7 @@ mod tests {
         ("call_recorded", "running", "running"),
         ("calls_discarded", "running awaiting_approval", "="),
         ("step_suspended", "running", "awaiting_approval"),
-        ("step_resumed", "awaiting_approval", "ready"),
+        ("step_resumed", "retrying awaiting_approval", "ready"),
         ("step_completed", "pending blocked ready queued running retrying awaiting_approval", "completed"),
         ("step_retrying", "queued running awaiting_approval", "retrying"),
         ("step_released", "queued running", "ready"),
@@ -278,7 +281,7 @@ mod tests {
             StepEvent::CallRecorded(Box::default()),
             StepEvent::CallsDiscarded(Box::new(CallsDiscarded { from: 1, recorded: String::new(), called: None })),
             StepEvent::Suspended(Box::new(suspended())),
-            StepEvent::Resumed(Box::new(StepResumed { call: RecordedCall::default(), by_default: false })),
+            StepEvent::Resumed(Box::new(StepResumed::new(RecordedCall::default(), false))),
             StepEvent::Completed(Box::new(StepCompleted { outputs: Json::null(), ..StepCompleted::default() })),
             StepEvent::Retrying(Box::new(StepRetrying::new(failure(), 1))),
             StepEvent::Released(Box::new(StepReleased { worker: "w".into() })),
@@ -403,9 +406,9 @@ mod tests {
     }
 
     fn suspended() -> StepSuspended {
-        let wait = CallWait { kind: CallWaitKind::Approval, text: String::new(), schema: None, limit_ms: None };
+        let wait = CallWait::new(CallWaitKind::Approval, "");
         let call = SuspendedCall { n: 1, name: String::new(), inputs: None, wait };
-        StepSuspended { call, worker: "w".into(), due_ms: 1 }
+        StepSuspended::new(call, "w".into(), 1)
     }
 
     fn asked(point: HookPoint) -> HookAsked {

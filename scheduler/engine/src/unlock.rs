@@ -43,6 +43,7 @@ impl Turn<'_> {
                 break;
             }
         }
+        self.continue_within_budget();
         self.check_triggers();
         let may_end = matches!(self.state.status, PlanStatus::Running | PlanStatus::Paused);
         if may_end && self.state.is_done() && !self.state.is_open() {
@@ -144,7 +145,7 @@ impl Turn<'_> {
             return false;
         }
         let Some(&i) =
-            self.state.ready_sub_plans.iter().find(|i| self.state.is_free(**i) && self.state.fits_budget(**i))
+            self.state.ready_sub_plans.iter().find(|i| self.state.may_start_sub_plan(**i))
         else {
             return false;
         };

@@ -5,6 +5,7 @@
 //! `GOALMILL_DATA` (a directory with `wfinstances/*.json`, WfFormat traces to run besides the made ones).
 
 mod archive;
+mod call_plans;
 mod calls;
 mod drain;
 mod failover;

@@ -66,6 +66,82 @@ async fn a_goal_without_a_rule_is_planned_and_done_by_a_model() -> Result<()> {
     Ok(())
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn agents_that_work_at_once_never_use_more_than_the_budget_of_their_plan() -> Result<()> {
+    const BUDGET: u64 = 9_000;
+    let dir = tempfile::tempdir()?;
+    let (script, plan) = (dir.path().join("script.json"), dir.path().join("plan.json"));
+    let again = json!({"when": "You spend", "usage": {"input": 600, "output": 1_000},
+                       "tool_calls": [{"name": "list_files", "arguments": {}}]});
+    std::fs::write(&script, json!({"answers": [again]}).to_string())?;
+    let step = |id: &str| json!({"id": id, "agent_type": "spender", "on_failure": "continue"});
+    let document = json!({"name": "two", "steps": [step("a"), step("b")], "budget": {"tokens": BUDGET}});
+    std::fs::write(&plan, document.to_string())?;
+    let config = format!(
+        "[worker]\nfiles_dir = {:?}\n[worker.agents.spender]\nkind = \"llm\"\nsystem = \"You spend.\"\n\
+         tools = [\"list_files\"]\noutput_tokens_max = 1000\n",
+        dir.path().join("files").display().to_string()
+    );
+    let dev = Dev::start(&["--model", "scripted", "--model-script", &script.display().to_string()], &config).await?;
+    let ended: Value =
+        serde_json::from_str(&dev.says(&["run", &plan.display().to_string(), "--wait", "-o", "json"], 3)?)?;
+    for step in ["a", "b"] {
+        assert_eq!(ended["failures"][step]["code"], "BUDGET_EXCEEDED", "{ended:#}");
+    }
+    let used = ended["usage"]["tokens"].as_u64().context("it has used some")?;
+    assert!(used <= BUDGET && used > BUDGET / 2, "{used} tokens were used: {ended:#}");
+    let id = ended["plan_id"].as_str().context("it has an id")?;
+    let events = dev.events(id)?;
+    let suspended = events.iter().filter(|event| event["type"] == "step_suspended").count();
+    assert!(suspended > 0, "a step has waited for the budget");
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_agent_hands_work_to_others_and_shows_what_its_model_writes() -> Result<()> {
+    let dir = tempfile::tempdir()?;
+    let (script, plan) = (dir.path().join("script.json"), dir.path().join("plan.json"));
+    let call = |name: &str, arguments: Value| json!({"name": name, "arguments": arguments});
+    let steps = json!([{"id": "sum", "description": "Add them", "agent_type": "adder", "inputs": {"numbers": [1, 2]}}]);
+    let answers = json!({"answers": [
+        {"when": ["You lead", "\"sum\":7"], "tool_calls": [call("final_answer", json!({"result": "3 and 7"}))]},
+        {"when": ["You lead", "\"sum\":3"],
+         "tool_calls": [call("adder", json!({"task": "handed over", "inputs": {"numbers": [3, 4]}}))]},
+        {"when": "You lead", "chunk": 40, "chunk_delay_ms": 400,
+         "tool_calls": [call("submit_plan", json!({"name": "by a plan, which is written slowly", "steps": steps}))]},
+    ]});
+    std::fs::write(&script, answers.to_string())?;
+    std::fs::write(&plan, json!({"name": "lead", "steps": [{"id": "a", "agent_type": "lead"}]}).to_string())?;
+    let config = format!(
+        "[worker]\nfiles_dir = {:?}\n[worker.agents.adder]\nkind = \"transform\"\n\
+         expression = \"{{'sum': inputs.numbers | sum}}\"\n\
+         [worker.agents.lead]\nkind = \"llm\"\nsystem = \"You lead.\"\nstream = true\n\
+         tools = [{{ name = \"submit_plan\", agents = [\"adder\"] }}, {{ agent = \"adder\" }}]\n",
+        dir.path().join("files").display().to_string()
+    );
+    let dev = Dev::start(&["--model", "scripted", "--model-script", &script.display().to_string()], &config).await?;
+    let ended: Value =
+        serde_json::from_str(&dev.says(&["run", &plan.display().to_string(), "--wait", "-o", "json"], 0)?)?;
+    assert_eq!(ended["results"]["a"]["result"], "3 and 7", "{ended:#}");
+    let events = dev.events(ended["plan_id"].as_str().context("it has an id")?)?;
+    let outcomes: Vec<&Value> = events
+        .iter()
+        .filter(|event| event["type"] == "step_resumed")
+        .map(|event| &event["data"]["call"]["outcome"])
+        .collect();
+    let sums: Vec<&Value> = outcomes.iter().filter_map(|outcome| outcome["outputs"].as_object()?.values().next()).collect();
+    assert_eq!(sums, [&json!({"sum": 3}), &json!({"sum": 7})], "{outcomes:?}");
+    let shows = |event: &Value| {
+        let message = event["data"]["message"].as_str().unwrap_or_default();
+        event["type"] == "step_progress" && message.contains("the model writes: ") && message.contains("plan")
+    };
+    assert!(events.iter().any(shows), "what the model writes is progress of the step");
+    let child = outcomes[0]["plan"].as_str().context("the call has a plan")?;
+    let child: Value = serde_json::from_str(&dev.says(&["plan", "get", child, "-o", "json"], 0)?)?;
+    assert_eq!((&child["status"], &child["parent"]), (&json!("completed"), &ended["plan_id"]), "{child:#}");
+    Ok(())
+}
+
 /// Rows of the tables in a Markdown text, without their heads.
 fn table_rows(text: &str) -> usize {
     let is_rule = |line: &&str| line.starts_with("|---");

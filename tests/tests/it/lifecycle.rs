@@ -120,7 +120,7 @@ fn step_events() -> Vec<StepEvent> {
         StepEvent::CallRecorded(Box::default()),
         StepEvent::CallsDiscarded(Box::new(CallsDiscarded { from: 1, recorded: String::new(), called: None })),
         StepEvent::Suspended(Box::new(suspended())),
-        StepEvent::Resumed(Box::new(StepResumed { call: RecordedCall::default(), by_default: false })),
+        StepEvent::Resumed(Box::new(StepResumed::new(RecordedCall::default(), false))),
         StepEvent::Completed(Box::new(StepCompleted { outputs: Json::null(), ..StepCompleted::default() })),
         StepEvent::Retrying(Box::new(StepRetrying::new(failure(), 1))),
         StepEvent::Released(Box::new(StepReleased { worker: "w".into() })),
@@ -246,9 +246,9 @@ fn ended(status: PlanStatus) -> Box<PlanEnded> {
 }
 
 fn suspended() -> StepSuspended {
-    let wait = CallWait { kind: CallWaitKind::Approval, text: String::new(), schema: None, limit_ms: None };
+    let wait = CallWait::new(CallWaitKind::Approval, "");
     let call = SuspendedCall { n: 1, name: String::new(), inputs: None, wait };
-    StepSuspended { call, worker: "w".into(), due_ms: 1 }
+    StepSuspended::new(call, "w".into(), 1)
 }
 
 fn asked(point: HookPoint) -> HookAsked {

@@ -145,6 +145,7 @@ fn task(inputs: &Value) -> Task {
         reply: "reports".into(),
         idempotency_key: "k".into(),
         calls: Vec::new(),
+        budget: None,
         traceparent: None,
     }
 }

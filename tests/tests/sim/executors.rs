@@ -91,7 +91,7 @@ impl Executor for SimExecutor {
             })
         };
         let thought = calls.call("think", "x", make("think")).await?.outcome.value();
-        let wait = CallWait { kind: CallWaitKind::Approval, text: "pay 5".into(), schema: None, limit_ms: None };
+        let wait = CallWait::new(CallWaitKind::Approval, "pay 5");
         let decided = calls.wait("approve pay", "5", wait).await?.outcome.value();
         let paid = match decided["approved"] == true {
             true => calls.call("pay", "5", make("pay")).await?.outcome.value(),

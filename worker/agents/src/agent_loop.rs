@@ -1,18 +1,20 @@
 //! One step: calls the model and runs its tool calls until the model gives a valid answer or a limit is reached.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use goalmill_common::call::{CallWait, CallWaitKind};
+use goalmill_common::call::{CallBudget, CallNeeds, CallWait, CallWaitKind};
 use goalmill_common::failure::{Failure, FailureClass};
+use goalmill_common::json::Json;
 use goalmill_common::report::TokenSplit;
 use goalmill_common::task::Task;
 use goalmill_common::text::shorten;
 use goalmill_llm::{
-    Completion, CompletionRequest, Message, Purpose, ResponseFormat, ResponseMode, SpendBudget, SpendLimit, TokenUsage,
-    Tool, ToolCall, ToolChoice, Usd,
+    BudgetExceeded, Completion, CompletionRequest, Message, ModelError, Purpose, ResponseFormat, ResponseMode,
+    SpendBudget, SpendLimit, TokenUsage, Tool, ToolCall, ToolChoice, Usd,
 };
 use goalmill_reader::{ParsedCall, ReaderLimits, ToolCatalogue, parse_calls};
-use goalmill_worker::executor::{CallId, CallResult, CallUsage, Calls, Progress};
+use goalmill_worker::executor::{CallId, CallResult, CallUsage, Calls, Progress, over_budget};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use tokio::time::{Instant, timeout_at};
@@ -22,7 +24,8 @@ use crate::answer_format::AnswerFormat;
 use crate::llm_agent::LlmAgent;
 use crate::model_failure::model_failure;
 use crate::prompt::{render_result, render_task};
-use crate::tools::BoundTool;
+use crate::streamed_reply::complete;
+use crate::tools::{BoundTool, PlanCall};
 
 /// The tool with which an agent that has tools gives its answer.
 const FINAL_ANSWER: &str = "final_answer";
@@ -84,6 +87,8 @@ pub(crate) struct AgentLoop<'a> {
     calls: &'a dyn Calls,
     format: AnswerFormat,
     budget: SpendBudget,
+    /// What the calls that were made or replayed have used up.
+    recorded: (TokenSplit, Usd),
     deadline: Instant,
     messages: Vec<Message>,
     /// The text of the task. It identifies the calls of the model, because all other messages follow from recorded
@@ -112,7 +117,8 @@ impl<'a> AgentLoop<'a> {
             tool_task: Task { calls: Vec::new(), ..task.clone() },
             calls,
             format,
-            budget: SpendBudget::new(limit),
+            budget: SpendBudget::part_of(SpendBudget::new(limit_of(task.budget.as_ref())), limit),
+            recorded: (TokenSplit::default(), Usd::ZERO),
             deadline: Instant::now() + Duration::from_secs(limits.seconds),
             messages,
             task_text,
@@ -121,13 +127,26 @@ impl<'a> AgentLoop<'a> {
         }
     }
 
+    /// What was used up by calls that have failed: no recorded call has it.
+    pub fn unrecorded(&self) -> CallUsage {
+        let spent = self.budget.spent();
+        let (tokens, cost) = &self.recorded;
+        CallUsage {
+            cost: spent.cost.minus(*cost).dollars(),
+            tokens: TokenSplit {
+                prompt_tokens: spent.input_tokens.saturating_sub(tokens.prompt_tokens),
+                completion_tokens: spent.output_tokens.saturating_sub(tokens.completion_tokens),
+            },
+        }
+    }
+
     /// Returns the valid answer.
-    pub async fn run(mut self, progress: &Progress, cancelled: &CancellationToken) -> Result<Value, Failure> {
+    pub async fn run(&mut self, progress: &Progress, cancelled: &CancellationToken) -> Result<Value, Failure> {
         let turns = self.agent.settings.limits.turns;
         for turn in 1..=turns {
-            progress.update(f64::from(turn - 1) / f64::from(turns), format!("turn {turn}: the model is asked"));
+            progress.update(self.share(turn), format!("turn {turn}: the model is asked"));
             let must_answer = turn == turns || self.must_answer;
-            let reply = self.ask_model(must_answer, cancelled).await?;
+            let reply = self.ask_model(must_answer, turn, progress, cancelled).await?;
             if let Some(answer) = self.handle_reply(reply, turn, progress).await? {
                 return Ok(answer);
             }
@@ -136,13 +155,26 @@ impl<'a> AgentLoop<'a> {
         Err(Failure::new(FailureClass::Permanent, "AGENT_TURNS_EXCEEDED", message))
     }
 
-    async fn ask_model(&self, must_answer: bool, cancelled: &CancellationToken) -> Result<ModelReply, Failure> {
+    async fn ask_model(
+        &mut self,
+        must_answer: bool,
+        turn: u32,
+        progress: &Progress,
+        cancelled: &CancellationToken,
+    ) -> Result<ModelReply, Failure> {
         let request = self.request(must_answer, cancelled);
-        let models = self.agent.models.clone();
-        let make = Box::new(move |_| {
+        let (models, budget) = (self.agent.models.clone(), self.task.budget.as_ref());
+        let shown = self.agent.settings.stream.then(|| (progress.clone(), self.share(turn), turn));
+        let is_over = AtomicBool::new(false);
+        let needs = if budget.is_some() { needs_of(models.max_usage(&request)) } else { CallNeeds::default() };
+        let make = Box::new(|_| {
+            let (is_over, format) = (&is_over, request.format.clone());
             let call = async move {
-                let completion = models.complete(&request).await.map_err(|error| model_failure(&error, &models))?;
-                let reply = ModelReply::read(&completion, &request.format);
+                let completion = complete(&models, request, shown).await.map_err(|error| {
+                    is_over.store(is_over_plan(&error), Ordering::Relaxed);
+                    model_failure(&error, &models)
+                })?;
+                let reply = ModelReply::read(&completion, &format);
                 let reply = serde_json::to_value(&reply).expect("a reply always has a JSON form");
                 // Every attempt at the call costs, not only the last one.
                 let mut usage = CallUsage::default();
@@ -152,15 +184,42 @@ impl<'a> AgentLoop<'a> {
             Box::pin(call) as futures_util::future::BoxFuture<'_, _>
         });
         let called = timeout_at(self.deadline, self.calls.call(MODEL_CALL, &self.task_text, make)).await;
-        let result = called.map_err(|_| self.out_of_time())??;
-        if result.is_replayed {
-            let (usage, cost) = reserved(&result.usage);
-            self.budget.record_call(&usage, cost);
+        let result = called.map_err(|_| self.out_of_time())?;
+        if is_over.load(Ordering::Relaxed) {
+            return Err(self.end_over_budget(MODEL_CALL, &self.task_text, needs));
         }
+        let result = result?;
+        self.count(&result);
         serde_json::from_str(result.outcome.text()).map_err(|error| {
             let message = format!("the recorded reply of the model cannot be read: {error}");
             Failure::new(FailureClass::Permanent, "CALL_INVALID", message)
         })
+    }
+
+    /// Ends the attempt because a call does not fit into the budget of the plan: it waits for more, if there may be more.
+    fn end_over_budget(&self, name: &str, inputs: &str, needs: CallNeeds) -> Failure {
+        match &self.task.budget {
+            Some(CallBudget { last: false, .. }) => self.calls.wait_for_budget(name, inputs, needs),
+            Some(CallBudget { last: true, .. }) | None => over_budget(name, needs),
+        }
+    }
+
+    /// Counts a call whose usage is recorded.
+    fn count(&mut self, result: &CallResult) {
+        let (tokens, cost) = &mut self.recorded;
+        let more = result.usage.tokens;
+        tokens.prompt_tokens = tokens.prompt_tokens.saturating_add(more.prompt_tokens);
+        tokens.completion_tokens = tokens.completion_tokens.saturating_add(more.completion_tokens);
+        *cost += Usd::from_dollars(result.usage.cost);
+        if result.is_replayed {
+            let (usage, cost) = reserved(&result.usage);
+            self.budget.record_call(&usage, cost);
+        }
+    }
+
+    /// The share of the turns before this one.
+    fn share(&self, turn: u32) -> f64 {
+        f64::from(turn - 1) / f64::from(self.agent.settings.limits.turns)
     }
 
     fn request(&self, must_answer: bool, cancelled: &CancellationToken) -> CompletionRequest {
@@ -184,6 +243,8 @@ impl<'a> AgentLoop<'a> {
             output_tokens_max: settings.output_tokens_max,
             timeout_ms: Some(u64::try_from(left.as_millis()).unwrap_or(u64::MAX)),
             budget: self.budget.clone(),
+            // Nothing more is to be had: a shorter answer is better than none.
+            shorten_to_budget: self.task.budget.is_some_and(|budget| budget.last),
             cancel: cancelled.clone(),
             ..CompletionRequest::new(self.messages.clone(), format)
         }
@@ -272,34 +333,82 @@ impl<'a> AgentLoop<'a> {
         render_result(&call.name, Err(reason), self.agent.settings.limits.result_bytes).to_string()
     }
 
-    /// Runs one tool call; the model gets the error if it fails. The tool gets the idempotency key of the call.
-    async fn call_tool(&self, call: &ToolCall) -> Result<String, Failure> {
-        let tools = &self.agent.tools;
-        let limit = self.agent.settings.limits.result_bytes;
-        let tool = match tools.find(&call.name) {
+    /// Runs one tool call; what fails in it is told to the model. The tool gets the idempotency key of the call.
+    async fn call_tool(&mut self, call: &ToolCall) -> Result<String, Failure> {
+        let agent = self.agent;
+        let tool = match agent.tools.find(&call.name) {
             Ok(tool) => tool,
             Err(reason) => return Ok(self.refuse(call, reason)),
         };
-        let (task, arguments) = (&self.tool_task, call.parse_arguments());
-        if let Ok(arguments) = &arguments
-            && let Some(decided) = self.ask_about(tool, call, arguments).await?
-        {
-            return Ok(decided);
+        let arguments = call.parse_arguments();
+        if let Ok(arguments) = &arguments {
+            let plan = match tool.plan_call(arguments).transpose() {
+                Ok(plan) => plan,
+                Err(reason) => return Ok(self.refuse(call, reason)),
+            };
+            if let Some(decided) = self.ask_about(tool, call, arguments).await? {
+                return Ok(decided);
+            }
+            if let Some(plan) = plan {
+                return self.run_plan(tool, call, plan).await;
+            }
         }
-        let make = Box::new(move |id: CallId| {
+        let result = self.run_tool(tool, call, arguments.map_err(|error| error.to_string())).await?;
+        self.count(&result);
+        Ok(result.outcome.text().to_owned())
+    }
+
+    async fn run_tool(
+        &self,
+        tool: &BoundTool,
+        call: &ToolCall,
+        arguments: Result<Value, String>,
+    ) -> Result<CallResult, Failure> {
+        let (task, limit) = (&self.tool_task, self.agent.settings.limits.result_bytes);
+        let (budget, price) = (self.budget.clone(), tool.price());
+        let is_over = AtomicBool::new(false);
+        let make = Box::new(|id: CallId| {
+            let is_over = &is_over;
             let run = async move {
+                let reserved = (price > Usd::ZERO).then(|| budget.reserve(&TokenUsage::default(), price)).transpose();
+                let mut reserved = reserved.map_err(|exceeded| {
+                    is_over.store(matches!(exceeded, BudgetExceeded::Shared(_)), Ordering::Relaxed);
+                    let message = format!("the tool `{}`: {exceeded}", tool.name());
+                    Failure::new(FailureClass::Permanent, "AGENT_BUDGET_EXCEEDED", message)
+                })?;
+                // From here on it counts, also if the call is interrupted.
+                reserved.iter_mut().for_each(|reserved| reserved.update(TokenUsage::default(), price));
                 let task = Task { idempotency_key: id.idempotency_key, ..task.clone() };
                 let result = match arguments {
                     Ok(arguments) => tool.run(&arguments, &task).await,
                     Err(error) => Err(format!("the arguments are not JSON: {error}")),
                 };
-                Ok(CallResult::new(render_result(tool.name(), result, limit), CallUsage::default()))
+                let usage = CallUsage { cost: price.dollars(), ..CallUsage::default() };
+                Ok(CallResult::new(render_result(tool.name(), result, limit), usage))
             };
             Box::pin(run) as futures_util::future::BoxFuture<'_, _>
         });
         let called = timeout_at(self.deadline, self.calls.call(tool.name(), &call.arguments, make)).await;
-        let result = called.map_err(|_| self.out_of_time())??;
-        Ok(result.outcome.text().to_owned())
+        let result = called.map_err(|_| self.out_of_time())?;
+        if is_over.load(Ordering::Relaxed) {
+            let needs = CallNeeds { tokens: 0, cost: price.dollars() };
+            return Err(self.end_over_budget(tool.name(), &call.arguments, needs));
+        }
+        result
+    }
+
+    /// Runs the plan that a call asks for. The step waits for its end without a worker.
+    async fn run_plan(&self, tool: &BoundTool, call: &ToolCall, plan: PlanCall) -> Result<String, Failure> {
+        let PlanCall { plan, inputs, limit_ms, text } = plan;
+        let wait = CallWait {
+            plan: Some(Json::of(&plan)),
+            inputs: inputs.as_ref().map(Json::of),
+            limit_ms,
+            ..CallWait::new(CallWaitKind::Plan, text)
+        };
+        let outcome = self.calls.wait(tool.name(), &call.arguments, wait).await?.outcome.value();
+        let result = tool.read_outcome(&outcome);
+        Ok(render_result(tool.name(), result, self.agent.settings.limits.result_bytes).to_string())
     }
 
     /// Asks a person the question of the call, or whether the call may be run. Returns the result if the call is not
@@ -319,7 +428,7 @@ impl<'a> AgentLoop<'a> {
         }
         let text =
             format!("run the tool `{}` with {}", tool.name(), shorten(&arguments.to_string(), APPROVAL_CHARS_MAX));
-        let wait = CallWait { kind: CallWaitKind::Approval, text, schema: None, limit_ms: None };
+        let wait = CallWait::new(CallWaitKind::Approval, text);
         let decided =
             self.calls.wait(&format!("approve {}", tool.name()), &call.arguments, wait).await?.outcome.value();
         if decided["approved"] == true {
@@ -334,6 +443,21 @@ impl<'a> AgentLoop<'a> {
         let message = format!("the agent gave no answer within {seconds} seconds (`limits.seconds`)");
         Failure::new(FailureClass::Timeout, "AGENT_TIME_EXCEEDED", message)
     }
+}
+
+/// The limit that the plan sets.
+fn limit_of(budget: Option<&CallBudget>) -> SpendLimit {
+    let Some(budget) = budget else { return SpendLimit::default() };
+    SpendLimit { tokens: budget.tokens, cost: budget.cost.map(Usd::from_dollars) }
+}
+
+fn needs_of((tokens, cost): (u64, Usd)) -> CallNeeds {
+    CallNeeds { tokens, cost: cost.dollars() }
+}
+
+/// Whether a call was not made because of the budget of the plan, and not because of the agent's own limits.
+fn is_over_plan(error: &ModelError) -> bool {
+    matches!(error, ModelError::OverBudget { exceeded: BudgetExceeded::Shared(_), .. })
 }
 
 fn used(usage: &TokenUsage, cost: Usd) -> CallUsage {

@@ -17,6 +17,7 @@ mod model_failure;
 mod prompt;
 mod settings;
 mod shipped;
+mod streamed_reply;
 mod tools;
 mod workspace_cleaner;
 

@@ -9,7 +9,7 @@ use goalmill_common::failure::{Failure, FailureClass};
 use goalmill_common::id::AgentType;
 use goalmill_common::task::Task;
 use goalmill_llm::ModelRegistry;
-use goalmill_worker::executor::{Calls, ExecutionResult, Executor, Progress, UnrecordedCalls};
+use goalmill_worker::executor::{CallUsage, Calls, ExecutionResult, Executor, Progress, UnrecordedCalls};
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
@@ -70,8 +70,9 @@ impl Executor for LlmAgent {
     ) -> Result<ExecutionResult, Failure> {
         let calls = UnrecordedCalls::new(task);
         let mut result = self.execute_with_calls(task, progress, &calls, cancelled).await?;
-        result.cost = calls.usage().cost;
-        result.usage = Some(calls.usage().tokens);
+        let mut used = calls.usage();
+        used.add(&CallUsage { cost: result.cost, tokens: result.usage.unwrap_or_default() });
+        (result.cost, result.usage) = (used.cost, Some(used.tokens));
         Ok(result)
     }
 
@@ -84,10 +85,20 @@ impl Executor for LlmAgent {
     ) -> Result<ExecutionResult, Failure> {
         let format = self.answer_format(task)?;
         let today = today(&self.clock);
-        let agent = Self { tools: self.tools.for_attempt().await?, ..self.clone() };
+        let agent = Self { tools: self.tools.for_attempt(calls).await?, ..self.clone() };
         let system = agent.system.render(&agent, task, &today)?;
-        let answer = AgentLoop::new(&agent, task, format, system, calls).run(progress, cancelled).await?;
-        Ok(ExecutionResult::new(answer))
+        let mut agent_loop = AgentLoop::new(&agent, task, format, system, calls);
+        let failure = match agent_loop.run(progress, cancelled).await {
+            Ok(answer) => return Ok(ExecutionResult::new(answer)),
+            Err(failure) => failure,
+        };
+        // What failed calls have cost must not be lost with them.
+        let used = agent_loop.unrecorded();
+        if used == CallUsage::default() {
+            return Err(failure);
+        }
+        let CallUsage { cost, tokens } = used;
+        Ok(ExecutionResult { failure: Some(failure), cost, usage: Some(tokens), ..ExecutionResult::default() })
     }
 }
 

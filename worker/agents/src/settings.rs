@@ -36,6 +36,9 @@ pub(crate) struct AgentSettings {
     /// MCP servers by the prefix of their tools; the fields are those of the executor `mcp`.
     #[serde(default)]
     pub mcp: BTreeMap<String, Value>,
+    /// Whether what the model writes is shown as progress of the step.
+    #[serde(default)]
+    pub stream: bool,
     #[serde(default)]
     pub limits: AgentLimits,
 }

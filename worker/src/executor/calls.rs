@@ -5,7 +5,8 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use async_trait::async_trait;
 use futures_util::future::BoxFuture;
-use goalmill_common::call::CallWait;
+use goalmill_common::agent::Agent;
+use goalmill_common::call::{CallNeeds, CallWait};
 use goalmill_common::failure::{Failure, FailureClass};
 use goalmill_common::json::Json;
 use goalmill_common::report::TokenSplit;
@@ -70,11 +71,32 @@ pub trait Calls: Send + Sync {
     ///   dropped, if the recorded call has another name or other inputs.
     async fn call<'a>(&'a self, name: &'a str, inputs: &'a str, make: MakeCall<'a>) -> Result<CallResult, Failure>;
 
-    /// Returns what a person decided or answered about the next call.
+    /// Returns what the next call waits for: what a person decided or answered, or what a plan gave.
     ///
-    /// Without a decision, this attempt ends: return the failure. The step then waits without a worker, and a later
-    /// attempt gets the decision here. The outcome is described at [`goalmill_common::call::CallWaitKind`].
+    /// Until it is there, this attempt ends: return the failure. The step then waits without a worker, and a later
+    /// attempt gets the outcome here. It is described at [`goalmill_common::call::CallWaitKind`].
     async fn wait<'a>(&'a self, name: &'a str, inputs: &'a str, wait: CallWait) -> Result<CallResult, Failure>;
+
+    /// Ends this attempt because the call that was just refused does not fit into the budget of the task: return the
+    /// failure. A later attempt has a larger budget and makes the call again.
+    ///
+    /// - `name`, `inputs`: of the refused call.
+    /// - `needs`: the most that it may use up.
+    fn wait_for_budget(&self, name: &str, _inputs: &str, needs: CallNeeds) -> Failure {
+        over_budget(name, needs)
+    }
+
+    /// The cards of the registered agent types, as they are now.
+    async fn agent_cards(&self) -> Result<Vec<Agent>, Failure> {
+        Ok(Vec::new())
+    }
+}
+
+/// The failure of a call that does not fit into the budget of its plan.
+pub fn over_budget(name: &str, needs: CallNeeds) -> Failure {
+    let CallNeeds { tokens, cost } = needs;
+    let message = format!("call `{name}` may use up {tokens} tokens and {cost} dollars, and the plan has not so much left");
+    Failure::new(FailureClass::ConstraintViolation, "BUDGET_EXCEEDED", message)
 }
 
 /// Calls that are numbered and added up, and not kept.
@@ -111,7 +133,7 @@ impl Calls for UnrecordedCalls<'_> {
     }
 
     async fn wait<'a>(&'a self, name: &'a str, _: &'a str, _: CallWait) -> Result<CallResult, Failure> {
-        let message = format!("call `{name}` waits for a person, and this attempt cannot be continued");
+        let message = format!("call `{name}` waits, and this attempt cannot be continued");
         Err(Failure::new(FailureClass::Permanent, "CALL_INVALID", message))
     }
 }

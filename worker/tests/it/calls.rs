@@ -51,7 +51,7 @@ impl Executor for Caller {
             let text = |at: usize| wanted[at].as_str().unwrap_or_default();
             if text(0) == "approve" {
                 let (kind, text_of) = (CallWaitKind::Approval, "may I".to_owned());
-                let wait = CallWait { kind, text: text_of, schema: None, limit_ms: None };
+                let wait = CallWait::new(kind, text_of);
                 let decided = calls.wait(text(0), text(1), wait).await?;
                 outcomes.push(json!([decided.outcome.value(), decided.is_replayed]));
                 continue;

@@ -159,6 +159,7 @@ pub fn task(step: &str, agent_type: &str, inputs: Value) -> Task {
         reply: Keys::default().reports(SHARD),
         idempotency_key: format!("key-{step}"),
         calls: Vec::new(),
+        budget: None,
         traceparent: None,
     }
 }

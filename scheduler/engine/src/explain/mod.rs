@@ -102,7 +102,7 @@ impl PlanState {
             (StepStatus::Running, "running"),
             (StepStatus::Queued, "waiting for a worker"),
             (StepStatus::Ready, "ready for dispatch"),
-            (StepStatus::Retrying, "waiting to be tried again"),
+            (StepStatus::Retrying, "waiting to go on"),
             (StepStatus::AwaitingApproval, "waiting for a person"),
             (StepStatus::Pending, "waiting for other steps"),
             (StepStatus::Blocked, "blocked"),
@@ -181,6 +181,13 @@ impl PlanState {
                 let worker = step.worker.as_ref().map_or("", |worker| worker.as_str());
                 let since = elapsed(step.started_ms, now_ms);
                 format!("attempt {} of `{id}` runs on `{worker}` for {since}, until {due}", step.attempt)
+            }
+            StepStatus::Retrying if step.awaits_plan() => {
+                let plan = self.sub_plan_id(i).map(|plan| plan.to_string()).unwrap_or_default();
+                format!("a call of `{id}` waits for its plan `{plan}`, until {due}")
+            }
+            StepStatus::Retrying if step.budget_wait().is_some() => {
+                format!("a call of `{id}` waits for room in the budget, until {due}: {}", step.reason())
             }
             StepStatus::Retrying => {
                 let why = step.failure().map(|failure| format!(": {} [{}]", failure.message, failure.code));

@@ -72,6 +72,13 @@ impl PlanState {
                 only(self.hint_for_plan(plan))
             }
             StepStatus::Ready => self.ready(i, around),
+            StepStatus::Retrying if self.steps[i].awaits_plan() => {
+                let inner = self.sub_plan_id(i).map(|plan| plan.to_string()).unwrap_or_default();
+                only(format!("see what its plan waits for: `goalmill explain {inner}`"))
+            }
+            StepStatus::Retrying if self.steps[i].budget_wait().is_some() => {
+                only(format!("wait for the steps in flight to end, or skip it: `goalmill step skip {plan} {id}`"))
+            }
             StepStatus::Retrying => only(format!(
                 "try it at once: `goalmill step retry {plan} {id}`, or skip it: `goalmill step skip {plan} {id}`"
             )),

@@ -1,5 +1,7 @@
 //! Handles the planners' answer to a replan: refused, proposed to a person, or applied.
 
+use std::collections::BTreeSet;
+
 use goalmill_common::event::{
     PlanEvent, PlanRevised, PlanningFailed, QuestionAsked, Reason, RevisionProposed, RevisionRefused, SkipCause,
     StepAdded, StepEvent, StepModified,
@@ -9,7 +11,7 @@ use goalmill_common::id::StepId;
 use goalmill_common::plan::{Approval, ApprovalDefault, Question, Widen};
 use goalmill_common::problem::Issue;
 use goalmill_common::revision::{Change, Proposal, RevisionStrategy, Trigger};
-use goalmill_common::status::PlanStatus;
+use goalmill_common::status::{PlanStatus, StepStatus};
 use goalmill_plan::document::issue;
 
 use super::delta::ignored_failure;
@@ -344,8 +346,12 @@ impl Turn<'_> {
     /// Withdraws attempts whose work is no longer needed.
     fn withdraw_attempts(&mut self, delta: &Delta) {
         let gone = delta.removed.iter().chain(delta.skipped.keys()).chain(&delta.restarted);
-        let flying: Vec<StepIndex> = gone.copied().filter(|i| self.status_of(*i).is_in_flight()).collect();
-        for i in flying {
+        // A step that is changed while a call of it waits must not go on with what the call gives.
+        let waits = |i: &StepIndex| self.status_of(*i) == StepStatus::Retrying && self.waiting_call(*i).is_some();
+        let changed = delta.modified.keys().copied().filter(&waits);
+        let is_there = |i: &StepIndex| self.status_of(*i).is_in_flight() || waits(i);
+        let withdrawn: BTreeSet<StepIndex> = gone.copied().filter(is_there).chain(changed).collect();
+        for i in withdrawn {
             self.cancel_attempt(i);
             self.emit_step(i, StepEvent::Recalled(Reason::boxed("the plan is revised")));
         }

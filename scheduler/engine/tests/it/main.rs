@@ -28,6 +28,8 @@ mod extend;
 
 mod hooks;
 
+mod call_budgets;
+mod call_plans;
 mod calls;
 mod contract;
 mod recorded_calls;

@@ -65,7 +65,7 @@ fn sub_plans_side_by_side_share_what_is_left_of_the_budget() {
             step.plan = Some(Box::new(plan(&[("inner", &[])])));
         }
     };
-    let whole = plan(&[("a", &[]), ("p", &[]), ("q", &[]), ("after", &["p", "q"])]);
+    let whole = plan(&[("p", &[]), ("q", &[]), ("after", &["p", "q"])]);
     let whole = ["p", "q", "after"].into_iter().fold(whole, |whole, id| with(whole, id, inner(id.into())));
     let mut submit = submission(Some(whole));
     submit.goal.budget = Budget { tokens: Some(100), cost: Some(4.0), seconds: None };

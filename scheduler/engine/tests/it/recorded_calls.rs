@@ -179,7 +179,7 @@ fn calls_are_bounded_and_count_against_the_budget() {
 }
 
 fn waiting(task: &Task, n: u32, kind: CallWaitKind, schema: Option<serde_json::Value>) -> Report {
-    let wait = CallWait { kind, text: "pay 5".into(), schema: schema.map(Json::from), limit_ms: Some(5_000) };
+    let wait = CallWait { schema: schema.map(Json::from), limit_ms: Some(5_000), ..CallWait::new(kind, "pay 5") };
     let call = SuspendedCall { n, name: "ask".into(), inputs: Some(inputs_digest("x")), wait };
     Report { suspended: Some(Box::new(call)), ..report(task, What::Suspended) }
 }

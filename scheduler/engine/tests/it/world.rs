@@ -38,6 +38,8 @@ pub struct World {
     pub cancelled: BTreeSet<AttemptToken>,
     /// Effects that are none of the above, in order.
     pub others: Vec<Effect>,
+    /// A decision was cut short.
+    is_cut: bool,
 }
 
 impl World {
@@ -66,6 +68,7 @@ impl World {
             acknowledged: Vec::new(),
             cancelled: BTreeSet::new(),
             others: Vec::new(),
+            is_cut: false,
         }
     }
 
@@ -86,11 +89,25 @@ impl World {
         let (state, decision) = goalmill_engine::submit(&self.context, envelope)?;
         self.state.0 = Some(state);
         self.perform(None, &decision);
+        self.go_on();
         Ok(decision)
     }
 
     /// Gives a command, does what a shell would do with the effects, and checks the fold.
     pub fn command(&mut self, command: Command) -> Result<Decision, Rejection> {
+        let decision = self.command_once(command)?;
+        self.go_on();
+        Ok(decision)
+    }
+
+    /// Continues what was cut short.
+    fn go_on(&mut self) {
+        while std::mem::take(&mut self.is_cut) {
+            self.command_once(Command::Continue).expect("a plan that was left half-way goes on");
+        }
+    }
+
+    fn command_once(&mut self, command: Command) -> Result<Decision, Rejection> {
         let before = PlanState::clone(&self.state);
         let envelope = Envelope { now_ms: self.now_ms, random: self.random, actor: None, command };
         let decision = match decide(&mut self.state, &self.context, envelope) {
@@ -132,9 +149,7 @@ impl World {
             Effect::Cancel(token) => {
                 self.cancelled.insert(token);
             }
-            Effect::Continue => {
-                self.command(Command::Continue).expect("a plan that was left half-way goes on");
-            }
+            Effect::Continue => self.is_cut = true,
             Effect::StoreInputs { .. }
             | Effect::Room
             | Effect::Plan { .. }
@@ -271,6 +286,7 @@ impl World {
         for effect in pending(&self.state, &self.context) {
             self.run(effect);
         }
+        self.go_on();
     }
 }
 

@@ -72,12 +72,8 @@ impl AgentTool for AskPerson {
             Value::Array(options) => json!({"enum": options}),
             _ => json!({"type": "string"}),
         };
-        Some(CallWait {
-            kind: CallWaitKind::Answer,
-            text: text_of(arguments, "question").to_owned(),
-            schema: Some(Json::of(&schema)),
-            limit_ms: Some(self.limit_ms),
-        })
+        let wait = CallWait::new(CallWaitKind::Answer, text_of(arguments, "question"));
+        Some(CallWait { schema: Some(Json::of(&schema)), limit_ms: Some(self.limit_ms), ..wait })
     }
 
     async fn run(&self, _: &Value, _: &Task) -> Result<Value, String> {

@@ -1,5 +1,6 @@
 //! The tools of MCP servers that an agent has during one attempt.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use async_trait::async_trait;
@@ -7,10 +8,11 @@ use goalmill_common::failure::Failure;
 use goalmill_common::id::AgentType;
 use goalmill_common::task::Task;
 use goalmill_mcp::{McpToolInfo, McpToolSet};
-use serde_json::Value;
+use serde::Deserialize;
+use serde_json::{Map, Value};
 use tokio_util::sync::CancellationToken;
 
-use super::AgentTool;
+use super::{AgentTool, ToolPolicy, ToolTerms};
 
 /// Stands between the name of a server and the name of its tool.
 const SEPARATOR: &str = "__";
@@ -19,11 +21,35 @@ const NAME_CHARS_MAX: usize = 64;
 /// Characters of a server's name.
 const SERVER_CHARS_MAX: usize = 24;
 
-/// An MCP server of an agent.
+/// Fields of a server that say what becomes of the calls of its tools. All others are those of the executor `mcp`.
+const TERMS: [&str; 4] = ["policy", "policies", "price", "prices"];
+
+/// What becomes of the calls of a server's tools, and what they cost.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+struct McpToolTerms {
+    /// Of every tool without an entry in `policies`.
+    policy: Option<ToolPolicy>,
+    /// By the server's name of the tool.
+    policies: BTreeMap<String, ToolPolicy>,
+    /// US dollars of one call of a tool without an entry in `prices`.
+    price: f64,
+    prices: BTreeMap<String, f64>,
+}
+
+impl McpToolTerms {
+    fn of(&self, tool: &str) -> Result<ToolTerms, String> {
+        let policy = self.policies.get(tool).copied().or(self.policy).unwrap_or(ToolPolicy::Allow);
+        ToolTerms::new(policy, self.prices.get(tool).copied().unwrap_or(self.price))
+    }
+}
+
+/// A server of an agent.
 #[derive(Clone)]
 pub(super) struct McpToolServer {
     name: String,
     tools: Arc<McpToolSet>,
+    terms: Arc<McpToolTerms>,
 }
 
 impl McpToolServer {
@@ -33,7 +59,26 @@ impl McpToolServer {
         if name.is_empty() || name.len() > SERVER_CHARS_MAX || !name.chars().all(is_plain) {
             return Err(format!("the name of a server has letters, digits and `-`, at most {SERVER_CHARS_MAX}"));
         }
-        Ok(Self { name: name.to_owned(), tools: Arc::new(McpToolSet::new(agent_type, settings)?) })
+        let mut fields = settings.as_object().cloned().ok_or("it must be an object")?;
+        let terms: Map<String, Value> = TERMS.iter().filter_map(|name| fields.remove_entry(*name)).collect();
+        let terms = McpToolTerms::deserialize(Value::Object(terms)).map_err(|error| error.to_string())?;
+        let listed: Option<Vec<&str>> =
+            fields.get("tools").and_then(Value::as_array).map(|tools| tools.iter().filter_map(Value::as_str).collect());
+        for tool in terms.policies.keys().chain(terms.prices.keys()) {
+            if listed.as_ref().is_some_and(|listed| !listed.is_empty() && !listed.contains(&tool.as_str())) {
+                return Err(format!("`policies` and `prices` name `{tool}`, which is not among `tools`"));
+            }
+            terms.of(tool)?;
+        }
+        terms.of("")?;
+        let tools = Arc::new(McpToolSet::new(agent_type, &Value::Object(fields))?);
+        Ok(Self { name: name.to_owned(), tools, terms: Arc::new(terms) })
+    }
+
+    /// What becomes of the calls of one of its tools.
+    pub fn terms(&self, tool: &McpTool) -> ToolTerms {
+        // The settings were checked when they were read.
+        self.terms.of(&tool.info.name).unwrap_or(ToolTerms::free(ToolPolicy::Deny))
     }
 
     /// The tools that the server lists now.

@@ -12,12 +12,14 @@ use goalmill_common::failure::Failure;
 use goalmill_common::id::AgentType;
 use goalmill_common::task::Task;
 use goalmill_common::text::shorten;
-use goalmill_llm::Tool;
+use goalmill_llm::{Tool, Usd};
 use goalmill_plan::schema::Schema;
+use goalmill_worker::executor::Calls;
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
 mod address_guard;
+mod agent_tool;
 mod ask_person;
 mod file_tools;
 mod http_get;
@@ -26,13 +28,18 @@ mod program_tools;
 mod sandbox;
 mod search_outputs;
 mod sql;
+mod submit_plan;
 mod workspace;
 
+use agent_tool::AgentToolSettings;
 use mcp_tools::McpToolServer;
+use submit_plan::{SubmitPlan, SubmitPlanSettings};
 use workspace::Workspaces;
 
 /// Maximum number of tools of one agent.
 const TOOLS_MAX: usize = 128;
+/// US dollars of one call of a tool.
+const PRICE_MAX: f64 = 1_000_000.0;
 
 /// Names of all tools.
 const NAMES: [&str; 9] =
@@ -40,7 +47,11 @@ const NAMES: [&str; 9] =
 /// Tools that are denied unless the settings allow them.
 const DENIED: [&str; 2] = ["python", "shell"];
 
-/// A tool in the settings: its name, or an object with `name`, `policy` and the fields of the tool.
+/// The name of the tool that submits a plan.
+const SUBMIT_PLAN: &str = "submit_plan";
+
+/// A tool in the settings: its name; an object with `name`, `policy`, `price` and the fields of the tool; or an object
+/// with `agent`, for another agent type.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(untagged)]
 pub(crate) enum ToolSettings {
@@ -49,10 +60,14 @@ pub(crate) enum ToolSettings {
         name: String,
         #[serde(default)]
         policy: Option<ToolPolicy>,
+        /// US dollars of one call.
+        #[serde(default)]
+        price: f64,
         /// The tool's own fields.
         #[serde(flatten)]
         fields: Map<String, Value>,
     },
+    Agent(AgentToolSettings),
 }
 
 /// What happens to the calls of a tool.
@@ -89,24 +104,94 @@ pub(crate) trait AgentTool: Send + Sync {
         None
     }
 
-    /// - `arguments`: valid according to the schema.
-    /// - `task`: its `idempotency_key` is the key of the call, the same each time the call is made.
+    /// Whether a call runs a plan ([`AgentTool::plan_call`]).
+    fn runs_plan(&self) -> bool {
+        false
+    }
+
+    /// The plan that a call runs, or why there is none. The arguments are valid by the schema.
+    fn plan_call(&self, _arguments: &Value) -> Result<PlanCall, String> {
+        Err("this tool runs no plan".into())
+    }
+
+    /// The result of a call whose plan has completed.
+    ///
+    /// - `outcome`: `plan`, `status` and `outputs`.
+    fn read_outputs(&self, outcome: &Value) -> Value {
+        outcome.clone()
+    }
+
+    /// - `arguments`: valid by the schema.
+    /// - `task`: its `idempotency_key` is that of the call, the same each time the call is made.
     async fn run(&self, arguments: &Value, task: &Task) -> Result<Value, String>;
 }
 
-/// A tool with its compiled schema and its policy.
+/// A plan that a call runs.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct PlanCall {
+    pub plan: Value,
+    /// What its steps read as `goal.metadata.inputs`.
+    pub inputs: Option<Value>,
+    /// Milliseconds until it is cancelled.
+    pub limit_ms: Option<u64>,
+    /// What it is for, in a line.
+    pub text: String,
+}
+
+/// What one call of a tool may do and costs.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct ToolTerms {
+    policy: ToolPolicy,
+    price: Usd,
+}
+
+impl ToolTerms {
+    fn new(policy: ToolPolicy, price: f64) -> Result<Self, String> {
+        if !(0.0..=PRICE_MAX).contains(&price) {
+            return Err(format!("`price` must be within 0 and {PRICE_MAX} US dollars"));
+        }
+        Ok(Self { policy, price: Usd::from_dollars(price) })
+    }
+
+    /// A tool that costs nothing.
+    fn free(policy: ToolPolicy) -> Self {
+        Self { policy, price: Usd::ZERO }
+    }
+}
+
+/// A tool with its compiled schema, its policy and its price.
 pub(crate) struct BoundTool {
     tool: Box<dyn AgentTool>,
     parameters: Value,
     schema: Schema,
-    policy: ToolPolicy,
+    terms: ToolTerms,
 }
 
 impl BoundTool {
-    fn new(tool: Box<dyn AgentTool>, policy: ToolPolicy) -> Result<Self, String> {
+    fn new(tool: Box<dyn AgentTool>, terms: ToolTerms) -> Result<Self, String> {
         let parameters = tool.parameters();
         let schema = Schema::of_inputs(&parameters).map_err(|unusable| unusable.detail)?;
-        Ok(Self { tool, parameters, schema, policy })
+        Ok(Self { tool, parameters, schema, terms })
+    }
+
+    /// What one call costs.
+    pub fn price(&self) -> Usd {
+        self.terms.price
+    }
+
+    /// The plan that a call runs, or why there is none; `None` for a tool that is run here.
+    pub fn plan_call(&self, arguments: &Value) -> Option<Result<PlanCall, String>> {
+        self.tool.runs_plan().then(|| self.check(arguments).and_then(|()| self.tool.plan_call(arguments)))
+    }
+
+    /// The result of a call from what its plan gave.
+    pub fn read_outcome(&self, outcome: &Value) -> Result<Value, String> {
+        if outcome.get("outputs").is_some() {
+            return Ok(self.tool.read_outputs(outcome));
+        }
+        let error = &outcome["error"];
+        let part = |name: &str, otherwise: &str| error[name].as_str().unwrap_or(otherwise).to_owned();
+        Err(format!("{} [{}]", part("message", "the plan did not complete"), part("code", "SUB_PLAN_FAILED")))
     }
 
     pub fn name(&self) -> &str {
@@ -115,7 +200,7 @@ impl BoundTool {
 
     /// Whether a person must agree to each call.
     pub fn needs_approval(&self) -> bool {
-        self.policy == ToolPolicy::Approve
+        self.terms.policy == ToolPolicy::Approve
     }
 
     /// The question for a person, of a call with valid arguments.
@@ -146,6 +231,10 @@ pub(crate) struct AgentTools {
     tools: Vec<Arc<BoundTool>>,
     /// MCP servers; their tools are added for each attempt.
     servers: Vec<McpToolServer>,
+    /// Agent types that are tools; added for each attempt, with their cards.
+    agents: Vec<AgentToolSettings>,
+    /// The tool `submit_plan`; added for each attempt.
+    plans: Option<(SubmitPlanSettings, ToolPolicy)>,
 }
 
 impl AgentTools {
@@ -159,39 +248,73 @@ impl AgentTools {
         files_dir: &Path,
     ) -> Result<Self, String> {
         let mut tools: Vec<Arc<BoundTool>> = Vec::new();
+        let (mut agents, mut plans) = (Vec::new(), None);
         for entry in settings {
-            let (name, policy, fields) = match entry.clone() {
-                ToolSettings::Name(name) => (name, None, Map::new()),
-                ToolSettings::Entry { name, policy, fields } => (name, policy, fields),
+            let (name, policy, price, fields) = match entry.clone() {
+                ToolSettings::Name(name) => (name, None, 0.0, Map::new()),
+                ToolSettings::Entry { name, policy, price, fields } => (name, policy, price, fields),
+                ToolSettings::Agent(agent) => {
+                    agent.check(&agents).map_err(|reason| format!("`tools`: `{}`: {reason}", agent.agent))?;
+                    agents.push(agent);
+                    continue;
+                }
             };
             let policy = policy.unwrap_or_else(|| ToolPolicy::default_of(&name));
-            if tools.iter().any(|known| known.name() == name) {
+            if tools.iter().any(|known| known.name() == name) || (name == SUBMIT_PLAN && plans.is_some()) {
                 return Err(format!("`tools`: `{name}` is there twice"));
             }
-            let built = build_tool(&name, Value::Object(fields), files_dir);
-            let tool = built.map_err(|reason| format!("`tools`: `{name}`: {reason}"))?;
-            tools.push(BoundTool::new(tool, policy)?.into());
+            let wrong = |reason: String| format!("`tools`: `{name}`: {reason}");
+            let terms = ToolTerms::new(policy, price).map_err(wrong)?;
+            let fields = Value::Object(fields);
+            if name == SUBMIT_PLAN {
+                let settings = SubmitPlanSettings::read(fields, terms.price).map_err(wrong)?;
+                plans = Some((settings, policy));
+                continue;
+            }
+            let tool = build_tool(&name, fields, files_dir).map_err(wrong)?;
+            tools.push(BoundTool::new(tool, terms)?.into());
         }
         let server = |(name, settings): (&String, &Value)| {
             let server = McpToolServer::new(agent_type, name, settings);
             server.map_err(|reason| format!("`mcp`: `{name}`: {reason}"))
         };
-        Ok(Self { tools, servers: servers.iter().map(server).collect::<Result<_, _>>()? })
+        let servers = servers.iter().map(server).collect::<Result<_, _>>()?;
+        Ok(Self { tools, servers, agents, plans })
     }
 
-    /// The tools of one attempt, with the tools that the servers list now. They stay the same until the attempt ends.
-    pub async fn for_attempt(&self) -> Result<Self, Failure> {
-        let mut tools = self.tools.clone();
-        for server in &self.servers {
-            for tool in server.list().await? {
-                match BoundTool::new(Box::new(tool), ToolPolicy::Allow) {
-                    Ok(tool) if tools.len() < TOOLS_MAX => tools.push(tool.into()),
-                    Ok(tool) => tracing::warn!("`{}` is left out: an agent has at most {TOOLS_MAX} tools", tool.name()),
-                    Err(reason) => tracing::warn!("a tool of an MCP server is left out: {reason}"),
-                }
+    /// The set of one attempt: with the tools that the servers list, and the cards that agents have registered, now. It
+    /// stays the same until the attempt ends.
+    pub async fn for_attempt(&self, calls: &dyn Calls) -> Result<Self, Failure> {
+        let mut found: Vec<(Box<dyn AgentTool>, ToolTerms)> = Vec::new();
+        if !self.agents.is_empty() || self.plans.is_some() {
+            let cards = calls.agent_cards().await?;
+            for agent in &self.agents {
+                let tools = agent.tools(&cards).into_iter();
+                found.extend(tools.map(|tool| (Box::new(tool) as Box<dyn AgentTool>, agent.terms())));
+            }
+            if let Some((settings, policy)) = &self.plans {
+                found.push((Box::new(SubmitPlan::new(settings, &cards)), ToolTerms::free(*policy)));
             }
         }
-        Ok(Self { tools, servers: Vec::new() })
+        for server in &self.servers {
+            let tools = server.list().await?.into_iter();
+            found.extend(tools.map(|tool| {
+                let terms = server.terms(&tool);
+                (Box::new(tool) as Box<dyn AgentTool>, terms)
+            }));
+        }
+        let mut tools = self.tools.clone();
+        for (tool, terms) in found {
+            match BoundTool::new(tool, terms) {
+                Ok(tool) if tools.iter().any(|known| known.name() == tool.name()) => {
+                    tracing::warn!("`{}` is left out: another tool has this name", tool.name());
+                }
+                Ok(tool) if tools.len() < TOOLS_MAX => tools.push(tool.into()),
+                Ok(tool) => tracing::warn!("`{}` is left out: an agent has at most {TOOLS_MAX} tools", tool.name()),
+                Err(reason) => tracing::warn!("a tool is left out, because its schema cannot be used: {reason}"),
+            }
+        }
+        Ok(Self { tools, servers: Vec::new(), agents: Vec::new(), plans: None })
     }
 
     /// Whether the model may call no tools.
@@ -217,7 +340,7 @@ impl AgentTools {
     /// The tool of this name, or why it is not run.
     pub fn find(&self, name: &str) -> Result<&BoundTool, String> {
         match self.tools.iter().map(AsRef::as_ref).find(|tool| tool.name() == name) {
-            Some(tool) if tool.policy != ToolPolicy::Deny => Ok(tool),
+            Some(tool) if tool.terms.policy != ToolPolicy::Deny => Ok(tool),
             Some(_) => Err("the settings deny this tool".into()),
             None => {
                 let names: Vec<&str> = self.allowed().map(|tool| tool.name()).collect();
@@ -232,7 +355,7 @@ impl AgentTools {
     }
 
     fn allowed(&self) -> impl Iterator<Item = &BoundTool> {
-        self.tools.iter().map(AsRef::as_ref).filter(|tool| tool.policy != ToolPolicy::Deny)
+        self.tools.iter().map(AsRef::as_ref).filter(|tool| tool.terms.policy != ToolPolicy::Deny)
     }
 }
 
@@ -251,7 +374,7 @@ fn build_tool(name: &str, fields: Value, files_dir: &Path) -> Result<Box<dyn Age
         "sql" => Box::new(sql::Sql::new(parse(fields)?, files_dir)?),
         "python" => Box::new(program_tools::ProgramTool::python(parse(fields)?, files_dir)?),
         "shell" => Box::new(program_tools::ProgramTool::shell(parse(fields)?, files_dir)?),
-        _ => return Err(format!("there is no such tool; there are: {}", NAMES.join(", "))),
+        _ => return Err(format!("there is no such tool; there are: {}, {SUBMIT_PLAN}", NAMES.join(", "))),
     })
 }
 
@@ -317,6 +440,13 @@ mod tests {
             (json!([{"name": "sql", "rows_max": 0}]), "`rows_max`"),
             (json!([{"name": "python", "read_paths": ["lib"]}]), "`read_paths`"),
             (json!([{"name": "http_get", "allow_addresses": ["10.0.0.0/40"]}]), "10.0.0.0/40"),
+            (json!([{"name": "http_get", "price": -1}]), "`price`"),
+            (json!(["submit_plan"]), "`agents`"),
+            (json!([{"name": "submit_plan", "agents": []}]), "`agents`"),
+            (json!([{"name": "submit_plan", "agents": ["a"], "steps_max": 0}]), "`steps_max`"),
+            (json!([{"name": "submit_plan", "agents": ["a"], "price": 1}]), "`price`"),
+            (json!([{"agent": "a"}, {"agent": "a"}]), "twice"),
+            (json!([{"agent": "a", "limit_seconds": 0}]), "`limit_seconds`"),
         ] {
             let refused = build(&settings).err().expect("it is refused");
             assert!(refused.contains(part), "{refused}");

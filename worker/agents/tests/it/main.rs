@@ -1,9 +1,11 @@
 //! Agents against scripted models.
 
 mod agent;
+mod budgets;
 mod injection;
 mod mcp;
 mod people;
+mod plans;
 mod programs;
 mod sql;
 mod world;

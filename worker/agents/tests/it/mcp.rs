@@ -8,6 +8,7 @@ use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::post;
 use axum::{Json, Router};
+use goalmill_common::call::CallWaitKind;
 use goalmill_common::config::ModelSettings;
 use goalmill_common::failure::FailureClass;
 use serde_json::{Value, json};
@@ -101,6 +102,37 @@ async fn an_agent_calls_the_tools_of_a_server() {
 }
 
 #[tokio::test]
+async fn a_person_agrees_to_the_calls_that_the_settings_name() {
+    for (decision, called) in [(json!({"approved": true}), 2), (json!({"approved": false, "reason": "no"}), 1)] {
+        let (url, shop) = serve().await;
+        let mut settings = settings(&url);
+        settings["mcp"]["shop"]["policies"] = json!({"price": "approve", "stock": "deny"});
+        settings["mcp"]["shop"]["prices"] = json!({"price": 0.25});
+        let both = [("shop__price", json!({"item": "tea"})), ("shop__grow", json!({"item": "x"}))];
+        let world = World::new(settings, [calls(both), answers(json!({"result": "x"}))]).await;
+        let (ended, asked) = world.run_with(&task(json!({})), [decision]).await;
+        assert_eq!(ended.outputs(), json!({"result": "x"}));
+        assert_eq!((asked.len(), asked[0].kind), (1, CallWaitKind::Approval));
+        assert!(asked[0].text.contains("shop__price") && asked[0].text.contains("tea"), "{}", asked[0].text);
+        assert_eq!(shop.called.lock().expect("it is whole").len(), called);
+        assert_eq!(results(&world.seen())[0]["ok"], called == 2);
+        assert!((ended.usage.cost >= 0.25) == (called == 2), "{:?}", ended.usage);
+    }
+}
+
+#[tokio::test]
+async fn every_tool_of_a_server_may_need_a_person() {
+    let (url, shop) = serve().await;
+    let settings = json!({"mcp": {"shop": {"url": url, "policy": "approve", "policies": {"grow": "allow"}}}});
+    let both = [("shop__grow", json!({"item": "x"})), ("shop__hidden", json!({"item": "x"}))];
+    let world = World::new(settings, [calls(both), answers(json!({"result": "x"}))]).await;
+    let (ended, asked) = world.run_with(&task(json!({})), []).await;
+    assert!(ended.result.is_err(), "it waits");
+    assert_eq!((asked.len(), shop.called.lock().expect("it is whole").len()), (1, 1));
+    assert!(asked[0].text.contains("shop__hidden"), "{}", asked[0].text);
+}
+
+#[tokio::test]
 async fn a_new_tool_is_there_in_the_next_attempt() {
     let (url, _) = serve().await;
     let replies = [
@@ -136,6 +168,9 @@ fn wrong_settings_of_a_server_are_refused() {
         (json!({"a": {}}), "`argv`"),
         (json!({"a": {"url": "ftp://x"}}), "ftp"),
         (json!({"a": {"urls": "x"}}), "urls"),
+        (json!({"a": {"url": "http://127.0.0.1:1", "policy": "ask"}}), "ask"),
+        (json!({"a": {"url": "http://127.0.0.1:1", "tools": ["x"], "policies": {"y": "deny"}}}), "`y`"),
+        (json!({"a": {"url": "http://127.0.0.1:1", "prices": {"x": -1}}}), "`price`"),
     ] {
         let refused = build(json!({"system": "x", "mcp": server}), std::slice::from_ref(&model), None);
         assert!(refused.as_ref().is_err_and(|reason| reason.contains("`mcp`") && reason.contains(part)), "{refused:?}");

@@ -7,10 +7,10 @@ use std::sync::{Arc, Mutex};
 use async_trait::async_trait;
 use goalmill_agents::AgentBuilder;
 use goalmill_common::agent::Agent;
-use goalmill_common::call::CallWait;
+use goalmill_common::call::{CallNeeds, CallWait, CallWaitKind};
 use goalmill_common::clock::Clock;
 use goalmill_common::config::{Dialect, ModelSettings};
-use goalmill_common::failure::Failure;
+use goalmill_common::failure::{Failure, FailureClass};
 use goalmill_common::id::PlanId;
 use goalmill_common::json::Json;
 use goalmill_common::random::Random;
@@ -27,6 +27,8 @@ use tokio_util::sync::CancellationToken;
 pub struct World {
     pub server: ScriptedServer,
     pub dir: TempDir,
+    /// What other agent types have registered.
+    pub cards: Vec<Agent>,
     agent: Arc<dyn Executor>,
 }
 
@@ -42,7 +44,10 @@ impl Ended {
     }
 
     pub fn failure(&self) -> &Failure {
-        self.result.as_ref().expect_err("the step failed")
+        match &self.result {
+            Ok(result) => result.failure.as_ref().expect("the step failed"),
+            Err(failure) => failure,
+        }
     }
 }
 
@@ -65,7 +70,7 @@ impl World {
         let builder =
             AgentBuilder::new(Arc::new(models.expect("the model is valid")), dir.path().join("files"), Clock::system());
         let agent = builder.build(&"writer".into(), None, &with_system(settings)).expect("the settings are valid");
-        Self { server, dir, agent }
+        Self { server, dir, cards: Vec::new(), agent }
     }
 
     pub async fn run(&self, task: &Task) -> Ended {
@@ -78,11 +83,28 @@ impl World {
     /// Runs the step with people who decide as `decisions` say, in their order. Returns what they were asked too.
     pub async fn run_with(&self, task: &Task, decisions: impl IntoIterator<Item = Value>) -> (Ended, Vec<CallWait>) {
         let decisions = Mutex::new(decisions.into_iter().collect());
-        let people = People { calls: UnrecordedCalls::new(task), decisions, asked: Mutex::default() };
+        let people = People { world: self, calls: UnrecordedCalls::new(task), decisions, asked: Mutex::default() };
         let (progress, cancelled) = (Progress::default(), CancellationToken::new());
         let result = self.agent.execute_with_calls(task, &progress, &people, &cancelled).await;
         let ended = Ended { result, usage: people.calls.usage() };
         (ended, people.asked.into_inner().expect("no holder panics"))
+    }
+
+    /// Runs the step, and collects the messages of its progress.
+    pub async fn run_shown(&self, task: &Task) -> (Ended, Vec<String>) {
+        let calls = UnrecordedCalls::new(task);
+        let (progress, cancelled) = (Progress::default(), CancellationToken::new());
+        let mut messages = Vec::new();
+        let mut run = std::pin::pin!(self.agent.execute_with_calls(task, &progress, &calls, &cancelled));
+        let result = loop {
+            tokio::select! {
+                result = &mut run => break result,
+                () = tokio::time::sleep(std::time::Duration::from_millis(20)) => {
+                    messages.extend(progress.take().map(|(_, message)| message));
+                }
+            }
+        };
+        (Ended { result, usage: calls.usage() }, messages)
     }
 
     /// The path of a file of the plan.
@@ -98,6 +120,7 @@ impl World {
 
 /// Calls about which people have decided.
 struct People<'t> {
+    world: &'t World,
     calls: UnrecordedCalls<'t>,
     decisions: Mutex<VecDeque<Value>>,
     asked: Mutex<Vec<CallWait>>,
@@ -116,6 +139,16 @@ impl Calls for People<'_> {
             Some(outcome) => Ok(CallResult::new(outcome, CallUsage::default())),
             None => self.calls.wait(name, inputs, wait).await,
         }
+    }
+
+    fn wait_for_budget(&self, name: &str, _: &str, needs: CallNeeds) -> Failure {
+        let wait = CallWait { needs: Some(needs), ..CallWait::new(CallWaitKind::Budget, name) };
+        self.asked.lock().expect("no holder panics").push(wait);
+        Failure::new(FailureClass::Permanent, "SUSPENDED", "it waits")
+    }
+
+    async fn agent_cards(&self) -> Result<Vec<Agent>, Failure> {
+        Ok(self.world.cards.clone())
     }
 }
 
@@ -145,6 +178,7 @@ pub fn task(inputs: Value) -> Task {
         reply: "reports".into(),
         idempotency_key: "k".into(),
         calls: Vec::new(),
+        budget: None,
         traceparent: None,
     }
 }

@@ -161,6 +161,7 @@ fn task(agent_type: AgentType, call: DemoCall, attempt: u32, idempotency_key: St
         reply: String::new(),
         idempotency_key,
         calls: Vec::new(),
+        budget: None,
         traceparent: None,
     }
 }
