@@ -3,9 +3,10 @@
 import { h } from "./dom.js";
 import { can, get, planPath } from "./api.js";
 import { actionButtons, answerQuestion, ask, because, decidePlan, reasonFlag, stepActions } from "./actions.js";
-import { app, button, commands, curl, dim, empty, facts, icon, isStale, issues, pageHead, planLink, problem, skeleton, status, time } from "./parts.js";
+import { app, button, cell, commands, curl, dim, empty, facts, icon, isStale, issues, json, pageHead, planLink, problem, rowHead, skeleton, status, table, time } from "./parts.js";
 import { duration, percent, plural, quote, words } from "./format.js";
 import { editor } from "./editor.js";
+import { graph, runsDown } from "./graph.js";
 
 const KINDS = { plan: "Plan", revision: "Revision", step: "Step", answer: "Question", question: "Question" };
 
@@ -40,14 +41,15 @@ function card(item, then) {
 
 export function approvalScreen(route) {
   const id = route.path[1];
-  const own = { view: null, graph: null, editor: null, refusal: null, isClosed: false, isEditing: false };
+  const mayEdit = can("approver", "operator");
+  const own = { view: null, graph: null, layout: null, editor: null, refusal: null, isClosed: false };
   const load = async () => {
     try {
       const view = await get(planPath(id));
-      const document = await get(`${planPath(id)}/graph`);
+      const [document, layout] = await Promise.all([get(`${planPath(id)}/graph`), mayEdit ? null : get(`${planPath(id)}/layout`)]);
       if (own.isClosed) return;
-      Object.assign(own, { view, graph: document, refusal: null });
-      if (!own.editor) own.editor = editor(document);
+      Object.assign(own, { view, graph: document, layout, refusal: null });
+      if (mayEdit && !own.editor) own.editor = editor(document);
     } catch (refusal) { own.refusal = refusal; }
     app.render();
   };
@@ -56,18 +58,18 @@ export function approvalScreen(route) {
   return {
     title: () => `Review ${own.view ? own.view.name : id}`,
     close: () => { own.isClosed = true; },
-    view: () => (own.view && own.editor ? review(own, id, done) : own.refusal ? [pageHead("Review"), problem(own.refusal, load)] : [pageHead("Review"), skeleton(6)]),
+    view: () => (own.graph ? review(own, id, done) : own.refusal ? [pageHead("Review"), problem(own.refusal, load)] : [pageHead("Review"), skeleton(6)]),
   };
 }
 
 function review(own, id, done) {
-  const { view, graph, editor: edited } = own;
+  const { view, editor: edited } = own;
   const isRevision = Boolean(view.proposal);
   const isWaiting = view.status === "awaiting_approval" || isRevision;
   const isOver = Boolean(view.finished_at);
-  const approve = graph.approve;
+  const approve = own.graph.approve;
   const decide = can("approver") && isWaiting;
-  const isChanged = edited.isChanged();
+  const isChanged = Boolean(edited && edited.isChanged());
   return h("div", { class: "review" },
     h("p", { class: "crumbs" }, h("a", { href: "#/approvals" }, "Approvals"), " / ", h("a", { href: planLink(id) }, id)),
     h("div", { class: "title-line" }, h("h1", { id: "title", tabindex: "-1", dir: "auto" }, isRevision ? `Revision ${view.proposal.revision} of ${view.name}` : view.name), status(view.status)),
@@ -75,7 +77,7 @@ function review(own, id, done) {
     facts([["Planner", view.planner], ["Confidence", isRevision ? `${percent(view.proposal.confidence_before)} → ${percent(view.proposal.confidence_after)}` : percent(view.confidence)], ["Steps", String(view.steps.length)], isRevision ? ["Decided without you", time(view.proposal.due_at)] : approve ? ["Without a decision", `${words(approve.default || "reject")} after ${duration(approve.limit_ms ?? 86_400_000)}`] : null]),
     isRevision ? h("section", { class: "panel" }, h("h2", null, "What the revision changes"), h("p", null, h("span", { class: "tag" }, words(view.proposal.strategy)), " ", view.proposal.summary), h("ul", { class: "diff" }, view.proposal.changes.map((change) => h("li", null, change))), (view.proposal.widens || []).length ? h("div", { class: "notice warn" }, h("p", null, h("strong", null, "It may do what the plan could not do before:")), issues(view.proposal.widens)) : null) : null,
     isWaiting ? null : h("div", { class: "notice" }, h("p", null, isOver ? "The plan is over; nothing can be decided." : "Nothing waits for a decision; changes are made as an edit while the plan runs.")),
-    h("section", { class: "panel" }, h("h2", null, isRevision ? "Edit the plan instead" : "The plan"), edited.view()),
+    h("section", { class: "panel" }, h("h2", null, isRevision && edited ? "Edit the plan instead" : "The plan"), edited ? edited.view() : planAsItIs(own)),
     h("div", { class: "decide", role: "group", "aria-label": "Decision" },
       decide ? [
         button({ class: "primary", disabled: isChanged && !edited.isValid(), onclick: () => ask(isChanged ? approveEdited(id, edited, isRevision, done) : decidePlan(id, "approve", isRevision, done)) }, isChanged ? (isRevision ? "Approve with changes" : `Approve with ${plural(edited.changes().length, "change")}`) : "Approve"),
@@ -85,6 +87,12 @@ function review(own, id, done) {
       isChanged ? button({ class: "quiet", onclick: edited.reset }, "Undo all changes") : null,
       !decide && isWaiting ? h("p", { class: "dim" }, "You can look, and not decide: that needs the role approver.") : null));
 }
+
+/** The plan for people who may not edit it. */
+const planAsItIs = ({ graph: plan, layout }) => [
+  graph(layout, new Map(plan.steps.map((step) => [step.id, { status: "pending", definition: step, attempts: [] }])), { id: "review", onSelect: () => {}, isDown: runsDown(layout), label: "Graph of the plan" }),
+  table("Steps of the plan", ["Step", "Agent", "Action", "Waits for", "Inputs"], plan.steps.map((step) => h("tr", { key: step.id }, rowHead(step.id, h("div", { class: "dim", dir: "auto" }, step.description)), cell(step.agent_type || words(step.kind)), cell(step.action || null), cell((step.dependencies || []).join(", ") || null), cell(json(step.inputs || {}, `review-${step.id}`))))),
+];
 
 const setFlags = (changes) => changes.map((change) => (change.remove_step ? ` --remove ${change.remove_step.step}` : Object.entries(change.set_fields.fields).map(([name, value]) => (name === "dependencies" ? ` --depends ${quote(`${change.set_fields.step}=${(value || []).join(",")}`)}` : ` --set ${quote(`${change.set_fields.step}.${name}=${typeof value === "string" ? value : JSON.stringify(value)}`)}`)).join(""))).join("");
 

@@ -142,7 +142,7 @@ export function planScreen(route) {
     return true;
   };
   // The plan first, then its log: a long one takes a while.
-  read().then(() => { if (!own.isClosed) start(); });
+  read().then(() => { if (!own.isClosed && own.refusal?.status !== 404) start(); });
   const ticking = setInterval(() => { if (own.view && !isFinal(own.view.status) && !document.hidden) { app.render(); if (Date.now() - lastRead > 3_000) refresh(); } }, 1_000);
   return {
     title: () => (own.view ? own.view.name || own.id : own.id),
