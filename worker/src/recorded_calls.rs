@@ -5,7 +5,9 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use async_trait::async_trait;
 use goalmill_common::agent::Agent;
 use goalmill_common::blob_ref;
-use goalmill_common::call::{CALL_NAME_MAX, CallNeeds, CallWait, CallWaitKind, RecordedCall, SuspendedCall, inputs_digest};
+use goalmill_common::call::{
+    CALL_NAME_MAX, CallNeeds, CallWait, CallWaitKind, RecordedCall, SuspendedCall, inputs_digest,
+};
 use goalmill_common::failure::{Failure, FailureClass};
 use goalmill_common::json::Json;
 use goalmill_common::json_limits;

@@ -263,7 +263,10 @@ mod tests {
         assert_eq!(refused, BudgetExceeded::Tokens { needed: 71, left: 70 });
         assert_eq!(other.remaining(), SpendLimit { tokens: Some(40), cost: Some(Usd::from_dollars(1.0)) });
         first.settle(usage(20, 5), Usd::ZERO);
-        assert_eq!((whole.spent().tokens(), one.remaining().tokens, other.remaining().tokens), (25, Some(35), Some(70)));
+        assert_eq!(
+            (whole.spent().tokens(), one.remaining().tokens, other.remaining().tokens),
+            (25, Some(35), Some(70))
+        );
         let mut unsent = other.reserve(&usage(70, 0), Usd::ZERO).expect("75 are left");
         unsent.cancel();
         drop(unsent);

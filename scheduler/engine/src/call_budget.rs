@@ -17,8 +17,8 @@ use crate::PlanState;
 use crate::attempt::Spent;
 use crate::budget::BUDGET_EXCEEDED;
 use crate::decide::Turn;
-use crate::graph::StepIndex;
 use crate::grant::CallGrant;
+use crate::graph::StepIndex;
 
 /// An attempt that waited gets room for so many calls like the one that it waited for, if there is plenty.
 const CALLS_AHEAD: u32 = 4;
@@ -136,7 +136,8 @@ impl PlanState {
     /// Whether another step than this one has reserved something.
     fn is_reserved_beside(&self, i: StepIndex) -> bool {
         self.needs_of_resumed(i).next().is_some()
-            || self.granted.grants > u32::from(self.grant(i).is_some()) || self.reserved.steps > 0
+            || self.granted.grants > u32::from(self.grant(i).is_some())
+            || self.reserved.steps > 0
     }
 
     /// Steps that may run beside this one.
@@ -166,8 +167,8 @@ impl PlanState {
             needs if needs > room => room,
             needs => (room / 2.0).min(needs * f64::from(CALLS_AHEAD)).max(needs),
         });
-        let is_short = room.tokens.is_some_and(|room| needs.tokens > room)
-            || room.cost.is_some_and(|room| needs.cost > room);
+        let is_short =
+            room.tokens.is_some_and(|room| needs.tokens > room) || room.cost.is_some_and(|room| needs.cost > room);
         Some(CallBudget { tokens, cost, last: is_short && !self.is_reserved_beside(i) })
     }
 
@@ -175,7 +176,8 @@ impl PlanState {
     /// never be more.
     fn may_go_on(&self, i: StepIndex, needs: CallNeeds) -> bool {
         let room = self.unreserved(i);
-        let fits = room.tokens.is_none_or(|room| needs.tokens <= room) && room.cost.is_none_or(|room| needs.cost <= room);
+        let fits =
+            room.tokens.is_none_or(|room| needs.tokens <= room) && room.cost.is_none_or(|room| needs.cost <= room);
         fits || !self.is_reserved_beside(i)
     }
 
@@ -257,7 +259,6 @@ impl crate::state::StepState {
 
     /// Whether a call waits for its plan.
     pub(crate) fn awaits_plan(&self) -> bool {
-        self.status == StepStatus::Retrying
-            && self.suspended().is_some_and(|call| call.wait.kind == CallWaitKind::Plan)
+        self.status == StepStatus::Retrying && self.suspended().is_some_and(|call| call.wait.kind == CallWaitKind::Plan)
     }
 }

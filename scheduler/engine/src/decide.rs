@@ -186,8 +186,7 @@ impl<'a> Turn<'a> {
     fn emit_attempt(&mut self, i: StepIndex, attempt: u32, event: StepEvent) {
         let before = &self.state.steps[i];
         let (due, flew) = (before.due_ms, before.status.is_in_flight());
-        let reserves =
-            self.state.monitor.is_some() || self.state.reserved.steps > 0 || self.state.granted.grants > 0;
+        let reserves = self.state.monitor.is_some() || self.state.reserved.steps > 0 || self.state.granted.grants > 0;
         let spec = &self.state.plan.steps[i];
         let (step, phase) = (spec.id.clone(), spec.phase.as_deref().map(Into::into));
         self.emit(Event::Step { step, attempt, phase, event });

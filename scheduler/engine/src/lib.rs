@@ -12,8 +12,8 @@ mod command;
 mod constraint_monitor;
 mod effect;
 
-mod graph;
 mod grant;
+mod graph;
 mod judging;
 mod recorded_calls;
 mod state;

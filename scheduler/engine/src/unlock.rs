@@ -144,9 +144,7 @@ impl Turn<'_> {
         if !self.state.has_room() {
             return false;
         }
-        let Some(&i) =
-            self.state.ready_sub_plans.iter().find(|i| self.state.may_start_sub_plan(**i))
-        else {
+        let Some(&i) = self.state.ready_sub_plans.iter().find(|i| self.state.may_start_sub_plan(**i)) else {
             return false;
         };
         self.work.count(0);

@@ -17,18 +17,8 @@ use crate::machine;
 
 const LIMIT: Duration = Duration::from_mins(2);
 /// What the agent calls, in this order.
-const CALLS: [&str; 10] = [
-    "model",
-    "submit_plan",
-    "model",
-    "write_file",
-    "write_file",
-    "model",
-    "helper",
-    "model",
-    "submit_plan",
-    "model",
-];
+const CALLS: [&str; 10] =
+    ["model", "submit_plan", "model", "write_file", "write_file", "model", "helper", "model", "submit_plan", "model"];
 /// Tokens that each call of the model takes.
 const USAGE: ScriptedUsage = ScriptedUsage { input: 100, output: 10 };
 /// A budget that all calls fit into.
@@ -76,10 +66,7 @@ fn script() -> Script {
     let reply = |when: &str, calls: Vec<(&str, Value)>| Scripted {
         when: vec![when.into()],
         usage: Some(USAGE),
-        tool_calls: calls
-            .into_iter()
-            .map(|(name, arguments)| ScriptedCall { name: name.into(), arguments })
-            .collect(),
+        tool_calls: calls.into_iter().map(|(name, arguments)| ScriptedCall { name: name.into(), arguments }).collect(),
         ..Scripted::default()
     };
     let plan = |mark: &str| {
@@ -156,7 +143,11 @@ async fn a_worker_killed_at_any_point_of_calls_with_plans_is_followed_by_one_tha
     for shard in 0..SHARDS {
         known += cluster.broker.plans(ShardId(shard), u64::MAX, 1_000).await?.len();
     }
-    ensure!(known == plans.len() + children.len(), "{known} plans have run, {} are known", plans.len() + children.len());
+    ensure!(
+        known == plans.len() + children.len(),
+        "{known} plans have run, {} are known",
+        plans.len() + children.len()
+    );
     Ok(())
 }
 

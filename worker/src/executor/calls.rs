@@ -95,7 +95,8 @@ pub trait Calls: Send + Sync {
 /// The failure of a call that does not fit into the budget of its plan.
 pub fn over_budget(name: &str, needs: CallNeeds) -> Failure {
     let CallNeeds { tokens, cost } = needs;
-    let message = format!("call `{name}` may use up {tokens} tokens and {cost} dollars, and the plan has not so much left");
+    let message =
+        format!("call `{name}` may use up {tokens} tokens and {cost} dollars, and the plan has not so much left");
     Failure::new(FailureClass::ConstraintViolation, "BUDGET_EXCEEDED", message)
 }
 

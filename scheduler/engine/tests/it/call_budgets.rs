@@ -1,6 +1,8 @@
 //! What calls may use up is reserved in the budget of the plan before they are made.
 
-use goalmill_common::call::{CallBudget, CallNeeds, CallWait, CallWaitKind, RecordedCall, SuspendedCall, inputs_digest};
+use goalmill_common::call::{
+    CallBudget, CallNeeds, CallWait, CallWaitKind, RecordedCall, SuspendedCall, inputs_digest,
+};
 use goalmill_common::failure::{Failure, FailureClass};
 use goalmill_common::goal::{Budget, Usage};
 use goalmill_common::json::Json;
@@ -91,7 +93,8 @@ fn a_call_that_never_fits_gets_what_is_left_and_then_fails_the_step() {
     let mut world = World::of(limited(1_000, &[("a", &[])]));
     let task = world.dispatch("a");
     world.report(called(&task, 1, 100)).unwrap();
-    let paid = Report { usage: Some(TokenSplit { prompt_tokens: 40, completion_tokens: 10 }), ..short(&task, 2, 5_000) };
+    let paid =
+        Report { usage: Some(TokenSplit { prompt_tokens: 40, completion_tokens: 10 }), ..short(&task, 2, 5_000) };
     world.report(paid).unwrap();
     assert_eq!(world.state.usage().tokens, 150, "what a failed call has cost counts");
     let last = world.dispatch("a");

@@ -74,9 +74,17 @@ fn a_step_waits_for_the_plan_of_its_call_without_a_slot_and_goes_on_with_its_out
     assert_eq!((parent.step.as_str(), parent.attempt, parent.depth), ("a", 1, 1));
     assert_eq!(submit.goal.metadata["inputs"], json!({"x": 5}));
     let steps = &submit.plan.as_ref().expect("it is written").plan.steps;
-    assert_eq!((steps[0].agent_type.as_str(), steps[1].agent_type.as_str()), ("other", "w"), "its own agent by default");
+    assert_eq!(
+        (steps[0].agent_type.as_str(), steps[1].agent_type.as_str()),
+        ("other", "w"),
+        "its own agent by default"
+    );
     world.restart();
-    assert_eq!(children(&world), [(id.clone(), submit.clone()), (id.clone(), submit)], "it is begun again under its id");
+    assert_eq!(
+        children(&world),
+        [(id.clone(), submit.clone()), (id.clone(), submit)],
+        "it is begun again under its id"
+    );
     world.command(ended(1, PlanStatus::Completed, None)).expect("it is awaited");
     assert_eq!(world.state.usage(), Usage { tokens: 70, cost: 0.5 });
     let again = world.command(ended(1, PlanStatus::Completed, None));
@@ -108,7 +116,10 @@ fn the_failure_of_a_plan_is_told_to_the_agent() {
     let failure = Failure::new(FailureClass::Permanent, "HTTP_404", "gone");
     world.command(ended(1, PlanStatus::Failed, Some(failure))).expect("it is awaited");
     let told = outcome(&world.dispatch("a"), 1);
-    assert_eq!((&told["plan"], &told["status"], &told["error"]["code"]), (&json!(id), &json!("failed"), &json!("HTTP_404")));
+    assert_eq!(
+        (&told["plan"], &told["status"], &told["error"]["code"]),
+        (&json!(id), &json!("failed"), &json!("HTTP_404"))
+    );
     assert_eq!(world.state.usage().tokens, 70);
 }
 
@@ -212,7 +223,8 @@ fn the_plan_of_a_call_gets_its_share_of_the_budget_and_it_is_reserved() {
     let mut world = World::new();
     world.submit_as(submit).expect("it is fit");
     let task = world.dispatch("a");
-    let paid = Report { usage: Some(TokenSplit { prompt_tokens: 90, completion_tokens: 10 }), ..submits(&task, 1, &inner()) };
+    let paid =
+        Report { usage: Some(TokenSplit { prompt_tokens: 90, completion_tokens: 10 }), ..submits(&task, 1, &inner()) };
     world.report(paid).expect("it is current");
     let (_, child) = children(&world).remove(0);
     assert_eq!(child.goal.budget.tokens, Some(450), "half of what is left: `b` may run beside it");

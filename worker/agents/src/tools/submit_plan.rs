@@ -58,8 +58,14 @@ impl SubmitPlanSettings {
         let settings: Self = serde_json::from_value(fields).map_err(|error| error.to_string())?;
         let checks = [
             (!settings.agents.is_empty(), "`agents` must name the agent types that its steps may use".to_owned()),
-            ((1..=STEPS_LIMIT).contains(&settings.steps_max), format!("`steps_max` must be within 1 and {STEPS_LIMIT}")),
-            ((1..=PLANS_LIMIT).contains(&settings.plans_max), format!("`plans_max` must be within 1 and {PLANS_LIMIT}")),
+            (
+                (1..=STEPS_LIMIT).contains(&settings.steps_max),
+                format!("`steps_max` must be within 1 and {STEPS_LIMIT}"),
+            ),
+            (
+                (1..=PLANS_LIMIT).contains(&settings.plans_max),
+                format!("`plans_max` must be within 1 and {PLANS_LIMIT}"),
+            ),
             (settings.limit_seconds != Some(0), "`limit_seconds` must be above 0".to_owned()),
             (price == Usd::ZERO, "`price` does not apply: what its steps cost is counted".to_owned()),
         ];
@@ -81,10 +87,11 @@ pub(super) struct SubmitPlan {
 impl SubmitPlan {
     /// - `cards`: of all registered agent types.
     pub fn new(settings: &SubmitPlanSettings, cards: &[Agent]) -> Self {
-        let mut description = "Runs a plan of several steps by other agents and returns the outputs of its last steps, \
+        let mut description =
+            "Runs a plan of several steps by other agents and returns the outputs of its last steps, \
             maybe after hours. Steps without a dependency between them run in parallel. A step passes on outputs of \
             its dependencies in its inputs: `{{ steps.ID.outputs.FIELD }}`. Agent types:"
-            .to_owned();
+                .to_owned();
         for agent in &settings.agents {
             let card = cards.iter().find(|card| card.agent_type == *agent);
             description.push_str(&format!("\n- {}", shorten(&describe_agent(agent, card), AGENT_CHARS_MAX)));
@@ -149,7 +156,8 @@ impl AgentTool for SubmitPlan {
     fn plan_call(&self, arguments: &Value) -> Result<PlanCall, String> {
         let limits = Limits { steps_max: self.settings.steps_max, ..Limits::default() };
         if let Err(issues) = validate_plan(arguments, &limits) {
-            let told = |issue: &Issue| format!("{} at `{}`: {}; {}", issue.code, issue.pointer, issue.detail, issue.hint);
+            let told =
+                |issue: &Issue| format!("{} at `{}`: {}; {}", issue.code, issue.pointer, issue.detail, issue.hint);
             let told: Vec<String> = issues.iter().take(ISSUES_MAX).map(told).collect();
             return Err(format!("the plan is not valid: {}", told.join("; ")));
         }

@@ -55,7 +55,10 @@ async fn the_last_tokens_of_a_budget_are_used_for_a_shorter_answer() {
     assert_eq!(asked_for, 700);
     let world = World::new(files(), [answer]).await;
     let (ended, asked) = world.run_with(&with_budget(tokens(needs - 600, true)), []).await;
-    assert_eq!((ended.failure().code.as_str(), ended.failure().class), ("BUDGET_EXCEEDED", FailureClass::ConstraintViolation));
+    assert_eq!(
+        (ended.failure().code.as_str(), ended.failure().class),
+        ("BUDGET_EXCEEDED", FailureClass::ConstraintViolation)
+    );
     assert_eq!((asked.len(), world.server.calls()), (0, 0), "waiting is of no use");
 }
 

@@ -22,7 +22,9 @@ fn card() -> Agent {
     let action = |name: &str| Action {
         name: name.into(),
         description: format!("Does {name}."),
-        inputs: Some(json!({"type": "object", "required": ["path"], "properties": {"path": {"type": "string"}}}).into()),
+        inputs: Some(
+            json!({"type": "object", "required": ["path"], "properties": {"path": {"type": "string"}}}).into(),
+        ),
         outputs: None,
     };
     let actions = vec![action("read"), action("join")];
@@ -32,7 +34,8 @@ fn card() -> Agent {
 /// The tools that the model was offered first, by name.
 fn offered(world: &World) -> Vec<(String, Value)> {
     let tools = world.seen()[0].body["tools"].as_array().cloned().unwrap_or_default();
-    let entry = |tool: Value| (tool["function"]["name"].as_str().unwrap_or_default().to_owned(), tool["function"].clone());
+    let entry =
+        |tool: Value| (tool["function"]["name"].as_str().unwrap_or_default().to_owned(), tool["function"].clone());
     tools.into_iter().map(entry).collect()
 }
 
@@ -41,7 +44,10 @@ async fn the_plan_of_a_model_is_run_and_its_outputs_reach_the_model() {
     let plan = json!({"name": "two", "steps": steps()});
     for (outcome, part) in [
         (json!({"plan": "p0-x", "status": "completed", "outputs": {"write": {"text": "done"}}}), "p0-x"),
-        (json!({"plan": "p0-x", "status": "failed", "error": {"code": "HTTP_404", "message": "gone"}}), "gone [HTTP_404]"),
+        (
+            json!({"plan": "p0-x", "status": "failed", "error": {"code": "HTTP_404", "message": "gone"}}),
+            "gone [HTTP_404]",
+        ),
         (json!({"error": {"code": "DEPTH_EXCEEDED", "message": "too deep"}}), "too deep [DEPTH_EXCEEDED]"),
     ] {
         let replies = [calls([("submit_plan", plan.clone())]), answers(json!({"result": "x"}))];
@@ -71,7 +77,8 @@ async fn a_plan_that_is_not_valid_or_not_allowed_is_told_to_the_model_at_once() 
     nested["plan"] = json!({"steps": [step("shell_agent")]});
     let mut cyclic = step("data_agent");
     cyclic["dependencies"] = json!(["a"]);
-    let many = json!({"name": "x", "steps": [step("data_agent"), step("data_agent"), step("data_agent"), step("data_agent")]});
+    let many =
+        json!({"name": "x", "steps": [step("data_agent"), step("data_agent"), step("data_agent"), step("data_agent")]});
     let wrong = [one(step("shell_agent")), one(nested), one(cyclic), many, json!({"name": "x", "steps": []})];
     let parts = ["/steps/0/agent_type", "/steps/0", "itself", "/steps", "/steps"];
     let requests = wrong.map(|plan| calls([("submit_plan", plan)]));
@@ -118,7 +125,10 @@ async fn another_agent_is_a_tool_with_the_schema_of_its_card() {
     assert_eq!(read["parameters"]["properties"]["inputs"]["required"], json!(["path"]));
     let step = asked[0].plan.as_ref().expect("it has a plan").value()["steps"][0].clone();
     assert_eq!((&step["agent_type"], &step["action"]), (&json!("data_agent"), &json!("read")));
-    assert_eq!((&step["description"], &step["inputs"]), (&json!("Read {{ it }}"), &json!("{{ goal.metadata.inputs }}")));
+    assert_eq!(
+        (&step["description"], &step["inputs"]),
+        (&json!("Read {{ it }}"), &json!("{{ goal.metadata.inputs }}"))
+    );
     assert_eq!(asked[0].inputs.as_ref().expect("it has inputs").value(), json!({"path": "{{ goal }}"}));
     let told = results(&world.seen());
     assert_eq!((&told[0]["data"], &told[3]["data"]), (&json!({"rows": 3}), &json!({"y": 1})));
@@ -128,7 +138,8 @@ async fn another_agent_is_a_tool_with_the_schema_of_its_card() {
 
 #[tokio::test]
 async fn a_person_agrees_before_another_agent_works() {
-    let settings = json!({"tools": [{"agent": "other_agent", "policy": "approve"}, {"agent": "third", "policy": "deny"}]});
+    let settings =
+        json!({"tools": [{"agent": "other_agent", "policy": "approve"}, {"agent": "third", "policy": "deny"}]});
     for (decisions, kinds) in [
         (vec![json!({"approved": false})], vec![CallWaitKind::Approval]),
         (
