@@ -11,10 +11,10 @@ const BESIDE_MAX = 30;
 export const ASK_ABOVE = 500;
 
 /** How small a graph is drawn before its frame scrolls. */
-const LEAST = 0.6;
+const LEAST = 0.7;
 
 const SIZES = {
-  wide: { least: 164, width: 184, height: 50, across: 16, along: 52, most: 280, around: 46 },
+  wide: { least: 150, width: 184, height: 50, across: 16, along: 52, most: 280, around: 46 },
   compact: { least: 110, width: 132, height: 24, across: 7, along: 44, most: 220, around: 38 },
 };
 
@@ -53,16 +53,19 @@ export function longestId(layout) {
 /** How wide a box must be for the longest id, within limits. */
 const boxWidth = (layout, size) => Math.min(size.most, Math.max(size.least, longestId(layout) + size.around));
 
-function geometry(layout, isDown, isCompact) {
+/** The width of the screen beside the navigation. */
+const screenRoom = () => window.innerWidth - 320;
+
+function geometry(layout, isDown, isCompact, room = screenRoom()) {
   const kind = isCompact ? SIZES.compact : SIZES.wide;
   // Boxes are as wide as their ids, where the whole graph fits then.
-  const room = window.innerWidth - 320, wanted = boxWidth(layout, kind), many = Math.max(isDown ? layout.width : layout.ranks, 1);
+  const wanted = boxWidth(layout, kind), many = Math.max(isDown ? layout.width : layout.ranks, 1);
   const size = { ...kind, width: Math.max(Math.min(kind.width, wanted), Math.min(wanted, (room - 28) / many - (isDown ? kind.across : kind.along))) };
   const across = isDown ? size.width + size.across : size.height + size.across;
-  // Where many steps fan out, edges get the room that is left.
+  // Edges are shorter where the room is short; where many steps fan out, they get what is left of it.
   const spare = (room - 28 - many * (size.width + size.along)) / Math.max(many - 1, 1);
-  const gap = !isDown && layout.width > FAN ? Math.max(0, Math.min(120, spare)) : 0;
-  const along = isDown ? size.height + size.along * 0.7 : size.width + size.along + gap;
+  const gap = size.along + Math.max(-0.35 * size.along, Math.min(layout.width > FAN ? 120 : 0, spare));
+  const along = isDown ? size.height + size.along * 0.7 : size.width + gap;
   const pad = 14, top = layout.phases && layout.phases.length ? 34 : pad;
   const place = (rank, position) => (isDown ? [pad + position * across, top + rank * along] : [pad + rank * along, top + position * across]);
   const extent = Math.max(layout.width, 1), ranks = Math.max(layout.ranks, 1);
@@ -129,15 +132,16 @@ function fit(text, font, width, keepsEnd = false) {
  * The graph as a picture whose boxes are buttons.
  *
  * - `steps`: Map of id to `{status, definition, attempts}`; `options.selected`, `options.onSelect(id)`, `options.changed`: ids to mark;
- *   `options.cache`: a Map that keeps what was drawn, where `onSelect` stays the same and steps count their versions.
+ *   `options.cache`: a Map that keeps what was drawn, where `onSelect` stays the same and steps count their versions;
+ *   `options.room`: the width that it has, in pixels, if not the whole screen.
  */
 export function graph(layout, steps, options) {
   const isCompact = isDense(layout);
   const isDown = options.isDown;
-  const grid = geometry(layout, isDown, isCompact);
+  const grid = geometry(layout, isDown, isCompact, options.room);
   const places = new Map(layout.steps.map((place) => [place.id, place]));
   const { selected } = options;
-  const kept = (key, values, make) => (options.cache ? memo(options.cache, key, [layout, isDown, grid.size.width, ...values], make) : make());
+  const kept = (key, values, make) => (options.cache ? memo(options.cache, key, [layout, isDown, grid.size.width, grid.along, ...values], make) : make());
   const edges = layout.edges.map((edge) => {
     const from = places.get(edge.from), to = places.get(edge.to);
     if (!from || !to) return null;
@@ -249,5 +253,5 @@ function reveal(frame) {
   if (!box) return;
   const outer = frame.getBoundingClientRect(), inner = box.getBoundingClientRect();
   if (inner.right > outer.right || inner.left < outer.left) frame.scrollLeft += inner.left + inner.width / 2 - outer.left - outer.width / 2;
-  if (inner.bottom > outer.bottom || inner.top < outer.top) frame.scrollTop += inner.top + inner.height / 2 - outer.top - outer.height / 2;
+  frame.scrollTop += inner.top + inner.height / 2 - outer.top - outer.height / 2;
 }

@@ -310,7 +310,14 @@ function graphPart(context, layout, selected) {
   if (layout.steps.length > ASK_ABOVE && !own.draws) {
     return h("div", { class: "empty" }, h("p", null, `The plan has ${number(layout.steps.length)} steps. The table below lists them.`), button({ onclick: () => { own.draws = true; app.render(); } }, "Draw the graph"));
   }
-  return graph(layout, context.steps, { id: "plan", selected, onSelect: context.select, cache: own.graphCache, isDown: runsDown(layout, isWide(layout) ? 1 : 0.5), label: `Graph of ${plural(layout.steps.length, "step")}; arrow keys follow the edges` });
+  return graph(layout, context.steps, { id: "plan", selected, onSelect: context.select, cache: own.graphCache, room: graphRoom(layout, selected), isDown: runsDown(layout, isWide(layout) ? 1 : 0.5), label: `Graph of ${plural(layout.steps.length, "step")}; arrow keys follow the edges` });
+}
+
+/** What the panel of a step and the timeline beside it leave for the graph. */
+function graphRoom(layout, selected) {
+  const width = window.innerWidth;
+  const panel = !selected || width < 1180 ? 0 : width < 1500 ? 396 : 476;
+  return (width - 320 - panel) * (isWide(layout) || selected || width < 1500 ? 1 : 0.53);
 }
 
 function timelinePart(context, layout, selected) {
