@@ -10,6 +10,7 @@ export function storyTests(given) {
     { name: "story: the demo of an empty installation", run: demo },
     { name: "story: the scheduler is killed and comes back without a reload", run: killed },
     { name: "story: the inbox counts and decides", run: () => decided(given) },
+    { name: "story: events are found by words, step, type and period", run: () => found(given) },
   ];
 }
 
@@ -116,6 +117,36 @@ async function decided(given) {
   await page.getByRole("button", { name: "Cancel plan" }).click();
   await page.getByRole("dialog").getByRole("button", { name: "Cancel plan" }).click();
   await head(page, "cancelled");
+  await finish(own);
+  await close(own);
+}
+
+async function found(given) {
+  const { goalmill, ids } = await given.filled();
+  const own = await open(goalmill, "#/events", { before: (page) => { page.isInterrupted = true; } });
+  const { page } = own;
+  await settled(page);
+  const box = page.getByRole("searchbox");
+  const rows = page.locator(".event-table tbody tr");
+  await box.fill("columns expected");
+  await page.locator(".event-table mark", { hasText: "columns" }).first().waitFor();
+  await page.getByRole("combobox", { name: "Kind" }).selectOption("step_failed");
+  await counted(page, ".event-table tbody tr", 1);
+  expect((await rows.first().textContent()).includes(ids.failing), "the step that failed is found");
+  await page.getByRole("textbox", { name: "Step" }).fill("store");
+  await page.keyboard.press("Enter");
+  await page.getByRole("heading", { name: "No events" }).waitFor();
+  await box.fill("!!!");
+  await page.getByRole("alert").getByText("has no word").first().waitFor();
+  await page.getByRole("button", { name: "Clear" }).click();
+  await rows.nth(20).waitFor();
+  expect(await page.getByRole("alert").count() === 0 && !new URL(page.url()).hash.includes("?"), "all filters are gone");
+  await page.getByRole("combobox", { name: "Period" }).selectOption("all");
+  await box.fill("BAD_ROW");
+  await holds(page, "only events of the plan with that code are left", (id) => { const all = [...document.querySelectorAll(".event-table tbody tr")]; return all.length > 0 && all.every((row) => row.textContent.includes(id)); }, ids.failing);
+  await page.getByRole("link", { name: "step failed" }).first().click();
+  await page.locator(".plan-head").waitFor();
+  expect(page.url().includes(ids.failing), "an event leads to its plan");
   await finish(own);
   await close(own);
 }
