@@ -31,19 +31,22 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 mod error;
+mod http;
+mod transport;
 
 pub use error::ClientError;
+pub use transport::{PendingResponse, Transport};
+
+use http::{Http, IN_PROCESS_HTTP, builder};
 
 /// A request that got no answer by then is given up.
 const ANSWER: Duration = Duration::from_mins(1);
-const CONNECT: Duration = Duration::from_secs(5);
+/// Stands for the address of an API in the same program.
+const IN_PROCESS: &str = "http://in-process.invalid";
 /// Bytes of a file with certificates of authorities.
 const CA_BYTES_MAX: u64 = 4 << 20;
 /// How the library begins to say that a server's certificate is refused.
 const INVALID_CERTIFICATE: &str = "invalid peer certificate";
-/// How long an open connection is kept for the next request: less than a server keeps it, so that none is sent while
-/// the server closes it.
-const IDLE: Duration = Duration::from_secs(4);
 
 /// A plan or a goal as text, and what the text is.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -151,39 +154,15 @@ pub struct Client {
     /// The only authorities that are trusted; those of the machine without them.
     authorities: Option<Arc<Vec<Certificate>>>,
     namespace: Option<String>,
-}
-
-#[derive(Clone, Debug)]
-struct Http {
-    client: reqwest::Client,
-    /// Why only `http://` can be spoken.
-    plain_only: Option<String>,
-}
-
-impl Http {
-    fn new(authorities: Option<&[Certificate]>) -> Self {
-        let trusting = match authorities {
-            Some(authorities) => builder().tls_certs_only(authorities.iter().cloned()),
-            None => builder(),
-        };
-        match trusting.build() {
-            Ok(client) => Self { client, plain_only: None },
-            Err(error) => {
-                let client = builder().tls_certs_only([]).build();
-                let client = client.expect("a client without certificates can always be made");
-                Self { client, plain_only: Some(client_failure(&error)) }
-            }
-        }
-    }
+    /// Who acts, if it is not the user of this program.
+    actor: Option<String>,
+    /// What answers in place of the server.
+    transport: Option<Arc<dyn Transport>>,
 }
 
 /// The trace context that this program was started with, as programs hand it on in `TRACEPARENT`.
 pub fn traceparent() -> Option<String> {
     environment("TRACEPARENT").filter(|text| is_traceparent(text))
-}
-
-fn builder() -> reqwest::ClientBuilder {
-    goalmill_http::any_client().connect_timeout(CONNECT).pool_idle_timeout(IDLE)
 }
 
 impl Client {
@@ -193,7 +172,22 @@ impl Client {
         let base = if base.contains("://") { base } else { format!("http://{base}") };
         reqwest::Url::parse(&base)
             .map_err(|error| ClientError::InvalidAddress { server: server.to_owned(), reason: error.to_string() })?;
-        Ok(Self { http: Arc::default(), base, token: None, authorities: None, namespace: None })
+        Ok(Self::at_base(base))
+    }
+
+    /// A client of the API in this program: `transport` answers, nothing is sent over a network, and requests have nothing of
+    /// this process's environment.
+    ///
+    /// - `actor`: who acts where the API does not know the caller.
+    pub fn in_process(transport: Arc<dyn Transport>, actor: &str) -> Self {
+        let http = IN_PROCESS_HTTP.clone();
+        let made = Self { http, authorities: Some(Arc::default()), ..Self::at_base(IN_PROCESS.to_owned()) };
+        Self { actor: Some(actor.to_owned()), transport: Some(transport), ..made }
+    }
+
+    fn at_base(base: String) -> Self {
+        let http = Arc::default();
+        Self { http, base, token: None, authorities: None, namespace: None, actor: None, transport: None }
     }
 
     /// The same, with a token in each request; an empty one counts as none.
@@ -361,12 +355,12 @@ impl Client {
 
     /// `verb` is one of `pause`, `resume`, `cancel`, `approve`, `reject`, `edit`, `replan`.
     pub async fn steer_plan(&self, plan: &PlanId, verb: &str, body: Value) -> Result<PlanSummary, ClientError> {
-        self.read(self.request(Method::POST, &format!("/v1/plans/{plan}:{verb}")).json(&signed(body))).await
+        self.read(self.request(Method::POST, &format!("/v1/plans/{plan}:{verb}")).json(&self.signed(body))).await
     }
 
     /// `verb` is one of `cancel`, `pause`, `resume`, `replan`; `body` chooses the plans.
     pub async fn steer_plans(&self, verb: &str, body: Value) -> Result<BulkAnswer, ClientError> {
-        self.read(self.request(Method::POST, &format!("/v1/plans:{verb}")).json(&signed(body))).await
+        self.read(self.request(Method::POST, &format!("/v1/plans:{verb}")).json(&self.signed(body))).await
     }
 
     /// `verb` is one of `retry`, `skip`, `complete`, `approve`, `reject`, `answer`.
@@ -378,19 +372,19 @@ impl Client {
         body: Value,
     ) -> Result<StepView, ClientError> {
         let path = format!("/v1/plans/{plan}/steps/{step}:{verb}");
-        self.read(self.request(Method::POST, &path).json(&signed(body))).await
+        self.read(self.request(Method::POST, &path).json(&self.signed(body))).await
     }
 
     /// Answers what a plan asks.
     pub async fn answer(&self, plan: &PlanId, question: &str, body: Value) -> Result<PlanSummary, ClientError> {
         let path = format!("/v1/plans/{plan}/questions/{}:answer", escaped(question));
-        self.read(self.request(Method::POST, &path).json(&signed(body))).await
+        self.read(self.request(Method::POST, &path).json(&self.signed(body))).await
     }
 
     /// Begins a plan that goes on from another one.
     pub async fn fork(&self, plan: &PlanId, body: Value, key: &str) -> Result<Accepted, ClientError> {
         let request = self.submission(&format!("/v1/plans/{plan}:fork"), key);
-        self.read(request.json(&signed(body))).await
+        self.read(request.json(&self.signed(body))).await
     }
 
     pub async fn agents(&self) -> Result<Page<Agent>, ClientError> {
@@ -521,14 +515,12 @@ impl Client {
         if text == "@last-failed" {
             return self.last_failed().await;
         }
-        let id = PlanId::from(text);
-        if is_whole_id(&id) {
-            return Ok(id);
-        }
+        // It becomes part of an address: with `/`, `?` or `#` it would name another one.
         if !is_id(text) {
             return Err(ClientError::InvalidSelector(text.to_owned()));
         }
-        self.search(text).await
+        let id = PlanId::from(text);
+        if is_whole_id(&id) { Ok(id) } else { self.search(text).await }
     }
 
     /// The plan that failed last.
@@ -589,10 +581,18 @@ impl Client {
     /// What begins a plan: as part of the trace that the command runs in, if it runs in one.
     fn submission(&self, path: &str, key: &str) -> RequestBuilder {
         let request = self.request(Method::POST, path).header("Idempotency-Key", key);
-        match traceparent() {
+        match traceparent().filter(|_| self.transport.is_none()) {
             Some(traceparent) => request.header("traceparent", traceparent),
             None => request,
         }
+    }
+
+    /// A request with who makes it.
+    fn signed(&self, mut body: Value) -> Value {
+        let actor = self.actor.clone();
+        body["actor"] =
+            actor.unwrap_or_else(|| user_actor(environment("USER").or_else(|| environment("LOGNAME")))).into();
+        body
     }
 
     async fn get<T: DeserializeOwned>(&self, path: &str) -> Result<T, ClientError> {
@@ -627,6 +627,10 @@ impl Client {
     }
 
     async fn send(&self, request: RequestBuilder) -> Result<Response, ClientError> {
+        if let Some(transport) = &self.transport {
+            let request = request.build().map_err(|error| self.unreachable(&error))?;
+            return transport.send(request).await.map_err(|error| self.unreachable(&error));
+        }
         if let Some(why) = &self.http().plain_only
             && self.base.starts_with("https")
         {
@@ -680,14 +684,8 @@ fn means(part: &str, id: &PlanId) -> bool {
     text.starts_with(part) || rest.starts_with(part) || rest.ends_with(part)
 }
 
-/// A request with who makes it.
-fn signed(mut body: Value) -> Value {
-    body["actor"] = actor(environment("USER").or_else(|| environment("LOGNAME"))).into();
-    body
-}
-
 /// `cli:ann`; letters that an id cannot have become `-`.
-fn actor(user: Option<String>) -> String {
+fn user_actor(user: Option<String>) -> String {
     let plain = |c: char| if c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-') { c } else { '-' };
     match user {
         Some(user) => format!("cli:{}", user.chars().take(NAME_CHARS).map(plain).collect::<String>()),
@@ -741,6 +739,17 @@ mod tests {
         assert!(is_whole_id(&id) && !is_whole_id(&"p0-01kb".into()) && !is_whole_id(&"x".into()));
     }
 
+    #[tokio::test]
+    async fn an_id_that_would_change_the_address_is_refused() {
+        let client = Client::new("http://127.0.0.1:1").expect("it is an address");
+        let whole = "p0-01kb3v0x5c8q2k4w";
+        assert_eq!(client.resolve(whole).await, Ok(whole.into()));
+        for end in [":approve#", ":approve?x=", "/steps/a", "/../../tokens", "%3aapprove", "\n"] {
+            let text = format!("{whole}{end}");
+            assert_eq!(client.resolve(&text).await, Err(ClientError::InvalidSelector(text.clone())), "{text}");
+        }
+    }
+
     #[test]
     fn addresses_are_checked_and_completed() {
         assert_eq!(Client::new("http://h:1/").expect("it is an address").base(), "http://h:1");
@@ -785,10 +794,10 @@ mod tests {
 
     #[test]
     fn who_asks_is_an_id() {
-        assert_eq!(actor(Some("ann".into())), "cli:ann");
-        assert_eq!(actor(Some("Änn Smith".into())), "cli:-nn-Smith");
-        assert_eq!(actor(None), "cli");
-        assert!(is_id(&actor(Some("x".repeat(500)))));
+        assert_eq!(user_actor(Some("ann".into())), "cli:ann");
+        assert_eq!(user_actor(Some("Änn Smith".into())), "cli:-nn-Smith");
+        assert_eq!(user_actor(None), "cli");
+        assert!(is_id(&user_actor(Some("x".repeat(500)))));
     }
 
     #[test]

@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 use super::archive::{self, ArchiveSettings};
 use super::hook::{self, HookSettings};
 use super::llm::{self, LlmSettings};
+use super::mcp::McpApiSettings;
 use super::model::{self, ModelSettings};
 use super::namespace::{self, NamespaceSettings};
 use super::oidc::{self, OidcSettings};
@@ -219,6 +220,8 @@ pub struct ApiSettings {
     pub hosts: Vec<String>,
     /// Origins (`https://goalmill.example`) of pages that may call, besides the API's own: for a proxy that changes `Host`.
     pub origins: Vec<String>,
+    /// The MCP server at `/mcp`.
+    pub mcp: McpApiSettings,
 }
 
 impl Default for ApiSettings {
@@ -240,6 +243,7 @@ impl Default for ApiSettings {
             body_ms: 30_000,
             hosts: Vec::new(),
             origins: Vec::new(),
+            mcp: McpApiSettings::default(),
         }
     }
 }
@@ -491,6 +495,7 @@ impl Settings {
             (self.api.body_ms > 0, "api.body_ms > 0"),
             (self.api.session_ms > 0, "api.session_ms > 0"),
             (self.api.failures_per_minute > 0, "api.failures_per_minute > 0"),
+            (self.api.mcp.idle_ms > 0, "api.mcp.idle_ms > 0"),
             (w.heartbeat_ms > 0, "worker.heartbeat_ms > 0"),
             (w.heartbeat_ms <= SILENCE_MS_MAX / HEARTBEATS_MISSED_MAX, "worker.heartbeat_ms <= 150000"),
             (s.task_lease_ms > 2 * w.lease_margin_ms, "scheduler.task_lease_ms > 2 * worker.lease_margin_ms"),

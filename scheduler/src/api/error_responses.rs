@@ -4,7 +4,7 @@ use std::panic::AssertUnwindSafe;
 
 use axum::body::to_bytes;
 use axum::extract::{MatchedPath, Request};
-use axum::http::{HeaderMap, StatusCode, header};
+use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use futures_util::FutureExt;
@@ -13,6 +13,8 @@ use tokio::time::Instant;
 
 use super::response::{ApiError, PROBLEM};
 
+/// Media type of the errors of `/mcp`.
+const JSON: &str = "application/json";
 /// Bytes of a framework error that are passed on.
 const DETAIL_BYTES: usize = 1 << 10;
 
@@ -75,8 +77,10 @@ fn encoding(headers: &HeaderMap) -> Result<(), ApiError> {
 /// Converts a framework error, such as an invalid query or path, to a problem.
 async fn problem(response: Response) -> Response {
     let status = response.status();
-    let is_problem = response.headers().get(header::CONTENT_TYPE).is_some_and(|value| value == PROBLEM);
-    if is_problem || !(status.is_client_error() || status.is_server_error()) {
+    // An error of JSON-RPC says itself what is wrong.
+    let is_final = |value: &HeaderValue| value == PROBLEM || value == JSON;
+    let is_final = response.headers().get(header::CONTENT_TYPE).is_some_and(is_final);
+    if is_final || !(status.is_client_error() || status.is_server_error()) {
         return response;
     }
     let code = match status {

@@ -18,6 +18,7 @@ mod events;
 mod fork;
 mod health;
 mod host_guard;
+mod mcp;
 mod namespaces;
 mod oidc_sign_in;
 mod openapi;
@@ -63,6 +64,7 @@ pub(crate) use tls::ApiTls;
 use access::AccessGuard;
 use body::BodyLimits;
 use host_guard::HostGuard;
+use mcp::McpEndpoint;
 use response::ApiError;
 
 /// Interval of folding histogram samples.
@@ -81,6 +83,8 @@ pub(crate) struct Api {
     streams: Arc<AtomicUsize>,
     /// Permits of requests that search logs.
     scans: Arc<Semaphore>,
+    /// `None` unless MCP is served.
+    mcp: Option<Arc<McpEndpoint>>,
 }
 
 /// Serves the API until stopped.
@@ -100,16 +104,24 @@ pub(crate) async fn serve(
     let scans = Arc::new(Semaphore::new(event_search::SCANS_MAX));
     let access = Arc::new(AccessGuard::new(&scheduler, credentials));
     access.warn_if_closed().await;
-    let router = routes()
-        .layer(DefaultBodyLimit::max(bytes_max))
-        .layer(middleware::from_fn_with_state(BodyLimits { bytes_max, time }, body::read_body))
-        .layer(middleware::from_fn(query_parameters::refuse_parameters))
-        .layer(middleware::from_fn(allowed_methods::check_method))
-        .layer(middleware::from_fn_with_state(access.clone(), access::check_access))
+    let checked = |routes: Router<Api>| {
+        routes
+            .layer(middleware::from_fn(query_parameters::refuse_parameters))
+            .layer(middleware::from_fn(allowed_methods::check_method))
+            .layer(middleware::from_fn_with_state(access.clone(), access::check_access))
+    };
+    let limited = || routes().layer(DefaultBodyLimit::max(bytes_max));
+    let mut api =
+        Api { scheduler: scheduler.clone(), shards, access: access.clone(), streams: Arc::default(), scans, mcp: None };
+    // The requests that the tools of MCP stand for: by the same caller, and without a connection.
+    let inner = checked(limited()).layer(middleware::from_fn(error_responses::convert_errors));
+    api.mcp = McpEndpoint::new(&scheduler, inner.with_state(api.clone()));
+    let bodies = BodyLimits { bytes_max, time };
+    let router = checked(limited().layer(middleware::from_fn_with_state(bodies, body::read_body)))
         .layer(middleware::from_fn_with_state(guard, host_guard::check_host))
         .layer(middleware::from_fn(error_responses::convert_errors))
         .layer(CompressionLayer::new().compress_when(is_compressed()))
-        .with_state(Api { scheduler: scheduler.clone(), shards, access, streams: Arc::default(), scans });
+        .with_state(api);
     serve::serve_on_thread(scheduler, listener, router, tls).await;
 }
 
@@ -182,6 +194,7 @@ fn addresses() -> Vec<(&'static str, MethodRouter<Api>)> {
         ("/v1/session", get(session::get).post(session::sign_in).delete(session::sign_out)),
         ("/v1/session/methods", get(oidc_sign_in::methods)),
         ("/v1/schemas/{name}", get(registry::schema)),
+        ("/mcp", post(mcp::serve).get(mcp::serve).delete(mcp::serve)),
         ("/livez", get(health::livez)),
         ("/readyz", get(health::readyz)),
         ("/openapi.json", get(openapi::serve)),

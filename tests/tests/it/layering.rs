@@ -16,6 +16,7 @@ pub const RULES: &[(&str, &[&str], &[&str])] = &[
     ("common/expression", &["common"], IO),
     ("common/http", &[], &["redis", "deadpool", "axum"]),
     ("common/llm", &["common", "http"], &["redis", "deadpool", "axum"]),
+    ("common/mcp-server", &["client", "common"], &["redis", "deadpool", "axum", "reqwest"]),
     ("scheduler/archive", &["common"], &["redis", "axum", "reqwest"]),
     ("scheduler/plan", &["common", "expression"], IO),
     ("scheduler/engine", &["common", "expression", "plan"], IO),
@@ -27,7 +28,11 @@ pub const RULES: &[(&str, &[&str], &[&str])] = &[
         &["common", "engine", "expression", "htn", "llm", "plan", "reader", "router"],
         &["redis", "deadpool", "axum", "reqwest"],
     ),
-    ("scheduler", &["common", "archive", "broker", "engine", "http", "llm", "plan", "planning", "router"], REDIS),
+    (
+        "scheduler",
+        &["archive", "broker", "client", "common", "engine", "http", "llm", "mcp-server", "plan", "planning", "router"],
+        REDIS,
+    ),
     ("worker", &["common", "broker", "expression", "http"], REDIS),
     (
         "worker/agents",
@@ -48,6 +53,7 @@ pub const RULES: &[(&str, &[&str], &[&str])] = &[
             "engine",
             "llm",
             "mcp",
+            "mcp-server",
             "plan",
             "scheduler",
             "worker",

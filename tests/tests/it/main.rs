@@ -22,6 +22,7 @@ mod intake;
 mod layering;
 mod lifecycle;
 mod listing;
+mod mcp;
 mod metrics;
 mod models;
 mod names;

@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 use crate::http::read_feed;
 
 /// Routes of which all namespaces see the same, besides those of one plan.
-const SHARED_READS: [&str; 13] = [
+const SHARED_READS: [&str; 16] = [
     "get /livez",
     "get /readyz",
     "get /openapi.json",
@@ -28,6 +28,9 @@ const SHARED_READS: [&str; 13] = [
     "get /v1/session",
     "get /v1/session/methods",
     "get /v1/workers",
+    "post /mcp",
+    "get /mcp",
+    "delete /mcp",
     "post /v1/agents:route",
 ];
 /// Routes that change what all namespaces share.

@@ -65,6 +65,11 @@ pub(crate) struct AccessGuard {
     clock: Clock,
 }
 
+/// The caller of a request that this process makes, who has been checked before. Nothing that comes over a connection has
+/// one.
+#[derive(Clone, Debug)]
+pub(super) struct CheckedCaller(pub(super) Principal);
+
 /// What the settings accept besides the tokens of the store.
 pub(crate) struct ApiCredentials {
     pub(crate) environment: Vec<EnvironmentToken>,
@@ -293,7 +298,9 @@ impl AccessGuard {
         if matches!(asked.access, AskedAccess::Route(RouteAccess::Public)) {
             return Ok(request);
         }
-        let mut principal = if self.is_required {
+        let mut principal = if let Some(CheckedCaller(principal)) = request.extensions_mut().remove() {
+            principal
+        } else if self.is_required {
             let peer = request.extensions().get::<Peer>().map_or(IpAddr::from([0, 0, 0, 0]), |peer| peer.0);
             self.authenticate(request.headers(), request.method(), peer).await?
         } else {

@@ -9,9 +9,10 @@ use goalmill_common::plan::Plan;
 use goalmill_common::problem::ErrorCode::{
     self, BodyTooLarge, DataLost, DeadLetterNotFound, EventsTrimmed, Forbidden, ForeignOrigin, IdempotencyKeyReused,
     Internal, InvalidEventId, InvalidGoal, InvalidIdempotencyKey, InvalidJson, InvalidPlan, InvalidRequest,
-    IssuerUnavailable, MemoryPressure, MisdirectedRequest, NamespaceLimitReached, NotAllowed, NotFound, NotReady,
-    PlanFinal, PlanNotFound, PlanningFailed, QueueNotFound, RequestTimeout, StepNotFound, StoreUnavailable,
-    TokenNotFound, TooManyFailures, Unauthenticated, Unroutable, UnsafeStore, UnsupportedMediaType, WorkerNotFound,
+    IssuerUnavailable, MemoryPressure, MethodNotAllowed, MisdirectedRequest, NamespaceLimitReached, NotAllowed,
+    NotFound, NotReady, PlanFinal, PlanNotFound, PlanningFailed, QueueNotFound, RequestTimeout, StepNotFound,
+    StoreUnavailable, TokenNotFound, TooManyFailures, Unauthenticated, Unroutable, UnsafeStore, UnsupportedMediaType,
+    WorkerNotFound,
 };
 use goalmill_common::quality::QualityReport;
 use goalmill_common::revision::RevisionRecord;
@@ -91,7 +92,28 @@ pub(super) fn operations() -> Vec<Operation> {
     all.extend(step_steering());
     all.extend(installation());
     all.extend(access());
+    all.extend(mcp());
     all
+}
+
+/// MCP. Which tools a caller may use is decided by the routes that they stand for.
+fn mcp() -> Vec<Operation> {
+    vec![
+        post("/mcp", "sendMcpMessage", "Takes a message of MCP (JSON-RPC); each tool needs the role of its route")
+            .access(RouteAccess::SignedIn)
+            .takes::<Map<String, Value>>()
+            .gives::<Map<String, Value>>()
+            .gives_as::<String>(EVENT_STREAM)
+            .refuses(&[NotFound]),
+        get("/mcp", "openMcpStream", "Opens the stream of a session of MCP")
+            .access(RouteAccess::SignedIn)
+            .gives_as::<String>(EVENT_STREAM)
+            .refuses(&[NotFound, MethodNotAllowed]),
+        delete("/mcp", "endMcpSession", "Ends a session of MCP")
+            .access(RouteAccess::SignedIn)
+            .status(204)
+            .refuses(&[NotFound, MethodNotAllowed]),
+    ]
 }
 
 fn access() -> Vec<Operation> {

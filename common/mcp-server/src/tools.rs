@@ -9,14 +9,14 @@ use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value, json};
 
-use super::approval;
+use crate::approval;
 
 /// Plans in one answer.
 const PLANS_MAX: usize = 100;
 
 /// Why a tool has failed.
 #[derive(Debug, thiserror::Error)]
-pub(super) enum McpToolError {
+pub(crate) enum McpToolError {
     #[error(transparent)]
     Client(#[from] ClientError),
     #[error("the arguments are not valid: {0}")]
@@ -34,7 +34,7 @@ enum ToolEffect {
 /// All tools that are offered.
 ///
 /// - `writes`: with those that change something.
-pub(super) fn list(writes: bool) -> Vec<Tool> {
+pub(crate) fn list(writes: bool) -> Vec<Tool> {
     use ToolEffect::{Adds, Destroys, Reads};
     let goal = json!({
         "goal": {"type": "string", "description": "What is to be done, in one or more sentences."},
@@ -174,8 +174,8 @@ impl GoalArguments {
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct PlanArguments {
-    pub(super) plan_id: String,
+pub(crate) struct PlanArguments {
+    pub(crate) plan_id: String,
     #[serde(default)]
     reason: String,
 }
@@ -201,12 +201,12 @@ struct RouteArguments {
     task: String,
 }
 
-pub(super) fn arguments<T: DeserializeOwned>(arguments: Value) -> Result<T, McpToolError> {
+pub(crate) fn arguments<T: DeserializeOwned>(arguments: Value) -> Result<T, McpToolError> {
     serde_json::from_value(arguments).map_err(|error| McpToolError::Arguments(error.to_string()))
 }
 
 /// Calls a tool of [`list`], except for approvals.
-pub(super) async fn call(client: &Client, name: &str, given: Value) -> Result<Value, McpToolError> {
+pub(crate) async fn call(client: &Client, name: &str, given: Value) -> Result<Value, McpToolError> {
     Ok(match name {
         "preview_plan" => json!(client.preview(&arguments::<GoalArguments>(given)?.document()).await?),
         "submit_goal" => {

@@ -15,18 +15,18 @@ use rmcp::model::{
 use rmcp::service::{RequestContext, RoleServer};
 use serde_json::{Value, json};
 
-use super::refused;
-use super::tools::{McpToolError, PlanArguments, arguments};
+use crate::server::refused;
+use crate::tools::{McpToolError, PlanArguments, arguments};
 
 /// The name of the tool.
-pub(super) const TOOL: &str = "decide_approval";
+pub(crate) const TOOL: &str = "decide_approval";
 /// The key of the answer in the second call.
 const ANSWER: &str = "decision";
 /// How long a person may take to answer within one call.
 const WAIT: Duration = Duration::from_mins(10);
 
 /// Asks the person, and passes the decision on.
-pub(super) async fn decide(
+pub(crate) async fn decide(
     client: &Client,
     request: &CallToolRequestParams,
     context: &RequestContext<RoleServer>,

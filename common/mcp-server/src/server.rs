@@ -1,14 +1,8 @@
-//! `goalmill mcp`: an MCP server over standard input and output, in front of the HTTP API.
-//!
-//! It holds no state: each tool is one or two requests of the API client. Tools that change something are offered only with
-//! `--allow-writes`; an approval always asks the person at the client, by elicitation.
+//! The server: what it says of itself, its tools and its resources.
 
-mod approval;
-mod tools;
-
-use anyhow::Context;
 use goalmill_client::{Client, ClientError, EventQuery};
 use goalmill_common::id::PlanId;
+use http::request::Parts;
 use rmcp::model::{
     CallToolRequestParams, CallToolResponse, CallToolResult, ErrorData, Implementation, ListResourceTemplatesResult,
     ListResourcesResult, ListToolsResult, PaginatedRequestParams, ReadResourceRequestParams, ReadResourceResponse,
@@ -18,40 +12,71 @@ use rmcp::service::{RequestContext, RoleServer};
 use rmcp::{ServerHandler, ServiceExt};
 use serde_json::{Value, json};
 
-use crate::args::McpArgs;
-use crate::context::CommandContext;
-use crate::exit::{CommandResult, Exit, Failed};
+use crate::approval;
+use crate::tools::{self, McpToolError};
 
 /// Scheme of resources.
 const SCHEME: &str = concat!("goalmill", "://plans/");
 /// Events of a log in one resource.
 const EVENTS_MAX: usize = 1_000;
 
+/// Gives the client of the API that acts for a caller.
+pub trait CallerClient: Clone + Send + Sync + 'static {
+    /// The client of the caller who sent a request; none if the caller is not known.
+    ///
+    /// - `request`: none over standard input and output.
+    fn client_of(&self, request: Option<&Parts>) -> Option<Client>;
+}
+
+/// One client for all calls: over standard input and output there is one caller.
+impl CallerClient for Client {
+    fn client_of(&self, _: Option<&Parts>) -> Option<Client> {
+        Some(self.clone())
+    }
+}
+
+/// Why a server over standard input and output has ended.
+#[derive(Debug, thiserror::Error)]
+pub enum McpServerError {
+    #[error("the client did not initialize: {0}")]
+    Initialize(String),
+    #[error("the session has failed: {0}")]
+    Session(String),
+}
+
 /// Serves until standard input ends.
-pub async fn run(context: &CommandContext, args: &McpArgs) -> CommandResult {
-    let server = McpServer { client: context.client.clone(), writes: args.allow_writes };
-    let serving = async {
-        let running = server.serve(rmcp::transport::stdio()).await.context("the client did not initialize")?;
-        running.waiting().await.context("the session has failed")?;
-        anyhow::Ok(())
-    };
-    serving.await.map_err(|error| Failed::other(format!("{error:#}")))?;
-    Ok(Exit::Done)
+pub async fn serve_stdio(server: McpServer<Client>) -> Result<(), McpServerError> {
+    let serving = server.serve(rmcp::transport::stdio()).await;
+    let running = serving.map_err(|error| McpServerError::Initialize(error.to_string()))?;
+    running.waiting().await.map_err(|error| McpServerError::Session(error.to_string()))?;
+    Ok(())
 }
 
-/// One session.
-struct McpServer {
-    client: Client,
+/// Answers the messages of MCP clients.
+#[derive(Clone, Debug)]
+pub struct McpServer<C> {
+    /// Whose requests the calls become.
+    pub clients: C,
     /// Whether tools that change something are offered.
-    writes: bool,
+    pub writes: bool,
+    /// How its owner allows writes; clients are told.
+    pub how_to_allow_writes: &'static str,
 }
 
-impl ServerHandler for McpServer {
+impl<C: CallerClient> McpServer<C> {
+    /// The client of the caller that a message came from.
+    fn client(&self, context: &RequestContext<RoleServer>) -> Result<Client, ErrorData> {
+        let client = self.clients.client_of(context.extensions.get::<Parts>());
+        client.ok_or_else(|| ErrorData::internal_error("the caller of this message was not checked", None))
+    }
+}
+
+impl<C: CallerClient> ServerHandler for McpServer<C> {
     fn get_info(&self) -> ServerConfig {
         let capabilities = ServerCapabilities::builder().enable_tools().enable_resources().build();
         let instructions = match self.writes {
-            true => "Preview a goal before you submit it. A person decides about approvals.",
-            false => "This server only reads. `goalmill mcp --allow-writes` can submit goals.",
+            true => "Preview a goal before you submit it. A person decides about approvals.".to_owned(),
+            false => format!("This server only reads. With {} it can submit goals.", self.how_to_allow_writes),
         };
         ServerConfig::new(capabilities)
             .with_server_info(Implementation::new("goalmill", env!("CARGO_PKG_VERSION")))
@@ -81,11 +106,12 @@ impl ServerHandler for McpServer {
             let message = format!("there is no tool `{}`; the tools are {}", request.name, known.join(", "));
             return Err(ErrorData::invalid_params(message, None));
         }
+        let client = self.client(&context)?;
         if request.name == approval::TOOL {
-            return approval::decide(&self.client, &request, &context).await;
+            return approval::decide(&client, &request, &context).await;
         }
         let arguments = Value::Object(request.arguments.unwrap_or_default());
-        Ok(match tools::call(&self.client, &request.name, arguments).await {
+        Ok(match tools::call(&client, &request.name, arguments).await {
             Ok(value) => CallToolResult::structured(value),
             Err(error) => refused(&error),
         }
@@ -119,9 +145,9 @@ impl ServerHandler for McpServer {
     async fn read_resource(
         &self,
         request: ReadResourceRequestParams,
-        _: RequestContext<RoleServer>,
+        context: RequestContext<RoleServer>,
     ) -> Result<ReadResourceResponse, ErrorData> {
-        let uri = request.uri;
+        let (uri, client) = (request.uri, self.client(&context)?);
         let unknown = || {
             let message = format!("there is no resource `{uri}`: give {SCHEME}PLAN or {SCHEME}PLAN/events");
             ErrorData::resource_not_found(message, None)
@@ -129,10 +155,10 @@ impl ServerHandler for McpServer {
         let rest = uri.strip_prefix(SCHEME).ok_or_else(unknown)?;
         let (plan, part) = rest.split_once('/').unwrap_or((rest, ""));
         let failed = |error: ClientError| ErrorData::resource_not_found(error.to_string(), None);
-        let plan = self.client.resolve(plan).await.map_err(failed)?;
+        let plan = client.resolve(plan).await.map_err(failed)?;
         let value = match part {
-            "" => json!(self.client.plan(&plan).await.map_err(failed)?),
-            "events" => self.log(&plan).await.map_err(failed)?,
+            "" => json!(client.plan(&plan).await.map_err(failed)?),
+            "events" => log(&client, &plan).await.map_err(failed)?,
             _ => return Err(unknown()),
         };
         let contents = ResourceContents::text(value.to_string(), uri).with_mime_type("application/json");
@@ -140,16 +166,14 @@ impl ServerHandler for McpServer {
     }
 }
 
-impl McpServer {
-    async fn log(&self, plan: &PlanId) -> Result<Value, ClientError> {
-        Ok(json!(self.client.filtered_events(plan, 0, EVENTS_MAX, &EventQuery::default()).await?))
-    }
+async fn log(client: &Client, plan: &PlanId) -> Result<Value, ClientError> {
+    Ok(json!(client.filtered_events(plan, 0, EVENTS_MAX, &EventQuery::default()).await?))
 }
 
 /// A failed call that the model can read: the API's problem with places and hints.
-fn refused(error: &tools::McpToolError) -> CallToolResult {
+pub(crate) fn refused(error: &McpToolError) -> CallToolResult {
     match error {
-        tools::McpToolError::Client(ClientError::Problem(problem)) => CallToolResult::structured_error(json!(problem)),
+        McpToolError::Client(ClientError::Problem(problem)) => CallToolResult::structured_error(json!(problem)),
         error => CallToolResult::structured_error(json!({ "detail": error.to_string() })),
     }
 }
