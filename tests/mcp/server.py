@@ -1,6 +1,10 @@
-"""An MCP server of the Python package `mcp`: tools that add, that fail, that bring another tool, and that end the server."""
-import os
+"""An MCP server of the Python package `mcp`: tools that add, that fail, that bring another tool, and that end the server.
 
+Over standard input and output; with a port, over HTTP for those who send the token `SECRET`."""
+import os
+import sys
+
+import uvicorn
 from mcp.server.mcpserver import Context, MCPServer
 
 server = MCPServer("test", instructions="Adds numbers.")
@@ -37,4 +41,22 @@ def vanish() -> str:
     os._exit(1)
 
 
-server.run(transport="stdio")
+class TokenGuard:
+    """Answers 401 to requests without the token."""
+
+    def __init__(self, app):
+        self.app = app
+
+    async def __call__(self, scope, receive, send):
+        wanted = f"Bearer {os.environ['SECRET']}".encode()
+        if scope["type"] == "http" and dict(scope["headers"]).get(b"authorization") != wanted:
+            await send({"type": "http.response.start", "status": 401, "headers": []})
+            await send({"type": "http.response.body", "body": b""})
+        else:
+            await self.app(scope, receive, send)
+
+
+if sys.argv[1:]:
+    uvicorn.run(TokenGuard(server.streamable_http_app()), host="127.0.0.1", port=int(sys.argv[1]), log_level="error")
+else:
+    server.run(transport="stdio")
