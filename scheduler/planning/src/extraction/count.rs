@@ -67,9 +67,13 @@ fn may_count(text: &Text, at: usize) -> bool {
     !(tied_to_name || signed || continues || numbered)
 }
 
-/// The counted thing: a plural after at most two words that describe it.
+/// The counted thing: a plural after at most two words that describe it. A measure describes it, too: `four one-hour sessions`.
 fn noun_at(text: &Text, mut at: usize) -> Option<String> {
     for _ in 0..3 {
+        if let Some(after) = measure_at(text, at) {
+            at = after;
+            continue;
+        }
         let word = text.get(at).filter(|w| w.kind == WordKind::Letters)?;
         let lower = word.lower.as_str();
         if LINKS.contains(&lower) || UNITS.contains(&lower) {
@@ -85,6 +89,14 @@ fn noun_at(text: &Text, mut at: usize) -> Option<String> {
         }
     }
     None
+}
+
+/// The index after `one-hour`, `90-minute`, `two-page`.
+fn measure_at(text: &Text, at: usize) -> Option<usize> {
+    let next = text.number(at)?.next;
+    let joined = |at: usize| text.get(at).is_some_and(|word| word.glued);
+    let unit = text.get(next + 1).filter(|unit| unit.kind == WordKind::Letters)?;
+    (text.lower(next) == "-" && joined(next) && unit.glued).then_some(next + 2)
 }
 
 fn whole(value: f64) -> Option<u32> {
@@ -225,7 +237,7 @@ const UNITS: &[&str] = &[
 /// How many people a goal is for: `for 30 participants`, `, 60 employees`, `a team of 12`.
 pub(super) fn group(text: &Text) -> Option<u32> {
     let found = (0..text.words.len()).find_map(|at| {
-        let number = text.number(at).filter(|_| !text.words[at].glued)?;
+        let number = text.number(at).filter(|_| !is_part_of_word(text, at))?;
         let led = matches!(
             text.before(at, 1),
             "for"
@@ -251,7 +263,12 @@ pub(super) fn group(text: &Text) -> Option<u32> {
     Some(people)
 }
 
-fn is_person(noun: &str) -> bool {
+/// Whether a number continues what stands before it: not so in `(60 people)`.
+fn is_part_of_word(text: &Text, at: usize) -> bool {
+    text.words[at].glued && text.before(at, 1) != "("
+}
+
+pub(super) fn is_person(noun: &str) -> bool {
     matches!(
         noun,
         "people"
@@ -322,7 +339,7 @@ pub(super) fn people(text: &Text) -> Option<u32> {
 /// `2 adults`, `three people`; a group's parts add up.
 fn people_at(text: &Text, at: usize) -> Option<u32> {
     let word = text.get(at)?;
-    let continues = at > 0 && (word.glued || text.number(at - 1).is_some_and(|q| q.next > at));
+    let continues = at > 0 && (is_part_of_word(text, at) || text.number(at - 1).is_some_and(|q| q.next > at));
     if word.kind == WordKind::Sign || continues {
         return None;
     }
@@ -343,7 +360,8 @@ fn group_at(text: &Text, at: usize) -> Option<u32> {
         (text.lower(at + 1) == "of" && !UNITS.contains(&text.lower(number.next))).then(|| whole(number.value))?
     };
     match word {
-        "family" | "party" | "group" | "team" => of_number(),
+        "family" | "party" | "group" | "team" | "household" | "share" | "crew" | "band" | "choir" | "class"
+        | "committee" => of_number(),
         "for" => {
             let number = text.number(at + 1)?;
             let ends = text.get(number.next).is_none_or(|next| {
@@ -383,6 +401,8 @@ mod tests {
             ("5-10 sources", "10 sources"),
             ("twenty-five slides", "25 slides"),
             ("a dozen eggs", "12 eggs"),
+            ("four one-hour sessions", "4 sessions"),
+            ("two 90-minute lessons", "2 lessons"),
         ] {
             assert_eq!(counts(text), expected, "{text}");
         }
@@ -425,6 +445,8 @@ mod tests {
             ("a solo trip", 1),
             ("a honeymoon in Bali", 2),
             ("a group of 5", 5),
+            ("a flat share of five", 5),
+            ("a party (60 people)", 60),
             ("with 3 friends", 4),
             ("romantic trip for a couple", 2),
         ] {

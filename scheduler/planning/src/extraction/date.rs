@@ -100,6 +100,10 @@ pub(super) fn read(text: &Text, today: Date) -> When {
             at += 1;
             continue;
         };
+        if matches!(span, DateSpan::Day(_) | DateSpan::Days(..)) && is_reference(text, at, next) {
+            at = next;
+            continue;
+        }
         let has_start = !days.is_empty() || range.is_some();
         let role = match (role(text, at, next), &span) {
             (_, DateSpan::Within(_)) => DateRole::Deadline { is_exclusive: false },
@@ -108,7 +112,8 @@ pub(super) fn read(text: &Text, today: Date) -> When {
         };
         match (role, span) {
             (DateRole::Deadline { is_exclusive }, span) => {
-                if let Some(deadline) = deadline(&span, is_exclusive, assumed) {
+                let part = part_of_month(text, at);
+                if let Some(deadline) = deadline(&span, part, is_exclusive, assumed) {
                     // Of several, the last one is that of the whole.
                     when.deadline = when.deadline.filter(|held| held.date >= deadline.date).or(Some(deadline));
                     text.note_constraint(at, next);
@@ -135,6 +140,9 @@ pub(super) fn read(text: &Text, today: Date) -> When {
         (None, [(_, day, _)]) => from_days(*day, None),
         (None, [(_, first, after), (second_at, second, _), ..]) => {
             let second = &in_year_of(*first, *second);
+            let next_week = || relative::plus(*second, 7).filter(|later| later > first);
+            let named = relative::weekday(text.lower(*second_at)).is_some() && second < first;
+            let second = &next_week().filter(|_| named).unwrap_or(*second);
             let linked = (*after..*second_at).any(|i| {
                 matches!(
                     text.lower(i),
@@ -187,11 +195,21 @@ fn months(text: &Text, first: &Month, next: usize, today: Date) -> Option<DateMe
     (end >= start && start >= today.first_of_month()).then_some(DateMention { span, next, assumed: None })
 }
 
-fn deadline(span: &DateSpan, is_exclusive: bool, assumed: Option<&'static str>) -> Option<Deadline> {
+/// - `part`: of the month, where the text names one.
+fn deadline(
+    span: &DateSpan,
+    part: Option<PartOfMonth>,
+    is_exclusive: bool,
+    assumed: Option<&'static str>,
+) -> Option<Deadline> {
     let (first, last) = match span {
         DateSpan::Day(day) | DateSpan::Within(day) => (*day, *day),
         DateSpan::Days(first, last) => (*first, *last),
         DateSpan::Month(month) => {
+            if let Some(PartOfMonth { day, assumed }) = part {
+                let date = Date::new(month.year, month.number, day).ok()?;
+                return Some(Deadline { date, is_exclusive, assumed: Some(assumed) });
+            }
             let first = Date::new(month.year, month.number, 1).ok()?;
             let assumed = (!is_exclusive).then_some("the last day of the month");
             let date = if is_exclusive { first } else { first.last_of_month() };
@@ -200,6 +218,77 @@ fn deadline(span: &DateSpan, is_exclusive: bool, assumed: Option<&'static str>) 
     };
     Some(Deadline { date: if is_exclusive { first } else { last }, is_exclusive, assumed })
 }
+
+/// `early March`, `mid-March`.
+struct PartOfMonth {
+    day: i8,
+    assumed: &'static str,
+}
+
+fn part_of_month(text: &Text, at: usize) -> Option<PartOfMonth> {
+    match (text.before(at, 1), text.before(at, 2)) {
+        ("mid", _) | ("-", "mid") => Some(PartOfMonth { day: 15, assumed: "the 15th" }),
+        ("early", _) => Some(PartOfMonth { day: 10, assumed: "the 10th" }),
+        _ => None,
+    }
+}
+
+/// Whether a date says which thing is meant, or since when something is so: `the minutes from 3 November`, `since 1 May`.
+fn is_reference(text: &Text, at: usize, next: usize) -> bool {
+    let at = skip_modifiers(text, at);
+    let goes_on =
+        matches!(text.lower(next), "to" | "until" | "till" | "through" | "-" | "–" | "onwards" | "onward" | "on");
+    match text.before(at, 1) {
+        "since" | "dated" => true,
+        "from" | "of" => !goes_on && RECORDS.contains(&text.before(at, 2)),
+        _ => false,
+    }
+}
+
+/// What bears the date of its making.
+const RECORDS: &[&str] = &[
+    "minutes",
+    "notes",
+    "letter",
+    "letters",
+    "mail",
+    "mails",
+    "email",
+    "emails",
+    "message",
+    "messages",
+    "invoice",
+    "invoices",
+    "bill",
+    "bills",
+    "receipt",
+    "receipts",
+    "report",
+    "reports",
+    "statement",
+    "statements",
+    "log",
+    "logs",
+    "figures",
+    "numbers",
+    "data",
+    "photos",
+    "pictures",
+    "recording",
+    "recordings",
+    "transcript",
+    "transcripts",
+    "draft",
+    "complaint",
+    "complaints",
+    "article",
+    "articles",
+    "file",
+    "files",
+    "backup",
+    "decision",
+    "decisions",
+];
 
 /// What the words before and after the date say about it.
 fn role(text: &Text, at: usize, next: usize) -> DateRole {
@@ -210,6 +299,7 @@ fn role(text: &Text, at: usize, next: usize) -> DateRole {
     {
         return inclusive;
     }
+    let is_today = text.lower(at) == "today" && next == at + 1;
     let at = skip_modifiers(text, at);
     let (word, second, third) = (text.before(at, 1), text.before(at, 2), text.before(at, 3));
     match word {
@@ -224,6 +314,9 @@ fn role(text: &Text, at: usize, next: usize) -> DateRole {
         "due" | "deadline" | "latest" => inclusive,
         "on" | "is" | ":" | "for" | "of" | "at" | "=" | "," | "in" | "(" if is_due(second) => inclusive,
         ":" if second == "date" && is_due(third) => inclusive,
+        "from" | "starting" | "as" | "of" | "since" | "beginning" => DateRole::Plain,
+        // What is to be done today is not to be done later.
+        _ if is_today => inclusive,
         _ => DateRole::Plain,
     }
 }
@@ -600,6 +693,9 @@ mod tests {
             ("by Easter", "2027-03-28", false),
             ("before the rollout on 3 May", "2027-05-03", true),
             ("within the next quarter", "2027-02-21", false),
+            ("by mid-January", "2027-01-15", false),
+            ("before early March", "2027-03-10", true),
+            ("write the timeline today", "2026-11-21", false),
         ] {
             let found = when(text);
             let deadline = found.deadline.as_ref().map(|d| (d.date.to_string(), d.is_exclusive));
@@ -621,6 +717,8 @@ mod tests {
             ("over the Easter weekend", "2027-03-26", Some("2027-03-29")),
             ("on Monday", "2026-11-23", None),
             ("tomorrow at 10:00", "2026-11-22", None),
+            ("from 3 March on", "2027-03-03", None),
+            ("starting today", "2026-11-21", None),
         ] {
             let found = when(text);
             assert_eq!(found.start.map(|d| d.to_string()), Some(start.into()), "{text}");
@@ -630,6 +728,21 @@ mod tests {
         let both = when("start on 1 March and finish by 15 March");
         assert_eq!(both.start.map(|d| d.to_string()), Some("2027-03-01".into()));
         assert_eq!(both.deadline.map(|d| d.date.to_string()), Some("2027-03-15".into()));
+    }
+
+    #[test]
+    fn the_second_weekday_of_two_is_the_later_one() {
+        let found = read(&Text::new("open from Monday to Friday"), Date::constant(2026, 11, 25));
+        let ends = (found.start.map(|d| d.to_string()), found.end.map(|d| d.to_string()));
+        assert_eq!(ends, (Some("2026-11-30".into()), Some("2026-12-04".into())));
+    }
+
+    #[test]
+    fn a_date_that_names_a_thing_is_no_date_of_the_goal() {
+        for text in ["Check the minutes from 3 November", "the pull requests since 1 November", "a letter dated 3 May"]
+        {
+            assert_eq!(when(text), When::default(), "{text}");
+        }
     }
 
     #[test]

@@ -144,6 +144,12 @@ fn is_rate_or_age(text: &Text, mut at: usize) -> bool {
             | "per"
             | "earlier"
             | "later"
+            | "late"
+            | "early"
+            | "overdue"
+            | "behind"
+            | "beforehand"
+            | "apart"
             | "notice"
             | "before"
             | "after"
@@ -205,6 +211,8 @@ mod tests {
         for text in [
             "next week",
             "3 days ago",
+            "orders arrive two days late",
+            "three weeks overdue",
             "in 3 days",
             "twice a week",
             "a 3-day-old baby",

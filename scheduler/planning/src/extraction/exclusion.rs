@@ -83,7 +83,7 @@ fn lead_at(text: &Text, at: usize) -> Option<(Lead, usize)> {
             (Lead::Action, at + 1)
         }
         "never" if is_request(text, at) || text.before(at, 1) == "must" => (Lead::Action, at + 1),
-        "nothing" if third == "than" => (Lead::Things, at + 1),
+        "nothing" if third == "than" || is_bare(text, at) => (Lead::Things, at + 1),
         "nothing" if matches!(next, "may" | "must" | "should" | "can") => (Lead::Action, at + 2),
         "anything" | "everything" | "everyone" | "all" if matches!(next, "but" | "except") => (Lead::Things, at + 2),
         "leave" if stays(text, at) => (Lead::Things, at + 1),
@@ -94,6 +94,30 @@ fn lead_at(text: &Text, at: usize) -> Option<(Lead, usize)> {
     // `do not use more than 3 pages` is a limit.
     let is_limit = matches!(third, "more" | "less" | "fewer") && word == "not";
     (!is_limit).then_some((lead, skip_articles(text, first)))
+}
+
+/// `…, nothing heavy on the stairs`; not `nothing else`, `nothing is lost`.
+fn is_bare(text: &Text, at: usize) -> bool {
+    let begins = matches!(text.before(at, 1), "," | ";" | "and" | "but" | "(");
+    let describes = text.get(at + 1).is_some_and(|next| next.kind == WordKind::Letters);
+    let says_more = matches!(
+        text.lower(at + 1),
+        "is" | "was"
+            | "has"
+            | "had"
+            | "else"
+            | "to"
+            | "but"
+            | "more"
+            | "less"
+            | "special"
+            | "new"
+            | "much"
+            | "happens"
+            | "works"
+            | "changes"
+    );
+    begins && describes && !says_more
 }
 
 /// `leave the numbers untouched`.
@@ -320,6 +344,7 @@ mod tests {
             ("leave out cancelled orders", "cancelled orders"),
             ("excluding hosted offers", "hosted offers"),
             ("nothing with nuts", "nuts"),
+            ("60 euros each, nothing sporty", "sporty"),
             ("a gluten-free menu", "gluten"),
             ("migrate without downtime and notify the users", "downtime"),
             ("translate it, leave the numbers untouched", "numbers untouched"),
@@ -349,6 +374,7 @@ mod tests {
             "no. 5",
             "free of charge",
             "not only tea",
+            "copy it, nothing is lost",
             "not older than 6 years",
             "",
         ] {

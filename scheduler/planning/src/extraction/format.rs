@@ -140,7 +140,9 @@ fn format_at(text: &Text, at: usize) -> Option<&'static Format> {
             | "that"
             | "per"
     );
-    if is_word && !is_there && matches!(next, "format" | "document") {
+    let is_file_of_program =
+        format.name == "docx" && matches!(next, "file" | "doc") && matches!(before, "one" | "single");
+    if is_word && !is_there && (matches!(next, "format" | "document") || is_file_of_program) {
         return Some(format);
     }
     let counted = matches!(format.name, "slides") && text.before(at, 1).parse::<u32>().is_ok();
@@ -370,6 +372,7 @@ mod tests {
             ("as CSV and JSON", "csv json"),
             ("export to HTML", "html"),
             ("a Word file", ""),
+            ("one Word file", "docx"),
             ("two pages, Word format", "docx"),
             ("as a Word document", "docx"),
             ("convert the CSV to JSON", "json"),

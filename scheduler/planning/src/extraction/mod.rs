@@ -23,6 +23,7 @@ mod money;
 mod place;
 mod relative_date;
 mod request;
+mod sought;
 mod subtask;
 mod time;
 mod topic;

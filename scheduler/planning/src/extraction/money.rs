@@ -367,6 +367,7 @@ fn strength(text: &Text, amount: &Amount) -> u8 {
     ) || (before(1) == "to" && before(2) == "up")
         || (before(1) == "most" && before(2) == "at")
         || (before(1) == "than" && before(2) == "less")
+        || (before(1) == "of" && matches!(before(2), "maximum" | "max" | "limit" | "cap"))
         || no_more
         || (before(1) == "." && matches!(before(2), "max"))
         || (before(1) == "exactly" || matches!(after(0), "max" | "maximum" | "tops"))
@@ -512,6 +513,7 @@ mod tests {
             ("max. 150 EUR", 150.0, "EUR"),
             ("under 20 000 PLN", 20_000.0, "PLN"),
             ("budget 1.500,50 €", 1500.5, "EUR"),
+            ("a maximum of 200 dollars for materials", 200.0, "USD"),
             ("up to 40 k€", 40_000.0, "EUR"),
             ("a budget of at most R$900", 900.0, "BRL"),
         ] {

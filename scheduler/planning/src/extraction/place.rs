@@ -1,5 +1,7 @@
 //! Extracts places: destination and origin.
 
+use super::count::is_person;
+use super::sought::is_sought;
 use super::words::{Text, WordKind};
 
 /// Places of a text, in its order.
@@ -110,7 +112,8 @@ fn is_venue(text: &Text, at: usize) -> bool {
     let back = 1 + usize::from(text.before(at, 1) == "the");
     match text.before(at, back) {
         "near" => true,
-        "in" | "at" => VENUES.contains(&text.before(at, back + 1)),
+        "in" | "at" if VENUES.contains(&text.before(at, back + 1)) || is_person(text.before(at, back + 1)) => true,
+        "in" => is_sought(text, at - back),
         _ => false,
     }
 }
@@ -770,6 +773,10 @@ mod tests {
         let location = |text: &str| read(&Text::new(text)).location;
         assert_eq!(location("a workshop for 18 people in Heilbronn"), Some("Heilbronn".into()));
         assert_eq!(location("an office near Ambleside"), Some("Ambleside".into()));
+        assert_eq!(location("find a plumber in Leeds"), Some("Leeds".into()));
+        assert_eq!(location("a list of 25 photographers in Heilbronn"), Some("Heilbronn".into()));
+        assert_eq!(location("an outing for 35 colleagues in Heilbronn"), Some("Heilbronn".into()));
+        assert_eq!(location("find three articles in Nature"), None);
         assert_eq!(location("write the parser in Python"), None);
         assert_eq!(places("Move the website from WordPress to Hugo"), (String::new(), None));
     }

@@ -198,6 +198,10 @@ fn within(text: &Text, at: usize, today: Date) -> Option<DateMention> {
         _ => text.number(from).map(|q| (q.value, q.next))?,
     };
     let (date, next) = after(text, value, next, today)?;
+    // `in two days starting 4 January`: how long, not when.
+    if !is_limit && matches!(text.lower(next), "starting" | "beginning" | "from") {
+        return None;
+    }
     let span = if is_limit || is_due(text.before(at, 1)) { DateSpan::Within(date) } else { DateSpan::Day(date) };
     Some(DateMention { span, next, assumed: None })
 }
