@@ -738,6 +738,12 @@ mod tests {
     }
 
     #[test]
+    fn a_weekday_that_is_numbered_is_not_the_next_one() {
+        let found = when("a party on the second Saturday in July");
+        assert_eq!((found.start, found.month.map(|month| month.number)), (None, Some(7)));
+    }
+
+    #[test]
     fn a_date_that_names_a_thing_is_no_date_of_the_goal() {
         for text in ["Check the minutes from 3 November", "the pull requests since 1 November", "a letter dated 3 May"]
         {

@@ -282,8 +282,10 @@ fn ordinal_day(text: &Text, at: usize, today: Date) -> Option<DateMention> {
 fn named_weekday(text: &Text, at: usize, today: Date) -> Option<DateMention> {
     let weekday = weekday(text.lower(at))?;
     let before = text.before(at, 1);
-    let past_or_many =
-        matches!(before, "every" | "each" | "last" | "past" | "a" | "any" | "since" | "per" | "black" | "good");
+    // `the second Saturday in July` is not the next Saturday.
+    let is_numbered = matches!(before, "first" | "second" | "third" | "fourth" | "fifth" | "other");
+    let past_or_many = is_numbered
+        || matches!(before, "every" | "each" | "last" | "past" | "a" | "any" | "since" | "per" | "black" | "good");
     let led =
         matches!(before, "next" | "on" | "this" | "by" | "from" | "to" | "until" | "before" | "for" | "due" | "than");
     (!past_or_many && (led || text.is_capital(at))).then_some(())?;
