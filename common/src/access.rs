@@ -5,7 +5,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use crate::id::Namespace;
+use crate::id::{ID_PATTERN, Namespace};
 use crate::word_enum::word_enum;
 
 word_enum! {
@@ -41,11 +41,13 @@ pub const TOKEN_TTL_MS_MAX: u64 = 10 * 366 * 86_400_000;
 #[serde(deny_unknown_fields)]
 pub struct NewToken {
     /// The name of the caller in logs: an id such as `ann` or `ci:nightly`.
+    #[schemars(regex(pattern = ID_PATTERN))]
     pub actor: String,
     /// At least one.
-    #[schemars(length(min = 1))]
+    #[schemars(with = "Vec<Role>", length(min = 1))]
     pub roles: BTreeSet<Role>,
     /// The namespace that the caller sees and changes, or `*` for all.
+    #[schemars(regex(pattern = "^(\\*|[A-Za-z0-9][A-Za-z0-9._:-]{0,127})$"))]
     #[serde(default = "default_scope")]
     pub namespace: String,
     /// Milliseconds until the token expires; without it, the token is valid until it is revoked.

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::id::{AgentType, WorkerId};
+use crate::id::{AgentType, ID_PATTERN, WorkerId};
 use crate::json::Json;
 
 /// Longest duration that an agent type can declare, in milliseconds: a year.
@@ -13,6 +13,7 @@ pub const LATENCY_MS_MAX: u64 = 31_536_000_000;
 #[schemars(deny_unknown_fields)]
 pub struct Agent {
     /// Its name: what steps ask for, and the name of its queue.
+    #[schemars(extend("pattern" = ID_PATTERN))]
     pub agent_type: AgentType,
     /// What it is for, in words; the router reads it.
     #[serde(default, alias = "specialization", skip_serializing_if = "String::is_empty")]

@@ -9,6 +9,9 @@ use serde::{Deserialize, Serialize};
 /// Longest id accepted from outside, in characters.
 pub const ID_CHARS_MAX: usize = 128;
 
+/// What [`is_id`] takes, as a regular expression for schemas.
+pub const ID_PATTERN: &str = "^[A-Za-z0-9][A-Za-z0-9._:-]{0,127}$";
+
 /// Says whether `text` may be an id: a letter or digit, then up to 127 of letters, digits, `.`, `_`, `:`, `-`.
 pub fn is_id(text: &str) -> bool {
     let mut bytes = text.bytes();

@@ -306,10 +306,16 @@ metrics! {
         "Times that the keys of the identity provider were read.";
     Scheduler Counter "goalmill_tls_reloads_total" Count [Label::Of("outcome", &["ok", "failed"])]
         "Changes of the files of the API's certificate: taken, or refused with the certificate in use kept.";
+    Scheduler Gauge "goalmill_tls_certificate_expiration_timestamp_seconds" Seconds []
+        "When the certificate of the API ends, as Unix time; without it there is no HTTPS.";
     Scheduler Counter "goalmill_archive_plans_total" Count []
         "Finished plans that were copied to the archive.";
     Scheduler Counter "goalmill_archive_events_total" Count []
         "Events that were copied to the archive.";
+    Scheduler Counter "goalmill_archive_payloads_total" Count [Label::Of("outcome", &["archived", "left_out", "missing"])]
+        "Large inputs and outputs of finished plans: copied, left out because of the limit of their plan, or expired.";
+    Scheduler Counter "goalmill_archive_pruned_plans_total" Count []
+        "Plans that were removed from the archive because their time was over.";
     Scheduler Counter "goalmill_archive_errors_total" Count []
         "Attempts to copy finished plans to the archive that failed.";
     Scheduler Gauge "goalmill_archive_lag_seconds" Seconds []

@@ -24,7 +24,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::api::{ApiCredentials, ApiTls, OidcVerifier};
-use crate::archiver::Archiver;
+use crate::archiver::{ArchiveRetention, Archiver};
 use crate::directory::Directory;
 use crate::execution_stats::{self, ExecutionStats, Lessons, Sample, StatsReplay};
 use crate::health_monitor::HealthMonitor;
@@ -114,7 +114,7 @@ pub async fn start(options: SchedulerOptions) -> Result<RunningScheduler, Schedu
 pub async fn start_with(options: SchedulerOptions, extras: Extras) -> Result<RunningScheduler, SchedulerStartError> {
     let Extras { planners, hooks, traces, trial, engine, watchdog } = extras;
     let environment = api::environment_tokens(&options.settings.api).map_err(SchedulerStartError::Token)?;
-    let tls = load_tls(&options.settings.api)?;
+    let tls = load_tls(&options.settings.api, &options.clock)?;
     let api_listener = listen_for_api(&options.settings.api).await?;
     let metrics_listener = listen(&options.settings.metrics.listen).await?;
     let address = |listener: &Option<TcpListener>| listener.as_ref().and_then(|listener| listener.local_addr().ok());
@@ -234,6 +234,9 @@ fn spawn_tasks(scheduler: &Arc<Scheduler>, shards: &Arc<OwnedShards>, queues: Qu
         tasks.spawn(namespace_limits::share(broker, id, limits, stop.clone()));
     }
     if let Some(archive) = scheduler.archive.clone() {
+        if let Some(retention) = ArchiveRetention::new(scheduler.clone(), shards.clone(), archive.clone()) {
+            tasks.spawn(retention.run());
+        }
         tasks.spawn(Archiver::new(scheduler.clone(), shards.clone(), archive).run());
     }
     if let (Some(traces), Some(traced)) = (scheduler.traces.clone(), traced) {
@@ -329,8 +332,8 @@ fn oidc(scheduler: &Scheduler) -> Result<Option<OidcVerifier>, SchedulerStartErr
 }
 
 /// Certificate and key of the API, if the settings name them.
-fn load_tls(settings: &ApiSettings) -> Result<Option<Arc<ApiTls>>, SchedulerStartError> {
-    let tls = settings.tls.is_on().then(|| ApiTls::load(&settings.tls)).transpose();
+fn load_tls(settings: &ApiSettings, clock: &Clock) -> Result<Option<Arc<ApiTls>>, SchedulerStartError> {
+    let tls = settings.tls.is_on().then(|| ApiTls::load(&settings.tls, clock.clone())).transpose();
     Ok(tls.map_err(SchedulerStartError::Tls)?.map(Arc::new))
 }
 

@@ -23,6 +23,9 @@ pub trait PlanReader: Send + Sync {
     /// (Unix milliseconds), at most `limit`.
     async fn list(&self, shard: ShardId, before_ms: u64, limit: usize) -> Result<Vec<(PlanId, u64)>, BrokerError>;
 
+    /// The JSON that a reference of the plan's log stands for; `None` if it has expired, or if `key` is no such reference.
+    async fn payload(&self, plan: &PlanId, key: &str) -> Result<Option<String>, BrokerError>;
+
     /// As [`PlanReader::list`], without plans that only the archive has.
     async fn list_live(&self, shard: ShardId, before_ms: u64, limit: usize) -> Result<Vec<(PlanId, u64)>, BrokerError> {
         self.list(shard, before_ms, limit).await
@@ -53,6 +56,13 @@ impl PlanReader for LivePlans {
 
     async fn list(&self, shard: ShardId, before_ms: u64, limit: usize) -> Result<Vec<(PlanId, u64)>, BrokerError> {
         self.0.plans(shard, before_ms, limit).await
+    }
+
+    async fn payload(&self, _: &PlanId, key: &str) -> Result<Option<String>, BrokerError> {
+        if !self.0.keys().is_blob(key) {
+            return Ok(None);
+        }
+        Ok(self.0.get_blob(key).await?.and_then(|bytes| String::from_utf8(bytes).ok()))
     }
 }
 
@@ -108,6 +118,13 @@ impl PlanReader for MergedPlans {
 
     async fn list_live(&self, shard: ShardId, before_ms: u64, limit: usize) -> Result<Vec<(PlanId, u64)>, BrokerError> {
         self.live.list(shard, before_ms, limit).await
+    }
+
+    async fn payload(&self, plan: &PlanId, key: &str) -> Result<Option<String>, BrokerError> {
+        match self.live.payload(plan, key).await? {
+            Some(live) => Ok(Some(live)),
+            None => self.archive.blob(plan, key).await.map_err(unavailable),
+        }
     }
 }
 

@@ -56,6 +56,9 @@ pub struct LogsArgs {
     /// Only events that have all of these words in their type, ids or data.
     #[arg(long, value_name = "WORDS")]
     pub text: Option<String>,
+    /// Only events whose data fits: `$.outputs.city == "Zürich" && $.outputs.price < 200`.
+    #[arg(long = "where", value_name = "CONDITIONS")]
+    pub conditions: Option<String>,
     /// Only events since this time ago: `90m`, `24h`, `180d`.
     #[arg(long, value_name = "DURATION", value_parser = period, default_value = "1h")]
     pub since: Duration,

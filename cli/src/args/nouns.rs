@@ -66,6 +66,9 @@ pub enum PlanCommand {
         /// Only plans with all these words in name, id, or the description of the goal.
         #[arg(long, value_name = "WORDS")]
         search: Option<String>,
+        /// Only plans whose entry (`-o json`) fits: `$.usage.cost > 2 && $.counts.failed >= 1`.
+        #[arg(long = "where", value_name = "CONDITIONS")]
+        conditions: Option<String>,
         /// Only plans that changed within this time.
         #[arg(long, value_name = "DURATION", value_parser = duration)]
         since: Option<Duration>,
@@ -151,6 +154,9 @@ pub enum PlanCommand {
         /// The plan: its id, a unique beginning or end of it, or `@latest`.
         #[arg(default_value = "@latest")]
         plan: String,
+        /// Large outputs too, in the place of their references.
+        #[arg(long)]
+        whole: bool,
     },
     /// Prints the plan as a document for `goalmill run`.
     Export {
@@ -192,6 +198,9 @@ pub enum StepCommand {
         plan: String,
         /// The step's id.
         step: String,
+        /// Large outputs too, in the place of their references.
+        #[arg(long)]
+        whole: bool,
     },
     /// Retries a waiting or failed step at once.
     Retry(StepRef),

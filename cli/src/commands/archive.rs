@@ -7,8 +7,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use goalmill_archive::{
-    ArchiveBatch, ArchiveError, ArchiveStore, ArchivedPlan, EventRow, PlanPart, PlanPosition, PlanRow, PlanSelection,
-    PrunedRows,
+    ArchiveBatch, ArchiveError, ArchiveStore, ArchivedPlan, BlobRow, EventRow, PlanPart, PlanPosition, PlanRow,
+    PlanSelection, PrunedRows,
 };
 use goalmill_common::event::Record;
 use goalmill_common::id::{PlanId, ShardId};
@@ -50,12 +50,36 @@ struct ExportedPlan {
 }
 
 /// A line of an export: an event of the plan before it.
-#[derive(Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[derive(Serialize)]
 struct ExportedEventLine {
     plan_id: PlanId,
     entry: u64,
     event: Box<RawValue>,
+}
+
+/// A line of an export: a large payload of the plan before it; they stand before the events.
+#[derive(Serialize)]
+struct ExportedPayloadLine {
+    plan_id: PlanId,
+    payload: ExportedPayload,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct ExportedPayload {
+    key: String,
+    /// JSON as a text, so that every byte stays.
+    content: String,
+}
+
+/// A line of a plan that is imported: an event, or a payload.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct ImportedLine {
+    plan_id: PlanId,
+    entry: Option<u64>,
+    event: Option<Box<RawValue>>,
+    payload: Option<ExportedPayload>,
 }
 
 pub async fn run(context: &CommandContext, command: ArchiveCommand) -> CommandResult {
@@ -168,6 +192,7 @@ async fn export_plan(store: &dyn ArchiveStore, plan: &PlanId, out: &mut dyn Writ
     };
     let plan_line = ExportedPlanLine { plan: ExportedPlan { plan_id: plan.clone(), shard, changed_ms, row } };
     write_line(out, &plan_line)?;
+    export_payloads(store, plan, out).await?;
     let (mut events, mut after_seq) = (0, 0);
     loop {
         let page = store.log(plan, after_seq, LOG_PAGE).await.map_err(failed)?;
@@ -181,6 +206,21 @@ async fn export_plan(store: &dyn ArchiveStore, plan: &PlanId, out: &mut dyn Writ
             write_line(out, &ExportedEventLine { plan_id: plan.clone(), entry: archived.entry, event })?;
             events += 1;
         }
+    }
+}
+
+async fn export_payloads(store: &dyn ArchiveStore, plan: &PlanId, out: &mut dyn Write) -> Result<(), Failed> {
+    let mut after = String::new();
+    loop {
+        let keys = store.blob_keys(plan, &after, PAGE).await.map_err(failed)?;
+        let Some(last) = keys.last().cloned() else { return Ok(()) };
+        for key in keys {
+            if let Some(content) = store.blob(plan, &key).await.map_err(failed)? {
+                let payload = ExportedPayload { key, content };
+                write_line(out, &ExportedPayloadLine { plan_id: plan.clone(), payload })?;
+            }
+        }
+        after = last;
     }
 }
 
@@ -248,6 +288,7 @@ struct PlanImport {
     row: Option<PlanRow>,
     is_first: bool,
     events: Vec<EventRow>,
+    blobs: Vec<BlobRow>,
     bytes: usize,
     /// Number of the last event.
     seq: u64,
@@ -263,8 +304,17 @@ impl Import<'_> {
                 return Err(ArchiveImportError::Line("`plan_id`, `shard` and `events` do not fit".into()));
             }
             let ExportedPlan { plan_id: id, shard, changed_ms, row } = plan;
-            let (row, events) = (Some(row), Vec::new());
-            self.plan = Some(PlanImport { id, shard, changed_ms, row, is_first: true, events, bytes: 0, seq: 0 });
+            self.plan = Some(PlanImport {
+                id,
+                shard,
+                changed_ms,
+                row: Some(row),
+                is_first: true,
+                events: Vec::new(),
+                blobs: Vec::new(),
+                bytes: 0,
+                seq: 0,
+            });
             return Ok(());
         };
         open.add(line)?;
@@ -276,6 +326,7 @@ impl Import<'_> {
                 changed_ms: open.changed_ms,
                 is_first: open.is_first,
                 events: std::mem::take(&mut open.events),
+                blobs: std::mem::take(&mut open.blobs),
                 end: if is_last { open.row.take() } else { None },
             };
             let batch = ArchiveBatch { shard: open.shard, parts: vec![part], position_ms: 0 };
@@ -293,24 +344,38 @@ impl Import<'_> {
 
 impl PlanImport {
     fn add(&mut self, line: &str) -> Result<(), ArchiveImportError> {
-        let read: ExportedEventLine = serde_json::from_str(line).map_err(|error| {
-            ArchiveImportError::Line(format!("event {} of `{}` is expected: {error}", self.seq + 1, self.id))
-        })?;
-        let record =
-            Record::from_line(read.event.get()).map_err(|error| ArchiveImportError::Line(error.to_string()))?;
-        if read.plan_id != self.id || record.seq <= self.seq || read.entry < record.seq {
-            return Err(ArchiveImportError::Line(format!("event {} of `{}` is expected", self.seq + 1, self.id)));
+        let expected = format!("event {} of `{}` is expected", self.seq + 1, self.id);
+        let refused = |why: &str| ArchiveImportError::Line(format!("{expected}{why}"));
+        let read: ImportedLine = serde_json::from_str(line).map_err(|error| refused(&format!(": {error}")))?;
+        if read.plan_id != self.id {
+            return Err(refused(""));
+        }
+        let (entry, event) = match (read.entry, read.event, read.payload) {
+            (Some(entry), Some(event), None) => (entry, event),
+            (None, None, Some(ExportedPayload { key, content })) => {
+                if serde_json::from_str::<serde::de::IgnoredAny>(&content).is_err() {
+                    return Err(ArchiveImportError::Line(format!("the payload `{key}` is not JSON")));
+                }
+                self.bytes += content.len();
+                self.blobs.push(BlobRow { key, content });
+                return Ok(());
+            }
+            _ => return Err(refused("")),
+        };
+        let record = Record::from_line(event.get()).map_err(|error| ArchiveImportError::Line(error.to_string()))?;
+        if record.seq <= self.seq || entry < record.seq {
+            return Err(refused(""));
         }
         self.seq = record.seq;
         self.bytes += line.len();
         self.events.push(EventRow {
             seq: record.seq,
-            entry: read.entry,
+            entry,
             time_ms: record.time_ms,
             event_type: record.event.type_name(),
             step: record.event.step().cloned(),
             phase: record.event.phase().map(ToOwned::to_owned),
-            line: read.event.get().to_owned(),
+            line: event.get().to_owned(),
         });
         Ok(())
     }

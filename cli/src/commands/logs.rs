@@ -31,7 +31,8 @@ pub async fn run(context: &CommandContext, args: &LogsArgs) -> CommandResult {
     let step = args.step.clone().unwrap_or_default();
     let phase = args.phase.clone().unwrap_or_default();
     let text = args.text.clone().unwrap_or_default();
-    let mut query = LogQuery { plan, step, types: args.types.clone(), phase, text, since_ms, limit: args.limit };
+    let (types, conditions) = (args.types.clone(), args.conditions.clone().unwrap_or_default());
+    let mut query = LogQuery { plan, step, types, phase, text, conditions, since_ms, limit: args.limit };
     let page = client.logs(&query).await?;
     if matches!(screen.format, Format::Json | Format::Yaml) && !args.follow {
         screen.show(&page, "", |_| String::new())?;

@@ -19,8 +19,10 @@ use crate::watch::{Patience, Source, constraint_view_line, left_alone, note, ver
 pub async fn run(context: &CommandContext, command: PlanCommand) -> CommandResult {
     let CommandContext { screen, client, clock, .. } = context;
     match command {
-        PlanCommand::List { status, search, since, limit, cursor } => {
-            let mut page = client.plans(&PlanQuery { limit: limit.into(), cursor, status, search }).await?;
+        PlanCommand::List { status, search, conditions, since, limit, cursor } => {
+            let conditions = conditions.unwrap_or_default();
+            let query = PlanQuery { limit: limit.into(), cursor, status, search, conditions };
+            let mut page = client.plans(&query).await?;
             if let Some(since) = since {
                 keep_since(&mut page, clock.now_ms().saturating_sub(to_ms(since)));
             }
@@ -67,7 +69,11 @@ pub async fn run(context: &CommandContext, command: PlanCommand) -> CommandResul
             show_status(screen, &client.steer_plan(&plan, "replan", body).await?)?;
         }
         PlanCommand::Bulk(args) => return bulk::run(context, &args).await,
-        PlanCommand::Results { plan } => show_results(screen, &client.results(&client.resolve(&plan).await?).await?)?,
+        PlanCommand::Results { plan, whole } => {
+            let plan = client.resolve(&plan).await?;
+            let results = if whole { client.whole_results(&plan).await? } else { client.results(&plan).await? };
+            show_results(screen, &results)?;
+        }
         PlanCommand::Export { plan, format } => {
             let plan = client.resolve(&plan).await?;
             if let Some(format) = format {

@@ -12,7 +12,12 @@ use crate::output::{Palette, Tone, mark, step_tone, yaml};
 
 pub async fn run(context: &CommandContext, command: StepCommand) -> CommandResult {
     match command {
-        StepCommand::Get { plan, step } => {
+        StepCommand::Get { plan, step, whole: true } => {
+            checked_id("step id", &step)?;
+            let id = context.client.resolve(&plan).await?;
+            show(context, &context.client.whole_step(&id, &step).await?)?;
+        }
+        StepCommand::Get { plan, step, whole: false } => {
             let id = context.client.resolve(&plan).await?;
             let view = context.client.plan(&id).await?;
             let found = view.steps.iter().find(|candidate| candidate.id.as_str() == step);

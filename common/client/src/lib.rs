@@ -92,6 +92,8 @@ pub struct PlanQuery {
     pub status: Option<PlanStatus>,
     /// Words that all must be in name, id or goal.
     pub search: Option<String>,
+    /// Conditions on the entry of the plan; empty for all.
+    pub conditions: String,
 }
 
 /// Which events of a plan to look up; empty for all.
@@ -113,6 +115,8 @@ pub struct LogQuery {
     pub phase: String,
     /// Words; empty for all.
     pub text: String,
+    /// Conditions on the data; empty for all.
+    pub conditions: String,
     pub since_ms: u64,
     pub limit: u16,
 }
@@ -277,6 +281,10 @@ impl Client {
             url.push_str("&q=");
             url.push_str(&escaped(search));
         }
+        if !query.conditions.is_empty() {
+            url.push_str("&where=");
+            url.push_str(&escaped(&query.conditions));
+        }
         self.get(&url).await
     }
 
@@ -291,6 +299,18 @@ impl Client {
 
     pub async fn results(&self, plan: &PlanId) -> Result<Results, ClientError> {
         self.get(&format!("/v1/plans/{plan}/results")).await
+    }
+
+    /// The results with large outputs in the place of their references.
+    pub async fn whole_results(&self, plan: &PlanId) -> Result<Results, ClientError> {
+        self.get(&format!("/v1/plans/{plan}/results?whole=true")).await
+    }
+
+    /// A step with large outputs in the place of their references.
+    ///
+    /// - `step`: an id, which needs no encoding.
+    pub async fn whole_step(&self, plan: &PlanId, step: &str) -> Result<StepView, ClientError> {
+        self.get(&format!("/v1/plans/{plan}/steps/{step}?whole=true")).await
     }
 
     pub async fn explain(&self, plan: &PlanId) -> Result<Explanation, ClientError> {
@@ -458,6 +478,7 @@ impl Client {
             ("types", types.as_str()),
             ("phase", query.phase.as_str()),
             ("text", query.text.as_str()),
+            ("where", query.conditions.as_str()),
             ("cursor", cursor),
         ] {
             if !value.is_empty() {

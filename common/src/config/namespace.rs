@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use crate::id::{Namespace, is_id};
 
 /// Names the limits of all namespaces that have none of their own.
-const OTHER_NAMESPACES: &str = "*";
+pub(super) const OTHER_NAMESPACES: &str = "*";
 
 /// What a namespace may use. A limit that is not set does not exist and costs nothing.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]

@@ -517,7 +517,7 @@ impl Settings {
             .chain(hook::violations(&self.hooks))
             .chain(namespace::violations(&self.namespaces))
             .chain(namespace::stream_violations(&self.scheduler.goal_streams))
-            .chain(archive::violations(&self.archive))
+            .chain(archive::violations(&self.archive, self.scheduler.retention_ms))
             .chain(Redaction::new(&self.record.redact).err().map(|why| format!("`record.redact`: {why}")))
             .collect()
     }

@@ -3,6 +3,8 @@
 //! A store holds whole plans: a plan is archived when its row in `plans` is written. The transaction that writes the
 //! last events of the plan also writes this row.
 
+mod conditions;
+mod digest;
 mod error;
 mod migrations;
 mod postgres;
@@ -11,11 +13,12 @@ mod sqlite;
 mod store;
 mod words;
 
+pub use conditions::DataConditions;
 pub use error::ArchiveError;
 pub use postgres::PostgresArchive;
 pub use rows::{
-    ArchiveBatch, ArchivedEvent, ArchivedPlan, EventPosition, EventRow, EventSearch, PlanPart, PlanPosition, PlanRow,
-    PlanSelection, PrunedRows, RevisionRow, StepRow,
+    ArchiveBatch, ArchivedEvent, ArchivedPlan, BlobRow, EventPosition, EventRow, EventSearch, PlanPart, PlanPosition,
+    PlanRow, PlanSelection, PrunedRows, RevisionRow, StepRow,
 };
 pub use sqlite::SqliteArchive;
 pub use store::{ArchiveStore, open};

@@ -2,11 +2,13 @@
 
 use crate::ArchiveError;
 
-/// The migrations of SQLite; the first one creates version 1.
-pub(crate) const SQLITE: &[&str] = &[include_str!("../migrations/sqlite/0001.sql")];
+/// The migrations of SQLite; the first one makes version 1.
+pub(crate) const SQLITE: &[&str] =
+    &[include_str!("../migrations/sqlite/0001.sql"), include_str!("../migrations/sqlite/0002.sql")];
 
 /// The migrations of PostgreSQL.
-pub(crate) const POSTGRES: &[&str] = &[include_str!("../migrations/postgres/0001.sql")];
+pub(crate) const POSTGRES: &[&str] =
+    &[include_str!("../migrations/postgres/0001.sql"), include_str!("../migrations/postgres/0002.sql")];
 
 /// The migrations that a database of version `found` lacks, each with the version that it creates.
 ///

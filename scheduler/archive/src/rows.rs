@@ -5,7 +5,9 @@ use std::collections::BTreeMap;
 use goalmill_common::id::{AgentType, Namespace, PlanId, ShardId, StepId};
 use serde::{Deserialize, Serialize};
 
-/// The rows that one transaction writes.
+use crate::DataConditions;
+
+/// What one transaction writes.
 #[derive(Clone, Debug)]
 pub struct ArchiveBatch {
     pub shard: ShardId,
@@ -25,7 +27,9 @@ pub struct PlanPart {
     /// are removed first.
     pub is_first: bool,
     pub events: Vec<EventRow>,
-    /// Present with the last events: the plan is then archived.
+    /// Payloads that events of the plan refer to. A reference that the plan has already keeps its payload.
+    pub blobs: Vec<BlobRow>,
+    /// With the last events: the plan is archived then.
     pub end: Option<PlanRow>,
 }
 
@@ -42,6 +46,15 @@ pub struct EventRow {
     pub phase: Option<String>,
     /// The event as a line of an exported log.
     pub line: String,
+}
+
+/// A payload that is too large for the log, which has its key.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BlobRow {
+    /// As the references of the log have it.
+    pub key: String,
+    /// The payload as JSON.
+    pub content: String,
 }
 
 /// A finished plan.
@@ -100,6 +113,8 @@ pub struct EventSearch {
     pub types: Vec<String>,
     /// All of these words, see [`crate::query_words`].
     pub words: Vec<String>,
+    /// What is searched may be more than what fits, so each event that is found is to be checked again.
+    pub conditions: DataConditions,
     pub namespace: Option<Namespace>,
     /// Events at or after this time, in Unix milliseconds.
     pub since_ms: u64,

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use goalmill_common::config::{ArchiveKind, ArchiveSettings, environment};
-use goalmill_common::id::{PlanId, ShardId};
+use goalmill_common::id::{Namespace, PlanId, ShardId};
 
 use crate::{
     ArchiveBatch, ArchiveError, ArchivedEvent, ArchivedPlan, EventSearch, PlanPosition, PlanSelection, PostgresArchive,
@@ -42,7 +42,13 @@ pub trait ArchiveStore: Send + Sync + 'static {
     /// A plan without its events; `None` if the plan is not archived.
     async fn plan(&self, plan: &PlanId) -> Result<Option<ArchivedPlan>>;
 
-    /// The selected plans after `after`, in the order in which they ended, at most `limit`.
+    /// The payload that a reference of the plan's log stands for; `None` if it is not archived.
+    async fn blob(&self, plan: &PlanId, key: &str) -> Result<Option<String>>;
+
+    /// The keys of the plan's payloads, in order: those after `after`, at most `limit`.
+    async fn blob_keys(&self, plan: &PlanId, after: &str, limit: usize) -> Result<Vec<String>>;
+
+    /// Plans that are selected, first ended first: those after `after`, at most `limit`.
     async fn select(
         &self,
         selection: &PlanSelection,
@@ -50,7 +56,10 @@ pub trait ArchiveStore: Send + Sync + 'static {
         limit: usize,
     ) -> Result<Vec<PlanPosition>>;
 
-    /// Removes selected plans with all their rows, in the order in which they ended, at most `limit` plans.
+    /// The namespaces that have archived plans.
+    async fn namespaces(&self) -> Result<Vec<Namespace>>;
+
+    /// Removes plans that are selected, first ended first and at most `limit`, with everything of them.
     async fn prune(&self, selection: &PlanSelection, limit: usize) -> Result<PrunedRows>;
 
     /// The newest matching events, newest first, at most `limit`.

@@ -7,7 +7,9 @@ use serde_json::Value;
 
 /// Maximum number of indexed words of one event; further words are left out.
 pub const WORDS_MAX: usize = 2_000;
-/// Length of the longest indexed word in bytes; longer words, such as encoded files, are left out.
+/// Stands among the words of an event that has more of them. No search for text has it, because it is no letter.
+pub(crate) const MORE_WORDS: &str = "…";
+/// Longest word, in bytes; longer ones, such as encoded files, are left out.
 const WORD_BYTES_MAX: usize = 64;
 /// Fields of a line that are not searched.
 const SKIPPED: [&str; 3] = ["seq", "time", "attempt"];
@@ -32,6 +34,9 @@ pub fn event_words(line: &str) -> BTreeSet<String> {
         }
         // Nested deeper than the parser allows.
         Ok(_) | Err(_) => collect(line, &mut words),
+    }
+    if words.len() >= WORDS_MAX {
+        words.insert(MORE_WORDS.to_owned());
     }
     words
 }

@@ -15,6 +15,7 @@ use goalmill_common::problem::{ErrorCode, Issue, Problem};
 use goalmill_common::status::{Counts, PlanStatus, StepStatus};
 use goalmill_engine::PlanState;
 use goalmill_plan::formats::{self, ExportState, action_word};
+use schemars::{Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
@@ -219,6 +220,13 @@ async fn require_plan(api: &Api, principal: &Principal, id: &str) -> Result<(), 
     namespaces::require_plan(api.scheduler.plans.as_ref(), principal, id).await
 }
 
+/// The form of [`plan_id`].
+fn plan_schema(_: &mut SchemaGenerator) -> Schema {
+    let named =
+        ["id", "plan_id", "planId"].map(|name| json!({"required": [name], "properties": {name: {"type": "string"}}}));
+    json_schema!({"anyOf": [{"type": "string"}, {"type": "object", "anyOf": named}]})
+}
+
 /// Which plan an action is about: its id, or a document of it.
 fn plan_id(plan: &Value, named: Option<&str>) -> Result<String, ApiError> {
     let inside = ["id", "plan_id", "planId"].iter().find_map(|name| plan.get(*name)?.as_str());
@@ -259,6 +267,7 @@ async fn wait_until(
 #[derive(Deserialize, schemars::JsonSchema)]
 pub(super) struct ReplanActionBody {
     /// The plan's id, or a document of it.
+    #[schemars(schema_with = "plan_schema")]
     plan: Value,
     /// What happened, for the planner and the log.
     #[serde(default)]
@@ -328,9 +337,11 @@ pub(crate) async fn replan(State(api): State<Api>, principal: Principal, body: B
 /// What `status` takes.
 #[derive(Deserialize, schemars::JsonSchema)]
 #[serde(deny_unknown_fields)]
+#[schemars(extend("anyOf" = [{"required": ["plan"]}, {"required": ["plan_id"], "properties": {"plan_id": {"type": "string"}}}]))]
 pub(super) struct StatusBody {
     /// The plan's id, or a document of it.
     #[serde(default)]
+    #[schemars(schema_with = "plan_schema")]
     plan: Value,
     #[serde(default)]
     plan_id: Option<String>,

@@ -11,6 +11,8 @@ use super::response::ApiError;
 
 /// What a cursor of the archive begins with.
 const OLDER: &str = "older";
+/// Events that are read at once, to be checked.
+const CHECKED: usize = 500;
 
 /// Events that were found, and the position from which older ones of the archive follow.
 pub(super) struct FoundEvents {
@@ -29,12 +31,14 @@ pub(super) async fn search(
     matches: impl Fn(&Record) -> bool,
 ) -> Result<FoundEvents, ApiError> {
     let (mut events, mut read) = (Vec::new(), 0);
+    // Not all that is found for conditions fits.
+    let asked = if search.conditions.is_empty() { limit } else { limit.max(CHECKED) };
     loop {
-        let page = archive.search(&search, limit).await.map_err(|error| {
+        let page = archive.search(&search, asked).await.map_err(|error| {
             let detail = format!("events of finished plans cannot be searched: {error}");
             Problem::new(ErrorCode::StoreUnavailable, detail)
         })?;
-        let is_last = page.len() < limit;
+        let is_last = page.len() < asked;
         for ArchivedEvent { position, line, .. } in page {
             read += 1;
             search.before = Some(position.clone());

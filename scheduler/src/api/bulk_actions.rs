@@ -3,6 +3,7 @@
 use axum::Json;
 use axum::extract::{MatchedPath, State};
 use futures_util::stream::{self, StreamExt};
+use goalmill_archive::DataConditions;
 use goalmill_common::command::Verb;
 use goalmill_common::planning::ReplanOptions;
 use goalmill_common::problem::{ErrorCode, Problem};
@@ -12,7 +13,7 @@ use serde::Deserialize;
 
 use super::Api;
 use super::plan_access::send_verb;
-use super::plan_list::{ListCursor, PlanFilter, find_plans};
+use super::plan_list::{LIST_CURSOR_PATTERN, ListCursor, PlanFilter, find_plans};
 use super::plan_search::PlanSearch;
 use super::principal::Principal;
 use super::response::{self, ApiError, ApiResult, Body};
@@ -26,10 +27,16 @@ const AT_ONCE: usize = 8;
 /// Which plans, and what is recorded.
 #[derive(Default, Deserialize, schemars::JsonSchema)]
 #[serde(default, deny_unknown_fields)]
+#[schemars(extend("anyOf" = [
+    {"required": ["status"], "properties": {"status": {"minItems": 1}}},
+    {"required": ["q"], "properties": {"q": {"type": "string"}}},
+    {"required": ["unchanged_since_ms"], "properties": {"unchanged_since_ms": {"type": "integer"}}},
+]))]
 pub(super) struct BulkBody {
     /// Only plans in one of these statuses; without it in all to which the verb applies.
     status: Vec<PlanStatus>,
     /// Only plans with all these words in name, id, or the description of the goal.
+    #[schemars(length(min = 1, max = 200), regex(pattern = r"\S"))]
     q: Option<String>,
     /// Only plans that have not changed since then, Unix milliseconds.
     unchanged_since_ms: Option<u64>,
@@ -37,6 +44,7 @@ pub(super) struct BulkBody {
     #[schemars(range(min = 1, max = 500))]
     limit: Option<usize>,
     /// The `next` of the answer before.
+    #[schemars(regex(pattern = LIST_CURSOR_PATTERN))]
     cursor: Option<String>,
     /// Only lists what would be done.
     dry_run: bool,
@@ -85,7 +93,8 @@ fn selection(verb: BulkVerb, body: &BulkBody) -> Result<(PlanFilter, Option<List
     let statuses: Vec<PlanStatus> = applies.iter().copied().filter(wanted).collect();
     if statuses.is_empty() {
         let known: Vec<&str> = applies.iter().map(|status| status.as_str()).collect();
-        return Err(invalid(format!("the verb applies to plans that are {}", known.join(", "))));
+        let detail = format!("the verb applies to plans that are {}", known.join(", "));
+        return Err(Problem::new(ErrorCode::NotAllowed, detail).into());
     }
     let search = body.q.as_deref().map(PlanSearch::parse).transpose();
     let search = search.map_err(|(detail, hint)| invalid(format!("{detail}; {hint}")))?;
@@ -93,7 +102,12 @@ fn selection(verb: BulkVerb, body: &BulkBody) -> Result<(PlanFilter, Option<List
         .cursor
         .as_deref()
         .map(|text| ListCursor::read(text).ok_or_else(|| invalid(format!("`cursor` is `{}`", response::shown(text)))));
-    let filter = PlanFilter { statuses: Some(statuses), search, changed_before_ms: body.unchanged_since_ms };
+    let filter = PlanFilter {
+        statuses: Some(statuses),
+        search,
+        conditions: DataConditions::default(),
+        changed_before_ms: body.unchanged_since_ms,
+    };
     Ok((filter, cursor.transpose()?, limit))
 }
 

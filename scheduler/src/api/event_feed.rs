@@ -208,7 +208,7 @@ impl EventFeed {
         if !self.is_behind {
             self.sent_ms = begun_ms;
         }
-        let wanted = found.iter().filter(|(_, record)| self.query.filter().matches(record));
+        let wanted = found.iter().filter(|(_, record)| self.query.fits(record));
         Ok(wanted.map(|(plan, record)| sse(sent_ms, plan, record)).collect())
     }
 

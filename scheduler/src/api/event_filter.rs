@@ -2,12 +2,13 @@
 
 use goalmill_common::event::{self, Record};
 use goalmill_common::id::is_id;
+use schemars::Schema;
 
 use super::query_parameters::RawParameters;
 use super::response;
 
-/// Longest phase, in bytes.
-const PHASE_BYTES_MAX: usize = 256;
+/// Longest phase, in characters.
+const PHASE_CHARS_MAX: usize = 256;
 
 /// Which events are wanted; all of them by default.
 #[derive(Clone, Debug, Default)]
@@ -42,6 +43,12 @@ impl EventFilter {
     }
 }
 
+/// Adds the form that [`parse_types`] takes.
+pub(super) fn add_types_pattern(schema: &mut Schema) {
+    let one = format!("({})", event::types().collect::<Vec<_>>().join("|"));
+    schema.insert("pattern".into(), format!("^{one}(,{one})*$").into());
+}
+
 /// Reason and hint of what cannot be read.
 type Refused = (String, String);
 
@@ -53,9 +60,9 @@ pub(super) fn parse_step(text: &str) -> Result<String, Refused> {
 }
 
 pub(super) fn parse_phase(text: &str) -> Result<String, Refused> {
-    match text.len() <= PHASE_BYTES_MAX {
+    match text.chars().count() <= PHASE_CHARS_MAX {
         true => Ok(text.to_owned()),
-        false => Err((format!("a phase has at most {PHASE_BYTES_MAX} bytes"), "give the phase's id".to_owned())),
+        false => Err((format!("a phase has at most {PHASE_CHARS_MAX} characters"), "give the phase's id".to_owned())),
     }
 }
 

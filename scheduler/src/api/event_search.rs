@@ -3,15 +3,15 @@
 use axum::Json;
 use axum::extract::State;
 use futures_util::stream::{self, StreamExt, TryStreamExt};
-use goalmill_archive::{EventPosition, EventSearch, event_words, query_words};
+use goalmill_archive::{DataConditions, EventPosition, EventSearch, event_words, query_words};
 use goalmill_common::document_format::DocumentFormat;
 use goalmill_common::event::Record;
-use goalmill_common::id::{Namespace, PlanId, ShardId, is_id};
+use goalmill_common::id::{ID_PATTERN, Namespace, PlanId, ShardId, is_id};
 use goalmill_common::json::Json as Text;
 use goalmill_common::problem::{ErrorCode, Problem};
-use goalmill_common::view::Page;
+use goalmill_common::view::{EventView, Page};
 use goalmill_plan::formats;
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use super::Api;
 use super::archived_events::{self, FoundEvents};
@@ -39,23 +39,35 @@ pub(super) const INDEX_LATE_MS: u64 = 10_000;
 const SLICE_EVENTS: u64 = 500;
 /// Logs read concurrently.
 const AT_ONCE: usize = 16;
-/// Longest text that is searched for.
-const TEXT_BYTES_MAX: usize = 256;
+/// The form of a cursor.
+const CURSOR_PATTERN: &str = "^(older:)?[0-9]{1,19}:p[0-9]{1,4}-[0-9a-z]{16}:[0-9]{1,19}$";
+/// The usual form of one condition; more is possible.
+pub(super) const CONDITIONS_PATTERN: &str = concat!(
+    r#"^\$(\.[A-Za-z0-9_-]{1,20}|\[(0|[1-9][0-9]{0,8}|\*|'[A-Za-z0-9 ]{0,20}')\]){0,3}"#,
+    r#"( ?(==|!=|<=|>=|<|>) ?("[A-Za-z0-9 ]{0,20}"|-?(0|[1-9][0-9]{0,14})|true|false|null))?$"#
+);
+/// Longest text that is searched for, in characters.
+const TEXT_CHARS_MAX: usize = 256;
 
 #[derive(schemars::JsonSchema)]
 pub(crate) struct LogsQuery {
     /// Only of this plan.
     pub(super) plan: Option<String>,
     /// Only of steps with this id, and events of plans that list it.
+    #[schemars(regex(pattern = ID_PATTERN))]
     step: Option<String>,
     /// Only of these types, separated by commas.
-    #[schemars(with = "Option<String>")]
+    #[schemars(with = "Option<String>", transform = event_filter::add_types_pattern)]
     types: Option<Vec<String>>,
     /// Only of this phase, and of its steps.
+    #[schemars(length(max = 256))]
     phase: Option<String>,
     /// Only events that have all of these words in their type, ids or data; case does not matter.
-    #[schemars(with = "Option<String>")]
+    #[schemars(with = "Option<String>", length(max = 256), regex(pattern = "[A-Za-z0-9]"))]
     text: Option<Vec<String>>,
+    /// Only events whose data fits, such as `$.outputs.city == "Zürich" && $.outputs.price < 200`.
+    #[schemars(with = "Option<String>", regex(pattern = CONDITIONS_PATTERN))]
+    r#where: Option<DataConditions>,
     /// Only events since then, Unix milliseconds; default the last hour.
     pub(super) since_ms: Option<u64>,
     /// Events per page, at most 1000; default 200.
@@ -63,15 +75,23 @@ pub(crate) struct LogsQuery {
     limit: Option<usize>,
     /// The `next` of the previous page. A request reads at most 20,000 events, so a page may be short or empty and still
     /// have a `next`. One that begins with `older` follows when all newer events were given: older ones are in the archive.
-    #[schemars(with = "Option<String>")]
+    #[schemars(with = "Option<String>", regex(pattern = CURSOR_PATTERN))]
     cursor: Option<PageCursor>,
     /// `phases`: entries as the log of that form has them.
+    #[schemars(with = "Option<String>", regex(pattern = "^phases$"))]
     format: Option<DocumentFormat>,
 }
 
 impl LogsQuery {
+    /// Whether an event is looked for, whatever its time.
+    pub(super) fn fits(&self, record: &Record) -> bool {
+        self.filter().matches(record)
+            && self.text.as_ref().is_none_or(|words| has_words(record, words))
+            && self.r#where.as_ref().is_none_or(|conditions| conditions.hold_for(&record.to_line()))
+    }
+
     /// Which events of a plan are looked for.
-    pub(super) fn filter(&self) -> EventFilter {
+    fn filter(&self) -> EventFilter {
         EventFilter {
             step: self.step.clone(),
             types: self.types.clone().unwrap_or_default(),
@@ -82,7 +102,7 @@ impl LogsQuery {
 
 impl Parameters for LogsQuery {
     const NAMES: &'static [&'static str] =
-        &["plan", "step", "types", "phase", "text", "since_ms", "limit", "cursor", "format"];
+        &["plan", "step", "types", "phase", "text", "where", "since_ms", "limit", "cursor", "format"];
 
     fn parse(given: &mut RawParameters) -> Self {
         let cursor = |text: &str| {
@@ -96,6 +116,7 @@ impl Parameters for LogsQuery {
             types: given.value("types", event_filter::parse_types),
             phase: given.value("phase", event_filter::parse_phase),
             text: given.value("text", parse_text),
+            r#where: given.value("where", parse_conditions),
             since_ms: given.number("since_ms", 0..=u64::MAX),
             limit: given.number("limit", 1..=PAGE_MAX),
             cursor: given.value("cursor", cursor),
@@ -113,11 +134,19 @@ impl Parameters for LogsQuery {
 /// The words of a search for text.
 fn parse_text(text: &str) -> Result<Vec<String>, (String, String)> {
     let hint = || "give words of letters and digits, or leave `text` out".to_owned();
-    if text.len() > TEXT_BYTES_MAX {
-        return Err((format!("`text` has more than {TEXT_BYTES_MAX} bytes"), hint()));
+    if text.chars().count() > TEXT_CHARS_MAX {
+        return Err((format!("`text` has more than {TEXT_CHARS_MAX} characters"), hint()));
     }
     let words = query_words(text);
     if words.is_empty() { Err(("`text` has no word".to_owned(), hint())) } else { Ok(words) }
+}
+
+/// Conditions on JSON.
+pub(super) fn parse_conditions(text: &str) -> Result<DataConditions, (String, String)> {
+    DataConditions::parse(text).map_err(|why| {
+        let hint = r#"write it like `$.outputs.city == "Zürich" && $.outputs.price < 200`"#;
+        (format!("`where` cannot be read: {why}"), hint.to_owned())
+    })
 }
 
 /// The search criteria.
@@ -125,21 +154,17 @@ struct Filter {
     events: EventFilter,
     /// All of these are in the event.
     words: Vec<String>,
+    conditions: DataConditions,
     since_ms: u64,
     limit: usize,
 }
 
 impl Filter {
     fn matches(&self, record: &Record) -> bool {
-        record.time_ms >= self.since_ms && self.events.matches(record) && self.has_words(record)
-    }
-
-    fn has_words(&self, record: &Record) -> bool {
-        if self.words.is_empty() {
-            return true;
-        }
-        let words = event_words(&record.to_line());
-        self.words.iter().all(|word| words.contains(word))
+        record.time_ms >= self.since_ms
+            && self.events.matches(record)
+            && has_words(record, &self.words)
+            && (self.conditions.is_empty() || self.conditions.hold_for(&record.to_line()))
     }
 
     /// The search in the archive; it may find more than what matches.
@@ -150,8 +175,26 @@ impl Filter {
         before: Option<EventPosition>,
     ) -> EventSearch {
         let EventFilter { types, step, phase } = self.events.clone();
-        EventSearch { plan, step, phase, types, words: self.words.clone(), namespace, since_ms: self.since_ms, before }
+        let (words, conditions) = (self.words.clone(), self.conditions.clone());
+        EventSearch { plan, step, phase, types, words, conditions, namespace, since_ms: self.since_ms, before }
     }
+}
+
+fn has_words(record: &Record, wanted: &[String]) -> bool {
+    if wanted.is_empty() {
+        return true;
+    }
+    let words = event_words(&record.to_line());
+    wanted.iter().all(|word| words.contains(word))
+}
+
+/// An event of a page, in our form or another one.
+#[derive(schemars::JsonSchema)]
+#[schemars(untagged)]
+#[expect(dead_code, reason = "it describes what is written as text")]
+pub(crate) enum ListedEvent {
+    Event(EventView),
+    Other(Map<String, Value>),
 }
 
 /// The newest matching events, oldest first, and a cursor if not all were read.
@@ -168,6 +211,7 @@ pub(crate) async fn list(
     let filter = Filter {
         events,
         words: query.text.unwrap_or_default(),
+        conditions: query.r#where.unwrap_or_default(),
         since_ms: query.since_ms.unwrap_or_else(|| api.scheduler.clock.now_ms().saturating_sub(SINCE_MS)),
         limit: query.limit.unwrap_or(PAGE),
     };

@@ -12,14 +12,14 @@ use axum::response::sse::{Event as SseEvent, KeepAlive, Sse};
 use axum::response::{IntoResponse, Response};
 use futures_util::stream::{self, Stream};
 use goalmill_common::event::Record;
-use goalmill_common::id::PlanId;
+use goalmill_common::id::{ID_PATTERN, PlanId};
 use goalmill_common::problem::{ErrorCode, Problem};
 use goalmill_common::view::Page;
 use serde_json::value::RawValue;
 use tokio::time::Instant;
 
 use super::Api;
-use super::event_filter::EventFilter;
+use super::event_filter::{self, EventFilter};
 use super::query_parameters::{Parameters, Query, RawParameters};
 use super::response::{ApiError, plan_not_found};
 use crate::{event_log, shard_client};
@@ -44,11 +44,13 @@ pub(crate) struct EventsQuery {
     #[schemars(range(min = 1, max = 1000))]
     limit: Option<usize>,
     /// Only of these types, separated by commas.
-    #[schemars(with = "Option<String>")]
+    #[schemars(with = "Option<String>", transform = event_filter::add_types_pattern)]
     types: Vec<String>,
     /// Only of this step, and events of the plan that list it.
+    #[schemars(regex(pattern = ID_PATTERN))]
     step: Option<String>,
     /// Only of this phase, and of its steps. With a filter, a page may be short or empty and still have a `next`.
+    #[schemars(length(max = 256))]
     phase: Option<String>,
 }
 

@@ -14,12 +14,12 @@ use goalmill_plan::validate;
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
-use super::Api;
 use super::edit::issue;
 use super::plan_access::load_plan_at;
 use super::principal::Principal;
 use super::response::{self, ApiError};
 use super::submit::{SubmissionHeaders, accepted, start_plan};
+use super::{Api, payloads};
 use crate::{shard_client, submission};
 
 /// The differences to the original plan.
@@ -62,6 +62,9 @@ pub(super) async fn fork(
     let made = goalmill_engine::fork(&from, asked.step.as_ref(), submission, "http".into());
     let mut submit = Submit { fingerprint, traceparent, ..made.map_err(|rejection| refusal(&rejection))? };
     replace_inputs(api, &mut submit, asked.inputs)?;
+    if let Some(fork) = &submit.fork {
+        payloads::restore(api, from.id(), fork.kept.values()).await?;
+    }
     let planning = &mut submit.goal.planning;
     planning.planner = asked.planner.clone().or(planning.planner.take());
     planning.model = asked.model.clone().or(planning.model.take());

@@ -51,6 +51,7 @@ pub(crate) async fn readyz(State(api): State<Api>) -> Result<Response, ApiError>
     let mut warnings = health.warnings;
     warnings.extend(quarantined(&api).await?);
     warnings.extend(refused_cards(&api));
+    warnings.extend(api.tls.as_ref().and_then(|tls| tls.warning()));
     let answer = Ready {
         scheduler: api.scheduler.id.clone(),
         store: health.version,

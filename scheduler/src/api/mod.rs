@@ -7,6 +7,7 @@ mod approvals;
 mod archived_events;
 mod body;
 mod bulk_actions;
+mod certificate;
 mod dead_letters;
 mod edit;
 mod entity_tag;
@@ -23,6 +24,7 @@ mod namespaces;
 mod oidc_sign_in;
 mod openapi;
 mod page;
+mod payloads;
 mod plan_access;
 mod plan_list;
 mod plan_search;
@@ -83,8 +85,8 @@ pub(crate) struct Api {
     streams: Arc<AtomicUsize>,
     /// Permits of requests that search logs.
     scans: Arc<Semaphore>,
-    /// `None` unless MCP is served.
-    mcp: Option<Arc<McpEndpoint>>,
+    /// None for plain HTTP.
+    tls: Option<Arc<ApiTls>>,
 }
 
 /// Serves the API until stopped.
@@ -121,7 +123,14 @@ pub(crate) async fn serve(
         .layer(middleware::from_fn_with_state(guard, host_guard::check_host))
         .layer(middleware::from_fn(error_responses::convert_errors))
         .layer(CompressionLayer::new().compress_when(is_compressed()))
-        .with_state(api);
+        .with_state(Api {
+            scheduler: scheduler.clone(),
+            shards,
+            access,
+            streams: Arc::default(),
+            scans,
+            tls: tls.clone(),
+        });
     serve::serve_on_thread(scheduler, listener, router, tls).await;
 }
 

@@ -4,12 +4,14 @@ use axum::Json;
 use axum::extract::State;
 use futures_util::future::try_join_all;
 use futures_util::stream::{self, StreamExt, TryStreamExt};
+use goalmill_archive::DataConditions;
 use goalmill_broker::BrokerError;
 use goalmill_common::id::{PlanId, ShardId};
 use goalmill_common::status::PlanStatus;
 use goalmill_common::view::{Page, PlanSummary};
 
 use super::Api;
+use super::event_search::{CONDITIONS_PATTERN, parse_conditions};
 use super::plan_search::PlanSearch;
 use super::principal::Principal;
 use super::query_parameters::{Parameters, Query, RawParameters};
@@ -22,6 +24,8 @@ const PAGE_MAX: usize = 500;
 const PLANS_READ_MAX: usize = 5_000;
 /// The same of a search, which may read the log of each.
 const PLANS_SEARCHED_MAX: usize = 500;
+/// The form of a cursor.
+pub(super) const LIST_CURSOR_PATTERN: &str = "^[0-9]{1,19}:(p[0-9]{1,4}-[0-9a-z]{16})?$";
 /// Summaries read concurrently.
 const AT_ONCE: usize = 16;
 
@@ -31,18 +35,21 @@ pub(crate) struct ListQuery {
     #[schemars(range(min = 1, max = 500))]
     limit: Option<usize>,
     /// The `next` of the page before.
-    #[schemars(with = "Option<String>")]
+    #[schemars(with = "Option<String>", regex(pattern = LIST_CURSOR_PATTERN))]
     cursor: Option<ListCursor>,
     /// Only plans with this status.
     status: Option<PlanStatus>,
     /// Only plans with all these words in name, id, or the description of the goal; at most 200 characters. A page of a
     /// search may be short or empty and still have a `next`.
-    #[schemars(with = "Option<String>")]
+    #[schemars(with = "Option<String>", length(min = 1, max = 200), regex(pattern = r"\S"))]
     q: Option<PlanSearch>,
+    /// Only plans whose entry in this list fits, such as `$.usage.cost > 2 && $.counts.failed >= 1`.
+    #[schemars(with = "Option<String>", regex(pattern = CONDITIONS_PATTERN))]
+    r#where: Option<DataConditions>,
 }
 
 impl Parameters for ListQuery {
-    const NAMES: &'static [&'static str] = &["limit", "cursor", "status", "q"];
+    const NAMES: &'static [&'static str] = &["limit", "cursor", "status", "q", "where"];
 
     fn parse(given: &mut RawParameters) -> Self {
         let limit = given.number("limit", 1..=PAGE_MAX);
@@ -56,7 +63,8 @@ impl Parameters for ListQuery {
                 (format!("there is no status `{}`", shown(text)), format!("there are `{}`", known.join("`, `")))
             })
         });
-        Self { limit, cursor, status, q: given.value("q", PlanSearch::parse) }
+        let conditions = given.value("where", parse_conditions);
+        Self { limit, cursor, status, q: given.value("q", PlanSearch::parse), r#where: conditions }
     }
 }
 
@@ -102,7 +110,8 @@ pub(crate) async fn list(
     Query(query): Query<ListQuery>,
 ) -> Result<Json<Page<PlanSummary>>, ApiError> {
     let statuses = query.status.map(|status| vec![status]);
-    let filter = PlanFilter { statuses, search: query.q, changed_before_ms: None };
+    let conditions = query.r#where.unwrap_or_default();
+    let filter = PlanFilter { statuses, search: query.q, conditions, changed_before_ms: None };
     let (items, next) = find_plans(&api, &principal, &filter, query.cursor, query.limit.unwrap_or(PAGE)).await?;
     Ok(Json(Page { items, next }))
 }
@@ -112,8 +121,18 @@ pub(super) struct PlanFilter {
     /// In one of these statuses.
     pub(super) statuses: Option<Vec<PlanStatus>>,
     pub(super) search: Option<PlanSearch>,
+    /// On the entry of the plan in a list.
+    pub(super) conditions: DataConditions,
     /// Last changed before this time, Unix milliseconds.
     pub(super) changed_before_ms: Option<u64>,
+}
+
+impl PlanFilter {
+    /// Whether a plan fits all but the search.
+    fn fits(&self, plan: &PlanSummary) -> bool {
+        let holds = || serde_json::to_value(plan).is_ok_and(|plan| self.conditions.hold(&plan));
+        self.statuses.as_ref().is_none_or(|all| all.contains(&plan.status)) && (self.conditions.is_empty() || holds())
+    }
 }
 
 /// At most `limit` plans that the caller sees, after a cursor, last changed first, and the cursor of the next ones. The
@@ -143,7 +162,7 @@ pub(super) async fn find_plans(
         let mut fitting = Vec::new();
         for (place, found) in found.into_iter().filter(|(_, found)| principal.may_see(&found.namespace)) {
             last_seen = Some(place);
-            if filter.statuses.as_ref().is_none_or(|all| all.contains(&found.status)) {
+            if filter.fits(&found) {
                 fitting.push(found);
             }
         }

@@ -18,6 +18,7 @@ use serde::Deserialize;
 
 use super::allowed_methods::PLAN_VERBS;
 use super::entity_tag::tagged;
+use super::payloads::{PayloadFill, WHOLE, parse_whole};
 use super::plan_access::{load_plan, load_plan_at, load_summary, send_verb};
 use super::principal::Principal;
 use super::query_parameters::{Parameters, Query, RawParameters};
@@ -59,18 +60,56 @@ fn graph_bytes(plan: &Plan) -> usize {
     plan.steps.iter().map(|step| STEP_BYTES + DEPENDENCY_BYTES * step.dependencies.len()).sum()
 }
 
+#[derive(schemars::JsonSchema)]
+pub(crate) struct PlanViewQuery {
+    /// The form of the answer; without one it is our own.
+    format: Option<DocumentFormat>,
+    /// Large outputs in the place of their references, 16 MiB in all.
+    #[schemars(with = "Option<bool>")]
+    whole: bool,
+}
+
+impl Parameters for PlanViewQuery {
+    const NAMES: &'static [&'static str] = &["format", WHOLE];
+
+    fn parse(given: &mut RawParameters) -> Self {
+        Self { format: WrittenAs::parse(given).format, whole: parse_whole(given) }
+    }
+}
+
+#[derive(schemars::JsonSchema)]
+pub(crate) struct OutputsQuery {
+    /// Large outputs in the place of their references, 16 MiB in all.
+    #[schemars(with = "Option<bool>")]
+    pub(super) whole: bool,
+}
+
+impl Parameters for OutputsQuery {
+    const NAMES: &'static [&'static str] = &[WHOLE];
+
+    fn parse(given: &mut RawParameters) -> Self {
+        Self { whole: parse_whole(given) }
+    }
+}
+
 /// The plan with its steps; `?format=NAME` as a document of another planner, with its state.
 pub(crate) async fn get(
     State(api): State<Api>,
     Path(id): Path<String>,
-    Query(WrittenAs { format }): Query<WrittenAs>,
+    Query(PlanViewQuery { format, whole }): Query<PlanViewQuery>,
     headers: HeaderMap,
 ) -> Result<Response, ApiError> {
     if let Some(same) = entity_tag::not_modified(&api, &id, &headers).await? {
         return Ok(same);
     }
     let state = load_plan(&api, &id).await?;
-    let view = state.view(true);
+    let mut view = state.view(true);
+    if whole {
+        let mut payloads = PayloadFill::new(&api, state.id().clone());
+        for outputs in view.steps.iter_mut().filter_map(|step| step.outputs.as_mut()) {
+            payloads.fill_json(outputs).await?;
+        }
+    }
     Ok(match format {
         None => tagged(state.seq(), view),
         Some(format) => tagged(state.seq(), formats::export_plan(format, &state.live_plan(), &ExportState::of(&view))),
@@ -150,13 +189,24 @@ pub(crate) async fn layout(
 pub(crate) async fn results(
     State(api): State<Api>,
     Path(id): Path<String>,
+    Query(OutputsQuery { whole }): Query<OutputsQuery>,
     headers: HeaderMap,
 ) -> Result<Response, ApiError> {
     if let Some(same) = entity_tag::not_modified(&api, &id, &headers).await? {
         return Ok(same);
     }
     let state = load_plan(&api, &id).await?;
-    Ok(tagged(state.seq(), state.results()))
+    let mut results = state.results();
+    if whole {
+        let mut payloads = PayloadFill::new(&api, state.id().clone());
+        for outputs in results.results.values_mut() {
+            payloads.fill(outputs).await?;
+        }
+        if let Some(output) = &mut results.final_output {
+            payloads.fill_json(output).await?;
+        }
+    }
+    Ok(tagged(state.seq(), results))
 }
 
 pub(crate) async fn explain(State(api): State<Api>, Path(id): Path<String>) -> ApiResult<Explanation> {

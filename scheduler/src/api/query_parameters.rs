@@ -13,16 +13,19 @@ use axum::response::{IntoResponse, Response};
 use goalmill_common::problem::{ErrorCode, Issue};
 use goalmill_common::text::pointer_part;
 
+use super::openapi::is_served;
 use super::response::{ApiError, shown};
 use super::sign_in_paths::is_sign_in;
 use crate::submission::issues_problem;
 
 /// Addresses whose `GET` has parameters.
-pub(super) const WITH_PARAMETERS: [&str; 9] = [
+pub(super) const WITH_PARAMETERS: [&str; 11] = [
     "/v1/plans",
     "/v1/plans/{id}",
     "/v1/plans/{id}/graph",
     "/v1/plans/{id}/layout",
+    "/v1/plans/{id}/results",
+    "/v1/plans/{id}/steps/{step}",
     "/v1/plans/{id}/events",
     "/v1/plans/{id}/revisions",
     "/v1/events",
@@ -65,10 +68,13 @@ pub(super) async fn refuse_parameters(request: Request, next: Next) -> Response 
     }
 }
 
+/// Whether the address has parameters, or is none that takes the method, which is refused elsewhere.
 fn takes_parameters(request: &Request) -> bool {
-    let path = request.extensions().get::<MatchedPath>().map(MatchedPath::as_str);
-    matches!(*request.method(), Method::GET | Method::HEAD)
-        && path.is_some_and(|path| WITH_PARAMETERS.contains(&path) || is_sign_in(path))
+    let method = request.method();
+    let Some(path) = request.extensions().get::<MatchedPath>().map(MatchedPath::as_str) else { return false };
+    let is_read = matches!(*method, Method::GET | Method::HEAD);
+    is_read && (WITH_PARAMETERS.contains(&path) || is_sign_in(path))
+        || path.starts_with("/v1/") && !is_sign_in(path) && !is_served(method, path)
 }
 
 /// The given parameters, and their issues.

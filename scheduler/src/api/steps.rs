@@ -14,12 +14,23 @@ use serde::Deserialize;
 use super::Api;
 use super::allowed_methods::STEP_VERBS;
 use super::approvals::{self, REASON_BYTES_MAX};
+use super::payloads::PayloadFill;
 use super::plan_access::{load_plan, send_verb};
+use super::plans::OutputsQuery;
 use super::principal::Principal;
+use super::query_parameters::Query;
 use super::response::{self, ApiError, ApiResult, Body, unknown_verb};
 
-pub(crate) async fn get(State(api): State<Api>, Path((id, step)): Path<(String, String)>) -> ApiResult<StepView> {
-    view(&api, &id, &step).await
+pub(crate) async fn get(
+    State(api): State<Api>,
+    Path((id, step)): Path<(String, String)>,
+    Query(OutputsQuery { whole }): Query<OutputsQuery>,
+) -> ApiResult<StepView> {
+    let Json(mut view) = view(&api, &id, &step).await?;
+    if let Some(outputs) = view.outputs.as_mut().filter(|_| whole) {
+        PayloadFill::new(&api, id.as_str().into()).fill_json(outputs).await?;
+    }
+    Ok(Json(view))
 }
 
 /// The body of a verb on a step: reason, actor, outputs.

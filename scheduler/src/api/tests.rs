@@ -32,7 +32,7 @@ async fn scheduler() -> Scheduler {
 fn api(scheduler: Scheduler) -> Api {
     let (scheduler, shards) = (Arc::new(scheduler), Arc::new(OwnedShards::default()));
     let access = Arc::new(AccessGuard::new(&scheduler, super::ApiCredentials { environment: Vec::new(), oidc: None }));
-    Api { scheduler, shards, access, streams: Arc::default(), scans: Arc::new(Semaphore::new(1)), mcp: None }
+    Api { scheduler, shards, access, streams: Arc::default(), scans: Arc::new(Semaphore::new(1)), tls: None }
 }
 
 /// Submits a plan under the key `k` and returns its id.
@@ -83,6 +83,10 @@ impl PlanReader for MemoryPlans {
     async fn list(&self, shard: ShardId, _before_ms: u64, limit: usize) -> Result<Vec<(PlanId, u64)>, BrokerError> {
         let plans = self.logs.keys().filter(|plan| plan.shard() == Some(shard));
         Ok(plans.take(limit).map(|plan| (plan.clone(), 1)).collect())
+    }
+
+    async fn payload(&self, _: &PlanId, _: &str) -> Result<Option<String>, BrokerError> {
+        Ok(None)
     }
 }
 

@@ -2,9 +2,11 @@
 
 use std::fs::File;
 use std::io::Read;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::Duration;
 
+use goalmill_common::clock::Clock;
 use goalmill_common::config::TlsSettings;
 use ring::digest::{SHA256, digest};
 use rustls::ServerConfig;
@@ -21,10 +23,14 @@ use tokio_rustls::TlsAcceptor;
 use tokio_rustls::server::TlsStream;
 use tokio_util::sync::CancellationToken;
 
+use super::certificate::CertificateValidity;
+
 /// Bytes of each file at most.
 const FILE_BYTES_MAX: u64 = 1 << 20;
 /// Protocols, the preferred one first.
 const PROTOCOLS: [&[u8]; 2] = [b"h2", b"http/1.1"];
+/// How often the end of a certificate is warned of.
+const WARNED_MS: u64 = 86_400_000;
 /// Bytes of a request in plain HTTP that are read before the connection is closed.
 const PLAIN_BYTES_MAX: u64 = 64 << 10;
 const PLAIN_ANSWER: &str = "this address serves HTTPS: write `https://` in front of it\n";
@@ -38,6 +44,9 @@ pub(crate) struct ApiTls {
     seen: Mutex<Option<FilesDigest>>,
     /// Asks for a look at the files.
     asked: Arc<Notify>,
+    clock: Clock,
+    /// Until when the certificate is not warned of again, in Unix milliseconds.
+    silent_until_ms: AtomicU64,
 }
 
 /// Both files, digested; an error is what reading them said.
@@ -47,15 +56,21 @@ type FilesDigest = Result<Vec<u8>, String>;
 #[derive(Debug)]
 struct CurrentCertificate(RwLock<Arc<CertifiedKey>>);
 
+impl CurrentCertificate {
+    fn get(&self) -> Arc<CertifiedKey> {
+        self.0.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}
+
 impl ResolvesServerCert for CurrentCertificate {
     fn resolve(&self, _: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
-        Some(self.0.read().unwrap_or_else(PoisonError::into_inner).clone())
+        Some(self.get())
     }
 }
 
 impl ApiTls {
     /// Reads certificate and key. An error names the file and how to correct it.
-    pub(crate) fn load(settings: &TlsSettings) -> Result<Self, String> {
+    pub(crate) fn load(settings: &TlsSettings, clock: Clock) -> Result<Self, String> {
         let provider = Arc::new(default_provider());
         let files = CertificateFiles::read(settings)?;
         let certified = files.certified_key(settings, &provider)?;
@@ -70,6 +85,8 @@ impl ApiTls {
             acceptor: TlsAcceptor::from(Arc::new(config)),
             seen: Mutex::new(Some(Ok(files.digest()))),
             asked: Arc::default(),
+            clock,
+            silent_until_ms: AtomicU64::new(0),
         })
     }
 
@@ -98,6 +115,7 @@ impl ApiTls {
     pub(crate) async fn keep_fresh(self: Arc<Self>, stop: CancellationToken) {
         let interval = Duration::from_millis(self.settings.reload_ms);
         loop {
+            self.watch_end();
             tokio::select! {
                 biased;
                 () = stop.cancelled() => return,
@@ -108,6 +126,31 @@ impl ApiTls {
             if tokio::task::spawn_blocking(move || reader.reload()).await.is_err() {
                 tracing::error!("the files of the certificate could not be read; the certificate in use is kept");
             }
+        }
+    }
+
+    /// The warning about the end of the certificate in use, if it is near or past.
+    pub(super) fn warning(&self) -> Option<String> {
+        self.validity()?.warning(self.clock.now_ms())
+    }
+
+    fn validity(&self) -> Option<CertificateValidity> {
+        CertificateValidity::of_chain(self.current.get().cert.iter().map(AsRef::as_ref))
+    }
+
+    /// Publishes when the certificate ends, and warns of it once a day.
+    fn watch_end(&self) {
+        let Some(validity) = self.validity() else { return };
+        let end = Duration::from_millis(validity.end_ms).as_secs_f64();
+        metrics::gauge!("goalmill_tls_certificate_expiration_timestamp_seconds").set(end);
+        let now_ms = self.clock.now_ms();
+        let Some(warning) = validity.warning(now_ms) else {
+            self.silent_until_ms.store(0, Ordering::Relaxed);
+            return;
+        };
+        if now_ms >= self.silent_until_ms.load(Ordering::Relaxed) {
+            self.silent_until_ms.store(now_ms + WARNED_MS, Ordering::Relaxed);
+            tracing::warn!("{warning}");
         }
     }
 
@@ -125,6 +168,7 @@ impl ApiTls {
         let outcome = match files.and_then(|files| files.certified_key(&self.settings, &Arc::new(default_provider()))) {
             Ok(certified) => {
                 *self.current.0.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(certified);
+                self.silent_until_ms.store(0, Ordering::Relaxed);
                 tracing::info!("new connections to the API get the changed certificate");
                 "ok"
             }
@@ -222,7 +266,7 @@ mod tests {
     }
 
     fn served(tls: &ApiTls) -> Vec<u8> {
-        tls.current.0.read().expect("nobody panicked").cert[0].to_vec()
+        tls.current.get().cert[0].to_vec()
     }
 
     #[test]
@@ -244,12 +288,12 @@ mod tests {
             (&cert, garbled, "tls.key", "cannot be used"),
             (&cert, &other, "tls.key", "is not that of the first certificate"),
         ] {
-            let why = ApiTls::load(&settings(dir.path(), cert, key)).err().expect(said);
+            let why = ApiTls::load(&settings(dir.path(), cert, key), Clock::system()).err().expect(said);
             assert!(why.contains(file) && why.contains(said) && why.contains("api.tls."), "{why}");
             assert!(!why.contains("AAAA"), "{why}");
         }
         let missing = TlsSettings { key_file: "/nowhere/tls.key".into(), ..settings(dir.path(), &cert, &key) };
-        let why = ApiTls::load(&missing).err().expect("the file is not there");
+        let why = ApiTls::load(&missing, Clock::system()).err().expect("the file is not there");
         assert!(why.contains("`/nowhere/tls.key` (`api.tls.key_file`) cannot be read"), "{why}");
     }
 
@@ -257,7 +301,7 @@ mod tests {
     fn a_changed_certificate_is_taken_and_a_wrong_one_is_not() {
         let dir = tempfile::tempdir().expect("a directory can be made");
         let ((cert, key), (next_cert, next_key)) = (generated(), generated());
-        let tls = ApiTls::load(&settings(dir.path(), &cert, &key)).expect("the files are right");
+        let tls = ApiTls::load(&settings(dir.path(), &cert, &key), Clock::system()).expect("the files are right");
         let first = served(&tls);
         tls.reload();
         assert_eq!(served(&tls), first);

@@ -6,7 +6,7 @@ use anyhow::Result;
 use goalmill_archive::{ArchiveStore, EventSearch, SqliteArchive};
 use goalmill_broker::embedded;
 use goalmill_common::clock::Clock;
-use goalmill_common::config::ArchiveKind;
+use goalmill_common::config::{ArchiveKind, Settings};
 use goalmill_common::id::PlanId;
 use goalmill_tests::dev::{Dev, program};
 use goalmill_tests::installation::{Installation, read_log, settings, step};
@@ -23,13 +23,17 @@ fn plan(word: &str) -> Value {
 
 /// An installation that archives to the file, and lets plans expire `retention_ms` after their end.
 async fn installation(file: &Path, retention_ms: u64) -> Result<Installation> {
+    Installation::start(embedded::open(None, Clock::system())?, archived(file, retention_ms)).await
+}
+
+fn archived(file: &Path, retention_ms: u64) -> Settings {
     let mut settings = settings();
     settings.archive.store = ArchiveKind::Sqlite;
     settings.archive.path = file.display().to_string();
     settings.archive.interval_ms = 50;
     settings.scheduler.retention_ms = retention_ms;
     settings.scheduler.trim_ms = 100;
-    Installation::start(embedded::open(None, Clock::system())?, settings).await
+    settings
 }
 
 fn place() -> Result<(TempDir, PathBuf)> {
@@ -40,12 +44,17 @@ fn place() -> Result<(TempDir, PathBuf)> {
 
 async fn run(it: &Installation, word: &str) -> Result<PlanId> {
     let id = it.submit(&plan(word)).await?;
+    has_completed(it, &id).await;
+    Ok(id)
+}
+
+/// Waits for the end as the API shows it: the store may have let the plan go.
+async fn has_completed(it: &Installation, plan: &PlanId) {
     until(SOON, async || {
-        let shown = it.get(&format!("/v1/plans/{id}")).await.expect("the plan is there");
+        let shown = it.get(&format!("/v1/plans/{plan}")).await.expect("the plan is there");
         shown["status"] == "completed"
     })
     .await;
-    Ok(id)
 }
 
 async fn has_left_the_store(it: &Installation, plan: &PlanId) {
@@ -152,6 +161,49 @@ async fn events_of_both_are_searched_together_and_pages_meet() -> Result<()> {
     Ok(())
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn events_and_plans_are_found_by_json_paths_live_and_archived() -> Result<()> {
+    let (_dir, file) = place()?;
+    let it = installation(&file, 0).await?;
+    let run_city = async |city: &str, price: u32| -> Result<PlanId> {
+        let steps = [step("a", "echo", &[], json!({"city": city, "rooms": [{"price": price}]}))];
+        let id = it.submit(&json!({"name": city, "steps": steps})).await?;
+        has_completed(&it, &id).await;
+        Ok(id)
+    };
+    let (zurich, bern) = (run_city("Zürich (CH)", 120).await?, run_city("Bern", 90).await?);
+    has_left_the_store(&it, &zurich).await;
+    has_left_the_store(&it, &bern).await;
+    let waiting =
+        json!({"steps": [step("a", "nobody", &[], json!({"city": "Zürich (CH)", "rooms": [{"price": 150}]}))]});
+    let live = it.submit(&waiting).await?;
+    until(SOON, async || found(&it, &format!("plan={live}&types=step_queued")).await.len() == 1).await;
+    let plans = async |conditions: &str| -> Result<Vec<String>> {
+        let query = [("types", "step_queued"), ("where", conditions)];
+        let url = reqwest::Url::parse_with_params(&it.url("/v1/logs"), query)?;
+        let page: Value = it.http.get(url).send().await?.json().await?;
+        Ok(places(&page).into_iter().map(|(plan, _)| plan).collect())
+    };
+    let both = [zurich.to_string(), live.to_string()];
+    assert_eq!(plans(r#"$.inputs.city == "Zürich (CH)""#).await?, both, "of both stores");
+    assert_eq!(plans("$.inputs.rooms[*].price == 90").await?, [bern.to_string()]);
+    assert_eq!(plans("$.inputs.rooms[0].price > 100 && $.inputs.city != \"x\"").await?, both);
+    assert_eq!(plans("$.inputs.price").await?, [""; 0]);
+    let refused = it.get("/v1/logs?where=city").await?;
+    assert_eq!((&refused["status"], &refused["errors"][0]["pointer"]), (&json!(400), &json!("/where")));
+
+    let listed = async |conditions: &str| -> Result<Vec<String>> {
+        let url = reqwest::Url::parse_with_params(&it.url("/v1/plans"), [("where", conditions)])?;
+        let page: Value = it.http.get(url).send().await?.json().await?;
+        let items = page["items"].as_array().into_iter().flatten();
+        Ok(items.filter_map(|item| item["plan_id"].as_str().map(str::to_owned)).collect())
+    };
+    assert_eq!(listed("$.counts.completed == 1 && $.name == \"Bern\"").await?, [bern.to_string()]);
+    assert_eq!(listed("$.counts.completed == 0").await?, [live.to_string()]);
+    it.stop().await;
+    Ok(())
+}
+
 async fn found(it: &Installation, query: &str) -> Vec<(String, u64)> {
     places(&it.get(&format!("/v1/logs?{query}")).await.expect("the search is answered"))
 }
@@ -222,6 +274,127 @@ async fn the_history_of_dev_is_there_after_a_restart() -> Result<()> {
     let events = dev.file("events.jsonl");
     std::fs::write(&events, dev.says(&["events", id.as_str(), "-o", "jsonl"], 0)?)?;
     dev.says(&["replay", events.to_str().expect("it has a plain name")], 0)?;
+    Ok(())
+}
+
+/// The key of the reference that a value is.
+fn reference(value: &Value) -> &str {
+    value["$blob"].as_str().unwrap_or_else(|| panic!("no reference: {value}"))
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn large_outputs_are_archived_and_given_whole() -> Result<()> {
+    let (dir, file) = place()?;
+    let mut settings = archived(&file, 0);
+    settings.limits.inline_bytes_max = 2_000;
+    let it = Installation::start(embedded::open(None, Clock::system())?, settings).await?;
+    let note = format!("large {}", "Zürich ".repeat(1_000));
+    let steps = [
+        step("a", "echo", &[], json!({"note": note, "n": 7})),
+        step("b", "echo", &["a"], json!({"length": "{{ steps.a.outputs.n }}", "note": "{{ steps.a.outputs.note }}"})),
+    ];
+    let plan = it.submit(&json!({"steps": steps})).await?;
+    has_completed(&it, &plan).await;
+    has_left_the_store(&it, &plan).await;
+    let path = |rest: &str| format!("/v1/plans/{plan}{rest}");
+    let results = it.get(&path("/results")).await?;
+    let keys = ["a", "b"].map(|id| reference(&results["results"][id]["note"]).to_owned());
+    assert_eq!(results["results"]["a"]["n"], 7);
+    for key in &keys {
+        it.broker.remove_blob(key).await?;
+        assert!(it.broker.get_blob(key).await?.is_none());
+    }
+    let whole = it.get(&path("/results?whole=true")).await?;
+    for id in ["a", "b"] {
+        assert_eq!(whole["results"][id]["note"], note, "{id}");
+        assert_eq!(it.get(&path(&format!("/steps/{id}?whole=true"))).await?["outputs"]["note"], note, "{id}");
+    }
+    assert_eq!(whole["final_output"]["note"], note);
+    assert_eq!(it.get(&path("?whole=true")).await?["steps"][0]["outputs"]["note"], note);
+    assert!(it.get(&path("?whole=false")).await?["steps"][0]["outputs"]["note"]["$blob"].is_string());
+    assert_eq!(it.get(&path("/results?whole=yes")).await?["errors"][0]["pointer"], "/whole");
+    // The inputs of attempts are in the log, by reference.
+    let events = it.get(&path("/events?types=step_queued")).await?;
+    let store = SqliteArchive::open(&file).await?;
+    let inputs = reference(&events["items"][0]["data"]["inputs"]);
+    assert!(store.blob(&plan, inputs).await?.expect("they are archived").contains("large Zürich"));
+
+    // A fork works with results that only the archive has.
+    let (status, forked) = it.post(&path(":fork"), &json!({"step": "b"})).await?;
+    assert_eq!(status, 202, "{forked}");
+    let fork = PlanId::from(forked["plan_id"].as_str().expect("it has an id"));
+    has_completed(&it, &fork).await;
+    has_left_the_store(&it, &fork).await;
+    it.stop().await;
+
+    // What is exported and imported has its payloads.
+    let export = dir.path().join("plans.jsonl").display().to_string();
+    archive(&file, &["export", &export], 0)?;
+    archive(&file, &["prune", "--older-than", "0s", "--yes"], 0)?;
+    assert_eq!(store.blob(&plan, &keys[0]).await?, None);
+    archive(&file, &["import", &export], 0)?;
+    assert_eq!(store.blob(&plan, &keys[0]).await?.map(|text| text.len()), Some(note.len() + 2));
+    let broken = std::fs::read_to_string(&export)?.replacen("\"content\":\"", "\"content\":\"{", 1);
+    std::fs::write(&export, broken)?;
+    assert!(archive(&file, &["import", &export], 8)?.contains("is not JSON"));
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn payloads_over_the_limit_of_a_plan_stay_references() -> Result<()> {
+    let (_dir, file) = place()?;
+    let mut settings = archived(&file, 0);
+    settings.limits.inline_bytes_max = 2_000;
+    settings.archive.plan_payloads_bytes_max = 10_000;
+    settings.record.inputs = false;
+    let it = Installation::start(embedded::open(None, Clock::system())?, settings).await?;
+    let steps = [
+        step("a", "echo", &[], json!({"x": "x".repeat(6_000)})),
+        step("b", "echo", &["a"], json!({"y": "y".repeat(6_000)})),
+    ];
+    let plan = it.submit(&json!({"steps": steps})).await?;
+    has_completed(&it, &plan).await;
+    has_left_the_store(&it, &plan).await;
+    let results = it.get(&format!("/v1/plans/{plan}/results")).await?;
+    let (first, second) = (&results["results"]["a"]["x"], &results["results"]["b"]["y"]);
+    let store = SqliteArchive::open(&file).await?;
+    assert!(store.blob(&plan, reference(first)).await?.is_some());
+    assert!(store.blob(&plan, reference(second)).await?.is_none());
+    it.broker.remove_blob(reference(second)).await?;
+    let whole = it.get(&format!("/v1/plans/{plan}/results?whole=true")).await?;
+    assert!(whole["results"]["a"]["x"].is_string() && whole["results"]["b"]["y"]["$blob"].is_string(), "{whole:#}");
+    it.stop().await;
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn plans_leave_the_archive_when_the_time_of_their_namespace_is_over() -> Result<()> {
+    let (_dir, file) = place()?;
+    let submit = async |it: &Installation, namespace: &str| -> Result<PlanId> {
+        let request = it.http.post(it.url("/v1/plans")).header("Goalmill-Namespace", namespace).json(&plan("hotels"));
+        let accepted: Value = request.send().await?.json().await?;
+        let id = PlanId::from(accepted["plan_id"].as_str().expect("it is accepted"));
+        has_completed(it, &id).await;
+        has_left_the_store(it, &id).await;
+        Ok(id)
+    };
+    let mut settings = archived(&file, 0);
+    let it = Installation::start(embedded::open(None, Clock::system())?, settings.clone()).await?;
+    let kept = [submit(&it, "law").await?, submit(&it, "research").await?, submit(&it, "default").await?];
+    it.stop().await;
+    let store = SqliteArchive::open(&file).await?;
+    assert_eq!(store.archived(&kept).await?.len(), 3, "by default all plans are kept");
+
+    let times = [("law", 0), ("research", 3_600_000), ("*", 1)];
+    settings.archive.retention_ms = times.map(|(name, time_ms)| (name.to_owned(), time_ms)).into();
+    settings.archive.retention_interval_ms = 50;
+    let it = Installation::start(embedded::open(None, Clock::system())?, settings).await?;
+    until(SOON, async || store.archived(&kept).await.expect("the archive answers").len() == 2).await;
+    let later = submit(&it, "other").await?;
+    until(SOON, async || store.summary(&later).await.expect("the archive answers").is_empty()).await;
+    let left: Vec<PlanId> = store.archived(&kept).await?.into_keys().collect();
+    assert!(left.contains(&kept[0]) && left.contains(&kept[1]), "{left:?}");
+    it.stop().await;
     Ok(())
 }
 

@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 use std::process::Output;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context, Result, ensure};
 use goalmill_broker::embedded;
@@ -19,6 +20,7 @@ use tempfile::TempDir;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
+const DAY: Duration = Duration::from_hours(24);
 const NAMES: [&str; 2] = ["127.0.0.1", "localhost"];
 
 /// A certificate authority.
@@ -39,8 +41,15 @@ impl Authority {
 
     /// Certificate and key for these names, in PEM form.
     fn issue(&self, names: &[&str]) -> Result<(String, String)> {
+        let default = CertificateParams::default();
+        self.issue_until(names, default.not_before.into(), default.not_after.into())
+    }
+
+    /// The same, with a time in which the certificate counts.
+    fn issue_until(&self, names: &[&str], begin: SystemTime, end: SystemTime) -> Result<(String, String)> {
         let key = KeyPair::generate()?;
-        let params = CertificateParams::new(names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>())?;
+        let mut params = CertificateParams::new(names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>())?;
+        (params.not_before, params.not_after) = (begin.into(), end.into());
         Ok((params.signed_by(&key, &self.issuer)?.pem(), key.serialize_pem()))
     }
 
@@ -124,6 +133,39 @@ async fn plans_and_their_events_are_served_over_https_by_http_1_and_2() -> Resul
             text.push_str(&String::from_utf8_lossy(&chunk));
         }
     }
+    it.stop().await;
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_end_of_the_certificate_is_said_before_it_comes() -> Result<()> {
+    let authority = Authority::new("one")?;
+    let files = Files::new(&authority, &NAMES)?;
+    let mut settings = files.settings();
+    settings.metrics.listen = "127.0.0.1:0".into();
+    let it = start(settings, authority.client()?).await?;
+    let warnings = async || it.get("/readyz").await.map(|ready| ready["warnings"].to_string()).unwrap_or_default();
+    until(SOON, async || warnings().await == "[]").await;
+    let days = |days: u32| UNIX_EPOCH + Duration::from_millis(Clock::system().now_ms()) + DAY * days;
+    let issue = |end| authority.issue_until(&NAMES, UNIX_EPOCH, end);
+    let (cert, key) = issue(days(13))?;
+    files.write(&cert, &key)?;
+    until(SOON, async || warnings().await.contains("the certificate of the API ends at")).await;
+    let said = program().args(["--server", &it.url(""), "--ca-file"]).arg(files.ca()).arg("doctor").output()?;
+    let said = String::from_utf8_lossy(&said.stdout).into_owned();
+    assert!(said.contains("in 12 days") && said.contains("renew it"), "{said}");
+    let metrics = it.schedulers[0].metrics().context("the settings name an address")?;
+    let end = async || {
+        let answer = Client::new().get(format!("http://{metrics}/metrics")).send().await.ok()?.text().await.ok()?;
+        let line =
+            answer.lines().find_map(|line| line.strip_prefix("goalmill_tls_certificate_expiration_timestamp_seconds "));
+        line?.parse::<f64>().ok()
+    };
+    let expected = days(13).duration_since(UNIX_EPOCH)?.as_secs_f64();
+    until(SOON, async || end().await.is_some_and(|end| (expected - 60.0..expected + 60.0).contains(&end))).await;
+    let (cert, key) = issue(days(400))?;
+    files.write(&cert, &key)?;
+    until(SOON, async || warnings().await == "[]").await;
     it.stop().await;
     Ok(())
 }

@@ -1,5 +1,6 @@
 //! The store in PostgreSQL 13 or later: JSONB, full-text search by words, a partition for each month.
 
+mod blobs;
 mod copy;
 mod plans;
 mod pool;
@@ -10,7 +11,7 @@ mod write;
 use std::collections::BTreeMap;
 
 use async_trait::async_trait;
-use goalmill_common::id::{PlanId, ShardId};
+use goalmill_common::id::{Namespace, PlanId, ShardId};
 
 use self::pool::ClientPool;
 use crate::{
@@ -77,6 +78,16 @@ impl ArchiveStore for PostgresArchive {
         plans::plan(&client, plan).await
     }
 
+    async fn blob(&self, plan: &PlanId, key: &str) -> Result<Option<String>> {
+        let client = self.pool.get().await?;
+        blobs::content(&client, plan, key).await
+    }
+
+    async fn blob_keys(&self, plan: &PlanId, after: &str, limit: usize) -> Result<Vec<String>> {
+        let client = self.pool.get().await?;
+        blobs::keys(&client, plan, after, limit).await
+    }
+
     async fn select(
         &self,
         selection: &PlanSelection,
@@ -85,6 +96,11 @@ impl ArchiveStore for PostgresArchive {
     ) -> Result<Vec<PlanPosition>> {
         let client = self.pool.get().await?;
         plans::select(&**client, selection, after, limit).await
+    }
+
+    async fn namespaces(&self) -> Result<Vec<Namespace>> {
+        let client = self.pool.get().await?;
+        plans::namespaces(&client).await
     }
 
     async fn prune(&self, selection: &PlanSelection, limit: usize) -> Result<PrunedRows> {

@@ -76,8 +76,18 @@ pub(super) async fn select(
     Ok(rows.iter().map(position).collect())
 }
 
+/// Reads one row of the index for each namespace.
+pub(super) async fn namespaces(client: &Client) -> Result<Vec<Namespace>> {
+    let wanted = "WITH RECURSIVE names (name) AS (SELECT min(namespace) FROM plans UNION ALL \
+                  SELECT (SELECT min(namespace) FROM plans WHERE namespace > names.name) FROM names \
+                  WHERE names.name IS NOT NULL) SELECT name FROM names WHERE name IS NOT NULL";
+    let rows = client.query(wanted, &[]).await?;
+    Ok(rows.iter().map(|row| Namespace::from(row.get::<_, String>(0))).collect())
+}
+
 pub(super) async fn prune(client: &mut Client, selection: &PlanSelection, limit: usize) -> Result<PrunedRows> {
     let transaction = client.transaction().await?;
+    transaction.batch_execute("SET LOCAL statement_timeout = '10min'").await?;
     let found = select(&transaction, selection, None, limit).await?;
     let plans: Vec<&str> = found.iter().map(|position| position.plan.as_str()).collect();
     let events = remove_plans(&transaction, &plans).await?;

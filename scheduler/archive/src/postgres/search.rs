@@ -4,8 +4,10 @@ use goalmill_common::clock::rfc3339;
 use tokio_postgres::Client;
 use tokio_postgres::types::ToSql;
 
+use super::copy::jsonb;
 use super::read::{EVENT, event};
 use super::{Result, integer};
+use crate::words::MORE_WORDS;
 use crate::{ArchivedEvent, EventSearch};
 
 /// The last millisecond of the year 9999, after which times in text form cannot be parsed.
@@ -33,7 +35,7 @@ struct NumberedConditions {
 
 impl NumberedConditions {
     fn of(search: &EventSearch) -> Self {
-        let EventSearch { plan, step, phase, types, words, namespace, since_ms, before } = search;
+        let EventSearch { plan, step, phase, types, words, conditions, namespace, since_ms, before } = search;
         let mut all = Self::default();
         if *since_ms > 0 {
             let since = all.value(Box::new(rfc3339((*since_ms).min(TIME_MS_MAX))));
@@ -66,6 +68,16 @@ impl NumberedConditions {
         if !words.is_empty() {
             let words = all.value(Box::new(words.clone()));
             all.texts.push(format!("words @> {words}"));
+        }
+        let asked = conditions.words();
+        if !asked.is_empty() {
+            // The database has statistics of words and none of data: with them it chooses the right index.
+            let (asked, more) = (all.value(Box::new(asked)), all.value(Box::new(vec![MORE_WORDS.to_owned()])));
+            all.texts.push(format!("(words @> {asked} OR words @> {more})"));
+        }
+        for contained in conditions.contained() {
+            let contained = all.value(Box::new(jsonb(&contained.to_string())));
+            all.texts.push(format!("data @> {contained}::text::jsonb"));
         }
         if let Some(namespace) = namespace {
             let namespace = all.value(Box::new(namespace.to_string()));

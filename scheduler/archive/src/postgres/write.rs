@@ -9,12 +9,14 @@ use tokio_postgres::types::ToSql;
 use tokio_postgres::{Client, Transaction};
 
 use super::copy::{EVENT_COLUMNS, clean_text, event_line, jsonb};
-use super::{Result, integer};
+use super::{Result, blobs, integer};
 use crate::{ArchiveBatch, PlanPart, PlanRow, migrations};
 
-/// First keys of the advisory locks: one for the schema and its partitions, one for the batches of a shard.
+/// First numbers of the advisory locks: one for the schema and its partitions, one for the batches of a shard, one for
+/// large payloads.
 const SCHEMA_LOCK: i32 = 0x676d_0001;
 const SHARD_LOCK: i32 = 0x676d_0002;
+pub(super) const BLOB_LOCK: i32 = 0x676d_0003;
 /// Bytes of one message of `COPY`.
 const COPY_BYTES: usize = 64 << 10;
 
@@ -42,10 +44,14 @@ pub(super) async fn append(client: &mut Client, batch: &ArchiveBatch) -> Result<
     let shard = i32::from(batch.shard.0);
     transaction.execute("SELECT pg_advisory_xact_lock($1, $2)", &[&SHARD_LOCK, &shard]).await?;
     let parts = new_parts(&transaction, batch).await?;
+    if parts.iter().any(|part| !part.blobs.is_empty()) {
+        blobs::lock(&transaction).await?;
+    }
     let first: Vec<&str> = parts.iter().filter(|part| part.is_first).map(|part| part.plan.as_str()).collect();
     remove_plans(&transaction, &first).await?;
     copy_events(&transaction, &parts).await?;
     for part in &parts {
+        blobs::insert(&transaction, part.plan.as_str(), &part.blobs).await?;
         if let Some(end) = &part.end {
             insert_plan(&transaction, shard, part, end).await?;
         }
@@ -67,6 +73,7 @@ async fn new_parts<'a>(transaction: &Transaction<'_>, batch: &'a ArchiveBatch) -
 
 /// Removes all rows of these plans. Returns the number of removed events.
 pub(super) async fn remove_plans(transaction: &Transaction<'_>, plans: &[&str]) -> Result<u64> {
+    blobs::remove(transaction, plans).await?;
     let mut events = 0;
     for table in ["steps", "revisions", "plans", "log_entries"] {
         events = transaction.execute(&format!("DELETE FROM {table} WHERE plan_id = ANY ($1)"), &[&plans]).await?;

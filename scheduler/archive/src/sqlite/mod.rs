@@ -1,5 +1,6 @@
 //! The store in a SQLite file, with one thread that writes and one thread that reads.
 
+mod blobs;
 mod connection;
 mod plans;
 mod read;
@@ -10,7 +11,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use async_trait::async_trait;
-use goalmill_common::id::{PlanId, ShardId};
+use goalmill_common::id::{Namespace, PlanId, ShardId};
 
 use self::connection::ConnectionThread;
 use crate::{
@@ -71,6 +72,16 @@ impl ArchiveStore for SqliteArchive {
         self.reader.run(move |connection| plans::plan(connection, &plan)).await
     }
 
+    async fn blob(&self, plan: &PlanId, key: &str) -> Result<Option<String>> {
+        let (plan, key) = (plan.clone(), key.to_owned());
+        self.reader.run(move |connection| blobs::content(connection, &plan, &key)).await
+    }
+
+    async fn blob_keys(&self, plan: &PlanId, after: &str, limit: usize) -> Result<Vec<String>> {
+        let (plan, after) = (plan.clone(), after.to_owned());
+        self.reader.run(move |connection| blobs::keys(connection, &plan, &after, limit)).await
+    }
+
     async fn select(
         &self,
         selection: &PlanSelection,
@@ -79,6 +90,10 @@ impl ArchiveStore for SqliteArchive {
     ) -> Result<Vec<PlanPosition>> {
         let (selection, after) = (selection.clone(), after.cloned());
         self.reader.run(move |connection| plans::select(connection, &selection, after.as_ref(), limit)).await
+    }
+
+    async fn namespaces(&self) -> Result<Vec<Namespace>> {
+        self.reader.run(|connection| plans::namespaces(connection)).await
     }
 
     async fn prune(&self, selection: &PlanSelection, limit: usize) -> Result<PrunedRows> {

@@ -74,16 +74,29 @@ pub(super) fn select(
     after: Option<&PlanPosition>,
     limit: usize,
 ) -> Result<Vec<PlanPosition>> {
-    let mut read = connection.prepare_cached(
-        "SELECT finished_ms, plan_id FROM plans WHERE (finished_ms, plan_id) > (?1, ?2) AND finished_ms < ?3 \
-         AND (?4 IS NULL OR namespace = ?4) ORDER BY finished_ms, plan_id LIMIT ?5",
-    )?;
+    // Each form has its index.
+    let own = if selection.namespace.is_some() { "namespace = ?4" } else { "?4 IS NULL" };
+    let mut read = connection.prepare_cached(&format!(
+        "SELECT finished_ms, plan_id FROM plans WHERE {own} AND (finished_ms, plan_id) > (?1, ?2) AND finished_ms < ?3 \
+         ORDER BY finished_ms, plan_id LIMIT ?5"
+    ))?;
     let (after_ms, after_plan) = after.map_or((-1, ""), |after| (integer(after.finished_ms), after.plan.as_str()));
     let before_ms = integer(selection.ended_before_ms.unwrap_or(u64::MAX));
     let namespace = selection.namespace.as_ref().map(Namespace::as_str);
     let position =
         |row: &Row| Ok(PlanPosition { finished_ms: row.get(0)?, plan: PlanId::from(row.get::<_, String>(1)?) });
     let rows = read.query_map(params![after_ms, after_plan, before_ms, namespace, integer(limit as u64)], position)?;
+    Ok(rows.collect::<std::result::Result<_, _>>()?)
+}
+
+/// Reads one row of the index for each namespace.
+pub(super) fn namespaces(connection: &Connection) -> Result<Vec<Namespace>> {
+    let mut read = connection.prepare_cached(
+        "WITH RECURSIVE names (name) AS (SELECT min(namespace) FROM plans UNION ALL \
+         SELECT (SELECT min(namespace) FROM plans WHERE namespace > names.name) FROM names WHERE names.name IS NOT NULL) \
+         SELECT name FROM names WHERE name IS NOT NULL",
+    )?;
+    let rows = read.query_map([], |row| Ok(Namespace::from(row.get::<_, String>(0)?)))?;
     Ok(rows.collect::<std::result::Result<_, _>>()?)
 }
 

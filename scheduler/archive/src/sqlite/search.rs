@@ -6,6 +6,7 @@ use rusqlite::{Connection, params_from_iter};
 use super::Result;
 use super::connection::integer;
 use super::read::event;
+use crate::words::MORE_WORDS;
 use crate::{ArchivedEvent, EventSearch};
 
 pub(super) fn search(connection: &Connection, search: &EventSearch, limit: usize) -> Result<Vec<ArchivedEvent>> {
@@ -28,7 +29,7 @@ struct Conditions {
 
 impl Conditions {
     fn of(search: &EventSearch) -> Self {
-        let EventSearch { plan, step, phase, types, words, namespace, since_ms, before } = search;
+        let EventSearch { plan, step, phase, types, words, conditions, namespace, since_ms, before } = search;
         let mut all = Self::default();
         all.add("\"timestamp\" >= ?", [integer(*since_ms).into()]);
         if let Some(before) = before {
@@ -49,11 +50,16 @@ impl Conditions {
             let marks = vec!["?"; types.len()].join(", ");
             all.add(&format!("event_type IN ({marks})"), types.iter().map(|name| name.clone().into()));
         }
+        // Words have letters and digits only.
+        let quoted =
+            |words: &[String]| words.iter().map(|word| format!("\"{word}\"")).collect::<Vec<_>>().join(" AND ");
+        let condition = "number IN (SELECT rowid FROM log_words WHERE log_words MATCH ?)";
         if !words.is_empty() {
-            // Words have letters and digits only.
-            let wanted: Vec<String> = words.iter().map(|word| format!("\"{word}\"")).collect();
-            let condition = "number IN (SELECT rowid FROM log_words WHERE log_words MATCH ?)";
-            all.add(condition, [wanted.join(" AND ").into()]);
+            all.add(condition, [quoted(words).into()]);
+        }
+        let asked = conditions.words();
+        if !asked.is_empty() {
+            all.add(condition, [format!("({}) OR \"{MORE_WORDS}\"", quoted(&asked)).into()]);
         }
         if let Some(namespace) = namespace {
             let condition = "EXISTS (SELECT 1 FROM plans AS p WHERE p.plan_id = e.plan_id AND p.namespace = ?)";

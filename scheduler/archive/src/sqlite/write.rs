@@ -2,8 +2,8 @@
 
 use rusqlite::{Connection, OptionalExtension, Transaction, TransactionBehavior, params};
 
-use super::Result;
 use super::connection::integer;
+use super::{Result, blobs};
 use crate::words::event_words;
 use crate::{ArchiveBatch, EventRow, PlanPart, PlanRow, migrations};
 
@@ -31,6 +31,9 @@ pub(super) fn append(connection: &mut Connection, batch: &ArchiveBatch) -> Resul
         for event in &part.events {
             insert_event(&transaction, part.plan.as_str(), event)?;
         }
+        for blob in &part.blobs {
+            blobs::insert(&transaction, part.plan.as_str(), blob)?;
+        }
         if let Some(end) = &part.end {
             insert_plan(&transaction, batch, part, end)?;
         }
@@ -54,6 +57,7 @@ pub(super) fn remove_plan(transaction: &Transaction, plan: &str) -> Result<usize
     let words = "DELETE FROM log_words WHERE rowid IN (SELECT number FROM log_entries WHERE plan_id = ?1)";
     transaction.prepare_cached(words)?.execute([plan])?;
     let events = transaction.prepare_cached("DELETE FROM log_entries WHERE plan_id = ?1")?.execute([plan])?;
+    blobs::remove(transaction, plan)?;
     for table in ["steps", "revisions", "plans"] {
         transaction.prepare_cached(&format!("DELETE FROM {table} WHERE plan_id = ?1"))?.execute([plan])?;
     }

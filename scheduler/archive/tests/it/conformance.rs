@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use goalmill_archive::{
-    ArchiveBatch, ArchiveStore, ArchivedEvent, EventPosition, EventRow, EventSearch, PlanPart, PlanPosition, PlanRow,
-    PlanSelection, PrunedRows, RevisionRow, StepRow,
+    ArchiveBatch, ArchiveStore, ArchivedEvent, BlobRow, DataConditions, EventPosition, EventRow, EventSearch, PlanPart,
+    PlanPosition, PlanRow, PlanSelection, PrunedRows, RevisionRow, StepRow,
 };
 use goalmill_common::id::{Namespace, PlanId, ShardId};
 
@@ -21,8 +21,11 @@ macro_rules! with_all_scenarios {
             a_batch_that_fails_writes_nothing,
             plans_are_listed_last_changed_first,
             events_are_found_by_every_condition,
+            events_are_found_by_their_data,
             pages_of_a_search_meet,
             plans_are_selected_read_whole_and_pruned,
+            large_payloads_are_stored_once_and_go_with_their_last_plan,
+            payloads_of_a_copy_that_did_not_end_are_replaced,
         }
     };
 }
@@ -76,7 +79,7 @@ pub fn end(events: u64, finished_ms: u64) -> PlanRow {
 /// A whole plan of four events with this data, which changed last at `changed_ms`.
 pub fn plan(id: &str, changed_ms: u64, data: &str) -> PlanPart {
     let end = Some(end(4, changed_ms));
-    PlanPart { plan: id.into(), changed_ms, is_first: true, events: events(1, 4, data), end }
+    PlanPart { plan: id.into(), changed_ms, is_first: true, events: events(1, 4, data), blobs: Vec::new(), end }
 }
 
 pub async fn append(store: &dyn ArchiveStore, shard: ShardId, position_ms: u64, parts: Vec<PlanPart>) {
@@ -117,6 +120,7 @@ pub async fn an_unknown_plan_has_nothing(store: &dyn ArchiveStore) {
     assert!(store.search(&EventSearch::default(), 9).await.unwrap().is_empty());
     assert!(store.archived(&["p0-a".into()]).await.unwrap().is_empty());
     assert!(store.archived(&[]).await.unwrap().is_empty());
+    assert!(store.namespaces().await.unwrap().is_empty());
     assert_eq!(store.position(S0).await.unwrap(), 0);
 }
 
@@ -210,6 +214,35 @@ pub async fn events_are_found_by_every_condition(store: &dyn ArchiveStore) {
     assert_eq!(found(store, &namespace, 9).await, ["p1-b/4", "p1-b/3", "p1-b/2", "p1-b/1"]);
 }
 
+pub async fn events_are_found_by_their_data(store: &dyn ArchiveStore) {
+    let many: Vec<String> = (0..3_000).map(|n| format!("w{n}")).collect();
+    let data = [
+        ("p0-a", r#"{"outputs":{"city":"Zürich (CH)","price":120,"rooms":[{"size":20},{"size":35}]}}"#.to_owned()),
+        ("p0-b", r#"{"outputs":{"city":"Bern","price":1.2e2,"note":"Zürich (CH)"}}"#.to_owned()),
+        ("p0-c", format!(r#"{{"outputs":{{"a":"{}","city":"Zürich (CH)"}}}}"#, many.join(" "))),
+    ];
+    append(store, S0, 0, data.map(|(id, data)| plan(id, 5_000, &data)).into()).await;
+    let plans = async |text: &str| -> Vec<String> {
+        let conditions = DataConditions::parse(text).expect("they are conditions");
+        let search = EventSearch {
+            conditions: conditions.clone(),
+            types: vec!["goal_accepted".into()],
+            ..EventSearch::default()
+        };
+        let found = store.search(&search, 99).await.expect("the search is answered");
+        // As its callers do.
+        let fit = found.iter().filter(|event| conditions.hold_for(&event.line));
+        fit.map(|event| event.position.plan.to_string()).collect()
+    };
+    assert_eq!(plans(r#"$.outputs.city == "Zürich (CH)""#).await, ["p0-c", "p0-a"], "also behind 2,000 other words");
+    assert_eq!(plans("$.outputs.price == 120").await, ["p0-b", "p0-a"]);
+    assert_eq!(plans("$.outputs.price == 120.0 && $.outputs.city == \"Bern\"").await, ["p0-b"]);
+    assert_eq!(plans("$.outputs.rooms[*].size == 35").await, ["p0-a"]);
+    assert_eq!(plans("$.outputs.rooms[0].size == 35").await, [""; 0]);
+    assert_eq!(plans("$.outputs.price >= 100 && $.outputs.note").await, ["p0-b"]);
+    assert_eq!(plans("$.outputs.city == \"(\"").await, [""; 0], "a text without words");
+}
+
 pub async fn pages_of_a_search_meet(store: &dyn ArchiveStore) {
     append(store, S0, 0, vec![plan("p0-a", 5_000, "{}"), plan("p0-b", 5_000, "{}")]).await;
     let whole = store.search(&EventSearch::default(), 99).await.unwrap();
@@ -240,6 +273,7 @@ pub async fn plans_are_selected_read_whole_and_pruned(store: &dyn ArchiveStore) 
     assert_eq!(ids(all(), Some(after), 1).await, ["p1-a"]);
     let team = || PlanSelection { namespace: Some(Namespace::from("team")), ..all() };
     assert_eq!(ids(team(), None, 9).await, ["p0-b"]);
+    assert_eq!(store.namespaces().await.expect("the archive answers"), [Namespace::default(), Namespace::from("team")]);
     let old = || PlanSelection { ended_before_ms: Some(7_000), ..all() };
     assert_eq!(ids(old(), None, 9).await, ["p0-a", "p0-b", "p1-a"]);
 
@@ -257,6 +291,53 @@ pub async fn plans_are_selected_read_whole_and_pruned(store: &dyn ArchiveStore) 
     assert_eq!(found.expect("the search is answered").len(), 4, "the words of other plans are left");
     assert_eq!(store.prune(&old(), 9).await.expect("it is pruned").plans, 1);
     assert_eq!(store.prune(&old(), 9).await.expect("nothing is left"), PrunedRows::default());
+}
+
+/// A whole plan with these payloads under these keys.
+fn with_blobs(id: &str, changed_ms: u64, blobs: &[(&str, &str)]) -> PlanPart {
+    let blobs = blobs.iter().map(|(key, content)| BlobRow { key: (*key).into(), content: (*content).into() });
+    PlanPart { blobs: blobs.collect(), ..plan(id, changed_ms, "{}") }
+}
+
+async fn blob(store: &dyn ArchiveStore, plan: &str, key: &str) -> Option<String> {
+    store.blob(&plan.into(), key).await.expect("the archive answers")
+}
+
+pub async fn large_payloads_are_stored_once_and_go_with_their_last_plan(store: &dyn ArchiveStore) {
+    let big = format!(r#""\\u0000 Zürich {}""#, "x".repeat(300_000));
+    let first = with_blobs("p0-a", 5_000, &[("k:1", &big), ("k:2", "[1]"), ("k:3", &big)]);
+    for _ in 0..2 {
+        append(store, S0, 0, vec![first.clone(), with_blobs("p0-b", 6_000, &[("k:9", &big)])]).await;
+    }
+    for (plan, key, content) in
+        [("p0-a", "k:1", Some(big.as_str())), ("p0-a", "k:2", Some("[1]")), ("p0-b", "k:9", Some(big.as_str()))]
+    {
+        assert_eq!(blob(store, plan, key).await.as_deref(), content, "{plan} {key}");
+    }
+    assert_eq!(blob(store, "p0-b", "k:1").await, None, "a plan has only its own payloads");
+    assert_eq!(store.blob_keys(&"p0-a".into(), "", 2).await.unwrap(), ["k:1", "k:2"]);
+    assert_eq!(store.blob_keys(&"p0-a".into(), "k:2", 2).await.unwrap(), ["k:3"]);
+
+    let ended_before = |ended_ms| PlanSelection { ended_before_ms: Some(ended_ms), ..PlanSelection::default() };
+    store.prune(&ended_before(5_001), 9).await.expect("it is pruned");
+    assert_eq!(blob(store, "p0-a", "k:1").await, None);
+    assert_eq!(blob(store, "p0-b", "k:9").await.as_deref(), Some(big.as_str()), "another plan refers to it");
+    store.prune(&ended_before(u64::MAX), 9).await.expect("it is pruned");
+    assert_eq!(blob(store, "p0-b", "k:9").await, None);
+    // What is stored again is there again.
+    append(store, S0, 0, vec![with_blobs("p0-c", 7_000, &[("k:1", &big)])]).await;
+    assert_eq!(blob(store, "p0-c", "k:1").await.as_deref(), Some(big.as_str()));
+}
+
+pub async fn payloads_of_a_copy_that_did_not_end_are_replaced(store: &dyn ArchiveStore) {
+    let part = |blobs: &[(&str, &str)]| PlanPart { events: Vec::new(), end: None, ..with_blobs("p0-a", 5_000, blobs) };
+    append(store, S0, 0, vec![part(&[("k:1", "[1]"), ("k:2", "[2]")])]).await;
+    append(store, S0, 0, vec![part(&[("k:1", "[3]")])]).await;
+    let rest = PlanPart { is_first: false, ..with_blobs("p0-a", 5_000, &[("k:1", "[4]"), ("k:3", "[5]")]) };
+    append(store, S0, 0, vec![rest]).await;
+    assert_eq!(blob(store, "p0-a", "k:1").await.as_deref(), Some("[3]"), "a reference keeps its payload");
+    assert_eq!(blob(store, "p0-a", "k:2").await, None);
+    assert_eq!(blob(store, "p0-a", "k:3").await.as_deref(), Some("[5]"));
 }
 
 /// Writes so many events in batches of the default size, and prints events a second and times of searches.
@@ -281,11 +362,15 @@ pub async fn measure(store: &dyn ArchiveStore, events_max: u64) {
     let took = begun.elapsed().as_secs_f64();
     eprintln!("{events_max} events in {took:.1} s: {:.0} events/s", events_max as f64 / took);
     let all = EventSearch::default;
+    let of = |text: &str| DataConditions::parse(text).expect("it is a condition");
     let searches = [
         ("plan", EventSearch { plan: Some("p0-77".into()), ..all() }),
         ("a rare word", EventSearch { words: vec!["city77".into()], ..all() }),
         ("a frequent word", EventSearch { words: vec!["breakfast".into()], ..all() }),
         ("two words", EventSearch { words: vec!["city77".into(), "breakfast".into()], ..all() }),
+        ("a path with a rare value", EventSearch { conditions: of("$.outputs.city == \"city77\""), ..all() }),
+        ("a path with a number", EventSearch { conditions: of("$.outputs.price == 77"), ..all() }),
+        ("a path with a frequent value", EventSearch { conditions: of("$.worker == \"host-a1b2c3d4\""), ..all() }),
     ];
     for (name, search) in searches {
         let mut times = Vec::new();

@@ -58,6 +58,39 @@ async fn each_month_has_a_partition() {
 }
 
 #[tokio::test]
+async fn equal_payloads_are_one_row_and_none_is_left_over() {
+    let Some(server) = PostgresServer::start().await else { return };
+    let store = open(&server).await;
+    conformance::large_payloads_are_stored_once_and_go_with_their_last_plan(&store).await;
+    assert_eq!(server.query("SELECT count(*)::text FROM blobs").await, "1");
+}
+
+/// Two connections that refer to one payload and delete it, in turns that meet at random.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_payload_that_is_referred_to_is_never_deleted() {
+    let Some(server) = PostgresServer::start().await else { return };
+    let store = std::sync::Arc::new(open(&server).await);
+    let blobs = || vec![goalmill_archive::BlobRow { key: "k:1".into(), content: "[1]".into() }];
+    let write = async |shard: u16, n: u64| {
+        let part = goalmill_archive::PlanPart { blobs: blobs(), ..plan(&format!("p{shard}-{n}"), 5_000 + n, "{}") };
+        append(store.as_ref(), goalmill_common::id::ShardId(shard), 0, vec![part]).await;
+    };
+    let prune = async || {
+        let selection = goalmill_archive::PlanSelection::default();
+        store.prune(&selection, 1).await.expect("plans are pruned");
+    };
+    for n in 0..40 {
+        tokio::join!(write(0, n), write(1, n), prune(), prune());
+    }
+    let dangling = "SELECT count(*)::text FROM plan_blobs AS p WHERE NOT EXISTS \
+                    (SELECT 1 FROM blobs AS b WHERE b.digest = p.digest)";
+    assert_eq!(server.query(dangling).await, "0");
+    let unused = "SELECT count(*)::text FROM blobs AS b WHERE NOT EXISTS \
+                  (SELECT 1 FROM plan_blobs AS p WHERE p.digest = b.digest)";
+    assert_eq!(server.query(unused).await, "0");
+}
+
+#[tokio::test]
 async fn a_schema_of_a_later_version_is_refused() {
     let Some(server) = PostgresServer::start().await else { return };
     drop(open(&server).await);

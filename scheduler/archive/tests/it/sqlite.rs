@@ -49,6 +49,29 @@ async fn the_columns_of_the_design_are_there() {
 }
 
 #[tokio::test]
+async fn equal_payloads_are_one_row_and_none_is_left_over() {
+    let dir = tempfile::tempdir().expect("a directory can be made");
+    let path = dir.path().join("archive.sqlite");
+    let store = SqliteArchive::open(&path).await.expect("the file is made");
+    let connection = Connection::open(&path).expect("another program opens it");
+    let rows = || connection.query_row("SELECT count(*) FROM blobs", [], |row| row.get::<_, u32>(0));
+    conformance::large_payloads_are_stored_once_and_go_with_their_last_plan(&store).await;
+    assert_eq!(rows(), Ok(1));
+}
+
+#[tokio::test]
+async fn a_file_of_the_first_version_is_migrated() {
+    let dir = tempfile::tempdir().expect("a directory can be made");
+    let path = dir.path().join("archive.sqlite");
+    let connection = Connection::open(&path).expect("the file is made");
+    connection.execute_batch(include_str!("../../migrations/sqlite/0001.sql")).expect("its tables are made");
+    connection.pragma_update(None, "user_version", 1).expect("the version is set");
+    let store = SqliteArchive::open(&path).await.expect("the file is opened");
+    append(&store, S0, 0, vec![plan("p0-a", 5_000, "{}")]).await;
+    assert_eq!(store.blob_keys(&"p0-a".into(), "", 9).await.expect("its tables are there"), [""; 0]);
+}
+
+#[tokio::test]
 async fn a_file_of_a_later_version_is_refused() {
     let dir = tempfile::tempdir().expect("a directory can be made");
     let path = dir.path().join("archive.sqlite");

@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
 use axum::Json;
+use axum::http::Method;
 use goalmill_common::access::Role;
 use goalmill_common::problem::{ErrorCode, Problem};
 use schemars::generate::SchemaSettings;
@@ -58,6 +59,15 @@ static ACCESS: LazyLock<BTreeMap<(&'static str, &'static str, &'static str), Rou
 /// - `verb`: what follows the last `:` of the last parameter; empty without one.
 pub(super) fn route_access(method: &str, path: &str, verb: &str) -> Option<RouteAccess> {
     ACCESS.get(&(method.to_ascii_lowercase().as_str(), path, verb)).copied()
+}
+
+/// Whether something has this method at a path.
+///
+/// - `path`: as the router has it.
+pub(super) fn is_served(method: &Method, path: &str) -> bool {
+    let method = if method == Method::HEAD { Method::GET } else { method.clone() };
+    let mut places = ACCESS.keys().filter(|(_, known, _)| *known == path);
+    places.any(|(known, ..)| known.eq_ignore_ascii_case(method.as_str()))
 }
 
 /// The path of the router and the verb: `/v1/plans/{id}:pause` is `/v1/plans/{id}` and `pause`. `/v1/plans:preview` is a
@@ -312,7 +322,7 @@ fn query_parameters(schema: Schema) -> Vec<Value> {
     let required: Vec<&str> = schema["required"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
     let fields = schema["properties"].as_object().into_iter().flatten();
     let one = |(name, field): (&String, &Value)| {
-        let mut field = field.clone();
+        let mut field = without_null(field.clone());
         let description = field.as_object_mut().and_then(|field| field.remove("description")).unwrap_or_default();
         json!({
             "name": name,
@@ -323,6 +333,22 @@ fn query_parameters(schema: Schema) -> Vec<Value> {
         })
     };
     fields.map(one).collect()
+}
+
+/// The schema of a field that is left out instead of being `null`.
+fn without_null(mut field: Value) -> Value {
+    let is_null = |kind: &Value| kind == "null" || kind["type"] == "null";
+    for list in ["type", "anyOf"] {
+        let Some(kinds) = field.get_mut(list).and_then(Value::as_array_mut) else { continue };
+        kinds.retain(|kind| !is_null(kind));
+        if let [Value::String(kind)] = kinds.as_slice() {
+            field["type"] = kind.as_str().into();
+        }
+    }
+    if let Some(field) = field.as_object_mut().filter(|field| field.get("default").is_some_and(Value::is_null)) {
+        field.remove("default");
+    }
+    field
 }
 
 fn by_status(codes: impl Iterator<Item = ErrorCode>) -> BTreeMap<u16, Vec<ErrorCode>> {
@@ -380,6 +406,21 @@ mod tests {
             assert_eq!(described, taken, "{}", operation.path);
         }
         assert_eq!(with_parameters, BTreeSet::from(super::super::query_parameters::WITH_PARAMETERS));
+    }
+
+    #[test]
+    fn a_parameter_is_left_out_and_never_null() {
+        for (given, described) in [
+            (
+                json!({"type": ["string", "null"], "default": null, "pattern": "a"}),
+                json!({"type": "string", "pattern": "a"}),
+            ),
+            (json!({"anyOf": [{"$ref": "#/x"}, {"type": "null"}]}), json!({"anyOf": [{"$ref": "#/x"}]})),
+            (json!({"type": "integer", "default": 7}), json!({"type": "integer", "default": 7})),
+            (json!({"type": ["string", "integer", "null"]}), json!({"type": ["string", "integer"]})),
+        ] {
+            assert_eq!(without_null(given), described);
+        }
     }
 
     #[test]

@@ -4,6 +4,7 @@ use goalmill_common::access::Role::{self, Admin, Approver, Operator, Scaler, Sub
 use goalmill_common::access::{NewToken, SessionView, SignIn, SignInMethods, TokenCreated, TokenView};
 use goalmill_common::agent::{Agent, WorkerBeat};
 use goalmill_common::goal::Goal;
+use goalmill_common::id::ID_PATTERN;
 use goalmill_common::layout::PlanLayout;
 use goalmill_common::plan::Plan;
 use goalmill_common::problem::ErrorCode::{
@@ -210,7 +211,7 @@ fn looks() -> Vec<Operation> {
             .query::<plan_list::ListQuery>()
             .gives::<Page<PlanSummary>>(),
         get("/v1/plans/{id}", "getPlan", "The plan with its steps")
-            .query::<plans::WrittenAs>()
+            .query::<plans::PlanViewQuery>()
             .headers(&["If-None-Match"])
             .gives::<PlanView>()
             .refuses(PLAN),
@@ -224,6 +225,7 @@ fn looks() -> Vec<Operation> {
             .gives::<PlanLayout>()
             .refuses(&[PlanNotFound, NotFound]),
         get("/v1/plans/{id}/results", "getResults", "What the steps gave")
+            .query::<plans::OutputsQuery>()
             .headers(&["If-None-Match"])
             .gives::<Results>()
             .refuses(PLAN),
@@ -242,6 +244,7 @@ fn looks() -> Vec<Operation> {
             .gives::<Page<QuestionView>>()
             .refuses(PLAN),
         get("/v1/plans/{id}/steps/{step}", "getStep", "One step")
+            .query::<plans::OutputsQuery>()
             .gives::<StepView>()
             .refuses(&[PlanNotFound, StepNotFound]),
         get(
@@ -251,7 +254,7 @@ fn looks() -> Vec<Operation> {
         )
         .query::<event_search::LogsQuery>()
         .headers(&["Last-Event-ID"])
-        .gives::<Page<EventView>>()
+        .gives::<Page<event_search::ListedEvent>>()
         .gives_as::<String>(EVENT_STREAM)
         .refuses(&[PlanNotFound, InvalidEventId]),
         get("/v1/stats", "getStats", "Measures of planning and execution, of the plans that ended in a period")
@@ -259,7 +262,7 @@ fn looks() -> Vec<Operation> {
             .gives::<QualityReport>(),
         get("/v1/logs", "listLogs", "The newest events of all plans, or of one, oldest first")
             .query::<event_search::LogsQuery>()
-            .gives::<Page<EventView>>()
+            .gives::<Page<event_search::ListedEvent>>()
             .refuses(PLAN),
     ]
 }
@@ -267,7 +270,11 @@ fn looks() -> Vec<Operation> {
 /// Verbs on many plans.
 fn bulk_steering() -> Vec<Operation> {
     let many = |path, id, summary| {
-        post(path, id, summary).roles(&[Operator]).takes::<bulk_actions::BulkBody>().gives::<BulkAnswer>()
+        post(path, id, summary)
+            .roles(&[Operator])
+            .takes::<bulk_actions::BulkBody>()
+            .gives::<BulkAnswer>()
+            .refuses(&[NotAllowed])
     };
     vec![
         many("/v1/plans:cancel", "cancelPlans", "Ends the plans that a filter finds"),
@@ -409,10 +416,15 @@ pub(super) fn path_parameter(name: &str) -> &'static str {
 /// Headers that operations name.
 pub(super) fn headers() -> Value {
     let header = |name: &str, description: &str| json!({"name": name, "in": "header", "required": false, "description": description, "schema": {"type": "string"}});
+    let id = |name: &str, description: &str| {
+        let mut header = header(name, description);
+        header["schema"]["pattern"] = ID_PATTERN.into();
+        header
+    };
     json!({
-        "Idempotency-Key": header("Idempotency-Key", "The same key with the same body gives the same plan"),
+        "Idempotency-Key": id("Idempotency-Key", "The same key with the same body gives the same plan"),
         "traceparent": header("traceparent", "W3C Trace Context; handed on to agents"),
-        "Goalmill-Namespace": header("Goalmill-Namespace", "Limits a caller of all namespaces to one"),
+        "Goalmill-Namespace": id("Goalmill-Namespace", "Limits a caller of all namespaces to one"),
         "Prefer": header("Prefer", "`wait=10` (RFC 7240): the answer comes when the plan has ended, or after so many seconds, at most 300"),
         "If-None-Match": header("If-None-Match", "The `ETag` of the copy that the client has; 304 if it is still right"),
         "Last-Event-ID": header("Last-Event-ID", "The id of the last event that is known; goes before `after`"),

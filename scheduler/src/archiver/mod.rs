@@ -3,6 +3,9 @@
 //! It reads the index of each shard that this process owns, from its position on. The position is stored with the rows, so
 //! a crash loses nothing; plans that are read again are skipped by the store, so nothing is copied twice.
 
+mod payloads;
+mod retention;
+
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,6 +21,9 @@ use goalmill_engine::{PlanState, replay};
 use metrics::{counter, gauge};
 use tokio::time::Instant;
 
+pub(crate) use self::retention::ArchiveRetention;
+
+use self::payloads::PlanPayloads;
 use crate::event_log;
 use crate::run_blocking::run_blocking_if_large;
 use crate::scheduler::Scheduler;
@@ -48,8 +54,26 @@ pub(crate) struct Archiver {
     shards: Arc<OwnedShards>,
     store: Arc<dyn ArchiveStore>,
     walks: BTreeMap<ShardId, IndexWalk>,
+    pause: CommitPause,
+}
+
+/// Leaves the machine and the store to running plans, if there are any.
+#[derive(Default)]
+struct CommitPause {
     /// The scheduler's number of commits at the last batch.
     commits: u64,
+}
+
+impl CommitPause {
+    /// Waits if commits were made since the last call.
+    ///
+    /// - `took`: how long the batch took.
+    async fn wait(&mut self, scheduler: &Scheduler, took: Duration) {
+        let commits = *scheduler.commits.borrow();
+        if std::mem::replace(&mut self.commits, commits) != commits {
+            tokio::time::sleep((took * PAUSES).min(PAUSE_MAX)).await;
+        }
+    }
 }
 
 /// How far the index of a shard was read.
@@ -83,7 +107,7 @@ enum ArchiverError {
 
 impl Archiver {
     pub(crate) fn new(scheduler: Arc<Scheduler>, shards: Arc<OwnedShards>, store: Arc<dyn ArchiveStore>) -> Self {
-        Self { scheduler, shards, store, walks: BTreeMap::new(), commits: 0 }
+        Self { scheduler, shards, store, walks: BTreeMap::new(), pause: CommitPause::default() }
     }
 
     /// Runs until stopped. After a failure it waits, longer each time, and goes on where it was.
@@ -207,6 +231,7 @@ impl Archiver {
         changed_ms: u64,
     ) -> Result<(), ArchiverError> {
         let broker = self.scheduler.broker.clone();
+        let mut payloads = PlanPayloads::new(self.scheduler.settings.archive.plan_payloads_bytes_max);
         let (mut after, mut state, mut is_first) = (0, None, true);
         loop {
             let entries = broker.log(&plan, after, LOG_PAGE).await?;
@@ -229,9 +254,22 @@ impl Archiver {
                 return Ok(());
             }
             state = folded;
-            pending.events += events.len();
+            let mut part = PlanPart { plan: plan.clone(), changed_ms, is_first, events, blobs: Vec::new(), end };
+            for key in payloads.unseen(broker.keys(), &part.events) {
+                let Some(blob) = payloads.read(broker.as_ref(), key).await? else { continue };
+                pending.bytes += blob.content.len();
+                part.blobs.push(blob);
+                if pending.bytes >= BATCH_BYTES {
+                    let blobs = std::mem::take(&mut part.blobs);
+                    let (plan, is_first) = (plan.clone(), std::mem::take(&mut part.is_first));
+                    let events = Vec::new();
+                    pending.batch.parts.push(PlanPart { plan, changed_ms, is_first, events, blobs, end: None });
+                    self.write(pending).await?;
+                }
+            }
+            pending.events += part.events.len();
             pending.bytes += bytes;
-            pending.batch.parts.push(PlanPart { plan: plan.clone(), changed_ms, is_first, events, end });
+            pending.batch.parts.push(part);
             is_first = false;
             if is_last {
                 pending.ended.push((plan.clone(), changed_ms));
@@ -284,7 +322,7 @@ impl Archiver {
         counter!("goalmill_archive_plans_total").increment(pending.ended.len() as u64);
         let PendingBatch { ended, .. } = std::mem::replace(pending, PendingBatch::new(shard));
         self.let_expire(shard, ended).await?;
-        self.pause(begun.elapsed()).await;
+        self.pause.wait(&self.scheduler, begun.elapsed()).await;
         Ok(())
     }
 
@@ -297,14 +335,6 @@ impl Archiver {
         self.scheduler.broker.expire_plans(&expiring).await?;
         self.walks.get_mut(&shard).expect("the shard is walked").done.extend(plans);
         Ok(())
-    }
-
-    /// Leaves the machine and the store to running plans, if there are any.
-    async fn pause(&mut self, took: Duration) {
-        let commits = *self.scheduler.commits.borrow();
-        if std::mem::replace(&mut self.commits, commits) != commits {
-            tokio::time::sleep((took * PAUSES).min(PAUSE_MAX)).await;
-        }
     }
 }
 

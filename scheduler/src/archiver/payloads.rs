@@ -1,0 +1,110 @@
+//! Large inputs and outputs, to which the log of a plan refers: finds the references, and reads what they stand for.
+
+use std::collections::BTreeSet;
+
+use goalmill_archive::{BlobRow, EventRow};
+use goalmill_broker::{Broker, BrokerError};
+use goalmill_common::blob_ref;
+use goalmill_common::keys::Keys;
+use metrics::counter;
+use serde_json::Value;
+
+/// References of one plan that are followed; further ones stay references.
+const REFERENCES_MAX: usize = 10_000;
+
+/// The payloads of one plan, each read once.
+pub(super) struct PlanPayloads {
+    seen: BTreeSet<String>,
+    bytes_left: usize,
+}
+
+impl PlanPayloads {
+    /// - `bytes_max`: of all payloads together.
+    pub(super) fn new(bytes_max: usize) -> Self {
+        Self { seen: BTreeSet::new(), bytes_left: bytes_max }
+    }
+
+    /// The keys that these events refer to and no earlier ones did.
+    pub(super) fn unseen(&mut self, keys: &Keys, events: &[EventRow]) -> Vec<String> {
+        let mut found = Vec::new();
+        // Most events have none, and need not be parsed.
+        for event in events.iter().filter(|event| event.line.contains("\"$blob\"")) {
+            // An event that no reader takes has no references that could be followed.
+            let Ok(line) = serde_json::from_str::<Value>(&event.line) else { continue };
+            blob_ref::visit(&line, &mut |key| {
+                if keys.is_blob(key) && self.seen.len() < REFERENCES_MAX && self.seen.insert(key.to_owned()) {
+                    found.push(key.to_owned());
+                }
+            });
+        }
+        found
+    }
+
+    /// The payload under the key. `None` if it has expired, is no JSON, or does not fit into what is left of the limit.
+    pub(super) async fn read(&mut self, broker: &dyn Broker, key: String) -> Result<Option<BlobRow>, BrokerError> {
+        if self.bytes_left == 0 {
+            count("left_out");
+            return Ok(None);
+        }
+        let text = broker.get_blob(&key).await?.and_then(|bytes| String::from_utf8(bytes).ok());
+        let Some(content) = text.filter(|text| serde_json::from_str::<serde::de::IgnoredAny>(text).is_ok()) else {
+            count("missing");
+            return Ok(None);
+        };
+        let Some(left) = self.bytes_left.checked_sub(content.len()) else {
+            count("left_out");
+            return Ok(None);
+        };
+        self.bytes_left = left;
+        count("archived");
+        Ok(Some(BlobRow { key, content }))
+    }
+}
+
+fn count(outcome: &'static str) {
+    counter!("goalmill_archive_payloads_total", "outcome" => outcome).increment(1);
+}
+
+#[cfg(test)]
+mod tests {
+    use goalmill_broker::embedded;
+    use goalmill_common::clock::Clock;
+    use goalmill_common::id::ShardId;
+
+    use super::*;
+
+    fn event(line: String) -> EventRow {
+        EventRow { seq: 1, entry: 1, time_ms: 1, event_type: "step_completed", step: None, phase: None, line }
+    }
+
+    #[tokio::test]
+    async fn references_are_followed_once_and_within_the_limit() {
+        let broker = embedded::open(None, Clock::system()).expect("a store in memory needs nothing");
+        let keys = broker.keys().clone();
+        let key = |name: &str| keys.blob(ShardId(0), name);
+        for (name, content) in [("a", "[1,2]"), ("b", "[3,4,5]"), ("c", "no JSON"), ("d", "7")] {
+            broker.put_blob(&key(name), content.as_bytes(), 60_000).await.expect("it is stored");
+        }
+        let refer = |name: &str| format!(r#"{{"$blob":"{}","bytes":5}}"#, key(name));
+        let events = [
+            event(format!(r#"{{"data":{{"outputs":[{},{{"x":{}}},{}]}}}}"#, refer("a"), refer("b"), refer("a"))),
+            event(r#"{"data":{"outputs":{"$blob":"meta"}},"other":{"$blob":7}}"#.into()),
+            event(format!(r#"{{"data":{{"inputs":{},"outputs":[{},{}]}}}}"#, refer("c"), refer("d"), refer("none"))),
+            event("{\"$blob\" and no JSON".into()),
+        ];
+        let mut payloads = PlanPayloads::new(6);
+        let found = payloads.unseen(&keys, &events);
+        assert_eq!(found, ["a", "b", "c", "d", "none"].map(key), "only keys of payloads, each once");
+        assert_eq!(payloads.unseen(&keys, &events), [""; 0]);
+        let mut read = Vec::new();
+        for key in found {
+            read.extend(payloads.read(broker.as_ref(), key).await.expect("the store answers"));
+        }
+        let contents: Vec<&str> = read.iter().map(|blob| blob.content.as_str()).collect();
+        assert_eq!(contents, ["[1,2]", "7"], "six bytes, of JSON that is there");
+        assert!(
+            payloads.read(broker.as_ref(), key("a")).await.expect("the store answers").is_none(),
+            "the limit is reached"
+        );
+    }
+}
