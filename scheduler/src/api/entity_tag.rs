@@ -34,8 +34,8 @@ pub(super) fn tagged<T: Serialize>(seq: u64, body: T) -> Response {
 fn with_tag(tag: &str) -> HeaderMap {
     HeaderMap::from_iter([
         (header::ETAG, HeaderValue::from_str(tag).expect("a number in quotes is a header's value")),
-        // A copy may be kept, and is asked about each time.
-        (header::CACHE_CONTROL, HeaderValue::from_static("no-cache")),
+        // The client may keep a copy, and asks about it each time.
+        (header::CACHE_CONTROL, HeaderValue::from_static("private, no-cache")),
     ])
 }
 

@@ -412,10 +412,20 @@ impl IntoResponse for AccessRefusal {
 
 /// Passes requests on with their [`Principal`], if the caller may send them.
 pub(super) async fn check_access(State(guard): State<Arc<AccessGuard>>, request: Request, next: Next) -> Response {
-    match guard.admit(request).await {
+    let mut response = match guard.admit(request).await {
         Ok(request) => next.run(request).await,
         Err(refusal) => refusal.into_response(),
+    };
+    if guard.is_required {
+        forbid_sharing(response.headers_mut());
     }
+    response
+}
+
+/// What one caller may see is kept by no cache between, and is never taken for something else than it says.
+fn forbid_sharing(headers: &mut HeaderMap) {
+    headers.entry(header::CACHE_CONTROL).or_insert(HeaderValue::from_static("no-store"));
+    headers.entry(header::X_CONTENT_TYPE_OPTIONS).or_insert(HeaderValue::from_static("nosniff"));
 }
 
 /// What the place of a request asks of its caller.
@@ -472,7 +482,9 @@ impl AskedRoute {
             *last = id.to_owned();
         }
         let access = route_access(method.as_str(), path, &verb).map_or(AskedAccess::Unlisted, AskedAccess::Route);
-        let plan = path.starts_with(PLAN_PATH).then(|| parameters.into_iter().next().unwrap_or_default());
+        // What the table does not have is refused for its method or verb, whatever it names.
+        let is_of_plan = path.starts_with(PLAN_PATH) && !matches!(access, AskedAccess::Unlisted);
+        let plan = is_of_plan.then(|| parameters.into_iter().next().unwrap_or_default());
         let is_shared = !is_read(&method)
             && path != "/v1/agents:route"
             && SHARED_PATHS.iter().any(|shared| path.starts_with(shared))

@@ -1,7 +1,7 @@
 //! Access tokens of an identity provider: roles by claims, attacks with their answers, keys that rotate, and a provider
 //! that is slow, wrong or down.
 
-mod provider;
+pub(crate) mod provider;
 mod sign_in;
 
 use std::time::Duration;
