@@ -2,7 +2,7 @@
 
 use crate::ArchiveError;
 
-/// The migrations of SQLite; the first one makes version 1.
+/// The migrations of SQLite; the first one creates version 1.
 pub(crate) const SQLITE: &[&str] =
     &[include_str!("../migrations/sqlite/0001.sql"), include_str!("../migrations/sqlite/0002.sql")];
 

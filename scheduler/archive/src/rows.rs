@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::DataConditions;
 
-/// What one transaction writes.
+/// The rows that one transaction writes.
 #[derive(Clone, Debug)]
 pub struct ArchiveBatch {
     pub shard: ShardId,
@@ -29,7 +29,7 @@ pub struct PlanPart {
     pub events: Vec<EventRow>,
     /// Payloads that events of the plan refer to. A reference that the plan has already keeps its payload.
     pub blobs: Vec<BlobRow>,
-    /// With the last events: the plan is archived then.
+    /// Present with the last events: the plan is then archived.
     pub end: Option<PlanRow>,
 }
 

@@ -48,7 +48,7 @@ pub trait ArchiveStore: Send + Sync + 'static {
     /// The keys of the plan's payloads, in order: those after `after`, at most `limit`.
     async fn blob_keys(&self, plan: &PlanId, after: &str, limit: usize) -> Result<Vec<String>>;
 
-    /// Plans that are selected, first ended first: those after `after`, at most `limit`.
+    /// The selected plans after `after`, in the order in which they ended, at most `limit`.
     async fn select(
         &self,
         selection: &PlanSelection,
@@ -59,7 +59,7 @@ pub trait ArchiveStore: Send + Sync + 'static {
     /// The namespaces that have archived plans.
     async fn namespaces(&self) -> Result<Vec<Namespace>>;
 
-    /// Removes plans that are selected, first ended first and at most `limit`, with everything of them.
+    /// Removes selected plans with all their rows, in the order in which they ended, at most `limit` plans.
     async fn prune(&self, selection: &PlanSelection, limit: usize) -> Result<PrunedRows>;
 
     /// The newest matching events, newest first, at most `limit`.

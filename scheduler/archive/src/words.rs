@@ -9,7 +9,7 @@ use serde_json::Value;
 pub const WORDS_MAX: usize = 2_000;
 /// Stands among the words of an event that has more of them. No search for text has it, because it is no letter.
 pub(crate) const MORE_WORDS: &str = "…";
-/// Longest word, in bytes; longer ones, such as encoded files, are left out.
+/// Length of the longest indexed word in bytes; longer words, such as encoded files, are left out.
 const WORD_BYTES_MAX: usize = 64;
 /// Fields of a line that are not searched.
 const SKIPPED: [&str; 3] = ["seq", "time", "attempt"];

@@ -87,6 +87,8 @@ pub(crate) struct Api {
     scans: Arc<Semaphore>,
     /// None for plain HTTP.
     tls: Option<Arc<ApiTls>>,
+    /// `None` unless MCP is served.
+    mcp: Option<Arc<McpEndpoint>>,
 }
 
 /// Serves the API until stopped.
@@ -113,8 +115,15 @@ pub(crate) async fn serve(
             .layer(middleware::from_fn_with_state(access.clone(), access::check_access))
     };
     let limited = || routes().layer(DefaultBodyLimit::max(bytes_max));
-    let mut api =
-        Api { scheduler: scheduler.clone(), shards, access: access.clone(), streams: Arc::default(), scans, mcp: None };
+    let mut api = Api {
+        scheduler: scheduler.clone(),
+        shards,
+        access: access.clone(),
+        streams: Arc::default(),
+        scans,
+        tls: tls.clone(),
+        mcp: None,
+    };
     // The requests that the tools of MCP stand for: by the same caller, and without a connection.
     let inner = checked(limited()).layer(middleware::from_fn(error_responses::convert_errors));
     api.mcp = McpEndpoint::new(&scheduler, inner.with_state(api.clone()));
@@ -123,14 +132,7 @@ pub(crate) async fn serve(
         .layer(middleware::from_fn_with_state(guard, host_guard::check_host))
         .layer(middleware::from_fn(error_responses::convert_errors))
         .layer(CompressionLayer::new().compress_when(is_compressed()))
-        .with_state(Api {
-            scheduler: scheduler.clone(),
-            shards,
-            access,
-            streams: Arc::default(),
-            scans,
-            tls: tls.clone(),
-        });
+        .with_state(api);
     serve::serve_on_thread(scheduler, listener, router, tls).await;
 }
 

@@ -196,7 +196,8 @@ impl<'a> AgentLoop<'a> {
         })
     }
 
-    /// Ends the attempt because a call does not fit into the budget of the plan: it waits for more, if there may be more.
+    /// Ends the attempt because a call does not fit into the budget of the plan: it waits for more, if there may be
+    /// more.
     fn end_over_budget(&self, name: &str, inputs: &str, needs: CallNeeds) -> Failure {
         match &self.task.budget {
             Some(CallBudget { last: false, .. }) => self.calls.wait_for_budget(name, inputs, needs),
@@ -333,7 +334,7 @@ impl<'a> AgentLoop<'a> {
         render_result(&call.name, Err(reason), self.agent.settings.limits.result_bytes).to_string()
     }
 
-    /// Runs one tool call; what fails in it is told to the model. The tool gets the idempotency key of the call.
+    /// Runs one tool call; the model gets the error if it fails. The tool gets the idempotency key of the call.
     async fn call_tool(&mut self, call: &ToolCall) -> Result<String, Failure> {
         let agent = self.agent;
         let tool = match agent.tools.find(&call.name) {

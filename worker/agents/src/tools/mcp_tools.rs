@@ -44,7 +44,7 @@ impl McpToolTerms {
     }
 }
 
-/// A server of an agent.
+/// An MCP server of an agent.
 #[derive(Clone)]
 pub(super) struct McpToolServer {
     name: String,

@@ -121,8 +121,8 @@ pub(crate) trait AgentTool: Send + Sync {
         outcome.clone()
     }
 
-    /// - `arguments`: valid by the schema.
-    /// - `task`: its `idempotency_key` is that of the call, the same each time the call is made.
+    /// - `arguments`: valid according to the schema.
+    /// - `task`: its `idempotency_key` is the key of the call, the same each time the call is made.
     async fn run(&self, arguments: &Value, task: &Task) -> Result<Value, String>;
 }
 
