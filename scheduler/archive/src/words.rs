@@ -89,7 +89,8 @@ mod tests {
         let many: Vec<String> = (0..WORDS_MAX + 10).map(|n| format!("w{n}")).collect();
         let line = serde_json::json!({"data": [long, many.join(" ")]}).to_string();
         let words = event_words(&line);
-        assert_eq!(words.len(), WORDS_MAX);
+        assert_eq!(words.len(), WORDS_MAX + 1);
+        assert!(words.contains(MORE_WORDS), "it says that there are more");
         assert!(!words.contains(&long));
         assert_eq!(query_words("Hotel, HOTEL  Paris-2"), ["2", "hotel", "paris"]);
     }

@@ -11,10 +11,11 @@ use goalmill_common::id::PlanId;
 use goalmill_common::layout::{PlanLayout, layout_plan};
 use goalmill_common::plan::Plan;
 use goalmill_common::problem::{ErrorCode, Problem};
-use goalmill_common::view::{Explanation, Preview};
+use goalmill_common::view::{Explanation, PlanView, Preview};
 use goalmill_plan::formats::{self, ExportState};
 use goalmill_plan::validate;
 use serde::Deserialize;
+use serde_json::{Map, Value};
 
 use super::allowed_methods::PLAN_VERBS;
 use super::entity_tag::tagged;
@@ -75,6 +76,15 @@ impl Parameters for PlanViewQuery {
     fn parse(given: &mut RawParameters) -> Self {
         Self { format: WrittenAs::parse(given).format, whole: parse_whole(given) }
     }
+}
+
+/// A plan in our form or another one.
+#[derive(schemars::JsonSchema)]
+#[schemars(untagged)]
+#[expect(dead_code, reason = "it describes what is written from other types")]
+pub(crate) enum ShownPlan {
+    Plan(Box<PlanView>),
+    Other(Map<String, Value>),
 }
 
 #[derive(schemars::JsonSchema)]

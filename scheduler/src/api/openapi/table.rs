@@ -18,8 +18,8 @@ use goalmill_common::problem::ErrorCode::{
 use goalmill_common::quality::QualityReport;
 use goalmill_common::revision::RevisionRecord;
 use goalmill_common::view::{
-    Accepted, BulkAnswer, DeadLetterView, EventView, Explanation, ModelView, Page, PlanSummary, PlanView, PlannerView,
-    Preview, QuestionView, QueueView, Results, StepView,
+    Accepted, BulkAnswer, DeadLetterView, EventView, Explanation, ModelView, Page, PlanSummary, PlannerView, Preview,
+    QuestionView, QueueView, Results, StepView,
 };
 use serde_json::{Map, Value, json};
 
@@ -213,7 +213,7 @@ fn looks() -> Vec<Operation> {
         get("/v1/plans/{id}", "getPlan", "The plan with its steps")
             .query::<plans::PlanViewQuery>()
             .headers(&["If-None-Match"])
-            .gives::<PlanView>()
+            .gives::<plans::ShownPlan>()
             .refuses(PLAN),
         get("/v1/plans/{id}/graph", "getGraph", "The plan as a document that can be submitted")
             .query::<plans::RevisionParameters>()
@@ -232,7 +232,7 @@ fn looks() -> Vec<Operation> {
         get("/v1/plans/{id}/explain", "explainPlan", "Why the plan is not moving").gives::<Explanation>().refuses(PLAN),
         get("/v1/plans/{id}/events", "listEvents", "The plan's log: in pages, or live as server-sent events")
             .query::<events::EventsQuery>()
-            .headers(&["Last-Event-ID"])
+            .headers(&["Last-Event-Number"])
             .gives::<Page<EventView>>()
             .gives_as::<String>(EVENT_STREAM)
             .refuses(&[PlanNotFound, InvalidEventId, EventsTrimmed]),
@@ -421,12 +421,15 @@ pub(super) fn headers() -> Value {
         header["schema"]["pattern"] = ID_PATTERN.into();
         header
     };
+    let mut number = header("Last-Event-ID", "The number of the last event that is known; goes before `after`");
+    number["schema"]["pattern"] = "^[0-9]{1,19}$".into();
     json!({
         "Idempotency-Key": id("Idempotency-Key", "The same key with the same body gives the same plan"),
         "traceparent": header("traceparent", "W3C Trace Context; handed on to agents"),
         "Goalmill-Namespace": id("Goalmill-Namespace", "Limits a caller of all namespaces to one"),
         "Prefer": header("Prefer", "`wait=10` (RFC 7240): the answer comes when the plan has ended, or after so many seconds, at most 300"),
         "If-None-Match": header("If-None-Match", "The `ETag` of the copy that the client has; 304 if it is still right"),
+        "Last-Event-Number": number,
         "Last-Event-ID": header("Last-Event-ID", "The id of the last event that is known; goes before `after`"),
     })
 }
