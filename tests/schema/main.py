@@ -36,6 +36,19 @@ expected-statuses = ["2xx", "3xx", 400, 401, 403, 404, 409, 422, 429, "5xx"]
 [operations.checks.negative_data_rejection]
 expected-statuses = ["2xx", 400, 401, 403, 404, 405, 406, 409, 410, 413, 415, 422, 428, 429, "5xx"]
 
+# Only a session of an older client has a stream that can be read or ended; without one the protocol of MCP wants 405.
+[[operations]]
+include-method = "GET"
+include-path-regex = '^/mcp$'
+[operations.checks.positive_data_acceptance]
+expected-statuses = ["2xx", "3xx", 401, 403, 404, 405, 409, 429, "5xx"]
+
+[[operations]]
+include-method = "DELETE"
+include-path-regex = '^/mcp$'
+[operations.checks.positive_data_acceptance]
+expected-statuses = ["2xx", "3xx", 401, 403, 404, 405, 409, 429, "5xx"]
+
 [[operations]]
 include-method = "GET"
 include-path-regex = '^/v1/plans/\{{id\}}'
