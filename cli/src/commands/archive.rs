@@ -368,15 +368,7 @@ impl PlanImport {
         }
         self.seq = record.seq;
         self.bytes += line.len();
-        self.events.push(EventRow {
-            seq: record.seq,
-            entry,
-            time_ms: record.time_ms,
-            event_type: record.event.type_name(),
-            step: record.event.step().cloned(),
-            phase: record.event.phase().map(ToOwned::to_owned),
-            line: event.get().to_owned(),
-        });
+        self.events.push(EventRow::new(&record, entry, event.get().to_owned()));
         Ok(())
     }
 }

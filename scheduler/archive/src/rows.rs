@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use goalmill_common::event::Record;
 use goalmill_common::id::{AgentType, Namespace, PlanId, ShardId, StepId};
 use serde::{Deserialize, Serialize};
 
@@ -46,6 +47,22 @@ pub struct EventRow {
     pub phase: Option<String>,
     /// The event as a line of an exported log.
     pub line: String,
+}
+
+impl EventRow {
+    /// - `entry`: number of the last event of the same commit.
+    /// - `line`: the event as a line of an exported log.
+    pub fn new(record: &Record, entry: u64, line: String) -> Self {
+        Self {
+            seq: record.seq,
+            entry,
+            time_ms: record.time_ms,
+            event_type: record.event.type_name(),
+            step: record.event.step().cloned(),
+            phase: record.event.phase().map(ToOwned::to_owned),
+            line,
+        }
+    }
 }
 
 /// A payload that is too large for the log, which has its key.

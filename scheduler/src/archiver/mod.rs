@@ -13,7 +13,6 @@ use std::time::Duration;
 use goalmill_archive::{ArchiveBatch, ArchiveError, ArchiveStore, EventRow, PlanPart, PlanRow, RevisionRow, StepRow};
 use goalmill_broker::{BrokerError, LogEntry};
 use goalmill_common::clock::parse_rfc3339;
-use goalmill_common::event::Record;
 use goalmill_common::id::{Namespace, PlanId, ShardId};
 use goalmill_common::json::Json;
 use goalmill_common::status::PlanStatus;
@@ -357,22 +356,10 @@ fn read_entries(
             if (is_start || state.is_some()) && replay(&mut state, &record).is_err() {
                 state = None;
             }
-            events.push(event_row(&record, entry.last_seq));
+            events.push(EventRow::new(&record, entry.last_seq, record.to_line()));
         }
     }
     Ok((events, state))
-}
-
-fn event_row(record: &Record, entry: u64) -> EventRow {
-    EventRow {
-        seq: record.seq,
-        entry,
-        time_ms: record.time_ms,
-        event_type: record.event.type_name(),
-        step: record.event.step().cloned(),
-        phase: record.event.phase().map(ToOwned::to_owned),
-        line: record.to_line(),
-    }
 }
 
 fn step_rows(state: &PlanState) -> Vec<StepRow> {
