@@ -164,7 +164,7 @@ fn the_end_of_a_step_ends_the_plan_of_its_call() {
     for verb in [Verb::Cancel { reason: String::new() }, skip, complete] {
         let (mut world, id) = waiting();
         world.verb(verb.clone()).expect("it may end");
-        assert_eq!(asked(&world), [(id, "cancel")], "{verb:?}");
+        assert_eq!(world.asked_of_sub_plans(), [(id, "cancel")], "{verb:?}");
         assert!(world.command(ended(1, PlanStatus::Cancelled, None)).is_err());
         world.restart();
     }
@@ -175,7 +175,7 @@ fn a_revision_withdraws_a_step_that_waits_for_its_plan() {
     let (mut world, id) = waiting();
     let changed = goalmill_common::plan::Step { description: "other".into(), ..step("a", &[]) };
     edit(&mut world, vec![Change::ModifyStep { step: Box::new(changed) }]).expect("it is fit");
-    assert_eq!(asked(&world), [(id, "cancel")]);
+    assert_eq!(world.asked_of_sub_plans(), [(id, "cancel")]);
     let task = world.dispatch("a");
     assert!(task.calls.is_empty(), "the call was of another task");
     world.restart();
@@ -186,7 +186,7 @@ fn the_plan_of_a_call_pauses_and_goes_on_with_its_parent() {
     let (mut world, id) = waiting();
     world.verb(Verb::Pause { reason: String::new() }).expect("it runs");
     world.verb(Verb::Resume { reason: String::new() }).expect("it is paused");
-    assert_eq!(asked(&world), [(id.clone(), "pause"), (id, "resume")]);
+    assert_eq!(world.asked_of_sub_plans(), [(id.clone(), "pause"), (id, "resume")]);
 }
 
 #[test]
@@ -201,7 +201,7 @@ fn a_plan_that_takes_too_long_is_cancelled_and_the_agent_is_told() {
     let (id, submit) = children(&world).remove(0);
     assert_eq!(submit.goal.deadline_ms, Some(world.now_ms + 4_999), "so that it tells what it has cost");
     world.step_due("a");
-    assert_eq!(asked(&world), [(id, "cancel")]);
+    assert_eq!(world.asked_of_sub_plans(), [(id, "cancel")]);
     assert_eq!(outcome(&world.dispatch("a"), 1)["error"]["code"], "PLAN_TIMEOUT");
     world.restart();
 }
@@ -263,15 +263,4 @@ fn another_call_under_the_number_of_a_recorded_one_drops_it() {
     world.command(ended(1, PlanStatus::Completed, None)).expect("it is awaited");
     assert_eq!(world.dispatch("a").calls.len(), 1);
     world.restart();
-}
-
-/// What plans of calls were asked for.
-fn asked(world: &World) -> Vec<(PlanId, &'static str)> {
-    let asked = world.others.iter().filter_map(|effect| match effect {
-        Effect::AskSubPlan { plan_id, verb: Verb::Cancel { .. } } => Some((plan_id.clone(), "cancel")),
-        Effect::AskSubPlan { plan_id, verb: Verb::Pause { .. } } => Some((plan_id.clone(), "pause")),
-        Effect::AskSubPlan { plan_id, verb: Verb::Resume { .. } } => Some((plan_id.clone(), "resume")),
-        _ => None,
-    });
-    asked.collect()
 }

@@ -158,7 +158,7 @@ fn the_end_of_a_plan_ends_its_sub_plans() {
     let mut world = begun();
     let (plan_id, _) = child_of(&world);
     world.verb(Verb::Cancel { reason: String::new() }).unwrap();
-    assert_eq!(asked(&world), [(plan_id, "cancel")]);
+    assert_eq!(world.asked_of_sub_plans(), [(plan_id, "cancel")]);
 }
 
 #[test]
@@ -167,18 +167,7 @@ fn sub_plans_pause_and_go_on_with_their_parent() {
     let (plan_id, _) = child_of(&world);
     world.verb(Verb::Pause { reason: String::new() }).unwrap();
     world.verb(Verb::Resume { reason: String::new() }).unwrap();
-    assert_eq!(asked(&world), [(plan_id.clone(), "pause"), (plan_id, "resume")]);
-}
-
-/// What sub-plans were asked for.
-fn asked(world: &World) -> Vec<(PlanId, &'static str)> {
-    let asked = world.others.iter().filter_map(|effect| match effect {
-        Effect::AskSubPlan { plan_id, verb: Verb::Cancel { .. } } => Some((plan_id.clone(), "cancel")),
-        Effect::AskSubPlan { plan_id, verb: Verb::Pause { .. } } => Some((plan_id.clone(), "pause")),
-        Effect::AskSubPlan { plan_id, verb: Verb::Resume { .. } } => Some((plan_id.clone(), "resume")),
-        _ => None,
-    });
-    asked.collect()
+    assert_eq!(world.asked_of_sub_plans(), [(plan_id.clone(), "pause"), (plan_id, "resume")]);
 }
 
 #[test]

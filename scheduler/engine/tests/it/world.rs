@@ -8,7 +8,7 @@ use goalmill_common::config::HookPoints;
 use goalmill_common::event::{Event, Record, StepEvent};
 use goalmill_common::failure::{Failure, FailureClass};
 use goalmill_common::goal::Goal;
-use goalmill_common::id::AttemptToken;
+use goalmill_common::id::{AttemptToken, PlanId};
 use goalmill_common::json::Json;
 use goalmill_common::limits::Limits;
 use goalmill_common::plan::{Plan, Step};
@@ -43,6 +43,17 @@ pub struct World {
 }
 
 impl World {
+    /// What sub-plans were asked for, in order.
+    pub fn asked_of_sub_plans(&self) -> Vec<(PlanId, &'static str)> {
+        let asked = self.others.iter().filter_map(|effect| match effect {
+            Effect::AskSubPlan { plan_id, verb: Verb::Cancel { .. } } => Some((plan_id.clone(), "cancel")),
+            Effect::AskSubPlan { plan_id, verb: Verb::Pause { .. } } => Some((plan_id.clone(), "pause")),
+            Effect::AskSubPlan { plan_id, verb: Verb::Resume { .. } } => Some((plan_id.clone(), "resume")),
+            _ => None,
+        });
+        asked.collect()
+    }
+
     pub fn new() -> Self {
         Self {
             state: Submitted(None),
