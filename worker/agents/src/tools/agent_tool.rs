@@ -7,12 +7,8 @@ use goalmill_common::text::shorten;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::{AgentTool, PlanCall, ToolPolicy, ToolTerms};
+use super::{AgentTool, PlanCall, SEPARATOR, ToolPolicy, ToolTerms, is_tool_name};
 
-/// Between the name of an agent type and that of its action.
-const SEPARATOR: &str = "__";
-/// Characters of a tool's name, as models take it.
-const NAME_CHARS_MAX: usize = 64;
 /// Characters of a tool's description.
 const DESCRIPTION_CHARS_MAX: usize = 2_000;
 /// Characters of the task of an agent.
@@ -76,8 +72,7 @@ impl AgentToolSettings {
             Some(action) if actions > 1 || self.action.is_some() => format!("{agent}{SEPARATOR}{}", action.name),
             Some(_) | None => agent.to_owned(),
         };
-        let is_plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_');
-        if name.len() > NAME_CHARS_MAX || !name.chars().all(is_plain) {
+        if !is_tool_name(&name) {
             tracing::warn!("the agent type `{agent}` is left out of the tools: models do not take the name `{name}`");
             return None;
         }

@@ -12,12 +12,8 @@ use serde::Deserialize;
 use serde_json::{Map, Value};
 use tokio_util::sync::CancellationToken;
 
-use super::{AgentTool, ToolPolicy, ToolTerms};
+use super::{AgentTool, SEPARATOR, ToolPolicy, ToolTerms, is_tool_name};
 
-/// Stands between the name of a server and the name of its tool.
-const SEPARATOR: &str = "__";
-/// Maximum characters of a tool name that models accept.
-const NAME_CHARS_MAX: usize = 64;
 /// Characters of a server's name.
 const SERVER_CHARS_MAX: usize = 24;
 
@@ -90,8 +86,7 @@ impl McpToolServer {
     /// `None` for a name that models do not accept.
     fn tool(&self, info: McpToolInfo) -> Option<McpTool> {
         let name = format!("{}{SEPARATOR}{}", self.name, info.name);
-        let is_plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_');
-        if name.len() > NAME_CHARS_MAX || !name.chars().all(is_plain) {
+        if !is_tool_name(&name) {
             tracing::warn!("a tool of the MCP server `{}` is left out: models do not take its name", self.name);
             return None;
         }

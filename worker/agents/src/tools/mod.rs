@@ -47,6 +47,17 @@ const NAMES: [&str; 9] =
 /// Tools that are denied unless the settings allow them.
 const DENIED: [&str; 2] = ["python", "shell"];
 
+/// Stands between the name of a server or agent type and the name of its tool or action.
+const SEPARATOR: &str = "__";
+/// Maximum characters of a tool name that models accept.
+const NAME_CHARS_MAX: usize = 64;
+
+/// Whether models accept a name of a tool.
+fn is_tool_name(name: &str) -> bool {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_');
+    name.len() <= NAME_CHARS_MAX && name.chars().all(is_plain)
+}
+
 /// The name of the tool that submits a plan.
 const SUBMIT_PLAN: &str = "submit_plan";
 
