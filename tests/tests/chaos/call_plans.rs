@@ -1,61 +1,22 @@
 //! A worker killed before and after it reports each call of an agent that submits plans: each plan runs once, and another
 //! worker, under another scheduler, goes on with what it gave.
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::time::Duration;
+use std::collections::BTreeSet;
 
 use anyhow::{Context, Result, ensure};
-use goalmill_common::config::Dialect;
 use goalmill_common::id::{PlanId, ShardId};
-use goalmill_demo::scripted::{Script, Scripted, ScriptedCall, ScriptedServer, ScriptedUsage};
+use goalmill_demo::scripted::{Script, Scripted, ScriptedCall, ScriptedServer};
 use goalmill_tests::cluster::{Cluster, Options, SHARDS};
-use goalmill_tests::proxy::Proxy;
-use goalmill_tests::wait::until_some;
 use serde_json::{Value, json};
 
+use crate::kill_points::{KillPoint, LIMIT, USAGE, count, kill, requests_by_agent, settings};
 use crate::machine;
 
-const LIMIT: Duration = Duration::from_mins(2);
 /// What the agent calls, in this order.
 const CALLS: [&str; 10] =
     ["model", "submit_plan", "model", "write_file", "write_file", "model", "helper", "model", "submit_plan", "model"];
-/// Tokens that each call of the model takes.
-const USAGE: ScriptedUsage = ScriptedUsage { input: 100, output: 10 };
 /// A budget that all calls fit into.
 const BUDGET: u64 = 1_000_000;
-
-/// Where a worker is killed.
-#[derive(Clone, Copy, Debug)]
-struct KillPoint {
-    /// The number of the call.
-    n: usize,
-    /// Redis has its report.
-    is_reported: bool,
-}
-
-impl KillPoint {
-    fn all() -> impl Iterator<Item = Self> {
-        (1..=CALLS.len()).flat_map(|n| [false, true].map(|is_reported| Self { n, is_reported }))
-    }
-
-    fn agent_type(self) -> String {
-        format!("lead_{}{}", self.n, if self.is_reported { "_reported" } else { "" })
-    }
-
-    /// Whether the call waits for a plan.
-    fn is_wait(self) -> bool {
-        is_plan(CALLS[self.n - 1])
-    }
-
-    /// Requests that the model gets: the call in flight is made twice.
-    fn requests(self) -> usize {
-        count("model") + usize::from(CALLS[self.n - 1] == "model" && !self.is_reported)
-    }
-}
-
-fn count(name: &str) -> usize {
-    CALLS.iter().filter(|call| **call == name).count()
-}
 
 fn is_plan(name: &str) -> bool {
     matches!(name, "submit_plan" | "helper")
@@ -86,58 +47,42 @@ fn script() -> Script {
     ])
 }
 
-fn settings(server: &ScriptedServer, files: &str) -> String {
-    let base_url = server.base_url(Dialect::Openai);
-    let model = format!("[[models]]\nname = \"one\"\nmodel = \"one\"\nbase_url = {base_url:?}\nretries = 0\n");
-    let agents = KillPoint::all().map(|point| {
-        let agent_type = point.agent_type();
-        format!(
-            "[worker.agents.{agent_type}]\nkind = \"llm\"\nsystem = \"You are {agent_type}.\"\n\
-             tools = [\"write_file\", {{ name = \"submit_plan\", agents = [\"helper\"] }}, {{ agent = \"helper\" }}]\n"
-        )
-    });
-    let helper = "[worker.agents.helper]\nkind = \"transform\"\nexpression = \"{'done': inputs.mark}\"\n";
-    format!(
-        "{model}input_usd_per_million = 1.0\noutput_usd_per_million = 1.0\n[worker]\nfiles_dir = {files:?}\n{helper}{}",
-        agents.collect::<String>()
-    )
-}
+/// The tools of each agent.
+const TOOLS: &str = "[\"write_file\", { name = \"submit_plan\", agents = [\"helper\"] }, { agent = \"helper\" }]";
+/// The agent that the plans of calls use.
+const HELPER: &str = "[worker.agents.helper]\nkind = \"transform\"\nexpression = \"{'done': inputs.mark}\"\n";
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_worker_killed_at_any_point_of_calls_with_plans_is_followed_by_one_that_runs_no_plan_twice() -> Result<()> {
     let _machine = machine().await;
     let server = ScriptedServer::start(script()).await?;
     let files = tempfile::tempdir()?;
-    let settings = settings(&server, &files.path().display().to_string());
+    let settings = settings(&server, &files.path().display().to_string(), CALLS.len(), TOOLS, HELPER);
     let options = Options { schedulers: 1, workers: 0, settings, ..Options::default() };
     let mut cluster = Cluster::start(options).await?;
     let redis = cluster.redis.url();
     let helper = cluster.start_worker_of("helper", &redis).await?;
     cluster.workers.push(helper);
     let mut plans = Vec::new();
-    for point in KillPoint::all() {
-        plans.push((point, kill(&mut cluster, point).await.with_context(|| format!("{point:?}"))?));
+    for point in KillPoint::all(CALLS.len()) {
+        plans.push((point, kill_at(&mut cluster, point).await.with_context(|| format!("{point:?}"))?));
     }
     // Whatever waits for a plan, or has just gone on, is taken up by another scheduler.
     cluster.replace_scheduler(0).await?;
-    let agents: Vec<String> = KillPoint::all().map(KillPoint::agent_type).collect();
+    let agents: Vec<String> = KillPoint::all(CALLS.len()).map(KillPoint::agent_type).collect();
     let worker = cluster.start_worker_of(&agents.join(","), &redis).await?;
     cluster.workers.push(worker);
     for (point, plan) in &plans {
         cluster.await_end(plan, LIMIT).await.with_context(|| format!("{point:?}"))?;
     }
-    let mut requests = BTreeMap::<String, usize>::new();
-    for seen in server.seen() {
-        let of = agents.iter().find(|agent| seen.prompt.contains(&format!("You are {agent}.")));
-        *requests.entry(of.context("a request of nobody")?.clone()).or_default() += 1;
-    }
+    let requests = requests_by_agent(&server, &agents)?;
     let mut children = BTreeSet::new();
     for (point, plan) in &plans {
         let own = check(&cluster, plan).await.with_context(|| format!("{point:?}"))?;
         ensure!(own.is_disjoint(&children), "{point:?}: it has a plan of another one");
         children.extend(own);
         let asked = requests.get(&point.agent_type()).copied();
-        ensure!(asked == Some(point.requests()), "{point:?}: the model was asked {asked:?} times");
+        ensure!(asked == Some(point.requests(&CALLS)), "{point:?}: the model was asked {asked:?} times");
     }
     let mut known = 0;
     for shard in 0..SHARDS {
@@ -151,29 +96,17 @@ async fn a_worker_killed_at_any_point_of_calls_with_plans_is_followed_by_one_tha
     Ok(())
 }
 
-/// Runs a plan on a worker of its own, and kills that at the point.
-async fn kill(cluster: &mut Cluster, point: KillPoint) -> Result<PlanId> {
-    let proxy = Proxy::start(cluster.redis.port()).await?;
+async fn kill_at(cluster: &mut Cluster, point: KillPoint) -> Result<PlanId> {
     let agent_type = point.agent_type();
-    let mut worker = cluster.start_worker_of(&agent_type, &proxy.url()).await?;
-    worker.process.wait_ready(&worker.url, LIMIT).await?;
-    let what = if point.is_wait() { "suspended" } else { "call" };
-    proxy.hold_at(&format!("\"{what}\":{{\"n\":{},", point.n), !point.is_reported);
+    let what = if is_plan(CALLS[point.n - 1]) { "suspended" } else { "call" };
     let step = json!({"id": "a", "agent_type": agent_type, "description": "Lead them", "inputs": {}});
     let document = json!({"name": agent_type, "steps": [step], "budget": {"tokens": BUDGET}});
-    let plan = cluster.submit(&agent_type, &document, LIMIT).await?;
-    let held = until_some(LIMIT, async || (!proxy.is_armed()).then_some(())).await;
-    held.with_context(|| format!("the worker made no such call: {}", worker.process.output()))?;
-    if point.is_reported {
-        let is_it = |line: &Value| match line["type"].as_str() {
-            Some("call_recorded") => line["data"]["n"] == point.n,
-            Some("step_suspended") => line["data"]["call"]["n"] == point.n,
-            _ => false,
-        };
-        cluster.wait_event(&plan, is_it).await?;
-    }
-    worker.process.kill9();
-    Ok(plan)
+    let is_it = |line: &Value| match line["type"].as_str() {
+        Some("call_recorded") => line["data"]["n"] == point.n,
+        Some("step_suspended") => line["data"]["call"]["n"] == point.n,
+        _ => false,
+    };
+    kill(cluster, point, what, &document, is_it).await
 }
 
 /// Each call is recorded once, in the right order, and what it took counts once. Returns the plans of its calls, each of
@@ -195,7 +128,7 @@ async fn check(cluster: &Cluster, plan: &PlanId) -> Result<BTreeSet<PlanId>> {
     ensure!(waits == CALLS.iter().filter(|name| is_plan(name)).count(), "{waits} calls have waited");
     ensure!(!lines.iter().any(|line| line["type"] == "calls_discarded"), "a call was dropped");
     let tokens = state.summary().usage.tokens;
-    let expected = u64::try_from(count("model"))? * (USAGE.input + USAGE.output);
+    let expected = u64::try_from(count(&CALLS, "model"))? * (USAGE.input + USAGE.output);
     ensure!(tokens == expected, "{tokens} tokens are counted");
     let mut children = BTreeSet::new();
     for call in calls.iter().filter(|call| call["name"].as_str().is_some_and(is_plan)) {

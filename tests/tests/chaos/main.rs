@@ -11,6 +11,7 @@ mod drain;
 mod failover;
 mod failovers;
 mod hostile;
+mod kill_points;
 mod kills;
 mod losses;
 mod network;
