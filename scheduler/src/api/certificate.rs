@@ -1,19 +1,14 @@
 //! When certificates begin and end: reads the validity of X.509 certificates, and says when the end is near.
-//!
-//! Source: RFC 5280, section 4.1.
 
-use goalmill_common::clock::{parse_rfc3339, rfc3339};
+use goalmill_common::clock::rfc3339;
+use x509_cert::Certificate;
+use x509_cert::der::Decode;
+use x509_cert::time::Time;
 
 /// The end is near when less than this is left, or less than a quarter of the time for which the certificate was issued.
 const NEAR_MS: u64 = 14 * DAY_MS;
 const DAY_MS: u64 = 86_400_000;
 const HOUR_MS: u64 = 3_600_000;
-
-const SEQUENCE: u8 = 0x30;
-const INTEGER: u8 = 0x02;
-const VERSION: u8 = 0xa0;
-const UTC_TIME: u8 = 0x17;
-const GENERALIZED_TIME: u8 = 0x18;
 
 /// The time in which a certificate counts, in Unix milliseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -25,17 +20,9 @@ pub(super) struct CertificateValidity {
 impl CertificateValidity {
     /// Reads that of a certificate; `None` if it has another form.
     pub(super) fn of_certificate(der: &[u8]) -> Option<Self> {
-        let (certificate, _) = DerElement::expect(der, SEQUENCE)?;
-        let (signed, _) = DerElement::expect(certificate, SEQUENCE)?;
-        let (first, after_first) = DerElement::read(signed)?;
-        let rest = if first.tag == VERSION { after_first } else { signed };
-        let (_serial, rest) = DerElement::expect(rest, INTEGER)?;
-        let (_algorithm, rest) = DerElement::expect(rest, SEQUENCE)?;
-        let (_issuer, rest) = DerElement::expect(rest, SEQUENCE)?;
-        let (validity, _) = DerElement::expect(rest, SEQUENCE)?;
-        let (begin, rest) = DerElement::read(validity)?;
-        let (end, _) = DerElement::read(rest)?;
-        Some(Self { begin_ms: begin.time_ms()?, end_ms: end.time_ms()? })
+        let validity = Certificate::from_der(der).ok()?.tbs_certificate.validity;
+        let ms = |time: Time| u64::try_from(time.to_unix_duration().as_millis()).ok();
+        Some(Self { begin_ms: ms(validity.not_before)?, end_ms: ms(validity.not_after)? })
     }
 
     /// That of a chain: no certificate of it may have ended. `None` if none can be read.
@@ -59,53 +46,9 @@ impl CertificateValidity {
     }
 }
 
-/// A value with its tag, as DER has it.
-struct DerElement<'a> {
-    tag: u8,
-    content: &'a [u8],
-}
-
-impl<'a> DerElement<'a> {
-    /// The first element, and the bytes behind it.
-    fn read(der: &'a [u8]) -> Option<(Self, &'a [u8])> {
-        let (&tag, rest) = der.split_first()?;
-        let (&first, rest) = rest.split_first()?;
-        let (bytes, rest) = match first {
-            0..=0x7f => (usize::from(first), rest),
-            0x81..=0x84 => {
-                let (length, rest) = rest.split_at_checked(usize::from(first & 0x7f))?;
-                (length.iter().fold(0, |bytes, digit| bytes << 8 | usize::from(*digit)), rest)
-            }
-            _ => return None,
-        };
-        let (content, rest) = rest.split_at_checked(bytes)?;
-        Some((Self { tag, content }, rest))
-    }
-
-    /// The content of the first element, which must have this tag, and the bytes behind it.
-    fn expect(der: &'a [u8], tag: u8) -> Option<(&'a [u8], &'a [u8])> {
-        let (element, rest) = Self::read(der)?;
-        (element.tag == tag).then_some((element.content, rest))
-    }
-
-    /// The time in Unix milliseconds: `YYMMDDHHMMSSZ`, or with four digits of the year.
-    fn time_ms(&self) -> Option<u64> {
-        let text = std::str::from_utf8(self.content).ok()?.strip_suffix('Z')?;
-        let (century, text) = match (self.tag, text.len()) {
-            (UTC_TIME, 12) if text >= "50" => ("19", text),
-            (UTC_TIME, 12) => ("20", text),
-            (GENERALIZED_TIME, 14) => text.split_at_checked(2)?,
-            _ => return None,
-        };
-        let part = |from: usize| text.get(from..from + 2);
-        let (year, month, day) = (part(0)?, part(2)?, part(4)?);
-        let (hour, minute, second) = (part(6)?, part(8)?, part(10)?);
-        parse_rfc3339(&format!("{century}{year}-{month}-{day}T{hour}:{minute}:{second}Z"))
-    }
-}
-
 #[cfg(test)]
 mod tests {
+    use goalmill_common::clock::parse_rfc3339;
     use rcgen::{CertificateParams, KeyPair, date_time_ymd};
 
     use super::*;
