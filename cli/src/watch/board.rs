@@ -220,7 +220,7 @@ impl Board {
         self.state.as_ref()?.ended()?.failure.as_ref()
     }
 
-    /// Why the plan ended; empty if nobody said so.
+    /// The reason for the end of the plan; empty without one.
     pub fn reason(&self) -> &str {
         let ended = self.state.as_ref().and_then(PlanState::ended);
         ended.map(|ended| ended.reason.as_str()).filter(|reason| !reason.is_empty()).unwrap_or(&self.note)

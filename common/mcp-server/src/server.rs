@@ -59,7 +59,7 @@ pub struct McpServer<C> {
     pub clients: C,
     /// Whether tools that change something are offered.
     pub writes: bool,
-    /// How its owner allows writes; clients are told.
+    /// The setting or option that allows writes. The instructions for clients contain it.
     pub how_to_allow_writes: &'static str,
 }
 
