@@ -32,7 +32,7 @@ use output::Screen;
 static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 
 fn main() -> ExitCode {
-    drop(rustls::crypto::ring::default_provider().install_default());
+    goalmill_http::install_tls();
     let cli = Cli::parse();
     let screen = Screen::new(&cli.globals);
     log(&cli);

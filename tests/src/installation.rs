@@ -149,7 +149,7 @@ impl Installation {
 
 /// A client for the API; sets the process-wide TLS provider when there is none.
 pub fn http_client() -> reqwest::Client {
-    rustls::crypto::ring::default_provider().install_default().ok();
+    goalmill_http::install_tls();
     // Long before the server ends an idle connection: a request must not meet its end.
     let builder = reqwest::Client::builder().pool_idle_timeout(Duration::from_secs(2));
     builder.build().expect("nothing is asked of it that it may not have")

@@ -92,7 +92,7 @@ impl PlanReader for MemoryPlans {
 
 #[tokio::test]
 async fn handlers_read_plans_only_through_the_plan_reader() {
-    drop(rustls::crypto::ring::default_provider().install_default());
+    goalmill_http::install_tls();
     let live = api(scheduler().await);
     live.scheduler.tasks.spawn(Membership::new(live.scheduler.clone(), live.shards.clone()).run());
     let plan = PlanId::from(submit(&live, "default").await);

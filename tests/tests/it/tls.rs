@@ -55,7 +55,7 @@ impl Authority {
 
     /// A client that trusts only this authority, with connections of its own.
     fn client(&self) -> Result<Client> {
-        rustls::crypto::ring::default_provider().install_default().ok();
+        goalmill_http::install_tls();
         Ok(Client::builder().tls_certs_only(Certificate::from_pem_bundle(self.pem.as_bytes())?).build()?)
     }
 }

@@ -139,7 +139,7 @@ async fn health_and_metrics_are_served() {
         let answer = reqwest::get(format!("http://{address}{path}")).await.expect("it answers");
         (answer.status().as_u16(), answer.text().await.expect("it has a text"))
     };
-    install_tls();
+    goalmill_http::install_tls();
     assert_eq!(get("/livez").await.0, 200);
     world
         .until("the reason", async || get("/readyz").await == (503, "redis cannot be reached: it is away\n".into()))
@@ -156,13 +156,4 @@ async fn health_and_metrics_are_served() {
     world.faults.away(true);
     world.until("the loss", async || get("/readyz").await.0 == 503).await;
     tokio::time::timeout(Duration::from_mins(1), worker.release_all()).await.expect("it ends");
-}
-
-fn install_tls() {
-    // The client wants a provider even for plain http; an `http` executor installs it.
-    let settings = json!({"url": "http://127.0.0.1:1"});
-    let settings = serde_json::from_value(settings).expect("they are valid");
-    goalmill_worker::executor::http::HttpExecutor::new(settings, &goalmill_common::limits::Limits::default())
-        .map(drop)
-        .expect("it is made");
 }

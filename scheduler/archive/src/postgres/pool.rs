@@ -4,7 +4,6 @@ use std::ops::{Deref, DerefMut};
 use std::time::Duration;
 
 use deadpool::managed::{Manager, Metrics, Object, Pool, PoolError, RecycleError, RecycleResult, Timeouts};
-use rustls::{ClientConfig, RootCertStore};
 use tokio::sync::OnceCell;
 use tokio::task::JoinHandle;
 use tokio_postgres::{Client, Config};
@@ -56,7 +55,7 @@ impl ClientPool {
         if config.get_application_name().is_none() {
             config.application_name("goalmill");
         }
-        let tls = MakeRustlsConnect::new(tls_settings());
+        let tls = goalmill_postgres::tls_connector();
         let timeouts = Timeouts { wait: Some(CONNECT), create: Some(CONNECT), recycle: Some(CONNECT) };
         let pool = Pool::builder(Connector { config, tls })
             .max_size(CONNECTIONS_MAX)
@@ -81,18 +80,6 @@ fn unavailable(error: PoolError<tokio_postgres::Error>) -> ArchiveError {
         PoolError::Timeout(_) => "no connection within 5 s".into(),
         PoolError::Closed | PoolError::NoRuntimeSpecified | PoolError::PostCreateHook(_) => error.to_string(),
     })
-}
-
-/// TLS with the certificates of the machine, if the address requires TLS (`sslmode=require`).
-fn tls_settings() -> ClientConfig {
-    let mut roots = RootCertStore::empty();
-    roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
-    let provider = std::sync::Arc::new(rustls::crypto::ring::default_provider());
-    ClientConfig::builder_with_provider(provider)
-        .with_safe_default_protocol_versions()
-        .expect("the provider knows the versions")
-        .with_root_certificates(roots)
-        .with_no_client_auth()
 }
 
 impl Manager for Connector {

@@ -4,5 +4,4 @@
 
 mod conformance;
 mod postgres;
-mod postgres_server;
 mod sqlite;

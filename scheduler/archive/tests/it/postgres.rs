@@ -2,9 +2,9 @@
 
 use goalmill_archive::{ArchiveError, ArchiveStore, PostgresArchive};
 use goalmill_common::config::environment;
+use goalmill_postgres::test_server::PostgresServer;
 
 use super::conformance::{self, S0, append, events, plan};
-use super::postgres_server::PostgresServer;
 
 /// A store on a server of its own.
 async fn open(server: &PostgresServer) -> PostgresArchive {

@@ -24,7 +24,7 @@ fn settings_with_sign_in(provider: &Provider) -> Settings {
 
 /// A browser that follows no redirect by itself.
 fn browser() -> Result<Client> {
-    rustls::crypto::ring::default_provider().install_default().ok();
+    goalmill_http::install_tls();
     Ok(Client::builder().redirect(redirect::Policy::none()).build()?)
 }
 

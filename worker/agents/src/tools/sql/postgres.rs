@@ -1,10 +1,8 @@
 //! Queries in PostgreSQL: a cursor in a read-only transaction, one connection per query.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use goalmill_common::config::environment;
-use rustls::{ClientConfig, RootCertStore};
 use serde_json::Value;
 use tokio_postgres::{Client, Config, Error};
 use tokio_postgres_rustls::MakeRustlsConnect;
@@ -28,7 +26,7 @@ impl PostgresDatabase {
     fn new(url: &str) -> Option<Self> {
         let mut config: Config = url.parse().ok()?;
         config.application_name("goalmill");
-        Some(Self { config, tls: MakeRustlsConnect::new(tls_settings()) })
+        Some(Self { config, tls: goalmill_postgres::tls_connector() })
     }
 
     pub async fn query(&self, query: &str, limits: QueryLimits) -> Result<Value, String> {
@@ -77,105 +75,14 @@ fn describe(error: &Error) -> String {
     }
 }
 
-/// TLS with the certificates of the machine, if the address requires TLS (`sslmode=require`).
-fn tls_settings() -> ClientConfig {
-    let mut roots = RootCertStore::empty();
-    roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
-    ClientConfig::builder_with_provider(Arc::new(rustls::crypto::ring::default_provider()))
-        .with_safe_default_protocol_versions()
-        .expect("the provider knows the versions")
-        .with_root_certificates(roots)
-        .with_no_client_auth()
-}
-
 #[cfg(test)]
 mod tests {
-    use std::net::TcpListener;
-    use std::os::unix::fs::chown;
-    use std::os::unix::process::CommandExt;
-    use std::path::PathBuf;
-    use std::process::{Child, Command, Stdio};
-
+    use goalmill_postgres::test_server::PostgresServer;
     use serde_json::json;
-    use tempfile::TempDir;
-    use tokio_postgres::NoTls;
 
     use super::*;
 
-    /// The user `nobody`, because the server refuses to run as root.
-    const NOBODY: u32 = 65_534;
     const LIMITS: QueryLimits = QueryLimits { timeout_ms: 3_000, rows_max: 3, bytes_max: 1_000 };
-
-    /// A private server; killed when dropped.
-    struct PostgresServer {
-        process: Child,
-        url: String,
-        _dir: TempDir,
-    }
-
-    impl PostgresServer {
-        /// `None`, with a message, if PostgreSQL is not installed.
-        async fn start() -> Option<Self> {
-            let Some(programs) = find_programs() else {
-                eprintln!("skipped: PostgreSQL is not installed");
-                return None;
-            };
-            let dir = tempfile::tempdir().expect("a directory can be made");
-            let is_root = rustix::process::geteuid().is_root();
-            if is_root {
-                chown(dir.path(), Some(NOBODY), Some(NOBODY)).expect("root may do that");
-            }
-            let command = |name: &str| {
-                let mut command = Command::new(programs.join(name));
-                command.arg("-D").arg(dir.path().join("data")).current_dir("/").stdin(Stdio::null());
-                command.stdout(Stdio::null()).stderr(Stdio::null());
-                if is_root {
-                    command.uid(NOBODY).gid(NOBODY);
-                }
-                command
-            };
-            let mut init = command("initdb");
-            init.args(["--username=reader", "--auth=trust", "--encoding=UTF8", "--locale=C", "--no-sync"]);
-            assert!(init.status().expect("initdb can be started").success());
-            let port = TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr());
-            let port = port.expect("a port is free").port().to_string();
-            let mut server = command("postgres");
-            server.arg("-k").arg(dir.path()).args(["-h", "127.0.0.1", "-p", &port, "-c", "fsync=off"]);
-            let process = server.spawn().expect("the server can be started");
-            let url = format!("postgres://reader@127.0.0.1:{port}/postgres");
-            let started = Self { process, url, _dir: dir };
-            for _ in 0..3_000 {
-                if tokio_postgres::connect(&started.url, NoTls).await.is_ok() {
-                    return Some(started);
-                }
-                tokio::time::sleep(Duration::from_millis(20)).await;
-            }
-            panic!("the server does not answer");
-        }
-
-        async fn execute(&self, statements: &str) {
-            let (client, connection) = tokio_postgres::connect(&self.url, NoTls).await.expect("the server answers");
-            tokio::select! {
-                done = client.batch_execute(statements) => done.expect("the statements are right"),
-                _ = connection => panic!("the connection broke"),
-            }
-        }
-    }
-
-    impl Drop for PostgresServer {
-        fn drop(&mut self) {
-            drop(self.process.kill());
-            drop(self.process.wait());
-        }
-    }
-
-    fn find_programs() -> Option<PathBuf> {
-        let path = std::env::var_os("PATH")?;
-        let mut places: Vec<PathBuf> = std::env::split_paths(&path).collect();
-        let versions = std::fs::read_dir("/usr/lib/postgresql").into_iter().flatten().flatten();
-        places.extend(versions.map(|version| version.path().join("bin")));
-        places.into_iter().find(|place| place.join("initdb").is_file() && place.join("postgres").is_file())
-    }
 
     #[tokio::test]
     async fn only_queries_that_read_are_run() {
@@ -183,7 +90,7 @@ mod tests {
         server
             .execute("CREATE TABLE t (n int, s text); INSERT INTO t VALUES (1, 'a'), (2, NULL), (3, 'c'), (4, 'd')")
             .await;
-        let database = PostgresDatabase::new(&server.url).expect("it is an address");
+        let database = PostgresDatabase::new(&server.url()).expect("it is an address");
         let rows = database.query("SELECT n, s FROM t WHERE n < 3 ORDER BY n -- all", LIMITS).await;
         assert_eq!(rows, Ok(json!({"rows": [{"n": 1, "s": "a"}, {"n": 2, "s": null}]})));
         let more = database.query("SELECT n FROM t ORDER BY n", LIMITS).await.expect("it reads");
