@@ -10,7 +10,7 @@ use tokio_postgres::{Client, Transaction};
 
 use super::copy::{EVENT_COLUMNS, clean_text, event_line, jsonb};
 use super::{Result, blobs, integer};
-use crate::{ArchiveBatch, PlanPart, PlanRow, migrations};
+use crate::{ArchiveBatch, PlanPart, PlanRow, RevisionRow, StepRow, migrations};
 
 /// First numbers of the advisory locks: one for the schema and its partitions, one for the batches of a shard, one for
 /// large payloads.
@@ -52,10 +52,8 @@ pub(super) async fn append(client: &mut Client, batch: &ArchiveBatch) -> Result<
     copy_events(&transaction, &parts).await?;
     for part in &parts {
         blobs::insert(&transaction, part.plan.as_str(), &part.blobs).await?;
-        if let Some(end) = &part.end {
-            insert_plan(&transaction, shard, part, end).await?;
-        }
     }
+    insert_plans(&transaction, shard, &parts).await?;
     let position = "INSERT INTO positions AS p (shard, changed_ms) VALUES ($1, $2) \
                     ON CONFLICT (shard) DO UPDATE SET changed_ms = greatest(p.changed_ms, excluded.changed_ms)";
     transaction.execute(position, &[&shard, &integer(batch.position_ms)]).await?;
@@ -132,51 +130,79 @@ async fn copy_events(transaction: &Transaction<'_>, parts: &[&PlanPart]) -> Resu
     Ok(())
 }
 
-async fn insert_plan(transaction: &Transaction<'_>, shard: i32, part: &PlanPart, end: &PlanRow) -> Result<()> {
-    let plan = part.plan.as_str();
-    insert_steps(transaction, plan, end).await?;
-    for revision in &end.revisions {
-        let insert = "INSERT INTO revisions (plan_id, revision, \"timestamp\", \"trigger\", data) \
-                      VALUES ($1, $2, $3::text::timestamptz, $4, $5::text::jsonb)";
-        let (number, time) = (i64::from(revision.revision), rfc3339(revision.time_ms));
-        let (trigger, data) = (clean_text(&revision.trigger), jsonb(&revision.data));
-        transaction.execute(insert, &[&plan, &number, &time, &trigger, &data]).await?;
+/// Writes the rows of the plans that end with this batch: one statement for each table, because each one waits for the
+/// server twice.
+async fn insert_plans(transaction: &Transaction<'_>, shard: i32, parts: &[&PlanPart]) -> Result<()> {
+    let ended: Vec<(&PlanPart, &PlanRow)> =
+        parts.iter().filter_map(|part| Some((*part, part.end.as_ref()?))).collect();
+    if ended.is_empty() {
+        return Ok(());
     }
+    insert_steps(transaction, &ended).await?;
+    insert_revisions(transaction, &ended).await?;
+    let texts = |of: fn(&PlanRow) -> String| -> Vec<String> { ended.iter().map(|(_, end)| of(end)).collect() };
+    let numbers = |of: fn(&PlanRow) -> u64| -> Vec<i64> { ended.iter().map(|(_, end)| integer(of(end))).collect() };
+    let plans: Vec<&str> = ended.iter().map(|(part, _)| part.plan.as_str()).collect();
+    let changed: Vec<i64> = ended.iter().map(|(part, _)| integer(part.changed_ms)).collect();
     let insert = "INSERT INTO plans (plan_id, shard, namespace, status, name, revision, events, created_ms, finished_ms, \
-                  changed_ms, summary) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)";
-    let summary = serde_json::to_string(&end.summary).expect("texts always have a JSON form");
+                  changed_ms, summary) SELECT p.plan_id, $2, p.namespace, p.status, p.name, p.revision, p.events, \
+                  p.created_ms, p.finished_ms, p.changed_ms, p.summary FROM unnest($1::text[], $3::text[], $4::text[], \
+                  $5::text[], $6::bigint[], $7::bigint[], $8::bigint[], $9::bigint[], $10::bigint[], $11::text[]) AS p \
+                  (plan_id, namespace, status, name, revision, events, created_ms, finished_ms, changed_ms, summary)";
     let values: [&(dyn ToSql + Sync); 11] = [
-        &plan,
+        &plans,
         &shard,
-        &end.namespace.as_str(),
-        &end.status,
-        &clean_text(&end.name),
-        &i64::from(end.revision),
-        &integer(end.events),
-        &integer(end.created_ms),
-        &integer(end.finished_ms),
-        &integer(part.changed_ms),
-        &summary,
+        &texts(|end| end.namespace.to_string()),
+        &texts(|end| end.status.clone()),
+        &texts(|end| clean_text(&end.name)),
+        &numbers(|end| end.revision.into()),
+        &numbers(|end| end.events),
+        &numbers(|end| end.created_ms),
+        &numbers(|end| end.finished_ms),
+        &changed,
+        &texts(|end| serde_json::to_string(&end.summary).expect("texts always have a JSON form")),
     ];
     transaction.execute(insert, &values).await?;
     Ok(())
 }
 
-async fn insert_steps(transaction: &Transaction<'_>, plan: &str, end: &PlanRow) -> Result<()> {
-    let steps = &end.steps;
-    let ids: Vec<&str> = steps.iter().map(|step| step.step.as_str()).collect();
-    let agent_types: Vec<&str> = steps.iter().map(|step| step.agent_type.as_str()).collect();
-    let actions: Vec<String> = steps.iter().map(|step| clean_text(&step.action)).collect();
-    let statuses: Vec<&str> = steps.iter().map(|step| step.status.as_str()).collect();
-    let attempts: Vec<i64> = steps.iter().map(|step| i64::from(step.attempts)).collect();
-    let phases: Vec<Option<String>> = steps.iter().map(|step| step.phase.as_deref().map(clean_text)).collect();
-    let started: Vec<Option<i64>> = steps.iter().map(|step| step.started_ms.map(integer)).collect();
-    let finished: Vec<Option<i64>> = steps.iter().map(|step| step.finished_ms.map(integer)).collect();
+async fn insert_steps(transaction: &Transaction<'_>, ended: &[(&PlanPart, &PlanRow)]) -> Result<()> {
+    let steps: Vec<(&str, &StepRow)> =
+        ended.iter().flat_map(|(part, end)| end.steps.iter().map(|step| (part.plan.as_str(), step))).collect();
+    let plans: Vec<&str> = steps.iter().map(|(plan, _)| *plan).collect();
+    let ids: Vec<&str> = steps.iter().map(|(_, step)| step.step.as_str()).collect();
+    let agent_types: Vec<&str> = steps.iter().map(|(_, step)| step.agent_type.as_str()).collect();
+    let actions: Vec<String> = steps.iter().map(|(_, step)| clean_text(&step.action)).collect();
+    let statuses: Vec<&str> = steps.iter().map(|(_, step)| step.status.as_str()).collect();
+    let attempts: Vec<i64> = steps.iter().map(|(_, step)| i64::from(step.attempts)).collect();
+    let phases: Vec<Option<String>> = steps.iter().map(|(_, step)| step.phase.as_deref().map(clean_text)).collect();
+    let started: Vec<Option<i64>> = steps.iter().map(|(_, step)| step.started_ms.map(integer)).collect();
+    let finished: Vec<Option<i64>> = steps.iter().map(|(_, step)| step.finished_ms.map(integer)).collect();
     let insert = "INSERT INTO steps (plan_id, step_id, agent_type, action, status, attempts, phase_id, started_ms, \
-                  finished_ms) SELECT $1, * FROM unnest($2::text[], $3::text[], $4::text[], $5::text[], $6::bigint[], \
-                  $7::text[], $8::bigint[], $9::bigint[])";
+                  finished_ms) SELECT * FROM unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::text[], \
+                  $6::bigint[], $7::text[], $8::bigint[], $9::bigint[])";
     let values: [&(dyn ToSql + Sync); 9] =
-        [&plan, &ids, &agent_types, &actions, &statuses, &attempts, &phases, &started, &finished];
+        [&plans, &ids, &agent_types, &actions, &statuses, &attempts, &phases, &started, &finished];
+    transaction.execute(insert, &values).await?;
+    Ok(())
+}
+
+async fn insert_revisions(transaction: &Transaction<'_>, ended: &[(&PlanPart, &PlanRow)]) -> Result<()> {
+    let revisions: Vec<(&str, &RevisionRow)> =
+        ended.iter().flat_map(|(part, end)| end.revisions.iter().map(|one| (part.plan.as_str(), one))).collect();
+    if revisions.is_empty() {
+        return Ok(());
+    }
+    let plans: Vec<&str> = revisions.iter().map(|(plan, _)| *plan).collect();
+    let numbers: Vec<i64> = revisions.iter().map(|(_, one)| i64::from(one.revision)).collect();
+    let times: Vec<String> = revisions.iter().map(|(_, one)| rfc3339(one.time_ms)).collect();
+    let triggers: Vec<String> = revisions.iter().map(|(_, one)| clean_text(&one.trigger)).collect();
+    let data: Vec<String> = revisions.iter().map(|(_, one)| jsonb(&one.data)).collect();
+    let insert = "INSERT INTO revisions (plan_id, revision, \"timestamp\", \"trigger\", data) \
+                  SELECT r.plan_id, r.revision, r.time::timestamptz, r.cause, r.data::jsonb \
+                  FROM unnest($1::text[], $2::bigint[], $3::text[], $4::text[], $5::text[]) \
+                  AS r (plan_id, revision, time, cause, data)";
+    let values: [&(dyn ToSql + Sync); 5] = [&plans, &numbers, &times, &triggers, &data];
     transaction.execute(insert, &values).await?;
     Ok(())
 }

@@ -341,7 +341,9 @@ pub async fn payloads_of_a_copy_that_did_not_end_are_replaced(store: &dyn Archiv
 }
 
 /// Writes so many events in batches of the default size, and prints events a second and times of searches.
-pub async fn measure(store: &dyn ArchiveStore, events_max: u64) {
+///
+/// - `settle`: what the database does by itself some time after many writes.
+pub async fn measure(store: &dyn ArchiveStore, events_max: u64, settle: impl AsyncFnOnce()) {
     const PLAN_EVENTS: u64 = 100;
     const BATCH_EVENTS: u64 = 2_000;
     let begun = tokio::time::Instant::now();
@@ -361,6 +363,7 @@ pub async fn measure(store: &dyn ArchiveStore, events_max: u64) {
     }
     let took = begun.elapsed().as_secs_f64();
     eprintln!("{events_max} events in {took:.1} s: {:.0} events/s", events_max as f64 / took);
+    settle().await;
     let all = EventSearch::default;
     let of = |text: &str| DataConditions::parse(text).expect("it is a condition");
     let searches = [

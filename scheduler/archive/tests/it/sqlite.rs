@@ -113,5 +113,5 @@ async fn events_a_second() {
     let Some(events_max) = goalmill_common::config::environment("GOALMILL_ARCHIVE_EVENTS") else { return };
     let dir = tempfile::tempdir().expect("a directory can be made");
     let store = SqliteArchive::open(&dir.path().join("archive.sqlite")).await.expect("the file is made");
-    conformance::measure(&store, events_max.parse().expect("a number")).await;
+    conformance::measure(&store, events_max.parse().expect("a number"), async || ()).await;
 }
