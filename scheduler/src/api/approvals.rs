@@ -18,9 +18,8 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use super::plan_access::{load_plan, load_summary, send_verb};
-use super::plans::WrittenAs;
 use super::principal::Principal;
-use super::query_parameters::Query;
+use super::query_parameters::{Parameters, Query, RawParameters};
 use super::response::{self, ApiError, ApiResult, Body, unknown_verb};
 use super::{Api, edit};
 
@@ -146,19 +145,30 @@ fn replan_issues(api: &Api, options: &ReplanOptions) -> Vec<Issue> {
     issues
 }
 
+#[derive(schemars::JsonSchema)]
+pub(crate) struct RevisionsQuery {
+    /// `subtasks`: revisions as documents of that form have them.
+    #[schemars(with = "Option<String>", regex(pattern = "^subtasks$"))]
+    format: Option<DocumentFormat>,
+}
+
+impl Parameters for RevisionsQuery {
+    const NAMES: &'static [&'static str] = &["format"];
+
+    fn parse(given: &mut RawParameters) -> Self {
+        Self { format: given.only_format(DocumentFormat::Subtasks, "revisions") }
+    }
+}
+
 /// `GET /v1/plans/{id}/revisions`.
 pub(crate) async fn revisions(
     State(api): State<Api>,
     Path(id): Path<String>,
-    Query(WrittenAs { format }): Query<WrittenAs>,
+    Query(RevisionsQuery { format }): Query<RevisionsQuery>,
 ) -> Result<Response, ApiError> {
     let state = load_plan(&api, &id).await?;
-    let Some(format) = format else {
+    if format.is_none() {
         return Ok(Json(Page { items: state.revisions().to_vec(), next: None }).into_response());
-    };
-    if format != DocumentFormat::Subtasks {
-        let detail = format!("the form `{format}` has no revisions; `subtasks` has");
-        return Err(Problem::new(ErrorCode::InvalidRequest, detail).into());
     }
     let now = ExportState::of(&state.view(false));
     let items = state.revisions().iter().map(|record| export_revision(record, &now)).collect();

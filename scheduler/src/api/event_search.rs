@@ -18,7 +18,7 @@ use super::archived_events::{self, FoundEvents};
 use super::event_filter::{self, EventFilter};
 use super::namespaces;
 use super::principal::Principal;
-use super::query_parameters::{Parameters, Query, RawParameters};
+use super::query_parameters::{Parameters, Query, RawParameters, TIME_MS_MAX};
 use super::response::{self, ApiError};
 use crate::{event_log, shard_client};
 
@@ -69,6 +69,7 @@ pub(crate) struct LogsQuery {
     #[schemars(with = "Option<String>", regex(pattern = CONDITIONS_PATTERN))]
     r#where: Option<DataConditions>,
     /// Only events since then, Unix milliseconds; default the last hour.
+    #[schemars(range(max = TIME_MS_MAX))]
     pub(super) since_ms: Option<u64>,
     /// Events per page, at most 1000; default 200.
     #[schemars(range(min = 1, max = 1000))]
@@ -117,16 +118,10 @@ impl Parameters for LogsQuery {
             phase: given.value("phase", event_filter::parse_phase),
             text: given.value("text", parse_text),
             r#where: given.value("where", parse_conditions),
-            since_ms: given.number("since_ms", 0..=u64::MAX),
+            since_ms: given.number("since_ms", 0..=TIME_MS_MAX),
             limit: given.number("limit", 1..=PAGE_MAX),
             cursor: given.value("cursor", cursor),
-            format: given.value("format", |text| match DocumentFormat::find(text) {
-                Some(DocumentFormat::Phases) => Ok(DocumentFormat::Phases),
-                Some(_) | None => {
-                    let detail = format!("the form `{}` has no log", response::shown(text));
-                    Err((detail, "give `phases`, or leave it out".to_owned()))
-                }
-            }),
+            format: given.only_format(DocumentFormat::Phases, "log"),
         }
     }
 }

@@ -74,7 +74,7 @@ impl Parameters for PlanViewQuery {
     const NAMES: &'static [&'static str] = &["format", WHOLE];
 
     fn parse(given: &mut RawParameters) -> Self {
-        Self { format: WrittenAs::parse(given).format, whole: parse_whole(given) }
+        Self { format: parse_format(given), whole: parse_whole(given) }
     }
 }
 
@@ -126,24 +126,13 @@ pub(crate) async fn get(
     })
 }
 
-#[derive(schemars::JsonSchema)]
-pub(crate) struct WrittenAs {
-    /// The form of the answer; without one it is our own.
-    pub(super) format: Option<DocumentFormat>,
-}
-
-impl Parameters for WrittenAs {
-    const NAMES: &'static [&'static str] = &["format"];
-
-    fn parse(given: &mut RawParameters) -> Self {
-        let find = |text: &str| {
-            DocumentFormat::find(text).ok_or_else(|| {
-                let known: Vec<&str> = DocumentFormat::ALL.iter().map(|format| format.as_str()).collect();
-                (format!("there is no form `{}`", response::shown(text)), format!("give one of {}", known.join(", ")))
-            })
-        };
-        Self { format: given.value("format", find) }
-    }
+fn parse_format(given: &mut RawParameters) -> Option<DocumentFormat> {
+    given.value("format", |text| {
+        DocumentFormat::find(text).ok_or_else(|| {
+            let known: Vec<&str> = DocumentFormat::ALL.iter().map(|format| format.as_str()).collect();
+            (format!("there is no form `{}`", response::shown(text)), format!("give one of {}", known.join(", ")))
+        })
+    })
 }
 
 #[derive(schemars::JsonSchema)]

@@ -10,6 +10,7 @@ use axum::http::request::Parts;
 use axum::http::{Method, Uri};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
+use goalmill_common::document_format::DocumentFormat;
 use goalmill_common::problem::{ErrorCode, Issue};
 use goalmill_common::text::pointer_part;
 
@@ -32,6 +33,8 @@ pub(super) const WITH_PARAMETERS: [&str; 11] = [
     "/v1/logs",
     "/v1/stats",
 ];
+/// The last millisecond of the year 9999.
+pub(super) const TIME_MS_MAX: u64 = 253_402_300_799_999;
 /// Replaces bytes that are not UTF-8.
 const REPLACED: char = '\u{fffd}';
 
@@ -149,6 +152,19 @@ impl RawParameters {
                 None
             }
         }
+    }
+
+    /// The `format` of an address that can write one other form only.
+    ///
+    /// - `what`: what the address gives, for the refusal.
+    pub(super) fn only_format(&mut self, only: DocumentFormat, what: &str) -> Option<DocumentFormat> {
+        self.value("format", |text| match DocumentFormat::find(text) {
+            Some(found) if found == only => Ok(found),
+            Some(_) | None => {
+                let detail = format!("the form `{}` has no {what}", shown(text));
+                Err((detail, format!("give `{only}`, or leave it out")))
+            }
+        })
     }
 
     fn finish(self) -> Result<(), ApiError> {

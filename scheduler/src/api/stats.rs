@@ -11,7 +11,7 @@ use goalmill_engine::{PlanState, replay};
 
 use super::Api;
 use super::principal::Principal;
-use super::query_parameters::{Parameters, Query, RawParameters};
+use super::query_parameters::{Parameters, Query, RawParameters, TIME_MS_MAX};
 use super::response::ApiError;
 use crate::event_log::{self, Pages};
 use crate::quality::{PlanSample, QualitySums};
@@ -29,6 +29,7 @@ const AT_ONCE: usize = 8;
 #[derive(schemars::JsonSchema)]
 pub(crate) struct MeasureQuery {
     /// Only plans that ended since then, Unix milliseconds; default the last 24 hours.
+    #[schemars(range(max = TIME_MS_MAX))]
     since_ms: Option<u64>,
     /// Plans read, latest first, at most 10000; default 1000.
     #[schemars(range(min = 1, max = 10000))]
@@ -39,7 +40,7 @@ impl Parameters for MeasureQuery {
     const NAMES: &'static [&'static str] = &["since_ms", "plans"];
 
     fn parse(given: &mut RawParameters) -> Self {
-        Self { since_ms: given.number("since_ms", 0..=u64::MAX), plans: given.number("plans", 1..=PLANS_MAX) }
+        Self { since_ms: given.number("since_ms", 0..=TIME_MS_MAX), plans: given.number("plans", 1..=PLANS_MAX) }
     }
 }
 

@@ -237,7 +237,7 @@ fn looks() -> Vec<Operation> {
             .gives_as::<String>(EVENT_STREAM)
             .refuses(&[PlanNotFound, InvalidEventId, EventsTrimmed]),
         get("/v1/plans/{id}/revisions", "listRevisions", "What was changed, by whom and why")
-            .query::<plans::WrittenAs>()
+            .query::<approvals::RevisionsQuery>()
             .gives::<Page<RevisionRecord>>()
             .refuses(PLAN),
         get("/v1/plans/{id}/questions", "listQuestions", "What waits for an answer")
