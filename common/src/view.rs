@@ -292,6 +292,9 @@ pub struct StepView {
     /// The question to a person before the step continues.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub question: Option<QuestionView>,
+    /// The plan that runs, or ran, for the last attempt: a `plan` step's, or that of the call which the step waits for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sub_plan: Option<PlanId>,
 }
 
 /// A page of a list; `next` continues it.

@@ -241,6 +241,7 @@ fn view_text(view: &PlanView, clock: &Clock, screen: &Screen) -> String {
     for step in &view.steps {
         let said = match (&step.failure, &step.outputs) {
             (Some(failure), _) if !step.status.is_final() || step.outputs.is_none() => short(&failure.message),
+            (None, None) if let Some(sub_plan) = &step.sub_plan => format!("plan {sub_plan}"),
             (_, Some(outputs)) => {
                 let (money, words) = note(outputs);
                 [money, words].into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join("  ")

@@ -3,7 +3,7 @@
 use goalmill_common::clock::rfc3339;
 use goalmill_common::goal::Usage;
 use goalmill_common::json::Json;
-use goalmill_common::plan::{Phase, Question};
+use goalmill_common::plan::{Phase, Question, StepKind};
 use goalmill_common::status::{Counts, PhaseStatus, PlanStatus, StepStatus};
 use goalmill_common::view::{self, PhaseView, PlanSummary, PlanView, ProposalView, QuestionView, Results, StepView};
 use serde_json::{Map, Value};
@@ -127,6 +127,9 @@ impl PlanState {
                 default: spec.ask.as_ref().and_then(|ask| ask.default.clone()),
                 due_at: at(step.due_ms).map(rfc3339).unwrap_or_default(),
             }),
+            sub_plan: (step.awaits_plan() || (step.attempt > 0 && spec.kind == StepKind::Plan))
+                .then(|| self.sub_plan_id(StepIndex::new(i)))
+                .flatten(),
         }
     }
 

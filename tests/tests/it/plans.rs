@@ -60,6 +60,11 @@ async fn a_step_inside_a_step_is_routed_too() -> Result<()> {
     let plan = json!({"steps": [{"id": "whole", "kind": "plan", "plan": {"steps": [say]}}]});
     let id = until_some(LIMIT, async || installation.submit(&plan).await.ok()).await.expect("an agent is there soon");
     assert_eq!(installation.await_end(&id, LIMIT).await?["status"], "completed");
+    let step = installation.get(&format!("/v1/plans/{id}/steps/whole")).await?;
+    let sub_plan = step["sub_plan"].as_str().expect("the step names its sub-plan");
+    let inner = installation.get(&format!("/v1/plans/{sub_plan}")).await?;
+    assert_eq!((&inner["status"], &inner["parent"]), (&json!("completed"), &json!(id)));
+    assert_eq!(inner["steps"][0]["sub_plan"], json!(null));
     installation.stop().await;
     Ok(())
 }
