@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::failure::Failure;
 use crate::json::Json;
+use crate::word_enum::word_enum;
 
 /// Characters of a call's name, and bytes of what identifies its inputs.
 pub const CALL_NAME_MAX: usize = 200;
@@ -90,19 +91,19 @@ impl CallWait {
     }
 }
 
-/// For whom or for what a call waits.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum CallWaitKind {
-    /// A person agrees or refuses. The outcome is `{"approved": true or false, "reason": text}`.
-    Approval,
-    /// A person answers. The outcome is `{"answer": any JSON}`, or `{"error": text}` when nobody did in time.
-    Answer,
-    /// A plan of its own ends. The outcome is `{"plan": id, "status": status, "outputs": any JSON}`, or
-    /// `{"plan": id, "status": status, "error": failure}` when it failed or was refused.
-    Plan,
-    /// The budget of the plan has room for the call. It has no outcome: the next attempt makes the call.
-    Budget,
+word_enum! {
+    /// For whom or for what a call waits.
+    CallWaitKind {
+        /// A person agrees or refuses. The outcome is `{"approved": true or false, "reason": text}`.
+        Approval = "approval",
+        /// A person answers. The outcome is `{"answer": any JSON}`, or `{"error": text}` when nobody did in time.
+        Answer = "answer",
+        /// A plan of its own ends. The outcome is `{"plan": id, "status": status, "outputs": any JSON}`, or
+        /// `{"plan": id, "status": status, "error": failure}` when it failed or was refused.
+        Plan = "plan",
+        /// The budget of the plan has room for the call. It has no outcome: the next attempt makes the call.
+        Budget = "budget",
+    }
 }
 
 impl CallWaitKind {

@@ -151,6 +151,8 @@ PLANNING = ("goalmill-planning", "Goalmill / Planning and models", "Planners, re
               q(rate("goalmill_replans_total", "trigger"), "{{trigger}}"), runbook="replan-storm"),
         panel("Decisions of people", "ops", "Approvals and rejections of plans and steps, those by default included.",
               q(rate("goalmill_approvals_total", "decision, of"), "{{of}} {{decision}}")),
+        panel("Calls that wait", "ops", "Attempts that ended because a call waits for a person, a plan or the budget. They hold no worker.",
+              q(rate("goalmill_call_waits_total", "for"), "{{for}}")),
     ]),
     ("Models", [
         panel("Tokens", "short", "Tokens a second by model and direction.",

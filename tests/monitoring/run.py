@@ -29,7 +29,7 @@ PROGRAM = sys.argv[1] if len(sys.argv) > 1 else str(ROOT / "target/debug/goalmil
 PICTURES = pathlib.Path(sys.argv[2]) if len(sys.argv) > 2 else None
 # No model is asked, no webhook is set up, no log is followed, and nothing is quarantined or refused in this load.
 SILENT = re.compile(r"gen_ai_|goalmill_llm_|goalmill_webhook_|goalmill_sse_|goalmill_agent_cards_refused"
-                    r"|goalmill_queues_quarantined|goalmill_plan_validation_failures")
+                    r"|goalmill_queues_quarantined|goalmill_plan_validation_failures|goalmill_call_waits")
 
 
 class Installation(Processes):

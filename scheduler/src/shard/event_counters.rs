@@ -39,6 +39,9 @@ impl EventCounters {
         } else if let StepEvent::Retrying(retrying) = event {
             let class = retrying.failure.class.as_str();
             counter!("goalmill_step_retries_total", "class" => class).increment(1);
+        } else if let StepEvent::Suspended(suspended) = event {
+            let kind = suspended.call.wait.kind.as_str();
+            counter!("goalmill_call_waits_total", "for" => kind).increment(1);
         } else if let StepEvent::Approved(_) = event {
             approval("approved", "step");
         }
