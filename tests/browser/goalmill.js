@@ -1,4 +1,4 @@
-// `goalmill dev` as a process, its API, and its commands.
+// An installation as processes, its API, and its commands: `goalmill dev`, or a scheduler and a worker with Redis and PostgreSQL.
 
 import { execFile, spawn } from "node:child_process";
 import { createWriteStream, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
@@ -6,9 +6,13 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 
+import { startServers } from "./servers.js";
+
 /** A debug build serves the files of the source tree; `PROGRAM` names another one, whose page is the embedded one. */
 const PROGRAM = process.env.PROGRAM || fileURLToPath(new URL("../../target/debug/goalmill", import.meta.url));
 const LIMIT_MS = 60_000;
+/** `SERVERS=1`: every test runs on Redis and PostgreSQL. */
+const ALL_ON_SERVERS = process.env.SERVERS === "1";
 const running = new Set();
 
 /** Waits until `read` gives something. */
@@ -34,6 +38,21 @@ export class Goalmill {
 
   /** The same with variables of the environment. */
   static async startWith(variables, ...options) {
+    const own = await Goalmill.prepare(variables);
+    if (ALL_ON_SERVERS) await own.addServers();
+    await own.spawn(options);
+    return own;
+  }
+
+  /** A scheduler and a worker, with servers of their own for Redis and PostgreSQL. */
+  static async startOnServers(variables) {
+    const own = await Goalmill.prepare(variables);
+    await own.addServers();
+    await own.spawn();
+    return own;
+  }
+
+  static async prepare(variables) {
     const own = new Goalmill();
     own.environment = { ...environment, ...variables };
     own.folder = mkdtempSync(join(tmpdir(), "goalmill-browser-"));
@@ -41,35 +60,51 @@ export class Goalmill {
     mkdirSync(join(own.folder, "data"));
     own.address = "127.0.0.1:0";
     running.add(own);
-    await own.spawn(options);
     return own;
+  }
+
+  async addServers() {
+    this.servers = await startServers(this.folder);
+    this.environment = { ...this.environment, GOALMILL_REDIS_URL: this.servers.redis, GOALMILL__ARCHIVE__STORE: "postgres", GOALMILL_ARCHIVE_URL: this.servers.postgres };
   }
 
   /** Writes the settings of the next start. */
   configure(text) { writeFileSync(join(this.folder, "goalmill.toml"), text); }
 
+  /** Starts its processes, and waits until the API answers and a worker serves. */
   async spawn(options = []) {
-    const log = createWriteStream(join(this.folder, "log"), { flags: "a" });
-    const started = ["dev", "--listen", this.address, "--metrics", "off", "--data-dir", join(this.folder, "data"), "--config", join(this.folder, "goalmill.toml"), ...options];
-    this.process = spawn(PROGRAM, started, { env: this.environment, stdio: ["ignore", "pipe", "pipe"] });
-    let text = "";
-    const take = (chunk) => { text += chunk; log.write(chunk); };
-    this.process.stdout.on("data", take);
-    this.process.stderr.on("data", take);
-    let end = null;
-    this.ended = new Promise((resolve) => this.process.on("exit", (code, signal) => { end = signal || code; resolve(); }));
-    await until("goalmill dev starts", () => {
-      if (end !== null) throw new Error(`it ended with ${end}: ${text}`);
-      return /Ctrl-C stops everything/.test(text);
-    });
-    this.url = /(http:\/\/127\.0\.0\.1:\d+)\/v1/.exec(text)[1];
+    const config = ["--config", join(this.folder, "goalmill.toml")];
+    const api = ["--listen", this.address, "--metrics", "off", ...config, ...options];
+    this.processes = [];
+    if (this.servers) {
+      [, this.url] = await this.launch(/the api listens on (http:\/\/[\d.:]+)/, "scheduler", ...api);
+      await this.launch(/worker \S+ runs/, "worker", "--demo", ...config);
+    } else {
+      [, this.url] = await this.launch(/(http:\/\/127\.0\.0\.1:\d+)\/v1[^]*Ctrl-C stops everything/, "dev", "--data-dir", join(this.folder, "data"), ...api);
+    }
     this.address = this.url.slice("http://".length);
+  }
+
+  /** Starts a process, and waits until its output fits; gives the match. */
+  async launch(isUp, ...words) {
+    const log = createWriteStream(join(this.folder, "log"), { flags: "a" });
+    const process = spawn(PROGRAM, words, { env: this.environment, stdio: ["ignore", "pipe", "pipe"] });
+    let text = "", end = null;
+    const take = (chunk) => { text += chunk; log.write(chunk); };
+    process.stdout.on("data", take);
+    process.stderr.on("data", take);
+    const ended = new Promise((resolve) => process.on("exit", (code, signal) => { end = signal || code; resolve(); }));
+    this.processes.push({ process, ended });
+    return until(`goalmill ${words[0]} starts`, () => {
+      if (end !== null) throw new Error(`it ended with ${end}: ${text}`);
+      return isUp.exec(text);
+    });
   }
 
   /** As `kill -9` does. */
   async kill() {
-    this.process.kill("SIGKILL");
-    await this.ended;
+    for (const one of this.processes) one.process.kill("SIGKILL");
+    await Promise.all(this.processes.map((one) => one.ended));
   }
 
   async call(method, path, body) {
@@ -106,7 +141,8 @@ export class Goalmill {
 
   async stop() {
     running.delete(this);
-    if (this.process.exitCode === null) await this.kill();
+    if (this.processes) await this.kill();
+    if (this.servers) await this.servers.stop();
     rmSync(this.folder, { recursive: true, force: true });
   }
 }

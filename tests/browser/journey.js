@@ -13,13 +13,14 @@ const PEOPLE = { ann: ["research", "viewer", "submitter"], ben: ["research", "vi
 
 export function journeyTests() {
   return [
-    { name: "journey by pointer: from a goal to the archive", run: () => journey(Pointer) },
-    { name: "journey by keyboard alone: from a goal to the archive", run: () => journey(Keyboard) },
+    { name: "journey by pointer: from a goal to the archive", run: () => journey(Pointer, Goalmill.startWith) },
+    { name: "journey by keyboard alone: from a goal to the archive", run: () => journey(Keyboard, Goalmill.startWith) },
+    { name: "journey on Redis and PostgreSQL: from a goal to the archive", run: () => journey(Pointer, Goalmill.startOnServers) },
   ];
 }
 
-async function start() {
-  const goalmill = await Goalmill.startWith({ GOALMILL__API__AUTHENTICATION: "required", GOALMILL__API__ADMIN_TOKEN_ENV: "GOALMILL_TOKEN", GOALMILL_TOKEN: ADMIN });
+async function start(begin) {
+  const goalmill = await begin({ GOALMILL__API__AUTHENTICATION: "required", GOALMILL__API__ADMIN_TOKEN_ENV: "GOALMILL_TOKEN", GOALMILL_TOKEN: ADMIN });
   await goalmill.kill();
   goalmill.configure(SETTINGS);
   await goalmill.spawn();
@@ -137,8 +138,8 @@ async function search({ page, hand }, id) {
   await page.locator(".plan-head .live-ended").waitFor();
 }
 
-async function journey(Hand) {
-  const goalmill = await start();
+async function journey(Hand, begin) {
+  const goalmill = await start(begin);
   const ann = await enter(goalmill, Hand, "ann"), ben = await enter(goalmill, Hand, "ben");
   const id = await submit(ann);
   await approve(ben, id);
