@@ -102,7 +102,7 @@ pub(super) async fn approve(api: &Api, principal: &Principal, id: &str, body: &B
 pub(super) async fn edit(api: &Api, principal: &Principal, id: &str, body: &Bytes) -> Result<(), ApiError> {
     let said = EditBody::parse(body)?;
     if !said.has_changes() {
-        let hint = "give `changes`, or the whole `plan` as it is to be";
+        let hint = "send `changes`, or the whole `plan` with your changes";
         return Err(invalid_request("an edit needs changes", vec![missing_field("/changes", hint)]));
     }
     let at = load_plan(api, id).await?;
@@ -240,7 +240,8 @@ pub(super) async fn answer(
 }
 
 fn missing_field(pointer: &str, hint: &str) -> Issue {
-    Issue { code: "MISSING_FIELD".into(), pointer: pointer.into(), detail: "it is not there".into(), hint: hint.into() }
+    let detail = "the field is missing".into();
+    Issue { code: "MISSING_FIELD".into(), pointer: pointer.into(), detail, hint: hint.into() }
 }
 
 /// An error that lists the issues of a request.

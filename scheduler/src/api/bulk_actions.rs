@@ -127,7 +127,7 @@ impl BulkVerb {
             Some("pause") => Ok(Self::Pause),
             Some("resume") => Ok(Self::Resume),
             Some("replan") => Ok(Self::Replan),
-            _ => Err(ApiError(Problem::new(ErrorCode::NotFound, "there is nothing at this address"))),
+            _ => Err(ApiError(Problem::new(ErrorCode::NotFound, "no route has this address; see /openapi.json"))),
         }
     }
 

@@ -71,7 +71,8 @@ pub(super) fn parse_edit(
     let live = &context.live;
     let mut edited = match plan {
         Some(_) if !listed.is_empty() => {
-            return Err(refused(vec![issue("CONFLICT", "/plan", "there are `changes` too", "give one of the two")]));
+            let hint = "send either `changes` or `plan`";
+            return Err(refused(vec![issue("CONFLICT", "/plan", "the body has both `changes` and `plan`", hint)]));
         }
         Some(plan) => context.diff_plan(plan)?,
         None => context.parse_changes(listed)?,
@@ -113,8 +114,8 @@ impl EditContext<'_> {
         }
         // Via text, because payloads keep their text.
         serde_json::from_str(&value.to_string()).map_err(|error| {
-            let hint = "see `goalmill schema` and the page on edits for the changes that there are";
-            vec![issue("INVALID_VALUE", place, format!("it is no change of a plan: {error}"), hint)]
+            let hint = "send one of the changes that docs/people.md lists, such as `set_fields` or `skip_step`";
+            vec![issue("INVALID_VALUE", place, format!("this is not a valid change: {error}"), hint)]
         })
     }
 
@@ -155,8 +156,8 @@ impl EditContext<'_> {
     /// The changes that turn the current plan into the document.
     fn diff_plan(&self, document: &Value) -> Result<ParsedEdit, ApiError> {
         let Some(steps) = document.get("steps").and_then(Value::as_array) else {
-            let hint = "send the plan as `goalmill plan export` prints it, with its changes";
-            return Err(refused(vec![issue("INVALID_VALUE", "/steps", "it is no list of steps", hint)]));
+            let hint = "send the document that `goalmill plan export` prints, with your changes";
+            return Err(refused(vec![issue("INVALID_VALUE", "/steps", "`steps` is not a list of steps", hint)]));
         };
         let mut issues = self.fixed(document);
         let (mut changes, mut places) = (Vec::new(), RequestPointers::default());
@@ -172,7 +173,7 @@ impl EditContext<'_> {
             let place = format!("/steps/{n}");
             if ids[..n].contains(id) {
                 let detail = format!("there is another step `{id}`");
-                issues.push(issue("DUPLICATE_STEP_ID", &format!("{place}/id"), detail, "give each an id of its own"));
+                issues.push(issue("DUPLICATE_STEP_ID", &format!("{place}/id"), detail, "give each step its own id"));
                 continue;
             }
             places.steps.insert(id.clone(), place.clone());
@@ -200,7 +201,7 @@ impl EditContext<'_> {
             return Err(refused(issues));
         }
         if changes.is_empty() {
-            return Err(refused(vec![issue("NO_CHANGE", "", "the plan stays as it is", "change a step or a phase")]));
+            return Err(refused(vec![issue("NO_CHANGE", "", "the edit changes nothing", "change a step or a phase")]));
         }
         Ok(ParsedEdit { changes, places })
     }
@@ -214,7 +215,7 @@ impl EditContext<'_> {
         let document = json!({ "steps": steps, "phases": phases });
         let checked = validate::validate_plan(&document, &self.api.scheduler.settings.limits);
         let step = checked.map_err(|issues| under(issues, place))?.into_plan().steps.into_iter().next();
-        step.ok_or_else(|| vec![issue("INVALID_VALUE", place, "it is no step", "give its `id`")])
+        step.ok_or_else(|| vec![issue("INVALID_VALUE", place, "this is not a step", "send an object with its `id`")])
     }
 
     /// Plan fields outside of steps and phases must be unchanged.
@@ -224,7 +225,7 @@ impl EditContext<'_> {
         let others = fields.filter(|(name, value)| {
             !EDITABLE.contains(&name.as_str()) && own.get(name.as_str()).is_none_or(|own| own != *value)
         });
-        let hint = "leave it as it is; what can be edited are steps and phases";
+        let hint = "do not change this field: only steps and phases can be edited";
         others
             .map(|(name, _)| {
                 let detail = format!("`{name}` of a plan that has begun cannot be edited");
@@ -241,14 +242,15 @@ impl EditContext<'_> {
             let place = format!("/phases/{n}");
             match serde_json::from_value::<Phase>(value) {
                 Err(error) => {
-                    issues.push(issue("INVALID_VALUE", &place, format!("it is no phase: {error}"), "give its `id`"));
+                    let detail = format!("this is not a valid phase: {error}");
+                    issues.push(issue("INVALID_VALUE", &place, detail, "send an object with its `id`"));
                 }
                 Ok(phase) => {
                     let own = self.live.phases.iter().find(|own| own.id == phase.id);
                     match own {
                         Some(own) if *own != phase => {
-                            let hint = "skip it, or add another";
-                            issues.push(issue("NOT_EDITABLE", &place, "a phase cannot be changed", hint));
+                            let hint = "skip the phase, or add another phase";
+                            issues.push(issue("NOT_EDITABLE", &place, "an existing phase cannot be changed", hint));
                         }
                         Some(_) => {}
                         None => added.push((phase.clone(), after.clone())),

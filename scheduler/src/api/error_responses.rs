@@ -49,7 +49,7 @@ async fn caught<T>(handler: impl Future<Output = T>) -> Result<T, ApiError> {
         let text = panic.downcast_ref::<&str>().copied().or_else(|| panic.downcast_ref::<String>().map(String::as_str));
         tracing::error!("a request's handler panicked: {}", text.unwrap_or("no message"));
         metrics::counter!("goalmill_http_panics_total").increment(1);
-        ApiError(Problem::new(ErrorCode::Internal, "the request met a defect of this program; its log has the place"))
+        ApiError(Problem::new(ErrorCode::Internal, "the scheduler has a defect; report it with the line in its log"))
     })
 }
 

@@ -61,7 +61,8 @@ pub(crate) async fn list(
         }
     };
     if place.since_ms.saturating_add(BACK_MS_MAX) < now_ms {
-        let detail = "the stream goes back an hour at most; read what was before from `/v1/logs`, and begin again";
+        let detail = "this stream has the events of the last hour only; read older events from `/v1/logs`, then connect \
+                      with a later `since_ms` and without `Last-Event-ID`";
         return Err(Problem::new(ErrorCode::InvalidEventId, detail).into());
     }
     if let Some(plan) = &query.plan {

@@ -154,7 +154,7 @@ fn routes() -> Router<Api> {
     router
         .merge(page::routes())
         .merge(oidc_sign_in::routes())
-        .fallback(async || ApiError(Problem::new(ErrorCode::NotFound, "there is nothing at this address")))
+        .fallback(async || ApiError(Problem::new(ErrorCode::NotFound, "no route has this address; see /openapi.json")))
         .method_not_allowed_fallback(async || {
             ApiError(Problem::new(ErrorCode::MethodNotAllowed, "this address does not take this method"))
         })

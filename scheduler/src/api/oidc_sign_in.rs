@@ -93,7 +93,8 @@ fn flow_cookie(word: &str, seconds: u64) -> HeaderValue {
 
 fn redirect(url: &str, cookies: &[HeaderValue]) -> Response {
     let Ok(location) = HeaderValue::from_str(url) else {
-        return ApiError(Problem::new(ErrorCode::Internal, "the address to go to cannot be written")).into_response();
+        let detail = "the redirect address is not valid; check the addresses in `api.oidc`";
+        return ApiError(Problem::new(ErrorCode::Internal, detail)).into_response();
     };
     let fixed: [(HeaderName, HeaderValue); 3] = [
         (header::LOCATION, location),

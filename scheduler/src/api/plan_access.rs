@@ -36,7 +36,7 @@ pub(super) async fn send_verb(
             } else {
                 Problem::new(
                     ErrorCode::NotReady,
-                    format!("the plan is {status}, but its shard does not have it; try again"),
+                    format!("the plan is {status}, but the owner of its shard has not loaded it yet; try again"),
                 )
             }
             .into())

@@ -22,7 +22,7 @@ pub(crate) async fn create(State(api): State<Api>, principal: Principal, body: B
         return Err(Problem::new(ErrorCode::InvalidRequest, "the token cannot be created").with_errors(issues).into());
     }
     let created = api.access.tokens.create(new).await?.ok_or_else(|| {
-        let detail = format!("there are {TOKENS_MAX} tokens, and there can be no more; revoke some");
+        let detail = format!("the limit of {TOKENS_MAX} tokens is reached; revoke tokens that are not used");
         Problem::new(ErrorCode::NotAllowed, detail)
     })?;
     let (id, actor) = (&created.view.id, &created.view.actor);
