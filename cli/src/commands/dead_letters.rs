@@ -118,7 +118,7 @@ fn with_help<E: Into<Failed>>(agent_type: &str) -> impl Fn(E) -> Failed {
 
 /// Prompts in a terminal; elsewhere `--yes` is required.
 pub(super) fn confirm(what: &str) -> Result<(), Failed> {
-    let refused = || Failed::new(Exit::Usage, format!("not done: {what}")).help("say so: --yes");
+    let refused = || Failed::new(Exit::Usage, format!("not done: {what}")).help("confirm with --yes");
     if !std::io::stdin().is_terminal() {
         return Err(refused());
     }

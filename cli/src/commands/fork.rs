@@ -12,7 +12,8 @@ use crate::watch::Source;
 
 pub async fn run(context: &CommandContext, args: &ForkArgs) -> CommandResult {
     if args.wait.redis.is_some() {
-        return Err(Failed::new(Exit::Usage, "a fork goes through the API, not through Redis"));
+        return Err(Failed::new(Exit::Usage, "`plan fork` needs the API and cannot use `--redis`")
+            .help("omit --redis, and name the scheduler by --server URL"));
     }
     let client: &Client = &context.client;
     let plan = client.resolve(&args.what.plan).await?;

@@ -54,7 +54,7 @@ pub async fn plan(context: &CommandContext, args: &RunArgs) -> CommandResult {
 async fn plan_file(context: &CommandContext, args: &SubmitArgs, file: &str, plan: &Document) -> CommandResult {
     if let Some(flag) = goal_flag(args) {
         let message = format!("`{file}` is a plan, and `{flag}` is for goals");
-        return Err(Failed::new(Exit::Usage, message).help("put it under `goal` of the plan"));
+        return Err(Failed::new(Exit::Usage, message).help("set the value under `goal` in the plan"));
     }
     let plan = with_planning(Document { text: plan.text.clone(), media: plan.media }, &args.planning)?;
     run_plan(context, &args.wait, args.dry_run, file, &plan).await
@@ -155,7 +155,10 @@ fn goal_of(args: &SubmitArgs, document: Option<&Document>, now_ms: u64) -> Resul
             Value::Object(fields) => fields,
             _ => return Err(Failed::invalid(format!("`{path}` is no goal: it must hold an object"))),
         },
-        (None, None) => return Err(Failed::new(Exit::Usage, "there is no goal")),
+        (None, None) => {
+            return Err(Failed::new(Exit::Usage, "no goal is given")
+                .help("give it as a text, goalmill submit 'YOUR GOAL', or by --file FILE"));
+        }
     };
     let mut state = object(&mut goal, "state")?;
     for text in &args.state {

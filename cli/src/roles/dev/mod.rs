@@ -32,9 +32,8 @@ const MODEL_TIMEOUT_MS: u64 = 600_000;
 pub async fn run(context: &CommandContext, args: &DevArgs) -> CommandResult {
     let screen = &context.screen;
     if args.demo == Some(Demo::Story) && args.goal.is_some() {
-        return Err(
-            Failed::new(Exit::Usage, "the story has a goal of its own").help("try: goalmill dev --demo --goal '…'")
-        );
+        return Err(Failed::new(Exit::Usage, "`--goal` and `--demo story` exclude each other")
+            .help("try: goalmill dev --demo --goal '…'"));
     }
     let (mut settings, is_order_default, is_timeout_default) = settings(args)?;
     let mut signals = Signals::listen()?;

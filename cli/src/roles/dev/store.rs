@@ -47,8 +47,10 @@ pub async fn open(args: &DevArgs, settings: &mut Settings, clock: &Clock) -> Res
             settings.scheduler.spin_us = 0;
             let opened = goalmill_broker::embedded::open(args.data_dir.as_deref(), clock.clone());
             let broker = opened.map_err(|error| match error {
-                BrokerError::Unavailable(why) => Failed::new(Exit::InvalidInput, format!("no data can be kept: {why}"))
-                    .help("name a directory that can be written to with --data-dir, or leave it out"),
+                BrokerError::Unavailable(why) => {
+                    Failed::new(Exit::InvalidInput, format!("the data directory cannot be used: {why}"))
+                        .help("name a writable directory by --data-dir, or omit --data-dir")
+                }
                 other => other.into(),
             })?;
             let (place, promise) = match &args.data_dir {
