@@ -1,7 +1,7 @@
 // Redis and PostgreSQL as processes of a test: own ports of loopback, own directory.
 
 import { execFileSync, spawn } from "node:child_process";
-import { chownSync, existsSync, mkdirSync, readdirSync, writeFileSync } from "node:fs";
+import { chmodSync, chownSync, existsSync, mkdirSync, readdirSync, writeFileSync } from "node:fs";
 import { connect, createServer } from "node:net";
 import { join } from "node:path";
 
@@ -29,7 +29,7 @@ async function listening(port) {
 function programs() {
   const debian = "/usr/lib/postgresql";
   const versions = existsSync(debian) ? readdirSync(debian).map((version) => join(debian, version, "bin")) : [];
-  const found = [...process.env.PATH.split(":"), ...versions].find((place) => existsSync(join(place, "initdb")));
+  const found = [...process.env.PATH.split(":"), ...versions].find((place) => existsSync(join(place, "initdb")) && existsSync(join(place, "postgres")));
   if (!found) throw new Error("PostgreSQL is not installed; bash tests/run installs it");
   return found;
 }
@@ -44,7 +44,10 @@ export async function startServers(folder) {
   const owner = process.getuid() === 0 ? { uid: NOBODY, gid: NOBODY } : {};
   const password = join(postgresFolder, "password"), data = join(postgresFolder, "data"), bin = programs();
   writeFileSync(password, PASSWORD);
-  if (owner.uid) for (const place of [postgresFolder, password]) chownSync(place, NOBODY, NOBODY);
+  if (owner.uid) {
+    chmodSync(folder, 0o711);
+    for (const place of [postgresFolder, password]) chownSync(place, NOBODY, NOBODY);
+  }
   execFileSync(join(bin, "initdb"), ["--username=goalmill", "--auth=scram-sha-256", "--encoding=UTF8", "--locale=C", "--no-sync", `--pwfile=${password}`, "-D", data], { ...owner, cwd: "/", stdio: "ignore" });
   const postgres = spawn(join(bin, "postgres"), ["-D", data, "-k", postgresFolder, "-h", "127.0.0.1", "-p", postgresPort, "-c", "fsync=off"], { ...owner, cwd: "/", stdio: "ignore" });
   const all = [redis, postgres];
