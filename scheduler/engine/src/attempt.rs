@@ -77,18 +77,10 @@ impl Turn<'_> {
     /// Sends a step to a worker after a cache miss.
     pub(crate) fn send_to_worker(&mut self, i: StepIndex) {
         let made = render::inputs(self.state, i, &self.context.limits);
-        match made.and_then(|inputs| Ok((inputs, self.cache_key(i)?))) {
-            Ok((inputs, cache_key)) => self.send(i, inputs, cache_key),
-            Err(failure) => self.fail_dispatch(i, failure),
-        }
-    }
-
-    fn fail_dispatch(&mut self, i: StepIndex, failure: Failure) {
-        self.give_up(i, failure, Spent::default());
-        self.propagate();
-    }
-
-    fn send(&mut self, i: StepIndex, inputs: Json, cache_key: Option<String>) {
+        let (inputs, cache_key) = match made.and_then(|inputs| Ok((inputs, self.cache_key(i)?))) {
+            Ok(made) => made,
+            Err(failure) => return self.fail_dispatch(i, failure),
+        };
         let agent_type = self.state.queue(i).expect("the step exists").clone();
         let due_ms = self.after(self.context.limits.queue_ms_max);
         let budget = self.state.next_grant(i);
@@ -96,6 +88,11 @@ impl Turn<'_> {
         self.emit_queued(i, queued, &inputs);
         let task = self.state.task_of(i, agent_type, inputs, self.context);
         self.effects.push(Effect::Send(Box::new(task)));
+    }
+
+    fn fail_dispatch(&mut self, i: StepIndex, failure: Failure) {
+        self.give_up(i, failure, Spent::default());
+        self.propagate();
     }
 
     /// Handles a worker's report. A report about another attempt than the current one is refused.
