@@ -46,7 +46,11 @@ pub fn submit(context: &EngineContext, envelope: Envelope<SubmitCommand>) -> Res
     let record = Record { seq: 1, time_ms: now_ms, actor, event: Event::Plan(accepted) };
     let mut state = PlanState::new(&record).expect("the first event is `goal_accepted`");
     let mut turn = Turn::begin_with(&mut state, record, context, random);
-    turn.begin_plan(beginning);
+    match beginning {
+        Beginning::Plan { planned, fork } => turn.start(*planned, fork, false),
+        Beginning::Planning => turn.effects.push(Effect::Plan { revision: 0 }),
+        Beginning::Refused(reason) => turn.planning_failed(reason, Vec::new(), None),
+    }
     let decision = turn.end();
     Ok((state, decision))
 }
@@ -112,14 +116,6 @@ fn refusal(limits: &Limits, plan: &Plan) -> Option<String> {
 }
 
 impl Turn<'_> {
-    fn begin_plan(&mut self, beginning: Beginning) {
-        match beginning {
-            Beginning::Plan { planned, fork } => self.start(*planned, fork, false),
-            Beginning::Planning => self.effects.push(Effect::Plan { revision: 0 }),
-            Beginning::Refused(reason) => self.planning_failed(reason, Vec::new(), None),
-        }
-    }
-
     pub(crate) fn planned(&mut self, revision: u32, answer: PlanAnswer) -> Result<(), Rejection> {
         let is_replan = self.state.waiting.replan().is_some() && revision == self.state.revision + 1;
         if is_replan {
