@@ -6,7 +6,7 @@ use goalmill_common::event::{ModelAnswered, Record};
 use goalmill_common::goal::Goal;
 use goalmill_common::id::PlanId;
 use goalmill_common::json::Json;
-use goalmill_engine::{HookQuestion, Rejection, StepIndex};
+use goalmill_engine::{Command, HookQuestion, Rejection, StepIndex};
 use goalmill_planning::CallLog;
 use tokio::sync::{mpsc, oneshot};
 
@@ -102,12 +102,8 @@ impl Outbox {
                     });
                 }
                 PostCommit::AskHooks { plan, question } => {
-                    let (scheduler, handle) = (self.scheduler.clone(), self.handle(plan, None));
-                    self.scheduler.tasks.spawn(async move {
-                        let asked = effects::ask_hooks(&scheduler, &handle.plan, *question);
-                        if let Some(command) = scheduler.stop.run_until_cancelled(asked).await {
-                            handle.send(command).await;
-                        }
+                    self.spawn(self.handle(plan, None), move |scheduler, handle| async move {
+                        Some(effects::ask_hooks(&scheduler, &handle.plan, *question).await)
                     });
                 }
                 PostCommit::CachePut { key, outputs, ttl_ms } => {
@@ -133,39 +129,37 @@ impl Outbox {
     }
 
     fn plan(&self, plan: PlanId, goal: Box<Goal>, depth: u32, answers: Vec<ModelAnswered>) {
-        let (scheduler, handle) = (self.scheduler.clone(), self.handle(plan, None));
-        self.scheduler.tasks.spawn(async move {
+        self.spawn(self.handle(plan, None), move |scheduler, handle| async move {
             let call_log = CallLog::new(0, Arc::new(handle.clone()), &answers);
-            let planned = Box::pin(effects::plan(&scheduler, handle.plan.as_str(), *goal, depth, call_log, &handle));
-            if let Some(Some(command)) = scheduler.stop.run_until_cancelled(planned).await {
-                handle.send(command).await;
-            }
+            effects::plan(&scheduler, handle.plan.as_str(), *goal, depth, call_log, &handle).await
         });
     }
 
     fn revise(&self, plan: PlanId, revision: u32, request: u32) {
-        let (scheduler, handle) = (self.scheduler.clone(), self.handle(plan, Some(request)));
-        self.scheduler.tasks.spawn(async move {
-            let revised = async {
-                let state = effects::load_state(&scheduler, &handle.plan).await?;
-                let call_log = CallLog::new(revision, Arc::new(handle.clone()), state.model_answers());
-                effects::revise(&scheduler, &state, revision, call_log).await
-            };
-            if let Some(Some(command)) = Box::pin(scheduler.stop.run_until_cancelled(revised)).await {
-                handle.send(command).await;
-            }
+        self.spawn(self.handle(plan, Some(request)), move |scheduler, handle| async move {
+            let state = effects::load_state(&scheduler, &handle.plan).await?;
+            let call_log = CallLog::new(revision, Arc::new(handle), state.model_answers());
+            effects::revise(&scheduler, &state, revision, call_log).await
         });
     }
 
     fn judge(&self, plan: PlanId) {
-        let (scheduler, handle) = (self.scheduler.clone(), self.handle(plan, None));
+        self.spawn(self.handle(plan, None), move |scheduler, handle| async move {
+            let state = effects::load_state(&scheduler, &handle.plan).await?;
+            let call_log = CallLog::new(state.revision(), Arc::new(handle), state.model_answers());
+            effects::judge(&scheduler, &state, call_log).await
+        });
+    }
+
+    /// Runs an effect until it gives a command for the plan, or the scheduler stops.
+    fn spawn<F>(&self, handle: ShardHandle, effect: impl FnOnce(Arc<Scheduler>, ShardHandle) -> F)
+    where
+        F: Future<Output = Option<Command>> + Send + 'static,
+    {
+        let effect = Box::pin(effect(self.scheduler.clone(), handle.clone()));
+        let stop = self.scheduler.stop.clone();
         self.scheduler.tasks.spawn(async move {
-            let judged = async {
-                let state = effects::load_state(&scheduler, &handle.plan).await?;
-                let call_log = CallLog::new(state.revision(), Arc::new(handle.clone()), state.model_answers());
-                effects::judge(&scheduler, &state, call_log).await
-            };
-            if let Some(Some(command)) = Box::pin(scheduler.stop.run_until_cancelled(judged)).await {
+            if let Some(Some(command)) = stop.run_until_cancelled(effect).await {
                 handle.send(command).await;
             }
         });
