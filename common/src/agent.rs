@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::id::{AgentType, ID_PATTERN, WorkerId};
 use crate::json::Json;
+use crate::number::whole_u64;
 
 /// Longest duration that an agent type can declare, in milliseconds: a year.
 pub const LATENCY_MS_MAX: u64 = 31_536_000_000;
@@ -41,7 +42,7 @@ pub struct Agent {
 /// Averages are seldom whole.
 fn whole_ms<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Option<u64>, D::Error> {
     let given = Option::<f64>::deserialize(deserializer)?;
-    Ok(given.map(|ms| ms.clamp(0.0, LATENCY_MS_MAX as f64).round() as u64))
+    Ok(given.map(|ms| whole_u64(ms.clamp(0.0, LATENCY_MS_MAX as f64).round())))
 }
 
 fn one() -> f64 {

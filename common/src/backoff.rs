@@ -1,5 +1,6 @@
 //! How long to wait before the next attempt. Pure: the caller draws the random number.
 
+use crate::number::whole_u64;
 use crate::plan::{Jitter, Retry};
 
 impl Retry {
@@ -27,7 +28,7 @@ impl Retry {
     pub fn ceiling_ms(&self, attempt: u32) -> u64 {
         let exponent = i32::try_from(attempt.saturating_sub(1)).unwrap_or(i32::MAX);
         let grown = self.initial_ms as f64 * self.factor.max(1.0).powi(exponent);
-        if grown >= self.max_ms as f64 { self.max_ms } else { grown as u64 }
+        if grown >= self.max_ms as f64 { self.max_ms } else { whole_u64(grown) }
     }
 }
 

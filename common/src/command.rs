@@ -27,10 +27,7 @@ pub struct Request {
 impl Request {
     /// The trace context of a submission.
     pub fn traceparent(&self) -> Option<&str> {
-        match &self.verb {
-            Verb::Submit(submit) => submit.traceparent.as_deref(),
-            _ => None,
-        }
+        if let Verb::Submit(submit) = &self.verb { submit.traceparent.as_deref() } else { None }
     }
 }
 

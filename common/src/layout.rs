@@ -9,6 +9,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use crate::id::StepId;
+use crate::number::to_u32;
 use crate::plan::Plan;
 
 /// Sweeps over all ranks that reduce crossings, from each start.
@@ -110,7 +111,7 @@ pub fn layout_steps(steps: &[LayoutStep], phases: &[&str]) -> PlanLayout {
     grid.assign_positions();
     let places = steps.iter().enumerate().map(|(i, step)| StepPlace {
         id: step.id.clone(),
-        rank: number(ranks[i]),
+        rank: to_u32(ranks[i]),
         position: grid.positions[i],
     });
     let routes = grid.chains.iter().map(|chain| EdgeRoute {
@@ -119,16 +120,12 @@ pub fn layout_steps(steps: &[LayoutStep], phases: &[&str]) -> PlanLayout {
         bends: chain[1..chain.len() - 1].iter().map(|i| grid.positions[*i]).collect(),
     });
     PlanLayout {
-        ranks: number(grid.layers.len()),
+        ranks: to_u32(grid.layers.len()),
         width: grid.positions.iter().fold(-1.0, |most: f64, at| most.max(*at)) + 1.0,
         steps: places.collect(),
         edges: routes.collect(),
         phases: phase_ranks(steps, &ranks, phases),
     }
-}
-
-fn number(count: usize) -> u32 {
-    u32::try_from(count).unwrap_or(u32::MAX)
 }
 
 /// Pairs of dependency and dependent, without doubles and without steps that depend on themselves.
@@ -199,7 +196,7 @@ fn compact_ranks(ranks: &mut [usize]) {
 fn phase_ranks(steps: &[LayoutStep], ranks: &[usize], phases: &[&str]) -> Vec<PhaseSpan> {
     let of_phase = |(n, id): (usize, &&str)| {
         let own = || steps.iter().zip(ranks).filter(|(step, _)| step.phase == Some(n)).map(|(_, rank)| *rank);
-        Some(PhaseSpan { id: (*id).to_owned(), first: number(own().min()?), last: number(own().max()?) })
+        Some(PhaseSpan { id: (*id).to_owned(), first: to_u32(own().min()?), last: to_u32(own().max()?) })
     };
     phases.iter().enumerate().filter_map(of_phase).collect()
 }

@@ -30,6 +30,7 @@ pub mod layout;
 pub mod limits;
 pub mod load;
 pub mod metric;
+pub mod number;
 pub mod plan;
 pub mod planning;
 pub mod problem;

@@ -75,10 +75,7 @@ impl Loaded {
         flatten("", &tree, &mut rows);
         rows.into_iter()
             .map(|(path, value)| {
-                let text = match &value {
-                    Value::String(text) => text.clone(),
-                    other => other.to_string(),
-                };
+                let text = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
                 let origin = self.origin(&path);
                 (path, text, origin)
             })
@@ -87,14 +84,13 @@ impl Loaded {
 }
 
 fn flatten(prefix: &str, value: &Value, rows: &mut Vec<(String, Value)>) {
-    match value {
-        Value::Object(map) if !map.is_empty() => {
-            for (key, value) in map {
-                let path = if prefix.is_empty() { key.clone() } else { format!("{prefix}.{key}") };
-                flatten(&path, value, rows);
-            }
-        }
-        leaf => rows.push((prefix.into(), leaf.clone())),
+    let Some(map) = value.as_object().filter(|map| !map.is_empty()) else {
+        rows.push((prefix.into(), value.clone()));
+        return;
+    };
+    for (key, value) in map {
+        let path = if prefix.is_empty() { key.clone() } else { format!("{prefix}.{key}") };
+        flatten(&path, value, rows);
     }
 }
 

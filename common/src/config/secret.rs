@@ -25,17 +25,19 @@ pub fn hide_secrets(tree: &mut Value) {
 
 fn hide_field(name: &str, value: &mut Value) {
     let lower = name.to_ascii_lowercase();
-    match value {
-        Value::Object(fields) if SECRET_MAPS.contains(&name) => {
-            fields.iter_mut().for_each(|(_, value)| *value = HIDDEN.into());
-        }
-        Value::Array(items) if name == ARGUMENTS => {
-            items.iter_mut().skip(1).for_each(|value| *value = HIDDEN.into());
-        }
-        Value::String(text) if !text.is_empty() && SECRET_ENDS.iter().any(|end| lower.ends_with(end)) => {
-            *text = HIDDEN.into();
-        }
-        other => hide_secrets(other),
+    let is_secret = |text: &str| !text.is_empty() && SECRET_ENDS.iter().any(|end| lower.ends_with(end));
+    if let Value::Object(fields) = value
+        && SECRET_MAPS.contains(&name)
+    {
+        fields.iter_mut().for_each(|(_, value)| *value = HIDDEN.into());
+    } else if let Value::Array(items) = value
+        && name == ARGUMENTS
+    {
+        items.iter_mut().skip(1).for_each(|value| *value = HIDDEN.into());
+    } else if value.as_str().is_some_and(is_secret) {
+        *value = HIDDEN.into();
+    } else {
+        hide_secrets(value);
     }
 }
 
