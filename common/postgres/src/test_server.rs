@@ -17,6 +17,7 @@ const PASSWORD: &str = "open-sesame";
 const LOOK: Duration = Duration::from_millis(20);
 const LOOKS_MAX: u32 = 3_000;
 
+/// A server with an empty database.
 pub struct PostgresServer {
     dir: TempDir,
     programs: PathBuf,
@@ -99,6 +100,7 @@ impl PostgresServer {
         }
     }
 
+    /// Its address, with the password of its only user.
     pub fn url(&self) -> String {
         self.url_with(PASSWORD)
     }
