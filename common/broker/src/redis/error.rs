@@ -7,10 +7,12 @@ use crate::BrokerError;
 /// Sorts an error by what the caller can do about it. Its text never holds the address or a password.
 pub(super) fn to_broker_error(error: RedisError) -> BrokerError {
     let text = error.to_string();
-    match error.kind() {
-        ErrorKind::Server(_) | ErrorKind::Extension => answered(&code(&error), text),
-        ErrorKind::UnexpectedReturnType => BrokerError::Corrupt(text),
-        _ => BrokerError::Unavailable(text),
+    if matches!(error.kind(), ErrorKind::Server(_) | ErrorKind::Extension) {
+        answered(&code(&error), text)
+    } else if error.kind() == ErrorKind::UnexpectedReturnType {
+        BrokerError::Corrupt(text)
+    } else {
+        BrokerError::Unavailable(text)
     }
 }
 

@@ -92,11 +92,11 @@ pub(super) async fn load(line: &mut impl ConnectionLike) -> Result<()> {
 
 /// The text of a library in a reply of `FUNCTION LIST`.
 fn library_text(reply: &Value) -> Option<&str> {
-    match reply {
-        Value::Array(items) => items.iter().find_map(library_text),
-        Value::BulkString(bytes) => std::str::from_utf8(bytes).ok().filter(|text| text.starts_with("#!lua")),
-        _ => None,
+    if let Value::Array(items) = reply {
+        return items.iter().find_map(library_text);
     }
+    let Value::BulkString(bytes) = reply else { return None };
+    std::str::from_utf8(bytes).ok().filter(|text| text.starts_with("#!lua"))
 }
 
 /// The version in the second line of a library, `-- version <n>`.

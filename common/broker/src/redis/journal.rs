@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use goalmill_common::id::{EntryId, PlanId, ShardId};
+use goalmill_common::number::whole_u64;
 use goalmill_common::status::PlanStatus;
 use redis::{cmd, pipe};
 
@@ -67,14 +68,14 @@ impl Connections {
         read.arg(self.keys.index(shard)).arg(format!("({before_ms}")).arg("-inf").arg("WITHSCORES");
         read.arg("LIMIT").arg(0).arg(limit);
         let found: Vec<(String, f64)> = self.ask(&read).await?;
-        Ok(found.into_iter().map(|(plan, score)| (PlanId::from(plan), whole(score))).collect())
+        Ok(found.into_iter().map(|(plan, score)| (PlanId::from(plan), whole_u64(score))).collect())
     }
 
     pub(super) async fn plans_since(&self, shard: ShardId, from_ms: u64, limit: usize) -> Result<Vec<(PlanId, u64)>> {
         let mut read = cmd("ZRANGEBYSCORE");
         read.arg(self.keys.index(shard)).arg(from_ms).arg("+inf").arg("WITHSCORES").arg("LIMIT").arg(0).arg(limit);
         let found: Vec<(String, f64)> = self.ask(&read).await?;
-        Ok(found.into_iter().map(|(plan, score)| (PlanId::from(plan), whole(score))).collect())
+        Ok(found.into_iter().map(|(plan, score)| (PlanId::from(plan), whole_u64(score))).collect())
     }
 
     pub(super) async fn expire_plans(&self, plans: &[(PlanId, u64)]) -> Result<()> {
@@ -116,10 +117,4 @@ impl Connections {
         let exist: Vec<bool> = self.ask_all(&pipe).await?;
         Ok(plans.iter().zip(exist).filter(|(_, exists)| !exists).map(|(plan, _)| plan.clone()).collect())
     }
-}
-
-/// A score as the whole number that it was written as.
-#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "scores are milliseconds below 2^53")]
-pub(super) fn whole(score: f64) -> u64 {
-    score as u64
 }

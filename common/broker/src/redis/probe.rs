@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use goalmill_common::number::whole_u64;
 use redis::aio::MultiplexedConnection;
 use redis::{AsyncConnectionConfig, Client};
 use tokio::time::Instant;
@@ -37,7 +38,7 @@ pub async fn stats(url: &str) -> Result<ServerStats> {
         line.and_then(|text| text.trim().parse().ok()).unwrap_or(0.0)
     };
     let cpu = number("used_cpu_user") + number("used_cpu_sys");
-    Ok(ServerStats { commands: number("total_commands_processed") as u64, cpu_us: (cpu * 1e6) as u64 })
+    Ok(ServerStats { commands: whole_u64(number("total_commands_processed")), cpu_us: whole_u64(cpu * 1e6) })
 }
 
 /// `XADD`s a second: pipelined, 300 bytes each, 100 deep, 2 connections; the best of 3 rounds of `entries`.

@@ -6,6 +6,7 @@ use goalmill_common::agent::{Agent, SILENCE_MS_MAX, WorkerBeat};
 use goalmill_common::card::read_card;
 use goalmill_common::id::{AgentType, AttemptToken, ShardId, WorkerId};
 use goalmill_common::load::Loads;
+use goalmill_common::number::whole_u64;
 use goalmill_common::problem::Issue;
 use redis::{Value, cmd, pipe};
 use serde::de::DeserializeOwned;
@@ -13,7 +14,6 @@ use serde::de::DeserializeOwned;
 use super::Result;
 use super::connections::Connections;
 use super::functions::Function;
-use super::journal::whole;
 use super::subscription::Subscription;
 use crate::verbs::{CANCELLED_MS, RefusedCard, Registry};
 
@@ -171,7 +171,7 @@ impl Connections {
     /// Members of a ZSET of times that are younger than `within_ms`, with their times.
     async fn recent(&self, key: &str, within_ms: u64) -> Result<Vec<(String, u64)>> {
         let found: Vec<(String, f64)> = self.call(Function::Recent.on(&[key]).arg(within_ms)).await?;
-        Ok(found.into_iter().map(|(member, score)| (member, whole(score))).collect())
+        Ok(found.into_iter().map(|(member, score)| (member, whole_u64(score))).collect())
     }
 }
 

@@ -8,6 +8,7 @@ use super::Result;
 use crate::{BrokerError, Entry, LogEntry};
 
 /// The items of a list; none for nil.
+#[expect(clippy::wildcard_enum_match_arm, reason = "the enum of the library is not exhaustive")]
 pub(super) fn list(value: Value) -> Result<Vec<Value>> {
     match value {
         Value::Array(items) => Ok(items),
@@ -25,6 +26,7 @@ pub(super) fn pair(value: Value) -> Result<(Value, Value)> {
     }
 }
 
+#[expect(clippy::wildcard_enum_match_arm, reason = "the enum of the library is not exhaustive")]
 pub(super) fn bytes(value: Value) -> Result<Vec<u8>> {
     match value {
         Value::BulkString(bytes) => Ok(bytes),
@@ -89,6 +91,7 @@ pub(super) fn log_entry(mut entry: Entry) -> LogEntry {
     }
 }
 
+#[expect(clippy::wildcard_enum_match_arm, reason = "the enum of the library is not exhaustive")]
 fn unexpected(wanted: &str, got: &Value) -> BrokerError {
     let kind = match got {
         Value::Nil => "nil",

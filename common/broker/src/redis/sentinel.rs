@@ -218,11 +218,10 @@ impl Sentinels {
     }
 
     fn at(&self, host: String, port: u16) -> ConnectionInfo {
-        let address = match self.server.addr() {
-            ConnectionAddr::TcpTls { insecure, tls_params, .. } => {
-                ConnectionAddr::TcpTls { host, port, insecure: *insecure, tls_params: tls_params.clone() }
-            }
-            _ => ConnectionAddr::Tcp(host, port),
+        let address = if let ConnectionAddr::TcpTls { insecure, tls_params, .. } = self.server.addr() {
+            ConnectionAddr::TcpTls { host, port, insecure: *insecure, tls_params: tls_params.clone() }
+        } else {
+            ConnectionAddr::Tcp(host, port)
         };
         self.server.clone().set_addr(address)
     }

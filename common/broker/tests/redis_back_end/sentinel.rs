@@ -72,11 +72,10 @@ impl Drop for Sentinel {
 
 /// Whether a reply has this text anywhere: `master-link-status` is the only field that can be `ok`.
 fn holds(value: &Value, text: &[u8]) -> bool {
-    match value {
-        Value::Array(items) => items.iter().any(|item| holds(item, text)),
-        Value::BulkString(bytes) => bytes == text,
-        _ => false,
+    if let Value::Array(items) = value {
+        return items.iter().any(|item| holds(item, text));
     }
+    matches!(value, Value::BulkString(bytes) if bytes == text)
 }
 
 async fn pair() -> (Server, Server) {
