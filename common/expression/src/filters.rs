@@ -138,11 +138,12 @@ fn build() -> Environment<'static> {
 
 /// Writes texts and numbers as they are and everything else as JSON: `true`, `null`, `[1,2]`.
 fn write(out: &mut Output<'_>, state: &mut State<'_, '_>, value: &Value) -> Result<(), Error> {
-    match value.kind() {
-        ValueKind::Bool | ValueKind::None | ValueKind::Seq | ValueKind::Iterable | ValueKind::Map => {
-            out.write_str(&to_json_text(value.clone())?).map_err(|_| Error::from(ErrorKind::WriteFailure))
-        }
-        _ => minijinja::escape_formatter(out, state, value),
+    let kind = value.kind();
+    let is_plain = matches!(kind, ValueKind::Bool | ValueKind::None);
+    if is_plain || matches!(kind, ValueKind::Seq | ValueKind::Iterable | ValueKind::Map) {
+        out.write_str(&to_json_text(value.clone())?).map_err(|_| Error::from(ErrorKind::WriteFailure))
+    } else {
+        minijinja::escape_formatter(out, state, value)
     }
 }
 
@@ -285,6 +286,7 @@ fn charge(state: &mut State<'_, '_>, name: &str, args: &[Value]) -> Result<(), E
 }
 
 /// Takes the size of a value off `left`; false when it does not fit.
+#[expect(clippy::wildcard_enum_match_arm, reason = "the enum of the library is not exhaustive")]
 fn weigh(value: &Value, left: &mut usize, depth: usize) -> bool {
     let own = value.as_str().map_or(1, |s| s.len() + 1);
     if own > *left || depth > 128 {

@@ -279,6 +279,7 @@ impl Render<'_, '_> {
         environment
     }
 
+    #[expect(clippy::wildcard_enum_match_arm, reason = "the enum of the library is not exhaustive")]
     fn failure(&self, text: &str, error: &minijinja::Error, scan: &Scan) -> ExpressionError {
         match error.kind() {
             ErrorKind::OutOfFuel => {

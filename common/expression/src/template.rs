@@ -90,6 +90,7 @@ impl Evaluator {
         environment
     }
 
+    #[expect(clippy::wildcard_enum_match_arm, reason = "the enum of the library is not exhaustive")]
     fn failure(&self, text: &str, error: &minijinja::Error) -> ExpressionError {
         let fuel = self.fuel;
         match error.kind() {

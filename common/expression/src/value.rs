@@ -15,6 +15,7 @@ pub(crate) fn to_json(value: &Value, left: &mut usize) -> Result<JsonValue, Expr
     convert(value, left, 0)
 }
 
+#[expect(clippy::wildcard_enum_match_arm, reason = "the enum of the library is not exhaustive")]
 fn convert(value: &Value, left: &mut usize, depth: usize) -> Result<JsonValue, ExpressionError> {
     spend(left, 1 + value.as_str().map_or(4, str::len))?;
     if depth > DEPTH_MAX {
