@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use goalmill_common::config::ModelSettings;
+use goalmill_common::number::microdollars;
 use metrics::{counter, gauge, histogram};
 
 use crate::completion::CallAttempt;
@@ -28,7 +29,7 @@ pub fn record_call(model: &ModelSettings, purpose: Purpose, call: &CallAttempt, 
     }
     let cost_labels = [("provider", provider), ("model", model.name.clone()), ("purpose", purpose.as_str().to_owned())];
     // Counters hold whole numbers only.
-    let microdollars = (call.cost.dollars() * 1e6).round() as u64;
+    let microdollars = microdollars(call.cost.dollars());
     counter!("goalmill_llm_cost_microdollars_total", &cost_labels).increment(microdollars);
 }
 

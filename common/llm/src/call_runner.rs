@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use goalmill_common::clock::Clock;
+use goalmill_common::number::{milliseconds, whole_u64};
 use goalmill_common::plan::{Jitter, Retry};
 use goalmill_common::random::Random;
 use tokio::sync::SemaphorePermit;
@@ -136,14 +137,12 @@ impl<'a> CallRunner<'a> {
     /// Delay before the next retry, in milliseconds; `None` when there is no time for it.
     fn retry_delay_ms(&self, model: &Model, error: &ModelError, attempt: u32) -> Option<u64> {
         let backoff = BACKOFF.wait_ms(attempt, self.random.draw());
-        let wait_ms = match error {
-            ModelError::RateLimited { retry_after_ms: Some(asked), .. } => {
-                asked.saturating_add(self.random.below(BACKOFF.initial_ms / 5))
-            }
-            _ => backoff,
+        let (wait_ms, is_too_long) = if let ModelError::RateLimited { retry_after_ms: Some(asked), .. } = error {
+            let spread = self.random.below(BACKOFF.initial_ms / 5);
+            (asked.saturating_add(spread), *asked > model.settings.retry_after_ms_max)
+        } else {
+            (backoff, false)
         };
-        let is_too_long = matches!(error, ModelError::RateLimited { retry_after_ms: Some(asked), .. }
-            if *asked > model.settings.retry_after_ms_max);
         (!is_too_long && self.has_time(model, wait_ms)).then_some(wait_ms)
     }
 
@@ -162,11 +161,11 @@ impl<'a> CallRunner<'a> {
     fn time_share(&self, model: &Model) -> Option<Duration> {
         let remaining = self.remaining().filter(|_| self.has_next)?;
         let (rates, _) = model.rates(self.clock.now_ms());
-        Some(time_share(remaining, Duration::from_millis(rates.latency_ms as u64)))
+        Some(time_share(remaining, Duration::from_millis(whole_u64(rates.latency_ms))))
     }
 
     fn has_time(&self, model: &Model, wait_ms: u64) -> bool {
-        self.time_share(model).or_else(|| self.remaining()).is_none_or(|time| wait_ms < millis(time))
+        self.time_share(model).or_else(|| self.remaining()).is_none_or(|time| wait_ms < milliseconds(time))
     }
 
     async fn call_once(&mut self, model: &Model, mode: ResponseMode) -> Result<Completion, ModelError> {
@@ -210,7 +209,7 @@ impl<'a> CallRunner<'a> {
             model: name.clone(),
             mode,
             error: result.as_ref().err().map(|error| error.code().to_owned()),
-            latency_ms: millis(latency),
+            latency_ms: milliseconds(latency),
             usage,
             cost,
         };
@@ -232,7 +231,7 @@ impl<'a> CallRunner<'a> {
             Some(share) => timeout(share, model.slots.acquire()).await.map_err(|_| ModelError::Timeout {
                 model: model.settings.name.clone(),
                 wait: WaitPhase::Slot,
-                limit_ms: millis(share),
+                limit_ms: milliseconds(share),
             })?,
             None => model.slots.acquire().await,
         };
@@ -277,7 +276,7 @@ impl<'a> CallRunner<'a> {
             served_by: collected.served_by,
             mode,
             raw: RawResponse { bytes: model.redact_bytes(raw.bytes), total: raw.total },
-            latency_ms: millis(self.started_at.elapsed()),
+            latency_ms: milliseconds(self.started_at.elapsed()),
             attempts: Vec::new(),
         }
     }
@@ -338,7 +337,7 @@ fn describe(error: CallError) -> String {
 /// Records the result of a call in the statistics of the model.
 fn record_result(permit: CallPermit<'_>, error: Option<&ModelError>, latency: Duration, now_ms: u64) {
     match error {
-        None => permit.record_success(millis(latency), now_ms),
+        None => permit.record_success(milliseconds(latency), now_ms),
         Some(ModelError::RateLimited { retry_after_ms, .. }) => {
             let until_ms = retry_after_ms.map(|ms| now_ms.saturating_add(ms.min(PAUSE_MS_MAX)));
             permit.record_throttled(until_ms);
@@ -348,10 +347,6 @@ fn record_result(permit: CallPermit<'_>, error: Option<&ModelError>, latency: Du
         Some(ModelError::Refused { .. }) => permit.record_rejection(),
         Some(_) => permit.record_failure(now_ms),
     }
-}
-
-fn millis(duration: Duration) -> u64 {
-    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }
 
 #[cfg(test)]

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use futures_util::{Stream, StreamExt, stream};
 use goalmill_common::clock::Clock;
 use goalmill_common::config::{Dialect, ModelSettings, ModelTag, environment};
+use goalmill_common::number::whole_u64;
 use goalmill_common::random::Random;
 use tokio::sync::mpsc;
 
@@ -211,7 +212,7 @@ impl ModelRegistry {
 fn context_obstacle(request: &CompletionRequest, model: &Model) -> Option<String> {
     let settings = &model.settings;
     let output = request.output_tokens_max.unwrap_or(settings.output_tokens_max);
-    let input = (estimate_prompt_tokens(request) as f64 * ESTIMATE_SHARE) as u64;
+    let input = whole_u64(estimate_prompt_tokens(request) as f64 * ESTIMATE_SHARE);
     let needed = input.saturating_add(output);
     (needed > settings.context_tokens)
         .then(|| format!("needs about {needed} tokens, and `context_tokens` is {}", settings.context_tokens))
@@ -220,7 +221,7 @@ fn context_obstacle(request: &CompletionRequest, model: &Model) -> Option<String
 fn candidate(at: usize, request: &CompletionRequest, model: &Model, now_ms: u64) -> ModelCandidate {
     let (rates, weight) = model.rates(now_ms);
     let output = request.output_tokens_max.unwrap_or(model.settings.output_tokens_max);
-    let expected = max_usage(request, (output as f64 * EXPECTED_OUTPUT) as u64);
+    let expected = max_usage(request, whole_u64(output as f64 * EXPECTED_OUTPUT));
     ModelCandidate {
         at,
         is_cheap: model.settings.tags.contains(&ModelTag::Cheap),

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use goalmill_common::clock::Clock;
 use goalmill_common::config::ModelSettings;
+use goalmill_common::number::{milliseconds, whole_u64};
 use goalmill_http::client_failure;
 use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
 use reqwest::{Client, Response, Url, redirect};
@@ -98,7 +99,7 @@ impl ProviderClient {
         let first = if request.stream { started_at + Duration::from_millis(model.first_byte_ms) } else { end };
         // Reports the limit of the current phase: on a busy machine other limits may have passed as well.
         let timeout = |at: Instant, wait: WaitPhase, most: Duration| match (at >= started_at + most, wait) {
-            (true, _) => CallError::Timeout { wait: WaitPhase::End, limit_ms: most.as_millis() as u64 },
+            (true, _) => CallError::Timeout { wait: WaitPhase::End, limit_ms: milliseconds(most) },
             (false, WaitPhase::FirstByte) => CallError::Timeout { wait, limit_ms: model.first_byte_ms },
             (false, _) => CallError::Timeout { wait, limit_ms: model.idle_ms },
         };
@@ -162,7 +163,7 @@ impl ProviderClient {
     fn retry_after_ms(&self, headers: &HeaderMap) -> Option<u64> {
         let text = |name: &str| headers.get(name).and_then(|value| value.to_str().ok());
         let exact = text("retry-after-ms").and_then(|ms| ms.trim().parse::<f64>().ok()).filter(|ms| *ms >= 0.0);
-        exact.map(|ms| ms.ceil() as u64).or_else(|| parse_retry_after(text("retry-after")?, self.clock.now_ms()))
+        exact.map(|ms| whole_u64(ms.ceil())).or_else(|| parse_retry_after(text("retry-after")?, self.clock.now_ms()))
     }
 }
 
@@ -262,7 +263,7 @@ fn reason(error: &reqwest::Error) -> String {
 fn parse_retry_after(text: &str, now_ms: u64) -> Option<u64> {
     let text = text.trim();
     if let Ok(seconds) = text.parse::<f64>() {
-        return (seconds >= 0.0).then(|| (seconds * 1_000.0).ceil() as u64);
+        return (seconds >= 0.0).then(|| whole_u64((seconds * 1_000.0).ceil()));
     }
     let at = jiff::fmt::rfc2822::parse(text).ok()?.timestamp().as_millisecond();
     Some(u64::try_from(at).ok()?.saturating_sub(now_ms))

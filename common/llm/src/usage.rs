@@ -1,5 +1,6 @@
 //! Tokens and cost of model calls.
 
+use goalmill_common::number::whole_u64;
 use serde::{Deserialize, Serialize};
 
 /// Tokens of one call.
@@ -38,7 +39,7 @@ impl Usd {
 
     /// Saturates: a negative amount is zero.
     pub fn from_dollars(dollars: f64) -> Self {
-        Self((dollars * PARTS).round() as u64)
+        Self(whole_u64((dollars * PARTS).round()))
     }
 
     pub fn dollars(self) -> f64 {
@@ -97,7 +98,7 @@ pub struct TokenPrice {
 impl TokenPrice {
     /// - `input`, `output`: US dollars per million tokens, with a resolution of 1e-6 dollars.
     pub fn per_million(input: f64, output: f64) -> Self {
-        let part = |dollars: f64| (dollars * PARTS / MILLION).round() as u64;
+        let part = |dollars: f64| whole_u64((dollars * PARTS / MILLION).round());
         Self { input: part(input), output: part(output) }
     }
 

@@ -187,14 +187,9 @@ pub fn parse_error(error: &Value) -> ServerError {
         .filter_map(|field| error.get(field).and_then(number))
         .find_map(|status| u16::try_from(status).ok().filter(|status| (400..600).contains(status)));
     let word = ["code", "type"].iter().map(|field| text_at(error, field)).find(|word| !word.is_empty());
-    let message = match error {
-        Value::String(text) => text.clone(),
-        other => ["message", "detail", "msg"]
-            .iter()
-            .map(|field| text_at(other, field))
-            .find(|text| !text.is_empty())
-            .map_or_else(|| other.to_string(), str::to_owned),
-    };
+    let mut fields = ["message", "detail", "msg"].iter().map(|field| text_at(error, field));
+    let message = error.as_str().or_else(|| fields.find(|text| !text.is_empty()));
+    let message = message.map_or_else(|| error.to_string(), str::to_owned);
     ServerError { status, code: word.unwrap_or_default().into(), message }
 }
 
@@ -248,6 +243,7 @@ fn object<const N: usize>(fields: [(&str, Option<Value>); N]) -> Value {
 
 #[cfg(test)]
 mod tests {
+    use goalmill_common::number::to_usize;
     use goalmill_common::random::Random;
     use goalmill_demo::scripted::sample;
 
@@ -283,15 +279,15 @@ mod tests {
             let dialect = DIALECTS[round % 3];
             let mut bytes = sample(dialect, round % 2 == 0);
             for _ in 0..random.below(4) {
-                let at = random.below(bytes.len() as u64) as usize;
+                let at = to_usize(random.below(bytes.len() as u64));
                 match random.below(3) {
-                    0 => bytes[at] = random.draw() as u8,
+                    0 => bytes[at] = random.draw().to_le_bytes()[0],
                     1 => bytes.truncate(at.max(1)),
-                    _ => bytes.insert(at, b"\n{}[]\":,\0\r"[random.below(10) as usize]),
+                    _ => bytes.insert(at, b"\n{}[]\":,\0\r"[to_usize(random.below(10))]),
                 }
             }
             let whole = parse(dialect, &bytes, || usize::MAX);
-            let cut = parse(dialect, &bytes, || 1 + random.below(40) as usize);
+            let cut = parse(dialect, &bytes, || 1 + to_usize(random.below(40)));
             assert_eq!(cut, whole, "{}", String::from_utf8_lossy(&bytes));
         }
     }

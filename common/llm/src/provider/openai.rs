@@ -123,10 +123,12 @@ fn content(part: &Value, deltas: &mut Vec<CompletionDelta>) {
     push_text(thinking.unwrap_or_default(), CompletionDelta::Thinking, deltas);
     match part.get("content") {
         Some(Value::String(text)) => push_text(text, CompletionDelta::Text, deltas),
-        Some(Value::Array(pieces)) => pieces.iter().for_each(|piece| match piece {
-            Value::String(text) => push_text(text, CompletionDelta::Text, deltas),
-            other => push_text(text_at(other, "text"), CompletionDelta::Text, deltas),
-        }),
+        Some(Value::Array(pieces)) => {
+            for piece in pieces {
+                let text = piece.as_str().unwrap_or_else(|| text_at(piece, "text"));
+                push_text(text, CompletionDelta::Text, deltas);
+            }
+        }
         _ => {}
     }
     push_text(text_at(part, "refusal"), CompletionDelta::Refusal, deltas);
