@@ -172,8 +172,9 @@ async fn log(client: &Client, plan: &PlanId) -> Result<Value, ClientError> {
 
 /// A failed call that the model can read: the API's problem with places and hints.
 pub(crate) fn refused(error: &McpToolError) -> CallToolResult {
-    match error {
-        McpToolError::Client(ClientError::Problem(problem)) => CallToolResult::structured_error(json!(problem)),
-        error => CallToolResult::structured_error(json!({ "detail": error.to_string() })),
-    }
+    CallToolResult::structured_error(if let McpToolError::Client(ClientError::Problem(problem)) = error {
+        json!(problem)
+    } else {
+        json!({ "detail": error.to_string() })
+    })
 }

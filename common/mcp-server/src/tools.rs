@@ -129,11 +129,8 @@ pub(crate) fn list(writes: bool) -> Vec<Tool> {
 
 /// Properties with some more.
 fn with(properties: &Value, more: Value) -> Value {
-    let both = [properties.clone(), more].into_iter().filter_map(|value| match value {
-        Value::Object(map) => Some(map),
-        _ => None,
-    });
-    Value::Object(both.flatten().collect())
+    let both = [properties, &more].into_iter().filter_map(Value::as_object).flatten();
+    Value::Object(both.map(|(name, property)| (name.clone(), property.clone())).collect())
 }
 
 #[derive(Deserialize)]
