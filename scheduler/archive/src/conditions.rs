@@ -242,12 +242,12 @@ impl UnreadConditions<'_> {
             part
         } else {
             let name_or_number = "a name in quotes, the number of an item, or `*`";
-            match self.literal().map_err(|_| self.expected(name_or_number))? {
-                Value::String(name) => PathPart::Field(name),
-                other => match other.as_u64().and_then(|n| usize::try_from(n).ok()) {
-                    Some(n) => PathPart::Item(n),
-                    None => return Err(self.expected(name_or_number)),
-                },
+            let literal = self.literal().map_err(|_| self.expected(name_or_number))?;
+            if let Value::String(name) = literal {
+                PathPart::Field(name)
+            } else {
+                let number = literal.as_u64().and_then(|n| usize::try_from(n).ok());
+                PathPart::Item(number.ok_or_else(|| self.expected(name_or_number))?)
             }
         };
         if self.take("]") { Ok(Some(part)) } else { Err(self.expected("`]`")) }

@@ -1,5 +1,7 @@
 //! Schema versions: migrations go forward only and are part of the program.
 
+use goalmill_common::number::to_u32;
+
 use crate::ArchiveError;
 
 /// The migrations of SQLite; the first one creates version 1.
@@ -18,7 +20,7 @@ pub(crate) fn missing(
     found: u32,
     place: &str,
 ) -> Result<Vec<(u32, &'static str)>, ArchiveError> {
-    let newest = u32::try_from(all.len()).unwrap_or(u32::MAX);
+    let newest = to_u32(all.len());
     if found > newest {
         return Err(ArchiveError::Schema(format!(
             "the archive {place} has schema version {found}, and this program knows versions up to {newest}: use a \
