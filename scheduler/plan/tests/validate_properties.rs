@@ -294,7 +294,7 @@ fn plan() -> impl Strategy<Value = Plan> {
                     limit_ms: 7,
                     into: Some("n".into()),
                 });
-                step.join = Join::AtLeast(step.dependencies.len() as u32);
+                step.join = Join::AtLeast(goalmill_common::number::to_u32(step.dependencies.len()));
             }
         }
         Plan {

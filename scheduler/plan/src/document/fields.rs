@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 
+use goalmill_common::number::whole_u64;
 use serde_json::{Map, Value};
 
 use super::{DocumentPath, ValidationContext, shorten};
@@ -200,7 +201,7 @@ pub(crate) fn count(
     }
     let whole = value.as_u64().or_else(|| {
         // YAML and some models write whole numbers as `3.0`.
-        value.as_f64().filter(|f| f.fract() == 0.0 && (0.0..9e15).contains(f)).map(|f| f as u64)
+        value.as_f64().filter(|f| f.fract() == 0.0 && (0.0..9e15).contains(f)).map(whole_u64)
     });
     match whole {
         Some(n) if (min..=max).contains(&n) => Some(n),
@@ -253,5 +254,5 @@ pub(crate) fn duration(
         );
         return None;
     }
-    Some(rounded as u64)
+    Some(whole_u64(rounded))
 }

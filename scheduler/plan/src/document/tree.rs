@@ -243,10 +243,7 @@ impl<'de> Visitor<'de> for Tree<'_, '_> {
 impl Tree<'_, '_> {
     /// Adds what YAML's `<<` names, below what the object says itself.
     fn merge<E: serde::de::Error>(self, map: &mut Map<String, Value>, merged: Value) -> Result<(), E> {
-        let sources = match merged {
-            Value::Array(sources) => sources,
-            one => vec![one],
-        };
+        let sources = if let Value::Array(sources) = merged { sources } else { vec![merged] };
         for source in sources {
             let Value::Object(source) = source else {
                 self.reading.note("WRONG_TYPE", "`<<` needs an object to merge".into(), "name an anchor of an object");

@@ -43,7 +43,7 @@ pub(super) fn goal_object(rewrite: &mut Rewrite, map: &mut Map<String, Value>, a
             rewrite.moved(format!("{at}/{key}/description"), rewrite.original(&format!("{at}/{key}")));
             map.insert(key.into(), json!({ "description": was }));
         }
-        _ => {
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::Array(_) => {
             let text = ["description", "name", "plan_name", "title"].iter().find_map(|name| map.get(*name));
             let text = text.and_then(Value::as_str).filter(|text| !text.trim().is_empty());
             map.insert(key.into(), json!({ "description": text.unwrap_or("a plan") }));

@@ -182,10 +182,8 @@ impl Export<'_> {
         map.insert("goal_id".into(), take_or(&mut metadata, "goal_id", json!(summary.plan_id)));
         put_goal(&mut map, "goal", &self.state.goal);
         map.insert("subtasks".into(), plan.steps.iter().map(|step| Value::Object(self.subtask(step))).collect());
-        let strategy = match take_or(&mut own, "strategy", json!("parallel")) {
-            Value::String(word) if word == "adaptive" => json!("hybrid"),
-            word => word,
-        };
+        let strategy = take_or(&mut own, "strategy", json!("parallel"));
+        let strategy = if strategy == "adaptive" { json!("hybrid") } else { strategy };
         map.insert("execution_strategy".into(), strategy);
         put(&mut map, "estimated_total_duration", take_estimate(&mut own, "seconds"));
         let confidence = take(&mut own, "confidence");

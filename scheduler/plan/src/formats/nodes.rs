@@ -33,7 +33,9 @@ pub(super) fn plan(conversion: &mut Conversion<'_>, map: &mut Map<String, Value>
         let items: Vec<(Value, String)> = match targets {
             Value::Array(items) => items.iter().enumerate().map(|(n, to)| (to.clone(), format!("{own}/{n}"))).collect(),
             Value::Null => Vec::new(),
-            one => vec![(one.clone(), own.clone())],
+            Value::Bool(_) | Value::Number(_) | Value::String(_) | Value::Object(_) => {
+                vec![(targets.clone(), own.clone())]
+            }
         };
         for (to, place) in items {
             places.push((format!("{at}/edges/{}", list.len()), place.clone(), own.clone()));
@@ -55,10 +57,12 @@ pub(super) fn plan(conversion: &mut Conversion<'_>, map: &mut Map<String, Value>
 fn drop_named(map: &Map<String, Value>, list: &mut Vec<Value>, places: &mut Vec<(String, String, String)>) {
     let named = |to: &str| -> Option<&Vec<Value>> {
         let steps = map.get("nodes").or_else(|| map.get("steps"))?;
-        let step = match steps {
-            Value::Object(map) => map.get(to)?,
-            Value::Array(items) => items.iter().find(|item| references::id(item).as_deref() == Some(to))?,
-            _ => return None,
+        let step = if let Value::Object(map) = steps {
+            map.get(to)?
+        } else if let Value::Array(items) = steps {
+            items.iter().find(|item| references::id(item).as_deref() == Some(to))?
+        } else {
+            return None;
         };
         step.get("dependencies")?.as_array()
     };

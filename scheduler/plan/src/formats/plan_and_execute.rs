@@ -212,7 +212,9 @@ pub(super) fn spread(conversion: &mut Conversion<'_>, plan: &mut Map<String, Val
         match value {
             Value::Bool(false) => drop(retry.insert("max".into(), json!(0))),
             Value::Bool(true) => {}
-            other => drop(retry.insert("max".into(), other)),
+            Value::Null | Value::Number(_) | Value::String(_) | Value::Array(_) | Value::Object(_) => {
+                drop(retry.insert("max".into(), value));
+            }
         }
         retried_at = Some(before);
     }

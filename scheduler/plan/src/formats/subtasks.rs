@@ -67,16 +67,15 @@ fn numbers_mut(map: &mut Map<String, Value>) -> impl Iterator<Item = &mut Value>
 
 /// From where the numbers count; none when neither way leads to earlier tasks only.
 fn base(items: &mut [Value]) -> Option<u64> {
-    let mut is_good = [true, true];
+    let mut is_good = [(0, true), (1, true)];
     for (index, item) in items.iter_mut().enumerate() {
         let Some(map) = item.as_object_mut() else { continue };
         for number in numbers_mut(map) {
             let n = number.as_u64().unwrap_or(u64::MAX);
-            for base in [0, 1_u64] {
-                let leads_back = n.checked_sub(base).is_some_and(|target| target < index as u64);
-                is_good[base as usize] &= leads_back;
+            for (base, is_good) in &mut is_good {
+                *is_good &= n.checked_sub(*base).is_some_and(|target| target < index as u64);
             }
         }
     }
-    [0, 1].into_iter().find(|base| is_good[*base as usize])
+    is_good.into_iter().find(|(_, is_good)| *is_good).map(|(base, _)| base)
 }

@@ -1,5 +1,6 @@
 //! How a goal's plan is executed.
 
+use goalmill_common::number::to_u32;
 use goalmill_common::plan::{ExecutionPolicy, StepKind};
 use serde_json::Value;
 
@@ -36,7 +37,7 @@ pub(super) fn read(fields: &Fields<'_, '_>) -> ExecutionPolicy {
     let is_given = |names: [&str; 2]| names.iter().any(|name| inner.get(name).is_some());
     ExecutionPolicy {
         strategy: inner.get("strategy").map(|_| shape::strategy(&inner)),
-        max_parallel: inner.count("max_parallel", 1, u64::from(u32::MAX)).map(|n| n as u32),
+        max_parallel: inner.count("max_parallel", 1, u64::from(u32::MAX)).map(to_u32),
         agent_type: inner.get("agent_type").map(|_| step::agent_type(&inner, StepKind::Tool)),
         on_failure: is_given(["on_failure", "continue_on_failure"]).then(|| step::failure_policy(&inner)),
         retry: inner.get("retry").map(|f| policy::retry(fields.context, &at.key(f.key), f.value)),

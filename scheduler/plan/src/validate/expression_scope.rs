@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use goalmill_common::id::StepId;
+use goalmill_common::number::to_u32;
 use goalmill_common::plan::Plan;
 use serde_json::Value;
 
@@ -136,7 +137,7 @@ impl ExpressionCheck<'_, '_> {
                 _ => false,
             };
             if !is_earlier_phase && !self.needs[step].contains(&target) {
-                self.queries.push(ReachabilityQuery { step: step as u32, target, pointer: at.pointer() });
+                self.queries.push(ReachabilityQuery { step: to_u32(step), target, pointer: at.pointer() });
             }
         }
     }

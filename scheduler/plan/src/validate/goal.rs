@@ -50,8 +50,8 @@ fn read(context: &ValidationContext<'_>, draft: &Value) -> Goal {
             described(context, &at, description.as_deref());
             return Goal { description: description.unwrap_or_default(), ..Goal::default() };
         }
-        other => {
-            wrong_type(context, &at, other, "a sentence, or an object with `description`,");
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::Array(_) => {
+            wrong_type(context, &at, draft, "a sentence, or an object with `description`,");
             return Goal::default();
         }
     };
@@ -138,30 +138,28 @@ fn described(context: &ValidationContext<'_>, at: &DocumentPath<'_>, description
 
 pub(super) fn free(fields: &Fields<'_, '_>, name: &str) -> Map<String, Value> {
     let Some(field) = fields.get(name) else { return Map::new() };
-    match field.value {
-        Value::Object(map) => map.clone(),
-        other => {
-            wrong_type(fields.context, &fields.at.key(field.key), other, "an object");
-            Map::new()
-        }
+    if let Value::Object(map) = field.value {
+        map.clone()
+    } else {
+        wrong_type(fields.context, &fields.at.key(field.key), field.value, "an object");
+        Map::new()
     }
 }
 
 /// RFC 3339, or Unix milliseconds.
 fn deadline(fields: &Fields<'_, '_>) -> Option<u64> {
     let field = fields.get("deadline_ms")?;
-    match field.value {
-        Value::String(text) => {
-            let parsed = parse_rfc3339(text.trim());
-            if parsed.is_none() {
-                let detail = format!("`{}` is not a time", shorten(text));
-                let hint = "write RFC 3339 as in `2027-01-31T12:00:00Z`, or Unix milliseconds";
-                fields.context.error("INVALID_VALUE", &fields.at.key(field.key), detail, hint);
-            }
-            parsed
+    if let Value::String(text) = field.value {
+        let parsed = parse_rfc3339(text.trim());
+        if parsed.is_none() {
+            let detail = format!("`{}` is not a time", shorten(text));
+            let hint = "write RFC 3339 as in `2027-01-31T12:00:00Z`, or Unix milliseconds";
+            fields.context.error("INVALID_VALUE", &fields.at.key(field.key), detail, hint);
         }
+        parsed
+    } else {
         // Smaller numbers are seconds, or slips; larger ones lie beyond the year 9999.
-        _ => fields.count("deadline_ms", 100_000_000_000, 253_402_300_799_999),
+        fields.count("deadline_ms", 100_000_000_000, 253_402_300_799_999)
     }
 }
 

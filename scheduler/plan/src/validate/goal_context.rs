@@ -52,16 +52,16 @@ fn list<T>(
 ) -> Vec<T> {
     let Some(field) = fields.get(name) else { return Vec::new() };
     let at = fields.at.key(field.key);
-    match field.value {
-        Value::Array(items) if items.len() > most => {
-            let detail = format!("{} entries, at most {most} are allowed", items.len());
-            fields.context.error("OUT_OF_RANGE", &at, detail, "leave some of them out");
-            Vec::new()
-        }
-        Value::Array(items) => {
-            items.iter().enumerate().filter_map(|(n, item)| read(fields.context, &at.item(n), item)).collect()
-        }
-        one => read(fields.context, &at, one).into_iter().collect(),
+    if let Value::Array(items) = field.value
+        && items.len() > most
+    {
+        let detail = format!("{} entries, at most {most} are allowed", items.len());
+        fields.context.error("OUT_OF_RANGE", &at, detail, "leave some of them out");
+        Vec::new()
+    } else if let Value::Array(items) = field.value {
+        items.iter().enumerate().filter_map(|(n, item)| read(fields.context, &at.item(n), item)).collect()
+    } else {
+        read(fields.context, &at, field.value).into_iter().collect()
     }
 }
 
@@ -73,10 +73,8 @@ fn turn(context: &ValidationContext<'_>, at: &DocumentPath<'_>, value: &Value) -
     let role = fields.text("role").unwrap_or_else(|| "user".into());
     missing(&fields, "a turn needs a `text`");
     // The content of tool turns is often an object.
-    let text = match fields.get("text")?.value {
-        structured @ (Value::Object(_) | Value::Array(_)) => structured.to_string(),
-        _ => fields.text("text")?,
-    };
+    let value = fields.get("text")?.value;
+    let text = if value.is_object() || value.is_array() { value.to_string() } else { fields.text("text")? };
     Some(TranscriptTurn { role, text })
 }
 
@@ -97,12 +95,11 @@ fn missing(fields: &Fields<'_, '_>, detail: &str) {
 
 fn inputs(fields: &Fields<'_, '_>) -> serde_json::Map<String, Value> {
     let Some(field) = fields.get("inputs") else { return serde_json::Map::new() };
-    match field.value {
-        Value::Object(map) => map.clone(),
-        other => {
-            wrong_type(fields.context, &fields.at.key(field.key), other, "an object");
-            serde_json::Map::new()
-        }
+    if let Value::Object(map) = field.value {
+        map.clone()
+    } else {
+        wrong_type(fields.context, &fields.at.key(field.key), field.value, "an object");
+        serde_json::Map::new()
     }
 }
 

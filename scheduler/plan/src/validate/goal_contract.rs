@@ -116,11 +116,10 @@ fn check_count(context: &ValidationContext<'_>, at: &DocumentPath<'_>, count: us
 pub(super) fn read_criteria(fields: &Fields<'_, '_>) -> Vec<Criterion> {
     let Some(field) = fields.get("success_criteria") else { return Vec::new() };
     let at = fields.at.key(field.key);
-    let criteria: Vec<Criterion> = match field.value {
-        Value::Array(items) => {
-            items.iter().enumerate().filter_map(|(i, item)| criterion(fields.context, &at.item(i), item)).collect()
-        }
-        one => criterion(fields.context, &at, one).into_iter().collect(),
+    let criteria: Vec<Criterion> = if let Value::Array(items) = field.value {
+        items.iter().enumerate().filter_map(|(i, item)| criterion(fields.context, &at.item(i), item)).collect()
+    } else {
+        criterion(fields.context, &at, field.value).into_iter().collect()
     };
     check_count(fields.context, &at, criteria.len());
     let ids: Vec<String> = criteria.iter().enumerate().map(|(i, criterion)| criterion_id(criterion, i)).collect();

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use goalmill_common::hash::HashMap;
 use goalmill_common::id::StepId;
+use goalmill_common::number::{to_u32, to_usize, whole_u64};
 use goalmill_common::plan::{Join, Plan, Step, Strategy};
 use petgraph::graph::{DiGraph, NodeIndex};
 
@@ -41,7 +42,7 @@ pub(super) fn check_graph(
     if graph.order.len() < plan.steps.len() {
         cycles(context, plan, origins, &graph.needs);
     } else {
-        let longest = longest(&graph, |_| 1.0).max(0.0) as usize;
+        let longest = to_usize(whole_u64(longest(&graph, |_| 1.0)));
         let limit = context.limits.path_max;
         if longest > limit {
             let detail = format!("the longest path has {longest} steps, at most {limit} are allowed");
@@ -137,10 +138,10 @@ fn order(needs: &[Vec<u32>]) -> Vec<u32> {
     let mut unlocks: Vec<Vec<u32>> = vec![Vec::new(); needs.len()];
     for (i, list) in needs.iter().enumerate() {
         for need in list {
-            unlocks[*need as usize].push(i as u32);
+            unlocks[*need as usize].push(to_u32(i));
         }
     }
-    let mut order: Vec<u32> = (0..needs.len() as u32).filter(|i| open[*i as usize] == 0).collect();
+    let mut order: Vec<u32> = (0..to_u32(needs.len())).filter(|i| open[*i as usize] == 0).collect();
     let mut next = 0;
     while let Some(&done) = order.get(next) {
         next += 1;
@@ -324,13 +325,13 @@ fn with_barriers(plan: &Plan, ranks: &[Option<usize>], needs: &[Vec<u32>]) -> (G
     all.resize(steps + plan.phases.len(), Vec::new());
     for (step, rank) in ranks.iter().enumerate() {
         let Some(rank) = rank else { continue };
-        all[steps + rank].push(step as u32);
+        all[steps + rank].push(to_u32(step));
         if *rank > 0 {
-            all[step].push((steps + rank - 1) as u32);
+            all[step].push(to_u32(steps + rank - 1));
         }
     }
     for rank in 1..plan.phases.len() {
-        all[steps + rank].push((steps + rank - 1) as u32);
+        all[steps + rank].push(to_u32(steps + rank - 1));
     }
     let order = order(&all);
     let reached = order.iter().filter(|i| (**i as usize) < steps).count();
@@ -351,7 +352,7 @@ pub(super) fn critical_path_by(plan: &Plan, seconds: &dyn Fn(&Step) -> Option<f6
     if plan.strategy == Strategy::Sequential {
         return (0..plan.steps.len()).map(own).sum();
     }
-    let index: HashMap<&StepId, u32> = plan.steps.iter().enumerate().map(|(i, step)| (&step.id, i as u32)).collect();
+    let index: HashMap<&StepId, u32> = plan.steps.iter().enumerate().map(|(i, step)| (&step.id, to_u32(i))).collect();
     let needs: Vec<Vec<u32>> = plan
         .steps
         .iter()

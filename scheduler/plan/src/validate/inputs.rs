@@ -139,6 +139,7 @@ impl Check<'_, '_> {
         self.weigh(Weight::Warning, "AGENT_SCHEMA_UNUSABLE", origin, "", detail, hint);
     }
 
+    #[expect(clippy::wildcard_enum_match_arm, reason = "the library has many kinds; two have words of their own")]
     fn mismatch(
         &self,
         action_entry: &ActionEntry,
@@ -352,6 +353,7 @@ fn named<'s>(root: &'s Value, schema: &'s Value) -> &'s Value {
 }
 
 /// Whether an error may only come from an expression standing where its value will stand.
+#[expect(clippy::wildcard_enum_match_arm, reason = "the library has many kinds; most of them go the same way")]
 fn is_excused(pointer: &str, kind: &ValidationErrorKind, places: &[Place]) -> bool {
     let stands_here = places.iter().any(|place| place.pointer == pointer);
     let stands_below =

@@ -2,6 +2,7 @@
 
 use goalmill_common::config::PlanningStrategy;
 use goalmill_common::goal::Planning;
+use goalmill_common::number::{to_u32, to_usize};
 use goalmill_common::planning::{CANDIDATES_MAX, TEMPERATURE_MAX};
 use serde_json::Value;
 
@@ -53,11 +54,11 @@ pub(super) fn planning(fields: &Fields<'_, '_>) -> Planning {
         planner_only: inner.flag("planner_only").unwrap_or(false),
         model: inner.text("model"),
         strategy: strategy(&inner),
-        max_depth: inner.count("max_depth", 0, u64::from(limits.depth_max)).map(|n| n as u32),
-        max_steps: inner.count("max_steps", 1, limits.planned_steps_max as u64).map(|n| n as usize),
+        max_depth: inner.count("max_depth", 0, u64::from(limits.depth_max)).map(to_u32),
+        max_steps: inner.count("max_steps", 1, limits.planned_steps_max as u64).map(to_usize),
         prompt: prompt(&inner),
         temperature: temperature(&inner),
-        candidates: inner.count("candidates", 1, u64::from(CANDIDATES_MAX)).map(|n| n as u32),
+        candidates: inner.count("candidates", 1, u64::from(CANDIDATES_MAX)).map(to_u32),
         review: inner.flag("review"),
         require_approval: inner.flag("require_approval").unwrap_or(false),
         require_dependencies: inner.flag("require_dependencies").unwrap_or(false),

@@ -2,6 +2,7 @@
 
 use goalmill_common::goal::{Budget, Priority};
 use goalmill_common::json::Json;
+use goalmill_common::number::to_u32;
 use goalmill_common::plan::{
     Approval, ApprovalDefault, Cache, Estimates, Jitter, Question, Retry, RevisionPolicy, Widen,
 };
@@ -67,9 +68,9 @@ pub(super) fn retry(context: &ValidationContext<'_>, at: &DocumentPath<'_>, valu
         Value::Object(map) => map,
         Value::Bool(false) => return Retry { max: 0, ..retry },
         Value::Bool(true) => return retry,
-        other => {
-            if let Some(max) = count(context, at, other, 0, limit) {
-                retry.max = max as u32;
+        Value::Null | Value::Number(_) | Value::String(_) | Value::Array(_) => {
+            if let Some(max) = count(context, at, value, 0, limit) {
+                retry.max = to_u32(max);
             }
             return retry;
         }
@@ -83,7 +84,7 @@ pub(super) fn retry(context: &ValidationContext<'_>, at: &DocumentPath<'_>, valu
         context.error("CONFLICTING_FIELDS", at, "`max` and `max_attempts` say different things", "keep one of them");
     }
     if let Some(max) = max.or(attempts) {
-        retry.max = max as u32;
+        retry.max = to_u32(max);
     }
     let mut spacing = Spacing::default();
     spacing.take(&fields);
@@ -167,7 +168,9 @@ fn jitter(fields: &Fields<'_, '_>) -> Option<Jitter> {
     match fields.get("jitter")?.value {
         Value::Bool(true) => Some(Jitter::Full),
         Value::Bool(false) => Some(Jitter::None),
-        _ => word(fields, "jitter", &[("full", Jitter::Full), ("none", Jitter::None), ("equal", Jitter::Full)]),
+        Value::Null | Value::Number(_) | Value::String(_) | Value::Array(_) | Value::Object(_) => {
+            word(fields, "jitter", &[("full", Jitter::Full), ("none", Jitter::None), ("equal", Jitter::Full)])
+        }
     }
 }
 
@@ -182,11 +185,11 @@ pub(super) fn approval(fields: &Fields<'_, '_>) -> Option<Approval> {
         Value::Object(map) => map,
         Value::Bool(true) => return Some(Approval::default()),
         Value::Bool(false) => return required,
-        other => {
+        Value::Null | Value::Number(_) | Value::String(_) | Value::Array(_) => {
             wrong_type(
                 fields.context,
                 &fields.at.key(field.key),
-                other,
+                field.value,
                 "true, false or an object with `limit` and `default`",
             );
             return required;
@@ -232,8 +235,13 @@ pub(super) fn revision(fields: &Fields<'_, '_>) -> Option<RevisionPolicy> {
         Value::Object(map) => map,
         Value::Bool(true) => return Some(RevisionPolicy::default()),
         Value::Bool(false) | Value::Number(_) | Value::String(_) => return None,
-        other => {
-            wrong_type(fields.context, &at, other, "an object with `max`, `threshold`, `confidence_floor`, `approve`");
+        Value::Null | Value::Array(_) => {
+            wrong_type(
+                fields.context,
+                &at,
+                field.value,
+                "an object with `max`, `threshold`, `confidence_floor`, `approve`",
+            );
             return None;
         }
     };
@@ -249,7 +257,7 @@ pub(super) fn revision(fields: &Fields<'_, '_>) -> Option<RevisionPolicy> {
     };
     let words = [("refuse", Widen::Refuse), ("approve", Widen::Approve), ("allow", Widen::Allow)];
     Some(RevisionPolicy {
-        max: inner.count("max", 0, u64::from(fields.context.limits.revisions_max)).map(|n| n as u32),
+        max: inner.count("max", 0, u64::from(fields.context.limits.revisions_max)).map(to_u32),
         threshold: share("threshold", usual.threshold),
         confidence_floor: share("confidence_floor", usual.confidence_floor),
         budget_low: share("budget_low", usual.budget_low),
@@ -358,11 +366,10 @@ pub(super) fn estimates(fields: &Fields<'_, '_>) -> Estimates {
 
 /// Seconds as a number, or a duration with a unit.
 fn seconds(fields: &Fields<'_, '_>, name: &str) -> Option<f64> {
-    match fields.get(name)?.value {
-        Value::String(_) => {
-            fields.duration(name, Unit::Seconds, 0, u64::MAX, "INVALID_VALUE").map(|ms| ms as f64 / 1_000.0)
-        }
-        _ => fields.amount(name),
+    if fields.get(name)?.value.is_string() {
+        fields.duration(name, Unit::Seconds, 0, u64::MAX, "INVALID_VALUE").map(|ms| ms as f64 / 1_000.0)
+    } else {
+        fields.amount(name)
     }
 }
 
@@ -377,7 +384,9 @@ pub(super) fn cache(context: &ValidationContext<'_>, at: &DocumentPath<'_>, valu
         Value::Object(map) => map,
         Value::Bool(false) => return None,
         Value::Bool(true) => return Some(Cache { key: CACHE_KEY.into(), ttl_ms: CACHE_TTL_MS }),
-        other => return text(context, at, other).map(|key| Cache { key, ttl_ms: CACHE_TTL_MS }),
+        Value::Null | Value::Number(_) | Value::String(_) | Value::Array(_) => {
+            return text(context, at, value).map(|key| Cache { key, ttl_ms: CACHE_TTL_MS });
+        }
     };
     let fields = Fields::read(context, at, map, CACHE);
     let ttl = |name, unit| fields.duration(name, unit, 1, CACHE_TTL_MS_MAX, "INVALID_VALUE");
@@ -389,8 +398,9 @@ pub(super) fn cache(context: &ValidationContext<'_>, at: &DocumentPath<'_>, valu
 /// Reads 1 to 10, or a word.
 pub(super) fn priority(fields: &Fields<'_, '_>) -> Option<Priority> {
     let words = [("low", 2), ("normal", 5), ("medium", 5), ("high", 8), ("urgent", 10), ("critical", 10)];
-    match fields.get("priority")?.value {
-        Value::String(_) => word(fields, "priority", &words).map(Priority),
-        _ => fields.count("priority", 1, 10).map(|n| Priority(n as u8)),
+    if fields.get("priority")?.value.is_string() {
+        word(fields, "priority", &words).map(Priority)
+    } else {
+        fields.count("priority", 1, 10).and_then(|n| u8::try_from(n).ok()).map(Priority)
     }
 }

@@ -1,5 +1,6 @@
 //! The layouts of plan documents: a list of steps, phases, a graph of nodes and edges, wrapped or not.
 
+use goalmill_common::number::to_u32;
 use goalmill_common::plan::{Phase, Plan, Strategy};
 use serde_json::{Map, Value};
 
@@ -144,7 +145,7 @@ fn object(
     let mut plan = Plan {
         name: fields.text("name").unwrap_or_default(),
         strategy: strategy(&fields),
-        max_parallel: fields.count("max_parallel", 1, u64::from(u32::MAX)).map(|n| n as u32),
+        max_parallel: fields.count("max_parallel", 1, u64::from(u32::MAX)).map(to_u32),
         budget: policy::budget(&fields),
         approve: policy::approval(&fields),
         revision: policy::revision(&fields),
@@ -154,9 +155,10 @@ fn object(
         ..Plan::default()
     };
     if let Some(field) = fields.get("metadata") {
-        match field.value {
-            Value::Object(map) => plan.metadata.clone_from(map),
-            other => crate::document::wrong_type(context, &at.key(field.key), other, "an object"),
+        if let Value::Object(map) = field.value {
+            plan.metadata.clone_from(map);
+        } else {
+            crate::document::wrong_type(context, &at.key(field.key), field.value, "an object");
         }
     }
     let mut reading = Reading::new(context);
@@ -219,7 +221,7 @@ fn size(steps: &Value) -> usize {
     match steps {
         Value::Array(items) => items.len(),
         Value::Object(map) => map.len(),
-        _ => 1,
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => 1,
     }
 }
 
@@ -228,10 +230,7 @@ fn inside_phases(phases: &Value) -> usize {
         let steps = PHASE[4].1.iter().chain(std::iter::once(&PHASE[4].0)).find_map(|name| phase.get(name));
         steps.map_or(0, size)
     };
-    match phases {
-        Value::Array(items) => items.iter().map(one).sum(),
-        _ => 0,
-    }
+    if let Value::Array(items) = phases { items.iter().map(one).sum() } else { 0 }
 }
 
 fn too_many(context: &ValidationContext<'_>, at: &DocumentPath<'_>, count: usize) -> bool {
@@ -287,7 +286,9 @@ impl<'c, 'l, 'v> Reading<'c, 'l, 'v> {
                     self.step(&at.key(id), item, Some(id), phase, depth);
                 }
             }
-            other => crate::document::wrong_type(self.context, at, other, "a list of steps"),
+            Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {
+                crate::document::wrong_type(self.context, at, value, "a list of steps");
+            }
         }
     }
 
@@ -374,7 +375,7 @@ impl<'c, 'l, 'v> Reading<'c, 'l, 'v> {
                     };
                     end(["from", "source", "src", "start"]).zip(end(["to", "target", "dst", "end"]))
                 }
-                _ => None,
+                Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) | Value::Array(_) => None,
             };
             let named = ends.and_then(|((from_key, from), (to_key, to))| {
                 let (from, to) = step::name(from).zip(step::name(to))?;

@@ -2,6 +2,7 @@
 
 use goalmill_common::id::{AUTO, AgentType, is_id};
 use goalmill_common::json::Json;
+use goalmill_common::number::to_u32;
 use goalmill_common::plan::{Fallback, Join, OnFailure, OnPartial, Step, StepKind};
 use serde_json::{Map, Value};
 
@@ -166,11 +167,10 @@ pub(super) fn read<'v>(
 fn judges(fields: &Fields<'_, '_>) -> Vec<String> {
     let Some(field) = fields.get("judges") else { return Vec::new() };
     let at = fields.at.key(field.key);
-    match field.value {
-        Value::Array(items) => {
-            items.iter().enumerate().filter_map(|(i, item)| text(fields.context, &at.item(i), item)).collect()
-        }
-        one => text(fields.context, &at, one).into_iter().collect(),
+    if let Value::Array(items) = field.value {
+        items.iter().enumerate().filter_map(|(i, item)| text(fields.context, &at.item(i), item)).collect()
+    } else {
+        text(fields.context, &at, field.value).into_iter().collect()
     }
 }
 
@@ -179,7 +179,7 @@ pub(super) fn name(value: &Value) -> Option<String> {
     match value {
         Value::String(text) => Some(text.trim().to_owned()),
         Value::Number(number) if number.is_i64() || number.is_u64() => Some(number.to_string()),
-        _ => None,
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::Array(_) | Value::Object(_) => None,
     }
 }
 
@@ -328,7 +328,9 @@ fn expected_outputs(fields: &Fields<'_, '_>, step: &mut Step) {
         match field.value {
             Value::String(name) if is_strict && is_name(name) => step.expected_outputs.push(name.clone()),
             Value::String(_) => step.expected_output = fields.text("expected_output").unwrap_or_default(),
-            _ => names_or_schema(fields, field, step),
+            Value::Null | Value::Bool(_) | Value::Number(_) | Value::Array(_) | Value::Object(_) => {
+                names_or_schema(fields, field, step);
+            }
         }
     }
     if let Some(field) = fields.get("expected_outputs") {
@@ -351,7 +353,9 @@ fn names_or_schema(fields: &Fields<'_, '_>, field: Field<'_>, step: &mut Step) {
         Value::Object(map) if map.get("name").is_some_and(|n| n.as_str().is_some_and(is_name)) => {
             step.expected_outputs.extend(map["name"].as_str().map(str::to_owned));
         }
-        other => wrong_type(fields.context, at, other, "the name of an output"),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::Array(_) | Value::Object(_) => {
+            wrong_type(fields.context, at, value, "the name of an output");
+        }
     };
     match field.value {
         Value::Array(items) => items.iter().enumerate().for_each(|(i, item)| take(&at.item(i), item)),
@@ -359,7 +363,7 @@ fn names_or_schema(fields: &Fields<'_, '_>, field: Field<'_>, step: &mut Step) {
             map.keys().for_each(|name| take(&at, &Value::String(name.clone())));
         }
         Value::Object(_) => step.output_schema = schema::read(fields.context, &at, field.value),
-        one => take(&at, one),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => take(&at, field.value),
     }
 }
 
@@ -380,7 +384,7 @@ fn join(fields: &Fields<'_, '_>) -> Join {
     let at = fields.at.key(field.key);
     let at_least = |at: &DocumentPath<'_>, value: &Value| {
         crate::document::count(fields.context, at, value, 0, u64::from(u32::MAX))
-            .map_or(Join::All, |k| Join::AtLeast(k as u32))
+            .map_or(Join::All, |k| Join::AtLeast(to_u32(k)))
     };
     match field.value {
         Value::Object(map) => match map.iter().next() {
@@ -398,7 +402,9 @@ fn join(fields: &Fields<'_, '_>) -> Join {
             }
         },
         Value::Number(_) => at_least(&at, field.value),
-        _ => policy::word(fields, "join", &[("all", Join::All), ("any", Join::Any)]).unwrap_or_default(),
+        Value::Null | Value::Bool(_) | Value::String(_) | Value::Array(_) => {
+            policy::word(fields, "join", &[("all", Join::All), ("any", Join::Any)]).unwrap_or_default()
+        }
     }
 }
 
@@ -426,12 +432,9 @@ pub(super) fn timeout(fields: &Fields<'_, '_>) -> Option<u64> {
 fn fallback(fields: &Fields<'_, '_>) -> Option<Fallback> {
     let field = fields.get("fallback")?;
     let at = fields.at.key(field.key);
-    let map = match field.value {
-        Value::Object(map) => map,
-        other => {
-            let action = text(fields.context, &at, other)?;
-            return (!action.is_empty()).then_some(Fallback { agent_type: None, action: Some(action) });
-        }
+    let Value::Object(map) = field.value else {
+        let action = text(fields.context, &at, field.value)?;
+        return (!action.is_empty()).then_some(Fallback { agent_type: None, action: Some(action) });
     };
     let inner = Fields::read(fields.context, &at, map, FALLBACK);
     let agent_type = inner.text("agent_type");
@@ -562,10 +565,10 @@ fn dependencies<'v>(fields: &Fields<'v, '_>) -> Vec<Dependency<'v>> {
             .filter(|id| !id.is_empty())
             .map(|id| Dependency { id: id.into(), place: DependencyPlace::Field { key: field.key } })
             .collect(),
-        other => match name(other) {
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::Object(_) => match name(field.value) {
             Some(id) => vec![Dependency { id: id.into(), place: DependencyPlace::Field { key: field.key } }],
             None => {
-                wrong_type(fields.context, &at, other, "a list of step ids");
+                wrong_type(fields.context, &at, field.value, "a list of step ids");
                 Vec::new()
             }
         },
