@@ -11,12 +11,13 @@ use goalmill_common::event::{
 };
 use goalmill_common::failure::{Failure, FailureClass, TASK_MISSING};
 use goalmill_common::id::StepId;
+use goalmill_common::number::{to_u32, to_usize};
 use goalmill_common::plan::{OnFailure, StepKind};
 use goalmill_common::revision::{Answered, Refusal, Trigger};
 use goalmill_common::status::{PlanStatus, StepStatus};
 
 use crate::grant::GrantedBudgets;
-use crate::graph::{PlanGraph, StepIndex, to_u32};
+use crate::graph::{PlanGraph, StepIndex};
 use crate::reserved::ReservedEstimates;
 use crate::revise::{self, Revising, into_plan};
 use crate::state::{JoinState, Origin, PhaseState, PlanState, StepHook, StepState, at};
@@ -384,7 +385,7 @@ fn apply_step(
     if let StepEvent::Queued(queued) = event
         && let Some(inputs) = &queued.inputs
     {
-        let by_reference = usize::try_from(queued.inputs_bytes).unwrap_or(usize::MAX);
+        let by_reference = to_usize(queued.inputs_bytes);
         let bytes = inputs.text().len().saturating_add(by_reference);
         state.recorded_bytes = state.recorded_bytes.saturating_add(bytes);
     }

@@ -3,11 +3,12 @@
 use goalmill_common::call::CallBudget;
 use goalmill_common::failure::{Failure, FailureClass};
 use goalmill_common::goal::Budget;
+use goalmill_common::number::{to_u32, whole_u64};
 use goalmill_common::plan::{StepKind, Strategy};
 
 use crate::PlanState;
 use crate::decide::Turn;
-use crate::graph::{StepIndex, to_u32};
+use crate::graph::StepIndex;
 use crate::reserved::ReservedEstimates;
 
 /// A plan or step ends with this code when its budget is used up, or would be.
@@ -121,7 +122,7 @@ impl PlanState {
         let Some(seconds) = self.budget().seconds.filter(|s| s.is_finite() && *s >= 0.0) else {
             return u64::MAX;
         };
-        self.created_ms().saturating_add((seconds * 1_000.0) as u64)
+        self.created_ms().saturating_add(whole_u64(seconds * 1_000.0))
     }
 
     /// Returns what a sub-plan may use up: an equal share of what is neither used nor reserved for each sub-plan that may

@@ -10,6 +10,7 @@ use goalmill_common::event::{StepEvent, StepSuspended};
 use goalmill_common::failure::{Failure, FailureClass};
 use goalmill_common::goal::{Budget, Usage};
 use goalmill_common::id::WorkerId;
+use goalmill_common::number::whole_u64;
 use goalmill_common::plan::Strategy;
 use goalmill_common::status::StepStatus;
 
@@ -84,7 +85,7 @@ impl PlanState {
         let (mut tokens, mut cost) = (budget.tokens, budget.cost);
         for (measure, limit) in self.hard_limits() {
             if *measure == Measure::Tokens {
-                tokens = Some(tokens.unwrap_or(u64::MAX).min(limit as u64));
+                tokens = Some(tokens.unwrap_or(u64::MAX).min(whole_u64(limit)));
             } else {
                 let left = limit - self.measured_beside_usage(measure);
                 cost = Some(cost.unwrap_or(f64::MAX).min(left.max(0.0)));

@@ -3,6 +3,7 @@
 use goalmill_common::constraint::{Bound, Constraint, ConstraintStatus, MEASURES_MAX, Measure, Measures, constraints};
 use goalmill_common::event::ConstraintChanged;
 use goalmill_common::goal::Goal;
+use goalmill_common::number::whole_u64;
 
 /// The constraints that are measured, and the measures.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -45,7 +46,7 @@ impl WatchedConstraint {
             Measure::Deadline => (self.limit - created_ms as f64).max(0.0),
             Measure::Elapsed | Measure::Cost(_) | Measure::Tokens | Measure::Named(_) => self.limit * 1_000.0,
         };
-        created_ms.saturating_add((whole * share).ceil() as u64)
+        created_ms.saturating_add(whole_u64((whole * share).ceil()))
     }
 }
 

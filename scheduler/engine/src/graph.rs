@@ -5,6 +5,7 @@ use std::ops::{Index, IndexMut};
 
 use goalmill_common::hash::HashMap;
 use goalmill_common::id::StepId;
+use goalmill_common::number::{to_u32, to_usize};
 use goalmill_common::plan::{Join, Plan, Step};
 
 /// Marks a step without a phase or resource.
@@ -187,16 +188,6 @@ pub(crate) fn needed(waits: usize, join: Join) -> usize {
         Join::Any => waits.min(1),
         Join::AtLeast(k) => to_usize(k),
     }
-}
-
-/// Converts an index; every supported machine has at least 32 bits.
-pub(crate) fn to_usize(i: u32) -> usize {
-    usize::try_from(i).expect("a 32-bit index fits")
-}
-
-/// Converts a length or index; lists of 2^32 are refused before.
-pub(crate) fn to_u32(i: usize) -> u32 {
-    u32::try_from(i).unwrap_or(u32::MAX)
 }
 
 fn seconds(step: &Step) -> f64 {

@@ -215,15 +215,21 @@ impl Turn<'_> {
             answer.ruling = HookRuling::Refuse;
             answer.reason = format!("the changed inputs cannot be used: {why}");
         }
-        let due_ms = match answer.ruling {
-            HookRuling::Hold(wait_ms) => self.after(wait_ms.clamp(1, self.context.limits.approval_ms_max)),
-            _ => 0,
+        let due_ms = if let HookRuling::Hold(wait_ms) = answer.ruling {
+            self.after(wait_ms.clamp(1, self.context.limits.approval_ms_max))
+        } else {
+            0
         };
         self.emit_step(i, StepEvent::HookDecided(Box::new(recorded(&answer, due_ms))));
         match answer.ruling {
             HookRuling::Hold(_) => {}
             HookRuling::Refuse => self.give_up(i, refused(&answer.hook, &answer.reason), Spent::default()),
-            _ => self.try_unlock(i),
+            HookRuling::Allow
+            | HookRuling::ChangePlan(_)
+            | HookRuling::Approve
+            | HookRuling::ChangeInputs(_)
+            | HookRuling::Fail(_)
+            | HookRuling::Choose { .. } => self.try_unlock(i),
         }
     }
 
@@ -234,9 +240,20 @@ impl Turn<'_> {
         let failure = match answer.ruling {
             HookRuling::Refuse => refused(&answer.hook, &answer.reason),
             HookRuling::Fail(failure) => failure,
-            // The engine begins and completes an inline step in one event.
-            _ if self.state.is_inline(i) => return self.emit_next(i, StepEvent::Completed(Box::new(completed))),
-            _ => return self.complete_checked(i, completed),
+            HookRuling::Allow
+            | HookRuling::ChangePlan(_)
+            | HookRuling::Approve
+            | HookRuling::Hold(_)
+            | HookRuling::ChangeInputs(_)
+            | HookRuling::Choose { .. } => {
+                // The engine begins and completes an inline step in one event.
+                if self.state.is_inline(i) {
+                    self.emit_next(i, StepEvent::Completed(Box::new(completed)));
+                } else {
+                    self.complete_checked(i, completed);
+                }
+                return;
+            }
         };
         if self.state.runs_in_engine(i) {
             // What the engine runs gives the same again; a sub-plan has done its own retries.

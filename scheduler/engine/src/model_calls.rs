@@ -4,10 +4,10 @@
 use goalmill_common::criterion::JudgeKind;
 use goalmill_common::event::{ModelAnswered, ModelAsked, PlanEvent};
 use goalmill_common::goal::Usage;
+use goalmill_common::number::to_u32;
 use goalmill_common::view::ModelCalls;
 
 use crate::PlanState;
-use crate::graph::to_u32;
 use crate::waiting::Waiting;
 
 /// The model calls of a plan.

@@ -1,8 +1,7 @@
 //! Recorded calls of a step, as the state keeps them.
 
 use goalmill_common::call::RecordedCall;
-
-use crate::graph::to_usize;
+use goalmill_common::number::to_usize;
 
 /// The recorded calls of one step.
 #[derive(Clone, Debug, Default, PartialEq)]

@@ -34,15 +34,16 @@ pub(crate) fn inputs(state: &PlanState, i: StepIndex, limits: &Limits) -> Result
 fn with_answer(state: &PlanState, i: StepIndex, inputs: Json) -> Json {
     let into = state.plan.steps[i].ask.as_ref().and_then(|ask| ask.into.as_ref());
     let (Some(name), Some(answer)) = (into, state.answer(i)) else { return inputs };
-    let mut fields = match inputs.value() {
-        Value::Object(fields) => fields,
-        other => Map::from_iter([("inputs".to_owned(), other)]),
-    };
-    match answer.value() {
-        Value::Object(answers) if name == goalmill_common::plan::INTO_EACH => fields.extend(answers),
-        answer => {
-            fields.insert(name.clone(), answer);
-        }
+    let inputs = inputs.value();
+    let mut fields =
+        if let Value::Object(fields) = inputs { fields } else { Map::from_iter([("inputs".to_owned(), inputs)]) };
+    let answer = answer.value();
+    if name == goalmill_common::plan::INTO_EACH
+        && let Value::Object(answers) = answer
+    {
+        fields.extend(answers);
+    } else {
+        fields.insert(name.clone(), answer);
     }
     Value::Object(fields).into()
 }

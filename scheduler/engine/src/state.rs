@@ -359,12 +359,14 @@ impl StepState {
 
     /// Folds what an event does to its recorded calls.
     pub(crate) fn fold_calls(&mut self, event: &StepEvent) {
-        match event {
-            StepEvent::CallRecorded(call) => self.details().calls.push((**call).clone()),
-            StepEvent::Resumed(resumed) => self.details().calls.push(resumed.call.clone()),
-            StepEvent::CallsDiscarded(discarded) => self.details().calls.discard(discarded.from),
-            _ if event.drops_calls() => self.clear_calls(),
-            _ => {}
+        if let StepEvent::CallRecorded(call) = event {
+            self.details().calls.push((**call).clone());
+        } else if let StepEvent::Resumed(resumed) = event {
+            self.details().calls.push(resumed.call.clone());
+        } else if let StepEvent::CallsDiscarded(discarded) = event {
+            self.details().calls.discard(discarded.from);
+        } else if event.drops_calls() {
+            self.clear_calls();
         }
     }
 
@@ -398,7 +400,7 @@ impl StepState {
 
     /// Its recorded call of this number.
     pub(crate) fn recorded_call(&self, n: u32) -> Option<&RecordedCall> {
-        self.calls().get(crate::graph::to_usize(n).wrapping_sub(1))
+        self.calls().get(goalmill_common::number::to_usize(n).wrapping_sub(1))
     }
 
     /// Bytes of its recorded calls.

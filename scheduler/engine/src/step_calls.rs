@@ -7,6 +7,7 @@ use goalmill_common::goal::Usage;
 use goalmill_common::id::WorkerId;
 use goalmill_common::json::Json;
 use goalmill_common::json_limits;
+use goalmill_common::number::to_usize;
 use goalmill_common::plan::Estimates;
 use goalmill_common::report::Report;
 use goalmill_common::status::StepStatus;
@@ -15,7 +16,7 @@ use serde_json::{Value, json};
 
 use crate::attempt::Spent;
 use crate::decide::Turn;
-use crate::graph::{StepIndex, to_usize};
+use crate::graph::StepIndex;
 use crate::recorded_calls::{StepCalls, Successor};
 use crate::{PlanState, Rejection};
 

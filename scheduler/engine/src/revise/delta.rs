@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use goalmill_common::event::{PhaseAdded, SkipCause};
 use goalmill_common::id::StepId;
 use goalmill_common::limits::Limits;
+use goalmill_common::number::to_usize;
 use goalmill_common::plan::{Plan, Step, StepKind};
 use goalmill_common::problem::Issue;
 use goalmill_common::revision::Change;
@@ -15,7 +16,7 @@ use serde_json::{Map, Value, json};
 
 use super::draft::RevisionDraft;
 use crate::PlanState;
-use crate::graph::{StepIndex, to_usize};
+use crate::graph::StepIndex;
 
 /// The effect of a revision on each step.
 #[derive(Clone, Debug, Default, PartialEq)]

@@ -6,6 +6,7 @@ use goalmill_common::event::PhaseAdded;
 use goalmill_common::id::{AgentType, StepId};
 use goalmill_common::json::Json;
 use goalmill_common::limits::Limits;
+use goalmill_common::number::{to_u32, to_usize};
 use goalmill_common::plan::{Phase, Plan, Step, StepKind};
 use goalmill_common::problem::Issue;
 use goalmill_common::revision::Change;
@@ -17,7 +18,7 @@ use serde_json::{Map, Value};
 use super::Delta;
 use super::rewrite::rename;
 use crate::PlanState;
-use crate::graph::{StepIndex, to_u32, to_usize};
+use crate::graph::StepIndex;
 use crate::transitions::is_changeable;
 
 /// The steps that a revision changes.

@@ -4,13 +4,14 @@ use std::sync::Arc;
 
 use goalmill_common::event::{PhaseAdded, PlanEvent, PlanExtended, PlanRevised, Record, SkipCause, StepEvent};
 use goalmill_common::id::StepId;
+use goalmill_common::number::to_usize;
 use goalmill_common::plan::{Phase, Plan, StepKind};
 use goalmill_common::revision::{Modified, RevisionRecord, RevisionStrategy, Trigger};
 use goalmill_common::status::{Counts, StepStatus};
 
 use super::Staged;
 use crate::ReplayError;
-use crate::graph::{PlanGraph, StepIndex, to_usize};
+use crate::graph::{PlanGraph, StepIndex};
 use crate::state::{PhaseState, PlanState, StepState};
 use crate::transitions::is_changeable;
 use crate::waiting::{PLANNER_MS, Waiting};

@@ -66,7 +66,29 @@ impl Audit {
             }
             PlanEvent::Failed(end) | PlanEvent::Cancelled(end) => self.end_plan(&end.cancelled),
             PlanEvent::Rejected(rejected) => self.end_plan(&rejected.cancelled),
-            _ => {}
+            PlanEvent::GoalAccepted(_)
+            | PlanEvent::ModelAsked(_)
+            | PlanEvent::ModelAnswered(_)
+            | PlanEvent::ToolsCalled(_)
+            | PlanEvent::PlanningFailed(_)
+            | PlanEvent::PlanValidated(_)
+            | PlanEvent::ApprovalRequested(_)
+            | PlanEvent::HookAsked(_)
+            | PlanEvent::HookDecided(_)
+            | PlanEvent::Approved(_)
+            | PlanEvent::PhaseStarted(_)
+            | PlanEvent::PhaseCompleted(_)
+            | PlanEvent::PhaseFailed(_)
+            | PlanEvent::PhaseSkipped(_)
+            | PlanEvent::RevisionProposed(_)
+            | PlanEvent::RevisionRefused(_)
+            | PlanEvent::QuestionAsked(_)
+            | PlanEvent::QuestionAnswered(_)
+            | PlanEvent::Extended(_)
+            | PlanEvent::ConstraintChanged(_)
+            | PlanEvent::JudgementRequested(_)
+            | PlanEvent::CriteriaJudged(_)
+            | PlanEvent::Quarantined(_) => {}
         }
     }
 
@@ -82,20 +104,16 @@ impl Audit {
     fn revise(&mut self, revised: &PlanRevised) {
         let (mut added, mut modified) = (Vec::new(), Vec::new());
         for event in std::mem::take(&mut self.staged) {
-            match event {
-                StepEvent::Added(new) => {
-                    added.push(new.step.id.clone());
-                    self.lines.insert(new.step.id.clone(), Line::default());
-                    self.plan.steps.push(new.step);
-                }
-                StepEvent::Modified(new) => {
-                    modified.push(new.step.id.clone());
-                    let spec = self.plan.steps.iter_mut().find(|step| step.id == new.step.id);
-                    let spec = spec.expect("only known steps are modified");
-                    assert_eq!(new.before.as_deref(), Some(&*spec), "a change tells what was before");
-                    *spec = new.step;
-                }
-                _ => {}
+            if let StepEvent::Added(new) = event {
+                added.push(new.step.id.clone());
+                self.lines.insert(new.step.id.clone(), Line::default());
+                self.plan.steps.push(new.step);
+            } else if let StepEvent::Modified(new) = event {
+                modified.push(new.step.id.clone());
+                let spec = self.plan.steps.iter_mut().find(|step| step.id == new.step.id);
+                let spec = spec.expect("only known steps are modified");
+                assert_eq!(new.before.as_deref(), Some(&*spec), "a change tells what was before");
+                *spec = new.step;
             }
         }
         assert_eq!((&added, &modified), (&revised.added, &revised.modified), "a revision names what was told");
@@ -185,7 +203,22 @@ impl Audit {
                 (line.in_flight, line.ready) = (false, true);
             }
             StepEvent::Ready | StepEvent::Approved(_) => self.line(id).ready = true,
-            _ => {}
+            StepEvent::Added(_)
+            | StepEvent::Modified(_)
+            | StepEvent::Removed(_)
+            | StepEvent::Blocked(_)
+            | StepEvent::ApprovalRequested(_)
+            | StepEvent::HookAsked(_)
+            | StepEvent::HookDecided(_)
+            | StepEvent::QuestionAsked(_)
+            | StepEvent::Answered(_)
+            | StepEvent::Started(_)
+            | StepEvent::Progress(_)
+            | StepEvent::Measured(_)
+            | StepEvent::CallRecorded(_)
+            | StepEvent::CallsDiscarded(_)
+            | StepEvent::Suspended(_)
+            | StepEvent::Resumed(_) => {}
         }
     }
 

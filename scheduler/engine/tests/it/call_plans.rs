@@ -39,9 +39,12 @@ fn inner() -> Value {
 }
 
 fn children(world: &World) -> Vec<(PlanId, Submit)> {
-    let start = |effect: &Effect| match effect {
-        Effect::StartSubPlan { plan_id, submit } => Some((plan_id.clone(), submit.as_ref().clone())),
-        _ => None,
+    let start = |effect: &Effect| {
+        if let Effect::StartSubPlan { plan_id, submit } = effect {
+            Some((plan_id.clone(), submit.as_ref().clone()))
+        } else {
+            None
+        }
     };
     world.others.iter().filter_map(start).collect()
 }

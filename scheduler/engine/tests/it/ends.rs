@@ -136,7 +136,7 @@ fn listed(world: &World) -> Vec<String> {
     let cancelled = match &world.log.last().expect("the plan has events").event {
         Event::Plan(PlanEvent::Completed(end) | PlanEvent::Failed(end) | PlanEvent::Cancelled(end)) => &end.cancelled,
         Event::Plan(PlanEvent::Rejected(rejected)) => &rejected.cancelled,
-        other => panic!("the plan goes on: {other:?}"),
+        Event::Plan(_) | Event::Step { .. } => panic!("the plan goes on: {:?}", world.log.last()),
     };
     cancelled.iter().map(ToString::to_string).collect()
 }

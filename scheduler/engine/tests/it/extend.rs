@@ -80,10 +80,10 @@ fn a_step_that_is_too_complex_becomes_a_plan() {
     world.fail("a", failure.clone());
     assert_eq!(world.status("a"), StepStatus::Running);
     assert_eq!(world.state.step(world.index("a")).unwrap().spec.kind, StepKind::Plan);
-    let started = world.others.iter().find_map(|effect| match effect {
-        Effect::StartSubPlan { submit, .. } => Some(submit.clone()),
-        _ => None,
-    });
+    let started = world
+        .others
+        .iter()
+        .find_map(|effect| if let Effect::StartSubPlan { submit, .. } = effect { Some(submit.clone()) } else { None });
     assert!(started.unwrap().plan.is_none(), "the planners make it");
     let ended = Command::SubPlanEnded {
         step: "a".into(),
@@ -335,9 +335,10 @@ fn say(world: &mut World, question: &str, answer: serde_json::Value) -> Result<(
 }
 
 fn looked_up(world: &World) -> String {
-    let key = world.others.iter().rev().find_map(|effect| match effect {
-        Effect::CacheLookup { key, .. } => Some(key.clone()),
-        _ => None,
-    });
+    let key = world
+        .others
+        .iter()
+        .rev()
+        .find_map(|effect| if let Effect::CacheLookup { key, .. } = effect { Some(key.clone()) } else { None });
     key.expect("it was looked up")
 }

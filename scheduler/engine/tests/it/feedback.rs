@@ -66,9 +66,8 @@ fn a_partial_success_may_ask_for_a_revision() {
     let suggested_adjustments = vec![suggestion(3), suggestion(9)];
     world.report(Report { suggested_adjustments, ..partly(&task, Vec::new()) }).unwrap();
     assert_eq!((world.status("a"), world.state.status()), (StepStatus::Completed, PlanStatus::Replanning));
-    let triggered = world.log.iter().find_map(|record| match &record.event {
-        Event::Plan(PlanEvent::ReplanTriggered(replan)) => Some(replan.clone()),
-        _ => None,
+    let triggered = world.log.iter().find_map(|record| {
+        if let Event::Plan(PlanEvent::ReplanTriggered(replan)) = &record.event { Some(replan.clone()) } else { None }
     });
     let triggered = triggered.unwrap();
     let information = triggered.information.unwrap().value();

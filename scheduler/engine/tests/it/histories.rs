@@ -5,6 +5,7 @@ use goalmill_common::event::{ModelAnswered, ModelAsked, Record, read_entry, writ
 use goalmill_common::failure::{Failure, FailureClass};
 use goalmill_common::goal::{Budget, Usage};
 use goalmill_common::json::Json;
+use goalmill_common::number::to_u32;
 use goalmill_common::plan::{
     Approval, ApprovalDefault, Fallback, Jitter, Join, OnFailure, Phase, Plan, Question, Retry, RevisionPolicy, Step,
     StepKind, Strategy as Width, Widen,
@@ -43,7 +44,7 @@ fn random_plan(chance: &mut Chance<'_>) -> Plan {
         revision: random_policy(chance),
         continue_on_failure: chance.one_in(6),
         strategy: chance.pick(&[Width::Parallel, Width::Sequential, Width::Adaptive]),
-        max_parallel: chance.one_in(3).then(|| 1 + chance.below(4) as u32),
+        max_parallel: chance.one_in(3).then(|| 1 + to_u32(chance.below(4))),
         budget: if chance.one_in(6) { Budget { tokens: Some(20), ..Budget::default() } } else { Budget::default() },
         approve: random_approval(chance, 8),
         phases: (0..phases).map(phase).collect(),
@@ -54,7 +55,7 @@ fn random_plan(chance: &mut Chance<'_>) -> Plan {
 
 fn random_policy(chance: &mut Chance<'_>) -> Option<RevisionPolicy> {
     let widen = chance.pick(&[Widen::Allow, Widen::Approve, Widen::Refuse]);
-    let max = chance.one_in(2).then(|| chance.below(3) as u32);
+    let max = chance.one_in(2).then(|| to_u32(chance.below(3)));
     let approve = random_approval(chance, 4);
     chance.one_in(3).then(|| RevisionPolicy { max, approve, widen, budget_low: 0.5, ..RevisionPolicy::default() })
 }
@@ -155,7 +156,7 @@ fn random_step(chance: &mut Chance<'_>, i: usize, n: usize, phases: usize) -> St
         StepKind::Plan,
     ]);
     // Seldom more than there are, which skips all that follows.
-    let k = if chance.one_in(16) { 2 } else { step.dependencies.len().min(2) as u32 };
+    let k = if chance.one_in(16) { 2 } else { to_u32(step.dependencies.len().min(2)) };
     step.join = chance.pick(&[Join::All, Join::All, Join::Any, Join::AtLeast(k)]);
     step.retry = chance.pick(&[wait(1_000), wait(0), Retry { max: 0, ..Retry::default() }, Retry::default()]);
     step.on_failure = chance.pick(&[
@@ -194,7 +195,7 @@ fn happen(world: &mut World, chance: &mut Chance<'_>) {
     world.now_ms += [0, 10, 1_000, 30_000][chance.below(4)];
     world.random = (chance.below(1 << 16) as u64).wrapping_mul(0x0001_0001_0001_0001);
     let steps = world.state.len();
-    let i = StepIndex(chance.below(steps + 1) as u32);
+    let i = StepIndex(to_u32(chance.below(steps + 1)));
     let step = world.state.step(i).map_or_else(|| "zz".into(), |at| at.spec.id.clone());
     let reason = String::new();
     let command = match chance.below(40) {
@@ -224,11 +225,11 @@ fn happen(world: &mut World, chance: &mut Chance<'_>) {
             Command::SubPlanEnded { step, attempt: 1, status, outputs, usage, failure: None }
         }
         25 => {
-            let revision = chance.below(2) as u32;
+            let revision = to_u32(chance.below(2));
             Command::Planned { revision, answer: PlanAnswer::Failed { reason, issues: Vec::new(), provenance: None } }
         }
         38 | 39 => {
-            let (revision, call) = (chance.pick(&[0, world.state.revision() + 1]), chance.below(3) as u32);
+            let (revision, call) = (chance.pick(&[0, world.state.revision() + 1]), to_u32(chance.below(3)));
             let (planner, usage) = ("llm".to_owned(), Usage { tokens: 1, cost: 0.1 });
             match chance.below(2) {
                 0 => Command::ModelAsked(Box::new(ModelAsked { revision, planner, call, ..ModelAsked::default() })),
@@ -318,7 +319,7 @@ fn random_report(world: &World, chance: &mut Chance<'_>) -> Option<Report> {
 
 /// Gives a command and checks what a shell relies on.
 fn give(world: &mut World, command: Command) {
-    let admitted: Vec<bool> = (0..world.state.len()).map(|i| world.state.can_dispatch(StepIndex(i as u32))).collect();
+    let admitted: Vec<bool> = (0..world.state.len()).map(|i| world.state.can_dispatch(StepIndex(to_u32(i)))).collect();
     if let Command::Dispatch(i) = command {
         world.ready.remove(&i.0);
     }
@@ -343,7 +344,7 @@ fn is_sent(kind: StepKind) -> bool {
 /// Every step that may go out is known to the shell, and it hears of it when one newly may.
 fn check_offers(world: &World, before: &[bool], effects: &[Effect]) {
     for i in 0..world.state.len() {
-        let index = StepIndex(i as u32);
+        let index = StepIndex(to_u32(i));
         if !world.state.can_dispatch(index) {
             continue;
         }
@@ -358,7 +359,7 @@ fn check_timers(state: &PlanState, world: &World) {
     let mut expected = std::collections::BTreeMap::new();
     expected.extend(state.plan_due().map(|due| (Timer::Plan, due)));
     for i in 0..state.len() {
-        let index = StepIndex(i as u32);
+        let index = StepIndex(to_u32(i));
         let at = state.step(index).expect("the step exists");
         let waits = match at.status {
             StepStatus::Queued | StepStatus::Running | StepStatus::Retrying | StepStatus::AwaitingApproval => true,

@@ -48,9 +48,8 @@ fn a_changed_plan_is_a_revision_of_the_hook() {
     let other = with(plan(&[("a", &[]), ("b", &["a"]), ("d", &["b"])]), "b", |step| step.action = "check".into());
     decide(&mut world, None, HookRuling::ChangePlan(Box::new(planned(other))));
     assert_eq!(world.state.status(), PlanStatus::AwaitingApproval, "a person still approves the changed plan");
-    let revised = world.log.iter().find_map(|record| match &record.event {
-        Event::Plan(PlanEvent::Revised(revised)) => Some(revised.clone()),
-        _ => None,
+    let revised = world.log.iter().find_map(|record| {
+        if let Event::Plan(PlanEvent::Revised(revised)) = &record.event { Some(revised.clone()) } else { None }
     });
     let revised = revised.expect("the change is a revision");
     assert_eq!(revised.planner, "hook:guard");
@@ -229,10 +228,10 @@ fn refused_outputs_of_the_cache_are_made_anew() {
         });
         world.submit(steps).unwrap();
         world.command(Command::Dispatch(world.index("a"))).unwrap();
-        let key = world.others.iter().find_map(|effect| match effect {
-            Effect::CacheLookup { key, .. } => Some(key.clone()),
-            _ => None,
-        });
+        let key = world
+            .others
+            .iter()
+            .find_map(|effect| if let Effect::CacheLookup { key, .. } = effect { Some(key.clone()) } else { None });
         let (step, key) = (world.index("a"), key.expect("the cache is asked"));
         let outputs = Some(Json::from(json!({"x": 1})));
         world.command(Command::CacheLookedUp { step, key, outputs }).unwrap();

@@ -21,9 +21,12 @@ fn nested() -> Plan {
 }
 
 fn child_of(world: &World) -> (PlanId, Submit) {
-    let start = world.others.iter().rev().find_map(|effect| match effect {
-        Effect::StartSubPlan { plan_id, submit } => Some((plan_id.clone(), submit.as_ref().clone())),
-        _ => None,
+    let start = world.others.iter().rev().find_map(|effect| {
+        if let Effect::StartSubPlan { plan_id, submit } = effect {
+            Some((plan_id.clone(), submit.as_ref().clone()))
+        } else {
+            None
+        }
     });
     start.expect("a sub-plan is begun")
 }
@@ -98,9 +101,8 @@ fn sub_plans_of_a_sequential_plan_get_all_that_is_left() {
 
 /// The tokens and the cost that each plan which was begun may use up.
 fn budgets(world: &World) -> Vec<(StepId, u64, f64)> {
-    let begun = world.others.iter().filter_map(|effect| match effect {
-        Effect::StartSubPlan { submit, .. } => Some(submit.as_ref()),
-        _ => None,
+    let begun = world.others.iter().filter_map(|effect| {
+        if let Effect::StartSubPlan { submit, .. } = effect { Some(submit.as_ref()) } else { None }
     });
     let budget = |submit: &Submit| {
         let (parent, budget) = (submit.parent.as_ref()?, submit.goal.budget);

@@ -21,11 +21,14 @@ fn chain() -> World {
 }
 
 fn queued(world: &World, step: &str) -> Vec<StepQueued> {
-    let of = |record: &Record| match &record.event {
-        Event::Step { step: id, event: StepEvent::Queued(queued), .. } if id.as_str() == step => {
+    let of = |record: &Record| {
+        if let Event::Step { step: id, event: StepEvent::Queued(queued), .. } = &record.event
+            && id.as_str() == step
+        {
             Some(queued.as_ref().clone())
+        } else {
+            None
         }
-        _ => None,
     };
     world.log.iter().filter_map(of).collect()
 }
@@ -71,9 +74,8 @@ fn large_inputs_are_stored_before_the_log_refers_to_them() {
     let task = world.dispatch("b");
     let recorded = queued(&world, "b").remove(0);
     let reference = recorded.inputs.unwrap().value();
-    let stored = world.others.iter().find_map(|effect| match effect {
-        Effect::StoreInputs { key, inputs } => Some((key.clone(), inputs.clone())),
-        _ => None,
+    let stored = world.others.iter().find_map(|effect| {
+        if let Effect::StoreInputs { key, inputs } = effect { Some((key.clone(), inputs.clone())) } else { None }
     });
     let (key, inputs) = stored.expect("the inputs are stored");
     assert_eq!((reference["$blob"].as_str(), inputs.text()), (Some(key.as_str()), task.inputs.text()));

@@ -408,9 +408,12 @@ fn a_planner_that_advises_to_give_up_leaves_its_reason_in_the_log() {
     let reasons: Vec<&str> = decision
         .records
         .iter()
-        .filter_map(|record| match &record.event {
-            Event::Plan(PlanEvent::PlanningFailed(failed)) => Some(failed.reason.as_str()),
-            _ => None,
+        .filter_map(|record| {
+            if let Event::Plan(PlanEvent::PlanningFailed(failed)) = &record.event {
+                Some(failed.reason.as_str())
+            } else {
+                None
+            }
         })
         .collect();
     assert_eq!(reasons, ["no airline flies there"]);
@@ -674,9 +677,8 @@ fn a_revision_is_told_step_by_step() {
             "step_ready trains"
         ]
     );
-    let revised = world.log.iter().find_map(|record| match &record.event {
-        Event::Plan(PlanEvent::Revised(revised)) => Some(revised),
-        _ => None,
+    let revised = world.log.iter().find_map(|record| {
+        if let Event::Plan(PlanEvent::Revised(revised)) = &record.event { Some(revised) } else { None }
     });
     assert_eq!(revised.unwrap().changes, ["+ trains", "- steps_in_flight"]);
     // An exported log reads back, and folds.

@@ -45,11 +45,18 @@ pub struct World {
 impl World {
     /// What sub-plans were asked for, in order.
     pub fn asked_of_sub_plans(&self) -> Vec<(PlanId, &'static str)> {
-        let asked = self.others.iter().filter_map(|effect| match effect {
-            Effect::AskSubPlan { plan_id, verb: Verb::Cancel { .. } } => Some((plan_id.clone(), "cancel")),
-            Effect::AskSubPlan { plan_id, verb: Verb::Pause { .. } } => Some((plan_id.clone(), "pause")),
-            Effect::AskSubPlan { plan_id, verb: Verb::Resume { .. } } => Some((plan_id.clone(), "resume")),
-            _ => None,
+        let asked = self.others.iter().filter_map(|effect| {
+            let Effect::AskSubPlan { plan_id, verb } = effect else { return None };
+            let word = if let Verb::Cancel { .. } = verb {
+                "cancel"
+            } else if let Verb::Pause { .. } = verb {
+                "pause"
+            } else if let Verb::Resume { .. } = verb {
+                "resume"
+            } else {
+                return None;
+            };
+            Some((plan_id.clone(), word))
         });
         asked.collect()
     }
