@@ -6,6 +6,7 @@ use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
 
 use crate::compile::Truth;
+use crate::index::to_u32;
 
 pub(crate) type Object = u32;
 pub(crate) type FactId = u32;
@@ -173,15 +174,15 @@ impl FactTable {
     }
 
     fn intern(&mut self, key: &[u32]) -> FactId {
-        let id = self.facts.len() as FactId;
+        let id = to_u32(self.facts.len());
         let arity = key.len() - 1;
         self.facts.push(Fact {
             holds: false,
             watched: false,
             hash: hash_words(key.iter().copied()),
-            words: self.words.len() as u32,
-            places: self.places.len() as u32,
-            arity: arity as u32,
+            words: to_u32(self.words.len()),
+            places: to_u32(self.places.len()),
+            arity: to_u32(arity),
         });
         self.words.extend_from_slice(key);
         self.places.extend(std::iter::repeat_n(0, arity + 1));
@@ -212,7 +213,7 @@ impl FactTable {
                     self.places[slot] = place;
                 }
             } else {
-                self.places[places + n] = self.lists[list].len() as u32;
+                self.places[places + n] = to_u32(self.lists[list].len());
                 self.lists[list].push(id);
             }
         }
@@ -228,11 +229,11 @@ impl FactTable {
             if holds {
                 self.lists[list].pop();
             } else {
-                let place = self.left.pop().unwrap_or_default() as usize;
-                self.places[places + n] = place as u32;
-                let len = self.lists[list].len() as u32;
-                if (place as u32) < len {
-                    let moved = std::mem::replace(&mut self.lists[list][place], id);
+                let place = self.left.pop().unwrap_or_default();
+                self.places[places + n] = place;
+                let len = to_u32(self.lists[list].len());
+                if place < len {
+                    let moved = std::mem::replace(&mut self.lists[list][place as usize], id);
                     let slot = self.slot(moved, list);
                     self.places[slot] = len;
                     self.lists[list].push(moved);

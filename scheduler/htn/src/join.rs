@@ -2,6 +2,7 @@
 
 use crate::compile::{Arg, Condition, GroundMethod, Literal, Scratch, Sort, Truth};
 use crate::facts::{FactTable, ListId, Object, mix};
+use crate::index::{to_u16, to_u32};
 
 pub(crate) const UNBOUND: Object = Object::MAX;
 
@@ -100,7 +101,7 @@ impl RuleJoin {
                 JoinChoice::Impossible => sound = false,
                 JoinChoice::From(source, count) => {
                     self.seed = if self.seed == 0 { 0 } else { mix(self.seed) | 1 };
-                    let offset = if count == 0 { 0 } else { (self.seed % u64::from(count)) as u32 };
+                    let offset = u32::try_from(self.seed.checked_rem(u64::from(count)).unwrap_or(0)).unwrap_or(0);
                     self.levels.push(JoinLevel { source, next: 0, count, offset, bound: 0, open: self.open });
                     sound = self.advance(view, scratch);
                 }
@@ -200,24 +201,25 @@ impl RuleJoin {
             }
         }
         if let Some((count, source)) = best {
-            return JoinChoice::From(source, count as u32);
+            return JoinChoice::From(source, to_u32(count));
         }
-        let unbound = (0..view.method.sorts.len() as u16).filter(|v| self.bound & (1 << v) == 0);
+        let unbound = (0..to_u16(view.method.sorts.len())).filter(|v| self.bound & (1 << v) == 0);
         let members = |v: u16| view.sorts[view.method.sorts[v as usize] as usize].members.len();
         match unbound.min_by_key(|v| (!self.is_equated(view, *v), members(*v))) {
-            Some(variable) => JoinChoice::From(JoinSource::Sort(variable), members(variable) as u32),
+            Some(variable) => JoinChoice::From(JoinSource::Sort(variable), to_u32(members(variable))),
             None => JoinChoice::Complete,
         }
     }
 
     /// Whether an equality fixes the variable.
     fn is_equated(&self, view: &View, variable: u16) -> bool {
-        view.method.checks.iter().any(|c| match c.condition {
-            Condition::Equal(a, b) => {
+        view.method.checks.iter().any(|c| {
+            if let Condition::Equal(a, b) = c.condition {
                 (a == Arg::Variable(variable) || b == Arg::Variable(variable))
                     && (c.mask & !self.bound).is_power_of_two()
+            } else {
+                false
             }
-            _ => false,
         })
     }
 

@@ -5,6 +5,7 @@
 mod check;
 mod compile;
 mod facts;
+mod index;
 mod join;
 mod links;
 mod model;

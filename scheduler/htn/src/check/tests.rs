@@ -66,6 +66,9 @@ fn solved() -> (Domain, PlanningProblem, Solution) {
     let problem = parse_problem(&domain, PROBLEM).expect("the problem is well formed");
     match solve(&domain, &problem, SearchLimits::default(), &mut || false) {
         SearchOutcome::Solved { solution, .. } => (domain, problem, solution),
-        other => panic!("{other:?}"),
+        other
+        @ (SearchOutcome::Exhausted { .. } | SearchOutcome::GaveUp { .. } | SearchOutcome::Unsupported { .. }) => {
+            panic!("{other:?}")
+        }
     }
 }

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::facts::{Object, mix};
+use crate::index::to_u32;
 use crate::model::{self, ActionEffect, Domain, Formula, Network, PlanningProblem, Term, TypedName};
 
 use super::{
@@ -85,7 +86,7 @@ impl<'a> Build<'a> {
         for object in domain.constants.iter().chain(&problem.objects) {
             let id = *objects.entry(object.name.as_str()).or_insert_with(|| {
                 of.push(Vec::new());
-                of.len() as Object - 1
+                to_u32(of.len()) - 1
             });
             of[id as usize].push(&object.types);
         }
@@ -104,7 +105,7 @@ impl<'a> Build<'a> {
     }
 
     fn root(&self) -> TaskId {
-        self.tasks.len() as TaskId
+        to_u32(self.tasks.len())
     }
 
     fn goal(&self) -> TaskId {
@@ -125,7 +126,7 @@ impl<'a> Build<'a> {
         if let Some(id) = self.sort_ids.get(&has) {
             return *id;
         }
-        let id = self.sorts.len() as SortId;
+        let id = to_u32(self.sorts.len());
         let members = has.iter().zip(0..).filter(|(has, _)| **has).map(|(_, object)| object).collect();
         self.sort_ids.insert(has.clone(), id);
         self.sorts.push(Sort { members, has });
@@ -242,10 +243,7 @@ impl<'a> Build<'a> {
                         into.last_mut().expect("one was pushed")
                     }
                 };
-                match effect {
-                    ActionEffect::Add(_) => change.adds.push(literal),
-                    _ => change.deletes.push(literal),
-                }
+                if let ActionEffect::Add(_) = effect { change.adds.push(literal) } else { change.deletes.push(literal) }
             }
         }
         Ok(())
@@ -348,7 +346,7 @@ impl<'a> Build<'a> {
                 recursive: false,
             });
         }
-        let top = methods.len() as u32 - 1;
+        let top = to_u32(methods.len()) - 1;
         tasks.push(CompiledTask { name: String::new(), kind: TaskKind::Compound(vec![top]), recursive: false });
         tasks.push(CompiledTask { name: String::new(), kind: TaskKind::Primitive(achieved), recursive: false });
         let init = problem.init.iter().map(|(predicate, arguments)| {
@@ -454,7 +452,7 @@ fn assemble(
 ) -> GroundMethod {
     let mut conjuncts = Vec::new();
     condition.conjuncts(&mut conjuncts);
-    let last = subtasks.iter().filter(|s| s.after.is_empty()).count() as u32;
+    let last = to_u32(subtasks.iter().filter(|s| s.after.is_empty()).count());
     let mut method = GroundMethod {
         name,
         head,
@@ -477,14 +475,15 @@ impl GroundMethod {
     /// Adds a condition that must hold when the method is taken.
     pub fn demand(&mut self, condition: Condition) {
         let parameters = self.sorts.len();
-        match condition {
-            Condition::Fact(literal) if self.joins.len() < 128 => {
-                if !self.joins.contains(&literal) {
-                    self.masks.push(Condition::Fact(literal.clone()).mask(parameters));
-                    self.joins.push(literal);
-                }
+        if self.joins.len() < 128
+            && let Condition::Fact(literal) = condition
+        {
+            if !self.joins.contains(&literal) {
+                self.masks.push(Condition::Fact(literal.clone()).mask(parameters));
+                self.joins.push(literal);
             }
-            condition => self.checks.push(MethodCheck { mask: condition.mask(parameters), condition }),
+        } else {
+            self.checks.push(MethodCheck { mask: condition.mask(parameters), condition });
         }
     }
 }

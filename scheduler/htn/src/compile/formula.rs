@@ -66,10 +66,7 @@ impl Condition {
 
     /// The conjuncts, however they are nested.
     pub fn conjuncts(self, into: &mut Vec<Condition>) {
-        match self {
-            Self::And(parts) => parts.into_iter().for_each(|p| p.conjuncts(into)),
-            other => into.push(other),
-        }
+        if let Self::And(parts) = self { parts.into_iter().for_each(|p| p.conjuncts(into)) } else { into.push(self) }
     }
 }
 

@@ -131,13 +131,11 @@ impl CompiledProblem {
         let TaskKind::Primitive(goal) = &self.tasks[self.goal as usize].kind else { return Vec::new() };
         let mut conjuncts = Vec::new();
         goal.condition.clone().conjuncts(&mut conjuncts);
-        let key = |condition: Condition| match condition {
-            Condition::Fact(literal) => {
-                let mut key = Vec::new();
-                fill(&mut key, &literal, &[]);
-                Some(key)
-            }
-            _ => None,
+        let key = |condition: Condition| {
+            let Condition::Fact(literal) = condition else { return None };
+            let mut key = Vec::new();
+            fill(&mut key, &literal, &[]);
+            Some(key)
         };
         conjuncts.into_iter().filter_map(key).collect()
     }

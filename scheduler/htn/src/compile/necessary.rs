@@ -6,6 +6,8 @@
 
 use std::collections::BTreeSet;
 
+use crate::index::to_u16;
+
 use super::{Arg, CompiledProblem, Condition, GroundMethod, Literal, Sort, SortId, TaskKind};
 
 /// A fact that must hold, or must not.
@@ -77,14 +79,8 @@ fn demands(condition: &Condition, width: usize) -> BTreeSet<RequiredFact> {
 }
 
 fn demand(condition: Condition, width: usize) -> Option<RequiredFact> {
-    let (literal, holds) = match condition {
-        Condition::Fact(literal) => (literal, true),
-        Condition::Not(inner) => match *inner {
-            Condition::Fact(literal) => (literal, false),
-            _ => return None,
-        },
-        _ => return None,
-    };
+    let (condition, holds) = if let Condition::Not(inner) = condition { (*inner, false) } else { (condition, true) };
+    let Condition::Fact(literal) = condition else { return None };
     let free = literal.args.iter().all(|a| match a {
         Arg::Variable(v) => usize::from(*v) < width,
         Arg::Object(_) => true,
@@ -136,7 +132,7 @@ fn of_method(
 fn project(method: &GroundMethod, found: &BTreeSet<RequiredFact>) -> BTreeSet<RequiredFact> {
     let place = |arg: &Arg| match arg {
         Arg::Object(o) => Some(Arg::Object(*o)),
-        Arg::Variable(_) => method.head.iter().position(|h| h == arg).map(|n| Arg::Variable(n as u16)),
+        Arg::Variable(_) => method.head.iter().position(|h| h == arg).map(|n| Arg::Variable(to_u16(n))),
     };
     let over_parameters = |(literal, holds): &RequiredFact| {
         let args = literal.args.iter().map(place).collect::<Option<Vec<_>>>()?;
@@ -180,9 +176,9 @@ fn may_be(compiled: &CompiledProblem, method: &GroundMethod, arg: Arg, pattern: 
 }
 
 fn are_different(method: &GroundMethod, a: Arg, b: Arg) -> bool {
-    method.checks.iter().any(|check| match &check.condition {
-        Condition::Not(inner) => **inner == Condition::Equal(a, b) || **inner == Condition::Equal(b, a),
-        _ => false,
+    method.checks.iter().any(|check| {
+        let Condition::Not(inner) = &check.condition else { return false };
+        **inner == Condition::Equal(a, b) || **inner == Condition::Equal(b, a)
     })
 }
 
@@ -215,10 +211,10 @@ fn touched(compiled: &CompiledProblem, loose: bool) -> Vec<Touches> {
                     for (predicate, args, holds) in &touched[subtask.task as usize] {
                         let lift = |p: &Pattern| match handed(*p, &subtask.args) {
                             Pattern::Parameter(v) => match method.head.iter().position(|h| *h == Arg::Variable(v)) {
-                                Some(n) if !loose && all.len() < PATTERNS_MAX => Pattern::Parameter(n as u16),
+                                Some(n) if !loose && all.len() < PATTERNS_MAX => Pattern::Parameter(to_u16(n)),
                                 _ => Pattern::Any(method.sorts[v as usize]),
                             },
-                            other => other,
+                            pattern @ (Pattern::Object(_) | Pattern::Any(_)) => pattern,
                         };
                         let args: Vec<Pattern> = args.iter().map(lift).collect();
                         if !covers(compiled, &all, *predicate, &args, *holds) {

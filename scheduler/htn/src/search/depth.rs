@@ -2,6 +2,7 @@
 
 use crate::compile::{CompiledProblem, GroundAction, MethodId, Scratch, TaskKind, Truth, fill};
 use crate::facts::{FactTable, FastSet, Object, mix};
+use crate::index::to_u32;
 use crate::join::{RuleJoin, View};
 
 use super::network::{Checkpoint, StepId, Steps};
@@ -159,7 +160,7 @@ impl<'a> DepthFirstSearch<'a> {
         let frame = self.frames.last().expect("there is a frame while something is being done");
         let (mut count, mut sum) = (frame.count - 1, frame.sum.wrapping_sub(self.steps.get(frame.step).own));
         if let Some((method, first)) = frame.done.as_ref().and_then(|d| d.taken) {
-            for n in 0..self.compiled.methods[method as usize].subtasks.len() as StepId {
+            for n in 0..to_u32(self.compiled.methods[method as usize].subtasks.len()) {
                 count += 1;
                 sum = sum.wrapping_add(self.steps.get(first + n).own);
             }
@@ -294,14 +295,14 @@ impl<'a> DepthFirstSearch<'a> {
         let at = self.frames.len() - 1;
         let frame = &mut self.frames[at];
         let done = frame.done.as_mut().expect("something was just done");
-        let from = self.fronts.len() as u32;
+        let from = to_u32(self.fronts.len());
         // What comes from the step stands first, so that what was begun is finished before other things are.
         let mut children = 0;
         if let Some((method, first)) = done.taken {
             for (n, subtask) in self.compiled.methods[method as usize].subtasks.iter().enumerate() {
                 children += 1;
                 if subtask.waits == 0 {
-                    self.fronts.push(first + n as StepId);
+                    self.fronts.push(first + to_u32(n));
                 }
             }
         }
@@ -316,7 +317,7 @@ impl<'a> DepthFirstSearch<'a> {
                 self.fronts.push(step);
             }
         }
-        Some((from, self.fronts.len() as u32 - from))
+        Some((from, to_u32(self.fronts.len()) - from))
     }
 
     fn solution(&self) -> crate::solution::Solution {

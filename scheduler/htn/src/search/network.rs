@@ -2,6 +2,7 @@
 
 use crate::compile::{GroundMethod, TaskId};
 use crate::facts::{Object, hash_words, mix};
+use crate::index::to_u32;
 
 pub(crate) type StepId = u32;
 pub(crate) const NONE: StepId = StepId::MAX;
@@ -78,7 +79,7 @@ impl Steps {
 
     /// Puts the method's subtasks in place of `parent`; gives the first of them: they are numbered in a row.
     pub fn expand(&mut self, parent: StepId, method: &GroundMethod, binding: &[Object]) -> StepId {
-        let first = self.steps.len() as StepId;
+        let first = to_u32(self.steps.len());
         let inherited = self.steps[parent as usize].after;
         let mut args: Vec<Object> = Vec::new();
         for subtask in &method.subtasks {
@@ -87,14 +88,14 @@ impl Steps {
             let after = if subtask.after.is_empty() {
                 inherited
             } else {
-                let from = self.after.len() as u32;
-                self.after.extend(subtask.after.iter().map(|n| first + *n as StepId));
-                (from, subtask.after.len() as u32)
+                let from = to_u32(self.after.len());
+                self.after.extend(subtask.after.iter().map(|n| first + to_u32(*n)));
+                (from, to_u32(subtask.after.len()))
             };
             self.push(subtask.task, parent, &args, after, subtask.waits);
         }
         // What comes after is known by its hash, so the last are hashed first.
-        for id in (first..self.steps.len() as StepId).rev() {
+        for id in (first..to_u32(self.steps.len())).rev() {
             let sum = self.after(id).iter().fold(0u64, |sum, a| sum.wrapping_add(mix(self.get(*a).hash)));
             let step = &mut self.steps[id as usize];
             step.hash = mix(step.own.wrapping_add(sum.rotate_left(17)));
@@ -163,14 +164,14 @@ impl Steps {
     }
 
     fn push(&mut self, task: TaskId, parent: StepId, args: &[Object], after: (u32, u32), waits: u32) -> StepId {
-        let id = self.steps.len() as StepId;
-        let from = self.args.len() as u32;
+        let id = to_u32(self.steps.len());
+        let from = to_u32(self.args.len());
         self.args.extend_from_slice(args);
         let own = hash_words(std::iter::once(task).chain(args.iter().copied()));
         self.steps.push(NetworkStep {
             task,
             parent,
-            args: (from, args.len() as u32),
+            args: (from, to_u32(args.len())),
             after,
             own,
             hash: mix(own),

@@ -109,6 +109,9 @@ fn solved(domain: &str, problem: &str) -> (Solution, u64) {
             check(&domain, &problem, &solution).expect("the checker accepts what the search found");
             (solution, nodes)
         }
-        other => panic!("{other:?}"),
+        other
+        @ (SearchOutcome::Exhausted { .. } | SearchOutcome::GaveUp { .. } | SearchOutcome::Unsupported { .. }) => {
+            panic!("{other:?}")
+        }
     }
 }

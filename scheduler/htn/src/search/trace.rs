@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use crate::compile::{CompiledProblem, MethodId};
 use crate::facts::Object;
+use crate::index::to_u32;
 use crate::solution::{Decomposition, PlanNode, Solution};
 
 use super::network::{StepId, Steps};
@@ -34,7 +35,7 @@ pub(crate) fn solution<'a>(
             let method = &compiled.methods[method as usize];
             children = vec![usize::MAX; method.subtasks.len()];
             for (n, position) in method.positions.iter().enumerate() {
-                let child = first + n as StepId;
+                let child = first + to_u32(n);
                 let task = steps.get(child).task;
                 if task == compiled.goal {
                     continue;
