@@ -157,7 +157,7 @@ fn blanks_that_json_does_not_have_are_said() {
 fn what_holds_nothing_says_why() {
     let reason = |text: &str| match of(text).verdict {
         Verdict::Unreadable { reason } => reason,
-        other => panic!("`{text}` is {other:?}"),
+        other @ (Verdict::Exact | Verdict::Repaired | Verdict::Truncated { .. }) => panic!("`{text}` is {other:?}"),
     };
     assert_eq!(reason("  \n"), UnreadableReason::Empty);
     assert_eq!(reason("I cannot help with that."), UnreadableReason::NothingFound);
