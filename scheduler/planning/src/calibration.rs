@@ -11,6 +11,7 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use goalmill_common::number::{to_usize, whole_u64};
 use serde::Serialize;
 
 /// One plan that ended.
@@ -245,7 +246,7 @@ pub fn reliability(outcomes: &[ConfidenceSample], bins: usize) -> Reliability {
     for outcome in outcomes {
         let (predicted, observed) = (unit(outcome.predicted), f64::from(u8::from(outcome.succeeded)));
         squares += (predicted - observed).powi(2);
-        let group = &mut groups[((predicted * bins as f64) as usize).min(bins - 1)];
+        let group = &mut groups[to_usize(whole_u64(predicted * bins as f64)).min(bins - 1)];
         let one = Knot { predicted, observed, plans: 1.0 };
         *group = Some(group.map_or(one, |known| pooled(&known, &one)));
     }

@@ -191,10 +191,7 @@ impl Provenance {
 
     /// The account, with what it all took.
     pub fn close(&self, head: Value, spent: &Spending) -> Value {
-        let mut account = match head {
-            Value::Object(map) => map,
-            other => Map::from_iter([("head".to_owned(), other)]),
-        };
+        let mut account = if let Value::Object(map) = head { map } else { Map::from_iter([("head".to_owned(), head)]) };
         account.insert("rounds".into(), Value::Array(self.inner().entries()));
         account.insert("usage".into(), usage(spent));
         Value::Object(account)

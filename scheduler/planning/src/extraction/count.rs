@@ -2,6 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use goalmill_common::number::{to_u32, whole_u64};
+
 use super::words::{Text, WordKind};
 
 /// Largest count that is taken for one.
@@ -101,8 +103,7 @@ fn measure_at(text: &Text, at: usize) -> Option<usize> {
 
 fn whole(value: f64) -> Option<u32> {
     (value.fract() == 0.0 && (1.0..=COUNT_MAX).contains(&value)).then_some(())?;
-    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a whole number up to 10,000")]
-    Some(value as u32)
+    Some(to_u32(whole_u64(value)))
 }
 
 /// Words that begin a sentence without being part of a name: `Find 5 restaurants`, but not `Fortune 500`.

@@ -395,14 +395,11 @@ pub(super) fn month_number(text: &Text, at: usize) -> Option<i8> {
 
 fn year_at(text: &Text, at: usize) -> Option<i16> {
     let word = text.get(at)?;
-    match word.kind {
-        WordKind::Number(_)
-            if word.text.len() == 4 && !text.words.get(at + 1).is_some_and(|w| w.glued && w.lower == "-") =>
-        {
-            word.text.parse().ok().filter(|year| (1900..2200).contains(year))
-        }
-        _ => None,
+    let is_part = text.words.get(at + 1).is_some_and(|w| w.glued && w.lower == "-");
+    if !matches!(word.kind, WordKind::Number(_)) || word.text.len() != 4 || is_part {
+        return None;
     }
+    word.text.parse().ok().filter(|year| (1900..2200).contains(year))
 }
 
 /// A day of a month, `3` or `3rd`, and the index after it.

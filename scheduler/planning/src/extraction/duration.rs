@@ -1,5 +1,6 @@
 //! Extracts durations: `3-day`, `two weeks`, `a weekend`.
 
+use goalmill_common::number::{to_u32, whole_u64};
 use serde::Serialize;
 
 use super::words::{Text, WordKind};
@@ -44,9 +45,8 @@ fn counted(text: &Text, at: usize) -> Option<Duration> {
     let nights = matches!(unit, "night" | "nights");
     let days = value * unit_days(unit)?;
     (1.0..=DAYS_MAX).contains(&days).then_some(())?;
-    // The limit above keeps the value small; parts of a day are rounded up.
-    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "between 1 and 366")]
-    let days = days.ceil() as u32;
+    // Parts of a day are rounded up.
+    let days = to_u32(whole_u64(days.ceil()));
     let nights = if nights { days } else { nights_named(text, next + 1).unwrap_or(days) };
     text.note(at, next + 1, super::words::Use::Fact);
     Some(Duration { days, nights })
@@ -59,8 +59,7 @@ fn nights_named(text: &Text, mut at: usize) -> Option<u32> {
     }
     let number = text.number(at)?;
     (matches!(text.lower(number.next), "night" | "nights") && (1.0..=DAYS_MAX).contains(&number.value)).then_some(())?;
-    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "between 1 and 366")]
-    Some(number.value as u32)
+    Some(to_u32(whole_u64(number.value)))
 }
 
 /// `a weekend`, `a week in Rome`, `week-long`, `a fortnight`.

@@ -2,6 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use goalmill_common::number::whole_u64;
+
 use super::words::{Text, WordKind};
 
 /// Numbers by what they limit: `{"pages": 10}`.
@@ -113,8 +115,7 @@ fn number(text: &Text, at: usize) -> Option<(usize, u64)> {
     let number =
         text.number(at).filter(|n| !is_tied && (0.0..=LIMIT_MAX).contains(&n.value) && n.value.fract() == 0.0)?;
     let is_other = (at..number.next).any(|i| text.is_constraint(i));
-    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a whole number up to 10^12")]
-    (!is_other).then_some((number.next, number.value as u64))
+    (!is_other).then(|| (number.next, whole_u64(number.value)))
 }
 
 /// What is limited: the words up to a plural or a unit.

@@ -7,6 +7,7 @@
 use std::collections::BTreeMap;
 
 use goalmill_common::goal::Goal;
+use goalmill_common::number::whole_i64;
 use goalmill_common::problem::Issue;
 use jiff::civil::Date;
 use serde::Serialize;
@@ -291,8 +292,7 @@ impl Facts {
 /// A number as people write it: 2000, not 2000.0.
 fn number(value: f64) -> Value {
     if value.fract() == 0.0 && value.abs() < 9e15 {
-        #[expect(clippy::cast_possible_truncation, reason = "a whole number below 2^53")]
-        return Value::from(value as i64);
+        return Value::from(whole_i64(value));
     }
     Number::from_f64(value).map_or(Value::Null, Value::Number)
 }

@@ -1,5 +1,6 @@
 //! Extracts dates that depend on the day: `tomorrow`, `next week`, `within 3 days`, `end of the month`, `before Christmas`.
 
+use goalmill_common::number::whole_i64;
 use jiff::civil::{Date, Weekday};
 use jiff::{Span as Length, ToSpan};
 
@@ -209,8 +210,7 @@ fn within(text: &Text, at: usize, today: Date) -> Option<DateMention> {
 /// The day after a length of time whose unit stands at `at`.
 fn after(text: &Text, value: f64, at: usize, today: Date) -> Option<(Date, usize)> {
     (0.0..=DAYS_MAX).contains(&value).then_some(())?;
-    #[expect(clippy::cast_possible_truncation, reason = "at most ten years")]
-    let whole = value.ceil() as i64;
+    let whole = whole_i64(value.ceil());
     let add = |length: Length| today.checked_add(length).ok();
     let date = match text.lower(at) {
         "working" | "business" | "work" if matches!(text.lower(at + 1), "day" | "days") => {

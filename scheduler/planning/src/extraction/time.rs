@@ -1,5 +1,7 @@
 //! Extracts times of day (`at 10:00`, `5 pm`) and lengths below a day (`90 minutes`, `a two-hour workshop`).
 
+use goalmill_common::number::{to_u32, whole_u64};
+
 use super::words::{Text, Use, WordKind};
 
 /// Longest length that is taken for one, in minutes.
@@ -81,8 +83,7 @@ fn length_at(text: &Text, at: usize) -> Option<u32> {
     let is_age = matches!(text.lower(next + 1), "ago" | "old" | "later" | "earlier" | "before" | "after" | "window");
     ((1.0..=MINUTES_MAX).contains(&minutes) && !is_age).then_some(())?;
     text.note(at, next + 1, Use::Constraint);
-    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "between 1 and a week of minutes")]
-    Some(minutes.round() as u32)
+    Some(to_u32(whole_u64(minutes.round())))
 }
 
 #[cfg(test)]

@@ -51,10 +51,13 @@ fn of_object(object: &DomainObject, known: &Map<String, Value>) -> Result<Vec<(S
         let name = symbol(&name);
         let value = match &object.value {
             None => Value::String(name.clone()),
-            Some(value) => match render.plan(value)? {
-                Value::Null => continue,
-                value => value,
-            },
+            Some(value) => {
+                let value = render.plan(value)?;
+                if value.is_null() {
+                    continue;
+                }
+                value
+            }
         };
         found.push((name, value));
     }
@@ -82,10 +85,13 @@ fn lines(lines: &[Line], known: &Map<String, Value>) -> Result<Vec<String>, Stri
 /// What is seen for each member of the list: the facts, `item`, `index` from 1. Once without a list.
 fn each(over: Option<&str>, known: &Map<String, Value>) -> Result<Vec<Map<String, Value>>, String> {
     let Some(over) = over else { return Ok(vec![known.clone()]) };
-    let items = match TemplateRenderer::new(known).plan(&Value::String(over.to_owned()))? {
-        Value::Array(items) => items,
-        Value::Null => Vec::new(),
-        other => return Err(format!("`{over}` is no list but `{other}`; a constraint may be of the wrong kind")),
+    let rendered = TemplateRenderer::new(known).plan(&Value::String(over.to_owned()))?;
+    let items = if let Value::Array(items) = rendered {
+        items
+    } else if rendered.is_null() {
+        Vec::new()
+    } else {
+        return Err(format!("`{over}` is no list but `{rendered}`; a constraint may be of the wrong kind"));
     };
     let with = |(n, item): (usize, Value)| {
         let mut seen = known.clone();

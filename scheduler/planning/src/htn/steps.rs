@@ -39,10 +39,7 @@ pub(super) fn steps(
         let mut dependencies: BTreeSet<usize> = shown[n].clone();
         dependencies.extend(mentioned(&rendered["inputs"], &sources, n));
         let ids: Vec<&str> = dependencies.iter().filter_map(|d| sources[*d].as_ref()).map(|s| s.id.as_str()).collect();
-        let mut fields = match rendered {
-            Value::Object(fields) => fields,
-            _ => Map::new(),
-        };
+        let mut fields = if let Value::Object(fields) = rendered { fields } else { Map::new() };
         fields.insert("id".into(), source.id.clone().into());
         fields.insert("dependencies".into(), json!(ids));
         let step = serde_json::from_value(Value::Object(fields)).map_err(|e| format!("step `{}`: {e}", source.id))?;

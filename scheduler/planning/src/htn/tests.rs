@@ -148,10 +148,7 @@ fn release(needs: Value) -> PlanRequest {
 }
 
 fn request(description: &str, constraints: Value) -> PlanRequest {
-    let constraints = match constraints {
-        Value::Object(fields) => fields,
-        _ => Map::new(),
-    };
+    let constraints = if let Value::Object(fields) = constraints { fields } else { Map::new() };
     PlanRequest {
         goal: Goal { description: description.into(), constraints, ..Goal::default() },
         agents: Vec::new(),

@@ -125,12 +125,14 @@ fn document(value: Value, reading: &Reading) -> Value {
         map.keys().any(|key| matches!(plan_field(key), Some("steps" | "phases")))
             || map.get("plan").is_some_and(|plan| plan.is_object() || plan.is_array())
     };
-    match value {
-        Value::Object(map) if has_steps(&map) => Value::Object(map),
-        Value::Array(steps) => json!({ "steps": steps }),
-        Value::Object(map) if is_numbered(&map) => json!({ "steps": map }),
-        other if reading.items.is_empty() => other,
-        _ => json!({"steps": reading.items.iter().map(|item| item.value.clone()).collect::<Vec<_>>()}),
+    if value.as_object().is_some_and(has_steps) {
+        value
+    } else if value.is_array() || value.as_object().is_some_and(is_numbered) {
+        json!({ "steps": value })
+    } else if reading.items.is_empty() {
+        value
+    } else {
+        json!({"steps": reading.items.iter().map(|item| item.value.clone()).collect::<Vec<_>>()})
     }
 }
 
@@ -295,7 +297,7 @@ mod tests {
         let catalogue = ToolCatalogue::from_schemas([("find_flights", None)]);
         match plan(text, &catalogue, false) {
             ParsedAnswer::Complete { value, edits, .. } => (value, edits.into_iter().map(|edit| edit.code).collect()),
-            other => panic!("{other:?}"),
+            other @ (ParsedAnswer::Truncated { .. } | ParsedAnswer::Unparseable { .. }) => panic!("{other:?}"),
         }
     }
 

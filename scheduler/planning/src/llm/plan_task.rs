@@ -350,10 +350,7 @@ pub fn is_reviewed(settings: &LlmSettings) -> bool {
 /// How a reading is told in the account.
 pub fn verdict(reading: &goalmill_reader::Reading) -> String {
     let word = serde_json::to_value(reading.verdict).unwrap_or_default();
-    match word {
-        Value::String(word) => word,
-        other => other.to_string(),
-    }
+    if let Value::String(word) = word { word } else { word.to_string() }
 }
 
 /// The step that a pointer leads into.

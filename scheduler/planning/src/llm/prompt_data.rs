@@ -4,6 +4,7 @@
 //! mark cannot end its own part.
 
 use goalmill_common::goal_context::GoalContext;
+use goalmill_common::number::whole_u64;
 use goalmill_llm::{Message, estimate_tokens};
 use serde_json::{Value, json};
 
@@ -58,7 +59,7 @@ impl PromptData {
         if tokens_max == 0 || (context.is_empty() && passages.is_empty()) {
             return Self::default();
         }
-        let part_max = ((tokens_max as f64 * PART_SHARE) as u64).max(REST_TOKENS_MIN);
+        let part_max = whole_u64(tokens_max as f64 * PART_SHARE).max(REST_TOKENS_MIN);
         let mut composer = Composer { left: tokens_max, part_max, cut: 0 };
         let (mut parts, mut left_out) = (Vec::new(), serde_json::Map::new());
         let mut note = |what: &str, all: usize, kept: usize| {

@@ -4,6 +4,7 @@
 //! that fails, or has no time, leaves the plan as it is.
 
 use futures_util::future::join_all;
+use goalmill_common::number::milliseconds;
 use goalmill_common::plan::{Plan, Step};
 use goalmill_common::problem::Issue;
 use goalmill_llm::{Completion, ModelError, Purpose, ResponseFormat};
@@ -64,7 +65,7 @@ pub async fn reviewed(
     let until = repair_loop.until;
     let limit = repair_loop.halve();
     let found = timeout(limit, look(repair_loop, task, &plans)).await.unwrap_or_else(|_| {
-        let limit_ms = u64::try_from(begun.elapsed().as_millis()).unwrap_or(u64::MAX);
+        let limit_ms = milliseconds(begun.elapsed());
         let error = ModelError::OutOfTime { limit_ms };
         repair_loop
             .provenance
@@ -164,10 +165,7 @@ fn read(task: &PlanTask<'_>, answer: &Completion, steps: &[Step], round: &mut Ro
     };
     round.verdict = verdict(&reading);
     round.syntax_repairs = reading.edits;
-    let list = match value {
-        Value::Object(mut map) => map.remove("findings"),
-        other => Some(other),
-    };
+    let list = if let Value::Object(mut map) = value { map.remove("findings") } else { Some(value) };
     let Some(Value::Array(list)) = list else { return Err("it has no list of `findings`".into()) };
     let findings: Vec<Finding> =
         list.iter().filter_map(Value::as_object).filter_map(|told| finding(told, steps)).take(FINDINGS_MAX).collect();

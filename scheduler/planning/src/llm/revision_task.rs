@@ -135,14 +135,10 @@ impl GenerationTask for RevisionTask<'_> {
         };
         round.verdict = verdict(&reading);
         round.syntax_repairs = reading.edits;
-        let value = match value {
-            Value::Object(mut map) if map.len() == 1 && map.contains_key("proposal") => {
-                map.remove("proposal").unwrap_or_default()
-            }
-            other => other,
-        };
+        let is_wrapped = value.as_object().is_some_and(|map| map.len() == 1 && map.contains_key("proposal"));
+        let value = if is_wrapped { &value["proposal"] } else { &value };
         let begun = Instant::now();
-        let held = parse_proposal(&value, &self.replan, &self.actions, &mut round.repairs);
+        let held = parse_proposal(value, &self.replan, &self.actions, &mut round.repairs);
         let outcome = match &held {
             Ok(_) if round.repairs.is_empty() => StageOutcome::Ok,
             Ok(_) => StageOutcome::Repaired,

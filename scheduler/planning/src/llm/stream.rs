@@ -39,13 +39,13 @@ pub async fn first_answer(
             let mut deltas = repair_loop.models.stream(question);
             let mut ended = None;
             while let Some(delta) = deltas.next().await {
-                match delta {
-                    CompletionDelta::Started { .. } => arriving.begin(),
-                    CompletionDelta::Ended(result) => {
-                        repair_loop.end(call, &result).await;
-                        ended = Some(*result);
-                    }
-                    other => arriving.take(other.content(), task, request, &provenance).await,
+                if let CompletionDelta::Started { .. } = delta {
+                    arriving.begin();
+                } else if let CompletionDelta::Ended(result) = delta {
+                    repair_loop.end(call, &result).await;
+                    ended = Some(*result);
+                } else {
+                    arriving.take(delta.content(), task, request, &provenance).await;
                 }
             }
             ended
@@ -63,12 +63,12 @@ pub async fn first_answer(
     task.arrived = arriving.arrived(&answer);
     let (judged, round) = arriving.finish(task, &answer);
     repair_loop.record_verdict(&prompt, stage, &answer, &judged, round);
-    match judged {
-        DraftVerdict::Unparseable { reason } if !task.frozen.is_empty() => {
-            Err(PlanningError::new(format!("the rest of the plan did not come: {reason}")))
-        }
-        judged => Ok(Some((judged, answer.model))),
+    if let DraftVerdict::Unparseable { reason } = &judged
+        && !task.frozen.is_empty()
+    {
+        return Err(PlanningError::new(format!("the rest of the plan did not come: {reason}")));
     }
+    Ok(Some((judged, answer.model)))
 }
 
 /// An answer that is being written.

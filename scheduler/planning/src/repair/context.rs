@@ -312,7 +312,7 @@ fn ends(edge: &Value) -> Option<(End<'_>, End<'_>)> {
             };
             end(["from", "source", "src", "start"]).zip(end(["to", "target", "dst", "end"]))
         }
-        _ => None,
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) | Value::Array(_) => None,
     }
 }
 
@@ -321,7 +321,7 @@ pub(super) fn name_of(value: &Value) -> Option<String> {
     match value {
         Value::String(text) => Some(text.trim().to_owned()),
         Value::Number(number) if number.is_i64() || number.is_u64() => Some(number.to_string()),
-        _ => None,
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::Array(_) | Value::Object(_) => None,
     }
 }
 

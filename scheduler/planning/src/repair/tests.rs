@@ -542,21 +542,22 @@ fn catalogue() -> Catalogue {
 mod random_drafts {
     //! Drafts with random faults, the same ones for the same seed.
 
+    use goalmill_common::number::to_usize;
     use goalmill_common::random::Random;
     use serde_json::{Value, json};
 
     pub(super) fn corrupted(seed: u64) -> Value {
         let random = Random::seeded(seed);
-        let pick = |n: u64| random.draw() % n;
+        let pick = |n: usize| to_usize(random.draw()) % n;
         let names = ["resize", "Caption", "shorten", "text-to-speech", "OCR", "what?", ""];
         let ids = ["node-0", "node-1", "node-2", "node-3", "step 4", "node-1"];
         let steps: Vec<Value> = (0..pick(6))
             .map(|i| {
-                let target = ids[pick(6) as usize];
+                let target = ids[pick(6)];
                 let text = ["{{ steps['ID'].outputs }}", "<ID>", "$1", "see {{ steps['ID'].outputs.x }}!", "plain"];
-                let text = text[pick(5) as usize].replace("ID", target);
-                json!({"id": ids[(i % 6) as usize], "agent": "tools", "tool": names[pick(7) as usize], "args": [text],
-                       "needs": if pick(2) == 0 { json!([ids[pick(6) as usize]]) } else { json!([]) }})
+                let text = text[pick(5)].replace("ID", target);
+                json!({"id": ids[i % 6], "agent": "tools", "tool": names[pick(7)], "args": [text],
+                       "needs": if pick(2) == 0 { json!([ids[pick(6)]]) } else { json!([]) }})
             })
             .collect();
         json!({"steps": steps})

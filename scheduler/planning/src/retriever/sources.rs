@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use goalmill_common::config::hide_password;
+use goalmill_common::number::to_usize;
 use goalmill_llm::DocumentClient;
 
 use super::passages::SourceText;
@@ -60,7 +61,7 @@ fn is_document(path: &Path) -> bool {
 }
 
 fn read_file(folder: &Path, path: &PathBuf, room: &mut usize) -> Option<SourceText> {
-    let bytes = usize::try_from(path.metadata().ok()?.len()).unwrap_or(usize::MAX);
+    let bytes = to_usize(path.metadata().ok()?.len());
     if bytes > DOCUMENT_BYTES_MAX || bytes > *room {
         tracing::warn!("the document `{}` has {bytes} bytes and is left out", path.display());
         return None;

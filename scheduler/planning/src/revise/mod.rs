@@ -48,11 +48,12 @@ pub(crate) fn revise(
     }
     let refused = |strategy| situation.refused.iter().any(|refusal| refusal.strategy == strategy);
     let is_wanted = |proposal: &Proposal| Some(proposal.strategy) == wanted;
-    let preferred = wanted.filter(|strategy| !refused(*strategy)).and_then(|strategy| match strategy {
-        RevisionStrategy::Abort => {
+    let preferred = wanted.filter(|strategy| !refused(*strategy)).and_then(|strategy| {
+        if strategy == RevisionStrategy::Abort {
             Some(proposal(strategy, Vec::new(), format!("as the plan wants: {}", situation.reason)))
+        } else {
+            ways_of(strategy).iter().filter_map(|way| way(&case)).find(is_wanted)
         }
-        _ => ways_of(strategy).iter().filter_map(|way| way(&case)).find(is_wanted),
     });
     let usual = || ways(&case).iter().filter_map(|way| way(&case)).find(|proposal| !refused(proposal.strategy));
     match preferred.or_else(usual) {

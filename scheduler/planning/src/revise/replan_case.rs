@@ -193,8 +193,5 @@ pub(super) fn renamed(text: &str, old: &StepId, new: &StepId) -> String {
 
 /// A step's inputs as an object.
 pub(super) fn inputs(step: &Step) -> Map<String, Value> {
-    match step.inputs.value() {
-        Value::Object(fields) => fields,
-        _ => Map::new(),
-    }
+    if let Value::Object(fields) = step.inputs.value() { fields } else { Map::new() }
 }

@@ -80,23 +80,20 @@ fn budget_of(step: &Step) -> Option<&'static str> {
 pub(super) fn answered(case: &ReplanCase<'_>) -> Option<Proposal> {
     let answer = case.situation.answers.last()?.answer.value();
     let step = case.step()?;
-    match &answer {
-        Value::Number(_) => {
-            let mut given = inputs(step);
-            given.insert(budget_of(step)?.to_owned(), answer.clone());
-            let change = retry(&step.id, Some(Json::of(&given)));
-            Some(proposal(RevisionStrategy::Adjust, vec![change], format!("a person allows {answer}")))
-        }
-        Value::String(word) => match word.as_str() {
-            "retry" => Some(proposal(
-                RevisionStrategy::Workaround,
-                vec![retry(&step.id, None)],
-                format!("a person wants `{}` tried again", step.id),
-            )),
-            "skip" => Some(skipped(step)),
-            "abort" => Some(proposal(RevisionStrategy::Abort, Vec::new(), "a person gives up")),
-            _ => None,
-        },
+    if answer.is_number() {
+        let mut given = inputs(step);
+        given.insert(budget_of(step)?.to_owned(), answer.clone());
+        let change = retry(&step.id, Some(Json::of(&given)));
+        return Some(proposal(RevisionStrategy::Adjust, vec![change], format!("a person allows {answer}")));
+    }
+    match answer.as_str()? {
+        "retry" => Some(proposal(
+            RevisionStrategy::Workaround,
+            vec![retry(&step.id, None)],
+            format!("a person wants `{}` tried again", step.id),
+        )),
+        "skip" => Some(skipped(step)),
+        "abort" => Some(proposal(RevisionStrategy::Abort, Vec::new(), "a person gives up")),
         _ => None,
     }
 }

@@ -256,13 +256,9 @@ fn stand_in(rule: &Rule, request: &PlanRequest, plan: &mut Plan) -> Map<String, 
 }
 
 fn with_task(inputs: &Json, task: &str) -> Json {
-    match inputs.value() {
-        Value::Object(mut fields) => {
-            fields.entry("task").or_insert_with(|| render::escape(task).into());
-            Json::of(&fields)
-        }
-        _ => inputs.clone(),
-    }
+    let Value::Object(mut fields) = inputs.value() else { return inputs.clone() };
+    fields.entry("task").or_insert_with(|| render::escape(task).into());
+    Json::of(&fields)
 }
 
 /// What to ask the caller: the wants of this rule and of those that would have fitted better.

@@ -135,10 +135,7 @@ fn pieces(text: &str) -> Result<Vec<Piece<'_>>, String> {
 }
 
 fn plain(value: &Value) -> String {
-    match value {
-        Value::String(text) => text.clone(),
-        other => other.to_string(),
-    }
+    if let Value::String(text) = value { text.clone() } else { value.to_string() }
 }
 
 /// Writes data so that the engine gives it back as it is.
@@ -154,7 +151,7 @@ fn escaped(value: Value, later: Later) -> Value {
         Value::Object(fields) => {
             fields.into_iter().map(|(name, field)| (name, escaped(field, later))).collect::<Map<_, _>>().into()
         }
-        other => other,
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => value,
     }
 }
 

@@ -93,10 +93,7 @@ impl Planner for ToolsPlanner {
         let (good, _) = reviewed(&mut repair_loop, &mut task, AcceptedDraft::one(good, String::new())).await;
         self.deps.examples.store(&request.goal.description, good.valid.plan());
         let spent = repair_loop.spend.spent();
-        let mut provenance = match task.account() {
-            Value::Object(account) => account,
-            _ => Map::new(),
-        };
+        let mut provenance = if let Value::Object(account) = task.account() { account } else { Map::new() };
         repair_loop.provenance.list("repairs", &repairs, &mut provenance);
         Ok(good.into_answer("tools", CONFIDENCE, repair_loop.provenance.close(Value::Object(provenance), &spent)))
     }
