@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use goalmill_common::agent::Agent;
 use goalmill_common::id::AgentType;
+use goalmill_common::number::whole_u64;
 use goalmill_plan::validate::Measured;
 
 /// Weight of the declared values, in outcomes.
@@ -116,7 +117,7 @@ impl AgentRates {
         self.actions.retain(|_, actions| !actions.is_empty());
         self.count_actions();
         // A scan at each new action would be expensive, and the rest decays slowly.
-        self.next_eviction_ms = now_ms.saturating_add((self.half_life_ms / 8.0) as u64);
+        self.next_eviction_ms = now_ms.saturating_add(whole_u64(self.half_life_ms / 8.0));
     }
 
     fn count_actions(&mut self) {
@@ -199,7 +200,7 @@ impl DecayingSums {
         }
         let average = self.latency_ms / self.timed;
         let variance = (self.squares / self.timed - average.powi(2)).max(0.0);
-        Some(Measured { ms: average.round() as u64, is_steady: variance.sqrt() <= average * DEVIATION_MAX })
+        Some(Measured { ms: whole_u64(average.round()), is_steady: variance.sqrt() <= average * DEVIATION_MAX })
     }
 }
 

@@ -4,6 +4,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use goalmill_common::config::{RouterSettings, environment, hide_password};
+use goalmill_common::number::whole_u64;
 use goalmill_http::{BodyError, client_failure, read_body};
 use serde::Deserialize;
 use serde_json::json;
@@ -133,7 +134,7 @@ impl EmbeddingEndpoint {
     /// Adds the cost of one request.
     fn charge(&self, tokens: Option<u64>, texts: &[String]) {
         let counted = || texts.iter().map(|text| text.len().div_ceil(TOKEN_CHARS) as u64).sum();
-        let microdollars = (tokens.unwrap_or_else(counted) as f64 * self.price).round() as u64;
+        let microdollars = whole_u64((tokens.unwrap_or_else(counted) as f64 * self.price).round());
         self.spent.fetch_add(microdollars, Ordering::Relaxed);
         metrics::counter!("goalmill_routing_microdollars_total").increment(microdollars);
     }

@@ -9,6 +9,7 @@ use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, LazyLock};
 
+use goalmill_common::number::{to_usize, whole_u64};
 use serde_json::Value;
 
 use crate::subword_tokenizer::SubwordTokenizer;
@@ -102,11 +103,12 @@ impl EmbeddingTable {
         let numbers = read_tensor(&header, body, &matrix)?;
         let (mut cells, mut scales) = (Vec::with_capacity(subwords * columns), Vec::with_capacity(subwords));
         for subword in 0..subwords {
-            let row = mapping.as_ref().map_or(subword, |mapping| mapping[subword] as usize).min(rows - 1);
+            let row =
+                mapping.as_ref().map_or(subword, |mapping| to_usize(whole_u64(mapping[subword].into()))).min(rows - 1);
             let row = &numbers[row * columns..(row + 1) * columns];
             let largest = row.iter().fold(0.0_f32, |largest, cell| largest.max(cell.abs()));
             let scale = if largest > 0.0 && largest.is_finite() { largest / 127.0 } else { 1.0 };
-            cells.extend(row.iter().map(|cell| ((cell / scale).round() as i8).cast_unsigned()));
+            cells.extend(row.iter().map(|cell| to_cell(cell / scale)));
             scales.push(scale * weight(subword));
         }
         Ok(Self { tokens, columns, cells: Cow::Owned(cells), scales, weighted })
@@ -229,7 +231,14 @@ fn tensor_range(
     Ok(cells)
 }
 
+/// The byte of a cell whose largest neighbour is 127.
+#[expect(clippy::cast_possible_truncation, reason = "the scale keeps it between -127 and 127")]
+fn to_cell(scaled: f32) -> u8 {
+    (scaled.round() as i8).cast_unsigned()
+}
+
 /// The numbers of a tensor.
+#[expect(clippy::cast_possible_truncation, reason = "cells are made coarser than this anyway")]
 fn read_tensor(header: &serde_json::Map<String, Value>, body: &[u8], name: &str) -> Result<Vec<f32>, String> {
     let (kind, _) = tensor_type_and_shape(&header[name])?;
     let (width, read): (usize, fn(&[u8]) -> f32) = match kind {

@@ -13,6 +13,7 @@ use goalmill_common::clock::Clock;
 use goalmill_common::config::RouterSettings;
 use goalmill_common::event::RouteCandidate;
 use goalmill_common::id::AgentType;
+use goalmill_common::number::whole_u64;
 use goalmill_common::random::Random;
 use goalmill_plan::validate::{Durations, Measured};
 
@@ -392,7 +393,7 @@ impl Router {
                 success_rate: rate.success,
                 cost: agent.cost,
                 score: rank::score(*similarity, rate.success, agent.cost),
-                latency_ms: rate.latency_ms.map(|latency| latency.round().max(0.0) as u64),
+                latency_ms: rate.latency_ms.map(|latency| whole_u64(latency.round())),
                 factors,
             }
         };

@@ -204,7 +204,7 @@ fn contains_entry(value: &Value, key: &str, expected: &Value) -> bool {
             map.get(key) == Some(expected) || map.values().any(|inner| contains_entry(inner, key, expected))
         }
         Value::Array(items) => items.iter().any(|inner| contains_entry(inner, key, expected)),
-        _ => false,
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => false,
     }
 }
 
@@ -227,6 +227,7 @@ fn vocabulary_from_list(vocab: &Value) -> Result<HashMap<String, u32>, String> {
 
 fn parse_scores(vocab: &Value) -> Result<Vec<f32>, String> {
     let list = vocab.as_array().ok_or("`model.vocab` must list subwords with their scores")?;
+    #[expect(clippy::cast_possible_truncation, reason = "scores are compared, and far apart")]
     let score = |(at, entry): (usize, &Value)| {
         entry[1].as_f64().map(|score| score as f32).ok_or_else(|| format!("`model.vocab[{at}]` has no score"))
     };
@@ -237,9 +238,9 @@ fn parse_merges(merges: &Value, subwords: &HashMap<String, u32>) -> Result<Merge
     let list = merges.as_array().ok_or("`model.merges` must list pairs of subwords")?;
     let mut ranks = HashMap::with_capacity_and_hasher(list.len(), Default::default());
     for (rank, merge) in (0..).zip(list) {
-        let pair = match merge {
-            Value::String(both) => both.split_once(' '),
-            other => other[0].as_str().zip(other[1].as_str()),
+        let pair = match merge.as_str() {
+            Some(both) => both.split_once(' '),
+            None => merge[0].as_str().zip(merge[1].as_str()),
         };
         let (left, right) = pair.ok_or_else(|| format!("`model.merges[{rank}]` is not a pair of subwords"))?;
         let ids = (subwords.get(left), subwords.get(right), subwords.get(&format!("{left}{right}")));

@@ -16,6 +16,7 @@ pub(super) fn normalize(vector: &mut [f32]) {
 }
 
 /// Converts a unit vector to integers.
+#[expect(clippy::cast_possible_truncation, reason = "the cells of a unit vector are at most 1")]
 pub(super) fn quantize(vector: &[f32]) -> Vec<i16> {
     vector.iter().map(|cell| (cell * UNIT) as i16).collect()
 }
