@@ -13,6 +13,7 @@ use goalmill_common::agent::{Agent, HEARTBEATS_MISSED_MAX, WorkerBeat};
 use goalmill_common::config::Settings;
 use goalmill_common::event::Route;
 use goalmill_common::id::AgentType;
+use goalmill_common::number::to_u32;
 use goalmill_common::plan::Plan;
 use goalmill_common::problem::Issue;
 use goalmill_plan::validate::{Catalogue, Policy, permit_routed};
@@ -71,7 +72,7 @@ struct Known {
 }
 
 fn count_quarantined(known: &Known) {
-    let count = u32::try_from(known.quarantined.len()).unwrap_or(u32::MAX);
+    let count = to_u32(known.quarantined.len());
     metrics::gauge!("goalmill_queues_quarantined").set(f64::from(count));
 }
 
@@ -235,8 +236,7 @@ impl Directory {
         for card in refused.iter().filter(|card| !before.contains(card)).take(REFUSED_SHOWN) {
             tracing::warn!("{}", card.text());
         }
-        metrics::gauge!("goalmill_agent_cards_refused")
-            .set(f64::from(u32::try_from(refused.len()).unwrap_or(u32::MAX)));
+        metrics::gauge!("goalmill_agent_cards_refused").set(f64::from(to_u32(refused.len())));
         self.known.write().unwrap_or_else(PoisonError::into_inner).refused = Arc::new(refused);
     }
 

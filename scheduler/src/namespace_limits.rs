@@ -13,6 +13,7 @@ use goalmill_common::config::{NamespaceSettings, Settings, namespace_settings};
 use goalmill_common::goal::Usage;
 use goalmill_common::hash::HashMap;
 use goalmill_common::id::{Namespace, PlanId};
+use goalmill_common::number::{microdollars, to_u32};
 use goalmill_common::problem::{ErrorCode, Problem};
 use serde::{Deserialize, Serialize};
 use tokio::sync::Notify;
@@ -266,7 +267,7 @@ impl NamespaceUse {
         let mut sum = of(&self.own).plus(of(&self.others));
         if let Some(accepted) = self.accepted.get_mut(namespace) {
             accepted.retain(|_, until_ms| *until_ms > now_ms);
-            sum.plans = sum.plans.saturating_add(u32::try_from(accepted.len()).unwrap_or(u32::MAX));
+            sum.plans = sum.plans.saturating_add(to_u32(accepted.len()));
         }
         sum
     }
@@ -409,7 +410,7 @@ impl ShardUse {
         *own = own.at(now_ms);
         own.cost += spent.cost.max(0.0);
         if let Some(label) = self.limits.label(namespace) {
-            let micros = (spent.cost.max(0.0) * 1e6).round() as u64;
+            let micros = microdollars(spent.cost);
             metrics::counter!("goalmill_namespace_cost_microdollars_total", "namespace" => label.clone())
                 .increment(micros);
             metrics::counter!("goalmill_namespace_tokens_total", "namespace" => label).increment(spent.tokens);

@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use goalmill_common::event::{Event, PlanEvent, Record, Route, StepEvent};
 use goalmill_common::id::StepId;
 use goalmill_common::json::Json;
+use goalmill_common::number::{to_usize, whole_u64};
 use goalmill_common::plan::{Step, StepKind};
 use goalmill_common::quality::{MeasureValue, ModelQuality, QualityMeasure as M, QualityReport};
 use goalmill_common::revision::{RevisionStrategy, Trigger};
@@ -294,7 +295,7 @@ impl PlanSample {
         }
         let Some(costs) = self.call_costs.get_mut(step) else { return };
         let kept = if let StepEvent::CallsDiscarded(discarded) = event {
-            usize::try_from(discarded.from.saturating_sub(1)).unwrap_or(usize::MAX).min(costs.len())
+            to_usize(discarded.from.saturating_sub(1)).min(costs.len())
         } else if event.drops_calls() {
             0
         } else {
@@ -498,7 +499,7 @@ impl ModelFigures {
 /// The smallest value that is not below this share of all, and how many there are.
 fn percentile(values: &mut [f64], share: f64) -> (Option<f64>, u64) {
     values.sort_by(f64::total_cmp);
-    let place = ((values.len() as f64 * share).ceil() as usize).max(1) - 1;
+    let place = to_usize(whole_u64((values.len() as f64 * share).ceil())).max(1) - 1;
     (values.get(place).copied(), values.len() as u64)
 }
 

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use goalmill_broker::{BrokerError, QueueState};
 use goalmill_common::id::AgentType;
+use goalmill_common::number::milliseconds;
 use tokio::time::Instant;
 
 use crate::scheduler::Scheduler;
@@ -32,7 +33,7 @@ impl Unused {
             return Ok(());
         }
         self.checked = Some(Instant::now());
-        let unused_ms = u64::try_from(UNUSED.as_millis()).unwrap_or(u64::MAX);
+        let unused_ms = milliseconds(UNUSED);
         let mut removed = 0;
         for agent_type in self.update(unused(scheduler, queues).await?) {
             removed += usize::from(scheduler.broker.remove_agent_type(&agent_type, unused_ms).await?);

@@ -66,10 +66,8 @@ pub(super) struct Decomposed {
 /// `POST /v1/actions/decompose`.
 pub(crate) async fn decompose(State(api): State<Api>, body: Body) -> ApiResult<Decomposed> {
     let DecomposeBody { goal, model, strategy, settings } = response::parse_json(&response::body(body)?)?;
-    let mut document = match goal {
-        Value::Object(map) => map,
-        other => Map::from_iter([("description".to_owned(), other)]),
-    };
+    let mut document =
+        if let Value::Object(map) = goal { map } else { Map::from_iter([("description".to_owned(), goal)]) };
     document.extend(settings);
     let mut notes = Vec::new();
     let mut planning = match document.shift_remove("planning") {
@@ -177,25 +175,22 @@ pub(crate) async fn execute(
 ) -> ApiResult<Executed> {
     let ExecuteBody { plan, wait_seconds, settings } = response::parse_json(&response::body(body)?)?;
     let wait = wait_time(wait_seconds)?;
-    let (id, notes) = match plan {
-        Value::String(id) => {
-            // What is there is read, and perhaps approved.
-            require_plan(&api, &principal, &id).await?;
-            principal.require(&[Role::Viewer])?;
-            let status = load_summary(&api, &id).await?.0.status;
-            if status == PlanStatus::AwaitingApproval {
-                principal.require(&[Role::Approver])?;
-                send_verb(&api, &principal, &id, "", Verb::Approve { reason: "executed".into() }).await?;
-            }
-            (id, settings.keys().map(|name| ignored(name)).collect())
+    let (id, notes) = if let Value::String(id) = plan {
+        // What is there is read, and perhaps approved.
+        require_plan(&api, &principal, &id).await?;
+        principal.require(&[Role::Viewer])?;
+        let status = load_summary(&api, &id).await?.0.status;
+        if status == PlanStatus::AwaitingApproval {
+            principal.require(&[Role::Approver])?;
+            send_verb(&api, &principal, &id, "", Verb::Approve { reason: "executed".into() }).await?;
         }
-        plan => {
-            let mut document = settings;
-            document.insert("plan".into(), plan);
-            let text = Bytes::from(Value::Object(document).to_string());
-            let (id, notes) = submit_document(&api, &principal, &headers, text).await?;
-            (id.to_string(), notes)
-        }
+        (id, settings.keys().map(|name| ignored(name)).collect())
+    } else {
+        let mut document = settings;
+        document.insert("plan".into(), plan);
+        let text = Bytes::from(Value::Object(document).to_string());
+        let (id, notes) = submit_document(&api, &principal, &headers, text).await?;
+        (id.to_string(), notes)
     };
     wait_until(&api, &id, wait, |status, _| status.is_final() || status == PlanStatus::AwaitingApproval).await?;
     let state = load_plan(&api, &id).await?;

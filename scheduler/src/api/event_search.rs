@@ -8,6 +8,7 @@ use goalmill_common::document_format::DocumentFormat;
 use goalmill_common::event::Record;
 use goalmill_common::id::{ID_PATTERN, Namespace, PlanId, ShardId, is_id};
 use goalmill_common::json::Json as Text;
+use goalmill_common::number::to_usize;
 use goalmill_common::problem::{ErrorCode, Problem};
 use goalmill_common::view::{EventView, Page};
 use goalmill_plan::formats;
@@ -420,7 +421,7 @@ pub(super) async fn read_slice(api: &Api, plan: &PlanId, end: u64) -> Result<Log
     let start = end.saturating_sub(SLICE_EVENTS);
     let mut records = Vec::new();
     if end > 0 {
-        let entries = api.scheduler.plans.log(plan, start, usize::try_from(SLICE_EVENTS).unwrap_or(usize::MAX)).await?;
+        let entries = api.scheduler.plans.log(plan, start, to_usize(SLICE_EVENTS)).await?;
         for entry in &entries {
             let read = event_log::parse_records(entry)
                 .map_err(|error| Problem::new(ErrorCode::Internal, error.to_string()))?;

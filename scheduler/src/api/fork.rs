@@ -104,10 +104,7 @@ fn replace_inputs(
             issues.push(issue("UNKNOWN_STEP", &place, format!("there is no step `{id}`"), "name a step of the plan"));
             continue;
         };
-        let mut own = match step.inputs.value() {
-            Value::Object(own) => own,
-            _ => Map::new(),
-        };
+        let mut own = if let Value::Object(own) = step.inputs.value() { own } else { Map::new() };
         own.extend(fields);
         step.inputs = Payload::of(&own);
         again.insert(id);

@@ -211,19 +211,23 @@ impl CertificateFiles {
                 "`{key_file}` (`api.tls.key_file`) has no private key in PEM form: put a key without a password there"
             )
         })?;
-        CertifiedKey::from_der(chain, key, provider).map_err(|error| match error {
-            rustls::Error::InconsistentKeys(_) => format!(
-                "the key in `{key_file}` (`api.tls.key_file`) is not that of the first certificate in `{cert_file}` \
-                 (`api.tls.cert_file`): put the certificate of the API first, and its key into the other file"
-            ),
-            rustls::Error::InvalidCertificate(_) => format!(
-                "the first certificate in `{cert_file}` (`api.tls.cert_file`) cannot be read: {error}; issue it again, \
-                 as X.509 version 3"
-            ),
-            error => format!(
-                "the key in `{key_file}` (`api.tls.key_file`) cannot be used: {error}; RSA from 2048 bits, ECDSA on P-256 \
-                 or P-384, and Ed25519 can"
-            ),
+        CertifiedKey::from_der(chain, key, provider).map_err(|error| {
+            if let rustls::Error::InconsistentKeys(_) = error {
+                format!(
+                    "the key in `{key_file}` (`api.tls.key_file`) is not that of the first certificate in `{cert_file}` \
+                     (`api.tls.cert_file`): put the certificate of the API first, and its key into the other file"
+                )
+            } else if let rustls::Error::InvalidCertificate(_) = error {
+                format!(
+                    "the first certificate in `{cert_file}` (`api.tls.cert_file`) cannot be read: {error}; issue it \
+                     again, as X.509 version 3"
+                )
+            } else {
+                format!(
+                    "the key in `{key_file}` (`api.tls.key_file`) cannot be used: {error}; RSA from 2048 bits, ECDSA on \
+                     P-256 or P-384, and Ed25519 can"
+                )
+            }
         })
     }
 }

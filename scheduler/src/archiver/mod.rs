@@ -15,6 +15,7 @@ use goalmill_broker::{BrokerError, LogEntry};
 use goalmill_common::clock::parse_rfc3339;
 use goalmill_common::id::{Namespace, PlanId, ShardId};
 use goalmill_common::json::Json;
+use goalmill_common::number::milliseconds;
 use goalmill_common::status::PlanStatus;
 use goalmill_engine::{PlanState, replay};
 use metrics::{counter, gauge};
@@ -132,7 +133,7 @@ impl Archiver {
                             "finished plans cannot be archived, and are kept in the store until then: {error}"
                         );
                     }
-                    let jitter = scheduler.random.below(interval.as_millis() as u64 + 1);
+                    let jitter = scheduler.random.below(milliseconds(interval) + 1);
                     wait = (wait * 2).min(BACKOFF_MAX).max(interval) + Duration::from_millis(jitter);
                 }
             }

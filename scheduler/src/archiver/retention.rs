@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use goalmill_archive::{ArchiveError, ArchiveStore, PlanSelection, PrunedRows};
 use goalmill_common::id::{Namespace, ShardId};
+use goalmill_common::number::milliseconds;
 use metrics::counter;
 use tokio::time::Instant;
 
@@ -60,7 +61,7 @@ impl ArchiveRetention {
                 }
             };
             // Schedulers that were started together do not ask together.
-            let jitter = Duration::from_millis(scheduler.random.below(wait.as_millis() as u64 / 10 + 1));
+            let jitter = Duration::from_millis(scheduler.random.below(milliseconds(wait) / 10 + 1));
             tokio::select! {
                 biased;
                 () = scheduler.stop.cancelled() => return,

@@ -2,6 +2,7 @@
 
 use goalmill_common::command::Planned;
 use goalmill_common::id::PlanId;
+use goalmill_common::number::milliseconds;
 use goalmill_common::problem::Issue;
 use goalmill_engine::{Command, HookAnswer, HookQuestion, HookRuling};
 use goalmill_plan::document::{self, Format};
@@ -30,7 +31,13 @@ pub(crate) async fn ask_hooks(scheduler: &Scheduler, plan: &PlanId, question: Ho
                 (if refuses { HookRuling::Refuse } else { HookRuling::Allow }, why)
             }
         },
-        other => ruling_of(other),
+        Ruling::Allowed
+        | Ruling::Vetoed(_)
+        | Ruling::Approved(_)
+        | Ruling::Held { .. }
+        | Ruling::InputsChanged { .. }
+        | Ruling::OutputsFailed(_)
+        | Ruling::StrategyChosen { .. } => ruling_of(ruling),
     };
     if !reason.is_empty() {
         answer.reason = reason;
@@ -45,9 +52,7 @@ fn ruling_of(ruling: Ruling) -> (HookRuling, String) {
         Ruling::Allowed | Ruling::PlanChanged { .. } => (HookRuling::Allow, String::new()),
         Ruling::Vetoed(reason) => (HookRuling::Refuse, reason),
         Ruling::Approved(reason) => (HookRuling::Approve, reason),
-        Ruling::Held { wait, reason } => {
-            (HookRuling::Hold(u64::try_from(wait.as_millis()).unwrap_or(u64::MAX)), reason)
-        }
+        Ruling::Held { wait, reason } => (HookRuling::Hold(milliseconds(wait)), reason),
         Ruling::InputsChanged { inputs, reason } => (HookRuling::ChangeInputs(inputs), reason),
         Ruling::OutputsFailed(failure) => {
             let reason = failure.message.clone();

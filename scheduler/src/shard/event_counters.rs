@@ -1,6 +1,7 @@
 //! Metrics of committed events.
 
 use goalmill_common::event::{Event, PlanEvent, StepEvent};
+use goalmill_common::number::microdollars;
 use goalmill_common::revision::{RevisionStrategy, Trigger};
 use metrics::{Counter, counter};
 
@@ -24,7 +25,7 @@ impl EventCounters {
         if event.failure().is_some() {
             let cost = event.usage().cost;
             if cost > 0.0 {
-                counter!("goalmill_step_wasted_microdollars_total").increment((cost * 1e6).round() as u64);
+                counter!("goalmill_step_wasted_microdollars_total").increment(microdollars(cost));
             }
         }
         if let StepEvent::Completed(completed) = event {
@@ -53,7 +54,7 @@ fn count_usage(cost: f64, tokens: u64) {
         counter!("goalmill_step_tokens_total").increment(tokens);
     }
     if cost > 0.0 {
-        counter!("goalmill_step_cost_microdollars_total").increment((cost * 1e6).round() as u64);
+        counter!("goalmill_step_cost_microdollars_total").increment(microdollars(cost));
     }
 }
 

@@ -5,6 +5,7 @@ use std::hash::Hasher;
 use std::time::{Duration, SystemTime};
 
 use goalmill_common::id::{PlanId, StepId};
+use goalmill_common::number::to_u32;
 use goalmill_common::trace::TraceContext;
 use opentelemetry::trace::{Event, Link, SpanContext, SpanId, SpanKind, Status, TraceFlags, TraceId, TraceState};
 use opentelemetry::{InstrumentationScope, KeyValue};
@@ -53,6 +54,7 @@ pub(super) fn execution_span(plan: &PlanId, step: &StepId, attempt: u32) -> u64 
 }
 
 /// A span id from words that are unique in the trace.
+#[expect(clippy::cast_possible_truncation, reason = "half of the hash is enough")]
 pub(super) fn span_id(words: &[&str]) -> u64 {
     (hash(words) as u64).max(1)
 }
@@ -114,7 +116,7 @@ impl From<Span> for SpanData {
     fn from(span: Span) -> Self {
         let mut events = SpanEvents::default();
         let dropped = span.events.len().saturating_sub(EVENTS_MAX);
-        events.dropped_count = u32::try_from(dropped).unwrap_or(u32::MAX);
+        events.dropped_count = to_u32(dropped);
         let kept = span.events.into_iter().take(EVENTS_MAX);
         events.events = kept.map(|(name, at_ms)| Event::new(name, time(at_ms), Vec::new(), 0)).collect();
         let mut links = SpanLinks::default();

@@ -255,9 +255,9 @@ impl ShardState {
     /// Whether a recovered plan has effects that are due.
     pub(crate) fn is_busy(&self, slot: Slot) -> bool {
         let state = &self.plans[&slot].state;
-        let waits = |effect: &Effect| match effect {
-            Effect::Timer(_, due) => due.is_none_or(|due| due > self.now_ms),
-            effect => matches!(effect, Effect::Answer { .. }),
+        let waits = |effect: &Effect| {
+            matches!(effect, Effect::Timer(_, due) if due.is_none_or(|due| due > self.now_ms))
+                || matches!(effect, Effect::Answer { .. })
         };
         !pending(state, &self.context).iter().all(waits)
     }
@@ -386,14 +386,14 @@ impl ShardState {
                 let Some(slot) = self.slots.get(&id).copied() else { return };
                 let plan = &self.plans[&slot];
                 let is_superseded = request.is_some_and(|request| request != plan.revision_requests);
-                let result = match *command {
+                let result = if !is_superseded {
+                    self.handle_command(slot, None, *command)
+                } else if let Command::ModelAnswered(answered) = *command {
                     // The model call was paid for, but its answer is not needed any more.
-                    Command::ModelAnswered(answered) if is_superseded => {
-                        let answered = ModelAnswered { answer: None, ..*answered };
-                        self.handle_command(slot, None, Command::ModelAnswered(Box::new(answered)))
-                    }
-                    _ if is_superseded => Err(Rejection::StaleRevision { revision: plan.state.revision() }),
-                    command => self.handle_command(slot, None, command),
+                    let answered = ModelAnswered { answer: None, ..*answered };
+                    self.handle_command(slot, None, Command::ModelAnswered(Box::new(answered)))
+                } else {
+                    Err(Rejection::StaleRevision { revision: plan.state.revision() })
                 };
                 if let Err(rejection) = &result {
                     tracing::debug!(plan_id = %id, "the answer of an effect was rejected: {rejection}");

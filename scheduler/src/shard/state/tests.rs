@@ -60,11 +60,10 @@ fn ask(shard: &mut ShardState, verb: Verb) {
 
 /// The times that planners were asked for a revision.
 fn asked(shard: &ShardState) -> Vec<u32> {
-    let asked = shard.turn.post_commit.iter().filter_map(|action| match action {
-        PostCommit::Revise { request, .. } => Some(*request),
-        _ => None,
-    });
-    asked.collect()
+    let asked = |action: &PostCommit| {
+        if let PostCommit::Revise { request, .. } = action { Some(*request) } else { None }
+    };
+    shard.turn.post_commit.iter().filter_map(asked).collect()
 }
 
 fn answer(shard: &mut ShardState, asked: u32, answer: PlanAnswer) -> Result<(), Rejection> {
@@ -76,9 +75,8 @@ fn answer(shard: &mut ShardState, asked: u32, answer: PlanAnswer) -> Result<(), 
         request: Some(asked),
         reply: Some(reply),
     });
-    let told = shard.turn.post_commit.drain(..).find_map(|action| match action {
-        PostCommit::CommandReply(reply, verdict) => Some((reply, verdict)),
-        _ => None,
+    let told = shard.turn.post_commit.drain(..).find_map(|action| {
+        if let PostCommit::CommandReply(reply, verdict) = action { Some((reply, verdict)) } else { None }
     });
     let (reply, told) = told.expect("it is answered");
     drop(reply.send(told));

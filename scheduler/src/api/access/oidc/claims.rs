@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use goalmill_common::access::Role;
 use goalmill_common::config::OidcSettings;
 use goalmill_common::id::{Namespace, is_id};
+use goalmill_common::number::whole_u64;
 use serde_json::Value;
 
 use crate::api::access::secret_digest::SecretDigest;
@@ -34,10 +35,7 @@ pub(super) fn identity(
 ) -> Option<OidcIdentity> {
     let (skew_ms, seconds) = (settings.clock_skew_ms, |name: &str| claims[name].as_f64());
     let expires_ms = milliseconds(seconds("exp")?)?;
-    let is_begun = match &claims["nbf"] {
-        Value::Null => true,
-        _ => milliseconds(seconds("nbf")?)? <= now_ms.saturating_add(skew_ms),
-    };
+    let is_begun = claims["nbf"].is_null() || milliseconds(seconds("nbf")?)? <= now_ms.saturating_add(skew_ms);
     let is_meant = texts(&claims["aud"]).iter().any(|named| audiences.iter().any(|audience| audience == named));
     let is_valid = claims["iss"] == settings.issuer.as_str()
         && is_meant
@@ -57,7 +55,7 @@ pub(super) fn identity(
 /// Seconds since 1970 as milliseconds.
 fn milliseconds(seconds: f64) -> Option<u64> {
     // Up to the year 9999.
-    (0.0..=253_402_300_799.0).contains(&seconds).then_some((seconds * 1_000.0) as u64)
+    (0.0..=253_402_300_799.0).contains(&seconds).then(|| whole_u64(seconds * 1_000.0))
 }
 
 /// A text, or a list of texts; anything else is nothing.
@@ -65,7 +63,7 @@ fn texts(value: &Value) -> Vec<&str> {
     match value {
         Value::String(text) => vec![text],
         Value::Array(items) => items.iter().filter_map(Value::as_str).collect(),
-        _ => Vec::new(),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::Object(_) => Vec::new(),
     }
 }
 

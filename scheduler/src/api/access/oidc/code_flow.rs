@@ -161,9 +161,11 @@ impl CodeFlow {
     pub(super) fn is_answer(&self, claims: &Value, word: &str) -> bool {
         let nonce = claims["nonce"].as_str().unwrap_or_default();
         let is_fresh: bool = FlowSecrets(word).nonce().as_bytes().ct_eq(nonce.as_bytes()).into();
-        let is_own = match &claims["azp"] {
-            Value::Null => claims["aud"].as_array().is_none_or(|all| all.len() <= 1),
-            party => *party == self.client_id.as_str(),
+        let party = &claims["azp"];
+        let is_own = if party.is_null() {
+            claims["aud"].as_array().is_none_or(|all| all.len() <= 1)
+        } else {
+            *party == self.client_id.as_str()
         };
         is_fresh && is_own
     }

@@ -57,10 +57,8 @@ impl IssuerKey {
         if !is_for_signatures {
             return None;
         }
-        let algorithm = match &key["alg"] {
-            Value::Null => None,
-            named => Some(serde_json::from_value(named.clone()).ok()?),
-        };
+        let named = &key["alg"];
+        let algorithm = if named.is_null() { None } else { Some(serde_json::from_value(named.clone()).ok()?) };
         let point = |length: usize| {
             let (x, y) = (bytes("x")?, bytes("y")?);
             (x.len() == length && y.len() == length).then(|| [vec![4], x, y].concat())
