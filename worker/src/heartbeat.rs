@@ -7,6 +7,7 @@ use std::time::Duration;
 use goalmill_broker::BrokerError;
 use goalmill_common::agent::{Agent, WorkerBeat};
 use goalmill_common::id::AgentType;
+use goalmill_common::number::to_u32;
 use goalmill_common::wire::PROTOCOL;
 
 use crate::drain;
@@ -124,7 +125,7 @@ impl Worker {
             worker: self.id.clone(),
             agents: self.agent_types.clone(),
             slots: self.settings.slots,
-            busy: u32::try_from(self.held_tasks.len()).unwrap_or(u32::MAX),
+            busy: to_u32(self.held_tasks.len()),
             draining: self.draining.is_cancelled(),
             version: env!("CARGO_PKG_VERSION").into(),
             host: self.host.clone(),

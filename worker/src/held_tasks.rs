@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
 use goalmill_common::id::{AgentType, EntryId, WorkerId};
+use goalmill_common::number::to_usize;
 use goalmill_common::report::{Report, What};
 use goalmill_common::task::Task;
 use tokio::sync::Notify;
@@ -101,7 +102,7 @@ pub(crate) struct HeldTasks {
 
 impl HeldTasks {
     pub fn new(slots: u32) -> Self {
-        let slots = usize::try_from(slots).unwrap_or(usize::MAX);
+        let slots = to_usize(slots);
         Self {
             held: Mutex::default(),
             next: AtomicU64::new(0),

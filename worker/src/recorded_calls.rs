@@ -11,6 +11,7 @@ use goalmill_common::call::{
 use goalmill_common::failure::{Failure, FailureClass};
 use goalmill_common::json::Json;
 use goalmill_common::json_limits;
+use goalmill_common::number::to_usize;
 use goalmill_common::report::What;
 use goalmill_common::wire::Inbox;
 
@@ -69,7 +70,7 @@ impl<'a> RecordedCalls<'a> {
         }
         let calls = &self.assignment.task.calls;
         let mut state = self.state();
-        let at = usize::try_from(state.last).unwrap_or(usize::MAX);
+        let at = to_usize(state.last);
         state.last = state.last.saturating_add(1);
         let n = state.last;
         if let Some(recorded) = calls.get(at).filter(|_| at < state.replayed_max) {

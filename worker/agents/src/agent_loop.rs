@@ -6,6 +6,7 @@ use std::time::Duration;
 use goalmill_common::call::{CallBudget, CallNeeds, CallWait, CallWaitKind};
 use goalmill_common::failure::{Failure, FailureClass};
 use goalmill_common::json::Json;
+use goalmill_common::number::milliseconds;
 use goalmill_common::report::TokenSplit;
 use goalmill_common::task::Task;
 use goalmill_common::text::shorten;
@@ -242,7 +243,7 @@ impl<'a> AgentLoop<'a> {
             model: settings.model.clone(),
             temperature: settings.temperature,
             output_tokens_max: settings.output_tokens_max,
-            timeout_ms: Some(u64::try_from(left.as_millis()).unwrap_or(u64::MAX)),
+            timeout_ms: Some(milliseconds(left)),
             budget: self.budget.clone(),
             // Nothing more is to be had: a shorter answer is better than none.
             shorten_to_budget: self.task.budget.is_some_and(|budget| budget.last),

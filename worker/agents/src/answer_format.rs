@@ -46,13 +46,12 @@ impl AnswerFormat {
 
     /// Reads an answer, or says what the model must correct.
     pub fn parse(&self, text: &str) -> Result<Value, String> {
-        let value = read_object(text)?;
-        let value = match value {
-            Value::Object(mut fields) if self.is_wrapped => {
-                fields.remove(WRAPPER).ok_or_else(|| format!("the field `{WRAPPER}` is missing"))?
-            }
-            value => value,
-        };
+        let mut value = read_object(text)?;
+        if self.is_wrapped
+            && let Value::Object(fields) = &mut value
+        {
+            value = fields.remove(WRAPPER).ok_or_else(|| format!("the field `{WRAPPER}` is missing"))?;
+        }
         let validator = self.schema.for_value(&value).map_err(|much| much.to_string())?;
         let errors = validator.iter_errors(&value).take(VIOLATIONS_MAX);
         let violations: Vec<String> =

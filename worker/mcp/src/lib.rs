@@ -116,7 +116,9 @@ fn parse_arguments(inputs: &Json) -> Result<Map<String, Value>, Failure> {
     match inputs.value() {
         Value::Object(map) => Ok(map),
         Value::Null => Ok(Map::new()),
-        _ => Err(failure(FailureClass::Permanent, "MCP_REFUSED", "the inputs of an MCP tool must be an object")),
+        Value::Bool(_) | Value::Number(_) | Value::String(_) | Value::Array(_) => {
+            Err(failure(FailureClass::Permanent, "MCP_REFUSED", "the inputs of an MCP tool must be an object"))
+        }
     }
 }
 

@@ -76,12 +76,14 @@ impl McpToolSet {
         if matches!(result, Err(ServiceError::TransportClosed | ServiceError::TransportSend(_))) {
             self.connection.close().await;
         }
-        match result.map_err(|error| failure_of(&error, self.timeout))? {
-            ServerResult::CallToolResult(result) => outputs::parse_result(result),
-            ServerResult::InputRequiredResult(_) => {
-                Err(failure(FailureClass::Permanent, "MCP_REFUSED", "the tool asks a person, and nobody is there"))
-            }
-            _ => Err(failure(FailureClass::Permanent, "MCP_REFUSED", "the server answered with something else")),
+        let refused = |message: &str| Err(failure(FailureClass::Permanent, "MCP_REFUSED", message));
+        let result = result.map_err(|error| failure_of(&error, self.timeout))?;
+        if let ServerResult::CallToolResult(result) = result {
+            outputs::parse_result(result)
+        } else if let ServerResult::InputRequiredResult(_) = result {
+            refused("the tool asks a person, and nobody is there")
+        } else {
+            refused("the server answered with something else")
         }
     }
 
@@ -126,6 +128,7 @@ async fn send(
     Err(ServiceError::Timeout { timeout })
 }
 
+#[expect(clippy::wildcard_enum_match_arm, reason = "the enum of the library is not exhaustive")]
 fn failure_of(error: &ServiceError, timeout: Duration) -> Failure {
     match error {
         ServiceError::McpError(error) => {

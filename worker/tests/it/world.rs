@@ -15,6 +15,7 @@ use goalmill_common::id::{AgentType, EntryId, PlanId, ShardId};
 use goalmill_common::json::Json;
 use goalmill_common::keys::Keys;
 use goalmill_common::limits::Limits;
+use goalmill_common::number::milliseconds;
 use goalmill_common::random::Random;
 use goalmill_common::report::{Report, What};
 use goalmill_common::task::Task;
@@ -43,7 +44,7 @@ pub struct World {
 impl World {
     pub async fn new() -> Self {
         let began = Instant::now();
-        let clock = Clock::from_fn(move || 1_795_293_490_279 + began.elapsed().as_millis() as u64);
+        let clock = Clock::from_fn(move || 1_795_293_490_279 + milliseconds(began.elapsed()));
         let inner = goalmill_broker::embedded::open(None, clock.clone()).expect("an empty back end opens");
         inner.open(&Install { instance: "one".into(), shards: 1 }).await.expect("it installs");
         let claim = Claim { holder: "test".into(), token: "owner".into(), seen: None };
@@ -107,7 +108,7 @@ impl World {
             .iter()
             .map(|entry| match Inbox::from_fields(&entry.fields) {
                 Inbox::Reports(reports) => reports,
-                other => panic!("not reports: {other:?}"),
+                other @ (Inbox::Request(_) | Inbox::Unreadable(_)) => panic!("not reports: {other:?}"),
             })
             .collect()
     }

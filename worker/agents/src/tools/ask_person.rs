@@ -68,9 +68,10 @@ impl AgentTool for AskPerson {
     }
 
     fn question(&self, arguments: &Value) -> Option<CallWait> {
-        let schema = match &arguments["options"] {
-            Value::Array(options) => json!({"enum": options}),
-            _ => json!({"type": "string"}),
+        let schema = if let Value::Array(options) = &arguments["options"] {
+            json!({"enum": options})
+        } else {
+            json!({"type": "string"})
         };
         let wait = CallWait::new(CallWaitKind::Answer, text_of(arguments, "question"));
         Some(CallWait { schema: Some(Json::of(&schema)), limit_ms: Some(self.limit_ms), ..wait })

@@ -231,6 +231,7 @@ fn checked(path: &str) -> Result<&Path, String> {
     Ok(Path::new(path))
 }
 
+#[expect(clippy::wildcard_enum_match_arm, reason = "the enum of the library is not exhaustive")]
 fn describe(path: &Path, error: &io::Error) -> String {
     let path = path.display();
     match error.kind() {

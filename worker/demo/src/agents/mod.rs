@@ -11,6 +11,7 @@ use goalmill_common::agent::Agent;
 use goalmill_common::failure::{Failure, FailureClass};
 use goalmill_common::id::AgentType;
 use goalmill_common::json::Json;
+use goalmill_common::number::{to_u32, whole_u64};
 use goalmill_common::task::Task;
 use goalmill_worker::executor::{ExecutionResult, Executor, Progress};
 use serde::Deserialize;
@@ -160,7 +161,7 @@ fn text<'a>(inputs: &'a Value, names: &[&str]) -> Option<&'a str> {
 /// A count between 1 and `max`.
 fn count(inputs: &Value, names: &[&str], default: u32, max: u32) -> u32 {
     let n = number(inputs, names).unwrap_or_else(|| f64::from(default));
-    n.round().clamp(1.0, f64::from(max)) as u32
+    to_u32(whole_u64(n.round().clamp(1.0, f64::from(max))))
 }
 
 /// A number derived from a text: FNV-1a, as for shards.

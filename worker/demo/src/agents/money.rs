@@ -1,5 +1,6 @@
 //! Amounts of money in cents, so that sums are exact.
 
+use goalmill_common::number::whole_i64;
 use serde_json::Value;
 
 /// US cents.
@@ -9,7 +10,7 @@ pub(super) struct Cents(pub i64);
 impl Cents {
     /// From dollars, rounded and clamped.
     pub fn of_dollars(dollars: f64) -> Self {
-        Self((dollars * 100.0).round().clamp(-1e15, 1e15) as i64)
+        Self(whole_i64((dollars * 100.0).round().clamp(-1e15, 1e15)))
     }
 
     pub fn times(self, n: u32) -> Self {

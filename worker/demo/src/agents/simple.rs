@@ -8,6 +8,7 @@ use goalmill_common::clock::unix_us;
 use goalmill_common::constraint::Measures;
 use goalmill_common::failure::{Failure, FailureClass};
 use goalmill_common::json::Json;
+use goalmill_common::number::whole_u64;
 use goalmill_common::task::Task;
 use goalmill_worker::executor::{ExecutionResult, Executor, Progress};
 use serde::Deserialize;
@@ -46,9 +47,9 @@ impl Executor for Sleep {
         if !(0.0..=SLEEP_MS_MAX).contains(&ms) {
             return Err(permanent("INPUT_INVALID", "the sleep must be between 0 and 86400 seconds"));
         }
-        let whole = ms.round() as u64;
+        let whole = whole_u64(ms.round());
         if ms > 0.0 {
-            doze(Duration::from_micros((ms * 1_000.0) as u64), progress).await;
+            doze(Duration::from_micros(whole_u64(ms * 1_000.0)), progress).await;
         }
         Ok(ExecutionResult::new(slept(whole)))
     }

@@ -42,7 +42,9 @@ fn parts(scripted: &Scripted, asked: &Asked) -> Vec<Part> {
         let arguments = match &call.arguments {
             Value::Null => String::new(),
             Value::String(text) => text.clone(),
-            other => other.to_string(),
+            arguments @ (Value::Bool(_) | Value::Number(_) | Value::Array(_) | Value::Object(_)) => {
+                arguments.to_string()
+            }
         };
         Part::Call { name: call.name.clone(), arguments }
     }));

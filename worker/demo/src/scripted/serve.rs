@@ -343,6 +343,6 @@ fn texts<'a>(content: &'a Value, said: &mut Vec<&'a str>) {
             let fields = blocks.iter().flat_map(|block| [block.get("text"), block.get("content")]);
             said.extend(fields.flatten().filter_map(Value::as_str));
         }
-        _ => {}
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::Object(_) => {}
     }
 }
