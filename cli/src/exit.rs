@@ -143,10 +143,12 @@ impl std::error::Error for Failed {}
 
 impl From<Problem> for Failed {
     fn from(problem: Problem) -> Self {
-        let help = match problem.code {
-            ErrorCode::Unauthenticated => "give a valid token by GOALMILL_TOKEN or `--token`; see: docs/access.md",
-            ErrorCode::Forbidden => "use a token that has the role; an administrator creates it: goalmill token create",
-            _ => "",
+        let help = if problem.code == ErrorCode::Unauthenticated {
+            "give a valid token by GOALMILL_TOKEN or `--token`; see: docs/access.md"
+        } else if problem.code == ErrorCode::Forbidden {
+            "use a token that has the role; an administrator creates it: goalmill token create"
+        } else {
+            ""
         };
         Self {
             exit: Exit::of_status(problem.status, Some(problem.code)),

@@ -73,10 +73,14 @@ fn threads() -> usize {
 
 /// Starts the log: warnings for client commands, info for roles, or the requested level.
 fn log(cli: &Cli) {
-    let role = match &cli.command {
-        Command::Scheduler(args) => Some(&args.role),
-        Command::Worker(args) if args.command.is_none() => Some(&args.run.role),
-        _ => None,
+    let role = if let Command::Scheduler(args) = &cli.command {
+        Some(&args.role)
+    } else if let Command::Worker(args) = &cli.command
+        && args.command.is_none()
+    {
+        Some(&args.run.role)
+    } else {
+        None
     };
     let level = match (cli.globals.quiet, cli.globals.verbose) {
         (true, _) => "error",

@@ -44,7 +44,7 @@ impl Shape {
     pub fn expand(self) -> Vec<Self> {
         match self {
             Self::All => vec![Self::Independent, Self::Chain, Self::Fan, Self::Layers, Self::Small],
-            one => vec![one],
+            Self::Independent | Self::Chain | Self::Fan | Self::Layers | Self::Small => vec![self],
         }
     }
 

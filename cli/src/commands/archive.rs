@@ -12,6 +12,7 @@ use goalmill_archive::{
 };
 use goalmill_common::event::Record;
 use goalmill_common::id::{PlanId, ShardId};
+use goalmill_common::number::milliseconds;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
@@ -108,8 +109,7 @@ fn failed(error: ArchiveError) -> Failed {
 
 /// The plans that the arguments select; with `--namespace`, only its plans.
 fn selection(context: &CommandContext, older_than: Option<Duration>) -> PlanSelection {
-    let before =
-        |age: Duration| context.clock.now_ms().saturating_sub(u64::try_from(age.as_millis()).unwrap_or(u64::MAX));
+    let before = |age: Duration| context.clock.now_ms().saturating_sub(milliseconds(age));
     PlanSelection { namespace: context.client.namespace(), ended_before_ms: older_than.map(before) }
 }
 

@@ -1,6 +1,7 @@
 //! `plan bulk`: a verb on all plans that a filter finds.
 
 use goalmill_common::clock::Clock;
+use goalmill_common::number::milliseconds;
 use goalmill_common::view::BulkAnswer;
 use serde_json::json;
 
@@ -36,7 +37,7 @@ pub async fn run(context: &CommandContext, args: &BulkArgs) -> CommandResult {
 }
 
 fn before(clock: &Clock, time: std::time::Duration) -> u64 {
-    clock.now_ms().saturating_sub(u64::try_from(time.as_millis()).unwrap_or(u64::MAX))
+    clock.now_ms().saturating_sub(milliseconds(time))
 }
 
 fn text(answer: &BulkAnswer, palette: Palette) -> String {

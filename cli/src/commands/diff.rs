@@ -2,6 +2,7 @@
 
 use goalmill_common::clock::parse_rfc3339;
 use goalmill_common::id::PlanId;
+use goalmill_common::number::whole_u64;
 use goalmill_common::view::PlanView;
 use serde::Serialize;
 use serde_json::{Map, Value};
@@ -181,7 +182,7 @@ fn people(difference: &Difference, palette: Palette) -> String {
         row("failed", &|side| end(side, &|end| end.failed.to_string()));
         row("cost", &|side| end(side, &|end| format!("{:.2} USD", end.cost)));
         row("tokens", &|side| end(side, &|end| end.tokens.to_string()));
-        row("time", &|side| end(side, &|end| seconds((end.seconds * 1_000.0) as u64)));
+        row("time", &|side| end(side, &|end| seconds(whole_u64(end.seconds * 1_000.0))));
         row("confidence", &|side| end(side, &|end| format!("{:.2}", end.confidence)));
     }
     let mut text = table.render(palette, "");
@@ -207,7 +208,7 @@ fn value(value: &Value) -> String {
     match value {
         Value::Null => "–".into(),
         Value::String(text) => short(text),
-        other => short(&other.to_string()),
+        Value::Bool(_) | Value::Number(_) | Value::Array(_) | Value::Object(_) => short(&value.to_string()),
     }
 }
 

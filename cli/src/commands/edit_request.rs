@@ -24,7 +24,7 @@ pub fn from_file(value: Value) -> Map<String, Value> {
         Value::Object(mut fields) if fields.len() == 1 && fields.contains_key("changes") => {
             ("changes", fields.remove("changes").unwrap_or_default())
         }
-        other => ("plan", other),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) | Value::Object(_) => ("plan", value),
     };
     Map::from_iter([(name.to_owned(), value)])
 }

@@ -6,6 +6,7 @@ use std::time::Duration;
 use goalmill_client::LogQuery;
 use goalmill_common::clock::parse_rfc3339;
 use goalmill_common::json::Json;
+use goalmill_common::number::milliseconds;
 use serde::Deserialize;
 
 use super::events::{event_text, head};
@@ -27,7 +28,7 @@ pub async fn run(context: &CommandContext, args: &LogsArgs) -> CommandResult {
         Some(plan) => Some(client.resolve(plan).await?),
         None => None,
     };
-    let since_ms = clock.now_ms().saturating_sub(u64::try_from(args.since.as_millis()).unwrap_or(u64::MAX));
+    let since_ms = clock.now_ms().saturating_sub(milliseconds(args.since));
     let step = args.step.clone().unwrap_or_default();
     let phase = args.phase.clone().unwrap_or_default();
     let text = args.text.clone().unwrap_or_default();

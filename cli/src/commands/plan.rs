@@ -1,9 +1,8 @@
 //! `plan`: inspects and controls plans.
 
-use std::time::Duration;
-
 use goalmill_client::PlanQuery;
 use goalmill_common::clock::{Clock, parse_rfc3339};
+use goalmill_common::number::milliseconds;
 use goalmill_common::status::PlanStatus;
 use goalmill_common::view::{Page, PlanSummary, PlanView, StepView};
 use serde_json::{Map, Value, json};
@@ -24,7 +23,7 @@ pub async fn run(context: &CommandContext, command: PlanCommand) -> CommandResul
             let query = PlanQuery { limit: limit.into(), cursor, status, search, conditions };
             let mut page = client.plans(&query).await?;
             if let Some(since) = since {
-                keep_since(&mut page, clock.now_ms().saturating_sub(to_ms(since)));
+                keep_since(&mut page, clock.now_ms().saturating_sub(milliseconds(since)));
             }
             screen.list(&page, &page.items, |plan| plan.plan_id.to_string(), |_| list(&page, clock, screen))?;
         }
@@ -106,10 +105,6 @@ async fn steer(context: &CommandContext, what: &Reasoned, verb: &str) -> Result<
     let CommandContext { screen, client, .. } = context;
     let plan = client.resolve(&what.plan).await?;
     show_status(screen, &client.steer_plan(&plan, verb, json!({ "reason": what.reason })).await?)
-}
-
-fn to_ms(time: Duration) -> u64 {
-    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
 }
 
 /// Drops plans that changed before `since_ms`; the list is sorted by last change, newest first.

@@ -1,7 +1,7 @@
 //! Shows results and status of a plan.
 
 use goalmill_common::view::{PlanSummary, Results};
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use crate::exit::Failed;
 use crate::output::{Palette, Screen, Tone, plan_tone, sanitize, yaml};
@@ -46,11 +46,10 @@ fn results_text(results: &Results, palette: Palette) -> String {
 }
 
 fn indented(value: &Value) -> String {
-    match value {
-        Value::Object(fields) if fields.is_empty() => "  (nothing)\n".into(),
-        Value::Null => "  (nothing)\n".into(),
-        other => sanitize(&yaml(other)).lines().map(|line| format!("  {line}\n")).collect(),
+    if value.is_null() || value.as_object().is_some_and(Map::is_empty) {
+        return "  (nothing)\n".into();
     }
+    sanitize(&yaml(value)).lines().map(|line| format!("  {line}\n")).collect()
 }
 
 #[cfg(test)]

@@ -1,6 +1,7 @@
 //! `stats`: the quality of planning and execution.
 
 use goalmill_client::StatsQuery;
+use goalmill_common::number::milliseconds;
 use goalmill_common::quality::{MeasureValue, ModelQuality, QualityReport, QualityTarget};
 
 use crate::args::StatsArgs;
@@ -10,7 +11,7 @@ use crate::output::{Palette, Table, Tone};
 
 pub async fn run(context: &CommandContext, args: &StatsArgs) -> CommandResult {
     let CommandContext { screen, client, clock, .. } = context;
-    let since_ms = clock.now_ms().saturating_sub(u64::try_from(args.since.as_millis()).unwrap_or(u64::MAX));
+    let since_ms = clock.now_ms().saturating_sub(milliseconds(args.since));
     let report = client.stats(&StatsQuery { since_ms, plans: args.plans }).await?;
     screen.show(&report, "stats", |palette| people(&report, palette))?;
     if report.plans == 0 {

@@ -7,6 +7,7 @@ use goalmill_broker::Broker;
 use goalmill_client::{Document, traceparent};
 use goalmill_common::config::RedisSettings;
 use goalmill_common::limits::Limits;
+use goalmill_common::number::milliseconds;
 use goalmill_common::random::Random;
 use goalmill_common::view::{Accepted, Preview};
 use goalmill_common::wire::{Submission, SubmissionAnswer, SubmissionKind};
@@ -151,10 +152,12 @@ fn goal_of(args: &SubmitArgs, document: Option<&Document>, now_ms: u64) -> Resul
     let mut goal = match (&args.goal, args.file.as_ref().zip(document)) {
         (Some(text), _) if text.trim().is_empty() => return Err(Failed::invalid("the goal is empty")),
         (Some(text), _) => Map::from_iter([("description".to_owned(), json!(text))]),
-        (None, Some((path, document))) => match input::parse(path, &document.text)? {
-            Value::Object(fields) => fields,
-            _ => return Err(Failed::invalid(format!("`{path}` is no goal: it must hold an object"))),
-        },
+        (None, Some((path, document))) => {
+            let Value::Object(fields) = input::parse(path, &document.text)? else {
+                return Err(Failed::invalid(format!("`{path}` is no goal: it must hold an object")));
+            };
+            fields
+        }
         (None, None) => {
             return Err(Failed::new(Exit::Usage, "no goal is given")
                 .help("give it as a text, goalmill submit 'YOUR GOAL', or by --file FILE"));
@@ -211,7 +214,7 @@ fn goal_of(args: &SubmitArgs, document: Option<&Document>, now_ms: u64) -> Resul
     put(&mut planning, "revision", revision);
     put(&mut goal, "planning", planning);
     if let Some(deadline) = args.deadline {
-        let in_ms = u64::try_from(deadline.as_millis()).unwrap_or(u64::MAX);
+        let in_ms = milliseconds(deadline);
         goal.insert("deadline_ms".into(), json!(now_ms.saturating_add(in_ms)));
     }
     Ok(Value::Object(goal))

@@ -1,6 +1,7 @@
 //! `token`: creates, lists and revokes tokens for the API.
 
 use goalmill_common::access::{NewToken, TokenView};
+use goalmill_common::number::milliseconds;
 use goalmill_common::view::Page;
 
 use crate::args::{TimeFormat, TokenCommand};
@@ -11,7 +12,7 @@ use crate::output::{Table, time};
 pub async fn run(context: &CommandContext, command: TokenCommand) -> CommandResult {
     match command {
         TokenCommand::Create { actor, role, scope, ttl } => {
-            let ttl_ms = ttl.map(|ttl| u64::try_from(ttl.as_millis()).unwrap_or(u64::MAX));
+            let ttl_ms = ttl.map(milliseconds);
             let roles = role.into_iter().collect();
             create(context, &NewToken { actor, roles, namespace: scope, ttl_ms }).await
         }

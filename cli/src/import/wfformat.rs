@@ -7,6 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use goalmill_common::id::{AgentType, StepId, is_id};
 use goalmill_common::json::Json;
 use goalmill_common::limits::TIMEOUT_MS;
+use goalmill_common::number::whole_u64;
 use goalmill_common::plan::{Estimates, Plan, Step, Strategy};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
@@ -224,7 +225,7 @@ fn none_or(ids: Vec<String>, error: fn(Vec<String>) -> ImportError) -> Result<()
 
 /// Long enough for `seconds`, in milliseconds, and never below the default.
 fn timeout_ms(seconds: f64) -> u64 {
-    TIMEOUT_MS.max((seconds * 1_000.0 * TIMEOUT_FACTOR).ceil() as u64)
+    TIMEOUT_MS.max(whole_u64((seconds * 1_000.0 * TIMEOUT_FACTOR).ceil()))
 }
 
 #[cfg(test)]

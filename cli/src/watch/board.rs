@@ -136,15 +136,15 @@ impl Board {
     }
 
     fn note_plan(&mut self, event: &PlanEvent, time_ms: u64) {
-        match event {
-            PlanEvent::PlanCreated(created) => {
-                self.written_ms = vec![time_ms; created.plan.steps.len()];
-                created.plan.steps.iter().for_each(|step| self.add(step));
-            }
-            PlanEvent::Extended(extended) => self.written_ms.extend(extended.added.iter().map(|_| time_ms)),
-            PlanEvent::PlanningFailed(why) => self.note.clone_from(&why.reason),
-            PlanEvent::Quarantined(why) => self.note.clone_from(&why.reason),
-            _ => {}
+        if let PlanEvent::PlanCreated(created) = event {
+            self.written_ms = vec![time_ms; created.plan.steps.len()];
+            created.plan.steps.iter().for_each(|step| self.add(step));
+        } else if let PlanEvent::Extended(extended) = event {
+            self.written_ms.extend(extended.added.iter().map(|_| time_ms));
+        } else if let PlanEvent::PlanningFailed(why) = event {
+            self.note.clone_from(&why.reason);
+        } else if let PlanEvent::Quarantined(why) = event {
+            self.note.clone_from(&why.reason);
         }
     }
 
@@ -155,27 +155,21 @@ impl Board {
         }
         let index = self.state.as_ref().and_then(|state| state.step_index(step));
         let Some(history) = index.and_then(|i| self.history.get_mut(i.as_usize())) else { return };
-        match event {
-            StepEvent::Ready | StepEvent::Queued(_) => {
-                if let Some(since_ms) = history.waiting_since_ms.take() {
-                    history.waits_ms.push(time_ms.saturating_sub(since_ms));
-                }
+        if matches!(event, StepEvent::Ready | StepEvent::Queued(_)) {
+            if let Some(since_ms) = history.waiting_since_ms.take() {
+                history.waits_ms.push(time_ms.saturating_sub(since_ms));
             }
-            StepEvent::Started(started) => {
-                self.attempts += 1;
-                self.begun_ms = Some(self.begun_ms.map_or(started.started_ms, |first| first.min(started.started_ms)));
-            }
-            StepEvent::Completed(completed) => {
-                history.note = note(&completed.outputs);
-                self.has_money |= !history.note.0.is_empty();
-            }
-            StepEvent::Retrying(_) => {
-                history.waiting_since_ms = Some(time_ms);
-                self.retries += 1;
-                // It failed before anybody told of its start: its worker vanished, or none came.
-                self.attempts += u32::from(before == Some(StepStatus::Queued));
-            }
-            _ => {}
+        } else if let StepEvent::Started(started) = event {
+            self.attempts += 1;
+            self.begun_ms = Some(self.begun_ms.map_or(started.started_ms, |first| first.min(started.started_ms)));
+        } else if let StepEvent::Completed(completed) = event {
+            history.note = note(&completed.outputs);
+            self.has_money |= !history.note.0.is_empty();
+        } else if let StepEvent::Retrying(_) = event {
+            history.waiting_since_ms = Some(time_ms);
+            self.retries += 1;
+            // It failed before anybody told of its start: its worker vanished, or none came.
+            self.attempts += u32::from(before == Some(StepStatus::Queued));
         }
     }
 

@@ -235,7 +235,7 @@ fn limit(value: &Value) -> String {
             };
             fields.iter().filter_map(part).collect::<Vec<_>>().join(" ")
         }
-        other => other.to_string(),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::Array(_) => value.to_string(),
     }
 }
 
@@ -292,11 +292,14 @@ fn step_line(
 ) -> Option<String> {
     // A step that is added or removed by a revision changes the plan at the end of the revision.
     if let StepEvent::Added(added) = event {
-        let said = match board.status() {
-            PlanStatus::Replanning => "added",
-            _ if board.is_open() => "written",
-            _ if board.revision() > 0 => "added",
-            _ => return None,
+        let said = if board.status() == PlanStatus::Replanning {
+            "added"
+        } else if board.is_open() {
+            "written"
+        } else if board.revision() > 0 {
+            "added"
+        } else {
+            return None;
         };
         return Some(labelled(board, StepStatus::Pending, step, &added.step.agent_type, palette, said));
     }

@@ -19,10 +19,13 @@ pub fn note(outputs: &Json) -> (String, String) {
     };
     let words = WORDS.iter().find_map(|name| fields.get(*name)?.as_str()).map(short).unwrap_or_default();
     let currency = fields.get("currency").and_then(Value::as_str);
-    let money = MONEY.iter().find_map(|name| match fields.get(*name)? {
-        Value::Number(number) => Some((number.as_f64()?, currency?)),
-        Value::Object(inner) => Some((inner.get("amount")?.as_f64()?, inner.get("currency")?.as_str()?)),
-        _ => None,
+    let money = MONEY.iter().find_map(|name| {
+        let value = fields.get(*name)?;
+        if value.is_number() {
+            return Some((value.as_f64()?, currency?));
+        }
+        let inner = value.as_object()?;
+        Some((inner.get("amount")?.as_f64()?, inner.get("currency")?.as_str()?))
     });
     (money.map(|(amount, currency)| format!("{amount:.2} {currency}")).unwrap_or_default(), words)
 }

@@ -46,12 +46,10 @@ pub async fn open(args: &DevArgs, settings: &mut Settings, clock: &Clock) -> Res
             // Nothing to wait for outside of this process.
             settings.scheduler.spin_us = 0;
             let opened = goalmill_broker::embedded::open(args.data_dir.as_deref(), clock.clone());
-            let broker = opened.map_err(|error| match error {
-                BrokerError::Unavailable(why) => {
-                    Failed::new(Exit::InvalidInput, format!("the data directory cannot be used: {why}"))
-                        .help("name a writable directory by --data-dir, or omit --data-dir")
-                }
-                other => other.into(),
+            let broker = opened.map_err(|error| {
+                let BrokerError::Unavailable(why) = error else { return error.into() };
+                Failed::new(Exit::InvalidInput, format!("the data directory cannot be used: {why}"))
+                    .help("name a writable directory by --data-dir, or omit --data-dir")
             })?;
             let (place, promise) = match &args.data_dir {
                 Some(dir) => ("embedded".into(), format!("data is kept in {}", dir.display())),
