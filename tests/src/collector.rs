@@ -55,6 +55,9 @@ pub fn attribute(span: &Span, name: &str) -> Result<String> {
         Value::IntValue(number) => number.to_string(),
         Value::DoubleValue(number) => number.to_string(),
         Value::BoolValue(is) => is.to_string(),
-        other => format!("{other:?}"),
+        other @ (Value::ArrayValue(_)
+        | Value::KvlistValue(_)
+        | Value::BytesValue(_)
+        | Value::StringValueStrindex(_)) => format!("{other:?}"),
     })
 }

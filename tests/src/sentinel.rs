@@ -105,9 +105,8 @@ fn log_path(dir: &TempDir) -> PathBuf {
 
 /// Whether a reply has this text anywhere.
 fn holds(value: &Value, text: &[u8]) -> bool {
-    match value {
-        Value::Array(items) => items.iter().any(|item| holds(item, text)),
-        Value::BulkString(bytes) => bytes == text,
-        _ => false,
+    if let Value::Array(items) = value {
+        return items.iter().any(|item| holds(item, text));
     }
+    matches!(value, Value::BulkString(bytes) if bytes == text)
 }

@@ -1,5 +1,6 @@
 //! Workflows of any size and shape, made from a seed: as traces in WfFormat and as plans.
 
+use goalmill_common::number::to_usize;
 use goalmill_common::random::Random;
 use serde_json::{Value, json};
 
@@ -25,7 +26,7 @@ pub struct Workflow {
 /// Makes a workflow in layers, with a join here and there: the same one for the same seed.
 pub fn workflow(shape: Shape, seed: u64) -> Workflow {
     let random = Random::seeded(seed);
-    let below = |n: usize| random.below(n as u64) as usize;
+    let below = |n: usize| to_usize(random.below(n as u64));
     let (mut parents, mut seconds) = (Vec::new(), Vec::new());
     let mut before = 0..0;
     while parents.len() < shape.steps {

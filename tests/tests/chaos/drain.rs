@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use goalmill_common::id::PlanId;
+use goalmill_common::number::to_u32;
 use goalmill_tests::cluster::{Cluster, Options};
 use goalmill_tests::wait::{SOON, until};
 use goalmill_tests::workload::sleeps;
@@ -20,7 +21,7 @@ async fn loaded(drain_ms: &str) -> Result<(Cluster, PlanId, usize)> {
     // A lease that a slow machine cannot lose.
     let lease = ("GOALMILL__SCHEDULER__TASK_LEASE_MS", "30000".to_owned());
     let environment = vec![("GOALMILL__WORKER__DRAIN_MS", drain_ms.to_owned()), lease];
-    let options = Options { workers: 2, slots: STEPS as u32, environment, ..Options::default() };
+    let options = Options { workers: 2, slots: to_u32(STEPS), environment, ..Options::default() };
     let cluster = Cluster::start(options).await?;
     let mut document = sleeps("drained", STEPS, 6.0);
     for step in document["steps"].as_array_mut().into_iter().flatten() {

@@ -7,6 +7,7 @@ use std::time::Duration;
 use anyhow::{Context, Result, ensure};
 use goalmill_broker::Broker;
 use goalmill_common::id::PlanId;
+use goalmill_common::number::to_usize;
 use goalmill_common::random::Random;
 use goalmill_tests::cluster::{Cluster, Options};
 use goalmill_tests::installation::read_log;
@@ -47,7 +48,7 @@ async fn run(seed: u64) -> Result<String> {
     let mut cluster = Cluster::start(Options { redis, ..Options::default() }).await?;
     let mut plans = Vec::new();
     for n in 0..PLANS {
-        let shape = Shape { steps: 30 + random.below(60) as usize, width: 6, parents_max: 3, seconds_max: 0.8 };
+        let shape = Shape { steps: 30 + to_usize(random.below(60)), width: 6, parents_max: 3, seconds_max: 0.8 };
         let plan = workflow(shape, random.draw()).plan(&format!("seed {seed} plan {n}"));
         let id = cluster.submit(&format!("seed-{seed}-{n}"), &plan, LIMIT).await?;
         plans.push((id, plan));
@@ -87,7 +88,7 @@ async fn kill(cluster: &mut Cluster, random: &Random, plan: &PlanId) -> Result<S
             Ok(name)
         }
         1 => {
-            let place = random.below(cluster.workers.len() as u64) as usize;
+            let place = to_usize(random.below(cluster.workers.len() as u64));
             let name = cluster.workers[place].id.clone();
             cluster.replace_worker(place).await?;
             Ok(name)

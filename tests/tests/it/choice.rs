@@ -90,10 +90,8 @@ async fn a_fork_is_planned_anew_by_another_planner_before_any_step_goes_out() ->
         assert_eq!(forked["status"], "completed", "{forked:#}");
         let log = at.log(&id).await?;
         let place = |found: &dyn Fn(&Event) -> bool| log.iter().position(|record| found(&record.event));
-        let revised = place(&|event| match event {
-            Event::Plan(PlanEvent::Revised(revised)) => revised.planner == planner,
-            _ => false,
-        });
+        let revised =
+            place(&|event| matches!(event, Event::Plan(PlanEvent::Revised(revised)) if revised.planner == planner));
         let queued = place(&|event| matches!(event, Event::Step { event: StepEvent::Queued(_), .. }));
         assert!(revised.is_some() && revised < queued, "`{planner}` plans first: {revised:?} < {queued:?}\n{forked:#}");
         assert_eq!(forked["forked_from"].as_str(), Some(from.as_str()));

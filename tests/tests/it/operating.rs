@@ -368,9 +368,12 @@ async fn a_plan_for_an_agent_type_without_a_live_worker_is_accepted_with_a_warni
     let expected = ["/steps/0/agent_type", "/steps/2/agent_type"].map(|at| ("NO_LIVE_WORKER".into(), at.into()));
     assert_eq!(places(&answer["warnings"]), expected, "{answer:#}");
     let id = answer["plan_id"].as_str().unwrap_or_default().into();
-    let validated = it.log(&id).await?.into_iter().find_map(|record| match record.event {
-        Event::Plan(PlanEvent::PlanValidated(validated)) => Some(serde_json::json!(validated.warnings)),
-        _ => None,
+    let validated = it.log(&id).await?.into_iter().find_map(|record| {
+        if let Event::Plan(PlanEvent::PlanValidated(validated)) = record.event {
+            Some(serde_json::json!(validated.warnings))
+        } else {
+            None
+        }
     });
     assert_eq!(validated.as_ref().map(places), Some(expected.to_vec()));
     let (_, preview) = it.post("/v1/plans:validate", &plan).await?;

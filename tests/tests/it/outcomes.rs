@@ -139,9 +139,12 @@ async fn confidence_is_what_became_of_earlier_plans() -> Result<()> {
     let id = goal(&at, "revise what fails").await?;
     let ended = at.await_end(&id, LIMIT).await?;
     assert_eq!(ended["failure"]["code"], "LOW_CONFIDENCE", "{ended:#}");
-    let said = at.log(&id).await?.into_iter().find_map(|record| match record.event {
-        Event::Plan(PlanEvent::PlanCreated(created)) => created.provenance.map(|p| p.value()["said"].clone()),
-        _ => None,
+    let said = at.log(&id).await?.into_iter().find_map(|record| {
+        if let Event::Plan(PlanEvent::PlanCreated(created)) = record.event {
+            created.provenance.map(|p| p.value()["said"].clone())
+        } else {
+            None
+        }
     });
     assert_eq!(said, Some(json!(SAID)), "the planner's own word stays in the log");
     at.stop().await;

@@ -57,12 +57,12 @@ async fn a_trip_is_revised_by_rules_until_the_limit() -> Result<()> {
     });
     town.serve("backup", "book_flight", &json!({}), |_| Ok(json!({"price": 600})));
     let districts = json!({"nearby": {"type": "boolean", "description": "also look in neighbouring districts"}});
-    town.serve("hotels", "book_hotel", &districts, |inputs| match inputs["nearby"] {
-        Value::Bool(true) => {
-            let offers = json!([{"name": "A", "price": 900}, {"name": "B", "price": 500}]);
-            Ok(json!({"hotels": offers, "best": offers[0], "total": 900}))
+    town.serve("hotels", "book_hotel", &districts, |inputs| {
+        if inputs["nearby"] != true {
+            return Err(Failure::new(FailureClass::Permanent, "FULLY_BOOKED", "Hotel fully booked"));
         }
-        _ => Err(Failure::new(FailureClass::Permanent, "FULLY_BOOKED", "Hotel fully booked")),
+        let offers = json!([{"name": "A", "price": 900}, {"name": "B", "price": 500}]);
+        Ok(json!({"hotels": offers, "best": offers[0], "total": 900}))
     });
     town.serve("budget", "check", &json!({}), |inputs| match inputs["total"].as_f64() {
         Some(total) if total + 600.0 <= 1_200.0 => Ok(json!({"ok": true})),
@@ -90,9 +90,8 @@ async fn a_trip_is_revised_by_rules_until_the_limit() -> Result<()> {
     let figures = |revised: &PlanRevised| {
         (revised.strategy, revised.confidence_before, revised.confidence_delta, revised.confidence_after)
     };
-    let revised = log.iter().filter_map(|record| match &record.event {
-        Event::Plan(PlanEvent::Revised(revised)) => Some(figures(revised)),
-        _ => None,
+    let revised = log.iter().filter_map(|record| {
+        if let Event::Plan(PlanEvent::Revised(revised)) = &record.event { Some(figures(revised)) } else { None }
     });
     let expected = [
         (Some(RevisionStrategy::RetryWithAgent), 1.0, -0.1, 0.9),
@@ -100,9 +99,8 @@ async fn a_trip_is_revised_by_rules_until_the_limit() -> Result<()> {
         (Some(RevisionStrategy::Adjust), 0.65, -0.28, 0.37),
     ];
     assert_eq!(revised.collect::<Vec<_>>(), expected, "{ended:#}");
-    let failure = log.iter().find_map(|record| match &record.event {
-        Event::Plan(PlanEvent::Failed(ended)) => ended.failure.clone(),
-        _ => None,
+    let failure = log.iter().find_map(|record| {
+        if let Event::Plan(PlanEvent::Failed(ended)) = &record.event { ended.failure.clone() } else { None }
     });
     assert_eq!(failure.map(|failure| failure.code).as_deref(), Some("MAX_REVISIONS_EXCEEDED"), "{ended:#}");
     let kept = town.at.get(&format!("/v1/plans/{id}/results")).await?;
@@ -459,9 +457,12 @@ impl Town {
     /// The word that the plan's step went out with.
     async fn keyed(&self, plan: &PlanId) -> Result<Option<String>> {
         let log = self.at.log(plan).await?;
-        Ok(log.iter().find_map(|record| match &record.event {
-            Event::Step { event: StepEvent::Queued(queued), .. } => queued.cache_key.clone(),
-            _ => None,
+        Ok(log.iter().find_map(|record| {
+            if let Event::Step { event: StepEvent::Queued(queued), .. } = &record.event {
+                queued.cache_key.clone()
+            } else {
+                None
+            }
         }))
     }
 }

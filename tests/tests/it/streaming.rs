@@ -81,9 +81,12 @@ async fn a_plan_that_a_person_must_agree_to_is_put_before_them_whole() -> Result
     let awaits = async || at.get(&format!("/v1/plans/{id}")).await.is_ok_and(|p| p["status"] == "awaiting_approval");
     until(SOON, awaits).await;
     let log = at.log(&id).await?;
-    let shown = log.iter().find_map(|record| match &record.event {
-        Event::Plan(PlanEvent::PlanCreated(created)) => Some((created.plan.steps.len(), created.open)),
-        _ => None,
+    let shown = log.iter().find_map(|record| {
+        if let Event::Plan(PlanEvent::PlanCreated(created)) = &record.event {
+            Some((created.plan.steps.len(), created.open))
+        } else {
+            None
+        }
     });
     assert_eq!(shown, Some((STEPS, false)));
     at.stop().await;
@@ -103,9 +106,8 @@ async fn a_model_that_hangs_does_not_hold_a_plan_up_and_its_better_plan_revises_
     let ended = at.await_end(&id, LIMIT).await?;
     assert_eq!((ended["status"].as_str(), ended["revision"].as_u64()), (Some("completed"), Some(1)), "{ended:#}");
     let log = at.log(&id).await?;
-    let revised = log.iter().find_map(|record| match &record.event {
-        Event::Plan(PlanEvent::Revised(revised)) => Some(revised),
-        _ => None,
+    let revised = log.iter().find_map(|record| {
+        if let Event::Plan(PlanEvent::Revised(revised)) = &record.event { Some(revised) } else { None }
     });
     let revised = revised.expect("the better plan is a revision");
     assert_eq!((revised.trigger.as_str(), revised.planner.as_str()), ("better_plan", "llm"));

@@ -279,27 +279,27 @@ impl Auditor {
         let Some(index) = state.step_index(step) else { return };
         let Some(at) = state.step(index) else { return };
         let attempt = (write.plan.clone(), step.clone(), number);
-        match event {
-            StepEvent::Queued(queued) if !queued.agent_type.as_str().is_empty() => {
-                let Some(token) = state.token(index) else { return };
-                sent.push((attempt, queued.agent_type.clone(), token));
+        if let StepEvent::Queued(queued) = event
+            && !queued.agent_type.as_str().is_empty()
+        {
+            let Some(token) = state.token(index) else { return };
+            sent.push((attempt, queued.agent_type.clone(), token));
+        } else if let StepEvent::Completed(completed) = event
+            && !at.spec.kind.is_inline()
+            && at.spec.plan.is_none()
+        {
+            let reported = self.outputs.get(&attempt).is_some_and(|o| o.contains(completed.outputs.text()));
+            if record.actor.is_none() && !reported {
+                self.report(format!(
+                    "[I3] attempt {number} of `{step}` of `{}` completes with what nobody reported of it",
+                    write.plan
+                ));
             }
-            StepEvent::Completed(completed) if !at.spec.kind.is_inline() && at.spec.plan.is_none() => {
-                let reported = self.outputs.get(&attempt).is_some_and(|o| o.contains(completed.outputs.text()));
-                if record.actor.is_none() && !reported {
-                    self.report(format!(
-                        "[I3] attempt {number} of `{step}` of `{}` completes with what nobody reported of it",
-                        write.plan
-                    ));
-                }
+        } else if let StepEvent::Retrying(retrying) = event {
+            let most = at.spec.retry.max_ms.max(retrying.failure.retry_after_ms.unwrap_or(0));
+            if retrying.due_ms > record.time_ms + most {
+                self.report(format!("[I11] `{step}` waits until {}", retrying.due_ms));
             }
-            StepEvent::Retrying(retrying) => {
-                let most = at.spec.retry.max_ms.max(retrying.failure.retry_after_ms.unwrap_or(0));
-                if retrying.due_ms > record.time_ms + most {
-                    self.report(format!("[I11] `{step}` waits until {}", retrying.due_ms));
-                }
-            }
-            _ => {}
         }
         let waits = matches!(at.status, StepStatus::Retrying | StepStatus::Running | StepStatus::AwaitingApproval);
         if waits && at.due_ms.is_none() && at.spec.plan.is_none() {

@@ -1,6 +1,7 @@
 //! Random small plans.
 
 use goalmill_common::json::Json;
+use goalmill_common::number::to_u32;
 use goalmill_common::plan::{
     Approval, ApprovalDefault, Fallback, Jitter, Join, OnFailure, Phase, Plan, Question, Retry, RevisionPolicy, Step,
     StepKind, Strategy,
@@ -19,7 +20,7 @@ pub fn random(rng: &Rng, depth: u32) -> Plan {
         steps.push(step);
     }
     let strategy = *rng.pick(&[Strategy::Parallel, Strategy::Parallel, Strategy::Sequential, Strategy::Adaptive]);
-    let max_parallel = rng.permille(400).then(|| rng.between(1, 3) as u32);
+    let max_parallel = rng.permille(400).then(|| to_u32(rng.between(1, 3)));
     let mut plan = Plan { name: "random".into(), strategy, max_parallel, steps, ..Plan::default() };
     if depth > 0 && rng.permille(200) {
         divide(&mut plan);
@@ -70,7 +71,7 @@ fn step(rng: &Rng, n: u64, before: &[Step], depth: u32) -> Step {
         }
     }
     step.timeout_ms = Some(rng.between(1_000, 5_000));
-    step.retry = Retry { max: rng.between(0, 3) as u32, initial_ms: 200, max_ms: 1_500, ..Retry::default() };
+    step.retry = Retry { max: to_u32(rng.between(0, 3)), initial_ms: 200, max_ms: 1_500, ..Retry::default() };
     if rng.permille(200) {
         step.retry.jitter = Jitter::None;
     }

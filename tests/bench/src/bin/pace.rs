@@ -105,10 +105,10 @@ fn run(steps: Vec<Step>) -> (u64, f64) {
 
 fn take(decision: Decision, ready: &mut Vec<goalmill_engine::StepIndex>, tasks: &mut Vec<Task>) {
     for effect in decision.effects {
-        match effect {
-            Effect::Ready(i) => ready.push(i),
-            Effect::Send(task) => tasks.push(*task),
-            _ => {}
+        if let Effect::Ready(i) = effect {
+            ready.push(i);
+        } else if let Effect::Send(task) = effect {
+            tasks.push(*task);
         }
     }
 }

@@ -49,10 +49,7 @@ pub fn run(dir: &Path, out: &mut Out) -> Result<Value> {
             .with_context(|| format!("`{}` has no question `{}`", output.id, output.q))?;
         let catalogue =
             ToolCatalogue::from_schemas(question.functions.iter().map(|f| (f.name.as_str(), Some(&f.parameters))));
-        let text = match &output.raw {
-            Value::String(text) => text.clone(),
-            other => other.to_string(),
-        };
+        let text = output.raw.as_str().map_or_else(|| output.raw.to_string(), str::to_owned);
         let reading = parse_calls(&text, &catalogue, &ReaderLimits::default());
         let right = is_right(&reading.calls, question);
         let counted = tally.entry(class(&output.bfcl_error).to_owned()).or_default();
@@ -99,9 +96,10 @@ fn is_right(calls: &[ParsedCall], question: &Question) -> bool {
 
 /// The calls of the answer. A name that stands several times carries a number: `f_1`, `f 2`.
 fn expected(question: &Question) -> Vec<(String, Option<&Map<String, Value>>)> {
-    let tables: Vec<&Map<String, Value>> = match &question.possible_answer {
-        Value::Array(list) => list.iter().filter_map(Value::as_object).collect(),
-        other => other.as_object().into_iter().collect(),
+    let answer = &question.possible_answer;
+    let tables: Vec<&Map<String, Value>> = match answer.as_array() {
+        Some(list) => list.iter().filter_map(Value::as_object).collect(),
+        None => answer.as_object().into_iter().collect(),
     };
     let plain = |name: &str| {
         if question.functions.iter().any(|f| f.name == name) {

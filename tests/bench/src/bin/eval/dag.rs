@@ -162,10 +162,7 @@ fn draft(row: &Prediction) -> Value {
 /// The steps that a link between two tools is between: of several with one name, those where one reads the other, or
 /// else the nearest ones in order.
 fn ends(tasks: &[&str], row: &Prediction, link: &Value) -> Value {
-    let name = |key: &str| match &link[key] {
-        Value::String(text) => text.clone(),
-        other => other.to_string(),
-    };
+    let name = |key: &str| link[key].as_str().map_or_else(|| link[key].to_string(), str::to_owned);
     let (source, target) = (name("source"), name("target"));
     let found = |name: &str| (0..tasks.len()).filter(|i| tasks[*i] == name).collect::<Vec<_>>();
     let (from, to) = (found(&source), found(&target));
@@ -184,7 +181,7 @@ fn translated(value: &Value, text: &impl Fn(&str) -> String) -> Value {
         Value::String(given) => text(given).into(),
         Value::Array(items) => items.iter().map(|item| translated(item, text)).collect(),
         Value::Object(map) => map.iter().map(|(key, item)| (key.clone(), translated(item, text))).collect(),
-        other => other.clone(),
+        Value::Null | Value::Bool(_) | Value::Number(_) => value.clone(),
     }
 }
 

@@ -1,5 +1,6 @@
 //! Counts hits, and how well the confidence tells steps that somebody fits from those that nobody does.
 
+use goalmill_common::number::{to_usize, whole_u64};
 use goalmill_router::Ranking;
 use serde_json::{Value, json};
 
@@ -92,7 +93,7 @@ fn auroc(rows: &[(f64, bool)]) -> f64 {
 fn calibration_error(rows: &[(f64, bool)]) -> f64 {
     let mut bins = [(0.0, 0.0, 0.0); BINS];
     for (confidence, truth) in rows {
-        let bin = &mut bins[((confidence * BINS as f64) as usize).min(BINS - 1)];
+        let bin = &mut bins[to_usize(whole_u64(confidence * BINS as f64)).min(BINS - 1)];
         *bin = (bin.0 + 1.0, bin.1 + confidence, bin.2 + f64::from(u8::from(*truth)));
     }
     bins.iter().map(|(_, confidence, truth)| (confidence - truth).abs()).sum::<f64>() / rows.len() as f64

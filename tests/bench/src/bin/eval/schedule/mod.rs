@@ -23,6 +23,7 @@ use goalmill_bench::submit::Submitter;
 use goalmill_broker::Broker;
 use goalmill_common::config::WorkerSettings;
 use goalmill_common::event::{Event, Record, StepEvent};
+use goalmill_common::number::{to_usize, whole_u64};
 use goalmill_tests::cluster::{Cluster, Options};
 use goalmill_tests::installation::read_log;
 use goalmill_tests::wait::{SOON, until_some};
@@ -303,7 +304,7 @@ fn round(value: f64) -> f64 {
 fn hops(runs: &[Measured]) -> Value {
     let mut all: Vec<f64> = runs.iter().flat_map(|run| run.hops_ms.iter().copied()).collect();
     all.sort_by(f64::total_cmp);
-    let at = |share: f64| all.get((all.len() as f64 * share) as usize).copied().unwrap_or(0.0);
+    let at = |share: f64| all.get(to_usize(whole_u64(all.len() as f64 * share))).copied().unwrap_or(0.0);
     json!({"steps": all.len(), "mean": round(mean(&all)), "p50": at(0.5), "p95": at(0.95)})
 }
 
