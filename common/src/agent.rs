@@ -74,6 +74,7 @@ impl Agent {
 #[schemars(deny_unknown_fields)]
 pub struct Action {
     /// What steps call it.
+    #[schemars(length(min = 1))]
     pub name: String,
     /// What it does, in words.
     #[serde(default, skip_serializing_if = "String::is_empty")]

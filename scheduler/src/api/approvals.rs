@@ -14,8 +14,9 @@ use goalmill_common::revision::{Change, RevisionStrategy};
 use goalmill_common::status::{PlanStatus, StepStatus};
 use goalmill_common::view::{Page, PlanSummary, QuestionView};
 use goalmill_plan::formats::{ExportState, export_revision};
+use schemars::Schema;
 use serde::Deserialize;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::plan_access::{load_plan, load_summary, send_verb};
 use super::principal::Principal;
@@ -186,6 +187,7 @@ pub(crate) async fn questions(State(api): State<Api>, Path(id): Path<String>) ->
 /// The answer to a question.
 #[derive(Default, Deserialize, schemars::JsonSchema)]
 #[serde(default, deny_unknown_fields)]
+#[schemars(transform = require_answer)]
 pub(super) struct QuestionAnswer {
     /// Any JSON, also `null`.
     #[serde(deserialize_with = "given")]
@@ -194,6 +196,11 @@ pub(super) struct QuestionAnswer {
     reason: String,
     /// An id such as `cli:ann`; default `api`.
     actor: String,
+}
+
+/// An answer of `null` is one, so only a missing answer is refused.
+fn require_answer(schema: &mut Schema) {
+    schema.insert("required".into(), json!(["answer"]));
 }
 
 fn given<'de, D: serde::Deserializer<'de>>(from: D) -> Result<Option<Payload>, D::Error> {

@@ -204,7 +204,8 @@ impl Operation {
             let schema = schema(schemas);
             let content: Map<String, Value> =
                 media.iter().map(|media| ((*media).to_owned(), json!({"schema": schema}))).collect();
-            described["requestBody"] = json!({"content": content});
+            let is_required = requires_fields(&schema, schemas);
+            described["requestBody"] = json!({"required": is_required, "content": content});
         }
         described
     }
@@ -314,6 +315,13 @@ fn path_parameters(path: &'static str) -> Vec<Value> {
         })
     };
     names.map(one).collect()
+}
+
+/// Whether an object of this schema has fields that must be given.
+fn requires_fields(schema: &Schema, schemas: &SchemaGenerator) -> bool {
+    let name = schema.get("$ref").and_then(Value::as_str).and_then(|path| path.rsplit('/').next());
+    let found = name.and_then(|name| schemas.definitions().get(name)).unwrap_or(schema.as_value());
+    found["required"].as_array().is_some_and(|required| !required.is_empty())
 }
 
 /// The fields of an object as parameters.
