@@ -10,11 +10,12 @@ use goalmill_common::plan::{Plan, StepKind};
 use goalmill_common::status::PlanStatus;
 use serde_json::{Value, json};
 
+use crate::PlanState;
 use crate::attempt::Spent;
 use crate::decide::Turn;
+use crate::family::FamilyRequest;
 use crate::graph::StepIndex;
 use crate::sub_plan::SubPlanRequest;
-use crate::{Effect, PlanState};
 
 impl Turn<'_> {
     /// Ends an attempt one of whose calls submits a plan, and starts that. A plan that is refused is the outcome of the
@@ -36,7 +37,7 @@ impl Turn<'_> {
         self.emit_step(i, StepEvent::Suspended(Box::new(suspended)));
         match refused {
             Some(failure) => self.resume_call(i, call, &json!({"error": failure}), false, Usage::default()),
-            None => self.effects.extend(self.state.plan_of_call(i)),
+            None => self.requests.extend(self.state.plan_of_call(i)),
         }
     }
 
@@ -110,7 +111,7 @@ impl PlanState {
     }
 
     /// Starts the plan that a call of the step waits for.
-    pub(crate) fn plan_of_call(&self, i: StepIndex) -> Option<Effect> {
+    pub(crate) fn plan_of_call(&self, i: StepIndex) -> Option<FamilyRequest> {
         let (spec, step) = (&self.plan.steps[i], &self.steps[i]);
         let details = step.details.as_deref()?;
         let call = details.suspended.as_deref().filter(|call| call.wait.kind == CallWaitKind::Plan)?;

@@ -8,6 +8,7 @@ use goalmill_common::json::Json;
 use goalmill_common::status::{PlanStatus, StepStatus};
 
 use crate::apply::apply;
+use crate::family::FamilyRequest;
 use crate::graph::StepIndex;
 use crate::react::react;
 use crate::work_limit::WorkLimit;
@@ -17,7 +18,7 @@ use crate::{Command, Decision, Effect, EngineContext, Envelope, PlanState, Rejec
 ///
 /// Reads no clock and draws no number: both are in the envelope, so the same inputs give the same events. On a
 /// rejection the state is as before. The records continue the state's sequence; the state is ahead of the journal
-/// until they are committed.
+/// until they are committed. What the plan asks of its family is decided by [`crate::settle_family`].
 pub fn decide(state: &mut PlanState, context: &EngineContext, envelope: Envelope) -> Result<Decision, Rejection> {
     let mut turn = Turn::begin(state, context, envelope.now_ms, envelope.random, envelope.actor);
     turn.handle(envelope.command)?;
@@ -33,6 +34,7 @@ pub(crate) struct Turn<'a> {
     actor: Option<String>,
     records: Vec<Record>,
     pub(crate) effects: Vec<Effect>,
+    pub(crate) requests: Vec<FamilyRequest>,
     /// Steps that became final and whose dependents are not checked yet.
     pub(crate) finished: VecDeque<StepIndex>,
     /// Steps whose timer changed, with its previous time.
@@ -62,6 +64,7 @@ impl<'a> Turn<'a> {
             actor,
             records: Vec::new(),
             effects: Vec::new(),
+            requests: Vec::new(),
             finished: VecDeque::new(),
             dues: Vec::new(),
             plan_due,
@@ -82,7 +85,7 @@ impl<'a> Turn<'a> {
         let mut turn = Self::begin(state, context, record.time_ms, random, record.actor.clone());
         // Before the first event there was no timer.
         turn.plan_due = None;
-        react(turn.state, &record, &mut turn.effects);
+        react(turn.state, &record, &mut turn.effects, &mut turn.requests);
         turn.records.push(record);
         turn
     }
@@ -132,7 +135,7 @@ impl<'a> Turn<'a> {
         if has_room && (!self.had_room || self.freed) {
             self.effects.push(Effect::Room);
         }
-        Decision { records: self.records, effects: self.effects }
+        Decision { records: self.records, effects: self.effects, family: self.requests }
     }
 
     /// Emits one timer effect for each timer that the command changed.
@@ -157,7 +160,7 @@ impl<'a> Turn<'a> {
         let actor = self.actor.clone();
         let record = Record { seq: self.state.seq + 1, time_ms: self.now_ms, actor, event };
         apply(self.state, &record).expect("the engine emits only what the move table allows");
-        react(self.state, &record, &mut self.effects);
+        react(self.state, &record, &mut self.effects, &mut self.requests);
         self.records.push(record);
     }
 

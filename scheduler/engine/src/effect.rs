@@ -1,22 +1,29 @@
 //! Effects: what the shell does after a decision.
 
-use goalmill_common::command::{Submit, Verb};
-use goalmill_common::event::{Parent, Record};
+use goalmill_common::event::Record;
 use goalmill_common::failure::Failure;
-use goalmill_common::goal::Usage;
-use goalmill_common::id::{AgentType, AttemptToken, EntryId, PlanId};
+use goalmill_common::id::{AgentType, AttemptToken, EntryId};
 use goalmill_common::json::Json;
-use goalmill_common::status::PlanStatus;
 use goalmill_common::task::Task;
 
 use crate::Timer;
+use crate::family::FamilyRequest;
 use crate::graph::StepIndex;
 
-/// The result of a command: events, already folded into the state, and effects.
+/// The result of a command: events, already folded into the state, effects, and requests to other plans, which
+/// [`crate::settle_family`] decides.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Decision {
     pub records: Vec<Record>,
     pub effects: Vec<Effect>,
+    pub(crate) family: Vec<FamilyRequest>,
+}
+
+impl Decision {
+    /// Whether other plans of the family have something to decide.
+    pub fn has_requests(&self) -> bool {
+        !self.family.is_empty()
+    }
 }
 
 /// An action of the shell. Effects are idempotent. Those marked "in the commit" are written with the events;
@@ -42,8 +49,6 @@ pub enum Effect {
     /// Ask a model for the verdicts of [`crate::PlanState::awaited_judgement`], and answer with
     /// [`crate::Command::Judged`].
     Judge,
-    /// The planner of a streamed plan may be gone: if it does not run here, send [`crate::Command::ClosePlan`].
-    Close,
     /// Look up cached outputs, and answer with [`crate::Command::CacheLookedUp`].
     CacheLookup { step: StepIndex, key: String },
     /// Ask the hooks about [`crate::PlanState::hook_question`], and answer with [`crate::Command::HookAnswered`].
@@ -52,12 +57,6 @@ pub enum Effect {
     CacheStore { key: String, outputs: Json, ttl_ms: u64 },
     /// Stop the execution of a superseded attempt.
     Cancel(AttemptToken),
-    /// Start the sub-plan of a step.
-    StartSubPlan { plan_id: PlanId, submit: Box<Submit> },
-    /// Cancel, pause or resume a sub-plan with its parent.
-    AskSubPlan { plan_id: PlanId, verb: Verb },
-    /// Report the end of this sub-plan to its parent's step.
-    RollUp { parent: Parent, status: PlanStatus, outputs: Json, usage: Usage, failure: Option<Failure> },
     /// Add the step to the dead letters.
     DeadLetter { step: StepIndex, failure: Failure },
     /// Answer the submission.

@@ -4,9 +4,12 @@
 //! makes into the state, so the shell must commit them before it runs the effects. When a commit fails it
 //! drops the state and folds the log again with [`replay()`]. [`pending`] then names the effects that may not have run.
 //!
+//! A decision may concern sub-plans and the parent: [`decide_in_family`] and [`settle_family`] decide for all of them,
+//! and call the shell back as [`FamilyPlans`]. What one call decides is committed together.
+//!
 //! The shell must send: every [`Timer`] at its time, after the reports that arrived before it; every
 //! [`Effect::Ready`] step once [`PlanState::can_dispatch`] allows it, checked again after [`Effect::Room`]; and an
-//! answer to every [`Effect::Plan`] and [`Effect::StartSubPlan`].
+//! answer to every [`Effect::Plan`].
 
 mod command;
 mod constraint_monitor;
@@ -53,6 +56,8 @@ mod work_limit;
 
 mod react;
 
+mod family;
+
 mod explain;
 mod fork;
 mod queries;
@@ -64,6 +69,7 @@ pub use command::{Closing, Command, EngineContext, Envelope, PlanAnswer, Rejecti
 pub use decide::decide;
 pub use effect::{Decision, Effect};
 pub use explain::{AgentHealth, ExplainContext};
+pub use family::{FamilyPlans, decide_in_family, settle_family};
 pub use fork::fork;
 pub use graph::StepIndex;
 pub use hook::{HookAnswer, HookQuestion, HookRuling};

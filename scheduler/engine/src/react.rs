@@ -7,15 +7,21 @@ use goalmill_common::plan::StepKind;
 use goalmill_common::revision::Trigger;
 use goalmill_common::status::StepStatus;
 
+use crate::family::{self, FamilyRequest};
 use crate::graph::StepIndex;
 use crate::render;
 use crate::state::{StepHook, at};
-use crate::{Effect, EngineContext, PlanState, Timer};
+use crate::{Decision, Effect, EngineContext, PlanState, Timer};
 
-/// Adds the effects of `record`, which the state has already folded.
-pub(crate) fn react(state: &PlanState, record: &Record, effects: &mut Vec<Effect>) {
+/// Adds the effects of `record`, which the state has already folded, and what it asks of the plan's family.
+pub(crate) fn react(state: &PlanState, record: &Record, effects: &mut Vec<Effect>, requests: &mut Vec<FamilyRequest>) {
     match &record.event {
-        Event::Plan(event) => react_plan(state, event, effects),
+        Event::Plan(event) => {
+            react_plan(state, event, effects);
+            if event.ends_plan() {
+                requests.extend(family::report_end(state));
+            }
+        }
         Event::Step { step, event, .. } => {
             if let StepEvent::HookAsked(_) = event {
                 effects.extend(state.step_index(step).map(|i| Effect::AskHooks { step: Some(i) }));
@@ -38,7 +44,6 @@ fn react_plan(state: &PlanState, event: &PlanEvent, effects: &mut Vec<Effect>) {
     } else if matches!(event, PlanEvent::JudgementRequested(requested) if requested.judge == JudgeKind::Model) {
         effects.push(Effect::Judge);
     } else if event.ends_plan() {
-        effects.extend(roll_up(state));
         effects.push(Effect::Ended);
     }
 }
@@ -56,19 +61,20 @@ fn asks_planners(event: &PlanEvent) -> bool {
     }
 }
 
-/// Returns, after a restart, the effects that may not have run. Visits every step.
-pub fn pending(state: &PlanState, context: &EngineContext) -> Vec<Effect> {
-    let mut effects = Vec::new();
-    effects.push(Effect::Answer { submission: state.submission().to_owned() });
+/// Returns, after a restart, the effects that may not have run, and the requests to the family that may not have been
+/// decided. Visits every step.
+pub fn pending(state: &PlanState, context: &EngineContext) -> Decision {
+    let mut effects = vec![Effect::Answer { submission: state.submission().to_owned() }];
+    let mut family = Vec::new();
     if state.is_final() {
-        effects.extend(roll_up(state));
-        return effects;
+        family.extend(family::report_end(state));
+        return Decision { records: Vec::new(), effects, family };
     }
     effects.push(Effect::Timer(Timer::Plan, state.plan_due()));
     effects.extend(state.asked_of_planners().map(|revision| Effect::Plan { revision }));
     let judge = state.awaited_judgement().filter(|(judge, _)| *judge == JudgeKind::Model);
     effects.extend(judge.map(|_| Effect::Judge));
-    effects.extend(state.is_open().then_some(Effect::Close));
+    family.extend(family::close_stream(state));
     effects.extend(state.is_cut().then_some(Effect::Continue));
     effects.extend(state.waiting.hook().map(|_| Effect::AskHooks { step: None }));
     for (i, step) in state.steps.iter().enumerate() {
@@ -81,24 +87,12 @@ pub fn pending(state: &PlanState, context: &EngineContext) -> Vec<Effect> {
             effects.push(Effect::Ready(i));
         }
         if step.awaits_plan() {
-            effects.extend(state.plan_of_call(i));
+            family.extend(state.plan_of_call(i));
         }
         if step.status == StepStatus::Running && state.plan.steps[i].kind == StepKind::Plan {
             let inputs = render::inputs(state, i, &context.limits).unwrap_or_default();
-            effects.extend(state.sub_plan(i, &inputs));
+            family.extend(state.sub_plan(i, &inputs));
         }
     }
-    effects
-}
-
-fn roll_up(state: &PlanState) -> Option<Effect> {
-    let parent = state.parent()?.clone();
-    let failure = state.ended().and_then(|ended| ended.failure.clone());
-    Some(Effect::RollUp {
-        parent,
-        status: state.status,
-        outputs: state.sub_plan_outputs(),
-        usage: state.usage,
-        failure,
-    })
+    Decision { records: Vec::new(), effects, family }
 }

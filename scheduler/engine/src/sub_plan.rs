@@ -14,10 +14,11 @@ use serde_json::{Map, Value};
 use crate::attempt::{Spent, step_timeout};
 use crate::call_plan::CallPlanEnd;
 use crate::decide::Turn;
+use crate::family::FamilyRequest;
 use crate::graph::StepIndex;
 use crate::requests::PLAN_TIMEOUT;
 use crate::token::TokenKey;
-use crate::{Effect, PlanState, Rejection, render};
+use crate::{Command, PlanState, Rejection, render};
 
 impl Turn<'_> {
     /// Starts the sub-plan of a ready step.
@@ -36,7 +37,7 @@ impl Turn<'_> {
         self.emit_queued(i, StepQueued { budget, ..StepQueued::new("".into(), due_ms) }, &inputs);
         let started = StepStarted { worker: None, started_ms: self.now_ms, due_ms };
         self.emit_step(i, StepEvent::Started(Box::new(started)));
-        self.effects.extend(self.state.sub_plan(i, &inputs));
+        self.requests.extend(self.state.sub_plan(i, &inputs));
     }
 
     /// Plans inside plans at most: of the goal, within the limits of the installation.
@@ -47,8 +48,9 @@ impl Turn<'_> {
 
     /// Sends a request to the sub-plan of a step.
     pub(crate) fn ask_sub_plan(&mut self, i: StepIndex, verb: Verb) {
-        let plan_id = self.state.sub_plan_id(i);
-        self.effects.extend(plan_id.map(|plan_id| Effect::AskSubPlan { plan_id, verb }));
+        let plan = self.state.sub_plan_id(i);
+        let command = Box::new(Command::Verb(verb));
+        self.requests.extend(plan.map(|plan| FamilyRequest::Give { plan, command }));
     }
 
     /// Sends a request to all running sub-plans.
@@ -153,7 +155,7 @@ impl PlanState {
 
     /// Returns the submission of a step's sub-plan. The step's inputs are in the goal's `metadata.inputs`. Its
     /// deadline is a millisecond before the step's, so it ends first and its cost is known.
-    pub(crate) fn sub_plan(&self, i: StepIndex, inputs: &Json) -> Option<Effect> {
+    pub(crate) fn sub_plan(&self, i: StepIndex, inputs: &Json) -> Option<FamilyRequest> {
         let spec = &self.plan.steps[i];
         let description =
             if spec.description.is_empty() { format!("step `{}`", spec.id) } else { spec.description.clone() };
@@ -171,9 +173,9 @@ impl PlanState {
     }
 
     /// Starts a plan inside this one, which inherits its goal's options.
-    pub(crate) fn start_of_sub_plan(&self, i: StepIndex, request: SubPlanRequest) -> Option<Effect> {
+    pub(crate) fn start_of_sub_plan(&self, i: StepIndex, request: SubPlanRequest) -> Option<FamilyRequest> {
         let (spec, step) = (&self.plan.steps[i], &self.steps[i]);
-        let plan_id = self.sub_plan_id(i)?;
+        let id = self.sub_plan_id(i)?;
         let SubPlanRequest { description, inputs, plan, budget, require_approval } = request;
         let mut metadata = Map::new();
         metadata.insert("inputs".into(), inputs);
@@ -204,14 +206,14 @@ impl PlanState {
         let submit = Submit {
             goal,
             plan,
-            submission: plan_id.to_string(),
+            submission: id.to_string(),
             fingerprint: String::new(),
             source: format!("urn:goalmill:plan:{}", self.accepted.plan_id),
             parent: Some(parent),
             traceparent: self.accepted.traceparent.clone(),
             fork: None,
         };
-        Some(Effect::StartSubPlan { plan_id, submit: Box::new(submit) })
+        Some(FamilyRequest::Start { plan: id, submit: Box::new(submit) })
     }
 
     /// Returns a sub-plan's outputs for its parent's step: those of its last completed `finish` step, or else

@@ -179,10 +179,8 @@ fn a_sub_plan_and_a_loop_beside_it_share_the_budget() {
         step.plan = Some(Box::new(plan(&[("inner", &[])])));
     };
     let mut world = World::of(with(limited(1_000, &[("p", &[]), ("a", &[])]), "p", inner));
-    let sub_plan = world.others.iter().find_map(|effect| {
-        if let Effect::StartSubPlan { submit, .. } = effect { submit.goal.budget.tokens } else { None }
-    });
-    assert_eq!(sub_plan, Some(500), "the other half is for the other steps");
+    let budget = world.sub_plan("p").state.accepted().goal.budget;
+    assert_eq!(budget.tokens, Some(500), "the other half is for the other steps");
     let a = world.dispatch("a");
     assert_eq!(tokens(&a), 166, "a third of 500");
     world.report(short(&a, 1, 600)).unwrap();

@@ -1,7 +1,8 @@
 //! Plans that calls of a step submit.
 
 use goalmill_common::call::{CallWait, CallWaitKind, RecordedCall, SuspendedCall, inputs_digest};
-use goalmill_common::command::{Change, Submit, Verb};
+use goalmill_common::command::{Change, Verb};
+use goalmill_common::event::GoalAccepted;
 use goalmill_common::failure::{Failure, FailureClass};
 use goalmill_common::goal::{Budget, Usage};
 use goalmill_common::id::PlanId;
@@ -10,7 +11,7 @@ use goalmill_common::plan::Plan;
 use goalmill_common::report::{Report, TokenSplit, What};
 use goalmill_common::status::{PlanStatus, StepStatus};
 use goalmill_common::task::Task;
-use goalmill_engine::{Command, Effect, Rejection};
+use goalmill_engine::{Command, Rejection};
 use serde_json::{Value, json};
 
 use crate::revise::edit;
@@ -38,15 +39,9 @@ fn inner() -> Value {
     ]})
 }
 
-fn children(world: &World) -> Vec<(PlanId, Submit)> {
-    let start = |effect: &Effect| {
-        if let Effect::StartSubPlan { plan_id, submit } = effect {
-            Some((plan_id.clone(), submit.as_ref().clone()))
-        } else {
-            None
-        }
-    };
-    world.others.iter().filter_map(start).collect()
+/// The first events of the plans that were started, in order.
+fn children(world: &World) -> Vec<GoalAccepted> {
+    world.sub_plans().iter().map(|member| member.state.accepted().clone()).collect()
 }
 
 fn ended(attempt: u32, status: PlanStatus, failure: Option<Failure>) -> Command {
@@ -63,7 +58,7 @@ fn waiting() -> (World, PlanId) {
     let mut world = World::of(one());
     let task = world.dispatch("a");
     world.report(submits(&task, 1, &inner())).expect("it is current");
-    let (id, _) = children(&world).pop().expect("it has begun");
+    let id = children(&world).remove(0).plan_id;
     (world, id)
 }
 
@@ -72,22 +67,19 @@ fn a_step_waits_for_the_plan_of_its_call_without_a_slot_and_goes_on_with_its_out
     let (mut world, id) = waiting();
     assert_eq!((world.status("a"), world.state.in_flight()), (StepStatus::Retrying, 0));
     assert_eq!(world.acknowledged, ["a-1"]);
-    let (_, submit) = children(&world).remove(0);
-    let parent = submit.parent.clone().expect("it has a parent");
+    let child = children(&world).remove(0);
+    let parent = child.parent.clone().expect("it has a parent");
     assert_eq!((parent.step.as_str(), parent.attempt, parent.depth), ("a", 1, 1));
-    assert_eq!(submit.goal.metadata["inputs"], json!({"x": 5}));
-    let steps = &submit.plan.as_ref().expect("it is written").plan.steps;
+    assert_eq!(child.goal.metadata["inputs"], json!({"x": 5}));
+    let steps = &world.sub_plan("a").state.plan().steps;
     assert_eq!(
         (steps[0].agent_type.as_str(), steps[1].agent_type.as_str()),
         ("other", "w"),
         "its own agent by default"
     );
+    world.lose_sub_plans();
     world.restart();
-    assert_eq!(
-        children(&world),
-        [(id.clone(), submit.clone()), (id.clone(), submit)],
-        "it is begun again under its id"
-    );
+    assert_eq!(children(&world), [child], "it is begun again under its id");
     world.command(ended(1, PlanStatus::Completed, None)).expect("it is awaited");
     assert_eq!(world.state.usage(), Usage { tokens: 70, cost: 0.5 });
     let again = world.command(ended(1, PlanStatus::Completed, None));
@@ -106,7 +98,7 @@ fn each_call_has_a_plan_of_its_own() {
     world.command(ended(1, PlanStatus::Completed, None)).expect("it is awaited");
     let task = world.dispatch("a");
     world.report(submits(&task, 2, &inner())).expect("it is current");
-    let (second, _) = children(&world).pop().expect("it has begun");
+    let second = children(&world).remove(1).plan_id;
     assert_ne!(first, second);
     assert!(world.command(ended(1, PlanStatus::Completed, None)).is_err(), "the first one has ended");
     world.command(ended(2, PlanStatus::Completed, None)).expect("it is awaited");
@@ -201,8 +193,8 @@ fn a_plan_that_takes_too_long_is_cancelled_and_the_agent_is_told() {
         call.wait.limit_ms = Some(5_000);
     }
     world.report(report).expect("it is current");
-    let (id, submit) = children(&world).remove(0);
-    assert_eq!(submit.goal.deadline_ms, Some(world.now_ms + 4_999), "so that it tells what it has cost");
+    let GoalAccepted { plan_id: id, goal, .. } = children(&world).remove(0);
+    assert_eq!(goal.deadline_ms, Some(world.now_ms + 4_999), "so that it tells what it has cost");
     world.step_due("a");
     assert_eq!(world.asked_of_sub_plans(), [(id, "cancel")]);
     assert_eq!(outcome(&world.dispatch("a"), 1)["error"]["code"], "PLAN_TIMEOUT");
@@ -229,7 +221,7 @@ fn the_plan_of_a_call_gets_its_share_of_the_budget_and_it_is_reserved() {
     let paid =
         Report { usage: Some(TokenSplit { prompt_tokens: 90, completion_tokens: 10 }), ..submits(&task, 1, &inner()) };
     world.report(paid).expect("it is current");
-    let (_, child) = children(&world).remove(0);
+    let child = children(&world).remove(0);
     assert_eq!(child.goal.budget.tokens, Some(450), "half of what is left: `b` may run beside it");
     let b = world.dispatch("b");
     assert_eq!(b.budget.and_then(|budget| budget.tokens), Some(150), "a third of the other half");
@@ -249,10 +241,7 @@ fn a_plan_of_a_goal_that_requires_approval_is_approved_too() {
     world.verb(Verb::Approve { reason: String::new() }).expect("it waits");
     let task = world.dispatch("a");
     world.report(submits(&task, 1, &inner())).expect("it is current");
-    let (_, child) = children(&world).remove(0);
-    let mut inner = World::new();
-    inner.submit_as(child).expect("it is fit");
-    assert_eq!(inner.state.status(), PlanStatus::AwaitingApproval);
+    assert_eq!(world.sub_plan("a").state.status(), PlanStatus::AwaitingApproval);
 }
 
 #[test]

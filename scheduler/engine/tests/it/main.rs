@@ -18,6 +18,8 @@ mod shape;
 
 mod nested;
 
+mod family;
+
 mod revise;
 
 mod parts;

@@ -1,16 +1,18 @@
 //! Plans inside plans.
 
-use goalmill_common::command::{Change, Submit, Verb};
+use goalmill_common::command::{Change, Verb};
+use goalmill_common::event::GoalAccepted;
 use goalmill_common::failure::{Failure, FailureClass};
 use goalmill_common::goal::{Budget, Usage};
-use goalmill_common::id::{PlanId, StepId};
+use goalmill_common::id::StepId;
 use goalmill_common::plan::{Plan, Step, StepKind, Strategy};
+use goalmill_common::report::Report;
 use goalmill_common::status::{PlanStatus, StepStatus};
-use goalmill_engine::{Command, Effect, Rejection};
+use goalmill_engine::{Command, Rejection};
 use serde_json::{Value, json};
 
 use crate::revise::edit;
-use crate::world::{World, plan, submission, with};
+use crate::world::{Member, World, completed, plan, submission, with};
 
 fn nested() -> Plan {
     with(plan(&[("a", &[]), ("p", &["a"]), ("z", &["p"])]), "p", |step| {
@@ -20,15 +22,9 @@ fn nested() -> Plan {
     })
 }
 
-fn child_of(world: &World) -> (PlanId, Submit) {
-    let start = world.others.iter().rev().find_map(|effect| {
-        if let Effect::StartSubPlan { plan_id, submit } = effect {
-            Some((plan_id.clone(), submit.as_ref().clone()))
-        } else {
-            None
-        }
-    });
-    start.expect("a sub-plan is begun")
+/// The first event of the sub-plan that `p` started.
+fn child_of(world: &World) -> &GoalAccepted {
+    world.sub_plan("p").state.accepted()
 }
 
 fn ended(status: PlanStatus, failure: Option<Failure>) -> Command {
@@ -46,10 +42,10 @@ fn begun() -> World {
 fn a_plan_step_begins_a_plan_and_takes_what_it_gives() {
     let mut world = begun();
     assert_eq!(world.status("p"), StepStatus::Running);
-    let (id, submit) = child_of(&world);
-    assert_eq!(id.shard(), world.state.id().shard());
-    assert_eq!(submit.goal.metadata["inputs"], json!({"x": 5}));
-    let parent = submit.parent.unwrap();
+    let child = child_of(&world);
+    assert_eq!(child.plan_id.shard(), world.state.id().shard());
+    assert_eq!(child.goal.metadata["inputs"], json!({"x": 5}));
+    let parent = child.parent.as_ref().unwrap();
     assert_eq!((parent.step.as_str(), parent.attempt, parent.depth), ("p", 1, 1));
     world.command(ended(PlanStatus::Completed, None)).unwrap();
     assert_eq!(world.outputs("p"), json!({"r": 1}));
@@ -75,13 +71,12 @@ fn sub_plans_side_by_side_share_what_is_left_of_the_budget() {
     let mut world = World::new();
     world.submit_as(submit).unwrap();
     assert_eq!(budgets(&world), [("p".into(), 50, 2.0), ("q".into(), 50, 2.0)]);
-    world.others.clear();
     for step in ["p", "q"] {
         let (outputs, usage) = (json!({}).into(), Usage { tokens: 7, cost: 0.5 });
         let (step, status) = (step.into(), PlanStatus::Completed);
         world.command(Command::SubPlanEnded { step, attempt: 1, status, outputs, usage, failure: None }).unwrap();
     }
-    assert_eq!(budgets(&world), [("after".into(), 86, 3.0)], "one after the others gets all that is left");
+    assert_eq!(budgets(&world)[2..], [("after".into(), 86, 3.0)], "one after the others gets all that is left");
 }
 
 #[test]
@@ -101,22 +96,18 @@ fn sub_plans_of_a_sequential_plan_get_all_that_is_left() {
 
 /// The tokens and the cost that each plan which was begun may use up.
 fn budgets(world: &World) -> Vec<(StepId, u64, f64)> {
-    let begun = world.others.iter().filter_map(|effect| {
-        if let Effect::StartSubPlan { submit, .. } = effect { Some(submit.as_ref()) } else { None }
-    });
-    let budget = |submit: &Submit| {
-        let (parent, budget) = (submit.parent.as_ref()?, submit.goal.budget);
+    let budget = |member: &Member| {
+        let (parent, budget) = (member.state.parent()?, member.state.accepted().goal.budget);
         Some((parent.step.clone(), budget.tokens?, budget.cost?))
     };
-    begun.filter_map(budget).collect()
+    world.sub_plans().iter().filter_map(budget).collect()
 }
 
 #[test]
 fn a_sub_plan_is_out_of_time_before_its_step_is() {
     let mut world = World::of(with(nested(), "p", |step| step.timeout_ms = Some(5_000)));
     world.complete("a", json!({"x": 5}));
-    let (_, submit) = child_of(&world);
-    assert_eq!(submit.goal.deadline_ms, Some(world.now_ms + 4_999), "so the step hears what it has cost");
+    assert_eq!(child_of(&world).goal.deadline_ms, Some(world.now_ms + 4_999), "so the step hears what it has cost");
     world.now_ms += 4_999;
     let late = Failure::new(FailureClass::Timeout, "PLAN_TIMEOUT", "the plan's deadline has passed");
     world.command(ended(PlanStatus::Failed, Some(late))).unwrap();
@@ -130,7 +121,7 @@ fn a_minute_that_a_plan_step_names_is_not_taken_for_none() {
         assert_eq!(serde_json::from_str::<Step>(&serde_json::to_string(&step).unwrap()).unwrap(), step);
         let mut world = World::of(with(nested(), "p", |p| p.timeout_ms = step.timeout_ms));
         world.complete("a", json!({"x": 5}));
-        (child_of(&world).1.goal.deadline_ms.unwrap(), world.now_ms)
+        (child_of(&world).goal.deadline_ms.unwrap(), world.now_ms)
     };
     let (told, now_ms) = deadline(json!({"id": "p", "kind": "plan", "timeout_ms": 60_000}));
     assert_eq!(told, now_ms + 59_999);
@@ -149,16 +140,16 @@ fn a_failed_sub_plan_fails_its_step_once() {
 #[test]
 fn a_sub_plan_is_begun_again_after_a_restart_under_the_same_id() {
     let mut world = begun();
-    let before = child_of(&world);
-    world.others.clear();
+    let before = child_of(&world).clone();
+    world.lose_sub_plans();
     world.restart();
-    assert_eq!(child_of(&world), before);
+    assert_eq!(*child_of(&world), before);
 }
 
 #[test]
 fn the_end_of_a_plan_ends_its_sub_plans() {
     let mut world = begun();
-    let (plan_id, _) = child_of(&world);
+    let plan_id = child_of(&world).plan_id.clone();
     world.verb(Verb::Cancel { reason: String::new() }).unwrap();
     assert_eq!(world.asked_of_sub_plans(), [(plan_id, "cancel")]);
 }
@@ -166,7 +157,7 @@ fn the_end_of_a_plan_ends_its_sub_plans() {
 #[test]
 fn sub_plans_pause_and_go_on_with_their_parent() {
     let mut world = begun();
-    let (plan_id, _) = child_of(&world);
+    let plan_id = child_of(&world).plan_id.clone();
     world.verb(Verb::Pause { reason: String::new() }).unwrap();
     world.verb(Verb::Resume { reason: String::new() }).unwrap();
     assert_eq!(world.asked_of_sub_plans(), [(plan_id.clone(), "pause"), (plan_id, "resume")]);
@@ -174,43 +165,38 @@ fn sub_plans_pause_and_go_on_with_their_parent() {
 
 #[test]
 fn a_sub_plan_tells_its_parent_how_it_ended() {
-    let (_, submit) = child_of(&begun());
-    let mut child = World::new();
-    child.submit_as(submit.clone()).unwrap();
-    child.complete("inner", json!({"y": 2}));
-    let roll_up = Effect::RollUp {
-        parent: submit.parent.unwrap(),
-        status: PlanStatus::Completed,
-        outputs: json!({"inner": {"y": 2}}).into(),
-        usage: Usage::default(),
-        failure: None,
-    };
-    assert!(child.others.contains(&roll_up), "{:?}", child.others);
-    child.others.clear();
-    child.restart();
-    assert!(child.others.contains(&roll_up), "after a restart it is said again");
+    let mut world = begun();
+    world.enter("p");
+    let task = world.dispatch("inner");
+    let done = completed(&task, json!({"y": 2}));
+    world.report(Report { tokens: Some(7), cost: Some(0.5), ..done }).unwrap();
+    assert_eq!(world.state.status(), PlanStatus::Completed);
+    world.leave();
+    assert_eq!(world.outputs("p"), json!({"inner": {"y": 2}}));
+    assert_eq!(world.state.usage(), Usage { tokens: 7, cost: 0.5 });
+    world.restart();
+    let again = Rejection::StaleAttempt { step: "p".into(), attempt: 1 };
+    assert_eq!(world.rejected, [(world.state.id().clone(), again)], "after a restart it is said again");
 }
 
 #[test]
 fn a_sub_plan_that_cannot_run_still_tells_its_parent() {
-    let (_, mut submit) = child_of(&begun());
-    submit.plan.as_mut().unwrap().plan = plan(&[("a", &["a"])]);
-    let mut child = World::new();
-    child.submit_as(submit).unwrap();
-    assert_eq!(child.plan_code(), "PLANNING_FAILED");
-    assert!(child.others.iter().any(|effect| matches!(effect, Effect::RollUp { .. })));
+    let broken = |step: &mut Step| step.plan = Some(Box::new(plan(&[("a", &["a"])])));
+    let mut world = World::of(with(nested(), "p", broken));
+    world.complete("a", json!({"x": 5}));
+    assert_eq!(world.sub_plan("p").state.status(), PlanStatus::Failed);
+    assert_eq!((world.status("p"), world.code("p").as_str()), (StepStatus::Failed, "PLANNING_FAILED"));
 }
 
 #[test]
 fn an_edit_of_a_nested_plan_may_go_no_deeper_than_what_is_left() {
-    let (_, submit) = child_of(&begun());
     let deeper = |depth_max: u32| {
-        let mut child = World::new();
-        child.context.limits.depth_max = depth_max;
-        child.submit_as(submit.clone()).unwrap();
+        let mut world = begun();
+        world.context.limits.depth_max = depth_max;
+        world.enter("p");
         let step = Step { kind: StepKind::Plan, description: "the rest".into(), ..Step::new("more", "") };
         let changes = vec![Change::AddStep { step: Box::new(step), before: Vec::new() }];
-        child.verb(Verb::Edit { changes, revision: None, reason: String::new() })
+        world.verb(Verb::Edit { changes, revision: None, reason: String::new() })
     };
     deeper(2).unwrap();
     let Err(Rejection::Invalid { issues, .. }) = deeper(1) else { panic!("it is refused") };

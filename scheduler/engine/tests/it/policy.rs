@@ -9,7 +9,7 @@ use goalmill_common::plan::{OnFailure, RevisionPolicy, Step, StepKind, Widen};
 use goalmill_common::problem::Issue;
 use goalmill_common::report::What;
 use goalmill_common::status::{PlanStatus, StepStatus};
-use goalmill_engine::{Command, Effect, PlanAnswer, validate_revision};
+use goalmill_engine::{Command, PlanAnswer, validate_revision};
 use goalmill_plan::validate::{Catalogue, Policy, Rules};
 use serde_json::json;
 
@@ -44,11 +44,7 @@ fn a_plan_that_an_agent_gives_keeps_to_the_policy() {
     assert_eq!(failure.code, "SUB_PLAN_INVALID");
     assert!(failure.message.contains("ACTION_DENIED at /steps/1/agent_type"), "{}", failure.message);
     let asked = given(Policy { approve: patterns(&["mail"]), ..Policy::default() }, &sub_plan);
-    let begun = asked
-        .others
-        .iter()
-        .find_map(|effect| if let Effect::StartSubPlan { submit, .. } = effect { submit.plan.clone() } else { None });
-    let steps = begun.expect("the plan begins").plan.steps;
+    let steps = &asked.sub_plan("a").state.plan().steps;
     assert!(steps.iter().all(|step| step.approve.is_some()), "a person is asked: {steps:?}");
 }
 
@@ -99,8 +95,5 @@ fn a_part_that_is_planned_later_is_shown_to_whoever_must_agree_and_revised_as_th
     world.submit_as(submit).expect("the plan is fit");
     let approve = goalmill_common::command::Verb::Approve { reason: String::new() };
     world.command(Command::Verb(approve)).expect("it awaits that");
-    let begun = world.others.iter().find_map(|effect| {
-        if let Effect::StartSubPlan { submit, .. } = effect { Some(submit.goal.planning.clone()) } else { None }
-    });
-    assert_eq!(begun.expect("its part begins"), planning);
+    assert_eq!(world.sub_plan("trip").state.accepted().goal.planning, planning);
 }

@@ -1,4 +1,4 @@
-//! A world of one plan: what a scheduler's shell and its workers would do, without either.
+//! A world of one plan and its sub-plans: what a scheduler's shell and its workers would do, without either.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::{Deref, DerefMut};
@@ -12,24 +12,43 @@ use goalmill_common::id::{AttemptToken, PlanId};
 use goalmill_common::json::Json;
 use goalmill_common::limits::Limits;
 use goalmill_common::plan::{Plan, Step};
+use goalmill_common::problem::{ErrorCode, Problem};
 use goalmill_common::redaction::Redaction;
 use goalmill_common::report::{Report, What};
 use goalmill_common::status::StepStatus;
 use goalmill_common::task::Task;
 use goalmill_engine::{
-    Command, Decision, Effect, EngineContext, Envelope, InputRecording, PlanState, Rejection, StepIndex, SubmitCommand,
-    Timer, decide, pending, replay,
+    Command, Decision, Effect, EngineContext, Envelope, FamilyPlans, InputRecording, PlanState, Rejection, StepIndex,
+    SubmitCommand, Timer, decide, decide_in_family, pending, replay, settle_family,
 };
 use goalmill_plan::validate::Policy;
 use serde_json::json;
 
 pub const START_MS: u64 = 1_795_293_490_000;
 
+/// It dereferences to the plan in focus: the submitted one, unless [`World::enter`] chose a sub-plan.
 pub struct World {
-    pub state: Submitted,
     pub context: EngineContext,
     pub now_ms: u64,
     pub random: u64,
+    /// The submitted plan, then its sub-plans in the order in which they were started.
+    plans: Vec<Member>,
+    focus: usize,
+    /// Whether sub-plans are refused, as those in quarantine are.
+    pub refuses_sub_plans: bool,
+    /// Decisions since the last command to the plan in focus, by the place of their plan.
+    pub decided: Vec<(usize, Decision)>,
+    /// What sub-plans were asked for, in order.
+    asked: Vec<(PlanId, &'static str)>,
+    /// Plans that rejected what another plan asked for.
+    pub rejected: Vec<(PlanId, Rejection)>,
+}
+
+/// One plan of the world.
+pub struct Member {
+    pub state: Submitted,
+    /// What the events give.
+    folded: Option<PlanState>,
     pub log: Vec<Record>,
     pub ready: BTreeSet<u32>,
     pub timers: BTreeMap<Timer, u64>,
@@ -42,43 +61,83 @@ pub struct World {
     is_cut: bool,
 }
 
-impl World {
-    /// What sub-plans were asked for, in order.
-    pub fn asked_of_sub_plans(&self) -> Vec<(PlanId, &'static str)> {
-        let asked = self.others.iter().filter_map(|effect| {
-            let Effect::AskSubPlan { plan_id, verb } = effect else { return None };
-            let word = if let Verb::Cancel { .. } = verb {
-                "cancel"
-            } else if let Verb::Pause { .. } = verb {
-                "pause"
-            } else if let Verb::Resume { .. } = verb {
-                "resume"
-            } else {
-                return None;
-            };
-            Some((plan_id.clone(), word))
-        });
-        asked.collect()
+impl Deref for World {
+    type Target = Member;
+
+    fn deref(&self) -> &Member {
+        &self.plans[self.focus]
+    }
+}
+
+impl DerefMut for World {
+    fn deref_mut(&mut self) -> &mut Member {
+        &mut self.plans[self.focus]
+    }
+}
+
+impl FamilyPlans for World {
+    type Key = usize;
+
+    fn find_plan(&self, plan: &PlanId) -> Option<usize> {
+        self.plans.iter().position(|member| member.state.0.as_ref().is_some_and(|state| state.id() == plan))
     }
 
-    pub fn new() -> Self {
+    fn decide_command(&mut self, key: usize, actor: Option<&str>, command: Command) -> Result<Decision, Rejection> {
+        if let (Command::Verb(verb), true) = (&command, key != self.focus) {
+            let asked = match verb {
+                Verb::Cancel { .. } => "cancel",
+                Verb::Pause { .. } => "pause",
+                Verb::Resume { .. } => "resume",
+                _ => panic!("sub-plans are not asked for {verb:?}"),
+            };
+            self.asked.push((self.plans[key].state.id().clone(), asked));
+        }
+        let actor = actor.map(Into::into);
+        let envelope = Envelope { now_ms: self.now_ms, random: self.random, actor, command };
+        let member = &mut self.plans[key];
+        let decided = decide(&mut member.state, &self.context, envelope);
+        if decided.is_err() {
+            assert_eq!(member.state.0, member.folded, "a rejection changes nothing");
+        }
+        decided
+    }
+
+    fn submit_plan(&mut self, plan: PlanId, actor: String, submit: Box<Submit>) -> Result<(usize, Decision), Problem> {
+        if self.refuses_sub_plans {
+            return Err(Problem::new(ErrorCode::PlanQuarantined, format!("plan `{plan}` is not worked on")));
+        }
+        let command = SubmitCommand { plan_id: plan, secret: "secret".into(), submit: *submit };
+        let envelope = Envelope { now_ms: self.now_ms, random: self.random, actor: Some(actor), command };
+        let submitted = goalmill_engine::submit(&self.context, envelope);
+        let (state, decision) = submitted.expect("a sub-plan that cannot run begins all the same, and fails");
+        self.plans.push(Member { state: Submitted(Some(state)), ..Member::new() });
+        Ok((self.plans.len() - 1, decision))
+    }
+
+    /// Does what a shell would do with the effects, and checks the fold.
+    fn apply_decision(&mut self, key: usize, decision: Decision) {
+        let member = &mut self.plans[key];
+        for record in &decision.records {
+            replay(&mut member.folded, record).expect("the engine's own events fold");
+        }
+        assert_eq!(member.folded, member.state.0, "folding the events gives the state");
+        member.log.extend(decision.records.iter().cloned());
+        for effect in decision.effects.clone() {
+            member.run(effect);
+        }
+        self.decided.push((key, decision));
+    }
+
+    fn note_rejection(&mut self, plan: &PlanId, rejection: &Rejection) {
+        self.rejected.push((plan.clone(), rejection.clone()));
+    }
+}
+
+impl Member {
+    fn new() -> Self {
         Self {
             state: Submitted(None),
-            context: EngineContext {
-                limits: Limits::default(),
-                policy: Policy::default(),
-                hooks: HookPoints::default(),
-                judge_model: false,
-                task_lease_ms: 30_000,
-                reply: "reports".into(),
-                recording: Some(InputRecording {
-                    redaction: Redaction::default(),
-                    blob_prefix: "blob:".into(),
-                    plan_bytes_max: 1 << 20,
-                }),
-            },
-            now_ms: START_MS,
-            random: u64::MAX,
+            folded: None,
             log: Vec::new(),
             ready: BTreeSet::new(),
             timers: BTreeMap::new(),
@@ -87,67 +146,6 @@ impl World {
             cancelled: BTreeSet::new(),
             others: Vec::new(),
             is_cut: false,
-        }
-    }
-
-    /// A world in which `plan` has been submitted.
-    pub fn of(plan: Plan) -> Self {
-        let mut world = Self::new();
-        world.submit(plan).expect("the plan is fit");
-        world
-    }
-
-    pub fn submit(&mut self, plan: Plan) -> Result<Decision, Rejection> {
-        self.submit_as(submission(Some(plan)))
-    }
-
-    pub fn submit_as(&mut self, submit: Submit) -> Result<Decision, Rejection> {
-        let command = SubmitCommand { plan_id: "p0-0123456789abcdef".into(), secret: "secret".into(), submit };
-        let envelope = Envelope { now_ms: self.now_ms, random: self.random, actor: None, command };
-        let (state, decision) = goalmill_engine::submit(&self.context, envelope)?;
-        self.state.0 = Some(state);
-        self.perform(None, &decision);
-        self.go_on();
-        Ok(decision)
-    }
-
-    /// Gives a command, does what a shell would do with the effects, and checks the fold.
-    pub fn command(&mut self, command: Command) -> Result<Decision, Rejection> {
-        let decision = self.command_once(command)?;
-        self.go_on();
-        Ok(decision)
-    }
-
-    /// Continues what was cut short.
-    fn go_on(&mut self) {
-        while std::mem::take(&mut self.is_cut) {
-            self.command_once(Command::Continue).expect("a plan that was left half-way goes on");
-        }
-    }
-
-    fn command_once(&mut self, command: Command) -> Result<Decision, Rejection> {
-        let before = PlanState::clone(&self.state);
-        let envelope = Envelope { now_ms: self.now_ms, random: self.random, actor: None, command };
-        let decision = match decide(&mut self.state, &self.context, envelope) {
-            Ok(decision) => decision,
-            Err(rejection) => {
-                assert_eq!(*self.state, before, "a rejection changes nothing");
-                return Err(rejection);
-            }
-        };
-        self.perform(Some(before), &decision);
-        Ok(decision)
-    }
-
-    fn perform(&mut self, before: Option<PlanState>, decision: &Decision) {
-        let mut folded = before;
-        for record in &decision.records {
-            replay(&mut folded, record).expect("the engine's own events fold");
-        }
-        assert_eq!(folded, self.state.0, "folding the events gives the state");
-        self.log.extend(decision.records.iter().cloned());
-        for effect in decision.effects.clone() {
-            self.run(effect);
         }
     }
 
@@ -172,17 +170,133 @@ impl World {
             | Effect::Room
             | Effect::Plan { .. }
             | Effect::Judge
-            | Effect::Close
             | Effect::CacheLookup { .. }
             | Effect::AskHooks { .. }
             | Effect::CacheStore { .. }
-            | Effect::StartSubPlan { .. }
-            | Effect::AskSubPlan { .. }
-            | Effect::RollUp { .. }
             | Effect::DeadLetter { .. }
             | Effect::Answer { .. }
             | Effect::Ended => self.others.push(effect),
         }
+    }
+
+    /// Forgets everything but the log.
+    fn fold_log(&mut self) {
+        let mut state = None;
+        for record in &self.log {
+            replay(&mut state, record).expect("the log folds");
+        }
+        assert_eq!(state, self.state.0, "the log gives the state");
+        self.ready.clear();
+        self.timers.clear();
+    }
+
+    fn is_sub_plan_of(&self, plan: &PlanId, step: &str) -> bool {
+        self.state.parent().is_some_and(|parent| parent.plan == *plan && parent.step.as_str() == step)
+    }
+}
+
+impl World {
+    pub fn new() -> Self {
+        Self {
+            context: EngineContext {
+                limits: Limits::default(),
+                policy: Policy::default(),
+                hooks: HookPoints::default(),
+                judge_model: false,
+                task_lease_ms: 30_000,
+                reply: "reports".into(),
+                recording: Some(InputRecording {
+                    redaction: Redaction::default(),
+                    blob_prefix: "blob:".into(),
+                    plan_bytes_max: 1 << 20,
+                }),
+            },
+            now_ms: START_MS,
+            random: u64::MAX,
+            plans: vec![Member::new()],
+            focus: 0,
+            refuses_sub_plans: false,
+            decided: Vec::new(),
+            asked: Vec::new(),
+            rejected: Vec::new(),
+        }
+    }
+
+    /// A world in which `plan` has been submitted.
+    pub fn of(plan: Plan) -> Self {
+        let mut world = Self::new();
+        world.submit(plan).expect("the plan is fit");
+        world
+    }
+
+    pub fn submit(&mut self, plan: Plan) -> Result<Decision, Rejection> {
+        self.submit_as(submission(Some(plan)))
+    }
+
+    pub fn submit_as(&mut self, submit: Submit) -> Result<Decision, Rejection> {
+        self.decided.clear();
+        let command = SubmitCommand { plan_id: "p0-0123456789abcdef".into(), secret: "secret".into(), submit };
+        let envelope = Envelope { now_ms: self.now_ms, random: self.random, actor: None, command };
+        let (state, decision) = goalmill_engine::submit(&self.context, envelope)?;
+        self.state.0 = Some(state);
+        settle_family(self, self.focus, decision);
+        Ok(self.go_on())
+    }
+
+    /// Gives the plan in focus a command, and returns its decision.
+    pub fn command(&mut self, command: Command) -> Result<Decision, Rejection> {
+        self.decided.clear();
+        decide_in_family(self, self.focus, None, command)?;
+        Ok(self.go_on())
+    }
+
+    /// Continues what was cut short, and returns the first decision.
+    fn go_on(&mut self) -> Decision {
+        let first = self.decided[0].1.clone();
+        while let Some(key) = self.plans.iter_mut().position(|member| std::mem::take(&mut member.is_cut)) {
+            let decided = decide_in_family(self, key, None, Command::Continue);
+            assert!(decided.is_ok() || self.plans[key].state.is_final(), "a plan that was left half-way goes on");
+        }
+        first
+    }
+
+    /// Turns to the last sub-plan of a step.
+    pub fn enter(&mut self, step: &str) {
+        self.focus = self.place_of(step);
+    }
+
+    /// Turns back to the submitted plan.
+    pub fn leave(&mut self) {
+        self.focus = 0;
+    }
+
+    /// The last sub-plan of a step.
+    pub fn sub_plan(&self, step: &str) -> &Member {
+        &self.plans[self.place_of(step)]
+    }
+
+    /// The submitted plan, then all sub-plans in the order in which they were started.
+    pub fn members(&self) -> &[Member] {
+        &self.plans
+    }
+
+    pub fn sub_plans(&self) -> &[Member] {
+        &self.plans[1..]
+    }
+
+    fn place_of(&self, step: &str) -> usize {
+        let is_its = |member: &Member| member.is_sub_plan_of(self.state.id(), step);
+        self.plans.iter().rposition(is_its).expect("the step has started a plan")
+    }
+
+    /// Forgets all sub-plans, as if none had been started.
+    pub fn lose_sub_plans(&mut self) {
+        self.plans.truncate(1);
+    }
+
+    /// What sub-plans were asked for, in order.
+    pub fn asked_of_sub_plans(&self) -> &[(PlanId, &'static str)] {
+        &self.asked
     }
 
     pub fn verb(&mut self, verb: Verb) -> Result<Decision, Rejection> {
@@ -292,17 +406,13 @@ impl World {
         self.tasks.iter().filter(open).cloned().collect()
     }
 
-    /// Forgets everything but the log, as a scheduler that takes the shard over.
+    /// Forgets everything but the logs, as a scheduler that takes the shard over.
     pub fn restart(&mut self) {
-        let mut state = None;
-        for record in &self.log {
-            replay(&mut state, record).expect("the log folds");
-        }
-        assert_eq!(state, self.state.0, "the log gives the state");
-        self.ready.clear();
-        self.timers.clear();
-        for effect in pending(&self.state, &self.context) {
-            self.run(effect);
+        self.decided.clear();
+        self.plans.iter_mut().for_each(Member::fold_log);
+        for key in 0..self.plans.len() {
+            let pending = pending(&self.plans[key].state, &self.context);
+            settle_family(self, key, pending);
         }
         self.go_on();
     }

@@ -16,8 +16,8 @@ use goalmill_common::report::{Report, What};
 use goalmill_common::status::{PlanStatus, StepStatus};
 use goalmill_common::wire::Inbox;
 use goalmill_engine::{
-    Command, Decision, Effect, Engine, EngineContext, Envelope, PlanState, Rejection, StepIndex, SubmitCommand, Timer,
-    pending,
+    Command, Effect, Engine, EngineContext, FamilyPlans, PlanState, Rejection, StepIndex, Timer, decide_in_family,
+    pending, settle_family,
 };
 use tokio::time::Instant;
 
@@ -39,11 +39,10 @@ use crate::watchdog::DecisionMarker;
 mod commit;
 mod dispatch;
 mod effects;
+mod family;
 mod reconcile;
 
 pub(crate) use commit::SealedTurn;
-use dispatch::track_in_flight;
-use effects::RollUp;
 
 /// Tasks in the first of several turns, small so that workers start early.
 const TASKS_FIRST: usize = 50;
@@ -76,8 +75,6 @@ pub(crate) struct ShardState {
     stopped: BTreeSet<AgentType>,
     /// Plans whose last decision stopped at the work limit.
     unsettled: VecDeque<Slot>,
-    /// Ends of sub-plans to report to their parents in this turn.
-    roll_ups: VecDeque<RollUp>,
     recently_finished: RecentlyFinished,
     /// The plan over which the engine panicked.
     broken: Option<PlanId>,
@@ -122,7 +119,6 @@ impl ShardState {
             outstanding: HashMap::default(),
             stopped: BTreeSet::new(),
             unsettled: VecDeque::new(),
-            roll_ups: VecDeque::new(),
             recently_finished: RecentlyFinished::new(Instant::now()),
             broken: None,
             quarantined: BTreeSet::new(),
@@ -195,7 +191,7 @@ impl ShardState {
         slots
     }
 
-    /// Repeats the effects of a recovered plan that may not have run.
+    /// Repeats what may not have been done for a recovered plan.
     pub(crate) fn resume_plan(&mut self, slot: Slot) {
         // The end of another plan may have ended this one.
         let Some(plan) = self.plans.get(&slot) else { return };
@@ -206,10 +202,7 @@ impl ShardState {
         let named = catch_unwind(AssertUnwindSafe(|| pending(state, &self.context)));
         self.marker.end();
         match named {
-            Ok(effects) => {
-                self.apply_effects(slot, effects);
-                self.roll_up();
-            }
+            Ok(decision) => settle_family(self, slot, decision),
             Err(_) => self.broken = Some(state.id().clone()),
         }
     }
@@ -259,7 +252,8 @@ impl ShardState {
             matches!(effect, Effect::Timer(_, due) if due.is_none_or(|due| due > self.now_ms))
                 || matches!(effect, Effect::Answer { .. })
         };
-        !pending(state, &self.context).iter().all(waits)
+        let pending = pending(state, &self.context);
+        pending.has_requests() || !pending.effects.iter().all(waits)
     }
 
     /// Runs turns until nothing is left to do, without writing them.
@@ -484,9 +478,7 @@ impl ShardState {
             return Ok((plan, PlanStatus::Running));
         }
         if let Verb::Submit(submit) = verb {
-            let result = self.handle_submission(plan, actor, submit);
-            self.roll_up();
-            return result;
+            return self.handle_submission(plan, actor, submit);
         }
         let Some(slot) = self.slots.get(&plan).copied() else {
             return Err(self.plan_absent(&plan));
@@ -509,35 +501,19 @@ impl ShardState {
             self.add_update(StoreUpdate::answer(submit.submission, result.clone()));
             return result;
         }
-        if self.quarantined.contains(&plan) {
-            let result = Err(self.plan_absent(&plan));
-            self.add_update(StoreUpdate::answer(submit.submission, result.clone()));
-            return result;
-        }
-        if let Some(status) = self.turn.finished.get(&plan) {
+        if let Some(status) = self.turn.finished.get(&plan).filter(|_| !self.quarantined.contains(&plan)) {
             let result = Ok((plan, *status));
             self.add_update(StoreUpdate::answer(submit.submission, result.clone()));
             return result;
         }
         let submission = submit.submission.clone();
-        let command = SubmitCommand { plan_id: plan.clone(), secret: self.random.token(), submit: *submit };
-        let envelope = Envelope { now_ms: self.now_ms, random: self.random.draw(), actor: Some(actor), command };
-        self.marker.begin(Some(&plan));
-        let submitted = catch_unwind(AssertUnwindSafe(|| (self.engine.submit)(&self.context, envelope)));
-        self.marker.end();
-        let submitted = submitted.unwrap_or_else(|_| {
-            self.broken = Some(plan.clone());
-            Err(panicked())
-        });
-        match submitted {
-            Ok((state, decision)) => {
-                // Before its effects: a sub-plan may end at once and report to its parent.
-                let slot = self.insert_plan(ActivePlan::submitted(state));
-                self.apply_decision(slot, decision);
-                Ok((plan, self.plans[&slot].state.status()))
+        match self.submit_plan(plan.clone(), actor, submit) {
+            Ok((slot, decision)) => {
+                let status = self.plans[&slot].state.status();
+                settle_family(self, slot, decision);
+                Ok((plan, status))
             }
-            Err(rejection) => {
-                let problem = rejection_problem(&rejection);
+            Err(problem) => {
                 self.add_update(StoreUpdate::answer(submission, Err(problem.clone())));
                 Err(problem)
             }
@@ -579,48 +555,9 @@ impl ShardState {
         plan
     }
 
-    /// Applies a command to a plan, and its consequences to the parents of finished sub-plans.
+    /// Decides a command to a plan, and what follows from it for its sub-plans and its parents.
     fn handle_command(&mut self, slot: Slot, actor: Option<&str>, command: Command) -> Result<(), Rejection> {
-        let decided = self.apply_command(slot, actor, command);
-        self.roll_up();
-        decided
-    }
-
-    /// Applies a command to a plan; ends of sub-plans wait for [`ShardState::roll_up`].
-    fn apply_command(&mut self, slot: Slot, actor: Option<&str>, command: Command) -> Result<(), Rejection> {
-        let plan = self.plans.get_mut(&slot).expect("callers look the slot up first");
-        let envelope =
-            Envelope { now_ms: self.now_ms, random: self.random.draw(), actor: actor.map(Into::into), command };
-        // A half-changed state is never used: after a panic the loop ends before anything of this turn is written.
-        self.marker.begin(Some(plan.state.id()));
-        let decided = catch_unwind(AssertUnwindSafe(|| (self.engine.decide)(&mut plan.state, &self.context, envelope)));
-        self.marker.end();
-        let Ok(decision) = decided else {
-            self.broken = Some(plan.state.id().clone());
-            return Err(panicked());
-        };
-        self.apply_decision(slot, decision?);
-        Ok(())
-    }
-
-    /// Adds the events of a decision to the turn, and applies its effects.
-    fn apply_decision(&mut self, slot: Slot, decision: Decision) {
-        let plan = self.plans.get_mut(&slot).expect("callers have the plan");
-        if !decision.records.is_empty() {
-            self.turn.add_bytes(decision.records.iter().map(|record| record.event.weight()).sum());
-            self.turn.changed.extend(plan.enter_turn().then_some(slot));
-            let stopped = track_in_flight(
-                &mut self.in_flight,
-                &mut self.outstanding,
-                self.namespaces.as_mut(),
-                slot,
-                &plan.state,
-                &decision.records,
-            );
-            self.stopped.extend(stopped);
-            plan.add_records(decision.records);
-        }
-        self.apply_effects(slot, decision.effects);
+        decide_in_family(self, slot, actor, command)
     }
 }
 

@@ -1,9 +1,10 @@
+use goalmill_broker::Activity;
 use goalmill_common::command::{Planned, SUBMITTED};
 use goalmill_common::config::HookPoints;
 use goalmill_common::failure::{Failure, FailureClass};
 use goalmill_common::goal::Goal;
 use goalmill_common::limits::Limits;
-use goalmill_common::plan::{OnFailure, Plan, RevisionPolicy, Step};
+use goalmill_common::plan::{OnFailure, Plan, RevisionPolicy, Step, StepKind};
 use goalmill_common::revision::{Change, Proposal, RevisionStrategy};
 use goalmill_engine::PlanAnswer;
 use goalmill_plan::validate::Policy;
@@ -15,6 +16,19 @@ const PLAN: &str = "p0-0123456789abcdef";
 
 /// A shard that runs a plan of the steps `a` and `b`, each of which asks for a revision when it fails.
 fn revisable_plan() -> ShardState {
+    let step = |id: &str| {
+        let mut step = Step { on_failure: OnFailure::Replan, ..Step::new(id, "w") };
+        step.retry.max = 0;
+        step
+    };
+    let plan = Plan { steps: vec![step("a"), step("b")], revision: Some(RevisionPolicy::default()), ..Plan::default() };
+    let mut shard = running(plan);
+    shard.dispatch(&Unlimited);
+    shard
+}
+
+/// A shard to which a plan was submitted.
+fn running(plan: Plan) -> ShardState {
     let context = EngineContext {
         judge_model: false,
         limits: Limits::default(),
@@ -25,12 +39,6 @@ fn revisable_plan() -> ShardState {
         recording: None,
     };
     let mut shard = ShardState::new(ShardId(0), context, Clock::system(), Random::seeded(1), 60_000);
-    let step = |id: &str| {
-        let mut step = Step { on_failure: OnFailure::Replan, ..Step::new(id, "w") };
-        step.retry.max = 0;
-        step
-    };
-    let plan = Plan { steps: vec![step("a"), step("b")], revision: Some(RevisionPolicy::default()), ..Plan::default() };
     let submit = Submit {
         goal: Goal::default(),
         plan: Some(Planned {
@@ -49,7 +57,6 @@ fn revisable_plan() -> ShardState {
         fork: None,
     };
     ask(&mut shard, Verb::Submit(Box::new(submit)));
-    shard.dispatch(&Unlimited);
     shard
 }
 
@@ -113,4 +120,24 @@ fn what_planners_say_to_a_wish_is_no_answer_to_the_failure_that_overtook_it() {
     let proposal = Proposal::new(RevisionStrategy::SkipAndContinue, vec![skip]);
     answer(&mut shard, 2, PlanAnswer::Revision(Box::new(proposal))).expect("that was asked");
     assert_eq!((shard.plans[&slot].state.status(), shard.plans[&slot].state.revision()), (PlanStatus::Running, 1));
+}
+
+#[test]
+fn what_a_family_decides_is_one_commit() {
+    let inner = Plan { steps: vec![Step { kind: StepKind::Finish, ..Step::new("x", "") }], ..Plan::default() };
+    let outer = Step { kind: StepKind::Plan, plan: Some(Box::new(inner)), ..Step::new("p", "") };
+    let mut shard = running(Plan { steps: vec![outer, Step::new("a", "w")], ..Plan::default() });
+    let slot = shard.slots[&PlanId::from(PLAN)];
+    let (commit, _) = shard.build_commit("token", 1, false);
+    let written: Vec<(PlanId, bool)> = commit
+        .expect("there are events")
+        .plans
+        .into_iter()
+        .map(|write| (write.plan, matches!(write.activity, Activity::Ends { .. })))
+        .collect();
+    let state = &shard.plans[&slot].state;
+    let step = state.step(state.step_index(&"p".into()).expect("it is there")).expect("it is there");
+    assert_eq!(step.status, StepStatus::Completed);
+    assert_eq!(written.iter().map(|(_, ends)| *ends).collect::<Vec<_>>(), [false, true]);
+    assert_eq!((shard.len(), written[0].0.as_str()), (1, PLAN), "the sub-plan is gone with the commit");
 }

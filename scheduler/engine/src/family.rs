@@ -1,0 +1,152 @@
+//! Families: a plan, its sub-plans, and theirs. A command to one of them is decided for all that it reaches.
+//!
+//! A decision starts sub-plans, passes requests on to them, and reports the end of its plan to the parent. Each of these
+//! is a command to another plan, whose decision may ask for more. They are decided one after the other in one turn of
+//! the shell, which commits them together: no log has the end of a sub-plan without what follows from it.
+
+use std::collections::VecDeque;
+
+use goalmill_common::command::Submit;
+use goalmill_common::event::Parent;
+use goalmill_common::failure::{Failure, FailureClass};
+use goalmill_common::goal::Usage;
+use goalmill_common::id::PlanId;
+use goalmill_common::json::Json;
+use goalmill_common::problem::Problem;
+use goalmill_common::status::PlanStatus;
+
+use crate::{Closing, Command, Decision, PlanState, Rejection};
+
+/// The actor of the first event of a sub-plan.
+const SUBMITTER: &str = "engine";
+
+/// What a decision asks of its family.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum FamilyRequest {
+    /// Start the sub-plan of a step.
+    Start { plan: PlanId, submit: Box<Submit> },
+    /// Give a command to a sub-plan, to the parent or to the plan itself.
+    Give { plan: PlanId, command: Box<Command> },
+}
+
+/// The plans in memory of a shell, among which a family decides.
+pub trait FamilyPlans {
+    /// What the shell finds a plan by.
+    type Key: Copy;
+
+    /// Finds a plan in memory.
+    fn find_plan(&self, plan: &PlanId) -> Option<Self::Key>;
+
+    /// Decides a command to one plan with [`crate::decide()`].
+    fn decide_command(&mut self, key: Self::Key, actor: Option<&str>, command: Command) -> Result<Decision, Rejection>;
+
+    /// Begins a plan with [`crate::submit()`] and keeps its state. A plan that the shell does not work on is refused.
+    fn submit_plan(
+        &mut self,
+        plan: PlanId,
+        actor: String,
+        submit: Box<Submit>,
+    ) -> Result<(Self::Key, Decision), Problem>;
+
+    /// Takes the records and the effects of a decision. Decisions come in the order in which they were made.
+    fn apply_decision(&mut self, key: Self::Key, decision: Decision);
+
+    /// Learns that a plan rejected what another plan of its family asked for, which changes nothing.
+    fn note_rejection(&mut self, plan: &PlanId, rejection: &Rejection);
+}
+
+/// Decides a command to a plan, and what follows from it for its family.
+pub fn decide_in_family<P: FamilyPlans>(
+    plans: &mut P,
+    key: P::Key,
+    actor: Option<&str>,
+    command: Command,
+) -> Result<(), Rejection> {
+    let decision = plans.decide_command(key, actor, command)?;
+    settle_family(plans, key, decision);
+    Ok(())
+}
+
+/// Applies the decision of a plan, and decides what follows from it for its family.
+///
+/// Requests wait in a queue, because recursion over long chains of sub-plans would exhaust the stack. A decision without
+/// requests allocates nothing here.
+pub fn settle_family<P: FamilyPlans>(plans: &mut P, key: P::Key, decision: Decision) {
+    let mut family = FamilyTurn { plans, requests: VecDeque::new() };
+    family.apply(key, decision);
+    while let Some(request) = family.requests.pop_front() {
+        match request {
+            FamilyRequest::Start { plan, submit } => family.start(plan, submit),
+            FamilyRequest::Give { plan, command } => family.give(&plan, *command),
+        }
+    }
+}
+
+/// The decisions of one family in one turn.
+struct FamilyTurn<'a, P> {
+    plans: &'a mut P,
+    /// Requests that are not decided yet, oldest first.
+    requests: VecDeque<FamilyRequest>,
+}
+
+impl<P: FamilyPlans> FamilyTurn<'_, P> {
+    fn apply(&mut self, key: P::Key, mut decision: Decision) {
+        self.requests.extend(std::mem::take(&mut decision.family));
+        self.plans.apply_decision(key, decision);
+    }
+
+    /// Starts a sub-plan unless it runs, as after a restart. The step of a sub-plan that is refused fails.
+    fn start(&mut self, plan: PlanId, submit: Box<Submit>) {
+        if self.plans.find_plan(&plan).is_some() {
+            return;
+        }
+        let parent = submit.parent.clone();
+        match self.plans.submit_plan(plan, SUBMITTER.into(), submit) {
+            Ok((key, decision)) => self.apply(key, decision),
+            Err(problem) => self.requests.extend(parent.map(|parent| report_refusal(parent, problem))),
+        }
+    }
+
+    /// Gives a command to a plan. A plan that is not in memory has ended or is in quarantine.
+    fn give(&mut self, plan: &PlanId, command: Command) {
+        let Some(key) = self.plans.find_plan(plan) else { return };
+        match self.plans.decide_command(key, None, command) {
+            Ok(decision) => self.apply(key, decision),
+            Err(rejection) => self.plans.note_rejection(plan, &rejection),
+        }
+    }
+}
+
+/// Reports to the step of a sub-plan that it was refused.
+fn report_refusal(parent: Parent, problem: Problem) -> FamilyRequest {
+    let failure = Failure::new(FailureClass::Permanent, problem.code.as_str(), problem.detail);
+    let (status, outputs, usage) = (PlanStatus::Failed, Json::empty_object(), Usage::default());
+    let (step, attempt) = (parent.step, parent.attempt);
+    let ended = Command::SubPlanEnded { step, attempt, status, outputs, usage, failure: Some(failure) };
+    FamilyRequest::Give { plan: parent.plan, command: Box::new(ended) }
+}
+
+/// Reports the end of a sub-plan to the step of its parent.
+pub(crate) fn report_end(state: &PlanState) -> Option<FamilyRequest> {
+    let parent = state.parent()?.clone();
+    let ended = Command::SubPlanEnded {
+        step: parent.step,
+        attempt: parent.attempt,
+        status: state.status,
+        outputs: state.sub_plan_outputs(),
+        usage: state.usage,
+        failure: state.ended().and_then(|ended| ended.failure.clone()),
+    };
+    Some(FamilyRequest::Give { plan: parent.plan, command: Box::new(ended) })
+}
+
+/// Closes a streamed plan after a restart: its planner ran in the scheduler that is gone.
+pub(crate) fn close_stream(state: &PlanState) -> Option<FamilyRequest> {
+    if !state.is_open() {
+        return None;
+    }
+    let reason = "the scheduler that wrote the plan is gone".to_owned();
+    let closing = Closing::Broken { reason, issues: Vec::new(), provenance: None };
+    let command = Box::new(Command::ClosePlan(Box::new(closing)));
+    Some(FamilyRequest::Give { plan: state.id().clone(), command })
+}

@@ -1,0 +1,171 @@
+//! Families: one command, and the decisions of all plans that it reaches.
+
+use goalmill_common::command::Verb;
+use goalmill_common::failure::{Failure, FailureClass};
+use goalmill_common::id::PlanId;
+use goalmill_common::plan::{Plan, StepKind};
+use goalmill_common::status::{PlanStatus, StepStatus};
+use goalmill_engine::Rejection;
+use serde_json::json;
+
+use crate::world::{World, plan, with};
+
+/// Sub-plans inside each other, at most.
+const DEPTH: usize = 8;
+
+#[test]
+fn the_end_of_a_sub_plan_continues_its_parent_in_the_same_turn() {
+    let mut world = begun(around(&[("p", &[]), ("z", &["p"])], tool()));
+    assert_eq!(reached(&world), [0, 1], "the plan, then its sub-plan");
+    world.enter("p");
+    assert_eq!(world.log[0].actor.as_deref(), Some("engine"));
+    world.complete("x", json!({"y": 2}));
+    assert_eq!(reached(&world), [1, 0], "the sub-plan, then its parent");
+    world.leave();
+    assert_eq!(world.outputs("p"), json!({"x": {"y": 2}}));
+    assert_eq!(world.status("z"), StepStatus::Ready);
+}
+
+#[test]
+fn a_sub_plan_that_is_refused_fails_its_step() {
+    let mut world = World::new();
+    world.refuses_sub_plans = true;
+    world.submit(around(&[("p", &[]), ("z", &["p"])], tool())).unwrap();
+    assert_eq!(reached(&world), [0, 0], "the plan starts one, and is told");
+    assert_eq!(world.code("p"), "PLAN_QUARANTINED");
+    assert_eq!((world.state.status(), world.sub_plans().len()), (PlanStatus::Failed, 0));
+}
+
+#[test]
+fn a_sub_plan_over_the_limits_fails_its_step() {
+    let mut world = World::new();
+    world.context.limits.steps_max = 2;
+    world.submit(around(&[("p", &[])], plan(&[("x", &[]), ("y", &[]), ("z", &[])]))).unwrap();
+    assert_eq!(reached(&world), [0, 1, 0]);
+    assert_eq!((world.code("p").as_str(), world.state.status()), ("PLANNING_FAILED", PlanStatus::Failed));
+}
+
+#[test]
+fn pause_and_resume_reach_every_sub_plan() {
+    let mut world = begun(chain(3, tool()));
+    world.verb(Verb::Pause { reason: String::new() }).unwrap();
+    assert_eq!((reached(&world), statuses(&world)), (vec![0, 1, 2, 3], vec![PlanStatus::Paused; 4]));
+    world.verb(Verb::Resume { reason: String::new() }).unwrap();
+    assert_eq!((reached(&world), statuses(&world)), (vec![0, 1, 2, 3], vec![PlanStatus::Running; 4]));
+    let ids: Vec<PlanId> = world.sub_plans().iter().map(|member| member.state.id().clone()).collect();
+    let asked = ["pause", "resume"].into_iter().flat_map(|verb| ids.iter().map(move |id| (id.clone(), verb)));
+    assert_eq!(world.asked_of_sub_plans(), asked.collect::<Vec<_>>());
+}
+
+#[test]
+fn a_cancellation_reaches_every_sub_plan_and_their_reports_change_nothing() {
+    let mut world = begun(chain(3, tool()));
+    world.verb(Verb::Cancel { reason: String::new() }).unwrap();
+    assert_eq!((reached(&world), statuses(&world)), (vec![0, 1, 2, 3], vec![PlanStatus::Cancelled; 4]));
+    let over = Rejection::Final { status: PlanStatus::Cancelled };
+    assert_eq!(world.rejected.iter().map(|(_, why)| why.clone()).collect::<Vec<_>>(), vec![over; 3]);
+}
+
+#[test]
+fn a_request_to_a_sub_plan_that_is_gone_changes_nothing() {
+    let mut world = begun(chain(2, tool()));
+    world.lose_sub_plans();
+    world.verb(Verb::Cancel { reason: String::new() }).unwrap();
+    assert_eq!(reached(&world), [0]);
+    assert!(world.rejected.is_empty());
+}
+
+#[test]
+fn the_failure_of_the_innermost_plan_fails_all_around_it() {
+    let mut world = begun(chain(DEPTH, tool()));
+    assert_eq!(reached(&world), (0..=DEPTH).collect::<Vec<_>>());
+    (0..DEPTH).for_each(|_| world.enter("p"));
+    assert_eq!(world.state.depth() as usize, DEPTH);
+    world.fail("x", Failure::new(FailureClass::Permanent, "NOT_FOUND", "there is no such thing"));
+    assert_eq!(reached(&world), (0..=DEPTH).rev().collect::<Vec<_>>());
+    assert_eq!(statuses(&world), vec![PlanStatus::Failed; DEPTH + 1]);
+    world.leave();
+    assert_eq!(world.plan_code(), "NOT_FOUND");
+}
+
+#[test]
+fn sub_plans_that_end_at_once_end_all_around_them_with_the_submission() {
+    let world = begun(chain(DEPTH, inline()));
+    assert_eq!(reached(&world), (0..=DEPTH).chain((0..DEPTH).rev()).collect::<Vec<_>>());
+    assert_eq!(statuses(&world), vec![PlanStatus::Completed; DEPTH + 1]);
+    assert!(world.rejected.is_empty());
+}
+
+#[test]
+fn plans_decide_in_the_order_of_the_requests() {
+    let both = with(around(&[("p", &[]), ("q", &[]), ("z", &["p", "q"])], inline()), "q", |step| {
+        step.kind = StepKind::Plan;
+        step.plan = Some(Box::new(inline()));
+    });
+    let world = begun(both);
+    assert_eq!(reached(&world), [0, 1, 2, 0, 0], "both begin before the first report");
+    assert_eq!(world.status("z"), StepStatus::Ready);
+}
+
+#[test]
+fn a_restart_starts_no_sub_plan_twice() {
+    let mut world = begun(chain(2, tool()));
+    world.restart();
+    assert_eq!((reached(&world), world.sub_plans().len()), (vec![0, 1, 2], 2));
+    (0..2).for_each(|_| world.enter("p"));
+    world.complete("x", json!({}));
+    assert_eq!((reached(&world), statuses(&world)), (vec![2, 1, 0], vec![PlanStatus::Completed; 3]));
+}
+
+#[test]
+fn a_restart_starts_sub_plans_that_are_missing_under_the_same_ids() {
+    let mut world = begun(chain(2, tool()));
+    let ids = |world: &World| world.sub_plans().iter().map(|member| member.state.id().clone()).collect::<Vec<_>>();
+    let before = ids(&world);
+    world.lose_sub_plans();
+    world.restart();
+    assert_eq!((reached(&world), ids(&world)), (vec![0, 1, 2], before));
+}
+
+fn begun(plan: Plan) -> World {
+    let mut world = World::new();
+    world.context.limits.depth_max = DEPTH as u32;
+    world.submit(plan).expect("the plan is fit");
+    world
+}
+
+/// The plans that decided something since the last command, by their place: 0 is the submitted one.
+fn reached(world: &World) -> Vec<usize> {
+    world.decided.iter().map(|(place, _)| *place).collect()
+}
+
+/// The statuses of all plans, the submitted one first.
+fn statuses(world: &World) -> Vec<PlanStatus> {
+    world.members().iter().map(|member| member.state.status()).collect()
+}
+
+/// A plan of these steps, whose step `p` is the plan `inner`.
+fn around(steps: &[(&str, &[&str])], inner: Plan) -> Plan {
+    with(plan(steps), "p", |step| {
+        step.kind = StepKind::Plan;
+        step.plan = Some(Box::new(inner));
+    })
+}
+
+/// `depth` plans around `inner`, each in the step `p` of the next.
+fn chain(depth: usize, inner: Plan) -> Plan {
+    (0..depth).fold(inner, |inner, _| around(&[("p", &[])], inner))
+}
+
+/// A plan that waits for a worker.
+fn tool() -> Plan {
+    plan(&[("x", &[])])
+}
+
+/// A plan that ends when it begins.
+fn inline() -> Plan {
+    with(plan(&[("x", &[])]), "x", |step| {
+        step.kind = StepKind::Finish;
+        step.inputs = json!({"text": "done"}).into();
+    })
+}

@@ -1,0 +1,76 @@
+//! The plans of a shard, as the engine reaches them: whatever a family decides belongs to the same turn.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use goalmill_common::command::Submit;
+use goalmill_common::id::PlanId;
+use goalmill_common::problem::Problem;
+use goalmill_engine::{Command, Decision, Envelope, FamilyPlans, Rejection, SubmitCommand};
+
+use super::dispatch::track_in_flight;
+use super::{ShardState, panicked, rejection_problem};
+use crate::shard::Slot;
+use crate::shard::active_plan::ActivePlan;
+
+impl FamilyPlans for ShardState {
+    type Key = Slot;
+
+    fn find_plan(&self, plan: &PlanId) -> Option<Slot> {
+        self.slots.get(plan).copied()
+    }
+
+    fn decide_command(&mut self, slot: Slot, actor: Option<&str>, command: Command) -> Result<Decision, Rejection> {
+        let plan = self.plans.get_mut(&slot).expect("callers look the slot up first");
+        let envelope =
+            Envelope { now_ms: self.now_ms, random: self.random.draw(), actor: actor.map(Into::into), command };
+        // A half-changed state is never used: after a panic the loop ends before anything of this turn is written.
+        self.marker.begin(Some(plan.state.id()));
+        let decided = catch_unwind(AssertUnwindSafe(|| (self.engine.decide)(&mut plan.state, &self.context, envelope)));
+        self.marker.end();
+        decided.unwrap_or_else(|_| {
+            self.broken = Some(plan.state.id().clone());
+            Err(panicked())
+        })
+    }
+
+    fn submit_plan(&mut self, plan: PlanId, actor: String, submit: Box<Submit>) -> Result<(Slot, Decision), Problem> {
+        if self.quarantined.contains(&plan) {
+            return Err(self.plan_absent(&plan));
+        }
+        let command = SubmitCommand { plan_id: plan.clone(), secret: self.random.token(), submit: *submit };
+        let envelope = Envelope { now_ms: self.now_ms, random: self.random.draw(), actor: Some(actor), command };
+        self.marker.begin(Some(&plan));
+        let submitted = catch_unwind(AssertUnwindSafe(|| (self.engine.submit)(&self.context, envelope)));
+        self.marker.end();
+        let submitted = submitted.unwrap_or_else(|_| {
+            self.broken = Some(plan);
+            Err(panicked())
+        });
+        let (state, decision) = submitted.map_err(|rejection| rejection_problem(&rejection))?;
+        Ok((self.insert_plan(ActivePlan::submitted(state)), decision))
+    }
+
+    /// Adds the events of a decision to the turn, and applies its effects.
+    fn apply_decision(&mut self, slot: Slot, decision: Decision) {
+        let plan = self.plans.get_mut(&slot).expect("callers have the plan");
+        if !decision.records.is_empty() {
+            self.turn.add_bytes(decision.records.iter().map(|record| record.event.weight()).sum());
+            self.turn.changed.extend(plan.enter_turn().then_some(slot));
+            let stopped = track_in_flight(
+                &mut self.in_flight,
+                &mut self.outstanding,
+                self.namespaces.as_mut(),
+                slot,
+                &plan.state,
+                &decision.records,
+            );
+            self.stopped.extend(stopped);
+            plan.add_records(decision.records);
+        }
+        self.apply_effects(slot, decision.effects);
+    }
+
+    fn note_rejection(&mut self, plan: &PlanId, rejection: &Rejection) {
+        tracing::debug!(plan_id = %plan, "plan {plan} rejected the request of another plan of its family: {rejection}");
+    }
+}
