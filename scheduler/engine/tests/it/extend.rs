@@ -335,9 +335,9 @@ fn say(world: &mut World, question: &str, answer: serde_json::Value) -> Result<(
 }
 
 fn looked_up(world: &World) -> String {
-    let key = world.others.iter().rev().find_map(|effect| match effect {
-        Effect::CacheLookup { key, .. } => Some(key.clone()),
-        _ => None,
+    let key = world.others.iter().rev().find_map(|effect| {
+        let Effect::CacheLookup { key, .. } = effect else { return None };
+        Some(key.clone())
     });
     key.expect("it was looked up")
 }

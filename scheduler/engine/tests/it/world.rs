@@ -84,11 +84,14 @@ impl FamilyPlans for World {
 
     fn decide_command(&mut self, key: usize, actor: Option<&str>, command: Command) -> Result<Decision, Rejection> {
         if let (Command::Verb(verb), true) = (&command, key != self.focus) {
-            let asked = match verb {
-                Verb::Cancel { .. } => "cancel",
-                Verb::Pause { .. } => "pause",
-                Verb::Resume { .. } => "resume",
-                _ => panic!("sub-plans are not asked for {verb:?}"),
+            let asked = if let Verb::Cancel { .. } = verb {
+                "cancel"
+            } else if let Verb::Pause { .. } = verb {
+                "pause"
+            } else if let Verb::Resume { .. } = verb {
+                "resume"
+            } else {
+                panic!("sub-plans are not asked for {verb:?}")
             };
             self.asked.push((self.plans[key].state.id().clone(), asked));
         }
