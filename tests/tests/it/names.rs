@@ -25,7 +25,6 @@ const DIALECT: &[(&str, &str)] = &[
 
 /// Type names that stand in more than one place. Remove a name when one of its types is renamed; never add one.
 const SHARED_NAMES: &[&str] = &[
-    "Amount",
     "Build",
     "Check",
     "Command",

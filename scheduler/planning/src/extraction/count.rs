@@ -31,6 +31,9 @@ fn count_at(text: &Text, at: usize) -> Option<(String, u32)> {
     if !may_count(text, at) {
         return None;
     }
+    if let Some(found) = length_at(text, at) {
+        return Some(found);
+    }
     let first = text.number(at)?;
     let mut number = first;
     if matches!(text.lower(first.next), "-" | "to" | "or")
@@ -41,6 +44,17 @@ fn count_at(text: &Text, at: usize) -> Option<(String, u32)> {
     let count = whole(number.value)?;
     let noun = noun_at(text, number.next)?;
     Some((noun, count))
+}
+
+/// `a two-page report`, `one page`: the length of a text.
+fn length_at(text: &Text, at: usize) -> Option<(String, u32)> {
+    let number = text.number(at)?;
+    let count = whole(number.value)?;
+    let is_joined = text.lower(number.next) == "-" && text.get(number.next + 1).is_some_and(|unit| unit.glued);
+    let unit = text.lower(number.next + usize::from(is_joined));
+    let is_length = matches!(unit, "page" | "slide" | "paragraph" | "sentence")
+        || is_joined && matches!(unit, "word" | "question" | "chapter" | "item" | "point");
+    (is_length && (is_joined || count == 1)).then(|| (format!("{unit}s"), count))
 }
 
 /// Whether a number here can count things: not part of a name, an amount or a date.
@@ -56,17 +70,22 @@ fn may_count(text: &Text, at: usize) -> bool {
     if at == 0 {
         return true;
     }
-    let tied_to_name = text.is_capital(at - 1)
+    // `Fortune 500`, `iOS 18`
+    let has_capital = text.has_case && text.words[at - 1].text.chars().any(char::is_uppercase);
+    let tied_to_name = has_capital
         && !text.is_sentence_start(at)
         && !VERBS.contains(&text.lower(at - 1))
         && !text.is_imperative(at - 1);
-    let signed = matches!(text.lower(at - 1), "$" | "€" | "£" | "#" | "¥" | "₹" | "-" | "." | "/");
+    let signed = matches!(text.lower(at - 1), "$" | "€" | "£" | "#" | "¥" | "₹");
+    // `flag anything under 5 units`: which ones are meant.
+    let is_threshold = matches!(text.lower(at - 1), "under" | "over" | "above" | "below" | "beyond" | "than")
+        && !text.is_constraint(at);
     let continues = word.kind == WordKind::Letters && text.number(at - 1).is_some_and(|q| q.next > at);
     let numbered = matches!(
         text.before(at, 1),
         "number" | "no" | "version" | "chapter" | "step" | "page" | "section" | "level" | "season"
     );
-    !(tied_to_name || signed || continues || numbered)
+    !(tied_to_name || signed || is_threshold || continues || numbered)
 }
 
 /// The counted thing: a plural after at most two words that describe it. A measure describes it, too: `four one-hour sessions`.
@@ -167,7 +186,8 @@ const LINKS: &[&str] = &[
     "in", "on", "at", "of", "for", "to", "from", "with", "and", "or", "the", "a", "an", "is", "are", "was", "by",
     "than", "per", "times", "plus", "minus", "percent", "that", "which", "if", "as", "it", "this", "star", "st", "nd",
     "rd", "th", "k", "m", "am", "pm", "o", "x", "million", "thousand", "billion", "hundred", "years", "does", "has",
-    "us", "s",
+    "us", "s", "can", "can't", "cannot", "could", "will", "should", "need", "have", "had", "do", "don't", "were",
+    "without", "not", "no",
 ];
 
 /// Plurals that measure instead of counting.
@@ -249,6 +269,7 @@ pub(super) fn group(text: &Text) -> Option<u32> {
                 | "("
                 | "invite"
                 | "all"
+                | "to"
                 | "about"
                 | "around"
                 | "approximately"
@@ -346,6 +367,11 @@ fn people_at(text: &Text, at: usize) -> Option<u32> {
     }
     let number = text.number(at)?;
     let noun = text.lower(number.next);
+    // `the six of us`; `two of us are vegetarian` are a part.
+    let is_whole = matches!(text.before(at, 1), "the" | "for" | "are" | "with");
+    if noun == "of" && text.lower(number.next + 1) == "us" && is_whole {
+        return whole(number.value);
+    }
     let led = matches!(text.before(at, 1), "for" | "with" | "and" | "of" | "," | "are" | "us" | "we" | "(" | "+" | ":");
     let always = matches!(noun, "adults" | "adult" | "travellers" | "travelers" | "guests" | "traveller" | "traveler");
     let led_only = matches!(noun, "people" | "persons" | "person" | "children" | "kids" | "child" | "kid" | "friends");
@@ -371,6 +397,7 @@ fn group_at(text: &Text, at: usize) -> Option<u32> {
             });
             (ends && number.value <= 20.0).then(|| whole(number.value))?
         }
+        "alone" if (1..=6).any(|back| matches!(text.before(at, back), "leave" | "leaving" | "left")) => None,
         "solo" | "alone" => Some(1),
         "honeymoon" => Some(2),
         "couple" if matches!(text.before(at, 1), "a" | "our") && text.lower(at + 1) != "of" => Some(2),
@@ -404,6 +431,10 @@ mod tests {
             ("a dozen eggs", "12 eggs"),
             ("four one-hour sessions", "4 sessions"),
             ("two 90-minute lessons", "2 lessons"),
+            ("a two-page report", "2 pages"),
+            ("One page, bullet points", "1 pages"),
+            ("a 300-word summary", "300 words"),
+            ("Rent a hall. 20 chairs are needed", "20 chairs"),
         ] {
             assert_eq!(counts(text), expected, "{text}");
         }
@@ -416,6 +447,9 @@ mod tests {
             "for 3 days",
             "the 2024 elections",
             "COVID-19 articles",
+            "flag anything under 5 units",
+            "users on iOS 18 can't upload photos",
+            "get it below 15 without deleting tests",
             "Fortune 500 companies",
             "20% discounts",
             "$5 coffees",
@@ -449,6 +483,8 @@ mod tests {
             ("a flat share of five", 5),
             ("a party (60 people)", 60),
             ("with 3 friends", 4),
+            ("dinner for the six of us", 6),
+            ("meals for a family of five, two of us vegetarian", 5),
             ("romantic trip for a couple", 2),
         ] {
             assert_eq!(of(text), Some(expected), "{text}");
@@ -461,6 +497,7 @@ mod tests {
             "for 2000",
             "2000 people live there",
             "for 3-day",
+            "leave the quotes alone",
         ] {
             assert_eq!(of(text), None, "{text}");
         }

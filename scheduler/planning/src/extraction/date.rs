@@ -1,22 +1,14 @@
-//! Extracts dates: `in May`, `2027-05-03`, `3rd of June`, `next week`, `May 3-10`; the words around a date tell whether it
-//! is a start, an end or a deadline.
+//! Extracts dates; the words around a date tell whether it is a start, an end or a deadline.
 
 use jiff::Timestamp;
 use jiff::civil::Date;
 use jiff::tz::TimeZone;
-use serde::Serialize;
 
+use super::calendar_date::{
+    DateMention, DateSpan, Month, day_at, day_number, day_range, month, month_at, month_number, year_after,
+};
 use super::relative_date as relative;
 use super::words::{Text, Use, WordKind};
-
-/// A calendar month.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Month {
-    /// 1 to 12.
-    pub number: i8,
-    pub name: &'static str,
-    pub year: i16,
-}
 
 /// When, as exactly as the text says it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -39,24 +31,6 @@ pub(super) struct Deadline {
     pub assumed: Option<&'static str>,
 }
 
-/// A date at a place of the text.
-#[derive(Clone, Debug)]
-pub(super) struct DateMention {
-    pub span: DateSpan,
-    /// Index of the first word after it.
-    pub next: usize,
-    pub assumed: Option<&'static str>,
-}
-
-#[derive(Clone, Debug)]
-pub(super) enum DateSpan {
-    Day(Date),
-    Days(Date, Date),
-    Month(Month),
-    /// `within 3 days`: a deadline without a word that says so.
-    Within(Date),
-}
-
 /// What the words around a date make of it.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum DateRole {
@@ -67,21 +41,6 @@ enum DateRole {
     Until,
     Plain,
 }
-
-pub(super) const MONTHS: [&str; 12] = [
-    "January",
-    "February",
-    "March",
-    "April",
-    "May",
-    "June",
-    "July",
-    "August",
-    "September",
-    "October",
-    "November",
-    "December",
-];
 
 /// The day of `now_ms` (Unix milliseconds) in UTC.
 pub(super) fn day_of(now_ms: u64) -> Date {
@@ -100,7 +59,12 @@ pub(super) fn read(text: &Text, today: Date) -> When {
             at += 1;
             continue;
         };
-        if matches!(span, DateSpan::Day(_) | DateSpan::Days(..)) && is_reference(text, at, next) {
+        let names_a_record = match &span {
+            DateSpan::Day(_) | DateSpan::Days(..) => is_reference(text, at, next),
+            DateSpan::Month(month) => month.number != today.month() && is_record_of(text, at),
+            DateSpan::Within(_) => false,
+        };
+        if names_a_record || is_ruled_out(text, at) || is_past(text, at, next, &span, today) {
             at = next;
             continue;
         }
@@ -141,7 +105,7 @@ pub(super) fn read(text: &Text, today: Date) -> When {
         (None, [(_, first, after), (second_at, second, _), ..]) => {
             let second = &in_year_of(*first, *second);
             let next_week = || relative::plus(*second, 7).filter(|later| later > first);
-            let named = relative::weekday(text.lower(*second_at)).is_some() && second < first;
+            let named = relative::weekday_at(text, *second_at).is_some() && second < first;
             let second = &next_week().filter(|_| named).unwrap_or(*second);
             let linked = (*after..*second_at).any(|i| {
                 matches!(
@@ -155,12 +119,22 @@ pub(super) fn read(text: &Text, today: Date) -> When {
     When { deadline: when.deadline, ..plain }
 }
 
-/// The longest date at `at`.
-fn mention_at(text: &Text, at: usize, today: Date) -> Option<DateMention> {
+/// The longest date at `at`, with the part of the day behind it: `Thursday noon`, `tomorrow evening`.
+pub(super) fn mention_at(text: &Text, at: usize, today: Date) -> Option<DateMention> {
+    let mut found = date_at(text, at, today)?;
+    let names_part =
+        matches!(text.lower(found.next), "morning" | "noon" | "midday" | "afternoon" | "evening" | "night");
+    if matches!(found.span, DateSpan::Day(_)) && names_part {
+        found.next += 1;
+    }
+    Some(found)
+}
+
+fn date_at(text: &Text, at: usize, today: Date) -> Option<DateMention> {
     let certain = |span, next| Some(DateMention { span, next, assumed: None });
-    if relative::weekday(text.lower(at)).is_some() {
+    if relative::weekday_at(text, at).is_some() {
         // `Friday, 4 December`
-        let after = at + 1 + usize::from(text.lower(at + 1) == ",");
+        let after = at + 1 + usize::from(matches!(text.lower(at + 1), "," | "."));
         if let Some((day, next)) = day_at(text, after, today) {
             return certain(DateSpan::Day(day), next);
         }
@@ -245,6 +219,37 @@ fn is_reference(text: &Text, at: usize, next: usize) -> bool {
     }
 }
 
+/// `the sales figures for October`: the month of what there is already.
+fn is_record_of(text: &Text, at: usize) -> bool {
+    matches!(text.before(at, 1), "for" | "of" | "from") && RECORDS.contains(&text.before(at, 2))
+}
+
+/// `not on Wednesday`, `except in August`: for [`super::exclusion`] to read.
+fn is_ruled_out(text: &Text, at: usize) -> bool {
+    let is_not = |word: &str| matches!(word, "not" | "never" | "except" | "excluding" | "avoid" | "avoiding");
+    match text.before(at, 1) {
+        "on" | "in" | "at" | "for" | "during" => is_not(text.before(at, 2)),
+        word => is_not(word),
+    }
+}
+
+/// Days ahead from which a day that is told in the past tense is last year's.
+const PAST_DAYS_MIN: i32 = 180;
+
+/// `it stopped after 10 November`, told on 25 November.
+fn is_past(text: &Text, at: usize, next: usize, span: &DateSpan, today: Date) -> bool {
+    let DateSpan::Day(day) = span else { return false };
+    let is_far = today.until(*day).is_ok_and(|length| length.get_days() > PAST_DAYS_MIN);
+    let has_year = text.before(next, 1).len() == 4;
+    let is_told = text.before(at, 1) == "after"
+        && (2..=3).any(|back| {
+            let word = text.before(at, back);
+            let is_past_tense = word.len() > 4 && word.ends_with("ed") && !is_due(word);
+            is_past_tense || matches!(word, "was" | "were" | "came" | "went" | "bought" | "broke" | "began" | "sent")
+        });
+    is_far && !has_year && is_told
+}
+
 /// What bears the date of its making.
 const RECORDS: &[&str] = &[
     "minutes",
@@ -288,6 +293,11 @@ const RECORDS: &[&str] = &[
     "backup",
     "decision",
     "decisions",
+    "cash",
+    "sales",
+    "expenses",
+    "timesheets",
+    "payslips",
 ];
 
 /// What the words before and after the date say about it.
@@ -304,16 +314,20 @@ fn role(text: &Text, at: usize, next: usize) -> DateRole {
     let (word, second, third) = (text.before(at, 1), text.before(at, 2), text.before(at, 3));
     match word {
         "by" => inclusive,
+        "before" if second == "or" => inclusive,
         "before" if second != "not" => DateRole::Deadline { is_exclusive: true },
         "to" if second == "prior" => DateRole::Deadline { is_exclusive: true },
         "of" if second == "ahead" => DateRole::Deadline { is_exclusive: true },
+        "until" | "till" | "til" if second.starts_with("embargo") => DateRole::Plain,
         "until" | "till" | "til" if second != "not" => DateRole::Until,
         "than" if second == "later" => inclusive,
         "on" if before_event(text, at) == Some("before") => DateRole::Deadline { is_exclusive: true },
         "on" if before_event(text, at).is_some() => inclusive,
         "due" | "deadline" | "latest" => inclusive,
         "on" | "is" | ":" | "for" | "of" | "at" | "=" | "," | "in" | "(" if is_due(second) => inclusive,
-        ":" if second == "date" && is_due(third) => inclusive,
+        "date" if is_due(second) => inclusive,
+        ":" | "is" | "of" | "=" if second == "date" && is_due(third) => inclusive,
+        ":" | "is" | "on" if second == "in" && matches!(third, "hand" | "handed" | "turned" | "-") => inclusive,
         "from" | "starting" | "as" | "of" | "since" | "beginning" => DateRole::Plain,
         // What is to be done today is not to be done later.
         _ if is_today => inclusive,
@@ -344,6 +358,9 @@ pub(super) fn is_due(word: &str) -> bool {
             | "submit"
             | "finish"
             | "complete"
+            | "submission"
+            | "expires"
+            | "closes"
     )
 }
 
@@ -356,8 +373,8 @@ fn skip_modifiers(text: &Text, mut at: usize) -> usize {
             "the" | "this" | "next" | "coming" | "upcoming" | "following" | "early" | "late" | "mid" => at - 1,
             "-" if second == "mid" => at - 1,
             "on" | "," | "of" if relative::is_time_of_day(text, at.saturating_sub(2)) => at - 1,
-            _ if relative::weekday(before).is_some() => at - 1,
-            "," if relative::weekday(second).is_some() => at - 1,
+            _ if at > 0 && relative::weekday_at(text, at - 1).is_some() => at - 1,
+            "," if at > 1 && relative::weekday_at(text, at - 2).is_some() => at - 1,
             "pm" | "am" | "noon" | "midnight" => at - 1,
             _ if at > 0 && relative::is_time_of_day(text, at - 1) => at - 1,
             ":" if at > 1 && relative::is_time_of_day(text, at - 2) => at - 1,
@@ -374,210 +391,6 @@ fn in_year_of(first: Date, second: Date) -> Date {
 
 fn from_days(start: Date, end: Option<Date>) -> When {
     When { month: month(start.month(), start.year()), start: Some(start), end, deadline: None }
-}
-
-pub(super) fn month(number: i8, year: i16) -> Option<Month> {
-    let name = MONTHS.get(usize::try_from(number).ok()?.checked_sub(1)?)?;
-    Some(Month { number, name, year })
-}
-
-/// The number of a month's name, from 1; short forms count when written with a capital.
-pub(super) fn month_number(text: &Text, at: usize) -> Option<i8> {
-    let word = text.get(at)?;
-    let position = MONTHS.iter().position(|name| {
-        let name = name.to_lowercase();
-        word.lower == name
-            || (word.text.chars().next().is_some_and(char::is_uppercase)
-                && (word.lower == name[..3] || (word.lower == "sept" && name == "september")))
-    })?;
-    i8::try_from(position + 1).ok()
-}
-
-fn year_at(text: &Text, at: usize) -> Option<i16> {
-    let word = text.get(at)?;
-    let is_part = text.words.get(at + 1).is_some_and(|w| w.glued && w.lower == "-");
-    if !matches!(word.kind, WordKind::Number(_)) || word.text.len() != 4 || is_part {
-        return None;
-    }
-    word.text.parse().ok().filter(|year| (1900..2200).contains(year))
-}
-
-/// A day of a month, `3` or `3rd`, and the index after it.
-fn day_number(text: &Text, at: usize) -> Option<(i8, usize)> {
-    let word = text.get(at)?;
-    if !matches!(word.kind, WordKind::Number(_)) || word.text.len() > 2 {
-        return None;
-    }
-    let day = word.text.parse().ok().filter(|day| (1..=31).contains(day))?;
-    let ordinal = text.get(at + 1).is_some_and(|w| w.glued && matches!(w.lower.as_str(), "st" | "nd" | "rd" | "th"));
-    Some((day, at + 1 + usize::from(ordinal)))
-}
-
-/// `May 3-10`, `3-10 May`, `3rd to 10th of May`.
-fn day_range(text: &Text, at: usize, today: Date) -> Option<(Date, Date, usize)> {
-    let dash = |i: usize| matches!(text.lower(i), "-" | "–" | "to" | "until" | "through");
-    if let Some(number) = month_number(text, at) {
-        let (first, next) = day_number(text, at + 1)?;
-        dash(next).then_some(())?;
-        let (last, next) = day_number(text, next + 1)?;
-        let (year, next) = year_after(text, next);
-        return range(number, first, last, year, today).map(|(first, last)| (first, last, next));
-    }
-    let (first, next) = day_number(text, at)?;
-    let between = text.before(at, 1) == "between" && text.lower(next) == "and";
-    (dash(next) || between).then_some(())?;
-    let (last, mut next) = day_number(text, next + 1)?;
-    if text.lower(next) == "of" {
-        next += 1;
-    }
-    let number = month_number(text, next)?;
-    let (year, next) = year_after(text, next + 1);
-    range(number, first, last, year, today).map(|(first, last)| (first, last, next))
-}
-
-fn range(month: i8, first: i8, last: i8, year: Option<i16>, today: Date) -> Option<(Date, Date)> {
-    let start = dated(month, first, year, today)?;
-    let end = Date::new(start.year(), month, last).ok()?;
-    (end >= start).then_some((start, end))
-}
-
-pub(super) fn year_after(text: &Text, at: usize) -> (Option<i16>, usize) {
-    let comma = usize::from(text.lower(at) == ",");
-    match year_at(text, at + comma) {
-        Some(year) => (Some(year), at + comma + 1),
-        None => (None, at),
-    }
-}
-
-/// A day without a year is the next such day.
-fn dated(month: i8, day: i8, year: Option<i16>, today: Date) -> Option<Date> {
-    if let Some(year) = year {
-        return Date::new(year, month, day).ok();
-    }
-    (0..=4).filter_map(|ahead| Date::new(today.year() + ahead, month, day).ok()).find(|date| *date >= today)
-}
-
-/// `2027-05-03`, `May 3, 2027`, `3rd of May`, `05/23/2027`.
-fn day_at(text: &Text, at: usize, today: Date) -> Option<(Date, usize)> {
-    let word = text.get(at)?;
-    if let WordKind::Number(_) = word.kind {
-        if let Some(found) = numeric(text, at) {
-            return Some(found);
-        }
-        let (day, mut next) = day_number(text, at)?;
-        if text.lower(next) == "of" {
-            next += 1;
-        }
-        let number = month_number(text, next)?;
-        let (year, next) = year_after(text, next + 1);
-        return dated(number, day, year, today).map(|date| (date, next));
-    }
-    let number = month_number(text, at)?;
-    let (day, next) = day_number(text, at + 1)?;
-    if text.get(next).is_some_and(|w| w.glued && w.lower == "-") || counts_something(text, next) {
-        return None;
-    }
-    let (year, next) = year_after(text, next);
-    dated(number, day, year, today).map(|date| (date, next))
-}
-
-/// `in May 3 friends visit`: the number belongs to what follows.
-fn counts_something(text: &Text, at: usize) -> bool {
-    matches!(
-        text.lower(at),
-        "days"
-            | "day"
-            | "nights"
-            | "weeks"
-            | "week"
-            | "people"
-            | "adults"
-            | "friends"
-            | "persons"
-            | "travellers"
-            | "travelers"
-    )
-}
-
-/// ISO dates, and slashes where only one reading is possible.
-fn numeric(text: &Text, at: usize) -> Option<(Date, usize)> {
-    dotted(text, at).or_else(|| signed(text, at))
-}
-
-/// `12.10.2027`: the day stands first.
-fn dotted(text: &Text, at: usize) -> Option<(Date, usize)> {
-    let (day, month) = text.get(at)?.text.split_once('.')?;
-    let year = text.get(at + 2).filter(|year| year.glued && year.text.len() == 4)?;
-    (text.lower(at + 1) == "." && text.words[at + 1].glued).then_some(())?;
-    let date = Date::new(year.text.parse().ok()?, month.parse().ok()?, day.parse().ok()?).ok()?;
-    (date.year() >= 1900).then_some((date, at + 3))
-}
-
-fn signed(text: &Text, at: usize) -> Option<(Date, usize)> {
-    let sign = text.lower(at + 1);
-    let part = |i: usize| {
-        let word = text.get(i)?;
-        (matches!(word.kind, WordKind::Number(_)) && (i == at || word.glued)).then(|| word.text.parse::<i16>().ok())?
-    };
-    if !matches!(sign, "-" | "/") || text.lower(at + 3) != sign {
-        return None;
-    }
-    let (a, b, c) = (part(at)?, part(at + 2)?, part(at + 4)?);
-    let small = |n: i16| i8::try_from(n).ok();
-    let date = match sign {
-        "-" if text.words[at].text.len() == 4 => Date::new(a, small(b)?, small(c)?).ok()?,
-        "/" if a > 31 => Date::new(a, small(b)?, small(c)?).ok()?,
-        "/" if a > 12 => Date::new(c, small(b)?, small(a)?).ok()?,
-        "/" if b > 12 || a == b => Date::new(c, small(a)?, small(b)?).ok()?,
-        _ => return None,
-    };
-    (date.year() >= 1900).then_some((date, at + 5))
-}
-
-/// `in May`, `May 2027`, `next May`, `late June`.
-fn month_at(text: &Text, at: usize, today: Date) -> Option<(Month, usize)> {
-    let number = month_number(text, at)?;
-    let (year, next) = year_after(text, at + 1);
-    let before = text.before(at, 1);
-    let before = if before == "of" && matches!(text.before(at, 2), "end" | "beginning" | "middle" | "start" | "month") {
-        "in"
-    } else {
-        before
-    };
-    let led = matches!(
-        before,
-        "in" | "this"
-            | "till"
-            | "than"
-            | "whole"
-            | "next"
-            | "early"
-            | "late"
-            | "mid"
-            | "during"
-            | "by"
-            | "until"
-            | "before"
-            | "after"
-            | "since"
-            | "for"
-            | "from"
-            | "of"
-            | "last"
-            | "around"
-    ) || (before == "-" && text.before(at, 2) == "mid");
-    let ambiguous = matches!(text.lower(at), "may" | "march" | "mar" | "jun" | "jan" | "april" | "june" | "august");
-    let stands_free =
-        text.is_capital(at) && !text.is_sentence_start(at) && !(ambiguous && at > 0 && text.is_capital(at - 1));
-    if !(led || year.is_some() || stands_free || !ambiguous) {
-        return None;
-    }
-    let year = year.unwrap_or_else(|| {
-        let passed = number < today.month() || (before == "next" && number == today.month());
-        let year = today.year() + i16::from(passed);
-        if before == "last" { year - i16::from(number >= today.month() || passed) } else { year }
-    });
-    month(number, year).map(|month| (month, next))
 }
 
 #[cfg(test)]
@@ -693,6 +506,21 @@ mod tests {
             ("by mid-January", "2027-01-15", false),
             ("before early March", "2027-03-10", true),
             ("write the timeline today", "2026-11-21", false),
+            ("by 15.1. please", "2027-01-15", false),
+            ("by Thursday noon", "2026-11-26", false),
+            ("by Monday morning", "2026-11-23", false),
+            ("by close of business on Friday", "2026-11-27", false),
+            ("by EOD Tuesday", "2026-11-24", false),
+            ("by Fri 4 Dec", "2026-12-04", false),
+            ("before the second Tuesday of March", "2027-03-09", true),
+            ("by the beginning of May", "2027-05-01", false),
+            ("on or before 3 May", "2027-05-03", false),
+            ("the due date is 3 May", "2027-05-03", false),
+            ("to be handed in on 3 May", "2027-05-03", false),
+            ("I need it in two weeks", "2026-12-05", false),
+            ("have the draft ready in 3 days", "2026-11-24", false),
+            ("within a fortnight", "2026-12-05", false),
+            ("before Thanksgiving", "2026-11-26", true),
         ] {
             let found = when(text);
             let deadline = found.deadline.as_ref().map(|d| (d.date.to_string(), d.is_exclusive));
@@ -716,6 +544,10 @@ mod tests {
             ("tomorrow at 10:00", "2026-11-22", None),
             ("from 3 March on", "2027-03-03", None),
             ("starting today", "2026-11-21", None),
+            ("our party is in two weeks", "2026-12-05", None),
+            ("move it over the weekend", "2026-11-21", Some("2026-11-22")),
+            ("embargoed until 3 May", "2027-05-03", None),
+            ("on Saturday afternoon", "2026-11-21", None),
         ] {
             let found = when(text);
             assert_eq!(found.start.map(|d| d.to_string()), Some(start.into()), "{text}");
@@ -735,15 +567,43 @@ mod tests {
     }
 
     #[test]
-    fn a_weekday_that_is_numbered_is_not_the_next_one() {
-        let found = when("a party on the second Saturday in July");
-        assert_eq!((found.start, found.month.map(|month| month.number)), (None, Some(7)));
+    fn a_weekday_that_is_numbered_is_a_day_of_its_month() {
+        for (text, start, end) in [
+            ("a party on the second Saturday in July", "2027-07-10", None),
+            ("on the last Friday of November", "2026-11-27", None),
+            ("on the 1st Monday of next month", "2026-12-07", None),
+            ("on the first Tuesday of the month", "2026-12-01", None),
+            ("on the third Thursday of May 2028", "2028-05-18", None),
+            ("on the first weekend of March", "2027-03-06", Some("2027-03-07")),
+            ("in the first week of May", "2027-05-01", Some("2027-05-07")),
+        ] {
+            let found = when(text);
+            assert_eq!(found.start.map(|d| d.to_string()), Some(start.into()), "{text}");
+            assert_eq!(found.end.map(|d| d.to_string()), end.map(Into::into), "{text}");
+            assert_eq!(found.deadline, None, "{text}");
+        }
+        for text in ["the first Monday", "the last Friday we met", "every second Tuesday"] {
+            assert_eq!(when(text).start, None, "{text}");
+        }
     }
 
     #[test]
     fn a_date_that_names_a_thing_is_no_date_of_the_goal() {
-        for text in ["Check the minutes from 3 November", "the pull requests since 1 November", "a letter dated 3 May"]
-        {
+        for text in [
+            "Check the minutes from 3 November",
+            "the pull requests since 1 November",
+            "a letter dated 3 May",
+            "reconcile October's bank statement",
+            "add up the expenses for September",
+            "find out why it stopped working after 10 November",
+        ] {
+            assert_eq!(when(text), When::default(), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_time_that_another_event_starts_is_not_counted_from_today() {
+        for text in ["within 30 days after the wedding", "within two hours of Berlin", "within a week of delivery"] {
             assert_eq!(when(text), When::default(), "{text}");
         }
     }

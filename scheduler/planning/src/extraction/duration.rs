@@ -3,6 +3,7 @@
 use goalmill_common::number::{to_u32, whole_u64};
 use serde::Serialize;
 
+use super::subtask::is_bullet;
 use super::words::{Text, WordKind};
 
 /// A stay. Three days have three nights here unless the text counts the nights itself.
@@ -39,7 +40,7 @@ fn counted(text: &Text, at: usize) -> Option<Duration> {
         next += 1;
     }
     let unit = text.lower(next);
-    if is_rate_or_age(text, next + 1) {
+    if is_rate_or_age(text, next + 1) || is_kept(text, at, next + 1) || is_bullet(text, at) {
         return None;
     }
     let nights = matches!(unit, "night" | "nights");
@@ -50,6 +51,29 @@ fn counted(text: &Text, at: usize) -> Option<Duration> {
     let nights = if nights { days } else { nights_named(text, next + 1).unwrap_or(days) };
     text.note(at, next + 1, super::words::Use::Fact);
     Some(Duration { days, nights })
+}
+
+/// `keep 30 days of history`: how much of it, not how long it takes.
+fn is_kept(text: &Text, at: usize, next: usize) -> bool {
+    let keeps = matches!(
+        text.before(at, 1),
+        "keep" | "keeping" | "retain" | "retaining" | "store" | "storing" | "hold" | "retention"
+    );
+    let is_record = matches!(
+        text.lower(next + 1),
+        "history"
+            | "logs"
+            | "data"
+            | "backups"
+            | "records"
+            | "sales"
+            | "footage"
+            | "downtime"
+            | "retention"
+            | "notice"
+            | "leave"
+    );
+    keeps || text.lower(next) == "of" && is_record
 }
 
 /// `3 days and 2 nights`, `3 days/2 nights`.
@@ -71,6 +95,7 @@ fn single(text: &Text, at: usize) -> Option<Duration> {
             }
             2
         }
+        "weekend" if names_what(text, at + 1) => return None,
         "weekend" => 2 + u32::from(text.before(at, 1) == "long"),
         "fortnight" if text.before(at, 1) == "a" => 14,
         "weeklong" => 7,
@@ -84,6 +109,58 @@ fn single(text: &Text, at: usize) -> Option<Duration> {
         _ => return None,
     };
     Some(Duration { days, nights: days })
+}
+
+/// `weekend shifts`, `a weekend babysitter`: which one, not how long.
+fn names_what(text: &Text, at: usize) -> bool {
+    let is_word = text.get(at).is_some_and(|word| word.kind == WordKind::Letters && !text.is_constraint(at));
+    let is_stay = matches!(
+        text.lower(at),
+        "in" | "trip"
+            | "trips"
+            | "away"
+            | "getaway"
+            | "break"
+            | "for"
+            | "to"
+            | "at"
+            | "on"
+            | "with"
+            | "without"
+            | "by"
+            | "near"
+            | "of"
+            | "outing"
+            | "retreat"
+            | "tour"
+            | "escape"
+            | "and"
+            | "or"
+            | "from"
+            | "around"
+            | "under"
+            | "before"
+            | "after"
+            | "between"
+            | "somewhere"
+            | "long"
+            | "city"
+            | "road"
+            | "hiking"
+            | "ski"
+            | "skiing"
+            | "camping"
+            | "camp"
+            | "family"
+            | "stay"
+            | "visit"
+            | "workshop"
+            | "course"
+            | "seminar"
+            | "festival"
+            | "party"
+    );
+    is_word && !is_stay
 }
 
 /// Whether `a week` is a length, not a rate (`twice a week`) and not a date (`in a week`).
@@ -228,6 +305,10 @@ mod tests {
             "day 3",
             "sales of the past two weeks",
             "by end of day",
+            "weekend shifts",
+            "find a weekend babysitter",
+            "keep 30 days of history",
+            "Onboard Ana:\n- draft a 30-day plan",
         ] {
             assert_eq!(days(text), None, "{text}");
         }

@@ -1,5 +1,6 @@
 //! Extracts what a goal rules out: `without flying`, `no alcohol`, `do not touch the schema`, `except Amazon`.
 
+use super::request_verb::is_request_verb;
 use super::words::{Text, WordKind};
 
 /// Longest exclusion, in words.
@@ -22,24 +23,54 @@ pub(super) fn read(text: &Text) -> Vec<String> {
     let mut at = 0;
     while at < text.words.len() && found.len() < EXCLUSIONS_MAX {
         let Some((lead, first)) = lead_at(text, at) else {
-            if let Some(free) = free_of(text, at) {
-                add(&mut found, free);
+            if let Some(part) = free_of(text, at).or_else(|| nothing_done(text, at)) {
+                add(&mut found, part);
             }
             at += 1;
             continue;
         };
         let end = phrase_end(text, lead, first);
-        if end <= first {
+        if end <= first || is_limited(text, lead, end) {
             at += 1;
             continue;
         }
-        for part in parts(text, lead, first, end) {
-            add(&mut found, part);
+        // `other than crisps no sweets`: the exception is from what is ruled out behind it.
+        let is_exception = matches!(text.lower(at), "except" | "other" | "apart" | "aside") && text.lower(end) == "no";
+        if stays(text, at).is_some() && text.lower(at) == "leave" {
+            add(&mut found, format!("changing {}", text.between(at + 1, end)));
+        } else if !is_exception {
+            for part in parts(text, lead, first, end) {
+                add(&mut found, part);
+            }
         }
         text.note_constraint(at, end);
         at = end;
     }
     found
+}
+
+/// `don't make it longer than 3 pages`, `no flights with more than one stop`: a limit, which was read as one.
+fn is_limited(text: &Text, lead: Lead, end: usize) -> bool {
+    let has_with = text.lower(end) == "with";
+    let compares = matches!(
+        text.lower(end + usize::from(has_with)),
+        "more" | "longer" | "larger" | "bigger" | "higher" | "later" | "less" | "fewer" | "over" | "above"
+    );
+    let leads_on = matches!(text.before(end, 1), "exceed" | "exceeding" | "with" | "than" | "above" | "over");
+    text.is_constraint(end) && (leads_on || compares && (has_with || lead == Lead::Action))
+}
+
+/// `change nothing`, `delete nothing`: what is asked not to be done.
+fn nothing_done(text: &Text, at: usize) -> Option<String> {
+    let verb = at.checked_sub(1)?;
+    let asks = text.lower(at) == "nothing" && is_request(text, verb);
+    let ends = text.get(at + 1).is_none_or(|next| next.kind == WordKind::Sign);
+    let is_verb =
+        text.is_imperative(verb) || matches!(text.lower(verb), "change" | "touch" | "break" | "modify" | "alter");
+    (asks && ends && is_verb).then(|| {
+        text.note_constraint(verb, at + 1);
+        format!("{} anything", text.lower(verb))
+    })
 }
 
 fn add(found: &mut Vec<String>, part: String) {
@@ -50,50 +81,173 @@ fn add(found: &mut Vec<String>, part: String) {
 
 /// Whether an exclusion is introduced at `at`, and the index of what is ruled out.
 fn lead_at(text: &Text, at: usize) -> Option<(Lead, usize)> {
-    let (word, next, third) = (text.lower(at), text.lower(at + 1), text.lower(at + 2));
     if text.is_constraint(at) {
         return None;
     }
-    let (lead, first) = match word {
-        "without" | "excluding" | "sans" | "minus" => (Lead::Things, at + 1),
-        "excl" if next == "." => (Lead::Things, at + 2),
-        "except" | "excepting" => (Lead::Things, at + 1),
-        "exclude" | "ignore" | "skip" | "omit" | "disregard" | "exclud" if is_request(text, at) => {
-            (Lead::Things, at + 1)
-        }
-        "ignoring" | "skipping" | "omitting" => (Lead::Things, at + 1),
-        "leave" | "leaving" if next == "out" => (Lead::Things, at + 2),
-        "avoid" if !is_purpose(text, at) => (Lead::Things, at + 1),
-        "avoiding" => (Lead::Things, at + 1),
-        "refrain" if next == "from" => (Lead::Things, at + 2),
-        "apart" | "aside" if next == "from" => (Lead::Things, at + 2),
-        "other" if next == "than" && !matches!(text.before(at, 1), "each" | "any") => (Lead::Things, at + 2),
-        "rather" if next == "than" => (Lead::Things, at + 2),
-        "instead" if next == "of" => (Lead::Things, at + 2),
-        "neither" => (Lead::Things, at + 1),
-        "nor" => (Lead::Things, at + 1),
-        "none" if next == "of" => (Lead::Things, at + 2),
-        "nothing" if matches!(next, "with" | "containing" | "from" | "about" | "in" | "that") => (Lead::Things, at + 2),
-        "no" => (Lead::Things, no(text, at)?),
-        "do" | "must" | "should" | "may" | "shall" | "can" | "will" if next == "not" && is_rule(text, at) => {
-            (Lead::Action, at + 2)
-        }
-        "don't" | "dont" | "mustn't" | "shouldn't" if is_rule(text, at) => (Lead::Action, at + 1),
-        "cannot" | "can't" | "won't" if matches!(text.before(at, 1), "we" | "i" | "it" | "they" | "you") => {
-            (Lead::Action, at + 1)
-        }
-        "never" if is_request(text, at) || text.before(at, 1) == "must" => (Lead::Action, at + 1),
-        "nothing" if third == "than" || is_bare(text, at) => (Lead::Things, at + 1),
-        "nothing" if matches!(next, "may" | "must" | "should" | "can") => (Lead::Action, at + 2),
-        "anything" | "everything" | "everyone" | "all" if matches!(next, "but" | "except") => (Lead::Things, at + 2),
-        "leave" if stays(text, at) => (Lead::Things, at + 1),
-        "nobody" | "none" => (Lead::Action, at),
-        "not" => (Lead::Things, not(text, at)?),
+    let (lead, first) = things_at(text, at)
+        .map(|first| (Lead::Things, first))
+        .or_else(|| negated_action(text, at).map(|first| (Lead::Action, first)))?;
+    // `do not use more than 3 pages` is a limit.
+    let is_limit = matches!(text.lower(at + 2), "more" | "less" | "fewer") && text.lower(at) == "not";
+    (!is_limit).then_some((lead, skip_articles(text, first)))
+}
+
+/// The index after `without`, `except`, `no`, …: things follow.
+fn things_at(text: &Text, at: usize) -> Option<usize> {
+    let (next, third) = (text.lower(at + 1), text.lower(at + 2));
+    let first = match text.lower(at) {
+        "without" if is_selected(text, at) => return None,
+        "without" | "excluding" | "sans" | "minus" | "except" | "excepting" => at + 1,
+        "w" if next == "/" && third == "o" && text.words[at + 1].glued => at + 3,
+        "excl" if next == "." => at + 2,
+        "exclude" | "ignore" | "skip" | "omit" | "disregard" | "exclud" if is_request(text, at) => at + 1,
+        "ignoring" | "skipping" | "omitting" | "avoiding" => at + 1,
+        "leave" | "leaving" if next == "out" => at + 2,
+        "avoid" if !is_purpose(text, at) => at + 1,
+        "refrain" if next == "from" => at + 2,
+        "stay" | "keep" if next == "away" && third == "from" => at + 3,
+        "steer" if next == "clear" && third == "of" => at + 3,
+        "apart" | "aside" if next == "from" => at + 2,
+        "other" if next == "than" && !matches!(text.before(at, 1), "each" | "any") => at + 2,
+        "rather" if next == "than" => at + 2,
+        "instead" if next == "of" => at + 2,
+        "allergic" | "intolerant" if next == "to" => at + 2,
+        "neither" | "nor" => at + 1,
+        "none" if next == "of" => at + 2,
+        "nothing" if matches!(next, "with" | "containing" | "from" | "about" | "in" | "that") => at + 2,
+        "nothing" if third == "than" || is_bare(text, at) => at + 1,
+        "no" if text.before(at, 1) == "with" && is_selected(text, at - 1) => return None,
+        "no" => no(text, at)?,
+        "anything" | "everything" | "everyone" | "all" if matches!(next, "but" | "except") => at + 2,
+        "don't" | "dont" | "wouldn't" if matches!(text.before(at, 1), "we" | "i" | "they") => unwanted(text, at + 1)?,
+        "do" | "would" if next == "not" && matches!(text.before(at, 1), "we" | "i" | "they") => unwanted(text, at + 2)?,
+        "leave" if stays(text, at).is_some() => at + 1,
+        "not" => not(text, at)?,
         _ => return None,
     };
-    // `do not use more than 3 pages` is a limit.
-    let is_limit = matches!(third, "more" | "less" | "fewer") && word == "not";
-    (!is_limit).then_some((lead, skip_articles(text, first)))
+    Some(first)
+}
+
+/// The index after `do not`, `never`, `we can't`, …: an action follows.
+fn negated_action(text: &Text, at: usize) -> Option<usize> {
+    let next = text.lower(at + 1);
+    match text.lower(at) {
+        "do" | "must" | "should" | "may" | "shall" | "can" | "will" if next == "not" && is_rule(text, at) => {
+            Some(at + 2)
+        }
+        "don't" | "dont" | "mustn't" | "shouldn't" if is_rule(text, at) => Some(at + 1),
+        "cannot" | "can't" if is_own_limit(text, at) => Some(at + 1),
+        "won't" if matches!(text.before(at, 1), "we" | "i" | "they" | "you") => Some(at + 1),
+        "doesn't" | "don't" | "isn't" if is_described(text, at) => Some(at + 1),
+        "not" if matches!(text.before(at, 1), "rather" | "prefer") => Some(at + 1 + usize::from(next == "to")),
+        "never" if is_request(text, at) || text.before(at, 1) == "must" => Some(at + 1),
+        "nothing" if matches!(next, "may" | "must" | "should" | "can") => Some(at + 2),
+        "nobody" | "none" => Some(at),
+        _ => None,
+    }
+}
+
+/// What is not wanted, after `we don't`: `want to rent a car`, `like mushrooms`.
+fn unwanted(text: &Text, at: usize) -> Option<usize> {
+    matches!(text.lower(at), "want" | "like" | "eat" | "drink" | "fancy" | "wish").then_some(())?;
+    let first = at + 1 + usize::from(text.lower(at + 1) == "to");
+    let clause = matches!(text.lower(first), "you" | "it" | "them" | "him" | "her" | "how" | "what" | "");
+    (!clause).then_some(first)
+}
+
+/// `drop rows without an address`, `list the orders with no invoice`: the words say which ones are meant.
+fn is_selected(text: &Text, at: usize) -> bool {
+    let noun = text.before(at, 1);
+    let verb = (2..=4).map(|back| text.before(at, back)).find(|word| is_request_verb(word));
+    let is_action = text.lower(at + 1).ends_with("ing");
+    match verb {
+        Some("drop" | "remove" | "delete" | "flag" | "mark" | "highlight" | "filter" | "contact" | "remind") => {
+            !is_action && noun.len() > 3 && noun.ends_with('s')
+        }
+        Some("find" | "list" | "show" | "count" | "identify") => !is_action && DATA.contains(&noun),
+        _ => false,
+    }
+}
+
+/// What is listed by what it lacks.
+const DATA: &[&str] = &[
+    "rows",
+    "records",
+    "entries",
+    "lines",
+    "orders",
+    "invoices",
+    "payments",
+    "customers",
+    "users",
+    "accounts",
+    "employees",
+    "contacts",
+    "members",
+    "tickets",
+    "files",
+    "pages",
+    "functions",
+    "modules",
+];
+
+/// `we can't`, `it cannot`, `my mother can't`: what the people of the goal cannot do; not `we can't log in`, which is a fault.
+fn is_own_limit(text: &Text, at: usize) -> bool {
+    let before = text.before(at, 1);
+    let is_relative = matches!(text.before(at, 2), "my" | "our")
+        && matches!(
+            before,
+            "mother"
+                | "father"
+                | "mum"
+                | "mom"
+                | "dad"
+                | "parents"
+                | "wife"
+                | "husband"
+                | "partner"
+                | "son"
+                | "daughter"
+                | "kids"
+                | "children"
+                | "grandma"
+                | "grandmother"
+                | "grandpa"
+                | "grandfather"
+                | "baby"
+                | "brother"
+                | "sister"
+                | "friend"
+                | "friends"
+                | "boss"
+                | "dog"
+                | "cat"
+        );
+    let is_fault = matches!(
+        text.lower(at + 1),
+        "log"
+            | "open"
+            | "access"
+            | "see"
+            | "reach"
+            | "connect"
+            | "figure"
+            | "remember"
+            | "understand"
+            | "decide"
+            | "find"
+            | "believe"
+            | "wait"
+            | "tell"
+            | "afford"
+    );
+    !is_fault && (is_relative || matches!(before, "we" | "i" | "it" | "they" | "you"))
+}
+
+/// `something that doesn't need water`, `make sure it doesn't crash`.
+fn is_described(text: &Text, at: usize) -> bool {
+    let assured = (1..=6).any(|back| matches!(text.before(at, back), "sure" | "ensure"));
+    assured || text.lower(at) == "doesn't" && matches!(text.before(at, 1), "that" | "which")
 }
 
 /// `…, nothing heavy on the stairs`; not `nothing else`, `nothing is lost`.
@@ -120,10 +274,10 @@ fn is_bare(text: &Text, at: usize) -> bool {
     begins && describes && !says_more
 }
 
-/// `leave the numbers untouched`.
-fn stays(text: &Text, at: usize) -> bool {
+/// The index of `untouched` in `leave the numbers untouched`.
+fn stays(text: &Text, at: usize) -> Option<usize> {
     let end = (at + 2..at + 8).find(|i| !text.get(*i).is_some_and(|w| w.kind == WordKind::Letters)).unwrap_or(at + 8);
-    matches!(text.before(end, 1), "untouched" | "unchanged" | "alone")
+    matches!(text.before(end, 1), "untouched" | "unchanged" | "alone").then(|| end - 1)
 }
 
 /// `no alcohol`, but not `no later than`, `no. 5`, `no doubt`, `yes or no`.
@@ -144,14 +298,41 @@ fn no(text: &Text, at: usize) -> Option<usize> {
             | "problem"
             | "need"
             | "idea"
+            | "rush"
+            | "hurry"
+            | "worries"
+            | "pressure"
+            | "thanks"
             | "and"
             | "or"
             | "to"
             | "."
     );
+    // `no higher than 9,000 EUR`
+    let other = other || next.lower.ends_with("er") && text.lower(at + 2) == "than";
     let answer = text.before(at, 1) == "or" && text.before(at, 2) == "yes";
-    let is_fact =
-        matches!(text.before(at, 1), "has" | "have" | "had" | "is" | "are" | "was" | "were" | "there's" | "shows");
+    let before = text.before(at, 1);
+    let is_fact = matches!(
+        before,
+        "has"
+            | "have"
+            | "had"
+            | "is"
+            | "are"
+            | "was"
+            | "were"
+            | "there's"
+            | "shows"
+            | "gets"
+            | "makes"
+            | "gives"
+            | "returns"
+            | "receives"
+            | "sees"
+            | "produces"
+            | "got"
+    ) || matches!(before, "get" | "see" | "receive" | "find")
+        && matches!(text.before(at, 2), "i" | "we" | "they" | "you" | "users" | "customers");
     (next.kind == WordKind::Letters && !other && !answer && !is_fact).then_some(at + 1)
 }
 
@@ -259,9 +440,14 @@ fn phrase_end(text: &Text, lead: Lead, first: usize) -> usize {
             at += 1;
             continue;
         }
-        let joins_verb = matches!(word.lower.as_str(), "and" | "then") && text.is_imperative(at + 1);
-        let turns = matches!(word.lower.as_str(), "but" | "because" | "since" | "so" | "without" | "then" | "while")
-            || word.lower == "or" && text.lower(at + 1) == "more";
+        let joins_verb = matches!(word.lower.as_str(), "and" | "then") && text.is_imperative(at + 1)
+            || word.lower == "and" && negates_soon(text, at + 1);
+        let turns = matches!(
+            word.lower.as_str(),
+            "but" | "because" | "since" | "so" | "without" | "then" | "while" | "please" | "thanks" | "yet"
+        ) || word.lower == "or" && text.lower(at + 1) == "more"
+            || at > first && matches!(word.lower.as_str(), "no" | "don't")
+            || lead == Lead::Things && matches!(word.lower.as_str(), "untouched" | "unchanged" | "alone");
         if sign
             || joins_verb
             || turns
@@ -274,6 +460,11 @@ fn phrase_end(text: &Text, lead: Lead, first: usize) -> usize {
         at += 1;
     }
     at
+}
+
+/// `…, and my mother can't climb stairs`: another exclusion with a subject of its own.
+fn negates_soon(text: &Text, at: usize) -> bool {
+    (at..at + 4).any(|i| matches!(text.lower(i), "can't" | "cannot" | "don't" | "doesn't" | "won't" | "never"))
 }
 
 /// `no ads, cookies or tracking`: the list goes on after the comma when a short member with `or` follows.
@@ -347,7 +538,24 @@ mod tests {
             ("60 euros each, nothing sporty", "sporty"),
             ("a gluten-free menu", "gluten"),
             ("migrate without downtime and notify the users", "downtime"),
-            ("translate it, leave the numbers untouched", "numbers untouched"),
+            ("translate it, leave the numbers untouched", "changing the numbers"),
+            ("Leave quotes and citations alone, please", "changing quotes and citations"),
+            ("We don't want to rent a car", "rent a car"),
+            ("I don't want a balcony", "balcony"),
+            ("We don't eat pork", "pork"),
+            ("I'd rather not drive at night", "drive at night"),
+            ("one guest is allergic to nuts", "nuts"),
+            ("my mother can't climb stairs", "climb stairs"),
+            ("read-only access, change nothing", "change anything"),
+            ("move it w/o losing the logs", "losing the logs"),
+            ("a plant that doesn't need sun", "need sun"),
+            ("make sure the site doesn't go down", "go down"),
+            ("other than crisps no junk food", "junk food"),
+            ("no pork please", "pork"),
+            ("we don't want to fly and my son can't swim", "fly | swim"),
+            ("don't add alerts yet", "add alerts"),
+            ("steer clear of motorways", "motorways"),
+            ("remove duplicates without asking me", "asking me"),
             ("nothing may go to landfill", "go to landfill"),
             ("anything but Dell", "Dell"),
             ("8 books, nothing older than 2015", "older than 2015"),
@@ -376,6 +584,12 @@ mod tests {
             "not only tea",
             "copy it, nothing is lost",
             "not older than 6 years",
+            "drop rows without an email address",
+            "list all orders with no invoice",
+            "no rush",
+            "we can't log in",
+            "the printer won't start",
+            "we get no alerts",
             "",
         ] {
             assert_eq!(exclusions(text), "", "{text}");

@@ -32,6 +32,12 @@ const FORMATS: &[Format] = &[
     certain("xlsx", &["xlsx", "excel"]),
     certain("pptx", &["pptx", "powerpoint"]),
     certain("slides", &["slides", "slide", "deck"]),
+    certain("bibtex", &["bibtex"]),
+    certain("epub", &["epub"]),
+    certain("odt", &["odt"]),
+    certain("openapi", &["openapi"]),
+    led("ics", &["ics", "ical"]),
+    led("zip", &["zip"]),
     certain("spreadsheet", &["spreadsheet"]),
     led("docx", &["word"]),
     led("markdown", &["md"]),
@@ -40,9 +46,11 @@ const FORMATS: &[Format] = &[
     led("checklist", &["checklist"]),
     led("list", &["list"]),
     led("text", &["text", "txt"]),
-    led("image", &["png", "svg", "jpg"]),
-    led("audio", &["mp3", "wav"]),
-    led("video", &["mp4", "video"]),
+    led("png", &["png"]),
+    led("svg", &["svg"]),
+    led("jpg", &["jpg", "jpeg"]),
+    led("wav", &["wav"]),
+    led("video", &["video"]),
     led("notebook", &["notebook"]),
     led("sql", &["sql"]),
 ];
@@ -51,10 +59,12 @@ const FORMATS: &[Format] = &[
 pub(super) fn formats(text: &Text) -> Vec<String> {
     let mut found: Vec<String> = Vec::new();
     for at in 0..text.words.len() {
-        let Some(format) = format_at(text, at) else { continue };
-        if !found.iter().any(|held| held == format.name) {
-            found.push(format.name.to_owned());
+        if let Some((name, next)) = named_in_two_words(text, at) {
+            add(&mut found, name);
+            text.note(at, next, Use::Fact);
         }
+        let Some(format) = format_at(text, at) else { continue };
+        add(&mut found, format.name);
         let from = led_from(text, at);
         if matches!(text.lower(from), "as" | "in" | "into") {
             text.note(from, at + 1, Use::Constraint);
@@ -65,11 +75,48 @@ pub(super) fn formats(text: &Text) -> Vec<String> {
     found
 }
 
+fn add(found: &mut Vec<String>, name: &str) {
+    if !found.iter().any(|held| held == name) {
+        found.push(name.to_owned());
+    }
+}
+
+/// `as a Google Doc`, `as MP3`, `bullet points`; with the index after it.
+fn named_in_two_words(text: &Text, at: usize) -> Option<(&'static str, usize)> {
+    let second = text.get(at + 1)?;
+    let name = match (text.lower(at), second.lower.as_str()) {
+        ("google", "doc" | "docs") => "google docs",
+        ("google", "sheet" | "sheets") => "google sheets",
+        ("google", "slides") => "google slides",
+        ("bullet", "points" | "list") => "bullet points",
+        ("mp", "3") if second.glued => "mp3",
+        ("mp", "4") if second.glued => "mp4",
+        _ => return None,
+    };
+    let from = led_from(text, at);
+    let is_asked = matches!(text.lower(from), "as" | "in" | "into" | "to") && from < at;
+    let is_free = matches!(text.before(at, 1), "" | "," | ";" | "." | "a" | "an" | "and" | "export" | "output")
+        && text
+            .get(at + 2)
+            .is_none_or(|next| next.kind == WordKind::Sign || matches!(next.lower.as_str(), "and" | "with"));
+    (is_asked || is_free).then_some((name, at + 2))
+}
+
 fn format_at(text: &Text, at: usize) -> Option<&'static Format> {
     let word = text.get(at).filter(|word| word.kind == WordKind::Letters)?;
     let format = FORMATS.iter().find(|format| format.words.contains(&word.lower.as_str()))?;
     // `customers.csv`, `JSON-API`, `the PDF`: a file, a part of a name, a thing that is there already.
-    let is_file = word.glued && at > 0 && matches!(text.lower(at - 1), "." | "/" | "_" | "-");
+    let is_file = word.glued
+        && at > 0
+        && match text.lower(at - 1) {
+            // `as .csv`
+            "." => text.words[at - 1].glued,
+            sign => matches!(sign, "/" | "_" | "-"),
+        };
+    // `a Google Sheet` is one format.
+    if text.before(at, 1) == "google" || text.lower(at) == "bullet" || text.before(at, 1) == "bullet" {
+        return None;
+    }
     let goes_on = text.get(at + 1).is_some_and(|next| {
         next.glued && matches!(next.lower.as_str(), "." | "-" | "_") && text.get(at + 2).is_some_and(|w| w.glued)
     });
@@ -98,6 +145,9 @@ fn format_at(text: &Text, at: usize) -> Option<&'static Format> {
                 | "between"
         );
     let is_word = format.name != "docx" || word.lower == "docx" || word.text == "Word";
+    if format.name == "openapi" && !is_there {
+        return Some(format);
+    }
     let asked = matches!(lead, "as" | "in" | "into" | "to" | "format") && from < at && !is_there;
     let converts = matches!(
         text.before(from, 1),
@@ -106,7 +156,25 @@ fn format_at(text: &Text, at: usize) -> Option<&'static Format> {
     if asked && is_word && (lead != "to" || converts) {
         return Some(format).filter(|format| format.name != "table" || !matches!(next, "of" | "for"));
     }
-    let ends = matches!(
+    let ends = ends_phrase(next);
+    let is_file_of_program =
+        format.name == "docx" && matches!(next, "file" | "doc") && matches!(before, "one" | "single");
+    if is_word && !is_there && (matches!(next, "format" | "document") || is_file_of_program) {
+        return Some(format);
+    }
+    // `Output PNG`, `export SVG`
+    let is_output = matches!(before, "output" | "export" | "deliver" | "save") && !format.certain && ends_phrase(next);
+    let is_image = matches!(format.name, "png" | "svg" | "jpg" | "wav");
+    if is_output && is_image {
+        return Some(format);
+    }
+    let counted = matches!(format.name, "slides") && text.before(at, 1).parse::<u32>().is_ok();
+    (format.certain && !is_there && (ends || counted) && may_stand_free(text, at)).then_some(format)
+}
+
+/// Whether what stands behind a format leaves it a thing of its own.
+fn ends_phrase(next: &str) -> bool {
+    matches!(
         next,
         "" | ","
             | "."
@@ -139,14 +207,8 @@ fn format_at(text: &Text, at: usize) -> Option<&'static Format> {
             | "showing"
             | "that"
             | "per"
-    );
-    let is_file_of_program =
-        format.name == "docx" && matches!(next, "file" | "doc") && matches!(before, "one" | "single");
-    if is_word && !is_there && (matches!(next, "format" | "document") || is_file_of_program) {
-        return Some(format);
-    }
-    let counted = matches!(format.name, "slides") && text.before(at, 1).parse::<u32>().is_ok();
-    (format.certain && !is_there && (ends || counted) && may_stand_free(text, at)).then_some(format)
+            | "plus"
+    )
 }
 
 /// `a PDF`, `send me a CSV`, `, PowerPoint,`, `15 slides`; not `parse JSON`.
@@ -192,6 +254,8 @@ fn may_stand_free(text: &Text, at: usize) -> bool {
                 | "prepare"
                 | "one"
                 | "some"
+                | "output"
+                | "export"
         ) || text.before(at, 1).parse::<u32>().is_ok()
             || text.number(at.saturating_sub(1)).is_some()
             || text.is_constraint(at.saturating_sub(1)))
@@ -210,7 +274,8 @@ fn led_from(text: &Text, at: usize) -> usize {
         }
         let skipped = matches!(
             before,
-            "a" | "an"
+            "." | "a"
+                | "an"
                 | "one"
                 | "the"
                 | "single"
@@ -261,7 +326,11 @@ pub(super) fn languages(text: &Text) -> Languages {
             at += 1;
             continue;
         };
-        let before = text.before(at, 1);
+        let variety = usize::from(matches!(
+            text.before(at, 1),
+            "american" | "british" | "australian" | "brazilian" | "canadian" | "mexican" | "swiss" | "simplified"
+        ));
+        let before = text.before(at, 1 + variety);
         let listed = matches!(before, "," | "and" | "or" | "&" | "both")
             && at >= 2
             && (language_at(text, at - 2).is_some()
@@ -281,7 +350,7 @@ pub(super) fn languages(text: &Text) -> Languages {
                 continue;
             }
         }
-        let from = if matches!(before, "from" | "in" | "into" | "to") { at - 1 } else { at };
+        let from = at - variety - usize::from(matches!(before, "from" | "in" | "into" | "to"));
         text.note(from, at + 1, Use::Constraint);
         at += 1;
     }
@@ -376,6 +445,14 @@ mod tests {
             ("two pages, Word format", "docx"),
             ("as a Word document", "docx"),
             ("convert the CSV to JSON", "json"),
+            ("save it as .csv", "csv"),
+            ("share it as a Google Doc", "google docs"),
+            ("keep it in Google Sheets", "google sheets"),
+            ("export as MP3", "mp3"),
+            ("One page, bullet points", "bullet points"),
+            ("Output PNG plus a JSON file", "png json"),
+            ("save it as an SVG", "svg"),
+            ("the references as BibTeX", "bibtex"),
         ] {
             assert_eq!(formats(&Text::new(text)).join(" "), expected, "{text}");
         }
@@ -403,6 +480,7 @@ mod tests {
             ("learn Spanish", "", None),
             ("French restaurants in Berlin", "", None),
             ("a German version", "German", None),
+            ("a thesis in American English", "English", None),
             ("an emergency plan for the clinic, German", "German", None),
         ] {
             let found = languages(&Text::new(text));

@@ -27,6 +27,9 @@ pub(super) fn read(text: &Text) -> StatedLimits {
     let mut limits = StatedLimits::default();
     for at in 0..text.words.len() {
         let Some((bound, from, number)) = before_number(text, at).or_else(|| after_number(text, at)) else { continue };
+        if is_threshold(text, from) {
+            continue;
+        }
         // `five or fewer items`
         let noun = number.0 + 2 * usize::from(text.lower(number.0) == "or");
         let Some((noun, next)) = noun_at(text, noun) else { continue };
@@ -54,9 +57,11 @@ fn before_number(text: &Text, at: usize) -> Option<(LimitSide, usize, (usize, u6
         ("at", "most", _) | ("up", "to", _) | ("not" | "never", "exceeding" | "above" | "over", _) => {
             (LimitSide::Most, at + 2)
         }
-        ("no" | "not" | "never", "more" | "longer" | "larger" | "bigger" | "greater" | "higher", "than") => {
-            (LimitSide::Most, at + 3)
-        }
+        (
+            "no" | "not" | "never" | "nothing" | "without",
+            "more" | "longer" | "larger" | "bigger" | "greater" | "higher",
+            "than",
+        ) => (LimitSide::Most, at + 3),
         ("no" | "not" | "never", "less" | "fewer" | "shorter" | "smaller", "than") => (LimitSide::Least, at + 3),
         ("at", "least", _) => (LimitSide::Least, at + 2),
         ("a", "maximum" | "max", "of") => (LimitSide::Most, at + 3),
@@ -66,6 +71,7 @@ fn before_number(text: &Text, at: usize) -> Option<(LimitSide, usize, (usize, u6
         ("max" | "min", ".", _) => (if text.lower(at) == "max" { LimitSide::Most } else { LimitSide::Least }, at + 2),
         ("maximum" | "max", _, _) => (LimitSide::Most, at + 1),
         ("minimum", _, _) => (LimitSide::Least, at + 1),
+        ("less" | "fewer" | "shorter", "than", _) if is_in_negation(text, at) => (LimitSide::Least, at + 2),
         ("less" | "fewer" | "shorter", "than", _) if !negated(text, at) => (LimitSide::Most, at + 2),
         ("more" | "longer", "than", _) if is_in_negation(text, at) => (LimitSide::Most, at + 2),
         ("more" | "longer", "than", _) if !negated(text, at) => (LimitSide::Least, at + 2),
@@ -79,15 +85,23 @@ fn before_number(text: &Text, at: usize) -> Option<(LimitSide, usize, (usize, u6
     Some((bound, at, number(text, next)?))
 }
 
-/// `it must not lock the table for more than 5 seconds`, `nobody works more than 5 days`.
+/// `it must not lock the table for more than 5 seconds`, `nobody works more than 5 days`, `no flight with more than one stop`.
 fn is_in_negation(text: &Text, at: usize) -> bool {
-    let clause = (1..=8).map_while(|back| at.checked_sub(back).filter(|i| text.words[*i].kind == WordKind::Letters));
-    clause.skip(1).any(|i| {
+    let negation = text.negation_before(at).filter(|negation| negation + 1 < at);
+    negation.is_some_and(|negation| !matches!(text.lower(negation), "no" | "without") || text.before(at, 1) == "with")
+}
+
+/// `flag anything under 5 units`, `delete logs older than`: which ones are meant, not what the result keeps to.
+fn is_threshold(text: &Text, at: usize) -> bool {
+    let noun = text.before(at, 1);
+    let selects = (2..=4).any(|back| {
         matches!(
-            text.lower(i),
-            "not" | "never" | "nobody" | "don't" | "mustn't" | "shouldn't" | "cannot" | "can't" | "nothing"
+            text.before(at, back),
+            "flag" | "mark" | "highlight" | "delete" | "remove" | "drop" | "archive" | "reorder" | "filter"
         )
-    })
+    });
+    matches!(noun, "anything" | "everything" | "something" | "those" | "ones")
+        || selects && noun.len() > 3 && noun.ends_with('s')
 }
 
 fn negated(text: &Text, at: usize) -> bool {
@@ -182,6 +196,10 @@ mod tests {
             ("nobody works more than 5 days in a row", "<=5 days"),
             ("must not lock it for more than 5 seconds", "<=5 seconds"),
             ("not further than 10 km from here", "<=10 km"),
+            ("without more than 30 minutes of downtime", "<=30 minutes of downtime"),
+            ("don't make it longer than 3 pages", "<=3 pages"),
+            ("no flights with more than one stop", "<=1 stops"),
+            ("no hotel with less than 3 stars", ">=3 stars"),
             ("under 200 lines", "<=200 lines"),
         ] {
             assert_eq!(limits(text), expected, "{text}");
@@ -190,9 +208,18 @@ mod tests {
 
     #[test]
     fn other_numbers_limit_nothing() {
-        for text in
-            ["10 pages", "more than ever", "at most", "under the sea", "up to date", "at least try", "max", "in 3 days"]
-        {
+        for text in [
+            "10 pages",
+            "flag anything under 5 units",
+            "delete rows with more than",
+            "more than ever",
+            "at most",
+            "under the sea",
+            "up to date",
+            "at least try",
+            "max",
+            "in 3 days",
+        ] {
             assert_eq!(limits(text), "", "{text}");
         }
     }

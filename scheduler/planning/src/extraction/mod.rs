@@ -13,6 +13,8 @@ use jiff::civil::Date;
 use serde::Serialize;
 use serde_json::{Map, Number, Value};
 
+mod amount;
+mod calendar_date;
 mod constraint;
 mod count;
 mod date;
@@ -22,8 +24,11 @@ mod format;
 mod limit;
 mod money;
 mod place;
+mod place_names;
+mod recurrence;
 mod relative_date;
 mod request;
+mod request_verb;
 mod sought;
 mod subtask;
 mod time;
@@ -31,7 +36,7 @@ mod topic;
 mod unread;
 mod words;
 
-pub use date::Month;
+pub use calendar_date::Month;
 pub use duration::Duration;
 pub use money::{Money, Rate};
 pub use request::GoalRequest;
@@ -69,6 +74,9 @@ pub struct Facts {
     /// A time of day, `17:00`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub time: Option<String>,
+    /// How often: `every Monday`, `four times a week`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub recurrence: Option<String>,
     /// How long one piece of it takes, when that is less than a day.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub length_minutes: Option<u32>,
@@ -149,7 +157,7 @@ impl Facts {
 
     /// Everything that a result has to keep to, by name; empty when the goal sets no terms.
     pub fn requirements(&self) -> Map<String, Value> {
-        const REQUIREMENTS: [&str; 20] = [
+        const REQUIREMENTS: [&str; 21] = [
             "budget",
             "rate",
             "start",
@@ -157,6 +165,7 @@ impl Facts {
             "deadline",
             "deadline_is_exclusive",
             "time",
+            "recurrence",
             "length_minutes",
             "duration",
             "month",
@@ -217,6 +226,7 @@ impl Facts {
     /// The order matters: what is read first is not read again, and ends the phrases that are read later.
     fn of_text(text: &Text, today: Date) -> Self {
         let when = date::read(text, today);
+        let recurrence = recurrence::read(text);
         let time = time::of_day(text);
         let duration = duration::read(text).or_else(|| between(when.start, when.end));
         let travellers = count::people(text);
@@ -249,6 +259,7 @@ impl Facts {
             deadline: deadline.as_ref().map(|deadline| deadline.date),
             deadline_is_exclusive: deadline.is_some_and(|deadline| deadline.is_exclusive),
             time,
+            recurrence,
             length_minutes,
             place: places.location.filter(|_| destination.is_none()),
             destination,
@@ -382,6 +393,27 @@ mod tests {
         assert_eq!(amount("a trip for 2 people, budget of $500 per person"), 1000);
         assert_eq!(amount("3 days in Rome, up to $100 a day"), 300);
         assert_eq!(amount("Rome, up to $100 a day"), Value::Null);
+    }
+
+    #[test]
+    fn a_negated_limit_is_no_exclusion() {
+        let found = facts("Write the summary, don't make it longer than 3 pages", json!({}));
+        assert_eq!(found, json!({"counts": {"pages": 3}, "at_most": {"pages": 3}}));
+        let found = facts("Find a connection, no flights with more than one stop", json!({}));
+        assert_eq!(found, json!({"at_most": {"stops": 1}}));
+        let found = facts("Get a sofa. We can't spend more than 2k pounds, don't go over it", json!({}));
+        assert_eq!(found["budget"], json!({"amount": 2000, "currency": "GBP"}));
+    }
+
+    #[test]
+    fn a_date_that_is_ruled_out_is_an_exclusion() {
+        for (text, expected) in [
+            ("Schedule the interviews, not on Wednesday", "Wednesday"),
+            ("Paint the hall, except in August", "in August"),
+            ("Find a slot for the call, but not on 24 December", "24 December"),
+        ] {
+            assert_eq!(facts(text, json!({})), json!({"exclusions": [expected]}), "{text}");
+        }
     }
 
     #[test]

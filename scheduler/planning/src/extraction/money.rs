@@ -2,6 +2,7 @@
 
 use serde::Serialize;
 
+use super::amount::{MoneyAmount, amount_at};
 use super::words::{Text, WordKind};
 
 /// An upper limit on money.
@@ -25,16 +26,6 @@ pub(super) enum Per {
     Other,
 }
 
-struct Amount {
-    value: f64,
-    currency: Option<&'static str>,
-    start: usize,
-    next: usize,
-}
-
-/// Largest amount that is taken for one.
-const AMOUNT_MAX: f64 = 1e12;
-
 /// An upper limit per unit of time or thing: `300 EUR per month`.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Rate {
@@ -52,16 +43,60 @@ pub(super) fn rate(text: &Text) -> Option<Rate> {
         let currency = amount.currency?;
         let (unit, next) = match text.lower(amount.next) {
             "per" | "a" | "an" | "/" => (text.lower(amount.next + 1), amount.next + 2),
-            "monthly" => ("month", amount.next + 1),
-            "yearly" | "annually" => ("year", amount.next + 1),
-            "weekly" => ("week", amount.next + 1),
             "each" | "apiece" => ("unit", amount.next + 1),
-            _ => return None,
+            word => match period(word) {
+                Some(unit) => (unit, amount.next + 1),
+                None => (period_before(text, amount.start)?, amount.next),
+            },
         };
-        let is_rate = per(text, amount.next) != Per::Whole || matches!(unit, "month" | "year" | "week" | "unit");
+        let is_rate =
+            per(text, amount.next) != Per::Whole || matches!(unit, "month" | "year" | "week" | "unit" | "quarter");
         (is_rate && !unit.is_empty()).then_some(())?;
         text.note_constraint(amount.start, next);
         Some(Rate { amount: amount.value, currency: currency.into(), per: unit.to_owned() })
+    })
+}
+
+/// `monthly`: `month`.
+fn period(word: &str) -> Option<&'static str> {
+    match word {
+        "daily" => Some("day"),
+        "weekly" => Some("week"),
+        "monthly" => Some("month"),
+        "quarterly" => Some("quarter"),
+        "yearly" | "annual" | "annually" => Some("year"),
+        _ => None,
+    }
+}
+
+/// `keep the monthly bill below 200 USD`: the period of what is paid, in the clause before the amount.
+fn period_before(text: &Text, start: usize) -> Option<&'static str> {
+    let mut clause =
+        (1..=8).map_while(|back| start.checked_sub(back).filter(|i| text.words[*i].kind == WordKind::Letters));
+    clause.find_map(|at| {
+        let is_paid = matches!(
+            text.lower(at + 1),
+            "bill"
+                | "bills"
+                | "premium"
+                | "premiums"
+                | "cost"
+                | "costs"
+                | "budget"
+                | "fee"
+                | "fees"
+                | "rent"
+                | "spend"
+                | "spending"
+                | "payment"
+                | "payments"
+                | "price"
+                | "rate"
+                | "subscription"
+                | "expenses"
+                | "instalment"
+        );
+        period(text.lower(at)).filter(|_| is_paid)
     })
 }
 
@@ -89,7 +124,7 @@ fn is_income(text: &Text, start: usize) -> bool {
 
 /// Finds the budget: an amount that the words around it make a limit.
 pub(super) fn read(text: &Text) -> Option<(Money, Per)> {
-    let mut best: Option<(u8, Amount)> = None;
+    let mut best: Option<(u8, MoneyAmount)> = None;
     let mut at = 0;
     while at < text.words.len() {
         let Some(amount) = amount_at(text, at) else {
@@ -153,181 +188,13 @@ pub(super) fn read_alone(text: &str) -> Option<Money> {
     })
 }
 
-/// An amount that starts at `index`; of a range, its upper end.
-fn amount_at(text: &Text, index: usize) -> Option<Amount> {
-    let first = single_at(text, index)?;
-    let mut next = first.next;
-    let range = match text.lower(next) {
-        "-" | "–" | "to" => true,
-        "and" => text.before(index, 1) == "between",
-        _ => false,
-    };
-    if range {
-        next += 1;
-        if let Some(second) = single_at(text, next).filter(|s| s.value > first.value || s.currency.is_some()) {
-            // "$1-2k": the first end shares the second's thousands.
-            let currency = second.currency.or(first.currency);
-            return Some(Amount { value: second.value.max(first.value), currency, start: index, next: second.next });
-        }
-    }
-    Some(first)
-}
-
-fn single_at(text: &Text, index: usize) -> Option<Amount> {
-    if let Some(grouped) = spaced_thousands(text, index) {
-        return Some(grouped);
-    }
-    let (mut currency, at) = match currency_at(text, index) {
-        Some((code, next)) => (Some(code), next),
-        None => (None, index),
-    };
-    let word = text.get(at)?;
-    let follows_letters = at > 0 && word.glued && text.words[at - 1].kind == WordKind::Letters && currency.is_none();
-    if follows_letters || is_part_of_a_name(text, at) {
-        return None;
-    }
-    let number = text.number(at)?;
-    let mut value = number.value;
-    let mut next = number.next;
-    if let WordKind::Number(_) = word.kind {
-        let has_cents = text.lower(next) == "," && currency_at(text, next + 2).is_some();
-        if currency.is_some() || has_cents || currency_at(text, next).is_some() {
-            value = european_thousands(word.text).unwrap_or(value);
-            // `1.500,50 €`
-            if let Some(cents) = text.get(next + 1).filter(|c| text.lower(next) == "," && c.glued && c.text.len() == 2)
-                && let (WordKind::Number(cents), true) = (cents.kind, text.words[next].glued)
-            {
-                value += cents / 100.0;
-                next += 2;
-            }
-        }
-        if let Some((factor, after)) = suffix_at(text, next) {
-            value *= factor;
-            next = after;
-        }
-    }
-    if currency.is_none()
-        && let Some((code, after)) = currency_at(text, next)
-    {
-        currency = Some(code);
-        next = after;
-    } else if matches!(text.lower(next), "usd" | "dollars") && currency == Some("USD") {
-        next += 1;
-    }
-    (value > 0.0 && value <= AMOUNT_MAX).then_some(Amount { value, currency, start: index, next })
-}
-
-/// `20 000 EUR`: groups of three digits before a currency.
-fn spaced_thousands(text: &Text, index: usize) -> Option<Amount> {
-    let (before, first) = currency_at(text, index).map_or((None, index), |(code, next)| (Some(code), next));
-    let word = text.get(first).filter(|word| word.text.len() <= 3 && matches!(word.kind, WordKind::Number(_)))?;
-    let mut digits = word.text.to_owned();
-    let mut next = first + 1;
-    while let Some(group) =
-        text.get(next).filter(|w| !w.glued && w.text.len() == 3 && w.text.bytes().all(|b| b.is_ascii_digit()))
-    {
-        digits.push_str(group.text);
-        next += 1;
-    }
-    let after = currency_at(text, next);
-    let currency = before.or(after.map(|(code, _)| code)).filter(|_| next > first + 1)?;
-    let next = if before.is_none() { after.map_or(next, |(_, next)| next) } else { next };
-    let value = digits.parse().ok().filter(|value| *value <= AMOUNT_MAX)?;
-    Some(Amount { value, currency: Some(currency), start: index, next })
-}
-
-/// `COVID-19`, `B-52`: a number tied to the word before it by a hyphen.
-fn is_part_of_a_name(text: &Text, at: usize) -> bool {
-    at >= 2
-        && text.words[at].glued
-        && text.lower(at - 1) == "-"
-        && text.words[at - 1].glued
-        && text.words[at - 2].kind == WordKind::Letters
-}
-
-/// `2.000` beside a currency is two thousand: money has no three decimals.
-fn european_thousands(text: &str) -> Option<f64> {
-    let (whole, decimals) = text.split_once('.')?;
-    (decimals.len() == 3 && !whole.contains(',') && whole != "0").then(|| format!("{whole}{decimals}").parse().ok())?
-}
-
-fn suffix_at(text: &Text, index: usize) -> Option<(f64, usize)> {
-    let word = text.get(index)?;
-    match word.lower.as_str() {
-        "k" if word.glued || currency_at(text, index + 1).is_some() => Some((1_000.0, index + 1)),
-        "mio" | "mln" => Some((1_000_000.0, index + 1)),
-        "m" | "mn" if word.glued => Some((1_000_000.0, index + 1)),
-        "thousand" | "grand" => Some((1_000.0, index + 1)),
-        "million" => Some((1_000_000.0, index + 1)),
-        _ => None,
-    }
-}
-
-fn currency_at(text: &Text, index: usize) -> Option<(&'static str, usize)> {
-    let word = text.get(index)?;
-    if word.kind == WordKind::Letters && text.lower(index + 1) == "$" && text.words[index + 1].glued {
-        let code = match word.text {
-            "US" | "U" => "USD",
-            "C" | "CA" => "CAD",
-            "A" | "AU" => "AUD",
-            "NZ" => "NZD",
-            "HK" => "HKD",
-            "R" => "BRL",
-            "S" | "SG" => "SGD",
-            _ => return None,
-        };
-        return Some((code, index + 2));
-    }
-    let code = match word.lower.as_str() {
-        "$" | "usd" | "dollar" | "dollars" | "bucks" => "USD",
-        "us" if matches!(text.lower(index + 1), "dollar" | "dollars") => {
-            return Some(("USD", index + 2));
-        }
-        "canadian" if matches!(text.lower(index + 1), "dollar" | "dollars") => {
-            return Some(("CAD", index + 2));
-        }
-        "australian" if matches!(text.lower(index + 1), "dollar" | "dollars") => {
-            return Some(("AUD", index + 2));
-        }
-        "€" | "eur" | "euro" | "euros" => "EUR",
-        "£" | "gbp" | "pound" | "pounds" | "quid" => "GBP",
-        "¥" | "jpy" | "yen" => "JPY",
-        "₹" | "inr" | "rupee" | "rupees" => "INR",
-        "chf" | "francs" => "CHF",
-        "cny" | "rmb" | "yuan" => "CNY",
-        "₩" | "krw" => "KRW",
-        "cad" => "CAD",
-        "aud" => "AUD",
-        "nzd" => "NZD",
-        "sek" | "kronor" => "SEK",
-        "nok" => "NOK",
-        "dkk" => "DKK",
-        "pln" | "zł" | "zloty" | "zlotys" => "PLN",
-        "czk" | "koruna" => "CZK",
-        "huf" | "forint" | "forints" => "HUF",
-        "brl" | "reais" => "BRL",
-        "mxn" => "MXN",
-        "sgd" => "SGD",
-        "hkd" => "HKD",
-        "zar" | "rand" => "ZAR",
-        "try" if word.text == "TRY" => "TRY",
-        "₺" | "lira" => "TRY",
-        "ils" | "₪" | "shekels" => "ILS",
-        "rub" if word.text == "RUB" => "RUB",
-        "₽" | "rubles" | "roubles" => "RUB",
-        "thb" | "baht" => "THB",
-        "aed" | "dirhams" => "AED",
-        "uah" | "₴" | "hryvnia" => "UAH",
-        _ => return None,
-    };
-    Some((code, index + 1))
-}
-
 /// How sure the words around are that the amount is a limit: 0 not at all, 3 they say so.
-fn strength(text: &Text, amount: &Amount) -> u8 {
+fn strength(text: &Text, amount: &MoneyAmount) -> u8 {
     let before = |back| text.before(amount.start, back);
     let after = |ahead| text.lower(amount.next + ahead);
-    if per(text, amount.next) == Per::Other || is_income(text, amount.start) {
+    let is_rate =
+        per(text, amount.next) == Per::Other || period_before(text, amount.start).is_some_and(|unit| unit != "day");
+    if is_rate || is_income(text, amount.start) {
         return 0;
     }
     let names_budget = |word: &str| matches!(word, "budget" | "cap" | "limit" | "allowance");
@@ -341,13 +208,14 @@ fn strength(text: &Text, amount: &Amount) -> u8 {
     if amount.currency.is_none() {
         return 0;
     }
-    let at_least = matches!(before(1), "over" | "above" | "exceeding" | "minimum")
+    let at_least = before(1) == "minimum"
         || (before(1) == "least" && before(2) == "at")
-        || (before(1) == "than" && matches!(before(2), "more" | "greater"))
         || (before(1) == "than" && before(2) == "less" && matches!(before(3), "no" | "not"));
-    let no_more = before(1) == "than" && before(2) == "more" && matches!(before(3), "no" | "not");
-    if at_least && !no_more {
+    if at_least {
         return 0;
+    }
+    if let Some(above) = above(text, amount.start) {
+        return if is_forbidden(text, above) { 2 } else { 0 };
     }
     let limits = matches!(
         before(1),
@@ -363,12 +231,10 @@ fn strength(text: &Text, amount: &Amount) -> u8 {
             | "≤"
             | "<"
             | "exceed"
-            | "exceeding"
     ) || (before(1) == "to" && before(2) == "up")
         || (before(1) == "most" && before(2) == "at")
         || (before(1) == "than" && before(2) == "less")
         || (before(1) == "of" && matches!(before(2), "maximum" | "max" | "limit" | "cap"))
-        || no_more
         || (before(1) == "." && matches!(before(2), "max"))
         || (before(1) == "exactly" || matches!(after(0), "max" | "maximum" | "tops"))
         || (after(0) == "or" && matches!(after(1), "less" | "under"))
@@ -380,8 +246,43 @@ fn strength(text: &Text, amount: &Amount) -> u8 {
     u8::from(has_room_around(text, amount))
 }
 
+/// The index of `more` in `more than 500 EUR`, of `over` in `over 500 EUR`.
+fn above(text: &Text, start: usize) -> Option<usize> {
+    match (text.before(start, 2), text.before(start, 1)) {
+        (_, "over" | "above" | "exceeding") => Some(start - 1),
+        ("more" | "greater" | "higher" | "larger" | "dearer", "than") => Some(start - 2),
+        _ => None,
+    }
+}
+
+/// `no more than`, `we can't spend over`: more is ruled out; `don't flag payments over` limits no cost.
+fn is_forbidden(text: &Text, above: usize) -> bool {
+    let Some(negation) = text.negation_before(above) else { return false };
+    let is_spending = |i: usize| {
+        matches!(
+            text.lower(i),
+            "spend"
+                | "spending"
+                | "cost"
+                | "costs"
+                | "costing"
+                | "pay"
+                | "paying"
+                | "go"
+                | "going"
+                | "be"
+                | "total"
+                | "come"
+                | "charge"
+                | "invest"
+                | "afford"
+        )
+    };
+    negation + 1 == above || (negation + 1..above).any(is_spending)
+}
+
 /// Whether an amount without a telling word stands free: "Paris in May, $2000", "trip with 2000 euros".
-fn has_room_around(text: &Text, amount: &Amount) -> bool {
+fn has_room_around(text: &Text, amount: &MoneyAmount) -> bool {
     let ends = match text.get(amount.next) {
         None => true,
         Some(word) => {
@@ -427,6 +328,11 @@ fn has_room_around(text: &Text, amount: &Amount) -> bool {
                         | "have"
                         | "about"
                         | "around"
+                        | "roughly"
+                        | "approx"
+                        | "approximately"
+                        | "circa"
+                        | "ca"
                         | "and"
                         | "days"
                         | "nights"
@@ -452,6 +358,14 @@ fn has_room_around(text: &Text, amount: &Amount) -> bool {
                 | "earned"
                 | "salary"
                 | "revenue"
+                | "raise"
+                | "raising"
+                | "target"
+                | "refund"
+                | "invoice"
+                | "deposit"
+                | "owes"
+                | "turnover"
         )
     });
     ends && begins && !price
@@ -516,6 +430,15 @@ mod tests {
             ("a maximum of 200 dollars for materials", 200.0, "USD"),
             ("up to 40 k€", 40_000.0, "EUR"),
             ("a budget of at most R$900", 900.0, "BRL"),
+            ("no higher than €9k", 9000.0, "EUR"),
+            ("we can't spend more than 2k pounds", 2000.0, "GBP"),
+            ("it must not cost over 300 dollars", 300.0, "USD"),
+            ("max. 2,5k EUR", 2500.0, "EUR"),
+            ("under 12,50 €", 12.5, "EUR"),
+            ("max. 300,- €", 300.0, "EUR"),
+            ("at most CHF 1'200", 1200.0, "CHF"),
+            ("we have six weeks and roughly 80 dollars", 80.0, "USD"),
+            ("max Rs. 5,000", 5000.0, "INR"),
         ] {
             assert_eq!(budget(text), Some((amount, currency.into())), "{text}");
         }
@@ -539,6 +462,9 @@ mod tests {
             "a room with 20% off",
             "a salary of up to €85,000",
             "at most 300 EUR per month",
+            "the monthly premium must not exceed €280",
+            "don't flag payments over 100 CAD",
+            "raise 5,000 dollars for the school",
             "$",
             "",
         ] {
@@ -558,6 +484,7 @@ mod tests {
     fn limits_per_unit_are_rates() {
         let found = |text: &str| rate(&Text::new(text)).map(|r| (r.amount, r.currency, r.per));
         assert_eq!(found("not more than 300 EUR per month"), Some((300.0, "EUR".into(), "month".into())));
+        assert_eq!(found("keep the monthly bill below 200 USD"), Some((200.0, "USD".into(), "month".into())));
         assert_eq!(found("$20/hour"), Some((20.0, "USD".into(), "hour".into())));
         assert_eq!(found("an income of 4,200 euros a month"), None);
         assert_eq!(found("a trip with 2000 euros"), None);

@@ -1,6 +1,7 @@
 //! Extracts places: destination and origin.
 
 use super::count::is_person;
+use super::place_names::{COUNTRIES, KNOWN, NO_PLACES, REGIONS, STATES};
 use super::sought::is_sought;
 use super::words::{Text, WordKind};
 
@@ -28,16 +29,20 @@ pub(super) fn read(text: &Text) -> Places {
     let mut at = 0;
     while at < text.words.len() {
         let Some(found) = place_at(text, at) else {
+            places.location = places.location.or_else(|| room_at(text, at));
             at += 1;
             continue;
         };
         let (first, capital) = (at, text.is_capital(at));
         at = found.next;
-        if is_technical && !found.known {
+        if is_technical && !found.known && text.before(first, 1) != "near" {
             continue;
         }
         match role_before(text, first) {
-            Role::Origin => places.origin = places.origin.or(Some(found.name)),
+            Role::Origin if found.known || is_on_a_journey(text, first) => {
+                places.origin = places.origin.or(Some(found.name));
+            }
+            Role::Origin => {}
             Role::Destination => {
                 add(&mut places.destinations, found.name);
                 at = more(text, at, &mut places.destinations);
@@ -100,12 +105,83 @@ fn role_before(text: &Text, at: usize) -> Role {
     match text.before(at, back) {
         "from" | "departing" | "leaving" => Role::Origin,
         "of" if second == "out" => Role::Origin,
+        "to" if follows_origin(text, at - back) && is_on_a_journey(text, at) => Role::Destination,
         "to" if (1..=6).any(|further| is_journey(text.before(at, back + further))) => Role::Destination,
         "visit" | "visiting" | "explore" | "exploring" | "tour" => Role::Destination,
         "in" | "around" | "of" | "near" | "through" | "for" | "at" if is_stay(second) => Role::Destination,
         _ => Role::Place,
     }
 }
+
+/// Whether a word for a journey stands near: `get feedback from Tom` has none.
+fn is_on_a_journey(text: &Text, at: usize) -> bool {
+    let leaves = matches!(text.before(at, 1), "departing" | "leaving");
+    leaves || (at.saturating_sub(JOURNEY_WORDS_MAX)..at + JOURNEY_WORDS_MAX).any(|i| is_journey(text.lower(i)))
+}
+
+/// Words between a place and the journey it belongs to, at most.
+const JOURNEY_WORDS_MAX: usize = 12;
+
+/// `from Leeds to Bristol`: the names stand side by side.
+fn follows_origin(text: &Text, to: usize) -> bool {
+    let names = (1..=NAME_WORDS_MAX).map_while(|back| to.checked_sub(back).filter(|i| text.is_capital(*i)));
+    let first = names.last();
+    first.is_some_and(|first| text.before(first, 1) == "from" && place_at(text, first).is_some())
+}
+
+/// `a party for 30 people in the office canteen`, `on Saturday at home`.
+fn room_at(text: &Text, at: usize) -> Option<String> {
+    let back = 1 + usize::from(matches!(text.before(at, 1), "the" | "our" | "my" | "a"));
+    let thing = at.checked_sub(back + 1).filter(|_| matches!(text.before(at, back), "in" | "at"))?;
+    let is_there = VENUES.contains(&text.lower(thing)) || is_person(text.lower(thing)) || text.is_constraint(thing);
+    let last = (at..at + ROOM_WORDS_MAX).rev().find(|i| ROOMS.contains(&text.lower(*i)))?;
+    let is_name = (at..last).all(|i| text.words[i].kind == WordKind::Letters && !is_link(text.lower(i)));
+    (is_there && is_name).then(|| text.between(at, last + 1).to_owned())
+}
+
+/// Longest name of a room, in words.
+const ROOM_WORDS_MAX: usize = 3;
+
+fn is_link(word: &str) -> bool {
+    matches!(word, "and" | "or" | "of" | "for" | "with" | "to" | "in" | "at" | "on" | "the")
+}
+
+/// Rooms, buildings and grounds in which something is held.
+const ROOMS: &[&str] = &[
+    "home",
+    "canteen",
+    "cafeteria",
+    "hall",
+    "garden",
+    "park",
+    "library",
+    "backyard",
+    "courtyard",
+    "terrace",
+    "rooftop",
+    "pub",
+    "cafe",
+    "café",
+    "restaurant",
+    "hotel",
+    "church",
+    "gym",
+    "museum",
+    "beach",
+    "office",
+    "room",
+    "school",
+    "club",
+    "clubhouse",
+    "centre",
+    "center",
+    "stadium",
+    "theatre",
+    "theater",
+    "barn",
+    "zoo",
+    "farm",
+];
 
 /// `near Heilbronn`, `a workshop in Heilbronn`, `the office in Heilbronn`.
 fn is_venue(text: &Text, at: usize) -> bool {
@@ -154,6 +230,10 @@ const VENUES: &[&str] = &[
     "based",
     "live",
     "opening",
+    "living",
+    "lives",
+    "offsite",
+    "celebration",
     "guests",
     "attendees",
     "seminar",
@@ -238,6 +318,10 @@ fn is_journey(word: &str) -> bool {
             | "visit"
             | "tour"
             | "move"
+            | "moving"
+            | "relocate"
+            | "relocating"
+            | "relocation"
             | "drive"
             | "driving"
             | "honeymoon"
@@ -393,334 +477,6 @@ fn alias(name: &str) -> &str {
     }
 }
 
-/// Capitalised words that are no places.
-const NO_PLACES: &[&str] = &[
-    "i",
-    "we",
-    "my",
-    "the",
-    "a",
-    "an",
-    "it",
-    "this",
-    "that",
-    "please",
-    "can",
-    "plan",
-    "find",
-    "book",
-    "for",
-    "in",
-    "with",
-    "january",
-    "february",
-    "march",
-    "april",
-    "may",
-    "june",
-    "july",
-    "august",
-    "september",
-    "october",
-    "november",
-    "december",
-    "jan",
-    "feb",
-    "mar",
-    "apr",
-    "jun",
-    "jul",
-    "aug",
-    "sep",
-    "sept",
-    "oct",
-    "nov",
-    "dec",
-    "monday",
-    "tuesday",
-    "wednesday",
-    "thursday",
-    "friday",
-    "saturday",
-    "sunday",
-    "english",
-    "french",
-    "german",
-    "spanish",
-    "italian",
-    "chinese",
-    "japanese",
-    "portuguese",
-    "russian",
-    "arabic",
-    "korean",
-    "dutch",
-    "hindi",
-    "latin",
-    "swedish",
-    "polish",
-    "turkish",
-    "greek",
-    "python",
-    "rust",
-    "java",
-    "javascript",
-    "excel",
-    "word",
-    "google",
-    "wikipedia",
-    "twitter",
-    "facebook",
-    "amazon",
-    "youtube",
-    "internet",
-    "linux",
-    "windows",
-    "christmas",
-    "easter",
-    "thanksgiving",
-    "usd",
-    "eur",
-    "budget",
-];
-
-/// Cities that travellers name most, also found in lower case.
-const KNOWN: &[&str] = &[
-    "Paris",
-    "London",
-    "Rome",
-    "Berlin",
-    "Madrid",
-    "Barcelona",
-    "Lisbon",
-    "Amsterdam",
-    "Vienna",
-    "Prague",
-    "Budapest",
-    "Athens",
-    "Dublin",
-    "Edinburgh",
-    "Copenhagen",
-    "Stockholm",
-    "Oslo",
-    "Helsinki",
-    "Reykjavik",
-    "Zurich",
-    "Geneva",
-    "Munich",
-    "Hamburg",
-    "Cologne",
-    "Frankfurt",
-    "Brussels",
-    "Milan",
-    "Venice",
-    "Florence",
-    "Naples",
-    "Porto",
-    "Seville",
-    "Valencia",
-    "Krakow",
-    "Warsaw",
-    "Istanbul",
-    "Dubai",
-    "Abu Dhabi",
-    "Cairo",
-    "Marrakech",
-    "Cape Town",
-    "Nairobi",
-    "Tokyo",
-    "Kyoto",
-    "Osaka",
-    "Seoul",
-    "Beijing",
-    "Shanghai",
-    "Hong Kong",
-    "Singapore",
-    "Bangkok",
-    "Phuket",
-    "Bali",
-    "Hanoi",
-    "Kuala Lumpur",
-    "Jakarta",
-    "Manila",
-    "Taipei",
-    "Delhi",
-    "New Delhi",
-    "Mumbai",
-    "Goa",
-    "Sydney",
-    "Melbourne",
-    "Auckland",
-    "New York",
-    "New York City",
-    "NYC",
-    "Los Angeles",
-    "LA",
-    "San Francisco",
-    "SF",
-    "Las Vegas",
-    "Vegas",
-    "Chicago",
-    "Boston",
-    "Miami",
-    "Orlando",
-    "Seattle",
-    "Washington",
-    "Austin",
-    "Dallas",
-    "Houston",
-    "Denver",
-    "Portland",
-    "Philadelphia",
-    "San Diego",
-    "New Orleans",
-    "Nashville",
-    "Atlanta",
-    "Honolulu",
-    "Toronto",
-    "Montreal",
-    "Vancouver",
-    "Mexico City",
-    "Cancun",
-    "Havana",
-    "Rio de Janeiro",
-    "Sao Paulo",
-    "Buenos Aires",
-    "Lima",
-    "Cusco",
-    "Santiago",
-    "Bogota",
-    "Nice",
-    "Lyon",
-    "Marseille",
-    "Bordeaux",
-    "Salzburg",
-    "Innsbruck",
-    "Santorini",
-    "Crete",
-    "Sicily",
-    "Tuscany",
-    "Hawaii",
-    "Bruges",
-    "Dresden",
-    "Leipzig",
-    "Stuttgart",
-    "Tel Aviv",
-    "Jerusalem",
-];
-
-const COUNTRIES: &[&str] = &[
-    "France",
-    "Italy",
-    "Spain",
-    "Portugal",
-    "Germany",
-    "Austria",
-    "Switzerland",
-    "Netherlands",
-    "Belgium",
-    "Greece",
-    "Ireland",
-    "Scotland",
-    "England",
-    "Wales",
-    "United Kingdom",
-    "UK",
-    "Iceland",
-    "Norway",
-    "Sweden",
-    "Denmark",
-    "Finland",
-    "Poland",
-    "Hungary",
-    "Czech Republic",
-    "Croatia",
-    "Turkey",
-    "Egypt",
-    "Morocco",
-    "Kenya",
-    "Tanzania",
-    "South Africa",
-    "Japan",
-    "China",
-    "South Korea",
-    "Thailand",
-    "Vietnam",
-    "Indonesia",
-    "Malaysia",
-    "Philippines",
-    "India",
-    "Nepal",
-    "Sri Lanka",
-    "Australia",
-    "New Zealand",
-    "United States",
-    "USA",
-    "Canada",
-    "Mexico",
-    "Cuba",
-    "Costa Rica",
-    "Brazil",
-    "Argentina",
-    "Chile",
-    "Peru",
-    "Colombia",
-    "Bolivia",
-    "Ecuador",
-    "Israel",
-    "Jordan",
-    "Romania",
-];
-
-const REGIONS: &[&str] = &[
-    "Texas",
-    "California",
-    "Oregon",
-    "Maine",
-    "Florida",
-    "Georgia",
-    "Ohio",
-    "Tennessee",
-    "Kentucky",
-    "Illinois",
-    "Nevada",
-    "Arizona",
-    "Colorado",
-    "Utah",
-    "Montana",
-    "Idaho",
-    "Alaska",
-    "Virginia",
-    "Massachusetts",
-    "Ontario",
-    "Quebec",
-    "British Columbia",
-    "New Mexico",
-    "New Jersey",
-    "Pennsylvania",
-    "Louisiana",
-    "Alabama",
-    "Michigan",
-    "Minnesota",
-    "Wisconsin",
-    "Missouri",
-    "Iowa",
-    "Kansas",
-    "Nebraska",
-    "Oklahoma",
-    "Arkansas",
-    "Mississippi",
-    "Bavaria",
-    "Tuscany",
-    "Provence",
-];
-
-const STATES: &[&str] = &[
-    "AL", "AK", "AZ", "AR", "CA", "CO", "CT", "DE", "FL", "GA", "HI", "ID", "IL", "IN", "IA", "KS", "KY", "LA", "ME",
-    "MD", "MA", "MI", "MN", "MS", "MO", "MT", "NE", "NV", "NH", "NJ", "NM", "NY", "NC", "ND", "OH", "OK", "OR", "PA",
-    "RI", "SC", "SD", "TN", "TX", "UT", "VT", "VA", "WA", "WV", "WI", "WY", "DC",
-];
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -750,6 +506,7 @@ mod tests {
             ("trip to Washington, D.C. in May", "Washington, D.C."),
             ("honeymoon in Santorini", "Santorini"),
             ("I want to go to Ulaanbaatar", "Ulaanbaatar"),
+            ("we're moving from Leeds to Bristol", "Bristol"),
         ] {
             assert_eq!(places(text).0, expected, "{text}");
         }
@@ -765,7 +522,11 @@ mod tests {
         ] {
             assert_eq!(places(text).1.as_deref(), Some(origin), "{text}");
         }
-        assert_eq!(places("trip to Paris from May 3 to May 10").1, None);
+        for text in
+            ["trip to Paris from May 3 to May 10", "pull the sales from Shopify", "get feedback from Tom and Aisha"]
+        {
+            assert_eq!(places(text).1, None, "{text}");
+        }
     }
 
     #[test]
@@ -776,6 +537,10 @@ mod tests {
         assert_eq!(location("find a plumber in Leeds"), Some("Leeds".into()));
         assert_eq!(location("a list of 25 photographers in Heilbronn"), Some("Heilbronn".into()));
         assert_eq!(location("an outing for 35 colleagues in Heilbronn"), Some("Heilbronn".into()));
+        assert_eq!(location("a party for 35 people in the office canteen"), Some("office canteen".into()));
+        assert_eq!(location("find a robotics club for a 9-year-old in Utrecht"), Some("Utrecht".into()));
+        assert_eq!(location("a photographer near Asheville who sends files"), Some("Asheville".into()));
+        assert_eq!(location("count the chairs in the hall"), None);
         assert_eq!(location("find three articles in Nature"), None);
         assert_eq!(location("write the parser in Python"), None);
         assert_eq!(places("Move the website from WordPress to Hugo"), (String::new(), None));

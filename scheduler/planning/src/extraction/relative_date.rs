@@ -4,7 +4,8 @@ use goalmill_common::number::whole_i64;
 use jiff::civil::{Date, Weekday};
 use jiff::{Span as Length, ToSpan};
 
-use super::date::{DateMention, DateSpan, is_due, month, month_number, year_after};
+use super::calendar_date::{DateMention, DateSpan, month, month_number, year_after};
+use super::date::{is_due, mention_at};
 use super::words::{Text, WordKind};
 
 /// Furthest day that is taken for one, in days from today.
@@ -12,7 +13,8 @@ const DAYS_MAX: f64 = 3_650.0;
 
 /// A date that begins at `at`.
 pub(super) fn read(text: &Text, at: usize, today: Date) -> Option<DateMention> {
-    named_day(text, at, today)
+    numbered_weekday(text, at, today)
+        .or_else(|| named_day(text, at, today))
         .or_else(|| within(text, at, today))
         .or_else(|| quarter(text, at, today))
         .or_else(|| ordinal_day(text, at, today))
@@ -22,8 +24,12 @@ pub(super) fn read(text: &Text, at: usize, today: Date) -> Option<DateMention> {
 /// `end of June`, `month's end`, `EOD`: what would otherwise be read as a month alone.
 pub(super) fn before_month(text: &Text, at: usize, today: Date) -> Option<DateMention> {
     let certain = |date, next| Some(DateMention { span: DateSpan::Day(date), next, assumed: None });
+    if let Some(next) = close_of_day(text, at) {
+        return mention_at(text, next + usize::from(matches!(text.lower(next), "on" | "of" | ",")), today)
+            .filter(|day| matches!(day.span, DateSpan::Day(_)))
+            .or_else(|| certain(today, next));
+    }
     match text.lower(at) {
-        "eod" | "cob" => return certain(today, at + 1),
         "eow" => return Some(week_end(today, 0, at + 1)),
         "eom" => return certain(today.last_of_month(), at + 1),
         "eoy" => return certain(today.last_of_year(), at + 1),
@@ -36,15 +42,13 @@ pub(super) fn before_month(text: &Text, at: usize, today: Date) -> Option<DateMe
             (led && text.lower(at + 1 + dash) == "end").then_some(())?;
             return end_of_unit(text.lower(at), 0, today, at + 2 + dash);
         }
+        "start" | "beginning" | "middle" => return begin_of_month(text, at, today),
         "end" | "close" => {}
         _ => return None,
     }
     let mut next = at + 1;
     if text.lower(next) == "of" {
         next += 1;
-    }
-    if text.lower(next) == "business" {
-        return certain(today, next + 1);
     }
     if matches!(text.lower(next), "the" | "this") {
         next += 1;
@@ -60,14 +64,108 @@ pub(super) fn before_month(text: &Text, at: usize, today: Date) -> Option<DateMe
         return certain(last, next);
     }
     // `end of June` alone is a month; as a deadline it is a day.
-    let led = matches!(
-        (text.before(at, 1), text.before(at, 2)),
-        ("by" | "until" | "before" | "till" | "than", _) | ("the", "by" | "until" | "before" | "till" | "than")
-    );
-    let number = month_number(text, next).filter(|_| led)?;
-    let (year, next) = year_after(text, next + 1);
+    let (first, next) = first_of_named_month(text, next, today).filter(|_| leads_deadline(text, at))?;
+    certain(first.last_of_month(), next)
+}
+
+/// `EOD`, `close of business`, `end of the day`: the index after it.
+fn close_of_day(text: &Text, at: usize) -> Option<usize> {
+    match (text.lower(at), text.lower(at + 1), text.lower(at + 2), text.lower(at + 3)) {
+        ("eod" | "cob", ..) => Some(at + 1),
+        ("end" | "close", "of", "business" | "day" | "today" | "play", _) => Some(at + 3),
+        ("end" | "close", "of", "the", "day") => Some(at + 4),
+        _ => None,
+    }
+}
+
+/// `by the start of June`, `before the middle of next month`.
+fn begin_of_month(text: &Text, at: usize, today: Date) -> Option<DateMention> {
+    (text.lower(at + 1) == "of" && leads_deadline(text, at)).then_some(())?;
+    let next_month = || {
+        let first = today.first_of_month().checked_add(1.month()).ok()?;
+        (text.lower(at + 2) == "next" && text.lower(at + 3) == "month").then_some((first, at + 4))
+    };
+    let (first, next) = first_of_named_month(text, at + 2, today).or_else(next_month)?;
+    let (date, assumed) = match text.lower(at) {
+        "middle" => (plus(first, 14)?, "the 15th"),
+        _ => (first, "the first day of the month"),
+    };
+    Some(DateMention { span: DateSpan::Day(date), next, assumed: Some(assumed) })
+}
+
+/// The first day of the month that is named at `at`, and the index after it.
+fn first_of_named_month(text: &Text, at: usize, today: Date) -> Option<(Date, usize)> {
+    let number = month_number(text, at)?;
+    let (year, next) = year_after(text, at + 1);
     let year = year.unwrap_or_else(|| today.year() + i16::from(number < today.month()));
-    certain(Date::new(year, number, 1).ok()?.last_of_month(), next)
+    Some((Date::new(year, number, 1).ok()?, next))
+}
+
+/// Whether `by`, `before` or `until` stands before, with or without an article.
+fn leads_deadline(text: &Text, at: usize) -> bool {
+    let back = 1 + usize::from(text.before(at, 1) == "the");
+    matches!(text.before(at, back), "by" | "until" | "before" | "till" | "than")
+}
+
+/// `the second Tuesday of March`, `last Friday in June`, `the first weekend of next month`, `the first week of May`.
+fn numbered_weekday(text: &Text, at: usize, today: Date) -> Option<DateMention> {
+    let (number, next) = ordinal_at(text, at)?;
+    let link = next + 1;
+    matches!(text.lower(link), "of" | "in").then_some(())?;
+    let (months, after) = months_named(text, link + 1, today)?;
+    let unit = text.lower(next);
+    let mut found = months.into_iter().filter_map(|first| {
+        let nth = |weekday| first.nth_weekday_of_month(number, weekday).ok();
+        match unit {
+            "weekend" => nth(Weekday::Saturday).and_then(|day| Some(DateSpan::Days(day, plus(day, 1)?))),
+            "week" if number < 0 => Some(DateSpan::Days(plus(first.last_of_month(), -6)?, first.last_of_month())),
+            "week" => {
+                let monday = plus(first, i64::from(number - 1) * 7)?;
+                Some(DateSpan::Days(monday, plus(monday, 6)?))
+            }
+            _ => nth(weekday_at(text, next)?).map(DateSpan::Day),
+        }
+    });
+    let is_ahead = |span: &DateSpan| match span {
+        DateSpan::Day(day) | DateSpan::Days(_, day) => *day >= today,
+        DateSpan::Month(_) | DateSpan::Within(_) => false,
+    };
+    let span = found.find(is_ahead)?;
+    let assumed = (unit == "week").then_some("seven days, counted from the first of the month");
+    Some(DateMention { span, next: after, assumed })
+}
+
+/// `second`, `2nd`; −1 for `last`. With the index after it.
+fn ordinal_at(text: &Text, at: usize) -> Option<(i8, usize)> {
+    let number = match text.lower(at) {
+        "first" => 1,
+        "second" => 2,
+        "third" => 3,
+        "fourth" => 4,
+        "fifth" => 5,
+        "last" => -1,
+        digits => {
+            let number = digits.parse().ok().filter(|number| (1..=5).contains(number))?;
+            let ending = text.get(at + 1).filter(|ending| ending.glued)?;
+            return matches!(ending.lower.as_str(), "st" | "nd" | "rd" | "th").then_some((number, at + 2));
+        }
+    };
+    Some((number, at + 1))
+}
+
+/// The first days of the months that are meant, nearest first: `March`, `next month`, `the month`. With the index after it.
+fn months_named(text: &Text, at: usize, today: Date) -> Option<(Vec<Date>, usize)> {
+    let this = today.first_of_month();
+    let ahead = |months: i64| this.checked_add(months.months()).ok();
+    match (text.lower(at), text.lower(at + 1)) {
+        ("next", "month") => return Some((vec![ahead(1)?], at + 2)),
+        ("the" | "this", "month") => return Some((vec![this, ahead(1)?], at + 2)),
+        _ => {}
+    }
+    let number = month_number(text, at)?;
+    let (year, next) = year_after(text, at + 1);
+    let years = year.map_or_else(|| vec![today.year(), today.year() + 1], |year| vec![year]);
+    Some((years.into_iter().filter_map(|year| Date::new(year, number, 1).ok()).collect(), next))
 }
 
 fn end_of_unit(unit: &str, ahead: i64, today: Date, next: usize) -> Option<DateMention> {
@@ -114,9 +212,13 @@ fn named_day(text: &Text, at: usize, today: Date) -> Option<DateMention> {
         (_, "today" | "tonight") if !possessive => day(today),
         ("next", "week") => days(next_weekday(today, Weekday::Monday, true)?, 6),
         ("this", "weekend") => days(next_weekday(today, Weekday::Saturday, false)?, 1),
-        ("the", "weekend") if matches!(text.before(at, 2), "by" | "before" | "until") => {
+        ("the", "weekend")
+            if matches!(text.before(at, 2), "by" | "before" | "until" | "over" | "on" | "at" | "during")
+                && !matches!(text.lower(at + 1), "of" | "in" | "before" | "after") =>
+        {
             days(next_weekday(today, Weekday::Saturday, false)?, 1)
         }
+        ("this", "evening" | "afternoon") if !possessive => day(today),
         ("next", "weekend") => days(plus(next_weekday(today, Weekday::Monday, true)?, 5)?, 1),
         ("next", "month") => {
             let first = today.first_of_month().checked_add(1.month()).ok()?;
@@ -140,6 +242,9 @@ fn feast(text: &Text, at: usize, today: Date) -> Option<DateMention> {
     if text.lower(at) == "easter" {
         return easter_at(text, at, today);
     }
+    if let Some(found) = thanksgiving_at(text, at, today) {
+        return Some(found);
+    }
     let (number, day, words) = match (text.lower(at), text.lower(at + 1)) {
         ("christmas", "eve") => (12, 24, 2),
         ("christmas", "day") => (12, 25, 2),
@@ -150,10 +255,28 @@ fn feast(text: &Text, at: usize, today: Date) -> Option<DateMention> {
         ("valentine", "day") => (2, 14, 2),
         _ => return None,
     };
-    let led =
-        matches!(text.before(at, 1), "by" | "before" | "until" | "till" | "on" | "at" | "than" | "after" | "from");
-    let date = led.then(|| (0..=1).filter_map(|ahead| Date::new(today.year() + ahead, number, day).ok()))?;
+    let date =
+        leads_feast(text, at).then(|| (0..=1).filter_map(|ahead| Date::new(today.year() + ahead, number, day).ok()))?;
     let date = date.into_iter().find(|date| *date >= today)?;
+    Some(DateMention { span: DateSpan::Day(date), next: at + words, assumed: None })
+}
+
+fn leads_feast(text: &Text, at: usize) -> bool {
+    matches!(text.before(at, 1), "by" | "before" | "until" | "till" | "on" | "at" | "than" | "after" | "from")
+}
+
+/// `before Thanksgiving`, `by Black Friday`: the fourth Thursday of November and the day after.
+fn thanksgiving_at(text: &Text, at: usize, today: Date) -> Option<DateMention> {
+    let (days, words) = match (text.lower(at), text.lower(at + 1)) {
+        ("thanksgiving", _) => (0, 1),
+        ("black", "friday") => (1, 2),
+        _ => return None,
+    };
+    let date = |ahead| {
+        let november = Date::new(today.year() + ahead, 11, 1).ok()?;
+        plus(november.nth_weekday_of_month(4, Weekday::Thursday).ok()?, days)
+    };
+    let date = (0..=1).filter_map(date).find(|date| *date >= today).filter(|_| leads_feast(text, at))?;
     Some(DateMention { span: DateSpan::Day(date), next: at + words, assumed: None })
 }
 
@@ -193,18 +316,37 @@ fn within(text: &Text, at: usize, today: Date) -> Option<DateMention> {
         _ => return None,
     };
     let (value, next) = match text.lower(from) {
-        "a" | "one" if text.number(from).is_none_or(|q| q.value == 1.0) => (1.0, from + 1),
+        "a" | "an" | "one" if text.number(from).is_none_or(|q| q.value == 1.0) => (1.0, from + 1),
         "next" if is_limit => (1.0, from + 1),
         "week" | "month" | "quarter" | "year" if is_limit => (1.0, from),
         _ => text.number(from).map(|q| (q.value, q.next))?,
     };
     let (date, next) = after(text, value, next, today)?;
-    // `in two days starting 4 January`: how long, not when.
-    if !is_limit && matches!(text.lower(next), "starting" | "beginning" | "from") {
+    // `in two days starting 4 January`: how long, not when. `within a week of delivery`: not counted from today.
+    let from_now = matches!(text.lower(next + 1), "now" | "today");
+    let is_counted_from = match text.lower(next) {
+        "starting" | "beginning" => !is_limit,
+        "from" | "of" | "after" | "before" | "following" => !from_now,
+        _ => false,
+    };
+    if is_counted_from {
         return None;
     }
-    let span = if is_limit || is_due(text.before(at, 1)) { DateSpan::Within(date) } else { DateSpan::Day(date) };
+    let is_deadline = is_limit || is_due(text.before(at, 1)) || is_needed(text, at);
+    let span = if is_deadline { DateSpan::Within(date) } else { DateSpan::Day(date) };
     Some(DateMention { span, next, assumed: None })
+}
+
+/// `I need it in two weeks`, `have the report ready in 3 days`: by when, not on which day.
+fn is_needed(text: &Text, at: usize) -> bool {
+    let mut clause =
+        (1..=6).map_while(|back| at.checked_sub(back).filter(|i| text.words[*i].kind == WordKind::Letters));
+    clause.any(|i| match text.lower(i) {
+        "need" | "want" => {
+            matches!(text.lower(i + 1), "it" | "this" | "that" | "them" | "these" | "everything" | "the")
+        }
+        word => is_due(word),
+    })
 }
 
 /// The day after a length of time whose unit stands at `at`.
@@ -220,6 +362,7 @@ fn after(text: &Text, value: f64, at: usize, today: Date) -> Option<(Date, usize
         "hour" | "hours" if whole >= 24 => plus(today, whole / 24)?,
         "day" | "days" => plus(today, whole)?,
         "week" | "weeks" => plus(today, whole * 7)?,
+        "fortnight" | "fortnights" => plus(today, whole * 14)?,
         "month" | "months" => add(whole.months())?,
         "quarter" | "quarters" => add((whole * 3).months())?,
         "year" | "years" if whole <= 10 => add(whole.years())?,
@@ -280,15 +423,32 @@ fn ordinal_day(text: &Text, at: usize, today: Date) -> Option<DateMention> {
 
 /// `Friday`, unless it is one of many or a past one.
 fn named_weekday(text: &Text, at: usize, today: Date) -> Option<DateMention> {
-    let weekday = weekday(text.lower(at))?;
+    let weekday = weekday_at(text, at)?;
     let before = text.before(at, 1);
     // `the second Saturday in July` is not the next Saturday.
     let is_numbered = matches!(before, "first" | "second" | "third" | "fourth" | "fifth" | "other");
     let past_or_many = is_numbered
         || matches!(before, "every" | "each" | "last" | "past" | "a" | "any" | "since" | "per" | "black" | "good");
-    let led =
-        matches!(before, "next" | "on" | "this" | "by" | "from" | "to" | "until" | "before" | "for" | "due" | "than");
-    (!past_or_many && (led || text.is_capital(at))).then_some(())?;
+    let led = matches!(
+        before,
+        "next"
+            | "on"
+            | "this"
+            | "by"
+            | "from"
+            | "to"
+            | "until"
+            | "before"
+            | "for"
+            | "due"
+            | "than"
+            | "eod"
+            | "cob"
+            | "business"
+            | "coming"
+    );
+    let is_short = text.get(at).is_some_and(|word| word.text.len() <= SHORT_WEEKDAY_MAX);
+    (!past_or_many && (led || text.is_capital(at) && !is_short)).then_some(())?;
     let date = next_weekday(today, weekday, false)?;
     Some(DateMention { span: DateSpan::Day(date), next: at + 1, assumed: None })
 }
@@ -302,7 +462,25 @@ fn next_weekday(today: Date, weekday: Weekday, after: bool) -> Option<Date> {
     (i64::from(after)..=7).filter_map(|ahead| plus(today, ahead)).find(|date| date.weekday() == weekday)
 }
 
-pub(super) fn weekday(word: &str) -> Option<Weekday> {
+/// Longest short form of a weekday, `Thurs`, in letters.
+const SHORT_WEEKDAY_MAX: usize = 5;
+
+/// A weekday at `at`; short forms count when written with a capital.
+pub(super) fn weekday_at(text: &Text, at: usize) -> Option<Weekday> {
+    let short = || match text.get(at)?.text {
+        "Mon" => Some(Weekday::Monday),
+        "Tue" | "Tues" => Some(Weekday::Tuesday),
+        "Wed" | "Weds" => Some(Weekday::Wednesday),
+        "Thu" | "Thur" | "Thurs" => Some(Weekday::Thursday),
+        "Fri" => Some(Weekday::Friday),
+        "Sat" => Some(Weekday::Saturday),
+        "Sun" => Some(Weekday::Sunday),
+        _ => None,
+    };
+    weekday(text.lower(at)).or_else(short)
+}
+
+fn weekday(word: &str) -> Option<Weekday> {
     match word {
         "monday" => Some(Weekday::Monday),
         "tuesday" => Some(Weekday::Tuesday),

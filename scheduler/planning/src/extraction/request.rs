@@ -1,6 +1,7 @@
 //! Finds the main request of a goal: the words by which its kind is recognised, and its subject.
 
-use super::words::{Text, WordKind, is_request_verb};
+use super::request_verb::is_request_verb;
+use super::words::{Text, WordKind};
 
 /// Most words of a request that say what kind of goal it is.
 const WORDS_MAX: usize = 10;
@@ -60,7 +61,7 @@ fn start(text: &Text) -> Option<Start> {
     let list = (1..text.words.len()).find(|at| begins_bullet(text, *at)).unwrap_or(text.words.len());
     let begins =
         |at: &usize| *at == 0 || text.ends_sentence(at - 1) || text.lower(at - 1) == ";" || text.begins_line(*at);
-    let starts: Vec<usize> = (0..list).filter(begins).map(|at| skip_politeness(text, at)).collect();
+    let starts: Vec<usize> = (0..list).filter(begins).map(|at| helped(text, skip_politeness(text, at))).collect();
     let asks = |at: &usize| {
         let verb = verb_at(text, *at).filter(|_| !is_side_request(text, *at))?;
         Some(Start { at: *at, verb: Some(verb) })
@@ -96,57 +97,67 @@ fn begins_bullet(text: &Text, at: usize) -> bool {
     text.begins_line(at) && (text.words[at].kind != WordKind::Letters || text.lower(at + 1) == ")")
 }
 
-/// The index after `please`, `can you`, `I need to`.
+/// `help our shelter raise money`: the index of what somebody is helped to do.
+fn helped(text: &Text, at: usize) -> usize {
+    let is_helped = (1..=2).any(|back| text.before(at, back) == "help");
+    let verb = (at + 1..at + 4).find(|i| text.is_imperative(*i));
+    verb.filter(|_| is_helped && !text.is_imperative(at)).unwrap_or(at)
+}
+
+/// The index after `please`, `can you`, `I need to`, and after a constraint that stands first: `by Friday, …`.
 fn skip_politeness(text: &Text, mut at: usize) -> usize {
-    while matches!(
-        text.lower(at),
-        "please"
-            | "can"
-            | "could"
-            | "would"
-            | "you"
-            | "we"
-            | "i"
-            | "i'd"
-            | "we'd"
-            | "like"
-            | "to"
-            | "help"
-            | "me"
-            | "us"
-            | "need"
-            | "want"
-            | "have"
-            | "let's"
-            | "must"
-            | "should"
-            | "kindly"
-            | "hi"
-            | "hello"
-            | ","
-            | "-"
-            | "•"
-            | "i'm"
-            | "we're"
-            | "am"
-            | "are"
-            | "going"
-            | "it's"
-            | "time"
-            | "first"
-            | "hey"
-            | "team"
-            | "all"
-            | "the"
-            | "a"
-            | "an"
-            | "our"
-            | "also"
-            | "now"
-            | "asap"
-            | "urgent"
-            | "urgently"
-    ) {
+    while text.is_constraint(at) && !text.is_imperative(at)
+        || matches!(
+            text.lower(at),
+            "please"
+                | "can"
+                | "could"
+                | "would"
+                | "you"
+                | "we"
+                | "i"
+                | "i'd"
+                | "we'd"
+                | "like"
+                | "to"
+                | "help"
+                | "me"
+                | "us"
+                | "need"
+                | "want"
+                | "have"
+                | "let's"
+                | "must"
+                | "should"
+                | "kindly"
+                | "hi"
+                | "hello"
+                | ","
+                | "-"
+                | "•"
+                | "i'm"
+                | "we're"
+                | "am"
+                | "are"
+                | "going"
+                | "it's"
+                | "time"
+                | "first"
+                | "hey"
+                | "team"
+                | "all"
+                | "my"
+                | "the"
+                | "a"
+                | "an"
+                | "our"
+                | "also"
+                | "now"
+                | "asap"
+                | "urgent"
+                | "urgently"
+        )
+    {
         at += 1;
     }
     at

@@ -5,7 +5,8 @@ use super::words::{Text, WordKind};
 /// `find a plumber in Leeds`, `rent a hall in Kiel`: what is looked for is at the place, unless it is a part of a text.
 pub(super) fn is_sought(text: &Text, at: usize) -> bool {
     let words = (1..=SOUGHT_WORDS_MAX).map_while(|back| at.checked_sub(back).map(|index| (index, text.lower(index))));
-    let clause = words.take_while(|(index, _)| text.words[*index].kind != WordKind::Sign);
+    // A hyphen inside a word ends no clause.
+    let clause = words.take_while(|(index, _)| text.words[*index].kind != WordKind::Sign || text.words[*index].glued);
     for (index, word) in clause {
         if TEXT_PARTS.contains(&word) {
             return false;
@@ -21,7 +22,7 @@ pub(super) fn is_sought(text: &Text, at: usize) -> bool {
 }
 
 /// Words between the verb and the place, at most.
-const SOUGHT_WORDS_MAX: usize = 6;
+const SOUGHT_WORDS_MAX: usize = 16;
 
 /// What is found in a text, a program or a table, not at a place.
 const TEXT_PARTS: &[&str] = &[

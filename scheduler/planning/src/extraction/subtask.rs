@@ -1,5 +1,6 @@
-//! Extracts the sub-tasks that a goal lists: after a colon, or as lines with bullets or numbers.
+//! Extracts the sub-tasks that a goal lists: after a colon, as lines with bullets or numbers, or as requests in a row.
 
+use super::request_verb::is_verb_by_object;
 use super::words::{Text, WordKind};
 
 /// Most sub-tasks that are taken over.
@@ -11,7 +12,7 @@ const WORDS_MAX: usize = 24;
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Subtasks {
     pub items: Vec<String>,
-    /// Numbered lines are done one after the other.
+    /// Numbered lines and requests in a row are done one after the other.
     pub in_order: bool,
     /// Sub-tasks that were not taken over because there are too many.
     pub left_out: usize,
@@ -19,7 +20,7 @@ pub(super) struct Subtasks {
 
 /// Constraints are read before: a member of a list that is one is no sub-task.
 pub(super) fn read(text: &Text) -> Subtasks {
-    let mut found = bullets(text).or_else(|| after_colon(text)).unwrap_or_default();
+    let mut found = bullets(text).or_else(|| after_colon(text)).or_else(|| requests(text)).unwrap_or_default();
     found.left_out = found.items.len().saturating_sub(SUBTASKS_MAX);
     found.items.truncate(SUBTASKS_MAX);
     found
@@ -42,6 +43,14 @@ fn bullets(text: &Text) -> Option<Subtasks> {
     }
     let in_order = numbered == items.len();
     (items.len() >= 2).then_some(Subtasks { items, in_order, left_out: 0 })
+}
+
+/// Whether the word stands in a line with a bullet: what is said there is said of one sub-task.
+pub(super) fn is_bullet(text: &Text, at: usize) -> bool {
+    let Some(word) = text.get(at) else { return false };
+    let begin = text.source[..word.start].rfind('\n').map_or(0, |newline| newline + 1);
+    let line = text.source[begin..].lines().next().unwrap_or_default();
+    bullet(line).is_some()
 }
 
 /// The length of a line's bullet and what follows.
@@ -73,6 +82,52 @@ fn after_colon(text: &Text) -> Option<Subtasks> {
         let items = members(text, at + 1, end, separator);
         (items.len() >= 2).then_some(Subtasks { items, in_order: false, left_out: 0 })
     })
+}
+
+/// Fewest requests of one sentence that make a list.
+const REQUESTS_MIN: usize = 3;
+
+/// `find the cause, fix it and add a test`: the requests of the first sentence that has several.
+fn requests(text: &Text) -> Option<Subtasks> {
+    let begins = |at: &usize| *at == 0 || text.ends_sentence(at - 1) || text.begins_line(*at);
+    let starts: Vec<usize> = (0..text.words.len()).filter(begins).collect();
+    starts.iter().enumerate().find_map(|(index, first)| {
+        let end = starts.get(index + 1).copied().unwrap_or(text.words.len());
+        let items = requests_between(text, *first, end)?;
+        Some(Subtasks { items, in_order: true, left_out: 0 })
+    })
+}
+
+fn requests_between(text: &Text, first: usize, end: usize) -> Option<Vec<String>> {
+    let first = first + usize::from(text.lower(first) == "please");
+    text.is_imperative(first).then_some(())?;
+    let mut bounds = vec![(first, first)];
+    let mut at = first + 1;
+    while at < end {
+        let begin = (at..end).find(|i| !matches!(text.lower(*i), "," | "and" | "then" | "also" | "finally"));
+        match begin.filter(|begin| *begin > at && is_request_of_its_own(text, *begin)) {
+            Some(begin) => {
+                bounds.push((at, begin));
+                at = begin + 1;
+            }
+            None => at += 1,
+        }
+    }
+    (bounds.len() >= REQUESTS_MIN).then_some(())?;
+    let ends = bounds.iter().skip(1).map(|(end, _)| *end).chain([end]);
+    let items = bounds.iter().zip(ends).map(|((_, from), to)| {
+        // A verb alone may be a noun: `price, design and support`.
+        (to > from + 1).then(|| item(text, text.words[*from].start, text.words[to - 1].end))?
+    });
+    items.collect()
+}
+
+/// A request that is done by itself; `keep it short` and `do not …` say how another one is done.
+fn is_request_of_its_own(text: &Text, at: usize) -> bool {
+    (text.is_imperative(at) || is_verb_by_object(text.lower(at), text.lower(at + 1)))
+        && !matches!(text.lower(at), "keep" | "use" | "include" | "let" | "finish" | "leave")
+        && !(text.lower(at) == "do" && text.lower(at + 1) == "not")
+        && text.get(at + 1).is_some_and(|next| next.kind != WordKind::Sign)
 }
 
 /// A colon with words on both sides; not one of a time, an address or a pair such as `budget: 500`.
@@ -172,6 +227,31 @@ mod tests {
         let numbered = read(&Text::new("Steps:\n1. stop it\n2) back it up\n3. start it"));
         assert_eq!((numbered.items.join(" | ").as_str(), numbered.in_order), ("stop it | back it up | start it", true));
         assert_eq!(read(&Text::new(&format!("Do:{}", "\n- a thing".repeat(25)))).left_out, 5);
+    }
+
+    #[test]
+    fn requests_in_a_row_are_sub_tasks() {
+        for (text, expected) in [
+            (
+                "Uploads fail. Reproduce it, find the cause and add a regression test.",
+                "Reproduce it | find the cause | add a regression test",
+            ),
+            (
+                "Write an apology, offer a refund, and find out what went wrong",
+                "Write an apology | offer a refund | find out what went wrong",
+            ),
+        ] {
+            let found = read(&Text::new(text));
+            assert_eq!((found.items.join(" | ").as_str(), found.in_order), (expected, true), "{text}");
+        }
+        for text in [
+            "Compare price, design and support",
+            "Write a report and send it to Ana",
+            "Buy water, paint, film and a hammer",
+            "Write it, keep it short and use plain words",
+        ] {
+            assert_eq!(subtasks(text), "", "{text}");
+        }
     }
 
     #[test]

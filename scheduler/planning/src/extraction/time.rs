@@ -21,10 +21,15 @@ fn time_at(text: &Text, at: usize) -> Option<(u32, u32, usize)> {
         text.before(at, 1),
         "tomorrow" | "today" | "at" | "by" | "before" | "until" | "from" | "till" | "around"
     );
+    // `Thursday noon`
+    let led = led || at > 0 && text.is_constraint(at - 1);
     match text.lower(at) {
-        "noon" if led => return Some((12, 0, at + 1)),
+        "noon" | "midday" if led => return Some((12, 0, at + 1)),
         "midnight" if led => return Some((0, 0, at + 1)),
         _ => {}
+    }
+    if let Some(found) = dotted(text, at) {
+        return Some(found);
     }
     let hour: u32 = digits(text, at)?;
     let (minute, next) = match text.lower(at + 1) {
@@ -45,6 +50,18 @@ fn time_at(text: &Text, at: usize) -> Option<(u32, u32, usize)> {
     (hour < 24 && minute < 60).then_some((hour, minute, next))
 }
 
+/// `7.30 pm`
+fn dotted(text: &Text, at: usize) -> Option<(u32, u32, usize)> {
+    let (hour, minute) = text.get(at)?.text.split_once('.').filter(|(_, minute)| minute.len() == 2)?;
+    let (hour, minute): (u32, u32) = (hour.parse().ok()?, minute.parse().ok()?);
+    let hour = match text.lower(at + 1) {
+        "am" => hour % 12,
+        "pm" => hour % 12 + 12,
+        _ => return None,
+    };
+    (hour < 24 && minute < 60).then_some((hour, minute, at + 2))
+}
+
 fn digits(text: &Text, at: usize) -> Option<u32> {
     let word = text.get(at).filter(|word| matches!(word.kind, WordKind::Number(_)) && word.text.len() <= 2)?;
     word.text.parse().ok()
@@ -59,7 +76,7 @@ fn length_at(text: &Text, at: usize) -> Option<u32> {
     let word = text.get(at)?;
     let before = text.before(at, 1);
     let is_other = text.is_constraint(at)
-        || matches!(before, "every" | "last" | "past" | "previous" | "each" | "after")
+        || matches!(before, "every" | "last" | "past" | "previous" | "each" | "after" | "within" | "in")
         || at > 0 && word.glued && before != "(";
     if is_other {
         return None;
@@ -100,6 +117,7 @@ mod tests {
             ("at 12 a.m.", "00:00"),
             ("before noon", "12:00"),
             ("at 8 o'clock", "08:00"),
+            ("at 7.30 pm", "19:30"),
         ] {
             assert_eq!(of_day(&Text::new(text)).as_deref(), Some(time), "{text}");
         }
@@ -122,8 +140,14 @@ mod tests {
         ] {
             assert_eq!(length_minutes(&Text::new(text)), Some(minutes), "{text}");
         }
-        for text in ["2 hours ago", "every 2 hours", "in the last 24 hours", "ten dollars an hour", "500 hours of work"]
-        {
+        for text in [
+            "2 hours ago",
+            "every 2 hours",
+            "in the last 24 hours",
+            "ten dollars an hour",
+            "500 hours of work",
+            "within two hours of Berlin",
+        ] {
             assert_eq!(length_minutes(&Text::new(text)), None, "{text}");
         }
     }

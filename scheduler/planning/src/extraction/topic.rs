@@ -1,6 +1,6 @@
 //! Extracts the topic of a text and the data that it names.
 
-use super::words::{Text, WordKind};
+use super::words::{Text, Use, WordKind};
 
 /// Longest topic, in characters.
 const TOPIC_CHARS_MAX: usize = 300;
@@ -11,7 +11,7 @@ pub(super) fn read(text: &Text) -> Option<String> {
     let end = (start..text.words.len()).find(|at| ends_topic(text, *at, start)).unwrap_or(text.words.len());
     let (first, last) = (text.get(start)?, text.get(end.checked_sub(1)?)?);
     (end > start).then_some(())?;
-    text.note(start, end, super::words::Use::Fact);
+    text.note(start, end, Use::Fact);
     let topic = text.source[first.start..last.end].trim_matches(['"', '“', '”', '\'', ' ']);
     let topic: String = topic.chars().take(TOPIC_CHARS_MAX).collect();
     (!topic.is_empty()).then_some(topic)
@@ -24,10 +24,14 @@ fn topic_start(text: &Text, at: usize) -> Option<usize> {
         while matches!(
             text.lower(from),
             "the" | "about" | "on" | "into" | "topic" | "of" | ":" | "regarding" | "subject"
-        ) {
-            from += 1;
+        ) || length_before(text, from).is_some()
+        {
+            from = length_before(text, from).unwrap_or(from + 1);
         }
-        text.get(from).is_some().then_some(from)
+        let is_pronoun =
+            matches!(text.lower(from), "it" | "her" | "him" | "them" | "us" | "me" | "this" | "that" | "you");
+        let is_alone = text.get(from + 1).is_none_or(|next| next.kind == WordKind::Sign);
+        (text.get(from).is_some() && !(is_pronoun && is_alone)).then_some(from)
     };
     match word {
         "about" | "regarding" | "concerning" => {
@@ -51,6 +55,13 @@ fn topic_start(text: &Text, at: usize) -> Option<usize> {
         "known" if next == "about" => after_link(at + 2),
         _ => None,
     }
+}
+
+/// `800 words on …`: the index of what it is about.
+fn length_before(text: &Text, at: usize) -> Option<usize> {
+    let unit = text.number(at)?.next;
+    let is_length = matches!(text.lower(unit), "words" | "pages" | "slides" | "minutes" | "paragraphs");
+    (is_length && matches!(text.lower(unit + 1), "on" | "about")).then_some(unit + 2)
 }
 
 fn is_verb_here(text: &Text, at: usize) -> bool {
@@ -235,11 +246,21 @@ fn file(word: &str) -> Option<String> {
     (is_file || is_address).then(|| word.to_owned())
 }
 
+/// `…, redact their data`: a verb, not a part of the name as in `the order data`.
+fn is_request(text: &Text, at: usize) -> bool {
+    let begins = at
+        .checked_sub(1)
+        .is_none_or(|before| text.words[before].kind == WordKind::Sign || matches!(text.lower(before), "and" | "then"));
+    begins && text.is_imperative(at)
+}
+
 /// The words before `data`, up to three.
 fn named_data(text: &Text) -> Option<String> {
     let at = (0..text.words.len()).filter(|at| !text.is_constraint(*at)).find(|at| {
         let word = text.lower(*at);
         matches!(word, "data" | "dataset" | "spreadsheet" | "logs" | "records" | "figures" | "transactions")
+            && (word != "spreadsheet" || text.read_as(*at) == Use::Unread)
+            && !matches!(text.before(*at, 1), "people" | "person" | "customer" | "user")
             && !matches!(
                 text.lower(at + 1),
                 "analysis" | "analyst" | "science" | "scientist" | "structure" | "structures" | "type" | "types"
@@ -248,7 +269,7 @@ fn named_data(text: &Text) -> Option<String> {
     let mut first = at;
     while at - first < 3 && first > 0 {
         let before = &text.words[first - 1];
-        if before.kind == WordKind::Sign || STOPS.contains(&before.lower.as_str()) {
+        if before.kind == WordKind::Sign || is_request(text, first - 1) || STOPS.contains(&before.lower.as_str()) {
             break;
         }
         first -= 1;
@@ -318,6 +339,7 @@ mod tests {
             ("Please research quantum computing with sources", "quantum computing"),
             ("What is known about dark task?", "dark task"),
             ("Give me an overview of the EU AI Act in 500 words", "EU AI Act"),
+            ("Write a blog post of about 800 words on sourdough", "sourdough"),
             ("research v1.2 of the protocol. Be quick.", "v1.2 of the protocol"),
         ] {
             assert_eq!(read(&Text::new(text)).as_deref(), Some(expected), "{text}");

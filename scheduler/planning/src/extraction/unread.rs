@@ -35,7 +35,7 @@ pub(super) fn read(text: &Text) -> Vec<UnreadPart> {
 }
 
 fn part_at(text: &Text, at: usize) -> Option<(UnreadPart, usize)> {
-    open_date(text, at).or_else(|| number_at(text, at))
+    open_date(text, at).or_else(|| number_at(text, at)).or_else(|| urgency(text, at))
 }
 
 /// `before winter`, `by the launch`: a deadline that is no date.
@@ -72,6 +72,17 @@ fn open_date(text: &Text, at: usize) -> Option<(UnreadPart, usize)> {
         let text = text.between(at, noun + 1).to_owned();
         (UnreadPart { text, hint: "say the day, such as `by 2027-05-06`" }, noun + 1)
     })
+}
+
+/// `as soon as possible`, `ASAP`: a deadline without a day.
+fn urgency(text: &Text, at: usize) -> Option<(UnreadPart, usize)> {
+    let next = match (text.lower(at), text.lower(at + 1), text.lower(at + 2), text.lower(at + 3)) {
+        ("asap", ..) => at + 1,
+        ("as", "soon", "as", "possible") => at + 4,
+        _ => return None,
+    };
+    let text = text.between(at, next).to_owned();
+    Some((UnreadPart { text, hint: "say the day, such as `by 2027-05-06`" }, next))
 }
 
 fn number_at(text: &Text, at: usize) -> Option<(UnreadPart, usize)> {
@@ -138,6 +149,7 @@ mod tests {
         let parts = |text: &str| read(&Text::new(text)).into_iter().map(|part| part.text).collect::<Vec<_>>();
         assert_eq!(parts("deliver it by 05/06/2027"), ["05/06/2027"]);
         assert_eq!(parts("repair the fence before winter"), ["before winter"]);
+        assert_eq!(parts("replace the boiler ASAP, please"), ["ASAP"]);
         assert_eq!(parts("keep it under 2 bananas, please"), ["under 2 bananas"]);
         assert_eq!(parts("a report on COVID-19 with 3 parts for Fortune 500"), Vec::<String>::new());
         assert_eq!(read(&Text::new(&"by 5 or ".repeat(50))).len(), PARTS_MAX);

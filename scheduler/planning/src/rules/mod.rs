@@ -77,7 +77,7 @@ impl RulesPlanner {
 
     /// The rules that the goal calls for, best first.
     fn candidates(&self, request: &PlanRequest, read: &Facts, facts: &Map<String, Value>) -> Vec<Candidate<'_>> {
-        let words = phrase::words(&request.goal.description);
+        let words = without(phrase::words(&request.goal.description), &read.exclusions);
         let mut candidates: Vec<Candidate<'_>> = Vec::new();
         for rule in &self.rules {
             let Some(matching) = &rule.matching else { continue };
@@ -133,6 +133,18 @@ impl Planner for RulesPlanner {
 pub(crate) fn score(matching: &Match, words: &[String], request: &GoalRequest, facts: &Map<String, Value>) -> f64 {
     let there = matching.signals.iter().filter(|signal| signal.is_there(words, request, facts));
     there.map(|signal| signal.weight).sum()
+}
+
+/// The words of a goal without those that it rules out: `we don't want to rent a car` is no sign of a rental.
+fn without(mut words: Vec<String>, exclusions: &[String]) -> Vec<String> {
+    for exclusion in exclusions {
+        let excluded = phrase::words(exclusion);
+        let at = words.windows(excluded.len().max(1)).position(|window| window == excluded);
+        if let Some(at) = at {
+            words.drain(at..at + excluded.len());
+        }
+    }
+    words
 }
 
 /// Writes the rule's plan with the goal's facts.

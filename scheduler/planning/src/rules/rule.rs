@@ -97,6 +97,7 @@ pub(super) const FACTS: &[&str] = &[
     "end",
     "deadline",
     "time",
+    "recurrence",
     "length_minutes",
     "destination",
     "place",
