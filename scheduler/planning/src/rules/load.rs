@@ -6,7 +6,7 @@ use super::rule::Rule;
 use crate::load::{self, LoadError};
 
 /// The rules that are shipped, by file name.
-const BUILT_IN: [(&str, &str); 67] = [
+const BUILT_IN: [(&str, &str); 68] = [
     ("accounting.yaml", include_str!("../../../../config/rules/accounting.yaml")),
     ("application.yaml", include_str!("../../../../config/rules/application.yaml")),
     ("audit.yaml", include_str!("../../../../config/rules/audit.yaml")),
@@ -29,6 +29,7 @@ const BUILT_IN: [(&str, &str); 67] = [
     ("design.yaml", include_str!("../../../../config/rules/design.yaml")),
     ("documentation.yaml", include_str!("../../../../config/rules/documentation.yaml")),
     ("event.yaml", include_str!("../../../../config/rules/event.yaml")),
+    ("experiment.yaml", include_str!("../../../../config/rules/experiment.yaml")),
     ("faq.yaml", include_str!("../../../../config/rules/faq.yaml")),
     ("feature.yaml", include_str!("../../../../config/rules/feature.yaml")),
     ("generic.yaml", include_str!("../../../../config/rules/generic.yaml")),

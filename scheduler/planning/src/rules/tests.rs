@@ -59,7 +59,7 @@ fn what_was_assumed_and_what_is_missing_is_told() {
     assert_eq!(said, expected.map(|(a, b)| (a.to_owned(), b.to_owned())));
     assert!(!inputs(&planned, "budget").as_object().is_some_and(|i| i.contains_key("budget")));
     let account = account(&planned);
-    assert_eq!((account["rule"].as_str(), account["version"].as_u64()), (Some("travel"), Some(3)));
+    assert_eq!((account["rule"].as_str(), account["version"].as_u64()), (Some("travel"), Some(4)));
     assert!(account["missing"]["budget"].is_string());
     assert_eq!(account["assumed"]["origin"], "New York");
 }
@@ -84,11 +84,31 @@ fn goals_find_their_rule() {
         ("Write a poem about a trip to Paris", "content"),
         ("I have an image of a trip to Rome, please classify it", "generic"),
         ("Deploy the service", "release"),
+        ("We're moving from Leeds to Bristol in January", "relocation"),
+        ("Every Monday pull the sales and email a summary to the managers", "task_automation"),
+        ("Raise 5,000 euros for the school library", "campaign"),
+        ("Design an experiment on the germination of seeds", "experiment"),
+        ("Plan a low-maintenance garden", "renovation"),
         ("去巴黎三天", "generic"),
         ("", "generic"),
     ] {
         assert_eq!(account(&plan(goal))["rule"], rule, "{goal}");
     }
+}
+
+#[test]
+fn what_a_goal_rules_out_is_no_sign_of_its_kind() {
+    let planned = plan("Plan a weekend in Rome for two, we don't want to rent a car");
+    assert_eq!(account(&planned)["rule"], "travel");
+    assert_eq!(account(&planned)["facts"]["exclusions"], json!(["rent a car"]));
+}
+
+#[test]
+fn listed_sub_tasks_of_a_trip_become_steps() {
+    let planned = plan("Plan a trip to Rome: book a tour of the Vatican, ask for a late check-in");
+    let tasks: Vec<_> = planned.plan.steps.iter().filter(|s| s.id.as_str().starts_with("task_")).collect();
+    let said: Vec<_> = tasks.iter().map(|step| step.description.as_str()).collect();
+    assert_eq!(said, ["book a tour of the Vatican", "ask for a late check-in"]);
 }
 
 #[test]
