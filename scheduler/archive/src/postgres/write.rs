@@ -133,8 +133,7 @@ async fn copy_events(transaction: &Transaction<'_>, parts: &[&PlanPart]) -> Resu
 /// Writes the rows of the plans that end with this batch: one statement for each table, because each one waits for the
 /// server twice.
 async fn insert_plans(transaction: &Transaction<'_>, shard: i32, parts: &[&PlanPart]) -> Result<()> {
-    let ended: Vec<(&PlanPart, &PlanRow)> =
-        parts.iter().filter_map(|part| Some((*part, part.end.as_ref()?))).collect();
+    let ended: Vec<(&PlanPart, &PlanRow)> = parts.iter().filter_map(|part| Some((*part, part.end.as_ref()?))).collect();
     if ended.is_empty() {
         return Ok(());
     }
