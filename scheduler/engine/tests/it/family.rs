@@ -129,7 +129,7 @@ fn a_restart_starts_sub_plans_that_are_missing_under_the_same_ids() {
 
 fn begun(plan: Plan) -> World {
     let mut world = World::new();
-    world.context.limits.depth_max = u32::try_from(DEPTH).unwrap();
+    world.context.limits.depth_max = u32::try_from(DEPTH).expect("it is small");
     world.submit(plan).expect("the plan is fit");
     world
 }
