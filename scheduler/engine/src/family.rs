@@ -37,6 +37,9 @@ pub trait FamilyPlans {
     /// Finds a plan in memory.
     fn find_plan(&self, plan: &PlanId) -> Option<Self::Key>;
 
+    /// The state of a plan in memory.
+    fn plan_state(&self, key: Self::Key) -> &PlanState;
+
     /// Decides a command to one plan with [`crate::decide()`].
     fn decide_command(&mut self, key: Self::Key, actor: Option<&str>, command: Command) -> Result<Decision, Rejection>;
 
@@ -95,16 +98,22 @@ impl<P: FamilyPlans> FamilyTurn<'_, P> {
         self.plans.apply_decision(key, decision);
     }
 
-    /// Starts a sub-plan unless it runs, as after a restart. The step of a sub-plan that is refused fails.
+    /// Starts a sub-plan unless it runs, as after a restart. The step of a sub-plan that is refused fails, also when
+    /// somebody has submitted a plan that has its id.
     fn start(&mut self, plan: PlanId, submit: Box<Submit>) {
-        if self.plans.find_plan(&plan).is_some() {
-            return;
-        }
         let parent = submit.parent.clone();
-        match self.plans.submit_plan(plan, SUBMITTER.into(), submit) {
-            Ok((key, decision)) => self.apply(key, decision),
-            Err(problem) => self.requests.extend(parent.map(|parent| report_refusal(parent, problem))),
-        }
+        let refused = match self.plans.find_plan(&plan) {
+            Some(key) if self.plans.plan_state(key).parent() == parent.as_ref() => return,
+            Some(_) => {
+                let message = format!("another plan has the id of its plan, {plan}");
+                Failure::new(FailureClass::Permanent, "SUB_PLAN_FAILED", message)
+            }
+            None => match self.plans.submit_plan(plan, SUBMITTER.into(), submit) {
+                Ok((key, decision)) => return self.apply(key, decision),
+                Err(problem) => Failure::new(FailureClass::Permanent, problem.code.as_str(), problem.detail),
+            },
+        };
+        self.requests.extend(parent.map(|parent| report_refusal(parent, refused)));
     }
 
     /// Gives a command to a plan. A plan that is not in memory has ended or is in quarantine.
@@ -118,8 +127,7 @@ impl<P: FamilyPlans> FamilyTurn<'_, P> {
 }
 
 /// Reports to the step of a sub-plan that it was refused.
-fn report_refusal(parent: Parent, problem: Problem) -> FamilyRequest {
-    let failure = Failure::new(FailureClass::Permanent, problem.code.as_str(), problem.detail);
+fn report_refusal(parent: Parent, failure: Failure) -> FamilyRequest {
     let (status, outputs, usage) = (PlanStatus::Failed, Json::empty_object(), Usage::default());
     let (step, attempt) = (parent.step, parent.attempt);
     let ended = Command::SubPlanEnded { step, attempt, status, outputs, usage, failure: Some(failure) };

@@ -5,10 +5,10 @@ use goalmill_common::failure::{Failure, FailureClass};
 use goalmill_common::id::PlanId;
 use goalmill_common::plan::{Plan, StepKind};
 use goalmill_common::status::{PlanStatus, StepStatus};
-use goalmill_engine::Rejection;
+use goalmill_engine::{FamilyPlans, Rejection};
 use serde_json::json;
 
-use crate::world::{World, plan, with};
+use crate::world::{World, plan, submission, with};
 
 /// Sub-plans inside each other, at most.
 const DEPTH: usize = 8;
@@ -34,6 +34,20 @@ fn a_sub_plan_that_is_refused_fails_its_step() {
     assert_eq!(reached(&world), [0, 0], "the plan starts one, and is told");
     assert_eq!(world.code("p"), "PLAN_QUARANTINED");
     assert_eq!((world.state.status(), world.sub_plans().len()), (PlanStatus::Failed, 0));
+}
+
+#[test]
+fn a_plan_of_somebody_else_with_the_id_of_a_sub_plan_is_not_taken_for_it() {
+    let mut world = begun(around(&[("a", &[]), ("p", &["a"])], tool()));
+    world.complete("a", json!({}));
+    let id = world.sub_plans()[0].state.id().clone();
+    let mut world = begun(around(&[("a", &[]), ("p", &["a"])], tool()));
+    let hostile = Box::new(submission(Some(tool())));
+    let (key, decision) = world.submit_plan(id, "mallory".into(), hostile).expect("its key may derive to any id");
+    world.apply_decision(key, decision);
+    world.complete("a", json!({}));
+    assert_eq!((world.code("p").as_str(), world.state.status()), ("SUB_PLAN_FAILED", PlanStatus::Failed));
+    assert_eq!(statuses(&world)[1], PlanStatus::Running, "the other plan is left alone");
 }
 
 #[test]

@@ -82,6 +82,10 @@ impl FamilyPlans for World {
         self.plans.iter().position(|member| member.state.0.as_ref().is_some_and(|state| state.id() == plan))
     }
 
+    fn plan_state(&self, key: usize) -> &PlanState {
+        &self.plans[key].state
+    }
+
     fn decide_command(&mut self, key: usize, actor: Option<&str>, command: Command) -> Result<Decision, Rejection> {
         if let (Command::Verb(verb), true) = (&command, key != self.focus) {
             let asked = if let Verb::Cancel { .. } = verb {

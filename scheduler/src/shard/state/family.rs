@@ -5,7 +5,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use goalmill_common::command::Submit;
 use goalmill_common::id::PlanId;
 use goalmill_common::problem::Problem;
-use goalmill_engine::{Command, Decision, Envelope, FamilyPlans, Rejection, SubmitCommand};
+use goalmill_engine::{Command, Decision, Envelope, FamilyPlans, PlanState, Rejection, SubmitCommand};
 
 use super::dispatch::track_in_flight;
 use super::{ShardState, panicked, rejection_problem};
@@ -17,6 +17,10 @@ impl FamilyPlans for ShardState {
 
     fn find_plan(&self, plan: &PlanId) -> Option<Slot> {
         self.slots.get(plan).copied()
+    }
+
+    fn plan_state(&self, slot: Slot) -> &PlanState {
+        &self.plans[&slot].state
     }
 
     fn decide_command(&mut self, slot: Slot, actor: Option<&str>, command: Command) -> Result<Decision, Rejection> {
