@@ -259,6 +259,9 @@ const UNITS: &[&str] = &[
 pub(super) fn group(text: &Text) -> Option<u32> {
     let found = (0..text.words.len()).find_map(|at| {
         let number = text.number(at).filter(|_| !is_part_of_word(text, at))?;
+        if let Some(next) = team_at(text, number.next) {
+            return Some((at, next, whole(number.value)?));
+        }
         let led = matches!(
             text.before(at, 1),
             "for"
@@ -285,6 +288,47 @@ pub(super) fn group(text: &Text) -> Option<u32> {
     Some(people)
 }
 
+/// `-person` of `a 12-person office`, with the index after it; not of `a 2-person tent`.
+fn team_at(text: &Text, at: usize) -> Option<usize> {
+    let is_joined = text.lower(at) == "-" && text.get(at + 1).is_some_and(|unit| unit.glued);
+    let is_person = matches!(text.lower(at + 1), "person" | "people" | "man" | "woman" | "member" | "strong");
+    let is_group = |noun: &str| {
+        matches!(
+            noun,
+            "office"
+                | "team"
+                | "company"
+                | "firm"
+                | "business"
+                | "staff"
+                | "startup"
+                | "agency"
+                | "department"
+                | "group"
+                | "household"
+                | "family"
+                | "party"
+                | "crew"
+                | "class"
+                | "workshop"
+                | "dinner"
+                | "retreat"
+                | "committee"
+                | "studio"
+                | "shop"
+                | "practice"
+                | "clinic"
+                | "school"
+                | "club"
+                | "choir"
+                | "band"
+                | "board"
+        )
+    };
+    let noun = (at + 2..at + 4).any(|i| is_group(text.lower(i)));
+    (is_joined && is_person && noun).then_some(at + 2)
+}
+
 /// Whether a number continues what stands before it: not so in `(60 people)`.
 fn is_part_of_word(text: &Text, at: usize) -> bool {
     text.words[at].glued && text.before(at, 1) != "("
@@ -296,6 +340,12 @@ pub(super) fn is_person(noun: &str) -> bool {
         "people"
             | "persons"
             | "participants"
+            | "journalists"
+            | "investors"
+            | "donors"
+            | "parents"
+            | "neighbours"
+            | "neighbors"
             | "attendees"
             | "guests"
             | "employees"
@@ -465,6 +515,18 @@ mod tests {
             "99999999999 things",
         ] {
             assert_eq!(counts(text), "", "{text}");
+        }
+    }
+
+    #[test]
+    fn the_members_of_a_group_are_counted() {
+        for (text, expected) in [
+            ("move our 12-person office", Some(12)),
+            ("a plan for a 40-strong sales team", Some(40)),
+            ("buy a 2-person tent", None),
+            ("a workshop for 30 participants", Some(30)),
+        ] {
+            assert_eq!(group(&Text::new(text)), expected, "{text}");
         }
     }
 

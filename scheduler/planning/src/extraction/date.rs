@@ -19,6 +19,8 @@ pub(super) struct When {
     /// Last day.
     pub end: Option<Date>,
     pub deadline: Option<Deadline>,
+    /// Whether it is some time between the first and the last day: `next week`, `in Q2`.
+    pub is_loose: bool,
 }
 
 /// The day by which a goal is to be reached.
@@ -52,6 +54,7 @@ pub(super) fn read(text: &Text, today: Date) -> When {
     let mut when = When::default();
     let mut days: Vec<(usize, Date, usize)> = Vec::new();
     let mut range = None;
+    let mut is_loose = false;
     let mut month = None;
     let mut at = 0;
     while at < text.words.len() {
@@ -86,6 +89,7 @@ pub(super) fn read(text: &Text, today: Date) -> When {
             (_, DateSpan::Day(day) | DateSpan::Within(day)) => days.push((at, day, next)),
             (_, DateSpan::Days(first, last)) => {
                 text.note_constraint(at, next);
+                is_loose = if range.is_none() { is_period(text, at, next) } else { is_loose };
                 range = range.or(Some((first, last)));
             }
             (_, DateSpan::Month(found)) => {
@@ -116,7 +120,12 @@ pub(super) fn read(text: &Text, today: Date) -> When {
             from_days(*first, (linked && second >= first).then_some(*second))
         }
     };
-    When { deadline: when.deadline, ..plain }
+    When { deadline: when.deadline, is_loose, ..plain }
+}
+
+/// `next week`, `in the first week of May`, `in Q2`: a period in which a day is to be found, not the length of a stay.
+fn is_period(text: &Text, at: usize, next: usize) -> bool {
+    (at..next).any(|i| matches!(text.lower(i), "week" | "quarter" | "q"))
 }
 
 /// The longest date at `at`, with the part of the day behind it: `Thursday noon`, `tomorrow evening`.
@@ -390,7 +399,7 @@ fn in_year_of(first: Date, second: Date) -> Date {
 }
 
 fn from_days(start: Date, end: Option<Date>) -> When {
-    When { month: month(start.month(), start.year()), start: Some(start), end, deadline: None }
+    When { month: month(start.month(), start.year()), start: Some(start), end, ..When::default() }
 }
 
 #[cfg(test)]
@@ -521,6 +530,10 @@ mod tests {
             ("have the draft ready in 3 days", "2026-11-24", false),
             ("within a fortnight", "2026-12-05", false),
             ("before Thanksgiving", "2026-11-26", true),
+            ("I want to run a marathon in three months", "2027-02-21", false),
+            ("learn the guitar in three months", "2027-02-21", false),
+            ("help me lose 6 kilos in 10 weeks", "2027-01-30", false),
+            ("In a year, I want to speak Italian", "2027-11-21", false),
         ] {
             let found = when(text);
             let deadline = found.deadline.as_ref().map(|d| (d.date.to_string(), d.is_exclusive));
@@ -545,6 +558,8 @@ mod tests {
             ("from 3 March on", "2027-03-03", None),
             ("starting today", "2026-11-21", None),
             ("our party is in two weeks", "2026-12-05", None),
+            ("run a workshop in two weeks", "2026-12-05", None),
+            ("buy shoes for a run in three months", "2027-02-21", None),
             ("move it over the weekend", "2026-11-21", Some("2026-11-22")),
             ("embargoed until 3 May", "2027-05-03", None),
             ("on Saturday afternoon", "2026-11-21", None),
@@ -557,6 +572,20 @@ mod tests {
         let both = when("start on 1 March and finish by 15 March");
         assert_eq!(both.start.map(|d| d.to_string()), Some("2027-03-01".into()));
         assert_eq!(both.deadline.map(|d| d.date.to_string()), Some("2027-03-15".into()));
+    }
+
+    #[test]
+    fn the_next_weekday_is_never_today() {
+        let wednesday = Date::constant(2026, 11, 25);
+        let found = read(&Text::new("send it by next Wednesday"), wednesday);
+        assert_eq!(found.deadline.map(|d| d.date.to_string()), Some("2026-12-02".into()));
+        for (text, start) in [
+            ("lunch next Wednesday", "2026-12-02"),
+            ("lunch next Thursday", "2026-11-26"),
+            ("lunch on Wednesday", "2026-11-25"),
+        ] {
+            assert_eq!(read(&Text::new(text), wednesday).start.map(|d| d.to_string()), Some(start.into()), "{text}");
+        }
     }
 
     #[test]

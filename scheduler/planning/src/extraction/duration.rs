@@ -4,6 +4,7 @@ use goalmill_common::number::{to_u32, whole_u64};
 use serde::Serialize;
 
 use super::subtask::is_bullet;
+use super::time::is_told_length;
 use super::words::{Text, WordKind};
 
 /// A stay. Three days have three nights here unless the text counts the nights itself.
@@ -40,7 +41,8 @@ fn counted(text: &Text, at: usize) -> Option<Duration> {
         next += 1;
     }
     let unit = text.lower(next);
-    if is_rate_or_age(text, next + 1) || is_kept(text, at, next + 1) || is_bullet(text, at) {
+    let is_other = is_rate_or_age(text, next + 1) || is_kept(text, at, next + 1) || is_told_length(text, at);
+    if is_other || is_bullet(text, at) {
         return None;
     }
     let nights = matches!(unit, "night" | "nights");
@@ -308,6 +310,8 @@ mod tests {
             "weekend shifts",
             "find a weekend babysitter",
             "keep 30 days of history",
+            "the approval takes two weeks",
+            "shorten the delivery to 3 days",
             "Onboard Ana:\n- draft a 30-day plan",
         ] {
             assert_eq!(days(text), None, "{text}");

@@ -136,9 +136,9 @@ fn negated_action(text: &Text, at: usize) -> Option<usize> {
             Some(at + 2)
         }
         "don't" | "dont" | "mustn't" | "shouldn't" if is_rule(text, at) => Some(at + 1),
-        "cannot" | "can't" if is_own_limit(text, at) => Some(at + 1),
+        "cannot" | "can't" if is_own_limit(text, at) || is_guests_limit(text, at) => Some(at + 1),
         "won't" if matches!(text.before(at, 1), "we" | "i" | "they" | "you") => Some(at + 1),
-        "doesn't" | "don't" | "isn't" if is_described(text, at) => Some(at + 1),
+        "doesn't" | "don't" | "isn't" if is_described(text, at) || is_guests_limit(text, at) => Some(at + 1),
         "not" if matches!(text.before(at, 1), "rather" | "prefer") => Some(at + 1 + usize::from(next == "to")),
         "never" if is_request(text, at) || text.before(at, 1) == "must" => Some(at + 1),
         "nothing" if matches!(next, "may" | "must" | "should" | "can") => Some(at + 2),
@@ -242,6 +242,15 @@ fn is_own_limit(text: &Text, at: usize) -> bool {
             | "afford"
     );
     !is_fault && (is_relative || matches!(before, "we" | "i" | "it" | "they" | "you"))
+}
+
+/// `one who can't eat shellfish`: what somebody who takes part cannot do; not `users who can't log in`, which is a fault.
+fn is_guests_limit(text: &Text, at: usize) -> bool {
+    text.before(at, 1) == "who"
+        && matches!(
+            text.lower(at + 1),
+            "eat" | "drink" | "have" | "tolerate" | "like" | "climb" | "walk" | "fly" | "swim" | "drive" | "travel"
+        )
 }
 
 /// `something that doesn't need water`, `make sure it doesn't crash`.
@@ -562,6 +571,10 @@ mod tests {
             ("neither meat nor fish", "meat | fish"),
             ("use trains instead of planes", "planes"),
             ("never send e-mails at night", "send e-mails at night"),
+            ("the bus waits, and nobody leaves before 9 am", "nobody leaves before 9 am"),
+            ("no calls after 8 pm, please", "calls after 8 pm"),
+            ("one vegan and one who can't eat shellfish", "eat shellfish"),
+            ("two guests who don't drink alcohol", "drink alcohol"),
         ] {
             assert_eq!(exclusions(text), expected, "{text}");
         }

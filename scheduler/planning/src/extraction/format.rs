@@ -154,7 +154,9 @@ fn format_at(text: &Text, at: usize) -> Option<&'static Format> {
         "export" | "convert" | "exported" | "converted" | "save" | "it" | "them" | "csv" | "json" | "pdf" | "xml"
     );
     if asked && is_word && (lead != "to" || converts) {
-        return Some(format).filter(|format| format.name != "table" || !matches!(next, "of" | "for"));
+        // `in a table for the board`, but not `in a table for two`.
+        let is_furniture = next == "of" || next == "for" && !is_article(text.lower(at + 2));
+        return Some(format).filter(|format| format.name != "table" || !is_furniture);
     }
     let ends = ends_phrase(next);
     let is_file_of_program =
@@ -170,6 +172,10 @@ fn format_at(text: &Text, at: usize) -> Option<&'static Format> {
     }
     let counted = matches!(format.name, "slides") && text.before(at, 1).parse::<u32>().is_ok();
     (format.certain && !is_there && (ends || counted) && may_stand_free(text, at)).then_some(format)
+}
+
+fn is_article(word: &str) -> bool {
+    matches!(word, "the" | "our" | "my" | "your" | "their" | "a" | "an" | "each" | "every")
 }
 
 /// Whether what stands behind a format leaves it a thing of its own.
@@ -437,6 +443,7 @@ mod tests {
             ("15 slides, PowerPoint, for Monday", "slides pptx"),
             ("Deliver slides by Friday", "slides"),
             ("compare them in a table", "table"),
+            ("put it in a table for the board meeting", "table"),
             ("show revenue as a bar chart", "chart"),
             ("as CSV and JSON", "csv json"),
             ("export to HTML", "html"),
@@ -463,6 +470,7 @@ mod tests {
             "a JSON parser",
             "in other words",
             "a table for four",
+            "dinner in a table for two",
             "our JSON export",
             "in the table of contents",
         ] {

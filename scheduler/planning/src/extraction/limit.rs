@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use goalmill_common::number::whole_u64;
 
+use super::amount::amount_at;
 use super::words::{Text, WordKind};
 
 /// Numbers by what they limit: `{"pages": 10}`.
@@ -26,8 +27,13 @@ const LIMIT_MAX: f64 = 1e12;
 pub(super) fn read(text: &Text) -> StatedLimits {
     let mut limits = StatedLimits::default();
     for at in 0..text.words.len() {
+        if let Some((currency, amount, next)) = least_money(text, at) {
+            limits.at_least.entry(currency.to_owned()).or_insert(amount);
+            text.note_constraint(at, next);
+            continue;
+        }
         let Some((bound, from, number)) = before_number(text, at).or_else(|| after_number(text, at)) else { continue };
-        if is_threshold(text, from) {
+        if is_threshold(text, from) || text.is_in_condition(from) {
             continue;
         }
         // `five or fewer items`
@@ -43,6 +49,18 @@ pub(super) fn read(text: &Text) -> StatedLimits {
         text.note_constraint(from, next);
     }
     limits
+}
+
+/// `for no less than 5.500 euros`: the currency, the amount and the index after it.
+fn least_money(text: &Text, at: usize) -> Option<(&'static str, u64, usize)> {
+    let first = match (text.lower(at), text.lower(at + 1), text.lower(at + 2)) {
+        ("no" | "not" | "never", "less" | "lower", "than") => at + 3,
+        ("at", "least", _) => at + 2,
+        _ => return None,
+    };
+    let amount = amount_at(text, first).filter(|amount| (0.0..=LIMIT_MAX).contains(&amount.value))?;
+    let is_free = !text.is_constraint(amount.start) && !text.is_in_condition(at);
+    Some((amount.currency.filter(|_| is_free)?, whole_u64(amount.value), amount.next))
 }
 
 /// `at most 10`: the index after the number and its value.
@@ -201,6 +219,8 @@ mod tests {
             ("no flights with more than one stop", "<=1 stops"),
             ("no hotel with less than 3 stars", ">=3 stars"),
             ("under 200 lines", "<=200 lines"),
+            ("sell it for no less than 5.500 euros", ">=5500 EUR"),
+            ("at least $300 for the bike", ">=300 USD"),
         ] {
             assert_eq!(limits(text), expected, "{text}");
         }
@@ -211,6 +231,9 @@ mod tests {
         for text in [
             "10 pages",
             "flag anything under 5 units",
+            "reorder when we have less than 50 kg",
+            "call me if it takes more than 5 minutes",
+            "stop once you have at least 20 answers",
             "delete rows with more than",
             "more than ever",
             "at most",

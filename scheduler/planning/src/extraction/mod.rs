@@ -228,7 +228,7 @@ impl Facts {
         let when = date::read(text, today);
         let recurrence = recurrence::read(text);
         let time = time::of_day(text);
-        let duration = duration::read(text).or_else(|| between(when.start, when.end));
+        let duration = duration::read(text).or_else(|| between(when.start, when.end).filter(|_| !when.is_loose));
         let travellers = count::people(text);
         let people = count::group(text).filter(|_| travellers.is_none());
         let budget = whole_budget(text, travellers.or(people), duration);
@@ -419,6 +419,12 @@ mod tests {
     #[test]
     fn the_dates_give_the_duration() {
         assert_eq!(facts("trip to Rome from May 3 to May 6", json!({}))["duration"], json!({"days": 4, "nights": 3}));
+        for text in
+            ["Hold the review next week", "Hold the review in the second week of March", "Launch the shop in Q2"]
+        {
+            let found = facts(text, json!({}));
+            assert_eq!((found["start"].is_string(), &found["duration"]), (true, &Value::Null), "{text}");
+        }
     }
 
     #[test]

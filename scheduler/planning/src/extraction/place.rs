@@ -35,7 +35,8 @@ pub(super) fn read(text: &Text) -> Places {
         };
         let (first, capital) = (at, text.is_capital(at));
         at = found.next;
-        if is_technical && !found.known && text.before(first, 1) != "near" {
+        let is_unsure = is_technical && !found.known && text.before(first, 1) != "near";
+        if is_unsure || describes(text, at) {
             continue;
         }
         match role_before(text, first) {
@@ -60,6 +61,38 @@ pub(super) fn read(text: &Text) -> Places {
     }
     places
 }
+
+/// `EU customers`, `French law`: a name before one of these words says which ones are meant, not where.
+fn describes(text: &Text, next: usize) -> bool {
+    let noun = text.lower(next);
+    let is_noun = is_person(noun) || DESCRIBED.contains(&noun);
+    is_noun && text.get(next).is_some_and(|word| word.kind == WordKind::Letters && !text.is_capital(next))
+}
+
+/// Things that have the name of a place before them.
+const DESCRIBED: &[&str] = &[
+    "law",
+    "laws",
+    "rules",
+    "regulation",
+    "regulations",
+    "directive",
+    "funding",
+    "grant",
+    "market",
+    "markets",
+    "citizens",
+    "companies",
+    "suppliers",
+    "tax",
+    "taxes",
+    "standards",
+    "currency",
+    "shoppers",
+    "buyers",
+    "orders",
+    "invoices",
+];
 
 fn add(list: &mut Vec<String>, name: String) {
     if !list.contains(&name) {
@@ -540,6 +573,10 @@ mod tests {
         assert_eq!(location("a party for 35 people in the office canteen"), Some("office canteen".into()));
         assert_eq!(location("find a robotics club for a 9-year-old in Utrecht"), Some("Utrecht".into()));
         assert_eq!(location("a photographer near Asheville who sends files"), Some("Asheville".into()));
+        assert_eq!(location("a newsletter for people in the EU"), Some("EU".into()));
+        for text in ["a trip for EU customers", "a visit to Berlin suppliers", "a workshop in EU law"] {
+            assert_eq!((places(text), location(text)), ((String::new(), None), None), "{text}");
+        }
         assert_eq!(location("count the chairs in the hall"), None);
         assert_eq!(location("find three articles in Nature"), None);
         assert_eq!(location("write the parser in Python"), None);

@@ -42,10 +42,22 @@ fn times(text: &Text, at: usize) -> Option<usize> {
 /// `send it weekly`: at the end of a clause; before a noun it tells which thing is meant.
 fn adverb(text: &Text, at: usize) -> Option<usize> {
     let ends = text.get(at + 1).is_none_or(|next| next.kind == WordKind::Sign && !next.glued || next.lower == ",");
-    let ends = ends || text.ends_sentence(at + 1);
+    let ends = ends || text.ends_sentence(at + 1) || is_timed(text, at + 1);
     let is_adverb =
         matches!(text.lower(at), "hourly" | "daily" | "nightly" | "weekly" | "monthly" | "quarterly" | "yearly");
     (is_adverb && ends && at > 0).then_some(at + 1)
+}
+
+/// `at 2am`, `by noon`, `on Mondays`: when, after how often.
+fn is_timed(text: &Text, at: usize) -> bool {
+    let when = text.get(at + 1);
+    match text.lower(at) {
+        "at" | "by" | "before" | "after" => when.is_some_and(|when| {
+            matches!(when.kind, WordKind::Number(_)) || matches!(when.lower.as_str(), "noon" | "midnight" | "midday")
+        }),
+        "on" => when.is_some(),
+        _ => false,
+    }
 }
 
 fn is_period(word: &str) -> bool {
@@ -87,6 +99,8 @@ mod tests {
             ("I can run four times a week", Some("four times a week")),
             ("once a month, on Fridays", Some("once a month")),
             ("send the report weekly.", Some("weekly")),
+            ("run it nightly at 2am", Some("nightly")),
+            ("send it weekly on Mondays", Some("weekly")),
             ("a weekly report", None),
             ("list every clause", None),
             ("each member gets one", None),

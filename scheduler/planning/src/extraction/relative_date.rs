@@ -332,7 +332,7 @@ fn within(text: &Text, at: usize, today: Date) -> Option<DateMention> {
     if is_counted_from {
         return None;
     }
-    let is_deadline = is_limit || is_due(text.before(at, 1)) || is_needed(text, at);
+    let is_deadline = is_limit || is_due(text.before(at, 1)) || is_needed(text, at) || is_effort(text, at, next);
     let span = if is_deadline { DateSpan::Within(date) } else { DateSpan::Day(date) };
     Some(DateMention { span, next, assumed: None })
 }
@@ -348,6 +348,44 @@ fn is_needed(text: &Text, at: usize) -> bool {
         word => is_due(word),
     })
 }
+
+/// `learn Spanish in three months`, `In a year I want to speak it`: the time for an effort, not the day on which it begins.
+///
+/// - `next`: the index after the time.
+fn is_effort(text: &Text, at: usize, next: usize) -> bool {
+    let is_long = matches!(text.lower(next - 1), "month" | "months" | "quarter" | "quarters" | "year" | "years");
+    let subject = next + usize::from(text.lower(next) == ",");
+    let is_wish = matches!(text.lower(subject), "i" | "we")
+        && matches!(text.lower(subject + 1), "want" | "would" | "hope" | "aim" | "need");
+    if text.is_sentence_start(at) {
+        return is_wish;
+    }
+    let mut clause = (1..=EFFORT_WORDS_MAX).map_while(|back| {
+        at.checked_sub(back).filter(|i| text.words[*i].kind != WordKind::Sign && !is_copula(text.lower(*i)))
+    });
+    clause.any(|i| {
+        let word = text.lower(i);
+        // `a run in three months` is an event.
+        let is_thing = matches!(text.before(i, 1), "a" | "an" | "the" | "my" | "our" | "their");
+        !is_thing && (ACHIEVES.contains(&word) || is_long && ACHIEVES_SLOWLY.contains(&word))
+    })
+}
+
+/// Words between an effort and its time, at most.
+const EFFORT_WORDS_MAX: usize = 8;
+
+fn is_copula(word: &str) -> bool {
+    matches!(word, "is" | "are" | "starts" | "begins" | "happens" | "comes" | "opens" | "for" | "that" | "which")
+}
+
+/// What takes a time and has a result at its end.
+const ACHIEVES: &[&str] = &[
+    "learn", "lose", "gain", "save", "reach", "master", "read", "double", "halve", "reduce", "improve", "become",
+    "quit", "memorise", "memorize", "build", "develop", "cut", "increase", "earn", "raise",
+];
+
+/// The same, of verbs that in a few weeks name an event: `run a workshop in two weeks`.
+const ACHIEVES_SLOWLY: &[&str] = &["run", "write", "speak", "play", "pass", "grow", "swim", "climb", "get", "pay"];
 
 /// The day after a length of time whose unit stands at `at`.
 fn after(text: &Text, value: f64, at: usize, today: Date) -> Option<(Date, usize)> {
@@ -449,7 +487,8 @@ fn named_weekday(text: &Text, at: usize, today: Date) -> Option<DateMention> {
     );
     let is_short = text.get(at).is_some_and(|word| word.text.len() <= SHORT_WEEKDAY_MAX);
     (!past_or_many && (led || text.is_capital(at) && !is_short)).then_some(())?;
-    let date = next_weekday(today, weekday, false)?;
+    // `next Wednesday` is never today.
+    let date = next_weekday(today, weekday, before == "next")?;
     Some(DateMention { span: DateSpan::Day(date), next: at + 1, assumed: None })
 }
 

@@ -71,6 +71,11 @@ fn start(text: &Text) -> Option<Start> {
 }
 
 fn verb_at(text: &Text, at: usize) -> Option<String> {
+    // `The export failed.`
+    let is_thing = matches!(text.before(at, 1), "the" | "our" | "my" | "this" | "your" | "their");
+    if is_thing {
+        return None;
+    }
     if text.is_imperative(at) { Some(text.lower(at).to_owned()) } else { gerund(text, at) }
 }
 

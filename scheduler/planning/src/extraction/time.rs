@@ -10,10 +10,15 @@ const MINUTES_MAX: f64 = 10_080.0;
 /// The first time of day, as `HH:MM`.
 pub(super) fn of_day(text: &Text) -> Option<String> {
     (0..text.words.len()).find_map(|at| {
-        let (hour, minute, next) = time_at(text, at)?;
+        let (hour, minute, next) = time_at(text, at).filter(|_| !is_ruled_out(text, at))?;
         text.note_constraint(at, next);
         Some(format!("{hour:02}:{minute:02}"))
     })
+}
+
+/// `nobody leaves before 9 am`, `no calls after 8 pm`: for [`super::exclusion`] to read.
+fn is_ruled_out(text: &Text, at: usize) -> bool {
+    matches!(text.before(at, 1), "before" | "after" | "past") && text.negation_before(at).is_some()
 }
 
 fn time_at(text: &Text, at: usize) -> Option<(u32, u32, usize)> {
@@ -77,7 +82,8 @@ fn length_at(text: &Text, at: usize) -> Option<u32> {
     let before = text.before(at, 1);
     let is_other = text.is_constraint(at)
         || matches!(before, "every" | "last" | "past" | "previous" | "each" | "after" | "within" | "in")
-        || at > 0 && word.glued && before != "(";
+        || at > 0 && word.glued && before != "("
+        || is_told_length(text, at);
     if is_other {
         return None;
     }
@@ -97,10 +103,84 @@ fn length_at(text: &Text, at: usize) -> Option<u32> {
             "h" if text.words[next].glued => 60.0,
             _ => return None,
         };
-    let is_age = matches!(text.lower(next + 1), "ago" | "old" | "later" | "earlier" | "before" | "after" | "window");
+    let is_age = matches!(text.lower(next + 1), "ago" | "old" | "later" | "earlier" | "before" | "after")
+        || INTERVALS.contains(&text.lower(next + 1));
     ((1.0..=MINUTES_MAX).contains(&minutes) && !is_age).then_some(())?;
     text.note(at, next + 1, Use::Constraint);
     Some(to_u32(whole_u64(minutes.round())))
+}
+
+/// What a length describes that is no work of the goal: `5-minute bars`.
+const INTERVALS: &[&str] = &[
+    "window",
+    "windows",
+    "interval",
+    "intervals",
+    "bars",
+    "bins",
+    "buckets",
+    "steps",
+    "resolution",
+    "timeout",
+    "delay",
+];
+
+/// `resample to 5 minutes`, `the build takes 40 minutes`: how long something else is, or is to become.
+pub(super) fn is_told_length(text: &Text, at: usize) -> bool {
+    match text.before(at, 1) {
+        "to" => {
+            let is_range = at > 1 && matches!(text.words[at - 2].kind, WordKind::Number(_));
+            let is_kept = (2..=7).any(|back| {
+                let word = text.before(at, back);
+                matches!(word, "keep" | "limit" | "limited" | "restrict" | "cap" | "up" | "extend" | "extended")
+            });
+            !is_range && !is_kept
+        }
+        // `from 40 minutes to 10`
+        "from" => (at + 2..at + 4).any(|i| text.lower(i) == "to"),
+        "takes" | "take" | "took" => {
+            at > 1 && text.words[at - 2].kind == WordKind::Letters && !is_planned(text, at - 2)
+        }
+        _ => false,
+    }
+}
+
+/// What the goal is about when somebody says how long it takes; a verb that leads on counts, too: `it should take an hour`.
+fn is_planned(text: &Text, at: usize) -> bool {
+    let noun = text.lower(at);
+    matches!(
+        noun,
+        "it" | "this"
+            | "that"
+            | "which"
+            | "and"
+            | "should"
+            | "may"
+            | "must"
+            | "can"
+            | "will"
+            | "to"
+            | "each"
+            | "workshop"
+            | "meeting"
+            | "session"
+            | "lesson"
+            | "call"
+            | "course"
+            | "class"
+            | "trip"
+            | "tour"
+            | "journey"
+            | "event"
+            | "training"
+            | "interview"
+            | "visit"
+            | "walk"
+            | "dinner"
+            | "party"
+            | "plan"
+            | "project"
+    )
 }
 
 #[cfg(test)]
@@ -121,6 +201,9 @@ mod tests {
         ] {
             assert_eq!(of_day(&Text::new(text)).as_deref(), Some(time), "{text}");
         }
+        for text in ["nobody leaves before 9 am", "no calls after 8 pm"] {
+            assert_eq!(of_day(&Text::new(text)), None, "{text}");
+        }
         for text in ["a ratio of 3:1", "at 5", "version 10:2026", "25:00", "I am here", "high noon"] {
             assert_eq!(of_day(&Text::new(text)), None, "{text}");
         }
@@ -137,6 +220,8 @@ mod tests {
             ("takes an hour", 60),
             ("1.5 hours", 90),
             ("a 90 min call", 90),
+            ("the workshop takes 40 minutes", 40),
+            ("keep the call to 30 minutes", 30),
         ] {
             assert_eq!(length_minutes(&Text::new(text)), Some(minutes), "{text}");
         }
@@ -147,6 +232,10 @@ mod tests {
             "ten dollars an hour",
             "500 hours of work",
             "within two hours of Berlin",
+            "resample the readings to 5 minutes",
+            "bring it down from 40 minutes to 10 minutes",
+            "our build takes 40 minutes",
+            "draw 5-minute bars",
         ] {
             assert_eq!(length_minutes(&Text::new(text)), None, "{text}");
         }

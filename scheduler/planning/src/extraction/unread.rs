@@ -99,6 +99,10 @@ fn number_at(text: &Text, at: usize) -> Option<(UnreadPart, usize)> {
         return None;
     }
     let lead = lead_before(text, at)?;
+    // `when we have less than 50 kg` limits nothing.
+    if text.is_in_condition(lead) {
+        return None;
+    }
     let mut next = at + 1;
     while next < text.words.len()
         && next <= at + AFTER_MAX
@@ -151,6 +155,7 @@ mod tests {
         assert_eq!(parts("repair the fence before winter"), ["before winter"]);
         assert_eq!(parts("replace the boiler ASAP, please"), ["ASAP"]);
         assert_eq!(parts("keep it under 2 bananas, please"), ["under 2 bananas"]);
+        assert_eq!(parts("order more when we have less than 2 bananas"), Vec::<String>::new());
         assert_eq!(parts("a report on COVID-19 with 3 parts for Fortune 500"), Vec::<String>::new());
         assert_eq!(read(&Text::new(&"by 5 or ".repeat(50))).len(), PARTS_MAX);
     }

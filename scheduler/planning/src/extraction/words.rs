@@ -167,6 +167,13 @@ impl<'a> Text<'a> {
         clause.find(|i| NEGATIONS.contains(&self.lower(*i)))
     }
 
+    /// Whether the clause before `index` is a condition: `when we have less than`, `if it falls below`; at most eight words back.
+    pub(super) fn is_in_condition(&self, index: usize) -> bool {
+        let is_inside = |i: &usize| self.words[*i].kind == WordKind::Letters;
+        let mut clause = (1..=NEGATION_WORDS_MAX).map_while(|back| index.checked_sub(back).filter(is_inside));
+        clause.any(|i| matches!(self.lower(i), "when" | "whenever" | "if" | "once" | "unless"))
+    }
+
     /// Whether a sentence begins at `index`.
     pub(super) fn is_sentence_start(&self, index: usize) -> bool {
         index == 0 || matches!(self.before(index, 1), "." | "!" | "?" | ":" | "\"" | "“" | "(" | "-" | "•")
