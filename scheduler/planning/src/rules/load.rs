@@ -6,7 +6,7 @@ use super::rule::Rule;
 use crate::load::{self, LoadError};
 
 /// The rules that are shipped, by file name.
-const BUILT_IN: [(&str, &str); 68] = [
+const BUILT_IN: [(&str, &str); 71] = [
     ("accounting.yaml", include_str!("../../../../config/rules/accounting.yaml")),
     ("application.yaml", include_str!("../../../../config/rules/application.yaml")),
     ("audit.yaml", include_str!("../../../../config/rules/audit.yaml")),
@@ -17,6 +17,7 @@ const BUILT_IN: [(&str, &str); 68] = [
     ("business_plan.yaml", include_str!("../../../../config/rules/business_plan.yaml")),
     ("campaign.yaml", include_str!("../../../../config/rules/campaign.yaml")),
     ("cancellation.yaml", include_str!("../../../../config/rules/cancellation.yaml")),
+    ("code_cleanup.yaml", include_str!("../../../../config/rules/code_cleanup.yaml")),
     ("collection.yaml", include_str!("../../../../config/rules/collection.yaml")),
     ("comparison.yaml", include_str!("../../../../config/rules/comparison.yaml")),
     ("content.yaml", include_str!("../../../../config/rules/content.yaml")),
@@ -42,6 +43,7 @@ const BUILT_IN: [(&str, &str); 68] = [
     ("inventory.yaml", include_str!("../../../../config/rules/inventory.yaml")),
     ("job_description.yaml", include_str!("../../../../config/rules/job_description.yaml")),
     ("lesson.yaml", include_str!("../../../../config/rules/lesson.yaml")),
+    ("letting.yaml", include_str!("../../../../config/rules/letting.yaml")),
     ("maintenance.yaml", include_str!("../../../../config/rules/maintenance.yaml")),
     ("market_research.yaml", include_str!("../../../../config/rules/market_research.yaml")),
     ("meal_plan.yaml", include_str!("../../../../config/rules/meal_plan.yaml")),
@@ -66,6 +68,7 @@ const BUILT_IN: [(&str, &str); 68] = [
     ("schedule.yaml", include_str!("../../../../config/rules/schedule.yaml")),
     ("search.yaml", include_str!("../../../../config/rules/search.yaml")),
     ("status_report.yaml", include_str!("../../../../config/rules/status_report.yaml")),
+    ("stock_reorder.yaml", include_str!("../../../../config/rules/stock_reorder.yaml")),
     ("summary.yaml", include_str!("../../../../config/rules/summary.yaml")),
     ("survey.yaml", include_str!("../../../../config/rules/survey.yaml")),
     ("task_automation.yaml", include_str!("../../../../config/rules/task_automation.yaml")),

@@ -97,6 +97,35 @@ fn goals_find_their_rule() {
 }
 
 #[test]
+fn a_rule_needs_its_object_as_well_as_a_word_of_its_kind() {
+    let mut wrong = Vec::new();
+    for (goal, kind) in [
+        ("Plan a press breakfast for 20 journalists", "event"),
+        ("Plan healthy meals and breakfasts for a week", "meal_plan"),
+        ("The export failed last night. Find the reason and rerun it", "incident"),
+        ("I need a present for my aunt, around 40 pounds", "purchase"),
+        ("Write the interim report for our research grant", "status_report"),
+        ("Remove the unused feature flags from the billing service", "code_cleanup"),
+        ("Refactor the order module into smaller parts", "code_cleanup"),
+        ("Our cafe keeps running out of milk. Set up a reorder system", "stock_reorder"),
+        ("Prepare a fire-safety refresher for the night shift", "lesson"),
+        ("Write an annotated bibliography of recent studies on noise and sleep", "research"),
+        ("Rent out our flat from 1 March", "letting"),
+        ("Get the cottage ready to let: paint the hall, take photos", "letting"),
+        ("Organise a day trip to the observatory for 28 pupils", "event"),
+        ("Help me lose 4 kilos by June", "training_plan"),
+        ("Write a privacy notice for EU customers", "policy"),
+        ("Plan our move to Leeds in two months", "relocation"),
+    ] {
+        let planned = plan(goal);
+        if planned.plan.metadata["goal_type"] != kind {
+            wrong.push(format!("{goal}: {kind} for {}", account(&planned)));
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+#[test]
 fn what_a_goal_rules_out_is_no_sign_of_its_kind() {
     let planned = plan("Plan a weekend in Rome for two, we don't want to rent a car");
     assert_eq!(account(&planned)["rule"], "travel");
