@@ -257,10 +257,10 @@ const UNITS: &[&str] = &[
 
 /// How many people a goal is for: `for 30 participants`, `, 60 employees`, `a team of 12`.
 pub(super) fn group(text: &Text) -> Option<u32> {
-    let found = (0..text.words.len()).find_map(|at| {
+    let found: Option<(Option<(usize, usize)>, u32)> = (0..text.words.len()).find_map(|at| {
         let number = text.number(at).filter(|_| !is_part_of_word(text, at))?;
-        if let Some(next) = team_at(text, number.next) {
-            return Some((at, next, whole(number.value)?));
+        if team_at(text, number.next) {
+            return Some((None, whole(number.value)?));
         }
         let led = matches!(
             text.before(at, 1),
@@ -281,15 +281,18 @@ pub(super) fn group(text: &Text) -> Option<u32> {
         );
         let next = number.next + usize::from(!is_person(text.lower(number.next)));
         (led && is_person(text.lower(next)) && !text.is_constraint(at))
-            .then(|| whole(number.value).map(|n| (at, next + 1, n)))?
+            .then(|| whole(number.value).map(|n| (Some((at, next + 1)), n)))?
     });
-    let (from, to, people) = found?;
-    text.note_constraint(from, to);
+    let (read, people) = found?;
+    // The team is a part of what the goal is about.
+    if let Some((from, to)) = read {
+        text.note_constraint(from, to);
+    }
     Some(people)
 }
 
-/// `-person` of `a 12-person office`, with the index after it; not of `a 2-person tent`.
-fn team_at(text: &Text, at: usize) -> Option<usize> {
+/// `-person` of `a 12-person office`, not of `a 2-person tent`.
+fn team_at(text: &Text, at: usize) -> bool {
     let is_joined = text.lower(at) == "-" && text.get(at + 1).is_some_and(|unit| unit.glued);
     let is_person = matches!(text.lower(at + 1), "person" | "people" | "man" | "woman" | "member" | "strong");
     let is_group = |noun: &str| {
@@ -326,7 +329,7 @@ fn team_at(text: &Text, at: usize) -> Option<usize> {
         )
     };
     let noun = (at + 2..at + 4).any(|i| is_group(text.lower(i)));
-    (is_joined && is_person && noun).then_some(at + 2)
+    is_joined && is_person && noun
 }
 
 /// Whether a number continues what stands before it: not so in `(60 people)`.

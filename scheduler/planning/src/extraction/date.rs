@@ -533,6 +533,8 @@ mod tests {
             ("I want to run a marathon in three months", "2027-02-21", false),
             ("learn the guitar in three months", "2027-02-21", false),
             ("help me lose 6 kilos in 10 weeks", "2027-01-30", false),
+            ("translate the manual to Dutch in two weeks", "2026-12-05", false),
+            ("raise at least 50 euros for the animal shelter in six months", "2027-05-21", false),
             ("In a year, I want to speak Italian", "2027-11-21", false),
         ] {
             let found = when(text);
@@ -559,6 +561,7 @@ mod tests {
             ("starting today", "2026-11-21", None),
             ("our party is in two weeks", "2026-12-05", None),
             ("run a workshop in two weeks", "2026-12-05", None),
+            ("save money for a trip in three months", "2027-02-21", None),
             ("buy shoes for a run in three months", "2027-02-21", None),
             ("move it over the weekend", "2026-11-21", Some("2026-11-22")),
             ("embargoed until 3 May", "2027-05-03", None),

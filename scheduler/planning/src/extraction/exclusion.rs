@@ -573,6 +573,7 @@ mod tests {
             ("never send e-mails at night", "send e-mails at night"),
             ("the bus waits, and nobody leaves before 9 am", "nobody leaves before 9 am"),
             ("no calls after 8 pm, please", "calls after 8 pm"),
+            ("no meetings before 10:00 or after 16:00", "meetings before 10:00 | after 16:00"),
             ("one vegan and one who can't eat shellfish", "eat shellfish"),
             ("two guests who don't drink alcohol", "drink alcohol"),
         ] {

@@ -28,7 +28,7 @@ pub(super) fn read(text: &Text) -> StatedLimits {
     let mut limits = StatedLimits::default();
     for at in 0..text.words.len() {
         if let Some((currency, amount, next)) = least_money(text, at) {
-            limits.at_least.entry(currency.to_owned()).or_insert(amount);
+            limits.at_least.entry(currency).or_insert(amount);
             text.note_constraint(at, next);
             continue;
         }
@@ -52,7 +52,7 @@ pub(super) fn read(text: &Text) -> StatedLimits {
 }
 
 /// `for no less than 5.500 euros`: the currency, the amount and the index after it.
-fn least_money(text: &Text, at: usize) -> Option<(&'static str, u64, usize)> {
+fn least_money(text: &Text, at: usize) -> Option<(String, u64, usize)> {
     let first = match (text.lower(at), text.lower(at + 1), text.lower(at + 2)) {
         ("no" | "not" | "never", "less" | "lower", "than") => at + 3,
         ("at", "least", _) => at + 2,
@@ -60,7 +60,14 @@ fn least_money(text: &Text, at: usize) -> Option<(&'static str, u64, usize)> {
     };
     let amount = amount_at(text, first).filter(|amount| (0.0..=LIMIT_MAX).contains(&amount.value))?;
     let is_free = !text.is_constraint(amount.start) && !text.is_in_condition(at);
-    Some((amount.currency.filter(|_| is_free)?, whole_u64(amount.value), amount.next))
+    let currency = amount.currency.filter(|_| is_free)?;
+    let whole = whole_u64(amount.value);
+    // `750 EUR per month`
+    let unit = text.get(amount.next + 1).filter(|unit| unit.kind == WordKind::Letters);
+    match unit.filter(|_| matches!(text.lower(amount.next), "per" | "a" | "/")) {
+        Some(unit) => Some((format!("{currency} per {}", unit.lower), whole, amount.next + 2)),
+        None => Some((currency.to_owned(), whole, amount.next)),
+    }
 }
 
 /// `at most 10`: the index after the number and its value.
@@ -221,6 +228,7 @@ mod tests {
             ("under 200 lines", "<=200 lines"),
             ("sell it for no less than 5.500 euros", ">=5500 EUR"),
             ("at least $300 for the bike", ">=300 USD"),
+            ("a rent of at least 750 EUR per month", ">=750 EUR per month"),
         ] {
             assert_eq!(limits(text), expected, "{text}");
         }

@@ -39,7 +39,8 @@ pub struct Rate {
 /// The first rate that has a currency and is no income.
 pub(super) fn rate(text: &Text) -> Option<Rate> {
     (0..text.words.len()).find_map(|at| {
-        let amount = amount_at(text, at).filter(|a| !text.is_constraint(a.start) && !is_income(text, a.start))?;
+        let is_other = |start| text.is_constraint(start) || is_income(text, start) || is_lower_bound(text, start);
+        let amount = amount_at(text, at).filter(|amount| !is_other(amount.start))?;
         let currency = amount.currency?;
         let (unit, next) = match text.lower(amount.next) {
             "per" | "a" | "an" | "/" => (text.lower(amount.next + 1), amount.next + 2),
@@ -122,6 +123,14 @@ fn is_income(text: &Text, start: usize) -> bool {
     })
 }
 
+/// `at least 300 EUR`, for [`super::limit`] to read.
+fn is_lower_bound(text: &Text, start: usize) -> bool {
+    let before = |back| text.before(start, back);
+    before(1) == "minimum"
+        || (before(1) == "least" && before(2) == "at")
+        || (before(1) == "than" && before(2) == "less" && matches!(before(3), "no" | "not"))
+}
+
 /// Finds the budget: an amount that the words around it make a limit.
 pub(super) fn read(text: &Text) -> Option<(Money, Per)> {
     let mut best: Option<(u8, MoneyAmount)> = None;
@@ -194,7 +203,7 @@ fn strength(text: &Text, amount: &MoneyAmount) -> u8 {
     let after = |ahead| text.lower(amount.next + ahead);
     let is_rate =
         per(text, amount.next) == Per::Other || period_before(text, amount.start).is_some_and(|unit| unit != "day");
-    if is_rate || is_income(text, amount.start) {
+    if is_rate || is_income(text, amount.start) || is_trigger(text, amount.start) {
         return 0;
     }
     let names_budget = |word: &str| matches!(word, "budget" | "cap" | "limit" | "allowance");
@@ -208,10 +217,7 @@ fn strength(text: &Text, amount: &MoneyAmount) -> u8 {
     if amount.currency.is_none() {
         return 0;
     }
-    let at_least = before(1) == "minimum"
-        || (before(1) == "least" && before(2) == "at")
-        || (before(1) == "than" && before(2) == "less" && matches!(before(3), "no" | "not"));
-    if at_least {
+    if is_lower_bound(text, amount.start) {
         return 0;
     }
     if let Some(above) = above(text, amount.start) {
@@ -244,6 +250,17 @@ fn strength(text: &Text, amount: &MoneyAmount) -> u8 {
         return 2;
     }
     u8::from(has_room_around(text, amount))
+}
+
+/// `tell me if the price drops below 300 euros`: when something is to happen, not what it may cost.
+fn is_trigger(text: &Text, start: usize) -> bool {
+    let moves = |back| {
+        matches!(
+            text.before(start, back),
+            "drops" | "drop" | "falls" | "fall" | "sinks" | "dips" | "rises" | "rise" | "climbs" | "reaches" | "hits"
+        )
+    };
+    (1..=3).any(moves) && text.is_in_condition(start)
 }
 
 /// The index of `more` in `more than 500 EUR`, of `over` in `over 500 EUR`.
@@ -465,6 +482,7 @@ mod tests {
             "the monthly premium must not exceed €280",
             "don't flag payments over 100 CAD",
             "raise 5,000 dollars for the school",
+            "tell me if the price drops below 300 euros",
             "$",
             "",
         ] {
@@ -486,6 +504,7 @@ mod tests {
         assert_eq!(found("not more than 300 EUR per month"), Some((300.0, "EUR".into(), "month".into())));
         assert_eq!(found("keep the monthly bill below 200 USD"), Some((200.0, "USD".into(), "month".into())));
         assert_eq!(found("$20/hour"), Some((20.0, "USD".into(), "hour".into())));
+        assert_eq!(found("a rent of at least 750 EUR per month"), None);
         assert_eq!(found("an income of 4,200 euros a month"), None);
         assert_eq!(found("a trip with 2000 euros"), None);
     }

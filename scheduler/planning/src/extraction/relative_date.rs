@@ -361,7 +361,11 @@ fn is_effort(text: &Text, at: usize, next: usize) -> bool {
         return is_wish;
     }
     let mut clause = (1..=EFFORT_WORDS_MAX).map_while(|back| {
-        at.checked_sub(back).filter(|i| text.words[*i].kind != WordKind::Sign && !is_copula(text.lower(*i)))
+        at.checked_sub(back).filter(|i| {
+            // `save money for a trip in three months`
+            let is_for_event = text.lower(*i) == "for" && matches!(text.lower(i + 1), "a" | "an" | "my" | "our");
+            text.words[*i].kind != WordKind::Sign && !is_copula(text.lower(*i)) && !is_for_event
+        })
     });
     clause.any(|i| {
         let word = text.lower(i);
@@ -372,16 +376,45 @@ fn is_effort(text: &Text, at: usize, next: usize) -> bool {
 }
 
 /// Words between an effort and its time, at most.
-const EFFORT_WORDS_MAX: usize = 8;
+const EFFORT_WORDS_MAX: usize = 10;
 
 fn is_copula(word: &str) -> bool {
-    matches!(word, "is" | "are" | "starts" | "begins" | "happens" | "comes" | "opens" | "for" | "that" | "which")
+    matches!(word, "is" | "are" | "starts" | "begins" | "happens" | "comes" | "opens" | "that" | "which")
 }
 
 /// What takes a time and has a result at its end.
 const ACHIEVES: &[&str] = &[
-    "learn", "lose", "gain", "save", "reach", "master", "read", "double", "halve", "reduce", "improve", "become",
-    "quit", "memorise", "memorize", "build", "develop", "cut", "increase", "earn", "raise",
+    "learn",
+    "lose",
+    "gain",
+    "save",
+    "reach",
+    "master",
+    "read",
+    "double",
+    "halve",
+    "reduce",
+    "improve",
+    "become",
+    "quit",
+    "memorise",
+    "memorize",
+    "build",
+    "develop",
+    "cut",
+    "increase",
+    "earn",
+    "raise",
+    "translate",
+    "design",
+    "draft",
+    "implement",
+    "paint",
+    "repaint",
+    "renovate",
+    "refactor",
+    "repair",
+    "fix",
 ];
 
 /// The same, of verbs that in a few weeks name an event: `run a workshop in two weeks`.

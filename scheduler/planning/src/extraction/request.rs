@@ -251,6 +251,7 @@ mod tests {
             ("Get ready: pack, then leave", "get ready", false),
             ("Produce a video for the trade fair", "produce a video", false),
             ("Prepare for the audit", "prepare for the audit", false),
+            ("The export failed. Find the reason", "find the reason", false),
         ] {
             let found = read(&Text::new(text));
             assert_eq!((found.words.join(" ").as_str(), found.is_nominal), (expected, is_nominal), "{text}");

@@ -2,6 +2,7 @@
 
 use goalmill_common::number::{to_u32, whole_u64};
 
+use super::relative_date::is_time_of_day;
 use super::words::{Text, Use, WordKind};
 
 /// Longest length that is taken for one, in minutes.
@@ -18,7 +19,22 @@ pub(super) fn of_day(text: &Text) -> Option<String> {
 
 /// `nobody leaves before 9 am`, `no calls after 8 pm`: for [`super::exclusion`] to read.
 fn is_ruled_out(text: &Text, at: usize) -> bool {
-    matches!(text.before(at, 1), "before" | "after" | "past") && text.negation_before(at).is_some()
+    let mut lead = at;
+    // `not before 10:00 or after 16:00`
+    while matches!(text.before(lead, 1), "before" | "after" | "past") {
+        if text.negation_before(lead).is_some() {
+            return true;
+        }
+        lead -= 1;
+        if !matches!(text.before(lead, 1), "or" | "and") {
+            return false;
+        }
+        lead -= 1;
+        while lead > 0 && is_time_of_day(text, lead - 1) || text.before(lead, 1) == ":" {
+            lead -= 1;
+        }
+    }
+    false
 }
 
 fn time_at(text: &Text, at: usize) -> Option<(u32, u32, usize)> {
@@ -201,7 +217,7 @@ mod tests {
         ] {
             assert_eq!(of_day(&Text::new(text)).as_deref(), Some(time), "{text}");
         }
-        for text in ["nobody leaves before 9 am", "no calls after 8 pm"] {
+        for text in ["nobody leaves before 9 am", "no calls after 8 pm", "no meetings before 10:00 or after 16:00"] {
             assert_eq!(of_day(&Text::new(text)), None, "{text}");
         }
         for text in ["a ratio of 3:1", "at 5", "version 10:2026", "25:00", "I am here", "high noon"] {
