@@ -81,9 +81,11 @@ pub struct Action {
     pub description: String,
     /// JSON Schema of its inputs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("type" = ["object", "boolean", "null"]))]
     pub inputs: Option<Json>,
     /// JSON Schema of its outputs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("type" = ["object", "boolean", "null"]))]
     pub outputs: Option<Json>,
 }
 

@@ -13,13 +13,15 @@ use goalmill_common::document_format::DocumentFormat;
 use goalmill_common::event::RouteCandidate;
 use goalmill_common::id::{AgentType, is_id};
 use goalmill_common::load::Load;
+use goalmill_common::number::{to_usize, whole_u64};
 use goalmill_common::problem::{ErrorCode, Issue, Problem};
 use goalmill_common::view::{ModelView, Page, PlannerView, QueueView};
 use goalmill_engine::{AgentHealth, ExplainContext};
 use goalmill_plan::formats;
 use goalmill_plan::schema::{Unusable, unusable};
 use goalmill_router::Ranking;
-use serde::{Deserialize, Serialize};
+use serde::de::Error;
+use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::Value;
 
 use super::Api;
@@ -68,8 +70,16 @@ pub(crate) struct RouteRequest {
     /// The task of the step, in words.
     text: String,
     /// Candidates at most; all without it.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "whole_count")]
     top_k: Option<NonZeroUsize>,
+}
+
+/// Reads a count; for JSON Schema `5.0` is an integer, too.
+fn whole_count<'de, D: Deserializer<'de>>(from: D) -> Result<Option<NonZeroUsize>, D::Error> {
+    let Some(given) = Option::<f64>::deserialize(from)? else { return Ok(None) };
+    let count = if given.fract() == 0.0 { to_usize(whole_u64(given)) } else { 0 };
+    let wrong = || D::Error::custom(format!("`top_k` is {given}; it must be a whole number from 1"));
+    NonZeroUsize::new(count).map(Some).ok_or_else(wrong)
 }
 
 /// The ranking of the router.

@@ -129,8 +129,9 @@ async fn a_scheduler_killed_while_a_plan_is_streamed_costs_one_call() -> Result<
     let mut town = Town::start(vec![begun, says(&rest)], true).await?;
     let plan = town.goal("echo three times").await?;
     town.cluster.wait_event(&plan, |line| line["type"] == "step_completed").await?;
-    town.kill(&plan).await?;
+    let place = town.kill(&plan).await?;
     town.cluster.await_end(&plan, LIMIT).await?;
+    town.replace(place).await?;
     let shown = town.show(&plan).await?;
     ensure!(shown["status"] == "completed", "{shown:#}");
     ensure!(town.model.calls() == 2, "{} calls", town.model.calls());
@@ -218,13 +219,12 @@ impl Town {
         }
         let plan = begin(self).await?;
         self.cluster.wait_event(&plan, |line| line["type"] == "model_asked").await?;
-        match stage {
+        let place = match stage {
             Stage::BeforeTheCall => {
                 let place = self.cluster.owner(&plan).await.context("the shard has an owner")?;
                 self.cluster.schedulers[place].process.kill9();
                 lose(&self.to_model).await;
-                self.cluster.replace_scheduler(place).await?;
-                self.cluster.wait_ready().await?;
+                place
             }
             Stage::AfterTheAnswer => {
                 let place = self.cluster.owner(&plan).await.context("the shard has an owner")?;
@@ -235,22 +235,22 @@ impl Town {
                 until(LIMIT, async || ended(self) > before).await;
                 self.cluster.schedulers[place].process.kill9();
                 lose(&self.to_redis).await;
-                self.cluster.replace_scheduler(place).await?;
-                self.cluster.wait_ready().await?;
+                place
             }
             Stage::DuringTheCall | Stage::BetweenTwoAnswers => {
                 let reached = before + stage.calls().0 - 1;
                 until(LIMIT, async || self.model.calls() == reached).await;
-                self.kill(&plan).await?;
+                self.kill(&plan).await?
             }
             Stage::AfterTheCommit => {
                 let log = async || self.cluster.log(&plan).await.unwrap_or_default();
                 let done = |event: &Event| matches!(event, Event::Plan(event) if is_done(event));
                 until(LIMIT, async || log().await.iter().any(|record| done(&record.event))).await;
-                self.kill(&plan).await?;
+                self.kill(&plan).await?
             }
-        }
+        };
         self.cluster.await_end(&plan, LIMIT).await?;
+        self.replace(place).await?;
         self.look_at(stage, &plan, self.model.calls() - before, is_done).await
     }
 
@@ -286,9 +286,16 @@ impl Town {
         Ok(())
     }
 
-    /// Kills the scheduler that works on the plan, and starts another; the other one takes the plan over.
-    async fn kill(&mut self, plan: &PlanId) -> Result<()> {
+    /// Kills the scheduler that works on the plan, and returns its place; the other one takes the plan over.
+    async fn kill(&mut self, plan: &PlanId) -> Result<usize> {
         let place = self.cluster.owner(plan).await.context("the shard has an owner")?;
+        self.cluster.schedulers[place].process.kill9();
+        Ok(place)
+    }
+
+    /// Starts another scheduler in the place of a killed one. Not before the plan has ended: it would get the shard back
+    /// while the model is asked, which costs another call.
+    async fn replace(&mut self, place: usize) -> Result<()> {
         self.cluster.replace_scheduler(place).await?;
         self.cluster.wait_ready().await
     }
