@@ -76,20 +76,28 @@ impl PostgresServer {
         command
     }
 
-    /// Starts it again on its port, and waits until it answers.
+    /// Starts it again on its port, and waits until it answers. It refuses to start while processes of a killed server
+    /// still run, so it is started until it stays.
     pub async fn restart(&mut self) {
-        let mut command = self.command("postgres");
-        command.arg("-D").arg(self.data()).arg("-k").arg(self.dir.path());
-        command.args(["-h", "127.0.0.1", "-p", &self.port.to_string(), "-c", "fsync=off"]);
-        command.stdout(Stdio::null()).stderr(Stdio::null());
-        self.process = Some(command.spawn().expect("the server can be started"));
         for _ in 0..LOOKS_MAX {
+            let is_up = self.process.as_mut().is_some_and(|process| matches!(process.try_wait(), Ok(None)));
+            if !is_up {
+                self.spawn();
+            }
             if tokio_postgres::connect(&self.url(), NoTls).await.is_ok() {
                 return;
             }
             tokio::time::sleep(LOOK).await;
         }
         panic!("the server does not answer");
+    }
+
+    fn spawn(&mut self) {
+        let mut command = self.command("postgres");
+        command.arg("-D").arg(self.data()).arg("-k").arg(self.dir.path());
+        command.args(["-h", "127.0.0.1", "-p", &self.port.to_string(), "-c", "fsync=off"]);
+        command.stdout(Stdio::null()).stderr(Stdio::null());
+        self.process = Some(command.spawn().expect("the server can be started"));
     }
 
     /// Ends it at once: it recovers at the next start.
