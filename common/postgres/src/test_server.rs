@@ -38,6 +38,12 @@ fn is_root() -> bool {
     Command::new("id").arg("-u").output().is_ok_and(|output| output.stdout.trim_ascii() == b"0")
 }
 
+/// Whether a process runs; one that has ended and is not awaited yet does not.
+fn is_running(process: &str) -> bool {
+    let stat = std::fs::read_to_string(format!("/proc/{process}/stat")).unwrap_or_default();
+    stat.rsplit_once(')').is_some_and(|(_, rest)| !rest.trim_start().starts_with('Z'))
+}
+
 impl PostgresServer {
     /// Starts a server with an empty database; `None`, with a message, if it is not installed.
     pub async fn start() -> Option<Self> {
@@ -100,15 +106,23 @@ impl PostgresServer {
         self.process = Some(command.spawn().expect("the server can be started"));
     }
 
-    /// Ends it at once: it recovers at the next start.
+    /// Ends it at once, with the processes that serve its connections: it recovers at the next start.
     pub fn kill9(&mut self) {
-        if let Some(mut process) = self.process.take() {
-            drop(process.kill());
-            drop(process.wait());
+        let Some(mut process) = self.process.take() else { return };
+        let id = process.id();
+        let children = std::fs::read_to_string(format!("/proc/{id}/task/{id}/children")).unwrap_or_default();
+        let children: Vec<&str> = children.split_whitespace().collect();
+        drop(process.kill());
+        drop(process.wait());
+        drop(Command::new("kill").arg("-9").args(&children).stderr(Stdio::null()).status());
+        for _ in 0..LOOKS_MAX {
+            if !children.iter().any(|child| is_running(child)) {
+                return;
+            }
+            std::thread::sleep(LOOK);
         }
     }
 
-    /// Its address, with the password of its only user.
     pub fn url(&self) -> String {
         self.url_with(PASSWORD)
     }
