@@ -18,7 +18,7 @@ const BUTTONS = {
 async function guarded() {
   const goalmill = await Goalmill.startWith({ GOALMILL__API__AUTHENTICATION: "required", GOALMILL__API__ADMIN_TOKEN_ENV: "GOALMILL_TOKEN", GOALMILL_TOKEN: ADMIN });
   // Browsers keep a secure cookie for this name without TLS.
-  goalmill.url = goalmill.url.replace("127.0.0.1", "localhost");
+  goalmill.host = "localhost";
   goalmill.token = ADMIN;
   const made = async (role) => (await goalmill.call("POST", "/v1/tokens", { actor: `${role}-1`, roles: [role] })).token;
   const tokens = { scaler: await made("scaler"), viewer: await made("viewer"), admin: ADMIN };
@@ -116,9 +116,9 @@ async function signInAtProvider() {
   const goalmill = await Goalmill.startWith({ GOALMILL__API__AUTHENTICATION: "required", GOALMILL__API__ADMIN_TOKEN_ENV: "GOALMILL_TOKEN", GOALMILL_TOKEN: ADMIN });
   // The address of the page is known only now, and the provider must send browsers back to it.
   await goalmill.kill();
-  goalmill.configure(`[api.oidc]\nissuer = "${provider.issuer}"\naudiences = ["goalmill"]\nroles_claim = "groups"\nroles = { viewer = ["team"] }\nclient_id = "page"\npublic_url = "${goalmill.url.replace("127.0.0.1", "localhost")}"\nprovider_name = "Example"\n`);
+  goalmill.host = "localhost";
+  goalmill.configure(`[api.oidc]\nissuer = "${provider.issuer}"\naudiences = ["goalmill"]\nroles_claim = "groups"\nroles = { viewer = ["team"] }\nclient_id = "page"\npublic_url = "${goalmill.url}"\nprovider_name = "Example"\n`);
   await goalmill.spawn();
-  goalmill.url = goalmill.url.replace("127.0.0.1", "localhost");
   const own = await open(goalmill, "#/plans", { before: (page) => { page.isInterrupted = true; page.mayLeave = true; } });
   const { page } = own;
   const button = page.getByRole("link", { name: "Sign in with Example" });

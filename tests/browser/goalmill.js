@@ -58,7 +58,9 @@ export class Goalmill {
     own.folder = mkdtempSync(join(tmpdir(), "goalmill-browser-"));
     writeFileSync(join(own.folder, "goalmill.toml"), "");
     mkdirSync(join(own.folder, "data"));
-    own.address = "127.0.0.1:0";
+    own.port = 0;
+    /** The name that the page is opened with: cookies of `__Host-` need `localhost`. */
+    own.host = "127.0.0.1";
     running.add(own);
     return own;
   }
@@ -74,16 +76,17 @@ export class Goalmill {
   /** Starts its processes, and waits until the API answers and a worker serves. */
   async spawn(options = []) {
     const config = ["--config", join(this.folder, "goalmill.toml")];
-    const api = ["--listen", this.address, "--metrics", "off", ...config, ...options];
+    const api = ["--listen", `127.0.0.1:${this.port}`, "--metrics", "off", ...config, ...options];
     this.processes = [];
     if (this.servers) {
-      [, this.url] = await this.launch(/the api listens on (http:\/\/[\d.:]+)/, "scheduler", ...api);
+      [, this.port] = await this.launch(/the api listens on http:\/\/127\.0\.0\.1:(\d+)/, "scheduler", ...api);
       await this.launch(/worker \S+ runs/, "worker", "--demo", ...config);
     } else {
-      [, this.url] = await this.launch(/(http:\/\/127\.0\.0\.1:\d+)\/v1[^]*Ctrl-C stops everything/, "dev", "--data-dir", join(this.folder, "data"), ...api);
+      [, this.port] = await this.launch(/http:\/\/127\.0\.0\.1:(\d+)\/v1[^]*Ctrl-C stops everything/, "dev", "--data-dir", join(this.folder, "data"), ...api);
     }
-    this.address = this.url.slice("http://".length);
   }
+
+  get url() { return `http://${this.host}:${this.port}`; }
 
   /** Starts a process, and waits until its output fits; gives the match. */
   async launch(isUp, ...words) {

@@ -24,7 +24,7 @@ async function start(begin) {
   await goalmill.kill();
   goalmill.configure(SETTINGS);
   await goalmill.spawn();
-  goalmill.url = goalmill.url.replace("127.0.0.1", "localhost");
+  goalmill.host = "localhost";
   goalmill.token = ADMIN;
   return goalmill;
 }
@@ -103,7 +103,6 @@ async function restart(goalmill, people) {
   await goalmill.kill();
   for (const { page } of people) await page.locator(".banner").waitFor();
   await goalmill.spawn();
-  goalmill.url = goalmill.url.replace("127.0.0.1", "localhost");
   for (const { page } of people) await page.locator(".banner").waitFor({ state: "detached" });
 }
 
