@@ -99,7 +99,8 @@ word_enum! {
         /// A person answers. The outcome is `{"answer": any JSON}`, or `{"error": text}` when nobody did in time.
         Answer = "answer",
         /// A plan of its own ends. The outcome is `{"plan": id, "status": status, "outputs": any JSON}`, or
-        /// `{"plan": id, "status": status, "error": failure}` when it failed or was refused.
+        /// `{"plan": id, "status": status, "error": failure}` when it did not complete. A plan that is refused never
+        /// starts, and its outcome is `{"error": failure}`.
         Plan = "plan",
         /// The budget of the plan has room for the call. It has no outcome: the next attempt makes the call.
         Budget = "budget",

@@ -3,6 +3,9 @@
 use std::sync::OnceLock;
 use std::time::{SystemTime, UNIX_EPOCH};
 
+/// The last millisecond of the year 9999, in Unix milliseconds. RFC 3339 cannot express later times.
+pub const TIME_MS_MAX: u64 = 253_402_300_799_999;
+
 /// Reads the time in Unix milliseconds.
 ///
 /// Cheap to clone; a test or a simulation has its own.
@@ -117,7 +120,7 @@ mod tests {
             assert_eq!(parse_rfc3339(&rfc3339(ms)), Some(ms), "{}", rfc3339(ms));
         }
         assert_eq!(rfc3339(1_795_293_490_279), "2026-11-21T20:38:10.279Z");
-        assert_eq!(rfc3339(253_402_300_800_000), "10000-01-01T00:00:00.000Z");
+        assert_eq!(rfc3339(TIME_MS_MAX + 1), "10000-01-01T00:00:00.000Z");
     }
 
     #[test]

@@ -22,13 +22,7 @@ use crate::output::{Screen, json as json_text, yaml};
 
 /// Fields of which a card has one beside its agent type; a step has none of them.
 const CARD_FIELDS: [&str; 8] = [
-    "capabilities",
-    "specialization",
-    "cost_per_invocation",
-    "avg_latency_ms",
-    "success_rate",
-    "latency_ms",
-    "cost",
+    "capabilities", "specialization", "cost_per_invocation", "avg_latency_ms", "success_rate", "latency_ms", "cost",
     "actions",
 ];
 /// Fields of capability cards of other planners, and what a card calls them.

@@ -150,11 +150,15 @@ fn preview(context: &CommandContext, preview: &Preview) -> CommandResult {
 /// The goal document from the file or the text, with the flags.
 fn goal_of(args: &SubmitArgs, document: Option<&Document>, now_ms: u64) -> Result<Value, Failed> {
     let mut goal = match (&args.goal, args.file.as_ref().zip(document)) {
-        (Some(text), _) if text.trim().is_empty() => return Err(Failed::invalid("the goal is empty")),
+        (Some(text), _) if text.trim().is_empty() => {
+            return Err(Failed::invalid("the text of the goal is empty")
+                .help("say in a sentence what is to be done, goalmill submit 'YOUR GOAL'"));
+        }
         (Some(text), _) => Map::from_iter([("description".to_owned(), json!(text))]),
         (None, Some((path, document))) => {
             let Value::Object(fields) = input::parse(path, &document.text)? else {
-                return Err(Failed::invalid(format!("`{path}` is no goal: it must hold an object")));
+                return Err(Failed::invalid(format!("`{path}` holds no goal, which is an object"))
+                    .help("write at least `description: YOUR GOAL` into it"));
             };
             fields
         }

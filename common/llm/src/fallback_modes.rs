@@ -169,15 +169,8 @@ fn json_modes(dialect: Dialect) -> &'static [ResponseMode] {
 /// Whether a rejection may concern the response format rather than the content of the prompt.
 pub fn is_format_rejection(status: u16, reason: &str) -> bool {
     const OF_CONTENT: &[&str] = &[
-        "context length",
-        "context_length",
-        "context window",
-        "too long",
-        "too many tokens",
-        "content policy",
-        "content_filter",
-        "not found",
-        "does not exist",
+        "context length", "context_length", "context window", "too long", "too many tokens", "content policy",
+        "content_filter", "not found", "does not exist",
     ];
     let reason = reason.to_ascii_lowercase();
     matches!(status, 400 | 404 | 405 | 415 | 422 | 501) && !OF_CONTENT.iter().any(|phrase| reason.contains(phrase))

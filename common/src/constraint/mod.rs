@@ -225,19 +225,8 @@ const COST: [&str; 7] = ["budget", "cost", "costs", "spend", "spending", "expens
 const DEADLINE: [&str; 7] = ["deadline", "due", "finish", "finished", "complete", "completed", "until"];
 /// Names of a duration that limit the execution, and not something that the plan is about.
 const ELAPSED: [&str; 13] = [
-    "seconds",
-    "minutes",
-    "hours",
-    "time",
-    "time_budget",
-    "execution_time",
-    "execution_duration",
-    "runtime",
-    "elapsed",
-    "elapsed_time",
-    "timeout",
-    "wall_time",
-    "plan_duration",
+    "seconds", "minutes", "hours", "time", "time_budget", "execution_time", "execution_duration", "runtime", "elapsed",
+    "elapsed_time", "timeout", "wall_time", "plan_duration",
 ];
 /// Beginnings of a name that only say how it limits.
 const PREFIXES: [&str; 6] = ["max_", "maximum_", "min_", "minimum_", "total_", "limit_"];

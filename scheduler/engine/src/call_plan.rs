@@ -117,7 +117,7 @@ impl PlanState {
         let call = details.suspended.as_deref().filter(|call| call.wait.kind == CallWaitKind::Plan)?;
         let given = details.grant.map(|grant| grant.left).unwrap_or_default();
         let text: String = call.wait.text.chars().take(DESCRIPTION_CHARS_MAX).collect();
-        self.start_of_sub_plan(
+        Some(self.start_of_sub_plan(
             i,
             SubPlanRequest {
                 description: if text.is_empty() { format!("call {} of step `{}`", call.n, spec.id) } else { text },
@@ -127,7 +127,7 @@ impl PlanState {
                 // Nobody has seen this plan before.
                 require_approval: self.accepted.goal.planning.require_approval,
             },
-        )
+        ))
     }
 }
 

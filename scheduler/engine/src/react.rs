@@ -91,7 +91,7 @@ pub fn pending(state: &PlanState, context: &EngineContext) -> Decision {
         }
         if step.status == StepStatus::Running && state.plan.steps[i].kind == StepKind::Plan {
             let inputs = render::inputs(state, i, &context.limits).unwrap_or_default();
-            family.extend(state.sub_plan(i, &inputs));
+            family.push(state.sub_plan(i, &inputs));
         }
     }
     Decision { records: Vec::new(), effects, family }

@@ -37,7 +37,7 @@ impl Turn<'_> {
         self.emit_queued(i, StepQueued { budget, ..StepQueued::new("".into(), due_ms) }, &inputs);
         let started = StepStarted { worker: None, started_ms: self.now_ms, due_ms };
         self.emit_step(i, StepEvent::Started(Box::new(started)));
-        self.requests.extend(self.state.sub_plan(i, &inputs));
+        self.requests.push(self.state.sub_plan(i, &inputs));
     }
 
     /// Plans inside plans at most: of the goal, within the limits of the installation.
@@ -50,7 +50,7 @@ impl Turn<'_> {
     pub(crate) fn ask_sub_plan(&mut self, i: StepIndex, verb: Verb) {
         let plan = self.state.sub_plan_id(i);
         let command = Box::new(Command::Verb(verb));
-        self.requests.extend(plan.map(|plan| FamilyRequest::Give { plan, command }));
+        self.requests.push(FamilyRequest::Give { plan, command });
     }
 
     /// Sends a request to all running sub-plans.
@@ -148,14 +148,14 @@ impl PlanState {
     }
 
     /// The id of the sub-plan of the step's current attempt, or of the call that ended it.
-    pub(crate) fn sub_plan_id(&self, i: StepIndex) -> Option<PlanId> {
+    pub(crate) fn sub_plan_id(&self, i: StepIndex) -> PlanId {
         let (spec, step) = (&self.plan.steps[i], &self.steps[i]);
-        Some(TokenKey::sub_plan(&self.accepted.plan_id, &spec.id, step.attempt))
+        TokenKey::sub_plan(&self.accepted.plan_id, &spec.id, step.attempt)
     }
 
     /// Returns the submission of a step's sub-plan. The step's inputs are in the goal's `metadata.inputs`. Its
     /// deadline is a millisecond before the step's, so it ends first and its cost is known.
-    pub(crate) fn sub_plan(&self, i: StepIndex, inputs: &Json) -> Option<FamilyRequest> {
+    pub(crate) fn sub_plan(&self, i: StepIndex, inputs: &Json) -> FamilyRequest {
         let spec = &self.plan.steps[i];
         let description =
             if spec.description.is_empty() { format!("step `{}`", spec.id) } else { spec.description.clone() };
@@ -173,9 +173,9 @@ impl PlanState {
     }
 
     /// Starts a plan inside this one, which inherits its goal's options.
-    pub(crate) fn start_of_sub_plan(&self, i: StepIndex, request: SubPlanRequest) -> Option<FamilyRequest> {
+    pub(crate) fn start_of_sub_plan(&self, i: StepIndex, request: SubPlanRequest) -> FamilyRequest {
         let (spec, step) = (&self.plan.steps[i], &self.steps[i]);
-        let id = self.sub_plan_id(i)?;
+        let id = self.sub_plan_id(i);
         let SubPlanRequest { description, inputs, plan, budget, require_approval } = request;
         let mut metadata = Map::new();
         metadata.insert("inputs".into(), inputs);
@@ -213,7 +213,7 @@ impl PlanState {
             traceparent: self.accepted.traceparent.clone(),
             fork: None,
         };
-        Some(FamilyRequest::Start { plan: id, submit: Box::new(submit) })
+        FamilyRequest::Start { plan: id, submit: Box::new(submit) }
     }
 
     /// Returns a sub-plan's outputs for its parent's step: those of its last completed `finish` step, or else

@@ -128,8 +128,7 @@ impl PlanState {
                 due_at: at(step.due_ms).map(rfc3339).unwrap_or_default(),
             }),
             sub_plan: (step.awaits_plan() || (step.attempt > 0 && spec.kind == StepKind::Plan))
-                .then(|| self.sub_plan_id(StepIndex::new(i)))
-                .flatten(),
+                .then(|| self.sub_plan_id(StepIndex::new(i))),
         }
     }
 

@@ -347,8 +347,8 @@ pub(super) fn issue(code: &str, pointer: &str, detail: impl Into<String>, hint: 
 
 fn refused(issues: Vec<Issue>) -> ApiError {
     let detail = match issues.as_slice() {
-        [only] => format!("the edit cannot be taken: {}", only.detail),
-        _ => "the edit cannot be taken".into(),
+        [only] => format!("the edit is invalid: {}", only.detail),
+        _ => format!("the edit is invalid in {} places", issues.len()),
     };
     ApiError(Problem::new(ErrorCode::InvalidPlan, detail).with_errors(issues))
 }

@@ -4,6 +4,7 @@ use axum::Json;
 use axum::extract::State;
 use futures_util::stream::{self, StreamExt, TryStreamExt};
 use goalmill_archive::{DataConditions, EventPosition, EventSearch, event_words, query_words};
+use goalmill_common::clock::TIME_MS_MAX;
 use goalmill_common::document_format::DocumentFormat;
 use goalmill_common::event::Record;
 use goalmill_common::id::{ID_PATTERN, Namespace, PlanId, ShardId, is_id};
@@ -19,7 +20,7 @@ use super::archived_events::{self, FoundEvents};
 use super::event_filter::{self, EventFilter};
 use super::namespaces;
 use super::principal::Principal;
-use super::query_parameters::{Parameters, Query, RawParameters, TIME_MS_MAX};
+use super::query_parameters::{Parameters, Query, RawParameters};
 use super::response::{self, ApiError};
 use crate::{event_log, shard_client};
 

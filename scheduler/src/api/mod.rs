@@ -156,7 +156,10 @@ fn routes() -> Router<Api> {
         .merge(oidc_sign_in::routes())
         .fallback(async || ApiError(Problem::new(ErrorCode::NotFound, "no route has this address; see /openapi.json")))
         .method_not_allowed_fallback(async || {
-            ApiError(Problem::new(ErrorCode::MethodNotAllowed, "this address does not take this method"))
+            ApiError(Problem::new(
+                ErrorCode::MethodNotAllowed,
+                "the route exists, but not with this method; see /openapi.json",
+            ))
         })
 }
 

@@ -33,8 +33,6 @@ pub(super) const WITH_PARAMETERS: [&str; 11] = [
     "/v1/logs",
     "/v1/stats",
 ];
-/// The last millisecond of the year 9999.
-pub(super) const TIME_MS_MAX: u64 = 253_402_300_799_999;
 /// Replaces bytes that are not UTF-8.
 const REPLACED: char = '\u{fffd}';
 

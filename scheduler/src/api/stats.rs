@@ -4,6 +4,7 @@ use axum::Json;
 use axum::extract::State;
 use futures_util::stream::{self, StreamExt, TryStreamExt};
 use goalmill_broker::BrokerError;
+use goalmill_common::clock::TIME_MS_MAX;
 use goalmill_common::id::{PlanId, ShardId};
 use goalmill_common::problem::{ErrorCode, Problem};
 use goalmill_common::quality::QualityReport;
@@ -11,7 +12,7 @@ use goalmill_engine::{PlanState, replay};
 
 use super::Api;
 use super::principal::Principal;
-use super::query_parameters::{Parameters, Query, RawParameters, TIME_MS_MAX};
+use super::query_parameters::{Parameters, Query, RawParameters};
 use super::response::ApiError;
 use crate::event_log::{self, Pages};
 use crate::quality::{PlanSample, QualitySums};

@@ -1,6 +1,6 @@
 //! Searches events.
 
-use goalmill_common::clock::rfc3339;
+use goalmill_common::clock::{TIME_MS_MAX, rfc3339};
 use tokio_postgres::Client;
 use tokio_postgres::types::ToSql;
 
@@ -9,9 +9,6 @@ use super::read::{EVENT, event};
 use super::{Result, integer};
 use crate::words::MORE_WORDS;
 use crate::{ArchivedEvent, EventSearch};
-
-/// The last millisecond of the year 9999, after which times in text form cannot be parsed.
-const TIME_MS_MAX: u64 = 253_402_300_799_999;
 
 type SqlValue = Box<dyn ToSql + Sync + Send>;
 

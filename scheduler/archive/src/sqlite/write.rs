@@ -89,15 +89,7 @@ fn insert_plan(transaction: &Transaction, batch: &ArchiveBatch, part: &PlanPart,
         let (started, finished) = (step.started_ms.map(integer), step.finished_ms.map(integer));
         let (id, agent_type) = (step.step.as_str(), step.agent_type.as_str());
         insert.execute(params![
-            plan,
-            id,
-            agent_type,
-            step.action,
-            step.status,
-            step.attempts,
-            step.phase,
-            started,
-            finished
+            plan, id, agent_type, step.action, step.status, step.attempts, step.phase, started, finished
         ])?;
     }
     let mut insert = transaction.prepare_cached(

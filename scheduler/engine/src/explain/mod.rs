@@ -174,7 +174,7 @@ impl PlanState {
                 format!("attempt {} of `{id}` is in the queue `{queue}` for {since}, until {due}", step.attempt)
             }
             StepStatus::Running if spec.kind == StepKind::Plan => {
-                let plan = self.sub_plan_id(i).map(|plan| plan.to_string()).unwrap_or_default();
+                let plan = self.sub_plan_id(i);
                 format!("`{id}` waits for its own plan `{plan}`, until {due}")
             }
             StepStatus::Running => {
@@ -183,7 +183,7 @@ impl PlanState {
                 format!("attempt {} of `{id}` runs on `{worker}` for {since}, until {due}", step.attempt)
             }
             StepStatus::Retrying if step.awaits_plan() => {
-                let plan = self.sub_plan_id(i).map(|plan| plan.to_string()).unwrap_or_default();
+                let plan = self.sub_plan_id(i);
                 format!("a call of `{id}` waits for its plan `{plan}`, until {due}")
             }
             StepStatus::Retrying if step.budget_wait().is_some() => {

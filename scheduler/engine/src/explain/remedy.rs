@@ -73,7 +73,7 @@ impl PlanState {
             }
             StepStatus::Ready => self.ready(i, around),
             StepStatus::Retrying if self.steps[i].awaits_plan() => {
-                let inner = self.sub_plan_id(i).map(|plan| plan.to_string()).unwrap_or_default();
+                let inner = self.sub_plan_id(i);
                 only(format!("see what its plan waits for: `goalmill explain {inner}`"))
             }
             StepStatus::Retrying if self.steps[i].budget_wait().is_some() => {
@@ -199,7 +199,7 @@ impl PlanState {
         let (spec, step) = (&self.plan.steps[i], &self.steps[i]);
         let plan = self.id().as_str();
         if spec.kind == StepKind::Plan {
-            let own = self.sub_plan_id(i).map(|plan| plan.to_string()).unwrap_or_default();
+            let own = self.sub_plan_id(i);
             return RootCause { because: None, hint: format!("see `goalmill explain {own}`") };
         }
         if let (Some(around), Some(worker)) = (around, &step.worker)

@@ -15,17 +15,8 @@ fn a_submitted_plan_runs_to_its_end() {
     assert_eq!(
         world.story(),
         [
-            "goal_accepted",
-            "plan_created",
-            "plan_validated",
-            "step_ready a",
-            "step_queued a",
-            "step_started a",
-            "step_completed a",
-            "step_ready b",
-            "step_queued b",
-            "step_started b",
-            "step_completed b",
+            "goal_accepted", "plan_created", "plan_validated", "step_ready a", "step_queued a", "step_started a",
+            "step_completed a", "step_ready b", "step_queued b", "step_started b", "step_completed b",
             "plan_completed",
         ]
     );

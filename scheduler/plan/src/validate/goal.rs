@@ -1,6 +1,6 @@
 //! A goal, from a sentence or an object.
 
-use goalmill_common::clock::parse_rfc3339;
+use goalmill_common::clock::{TIME_MS_MAX, parse_rfc3339};
 use goalmill_common::goal::{GOAL_TYPES, Goal, is_goal_type};
 use goalmill_common::id::{Namespace, is_id};
 use goalmill_common::limits::Limits;
@@ -159,7 +159,7 @@ fn deadline(fields: &Fields<'_, '_>) -> Option<u64> {
         parsed
     } else {
         // Smaller numbers are seconds, or slips; larger ones lie beyond the year 9999.
-        fields.count("deadline_ms", 100_000_000_000, 253_402_300_799_999)
+        fields.count("deadline_ms", 100_000_000_000, TIME_MS_MAX)
     }
 }
 

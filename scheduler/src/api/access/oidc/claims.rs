@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use goalmill_common::access::Role;
+use goalmill_common::clock::TIME_MS_MAX;
 use goalmill_common::config::OidcSettings;
 use goalmill_common::id::{Namespace, is_id};
 use goalmill_common::number::whole_u64;
@@ -54,8 +55,7 @@ pub(super) fn identity(
 
 /// Seconds since 1970 as milliseconds.
 fn milliseconds(seconds: f64) -> Option<u64> {
-    // Up to the year 9999.
-    (0.0..=253_402_300_799.0).contains(&seconds).then(|| whole_u64(seconds * 1_000.0))
+    (seconds >= 0.0).then(|| whole_u64(seconds * 1_000.0)).filter(|time_ms| *time_ms <= TIME_MS_MAX)
 }
 
 /// A text, or a list of texts; anything else is nothing.
