@@ -19,17 +19,8 @@ use crate::repair::{Edit, repair};
 
 /// Names of changes, as they are tagged.
 const NAMES: [&str; 11] = [
-    "add_step",
-    "modify_step",
-    "set_fields",
-    "remove_step",
-    "skip_step",
-    "retry_step",
-    "replace_step",
-    "decompose_step",
-    "order",
-    "add_phase",
-    "skip_phase",
+    "add_step", "modify_step", "set_fields", "remove_step", "skip_step", "retry_step", "replace_step",
+    "decompose_step", "order", "add_phase", "skip_phase",
 ];
 /// Keys under which models name a change instead of tagging it.
 const TAGS: [&str; 5] = ["type", "change", "kind", "op", "action"];

@@ -15,21 +15,8 @@ use crate::value_search::{FoundValue, find};
 
 /// Keys under which the arguments of a call stand.
 const ARGUMENTS: [&str; 15] = [
-    "arguments",
-    "parameters",
-    "params",
-    "args",
-    "param",
-    "parameter",
-    "kwargs",
-    "action_input",
-    "tool_input",
-    "input",
-    "inputs",
-    "tool_args",
-    "function_args",
-    "properties",
-    "payload",
+    "arguments", "parameters", "params", "args", "param", "parameter", "kwargs", "action_input", "tool_input", "input",
+    "inputs", "tool_args", "function_args", "properties", "payload",
 ];
 
 /// How often a string may hold a text that holds a string, and so on.

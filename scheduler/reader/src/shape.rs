@@ -9,54 +9,20 @@ use crate::node::{Node, NodeKind};
 
 /// Keys under which plans keep their steps, best first.
 const LISTS: [&str; 14] = [
-    "steps",
-    "plan",
-    "tasks",
-    "actions",
-    "tool_calls",
-    "calls",
-    "function_calls",
-    "nodes",
-    "subtasks",
-    "phases",
-    "task_steps",
-    "items",
-    "output",
-    "result",
+    "steps", "plan", "tasks", "actions", "tool_calls", "calls", "function_calls", "nodes", "subtasks", "phases",
+    "task_steps", "items", "output", "result",
 ];
 
 /// Keys that name the action of a step.
 pub(crate) const NAMES: [&str; 11] = [
-    "action",
-    "tool",
-    "name",
-    "function",
-    "tool_name",
-    "function_name",
-    "api",
-    "api_name",
-    "func",
-    "agent_type",
+    "action", "tool", "name", "function", "tool_name", "function_name", "api", "api_name", "func", "agent_type",
     "method",
 ];
 
 /// Other keys that steps have.
 const KEYS: [&str; 15] = [
-    "id",
-    "step",
-    "description",
-    "task",
-    "title",
-    "thought",
-    "dependencies",
-    "depends_on",
-    "needs",
-    "inputs",
-    "arguments",
-    "parameters",
-    "args",
-    "agent",
-    "objective",
+    "id", "step", "description", "task", "title", "thought", "dependencies", "depends_on", "needs", "inputs",
+    "arguments", "parameters", "args", "agent", "objective",
 ];
 
 /// How deep a list of steps may lie below the top of a value.

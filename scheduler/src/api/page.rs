@@ -29,28 +29,9 @@ macro_rules! page_files {
 
 /// All files; `index.html` is served at `/`.
 static FILES: &[PageFile] = page_files![
-    "index.html",
-    "page.css",
-    "icon.svg",
-    "theme.js",
-    "app.js",
-    "dom.js",
-    "api.js",
-    "format.js",
-    "replay.js",
-    "parts.js",
-    "actions.js",
-    "graph.js",
-    "timeline.js",
-    "plans.js",
-    "plan.js",
-    "step.js",
-    "approvals.js",
-    "editor.js",
-    "playground.js",
-    "installation.js",
-    "logs.js",
-    "compare.js",
+    "index.html", "page.css", "icon.svg", "theme.js", "app.js", "dom.js", "api.js", "format.js", "replay.js",
+    "parts.js", "actions.js", "graph.js", "timeline.js", "plans.js", "plan.js", "step.js", "approvals.js", "editor.js",
+    "playground.js", "installation.js", "logs.js", "compare.js",
 ];
 
 /// The routes of the page.

@@ -159,13 +159,7 @@ async fn what_the_table_does_not_have_is_refused() -> Result<()> {
     }
     // No route at all: credentials first, then 404 for everybody.
     for path in [
-        "//v1/plans",
-        "/v1//plans",
-        "/v1/plans/",
-        "/V1/plans",
-        "/v1/plans;x",
-        "/v1/%70lans",
-        "/v1/./plans%2f",
+        "//v1/plans", "/v1//plans", "/v1/plans/", "/V1/plans", "/v1/plans;x", "/v1/%70lans", "/v1/./plans%2f",
         "/v2/plans",
     ] {
         let (status, _) = raw(&guarded.it, &format!("GET {path} HTTP/1.1"), &[]).await?;

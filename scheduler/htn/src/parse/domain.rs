@@ -12,17 +12,8 @@ use super::network::NetworkSections;
 
 const TASK: [&str; 3] = [":parameters", ":precondition", ":effect"];
 const METHOD: [&str; 11] = [
-    ":parameters",
-    ":task",
-    ":precondition",
-    ":effect",
-    ":subtasks",
-    ":tasks",
-    ":ordered-subtasks",
-    ":ordered-tasks",
-    ":ordering",
-    ":order",
-    ":constraints",
+    ":parameters", ":task", ":precondition", ":effect", ":subtasks", ":tasks", ":ordered-subtasks", ":ordered-tasks",
+    ":ordering", ":order", ":constraints",
 ];
 
 /// Reads an HDDL or PDDL domain. Functions and costs are read over; derived predicates and durations are refused.

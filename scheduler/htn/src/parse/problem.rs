@@ -8,14 +8,7 @@ use super::names::{NameTable, Scope, objects};
 use super::network::NetworkSections;
 
 const HTN: [&str; 8] = [
-    ":parameters",
-    ":subtasks",
-    ":tasks",
-    ":ordered-subtasks",
-    ":ordered-tasks",
-    ":ordering",
-    ":order",
-    ":constraints",
+    ":parameters", ":subtasks", ":tasks", ":ordered-subtasks", ":ordered-tasks", ":ordering", ":order", ":constraints",
 ];
 
 /// Reads an HDDL or PDDL problem. Metrics and numbers are read over.

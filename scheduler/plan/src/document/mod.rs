@@ -96,14 +96,8 @@ pub fn split_goal(draft: &Value) -> Option<Value> {
 
 /// What may stand beside the goal of a document with a plan.
 const BESIDE: [&str; 8] = [
-    "constraints",
-    "success_criteria",
-    "success_criterion",
-    "acceptance_criteria",
-    "criteria",
-    "criteria_policy",
-    "deadline",
-    "deadline_ms",
+    "constraints", "success_criteria", "success_criterion", "acceptance_criteria", "criteria", "criteria_policy",
+    "deadline", "deadline_ms",
 ];
 
 fn split<T, E>(result: Result<T, E>) -> (Option<T>, Option<E>) {

@@ -28,18 +28,8 @@ const PLANNING: [(&str, &str); 15] = [
 
 /// Settings of the execution, in snake case.
 const EXECUTION: [&str; 13] = [
-    "execution_mode",
-    "parallel",
-    "max_concurrent",
-    "step_timeout",
-    "retry_failed_steps",
-    "max_revisions",
-    "max_replans",
-    "revision_threshold",
-    "on_subtask_failure",
-    "max_retries",
-    "retry_delay",
-    "subtask_executor",
+    "execution_mode", "parallel", "max_concurrent", "step_timeout", "retry_failed_steps", "max_revisions",
+    "max_replans", "revision_threshold", "on_subtask_failure", "max_retries", "retry_delay", "subtask_executor",
     "enable_revision",
 ];
 

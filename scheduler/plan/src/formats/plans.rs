@@ -11,24 +11,9 @@ use super::{actions, detect, goals, nodes, phases, plan_and_execute, references,
 
 /// State of a plan's execution, in snake case.
 const PLAN_STATE: [&str; 18] = [
-    "status",
-    "result",
-    "created_at",
-    "updated_at",
-    "started_at",
-    "completed_at",
-    "finished_at",
-    "counts",
-    "progress",
-    "replan_count",
-    "plan_status",
-    "planning_trace",
-    "subtask_results",
-    "preserved_subtasks",
-    "new_subtasks",
-    "current_subtask",
-    "subtask_count",
-    "success",
+    "status", "result", "created_at", "updated_at", "started_at", "completed_at", "finished_at", "counts", "progress",
+    "replan_count", "plan_status", "planning_trace", "subtask_results", "preserved_subtasks", "new_subtasks",
+    "current_subtask", "subtask_count", "success",
 ];
 
 /// State of a step's execution, in snake case.

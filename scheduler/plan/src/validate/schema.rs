@@ -7,25 +7,8 @@ use crate::document::{DocumentPath, ValidationContext, shorten, wrong_type};
 
 /// Words by which an object is known to be a schema.
 const WORDS: &[&str] = &[
-    "$schema",
-    "$ref",
-    "$defs",
-    "$id",
-    "type",
-    "properties",
-    "required",
-    "items",
-    "enum",
-    "const",
-    "anyOf",
-    "oneOf",
-    "allOf",
-    "not",
-    "additionalProperties",
-    "minProperties",
-    "pattern",
-    "minimum",
-    "maximum",
+    "$schema", "$ref", "$defs", "$id", "type", "properties", "required", "items", "enum", "const", "anyOf", "oneOf",
+    "allOf", "not", "additionalProperties", "minProperties", "pattern", "minimum", "maximum",
 ];
 
 pub(super) fn is_schema(map: &Map<String, Value>) -> bool {

@@ -33,17 +33,7 @@ pub(super) enum DateSpan {
 }
 
 const MONTHS: [&str; 12] = [
-    "January",
-    "February",
-    "March",
-    "April",
-    "May",
-    "June",
-    "July",
-    "August",
-    "September",
-    "October",
-    "November",
+    "January", "February", "March", "April", "May", "June", "July", "August", "September", "October", "November",
     "December",
 ];
 
@@ -154,20 +144,8 @@ pub(super) fn day_at(text: &Text, at: usize, today: Date) -> Option<(Date, usize
 
 /// `in May 3 friends visit`: the number belongs to what follows.
 fn counts_something(text: &Text, at: usize) -> bool {
-    matches!(
-        text.lower(at),
-        "days"
-            | "day"
-            | "nights"
-            | "weeks"
-            | "week"
-            | "people"
-            | "adults"
-            | "friends"
-            | "persons"
-            | "travellers"
-            | "travelers"
-    )
+    ["days", "day", "nights", "weeks", "week", "people", "adults", "friends", "persons", "travellers", "travelers"]
+        .contains(&text.lower(at))
 }
 
 /// ISO dates, and slashes where only one reading is possible.
@@ -226,29 +204,13 @@ pub(super) fn month_at(text: &Text, at: usize, today: Date) -> Option<(Month, us
     } else {
         before
     };
-    let led = matches!(
-        before,
-        "in" | "this"
-            | "till"
-            | "than"
-            | "whole"
-            | "next"
-            | "early"
-            | "late"
-            | "mid"
-            | "during"
-            | "by"
-            | "until"
-            | "before"
-            | "after"
-            | "since"
-            | "for"
-            | "from"
-            | "of"
-            | "last"
-            | "around"
-    ) || (before == "-" && text.before(at, 2) == "mid");
-    let ambiguous = matches!(text.lower(at), "may" | "march" | "mar" | "jun" | "jan" | "april" | "june" | "august");
+    let led = [
+        "in", "this", "till", "than", "whole", "next", "early", "late", "mid", "during", "by", "until", "before",
+        "after", "since", "for", "from", "of", "last", "around",
+    ]
+    .contains(&before)
+        || (before == "-" && text.before(at, 2) == "mid");
+    let ambiguous = ["may", "march", "mar", "jun", "jan", "april", "june", "august"].contains(&text.lower(at));
     let stands_free =
         text.is_capital(at) && !text.is_sentence_start(at) && !(ambiguous && at > 0 && text.is_capital(at - 1));
     if !(led || year.is_some() || stands_free || !ambiguous) {

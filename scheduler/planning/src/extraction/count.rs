@@ -81,10 +81,8 @@ fn may_count(text: &Text, at: usize) -> bool {
     let is_threshold = matches!(text.lower(at - 1), "under" | "over" | "above" | "below" | "beyond" | "than")
         && !text.is_constraint(at);
     let continues = word.kind == WordKind::Letters && text.number(at - 1).is_some_and(|q| q.next > at);
-    let numbered = matches!(
-        text.before(at, 1),
-        "number" | "no" | "version" | "chapter" | "step" | "page" | "section" | "level" | "season"
-    );
+    let numbered = ["number", "no", "version", "chapter", "step", "page", "section", "level", "season"]
+        .contains(&text.before(at, 1));
     !(tied_to_name || signed || is_threshold || continues || numbered)
 }
 
@@ -127,58 +125,11 @@ fn whole(value: f64) -> Option<u32> {
 
 /// Words that begin a sentence without being part of a name: `Find 5 restaurants`, but not `Fortune 500`.
 const VERBS: &[&str] = &[
-    "find",
-    "give",
-    "list",
-    "summarise",
-    "summarize",
-    "plan",
-    "book",
-    "write",
-    "create",
-    "make",
-    "compare",
-    "read",
-    "get",
-    "show",
-    "suggest",
-    "recommend",
-    "pick",
-    "choose",
-    "collect",
-    "gather",
-    "analyse",
-    "analyze",
-    "translate",
-    "search",
-    "buy",
-    "order",
-    "send",
-    "draft",
-    "generate",
-    "name",
-    "visit",
-    "review",
-    "research",
-    "the",
-    "top",
-    "at",
-    "use",
-    "i",
-    "around",
-    "about",
-    "these",
-    "those",
-    "any",
-    "some",
-    "in",
-    "for",
-    "with",
-    "select",
-    "rank",
-    "check",
-    "download",
-    "need",
+    "find", "give", "list", "summarise", "summarize", "plan", "book", "write", "create", "make", "compare", "read",
+    "get", "show", "suggest", "recommend", "pick", "choose", "collect", "gather", "analyse", "analyze", "translate",
+    "search", "buy", "order", "send", "draft", "generate", "name", "visit", "review", "research", "the", "top", "at",
+    "use", "i", "around", "about", "these", "those", "any", "some", "in", "for", "with", "select", "rank", "check",
+    "download", "need",
 ];
 
 /// Words that end what is counted.
@@ -192,67 +143,12 @@ const LINKS: &[&str] = &[
 
 /// Plurals that measure instead of counting.
 const UNITS: &[&str] = &[
-    "days",
-    "day",
-    "nights",
-    "night",
-    "weeks",
-    "week",
-    "weekends",
-    "months",
-    "month",
-    "hours",
-    "hour",
-    "minutes",
-    "minute",
-    "seconds",
-    "year",
-    "dollars",
-    "euros",
-    "pounds",
-    "bucks",
-    "rupees",
-    "francs",
-    "miles",
-    "meters",
-    "metres",
-    "kilometers",
-    "kilometres",
-    "kms",
-    "feet",
-    "inches",
-    "degrees",
-    "grams",
-    "kilograms",
-    "litres",
-    "liters",
-    "ounces",
-    "pixels",
-    "bytes",
-    "points",
-    "stars",
-    "percents",
-    "cents",
-    "people",
-    "persons",
-    "adults",
-    "children",
-    "kids",
-    "travellers",
-    "travelers",
-    "guests",
-    "friends",
-    "usd",
-    "eur",
-    "gbp",
-    "ones",
-    "others",
-    "decades",
-    "centuries",
-    "quarters",
-    "volts",
-    "watts",
-    "lbs",
+    "days", "day", "nights", "night", "weeks", "week", "weekends", "months", "month", "hours", "hour", "minutes",
+    "minute", "seconds", "year", "dollars", "euros", "pounds", "bucks", "rupees", "francs", "miles", "meters",
+    "metres", "kilometers", "kilometres", "kms", "feet", "inches", "degrees", "grams", "kilograms", "litres", "liters",
+    "ounces", "pixels", "bytes", "points", "stars", "percents", "cents", "people", "persons", "adults", "children",
+    "kids", "travellers", "travelers", "guests", "friends", "usd", "eur", "gbp", "ones", "others", "decades",
+    "centuries", "quarters", "volts", "watts", "lbs",
 ];
 
 /// How many people a goal is for: `for 30 participants`, `, 60 employees`, `a team of 12`.
@@ -262,23 +158,10 @@ pub(super) fn group(text: &Text) -> Option<u32> {
         if team_at(text, number.next) {
             return Some((None, whole(number.value)?));
         }
-        let led = matches!(
-            text.before(at, 1),
-            "for"
-                | "with"
-                | ","
-                | "of"
-                | "among"
-                | "("
-                | "invite"
-                | "all"
-                | "to"
-                | "about"
-                | "around"
-                | "approximately"
-                | "."
-                | ""
-        );
+        let led = [
+            "for", "with", ",", "of", "among", "(", "invite", "all", "to", "about", "around", "approximately", ".", "",
+        ]
+        .contains(&text.before(at, 1));
         let next = number.next + usize::from(!is_person(text.lower(number.next)));
         (led && is_person(text.lower(next)) && !text.is_constraint(at))
             .then(|| whole(number.value).map(|n| (Some((at, next + 1)), n)))?
@@ -296,37 +179,12 @@ fn team_at(text: &Text, at: usize) -> bool {
     let is_joined = text.lower(at) == "-" && text.get(at + 1).is_some_and(|unit| unit.glued);
     let is_person = matches!(text.lower(at + 1), "person" | "people" | "man" | "woman" | "member" | "strong");
     let is_group = |noun: &str| {
-        matches!(
-            noun,
-            "office"
-                | "team"
-                | "company"
-                | "firm"
-                | "business"
-                | "staff"
-                | "startup"
-                | "agency"
-                | "department"
-                | "group"
-                | "household"
-                | "family"
-                | "party"
-                | "crew"
-                | "class"
-                | "workshop"
-                | "dinner"
-                | "retreat"
-                | "committee"
-                | "studio"
-                | "shop"
-                | "practice"
-                | "clinic"
-                | "school"
-                | "club"
-                | "choir"
-                | "band"
-                | "board"
-        )
+        [
+            "office", "team", "company", "firm", "business", "staff", "startup", "agency", "department", "group",
+            "household", "family", "party", "crew", "class", "workshop", "dinner", "retreat", "committee", "studio",
+            "shop", "practice", "clinic", "school", "club", "choir", "band", "board",
+        ]
+        .contains(&noun)
     };
     let noun = (at + 2..at + 4).any(|i| is_group(text.lower(i)));
     is_joined && is_person && noun
@@ -338,57 +196,15 @@ fn is_part_of_word(text: &Text, at: usize) -> bool {
 }
 
 pub(super) fn is_person(noun: &str) -> bool {
-    matches!(
-        noun,
-        "people"
-            | "persons"
-            | "participants"
-            | "journalists"
-            | "investors"
-            | "donors"
-            | "parents"
-            | "neighbours"
-            | "neighbors"
-            | "attendees"
-            | "guests"
-            | "employees"
-            | "colleagues"
-            | "students"
-            | "pupils"
-            | "children"
-            | "kids"
-            | "members"
-            | "adults"
-            | "users"
-            | "customers"
-            | "visitors"
-            | "volunteers"
-            | "graders"
-            | "players"
-            | "delegates"
-            | "speakers"
-            | "nurses"
-            | "teachers"
-            | "engineers"
-            | "developers"
-            | "managers"
-            | "learners"
-            | "trainees"
-            | "staff"
-            | "workers"
-            | "respondents"
-            | "seats"
-            | "invitees"
-            | "teenagers"
-            | "seniors"
-            | "beginners"
-            | "clients"
-            | "patients"
-            | "residents"
-            | "tenants"
-            | "subscribers"
-            | "freelancers"
-    )
+    [
+        "people", "persons", "participants", "journalists", "investors", "donors", "parents", "neighbours",
+        "neighbors", "attendees", "guests", "employees", "colleagues", "students", "pupils", "children", "kids",
+        "members", "adults", "users", "customers", "visitors", "volunteers", "graders", "players", "delegates",
+        "speakers", "nurses", "teachers", "engineers", "developers", "managers", "learners", "trainees", "staff",
+        "workers", "respondents", "seats", "invitees", "teenagers", "seniors", "beginners", "clients", "patients",
+        "residents", "tenants", "subscribers", "freelancers",
+    ]
+    .contains(&noun)
 }
 
 /// How many people travel.
@@ -425,9 +241,9 @@ fn people_at(text: &Text, at: usize) -> Option<u32> {
     if noun == "of" && text.lower(number.next + 1) == "us" && is_whole {
         return whole(number.value);
     }
-    let led = matches!(text.before(at, 1), "for" | "with" | "and" | "of" | "," | "are" | "us" | "we" | "(" | "+" | ":");
-    let always = matches!(noun, "adults" | "adult" | "travellers" | "travelers" | "guests" | "traveller" | "traveler");
-    let led_only = matches!(noun, "people" | "persons" | "person" | "children" | "kids" | "child" | "kid" | "friends");
+    let led = ["for", "with", "and", "of", ",", "are", "us", "we", "(", "+", ":"].contains(&text.before(at, 1));
+    let always = ["adults", "adult", "travellers", "travelers", "guests", "traveller", "traveler"].contains(&noun);
+    let led_only = ["people", "persons", "person", "children", "kids", "child", "kid", "friends"].contains(&noun);
     let friends = u32::from(noun == "friends" && matches!(text.before(at, 1), "with" | "and"));
     (always || led && led_only).then(|| whole(number.value)).flatten().map(|n| n + friends)
 }
@@ -445,8 +261,8 @@ fn group_at(text: &Text, at: usize) -> Option<u32> {
         "for" => {
             let number = text.number(at + 1)?;
             let ends = text.get(number.next).is_none_or(|next| {
-                next.kind == WordKind::Sign && !matches!(next.lower.as_str(), "-" | "%" | "$" | "€" | "£" | "/" | ":")
-                    || matches!(next.lower.as_str(), "in" | "to" | "from" | "with" | "on" | "and" | "at")
+                next.kind == WordKind::Sign && !["-", "%", "$", "€", "£", "/", ":"].contains(&next.lower.as_str())
+                    || ["in", "to", "from", "with", "on", "and", "at"].contains(&next.lower.as_str())
             });
             (ends && number.value <= 20.0).then(|| whole(number.value))?
         }
@@ -555,14 +371,8 @@ mod tests {
             assert_eq!(of(text), Some(expected), "{text}");
         }
         for text in [
-            "for two weeks",
-            "a couple of days",
-            "for 3 days",
-            "for 2000 dollars",
-            "for 2000",
-            "2000 people live there",
-            "for 3-day",
-            "leave the quotes alone",
+            "for two weeks", "a couple of days", "for 3 days", "for 2000 dollars", "for 2000",
+            "2000 people live there", "for 3-day", "leave the quotes alone",
         ] {
             assert_eq!(of(text), None, "{text}");
         }

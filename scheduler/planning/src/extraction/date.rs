@@ -112,10 +112,8 @@ pub(super) fn read(text: &Text, today: Date) -> When {
             let named = relative::weekday_at(text, *second_at).is_some() && second < first;
             let second = &next_week().filter(|_| named).unwrap_or(*second);
             let linked = (*after..*second_at).any(|i| {
-                matches!(
-                    text.lower(i),
-                    "to" | "until" | "till" | "through" | "-" | "–" | "and" | "returning" | "return" | "back"
-                )
+                ["to", "until", "till", "through", "-", "–", "and", "returning", "return", "back"]
+                    .contains(&text.lower(i))
             });
             from_days(*first, (linked && second >= first).then_some(*second))
         }
@@ -219,8 +217,7 @@ fn part_of_month(text: &Text, at: usize) -> Option<PartOfMonth> {
 /// Whether a date says which thing is meant, or since when something is so: `the minutes from 3 November`, `since 1 May`.
 fn is_reference(text: &Text, at: usize, next: usize) -> bool {
     let at = skip_modifiers(text, at);
-    let goes_on =
-        matches!(text.lower(next), "to" | "until" | "till" | "through" | "-" | "–" | "onwards" | "onward" | "on");
+    let goes_on = ["to", "until", "till", "through", "-", "–", "onwards", "onward", "on"].contains(&text.lower(next));
     match text.before(at, 1) {
         "since" | "dated" => true,
         "from" | "of" => !goes_on && RECORDS.contains(&text.before(at, 2)),
@@ -254,59 +251,18 @@ fn is_past(text: &Text, at: usize, next: usize, span: &DateSpan, today: Date) ->
         && (2..=3).any(|back| {
             let word = text.before(at, back);
             let is_past_tense = word.len() > 4 && word.ends_with("ed") && !is_due(word);
-            is_past_tense || matches!(word, "was" | "were" | "came" | "went" | "bought" | "broke" | "began" | "sent")
+            is_past_tense || ["was", "were", "came", "went", "bought", "broke", "began", "sent"].contains(&word)
         });
     is_far && !has_year && is_told
 }
 
 /// What bears the date of its making.
 const RECORDS: &[&str] = &[
-    "minutes",
-    "notes",
-    "letter",
-    "letters",
-    "mail",
-    "mails",
-    "email",
-    "emails",
-    "message",
-    "messages",
-    "invoice",
-    "invoices",
-    "bill",
-    "bills",
-    "receipt",
-    "receipts",
-    "report",
-    "reports",
-    "statement",
-    "statements",
-    "log",
-    "logs",
-    "figures",
-    "numbers",
-    "data",
-    "photos",
-    "pictures",
-    "recording",
-    "recordings",
-    "transcript",
-    "transcripts",
-    "draft",
-    "complaint",
-    "complaints",
-    "article",
-    "articles",
-    "file",
-    "files",
-    "backup",
-    "decision",
-    "decisions",
-    "cash",
-    "sales",
-    "expenses",
-    "timesheets",
-    "payslips",
+    "minutes", "notes", "letter", "letters", "mail", "mails", "email", "emails", "message", "messages", "invoice",
+    "invoices", "bill", "bills", "receipt", "receipts", "report", "reports", "statement", "statements", "log", "logs",
+    "figures", "numbers", "data", "photos", "pictures", "recording", "recordings", "transcript", "transcripts",
+    "draft", "complaint", "complaints", "article", "articles", "file", "files", "backup", "decision", "decisions",
+    "cash", "sales", "expenses", "timesheets", "payslips",
 ];
 
 /// What the words before and after the date say about it.
@@ -352,25 +308,11 @@ fn before_event<'t>(text: &'t Text, at: usize) -> Option<&'t str> {
 
 /// `deadline`, and words for work that is done at its end: `ready on Monday`.
 pub(super) fn is_due(word: &str) -> bool {
-    matches!(
-        word,
-        "deadline"
-            | "due"
-            | "ready"
-            | "finished"
-            | "completed"
-            | "done"
-            | "delivered"
-            | "submitted"
-            | "deliver"
-            | "delivery"
-            | "submit"
-            | "finish"
-            | "complete"
-            | "submission"
-            | "expires"
-            | "closes"
-    )
+    [
+        "deadline", "due", "ready", "finished", "completed", "done", "delivered", "submitted", "deliver", "delivery",
+        "submit", "finish", "complete", "submission", "expires", "closes",
+    ]
+    .contains(&word)
 }
 
 /// Steps over what stands between a date and the word that gives its role: `by 5 pm on Friday`, `until the next Monday`.
@@ -643,19 +585,8 @@ mod tests {
     #[test]
     fn what_is_no_date_is_not_read_as_one() {
         for text in [
-            "you may visit museums",
-            "May I ask for help?",
-            "march on to Rome",
-            "Theresa May",
-            "2027-02-30",
-            "05/06/2027",
-            "at 3",
-            "24/7 support",
-            "5-3-2",
-            "in today's world",
-            "31 April",
-            "a 3-day trip",
-            "Feb 30",
+            "you may visit museums", "May I ask for help?", "march on to Rome", "Theresa May", "2027-02-30",
+            "05/06/2027", "at 3", "24/7 support", "5-3-2", "in today's world", "31 April", "a 3-day trip", "Feb 30",
         ] {
             assert_eq!(when(text).start, None, "{text}");
         }

@@ -57,24 +57,12 @@ fn counted(text: &Text, at: usize) -> Option<Duration> {
 
 /// `keep 30 days of history`: how much of it, not how long it takes.
 fn is_kept(text: &Text, at: usize, next: usize) -> bool {
-    let keeps = matches!(
-        text.before(at, 1),
-        "keep" | "keeping" | "retain" | "retaining" | "store" | "storing" | "hold" | "retention"
-    );
-    let is_record = matches!(
-        text.lower(next + 1),
-        "history"
-            | "logs"
-            | "data"
-            | "backups"
-            | "records"
-            | "sales"
-            | "footage"
-            | "downtime"
-            | "retention"
-            | "notice"
-            | "leave"
-    );
+    let keeps = ["keep", "keeping", "retain", "retaining", "store", "storing", "hold", "retention"]
+        .contains(&text.before(at, 1));
+    let is_record = [
+        "history", "logs", "data", "backups", "records", "sales", "footage", "downtime", "retention", "notice", "leave",
+    ]
+    .contains(&text.lower(next + 1));
     keeps || text.lower(next) == "of" && is_record
 }
 
@@ -116,52 +104,13 @@ fn single(text: &Text, at: usize) -> Option<Duration> {
 /// `weekend shifts`, `a weekend babysitter`: which one, not how long.
 fn names_what(text: &Text, at: usize) -> bool {
     let is_word = text.get(at).is_some_and(|word| word.kind == WordKind::Letters && !text.is_constraint(at));
-    let is_stay = matches!(
-        text.lower(at),
-        "in" | "trip"
-            | "trips"
-            | "away"
-            | "getaway"
-            | "break"
-            | "for"
-            | "to"
-            | "at"
-            | "on"
-            | "with"
-            | "without"
-            | "by"
-            | "near"
-            | "of"
-            | "outing"
-            | "retreat"
-            | "tour"
-            | "escape"
-            | "and"
-            | "or"
-            | "from"
-            | "around"
-            | "under"
-            | "before"
-            | "after"
-            | "between"
-            | "somewhere"
-            | "long"
-            | "city"
-            | "road"
-            | "hiking"
-            | "ski"
-            | "skiing"
-            | "camping"
-            | "camp"
-            | "family"
-            | "stay"
-            | "visit"
-            | "workshop"
-            | "course"
-            | "seminar"
-            | "festival"
-            | "party"
-    );
+    let is_stay = [
+        "in", "trip", "trips", "away", "getaway", "break", "for", "to", "at", "on", "with", "without", "by", "near",
+        "of", "outing", "retreat", "tour", "escape", "and", "or", "from", "around", "under", "before", "after",
+        "between", "somewhere", "long", "city", "road", "hiking", "ski", "skiing", "camping", "camp", "family", "stay",
+        "visit", "workshop", "course", "seminar", "festival", "party",
+    ]
+    .contains(&text.lower(at));
     is_word && !is_stay
 }
 
@@ -174,40 +123,18 @@ fn is_one(text: &Text, at: usize) -> bool {
     let before = text.before(at, back);
     matches!(article, "a" | "one")
         && !is_rate_or_age(text, at + 1)
-        && matches!(
-            before,
-            "" | ","
-                | "."
-                | "for"
-                | "plan"
-                | "spend"
-                | "spending"
-                | "over"
-                | "during"
-                | "of"
-                | "need"
-                | "want"
-                | "book"
-                | "have"
-                | "take"
-                | "about"
-                | "around"
-                | "with"
-                | "me"
-                | "us"
-                | "lasts"
-                | "lasting"
-                | "planning"
-                | "arrange"
-                | "organise"
-                | "organize"
-        )
+        && [
+            "", ",", ".", "for", "plan", "spend", "spending", "over", "during", "of", "need", "want", "book", "have",
+            "take", "about", "around", "with", "me", "us", "lasts", "lasting", "planning", "arrange", "organise",
+            "organize",
+        ]
+        .contains(&before)
 }
 
 /// `in 3 days`, `last two weeks`, `every 3 days`, `day 3`: when, or how often, not how long.
 fn is_point_in_time(text: &Text, at: usize) -> bool {
     let before = if text.before(at, 1) == "a" { text.before(at, 2) } else { text.before(at, 1) };
-    matches!(before, "in" | "within" | "last" | "past" | "previous" | "every" | "each" | "than" | "after")
+    ["in", "within", "last", "past", "previous", "every", "each", "than", "after"].contains(&before)
 }
 
 /// `3 days ago`, `5 days old`, `3 days per week`, `2 days' notice`, `30-day average`.
@@ -215,31 +142,11 @@ fn is_rate_or_age(text: &Text, mut at: usize) -> bool {
     if text.lower(at) == "-" || text.lower(at) == "'" || text.lower(at) == "’" {
         at += 1;
     }
-    matches!(
-        text.lower(at),
-        "ago"
-            | "old"
-            | "per"
-            | "earlier"
-            | "later"
-            | "late"
-            | "early"
-            | "overdue"
-            | "behind"
-            | "beforehand"
-            | "apart"
-            | "notice"
-            | "before"
-            | "after"
-            | "average"
-            | "moving"
-            | "rolling"
-            | "warranty"
-            | "trial"
-            | "forecast"
-            | "deadline"
-            | "week"
-    )
+    [
+        "ago", "old", "per", "earlier", "later", "late", "early", "overdue", "behind", "beforehand", "apart", "notice",
+        "before", "after", "average", "moving", "rolling", "warranty", "trial", "forecast", "deadline", "week",
+    ]
+    .contains(&text.lower(at))
 }
 
 fn unit_days(unit: &str) -> Option<f64> {

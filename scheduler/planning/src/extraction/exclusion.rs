@@ -52,10 +52,8 @@ pub(super) fn read(text: &Text) -> Vec<String> {
 /// `don't make it longer than 3 pages`, `no flights with more than one stop`: a limit, which was read as one.
 fn is_limited(text: &Text, lead: Lead, end: usize) -> bool {
     let has_with = text.lower(end) == "with";
-    let compares = matches!(
-        text.lower(end + usize::from(has_with)),
-        "more" | "longer" | "larger" | "bigger" | "higher" | "later" | "less" | "fewer" | "over" | "above"
-    );
+    let compares = ["more", "longer", "larger", "bigger", "higher", "later", "less", "fewer", "over", "above"]
+        .contains(&text.lower(end + usize::from(has_with)));
     let leads_on = matches!(text.before(end, 1), "exceed" | "exceeding" | "with" | "than" | "above" | "over");
     text.is_constraint(end) && (leads_on || compares && (has_with || lead == Lead::Action))
 }
@@ -151,7 +149,7 @@ fn negated_action(text: &Text, at: usize) -> Option<usize> {
 fn unwanted(text: &Text, at: usize) -> Option<usize> {
     matches!(text.lower(at), "want" | "like" | "eat" | "drink" | "fancy" | "wish").then_some(())?;
     let first = at + 1 + usize::from(text.lower(at + 1) == "to");
-    let clause = matches!(text.lower(first), "you" | "it" | "them" | "him" | "her" | "how" | "what" | "");
+    let clause = ["you", "it", "them", "him", "her", "how", "what", ""].contains(&text.lower(first));
     (!clause).then_some(first)
 }
 
@@ -171,86 +169,33 @@ fn is_selected(text: &Text, at: usize) -> bool {
 
 /// What is listed by what it lacks.
 const DATA: &[&str] = &[
-    "rows",
-    "records",
-    "entries",
-    "lines",
-    "orders",
-    "invoices",
-    "payments",
-    "customers",
-    "users",
-    "accounts",
-    "employees",
-    "contacts",
-    "members",
-    "tickets",
-    "files",
-    "pages",
-    "functions",
-    "modules",
+    "rows", "records", "entries", "lines", "orders", "invoices", "payments", "customers", "users", "accounts",
+    "employees", "contacts", "members", "tickets", "files", "pages", "functions", "modules",
 ];
 
 /// `we can't`, `it cannot`, `my mother can't`: what the people of the goal cannot do; not `we can't log in`, which is a fault.
 fn is_own_limit(text: &Text, at: usize) -> bool {
     let before = text.before(at, 1);
     let is_relative = matches!(text.before(at, 2), "my" | "our")
-        && matches!(
-            before,
-            "mother"
-                | "father"
-                | "mum"
-                | "mom"
-                | "dad"
-                | "parents"
-                | "wife"
-                | "husband"
-                | "partner"
-                | "son"
-                | "daughter"
-                | "kids"
-                | "children"
-                | "grandma"
-                | "grandmother"
-                | "grandpa"
-                | "grandfather"
-                | "baby"
-                | "brother"
-                | "sister"
-                | "friend"
-                | "friends"
-                | "boss"
-                | "dog"
-                | "cat"
-        );
-    let is_fault = matches!(
-        text.lower(at + 1),
-        "log"
-            | "open"
-            | "access"
-            | "see"
-            | "reach"
-            | "connect"
-            | "figure"
-            | "remember"
-            | "understand"
-            | "decide"
-            | "find"
-            | "believe"
-            | "wait"
-            | "tell"
-            | "afford"
-    );
+        && [
+            "mother", "father", "mum", "mom", "dad", "parents", "wife", "husband", "partner", "son", "daughter",
+            "kids", "children", "grandma", "grandmother", "grandpa", "grandfather", "baby", "brother", "sister",
+            "friend", "friends", "boss", "dog", "cat",
+        ]
+        .contains(&before);
+    let is_fault = [
+        "log", "open", "access", "see", "reach", "connect", "figure", "remember", "understand", "decide", "find",
+        "believe", "wait", "tell", "afford",
+    ]
+    .contains(&text.lower(at + 1));
     !is_fault && (is_relative || matches!(before, "we" | "i" | "it" | "they" | "you"))
 }
 
 /// `one who can't eat shellfish`: what somebody who takes part cannot do; not `users who can't log in`, which is a fault.
 fn is_guests_limit(text: &Text, at: usize) -> bool {
     text.before(at, 1) == "who"
-        && matches!(
-            text.lower(at + 1),
-            "eat" | "drink" | "have" | "tolerate" | "like" | "climb" | "walk" | "fly" | "swim" | "drive" | "travel"
-        )
+        && ["eat", "drink", "have", "tolerate", "like", "climb", "walk", "fly", "swim", "drive", "travel"]
+            .contains(&text.lower(at + 1))
 }
 
 /// `something that doesn't need water`, `make sure it doesn't crash`.
@@ -263,23 +208,11 @@ fn is_described(text: &Text, at: usize) -> bool {
 fn is_bare(text: &Text, at: usize) -> bool {
     let begins = matches!(text.before(at, 1), "," | ";" | "and" | "but" | "(");
     let describes = text.get(at + 1).is_some_and(|next| next.kind == WordKind::Letters);
-    let says_more = matches!(
-        text.lower(at + 1),
-        "is" | "was"
-            | "has"
-            | "had"
-            | "else"
-            | "to"
-            | "but"
-            | "more"
-            | "less"
-            | "special"
-            | "new"
-            | "much"
-            | "happens"
-            | "works"
-            | "changes"
-    );
+    let says_more = [
+        "is", "was", "has", "had", "else", "to", "but", "more", "less", "special", "new", "much", "happens", "works",
+        "changes",
+    ]
+    .contains(&text.lower(at + 1));
     begins && describes && !says_more
 }
 
@@ -292,89 +225,39 @@ fn stays(text: &Text, at: usize) -> Option<usize> {
 /// `no alcohol`, but not `no later than`, `no. 5`, `no doubt`, `yes or no`.
 fn no(text: &Text, at: usize) -> Option<usize> {
     let next = text.get(at + 1)?;
-    let other = matches!(
-        next.lower.as_str(),
-        "later"
-            | "more"
-            | "less"
-            | "fewer"
-            | "longer"
-            | "earlier"
-            | "sooner"
-            | "matter"
-            | "doubt"
-            | "one"
-            | "problem"
-            | "need"
-            | "idea"
-            | "rush"
-            | "hurry"
-            | "worries"
-            | "pressure"
-            | "thanks"
-            | "and"
-            | "or"
-            | "to"
-            | "."
-    );
+    let other = [
+        "later", "more", "less", "fewer", "longer", "earlier", "sooner", "matter", "doubt", "one", "problem", "need",
+        "idea", "rush", "hurry", "worries", "pressure", "thanks", "and", "or", "to", ".",
+    ]
+    .contains(&next.lower.as_str());
     // `no higher than 9,000 EUR`
     let other = other || next.lower.ends_with("er") && text.lower(at + 2) == "than";
     let answer = text.before(at, 1) == "or" && text.before(at, 2) == "yes";
     let before = text.before(at, 1);
-    let is_fact = matches!(
-        before,
-        "has"
-            | "have"
-            | "had"
-            | "is"
-            | "are"
-            | "was"
-            | "were"
-            | "there's"
-            | "shows"
-            | "gets"
-            | "makes"
-            | "gives"
-            | "returns"
-            | "receives"
-            | "sees"
-            | "produces"
-            | "got"
-    ) || matches!(before, "get" | "see" | "receive" | "find")
-        && matches!(text.before(at, 2), "i" | "we" | "they" | "you" | "users" | "customers");
+    let is_fact = [
+        "has", "have", "had", "is", "are", "was", "were", "there's", "shows", "gets", "makes", "gives", "returns",
+        "receives", "sees", "produces", "got",
+    ]
+    .contains(&before)
+        || matches!(before, "get" | "see" | "receive" | "find")
+            && matches!(text.before(at, 2), "i" | "we" | "they" | "you" | "users" | "customers");
     (next.kind == WordKind::Letters && !other && !answer && !is_fact).then_some(at + 1)
 }
 
 /// `not on Sundays`, `not by plane`, `but not Amazon`; `if not`, `whether or not` and `is not` rule nothing out.
 fn not(text: &Text, at: usize) -> Option<usize> {
     let (before, next) = (text.before(at, 1), text.lower(at + 1));
-    let clause = matches!(before, "," | "but" | ";" | "and" | "(" | "." | "–" | "-") || at == 0;
-    let other = matches!(
-        next,
-        "more"
-            | "less"
-            | "fewer"
-            | "later"
-            | "longer"
-            | "only"
-            | "just"
-            | "yet"
-            | "sure"
-            | "exceeding"
-            | "over"
-            | "above"
-            | ""
-            | "."
-            | ","
-            | "least"
-    );
-    let keep =
-        matches!(next, "on" | "by" | "in" | "at" | "from" | "before" | "after" | "during" | "for" | "to" | "with");
+    let clause = [",", "but", ";", "and", "(", ".", "–", "-"].contains(&before) || at == 0;
+    let other = [
+        "more", "less", "fewer", "later", "longer", "only", "just", "yet", "sure", "exceeding", "over", "above", "",
+        ".", ",", "least",
+    ]
+    .contains(&next);
+    let keep = ["on", "by", "in", "at", "from", "before", "after", "during", "for", "to", "with"].contains(&next);
     // `not older than 6 years` is a limit.
     let other = other || next.ends_with("er") && text.lower(at + 2) == "than";
-    let led = clause
-        || keep && !matches!(before, "is" | "are" | "was" | "were" | "does" | "did" | "do" | "if" | "or" | "has");
-    (led && !other).then_some(if matches!(next, "on" | "by" | "from" | "with" | "in" | "at" | "for" | "to") {
+    let led = clause || keep && !["is", "are", "was", "were", "does", "did", "do", "if", "or", "has"].contains(&before);
+    (led && !other).then_some(if ["on", "by", "from", "with", "in", "at", "for", "to"].contains(&next) {
         at + 2
     } else {
         at + 1
@@ -385,17 +268,15 @@ fn not(text: &Text, at: usize) -> Option<usize> {
 fn is_request(text: &Text, at: usize) -> bool {
     text.is_sentence_start(at)
         || text.begins_line(at)
-        || matches!(text.before(at, 1), "," | ";" | "and" | "but" | "please" | "should" | "must" | "–" | "can" | "you")
+        || [",", ";", "and", "but", "please", "should", "must", "–", "can", "you"].contains(&text.before(at, 1))
 }
 
 /// `how to avoid burnout`, `tips to avoid`: that is what the goal is about.
 fn is_purpose(text: &Text, at: usize) -> bool {
     text.before(at, 1) == "to"
         && (1..=4).any(|back| {
-            matches!(
-                text.before(at, back + 1),
-                "how" | "ways" | "tips" | "way" | "strategies" | "measures" | "guide" | "mistakes" | "things" | "steps"
-            )
+            ["how", "ways", "tips", "way", "strategies", "measures", "guide", "mistakes", "things", "steps"]
+                .contains(&text.before(at, back + 1))
         })
 }
 
@@ -427,10 +308,9 @@ fn free_of(text: &Text, at: usize) -> Option<String> {
 }
 
 fn skip_articles(text: &Text, mut at: usize) -> usize {
-    while matches!(
-        text.lower(at),
-        "any" | "the" | "a" | "an" | "all" | "for" | "from" | "of" | "with" | "use" | "using" | "having" | "also"
-    ) && text.get(at + 1).is_some_and(|w| w.kind == WordKind::Letters)
+    while ["any", "the", "a", "an", "all", "for", "from", "of", "with", "use", "using", "having", "also"]
+        .contains(&text.lower(at))
+        && text.get(at + 1).is_some_and(|w| w.kind == WordKind::Letters)
     {
         at += 1;
     }
@@ -444,17 +324,16 @@ fn phrase_end(text: &Text, lead: Lead, first: usize) -> usize {
         let word = &text.words[at];
         let inside = word.glued && text.get(at + 1).is_some_and(|next| next.glued);
         let sign = word.kind == WordKind::Sign
-            && !(inside || matches!(word.lower.as_str(), "\"" | "'" | "“" | "”" | "&" | "$" | "€" | "%" | "/"));
+            && !(inside || ["\"", "'", "“", "”", "&", "$", "€", "%", "/"].contains(&word.lower.as_str()));
         if word.lower == "," && continues_list(text, at, lead) {
             at += 1;
             continue;
         }
         let joins_verb = matches!(word.lower.as_str(), "and" | "then") && text.is_imperative(at + 1)
             || word.lower == "and" && negates_soon(text, at + 1);
-        let turns = matches!(
-            word.lower.as_str(),
-            "but" | "because" | "since" | "so" | "without" | "then" | "while" | "please" | "thanks" | "yet"
-        ) || word.lower == "or" && text.lower(at + 1) == "more"
+        let turns = ["but", "because", "since", "so", "without", "then", "while", "please", "thanks", "yet"]
+            .contains(&word.lower.as_str())
+            || word.lower == "or" && text.lower(at + 1) == "more"
             || at > first && matches!(word.lower.as_str(), "no" | "don't")
             || lead == Lead::Things && matches!(word.lower.as_str(), "untouched" | "unchanged" | "alone");
         if sign

@@ -95,7 +95,7 @@ fn named_in_two_words(text: &Text, at: usize) -> Option<(&'static str, usize)> {
     };
     let from = led_from(text, at);
     let is_asked = matches!(text.lower(from), "as" | "in" | "into" | "to") && from < at;
-    let is_free = matches!(text.before(at, 1), "" | "," | ";" | "." | "a" | "an" | "and" | "export" | "output")
+    let is_free = ["", ",", ";", ".", "a", "an", "and", "export", "output"].contains(&text.before(at, 1))
         && text
             .get(at + 2)
             .is_none_or(|next| next.kind == WordKind::Sign || matches!(next.lower.as_str(), "and" | "with"));
@@ -127,32 +127,16 @@ fn format_at(text: &Text, at: usize) -> Option<&'static Format> {
     let lead = text.lower(from);
     let article = text.lower(from + 1);
     let (before, next) = (text.before(at, 1), text.lower(at + 1));
-    let is_there = matches!(article, "the" | "this" | "these" | "our" | "my" | "your" | "their" | "attached")
-        || matches!(
-            before,
-            "the"
-                | "this"
-                | "these"
-                | "our"
-                | "my"
-                | "your"
-                | "their"
-                | "attached"
-                | "from"
-                | "of"
-                | "about"
-                | "on"
-                | "between"
-        );
+    let is_there = ["the", "this", "these", "our", "my", "your", "their", "attached"].contains(&article)
+        || ["the", "this", "these", "our", "my", "your", "their", "attached", "from", "of", "about", "on", "between"]
+            .contains(&before);
     let is_word = format.name != "docx" || word.lower == "docx" || word.text == "Word";
     if format.name == "openapi" && !is_there {
         return Some(format);
     }
     let asked = matches!(lead, "as" | "in" | "into" | "to" | "format") && from < at && !is_there;
-    let converts = matches!(
-        text.before(from, 1),
-        "export" | "convert" | "exported" | "converted" | "save" | "it" | "them" | "csv" | "json" | "pdf" | "xml"
-    );
+    let converts = ["export", "convert", "exported", "converted", "save", "it", "them", "csv", "json", "pdf", "xml"]
+        .contains(&text.before(from, 1));
     if asked && is_word && (lead != "to" || converts) {
         // `in a table for the board`, but not `in a table for two`.
         let is_furniture = next == "of" || next == "for" && !is_article(text.lower(at + 2));
@@ -175,94 +159,34 @@ fn format_at(text: &Text, at: usize) -> Option<&'static Format> {
 }
 
 fn is_article(word: &str) -> bool {
-    matches!(word, "the" | "our" | "my" | "your" | "their" | "a" | "an" | "each" | "every")
+    ["the", "our", "my", "your", "their", "a", "an", "each", "every"].contains(&word)
 }
 
 /// Whether what stands behind a format leaves it a thing of its own.
 fn ends_phrase(next: &str) -> bool {
-    matches!(
-        next,
-        "" | ","
-            | "."
-            | ";"
-            | ")"
-            | "!"
-            | "?"
-            | ":"
-            | "and"
-            | "or"
-            | "with"
-            | "by"
-            | "for"
-            | "format"
-            | "file"
-            | "files"
-            | "report"
-            | "document"
-            | "export"
-            | "list"
-            | "table"
-            | "version"
-            | "presentation"
-            | "deck"
-            | "sheet"
-            | "page"
-            | "until"
-            | "before"
-            | "within"
-            | "showing"
-            | "that"
-            | "per"
-            | "plus"
-    )
+    [
+        "", ",", ".", ";", ")", "!", "?", ":", "and", "or", "with", "by", "for", "format", "file", "files", "report",
+        "document", "export", "list", "table", "version", "presentation", "deck", "sheet", "page", "until", "before",
+        "within", "showing", "that", "per", "plus",
+    ]
+    .contains(&next)
 }
 
 /// `a PDF`, `send me a CSV`, `, PowerPoint,`, `15 slides`; not `parse JSON`.
 fn may_stand_free(text: &Text, at: usize) -> bool {
     let before = text.before(at, 1);
-    let input = matches!(
-        before,
-        "read"
-            | "parse"
-            | "analyse"
-            | "analyze"
-            | "clean"
-            | "review"
-            | "convert"
-            | "translate"
-            | "summarise"
-            | "summarize"
-            | "fix"
-            | "check"
-            | "import"
-            | "load"
-            | "merge"
-            | "open"
-    );
+    let input = [
+        "read", "parse", "analyse", "analyze", "clean", "review", "convert", "translate", "summarise", "summarize",
+        "fix", "check", "import", "load", "merge", "open",
+    ]
+    .contains(&before);
     !input
-        && (matches!(
-            before,
-            "a" | "an"
-                | ","
-                | "and"
-                | "or"
-                | "me"
-                | "us"
-                | "plus"
-                | "("
-                | "as"
-                | ":"
-                | "deliver"
-                | "produce"
-                | "send"
-                | "create"
-                | "make"
-                | "prepare"
-                | "one"
-                | "some"
-                | "output"
-                | "export"
-        ) || text.before(at, 1).parse::<u32>().is_ok()
+        && ([
+            "a", "an", ",", "and", "or", "me", "us", "plus", "(", "as", ":", "deliver", "produce", "send", "create",
+            "make", "prepare", "one", "some", "output", "export",
+        ]
+        .contains(&before)
+            || text.before(at, 1).parse::<u32>().is_ok()
             || text.number(at.saturating_sub(1)).is_some()
             || text.is_constraint(at.saturating_sub(1)))
 }
@@ -278,34 +202,11 @@ fn led_from(text: &Text, at: usize) -> usize {
         if before == ":" && text.before(from, 2) == "format" {
             return from - 2;
         }
-        let skipped = matches!(
-            before,
-            "." | "a"
-                | "an"
-                | "one"
-                | "the"
-                | "single"
-                | "simple"
-                | "short"
-                | "plain"
-                | "editable"
-                | "clean"
-                | "bar"
-                | "line"
-                | "pie"
-                | "our"
-                | "this"
-                | "my"
-                | "slide"
-                | "valid"
-                | "excel"
-                | "markdown"
-                | "html"
-                | "and"
-                | "or"
-                | "google"
-                | "both"
-        );
+        let skipped = [
+            ".", "a", "an", "one", "the", "single", "simple", "short", "plain", "editable", "clean", "bar", "line",
+            "pie", "our", "this", "my", "slide", "valid", "excel", "markdown", "html", "and", "or", "google", "both",
+        ]
+        .contains(&before);
         // `as CSV and JSON`
         let joined = from >= 2 && FORMATS.iter().any(|f| f.words.contains(&text.before(from, 1)));
         if from == 0 || !(skipped || joined) {
@@ -332,10 +233,10 @@ pub(super) fn languages(text: &Text) -> Languages {
             at += 1;
             continue;
         };
-        let variety = usize::from(matches!(
-            text.before(at, 1),
-            "american" | "british" | "australian" | "brazilian" | "canadian" | "mexican" | "swiss" | "simplified"
-        ));
+        let variety = usize::from(
+            ["american", "british", "australian", "brazilian", "canadian", "mexican", "swiss", "simplified"]
+                .contains(&text.before(at, 1)),
+        );
         let before = text.before(at, 1 + variety);
         let listed = matches!(before, "," | "and" | "or" | "&" | "both")
             && at >= 2
@@ -376,54 +277,11 @@ fn language_at(text: &Text, at: usize) -> Option<&'static str> {
 }
 
 const LANGUAGES: &[&str] = &[
-    "English",
-    "German",
-    "French",
-    "Spanish",
-    "Italian",
-    "Portuguese",
-    "Dutch",
-    "Polish",
-    "Czech",
-    "Slovak",
-    "Hungarian",
-    "Romanian",
-    "Bulgarian",
-    "Greek",
-    "Turkish",
-    "Russian",
-    "Ukrainian",
-    "Swedish",
-    "Norwegian",
-    "Danish",
-    "Finnish",
-    "Icelandic",
-    "Estonian",
-    "Latvian",
-    "Lithuanian",
-    "Croatian",
-    "Serbian",
-    "Slovenian",
-    "Arabic",
-    "Hebrew",
-    "Persian",
-    "Hindi",
-    "Urdu",
-    "Bengali",
-    "Tamil",
-    "Chinese",
-    "Mandarin",
-    "Japanese",
-    "Korean",
-    "Vietnamese",
-    "Thai",
-    "Indonesian",
-    "Malay",
-    "Swahili",
-    "Catalan",
-    "Welsh",
-    "Irish",
-    "Latin",
+    "English", "German", "French", "Spanish", "Italian", "Portuguese", "Dutch", "Polish", "Czech", "Slovak",
+    "Hungarian", "Romanian", "Bulgarian", "Greek", "Turkish", "Russian", "Ukrainian", "Swedish", "Norwegian", "Danish",
+    "Finnish", "Icelandic", "Estonian", "Latvian", "Lithuanian", "Croatian", "Serbian", "Slovenian", "Arabic",
+    "Hebrew", "Persian", "Hindi", "Urdu", "Bengali", "Tamil", "Chinese", "Mandarin", "Japanese", "Korean",
+    "Vietnamese", "Thai", "Indonesian", "Malay", "Swahili", "Catalan", "Welsh", "Irish", "Latin",
 ];
 
 #[cfg(test)]

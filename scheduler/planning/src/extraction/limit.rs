@@ -120,10 +120,8 @@ fn is_in_negation(text: &Text, at: usize) -> bool {
 fn is_threshold(text: &Text, at: usize) -> bool {
     let noun = text.before(at, 1);
     let selects = (2..=4).any(|back| {
-        matches!(
-            text.before(at, back),
-            "flag" | "mark" | "highlight" | "delete" | "remove" | "drop" | "archive" | "reorder" | "filter"
-        )
+        ["flag", "mark", "highlight", "delete", "remove", "drop", "archive", "reorder", "filter"]
+            .contains(&text.before(at, back))
     });
     matches!(noun, "anything" | "everything" | "something" | "those" | "ones")
         || selects && noun.len() > 3 && noun.ends_with('s')

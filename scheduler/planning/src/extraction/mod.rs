@@ -158,27 +158,9 @@ impl Facts {
     /// Everything that a result has to keep to, by name; empty when the goal sets no terms.
     pub fn requirements(&self) -> Map<String, Value> {
         const REQUIREMENTS: [&str; 21] = [
-            "budget",
-            "rate",
-            "start",
-            "end",
-            "deadline",
-            "deadline_is_exclusive",
-            "time",
-            "recurrence",
-            "length_minutes",
-            "duration",
-            "month",
-            "place",
-            "destination",
-            "people",
-            "counts",
-            "at_most",
-            "at_least",
-            "exclusions",
-            "formats",
-            "languages",
-            "source_language",
+            "budget", "rate", "start", "end", "deadline", "deadline_is_exclusive", "time", "recurrence",
+            "length_minutes", "duration", "month", "place", "destination", "people", "counts", "at_most", "at_least",
+            "exclusions", "formats", "languages", "source_language",
         ];
         let mut facts = self.by_name();
         facts.retain(|name, _| REQUIREMENTS.contains(&name.as_str()));

@@ -75,28 +75,11 @@ fn period_before(text: &Text, start: usize) -> Option<&'static str> {
     let mut clause =
         (1..=8).map_while(|back| start.checked_sub(back).filter(|i| text.words[*i].kind == WordKind::Letters));
     clause.find_map(|at| {
-        let is_paid = matches!(
-            text.lower(at + 1),
-            "bill"
-                | "bills"
-                | "premium"
-                | "premiums"
-                | "cost"
-                | "costs"
-                | "budget"
-                | "fee"
-                | "fees"
-                | "rent"
-                | "spend"
-                | "spending"
-                | "payment"
-                | "payments"
-                | "price"
-                | "rate"
-                | "subscription"
-                | "expenses"
-                | "instalment"
-        );
+        let is_paid = [
+            "bill", "bills", "premium", "premiums", "cost", "costs", "budget", "fee", "fees", "rent", "spend",
+            "spending", "payment", "payments", "price", "rate", "subscription", "expenses", "instalment",
+        ]
+        .contains(&text.lower(at + 1));
         period(text.lower(at)).filter(|_| is_paid)
     })
 }
@@ -104,22 +87,11 @@ fn period_before(text: &Text, start: usize) -> Option<&'static str> {
 /// Whether the amount is what somebody earns: a salary, a revenue.
 fn is_income(text: &Text, start: usize) -> bool {
     (1..=4).any(|back| {
-        matches!(
-            text.before(start, back),
-            "salary"
-                | "salaries"
-                | "income"
-                | "revenue"
-                | "revenues"
-                | "turnover"
-                | "wage"
-                | "wages"
-                | "profit"
-                | "sales"
-                | "earn"
-                | "earns"
-                | "pension"
-        )
+        [
+            "salary", "salaries", "income", "revenue", "revenues", "turnover", "wage", "wages", "profit", "sales",
+            "earn", "earns", "pension",
+        ]
+        .contains(&text.before(start, back))
     })
 }
 
@@ -164,23 +136,9 @@ pub(super) fn read(text: &Text) -> Option<(Money, Per)> {
 /// The index of `budget` in `a budget of about`, when it stands right before the amount.
 fn with_budget_word(text: &Text, start: usize) -> usize {
     let mut from = start;
-    while matches!(
-        text.before(from, 1),
-        "of" | "is"
-            | ":"
-            | "="
-            | "about"
-            | "around"
-            | "most"
-            | "at"
-            | "to"
-            | "up"
-            | "than"
-            | "more"
-            | "no"
-            | "not"
-            | "maximum"
-    ) {
+    while ["of", "is", ":", "=", "about", "around", "most", "at", "to", "up", "than", "more", "no", "not", "maximum"]
+        .contains(&text.before(from, 1))
+    {
         from -= 1;
     }
     if matches!(text.before(from, 1), "budget" | "cap" | "allowance" | "spend" | "spending") { from - 1 } else { start }
@@ -208,7 +166,7 @@ fn strength(text: &Text, amount: &MoneyAmount) -> u8 {
     }
     let names_budget = |word: &str| matches!(word, "budget" | "cap" | "limit" | "allowance");
     let budget_before = names_budget(before(1))
-        || (matches!(before(1), "of" | "is" | ":" | "=" | "about" | "around" | "to" | "at") && names_budget(before(2)))
+        || (["of", "is", ":", "=", "about", "around", "to", "at"].contains(&before(1)) && names_budget(before(2)))
         || (matches!(before(1), "about" | "around") && names_budget(before(3)))
         || (matches!(before(1), "most" | "to" | "than") && (3..=5).any(|back| names_budget(before(back))));
     if budget_before || names_budget(after(0)) || (after(0) == "total" && names_budget(after(1))) {
@@ -223,29 +181,18 @@ fn strength(text: &Text, amount: &MoneyAmount) -> u8 {
     if let Some(above) = above(text, amount.start) {
         return if is_forbidden(text, above) { 2 } else { 0 };
     }
-    let limits = matches!(
-        before(1),
-        "under"
-            | "below"
-            | "within"
-            | "max"
-            | "maximum"
-            | "spend"
-            | "spending"
-            | "afford"
-            | "between"
-            | "≤"
-            | "<"
-            | "exceed"
-    ) || (before(1) == "to" && before(2) == "up")
-        || (before(1) == "most" && before(2) == "at")
-        || (before(1) == "than" && before(2) == "less")
-        || (before(1) == "of" && matches!(before(2), "maximum" | "max" | "limit" | "cap"))
-        || (before(1) == "." && matches!(before(2), "max"))
-        || (before(1) == "exactly" || matches!(after(0), "max" | "maximum" | "tops"))
-        || (after(0) == "or" && matches!(after(1), "less" | "under"))
-        || (after(0) == "at" && after(1) == "most")
-        || (after(0) == "to" && after(1) == "spend");
+    let limits =
+        ["under", "below", "within", "max", "maximum", "spend", "spending", "afford", "between", "≤", "<", "exceed"]
+            .contains(&before(1))
+            || (before(1) == "to" && before(2) == "up")
+            || (before(1) == "most" && before(2) == "at")
+            || (before(1) == "than" && before(2) == "less")
+            || (before(1) == "of" && matches!(before(2), "maximum" | "max" | "limit" | "cap"))
+            || (before(1) == "." && matches!(before(2), "max"))
+            || (before(1) == "exactly" || matches!(after(0), "max" | "maximum" | "tops"))
+            || (after(0) == "or" && matches!(after(1), "less" | "under"))
+            || (after(0) == "at" && after(1) == "most")
+            || (after(0) == "to" && after(1) == "spend");
     if limits {
         return 2;
     }
@@ -255,10 +202,8 @@ fn strength(text: &Text, amount: &MoneyAmount) -> u8 {
 /// `tell me if the price drops below 300 euros`: when something is to happen, not what it may cost.
 fn is_trigger(text: &Text, start: usize) -> bool {
     let moves = |back| {
-        matches!(
-            text.before(start, back),
-            "drops" | "drop" | "falls" | "fall" | "sinks" | "dips" | "rises" | "rise" | "climbs" | "reaches" | "hits"
-        )
+        ["drops", "drop", "falls", "fall", "sinks", "dips", "rises", "rise", "climbs", "reaches", "hits"]
+            .contains(&text.before(start, back))
     };
     (1..=3).any(moves) && text.is_in_condition(start)
 }
@@ -276,24 +221,11 @@ fn above(text: &Text, start: usize) -> Option<usize> {
 fn is_forbidden(text: &Text, above: usize) -> bool {
     let Some(negation) = text.negation_before(above) else { return false };
     let is_spending = |i: usize| {
-        matches!(
-            text.lower(i),
-            "spend"
-                | "spending"
-                | "cost"
-                | "costs"
-                | "costing"
-                | "pay"
-                | "paying"
-                | "go"
-                | "going"
-                | "be"
-                | "total"
-                | "come"
-                | "charge"
-                | "invest"
-                | "afford"
-        )
+        [
+            "spend", "spending", "cost", "costs", "costing", "pay", "paying", "go", "going", "be", "total", "come",
+            "charge", "invest", "afford",
+        ]
+        .contains(&text.lower(i))
     };
     negation + 1 == above || (negation + 1..above).any(is_spending)
 }
@@ -304,31 +236,11 @@ fn has_room_around(text: &Text, amount: &MoneyAmount) -> bool {
         None => true,
         Some(word) => {
             word.kind == WordKind::Sign && word.lower != "%"
-                || matches!(
-                    word.lower.as_str(),
-                    "in" | "without"
-                        | "by"
-                        | "before"
-                        | "with"
-                        | "no"
-                        | "until"
-                        | "within"
-                        | "starting"
-                        | "as"
-                        | "but"
-                        | "not"
-                        | "due"
-                        | "for"
-                        | "and"
-                        | "total"
-                        | "from"
-                        | "on"
-                        | "to"
-                        | "at"
-                        | "per"
-                        | "all"
-                        | "or"
-                )
+                || [
+                    "in", "without", "by", "before", "with", "no", "until", "within", "starting", "as", "but", "not",
+                    "due", "for", "and", "total", "from", "on", "to", "at", "per", "all", "or",
+                ]
+                .contains(&word.lower.as_str())
                 || matches!(word.lower.as_str(), "each" | "a" | "altogether" | "budget")
         }
     };
@@ -337,53 +249,20 @@ fn has_room_around(text: &Text, amount: &MoneyAmount) -> bool {
         Some(i) => {
             let word = &text.words[i];
             word.kind != WordKind::Letters
-                || matches!(
-                    word.lower.as_str(),
-                    "with"
-                        | "for"
-                        | "on"
-                        | "have"
-                        | "about"
-                        | "around"
-                        | "roughly"
-                        | "approx"
-                        | "approximately"
-                        | "circa"
-                        | "ca"
-                        | "and"
-                        | "days"
-                        | "nights"
-                        | "weeks"
-                        | "week"
-                        | "day"
-                        | "weekend"
-                )
+                || [
+                    "with", "for", "on", "have", "about", "around", "roughly", "approx", "approximately", "circa",
+                    "ca", "and", "days", "nights", "weeks", "week", "day", "weekend",
+                ]
+                .contains(&word.lower.as_str())
                 || (text.is_capital(i) && !text.is_sentence_start(i))
         }
     };
     let price = (1..=4).any(|back| {
-        matches!(
-            text.before(amount.start, back),
-            "price"
-                | "worth"
-                | "cost"
-                | "costs"
-                | "sold"
-                | "sells"
-                | "raised"
-                | "paid"
-                | "earned"
-                | "salary"
-                | "revenue"
-                | "raise"
-                | "raising"
-                | "target"
-                | "refund"
-                | "invoice"
-                | "deposit"
-                | "owes"
-                | "turnover"
-        )
+        [
+            "price", "worth", "cost", "costs", "sold", "sells", "raised", "paid", "earned", "salary", "revenue",
+            "raise", "raising", "target", "refund", "invoice", "deposit", "owes", "turnover",
+        ]
+        .contains(&text.before(amount.start, back))
     });
     ends && begins && !price
 }

@@ -71,26 +71,8 @@ fn describes(text: &Text, next: usize) -> bool {
 
 /// Things that have the name of a place before them.
 const DESCRIBED: &[&str] = &[
-    "law",
-    "laws",
-    "rules",
-    "regulation",
-    "regulations",
-    "directive",
-    "funding",
-    "grant",
-    "market",
-    "markets",
-    "citizens",
-    "companies",
-    "suppliers",
-    "tax",
-    "taxes",
-    "standards",
-    "currency",
-    "shoppers",
-    "buyers",
-    "orders",
+    "law", "laws", "rules", "regulation", "regulations", "directive", "funding", "grant", "market", "markets",
+    "citizens", "companies", "suppliers", "tax", "taxes", "standards", "currency", "shoppers", "buyers", "orders",
     "invoices",
 ];
 
@@ -176,44 +158,14 @@ fn room_at(text: &Text, at: usize) -> Option<String> {
 const ROOM_WORDS_MAX: usize = 3;
 
 fn is_link(word: &str) -> bool {
-    matches!(word, "and" | "or" | "of" | "for" | "with" | "to" | "in" | "at" | "on" | "the")
+    ["and", "or", "of", "for", "with", "to", "in", "at", "on", "the"].contains(&word)
 }
 
 /// Rooms, buildings and grounds in which something is held.
 const ROOMS: &[&str] = &[
-    "home",
-    "canteen",
-    "cafeteria",
-    "hall",
-    "garden",
-    "park",
-    "library",
-    "backyard",
-    "courtyard",
-    "terrace",
-    "rooftop",
-    "pub",
-    "cafe",
-    "café",
-    "restaurant",
-    "hotel",
-    "church",
-    "gym",
-    "museum",
-    "beach",
-    "office",
-    "room",
-    "school",
-    "club",
-    "clubhouse",
-    "centre",
-    "center",
-    "stadium",
-    "theatre",
-    "theater",
-    "barn",
-    "zoo",
-    "farm",
+    "home", "canteen", "cafeteria", "hall", "garden", "park", "library", "backyard", "courtyard", "terrace", "rooftop",
+    "pub", "cafe", "café", "restaurant", "hotel", "church", "gym", "museum", "beach", "office", "room", "school",
+    "club", "clubhouse", "centre", "center", "stadium", "theatre", "theater", "barn", "zoo", "farm",
 ];
 
 /// `near Heilbronn`, `a workshop in Heilbronn`, `the office in Heilbronn`.
@@ -229,174 +181,39 @@ fn is_venue(text: &Text, at: usize) -> bool {
 
 /// What is or happens at a place.
 const VENUES: &[&str] = &[
-    "conference",
-    "meeting",
-    "workshop",
-    "party",
-    "retreat",
-    "office",
-    "offices",
-    "store",
-    "shop",
-    "event",
-    "wedding",
-    "apartment",
-    "flat",
-    "house",
-    "branch",
-    "warehouse",
-    "fair",
-    "festival",
-    "concert",
-    "dinner",
-    "lunch",
-    "people",
-    "participants",
-    "employees",
-    "engineers",
-    "developers",
-    "bar",
-    "cafe",
-    "restaurant",
-    "held",
-    "located",
-    "based",
-    "live",
-    "opening",
-    "living",
-    "lives",
-    "offsite",
-    "celebration",
-    "guests",
-    "attendees",
-    "seminar",
-    "course",
-    "venue",
-    "school",
-    "hackathon",
-    "summit",
-    "meetup",
-    "accountant",
-    "engineer",
-    "developer",
-    "manager",
-    "nurse",
-    "designer",
-    "team",
-    "exhibition",
-    "market",
-    "bakery",
-    "factory",
+    "conference", "meeting", "workshop", "party", "retreat", "office", "offices", "store", "shop", "event", "wedding",
+    "apartment", "flat", "house", "branch", "warehouse", "fair", "festival", "concert", "dinner", "lunch", "people",
+    "participants", "employees", "engineers", "developers", "bar", "cafe", "restaurant", "held", "located", "based",
+    "live", "opening", "living", "lives", "offsite", "celebration", "guests", "attendees", "seminar", "course",
+    "venue", "school", "hackathon", "summit", "meetup", "accountant", "engineer", "developer", "manager", "nurse",
+    "designer", "team", "exhibition", "market", "bakery", "factory",
 ];
 
 /// Words of goals in which names are those of products: `from WordPress to Hugo`.
 const TECHNICAL: &[&str] = &[
-    "website",
-    "database",
-    "databases",
-    "server",
-    "servers",
-    "code",
-    "app",
-    "cloud",
-    "repository",
-    "repo",
-    "api",
-    "software",
-    "cluster",
-    "pipeline",
-    "mailbox",
-    "mailboxes",
-    "emails",
-    "crm",
-    "erp",
-    "files",
-    "tickets",
-    "backend",
-    "frontend",
-    "deploy",
-    "migrate",
-    "migration",
-    "script",
-    "users",
-    "logs",
-    "workloads",
-    "services",
-    "blog",
-    "shop",
-    "data",
-    "domain",
-    "dns",
-    "kubernetes",
+    "website", "database", "databases", "server", "servers", "code", "app", "cloud", "repository", "repo", "api",
+    "software", "cluster", "pipeline", "mailbox", "mailboxes", "emails", "crm", "erp", "files", "tickets", "backend",
+    "frontend", "deploy", "migrate", "migration", "script", "users", "logs", "workloads", "services", "blog", "shop",
+    "data", "domain", "dns", "kubernetes",
 ];
 
 fn is_journey(word: &str) -> bool {
-    matches!(
-        word,
-        "trip"
-            | "trips"
-            | "travel"
-            | "travelling"
-            | "traveling"
-            | "fly"
-            | "flying"
-            | "flight"
-            | "flights"
-            | "go"
-            | "going"
-            | "getaway"
-            | "vacation"
-            | "holiday"
-            | "journey"
-            | "visit"
-            | "tour"
-            | "move"
-            | "moving"
-            | "relocate"
-            | "relocating"
-            | "relocation"
-            | "drive"
-            | "driving"
-            | "honeymoon"
-            | "excursion"
-            | "escape"
-            | "cruise"
-            | "ride"
-            | "train"
-            | "weekend"
-            | "retreat"
-            | "head"
-            | "heading"
-            | "travels"
-            | "return"
-            | "ticket"
-            | "tickets"
-    )
+    [
+        "trip", "trips", "travel", "travelling", "traveling", "fly", "flying", "flight", "flights", "go", "going",
+        "getaway", "vacation", "holiday", "journey", "visit", "tour", "move", "moving", "relocate", "relocating",
+        "relocation", "drive", "driving", "honeymoon", "excursion", "escape", "cruise", "ride", "train", "weekend",
+        "retreat", "head", "heading", "travels", "return", "ticket", "tickets",
+    ]
+    .contains(&word)
 }
 
 fn is_stay(word: &str) -> bool {
     is_journey(word)
-        || matches!(
-            word,
-            "day"
-                | "days"
-                | "night"
-                | "nights"
-                | "week"
-                | "weeks"
-                | "hotel"
-                | "hotels"
-                | "restaurants"
-                | "stay"
-                | "staying"
-                | "itinerary"
-                | "museums"
-                | "accommodation"
-                | "sightseeing"
-                | "break"
-                | "month"
-                | "attractions"
-        )
+        || [
+            "day", "days", "night", "nights", "week", "weeks", "hotel", "hotels", "restaurants", "stay", "staying",
+            "itinerary", "museums", "accommodation", "sightseeing", "break", "month", "attractions",
+        ]
+        .contains(&word)
 }
 
 /// Longest place name, in words.
@@ -410,7 +227,7 @@ fn place_at(text: &Text, at: usize) -> Option<Found> {
     let mut next = at;
     while next - at < NAME_WORDS_MAX && is_name_word(text, next) {
         next += 1;
-        let joins = matches!(text.lower(next), "de" | "la" | "del" | "di" | "of" | "the" | "-" | "da" | "do");
+        let joins = ["de", "la", "del", "di", "of", "the", "-", "da", "do"].contains(&text.lower(next));
         if joins && is_name_word(text, next + 1) && next - at < NAME_WORDS_MAX - 1 {
             next += 1;
         }

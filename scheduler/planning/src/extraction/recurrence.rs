@@ -18,7 +18,7 @@ fn every(text: &Text, at: usize) -> Option<usize> {
     let is_each = text.lower(at) == "each";
     (is_each || text.lower(at) == "every").then_some(())?;
     let mut next = at + 1;
-    if matches!(text.lower(next), "other" | "second" | "third" | "single" | "working" | "first" | "last") {
+    if ["other", "second", "third", "single", "working", "first", "last"].contains(&text.lower(next)) {
         next += 1;
     } else if let Some(number) = text.number(next) {
         next = number.next;
@@ -44,7 +44,7 @@ fn adverb(text: &Text, at: usize) -> Option<usize> {
     let ends = text.get(at + 1).is_none_or(|next| next.kind == WordKind::Sign && !next.glued || next.lower == ",");
     let ends = ends || text.ends_sentence(at + 1) || is_timed(text, at + 1);
     let is_adverb =
-        matches!(text.lower(at), "hourly" | "daily" | "nightly" | "weekly" | "monthly" | "quarterly" | "yearly");
+        ["hourly", "daily", "nightly", "weekly", "monthly", "quarterly", "yearly"].contains(&text.lower(at));
     (is_adverb && ends && at > 0).then_some(at + 1)
 }
 
@@ -61,24 +61,11 @@ fn is_timed(text: &Text, at: usize) -> bool {
 }
 
 fn is_period(word: &str) -> bool {
-    matches!(
-        word,
-        "day"
-            | "days"
-            | "week"
-            | "weeks"
-            | "month"
-            | "months"
-            | "quarter"
-            | "year"
-            | "morning"
-            | "afternoon"
-            | "evening"
-            | "night"
-            | "weekday"
-            | "weekend"
-            | "fortnight"
-    )
+    [
+        "day", "days", "week", "weeks", "month", "months", "quarter", "year", "morning", "afternoon", "evening",
+        "night", "weekday", "weekend", "fortnight",
+    ]
+    .contains(&word)
 }
 
 fn is_small_unit(word: &str) -> bool {

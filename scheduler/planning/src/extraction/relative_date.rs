@@ -35,10 +35,8 @@ pub(super) fn before_month(text: &Text, at: usize, today: Date) -> Option<DateMe
         "eoy" => return certain(today.last_of_year(), at + 1),
         "year" | "month" | "week" | "quarter" => {
             let dash = usize::from(text.lower(at + 1) == "-");
-            let led = matches!(
-                text.before(at, 1),
-                "by" | "before" | "until" | "the" | "at" | "than" | "till" | "this" | "next"
-            );
+            let led =
+                ["by", "before", "until", "the", "at", "than", "till", "this", "next"].contains(&text.before(at, 1));
             (led && text.lower(at + 1 + dash) == "end").then_some(())?;
             return end_of_unit(text.lower(at), 0, today, at + 2 + dash);
         }
@@ -213,7 +211,7 @@ fn named_day(text: &Text, at: usize, today: Date) -> Option<DateMention> {
         ("next", "week") => days(next_weekday(today, Weekday::Monday, true)?, 6),
         ("this", "weekend") => days(next_weekday(today, Weekday::Saturday, false)?, 1),
         ("the", "weekend")
-            if matches!(text.before(at, 2), "by" | "before" | "until" | "over" | "on" | "at" | "during")
+            if ["by", "before", "until", "over", "on", "at", "during"].contains(&text.before(at, 2))
                 && !matches!(text.lower(at + 1), "of" | "in" | "before" | "after") =>
         {
             days(next_weekday(today, Weekday::Saturday, false)?, 1)
@@ -262,7 +260,7 @@ fn feast(text: &Text, at: usize, today: Date) -> Option<DateMention> {
 }
 
 fn leads_feast(text: &Text, at: usize) -> bool {
-    matches!(text.before(at, 1), "by" | "before" | "until" | "till" | "on" | "at" | "than" | "after" | "from")
+    ["by", "before", "until", "till", "on", "at", "than", "after", "from"].contains(&text.before(at, 1))
 }
 
 /// `before Thanksgiving`, `by Black Friday`: the fourth Thursday of November and the day after.
@@ -342,9 +340,7 @@ fn is_needed(text: &Text, at: usize) -> bool {
     let mut clause =
         (1..=6).map_while(|back| at.checked_sub(back).filter(|i| text.words[*i].kind == WordKind::Letters));
     clause.any(|i| match text.lower(i) {
-        "need" | "want" => {
-            matches!(text.lower(i + 1), "it" | "this" | "that" | "them" | "these" | "everything" | "the")
-        }
+        "need" | "want" => ["it", "this", "that", "them", "these", "everything", "the"].contains(&text.lower(i + 1)),
         word => is_due(word),
     })
 }
@@ -379,42 +375,14 @@ fn is_effort(text: &Text, at: usize, next: usize) -> bool {
 const EFFORT_WORDS_MAX: usize = 10;
 
 fn is_copula(word: &str) -> bool {
-    matches!(word, "is" | "are" | "starts" | "begins" | "happens" | "comes" | "opens" | "that" | "which")
+    ["is", "are", "starts", "begins", "happens", "comes", "opens", "that", "which"].contains(&word)
 }
 
 /// What takes a time and has a result at its end.
 const ACHIEVES: &[&str] = &[
-    "learn",
-    "lose",
-    "gain",
-    "save",
-    "reach",
-    "master",
-    "read",
-    "double",
-    "halve",
-    "reduce",
-    "improve",
-    "become",
-    "quit",
-    "memorise",
-    "memorize",
-    "build",
-    "develop",
-    "cut",
-    "increase",
-    "earn",
-    "raise",
-    "translate",
-    "design",
-    "draft",
-    "implement",
-    "paint",
-    "repaint",
-    "renovate",
-    "refactor",
-    "repair",
-    "fix",
+    "learn", "lose", "gain", "save", "reach", "master", "read", "double", "halve", "reduce", "improve", "become",
+    "quit", "memorise", "memorize", "build", "develop", "cut", "increase", "earn", "raise", "translate", "design",
+    "draft", "implement", "paint", "repaint", "renovate", "refactor", "repair", "fix",
 ];
 
 /// The same, of verbs that in a few weeks name an event: `run a workshop in two weeks`.
@@ -475,7 +443,7 @@ fn quarter_named(text: &Text, at: usize, today: Date) -> Option<DateMention> {
 /// `by the 15th`: the next such day.
 fn ordinal_day(text: &Text, at: usize, today: Date) -> Option<DateMention> {
     let led = text.before(at, 1) == "the"
-        && matches!(text.before(at, 2), "by" | "before" | "until" | "till" | "on" | "from" | "than");
+        && ["by", "before", "until", "till", "on", "from", "than"].contains(&text.before(at, 2));
     let word = text.get(at).filter(|_| led)?;
     let ordinal = text.get(at + 1).is_some_and(|w| w.glued && matches!(w.lower.as_str(), "st" | "nd" | "rd" | "th"));
     let day: i8 = word.text.parse().ok().filter(|_| ordinal)?;
@@ -498,26 +466,13 @@ fn named_weekday(text: &Text, at: usize, today: Date) -> Option<DateMention> {
     let before = text.before(at, 1);
     // `the second Saturday in July` is not the next Saturday.
     let is_numbered = matches!(before, "first" | "second" | "third" | "fourth" | "fifth" | "other");
-    let past_or_many = is_numbered
-        || matches!(before, "every" | "each" | "last" | "past" | "a" | "any" | "since" | "per" | "black" | "good");
-    let led = matches!(
-        before,
-        "next"
-            | "on"
-            | "this"
-            | "by"
-            | "from"
-            | "to"
-            | "until"
-            | "before"
-            | "for"
-            | "due"
-            | "than"
-            | "eod"
-            | "cob"
-            | "business"
-            | "coming"
-    );
+    let past_or_many =
+        is_numbered || ["every", "each", "last", "past", "a", "any", "since", "per", "black", "good"].contains(&before);
+    let led = [
+        "next", "on", "this", "by", "from", "to", "until", "before", "for", "due", "than", "eod", "cob", "business",
+        "coming",
+    ]
+    .contains(&before);
     let is_short = text.get(at).is_some_and(|word| word.text.len() <= SHORT_WEEKDAY_MAX);
     (!past_or_many && (led || text.is_capital(at) && !is_short)).then_some(())?;
     // `next Wednesday` is never today.

@@ -44,10 +44,7 @@ pub(super) fn read(text: &Text) -> GoalRequest {
 pub(super) fn subject(text: &Text) -> Option<String> {
     let found = start(text)?;
     let mut start = found.at + usize::from(found.verb.is_some());
-    while matches!(
-        text.lower(start),
-        "a" | "an" | "the" | "me" | "us" | "up" | "together" | "out" | "for" | "on" | "some"
-    ) {
+    while ["a", "an", "the", "me", "us", "up", "together", "out", "for", "on", "some"].contains(&text.lower(start)) {
         start += 1;
     }
     let end = (start..text.words.len()).find(|at| ends_subject(text, *at, start)).unwrap_or(text.words.len());
@@ -112,56 +109,13 @@ fn helped(text: &Text, at: usize) -> usize {
 /// The index after `please`, `can you`, `I need to`, and after a constraint that stands first: `by Friday, …`.
 fn skip_politeness(text: &Text, mut at: usize) -> usize {
     while text.is_constraint(at) && !text.is_imperative(at)
-        || matches!(
-            text.lower(at),
-            "please"
-                | "can"
-                | "could"
-                | "would"
-                | "you"
-                | "we"
-                | "i"
-                | "i'd"
-                | "we'd"
-                | "like"
-                | "to"
-                | "help"
-                | "me"
-                | "us"
-                | "need"
-                | "want"
-                | "have"
-                | "let's"
-                | "must"
-                | "should"
-                | "kindly"
-                | "hi"
-                | "hello"
-                | ","
-                | "-"
-                | "•"
-                | "i'm"
-                | "we're"
-                | "am"
-                | "are"
-                | "going"
-                | "it's"
-                | "time"
-                | "first"
-                | "hey"
-                | "team"
-                | "all"
-                | "my"
-                | "the"
-                | "a"
-                | "an"
-                | "our"
-                | "also"
-                | "now"
-                | "asap"
-                | "urgent"
-                | "urgently"
-        )
+        || [
+            "please", "can", "could", "would", "you", "we", "i", "i'd", "we'd", "like", "to", "help", "me", "us",
+            "need", "want", "have", "let's", "must", "should", "kindly", "hi", "hello", ",", "-", "•", "i'm", "we're",
+            "am", "are", "going", "it's", "time", "first", "hey", "team", "all", "my", "the", "a", "an", "our", "also",
+            "now", "asap", "urgent", "urgently",
+        ]
+        .contains(&text.lower(at))
     {
         at += 1;
     }
@@ -171,12 +125,10 @@ fn skip_politeness(text: &Text, mut at: usize) -> usize {
 /// Whether the words that tell the kind end before `at`: what follows is what it is about, what it is for, or another request.
 fn ends_request(text: &Text, at: usize, words: &[String]) -> bool {
     let checks = words.first().is_some_and(|verb| {
-        matches!(verb.as_str(), "check" | "review" | "scan" | "search" | "examine" | "inspect" | "assess")
+        ["check", "review", "scan", "search", "examine", "inspect", "assess"].contains(&verb.as_str())
     });
-    let prepares = matches!(
-        text.before(at, 1),
-        "prepare" | "ready" | "apply" | "train" | "study" | "look" | "search" | "ask" | "plan" | "looking" | "shop"
-    );
+    let prepares = ["prepare", "ready", "apply", "train", "study", "look", "search", "ask", "plan", "looking", "shop"]
+        .contains(&text.before(at, 1));
     match text.lower(at) {
         "about" | "regarding" | "concerning" | ";" | "because" => true,
         ":" => text.get(at + 1).is_none_or(|after| !after.glued),
@@ -188,24 +140,11 @@ fn ends_request(text: &Text, at: usize, words: &[String]) -> bool {
 }
 
 fn is_finite_verb(word: &str) -> bool {
-    let tells = matches!(
-        word,
-        "is" | "are"
-            | "was"
-            | "were"
-            | "has"
-            | "had"
-            | "does"
-            | "did"
-            | "will"
-            | "went"
-            | "keeps"
-            | "cannot"
-            | "can't"
-            | "fails"
-            | "happened"
-            | "don't"
-    );
+    let tells = [
+        "is", "are", "was", "were", "has", "had", "does", "did", "will", "went", "keeps", "cannot", "can't", "fails",
+        "happened", "don't",
+    ]
+    .contains(&word);
     tells || word.len() > 4 && word.ends_with("ed")
 }
 

@@ -11,7 +11,7 @@ pub(super) fn is_sought(text: &Text, at: usize) -> bool {
         if TEXT_PARTS.contains(&word) {
             return false;
         }
-        let looks = matches!(word, "find" | "hire" | "rent" | "book" | "reserve" | "recommend" | "need" | "seek");
+        let looks = ["find", "hire", "rent", "book", "reserve", "recommend", "need", "seek"].contains(&word);
         let lists = word == "of" && matches!(text.before(index, 1), "list" | "directory" | "overview" | "map");
         let looks_for = word == "for" && matches!(text.before(index, 1), "look" | "looking" | "search");
         if looks || lists || looks_for {
@@ -26,46 +26,8 @@ const SOUGHT_WORDS_MAX: usize = 16;
 
 /// What is found in a text, a program or a table, not at a place.
 const TEXT_PARTS: &[&str] = &[
-    "article",
-    "articles",
-    "paper",
-    "papers",
-    "recipe",
-    "recipes",
-    "chapter",
-    "chapters",
-    "word",
-    "words",
-    "typo",
-    "typos",
-    "error",
-    "errors",
-    "mistake",
-    "mistakes",
-    "bug",
-    "bugs",
-    "quote",
-    "quotes",
-    "passage",
-    "mention",
-    "mentions",
-    "reference",
-    "references",
-    "entry",
-    "entries",
-    "row",
-    "rows",
-    "column",
-    "columns",
-    "cell",
-    "gap",
-    "gaps",
-    "pattern",
-    "patterns",
-    "trend",
-    "trends",
-    "setting",
-    "settings",
-    "function",
-    "functions",
+    "article", "articles", "paper", "papers", "recipe", "recipes", "chapter", "chapters", "word", "words", "typo",
+    "typos", "error", "errors", "mistake", "mistakes", "bug", "bugs", "quote", "quotes", "passage", "mention",
+    "mentions", "reference", "references", "entry", "entries", "row", "rows", "column", "columns", "cell", "gap",
+    "gaps", "pattern", "patterns", "trend", "trends", "setting", "settings", "function", "functions",
 ];

@@ -133,10 +133,8 @@ fn is_request_of_its_own(text: &Text, at: usize) -> bool {
 /// A colon with words on both sides; not one of a time, an address or a pair such as `budget: 500`.
 fn opens_list(text: &Text, at: usize) -> bool {
     let next_glued = text.get(at + 1).is_some_and(|next| next.glued);
-    let label = matches!(
-        text.before(at, 1),
-        "budget" | "deadline" | "due" | "format" | "date" | "note" | "goal" | "task" | "subject"
-    );
+    let label = ["budget", "deadline", "due", "format", "date", "note", "goal", "task", "subject"]
+        .contains(&text.before(at, 1));
     text.lower(at) == ":" && at > 0 && !next_glued && !label && text.words[at - 1].kind != WordKind::Sign
 }
 

@@ -38,10 +38,8 @@ fn is_ruled_out(text: &Text, at: usize) -> bool {
 }
 
 fn time_at(text: &Text, at: usize) -> Option<(u32, u32, usize)> {
-    let led = matches!(
-        text.before(at, 1),
-        "tomorrow" | "today" | "at" | "by" | "before" | "until" | "from" | "till" | "around"
-    );
+    let led =
+        ["tomorrow", "today", "at", "by", "before", "until", "from", "till", "around"].contains(&text.before(at, 1));
     // `Thursday noon`
     let led = led || at > 0 && text.is_constraint(at - 1);
     match text.lower(at) {
@@ -97,7 +95,7 @@ fn length_at(text: &Text, at: usize) -> Option<u32> {
     let word = text.get(at)?;
     let before = text.before(at, 1);
     let is_other = text.is_constraint(at)
-        || matches!(before, "every" | "last" | "past" | "previous" | "each" | "after" | "within" | "in")
+        || ["every", "last", "past", "previous", "each", "after", "within", "in"].contains(&before)
         || at > 0 && word.glued && before != "("
         || is_told_length(text, at);
     if is_other {
@@ -128,17 +126,7 @@ fn length_at(text: &Text, at: usize) -> Option<u32> {
 
 /// What a length describes that is no work of the goal: `5-minute bars`.
 const INTERVALS: &[&str] = &[
-    "window",
-    "windows",
-    "interval",
-    "intervals",
-    "bars",
-    "bins",
-    "buckets",
-    "steps",
-    "resolution",
-    "timeout",
-    "delay",
+    "window", "windows", "interval", "intervals", "bars", "bins", "buckets", "steps", "resolution", "timeout", "delay",
 ];
 
 /// `resample to 5 minutes`, `the build takes 40 minutes`: how long something else is, or is to become.
@@ -148,7 +136,7 @@ pub(super) fn is_told_length(text: &Text, at: usize) -> bool {
             let is_range = at > 1 && matches!(text.words[at - 2].kind, WordKind::Number(_));
             let is_kept = (2..=7).any(|back| {
                 let word = text.before(at, back);
-                matches!(word, "keep" | "limit" | "limited" | "restrict" | "cap" | "up" | "extend" | "extended")
+                ["keep", "limit", "limited", "restrict", "cap", "up", "extend", "extended"].contains(&word)
             });
             !is_range && !is_kept
         }
@@ -164,39 +152,12 @@ pub(super) fn is_told_length(text: &Text, at: usize) -> bool {
 /// What the goal is about when somebody says how long it takes; a verb that leads on counts, too: `it should take an hour`.
 fn is_planned(text: &Text, at: usize) -> bool {
     let noun = text.lower(at);
-    matches!(
-        noun,
-        "it" | "this"
-            | "that"
-            | "which"
-            | "and"
-            | "should"
-            | "may"
-            | "must"
-            | "can"
-            | "will"
-            | "to"
-            | "each"
-            | "workshop"
-            | "meeting"
-            | "session"
-            | "lesson"
-            | "call"
-            | "course"
-            | "class"
-            | "trip"
-            | "tour"
-            | "journey"
-            | "event"
-            | "training"
-            | "interview"
-            | "visit"
-            | "walk"
-            | "dinner"
-            | "party"
-            | "plan"
-            | "project"
-    )
+    [
+        "it", "this", "that", "which", "and", "should", "may", "must", "can", "will", "to", "each", "workshop",
+        "meeting", "session", "lesson", "call", "course", "class", "trip", "tour", "journey", "event", "training",
+        "interview", "visit", "walk", "dinner", "party", "plan", "project",
+    ]
+    .contains(&noun)
 }
 
 #[cfg(test)]

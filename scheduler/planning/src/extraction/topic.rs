@@ -21,15 +21,12 @@ fn topic_start(text: &Text, at: usize) -> Option<usize> {
     let (word, next) = (text.lower(at), text.lower(at + 1));
     let after_link = |from: usize| {
         let mut from = from;
-        while matches!(
-            text.lower(from),
-            "the" | "about" | "on" | "into" | "topic" | "of" | ":" | "regarding" | "subject"
-        ) || length_before(text, from).is_some()
+        while ["the", "about", "on", "into", "topic", "of", ":", "regarding", "subject"].contains(&text.lower(from))
+            || length_before(text, from).is_some()
         {
             from = length_before(text, from).unwrap_or(from + 1);
         }
-        let is_pronoun =
-            matches!(text.lower(from), "it" | "her" | "him" | "them" | "us" | "me" | "this" | "that" | "you");
+        let is_pronoun = ["it", "her", "him", "them", "us", "me", "this", "that", "you"].contains(&text.lower(from));
         let is_alone = text.get(from + 1).is_none_or(|next| next.kind == WordKind::Sign);
         (text.get(from).is_some() && !(is_pronoun && is_alone)).then_some(from)
     };
@@ -40,7 +37,7 @@ fn topic_start(text: &Text, at: usize) -> Option<usize> {
         "research" | "investigate" | "compare" | "summarise" | "summarize" | "explore" | "study" | "review"
             if is_verb_here(text, at) =>
         {
-            let articles = matches!(next, "and" | "or" | "," | "paper" | "papers" | "articles" | "data" | "team");
+            let articles = ["and", "or", ",", "paper", "papers", "articles", "data", "team"].contains(&next);
             (!articles && !has_topic_later(text, at)).then(|| after_link(at + 1))?
         }
         "report" | "overview" | "survey" | "essay" | "briefing" | "summary" | "review" | "research" | "literature"
@@ -65,7 +62,7 @@ fn length_before(text: &Text, at: usize) -> Option<usize> {
 }
 
 fn is_verb_here(text: &Text, at: usize) -> bool {
-    text.is_sentence_start(at) || matches!(text.before(at, 1), "to" | "please" | "and" | "," | "me" | "then" | "you")
+    text.is_sentence_start(at) || ["to", "please", "and", ",", "me", "then", "you"].contains(&text.before(at, 1))
 }
 
 /// `Summarise three articles about llamas`: the topic stands after the thing.
@@ -115,21 +112,8 @@ fn ends_options(text: &Text, at: usize) -> bool {
     text.ends_sentence(at)
         || text.is_constraint(at)
         || text.begins_line(at)
-        || matches!(
-            text.lower(at),
-            ":" | ";"
-                | "("
-                | "for"
-                | "by"
-                | "regarding"
-                | "concerning"
-                | "using"
-                | "on"
-                | "in"
-                | "as"
-                | "based"
-                | "from"
-        )
+        || [":", ";", "(", "for", "by", "regarding", "concerning", "using", "on", "in", "as", "based", "from"]
+            .contains(&text.lower(at))
         || matches!(text.lower(at), "and" | ",") && text.is_imperative(at + 1)
 }
 
@@ -139,10 +123,7 @@ fn versus(text: &Text, at: usize) -> Option<Vec<String>> {
             text.ends_sentence(before)
                 || text.words[before].kind == WordKind::Sign
                 || text.is_imperative(before)
-                || matches!(
-                    text.lower(before),
-                    "of" | "on" | "about" | "between" | "for" | "the" | "a" | "is" | "or" | "in"
-                )
+                || ["of", "on", "about", "between", "for", "the", "a", "is", "or", "in"].contains(&text.lower(before))
         })
     };
     let first = (at.saturating_sub(4)..at).rev().find(begins)?;
@@ -154,8 +135,8 @@ fn split_options(text: &Text, first: usize, end: usize) -> Option<Vec<String>> {
     let mut options = Vec::new();
     let mut from = first;
     for at in first..=end {
-        let splits = at == end
-            || matches!(text.lower(at), "," | "and" | "vs" | "versus" | "with" | "or" | "against" | "to" | "&");
+        let splits =
+            at == end || [",", "and", "vs", "versus", "with", "or", "against", "to", "&"].contains(&text.lower(at));
         if splits {
             let option = text.between(from, at).trim_matches(['"', '“', '”', '\'', ' ', '.']);
             if at > from && at - from <= 5 && !option.is_empty() {
@@ -187,28 +168,17 @@ fn ends_topic(text: &Text, at: usize, start: usize) -> bool {
         }
         "." => text.get(at + 1).is_none_or(|after| !after.glued),
         "?" | "!" | ";" | "\n" => true,
-        "," | "and" => matches!(
-            next,
-            "and"
-                | "write"
-                | "then"
-                | "with"
-                | "summarise"
-                | "summarize"
-                | "send"
-                | "give"
-                | "using"
-                | "create"
-                | "make"
-                | "produce"
-                | "cite"
-        ),
+        "," | "and" => [
+            "and", "write", "then", "with", "summarise", "summarize", "send", "give", "using", "create", "make",
+            "produce", "cite",
+        ]
+        .contains(&next),
         "with" => {
             matches!(next, "a" | "sources" | "citations" | "references")
                 && (text.lower(at + 2) == "budget" || next != "a")
         }
         "by" | "before" | "within" => {
-            matches!(next, "tomorrow" | "monday" | "tuesday" | "wednesday" | "thursday" | "friday" | "next")
+            ["tomorrow", "monday", "tuesday", "wednesday", "thursday", "friday", "next"].contains(&next)
         }
         "in" => {
             matches!(text.get(at + 1).map(|w| w.kind), Some(WordKind::Number(_)))
@@ -258,13 +228,11 @@ fn is_request(text: &Text, at: usize) -> bool {
 fn named_data(text: &Text) -> Option<String> {
     let at = (0..text.words.len()).filter(|at| !text.is_constraint(*at)).find(|at| {
         let word = text.lower(*at);
-        matches!(word, "data" | "dataset" | "spreadsheet" | "logs" | "records" | "figures" | "transactions")
+        ["data", "dataset", "spreadsheet", "logs", "records", "figures", "transactions"].contains(&word)
             && (word != "spreadsheet" || text.read_as(*at) == Use::Unread)
             && !matches!(text.before(*at, 1), "people" | "person" | "customer" | "user")
-            && !matches!(
-                text.lower(at + 1),
-                "analysis" | "analyst" | "science" | "scientist" | "structure" | "structures" | "type" | "types"
-            )
+            && !["analysis", "analyst", "science", "scientist", "structure", "structures", "type", "types"]
+                .contains(&text.lower(at + 1))
     })?;
     let mut first = at;
     while at - first < 3 && first > 0 {
@@ -288,40 +256,9 @@ fn named_data(text: &Text) -> Option<String> {
 }
 
 const STOPS: &[&str] = &[
-    "the",
-    "a",
-    "an",
-    "this",
-    "that",
-    "our",
-    "my",
-    "your",
-    "analyse",
-    "analyze",
-    "of",
-    "in",
-    "from",
-    "on",
-    "with",
-    "and",
-    "visualise",
-    "visualize",
-    "plot",
-    "clean",
-    "explore",
-    "load",
-    "to",
-    "for",
-    "some",
-    "these",
-    "all",
-    "using",
-    "into",
-    "examine",
-    "process",
-    "me",
-    "is",
-    "any",
+    "the", "a", "an", "this", "that", "our", "my", "your", "analyse", "analyze", "of", "in", "from", "on", "with",
+    "and", "visualise", "visualize", "plot", "clean", "explore", "load", "to", "for", "some", "these", "all", "using",
+    "into", "examine", "process", "me", "is", "any",
 ];
 
 #[cfg(test)]

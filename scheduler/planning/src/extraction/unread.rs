@@ -42,30 +42,11 @@ fn part_at(text: &Text, at: usize) -> Option<(UnreadPart, usize)> {
 fn open_date(text: &Text, at: usize) -> Option<(UnreadPart, usize)> {
     let is_lead = matches!(text.lower(at), "before" | "until" | "by") && text.read_as(at) == Use::Unread;
     let noun = at + 1 + usize::from(matches!(text.lower(at + 1), "the" | "our" | "my" | "next" | "this"));
-    let is_event = matches!(
-        text.lower(noun),
-        "winter"
-            | "spring"
-            | "summer"
-            | "autumn"
-            | "holidays"
-            | "launch"
-            | "rollout"
-            | "meeting"
-            | "event"
-            | "season"
-            | "trip"
-            | "fair"
-            | "exam"
-            | "wedding"
-            | "conference"
-            | "semester"
-            | "election"
-            | "opening"
-            | "kickoff"
-            | "sprint"
-            | "release"
-    );
+    let is_event = [
+        "winter", "spring", "summer", "autumn", "holidays", "launch", "rollout", "meeting", "event", "season", "trip",
+        "fair", "exam", "wedding", "conference", "semester", "election", "opening", "kickoff", "sprint", "release",
+    ]
+    .contains(&text.lower(noun));
     // `before the rollout on 3 May` is a deadline that was read.
     let is_dated = (noun + 1..noun + 3).any(|i| text.is_constraint(i));
     (is_lead && is_event && !is_dated && !text.is_constraint(noun)).then(|| {

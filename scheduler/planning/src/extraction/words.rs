@@ -176,7 +176,7 @@ impl<'a> Text<'a> {
 
     /// Whether a sentence begins at `index`.
     pub(super) fn is_sentence_start(&self, index: usize) -> bool {
-        index == 0 || matches!(self.before(index, 1), "." | "!" | "?" | ":" | "\"" | "“" | "(" | "-" | "•")
+        index == 0 || [".", "!", "?", ":", "\"", "“", "(", "-", "•"].contains(&self.before(index, 1))
     }
 
     /// Reads a number at `index`, in digits or in words: `2,000.50`, `twenty-five`, `a thousand`.
@@ -236,80 +236,16 @@ impl<'a> Text<'a> {
 const NEGATION_WORDS_MAX: usize = 8;
 
 const NEGATIONS: &[&str] = &[
-    "no",
-    "not",
-    "never",
-    "nobody",
-    "nothing",
-    "without",
-    "don't",
-    "dont",
-    "doesn't",
-    "mustn't",
-    "shouldn't",
-    "cannot",
-    "can't",
-    "won't",
-    "wouldn't",
-    "avoid",
-    "avoiding",
+    "no", "not", "never", "nobody", "nothing", "without", "don't", "dont", "doesn't", "mustn't", "shouldn't", "cannot",
+    "can't", "won't", "wouldn't", "avoid", "avoiding",
 ];
 
 /// Words that introduce a constraint and belong to it.
 const LEADS: &[&str] = &[
-    "by",
-    "before",
-    "until",
-    "till",
-    "from",
-    "to",
-    "on",
-    "at",
-    "for",
-    "with",
-    "a",
-    "an",
-    "the",
-    "of",
-    "under",
-    "below",
-    "within",
-    "max",
-    "maximum",
-    "most",
-    "more",
-    "than",
-    "no",
-    "not",
-    "up",
-    "about",
-    "around",
-    "less",
-    "fewer",
-    "least",
-    "minimum",
-    "as",
-    "in",
-    "into",
-    "later",
-    "latest",
-    "earlier",
-    "starting",
-    "beginning",
-    "due",
-    "deadline",
-    "is",
-    "over",
-    "next",
-    "this",
-    "coming",
-    "exceeding",
-    "ready",
-    "delivered",
-    "longer",
-    "costing",
-    "starts",
-    "begins",
+    "by", "before", "until", "till", "from", "to", "on", "at", "for", "with", "a", "an", "the", "of", "under", "below",
+    "within", "max", "maximum", "most", "more", "than", "no", "not", "up", "about", "around", "less", "fewer", "least",
+    "minimum", "as", "in", "into", "later", "latest", "earlier", "starting", "beginning", "due", "deadline", "is",
+    "over", "next", "this", "coming", "exceeding", "ready", "delivered", "longer", "costing", "starts", "begins",
     "between",
 ];
 
@@ -351,26 +287,8 @@ fn plain(text: &str) -> String {
 
 fn unit(word: &str) -> Option<f64> {
     const SMALL: [&str; 20] = [
-        "zero",
-        "one",
-        "two",
-        "three",
-        "four",
-        "five",
-        "six",
-        "seven",
-        "eight",
-        "nine",
-        "ten",
-        "eleven",
-        "twelve",
-        "thirteen",
-        "fourteen",
-        "fifteen",
-        "sixteen",
-        "seventeen",
-        "eighteen",
-        "nineteen",
+        "zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve",
+        "thirteen", "fourteen", "fifteen", "sixteen", "seventeen", "eighteen", "nineteen",
     ];
     const TENS: [&str; 8] = ["twenty", "thirty", "forty", "fifty", "sixty", "seventy", "eighty", "ninety"];
     let place = |list: &[&str]| list.iter().position(|w| *w == word).and_then(|i| u8::try_from(i).ok()).map(f64::from);

@@ -14,18 +14,8 @@ use crate::stage::StageOutcome;
 
 /// What models say about a step or a plan besides it; nothing depends on it.
 const REMARKS: [&str; 12] = [
-    "thought",
-    "thoughts",
-    "reasoning",
-    "rationale",
-    "explanation",
-    "comment",
-    "comments",
-    "note",
-    "notes",
-    "step",
-    "step_number",
-    "remove",
+    "thought", "thoughts", "reasoning", "rationale", "explanation", "comment", "comments", "note", "notes", "step",
+    "step_number", "remove",
 ];
 
 /// What was read of an answer.

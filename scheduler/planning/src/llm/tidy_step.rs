@@ -10,23 +10,8 @@ use crate::repair::Edit;
 
 /// Fields that hold the text of a step, best first.
 const TEXTS: [&str; 17] = [
-    "step",
-    "text",
-    "step_description",
-    "task_description",
-    "action_description",
-    "step_text",
-    "step_name",
-    "subtask",
-    "sub_task",
-    "subgoal",
-    "sub_goal",
-    "plan_step",
-    "goal",
-    "details",
-    "detail",
-    "content",
-    "purpose",
+    "step", "text", "step_description", "task_description", "action_description", "step_text", "step_name", "subtask",
+    "sub_task", "subgoal", "sub_goal", "plan_step", "goal", "details", "detail", "content", "purpose",
 ];
 /// Fields that hold the number of a step, best first.
 const NUMBERS: [&str; 8] = ["step_number", "step_no", "step_num", "step_index", "step", "number", "no", "index"];

@@ -100,12 +100,9 @@ impl Pipeline {
             }
             match answer.and_then(|answer| self.route_answer(planner.as_ref(), answer, request, &stages)) {
                 Ok(planned) => {
-                    return Ok(StreamOutcome::Whole(Box::new(self.account(
-                        planned,
-                        &refusals,
-                        &stages,
-                        &request.goal.planning,
-                    ))));
+                    return Ok(StreamOutcome::Whole(Box::new(
+                        self.account(planned, &refusals, &stages, &request.goal.planning),
+                    )));
                 }
                 Err(refusal) => {
                     if let Some(next) = chosen.get(at + 1) {

@@ -9,15 +9,7 @@ use super::Edit;
 
 /// Canonical names of the fields that a misspelled one can stand for.
 const STEP_FIELDS: [&str; 10] = [
-    "description",
-    "agent_type",
-    "action",
-    "inputs",
-    "dependencies",
-    "depends_on",
-    "parameters",
-    "arguments",
-    "params",
+    "description", "agent_type", "action", "inputs", "dependencies", "depends_on", "parameters", "arguments", "params",
     "args",
 ];
 const PLAN_FIELDS: [&str; 6] = ["steps", "phases", "edges", "name", "subtasks", "tasks"];

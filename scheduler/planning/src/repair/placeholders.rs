@@ -17,22 +17,8 @@ use super::context::{RepairContext, collect, unescape};
 const CHARS_MAX: usize = 80;
 /// Words of a placeholder that do not tell which value is meant.
 const PASSED: [&str; 16] = [
-    "the",
-    "a",
-    "an",
-    "of",
-    "from",
-    "your",
-    "selected",
-    "obtained",
-    "chosen",
-    "returned",
-    "generated",
-    "actual",
-    "insert",
-    "previous",
-    "result",
-    "value",
+    "the", "a", "an", "of", "from", "your", "selected", "obtained", "chosen", "returned", "generated", "actual",
+    "insert", "previous", "result", "value",
 ];
 /// Elements of HTML: a text that is one of them is no placeholder.
 const ELEMENTS: [&str; 24] = [
@@ -278,19 +264,8 @@ mod tests {
         assert_eq!(names("{meeting_room_id}"), ["meeting_room_id"]);
         assert_eq!(names("Dear <user name>, on <the date>"), ["user name", "the date"]);
         for text in [
-            "<b>bold</b>",
-            "<br>",
-            "<br/>",
-            "<p class=\"x\">",
-            "a < b and c > d",
-            "[1, 2]",
-            "[INFO]",
-            "{\"a\": 1}",
-            "{{ steps.a.outputs }}",
-            "<>",
-            "{}",
-            "<http://x.y>",
-            "text",
+            "<b>bold</b>", "<br>", "<br/>", "<p class=\"x\">", "a < b and c > d", "[1, 2]", "[INFO]", "{\"a\": 1}",
+            "{{ steps.a.outputs }}", "<>", "{}", "<http://x.y>", "text",
         ] {
             assert_eq!(names(text), [] as [&str; 0], "{text}");
         }

@@ -30,17 +30,8 @@ use crate::api::{
 
 /// What any request may be refused for.
 pub(super) const ANY: [ErrorCode; 11] = [
-    InvalidRequest,
-    MisdirectedRequest,
-    ForeignOrigin,
-    RequestTimeout,
-    UnsupportedMediaType,
-    Internal,
-    StoreUnavailable,
-    MemoryPressure,
-    UnsafeStore,
-    DataLost,
-    NotReady,
+    InvalidRequest, MisdirectedRequest, ForeignOrigin, RequestTimeout, UnsupportedMediaType, Internal,
+    StoreUnavailable, MemoryPressure, UnsafeStore, DataLost, NotReady,
 ];
 /// What a request that needs credentials may be refused for.
 pub(super) const ACCESS: [ErrorCode; 4] = [Unauthenticated, Forbidden, TooManyFailures, IssuerUnavailable];
@@ -53,27 +44,12 @@ const GOAL: &[ErrorCode] =
 const PLAN: &[ErrorCode] =
     &[InvalidJson, InvalidPlan, Unroutable, InvalidIdempotencyKey, IdempotencyKeyReused, NamespaceLimitReached];
 const EXECUTE: &[ErrorCode] = &[
-    InvalidJson,
-    InvalidGoal,
-    InvalidPlan,
-    Unroutable,
-    InvalidIdempotencyKey,
-    IdempotencyKeyReused,
-    NamespaceLimitReached,
-    PlanNotFound,
-    PlanFinal,
-    NotAllowed,
+    InvalidJson, InvalidGoal, InvalidPlan, Unroutable, InvalidIdempotencyKey, IdempotencyKeyReused,
+    NamespaceLimitReached, PlanNotFound, PlanFinal, NotAllowed,
 ];
 const FORK: &[ErrorCode] = &[
-    NotFound,
-    PlanNotFound,
-    StepNotFound,
-    NotAllowed,
-    InvalidGoal,
-    InvalidPlan,
-    InvalidIdempotencyKey,
-    IdempotencyKeyReused,
-    NamespaceLimitReached,
+    NotFound, PlanNotFound, StepNotFound, NotAllowed, InvalidGoal, InvalidPlan, InvalidIdempotencyKey,
+    IdempotencyKeyReused, NamespaceLimitReached,
 ];
 /// What steering a plan may be refused for.
 const STEER: &[ErrorCode] = &[PlanNotFound, PlanFinal, NotAllowed];

@@ -106,16 +106,8 @@ async fn run() -> Result<String> {
 
 /// The columns; the last four are measured.
 const HEAD: [&str; 10] = [
-    "workflow",
-    "steps",
-    "critical path",
-    "work / slots",
-    "ideal list",
-    "ideal / bound",
-    "makespan",
-    "/ bound",
-    "/ ideal",
-    "worst / ideal",
+    "workflow", "steps", "critical path", "work / slots", "ideal list", "ideal / bound", "makespan", "/ bound",
+    "/ ideal", "worst / ideal",
 ];
 
 async fn start(arguments: &Arguments, binary: PathBuf) -> Result<Cluster> {

@@ -221,27 +221,9 @@ fn budget(inputs: &Value) -> Option<Cents> {
 
 /// Inputs without costs.
 const NO_COSTS: [&str; 21] = [
-    "budget",
-    "max_total",
-    "limit",
-    "total_budget",
-    "constraints",
-    "days",
-    "duration_days",
-    "nights",
-    "duration",
-    "travellers",
-    "travelers",
-    "passengers",
-    "latency_ms",
-    "meals",
-    "criteria",
-    "success_criteria",
-    "calm",
-    "fault",
-    "demo_fault",
-    "goal",
-    "currency",
+    "budget", "max_total", "limit", "total_budget", "constraints", "days", "duration_days", "nights", "duration",
+    "travellers", "travelers", "passengers", "latency_ms", "meals", "criteria", "success_criteria", "calm", "fault",
+    "demo_fault", "goal", "currency",
 ];
 
 /// Every amount in the inputs, in order.

@@ -17,30 +17,11 @@ const DEPENDENCIES_MAX: u64 = 3;
 const SPOILED_STEPS_MAX: usize = 200;
 
 const PLACES: [&str; 12] = [
-    "Paris",
-    "Osaka",
-    "Nairobi",
-    "Quito",
-    "Tallinn",
-    "Adelaide",
-    "Montréal",
-    "Lübeck",
-    "Fès",
-    "Split",
-    "Pune",
-    "Bergen",
+    "Paris", "Osaka", "Nairobi", "Quito", "Tallinn", "Adelaide", "Montréal", "Lübeck", "Fès", "Split", "Pune", "Bergen",
 ];
 const PEOPLE: [&str; 10] = [
-    "the customer",
-    "Ms. O'Hara",
-    "the board",
-    "our partner",
-    "the \"night shift\"",
-    "Dr. Lindqvist",
-    "finance",
-    "the new office",
-    "the audit",
-    "both teams",
+    "the customer", "Ms. O'Hara", "the board", "our partner", "the \"night shift\"", "Dr. Lindqvist", "finance",
+    "the new office", "the audit", "both teams",
 ];
 
 /// A goal in plain words.

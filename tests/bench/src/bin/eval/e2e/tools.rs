@@ -51,15 +51,8 @@ const TOOLS: &[(&str, &[&str])] = &[
     (
         "customer_relationship_manager.add_customer",
         &[
-            "customer_name",
-            "assigned_to_email",
-            "status",
-            "customer_email",
-            "customer_phone",
-            "last_contact_date",
-            "product_interest",
-            "notes",
-            "follow_up_by",
+            "customer_name", "assigned_to_email", "status", "customer_email", "customer_phone", "last_contact_date",
+            "product_interest", "notes", "follow_up_by",
         ],
     ),
     ("customer_relationship_manager.delete_customer", &["customer_id"]),
