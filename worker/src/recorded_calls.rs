@@ -3,6 +3,7 @@
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use async_trait::async_trait;
+use futures_util::stream::{FuturesOrdered, StreamExt};
 use goalmill_common::agent::Agent;
 use goalmill_common::blob_ref;
 use goalmill_common::call::{
@@ -15,7 +16,7 @@ use goalmill_common::number::to_usize;
 use goalmill_common::report::What;
 use goalmill_common::wire::Inbox;
 
-use crate::executor::{CallId, CallResult, CallUsage, Calls, MakeCall, over_budget};
+use crate::executor::{CallId, CallResult, CallUsage, Calls, IndependentCall, MakeCall, over_budget};
 use crate::held_tasks::Assignment;
 use crate::payload;
 use crate::worker::Worker;
@@ -45,6 +46,12 @@ struct CallsState {
 enum NextCall<'a> {
     Replay(&'a RecordedCall),
     Make { n: u32 },
+}
+
+/// A call that has its result.
+enum EndedCall {
+    Replayed(CallResult),
+    Made { n: u32, started_ms: u64, finished_ms: u64, result: CallResult },
 }
 
 impl<'a> RecordedCalls<'a> {
@@ -132,20 +139,26 @@ impl<'a> RecordedCalls<'a> {
             tokio::time::sleep(worker.backoff(failures)).await;
         }
     }
-}
 
-#[async_trait]
-impl Calls for RecordedCalls<'_> {
-    async fn call<'c>(&'c self, name: &'c str, inputs: &'c str, make: MakeCall<'c>) -> Result<CallResult, Failure> {
-        let inputs = inputs_digest(inputs);
-        let n = match self.next(name, &inputs)? {
-            NextCall::Replay(recorded) => return self.replay(recorded).await,
+    /// Makes a call, or gives back its recorded result.
+    async fn obtain(&self, next: NextCall<'_>, make: MakeCall<'_>) -> Result<EndedCall, Failure> {
+        let n = match next {
+            NextCall::Replay(recorded) => return self.replay(recorded).await.map(EndedCall::Replayed),
             NextCall::Make { n } => n,
         };
         let task = &self.assignment.task;
         let started_ms = self.worker.clock.now_ms();
         let idempotency_key = format!("{}/{}/{n}", task.plan, task.step);
         let result = make(CallId { n, idempotency_key }).await?;
+        Ok(EndedCall::Made { n, started_ms, finished_ms: self.worker.clock.now_ms(), result })
+    }
+
+    /// Records a call that was made.
+    async fn keep(&self, name: &str, inputs: String, ended: EndedCall) -> Result<CallResult, Failure> {
+        let (n, started_ms, finished_ms, result) = match ended {
+            EndedCall::Replayed(result) => return Ok(result),
+            EndedCall::Made { n, started_ms, finished_ms, result } => (n, started_ms, finished_ms, result),
+        };
         let limit = self.worker.limits.calls_bytes_max;
         if self.count_bytes(name.len(), &result.outcome) > limit {
             let message = format!("the calls of the step have more than {limit} bytes (`limits.calls_bytes_max`)");
@@ -161,10 +174,46 @@ impl Calls for RecordedCalls<'_> {
             cost: usage.cost,
             usage: (usage.tokens.sum() > 0).then_some(usage.tokens),
             started_ms: Some(started_ms),
-            finished_ms: Some(self.worker.clock.now_ms()),
+            finished_ms: Some(finished_ms),
         })
         .await;
         Ok(result)
+    }
+}
+
+#[async_trait]
+impl Calls for RecordedCalls<'_> {
+    async fn call<'c>(&'c self, name: &'c str, inputs: &'c str, make: MakeCall<'c>) -> Result<CallResult, Failure> {
+        let inputs = inputs_digest(inputs);
+        let next = self.next(name, &inputs)?;
+        let ended = self.obtain(next, make).await?;
+        self.keep(name, inputs, ended).await
+    }
+
+    async fn call_all<'c>(&'c self, calls: Vec<IndependentCall<'c>>) -> Vec<Result<CallResult, Failure>> {
+        // All have their numbers before the first one is made: the order of their ends does not matter.
+        let mut running = FuturesOrdered::new();
+        for IndependentCall { name, inputs, make } in calls {
+            let inputs = inputs_digest(inputs);
+            let next = self.next(name, &inputs);
+            let is_refused = next.is_err();
+            running.push_back(async move { Ok((name, inputs, self.obtain(next?, make).await?)) });
+            if is_refused {
+                break;
+            }
+        }
+        let mut results = Vec::with_capacity(running.len());
+        while let Some(ended) = running.next().await {
+            let result = match ended {
+                Ok((name, inputs, ended)) => self.keep(name, inputs, ended).await,
+                Err(failure) => Err(failure),
+            };
+            results.push(result);
+            if results.last().is_some_and(Result::is_err) {
+                break;
+            }
+        }
+        results
     }
 
     async fn wait<'c>(&'c self, name: &'c str, inputs: &'c str, wait: CallWait) -> Result<CallResult, Failure> {

@@ -15,7 +15,9 @@ use goalmill_llm::{
     SpendBudget, SpendLimit, TokenUsage, Tool, ToolCall, ToolChoice, Usd,
 };
 use goalmill_reader::{ParsedCall, ReaderLimits, ToolCatalogue, parse_calls};
-use goalmill_worker::executor::{CallId, CallResult, CallUsage, Calls, Progress, over_budget};
+use goalmill_worker::executor::{
+    CallId, CallResult, CallUsage, Calls, IndependentCall, MakeCall, Progress, over_budget,
+};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use tokio::time::{Instant, timeout_at};
@@ -77,6 +79,13 @@ fn written_calls(text: &str, tools: &[Tool]) -> Vec<ToolCall> {
         arguments: Value::Object(call.arguments).to_string(),
     };
     reading.calls.into_iter().filter(|call| call.known).enumerate().map(call).collect()
+}
+
+/// A call of a tool that changes nothing.
+struct ReadCall<'a, 'c> {
+    tool: &'a BoundTool,
+    call: &'c ToolCall,
+    arguments: Value,
 }
 
 /// The state of one attempt.
@@ -279,22 +288,62 @@ impl<'a> AgentLoop<'a> {
                 Err(reason) => self.request_repair(&tool_calls, is_text, reason).map(|()| None),
             };
         }
-        for (at, call) in tool_calls.iter().enumerate() {
-            progress.update(
-                f64::from(turn) / f64::from(self.agent.settings.limits.turns),
-                format!("turn {turn}: tool `{}`", self.agent.tools.known_name(&call.name)),
-            );
-            let is_last = at + 1 == tool_calls.len();
-            let result = if at >= self.agent.settings.limits.calls_per_turn {
-                self.refuse(call, "too many calls at once; call it again".into())
-            } else if is_cut && is_last {
-                self.refuse(call, "the call was cut at the token limit of the reply".into())
+        let whole = tool_calls.len() - usize::from(is_cut);
+        let (runnable, refused) = tool_calls.split_at(whole.min(self.agent.settings.limits.calls_per_turn));
+        let mut rest = runnable;
+        while let Some(call) = rest.first() {
+            let reads = self.leading_reads(rest);
+            let name = self.agent.tools.known_name(&call.name);
+            let more = if reads.len() > 1 { format!(" and {} more", reads.len() - 1) } else { String::new() };
+            progress.update(self.share(turn + 1), format!("turn {turn}: tool `{name}`{more}"));
+            let results =
+                if reads.len() > 1 { self.call_reads(reads).await? } else { vec![self.call_tool(call).await?] };
+            let (made, others) = rest.split_at(results.len());
+            for (call, result) in made.iter().zip(results) {
+                self.push_result(call, is_text, result);
+            }
+            rest = others;
+        }
+        for (at, call) in refused.iter().enumerate() {
+            let is_last = runnable.len() + at + 1 == tool_calls.len();
+            let reason = if is_cut && is_last && runnable.len() == whole {
+                "the call was cut at the token limit of the reply"
             } else {
-                self.call_tool(call).await?
+                "too many calls at once; call it again"
             };
-            self.push_result(call, is_text, result);
+            self.push_result(call, is_text, self.refuse(call, reason.into()));
         }
         Ok(None)
+    }
+
+    /// The calls at the beginning of `calls` that change nothing: none of them needs the result of another one.
+    fn leading_reads<'c>(&self, calls: &'c [ToolCall]) -> Vec<ReadCall<'a, 'c>> {
+        let agent = self.agent;
+        let read = |call: &'c ToolCall| {
+            let tool = agent.tools.find(&call.name).ok().filter(|tool| tool.is_free_read())?;
+            Some(ReadCall { tool, call, arguments: call.parse_arguments().ok()? })
+        };
+        calls.iter().map_while(read).collect()
+    }
+
+    /// Runs calls that change nothing at the same time.
+    async fn call_reads(&mut self, reads: Vec<ReadCall<'a, '_>>) -> Result<Vec<String>, Failure> {
+        // They are free, so no budget ends them.
+        let is_over = AtomicBool::new(false);
+        let calls = reads.into_iter().map(|ReadCall { tool, call, arguments }| IndependentCall {
+            name: tool.name(),
+            inputs: &call.arguments,
+            make: self.tool_run(tool, Ok(arguments), &is_over),
+        });
+        let results = self.calls.call_all(calls.collect());
+        let results = timeout_at(self.deadline, results).await.map_err(|_| self.out_of_time())?;
+        let mut texts = Vec::with_capacity(results.len());
+        for result in results {
+            let result = result?;
+            self.count(&result);
+            texts.push(result.outcome.text().to_owned());
+        }
+        Ok(texts)
     }
 
     /// Tells the model what is wrong with its answer, or ends the step after too many invalid answers.
@@ -360,17 +409,18 @@ impl<'a> AgentLoop<'a> {
         Ok(result.outcome.text().to_owned())
     }
 
-    async fn run_tool(
-        &self,
-        tool: &BoundTool,
-        call: &ToolCall,
+    /// Runs a tool when the result of the call is not recorded.
+    ///
+    /// - `is_over`: becomes true if the plan's budget has no room for the price of the tool.
+    fn tool_run<'c>(
+        &'c self,
+        tool: &'c BoundTool,
         arguments: Result<Value, String>,
-    ) -> Result<CallResult, Failure> {
+        is_over: &'c AtomicBool,
+    ) -> MakeCall<'c> {
         let (task, limit) = (&self.tool_task, self.agent.settings.limits.result_bytes);
         let (budget, price) = (self.budget.clone(), tool.price());
-        let is_over = AtomicBool::new(false);
-        let make = Box::new(|id: CallId| {
-            let is_over = &is_over;
+        Box::new(move |id: CallId| {
             let run = async move {
                 let reserved = (price > Usd::ZERO).then(|| budget.reserve(&TokenUsage::default(), price)).transpose();
                 let mut reserved = reserved.map_err(|exceeded| {
@@ -389,7 +439,17 @@ impl<'a> AgentLoop<'a> {
                 Ok(CallResult::new(render_result(tool.name(), result, limit), usage))
             };
             Box::pin(run) as futures_util::future::BoxFuture<'_, _>
-        });
+        })
+    }
+
+    async fn run_tool(
+        &self,
+        tool: &BoundTool,
+        call: &ToolCall,
+        arguments: Result<Value, String>,
+    ) -> Result<CallResult, Failure> {
+        let (price, is_over) = (tool.price(), AtomicBool::new(false));
+        let make = self.tool_run(tool, arguments, &is_over);
         let called = timeout_at(self.deadline, self.calls.call(tool.name(), &call.arguments, make)).await;
         let result = called.map_err(|_| self.out_of_time())?;
         if is_over.load(Ordering::Relaxed) {

@@ -79,7 +79,7 @@ impl Executor for McpExecutor {
         let arguments = parse_arguments(&task.inputs)?;
         self.tools.connection.peer().await?;
         let tool = self.tool_of(task)?;
-        self.tools.call(tool, arguments, cancelled).await
+        self.tools.call(tool, arguments, &task.idempotency_key, cancelled).await
     }
 
     fn card(&self) -> Option<Agent> {

@@ -5,7 +5,7 @@ use std::time::Duration;
 use goalmill_common::failure::{Failure, FailureClass};
 use goalmill_common::id::AgentType;
 use goalmill_worker::executor::{ExecutionResult, clip};
-use rmcp::model::{CallToolRequest, CallToolRequestParams, ClientRequest, JsonObject, ServerResult, Tool};
+use rmcp::model::{CallToolRequest, CallToolRequestParams, ClientRequest, GetMeta, JsonObject, ServerResult, Tool};
 use rmcp::service::{PeerRequestOptions, RequestHandle, RoleClient, ServiceError};
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
@@ -25,6 +25,9 @@ pub struct McpToolSet {
     timeout: Duration,
 }
 
+/// Name of the idempotency key of a call in its `_meta`.
+const IDEMPOTENCY_KEY: &str = "goalmill/idempotency_key";
+
 /// What a server says of one of its tools.
 #[derive(Clone, Debug, PartialEq)]
 pub struct McpToolInfo {
@@ -34,6 +37,8 @@ pub struct McpToolInfo {
     pub description: String,
     /// JSON Schema of the arguments.
     pub parameters: Value,
+    /// Whether the server says that a call changes nothing (`readOnlyHint`).
+    pub is_read_only: bool,
 }
 
 impl McpToolSet {
@@ -59,19 +64,25 @@ impl McpToolSet {
             name: tool.name.to_string(),
             description: tool.description.as_deref().map(clip).unwrap_or_default(),
             parameters: Value::Object(tool.input_schema.as_ref().clone()),
+            is_read_only: tool.annotations.as_ref().is_some_and(|hints| hints.read_only_hint == Some(true)),
         };
         Ok(tools.map(info).collect())
     }
 
     /// Calls a tool; a cancelled task, and a dropped future, cancel the call at the server.
+    ///
+    /// - `idempotency_key`: sent as `_meta`, so that a server can recognise a call that is made again.
     pub async fn call(
         &self,
         tool: String,
         arguments: JsonObject,
+        idempotency_key: &str,
         cancelled: &CancellationToken,
     ) -> Result<ExecutionResult, Failure> {
         let peer = self.connection.peer().await?;
-        let request = CallToolRequestParams::new(tool).with_arguments(arguments);
+        let request = CallToolRequest::new(CallToolRequestParams::new(tool).with_arguments(arguments));
+        let mut request = ClientRequest::CallToolRequest(request);
+        request.get_meta_mut().insert(IDEMPOTENCY_KEY.into(), idempotency_key.into());
         let result = send(&peer, request, self.timeout, cancelled).await;
         if matches!(result, Err(ServiceError::TransportClosed | ServiceError::TransportSend(_))) {
             self.connection.close().await;
@@ -105,11 +116,10 @@ impl Drop for PendingRequest {
 
 async fn send(
     peer: &McpPeer,
-    request: CallToolRequestParams,
+    request: ClientRequest,
     timeout: Duration,
     cancelled: &CancellationToken,
 ) -> Result<ServerResult, ServiceError> {
-    let request = ClientRequest::CallToolRequest(CallToolRequest::new(request));
     let handle = peer.send_cancellable_request(request, PeerRequestOptions::no_options()).await?;
     let mut pending = PendingRequest(Some(handle));
     let Some(handle) = pending.0.as_mut() else { return Err(ServiceError::TransportClosed) };

@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use async_trait::async_trait;
-use futures_util::future::BoxFuture;
+use futures_util::future::{BoxFuture, join_all};
 use goalmill_common::agent::Agent;
 use goalmill_common::call::{CallNeeds, CallWait};
 use goalmill_common::failure::{Failure, FailureClass};
@@ -58,7 +58,16 @@ impl CallResult {
 /// Makes a call when its result is not known yet.
 pub type MakeCall<'a> = Box<dyn FnOnce(CallId) -> BoxFuture<'a, Result<CallResult, Failure>> + Send + 'a>;
 
-/// The calls of one attempt. They are made one after the other.
+/// One of several calls that do not need each other's results.
+pub struct IndependentCall<'a> {
+    /// What is called, for example `http_get`.
+    pub name: &'a str,
+    /// Text that identifies the inputs.
+    pub inputs: &'a str,
+    pub make: MakeCall<'a>,
+}
+
+/// The calls of one attempt. They are numbered and recorded one after the other.
 #[async_trait]
 pub trait Calls: Send + Sync {
     /// Returns the result of the next call, which is made by `make`.
@@ -70,6 +79,19 @@ pub trait Calls: Send + Sync {
     /// - `inputs`: text that identifies the inputs. The call is made again, and the recorded calls after it are
     ///   dropped, if the recorded call has another name or other inputs.
     async fn call<'a>(&'a self, name: &'a str, inputs: &'a str, make: MakeCall<'a>) -> Result<CallResult, Failure>;
+
+    /// Returns the results of the next calls in their order, up to the first failure. Those that are not recorded are
+    /// made at the same time, so all of them may be in flight when a worker dies: pass calls that only read.
+    async fn call_all<'a>(&'a self, calls: Vec<IndependentCall<'a>>) -> Vec<Result<CallResult, Failure>> {
+        let mut results = Vec::with_capacity(calls.len());
+        for IndependentCall { name, inputs, make } in calls {
+            results.push(self.call(name, inputs, make).await);
+            if results.last().is_some_and(Result::is_err) {
+                break;
+            }
+        }
+        results
+    }
 
     /// Returns what the next call waits for: what a person decided or answered, or what a plan gave.
     ///
@@ -131,6 +153,10 @@ impl Calls for UnrecordedCalls<'_> {
         let result = make(CallId { n, idempotency_key }).await?;
         self.lock().add(&result.usage);
         Ok(result)
+    }
+
+    async fn call_all<'a>(&'a self, calls: Vec<IndependentCall<'a>>) -> Vec<Result<CallResult, Failure>> {
+        join_all(calls.into_iter().map(|call| self.call(call.name, call.inputs, call.make))).await
     }
 
     async fn wait<'a>(&'a self, name: &'a str, _: &'a str, _: CallWait) -> Result<CallResult, Failure> {

@@ -37,7 +37,7 @@ mod calls;
 mod feedback;
 
 pub use call::{AnswerForm, clip};
-pub use calls::{CallId, CallResult, CallUsage, Calls, MakeCall, UnrecordedCalls, over_budget};
+pub use calls::{CallId, CallResult, CallUsage, Calls, IndependentCall, MakeCall, UnrecordedCalls, over_budget};
 pub use feedback::feedback_envelope;
 
 /// The result of an execution.

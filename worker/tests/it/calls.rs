@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
 
 use async_trait::async_trait;
 use goalmill_common::call::{CallWait, CallWaitKind, RecordedCall};
@@ -10,7 +11,9 @@ use goalmill_common::limits::Limits;
 use goalmill_common::report::{Report, TokenSplit, What};
 use goalmill_common::task::Task;
 use goalmill_worker::RunningWorker;
-use goalmill_worker::executor::{CallResult, CallUsage, Calls, ExecutionResult, Executor, Progress};
+use goalmill_worker::executor::{
+    CallId, CallResult, CallUsage, Calls, ExecutionResult, Executor, IndependentCall, Progress,
+};
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
@@ -30,6 +33,31 @@ impl Caller {
     fn made(&self) -> Vec<String> {
         std::mem::take(&mut *self.made.lock().unwrap_or_else(PoisonError::into_inner))
     }
+
+    /// Makes calls at the same time: `[outcome, milliseconds]` each; `null` fails. Notes each key at the end of its call.
+    async fn call_at_once(&self, wanted: &[Value], calls: &dyn Calls) -> Result<ExecutionResult, Failure> {
+        let call = |wanted: &Value| {
+            let (outcome, ms) = (wanted[0].clone(), wanted[1].as_u64().unwrap_or_default());
+            let make = move |id: CallId| {
+                let call = async move {
+                    tokio::time::sleep(Duration::from_millis(ms)).await;
+                    self.made.lock().unwrap_or_else(PoisonError::into_inner).push(id.idempotency_key);
+                    if outcome.is_null() {
+                        return Err(Failure::new(FailureClass::Permanent, "NOTHING", "there is nothing"));
+                    }
+                    Ok(CallResult::new(outcome, CallUsage::default()))
+                };
+                Box::pin(call) as futures_util::future::BoxFuture<'_, _>
+            };
+            IndependentCall { name: "read", inputs: "x", make: Box::new(make) }
+        };
+        let mut outcomes = Vec::new();
+        for result in calls.call_all(wanted.iter().map(call).collect()).await {
+            let result = result?;
+            outcomes.push(json!([result.outcome.value(), result.is_replayed]));
+        }
+        Ok(ExecutionResult::new(Value::from(outcomes)))
+    }
 }
 
 #[async_trait]
@@ -46,6 +74,9 @@ impl Executor for Caller {
         _: &CancellationToken,
     ) -> Result<ExecutionResult, Failure> {
         let inputs = task.inputs.value();
+        if let Some(wanted) = inputs["calls"]["at_once"].as_array() {
+            return self.call_at_once(wanted, calls).await;
+        }
         let mut outcomes = Vec::new();
         for wanted in inputs["calls"].as_array().into_iter().flatten() {
             let text = |at: usize| wanted[at].as_str().unwrap_or_default();
@@ -56,7 +87,7 @@ impl Executor for Caller {
                 outcomes.push(json!([decided.outcome.value(), decided.is_replayed]));
                 continue;
             }
-            let make = |id: goalmill_worker::executor::CallId| {
+            let make = |id: CallId| {
                 let call = async move {
                     self.made.lock().unwrap_or_else(PoisonError::into_inner).push(id.idempotency_key);
                     let tokens = TokenSplit { prompt_tokens: 7, completion_tokens: 1 };
@@ -148,6 +179,32 @@ async fn another_name_or_other_inputs_end_the_replay() {
         let outputs = last.outputs.expect("it completed").value();
         assert_eq!(outputs, json!([[1, true], [0, false], [3, false]]));
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn calls_at_once_are_recorded_in_their_order_whichever_ends_first() {
+    let called = Called::new().await;
+    let first = wanted(&json!({"at_once": [["a", 300], ["b", 200], ["c", 100]]}));
+    let key = |n: u32| format!("{}/{}/{n}", first.plan, first.step);
+    let (recorded, last) = called.run(first.clone()).await;
+    assert_eq!(called.caller.made(), [key(3), key(2), key(1)], "they were made at the same time");
+    let told = recorded.iter().map(|call| (call.n, call.outcome.as_ref().expect("it has one").value()));
+    assert_eq!(told.collect::<Vec<_>>(), [(1, json!("a")), (2, json!("b")), (3, json!("c"))]);
+    assert_eq!(last.outputs.expect("it completed").value(), json!([["a", false], ["b", false], ["c", false]]));
+    // Two are known: only the third one is made.
+    let known = recorded[..2].to_vec();
+    let again = Task { step: "b".into(), calls: known, ..wanted(&json!({"at_once": [["x", 0], ["y", 0], ["z", 0]]})) };
+    let (recorded, last) = called.run(again).await;
+    assert_eq!((recorded.len(), recorded[0].n, called.caller.made().len()), (1, 3, 1));
+    assert_eq!(last.outputs.expect("it completed").value(), json!([["a", true], ["b", true], ["z", false]]));
+}
+
+#[tokio::test(start_paused = true)]
+async fn nothing_after_a_failed_call_is_recorded() {
+    let called = Called::new().await;
+    let (recorded, last) = called.run(wanted(&json!({"at_once": [["a", 10], [null, 20], ["c", 0]]}))).await;
+    assert_eq!(recorded.iter().map(|call| call.n).collect::<Vec<_>>(), [1]);
+    assert_eq!((last.what, last.failure.expect("it failed").code.as_str()), (What::Failed, "NOTHING"));
 }
 
 #[tokio::test(start_paused = true)]

@@ -46,6 +46,10 @@ impl AgentTool for ReadFile {
         })
     }
 
+    fn is_read_only(&self) -> bool {
+        true
+    }
+
     async fn run(&self, arguments: &Value, task: &Task) -> Result<Value, String> {
         let path = text_of(arguments, "path").to_owned();
         let offset = arguments["offset"].as_u64().unwrap_or_default();
@@ -98,6 +102,10 @@ impl AgentTool for ListFiles {
 
     fn parameters(&self) -> Value {
         json!({"type": "object", "additionalProperties": false, "properties": {}})
+    }
+
+    fn is_read_only(&self) -> bool {
+        true
     }
 
     async fn run(&self, _: &Value, task: &Task) -> Result<Value, String> {

@@ -188,6 +188,10 @@ impl AgentTool for HttpGet {
         })
     }
 
+    fn is_read_only(&self) -> bool {
+        true
+    }
+
     async fn run(&self, arguments: &Value, _: &Task) -> Result<Value, String> {
         let limit = Duration::from_millis(self.settings.timeout_ms);
         let read = tokio::time::timeout(limit, self.get(text_of(arguments, "url"))).await;

@@ -115,9 +115,14 @@ impl AgentTool for McpTool {
         self.info.parameters.clone()
     }
 
-    async fn run(&self, arguments: &Value, _: &Task) -> Result<Value, String> {
+    fn is_read_only(&self) -> bool {
+        self.info.is_read_only
+    }
+
+    async fn run(&self, arguments: &Value, task: &Task) -> Result<Value, String> {
+        let (name, key) = (self.info.name.clone(), task.idempotency_key.as_str());
         let arguments = arguments.as_object().cloned().unwrap_or_default();
-        let result = self.tools.call(self.info.name.clone(), arguments, &CancellationToken::new()).await;
+        let result = self.tools.call(name, arguments, key, &CancellationToken::new()).await;
         result.map(|result| result.outputs.value()).map_err(|failure| failure.message)
     }
 }

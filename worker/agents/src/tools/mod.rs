@@ -115,6 +115,11 @@ pub(crate) trait AgentTool: Send + Sync {
         None
     }
 
+    /// Whether a call has no effect: the calls of one reply to such tools are made at the same time.
+    fn is_read_only(&self) -> bool {
+        false
+    }
+
     /// Whether a call runs a plan ([`AgentTool::plan_call`]).
     fn runs_plan(&self) -> bool {
         false
@@ -207,6 +212,11 @@ impl BoundTool {
 
     pub fn name(&self) -> &str {
         self.tool.name()
+    }
+
+    /// Whether a call has no effect, costs nothing, and needs nobody's approval.
+    pub fn is_free_read(&self) -> bool {
+        self.tool.is_read_only() && self.terms.policy == ToolPolicy::Allow && self.terms.price == Usd::ZERO
     }
 
     /// Whether a person must agree to each call.

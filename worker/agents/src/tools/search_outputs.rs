@@ -43,6 +43,10 @@ impl AgentTool for SearchOutputs {
         })
     }
 
+    fn is_read_only(&self) -> bool {
+        true
+    }
+
     async fn run(&self, arguments: &Value, task: &Task) -> Result<Value, String> {
         let found = search(&task.inputs.value(), text_of(arguments, "query"));
         Ok(found.into_iter().map(|passage| json!({"place": passage.place, "text": passage.text})).collect())

@@ -106,6 +106,10 @@ impl AgentTool for Sql {
         })
     }
 
+    fn is_read_only(&self) -> bool {
+        true
+    }
+
     async fn run(&self, arguments: &Value, task: &Task) -> Result<Value, String> {
         let query = text_of(arguments, "query").trim().trim_end_matches(';').to_owned();
         if query.len() > QUERY_BYTES_MAX {
