@@ -12,13 +12,11 @@ use goalmill_common::access::{NewToken, TokenCreated, TokenView};
 use goalmill_common::agent::{Agent, WorkerBeat};
 use goalmill_common::config::environment;
 use goalmill_common::document_format::DocumentFormat;
-use goalmill_common::event::RouteCandidate;
 use goalmill_common::id::{Namespace, PlanId, StepId, WorkerId, is_id};
 use goalmill_common::json::Json;
 use goalmill_common::problem::Problem;
 use goalmill_common::quality::QualityReport;
 use goalmill_common::revision::RevisionRecord;
-use goalmill_common::status::PlanStatus;
 use goalmill_common::trace::is_traceparent;
 use goalmill_common::view::{
     Accepted, BulkAnswer, DeadLetterView, Explanation, ModelView, Page, PlanSummary, PlanView, PlannerView, Preview,
@@ -26,15 +24,18 @@ use goalmill_common::view::{
 };
 use goalmill_http::client_failure;
 use reqwest::{Certificate, Method, RequestBuilder, Response};
+use serde::Deserialize;
 use serde::de::DeserializeOwned;
-use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 mod error;
 mod http;
+mod plan_selector;
+mod query;
 mod transport;
 
 pub use error::ClientError;
+pub use query::{Candidates, Document, EventPage, EventQuery, LogQuery, PlanQuery, StatsQuery};
 pub use transport::{PendingResponse, Transport};
 
 use http::{Http, IN_PROCESS_HTTP, builder};
@@ -48,89 +49,8 @@ const CA_BYTES_MAX: u64 = 4 << 20;
 /// How the library begins to say that a server's certificate is refused.
 const INVALID_CERTIFICATE: &str = "invalid peer certificate";
 
-/// A plan or a goal as text, and what the text is.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Document {
-    pub text: String,
-    pub media: &'static str,
-}
-
-/// One page of a plan's log; the events are kept as the text they came as.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct EventPage {
-    pub items: Vec<Json>,
-    /// The last event of the page, when more follow; a number, or its text.
-    #[serde(default)]
-    pub next: Option<Value>,
-}
-
-impl EventPage {
-    /// Where the next page begins.
-    pub fn next(&self) -> Option<u64> {
-        let next = self.next.as_ref()?;
-        next.as_u64().or_else(|| next.as_str()?.parse().ok())
-    }
-}
-
-/// The router's answer.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Candidates {
-    pub candidates: Vec<RouteCandidate>,
-    /// How likely it is that anybody fits, 0 to 1.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub confidence: Option<f64>,
-    /// Whether the router would rather choose nobody.
-    #[serde(default)]
-    pub abstains: bool,
-}
-
-/// Which plans to list.
-#[derive(Clone, Debug, Default)]
-pub struct PlanQuery {
-    pub limit: usize,
-    pub cursor: Option<String>,
-    pub status: Option<PlanStatus>,
-    /// Words that all must be in name, id or goal.
-    pub search: Option<String>,
-    /// Conditions on the entry of the plan; empty for all.
-    pub conditions: String,
-}
-
-/// Which events of a plan to look up; empty for all.
-#[derive(Clone, Debug, Default)]
-pub struct EventQuery {
-    pub types: Vec<String>,
-    pub step: String,
-    pub phase: String,
-}
-
-/// Which events to look up.
-#[derive(Clone, Debug, Default)]
-pub struct LogQuery {
-    pub plan: Option<PlanId>,
-    /// Empty for all.
-    pub step: String,
-    pub types: Vec<String>,
-    /// Empty for all.
-    pub phase: String,
-    /// Words; empty for all.
-    pub text: String,
-    /// Conditions on the data; empty for all.
-    pub conditions: String,
-    pub since_ms: u64,
-    pub limit: u16,
-}
-
 /// What a cursor begins with when all newer events were given.
 const OLDER: &str = "older:";
-
-/// Which plans to measure.
-#[derive(Clone, Copy, Debug)]
-pub struct StatsQuery {
-    pub since_ms: u64,
-    /// Plans read, latest first.
-    pub plans: u16,
-}
 
 /// The text of a token; never printed.
 #[derive(Clone, PartialEq, Eq)]
@@ -527,62 +447,6 @@ impl Client {
         matches!(self.send(self.request(Method::GET, "/")).await, Ok(answer) if answer.status().is_success())
     }
 
-    /// The id of the plan that `text` means: an id, a unique beginning or end of one, `@latest` or `@last-failed`.
-    pub async fn resolve(&self, text: &str) -> Result<PlanId, ClientError> {
-        if text == "@latest" {
-            let page = self.plans(&PlanQuery { limit: LATEST_OF, ..PlanQuery::default() }).await?;
-            return newest(page.items).ok_or(ClientError::NoPlans);
-        }
-        if text == "@last-failed" {
-            return self.last_failed().await;
-        }
-        // It becomes part of an address: with `/`, `?` or `#` it would name another one.
-        if !is_id(text) {
-            return Err(ClientError::InvalidSelector(text.to_owned()));
-        }
-        let id = PlanId::from(text);
-        if is_whole_id(&id) { Ok(id) } else { self.search(text).await }
-    }
-
-    /// The plan that failed last.
-    async fn last_failed(&self) -> Result<PlanId, ClientError> {
-        let mut query = PlanQuery { limit: 1, status: Some(PlanStatus::Failed), ..PlanQuery::default() };
-        loop {
-            let page = self.plans(&query).await?;
-            if let Some(plan) = page.items.into_iter().next() {
-                return Ok(plan.plan_id);
-            }
-            // A page may be empty and yet not the last: the server looks at so many plans for one page.
-            query.cursor = page.next;
-            if query.cursor.is_none() {
-                return Err(ClientError::NoFailedPlan);
-            }
-        }
-    }
-
-    /// Looks through the newest plans.
-    async fn search(&self, part: &str) -> Result<PlanId, ClientError> {
-        let mut found: Vec<PlanId> = Vec::new();
-        let mut query = PlanQuery { limit: 200, ..PlanQuery::default() };
-        for _ in 0..SEARCH_PAGES {
-            let page = self.plans(&query).await?;
-            found.extend(page.items.into_iter().map(|plan| plan.plan_id).filter(|id| means(part, id)));
-            query.cursor = page.next;
-            if query.cursor.is_none() || found.len() > 1 {
-                break;
-            }
-        }
-        match found.as_slice() {
-            [one] => Ok(one.clone()),
-            [] => Err(ClientError::UnknownPlan(part.to_owned())),
-            [first, second, ..] => Err(ClientError::AmbiguousSelector {
-                selector: part.to_owned(),
-                first: first.clone(),
-                second: second.clone(),
-            }),
-        }
-    }
-
     fn request(&self, method: Method, path: &str) -> RequestBuilder {
         let request = self.http().client.request(method, format!("{}{path}", self.base));
         self.with_credentials(request).header("Accept", "application/json").timeout(ANSWER)
@@ -674,36 +538,8 @@ impl Client {
     }
 }
 
-/// Pages of plans that are looked through for a part of an id.
-const SEARCH_PAGES: usize = 20;
-/// The newest plan is looked for among so many, last changed first.
-const LATEST_OF: usize = 100;
-/// Characters of an id after its shard, at the least: sub-plans have more.
-const ID_CHARS: usize = 16;
 /// Characters of a person's name in the log.
 const NAME_CHARS: usize = 64;
-
-fn is_whole_id(id: &PlanId) -> bool {
-    id.shard().is_some() && id.as_str().split_once('-').is_some_and(|(_, rest)| rest.len() >= ID_CHARS)
-}
-
-/// The plan that was made last; of those made at once the one listed first.
-fn newest(plans: Vec<PlanSummary>) -> Option<PlanId> {
-    let mut newest: Option<PlanSummary> = None;
-    for plan in plans {
-        if newest.as_ref().is_none_or(|other| plan.created_at > other.created_at) {
-            newest = Some(plan);
-        }
-    }
-    newest.map(|plan| plan.plan_id)
-}
-
-/// Whether `part` begins or ends the id, with or without its shard.
-fn means(part: &str, id: &PlanId) -> bool {
-    let text = id.as_str();
-    let rest = text.split_once('-').map_or(text, |(_, rest)| rest);
-    text.starts_with(part) || rest.starts_with(part) || rest.ends_with(part)
-}
 
 /// `cli:ann`; letters that an id cannot have become `-`.
 fn user_actor(user: Option<String>) -> String {
@@ -751,27 +587,6 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_part_of_an_id_is_its_beginning_or_its_end() {
-        let id = PlanId::from("p0-01kb3v0x5c8q2k4w");
-        for part in ["p0-01kb", "01kb", "2k4w", "p0-01kb3v0x5c8q2k4w"] {
-            assert!(means(part, &id), "{part}");
-        }
-        assert!(!means("p1", &id) && !means("3v0x", &id));
-        assert!(is_whole_id(&id) && !is_whole_id(&"p0-01kb".into()) && !is_whole_id(&"x".into()));
-    }
-
-    #[tokio::test]
-    async fn an_id_that_would_change_the_address_is_refused() {
-        let client = Client::new("http://127.0.0.1:1").expect("it is an address");
-        let whole = "p0-01kb3v0x5c8q2k4w";
-        assert_eq!(client.resolve(whole).await, Ok(whole.into()));
-        for end in [":approve#", ":approve?x=", "/steps/a", "/../../tokens", "%3aapprove", "\n"] {
-            let text = format!("{whole}{end}");
-            assert_eq!(client.resolve(&text).await, Err(ClientError::InvalidSelector(text.clone())), "{text}");
-        }
-    }
-
-    #[test]
     fn addresses_are_checked_and_completed() {
         assert_eq!(Client::new("http://h:1/").expect("it is an address").base(), "http://h:1");
         assert_eq!(Client::new("h:1").expect("a host and port are enough").base(), "http://h:1");
@@ -797,20 +612,6 @@ mod tests {
         let failed = client.plans(&PlanQuery::default()).await.expect_err("nobody listens on port 1");
         assert!(matches!(failed, ClientError::Unreachable { .. }), "{failed}");
         assert!(failed.to_string().contains("http://127.0.0.1:1"), "{failed}");
-    }
-
-    #[test]
-    fn the_latest_plan_is_the_one_made_last_not_the_one_changed_last() {
-        let plan = |id: &str, created: &str| -> PlanSummary {
-            serde_json::from_value(serde_json::json!({
-                "plan_id": id, "status": "running", "name": "", "revision": 0, "counts": goalmill_common::status::Counts::default(),
-                "progress": 0.0, "usage": {"tokens": 0, "cost": 0.0}, "created_at": created, "updated_at": created, "seq": 1,
-            }))
-            .expect("it is a summary")
-        };
-        let plans = vec![plan("p0-old", "2026-01-01T00:00:00.000Z"), plan("p0-new", "2026-01-01T00:00:00.001Z")];
-        assert_eq!(newest(plans), Some("p0-new".into()));
-        assert_eq!(newest(vec![]), None);
     }
 
     #[test]
