@@ -24,6 +24,7 @@ mod bm25;
 mod confidence;
 mod embedding_endpoint;
 mod embedding_table;
+mod example_index;
 mod late_interaction;
 mod learn;
 mod ngram;
@@ -37,6 +38,7 @@ mod ttl_cache;
 mod vectors;
 
 pub use embedding_table::{EmbeddingTable, EmbeddingTableError};
+pub use example_index::ExampleIndex;
 pub use plan_routing::{PlanRoutes, auto_step_texts, route_plan, step_text};
 pub use rank::score;
 
