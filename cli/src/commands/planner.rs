@@ -49,11 +49,11 @@ fn rules(page: &Page<RuleView>, palette: Palette) -> String {
     for rule in &page.items {
         let score = rule.score.map_or_else(|| "-".to_owned(), |score| format!("{score:.1}"));
         let signal = |signal: &SignalView| format!("{:+.1} {}", signal.weight, signal.any.join(" | "));
-        let matches = if rule.signals.is_empty() {
-            "what the others leave".to_owned()
-        } else {
-            rule.signals.iter().map(signal).collect::<Vec<_>>().join("; ")
-        };
+        let mut matches: Vec<String> = rule.signals.iter().map(signal).collect();
+        if !rule.examples.is_empty() {
+            matches.push(format!("{} examples", rule.examples.len()));
+        }
+        let matches = if matches.is_empty() { "what the others leave".to_owned() } else { matches.join("; ") };
         let (id, planner, goals) = (rule.rule.clone(), rule.planner.clone(), rule.goal_type.clone());
         table.row([id, planner, goals, format!("{:.2}", rule.confidence), score, matches]);
     }

@@ -110,6 +110,7 @@ impl GoalDomain {
             confidence: self.confidence,
             score: Some(self.matching.score),
             signals: self.matching.views(),
+            examples: Vec::new(),
             required_facts: required(&self.facts),
         }
     }
@@ -131,6 +132,9 @@ impl GoalDomain {
         }
         if self.matching.score.is_nan() || self.matching.score <= 0.0 {
             return Err("match.score: must be above 0".into());
+        }
+        if !self.matching.examples.is_empty() {
+            return Err("match.examples: only rules have examples; domains are recognised by signals".into());
         }
         if self.tasks.is_empty() {
             return Err("tasks: name at least one task".into());

@@ -1,5 +1,5 @@
 //! Measures rules and facts on everyday goals: `tests/everyday.yaml`, of which every third was held aside while rules were
-//! written, and `tests/ordinary.yaml`.
+//! written, `tests/ordinary.yaml`, and `tests/passing.yaml`.
 
 use goalmill_common::command::Planned;
 use serde::Deserialize;
@@ -128,4 +128,57 @@ fn ordinary_goals_keep_their_constraints_and_their_plans_are_not_overrated() {
     assert!(open.goals == 40 && aside.goals == 20, "{figures}");
     assert!(open.specific >= 38 && open.facts_right >= 38, "{figures}");
     assert!(aside.specific >= 18 && aside.facts_right >= 17, "{figures}");
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct PassingRow {
+    goal: String,
+    /// The rule that fits.
+    kind: String,
+    #[serde(default)]
+    aside: bool,
+}
+
+/// How many goals got the right kind, a wrong one, and none.
+#[derive(Debug, Default)]
+struct Recognised {
+    right: usize,
+    wrong: usize,
+    generic: usize,
+}
+
+#[test]
+fn goals_said_in_passing_get_a_kind_and_what_is_no_goal_gets_none() {
+    let rows: Vec<PassingRow> =
+        serde_yaml_ng::from_str(include_str!("../../tests/passing.yaml")).expect("the list is well formed");
+    let planner = RulesPlanner::built_in();
+    let (mut open, mut aside, mut none) = (Recognised::default(), Recognised::default(), Recognised::default());
+    let mut notes = Vec::new();
+    for row in &rows {
+        let (planned, _) = planned(&planner, &row.goal);
+        let account = planned.provenance.as_ref().map(Json::value).unwrap_or_default();
+        let kind = account["rule"].as_str().unwrap_or_default();
+        let is_guess = planned.warnings.iter().any(|warning| warning.code == "KIND_GUESSED");
+        assert!(!is_guess || planned.confidence <= 0.5, "{}: {kind} with {}", row.goal, planned.confidence);
+        let figures = match row {
+            PassingRow { kind, .. } if kind == "generic" => &mut none,
+            PassingRow { aside: true, .. } => &mut aside,
+            PassingRow { .. } => &mut open,
+        };
+        if kind == row.kind {
+            figures.right += 1;
+        } else if kind == "generic" {
+            figures.generic += 1;
+        } else {
+            figures.wrong += 1;
+        }
+        if kind != row.kind {
+            notes.push(format!("{} [{kind} for {}] {}", row.goal, row.kind, account["similarity"]));
+        }
+    }
+    let figures = format!("open {open:?}\naside {aside:?}\nnone {none:?}\n{}", notes.join("\n"));
+    assert!(open.right >= 80 && open.wrong <= 10, "{figures}");
+    assert!(aside.right >= 36 && aside.wrong <= 22, "{figures}");
+    assert!(none.right >= 36, "{figures}");
 }

@@ -1,6 +1,7 @@
 //! The rules planner: goal patterns select plan templates. It needs no model and no network.
 
 use std::path::Path;
+use std::sync::LazyLock;
 
 use async_trait::async_trait;
 use goalmill_common::command::{Planned, Proposal};
@@ -14,12 +15,15 @@ use serde_json::{Map, Value, json};
 use super::extraction::{Facts, GoalRequest};
 use super::{LoadError, PlanRequest, Planner, PlannerAnswer, PlanningError, ReviseRequest, revise};
 
+mod choice;
 #[cfg(test)]
 mod everyday;
 mod load;
 mod phrase;
+mod plain_request;
 mod render;
 mod rule;
+mod similar;
 #[cfg(test)]
 mod tests;
 mod unfold;
@@ -32,6 +36,9 @@ pub use render::literal;
 pub(crate) use render::{TemplateRenderer, check_all};
 pub(crate) use rule::required;
 
+use choice::{Choice, Similarity};
+use similar::Examples;
+
 /// Steps in flight at once, of a plan whose rule names no number.
 const MAX_PARALLEL: u32 = 3;
 
@@ -39,25 +46,41 @@ const MAX_PARALLEL: u32 = 3;
 #[derive(Clone, Debug)]
 pub struct RulesPlanner {
     rules: Vec<Rule>,
+    examples: Examples,
 }
 
 /// A rule with how well it fits a goal.
+#[derive(Clone, Debug)]
 struct Candidate<'a> {
     rule: &'a Rule,
+    /// The sum of the signals; infinite when the goal names the type.
     score: f64,
+    /// The score from which a goal is recognised.
+    needed: f64,
+    /// The sum of the signals if the goal's first sentence is its request.
+    first_sentence: f64,
+    /// The sum of the signals against the rule, at most 0.
+    against: f64,
     /// Facts that it cannot do without and that the goal does not say.
     missing: Vec<&'a str>,
+}
+
+impl Candidate<'_> {
+    fn is_recognised(&self) -> bool {
+        self.score >= self.needed
+    }
 }
 
 impl RulesPlanner {
     /// With the shipped rules.
     pub fn built_in() -> Self {
-        Self { rules: load::built_in() }
+        static EXAMPLES: LazyLock<Examples> = LazyLock::new(Examples::default);
+        Self { rules: load::built_in(), examples: EXAMPLES.clone() }
     }
 
     /// With the rules of a directory.
     pub fn from_dir(dir: &Path) -> Result<Self, LoadError> {
-        load::from_dir(dir).map(|rules| Self { rules })
+        load::from_dir(dir).map(|rules| Self { rules, examples: Examples::default() })
     }
 
     fn make(&self, request: &PlanRequest) -> Result<Planned, PlanningError> {
@@ -67,26 +90,32 @@ impl RulesPlanner {
         let read = Facts::read(&request.goal, request.now_ms);
         let facts = read.by_name();
         let candidates = self.candidates(request, &read, &facts);
-        let fitting = candidates.iter().find(|c| c.missing.is_empty()).map(|c| c.rule);
-        let rule = fitting.or_else(|| self.rules.iter().find(|rule| rule.matching.is_none()));
-        let rule = rule.ok_or_else(|| PlanningError::new("no rule matched"))?;
-        let mut planned = write(rule, &candidates, request, &read)?;
+        let near = || self.examples.nearest(&self.rules, &request.goal.description, &read);
+        let words = phrase::words(&request.goal.description).len();
+        let choice = choice::choose(&candidates, near, words);
+        let generic = || self.rules.iter().find(|rule| rule.matching.is_none()).map(Choice::of);
+        let choice = choice.or_else(generic).ok_or_else(|| PlanningError::new("no rule matched"))?;
+        let recognised: Vec<Candidate<'_>> = candidates.into_iter().filter(Candidate::is_recognised).collect();
+        let mut planned = write(&choice, &recognised, request, &read)?;
         planned.warnings.extend(read.issues());
         Ok(planned)
     }
 
-    /// The rules that the goal calls for, best first.
+    /// The rules that recognise goals, best first.
     fn candidates(&self, request: &PlanRequest, read: &Facts, facts: &Map<String, Value>) -> Vec<Candidate<'_>> {
         let words = without(phrase::words(&request.goal.description), &read.exclusions);
+        let plain = plain_request::read(&request.goal.description);
         let mut candidates: Vec<Candidate<'_>> = Vec::new();
         for rule in &self.rules {
             let Some(matching) = &rule.matching else { continue };
             let named = request.goal.is_of_type(&rule.goal_type);
-            let score = if named { f64::INFINITY } else { score(matching, &words, &read.request, facts) };
-            if score >= matching.score {
-                let missing = rule.facts.iter().filter(|(name, want)| want.required && !facts.contains_key(*name));
-                candidates.push(Candidate { rule, score, missing: missing.map(|(name, _)| name.as_str()).collect() });
-            }
+            let score_of = |request: &GoalRequest| score(matching, &words, request, facts);
+            let score = if named { f64::INFINITY } else { score_of(&read.request) };
+            let missing = rule.facts.iter().filter(|(name, want)| want.required && !facts.contains_key(*name));
+            let missing = missing.map(|(name, _)| name.as_str()).collect();
+            let first_sentence = score_of(&plain);
+            let against = matching.against(&words, &read.request, facts);
+            candidates.push(Candidate { rule, score, needed: matching.score, first_sentence, against, missing });
         }
         candidates.sort_by(|a, b| b.score.total_cmp(&a.score).then_with(|| a.rule.id.cmp(&b.rule.id)));
         candidates
@@ -131,8 +160,7 @@ impl Planner for RulesPlanner {
 
 /// How well a goal fits: the sum of its signals.
 pub(crate) fn score(matching: &Match, words: &[String], request: &GoalRequest, facts: &Map<String, Value>) -> f64 {
-    let there = matching.signals.iter().filter(|signal| signal.is_there(words, request, facts));
-    there.map(|signal| signal.weight).sum()
+    matching.signals_there(words, request, facts).map(|signal| signal.weight).sum()
 }
 
 /// The words of a goal without those that it rules out: `we don't want to rent a car` is no sign of a rental.
@@ -148,12 +176,15 @@ fn without(mut words: Vec<String>, exclusions: &[String]) -> Vec<String> {
 }
 
 /// Writes the rule's plan with the goal's facts.
+///
+/// - `candidates`: the rules that reach their scores, best first.
 fn write(
-    rule: &Rule,
+    choice: &Choice<'_>,
     candidates: &[Candidate<'_>],
     request: &PlanRequest,
     read: &Facts,
 ) -> Result<Planned, PlanningError> {
+    let rule = choice.rule;
     let broken = |reason: String| PlanningError::new(format!("rule `{}`: {reason}", rule.id));
     let found = read.by_name();
     let mut known = with_aliases(read);
@@ -193,12 +224,16 @@ fn write(
     if !rule.warning.is_empty() {
         account["note"] = rule.warning.clone().into();
     }
+    if let Some(similarity) = &choice.similarity {
+        account["similarity"] = similarity.account();
+    }
+    let guess = choice.similarity.as_ref().filter(|similarity| similarity.is_guess).map(Similarity::warning);
     Ok(Planned {
         plan,
         planner: "rules".into(),
-        confidence: confidence(rule, read),
+        confidence: confidence(choice, read),
         provenance: Some(Json::of(&account)),
-        warnings: warnings(rule, &assumed, &questions),
+        warnings: guess.into_iter().chain(warnings(rule, &assumed, &questions)).collect(),
         routes: Vec::new(),
     })
 }
@@ -206,12 +241,16 @@ fn write(
 /// Taken off the confidence when a part of the goal was not understood.
 const UNREAD_MALUS: f64 = 0.1;
 
-/// The rule's confidence, less when a part of the goal was not understood. The generic plan promises nothing anyway.
-fn confidence(rule: &Rule, read: &Facts) -> f64 {
-    if read.unread.is_empty() || rule.matching.is_none() {
-        rule.confidence
+/// The rule's confidence, less when its kind was guessed, or a part of the goal was not understood. The generic plan
+/// promises nothing anyway.
+fn confidence(choice: &Choice<'_>, read: &Facts) -> f64 {
+    let own = choice.rule.confidence;
+    let guess = choice.similarity.as_ref().filter(|similarity| similarity.is_guess).map(Similarity::confidence);
+    let confidence = guess.map_or(own, |guess| guess.min(own));
+    if read.unread.is_empty() || choice.rule.matching.is_none() {
+        confidence
     } else {
-        (rule.confidence - UNREAD_MALUS).max(0.0)
+        (confidence - UNREAD_MALUS).max(0.0)
     }
 }
 

@@ -49,6 +49,9 @@ pub struct Rule {
 pub struct Match {
     pub score: f64,
     pub signals: Vec<Signal>,
+    /// Short goals of this kind in different words. Goals that give no clear signal are compared with them.
+    #[serde(default)]
+    pub examples: Vec<String>,
 }
 
 /// A sign of a kind of goal, or against it (negative weight); counts once.
@@ -94,7 +97,17 @@ pub(super) const FACTS: &[&str] = &[
     "exclusions", "formats", "languages", "source_language", "options", "subtasks", "topic", "dataset",
 ];
 
+/// Most examples of one rule.
+const EXAMPLES_MAX: usize = 64;
+/// Longest example, in characters.
+const EXAMPLE_CHARS_MAX: usize = 200;
+
 impl Rule {
+    /// Goals of this kind.
+    pub(super) fn examples(&self) -> &[String] {
+        self.matching.as_ref().map(|matching| matching.examples.as_slice()).unwrap_or_default()
+    }
+
     /// The rule as people see it.
     pub fn view(&self) -> RuleView {
         RuleView {
@@ -105,6 +118,7 @@ impl Rule {
             confidence: self.confidence,
             score: self.matching.as_ref().map(|matching| matching.score),
             signals: self.matching.as_ref().map(Match::views).unwrap_or_default(),
+            examples: self.examples().to_vec(),
             required_facts: required(&self.facts),
         }
     }
@@ -187,6 +201,21 @@ pub(crate) fn required(facts: &BTreeMap<String, Want>) -> Vec<String> {
 }
 
 impl Match {
+    /// The signals that a goal gives.
+    pub(super) fn signals_there(
+        &self,
+        words: &[String],
+        request: &GoalRequest,
+        facts: &Map<String, Value>,
+    ) -> impl Iterator<Item = &Signal> {
+        self.signals.iter().filter(move |signal| signal.is_there(words, request, facts))
+    }
+
+    /// The sum of the signals against the kind.
+    pub(super) fn against(&self, words: &[String], request: &GoalRequest, facts: &Map<String, Value>) -> f64 {
+        self.signals_there(words, request, facts).map(|signal| signal.weight.min(0.0)).sum()
+    }
+
     /// The signals as people see them.
     pub(crate) fn views(&self) -> Vec<SignalView> {
         self.signals.iter().map(|signal| SignalView { weight: signal.weight, any: signal.shown() }).collect()
@@ -195,6 +224,14 @@ impl Match {
     pub(crate) fn check(&self) -> Result<(), String> {
         if self.score.is_nan() || self.score <= 0.0 {
             return Err("match.score: must be above 0".into());
+        }
+        if self.examples.len() > EXAMPLES_MAX {
+            return Err(format!("match.examples: at most {EXAMPLES_MAX} are read"));
+        }
+        let is_example =
+            |text: &String| text.chars().any(char::is_alphabetic) && text.chars().count() <= EXAMPLE_CHARS_MAX;
+        if let Some(index) = self.examples.iter().position(|text| !is_example(text)) {
+            return Err(format!("match.examples[{index}]: write a goal of 1 to {EXAMPLE_CHARS_MAX} characters"));
         }
         for (index, signal) in self.signals.iter().enumerate() {
             if let Some(fact) = signal.fact.as_ref().filter(|fact| !FACTS.contains(&fact.as_str())) {

@@ -126,6 +126,90 @@ fn a_rule_needs_its_object_as_well_as_a_word_of_its_kind() {
 }
 
 #[test]
+fn a_goal_without_clear_signals_gets_the_kind_of_the_nearest_example() {
+    let mut wrong = Vec::new();
+    for (goal, rule) in [
+        ("How do I claim for a burst pipe in the bathroom", "claim"),
+        ("My grandson's laptop makes a grinding noise", "repair"),
+        ("Nobody in town has heard of our shop, we want more customers", "campaign"),
+        ("We want to grow salad and carrots behind the house", "gardening"),
+    ] {
+        let planned = plan(goal);
+        let account = account(&planned);
+        let told = account["similarity"]["example"].as_str().unwrap_or_default();
+        let warning = planned.warnings.iter().find(|warning| warning.code == "KIND_GUESSED");
+        let is_told = warning.is_some_and(|warning| !told.is_empty() && warning.detail.contains(told));
+        if account["rule"] != rule || !is_told || !(0.4..=0.5).contains(&planned.confidence) {
+            wrong.push(format!("{goal}: {} {} {warning:?}", account["rule"], planned.confidence));
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+#[test]
+fn signals_decide_alone_where_similarity_agrees() {
+    let planned = plan("Translate the manual into French");
+    assert!(account(&planned)["similarity"].is_null() && planned.confidence == 0.65);
+    assert!(planned.warnings.iter().all(|warning| warning.code != "KIND_GUESSED"));
+}
+
+#[test]
+fn a_verb_that_is_a_name_here_does_not_hide_the_fault() {
+    for goal in [
+        "the import button in the admin area does nothing on firefox, please fix",
+        "Clicking export on the report page does nothing",
+    ] {
+        assert_eq!(account(&plan(goal))["rule"], "bug_fix", "{goal}");
+    }
+    assert_eq!(account(&plan("Export the address book to CSV"))["rule"], "conversion");
+}
+
+#[test]
+fn what_nobody_wants_planned_stays_generic() {
+    for goal in ["Make my grandmother happy", "Tell me a joke", "asdf qwer zxcv", "What is the capital of Mongolia?"] {
+        let planned = plan(goal);
+        assert_eq!((account(&planned)["rule"].as_str(), planned.confidence), (Some("generic"), 0.3), "{goal}");
+    }
+}
+
+#[test]
+fn rules_without_examples_are_recognised_by_signals_only() {
+    let dir = tempfile::tempdir().expect("a temporary directory can be made");
+    let rule = |examples: &str| {
+        let text = format!(
+            "id: tea\nversion: 1\ngoal_type: tea\nconfidence: 0.9\nmatch:\n  score: 1\n  signals: [{{weight: 1, any: [tea]}}]\n{examples}plan: {{steps: [{{id: brew, agent_type: kettle}}]}}\n"
+        );
+        std::fs::write(dir.path().join("tea.yaml"), text).expect("a temporary file can be written");
+        RulesPlanner::from_dir(dir.path())
+    };
+    let made = |planner: &RulesPlanner, goal: &str| planner.make(&request(goal)).expect("there is always a plan");
+    let plain = rule("").expect("the file is well formed");
+    assert_eq!(account(&made(&plain, "Brew a hot drink with leaves and water"))["rule"], "generic");
+    let with = rule("  examples: [Brew a hot drink with leaves, Put the kettle on, Serve Earl Grey]\n");
+    let with = with.expect("the file is well formed");
+    let guessed = made(&with, "Brew a hot drink with leaves and water");
+    assert_eq!(account(&guessed)["similarity"]["example"], "Brew a hot drink with leaves");
+    assert!(guessed.confidence <= 0.5, "{}", guessed.confidence);
+    assert_eq!(made(&with, "Make tea").confidence, 0.9);
+    assert_eq!(account(&made(&with, "Repair the roof of our barn before winter"))["rule"], "generic");
+    for fault in ["  examples: [\"\"]\n", "  examples: [\"12\"]\n"] {
+        assert!(rule(fault).is_err_and(|e| e.to_string().contains("match.examples[0]")), "{fault}");
+    }
+}
+
+#[test]
+fn every_shipped_kind_has_examples_of_its_own() {
+    let rules = RulesPlanner::built_in().rules;
+    let mut seen = BTreeSet::new();
+    for rule in rules.iter().filter(|rule| rule.matching.is_some()) {
+        assert!((6..=12).contains(&rule.examples().len()), "{} has {}", rule.id, rule.examples().len());
+        for example in rule.examples() {
+            assert!(seen.insert(example.to_lowercase()), "`{example}` of {} stands twice", rule.id);
+        }
+    }
+}
+
+#[test]
 fn what_a_goal_rules_out_is_no_sign_of_its_kind() {
     let planned = plan("Plan a weekend in Rome for two, we don't want to rent a car");
     assert_eq!(account(&planned)["rule"], "travel");
