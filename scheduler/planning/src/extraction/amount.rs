@@ -8,6 +8,8 @@ const AMOUNT_MAX: f64 = 1e12;
 /// An amount at a place of the text.
 pub(super) struct MoneyAmount {
     pub value: f64,
+    /// The lower end of a range.
+    pub low: Option<f64>,
     /// ISO 4217.
     pub currency: Option<&'static str>,
     pub start: usize,
@@ -29,8 +31,12 @@ pub(super) fn amount_at(text: &Text, index: usize) -> Option<MoneyAmount> {
         if let Some(second) = single_at(text, next).filter(|s| s.value > first.value || s.currency.is_some()) {
             // "$1-2k": the first end shares the second's thousands.
             let currency = second.currency.or(first.currency);
+            let is_short = first.currency.is_none() || first.value < 1_000.0 && second.currency.is_none();
+            let is_scaled = is_short && second.value >= 1_000.0 && first.value * 1_000.0 <= second.value;
+            let low = first.value * if is_scaled { 1_000.0 } else { 1.0 };
             return Some(MoneyAmount {
                 value: second.value.max(first.value),
+                low: Some(low).filter(|low| *low < second.value),
                 currency,
                 start: index,
                 next: second.next,
@@ -91,7 +97,7 @@ fn single_at(text: &Text, index: usize) -> Option<MoneyAmount> {
     } else if matches!(text.lower(next), "usd" | "dollars") && currency == Some("USD") {
         next += 1;
     }
-    (value > 0.0 && value <= AMOUNT_MAX).then_some(MoneyAmount { value, currency, start: index, next })
+    (value > 0.0 && value <= AMOUNT_MAX).then_some(MoneyAmount { value, low: None, currency, start: index, next })
 }
 
 /// `,50` of `1.500,50 €`, `,5` of `2,5k EUR`: the part and the index after it.
@@ -121,7 +127,7 @@ fn spaced_thousands(text: &Text, index: usize) -> Option<MoneyAmount> {
     let currency = before.or(after.map(|(code, _)| code)).filter(|_| next > first + 1)?;
     let next = if before.is_none() { after.map_or(next, |(_, next)| next) } else { next };
     let value = digits.parse().ok().filter(|value| *value <= AMOUNT_MAX)?;
-    Some(MoneyAmount { value, currency: Some(currency), start: index, next })
+    Some(MoneyAmount { value, low: None, currency: Some(currency), start: index, next })
 }
 
 /// `COVID-19`, `B-52`: a number tied to the word before it by a hyphen.
@@ -172,6 +178,7 @@ fn currency_at(text: &Text, index: usize) -> Option<(&'static str, usize)> {
         "us" if matches!(text.lower(index + 1), "dollar" | "dollars") => {
             return Some(("USD", index + 2));
         }
+        "swiss" if matches!(text.lower(index + 1), "franc" | "francs") => return Some(("CHF", index + 2)),
         "canadian" if matches!(text.lower(index + 1), "dollar" | "dollars") => {
             return Some(("CAD", index + 2));
         }
@@ -184,7 +191,7 @@ fn currency_at(text: &Text, index: usize) -> Option<(&'static str, usize)> {
         "₹" | "inr" | "rupee" | "rupees" => "INR",
         "rs" if text.lower(index + 1) == "." => return Some(("INR", index + 2)),
         "rs" => "INR",
-        "chf" | "francs" => "CHF",
+        "chf" | "franc" | "francs" => "CHF",
         "cny" | "rmb" | "yuan" => "CNY",
         "₩" | "krw" => "KRW",
         "cad" => "CAD",

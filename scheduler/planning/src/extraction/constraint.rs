@@ -45,6 +45,8 @@ pub(super) fn take_over(facts: &mut Facts, constraints: &Map<String, Value>, tod
                 }
             }
             "exclusions" | "exclude" | "without" | "avoid" => set_texts(&mut facts.exclusions, value),
+            "inclusions" | "include" => set_texts(&mut facts.inclusions, value),
+            "files" => set_texts(&mut facts.files, value),
             "formats" | "format" | "output_format" => set_texts(&mut facts.formats, value),
             "languages" | "language" => set_texts(&mut facts.languages, value),
             "options" => set_texts(&mut facts.options, value),

@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 
 use goalmill_common::number::{to_u32, whole_u64};
 
-use super::words::{Text, WordKind};
+use super::words::{Quantity, Text, WordKind};
 
 /// Largest count that is taken for one.
-const COUNT_MAX: f64 = 10_000.0;
+const COUNT_MAX: f64 = 1e9;
 
 /// Things by how many are wanted; the last word of the thing names it.
 pub(super) fn read(text: &Text) -> BTreeMap<String, u32> {
@@ -16,6 +16,11 @@ pub(super) fn read(text: &Text) -> BTreeMap<String, u32> {
         if let Some((noun, count)) = count_at(text, at) {
             text.note(at, at + 1, super::words::Use::Fact);
             counts.entry(noun).or_insert(count);
+            if let Some(noun) = single_after(text, at) {
+                counts.entry(noun).or_insert(1);
+            }
+        } else if let Some(noun) = single_before(text, at) {
+            counts.entry(noun).or_insert(1);
         }
     }
     counts
@@ -42,8 +47,54 @@ fn count_at(text: &Text, at: usize) -> Option<(String, u32)> {
         number = second;
     }
     let count = whole(number.value)?;
+    if text.lower(number.next) == "of" && matches!(text.lower(number.next + 1), "them" | "these" | "those") {
+        return Some((text.lower(text.plural_before(at)?).to_owned(), count));
+    }
     let noun = noun_at(text, number.next)?;
-    Some((noun, count))
+    let is_display = text.lower(first.next.saturating_sub(1)) == "k" && DISPLAYS.contains(&text.lower(noun));
+    let is_rate = matches!(text.lower(noun + 1), "a" | "per") && is_period(text.lower(noun + 2));
+    (!is_display && !is_rate).then(|| (text.lower(noun).to_owned(), count))
+}
+
+/// `4k monitors`: how sharp they are.
+const DISPLAYS: &[&str] = &["monitors", "screens", "displays", "videos", "cameras", "televisions", "runs", "races"];
+
+/// `two developers and one QA engineer`, `three desks and a lamp`: the single thing behind those that are counted, as a plural.
+fn single_after(text: &Text, at: usize) -> Option<String> {
+    let number = text.number(at)?;
+    let noun = noun_at(text, number.next)?;
+    let is_listed = text.lower(noun + 1) == "and" && matches!(text.lower(noun + 2), "one" | "a" | "an");
+    single_at(text, noun + 3).filter(|_| is_listed)
+}
+
+/// `one banner and two posters`
+fn single_before(text: &Text, at: usize) -> Option<String> {
+    (text.lower(at) == "one" && may_count(text, at)).then_some(())?;
+    let and = (at + 2..at + 5).find(|i| text.lower(*i) == "and")?;
+    let counted = text.number(and + 1).filter(|number| number.value > 1.0)?;
+    noun_at(text, counted.next).and_then(|_| single_at(text, at + 1))
+}
+
+/// A noun of at most three words that ends its phrase.
+fn single_at(text: &Text, at: usize) -> Option<String> {
+    let ends = |i: usize| {
+        text.get(i).is_none_or(|word| word.kind == WordKind::Sign || LINKS.contains(&word.lower.as_str()))
+            || text.is_constraint(i)
+    };
+    let end = (at..at + 4).find(|i| ends(*i)).filter(|end| *end > at)?;
+    let vague =
+        ["few", "couple", "lot", "bit", "little", "number", "half", "third", "second", "budget", "person", "day"];
+    let noun = text.lower(end - 1);
+    let is_other = (at..end).any(|i| vague.contains(&text.lower(i))) || UNITS.contains(&noun) || is_person_word(noun);
+    (!is_other && noun.len() > 2 && !noun.ends_with('s')).then(|| format!("{noun}s"))
+}
+
+fn is_person_word(noun: &str) -> bool {
+    ["baby", "child", "kid", "adult", "dog", "cat", "toddler", "friend", "guest", "person"].contains(&noun)
+}
+
+fn is_period(word: &str) -> bool {
+    ["day", "week", "month", "year", "quarter", "hour", "minute", "second", "night"].contains(&word)
 }
 
 /// `a two-page report`, `one page`: the length of a text.
@@ -74,7 +125,7 @@ fn may_count(text: &Text, at: usize) -> bool {
     let has_capital = text.has_case && text.words[at - 1].text.chars().any(char::is_uppercase);
     let tied_to_name = has_capital
         && !text.is_sentence_start(at)
-        && !VERBS.contains(&text.lower(at - 1))
+        && (!VERBS.contains(&text.lower(at - 1)) || text.lower(at - 1) == "top" && text.is_capital(at - 1))
         && !text.is_imperative(at - 1);
     let signed = matches!(text.lower(at - 1), "$" | "€" | "£" | "#" | "¥" | "₹");
     // `flag anything under 5 units`: which ones are meant.
@@ -86,8 +137,8 @@ fn may_count(text: &Text, at: usize) -> bool {
     !(tied_to_name || signed || is_threshold || continues || numbered)
 }
 
-/// The counted thing: a plural after at most two words that describe it. A measure describes it, too: `four one-hour sessions`.
-fn noun_at(text: &Text, mut at: usize) -> Option<String> {
+/// The index of the counted thing: a plural after at most two words that describe it. A measure describes it, too: `four one-hour sessions`.
+fn noun_at(text: &Text, mut at: usize) -> Option<usize> {
     for _ in 0..3 {
         if let Some(after) = measure_at(text, at) {
             at = after;
@@ -100,7 +151,7 @@ fn noun_at(text: &Text, mut at: usize) -> Option<String> {
         }
         let plural = lower.len() > 3 && lower.ends_with('s') && !lower.ends_with("ss") && !lower.ends_with("us");
         if plural && !text.get(at + 1).is_some_and(|w| w.glued && w.lower == "'") {
-            return Some(lower.to_owned());
+            return Some(at);
         }
         at += 1;
         if text.lower(at) == "-" && text.get(at).is_some_and(|w| w.glued) {
@@ -154,16 +205,24 @@ const UNITS: &[&str] = &[
 /// How many people a goal is for: `for 30 participants`, `, 60 employees`, `a team of 12`.
 pub(super) fn group(text: &Text) -> Option<u32> {
     let found: Option<(Option<(usize, usize)>, u32)> = (0..text.words.len()).find_map(|at| {
-        let number = text.number(at).filter(|_| !is_part_of_word(text, at))?;
+        let number = up_to(text, text.number(at).filter(|_| !is_part_of_word(text, at))?);
         if team_at(text, number.next) {
             return Some((None, whole(number.value)?));
         }
         let led = [
             "for", "with", ",", "of", "among", "(", "invite", "all", "to", "about", "around", "approximately", ".", "",
+            "train", "teach", "seat", "feed", "host", "coach", "onboard", "serve", "!", "welcome",
         ]
         .contains(&text.before(at, 1));
-        let next = number.next + usize::from(!is_person(text.lower(number.next)));
-        (led && is_person(text.lower(next)) && !text.is_constraint(at))
+        let last = number.next + GROUP_WORDS_MAX;
+        let is_inside =
+            |i: &usize| text.get(*i).is_some_and(|w| w.kind == WordKind::Letters || w.lower == "-" && w.glued);
+        let next = (number.next..last).take_while(is_inside).find(|i| is_person(text.lower(*i)));
+        let next = next.unwrap_or(number.next);
+        let is_described = next <= number.next + 1 || (number.next..next).any(|i| text.lower(i) == "-");
+        let is_told =
+            matches!(text.lower(next + 1), "live" | "work" | "use" | "died" | "voted" | "complained" | "visit");
+        (led && is_described && is_person(text.lower(next)) && !is_told && !text.is_constraint(at))
             .then(|| whole(number.value).map(|n| (Some((at, next + 1)), n)))?
     });
     let (read, people) = found?;
@@ -173,6 +232,9 @@ pub(super) fn group(text: &Text) -> Option<u32> {
     }
     Some(people)
 }
+
+/// Words from a number to the people that it counts, at most: `60 first-year students`.
+const GROUP_WORDS_MAX: usize = 4;
 
 /// `-person` of `a 12-person office`, not of `a 2-person tent`.
 fn team_at(text: &Text, at: usize) -> bool {
@@ -188,6 +250,12 @@ fn team_at(text: &Text, at: usize) -> bool {
     };
     let noun = (at + 2..at + 4).any(|i| is_group(text.lower(i)));
     is_joined && is_person && noun
+}
+
+/// `15-20`: the upper number.
+fn up_to(text: &Text, number: Quantity) -> Quantity {
+    let is_range = matches!(text.lower(number.next), "-" | "–" | "to");
+    text.number(number.next + 1).filter(|upper| is_range && upper.value > number.value).unwrap_or(number)
 }
 
 /// Whether a number continues what stands before it: not so in `(60 people)`.
@@ -234,7 +302,7 @@ fn people_at(text: &Text, at: usize) -> Option<u32> {
     if word.kind == WordKind::Sign || continues {
         return None;
     }
-    let number = text.number(at)?;
+    let number = up_to(text, text.number(at)?);
     let noun = text.lower(number.next);
     // `the six of us`; `two of us are vegetarian` are a part.
     let is_whole = matches!(text.before(at, 1), "the" | "for" | "are" | "with");
@@ -256,8 +324,8 @@ fn group_at(text: &Text, at: usize) -> Option<u32> {
         (text.lower(at + 1) == "of" && !UNITS.contains(&text.lower(number.next))).then(|| whole(number.value))?
     };
     match word {
-        "family" | "party" | "group" | "team" | "household" | "share" | "crew" | "band" | "choir" | "class"
-        | "committee" => of_number(),
+        "family" | "party" | "group" | "team" | "household" | "share" | "flat" | "crew" | "band" | "choir"
+        | "class" | "committee" => of_number(),
         "for" => {
             let number = text.number(at + 1)?;
             let ends = text.get(number.next).is_none_or(|next| {
@@ -377,4 +445,96 @@ mod tests {
             assert_eq!(of(text), None, "{text}");
         }
     }
+
+    #[test]
+    fn people_are_counted_as_people_write_them() {
+        super::super::phrases::check(PEOPLE, |facts| {
+            facts.people.or(facts.travellers).map(|people| people.to_string()).unwrap_or_default()
+        });
+    }
+
+    const PEOPLE: &[(&str, &str)] = &[
+        ("Cook for 12 people", "12"),
+        ("Find software for a team of 14", "14"),
+        ("A trip for two adults and three kids (4, 7 and 11)", "5"),
+        ("A party, around 60 guests", "60"),
+        ("Move our 12-person office", "12"),
+        ("There are five of us", "5"),
+        ("A boat for the four of us", "4"),
+        ("A trip to Rome for me and my wife", "2"),
+        ("A trip for myself and two friends", "3"),
+        ("Meals for a family of six", "6"),
+        ("Seat 80 wedding guests", "80"),
+        ("A lesson for 30 students", "30"),
+        ("A seminar with 25 participants", "25"),
+        ("Dinner for eight, please", "8"),
+        ("Train all 120 warehouse workers", "120"),
+        ("An event for about 200 attendees", "200"),
+        ("20 colleagues are coming", "20"),
+        ("A barbecue for 15-20 people", "20"),
+        ("An outing for a group of ten teenagers", "10"),
+        ("Train 18 nurses in first aid", "18"),
+        ("A day with 9 managers", "9"),
+        ("A quiz for a class of 24", "24"),
+        ("A hotel for 2 adults + 1 child", "3"),
+        ("Book a table for two", "2"),
+        ("Lunch for 1,500 employees", "1500"),
+        ("Christmas party!! Around 60 people, Friday", "60"),
+        ("Dinner plan for four, Monday to Friday", "4"),
+        ("Buy a 2-person tent", ""),
+        ("5000 people live there, describe it", ""),
+        ("Find a hotel with five stars", ""),
+        ("Interview at most 5 people", ""),
+        ("Rent it for two weeks", ""),
+        ("Buy paint for 3 rooms", ""),
+        ("Hire two developers", ""),
+        ("Write a book for children", ""),
+        ("Buy flowers for 20 dollars", ""),
+        ("I'm 52 and want to run", ""),
+    ];
+
+    #[test]
+    fn things_are_counted_as_people_write_them() {
+        super::super::phrases::check(COUNTS, |facts| super::super::phrases::listed("", &facts.counts).join(", "));
+    }
+
+    const COUNTS: &[(&str, &str)] = &[
+        ("Hire two senior developers and one QA engineer", "2 developers, 1 engineers"),
+        ("Buy 25 laptops", "25 laptops"),
+        ("Six blog posts on sleep", "6 posts"),
+        ("Move about 1.2 million customer records", "1200000 records"),
+        ("Order a dozen roses", "12 roses"),
+        ("Print three copies", "3 copies"),
+        ("List ten must-see sights", "10 sights"),
+        ("Print 500 flyers", "500 flyers"),
+        ("Draw four variants of the logo", "4 variants"),
+        ("Collect 12 vegan recipes", "12 recipes"),
+        ("Buy two dozen eggs", "24 eggs"),
+        ("Print 10,000 leaflets", "10000 leaflets"),
+        ("Sort something like 8,000 photos", "8000 photos"),
+        ("Rent 20 chairs and five tables", "20 chairs, 5 tables"),
+        ("Give me half a dozen ideas", "6 ideas"),
+        ("Get 3 quotes", "3 quotes"),
+        ("Design one banner and two posters", "1 banners, 2 posters"),
+        ("Ask fifteen questions", "15 questions"),
+        ("Show the ten worst problems", "10 problems"),
+        ("Write 40 multiple-choice questions", "40 questions"),
+        ("Write a two-page letter", "2 pages"),
+        ("Plan three one-hour lessons", "3 lessons"),
+        ("Find seven names for a cat", "7 names"),
+        ("Send a hundred invitations", "100 invitations"),
+        ("Audit our website's 15 most visited pages", "15 pages"),
+        ("Buy three desks and a lamp", "3 desks, 1 lamps"),
+        ("Plan a 3-day trip", ""),
+        ("Review our Python 3 scripts", ""),
+        ("Buy an iPhone 15 with accessories", ""),
+        ("Play the Top 40 hits", ""),
+        ("Find 20% discounts", ""),
+        ("List 5-star hotels", ""),
+        ("Explain the chapter 4 exercises", ""),
+        ("Install the Windows 11 drivers", ""),
+        ("Order COVID-19 tests", ""),
+        ("Write about the Apollo 11 astronauts", ""),
+        ("Train, three sessions a week", ""),
+    ];
 }

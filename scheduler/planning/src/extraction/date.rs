@@ -7,6 +7,7 @@ use jiff::tz::TimeZone;
 use super::calendar_date::{
     DateMention, DateSpan, Month, day_at, day_number, day_range, month, month_at, month_number, year_after,
 };
+use super::lead_time;
 use super::relative_date as relative;
 use super::words::{Text, Use, WordKind};
 
@@ -53,6 +54,7 @@ pub(super) fn day_of(now_ms: u64) -> Date {
 pub(super) fn read(text: &Text, today: Date) -> When {
     let mut when = When::default();
     let mut days: Vec<(usize, Date, usize)> = Vec::new();
+    let mut feasts = Vec::new();
     let mut range = None;
     let mut is_loose = false;
     let mut month = None;
@@ -72,10 +74,23 @@ pub(super) fn read(text: &Text, today: Date) -> When {
             continue;
         }
         let has_start = !days.is_empty() || range.is_some();
+        let is_goal = !lead_time::is_reminder(text, at);
         let role = match (role(text, at, next), &span) {
             (_, DateSpan::Within(_)) => DateRole::Deadline { is_exclusive: false },
+            (DateRole::Deadline { .. }, _) if !is_goal => DateRole::Plain,
+            (DateRole::Until, _) if !has_start && is_of_a_state(text, at) => {
+                text.note(at, next, Use::Fact);
+                at = next;
+                continue;
+            }
             (DateRole::Until, _) if !has_start => DateRole::Deadline { is_exclusive: false },
             (role, _) => role,
+        };
+        let span = lead_time::moved(text, at, span);
+        let role = if lead_time::before_date(text, at).is_some() && is_goal {
+            DateRole::Deadline { is_exclusive: false }
+        } else {
+            role
         };
         match (role, span) {
             (DateRole::Deadline { is_exclusive }, span) => {
@@ -86,7 +101,15 @@ pub(super) fn read(text: &Text, today: Date) -> When {
                     text.note_constraint(at, next);
                 }
             }
+            (_, DateSpan::Day(day)) if is_week_of(text, at) => {
+                range = range.or(relative::plus(day, 6).map(|last| (day, last)));
+                is_loose = true;
+            }
+            (_, DateSpan::Day(day)) if is_over_feast(text, at) => feasts.push((at, day, next)),
             (_, DateSpan::Day(day) | DateSpan::Within(day)) => days.push((at, day, next)),
+            (_, DateSpan::Days(first, _)) if is_period(text, at, next) && begins(text, at) => {
+                days.push((at, first, next))
+            }
             (_, DateSpan::Days(first, last)) => {
                 text.note_constraint(at, next);
                 is_loose = if range.is_none() { is_period(text, at, next) } else { is_loose };
@@ -98,6 +121,10 @@ pub(super) fn read(text: &Text, today: Date) -> When {
             }
         }
         at = next;
+    }
+    // `over Easter` says less than the day of the flight.
+    if days.is_empty() {
+        days = feasts;
     }
     for (at, _, next) in days.iter().take(2) {
         text.note_constraint(*at, *next);
@@ -118,7 +145,39 @@ pub(super) fn read(text: &Text, today: Date) -> When {
             from_days(*first, (linked && second >= first).then_some(*second))
         }
     };
-    When { deadline: when.deadline, is_loose, ..plain }
+    let deadline = when.deadline.or_else(|| {
+        let date = lead_time::before_event(text, plain.start?)?;
+        Some(Deadline { date, is_exclusive: false, assumed: None })
+    });
+    When { deadline, is_loose, ..plain }
+}
+
+/// `the week of 7 December`
+fn is_week_of(text: &Text, at: usize) -> bool {
+    text.before(at, 1) == "of" && text.before(at, 2) == "week"
+}
+
+/// `over Easter`, `around Christmas`: about when.
+fn is_over_feast(text: &Text, at: usize) -> bool {
+    let is_feast = matches!(text.lower(at), "easter" | "christmas" | "xmas" | "thanksgiving" | "halloween" | "new");
+    is_feast && matches!(text.before(at, 1), "over" | "around" | "during" | "for")
+}
+
+/// `starting the first week of January`: the first day is meant.
+fn begins(text: &Text, at: usize) -> bool {
+    let back = 1 + usize::from(text.before(at, 1) == "the");
+    ["starting", "beginning", "start", "starts", "begin", "begins", "from", "commencing"]
+        .contains(&text.before(at, back))
+}
+
+/// `closed until 5 January`, `the contract runs until 31 March`: how long something is so.
+fn is_of_a_state(text: &Text, at: usize) -> bool {
+    let until = if text.before(at, 1) == "the" { 2 } else { 1 };
+    [
+        "closed", "away", "out", "shut", "runs", "ran", "valid", "ill", "sick", "off", "leave", "holiday", "vacation",
+        "lasts", "works", "paid", "booked",
+    ]
+    .contains(&text.before(at, until + 1))
 }
 
 /// `next week`, `in the first week of May`, `in Q2`: a period in which a day is to be found, not the length of a stay.
@@ -142,6 +201,7 @@ fn date_at(text: &Text, at: usize, today: Date) -> Option<DateMention> {
     if relative::weekday_at(text, at).is_some() {
         // `Friday, 4 December`
         let after = at + 1 + usize::from(matches!(text.lower(at + 1), "," | "."));
+        let after = after + usize::from(text.lower(after) == "the");
         if let Some((day, next)) = day_at(text, after, today) {
             return certain(DateSpan::Day(day), next);
         }
@@ -247,14 +307,19 @@ fn is_past(text: &Text, at: usize, next: usize, span: &DateSpan, today: Date) ->
     let DateSpan::Day(day) = span else { return false };
     let is_far = today.until(*day).is_ok_and(|length| length.get_days() > PAST_DAYS_MIN);
     let has_year = text.before(next, 1).len() == 4;
-    let is_told = text.before(at, 1) == "after"
-        && (2..=3).any(|back| {
-            let word = text.before(at, back);
-            let is_past_tense = word.len() > 4 && word.ends_with("ed") && !is_due(word);
-            is_past_tense || ["was", "were", "came", "went", "bought", "broke", "began", "sent"].contains(&word)
-        });
+    let is_told = text.clause_before(at, 8).any(|i| {
+        let word = text.lower(i);
+        let is_past_tense = word.len() > 4 && word.ends_with("ed") && !is_due(word) && !PLANNED.contains(&word);
+        is_past_tense || ["was", "were", "came", "went", "bought", "broke", "began", "sent"].contains(&word)
+    });
     is_far && !has_year && is_told
 }
+
+/// Participles of what is still to come.
+const PLANNED: &[&str] = &[
+    "planned", "scheduled", "booked", "expected", "postponed", "needed", "wanted", "required", "moved", "extended",
+    "limited", "invited", "based", "embargoed", "closed", "shared",
+];
 
 /// What bears the date of its making.
 const RECORDS: &[&str] = &[
@@ -275,11 +340,15 @@ fn role(text: &Text, at: usize, next: usize) -> DateRole {
         return inclusive;
     }
     let is_today = text.lower(at) == "today" && next == at + 1;
+    // `before the end of March`: its last day is in time.
+    let is_end = ["end", "close", "eod", "cob", "eow", "eom", "eoy", "year", "month", "week", "quarter"]
+        .contains(&text.lower(at));
     let at = skip_modifiers(text, at);
     let (word, second, third) = (text.before(at, 1), text.before(at, 2), text.before(at, 3));
     match word {
         "by" => inclusive,
         "before" if second == "or" => inclusive,
+        "before" if second != "not" && is_end => inclusive,
         "before" if second != "not" => DateRole::Deadline { is_exclusive: true },
         "to" if second == "prior" => DateRole::Deadline { is_exclusive: true },
         "of" if second == "ahead" => DateRole::Deadline { is_exclusive: true },
@@ -290,14 +359,23 @@ fn role(text: &Text, at: usize, next: usize) -> DateRole {
         "on" if before_event(text, at).is_some() => inclusive,
         "due" | "deadline" | "latest" => inclusive,
         "on" | "is" | ":" | "for" | "of" | "at" | "=" | "," | "in" | "(" if is_due(second) => inclusive,
+        "is" if text.clause_before(at, 6).any(|i| text.lower(i) == "deadline") => inclusive,
         "date" if is_due(second) => inclusive,
         ":" | "is" | "of" | "=" if second == "date" && is_due(third) => inclusive,
         ":" | "is" | "on" if second == "in" && matches!(third, "hand" | "handed" | "turned" | "-") => inclusive,
         "from" | "starting" | "as" | "of" | "since" | "beginning" => DateRole::Plain,
         // What is to be done today is not to be done later.
-        _ if is_today => inclusive,
+        _ if is_today || is_wanted(text, at) => inclusive,
         _ => DateRole::Plain,
     }
+}
+
+/// `I need it on Friday`, `have it on my desk tomorrow`: by then it is to be there.
+fn is_wanted(text: &Text, at: usize) -> bool {
+    text.clause_before(at, 6).any(|i| {
+        let is_thing = ["it", "this", "them", "these", "everything"].contains(&text.lower(i + 1));
+        matches!(text.lower(i), "need" | "want" | "have") && is_thing && text.lower(i + 2) != "to"
+    })
 }
 
 /// `before the rollout on 3 May`: the word that makes the day of an event a deadline.
@@ -310,7 +388,7 @@ fn before_event<'t>(text: &'t Text, at: usize) -> Option<&'t str> {
 pub(super) fn is_due(word: &str) -> bool {
     [
         "deadline", "due", "ready", "finished", "completed", "done", "delivered", "submitted", "deliver", "delivery",
-        "submit", "finish", "complete", "submission", "expires", "closes",
+        "submit", "finish", "complete", "submission", "expires", "closes", "close", "expire", "ends",
     ]
     .contains(&word)
 }
@@ -601,4 +679,109 @@ mod tests {
         assert_eq!(read(&Text::new("in 10 days"), last), When::default());
         assert_eq!(read(&Text::new("next week, in May"), last).start, None);
     }
+
+    #[test]
+    fn deadlines_are_read_as_people_write_them() {
+        super::super::phrases::check(DEADLINES, |facts| {
+            let exclusive = if facts.deadline_is_exclusive { "<" } else { "" };
+            let time = facts.deadline_time.iter().map(|time| format!(" {time}")).collect::<String>();
+            facts.deadline.map(|day| format!("{exclusive}{day}{time}")).unwrap_or_default()
+        });
+    }
+
+    const DEADLINES: &[(&str, &str)] = &[
+        ("Send me the draft by Monday", "2026-11-30"),
+        ("The form has to be in by 3 December", "2026-12-03"),
+        ("I sign tomorrow at 2 pm so I need it by noon", "2026-11-27 12:00"),
+        ("Summarise the contract, I need it by noon", "2026-11-26"),
+        ("Get it done before year end", "2026-12-31"),
+        ("Deliver the chairs before the end of March", "2027-03-31"),
+        ("Finish the audit before end of February", "2027-02-28"),
+        ("It's for the fair on 12 January and we need the slides two days before", "2027-01-10"),
+        ("The workshop is on 5 February; invitations should go out three weeks before", "2027-01-15"),
+        ("It must run from 1 to 14 March and be ready a week before it starts", "2027-02-22"),
+        ("The wedding is on 5 June; have the cards ready a month in advance", "2027-05-05"),
+        ("Have the slides done the day before the meeting on 9 December", "2026-12-08"),
+        ("Send the cake order two weeks before 20 December", "2026-12-06"),
+        ("Finish the translation no later than 15 January", "2027-01-15"),
+        ("Apply for the grant. Application closes on 20 December", "2026-12-20"),
+        ("Have it on my desk tomorrow morning", "2026-11-27"),
+        ("Write the press release. Due: Friday", "2026-11-27"),
+        ("Hand in the essay by next Tuesday", "2026-12-01"),
+        ("It must be online by the end of the week", "2026-11-27"),
+        ("The sledge must be ready for Christmas", "2026-12-25"),
+        ("Please reply within 48 hours", "2026-11-28"),
+        ("We have until 10 December", "2026-12-10"),
+        ("Order the parts, latest by 6 Jan", "2027-01-06"),
+        ("Do it ASAP, but in any case before 1 December", "<2026-12-01"),
+        ("The tax return is due on 31 January", "2027-01-31"),
+        ("Get my papers together, they're due 31 Jan", "2027-01-31"),
+        ("The reply should go out today", "2026-11-26"),
+        ("Deploy it by EOD Friday", "2026-11-27"),
+        ("The deadline for entries is 28 February", "2027-02-28"),
+        ("The offer expires on 1 December", "2026-12-01"),
+        ("Paint the room before month end", "2026-11-30"),
+        ("Celebrate our 10th anniversary on 3 May", ""),
+        ("Start on Monday", ""),
+        ("Since Monday the printer has been broken", ""),
+        ("Write about what happened before 1945", ""),
+        ("Our shop is closed until 5 January, put up a sign", ""),
+        ("Summarise the minutes from 3 November", ""),
+        ("Last Friday's order was wrong, call them", ""),
+        ("Remind me two days before the exam on 9 December", ""),
+        ("Find a hotel two streets before the station", ""),
+        ("Move it before it rains", ""),
+        ("Read the chapter before the one on bees", ""),
+    ];
+
+    #[test]
+    fn days_of_events_are_read_as_people_write_them() {
+        super::super::phrases::check(EVENTS, |facts| {
+            let days = [facts.start, facts.end];
+            days.iter().flatten().map(ToString::to_string).collect::<Vec<_>>().join(" to ")
+        });
+    }
+
+    const EVENTS: &[(&str, &str)] = &[
+        ("Book a flight on 14 May, back on 21 May", "2027-05-14 to 2027-05-21"),
+        ("The conference runs 3-5 March", "2027-03-03 to 2027-03-05"),
+        ("Plan a party on Saturday 12 December at 8 pm", "2026-12-12"),
+        ("Run the course starting next Monday", "2026-11-30"),
+        ("He joins us on 1 February", "2027-02-01"),
+        ("Run the ads from 1 to 14 February", "2027-02-01 to 2027-02-14"),
+        ("Close the shop from 28 December to 3 January", "2026-12-28 to 2027-01-03"),
+        ("Prepare me for a call with the bank tomorrow", "2026-11-27"),
+        ("Plan shifts for the week of 7 December", "2026-12-07 to 2026-12-13"),
+        ("A week in Rome over Easter, flying out on 25 March 2027", "2027-03-25"),
+        ("Plan our wedding: 19.06.2027", "2027-06-19"),
+        ("Go live on Tuesday, 1 December", "2026-12-01"),
+        ("Hold the training in the first week of January", "2027-01-01 to 2027-01-07"),
+        ("We leave on the 30th of December", "2026-12-30"),
+        ("Plan dinner on New Year's Eve", "2026-12-31"),
+        ("Redo the bath, start after New Year's", "2027-01-01"),
+        ("One post a week starting the first week of January", "2027-01-01"),
+        ("Move us on the 30th of January", "2027-01-30"),
+        ("The fair takes place on March 9th, 2027", "2027-03-09"),
+        ("Interview with Jo, Mon 7 Dec, 10:00", "2026-12-07"),
+        ("Tidy the attic this weekend", "2026-11-28 to 2026-11-29"),
+        ("Plan the summit, 6 to 8 October 2027 in Ghent", "2027-10-06 to 2027-10-08"),
+        ("A trip between 10 and 20 July", "2027-07-10 to 2027-07-20"),
+        ("Cook for six tonight", "2026-11-26"),
+        ("Lunch with Ana the day after tomorrow", "2026-11-28"),
+        ("Book a table on Valentine's Day", "2027-02-14"),
+        ("Our offsite is in three weeks", "2026-12-17"),
+        ("Switch over on the weekend of January 16-17", "2027-01-16 to 2027-01-17"),
+        ("Compare Asana, Trello and Monday for us", ""),
+        ("Migrate our boards from Trello to Monday.com", ""),
+        ("Read the letter of 3 May", ""),
+        ("Add up the sales since 1 January", ""),
+        ("Call her every Monday", ""),
+        ("Write about the Black Friday sales", ""),
+        ("Find a Saturday job for my son", ""),
+        ("Find a Sunday roast recipe", ""),
+        ("Explain the 2024 elections", ""),
+        ("Ask May about the key", ""),
+        ("Write about Good Friday traditions in Spain", ""),
+        ("Choose between Slack and Monday", ""),
+    ];
 }

@@ -41,7 +41,8 @@ fn counted(text: &Text, at: usize) -> Option<Duration> {
         next += 1;
     }
     let unit = text.lower(next);
-    let is_other = is_rate_or_age(text, next + 1) || is_kept(text, at, next + 1) || is_told_length(text, at);
+    let is_other =
+        is_term(text, at) || is_rate_or_age(text, next + 1) || is_kept(text, at, next + 1) || is_told_length(text, at);
     if is_other || is_bullet(text, at) {
         return None;
     }
@@ -53,6 +54,11 @@ fn counted(text: &Text, at: usize) -> Option<Duration> {
     let nights = if nights { days } else { nights_named(text, next + 1).unwrap_or(days) };
     text.note(at, next + 1, super::words::Use::Fact);
     Some(Duration { days, nights })
+}
+
+/// `our notice period is three months`
+fn is_term(text: &Text, at: usize) -> bool {
+    text.before(at, 1) == "is" && ["period", "notice", "warranty", "term", "lead"].contains(&text.before(at, 2))
 }
 
 /// `keep 30 days of history`: how much of it, not how long it takes.
@@ -144,7 +150,8 @@ fn is_rate_or_age(text: &Text, mut at: usize) -> bool {
     }
     [
         "ago", "old", "per", "earlier", "later", "late", "early", "overdue", "behind", "beforehand", "apart", "notice",
-        "before", "after", "average", "moving", "rolling", "warranty", "trial", "forecast", "deadline", "week",
+        "before", "after", "average", "money", "guarantee", "moving", "rolling", "warranty", "trial", "forecast",
+        "deadline", "week",
     ]
     .contains(&text.lower(at))
 }

@@ -23,7 +23,7 @@ pub(super) fn read(text: &Text) -> Vec<String> {
     let mut at = 0;
     while at < text.words.len() && found.len() < EXCLUSIONS_MAX {
         let Some((lead, first)) = lead_at(text, at) else {
-            if let Some(part) = free_of(text, at).or_else(|| nothing_done(text, at)) {
+            if let Some(part) = free_of(text, at).or_else(|| nothing_done(text, at)).or_else(|| told(text, at)) {
                 add(&mut found, part);
             }
             at += 1;
@@ -55,7 +55,83 @@ fn is_limited(text: &Text, lead: Lead, end: usize) -> bool {
     let compares = ["more", "longer", "larger", "bigger", "higher", "later", "less", "fewer", "over", "above"]
         .contains(&text.lower(end + usize::from(has_with)));
     let leads_on = matches!(text.before(end, 1), "exceed" | "exceeding" | "with" | "than" | "above" | "over");
-    text.is_constraint(end) && (leads_on || compares && (has_with || lead == Lead::Action))
+    // `nothing that takes longer than 45 minutes`
+    let measures = matches!(text.before(end, 1), "takes" | "costs" | "lasts" | "weighs" | "exceeds" | "needs");
+    text.is_constraint(end) && (measures || leads_on || compares && (has_with || lead == Lead::Action))
+}
+
+/// `dogs are not allowed`, `the piano is staying behind`, `names must stay untranslated`, `keep the jargon out of it`: what is
+/// ruled out stands before the words that do it.
+fn told(text: &Text, at: usize) -> Option<String> {
+    if text.is_constraint(at) {
+        return None;
+    }
+    if let Some(out) = kept_out(text, at) {
+        let first = skip_articles(text, at + 1);
+        let part = text.between(first, out).to_owned();
+        let end = if text.lower(out + 1) == "of" { out + 3 } else { out + 1 };
+        text.note_constraint(at, end);
+        return Some(part);
+    }
+    let (next, third, fourth) = (text.lower(at + 1), text.lower(at + 2), text.lower(at + 3));
+    let (length, is_kept) = match (text.lower(at), next) {
+        ("isn't" | "aren't", "allowed" | "permitted" | "welcome" | "wanted") => (2, false),
+        ("is" | "are", "forbidden" | "banned" | "prohibited" | "taboo") => (2, false),
+        ("is" | "are", "not") if matches!(third, "allowed" | "permitted" | "welcome" | "wanted") => (3, false),
+        ("is" | "are", "off") if third == "limits" || third == "the" && fourth == "table" => (4, false),
+        ("is" | "are", "out") if third == "of" && fourth == "the" => (5, false),
+        ("is" | "are", "staying") if is_left_behind(third) => (3, false),
+        ("stays" | "stay", "behind" | "put") => (2, false),
+        ("must" | "should", "stay" | "remain" | "be") => (2, true),
+        ("has" | "have" | "needs" | "need", "to") if matches!(third, "stay" | "remain" | "be") => (3, true),
+        ("stays" | "remains" | "stay" | "remain", _) => (1, true),
+        _ => return None,
+    };
+    let first = text.subject_before(at)?;
+    let subject = text.between(first, at);
+    if !is_kept {
+        text.note_constraint(first, at + length);
+        return Some(subject.to_owned());
+    }
+    let state = at + length + usize::from(text.lower(at + length) == "left");
+    let is_same = text.lower(state) == "as" && matches!(text.lower(state + 1), "they" | "it" | "is")
+        || text.lower(state) == "the" && text.lower(state + 1) == "same";
+    let action = kept_from(text.lower(state)).or_else(|| is_same.then(|| "changing".to_owned()))?;
+    text.note_constraint(first, state + 1);
+    Some(format!("{action} {}", lower_first(text, first, subject)))
+}
+
+fn is_left_behind(word: &str) -> bool {
+    matches!(word, "behind" | "here" | "put" | "there")
+}
+
+/// The index of `out` in `keep the jargon out of it`.
+fn kept_out(text: &Text, at: usize) -> Option<usize> {
+    matches!(text.lower(at), "keep" | "leave").then_some(())?;
+    let out = (at + 2..at + 7).find(|i| text.lower(*i) == "out")?;
+    let is_phrase = (at + 1..out).all(|i| text.words[i].kind == WordKind::Letters);
+    let of = text.lower(out + 2);
+    let ends = text.get(out + 1).is_none_or(|next| next.kind == WordKind::Sign)
+        || text.lower(out + 1) == "of" && matches!(of, "it" | "this" | "them" | "there" | "that");
+    (is_phrase && ends && !matches!(text.lower(at + 1), "it" | "them" | "me" | "us")).then_some(out)
+}
+
+/// What must not be done to a thing that stays `untranslated`: `translating`.
+fn kept_from(state: &str) -> Option<String> {
+    if matches!(state, "unchanged" | "untouched" | "intact" | "identical" | "alone") {
+        return Some("changing".into());
+    }
+    let verb = state.strip_prefix("un").and_then(|verb| verb.strip_suffix("ed"))?;
+    (verb.len() > 2 && !state.starts_with("under")).then(|| format!("{verb}ing"))
+}
+
+/// The text with a small first letter when only the sentence made it a capital.
+fn lower_first(text: &Text, first: usize, phrase: &str) -> String {
+    let mut chars = phrase.chars();
+    match chars.next().filter(|_| text.is_sentence_start(first)) {
+        Some(letter) => letter.to_lowercase().chain(chars).collect(),
+        None => phrase.to_owned(),
+    }
 }
 
 /// `change nothing`, `delete nothing`: what is asked not to be done.
@@ -112,7 +188,17 @@ fn things_at(text: &Text, at: usize) -> Option<usize> {
         "allergic" | "intolerant" if next == "to" => at + 2,
         "neither" | "nor" => at + 1,
         "none" if next == "of" => at + 2,
+        "nothing" if !begins_phrase(text, at) => return None,
         "nothing" if matches!(next, "with" | "containing" | "from" | "about" | "in" | "that") => at + 2,
+        "hate" | "hates" | "dislike" | "dislikes" | "detest" | "detests" | "loathe" | "loathes"
+            if is_somebody(text, at) && !matches!(next, "my" | "this" | "it" | "how" | "when" | "that" | "our") =>
+        {
+            at + 1
+        }
+        "can't" | "cannot" if next == "stand" && is_somebody(text, at) => at + 2,
+        "zero" if text.begins_clause(at) || text.before(at, 1) == "with" => at + 1,
+        "won't" if next == "do" && is_somebody(text, at) => at + 2,
+        "not" if next == "interested" && third == "in" => at + 3,
         "nothing" if third == "than" || is_bare(text, at) => at + 1,
         "no" if text.before(at, 1) == "with" && is_selected(text, at - 1) => return None,
         "no" => no(text, at)?,
@@ -133,16 +219,58 @@ fn negated_action(text: &Text, at: usize) -> Option<usize> {
         "do" | "must" | "should" | "may" | "shall" | "can" | "will" if next == "not" && is_rule(text, at) => {
             Some(at + 2)
         }
+        "do" | "don't" | "dont" if is_reminder(text, at) => None,
         "don't" | "dont" | "mustn't" | "shouldn't" if is_rule(text, at) => Some(at + 1),
         "cannot" | "can't" if is_own_limit(text, at) || is_guests_limit(text, at) => Some(at + 1),
         "won't" if matches!(text.before(at, 1), "we" | "i" | "they" | "you") => Some(at + 1),
+        "won't" if is_somebody(text, at) && CONSUMES.contains(&next) => Some(at + 1),
+        "refuse" | "refuses" if next == "to" && is_somebody(text, at) => Some(at + 2),
+        "not" if is_own_plan(text, at) => Some(if text.lower(at + 2) == "to" { at + 3 } else { at + 1 }),
         "doesn't" | "don't" | "isn't" if is_described(text, at) || is_guests_limit(text, at) => Some(at + 1),
         "not" if matches!(text.before(at, 1), "rather" | "prefer") => Some(at + 1 + usize::from(next == "to")),
         "never" if is_request(text, at) || text.before(at, 1) == "must" => Some(at + 1),
         "nothing" if matches!(next, "may" | "must" | "should" | "can") => Some(at + 2),
-        "nobody" | "none" => Some(at),
+        "nobody" | "none" if text.begins_clause(at) => Some(at),
         _ => None,
     }
+}
+
+/// What people decline: `my son won't eat fish`.
+const CONSUMES: &[&str] = &[
+    "eat", "drink", "fly", "use", "take", "touch", "wear", "stay", "sleep", "go", "have", "drive", "travel", "accept",
+];
+
+/// `we're not moving the freezer`; not `we're not getting alerts`, which is a fault.
+fn is_own_plan(text: &Text, at: usize) -> bool {
+    let is_ours = matches!(text.before(at, 1), "we're" | "i'm")
+        || matches!(text.before(at, 1), "are" | "am") && matches!(text.before(at, 2), "we" | "i");
+    let next = text.lower(at + 1);
+    let is_fault = ["getting", "receiving", "seeing", "working", "making", "finding", "being"].contains(&next);
+    is_ours && !is_fault && next.ends_with("ing") && (next != "going" || text.lower(at + 2) == "to")
+}
+
+/// `don't forget to`, `do not hesitate`: something is asked for.
+fn is_reminder(text: &Text, at: usize) -> bool {
+    let verb = at + 1 + usize::from(text.lower(at) == "do");
+    let is_negated = text.lower(at) != "do" || text.lower(at + 1) == "not";
+    is_negated
+        && matches!(text.lower(verb), "forget" | "hesitate" | "worry" | "mind" | "miss" | "be")
+        && !(text.lower(verb) == "be" && text.lower(verb + 1) != "afraid")
+}
+
+/// `we`, `my wife`, `Dad`, before a verb.
+fn is_somebody(text: &Text, at: usize) -> bool {
+    let before = text.before(at, 1);
+    let is_mine = matches!(text.before(at, 2), "my" | "our");
+    matches!(before, "we" | "i" | "they" | "she" | "he")
+        || RELATIVES.contains(&before) && (is_mine || at > 0 && text.is_capital(at - 1))
+}
+
+/// `…, nothing with nuts`; not `the search finds nothing with umlauts`.
+fn begins_phrase(text: &Text, at: usize) -> bool {
+    let asks =
+        ["with", "include", "use", "buy", "serve", "order", "please", "absolutely", "cook", "choose", "eat", "or"];
+    text.begins_clause(at) || asks.contains(&text.before(at, 1)) || text.is_imperative(at.saturating_sub(1))
 }
 
 /// What is not wanted, after `we don't`: `want to rent a car`, `like mushrooms`.
@@ -173,22 +301,22 @@ const DATA: &[&str] = &[
     "employees", "contacts", "members", "tickets", "files", "pages", "functions", "modules",
 ];
 
+const RELATIVES: &[&str] = &[
+    "mother", "father", "mum", "mom", "dad", "parents", "wife", "husband", "partner", "son", "daughter", "kids",
+    "children", "grandma", "grandmother", "grandpa", "grandfather", "baby", "brother", "sister", "friend", "friends",
+    "boss", "dog", "cat", "girlfriend", "boyfriend",
+];
+
 /// `we can't`, `it cannot`, `my mother can't`: what the people of the goal cannot do; not `we can't log in`, which is a fault.
 fn is_own_limit(text: &Text, at: usize) -> bool {
     let before = text.before(at, 1);
-    let is_relative = matches!(text.before(at, 2), "my" | "our")
-        && [
-            "mother", "father", "mum", "mom", "dad", "parents", "wife", "husband", "partner", "son", "daughter",
-            "kids", "children", "grandma", "grandmother", "grandpa", "grandfather", "baby", "brother", "sister",
-            "friend", "friends", "boss", "dog", "cat",
-        ]
-        .contains(&before);
+    let is_relative = matches!(text.before(at, 2), "my" | "our") && RELATIVES.contains(&before);
     let is_fault = [
         "log", "open", "access", "see", "reach", "connect", "figure", "remember", "understand", "decide", "find",
         "believe", "wait", "tell", "afford",
     ]
     .contains(&text.lower(at + 1));
-    !is_fault && (is_relative || matches!(before, "we" | "i" | "it" | "they" | "you"))
+    !is_fault && (is_relative || matches!(before, "we" | "i" | "it" | "they" | "you" | "she" | "he"))
 }
 
 /// `one who can't eat shellfish`: what somebody who takes part cannot do; not `users who can't log in`, which is a fault.
@@ -488,4 +616,62 @@ mod tests {
             assert_eq!(exclusions(text), "", "{text}");
         }
     }
+
+    #[test]
+    fn exclusions_are_read_as_people_write_them() {
+        super::super::phrases::check(&[PHRASES, NOT_RULED_OUT].concat(), |facts| facts.exclusions.join(" | "));
+    }
+
+    const PHRASES: &[(&str, &str)] = &[
+        ("Plan a trip. My wife won't do Ryanair.", "Ryanair"),
+        ("Write six posts. Keep the jargon out of it.", "jargon"),
+        ("Move us to Bath; the piano is staying behind", "piano"),
+        ("Translate it. Product names must stay untranslated.", "translating product names"),
+        ("Buy laptops, nothing refurbished", "refurbished"),
+        ("Plan a trip, no hostels", "hostels"),
+        ("Plan a holiday, I hate camping", "camping"),
+        ("Plan the party, we don't want any balloons", "balloons"),
+        ("Plan the trip, we'd rather not fly", "fly"),
+        ("Edit the video, please skip the intro", "intro"),
+        ("Do the accounts without using Excel", "Excel"),
+        ("Find a band, anything except jazz", "jazz"),
+        ("Write the flyer and leave out the prices", "prices"),
+        ("Run a campaign, no TikTok", "TikTok"),
+        ("Find a holiday, not interested in timeshares", "timeshares"),
+        ("Book a table. Dad can't stand seafood.", "seafood"),
+        ("Bake a cake, it must not contain gluten", "contain gluten"),
+        ("Never call before nine", "call before nine"),
+        ("Find a flat, stay away from the harbour", "harbour"),
+        ("Reply to her, but don't mention the merger", "mention the merger"),
+        ("Bake a sugar-free cake", "sugar"),
+        ("Just the audit, no fixes", "fixes"),
+        ("Book the trip; my mother refuses to fly", "fly"),
+        ("Plan the menu; peanuts are off the table", "peanuts"),
+        ("Plan the picnic, dogs are not allowed", "dogs"),
+        ("We're not moving the freezer", "moving the freezer"),
+        ("Sort the photos but please don't delete anything!", "delete anything"),
+        ("Make a dinner plan, nothing with nuts or shellfish", "nuts | shellfish"),
+        ("I don't want to hire an accountant", "hire an accountant"),
+        ("Train the staff, not during night shift", "during night shift"),
+        ("Quotes have to remain unchanged", "changing quotes"),
+    ];
+
+    const NOT_RULED_OUT: &[(&str, &str)] = &[
+        ("The export button does nothing in safari", ""),
+        ("There's nothing in the cart, find out why", ""),
+        ("It should be there no later than Friday", ""),
+        ("Find out why nobody uses it", ""),
+        ("Fix it, customers don't log in", ""),
+        ("A course on how to avoid plagiarism", ""),
+        ("The site won't load", ""),
+        ("The app doesn't save drafts", ""),
+        ("I have no idea what to cook", ""),
+        ("We have no website yet", ""),
+        ("My laptop won't start", ""),
+        ("I can't find my keys", ""),
+        ("Is it true or not?", ""),
+        ("The search finds nothing with umlauts", ""),
+        ("The baby is staying with grandma, plan our weekend", ""),
+        ("No need to hurry", ""),
+    ];
 }

@@ -63,6 +63,12 @@ pub(super) fn formats(text: &Text) -> Vec<String> {
             add(&mut found, name);
             text.note(at, next, Use::Fact);
         }
+        if is_email(text, at) {
+            add(&mut found, "email");
+        }
+        if let Some(style) = style(text, at) {
+            add(&mut found, style);
+        }
         let Some(format) = format_at(text, at) else { continue };
         add(&mut found, format.name);
         let from = led_from(text, at);
@@ -73,6 +79,32 @@ pub(super) fn formats(text: &Text) -> Vec<String> {
         }
     }
     found
+}
+
+/// `by email`, `in my inbox`, `draft a reply email`.
+fn is_email(text: &Text, at: usize) -> bool {
+    let is_joined = text.lower(at) == "e" && text.lower(at + 1) == "-" && text.lower(at + 2) == "mail";
+    let next = text.lower(if is_joined { at + 3 } else { at + 1 });
+    match text.lower(at) {
+        "inbox" => matches!(text.before(at, 1), "my" | "our") && matches!(text.before(at, 2), "in" | "to" | "into"),
+        "email" | "e" if is_joined || text.lower(at) == "email" => {
+            let is_way = matches!(text.before(at, 1), "by" | "via");
+            let goes_on = text.get(at + 1).is_none_or(|word| word.kind == WordKind::Sign)
+                || ["to", "for", "about", "that", "and", "telling", "in", "with", "of", "by", "asking"].contains(&next);
+            let is_written = text.clause_before(at, 5).any(|i| matches!(text.lower(i), "draft" | "write" | "compose"));
+            let is_sent = text.begins_clause(at) && matches!(next, "me" | "us" | "it" | "them" | "him" | "her");
+            is_way || is_sent || is_written && goes_on
+        }
+        _ => false,
+    }
+}
+
+/// `in APA style`
+fn style<'t>(text: &Text<'t>, at: usize) -> Option<&'t str> {
+    let is_style = matches!(text.lower(at), "style" | "format") && at > 1 && text.before(at, 2) == "in";
+    let is_known = FORMATS.iter().any(|format| format.words.contains(&text.before(at, 1)));
+    (is_style && text.is_capital(at - 1) && !is_known && !text.is_sentence_start(at - 1))
+        .then(|| text.between(at - 1, at + 1))
 }
 
 fn add(found: &mut Vec<String>, name: &str) {
@@ -145,6 +177,21 @@ fn format_at(text: &Text, at: usize) -> Option<&'static Format> {
     let ends = ends_phrase(next);
     let is_file_of_program =
         format.name == "docx" && matches!(next, "file" | "doc") && matches!(before, "one" | "single");
+    // `table please`, `excel would be great`, `use a table`
+    let begins = text.begins_clause(at) || before == "a" && matches!(text.before(at, 2), "use" | "in" | "as");
+    let is_wanted = matches!(text.before(at, 2), "like" | "want" | "need" | "me") && before == "a";
+    let shows =
+        matches!(next, "with" | "of" | "by" | "that" | "showing" | "comparing") && text.number(at + 2).is_none();
+    if matches!(format.name, "table" | "chart") && is_wanted && shows {
+        return Some(format);
+    }
+    let is_wish = matches!(next, "please" | "preferred") || next == "would" && text.lower(at + 2) == "be";
+    if is_word && begins && (is_wish && format.name != "text" || ends_phrase(next) && text.before(at, 2) == "use") {
+        return Some(format);
+    }
+    if word.lower == "deck" && !matches!(before, "slide" | "pitch") {
+        return None;
+    }
     if is_word && !is_there && (matches!(next, "format" | "document") || is_file_of_program) {
         return Some(format);
     }
@@ -167,7 +214,7 @@ fn ends_phrase(next: &str) -> bool {
     [
         "", ",", ".", ";", ")", "!", "?", ":", "and", "or", "with", "by", "for", "format", "file", "files", "report",
         "document", "export", "list", "table", "version", "presentation", "deck", "sheet", "page", "until", "before",
-        "within", "showing", "that", "per", "plus",
+        "within", "showing", "that", "per", "plus", "please", "of",
     ]
     .contains(&next)
 }
@@ -188,7 +235,18 @@ fn may_stand_free(text: &Text, at: usize) -> bool {
         .contains(&before)
             || text.before(at, 1).parse::<u32>().is_ok()
             || text.number(at.saturating_sub(1)).is_some()
+            || is_described(text, at)
             || text.is_constraint(at.saturating_sub(1)))
+}
+
+/// `a printable PDF`, `a one-page PDF`, `a slide deck`: words that describe it stand between the article and the format.
+fn is_described(text: &Text, at: usize) -> bool {
+    let article =
+        text.clause_before(at, 4).find(|i| matches!(text.lower(*i), "a" | "an" | "the" | "of" | "my" | "our"));
+    article.is_some_and(|article| {
+        let makes = ["make", "create", "prepare", "build", "write", "produce", "want", "need", "me", "send", "deliver"];
+        matches!(text.lower(article), "a" | "an") && makes.contains(&text.before(article, 1))
+    })
 }
 
 /// The index of the word that leads to a format, past articles and adjectives: `as a single`, `in`.
@@ -234,8 +292,11 @@ pub(super) fn languages(text: &Text) -> Languages {
             continue;
         };
         let variety = usize::from(
-            ["american", "british", "australian", "brazilian", "canadian", "mexican", "swiss", "simplified"]
-                .contains(&text.before(at, 1)),
+            [
+                "american", "british", "australian", "brazilian", "canadian", "mexican", "swiss", "simplified",
+                "plain", "simple", "easy", "formal", "clear", "good", "everyday",
+            ]
+            .contains(&text.before(at, 1)),
         );
         let before = text.before(at, 1 + variety);
         let listed = matches!(before, "," | "and" | "or" | "&" | "both")
@@ -244,14 +305,18 @@ pub(super) fn languages(text: &Text) -> Languages {
                 || before == "both"
                 || before == "and" && language_at(text, at.saturating_sub(3)).is_some())
             && text.is_constraint(at - 2);
-        let version =
-            matches!(text.lower(at + 1), "translation" | "version" | "subtitles" | "translations" | "edition")
-                && !matches!(before, "the" | "this");
+        let version = (is_version(text.lower(at + 1)) || is_pair(text, at) && is_version(text.lower(at + 3)))
+            && !matches!(before, "the" | "this");
+        let leads = before == ":" && text.before(at, 2) == "language"
+            || matches!(before, "," | "bilingual" | "both") && is_pair(text, at);
+        let is_original = matches!(before, "the" | "this" | "these" | "our" | "my")
+            && text.before(at, 2 + variety).starts_with("translat");
         match before {
+            _ if is_original => found.from = found.from.or(Some(language.to_owned())),
             "from" if translates => found.from = found.from.or(Some(language.to_owned())),
             "in" | "into" => found.to.push(language.to_owned()),
             "to" if translates => found.to.push(language.to_owned()),
-            _ if listed || version || alone(text, at) => found.to.push(language.to_owned()),
+            _ if listed || version || leads || alone(text, at) => found.to.push(language.to_owned()),
             _ => {
                 at += 1;
                 continue;
@@ -263,6 +328,15 @@ pub(super) fn languages(text: &Text) -> Languages {
     }
     found.to.dedup();
     found
+}
+
+fn is_version(word: &str) -> bool {
+    matches!(word, "translation" | "version" | "subtitles" | "translations" | "edition" | "versions")
+}
+
+/// `French and English`
+fn is_pair(text: &Text, at: usize) -> bool {
+    matches!(text.lower(at + 1), "and" | "or" | "&") && language_at(text, at + 2).is_some()
 }
 
 /// `at most 8 pages, German`: the language stands between commas.
@@ -353,4 +427,94 @@ mod tests {
             assert_eq!((found.to.join(" ").as_str(), found.from.as_deref()), (to, from), "{text}");
         }
     }
+
+    #[test]
+    fn formats_are_read_as_people_write_them() {
+        super::super::phrases::check(PHRASES, |facts| facts.formats.join(" "));
+    }
+
+    const PHRASES: &[(&str, &str)] = &[
+        ("Write a report as a PDF", "pdf"),
+        ("Make a rota in Excel", "xlsx"),
+        ("Make a budget, excel would be great", "xlsx"),
+        ("Compare them. table please", "table"),
+        ("Findings in a spreadsheet", "spreadsheet"),
+        ("Clean the list and give it back as CSV", "csv"),
+        ("Send the summary by email", "email"),
+        ("I want a summary in my inbox", "email"),
+        ("Write the menu, PDF please", "pdf"),
+        ("Make a slide deck", "slides"),
+        ("Prepare a talk, PowerPoint, 10 slides", "pptx slides"),
+        ("Write it up as Word doc", "docx"),
+        ("Write the docs in Markdown", "markdown"),
+        ("List the risks as bullet points", "bullet points"),
+        ("Make a one-page PDF of it", "pdf"),
+        ("Export it to JSON", "json"),
+        ("Make a printable PDF", "pdf"),
+        ("Write the contract in Word", "docx"),
+        ("Save it as an .xlsx file", "xlsx"),
+        ("Draft a reply email to Mrs Okafor", "email"),
+        ("Give it to me both as PDF and as HTML", "pdf html"),
+        ("Write the book. Format: EPUB", "epub"),
+        ("I'd like it in LaTeX", "latex"),
+        ("Turn it into a checklist", "checklist"),
+        ("Compare the phones, use a table", "table"),
+        ("Put the results in a Google Sheet", "google sheets"),
+        ("Book a table for two", ""),
+        ("Parse the JSON", ""),
+        ("Summarise report.pdf", ""),
+        ("The PDF is broken, fix it", ""),
+        ("Learn Excel", ""),
+        ("Our email server is down", ""),
+        ("Clean the email list", ""),
+        ("Say it in other words", ""),
+        ("Plan a word of mouth campaign", ""),
+        ("Build a deck in the garden", ""),
+    ];
+
+    #[test]
+    fn languages_are_read_as_people_write_them() {
+        super::super::phrases::check(LANGUAGE_PHRASES, |facts| {
+            let from = facts.source_language.iter().map(|from| format!(" < {from}")).collect::<String>();
+            format!("{}{from}", facts.languages.join(" "))
+        });
+    }
+
+    const LANGUAGE_PHRASES: &[(&str, &str)] = &[
+        ("A survey in English and Welsh", "English Welsh"),
+        ("Translate it from German into French and Polish", "French Polish < German"),
+        ("List the risks in plain English", "English"),
+        ("Write a letter to the landlord, German please", "German"),
+        ("Write it in simple German", "German"),
+        ("Make a Spanish version", "Spanish"),
+        ("Translate the site to Dutch", "Dutch"),
+        ("A flyer, bilingual, French and English", "French English"),
+        ("CV and letter, both in German", "German"),
+        ("Translate the song from Japanese to English", "English < Japanese"),
+        ("Write the manual in Brazilian Portuguese", "Portuguese"),
+        ("The letter should be in Italian", "Italian"),
+        ("Write the offer. Language: Czech", "Czech"),
+        ("A thesis in British English", "English"),
+        ("Answer her in Finnish.", "Finnish"),
+        ("Add Turkish and Arabic subtitles", "Turkish Arabic"),
+        ("A leaflet in Urdu, Hindi and English", "Urdu Hindi English"),
+        ("Translate the Greek original into English", "English < Greek"),
+        ("Translate this German contract", " < German"),
+        ("Write the rules, English only", "English"),
+        ("A notice in both Welsh and English", "Welsh English"),
+        ("Write a poem in Swiss German", "German"),
+        ("Can you write to them in Polish?", "Polish"),
+        ("Make a sign in Dutch or French", "Dutch French"),
+        ("Put the recipe into English", "English"),
+        ("Learn Spanish", ""),
+        ("Find French restaurants", ""),
+        ("Describe the Polish market", ""),
+        ("Buy a German car", ""),
+        ("Cook an English breakfast", ""),
+        ("Call our Italian supplier", ""),
+        ("Book a Spanish course", ""),
+        ("Bake Danish pastries", ""),
+        ("Sail to the Greek islands", ""),
+        ("Find a Russian teacher", ""),
+    ];
 }

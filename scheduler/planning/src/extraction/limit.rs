@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use goalmill_common::number::whole_u64;
 
 use super::amount::amount_at;
+use super::count::is_person;
 use super::words::{Text, WordKind};
 
 /// Numbers by what they limit: `{"pages": 10}`.
@@ -32,30 +33,103 @@ pub(super) fn read(text: &Text) -> StatedLimits {
             text.note_constraint(at, next);
             continue;
         }
+        if let Some((low, high, noun, next)) = range_at(text, at) {
+            limits.at_least.entry(noun.clone()).or_insert(low);
+            limits.at_most.entry(noun).or_insert(high);
+            text.note_constraint(at, next);
+            continue;
+        }
         let Some((bound, from, number)) = before_number(text, at).or_else(|| after_number(text, at)) else { continue };
         if is_threshold(text, from) || text.is_in_condition(from) {
             continue;
         }
-        // `five or fewer items`
-        let noun = number.0 + 2 * usize::from(text.lower(number.0) == "or");
-        let Some((noun, next)) = noun_at(text, noun) else { continue };
-        let is_one = number.1 == 1 && !noun.contains(' ') && !noun.ends_with('s');
+        let Some((noun, next)) = limited(text, from, &number) else { continue };
+        let is_one = number.value == 1 && !noun.contains(' ') && !noun.ends_with('s');
         let noun = if is_one { format!("{noun}s") } else { noun };
         let list = match bound {
             LimitSide::Most => &mut limits.at_most,
             LimitSide::Least => &mut limits.at_least,
         };
-        list.entry(noun).or_insert(number.1);
+        list.entry(noun).or_insert(number.value);
         text.note_constraint(from, next);
     }
     limits
+}
+
+/// A number with the index after it; of `half an hour` and `a page`, with its unit.
+struct Limit {
+    value: u64,
+    next: usize,
+    unit: Option<String>,
+}
+
+/// What is limited, and the index after it: `pages`, `hours of downtime`, `studies` of `studies, at least 20 of them`.
+fn limited(text: &Text, from: usize, number: &Limit) -> Option<(String, usize)> {
+    if let Some(unit) = &number.unit {
+        return Some((unit.clone(), number.next));
+    }
+    if text.lower(number.next) == "of" && matches!(text.lower(number.next + 1), "them" | "these" | "those" | "which") {
+        let noun = text.plural_before(from)?;
+        return Some((text.lower(noun).to_owned(), number.next + 2));
+    }
+    // `five or fewer items`
+    let (noun, next) = noun_at(text, number.next + 2 * usize::from(text.lower(number.next) == "or"))?;
+    let noun = match noun.as_str() {
+        "min" | "mins" => "minutes".to_owned(),
+        "h" | "hr" | "hrs" => "hours".to_owned(),
+        "sec" | "secs" => "seconds".to_owned(),
+        _ => noun,
+    };
+    // `downtime can't exceed 4 hours`
+    let of = of_what(text, from).filter(|_| TIMES.contains(&noun.as_str()));
+    Some((of.map(|subject| format!("{noun} of {subject}")).unwrap_or(noun), next))
+}
+
+const TIMES: &[&str] = &["hours", "minutes", "seconds", "milliseconds", "ms", "days", "weeks", "hour", "minute", "day"];
+
+/// The one word before `must stay`, `can't exceed`.
+fn of_what<'t>(text: &'t Text, from: usize) -> Option<&'t str> {
+    let exceeds = text.lower(from) == "exceed";
+    let is_verb = |word: &str| {
+        ["stay", "remain", "be", "not", "must", "should", "can", "can't", "cannot", "mustn't", "shouldn't", "may", "to"]
+            .contains(&word)
+            || matches!(word, "has" | "have" | "needs" | "won't" | "will" | "is" | "never")
+    };
+    let verbs = text.clause_before(from, 4).take_while(|i| is_verb(text.lower(*i))).last();
+    let verb =
+        verbs.filter(|verb| exceeds || matches!(text.before(from, 1), "stay" | "remain" | "be") && *verb < from)?;
+    let first = text.subject_before(verb)?;
+    (first + 1 == verb).then(|| text.lower(first))
+}
+
+/// `800 to 1,000 words`, `between 10 and 15 songs`: the lower and the upper number, what they limit, and the index after it.
+fn range_at(text: &Text, at: usize) -> Option<(u64, u64, String, usize)> {
+    let is_joined = at > 0 && text.words[at].glued;
+    let low = number(text, at).filter(|_| !is_joined)?;
+    let links = match text.lower(low.next) {
+        "to" | "-" | "–" => true,
+        "and" => text.before(at, 1) == "between",
+        _ => false,
+    };
+    let high =
+        text.number(low.next + 1).filter(|high| links && high.value.fract() == 0.0 && high.value <= LIMIT_MAX)?;
+    let high_value = whole_u64(high.value);
+    let is_year = |value: u64| (1900..2200).contains(&value);
+    let is_other =
+        low.value >= high_value || is_year(low.value) && is_year(high_value) || text.is_constraint(low.next + 1);
+    let has_currency = amount_at(text, low.next + 1).is_some_and(|amount| amount.currency.is_some());
+    let (noun, next) = noun_at(text, high.next).filter(|_| !is_other && !has_currency)?;
+    let is_thing = noun.len() > 3 && noun.ends_with('s') && !TIMES.contains(&noun.as_str());
+    let is_stay = matches!(noun.as_str(), "nights" | "months" | "years" | "people" | "persons" | "adults" | "guests");
+    (is_thing && !is_stay).then_some((low.value, high_value, noun, next))
 }
 
 /// `for no less than 5.500 euros`: the currency, the amount and the index after it.
 fn least_money(text: &Text, at: usize) -> Option<(String, u64, usize)> {
     let first = match (text.lower(at), text.lower(at + 1), text.lower(at + 2)) {
         ("no" | "not" | "never", "less" | "lower", "than") => at + 3,
-        ("at", "least", _) => at + 2,
+        ("at", "least", _) | ("minimum", "price" | "of", _) => at + 2,
+        ("minimum", ..) => at + 1,
         _ => return None,
     };
     let amount = amount_at(text, first).filter(|amount| (0.0..=LIMIT_MAX).contains(&amount.value))?;
@@ -63,15 +137,17 @@ fn least_money(text: &Text, at: usize) -> Option<(String, u64, usize)> {
     let currency = amount.currency.filter(|_| is_free)?;
     let whole = whole_u64(amount.value);
     // `750 EUR per month`
-    let unit = text.get(amount.next + 1).filter(|unit| unit.kind == WordKind::Letters);
-    match unit.filter(|_| matches!(text.lower(amount.next), "per" | "a" | "/")) {
-        Some(unit) => Some((format!("{currency} per {}", unit.lower), whole, amount.next + 2)),
+    // `900 dollars of it every month`
+    let per = amount.next + if text.lower(amount.next) == "of" { 2 } else { 0 };
+    let unit = text.get(per + 1).filter(|unit| unit.kind == WordKind::Letters);
+    match unit.filter(|_| matches!(text.lower(per), "per" | "a" | "/" | "every" | "each")) {
+        Some(unit) => Some((format!("{currency} per {}", unit.lower), whole, per + 2)),
         None => Some((currency.to_owned(), whole, amount.next)),
     }
 }
 
-/// `at most 10`: the index after the number and its value.
-fn before_number(text: &Text, at: usize) -> Option<(LimitSide, usize, (usize, u64))> {
+/// `at most 10`: the side, the index of its first word, and the number.
+fn before_number(text: &Text, at: usize) -> Option<(LimitSide, usize, Limit)> {
     let lead = (text.lower(at), text.lower(at + 1), text.lower(at + 2));
     let (bound, mut next) = match lead {
         (
@@ -79,6 +155,10 @@ fn before_number(text: &Text, at: usize) -> Option<(LimitSide, usize, (usize, u6
             "further" | "farther" | "older" | "later" | "wider" | "heavier" | "taller",
             "than",
         ) => (LimitSide::Most, at + 3),
+        ("at", "the", "most") => (LimitSide::Most, at + 3),
+        ("exceed", ..) if text.negation_before(at).is_some() => (LimitSide::Most, at + 1),
+        ("to", ..) if is_reduced(text, at) => (LimitSide::Most, at + 1),
+        ("fit" | "fits", "on" | "in" | "into", _) => (LimitSide::Most, at + 2),
         ("at", "most", _) | ("up", "to", _) | ("not" | "never", "exceeding" | "above" | "over", _) => {
             (LimitSide::Most, at + 2)
         }
@@ -95,7 +175,7 @@ fn before_number(text: &Text, at: usize) -> Option<(LimitSide, usize, (usize, u6
         ("minimum" | "min", "of", _) => (LimitSide::Least, at + 2),
         ("max" | "min", ".", _) => (if text.lower(at) == "max" { LimitSide::Most } else { LimitSide::Least }, at + 2),
         ("maximum" | "max", _, _) => (LimitSide::Most, at + 1),
-        ("minimum", _, _) => (LimitSide::Least, at + 1),
+        ("minimum" | "min", _, _) => (LimitSide::Least, at + 1),
         ("less" | "fewer" | "shorter", "than", _) if is_in_negation(text, at) => (LimitSide::Least, at + 2),
         ("less" | "fewer" | "shorter", "than", _) if !negated(text, at) => (LimitSide::Most, at + 2),
         ("more" | "longer", "than", _) if is_in_negation(text, at) => (LimitSide::Most, at + 2),
@@ -104,10 +184,36 @@ fn before_number(text: &Text, at: usize) -> Option<(LimitSide, usize, (usize, u6
         ("≥", _, _) => (LimitSide::Least, at + 1),
         _ => return None,
     };
+    if let Some(one) = one_at(text, next) {
+        return Some((bound, at, one));
+    }
     if matches!(text.lower(next), "a" | "the" | ":") {
         next += 1;
     }
     Some((bound, at, number(text, next)?))
+}
+
+/// `half an hour`, `a page`
+fn one_at(text: &Text, at: usize) -> Option<Limit> {
+    let limit = |value, unit: &str, next| Some(Limit { value, next, unit: Some(unit.to_owned()) });
+    match (text.lower(at), text.lower(at + 1), text.lower(at + 2)) {
+        ("half", "an", "hour") => limit(30, "minutes", at + 3),
+        ("a" | "an" | "one", unit @ ("hour" | "day" | "week" | "month" | "minute" | "page" | "fortnight"), of)
+            if of != "of" =>
+        {
+            limit(1, &format!("{unit}s"), at + 2)
+        }
+        _ => None,
+    }
+}
+
+/// `keep it to two pages`, `limit the list to five items`
+fn is_reduced(text: &Text, at: usize) -> bool {
+    let verb = text.clause_before(at, 5).find(|i| {
+        ["keep", "limit", "limited", "restrict", "restricted", "cap", "capped", "confine"].contains(&text.lower(*i))
+    });
+    let is_time = text.number(at + 1).is_some_and(|number| TIMES.contains(&text.lower(number.next)));
+    verb.is_some() && !is_time
 }
 
 /// `it must not lock the table for more than 5 seconds`, `nobody works more than 5 days`, `no flight with more than one stop`.
@@ -123,7 +229,14 @@ fn is_threshold(text: &Text, at: usize) -> bool {
         ["flag", "mark", "highlight", "delete", "remove", "drop", "archive", "reorder", "filter"]
             .contains(&text.before(at, back))
     });
-    matches!(noun, "anything" | "everything" | "something" | "those" | "ones")
+    // `children under 12 years`, `list the companies with more than 50 employees`
+    let is_age = is_person(noun) && matches!(text.lower(at), "over" | "under" | "above" | "below");
+    let has_with = noun == "with" && text.before(at, 2).ends_with('s') && text.lower(at) != "at";
+    let lists = has_with
+        && text.clause_before(at, 8).any(|i| ["list", "find", "show", "count", "collect"].contains(&text.lower(i)));
+    is_age
+        || lists
+        || matches!(noun, "anything" | "everything" | "something" | "those" | "ones")
         || selects && noun.len() > 3 && noun.ends_with('s')
 }
 
@@ -132,27 +245,32 @@ fn negated(text: &Text, at: usize) -> bool {
 }
 
 /// `10 pages max`, `three or fewer`: the limit stands after the number.
-fn after_number(text: &Text, at: usize) -> Option<(LimitSide, usize, (usize, u64))> {
-    let number = number(text, at)?;
+fn after_number(text: &Text, at: usize) -> Option<(LimitSide, usize, Limit)> {
+    // `30 minutes a day max`: the first number is meant.
+    let follows_unit = text.before(at, 1).ends_with('s');
+    let number = one_at(text, at).filter(|_| !follows_unit).or_else(|| number(text, at))?;
     // At most three words stand between the number and the word that makes it a limit.
-    let bound = (number.0..number.0 + 4).find_map(|i| match (text.lower(i), text.lower(i + 1), text.lower(i + 2)) {
-        ("max" | "maximum" | "tops", _, _) | ("at", "most", _) | ("at", "the", "most") => Some(LimitSide::Most),
-        ("or", "less" | "fewer", _) => Some(LimitSide::Most),
-        ("or", "more", _) | ("at", "least", _) | ("minimum", _, _) => Some(LimitSide::Least),
-        _ => None,
-    });
-    let free = (number.0..number.0 + 4)
+    let bound =
+        (number.next..number.next + 4).find_map(|i| match (text.lower(i), text.lower(i + 1), text.lower(i + 2)) {
+            ("max" | "maximum" | "tops", _, _) | ("at", "most", _) | ("at", "the", "most") => Some(LimitSide::Most),
+            ("or", "less" | "fewer", _) => Some(LimitSide::Most),
+            ("or", "more", _) | ("at", "least", _) | ("minimum", _, _) => Some(LimitSide::Least),
+            _ => None,
+        });
+    let free = (number.next..number.next + 4)
         .take_while(|i| !matches!(text.lower(*i), "max" | "maximum" | "tops" | "at" | "or" | "minimum"))
         .all(|i| text.get(i).is_some_and(|w| w.kind == WordKind::Letters && text.number(i).is_none()));
     bound.filter(|_| free && !text.is_constraint(at)).map(|bound| (bound, at, number))
 }
 
-fn number(text: &Text, at: usize) -> Option<(usize, u64)> {
+/// A whole number that is no amount of money and was not read yet.
+fn number(text: &Text, at: usize) -> Option<Limit> {
     let is_tied = text.get(at)?.glued && at > 0 && !matches!(text.lower(at - 1), "(" | "." | ":");
     let number =
         text.number(at).filter(|n| !is_tied && (0.0..=LIMIT_MAX).contains(&n.value) && n.value.fract() == 0.0)?;
-    let is_other = (at..number.next).any(|i| text.is_constraint(i));
-    (!is_other).then(|| (number.next, whole_u64(number.value)))
+    let is_other = (at..number.next).any(|i| text.is_constraint(i))
+        || amount_at(text, at).is_some_and(|amount| amount.currency.is_some());
+    (!is_other).then(|| Limit { value: whole_u64(number.value), next: number.next, unit: None })
 }
 
 /// What is limited: the words up to a plural or a unit.
@@ -252,4 +370,56 @@ mod tests {
             assert_eq!(limits(text), "", "{text}");
         }
     }
+
+    #[test]
+    fn limits_are_read_as_people_write_them() {
+        super::super::phrases::check(PHRASES, |facts| {
+            let list = super::super::phrases::listed;
+            [list("<=", &facts.at_most), list(">=", &facts.at_least)].concat().join(", ")
+        });
+    }
+
+    const PHRASES: &[(&str, &str)] = &[
+        ("Downtime can't exceed 4 hours", "<=4 hours of downtime"),
+        ("Write a report, max 12 pages", "<=12 pages"),
+        ("Write a summary, 500 words tops", "<=500 words"),
+        ("Six posts, 800 to 1,000 words apiece", "<=1000 words, >=800 words"),
+        ("Buy laptops, min 16 GB RAM each", ">=16 gb ram"),
+        ("Find peer-reviewed studies, at least 20 of them", ">=20 studies"),
+        ("Train them in groups of max 15 persons", "<=15 persons"),
+        ("Dishes with half an hour max to cook", "<=30 minutes"),
+        ("Make it no longer than a page", "<=1 pages"),
+        ("It shouldn't take more than two hours", "<=2 hours"),
+        ("Prepare fewer than ten slides", "<=10 slides"),
+        ("Cite not fewer than three references", ">=3 references"),
+        ("A survey with maximum ten questions", "<=10 questions"),
+        ("Pick between 10 and 15 songs", "<=15 songs, >=10 songs"),
+        ("Reach a minimum of 80 percent", ">=80 percent"),
+        ("The file must be under 2 MB", "<=2 mb"),
+        ("It must not be longer than 300 characters", "<=300 characters"),
+        ("Keep it to two pages", "<=2 pages"),
+        ("Limit it to five items", "<=5 items"),
+        ("Find a house with 4 bedrooms or more", ">=4 bedrooms"),
+        ("Find a flat, at least two bathrooms", ">=2 bathrooms"),
+        ("The parcel can be no heavier than 8 kg", "<=8 kg"),
+        ("Plan it with up to 3 revisions", "<=3 revisions"),
+        ("It won't take longer than a week, please", "<=1 weeks"),
+        ("It should fit on one page", "<=1 pages"),
+        ("The renovation shouldn't take longer than three weeks", "<=3 weeks"),
+        ("Latency must stay below 200 milliseconds", "<=200 milliseconds of latency"),
+        ("Give me 3 to 5 names", "<=5 names, >=3 names"),
+        ("Flag anything under 5 units", ""),
+        ("We need it more than ever", ""),
+        ("Call me if it takes more than 5 minutes", ""),
+        ("Write a guide for people over 65", ""),
+        ("List the top 10 songs", ""),
+        ("At least try to fix it", ""),
+        ("Meet between 9 and 11 am", ""),
+        ("A trip from 3 to 7 May", ""),
+        ("Find games for children under 12", ""),
+        ("List companies with more than 50 employees", ""),
+        ("Delete files bigger than 100 MB", ""),
+        ("Salary up to 85k euros a year", ""),
+        ("Bring it down from 40 minutes to 10 minutes", ""),
+    ];
 }

@@ -20,9 +20,14 @@ mod count;
 mod date;
 mod duration;
 mod exclusion;
+mod file;
 mod format;
+mod inclusion;
+mod lead_time;
 mod limit;
 mod money;
+#[cfg(test)]
+mod phrases;
 mod place;
 mod place_names;
 mod recurrence;
@@ -71,6 +76,9 @@ pub struct Facts {
     /// `before 3 May`: the day of the deadline is too late.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub deadline_is_exclusive: bool,
+    /// The time of day of the deadline, when `time` is that of something else.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub deadline_time: Option<String>,
     /// A time of day, `17:00`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub time: Option<String>,
@@ -107,6 +115,9 @@ pub struct Facts {
     /// What is ruled out: `flying`, `touch the schema`.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub exclusions: Vec<String>,
+    /// What has to be there: `vegan option`, `keeping the existing tiles`.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub inclusions: Vec<String>,
     /// Formats of the result: `pdf`, `csv`.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub formats: Vec<String>,
@@ -129,6 +140,9 @@ pub struct Facts {
     pub topic: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub dataset: Option<String>,
+    /// Files that the text names.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub files: Vec<String>,
     /// What the goal asks to be done or made; for the texts of steps, no constraint.
     #[serde(skip)]
     pub subject: Option<String>,
@@ -157,10 +171,10 @@ impl Facts {
 
     /// Everything that a result has to keep to, by name; empty when the goal sets no terms.
     pub fn requirements(&self) -> Map<String, Value> {
-        const REQUIREMENTS: [&str; 21] = [
-            "budget", "rate", "start", "end", "deadline", "deadline_is_exclusive", "time", "recurrence",
-            "length_minutes", "duration", "month", "place", "destination", "people", "counts", "at_most", "at_least",
-            "exclusions", "formats", "languages", "source_language",
+        const REQUIREMENTS: [&str; 24] = [
+            "budget", "rate", "start", "end", "deadline", "deadline_is_exclusive", "deadline_time", "time",
+            "recurrence", "length_minutes", "duration", "month", "place", "destination", "people", "counts", "at_most",
+            "at_least", "exclusions", "inclusions", "formats", "languages", "source_language", "files",
         ];
         let mut facts = self.by_name();
         facts.retain(|name, _| REQUIREMENTS.contains(&name.as_str()));
@@ -176,6 +190,7 @@ impl Facts {
         if let Some(budget) = &self.budget {
             lines.push(format!("cost ≤ {} {}", number(budget.amount), budget.currency));
         }
+        lines.extend(self.inclusions.iter().map(|what| format!("there: {what}")));
         lines.extend(self.exclusions.iter().map(|what| format!("ruled out: {what}")));
         lines.extend(self.at_most.iter().map(|(noun, n)| format!("at most {n} {noun}")));
         lines.extend(self.at_least.iter().map(|(noun, n)| format!("at least {n} {noun}")));
@@ -209,12 +224,11 @@ impl Facts {
     fn of_text(text: &Text, today: Date) -> Self {
         let when = date::read(text, today);
         let recurrence = recurrence::read(text);
-        let time = time::of_day(text);
+        let times = time::read(text);
         let duration = duration::read(text).or_else(|| between(when.start, when.end).filter(|_| !when.is_loose));
-        let travellers = count::people(text);
-        let people = count::group(text).filter(|_| travellers.is_none());
-        let budget = whole_budget(text, travellers.or(people), duration);
-        let rate = money::rate(text);
+        let party = count::people(text);
+        let group = count::group(text).filter(|_| party.is_none());
+        let (budget, rate) = budget(text, party.or(group), duration);
         let limits = limit::read(text);
         let length_minutes = time::length_minutes(text);
         let formats = format::formats(text);
@@ -222,6 +236,8 @@ impl Facts {
         let counts = count::read(text);
         let exclusions = exclusion::read(text);
         let subtasks = subtask::read(text);
+        let request = request::index(text);
+        let inclusions = inclusion::read(text, request, !subtasks.items.is_empty());
         let mut places = place::read(text);
         let destination = (!places.destinations.is_empty()).then(|| places.destinations.remove(0));
         let mut unread = unread::read(text);
@@ -229,7 +245,13 @@ impl Facts {
             let text = format!("{} more sub-tasks", subtasks.left_out);
             unread.push(UnreadPart { text, hint: "split the goal" });
         }
-        let deadline = when.deadline;
+        let is_journey = destination.is_some() || place::tells_journey(text);
+        let by_time = times.due.as_ref().filter(|_| recurrence.is_none()).map(|_| date::Deadline {
+            date: when.start.filter(|_| when.end.is_none()).unwrap_or(today),
+            is_exclusive: false,
+            assumed: None,
+        });
+        let deadline = when.deadline.or(by_time);
         let assumed = deadline.as_ref().and_then(|deadline| deadline.assumed).map(|what| ("deadline", what));
         Self {
             budget,
@@ -240,19 +262,21 @@ impl Facts {
             end: when.end,
             deadline: deadline.as_ref().map(|deadline| deadline.date),
             deadline_is_exclusive: deadline.is_some_and(|deadline| deadline.is_exclusive),
-            time,
+            deadline_time: times.due.filter(|due| times.of_day.as_ref() != Some(due)),
+            time: times.of_day,
             recurrence,
             length_minutes,
             place: places.location.filter(|_| destination.is_none()),
             destination,
             further_destinations: places.destinations,
             origin: places.origin,
-            travellers,
-            people,
+            travellers: party.filter(|_| is_journey),
+            people: group.or(party.filter(|_| !is_journey)),
             counts,
             at_most: limits.at_most,
             at_least: limits.at_least,
             exclusions,
+            inclusions,
             formats,
             languages: languages.to,
             source_language: languages.from,
@@ -261,6 +285,7 @@ impl Facts {
             subtasks_in_order: subtasks.in_order,
             topic: topic::read(text),
             dataset: topic::dataset(text),
+            files: file::read(text.source),
             subject: request::subject(text),
             request: request::read(text),
             assumed: assumed.into_iter().collect(),
@@ -273,6 +298,12 @@ impl Facts {
         let Ok(Value::Object(mut facts)) = serde_json::to_value(self) else { return Map::new() };
         let amounts =
             [("budget", self.budget.as_ref().map(|b| b.amount)), ("rate", self.rate.as_ref().map(|r| r.amount))];
+        if let (Some(low), Some(held)) = (
+            self.budget.as_ref().and_then(|budget| budget.amount_min),
+            facts.get_mut("budget").and_then(|fact| fact.get_mut("amount_min")),
+        ) {
+            *held = number(low);
+        }
         for (name, amount) in amounts {
             if let (Some(amount), Some(held)) = (amount, facts.get_mut(name).and_then(|fact| fact.get_mut("amount"))) {
                 *held = number(amount);
@@ -290,18 +321,22 @@ fn number(value: f64) -> Value {
     Number::from_f64(value).map_or(Value::Null, Value::Number)
 }
 
-/// A budget per head or day becomes one for all, where the text says how many.
-fn whole_budget(text: &Text, people: Option<u32>, duration: Option<Duration>) -> Option<Money> {
-    let (mut money, per) = money::read(text)?;
-    let each = || people.or_else(|| count::only(text));
+/// The budget and the rate. A budget per head or day becomes one for all, where the text says how many.
+fn budget(text: &Text, people: Option<u32>, duration: Option<Duration>) -> (Option<Money>, Option<Rate>) {
+    let Some((mut money, per)) = money::read(text) else { return (None, money::rate(text)) };
     let factor = match per {
-        money::Per::Whole => 1,
-        money::Per::Person => each().unwrap_or(1),
-        money::Per::Day => duration?.days,
-        money::Per::Other => return None,
+        money::Per::Whole => Some(1),
+        money::Per::Person => people.or_else(|| count::only(text)).or(Some(1)),
+        money::Per::Day => duration.map(|stay| stay.days),
+        money::Per::Other => None,
+    };
+    let Some(factor) = factor else {
+        let rate = Rate { amount: money.amount, currency: money.currency, per: "day".into() };
+        return (None, Some(rate));
     };
     money.amount *= f64::from(factor);
-    Some(money)
+    money.amount_min = money.amount_min.map(|low| low * f64::from(factor));
+    (Some(money), money::rate(text))
 }
 
 /// The stay from the first to the last day.

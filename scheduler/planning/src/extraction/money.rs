@@ -9,6 +9,9 @@ use super::words::{Text, WordKind};
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Money {
     pub amount: f64,
+    /// The lower end of a range.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub amount_min: Option<f64>,
     /// ISO 4217.
     pub currency: String,
     /// Whether the text named no currency, so that US dollars were taken.
@@ -39,23 +42,53 @@ pub struct Rate {
 /// The first rate that has a currency and is no income.
 pub(super) fn rate(text: &Text) -> Option<Rate> {
     (0..text.words.len()).find_map(|at| {
-        let is_other = |start| text.is_constraint(start) || is_income(text, start) || is_lower_bound(text, start);
+        let is_income = |start| is_income(text, start) && !is_capped(text, start);
+        let is_other = |start| text.is_constraint(start) || is_income(start) || is_lower_bound(text, start);
         let amount = amount_at(text, at).filter(|amount| !is_other(amount.start))?;
         let currency = amount.currency?;
         let (unit, next) = match text.lower(amount.next) {
-            "per" | "a" | "an" | "/" => (text.lower(amount.next + 1), amount.next + 2),
-            "each" | "apiece" => ("unit", amount.next + 1),
+            "per" | "a" | "an" | "/" => unit_at(text, amount.next + 1),
+            "each" | "apiece" => ("unit".to_owned(), amount.next + 1),
             word => match period(word) {
-                Some(unit) => (unit, amount.next + 1),
-                None => (period_before(text, amount.start)?, amount.next),
+                Some(unit) => (unit.to_owned(), amount.next + 1),
+                None => (period_before(text, amount.start)?.to_owned(), amount.next),
             },
         };
-        let is_rate =
-            per(text, amount.next) != Per::Whole || matches!(unit, "month" | "year" | "week" | "unit" | "quarter");
+        let is_rate = per(text, amount.next) != Per::Whole
+            || matches!(unit.as_str(), "month" | "year" | "week" | "unit" | "quarter");
         (is_rate && !unit.is_empty()).then_some(())?;
         text.note_constraint(amount.start, next);
-        Some(Rate { amount: amount.value, currency: currency.into(), per: unit.to_owned() })
+        Some(Rate { amount: amount.value, currency: currency.into(), per: unit })
     })
+}
+
+/// `user per month`, `square metre`: what an amount is for, and the index after it.
+fn unit_at(text: &Text, at: usize) -> (String, usize) {
+    let is_pair = matches!(text.lower(at), "square" | "cubic" | "working" | "business" | "calendar");
+    let mut next = at + 1 + usize::from(is_pair);
+    let mut unit = text.between(at, next).to_lowercase();
+    let second = text.get(next + 1).filter(|unit| unit.kind == WordKind::Letters);
+    if let (Some(second), true) = (second, is_per(text, next)) {
+        unit = format!("{unit} per {}", second.lower);
+        next += 2;
+    }
+    (unit, next)
+}
+
+/// `per month`, `a month`, `/month`
+fn is_per(text: &Text, at: usize) -> bool {
+    match text.lower(at) {
+        "per" | "/" => true,
+        "a" | "an" | "each" | "every" => PERIODS.contains(&text.lower(at + 1)),
+        _ => false,
+    }
+}
+
+const PERIODS: &[&str] = &["hour", "day", "night", "week", "month", "quarter", "year"];
+
+/// `a salary of up to`: the limit of a cost to whom pays it.
+fn is_capped(text: &Text, start: usize) -> bool {
+    matches!(text.before(start, 1), "to" | "most" | "under" | "below" | "max" | "maximum" | "than" | "within")
 }
 
 /// `monthly`: `month`.
@@ -99,6 +132,7 @@ fn is_income(text: &Text, start: usize) -> bool {
 fn is_lower_bound(text: &Text, start: usize) -> bool {
     let before = |back| text.before(start, back);
     before(1) == "minimum"
+        || (before(1) == "price" && before(2) == "minimum")
         || (before(1) == "least" && before(2) == "at")
         || (before(1) == "than" && before(2) == "less" && matches!(before(3), "no" | "not"))
 }
@@ -127,6 +161,7 @@ pub(super) fn read(text: &Text) -> Option<(Money, Per)> {
     text.note_constraint(with_budget_word(text, amount.start), next);
     let money = Money {
         amount: amount.value,
+        amount_min: amount.low,
         currency: amount.currency.unwrap_or("USD").into(),
         currency_assumed: amount.currency.is_none(),
     };
@@ -150,6 +185,7 @@ pub(super) fn read_alone(text: &str) -> Option<Money> {
     let amount = amount_at(&text, 0)?;
     (amount.next == text.words.len()).then(|| Money {
         amount: amount.value,
+        amount_min: amount.low,
         currency: amount.currency.unwrap_or("USD").into(),
         currency_assumed: amount.currency.is_none(),
     })
@@ -169,6 +205,12 @@ fn strength(text: &Text, amount: &MoneyAmount) -> u8 {
         || (["of", "is", ":", "=", "about", "around", "to", "at"].contains(&before(1)) && names_budget(before(2)))
         || (matches!(before(1), "about" | "around") && names_budget(before(3)))
         || (matches!(before(1), "most" | "to" | "than") && (3..=5).any(|back| names_budget(before(back))));
+    // `limit it to five items`
+    if amount.currency.is_none() && counts_something(text, amount.next) {
+        return 0;
+    }
+    let budget_before =
+        budget_before || before(1) == "is" && text.clause_before(amount.start, 8).any(|i| names_budget(text.lower(i)));
     if budget_before || names_budget(after(0)) || (after(0) == "total" && names_budget(after(1))) {
         return 3;
     }
@@ -197,6 +239,16 @@ fn strength(text: &Text, amount: &MoneyAmount) -> u8 {
         return 2;
     }
     u8::from(has_room_around(text, amount))
+}
+
+/// Whether a noun follows a number without a currency.
+fn counts_something(text: &Text, at: usize) -> bool {
+    let links = [
+        "in", "without", "by", "before", "with", "no", "until", "within", "starting", "as", "but", "not", "for", "and",
+        "total", "from", "on", "to", "at", "per", "all", "or", "each", "a", "altogether", "budget", "max", "maximum",
+        "tops", "is", "i", "we", "please", "apiece",
+    ];
+    text.get(at).is_some_and(|word| word.kind == WordKind::Letters && !links.contains(&word.lower.as_str()))
 }
 
 /// `tell me if the price drops below 300 euros`: when something is to happen, not what it may cost.
@@ -250,11 +302,12 @@ fn has_room_around(text: &Text, amount: &MoneyAmount) -> bool {
             let word = &text.words[i];
             word.kind != WordKind::Letters
                 || [
-                    "with", "for", "on", "have", "about", "around", "roughly", "approx", "approximately", "circa",
-                    "ca", "and", "days", "nights", "weeks", "week", "day", "weekend",
+                    "with", "for", "on", "have", "got", "aside", "about", "around", "roughly", "approx",
+                    "approximately", "circa", "ca", "and", "days", "nights", "weeks", "week", "day", "weekend",
                 ]
                 .contains(&word.lower.as_str())
                 || (text.is_capital(i) && !text.is_sentence_start(i))
+                || word.lower == "at" && per(text, amount.next) == Per::Person
         }
     };
     let price = (1..=4).any(|back| {
@@ -276,6 +329,10 @@ fn per(text: &Text, index: usize) -> Per {
         "pp" => return Per::Person,
         _ => return Per::Whole,
     };
+    // `40 euros per person per night`
+    if marked && is_per(text, index + 2) {
+        return Per::Other;
+    }
     match unit {
         "participant" | "guest" | "attendee" | "employee" | "pupil" | "student" | "child" | "person" | "head"
         | "traveller" | "traveler" | "adult" => Per::Person,
@@ -395,4 +452,66 @@ mod tests {
         assert_eq!(read_alone("2000").map(|m| m.currency_assumed), Some(true));
         assert_eq!(read_alone("2000 apples"), None);
     }
+
+    #[test]
+    fn amounts_are_read_as_people_write_them() {
+        let show = |facts: &super::super::Facts| {
+            let low = |money: &Money| money.amount_min.map(|low| format!("{low}-")).unwrap_or_default();
+            let budget = facts.budget.iter().map(|m| format!("{}{} {}", low(m), m.amount, m.currency));
+            let rate = facts.rate.iter().map(|r| format!("{} {} per {}", r.amount, r.currency, r.per));
+            let least = super::super::phrases::listed(">=", &facts.at_least);
+            budget.chain(rate).chain(least).collect::<Vec<_>>().join("; ")
+        };
+        super::super::phrases::check(&[PHRASES, OTHER_AMOUNTS].concat(), show);
+    }
+
+    const PHRASES: &[(&str, &str)] = &[
+        ("Book a band for the wedding, 800 quid tops", "800 GBP"),
+        ("Find me a used car, I can spend between 5 and 7 thousand euros", "5000-7000 EUR"),
+        ("Get new bikes for the kids, budget around 600 €", "600 EUR"),
+        ("Kitchen refit, £12k max", "12000 GBP"),
+        ("Buy a projector. Nothing above $400.", "400 USD"),
+        ("Catering for 40 guests at 25 euros per head", "1000 EUR"),
+        ("Choose a phone plan for no more than 20 euros a month", "20 EUR per month"),
+        ("Find a CRM, max $15 per user per month", "15 USD per user per month"),
+        ("Find office space, up to 30 € per square metre", "30 EUR per square metre"),
+        ("We want to raise at least £10,000 for the playground", ">=10000 GBP"),
+        ("Sell the piano, minimum price 700 dollars", ">=700 USD"),
+        ("Repair the roof, 3-4k euros", "3000-4000 EUR"),
+        ("Hire a cleaner at 15 dollars an hour", "15 USD per hour"),
+        ("Order T-shirts for 60 people, 9 pounds each at most", "540 GBP"),
+        ("My budget for the trip is CHF 2500", "2500 CHF"),
+        ("The conference may cost up to 150k SEK", "150000 SEK"),
+        ("We've got 1.5 million yen for the exhibition", "1500000 JPY"),
+        ("Keep it below EUR 99.90", "99.9 EUR"),
+        ("Decorate the hall for no more than a hundred bucks", "100 USD"),
+        ("Total cost must stay under 7,500 Swiss francs", "7500 CHF"),
+        ("Plan the garden party; we can't afford more than 350 pounds", "350 GBP"),
+        ("Host a dinner for 8, thirty euros a person", "240 EUR"),
+        ("Hire an accountant, salary up to 48k euros a year", "48000 EUR per year"),
+        ("Find a flat in Leeds for under £950 a month", "950 GBP per month"),
+        ("Our budget is limited to 4 thousand dollars", "4000 USD"),
+        ("Build a shed with a budget of 1200", "1200 USD"),
+        ("I have $50 a week for groceries", "50 USD per week"),
+        ("Ads should cost at most half a million rupees", "500000 INR"),
+        ("Set aside 250 euros for decorations", "250 EUR"),
+        ("Plan two nights in Porto, 400 euros all in", "400 EUR"),
+        ("I want to save at least 300 dollars every month", ">=300 USD per month"),
+        ("Get a sofa somewhere between £600 and £900", "600-900 GBP"),
+    ];
+
+    const OTHER_AMOUNTS: &[(&str, &str)] = &[
+        ("Explain why the company lost $3 million last year", ""),
+        ("Write about the $100 laptop project", ""),
+        ("Our competitor charges 49 euros, find out why", ""),
+        ("The invoice of 1,200 EUR was not paid, remind the client", ""),
+        ("Help me lose 10 pounds by June", ""),
+        ("Summarise how the city spent 5 million euros on the bridge", ""),
+        ("Give each winner a 50 euro voucher", ""),
+        ("Compare the pound and the dollar", ""),
+        ("Offer her 15% off", ""),
+        ("The fine is 80 euros, appeal against it", ""),
+        ("Refund 30 euros to Mr Lee", ""),
+        ("Move it to the top 5 grand hotels list", ""),
+    ];
 }

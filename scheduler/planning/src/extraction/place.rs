@@ -25,6 +25,7 @@ struct Found {
 pub(super) fn read(text: &Text) -> Places {
     let mut places = Places::default();
     let mut weak = Vec::new();
+    let mut is_weak_trip = false;
     let is_technical = text.words.iter().any(|word| TECHNICAL.contains(&word.lower.as_str()));
     let mut at = 0;
     while at < text.words.len() {
@@ -35,7 +36,13 @@ pub(super) fn read(text: &Text) -> Places {
         };
         let (first, capital) = (at, text.is_capital(at));
         at = found.next;
-        let is_unsure = is_technical && !found.known && text.before(first, 1) != "near";
+        if let Some((end, to)) = pair_at(text, first, &found) {
+            places.origin = places.origin.or(Some(found.name));
+            add(&mut places.destinations, to);
+            at = end;
+            continue;
+        }
+        let is_unsure = is_technical && !found.known && text.before(first, 1) != "near" && !is_venue(text, first);
         if is_unsure || describes(text, at) {
             continue;
         }
@@ -48,19 +55,78 @@ pub(super) fn read(text: &Text) -> Places {
                 add(&mut places.destinations, found.name);
                 at = more(text, at, &mut places.destinations);
             }
-            Role::Place if found.known && (capital || !text.has_case) => add(&mut weak, found.name),
-            Role::Place if is_venue(text, first) => places.location = places.location.or(Some(found.name)),
+            Role::Place if found.known && (capital || !text.has_case) => {
+                is_weak_trip |= is_on_a_journey(text, first);
+                add(&mut weak, found.name);
+                at = more(text, at, &mut weak);
+            }
+            Role::Place if is_venue(text, first) || !is_technical && follows_date(text, first) => {
+                places.location = places.location.or(Some(found.name))
+            }
             Role::Place => {}
         }
     }
-    if places.destinations.is_empty() {
+    if places.destinations.is_empty() && is_weak_trip {
         places.destinations = weak;
+    } else if !weak.is_empty() {
+        places.location = places.location.or_else(|| Some(listed(&weak)));
     }
     if let Some(origin) = &places.origin {
         places.destinations.retain(|name| name != origin);
     }
     places
 }
+
+/// `Netherlands and Belgium`
+fn listed(names: &[String]) -> String {
+    match names.split_last() {
+        Some((last, before)) if !before.is_empty() => format!("{} and {last}", before.join(", ")),
+        _ => names.concat(),
+    }
+}
+
+/// Whether the goal is about a journey of people.
+pub(super) fn tells_journey(text: &Text) -> bool {
+    text.words.iter().any(|word| {
+        [
+            "trip", "trips", "fly", "flying", "flight", "flights", "vacation", "holiday", "holidays", "getaway",
+            "honeymoon", "cruise", "journey", "itinerary", "travel", "travelling", "traveling", "travellers", "hotel",
+            "hotels",
+        ]
+        .contains(&word.lower.as_str())
+    })
+}
+
+/// `move the records from Oracle to Postgres`: the index after the pair and its second name.
+fn pair_at(text: &Text, at: usize, first: &Found) -> Option<(usize, String)> {
+    let is_led = text.before(at, 1) == "from" && text.lower(first.next) == "to";
+    let moves = text.clause_before(at, PAIR_WORDS_MAX).any(|i| MOVES.contains(&text.lower(i)));
+    let second = first.next + 1;
+    let found = place_at(text, second).or_else(|| {
+        let is_name = text.is_capital(second)
+            && text.get(second + 1).is_none_or(|word| !word.glued || word.kind == WordKind::Sign);
+        let end = (second + 1..second + 4).find(|i| !text.is_capital(*i)).unwrap_or(second + 4);
+        is_name.then(|| Found { name: text.between(second, end).to_owned(), next: end, known: false })
+    })?;
+    // A weekend of work on computers is no journey.
+    let is_spare_time = text.words.iter().any(|word| matches!(word.lower.as_str(), "weekend" | "holiday" | "holidays"));
+    let is_safe =
+        first.known || !is_spare_time || !TECHNICAL.iter().any(|word| text.words.iter().any(|w| w.lower == *word));
+    (is_led && moves && is_safe && !is_language(text, at)).then_some((found.next, found.name))
+}
+
+fn is_language(text: &Text, at: usize) -> bool {
+    NO_PLACES.contains(&text.lower(at))
+}
+
+/// Words between a verb for a move and its places, at most.
+const PAIR_WORDS_MAX: usize = 14;
+
+const MOVES: &[&str] = &[
+    "move", "moving", "migrate", "migrating", "migration", "switch", "switching", "relocate", "relocating", "transfer",
+    "transferring", "port", "upgrade", "go", "drive", "fly", "flying", "travel", "ship", "copy", "convert", "trip",
+    "ride", "flight", "train", "change", "taxi", "transfers", "shuttle", "bus", "minibus", "coach", "ferry",
+];
 
 /// `EU customers`, `French law`: a name before one of these words says which ones are meant, not where.
 fn describes(text: &Text, next: usize) -> bool {
@@ -115,8 +181,15 @@ enum Role {
 
 /// What the words before `at` make of a place there.
 fn role_before(text: &Text, at: usize) -> Role {
-    let back = 1 + usize::from(text.before(at, 1) == "the");
+    let back = 1 + usize::from(text.before(at, 1) == "the") + usize::from(PARTS.contains(&text.before(at, 1)));
     let second = text.before(at, back + 1);
+    // `from a flat in Bristol to a house in Cardiff`
+    if text.before(at, back) == "in"
+        && text.clause_before(at, 20).any(|i| is_journey(text.lower(i)))
+        && let Some(role) = home_role(text, at - back)
+    {
+        return role;
+    }
     match text.before(at, back) {
         "from" | "departing" | "leaving" => Role::Origin,
         "of" if second == "out" => Role::Origin,
@@ -127,6 +200,20 @@ fn role_before(text: &Text, at: usize) -> Role {
         _ => Role::Place,
     }
 }
+
+/// What `from a 3-bed flat`, `to a house` before `in` make of the place behind it.
+fn home_role(text: &Text, at: usize) -> Option<Role> {
+    let lead = text.clause_before(at, 6).find(|i| matches!(text.lower(*i), "from" | "to" | "into"))?;
+    let has_article = matches!(text.lower(lead + 1), "a" | "an" | "our" | "my" | "the");
+    let is_home =
+        ["flat", "house", "apartment", "home", "office", "studio", "cottage", "bungalow", "place", "room", "shop"]
+            .contains(&text.before(at, 1));
+    (has_article && is_home).then_some(if text.lower(lead) == "from" { Role::Origin } else { Role::Destination })
+}
+
+/// `central Leeds`, `downtown Seattle`
+const PARTS: &[&str] =
+    &["central", "downtown", "inner", "greater", "north", "south", "east", "west", "northern", "southern", "old"];
 
 /// Whether a word for a journey stands near: `get feedback from Tom` has none.
 fn is_on_a_journey(text: &Text, at: usize) -> bool {
@@ -170,13 +257,19 @@ const ROOMS: &[&str] = &[
 
 /// `near Heilbronn`, `a workshop in Heilbronn`, `the office in Heilbronn`.
 fn is_venue(text: &Text, at: usize) -> bool {
-    let back = 1 + usize::from(text.before(at, 1) == "the");
+    let back = 1 + usize::from(text.before(at, 1) == "the") + usize::from(PARTS.contains(&text.before(at, 1)));
     match text.before(at, back) {
         "near" => true,
         "in" | "at" if VENUES.contains(&text.before(at, back + 1)) || is_person(text.before(at, back + 1)) => true,
         "in" => is_sought(text, at - back),
+        "to" => matches!(text.before(at, back + 1), "delivered" | "delivery" | "shipped" | "deliver"),
         _ => false,
     }
+}
+
+/// `on 9 May in Ghent`
+fn follows_date(text: &Text, at: usize) -> bool {
+    matches!(text.before(at, 1), "in" | "near") && at > 1 && text.is_constraint(at - 2)
 }
 
 /// What is or happens at a place.
@@ -186,7 +279,8 @@ const VENUES: &[&str] = &[
     "participants", "employees", "engineers", "developers", "bar", "cafe", "restaurant", "held", "located", "based",
     "live", "opening", "living", "lives", "offsite", "celebration", "guests", "attendees", "seminar", "course",
     "venue", "school", "hackathon", "summit", "meetup", "accountant", "engineer", "developer", "manager", "nurse",
-    "designer", "team", "exhibition", "market", "bakery", "factory",
+    "position", "job", "role", "workers", "somewhere", "anywhere", "place", "gallery", "studio", "clinic", "designer",
+    "team", "exhibition", "market", "bakery", "factory",
 ];
 
 /// Words of goals in which names are those of products: `from WordPress to Hugo`.
@@ -397,7 +491,7 @@ mod tests {
         assert_eq!(location("count the chairs in the hall"), None);
         assert_eq!(location("find three articles in Nature"), None);
         assert_eq!(location("write the parser in Python"), None);
-        assert_eq!(places("Move the website from WordPress to Hugo"), (String::new(), None));
+        assert_eq!(places("Move the website from WordPress to Hugo"), ("Hugo".into(), Some("WordPress".into())));
     }
 
     #[test]
@@ -416,4 +510,53 @@ mod tests {
             assert_eq!(places(text), (String::new(), None), "{text}");
         }
     }
+
+    #[test]
+    fn places_are_read_as_people_write_them() {
+        super::super::phrases::check(PHRASES, |facts| {
+            let named = [("from", &facts.origin), ("to", &facts.destination), ("at", &facts.place)];
+            let named = named.iter().filter_map(|(role, place)| Some(format!("{role} {}", place.as_ref()?)));
+            named.collect::<Vec<_>>().join("; ")
+        });
+    }
+
+    const PHRASES: &[(&str, &str)] = &[
+        ("Plan a trip to Lisbon", "to Lisbon"),
+        ("Plan us a week in Lisbon, flying from Manchester", "from Manchester; to Lisbon"),
+        ("We're moving from a 3-bed flat in Bristol to a house in Cardiff", "from Bristol; to Cardiff"),
+        ("A party somewhere in central Leeds", "at Leeds"),
+        ("Hire a cook for our Berlin office", "at Berlin"),
+        ("A campaign for our chocolate shop in Ghent", "at Ghent"),
+        ("Train all workers in Rotterdam", "at Rotterdam"),
+        ("A report on the e-bike market in the Netherlands and Belgium", "at Netherlands and Belgium"),
+        ("Move the records from Oracle to Postgres", "from Oracle; to Postgres"),
+        ("Migrate the blog from WordPress to Hugo", "from WordPress; to Hugo"),
+        ("A week in Kyoto", "to Kyoto"),
+        ("Apply for a position at the University of Graz", "at University of Graz"),
+        ("Move my office from Ulm to Augsburg", "from Ulm; to Augsburg"),
+        ("Relocate us from Leeds to York", "from Leeds; to York"),
+        ("Rent a cottage near Ambleside", "at Ambleside"),
+        ("Find a dentist in Gothenburg", "at Gothenburg"),
+        ("Fly from Oslo to Rome", "from Oslo; to Rome"),
+        ("Find a plumber in Hull", "at Hull"),
+        ("A road trip through Slovenia", "to Slovenia"),
+        ("Plan a weekend in Bath", "to Bath"),
+        ("Drive from Graz to Vienna", "from Graz; to Vienna"),
+        ("Switch the team from Slack to Teams", "from Slack; to Teams"),
+        ("Book a venue in downtown Seattle", "at Seattle"),
+        ("Rent a flat in Aarhus", "at Aarhus"),
+        ("Plan a tour of Sicily", "to Sicily"),
+        ("Open a bakery in Kraków", "at Kraków"),
+        ("Write it in Python", ""),
+        ("Save it to Dropbox", ""),
+        ("Find the article in Nature", ""),
+        ("Translate it to German", ""),
+        ("Plant them in May", ""),
+        ("Get feedback from Tom", ""),
+        ("Update the PC to Windows 11", ""),
+        ("Write a letter from Anna to Ben", ""),
+        ("Watch The Man in Black", ""),
+        ("Make a rota in Excel", ""),
+        ("The button does nothing in Safari", ""),
+    ];
 }

@@ -9,7 +9,8 @@ pub(super) const NO_PLACES: &[&str] = &[
     "spanish", "italian", "chinese", "japanese", "portuguese", "russian", "arabic", "korean", "dutch", "hindi",
     "latin", "swedish", "polish", "turkish", "greek", "python", "rust", "java", "javascript", "excel", "word",
     "google", "wikipedia", "twitter", "facebook", "amazon", "youtube", "internet", "linux", "windows", "christmas",
-    "easter", "thanksgiving", "usd", "eur", "budget",
+    "easter", "thanksgiving", "usd", "eur", "budget", "safari", "chrome", "firefox", "android", "outlook",
+    "powerpoint",
 ];
 
 /// Cities that travellers name most, also found in lower case.

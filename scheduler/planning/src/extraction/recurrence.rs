@@ -6,11 +6,40 @@ use super::words::{Text, WordKind};
 /// The first recurrence, as it stands in the text.
 pub(super) fn read(text: &Text) -> Option<String> {
     let (from, to) = (0..text.words.len()).find_map(|at| {
-        let next = every(text, at).or_else(|| times(text, at)).or_else(|| adverb(text, at))?;
+        let next = dated(text, at)
+            .or_else(|| every(text, at))
+            .or_else(|| plural_days(text, at))
+            .or_else(|| times(text, at))
+            .or_else(|| adverb(text, at))?;
         Some((at, next))
     })?;
     text.note_constraint(from, to);
     Some(text.between(from, to).to_owned())
+}
+
+/// `on the first Monday of every month`, `on the 1st of each month`
+fn dated(text: &Text, at: usize) -> Option<usize> {
+    (matches!(text.lower(at), "on" | "at") && text.lower(at + 1) == "the").then_some(())?;
+    let of = (at + 2..at + 6).find(|i| text.lower(*i) == "of")?;
+    let is_many = matches!(text.lower(of + 1), "every" | "each");
+    (is_many && is_period(text.lower(of + 2))).then_some(of + 3)
+}
+
+/// `on Mondays and Fridays`, `on weekdays`
+fn plural_days(text: &Text, at: usize) -> Option<usize> {
+    let is_days = |i: usize| {
+        let day = text.lower(i).strip_suffix('s').unwrap_or_default();
+        let names =
+            ["monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday", "weekday", "weekend"];
+        names.contains(&day)
+    };
+    let is_negated = matches!(text.before(at, 1), "not" | "never" | "except");
+    (text.lower(at) == "on" && is_days(at + 1) && !is_negated && text.negation_before(at).is_none()).then_some(())?;
+    let mut next = at + 2;
+    while matches!(text.lower(next), "and" | ",") && is_days(next + 1) {
+        next += 2;
+    }
+    Some(next)
 }
 
 /// `every Monday`, `every other week`, `every 30 seconds`, `each morning`: the index after it.
@@ -24,7 +53,19 @@ fn every(text: &Text, at: usize) -> Option<usize> {
         next = number.next;
     }
     let is_unit = is_period(text.lower(next)) || is_small_unit(text.lower(next)) && !is_each;
-    (is_unit || weekday_at(text, next).is_some()).then_some(next + 1)
+    (is_unit || weekday_at(text, next).is_some()).then_some(())?;
+    next += 1;
+    // `every first Monday of the month`
+    if text.lower(next) == "of" && text.lower(next + 1) == "the" && is_period(text.lower(next + 2)) {
+        return Some(next + 3);
+    }
+    while matches!(text.lower(next), "and" | "," | "or")
+        && weekday_at(text, next + 1).is_some()
+        && weekday_at(text, next - 1).is_some()
+    {
+        next += 2;
+    }
+    Some(next)
 }
 
 /// `once a month`, `four times per week`, `three a day`.
@@ -34,7 +75,11 @@ fn times(text: &Text, at: usize) -> Option<usize> {
         "once" | "twice" => at + 1,
         _ => text.number(at).filter(|_| is_free && !text.is_constraint(at)).map(|number| number.next)?,
     };
-    let next = next + usize::from(text.lower(next) == "times");
+    let next = next + usize::from(matches!(text.lower(next), "times" | "x"));
+    // `three short sessions a week`
+    let is_noun = |i: &usize| !matches!(text.lower(*i), "a" | "per" | "each" | "every");
+    let unit = (next..next + 2).take_while(is_noun).find(|i| UNITS.contains(&text.lower(*i).trim_end_matches('s')));
+    let next = unit.map_or(next, |unit| unit + 1);
     let per = matches!(text.lower(next), "a" | "per" | "each" | "every");
     (per && is_period(text.lower(next + 1))).then_some(next + 2)
 }
@@ -43,8 +88,10 @@ fn times(text: &Text, at: usize) -> Option<usize> {
 fn adverb(text: &Text, at: usize) -> Option<usize> {
     let ends = text.get(at + 1).is_none_or(|next| next.kind == WordKind::Sign && !next.glued || next.lower == ",");
     let ends = ends || text.ends_sentence(at + 1) || is_timed(text, at + 1);
-    let is_adverb =
-        ["hourly", "daily", "nightly", "weekly", "monthly", "quarterly", "yearly"].contains(&text.lower(at));
+    let is_adverb = [
+        "hourly", "daily", "nightly", "weekly", "fortnightly", "biweekly", "monthly", "quarterly", "yearly", "annually",
+    ]
+    .contains(&text.lower(at));
     (is_adverb && ends && at > 0).then_some(at + 1)
 }
 
@@ -59,6 +106,13 @@ fn is_timed(text: &Text, at: usize) -> bool {
         _ => false,
     }
 }
+
+/// What is done so many times: `three sessions a week`; not `ten orders a day`, which are counted.
+const UNITS: &[&str] = &[
+    "session", "run", "lesson", "clas", "classe", "meeting", "workout", "post", "article", "newsletter", "video",
+    "call", "training", "walk", "visit", "evening", "morning", "afternoon", "day", "night", "meal", "episode",
+    "update", "report", "dinner", "swim", "ride", "hike", "shift", "tweet",
+];
 
 fn is_period(word: &str) -> bool {
     [
@@ -97,4 +151,48 @@ mod tests {
             assert_eq!(read(&Text::new(text)).as_deref(), expected, "{text}");
         }
     }
+
+    #[test]
+    fn recurrences_are_read_as_people_write_them() {
+        super::super::phrases::check(PHRASES, |facts| facts.recurrence.clone().unwrap_or_default());
+    }
+
+    const PHRASES: &[(&str, &str)] = &[
+        ("Water the plants every Monday", "every Monday"),
+        ("Send it every Tuesday and Thursday", "every Tuesday and Thursday"),
+        ("Post the menu on Mondays", "on Mondays"),
+        ("Give lessons on Mondays and Fridays", "on Mondays and Fridays"),
+        ("Send the bill each month", "each month"),
+        ("I can train twice a week", "twice a week"),
+        ("A training plan, three sessions a week", "three sessions a week"),
+        ("Walk the dog once a day", "once a day"),
+        ("Run the export daily at 8am", "daily"),
+        ("Clean the tank every two weeks", "every two weeks"),
+        ("Take the bins out every second Friday", "every second Friday"),
+        ("Hold a meeting on the first Monday of every month", "on the first Monday of every month"),
+        ("Report the figures monthly", "monthly"),
+        ("Write six posts, one a week", "one a week"),
+        ("Write one post a week", "one post a week"),
+        ("A sitter for two evenings per week", "two evenings per week"),
+        ("Open the shop on weekdays", "on weekdays"),
+        ("Send me a joke every morning", "every morning"),
+        ("Check the boiler quarterly", "quarterly"),
+        ("Service the car every 6 months", "every 6 months"),
+        ("Pay the staff fortnightly", "fortnightly"),
+        ("Take a photo every other day", "every other day"),
+        ("Pay the rent on the 1st of each month", "on the 1st of each month"),
+        ("I can run 3x a week", "3x a week"),
+        ("Teach five days a week", "five days a week"),
+        ("Call every customer", ""),
+        ("Summarise each chapter", ""),
+        ("Practise 45 minutes a day", ""),
+        ("Spend $5 a day", ""),
+        ("10 orders a day come in, find out why", ""),
+        ("Design a weekly magazine", ""),
+        ("Cancel the daily newspaper", ""),
+        ("Drive 60 km per hour", ""),
+        ("Let in 15 people per hour", ""),
+        ("Merge it once the tests pass", ""),
+        ("Make it twice as fast", ""),
+    ];
 }

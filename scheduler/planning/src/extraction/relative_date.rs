@@ -107,7 +107,7 @@ fn leads_deadline(text: &Text, at: usize) -> bool {
 
 /// `the second Tuesday of March`, `last Friday in June`, `the first weekend of next month`, `the first week of May`.
 fn numbered_weekday(text: &Text, at: usize, today: Date) -> Option<DateMention> {
-    let (number, next) = ordinal_at(text, at)?;
+    let (number, next) = ordinal_at(text, at).filter(|_| !matches!(text.before(at, 1), "every" | "each"))?;
     let link = next + 1;
     matches!(text.lower(link), "of" | "in").then_some(())?;
     let (months, after) = months_named(text, link + 1, today)?;
@@ -260,7 +260,8 @@ fn feast(text: &Text, at: usize, today: Date) -> Option<DateMention> {
 }
 
 fn leads_feast(text: &Text, at: usize) -> bool {
-    ["by", "before", "until", "till", "on", "at", "than", "after", "from"].contains(&text.before(at, 1))
+    ["by", "before", "until", "till", "on", "at", "than", "after", "from", "for", "over", "around", "during"]
+        .contains(&text.before(at, 1))
 }
 
 /// `before Thanksgiving`, `by Black Friday`: the fourth Thursday of November and the day after.
@@ -462,7 +463,7 @@ fn ordinal_day(text: &Text, at: usize, today: Date) -> Option<DateMention> {
 
 /// `Friday`, unless it is one of many or a past one.
 fn named_weekday(text: &Text, at: usize, today: Date) -> Option<DateMention> {
-    let weekday = weekday_at(text, at)?;
+    let weekday = weekday_at(text, at).filter(|_| !is_product(text, at))?;
     let before = text.before(at, 1);
     // `the second Saturday in July` is not the next Saturday.
     let is_numbered = matches!(before, "first" | "second" | "third" | "fourth" | "fifth" | "other");
@@ -478,6 +479,25 @@ fn named_weekday(text: &Text, at: usize, today: Date) -> Option<DateMention> {
     // `next Wednesday` is never today.
     let date = next_weekday(today, weekday, before == "next")?;
     Some(DateMention { span: DateSpan::Day(date), next: at + 1, assumed: None })
+}
+
+/// `Asana, Trello and Monday`, `from Trello to Monday`, `Monday.com`: the name of a program.
+fn is_product(text: &Text, at: usize) -> bool {
+    let is_domain = text.lower(at + 1) == "." && text.get(at + 2).is_some_and(|end| end.glued);
+    let is_name = |i: usize| {
+        text.is_capital(i)
+            && weekday_at(text, i).is_none()
+            && month_number(text, i).is_none()
+            && !text.is_sentence_start(i)
+    };
+    let is_after_name = at > 1 && is_name(at - 2);
+    let is_joined = match text.before(at, 1) {
+        "and" | "or" | "vs" | "versus" => is_after_name,
+        "to" => is_after_name && text.before(at, 3) == "from",
+        "compare" | "between" => text.is_capital(at + 2),
+        _ => false,
+    };
+    is_domain || is_joined
 }
 
 pub(super) fn plus(date: Date, days: i64) -> Option<Date> {

@@ -40,6 +40,11 @@ pub(super) fn read(text: &Text) -> GoalRequest {
     GoalRequest { words, is_nominal }
 }
 
+/// The index of the word with which the main request begins.
+pub(super) fn index(text: &Text) -> usize {
+    start(text).map_or(0, |start| start.at)
+}
+
 /// What the goal asks to be done or made: the words after its first verb, up to the first constraint.
 pub(super) fn subject(text: &Text) -> Option<String> {
     let found = start(text)?;
@@ -58,7 +63,13 @@ fn start(text: &Text) -> Option<Start> {
     let list = (1..text.words.len()).find(|at| begins_bullet(text, *at)).unwrap_or(text.words.len());
     let begins =
         |at: &usize| *at == 0 || text.ends_sentence(at - 1) || text.lower(at - 1) == ";" || text.begins_line(*at);
-    let starts: Vec<usize> = (0..list).filter(begins).map(|at| helped(text, skip_politeness(text, at))).collect();
+    // `Must run for a week`: a condition.
+    let is_condition = |at: &usize| matches!(text.lower(*at), "must" | "should" | "shall");
+    let starts: Vec<usize> = (0..list)
+        .filter(begins)
+        .filter(|at| !is_condition(at))
+        .map(|at| helped(text, skip_politeness(text, at)))
+        .collect();
     let asks = |at: &usize| {
         let verb = verb_at(text, *at).filter(|_| !is_side_request(text, *at))?;
         Some(Start { at: *at, verb: Some(verb) })
@@ -110,10 +121,10 @@ fn helped(text: &Text, at: usize) -> usize {
 fn skip_politeness(text: &Text, mut at: usize) -> usize {
     while text.is_constraint(at) && !text.is_imperative(at)
         || [
-            "please", "can", "could", "would", "you", "we", "i", "i'd", "we'd", "like", "to", "help", "me", "us",
-            "need", "want", "have", "let's", "must", "should", "kindly", "hi", "hello", ",", "-", "•", "i'm", "we're",
-            "am", "are", "going", "it's", "time", "first", "hey", "team", "all", "my", "the", "a", "an", "our", "also",
-            "now", "asap", "urgent", "urgently",
+            "please", "pls", "plz", "someone", "somebody", "anyone", "anybody", "can", "could", "would", "you", "we",
+            "i", "i'd", "we'd", "like", "to", "help", "me", "us", "need", "want", "have", "let's", "must", "should",
+            "kindly", "hi", "hello", ",", "-", "•", "i'm", "we're", "am", "are", "going", "it's", "time", "first",
+            "hey", "team", "all", "my", "the", "a", "an", "our", "also", "now", "asap", "urgent", "urgently",
         ]
         .contains(&text.lower(at))
     {

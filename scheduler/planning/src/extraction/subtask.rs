@@ -20,11 +20,169 @@ pub(super) struct Subtasks {
 
 /// Constraints are read before: a member of a list that is one is no sub-task.
 pub(super) fn read(text: &Text) -> Subtasks {
-    let mut found = bullets(text).or_else(|| after_colon(text)).or_else(|| requests(text)).unwrap_or_default();
+    let mut found = bullets(text)
+        .or_else(|| numbered(text))
+        .or_else(|| after_colon(text))
+        .or_else(|| requests(text))
+        .or_else(|| things(text))
+        .or_else(|| wished(text))
+        .unwrap_or_default();
+    found.items.retain(|item| !is_delivery(item));
     found.left_out = found.items.len().saturating_sub(SUBTASKS_MAX);
     found.items.truncate(SUBTASKS_MAX);
     found
 }
+
+/// `give it back as CSV`: how the result is handed over.
+fn is_delivery(item: &str) -> bool {
+    let words: Vec<&str> = item.split(' ').collect();
+    let hands_over = matches!(words.first(), Some(&("give" | "save" | "export" | "return" | "hand" | "deliver")));
+    hands_over
+        && matches!(words.get(1), Some(&("it" | "them")))
+        && words.iter().any(|word| matches!(*word, "as" | "in"))
+}
+
+/// `1) stop it, 2) back it up, 3) start it`; `first pack, then call the movers, finally clean`.
+fn numbered(text: &Text) -> Option<Subtasks> {
+    let mark = |at: usize| {
+        let is_number = matches!(text.words[at].kind, WordKind::Number(_)) && text.words[at].text.len() <= 2;
+        let is_closed = text.lower(at + 1) == ")" && text.words[at + 1].glued;
+        let is_order = matches!(text.lower(at), "first" | "second" | "third" | "then" | "next" | "finally" | "lastly");
+        let verb = at + 1 + usize::from(text.lower(at + 1) == ",");
+        match (is_number && is_closed, is_order && text.begins_clause(at) && text.is_imperative(verb)) {
+            (true, _) => Some(at + 2),
+            (_, true) => Some(verb),
+            _ => None,
+        }
+    };
+    let marks: Vec<(usize, usize)> =
+        (0..text.words.len()).filter_map(|at| Some((at, mark(at)?))).take(SUBTASKS_MAX).collect();
+    (marks.len() >= REQUESTS_MIN).then_some(())?;
+    let ends = marks.iter().skip(1).map(|(at, _)| *at).chain([text.words.len()]);
+    let items = marks.iter().zip(ends).filter_map(|((_, from), to)| {
+        let stop = (*from..to).find(|i| text.ends_sentence(*i) || text.begins_line(*i) && i > from).unwrap_or(to);
+        item_between(text, *from, stop)
+    });
+    let items: Vec<String> = items.collect();
+    (items.len() == marks.len()).then_some(Subtasks { items, in_order: true, left_out: 0 })
+}
+
+/// The words from `from` to before `to` without joints at either end.
+fn item_between(text: &Text, from: usize, mut to: usize) -> Option<String> {
+    while to > from && matches!(text.lower(to - 1), "," | ";" | "and" | "then" | ".") {
+        to -= 1;
+    }
+    (to > from).then(|| item(text, text.words[from].start, text.words[to - 1].end))?
+}
+
+/// `sort out removals, change of address and the broadband`; `Short briefing, agenda and three questions.`: three things at least.
+fn things(text: &Text) -> Option<Subtasks> {
+    let sentences: Vec<usize> = (0..text.words.len())
+        .filter(|at| *at == 0 || text.ends_sentence(at - 1) || text.lower(at - 1) == ";" || text.begins_line(*at))
+        .collect();
+    sentences.iter().enumerate().find_map(|(index, first)| {
+        let limit = sentences.get(index + 1).copied().unwrap_or(text.words.len());
+        let end = (*first..limit).find(|i| text.ends_sentence(*i) || text.lower(*i) == ";").unwrap_or(limit);
+        let at = first + usize::from(text.lower(*first) == "please");
+        let from = match (text.lower(at), text.lower(at + 1), text.lower(at + 2)) {
+            ("sort", "out", _) | ("deal", "with", _) | ("look", "after", _) | ("see", "to", _) => at + 2,
+            ("take", "care", "of") => at + 3,
+            ("arrange" | "organise" | "organize" | "handle", ..) => at + 1,
+            _ if index > 0 && text.words[at].kind == WordKind::Letters => at,
+            _ => return None,
+        };
+        let items = nouns(text, from, end, from == at)?;
+        Some(Subtasks { items, in_order: false, left_out: 0 })
+    })
+}
+
+/// The members of `A, B and C`, without articles, when all of them are things.
+///
+/// - `is_bare`: there is no verb before them.
+fn nouns(text: &Text, from: usize, end: usize, is_bare: bool) -> Option<Vec<String>> {
+    let and = (from..end).rev().find(|i| text.lower(*i) == "and")?;
+    (from..and).any(|i| text.lower(i) == ",").then_some(())?;
+    let mut items = Vec::new();
+    let mut first = from;
+    for at in from..=end {
+        if at == end || at == and || text.lower(at) == "," {
+            while first < at && matches!(text.lower(first), "the" | "a" | "an" | "our" | "my" | "and") {
+                first += 1;
+            }
+            let verb = (first..at).take(THING_WORDS_MAX).any(|i| FINITE.contains(&text.lower(i)));
+            let is_thing = (1..=THING_WORDS_MAX).contains(&(at - first)) && !text.is_constraint(first) && !verb;
+            let is_name = is_bare && first > from && text.is_capital(first);
+            let is_quality = is_bare && at == first + 1 && is_quality(text.lower(first));
+            (is_thing && !is_name && !is_quality && (!text.is_imperative(first) || !is_bare)).then_some(())?;
+            items.push(text.between(first, at).to_owned());
+            first = at + 1;
+        }
+    }
+    (items.len() >= REQUESTS_MIN).then_some(items)
+}
+
+/// Longest name of a thing, in words.
+const THING_WORDS_MAX: usize = 8;
+
+/// Words that make a sentence of what would be a list.
+const FINITE: &[&str] = &[
+    "is", "are", "was", "were", "has", "have", "had", "do", "does", "will", "would", "should", "must", "it", "they",
+    "we", "i'm", "we're", "which", "because", "if", "when",
+];
+
+fn is_quality(word: &str) -> bool {
+    let known = [
+        "short", "friendly", "polite", "warm", "formal", "clear", "simple", "funny", "cheap", "quiet", "modern", "fast",
+    ];
+    known.contains(&word) || word.len() > 4 && (word.ends_with("ful") || word.ends_with("able") || word.ends_with("ly"))
+}
+
+/// `I'd like the photos sorted by year, renamed and backed up`: what is to be done, as participles.
+fn wished(text: &Text) -> Option<Subtasks> {
+    let wish = (0..text.words.len()).find(|at| {
+        matches!(text.lower(*at), "like" | "love" | "want" | "need")
+            && matches!(text.before(*at, 1), "i" | "we" | "i'd" | "we'd" | "would")
+    })?;
+    let limit = wish + WISH_WORDS_MAX;
+    let end = (wish..limit.min(text.words.len()))
+        .find(|i| {
+            text.ends_sentence(*i)
+                || matches!(text.lower(*i), "–" | "-" if !text.words[*i].glued)
+                || text.lower(*i) == "but"
+        })
+        .unwrap_or(limit.min(text.words.len()));
+    let is_participle = |i: usize| {
+        let word = text.lower(i);
+        word.len() > 4 && word.ends_with("ed")
+            || matches!(word, "put" | "thrown" | "done" | "written" | "set" | "built" | "sent")
+    };
+    let start = wish + 1;
+    let first = (start..end).find(|i| is_participle(*i))?;
+    let has_pronoun = first == start + 1 && matches!(text.lower(start), "it" | "them" | "everything");
+    // `the photos sorted …, renamed`: the thing stands once.
+    let shared =
+        has_pronoun || !(first + 1..end).any(|i| is_participle(i) && !matches!(text.before(i, 1), "," | "and"));
+    let mut items = Vec::new();
+    let mut from = if shared { first } else { start };
+    for at in from..=end {
+        let is_joint = at < end && matches!(text.lower(at), "," | "and");
+        let begins = |at: usize| {
+            (at..(at + 5).min(end)).take_while(|i| !matches!(text.lower(*i), "," | "and")).any(is_participle)
+        };
+        if at == end || is_joint && begins(at + 1) {
+            let begin = if matches!(text.lower(from), "the" | "my" | "our") { from + 1 } else { from };
+            if let Some(item) = item_between(text, begin, at) {
+                items.push(item);
+            }
+            from = at + 1;
+        }
+    }
+    items.retain(|item| !item.is_empty());
+    (items.len() >= 2).then_some(Subtasks { items, in_order: false, left_out: 0 })
+}
+
+/// Longest wish that is read for its parts, in words.
+const WISH_WORDS_MAX: usize = 40;
 
 /// Lines that begin with `-`, `*`, `•`, `1.` or `a)`.
 fn bullets(text: &Text) -> Option<Subtasks> {
@@ -79,9 +237,22 @@ fn after_colon(text: &Text) -> Option<Subtasks> {
             ","
         };
         let end = (at + 1..end).find(|i| separator == "," && text.lower(*i) == ";").unwrap_or(end);
-        let items = members(text, at + 1, end, separator);
+        let mut items = members(text, at + 1, end, separator);
+        if items.len() < 2 && separator == "," {
+            items = pair(text, at + 1, end).unwrap_or_default();
+        }
         (items.len() >= 2).then_some(Subtasks { items, in_order: false, left_out: 0 })
     })
+}
+
+/// `CV of two pages and motivation letter, both in German`: two things.
+fn pair(text: &Text, from: usize, end: usize) -> Option<Vec<String>> {
+    let comma = (from..end).find(|i| text.lower(*i) == ",")?;
+    let and = (from..comma).find(|i| text.lower(*i) == "and")?;
+    let is_rest = (comma + 1..end).filter(|i| text.is_constraint(*i)).count() * 2 >= end - comma - 1;
+    let is_short = |from: usize, to: usize| (1..=5).contains(&(to - from));
+    (is_rest && is_short(from, and) && is_short(and + 1, comma)).then_some(())?;
+    Some(vec![item_between(text, from, and)?, item_between(text, and + 1, comma)?])
 }
 
 /// Fewest requests of one sentence that make a list.
@@ -185,6 +356,9 @@ fn item(text: &Text, from: usize, to: usize) -> Option<String> {
     let item = text.source.get(from..to)?.trim().trim_end_matches(['.', ';', ',']).trim();
     let first = words.first().copied()?;
     let is_constraint = constraints * 2 > words.len() && !text.is_imperative(first) || text.lower(first + 1) == "times";
+    let bounds =
+        matches!((text.lower(first), text.lower(first + 1)), ("at", "least" | "most") | ("no", "more" | "less"));
+    let is_constraint = is_constraint || bounds;
     let fits = words.len() <= WORDS_MAX && !is_constraint;
     let says_something = words.iter().any(|i| text.words[*i].kind == WordKind::Letters);
     (fits && says_something).then(|| item.to_owned())
@@ -268,4 +442,65 @@ mod tests {
             assert_eq!(subtasks(text), "", "{text}");
         }
     }
+
+    #[test]
+    fn sub_tasks_are_read_as_people_write_them() {
+        super::super::phrases::check(PHRASES, |facts| facts.subtasks.join(" | "));
+    }
+
+    const PHRASES: &[(&str, &str)] = &[
+        ("Onboard Ana: laptop, accounts, first project", "laptop | accounts | first project"),
+        ("Ship it.\n- freeze the code\n- run the tests\n", "freeze the code | run the tests"),
+        (
+            "Prep me for the call. Short briefing, agenda and three questions I can ask them.",
+            "Short briefing | agenda | three questions I can ask them",
+        ),
+        ("Sort out removals, change of address and the broadband", "removals | change of address | broadband"),
+        ("Help me apply: CV of two pages and motivation letter, both in German", "CV of two pages | motivation letter"),
+        (
+            "Clean it: remove the duplicates, fix the phone numbers and give it back as CSV",
+            "remove the duplicates | fix the phone numbers",
+        ),
+        ("Find the cause, fix it and add a test", "Find the cause | fix it | add a test"),
+        ("Do this: 1) stop it, 2) back it up, 3) start it", "stop it | back it up | start it"),
+        (
+            "First pack the boxes, then call the movers, finally clean the flat",
+            "pack the boxes | call the movers | clean the flat",
+        ),
+        ("Organise the fête: stalls, raffle, music", "stalls | raffle | music"),
+        ("Prepare the fair: rent a booth; print flyers; train staff", "rent a booth | print flyers | train staff"),
+        ("Take care of flowers, music and the cake", "flowers | music | cake"),
+        (
+            "Handle the invitations, the seating plan and the thank-you cards",
+            "invitations | seating plan | thank-you cards",
+        ),
+        ("Draft a reply: apologise, offer her 15% off", "apologise | offer her 15% off"),
+        ("Renew my passport. New photo, form and appointment.", "New photo | form | appointment"),
+        ("To do:\n1. call Bo\n2. pay rent", "call Bo | pay rent"),
+        ("Steps:\na) measure\nb) order wood", "measure | order wood"),
+        (
+            "Write an offer, send it to Ana and call her on Friday",
+            "Write an offer | send it to Ana | call her on Friday",
+        ),
+        ("Set up the shop: domain, payment and shipping", "domain | payment | shipping"),
+        ("I'd like the photos sorted by year, renamed and backed up", "sorted by year | renamed | backed up"),
+        (
+            "I want the garage cleaned, the tools sorted and the junk thrown away",
+            "garage cleaned | tools sorted | junk thrown away",
+        ),
+        ("Deal with the insurance, the police report and the repair", "insurance | police report | repair"),
+        ("Arrange catering, a photographer and a band", "catering | photographer | band"),
+        ("Tasks: sweep the yard, mow the lawn", "sweep the yard | mow the lawn"),
+        ("Compare price, design and support", ""),
+        ("Write a report and send it to Ana", ""),
+        ("Buy water, paint, film and a hammer", ""),
+        ("Write it, keep it short and use plain words", ""),
+        ("Write a note. Friendly, short and polite.", ""),
+        ("Invite the board. Anna, Tom and Lisa.", ""),
+        ("Plan it at 10:00, please", ""),
+        ("Budget: 500, 600", ""),
+        ("Compare Asana, Trello and Monday", ""),
+        ("A trip to Rome, Paris and Nice", ""),
+        ("The soup, the fish and the cake were cold; complain", ""),
+    ];
 }

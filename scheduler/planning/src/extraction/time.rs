@@ -8,17 +8,42 @@ use super::words::{Text, Use, WordKind};
 /// Longest length that is taken for one, in minutes.
 const MINUTES_MAX: f64 = 10_080.0;
 
-/// The first time of day, as `HH:MM`.
-pub(super) fn of_day(text: &Text) -> Option<String> {
-    (0..text.words.len()).find_map(|at| {
-        let (hour, minute, next) = time_at(text, at).filter(|_| !is_ruled_out(text, at))?;
-        text.note_constraint(at, next);
-        Some(format!("{hour:02}:{minute:02}"))
-    })
+/// Times of day, as `HH:MM`.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Times {
+    /// The first one that is no deadline, else the first one.
+    pub of_day: Option<String>,
+    /// `by noon`
+    pub due: Option<String>,
+}
+
+pub(super) fn read(text: &Text) -> Times {
+    let mut times = Times::default();
+    let mut at = 0;
+    while at < text.words.len() {
+        let Some((hour, minute, next)) = time_at(text, at).filter(|_| !is_ruled_out(text, at)) else {
+            at += 1;
+            continue;
+        };
+        let is_due = text.before(at, 1) == "by" || text.before(at, 1) == "than" && text.before(at, 2) == "later";
+        let held = if is_due { &mut times.due } else { &mut times.of_day };
+        // Of a range, the first time is that of the beginning.
+        if held.is_none() {
+            *held = Some(format!("{hour:02}:{minute:02}"));
+            text.note_constraint(at, next);
+        }
+        at = next;
+    }
+    times.of_day = times.of_day.or_else(|| times.due.clone());
+    times
 }
 
 /// `nobody leaves before 9 am`, `no calls after 8 pm`: for [`super::exclusion`] to read.
 fn is_ruled_out(text: &Text, at: usize) -> bool {
+    // `it ends at 6 pm`
+    if text.before(at, 1) == "at" && matches!(text.before(at, 2), "ends" | "finishes" | "closes") {
+        return true;
+    }
     let mut lead = at;
     // `not before 10:00 or after 16:00`
     while matches!(text.before(lead, 1), "before" | "after" | "past") {
@@ -50,7 +75,13 @@ fn time_at(text: &Text, at: usize) -> Option<(u32, u32, usize)> {
     if let Some(found) = dotted(text, at) {
         return Some(found);
     }
+    if let Some(found) = in_words(text, at).or_else(|| bare_hour(text, at)) {
+        return Some(found);
+    }
     let hour: u32 = digits(text, at)?;
+    if let Some(marked) = first_of_two(text, at) {
+        return Some((marked, 0, at + 1));
+    }
     let (minute, next) = match text.lower(at + 1) {
         ":" if text.words[at + 1].glued && text.get(at + 2).is_some_and(|w| w.glued && w.text.len() == 2) => {
             (digits(text, at + 2)?, at + 3)
@@ -63,10 +94,72 @@ fn time_at(text: &Text, at: usize) -> Option<(u32, u32, usize)> {
         ("a", ".") if text.lower(next + 2) == "m" && hour <= 12 => (hour % 12, next + 4),
         ("p", ".") if text.lower(next + 2) == "m" && hour <= 12 => (hour % 12 + 12, next + 4),
         ("o'clock", _) => (hour, next + 1),
+        ("in", "the") | ("at", "night") if next > at + 1 || led => match text.lower(next + 2) {
+            "morning" => (hour, next + 3),
+            "afternoon" | "evening" if hour < 12 => (hour + 12, next + 3),
+            _ if next > at + 1 => (hour, next),
+            _ => return None,
+        },
+        // `John 3:16`
+        _ if next > at + 1 && !led && at > 0 && text.is_capital(at - 1) => return None,
         _ if next > at + 1 => (hour, next),
         _ => return None,
     };
     (hour < 24 && minute < 60).then_some((hour, minute, next))
+}
+
+/// `half past eight`, `quarter to three`
+fn in_words(text: &Text, at: usize) -> Option<(u32, u32, usize)> {
+    let minute = match text.lower(at) {
+        "half" => 30,
+        "quarter" => 15,
+        _ => return None,
+    };
+    let hour = text.number(at + 2).filter(|hour| hour.value.fract() == 0.0 && (1.0..=12.0).contains(&hour.value))?;
+    let value = to_u32(whole_u64(hour.value));
+    let value = match text.lower(at + 1) {
+        "past" => value,
+        "to" if minute == 15 => value - 1,
+        _ => return None,
+    };
+    let minute = if text.lower(at + 1) == "to" { 60 - minute } else { minute };
+    // Nobody meets at three in the night.
+    Some((if value < 7 || is_evening(text, at) { value + 12 } else { value }, minute, hour.next))
+}
+
+/// `Monday at 9`, `at 7 tomorrow`: an hour without a mark, beside a day.
+fn bare_hour(text: &Text, at: usize) -> Option<(u32, u32, usize)> {
+    let hour = digits(text, at).filter(|hour| (7..24).contains(hour))?;
+    let (next, day) = (text.lower(at + 1), at.checked_sub(2)?);
+    let names_day = matches!(next, "tomorrow" | "today" | "tonight") || next == "on" && text.is_constraint(at + 2);
+    let is_beside = names_day || text.is_constraint(day);
+    let ends = text.get(at + 1).is_none_or(|word| {
+        word.kind == WordKind::Sign && matches!(word.lower.as_str(), "," | "." | ";" | ")" | "!" | "?")
+    }) && !text.get(at + 2).is_some_and(|word| word.glued)
+        || ["tomorrow", "today", "tonight", "on", "for", "with", "and", "i", "we", "to", "please", "sharp", "but"]
+            .contains(&next);
+    (text.before(at, 1) == "at" && is_beside && ends).then_some(())?;
+    Some((if hour < 12 && is_evening(text, at) { hour + 12 } else { hour }, 0, at + 1))
+}
+
+/// Whether a word for the evening stands near.
+fn is_evening(text: &Text, at: usize) -> bool {
+    (at.saturating_sub(8)..at + 6).any(|i| {
+        ["dinner", "evening", "tonight", "party", "pub", "drinks", "concert", "cinema", "theatre", "supper"]
+            .contains(&text.lower(i))
+    })
+}
+
+/// The hour at `at` of `9 and 11 am`, `2-4 pm`.
+fn first_of_two(text: &Text, at: usize) -> Option<u32> {
+    matches!(text.lower(at + 1), "and" | "to" | "-" | "–").then_some(())?;
+    let (first, second) = (digits(text, at)?, digits(text, at + 2)?);
+    match text.lower(at + 3) {
+        "am" if first < 12 => Some(first),
+        "pm" if first < second && first < 12 => Some(first + 12),
+        "pm" if first <= 12 => Some(first),
+        _ => None,
+    }
 }
 
 /// `7.30 pm`
@@ -103,6 +196,8 @@ fn length_at(text: &Text, at: usize) -> Option<u32> {
     }
     let (value, next) = match (text.lower(at), text.lower(at + 1), text.lower(at + 2)) {
         ("half", "an" | "a", "hour") => (0.5, at + 2),
+        ("half", "-", "hour") => (0.5, at + 1),
+        ("quarter", "of", "an") => (0.25, at + 3),
         ("an" | "one", "hour", "and") if text.lower(at + 3) == "a" && text.lower(at + 4) == "half" => (1.5, at + 1),
         ("an", "hour", _) if !matches!(before, "times" | "twice" | "once" | "dollars" | "euros" | "half") => {
             (1.0, at + 1)
@@ -117,6 +212,10 @@ fn length_at(text: &Text, at: usize) -> Option<u32> {
             "h" if text.words[next].glued => 60.0,
             _ => return None,
         };
+    // `a 24-hour pharmacy`
+    if minutes >= 1_440.0 && text.lower(next - 1) == "-" {
+        return None;
+    }
     let is_age = matches!(text.lower(next + 1), "ago" | "old" | "later" | "earlier" | "before" | "after")
         || INTERVALS.contains(&text.lower(next + 1));
     ((1.0..=MINUTES_MAX).contains(&minutes) && !is_age).then_some(())?;
@@ -155,7 +254,8 @@ fn is_planned(text: &Text, at: usize) -> bool {
     [
         "it", "this", "that", "which", "and", "should", "may", "must", "can", "will", "to", "each", "workshop",
         "meeting", "session", "lesson", "call", "course", "class", "trip", "tour", "journey", "event", "training",
-        "interview", "visit", "walk", "dinner", "party", "plan", "project",
+        "interview", "visit", "walk", "dinner", "party", "plan", "project", "talk", "presentation", "lecture", "film",
+        "video", "ceremony",
     ]
     .contains(&noun)
 }
@@ -176,13 +276,13 @@ mod tests {
             ("at 8 o'clock", "08:00"),
             ("at 7.30 pm", "19:30"),
         ] {
-            assert_eq!(of_day(&Text::new(text)).as_deref(), Some(time), "{text}");
+            assert_eq!(read(&Text::new(text)).of_day.as_deref(), Some(time), "{text}");
         }
         for text in ["nobody leaves before 9 am", "no calls after 8 pm", "no meetings before 10:00 or after 16:00"] {
-            assert_eq!(of_day(&Text::new(text)), None, "{text}");
+            assert_eq!(read(&Text::new(text)), Times::default(), "{text}");
         }
         for text in ["a ratio of 3:1", "at 5", "version 10:2026", "25:00", "I am here", "high noon"] {
-            assert_eq!(of_day(&Text::new(text)), None, "{text}");
+            assert_eq!(read(&Text::new(text)), Times::default(), "{text}");
         }
     }
 
@@ -217,4 +317,96 @@ mod tests {
             assert_eq!(length_minutes(&Text::new(text)), None, "{text}");
         }
     }
+
+    #[test]
+    fn times_are_read_as_people_write_them() {
+        super::super::phrases::check(TIMES, |facts| facts.time.clone().unwrap_or_default());
+    }
+
+    const TIMES: &[(&str, &str)] = &[
+        ("Meet the landlord on Monday at 9", "09:00"),
+        ("Post it every day at 7am", "07:00"),
+        ("Wake me at half past eight", "08:30"),
+        ("Call her tomorrow at 14:30", "14:30"),
+        ("Send the figures by noon", "12:00"),
+        ("Plan a lunch at 12.30 pm", "12:30"),
+        ("A party for the office from 7pm", "19:00"),
+        ("Book dinner on Friday at 8", "20:00"),
+        ("Every Monday at 9 I want a summary", "09:00"),
+        ("Take the bus at 10 a.m. sharp", "10:00"),
+        ("Close the shop at 5 p.m.", "17:00"),
+        ("Switch it over at midnight", "00:00"),
+        ("Send the offer by 17:00 CET", "17:00"),
+        ("Dinner at 6 in the evening", "18:00"),
+        ("A walk at 9 in the morning", "09:00"),
+        ("Meet at 9 o'clock", "09:00"),
+        ("A workshop between 9 and 11 am", "09:00"),
+        ("The train leaves 09:15", "09:15"),
+        ("Kick-off 20:45", "20:45"),
+        ("Send it at noon on Wednesday", "12:00"),
+        ("The taxi comes at 7 tomorrow morning", "07:00"),
+        ("A call with Siemens tomorrow at 10", "10:00"),
+        ("The gate opens at 10.15am", "10:15"),
+        ("The vet, 2:45 p.m.", "14:45"),
+        ("Meet on Friday at quarter past three", "15:15"),
+        ("Applications close on 13.12.2026 at 23:59", "23:59"),
+        ("Set the aspect ratio to 16:9", ""),
+        ("Open shops at 5 locations", ""),
+        ("Keep the rate at 3 percent", ""),
+        ("Explain Psalm 23:4", ""),
+        ("Summarise John 3:16", ""),
+        ("Offer 24/7 support", ""),
+        ("Send nothing, no calls after 8 pm", ""),
+        ("Sell them at 40 euros", ""),
+        ("Meet at 5 Baker Street", ""),
+        ("Sell it at 9 shops", ""),
+    ];
+
+    #[test]
+    fn lengths_are_read_as_people_write_them() {
+        super::super::phrases::check(LENGTHS, |facts| {
+            let days = facts.duration.iter().map(|stay| format!("{}d", stay.days));
+            days.chain(facts.length_minutes.iter().map(|m| format!("{m}min"))).collect::<Vec<_>>().join(" ")
+        });
+    }
+
+    const LENGTHS: &[(&str, &str)] = &[
+        ("Plan a week in Rome", "7d"),
+        ("Two weeks in Peru with the kids", "14d"),
+        ("A ten-day tour of Ireland", "10d"),
+        ("Plan a long weekend in Oslo", "3d"),
+        ("The course lasts six weeks", "42d"),
+        ("A hotel for 3 nights", "3d"),
+        ("Make a plan for her first 30 days", "30d"),
+        ("Set up a three-month programme", "90d"),
+        ("A meal plan, Monday to Friday", "5d"),
+        ("Prepare a 90-minute session", "90min"),
+        ("The talk takes an hour and a half", "90min"),
+        ("A workshop, two hours long", "120min"),
+        ("Set up a one-hour call", "60min"),
+        ("Book a half-hour slot", "30min"),
+        ("Prepare a 15 min demo", "15min"),
+        ("Train the staff, each session 90 minutes", "90min"),
+        ("Keep the survey open for a fortnight", "14d"),
+        ("Practise 45 minutes a day", "45min"),
+        ("Prepare a quarter of an hour on bees", "15min"),
+        ("Give a 10-week course", "70d"),
+        ("5 days and 4 nights in Bali", "5d"),
+        ("Plan a six-hour hike", "360min"),
+        ("A seminar of 2.5 hours", "150min"),
+        ("A weekend at the sea", "2d"),
+        ("A trip from 3 to 7 May", "5d"),
+        ("Downtime can't exceed 4 hours", ""),
+        ("Dishes with half an hour max to cook", ""),
+        ("It broke 3 days ago", ""),
+        ("Sort the photos from the last five years", ""),
+        ("Find a club for a two-year-old", ""),
+        ("Deliver it within three weeks", ""),
+        ("Check the logs every 2 hours", ""),
+        ("Keep 30 days of logs", ""),
+        ("Offer a 30-day money-back guarantee", ""),
+        ("Sell my five-year-old laptop", ""),
+        ("Our notice period is three months, end the contract", ""),
+        ("Find a 24-hour pharmacy", ""),
+    ];
 }

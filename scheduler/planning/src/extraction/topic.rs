@@ -31,9 +31,7 @@ fn topic_start(text: &Text, at: usize) -> Option<usize> {
         (text.get(from).is_some() && !(is_pronoun && is_alone)).then_some(from)
     };
     match word {
-        "about" | "regarding" | "concerning" => {
-            after_link(at + 1).filter(|_| !matches!(text.get(at + 1).map(|w| w.kind), Some(WordKind::Number(_))))
-        }
+        "about" | "regarding" | "concerning" => after_link(at + 1).filter(|_| text.number(at + 1).is_none()),
         "research" | "investigate" | "compare" | "summarise" | "summarize" | "explore" | "study" | "review"
             if is_verb_here(text, at) =>
         {
@@ -50,6 +48,7 @@ fn topic_start(text: &Text, at: usize) -> Option<usize> {
             after_link(at + 2)
         }
         "known" if next == "about" => after_link(at + 2),
+        "guide" | "introduction" if next == "to" => after_link(at + 2),
         _ => None,
     }
 }
@@ -67,7 +66,11 @@ fn is_verb_here(text: &Text, at: usize) -> bool {
 
 /// `Summarise three articles about llamas`: the topic stands after the thing.
 fn has_topic_later(text: &Text, at: usize) -> bool {
-    (at + 1..(at + 8).min(text.words.len())).any(|i| matches!(text.lower(i), "about" | "regarding" | "concerning"))
+    (at + 1..(at + 8).min(text.words.len())).any(|i| match text.lower(i) {
+        "about" | "regarding" | "concerning" => true,
+        "on" => matches!(text.before(i, 1), "research" | "literature" | "studies" | "papers" | "articles"),
+        _ => false,
+    })
 }
 
 /// `tea, coffee and cocoa`: the topic goes on after a comma when a short list with `and` follows.
@@ -94,12 +97,59 @@ const OPTIONS_MAX: usize = 12;
 
 /// What is compared: `compare A, B and C`, `A vs B`, `choose between A and B`.
 pub(super) fn options(text: &Text) -> Vec<String> {
-    (0..text.words.len()).find_map(|at| options_at(text, at)).unwrap_or_default()
+    let all = 0..text.words.len();
+    let found =
+        all.clone().find_map(|at| options_at(text, at)).or_else(|| all.clone().find_map(|at| asked_or(text, at)));
+    found.unwrap_or_default()
 }
+
+/// `Rust or Go?`, `should we take the train or the car?`: a question with a choice.
+fn asked_or(text: &Text, or: usize) -> Option<Vec<String>> {
+    (text.lower(or) == "or" && or > 0).then_some(())?;
+    let end = (or + 1..(or + SENTENCE_WORDS_MAX).min(text.words.len())).find(|i| text.ends_sentence(*i))?;
+    let asks = text.lower(end) == "?" || (1..=SENTENCE_WORDS_MAX).any(|back| text.before(or, back) == "whether");
+    asks.then_some(())?;
+    let stops = |i: usize| {
+        text.words[i].kind == WordKind::Sign && !text.words[i].glued || CHOICE_STOPS.contains(&text.lower(i))
+    };
+    let last = (or + 2 + usize::from(matches!(text.lower(or + 1), "the" | "a" | "an" | "to"))..end)
+        .find(|i| stops(*i))
+        .unwrap_or(end);
+    let lead = text.lower(or + 1);
+    let has_lead = matches!(lead, "the" | "a" | "an" | "to");
+    let first = if has_lead {
+        (1..=OPTION_WORDS_MAX)
+            .filter_map(|back| or.checked_sub(back))
+            .find(|i| matches!(text.lower(*i), "the" | "a" | "an" | "to"))?
+    } else {
+        let is_part = |i: &usize| !stops(*i) || text.lower(*i) == "," && text.is_capital(i - 1);
+        (1..=SENTENCE_WORDS_MAX)
+            .map_while(|back| or.checked_sub(back).filter(|i| *i > 0 || !stops(*i)).filter(is_part))
+            .last()?
+    };
+    let is_vague = ["not", "no", "less", "later", "more", "so", "whether", "false"].contains(&lead);
+    let are_verbs = !has_lead && text.is_imperative(or + 1);
+    let is_named = has_lead || text.is_capital(or + 1);
+    (!is_vague && !are_verbs && is_named && text.number(or + 1).is_none()).then_some(())?;
+    split_options(text, first, last)
+}
+
+/// Words of a question and of one of its options, at most.
+const SENTENCE_WORDS_MAX: usize = 16;
+const OPTION_WORDS_MAX: usize = 6;
+
+/// Words around the options of a question.
+const CHOICE_STOPS: &[&str] = &[
+    "is", "are", "was", "do", "does", "should", "can", "will", "would", "take", "need", "use", "buy", "get", "choose",
+    "better", "faster", "cheaper", "best", "quicker", "safer", "for", "in", "on", "with", "if", "when", "which",
+    "what", "go", "we", "i", "have", "rent", "prefer", "be", "of", "from", "at", "by",
+];
 
 fn options_at(text: &Text, at: usize) -> Option<Vec<String>> {
     let first = match (text.lower(at), text.lower(at + 1)) {
-        ("compare" | "comparing" | "between", _) => at + 1,
+        ("compare" | "comparing" | "between" | "contrast" | "weigh", _) => at + 1,
+        ("evaluate" | "rank" | "assess", _) if is_verb_here(text, at) && text.is_capital(at + 1) => at + 1,
+        ("choose" | "decide" | "pick", ":") => at + 2,
         ("comparison", "of" | "between") => at + 2,
         ("vs" | "versus", _) => return versus(text, at),
         _ => return None,
@@ -114,7 +164,7 @@ fn ends_options(text: &Text, at: usize) -> bool {
         || text.begins_line(at)
         || [":", ";", "(", "for", "by", "regarding", "concerning", "using", "on", "in", "as", "based", "from"]
             .contains(&text.lower(at))
-        || matches!(text.lower(at), "and" | ",") && text.is_imperative(at + 1)
+        || matches!(text.lower(at), "and" | ",") && text.is_imperative(at + 1) && !text.is_capital(at + 1)
 }
 
 fn versus(text: &Text, at: usize) -> Option<Vec<String>> {
@@ -138,7 +188,15 @@ fn split_options(text: &Text, first: usize, end: usize) -> Option<Vec<String>> {
         let splits =
             at == end || [",", "and", "vs", "versus", "with", "or", "against", "to", "&"].contains(&text.lower(at));
         if splits {
+            while from < at && matches!(text.lower(from), "the" | "a" | "an" | "to") {
+                from += 1;
+            }
             let option = text.between(from, at).trim_matches(['"', '“', '”', '\'', ' ', '.']);
+            let is_thing = (from..at).any(|i| text.words[i].kind == WordKind::Letters);
+            let is_person = matches!(option, "you" | "me" | "us" | "them" | "him" | "her");
+            if is_person || !is_thing && at > from {
+                return None;
+            }
             if at > from && at - from <= 5 && !option.is_empty() {
                 options.push(option.to_owned());
             } else if at > from {
@@ -184,14 +242,19 @@ fn ends_topic(text: &Text, at: usize, start: usize) -> bool {
             matches!(text.get(at + 1).map(|w| w.kind), Some(WordKind::Number(_)))
                 && matches!(text.lower(at + 2), "words" | "pages" | "sentences" | "days" | "bullet")
         }
-        "for" => next == "me" && at > start,
+        "for" => {
+            let is_reader =
+                ["board", "team", "school", "class", "management", "meeting", "client", "boss", "committee", "local"]
+                    .contains(&text.lower(at + 2));
+            at > start && (next == "me" || matches!(next, "the" | "our" | "my") && is_reader)
+        }
         _ => false,
     }
 }
 
 /// The data a text names: a file, an address, or `the sales data`.
 pub(super) fn dataset(text: &Text) -> Option<String> {
-    text.source.split_whitespace().find_map(file).or_else(|| named_data(text)).or_else(|| attached(text))
+    super::file::dataset(text.source).or_else(|| named_data(text)).or_else(|| attached(text))
 }
 
 /// `the attached CSV`, `this spreadsheet`.
@@ -201,19 +264,6 @@ fn attached(text: &Text) -> Option<String> {
             && matches!(text.before(*at, 1), "attached" | "this" | "enclosed")
     })?;
     Some(text.between(at - 1, at + 1).to_owned())
-}
-
-fn file(word: &str) -> Option<String> {
-    const ENDINGS: [&str; 10] =
-        [".csv", ".tsv", ".xlsx", ".xls", ".parquet", ".json", ".jsonl", ".sqlite", ".db", ".sql"];
-    let word = word.trim_matches(|c: char| {
-        matches!(c, '"' | '\'' | '`' | '(' | ')' | ',' | ';' | ':' | '“' | '”' | '?' | '!' | '.')
-    });
-    let lower = word.to_lowercase();
-    let is_file = ENDINGS.iter().any(|ending| lower.len() > ending.len() && lower.ends_with(ending));
-    let is_address =
-        ["https://", "http://", "s3://", "gs://", "postgres://"].iter().any(|scheme| lower.starts_with(scheme));
-    (is_file || is_address).then(|| word.to_owned())
 }
 
 /// `…, redact their data`: a verb, not a part of the name as in `the order data`.
@@ -318,4 +368,94 @@ mod tests {
             assert_eq!(dataset(&Text::new(text)).as_deref(), expected, "{text}");
         }
     }
+
+    #[test]
+    fn options_are_read_as_people_write_them() {
+        super::super::phrases::check(OPTIONS, |facts| facts.options.join(" | "));
+    }
+
+    const OPTIONS: &[(&str, &str)] = &[
+        ("compare Asana, Trello and Monday for a team of 14", "Asana | Trello | Monday"),
+        ("Tesla vs BYD", "Tesla | BYD"),
+        ("Help me choose between oak and walnut", "oak | walnut"),
+        ("Which is better, Rust or Go?", "Rust | Go"),
+        ("Should we take the train or the car?", "train | car"),
+        ("The pros and cons of renting versus buying", "renting | buying"),
+        ("A comparison of Hetzner, OVH and AWS", "Hetzner | OVH | AWS"),
+        ("Decide between Lisbon and Porto", "Lisbon | Porto"),
+        ("Weigh leasing against buying", "leasing | buying"),
+        ("Compare solar with wind", "solar | wind"),
+        ("Postgres or MySQL for our shop?", "Postgres | MySQL"),
+        ("Help me choose: gas, oil or heat pump", "gas | oil | heat pump"),
+        ("Is it cheaper to rent or to buy?", "rent | buy"),
+        ("Zoom, Teams or Meet?", "Zoom | Teams | Meet"),
+        ("Compare cork to bamboo", "cork | bamboo"),
+        ("Explain the difference between latex and acrylic paint", "latex | acrylic paint"),
+        ("Contrast stoicism and epicureanism", "stoicism | epicureanism"),
+        ("Evaluate Figma, Sketch and Penpot", "Figma | Sketch | Penpot"),
+        ("Compare Kafka and NATS in a table", "Kafka | NATS"),
+        ("Choose between the blue and the green design", "blue | green design"),
+        ("Compare Miele with Bosch by Friday", "Miele | Bosch"),
+        ("Is the bus or the tram faster?", "bus | tram"),
+        ("Do I need a lawyer or a notary?", "lawyer | notary"),
+        ("Write about cats versus dogs", "cats | dogs"),
+        ("Compare the iPhone 15 and the Pixel 9", "iPhone 15 | Pixel 9"),
+        ("Compare three CRM systems", ""),
+        ("Compare prices", ""),
+        ("Meet between 9 and 11", ""),
+        ("Answer yes or no", ""),
+        ("It should be more or less done", ""),
+        ("Keep it between you and me", ""),
+        ("Give me two or three names", ""),
+        ("Do it sooner or later", ""),
+        ("Is it true or not?", ""),
+        ("Review the code and the tests", ""),
+        ("Can you call or write to her?", ""),
+    ];
+
+    #[test]
+    fn topics_are_read_as_people_write_them() {
+        super::super::phrases::check(TOPICS, |facts| facts.topic.clone().unwrap_or_default());
+    }
+
+    const TOPICS: &[(&str, &str)] = &[
+        ("I need a report on the e-bike market in Spain, max 12 pages", "e-bike market in Spain"),
+        ("Research the history of tea", "history of tea"),
+        ("create a beginner course about beekeeping", "beekeeping"),
+        ("Find out about heat pumps by Friday", "heat pumps"),
+        ("What is known about sleep and shift work?", "sleep and shift work"),
+        ("Write about life on Mars, 500 words", "life on Mars"),
+        ("An article on bike lanes, no jargon", "bike lanes"),
+        ("A presentation on our Q3 results for the board", "our Q3 results"),
+        ("A blog post on sourdough starting the first week of May", "sourdough"),
+        ("An essay about the French Revolution, 1500 words", "French Revolution"),
+        ("Give me an overview of the EU AI Act", "EU AI Act"),
+        ("I want to learn about bees", "bees"),
+        ("Write a guide to composting", "composting"),
+        ("An introduction to Rust for beginners", "Rust for beginners"),
+        ("Survey our customers about the new delivery slots. Ten questions", "new delivery slots"),
+        ("Summarise the research on sleep", "sleep"),
+        ("A newsletter about our summer sale", "our summer sale"),
+        ("compare Asana, Trello and Monday for a team of 14", "Asana, Trello and Monday"),
+        ("Collect information on grants for artists", "grants for artists"),
+        (
+            "Find out what is known about the effect of night shifts on nurses' sleep",
+            "effect of night shifts on nurses' sleep",
+        ),
+        ("Review our login code and tell me what's wrong", "our login code"),
+        ("A workshop on first aid on 3 May", "first aid"),
+        ("Investigate the outage of last night", "outage of last night"),
+        ("A podcast about chess, weekly", "chess"),
+        ("Write a memo regarding the new dress code", "new dress code"),
+        ("Plan a trip to Rome", ""),
+        ("It takes about 5 minutes", ""),
+        ("Ask the research team", ""),
+        ("I have to think about it", ""),
+        ("Buy a car for about 9000 euros", ""),
+        ("Move the report to the archive", ""),
+        ("Book the course for Anna", ""),
+        ("Clean the data", ""),
+        ("Fix the bug in the study planner", ""),
+        ("Bake about twenty rolls", ""),
+    ];
 }

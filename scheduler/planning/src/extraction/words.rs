@@ -167,11 +167,48 @@ impl<'a> Text<'a> {
         clause.find(|i| NEGATIONS.contains(&self.lower(*i)))
     }
 
-    /// Whether the clause before `index` is a condition: `when we have less than`, `if it falls below`; at most eight words back.
+    /// Whether the clause before `index` is a condition: `when we have less than`, `if it falls below`; at most twelve words back.
     pub(super) fn is_in_condition(&self, index: usize) -> bool {
-        let is_inside = |i: &usize| self.words[*i].kind == WordKind::Letters;
-        let mut clause = (1..=NEGATION_WORDS_MAX).map_while(|back| index.checked_sub(back).filter(is_inside));
+        let is_inside = |i: &usize| self.words[*i].kind != WordKind::Sign || self.lower(*i) == "%";
+        let mut clause = (1..=CONDITION_WORDS_MAX).map_while(|back| index.checked_sub(back).filter(is_inside));
         clause.any(|i| matches!(self.lower(i), "when" | "whenever" | "if" | "once" | "unless"))
+    }
+
+    /// Whether a clause begins at `index`: a sentence, a line, or what follows a comma or `and`.
+    pub(super) fn begins_clause(&self, index: usize) -> bool {
+        self.is_sentence_start(index)
+            || self.begins_line(index)
+            || [",", ";", ")", "–", "—", "and", "but"].contains(&self.before(index, 1))
+    }
+
+    /// The words of the clause before `index`, nearest first; a sign ends it, unless it stands inside a word.
+    pub(super) fn clause_before(&self, index: usize, words_max: usize) -> impl Iterator<Item = usize> {
+        let is_inside =
+            |i: &usize| self.words[*i].kind != WordKind::Sign || self.words[*i].glued && self.lower(*i) == "-";
+        (1..=words_max).map_while(move |back| index.checked_sub(back).filter(is_inside))
+    }
+
+    /// What is told of before the verb at `verb`: `a walk-in shower` of `a walk-in shower is a must`, without its article.
+    pub(super) fn subject_before(&self, verb: usize) -> Option<usize> {
+        let ends = |i: &usize| ["and", "but", "because", "so", "that", "then", "while", "or"].contains(&self.lower(*i));
+        let mut first = self.clause_before(verb, SUBJECT_WORDS_MAX).take_while(|i| !ends(i)).last()?;
+        while ["a", "an", "the", "our", "my", "any", "all", "some", "please", "also"].contains(&self.lower(first)) {
+            first += 1;
+        }
+        let is_pronoun = ["it", "this", "that", "he", "she", "they", "we", "i", "you", "which", "what", "who", "there"]
+            .contains(&self.lower(first));
+        (first < verb && !is_pronoun && !self.is_constraint(first)).then_some(first)
+    }
+
+    /// The index of the plural that `them` before `index` stands for: `studies, at least 20 of them`; at most 14 words back.
+    pub(super) fn plural_before(&self, index: usize) -> Option<usize> {
+        const NO_NOUNS: &[&str] =
+            &["this", "his", "its", "is", "was", "has", "does", "always", "sometimes", "as", "us"];
+        let is_plural = |i: &usize| {
+            let word = self.lower(*i);
+            word.len() > 3 && word.ends_with('s') && !word.ends_with("ss") && !NO_NOUNS.contains(&word)
+        };
+        (1..=14).map_while(|back| index.checked_sub(back)).find(is_plural)
     }
 
     /// Whether a sentence begins at `index`.
@@ -182,13 +219,23 @@ impl<'a> Text<'a> {
     /// Reads a number at `index`, in digits or in words: `2,000.50`, `twenty-five`, `a thousand`.
     pub(super) fn number(&self, index: usize) -> Option<Quantity> {
         match self.get(index)?.kind {
-            WordKind::Number(value) => Some(Quantity { value, next: index + 1 }),
+            WordKind::Number(value) => {
+                let after = self.get(index + 1);
+                let is_thousands = after.is_some_and(|word| word.glued && word.text == "k");
+                let factor = if is_thousands { Some(1_000.0) } else { scale(self.lower(index + 1)) };
+                let next = index + 1 + usize::from(factor.is_some());
+                Some(Quantity { value: value * factor.unwrap_or(1.0), next })
+            }
             WordKind::Letters => self.number_in_words(index),
             WordKind::Sign => None,
         }
     }
 
     fn number_in_words(&self, index: usize) -> Option<Quantity> {
+        // `half a million`
+        if self.lower(index) == "half" && self.lower(index + 1) == "a" {
+            return scale(self.lower(index + 2)).map(|factor| Quantity { value: factor / 2.0, next: index + 3 });
+        }
         let mut next = index;
         let mut total = 0.0;
         let mut part = None;
@@ -231,6 +278,12 @@ impl<'a> Text<'a> {
         }
     }
 }
+
+/// Longest subject of a clause, in words.
+const SUBJECT_WORDS_MAX: usize = 8;
+
+/// Words of a condition before its number, at most.
+const CONDITION_WORDS_MAX: usize = 12;
 
 /// Words between a negation and what it negates, at most.
 const NEGATION_WORDS_MAX: usize = 8;

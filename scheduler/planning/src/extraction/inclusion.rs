@@ -1,0 +1,420 @@
+//! Extracts what a goal asks to be there: `a vegan option is a must`, `include a shopping list`, `we keep the tiles`.
+
+use super::words::{Text, Use, WordKind};
+
+/// Longest inclusion, in words.
+const WORDS_MAX: usize = 14;
+/// Most inclusions of one goal.
+const INCLUSIONS_MAX: usize = 20;
+
+/// What is asked for: the words from `first` to before `end`.
+struct Asked {
+    first: usize,
+    end: usize,
+    /// Whether the words are a list of several things.
+    is_list: bool,
+}
+
+/// Everything that has to be there, in the order of the text. Other constraints are read before and end a phrase.
+///
+/// - `request`: the index of the main request, which is no condition on itself.
+/// - `has_subtasks`: whether the requests after the first are sub-tasks.
+pub(super) fn read(text: &Text, request: usize, has_subtasks: bool) -> Vec<String> {
+    let mut found: Vec<String> = Vec::new();
+    let mut at = 0;
+    while at < text.words.len() && found.len() < INCLUSIONS_MAX {
+        let asked = (!text.is_constraint(at)).then(|| asked_at(text, at, request, has_subtasks)).flatten();
+        let Some(Asked { first, end, is_list }) = asked.filter(|asked| asked.end > asked.first) else {
+            at += 1;
+            continue;
+        };
+        for part in if is_list { parts(text, first, end) } else { vec![text.between(first, end).to_owned()] } {
+            if !part.is_empty() && !found.contains(&part) {
+                found.push(part);
+            }
+        }
+        text.note(first.min(at), end, Use::Constraint);
+        at = end.max(at + 1);
+    }
+    for part in &mut found {
+        // `Only studies since 2018`
+        if let Some(rest) = part.strip_prefix("Only ") {
+            *part = format!("only {rest}");
+        }
+    }
+    found
+}
+
+fn asked_at(text: &Text, at: usize, request: usize, has_subtasks: bool) -> Option<Asked> {
+    let list =
+        |first: usize| Some(Asked { first: skip_articles(text, first), end: list_end(text, first), is_list: true });
+    told(text, at)
+        .or_else(|| needed(text, at).and_then(list))
+        .or_else(|| added(text, at, request, has_subtasks).and_then(list))
+        .or_else(|| beside(text, at).and_then(list))
+        .or_else(|| kept(text, at, request))
+        .or_else(|| only(text, at))
+        .or_else(|| by_rule(text, at))
+        .or_else(|| attribute(text, at))
+}
+
+/// `a walk-in shower is a must`, `breakfast included`: the thing stands before.
+fn told(text: &Text, at: usize) -> Option<Asked> {
+    let words = (text.lower(at), text.lower(at + 1), text.lower(at + 2));
+    let is_weak = matches!(words, ("is" | "are", "important" | "vital" | "crucial", _));
+    let is_told = match words {
+        ("is" | "are", "a", "must" | "requirement" | "musthave") => true,
+        ("is" | "are", "essential" | "required" | "mandatory" | "compulsory" | "obligatory", _) => true,
+        ("is" | "are", "non", "-") => text.lower(at + 3).starts_with("negotiable"),
+        ("included", _, _) => text.get(at + 1).is_none_or(|next| next.kind == WordKind::Sign),
+        _ => is_weak,
+    };
+    let first = text.subject_before(at).filter(|_| is_told)?;
+    let has_article = matches!(text.before(first, 1), "a" | "an");
+    (!is_weak || has_article).then_some(Asked { first, end: at, is_list: false })
+}
+
+/// `there has to be`, `make sure there is`, `it must have`, `has to be dog-friendly`: the index of what is needed.
+fn needed(text: &Text, at: usize) -> Option<usize> {
+    let verb = match (text.lower(at), text.lower(at + 1)) {
+        ("must" | "should" | "shall", _) => at + 1,
+        ("has" | "have" | "needs" | "need", "to") => at + 2,
+        ("sure" | "ensure", _) => {
+            let there = at + 1 + usize::from(text.lower(at + 1) == "that");
+            let is_there = text.lower(there) == "there" && matches!(text.lower(there + 1), "is" | "are");
+            return is_there.then_some(there + 2).or_else(|| {
+                // `make sure there's wifi`
+                (text.lower(there) == "there" && text.words[there].text.contains(['\'', '’'])).then_some(there + 1)
+            });
+        }
+        _ => return None,
+    };
+    let subject = text.before(at, 1);
+    let is_there = subject == "there" || subject == "also" && text.before(at, 2) == "there";
+    let first = verb + 1 + usize::from(text.lower(verb + 1) == "also");
+    let fits = match text.lower(verb) {
+        "be" if is_there => !(at..first + 3).any(|i| MISTAKES.contains(&text.lower(i))),
+        "be" => is_attribute(text, first) && !is_person_pronoun(subject),
+        "have" | "include" | "contain" | "offer" | "support" | "provide" | "cover" | "feature" | "mention" => {
+            let is_past = matches!(text.lower(first), "been" | "lost" | "done" | "gone" | "had" | "made")
+                || text.lower(first).ends_with("ed");
+            !is_past && !is_person_pronoun(subject)
+        }
+        "come" if text.lower(first) == "with" => return (!is_person_pronoun(subject)).then_some(first + 1),
+        "work" if subject == "it" => return Some(verb),
+        _ => false,
+    };
+    fits.then_some(first)
+}
+
+const MISTAKES: &[&str] =
+    &["mistake", "error", "way", "reason", "problem", "something", "explanation", "bug", "misunderstanding", "better"];
+
+fn is_person_pronoun(word: &str) -> bool {
+    ["i", "you", "he", "she", "we"].contains(&word)
+}
+
+/// `include a list`, `and add a test`, `please attach the receipts`, `don't forget the cake`: the index of what is added.
+fn added(text: &Text, at: usize, request: usize, has_subtasks: bool) -> Option<usize> {
+    let is_second = at > request && !has_subtasks && is_asked(text, at);
+    match text.lower(at) {
+        "include" if is_asked(text, at) && at != request => Some(at + 1),
+        "including" if at > 0 && !text.is_constraint(at - 1) => Some(at + 1),
+        "add" | "attach" | "append" | "enclose" if is_second => Some(at + 1),
+        // `we need a permit, first aid and sponsors`
+        "need" | "needs" if at > request + 1 && matches!(text.before(at, 1), "we" | "it" | "we'll") => {
+            let is_help = matches!(text.lower(at + 2), "hand" | "break" | "lot" | "few" | "couple" | "new");
+            (matches!(text.lower(at + 1), "a" | "an") && !is_help).then_some(at + 1)
+        }
+        "forget" if matches!(text.before(at, 1), "don't" | "dont" | "not") => {
+            Some(at + 1 + usize::from(text.lower(at + 1) == "to"))
+        }
+        _ => None,
+    }
+}
+
+/// Whether a verb here asks for something.
+fn is_asked(text: &Text, at: usize) -> bool {
+    text.begins_clause(at) || ["please", "also", "should", "must", "to", "then"].contains(&text.before(at, 1))
+}
+
+/// `with a buddy`, `with captions and an index`, `plus a glossary`: the index of what goes with what is made.
+fn beside(text: &Text, at: usize) -> Option<usize> {
+    let next = text.lower(at + 1);
+    let has_article = matches!(next, "a" | "an" | "some");
+    match text.lower(at) {
+        "plus" if has_article => return Some(at + 1),
+        "as" if next == "well" && text.lower(at + 2) == "as" && matches!(text.lower(at + 3), "a" | "an") => {
+            return Some(at + 3);
+        }
+        "with" => {}
+        _ => return None,
+    }
+    let first = if has_article { at + 2 } else { at + 1 };
+    let thing = text.get(first).filter(|word| word.kind == WordKind::Letters && text.number(first).is_none())?;
+    let follows_comma = text.before(at, 1) == ",";
+    let is_plural = thing.lower.len() > 3 && thing.lower.ends_with('s') && !thing.lower.ends_with("ss");
+    let is_named = has_article || follows_comma && is_plural && !text.is_capital(first);
+    let is_other = |word: &str| NO_THINGS.contains(&word) || super::count::is_person(word);
+    let end = phrase_end(text, first);
+    let follows_document = DOCUMENTS.contains(&text.before(at, 1)) && is_plural && !text.is_capital(first);
+    let is_named = is_named || follows_document;
+    let is_cut = text.is_constraint(end)
+        && !["by", "before", "in", "as", "for", "at", "on", "under", "until", "within", "max", "from", "no"]
+            .contains(&text.lower(end));
+    let has_number = (first..end).any(|i| matches!(text.words[i].kind, WordKind::Number(_)));
+    if is_cut || has_number {
+        return None;
+    }
+    let has_other = (first..end).take(3).any(|i| is_other(text.lower(i)) || text.is_constraint(i));
+    let tells = text.clause_before(at, 12).any(|i| {
+        let word = text.lower(i);
+        JOINS.contains(&word)
+            || matches!(word, "i'm" | "am" | "i" | "who" | "customer" | "customers" | "is" | "are" | "was")
+    });
+    (is_named && !has_other && !tells && end > first).then_some(at + 1)
+}
+
+const DOCUMENTS: &[&str] = &[
+    "report", "summary", "guide", "presentation", "letter", "post", "article", "manual", "website", "page",
+    "dashboard", "lecture", "flyer", "brochure", "book", "handout", "document", "table", "newsletter", "recipe",
+    "poster",
+];
+
+/// What is no part of a thing: people, problems, manners.
+const NO_THINGS: &[&str] = &[
+    "client", "customer", "friend", "colleague", "supplier", "doctor", "lawyer", "wife", "husband", "partner",
+    "family", "complaint", "problem", "question", "income", "salary", "pros", "issue", "view", "budget", "focus",
+    "total", "maximum", "minimum", "limit", "lot", "few", "couple", "bit", "number", "deadline", "team", "group",
+    "company", "child", "baby", "dog", "cat", "each", "others", "emphasis", "regards", "thanks", "knee", "person",
+    "people",
+];
+
+/// Verbs and nouns that `with` belongs to: `a meeting with`, `replace it with`.
+const JOINS: &[&str] = &[
+    "meeting", "call", "interview", "talk", "contract", "deal", "agreement", "appointment", "lunch", "dinner", "help",
+    "conversation", "discussion", "partnership", "trouble", "problem", "problems", "dealing", "start", "begin",
+    "agree", "speak", "meet", "connect", "integrate", "sync", "compare", "replace", "fill", "along", "together",
+    "continue", "share", "swap", "combine", "merge", "work", "cover", "negotiate", "check", "start", "starting",
+    "begins", "joins", "deals", "helps", "issue", "exchange", "play", "chat", "argue", "argument", "dispute",
+    "comparison", "someone", "somebody", "people", "man", "woman", "child", "familiar", "happy", "wrong", "done",
+];
+
+/// `keep the Markdown formatting`, `we're keeping the existing tiles`: with its verb.
+fn kept(text: &Text, at: usize, request: usize) -> Option<Asked> {
+    let is_verb = match text.lower(at) {
+        "keep" => at != request && (is_asked(text, at) || text.before(at, 1) == "we"),
+        "keeping" => at > 0,
+        _ => false,
+    };
+    let points = ["the", "our", "my", "all", "every", "existing", "original", "both", "these", "those"]
+        .contains(&text.lower(at + 1));
+    let end = phrase_end(text, at + 1);
+    let is_limited = text.is_constraint(end)
+        || matches!(text.lower(end), "to" | "under" | "below" | "between" | "within" | "at")
+        || (at..end).any(|i| matches!(text.lower(i), "to" | "under" | "below" | "out" | "away" | "within" | "at"));
+    (is_verb && points && !is_limited && end > at + 2).then_some(Asked { first: at, end, is_list: false })
+}
+
+/// `only peer-reviewed studies since 2018`, `metric units only`.
+fn only(text: &Text, at: usize) -> Option<Asked> {
+    if text.lower(at) == "only" && text.begins_clause(at) {
+        let is_other =
+            ["if", "when", "after", "then", "because", "one", "once", "i", "we", "you", "the", "on", "in", "by"]
+                .contains(&text.lower(at + 1));
+        let end = phrase_end(text, at + 1);
+        return (!is_other && !text.is_imperative(at + 1)).then_some(Asked { first: at, end, is_list: false });
+    }
+    let starts = at > 0 && (text.begins_clause(at) && text.before(at, 1) != "and");
+    let end = (at + 1..at + 6).find(|i| text.get(*i).is_none_or(|word| word.kind == WordKind::Sign))?;
+    let is_read = (at..end).any(|i| text.is_constraint(i));
+    let has_verb = text.is_imperative(at) || (at..end).any(|i| matches!(text.lower(i), "is" | "are" | "was" | "for"));
+    (starts && text.before(end, 1) == "only" && end > at + 1 && !is_read && !has_verb).then_some(Asked {
+        first: at,
+        end,
+        is_list: false,
+    })
+}
+
+/// `against WCAG 2.2 AA`, `according to the Harvard rules`: a rule that has a name.
+fn by_rule(text: &Text, at: usize) -> Option<Asked> {
+    let first = match (text.lower(at), text.lower(at + 1), text.lower(at + 2)) {
+        ("according", "to", _) | ("compliant", "with", _) => at + 2,
+        ("in", "line" | "accordance" | "compliance", "with") => at + 3,
+        ("against", ..) => at + 1,
+        _ => return None,
+    };
+    let checks = text.lower(at) != "against"
+        || text
+            .clause_before(at, 12)
+            .any(|i| ["audit", "check", "test", "review", "validate", "assess"].contains(&text.lower(i)));
+    let end = phrase_end(text, first);
+    let has_name = (first..end).any(|i| text.is_capital(i));
+    (checks && has_name).then_some(Asked { first: at, end, is_list: false })
+}
+
+/// `…, anonymous, …`: a word of its own that says how the result is to be.
+fn attribute(text: &Text, at: usize) -> Option<Asked> {
+    let begins = at > 0 && matches!(text.before(at, 1), "," | ";");
+    let end =
+        (at + 1..at + 4).find(|i| text.get(*i).is_none_or(|word| word.kind == WordKind::Sign && word.lower != "-"))?;
+    let closes = matches!(text.lower(end), "" | "," | "." | ";" | "!" | ")");
+    (begins && closes && is_attribute(text, at)).then_some(Asked { first: at, end, is_list: false })
+}
+
+/// `vegan`, `dog-friendly`, `wheelchair accessible`, `refundable`.
+fn is_attribute(text: &Text, at: usize) -> bool {
+    let joined = text.lower(at + 1) == "-" && text.get(at + 2).is_some_and(|word| word.glued);
+    let ends = |word: &str| {
+        let is_able = word.len() > 7 && (word.ends_with("able") || word.ends_with("ible"));
+        is_able && !matches!(word, "available" | "possible" | "responsible" | "reasonable" | "suitable")
+    };
+    let (first, second) = (text.lower(at), text.lower(at + 1));
+    joined && matches!(text.lower(at + 2), "friendly" | "proof" | "accessible" | "resistant")
+        || ends(first)
+        || ends(second)
+        || ATTRIBUTES.contains(&first)
+}
+
+const ATTRIBUTES: &[&str] = &[
+    "anonymous", "vegetarian", "vegan", "halal", "kosher", "organic", "waterproof", "furnished", "confidential",
+    "formal", "informal", "bilingual", "encrypted", "fireproof", "responsive", "secondhand", "handmade", "unfurnished",
+];
+
+fn skip_articles(text: &Text, mut at: usize) -> usize {
+    while ["a", "an", "the", "some", "any", "also", "both", "at", "least", "one"].contains(&text.lower(at)) {
+        at += 1;
+    }
+    at
+}
+
+/// Where the phrase ends: at a sign, a new line, another constraint, or another request.
+fn phrase_end(text: &Text, first: usize) -> usize {
+    let ends = |at: &usize| {
+        let word = &text.words[*at];
+        let is_inside = word.glued && text.get(at + 1).is_some_and(|next| next.glued);
+        let is_sign =
+            word.kind == WordKind::Sign && !is_inside && !matches!(word.lower.as_str(), "%" | "&" | "\"" | "$" | "€");
+        let is_joint = matches!(word.lower.as_str(), "and" | "then" | "or");
+        is_sign
+            || matches!(word.lower.as_str(), "but" | "because" | "so" | "then" | "while" | "without" | "please")
+            || is_joint
+                && (VERBS.contains(&text.lower(at + 1))
+                    || text.is_imperative(at + 1)
+                    || text.is_constraint(at + 1)
+                    || is_subject(text.lower(at + 1)))
+            || *at > first && text.begins_line(*at)
+            || text.is_constraint(*at)
+    };
+    let last = text.words.len().min(first + WORDS_MAX);
+    (first.min(last)..last).find(ends).unwrap_or(last)
+}
+
+/// Verbs that go on with what is told: `it must support X and cost less`.
+const VERBS: &[&str] = &[
+    "cost", "costs", "be", "have", "has", "run", "runs", "take", "takes", "must", "should", "need", "fit", "is", "are",
+];
+
+fn is_subject(word: &str) -> bool {
+    ["i", "we", "it", "they", "he", "she", "there", "we're", "they're", "i'm"].contains(&word)
+}
+
+/// As [`phrase_end`], on through a list: `a permit, first aid and sponsors`.
+fn list_end(text: &Text, first: usize) -> usize {
+    let mut end = phrase_end(text, first);
+    while text.lower(end) == "," && end - first < WORDS_MAX {
+        let next = phrase_end(text, end + 1);
+        let begins_otherwise = [
+            "no", "not", "with", "without", "but", "please", "and", "max", "maximum", "at", "by", "in", "as", "for",
+            "nothing", "only",
+        ]
+        .contains(&text.lower(end + 1));
+        let is_member = (1..=7).contains(&(next - end.min(next)).saturating_sub(1)) && !text.is_imperative(end + 1);
+        let goes_on = text.lower(next) == "," || (end + 1..next).any(|i| text.lower(i) == "and");
+        if begins_otherwise || !is_member || !goes_on {
+            break;
+        }
+        end = next;
+    }
+    end
+}
+
+/// `captions and an index`: two things.
+fn parts(text: &Text, first: usize, end: usize) -> Vec<String> {
+    let mut parts = Vec::new();
+    let mut from = first;
+    for at in first..=end {
+        let has_comma = (first..end).any(|i| text.lower(i) == ",");
+        let is_pair = text.lower(at + 1).len() <= 3 && matches!(text.lower(at + 1), "a" | "an" | "the");
+        let is_joint = text.lower(at) == "and" && (is_pair || has_comma || at - from == 1 && end - at == 2);
+        if at == end || is_joint || text.lower(at) == "," {
+            parts.push(text.between(skip_articles(text, from).min(at), at).to_owned());
+            from = at + 1;
+        }
+    }
+    parts
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn inclusions_are_read_as_people_write_them() {
+        super::super::phrases::check(&[PHRASES, NOT_ASKED_FOR].concat(), |facts| facts.inclusions.join(" | "));
+    }
+
+    const PHRASES: &[(&str, &str)] = &[
+        ("Redo the bathroom, a walk-in shower is a must", "walk-in shower"),
+        ("Plan the party, there has to be a vegan option", "vegan option"),
+        ("Write a dinner plan. Include a shopping list.", "shopping list"),
+        ("Make an onboarding plan for her with a buddy", "buddy"),
+        ("Redo the bath, we're keeping the existing tiles", "keeping the existing tiles"),
+        ("Find a flat, it must have a balcony", "balcony"),
+        ("I want a sales summary, with a chart per region", "chart per region"),
+        ("Find a hotel, parking is essential", "parking"),
+        ("Rent a hall and make sure there is wifi", "wifi"),
+        ("Find an office, it needs to have air conditioning", "air conditioning"),
+        ("Book a hotel, breakfast included", "breakfast"),
+        ("Write a lesson on bees, including a quiz at the end", "quiz at the end"),
+        ("Fix the export and add a test for it", "test for it"),
+        ("Find out what helps. Only peer-reviewed studies since 2018", "only peer-reviewed studies since 2018"),
+        ("Plan the buffet; vegetarian options are required", "vegetarian options"),
+        ("Translate the recipes, metric units only", "metric units only"),
+        ("Edit the video, with captions and an index", "captions | index"),
+        ("Find a café, it must be wheelchair accessible", "wheelchair accessible"),
+        ("Book a cottage, it has to be dog-friendly", "dog-friendly"),
+        ("Survey our customers, at least 200 responses, anonymous", "anonymous"),
+        ("Send the claim. Please attach the receipts.", "receipts"),
+        ("Write it up; the report must contain a summary", "summary"),
+        ("Write a manual plus a glossary", "glossary"),
+        ("Buy a fridge, it should come with a warranty", "warranty"),
+        ("Rework the app; support for dark mode is mandatory", "support for dark mode"),
+        ("Check the site against WCAG 2.2 AA", "against WCAG 2.2 AA"),
+        ("Translate it, keep the Markdown formatting", "keep the Markdown formatting"),
+        ("Make a meal plan, vegetarian, under 120 euros", "vegetarian"),
+        ("Find studies on sleep, with a bibliography in APA style", "bibliography in APA style"),
+        ("Write the thesis according to the Harvard rules", "according to the Harvard rules"),
+        ("Find me a gym. A sauna is non-negotiable.", "sauna"),
+        ("Run a campaign: Instagram and flyers only", "Instagram and flyers only"),
+    ];
+
+    const NOT_ASKED_FOR: &[(&str, &str)] = &[
+        ("I'm 52 with a bad knee and want to run", ""),
+        ("Prepare a meeting with a client", ""),
+        ("Help me with a letter", ""),
+        ("Answer a customer with a complaint", ""),
+        ("Deal with a leak", ""),
+        ("Replace the bath with a shower", ""),
+        ("Our shop includes a café, advertise it", ""),
+        ("I must have lost it, help me look", ""),
+        ("It needs to be done by Friday", ""),
+        ("Write it and keep it short", ""),
+        ("Keep it under 5 pages", ""),
+        ("There must be a mistake in the bill", ""),
+        ("A trip with 2000 euros", ""),
+        ("A trip with my wife", ""),
+        ("We have to move", ""),
+        ("Add a dark mode to our app", ""),
+        ("Start with a draft", ""),
+        ("It is the only shop in town, write about it", ""),
+    ];
+}
