@@ -86,8 +86,13 @@ pub(super) fn day_range(text: &Text, at: usize, today: Date) -> Option<(Date, Da
     }
     let (first, next) = day_number(text, at)?;
     let between = text.before(at, 1) == "between" && text.lower(next) == "and";
-    (dash(next) || between).then_some(())?;
+    let pair = matches!(text.lower(next), "and" | "&");
+    (dash(next) || between || pair).then_some(())?;
     let (last, mut next) = day_number(text, next + 1)?;
+    // `3 and 4 March` are two days in a row.
+    if pair && !between && last != first + 1 {
+        return None;
+    }
     if text.lower(next) == "of" {
         next += 1;
     }
@@ -156,11 +161,11 @@ fn numeric(text: &Text, at: usize, today: Date) -> Option<(Date, usize)> {
 /// `12.10.2027`: the day stands first.
 fn dotted(text: &Text, at: usize, today: Date) -> Option<(Date, usize)> {
     let (day, month) = text.get(at)?.text.split_once('.')?;
-    let is_led = matches!(text.before(at, 1), "by" | "until" | "before" | "on" | "from" | "due");
+    let is_led = matches!(text.before(at, 1), "by" | "until" | "before" | "on" | "from" | "due" | "latest" | "till");
     let ends = text.lower(at + 1) == "." && text.words[at + 1].glued;
     let (Ok(day_number), Ok(month_number)) = (day.parse(), month.parse()) else { return None };
     // `by 15.1.`: without a year, the dot behind the month belongs to it.
-    if is_led && ends && !text.get(at + 2).is_some_and(|year| year.glued) {
+    if is_led && ends && !text.get(at + 2).is_some_and(|year| year.glued && year.kind != WordKind::Sign) {
         return dated(month_number, day_number, None, today).map(|date| (date, at + 2));
     }
     let year = text.get(at + 2).filter(|year| year.glued && year.text.len() == 4)?;

@@ -270,7 +270,7 @@ pub(super) fn is_person(noun: &str) -> bool {
         "members", "adults", "users", "customers", "visitors", "volunteers", "graders", "players", "delegates",
         "speakers", "nurses", "teachers", "engineers", "developers", "managers", "learners", "trainees", "staff",
         "workers", "respondents", "seats", "invitees", "teenagers", "seniors", "beginners", "clients", "patients",
-        "residents", "tenants", "subscribers", "freelancers",
+        "girls", "boys", "women", "men", "ladies", "leaders", "residents", "tenants", "subscribers", "freelancers",
     ]
     .contains(&noun)
 }

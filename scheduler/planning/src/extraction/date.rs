@@ -9,7 +9,7 @@ use super::calendar_date::{
 };
 use super::lead_time;
 use super::relative_date as relative;
-use super::words::{Text, Use, WordKind};
+use super::words::{Text, Use};
 
 /// When, as exactly as the text says it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -55,6 +55,8 @@ pub(super) fn read(text: &Text, today: Date) -> When {
     let mut when = When::default();
     let mut days: Vec<(usize, Date, usize)> = Vec::new();
     let mut feasts = Vec::new();
+    let mut series_end = None;
+    let mut is_within = false;
     let mut range = None;
     let mut is_loose = false;
     let mut month = None;
@@ -83,6 +85,12 @@ pub(super) fn read(text: &Text, today: Date) -> When {
                 at = next;
                 continue;
             }
+            (DateRole::Until, DateSpan::Day(day)) if !has_start && is_series(text, at) => {
+                series_end = Some(*day);
+                text.note_constraint(at, next);
+                at = next;
+                continue;
+            }
             (DateRole::Until, _) if !has_start => DateRole::Deadline { is_exclusive: false },
             (role, _) => role,
         };
@@ -94,6 +102,7 @@ pub(super) fn read(text: &Text, today: Date) -> When {
         };
         match (role, span) {
             (DateRole::Deadline { is_exclusive }, span) => {
+                is_within |= matches!(span, DateSpan::Within(_));
                 let part = part_of_month(text, at);
                 if let Some(deadline) = deadline(&span, part, is_exclusive, assumed) {
                     // Of several, the last one is that of the whole.
@@ -149,7 +158,21 @@ pub(super) fn read(text: &Text, today: Date) -> When {
         let date = lead_time::before_event(text, plain.start?)?;
         Some(Deadline { date, is_exclusive: false, assumed: None })
     });
-    When { deadline, is_loose, ..plain }
+    // `start on 10 January, finish within 5 days`
+    let deadline = deadline.map(|deadline| match plain.start.filter(|start| is_within && *start > deadline.date) {
+        Some(start) => {
+            let days = today.until(deadline.date).map_or(0, |length| i64::from(length.get_days()));
+            Deadline { date: relative::plus(start, days).unwrap_or(start), ..deadline }
+        }
+        None => deadline,
+    });
+    When { deadline, is_loose, end: plain.end.or(series_end), ..plain }
+}
+
+/// `every Wednesday until the end of June`: the last time, no deadline.
+fn is_series(text: &Text, at: usize) -> bool {
+    let repeats = ["every", "each", "weekly", "daily", "monthly", "week", "mondays", "weekdays"];
+    text.clause_before(at, 16).any(|i| repeats.contains(&text.lower(i)))
 }
 
 /// `the week of 7 December`
@@ -294,6 +317,10 @@ fn is_record_of(text: &Text, at: usize) -> bool {
 fn is_ruled_out(text: &Text, at: usize) -> bool {
     let is_not = |word: &str| matches!(word, "not" | "never" | "except" | "excluding" | "avoid" | "avoiding");
     match text.before(at, 1) {
+        // `tell him that we can't deliver before February`
+        "before" if text.before(at, 2) != "not" => {
+            text.negation_before(at - 1).is_some_and(|i| matches!(text.lower(i), "can't" | "cannot" | "won't"))
+        }
         "on" | "in" | "at" | "for" | "during" => is_not(text.before(at, 2)),
         word => is_not(word),
     }
@@ -380,8 +407,14 @@ fn is_wanted(text: &Text, at: usize) -> bool {
 
 /// `before the rollout on 3 May`: the word that makes the day of an event a deadline.
 fn before_event<'t>(text: &'t Text, at: usize) -> Option<&'t str> {
-    let clause = (2..=5).map_while(|back| at.checked_sub(back).filter(|i| text.words[*i].kind == WordKind::Letters));
-    clause.map(|i| text.lower(i)).find(|word| matches!(*word, "before" | "until"))
+    let is_own = |i: usize| matches!(text.lower(i + 1), "my" | "our" | "the" | "her" | "his" | "their");
+    text.clause_before(at, 8).find_map(|i| match text.lower(i) {
+        "before" => Some("before"),
+        "until" => Some("until"),
+        // `by my wedding on 3 July`
+        "by" if is_own(i) => Some("by"),
+        _ => None,
+    })
 }
 
 /// `deadline`, and words for work that is done at its end: `ready on Monday`.

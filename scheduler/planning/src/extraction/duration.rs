@@ -58,7 +58,8 @@ fn counted(text: &Text, at: usize) -> Option<Duration> {
 
 /// `our notice period is three months`
 fn is_term(text: &Text, at: usize) -> bool {
-    text.before(at, 1) == "is" && ["period", "notice", "warranty", "term", "lead"].contains(&text.before(at, 2))
+    text.before(at, 1) == "for" && text.before(at, 2) == "valid"
+        || text.before(at, 1) == "is" && ["period", "notice", "warranty", "term", "lead"].contains(&text.before(at, 2))
 }
 
 /// `keep 30 days of history`: how much of it, not how long it takes.
@@ -150,8 +151,8 @@ fn is_rate_or_age(text: &Text, mut at: usize) -> bool {
     }
     [
         "ago", "old", "per", "earlier", "later", "late", "early", "overdue", "behind", "beforehand", "apart", "notice",
-        "before", "after", "average", "money", "guarantee", "moving", "rolling", "warranty", "trial", "forecast",
-        "deadline", "week",
+        "before", "after", "average", "net", "money", "guarantee", "moving", "rolling", "warranty", "trial",
+        "forecast", "deadline", "week",
     ]
     .contains(&text.lower(at))
 }

@@ -316,7 +316,9 @@ fn is_own_limit(text: &Text, at: usize) -> bool {
         "believe", "wait", "tell", "afford",
     ]
     .contains(&text.lower(at + 1));
-    !is_fault && (is_relative || matches!(before, "we" | "i" | "it" | "they" | "you" | "she" | "he"))
+    // `tell him that we can't deliver`
+    let is_told = text.before(at, 2) == "that";
+    !is_fault && !is_told && (is_relative || matches!(before, "we" | "i" | "it" | "they" | "you" | "she" | "he"))
 }
 
 /// `one who can't eat shellfish`: what somebody who takes part cannot do; not `users who can't log in`, which is a fault.
@@ -458,8 +460,9 @@ fn phrase_end(text: &Text, lead: Lead, first: usize) -> usize {
             continue;
         }
         let joins_verb = matches!(word.lower.as_str(), "and" | "then") && text.is_imperative(at + 1)
-            || word.lower == "and" && negates_soon(text, at + 1);
-        let turns = ["but", "because", "since", "so", "without", "then", "while", "please", "thanks", "yet"]
+            || word.lower == "and" && negates_soon(text, at + 1)
+            || word.lower == "and" && matches!(text.lower(at + 1), "i" | "we" | "they" | "he" | "she" | "it" | "there");
+        let turns = ["but", "because", "since", "so", "without", "then", "while", "please", "pls", "thanks", "yet"]
             .contains(&word.lower.as_str())
             || word.lower == "or" && text.lower(at + 1) == "more"
             || at > first && matches!(word.lower.as_str(), "no" | "don't")

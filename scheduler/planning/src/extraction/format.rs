@@ -198,7 +198,7 @@ fn format_at(text: &Text, at: usize) -> Option<&'static Format> {
     // `Output PNG`, `export SVG`
     let is_output = matches!(before, "output" | "export" | "deliver" | "save") && !format.certain && ends_phrase(next);
     let is_image = matches!(format.name, "png" | "svg" | "jpg" | "wav");
-    if is_output && is_image {
+    if is_image && (is_output || text.begins_clause(at) && ends_phrase(next)) {
         return Some(format);
     }
     let counted = matches!(format.name, "slides") && text.before(at, 1).parse::<u32>().is_ok();

@@ -63,7 +63,9 @@ fn told(text: &Text, at: usize) -> Option<Asked> {
     let words = (text.lower(at), text.lower(at + 1), text.lower(at + 2));
     let is_weak = matches!(words, ("is" | "are", "important" | "vital" | "crucial", _));
     let is_told = match words {
-        ("is" | "are", "a", "must" | "requirement" | "musthave") => true,
+        ("is" | "are", "a", "must" | "requirement") => true,
+        // `cocktails a must`
+        ("a", "must", _) => text.get(at + 2).is_none_or(|next| next.kind == WordKind::Sign),
         ("is" | "are", "essential" | "required" | "mandatory" | "compulsory" | "obligatory", _) => true,
         ("is" | "are", "non", "-") => text.lower(at + 3).starts_with("negotiable"),
         ("included", _, _) => text.get(at + 1).is_none_or(|next| next.kind == WordKind::Sign),
@@ -157,6 +159,8 @@ fn beside(text: &Text, at: usize) -> Option<usize> {
     let is_named = has_article || follows_comma && is_plural && !text.is_capital(first);
     let is_other = |word: &str| NO_THINGS.contains(&word) || super::count::is_person(word);
     let end = phrase_end(text, first);
+    let is_plural = is_plural || end > first && text.before(end, 1).len() > 3 && text.before(end, 1).ends_with('s');
+    let is_named = is_named || follows_comma && is_plural && !text.is_capital(first);
     let follows_document = DOCUMENTS.contains(&text.before(at, 1)) && is_plural && !text.is_capital(first);
     let is_named = is_named || follows_document;
     let is_cut = text.is_constraint(end)
@@ -209,6 +213,12 @@ fn kept(text: &Text, at: usize, request: usize) -> Option<Asked> {
     };
     let points = ["the", "our", "my", "all", "every", "existing", "original", "both", "these", "those"]
         .contains(&text.lower(at + 1));
+    let is_bare = text.lower(at) == "keep"
+        && text.begins_clause(at)
+        && text.get(at + 1).is_some_and(|word| word.kind == WordKind::Letters && word.lower.len() > 3)
+        && !["calm", "going", "quiet", "track", "them", "this", "that", "mind", "short", "simple", "clear"]
+            .contains(&text.lower(at + 1));
+    let points = points || is_bare;
     let end = phrase_end(text, at + 1);
     let is_limited = text.is_constraint(end)
         || matches!(text.lower(end), "to" | "under" | "below" | "between" | "within" | "at")
@@ -218,15 +228,21 @@ fn kept(text: &Text, at: usize, request: usize) -> Option<Asked> {
 
 /// `only peer-reviewed studies since 2018`, `metric units only`.
 fn only(text: &Text, at: usize) -> Option<Asked> {
-    if text.lower(at) == "only" && text.begins_clause(at) {
+    if text.lower(at) == "only" && (text.begins_clause(at) || text.before(at, 1) == "use") {
         let is_other =
             ["if", "when", "after", "then", "because", "one", "once", "i", "we", "you", "the", "on", "in", "by"]
                 .contains(&text.lower(at + 1));
         let end = phrase_end(text, at + 1);
-        return (!is_other && !text.is_imperative(at + 1)).then_some(Asked { first: at, end, is_list: false });
+        let is_told =
+            (at + 1..end).any(|i| matches!(text.lower(i), "is" | "are" | "has" | "have" | "can" | "was" | "knows"));
+        return (!is_other && !is_told && !text.is_imperative(at + 1)).then_some(Asked {
+            first: at,
+            end,
+            is_list: false,
+        });
     }
     let starts = at > 0 && (text.begins_clause(at) && text.before(at, 1) != "and");
-    let end = (at + 1..at + 6).find(|i| text.get(*i).is_none_or(|word| word.kind == WordKind::Sign))?;
+    let end = (at + 1..at + 8).find(|i| ends_clause(text, *i))?;
     let is_read = (at..end).any(|i| text.is_constraint(i));
     let has_verb = text.is_imperative(at) || (at..end).any(|i| matches!(text.lower(i), "is" | "are" | "was" | "for"));
     (starts && text.before(end, 1) == "only" && end > at + 1 && !is_read && !has_verb).then_some(Asked {
@@ -256,10 +272,14 @@ fn by_rule(text: &Text, at: usize) -> Option<Asked> {
 /// `…, anonymous, …`: a word of its own that says how the result is to be.
 fn attribute(text: &Text, at: usize) -> Option<Asked> {
     let begins = at > 0 && matches!(text.before(at, 1), "," | ";");
-    let end =
-        (at + 1..at + 4).find(|i| text.get(*i).is_none_or(|word| word.kind == WordKind::Sign && word.lower != "-"))?;
+    let end = (at + 1..at + 4).find(|i| ends_clause(text, *i))?;
+    // `keywords: soap, handmade, vegan`
+    let is_listed = (1..=12)
+        .map_while(|back| at.checked_sub(back))
+        .take_while(|i| !text.ends_sentence(*i))
+        .any(|i| text.lower(i) == ":");
     let closes = matches!(text.lower(end), "" | "," | "." | ";" | "!" | ")");
-    (begins && closes && is_attribute(text, at)).then_some(Asked { first: at, end, is_list: false })
+    (begins && closes && !is_listed && is_attribute(text, at)).then_some(Asked { first: at, end, is_list: false })
 }
 
 /// `vegan`, `dog-friendly`, `wheelchair accessible`, `refundable`.
@@ -271,6 +291,7 @@ fn is_attribute(text: &Text, at: usize) -> bool {
     };
     let (first, second) = (text.lower(at), text.lower(at + 1));
     joined && matches!(text.lower(at + 2), "friendly" | "proof" | "accessible" | "resistant")
+        || matches!(second, "compliant" | "accessible" | "certified")
         || ends(first)
         || ends(second)
         || ATTRIBUTES.contains(&first)
@@ -280,6 +301,10 @@ const ATTRIBUTES: &[&str] = &[
     "anonymous", "vegetarian", "vegan", "halal", "kosher", "organic", "waterproof", "furnished", "confidential",
     "formal", "informal", "bilingual", "encrypted", "fireproof", "responsive", "secondhand", "handmade", "unfurnished",
 ];
+
+fn ends_clause(text: &Text, at: usize) -> bool {
+    text.get(at).is_none_or(|word| word.kind == WordKind::Sign && !(word.lower == "-" && word.glued))
+}
 
 fn skip_articles(text: &Text, mut at: usize) -> usize {
     while ["a", "an", "the", "some", "any", "also", "both", "at", "least", "one"].contains(&text.lower(at)) {
@@ -323,6 +348,9 @@ fn is_subject(word: &str) -> bool {
 fn list_end(text: &Text, first: usize) -> usize {
     let mut end = phrase_end(text, first);
     while text.lower(end) == "," && end - first < WORDS_MAX {
+        if text.lower(end + 1) == "and" && !text.is_imperative(end + 2) && !is_subject(text.lower(end + 2)) {
+            return phrase_end(text, end + 2);
+        }
         let next = phrase_end(text, end + 1);
         let begins_otherwise = [
             "no", "not", "with", "without", "but", "please", "and", "max", "maximum", "at", "by", "in", "as", "for",
@@ -348,7 +376,9 @@ fn parts(text: &Text, first: usize, end: usize) -> Vec<String> {
         let is_pair = text.lower(at + 1).len() <= 3 && matches!(text.lower(at + 1), "a" | "an" | "the");
         let is_joint = text.lower(at) == "and" && (is_pair || has_comma || at - from == 1 && end - at == 2);
         if at == end || is_joint || text.lower(at) == "," {
-            parts.push(text.between(skip_articles(text, from).min(at), at).to_owned());
+            if at > from {
+                parts.push(text.between(skip_articles(text, from).min(at), at).to_owned());
+            }
             from = at + 1;
         }
     }

@@ -180,6 +180,9 @@ fn before_number(text: &Text, at: usize) -> Option<(LimitSide, usize, Limit)> {
         ("less" | "fewer" | "shorter", "than", _) if !negated(text, at) => (LimitSide::Most, at + 2),
         ("more" | "longer", "than", _) if is_in_negation(text, at) => (LimitSide::Most, at + 2),
         ("more" | "longer", "than", _) if !negated(text, at) => (LimitSide::Least, at + 2),
+        ("above" | "over", ..) if matches!(text.before(at, 1), "stay" | "remain" | "stays" | "be") => {
+            (LimitSide::Least, at + 1)
+        }
         ("under" | "below" | "≤", _, _) => (LimitSide::Most, at + 1),
         ("≥", _, _) => (LimitSide::Least, at + 1),
         _ => return None,
@@ -270,7 +273,20 @@ fn number(text: &Text, at: usize) -> Option<Limit> {
         text.number(at).filter(|n| !is_tied && (0.0..=LIMIT_MAX).contains(&n.value) && n.value.fract() == 0.0)?;
     let is_other = (at..number.next).any(|i| text.is_constraint(i))
         || amount_at(text, at).is_some_and(|amount| amount.currency.is_some());
-    (!is_other).then(|| Limit { value: whole_u64(number.value), next: number.next, unit: None })
+    if is_other {
+        return None;
+    }
+    // `60 000 km`
+    let first = text.words[at].text;
+    let group = text.get(number.next).filter(|group| !group.glued && group.text.len() == 3 && first.len() <= 3);
+    let is_digit = |word: &str| word.bytes().all(|b| b.is_ascii_digit());
+    let thousands =
+        group.filter(|group| is_digit(group.text) && is_digit(first)).and_then(|group| group.text.parse::<u64>().ok());
+    let value = whole_u64(number.value);
+    Some(match thousands {
+        Some(rest) => Limit { value: value * 1_000 + rest, next: number.next + 1, unit: None },
+        None => Limit { value, next: number.next, unit: None },
+    })
 }
 
 /// What is limited: the words up to a plural or a unit.

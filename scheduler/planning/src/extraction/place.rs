@@ -267,9 +267,16 @@ fn is_venue(text: &Text, at: usize) -> bool {
     }
 }
 
-/// `on 9 May in Ghent`
+/// `on 9 May in Ghent`, `…, in Bilbao, …`
 fn follows_date(text: &Text, at: usize) -> bool {
-    matches!(text.before(at, 1), "in" | "near") && at > 1 && text.is_constraint(at - 2)
+    let is_alone = || {
+        let end = place_at(text, at).map_or(at, |found| found.next);
+        matches!(text.before(at, 2), "," | "(") && text.get(end).is_none_or(|word| word.kind == WordKind::Sign)
+    };
+    matches!(text.before(at, 1), "in" | "near")
+        && at > 1
+        && !text.is_constraint(at)
+        && (text.is_constraint(at - 2) || is_alone())
 }
 
 /// What is or happens at a place.

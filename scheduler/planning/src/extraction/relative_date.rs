@@ -495,7 +495,17 @@ fn is_product(text: &Text, at: usize) -> bool {
         "and" | "or" | "vs" | "versus" => is_after_name,
         "to" => is_after_name && text.before(at, 3) == "from",
         "compare" | "between" => text.is_capital(at + 2),
-        _ => false,
+        // `a van called Monday Tacos`
+        "on" | "by" | "next" | "this" | "until" | "from" | "before" | "for" | "of" => false,
+        _ => {
+            text.is_capital(at + 1)
+                && at > 0
+                && !text.is_sentence_start(at)
+                && weekday_at(text, at + 1).is_none()
+                && month_number(text, at + 1).is_none()
+                && text.is_capital(at)
+                && text.words[at].text.len() > SHORT_WEEKDAY_MAX
+        }
     };
     is_domain || is_joined
 }

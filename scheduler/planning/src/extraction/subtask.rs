@@ -304,8 +304,14 @@ fn is_request_of_its_own(text: &Text, at: usize) -> bool {
 /// A colon with words on both sides; not one of a time, an address or a pair such as `budget: 500`.
 fn opens_list(text: &Text, at: usize) -> bool {
     let next_glued = text.get(at + 1).is_some_and(|next| next.glued);
-    let label = ["budget", "deadline", "due", "format", "date", "note", "goal", "task", "subject"]
-        .contains(&text.before(at, 1));
+    let label = [
+        "budget", "deadline", "due", "format", "date", "note", "goal", "task", "subject", "keywords", "tags",
+        "colours", "colors", "ingredients", "languages", "sizes", "address", "contact", "email", "phone", "tone",
+        "style", "title",
+    ]
+    .contains(&text.before(at, 1));
+    // `the offer: 40 windows, …`
+    let label = label || text.number(at + 1).is_some_and(|number| number.value > 1.0 && text.lower(number.next) != ")");
     text.lower(at) == ":" && at > 0 && !next_glued && !label && text.words[at - 1].kind != WordKind::Sign
 }
 

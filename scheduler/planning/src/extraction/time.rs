@@ -190,7 +190,8 @@ fn length_at(text: &Text, at: usize) -> Option<u32> {
     let is_other = text.is_constraint(at)
         || ["every", "last", "past", "previous", "each", "after", "within", "in"].contains(&before)
         || at > 0 && word.glued && before != "("
-        || is_told_length(text, at);
+        || is_told_length(text, at)
+        || text.is_in_condition(at);
     if is_other {
         return None;
     }

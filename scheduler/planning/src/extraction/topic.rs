@@ -308,7 +308,7 @@ fn named_data(text: &Text) -> Option<String> {
 const STOPS: &[&str] = &[
     "the", "a", "an", "this", "that", "our", "my", "your", "analyse", "analyze", "of", "in", "from", "on", "with",
     "and", "visualise", "visualize", "plot", "clean", "explore", "load", "to", "for", "some", "these", "all", "using",
-    "into", "examine", "process", "me", "is", "any",
+    "into", "examine", "process", "me", "is", "any", "only", "just",
 ];
 
 #[cfg(test)]

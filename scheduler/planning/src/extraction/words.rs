@@ -176,7 +176,7 @@ impl<'a> Text<'a> {
 
     /// Whether a clause begins at `index`: a sentence, a line, or what follows a comma or `and`.
     pub(super) fn begins_clause(&self, index: usize) -> bool {
-        self.is_sentence_start(index)
+        self.is_sentence_start(index) && !self.words.get(index).is_some_and(|word| word.glued && index > 0)
             || self.begins_line(index)
             || [",", ";", ")", "–", "—", "and", "but"].contains(&self.before(index, 1))
     }
@@ -208,7 +208,12 @@ impl<'a> Text<'a> {
             let word = self.lower(*i);
             word.len() > 3 && word.ends_with('s') && !word.ends_with("ss") && !NO_NOUNS.contains(&word)
         };
-        (1..=14).map_while(|back| index.checked_sub(back)).find(is_plural)
+        // `flashcards for the chapters`: not what stands behind a preposition.
+        let is_free = |i: &usize| {
+            let is_link = |word: &str| ["for", "of", "in", "to", "from", "on", "by", "at"].contains(&word);
+            !is_link(self.before(*i, 1)) && !is_link(self.before(*i, 2))
+        };
+        (1..=14).map_while(|back| index.checked_sub(back)).find(|i| is_plural(i) && is_free(i))
     }
 
     /// Whether a sentence begins at `index`.
