@@ -311,8 +311,10 @@ fn people_at(text: &Text, at: usize) -> Option<u32> {
     }
     let led = ["for", "with", "and", "of", ",", "are", "us", "we", "(", "+", ":"].contains(&text.before(at, 1));
     let always = ["adults", "adult", "travellers", "travelers", "guests", "traveller", "traveler"].contains(&noun);
-    let led_only = ["people", "persons", "person", "children", "kids", "child", "kid", "friends"].contains(&noun);
-    let friends = u32::from(noun == "friends" && matches!(text.before(at, 1), "with" | "and"));
+    let led_only =
+        ["people", "persons", "person", "children", "kids", "child", "kid", "friends", "colleagues"].contains(&noun);
+    let is_with_me = text.before(at, 1) == "and" && matches!(text.before(at, 2), "me" | "i" | "myself");
+    let friends = u32::from(noun == "friends" && matches!(text.before(at, 1), "with" | "and") || is_with_me);
     (always || led && led_only).then(|| whole(number.value)).flatten().map(|n| n + friends)
 }
 

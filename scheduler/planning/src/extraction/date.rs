@@ -144,7 +144,9 @@ pub(super) fn read(text: &Text, today: Date) -> When {
         (None, [(_, day, _)]) => from_days(*day, None),
         (None, [(_, first, after), (second_at, second, _), ..]) => {
             let second = &in_year_of(*first, *second);
-            let next_week = || relative::plus(*second, 7).filter(|later| later > first);
+            // `out on 8 December, back on Thursday`
+            let weeks = first.since(*second).map_or(0, |length| i64::from(length.get_days() / 7 + 1));
+            let next_week = || relative::plus(*second, 7 * weeks.max(1)).filter(|later| later > first);
             let named = relative::weekday_at(text, *second_at).is_some() && second < first;
             let second = &next_week().filter(|_| named).unwrap_or(*second);
             let linked = (*after..*second_at).any(|i| {
@@ -332,14 +334,24 @@ const PAST_DAYS_MIN: i32 = 180;
 /// `it stopped after 10 November`, told on 25 November.
 fn is_past(text: &Text, at: usize, next: usize, span: &DateSpan, today: Date) -> bool {
     let DateSpan::Day(day) = span else { return false };
+    // `the rules changed on 1 January`
+    let verb = text.before(at, 2);
+    let is_passive =
+        ["be", "is", "are", "being", "get", "to", "and", "will", ",", "it", "them"].contains(&text.before(at, 3));
+    if text.before(at, 1) == "on" && is_past_tense(verb) && !is_passive {
+        return true;
+    }
     let is_far = today.until(*day).is_ok_and(|length| length.get_days() > PAST_DAYS_MIN);
     let has_year = text.before(next, 1).len() == 4;
     let is_told = text.clause_before(at, 8).any(|i| {
         let word = text.lower(i);
-        let is_past_tense = word.len() > 4 && word.ends_with("ed") && !is_due(word) && !PLANNED.contains(&word);
-        is_past_tense || ["was", "were", "came", "went", "bought", "broke", "began", "sent"].contains(&word)
+        is_past_tense(word) || ["was", "were", "came", "went", "bought", "broke", "began", "sent"].contains(&word)
     });
     is_far && !has_year && is_told
+}
+
+fn is_past_tense(word: &str) -> bool {
+    word.len() > 4 && word.ends_with("ed") && !is_due(word) && !PLANNED.contains(&word)
 }
 
 /// Participles of what is still to come.
@@ -382,6 +394,7 @@ fn role(text: &Text, at: usize, next: usize) -> DateRole {
         "until" | "till" | "til" if second.starts_with("embargo") => DateRole::Plain,
         "until" | "till" | "til" if second != "not" => DateRole::Until,
         "than" if second == "later" => inclusive,
+        "in" if before_event(text, at) == Some("before") => DateRole::Deadline { is_exclusive: true },
         "on" if before_event(text, at) == Some("before") => DateRole::Deadline { is_exclusive: true },
         "on" if before_event(text, at).is_some() => inclusive,
         "due" | "deadline" | "latest" => inclusive,

@@ -96,7 +96,10 @@ fn told(text: &Text, at: usize) -> Option<String> {
     let state = at + length + usize::from(text.lower(at + length) == "left");
     let is_same = text.lower(state) == "as" && matches!(text.lower(state + 1), "they" | "it" | "is")
         || text.lower(state) == "the" && text.lower(state + 1) == "same";
-    let action = kept_from(text.lower(state)).or_else(|| is_same.then(|| "changing".to_owned()))?;
+    // `names remain in Italian`
+    let stays_in_language = text.lower(state) == "in" && super::format::language_at(text, state + 1).is_some();
+    let is_translated = stays_in_language.then(|| "translating".to_owned());
+    let action = kept_from(text.lower(state)).or(is_translated).or_else(|| is_same.then(|| "changing".to_owned()))?;
     text.note_constraint(first, state + 1);
     Some(format!("{action} {}", lower_first(text, first, subject)))
 }
@@ -340,7 +343,7 @@ fn is_bare(text: &Text, at: usize) -> bool {
     let describes = text.get(at + 1).is_some_and(|next| next.kind == WordKind::Letters);
     let says_more = [
         "is", "was", "has", "had", "else", "to", "but", "more", "less", "special", "new", "much", "happens", "works",
-        "changes",
+        "changes", "may", "must", "should", "can", "will",
     ]
     .contains(&text.lower(at + 1));
     begins && describes && !says_more
@@ -423,8 +426,14 @@ fn is_rule(text: &Text, at: usize) -> bool {
     }
 }
 
-/// `gluten-free`, `free of nuts`.
+/// `gluten-free`, `free of nuts`, `a fish allergy`.
 fn free_of(text: &Text, at: usize) -> Option<String> {
+    if matches!(text.lower(at), "allergy" | "allergies" | "intolerance") && at > 0 {
+        let thing = &text.words[at - 1];
+        let is_thing = thing.kind == WordKind::Letters
+            && !matches!(thing.lower.as_str(), "an" | "the" | "any" | "and" | "no" | "food");
+        return is_thing.then(|| thing.text.to_owned());
+    }
     if text.lower(at) != "free" {
         return None;
     }

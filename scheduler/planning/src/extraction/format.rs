@@ -214,7 +214,7 @@ fn ends_phrase(next: &str) -> bool {
     [
         "", ",", ".", ";", ")", "!", "?", ":", "and", "or", "with", "by", "for", "format", "file", "files", "report",
         "document", "export", "list", "table", "version", "presentation", "deck", "sheet", "page", "until", "before",
-        "within", "showing", "that", "per", "plus", "please", "of",
+        "within", "showing", "that", "per", "plus", "please", "of", "template",
     ]
     .contains(&next)
 }
@@ -236,6 +236,7 @@ fn may_stand_free(text: &Text, at: usize) -> bool {
             || text.before(at, 1).parse::<u32>().is_ok()
             || text.number(at.saturating_sub(1)).is_some()
             || is_described(text, at)
+            || at > 1 && text.begins_clause(at - 1) && !text.is_imperative(at - 1)
             || text.is_constraint(at.saturating_sub(1)))
 }
 
@@ -299,6 +300,11 @@ pub(super) fn languages(text: &Text) -> Languages {
             .contains(&text.before(at, 1)),
         );
         let before = text.before(at, 1 + variety);
+        // `the names remain in Italian`
+        if text.clause_before(at, 3).any(|i| matches!(text.lower(i), "remain" | "stay" | "remains" | "stays")) {
+            at += 1;
+            continue;
+        }
         let listed = matches!(before, "," | "and" | "or" | "&" | "both")
             && at >= 2
             && (language_at(text, at - 2).is_some()
@@ -344,7 +350,7 @@ fn alone(text: &Text, at: usize) -> bool {
     text.before(at, 1) == "," && matches!(text.lower(at + 1), "" | "," | "." | ";" | "only" | "please") && at > 3
 }
 
-fn language_at(text: &Text, at: usize) -> Option<&'static str> {
+pub(super) fn language_at(text: &Text, at: usize) -> Option<&'static str> {
     let word = text.get(at)?;
     let capital = text.is_capital(at) || !text.has_case;
     LANGUAGES.iter().find(|language| capital && language.eq_ignore_ascii_case(word.text)).copied()

@@ -71,6 +71,11 @@ fn told(text: &Text, at: usize) -> Option<Asked> {
         ("included", _, _) => text.get(at + 1).is_none_or(|next| next.kind == WordKind::Sign),
         _ => is_weak,
     };
+    // `the old stove stays`
+    let stays = matches!(words.0, "stay" | "stays") && text.get(at + 1).is_none_or(|next| next.kind == WordKind::Sign);
+    if stays && text.before(at, 1) != "must" {
+        return text.subject_before(at).map(|first| Asked { first, end: at + 1, is_list: false });
+    }
     let first = text.subject_before(at).filter(|_| is_told)?;
     let has_article = matches!(text.before(first, 1), "a" | "an");
     (!is_weak || has_article).then_some(Asked { first, end: at, is_list: false })
@@ -181,17 +186,17 @@ fn beside(text: &Text, at: usize) -> Option<usize> {
 
 const DOCUMENTS: &[&str] = &[
     "report", "summary", "guide", "presentation", "letter", "post", "article", "manual", "website", "page",
-    "dashboard", "lecture", "flyer", "brochure", "book", "handout", "document", "table", "newsletter", "recipe",
-    "poster",
+    "dashboard", "template", "form", "spreadsheet", "app", "video", "plan", "map", "calendar", "card", "lecture",
+    "flyer", "brochure", "book", "handout", "document", "table", "newsletter", "recipe", "poster",
 ];
 
 /// What is no part of a thing: people, problems, manners.
 const NO_THINGS: &[&str] = &[
     "client", "customer", "friend", "colleague", "supplier", "doctor", "lawyer", "wife", "husband", "partner",
-    "family", "complaint", "problem", "question", "income", "salary", "pros", "issue", "view", "budget", "focus",
-    "total", "maximum", "minimum", "limit", "lot", "few", "couple", "bit", "number", "deadline", "team", "group",
-    "company", "child", "baby", "dog", "cat", "each", "others", "emphasis", "regards", "thanks", "knee", "person",
-    "people",
+    "family", "complaint", "problem", "question", "income", "salary", "pros", "allergy", "allergies", "intolerance",
+    "injury", "disability", "condition", "issue", "view", "budget", "focus", "total", "maximum", "minimum", "limit",
+    "lot", "few", "couple", "bit", "number", "deadline", "team", "group", "company", "child", "baby", "dog", "cat",
+    "each", "others", "emphasis", "regards", "thanks", "knee", "person", "people",
 ];
 
 /// Verbs and nouns that `with` belongs to: `a meeting with`, `replace it with`.
@@ -202,6 +207,7 @@ const JOINS: &[&str] = &[
     "continue", "share", "swap", "combine", "merge", "work", "cover", "negotiate", "check", "start", "starting",
     "begins", "joins", "deals", "helps", "issue", "exchange", "play", "chat", "argue", "argument", "dispute",
     "comparison", "someone", "somebody", "people", "man", "woman", "child", "familiar", "happy", "wrong", "done",
+    "one", "guest", "guests",
 ];
 
 /// `keep the Markdown formatting`, `we're keeping the existing tiles`: with its verb.
@@ -215,9 +221,12 @@ fn kept(text: &Text, at: usize, request: usize) -> Option<Asked> {
         .contains(&text.lower(at + 1));
     let is_bare = text.lower(at) == "keep"
         && text.begins_clause(at)
-        && text.get(at + 1).is_some_and(|word| word.kind == WordKind::Letters && word.lower.len() > 3)
-        && !["calm", "going", "quiet", "track", "them", "this", "that", "mind", "short", "simple", "clear"]
-            .contains(&text.lower(at + 1));
+        && text.get(at + 1).is_some_and(|word| word.kind == WordKind::Letters && word.lower.len() >= 3)
+        && ![
+            "the", "you", "him", "her", "calm", "going", "quiet", "track", "them", "this", "that", "mind", "short",
+            "simple", "clear",
+        ]
+        .contains(&text.lower(at + 1));
     let points = points || is_bare;
     let end = phrase_end(text, at + 1);
     let is_limited = text.is_constraint(end)
@@ -272,14 +281,16 @@ fn by_rule(text: &Text, at: usize) -> Option<Asked> {
 /// `…, anonymous, …`: a word of its own that says how the result is to be.
 fn attribute(text: &Text, at: usize) -> Option<Asked> {
     let begins = at > 0 && matches!(text.before(at, 1), "," | ";");
-    let end = (at + 1..at + 4).find(|i| ends_clause(text, *i))?;
+    let end = (at + 1..at + 5).find(|i| ends_clause(text, *i))?;
     // `keywords: soap, handmade, vegan`
     let is_listed = (1..=12)
         .map_while(|back| at.checked_sub(back))
         .take_while(|i| !text.ends_sentence(*i))
         .any(|i| text.lower(i) == ":");
     let closes = matches!(text.lower(end), "" | "," | "." | ";" | "!" | ")");
-    (begins && closes && !is_listed && is_attribute(text, at)).then_some(Asked { first: at, end, is_list: false })
+    let is_attribute = is_attribute(text, at) && end <= at + 3
+        || matches!(text.before(end, 1), "certified" | "compliant" | "accessible");
+    (begins && closes && !is_listed && is_attribute).then_some(Asked { first: at, end, is_list: false })
 }
 
 /// `vegan`, `dog-friendly`, `wheelchair accessible`, `refundable`.
@@ -348,7 +359,9 @@ fn is_subject(word: &str) -> bool {
 fn list_end(text: &Text, first: usize) -> usize {
     let mut end = phrase_end(text, first);
     while text.lower(end) == "," && end - first < WORDS_MAX {
-        if text.lower(end + 1) == "and" && !text.is_imperative(end + 2) && !is_subject(text.lower(end + 2)) {
+        let is_request = text.is_imperative(end + 2)
+            && ["it", "them", "me", "us", "the", "a", "an", "our", "all"].contains(&text.lower(end + 3));
+        if text.lower(end + 1) == "and" && !is_request && !is_subject(text.lower(end + 2)) {
             return phrase_end(text, end + 2);
         }
         let next = phrase_end(text, end + 1);

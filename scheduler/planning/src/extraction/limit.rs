@@ -163,7 +163,7 @@ fn before_number(text: &Text, at: usize) -> Option<(LimitSide, usize, Limit)> {
             (LimitSide::Most, at + 2)
         }
         (
-            "no" | "not" | "never" | "nothing" | "without",
+            "no" | "not" | "never" | "nothing" | "nobody" | "without",
             "more" | "longer" | "larger" | "bigger" | "greater" | "higher",
             "than",
         ) => (LimitSide::Most, at + 3),
@@ -244,7 +244,7 @@ fn is_threshold(text: &Text, at: usize) -> bool {
 }
 
 fn negated(text: &Text, at: usize) -> bool {
-    matches!(text.before(at, 1), "no" | "not" | "never" | "in")
+    matches!(text.before(at, 1), "no" | "not" | "never" | "in" | "nobody")
 }
 
 /// `10 pages max`, `three or fewer`: the limit stands after the number.

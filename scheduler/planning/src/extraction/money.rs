@@ -44,7 +44,9 @@ pub(super) fn rate(text: &Text) -> Option<Rate> {
     (0..text.words.len()).find_map(|at| {
         let is_income = |start| is_income(text, start) && !is_capped(text, start);
         let is_other = |start| text.is_constraint(start) || is_income(start) || is_lower_bound(text, start);
-        let amount = amount_at(text, at).filter(|amount| !is_other(amount.start))?;
+        // `the ones above $10,000 a year`: which ones are meant.
+        let selects = |start| above(text, start).is_some_and(|above| !is_forbidden(text, above));
+        let amount = amount_at(text, at).filter(|amount| !is_other(amount.start) && !selects(amount.start))?;
         let currency = amount.currency?;
         let (unit, next) = match text.lower(amount.next) {
             "per" | "a" | "an" | "/" => unit_at(text, amount.next + 1),
@@ -88,7 +90,10 @@ const PERIODS: &[&str] = &["hour", "day", "night", "week", "month", "quarter", "
 
 /// `a salary of up to`: the limit of a cost to whom pays it.
 fn is_capped(text: &Text, start: usize) -> bool {
-    matches!(text.before(start, 1), "to" | "most" | "under" | "below" | "max" | "maximum" | "than" | "within")
+    matches!(
+        text.before(start, 1),
+        "between" | "to" | "most" | "under" | "below" | "max" | "maximum" | "than" | "within"
+    )
 }
 
 /// `monthly`: `month`.

@@ -90,8 +90,7 @@ pub(super) fn tells_journey(text: &Text) -> bool {
     text.words.iter().any(|word| {
         [
             "trip", "trips", "fly", "flying", "flight", "flights", "vacation", "holiday", "holidays", "getaway",
-            "honeymoon", "cruise", "journey", "itinerary", "travel", "travelling", "traveling", "travellers", "hotel",
-            "hotels",
+            "honeymoon", "cruise", "journey", "itinerary", "travel", "travelling", "traveling", "travellers",
         ]
         .contains(&word.lower.as_str())
     })
@@ -183,6 +182,10 @@ enum Role {
 fn role_before(text: &Text, at: usize) -> Role {
     let back = 1 + usize::from(text.before(at, 1) == "the") + usize::from(PARTS.contains(&text.before(at, 1)));
     let second = text.before(at, back + 1);
+    // `data must stay in Germany`
+    if second == "stay" && matches!(text.before(at, back + 2), "must" | "should" | "to") {
+        return Role::Place;
+    }
     // `from a flat in Bristol to a house in Cardiff`
     if text.before(at, back) == "in"
         && text.clause_before(at, 20).any(|i| is_journey(text.lower(i)))

@@ -298,6 +298,7 @@ fn is_request_of_its_own(text: &Text, at: usize) -> bool {
     (text.is_imperative(at) || is_verb_by_object(text.lower(at), text.lower(at + 1)))
         && !matches!(text.lower(at), "keep" | "use" | "include" | "let" | "finish" | "leave")
         && !(text.lower(at) == "do" && text.lower(at + 1) == "not")
+        && !matches!(text.lower(at + 1), "is" | "was" | "were" | "has" | "are")
         && text.get(at + 1).is_some_and(|next| next.kind != WordKind::Sign)
 }
 
@@ -306,8 +307,7 @@ fn opens_list(text: &Text, at: usize) -> bool {
     let next_glued = text.get(at + 1).is_some_and(|next| next.glued);
     let label = [
         "budget", "deadline", "due", "format", "date", "note", "goal", "task", "subject", "keywords", "tags",
-        "colours", "colors", "ingredients", "languages", "sizes", "address", "contact", "email", "phone", "tone",
-        "style", "title",
+        "colours", "colors", "ingredients", "languages", "sizes", "tone", "style", "title",
     ]
     .contains(&text.before(at, 1));
     // `the offer: 40 windows, …`

@@ -217,7 +217,12 @@ fn length_at(text: &Text, at: usize) -> Option<u32> {
     if minutes >= 1_440.0 && text.lower(next - 1) == "-" {
         return None;
     }
-    let is_age = matches!(text.lower(next + 1), "ago" | "old" | "later" | "earlier" | "before" | "after")
+    // `30 hours a week` are those of a job.
+    let is_load =
+        matches!(text.lower(next + 1), "a" | "per") && matches!(text.lower(next + 2), "week" | "month" | "year");
+    let is_age = is_load
+        || ["ago", "old", "later", "earlier", "before", "after", "late", "early", "behind", "delayed"]
+            .contains(&text.lower(next + 1))
         || INTERVALS.contains(&text.lower(next + 1));
     ((1.0..=MINUTES_MAX).contains(&minutes) && !is_age).then_some(())?;
     text.note(at, next + 1, Use::Constraint);

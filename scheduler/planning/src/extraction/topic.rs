@@ -243,9 +243,11 @@ fn ends_topic(text: &Text, at: usize, start: usize) -> bool {
                 && matches!(text.lower(at + 2), "words" | "pages" | "sentences" | "days" | "bullet")
         }
         "for" => {
-            let is_reader =
-                ["board", "team", "school", "class", "management", "meeting", "client", "boss", "committee", "local"]
-                    .contains(&text.lower(at + 2));
+            let is_reader = [
+                "board", "team", "school", "class", "management", "meeting", "client", "people", "sales", "staff",
+                "customers", "members", "boss", "committee", "local",
+            ]
+            .contains(&text.lower(at + 2));
             at > start && (next == "me" || matches!(next, "the" | "our" | "my") && is_reader)
         }
         _ => false,

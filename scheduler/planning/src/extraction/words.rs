@@ -183,8 +183,10 @@ impl<'a> Text<'a> {
 
     /// The words of the clause before `index`, nearest first; a sign ends it, unless it stands inside a word.
     pub(super) fn clause_before(&self, index: usize, words_max: usize) -> impl Iterator<Item = usize> {
-        let is_inside =
-            |i: &usize| self.words[*i].kind != WordKind::Sign || self.words[*i].glued && self.lower(*i) == "-";
+        let is_inside = |i: &usize| {
+            let is_joint = self.words[*i].glued && self.words.get(i + 1).is_some_and(|next| next.glued);
+            self.words[*i].kind != WordKind::Sign || is_joint
+        };
         (1..=words_max).map_while(move |back| index.checked_sub(back).filter(is_inside))
     }
 
