@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use goalmill_common::number::{to_u32, whole_u64};
 
+use super::recurrence::{is_period, is_small_unit};
 use super::words::{Quantity, Text, WordKind};
 
 /// Largest count that is taken for one.
@@ -52,7 +53,8 @@ fn count_at(text: &Text, at: usize) -> Option<(String, u32)> {
     }
     let noun = noun_at(text, number.next)?;
     let is_display = text.lower(first.next.saturating_sub(1)) == "k" && DISPLAYS.contains(&text.lower(noun));
-    let is_rate = matches!(text.lower(noun + 1), "a" | "per") && is_period(text.lower(noun + 2));
+    let is_rate = matches!(text.lower(noun + 1), "a" | "per")
+        && (is_period(text.lower(noun + 2)) || is_small_unit(text.lower(noun + 2)));
     (!is_display && !is_rate).then(|| (text.lower(noun).to_owned(), count))
 }
 
@@ -85,16 +87,10 @@ fn single_at(text: &Text, at: usize) -> Option<String> {
     let vague =
         ["few", "couple", "lot", "bit", "little", "number", "half", "third", "second", "budget", "person", "day"];
     let noun = text.lower(end - 1);
-    let is_other = (at..end).any(|i| vague.contains(&text.lower(i))) || UNITS.contains(&noun) || is_person_word(noun);
+    let is_other = (at..end).any(|i| vague.contains(&text.lower(i)))
+        || UNITS.contains(&noun)
+        || ["baby", "child", "kid", "adult", "dog", "cat", "friend", "guest"].contains(&noun);
     (!is_other && noun.len() > 2 && !noun.ends_with('s')).then(|| format!("{noun}s"))
-}
-
-fn is_person_word(noun: &str) -> bool {
-    ["baby", "child", "kid", "adult", "dog", "cat", "toddler", "friend", "guest", "person"].contains(&noun)
-}
-
-fn is_period(word: &str) -> bool {
-    ["day", "week", "month", "year", "quarter", "hour", "minute", "second", "night"].contains(&word)
 }
 
 /// `a two-page report`, `one page`: the length of a text.

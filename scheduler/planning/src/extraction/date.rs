@@ -52,123 +52,138 @@ pub(super) fn day_of(now_ms: u64) -> Date {
 }
 
 pub(super) fn read(text: &Text, today: Date) -> When {
-    let mut when = When::default();
-    let mut days: Vec<(usize, Date, usize)> = Vec::new();
-    let mut feasts = Vec::new();
-    let mut series_end = None;
-    let mut is_within = false;
-    let mut range = None;
-    let mut is_loose = false;
-    let mut month = None;
+    let mut found = FoundDates::default();
     let mut at = 0;
     while at < text.words.len() {
-        let Some(DateMention { span, next, assumed }) = mention_at(text, at, today) else {
-            at += 1;
-            continue;
-        };
+        match mention_at(text, at, today) {
+            Some(mention) => {
+                let next = mention.next;
+                found.take(text, at, mention, today);
+                at = next;
+            }
+            None => at += 1,
+        }
+    }
+    found.when(text, today)
+}
+
+/// A day with the index of its first word and that after it.
+type Mentioned = (usize, Date, usize);
+
+/// The dates of a text by what they are for.
+#[derive(Default)]
+struct FoundDates {
+    days: Vec<Mentioned>,
+    /// `over Easter`: they say less than a day does.
+    feasts: Vec<Mentioned>,
+    range: Option<(Date, Date)>,
+    month: Option<Month>,
+    deadline: Option<Deadline>,
+    /// Whether a deadline is counted from a day: `within 5 days`.
+    is_counted: bool,
+    series_end: Option<Date>,
+    is_loose: bool,
+}
+
+impl FoundDates {
+    fn take(&mut self, text: &Text, at: usize, mention: DateMention, today: Date) {
+        let DateMention { span, next, assumed } = mention;
         let names_a_record = match &span {
             DateSpan::Day(_) | DateSpan::Days(..) => is_reference(text, at, next),
             DateSpan::Month(month) => month.number != today.month() && is_record_of(text, at),
             DateSpan::Within(_) => false,
         };
         if names_a_record || is_ruled_out(text, at) || is_past(text, at, next, &span, today) {
-            at = next;
-            continue;
+            return;
         }
-        let has_start = !days.is_empty() || range.is_some();
+        let has_start = !self.days.is_empty() || self.range.is_some();
         let is_goal = !lead_time::is_reminder(text, at);
+        let inclusive = DateRole::Deadline { is_exclusive: false };
         let role = match (role(text, at, next), &span) {
-            (_, DateSpan::Within(_)) => DateRole::Deadline { is_exclusive: false },
+            (_, DateSpan::Within(_)) => inclusive,
             (DateRole::Deadline { .. }, _) if !is_goal => DateRole::Plain,
-            (DateRole::Until, _) if !has_start && is_of_a_state(text, at) => {
-                text.note(at, next, Use::Fact);
-                at = next;
-                continue;
-            }
+            (DateRole::Until, _) if !has_start && is_of_a_state(text, at) => return text.note(at, next, Use::Fact),
             (DateRole::Until, DateSpan::Day(day)) if !has_start && is_series(text, at) => {
-                series_end = Some(*day);
-                text.note_constraint(at, next);
-                at = next;
-                continue;
+                self.series_end = Some(*day);
+                return text.note_constraint(at, next);
             }
-            (DateRole::Until, _) if !has_start => DateRole::Deadline { is_exclusive: false },
+            (DateRole::Until, _) if !has_start => inclusive,
             (role, _) => role,
         };
-        let span = lead_time::moved(text, at, span);
-        let role = if lead_time::before_date(text, at).is_some() && is_goal {
-            DateRole::Deadline { is_exclusive: false }
-        } else {
-            role
-        };
+        let has_lead = lead_time::before_date(text, at).is_some() && is_goal;
+        let (role, span) = (if has_lead { inclusive } else { role }, lead_time::moved(text, at, span));
         match (role, span) {
             (DateRole::Deadline { is_exclusive }, span) => {
-                is_within |= matches!(span, DateSpan::Within(_));
+                self.is_counted |= matches!(span, DateSpan::Within(_));
                 let part = part_of_month(text, at);
                 if let Some(deadline) = deadline(&span, part, is_exclusive, assumed) {
                     // Of several, the last one is that of the whole.
-                    when.deadline = when.deadline.filter(|held| held.date >= deadline.date).or(Some(deadline));
+                    let held = self.deadline.take().filter(|held| held.date >= deadline.date);
+                    self.deadline = held.or(Some(deadline));
                     text.note_constraint(at, next);
                 }
             }
             (_, DateSpan::Day(day)) if is_week_of(text, at) => {
-                range = range.or(relative::plus(day, 6).map(|last| (day, last)));
-                is_loose = true;
+                self.range = self.range.or(relative::plus(day, 6).map(|last| (day, last)));
+                self.is_loose = true;
             }
-            (_, DateSpan::Day(day)) if is_over_feast(text, at) => feasts.push((at, day, next)),
-            (_, DateSpan::Day(day) | DateSpan::Within(day)) => days.push((at, day, next)),
+            (_, DateSpan::Day(day)) if is_over_feast(text, at) => self.feasts.push((at, day, next)),
+            (_, DateSpan::Day(day) | DateSpan::Within(day)) => self.days.push((at, day, next)),
             (_, DateSpan::Days(first, _)) if is_period(text, at, next) && begins(text, at) => {
-                days.push((at, first, next))
+                self.days.push((at, first, next));
             }
             (_, DateSpan::Days(first, last)) => {
                 text.note_constraint(at, next);
-                is_loose = if range.is_none() { is_period(text, at, next) } else { is_loose };
-                range = range.or(Some((first, last)));
+                self.is_loose = if self.range.is_none() { is_period(text, at, next) } else { self.is_loose };
+                self.range = self.range.or(Some((first, last)));
             }
             (_, DateSpan::Month(found)) => {
                 text.note(at, next, Use::Fact);
-                month = month.or(Some(found));
+                self.month = self.month.take().or(Some(found));
             }
         }
-        at = next;
     }
-    // `over Easter` says less than the day of the flight.
-    if days.is_empty() {
-        days = feasts;
-    }
-    for (at, _, next) in days.iter().take(2) {
-        text.note_constraint(*at, *next);
-    }
-    let plain = match (range, days.as_slice()) {
-        (Some((start, end)), _) => from_days(start, Some(end)),
-        (None, []) => When { month, ..When::default() },
-        (None, [(_, day, _)]) => from_days(*day, None),
-        (None, [(_, first, after), (second_at, second, _), ..]) => {
-            let second = &in_year_of(*first, *second);
-            // `out on 8 December, back on Thursday`
-            let weeks = first.since(*second).map_or(0, |length| i64::from(length.get_days() / 7 + 1));
-            let next_week = || relative::plus(*second, 7 * weeks.max(1)).filter(|later| later > first);
-            let named = relative::weekday_at(text, *second_at).is_some() && second < first;
-            let second = &next_week().filter(|_| named).unwrap_or(*second);
-            let linked = (*after..*second_at).any(|i| {
-                ["to", "until", "till", "through", "-", "–", "and", "returning", "return", "back"]
-                    .contains(&text.lower(i))
-            });
-            from_days(*first, (linked && second >= first).then_some(*second))
+
+    fn when(self, text: &Text, today: Date) -> When {
+        let days = if self.days.is_empty() { self.feasts } else { self.days };
+        for (at, _, next) in days.iter().take(2) {
+            text.note_constraint(*at, *next);
         }
-    };
-    let deadline = when.deadline.or_else(|| {
-        let date = lead_time::before_event(text, plain.start?)?;
-        Some(Deadline { date, is_exclusive: false, assumed: None })
+        let plain = match (self.range, days.as_slice()) {
+            (Some((start, end)), _) => from_days(start, Some(end)),
+            (None, []) => When { month: self.month, ..When::default() },
+            (None, [(_, day, _)]) => from_days(*day, None),
+            (None, [first, second, ..]) => from_days(first.1, last_of_two(text, *first, *second)),
+        };
+        let is_begun = |at: usize| text.clause_before(at, 4).any(|i| text.lower(i).starts_with("start"));
+        let starts = plain.start.filter(|_| self.is_counted && days.first().is_some_and(|(at, ..)| is_begun(*at)));
+        let deadline = match (self.deadline, starts) {
+            // `start on 10 January, finish within 5 days`
+            (Some(deadline), Some(start)) if start > deadline.date => {
+                let days = today.until(deadline.date).map_or(0, |length| i64::from(length.get_days()));
+                Some(Deadline { date: relative::plus(start, days).unwrap_or(start), ..deadline })
+            }
+            (None, _) => plain.start.and_then(|start| lead_time::before_event(text, start)).map(|date| Deadline {
+                date,
+                is_exclusive: false,
+                assumed: None,
+            }),
+            (deadline, _) => deadline,
+        };
+        When { deadline, is_loose: self.is_loose, end: plain.end.or(self.series_end), ..plain }
+    }
+}
+
+/// The last day, when the second of two days ends what begins with the first: `out on 8 December, back on Thursday`.
+fn last_of_two(text: &Text, (_, first, after): Mentioned, (second_at, second, _): Mentioned) -> Option<Date> {
+    let second = in_year_of(first, second);
+    let is_weekday = relative::weekday_at(text, second_at).is_some() && second < first;
+    let weeks = first.since(second).map_or(1, |length| i64::from(length.get_days() / 7 + 1));
+    let second = relative::plus(second, 7 * weeks).filter(|later| is_weekday && *later > first).unwrap_or(second);
+    let is_linked = (after..second_at).any(|i| {
+        ["to", "until", "till", "through", "-", "–", "and", "returning", "return", "back"].contains(&text.lower(i))
     });
-    // `start on 10 January, finish within 5 days`
-    let deadline = deadline.map(|deadline| match plain.start.filter(|start| is_within && *start > deadline.date) {
-        Some(start) => {
-            let days = today.until(deadline.date).map_or(0, |length| i64::from(length.get_days()));
-            Deadline { date: relative::plus(start, days).unwrap_or(start), ..deadline }
-        }
-        None => deadline,
-    });
-    When { deadline, is_loose, end: plain.end.or(series_end), ..plain }
+    (is_linked && second >= first).then_some(second)
 }
 
 /// `every Wednesday until the end of June`: the last time, no deadline.

@@ -190,7 +190,7 @@ impl Facts {
         if let Some(budget) = &self.budget {
             lines.push(format!("cost ≤ {} {}", number(budget.amount), budget.currency));
         }
-        lines.extend(self.inclusions.iter().map(|what| format!("there: {what}")));
+        lines.extend(self.inclusions.iter().map(|what| format!("included: {what}")));
         lines.extend(self.exclusions.iter().map(|what| format!("ruled out: {what}")));
         lines.extend(self.at_most.iter().map(|(noun, n)| format!("at most {n} {noun}")));
         lines.extend(self.at_least.iter().map(|(noun, n)| format!("at least {n} {noun}")));

@@ -3,6 +3,7 @@
 use serde::Serialize;
 
 use super::amount::{MoneyAmount, amount_at};
+use super::recurrence::{is_period, is_small_unit};
 use super::words::{Text, WordKind};
 
 /// An upper limit on money.
@@ -81,12 +82,10 @@ fn unit_at(text: &Text, at: usize) -> (String, usize) {
 fn is_per(text: &Text, at: usize) -> bool {
     match text.lower(at) {
         "per" | "/" => true,
-        "a" | "an" | "each" | "every" => PERIODS.contains(&text.lower(at + 1)),
+        "a" | "an" | "each" | "every" => is_period(text.lower(at + 1)) || is_small_unit(text.lower(at + 1)),
         _ => false,
     }
 }
-
-const PERIODS: &[&str] = &["hour", "day", "night", "week", "month", "quarter", "year"];
 
 /// `a salary of up to`: the limit of a cost to whom pays it.
 fn is_capped(text: &Text, start: usize) -> bool {

@@ -114,7 +114,7 @@ const UNITS: &[&str] = &[
     "update", "report", "dinner", "swim", "ride", "hike", "shift", "tweet",
 ];
 
-fn is_period(word: &str) -> bool {
+pub(super) fn is_period(word: &str) -> bool {
     [
         "day", "days", "week", "weeks", "month", "months", "quarter", "year", "morning", "afternoon", "evening",
         "night", "weekday", "weekend", "fortnight",
@@ -122,7 +122,7 @@ fn is_period(word: &str) -> bool {
     .contains(&word)
 }
 
-fn is_small_unit(word: &str) -> bool {
+pub(super) fn is_small_unit(word: &str) -> bool {
     matches!(word, "hour" | "hours" | "minute" | "minutes" | "second" | "seconds")
 }
 
