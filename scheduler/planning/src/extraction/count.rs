@@ -305,7 +305,8 @@ fn people_at(text: &Text, at: usize) -> Option<u32> {
     if noun == "of" && text.lower(number.next + 1) == "us" && is_whole {
         return whole(number.value);
     }
-    let led = ["for", "with", "and", "of", ",", "are", "us", "we", "(", "+", ":"].contains(&text.before(at, 1));
+    let led = ["for", "with", "and", "of", ",", "are", "us", "we", "(", "+", ":", "adults", "adult"]
+        .contains(&text.before(at, 1));
     let always = ["adults", "adult", "travellers", "travelers", "guests", "traveller", "traveler"].contains(&noun);
     let led_only =
         ["people", "persons", "person", "children", "kids", "child", "kid", "friends", "colleagues"].contains(&noun);

@@ -242,12 +242,12 @@ fn may_stand_free(text: &Text, at: usize) -> bool {
 
 /// `a printable PDF`, `a one-page PDF`, `a slide deck`: words that describe it stand between the article and the format.
 fn is_described(text: &Text, at: usize) -> bool {
+    let makes = ["make", "create", "prepare", "build", "write", "produce", "want", "need", "me", "send", "deliver"];
     let article =
         text.clause_before(at, 4).find(|i| matches!(text.lower(*i), "a" | "an" | "the" | "of" | "my" | "our"));
-    article.is_some_and(|article| {
-        let makes = ["make", "create", "prepare", "build", "write", "produce", "want", "need", "me", "send", "deliver"];
-        matches!(text.lower(article), "a" | "an") && makes.contains(&text.before(article, 1))
-    })
+    let is_made = article
+        .is_some_and(|article| matches!(text.lower(article), "a" | "an") && makes.contains(&text.before(article, 1)));
+    is_made || article.is_none() && makes[..6].contains(&text.before(at, 2))
 }
 
 /// The index of the word that leads to a format, past articles and adjectives: `as a single`, `in`.

@@ -169,7 +169,7 @@ fn beside(text: &Text, at: usize) -> Option<usize> {
     let follows_document = DOCUMENTS.contains(&text.before(at, 1)) && is_plural && !text.is_capital(first);
     let is_named = is_named || follows_document;
     let is_cut = text.is_constraint(end)
-        && !["by", "before", "in", "as", "for", "at", "on", "under", "until", "within", "max", "from", "no"]
+        && !["by", "before", "in", "as", "for", "at", "on", "under", "until", "within", "max", "from", "no", "instead"]
             .contains(&text.lower(end));
     let has_number = (first..end).any(|i| matches!(text.words[i].kind, WordKind::Number(_)));
     if is_cut || has_number {

@@ -190,7 +190,7 @@ fn before_number(text: &Text, at: usize) -> Option<(LimitSide, usize, Limit)> {
     if let Some(one) = one_at(text, next) {
         return Some((bound, at, one));
     }
-    if matches!(text.lower(next), "a" | "the" | ":") {
+    while matches!(text.lower(next), "a" | "the" | "top" | ":") {
         next += 1;
     }
     Some((bound, at, number(text, next)?))
@@ -250,7 +250,7 @@ fn negated(text: &Text, at: usize) -> bool {
 /// `10 pages max`, `three or fewer`: the limit stands after the number.
 fn after_number(text: &Text, at: usize) -> Option<(LimitSide, usize, Limit)> {
     // `30 minutes a day max`: the first number is meant.
-    let follows_unit = text.before(at, 1).ends_with('s');
+    let follows_unit = text.before(at, 1).ends_with('s') || at > 1 && text.number(at - 2).is_some();
     let number = one_at(text, at).filter(|_| !follows_unit).or_else(|| number(text, at))?;
     // At most three words stand between the number and the word that makes it a limit.
     let bound =

@@ -218,7 +218,7 @@ fn strength(text: &Text, amount: &MoneyAmount) -> u8 {
     if budget_before || names_budget(after(0)) || (after(0) == "total" && names_budget(after(1))) {
         return 3;
     }
-    if amount.currency.is_none() {
+    if amount.currency.is_none() || is_sum_of_another(text, amount.start) {
         return 0;
     }
     if is_lower_bound(text, amount.start) {
@@ -253,6 +253,15 @@ fn counts_something(text: &Text, at: usize) -> bool {
         "tops", "is", "i", "we", "please", "apiece",
     ];
     text.get(at).is_some_and(|word| word.kind == WordKind::Letters && !links.contains(&word.lower.as_str()))
+}
+
+/// `refunds up to 20 euros`, `insured up to 10,000 euros`: what others get or pay.
+fn is_sum_of_another(text: &Text, start: usize) -> bool {
+    let sums = [
+        "refund", "refunds", "insured", "fine", "fines", "prize", "prizes", "voucher", "vouchers", "discount",
+        "discounts", "loan", "bonus", "damages", "claims", "donations", "orders",
+    ];
+    text.clause_before(start, 4).any(|i| sums.contains(&text.lower(i)))
 }
 
 /// `tell me if the price drops below 300 euros`: when something is to happen, not what it may cost.

@@ -124,7 +124,8 @@ const PAIR_WORDS_MAX: usize = 14;
 const MOVES: &[&str] = &[
     "move", "moving", "migrate", "migrating", "migration", "switch", "switching", "relocate", "relocating", "transfer",
     "transferring", "port", "upgrade", "go", "drive", "fly", "flying", "travel", "ship", "copy", "convert", "trip",
-    "ride", "flight", "train", "change", "taxi", "transfers", "shuttle", "bus", "minibus", "coach", "ferry",
+    "ride", "flight", "train", "change", "taxi", "transfers", "transport", "deliver", "bring", "shuttle", "bus",
+    "minibus", "coach", "ferry",
 ];
 
 /// `EU customers`, `French law`: a name before one of these words says which ones are meant, not where.

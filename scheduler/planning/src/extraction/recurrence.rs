@@ -73,7 +73,10 @@ fn times(text: &Text, at: usize) -> Option<usize> {
     let is_free = at == 0 || !matches!(text.words[at - 1].kind, WordKind::Sign) || !text.words[at].glued;
     let next = match text.lower(at) {
         "once" | "twice" => at + 1,
-        _ => text.number(at).filter(|_| is_free && !text.is_constraint(at)).map(|number| number.next)?,
+        _ => text
+            .number(at)
+            .filter(|n| is_free && n.value <= TIMES_MAX && !text.is_constraint(at))
+            .map(|number| number.next)?,
     };
     let next = next + usize::from(matches!(text.lower(next), "times" | "x"));
     // `three short sessions a week`
@@ -106,6 +109,9 @@ fn is_timed(text: &Text, at: usize) -> bool {
         _ => false,
     }
 }
+
+/// Most times in a period that are taken for a recurrence.
+const TIMES_MAX: f64 = 50.0;
 
 /// What is done so many times: `three sessions a week`; not `ten orders a day`, which are counted.
 const UNITS: &[&str] = &[

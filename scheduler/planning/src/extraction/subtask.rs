@@ -251,6 +251,7 @@ fn pair(text: &Text, from: usize, end: usize) -> Option<Vec<String>> {
     let and = (from..comma).find(|i| text.lower(*i) == "and")?;
     let is_rest = (comma + 1..end).filter(|i| text.is_constraint(*i)).count() * 2 >= end - comma - 1;
     let is_short = |from: usize, to: usize| (1..=5).contains(&(to - from));
+    let is_rest = is_rest && text.before(comma, 1) != "only";
     (is_rest && is_short(from, and) && is_short(and + 1, comma)).then_some(())?;
     Some(vec![item_between(text, from, and)?, item_between(text, and + 1, comma)?])
 }
@@ -310,8 +311,11 @@ fn opens_list(text: &Text, at: usize) -> bool {
         "colours", "colors", "ingredients", "languages", "sizes", "tone", "style", "title",
     ]
     .contains(&text.before(at, 1));
+    let tells = ["i", "i'm", "we", "we're", "it", "he", "she", "they", "you", "there"].contains(&text.lower(at + 1));
     // `the offer: 40 windows, …`
-    let label = label || text.number(at + 1).is_some_and(|number| number.value > 1.0 && text.lower(number.next) != ")");
+    let label = label
+        || tells
+        || text.number(at + 1).is_some_and(|number| number.value > 1.0 && text.lower(number.next) != ")");
     text.lower(at) == ":" && at > 0 && !next_glued && !label && text.words[at - 1].kind != WordKind::Sign
 }
 

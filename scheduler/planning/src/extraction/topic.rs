@@ -35,7 +35,8 @@ fn topic_start(text: &Text, at: usize) -> Option<usize> {
         "research" | "investigate" | "compare" | "summarise" | "summarize" | "explore" | "study" | "review"
             if is_verb_here(text, at) =>
         {
-            let articles = ["and", "or", ",", "paper", "papers", "articles", "data", "team"].contains(&next);
+            let articles =
+                ["with", "to", "and", "or", ",", "paper", "papers", "articles", "data", "team"].contains(&next);
             (!articles && !has_topic_later(text, at)).then(|| after_link(at + 1))?
         }
         "report" | "overview" | "survey" | "essay" | "briefing" | "summary" | "review" | "research" | "literature"

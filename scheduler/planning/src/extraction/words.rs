@@ -92,7 +92,8 @@ impl<'a> Text<'a> {
 
     /// Notes a constraint together with the words that introduce it: `for at most` before `300 EUR`.
     pub(super) fn note_constraint(&self, mut from: usize, to: usize) {
-        while from > 0 && LEADS.contains(&self.lower(from - 1)) {
+        // Not the end of `check-in`.
+        while from > 0 && LEADS.contains(&self.lower(from - 1)) && !self.words[from - 1].glued {
             from -= 1;
         }
         self.note(from, to, Use::Constraint);
@@ -297,7 +298,7 @@ const NEGATION_WORDS_MAX: usize = 8;
 
 const NEGATIONS: &[&str] = &[
     "no", "not", "never", "nobody", "nothing", "without", "don't", "dont", "doesn't", "mustn't", "shouldn't", "cannot",
-    "can't", "won't", "wouldn't", "avoid", "avoiding",
+    "can't", "cant", "wont", "doesnt", "shouldnt", "isn't", "won't", "wouldn't", "avoid", "avoiding",
 ];
 
 /// Words that introduce a constraint and belong to it.
