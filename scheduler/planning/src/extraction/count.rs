@@ -535,5 +535,6 @@ mod tests {
         ("Order COVID-19 tests", ""),
         ("Write about the Apollo 11 astronauts", ""),
         ("Train, three sessions a week", ""),
+        ("Make flashcards for chapters of my book, 120 of them", "120 flashcards"),
     ];
 }

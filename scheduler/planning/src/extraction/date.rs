@@ -55,7 +55,7 @@ pub(super) fn read(text: &Text, today: Date) -> When {
     let mut found = FoundDates::default();
     let mut at = 0;
     while at < text.words.len() {
-        match mention_at(text, at, today) {
+        match mention_at(text, at, today).filter(|_| !text.is_quoted(at)) {
             Some(mention) => {
                 let next = mention.next;
                 found.take(text, at, mention, today);
@@ -793,6 +793,13 @@ mod tests {
         ("Find a hotel two streets before the station", ""),
         ("Move it before it rains", ""),
         ("Read the chapter before the one on bees", ""),
+        ("Lose 8 kg by my wedding on July 3rd", "2027-07-03"),
+        ("Renew our passports before the trip to Canada on 20 February", "<2027-02-20"),
+        ("Install it before the car arrives in the second week of January", "<2027-01-08"),
+        ("Start on 10 January and finish within 5 days", "2027-01-15"),
+        ("Get it translated, latest 15.12., please", "2026-12-15"),
+        ("Reply to him that we can't deliver before February", ""),
+        ("Book the room every Wednesday until the end of June", ""),
     ];
 
     #[test]
@@ -844,5 +851,12 @@ mod tests {
         ("Ask May about the key", ""),
         ("Write about Good Friday traditions in Spain", ""),
         ("Choose between Slack and Monday", ""),
+        ("A party for her on Saturday the 23rd of January", "2027-01-23"),
+        ("Hold the training on 3 and 4 March", "2027-03-03 to 2027-03-04"),
+        ("Trains to Lille, out on Tuesday 8 December, back on Thursday", "2026-12-08 to 2026-12-10"),
+        ("Design a logo for a van called Monday Tacos", ""),
+        ("Find out why sales fell since we launched the shop on 3 November", ""),
+        ("Update the rules, they changed on 1 January", ""),
+        ("Review the film \"Seven Days in May\"", ""),
     ];
 }

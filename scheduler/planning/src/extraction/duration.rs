@@ -19,7 +19,9 @@ const DAYS_MAX: f64 = 366.0;
 
 /// Finds the first duration of a day or longer.
 pub(super) fn read(text: &Text) -> Option<Duration> {
-    (0..text.words.len()).find_map(|at| counted(text, at).or_else(|| single(text, at)))
+    (0..text.words.len())
+        .filter(|at| !text.is_quoted(*at))
+        .find_map(|at| counted(text, at).or_else(|| single(text, at)))
 }
 
 /// `3-day`, `two weeks`, `5 nights`, `a couple of days`.

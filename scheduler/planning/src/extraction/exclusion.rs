@@ -158,7 +158,7 @@ fn add(found: &mut Vec<String>, part: String) {
 
 /// Whether an exclusion is introduced at `at`, and the index of what is ruled out.
 fn lead_at(text: &Text, at: usize) -> Option<(Lead, usize)> {
-    if text.is_constraint(at) {
+    if text.is_constraint(at) || text.is_quoted(at) {
         return None;
     }
     let (lead, first) = things_at(text, at)
@@ -666,6 +666,10 @@ mod tests {
         ("I don't want to hire an accountant", "hire an accountant"),
         ("Train the staff, not during night shift", "during night shift"),
         ("Quotes have to remain unchanged", "changing quotes"),
+        ("A dinner for eight, one with a fish allergy", "fish"),
+        ("Translate the menu. Dish names should remain in Italian.", "translating dish names"),
+        ("I don't eat fish and I hate running", "fish | running"),
+        ("Upgrade the cluster with zero downtime", "downtime"),
     ];
 
     const NOT_RULED_OUT: &[(&str, &str)] = &[
@@ -685,5 +689,7 @@ mod tests {
         ("The search finds nothing with umlauts", ""),
         ("The baby is staying with grandma, plan our weekend", ""),
         ("No need to hurry", ""),
+        ("Find the song that goes \"no woman no cry\"", ""),
+        ("Reply that we can't deliver yet", ""),
     ];
 }

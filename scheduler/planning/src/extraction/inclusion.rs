@@ -23,7 +23,9 @@ pub(super) fn read(text: &Text, request: usize, has_subtasks: bool) -> Vec<Strin
     let mut found: Vec<String> = Vec::new();
     let mut at = 0;
     while at < text.words.len() && found.len() < INCLUSIONS_MAX {
-        let asked = (!text.is_constraint(at)).then(|| asked_at(text, at, request, has_subtasks)).flatten();
+        let asked = (!text.is_constraint(at) && !text.is_quoted(at))
+            .then(|| asked_at(text, at, request, has_subtasks))
+            .flatten();
         let Some(Asked { first, end, is_list }) = asked.filter(|asked| asked.end > asked.first) else {
             at += 1;
             continue;
@@ -97,6 +99,9 @@ fn needed(text: &Text, at: usize) -> Option<usize> {
         _ => return None,
     };
     let subject = text.before(at, 1);
+    if matches!(subject, "that" | "which" | "who") {
+        return None;
+    }
     let is_there = subject == "there" || subject == "also" && text.before(at, 2) == "there";
     let first = verb + 1 + usize::from(text.lower(verb + 1) == "also");
     let fits = match text.lower(verb) {
@@ -179,7 +184,10 @@ fn beside(text: &Text, at: usize) -> Option<usize> {
     let tells = text.clause_before(at, 12).any(|i| {
         let word = text.lower(i);
         JOINS.contains(&word)
-            || matches!(word, "i'm" | "am" | "i" | "who" | "customer" | "customers" | "is" | "are" | "was")
+            || matches!(
+                word,
+                "i'm" | "am" | "i" | "who" | "has" | "have" | "had" | "customer" | "customers" | "is" | "are" | "was"
+            )
     });
     (is_named && !has_other && !tells && end > first).then_some(at + 1)
 }
@@ -438,6 +446,12 @@ mod tests {
         ("Write the thesis according to the Harvard rules", "according to the Harvard rules"),
         ("Find me a gym. A sauna is non-negotiable.", "sauna"),
         ("Run a campaign: Instagram and flyers only", "Instagram and flyers only"),
+        ("Organise a run; we need a permit, first aid and sponsors", "permit | first aid | sponsors"),
+        ("Plan the hen do, cocktails a must", "cocktails"),
+        ("Set up a newsletter, GDPR compliant", "GDPR compliant"),
+        ("Clean the flat, eco-friendly products only", "eco-friendly products only"),
+        ("Repaint it. The old stove stays.", "old stove stays"),
+        ("Write the rules. They should cover fees, and water use.", "fees | water use"),
     ];
 
     const NOT_ASKED_FOR: &[(&str, &str)] = &[
@@ -459,5 +473,11 @@ mod tests {
         ("Add a dark mode to our app", ""),
         ("Start with a draft", ""),
         ("It is the only shop in town, write about it", ""),
+        ("A launch with a marketing budget of 20k USD", ""),
+        ("A budget with an income of 4,200 euros a month", ""),
+        ("Only Anna has the key", ""),
+        ("Keywords: soap, handmade, vegan", ""),
+        ("Our house has a garden with an apple tree", ""),
+        ("Debug the script that should have run", ""),
     ];
 }

@@ -1,33 +1,16 @@
 //! Reads how long before an event something is due: `two days before`, `a week before it starts`, `a month in advance`.
 
-use jiff::ToSpan;
 use jiff::civil::Date;
+use jiff::{Span as Length, ToSpan};
 
 use super::calendar_date::DateSpan;
-use super::relative_date::plus;
 use super::words::Text;
 
 /// Words between a lead time and the date it is counted from, or the verb that it belongs to, at most.
 const CLAUSE_WORDS_MAX: usize = 12;
 
-/// A length of time before a day.
-#[derive(Clone, Copy)]
-enum LeadTime {
-    Days(i64),
-    Months(i64),
-}
-
-impl LeadTime {
-    fn before(self, day: Date) -> Option<Date> {
-        match self {
-            Self::Days(days) => plus(day, -days),
-            Self::Months(months) => day.checked_sub(months.months()).ok(),
-        }
-    }
-}
-
 /// The length that ends before `end`: `two days`, `the week`.
-fn length_before(text: &Text, end: usize) -> Option<LeadTime> {
+fn length_before(text: &Text, end: usize) -> Option<Length> {
     let unit = end.checked_sub(1)?;
     let number = unit.checked_sub(1)?;
     let count = match text.lower(number) {
@@ -37,10 +20,10 @@ fn length_before(text: &Text, end: usize) -> Option<LeadTime> {
     (count.fract() == 0.0 && (1.0..=366.0).contains(&count)).then_some(())?;
     let count = goalmill_common::number::whole_i64(count);
     match text.lower(unit) {
-        "day" | "days" | "night" | "evening" => Some(LeadTime::Days(count)),
-        "week" | "weeks" => Some(LeadTime::Days(count * 7)),
-        "fortnight" => Some(LeadTime::Days(count * 14)),
-        "month" | "months" => Some(LeadTime::Months(count)),
+        "day" | "days" | "night" | "evening" => Some(count.days()),
+        "week" | "weeks" => Some((count * 7).days()),
+        "fortnight" => Some((count * 14).days()),
+        "month" | "months" => Some(count.months()),
         _ => None,
     }
 }
@@ -59,7 +42,7 @@ pub(super) fn moved(text: &Text, at: usize, span: DateSpan) -> DateSpan {
         DateSpan::Day(day) | DateSpan::Days(day, _) => day,
         DateSpan::Month(_) | DateSpan::Within(_) => return span,
     };
-    length.and_then(|length| length.before(day)).map_or(span, DateSpan::Day)
+    length.and_then(|length| day.checked_sub(length).ok()).map_or(span, DateSpan::Day)
 }
 
 /// `remind me two days before`: the date is that of an event.
@@ -80,7 +63,7 @@ pub(super) fn before_event(text: &Text, event: Date) -> Option<Date> {
         };
         let length = length_before(text, end).filter(|_| is_wanted(text, end) && !is_reminder(text, end))?;
         text.note_constraint(end - 2, at + 1);
-        length.before(event)
+        event.checked_sub(length).ok()
     })
 }
 

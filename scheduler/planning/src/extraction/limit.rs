@@ -437,5 +437,10 @@ mod tests {
         ("Delete files bigger than 100 MB", ""),
         ("Salary up to 85k euros a year", ""),
         ("Bring it down from 40 minutes to 10 minutes", ""),
+        ("30 minutes a day max", "<=30 minutes"),
+        ("Walk 20 km a day at most", "<=20 km"),
+        ("Nobody works more than 3 days in a row", "<=3 days"),
+        ("Find a car, less than 60 000 km", "<=60000 km"),
+        ("Coverage has to stay above 85%", ">=85 percent"),
     ];
 }

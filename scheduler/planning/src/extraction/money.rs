@@ -511,6 +511,8 @@ mod tests {
         ("Plan two nights in Porto, 400 euros all in", "400 EUR"),
         ("I want to save at least 300 dollars every month", ">=300 USD per month"),
         ("Get a sofa somewhere between £600 and £900", "600-900 GBP"),
+        ("Draft a job ad, salary between 3,200 and 3,600 euros a month", "3600 EUR per month"),
+        ("we cant spend more than $12 per user per month", "12 USD per user per month"),
     ];
 
     const OTHER_AMOUNTS: &[(&str, &str)] = &[
@@ -526,5 +528,9 @@ mod tests {
         ("The fine is 80 euros, appeal against it", ""),
         ("Refund 30 euros to Mr Lee", ""),
         ("Move it to the top 5 grand hotels list", ""),
+        ("Clear the mails, refunds up to 20 euros without asking me", ""),
+        ("Ship the piano, insured up to 10,000 euros", ""),
+        ("Audit the contracts, the ones above $10,000 a year first", ""),
+        ("Limit it to five items", ""),
     ];
 }

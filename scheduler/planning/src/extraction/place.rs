@@ -1,7 +1,9 @@
 //! Extracts places: destination and origin.
 
+use super::calendar_date::month_number;
 use super::count::is_person;
 use super::place_names::{COUNTRIES, KNOWN, NO_PLACES, REGIONS, STATES};
+use super::relative_date::weekday_at;
 use super::sought::is_sought;
 use super::words::{Text, WordKind};
 
@@ -131,6 +133,15 @@ const MOVES: &[&str] = &[
 /// `EU customers`, `French law`: a name before one of these words says which ones are meant, not where.
 fn describes(text: &Text, next: usize) -> bool {
     let noun = text.lower(next);
+    // `the Berlin Wall`
+    let is_name = text.has_case
+        && text.is_capital(next)
+        && month_number(text, next).is_none()
+        && weekday_at(text, next).is_none()
+        && !text.is_sentence_start(next);
+    if is_name {
+        return true;
+    }
     let is_noun = is_person(noun) || DESCRIBED.contains(&noun);
     is_noun && text.get(next).is_some_and(|word| word.kind == WordKind::Letters && !text.is_capital(next))
 }
@@ -569,5 +580,10 @@ mod tests {
         ("Watch The Man in Black", ""),
         ("Make a rota in Excel", ""),
         ("The button does nothing in Safari", ""),
+        ("Deliver 300 mugs, delivered to Utrecht", "at Utrecht"),
+        ("A run on 9 May in Ghent", "at Ghent"),
+        ("A course, in Bilbao, in Spanish", "at Bilbao"),
+        ("Explain the fall of the Berlin Wall", ""),
+        ("Data must stay in Docker", ""),
     ];
 }

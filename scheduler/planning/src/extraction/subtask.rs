@@ -512,5 +512,8 @@ mod tests {
         ("Compare Asana, Trello and Monday", ""),
         ("A trip to Rome, Paris and Nice", ""),
         ("The soup, the fish and the cake were cold; complain", ""),
+        ("Write the offer: 40 windows, delivered in May, valid for two weeks", ""),
+        ("Plan it: I'm 45, can save 400, want to stop at 63", ""),
+        ("Draft a complaint, train was late, ask for money back", ""),
     ];
 }

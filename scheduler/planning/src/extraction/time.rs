@@ -414,5 +414,9 @@ mod tests {
         ("Sell my five-year-old laptop", ""),
         ("Our notice period is three months, end the contract", ""),
         ("Find a 24-hour pharmacy", ""),
+        ("Alert me if the load is high for more than 5 minutes", ""),
+        ("Draft an ad for a nurse, 30 hours a week", ""),
+        ("The train was 3 hours late, complain", ""),
+        ("Review the film \"Seven Days in May\"", ""),
     ];
 }

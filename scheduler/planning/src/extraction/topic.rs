@@ -107,7 +107,8 @@ pub(super) fn options(text: &Text) -> Vec<String> {
 /// `Rust or Go?`, `should we take the train or the car?`: a question with a choice.
 fn asked_or(text: &Text, or: usize) -> Option<Vec<String>> {
     (text.lower(or) == "or" && or > 0).then_some(())?;
-    let end = (or + 1..(or + SENTENCE_WORDS_MAX).min(text.words.len())).find(|i| text.ends_sentence(*i))?;
+    let limit = (or + SENTENCE_WORDS_MAX).min(text.words.len());
+    let end = (or + 1..limit).find(|i| text.ends_sentence(*i)).unwrap_or(limit);
     let asks = text.lower(end) == "?" || (1..=SENTENCE_WORDS_MAX).any(|back| text.before(or, back) == "whether");
     asks.then_some(())?;
     let stops = |i: usize| {
@@ -148,7 +149,8 @@ const CHOICE_STOPS: &[&str] = &[
 
 fn options_at(text: &Text, at: usize) -> Option<Vec<String>> {
     let first = match (text.lower(at), text.lower(at + 1)) {
-        ("compare" | "comparing" | "between" | "contrast" | "weigh", _) => at + 1,
+        ("between", _) if CHOICES.contains(&text.before(at, 1)) => at + 1,
+        ("compare" | "comparing" | "contrast" | "weigh", _) => at + 1,
         ("evaluate" | "rank" | "assess", _) if is_verb_here(text, at) && text.is_capital(at + 1) => at + 1,
         ("choose" | "decide" | "pick", ":") => at + 2,
         ("comparison", "of" | "between") => at + 2,
@@ -158,6 +160,12 @@ fn options_at(text: &Text, at: usize) -> Option<Vec<String>> {
     let end = (first..text.words.len()).find(|i| ends_options(text, *i)).unwrap_or(text.words.len());
     split_options(text, first, end)
 }
+
+/// What is made `between` options.
+const CHOICES: &[&str] = &[
+    "choose", "choosing", "choice", "decide", "deciding", "decision", "difference", "differences", "pick", "select",
+    "comparison", "torn", "distinguish", "us",
+];
 
 fn ends_options(text: &Text, at: usize) -> bool {
     text.ends_sentence(at)
@@ -414,6 +422,8 @@ mod tests {
         ("Is it true or not?", ""),
         ("Review the code and the tests", ""),
         ("Can you call or write to her?", ""),
+        ("Find out whether it is cheaper to lease or to buy", "lease | buy"),
+        ("Write a dialogue between a doctor and a patient", ""),
     ];
 
     #[test]

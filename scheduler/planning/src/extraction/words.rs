@@ -45,6 +45,8 @@ pub(super) struct Text<'a> {
     /// Whether capitals say anything: not so in a text without any lower case letter.
     pub has_case: bool,
     uses: RefCell<Vec<Use>>,
+    /// The words in quotation marks.
+    quoted: Vec<bool>,
 }
 
 /// A number and the index after it.
@@ -78,7 +80,13 @@ impl<'a> Text<'a> {
         }
         let has_case = source.chars().any(char::is_lowercase);
         let uses = RefCell::new(vec![Use::Unread; words.len()]);
-        Self { source, words, has_case, uses }
+        let quoted = quoted(&words);
+        Self { source, words, has_case, uses, quoted }
+    }
+
+    /// Whether the word is quoted: a title or what somebody says is no term of the goal.
+    pub(super) fn is_quoted(&self, at: usize) -> bool {
+        self.quoted.get(at).copied().unwrap_or_default()
     }
 
     /// Notes what the words from `from` to before `to` were read as.
@@ -289,6 +297,25 @@ impl<'a> Text<'a> {
 
 /// Longest subject of a clause, in words.
 const SUBJECT_WORDS_MAX: usize = 8;
+
+/// Which words stand between two quotation marks, with at least two of them.
+fn quoted(words: &[Word]) -> Vec<bool> {
+    let mut quoted = vec![false; words.len()];
+    let mut open = None;
+    for (at, word) in words.iter().enumerate() {
+        open = match (word.lower.as_str(), open) {
+            ("\"" | "“" | "„", None) | ("“" | "„", Some(_)) => Some(at),
+            ("\"" | "”", Some(first)) => {
+                if at > first + 2 {
+                    quoted[first + 1..at].fill(true);
+                }
+                None
+            }
+            (_, open) => open,
+        };
+    }
+    quoted
+}
 
 /// Words of a condition before its number, at most.
 const CONDITION_WORDS_MAX: usize = 12;
