@@ -423,6 +423,20 @@ mod tests {
     }
 
     #[test]
+    fn inclusions_and_files_are_requirements() {
+        let text = "Check the lease (lease.pdf), a summary is a must";
+        let constraints = json!({"include": ["a list of risks"]}).as_object().cloned().unwrap_or_default();
+        let of_text = Facts::read(&Goal { description: text.into(), ..Goal::default() }, NOW_MS);
+        assert_eq!(
+            of_text.requirements(),
+            *json!({"inclusions": ["summary"], "files": ["lease.pdf"]}).as_object().expect("it is an object")
+        );
+        assert!(of_text.criteria().contains(&"included: summary".to_owned()));
+        let goal = Goal { description: text.into(), constraints, ..Goal::default() };
+        assert_eq!(Facts::read(&goal, NOW_MS).inclusions, ["a list of risks"]);
+    }
+
+    #[test]
     fn a_date_that_is_ruled_out_is_an_exclusion() {
         for (text, expected) in [
             ("Schedule the interviews, not on Wednesday", "Wednesday"),

@@ -63,7 +63,7 @@ pub(super) fn read(text: &Text) -> Places {
                 at = more(text, at, &mut weak);
             }
             Role::Place if is_venue(text, first) || !is_technical && follows_date(text, first) => {
-                places.location = places.location.or(Some(found.name))
+                places.location = places.location.or(Some(found.name));
             }
             Role::Place => {}
         }

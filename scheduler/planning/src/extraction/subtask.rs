@@ -163,8 +163,9 @@ fn wished(text: &Text) -> Option<Subtasks> {
     let shared =
         has_pronoun || !(first + 1..end).any(|i| is_participle(i) && !matches!(text.before(i, 1), "," | "and"));
     let mut items = Vec::new();
-    let mut from = if shared { first } else { start };
-    for at in from..=end {
+    let begin = if shared { first } else { start };
+    let mut from = begin;
+    for at in begin..=end {
         let is_joint = at < end && matches!(text.lower(at), "," | "and");
         let begins = |at: usize| {
             (at..(at + 5).min(end)).take_while(|i| !matches!(text.lower(*i), "," | "and")).any(is_participle)
