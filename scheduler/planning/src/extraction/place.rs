@@ -28,11 +28,12 @@ pub(super) fn read(text: &Text) -> Places {
     let mut places = Places::default();
     let mut weak = Vec::new();
     let mut is_weak_trip = false;
+    let mut room = None;
     let is_technical = text.words.iter().any(|word| TECHNICAL.contains(&word.lower.as_str()));
     let mut at = 0;
     while at < text.words.len() {
         let Some(found) = place_at(text, at) else {
-            places.location = places.location.or_else(|| room_at(text, at));
+            room = room.or_else(|| room_at(text, at));
             at += 1;
             continue;
         };
@@ -73,6 +74,8 @@ pub(super) fn read(text: &Text) -> Places {
     } else if !weak.is_empty() {
         places.location = places.location.or_else(|| Some(listed(&weak)));
     }
+    // `at a restaurant in Bristol`: the town says more.
+    places.location = places.location.or(room);
     if let Some(origin) = &places.origin {
         places.destinations.retain(|name| name != origin);
     }
