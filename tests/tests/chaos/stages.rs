@@ -221,13 +221,13 @@ impl Town {
         self.cluster.wait_event(&plan, |line| line["type"] == "model_asked").await?;
         let place = match stage {
             Stage::BeforeTheCall => {
-                let place = self.cluster.owner(&plan).await.context("the shard has an owner")?;
+                let place = self.owner(&plan).await?;
                 self.cluster.schedulers[place].process.kill9();
                 lose(&self.to_model).await;
                 place
             }
             Stage::AfterTheAnswer => {
-                let place = self.cluster.owner(&plan).await.context("the shard has an owner")?;
+                let place = self.owner(&plan).await?;
                 let ended = |town: &Self| town.cluster.schedulers[place].process.output().matches(ENDED).count();
                 let before = ended(self);
                 self.to_redis.black_hole();
@@ -286,9 +286,15 @@ impl Town {
         Ok(())
     }
 
+    /// The place of the scheduler that works on the plan. A busy one may have to take its shard again.
+    async fn owner(&self, plan: &PlanId) -> Result<usize> {
+        let owner = until_some(LIMIT, async || self.cluster.owner(plan).await);
+        owner.await.context("the shard has no owner")
+    }
+
     /// Kills the scheduler that works on the plan, and returns its place; the other one takes the plan over.
     async fn kill(&mut self, plan: &PlanId) -> Result<usize> {
-        let place = self.cluster.owner(plan).await.context("the shard has an owner")?;
+        let place = self.owner(plan).await?;
         self.cluster.schedulers[place].process.kill9();
         Ok(place)
     }
@@ -297,7 +303,8 @@ impl Town {
     /// while the model is asked, which costs another call.
     async fn replace(&mut self, place: usize) -> Result<()> {
         self.cluster.replace_scheduler(place).await?;
-        self.cluster.wait_ready().await
+        self.cluster.wait_ready().await?;
+        self.cluster.wait_shared_out().await
     }
 
     async fn show(&self, plan: &PlanId) -> Result<Value> {

@@ -50,7 +50,10 @@ async fn the_plan_of_a_part_knows_how_deep_it_is() -> Result<()> {
     settings.planner.llm.strategy = PlanningStrategy::Hierarchical;
     let ended = run_with(&server, settings, &json!({})).await?;
     assert_eq!((ended["status"].as_str(), done(&ended)), (Some("completed"), vec!["part"]), "{ended:#}");
-    assert_eq!(server.calls(), 2, "the part's plan is told at once that it is the deepest");
+    // A machine that is busy may make the model correct something else: the number of calls says nothing.
+    let seen: Vec<String> = server.seen().into_iter().map(|seen| seen.prompt).collect();
+    assert!(seen.iter().any(|prompt| prompt.contains("kind `plan`")), "the part's plan is not told: {seen:#?}");
+    assert!(!seen.iter().any(|prompt| prompt.contains("PLAN_TOO_DEEP")), "it was told too late: {seen:#?}");
     Ok(())
 }
 
