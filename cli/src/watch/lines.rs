@@ -14,6 +14,7 @@ use goalmill_common::status::{PlanStatus, StepStatus};
 use serde_json::{Map, Value};
 
 use super::board::{Asks, Board, Row};
+use super::limit_text::limit;
 use super::note::{cut, short};
 use crate::output::{Palette, Tone, mark, plan_tone, seconds, step_tone};
 
@@ -205,7 +206,7 @@ fn planned(goal: Option<&Goal>, created: &PlanCreated, palette: Palette) -> Vec<
         let limits = limits
             .iter()
             .filter(|(name, _)| *name != FAULTS)
-            .map(|(name, value)| format!("{} {}", name.replace('_', " "), limit(value)));
+            .map(|(name, value)| format!("{} {}", name.replace('_', " "), limit(value)).trim_end().to_owned());
         lines.push(palette.tone(Tone::Dim, format!("  limits: {}", limits.collect::<Vec<_>>().join(" · "))));
     }
     if let Some(faults) = goal.and_then(|goal| goal.constraints.get(FAULTS)?.as_object()) {
@@ -221,22 +222,6 @@ fn planned(goal: Option<&Goal>, created: &PlanCreated, palette: Palette) -> Vec<
         lines.push(palette.tone(Tone::Dim, format!("  success: {}", criteria.join(" · "))));
     }
     lines
-}
-
-/// A limit for people: `2000 USD`, `3 days`, `May 2027`.
-fn limit(value: &Value) -> String {
-    match value {
-        Value::String(text) => short(text),
-        Value::Object(fields) => {
-            let part = |(name, value): (&String, &Value)| match (name.as_str(), value) {
-                ("number", _) if fields.contains_key("name") => None,
-                ("days" | "nights" | "hours" | "weeks", Value::Number(number)) => Some(format!("{number} {name}")),
-                (_, value) => Some(limit(value)),
-            };
-            fields.iter().filter_map(part).collect::<Vec<_>>().join(" ")
-        }
-        Value::Null | Value::Bool(_) | Value::Number(_) | Value::Array(_) => value.to_string(),
-    }
 }
 
 /// Line for the end of a streamed plan, with its progress when the first step started.

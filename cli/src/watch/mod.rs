@@ -2,6 +2,7 @@
 
 mod board;
 mod follow;
+mod limit_text;
 mod lines;
 mod note;
 mod view;
