@@ -25,6 +25,9 @@ const SIGNALS_SHARE: f64 = 0.1;
 const FIRST_SENTENCE_BONUS: f64 = 0.05;
 /// Least and highest confidence of a plan whose kind is a guess.
 const CONFIDENCE: (f64, f64) = (0.4, 0.5);
+/// Highest confidence of a kind that signals name and similarity does not support: where the kind is far from the goal
+/// or another one is nearer, and where both are so.
+const CONFIDENCE_DOUBTFUL: (f64, f64) = (0.5, 0.45);
 /// Similarity of the highest confidence.
 const SIMILARITY_SURE: f64 = 0.7;
 
@@ -33,6 +36,8 @@ pub(super) struct Choice<'a> {
     pub rule: &'a Rule,
     /// What similarity had to do with it; none when signals alone decided.
     pub similarity: Option<Similarity<'a>>,
+    /// The highest confidence of the plan and the nearest kind, where similarity does not support the signals.
+    doubt: Option<(f64, Near<'a>)>,
 }
 
 /// How similarity decided.
@@ -47,27 +52,40 @@ pub(super) struct Similarity<'a> {
 impl<'a> Choice<'a> {
     /// Signals alone decided, or nothing did.
     pub(super) fn of(rule: &'a Rule) -> Self {
-        Self { rule, similarity: None }
+        Self { rule, similarity: None, doubt: None }
     }
 
     /// The kind of a goal that no rule recognises.
     fn guess(near: Near<'a>) -> Self {
-        Self { rule: near.rule, similarity: Some(Similarity { near, is_guess: true, instead_of: None }) }
+        let similarity = Similarity { near, is_guess: true, instead_of: None };
+        Self { rule: similarity.near.rule, similarity: Some(similarity), doubt: None }
+    }
+
+    /// Confidence of the plan when all of the goal was understood.
+    pub(super) fn confidence(&self) -> f64 {
+        let guess = self.similarity.as_ref().filter(|similarity| similarity.is_guess).map(Similarity::confidence);
+        let doubt = self.doubt.as_ref().map(|(most, _)| *most);
+        [guess, doubt].into_iter().flatten().fold(self.rule.confidence, f64::min)
+    }
+
+    /// The kind that is nearest when the signals are doubtful, for the provenance.
+    pub(super) fn doubt_account(&self) -> Option<Value> {
+        let (_, near) = self.doubt.as_ref()?;
+        Some(json!({"rule": near.rule.id, "value": rounded(near.similarity), "example": near.example}))
     }
 }
 
 impl Similarity<'_> {
     /// Confidence of the plan when the kind is a guess.
-    pub(super) fn confidence(&self) -> f64 {
+    fn confidence(&self) -> f64 {
         let (least, most) = CONFIDENCE;
         let share = ((self.near.similarity - SIMILARITY_MIN) / (SIMILARITY_SURE - SIMILARITY_MIN)).clamp(0.0, 1.0);
-        ((least + (most - least) * share) * 100.0).round() / 100.0
+        rounded(least + (most - least) * share)
     }
 
     /// For the provenance.
     pub(super) fn account(&self) -> Value {
-        let mut account =
-            json!({"value": (self.near.similarity * 100.0).round() / 100.0, "example": self.near.example});
+        let mut account = json!({"value": rounded(self.near.similarity), "example": self.near.example});
         if let Some(rule) = self.instead_of {
             account["instead_of"] = rule.into();
         }
@@ -129,16 +147,41 @@ fn weigh<'a>(
         return Choice::of(first.rule);
     };
     let instead_of = |rule: &Rule| (rule.id != first.rule.id).then_some(first.rule.id.as_str());
+    // A kind that is recognised, too, was weighed already.
     if let Some(other) = sure
+        && recognised.iter().all(|c| c.rule.id != other.rule.id)
         && other.similarity >= best_near.similarity + OVERRULE_MARGIN
     {
-        let is_guess = recognised.iter().all(|c| c.rule.id != other.rule.id);
         let instead_of = instead_of(other.rule);
-        return Choice { rule: other.rule, similarity: Some(Similarity { near: other, is_guess, instead_of }) };
+        return Choice {
+            rule: other.rule,
+            similarity: Some(Similarity { near: other, is_guess: true, instead_of }),
+            doubt: None,
+        };
     }
     let instead_of = instead_of(best.rule);
     let similarity = instead_of.is_some().then(|| Similarity { near: best_near.clone(), is_guess: false, instead_of });
-    Choice { rule: best.rule, similarity }
+    Choice { rule: best.rule, similarity, doubt: doubt(best.rule, nearest) }
+}
+
+/// Whether similarity supports a kind less than signals do: the highest confidence, and the nearest kind.
+///
+/// A kind is supported if it is the nearest one, and as near as a guess has to be. With one kind only there is nothing to
+/// compare.
+fn doubt<'a>(rule: &Rule, nearest: &[Near<'a>]) -> Option<(f64, Near<'a>)> {
+    let [first, _, ..] = nearest else { return None };
+    let is_nearest = first.rule.id == rule.id;
+    let own = nearest.iter().find(|near| near.rule.id == rule.id).map_or(0.0, |near| near.similarity);
+    let (one, both) = CONFIDENCE_DOUBTFUL;
+    match (is_nearest, own >= SIMILARITY_MIN) {
+        (true, true) => None,
+        (true, false) | (false, true) => Some((one, first.clone())),
+        (false, false) => Some((both, first.clone())),
+    }
+}
+
+fn rounded(value: f64) -> f64 {
+    (value * 100.0).round() / 100.0
 }
 
 /// The nearest kind, if it is near enough and clearly nearer than the next; signals count a little, too.

@@ -178,7 +178,7 @@ fn goals_said_in_passing_get_a_kind_and_what_is_no_goal_gets_none() {
         }
     }
     let figures = format!("open {open:?}\naside {aside:?}\nnone {none:?}\n{}", notes.join("\n"));
-    assert!(open.right >= 80 && open.wrong <= 10, "{figures}");
-    assert!(aside.right >= 36 && aside.wrong <= 22, "{figures}");
+    assert!(open.right >= 86 && open.wrong <= 8, "{figures}");
+    assert!(aside.right >= 39 && aside.wrong <= 22, "{figures}");
     assert!(none.right >= 36, "{figures}");
 }

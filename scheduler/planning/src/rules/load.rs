@@ -6,8 +6,9 @@ use super::rule::Rule;
 use crate::load::{self, LoadError};
 
 /// The rules that are shipped, by file name.
-const BUILT_IN: [(&str, &str); 88] = [
+const BUILT_IN: [(&str, &str); 93] = [
     ("accounting.yaml", include_str!("../../../../config/rules/accounting.yaml")),
+    ("advice.yaml", include_str!("../../../../config/rules/advice.yaml")),
     ("application.yaml", include_str!("../../../../config/rules/application.yaml")),
     ("appraisal.yaml", include_str!("../../../../config/rules/appraisal.yaml")),
     ("audit.yaml", include_str!("../../../../config/rules/audit.yaml")),
@@ -19,6 +20,7 @@ const BUILT_IN: [(&str, &str); 88] = [
     ("campaign.yaml", include_str!("../../../../config/rules/campaign.yaml")),
     ("cancellation.yaml", include_str!("../../../../config/rules/cancellation.yaml")),
     ("care.yaml", include_str!("../../../../config/rules/care.yaml")),
+    ("cause_analysis.yaml", include_str!("../../../../config/rules/cause_analysis.yaml")),
     ("claim.yaml", include_str!("../../../../config/rules/claim.yaml")),
     ("code_cleanup.yaml", include_str!("../../../../config/rules/code_cleanup.yaml")),
     ("collection.yaml", include_str!("../../../../config/rules/collection.yaml")),
@@ -38,8 +40,10 @@ const BUILT_IN: [(&str, &str); 88] = [
     ("faq.yaml", include_str!("../../../../config/rules/faq.yaml")),
     ("feature.yaml", include_str!("../../../../config/rules/feature.yaml")),
     ("file_sorting.yaml", include_str!("../../../../config/rules/file_sorting.yaml")),
+    ("fundraising.yaml", include_str!("../../../../config/rules/fundraising.yaml")),
     ("gardening.yaml", include_str!("../../../../config/rules/gardening.yaml")),
     ("generic.yaml", include_str!("../../../../config/rules/generic.yaml")),
+    ("giving_away.yaml", include_str!("../../../../config/rules/giving_away.yaml")),
     ("handover.yaml", include_str!("../../../../config/rules/handover.yaml")),
     ("hiring.yaml", include_str!("../../../../config/rules/hiring.yaml")),
     ("household_task.yaml", include_str!("../../../../config/rules/household_task.yaml")),
@@ -49,6 +53,7 @@ const BUILT_IN: [(&str, &str); 88] = [
     ("interview.yaml", include_str!("../../../../config/rules/interview.yaml")),
     ("interview_preparation.yaml", include_str!("../../../../config/rules/interview_preparation.yaml")),
     ("inventory.yaml", include_str!("../../../../config/rules/inventory.yaml")),
+    ("job_application.yaml", include_str!("../../../../config/rules/job_application.yaml")),
     ("job_description.yaml", include_str!("../../../../config/rules/job_description.yaml")),
     ("lesson.yaml", include_str!("../../../../config/rules/lesson.yaml")),
     ("letting.yaml", include_str!("../../../../config/rules/letting.yaml")),

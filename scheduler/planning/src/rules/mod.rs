@@ -227,6 +227,9 @@ fn write(
     if let Some(similarity) = &choice.similarity {
         account["similarity"] = similarity.account();
     }
+    if let Some(nearest) = choice.doubt_account() {
+        account["nearest"] = nearest;
+    }
     let guess = choice.similarity.as_ref().filter(|similarity| similarity.is_guess).map(Similarity::warning);
     Ok(Planned {
         plan,
@@ -241,12 +244,10 @@ fn write(
 /// Taken off the confidence when a part of the goal was not understood.
 const UNREAD_MALUS: f64 = 0.1;
 
-/// The rule's confidence, less when its kind was guessed, or a part of the goal was not understood. The generic plan
-/// promises nothing anyway.
+/// The rule's confidence, less when its kind was guessed or is doubtful, or a part of the goal was not understood. The
+/// generic plan promises nothing anyway.
 fn confidence(choice: &Choice<'_>, read: &Facts) -> f64 {
-    let own = choice.rule.confidence;
-    let guess = choice.similarity.as_ref().filter(|similarity| similarity.is_guess).map(Similarity::confidence);
-    let confidence = guess.map_or(own, |guess| guess.min(own));
+    let confidence = choice.confidence();
     if read.unread.is_empty() || choice.rule.matching.is_none() {
         confidence
     } else {

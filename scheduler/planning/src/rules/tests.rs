@@ -86,7 +86,7 @@ fn goals_find_their_rule() {
         ("Deploy the service", "release"),
         ("We're moving from Leeds to Bristol in January", "relocation"),
         ("Every Monday pull the sales and email a summary to the managers", "task_automation"),
-        ("Raise 5,000 euros for the school library", "campaign"),
+        ("Raise 5,000 euros for the school library", "fundraising"),
         ("Design an experiment on the germination of seeds", "experiment"),
         ("Plan a low-maintenance garden", "renovation"),
         ("去巴黎三天", "generic"),
@@ -154,6 +154,57 @@ fn signals_decide_alone_where_similarity_agrees() {
 }
 
 #[test]
+fn a_kind_that_similarity_does_not_support_is_stated_with_less_confidence() {
+    let sure = plan("Translate the manual into French");
+    assert!(account(&sure)["nearest"].is_null() && sure.confidence == 0.65);
+    let mut wrong = Vec::new();
+    for goal in [
+        "Set up a checklist for the weekly inspection of our ladders, every Tuesday",
+        "Watch four people use the new parking machine",
+        "Which dangers has a bonfire in the yard",
+    ] {
+        let planned = plan(goal);
+        let nearest = account(&planned)["nearest"]["example"].clone();
+        if !(0.3..=0.5).contains(&planned.confidence) || !nearest.is_string() {
+            wrong.push(format!("{goal}: {} {} {nearest}", account(&planned)["rule"], planned.confidence));
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+#[test]
+fn one_word_of_another_field_does_not_decide() {
+    let mut wrong = Vec::new();
+    for (goal, kind) in [
+        ("Find health insurance for two freelancers, under 300 euros a month", "search"),
+        ("File a claim with the insurance for the broken window", "claim"),
+        ("Update the privacy policy of our clinic", "policy"),
+        ("Draft terms and conditions for our bike rental", "contract"),
+        ("Write a one-page cover letter for the post of a gardener", "job_application"),
+        ("Proofread my CV and my cover letter", "review"),
+        ("Submit the application for the research grant by May", "application"),
+        ("Raise 900 pounds for the swimming club", "fundraising"),
+        ("Raise the conversion rate of our landing page", "improvement"),
+        ("Find the reasons for the many sick days in the warehouse", "cause_analysis"),
+        ("Find out why the server went down on Sunday", "incident"),
+        ("My neighbour's hedge grows over my fence. What can I do about it?", "advice"),
+        ("Find a new home for our two donkeys", "giving_away"),
+        ("Find a good care home for my mother near Cork", "search"),
+        ("The export button writes empty files, sort it out", "bug_fix"),
+        ("Add an export button to the booking tool", "feature"),
+        ("Summary of the attached board paper", "summary"),
+        ("Close the books for 2026", "accounting"),
+        ("How do I turn my flower stall into a proper business?", "business_plan"),
+    ] {
+        let planned = plan(goal);
+        if planned.plan.metadata["goal_type"] != kind {
+            wrong.push(format!("{goal}: {kind} for {}", account(&planned)));
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+#[test]
 fn a_verb_that_is_a_name_here_does_not_hide_the_fault() {
     for goal in [
         "the import button in the admin area does nothing on firefox, please fix",
@@ -202,7 +253,7 @@ fn every_shipped_kind_has_examples_of_its_own() {
     let rules = RulesPlanner::built_in().rules;
     let mut seen = BTreeSet::new();
     for rule in rules.iter().filter(|rule| rule.matching.is_some()) {
-        assert!((6..=12).contains(&rule.examples().len()), "{} has {}", rule.id, rule.examples().len());
+        assert!((6..=20).contains(&rule.examples().len()), "{} has {}", rule.id, rule.examples().len());
         for example in rule.examples() {
             assert!(seen.insert(example.to_lowercase()), "`{example}` of {} stands twice", rule.id);
         }
