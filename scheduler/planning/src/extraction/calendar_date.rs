@@ -84,15 +84,15 @@ pub(super) fn day_range(text: &Text, at: usize, today: Date) -> Option<(Date, Da
         let (year, next) = year_after(text, next);
         return range(number, first, last, year, today).map(|(first, last)| (first, last, next));
     }
-    let (first, next) = day_number(text, at)?;
+    let (first, mut next) = day_number(text, at)?;
+    // `3, 5 and 9 May`
+    while text.lower(next) == "," && text.before(at, 1) == "on" && day_number(text, next + 1).is_some() {
+        next = day_number(text, next + 1).map_or(next + 1, |(_, after)| after);
+    }
     let between = text.before(at, 1) == "between" && text.lower(next) == "and";
     let pair = matches!(text.lower(next), "and" | "&");
     (dash(next) || between || pair).then_some(())?;
     let (last, mut next) = day_number(text, next + 1)?;
-    // `3 and 4 March` are two days in a row.
-    if pair && !between && last != first + 1 {
-        return None;
-    }
     if text.lower(next) == "of" {
         next += 1;
     }

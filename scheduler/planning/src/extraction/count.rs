@@ -37,6 +37,9 @@ fn count_at(text: &Text, at: usize) -> Option<(String, u32)> {
     if !may_count(text, at) {
         return None;
     }
+    if let Some(found) = load_at(text, at) {
+        return Some(found);
+    }
     if let Some(found) = length_at(text, at) {
         return Some(found);
     }
@@ -93,6 +96,20 @@ fn single_at(text: &Text, at: usize) -> Option<String> {
     (!is_other && noun.len() > 2 && !noun.ends_with('s')).then(|| format!("{noun}s"))
 }
 
+/// `a nurse for 30 hours a week`: how much somebody works.
+fn load_at(text: &Text, at: usize) -> Option<(String, u32)> {
+    let number = text.number(at)?;
+    let (unit, per, period) = (text.lower(number.next), text.lower(number.next + 1), text.lower(number.next + 2));
+    let is_load = unit == "hours" && matches!(per, "a" | "per" | "each") && matches!(period, "week" | "month");
+    let is_led = ["for", ",", "(", "work", "works", "working", "of"].contains(&text.before(at, 1));
+    let is_told = text.clause_before(at, 10).any(|i| {
+        ["spend", "spends", "spending", "waste", "wastes", "lose", "loses", "down", "save", "open"]
+            .contains(&text.lower(i))
+    });
+    let count = whole(number.value).filter(|_| is_load && is_led && !is_told && !text.is_constraint(at))?;
+    Some((format!("hours per {period}"), count))
+}
+
 /// `a two-page report`, `one page`: the length of a text.
 fn length_at(text: &Text, at: usize) -> Option<(String, u32)> {
     let number = text.number(at)?;
@@ -100,7 +117,22 @@ fn length_at(text: &Text, at: usize) -> Option<(String, u32)> {
     let is_joined = text.lower(number.next) == "-" && text.get(number.next + 1).is_some_and(|unit| unit.glued);
     let unit = text.lower(number.next + usize::from(is_joined));
     let is_length = matches!(unit, "page" | "slide" | "paragraph" | "sentence")
-        || is_joined && matches!(unit, "word" | "question" | "chapter" | "item" | "point");
+        || is_joined
+            && matches!(
+                unit,
+                "word"
+                    | "question"
+                    | "chapter"
+                    | "item"
+                    | "point"
+                    | "episode"
+                    | "part"
+                    | "module"
+                    | "lesson"
+                    | "session"
+                    | "volume"
+                    | "section"
+            );
     (is_length && (is_joined || count == 1)).then(|| (format!("{unit}s"), count))
 }
 
@@ -135,7 +167,9 @@ fn may_count(text: &Text, at: usize) -> bool {
 
 /// The index of the counted thing: a plural after at most two words that describe it. A measure describes it, too: `four one-hour sessions`.
 fn noun_at(text: &Text, mut at: usize) -> Option<usize> {
-    for _ in 0..3 {
+    let mut words = 0;
+    while words < 3 {
+        words += 1;
         if let Some(after) = measure_at(text, at) {
             at = after;
             continue;
@@ -147,14 +181,25 @@ fn noun_at(text: &Text, mut at: usize) -> Option<usize> {
         }
         let plural = lower.len() > 3 && lower.ends_with('s') && !lower.ends_with("ss") && !lower.ends_with("us");
         if plural && !text.get(at + 1).is_some_and(|w| w.glued && w.lower == "'") {
-            return Some(at);
+            return Some(if is_compound(text, at) { at + 1 } else { at });
         }
         at += 1;
+        // `full-time` describes like one word.
         if text.lower(at) == "-" && text.get(at).is_some_and(|w| w.glued) {
             at += 1;
+            words -= 1;
         }
     }
     None
+}
+
+/// `sales assistants`, `sports clubs`: the plural describes the one behind it.
+fn is_compound(text: &Text, at: usize) -> bool {
+    let describes =
+        ["sales", "sports", "goods", "arts", "news", "communications", "operations", "accounts", "customs", "savings"]
+            .contains(&text.lower(at));
+    let noun = text.lower(at + 1);
+    describes && noun.len() > 3 && noun.ends_with('s') && !noun.ends_with("ss") && !LINKS.contains(&noun)
 }
 
 /// The index after `one-hour`, `90-minute`, `two-page`.
@@ -498,6 +543,18 @@ mod tests {
     }
 
     const COUNTS: &[(&str, &str)] = &[
+        ("Hire two part-time sales assistants for the shop", "2 assistants"),
+        ("Hire three full-time software engineers", "3 engineers"),
+        ("Compare five sports clubs", "5 clubs"),
+        ("Produce a six-episode podcast", "6 episodes"),
+        ("Write a three-part series", "3 parts"),
+        ("Record a ten-lesson course", "10 lessons"),
+        ("Send two sales reports", "2 reports"),
+        ("Find a cleaner for 16 hours a week", "16 hours per week"),
+        ("Hire a nurse, 30 hours per week", "30 hours per week"),
+        ("We lose 5 hours a week, find out why", ""),
+        ("Summarise it in no more than 300 words", ""),
+        ("Write ten posts of at most 100 words", "10 posts"),
         ("Hire two senior developers and one QA engineer", "2 developers, 1 engineers"),
         ("Buy 25 laptops", "25 laptops"),
         ("Six blog posts on sleep", "6 posts"),

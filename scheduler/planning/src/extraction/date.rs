@@ -88,9 +88,13 @@ struct FoundDates {
 impl FoundDates {
     fn take(&mut self, text: &Text, at: usize, mention: DateMention, today: Date) {
         let DateMention { span, next, assumed } = mention;
+        let is_month_pair = text.lower(at + 1) == "and" && matches!(span, DateSpan::Days(..));
         let names_a_record = match &span {
+            DateSpan::Days(..) if is_month_pair => is_record_of(text, at),
             DateSpan::Day(_) | DateSpan::Days(..) => is_reference(text, at, next),
-            DateSpan::Month(month) => month.number != today.month() && is_record_of(text, at),
+            DateSpan::Month(month) => {
+                month.number != today.month() && is_record_of(text, at) || follows_record(text, at)
+            }
             DateSpan::Within(_) => false,
         };
         if names_a_record || is_ruled_out(text, at) || is_past(text, at, next, &span, today) {
@@ -110,6 +114,9 @@ impl FoundDates {
             (DateRole::Until, _) if !has_start => inclusive,
             (role, _) => role,
         };
+        let is_plain_day = matches!(role, DateRole::Plain) && matches!(span, DateSpan::Day(_));
+        let is_ready_by = is_plain_day && is_goal && is_prepared_for(text, at, &span);
+        let role = if is_ready_by { inclusive } else { role };
         let has_lead = lead_time::before_date(text, at).is_some() && is_goal;
         let (role, span) = (if has_lead { inclusive } else { role }, lead_time::moved(text, at, span));
         match (role, span) {
@@ -192,6 +199,54 @@ fn is_series(text: &Text, at: usize) -> bool {
     text.clause_before(at, 16).any(|i| repeats.contains(&text.lower(i)))
 }
 
+/// `a study plan for my exam on 18 January`, `a present for his birthday on 9 December`: the day by which the work is of use.
+fn is_prepared_for(text: &Text, at: usize, span: &DateSpan) -> bool {
+    let DateSpan::Day(day) = span else { return false };
+    let at = skip_modifiers(text, at);
+    let link = at - usize::from(matches!(text.before(at, 1), "on" | "in" | "," | "is")).min(at);
+    let link = link - usize::from(text.before(link, 1) == "is").min(link);
+    let is_event = EXAMS.contains(&text.before(link, 1)) || OCCASIONS.contains(&text.before(link, 1));
+    let is_exam = EXAMS.contains(&text.before(link, 1));
+    let is_made_for = || {
+        let mut clause = text.clause_before(link, EVENT_WORDS_MAX);
+        let lead = clause.find(|i| text.lower(*i) == "for");
+        lead.is_some_and(|lead| {
+            PREPARED.contains(&text.before(lead, 1))
+                || text.clause_before(lead, 5).any(|i| PREPARES.contains(&text.lower(i)))
+        })
+    };
+    let is_studied = || text.words.iter().any(|word| STUDIES.contains(&word.lower.as_str()));
+    is_event && lead_time::before_event(text, *day).is_none() && (is_made_for() || is_exam && is_studied())
+}
+
+/// Words from `for` to the date of an event, at most.
+const EVENT_WORDS_MAX: usize = 8;
+
+/// What somebody learns for.
+const EXAMS: &[&str] =
+    &["exam", "exams", "test", "interview", "viva", "race", "marathon", "audition", "recital", "tournament"];
+
+/// What something is made or bought for.
+const OCCASIONS: &[&str] = &[
+    "birthday", "wedding", "anniversary", "christening", "graduation", "baptism", "inspection", "audit", "funeral",
+    "prom", "leaving",
+];
+
+/// What is ready when the day comes.
+const PREPARED: &[&str] = &[
+    "present", "presents", "gift", "gifts", "speech", "card", "cards", "cake", "outfit", "dress", "suit", "toast",
+    "poem", "eulogy", "flashcards", "costume",
+];
+
+/// What somebody does until the day.
+const PREPARES: &[&str] =
+    &["study", "revise", "revision", "prepare", "preparing", "practise", "train", "training", "learn", "ready", "prep"];
+
+const STUDIES: &[&str] = &[
+    "study", "revise", "revision", "practise", "learn", "prepare", "training", "studying", "learning", "practice",
+    "flashcards",
+];
+
 /// `the week of 7 December`
 fn is_week_of(text: &Text, at: usize) -> bool {
     text.before(at, 1) == "of" && text.before(at, 2) == "week"
@@ -222,7 +277,16 @@ fn is_of_a_state(text: &Text, at: usize) -> bool {
 
 /// `next week`, `in the first week of May`, `in Q2`: a period in which a day is to be found, not the length of a stay.
 fn is_period(text: &Text, at: usize, next: usize) -> bool {
-    (at..next).any(|i| matches!(text.lower(i), "week" | "quarter" | "q"))
+    is_list_of_days(text, at, next) || (at..next).any(|i| matches!(text.lower(i), "week" | "quarter" | "q"))
+}
+
+/// `8 and 10 December`, `October and November`: single days, or months in which a day is to be found.
+fn is_list_of_days(text: &Text, at: usize, next: usize) -> bool {
+    let is_list = (at..next).any(|i| matches!(text.lower(i), "and" | "&"));
+    let days = (at..next).filter_map(|i| day_number(text, i)).map(|(day, _)| day);
+    let days: Vec<i8> = days.collect();
+    let is_pair = matches!(days.as_slice(), [first, second] if *second == first + 1);
+    is_list && !is_pair && text.before(at, 1) != "between"
 }
 
 /// The longest date at `at`, with the part of the day behind it: `Thursday noon`, `tomorrow evening`.
@@ -263,8 +327,9 @@ fn date_at(text: &Text, at: usize, today: Date) -> Option<DateMention> {
 
 /// `January to March`: from the first day to the last.
 fn months(text: &Text, first: &Month, next: usize, today: Date) -> Option<DateMention> {
-    matches!(text.lower(next), "to" | "until" | "till" | "through" | "-" | "–").then_some(())?;
-    let number = month_number(text, next + 1)?;
+    let is_pair = text.lower(next) == "and";
+    (is_pair || matches!(text.lower(next), "to" | "until" | "till" | "through" | "-" | "–")).then_some(())?;
+    let number = month_number(text, next + 1).filter(|number| !is_pair || *number == first.number % 12 + 1)?;
     if day_number(text, next + 2).is_some() {
         return None;
     }
@@ -330,6 +395,12 @@ fn is_record_of(text: &Text, at: usize) -> bool {
     matches!(text.before(at, 1), "for" | "of" | "from") && RECORDS.contains(&text.before(at, 2))
 }
 
+/// The second month of `complaints from October and November`.
+fn follows_record(text: &Text, at: usize) -> bool {
+    let first = at.checked_sub(2).filter(|_| matches!(text.before(at, 1), "and" | "to" | "-" | "–" | "&"));
+    first.is_some_and(|first| month_number(text, first).is_some() && is_record_of(text, first))
+}
+
 /// `not on Wednesday`, `except in August`: for [`super::exclusion`] to read.
 fn is_ruled_out(text: &Text, at: usize) -> bool {
     let is_not = |word: &str| matches!(word, "not" | "never" | "except" | "excluding" | "avoid" | "avoiding");
@@ -338,9 +409,20 @@ fn is_ruled_out(text: &Text, at: usize) -> bool {
         "before" if text.before(at, 2) != "not" => {
             text.negation_before(at - 1).is_some_and(|i| matches!(text.lower(i), "can't" | "cannot" | "won't"))
         }
-        "on" | "in" | "at" | "for" | "during" => is_not(text.before(at, 2)),
+        "on" | "in" | "at" | "for" | "during" => is_not(text.before(at, 2)) || nothing_happens(text, at - 1),
+        "the" if text.before(at, 2) == "on" => nothing_happens(text, at - 2),
         word => is_not(word),
     }
+}
+
+/// `nobody works on the 25th`, `no deliveries on 3 May`, `we're closed on 24 December`: a day on which nothing is done.
+fn nothing_happens(text: &Text, on: usize) -> bool {
+    let is_nobody =
+        text.clause_before(on, 7).any(|i| matches!(text.lower(i), "nobody" | "none") && text.begins_clause(i));
+    let is_nothing = text.before(on, 2) == "no" && text.begins_clause(on - 2);
+    let is_closed = matches!(text.before(on, 1), "closed" | "shut")
+        && matches!(text.before(on, 2), "we're" | "are" | "is" | "be" | "shop" | "office");
+    is_nobody || is_nothing || is_closed
 }
 
 /// Days ahead from which a day that is told in the past tense is last year's.
@@ -751,6 +833,17 @@ mod tests {
     }
 
     const DEADLINES: &[(&str, &str)] = &[
+        ("Make me a study plan for my chemistry exam on 18 January", "2027-01-18"),
+        ("Help me revise for the driving test on 12 March", "2027-03-12"),
+        ("My son has a maths exam in three weeks, make him a study plan", "2026-12-17"),
+        ("Find a present for my dad's 70th birthday on 9 December", "2026-12-09"),
+        ("Write a speech for my sister's wedding on 3 July", "2027-07-03"),
+        ("My exam is on 3 May, make flashcards", "2027-05-03"),
+        ("A training plan for my first marathon on 18 April", "2027-04-18"),
+        ("Get me ready for a job interview on 14 December", "2026-12-14"),
+        ("Find a caterer for our wedding on 3 July", ""),
+        ("Plan my dad's birthday on 9 December", ""),
+        ("Organise the exam on 18 January", ""),
         ("Send me the draft by Monday", "2026-11-30"),
         ("The form has to be in by 3 December", "2026-12-03"),
         ("I sign tomorrow at 2 pm so I need it by noon", "2026-11-27 12:00"),
@@ -811,6 +904,18 @@ mod tests {
     }
 
     const EVENTS: &[(&str, &str)] = &[
+        ("Make me a study plan for my chemistry exam on 18 January", ""),
+        ("Find a present for my dad's 70th birthday on 9 December", ""),
+        ("Plan my dad's birthday on 9 December", "2026-12-09"),
+        ("Find a caterer for our wedding on 3 July", "2027-07-03"),
+        ("Make the rota. Nobody works on the 25th, we're closed", ""),
+        ("Plan the tour, no deliveries on 3 May", ""),
+        ("We're closed on 24 December. Plan the stock take", ""),
+        ("Hold two evenings on 8 and 10 December", "2026-12-08 to 2026-12-10"),
+        ("Plan tours on 3, 5 and 9 May", "2027-05-03 to 2027-05-09"),
+        ("Clear the attic on 5 and 6 December", "2026-12-05 to 2026-12-06"),
+        ("Hold a course in January and February", "2027-01-01 to 2027-02-28"),
+        ("A report on the complaints from October and November", ""),
         ("Book a flight on 14 May, back on 21 May", "2027-05-14 to 2027-05-21"),
         ("The conference runs 3-5 March", "2027-03-03 to 2027-03-05"),
         ("Plan a party on Saturday 12 December at 8 pm", "2026-12-12"),

@@ -30,7 +30,7 @@ pub(super) fn read(text: &Text) -> Vec<String> {
             continue;
         };
         let end = phrase_end(text, lead, first);
-        if end <= first || is_limited(text, lead, end) {
+        if end <= first || is_limited(text, lead, first, end) {
             at += 1;
             continue;
         }
@@ -38,6 +38,8 @@ pub(super) fn read(text: &Text) -> Vec<String> {
         let is_exception = matches!(text.lower(at), "except" | "other" | "apart" | "aside") && text.lower(end) == "no";
         if stays(text, at).is_some() && text.lower(at) == "leave" {
             add(&mut found, format!("changing {}", text.between(at + 1, end)));
+        } else if let Some(part) = with_subject(text, at, first, end).filter(|_| lead == Lead::Action) {
+            add(&mut found, part);
         } else if !is_exception {
             for part in parts(text, lead, first, end) {
                 add(&mut found, part);
@@ -46,18 +48,46 @@ pub(super) fn read(text: &Text) -> Vec<String> {
         text.note_constraint(at, end);
         at = end;
     }
+    // `a nut allergy, so nothing with nuts`
+    let plurals = found.clone();
+    found.retain(|part| !plurals.iter().any(|other| other.strip_suffix('s') == Some(part)));
     found
 }
 
+/// `the billing service must not be touched`: `billing service being touched`.
+fn with_subject(text: &Text, at: usize, first: usize, end: usize) -> Option<String> {
+    let has_modal = matches!(text.lower(at), "must" | "should" | "may" | "shall" | "mustn't" | "shouldn't")
+        || is_disruption(text, at);
+    let is_nothing = text.lower(at) == "nothing" && text.lower(first) == "be";
+    if is_nothing {
+        return Some(format!("anything being {}", text.between(first + 1, end)));
+    }
+    let subject = text.subject_before(at).filter(|_| has_modal)?;
+    let is_somebody = RELATIVES.contains(&text.before(at, 1)) || text.before(at, 1) == "nobody";
+    // `the text must not` after a request: its object is no subject.
+    let is_sentence = text.begins_clause(subject)
+        || matches!(text.before(subject, 1), "the" | "our" | "my" | "that" | "any" | "all" | "a" | "an");
+    let has_verb = (subject..at).any(|i| text.is_imperative(i) && i == subject);
+    (is_sentence && !is_somebody && !has_verb).then_some(())?;
+    let subject = lower_first(text, subject, text.between(subject, at));
+    let action = text.between(first, end);
+    Some(match action.strip_prefix("be ") {
+        Some(state) => format!("{subject} being {state}"),
+        None => format!("{subject} {action}"),
+    })
+}
+
 /// `don't make it longer than 3 pages`, `no flights with more than one stop`: a limit, which was read as one.
-fn is_limited(text: &Text, lead: Lead, end: usize) -> bool {
+fn is_limited(text: &Text, lead: Lead, first: usize, end: usize) -> bool {
     let has_with = text.lower(end) == "with";
     let compares = ["more", "longer", "larger", "bigger", "higher", "later", "less", "fewer", "over", "above"]
         .contains(&text.lower(end + usize::from(has_with)));
     let leads_on = matches!(text.before(end, 1), "exceed" | "exceeding" | "with" | "than" | "above" | "over");
     // `nothing that takes longer than 45 minutes`
     let measures = matches!(text.before(end, 1), "takes" | "costs" | "lasts" | "weighs" | "exceeds" | "needs");
-    text.is_constraint(end) && (measures || leads_on || compares && (has_with || lead == Lead::Action))
+    // `I don't want to pay more than 600 pounds`
+    let is_wish = text.before(first, 1) == "to";
+    text.is_constraint(end) && (measures || leads_on || compares && (has_with || is_wish || lead == Lead::Action))
 }
 
 /// `dogs are not allowed`, `the piano is staying behind`, `names must stay untranslated`, `keep the jargon out of it`: what is
@@ -219,11 +249,16 @@ fn things_at(text: &Text, at: usize) -> Option<usize> {
 fn negated_action(text: &Text, at: usize) -> Option<usize> {
     let next = text.lower(at + 1);
     match text.lower(at) {
+        // `users may not be able to log in`: what might be so.
+        "may" if next == "not" && matches!(text.lower(at + 2), "be" | "know" | "have" | "need" | "want" | "see") => {
+            (text.lower(at + 2) == "be" && text.lower(at + 3).ends_with("ed")).then_some(at + 2)
+        }
         "do" | "must" | "should" | "may" | "shall" | "can" | "will" if next == "not" && is_rule(text, at) => {
             Some(at + 2)
         }
         "do" | "don't" | "dont" if is_reminder(text, at) => None,
         "don't" | "dont" | "mustn't" | "shouldn't" if is_rule(text, at) => Some(at + 1),
+        "cannot" | "can't" | "mustn't" if is_disruption(text, at) => Some(at + 1),
         "cannot" | "can't" if is_own_limit(text, at) || is_guests_limit(text, at) => Some(at + 1),
         "won't" if matches!(text.before(at, 1), "we" | "i" | "they" | "you") => Some(at + 1),
         "won't" if is_somebody(text, at) && CONSUMES.contains(&next) => Some(at + 1),
@@ -236,6 +271,18 @@ fn negated_action(text: &Text, at: usize) -> Option<usize> {
         "nobody" | "none" if text.begins_clause(at) => Some(at),
         _ => None,
     }
+}
+
+/// `the phones can't be down`, `the shop cannot close`: what must not happen; not `the page can't be opened`, which is a fault.
+fn is_disruption(text: &Text, at: usize) -> bool {
+    let state = at + 1 + usize::from(matches!(text.lower(at + 1), "be" | "go"));
+    let is_change = [
+        "down", "offline", "closed", "late", "interrupted", "disturbed", "delayed", "unavailable", "touched",
+        "blocked", "changed", "moved", "unattended", "visible", "public", "shared",
+    ]
+    .contains(&text.lower(state));
+    let is_negated = matches!(text.lower(at), "can't" | "cannot" | "mustn't");
+    is_negated && state > at + 1 && is_change && text.subject_before(at).is_some()
 }
 
 /// What people decline: `my son won't eat fish`.
@@ -271,8 +318,9 @@ fn is_somebody(text: &Text, at: usize) -> bool {
 
 /// `…, nothing with nuts`; not `the search finds nothing with umlauts`.
 fn begins_phrase(text: &Text, at: usize) -> bool {
-    let asks =
-        ["with", "include", "use", "buy", "serve", "order", "please", "absolutely", "cook", "choose", "eat", "or"];
+    let asks = [
+        "with", "include", "use", "buy", "serve", "order", "please", "absolutely", "cook", "choose", "eat", "or", "so",
+    ];
     text.begins_clause(at) || asks.contains(&text.before(at, 1)) || text.is_imperative(at.saturating_sub(1))
 }
 
@@ -555,7 +603,7 @@ mod tests {
             ("avoid jargon, first draft first", "jargon"),
             ("do not translate product names", "translate product names"),
             ("Add dark mode. Don't add new dependencies.", "add new dependencies"),
-            ("the schema must not change", "change"),
+            ("the schema must not change", "schema change"),
             ("three runs a week, not on Sundays", "Sundays"),
             ("by train but not by bus", "bus"),
             ("we cannot move out", "move out"),
@@ -635,6 +683,16 @@ mod tests {
     }
 
     const PHRASES: &[(&str, &str)] = &[
+        ("The billing service must not be touched", "billing service being touched"),
+        ("Our prices must not be shown to guests", "prices being shown to guests"),
+        ("The phones can't be down during working hours", "phones being down during working hours"),
+        ("The shop cannot be closed on a Saturday", "shop being closed on a Saturday"),
+        ("The page can't be found, fix it", ""),
+        ("The export can't be opened, find out why", ""),
+        ("I don't want to pay more than 600 pounds a year", ""),
+        ("We don't want to pay with cash", "pay with cash"),
+        ("They have a nut allergy, so nothing with nuts", "nuts"),
+        ("Nothing should be changed", "anything being changed"),
         ("Plan a trip. My wife won't do Ryanair.", "Ryanair"),
         ("Write six posts. Keep the jargon out of it.", "jargon"),
         ("Move us to Bath; the piano is staying behind", "piano"),
@@ -673,6 +731,8 @@ mod tests {
     ];
 
     const NOT_RULED_OUT: &[(&str, &str)] = &[
+        ("Users may not be able to log in, write a help page", ""),
+        ("They may not know the tool, write a guide", ""),
         ("The export button does nothing in safari", ""),
         ("There's nothing in the cart, find out why", ""),
         ("It should be there no later than Friday", ""),

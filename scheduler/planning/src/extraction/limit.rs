@@ -6,6 +6,7 @@ use goalmill_common::number::whole_u64;
 
 use super::amount::amount_at;
 use super::count::is_person;
+use super::recurrence::is_period;
 use super::words::{Text, WordKind};
 
 /// Numbers by what they limit: `{"pages": 10}`.
@@ -13,6 +14,13 @@ use super::words::{Text, WordKind};
 pub(super) struct StatedLimits {
     pub at_most: BTreeMap<String, u64>,
     pub at_least: BTreeMap<String, u64>,
+}
+
+impl StatedLimits {
+    /// Whether so many of a thing are its upper limit, and no count.
+    pub(super) fn bounds(&self, noun: &str, count: u32) -> bool {
+        self.at_most.iter().any(|(what, most)| *most == u64::from(count) && what.split(' ').any(|word| word == noun))
+    }
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -44,6 +52,7 @@ pub(super) fn read(text: &Text) -> StatedLimits {
             continue;
         }
         let Some((noun, next)) = limited(text, from, &number) else { continue };
+        let (noun, next) = over_time(text, noun, next);
         let is_one = number.value == 1 && !noun.contains(' ') && !noun.ends_with('s');
         let noun = if is_one { format!("{noun}s") } else { noun };
         let list = match bound {
@@ -61,6 +70,19 @@ struct Limit {
     value: u64,
     next: usize,
     unit: Option<String>,
+}
+
+/// `hours a day` as `hours per day`, `nights in a row`, with the index after it.
+fn over_time(text: &Text, noun: String, next: usize) -> (String, usize) {
+    let unit = text.lower(next + 1);
+    match text.lower(next) {
+        "in" if unit == "a" && text.lower(next + 2) == "row" => (format!("{noun} in a row"), next + 3),
+        "a" | "an" | "per" | "each" | "every" if is_period(unit) || unit == "hour" => {
+            (format!("{noun} per {unit}"), next + 2)
+        }
+        "running" => (format!("{noun} in a row"), next + 1),
+        _ => (noun, next),
+    }
 }
 
 /// What is limited, and the index after it: `pages`, `hours of downtime`, `studies` of `studies, at least 20 of them`.
@@ -255,6 +277,9 @@ fn after_number(text: &Text, at: usize) -> Option<(LimitSide, usize, Limit)> {
     // At most three words stand between the number and the word that makes it a limit.
     let bound =
         (number.next..number.next + 4).find_map(|i| match (text.lower(i), text.lower(i + 1), text.lower(i + 2)) {
+            // `ten posts of at most 100 words`
+            ("max" | "maximum", ..) if amount_at(text, i + 1).is_some() => None,
+            ("at", "most" | "least", _) if amount_at(text, i + 2).is_some() => None,
             ("max" | "maximum" | "tops", _, _) | ("at", "most", _) | ("at", "the", "most") => Some(LimitSide::Most),
             ("or", "less" | "fewer", _) => Some(LimitSide::Most),
             ("or", "more", _) | ("at", "least", _) | ("minimum", _, _) => Some(LimitSide::Least),
@@ -350,7 +375,7 @@ mod tests {
             ("three offers or more", ">=3 offers"),
             ("no fewer than 3 sources", ">=3 sources"),
             ("five or fewer items", "<=5 items"),
-            ("nobody works more than 5 days in a row", "<=5 days"),
+            ("nobody works more than 5 days in a row", "<=5 days in a row"),
             ("must not lock it for more than 5 seconds", "<=5 seconds"),
             ("not further than 10 km from here", "<=10 km"),
             ("without more than 30 minutes of downtime", "<=30 minutes of downtime"),
@@ -396,6 +421,17 @@ mod tests {
     }
 
     const PHRASES: &[(&str, &str)] = &[
+        ("Buy 15 office chairs for at most $250 each", ""),
+        ("Write ten posts of at most 100 words", "<=100 words"),
+        ("Practise at least 20 minutes a day", ">=20 minutes per day"),
+        ("Make a study plan with no more than one hour a day", "<=1 hours per day"),
+        ("Nobody should work more than 5 days a week", "<=5 days per week"),
+        ("Post at most three times a week", "<=3 times per week"),
+        ("Nobody takes more than two shifts per weekend", "<=2 shifts per weekend"),
+        ("Up to 4 calls per hour", "<=4 calls per hour"),
+        ("Drive no more than 300 km per day", "<=300 km per day"),
+        ("No more than two night shifts in a row", "<=2 night shifts in a row"),
+        ("It can't take longer than a week", "<=1 weeks"),
         ("Downtime can't exceed 4 hours", "<=4 hours of downtime"),
         ("Write a report, max 12 pages", "<=12 pages"),
         ("Write a summary, 500 words tops", "<=500 words"),
@@ -437,9 +473,9 @@ mod tests {
         ("Delete files bigger than 100 MB", ""),
         ("Salary up to 85k euros a year", ""),
         ("Bring it down from 40 minutes to 10 minutes", ""),
-        ("30 minutes a day max", "<=30 minutes"),
-        ("Walk 20 km a day at most", "<=20 km"),
-        ("Nobody works more than 3 days in a row", "<=3 days"),
+        ("30 minutes a day max", "<=30 minutes per day"),
+        ("Walk 20 km a day at most", "<=20 km per day"),
+        ("Nobody works more than 3 days in a row", "<=3 days in a row"),
         ("Find a car, less than 60 000 km", "<=60000 km"),
         ("Coverage has to stay above 85%", ">=85 percent"),
     ];

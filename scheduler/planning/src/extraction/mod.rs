@@ -82,6 +82,9 @@ pub struct Facts {
     /// A time of day, `17:00`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub time: Option<String>,
+    /// When it ends on the day: `17:00` of `from 2 to 5 pm`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub end_time: Option<String>,
     /// How often: `every Monday`, `four times a week`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub recurrence: Option<String>,
@@ -171,8 +174,8 @@ impl Facts {
 
     /// Everything that a result has to keep to, by name; empty when the goal sets no terms.
     pub fn requirements(&self) -> Map<String, Value> {
-        const REQUIREMENTS: [&str; 24] = [
-            "budget", "rate", "start", "end", "deadline", "deadline_is_exclusive", "deadline_time", "time",
+        const REQUIREMENTS: [&str; 25] = [
+            "budget", "rate", "start", "end", "deadline", "deadline_is_exclusive", "deadline_time", "time", "end_time",
             "recurrence", "length_minutes", "duration", "month", "place", "destination", "people", "counts", "at_most",
             "at_least", "exclusions", "inclusions", "formats", "languages", "source_language", "files",
         ];
@@ -233,7 +236,8 @@ impl Facts {
         let length_minutes = time::length_minutes(text);
         let formats = format::formats(text);
         let languages = format::languages(text);
-        let counts = count::read(text);
+        let mut counts = count::read(text);
+        counts.retain(|noun, count| !limits.bounds(noun, *count));
         let exclusions = exclusion::read(text);
         let subtasks = subtask::read(text);
         let request = request::index(text);
@@ -263,6 +267,7 @@ impl Facts {
             deadline: deadline.as_ref().map(|deadline| deadline.date),
             deadline_is_exclusive: deadline.is_some_and(|deadline| deadline.is_exclusive),
             deadline_time: times.due.filter(|due| times.of_day.as_ref() != Some(due)),
+            end_time: times.end,
             time: times.of_day,
             recurrence,
             length_minutes,
@@ -415,7 +420,7 @@ mod tests {
     #[test]
     fn a_negated_limit_is_no_exclusion() {
         let found = facts("Write the summary, don't make it longer than 3 pages", json!({}));
-        assert_eq!(found, json!({"counts": {"pages": 3}, "at_most": {"pages": 3}}));
+        assert_eq!(found, json!({"at_most": {"pages": 3}}));
         let found = facts("Find a connection, no flights with more than one stop", json!({}));
         assert_eq!(found, json!({"at_most": {"stops": 1}}));
         let found = facts("Get a sofa. We can't spend more than 2k pounds, don't go over it", json!({}));

@@ -70,6 +70,9 @@ fn every(text: &Text, at: usize) -> Option<usize> {
 
 /// `once a month`, `four times per week`, `three a day`.
 fn times(text: &Text, at: usize) -> Option<usize> {
+    if is_bounded(text, at) {
+        return None;
+    }
     let is_free = at == 0 || !matches!(text.words[at - 1].kind, WordKind::Sign) || !text.words[at].glued;
     let next = match text.lower(at) {
         "once" | "twice" => at + 1,
@@ -85,6 +88,18 @@ fn times(text: &Text, at: usize) -> Option<usize> {
     let next = unit.map_or(next, |unit| unit + 1);
     let per = matches!(text.lower(next), "a" | "per" | "each" | "every");
     (per && is_period(text.lower(next + 1))).then_some(next + 2)
+}
+
+/// `no more than 5 days a week`, `at most twice a month`: an upper limit, for [`super::limit`] to read.
+fn is_bounded(text: &Text, at: usize) -> bool {
+    matches!(
+        (text.before(at, 2), text.before(at, 1)),
+        ("more" | "longer", "than")
+            | ("at", "most")
+            | ("the", "most")
+            | ("up", "to")
+            | (_, "max" | "maximum" | "exceed")
+    )
 }
 
 /// `send it weekly`: at the end of a clause; before a noun it tells which thing is meant.
@@ -164,6 +179,9 @@ mod tests {
     }
 
     const PHRASES: &[(&str, &str)] = &[
+        ("Nobody should work more than 5 days a week", ""),
+        ("Post at most twice a week", ""),
+        ("Train at least three times a week", "three times a week"),
         ("Water the plants every Monday", "every Monday"),
         ("Send it every Tuesday and Thursday", "every Tuesday and Thursday"),
         ("Post the menu on Mondays", "on Mondays"),

@@ -5,6 +5,8 @@ use goalmill_common::number::{to_u32, whole_u64};
 use super::relative_date::is_time_of_day;
 use super::words::{Text, Use, WordKind};
 
+/// Half of a working day.
+const HALF_DAY_MINUTES: u32 = 240;
 /// Longest length that is taken for one, in minutes.
 const MINUTES_MAX: f64 = 10_080.0;
 
@@ -15,33 +17,59 @@ pub(super) struct Times {
     pub of_day: Option<String>,
     /// `by noon`
     pub due: Option<String>,
+    /// The end of a span: `from 2 to 5 pm`.
+    pub end: Option<String>,
 }
 
 pub(super) fn read(text: &Text) -> Times {
     let mut times = Times::default();
     let mut at = 0;
     while at < text.words.len() {
-        let Some((hour, minute, next)) = time_at(text, at).filter(|_| !is_ruled_out(text, at)) else {
+        let Some((hour, minute, next)) = time_at(text, at) else {
             at += 1;
             continue;
         };
+        if is_ruled_out(text, at) {
+            at = span_end(text, at, next).map_or(next, |(_, end)| end);
+            continue;
+        }
         let is_due = text.before(at, 1) == "by" || text.before(at, 1) == "than" && text.before(at, 2) == "later";
+        let span_end = span_end(text, at, next).filter(|(end, ..)| *end > (hour, minute) && !is_due);
         let held = if is_due { &mut times.due } else { &mut times.of_day };
+        let end = span_end.map_or(next, |(_, end)| end);
         // Of a range, the first time is that of the beginning.
         if held.is_none() {
             *held = Some(format!("{hour:02}:{minute:02}"));
-            text.note_constraint(at, next);
+            times.end = span_end.map(|((hour, minute), _)| format!("{hour:02}:{minute:02}"));
+            text.note_constraint(at, end);
         }
-        at = next;
+        at = end;
     }
     times.of_day = times.of_day.or_else(|| times.due.clone());
     times
+}
+
+/// The time that ends the span which begins with the time before `next`, and the index after it.
+fn span_end(text: &Text, at: usize, next: usize) -> Option<((u32, u32), usize)> {
+    let links = match text.lower(next) {
+        "to" | "-" | "–" | "until" | "till" => true,
+        "and" => text.before(at, 1) == "between",
+        _ => false,
+    };
+    let (hour, minute, end) = time_at(text, next + 1).filter(|_| links)?;
+    Some(((hour, minute), end))
 }
 
 /// `nobody leaves before 9 am`, `no calls after 8 pm`: for [`super::exclusion`] to read.
 fn is_ruled_out(text: &Text, at: usize) -> bool {
     // `it ends at 6 pm`
     if text.before(at, 1) == "at" && matches!(text.before(at, 2), "ends" | "finishes" | "closes") {
+        return true;
+    }
+    // `no calls between 8 pm and 10 pm`
+    if matches!(text.before(at, 1), "between" | "from")
+        && (2..=4).any(|back| matches!(text.before(at, back), "no" | "not" | "never" | "without"))
+    {
         return true;
     }
     let mut lead = at;
@@ -197,6 +225,10 @@ fn length_at(text: &Text, at: usize) -> Option<u32> {
     }
     let (value, next) = match (text.lower(at), text.lower(at + 1), text.lower(at + 2)) {
         ("half", "an" | "a", "hour") => (0.5, at + 2),
+        ("half", "-", "day") if text.words[at + 1].glued => {
+            text.note(at, at + 3, Use::Fact);
+            return Some(HALF_DAY_MINUTES);
+        }
         ("half", "-", "hour") => (0.5, at + 1),
         ("quarter", "of", "an") => (0.25, at + 3),
         ("an" | "one", "hour", "and") if text.lower(at + 3) == "a" && text.lower(at + 4) == "half" => (1.5, at + 1),
@@ -369,6 +401,26 @@ mod tests {
     ];
 
     #[test]
+    fn spans_of_the_day_have_two_ends() {
+        super::super::phrases::check(SPANS, |facts| {
+            let ends = [facts.time.as_deref(), facts.end_time.as_deref()];
+            ends.into_iter().flatten().collect::<Vec<_>>().join(" ")
+        });
+    }
+
+    const SPANS: &[(&str, &str)] = &[
+        ("A party on Saturday from 2 to 5 pm", "14:00 17:00"),
+        ("Slots between 16:00 and 20:00", "16:00 20:00"),
+        ("A workshop between 9 and 11 am", "09:00 11:00"),
+        ("A sitter from 6 pm to 11 pm", "18:00 23:00"),
+        ("Open the desk 9:00-12:30", "09:00 12:30"),
+        ("A course from 10 am until noon", "10:00 12:00"),
+        ("A meeting tomorrow at 10:00, send it to 20 people", "10:00"),
+        ("No calls between 8 pm and 10 pm", ""),
+        ("A flight at 9:30 and a train at 14:10", "09:30"),
+    ];
+
+    #[test]
     fn lengths_are_read_as_people_write_them() {
         super::super::phrases::check(LENGTHS, |facts| {
             let days = facts.duration.iter().map(|stay| format!("{}d", stay.days));
@@ -377,6 +429,9 @@ mod tests {
     }
 
     const LENGTHS: &[(&str, &str)] = &[
+        ("Plan a half-day workshop", "240min"),
+        ("A half-day hike near Kiel", "240min"),
+        ("Draft an ad for a cook, 20 hours a week", ""),
         ("Plan a week in Rome", "7d"),
         ("Two weeks in Peru with the kids", "14d"),
         ("A ten-day tour of Ireland", "10d"),
