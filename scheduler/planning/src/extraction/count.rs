@@ -93,7 +93,12 @@ fn single_at(text: &Text, at: usize) -> Option<String> {
     let is_other = (at..end).any(|i| vague.contains(&text.lower(i)))
         || UNITS.contains(&noun)
         || ["baby", "child", "kid", "adult", "dog", "cat", "friend", "guest"].contains(&noun);
-    (!is_other && noun.len() > 2 && !noun.ends_with('s')).then(|| format!("{noun}s"))
+    (!is_other && noun.len() > 2 && !noun.ends_with('s')).then(|| {
+        match noun.strip_suffix('y').filter(|stem| !stem.ends_with(['a', 'e', 'o', 'u'])) {
+            Some(stem) => format!("{stem}ies"),
+            None => format!("{noun}s"),
+        }
+    })
 }
 
 /// `a nurse for 30 hours a week`: how much somebody works.

@@ -216,7 +216,12 @@ fn is_prepared_for(text: &Text, at: usize, span: &DateSpan) -> bool {
         })
     };
     let is_studied = || text.words.iter().any(|word| STUDIES.contains(&word.lower.as_str()));
-    is_event && lead_time::before_event(text, *day).is_none() && (is_made_for() || is_exam && is_studied())
+    // `book a table for her birthday on 3 May`: it happens on the day.
+    let is_booked = text.clause_before(link, 16).any(|i| matches!(text.lower(i), "book" | "reserve" | "rent"));
+    is_event
+        && !is_booked
+        && lead_time::before_event(text, *day).is_none()
+        && (is_made_for() || is_exam && is_studied())
 }
 
 /// Words from `for` to the date of an event, at most.
@@ -833,6 +838,7 @@ mod tests {
     }
 
     const DEADLINES: &[(&str, &str)] = &[
+        ("Book a table with a cake for my mum's birthday on 9 December", ""),
         ("Make me a study plan for my chemistry exam on 18 January", "2027-01-18"),
         ("Help me revise for the driving test on 12 March", "2027-03-12"),
         ("My son has a maths exam in three weeks, make him a study plan", "2026-12-17"),

@@ -20,7 +20,8 @@ struct Asked {
 /// - `request`: the index of the main request, which is no condition on itself.
 /// - `has_subtasks`: whether the requests after the first are sub-tasks.
 pub(super) fn read(text: &Text, request: usize, has_subtasks: bool) -> Vec<String> {
-    let mut found: Vec<String> = Vec::new();
+    let mut found: Vec<String> = wanted(text, request);
+    let qualities = found.clone();
     let mut at = 0;
     while at < text.words.len() && found.len() < INCLUSIONS_MAX {
         let asked = (!text.is_constraint(at) && !text.is_quoted(at))
@@ -31,7 +32,9 @@ pub(super) fn read(text: &Text, request: usize, has_subtasks: bool) -> Vec<Strin
             continue;
         };
         for part in if is_list { parts(text, first, end) } else { vec![text.between(first, end).to_owned()] } {
-            if !part.is_empty() && !found.contains(&part) {
+            // `a short, bilingual guide` was read.
+            let is_held = qualities.iter().any(|quality| part.starts_with(quality.as_str()));
+            if !part.is_empty() && !is_held && !found.contains(&part) {
                 found.push(part);
             }
         }
@@ -40,7 +43,8 @@ pub(super) fn read(text: &Text, request: usize, has_subtasks: bool) -> Vec<Strin
     }
     for part in &mut found {
         // `Only studies since 2018`
-        if let Some(rest) = part.strip_prefix("Only ") {
+        let only = ["Only ", "Just ", "just "].iter().find_map(|lead| part.strip_prefix(lead));
+        if let Some(rest) = only {
             *part = format!("only {rest}");
         }
     }
@@ -58,7 +62,75 @@ fn asked_at(text: &Text, at: usize, request: usize, has_subtasks: bool) -> Optio
         .or_else(|| only(text, at))
         .or_else(|| by_rule(text, at))
         .or_else(|| attribute(text, at))
+        .or_else(|| described(text, at).and_then(list))
+        .or_else(|| tone(text, at))
 }
+
+/// `create an anonymous survey`: how the thing is to be that the main request asks for.
+fn wanted(text: &Text, request: usize) -> Vec<String> {
+    let article = (request + 1..request + 3).find(|i| matches!(text.lower(*i), "a" | "an"));
+    let Some(article) = article.filter(|_| MAKES.contains(&text.lower(request)) && !text.is_quoted(request)) else {
+        return Vec::new();
+    };
+    let is_inside = |i: &usize| text.get(*i).is_some_and(|word| word.kind == WordKind::Letters || word.lower == ",");
+    let words = (article + 1..article + 5).take_while(is_inside);
+    let qualities = words.filter(|i| WANTED.contains(&text.lower(*i)));
+    // The thing itself stands behind.
+    qualities.filter(|i| is_inside(&(i + 1))).map(|i| text.lower(i).to_owned()).collect()
+}
+
+/// Verbs that ask for a thing which is not there yet.
+const MAKES: &[&str] = &[
+    "create", "make", "write", "plan", "design", "draft", "find", "prepare", "build", "set", "organise", "organize",
+    "develop", "buy", "book", "cook", "get", "recommend", "suggest", "run", "conduct", "order", "produce", "give",
+    "host", "arrange", "put", "rent",
+];
+
+const WANTED: &[&str] = &[
+    "anonymous", "vegetarian", "vegan", "halal", "kosher", "furnished", "unfurnished", "waterproof", "bilingual",
+    "handmade", "secondhand",
+];
+
+/// `something that's easy to look after and good for bees`: the index of what it is to be.
+fn described(text: &Text, at: usize) -> Option<usize> {
+    let is_short = text.lower(at) == "that" && text.words[at].text.contains(['\'', '’']);
+    let first = match (text.lower(at), text.lower(at + 1)) {
+        _ if is_short => at + 1,
+        ("that" | "which", "is" | "are") => at + 2,
+        _ => return None,
+    };
+    let is_open = matches!(text.before(at, 1), "something" | "anything" | "somewhere" | "one");
+    let word = text.lower(first);
+    let is_fault = ["not", "no", "wrong", "broken", "missing", "going", "been", "off", "called", "known", "in", "on"]
+        .contains(&word);
+    let is_told = text.clause_before(at, 5).any(|i| {
+        ["is", "there", "was", "has", "about", "do", "did", "found", "see", "saw", "if", "fix"].contains(&text.lower(i))
+    });
+    (is_open && !is_fault && !is_told && !word.ends_with("ing")).then_some(first)
+}
+
+/// `in a friendly tone`, `…, warm and personal tone`: how it is to sound.
+fn tone(text: &Text, at: usize) -> Option<Asked> {
+    let mut first = at;
+    while TONES.contains(&text.before(first, 1))
+        || first < at && matches!(text.before(first, 1), "and" | "but") && TONES.contains(&text.before(first, 2))
+    {
+        first -= 1;
+    }
+    let is_led =
+        ["a", "an", "in", "with", ",", "use", "the", ".", "keep"].contains(&text.before(first, 1)) || first == 0;
+    (matches!(text.lower(at), "tone" | "voice" | "style") && first < at && is_led).then_some(Asked {
+        first,
+        end: at + 1,
+        is_list: false,
+    })
+}
+
+const TONES: &[&str] = &[
+    "friendly", "formal", "informal", "warm", "polite", "casual", "professional", "neutral", "light", "serious",
+    "humorous", "funny", "playful", "calm", "firm", "respectful", "personal", "encouraging", "upbeat", "positive",
+    "conversational", "relaxed", "reassuring", "simple", "clear", "plain",
+];
 
 /// `a walk-in shower is a must`, `breakfast included`: the thing stands before.
 fn told(text: &Text, at: usize) -> Option<Asked> {
@@ -79,6 +151,12 @@ fn told(text: &Text, at: usize) -> Option<Asked> {
         return text.subject_before(at).map(|first| Asked { first, end: at + 1, is_list: false });
     }
     let first = text.subject_before(at).filter(|_| is_told)?;
+    // `lunch must be included`
+    if words.0 == "included" && text.before(at, 1) == "be" {
+        let end =
+            (first..at).find(|i| ["must", "should", "has", "have", "needs", "need", "to"].contains(&text.lower(*i)));
+        return end.filter(|end| *end > first).map(|end| Asked { first, end, is_list: false });
+    }
     let has_article = matches!(text.before(first, 1), "a" | "an");
     (!is_weak || has_article).then_some(Asked { first, end: at, is_list: false })
 }
@@ -172,7 +250,13 @@ fn beside(text: &Text, at: usize) -> Option<usize> {
     let is_plural = is_plural || end > first && text.before(end, 1).len() > 3 && text.before(end, 1).ends_with('s');
     let is_named = is_named || follows_comma && is_plural && !text.is_capital(first);
     let follows_document = DOCUMENTS.contains(&text.before(at, 1)) && is_plural && !text.is_capital(first);
-    let is_named = is_named || follows_document;
+    let is_listed = LISTED_IN.contains(&text.before(at, 1))
+        && !text.is_capital(first)
+        && (first..list_end(text, first)).any(|i| text.lower(i) == "and");
+    let is_named = is_named || follows_document || is_listed;
+    if SERVICES.contains(&thing.lower.as_str()) && !text.is_constraint(first) && goes_with(text, at) {
+        return Some(first);
+    }
     let is_cut = text.is_constraint(end)
         && !["by", "before", "in", "as", "for", "at", "on", "under", "until", "within", "max", "from", "no", "instead"]
             .contains(&text.lower(end));
@@ -191,6 +275,31 @@ fn beside(text: &Text, at: usize) -> Option<usize> {
     });
     (is_named && !has_other && !tells && end > first).then_some(at + 1)
 }
+
+/// Whether what stands before `with lunch` is what the lunch belongs to: not so in `problems with delivery`.
+fn goes_with(text: &Text, at: usize) -> bool {
+    let is_other = [
+        "problem", "problems", "trouble", "help", "issue", "issues", "wrong", "start", "begin", "deal", "complaint",
+        "complaints", "compare", "replace", "fill", "late", "done", "busy", "experience", "happy", "delay", "delays",
+    ]
+    .contains(&text.before(at, 1));
+    let tells = text.clause_before(at, 12).any(|i| {
+        ["who", "has", "have", "had", "is", "are", "was", "were", "i", "comes", "came", "customer"]
+            .contains(&text.lower(i))
+    });
+    !is_other && !tells
+}
+
+/// What a stay, an event or a purchase comes with.
+const SERVICES: &[&str] = &[
+    "lunch", "dinner", "breakfast", "drinks", "snacks", "coffee", "catering", "parking", "wifi", "childcare",
+    "delivery", "installation", "subtitles", "captions", "insurance", "refreshments", "cake", "transfers", "luggage",
+];
+
+/// Documents in which things are listed: `a table with price and weight`.
+const LISTED_IN: &[&str] = &[
+    "spreadsheet", "table", "report", "summary", "dashboard", "list", "overview", "template", "form", "chart", "excel",
+];
 
 const DOCUMENTS: &[&str] = &[
     "report", "summary", "guide", "presentation", "letter", "post", "article", "manual", "website", "page",
@@ -245,6 +354,12 @@ fn kept(text: &Text, at: usize, request: usize) -> Option<Asked> {
 
 /// `only peer-reviewed studies since 2018`, `metric units only`.
 fn only(text: &Text, at: usize) -> Option<Asked> {
+    // `just comments on structure and argument`
+    let is_plural = |word: &str| word.len() > 4 && word.ends_with('s') && !word.ends_with("ss") && !word.contains('\'');
+    if text.lower(at) == "just" && text.begins_clause(at) && is_plural(text.lower(at + 1)) {
+        let end = phrase_end(text, at + 1);
+        return Some(Asked { first: at, end, is_list: false });
+    }
     if text.lower(at) == "only" && (text.begins_clause(at) || text.before(at, 1) == "use") {
         let is_other =
             ["if", "when", "after", "then", "because", "one", "once", "i", "we", "you", "the", "on", "in", "by"]
@@ -395,7 +510,9 @@ fn parts(text: &Text, first: usize, end: usize) -> Vec<String> {
     for at in first..=end {
         let has_comma = (first..end).any(|i| text.lower(i) == ",");
         let is_pair = text.lower(at + 1).len() <= 3 && matches!(text.lower(at + 1), "a" | "an" | "the");
-        let is_joint = text.lower(at) == "and" && (is_pair || has_comma || at - from == 1 && end - at == 2);
+        let is_described = matches!(text.before(first, 1), "that" | "is" | "are");
+        let is_joint =
+            text.lower(at) == "and" && (is_described || is_pair || has_comma || at - from == 1 && end - at == 2);
         if at == end || is_joint || text.lower(at) == "," {
             if at > from {
                 parts.push(text.between(skip_articles(text, from).min(at), at).to_owned());
@@ -414,6 +531,24 @@ mod tests {
     }
 
     const PHRASES: &[(&str, &str)] = &[
+        ("Put it in a spreadsheet with price, noise and warranty", "price | noise | warranty"),
+        ("Send me a table with weight and colour", "weight | colour"),
+        ("Organise a workshop in the town hall with lunch and parking", "lunch | parking"),
+        ("Find a hotel in Kiel with breakfast", "breakfast"),
+        ("Plan a half-day workshop, with lunch at no more than €15 per person", "lunch at no more than €15 per person"),
+        ("Create an anonymous staff survey", "anonymous"),
+        ("Make a vegetarian meal plan for a week", "vegetarian"),
+        ("Write a short, bilingual guide", "bilingual"),
+        ("Find a furnished flat", "furnished"),
+        (
+            "Turn the garden into something that's easy to look after and good for bees",
+            "easy to look after | good for bees",
+        ),
+        ("Find a gift, something that is small and cheap", "small | cheap"),
+        ("Can you read my essay? Just comments on structure and argument", "only comments on structure and argument"),
+        ("Write a letter to the parents, friendly tone", "friendly tone"),
+        ("Answer them in a firm but polite tone", "firm but polite tone"),
+        ("Organise a workshop. Lunch must be included.", "Lunch"),
         ("Redo the bathroom, a walk-in shower is a must", "walk-in shower"),
         ("Plan the party, there has to be a vegan option", "vegan option"),
         ("Write a dinner plan. Include a shopping list.", "shopping list"),
@@ -455,6 +590,13 @@ mod tests {
     ];
 
     const NOT_ASKED_FOR: &[(&str, &str)] = &[
+        ("Review an anonymous letter", ""),
+        ("Fix the problems with delivery", ""),
+        ("There is something that's wrong with the app, fix it", ""),
+        ("Write a list with Anna and Tom", ""),
+        ("Find the customers who pay with insurance", ""),
+        ("Write about the tone of the report", ""),
+        ("Sell a furnished flat", ""),
         ("I'm 52 with a bad knee and want to run", ""),
         ("Prepare a meeting with a client", ""),
         ("Help me with a letter", ""),

@@ -44,7 +44,9 @@ pub struct Rate {
 pub(super) fn rate(text: &Text) -> Option<Rate> {
     (0..text.words.len()).find_map(|at| {
         let is_income = |start| is_income(text, start) && !is_capped(text, start);
-        let is_other = |start| text.is_constraint(start) || is_income(start) || is_lower_bound(text, start);
+        let is_other = |start| {
+            text.is_constraint(start) || is_of_a_part(text, start) || is_income(start) || is_lower_bound(text, start)
+        };
         // `the ones above $10,000 a year`: which ones are meant.
         let selects = |start| above(text, start).is_some_and(|above| !is_forbidden(text, above));
         let amount = amount_at(text, at).filter(|amount| !is_other(amount.start) && !selects(amount.start))?;
@@ -199,6 +201,9 @@ pub(super) fn read_alone(text: &str) -> Option<Money> {
 fn strength(text: &Text, amount: &MoneyAmount) -> u8 {
     let before = |back| text.before(amount.start, back);
     let after = |ahead| text.lower(amount.next + ahead);
+    if is_of_a_part(text, amount.start) {
+        return 0;
+    }
     let is_rate =
         per(text, amount.next) == Per::Other || period_before(text, amount.start).is_some_and(|unit| unit != "day");
     if is_rate || is_income(text, amount.start) || is_trigger(text, amount.start) {
@@ -253,6 +258,17 @@ fn counts_something(text: &Text, at: usize) -> bool {
         "tops", "is", "i", "we", "please", "apiece",
     ];
     text.get(at).is_some_and(|word| word.kind == WordKind::Letters && !links.contains(&word.lower.as_str()))
+}
+
+/// `a workshop with lunch at no more than 15 euros per person`: the limit of a part, which [`super::inclusion`] reads.
+fn is_of_a_part(text: &Text, start: usize) -> bool {
+    let bounds =
+        ["no", "more", "than", "at", "most", "up", "to", "under", "max", "maximum", "about", "around", "not", "below"];
+    let from = (1..=6).take_while(|back| bounds.contains(&text.before(start, *back))).last();
+    let from = start - from.unwrap_or_default();
+    let parts = ["lunch", "dinner", "drinks", "snacks", "coffee", "catering", "buffet", "cake", "refreshments"];
+    let is_with = text.clause_before(from, 4).any(|i| matches!(text.lower(i), "with" | "including" | "plus"));
+    text.lower(from) == "at" && text.lower(from + 1) != "most" && parts.contains(&text.before(from, 1)) && is_with
 }
 
 /// `refunds up to 20 euros`, `insured up to 10,000 euros`: what others get or pay.
@@ -516,6 +532,8 @@ mod tests {
     ];
 
     const OTHER_AMOUNTS: &[(&str, &str)] = &[
+        ("Plan a workshop with lunch at no more than €15 per person", ""),
+        ("A party with drinks at up to 20 euros each", ""),
         ("Explain why the company lost $3 million last year", ""),
         ("Write about the $100 laptop project", ""),
         ("Our competitor charges 49 euros, find out why", ""),

@@ -32,6 +32,17 @@ pub(super) fn read(text: &Text) -> Places {
     let is_technical = text.words.iter().any(|word| TECHNICAL.contains(&word.lower.as_str()));
     let mut at = 0;
     while at < text.words.len() {
+        if let Some((end, from, to)) = systems_at(text, at) {
+            places.origin = places.origin.or(Some(from));
+            add(&mut places.destinations, to);
+            at = end;
+            continue;
+        }
+        if let Some(end) = site_at(text, at) {
+            places.location = places.location.or_else(|| Some(text.between(at, end).to_owned()));
+            at = end;
+            continue;
+        }
         let Some(found) = place_at(text, at) else {
             room = room.or_else(|| room_at(text, at));
             at += 1;
@@ -62,6 +73,9 @@ pub(super) fn read(text: &Text) -> Places {
                 is_weak_trip |= is_on_a_journey(text, first);
                 add(&mut weak, found.name);
                 at = more(text, at, &mut weak);
+            }
+            Role::Place if text.before(first, 1) == "in" && text.before(first, 2) == "home" => {
+                places.location = places.location.or_else(|| Some(format!("home in {}", found.name)));
             }
             Role::Place if is_venue(text, first) || !is_technical && follows_date(text, first) => {
                 places.location = places.location.or(Some(found.name));
@@ -118,6 +132,55 @@ fn pair_at(text: &Text, at: usize, first: &Found) -> Option<(usize, String)> {
         first.known || !is_spare_time || !TECHNICAL.iter().any(|word| text.words.iter().any(|w| w.lower == *word));
     (is_led && moves && is_safe && !is_language(text, at)).then_some((found.next, found.name))
 }
+
+/// `from MySQL 5.7 to PostgreSQL 16`, `from our old Exchange server to Google Workspace`: the index after the pair, and both.
+fn systems_at(text: &Text, at: usize) -> Option<(usize, String, String)> {
+    let moves = ["move", "migrat", "switch", "transfer", "port", "upgrad", "convert", "copy", "replac", "moving"];
+    let is_moved =
+        text.clause_before(at, PAIR_WORDS_MAX).any(|i| moves.iter().any(|verb| text.lower(i).starts_with(verb)));
+    (text.lower(at) == "from" && is_moved).then_some(())?;
+    let named = |mut i: usize| {
+        while OWN.contains(&text.lower(i)) {
+            i += 1;
+        }
+        let is_other = month_number(text, i).is_some()
+            || weekday_at(text, i).is_some()
+            || super::format::language_at(text, i).is_some()
+            || text.is_constraint(i);
+        (text.is_capital(i) && !is_other).then_some(i)
+    };
+    let from = named(at + 1)?;
+    let to = (from + 1..from + SYSTEM_WORDS_MAX + 1).find(|i| matches!(text.lower(*i), "to" | "onto"))?;
+    let is_name = |i: usize| !matches!(text.words[i].kind, WordKind::Sign) && !is_link(text.lower(i));
+    let second = named(to + 1).filter(|_| (from..to).all(is_name))?;
+    let is_part = |i: &usize| {
+        let is_version = text.get(*i).is_some_and(|word| matches!(word.kind, WordKind::Number(_)))
+            && !text.get(i + 1).is_some_and(|next| next.kind == WordKind::Letters && next.lower.ends_with('s'));
+        text.is_capital(*i) || *i > second && is_version && !text.is_constraint(*i)
+    };
+    let end = (second..second + SYSTEM_WORDS_MAX).find(|i| !is_part(i)).unwrap_or(second + SYSTEM_WORDS_MAX);
+    // `from Leeds to Bristol` is a journey.
+    let is_town = from + 1 == to && place_at(text, from).is_some_and(|found| found.known);
+    (!is_town).then(|| (end, text.between(from, to).to_owned(), text.between(second, end).to_owned()))
+}
+
+/// Longest name of a system, in words.
+const SYSTEM_WORDS_MAX: usize = 4;
+
+/// Words before the name of what somebody has or wants.
+const OWN: &[&str] = &[
+    "our", "my", "the", "a", "an", "old", "current", "existing", "legacy", "previous", "own", "new", "ageing", "aging",
+];
+
+/// `the Harbour Road site`: the index after it.
+fn site_at(text: &Text, at: usize) -> Option<usize> {
+    let is_led = matches!(text.before(at, 1), "the" | "our") && matches!(text.before(at, 2), "for" | "at" | "in");
+    let last = (at + 2..at + 4).find(|i| SITES.contains(&text.lower(*i)) && !text.is_capital(*i))?;
+    (is_led && (at..last).all(|i| text.is_capital(i))).then_some(last + 1)
+}
+
+const SITES: &[&str] =
+    &["site", "depot", "plant", "campus", "branch", "warehouse", "estate", "premises", "yard", "clinic", "playground"];
 
 fn is_language(text: &Text, at: usize) -> bool {
     NO_PLACES.contains(&text.lower(at))
@@ -305,7 +368,7 @@ const VENUES: &[&str] = &[
     "live", "opening", "living", "lives", "offsite", "celebration", "guests", "attendees", "seminar", "course",
     "venue", "school", "hackathon", "summit", "meetup", "accountant", "engineer", "developer", "manager", "nurse",
     "position", "job", "role", "workers", "somewhere", "anywhere", "place", "gallery", "studio", "clinic", "designer",
-    "team", "exhibition", "market", "bakery", "factory",
+    "hall", "team", "exhibition", "market", "bakery", "factory",
 ];
 
 /// Words of goals in which names are those of products: `from WordPress to Hugo`.
@@ -546,6 +609,24 @@ mod tests {
     }
 
     const PHRASES: &[(&str, &str)] = &[
+        (
+            "Migrate the orders database from MySQL 5.7 to PostgreSQL 16 without losing rows",
+            "from MySQL 5.7; to PostgreSQL 16",
+        ),
+        (
+            "Move our company email from our old Exchange server to Google Workspace",
+            "from Exchange server; to Google Workspace",
+        ),
+        ("Upgrade the shop from Magento 1.9 to Shopify over two weeks", "from Magento 1.9; to Shopify"),
+        ("Switch our chat from Slack to Microsoft Teams by Friday", "from Slack; to Microsoft Teams"),
+        ("Convert the reports from Excel to Power BI", "from Excel; to Power BI"),
+        ("Move the meeting from Tuesday to Friday", ""),
+        ("Translate the page from German to Polish", ""),
+        ("Set up a checklist for the Harbour Road site, every Monday", "at Harbour Road site"),
+        ("Write a safety plan for our Mill Lane depot", "at Mill Lane depot"),
+        ("Build a theme for the WordPress site", ""),
+        ("A birthday party on Saturday from 2 to 5 pm at our home in Ghent", "at home in Ghent"),
+        ("Hold it on 8 December between 16:00 and 20:00 in the main hall", "at main hall"),
         ("Plan a trip to Lisbon", "to Lisbon"),
         ("Plan us a week in Lisbon, flying from Manchester", "from Manchester; to Lisbon"),
         ("We're moving from a 3-bed flat in Bristol to a house in Cardiff", "from Bristol; to Cardiff"),

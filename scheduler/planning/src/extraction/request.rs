@@ -166,6 +166,7 @@ fn ends_subject(text: &Text, at: usize, start: usize) -> bool {
     match text.lower(at) {
         ":" => text.get(at + 1).is_none_or(|after| !after.glued),
         ";" | "(" | "," | "–" | "—" | "because" | "so" | "which" => true,
+        "-" => !text.words[at].glued,
         "and" | "then" | "to" => text.is_imperative(at + 1),
         _ => false,
     }

@@ -271,6 +271,12 @@ fn requests(text: &Text) -> Option<Subtasks> {
     })
 }
 
+/// Verbs whose objects are results of their own.
+const MAKING: &[&str] = &[
+    "write", "rewrite", "draft", "create", "design", "make", "prepare", "build", "record", "translate", "compose",
+    "produce", "develop", "edit", "proofread", "bake", "cook", "paint",
+];
+
 fn requests_between(text: &Text, first: usize, end: usize) -> Option<Vec<String>> {
     let first = first + usize::from(text.lower(first) == "please");
     text.is_imperative(first).then_some(())?;
@@ -286,7 +292,13 @@ fn requests_between(text: &Text, first: usize, end: usize) -> Option<Vec<String>
             None => at += 1,
         }
     }
-    (bounds.len() >= REQUESTS_MIN).then_some(())?;
+    // `rewrite my CV and write a cover letter`
+    let makes = |at: usize| {
+        MAKING.contains(&text.lower(at))
+            && matches!(text.lower(at + 1), "a" | "an" | "the" | "my" | "our" | "two" | "three")
+    };
+    let is_pair = bounds.len() == 2 && bounds.iter().all(|(_, at)| makes(*at));
+    (is_pair || bounds.len() >= REQUESTS_MIN).then_some(())?;
     let ends = bounds.iter().skip(1).map(|(end, _)| *end).chain([end]);
     let items = bounds.iter().zip(ends).map(|((_, from), to)| {
         // A verb alone may be a noun: `price, design and support`.
@@ -317,7 +329,9 @@ fn opens_list(text: &Text, at: usize) -> bool {
     let label = label
         || tells
         || text.number(at + 1).is_some_and(|number| number.value > 1.0 && text.lower(number.next) != ")");
-    text.lower(at) == ":" && at > 0 && !next_glued && !label && text.words[at - 1].kind != WordKind::Sign
+    let is_dash =
+        matches!(text.lower(at), "-" | "–" | "—") && !text.words[at].glued && is_request_of_its_own(text, at + 1);
+    (text.lower(at) == ":" || is_dash) && at > 0 && !next_glued && !label && text.words[at - 1].kind != WordKind::Sign
 }
 
 fn members(text: &Text, from: usize, end: usize, separator: &str) -> Vec<String> {
@@ -335,7 +349,7 @@ fn members(text: &Text, from: usize, end: usize, separator: &str) -> Vec<String>
         }
     }
     bounds.push((first, end));
-    let members = bounds.len();
+    let members = bounds.iter().filter(|(from, to)| from < to).count();
     for (from, to) in bounds {
         let mut from = from;
         while from < to
@@ -460,6 +474,19 @@ mod tests {
     }
 
     const PHRASES: &[(&str, &str)] = &[
+        (
+            "Clean up a.csv - remove duplicates, fix the phone numbers, and don't delete anyone",
+            "remove duplicates | fix the phone numbers",
+        ),
+        (
+            "Tidy up the wiki – merge duplicates, archive old pages and fix broken links",
+            "merge duplicates | archive old pages | fix broken links",
+        ),
+        ("Rewrite my CV and write a cover letter for a clinic", "Rewrite my CV | write a cover letter for a clinic"),
+        ("Draft a press release and design a flyer", "Draft a press release | design a flyer"),
+        ("Write a report and send it to Anna", ""),
+        ("Fix the tap - it leaks, and quickly", ""),
+        ("Make a cake and some tea", ""),
         ("Onboard Ana: laptop, accounts, first project", "laptop | accounts | first project"),
         ("Ship it.\n- freeze the code\n- run the tests\n", "freeze the code | run the tests"),
         (

@@ -285,6 +285,12 @@ fn is_request(text: &Text, at: usize) -> bool {
     begins && text.is_imperative(at)
 }
 
+/// Words of a clause that tells what happens to data.
+const TOLD: &[&str] = &[
+    "has", "have", "had", "been", "are", "was", "were", "be", "keeps", "lost", "loses", "drops", "dropped", "not",
+    "doesn't", "don't", "can't",
+];
+
 /// The words before `data`, up to three.
 fn named_data(text: &Text) -> Option<String> {
     let at = (0..text.words.len()).filter(|at| !text.is_constraint(*at)).find(|at| {
@@ -298,6 +304,10 @@ fn named_data(text: &Text) -> Option<String> {
     let mut first = at;
     while at - first < 3 && first > 0 {
         let before = &text.words[first - 1];
+        // `the pipeline has been dropping records`
+        if TOLD.contains(&before.lower.as_str()) {
+            return None;
+        }
         if before.kind == WordKind::Sign || is_request(text, first - 1) || STOPS.contains(&before.lower.as_str()) {
             break;
         }
