@@ -45,6 +45,12 @@ pub(super) fn month(number: i8, year: i16) -> Option<Month> {
 /// The number of a month's name, from 1; short forms count when written with a capital.
 pub(super) fn month_number(text: &Text, at: usize) -> Option<i8> {
     let word = text.get(at)?;
+    // `children under 12 may not be filmed`
+    if word.text == "may"
+        && ["not", "be", "have", "only", "never", "use", "also", "still"].contains(&text.lower(at + 1))
+    {
+        return None;
+    }
     let position = MONTHS.iter().position(|name| {
         let name = name.to_lowercase();
         word.lower == name
@@ -86,7 +92,8 @@ pub(super) fn day_range(text: &Text, at: usize, today: Date) -> Option<(Date, Da
     }
     let (first, mut next) = day_number(text, at)?;
     // `3, 5 and 9 May`
-    while text.lower(next) == "," && text.before(at, 1) == "on" && day_number(text, next + 1).is_some() {
+    let is_led = text.before(at, 1) == "on" || text.before(at, 1) == "the" && text.before(at, 2) == "on";
+    while text.lower(next) == "," && is_led && day_number(text, next + 1).is_some() {
         next = day_number(text, next + 1).map_or(next + 1, |(_, after)| after);
     }
     let between = text.before(at, 1) == "between" && text.lower(next) == "and";

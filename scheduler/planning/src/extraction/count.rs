@@ -106,7 +106,7 @@ fn load_at(text: &Text, at: usize) -> Option<(String, u32)> {
     let number = text.number(at)?;
     let (unit, per, period) = (text.lower(number.next), text.lower(number.next + 1), text.lower(number.next + 2));
     let is_load = unit == "hours" && matches!(per, "a" | "per" | "each") && matches!(period, "week" | "month");
-    let is_led = ["for", ",", "(", "work", "works", "working", "of"].contains(&text.before(at, 1));
+    let is_led = ["for", ",", "(", "of"].contains(&text.before(at, 1));
     let is_told = text.clause_before(at, 10).any(|i| {
         ["spend", "spends", "spending", "waste", "wastes", "lose", "loses", "down", "save", "open"]
             .contains(&text.lower(i))
@@ -548,6 +548,7 @@ mod tests {
     }
 
     const COUNTS: &[(&str, &str)] = &[
+        ("They work 40 hours a week, suggest a better rota", ""),
         ("Hire two part-time sales assistants for the shop", "2 assistants"),
         ("Hire three full-time software engineers", "3 engineers"),
         ("Compare five sports clubs", "5 clubs"),

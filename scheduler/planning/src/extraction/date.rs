@@ -247,10 +247,8 @@ const PREPARED: &[&str] = &[
 const PREPARES: &[&str] =
     &["study", "revise", "revision", "prepare", "preparing", "practise", "train", "training", "learn", "ready", "prep"];
 
-const STUDIES: &[&str] = &[
-    "study", "revise", "revision", "practise", "learn", "prepare", "training", "studying", "learning", "practice",
-    "flashcards",
-];
+const STUDIES: &[&str] =
+    &["study", "revise", "revision", "practise", "learn", "training", "studying", "learning", "practice", "flashcards"];
 
 /// `the week of 7 December`
 fn is_week_of(text: &Text, at: usize) -> bool {
@@ -427,7 +425,12 @@ fn nothing_happens(text: &Text, on: usize) -> bool {
     let is_nothing = text.before(on, 2) == "no" && text.begins_clause(on - 2);
     let is_closed = matches!(text.before(on, 1), "closed" | "shut")
         && matches!(text.before(on, 2), "we're" | "are" | "is" | "be" | "shop" | "office");
-    is_nobody || is_nothing || is_closed
+    // `the server can't go down on Monday`
+    let is_forbidden = text.clause_before(on, 6).any(|i| {
+        let is_not = text.lower(i) == "not" && matches!(text.before(i, 1), "must" | "should" | "may");
+        (is_not || matches!(text.lower(i), "can't" | "cannot" | "mustn't")) && matches!(text.lower(i + 1), "be" | "go")
+    });
+    is_nobody || is_nothing || is_closed || is_forbidden
 }
 
 /// Days ahead from which a day that is told in the past tense is last year's.
@@ -910,6 +913,12 @@ mod tests {
     }
 
     const EVENTS: &[(&str, &str)] = &[
+        ("The shop must not be closed on 5 December, plan the work", ""),
+        ("It must be ready, don't be late. The party is on 5 December", "2026-12-05"),
+        ("Children under 12 may not be filmed", ""),
+        ("Plan a trip on 12 may", "2027-05-12"),
+        ("A coffee morning on the 5th, 12th and 19th of December", "2026-12-05 to 2026-12-19"),
+        ("Prepare the interview on 3 March with the CEO", "2027-03-03"),
         ("Make me a study plan for my chemistry exam on 18 January", ""),
         ("Find a present for my dad's 70th birthday on 9 December", ""),
         ("Plan my dad's birthday on 9 December", "2026-12-09"),

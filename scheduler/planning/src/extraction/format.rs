@@ -43,6 +43,7 @@ const FORMATS: &[Format] = &[
     led("markdown", &["md"]),
     led("table", &["table", "tabular"]),
     led("chart", &["chart", "charts", "graph", "plot", "diagram"]),
+    led("dashboard", &["dashboard"]),
     led("checklist", &["checklist"]),
     led("list", &["list"]),
     led("text", &["text", "txt"]),
@@ -173,6 +174,16 @@ fn format_at(text: &Text, at: usize) -> Option<&'static Format> {
         // `in a table for the board`, but not `in a table for two`.
         let is_furniture = next == "of" || next == "for" && !is_article(text.lower(at + 2));
         return Some(format).filter(|format| format.name != "table" || !is_furniture);
+    }
+    // `build a dashboard of the sales`
+    let is_built = text.clause_before(at, 4).any(|i| ["build", "create", "make", "design"].contains(&text.lower(i)));
+    if format.name == "dashboard"
+        && is_built
+        && !is_there
+        && next != "for"
+        && (before == "a" || text.before(at, 2) == "a")
+    {
+        return Some(format);
     }
     let ends = ends_phrase(next);
     let is_file_of_program =
@@ -440,6 +451,11 @@ mod tests {
     }
 
     const PHRASES: &[(&str, &str)] = &[
+        ("Build a dashboard of monthly expenses", "dashboard"),
+        ("Create a sales dashboard", "dashboard"),
+        ("Show it in a dashboard", "dashboard"),
+        ("Fix the dashboard", ""),
+        ("Speed up our dashboard", ""),
         ("Write a report as a PDF", "pdf"),
         ("Make a rota in Excel", "xlsx"),
         ("Make a budget, excel would be great", "xlsx"),

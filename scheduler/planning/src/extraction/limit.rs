@@ -222,6 +222,10 @@ fn before_number(text: &Text, at: usize) -> Option<(LimitSide, usize, Limit)> {
 fn one_at(text: &Text, at: usize) -> Option<Limit> {
     let limit = |value, unit: &str, next| Some(Limit { value, next, unit: Some(unit.to_owned()) });
     match (text.lower(at), text.lower(at + 1), text.lower(at + 2)) {
+        // `at most twice a week`
+        (often @ ("once" | "twice"), "a" | "per" | "every", _) => {
+            limit(1 + u64::from(often == "twice"), "times", at + 1)
+        }
         ("half", "an", "hour") => limit(30, "minutes", at + 3),
         ("a" | "an" | "one", unit @ ("hour" | "day" | "week" | "month" | "minute" | "page" | "fortnight"), of)
             if of != "of" =>
@@ -421,6 +425,8 @@ mod tests {
     }
 
     const PHRASES: &[(&str, &str)] = &[
+        ("Water the plants at most twice a week", "<=2 times per week"),
+        ("No more than once a month", "<=1 times per month"),
         ("Buy 15 office chairs for at most $250 each", ""),
         ("Write ten posts of at most 100 words", "<=100 words"),
         ("Practise at least 20 minutes a day", ">=20 minutes per day"),

@@ -151,8 +151,12 @@ fn systems_at(text: &Text, at: usize) -> Option<(usize, String, String)> {
     };
     let from = named(at + 1)?;
     let to = (from + 1..from + SYSTEM_WORDS_MAX + 1).find(|i| matches!(text.lower(*i), "to" | "onto"))?;
-    let is_name = |i: usize| !matches!(text.words[i].kind, WordKind::Sign) && !is_link(text.lower(i));
-    let second = named(to + 1).filter(|_| (from..to).all(is_name))?;
+    let is_name = |i: usize| {
+        let word = &text.words[i];
+        let is_part = NUMBERED.contains(&word.lower.as_str()) || word.text.ends_with("'s") || word.text.ends_with("’s");
+        word.kind != WordKind::Sign && !is_part && !is_link(&word.lower)
+    };
+    let second = named(to + 1).filter(|second| (from..to).all(is_name) && is_name(*second))?;
     let is_part = |i: &usize| {
         let is_version = text.get(*i).is_some_and(|word| matches!(word.kind, WordKind::Number(_)))
             && !text.get(i + 1).is_some_and(|next| next.kind == WordKind::Letters && next.lower.ends_with('s'));
@@ -163,6 +167,12 @@ fn systems_at(text: &Text, at: usize) -> Option<(usize, String, String)> {
     let is_town = from + 1 == to && place_at(text, from).is_some_and(|found| found.known);
     (!is_town).then(|| (end, text.between(from, to).to_owned(), text.between(second, end).to_owned()))
 }
+
+/// Parts of a text or a building, and people, which are no systems.
+const NUMBERED: &[&str] = &[
+    "chapter", "section", "part", "room", "step", "page", "sheet", "table", "column", "row", "appendix", "annex", "mr",
+    "mrs", "ms", "dr", "level", "grade", "floor",
+];
 
 /// Longest name of a system, in words.
 const SYSTEM_WORDS_MAX: usize = 4;
@@ -609,6 +619,9 @@ mod tests {
     }
 
     const PHRASES: &[(&str, &str)] = &[
+        ("Move the files from Anna's laptop to Ben's", ""),
+        ("Copy the tables from Chapter 3 to Appendix B", ""),
+        ("Move 200 users from Office 2016 to Microsoft 365 by March", "from Office 2016; to Microsoft 365"),
         (
             "Migrate the orders database from MySQL 5.7 to PostgreSQL 16 without losing rows",
             "from MySQL 5.7; to PostgreSQL 16",
