@@ -409,9 +409,10 @@ fn is_ruled_out(text: &Text, at: usize) -> bool {
     let is_not = |word: &str| matches!(word, "not" | "never" | "except" | "excluding" | "avoid" | "avoiding");
     match text.before(at, 1) {
         // `tell him that we can't deliver before February`
-        "before" if text.before(at, 2) != "not" => {
-            text.negation_before(at - 1).is_some_and(|i| matches!(text.lower(i), "can't" | "cannot" | "won't"))
-        }
+        "before" if text.before(at, 2) != "not" => text.negation_before(at - 1).is_some_and(|i| {
+            let is_rule = matches!(text.before(i, 1), "must" | "should" | "may") && text.lower(i + 1) == "be";
+            matches!(text.lower(i), "can't" | "cannot" | "won't") || is_rule || text.lower(i) == "nothing"
+        }),
         "on" | "in" | "at" | "for" | "during" => is_not(text.before(at, 2)) || nothing_happens(text, at - 1),
         "the" if text.before(at, 2) == "on" => nothing_happens(text, at - 2),
         word => is_not(word),
@@ -424,7 +425,7 @@ fn nothing_happens(text: &Text, on: usize) -> bool {
         text.clause_before(on, 7).any(|i| matches!(text.lower(i), "nobody" | "none") && text.begins_clause(i));
     let is_nothing = text.before(on, 2) == "no" && text.begins_clause(on - 2);
     let is_closed = matches!(text.before(on, 1), "closed" | "shut")
-        && matches!(text.before(on, 2), "we're" | "are" | "is" | "be" | "shop" | "office");
+        && matches!(text.before(on, 2), "we're" | "are" | "is" | "be" | "shop" | "office" | ",");
     // `the server can't go down on Monday`
     let is_forbidden = text.clause_before(on, 6).any(|i| {
         let is_not = text.lower(i) == "not" && matches!(text.before(i, 1), "must" | "should" | "may");
@@ -841,6 +842,9 @@ mod tests {
     }
 
     const DEADLINES: &[(&str, &str)] = &[
+        ("The parcel should not be delivered before 3 May, tell them", ""),
+        ("Nothing should be ordered before 3 May", ""),
+        ("The parcel should be delivered before 3 May", "<2027-05-03"),
         ("Book a table with a cake for my mum's birthday on 9 December", ""),
         ("Make me a study plan for my chemistry exam on 18 January", "2027-01-18"),
         ("Help me revise for the driving test on 12 March", "2027-03-12"),
@@ -913,6 +917,7 @@ mod tests {
     }
 
     const EVENTS: &[(&str, &str)] = &[
+        ("Open from 9:00 to 17:00, closed on 24 December", ""),
         ("The shop must not be closed on 5 December, plan the work", ""),
         ("It must be ready, don't be late. The party is on 5 December", "2026-12-05"),
         ("Children under 12 may not be filmed", ""),

@@ -250,7 +250,9 @@ fn beside(text: &Text, at: usize) -> Option<usize> {
     let is_plural = is_plural || end > first && text.before(end, 1).len() > 3 && text.before(end, 1).ends_with('s');
     let is_named = is_named || follows_comma && is_plural && !text.is_capital(first);
     let follows_document = DOCUMENTS.contains(&text.before(at, 1)) && is_plural && !text.is_capital(first);
+    let is_somebody = ["him", "her", "me", "us", "them", "you", "friends", "my", "our"].contains(&thing.lower.as_str());
     let is_listed = LISTED_IN.contains(&text.before(at, 1))
+        && !is_somebody
         && !text.is_capital(first)
         && (first..list_end(text, first)).any(|i| text.lower(i) == "and");
     let is_named = is_named || follows_document || is_listed;
@@ -590,6 +592,7 @@ mod tests {
     ];
 
     const NOT_ASKED_FOR: &[(&str, &str)] = &[
+        ("Make the list with him and her", ""),
         ("Review an anonymous letter", ""),
         ("Fix the problems with delivery", ""),
         ("There is something that's wrong with the app, fix it", ""),

@@ -150,7 +150,7 @@ fn systems_at(text: &Text, at: usize) -> Option<(usize, String, String)> {
         (text.is_capital(i) && !is_other).then_some(i)
     };
     let from = named(at + 1)?;
-    let to = (from + 1..from + SYSTEM_WORDS_MAX + 1).find(|i| matches!(text.lower(*i), "to" | "onto"))?;
+    let to = (from + 1..=from + SYSTEM_WORDS_MAX).find(|i| matches!(text.lower(*i), "to" | "onto"))?;
     let is_name = |i: usize| {
         let word = &text.words[i];
         let is_part = NUMBERED.contains(&word.lower.as_str()) || word.text.ends_with("'s") || word.text.ends_with("’s");

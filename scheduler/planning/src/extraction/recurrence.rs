@@ -92,14 +92,12 @@ fn times(text: &Text, at: usize) -> Option<usize> {
 
 /// `no more than 5 days a week`, `at most twice a month`: an upper limit, for [`super::limit`] to read.
 fn is_bounded(text: &Text, at: usize) -> bool {
-    matches!(
-        (text.before(at, 2), text.before(at, 1)),
-        ("more" | "longer", "than")
-            | ("at", "most")
-            | ("the", "most")
-            | ("up", "to")
-            | (_, "max" | "maximum" | "exceed")
-    )
+    match text.before(at, 1) {
+        "than" => matches!(text.before(at, 2), "more" | "longer"),
+        "most" => matches!(text.before(at, 2), "at" | "the"),
+        "to" => text.before(at, 2) == "up",
+        word => matches!(word, "max" | "maximum" | "exceed"),
+    }
 }
 
 /// `send it weekly`: at the end of a clause; before a noun it tells which thing is meant.
