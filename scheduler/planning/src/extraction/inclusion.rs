@@ -8,7 +8,7 @@ const WORDS_MAX: usize = 14;
 const INCLUSIONS_MAX: usize = 20;
 
 /// What is asked for: the words from `first` to before `end`.
-struct Asked {
+struct AskedSpan {
     first: usize,
     end: usize,
     /// Whether the words are a list of several things.
@@ -27,7 +27,7 @@ pub(super) fn read(text: &Text, request: usize, has_subtasks: bool) -> Vec<Strin
         let asked = (!text.is_constraint(at) && !text.is_quoted(at))
             .then(|| asked_at(text, at, request, has_subtasks))
             .flatten();
-        let Some(Asked { first, end, is_list }) = asked.filter(|asked| asked.end > asked.first) else {
+        let Some(AskedSpan { first, end, is_list }) = asked.filter(|asked| asked.end > asked.first) else {
             at += 1;
             continue;
         };
@@ -51,9 +51,9 @@ pub(super) fn read(text: &Text, request: usize, has_subtasks: bool) -> Vec<Strin
     found
 }
 
-fn asked_at(text: &Text, at: usize, request: usize, has_subtasks: bool) -> Option<Asked> {
+fn asked_at(text: &Text, at: usize, request: usize, has_subtasks: bool) -> Option<AskedSpan> {
     let list =
-        |first: usize| Some(Asked { first: skip_articles(text, first), end: list_end(text, first), is_list: true });
+        |first: usize| Some(AskedSpan { first: skip_articles(text, first), end: list_end(text, first), is_list: true });
     told(text, at)
         .or_else(|| needed(text, at).and_then(list))
         .or_else(|| added(text, at, request, has_subtasks).and_then(list))
@@ -110,7 +110,7 @@ fn described(text: &Text, at: usize) -> Option<usize> {
 }
 
 /// `in a friendly tone`, `…, warm and personal tone`: how it is to sound.
-fn tone(text: &Text, at: usize) -> Option<Asked> {
+fn tone(text: &Text, at: usize) -> Option<AskedSpan> {
     let mut first = at;
     while TONES.contains(&text.before(first, 1))
         || first < at && matches!(text.before(first, 1), "and" | "but") && TONES.contains(&text.before(first, 2))
@@ -119,7 +119,7 @@ fn tone(text: &Text, at: usize) -> Option<Asked> {
     }
     let is_led =
         ["a", "an", "in", "with", ",", "use", "the", ".", "keep"].contains(&text.before(first, 1)) || first == 0;
-    (matches!(text.lower(at), "tone" | "voice" | "style") && first < at && is_led).then_some(Asked {
+    (matches!(text.lower(at), "tone" | "voice" | "style") && first < at && is_led).then_some(AskedSpan {
         first,
         end: at + 1,
         is_list: false,
@@ -133,7 +133,7 @@ const TONES: &[&str] = &[
 ];
 
 /// `a walk-in shower is a must`, `breakfast included`: the thing stands before.
-fn told(text: &Text, at: usize) -> Option<Asked> {
+fn told(text: &Text, at: usize) -> Option<AskedSpan> {
     let words = (text.lower(at), text.lower(at + 1), text.lower(at + 2));
     let is_weak = matches!(words, ("is" | "are", "important" | "vital" | "crucial", _));
     let is_told = match words {
@@ -148,17 +148,17 @@ fn told(text: &Text, at: usize) -> Option<Asked> {
     // `the old stove stays`
     let stays = matches!(words.0, "stay" | "stays") && text.get(at + 1).is_none_or(|next| next.kind == WordKind::Sign);
     if stays && text.before(at, 1) != "must" {
-        return text.subject_before(at).map(|first| Asked { first, end: at + 1, is_list: false });
+        return text.subject_before(at).map(|first| AskedSpan { first, end: at + 1, is_list: false });
     }
     let first = text.subject_before(at).filter(|_| is_told)?;
     // `lunch must be included`
     if words.0 == "included" && text.before(at, 1) == "be" {
         let end =
             (first..at).find(|i| ["must", "should", "has", "have", "needs", "need", "to"].contains(&text.lower(*i)));
-        return end.filter(|end| *end > first).map(|end| Asked { first, end, is_list: false });
+        return end.filter(|end| *end > first).map(|end| AskedSpan { first, end, is_list: false });
     }
     let has_article = matches!(text.before(first, 1), "a" | "an");
-    (!is_weak || has_article).then_some(Asked { first, end: at, is_list: false })
+    (!is_weak || has_article).then_some(AskedSpan { first, end: at, is_list: false })
 }
 
 /// `there has to be`, `make sure there is`, `it must have`, `has to be dog-friendly`: the index of what is needed.
@@ -330,7 +330,7 @@ const JOINS: &[&str] = &[
 ];
 
 /// `keep the Markdown formatting`, `we're keeping the existing tiles`: with its verb.
-fn kept(text: &Text, at: usize, request: usize) -> Option<Asked> {
+fn kept(text: &Text, at: usize, request: usize) -> Option<AskedSpan> {
     let is_verb = match text.lower(at) {
         "keep" => at != request && (is_asked(text, at) || text.before(at, 1) == "we"),
         "keeping" => at > 0,
@@ -351,16 +351,16 @@ fn kept(text: &Text, at: usize, request: usize) -> Option<Asked> {
     let is_limited = text.is_constraint(end)
         || matches!(text.lower(end), "to" | "under" | "below" | "between" | "within" | "at")
         || (at..end).any(|i| matches!(text.lower(i), "to" | "under" | "below" | "out" | "away" | "within" | "at"));
-    (is_verb && points && !is_limited && end > at + 2).then_some(Asked { first: at, end, is_list: false })
+    (is_verb && points && !is_limited && end > at + 2).then_some(AskedSpan { first: at, end, is_list: false })
 }
 
 /// `only peer-reviewed studies since 2018`, `metric units only`.
-fn only(text: &Text, at: usize) -> Option<Asked> {
+fn only(text: &Text, at: usize) -> Option<AskedSpan> {
     // `just comments on structure and argument`
     let is_plural = |word: &str| word.len() > 4 && word.ends_with('s') && !word.ends_with("ss") && !word.contains('\'');
     if text.lower(at) == "just" && text.begins_clause(at) && is_plural(text.lower(at + 1)) {
         let end = phrase_end(text, at + 1);
-        return Some(Asked { first: at, end, is_list: false });
+        return Some(AskedSpan { first: at, end, is_list: false });
     }
     if text.lower(at) == "only" && (text.begins_clause(at) || text.before(at, 1) == "use") {
         let is_other =
@@ -369,7 +369,7 @@ fn only(text: &Text, at: usize) -> Option<Asked> {
         let end = phrase_end(text, at + 1);
         let is_told =
             (at + 1..end).any(|i| matches!(text.lower(i), "is" | "are" | "has" | "have" | "can" | "was" | "knows"));
-        return (!is_other && !is_told && !text.is_imperative(at + 1)).then_some(Asked {
+        return (!is_other && !is_told && !text.is_imperative(at + 1)).then_some(AskedSpan {
             first: at,
             end,
             is_list: false,
@@ -379,7 +379,7 @@ fn only(text: &Text, at: usize) -> Option<Asked> {
     let end = (at + 1..at + 8).find(|i| ends_clause(text, *i))?;
     let is_read = (at..end).any(|i| text.is_constraint(i));
     let has_verb = text.is_imperative(at) || (at..end).any(|i| matches!(text.lower(i), "is" | "are" | "was" | "for"));
-    (starts && text.before(end, 1) == "only" && end > at + 1 && !is_read && !has_verb).then_some(Asked {
+    (starts && text.before(end, 1) == "only" && end > at + 1 && !is_read && !has_verb).then_some(AskedSpan {
         first: at,
         end,
         is_list: false,
@@ -387,7 +387,7 @@ fn only(text: &Text, at: usize) -> Option<Asked> {
 }
 
 /// `against WCAG 2.2 AA`, `according to the Harvard rules`: a rule that has a name.
-fn by_rule(text: &Text, at: usize) -> Option<Asked> {
+fn by_rule(text: &Text, at: usize) -> Option<AskedSpan> {
     let first = match (text.lower(at), text.lower(at + 1), text.lower(at + 2)) {
         ("according", "to", _) | ("compliant", "with", _) => at + 2,
         ("in", "line" | "accordance" | "compliance", "with") => at + 3,
@@ -400,11 +400,11 @@ fn by_rule(text: &Text, at: usize) -> Option<Asked> {
             .any(|i| ["audit", "check", "test", "review", "validate", "assess"].contains(&text.lower(i)));
     let end = phrase_end(text, first);
     let has_name = (first..end).any(|i| text.is_capital(i));
-    (checks && has_name).then_some(Asked { first: at, end, is_list: false })
+    (checks && has_name).then_some(AskedSpan { first: at, end, is_list: false })
 }
 
 /// `…, anonymous, …`: a word of its own that says how the result is to be.
-fn attribute(text: &Text, at: usize) -> Option<Asked> {
+fn attribute(text: &Text, at: usize) -> Option<AskedSpan> {
     let begins = at > 0 && matches!(text.before(at, 1), "," | ";");
     let end = (at + 1..at + 5).find(|i| ends_clause(text, *i))?;
     // `keywords: soap, handmade, vegan`
@@ -415,7 +415,7 @@ fn attribute(text: &Text, at: usize) -> Option<Asked> {
     let closes = matches!(text.lower(end), "" | "," | "." | ";" | "!" | ")");
     let is_attribute = is_attribute(text, at) && end <= at + 3
         || matches!(text.before(end, 1), "certified" | "compliant" | "accessible");
-    (begins && closes && !is_listed && is_attribute).then_some(Asked { first: at, end, is_list: false })
+    (begins && closes && !is_listed && is_attribute).then_some(AskedSpan { first: at, end, is_list: false })
 }
 
 /// `vegan`, `dog-friendly`, `wheelchair accessible`, `refundable`.

@@ -92,9 +92,9 @@ pub struct Want {
 
 /// Facts that rules may name.
 pub(super) const FACTS: &[&str] = &[
-    "budget", "rate", "duration", "month", "start", "end", "deadline", "deadline_time", "time", "recurrence",
-    "length_minutes", "destination", "place", "further_destinations", "origin", "travellers", "people", "counts",
-    "at_most", "at_least", "exclusions", "inclusions", "formats", "languages", "source_language", "options",
+    "budget", "rate", "duration", "month", "start", "end", "deadline", "deadline_time", "end_time", "time",
+    "recurrence", "length_minutes", "destination", "place", "further_destinations", "origin", "travellers", "people",
+    "counts", "at_most", "at_least", "exclusions", "inclusions", "formats", "languages", "source_language", "options",
     "subtasks", "topic", "dataset", "files",
 ];
 
