@@ -101,12 +101,13 @@ fn single_at(text: &Text, at: usize) -> Option<String> {
     })
 }
 
-/// `a nurse for 30 hours a week`: how much somebody works.
+/// `a nurse for 30 hours a week`, `we have two hours a week`: how much somebody works.
 fn load_at(text: &Text, at: usize) -> Option<(String, u32)> {
     let number = text.number(at)?;
     let (unit, per, period) = (text.lower(number.next), text.lower(number.next + 1), text.lower(number.next + 2));
     let is_load = unit == "hours" && matches!(per, "a" | "per" | "each") && matches!(period, "week" | "month");
-    let is_led = ["for", ",", "(", "of"].contains(&text.before(at, 1));
+    let is_led = ["for", ",", "(", "of"].contains(&text.before(at, 1))
+        || text.clause_before(at, 5).any(|i| ["can", "could", "have", "got"].contains(&text.lower(i)));
     let is_told = text.clause_before(at, 10).any(|i| {
         ["spend", "spends", "spending", "waste", "wastes", "lose", "loses", "down", "save", "open"]
             .contains(&text.lower(i))
@@ -355,8 +356,9 @@ fn people_at(text: &Text, at: usize) -> Option<u32> {
     if noun == "of" && text.lower(number.next + 1) == "us" && is_whole {
         return whole(number.value);
     }
-    let led = ["for", "with", "and", "of", ",", "are", "us", "we", "(", "+", ":", "adults", "adult"]
-        .contains(&text.before(at, 1));
+    let led =
+        ["for", "with", "and", "of", ",", "are", "us", "we", "(", "+", ":", "adults", "adult", "between", "among"]
+            .contains(&text.before(at, 1));
     let always = ["adults", "adult", "travellers", "travelers", "guests", "traveller", "traveler"].contains(&noun);
     let led_only =
         ["people", "persons", "person", "children", "kids", "child", "kid", "friends", "colleagues"].contains(&noun);
@@ -503,6 +505,8 @@ mod tests {
     }
 
     const PEOPLE: &[(&str, &str)] = &[
+        ("Split the count between 5 people", "5"),
+        ("Share the shifts among six colleagues", "6"),
         ("Cook for 12 people", "12"),
         ("Find software for a team of 14", "14"),
         ("A trip for two adults and three kids (4, 7 and 11)", "5"),
@@ -557,6 +561,7 @@ mod tests {
         ("Record a ten-lesson course", "10 lessons"),
         ("Send two sales reports", "2 reports"),
         ("Find a cleaner for 16 hours a week", "16 hours per week"),
+        ("We have two hours a week for it", "2 hours per week"),
         ("Hire a nurse, 30 hours per week", "30 hours per week"),
         ("We lose 5 hours a week, find out why", ""),
         ("Summarise it in no more than 300 words", ""),

@@ -250,6 +250,10 @@ fn things_at(text: &Text, at: usize) -> Option<usize> {
 /// The index after `do not`, `never`, `we can't`, …: an action follows.
 fn negated_action(text: &Text, at: usize) -> Option<usize> {
     let next = text.lower(at + 1);
+    // `make sure it doesn't happen again`: a fault, and nothing that somebody does.
+    if (at + 1..=at + 2).any(|i| ["happen", "happens", "recur", "recurs", "occur"].contains(&text.lower(i))) {
+        return None;
+    }
     match text.lower(at) {
         // `users may not be able to log in`: what might be so.
         "may" if next == "not" && matches!(text.lower(at + 2), "be" | "know" | "have" | "need" | "want" | "see") => {
@@ -740,6 +744,9 @@ mod tests {
     ];
 
     const NOT_RULED_OUT: &[(&str, &str)] = &[
+        ("Find the cause and make sure it doesn't happen again", ""),
+        ("The till froze twice, see that this never happens again", ""),
+        ("Fix the leak so it does not recur", ""),
         ("Explain why a kernel must not sleep in an interrupt", ""),
         ("Users may not be able to log in, write a help page", ""),
         ("They may not know the tool, write a guide", ""),

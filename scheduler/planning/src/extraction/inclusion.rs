@@ -231,6 +231,9 @@ fn is_asked(text: &Text, at: usize) -> bool {
 /// `with a buddy`, `with captions and an index`, `plus a glossary`: the index of what goes with what is made.
 fn beside(text: &Text, at: usize) -> Option<usize> {
     let next = text.lower(at + 1);
+    let follows_comma = text.before(at, 1) == ",";
+    // `…, with the dates, the concert and the new menu`
+    let lists_known = follows_comma && next == "the";
     let has_article = matches!(next, "a" | "an" | "some");
     match text.lower(at) {
         "plus" if has_article => return Some(at + 1),
@@ -240,9 +243,8 @@ fn beside(text: &Text, at: usize) -> Option<usize> {
         "with" => {}
         _ => return None,
     }
-    let first = if has_article { at + 2 } else { at + 1 };
+    let first = if has_article || lists_known { at + 2 } else { at + 1 };
     let thing = text.get(first).filter(|word| word.kind == WordKind::Letters && text.number(first).is_none())?;
-    let follows_comma = text.before(at, 1) == ",";
     let is_plural = thing.lower.len() > 3 && thing.lower.ends_with('s') && !thing.lower.ends_with("ss");
     let is_named = has_article || follows_comma && is_plural && !text.is_capital(first);
     let is_other = |word: &str| NO_THINGS.contains(&word) || super::count::is_person(word);
@@ -251,7 +253,7 @@ fn beside(text: &Text, at: usize) -> Option<usize> {
     let is_named = is_named || follows_comma && is_plural && !text.is_capital(first);
     let follows_document = DOCUMENTS.contains(&text.before(at, 1)) && is_plural && !text.is_capital(first);
     let is_somebody = ["him", "her", "me", "us", "them", "you", "friends", "my", "our"].contains(&thing.lower.as_str());
-    let is_listed = LISTED_IN.contains(&text.before(at, 1))
+    let is_listed = (lists_known || LISTED_IN.contains(&text.before(at, 1)))
         && !is_somebody
         && !text.is_capital(first)
         && (first..list_end(text, first)).any(|i| text.lower(i) == "and");
@@ -495,7 +497,7 @@ fn list_end(text: &Text, first: usize) -> usize {
             "nothing", "only",
         ]
         .contains(&text.lower(end + 1));
-        let is_member = (1..=7).contains(&(next - end.min(next)).saturating_sub(1)) && !text.is_imperative(end + 1);
+        let is_member = (1..=9).contains(&(next - end.min(next)).saturating_sub(1)) && !text.is_imperative(end + 1);
         let goes_on = text.lower(next) == "," || (end + 1..next).any(|i| text.lower(i) == "and");
         if begins_otherwise || !is_member || !goes_on {
             break;
@@ -533,6 +535,10 @@ mod tests {
     }
 
     const PHRASES: &[(&str, &str)] = &[
+        (
+            "Write our newsletter, with the holiday dates, the Christmas concert and the new lunch menu",
+            "holiday dates | Christmas concert | new lunch menu",
+        ),
         ("Put it in a spreadsheet with price, noise and warranty", "price | noise | warranty"),
         ("Send me a table with weight and colour", "weight | colour"),
         ("Organise a workshop in the town hall with lunch and parking", "lunch | parking"),

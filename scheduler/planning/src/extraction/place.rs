@@ -80,6 +80,9 @@ pub(super) fn read(text: &Text) -> Places {
             Role::Place if is_venue(text, first) || !is_technical && follows_date(text, first) => {
                 places.location = places.location.or(Some(found.name));
             }
+            Role::Place if text.before(first, 1) == "at" && is_institution(&found.name) => {
+                places.location = places.location.or(Some(found.name));
+            }
             Role::Place => {}
         }
     }
@@ -185,7 +188,9 @@ const OWN: &[&str] = &[
 /// `the Harbour Road site`: the index after it.
 fn site_at(text: &Text, at: usize) -> Option<usize> {
     let is_led = matches!(text.before(at, 1), "the" | "our") && matches!(text.before(at, 2), "for" | "at" | "in");
-    let last = (at + 2..at + 4).find(|i| SITES.contains(&text.lower(*i)) && !text.is_capital(*i))?;
+    // One word is a name only where something is: `at our Leeds warehouse`; `for the German branch` is another matter.
+    let least = at + if text.before(at, 2) == "for" { 2 } else { 1 };
+    let last = (least..at + 4).find(|i| SITES.contains(&text.lower(*i)) && !text.is_capital(*i))?;
     (is_led && (at..last).all(|i| text.is_capital(i))).then_some(last + 1)
 }
 
@@ -332,6 +337,13 @@ fn room_at(text: &Text, at: usize) -> Option<String> {
     (is_there && is_name).then(|| text.between(at, last + 1).to_owned())
 }
 
+/// `Oakfield Primary School`
+fn is_institution(name: &str) -> bool {
+    let kind = name.rsplit_once(' ').map_or("", |(_, kind)| kind);
+    ["School", "University", "College", "Academy", "Hospital", "Library", "Hall", "Museum", "Centre", "Clinic"]
+        .contains(&kind)
+}
+
 /// Longest name of a room, in words.
 const ROOM_WORDS_MAX: usize = 3;
 
@@ -343,7 +355,8 @@ fn is_link(word: &str) -> bool {
 const ROOMS: &[&str] = &[
     "home", "canteen", "cafeteria", "hall", "garden", "park", "library", "backyard", "courtyard", "terrace", "rooftop",
     "pub", "cafe", "café", "restaurant", "hotel", "church", "gym", "museum", "beach", "office", "room", "school",
-    "club", "clubhouse", "centre", "center", "stadium", "theatre", "theater", "barn", "zoo", "farm",
+    "club", "clubhouse", "centre", "center", "stadium", "theatre", "theater", "barn", "zoo", "farm", "university",
+    "college", "academy", "hospital", "clinic",
 ];
 
 /// `near Heilbronn`, `a workshop in Heilbronn`, `the office in Heilbronn`.
@@ -619,6 +632,9 @@ mod tests {
     }
 
     const PHRASES: &[(&str, &str)] = &[
+        ("Raise money for a new playground at Oakfield Primary School", "at Oakfield Primary School"),
+        ("A first aid course for 20 people at our Leeds warehouse", "at Leeds warehouse"),
+        ("Raise 2,000 euros for new beds at Hillside Hospital", "at Hillside Hospital"),
         ("Move the files from Anna's laptop to Ben's", ""),
         ("Copy the tables from Chapter 3 to Appendix B", ""),
         ("Move 200 users from Office 2016 to Microsoft 365 by March", "from Office 2016; to Microsoft 365"),

@@ -279,6 +279,14 @@ pub(super) fn is_told_length(text: &Text, at: usize) -> bool {
         }
         // `from 40 minutes to 10`
         "from" => (at + 2..at + 4).any(|i| text.lower(i) == "to"),
+        // `the shop was down for two hours`
+        "for" => {
+            let begin = text.clause_before(at, 6).find(|i| ["was", "were", "been"].contains(&text.lower(*i)));
+            begin.is_some_and(|begin| {
+                (begin + 1..at)
+                    .any(|i| ["down", "offline", "out", "closed", "unavailable", "broken"].contains(&text.lower(i)))
+            })
+        }
         "takes" | "take" | "took" => {
             at > 1 && text.words[at - 2].kind == WordKind::Letters && !is_planned(text, at - 2)
         }
@@ -431,6 +439,9 @@ mod tests {
     const LENGTHS: &[(&str, &str)] = &[
         ("Plan a half-day workshop", "240min"),
         ("A half-day hike near Kiel", "240min"),
+        ("The shop was down for two hours, find out why", ""),
+        ("Our servers were offline for 40 minutes last night", ""),
+        ("Plan a walk for two hours", "120min"),
         ("Draft an ad for a cook, 20 hours a week", ""),
         ("Plan a week in Rome", "7d"),
         ("Two weeks in Peru with the kids", "14d"),
