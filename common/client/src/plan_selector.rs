@@ -12,6 +12,7 @@ const SEARCH_PAGES: usize = 20;
 const LATEST_OF: usize = 100;
 /// Characters of an id after its shard, at the least: sub-plans have more.
 const ID_CHARS: usize = 16;
+
 impl Client {
     /// The id of the plan that `text` means: an id, a unique beginning or end of one, `@latest` or `@last-failed`.
     pub async fn resolve(&self, text: &str) -> Result<PlanId, ClientError> {

@@ -38,7 +38,7 @@ pub struct Candidates {
     /// How likely it is that anybody fits, 0 to 1.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub confidence: Option<f64>,
-    /// Whether the router would rather choose nobody.
+    /// Whether the router finds that no agent type fits.
     #[serde(default)]
     pub abstains: bool,
 }

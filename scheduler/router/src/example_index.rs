@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use crate::embedding_table::EmbeddingTable;
 use crate::static_embedder::agreement_weighted_mean;
-use crate::vectors::{dot, normalize, quantize};
+use crate::vectors::{dot, mean, quantize, subtract_common};
 
 /// Words of a text that are compared.
 const WORDS_MAX: usize = 48;
@@ -29,6 +29,7 @@ pub struct ExampleIndex {
     weights: BTreeMap<u32, f32>,
     /// Weight of any other subword.
     unseen_weight: f32,
+    /// The mean of all examples.
     common: Vec<f32>,
     /// Quantized vectors, row by row.
     vectors: Vec<i16>,
@@ -48,14 +49,9 @@ impl ExampleIndex {
         let rarity =
             |count: usize| ((1.0 + groups.len() as f32) / (1.0 + count as f32)).ln().max(0.05).powf(RARITY_POWER);
         let weights = having.into_iter().map(|(subword, count)| (subword, rarity(count))).collect();
-        let mut index =
-            Self { unseen_weight: rarity(1), common: vec![0.0; table.columns()], weights, vectors: Vec::new(), table };
+        let mut index = Self { unseen_weight: rarity(1), common: Vec::new(), weights, vectors: Vec::new(), table };
         let vectors: Vec<Vec<f32>> = groups.iter().flatten().map(|known| index.mean(known)).collect();
-        for vector in &vectors {
-            for (common, cell) in index.common.iter_mut().zip(vector) {
-                *common += COMMON_SHARE * cell / vectors.len() as f32;
-            }
-        }
+        index.common = mean(&vectors, index.table.columns());
         index.vectors = vectors.into_iter().flat_map(|vector| index.centre(vector)).collect();
         index
     }
@@ -81,8 +77,7 @@ impl ExampleIndex {
 
     /// Subtracts what all examples have in common.
     fn centre(&self, mut vector: Vec<f32>) -> Vec<i16> {
-        vector.iter_mut().zip(&self.common).for_each(|(cell, common)| *cell -= common);
-        normalize(&mut vector);
+        subtract_common(&mut vector, &self.common, COMMON_SHARE);
         quantize(&vector)
     }
 }

@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use crate::embedding_table::EmbeddingTable;
 use crate::subwords::Subwords;
-use crate::vectors::{dot, normalize, quantize};
+use crate::vectors::{dot, mean, normalize, quantize, subtract_common};
 
 /// Share of the mean vector of all agents that is subtracted from every vector.
 const COMMON_SHARE: f32 = 0.3;
@@ -58,19 +58,14 @@ impl StaticEmbedder {
         let rarity = |count: u32| (((1.0 + total) / (1.0 + count as f32)).ln() + 1.0).sqrt();
         let weight = |count: u32| if table.is_weighted() { 1.0 } else { rarity(count) };
         let weights: Vec<f32> = having.into_iter().map(weight).collect();
-        let mut common = vec![0.0; table.columns()];
         let sums: Vec<Vec<f32>> = documents
             .iter()
             .map(|document| agreement_weighted_mean(&table, &weights, document.all(), AGENT_AGREEMENT))
             .collect();
-        for vector in &sums {
-            for (sum, cell) in common.iter_mut().zip(vector) {
-                *sum += cell / total;
-            }
-        }
+        let common = mean(&sums, table.columns());
         let mut vectors = Vec::with_capacity(sums.len() * table.columns());
         for mut vector in sums {
-            subtract_common(&mut vector, &common);
+            subtract_common(&mut vector, &common, COMMON_SHARE);
             vectors.extend(quantize(&vector));
         }
         let hubness = hubness(&vectors, table.columns());
@@ -112,7 +107,7 @@ impl StaticEmbedder {
     /// The quantized vector of the subwords of a text.
     pub(super) fn embed(&self, subwords: &[(u32, f32)]) -> Vec<i16> {
         let mut vector = agreement_weighted_mean(&self.table, &self.weights, subwords, STEP_AGREEMENT);
-        subtract_common(&mut vector, &self.common);
+        subtract_common(&mut vector, &self.common, COMMON_SHARE);
         quantize(&vector)
     }
 }
@@ -160,16 +155,6 @@ fn weighted_sum(table: &EmbeddingTable, subwords: impl Iterator<Item = (u32, f32
     subwords.for_each(|(subword, weight)| table.add_vector(&mut sum, subword, weight));
     normalize(&mut sum);
     sum
-}
-
-fn subtract_common(vector: &mut [f32], common: &[f32]) {
-    if vector.iter().all(|cell| *cell == 0.0) {
-        return;
-    }
-    for (cell, common) in vector.iter_mut().zip(common) {
-        *cell -= COMMON_SHARE * common;
-    }
-    normalize(vector);
 }
 
 #[cfg(test)]

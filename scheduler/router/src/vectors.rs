@@ -15,6 +15,28 @@ pub(super) fn normalize(vector: &mut [f32]) {
     }
 }
 
+/// The mean of vectors.
+pub(super) fn mean(vectors: &[Vec<f32>], columns: usize) -> Vec<f32> {
+    let mut mean = vec![0.0; columns];
+    for vector in vectors {
+        for (sum, cell) in mean.iter_mut().zip(vector) {
+            *sum += cell / vectors.len() as f32;
+        }
+    }
+    mean
+}
+
+/// Subtracts a share of the mean of all vectors, and scales the rest to length 1; zero stays zero.
+pub(super) fn subtract_common(vector: &mut [f32], common: &[f32], share: f32) {
+    if vector.iter().all(|cell| *cell == 0.0) {
+        return;
+    }
+    for (cell, common) in vector.iter_mut().zip(common) {
+        *cell -= share * common;
+    }
+    normalize(vector);
+}
+
 /// Converts a unit vector to integers.
 #[expect(clippy::cast_possible_truncation, reason = "the cells of a unit vector are at most 1")]
 pub(super) fn quantize(vector: &[f32]) -> Vec<i16> {

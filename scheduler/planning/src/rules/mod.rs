@@ -89,8 +89,9 @@ impl RulesPlanner {
         }
         let read = Facts::read(&request.goal, request.now_ms);
         let facts = read.by_name();
-        let candidates = self.candidates(request, &read, &facts);
-        let near = || self.examples.nearest(&self.rules, &request.goal.description, &read);
+        let plain = plain_request::read(&request.goal.description);
+        let candidates = self.candidates(request, &read, &plain, &facts);
+        let near = || self.examples.nearest(&self.rules, &request.goal.description, &read.request, &plain);
         let words = phrase::words(&request.goal.description).len();
         let choice = choice::choose(&candidates, near, words);
         let generic = || self.rules.iter().find(|rule| rule.matching.is_none()).map(Choice::of);
@@ -102,9 +103,16 @@ impl RulesPlanner {
     }
 
     /// The rules that recognise goals, best first.
-    fn candidates(&self, request: &PlanRequest, read: &Facts, facts: &Map<String, Value>) -> Vec<Candidate<'_>> {
+    ///
+    /// - `plain`: the first sentence of the goal.
+    fn candidates(
+        &self,
+        request: &PlanRequest,
+        read: &Facts,
+        plain: &GoalRequest,
+        facts: &Map<String, Value>,
+    ) -> Vec<Candidate<'_>> {
         let words = without(phrase::words(&request.goal.description), &read.exclusions);
-        let plain = plain_request::read(&request.goal.description);
         let mut candidates: Vec<Candidate<'_>> = Vec::new();
         for rule in &self.rules {
             let Some(matching) = &rule.matching else { continue };
@@ -113,7 +121,7 @@ impl RulesPlanner {
             let score = if named { f64::INFINITY } else { score_of(&read.request) };
             let missing = rule.facts.iter().filter(|(name, want)| want.required && !facts.contains_key(*name));
             let missing = missing.map(|(name, _)| name.as_str()).collect();
-            let first_sentence = score_of(&plain);
+            let first_sentence = score_of(plain);
             let against = matching.against(&words, &read.request, facts);
             candidates.push(Candidate { rule, score, needed: matching.score, first_sentence, against, missing });
         }

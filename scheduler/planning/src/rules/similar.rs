@@ -4,9 +4,8 @@ use std::sync::{Arc, OnceLock};
 
 use goalmill_router::{EmbeddingTable, ExampleIndex};
 
-use super::plain_request;
 use super::rule::Rule;
-use crate::extraction::Facts;
+use crate::extraction::GoalRequest;
 
 /// A main request of fewer words says too little; the first sentence is taken for it.
 const REQUEST_WORDS_MIN: usize = 3;
@@ -36,12 +35,19 @@ impl Examples {
     /// The rules that have examples, the nearest first; nothing for a goal in another language than the model's.
     ///
     /// - `rules`: always the same for one `self`.
-    pub(super) fn nearest<'a>(&self, rules: &'a [Rule], goal: &str, read: &Facts) -> Vec<Near<'a>> {
+    /// - `request`, `plain`: the main request of the goal, and its first sentence.
+    pub(super) fn nearest<'a>(
+        &self,
+        rules: &'a [Rule],
+        goal: &str,
+        request: &GoalRequest,
+        plain: &GoalRequest,
+    ) -> Vec<Near<'a>> {
         if rules.iter().all(|rule| rule.examples().is_empty()) {
             return Vec::new();
         }
         let embedded = self.0.get_or_init(|| EmbeddedExamples::new(rules));
-        let Some(similarities) = embedded.similarities(goal, read) else { return Vec::new() };
+        let Some(similarities) = embedded.similarities(goal, &request.words, &plain.words) else { return Vec::new() };
         let mut near: Vec<Near<'a>> = Vec::new();
         let mut rest = similarities.as_slice();
         for (rule, count) in rules.iter().zip(&embedded.counts) {
@@ -67,12 +73,11 @@ impl EmbeddedExamples {
 
     /// The similarity of each example to the goal: the mean of those to its main request without constraints, its first
     /// sentence, and the beginning of the whole text.
-    fn similarities(&self, goal: &str, read: &Facts) -> Option<Vec<f64>> {
+    fn similarities(&self, goal: &str, request: &[String], sentence: &[String]) -> Option<Vec<f64>> {
         let whole = self.index.similarities(goal)?;
-        let sentence = plain_request::read(goal).words;
-        let request = if read.request.words.len() >= REQUEST_WORDS_MIN { &read.request.words } else { &sentence };
+        let request = if request.len() >= REQUEST_WORDS_MIN { request } else { sentence };
         let of = |words: &[String]| self.index.similarities(&words.join(" ")).unwrap_or_else(|| whole.clone());
-        let (request, sentence) = (of(request), of(&sentence));
+        let (request, sentence) = (of(request), of(sentence));
         let all = request.iter().zip(&sentence).zip(&whole);
         Some(all.map(|((a, b), c)| f64::from(a + b + c) / 3.0).collect())
     }
