@@ -21,10 +21,14 @@ export function editor(base) {
   const own = { draft: clone(base), inputs: new Map(), preview: null, refusal: null, isChecking: false, isOrdered: false, agents: [], round: 0, selected: null };
   const firstDependencies = new Map(base.steps.map((step) => [step.id, step.dependencies || []]));
   let timer = 0;
-  const check = async () => {
-    const round = ++own.round;
+  // From the first key on, no answer about an earlier draft counts.
+  const begin = () => {
     own.isChecking = true;
     app.render();
+    return ++own.round;
+  };
+  const check = async () => {
+    const round = begin();
     try {
       const preview = await post("/v1/plans:validate", own.draft);
       if (round === own.round) Object.assign(own, { preview, refusal: null });
@@ -32,7 +36,7 @@ export function editor(base) {
     if (round === own.round) own.isChecking = false;
     app.render();
   };
-  const changed = () => { clearTimeout(timer); timer = setTimeout(check, WAIT_MS); app.render(); };
+  const changed = () => { clearTimeout(timer); timer = setTimeout(check, WAIT_MS); begin(); };
   const set = (step, name, value) => {
     if (value === "" || value === undefined || (Array.isArray(value) && !value.length)) delete step[name]; else step[name] = value;
     changed();
@@ -64,7 +68,7 @@ export function editor(base) {
   const removed = () => base.steps.filter((step) => !own.draft.steps.some((one) => one.id === step.id));
   const isBroken = () => [...own.inputs.values()].some((one) => one.error);
   return {
-    isValid: () => Boolean(own.preview && own.preview.valid && !own.isChecking && !isBroken()),
+    isValid: () => Boolean(own.preview && own.preview.valid && !own.refusal && !own.isChecking && !isBroken()),
     isChanged: () => removed().length > 0 || own.draft.steps.some((step) => fieldChanges(step).length),
     changes: () => [
       ...own.draft.steps.filter((step) => fieldChanges(step).length).map((step) => ({ set_fields: { step: step.id, fields: Object.fromEntries(fieldChanges(step).map((name) => [name, step[name] === undefined ? null : step[name]])) } })),

@@ -33,7 +33,17 @@ async function edited(given) {
   const id = planOf(page);
   await page.getByRole("link", { name: "Review and edit" }).click();
   const description = page.locator("#edit-flights").getByLabel("Description");
-  await description.fill("Search flights that leave after ten");
+  await settled(page);
+  // Before the draft is checked, which begins later than the next frames.
+  const isOffered = await description.evaluate(async (field, text) => {
+    field.value = text;
+    field.dispatchEvent(new Event("input"));
+    const name = "Approve with 1 change";
+    const button = () => [...document.querySelectorAll("button")].find((one) => one.textContent === name);
+    while (!button()) await new Promise((resolve) => requestAnimationFrame(resolve));
+    return !button().disabled;
+  }, "Search flights that leave after ten");
+  expect(!isOffered, "an edit that was not checked cannot be approved");
   await page.getByText("was:").first().waitFor();
   await page.getByRole("button", { name: "Approve with 1 change" }).click();
   await page.getByRole("dialog").getByLabel("Reason").fill("no early flights");
