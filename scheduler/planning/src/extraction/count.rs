@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use goalmill_common::number::{to_u32, whole_u64};
 
 use super::recurrence::{is_period, is_small_unit};
+use super::relative_date::weekday_at;
 use super::words::{Quantity, Text, WordKind};
 
 /// Largest count that is taken for one.
@@ -45,20 +46,39 @@ fn count_at(text: &Text, at: usize) -> Option<(String, u32)> {
     }
     let first = text.number(at)?;
     let mut number = first;
-    if matches!(text.lower(first.next), "-" | "to" | "or")
+    if matches!(text.lower(first.next), "-" | "–" | "to" | "or")
         && let Some(second) = text.number(first.next + 1)
     {
         number = second;
     }
     let count = whole(number.value)?;
     if text.lower(number.next) == "of" && matches!(text.lower(number.next + 1), "them" | "these" | "those") {
+        // `two of them should be vegetarian`
+        if matches!(text.lower(number.next + 2), "are" | "is" | "should" | "must" | "will" | "have" | "need" | "can") {
+            return None;
+        }
         return Some((text.lower(text.plural_before(at)?).to_owned(), count));
     }
-    let noun = noun_at(text, number.next)?;
+    // `12,000 or so photos`
+    let is_rough = text.lower(number.next) == "or" && text.lower(number.next + 1) == "so";
+    let noun = noun_at(text, number.next + 2 * usize::from(is_rough))?;
     let is_display = text.lower(first.next.saturating_sub(1)) == "k" && DISPLAYS.contains(&text.lower(noun));
     let is_rate = matches!(text.lower(noun + 1), "a" | "per")
         && (is_period(text.lower(noun + 2)) || is_small_unit(text.lower(noun + 2)));
-    (!is_display && !is_rate).then(|| (text.lower(noun).to_owned(), count))
+    (!is_display && !is_rate).then(|| (with_scope(text, text.lower(noun), noun + 1), count))
+}
+
+/// `words each`, `words per post`: what the number holds for, when that is not the whole.
+fn with_scope(text: &Text, noun: &str, at: usize) -> String {
+    let unit = text.get(at + 1).filter(|unit| unit.kind == WordKind::Letters);
+    match (text.lower(at), unit) {
+        ("each" | "apiece", None) => format!("{noun} each"),
+        ("each" | "apiece", Some(unit)) if weekday_at(text, at + 1).is_none() && !is_period(&unit.lower) => {
+            format!("{noun} each")
+        }
+        ("per", Some(unit)) => format!("{noun} per {}", unit.lower),
+        _ => noun.to_owned(),
+    }
 }
 
 /// `4k monitors`: how sharp they are.
@@ -101,20 +121,36 @@ fn single_at(text: &Text, at: usize) -> Option<String> {
     })
 }
 
-/// `a nurse for 30 hours a week`, `we have two hours a week`: how much somebody works.
+/// `a nurse for 30 hours a week`, `we have two hours a week`, `study 30 minutes a day`: how much somebody works.
 fn load_at(text: &Text, at: usize) -> Option<(String, u32)> {
     let number = text.number(at)?;
     let (unit, per, period) = (text.lower(number.next), text.lower(number.next + 1), text.lower(number.next + 2));
-    let is_load = unit == "hours" && matches!(per, "a" | "per" | "each") && matches!(period, "week" | "month");
+    let is_load = matches!(unit, "hours" | "minutes")
+        && matches!(per, "a" | "per" | "each" | "every")
+        && matches!(period, "day" | "week" | "month" | "evening" | "morning" | "weekday");
+    let is_exercise = |i: usize| {
+        let is_asked = text.begins_clause(i) || matches!(text.before(i, 1), "to" | "can" | "could" | "will" | "should");
+        EXERCISES.contains(&text.lower(i)) && is_asked
+    };
     let is_led = ["for", ",", "(", "of"].contains(&text.before(at, 1))
-        || text.clause_before(at, 5).any(|i| ["can", "could", "have", "got"].contains(&text.lower(i)));
+        || text
+            .clause_before(at, 5)
+            .any(|i| ["can", "could", "have", "got"].contains(&text.lower(i)) || is_exercise(i));
+    // The length of a day's work is a length, too.
+    let is_read = text.is_constraint(at) && period != "day";
     let is_told = text.clause_before(at, 10).any(|i| {
         ["spend", "spends", "spending", "waste", "wastes", "lose", "loses", "down", "save", "open"]
             .contains(&text.lower(i))
     });
-    let count = whole(number.value).filter(|_| is_load && is_led && !is_told && !text.is_constraint(at))?;
-    Some((format!("hours per {period}"), count))
+    let count = whole(number.value).filter(|_| is_load && is_led && !is_told && !is_read)?;
+    Some((format!("{unit} per {period}"), count))
 }
+
+/// What is done for a while each day.
+const EXERCISES: &[&str] = &[
+    "study", "practise", "practice", "train", "learn", "exercise", "revise", "walk", "run", "read", "write", "work",
+    "meditate", "swim", "cycle", "play",
+];
 
 /// `a two-page report`, `one page`: the length of a text.
 fn length_at(text: &Text, at: usize) -> Option<(String, u32)> {
@@ -186,7 +222,8 @@ fn noun_at(text: &Text, mut at: usize) -> Option<usize> {
             return None;
         }
         let plural = lower.len() > 3 && lower.ends_with('s') && !lower.ends_with("ss") && !lower.ends_with("us");
-        if plural && !text.get(at + 1).is_some_and(|w| w.glued && w.lower == "'") {
+        // `hands-on`
+        if plural && !text.get(at + 1).is_some_and(|w| w.glued && matches!(w.lower.as_str(), "'" | "-")) {
             return Some(if is_compound(text, at) { at + 1 } else { at });
         }
         at += 1;
@@ -227,7 +264,7 @@ const VERBS: &[&str] = &[
     "get", "show", "suggest", "recommend", "pick", "choose", "collect", "gather", "analyse", "analyze", "translate",
     "search", "buy", "order", "send", "draft", "generate", "name", "visit", "review", "research", "the", "top", "at",
     "use", "i", "around", "about", "these", "those", "any", "some", "in", "for", "with", "select", "rank", "check",
-    "download", "need",
+    "download", "need", "it", "there", "we", "they", "this", "we've", "i've", "we're", "our", "all", "both", "my",
 ];
 
 /// Words that end what is counted.
@@ -351,6 +388,12 @@ fn people_at(text: &Text, at: usize) -> Option<u32> {
     }
     let number = up_to(text, text.number(at)?);
     let noun = text.lower(number.next);
+    // `three friends and I`
+    let is_and_me =
+        text.lower(number.next + 1) == "and" && matches!(text.lower(number.next + 2), "i" | "me" | "myself");
+    if is_and_me && COMPANIONS.contains(&noun) {
+        return whole(number.value).map(|others| others + 1);
+    }
     // `the six of us`; `two of us are vegetarian` are a part.
     let is_whole = matches!(text.before(at, 1), "the" | "for" | "are" | "with");
     if noun == "of" && text.lower(number.next + 1) == "us" && is_whole {
@@ -366,6 +409,12 @@ fn people_at(text: &Text, at: usize) -> Option<u32> {
     let friends = u32::from(noun == "friends" && matches!(text.before(at, 1), "with" | "and") || is_with_me);
     (always || led && led_only).then(|| whole(number.value)).flatten().map(|n| n + friends)
 }
+
+/// Who goes along.
+const COMPANIONS: &[&str] = &[
+    "friends", "colleagues", "sisters", "brothers", "cousins", "children", "kids", "sons", "daughters", "others",
+    "classmates", "flatmates", "neighbours", "neighbors", "people", "girls", "guys", "mates",
+];
 
 /// `for two`, `a family of four`, `my wife and I`, `a couple`, `solo`.
 fn group_at(text: &Text, at: usize) -> Option<u32> {
@@ -505,6 +554,8 @@ mod tests {
     }
 
     const PEOPLE: &[(&str, &str)] = &[
+        ("Three friends and I want to hike in the Alps", "4"),
+        ("Find a cabin for my two sisters and me", "3"),
         ("Split the count between 5 people", "5"),
         ("Share the shifts among six colleagues", "6"),
         ("Cook for 12 people", "12"),
@@ -552,6 +603,14 @@ mod tests {
     }
 
     const COUNTS: &[(&str, &str)] = &[
+        ("Write four blog posts, about 800 words each", "4 posts, 800 words each"),
+        ("Make five slides with three pictures per slide", "3 pictures per slide, 5 slides"),
+        ("Move the 12,000 or so photos to our server", "12000 photos"),
+        ("We are moving. It's 18 desks and a small kitchen.", "18 desks, 1 kitchens"),
+        ("I can study about two hours a day", "2 hours per day"),
+        ("Practise 45 minutes a day", "45 minutes per day"),
+        ("A lesson with one hands-on experiment", ""),
+        ("Cook dinners in under 30 minutes. Two of them are vegetarian.", ""),
         ("They work 40 hours a week, suggest a better rota", ""),
         ("Hire two part-time sales assistants for the shop", "2 assistants"),
         ("Hire three full-time software engineers", "3 engineers"),

@@ -3,6 +3,8 @@
 use goalmill_common::number::{to_u32, whole_u64};
 use serde::Serialize;
 
+use super::count::is_person;
+use super::date_role::is_over_the_last;
 use super::subtask::is_bullet;
 use super::time::is_told_length;
 use super::words::{Text, WordKind};
@@ -45,7 +47,11 @@ fn counted(text: &Text, at: usize) -> Option<Duration> {
     let unit = text.lower(next);
     let is_other =
         is_term(text, at) || is_rate_or_age(text, next + 1) || is_kept(text, at, next + 1) || is_told_length(text, at);
-    if is_other || is_bullet(text, at) {
+    // `two night nurses`
+    let names_shift = unit == "night"
+        && value > 1.0
+        && (is_person(text.lower(next + 1)) || text.lower(next + 1).starts_with("shift"));
+    if is_other || names_shift || is_bullet(text, at) {
         return None;
     }
     let nights = matches!(unit, "night" | "nights");
@@ -94,7 +100,7 @@ fn single(text: &Text, at: usize) -> Option<Duration> {
             }
             2
         }
-        "weekend" if names_what(text, at + 1) => return None,
+        "weekend" if names_what(text, at + 1) || is_over_the_last(text, at) => return None,
         "weekend" => 2 + u32::from(text.before(at, 1) == "long"),
         "fortnight" if text.before(at, 1) == "a" => 14,
         "weeklong" => 7,

@@ -41,8 +41,9 @@ pub(super) fn read(text: &Text) -> Vec<String> {
         } else if let Some(part) = with_subject(text, at, first, end).filter(|_| lead == Lead::Action) {
             add(&mut found, part);
         } else if !is_exception {
+            let somebody = somebody_without(text, at);
             for part in parts(text, lead, first, end) {
-                add(&mut found, part);
+                add(&mut found, somebody.map_or(part.clone(), |(name, verb)| format!("{name} {verb} {part}")));
             }
         }
         text.note_constraint(at, end);
@@ -52,6 +53,18 @@ pub(super) fn read(text: &Text) -> Vec<String> {
     let plurals = found.clone();
     found.retain(|part| !plurals.iter().any(|other| other.strip_suffix('s') == Some(part)));
     found
+}
+
+/// `Amira does no nights`, `Tom works no weekends`: who does not, and the verb.
+fn somebody_without<'t>(text: &Text<'t>, no: usize) -> Option<(&'t str, &'static str)> {
+    let verb = match text.before(no, 1) {
+        "does" => "doing",
+        "works" => "working",
+        "eats" => "eating",
+        _ => return None,
+    };
+    let name = no.checked_sub(2).filter(|name| text.lower(no) == "no" && text.is_capital(*name))?;
+    Some((text.words[name].text, verb))
 }
 
 /// `the billing service must not be touched`: `billing service being touched`.
@@ -236,6 +249,8 @@ fn things_at(text: &Text, at: usize) -> Option<usize> {
         "not" if next == "interested" && third == "in" => at + 3,
         "nothing" if third == "than" || is_bare(text, at) => at + 1,
         "no" if text.before(at, 1) == "with" && is_selected(text, at - 1) => return None,
+        "no" if next == "need" && third == "for" => at + 3,
+        "don't" | "dont" if next == "bother" && matches!(third, "with" | "about") => at + 3,
         "no" => no(text, at)?,
         "anything" | "everything" | "everyone" | "all" if matches!(next, "but" | "except") => at + 2,
         "don't" | "dont" | "wouldn't" if matches!(text.before(at, 1), "we" | "i" | "they") => unwanted(text, at + 1)?,
@@ -274,7 +289,7 @@ fn negated_action(text: &Text, at: usize) -> Option<usize> {
         "not" if matches!(text.before(at, 1), "rather" | "prefer") => Some(at + 1 + usize::from(next == "to")),
         "never" if is_request(text, at) || text.before(at, 1) == "must" => Some(at + 1),
         "nothing" if matches!(next, "may" | "must" | "should" | "can") => Some(at + 2),
-        "nobody" | "none" if text.begins_clause(at) => Some(at),
+        "nobody" | "none" if text.begins_clause(at) && !is_past_verb(next) => Some(at),
         _ => None,
     }
 }
@@ -289,6 +304,13 @@ fn is_disruption(text: &Text, at: usize) -> bool {
     .contains(&text.lower(state));
     let is_negated = matches!(text.lower(at), "can't" | "cannot" | "mustn't");
     is_negated && state > at + 1 && is_change && text.subject_before(at).is_some()
+}
+
+/// `nobody noticed`: what happened.
+fn is_past_verb(word: &str) -> bool {
+    word.len() > 4 && word.ends_with("ed") && word != "need"
+        || ["was", "knew", "saw", "came", "had", "did", "answered", "told", "heard", "went", "has", "is"]
+            .contains(&word)
 }
 
 /// What people decline: `my son won't eat fish`.
@@ -693,6 +715,9 @@ mod tests {
     }
 
     const PHRASES: &[(&str, &str)] = &[
+        ("Make the rota; Amira does no nights", "Amira doing nights"),
+        ("Plan the party, no need for catering", "catering"),
+        ("Review the code but don't bother with the styling", "styling"),
         ("Children under 12 may not be filmed", "children under 12 being filmed"),
         ("The invoice must not contain VAT", "invoice contain VAT"),
         ("The server can't go down on Monday", "server going down on Monday"),
@@ -744,6 +769,8 @@ mod tests {
     ];
 
     const NOT_RULED_OUT: &[(&str, &str)] = &[
+        ("The freezer broke down and nobody noticed. Find out why.", ""),
+        ("Nobody answered the phone, call them again", ""),
         ("Find the cause and make sure it doesn't happen again", ""),
         ("The till froze twice, see that this never happens again", ""),
         ("Fix the leak so it does not recur", ""),

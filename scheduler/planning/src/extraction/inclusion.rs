@@ -1,5 +1,6 @@
 //! Extracts what a goal asks to be there: `a vegan option is a must`, `include a shopping list`, `we keep the tiles`.
 
+use super::manner::manner_at;
 use super::words::{Text, Use, WordKind};
 
 /// Longest inclusion, in words.
@@ -54,7 +55,10 @@ pub(super) fn read(text: &Text, request: usize, has_subtasks: bool) -> Vec<Strin
 fn asked_at(text: &Text, at: usize, request: usize, has_subtasks: bool) -> Option<AskedSpan> {
     let list =
         |first: usize| Some(AskedSpan { first: skip_articles(text, first), end: list_end(text, first), is_list: true });
-    told(text, at)
+    let span = |(first, end)| AskedSpan { first, end, is_list: false };
+    manner_at(text, at, |first| phrase_end(text, first))
+        .map(span)
+        .or_else(|| told(text, at))
         .or_else(|| needed(text, at).and_then(list))
         .or_else(|| added(text, at, request, has_subtasks).and_then(list))
         .or_else(|| beside(text, at).and_then(list))
@@ -234,7 +238,8 @@ fn beside(text: &Text, at: usize) -> Option<usize> {
     let follows_comma = text.before(at, 1) == ",";
     // `…, with the dates, the concert and the new menu`
     let lists_known = follows_comma && next == "the";
-    let has_article = matches!(next, "a" | "an" | "some");
+    let is_one = next == "one" && !matches!(text.lower(at + 2), "of" | "or" | "another" | "stop" | "change" | "hand");
+    let has_article = matches!(next, "a" | "an" | "some") || is_one;
     match text.lower(at) {
         "plus" if has_article => return Some(at + 1),
         "as" if next == "well" && text.lower(at + 2) == "as" && matches!(text.lower(at + 3), "a" | "an") => {
@@ -413,7 +418,7 @@ fn attribute(text: &Text, at: usize) -> Option<AskedSpan> {
     let is_listed = (1..=12)
         .map_while(|back| at.checked_sub(back))
         .take_while(|i| !text.ends_sentence(*i))
-        .any(|i| text.lower(i) == ":");
+        .any(|i| text.lower(i) == ":" && !(i..at).any(|member| text.is_constraint(member)));
     let closes = matches!(text.lower(end), "" | "," | "." | ";" | "!" | ")");
     let is_attribute = is_attribute(text, at) && end <= at + 3
         || matches!(text.before(end, 1), "certified" | "compliant" | "accessible");

@@ -19,6 +19,7 @@ pub(super) struct StatedLimits {
 impl StatedLimits {
     /// Whether so many of a thing are its upper limit, and no count.
     pub(super) fn bounds(&self, noun: &str, count: u32) -> bool {
+        let noun = noun.split(' ').next().unwrap_or_default();
         self.at_most.iter().any(|(what, most)| *most == u64::from(count) && what.split(' ').any(|word| word == noun))
     }
 }
@@ -42,6 +43,7 @@ pub(super) fn read(text: &Text) -> StatedLimits {
             continue;
         }
         if let Some((low, high, noun, next)) = range_at(text, at) {
+            let (noun, next) = over_time(text, noun, next);
             limits.at_least.entry(noun.clone()).or_insert(low);
             limits.at_most.entry(noun).or_insert(high);
             text.note_constraint(at, next);
@@ -81,6 +83,10 @@ fn over_time(text: &Text, noun: String, next: usize) -> (String, usize) {
             (format!("{noun} per {unit}"), next + 2)
         }
         "running" => (format!("{noun} in a row"), next + 1),
+        "each" | "apiece" => (format!("{noun} each"), next + 1),
+        "per" if text.get(next + 1).is_some_and(|unit| unit.kind == WordKind::Letters) => {
+            (format!("{noun} per {unit}"), next + 2)
+        }
         _ => (noun, next),
     }
 }
@@ -95,7 +101,8 @@ fn limited(text: &Text, from: usize, number: &Limit) -> Option<(String, usize)> 
         return Some((text.lower(noun).to_owned(), number.next + 2));
     }
     // `five or fewer items`
-    let (noun, next) = noun_at(text, number.next + 2 * usize::from(text.lower(number.next) == "or"))?;
+    let (noun, next) = noun_at(text, number.next + 2 * usize::from(text.lower(number.next) == "or"))
+        .or_else(|| Some((people_of_group(text, from)?, number.next)))?;
     let noun = match noun.as_str() {
         "min" | "mins" => "minutes".to_owned(),
         "h" | "hr" | "hrs" => "hours".to_owned(),
@@ -105,6 +112,14 @@ fn limited(text: &Text, from: usize, number: &Limit) -> Option<(String, usize)> 
     // `downtime can't exceed 4 hours`
     let of = of_what(text, from).filter(|_| TIMES.contains(&noun.as_str()));
     Some((of.map(|subject| format!("{noun} of {subject}")).unwrap_or(noun), next))
+}
+
+/// `in groups of no more than 8`: `people per group`.
+fn people_of_group(text: &Text, from: usize) -> Option<String> {
+    let group = text.before(from, 2).strip_suffix('s').filter(|_| text.before(from, 1) == "of")?;
+    let group = if group == "classe" || group == "batche" { &group[..group.len() - 1] } else { group };
+    let is_group = ["group", "team", "class", "batch", "table", "pair", "crew"].contains(&group);
+    is_group.then(|| format!("people per {group}"))
 }
 
 const TIMES: &[&str] = &["hours", "minutes", "seconds", "milliseconds", "ms", "days", "weeks", "hour", "minute", "day"];
@@ -152,6 +167,10 @@ fn least_money(text: &Text, at: usize) -> Option<(String, u64, usize)> {
         ("no" | "not" | "never", "less" | "lower", "than") => at + 3,
         ("at", "least", _) | ("minimum", "price" | "of", _) => at + 2,
         ("minimum", ..) => at + 1,
+        // `raise 5,000 pounds`
+        ("raise" | "collect" | "save" | "crowdfund", ..) if is_aim(text, at) => {
+            at + 1 + usize::from(matches!(text.lower(at + 1), "about" | "around" | "roughly" | "some"))
+        }
         _ => return None,
     };
     let amount = amount_at(text, first).filter(|amount| (0.0..=LIMIT_MAX).contains(&amount.value))?;
@@ -166,6 +185,12 @@ fn least_money(text: &Text, at: usize) -> Option<(String, u64, usize)> {
         Some(unit) => Some((format!("{currency} per {}", unit.lower), whole, per + 2)),
         None => Some((currency.to_owned(), whole, amount.next)),
     }
+}
+
+/// Whether a verb states what is to be reached: not so in `I can save 400 euros a month`.
+fn is_aim(text: &Text, at: usize) -> bool {
+    let is_able = ["can", "could", "i", "we", "already", "they", "you", "who", "that"].contains(&text.before(at, 1));
+    !is_able && text.negation_before(at).is_none()
 }
 
 /// `at most 10`: the side, the index of its first word, and the number.
@@ -199,7 +224,9 @@ fn before_number(text: &Text, at: usize) -> Option<(LimitSide, usize, Limit)> {
         ("maximum" | "max", _, _) => (LimitSide::Most, at + 1),
         ("minimum" | "min", _, _) => (LimitSide::Least, at + 1),
         ("less" | "fewer" | "shorter", "than", _) if is_in_negation(text, at) => (LimitSide::Least, at + 2),
-        ("less" | "fewer" | "shorter", "than", _) if !negated(text, at) => (LimitSide::Most, at + 2),
+        ("less" | "fewer" | "shorter", "than", _) if !negated(text, at) || is_in_a_moment(text, at) => {
+            (LimitSide::Most, at + 2)
+        }
         ("more" | "longer", "than", _) if is_in_negation(text, at) => (LimitSide::Most, at + 2),
         ("more" | "longer", "than", _) if !negated(text, at) => (LimitSide::Least, at + 2),
         ("above" | "over", ..) if matches!(text.before(at, 1), "stay" | "remain" | "stays" | "be") => {
@@ -267,6 +294,12 @@ fn is_threshold(text: &Text, at: usize) -> bool {
         || lists
         || matches!(noun, "anything" | "everything" | "something" | "those" | "ones")
         || selects && noun.len() > 3 && noun.ends_with('s')
+}
+
+/// `load in less than 2 seconds`: no deadline.
+fn is_in_a_moment(text: &Text, at: usize) -> bool {
+    let unit = text.number(at + 2).map_or("", |number| text.lower(number.next));
+    text.before(at, 1) == "in" && matches!(unit, "second" | "seconds" | "milliseconds" | "ms" | "minutes")
 }
 
 fn negated(text: &Text, at: usize) -> bool {
@@ -441,8 +474,15 @@ mod tests {
         ("Downtime can't exceed 4 hours", "<=4 hours of downtime"),
         ("Write a report, max 12 pages", "<=12 pages"),
         ("Write a summary, 500 words tops", "<=500 words"),
-        ("Six posts, 800 to 1,000 words apiece", "<=1000 words, >=800 words"),
-        ("Buy laptops, min 16 GB RAM each", ">=16 gb ram"),
+        ("Six posts, 800 to 1,000 words apiece", "<=1000 words each, >=800 words each"),
+        ("Buy laptops, min 16 GB RAM each", ">=16 gb ram each"),
+        ("Write four posts of no more than 500 words each", "<=500 words each"),
+        ("Train the staff in groups of no more than 8", "<=8 people per group"),
+        ("Split the classes into teams of at most five", "<=5 people per team"),
+        ("Make the page load in less than 2 seconds", "<=2 seconds"),
+        ("Raise 5,000 pounds for a playground", ">=5000 GBP"),
+        ("Help me save 3,000 euros by June", ">=3000 EUR"),
+        ("I can save 400 euros a month, plan my budget", ""),
         ("Find peer-reviewed studies, at least 20 of them", ">=20 studies"),
         ("Train them in groups of max 15 persons", "<=15 persons"),
         ("Dishes with half an hour max to cook", "<=30 minutes"),

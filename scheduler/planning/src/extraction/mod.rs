@@ -18,6 +18,7 @@ mod calendar_date;
 mod constraint;
 mod count;
 mod date;
+mod date_role;
 mod duration;
 mod exclusion;
 mod file;
@@ -25,6 +26,7 @@ mod format;
 mod inclusion;
 mod lead_time;
 mod limit;
+mod manner;
 mod money;
 #[cfg(test)]
 mod phrases;

@@ -352,6 +352,7 @@ fn has_room_around(text: &Text, amount: &MoneyAmount) -> bool {
 /// What the amount before `index` counts for.
 fn per(text: &Text, index: usize) -> Per {
     let (unit, marked) = match text.lower(index) {
+        "a" if text.lower(index + 1) == "piece" => return Per::Person,
         "per" | "a" | "an" | "/" => (text.lower(index + 1), true),
         "each" | "apiece" => return Per::Person,
         "daily" => return Per::Day,
@@ -495,6 +496,7 @@ mod tests {
     }
 
     const PHRASES: &[(&str, &str)] = &[
+        ("Buy 30 desks, 450 dollars a piece at most", "13500 USD"),
         ("Book a band for the wedding, 800 quid tops", "800 GBP"),
         ("Find me a used car, I can spend between 5 and 7 thousand euros", "5000-7000 EUR"),
         ("Get new bikes for the kids, budget around 600 €", "600 EUR"),

@@ -38,7 +38,7 @@ pub(super) fn read(text: &Text) -> Places {
             at = end;
             continue;
         }
-        if let Some(end) = site_at(text, at) {
+        if let Some(end) = site_at(text, at).or_else(|| numbered_room(text, at)) {
             places.location = places.location.or_else(|| Some(text.between(at, end).to_owned()));
             at = end;
             continue;
@@ -74,7 +74,9 @@ pub(super) fn read(text: &Text) -> Places {
                 add(&mut weak, found.name);
                 at = more(text, at, &mut weak);
             }
-            Role::Place if text.before(first, 1) == "in" && text.before(first, 2) == "home" => {
+            Role::Place
+                if text.before(first, 1) == "in" && text.before(first, 2) == "home" && is_at_home(text, first) =>
+            {
                 places.location = places.location.or_else(|| Some(format!("home in {}", found.name)));
             }
             Role::Place if is_venue(text, first) || !is_technical && follows_date(text, first) => {
@@ -143,14 +145,14 @@ fn systems_at(text: &Text, at: usize) -> Option<(usize, String, String)> {
         text.clause_before(at, PAIR_WORDS_MAX).any(|i| moves.iter().any(|verb| text.lower(i).starts_with(verb)));
     (text.lower(at) == "from" && is_moved).then_some(())?;
     let named = |mut i: usize| {
-        while OWN.contains(&text.lower(i)) {
+        while OWN.contains(&text.lower(i)) || is_owner(text, i) {
             i += 1;
         }
         let is_other = month_number(text, i).is_some()
             || weekday_at(text, i).is_some()
             || super::format::language_at(text, i).is_some()
             || text.is_constraint(i);
-        (text.is_capital(i) && !is_other).then_some(i)
+        (is_brand(text, i) && !is_other).then_some(i)
     };
     let from = named(at + 1)?;
     let to = (from + 1..=from + SYSTEM_WORDS_MAX).find(|i| matches!(text.lower(*i), "to" | "onto"))?;
@@ -163,12 +165,25 @@ fn systems_at(text: &Text, at: usize) -> Option<(usize, String, String)> {
     let is_part = |i: &usize| {
         let is_version = text.get(*i).is_some_and(|word| matches!(word.kind, WordKind::Number(_)))
             && !text.get(i + 1).is_some_and(|next| next.kind == WordKind::Letters && next.lower.ends_with('s'));
-        text.is_capital(*i) || *i > second && is_version && !text.is_constraint(*i)
+        is_brand(text, *i) || *i > second && is_version && !text.is_constraint(*i)
     };
     let end = (second..second + SYSTEM_WORDS_MAX).find(|i| !is_part(i)).unwrap_or(second + SYSTEM_WORDS_MAX);
     // `from Leeds to Bristol` is a journey.
     let is_town = from + 1 == to && place_at(text, from).is_some_and(|found| found.known);
     (!is_town).then(|| (end, text.between(from, to).to_owned(), text.between(second, end).to_owned()))
+}
+
+/// `iPhone`, `Synology`
+fn is_brand(text: &Text, at: usize) -> bool {
+    let has_capital =
+        |word: &super::words::Word| word.kind == WordKind::Letters && word.text.chars().any(char::is_uppercase);
+    text.has_case && text.get(at).is_some_and(has_capital)
+}
+
+/// `mum's` of `my mum's old phone`
+fn is_owner(text: &Text, at: usize) -> bool {
+    let ends = |word: &super::words::Word| word.text.ends_with("'s") || word.text.ends_with("’s");
+    !text.is_capital(at) && text.get(at).is_some_and(ends)
 }
 
 /// Parts of a text or a building, and people, which are no systems.
@@ -359,12 +374,32 @@ const ROOMS: &[&str] = &[
     "college", "academy", "hospital", "clinic",
 ];
 
+/// `at home in Graz`, not `our care home in Graz`.
+fn is_at_home(text: &Text, at: usize) -> bool {
+    matches!(text.before(at, 3), "at" | "from" | "my" | "our")
+}
+
+/// `in flat 3B`, `in room 12`: a part of a building that has a number; the index after it.
+fn numbered_room(text: &Text, at: usize) -> Option<usize> {
+    let is_room = ["flat", "room", "apartment", "unit", "building", "block", "house", "hall", "studio", "suite"]
+        .contains(&text.lower(at));
+    let is_led = matches!(text.before(at, 1), "in" | "at");
+    let number = text
+        .get(at + 1)
+        .filter(|word| matches!(word.kind, WordKind::Number(_)) || word.text.len() == 1 && text.is_capital(at + 1))?;
+    let is_suffix = |word: &&super::words::Word| word.glued && word.kind == WordKind::Letters && word.text.len() == 1;
+    let suffix = text.get(at + 2).filter(is_suffix).filter(|_| number.kind != WordKind::Letters);
+    (is_led && is_room).then_some(at + 2 + usize::from(suffix.is_some()))
+}
+
 /// `near Heilbronn`, `a workshop in Heilbronn`, `the office in Heilbronn`.
 fn is_venue(text: &Text, at: usize) -> bool {
     let back = 1 + usize::from(text.before(at, 1) == "the") + usize::from(PARTS.contains(&text.before(at, 1)));
     match text.before(at, back) {
         "near" => true,
         "in" | "at" if VENUES.contains(&text.before(at, back + 1)) || is_person(text.before(at, back + 1)) => true,
+        // `our care home in Graz`
+        "in" if text.before(at, back + 1) == "home" => true,
         "in" => is_sought(text, at - back),
         "to" => matches!(text.before(at, back + 1), "delivered" | "delivery" | "shipped" | "deliver"),
         _ => false,
@@ -632,6 +667,10 @@ mod tests {
     }
 
     const PHRASES: &[(&str, &str)] = &[
+        ("Redo the bathroom in flat 3B for £5k", "at flat 3B"),
+        ("Hold the meeting in room 12", "at room 12"),
+        ("Hire two nurses for our care home in Graz", "at Graz"),
+        ("Move the photos from my mum's old iPhone to our Synology NAS", "from iPhone; to Synology NAS"),
         ("Raise money for a new playground at Oakfield Primary School", "at Oakfield Primary School"),
         ("A first aid course for 20 people at our Leeds warehouse", "at Leeds warehouse"),
         ("Raise 2,000 euros for new beds at Hillside Hospital", "at Hillside Hospital"),

@@ -10,7 +10,8 @@ pub(super) fn read(text: &Text) -> Option<String> {
             .or_else(|| every(text, at))
             .or_else(|| plural_days(text, at))
             .or_else(|| times(text, at))
-            .or_else(|| adverb(text, at))?;
+            .or_else(|| adverb(text, at))
+            .or_else(|| issue(text, at))?;
         Some((at, next))
     })?;
     text.note_constraint(from, to);
@@ -111,6 +112,21 @@ fn adverb(text: &Text, at: usize) -> Option<usize> {
     (is_adverb && ends && at > 0).then_some(at + 1)
 }
 
+/// `our choir needs a monthly newsletter`, `send me a weekly summary`: what comes out again and again.
+fn issue(text: &Text, at: usize) -> Option<usize> {
+    let is_adverb = ["daily", "weekly", "fortnightly", "biweekly", "monthly", "quarterly"].contains(&text.lower(at));
+    let is_document = |i: usize| {
+        ["newsletter", "report", "summary", "digest", "update", "bulletin", "overview", "roundup", "backup", "reminder"]
+            .contains(&text.lower(i))
+    };
+    let is_new = matches!(text.before(at, 1), "a" | "an");
+    let is_wanted = text.clause_before(at, 5).any(|i| {
+        ["needs", "need", "send", "want", "wants", "publish", "start", "get", "email", "mail", "like"]
+            .contains(&text.lower(i))
+    });
+    (is_adverb && is_new && is_wanted && (at + 1..at + 4).any(is_document)).then_some(at + 1)
+}
+
 /// `at 2am`, `by noon`, `on Mondays`: when, after how often.
 fn is_timed(text: &Text, at: usize) -> bool {
     let when = text.get(at + 1);
@@ -177,6 +193,9 @@ mod tests {
     }
 
     const PHRASES: &[(&str, &str)] = &[
+        ("Our choir needs a monthly newsletter", "monthly"),
+        ("Send me a weekly summary of the sales", "weekly"),
+        ("Fix the bug in a weekly report", ""),
         ("Nobody should work more than 5 days a week", ""),
         ("Post at most twice a week", ""),
         ("Train at least three times a week", "three times a week"),

@@ -5,7 +5,8 @@ use jiff::civil::{Date, Weekday};
 use jiff::{Span as Length, ToSpan};
 
 use super::calendar_date::{DateMention, DateSpan, month, month_number, year_after};
-use super::date::{is_due, mention_at};
+use super::date::mention_at;
+use super::date_role::is_due;
 use super::words::{Text, WordKind};
 
 /// Furthest day that is taken for one, in days from today.

@@ -279,7 +279,7 @@ const MAKING: &[&str] = &[
 
 fn requests_between(text: &Text, first: usize, end: usize) -> Option<Vec<String>> {
     let first = first + usize::from(text.lower(first) == "please");
-    text.is_imperative(first).then_some(())?;
+    is_request_of_its_own(text, first).then_some(())?;
     let mut bounds = vec![(first, first)];
     let mut at = first + 1;
     while at < end {
@@ -474,6 +474,10 @@ mod tests {
     }
 
     const PHRASES: &[(&str, &str)] = &[
+        (
+            "Somebody got into our account. Change the passwords, turn on two-factor login and inform the members.",
+            "Change the passwords | turn on two-factor login | inform the members",
+        ),
         (
             "Clean up a.csv - remove duplicates, fix the phone numbers, and don't delete anyone",
             "remove duplicates | fix the phone numbers",

@@ -26,7 +26,8 @@ fn topic_start(text: &Text, at: usize) -> Option<usize> {
         {
             from = length_before(text, from).unwrap_or(from + 1);
         }
-        let is_pronoun = ["it", "her", "him", "them", "us", "me", "this", "that", "you"].contains(&text.lower(from));
+        let is_pronoun = ["most", "least", "it", "her", "him", "them", "us", "me", "this", "that", "you"]
+            .contains(&text.lower(from));
         let is_alone = text.get(from + 1).is_none_or(|next| next.kind == WordKind::Sign);
         (text.get(from).is_some() && !(is_pronoun && is_alone)).then_some(from)
     };
@@ -48,6 +49,7 @@ fn topic_start(text: &Text, at: usize) -> Option<usize> {
         {
             after_link(at + 2)
         }
+        "faq" if next == "for" && matches!(text.lower(at + 2), "our" | "the" | "my") => after_link(at + 2),
         "known" if next == "about" => after_link(at + 2),
         "guide" | "introduction" if next == "to" => after_link(at + 2),
         _ => None,
@@ -56,6 +58,7 @@ fn topic_start(text: &Text, at: usize) -> Option<usize> {
 
 /// `800 words on …`: the index of what it is about.
 fn length_before(text: &Text, at: usize) -> Option<usize> {
+    let at = at + usize::from(matches!(text.lower(at), "around" | "about" | "roughly" | "approximately"));
     let unit = text.number(at)?.next;
     let is_length = matches!(text.lower(unit), "words" | "pages" | "slides" | "minutes" | "paragraphs");
     (is_length && matches!(text.lower(unit + 1), "on" | "about")).then_some(unit + 2)
@@ -225,7 +228,7 @@ fn ends_topic(text: &Text, at: usize, start: usize) -> bool {
     }
     match word.lower.as_str() {
         ":" => text.get(at + 1).is_none_or(|after| !after.glued),
-        "(" | "–" | "—" => true,
+        "(" | "–" | "—" | "but" => true,
         "," | "and" if text.is_imperative(at + 1) => true,
         "," if !continues(text, at) => true,
         "," if text.get(at + 1).is_some_and(|after| matches!(after.kind, WordKind::Number(_)))
@@ -240,6 +243,7 @@ fn ends_topic(text: &Text, at: usize, start: usize) -> bool {
             "produce", "cite",
         ]
         .contains(&next),
+        "with" if text.get(at + 1).is_some_and(|after| matches!(after.kind, WordKind::Number(_))) => true,
         "with" => {
             matches!(next, "a" | "sources" | "citations" | "references")
                 && (text.lower(at + 2) == "budget" || next != "a")
@@ -442,6 +446,10 @@ mod tests {
     }
 
     const TOPICS: &[(&str, &str)] = &[
+        ("Write an FAQ for our returns policy with 20 questions", "our returns policy"),
+        ("Write a blog post of around 800 words about composting", "composting"),
+        ("Review Tom's changes to the payment module but leave the styling", "Tom's changes to the payment module"),
+        ("Find out what people complain about most", ""),
         ("I need a report on the e-bike market in Spain, max 12 pages", "e-bike market in Spain"),
         ("Research the history of tea", "history of tea"),
         ("create a beginner course about beekeeping", "beekeeping"),

@@ -213,8 +213,10 @@ impl<'a> Text<'a> {
 
     /// The index of the plural that `them` before `index` stands for: `studies, at least 20 of them`; at most 14 words back.
     pub(super) fn plural_before(&self, index: usize) -> Option<usize> {
-        const NO_NOUNS: &[&str] =
-            &["this", "his", "its", "is", "was", "has", "does", "always", "sometimes", "as", "us"];
+        const NO_NOUNS: &[&str] = &[
+            "this", "his", "its", "always", "sometimes", "does", "minutes", "hours", "days", "weeks", "euros",
+            "dollars",
+        ];
         let is_plural = |i: &usize| {
             let word = self.lower(*i);
             word.len() > 3 && word.ends_with('s') && !word.ends_with("ss") && !NO_NOUNS.contains(&word)

@@ -1,0 +1,89 @@
+//! Finds how something is to be done or what state it is to be in: `staying in huts`, `fluent in German`, `the phones must be
+//! working again`.
+
+use super::words::{Text, WordKind};
+
+/// The words from the first to before the second index that state a manner at `at`.
+///
+/// - `phrase_end`: where the phrase that begins at an index ends.
+pub(super) fn manner_at(text: &Text, at: usize, phrase_end: impl Fn(usize) -> usize) -> Option<(usize, usize)> {
+    stay(text, at, &phrase_end)
+        .or_else(|| skill(text, at))
+        .or_else(|| state(text, at))
+        .or_else(|| channel_only(text, at))
+        .or_else(|| list_with_people(text, at, &phrase_end))
+}
+
+/// `…, staying in huts`, `…, travelling by train`: how it is done.
+fn stay(text: &Text, at: usize, phrase_end: impl Fn(usize) -> usize) -> Option<(usize, usize)> {
+    let links: &[&str] = match text.lower(at) {
+        "staying" | "sleeping" | "camping" => &["in", "at", "with"],
+        "travelling" | "traveling" | "going" | "getting" => &["by"],
+        "using" => &["public", "only", "the", "our", "a", "an"],
+        _ => return None,
+    };
+    let is_stated = text.before(at, 1) == "," || text.is_constraint(at.checked_sub(1)?);
+    let end = phrase_end(at + 1);
+    (is_stated && links.contains(&text.lower(at + 1)) && end > at + 2).then_some((at, end))
+}
+
+/// `fluent German`, `fluent in Dutch`: what somebody has to be able to do.
+fn skill(text: &Text, at: usize) -> Option<(usize, usize)> {
+    let language = at + 1 + usize::from(text.lower(at + 1) == "in");
+    (text.lower(at) == "fluent" && text.is_capital(language)).then_some((at, language + 1))
+}
+
+/// `the phones must be working again`: the state that something has to be in.
+fn state(text: &Text, at: usize) -> Option<(usize, usize)> {
+    let verb = match (text.lower(at), text.lower(at + 1)) {
+        ("must" | "should", "be") => at + 2,
+        ("has" | "have" | "needs" | "need", "to") if text.lower(at + 2) == "be" => at + 3,
+        _ => return None,
+    };
+    let is_state = ["working", "available", "open", "online", "reachable", "running", "back", "up"];
+    is_state.contains(&text.lower(verb)).then_some(())?;
+    let rest = (verb + 1..verb + 4).take_while(|i| matches!(text.lower(*i), "again" | "and" | "running" | "online"));
+    Some((text.subject_before(at)?, rest.last().map_or(verb + 1, |last| last + 1)))
+}
+
+/// `a campaign on Instagram only`: where, and nowhere else.
+fn channel_only(text: &Text, at: usize) -> Option<(usize, usize)> {
+    let is_link = matches!(text.lower(at), "on" | "via" | "through" | "by" | "from");
+    let only = (at + 2..at + 6).find(|i| text.lower(*i) == "only")?;
+    let is_name = (at + 1..only).all(|i| text.words[i].kind == WordKind::Letters && !text.is_constraint(i));
+    let ends = text.get(only + 1).is_none_or(|next| next.kind == WordKind::Sign);
+    (is_link && is_name && ends).then_some((at + 1, only + 1))
+}
+
+/// `minutes with a list of who has to do what`: a part that a clause describes.
+fn list_with_people(text: &Text, at: usize, phrase_end: impl Fn(usize) -> usize) -> Option<(usize, usize)> {
+    let is_part = matches!(text.lower(at + 2), "list" | "table" | "summary" | "overview" | "note" | "chart");
+    let is_described = text.lower(at + 3) == "of" && matches!(text.lower(at + 4), "who" | "what" | "which" | "how");
+    let is_led = text.lower(at) == "with" && matches!(text.lower(at + 1), "a" | "an");
+    (is_led && is_part && is_described).then(|| (at + 2, phrase_end(at + 2)))
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn manners_are_read_as_people_write_them() {
+        super::super::phrases::check(PHRASES, |facts| facts.inclusions.join(" | "));
+    }
+
+    const PHRASES: &[(&str, &str)] = &[
+        ("Plan a hike in the Alps for five days, staying in huts", "staying in huts"),
+        ("A weekend in Rome, travelling by train, under 500 euros", "travelling by train"),
+        ("Plan my visits to the shops, using public transport", "using public transport"),
+        ("Hire a nurse with a driving licence and fluent German", "driving licence and fluent German"),
+        ("Hire a guide. She has to be fluent in Dutch.", "fluent in Dutch"),
+        ("Move the office. The phones must be working again on Monday.", "phones must be working again"),
+        ("Update the shop. The old pages have to be available by Friday.", "old pages have to be available"),
+        ("Run a campaign for our shop on Instagram only", "Instagram only"),
+        ("Send the invitation via email only, please", "email only"),
+        ("Turn it into minutes with a list of who has to do what", "list of who has to do what"),
+        ("We are staying in huts and the roof leaks, complain", ""),
+        ("Fix the export using the new library", ""),
+        ("The server should be faster", ""),
+        ("It happens on Mondays only when it rains", ""),
+    ];
+}
