@@ -61,7 +61,11 @@ fn count_at(text: &Text, at: usize) -> Option<(String, u32)> {
     }
     // `12,000 or so photos`
     let is_rough = text.lower(number.next) == "or" && text.lower(number.next + 1) == "so";
-    let noun = noun_at(text, number.next + 2 * usize::from(is_rough))?;
+    // `all 28 of our mailboxes`
+    let is_all = text.before(at, 1) == "all"
+        && text.lower(number.next) == "of"
+        && matches!(text.lower(number.next + 1), "our" | "the" | "my" | "your");
+    let noun = noun_at(text, number.next + 2 * usize::from(is_rough || is_all))?;
     let is_display = text.lower(first.next.saturating_sub(1)) == "k" && DISPLAYS.contains(&text.lower(noun));
     let is_rate = matches!(text.lower(noun + 1), "a" | "per")
         && (is_period(text.lower(noun + 2)) || is_small_unit(text.lower(noun + 2)));
@@ -301,9 +305,13 @@ pub(super) fn group(text: &Text) -> Option<u32> {
         let last = number.next + GROUP_WORDS_MAX;
         let is_inside =
             |i: &usize| text.get(*i).is_some_and(|w| w.kind == WordKind::Letters || w.lower == "-" && w.glued);
+        // `for 16 of our warehouse people`
+        let is_part = text.lower(number.next) == "of" && matches!(text.lower(number.next + 1), "our" | "the" | "my");
+        let is_part = is_part && text.before(at, 1) == "for";
+        let last = last + 2 * usize::from(is_part);
         let next = (number.next..last).take_while(is_inside).find(|i| is_person(text.lower(*i)));
         let next = next.unwrap_or(number.next);
-        let is_described = next <= number.next + 1 || (number.next..next).any(|i| text.lower(i) == "-");
+        let is_described = is_part || next <= number.next + 1 || (number.next..next).any(|i| text.lower(i) == "-");
         let is_told =
             matches!(text.lower(next + 1), "live" | "work" | "use" | "died" | "voted" | "complained" | "visit");
         (led && is_described && is_person(text.lower(next)) && !is_told && !text.is_constraint(at))
@@ -369,7 +377,7 @@ pub(super) fn people(text: &Text) -> Option<u32> {
         })
         .fold(0, u32::saturating_add);
     if counted > 0 {
-        return Some(counted.min(1_000));
+        return Some(counted.saturating_add(parents(text)).min(1_000));
     }
     (0..text.words.len()).find_map(|at| {
         let people = group_at(text, at)?;
@@ -377,6 +385,28 @@ pub(super) fn people(text: &Text) -> Option<u32> {
         text.note_constraint(at, next);
         Some(people)
     })
+}
+
+/// `Ms Keller`, `my boss`: one name or one person.
+fn is_one_person(text: &Text, at: usize) -> bool {
+    let is_name = text.is_capital(at) && !text.is_sentence_start(at);
+    let is_mine = matches!(text.before(at, 1), "my" | "our" | "a") && !text.lower(at).ends_with('s');
+    let is_led = text.clause_before(at, 4).any(|i| matches!(text.lower(i), "for" | "with" | "of" | "take"));
+    (is_name || is_mine) && is_led
+}
+
+/// `my wife and I … our three grandchildren`: the two who go with children that are counted.
+fn parents(text: &Text) -> u32 {
+    let has_other = text.words.iter().any(|word| {
+        ["adults", "people", "persons", "guests", "travellers", "travelers", "friends", "colleagues"]
+            .contains(&word.lower.as_str())
+    });
+    let is_couple = (0..text.words.len()).any(|at| {
+        matches!(text.lower(at), "wife" | "husband" | "partner")
+            && text.before(at, 1) == "my"
+            && (text.lower(at + 1) == "and" || text.before(at, 2) == "with")
+    });
+    if is_couple && !has_other { 2 } else { 0 }
 }
 
 /// `2 adults`, `three people`; a group's parts add up.
@@ -405,9 +435,12 @@ fn people_at(text: &Text, at: usize) -> Option<u32> {
     let always = ["adults", "adult", "travellers", "travelers", "guests", "traveller", "traveler"].contains(&noun);
     let led_only =
         ["people", "persons", "person", "children", "kids", "child", "kid", "friends", "colleagues"].contains(&noun);
+    // `our three grandchildren`
+    let is_own = matches!(text.before(at, 1), "our" | "my")
+        && ["grandchildren", "children", "kids", "sons", "daughters"].contains(&noun);
     let is_with_me = text.before(at, 1) == "and" && matches!(text.before(at, 2), "me" | "i" | "myself");
     let friends = u32::from(noun == "friends" && matches!(text.before(at, 1), "with" | "and") || is_with_me);
-    (always || led && led_only).then(|| whole(number.value)).flatten().map(|n| n + friends)
+    (always || is_own || led && led_only).then(|| whole(number.value)).flatten().map(|n| n + friends)
 }
 
 /// Who goes along.
@@ -421,19 +454,25 @@ fn group_at(text: &Text, at: usize) -> Option<u32> {
     let word = text.lower(at);
     let of_number = || {
         let number = text.number(at + 2)?;
-        (text.lower(at + 1) == "of" && !UNITS.contains(&text.lower(number.next))).then(|| whole(number.value))?
+        let is_other = UNITS.contains(&text.lower(number.next)) || text.lower(number.next) == "-";
+        (text.lower(at + 1) == "of" && !is_other).then(|| whole(number.value))?
     };
     match word {
         "family" | "party" | "group" | "team" | "household" | "share" | "flat" | "crew" | "band" | "choir"
         | "class" | "committee" => of_number(),
         "for" => {
             let number = text.number(at + 1)?;
-            let ends = text.get(number.next).is_none_or(|next| {
-                next.kind == WordKind::Sign && !["-", "%", "$", "€", "£", "/", ":"].contains(&next.lower.as_str())
-                    || ["in", "to", "from", "with", "on", "and", "at"].contains(&next.lower.as_str())
-            });
+            // `for 9 to 12 thousand euros`
+            let is_range = text.lower(number.next) == "to" && text.number(number.next + 1).is_some();
+            let ends = !is_range
+                && text.get(number.next).is_none_or(|next| {
+                    next.kind == WordKind::Sign && !["-", "%", "$", "€", "£", "/", ":"].contains(&next.lower.as_str())
+                        || ["in", "to", "from", "with", "on", "and", "at"].contains(&next.lower.as_str())
+                });
             (ends && number.value <= 20.0).then(|| whole(number.value))?
         }
+        // `a trip for Ms Keller and me`
+        "me" | "myself" if text.before(at, 1) == "and" && is_one_person(text, at.checked_sub(2)?) => Some(2),
         "alone" if (1..=6).any(|back| matches!(text.before(at, back), "leave" | "leaving" | "left")) => None,
         "solo" | "alone" => Some(1),
         "honeymoon" => Some(2),
@@ -554,6 +593,14 @@ mod tests {
     }
 
     const PEOPLE: &[(&str, &str)] = &[
+        ("Plan a business trip to Vienna for Ms Keller and me", "2"),
+        ("Send the minutes to Anna and me", ""),
+        ("My wife and I want to take our three grandchildren to Denmark", "5"),
+        ("A holiday with my wife and two kids", "4"),
+        ("Train 16 of our warehouse people", ""),
+        ("Set up a course for 16 of our warehouse people", "16"),
+        ("Redo our bathroom for 9 to 12 thousand euros", ""),
+        ("A lesson for a class of ten-year-olds", ""),
         ("Three friends and I want to hike in the Alps", "4"),
         ("Find a cabin for my two sisters and me", "3"),
         ("Split the count between 5 people", "5"),
@@ -603,6 +650,7 @@ mod tests {
     }
 
     const COUNTS: &[(&str, &str)] = &[
+        ("Go through all 28 of our mailboxes", "28 mailboxes"),
         ("Write four blog posts, about 800 words each", "4 posts, 800 words each"),
         ("Make five slides with three pictures per slide", "3 pictures per slide, 5 slides"),
         ("Move the 12,000 or so photos to our server", "12000 photos"),

@@ -586,6 +586,8 @@ mod tests {
     }
 
     const EVENTS: &[(&str, &str)] = &[
+        ("Reconcile the October bank statements", ""),
+        ("After that mail on Tuesday, check our mailboxes", ""),
         ("The freezer broke down over the weekend", ""),
         ("Sort the October receipts by category", ""),
         ("Open from 9:00 to 17:00, closed on 24 December", ""),

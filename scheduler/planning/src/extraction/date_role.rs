@@ -89,8 +89,14 @@ pub(super) fn is_of_a_state(text: &Text, at: usize) -> bool {
 pub(super) fn is_reference(text: &Text, at: usize, next: usize) -> bool {
     let at = skip_modifiers(text, at);
     let goes_on = ["to", "until", "till", "through", "-", "–", "onwards", "onward", "on"].contains(&text.lower(next));
+    let is_after_that = || {
+        let mut clause = text.clause_before(at, 6);
+        clause.any(|i| text.lower(i) == "after" && matches!(text.lower(i + 1), "that" | "this"))
+    };
     match text.before(at, 1) {
         "since" | "dated" => true,
+        // `after that mail on Tuesday`
+        "on" if is_after_that() => true,
         "from" | "of" => !goes_on && RECORDS.contains(&text.before(at, 2)),
         _ => false,
     }
@@ -103,7 +109,9 @@ pub(super) fn is_record_of(text: &Text, at: usize) -> bool {
 
 /// `the October receipts`
 pub(super) fn names_record(text: &Text, at: usize, next: usize) -> bool {
-    RECORDS.contains(&text.lower(next)) && !matches!(text.before(at, 1), "in" | "by" | "until" | "before")
+    // `the October bank statements`
+    let is_record = (next..next + 2).any(|i| RECORDS.contains(&text.lower(i)) && !text.is_constraint(i));
+    is_record && !matches!(text.before(at, 1), "in" | "by" | "until" | "before")
 }
 
 /// The second month of `complaints from October and November`.

@@ -45,8 +45,11 @@ fn counted(text: &Text, at: usize) -> Option<Duration> {
         next += 1;
     }
     let unit = text.lower(next);
-    let is_other =
-        is_term(text, at) || is_rate_or_age(text, next + 1) || is_kept(text, at, next + 1) || is_told_length(text, at);
+    let is_other = text.is_in_condition(at)
+        || is_term(text, at)
+        || is_rate_or_age(text, next + 1)
+        || is_kept(text, at, next + 1)
+        || is_told_length(text, at);
     // `two night nurses`
     let names_shift = unit == "night"
         && value > 1.0

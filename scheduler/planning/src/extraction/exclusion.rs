@@ -29,9 +29,13 @@ pub(super) fn read(text: &Text) -> Vec<String> {
             at += 1;
             continue;
         };
-        let end = phrase_end(text, lead, first);
+        let mut end = phrase_end(text, lead, first);
+        // `nobody should be without a desk for more than one day`
+        if text.lower(first) == "nobody" && text.lower(end) == "for" {
+            end = (end..first + WORDS_MAX).find(|i| !text.is_constraint(*i)).unwrap_or(end);
+        }
         if end <= first || is_limited(text, lead, first, end) {
-            at += 1;
+            at = end.max(at + 1);
             continue;
         }
         // `other than crisps no sweets`: the exception is from what is ruled out behind it.
@@ -94,7 +98,7 @@ fn with_subject(text: &Text, at: usize, first: usize, end: usize) -> Option<Stri
 
 /// `don't make it longer than 3 pages`, `no flights with more than one stop`: a limit, which was read as one.
 fn is_limited(text: &Text, lead: Lead, first: usize, end: usize) -> bool {
-    let has_with = text.lower(end) == "with";
+    let has_with = matches!(text.lower(end), "with" | "to");
     let compares = ["more", "longer", "larger", "bigger", "higher", "later", "less", "fewer", "over", "above"]
         .contains(&text.lower(end + usize::from(has_with)));
     let leads_on = matches!(text.before(end, 1), "exceed" | "exceeding" | "with" | "than" | "above" | "over");
@@ -122,6 +126,8 @@ fn told(text: &Text, at: usize) -> Option<String> {
     let (length, is_kept) = match (text.lower(at), next) {
         ("isn't" | "aren't", "allowed" | "permitted" | "welcome" | "wanted") => (2, false),
         ("is" | "are", "forbidden" | "banned" | "prohibited" | "taboo") => (2, false),
+        ("is" | "are", "not") if third == "part" && fourth == "of" => (5, false),
+        ("is" | "are", "not") if matches!(third, "included" | "needed" | "necessary") => (3, false),
         ("is" | "are", "not") if matches!(third, "allowed" | "permitted" | "welcome" | "wanted") => (3, false),
         ("is" | "are", "off") if third == "limits" || third == "the" && fourth == "table" => (4, false),
         ("is" | "are", "out") if third == "of" && fourth == "the" => (5, false),
@@ -142,7 +148,9 @@ fn told(text: &Text, at: usize) -> Option<String> {
     let is_same = text.lower(state) == "as" && matches!(text.lower(state + 1), "they" | "it" | "is")
         || text.lower(state) == "the" && text.lower(state + 1) == "same";
     // `names remain in Italian`
-    let stays_in_language = text.lower(state) == "in" && super::format::language_at(text, state + 1).is_some();
+    let is_kept_so = matches!(text.before(state, 1), "stay" | "stays" | "remain" | "remains" | "left");
+    let stays_in_language =
+        is_kept_so && text.lower(state) == "in" && super::format::language_at(text, state + 1).is_some();
     let is_translated = stays_in_language.then(|| "translating".to_owned());
     let action = kept_from(text.lower(state)).or(is_translated).or_else(|| is_same.then(|| "changing".to_owned()))?;
     text.note_constraint(first, state + 1);
@@ -231,7 +239,7 @@ fn things_at(text: &Text, at: usize) -> Option<usize> {
         "steer" if next == "clear" && third == "of" => at + 3,
         "apart" | "aside" if next == "from" => at + 2,
         "other" if next == "than" && !matches!(text.before(at, 1), "each" | "any") => at + 2,
-        "rather" if next == "than" => at + 2,
+        "rather" if next == "than" => at + 2 + usize::from(third == "by"),
         "instead" if next == "of" => at + 2,
         "allergic" | "intolerant" if next == "to" => at + 2,
         "neither" | "nor" => at + 1,
@@ -246,6 +254,7 @@ fn things_at(text: &Text, at: usize) -> Option<usize> {
         "can't" | "cannot" if next == "stand" && is_somebody(text, at) => at + 2,
         "zero" if text.begins_clause(at) || text.before(at, 1) == "with" => at + 1,
         "won't" if next == "do" && is_somebody(text, at) => at + 2,
+        "not" if matches!(next, "counting" | "including") => at + 2,
         "not" if next == "interested" && third == "in" => at + 3,
         "nothing" if third == "than" || is_bare(text, at) => at + 1,
         "no" if text.before(at, 1) == "with" && is_selected(text, at - 1) => return None,
@@ -289,7 +298,7 @@ fn negated_action(text: &Text, at: usize) -> Option<usize> {
         "not" if matches!(text.before(at, 1), "rather" | "prefer") => Some(at + 1 + usize::from(next == "to")),
         "never" if is_request(text, at) || text.before(at, 1) == "must" => Some(at + 1),
         "nothing" if matches!(next, "may" | "must" | "should" | "can") => Some(at + 2),
-        "nobody" | "none" if text.begins_clause(at) && !is_past_verb(next) => Some(at),
+        "nobody" | "none" if text.begins_clause(at) && !tells(next) => Some(at),
         _ => None,
     }
 }
@@ -299,18 +308,22 @@ fn is_disruption(text: &Text, at: usize) -> bool {
     let state = at + 1 + usize::from(matches!(text.lower(at + 1), "be" | "go"));
     let is_change = [
         "down", "offline", "closed", "late", "interrupted", "disturbed", "delayed", "unavailable", "touched",
-        "blocked", "changed", "moved", "unattended", "visible", "public", "shared",
+        "blocked", "changed", "moved", "unattended", "visible", "public", "shared", "upstairs", "downstairs",
+        "outside", "outdoors", "together", "alone", "seen",
     ]
     .contains(&text.lower(state));
     let is_negated = matches!(text.lower(at), "can't" | "cannot" | "mustn't");
     is_negated && state > at + 1 && is_change && text.subject_before(at).is_some()
 }
 
-/// `nobody noticed`: what happened.
-fn is_past_verb(word: &str) -> bool {
+/// `nobody noticed`, `nobody knows why`: what happened or is so.
+fn tells(word: &str) -> bool {
     word.len() > 4 && word.ends_with("ed") && word != "need"
-        || ["was", "knew", "saw", "came", "had", "did", "answered", "told", "heard", "went", "has", "is"]
-            .contains(&word)
+        || [
+            "was", "knew", "saw", "came", "had", "did", "told", "heard", "went", "has", "is", "knows", "understands",
+            "uses", "likes", "cares", "reads", "answers", "responds", "wants", "seems", "remembers",
+        ]
+        .contains(&word)
 }
 
 /// What people decline: `my son won't eat fish`.
@@ -445,7 +458,7 @@ fn no(text: &Text, at: usize) -> Option<usize> {
     let before = text.before(at, 1);
     let is_fact = [
         "has", "have", "had", "is", "are", "was", "were", "there's", "shows", "gets", "makes", "gives", "returns",
-        "receives", "sees", "produces", "got",
+        "receives", "sees", "produces", "got", "been",
     ]
     .contains(&before)
         || matches!(before, "get" | "see" | "receive" | "find")
@@ -462,6 +475,8 @@ fn not(text: &Text, at: usize) -> Option<usize> {
         ".", ",", "least",
     ]
     .contains(&next);
+    // `not a cent more`
+    let other = other || (2..=3).any(|ahead| matches!(text.lower(at + ahead), "more" | "less" | "longer" | "later"));
     let keep = ["on", "by", "in", "at", "from", "before", "after", "during", "for", "to", "with"].contains(&next);
     // `not older than 6 years` is a limit.
     let other = other || next.ends_with("er") && text.lower(at + 2) == "than";
@@ -506,6 +521,12 @@ fn is_rule(text: &Text, at: usize) -> bool {
     }
 }
 
+/// What is absent without being ruled out: `step-free access`.
+const NO_SUBSTANCES: &[&str] = &[
+    "step", "toll", "duty", "tax", "hands", "stress", "care", "trouble", "barrier", "interest", "royalty", "rent",
+    "hassle", "risk", "worry", "charge", "error", "fault",
+];
+
 /// `gluten-free`, `free of nuts`, `a fish allergy`.
 fn free_of(text: &Text, at: usize) -> Option<String> {
     if matches!(text.lower(at), "allergy" | "allergies" | "intolerance") && at > 0 {
@@ -518,6 +539,11 @@ fn free_of(text: &Text, at: usize) -> Option<String> {
         return None;
     }
     if at >= 2 && text.lower(at - 1) == "-" && text.words[at - 1].glued && text.words[at].glued {
+        // `our new gluten-free bread` is there; `step-free` names what there is.
+        let is_owned = (1..=2).any(|back| matches!(text.before(at - 2, back), "our" | "my" | "the" | "this" | "their"));
+        if is_owned || NO_SUBSTANCES.contains(&text.lower(at - 2)) {
+            return None;
+        }
         let thing = text.words[at - 2].text.to_owned();
         text.note(at - 2, at + 1, super::words::Use::Fact);
         return Some(thing);
@@ -550,6 +576,9 @@ fn phrase_end(text: &Text, lead: Lead, first: usize) -> usize {
         }
         let joins_verb = matches!(word.lower.as_str(), "and" | "then") && text.is_imperative(at + 1)
             || word.lower == "and" && negates_soon(text, at + 1)
+            || lead == Lead::Action
+                && word.lower == "and"
+                && matches!(text.lower(at + 1), "has" | "have" | "is" | "must")
             || word.lower == "and" && matches!(text.lower(at + 1), "i" | "we" | "they" | "he" | "she" | "it" | "there");
         let turns = ["but", "because", "since", "so", "without", "then", "while", "please", "pls", "thanks", "yet"]
             .contains(&word.lower.as_str())
@@ -558,7 +587,7 @@ fn phrase_end(text: &Text, lead: Lead, first: usize) -> usize {
             || lead == Lead::Things && matches!(word.lower.as_str(), "untouched" | "unchanged" | "alone");
         if sign
             || joins_verb
-            || turns
+            || turns && !(word.lower == "without" && text.lower(first) == "nobody")
             || at > first && (text.begins_line(at) || text.is_constraint(at))
             || at == first && text.is_constraint(at)
         {
@@ -715,6 +744,15 @@ mod tests {
     }
 
     const PHRASES: &[(&str, &str)] = &[
+        ("Draft the budget; the management seminars are not part of it", "management seminars"),
+        ("Find five suppliers, not counting our current one", "our current one"),
+        (
+            "Plan the move, and nobody should be without a desk for more than one day",
+            "nobody should be without a desk for more than one day",
+        ),
+        ("Go to Denmark by train rather than by plane", "plane"),
+        ("Plan the rooms; Year 9 can't be upstairs", "Year 9 being upstairs"),
+        ("Build a plan that doesn't need paid apps and has a test", "need paid apps"),
         ("Make the rota; Amira does no nights", "Amira doing nights"),
         ("Plan the party, no need for catering", "catering"),
         ("Review the code but don't bother with the styling", "styling"),
@@ -769,6 +807,13 @@ mod tests {
     ];
 
     const NOT_RULED_OUT: &[(&str, &str)] = &[
+        ("The server is full and nobody knows why", ""),
+        ("It can cost 4,000 euros, not a cent more", ""),
+        ("Write about our new gluten-free bread", ""),
+        ("Find a restaurant with step-free access", ""),
+        ("The survey should be in German and Turkish", ""),
+        ("It shouldn't come to more than 90 euros a head", ""),
+        ("Ship it to everyone only if there have been no complaints", ""),
         ("The freezer broke down and nobody noticed. Find out why.", ""),
         ("Nobody answered the phone, call them again", ""),
         ("Find the cause and make sure it doesn't happen again", ""),

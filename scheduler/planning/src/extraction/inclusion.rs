@@ -150,7 +150,9 @@ fn told(text: &Text, at: usize) -> Option<AskedSpan> {
         _ => is_weak,
     };
     // `the old stove stays`
-    let stays = matches!(words.0, "stay" | "stays") && text.get(at + 1).is_none_or(|next| next.kind == WordKind::Sign);
+    let is_there = words.1 == "where" && matches!(words.2, "it" | "they");
+    let stays = matches!(words.0, "stay" | "stays")
+        && (is_there || text.get(at + 1).is_none_or(|next| next.kind == WordKind::Sign));
     if stays && text.before(at, 1) != "must" {
         return text.subject_before(at).map(|first| AskedSpan { first, end: at + 1, is_list: false });
     }
@@ -195,6 +197,7 @@ fn needed(text: &Text, at: usize) -> Option<usize> {
             !is_past && !is_person_pronoun(subject)
         }
         "come" if text.lower(first) == "with" => return (!is_person_pronoun(subject)).then_some(first + 1),
+        "sound" | "feel" | "look" if TONES.contains(&text.lower(first)) => true,
         "work" if subject == "it" => return Some(verb),
         _ => false,
     };
@@ -313,7 +316,8 @@ const LISTED_IN: &[&str] = &[
 const DOCUMENTS: &[&str] = &[
     "report", "summary", "guide", "presentation", "letter", "post", "article", "manual", "website", "page",
     "dashboard", "template", "form", "spreadsheet", "app", "video", "plan", "map", "calendar", "card", "lecture",
-    "flyer", "brochure", "book", "handout", "document", "table", "newsletter", "recipe", "poster",
+    "flyer", "brochure", "book", "deck", "slides", "pdf", "handout", "document", "table", "newsletter", "recipe",
+    "poster",
 ];
 
 /// What is no part of a thing: people, problems, manners.
@@ -365,7 +369,12 @@ fn kept(text: &Text, at: usize, request: usize) -> Option<AskedSpan> {
 fn only(text: &Text, at: usize) -> Option<AskedSpan> {
     // `just comments on structure and argument`
     let is_plural = |word: &str| word.len() > 4 && word.ends_with('s') && !word.ends_with("ss") && !word.contains('\'');
-    if text.lower(at) == "just" && text.begins_clause(at) && is_plural(text.lower(at + 1)) {
+    // `…, just piano`
+    let is_bare = text.lower(at) == "just"
+        && text.before(at, 1) == ","
+        && text.get(at + 1).is_some_and(|word| word.kind == WordKind::Letters && word.lower.len() > 3)
+        && text.get(at + 2).is_none_or(|next| next.kind == WordKind::Sign);
+    if text.lower(at) == "just" && text.begins_clause(at) && (is_plural(text.lower(at + 1)) || is_bare) {
         let end = phrase_end(text, at + 1);
         return Some(AskedSpan { first: at, end, is_list: false });
     }
@@ -540,6 +549,10 @@ mod tests {
     }
 
     const PHRASES: &[(&str, &str)] = &[
+        ("Move the office. The old safe stays where it is.", "old safe stays"),
+        ("Translate our brochure, it has to sound friendly", "friendly"),
+        ("Organise the concert, no orchestra, just piano", "only piano"),
+        ("Show it as a slide deck with charts", "charts"),
         (
             "Write our newsletter, with the holiday dates, the Christmas concert and the new lunch menu",
             "holiday dates | Christmas concert | new lunch menu",

@@ -254,6 +254,11 @@ fn one_at(text: &Text, at: usize) -> Option<Limit> {
             limit(1 + u64::from(often == "twice"), "times", at + 1)
         }
         ("half", "an", "hour") => limit(30, "minutes", at + 3),
+        ("a" | "an" | "one", unit @ ("hour" | "day" | "minute" | "week"), "of")
+            if text.get(at + 3).is_some_and(|what| what.kind == WordKind::Letters) =>
+        {
+            limit(1, &format!("{unit}s of {}", text.lower(at + 3)), at + 4)
+        }
         ("a" | "an" | "one", unit @ ("hour" | "day" | "week" | "month" | "minute" | "page" | "fortnight"), of)
             if of != "of" =>
         {
@@ -274,6 +279,10 @@ fn is_reduced(text: &Text, at: usize) -> bool {
 
 /// `it must not lock the table for more than 5 seconds`, `nobody works more than 5 days`, `no flight with more than one stop`.
 fn is_in_negation(text: &Text, at: usize) -> bool {
+    // `nobody should be without a desk for more than one day`
+    if text.clause_before(at, 10).any(|i| text.lower(i) == "nobody" && text.begins_clause(i)) {
+        return true;
+    }
     let negation = text.negation_before(at).filter(|negation| negation + 1 < at);
     negation.is_some_and(|negation| !matches!(text.lower(negation), "no" | "without") || text.before(at, 1) == "with")
 }
@@ -381,7 +390,7 @@ fn noun_at(text: &Text, at: usize) -> Option<(String, usize)> {
 const STOPS: &[&str] = &[
     "in", "on", "at", "for", "to", "from", "with", "and", "or", "the", "a", "an", "is", "are", "was", "by", "than",
     "per", "each", "max", "maximum", "minimum", "which", "that", "but", "as", "if", "of", "every", "total", "before",
-    "until", "without", "must",
+    "until", "without", "must", "have", "has", "should", "need", "needs", "can", "will", "were", "be",
 ];
 
 #[cfg(test)]
@@ -480,6 +489,9 @@ mod tests {
         ("Train the staff in groups of no more than 8", "<=8 people per group"),
         ("Split the classes into teams of at most five", "<=5 people per team"),
         ("Make the page load in less than 2 seconds", "<=2 seconds"),
+        ("Move the wiki with no more than an hour of downtime", "<=1 hours of downtime"),
+        ("At least two people have to be there", ">=2 people"),
+        ("Plan the move, and nobody should be without a desk for more than one day", "<=1 days"),
         ("Raise 5,000 pounds for a playground", ">=5000 GBP"),
         ("Help me save 3,000 euros by June", ">=3000 EUR"),
         ("I can save 400 euros a month, plan my budget", ""),

@@ -8,10 +8,84 @@ use super::words::{Text, WordKind};
 /// - `phrase_end`: where the phrase that begins at an index ends.
 pub(super) fn manner_at(text: &Text, at: usize, phrase_end: impl Fn(usize) -> usize) -> Option<(usize, usize)> {
     stay(text, at, &phrase_end)
+        .or_else(|| vehicle(text, at))
+        .or_else(|| vicinity(text, at, &phrase_end))
+        .or_else(|| feature(text, at, &phrase_end))
+        .or_else(|| joined(text, at, &phrase_end))
         .or_else(|| skill(text, at))
         .or_else(|| state(text, at))
         .or_else(|| channel_only(text, at))
         .or_else(|| list_with_people(text, at, &phrase_end))
+}
+
+/// `by train`: how people get there.
+fn vehicle(text: &Text, at: usize) -> Option<(usize, usize)> {
+    let is_vehicle = ["train", "bus", "bike", "bicycle", "car", "coach", "boat", "ferry", "rail"];
+    let is_choice = matches!(text.lower(at + 2), "or" | "station" | "journey" | "times");
+    let is_led = text.lower(at) == "by" && !matches!(text.before(at, 1), "hit" | "damaged" | "than" | "or" | "faster");
+    (is_led && is_vehicle.contains(&text.lower(at + 1)) && !is_choice && text.negation_before(at).is_none())
+        .then_some((at, at + 2))
+}
+
+/// `somewhere near the beach`, `within walking distance of the station`: what it is to be close to.
+fn vicinity(text: &Text, at: usize, phrase_end: impl Fn(usize) -> usize) -> Option<(usize, usize)> {
+    let thing = match (text.lower(at), text.lower(at + 1), text.lower(at + 2)) {
+        ("near" | "by", ..) => at + 1,
+        ("close" | "next", "to", _) => at + 2,
+        ("within", "walking", "distance") => at + 4,
+        _ => return None,
+    };
+    let is_sought = [
+        "somewhere", "hotel", "flat", "apartment", "cottage", "house", "place", "room", "restaurant", "office",
+        "cabin", "studio", "venue", "campsite", "pitch", "be",
+    ]
+    .contains(&text.before(at, 1));
+    let has_article = matches!(text.lower(thing), "the" | "a" | "my" | "our");
+    let is_thing = text.get(thing + 1).is_some_and(|word| word.kind == WordKind::Letters);
+    let end = phrase_end(thing + 1);
+    (is_sought && has_article && is_thing && end > thing + 1).then_some((at, end))
+}
+
+/// `a replacement that fits on the worktop`, `alternatives that also cover bicycles`: what the thing has to do.
+fn feature(text: &Text, at: usize, phrase_end: impl Fn(usize) -> usize) -> Option<(usize, usize)> {
+    let is_further = text.lower(at) == "and" && text.clause_before(at, 14).any(|i| text.lower(i) == "that");
+    (matches!(text.lower(at), "that" | "which") || is_further).then_some(())?;
+    let verb = at + 1 + usize::from(matches!(text.lower(at + 1), "also" | "can" | "will" | "still"));
+    let object = text.lower(verb + 1);
+    let is_feature = match text.lower(verb) {
+        "fits" | "fit" | "works" | "work" | "runs" | "run" => {
+            ["on", "in", "into", "with", "under", "without"].contains(&object)
+        }
+        "has" | "have" => {
+            ["a", "an", "at", "good", "enough"].contains(&object) || object.ends_with('s') && object.len() > 3
+        }
+        "covers" | "cover" | "supports" | "support" | "includes" | "include" | "accepts" | "accept" | "offers"
+        | "offer" | "allows" | "allow" | "speaks" => !object.is_empty() && !object.ends_with("ed"),
+        _ => return None,
+    };
+    // Of `the orders that have a mistake`, the clause says which ones.
+    let thing = text.clause_before(at, 4).find(|i| {
+        matches!(text.lower(*i), "a" | "an" | "some" | "alternatives" | "one" | "options" | "something")
+            || text.number(*i).is_some()
+    });
+    let is_sought = text.clause_before(at, 14).any(|i| SEEKS.contains(&text.lower(i)));
+    let end = phrase_end(verb);
+    ((thing.is_some() || is_further) && is_feature && is_sought && end > verb + 1).then_some((verb, end))
+}
+
+/// Verbs that look for or make something which has to have a feature.
+const SEEKS: &[&str] = &[
+    "find", "buy", "get", "choose", "need", "want", "looking", "recommend", "suggest", "rent", "book", "build", "make",
+    "pick", "order", "design", "create", "write", "plan", "hire",
+];
+
+/// `with at least 16 GB of RAM and a three-year warranty`: what stands beside a limit.
+fn joined(text: &Text, at: usize, phrase_end: impl Fn(usize) -> usize) -> Option<(usize, usize)> {
+    let has_article = matches!(text.lower(at + 1), "a" | "an");
+    let follows = text.lower(at) == "and" && text.is_constraint(at.checked_sub(1)?);
+    let is_with = text.clause_before(at, 12).any(|i| text.lower(i) == "with");
+    let end = phrase_end(at + 2);
+    (has_article && follows && is_with && (at + 3..at + 8).contains(&end)).then_some((at + 2, end))
 }
 
 /// `…, staying in huts`, `…, travelling by train`: how it is done.
@@ -81,6 +155,18 @@ mod tests {
         ("Run a campaign for our shop on Instagram only", "Instagram only"),
         ("Send the invitation via email only, please", "email only"),
         ("Turn it into minutes with a list of who has to do what", "list of who has to do what"),
+        ("Plan a week in Denmark in July, by train rather than by plane", "by train"),
+        ("Find us a flat near the beach", "near the beach"),
+        ("Book a hotel within walking distance of the station", "within walking distance of the station"),
+        ("Find a fridge that fits on the existing worktop", "fits on the existing worktop"),
+        ("Find three insurances that also cover bicycles", "cover bicycles"),
+        ("Build me a plan that doesn't need apps and has a test every week", "has a test"),
+        ("Buy laptops with at least 16 GB of RAM and a three-year warranty", "three-year warranty"),
+        ("I was hit by a car, write to the insurer", ""),
+        ("Is it faster by car or by train?", ""),
+        ("List the orders that have a mistake", ""),
+        ("Fix the page that has a broken link", ""),
+        ("Remove the account that works with the old key", ""),
         ("We are staying in huts and the roof leaks, complain", ""),
         ("Fix the export using the new library", ""),
         ("The server should be faster", ""),

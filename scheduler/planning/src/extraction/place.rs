@@ -82,7 +82,7 @@ pub(super) fn read(text: &Text) -> Places {
             Role::Place if is_venue(text, first) || !is_technical && follows_date(text, first) => {
                 places.location = places.location.or(Some(found.name));
             }
-            Role::Place if text.before(first, 1) == "at" && is_institution(&found.name) => {
+            Role::Place if matches!(text.before(first, 1), "at" | "in") && is_institution(&found.name) => {
                 places.location = places.location.or(Some(found.name));
             }
             Role::Place => {}
@@ -209,8 +209,10 @@ fn site_at(text: &Text, at: usize) -> Option<usize> {
     (is_led && (at..last).all(|i| text.is_capital(i))).then_some(last + 1)
 }
 
-const SITES: &[&str] =
-    &["site", "depot", "plant", "campus", "branch", "warehouse", "estate", "premises", "yard", "clinic", "playground"];
+const SITES: &[&str] = &[
+    "site", "depot", "plant", "campus", "branch", "warehouse", "estate", "premises", "yard", "clinic", "playground",
+    "showroom", "office", "store", "factory", "studio", "gallery", "library", "restaurant",
+];
 
 fn is_language(text: &Text, at: usize) -> bool {
     NO_PLACES.contains(&text.lower(at))
@@ -355,8 +357,11 @@ fn room_at(text: &Text, at: usize) -> Option<String> {
 /// `Oakfield Primary School`
 fn is_institution(name: &str) -> bool {
     let kind = name.rsplit_once(' ').map_or("", |(_, kind)| kind);
-    ["School", "University", "College", "Academy", "Hospital", "Library", "Hall", "Museum", "Centre", "Clinic"]
-        .contains(&kind)
+    [
+        "School", "University", "College", "Academy", "Hospital", "Library", "Hall", "Museum", "Centre", "Clinic",
+        "Church", "Cathedral", "Chapel", "Theatre", "Stadium", "Arena", "Hotel",
+    ]
+    .contains(&kind)
 }
 
 /// Longest name of a room, in words.
@@ -667,6 +672,8 @@ mod tests {
     }
 
     const PHRASES: &[(&str, &str)] = &[
+        ("Organise a breakfast in our Manchester showroom", "at Manchester showroom"),
+        ("Our choir sings in St Mark's Church on 12 December, organise it", "at St Mark's Church"),
         ("Redo the bathroom in flat 3B for £5k", "at flat 3B"),
         ("Hold the meeting in room 12", "at room 12"),
         ("Hire two nurses for our care home in Graz", "at Graz"),

@@ -116,15 +116,22 @@ fn adverb(text: &Text, at: usize) -> Option<usize> {
 fn issue(text: &Text, at: usize) -> Option<usize> {
     let is_adverb = ["daily", "weekly", "fortnightly", "biweekly", "monthly", "quarterly"].contains(&text.lower(at));
     let is_document = |i: usize| {
-        ["newsletter", "report", "summary", "digest", "update", "bulletin", "overview", "roundup", "backup", "reminder"]
-            .contains(&text.lower(i))
+        [
+            "newsletter", "report", "summary", "digest", "update", "bulletin", "overview", "roundup", "backup",
+            "reminder", "call", "meeting", "session", "review", "workshop", "check", "lunch", "stand",
+        ]
+        .contains(&text.lower(i))
     };
     let is_new = matches!(text.before(at, 1), "a" | "an");
     let is_wanted = text.clause_before(at, 5).any(|i| {
-        ["needs", "need", "send", "want", "wants", "publish", "start", "get", "email", "mail", "like"]
-            .contains(&text.lower(i))
+        [
+            "needs", "need", "send", "want", "wants", "publish", "start", "get", "email", "mail", "like", "set",
+            "schedule", "organise", "organize", "hold", "arrange", "run",
+        ]
+        .contains(&text.lower(i))
     });
-    (is_adverb && is_new && is_wanted && (at + 1..at + 4).any(is_document)).then_some(at + 1)
+    (is_adverb && is_new && is_wanted && (at + 1..at + 6).take_while(|i| !text.ends_sentence(*i)).any(is_document))
+        .then_some(at + 1)
 }
 
 /// `at 2am`, `by noon`, `on Mondays`: when, after how often.
@@ -193,6 +200,7 @@ mod tests {
     }
 
     const PHRASES: &[(&str, &str)] = &[
+        ("Set up a monthly one-hour call with the Singapore office", "monthly"),
         ("Our choir needs a monthly newsletter", "monthly"),
         ("Send me a weekly summary of the sales", "weekly"),
         ("Fix the bug in a weekly report", ""),

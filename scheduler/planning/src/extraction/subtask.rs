@@ -228,7 +228,7 @@ fn bullet(line: &str) -> Option<(usize, &str)> {
 
 /// `…: a, b and c`, to the end of the sentence.
 fn after_colon(text: &Text) -> Option<Subtasks> {
-    (0..text.words.len()).filter(|at| opens_list(text, *at)).find_map(|at| {
+    (0..text.words.len()).filter(|at| opens_list(text, *at) && !follows_statement(text, *at)).find_map(|at| {
         let end = (at + 1..text.words.len())
             .find(|i| text.ends_sentence(*i) || text.lower(*i) == ":" && !text.words[*i].glued)
             .unwrap_or(text.words.len());
@@ -244,6 +244,16 @@ fn after_colon(text: &Text) -> Option<Subtasks> {
         }
         (items.len() >= 2).then_some(Subtasks { items, in_order: false, left_out: 0 })
     })
+}
+
+/// `Mum's photos are all over the place: phone, laptop and shoeboxes`: where things are, not what is to be done.
+fn follows_statement(text: &Text, colon: usize) -> bool {
+    let is_told = text.clause_before(colon, 16).any(|i| matches!(text.lower(i), "are" | "is" | "were" | "was"));
+    let asks = text.clause_before(colon, 16).any(|i| {
+        text.is_imperative(i)
+            || ["need", "want", "needs", "must", "should", "tasks", "steps", "to"].contains(&text.lower(i))
+    });
+    is_told && !asks && !text.is_imperative(colon + 1)
 }
 
 /// `CV of two pages and motivation letter, both in German`: two things.
@@ -474,6 +484,7 @@ mod tests {
     }
 
     const PHRASES: &[(&str, &str)] = &[
+        ("Mum's photos are all over the place: phone, laptop and shoeboxes. Sort them.", ""),
         (
             "Somebody got into our account. Change the passwords, turn on two-factor login and inform the members.",
             "Change the passwords | turn on two-factor login | inform the members",

@@ -93,8 +93,10 @@ fn is_ruled_out(text: &Text, at: usize) -> bool {
 fn time_at(text: &Text, at: usize) -> Option<(u32, u32, usize)> {
     let led =
         ["tomorrow", "today", "at", "by", "before", "until", "from", "till", "around"].contains(&text.before(at, 1));
+    // `between 8 and 9 in the evening`
+    let is_second = text.before(at, 1) == "and" && at.checked_sub(2).is_some_and(|first| digits(text, first).is_some());
     // `Thursday noon`
-    let led = led || at > 0 && text.is_constraint(at - 1);
+    let led = is_second || led || at > 0 && text.is_constraint(at - 1);
     match text.lower(at) {
         "noon" | "midday" if led => return Some((12, 0, at + 1)),
         "midnight" if led => return Some((0, 0, at + 1)),
@@ -182,7 +184,16 @@ fn is_evening(text: &Text, at: usize) -> bool {
 fn first_of_two(text: &Text, at: usize) -> Option<u32> {
     matches!(text.lower(at + 1), "and" | "to" | "-" | "–").then_some(())?;
     let (first, second) = (digits(text, at)?, digits(text, at + 2)?);
-    match text.lower(at + 3) {
+    let part = if text.lower(at + 3) == "in" && text.lower(at + 4) == "the" {
+        match text.lower(at + 5) {
+            "morning" => "am",
+            "afternoon" | "evening" => "pm",
+            other => other,
+        }
+    } else {
+        text.lower(at + 3)
+    };
+    match part {
         "am" if first < 12 => Some(first),
         "pm" if first < second && first < 12 => Some(first + 12),
         "pm" if first <= 12 => Some(first),
@@ -226,6 +237,10 @@ fn length_at(text: &Text, at: usize) -> Option<u32> {
     let (value, next) = match (text.lower(at), text.lower(at + 1), text.lower(at + 2)) {
         ("half", "an" | "a", "hour") => (0.5, at + 2),
         ("half", "-", "day") if text.words[at + 1].glued => {
+            text.note(at, at + 3, Use::Fact);
+            return Some(HALF_DAY_MINUTES);
+        }
+        ("half", "a", "day") => {
             text.note(at, at + 3, Use::Fact);
             return Some(HALF_DAY_MINUTES);
         }
@@ -417,6 +432,7 @@ mod tests {
     }
 
     const SPANS: &[(&str, &str)] = &[
+        ("I can study between 8 and 9 in the evening", "20:00 21:00"),
         ("A party on Saturday from 2 to 5 pm", "14:00 17:00"),
         ("Slots between 16:00 and 20:00", "16:00 20:00"),
         ("A workshop between 9 and 11 am", "09:00 11:00"),
@@ -437,6 +453,7 @@ mod tests {
     }
 
     const LENGTHS: &[(&str, &str)] = &[
+        ("Plan a first aid course in two groups, half a day each", "240min"),
         ("Plan a half-day workshop", "240min"),
         ("A half-day hike near Kiel", "240min"),
         ("The shop was down for two hours, find out why", ""),
