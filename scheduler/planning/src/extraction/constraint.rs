@@ -3,7 +3,7 @@
 use serde_json::{Map, Value};
 
 use super::words::Text;
-use super::{Facts, count, date, duration, money};
+use super::{Facts, date, duration, money, people};
 
 /// Takes over each constraint that is a fact; the others are the caller's own and stay where they are.
 pub(super) fn take_over(facts: &mut Facts, constraints: &Map<String, Value>, today: jiff::civil::Date) {
@@ -58,7 +58,7 @@ pub(super) fn take_over(facts: &mut Facts, constraints: &Map<String, Value>, tod
             "dataset" | "data" | "source" => set_text(&mut facts.dataset, value),
             "travellers" | "travelers" | "people" | "adults" => {
                 facts.travellers =
-                    small(value).or_else(|| count::people(&Text::new(value.as_str()?))).or(facts.travellers);
+                    small(value).or_else(|| people::people(&Text::new(value.as_str()?))).or(facts.travellers);
             }
             _ => {}
         }

@@ -3,8 +3,8 @@
 use goalmill_common::number::{to_u32, whole_u64};
 use serde::Serialize;
 
-use super::count::is_person;
 use super::date_role::is_over_the_last;
+use super::people::is_person;
 use super::subtask::is_bullet;
 use super::time::is_told_length;
 use super::words::{Text, WordKind};

@@ -255,7 +255,7 @@ fn beside(text: &Text, at: usize) -> Option<usize> {
     let thing = text.get(first).filter(|word| word.kind == WordKind::Letters && text.number(first).is_none())?;
     let is_plural = thing.lower.len() > 3 && thing.lower.ends_with('s') && !thing.lower.ends_with("ss");
     let is_named = has_article || follows_comma && is_plural && !text.is_capital(first);
-    let is_other = |word: &str| NO_THINGS.contains(&word) || super::count::is_person(word);
+    let is_other = |word: &str| NO_THINGS.contains(&word) || super::people::is_person(word);
     let end = phrase_end(text, first);
     let is_plural = is_plural || end > first && text.before(end, 1).len() > 3 && text.before(end, 1).ends_with('s');
     let is_named = is_named || follows_comma && is_plural && !text.is_capital(first);

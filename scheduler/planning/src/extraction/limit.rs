@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use goalmill_common::number::whole_u64;
 
 use super::amount::amount_at;
-use super::count::is_person;
+use super::people::is_person;
 use super::recurrence::is_period;
 use super::words::{Text, WordKind};
 

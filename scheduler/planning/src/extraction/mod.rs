@@ -28,6 +28,8 @@ mod lead_time;
 mod limit;
 mod manner;
 mod money;
+mod negation;
+mod people;
 #[cfg(test)]
 mod phrases;
 mod place;
@@ -231,8 +233,8 @@ impl Facts {
         let recurrence = recurrence::read(text);
         let times = time::read(text);
         let duration = duration::read(text).or_else(|| between(when.start, when.end).filter(|_| !when.is_loose));
-        let party = count::people(text);
-        let group = count::group(text).filter(|_| party.is_none());
+        let party = people::people(text);
+        let group = people::group(text).filter(|_| party.is_none());
         let (budget, rate) = budget(text, party.or(group), duration);
         let limits = limit::read(text);
         let length_minutes = time::length_minutes(text);

@@ -1,7 +1,7 @@
 //! Extracts places: destination and origin.
 
 use super::calendar_date::month_number;
-use super::count::is_person;
+use super::people::is_person;
 use super::place_names::{COUNTRIES, KNOWN, NO_PLACES, REGIONS, STATES};
 use super::relative_date::weekday_at;
 use super::sought::is_sought;
