@@ -305,17 +305,12 @@ impl Facts {
     /// The facts by name, with whole amounts as whole numbers.
     pub fn by_name(&self) -> Map<String, Value> {
         let Ok(Value::Object(mut facts)) = serde_json::to_value(self) else { return Map::new() };
-        let amounts =
-            [("budget", self.budget.as_ref().map(|b| b.amount)), ("rate", self.rate.as_ref().map(|r| r.amount))];
-        if let (Some(low), Some(held)) = (
-            self.budget.as_ref().and_then(|budget| budget.amount_min),
-            facts.get_mut("budget").and_then(|fact| fact.get_mut("amount_min")),
-        ) {
-            *held = number(low);
-        }
-        for (name, amount) in amounts {
-            if let (Some(amount), Some(held)) = (amount, facts.get_mut(name).and_then(|fact| fact.get_mut("amount"))) {
-                *held = number(amount);
+        for money in ["budget", "rate"] {
+            let Some(fields) = facts.get_mut(money).and_then(Value::as_object_mut) else { continue };
+            for amount in ["amount", "amount_min"] {
+                if let Some(held) = fields.get_mut(amount) {
+                    *held = held.as_f64().map_or(Value::Null, number);
+                }
             }
         }
         facts
@@ -340,7 +335,8 @@ fn budget(text: &Text, people: Option<u32>, duration: Option<Duration>) -> (Opti
         money::Per::Other => None,
     };
     let Some(factor) = factor else {
-        let rate = Rate { amount: money.amount, currency: money.currency, per: "day".into() };
+        let rate =
+            Rate { amount: money.amount, amount_min: money.amount_min, currency: money.currency, per: "day".into() };
         return (None, Some(rate));
     };
     money.amount *= f64::from(factor);

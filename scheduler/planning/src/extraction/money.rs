@@ -34,6 +34,9 @@ pub(super) enum Per {
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Rate {
     pub amount: f64,
+    /// The lower end of a range.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub amount_min: Option<f64>,
     /// ISO 4217.
     pub currency: String,
     /// `month`, `night`, `unit`.
@@ -63,7 +66,7 @@ pub(super) fn rate(text: &Text) -> Option<Rate> {
             || matches!(unit.as_str(), "month" | "year" | "week" | "unit" | "quarter");
         (is_rate && !unit.is_empty()).then_some(())?;
         text.note_constraint(amount.start, next);
-        Some(Rate { amount: amount.value, currency: currency.into(), per: unit })
+        Some(Rate { amount: amount.value, amount_min: amount.low, currency: currency.into(), per: unit })
     })
 }
 
@@ -486,9 +489,10 @@ mod tests {
     #[test]
     fn amounts_are_read_as_people_write_them() {
         let show = |facts: &super::super::Facts| {
-            let low = |money: &Money| money.amount_min.map(|low| format!("{low}-")).unwrap_or_default();
-            let budget = facts.budget.iter().map(|m| format!("{}{} {}", low(m), m.amount, m.currency));
-            let rate = facts.rate.iter().map(|r| format!("{} {} per {}", r.amount, r.currency, r.per));
+            let low = |least: Option<f64>| least.map(|low| format!("{low}-")).unwrap_or_default();
+            let budget = facts.budget.iter().map(|m| format!("{}{} {}", low(m.amount_min), m.amount, m.currency));
+            let rate =
+                facts.rate.iter().map(|r| format!("{}{} {} per {}", low(r.amount_min), r.amount, r.currency, r.per));
             let least = super::super::phrases::listed(">=", &facts.at_least);
             budget.chain(rate).chain(least).collect::<Vec<_>>().join("; ")
         };
@@ -496,6 +500,7 @@ mod tests {
     }
 
     const PHRASES: &[(&str, &str)] = &[
+        ("Hire two cooks, pay is between 2,200 and 2,500 euros a month", "2200-2500 EUR per month"),
         ("Buy 30 desks, 450 dollars a piece at most", "13500 USD"),
         ("Book a band for the wedding, 800 quid tops", "800 GBP"),
         ("Find me a used car, I can spend between 5 and 7 thousand euros", "5000-7000 EUR"),
@@ -529,7 +534,7 @@ mod tests {
         ("Plan two nights in Porto, 400 euros all in", "400 EUR"),
         ("I want to save at least 300 dollars every month", ">=300 USD per month"),
         ("Get a sofa somewhere between £600 and £900", "600-900 GBP"),
-        ("Draft a job ad, salary between 3,200 and 3,600 euros a month", "3600 EUR per month"),
+        ("Draft a job ad, salary between 3,200 and 3,600 euros a month", "3200-3600 EUR per month"),
         ("we cant spend more than $12 per user per month", "12 USD per user per month"),
     ];
 
