@@ -6,7 +6,7 @@ use goalmill_common::number::{to_u32, whole_u64};
 
 use super::recurrence::{is_period, is_small_unit};
 use super::relative_date::weekday_at;
-use super::words::{Text, WordKind};
+use super::words::{Quantity, Text, WordKind};
 
 /// Largest count that is taken for one.
 const COUNT_MAX: f64 = 1e9;
@@ -127,8 +127,12 @@ fn single_at(text: &Text, at: usize) -> Option<String> {
 
 /// `a nurse for 30 hours a week`, `we have two hours a week`, `study 30 minutes a day`: how much somebody works.
 fn load_at(text: &Text, at: usize) -> Option<(String, u32)> {
-    let number = text.number(at)?;
+    let half = Quantity { value: 30.0, next: at + 2 };
+    // `half an hour a day`
+    let is_half = text.lower(at) == "half" && text.lower(at + 1) == "an" && text.lower(at + 2) == "hour";
+    let number = if is_half { half } else { text.number(at)? };
     let (unit, per, period) = (text.lower(number.next), text.lower(number.next + 1), text.lower(number.next + 2));
+    let unit = if is_half { "minutes" } else { unit };
     let is_load = matches!(unit, "hours" | "minutes")
         && matches!(per, "a" | "per" | "each" | "every")
         && matches!(period, "day" | "week" | "month" | "evening" | "morning" | "weekday");
@@ -137,6 +141,8 @@ fn load_at(text: &Text, at: usize) -> Option<(String, u32)> {
         EXERCISES.contains(&text.lower(i)) && is_asked
     };
     let is_led = ["for", ",", "(", "of"].contains(&text.before(at, 1))
+        || text.is_sentence_start(at)
+        || at > 0 && text.ends_sentence(at - 1)
         || text
             .clause_before(at, 5)
             .any(|i| ["can", "could", "have", "got"].contains(&text.lower(i)) || is_exercise(i));
@@ -356,6 +362,7 @@ mod tests {
     }
 
     const COUNTS: &[(&str, &str)] = &[
+        ("I want to pass the exam. Half an hour a day is all I can manage.", "30 minutes per day"),
         ("Go through all 28 of our mailboxes", "28 mailboxes"),
         ("Write four blog posts, about 800 words each", "4 posts, 800 words each"),
         ("Make five slides with three pictures per slide", "3 pictures per slide, 5 slides"),

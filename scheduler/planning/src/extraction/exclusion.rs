@@ -424,6 +424,7 @@ mod tests {
     }
 
     const PHRASES: &[(&str, &str)] = &[
+        ("I take 40 payments a day and don't want to pay a monthly fee", "pay a monthly fee"),
         ("Draft the budget; the management seminars are not part of it", "management seminars"),
         ("Find five suppliers, not counting our current one", "our current one"),
         (

@@ -39,6 +39,7 @@ const FORMATS: &[Format] = &[
     led("ics", &["ics", "ical"]),
     led("zip", &["zip"]),
     certain("spreadsheet", &["spreadsheet"]),
+    certain("checklist", &["checklist"]),
     led("docx", &["word"]),
     led("markdown", &["md"]),
     led("table", &["table", "tabular"]),
@@ -451,6 +452,7 @@ mod tests {
     }
 
     const PHRASES: &[(&str, &str)] = &[
+        ("We're moving in May, make me a checklist", "checklist"),
         ("Build a dashboard of monthly expenses", "dashboard"),
         ("Create a sales dashboard", "dashboard"),
         ("Show it in a dashboard", "dashboard"),

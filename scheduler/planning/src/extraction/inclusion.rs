@@ -43,6 +43,9 @@ pub(super) fn read(text: &Text, request: usize, has_subtasks: bool) -> Vec<Strin
         at = end.max(at + 1);
     }
     for part in &mut found {
+        if ATTRIBUTES.contains(&part.to_lowercase().as_str()) {
+            *part = part.to_lowercase();
+        }
         // `Only studies since 2018`
         let only = ["Only ", "Just ", "just "].iter().find_map(|lead| part.strip_prefix(lead));
         if let Some(rest) = only {
@@ -156,6 +159,16 @@ fn told(text: &Text, at: usize) -> Option<AskedSpan> {
     if stays && text.before(at, 1) != "must" {
         return text.subject_before(at).map(|first| AskedSpan { first, end: at + 1, is_list: false });
     }
+    // `Lake Bled and Piran have to be in it`
+    let is_in = matches!(words, ("has" | "have" | "needs" | "need", "to", "be") | ("must" | "should", "be", _));
+    let inside = at + if words.1 == "be" { 2 } else { 3 };
+    if is_in && matches!(text.lower(inside), "in" | "on") && matches!(text.lower(inside + 1), "it" | "there") {
+        let mut first = text.subject_before(at)?;
+        while text.before(first, 1) == "and" && first > 1 && text.is_capital(first - 2) {
+            first = text.clause_before(first - 1, 4).take_while(|i| text.is_capital(*i)).last()?;
+        }
+        return Some(AskedSpan { first, end: at, is_list: false });
+    }
     let first = text.subject_before(at).filter(|_| is_told)?;
     // `lunch must be included`
     if words.0 == "included" && text.before(at, 1) == "be" {
@@ -239,8 +252,9 @@ fn is_asked(text: &Text, at: usize) -> bool {
 fn beside(text: &Text, at: usize) -> Option<usize> {
     let next = text.lower(at + 1);
     let follows_comma = text.before(at, 1) == ",";
+    let is_document = |word: &str| DOCUMENTS.contains(&word) || LISTED_IN.contains(&word);
     // `…, with the dates, the concert and the new menu`
-    let lists_known = follows_comma && next == "the";
+    let lists_known = (follows_comma || is_document(text.before(at, 1))) && next == "the";
     let is_one = next == "one" && !matches!(text.lower(at + 2), "of" | "or" | "another" | "stop" | "change" | "hand");
     let has_article = matches!(next, "a" | "an" | "some") || is_one;
     match text.lower(at) {
@@ -259,9 +273,13 @@ fn beside(text: &Text, at: usize) -> Option<usize> {
     let end = phrase_end(text, first);
     let is_plural = is_plural || end > first && text.before(end, 1).len() > 3 && text.before(end, 1).ends_with('s');
     let is_named = is_named || follows_comma && is_plural && !text.is_capital(first);
-    let follows_document = DOCUMENTS.contains(&text.before(at, 1)) && is_plural && !text.is_capital(first);
+    let follows_document = is_document(text.before(at, 1)) && is_plural && !text.is_capital(first);
     let is_somebody = ["him", "her", "me", "us", "them", "you", "friends", "my", "our"].contains(&thing.lower.as_str());
-    let is_listed = (lists_known || LISTED_IN.contains(&text.before(at, 1)))
+    // `build a website for my salon with prices, opening hours and a booking form`
+    let lists_three = text.lower(phrase_end(text, first)) == ","
+        && is_plural
+        && text.clause_before(at, 14).any(|i| ["build", "make", "create", "design", "write"].contains(&text.lower(i)));
+    let is_listed = (lists_known || lists_three || LISTED_IN.contains(&text.before(at, 1)))
         && !is_somebody
         && !text.is_capital(first)
         && (first..list_end(text, first)).any(|i| text.lower(i) == "and");
@@ -421,7 +439,9 @@ fn by_rule(text: &Text, at: usize) -> Option<AskedSpan> {
 
 /// `…, anonymous, …`: a word of its own that says how the result is to be.
 fn attribute(text: &Text, at: usize) -> Option<AskedSpan> {
-    let begins = at > 0 && matches!(text.before(at, 1), "," | ";");
+    // `Vegetarian, nothing with nuts.`
+    let is_sentence = at > 0 && text.ends_sentence(at - 1) && ends_clause(text, at + 1);
+    let begins = at > 0 && matches!(text.before(at, 1), "," | ";") || is_sentence;
     let end = (at + 1..at + 5).find(|i| ends_clause(text, *i))?;
     // `keywords: soap, handmade, vegan`
     let is_listed = (1..=12)
@@ -451,7 +471,8 @@ fn is_attribute(text: &Text, at: usize) -> bool {
 
 const ATTRIBUTES: &[&str] = &[
     "anonymous", "vegetarian", "vegan", "halal", "kosher", "organic", "waterproof", "furnished", "confidential",
-    "formal", "informal", "bilingual", "encrypted", "fireproof", "responsive", "secondhand", "handmade", "unfurnished",
+    "formal", "informal", "bilingual", "encrypted", "petrol", "diesel", "electric", "hybrid", "fireproof",
+    "responsive", "secondhand", "handmade", "unfurnished",
 ];
 
 fn ends_clause(text: &Text, at: usize) -> bool {
@@ -549,6 +570,14 @@ mod tests {
     }
 
     const PHRASES: &[(&str, &str)] = &[
+        ("Make a meal plan for next week. Vegetarian, nothing with nuts.", "vegetarian"),
+        ("Looking for a used car, petrol or hybrid, under 9,000 pounds", "petrol or hybrid"),
+        (
+            "Build a website for my salon with prices, opening hours and a booking form",
+            "prices | opening hours | booking form",
+        ),
+        ("Give me a spreadsheet with the totals per month", "totals per month"),
+        ("Plan the trip; Lake Bled and Piran have to be in it", "Lake Bled and Piran"),
         ("Move the office. The old safe stays where it is.", "old safe stays"),
         ("Translate our brochure, it has to sound friendly", "friendly"),
         ("Organise the concert, no orchestra, just piano", "only piano"),

@@ -97,8 +97,17 @@ fn limited(text: &Text, from: usize, number: &Limit) -> Option<(String, usize)> 
         return Some((unit.clone(), number.next));
     }
     if text.lower(number.next) == "of" && matches!(text.lower(number.next + 1), "them" | "these" | "those" | "which") {
-        let noun = text.plural_before(from)?;
-        return Some((text.lower(noun).to_owned(), number.next + 2));
+        let noun = text.lower(text.plural_before(from)?);
+        // `at least one of them vegan`
+        let quality = text.get(number.next + 2).filter(|word| {
+            word.kind == WordKind::Letters
+                && !STOPS.contains(&word.lower.as_str())
+                && text.get(number.next + 3).is_none_or(|next| next.kind == WordKind::Sign)
+        });
+        return Some(match quality {
+            Some(quality) => (format!("{} {noun}", quality.lower), number.next + 3),
+            None => (noun.to_owned(), number.next + 2),
+        });
     }
     // `five or fewer items`
     let (noun, next) = noun_at(text, number.next + 2 * usize::from(text.lower(number.next) == "or"))
@@ -467,6 +476,7 @@ mod tests {
     }
 
     const PHRASES: &[(&str, &str)] = &[
+        ("Three hot dishes, at least one of them vegan, for 50 people", ">=1 vegan dishes"),
         ("Water the plants at most twice a week", "<=2 times per week"),
         ("No more than once a month", "<=1 times per month"),
         ("Buy 15 office chairs for at most $250 each", ""),

@@ -67,6 +67,8 @@ fn things_at(text: &Text, at: usize) -> Option<usize> {
         "no" => no(text, at)?,
         "anything" | "everything" | "everyone" | "all" if matches!(next, "but" | "except") => at + 2,
         "don't" | "dont" | "wouldn't" if matches!(text.before(at, 1), "we" | "i" | "they") => unwanted(text, at + 1)?,
+        // `I take few payments and don't want to pay a fee`
+        "don't" | "dont" if text.before(at, 1) == "and" && has_own_subject(text, at) => unwanted(text, at + 1)?,
         "do" | "would" if next == "not" && matches!(text.before(at, 1), "we" | "i" | "they") => unwanted(text, at + 2)?,
         "leave" if stays(text, at).is_some() => at + 1,
         "not" => not(text, at)?,
@@ -167,6 +169,11 @@ fn begins_phrase(text: &Text, at: usize) -> bool {
         "with", "include", "use", "buy", "serve", "order", "please", "absolutely", "cook", "choose", "eat", "or", "so",
     ];
     text.begins_clause(at) || asks.contains(&text.before(at, 1)) || text.is_imperative(at.saturating_sub(1))
+}
+
+/// Whether the clause before `index` tells of us: `I`, `we`.
+fn has_own_subject(text: &Text, index: usize) -> bool {
+    text.clause_before(index, 12).any(|i| matches!(text.lower(i), "i" | "we"))
 }
 
 /// What is not wanted, after `we don't`: `want to rent a car`, `like mushrooms`.

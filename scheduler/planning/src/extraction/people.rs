@@ -10,6 +10,11 @@ pub(super) fn group(text: &Text) -> Option<u32> {
         if team_at(text, number.next) {
             return Some((None, whole(number.value)?));
         }
+        let is_age = text.lower(number.next) == "-" && matches!(text.lower(number.next + 1), "year" | "month");
+        let is_of_each = text.before(at, 1) == "with" && matches!(text.before(at, 2), "families" | "couples");
+        if is_age || is_of_each {
+            return None;
+        }
         let led = [
             "for", "with", ",", "of", "among", "(", "invite", "all", "to", "about", "around", "approximately", ".", "",
             "train", "teach", "seat", "feed", "host", "coach", "onboard", "serve", "!", "welcome",
@@ -39,7 +44,7 @@ pub(super) fn group(text: &Text) -> Option<u32> {
 }
 
 /// Words from a number to the people that it counts, at most: `60 first-year students`.
-const GROUP_WORDS_MAX: usize = 4;
+const GROUP_WORDS_MAX: usize = 6;
 
 /// `-person` of `a 12-person office`, not of `a 2-person tent`.
 fn team_at(text: &Text, at: usize) -> bool {
@@ -76,6 +81,7 @@ pub(super) fn is_person(noun: &str) -> bool {
         "speakers", "nurses", "teachers", "engineers", "developers", "managers", "learners", "trainees", "staff",
         "workers", "respondents", "seats", "invitees", "teenagers", "seniors", "beginners", "clients", "patients",
         "girls", "boys", "women", "men", "ladies", "leaders", "residents", "tenants", "subscribers", "freelancers",
+        "olds",
     ]
     .contains(&noun)
 }
@@ -153,7 +159,15 @@ fn people_at(text: &Text, at: usize) -> Option<u32> {
         && ["grandchildren", "children", "kids", "sons", "daughters"].contains(&noun);
     let is_with_me = text.before(at, 1) == "and" && matches!(text.before(at, 2), "me" | "i" | "myself");
     let friends = u32::from(noun == "friends" && matches!(text.before(at, 1), "with" | "and") || is_with_me);
-    (always || is_own || led && led_only).then(|| whole(number.value)).flatten().map(|n| n + friends)
+    // `two families with five kids`
+    let is_part = text.before(at, 1) == "with" && matches!(text.before(at, 2), "families" | "couples");
+    // `two adults, a toddler and a cat`
+    let small = (number.next + 1..number.next + 4)
+        .filter(|i| matches!(text.lower(*i), "a" | "one"))
+        .filter(|i| matches!(text.lower(i + 1), "toddler" | "baby" | "child" | "kid" | "teenager" | "infant"))
+        .count();
+    let friends = friends + if always && small > 0 { 1 } else { 0 };
+    (always || is_own || led && led_only && !is_part).then(|| whole(number.value)).flatten().map(|n| n + friends)
 }
 
 /// Who goes along.
@@ -250,6 +264,10 @@ mod tests {
     }
 
     const PEOPLE: &[(&str, &str)] = &[
+        ("Our wedding is in June, 80 guests. Plan everything except the honeymoon.", "80"),
+        ("A lesson on volcanoes for 28 nine-year-olds", "28"),
+        ("We're moving to Cardiff, two adults, a toddler and a cat", "3"),
+        ("Two families with five kids want to camp in Slovenia", ""),
         ("Plan a business trip to Vienna for Ms Keller and me", "2"),
         ("Send the minutes to Anna and me", ""),
         ("My wife and I want to take our three grandchildren to Denmark", "5"),

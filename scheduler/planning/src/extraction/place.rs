@@ -111,12 +111,14 @@ fn listed(names: &[String]) -> String {
 
 /// Whether the goal is about a journey of people.
 pub(super) fn tells_journey(text: &Text) -> bool {
-    text.words.iter().any(|word| {
-        [
-            "trip", "trips", "fly", "flying", "flight", "flights", "vacation", "holiday", "holidays", "getaway",
-            "honeymoon", "cruise", "journey", "itinerary", "travel", "travelling", "traveling", "travellers",
-        ]
-        .contains(&word.lower.as_str())
+    text.words.iter().enumerate().any(|(at, word)| {
+        // `everything except the honeymoon`
+        !text.is_constraint(at)
+            && [
+                "trip", "trips", "fly", "flying", "flight", "flights", "vacation", "holiday", "holidays", "getaway",
+                "honeymoon", "cruise", "journey", "itinerary", "travel", "travelling", "traveling", "travellers",
+            ]
+            .contains(&word.lower.as_str())
     })
 }
 
@@ -348,7 +350,10 @@ fn follows_origin(text: &Text, to: usize) -> bool {
 fn room_at(text: &Text, at: usize) -> Option<String> {
     let back = 1 + usize::from(matches!(text.before(at, 1), "the" | "our" | "my" | "a"));
     let thing = at.checked_sub(back + 1).filter(|_| matches!(text.before(at, back), "in" | "at"))?;
-    let is_there = VENUES.contains(&text.lower(thing)) || is_person(text.lower(thing)) || text.is_constraint(thing);
+    let is_there = VENUES.contains(&text.lower(thing))
+        || is_person(text.lower(thing))
+        || text.is_constraint(thing)
+        || text.lower(thing) == ",";
     let last = (at..at + ROOM_WORDS_MAX).rev().find(|i| ROOMS.contains(&text.lower(*i)))?;
     let is_name = (at..last).all(|i| text.words[i].kind == WordKind::Letters && !is_link(text.lower(i)));
     (is_there && is_name).then(|| text.between(at, last + 1).to_owned())
@@ -376,7 +381,7 @@ const ROOMS: &[&str] = &[
     "home", "canteen", "cafeteria", "hall", "garden", "park", "library", "backyard", "courtyard", "terrace", "rooftop",
     "pub", "cafe", "café", "restaurant", "hotel", "church", "gym", "museum", "beach", "office", "room", "school",
     "club", "clubhouse", "centre", "center", "stadium", "theatre", "theater", "barn", "zoo", "farm", "university",
-    "college", "academy", "hospital", "clinic",
+    "college", "academy", "hospital", "clinic", "nursery", "kindergarten", "playground", "pool", "chapel",
 ];
 
 /// `at home in Graz`, not `our care home in Graz`.
@@ -672,6 +677,8 @@ mod tests {
     }
 
     const PHRASES: &[(&str, &str)] = &[
+        ("Throw a party for my mum on 8 May, in our garden, with 25 guests", "at our garden"),
+        ("We're doing a flea market at the nursery on Saturday", "at nursery"),
         ("Organise a breakfast in our Manchester showroom", "at Manchester showroom"),
         ("Our choir sings in St Mark's Church on 12 December, organise it", "at St Mark's Church"),
         ("Redo the bathroom in flat 3B for £5k", "at flat 3B"),

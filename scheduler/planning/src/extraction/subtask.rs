@@ -289,6 +289,10 @@ const MAKING: &[&str] = &[
 
 fn requests_between(text: &Text, first: usize, end: usize) -> Option<Vec<String>> {
     let first = first + usize::from(text.lower(first) == "please");
+    // `I need to change my passwords, …`
+    let is_own =
+        matches!(text.lower(first), "i" | "we") && matches!(text.lower(first + 1), "need" | "have" | "want" | "must");
+    let first = if is_own { first + 2 + usize::from(text.lower(first + 2) == "to") } else { first };
     is_request_of_its_own(text, first).then_some(())?;
     let mut bounds = vec![(first, first)];
     let mut at = first + 1;
@@ -484,6 +488,10 @@ mod tests {
     }
 
     const PHRASES: &[(&str, &str)] = &[
+        (
+            "Someone got in. I need to change my passwords, set up two-factor login and check my bank account, help me.",
+            "change my passwords | set up two-factor login | check my bank account, help me",
+        ),
         ("Mum's photos are all over the place: phone, laptop and shoeboxes. Sort them.", ""),
         (
             "Somebody got into our account. Change the passwords, turn on two-factor login and inform the members.",
