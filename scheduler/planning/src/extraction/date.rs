@@ -138,6 +138,10 @@ impl FoundDates {
                 self.is_loose = if self.range.is_none() { is_period(text, at, next) } else { self.is_loose };
                 self.range = self.range.or(Some((first, last)));
             }
+            (_, DateSpan::Month(found)) if begins_part(text, at) => {
+                let day = part_of_month(text, at).map_or(1, |part| part.day);
+                self.days.extend(Date::new(found.year, found.number, day).ok().map(|day| (at, day, next)));
+            }
             (_, DateSpan::Month(found)) => {
                 text.note(at, next, Use::Fact);
                 self.month = self.month.take().or(Some(found));
@@ -198,6 +202,16 @@ fn is_over_feast(text: &Text, at: usize) -> bool {
     is_feast && matches!(text.before(at, 1), "over" | "around" | "during" | "for")
 }
 
+/// `running from mid January`: where a span of time begins.
+fn begins_part(text: &Text, at: usize) -> bool {
+    let back = match (text.before(at, 1), text.before(at, 2)) {
+        ("mid" | "early", _) => 2,
+        ("-", "mid") => 3,
+        _ => return false,
+    };
+    matches!(text.before(at, back), "from" | "starting")
+}
+
 /// `starting the first week of January`: the first day is meant.
 fn begins(text: &Text, at: usize) -> bool {
     let back = 1 + usize::from(text.before(at, 1) == "the");
@@ -207,7 +221,9 @@ fn begins(text: &Text, at: usize) -> bool {
 
 /// `next week`, `in the first week of May`, `in Q2`: a period in which a day is to be found, not the length of a stay.
 fn is_period(text: &Text, at: usize, next: usize) -> bool {
-    is_list_of_days(text, at, next) || (at..next).any(|i| matches!(text.lower(i), "week" | "quarter" | "q"))
+    is_list_of_days(text, at, next)
+        || (at..next)
+            .any(|i| matches!(text.lower(i), "week" | "quarter" | "q" | "spring" | "summer" | "autumn" | "winter"))
 }
 
 /// `8 and 10 December`, `October and November`: single days, or months in which a day is to be found.
@@ -586,6 +602,12 @@ mod tests {
     }
 
     const EVENTS: &[(&str, &str)] = &[
+        ("Write a guide to caring for houseplants in winter", ""),
+        ("Plan a campaign running from mid January until the end of February", "2027-01-15 to 2027-02-28"),
+        ("Redo our bathroom next spring", "2027-03-01 to 2027-05-31"),
+        ("A customer day in the summer of 2028", "2028-06-01 to 2028-08-31"),
+        ("Run a spring campaign", ""),
+        ("Collect ideas for our summer party", ""),
         ("Reconcile the October bank statements", ""),
         ("After that mail on Tuesday, check our mailboxes", ""),
         ("The freezer broke down over the weekend", ""),

@@ -308,6 +308,7 @@ mod tests {
     }
 
     const DEADLINES: &[(&str, &str)] = &[
+        ("Count the stock before New Year", "<2027-01-01"),
         ("The parcel should not be delivered before 3 May, tell them", ""),
         ("Nothing should be ordered before 3 May", ""),
         ("The parcel should be delivered before 3 May", "<2027-05-03"),

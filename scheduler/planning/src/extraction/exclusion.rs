@@ -122,6 +122,7 @@ fn told(text: &Text, at: usize) -> Option<String> {
         ("is" | "are", "not") if matches!(third, "included" | "needed" | "necessary") => (3, false),
         ("is" | "are", "not") if matches!(third, "allowed" | "permitted" | "welcome" | "wanted") => (3, false),
         ("is" | "are", "off") if third == "limits" || third == "the" && fourth == "table" => (4, false),
+        ("is" | "are", "out") if matches!(third, "" | "." | "," | "!") && is_sought_before(text, at) => (2, false),
         ("is" | "are", "out") if third == "of" && fourth == "the" => (5, false),
         ("is" | "are", "staying") if is_left_behind(third) => (3, false),
         ("stays" | "stay", "behind" | "put") => (2, false),
@@ -147,6 +148,12 @@ fn told(text: &Text, at: usize) -> Option<String> {
     let action = kept_from(text.lower(state)).or(is_translated).or_else(|| is_same.then(|| "changing".to_owned()))?;
     text.note_constraint(first, state + 1);
     Some(format!("{action} {}", lower_first(text, first, subject)))
+}
+
+/// Whether the sentence looks for something: `looking for a flat, ground floor is out`.
+fn is_sought_before(text: &Text, at: usize) -> bool {
+    (at.saturating_sub(30)..at)
+        .any(|i| ["find", "looking", "buy", "book", "choose", "rent", "plan", "organise"].contains(&text.lower(i)))
 }
 
 fn is_left_behind(word: &str) -> bool {
@@ -424,6 +431,7 @@ mod tests {
     }
 
     const PHRASES: &[(&str, &str)] = &[
+        ("Looking for a flat in Leipzig, ground floor is out", "ground floor"),
         ("I take 40 payments a day and don't want to pay a monthly fee", "pay a monthly fee"),
         ("Draft the budget; the management seminars are not part of it", "management seminars"),
         ("Find five suppliers, not counting our current one", "our current one"),
@@ -488,6 +496,9 @@ mod tests {
     ];
 
     const NOT_RULED_OUT: &[(&str, &str)] = &[
+        ("The power is out, call the electrician", ""),
+        ("We're 4 people in a flat and nobody cleans. Make a schedule.", ""),
+        ("No mushrooms, my son hates them", "mushrooms"),
         ("The server is full and nobody knows why", ""),
         ("It can cost 4,000 euros, not a cent more", ""),
         ("Write about our new gluten-free bread", ""),

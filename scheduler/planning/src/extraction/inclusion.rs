@@ -126,11 +126,11 @@ fn tone(text: &Text, at: usize) -> Option<AskedSpan> {
     }
     let is_led =
         ["a", "an", "in", "with", ",", "use", "the", ".", "keep"].contains(&text.before(first, 1)) || first == 0;
-    (matches!(text.lower(at), "tone" | "voice" | "style") && first < at && is_led).then_some(AskedSpan {
-        first,
-        end: at + 1,
-        is_list: false,
-    })
+    // `in plain language`
+    let is_wording =
+        matches!(text.lower(at), "language" | "words" | "terms" | "english") && text.before(first, 1) == "in";
+    ((matches!(text.lower(at), "tone" | "voice" | "style") || is_wording) && first < at && is_led)
+        .then_some(AskedSpan { first, end: at + 1, is_list: false })
 }
 
 const TONES: &[&str] = &[
@@ -230,7 +230,7 @@ fn added(text: &Text, at: usize, request: usize, has_subtasks: bool) -> Option<u
     match text.lower(at) {
         "include" if is_asked(text, at) && at != request => Some(at + 1),
         "including" if at > 0 && !text.is_constraint(at - 1) => Some(at + 1),
-        "add" | "attach" | "append" | "enclose" if is_second => Some(at + 1),
+        "add" | "attach" | "append" | "enclose" | "mention" if is_second => Some(at + 1),
         // `we need a permit, first aid and sponsors`
         "need" | "needs" if at > request + 1 && matches!(text.before(at, 1), "we" | "it" | "we'll") => {
             let is_help = matches!(text.lower(at + 2), "hand" | "break" | "lot" | "few" | "couple" | "new");
@@ -441,6 +441,10 @@ fn by_rule(text: &Text, at: usize) -> Option<AskedSpan> {
 fn attribute(text: &Text, at: usize) -> Option<AskedSpan> {
     // `Vegetarian, nothing with nuts.`
     let is_sentence = at > 0 && text.ends_sentence(at - 1) && ends_clause(text, at + 1);
+    // `Vegetarian dinners for next week`
+    if at == 0 && WANTED.contains(&text.lower(0)) && text.get(1).is_some_and(|next| next.kind == WordKind::Letters) {
+        return Some(AskedSpan { first: 0, end: 1, is_list: false });
+    }
     let begins = at > 0 && matches!(text.before(at, 1), "," | ";") || is_sentence;
     let end = (at + 1..at + 5).find(|i| ends_clause(text, *i))?;
     // `keywords: soap, handmade, vegan`
@@ -570,6 +574,9 @@ mod tests {
     }
 
     const PHRASES: &[(&str, &str)] = &[
+        ("Vegetarian dinners for next week, no mushrooms", "vegetarian"),
+        ("Write our newsletter, about 300 words, and mention the wreath workshop", "wreath workshop"),
+        ("Review the lease and point out anything risky in plain language", "plain language"),
         ("Make a meal plan for next week. Vegetarian, nothing with nuts.", "vegetarian"),
         ("Looking for a used car, petrol or hybrid, under 9,000 pounds", "petrol or hybrid"),
         (

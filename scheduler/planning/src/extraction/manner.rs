@@ -8,6 +8,7 @@ use super::words::{Text, WordKind};
 /// - `phrase_end`: where the phrase that begins at an index ends.
 pub(super) fn manner_at(text: &Text, at: usize, phrase_end: impl Fn(usize) -> usize) -> Option<(usize, usize)> {
     stay(text, at, &phrase_end)
+        .or_else(|| fraction(text, at))
         .or_else(|| vehicle(text, at))
         .or_else(|| vicinity(text, at, &phrase_end))
         .or_else(|| feature(text, at, &phrase_end))
@@ -16,6 +17,20 @@ pub(super) fn manner_at(text: &Text, at: usize, phrase_end: impl Fn(usize) -> us
         .or_else(|| state(text, at))
         .or_else(|| channel_only(text, at))
         .or_else(|| list_with_people(text, at, &phrase_end))
+}
+
+/// `weigh less than 1.5 kg`: a limit that is no whole number.
+fn fraction(text: &Text, at: usize) -> Option<(usize, usize)> {
+    let number = match (text.lower(at), text.lower(at + 1)) {
+        ("less" | "more" | "lighter" | "smaller", "than") | ("at", "most" | "least") | ("up", "to") => at + 2,
+        ("under" | "below" | "over", _) => at + 1,
+        _ => return None,
+    };
+    let is_fraction = |word: &&super::words::Word| matches!(word.kind, WordKind::Number(value) if value.fract() > 0.0);
+    text.get(number).filter(is_fraction).filter(|_| !text.is_constraint(number))?;
+    let has_unit = text.get(number + 1).is_some_and(|unit| unit.kind == WordKind::Letters);
+    let is_measured = matches!(text.before(at, 1), "weigh" | "weighs" | "be" | "measure" | "is");
+    (has_unit && !text.is_in_condition(at)).then_some((at - usize::from(is_measured), number + 2))
 }
 
 /// `by train`: how people get there.
@@ -162,6 +177,7 @@ mod tests {
         ("Find three insurances that also cover bicycles", "cover bicycles"),
         ("Build me a plan that doesn't need apps and has a test every week", "has a test"),
         ("Buy laptops with at least 16 GB of RAM and a three-year warranty", "three-year warranty"),
+        ("Which laptop should I buy? It has to weigh less than 1.5 kg", "weigh less than 1.5 kg"),
         ("I was hit by a car, write to the insurer", ""),
         ("Is it faster by car or by train?", ""),
         ("List the orders that have a mistake", ""),

@@ -500,6 +500,7 @@ mod tests {
     }
 
     const PHRASES: &[(&str, &str)] = &[
+        ("Compare three suppliers. We need 60 chairs and don't want to pay more than 250 GBP apiece.", "15000 GBP"),
         ("Hire two cooks, pay is between 2,200 and 2,500 euros a month", "2200-2500 EUR per month"),
         ("Buy 30 desks, 450 dollars a piece at most", "13500 USD"),
         ("Book a band for the wedding, 800 quid tops", "800 GBP"),

@@ -51,7 +51,11 @@ fn things_at(text: &Text, at: usize) -> Option<usize> {
         "nothing" if !begins_phrase(text, at) => return None,
         "nothing" if matches!(next, "with" | "containing" | "from" | "about" | "in" | "that") => at + 2,
         "hate" | "hates" | "dislike" | "dislikes" | "detest" | "detests" | "loathe" | "loathes"
-            if is_somebody(text, at) && !matches!(next, "my" | "this" | "it" | "how" | "when" | "that" | "our") =>
+            if is_somebody(text, at)
+                && !matches!(
+                    next,
+                    "my" | "this" | "it" | "them" | "him" | "her" | "me" | "how" | "when" | "that" | "our"
+                ) =>
         {
             at + 1
         }
@@ -104,7 +108,7 @@ fn negated_action(text: &Text, at: usize) -> Option<usize> {
         "not" if matches!(text.before(at, 1), "rather" | "prefer") => Some(at + 1 + usize::from(next == "to")),
         "never" if is_request(text, at) || text.before(at, 1) == "must" => Some(at + 1),
         "nothing" if matches!(next, "may" | "must" | "should" | "can") => Some(at + 2),
-        "nobody" | "none" if text.begins_clause(at) && !tells(next) => Some(at),
+        "nobody" | "none" if text.begins_clause(at) && !tells(next) && !text.ends_sentence(at + 2) => Some(at),
         _ => None,
     }
 }

@@ -38,6 +38,11 @@ pub(super) fn read(text: &Text) -> Places {
             at = end;
             continue;
         }
+        if let Some(end) = saint_at(text, at) {
+            places.location = places.location.or_else(|| Some(text.between(at, end).to_owned()));
+            at = end;
+            continue;
+        }
         if let Some(end) = site_at(text, at).or_else(|| numbered_room(text, at)) {
             places.location = places.location.or_else(|| Some(text.between(at, end).to_owned()));
             at = end;
@@ -202,11 +207,21 @@ const OWN: &[&str] = &[
     "our", "my", "the", "a", "an", "old", "current", "existing", "legacy", "previous", "own", "new", "ageing", "aging",
 ];
 
+/// `at St. Anna hospital`: the index after it.
+fn saint_at(text: &Text, at: usize) -> Option<usize> {
+    let is_saint =
+        text.is_capital(at) && text.lower(at) == "st" && text.lower(at + 1) == "." && text.is_capital(at + 2);
+    let end = (at + 3..at + 6).take_while(|i| text.get(*i).is_some_and(|word| word.kind == WordKind::Letters));
+    let last = end.filter(|i| ROOMS.contains(&text.lower(*i))).last()?;
+    (is_saint && matches!(text.before(at, 1), "at" | "in" | "for")).then_some(last + 1)
+}
+
 /// `the Harbour Road site`: the index after it.
 fn site_at(text: &Text, at: usize) -> Option<usize> {
     let is_led = matches!(text.before(at, 1), "the" | "our") && matches!(text.before(at, 2), "for" | "at" | "in");
     // One word is a name only where something is: `at our Leeds warehouse`; `for the German branch` is another matter.
-    let least = at + if text.before(at, 2) == "for" { 2 } else { 1 };
+    let is_town = || place_at(text, at).is_some_and(|found| found.known && found.next < at + 3);
+    let least = at + if text.before(at, 2) == "for" && !is_town() { 2 } else { 1 };
     let last = (least..at + 4).find(|i| SITES.contains(&text.lower(*i)) && !text.is_capital(*i))?;
     (is_led && (at..last).all(|i| text.is_capital(i))).then_some(last + 1)
 }
@@ -677,6 +692,8 @@ mod tests {
     }
 
     const PHRASES: &[(&str, &str)] = &[
+        ("Hire two accountants for the Hamburg office", "at Hamburg office"),
+        ("I want to apply as a nurse at St. Anna hospital", "at St. Anna hospital"),
         ("Throw a party for my mum on 8 May, in our garden, with 25 guests", "at our garden"),
         ("We're doing a flea market at the nursery on Saturday", "at nursery"),
         ("Organise a breakfast in our Manchester showroom", "at Manchester showroom"),
@@ -713,7 +730,7 @@ mod tests {
         ("Plan us a week in Lisbon, flying from Manchester", "from Manchester; to Lisbon"),
         ("We're moving from a 3-bed flat in Bristol to a house in Cardiff", "from Bristol; to Cardiff"),
         ("A party somewhere in central Leeds", "at Leeds"),
-        ("Hire a cook for our Berlin office", "at Berlin"),
+        ("Hire a cook for our Berlin office", "at Berlin office"),
         ("A campaign for our chocolate shop in Ghent", "at Ghent"),
         ("Train all workers in Rotterdam", "at Rotterdam"),
         ("A report on the e-bike market in the Netherlands and Belgium", "at Netherlands and Belgium"),

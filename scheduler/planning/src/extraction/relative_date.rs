@@ -18,6 +18,7 @@ pub(super) fn read(text: &Text, at: usize, today: Date) -> Option<DateMention> {
         .or_else(|| named_day(text, at, today))
         .or_else(|| within(text, at, today))
         .or_else(|| quarter(text, at, today))
+        .or_else(|| season(text, at, today))
         .or_else(|| ordinal_day(text, at, today))
         .or_else(|| named_weekday(text, at, today))
 }
@@ -249,7 +250,12 @@ fn feast(text: &Text, at: usize, today: Date) -> Option<DateMention> {
         ("christmas", "day") => (12, 25, 2),
         ("christmas" | "xmas", _) => (12, 25, 1),
         ("new", "year") if text.lower(at + 2) == "eve" => (12, 31, 3),
-        ("new", "year") if text.words.get(at + 1).is_some_and(|w| w.text.len() > 4) => (1, 1, 2),
+        ("new", "year")
+            if text.words.get(at + 1).is_some_and(|w| w.text.len() > 4)
+                || matches!(text.before(at, 1), "before" | "by" | "until" | "over" | "after") =>
+        {
+            (1, 1, 2)
+        }
         ("halloween", _) => (10, 31, 1),
         ("valentine", "day") => (2, 14, 2),
         _ => return None,
@@ -440,6 +446,37 @@ fn quarter_named(text: &Text, at: usize, today: Date) -> Option<DateMention> {
     };
     let first = Date::new(year, number * 3 - 2, 1).ok()?;
     Some(DateMention { span: DateSpan::Days(first, last(year)?), next, assumed: None })
+}
+
+/// `next spring`, `this summer`, `in the autumn of 2027`: its first and last day, by the calendar months.
+fn season(text: &Text, at: usize, today: Date) -> Option<DateMention> {
+    let first_month: i8 = match text.lower(at) {
+        "spring" => 3,
+        "summer" => 6,
+        "autumn" => 9,
+        "winter" => 12,
+        _ => return None,
+    };
+    let the = 1 + usize::from(text.before(at, 1) == "the");
+    let is_next = text.before(at, 1) == "next";
+    let led = is_next || text.before(at, 1) == "this" || matches!(text.before(at, the), "in" | "during" | "over");
+    // `in spring clothes`
+    let ends = text.get(at + 1).is_none_or(|next| {
+        !matches!(next.kind, WordKind::Letters)
+            || ["we", "i", "of", "with", "for", "and", "to", "at", "by", "on", "in", "please", "without"]
+                .contains(&next.lower.as_str())
+    });
+    (led && ends).then_some(())?;
+    let of = at + 1 + usize::from(text.lower(at + 1) == "of");
+    let (year, next) = year_after(text, of);
+    // `caring for plants in winter`: any winter.
+    (is_next || text.before(at, 1) == "this" || year.is_some()).then_some(())?;
+    let next = if year.is_some() { next } else { at + 1 };
+    let first = |year: i16| Date::new(year, first_month, 1).ok();
+    let last = |year: i16| Some(first(year)?.checked_add(2.months()).ok()?.last_of_month());
+    let coming = today.year() + i16::from(last(today.year())? < today);
+    let year = year.unwrap_or(if is_next && first(coming)? <= today { coming + 1 } else { coming });
+    Some(DateMention { span: DateSpan::Days(first(year)?, last(year)?), next, assumed: None })
 }
 
 /// `by the 15th`: the next such day.

@@ -182,7 +182,7 @@ fn is_evening(text: &Text, at: usize) -> bool {
 
 /// The hour at `at` of `9 and 11 am`, `2-4 pm`.
 fn first_of_two(text: &Text, at: usize) -> Option<u32> {
-    matches!(text.lower(at + 1), "and" | "to" | "-" | "–").then_some(())?;
+    matches!(text.lower(at + 1), "and" | "to" | "till" | "until" | "-" | "–").then_some(())?;
     let (first, second) = (digits(text, at)?, digits(text, at + 2)?);
     let part = if text.lower(at + 3) == "in" && text.lower(at + 4) == "the" {
         match text.lower(at + 5) {
@@ -432,6 +432,7 @@ mod tests {
     }
 
     const SPANS: &[(&str, &str)] = &[
+        ("Ten kids are coming from 2 till 5 pm", "14:00 17:00"),
         ("I can study between 8 and 9 in the evening", "20:00 21:00"),
         ("A party on Saturday from 2 to 5 pm", "14:00 17:00"),
         ("Slots between 16:00 and 20:00", "16:00 20:00"),
