@@ -43,6 +43,7 @@ mod subtask;
 mod time;
 mod topic;
 mod unread;
+mod venue;
 mod words;
 
 pub use calendar_date::Month;

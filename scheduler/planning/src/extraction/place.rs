@@ -4,7 +4,7 @@ use super::calendar_date::month_number;
 use super::people::is_person;
 use super::place_names::{COUNTRIES, KNOWN, NO_PLACES, REGIONS, STATES};
 use super::relative_date::weekday_at;
-use super::sought::is_sought;
+use super::venue::{follows_date, is_at_home, is_institution, is_venue, numbered_room, room_at, saint_at, site_at};
 use super::words::{Text, WordKind};
 
 /// Places of a text, in its order.
@@ -18,10 +18,10 @@ pub(super) struct Places {
 }
 
 /// A place at an index: its name and the index after it.
-struct Found {
-    name: String,
-    next: usize,
-    known: bool,
+pub(super) struct Found {
+    pub name: String,
+    pub next: usize,
+    pub known: bool,
 }
 
 pub(super) fn read(text: &Text) -> Places {
@@ -207,30 +207,6 @@ const OWN: &[&str] = &[
     "our", "my", "the", "a", "an", "old", "current", "existing", "legacy", "previous", "own", "new", "ageing", "aging",
 ];
 
-/// `at St. Anna hospital`: the index after it.
-fn saint_at(text: &Text, at: usize) -> Option<usize> {
-    let is_saint =
-        text.is_capital(at) && text.lower(at) == "st" && text.lower(at + 1) == "." && text.is_capital(at + 2);
-    let end = (at + 3..at + 6).take_while(|i| text.get(*i).is_some_and(|word| word.kind == WordKind::Letters));
-    let last = end.filter(|i| ROOMS.contains(&text.lower(*i))).last()?;
-    (is_saint && matches!(text.before(at, 1), "at" | "in" | "for")).then_some(last + 1)
-}
-
-/// `the Harbour Road site`: the index after it.
-fn site_at(text: &Text, at: usize) -> Option<usize> {
-    let is_led = matches!(text.before(at, 1), "the" | "our") && matches!(text.before(at, 2), "for" | "at" | "in");
-    // One word is a name only where something is: `at our Leeds warehouse`; `for the German branch` is another matter.
-    let is_town = || place_at(text, at).is_some_and(|found| found.known && found.next < at + 3);
-    let least = at + if text.before(at, 2) == "for" && !is_town() { 2 } else { 1 };
-    let last = (least..at + 4).find(|i| SITES.contains(&text.lower(*i)) && !text.is_capital(*i))?;
-    (is_led && (at..last).all(|i| text.is_capital(i))).then_some(last + 1)
-}
-
-const SITES: &[&str] = &[
-    "site", "depot", "plant", "campus", "branch", "warehouse", "estate", "premises", "yard", "clinic", "playground",
-    "showroom", "office", "store", "factory", "studio", "gallery", "library", "restaurant",
-];
-
 fn is_language(text: &Text, at: usize) -> bool {
     NO_PLACES.contains(&text.lower(at))
 }
@@ -342,7 +318,7 @@ fn home_role(text: &Text, at: usize) -> Option<Role> {
 }
 
 /// `central Leeds`, `downtown Seattle`
-const PARTS: &[&str] =
+pub(super) const PARTS: &[&str] =
     &["central", "downtown", "inner", "greater", "north", "south", "east", "west", "northern", "southern", "old"];
 
 /// Whether a word for a journey stands near: `get feedback from Tom` has none.
@@ -361,98 +337,9 @@ fn follows_origin(text: &Text, to: usize) -> bool {
     first.is_some_and(|first| text.before(first, 1) == "from" && place_at(text, first).is_some())
 }
 
-/// `a party for 30 people in the office canteen`, `on Saturday at home`.
-fn room_at(text: &Text, at: usize) -> Option<String> {
-    let back = 1 + usize::from(matches!(text.before(at, 1), "the" | "our" | "my" | "a"));
-    let thing = at.checked_sub(back + 1).filter(|_| matches!(text.before(at, back), "in" | "at"))?;
-    let is_there = VENUES.contains(&text.lower(thing))
-        || is_person(text.lower(thing))
-        || text.is_constraint(thing)
-        || text.lower(thing) == ",";
-    let last = (at..at + ROOM_WORDS_MAX).rev().find(|i| ROOMS.contains(&text.lower(*i)))?;
-    let is_name = (at..last).all(|i| text.words[i].kind == WordKind::Letters && !is_link(text.lower(i)));
-    (is_there && is_name).then(|| text.between(at, last + 1).to_owned())
-}
-
-/// `Oakfield Primary School`
-fn is_institution(name: &str) -> bool {
-    let kind = name.rsplit_once(' ').map_or("", |(_, kind)| kind);
-    [
-        "School", "University", "College", "Academy", "Hospital", "Library", "Hall", "Museum", "Centre", "Clinic",
-        "Church", "Cathedral", "Chapel", "Theatre", "Stadium", "Arena", "Hotel",
-    ]
-    .contains(&kind)
-}
-
-/// Longest name of a room, in words.
-const ROOM_WORDS_MAX: usize = 3;
-
-fn is_link(word: &str) -> bool {
+pub(super) fn is_link(word: &str) -> bool {
     ["and", "or", "of", "for", "with", "to", "in", "at", "on", "the"].contains(&word)
 }
-
-/// Rooms, buildings and grounds in which something is held.
-const ROOMS: &[&str] = &[
-    "home", "canteen", "cafeteria", "hall", "garden", "park", "library", "backyard", "courtyard", "terrace", "rooftop",
-    "pub", "cafe", "café", "restaurant", "hotel", "church", "gym", "museum", "beach", "office", "room", "school",
-    "club", "clubhouse", "centre", "center", "stadium", "theatre", "theater", "barn", "zoo", "farm", "university",
-    "college", "academy", "hospital", "clinic", "nursery", "kindergarten", "playground", "pool", "chapel",
-];
-
-/// `at home in Graz`, not `our care home in Graz`.
-fn is_at_home(text: &Text, at: usize) -> bool {
-    matches!(text.before(at, 3), "at" | "from" | "my" | "our")
-}
-
-/// `in flat 3B`, `in room 12`: a part of a building that has a number; the index after it.
-fn numbered_room(text: &Text, at: usize) -> Option<usize> {
-    let is_room = ["flat", "room", "apartment", "unit", "building", "block", "house", "hall", "studio", "suite"]
-        .contains(&text.lower(at));
-    let is_led = matches!(text.before(at, 1), "in" | "at");
-    let number = text
-        .get(at + 1)
-        .filter(|word| matches!(word.kind, WordKind::Number(_)) || word.text.len() == 1 && text.is_capital(at + 1))?;
-    let is_suffix = |word: &&super::words::Word| word.glued && word.kind == WordKind::Letters && word.text.len() == 1;
-    let suffix = text.get(at + 2).filter(is_suffix).filter(|_| number.kind != WordKind::Letters);
-    (is_led && is_room).then_some(at + 2 + usize::from(suffix.is_some()))
-}
-
-/// `near Heilbronn`, `a workshop in Heilbronn`, `the office in Heilbronn`.
-fn is_venue(text: &Text, at: usize) -> bool {
-    let back = 1 + usize::from(text.before(at, 1) == "the") + usize::from(PARTS.contains(&text.before(at, 1)));
-    match text.before(at, back) {
-        "near" => true,
-        "in" | "at" if VENUES.contains(&text.before(at, back + 1)) || is_person(text.before(at, back + 1)) => true,
-        // `our care home in Graz`
-        "in" if text.before(at, back + 1) == "home" => true,
-        "in" => is_sought(text, at - back),
-        "to" => matches!(text.before(at, back + 1), "delivered" | "delivery" | "shipped" | "deliver"),
-        _ => false,
-    }
-}
-
-/// `on 9 May in Ghent`, `…, in Bilbao, …`
-fn follows_date(text: &Text, at: usize) -> bool {
-    let is_alone = || {
-        let end = place_at(text, at).map_or(at, |found| found.next);
-        matches!(text.before(at, 2), "," | "(") && text.get(end).is_none_or(|word| word.kind == WordKind::Sign)
-    };
-    matches!(text.before(at, 1), "in" | "near")
-        && at > 1
-        && !text.is_constraint(at)
-        && (text.is_constraint(at - 2) || is_alone())
-}
-
-/// What is or happens at a place.
-const VENUES: &[&str] = &[
-    "conference", "meeting", "workshop", "party", "retreat", "office", "offices", "store", "shop", "event", "wedding",
-    "apartment", "flat", "house", "branch", "warehouse", "fair", "festival", "concert", "dinner", "lunch", "people",
-    "participants", "employees", "engineers", "developers", "bar", "cafe", "restaurant", "held", "located", "based",
-    "live", "opening", "living", "lives", "offsite", "celebration", "guests", "attendees", "seminar", "course",
-    "venue", "school", "hackathon", "summit", "meetup", "accountant", "engineer", "developer", "manager", "nurse",
-    "position", "job", "role", "workers", "somewhere", "anywhere", "place", "gallery", "studio", "clinic", "designer",
-    "hall", "team", "exhibition", "market", "bakery", "factory",
-];
 
 /// Words of goals in which names are those of products: `from WordPress to Hugo`.
 const TECHNICAL: &[&str] = &[
@@ -485,7 +372,7 @@ fn is_stay(word: &str) -> bool {
 const NAME_WORDS_MAX: usize = 5;
 
 /// A known place, or a run of capitalised words.
-fn place_at(text: &Text, at: usize) -> Option<Found> {
+pub(super) fn place_at(text: &Text, at: usize) -> Option<Found> {
     if let Some((known, next)) = known_at(text, at) {
         return Some(with_region(text, known, next, true));
     }
