@@ -98,7 +98,9 @@ pub(super) fn day_range(text: &Text, at: usize, today: Date) -> Option<(Date, Da
     }
     let between = text.before(at, 1) == "between" && text.lower(next) == "and";
     let pair = matches!(text.lower(next), "and" | "&");
-    (dash(next) || between || pair).then_some(())?;
+    // `5/6 December`
+    let slash = text.lower(next) == "/" && text.words[next].glued;
+    (dash(next) || between || pair || slash).then_some(())?;
     let (last, mut next) = day_number(text, next + 1)?;
     if text.lower(next) == "of" {
         next += 1;

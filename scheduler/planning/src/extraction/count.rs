@@ -46,7 +46,7 @@ fn count_at(text: &Text, at: usize) -> Option<(String, u32)> {
     if let Some(found) = load_at(text, at) {
         return Some(found);
     }
-    if let Some(found) = length_at(text, at) {
+    if let Some(found) = length_at(text, at).or_else(|| crew_at(text, at)) {
         return Some(found);
     }
     let first = text.number(at)?;
@@ -159,6 +159,15 @@ fn load_at(text: &Text, at: usize) -> Option<(String, u32)> {
     });
     let count = whole(number.value).filter(|_| is_load && is_led && !is_told && !is_read)?;
     Some((format!("{unit} per {period}"), count))
+}
+
+/// `two people per shift`
+fn crew_at(text: &Text, at: usize) -> Option<(String, u32)> {
+    let number = text.number(at)?;
+    let unit = text.get(number.next + 2).filter(|unit| unit.kind == WordKind::Letters)?;
+    let is_crew = matches!(text.lower(number.next), "people" | "persons") && text.lower(number.next + 1) == "per";
+    let count = whole(number.value).filter(|_| is_crew && !text.is_constraint(at))?;
+    Some((format!("people per {}", unit.lower), count))
 }
 
 /// What is done for a while each day.
@@ -367,6 +376,7 @@ mod tests {
     }
 
     const COUNTS: &[(&str, &str)] = &[
+        ("Make the rota: two people per shift", "2 people per shift"),
         ("I want to pass the exam. Half an hour a day is all I can manage.", "30 minutes per day"),
         ("Go through all 28 of our mailboxes", "28 mailboxes"),
         ("Write four blog posts, about 800 words each", "4 posts, 800 words each"),

@@ -602,6 +602,8 @@ mod tests {
     }
 
     const EVENTS: &[(&str, &str)] = &[
+        ("Check our expense claims from January to June", ""),
+        ("Move the drive over the weekend of 5/6 December", "2026-12-05 to 2026-12-06"),
         ("Write a guide to caring for houseplants in winter", ""),
         ("Plan a campaign running from mid January until the end of February", "2027-01-15 to 2027-02-28"),
         ("Redo our bathroom next spring", "2027-03-01 to 2027-05-31"),

@@ -204,7 +204,7 @@ const RECORDS: &[&str] = &[
     "invoices", "bill", "bills", "receipt", "receipts", "report", "reports", "statement", "statements", "log", "logs",
     "figures", "numbers", "data", "photos", "pictures", "recording", "recordings", "transcript", "transcripts",
     "draft", "complaint", "complaints", "article", "articles", "file", "files", "backup", "decision", "decisions",
-    "cash", "sales", "expenses", "timesheets", "payslips",
+    "cash", "sales", "claims", "transactions", "expenses", "timesheets", "payslips",
 ];
 
 /// What the words before and after the date say about it.
@@ -272,7 +272,7 @@ fn before_event<'t>(text: &'t Text, at: usize) -> Option<&'t str> {
 pub(super) fn is_due(word: &str) -> bool {
     [
         "deadline", "due", "ready", "finished", "completed", "done", "delivered", "submitted", "deliver", "delivery",
-        "submit", "finish", "complete", "submission", "expires", "closes", "close", "expire", "ends",
+        "submit", "finish", "complete", "submission", "closing", "expires", "closes", "close", "expire", "ends",
     ]
     .contains(&word)
 }
@@ -308,6 +308,7 @@ mod tests {
     }
 
     const DEADLINES: &[(&str, &str)] = &[
+        ("Apply for the course, closing date is 1 February", "2027-02-01"),
         ("Count the stock before New Year", "<2027-01-01"),
         ("The parcel should not be delivered before 3 May, tell them", ""),
         ("Nothing should be ordered before 3 May", ""),

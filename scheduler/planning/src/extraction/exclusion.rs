@@ -1,6 +1,6 @@
 //! Extracts what a goal rules out: `without flying`, `no alcohol`, `do not touch the schema`, `except Amazon`.
 
-use super::negation::{Lead, RELATIVES, is_disruption, is_request, lead_at, stays};
+use super::negation::{Lead, RELATIVES, is_disruption, is_named_limit, is_request, lead_at, stays};
 use super::words::{Text, WordKind};
 
 /// Longest exclusion, in words.
@@ -70,6 +70,9 @@ fn with_subject(text: &Text, at: usize, first: usize, end: usize) -> Option<Stri
     let is_nothing = text.lower(at) == "nothing" && text.lower(first) == "be";
     if is_nothing {
         return Some(format!("anything being {}", text.between(first + 1, end)));
+    }
+    if is_named_limit(text, at) {
+        return Some(text.between(at - 1, end).to_owned());
     }
     let subject = text.subject_before(at).filter(|_| has_modal)?;
     let is_somebody = RELATIVES.contains(&text.before(at, 1)) || text.before(at, 1) == "nobody";
@@ -271,7 +274,8 @@ fn phrase_end(text: &Text, lead: Lead, first: usize) -> usize {
             .contains(&word.lower.as_str())
             || word.lower == "or" && text.lower(at + 1) == "more"
             || at > first && matches!(word.lower.as_str(), "no" | "don't")
-            || lead == Lead::Things && matches!(word.lower.as_str(), "untouched" | "unchanged" | "alone");
+            || lead == Lead::Things && matches!(word.lower.as_str(), "untouched" | "unchanged" | "alone")
+            || lead == Lead::Things && word.lower == "as" && matches!(text.lower(at + 1), "they" | "it");
         if sign
             || joins_verb
             || turns && !(word.lower == "without" && text.lower(first) == "nobody")
@@ -431,6 +435,9 @@ mod tests {
     }
 
     const PHRASES: &[(&str, &str)] = &[
+        ("Translate the guide but leave the product names as they are", "changing the product names"),
+        ("Make the rota, and Aisha can't do Wednesdays", "Aisha can't do Wednesdays"),
+        ("I want to run 10 km and my knee doesn't like hills", "hills"),
         ("Looking for a flat in Leipzig, ground floor is out", "ground floor"),
         ("I take 40 payments a day and don't want to pay a monthly fee", "pay a monthly fee"),
         ("Draft the budget; the management seminars are not part of it", "management seminars"),

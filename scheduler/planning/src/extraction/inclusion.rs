@@ -278,7 +278,9 @@ fn beside(text: &Text, at: usize) -> Option<usize> {
     // `build a website for my salon with prices, opening hours and a booking form`
     let lists_three = text.lower(phrase_end(text, first)) == ","
         && is_plural
-        && text.clause_before(at, 14).any(|i| ["build", "make", "create", "design", "write"].contains(&text.lower(i)));
+        && text
+            .clause_before(at, 14)
+            .any(|i| ["build", "make", "create", "design", "write", "like", "want", "need"].contains(&text.lower(i)));
     let is_listed = (lists_known || lists_three || LISTED_IN.contains(&text.before(at, 1)))
         && !is_somebody
         && !text.is_capital(first)
@@ -446,13 +448,14 @@ fn attribute(text: &Text, at: usize) -> Option<AskedSpan> {
         return Some(AskedSpan { first: 0, end: 1, is_list: false });
     }
     let begins = at > 0 && matches!(text.before(at, 1), "," | ";") || is_sentence;
-    let end = (at + 1..at + 5).find(|i| ends_clause(text, *i))?;
+    let is_turned = |i: usize| text.lower(i) == "but" && TONES.contains(&text.lower(at));
+    let end = (at + 1..at + 5).find(|i| ends_clause(text, *i) || is_turned(*i))?;
     // `keywords: soap, handmade, vegan`
     let is_listed = (1..=12)
         .map_while(|back| at.checked_sub(back))
         .take_while(|i| !text.ends_sentence(*i))
         .any(|i| text.lower(i) == ":" && !(i..at).any(|member| text.is_constraint(member)));
-    let closes = matches!(text.lower(end), "" | "," | "." | ";" | "!" | ")");
+    let closes = matches!(text.lower(end), "" | "," | "." | ";" | "!" | ")" | "but");
     let is_attribute = is_attribute(text, at) && end <= at + 3
         || matches!(text.before(end, 1), "certified" | "compliant" | "accessible");
     (begins && closes && !is_listed && is_attribute).then_some(AskedSpan { first: at, end, is_list: false })
@@ -471,7 +474,11 @@ fn is_attribute(text: &Text, at: usize) -> bool {
         || ends(first)
         || ends(second)
         || ATTRIBUTES.contains(&first)
+        || MOODS.contains(&first)
 }
+
+/// How a text is to be, in a word of its own.
+const MOODS: &[&str] = &["funny", "serious", "humorous", "playful", "upbeat", "heartfelt", "witty"];
 
 const ATTRIBUTES: &[&str] = &[
     "anonymous", "vegetarian", "vegan", "halal", "kosher", "organic", "waterproof", "furnished", "confidential",
@@ -574,6 +581,11 @@ mod tests {
     }
 
     const PHRASES: &[(&str, &str)] = &[
+        ("Write a wedding speech, about 5 minutes, funny but no stories about exes", "funny"),
+        (
+            "We'd like a website for our salon with prices, opening hours and a booking form",
+            "prices | opening hours | booking form",
+        ),
         ("Vegetarian dinners for next week, no mushrooms", "vegetarian"),
         ("Write our newsletter, about 300 words, and mention the wreath workshop", "wreath workshop"),
         ("Review the lease and point out anything risky in plain language", "plain language"),

@@ -16,6 +16,7 @@ pub(super) fn manner_at(text: &Text, at: usize, phrase_end: impl Fn(usize) -> us
         .or_else(|| skill(text, at))
         .or_else(|| state(text, at))
         .or_else(|| channel_only(text, at))
+        .or_else(|| channels(text, at))
         .or_else(|| list_with_people(text, at, &phrase_end))
 }
 
@@ -68,6 +69,7 @@ fn feature(text: &Text, at: usize, phrase_end: impl Fn(usize) -> usize) -> Optio
     let verb = at + 1 + usize::from(matches!(text.lower(at + 1), "also" | "can" | "will" | "still"));
     let object = text.lower(verb + 1);
     let is_feature = match text.lower(verb) {
+        "fits" | "fit" if text.number(verb + 1).is_some() || object == "the" => true,
         "fits" | "fit" | "works" | "work" | "runs" | "run" => {
             ["on", "in", "into", "with", "under", "without"].contains(&object)
         }
@@ -79,7 +81,7 @@ fn feature(text: &Text, at: usize, phrase_end: impl Fn(usize) -> usize) -> Optio
         _ => return None,
     };
     // Of `the orders that have a mistake`, the clause says which ones.
-    let thing = text.clause_before(at, 4).find(|i| {
+    let thing = text.clause_before(at, 7).find(|i| {
         matches!(text.lower(*i), "a" | "an" | "some" | "alternatives" | "one" | "options" | "something")
             || text.number(*i).is_some()
     });
@@ -135,6 +137,16 @@ fn state(text: &Text, at: usize) -> Option<(usize, usize)> {
     Some((text.subject_before(at)?, rest.last().map_or(verb + 1, |last| last + 1)))
 }
 
+/// `a campaign on Instagram and TikTok`: where it runs.
+fn channels(text: &Text, at: usize) -> Option<(usize, usize)> {
+    let runs = text
+        .clause_before(at, 6)
+        .any(|i| ["campaign", "advertise", "ads", "promote", "advertising", "promotion"].contains(&text.lower(i)));
+    let is_joint = |i: usize| matches!(text.lower(i), "and" | "," | "&") && text.is_capital(i + 1);
+    let end = (at + 1..at + 10).find(|i| !text.is_capital(*i) && !is_joint(*i) || text.is_constraint(*i))?;
+    (matches!(text.lower(at), "on" | "via") && runs && end > at + 1).then_some((at, end))
+}
+
 /// `a campaign on Instagram only`: where, and nowhere else.
 fn channel_only(text: &Text, at: usize) -> Option<(usize, usize)> {
     let is_link = matches!(text.lower(at), "on" | "via" | "through" | "by" | "from");
@@ -178,6 +190,8 @@ mod tests {
         ("Build me a plan that doesn't need apps and has a test every week", "has a test"),
         ("Buy laptops with at least 16 GB of RAM and a three-year warranty", "three-year warranty"),
         ("Which laptop should I buy? It has to weigh less than 1.5 kg", "weigh less than 1.5 kg"),
+        ("Plan a campaign on Instagram and TikTok for our shop", "on Instagram and TikTok"),
+        ("Looking for a second-hand cargo bike that fits two kids", "fits two kids"),
         ("I was hit by a car, write to the insurer", ""),
         ("Is it faster by car or by train?", ""),
         ("List the orders that have a mistake", ""),

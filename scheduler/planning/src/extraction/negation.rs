@@ -59,6 +59,8 @@ fn things_at(text: &Text, at: usize) -> Option<usize> {
         {
             at + 1
         }
+        // `my knee doesn't like hills`
+        "doesn't" | "don't" if next == "like" && is_part_of_me(text, at) => at + 2,
         "can't" | "cannot" if next == "stand" && is_somebody(text, at) => at + 2,
         "zero" if text.begins_clause(at) || text.before(at, 1) == "with" => at + 1,
         "won't" if next == "do" && is_somebody(text, at) => at + 2,
@@ -99,6 +101,7 @@ fn negated_action(text: &Text, at: usize) -> Option<usize> {
         "do" | "don't" | "dont" if is_reminder(text, at) => None,
         "don't" | "dont" | "mustn't" | "shouldn't" if is_rule(text, at) => Some(at + 1),
         "cannot" | "can't" | "mustn't" if is_disruption(text, at) => Some(at + 1),
+        "cannot" | "can't" if is_named_limit(text, at) => Some(at + 1),
         "cannot" | "can't" if is_own_limit(text, at) || is_guests_limit(text, at) => Some(at + 1),
         "won't" if matches!(text.before(at, 1), "we" | "i" | "they" | "you") => Some(at + 1),
         "won't" if is_somebody(text, at) && CONSUMES.contains(&next) => Some(at + 1),
@@ -167,6 +170,13 @@ fn is_somebody(text: &Text, at: usize) -> bool {
         || RELATIVES.contains(&before) && (is_mine || at > 0 && text.is_capital(at - 1))
 }
 
+/// `my knee`, `my daughter`
+fn is_part_of_me(text: &Text, at: usize) -> bool {
+    let part = text.before(at, 1);
+    let is_body = ["knee", "knees", "back", "stomach", "hip", "ankle", "shoulder", "skin", "neck"].contains(&part);
+    matches!(text.before(at, 2), "my" | "our") && (is_body || RELATIVES.contains(&part))
+}
+
 /// `…, nothing with nuts`; not `the search finds nothing with umlauts`.
 fn begins_phrase(text: &Text, at: usize) -> bool {
     let asks = [
@@ -228,6 +238,16 @@ fn is_own_limit(text: &Text, at: usize) -> bool {
     !is_fault && !is_told && (is_relative || matches!(before, "we" | "i" | "it" | "they" | "you" | "she" | "he"))
 }
 
+/// `Aisha can't do Wednesdays`: what somebody with a name cannot do.
+pub(super) fn is_named_limit(text: &Text, at: usize) -> bool {
+    let is_negated = matches!(text.lower(at), "can't" | "cannot");
+    let is_pronoun = ["we", "i", "it", "they", "you", "he", "she", "this", "that"].contains(&text.before(at, 1));
+    let is_name = is_negated
+        && !is_pronoun
+        && at.checked_sub(1).is_some_and(|name| text.is_capital(name) && text.begins_clause(name));
+    is_name && ["do", "work", "come", "attend", "eat", "drink", "travel", "fly", "drive"].contains(&text.lower(at + 1))
+}
+
 /// `one who can't eat shellfish`: what somebody who takes part cannot do; not `users who can't log in`, which is a fault.
 fn is_guests_limit(text: &Text, at: usize) -> bool {
     text.before(at, 1) == "who"
@@ -256,6 +276,12 @@ fn is_bare(text: &Text, at: usize) -> bool {
 /// The index of `untouched` in `leave the numbers untouched`.
 pub(super) fn stays(text: &Text, at: usize) -> Option<usize> {
     let end = (at + 2..at + 8).find(|i| !text.get(*i).is_some_and(|w| w.kind == WordKind::Letters)).unwrap_or(at + 8);
+    // `leave the names as they are`
+    if let Some(same) =
+        (at + 2..end).find(|i| text.lower(*i) == "as" && matches!(text.lower(i + 1), "they" | "it" | "is"))
+    {
+        return Some(same);
+    }
     matches!(text.before(end, 1), "untouched" | "unchanged" | "alone").then(|| end - 1)
 }
 

@@ -12,12 +12,14 @@ pub(super) fn group(text: &Text) -> Option<u32> {
         }
         let is_age = text.lower(number.next) == "-" && matches!(text.lower(number.next + 1), "year" | "month");
         let is_of_each = text.before(at, 1) == "with" && matches!(text.before(at, 2), "families" | "couples");
-        if is_age || is_of_each {
+        let is_scoped = is_person(text.lower(number.next)) && text.lower(number.next + 1) == "per";
+        if is_age || is_of_each || is_scoped {
             return None;
         }
         let led = [
             "for", "with", ",", "of", "among", "(", "invite", "all", "to", "about", "around", "approximately", ".", "",
-            "train", "teach", "seat", "feed", "host", "coach", "onboard", "serve", "!", "welcome",
+            "having", "expecting", "inviting", "train", "teach", "seat", "feed", "host", "coach", "onboard", "serve",
+            "!", "welcome",
         ]
         .contains(&text.before(at, 1));
         let last = number.next + GROUP_WORDS_MAX;
@@ -160,7 +162,9 @@ fn people_at(text: &Text, at: usize) -> Option<u32> {
     let is_with_me = text.before(at, 1) == "and" && matches!(text.before(at, 2), "me" | "i" | "myself");
     let friends = u32::from(noun == "friends" && matches!(text.before(at, 1), "with" | "and") || is_with_me);
     // `two families with five kids`
-    let is_part = text.before(at, 1) == "with" && matches!(text.before(at, 2), "families" | "couples");
+    // `two people per shift`
+    let is_part = text.before(at, 1) == "with" && matches!(text.before(at, 2), "families" | "couples")
+        || text.lower(number.next + 1) == "per";
     // `two adults, a toddler and a cat`
     let small = (number.next + 1..number.next + 4)
         .filter(|i| matches!(text.lower(*i), "a" | "one"))
@@ -264,6 +268,8 @@ mod tests {
     }
 
     const PEOPLE: &[(&str, &str)] = &[
+        ("We're having 10 kids round from 3 to 5.30", "10"),
+        ("Make the rota: two people per shift", ""),
         ("Our wedding is in June, 80 guests. Plan everything except the honeymoon.", "80"),
         ("A lesson on volcanoes for 28 nine-year-olds", "28"),
         ("We're moving to Cardiff, two adults, a toddler and a cat", "3"),

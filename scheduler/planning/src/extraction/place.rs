@@ -84,6 +84,11 @@ pub(super) fn read(text: &Text) -> Places {
             {
                 places.location = places.location.or_else(|| Some(format!("home in {}", found.name)));
             }
+            Role::Place if is_venue(text, first) && or_place(text, found.next).is_some() => {
+                let (other, end) = or_place(text, found.next).unwrap_or_default();
+                places.location = places.location.or_else(|| Some(format!("{} or {other}", found.name)));
+                at = end;
+            }
             Role::Place if is_venue(text, first) || !is_technical && follows_date(text, first) => {
                 places.location = places.location.or(Some(found.name));
             }
@@ -104,6 +109,12 @@ pub(super) fn read(text: &Text) -> Places {
         places.destinations.retain(|name| name != origin);
     }
     places
+}
+
+/// `or Portobello`: another place, and the index after it.
+fn or_place(text: &Text, at: usize) -> Option<(String, usize)> {
+    let found = place_at(text, at + 1).filter(|_| text.lower(at) == "or")?;
+    Some((found.name, found.next))
 }
 
 /// `Netherlands and Belgium`
@@ -161,7 +172,7 @@ fn systems_at(text: &Text, at: usize) -> Option<(usize, String, String)> {
             || text.is_constraint(i);
         (is_brand(text, i) && !is_other).then_some(i)
     };
-    let from = named(at + 1)?;
+    let from = named(at + 1).or_else(|| own_system(text, at + 1))?;
     let to = (from + 1..=from + SYSTEM_WORDS_MAX).find(|i| matches!(text.lower(*i), "to" | "onto"))?;
     let is_name = |i: usize| {
         let word = &text.words[i];
@@ -178,6 +189,17 @@ fn systems_at(text: &Text, at: usize) -> Option<(usize, String, String)> {
     // `from Leeds to Bristol` is a journey.
     let is_town = from + 1 == to && place_at(text, from).is_some_and(|found| found.known);
     (!is_town).then(|| (end, text.between(from, to).to_owned(), text.between(second, end).to_owned()))
+}
+
+/// `the old server`: the index of what it is.
+fn own_system(text: &Text, at: usize) -> Option<usize> {
+    let noun = (at..at + 4).find(|i| !OWN.contains(&text.lower(*i)))?;
+    let is_system = [
+        "server", "system", "drive", "platform", "provider", "host", "phone", "laptop", "computer", "database",
+        "software", "tool", "app", "nas", "hoster",
+    ]
+    .contains(&text.lower(noun));
+    (is_system && noun > at + 1 && matches!(text.lower(noun + 1), "to" | "onto")).then_some(noun)
 }
 
 /// `iPhone`, `Synology`
@@ -579,6 +601,9 @@ mod tests {
     }
 
     const PHRASES: &[(&str, &str)] = &[
+        ("First aid training in January, has to be in our own building", "at our own building"),
+        ("Find me a flat in Leith or Portobello", "at Leith or Portobello"),
+        ("Move the shared drive from the old server to SharePoint", "from server; to SharePoint"),
         ("Hire two accountants for the Hamburg office", "at Hamburg office"),
         ("I want to apply as a nurse at St. Anna hospital", "at St. Anna hospital"),
         ("Throw a party for my mum on 8 May, in our garden, with 25 guests", "at our garden"),

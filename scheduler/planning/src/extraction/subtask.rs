@@ -88,6 +88,7 @@ fn things(text: &Text) -> Option<Subtasks> {
             ("sort", "out", _) | ("deal", "with", _) | ("look", "after", _) | ("see", "to", _) => at + 2,
             ("take", "care", "of") => at + 3,
             ("arrange" | "organise" | "organize" | "handle", ..) => at + 1,
+            ("plan" | "prepare", "the", _) => at + 1,
             _ if index > 0 && text.words[at].kind == WordKind::Letters => at,
             _ => return None,
         };
@@ -488,6 +489,7 @@ mod tests {
     }
 
     const PHRASES: &[(&str, &str)] = &[
+        ("Plan the games, the food and the party bags", "games | food | party bags"),
         (
             "Someone got in. I need to change my passwords, set up two-factor login and check my bank account, help me.",
             "change my passwords | set up two-factor login | check my bank account, help me",

@@ -102,7 +102,7 @@ fn time_at(text: &Text, at: usize) -> Option<(u32, u32, usize)> {
         "midnight" if led => return Some((0, 0, at + 1)),
         _ => {}
     }
-    if let Some(found) = dotted(text, at) {
+    if let Some(found) = dotted(text, at).or_else(|| in_bare_span(text, at)) {
         return Some(found);
     }
     if let Some(found) = in_words(text, at).or_else(|| bare_hour(text, at)) {
@@ -159,7 +159,10 @@ fn in_words(text: &Text, at: usize) -> Option<(u32, u32, usize)> {
 
 /// `Monday at 9`, `at 7 tomorrow`: an hour without a mark, beside a day.
 fn bare_hour(text: &Text, at: usize) -> Option<(u32, u32, usize)> {
-    let hour = digits(text, at).filter(|hour| (7..24).contains(hour))?;
+    // `every Friday at 4`
+    let is_repeated = at > 2 && matches!(text.before(at, 3), "every" | "each");
+    let hour = digits(text, at).filter(|hour| (7..24).contains(hour) || is_repeated && (1..7).contains(hour))?;
+    let hour = if hour < 7 { hour + 12 } else { hour };
     let (next, day) = (text.lower(at + 1), at.checked_sub(2)?);
     let names_day = matches!(next, "tomorrow" | "today" | "tonight") || next == "on" && text.is_constraint(at + 2);
     let is_beside = names_day || text.is_constraint(day);
@@ -199,6 +202,29 @@ fn first_of_two(text: &Text, at: usize) -> Option<u32> {
         "pm" if first <= 12 => Some(first),
         _ => None,
     }
+}
+
+/// `from 3 to 5.30`: hours without a mark, when a day stands in the text; the afternoon is meant up to six.
+fn in_bare_span(text: &Text, at: usize) -> Option<(u32, u32, usize)> {
+    let links = ["to", "till", "until", "-", "–"];
+    let is_first = text.before(at, 1) == "from" && links.contains(&text.lower(at + 1));
+    let is_second = links.contains(&text.before(at, 1)) && text.before(at, 3) == "from";
+    let hour = |at: usize| {
+        let word = text.get(at).filter(|word| matches!(word.kind, WordKind::Number(_)))?;
+        let (hour, minute) = word.text.split_once('.').unwrap_or((word.text, "00"));
+        let (hour, minute): (u32, u32) = (hour.parse().ok()?, minute.parse().ok().filter(|_| minute.len() == 2)?);
+        ((1..24).contains(&hour) && minute < 60).then_some((hour, minute))
+    };
+    let (first, second) = if is_first { (at, at + 2) } else { (at.checked_sub(2)?, at) };
+    let ends = text.get(second + 1).is_none_or(|next| {
+        next.kind == WordKind::Sign && !matches!(next.lower.as_str(), ":" | "%" | "€" | "$" | "£" | "/" | "-")
+            || ["on", "in", "at", "with", "and", "every"].contains(&next.lower.as_str())
+    });
+    let has_day = (0..first).any(|i| text.is_constraint(i));
+    let (begin, end) = (hour(first)?, hour(second)?);
+    ((is_first || is_second) && ends && has_day && begin < end).then_some(())?;
+    let (value, minute) = if is_first { begin } else { end };
+    Some((if begin.0 < 7 { value + 12 } else { value }, minute, at + 1))
 }
 
 /// `7.30 pm`
@@ -385,6 +411,7 @@ mod tests {
     }
 
     const TIMES: &[(&str, &str)] = &[
+        ("Every Friday at 4 I want an overview of the invoices", "16:00"),
         ("Meet the landlord on Monday at 9", "09:00"),
         ("Post it every day at 7am", "07:00"),
         ("Wake me at half past eight", "08:30"),
@@ -432,6 +459,7 @@ mod tests {
     }
 
     const SPANS: &[(&str, &str)] = &[
+        ("My son turns 7 on Saturday 12 December, ten kids come from 3 to 5.30", "15:00 17:30"),
         ("Ten kids are coming from 2 till 5 pm", "14:00 17:00"),
         ("I can study between 8 and 9 in the evening", "20:00 21:00"),
         ("A party on Saturday from 2 to 5 pm", "14:00 17:00"),

@@ -31,12 +31,13 @@ const SITES: &[&str] = &[
 
 /// `a party for 30 people in the office canteen`, `on Saturday at home`.
 pub(super) fn room_at(text: &Text, at: usize) -> Option<String> {
-    let back = 1 + usize::from(matches!(text.before(at, 1), "the" | "our" | "my" | "a"));
+    let own = usize::from(text.before(at, 1) == "own");
+    let back = 1 + own + usize::from(matches!(text.before(at, 1 + own), "the" | "our" | "my" | "a"));
     let thing = at.checked_sub(back + 1).filter(|_| matches!(text.before(at, back), "in" | "at"))?;
     let is_there = VENUES.contains(&text.lower(thing))
         || is_person(text.lower(thing))
         || text.is_constraint(thing)
-        || text.lower(thing) == ",";
+        || matches!(text.lower(thing), "," | "be");
     let last = (at..at + ROOM_WORDS_MAX).rev().find(|i| ROOMS.contains(&text.lower(*i)))?;
     let is_name = (at..last).all(|i| text.words[i].kind == WordKind::Letters && !is_link(text.lower(i)));
     (is_there && is_name).then(|| text.between(at, last + 1).to_owned())
@@ -60,7 +61,7 @@ const ROOMS: &[&str] = &[
     "home", "canteen", "cafeteria", "hall", "garden", "park", "library", "backyard", "courtyard", "terrace", "rooftop",
     "pub", "cafe", "café", "restaurant", "hotel", "church", "gym", "museum", "beach", "office", "room", "school",
     "club", "clubhouse", "centre", "center", "stadium", "theatre", "theater", "barn", "zoo", "farm", "university",
-    "college", "academy", "hospital", "clinic", "nursery", "kindergarten", "playground", "pool", "chapel",
+    "college", "academy", "hospital", "clinic", "nursery", "kindergarten", "building", "playground", "pool", "chapel",
 ];
 
 /// `at home in Graz`, not `our care home in Graz`.
