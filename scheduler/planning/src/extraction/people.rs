@@ -170,7 +170,7 @@ fn people_at(text: &Text, at: usize) -> Option<u32> {
         .filter(|i| matches!(text.lower(*i), "a" | "one"))
         .filter(|i| matches!(text.lower(i + 1), "toddler" | "baby" | "child" | "kid" | "teenager" | "infant"))
         .count();
-    let friends = friends + if always && small > 0 { 1 } else { 0 };
+    let friends = friends + u32::from(always && small > 0);
     (always || is_own || led && led_only && !is_part).then(|| whole(number.value)).flatten().map(|n| n + friends)
 }
 
