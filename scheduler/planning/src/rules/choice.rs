@@ -21,8 +21,8 @@ const OVERRULE_MARGIN: f64 = 0.25;
 const SIMILARITY_SCORE: f64 = 1.0;
 /// What signals below the score of a rule add to its similarity at most.
 const SIGNALS_SHARE: f64 = 0.1;
-/// What is added besides if the first sentence alone reaches the score.
-const FIRST_SENTENCE_BONUS: f64 = 0.05;
+/// What is added besides if the first sentence or a later request alone reaches the score.
+const SECONDARY_BONUS: f64 = 0.05;
 /// Least and highest confidence of a plan whose kind is a guess.
 const CONFIDENCE: (f64, f64) = (0.4, 0.5);
 /// Highest confidence of a kind that signals name and similarity does not support: where the kind is far from the goal
@@ -38,6 +38,8 @@ pub(super) struct Choice<'a> {
     pub similarity: Option<Similarity<'a>>,
     /// The highest confidence of the plan and the nearest kind, where similarity does not support the signals.
     doubt: Option<(f64, Near<'a>)>,
+    /// Whether words of a situation named the kind, which another request may contradict.
+    is_of_situation: bool,
 }
 
 /// How similarity decided.
@@ -52,20 +54,26 @@ pub(super) struct Similarity<'a> {
 impl<'a> Choice<'a> {
     /// Signals alone decided, or nothing did.
     pub(super) fn of(rule: &'a Rule) -> Self {
-        Self { rule, similarity: None, doubt: None }
+        Self { rule, similarity: None, doubt: None, is_of_situation: false }
     }
 
     /// The kind of a goal that no rule recognises.
     fn guess(near: Near<'a>) -> Self {
         let similarity = Similarity { near, is_guess: true, instead_of: None };
-        Self { rule: similarity.near.rule, similarity: Some(similarity), doubt: None }
+        Self { rule: similarity.near.rule, similarity: Some(similarity), doubt: None, is_of_situation: false }
+    }
+
+    /// The same kind, named by a situation: a goal that says its type is sure.
+    pub(super) fn of_situation(self, is_of_situation: bool) -> Self {
+        Self { is_of_situation: self.is_of_situation || is_of_situation, ..self }
     }
 
     /// Confidence of the plan when all of the goal was understood.
     pub(super) fn confidence(&self) -> f64 {
         let guess = self.similarity.as_ref().filter(|similarity| similarity.is_guess).map(Similarity::confidence);
         let doubt = self.doubt.as_ref().map(|(most, _)| *most);
-        [guess, doubt].into_iter().flatten().fold(self.rule.confidence, f64::min)
+        let situation = self.is_of_situation.then_some(CONFIDENCE_DOUBTFUL.0);
+        [guess, doubt, situation].into_iter().flatten().fold(self.rule.confidence, f64::min)
     }
 
     /// The kind that is nearest when the signals are doubtful, for the provenance.
@@ -125,7 +133,10 @@ pub(super) fn choose<'a>(
         }
         // The rule that recognises the goal asks for the facts that are missing.
         None if candidates.iter().any(Candidate::is_recognised) => None,
-        None => sure(&nearest()).map(Choice::guess),
+        None => {
+            let nearest = nearest();
+            sure(&nearest).map(Choice::guess).or_else(|| named_later(candidates, &nearest))
+        }
     }
 }
 
@@ -157,11 +168,24 @@ fn weigh<'a>(
             rule: other.rule,
             similarity: Some(Similarity { near: other, is_guess: true, instead_of }),
             doubt: None,
+            is_of_situation: false,
         };
     }
     let instead_of = instead_of(best.rule);
     let similarity = instead_of.is_some().then(|| Similarity { near: best_near.clone(), is_guess: false, instead_of });
-    Choice { rule: best.rule, similarity, doubt: doubt(best.rule, nearest) }
+    Choice { rule: best.rule, similarity, doubt: doubt(best.rule, nearest), is_of_situation: false }
+}
+
+/// The kind that a request behind a situation names: the highest sum of score and similarity.
+fn named_later<'a>(candidates: &[Candidate<'a>], nearest: &[Near<'a>]) -> Option<Choice<'a>> {
+    let similarity = |candidate: &Candidate<'_>| {
+        nearest.iter().find(|near| near.rule.id == candidate.rule.id).map_or(0.0, |near| near.similarity)
+    };
+    let value = |candidate: &&Candidate<'a>| candidate.secondary + SIMILARITY_SCORE * similarity(candidate);
+    let named =
+        candidates.iter().rev().filter(|c| c.secondary >= c.needed && c.missing.is_empty() && c.against > AGAINST_MAX);
+    let best = named.max_by(|a, b| value(a).total_cmp(&value(b)))?;
+    Some(Choice { doubt: doubt(best.rule, nearest), is_of_situation: true, ..Choice::of(best.rule) })
 }
 
 /// Whether similarity supports a kind less than signals do: the highest confidence, and the nearest kind.
@@ -188,8 +212,8 @@ fn rounded(value: f64) -> f64 {
 fn sure<'a>(candidates: &[Candidate<'a>], nearest: &[Near<'a>], words: usize) -> Option<Near<'a>> {
     let with_signals = |near: &Near<'a>| {
         let candidate = candidates.iter().find(|c| c.rule.id == near.rule.id)?;
-        let reached = candidate.score.max(candidate.first_sentence) / candidate.needed;
-        let bonus = if reached >= 1.0 { FIRST_SENTENCE_BONUS } else { 0.0 };
+        let reached = candidate.score.max(candidate.secondary) / candidate.needed;
+        let bonus = if reached >= 1.0 { SECONDARY_BONUS } else { 0.0 };
         let share = SIGNALS_SHARE * reached.clamp(-1.0, 1.0) + bonus;
         let is_possible = candidate.missing.is_empty() && candidate.against > AGAINST_MAX;
         is_possible.then(|| Near { similarity: near.similarity + share, ..near.clone() })

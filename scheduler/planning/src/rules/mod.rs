@@ -18,6 +18,7 @@ use super::{LoadError, PlanRequest, Planner, PlannerAnswer, PlanningError, Revis
 mod choice;
 #[cfg(test)]
 mod everyday;
+mod later_request;
 mod load;
 mod phrase;
 mod plain_request;
@@ -57,8 +58,8 @@ struct Candidate<'a> {
     score: f64,
     /// The score from which a goal is recognised.
     needed: f64,
-    /// The sum of the signals if the goal's first sentence is its request.
-    first_sentence: f64,
+    /// The highest sum of the signals if the goal's first sentence is its request, or one of its later requests.
+    secondary: f64,
     /// The sum of the signals against the rule, at most 0.
     against: f64,
     /// Facts that it cannot do without and that the goal does not say.
@@ -90,10 +91,13 @@ impl RulesPlanner {
         let read = Facts::read(&request.goal, request.now_ms);
         let facts = read.by_name();
         let plain = plain_request::read(&request.goal.description);
-        let candidates = self.candidates(request, &read, &plain, &facts);
+        let requests = later_request::read(&request.goal.description, |words| self.begin_with_verb(words));
+        let candidates = self.candidates(request, &read, &plain, &requests, &facts);
         let near = || self.examples.nearest(&self.rules, &request.goal.description, &read.request, &plain);
         let words = phrase::words(&request.goal.description).len();
-        let choice = choice::choose(&candidates, near, words);
+        let main = plain_request::named(&read.request, &request.goal.description);
+        let is_situation = plain_request::begins_with_owner(&main) || !(requests.is_empty() || self.asks(&main));
+        let choice = choice::choose(&candidates, near, words).map(|choice| choice.of_situation(is_situation));
         let generic = || self.rules.iter().find(|rule| rule.matching.is_none()).map(Choice::of);
         let choice = choice.or_else(generic).ok_or_else(|| PlanningError::new("no rule matched"))?;
         let recognised: Vec<Candidate<'_>> = candidates.into_iter().filter(Candidate::is_recognised).collect();
@@ -102,28 +106,41 @@ impl RulesPlanner {
         Ok(planned)
     }
 
+    /// Whether a request begins with a verb that asks for something.
+    fn asks(&self, request: &GoalRequest) -> bool {
+        self.begin_with_verb(&request.words) || Match::is_making(request)
+    }
+
+    /// Whether words begin with a verb by which a rule recognises goals.
+    fn begin_with_verb(&self, words: &[String]) -> bool {
+        self.rules.iter().filter_map(|rule| rule.matching.as_ref()).any(|matching| matching.begins(words))
+    }
+
     /// The rules that recognise goals, best first.
     ///
     /// - `plain`: the first sentence of the goal.
+    /// - `requests`: all requests in the goal.
     fn candidates(
         &self,
         request: &PlanRequest,
         read: &Facts,
         plain: &GoalRequest,
+        requests: &[GoalRequest],
         facts: &Map<String, Value>,
     ) -> Vec<Candidate<'_>> {
         let words = without(phrase::words(&request.goal.description), &read.exclusions);
+        let main = plain_request::named(&read.request, &request.goal.description);
         let mut candidates: Vec<Candidate<'_>> = Vec::new();
         for rule in &self.rules {
             let Some(matching) = &rule.matching else { continue };
             let named = request.goal.is_of_type(&rule.goal_type);
             let score_of = |request: &GoalRequest| score(matching, &words, request, facts);
-            let score = if named { f64::INFINITY } else { score_of(&read.request) };
+            let score = if named { f64::INFINITY } else { score_of(&main) };
             let missing = rule.facts.iter().filter(|(name, want)| want.required && !facts.contains_key(*name));
             let missing = missing.map(|(name, _)| name.as_str()).collect();
-            let first_sentence = score_of(plain);
-            let against = matching.against(&words, &read.request, facts);
-            candidates.push(Candidate { rule, score, needed: matching.score, first_sentence, against, missing });
+            let secondary = requests.iter().chain([plain]).map(score_of).fold(f64::NEG_INFINITY, f64::max);
+            let against = matching.against(&words, &main, facts);
+            candidates.push(Candidate { rule, score, needed: matching.score, secondary, against, missing });
         }
         candidates.sort_by(|a, b| b.score.total_cmp(&a.score).then_with(|| a.rule.id.cmp(&b.rule.id)));
         candidates

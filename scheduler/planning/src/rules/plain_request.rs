@@ -17,7 +17,28 @@ const LEADING: &[&str] = &[
 pub(super) fn read(goal: &str) -> GoalRequest {
     let spoken = words(first_sentence(goal)).into_iter().filter(|word| word.chars().any(char::is_alphabetic));
     let words = spoken.skip_while(|word| LEADING.contains(&word.as_str())).take(WORDS_MAX).collect();
-    GoalRequest { words, is_nominal: false }
+    named(&GoalRequest { words, is_nominal: false }, goal)
+}
+
+/// Words before a thing that somebody has.
+const OWNERS: &[&str] = &["our", "my", "the", "this", "his", "her", "their"];
+
+/// The request with the word that makes its first word a name: `our book fair` books nothing.
+pub(super) fn named(request: &GoalRequest, goal: &str) -> GoalRequest {
+    let mut request = request.clone();
+    let begin = &request.words[..request.words.len().min(2)];
+    let words = words(goal);
+    let at = words.windows(begin.len().max(1)).position(|window| window == begin);
+    let owner = at.and_then(|at| words.get(at.checked_sub(1)?)).filter(|word| OWNERS.contains(&word.as_str()));
+    if let Some(owner) = owner {
+        request.words.insert(0, owner.clone());
+    }
+    request
+}
+
+/// Whether a request begins with a thing that somebody has.
+pub(super) fn begins_with_owner(request: &GoalRequest) -> bool {
+    request.words.first().is_some_and(|word| OWNERS.contains(&word.as_str()))
 }
 
 fn first_sentence(text: &str) -> &str {
@@ -53,6 +74,7 @@ mod tests {
             let read = read(goal);
             assert_eq!((read.words.join(" ").as_str(), read.is_nominal), (expected, false), "{goal}");
         }
+        assert_eq!(read("Our book fair needs helpers").words.join(" "), "our book fair needs helpers");
         assert_eq!(read(&"word ".repeat(50)).words.len(), WORDS_MAX);
     }
 }

@@ -178,9 +178,7 @@ impl Signal {
         if let Some(fact) = &self.fact {
             return facts.contains_key(fact);
         }
-        let begins =
-            |verb: &str| verb.split(' ').enumerate().all(|(i, word)| request.words.get(i).is_some_and(|w| w == word));
-        self.making && (request.is_nominal || MAKING.iter().any(|verb| begins(verb)))
+        self.making && (request.is_nominal || Match::is_making(request))
             || self.any.iter().any(|phrase| phrase.is_in(words))
             || self.lead.iter().any(|phrase| phrase.is_in(&request.words))
             || self.verb.iter().any(|phrase| phrase.begins(&request.words))
@@ -210,6 +208,18 @@ impl Match {
         facts: &Map<String, Value>,
     ) -> impl Iterator<Item = &Signal> {
         self.signals.iter().filter(move |signal| signal.is_there(words, request, facts))
+    }
+
+    /// Whether a request begins with a verb of `making`.
+    pub(super) fn is_making(request: &GoalRequest) -> bool {
+        let begins =
+            |verb: &str| verb.split(' ').enumerate().all(|(i, word)| request.words.get(i).is_some_and(|w| w == word));
+        MAKING.iter().any(|verb| begins(verb))
+    }
+
+    /// Whether words begin with a verb of the kind.
+    pub(super) fn begins(&self, words: &[String]) -> bool {
+        self.signals.iter().flat_map(|signal| &signal.verb).any(|verb| verb.begins(words))
     }
 
     /// The sum of the signals against the kind.
