@@ -58,8 +58,9 @@ fn count_at(text: &Text, at: usize) -> Option<(String, u32)> {
     }
     let count = whole(number.value)?;
     if text.lower(number.next) == "of" && matches!(text.lower(number.next + 1), "them" | "these" | "those") {
-        // `two of them should be vegetarian`
-        if matches!(text.lower(number.next + 2), "are" | "is" | "should" | "must" | "will" | "have" | "need" | "can") {
+        // `two of them should be vegetarian`, `two of them in wheelchairs`: a part.
+        let ends = text.get(number.next + 2).is_none_or(|next| next.kind == WordKind::Sign || next.lower == "and");
+        if !ends {
             return None;
         }
         return Some((text.lower(text.plural_before(at)?).to_owned(), count));
@@ -199,7 +200,8 @@ fn length_at(text: &Text, at: usize) -> Option<(String, u32)> {
                     | "volume"
                     | "section"
             );
-    (is_length && (is_joined || count == 1)).then(|| (format!("{unit}s"), count))
+    let next = number.next + usize::from(is_joined) + 1;
+    (is_length && (is_joined || count == 1)).then(|| (with_scope(text, &format!("{unit}s"), next), count))
 }
 
 /// Whether a number here can count things: not part of a name, an amount or a date.
@@ -376,6 +378,8 @@ mod tests {
     }
 
     const COUNTS: &[(&str, &str)] = &[
+        ("A press release in German and English, one page each", "1 pages each"),
+        ("A day out for 28 people, two of them in wheelchairs", ""),
         ("Make the rota: two people per shift", "2 people per shift"),
         ("I want to pass the exam. Half an hour a day is all I can manage.", "30 minutes per day"),
         ("Go through all 28 of our mailboxes", "28 mailboxes"),

@@ -435,6 +435,7 @@ mod tests {
     }
 
     const PHRASES: &[(&str, &str)] = &[
+        ("Prepare eight questions, none about family or age", "family | age"),
         ("Translate the guide but leave the product names as they are", "changing the product names"),
         ("Make the rota, and Aisha can't do Wednesdays", "Aisha can't do Wednesdays"),
         ("I want to run 10 km and my knee doesn't like hills", "hills"),

@@ -336,8 +336,8 @@ const LISTED_IN: &[&str] = &[
 const DOCUMENTS: &[&str] = &[
     "report", "summary", "guide", "presentation", "letter", "post", "article", "manual", "website", "page",
     "dashboard", "template", "form", "spreadsheet", "app", "video", "plan", "map", "calendar", "card", "lecture",
-    "flyer", "brochure", "book", "deck", "slides", "pdf", "handout", "document", "table", "newsletter", "recipe",
-    "poster",
+    "flyer", "brochure", "book", "deck", "slides", "pdf", "handbook", "handout", "document", "table", "newsletter",
+    "recipe", "poster",
 ];
 
 /// What is no part of a thing: people, problems, manners.
@@ -482,7 +482,7 @@ const MOODS: &[&str] = &["funny", "serious", "humorous", "playful", "upbeat", "h
 
 const ATTRIBUTES: &[&str] = &[
     "anonymous", "vegetarian", "vegan", "halal", "kosher", "organic", "waterproof", "furnished", "confidential",
-    "formal", "informal", "bilingual", "encrypted", "petrol", "diesel", "electric", "hybrid", "fireproof",
+    "formal", "informal", "bilingual", "encrypted", "petrol", "quiet", "diesel", "electric", "hybrid", "fireproof",
     "responsive", "secondhand", "handmade", "unfurnished",
 ];
 
@@ -581,6 +581,10 @@ mod tests {
     }
 
     const PHRASES: &[(&str, &str)] = &[
+        (
+            "Update the handbook with the new holiday rules, the remote work policy and the sick note process",
+            "new holiday rules | remote work policy | sick note process",
+        ),
         ("Write a wedding speech, about 5 minutes, funny but no stories about exes", "funny"),
         (
             "We'd like a website for our salon with prices, opening hours and a booking form",

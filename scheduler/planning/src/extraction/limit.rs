@@ -219,7 +219,7 @@ fn before_number(text: &Text, at: usize) -> Option<(LimitSide, usize, Limit)> {
             (LimitSide::Most, at + 2)
         }
         (
-            "no" | "not" | "never" | "nothing" | "nobody" | "without",
+            "no" | "not" | "never" | "nothing" | "nobody" | "none" | "without",
             "more" | "longer" | "larger" | "bigger" | "greater" | "higher",
             "than",
         ) => (LimitSide::Most, at + 3),
@@ -321,7 +321,7 @@ fn is_in_a_moment(text: &Text, at: usize) -> bool {
 }
 
 fn negated(text: &Text, at: usize) -> bool {
-    matches!(text.before(at, 1), "no" | "not" | "never" | "in" | "nobody")
+    matches!(text.before(at, 1), "no" | "not" | "never" | "in" | "nobody" | "none")
 }
 
 /// `10 pages max`, `three or fewer`: the limit stands after the number.
@@ -476,6 +476,7 @@ mod tests {
     }
 
     const PHRASES: &[(&str, &str)] = &[
+        ("Start a podcast, an episode every fortnight, none longer than 25 minutes", "<=25 minutes"),
         ("Three hot dishes, at least one of them vegan, for 50 people", ">=1 vegan dishes"),
         ("Water the plants at most twice a week", "<=2 times per week"),
         ("No more than once a month", "<=1 times per month"),

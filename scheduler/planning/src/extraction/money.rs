@@ -221,8 +221,11 @@ fn strength(text: &Text, amount: &MoneyAmount) -> u8 {
     if amount.currency.is_none() && counts_something(text, amount.next) {
         return 0;
     }
-    let budget_before =
-        budget_before || before(1) == "is" && text.clause_before(amount.start, 8).any(|i| names_budget(text.lower(i)));
+    // `700 euros is the absolute limit`
+    let is_named = after(0) == "is" && (1..5).any(|ahead| names_budget(after(ahead)) || after(ahead) == "maximum");
+    let budget_before = is_named
+        || budget_before
+        || before(1) == "is" && text.clause_before(amount.start, 8).any(|i| names_budget(text.lower(i)));
     if budget_before || names_budget(after(0)) || (after(0) == "total" && names_budget(after(1))) {
         return 3;
     }
@@ -500,6 +503,7 @@ mod tests {
     }
 
     const PHRASES: &[(&str, &str)] = &[
+        ("We need a new fridge, 700 euros is the absolute limit", "700 EUR"),
         ("Compare three suppliers. We need 60 chairs and don't want to pay more than 250 GBP apiece.", "15000 GBP"),
         ("Hire two cooks, pay is between 2,200 and 2,500 euros a month", "2200-2500 EUR per month"),
         ("Buy 30 desks, 450 dollars a piece at most", "13500 USD"),

@@ -47,7 +47,7 @@ fn things_at(text: &Text, at: usize) -> Option<usize> {
         "instead" if next == "of" => at + 2,
         "allergic" | "intolerant" if next == "to" => at + 2,
         "neither" | "nor" => at + 1,
-        "none" if next == "of" => at + 2,
+        "none" if matches!(next, "of" | "about" | "with") => at + 2,
         "nothing" if !begins_phrase(text, at) => return None,
         "nothing" if matches!(next, "with" | "containing" | "from" | "about" | "in" | "that") => at + 2,
         "hate" | "hates" | "dislike" | "dislikes" | "detest" | "detests" | "loathe" | "loathes"

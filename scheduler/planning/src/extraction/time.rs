@@ -34,7 +34,8 @@ pub(super) fn read(text: &Text) -> Times {
             continue;
         }
         let is_due = text.before(at, 1) == "by" || text.before(at, 1) == "than" && text.before(at, 2) == "later";
-        let span_end = span_end(text, at, next).filter(|(end, ..)| *end > (hour, minute) && !is_due);
+        let span_end = span_end(text, at, next)
+            .filter(|(end, ..)| (*end > (hour, minute) || is_overnight(hour, end.0)) && !is_due);
         let held = if is_due { &mut times.due } else { &mut times.of_day };
         let end = span_end.map_or(next, |(_, end)| end);
         // Of a range, the first time is that of the beginning.
@@ -47,6 +48,11 @@ pub(super) fn read(text: &Text) -> Times {
     }
     times.of_day = times.of_day.or_else(|| times.due.clone());
     times
+}
+
+/// `between 11 pm and 4 am`
+fn is_overnight(first: u32, last: u32) -> bool {
+    first >= 18 && last <= 9
 }
 
 /// The time that ends the span which begins with the time before `next`, and the index after it.
@@ -459,6 +465,7 @@ mod tests {
     }
 
     const SPANS: &[(&str, &str)] = &[
+        ("Update the server tonight between 11 pm and 4 am", "23:00 04:00"),
         ("My son turns 7 on Saturday 12 December, ten kids come from 3 to 5.30", "15:00 17:30"),
         ("Ten kids are coming from 2 till 5 pm", "14:00 17:00"),
         ("I can study between 8 and 9 in the evening", "20:00 21:00"),

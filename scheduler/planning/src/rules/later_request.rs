@@ -5,6 +5,9 @@ use crate::extraction::GoalRequest;
 
 /// Most words of a request.
 const WORDS_MAX: usize = 16;
+/// Most requests, and most parts of the text in which they are sought.
+const REQUESTS_MAX: usize = 12;
+const CLAUSES_MAX: usize = 200;
 
 /// How people begin to ask for something. What follows is a verb, or a thing if an article follows.
 const ASKING: &[&str] = &[
@@ -36,6 +39,7 @@ const ARTICLES: &[&str] = &["a", "an", "the", "our", "my", "some", "another", "n
 /// - `is_verb`: whether words begin with a verb that asks for something.
 pub(super) fn read(goal: &str, is_verb: impl Fn(&[String]) -> bool) -> Vec<GoalRequest> {
     let mut requests: Vec<GoalRequest> = clauses(goal)
+        .take(CLAUSES_MAX)
         .filter_map(|clause| {
             let words = words(clause);
             match (0..words.len()).find_map(|at| asking_at(&words, at)) {
@@ -44,6 +48,7 @@ pub(super) fn read(goal: &str, is_verb: impl Fn(&[String]) -> bool) -> Vec<GoalR
                 None => passive(&words, &is_verb),
             }
         })
+        .take(REQUESTS_MAX)
         .collect();
     for request in &mut requests {
         let end = request.words.iter().skip(1).position(|word| ENDING.contains(&word.as_str())).map(|at| at + 1);
@@ -164,5 +169,6 @@ mod tests {
             let shown = |r: &GoalRequest| format!("{}{}", if r.is_nominal { "+" } else { "" }, r.words.join(" "));
             assert_eq!(read(goal, is_verb).iter().map(shown).collect::<Vec<_>>().join("; "), expected, "{goal}");
         }
+        assert_eq!(read(&"Find us a trainer. ".repeat(100), is_verb).len(), REQUESTS_MAX);
     }
 }
