@@ -376,7 +376,8 @@ fn is_journey(word: &str) -> bool {
         "trip", "trips", "travel", "travelling", "traveling", "fly", "flying", "flight", "flights", "go", "going",
         "getaway", "vacation", "holiday", "journey", "visit", "tour", "move", "moving", "relocate", "relocating",
         "relocation", "drive", "driving", "honeymoon", "excursion", "escape", "cruise", "ride", "train", "weekend",
-        "retreat", "head", "heading", "travels", "return", "ticket", "tickets",
+        "retreat", "head", "heading", "travels", "return", "ticket", "tickets", "camping", "hike", "hiking", "skiing",
+        "sailing",
     ]
     .contains(&word)
 }
@@ -601,6 +602,8 @@ mod tests {
     }
 
     const PHRASES: &[(&str, &str)] = &[
+        ("Ten days of camping in Slovenia", "to Slovenia"),
+        ("We want to hike in the Dolomites for five days", "to Dolomites"),
         ("First aid training in January, has to be in our own building", "at our own building"),
         ("Find me a flat in Leith or Portobello", "at Leith or Portobello"),
         ("Move the shared drive from the old server to SharePoint", "from server; to SharePoint"),
