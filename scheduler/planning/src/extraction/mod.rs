@@ -19,6 +19,7 @@ mod constraint;
 mod count;
 mod date;
 mod date_role;
+mod detail;
 mod duration;
 mod exclusion;
 mod file;
@@ -126,6 +127,9 @@ pub struct Facts {
     /// What has to be there: `vegan option`, `keeping the existing tiles`.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub inclusions: Vec<String>,
+    /// What the goal says besides and no other fact holds, in its own words.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub details: Vec<String>,
     /// Formats of the result: `pdf`, `csv`.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub formats: Vec<String>,
@@ -179,10 +183,10 @@ impl Facts {
 
     /// Everything that a result has to keep to, by name; empty when the goal sets no terms.
     pub fn requirements(&self) -> Map<String, Value> {
-        const REQUIREMENTS: [&str; 25] = [
+        const REQUIREMENTS: [&str; 26] = [
             "budget", "rate", "start", "end", "deadline", "deadline_is_exclusive", "deadline_time", "time", "end_time",
             "recurrence", "length_minutes", "duration", "month", "place", "destination", "people", "counts", "at_most",
-            "at_least", "exclusions", "inclusions", "formats", "languages", "source_language", "files",
+            "at_least", "exclusions", "inclusions", "formats", "languages", "source_language", "files", "details",
         ];
         let mut facts = self.by_name();
         facts.retain(|name, _| REQUIREMENTS.contains(&name.as_str()));
@@ -262,7 +266,7 @@ impl Facts {
         });
         let deadline = when.deadline.or(by_time);
         let assumed = deadline.as_ref().and_then(|deadline| deadline.assumed).map(|what| ("deadline", what));
-        Self {
+        let mut facts = Self {
             budget,
             rate,
             duration,
@@ -300,7 +304,12 @@ impl Facts {
             request: request::read(text),
             assumed: assumed.into_iter().collect(),
             unread,
-        }
+            details: Vec::new(),
+        };
+        let lists = [&facts.subtasks, &facts.options, &facts.files, &facts.inclusions, &facts.exclusions];
+        let known: Vec<&str> = lists.into_iter().flatten().chain(&facts.dataset).map(String::as_str).collect();
+        facts.details = detail::read(text, request, &known);
+        facts
     }
 
     /// The facts by name, with whole amounts as whole numbers.
@@ -423,7 +432,8 @@ mod tests {
         let found = facts("Write the summary, don't make it longer than 3 pages", json!({}));
         assert_eq!(found, json!({"at_most": {"pages": 3}}));
         let found = facts("Find a connection, no flights with more than one stop", json!({}));
-        assert_eq!(found, json!({"at_most": {"stops": 1}}));
+        let expected = json!({"at_most": {"stops": 1}, "details": ["no flights with more than one stop"]});
+        assert_eq!(found, expected);
         let found = facts("Get a sofa. We can't spend more than 2k pounds, don't go over it", json!({}));
         assert_eq!(found["budget"], json!({"amount": 2000, "currency": "GBP"}));
     }

@@ -95,7 +95,7 @@ pub(super) const FACTS: &[&str] = &[
     "budget", "rate", "duration", "month", "start", "end", "deadline", "deadline_time", "end_time", "time",
     "recurrence", "length_minutes", "destination", "place", "further_destinations", "origin", "travellers", "people",
     "counts", "at_most", "at_least", "exclusions", "inclusions", "formats", "languages", "source_language", "options",
-    "subtasks", "topic", "dataset", "files",
+    "subtasks", "topic", "dataset", "files", "details",
 ];
 
 /// Most examples of one rule.
