@@ -6,6 +6,7 @@ use goalmill_common::view::{Preview, SecondsFrom};
 use super::graph;
 use crate::exit::Failed;
 use crate::output::{Palette, Screen, Tone};
+use crate::watch::limits;
 
 /// Prints the issues of an invalid plan, or the steps of a valid one.
 pub fn show(screen: &Screen, preview: &Preview) -> Result<(), Failed> {
@@ -32,6 +33,10 @@ fn preview_text(preview: &Preview, palette: Palette) -> String {
     }
     preview.issues.iter().for_each(|issue| text.push_str(&issue_text(issue, Tone::Bad, palette)));
     preview.warnings.iter().for_each(|issue| text.push_str(&issue_text(issue, Tone::Wait, palette)));
+    let facts = preview.plan.as_ref().and_then(|plan| plan.metadata.get("facts")?.as_object());
+    if let Some(facts) = facts.filter(|facts| !facts.is_empty()) {
+        text.push_str(&palette.tone(Tone::Dim, format!("  read: {}\n", limits(facts.iter()))));
+    }
     for route in &preview.routes {
         let best = route.candidates.first().map(|c| format!(" (score {:.2})", c.score)).unwrap_or_default();
         text.push_str(&format!("  route {} → {}{best}\n", route.step, route.agent_type));

@@ -4,6 +4,12 @@ use serde_json::{Map, Value};
 
 use super::note::short;
 
+/// Limits for people, by name: `budget 2000 USD · exclusions fireworks, smoke`.
+pub fn limits<'a>(all: impl Iterator<Item = (&'a String, &'a Value)>) -> String {
+    let texts = all.map(|(name, value)| format!("{} {}", name.replace('_', " "), limit(value)).trim_end().to_owned());
+    texts.collect::<Vec<_>>().join(" · ")
+}
+
 /// A limit for people: `2000 USD`, `3 days`, `May 2027`, `fireworks, smoke`.
 pub(super) fn limit(value: &Value) -> String {
     match value {

@@ -14,7 +14,7 @@ use goalmill_common::status::{PlanStatus, StepStatus};
 use serde_json::{Map, Value};
 
 use super::board::{Asks, Board, Row};
-use super::limit_text::limit;
+use super::limit_text::{limit, limits};
 use super::note::{cut, short};
 use crate::output::{Palette, Tone, mark, plan_tone, seconds, step_tone};
 
@@ -200,14 +200,11 @@ fn planned(goal: Option<&Goal>, created: &PlanCreated, palette: Palette) -> Vec<
     let so_far = if created.open { " so far" } else { "" };
     let mut lines = vec![palette.tone(Tone::Dim, format!("  {by} · {steps} step{plural}{so_far}{sure}"))];
     let facts = |name: &str| created.plan.metadata.get(name);
-    let given = |limits: &Map<String, Value>| limits.keys().any(|name| name != FAULTS);
-    let limits = goal.map(|goal| &goal.constraints).filter(|limits| given(limits));
-    if let Some(limits) = limits.or_else(|| facts("facts")?.as_object()).filter(|limits| given(limits)) {
-        let limits = limits
-            .iter()
-            .filter(|(name, _)| *name != FAULTS)
-            .map(|(name, value)| format!("{} {}", name.replace('_', " "), limit(value)).trim_end().to_owned());
-        lines.push(palette.tone(Tone::Dim, format!("  limits: {}", limits.collect::<Vec<_>>().join(" · "))));
+    let says = |limits: &Map<String, Value>| limits.keys().any(|name| name != FAULTS);
+    let given = goal.map(|goal| &goal.constraints).filter(|limits| says(limits));
+    if let Some(given) = given.or_else(|| facts("facts")?.as_object()).filter(|limits| says(limits)) {
+        let limits = limits(given.iter().filter(|(name, _)| *name != FAULTS));
+        lines.push(palette.tone(Tone::Dim, format!("  limits: {limits}")));
     }
     if let Some(faults) = goal.and_then(|goal| goal.constraints.get(FAULTS)?.as_object()) {
         let faults = faults.iter().map(|(agent, fault)| format!("{} {}", short(agent), limit(fault).replace('_', " ")));

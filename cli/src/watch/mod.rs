@@ -15,6 +15,7 @@ use tokio::time::{Instant, timeout_at};
 
 pub use board::{Asks, Board};
 pub use follow::{Follow, Source};
+pub use limit_text::limits;
 pub use lines::{constraint_view_line, ending, verdict_line};
 pub use note::{cut, note, short};
 pub use view::View;

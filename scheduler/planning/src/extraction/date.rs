@@ -602,6 +602,8 @@ mod tests {
     }
 
     const EVENTS: &[(&str, &str)] = &[
+        ("On Tuesday between 14:00 and 15:30 nobody could log in. Write a timeline.", ""),
+        ("Make the rota for our nurses. Anna is away from the 21st.", ""),
         ("Check our expense claims from January to June", ""),
         ("Move the drive over the weekend of 5/6 December", "2026-12-05 to 2026-12-06"),
         ("Write a guide to caring for houseplants in winter", ""),

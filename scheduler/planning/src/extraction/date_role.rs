@@ -97,6 +97,10 @@ pub(super) fn is_reference(text: &Text, at: usize, next: usize) -> bool {
         "since" | "dated" => true,
         // `after that mail on Tuesday`
         "on" if is_after_that() => true,
+        // `Anna is away from the 21st`
+        "from" if ["away", "out", "off", "leave", "holiday", "vacation", "absent"].contains(&text.before(at, 2)) => {
+            true
+        }
         "from" | "of" => !goes_on && RECORDS.contains(&text.before(at, 2)),
         _ => false,
     }
@@ -166,10 +170,30 @@ pub(super) fn is_past(text: &Text, at: usize, next: usize, span: &DateSpan, toda
     if text.before(at, 1) == "on" && is_past_tense(verb) && !is_passive {
         return true;
     }
+    if fails_after(text, next) {
+        return true;
+    }
     let is_far = today.until(*day).is_ok_and(|length| length.get_days() > PAST_DAYS_MIN);
     let has_year = text.before(next, 1).len() == 4;
     is_far && !has_year && is_told(text, at)
 }
+
+/// `on Tuesday between 14:00 and 15:30 nobody could log in`: what went wrong on the day.
+fn fails_after(text: &Text, next: usize) -> bool {
+    let clause = (next..(next + FAULT_WORDS_MAX).min(text.words.len())).take_while(|i| !text.ends_sentence(*i));
+    let is_fault = |i: usize| {
+        let state = text.lower(i + 1);
+        match text.lower(i) {
+            "nobody" => state == "could",
+            "was" | "were" | "went" => matches!(state, "down" | "offline" | "unavailable" | "wrong"),
+            word => matches!(word, "crashed" | "failed"),
+        }
+    };
+    clause.into_iter().any(is_fault)
+}
+
+/// Words between a day and what went wrong on it, at most.
+const FAULT_WORDS_MAX: usize = 14;
 
 /// `it broke down over the weekend`, `during the week we were offline`: the one before.
 pub(super) fn is_over_the_last(text: &Text, at: usize) -> bool {

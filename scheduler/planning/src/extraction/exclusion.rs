@@ -206,7 +206,9 @@ fn nothing_done(text: &Text, at: usize) -> Option<String> {
 }
 
 fn add(found: &mut Vec<String>, part: String) {
-    if !part.is_empty() && !found.contains(&part) {
+    // `so none of that`
+    let is_pronoun = matches!(part.as_str(), "that" | "this" | "it" | "them" | "those" | "these");
+    if !part.is_empty() && !is_pronoun && !found.contains(&part) {
         found.push(part);
     }
 }
@@ -222,7 +224,22 @@ fn free_of(text: &Text, at: usize) -> Option<String> {
     if matches!(text.lower(at), "allergy" | "allergies" | "intolerance") && at > 0 {
         let thing = &text.words[at - 1];
         let is_thing = thing.kind == WordKind::Letters
-            && !matches!(thing.lower.as_str(), "an" | "the" | "any" | "and" | "no" | "food");
+            && !matches!(
+                thing.lower.as_str(),
+                "an" | "the"
+                    | "any"
+                    | "and"
+                    | "no"
+                    | "food"
+                    | "have"
+                    | "has"
+                    | "with"
+                    | "some"
+                    | "or"
+                    | "severe"
+                    | "my"
+                    | "of"
+            );
         return is_thing.then(|| thing.text.to_owned());
     }
     if text.lower(at) != "free" {
@@ -504,6 +521,7 @@ mod tests {
     ];
 
     const NOT_RULED_OUT: &[(&str, &str)] = &[
+        ("Two of them have allergies, so none of that", ""),
         ("The power is out, call the electrician", ""),
         ("We're 4 people in a flat and nobody cleans. Make a schedule.", ""),
         ("No mushrooms, my son hates them", "mushrooms"),
