@@ -123,8 +123,9 @@ fn every_decision_is_listed_and_fits_on_a_page() {
     for entry in folder.flatten() {
         let name = entry.file_name().to_string_lossy().into_owned();
         let text = fs::read_to_string(entry.path()).expect("a page can be read");
-        assert!(text.lines().count() <= 60, "`{name}` is longer than a page");
+        // The index has a line for each page.
         if name != "README.md" {
+            assert!(text.lines().count() <= 60, "`{name}` is longer than a page");
             assert!(index.contains(&format!("({name})")), "`{name}` is not listed");
             for part in ["**Context.**", "**Decision.**", "**Consequences.**", "**Rejected.**"] {
                 assert!(text.contains(part), "`{name}` has no {part}");
