@@ -31,12 +31,12 @@ pub(super) fn read(text: &Text) -> BTreeMap<String, u32> {
 /// The count of a text that counts one kind of thing: of `15 chairs for $250 each`, 15.
 pub(super) fn only(text: &Text) -> Option<u32> {
     let each = (0..text.words.len()).find(|at| matches!(text.lower(*at), "each" | "apiece" | "piece"))?;
-    let counts: Vec<(String, u32)> = (0..text.words.len()).filter_map(|at| count_at(text, at)).collect();
-    let is_one = counts.iter().all(|(noun, _)| *noun == counts[0].0);
+    let counts: Vec<(usize, String, u32)> =
+        (0..text.words.len()).filter_map(|at| count_at(text, at).map(|(noun, count)| (at, noun, count))).collect();
+    let is_one = counts.iter().all(|(_, noun, _)| *noun == counts[0].1);
     // `compare three suppliers, we need 60 chairs for 250 GBP apiece`: those of the same sentence.
     let first = (0..each).rev().find(|at| text.ends_sentence(*at)).unwrap_or_default();
-    let near = || (first..each).filter_map(|at| count_at(text, at)).map(|(_, count)| count).next();
-    if is_one { counts.first().map(|(_, count)| *count) } else { near() }
+    counts.iter().find(|(at, ..)| is_one || (first..each).contains(at)).map(|(_, _, count)| *count)
 }
 
 fn count_at(text: &Text, at: usize) -> Option<(String, u32)> {

@@ -180,7 +180,7 @@ pub(super) fn is_past(text: &Text, at: usize, next: usize, span: &DateSpan, toda
 
 /// `on Tuesday between 14:00 and 15:30 nobody could log in`: what went wrong on the day.
 fn fails_after(text: &Text, next: usize) -> bool {
-    let clause = (next..(next + FAULT_WORDS_MAX).min(text.words.len())).take_while(|i| !text.ends_sentence(*i));
+    let mut clause = (next..(next + FAULT_WORDS_MAX).min(text.words.len())).take_while(|i| !text.ends_sentence(*i));
     let is_fault = |i: usize| {
         let state = text.lower(i + 1);
         match text.lower(i) {
@@ -189,7 +189,7 @@ fn fails_after(text: &Text, next: usize) -> bool {
             word => matches!(word, "crashed" | "failed"),
         }
     };
-    clause.into_iter().any(is_fault)
+    clause.any(is_fault)
 }
 
 /// Words between a day and what went wrong on it, at most.

@@ -53,13 +53,14 @@ fn detail(text: &Text, mut from: usize, mut to: usize, known: &[&str]) -> Option
         to -= 1;
     }
     let says = |at: &usize| text.words[*at].kind != WordKind::Sign && !EMPTY.contains(&text.lower(*at));
-    let words = (from..to).filter(says).count();
-    let unread = (from..to).filter(says).filter(|at| !is_read(text, *at, from)).count();
+    let words: Vec<usize> = (from..to).filter(says).collect();
+    let unread = words.iter().filter(|at| !is_read(text, **at, from)).count();
     let clause = text.between(from, to);
     // `first pack the boxes` says no more than `pack the boxes`.
     let says_no_more = |fact: &&str| clause.contains(*fact) && clause.len() < fact.len() + JOINT_BYTES_MAX;
     let is_known = known.iter().any(|fact| fact.contains(clause) || says_no_more(fact));
-    (unread > 0 && unread * UNREAD_SHARE >= words && !is_known).then(|| clause.chars().take(DETAIL_CHARS_MAX).collect())
+    (unread > 0 && unread * UNREAD_SHARE >= words.len() && !is_known)
+        .then(|| clause.chars().take(DETAIL_CHARS_MAX).collect())
 }
 
 /// Whether a reader has read the word, or the number that counts it: `two pages`, `40 field reps`.
@@ -98,10 +99,10 @@ const EMPTY: &[&str] = &[
     "one", "ones", "lot", "bit", "possible", "soon", "asap", "sure", "don't", "doesn't", "can't", "isn't", "won't",
     "whole", "total", "altogether", "most", "more", "less", "least", "only", "even", "still", "yet", "already",
     "ready", "max", "maximum", "limit", "budget", "deadline", "longer", "later", "latest", "earlier", "around",
-    "roughly", "approximately", "think", "exceed", "exceeding", "cost", "costs", "capped", "concerns", "come", "takes",
-    "take", "lasts", "spend", "pay", "finished", "finish", "completed", "complete", "delivered", "delivery",
-    "starting", "starts", "begins", "closing", "date", "enough", "absolute", "including", "tops", "file", "document",
-    "result", "save", "put", "price", "apiece", "shouldn't", "mustn't", "dont", "cannot", "draft", "together", "right",
+    "roughly", "approximately", "exceed", "exceeding", "cost", "costs", "capped", "concerns", "come", "takes", "take",
+    "lasts", "spend", "pay", "finished", "finish", "completed", "complete", "delivered", "delivery", "starting",
+    "starts", "begins", "closing", "date", "enough", "absolute", "including", "tops", "file", "document", "result",
+    "save", "put", "price", "apiece", "shouldn't", "mustn't", "dont", "cannot", "draft", "together", "right",
 ];
 
 #[cfg(test)]

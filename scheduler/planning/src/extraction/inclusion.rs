@@ -1,6 +1,6 @@
 //! Extracts what a goal asks to be there: `a vegan option is a must`, `include a shopping list`, `we keep the tiles`.
 
-use super::manner::manner_at;
+use super::manner::{manner_at, must_be};
 use super::words::{Text, Use, WordKind};
 
 /// Longest inclusion, in words.
@@ -160,9 +160,8 @@ fn told(text: &Text, at: usize) -> Option<AskedSpan> {
         return text.subject_before(at).map(|first| AskedSpan { first, end: at + 1, is_list: false });
     }
     // `Lake Bled and Piran have to be in it`
-    let is_in = matches!(words, ("has" | "have" | "needs" | "need", "to", "be") | ("must" | "should", "be", _));
-    let inside = at + if words.1 == "be" { 2 } else { 3 };
-    if is_in && matches!(text.lower(inside), "in" | "on") && matches!(text.lower(inside + 1), "it" | "there") {
+    let is_inside = |i: usize| matches!(text.lower(i), "in" | "on") && matches!(text.lower(i + 1), "it" | "there");
+    if must_be(text, at).is_some_and(is_inside) {
         let mut first = text.subject_before(at)?;
         while text.before(first, 1) == "and" && first > 1 && text.is_capital(first - 2) {
             first = text.clause_before(first - 1, 4).take_while(|i| text.is_capital(*i)).last()?;
@@ -276,7 +275,7 @@ fn beside(text: &Text, at: usize) -> Option<usize> {
     let follows_document = is_document(text.before(at, 1)) && is_plural && !text.is_capital(first);
     let is_somebody = ["him", "her", "me", "us", "them", "you", "friends", "my", "our"].contains(&thing.lower.as_str());
     // `build a website for my salon with prices, opening hours and a booking form`
-    let lists_three = text.lower(phrase_end(text, first)) == ","
+    let lists_three = text.lower(end) == ","
         && is_plural
         && text
             .clause_before(at, 14)

@@ -1,7 +1,7 @@
 //! Finds how something is to be done or what state it is to be in: `staying in huts`, `fluent in German`, `the phones must be
 //! working again`.
 
-use super::words::{Text, WordKind};
+use super::words::{Text, Word, WordKind};
 
 /// The words from the first to before the second index that state a manner at `at`.
 ///
@@ -27,7 +27,7 @@ fn fraction(text: &Text, at: usize) -> Option<(usize, usize)> {
         ("under" | "below" | "over", _) => at + 1,
         _ => return None,
     };
-    let is_fraction = |word: &&super::words::Word| matches!(word.kind, WordKind::Number(value) if value.fract() > 0.0);
+    let is_fraction = |word: &&Word| matches!(word.kind, WordKind::Number(value) if value.fract() > 0.0);
     text.get(number).filter(is_fraction).filter(|_| !text.is_constraint(number))?;
     let has_unit = text.get(number + 1).is_some_and(|unit| unit.kind == WordKind::Letters);
     let is_measured = matches!(text.before(at, 1), "weigh" | "weighs" | "be" | "measure" | "is");
@@ -126,15 +126,20 @@ fn skill(text: &Text, at: usize) -> Option<(usize, usize)> {
 
 /// `the phones must be working again`: the state that something has to be in.
 fn state(text: &Text, at: usize) -> Option<(usize, usize)> {
-    let verb = match (text.lower(at), text.lower(at + 1)) {
-        ("must" | "should", "be") => at + 2,
-        ("has" | "have" | "needs" | "need", "to") if text.lower(at + 2) == "be" => at + 3,
-        _ => return None,
-    };
+    let verb = must_be(text, at)?;
     let is_state = ["working", "available", "open", "online", "reachable", "running", "back", "up"];
     is_state.contains(&text.lower(verb)).then_some(())?;
     let rest = (verb + 1..verb + 4).take_while(|i| matches!(text.lower(*i), "again" | "and" | "running" | "online"));
     Some((text.subject_before(at)?, rest.last().map_or(verb + 1, |last| last + 1)))
+}
+
+/// The index after `must be`, `has to be`.
+pub(super) fn must_be(text: &Text, at: usize) -> Option<usize> {
+    match (text.lower(at), text.lower(at + 1)) {
+        ("must" | "should", "be") => Some(at + 2),
+        ("has" | "have" | "needs" | "need", "to") if text.lower(at + 2) == "be" => Some(at + 3),
+        _ => None,
+    }
 }
 
 /// `a campaign on Instagram and TikTok`: where it runs.

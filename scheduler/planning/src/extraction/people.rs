@@ -11,7 +11,7 @@ pub(super) fn group(text: &Text) -> Option<u32> {
             return Some((None, whole(number.value)?));
         }
         let is_age = text.lower(number.next) == "-" && matches!(text.lower(number.next + 1), "year" | "month");
-        let is_of_each = text.before(at, 1) == "with" && matches!(text.before(at, 2), "families" | "couples");
+        let is_of_each = is_of_each(text, at);
         let is_scoped = is_person(text.lower(number.next)) && text.lower(number.next + 1) == "per";
         if is_age || is_of_each || is_scoped {
             return None;
@@ -43,6 +43,11 @@ pub(super) fn group(text: &Text) -> Option<u32> {
         text.note_constraint(from, to);
     }
     Some(people)
+}
+
+/// `two families with five kids`: whether the number at `at` counts a part of a group.
+fn is_of_each(text: &Text, at: usize) -> bool {
+    text.before(at, 1) == "with" && matches!(text.before(at, 2), "families" | "couples")
 }
 
 /// Words from a number to the people that it counts, at most: `60 first-year students`.
@@ -161,10 +166,8 @@ fn people_at(text: &Text, at: usize) -> Option<u32> {
         && ["grandchildren", "children", "kids", "sons", "daughters"].contains(&noun);
     let is_with_me = text.before(at, 1) == "and" && matches!(text.before(at, 2), "me" | "i" | "myself");
     let friends = u32::from(noun == "friends" && matches!(text.before(at, 1), "with" | "and") || is_with_me);
-    // `two families with five kids`
     // `two people per shift`
-    let is_part = text.before(at, 1) == "with" && matches!(text.before(at, 2), "families" | "couples")
-        || text.lower(number.next + 1) == "per";
+    let is_part = is_of_each(text, at) || text.lower(number.next + 1) == "per";
     // `two adults, a toddler and a cat`
     let small = (number.next + 1..number.next + 4)
         .filter(|i| matches!(text.lower(*i), "a" | "one"))

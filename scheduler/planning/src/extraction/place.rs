@@ -5,7 +5,7 @@ use super::people::is_person;
 use super::place_names::{COUNTRIES, KNOWN, NO_PLACES, REGIONS, STATES};
 use super::relative_date::weekday_at;
 use super::venue::{follows_date, is_at_home, is_institution, is_venue, numbered_room, room_at, saint_at, site_at};
-use super::words::{Text, WordKind};
+use super::words::{Text, Word, WordKind};
 
 /// Places of a text, in its order.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -38,12 +38,7 @@ pub(super) fn read(text: &Text) -> Places {
             at = end;
             continue;
         }
-        if let Some(end) = saint_at(text, at) {
-            places.location = places.location.or_else(|| Some(text.between(at, end).to_owned()));
-            at = end;
-            continue;
-        }
-        if let Some(end) = site_at(text, at).or_else(|| numbered_room(text, at)) {
+        if let Some(end) = saint_at(text, at).or_else(|| site_at(text, at)).or_else(|| numbered_room(text, at)) {
             places.location = places.location.or_else(|| Some(text.between(at, end).to_owned()));
             at = end;
             continue;
@@ -79,17 +74,16 @@ pub(super) fn read(text: &Text) -> Places {
                 add(&mut weak, found.name);
                 at = more(text, at, &mut weak);
             }
-            Role::Place
-                if text.before(first, 1) == "in" && text.before(first, 2) == "home" && is_at_home(text, first) =>
-            {
+            Role::Place if is_at_home(text, first) => {
                 places.location = places.location.or_else(|| Some(format!("home in {}", found.name)));
             }
-            Role::Place if is_venue(text, first) && or_place(text, found.next).is_some() => {
-                let (other, end) = or_place(text, found.next).unwrap_or_default();
-                places.location = places.location.or_else(|| Some(format!("{} or {other}", found.name)));
-                at = end;
+            Role::Place if is_venue(text, first) => {
+                let other = or_place(text, found.next);
+                at = other.as_ref().map_or(at, |other| other.next);
+                let name = other.map_or(found.name.clone(), |other| format!("{} or {}", found.name, other.name));
+                places.location = places.location.or(Some(name));
             }
-            Role::Place if is_venue(text, first) || !is_technical && follows_date(text, first) => {
+            Role::Place if !is_technical && follows_date(text, first) => {
                 places.location = places.location.or(Some(found.name));
             }
             Role::Place if matches!(text.before(first, 1), "at" | "in") && is_institution(&found.name) => {
@@ -111,10 +105,9 @@ pub(super) fn read(text: &Text) -> Places {
     places
 }
 
-/// `or Portobello`: another place, and the index after it.
-fn or_place(text: &Text, at: usize) -> Option<(String, usize)> {
-    let found = place_at(text, at + 1).filter(|_| text.lower(at) == "or")?;
-    Some((found.name, found.next))
+/// `or Portobello`: another place.
+fn or_place(text: &Text, at: usize) -> Option<Found> {
+    place_at(text, at + 1).filter(|_| text.lower(at) == "or")
 }
 
 /// `Netherlands and Belgium`
@@ -176,7 +169,7 @@ fn systems_at(text: &Text, at: usize) -> Option<(usize, String, String)> {
     let to = (from + 1..=from + SYSTEM_WORDS_MAX).find(|i| matches!(text.lower(*i), "to" | "onto"))?;
     let is_name = |i: usize| {
         let word = &text.words[i];
-        let is_part = NUMBERED.contains(&word.lower.as_str()) || word.text.ends_with("'s") || word.text.ends_with("’s");
+        let is_part = NUMBERED.contains(&word.lower.as_str()) || word.is_possessive();
         word.kind != WordKind::Sign && !is_part && !is_link(&word.lower)
     };
     let second = named(to + 1).filter(|second| (from..to).all(is_name) && is_name(*second))?;
@@ -204,15 +197,13 @@ fn own_system(text: &Text, at: usize) -> Option<usize> {
 
 /// `iPhone`, `Synology`
 fn is_brand(text: &Text, at: usize) -> bool {
-    let has_capital =
-        |word: &super::words::Word| word.kind == WordKind::Letters && word.text.chars().any(char::is_uppercase);
+    let has_capital = |word: &Word| word.kind == WordKind::Letters && word.text.chars().any(char::is_uppercase);
     text.has_case && text.get(at).is_some_and(has_capital)
 }
 
 /// `mum's` of `my mum's old phone`
 fn is_owner(text: &Text, at: usize) -> bool {
-    let ends = |word: &super::words::Word| word.text.ends_with("'s") || word.text.ends_with("’s");
-    !text.is_capital(at) && text.get(at).is_some_and(ends)
+    !text.is_capital(at) && text.get(at).is_some_and(Word::is_possessive)
 }
 
 /// Parts of a text or a building, and people, which are no systems.

@@ -202,7 +202,7 @@ fn named_day(text: &Text, at: usize, today: Date) -> Option<DateMention> {
     let days = |first: Date, count: i64| {
         Some(DateMention { span: DateSpan::Days(first, plus(first, count)?), next: at + 1, assumed: None })
     };
-    let possessive = text.get(at)?.text.ends_with("'s") || text.get(at)?.text.ends_with("’s");
+    let possessive = text.get(at)?.is_possessive();
     match (text.before(at, 1), text.lower(at)) {
         ("after", "tomorrow") => day(plus(today, 2)?),
         (_, "tomorrow") => {

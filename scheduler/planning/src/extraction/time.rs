@@ -221,14 +221,15 @@ fn in_bare_span(text: &Text, at: usize) -> Option<(u32, u32, usize)> {
         let (hour, minute): (u32, u32) = (hour.parse().ok()?, minute.parse().ok().filter(|_| minute.len() == 2)?);
         ((1..24).contains(&hour) && minute < 60).then_some((hour, minute))
     };
-    let (first, second) = if is_first { (at, at + 2) } else { (at.checked_sub(2)?, at) };
+    (is_first || is_second).then_some(())?;
+    let (first, second) = if is_first { (at, at + 2) } else { (at - 2, at) };
+    let (begin, end) = (hour(first)?, hour(second)?);
     let ends = text.get(second + 1).is_none_or(|next| {
         next.kind == WordKind::Sign && !matches!(next.lower.as_str(), ":" | "%" | "€" | "$" | "£" | "/" | "-")
             || ["on", "in", "at", "with", "and", "every"].contains(&next.lower.as_str())
     });
-    let has_day = (0..first).any(|i| text.is_constraint(i));
-    let (begin, end) = (hour(first)?, hour(second)?);
-    ((is_first || is_second) && ends && has_day && begin < end).then_some(())?;
+    let has_day = || (0..first).any(|i| text.is_constraint(i));
+    (begin < end && ends && has_day()).then_some(())?;
     let (value, minute) = if is_first { begin } else { end };
     Some((if begin.0 < 7 { value + 12 } else { value }, minute, at + 1))
 }

@@ -3,7 +3,7 @@
 use super::people::is_person;
 use super::place::{PARTS, is_link, place_at};
 use super::sought::is_sought;
-use super::words::{Text, WordKind};
+use super::words::{Text, Word, WordKind};
 
 /// `at St. Anna hospital`: the index after it.
 pub(super) fn saint_at(text: &Text, at: usize) -> Option<usize> {
@@ -66,7 +66,9 @@ const ROOMS: &[&str] = &[
 
 /// `at home in Graz`, not `our care home in Graz`.
 pub(super) fn is_at_home(text: &Text, at: usize) -> bool {
-    matches!(text.before(at, 3), "at" | "from" | "my" | "our")
+    text.before(at, 1) == "in"
+        && text.before(at, 2) == "home"
+        && matches!(text.before(at, 3), "at" | "from" | "my" | "our")
 }
 
 /// `in flat 3B`, `in room 12`: a part of a building that has a number; the index after it.
@@ -77,7 +79,7 @@ pub(super) fn numbered_room(text: &Text, at: usize) -> Option<usize> {
     let number = text
         .get(at + 1)
         .filter(|word| matches!(word.kind, WordKind::Number(_)) || word.text.len() == 1 && text.is_capital(at + 1))?;
-    let is_suffix = |word: &&super::words::Word| word.glued && word.kind == WordKind::Letters && word.text.len() == 1;
+    let is_suffix = |word: &&Word| word.glued && word.kind == WordKind::Letters && word.text.len() == 1;
     let suffix = text.get(at + 2).filter(is_suffix).filter(|_| number.kind != WordKind::Letters);
     (is_led && is_room).then_some(at + 2 + usize::from(suffix.is_some()))
 }

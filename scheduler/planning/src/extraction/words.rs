@@ -31,6 +31,13 @@ pub(super) struct Word<'a> {
     pub end: usize,
 }
 
+impl Word<'_> {
+    /// Whether the word has a possessive ending: `mum's`.
+    pub(super) fn is_possessive(&self) -> bool {
+        self.text.ends_with("'s") || self.text.ends_with("’s")
+    }
+}
+
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum WordKind {
     Letters,

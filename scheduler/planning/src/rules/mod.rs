@@ -91,11 +91,11 @@ impl RulesPlanner {
         let read = Facts::read(&request.goal, request.now_ms);
         let facts = read.by_name();
         let plain = plain_request::read(&request.goal.description);
+        let main = plain_request::named(&read.request, &request.goal.description);
         let requests = later_request::read(&request.goal.description, |words| self.begin_with_verb(words));
-        let candidates = self.candidates(request, &read, &plain, &requests, &facts);
+        let candidates = self.candidates(request, &read, &main, requests.iter().chain([&plain]), &facts);
         let near = || self.examples.nearest(&self.rules, &request.goal.description, &read.request, &plain);
         let words = phrase::words(&request.goal.description).len();
-        let main = plain_request::named(&read.request, &request.goal.description);
         let is_situation = plain_request::begins_with_owner(&main) || !(requests.is_empty() || self.asks(&main));
         let choice = choice::choose(&candidates, near, words).map(|choice| choice.of_situation(is_situation));
         let generic = || self.rules.iter().find(|rule| rule.matching.is_none()).map(Choice::of);
@@ -118,28 +118,27 @@ impl RulesPlanner {
 
     /// The rules that recognise goals, best first.
     ///
-    /// - `plain`: the first sentence of the goal.
-    /// - `requests`: all requests in the goal.
-    fn candidates(
+    /// - `main`: the main request of the goal.
+    /// - `others`: the requests that are read besides: the first sentence and what stands behind a situation.
+    fn candidates<'r>(
         &self,
         request: &PlanRequest,
         read: &Facts,
-        plain: &GoalRequest,
-        requests: &[GoalRequest],
+        main: &GoalRequest,
+        others: impl Iterator<Item = &'r GoalRequest> + Clone,
         facts: &Map<String, Value>,
     ) -> Vec<Candidate<'_>> {
         let words = without(phrase::words(&request.goal.description), &read.exclusions);
-        let main = plain_request::named(&read.request, &request.goal.description);
         let mut candidates: Vec<Candidate<'_>> = Vec::new();
         for rule in &self.rules {
             let Some(matching) = &rule.matching else { continue };
             let named = request.goal.is_of_type(&rule.goal_type);
             let score_of = |request: &GoalRequest| score(matching, &words, request, facts);
-            let score = if named { f64::INFINITY } else { score_of(&main) };
+            let score = if named { f64::INFINITY } else { score_of(main) };
             let missing = rule.facts.iter().filter(|(name, want)| want.required && !facts.contains_key(*name));
             let missing = missing.map(|(name, _)| name.as_str()).collect();
-            let secondary = requests.iter().chain([plain]).map(score_of).fold(f64::NEG_INFINITY, f64::max);
-            let against = matching.against(&words, &main, facts);
+            let secondary = others.clone().map(score_of).fold(f64::NEG_INFINITY, f64::max);
+            let against = matching.against(&words, main, facts);
             candidates.push(Candidate { rule, score, needed: matching.score, secondary, against, missing });
         }
         candidates.sort_by(|a, b| b.score.total_cmp(&a.score).then_with(|| a.rule.id.cmp(&b.rule.id)));
