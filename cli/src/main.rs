@@ -32,8 +32,19 @@ use output::Screen;
 static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 
 fn main() -> ExitCode {
+    if let Some(ended) = goalmill_launcher::launch(std::env::args_os()) {
+        return ended;
+    }
     goalmill_http::install_tls();
     let cli = Cli::parse();
+    if is_role(&cli.command) {
+        if let Some(ended) = goalmill_launcher::run_as_init() {
+            return ended;
+        }
+        if let Ok(program) = std::env::current_exe() {
+            goalmill_launcher::set_program(program);
+        }
+    }
     let screen = Screen::new(&cli.globals);
     log(&cli);
     ExitCode::from(match start(cli, screen.clone()) {
@@ -47,6 +58,11 @@ fn main() -> ExitCode {
             failed.exit.code()
         }
     })
+}
+
+/// Whether the process runs until it is ended, and may start programs.
+fn is_role(command: &Command) -> bool {
+    matches!(command, Command::Dev(_) | Command::Scheduler(_) | Command::Worker(_))
 }
 
 fn start(cli: Cli, screen: Screen) -> CommandResult {

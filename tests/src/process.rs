@@ -6,6 +6,9 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
+pub use nix::sys::signal::Signal;
+use nix::sys::signal::kill;
+use nix::unistd::Pid;
 
 use crate::installation::http_client;
 use crate::wait::until_some;
@@ -49,17 +52,17 @@ impl Process {
 
     /// Asks the process to end.
     pub fn terminate(&self) -> Result<()> {
-        signal(self.pid(), "TERM")
+        signal(self.pid(), Signal::SIGTERM)
     }
 
     /// Suspends the process.
     pub fn stop_process(&self) -> Result<()> {
-        signal(self.pid(), "STOP")
+        signal(self.pid(), Signal::SIGSTOP)
     }
 
     /// Resumes a suspended process.
     pub fn cont(&self) -> Result<()> {
-        signal(self.pid(), "CONT")
+        signal(self.pid(), Signal::SIGCONT)
     }
 
     /// How the process ended; an error when it did not within `limit`.
@@ -116,11 +119,11 @@ pub fn binary() -> PathBuf {
     binary
 }
 
-/// Sends a signal by its name without `SIG`.
-pub fn signal(pid: u32, name: &str) -> Result<()> {
-    let status = Command::new("kill").args([format!("-{name}"), pid.to_string()]).status()?;
-    ensure!(status.success(), "signal {name} did not reach process {pid}");
-    Ok(())
+/// Sends a signal; `None` only checks whether the process exists.
+pub fn signal(pid: u32, signal: impl Into<Option<Signal>>) -> Result<()> {
+    let signal = signal.into();
+    let sent = kill(Pid::from_raw(i32::try_from(pid)?), signal);
+    sent.with_context(|| format!("{signal:?} did not reach process {pid}"))
 }
 
 #[cfg(test)]
@@ -150,6 +153,6 @@ mod tests {
         let process = Process::spawn(sleep.arg("600"), &dir.path().join("log")).unwrap();
         let pid = process.pid();
         drop(process);
-        until(SOON, async || signal(pid, "0").is_err()).await;
+        until(SOON, async || signal(pid, None).is_err()).await;
     }
 }

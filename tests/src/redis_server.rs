@@ -14,7 +14,7 @@ use redis::aio::MultiplexedConnection;
 use redis::{AsyncConnectionConfig, RedisError, Value};
 use tempfile::TempDir;
 
-use crate::process::signal;
+use crate::process::{Signal, signal};
 use crate::wait::{SOON, until_some};
 
 const START_LIMIT: Duration = Duration::from_mins(1);
@@ -169,12 +169,12 @@ impl RedisServer {
 
     /// Suspends the process (SIGSTOP): connections stay open without answers.
     pub fn stop_process(&self) -> Result<()> {
-        signal(self.pid()?, "STOP")
+        signal(self.pid()?, Signal::SIGSTOP)
     }
 
     /// Resumes a suspended process.
     pub fn cont(&self) -> Result<()> {
-        signal(self.pid()?, "CONT")
+        signal(self.pid()?, Signal::SIGCONT)
     }
 
     fn pid(&self) -> Result<u32> {

@@ -7,6 +7,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
 use tempfile::TempDir;
 use tokio_postgres::NoTls;
 
@@ -35,11 +37,11 @@ fn programs() -> Option<PathBuf> {
 }
 
 fn is_root() -> bool {
-    Command::new("id").arg("-u").output().is_ok_and(|output| output.stdout.trim_ascii() == b"0")
+    nix::unistd::geteuid().is_root()
 }
 
 /// Whether a process runs; one that has ended and is not awaited yet does not.
-fn is_running(process: &str) -> bool {
+fn is_running(process: i32) -> bool {
     let stat = std::fs::read_to_string(format!("/proc/{process}/stat")).unwrap_or_default();
     stat.rsplit_once(')').is_some_and(|(_, rest)| !rest.trim_start().starts_with('Z'))
 }
@@ -111,12 +113,12 @@ impl PostgresServer {
         let Some(mut process) = self.process.take() else { return };
         let id = process.id();
         let children = std::fs::read_to_string(format!("/proc/{id}/task/{id}/children")).unwrap_or_default();
-        let children: Vec<&str> = children.split_whitespace().collect();
+        let children: Vec<i32> = children.split_whitespace().filter_map(|child| child.parse().ok()).collect();
         drop(process.kill());
         drop(process.wait());
-        drop(Command::new("kill").arg("-9").args(&children).stderr(Stdio::null()).status());
         for _ in 0..LOOKS_MAX {
-            if !children.iter().any(|child| is_running(child)) {
+            let running: Vec<i32> = children.iter().copied().filter(|&child| is_running(child)).collect();
+            if running.iter().all(|&child| kill(Pid::from_raw(child), Signal::SIGKILL).is_err()) {
                 return;
             }
             std::thread::sleep(LOOK);

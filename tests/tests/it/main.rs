@@ -37,6 +37,7 @@ mod own_executor;
 mod parts;
 mod plans;
 mod prefixes;
+mod programs;
 mod reconcile;
 mod record;
 mod replay;

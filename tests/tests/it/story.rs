@@ -10,7 +10,7 @@ use anyhow::{Context, Result};
 use goalmill_demo::scripted::Script;
 use goalmill_tests::dev::{Dev, program};
 use goalmill_tests::model_server::held::HeldModel;
-use goalmill_tests::process::signal;
+use goalmill_tests::process::{Signal, signal};
 use goalmill_tests::wait::until;
 use serde_json::{Value, json};
 
@@ -69,7 +69,7 @@ fn the_story_ends_when_it_is_interrupted() -> Result<()> {
         let line = line?;
         match after.is_empty() && !line.contains("revision 1") {
             true => continue,
-            false if after.is_empty() => signal(child.id(), "INT")?,
+            false if after.is_empty() => signal(child.id(), Signal::SIGINT)?,
             false => {}
         }
         after.push(line);

@@ -10,7 +10,7 @@ use goalmill_common::clock::Clock;
 use goalmill_common::config::{Authentication, Settings};
 use goalmill_tests::dev::{Dev, program};
 use goalmill_tests::installation::{Installation, one_step_plan, settings};
-use goalmill_tests::process::{Process, signal};
+use goalmill_tests::process::{Process, Signal, signal};
 use goalmill_tests::redis_server::RedisServer;
 use goalmill_tests::wait::{SOON, until};
 use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair};
@@ -298,7 +298,7 @@ async fn a_broken_file_keeps_the_old_certificate_and_a_hangup_reads_the_files_ag
     let answers = async |client: Client| client.get(format!("{api}/livez")).send().await.is_ok();
     assert!(answers(one.client()?).await);
     std::fs::write(files.path("tls.crt"), "no certificate")?;
-    signal(process.pid(), "HUP")?;
+    signal(process.pid(), Signal::SIGHUP)?;
     let said = process.wait_line("the certificate in use is kept", SOON).await?;
     ensure!(said.contains("tls.crt") && said.contains("api.tls.cert_file"), "{said}");
     assert!(answers(one.client()?).await, "the old certificate is served");
@@ -307,7 +307,7 @@ async fn a_broken_file_keeps_the_old_certificate_and_a_hangup_reads_the_files_ag
     let (cert, key) = two.issue(&NAMES)?;
     files.write(&cert, &key)?;
     assert!(!answers(two.client()?).await);
-    signal(process.pid(), "HUP")?;
+    signal(process.pid(), Signal::SIGHUP)?;
     until(SOON, async || answers(two.client().expect("a client can be made")).await).await;
     process.terminate()?;
     assert!(process.wait_exit(SOON).await?.success());

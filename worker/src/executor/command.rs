@@ -3,8 +3,9 @@
 //! `{"kind": "command", "argv": ["python3", "agent.py"], "env": ["PATH", "HOME"], "set": {"LANG": "C"}, "dir": "/srv"}`
 //!
 //! There is no shell. The environment is empty but for what `env` lets through and `set` sets, and `TRACEPARENT` when
-//! the task has a trace. The program leads a process group of its own, which is killed as a whole when the attempt
-//! ends, in whatever way; at a time limit or a cancellation it gets `SIGTERM` a moment before.
+//! the task has a trace. The program runs under a supervisor (package `launcher`) in a process group of its own. When the
+//! attempt ends, in whatever way, everything that the program started is killed, and so it is when the worker is killed.
+//! At a time limit or a cancellation the group gets `SIGTERM` a moment before.
 //!
 //! | exit | failure class | code |
 //! |---|---|---|
@@ -92,7 +93,7 @@ impl CommandExecutor {
     }
 }
 
-/// A program of the settings: in a process group of its own, with the variables that it is given and no others.
+/// A program of the settings: supervised, in a process group of its own, with the variables that it is given and no others.
 ///
 /// - `argv`: the program and its arguments, at least the first.
 /// - `names`: variables of this process that it gets too.
@@ -102,10 +103,12 @@ pub fn program<'a>(
     names: impl Iterator<Item = &'a str>,
     set: &BTreeMap<String, String>,
 ) -> tokio::process::Command {
-    let mut command = tokio::process::Command::new(&argv[0]);
-    command.args(&argv[1..]).env_clear();
+    let line = goalmill_launcher::supervised(argv);
+    let mut command = tokio::process::Command::new(&line[0]);
+    command.args(&line[1..]).env_clear();
     command.envs(names.filter_map(|name| Some((name, environment(name)?))));
-    command.envs(set).process_group(0).kill_on_drop(true);
+    // A supervisor ends by itself, after everything below it.
+    command.envs(set).process_group(0).kill_on_drop(goalmill_launcher::program().is_none());
     command
 }
 
@@ -119,14 +122,9 @@ impl Executor for CommandExecutor {
     ) -> Result<ExecutionResult, Failure> {
         let mut child = self.spawn(task).map_err(|e| self.not_started(&e))?;
         let group = ProcessGroup::of(&child);
-        let leader = group.0;
+        let leader = group.0.and_then(|id| i32::try_from(id).ok()).and_then(Pid::from_raw);
         let (stdin, stdout, stderr) = (child.stdin.take(), child.stdout.take(), child.stderr.take());
-        let ended = async {
-            let status = child.wait().await;
-            // What the program left behind would keep the pipes open.
-            drop(group);
-            status.map_err(|e| broken(&e))
-        };
+        let ended = async { group.wait(&mut child).await.map_err(|e| broken(&e)) };
         let feeding = async {
             feed(stdin, call::encode_request(task)).await;
             Ok(())
@@ -219,23 +217,30 @@ async fn ask_to_end(leader: Option<Pid>, cancelled: &CancellationToken) -> Infal
     std::future::pending().await
 }
 
-/// A process group that ends with this value.
-pub struct ProcessGroup(Option<Pid>);
+/// A program of [`program`] that ends with this value, and with it everything that the program started.
+pub struct ProcessGroup(Option<u32>);
 
 impl ProcessGroup {
     /// The group that a program of [`program`] leads.
     pub fn of(child: &Child) -> Self {
-        Self(child.id().and_then(|id| i32::try_from(id).ok()).and_then(Pid::from_raw))
+        Self(child.id())
+    }
+
+    /// Waits for the end of the program, and ends what it left behind, which would keep its pipes open.
+    pub async fn wait(mut self, child: &mut Child) -> io::Result<ExitStatus> {
+        let ended = child.wait().await;
+        if goalmill_launcher::program().is_some() {
+            // The supervisor has ended everything before itself.
+            self.0 = None;
+        }
+        ended
     }
 }
 
 impl Drop for ProcessGroup {
     fn drop(&mut self) {
-        if let Some(group) = self.0
-            && let Err(e) = kill_process_group(group, Signal::KILL)
-            && e != rustix::io::Errno::SRCH
-        {
-            tracing::warn!("a command's process group cannot be killed: {e}");
+        if let Some(Err(e)) = self.0.map(goalmill_launcher::end) {
+            tracing::warn!("a command cannot be ended: {e}");
         }
     }
 }

@@ -9,6 +9,8 @@ use std::time::Duration;
 use goalmill_broker::{Broker, Install};
 use goalmill_common::config::RedisSettings;
 use goalmill_common::random::Random;
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
 use redis::{AsyncConnectionConfig, cmd};
 
 /// How long anything in these tests may take.
@@ -86,17 +88,17 @@ impl Server {
 
     /// Holds the process: connections stay open and get no answers.
     pub fn hold(&self) {
-        self.signal("-STOP");
+        self.signal(Signal::SIGSTOP);
     }
 
     /// Lets a held process go on.
     pub fn go_on(&self) {
-        self.signal("-CONT");
+        self.signal(Signal::SIGCONT);
     }
 
-    fn signal(&self, signal: &str) {
-        let pid = self.child.as_ref().unwrap().id().to_string();
-        assert!(Command::new("kill").args([signal, &pid]).status().unwrap().success());
+    fn signal(&self, signal: Signal) {
+        let pid = self.child.as_ref().unwrap().id();
+        kill(Pid::from_raw(i32::try_from(pid).unwrap()), signal).unwrap();
     }
 
     /// Where the server's files are.

@@ -2,8 +2,8 @@
 //!
 //! The program is started through `timeout`, `unshare`, `setpriv` and `prlimit` of the system. It has namespaces of its
 //! own: no network, no other processes, and a root directory with the system's programs (read-only) and the files of
-//! the plan. The program is a process group that is killed as a whole. When its first process ends, all others in its
-//! namespace end.
+//! the plan. A filter of system calls leaves no sockets but pairs and no further namespaces (package `launcher`). When the
+//! first process ends, all others in its namespace end.
 
 use std::collections::BTreeMap;
 use std::iter;
@@ -25,8 +25,8 @@ use super::workspace::{WorkspaceLimits, Workspaces};
 
 /// The script that sets up the namespaces.
 const ISOLATE: &str = include_str!("sandbox.sh");
-/// The same without namespaces: limits only.
-const LIMIT: &str = "directory=$1 limits=$4; shift 4; while [ \"$1\" != -- ]; do shift; done; shift; cd \"$directory\"; \
+/// The same without namespaces and filter: limits only.
+const LIMIT: &str = "directory=$1 limits=$4; shift 5; while [ \"$1\" != -- ]; do shift; done; shift; cd \"$directory\"; \
                      echo ready; exec prlimit $limits -- \"$@\"";
 /// The text that the scripts write before the program starts.
 const READY: &[u8] = b"ready\n";
@@ -128,15 +128,7 @@ impl Sandbox {
         let (stdout, stderr) = (child.stdout.take(), child.stderr.take());
         let mut out = Capture::new(self.settings.output_bytes_max + READY.len());
         let mut err = Capture::new(self.settings.output_bytes_max);
-        let working = async {
-            let ended = async {
-                let status = child.wait().await;
-                // Processes that the program left behind would keep the pipes open.
-                drop(group);
-                status
-            };
-            tokio::join!(ended, out.read(stdout), err.read(stderr)).0
-        };
+        let working = async { tokio::join!(group.wait(&mut child), out.read(stdout), err.read(stderr)).0 };
         let limit = Duration::from_millis(self.settings.timeout_ms);
         let ended = tokio::select! {
             status = working => Ok(status),
@@ -176,6 +168,7 @@ impl Sandbox {
         let user = if is_root { NOBODY } else { "" };
         line.extend(["sh", "-c", script, "sandbox"].map(String::from));
         line.extend([directory.display().to_string(), mount_point.display().to_string(), user.into(), limits]);
+        line.push(goalmill_launcher::program().unwrap_or(Path::new("")).display().to_string());
         line.extend(settings.read_paths.iter().map(|path| path.display().to_string()));
         line.push("--".into());
         line.extend(argv.iter().map(|&part| part.to_owned()));
@@ -207,7 +200,7 @@ impl Sandbox {
         match self.settings.isolation {
             Isolation::Required => {
                 "nothing was run: programs cannot be isolated on this worker (its kernel or container does not allow \
-                 namespaces, or `unshare`, `setpriv`, `prlimit` or `mount` is missing)"
+                 namespaces, or `unshare`, `setpriv`, `prlimit` or `mount` is missing, or the worker has no launcher)"
             }
             Isolation::None => "nothing was run: `sh` or `prlimit` is missing on this worker",
         }

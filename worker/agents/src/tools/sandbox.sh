@@ -1,13 +1,16 @@
 # Runs a program that sees a new root directory: system programs (read-only), the files of the plan, an empty /tmp.
-# Arguments: DIRECTORY (of the plan) MOUNT_POINT USER (to become; empty for none) LIMITS (of prlimit) PATHS (more to see) -- PROGRAM…
+# Arguments: DIRECTORY (of the plan) MOUNT_POINT USER (to become; empty for none) LIMITS (of prlimit) LAUNCHER (the worker's binary) PATHS (more to see) -- PROGRAM…
 # Writes `ready` to standard output before the program starts; without that line, nothing was run.
 set -eu
 umask 022
-directory=$1 mount_point=$2 user=$3 limits=$4
-shift 4
+directory=$1 mount_point=$2 user=$3 limits=$4 launcher=$5
+shift 5
+[ -x "$launcher" ]
 mount -t tmpfs -o mode=755,size=1m,nosuid,nodev sandbox "$mount_point"
 cd "$mount_point"
 mkdir work proc tmp dev etc old
+: > .launcher
+mount --bind -o ro,nosuid,nodev "$launcher" .launcher
 
 show() {
     if [ -L "$1" ]; then
@@ -49,5 +52,5 @@ fi
 echo ready
 status=0
 # shellcheck disable=SC2086
-setpriv --no-new-privs $as_user unshare --user --map-user=65534 --map-group=65534 -- prlimit $limits -- "$@" || status=$?
+setpriv --no-new-privs $as_user unshare --user --map-user=65534 --map-group=65534 -- /.launcher launch confine prlimit $limits -- "$@" || status=$?
 exit "$status"

@@ -15,10 +15,8 @@ use serde::Deserialize;
 const DEPTH_MAX: usize = 16;
 /// Bytes of a path.
 const PATH_BYTES_MAX: usize = 512;
-/// Files that are listed or counted.
-const FILES_MAX: usize = 1_000;
-/// Number of files, directories and links that are checked.
-const ENTRIES_MAX: usize = 10_000;
+/// Files, directories, links and others of one plan.
+const ENTRIES_MAX: usize = 1_000;
 
 /// A directory that belongs to no plan: ids of plans begin with a letter or a digit.
 const MOUNT_POINT: &str = ".mount";
@@ -104,12 +102,12 @@ impl Workspaces {
             return Err(format!("the text has {bytes} bytes, and a file has at most {}", self.limits.file_bytes_max));
         }
         let dir = self.open(plan)?;
-        let files = list(&dir)?;
-        let others = files.iter().filter(|(known, _)| Path::new(known) != path);
-        let (count, used) = others.fold((0, 0), |(count, used), (_, bytes)| (count + 1, used + bytes));
-        if count >= FILES_MAX {
-            return Err(format!("the plan has {count} files, at most {FILES_MAX} are allowed"));
+        let content = Content::read(&dir)?;
+        if content.is_cut() {
+            return Err(too_many());
         }
+        let others = content.files.iter().filter(|(known, _)| Path::new(known) != path);
+        let used: u64 = others.map(|(_, bytes)| bytes).sum();
         if used + bytes > self.limits.bytes_max {
             return Err(format!("the files of the plan would have more than {} bytes", self.limits.bytes_max));
         }
@@ -126,16 +124,16 @@ impl Workspaces {
 
     /// The files with their sizes, sorted by path.
     pub fn list(&self, plan: &PlanId) -> Result<Vec<(String, u64)>, String> {
-        list(&self.open(plan)?)
+        Ok(Content::read(&self.open(plan)?)?.files)
     }
 
     /// Whether the files of a plan are within their limits.
     pub fn check_size(&self, plan: &PlanId) -> Result<(), String> {
-        let files = self.list(plan)?;
-        let bytes: u64 = files.iter().map(|(_, bytes)| bytes).sum();
-        if files.len() >= FILES_MAX {
-            return Err(format!("the plan has {FILES_MAX} files or more"));
+        let content = Content::read(&self.open(plan)?)?;
+        if content.is_cut() {
+            return Err(too_many());
         }
+        let bytes: u64 = content.files.iter().map(|(_, bytes)| bytes).sum();
         if bytes > self.limits.bytes_max {
             return Err(format!("the files of the plan have more than {} bytes", self.limits.bytes_max));
         }
@@ -177,41 +175,54 @@ fn open_file(dir: &Dir, path: &Path, options: &mut OpenOptions) -> io::Result<Fi
     dir.open_with(path, options.custom_flags(flags))
 }
 
-fn list(dir: &Dir) -> Result<Vec<(String, u64)>, String> {
-    let mut files = Vec::new();
-    let mut entries_left = ENTRIES_MAX;
-    let walked = walk(dir, "", DEPTH_MAX, &mut entries_left, &mut files);
-    walked.map_err(|error| format!("the files cannot be listed: {error}"))?;
-    files.sort();
-    Ok(files)
+/// What the directory of a plan holds.
+struct Content {
+    /// Paths and sizes, sorted.
+    files: Vec<(String, u64)>,
+    /// Entries of every kind that may still be counted.
+    entries_left: usize,
+    has_deeper: bool,
 }
 
-/// Does not follow or list symbolic links. Skips entries that disappear during the walk.
-fn walk(
-    dir: &Dir,
-    prefix: &str,
-    levels: usize,
-    entries_left: &mut usize,
-    files: &mut Vec<(String, u64)>,
-) -> io::Result<()> {
-    for entry in dir.entries()? {
-        let entry = entry?;
-        *entries_left = entries_left.saturating_sub(1);
-        if files.len() >= FILES_MAX || *entries_left == 0 {
-            return Ok(());
-        }
-        let Some(kind) = unless_gone(entry.file_type())? else { continue };
-        let path = format!("{prefix}{}", entry.file_name().to_string_lossy());
-        if kind.is_file() {
-            files.extend(unless_gone(entry.metadata())?.map(|metadata| (path, metadata.len())));
-        } else if kind.is_dir()
-            && levels > 0
-            && let Some(dir) = unless_gone(entry.open_dir())?
-        {
-            walk(&dir, &format!("{path}/"), levels - 1, entries_left, files)?;
-        }
+impl Content {
+    fn read(dir: &Dir) -> Result<Self, String> {
+        let mut content = Self { files: Vec::new(), entries_left: ENTRIES_MAX, has_deeper: false };
+        content.walk(dir, "", DEPTH_MAX).map_err(|error| format!("the files cannot be listed: {error}"))?;
+        content.files.sort();
+        Ok(content)
     }
-    Ok(())
+
+    /// Whether the directory may hold more than was counted.
+    fn is_cut(&self) -> bool {
+        self.entries_left == 0 || self.has_deeper
+    }
+
+    /// Does not follow or list symbolic links. Skips entries that disappear during the walk.
+    fn walk(&mut self, dir: &Dir, prefix: &str, levels: usize) -> io::Result<()> {
+        for entry in dir.entries()? {
+            let entry = entry?;
+            self.entries_left = self.entries_left.saturating_sub(1);
+            if self.entries_left == 0 {
+                return Ok(());
+            }
+            let Some(kind) = unless_gone(entry.file_type())? else { continue };
+            let path = format!("{prefix}{}", entry.file_name().to_string_lossy());
+            if kind.is_file() {
+                self.files.extend(unless_gone(entry.metadata())?.map(|metadata| (path, metadata.len())));
+            } else if kind.is_dir() && levels == 0 {
+                self.has_deeper = true;
+            } else if kind.is_dir()
+                && let Some(dir) = unless_gone(entry.open_dir())?
+            {
+                self.walk(&dir, &format!("{path}/"), levels - 1)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+fn too_many() -> String {
+    format!("the plan has {ENTRIES_MAX} files and directories or more, or more than {DEPTH_MAX} levels of directories")
 }
 
 fn unless_gone<T>(result: io::Result<T>) -> io::Result<Option<T>> {
@@ -298,5 +309,26 @@ mod tests {
         files.write(&plan, "a", "4321").expect("its old text does not count");
         std::fs::write(dir.path().join("all/p0-1/b"), [0, 1]).expect("it can be written");
         assert!(files.read(&plan, "b", 0, 9).err().is_some_and(|reason| reason.contains("not a text")));
+    }
+
+    #[test]
+    fn directories_and_links_count_and_none_is_too_deep_to_be_counted() {
+        let dir = tempfile::tempdir().expect("a temporary directory can be made");
+        let (files, plan) = workspaces(dir.path(), WorkspaceLimits::default());
+        files.write(&plan, "a", "1").expect("it is small");
+        assert_eq!(files.check_size(&plan), Ok(()));
+        let own = dir.path().join("all/p0-1");
+        for number in 0..ENTRIES_MAX / 2 {
+            std::fs::create_dir(own.join(format!("d{number}"))).expect("a directory can be made");
+            std::os::unix::fs::symlink("a", own.join(format!("l{number}"))).expect("a link can be made");
+        }
+        assert!(files.check_size(&plan).is_err());
+        assert!(files.write(&plan, "b", "1").is_err());
+        let deep = "p0-2".into();
+        files.write(&deep, "a", "1").expect("it is small");
+        let below = dir.path().join("all/p0-2").join("x/".repeat(DEPTH_MAX + 1));
+        std::fs::create_dir_all(&below).expect("directories can be made");
+        std::fs::write(below.join("hidden"), "1").expect("it can be written");
+        assert!(files.check_size(&deep).is_err());
     }
 }

@@ -219,3 +219,37 @@ async fn without_isolation_limits_hold_all_the_same() {
     assert!(text(&result, "stdout").starts_with(&format!("{own}\n{own}\n")), "{result}");
     assert!(!text(&result, "stdout").contains("CARGO"), "{result}");
 }
+
+#[tokio::test]
+async fn a_program_makes_no_sockets_but_pairs_and_no_namespaces() {
+    let code = "import ctypes, os, socket\n\
+                libc = ctypes.CDLL(None, use_errno=True)\n\
+                for family in (socket.AF_UNIX, socket.AF_INET, socket.AF_INET6, socket.AF_NETLINK, socket.AF_PACKET, 40):\n    \
+                    for kind in (socket.SOCK_STREAM, socket.SOCK_DGRAM, socket.SOCK_RAW):\n        \
+                        try: socket.socket(family, kind); print('socket', family, kind)\n        \
+                        except OSError: pass\n\
+                for flag in (0x10000000, 0x00020000, 0x40000000, 0x20000000, 0x08000000, 0x04000000, 0x02000000, 0x80):\n    \
+                    if libc.unshare(flag) == 0: print('namespace', flag)\n    \
+                    if libc.syscall(56 if os.uname().machine == 'x86_64' else 220, flag | 17, 0, 0, 0, 0) > 0: print('clone', flag)\n\
+                if libc.syscall(425, 8, 0) >= 0: print('io_uring')\n\
+                a, b = socket.socketpair(); a.send(b'pairs work'); print(b.recv(99).decode())";
+    let world = world("python", json!({}), code).await;
+    let result = result_in(&world).await;
+    if result["ok"] == false {
+        assert!(result.to_string().contains("cannot be isolated"), "{result}");
+        return;
+    }
+    assert_eq!(result["data"], json!({"exit_code": 0, "stdout": "pairs work\n", "stderr": ""}));
+}
+
+#[tokio::test]
+async fn a_program_inherits_no_descriptors() {
+    let secret = tempfile::NamedTempFile::new().expect("a file can be made");
+    // As a shell that started the worker may have left it open: without close-on-exec.
+    let inherited = rustix::io::dup(secret.as_file()).expect("it can be copied");
+    rustix::io::fcntl_setfd(&inherited, rustix::io::FdFlags::empty()).expect("its flags can be set");
+    let Some(result) = shell(json!({}), "ls /proc/self/fd | tr '\\n' ' '").await else { return };
+    // The fourth is that of `ls` itself.
+    assert_eq!(text(&result, "stdout"), "0 1 2 3 ", "{result}");
+    drop(inherited);
+}

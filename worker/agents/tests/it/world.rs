@@ -51,6 +51,14 @@ impl Ended {
     }
 }
 
+/// The `goalmill` that was built beside the running test: it starts the programs of models.
+fn launcher() -> PathBuf {
+    let test = std::env::current_exe().expect("a running program has a path");
+    let binary = test.ancestors().nth(2).expect("tests run from `target/<profile>/deps`").join("goalmill");
+    assert!(binary.exists(), "`{}` is missing: run `cargo build -p goalmill` first", binary.display());
+    binary
+}
+
 impl World {
     /// An agent with these settings besides a system prompt, whose model gives these answers in their order.
     pub async fn new(settings: Value, answers: impl IntoIterator<Item = Scripted>) -> Self {
@@ -58,6 +66,7 @@ impl World {
     }
 
     pub async fn with_script(settings: Value, script: Script) -> Self {
+        goalmill_launcher::set_program(launcher());
         let server = ScriptedServer::start(script).await.expect("a port is free");
         let model = ModelSettings {
             retries: 0,
