@@ -30,11 +30,11 @@ pub(crate) fn end_all() {
 /// Reaps all children that have ended. Returns whether there are others.
 ///
 /// - `ended`: gets the process and its status as an exit code or a signal.
-pub(crate) fn reap_ended(mut ended: impl FnMut(Pid, Ended)) -> bool {
+pub(crate) fn reap_ended(mut ended: impl FnMut(Pid, ExitCause)) -> bool {
     loop {
         match waitpid(Pid::from_raw(-1), Some(WaitPidFlag::WNOHANG)) {
-            Ok(WaitStatus::Exited(process, code)) => ended(process, Ended::Code(code)),
-            Ok(WaitStatus::Signaled(process, signal, _)) => ended(process, Ended::Signal(signal)),
+            Ok(WaitStatus::Exited(process, code)) => ended(process, ExitCause::Code(code)),
+            Ok(WaitStatus::Signaled(process, signal, _)) => ended(process, ExitCause::Signal(signal)),
             Ok(WaitStatus::StillAlive) => return true,
             // Stops of traced processes.
             Ok(_) | Err(nix::errno::Errno::EINTR) => {}
@@ -45,7 +45,7 @@ pub(crate) fn reap_ended(mut ended: impl FnMut(Pid, Ended)) -> bool {
 
 /// How a process ended.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Ended {
+pub(crate) enum ExitCause {
     Code(i32),
     Signal(Signal),
 }

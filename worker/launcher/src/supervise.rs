@@ -14,7 +14,7 @@ use signal_hook::consts::{SIGCHLD, SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGURG, SIG
 use signal_hook::iterator::Signals;
 use signal_hook::low_level::emulate_default_handler;
 
-use crate::descendants::{Ended, end_all, reap_ended};
+use crate::descendants::{ExitCause, end_all, reap_ended};
 use crate::{LAUNCH, SELF, ignore};
 
 /// Asks a supervisor to end the program and everything that it started.
@@ -60,14 +60,14 @@ pub(crate) fn run(parent: Pid, argv: &[OsString]) -> Result<ExitCode, String> {
         }
     }
     end_all();
-    Ok(end_like(ended.unwrap_or(Ended::Signal(Signal::SIGKILL))))
+    Ok(end_like(ended.unwrap_or(ExitCause::Signal(Signal::SIGKILL))))
 }
 
 /// Ends this process as the program has ended.
-fn end_like(ended: Ended) -> ExitCode {
+fn end_like(ended: ExitCause) -> ExitCode {
     match ended {
-        Ended::Code(code) => exit_code(code),
-        Ended::Signal(signal) => {
+        ExitCause::Code(code) => exit_code(code),
+        ExitCause::Signal(signal) => {
             // One memory dump of a crash is enough: that of the program.
             ignore(nix::sys::resource::setrlimit(nix::sys::resource::Resource::RLIMIT_CORE, 0, 0));
             if signal == Signal::SIGKILL {
@@ -112,8 +112,8 @@ pub fn run_as_init() -> Option<ExitCode> {
         reap_ended(|process, status| ended = if process == leader { Some(status) } else { ended });
         match ended {
             // The kernel ends all other processes of the container with this one.
-            Some(Ended::Code(code)) => return Some(exit_code(code)),
-            Some(Ended::Signal(signal)) => return Some(exit_code(SIGNAL_BASE + signal as i32)),
+            Some(ExitCause::Code(code)) => return Some(exit_code(code)),
+            Some(ExitCause::Signal(signal)) => return Some(exit_code(SIGNAL_BASE + signal as i32)),
             None => {}
         }
         for signal in signals.wait().filter(|&signal| signal != SIGCHLD) {
