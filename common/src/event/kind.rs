@@ -163,7 +163,7 @@ impl StepEvent {
 
     /// Whether the step may be handed out from now on.
     pub fn makes_ready(&self) -> bool {
-        self.kind() == StepEventKind::Ready || matches!(self, Self::Released(_))
+        self.kind() == StepEventKind::Ready || matches!(self, Self::Released(_) | Self::Decomposed(_))
     }
 
     /// Whether the step's next attempt begins.

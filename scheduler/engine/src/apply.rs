@@ -12,7 +12,7 @@ use goalmill_common::event::{
 use goalmill_common::failure::{Failure, FailureClass, TASK_MISSING};
 use goalmill_common::id::StepId;
 use goalmill_common::number::{to_u32, to_usize};
-use goalmill_common::plan::{OnFailure, StepKind};
+use goalmill_common::plan::{OnFailure, StepKind, Strategy};
 use goalmill_common::revision::{Answered, Refusal, Trigger};
 use goalmill_common::status::{PlanStatus, StepStatus};
 
@@ -340,6 +340,7 @@ fn end(state: &mut PlanState, time_ms: u64, status: PlanStatus, failure: Option<
     state.resources_held.fill(0);
     state.ready_inline.clear();
     state.ready_sub_plans.clear();
+    state.listed.clear();
     state.waiting = Waiting::Nothing;
     state.origin.open_until_ms = 0;
     end_replan(&mut state.revising);
@@ -662,6 +663,9 @@ fn transition(state: &mut PlanState, i: StepIndex, old: StepStatus, new: StepSta
     if old == StepStatus::Ready || new == StepStatus::Ready {
         track_engine_step(state, i, new == StepStatus::Ready);
     }
+    if state.plan.strategy == Strategy::Sequential {
+        track_listed(state, i, new);
+    }
     if new.is_final() && !old.is_final() {
         release_dependents(state, i, new, satisfied);
     }
@@ -678,6 +682,24 @@ fn track_engine_step(state: &mut PlanState, i: StepIndex, ready: bool) {
         set.insert(i);
     } else {
         set.remove(&i);
+    }
+}
+
+/// Tracks the steps among which the first one of the list has its turn.
+pub(crate) fn track_listed(state: &mut PlanState, i: StepIndex, status: StepStatus) {
+    match status {
+        StepStatus::Ready
+        | StepStatus::Queued
+        | StepStatus::Running
+        | StepStatus::Retrying
+        | StepStatus::AwaitingApproval => drop(state.listed.insert(i)),
+        StepStatus::Pending
+        | StepStatus::Blocked
+        | StepStatus::Completed
+        | StepStatus::Failed
+        | StepStatus::Skipped
+        | StepStatus::Cancelled
+        | StepStatus::Revised => drop(state.listed.remove(&i)),
     }
 }
 

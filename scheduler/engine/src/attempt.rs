@@ -55,10 +55,16 @@ impl PlanState {
 }
 
 impl Turn<'_> {
-    /// Dispatches a ready step's next attempt, or fails the step when its inputs cannot be rendered.
+    /// Dispatches a ready step's next attempt, or fails the step when its inputs cannot be rendered. Runs the step if it needs
+    /// no worker.
     pub(crate) fn dispatch(&mut self, i: StepIndex) -> Result<(), Rejection> {
         if i.as_usize() >= self.state.steps.len() || !self.state.can_dispatch(i) {
             return Err(Rejection::NotDue);
+        }
+        if self.state.runs_in_engine(i) {
+            self.run_engine_step(i);
+            self.propagate();
+            return Ok(());
         }
         if let Some(failure) = self.would_break(i).or_else(|| self.state.would_exceed_budget(i)) {
             self.fail_dispatch(i, failure);

@@ -41,6 +41,8 @@ pub(crate) struct Turn<'a> {
     dues: Vec<(StepIndex, u64)>,
     plan_due: Option<u64>,
     had_room: bool,
+    /// The step of a sequential plan whose turn it was.
+    in_turn: Option<StepIndex>,
     freed: bool,
     pub(crate) work: WorkLimit,
     /// The `adjustments` of the current report.
@@ -55,7 +57,7 @@ impl<'a> Turn<'a> {
         random: u64,
         actor: Option<String>,
     ) -> Self {
-        let (plan_due, had_room) = (state.plan_due(), state.has_room());
+        let (plan_due, had_room, in_turn) = (state.plan_due(), state.has_room(), state.step_in_turn());
         Self {
             state,
             context,
@@ -69,6 +71,7 @@ impl<'a> Turn<'a> {
             dues: Vec::new(),
             plan_due,
             had_room,
+            in_turn,
             freed: false,
             work: WorkLimit::default(),
             information: None,
@@ -131,11 +134,23 @@ impl<'a> Turn<'a> {
         if self.work.is_cut() && self.is_active() {
             self.effects.push(Effect::Continue);
         }
+        self.offer_step_in_turn();
         let has_room = self.state.has_room();
         if has_room && (!self.had_room || self.freed) {
             self.effects.push(Effect::Room);
         }
         Decision { records: self.records, effects: self.effects, family: self.requests }
+    }
+
+    /// Offers the step of a sequential plan that has its turn, if it is another one or is ready again.
+    fn offer_step_in_turn(&mut self) {
+        let Some(i) = self.state.step_in_turn().filter(|i| self.state.is_offered(*i)) else { return };
+        let id = &self.state.plan.steps[i].id;
+        let is_ready =
+            |event: &Event| matches!(event, Event::Step { step, event, .. } if step == id && event.makes_ready());
+        if self.in_turn != Some(i) || self.records.iter().any(|record| is_ready(&record.event)) {
+            self.effects.push(Effect::Ready(i));
+        }
     }
 
     /// Emits one timer effect for each timer that the command changed.

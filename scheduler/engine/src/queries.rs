@@ -195,11 +195,45 @@ impl PlanState {
 
     /// Whether this ready step may be dispatched.
     pub fn can_dispatch(&self, i: StepIndex) -> bool {
-        self.has_room()
-            && self.is_free(i)
-            && !self.runs_in_engine(i)
-            && self.fits_budget(i)
-            && self.fits_reservations(i)
+        if !self.is_free(i) || !self.is_offered(i) {
+            return false;
+        }
+        match self.plan.steps[i].kind {
+            StepKind::Message | StepKind::Finish | StepKind::Internal => self.has_room(),
+            StepKind::Plan => self.has_room() && self.may_start_sub_plan(i),
+            StepKind::Tool | StepKind::Llm => self.has_room() && self.fits_budget(i) && self.fits_reservations(i),
+        }
+    }
+
+    /// Whether the shell dispatches the step once it is ready; see [`Effect::Ready`](crate::Effect::Ready). The engine
+    /// runs its own steps at once where no limit of the plan makes them wait for others, or the list says whose turn it is.
+    pub(crate) fn is_offered(&self, i: StepIndex) -> bool {
+        match self.plan.strategy {
+            Strategy::Sequential => !self.runs_in_engine(i) && self.step_in_turn() == Some(i),
+            Strategy::Adaptive => true,
+            Strategy::Parallel => self.plan.max_parallel.is_some() || !self.runs_in_engine(i),
+        }
+    }
+
+    /// The ready step of a sequential plan that has its turn: the first one of the list among those whose dependencies
+    /// allow them to begin, while none of these has begun.
+    pub fn step_in_turn(&self) -> Option<StepIndex> {
+        let first = *self.listed.first()?;
+        (self.has_room() && self.steps[first].status == StepStatus::Ready).then_some(first)
+    }
+
+    /// The ready step that the engine itself runs next.
+    pub(crate) fn next_engine_step(&self) -> Option<StepIndex> {
+        let may_run = |i: &StepIndex| self.plan.steps[*i].kind.is_inline() || self.may_start_sub_plan(*i);
+        match self.plan.strategy {
+            Strategy::Sequential => self.step_in_turn().filter(|i| self.runs_in_engine(*i) && may_run(i)),
+            Strategy::Adaptive => None,
+            Strategy::Parallel if self.plan.max_parallel.is_some() => None,
+            Strategy::Parallel => {
+                let sub_plan = || self.ready_sub_plans.iter().find(|i| self.may_start_sub_plan(**i));
+                self.ready_inline.first().or_else(sub_plan).copied()
+            }
+        }
     }
 
     /// Whether this ready `plan` step may start beside the steps in flight.
@@ -311,7 +345,8 @@ impl PlanState {
             let i = StepIndex::new(i);
             step.status == StepStatus::Pending && self.is_phase_open(i) && self.join_state(i) == JoinState::Met
         };
-        is_running && (!self.ready_inline.is_empty() || self.steps.iter().enumerate().any(may_start))
+        let runs_inline = self.next_engine_step().is_some_and(|i| self.plan.steps[i].kind.is_inline());
+        is_running && (runs_inline || self.steps.iter().enumerate().any(may_start))
     }
 
     /// Whether the phase of the step has begun.

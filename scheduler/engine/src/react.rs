@@ -3,7 +3,7 @@
 use goalmill_common::config::HookPoint;
 use goalmill_common::criterion::JudgeKind;
 use goalmill_common::event::{Event, HookDecision, PlanEvent, Record, StepEvent};
-use goalmill_common::plan::StepKind;
+use goalmill_common::plan::{StepKind, Strategy};
 use goalmill_common::revision::Trigger;
 use goalmill_common::status::StepStatus;
 
@@ -26,8 +26,9 @@ pub(crate) fn react(state: &PlanState, record: &Record, effects: &mut Vec<Effect
             if let StepEvent::HookAsked(_) = event {
                 effects.extend(state.step_index(step).map(|i| Effect::AskHooks { step: Some(i) }));
             }
-            if event.makes_ready() {
-                let i = state.step_index(step).filter(|i| !state.runs_in_engine(*i));
+            // The turn of a sequential plan names the one whose turn it is.
+            if event.makes_ready() && state.plan.strategy != Strategy::Sequential {
+                let i = state.step_index(step).filter(|i| state.is_offered(*i));
                 effects.extend(i.map(Effect::Ready));
             }
         }
@@ -83,7 +84,7 @@ pub fn pending(state: &PlanState, context: &EngineContext) -> Decision {
         if step.status == StepStatus::AwaitingApproval && step.hook().and_then(StepHook::asked).is_some() {
             effects.push(Effect::AskHooks { step: Some(i) });
         }
-        if step.status == StepStatus::Ready && !state.runs_in_engine(i) {
+        if step.status == StepStatus::Ready && state.is_offered(i) {
             effects.push(Effect::Ready(i));
         }
         if step.awaits_plan() {

@@ -68,6 +68,8 @@ pub struct PlanState {
     pub(crate) ready_inline: BTreeSet<StepIndex>,
     /// Ready `plan` steps; they need capacity like dispatched ones.
     pub(crate) ready_sub_plans: BTreeSet<StepIndex>,
+    /// Of a sequential plan: steps that may begin or have begun, and have not ended. The first one has its turn.
+    pub(crate) listed: BTreeSet<StepIndex>,
     pub(crate) adaptive_width: AdaptiveWidth,
     pub(crate) waiting: Waiting,
     pub(crate) revising: Revising,
@@ -274,6 +276,7 @@ impl PlanState {
             resources_held: Vec::new(),
             ready_inline: BTreeSet::new(),
             ready_sub_plans: BTreeSet::new(),
+            listed: BTreeSet::new(),
             adaptive_width: AdaptiveWidth { width: 1, streak: 0 },
             waiting: Waiting::default(),
             revising: Revising::default(),

@@ -39,7 +39,7 @@ impl Turn<'_> {
                 // The plan may have ended, or be replanned.
             } else if self.state.outputs_bytes > self.context.limits.plan_outputs_bytes_max && !self.state.is_done() {
                 self.fail_for_outputs();
-            } else if !self.move_phase() && !self.run_engine_step() {
+            } else if !self.move_phase() && !self.run_next_engine_step() {
                 break;
             }
         }
@@ -128,32 +128,28 @@ impl Turn<'_> {
     }
 
     /// Runs one ready step that needs no worker. Returns whether there was one.
-    fn run_engine_step(&mut self) -> bool {
+    fn run_next_engine_step(&mut self) -> bool {
         if self.state.status != PlanStatus::Running
             || self.state.ready_inline.is_empty() && self.state.ready_sub_plans.is_empty()
+            || !self.work.allows_more()
         {
             return false;
         }
-        if !self.work.allows_more() {
-            return false;
+        let next = self.state.next_engine_step();
+        next.into_iter().for_each(|i| self.run_engine_step(i));
+        next.is_some()
+    }
+
+    /// Completes an inline step, or starts a sub-plan.
+    pub(crate) fn run_engine_step(&mut self, i: StepIndex) {
+        if self.state.plan.steps[i].kind.is_inline() {
+            return self.complete_inline(i);
         }
-        if let Some(&i) = self.state.ready_inline.first() {
-            self.complete_inline(i);
-            return true;
-        }
-        if !self.state.has_room() {
-            return false;
-        }
-        let Some(&i) = self.state.ready_sub_plans.iter().find(|i| self.state.may_start_sub_plan(**i)) else {
-            return false;
-        };
         self.work.count(0);
-        if let Some(failure) = self.would_break(i).or_else(|| self.state.would_exceed_budget(i)) {
-            self.give_up(i, failure, Spent::default());
-            return true;
+        match self.would_break(i).or_else(|| self.state.would_exceed_budget(i)) {
+            Some(failure) => self.give_up(i, failure, Spent::default()),
+            None => self.start_sub_plan(i),
         }
-        self.start_sub_plan(i);
-        true
     }
 
     pub(crate) fn complete(&mut self) {

@@ -1,10 +1,13 @@
 //! One active plan in its owner's memory, with its unwritten events.
 
+use std::collections::BTreeSet;
+
 use goalmill_broker::{Activity, PlanWrite};
 use goalmill_common::clock::rfc3339;
 use goalmill_common::event::{Record, write_entry};
 use goalmill_common::goal::Usage;
-use goalmill_engine::{PlanState, SummarySnapshot};
+use goalmill_common::number::to_u32;
+use goalmill_engine::{PlanState, StepIndex, SummarySnapshot};
 
 /// How outdated the index and the summary may be, in milliseconds.
 pub(super) const INDEX_MS: u64 = 1_000;
@@ -28,6 +31,8 @@ pub(super) struct ActivePlan {
     is_awaited: bool,
     /// The part of its use that was counted for its namespace.
     counted: Usage,
+    /// Dispatched steps whose outputs are looked up in the cache. Each keeps a place in the plan.
+    pub(super) lookups: BTreeSet<StepIndex>,
 }
 
 impl ActivePlan {
@@ -49,7 +54,19 @@ impl ActivePlan {
             is_in_turn: false,
             is_awaited: false,
             counted,
+            lookups: BTreeSet::new(),
         }
+    }
+
+    /// Whether the plan's limit allows one more step, beside those that are looked up in the cache.
+    pub(super) fn has_room(&self) -> bool {
+        let taken = self.state.in_flight().saturating_add(to_u32(self.lookups.len()));
+        self.state.has_room() && (self.lookups.is_empty() || taken < self.state.width())
+    }
+
+    /// Whether this ready step may be dispatched.
+    pub(super) fn can_dispatch(&self, step: StepIndex) -> bool {
+        self.has_room() && self.state.can_dispatch(step)
     }
 
     /// Adds the plan to the turn; returns whether it was not part of it.

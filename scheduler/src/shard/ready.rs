@@ -1,10 +1,13 @@
 //! The queue of ready steps in the owner's memory, which wait for room on their streams.
 //!
-//! Order: priority, then least served namespace, then longest remaining path, then age.
+//! Order within an agent type: priority, then least served namespace, then longest remaining path, then age. Between agent
+//! types: priority, then the namespace with fewer steps in this turn, then longest remaining path, then age. So a turn
+//! takes the most urgent step whose queue is open, whatever its agent type.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
+use goalmill_common::hash::HashMap;
 use goalmill_common::id::AgentType;
 use goalmill_engine::StepIndex;
 
@@ -39,11 +42,22 @@ pub(crate) struct ReadySet {
     inserted: u64,
     /// Steps whose plan has no room, by plan.
     parked: BTreeMap<Slot, Parked>,
+    /// Agent types whose first step may be another one since the last [`ReadySet::take_touched`].
+    touched: BTreeSet<AgentType>,
 }
 
+/// The ready steps of an agent type, by priority.
 #[derive(Debug, Default)]
 struct Queue {
-    classes: BTreeMap<Reverse<u8>, BTreeMap<String, NamespaceQueue>>,
+    classes: BTreeMap<Reverse<u8>, Class>,
+}
+
+/// The ready steps of one priority.
+#[derive(Debug, Default)]
+struct Class {
+    namespaces: BTreeMap<String, NamespaceQueue>,
+    /// The namespaces by the number of steps handed out.
+    by_served: BTreeSet<(u64, String)>,
 }
 
 #[derive(Debug, Default)]
@@ -53,10 +67,48 @@ struct NamespaceQueue {
     places: BTreeSet<Place>,
 }
 
+/// How urgent the first step of an agent type is, compared with those of other agent types: the smallest goes first.
+pub(crate) type Urgency = (Reverse<u8>, u32, Place);
+
+/// The first steps of agent types with an open queue, in one turn.
+#[derive(Debug, Default)]
+pub(crate) struct Offers {
+    order: BTreeSet<(Urgency, AgentType)>,
+    by_type: BTreeMap<AgentType, Urgency>,
+    /// Steps handed out in this turn, by namespace.
+    served: HashMap<String, u32>,
+}
+
+impl Offers {
+    /// Offers the first step of an agent type in place of an earlier one; `None` when nothing is to be taken from it.
+    pub(crate) fn set(&mut self, agent_type: AgentType, urgency: Option<Urgency>) {
+        if let Some(old) = self.by_type.remove(&agent_type) {
+            self.order.remove(&(old, agent_type.clone()));
+        }
+        if let Some(urgency) = urgency {
+            self.by_type.insert(agent_type.clone(), urgency.clone());
+            self.order.insert((urgency, agent_type));
+        }
+    }
+
+    /// The agent type with the most urgent step, as far as it is known.
+    pub(crate) fn first(&self) -> Option<&(Urgency, AgentType)> {
+        self.order.first()
+    }
+
+    /// Counts a step that was handed out.
+    pub(crate) fn count(&mut self, namespace: &str) {
+        match self.served.get_mut(namespace) {
+            Some(served) => *served += 1,
+            None => drop(self.served.insert(namespace.to_owned(), 1)),
+        }
+    }
+}
+
 #[derive(Debug, Default)]
 struct Parked {
     /// Skipped because the plan had no room; best first.
-    waiting: BTreeSet<(Reverse<u8>, Place, AgentType)>,
+    waiting: BTreeMap<AgentType, BTreeSet<(Reverse<u8>, Place)>>,
     /// Skipped because of a resource in use.
     excluded: Vec<(Reverse<u8>, Place, AgentType)>,
     namespace: String,
@@ -75,7 +127,7 @@ pub(crate) struct Waiting {
 #[derive(Debug)]
 pub(crate) struct Taken {
     pub(crate) place: Place,
-    priority: Reverse<u8>,
+    pub(crate) priority: Reverse<u8>,
     pub(crate) namespace: String,
 }
 
@@ -88,30 +140,53 @@ impl ReadySet {
         self.put(order.agent_type, Reverse(order.priority), order.namespace, place);
     }
 
-    /// How many steps wait for each queue.
+    /// How many steps wait for each queue. Those that the engine runs itself wait for none.
     ///
     /// - `has_room`: whether steps of a namespace may be sent.
     pub(crate) fn counts(&self, has_room: impl Fn(&str) -> bool) -> BTreeMap<AgentType, Waiting> {
         let mut counts = BTreeMap::<AgentType, Waiting>::new();
         for (agent_type, queue) in &self.queues {
             let mut waiting = Waiting::default();
-            for (name, namespace) in queue.classes.values().flatten() {
+            for (name, namespace) in queue.classes.values().flat_map(|class| &class.namespaces) {
                 let sum = if has_room(name) { &mut waiting.open } else { &mut waiting.parked };
                 *sum += namespace.places.len() as u64;
             }
             counts.insert(agent_type.clone(), waiting);
         }
         for parked in self.parked.values() {
-            for (_, _, agent_type) in parked.waiting.iter().chain(&parked.excluded) {
+            for (agent_type, steps) in &parked.waiting {
+                counts.entry(agent_type.clone()).or_default().parked += steps.len() as u64;
+            }
+            for (_, _, agent_type) in &parked.excluded {
                 counts.entry(agent_type.clone()).or_default().parked += 1;
             }
         }
+        counts.retain(|agent_type, _| !agent_type.as_str().is_empty());
         counts
     }
 
-    /// Agent types with steps waiting.
-    pub(crate) fn agent_types(&self) -> Vec<AgentType> {
-        self.queues.keys().cloned().collect()
+    /// Regards every agent type with waiting steps as touched.
+    pub(crate) fn touch_all(&mut self) {
+        self.touched = self.queues.keys().cloned().collect();
+    }
+
+    /// Agent types whose first step may have changed.
+    pub(crate) fn take_touched(&mut self) -> BTreeSet<AgentType> {
+        std::mem::take(&mut self.touched)
+    }
+
+    /// How urgent the next step of an agent type is.
+    ///
+    /// - `has_room`: whether steps of a namespace may be sent; those of others stay.
+    pub(crate) fn urgency(
+        &self,
+        agent_type: &AgentType,
+        offers: &Offers,
+        has_room: impl Fn(&str) -> bool,
+    ) -> Option<Urgency> {
+        let (priority, name) = self.queues.get(agent_type)?.next(has_room)?;
+        let place = self.queues[agent_type].classes[&priority].namespaces[name].places.first()?;
+        Some((priority, offers.served.get(name).copied().unwrap_or(0), place.clone()))
     }
 
     /// Takes the next step for an agent type.
@@ -119,25 +194,24 @@ impl ReadySet {
     /// - `has_room`: whether steps of a namespace may be sent; those of others stay.
     pub(crate) fn pop(&mut self, agent_type: &AgentType, has_room: impl Fn(&str) -> bool) -> Option<Taken> {
         let queue = self.queues.get_mut(agent_type)?;
-        let next = |namespaces: &BTreeMap<String, NamespaceQueue>| {
-            let open = namespaces.iter().filter(|(name, _)| has_room(name));
-            open.min_by_key(|(_, t)| t.served).map(|(name, _)| name.clone())
-        };
-        let (priority, name) =
-            queue.classes.iter().find_map(|(priority, namespaces)| Some((*priority, next(namespaces)?)))?;
-        let namespaces = queue.classes.get_mut(&priority)?;
-        let namespace = namespaces.get_mut(&name)?;
+        let (priority, name) = queue.next(has_room).map(|(priority, name)| (priority, name.to_owned()))?;
+        let class = queue.classes.get_mut(&priority)?;
+        let namespace = class.namespaces.get_mut(&name)?;
         let place = namespace.places.pop_first()?;
+        class.by_served.remove(&(namespace.served, name.clone()));
         namespace.served += 1;
         if namespace.places.is_empty() {
-            namespaces.remove(&name);
+            class.namespaces.remove(&name);
+        } else {
+            class.by_served.insert((namespace.served, name.clone()));
         }
-        if namespaces.is_empty() {
+        if class.namespaces.is_empty() {
             queue.classes.remove(&priority);
         }
         if queue.classes.is_empty() {
             self.queues.remove(agent_type);
         }
+        self.touch(agent_type);
         Some(Taken { place, priority, namespace: name })
     }
 
@@ -152,27 +226,27 @@ impl ReadySet {
     pub(crate) fn park(&mut self, agent_type: &AgentType, taken: Taken, excluded: bool) {
         let parked = self.parked.entry(taken.place.slot).or_default();
         parked.namespace = taken.namespace;
-        let item = (taken.priority, taken.place, agent_type.clone());
         if excluded {
-            parked.excluded.push(item);
+            parked.excluded.push((taken.priority, taken.place, agent_type.clone()));
         } else {
-            parked.waiting.insert(item);
+            parked.waiting.entry(agent_type.clone()).or_default().insert((taken.priority, taken.place));
         }
     }
 
     /// Offers the plan's best parked step again and, when a resource may have become free, all that waited for one.
     ///
-    /// One at a time, because a sequential plan of many steps would move all of them in each turn. Call it again after a
+    /// One at a time, because a narrow plan of many steps would move all of them in each turn. Call it again after a
     /// dispatch if the plan still has room.
     pub(crate) fn unpark(&mut self, slot: Slot, with_excluded: bool) {
-        let Some(mut parked) = self.parked.remove(&slot) else { return };
-        let best = parked.waiting.pop_first();
-        let excluded = if with_excluded { std::mem::take(&mut parked.excluded) } else { Vec::new() };
-        for (priority, place, agent_type) in best.into_iter().chain(excluded) {
-            self.put(&agent_type, priority, &parked.namespace, place);
+        self.unpark_open(slot, |_| true);
+        if !with_excluded {
+            return;
         }
-        if !(parked.waiting.is_empty() && parked.excluded.is_empty()) {
-            self.parked.insert(slot, parked);
+        let Some(parked) = self.parked.get_mut(&slot) else { return };
+        let (excluded, namespace) = (std::mem::take(&mut parked.excluded), parked.namespace.clone());
+        self.forget_empty(slot);
+        for (priority, place, agent_type) in excluded {
+            self.put(&agent_type, priority, &namespace, place);
         }
     }
 
@@ -186,17 +260,26 @@ impl ReadySet {
     /// The step that was offered before may wait for a closed queue, which must not delay the others.
     pub(crate) fn unpark_open(&mut self, slot: Slot, is_open: impl Fn(&AgentType) -> bool) -> bool {
         let Some(parked) = self.parked.get_mut(&slot) else { return false };
-        let Some(item) = parked.waiting.iter().find(|(_, _, agent_type)| is_open(agent_type)).cloned() else {
+        let open = parked.waiting.iter().filter(|(agent_type, _)| is_open(agent_type));
+        let Some(agent_type) = open.min_by_key(|(_, steps)| steps.first()).map(|(agent_type, _)| agent_type.clone())
+        else {
             return false;
         };
-        parked.waiting.remove(&item);
-        let namespace = parked.namespace.clone();
-        if parked.waiting.is_empty() && parked.excluded.is_empty() {
-            self.parked.remove(&slot);
+        let steps = parked.waiting.get_mut(&agent_type).expect("it was just found there");
+        let (priority, place) = steps.pop_first().expect("no set of waiting steps is empty");
+        if steps.is_empty() {
+            parked.waiting.remove(&agent_type);
         }
-        let (priority, place, agent_type) = item;
+        let namespace = parked.namespace.clone();
+        self.forget_empty(slot);
         self.put(&agent_type, priority, &namespace, place);
         true
+    }
+
+    fn forget_empty(&mut self, slot: Slot) {
+        if self.parked.get(&slot).is_some_and(|parked| parked.waiting.is_empty() && parked.excluded.is_empty()) {
+            self.parked.remove(&slot);
+        }
     }
 
     /// Drops the parked steps of a plan; its queued steps are skipped later.
@@ -204,18 +287,36 @@ impl ReadySet {
         self.parked.remove(&slot);
     }
 
+    fn touch(&mut self, agent_type: &AgentType) {
+        if !self.touched.contains(agent_type) {
+            self.touched.insert(agent_type.clone());
+        }
+    }
+
     fn put(&mut self, agent_type: &AgentType, priority: Reverse<u8>, namespace: &str, place: Place) {
+        self.touch(agent_type);
         if !self.queues.contains_key(agent_type) {
             self.queues.insert(agent_type.clone(), Queue::default());
         }
         let queue = self.queues.get_mut(agent_type).expect("it was just put there");
-        let namespaces = queue.classes.entry(priority).or_default();
-        if let Some(namespace) = namespaces.get_mut(namespace) {
+        let class = queue.classes.entry(priority).or_default();
+        if let Some(namespace) = class.namespaces.get_mut(namespace) {
             namespace.places.insert(place);
             return;
         }
-        let served = namespaces.values().map(|t| t.served).min().unwrap_or(0);
-        namespaces.insert(namespace.to_owned(), NamespaceQueue { served, places: BTreeSet::from([place]) });
+        let served = class.by_served.first().map_or(0, |(served, _)| *served);
+        class.by_served.insert((served, namespace.to_owned()));
+        class.namespaces.insert(namespace.to_owned(), NamespaceQueue { served, places: BTreeSet::from([place]) });
+    }
+}
+
+impl Queue {
+    /// Priority and namespace of the next step.
+    fn next(&self, has_room: impl Fn(&str) -> bool) -> Option<(Reverse<u8>, &str)> {
+        self.classes.iter().find_map(|(priority, class)| {
+            let (_, name) = class.by_served.iter().find(|(_, name)| has_room(name))?;
+            Some((*priority, name.as_str()))
+        })
     }
 }
 
@@ -240,7 +341,61 @@ mod tests {
         add(&mut set, 1, 3, 5, "", 3.0);
         add(&mut set, 1, 4, 9, "", 0.0);
         assert_eq!(drain(&mut set), [4, 2, 3, 1]);
-        assert!(set.agent_types().is_empty());
+        assert!(set.queues.is_empty());
+    }
+
+    /// Drains several agent types like a turn, and says where each step came from.
+    fn drain_all(set: &mut ReadySet) -> Vec<(String, u32)> {
+        let (mut offers, mut taken) = (Offers::default(), Vec::new());
+        set.touch_all();
+        loop {
+            for agent_type in set.take_touched() {
+                let urgency = set.urgency(&agent_type, &offers, |_| true);
+                offers.set(agent_type, urgency);
+            }
+            let Some((urgency, agent_type)) = offers.first().cloned() else { return taken };
+            let current = set.urgency(&agent_type, &offers, |_| true);
+            if current.as_ref() != Some(&urgency) {
+                offers.set(agent_type, current);
+                continue;
+            }
+            let next = set.pop(&agent_type, |_| true).expect("it was offered");
+            offers.count(&next.namespace);
+            taken.push((agent_type.to_string(), next.place.step.0));
+        }
+    }
+
+    #[test]
+    fn the_most_urgent_step_is_taken_over_all_agent_types() {
+        let mut set = ReadySet::default();
+        let steps = [
+            ("a", 1, 5, 1.0),
+            ("b", 2, 5, 9.0),
+            ("c", 3, 10, 0.0),
+            ("a", 4, 10, 2.0),
+            ("b", 5, 1, 99.0),
+            ("a", 6, 5, 1.0),
+        ];
+        for (agent_type, step, priority, rank) in steps {
+            let agent_type = AgentType::from(agent_type);
+            let order = DispatchOrder { agent_type: &agent_type, priority, namespace: "", rank };
+            set.insert(1, StepIndex(step), &order);
+        }
+        let taken: Vec<u32> = drain_all(&mut set).into_iter().map(|(_, step)| step).collect();
+        assert_eq!(taken, [4, 3, 2, 1, 6, 5]);
+    }
+
+    #[test]
+    fn a_large_namespace_does_not_delay_a_small_one_of_another_agent_type() {
+        let mut set = ReadySet::default();
+        let (large, small) = (AgentType::from("a"), AgentType::from("z"));
+        for step in 0..1_000 {
+            let order = DispatchOrder { agent_type: &large, priority: 5, namespace: "large", rank: 100.0 };
+            set.insert(1, StepIndex(step), &order);
+        }
+        set.insert(2, StepIndex(1), &DispatchOrder { agent_type: &small, priority: 5, namespace: "small", rank: 0.0 });
+        let turn = drain_all(&mut set).iter().position(|(agent_type, _)| agent_type == "z").expect("it is handed out");
+        assert!(turn <= 1, "the small namespace waited for {turn} steps");
     }
 
     #[test]
@@ -285,7 +440,7 @@ mod tests {
         }
         assert_eq!(set.parked(), [1]);
         assert!(set.unpark_open(1, |agent_type| agent_type.as_str() == "b"));
-        assert_eq!(set.agent_types(), [AgentType::from("b")]);
+        assert!(set.queues.keys().eq([&AgentType::from("b")]));
         assert!(!set.unpark_open(1, |agent_type| agent_type.as_str() == "b"), "the others wait");
         assert!(set.unpark_open(1, |_| true));
         assert_eq!(drain(&mut set), [1], "the best of them");

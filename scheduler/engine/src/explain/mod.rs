@@ -219,11 +219,19 @@ impl PlanState {
         if self.in_flight >= self.width() {
             return format!("but {} steps are in flight and the plan runs {} at once", self.in_flight, self.width());
         }
+        if let Some(first) = self.listed.first().filter(|first| **first != i) {
+            let id = &self.plan.steps[*first].id;
+            return format!(
+                "but the plan is sequential, and `{id}`, which stands before it in the list, has not ended"
+            );
+        }
         if !self.is_free(i) {
             let resource = self.plan.steps[i].resource.as_deref().unwrap_or_default();
             return format!("but another step holds the resource `{resource}`");
         }
-        let queue = self.queue(i).map_or("", |queue| queue.as_str());
+        let Some(queue) = self.queue(i).filter(|queue| !queue.as_str().is_empty()) else {
+            return "and waits for its turn among the steps of the plan".into();
+        };
         format!("and waits for the queue `{queue}` to have room")
     }
 }

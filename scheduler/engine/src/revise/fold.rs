@@ -5,12 +5,13 @@ use std::sync::Arc;
 use goalmill_common::event::{PhaseAdded, PlanEvent, PlanExtended, PlanRevised, Record, SkipCause, StepEvent};
 use goalmill_common::id::StepId;
 use goalmill_common::number::to_usize;
-use goalmill_common::plan::{Phase, Plan, StepKind};
+use goalmill_common::plan::{Phase, Plan, StepKind, Strategy};
 use goalmill_common::revision::{Modified, RevisionRecord, RevisionStrategy, Trigger};
 use goalmill_common::status::{Counts, StepStatus};
 
 use super::Staged;
 use crate::ReplayError;
+use crate::apply::track_listed;
 use crate::graph::{PlanGraph, StepIndex};
 use crate::state::{PhaseState, PlanState, StepState};
 use crate::transitions::is_changeable;
@@ -204,6 +205,7 @@ fn recount(state: &mut PlanState, phases: &[PhaseAdded]) {
     state.resources_held = vec![0; state.graph.resources()];
     state.ready_inline.clear();
     state.ready_sub_plans.clear();
+    state.listed.clear();
     for i in state.indices() {
         let (open, met) = state.waits_of(i);
         let step = &mut state.steps[i];
@@ -222,6 +224,9 @@ fn recount(state: &mut PlanState, phases: &[PhaseAdded]) {
                 StepKind::Message | StepKind::Finish | StepKind::Internal => drop(state.ready_inline.insert(i)),
                 StepKind::Plan => drop(state.ready_sub_plans.insert(i)),
             }
+        }
+        if state.plan.strategy == Strategy::Sequential {
+            track_listed(state, i, status);
         }
         if let Some(phase) = state.graph.phase(i) {
             let phase = &mut state.phases[phase];

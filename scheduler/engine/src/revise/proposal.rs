@@ -22,7 +22,7 @@ use crate::constraints::CONSTRAINT_BROKEN;
 use crate::decide::Turn;
 use crate::graph::StepIndex;
 use crate::waiting::PLANNER_MS;
-use crate::{PlanAnswer, Rejection};
+use crate::{Effect, PlanAnswer, Rejection};
 
 /// Invalid proposals of planners to one replan, at most.
 const REFUSALS_MAX: usize = 2;
@@ -337,6 +337,10 @@ impl Turn<'_> {
             approved_because: approved_because.chars().take(TEXT_CHARS_MAX).collect(),
         };
         self.emit_plan(PlanEvent::Revised(Box::new(revised)));
+        // They may have another priority.
+        let ready = delta.modified.keys().filter(|i| self.status_of(**i) == StepStatus::Ready);
+        let offered: Vec<StepIndex> = ready.copied().filter(|i| self.state.is_offered(*i)).collect();
+        self.effects.extend(offered.into_iter().map(Effect::Ready));
         if self.is_active() {
             self.handle_deferred_failure();
             self.unlock_steps();

@@ -320,25 +320,18 @@ fn random_report(world: &World, chance: &mut Chance<'_>) -> Option<Report> {
 /// Gives a command and checks what a shell relies on.
 fn give(world: &mut World, command: Command) {
     let admitted: Vec<bool> = (0..world.state.len()).map(|i| world.state.can_dispatch(StepIndex(to_u32(i)))).collect();
-    if let Command::Dispatch(i) = command {
-        world.ready.remove(&i.0);
-    }
     let dispatched = if let Command::Dispatch(i) = command { Some(i) } else { None };
+    let dispatched = dispatched.filter(|i| world.ready.remove(&i.0));
     match world.command(command) {
         Ok(decision) => check_offers(world, &admitted, &decision.effects),
         Err(_) => {
             // What was passed over is offered again later.
             let ready = |i: &StepIndex| world.state.step(*i).is_some_and(|at| at.status == StepStatus::Ready);
-            let back =
-                dispatched.filter(ready).filter(|i| world.state.step(*i).is_some_and(|at| is_sent(at.spec.kind)));
+            let back = dispatched.filter(ready);
             world.ready.extend(back.map(|i| i.0));
         }
     }
     check_timers(&world.state, world);
-}
-
-fn is_sent(kind: StepKind) -> bool {
-    !kind.is_inline() && kind != StepKind::Plan
 }
 
 /// Every step that may go out is known to the shell, and it hears of it when one newly may.

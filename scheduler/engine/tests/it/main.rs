@@ -16,6 +16,8 @@ mod failure;
 
 mod shape;
 
+mod order;
+
 mod nested;
 
 mod family;

@@ -1,4 +1,4 @@
-//! Dispatch: ready steps become tasks, as far as the quota of their agent type allows.
+//! Dispatch: ready steps become tasks, the most urgent first, as far as the quota of their agent type allows.
 
 use goalmill_common::event::{Event, Record, StepEvent};
 use goalmill_common::hash::HashMap;
@@ -9,7 +9,9 @@ use goalmill_engine::{Command, PlanState, StepIndex};
 use super::ShardState;
 use crate::namespace_limits::ShardUse;
 use crate::shard::Slot;
+use crate::shard::active_plan::ActivePlan;
 use crate::shard::quota::Quota;
+use crate::shard::ready::{Offers, Taken, Urgency};
 
 impl ShardState {
     /// Dispatches ready steps while the turn has room and the quota of their agent type is not used up.
@@ -27,9 +29,10 @@ impl ShardState {
     fn offer_parked(&mut self, quota: &dyn Quota) -> bool {
         let mut is_any = false;
         for slot in self.ready.parked() {
-            let has_room = |state: &PlanState| state.has_room() && self.has_room(state.namespace_name());
-            if self.plans.get(&slot).is_some_and(|plan| has_room(&plan.state)) {
-                let out = |agent_type: &AgentType| self.outstanding.get(agent_type).copied().unwrap_or(0);
+            let has_room = |plan: &ActivePlan| plan.has_room() && self.has_room(plan.state.namespace_name());
+            if self.plans.get(&slot).is_some_and(|plan| has_room(plan)) {
+                let outstanding = &self.outstanding;
+                let out = |agent_type: &AgentType| outstanding.get(agent_type).copied().unwrap_or(0);
                 is_any |= self.ready.unpark_open(slot, |agent_type| out(agent_type) < quota.in_flight_max(agent_type));
             }
         }
@@ -41,53 +44,101 @@ impl ShardState {
         self.namespaces.as_ref().is_none_or(|in_use| in_use.has_room(namespace))
     }
 
+    /// Dispatches the most urgent step whose queue is open, again and again.
     fn dispatch_offered(&mut self, quota: &dyn Quota) {
-        for agent_type in self.ready.agent_types() {
-            let in_flight_max = quota.in_flight_max(&agent_type);
-            while self.outstanding.get(&agent_type).copied().unwrap_or(0) < in_flight_max {
-                if !self.turn.has_room_for_tasks(self.tasks_max) || self.is_out_of_time() {
-                    self.has_more = true;
-                    break;
-                }
-                // Steps without an agent type are with no worker.
-                let in_use = self.namespaces.as_ref().filter(|_| !agent_type.as_str().is_empty());
-                let has_room = |name: &str| in_use.is_none_or(|in_use| in_use.has_room(name));
-                let Some(taken) = self.ready.pop(&agent_type, has_room) else { break };
-                let (slot, step) = (taken.place.slot, taken.place.step);
-                let Some(state) = self.plans.get(&slot).map(|held| &held.state) else { continue };
-                if state.step(step).is_none_or(|step| step.status != StepStatus::Ready) {
-                    continue;
-                }
-                if !state.can_dispatch(step) {
-                    let excluded = state.has_room();
-                    self.ready.park(&agent_type, taken, excluded);
-                    if excluded {
-                        self.ready.unpark(slot, false);
-                    }
-                    continue;
-                }
-                let reserved = in_use.map(|_| Namespace::from(taken.namespace.as_str()));
-                if let (Some(in_use), Some(namespace)) = (&self.namespaces, &reserved)
-                    && !in_use.reserve(namespace)
-                {
-                    // Another shard was faster.
-                    self.ready.put_back(&agent_type, taken);
-                    continue;
-                }
-                let decided = self.handle_command(slot, None, Command::Dispatch(step));
-                if let (Some(in_use), Some(namespace)) = (&self.namespaces, &reserved) {
-                    in_use.unreserve(namespace);
-                }
-                if let Err(rejection) = decided {
-                    tracing::error!("a ready step cannot be dispatched: {rejection}");
-                    continue;
-                }
-                if self.plans.get(&slot).is_some_and(|plan| plan.state.has_room()) {
-                    self.ready.unpark(slot, false);
-                }
+        let mut offers = Offers::default();
+        self.ready.touch_all();
+        loop {
+            for agent_type in self.ready.take_touched() {
+                let urgency = self.urgency(&agent_type, &offers, quota);
+                offers.set(agent_type, urgency);
+            }
+            let Some((urgency, agent_type)) = offers.first().cloned() else { return };
+            if !self.turn.has_room_for_tasks(self.tasks_max) || self.is_out_of_time() {
+                self.has_more = true;
+                return;
+            }
+            let current = self.urgency(&agent_type, &offers, quota);
+            if current.as_ref() == Some(&urgency) {
+                self.dispatch_next(&agent_type, &mut offers);
+            } else {
+                // Its queue is full, or its namespace had steps meanwhile.
+                offers.set(agent_type, current);
             }
         }
     }
+
+    /// How urgent the next step of an agent type is; `None` when none can be sent.
+    fn urgency(&self, agent_type: &AgentType, offers: &Offers, quota: &dyn Quota) -> Option<Urgency> {
+        let is_open = self.is_open(agent_type, quota);
+        is_open.then(|| self.ready.urgency(agent_type, offers, self.room_of_namespaces(agent_type)))?
+    }
+
+    /// Whether the queue of an agent type has room.
+    fn is_open(&self, agent_type: &AgentType, quota: &dyn Quota) -> bool {
+        self.outstanding.get(agent_type).copied().unwrap_or(0) < quota.in_flight_max(agent_type)
+    }
+
+    /// What says whether steps of a namespace may be sent. Steps without an agent type are with no worker.
+    fn room_of_namespaces(&self, agent_type: &AgentType) -> impl Fn(&str) -> bool {
+        let in_use = self.namespaces.as_ref().filter(|_| !agent_type.as_str().is_empty());
+        move |name| in_use.is_none_or(|in_use| in_use.has_room(name))
+    }
+
+    /// Dispatches the next step of an agent type, or puts it where it waits.
+    fn dispatch_next(&mut self, agent_type: &AgentType, offers: &mut Offers) {
+        let in_use = self.namespaces.as_ref().filter(|_| !agent_type.as_str().is_empty());
+        let has_room = |name: &str| in_use.is_none_or(|in_use| in_use.has_room(name));
+        let Some(taken) = self.ready.pop(agent_type, has_room) else { return };
+        let (slot, step) = (taken.place.slot, taken.place.step);
+        let Some(plan) = self.plans.get(&slot) else { return };
+        if !is_current(&plan.state, agent_type, &taken) {
+            return;
+        }
+        if !plan.can_dispatch(step) {
+            let excluded = plan.has_room();
+            self.ready.park(agent_type, taken, excluded);
+            if excluded {
+                self.ready.unpark(slot, false);
+            }
+            return;
+        }
+        let reserved = in_use.map(|_| Namespace::from(taken.namespace.as_str()));
+        if let (Some(in_use), Some(namespace)) = (&self.namespaces, &reserved)
+            && !in_use.reserve(namespace)
+        {
+            // Another shard was faster.
+            return self.ready.put_back(agent_type, taken);
+        }
+        offers.count(&taken.namespace);
+        let decided = self.handle_command(slot, None, Command::Dispatch(step));
+        if let (Some(in_use), Some(namespace)) = (&self.namespaces, &reserved) {
+            in_use.unreserve(namespace);
+        }
+        if let Err(rejection) = decided {
+            tracing::error!("a ready step cannot be dispatched: {rejection}");
+        }
+        self.continue_plan(slot, step);
+    }
+
+    /// After a dispatch: notes a step whose outputs are looked up in the cache, and offers the next step of the plan.
+    fn continue_plan(&mut self, slot: Slot, step: StepIndex) {
+        let Some(plan) = self.plans.get_mut(&slot) else { return };
+        if plan.state.step(step).is_some_and(|step| step.status == StepStatus::Ready) {
+            plan.lookups.insert(step);
+        }
+        if plan.has_room() {
+            self.ready.unpark(slot, false);
+        }
+    }
+}
+
+/// Whether a step is still ready as it was added: a revision may have given it another priority, and added it again.
+fn is_current(state: &PlanState, agent_type: &AgentType, taken: &Taken) -> bool {
+    let step = taken.place.step;
+    state.step(step).is_some_and(|step| step.status == StepStatus::Ready)
+        && state.queue(step) == Some(agent_type)
+        && state.priority(step).0 == taken.priority.0
 }
 
 /// Counts steps in flight from events. Returns queues that may still hold tasks of stopped attempts.

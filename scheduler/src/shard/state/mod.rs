@@ -378,7 +378,10 @@ impl ShardState {
             }
             ShardMessage::Command { plan: id, command, request, reply } => {
                 let Some(slot) = self.slots.get(&id).copied() else { return };
-                let plan = &self.plans[&slot];
+                let plan = self.plans.get_mut(&slot).expect("every slot has a plan");
+                if let Command::CacheLookedUp { step, .. } = &*command {
+                    plan.lookups.remove(step);
+                }
                 let is_superseded = request.is_some_and(|request| request != plan.revision_requests);
                 let result = if !is_superseded {
                     self.handle_command(slot, None, *command)
@@ -589,5 +592,7 @@ fn rejection_problem(rejection: &Rejection) -> Problem {
     Problem::new(code, rejection.to_string()).with_errors(issues)
 }
 
+#[cfg(test)]
+mod order_tests;
 #[cfg(test)]
 mod tests;

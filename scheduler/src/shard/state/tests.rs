@@ -12,7 +12,7 @@ use tokio::sync::oneshot;
 
 use super::*;
 
-const PLAN: &str = "p0-0123456789abcdef";
+pub(super) const PLAN: &str = "p0-0123456789abcdef";
 
 /// A shard that runs a plan of the steps `a` and `b`, each of which asks for a revision when it fails.
 fn revisable_plan() -> ShardState {
@@ -29,6 +29,12 @@ fn revisable_plan() -> ShardState {
 
 /// A shard to which a plan was submitted.
 fn running(plan: Plan) -> ShardState {
+    let mut shard = empty();
+    submit(&mut shard, PLAN, Goal::default(), plan);
+    shard
+}
+
+pub(super) fn empty() -> ShardState {
     let context = EngineContext {
         judge_model: false,
         limits: Limits::default(),
@@ -38,9 +44,14 @@ fn running(plan: Plan) -> ShardState {
         reply: "reports".into(),
         recording: None,
     };
-    let mut shard = ShardState::new(ShardId(0), context, Clock::system(), Random::seeded(1), 60_000);
+    // Time stands still, so no turn ends because the machine is busy.
+    let clock = Clock::from_fn(|| 1_795_293_490_000);
+    ShardState::new(ShardId(0), context, clock, Random::seeded(1), 60_000)
+}
+
+pub(super) fn submit(shard: &mut ShardState, id: &str, goal: Goal, plan: Plan) {
     let submit = Submit {
-        goal: Goal::default(),
+        goal,
         plan: Some(Planned {
             plan,
             planner: SUBMITTED.into(),
@@ -49,15 +60,16 @@ fn running(plan: Plan) -> ShardState {
             warnings: Vec::new(),
             routes: Vec::new(),
         }),
-        submission: "s".into(),
+        submission: id.into(),
         fingerprint: String::new(),
         source: "urn:test".into(),
         parent: None,
         traceparent: None,
         fork: None,
     };
-    ask(&mut shard, Verb::Submit(Box::new(submit)));
-    shard
+    let verb = Verb::Submit(Box::new(submit));
+    let request = Request { plan: id.into(), actor: "test".into(), answer: None, verb };
+    shard.handle_request(request).expect("it is allowed");
 }
 
 fn ask(shard: &mut ShardState, verb: Verb) {
