@@ -1,7 +1,10 @@
 //! Planned failovers under load: what was accepted is not lost where writes need a replica, and work goes on at once.
 //!
 //! `GOALMILL_CHAOS_FAILOVERS` says how many there are, one unless it is set; with `GOALMILL_CHAOS_LOSS` the loss without
-//! a replica that writes need is measured too.
+//! a replica that writes need is measured too. `GOALMILL_CHAOS_SYNC_DELAY` is the servers' `repl-diskless-sync-delay` in
+//! seconds, 0 unless it is set; 5 is the default of Redis. A table tells the silence after each failover:
+//!
+//!     GOALMILL_CHAOS_FAILOVERS=20 cargo test -p goalmill-tests --test chaos failovers -- --nocapture
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -11,7 +14,7 @@ use std::time::Duration;
 use anyhow::{Context, Result, ensure};
 use goalmill_broker::Broker;
 use goalmill_broker::redis::connect;
-use goalmill_common::clock::parse_rfc3339;
+use goalmill_common::clock::{Clock, parse_rfc3339};
 use goalmill_common::config::RedisSettings;
 use goalmill_common::id::PlanId;
 use goalmill_tests::cluster::{Cluster, Options};
@@ -22,6 +25,7 @@ use goalmill_tests::workload::sleeps;
 use serde_json::Value;
 use tokio::task::JoinSet;
 
+use crate::at_rest::verify_counts_at_rest;
 use crate::{machine, number};
 
 /// A Sentinel that was held up by a busy machine does nothing for half a minute ("tilt").
@@ -53,17 +57,38 @@ async fn planned_failovers_lose_no_accepted_plan_where_writes_need_a_replica() -
 struct Told {
     accepted: usize,
     lost: BTreeSet<PlanId>,
-    /// The longest time without a plan that ended, of each failover, in milliseconds.
-    still_ms: Vec<u64>,
+    /// What each failover stopped.
+    silences: Vec<Silence>,
     /// Answers other than 202, by code.
     refused: BTreeMap<String, usize>,
 }
 
+/// What a failover stopped, in milliseconds.
+#[derive(Debug)]
+struct Silence {
+    /// From the request to the first write that the new primary takes.
+    redis: u64,
+    /// The longest time without a plan that ended.
+    plans: u64,
+}
+
 impl Told {
     fn print(&self) {
-        let Self { accepted, lost, still_ms, refused } = self;
-        eprintln!("{accepted} accepted, {} lost, still for {still_ms:?} ms, refused {refused:?}", lost.len());
+        let Self { accepted, lost, silences, refused } = self;
+        eprintln!("{accepted} accepted, {} lost, refused {refused:?}", lost.len());
+        eprintln!("| failover | Redis takes no write, ms | no plan ends, ms |\n|---|---|---|");
+        for (n, Silence { redis, plans }) in (1..).zip(silences) {
+            eprintln!("| {n} | {redis} | {plans} |");
+        }
     }
+}
+
+/// A failover that was asked for.
+struct Switch {
+    /// When, in Unix milliseconds.
+    at_ms: u64,
+    /// When the new primary took a write.
+    writable_ms: u64,
 }
 
 /// Several servers, of which one is the primary, and a Sentinel over them.
@@ -103,6 +128,7 @@ async fn run(servers: usize, needs_replicas: bool) -> Result<Told> {
         }
     }
     cluster.wait_ready().await?;
+    let primary = format!("redis://127.0.0.1:{}", service.sentinel.primary().await?);
     let (mut lost, mut ends) = (BTreeSet::new(), Vec::new());
     for plan in &accepted {
         match service.end(plan).await.with_context(|| format!("plan {plan}: {}", cluster.log_tails()))? {
@@ -110,7 +136,8 @@ async fn run(servers: usize, needs_replicas: bool) -> Result<Told> {
             None => drop(lost.insert(plan.clone())),
         }
     }
-    Ok(Told { accepted: accepted.len(), lost, still_ms: still(ends, &switched), refused })
+    verify_counts_at_rest(&cluster, &primary).await?;
+    Ok(Told { accepted: accepted.len(), lost, silences: silences(ends, &switched), refused })
 }
 
 impl Service {
@@ -127,7 +154,10 @@ impl Service {
             let mut line = server.connection().await?;
             let mut set = redis::cmd("CONFIG");
             set.arg("SET").arg("min-replicas-to-write").arg(u8::from(needs_replicas));
-            set.arg("min-replicas-max-lag").arg(10).query_async::<()>(&mut line).await?;
+            set.arg("min-replicas-max-lag").arg(10);
+            // A replica that was ahead of the promoted one is copied anew, and the copy would wait for others.
+            let delay = number("GOALMILL_CHAOS_SYNC_DELAY").unwrap_or(0);
+            set.arg("repl-diskless-sync-delay").arg(delay).query_async::<()>(&mut line).await?;
         }
         let sentinel = Arc::new(Sentinel::over(&primary).await?);
         let through = RedisSettings { url: sentinel.url(), ..primary.settings() };
@@ -156,19 +186,22 @@ impl Service {
         Ok(())
     }
 
-    /// Has a replica promoted; says when that was asked for, in Unix milliseconds.
-    async fn fail_over(&self, cluster: &Cluster, servers: usize) -> Result<u64> {
+    /// Has a replica promoted, and waits until it takes writes.
+    async fn fail_over(&self, cluster: &Cluster, servers: usize) -> Result<Switch> {
         self.await_replicas(servers - 1).await?;
         let before = self.sentinel.primary().await?;
         let mut at_ms = 0;
         let begun = until_some(LIMIT, async || {
-            at_ms = goalmill_common::clock::Clock::system().now_ms();
+            at_ms = Clock::system().now_ms();
             self.sentinel.fail_over().await.ok()
         });
         begun.await.with_context(|| format!("no failover began: {}", self.sentinel.log_tails()))?;
-        let switched = until_some(LIMIT, async || (self.sentinel.primary().await.ok()? != before).then_some(()));
-        switched.await.with_context(|| format!("no switch: {}\n{}", self.sentinel.log_tails(), cluster.log_tails()))?;
-        Ok(at_ms)
+        let written = until_some(LIMIT, async || {
+            let primary = self.sentinel.primary().await.ok().filter(|primary| *primary != before)?;
+            write_to(primary).await.ok()
+        });
+        written.await.with_context(|| format!("no switch: {}\n{}", self.sentinel.log_tails(), cluster.log_tails()))?;
+        Ok(Switch { at_ms, writable_ms: Clock::system().now_ms() })
     }
 
     /// When a plan ended, in Unix milliseconds; `None` when it is not there.
@@ -224,13 +257,20 @@ async fn submit(http: reqwest::Client, url: String, client: usize, stop: Arc<Ato
     sent
 }
 
-/// The longest time without an end after each of these moments, up to the next one.
-fn still(mut ends: Vec<u64>, moments: &[u64]) -> Vec<u64> {
+/// Whether a server takes a write now.
+async fn write_to(port: u16) -> Result<()> {
+    let client = redis::Client::open(format!("redis://127.0.0.1:{port}"))?;
+    let mut line = client.get_multiplexed_async_connection().await?;
+    Ok(redis::cmd("SET").arg("failovers:probe").arg(1).query_async(&mut line).await?)
+}
+
+/// What each of these failovers stopped, up to the next one.
+fn silences(mut ends: Vec<u64>, switched: &[Switch]) -> Vec<Silence> {
     ends.sort_unstable();
-    let until = |place: usize| moments.get(place + 1).copied().unwrap_or(u64::MAX);
-    let gap = |(place, from): (usize, &u64)| {
-        let within = ends.windows(2).filter(|pair| pair[1] > *from && pair[0] < until(place));
-        within.map(|pair| pair[1] - pair[0]).max().unwrap_or(0)
+    let until = |place: usize| switched.get(place + 1).map_or(u64::MAX, |next| next.at_ms);
+    let silence = |(place, Switch { at_ms, writable_ms }): (usize, &Switch)| {
+        let within = ends.windows(2).filter(|pair| pair[1] > *at_ms && pair[0] < until(place));
+        Silence { redis: writable_ms - at_ms, plans: within.map(|pair| pair[1] - pair[0]).max().unwrap_or(0) }
     };
-    moments.iter().enumerate().map(gap).collect()
+    switched.iter().enumerate().map(silence).collect()
 }

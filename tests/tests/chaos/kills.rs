@@ -18,6 +18,7 @@ use serde_json::{Value, json};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
+use crate::at_rest::verify_counts_at_rest;
 use crate::{machine, number};
 
 const LIMIT: Duration = Duration::from_mins(3);
@@ -75,6 +76,7 @@ async fn run(seed: u64) -> Result<String> {
         }
     }
     until(SOON, async || cluster.is_idle().await.unwrap_or(false)).await;
+    verify_counts_at_rest(&cluster, &cluster.redis.url()).await?;
     Ok(format!("killed {}", told.join(", ")))
 }
 

@@ -1,10 +1,12 @@
 //! Real processes killed, held and cut off: no finished step is lost, none applied twice, every plan ends.
 //!
 //! Sizes: `GOALMILL_CHAOS_SEEDS` (seeds of the kill tests, 6 unless told), `GOALMILL_CHAOS_SEED` (only this one),
-//! `GOALMILL_CHAOS_FAILOVERS` (planned failovers, 1 unless told),
+//! `GOALMILL_CHAOS_FAILOVERS` (planned failovers, 1 unless told), `GOALMILL_CHAOS_REDIS_KILLS` (kills of Redis under large
+//! payloads, 2 unless told),
 //! `GOALMILL_DATA` (a directory with `wfinstances/*.json`, WfFormat traces to run besides the made ones).
 
 mod archive;
+mod at_rest;
 mod call_plans;
 mod calls;
 mod drain;
@@ -13,6 +15,7 @@ mod failovers;
 mod hostile;
 mod kill_points;
 mod kills;
+mod large_payloads;
 mod losses;
 mod network;
 mod poison;

@@ -47,6 +47,8 @@ pub(super) struct Connections {
     pub(super) presence: tokio::sync::Mutex<BTreeMap<String, Subscription>>,
     /// When consumers were pruned last.
     pub(super) pruned: Mutex<BTreeMap<AgentType, Instant>>,
+    /// How many names of a key cannot be read, by key: each number is reported once.
+    unreadable: Mutex<BTreeMap<String, usize>>,
 }
 
 impl Connections {
@@ -73,7 +75,26 @@ impl Connections {
             sweeps: Mutex::default(),
             presence: tokio::sync::Mutex::default(),
             pruned: Mutex::default(),
+            unreadable: Mutex::default(),
         })
+    }
+
+    /// The members of a set, or the fields of a hash, that are UTF-8. Any client may have written others.
+    pub(super) async fn ask_names(&self, cmd: &Cmd, key: &str) -> Result<Vec<String>> {
+        Ok(self.readable(key, self.ask(cmd).await?))
+    }
+
+    /// The names that are UTF-8; a warning tells of others.
+    pub(super) fn readable(&self, key: &str, names: Vec<Vec<u8>>) -> Vec<String> {
+        let all = names.len();
+        let texts: Vec<String> = names.into_iter().filter_map(|name| String::from_utf8(name).ok()).collect();
+        let unreadable = all - texts.len();
+        let mut reported = self.unreadable.lock().unwrap_or_else(PoisonError::into_inner);
+        if unreadable != reported.get(key).copied().unwrap_or(0) {
+            tracing::warn!("{unreadable} names in `{key}` are not UTF-8 and are ignored; remove them from the key");
+            reported.insert(key.to_owned(), unreadable);
+        }
+        texts
     }
 
     /// The connection for a shard's commits.

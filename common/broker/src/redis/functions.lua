@@ -296,14 +296,51 @@ local function fields(flat)
   return found
 end
 
--- The id of the last entry that a group has given out; nil without stream or group.
-local function delivered(stream, group)
+-- What the server says about a group, by name; nil without stream or group.
+local function group_state(stream, group)
   local groups = redis.pcall('XINFO', 'GROUPS', stream)
   if groups.err then return nil end
   for _, state in ipairs(groups) do
     local found = fields(state)
-    if found['name'] == group then return found['last-delivered-id'] end
+    if found['name'] == group then return found end
   end
+end
+
+-- The id of the last entry that a group has given out; nil without stream or group.
+local function delivered(stream, group)
+  local state = group_state(stream, group)
+  return state and state['last-delivered-id']
+end
+
+-- Entries after `id`, counted up to a limit: Redis 7 loses count when entries were deleted from the middle.
+local function count_after(stream, id)
+  local count = 0
+  repeat
+    local page = redis.call('XRANGE', stream, '(' .. id, '+', 'COUNT', 100)
+    count = count + #page
+    if #page > 0 then id = page[#page][1] end
+  until #page < 100 or count >= 10000
+  return count
+end
+
+-- Entries that a group has not given out. The server's own count (`lag`) is too high after a restart from an append-only
+-- file and after a promotion: both know which entries were given out, but not how many.
+local function count_waiting(stream, state)
+  local lag, last = state['lag'], state['last-delivered-id']
+  if lag == 0 or not redis.call('XRANGE', stream, '(' .. last, '+', 'COUNT', 1)[1] then return 0 end
+  if not lag or lag < 0 then return count_after(stream, last) end
+  return math.min(lag, redis.call('XLEN', stream))
+end
+
+-- Corrects the server's count of entries that a group has not given out: programs that scale workers read it.
+local function correct_lag(stream, group)
+  local state = group_state(stream, group)
+  if not state or state['lag'] == 0 then return end
+  local waiting = count_waiting(stream, state)
+  if waiting == state['lag'] then return end
+  local info = fields(redis.call('XINFO', 'STREAM', stream))
+  local last = waiting == 0 and info['last-generated-id'] or state['last-delivered-id']
+  redis.call('XGROUP', 'SETID', stream, group, last, 'ENTRIESREAD', decimal(info['entries-added'] - waiting))
 end
 
 -- Whether one entry id is larger than another.
@@ -380,12 +417,13 @@ local function needed(stream, group)
   return delivered(stream, group)
 end
 
--- Drops entries that nobody needs, in whole nodes.
--- KEYS[1] stream. ARGV[1] its group. Returns how many.
+-- Drops entries that nobody needs, in whole nodes, and corrects the count of those that wait.
+-- KEYS[1] stream. ARGV[1] its group. Returns how many were dropped.
 local function trim(keys, args)
   local id = needed(keys[1], args[1])
-  if not id then return 0 end
-  return redis.call('XTRIM', keys[1], 'MINID', '~', id)
+  local dropped = id and redis.call('XTRIM', keys[1], 'MINID', '~', id) or 0
+  correct_lag(keys[1], args[1])
+  return dropped
 end
 
 -- Writes answers to submissions, unless the data of the installation is gone: an answer must not outlive its plan.
@@ -453,17 +491,6 @@ local function pull(keys, args)
   return tops
 end
 
--- Entries after `id`, counted up to a limit: Redis 7 loses count when entries were deleted from the middle.
-local function count_after(stream, id)
-  local count = 0
-  repeat
-    local page = redis.call('XRANGE', stream, '(' .. id, '+', 'COUNT', 100)
-    count = count + #page
-    if #page > 0 then id = page[#page][1] end
-  until #page < 100 or count >= 10000
-  return count
-end
-
 -- How full task streams are.
 -- KEYS: task stream, dead letters, … Returns for each pair: waiting, pending, dead letters, and the type of the first
 -- key when that is no stream, or ''.
@@ -471,18 +498,12 @@ local function queues(keys, _)
   local answers = {}
   for place = 1, #keys, 2 do
     local stream = keys[place]
-    local waiting, pending, grouped = 0, 0, false
+    local waiting, pending = 0, 0
     local kind = redis.call('TYPE', stream).ok
     if kind == 'stream' then
-      for _, state in ipairs(redis.call('XINFO', 'GROUPS', stream)) do
-        local group = fields(state)
-        if group['name'] == 'workers' then
-          grouped = true
-          pending = group['pending']
-          waiting = group['lag'] or count_after(stream, group['last-delivered-id'])
-        end
-      end
-      if not grouped then waiting = redis.call('XLEN', stream) end
+      local state = group_state(stream, 'workers')
+      pending = state and state['pending'] or 0
+      waiting = state and count_waiting(stream, state) or redis.call('XLEN', stream)
     end
     answers[#answers + 1] = waiting
     answers[#answers + 1] = pending

@@ -28,7 +28,8 @@ pub enum GroupTrouble {
 /// The server cannot be asked, or refuses one of the reads.
 pub async fn troubled(settings: &RedisSettings) -> Result<Vec<(String, GroupTrouble)>> {
     let connections = Connections::new(settings)?;
-    let names: Vec<String> = connections.ask(cmd("SMEMBERS").arg(connections.keys.queues())).await?;
+    let queues = connections.keys.queues();
+    let names = connections.ask_names(cmd("SMEMBERS").arg(&queues), &queues).await?;
     let mut found = Vec::new();
     for name in names.into_iter().take(STREAMS_MAX) {
         let key = connections.keys.steps(&AgentType::from(name));

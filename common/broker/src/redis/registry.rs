@@ -118,7 +118,8 @@ impl Connections {
 
     pub(super) async fn record_scheduler_heartbeat(&self, id: &str, within_ms: u64) -> Result<Vec<String>> {
         let mut call = Function::RecordSchedulerHeartbeat.on(&[self.keys.schedulers()]);
-        let mut alive: Vec<String> = self.call(call.arg(id).arg(within_ms).arg(REMEMBER_MS)).await?;
+        let alive = self.call(call.arg(id).arg(within_ms).arg(REMEMBER_MS)).await?;
+        let mut alive = self.readable(&self.keys.schedulers(), alive);
         alive.sort_unstable();
         Ok(alive)
     }
@@ -161,17 +162,19 @@ impl Connections {
     }
 
     pub(super) async fn loads(&self) -> Result<BTreeMap<ShardId, Loads>> {
-        let texts: Vec<(u16, Vec<u8>)> = self.ask(cmd("HGETALL").arg(self.keys.loads())).await?;
-        Ok(texts
-            .into_iter()
-            .filter_map(|(n, text)| Some((ShardId(n), parse_entry(&self.keys.loads(), &text)?)))
-            .collect())
+        let texts: Vec<(Vec<u8>, Vec<u8>)> = self.ask(cmd("HGETALL").arg(self.keys.loads())).await?;
+        let load = |(shard, text): (Vec<u8>, Vec<u8>)| {
+            let shard = std::str::from_utf8(&shard).ok()?.parse().ok()?;
+            Some((ShardId(shard), parse_entry(&self.keys.loads(), &text)?))
+        };
+        Ok(texts.into_iter().filter_map(load).collect())
     }
 
     /// Members of a ZSET of times that are younger than `within_ms`, with their times.
     async fn recent(&self, key: &str, within_ms: u64) -> Result<Vec<(String, u64)>> {
-        let found: Vec<(String, f64)> = self.call(Function::Recent.on(&[key]).arg(within_ms)).await?;
-        Ok(found.into_iter().map(|(member, score)| (member, whole_u64(score))).collect())
+        let found: Vec<(Vec<u8>, f64)> = self.call(Function::Recent.on(&[key]).arg(within_ms)).await?;
+        let text = |(member, score)| Some((String::from_utf8(member).ok()?, whole_u64(score)));
+        Ok(found.into_iter().filter_map(text).collect())
     }
 }
 

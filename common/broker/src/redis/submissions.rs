@@ -42,7 +42,10 @@ impl Connections {
     }
 
     pub(super) async fn reclaim_submissions(&self, consumer: &str, idle_ms: u64, limit: usize) -> Result<Vec<Entry>> {
-        let claim = self.claim_idle(&self.keys.goals(), keys::SCHEDULERS, consumer, idle_ms, limit, "0-0").await?;
+        let goals = self.keys.goals();
+        let claim = self.claim_idle(&goals, keys::SCHEDULERS, consumer, idle_ms, limit, "0-0").await?;
+        // Submissions are trimmed when they are settled; at rest, the count of those that wait must be right too.
+        self.call::<Value>(Function::Trim.on(&[goals]).arg(keys::SCHEDULERS)).await?;
         Ok(claim.entries)
     }
 

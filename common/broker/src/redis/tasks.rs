@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::PoisonError;
 use std::time::Duration;
 
-use goalmill_common::id::{AgentType, EntryId, WorkerId};
+use goalmill_common::id::{AgentType, EntryId, WorkerId, is_id};
 use goalmill_common::keys;
 use redis::{Value, cmd};
 use tokio::time::Instant;
@@ -113,10 +113,16 @@ impl Connections {
         Ok(())
     }
 
+    /// Agent types with a queue or a card. Any client may have written the names; no plan can use one that is no id.
+    async fn queue_names(&self) -> Result<BTreeSet<AgentType>> {
+        let (queues, agents) = (self.keys.queues(), self.keys.agents());
+        let mut names = self.ask_names(cmd("SMEMBERS").arg(&queues), &queues).await?;
+        names.extend(self.ask_names(cmd("HKEYS").arg(&agents), &agents).await?);
+        Ok(names.into_iter().filter(|name| is_id(name)).map(AgentType::from).collect())
+    }
+
     pub(super) async fn queues(&self) -> Result<Vec<QueueState>> {
-        let mut names: BTreeSet<String> = self.ask(cmd("SMEMBERS").arg(self.keys.queues())).await?;
-        names.extend(self.ask::<Vec<String>>(cmd("HKEYS").arg(self.keys.agents())).await?);
-        let agent_types: Vec<AgentType> = names.into_iter().map(AgentType::from).collect();
+        let agent_types: Vec<AgentType> = self.queue_names().await?.into_iter().collect();
         let streams: Vec<_> =
             agent_types.iter().flat_map(|t| [self.task_stream(t), self.keys.dead_letters(t)]).collect();
         let counts: Vec<(u64, u64, u64, String)> = self.call(&Function::Queues.on(&streams)).await?;
@@ -135,7 +141,8 @@ impl Connections {
     }
 
     pub(super) async fn paused_queues(&self) -> Result<BTreeSet<AgentType>> {
-        let names: Vec<String> = self.ask(cmd("SMEMBERS").arg(self.keys.queues_paused())).await?;
+        let key = self.keys.queues_paused();
+        let names = self.ask_names(cmd("SMEMBERS").arg(&key), &key).await?;
         Ok(names.into_iter().map(AgentType::from).collect())
     }
 

@@ -1,5 +1,7 @@
 //! Task streams: leases, counts, trimming.
 
+use std::collections::BTreeMap;
+
 use goalmill_broker::BrokerError;
 use goalmill_common::agent::Agent;
 use goalmill_common::id::AgentType;
@@ -8,7 +10,7 @@ use redis::streams::StreamRangeReply;
 use redis::{AsyncCommands, Value, cmd};
 
 use crate::seed::{SHARD, blocked, commit, deliver, letter, own, task};
-use crate::server::Server;
+use crate::server::{Server, eventually};
 
 #[tokio::test]
 async fn a_lease_is_extended_by_its_holder_only() {
@@ -235,4 +237,113 @@ async fn workers_read_the_task_streams_that_the_installation_names() {
     let broker = goalmill_broker::redis::connect(&server.settings()).await.unwrap();
     let refused = broker.reader().await.unwrap().pull(&"w".into(), &types, 1, 0).await;
     assert!(matches!(refused, Err(BrokerError::Unsupported(_))), "{refused:?}");
+}
+
+/// What the server itself says of the workers' group: the count on which autoscalers rely.
+async fn lag(raw: &mut redis::aio::MultiplexedConnection, queue: &AgentType) -> Option<i64> {
+    let groups: Vec<BTreeMap<String, Value>> =
+        cmd("XINFO").arg("GROUPS").arg(Keys::default().steps(queue)).query_async(raw).await.unwrap();
+    redis::from_redis_value(groups[0]["lag"].clone()).unwrap()
+}
+
+/// Replaces the number of entries that the workers' group has given out, as the server counts them.
+async fn set_entries_read(raw: &mut redis::aio::MultiplexedConnection, queue: &AgentType, last: &str, read: u64) {
+    let mut set = cmd("XGROUP");
+    set.arg("SETID").arg(Keys::default().steps(queue)).arg("workers").arg(last).arg("ENTRIESREAD").arg(read);
+    let _: Value = set.query_async(raw).await.unwrap();
+}
+
+async fn waiting(broker: &dyn goalmill_broker::Broker) -> u64 {
+    broker.queues().await.unwrap()[0].waiting
+}
+
+#[tokio::test]
+async fn a_promoted_replica_counts_what_waits_like_its_primary() {
+    let (server, replica) = (Server::start(&[]).await, Server::start(&[]).await);
+    let broker = server.open().await;
+    let queue = AgentType::from("a");
+    deliver(&*broker, std::slice::from_ref(&queue), 3).await;
+    let mut raw = replica.raw().await;
+    let _: Value = cmd("REPLICAOF").arg("127.0.0.1").arg(server.port()).query_async(&mut raw).await.unwrap();
+    eventually("the replica follows", async || {
+        let info: String = cmd("INFO").arg("replication").query_async(&mut raw.clone()).await.unwrap();
+        info.contains("master_link_status:up")
+    })
+    .await;
+    // What follows the first copy tells a replica which entries were given out, and not how many.
+    let mut more = commit("t", 2, &[]);
+    more.tasks = (0..50).map(|n| task("a", &[n])).collect();
+    broker.commit(&more).await.unwrap();
+    let mut reader = broker.reader().await.unwrap();
+    let taken = reader.pull(&"w".into(), std::slice::from_ref(&queue), 50, 0).await.unwrap();
+    assert_eq!(taken.len(), 50);
+    let _: Value = cmd("WAIT").arg(1).arg(30_000).query_async(&mut server.raw().await).await.unwrap();
+    let _: Value = cmd("REPLICAOF").arg("NO").arg("ONE").query_async(&mut raw).await.unwrap();
+    let promoted = replica.open().await;
+    assert_eq!(waiting(&*promoted).await, 0);
+    promoted.trim(&queue).await.unwrap();
+    assert_eq!(lag(&mut raw, &queue).await, Some(0));
+}
+
+#[tokio::test]
+async fn a_wrong_count_of_what_waits_is_corrected_and_never_reported() {
+    let server = Server::start(&[]).await;
+    let broker = server.open().await;
+    let queue = AgentType::from("a");
+    let taken = deliver(&*broker, std::slice::from_ref(&queue), 10).await;
+    let last = taken.last().unwrap().entry.to_string();
+    let mut raw = server.raw().await;
+    for (read, waits) in [(3, 0), (100, 0)] {
+        set_entries_read(&mut raw, &queue, &last, read).await;
+        assert_ne!(lag(&mut raw, &queue).await, Some(0));
+        assert_eq!(waiting(&*broker).await, waits, "{read} read");
+        broker.trim(&queue).await.unwrap();
+        assert_eq!(lag(&mut raw, &queue).await, Some(0), "{read} read");
+    }
+    let mut more = commit("t", 2, &[]);
+    more.tasks = (0..5).map(|n| task("a", &[n])).collect();
+    broker.commit(&more).await.unwrap();
+    assert_eq!((waiting(&*broker).await, lag(&mut raw, &queue).await), (5, Some(5)));
+    set_entries_read(&mut raw, &queue, &last, 900).await;
+    assert_eq!(waiting(&*broker).await, 5, "fewer than none are counted one by one");
+    broker.trim(&queue).await.unwrap();
+    assert_eq!(lag(&mut raw, &queue).await, Some(5));
+    let mut reader = broker.reader().await.unwrap();
+    assert_eq!(reader.pull(&"w".into(), &[queue.clone()], 9, 0).await.unwrap().len(), 5);
+    assert_eq!((waiting(&*broker).await, lag(&mut raw, &queue).await), (0, Some(0)), "it counts on from there");
+}
+
+#[tokio::test]
+async fn names_that_are_not_utf_8_break_no_list() {
+    let server = Server::start(&[]).await;
+    let broker = server.open().await;
+    let queue = AgentType::from("a");
+    deliver(&*broker, std::slice::from_ref(&queue), 1).await;
+    let keys = Keys::default();
+    let mut raw = server.raw().await;
+    let bad: &[u8] = b"\xff\xfe\x00";
+    for (verb, key, value) in [
+        ("SADD", keys.queues(), None),
+        ("SADD", keys.queues_paused(), None),
+        ("HSET", keys.agents(), Some("{}")),
+        ("HSET", keys.loads(), Some("{}")),
+        ("HSET", keys.worker_beats(), Some("{}")),
+    ] {
+        let mut write = cmd(verb);
+        write.arg(key).arg(bad);
+        value.into_iter().for_each(|value| drop(write.arg(value)));
+        let _: Value = write.query_async(&mut raw).await.unwrap();
+    }
+    for key in [keys.workers(), keys.cancelled(), keys.schedulers()] {
+        let _: Value = cmd("ZADD").arg(key).arg("+inf").arg(bad).query_async(&mut raw).await.unwrap();
+    }
+    let _: Value = cmd("SADD").arg(keys.queues()).arg("no id").query_async(&mut raw).await.unwrap();
+    assert_eq!(broker.queues().await.unwrap().into_iter().map(|q| q.agent_type).collect::<Vec<_>>(), [queue.clone()]);
+    assert!(broker.paused_queues().await.unwrap().is_empty());
+    assert_eq!(broker.agents().await.unwrap().refused.len(), 1);
+    assert!(broker.loads().await.unwrap().is_empty());
+    assert!(broker.workers(60_000).await.unwrap().is_empty());
+    assert!(broker.cancelled().await.unwrap().is_empty());
+    assert_eq!(broker.record_scheduler_heartbeat("s1", 60_000).await.unwrap(), ["s1"]);
+    assert_eq!(broker.reclaim(&queue, 0, 10).await.unwrap().len(), 1, "reclaiming goes on");
 }
