@@ -10,6 +10,7 @@ mod tools;
 mod values;
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand};
 use goalmill_client::BearerToken;
@@ -87,6 +88,17 @@ pub struct Globals {
     /// The namespace to see and change, for tokens of all namespaces.
     #[arg(long, global = true, value_name = "NAME", env = "GOALMILL_NAMESPACE", help_heading = "Global options")]
     pub namespace: Option<String>,
+    /// How long reads and submissions are sent again while a scheduler is away or not ready; 0 fails at once.
+    #[arg(
+        long,
+        global = true,
+        value_name = "TIME",
+        env = "GOALMILL_RETRY_FOR",
+        default_value = "10s",
+        value_parser = duration,
+        help_heading = "Global options"
+    )]
+    pub retry_for: Duration,
     /// When to use colours; NO_COLOR turns them off.
     #[arg(long, global = true, value_name = "WHEN", default_value = "auto", help_heading = "Global options")]
     pub color: ColorWhen,

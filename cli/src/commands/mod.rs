@@ -33,7 +33,10 @@ mod token;
 mod validate;
 mod worker;
 
-use goalmill_client::Client;
+use std::sync::Arc;
+use std::time::Duration;
+
+use goalmill_client::{Client, Notice};
 use goalmill_common::clock::Clock;
 use goalmill_engine::Engine;
 
@@ -49,8 +52,16 @@ use crate::{bench, doctor, mcp, replay, roles, watch};
 pub async fn run(cli: Cli, screen: Screen) -> CommandResult {
     let asked = cli.globals.server.is_some();
     let server = cli.globals.server.as_deref().unwrap_or(SERVER);
-    let Globals { token, ca_file, namespace, .. } = cli.globals;
-    let client = Client::new(server)?.with_token(token)?.with_ca_file(ca_file.as_deref())?.in_namespace(namespace)?;
+    let Globals { token, ca_file, namespace, retry_for, .. } = cli.globals;
+    // What checks a server tells what it is like now.
+    let retry_for = if matches!(cli.command, Command::Doctor(_)) { Duration::ZERO } else { retry_for };
+    let notices = screen.clone();
+    let notice: Notice = Arc::new(move |text| notices.note(text));
+    let client = Client::new(server)?
+        .with_token(token)?
+        .with_ca_file(ca_file.as_deref())?
+        .in_namespace(namespace)?
+        .retrying(retry_for, Some(notice).filter(|_| screen.is_for_people()));
     let context = CommandContext { client, asked, screen, clock: Clock::system() };
     match cli.command {
         Command::Dev(args) => roles::dev::run(&context, &args).await,

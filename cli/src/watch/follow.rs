@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use goalmill_broker::{Broker, Reader};
-use goalmill_client::{Client, ClientError};
+use goalmill_client::Client;
 use goalmill_common::clock::parse_rfc3339;
 use goalmill_common::event::{Record, read_entry};
 use goalmill_common::id::PlanId;
@@ -111,21 +111,15 @@ fn unreadable(error: goalmill_common::event::LogError) -> Failed {
     Failed::other(error).help("client and server may be of different versions")
 }
 
-/// Opens the stream; after a first success it retries while the server is unreachable.
+/// Opens the stream. The client repeats the request while the server is away; a server whose streams break off at once counts
+/// as lost after some attempts.
 async fn reopen(client: &Client, plan: &PlanId, after: u64, tries: &mut u32) -> Result<Response, Failed> {
-    loop {
-        if *tries > 0 {
-            tokio::time::sleep(PAUSE).await;
-        }
-        *tries += 1;
-        match client.event_stream(plan, after).await {
-            Err(ClientError::Unreachable { .. }) if after > 0 && *tries < TRIES => {}
-            other => {
-                if *tries >= TRIES {
-                    return Err(Failed::new(Exit::Unreachable, format!("the event stream of plan {plan} broke off")));
-                }
-                return other.map_err(Failed::from);
-            }
-        }
+    if *tries > 0 {
+        tokio::time::sleep(PAUSE).await;
     }
+    *tries += 1;
+    if *tries >= TRIES {
+        return Err(Failed::new(Exit::Unreachable, format!("the event stream of plan {plan} broke off")));
+    }
+    Ok(client.event_stream(plan, after).await?)
 }

@@ -73,9 +73,20 @@ pub async fn wait(screen: &Screen, source: Source, plan: &PlanId, patience: Pati
             view.show(&board, &record)?;
         }
         if board.status().is_final() || (patience.stop_at_approval && board.awaits_a_person()) {
+            end_on_interrupt();
             return Ok(Waited::Settled(Box::new(board)));
         }
     }
+}
+
+/// Ends the program at the next Ctrl-C: once it was listened for, it does nothing by itself.
+fn end_on_interrupt() {
+    #[expect(clippy::disallowed_methods, reason = "it ends with the program")]
+    tokio::spawn(async {
+        if tokio::signal::ctrl_c().await.is_ok() {
+            std::process::exit(i32::from(Exit::Interrupted.code()));
+        }
+    });
 }
 
 /// Message and exit code of a wait that ended before the plan.

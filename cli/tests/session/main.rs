@@ -209,11 +209,11 @@ fn an_imported_trace_runs() {
 
 #[test]
 fn what_is_not_there_is_unreachable_and_says_what_to_do() {
-    let server = run(&["plan", "list", "--server", "http://127.0.0.1:1"]);
+    let server = run(&["plan", "list", "--server", "http://127.0.0.1:1", "--retry-for", "0"]);
     assert_eq!(code(&server), 69);
     assert!(err(&server).contains("goalmill dev"), "{}", err(&server));
     assert_eq!(code(&run(&["submit", "x", "--redis", "redis://127.0.0.1:1"])), 69);
-    let problem = run(&["plan", "list", "--server", "http://127.0.0.1:1", "-o", "json"]);
+    let problem = run(&["plan", "list", "--server", "http://127.0.0.1:1", "--retry-for", "0", "-o", "json"]);
     let problem: Value = serde_json::from_str(&err(&problem)).expect("it is a problem object");
     assert_eq!(problem["exit_code"], 69);
     assert_eq!(code(&run(&["fly"])), 2);

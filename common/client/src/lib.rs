@@ -23,7 +23,7 @@ use goalmill_common::view::{
     QuestionView, QueueView, Results, StepView,
 };
 use goalmill_http::client_failure;
-use reqwest::{Certificate, Method, RequestBuilder, Response};
+use reqwest::{Certificate, Method, Request, RequestBuilder, Response};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
@@ -32,13 +32,16 @@ mod error;
 mod http;
 mod plan_selector;
 mod query;
+mod retry;
 mod transport;
 
 pub use error::ClientError;
 pub use query::{Candidates, Document, EventPage, EventQuery, LogQuery, PlanQuery, StatsQuery};
+pub use retry::{Notice, RETRY_FOR};
 pub use transport::{PendingResponse, Transport};
 
 use http::{Http, IN_PROCESS_HTTP, builder};
+use retry::RequestRetry;
 
 /// A request that got no answer by then is given up.
 const ANSWER: Duration = Duration::from_mins(1);
@@ -82,6 +85,7 @@ pub struct Client {
     actor: Option<String>,
     /// What answers in place of the server.
     transport: Option<Arc<dyn Transport>>,
+    retry: RequestRetry,
 }
 
 /// The trace context that this program was started with, as programs hand it on in `TRACEPARENT`.
@@ -106,12 +110,22 @@ impl Client {
     pub fn in_process(transport: Arc<dyn Transport>, actor: &str) -> Self {
         let http = IN_PROCESS_HTTP.clone();
         let made = Self { http, authorities: Some(Arc::default()), ..Self::at_base(IN_PROCESS.to_owned()) };
+        let made = made.retrying(Duration::ZERO, None);
         Self { actor: Some(actor.to_owned()), transport: Some(transport), ..made }
     }
 
     fn at_base(base: String) -> Self {
-        let http = Arc::default();
-        Self { http, base, token: None, authorities: None, namespace: None, actor: None, transport: None }
+        let (http, retry) = (Arc::default(), RequestRetry { limit: RETRY_FOR, notice: None });
+        Self { http, base, token: None, authorities: None, namespace: None, actor: None, transport: None, retry }
+    }
+
+    /// The same with another time for which requests are repeated that may be repeated: reads, and submissions, which have
+    /// an id. [`RETRY_FOR`] unless told otherwise.
+    ///
+    /// - `notice`: told once when a request takes long for that reason.
+    #[must_use]
+    pub fn retrying(self, limit: Duration, notice: Option<Notice>) -> Self {
+        Self { retry: RequestRetry { limit, notice }, ..self }
     }
 
     /// The same, with a token in each request; an empty one counts as none.
@@ -160,8 +174,8 @@ impl Client {
 
     /// The same for another server, with the same token, authorities and namespace.
     pub fn at(&self, server: &str) -> Result<Self, ClientError> {
-        let Self { token, authorities, namespace, .. } = self.clone();
-        Ok(Self { token, authorities, namespace, ..Self::new(server)? })
+        let Self { token, authorities, namespace, retry, .. } = self.clone();
+        Ok(Self { token, authorities, namespace, retry, ..Self::new(server)? })
     }
 
     fn http(&self) -> &Http {
@@ -485,7 +499,18 @@ impl Client {
     }
 
     async fn read<T: DeserializeOwned>(&self, request: RequestBuilder) -> Result<T, ClientError> {
-        let response = self.accept(request).await?;
+        let request = request.build().map_err(|error| self.unreachable(&error))?;
+        let mut repetitions = self.retry.begin(&request);
+        loop {
+            match self.read_once(copy(&request)).await {
+                Err(error) => repetitions.wait(error).await?,
+                answer => return answer,
+            }
+        }
+    }
+
+    async fn read_once<T: DeserializeOwned>(&self, request: Request) -> Result<T, ClientError> {
+        let response = self.accept_once(request).await?;
         let url = response.url().path().to_owned();
         let bytes = response.bytes().await.map_err(|error| self.unreachable(&error))?;
         serde_json::from_slice(&bytes).map_err(|error| ClientError::InvalidAnswer {
@@ -497,7 +522,18 @@ impl Client {
 
     /// Sends, and turns an answer that is no success into a failure.
     async fn accept(&self, request: RequestBuilder) -> Result<Response, ClientError> {
-        let response = self.send(request).await?;
+        let request = request.build().map_err(|error| self.unreachable(&error))?;
+        let mut repetitions = self.retry.begin(&request);
+        loop {
+            match self.accept_once(copy(&request)).await {
+                Err(error) => repetitions.wait(error).await?,
+                answer => return answer,
+            }
+        }
+    }
+
+    async fn accept_once(&self, request: Request) -> Result<Response, ClientError> {
+        let response = self.send_once(request).await?;
         let status = response.status();
         if status.is_success() {
             return Ok(response);
@@ -511,9 +547,13 @@ impl Client {
         Err(ClientError::Status { path, server: self.base.clone(), status, body })
     }
 
+    /// Sends once; whatever the answer is, it is given back.
     async fn send(&self, request: RequestBuilder) -> Result<Response, ClientError> {
+        self.send_once(request.build().map_err(|error| self.unreachable(&error))?).await
+    }
+
+    async fn send_once(&self, request: Request) -> Result<Response, ClientError> {
         if let Some(transport) = &self.transport {
-            let request = request.build().map_err(|error| self.unreachable(&error))?;
             return transport.send(request).await.map_err(|error| self.unreachable(&error));
         }
         if let Some(why) = &self.http().plain_only
@@ -521,7 +561,7 @@ impl Client {
         {
             return Err(ClientError::NoCertificates { server: self.base.clone(), reason: why.clone() });
         }
-        request.send().await.map_err(|error| self.unreachable(&error))
+        self.http().client.execute(request).await.map_err(|error| self.unreachable(&error))
     }
 
     pub fn unreachable(&self, error: &reqwest::Error) -> ClientError {
@@ -536,6 +576,11 @@ impl Client {
         }
         ClientError::Unreachable { server, reason }
     }
+}
+
+/// The request once more. Bodies are texts in memory, so there is always a copy.
+fn copy(request: &Request) -> Request {
+    request.try_clone().expect("no request has a body that is a stream")
 }
 
 /// Characters of a person's name in the log.
@@ -608,7 +653,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_server_that_is_not_there_is_unreachable() {
-        let client = Client::new("http://127.0.0.1:1").expect("it is an address");
+        let client = Client::new("http://127.0.0.1:1").expect("it is an address").retrying(Duration::ZERO, None);
         let failed = client.plans(&PlanQuery::default()).await.expect_err("nobody listens on port 1");
         assert!(matches!(failed, ClientError::Unreachable { .. }), "{failed}");
         assert!(failed.to_string().contains("http://127.0.0.1:1"), "{failed}");

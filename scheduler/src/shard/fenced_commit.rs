@@ -14,6 +14,15 @@ use crate::scheduler::Scheduler;
 /// How often a commit whose reply is lost is sent again; it is idempotent.
 const RESENDS_MAX: u32 = 3;
 
+/// Wait before a commit is sent again that was refused because no replica follows the primary.
+const REPLICA_WAIT: Duration = Duration::from_millis(50);
+
+/// Whether a write was refused, or is not confirmed, because no replica follows the primary at the moment. The server and
+/// this connection to it are sound, so the shard is not lost: the same commit is sent again.
+pub(super) fn lacks_replica(error: &BrokerError) -> bool {
+    matches!(error, BrokerError::Unavailable(text) if text.contains("NOREPLICAS"))
+}
+
 /// Histograms of commits, in seconds.
 #[derive(Clone)]
 pub(super) struct CommitMetrics {
@@ -31,16 +40,35 @@ impl CommitMetrics {
     }
 }
 
-/// Stores inputs for their record, for the longest lifetime of a plan. Storing them again changes nothing.
-async fn store_inputs(scheduler: &Scheduler, key: &str, inputs: &Json, resends: &mut u32) -> Result<(), LoopEnd> {
-    let kept_ms = scheduler.settings.limits.plan_ms_max.max(scheduler.settings.scheduler.retention_ms);
-    loop {
-        match scheduler.broker.put_blob(key, inputs.text().as_bytes(), kept_ms).await {
-            Ok(()) => return Ok(()),
-            Err(BrokerError::Unavailable(_)) if *resends < RESENDS_MAX => *resends += 1,
-            Err(error) => return Err(LoopEnd::Lost(error.to_string())),
+/// How often a write has been repeated, and until when it may be repeated for want of a replica.
+struct Repeats {
+    resends: u32,
+    until: Instant,
+}
+
+impl Repeats {
+    /// Waits if the write is to be sent again; gives the error back if not.
+    async fn wait(&mut self, error: BrokerError) -> Result<(), BrokerError> {
+        // Nobody else can take the shard meanwhile, because that is a write, too.
+        if lacks_replica(&error) && Instant::now() < self.until {
+            tokio::time::sleep(REPLICA_WAIT).await;
+            return Ok(());
         }
+        if matches!(error, BrokerError::Unavailable(_)) && self.resends < RESENDS_MAX {
+            self.resends += 1;
+            return Ok(());
+        }
+        Err(error)
     }
+}
+
+/// Stores inputs for their record, for the longest lifetime of a plan. Storing them again changes nothing.
+async fn store_inputs(scheduler: &Scheduler, key: &str, inputs: &Json, repeats: &mut Repeats) -> Result<(), LoopEnd> {
+    let kept_ms = scheduler.settings.limits.plan_ms_max.max(scheduler.settings.scheduler.retention_ms);
+    while let Err(error) = scheduler.broker.put_blob(key, inputs.text().as_bytes(), kept_ms).await {
+        repeats.wait(error).await?;
+    }
+    Ok(())
 }
 
 /// Writes a commit, after the inputs that it refers to. An owner that was fenced off has lost its shard.
@@ -50,9 +78,10 @@ pub(super) async fn write_commit(
     commit: Commit,
     inputs: Vec<(String, Json)>,
 ) -> Result<(), LoopEnd> {
-    let mut resends = 0;
+    let lease = Duration::from_millis(scheduler.settings.scheduler.shard_lease_ms);
+    let mut repeats = Repeats { resends: 0, until: Instant::now() + lease };
     for (key, inputs) in inputs {
-        store_inputs(&scheduler, &key, &inputs, &mut resends).await?;
+        store_inputs(&scheduler, &key, &inputs, &mut repeats).await?;
     }
     let begun = Instant::now();
     loop {
@@ -73,10 +102,11 @@ pub(super) async fn write_commit(
             Ok(Committed::Gap(what)) => {
                 return Err(LoopEnd::Lost(format!("COMMIT_GAP: the commit does not follow the log: {what}")));
             }
-            Err(BrokerError::Unavailable(_)) if resends < RESENDS_MAX => resends += 1,
             Err(error) => {
-                quarantine::isolate_failed_commit(&scheduler, &commit, &error);
-                return Err(LoopEnd::Lost(error.to_string()));
+                if let Err(error) = repeats.wait(error).await {
+                    quarantine::isolate_failed_commit(&scheduler, &commit, &error);
+                    return Err(LoopEnd::Lost(error.to_string()));
+                }
             }
         }
     }

@@ -11,7 +11,7 @@ use std::time::Duration;
 use goalmill_broker::{BrokerError, Claim, Ownership};
 use goalmill_common::id::{EntryId, ShardId};
 use goalmill_engine::{EngineContext, PlanState};
-use tokio::sync::mpsc;
+use tokio::sync::{Notify, mpsc};
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
@@ -30,6 +30,8 @@ use crate::scheduler::{Scheduler, input_recording};
 
 /// Messages that wait for a loop.
 const MESSAGES_WAITING: usize = 4_096;
+/// Wait after the first round that failed or followed a lost shard; it doubles up to the time between two heartbeats.
+const RETRY: Duration = Duration::from_millis(50);
 
 /// Keeps this scheduler's share of the shards running.
 pub(crate) struct Membership {
@@ -43,6 +45,10 @@ pub(crate) struct Membership {
     dead: BTreeSet<String>,
     /// The last token under which this process has taken each shard.
     tokens: BTreeMap<ShardId, String>,
+    /// Notified when a loop ends: a lost shard is taken again at once.
+    ended: Arc<Notify>,
+    /// Rounds in a row that failed or followed a lost shard.
+    failures: u32,
 }
 
 struct Running {
@@ -60,6 +66,8 @@ impl Membership {
             presence: Presence::default(),
             dead: BTreeSet::new(),
             tokens: BTreeMap::new(),
+            ended: Arc::default(),
+            failures: 0,
         }
     }
 
@@ -68,8 +76,10 @@ impl Membership {
         let heartbeat = Duration::from_millis(self.scheduler.settings.scheduler.heartbeat_ms);
         let mut silent = false;
         while !self.scheduler.stop.is_cancelled() {
-            self.collect_ended().await;
-            match self.balance().await {
+            let has_lost = self.collect_ended().await;
+            let balanced = self.balance().await;
+            self.failures = if has_lost || balanced.is_err() { self.failures.saturating_add(1) } else { 0 };
+            match balanced {
                 Ok(()) => silent = false,
                 Err(error) if !silent => {
                     tracing::warn!("shards cannot be shared: {error}");
@@ -82,14 +92,18 @@ impl Membership {
         self.leave().await;
     }
 
-    /// Waits for the next heartbeat, for a shorter time while a scheduler may be dead.
+    /// Waits for the next heartbeat: for a shorter time while a scheduler may be dead, or after a round that failed or
+    /// followed a lost shard, because work stands still until the shard is taken again.
     async fn pause(&mut self, heartbeat: Duration) {
         let heartbeat = if self.presence.is_waiting() { heartbeat / 4 } else { heartbeat };
+        let retry = RETRY.saturating_mul(2_u32.saturating_pow(self.failures.saturating_sub(1)));
+        let heartbeat = if self.failures > 0 { heartbeat.min(retry) } else { heartbeat };
         let jitter = self.scheduler.random.below(u64::try_from(heartbeat.as_millis() / 4).unwrap_or(0) + 1);
         let wait = heartbeat * 3 / 4 + Duration::from_millis(jitter);
         tokio::select! {
            biased;
             () = self.scheduler.stop.cancelled() => {}
+            () = self.ended.notified(), if self.failures == 0 => {}
             () = tokio::time::sleep(wait) => {}
         }
     }
@@ -177,13 +191,19 @@ impl Membership {
         let release = CancellationToken::new();
         let (scheduler, shards) = (self.scheduler.clone(), self.shards.clone());
         let start = ShardStart { scheduler, shards, shard, token, is_orphaned, release: release.clone() };
-        let task = self.scheduler.tasks.spawn(start.run(to_loop, messages));
+        let ended = self.ended.clone();
+        let task = self.scheduler.tasks.spawn(async move {
+            let end = start.run(to_loop, messages).await;
+            ended.notify_one();
+            end
+        });
         self.running.insert(shard, Running { release, task });
         Ok(())
     }
 
-    /// Collects loops that have ended; the next round takes their shards again.
-    async fn collect_ended(&mut self) {
+    /// Collects loops that have ended; the next round takes their shards again. Returns whether a shard was lost.
+    async fn collect_ended(&mut self) -> bool {
+        let mut has_lost = false;
         let ended: Vec<ShardId> = self.running.iter().filter(|(_, r)| r.task.is_finished()).map(|(s, _)| *s).collect();
         for shard in ended {
             let Some(running) = self.running.remove(&shard) else { continue };
@@ -191,12 +211,14 @@ impl Membership {
                 Ok(LoopEnd::Released) => tracing::info!(%shard, "shard {shard} was released"),
                 Ok(LoopEnd::Lost(why)) => {
                     self.shards.ownership.lose(shard, why.clone());
+                    has_lost = true;
                     metrics::counter!("goalmill_shards_lost_total").increment(1);
                     tracing::warn!(%shard, "shard {shard} was lost: {why}");
                 }
                 Err(error) => tracing::error!(%shard, "the loop of shard {shard} failed: {error}"),
             }
         }
+        has_lost
     }
 
     fn release_all(&self) {

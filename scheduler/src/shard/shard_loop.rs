@@ -12,7 +12,7 @@ use tokio::sync::{Notify, mpsc};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use super::fenced_commit::{CommitMetrics, write_commit};
+use super::fenced_commit::{CommitMetrics, lacks_replica, write_commit};
 use super::inbox_reader::{InboxBatch, read_inbox};
 use super::outbox::Outbox;
 use super::takeover::CarefulTakeover;
@@ -176,9 +176,12 @@ impl ShardLoop {
                     let writing = write_commit(self.scheduler.clone(), self.metrics.clone(), commit, inputs);
                     self.io.writing = Some(Box::pin(writing));
                 }
-                TurnOutput::Renew => match self.scheduler.broker.renew(self.shard, &self.token).await? {
-                    true => {}
-                    false => return Err(LoopEnd::Lost("another scheduler has taken it".into())),
+                TurnOutput::Renew => match self.scheduler.broker.renew(self.shard, &self.token).await {
+                    Ok(true) => {}
+                    Ok(false) => return Err(LoopEnd::Lost("another scheduler has taken it".into())),
+                    // Nobody else can take the shard either.
+                    Err(error) if lacks_replica(&error) => {}
+                    Err(error) => return Err(error.into()),
                 },
                 TurnOutput::Publish(counts) => self.shards.counts.set(self.shard, counts),
                 TurnOutput::Released => is_released = true,

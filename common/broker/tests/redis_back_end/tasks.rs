@@ -309,7 +309,7 @@ async fn a_wrong_count_of_what_waits_is_corrected_and_never_reported() {
     broker.trim(&queue).await.unwrap();
     assert_eq!(lag(&mut raw, &queue).await, Some(5));
     let mut reader = broker.reader().await.unwrap();
-    assert_eq!(reader.pull(&"w".into(), &[queue.clone()], 9, 0).await.unwrap().len(), 5);
+    assert_eq!(reader.pull(&"w".into(), std::slice::from_ref(&queue), 9, 0).await.unwrap().len(), 5);
     assert_eq!((waiting(&*broker).await, lag(&mut raw, &queue).await), (0, Some(0)), "it counts on from there");
 }
 
@@ -331,14 +331,17 @@ async fn names_that_are_not_utf_8_break_no_list() {
     ] {
         let mut write = cmd(verb);
         write.arg(key).arg(bad);
-        value.into_iter().for_each(|value| drop(write.arg(value)));
+        if let Some(value) = value {
+            write.arg(value);
+        }
         let _: Value = write.query_async(&mut raw).await.unwrap();
     }
     for key in [keys.workers(), keys.cancelled(), keys.schedulers()] {
         let _: Value = cmd("ZADD").arg(key).arg("+inf").arg(bad).query_async(&mut raw).await.unwrap();
     }
     let _: Value = cmd("SADD").arg(keys.queues()).arg("no id").query_async(&mut raw).await.unwrap();
-    assert_eq!(broker.queues().await.unwrap().into_iter().map(|q| q.agent_type).collect::<Vec<_>>(), [queue.clone()]);
+    let queues: Vec<_> = broker.queues().await.unwrap().into_iter().map(|q| q.agent_type.to_string()).collect();
+    assert_eq!(queues, ["a"]);
     assert!(broker.paused_queues().await.unwrap().is_empty());
     assert_eq!(broker.agents().await.unwrap().refused.len(), 1);
     assert!(broker.loads().await.unwrap().is_empty());

@@ -44,14 +44,19 @@ fn add(shard: &mut ShardState, id: &str, namespace: &str, plan: Plan) {
     submit(shard, &format!("p0-{id}"), goal, plan);
 }
 
-/// Runs the loop once; returns the tasks of the turn in the order in which they are sent.
+/// Runs the loop until tasks are sent or nothing is left to send; returns the tasks in the order in which they are sent.
 fn turn(shard: &mut ShardState, quota: &dyn Quota) -> Vec<Task> {
-    shard.dispatch(quota);
-    let tasks = shard.turn.tasks.iter().map(|task| wire::read_task(&task.data).expect("it was just written"));
-    let tasks = tasks.collect();
-    drop(shard.build_commit("token", 1, false));
-    shard.begin_turn();
-    tasks
+    loop {
+        shard.dispatch(quota);
+        let tasks = shard.turn.tasks.iter().map(|task| wire::read_task(&task.data).expect("it was just written"));
+        let tasks: Vec<Task> = tasks.collect();
+        let is_over = !tasks.is_empty() || !shard.has_more;
+        drop(shard.build_commit("token", 1, false));
+        shard.begin_turn();
+        if is_over {
+            return tasks;
+        }
+    }
 }
 
 fn complete(shard: &mut ShardState, task: &Task) {
