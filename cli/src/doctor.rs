@@ -19,7 +19,7 @@ use tokio::time::Instant;
 use crate::args::DoctorArgs;
 use crate::commands::config::settings;
 use crate::context::CommandContext;
-use crate::exit::{CommandResult, Exit, Failed, fix_of};
+use crate::exit::{CommandResult, Exit, Failed};
 use crate::output::{Palette, Tone};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -293,12 +293,9 @@ async fn check_scheduler(context: &CommandContext, checks: &mut Checks) -> bool 
         Ok((true, false, text)) => {
             let why = serde_json::from_str::<Value>(&text).ok();
             let why = why.as_ref().and_then(|why| why.get("detail")?.as_str()).unwrap_or(text.trim());
-            checks.add(
-                Level::Problem,
-                "scheduler",
-                format!("{base} is not ready: {why}"),
-                fix_of(why).unwrap_or("check its log and its Redis"),
-            );
+            // The text of a refusal says what to do.
+            let hint = if why.starts_with("redis refuses") { "" } else { "check its log and its Redis" };
+            checks.add(Level::Problem, "scheduler", format!("{base} is not ready: {why}"), hint);
             true
         }
         Ok((false, ..)) => {

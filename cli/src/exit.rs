@@ -60,7 +60,13 @@ impl Exit {
 
     /// For an error response of the API.
     pub fn of_status(http: u16, code: Option<ErrorCode>) -> Self {
-        let down = [ErrorCode::StoreUnavailable, ErrorCode::DataLost, ErrorCode::UnsafeStore, ErrorCode::NotReady];
+        let down = [
+            ErrorCode::StoreUnavailable,
+            ErrorCode::StoreRefused,
+            ErrorCode::DataLost,
+            ErrorCode::UnsafeStore,
+            ErrorCode::NotReady,
+        ];
         match http {
             401 | 403 => Self::NotPermitted,
             404 | 410 => Self::NotFound,
@@ -195,9 +201,9 @@ impl From<ClientError> for Failed {
 impl From<BrokerError> for Failed {
     fn from(error: BrokerError) -> Self {
         let (exit, help) = match &error {
-            BrokerError::Unavailable(why) => {
-                (Exit::Unreachable, fix_of(why).unwrap_or("check the address, or start one with: redis-server"))
-            }
+            BrokerError::Unavailable(_) => (Exit::Unreachable, "check the address, or start one with: redis-server"),
+            // Its text says what to do.
+            BrokerError::Refused { .. } => (Exit::Unreachable, ""),
             BrokerError::OutOfMemory => (Exit::Other, "raise `maxmemory`, or wait for running plans to end"),
             BrokerError::DataLost(_) => (Exit::Other, "check that this is the right Redis; see: goalmill doctor"),
             BrokerError::Unsafe(_) => {
@@ -217,17 +223,6 @@ impl From<BrokerError> for Failed {
         };
         Self::new(exit, error.to_string()).help(help)
     }
-}
-
-/// A hint for a known error of Redis.
-pub fn fix_of(refusal: &str) -> Option<&str> {
-    if refusal.contains("NOPERM") {
-        return Some("give the user the rights of its role: deploy/redis/users.acl");
-    }
-    if ["WRONGPASS", "NOAUTH", "AuthenticationFailed"].iter().any(|code| refusal.contains(code)) {
-        return Some("put user and password into `redis.url`: redis://USER:PASSWORD@HOST");
-    }
-    refusal.split_once("is a replica and takes no writes; ").map(|(_, fix)| fix)
 }
 
 impl From<std::io::Error> for Failed {

@@ -185,9 +185,14 @@ impl Keys {
         self.named("sessions", hash)
     }
 
-    /// STREAM: reports and commands for a shard; read from a cursor, no group.
+    /// STREAM: reports of workers for a shard; read from a cursor, no group.
     pub fn reports(&self, shard: ShardId) -> String {
         self.shard_key(shard, "reports")
+    }
+
+    /// STREAM: requests of schedulers for a shard, which no worker may write; read from a cursor, no group.
+    pub fn requests(&self, shard: ShardId) -> String {
+        self.shard_key(shard, "requests")
     }
 
     /// SET: ids of a shard's plans that are not final.
@@ -203,6 +208,11 @@ impl Keys {
     /// STRING: the entry of [`Keys::reports`] up to which the shard has read; moves inside commits only.
     pub fn cursor(&self, shard: ShardId) -> String {
         self.shard_key(shard, "cursor")
+    }
+
+    /// STRING: the entry of [`Keys::requests`] up to which the shard has read; moves inside commits only.
+    pub fn requests_cursor(&self, shard: ShardId) -> String {
+        self.shard_key(shard, "requests:cursor")
     }
 
     /// STRING, JSON: the plan that the shard's owner has in hand after a takeover, and the plans in quarantine.
@@ -279,7 +289,14 @@ mod tests {
     fn keys_of_a_shard_share_its_tag() {
         let (keys, id) = (Keys::default(), PlanId::from("p3-0000000000000000"));
         let shard = ShardId(3);
-        for key in [keys.reports(shard), keys.active(shard), keys.plan(&id), keys.events(&id), keys.blob(shard, "x")] {
+        for key in [
+            keys.reports(shard),
+            keys.requests(shard),
+            keys.active(shard),
+            keys.plan(&id),
+            keys.events(&id),
+            keys.blob(shard, "x"),
+        ] {
             assert!(key.contains("{s3}"), "{key}");
         }
         assert_eq!(keys.events(&id), "goalmill:{s3}:plan:p3-0000000000000000:events");

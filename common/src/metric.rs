@@ -195,8 +195,8 @@ metrics! {
         [Label::Of("decision", &["approved", "rejected"]), Label::Of("of", &["plan", "step"])]
         "Decisions on plans and steps that wait for a person, those by default included.";
     Scheduler Counter "goalmill_reports_ignored_total" Count
-        [Label::Of("reason", &["stale", "unknown_plan", "refused", "quarantined", "unreadable"])]
-        "Reports that changed nothing: duplicates, reports of attempts that are over, and what cannot be read.";
+        [Label::Of("reason", &["stale", "unknown_plan", "refused", "quarantined", "unreadable", "request"])]
+        "Reports that changed nothing: duplicates, reports of attempts that are over, requests where only reports may be, and what cannot be read.";
     Scheduler Counter "goalmill_tasks_lost_total" Count []
         "Tasks whose lease expired because their worker died or hung.";
 
@@ -257,7 +257,10 @@ metrics! {
         "1 while a model is not asked because its last calls failed.";
 
     Both Gauge "goalmill_redis_up" Count []
-        "1 when Redis answered at the last look.";
+        "1 when Redis answered at the last look, also with an error.";
+    Both Gauge "goalmill_redis_refusing" Count
+        [Label::Of("reason", &["no_replicas", "disk", "read_only", "loading", "busy", "password", "permission", "primary_down", "cluster", "other", "memory", "data_lost", "unsafe", "unsupported", "wrong_type"])]
+        "1 for the reason why Redis answered and did not do what it was asked at the last look, 0 for all others.";
     Scheduler Gauge "goalmill_redis_writable" Count []
         "1 when a commit could be written at the last look.";
     Scheduler Gauge "goalmill_redis_memory_used_ratio" Count []

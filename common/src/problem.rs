@@ -149,7 +149,8 @@ codes! {
     Unroutable = "UNROUTABLE", 422, false, "No agent type fits a step";
     InvalidEventId = "INVALID_EVENT_ID", 400, false, "The event id is not valid";
     EventsTrimmed = "EVENTS_TRIMMED", 410, false, "The events are no longer kept";
-    StoreUnavailable = "STORE_UNAVAILABLE", 503, true, "Redis cannot be reached";
+    StoreUnavailable = "STORE_UNAVAILABLE", 503, true, "The store cannot be reached";
+    StoreRefused = "STORE_REFUSED", 503, true, "Redis answers and cannot be used";
     MemoryPressure = "REDIS_MEMORY_PRESSURE", 503, true, "Redis is short of memory";
     DataLost = "REDIS_DATA_LOST", 503, true, "Redis holds other data than before";
     UnsafeStore = "REDIS_UNSAFE", 503, false, "Redis is set up in a way that can lose data";

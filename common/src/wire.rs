@@ -179,6 +179,25 @@ pub enum SubmissionAnswer {
     Refused(Problem),
 }
 
+/// The two streams of a shard's inbox. Who may write to a stream decides what its entries can be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub enum InboxStream {
+    /// From workers: reports on their own attempts and nothing else.
+    Reports,
+    /// From schedulers that do not own the shard.
+    Requests,
+}
+
+impl InboxStream {
+    /// The last part of the stream's key.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Reports => "reports",
+            Self::Requests => "requests",
+        }
+    }
+}
+
 /// One entry of a shard's inbox.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Inbox {
@@ -188,6 +207,8 @@ pub enum Inbox {
     Request(Box<Request>),
     /// Neither: counted, and ignored.
     Unreadable(String),
+    /// A request among the reports, where any worker can write: counted, and not executed.
+    Misplaced,
 }
 
 impl Inbox {
@@ -197,25 +218,28 @@ impl Inbox {
             Self::Reports(reports) => ("data", serde_json::to_vec(reports)),
             Self::Request(request) => ("request", serde_json::to_vec(request)),
             Self::Unreadable(text) => ("unreadable", serde_json::to_vec(text)),
+            Self::Misplaced => ("unreadable", serde_json::to_vec("")),
         };
         vec![("v".into(), PROTOCOL.into()), (name.into(), data.expect("a message always has a JSON text"))]
     }
 
-    /// Parses an entry: a list of reports, or a single one, as small workers write it.
-    pub fn from_fields(fields: &Fields) -> Self {
+    /// Parses an entry of a stream: a request, or a list of reports, or a single one, as small workers write it.
+    pub fn from_fields(stream: InboxStream, fields: &Fields) -> Self {
         let field = |name: &str| fields.iter().find(|(f, _)| f == name).map(|(_, bytes)| bytes.as_slice());
         match field("v") {
             Some(b"1") => {}
             Some(v) => return Self::Unreadable(format!("protocol version `{}`", String::from_utf8_lossy(v))),
             None => return Self::Unreadable("no field `v`".into()),
         }
-        if let Some(bytes) = field("data") {
-            return Self::read_reports(bytes);
-        }
-        match field("request").map(serde_json::from_slice) {
-            Some(Ok(request)) => Self::Request(request),
-            Some(Err(e)) => Self::Unreadable(e.to_string()),
-            None => Self::Unreadable("neither `data` nor `request`".into()),
+        match (stream, field("data"), field("request")) {
+            (InboxStream::Reports, _, Some(_)) => Self::Misplaced,
+            (InboxStream::Reports, Some(bytes), None) => Self::read_reports(bytes),
+            (InboxStream::Reports, None, None) => Self::Unreadable("no field `data`".into()),
+            (InboxStream::Requests, _, None) => Self::Unreadable("no field `request`".into()),
+            (InboxStream::Requests, _, Some(bytes)) => match serde_json::from_slice(bytes) {
+                Ok(request) => Self::Request(request),
+                Err(e) => Self::Unreadable(e.to_string()),
+            },
         }
     }
 

@@ -195,7 +195,9 @@ INTERNALS = ("goalmill-internals", "Goalmill / Internals", "Commits, shards, Red
     ("Redis and HTTP", [
         panel("Redis memory", "percentunit", "Share of `maxmemory`. Above 80 % new goals are refused.",
               q(f"max(goalmill_redis_memory_used_ratio{{{N}}})", "used"), runbook="memory-high", limit=0.75),
-        panel("Redis reachable", "short", "0: the process cannot reach Redis.", q(f"goalmill_redis_up{{{N}}}", "{{instance}}"), runbook="redis-down"),
+        panel("Redis reachable", "short", "0: Redis does not answer the process.", q(f"goalmill_redis_up{{{N}}}", "{{instance}}"), runbook="redis-down"),
+        panel("Redis refuses", "short", "Why Redis answers and does not do what it is asked; empty while all is well.",
+              q(f"goalmill_redis_refusing{{{N}}} > 0", "{{instance}} {{reason}}"), runbook="commits-refused"),
         panel("Requests", "ops", "By class of status. `5xx` is for the scheduler's log.",
               q(rate("goalmill_http_requests_total", "status_class"), "{{status_class}}"), stack=True),
         panel("Requests, p95", "s", "By route. Empty while there are none.",

@@ -308,9 +308,9 @@ async fn open(broker: &dyn Broker, install: &Install) -> Result<goalmill_broker:
     loop {
         match broker.open(install).await {
             Ok(meta) => return Ok(meta),
-            Err(BrokerError::Unavailable(why)) => {
+            Err(error) if error.is_temporary() => {
                 if !told {
-                    tracing::warn!("waiting for redis: {why}");
+                    tracing::warn!("waiting for redis: {error}");
                     told = true;
                 }
                 tokio::time::sleep(RECONNECT).await;

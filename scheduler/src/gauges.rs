@@ -22,13 +22,15 @@ pub(crate) async fn run(scheduler: Arc<Scheduler>, shards: Arc<OwnedShards>) {
     while !scheduler.stop.is_cancelled() {
         let check = scheduler.broker.check().await;
         gauge!("goalmill_build_info", "version" => env!("CARGO_PKG_VERSION"), "component" => "scheduler").set(1.0);
-        gauge!("goalmill_redis_up").set(f64::from(u8::from(check.is_ok())));
         if let Ok(health) = &check {
             gauge!("goalmill_redis_memory_used_ratio").set(health.memory_used);
         }
-        scheduler.health.store_check(check);
-        let can_write = scheduler.health.probe(scheduler.broker.as_ref(), scheduler.shards).await.is_ok();
-        gauge!("goalmill_redis_writable").set(f64::from(u8::from(can_write)));
+        scheduler.health.store_check(check.clone());
+        let probed = scheduler.health.probe(scheduler.broker.as_ref(), scheduler.shards).await;
+        gauge!("goalmill_redis_writable").set(f64::from(u8::from(probed.is_ok())));
+        let trouble = check.err().or(probed.err());
+        set_redis(trouble.as_ref());
+        scheduler.health.log_change(trouble.as_ref());
         gauges.set_own(&scheduler, &shards);
         if let Err(error) = publisher.publish(&scheduler, &shards).await {
             tracing::debug!("step loads could not be published: {error}");
@@ -45,6 +47,16 @@ pub(crate) async fn run(scheduler: Arc<Scheduler>, shards: Arc<OwnedShards>) {
             () = scheduler.stop.cancelled() => {}
             () = tokio::time::sleep(CHECK_INTERVAL) => {}
         }
+    }
+}
+
+/// Whether Redis answers, and why it refuses.
+fn set_redis(trouble: Option<&BrokerError>) {
+    let is_up = trouble.is_none_or(BrokerError::is_answer);
+    gauge!("goalmill_redis_up").set(f64::from(u8::from(is_up)));
+    let current = trouble.and_then(BrokerError::reason);
+    for reason in BrokerError::reasons() {
+        gauge!("goalmill_redis_refusing", "reason" => reason).set(f64::from(u8::from(current == Some(reason))));
     }
 }
 

@@ -9,6 +9,8 @@ use tokio::time::Instant;
 
 /// Interval between checks.
 pub(crate) const CHECK_INTERVAL: Duration = Duration::from_secs(1);
+/// Stands for no answer.
+const SILENT: &str = "silent";
 /// OwnershipStatus of the memory limit above which nothing new is taken.
 const MEMORY_USED_MAX: f64 = 0.8;
 
@@ -18,6 +20,8 @@ pub(crate) struct HealthMonitor {
     check: RwLock<Option<Result<Health, BrokerError>>>,
     /// Time and result of the last write probe.
     probe: Mutex<Option<(Instant, Result<(), BrokerError>)>>,
+    /// What was logged last; `None` while all is well.
+    logged: Mutex<Option<&'static str>>,
 }
 
 impl HealthMonitor {
@@ -53,6 +57,23 @@ impl HealthMonitor {
         probed
     }
 
+    /// Logs what is wrong with Redis, once for each change of the reason. Returns whether it changed.
+    pub(crate) fn log_change(&self, trouble: Option<&BrokerError>) -> bool {
+        let reason = trouble.map(|error| error.reason().unwrap_or(SILENT));
+        let before = std::mem::replace(&mut *self.logged.lock().unwrap_or_else(PoisonError::into_inner), reason);
+        if before == reason {
+            return false;
+        }
+        match trouble {
+            None => tracing::info!("redis is well again"),
+            Some(error) => {
+                let code = Problem::from(error).code.as_str();
+                tracing::error!(code, "{code}: {error}");
+            }
+        }
+        true
+    }
+
     /// The error of the last check, if it failed.
     pub(crate) fn last_error(&self) -> Result<(), BrokerError> {
         match self.check.read().unwrap_or_else(PoisonError::into_inner).as_ref() {
@@ -64,5 +85,20 @@ impl HealthMonitor {
     /// Stores the result of a check.
     pub(crate) fn store_check(&self, check: Result<Health, BrokerError>) {
         *self.check.write().unwrap_or_else(PoisonError::into_inner) = Some(check);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_change_of_what_is_wrong_with_redis_is_logged_once() {
+        let monitor = HealthMonitor::default();
+        let lost = BrokerError::DataLost("the installation `a` is gone".into());
+        let silent = BrokerError::Unavailable("timed out".into());
+        let told = [None, Some(&lost), Some(&lost), Some(&silent), Some(&lost), None, None];
+        let logged = told.map(|trouble| monitor.log_change(trouble));
+        assert_eq!(logged, [false, true, false, true, true, true, false]);
     }
 }

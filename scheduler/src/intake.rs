@@ -318,7 +318,7 @@ async fn send_to_shard(
         }
         return Ok(());
     }
-    scheduler.broker.send(shard, &Inbox::Request(Box::new(request)).fields()).await?;
+    scheduler.broker.send_request(shard, &Inbox::Request(Box::new(request)).fields()).await?;
     updates.push(StoreUpdate::AcknowledgeSubmission(entry));
     Ok(())
 }

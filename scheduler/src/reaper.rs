@@ -117,6 +117,7 @@ fn skip_unusable(what: &str, error: BrokerError) -> Result<(), BrokerError> {
             Ok(())
         }
         BrokerError::Unavailable(_)
+        | BrokerError::Refused { .. }
         | BrokerError::OutOfMemory
         | BrokerError::DataLost(_)
         | BrokerError::Unsafe(_)

@@ -57,7 +57,7 @@ pub(crate) async fn send_request(
         if begins {
             scheduler.health.check_admission()?;
         }
-        scheduler.broker.send(shard, &fields).await?;
+        scheduler.broker.send_request(shard, &fields).await?;
         poll_answer(scheduler, &id).await
     };
     tokio::time::timeout(limit, asked).await.unwrap_or_else(|_| Err(unavailable("the shard has not answered in time")))

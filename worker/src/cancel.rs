@@ -47,7 +47,7 @@ pub(crate) async fn listen_for_cancellations(worker: Arc<Worker>) {
     while !worker.stop.is_cancelled() {
         let Err(e) = listen_while_connected(&worker, &mut failures).await else { return };
         failures += 1;
-        worker.connection.set_lost(&e.to_string());
+        worker.connection.set_lost(&e);
         tokio::select! {
             biased;
             () = tokio::time::sleep(worker.backoff(failures)) => {}

@@ -1,22 +1,40 @@
 //! Connection state, set by the loops and shown by `/readyz`.
 
+use goalmill_broker::BrokerError;
 use tokio::sync::{Notify, watch};
 
 /// State of the connection to Redis: `Ok` while it works, else the reason why not.
 pub(crate) struct BrokerConnection {
-    state: watch::Sender<Result<(), String>>,
+    state: watch::Sender<Result<(), Trouble>>,
     lost: Notify,
+}
+
+/// Why the connection does not work.
+#[derive(Clone, Debug)]
+pub(crate) struct Trouble {
+    pub text: String,
+    /// Whether Redis answers.
+    pub is_answer: bool,
+    /// Why it refuses, as the label of metrics; `None` if it is silent.
+    pub reason: Option<&'static str>,
+}
+
+impl From<&BrokerError> for Trouble {
+    fn from(error: &BrokerError) -> Self {
+        Self { text: error.to_string(), is_answer: error.is_answer(), reason: error.reason() }
+    }
 }
 
 impl Default for BrokerConnection {
     fn default() -> Self {
-        let (state, _) = watch::channel(Err("redis has not answered yet".into()));
+        let unknown = Trouble { text: "redis has not answered yet".into(), is_answer: false, reason: None };
+        let (state, _) = watch::channel(Err(unknown));
         Self { state, lost: Notify::new() }
     }
 }
 
 impl BrokerConnection {
-    pub fn state(&self) -> Result<(), String> {
+    pub fn state(&self) -> Result<(), Trouble> {
         self.state.borrow().clone()
     }
 
@@ -28,15 +46,18 @@ impl BrokerConnection {
         }
     }
 
-    /// A call to Redis has failed.
-    pub fn set_lost(&self, reason: &str) {
-        let changed = self.state.send_if_modified(|state| {
-            let was_up = state.is_ok();
-            *state = Err(reason.to_owned());
-            was_up
+    /// A call to Redis has failed. Each change of the reason is logged.
+    pub fn set_lost(&self, error: &BrokerError) {
+        let mut is_new = false;
+        let was_up = self.state.send_if_modified(|state| {
+            let before = std::mem::replace(state, Err(error.into()));
+            is_new = !before.as_ref().is_err_and(|before| before.reason == error.reason());
+            before.is_ok()
         });
-        if changed {
-            tracing::warn!("the worker pauses: {reason}");
+        if is_new {
+            tracing::warn!("the worker pauses: {error}");
+        }
+        if was_up {
             self.lost.notify_one();
         }
     }

@@ -31,7 +31,7 @@ pub(crate) async fn send_heartbeats(worker: Arc<Worker>) {
             Err(e) => {
                 session.registered.clear();
                 failures += 1;
-                worker.connection.set_lost(&e.to_string());
+                worker.connection.set_lost(&e);
                 worker.backoff(failures)
             }
         };

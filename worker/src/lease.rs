@@ -79,7 +79,7 @@ async fn extend_due(worker: &Worker) -> bool {
             true
         }
         Err(e) => {
-            worker.connection.set_lost(&e.to_string());
+            worker.connection.set_lost(&e);
             false
         }
     }

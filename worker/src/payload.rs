@@ -121,7 +121,7 @@ pub(crate) async fn store_blob(worker: &Worker, task: &Task, name: &str, value: 
     let mut failures = 0;
     while let Err(e) = worker.broker.put_blob(&key, text.as_bytes(), kept_ms).await {
         failures += 1;
-        worker.connection.set_lost(&e.to_string());
+        worker.connection.set_lost(&e);
         tokio::time::sleep(worker.backoff(failures)).await;
     }
     blob_ref::to_json(&key, text.len())

@@ -28,7 +28,7 @@ pub(crate) async fn pull_tasks(worker: Arc<Worker>) {
             Ok(()) => return,
             Err(e) => {
                 failures += 1;
-                worker.connection.set_lost(&e.to_string());
+                worker.connection.set_lost(&e);
                 tokio::select! {
                     biased;
                     () = tokio::time::sleep(worker.backoff(failures)) => {}

@@ -135,7 +135,7 @@ impl<'a> RecordedCalls<'a> {
         let mut failures = 0;
         while let Err(error) = worker.broker.send(shard, &fields).await {
             failures += 1;
-            worker.connection.set_lost(&error.to_string());
+            worker.connection.set_lost(&error);
             tokio::time::sleep(worker.backoff(failures)).await;
         }
     }

@@ -151,7 +151,7 @@ async fn send_entries(worker: &Worker, shard: ShardId, entries: Vec<Vec<Report>>
         let mut failures = 0;
         while let Err(e) = worker.broker.send(shard, &fields).await {
             failures += 1;
-            worker.connection.set_lost(&e.to_string());
+            worker.connection.set_lost(&e);
             tokio::time::sleep(worker.backoff(failures)).await;
         }
     }

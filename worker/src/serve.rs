@@ -66,7 +66,7 @@ async fn readyz(State(app): State<HealthApp>) -> (StatusCode, String) {
     match app.worker.connection.state() {
         _ if app.worker.draining.is_cancelled() => (StatusCode::SERVICE_UNAVAILABLE, "the worker drains\n".into()),
         Ok(()) => (StatusCode::OK, "ok\n".into()),
-        Err(reason) => (StatusCode::SERVICE_UNAVAILABLE, format!("{reason}\n")),
+        Err(trouble) => (StatusCode::SERVICE_UNAVAILABLE, format!("{}\n", trouble.text)),
     }
 }
 

@@ -5,7 +5,7 @@ use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use goalmill_broker::{Broker, Waker};
+use goalmill_broker::{Broker, BrokerError, Waker};
 use goalmill_common::agent::Agent;
 use goalmill_common::clock::Clock;
 use goalmill_common::config::{WorkerSettings, environment};
@@ -156,7 +156,13 @@ impl Worker {
         gauge!("goalmill_worker_slots").set(f64::from(self.settings.slots));
         gauge!("goalmill_worker_slots_busy").set(self.held_tasks.len() as f64);
         gauge!("goalmill_reports_unsent").set(self.outbox.unsent() as f64);
-        gauge!("goalmill_redis_up").set(f64::from(u8::from(self.connection.state().is_ok())));
+        let trouble = self.connection.state().err();
+        let is_up = trouble.as_ref().is_none_or(|trouble| trouble.is_answer);
+        gauge!("goalmill_redis_up").set(f64::from(u8::from(is_up)));
+        let current = trouble.and_then(|trouble| trouble.reason);
+        for reason in BrokerError::reasons() {
+            gauge!("goalmill_redis_refusing", "reason" => reason).set(f64::from(u8::from(current == Some(reason))));
+        }
     }
 }
 

@@ -14,8 +14,10 @@ pub struct Commit {
     pub token: String,
     /// Counted from 1 since the token was taken.
     pub number: u64,
-    /// The last inbox entry that this commit handles; `None` when it handles none.
+    /// The last report entry of the inbox that this commit handles; `None` when it handles none.
     pub cursor: Option<EntryId>,
+    /// The same for its request entries.
+    pub requests_cursor: Option<EntryId>,
     /// Each plan once.
     pub plans: Vec<PlanWrite>,
     /// In the order in which workers receive them.

@@ -4,6 +4,8 @@
 
 mod commit;
 mod error;
+mod inbox;
+mod refusal;
 mod verbs;
 
 pub mod embedded;
@@ -11,6 +13,8 @@ pub mod redis;
 
 pub use commit::{Activity, Commit, Committed, PlanWrite, TaskWrite};
 pub use error::{BrokerError, KeyTypeMismatch};
+pub use inbox::{InboxCursor, InboxEntry};
+pub use refusal::RedisRefusal;
 pub use verbs::{
     Broadcast, Broker, Claim, DeadLetter, Delivery, Entry, Health, Install, LogEntry, Meta, Ownership, QueueState,
     Reader, RefusedCard, Registry, Waker,

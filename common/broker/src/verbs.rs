@@ -13,7 +13,7 @@ use goalmill_common::status::PlanStatus;
 use goalmill_common::wire::Fields;
 use serde::{Deserialize, Serialize};
 
-use crate::{BrokerError, Commit, Committed, KeyTypeMismatch};
+use crate::{BrokerError, Commit, Committed, InboxCursor, InboxEntry, KeyTypeMismatch};
 
 type Result<T> = std::result::Result<T, BrokerError>;
 
@@ -203,8 +203,8 @@ pub trait Broker: Send + Sync + 'static {
     /// Writes one batch, whole or not at all. May be sent again after [`BrokerError::Unavailable`]; also when
     /// memory is short.
     async fn commit(&self, commit: &Commit) -> Result<Committed>;
-    /// The last inbox entry that the shard has handled.
-    async fn cursor(&self, shard: ShardId) -> Result<EntryId>;
+    /// The last entries of its inbox that the shard has handled.
+    async fn cursor(&self, shard: ShardId) -> Result<InboxCursor>;
     /// Plans of the shard that are not final.
     async fn active(&self, shard: ShardId) -> Result<Vec<PlanId>>;
     /// The log after event `after_seq`, at most `limit` entries, oldest first.
@@ -268,8 +268,10 @@ pub trait Broker: Send + Sync + 'static {
 
     // --- inboxes ----------------------------------------------------------------------------------
 
-    /// Appends reports or a request to a shard's inbox. Not idempotent: receivers refuse duplicates.
+    /// Appends reports to a shard's inbox. Not idempotent: receivers refuse duplicates.
     async fn send(&self, shard: ShardId, fields: &Fields) -> Result<()>;
+    /// Appends a request of a scheduler to a shard's inbox, on the stream that workers cannot write. Not idempotent.
+    async fn send_request(&self, shard: ShardId, fields: &Fields) -> Result<()>;
 
     // --- tasks ------------------------------------------------------------------------------------
 
@@ -387,8 +389,15 @@ pub trait Broker: Send + Sync + 'static {
 /// Use its [`Waker`] to end a wait.
 #[async_trait]
 pub trait Reader: Send {
-    /// Entries of a shard's inbox after `after`, at most `count`; waits up to `block_ms` for the first.
-    async fn inbox(&mut self, shard: ShardId, after: &EntryId, count: usize, block_ms: u64) -> Result<Vec<Entry>>;
+    /// Entries of a shard's inbox after `after`, at most `count` of each stream, in the order in which they were sent;
+    /// waits up to `block_ms` for the first.
+    async fn inbox(
+        &mut self,
+        shard: ShardId,
+        after: &InboxCursor,
+        count: usize,
+        block_ms: u64,
+    ) -> Result<Vec<InboxEntry>>;
     /// New submissions for this scheduler. The first call after opening, or after one that failed, returns those that it
     /// had received before and not acknowledged, if there are any. An entry that is gone has no fields.
     async fn submissions(&mut self, consumer: &str, count: usize, block_ms: u64) -> Result<Vec<Entry>>;

@@ -134,6 +134,15 @@ impl PostgresServer {
         format!("postgres://goalmill:{password}@127.0.0.1:{}/postgres", self.port)
     }
 
+    pub fn port(&self) -> u16 {
+        self.port
+    }
+
+    /// Its address by way of a proxy on this port of the machine.
+    pub fn url_through(&self, port: u16) -> String {
+        format!("postgres://goalmill:{PASSWORD}@127.0.0.1:{port}/postgres")
+    }
+
     /// Runs statements as another program.
     pub async fn execute(&self, statements: &str) {
         let (client, connection) = tokio_postgres::connect(&self.url(), NoTls).await.expect("the server answers");

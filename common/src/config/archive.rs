@@ -31,6 +31,12 @@ pub struct ArchiveSettings {
     /// The environment variable that holds the address of `postgres`: `postgres://user:password@host/database`. With
     /// `?sslmode=require` the connection uses TLS.
     pub url_env: String,
+    /// Milliseconds for a new connection to `postgres`, its password and its first statements, and for the wait for one
+    /// that is free.
+    pub connect_ms: u64,
+    /// Milliseconds in which `postgres` must answer one call of the scheduler. The connection is given up then, and the
+    /// call is made again later. A call that writes may take five times as long, the update of the schema twenty times.
+    pub answer_ms: u64,
     /// Milliseconds between searches for plans that ended.
     pub interval_ms: u64,
     /// Events written in one transaction, about.
@@ -51,6 +57,8 @@ impl Default for ArchiveSettings {
             store: ArchiveKind::None,
             path: String::new(),
             url_env: "GOALMILL_ARCHIVE_URL".into(),
+            connect_ms: 5_000,
+            answer_ms: 60_000,
             interval_ms: 1_000,
             batch_events: 2_000,
             plan_payloads_bytes_max: 64 << 20,
@@ -81,6 +89,8 @@ pub(super) fn violations(settings: &ArchiveSettings, live_ms: u64) -> Vec<String
             settings.store != ArchiveKind::Postgres || !settings.url_env.is_empty(),
             "`archive.url_env` names the variable with the address of `postgres`",
         ),
+        (settings.connect_ms > 0, "`archive.connect_ms > 0` must hold"),
+        (settings.answer_ms > 0, "`archive.answer_ms > 0` must hold"),
         (settings.interval_ms > 0, "`archive.interval_ms > 0` must hold"),
         (settings.batch_events > 0, "`archive.batch_events > 0` must hold"),
         (settings.retention_interval_ms > 0, "`archive.retention_interval_ms > 0` must hold"),

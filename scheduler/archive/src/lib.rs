@@ -15,7 +15,7 @@ mod words;
 
 pub use conditions::DataConditions;
 pub use error::ArchiveError;
-pub use postgres::PostgresArchive;
+pub use postgres::{PostgresArchive, PostgresLimits};
 pub use rows::{
     ArchiveBatch, ArchivedEvent, ArchivedPlan, BlobRow, EventPosition, EventRow, EventSearch, PlanPart, PlanPosition,
     PlanRow, PlanSelection, PrunedRows, RevisionRow, StepRow,

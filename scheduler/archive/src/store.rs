@@ -78,7 +78,7 @@ pub async fn open(settings: &ArchiveSettings) -> Result<Option<Arc<dyn ArchiveSt
                     "the environment variable `{name}`, which `archive.url_env` names, is not set"
                 ))
             })?;
-            Ok(Some(Arc::new(PostgresArchive::open(&url, &format!("of `{name}`")).await?)))
+            Ok(Some(Arc::new(PostgresArchive::open(&url, &format!("of `{name}`"), settings.into()).await?)))
         }
     }
 }

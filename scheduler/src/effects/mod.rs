@@ -104,5 +104,5 @@ async fn with_retry<'a, T>(
 ) -> Result<T, BrokerError> {
     let waits = ExponentialBuilder::default().with_min_delay(Duration::from_millis(20)).with_max_times(6);
     let waits = waits.with_jitter().with_jitter_seed(random.draw());
-    verb.retry(waits).when(|error| matches!(error, BrokerError::Unavailable(_))).await
+    verb.retry(waits).when(BrokerError::is_temporary).await
 }

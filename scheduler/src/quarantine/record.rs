@@ -105,6 +105,7 @@ pub(crate) async fn record_in_logs(
             token: token.into(),
             number: 1,
             cursor: None,
+            requests_cursor: None,
             plans,
             tasks,
             acknowledged,

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use goalmill_broker::{BrokerError, Commit, Committed};
+use goalmill_broker::{BrokerError, Commit, Committed, RedisRefusal};
 use goalmill_common::json::Json;
 use tokio::time::Instant;
 
@@ -20,7 +20,7 @@ const REPLICA_WAIT: Duration = Duration::from_millis(50);
 /// Whether a write was refused, or is not confirmed, because no replica follows the primary at the moment. The server and
 /// this connection to it are sound, so the shard is not lost: the same commit is sent again.
 pub(super) fn lacks_replica(error: &BrokerError) -> bool {
-    matches!(error, BrokerError::Unavailable(text) if text.contains("NOREPLICAS"))
+    matches!(error, BrokerError::Refused { reason: RedisRefusal::NoReplicas, .. })
 }
 
 /// Histograms of commits, in seconds.
@@ -54,7 +54,7 @@ impl Repeats {
             tokio::time::sleep(REPLICA_WAIT).await;
             return Ok(());
         }
-        if matches!(error, BrokerError::Unavailable(_)) && self.resends < RESENDS_MAX {
+        if error.is_temporary() && self.resends < RESENDS_MAX {
             self.resends += 1;
             return Ok(());
         }

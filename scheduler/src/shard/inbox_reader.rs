@@ -2,23 +2,36 @@
 
 use std::sync::Arc;
 
-use goalmill_broker::{BrokerError, Entry, Reader};
+use goalmill_broker::{BrokerError, InboxCursor, InboxEntry, Reader};
 use goalmill_common::id::{EntryId, ShardId};
-use goalmill_common::wire::Inbox;
+use goalmill_common::wire::{Inbox, InboxStream};
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
 use crate::scheduler::Scheduler;
 
-/// Entries that were read at once, or why reading ended.
-pub(super) type InboxBatch = Result<Vec<(EntryId, Inbox)>, BrokerError>;
+/// Names one entry of the inbox.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct InboxPlace {
+    pub(crate) stream: InboxStream,
+    pub(crate) id: EntryId,
+}
 
-/// Reads the inbox after entry `after` and sends parsed entries in batches, until stopped or until a read fails.
+impl From<InboxEntry> for InboxPlace {
+    fn from(InboxEntry { stream, id, fields: _ }: InboxEntry) -> Self {
+        Self { stream, id }
+    }
+}
+
+/// Entries that were read at once, or why reading ended.
+pub(super) type InboxBatch = Result<Vec<(InboxPlace, Inbox)>, BrokerError>;
+
+/// Reads the inbox after the entries `after` and sends parsed entries in batches, until stopped or until a read fails.
 pub(super) async fn read_inbox(
     scheduler: Arc<Scheduler>,
     mut reader: Box<dyn Reader>,
     shard: ShardId,
-    mut after: EntryId,
+    mut after: InboxCursor,
     batches: mpsc::Sender<InboxBatch>,
     stop: CancellationToken,
 ) {
@@ -27,8 +40,12 @@ pub(super) async fn read_inbox(
         let batch = match reader.inbox(shard, &after, count, block_ms).await {
             Ok(entries) if entries.is_empty() => continue,
             Ok(entries) => {
-                after = entries.last().expect("it is not empty").id.clone();
-                Ok(entries.into_iter().map(|Entry { id, fields }| (id, Inbox::from_fields(&fields))).collect())
+                after.advance_past(&entries);
+                let parsed = |entry: InboxEntry| {
+                    let inbox = entry.parse();
+                    (InboxPlace::from(entry), inbox)
+                };
+                Ok(entries.into_iter().map(parsed).collect())
             }
             Err(error) => Err(error),
         };

@@ -8,8 +8,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use goalmill_broker::{BrokerError, Claim, Ownership};
-use goalmill_common::id::{EntryId, ShardId};
+use goalmill_broker::{BrokerError, Claim, InboxCursor, Ownership};
+use goalmill_common::id::ShardId;
 use goalmill_engine::{EngineContext, PlanState};
 use tokio::sync::{Notify, mpsc};
 use tokio::task::JoinHandle;
@@ -253,7 +253,7 @@ struct ShardStart {
 
 /// The initial state of a new owner.
 struct RecoveredShard {
-    cursor: EntryId,
+    cursor: InboxCursor,
     plans: Vec<PlanState>,
     takeover: Option<CarefulTakeover>,
     /// Number of the last commit under the token.

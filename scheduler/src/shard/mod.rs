@@ -4,6 +4,7 @@ mod active_plan;
 mod counts;
 mod event_counters;
 mod fenced_commit;
+mod ignored_entries;
 mod inbox_reader;
 mod membership;
 mod outbox;

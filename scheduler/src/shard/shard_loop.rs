@@ -6,8 +6,8 @@ use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
 
-use goalmill_broker::{BrokerError, Commit};
-use goalmill_common::id::{AgentType, EntryId, PlanId, ShardId};
+use goalmill_broker::{BrokerError, Commit, InboxCursor};
+use goalmill_common::id::{AgentType, PlanId, ShardId};
 use tokio::sync::{Notify, mpsc};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
@@ -48,8 +48,8 @@ pub(crate) struct ShardLoop {
     pub(super) shard: ShardId,
     pub(super) token: String,
     pub(super) turns: Turns,
-    /// The inbox entry after which the loop starts to read.
-    pub(super) cursor: EntryId,
+    /// The inbox entries after which the loop starts to read.
+    pub(super) cursor: InboxCursor,
     pub(super) messages: mpsc::Receiver<ShardMessage>,
     pub(super) window_changes: Arc<Notify>,
     pub(super) outbox: Outbox,
@@ -302,8 +302,8 @@ impl ShardLoop {
             self.io.left_over = inputs.split_off(inputs.len().min(1));
             if let Some(input) = inputs.first() {
                 takeover.record(&self.scheduler, self.shard, input.plans()).await?;
-                if let LoopInput::Entry(id, _) = input {
-                    takeover.mark_handled(id);
+                if let LoopInput::Entry(place, _) = input {
+                    takeover.mark_handled(place);
                 }
             }
         } else {
@@ -374,5 +374,5 @@ impl ShardLoop {
 /// The inputs of a batch; a batch that could not be read ends the loop.
 fn entries(batch: Option<InboxBatch>) -> Result<Vec<LoopInput>, LoopEnd> {
     let batch = batch.ok_or_else(|| LoopEnd::Lost("the inbox reader ended".into()))?;
-    Ok(batch?.into_iter().map(|(id, entry)| LoopInput::Entry(id, entry)).collect())
+    Ok(batch?.into_iter().map(|(place, entry)| LoopInput::Entry(place, entry)).collect())
 }

@@ -2,10 +2,11 @@
 
 use std::collections::VecDeque;
 
-use goalmill_broker::BrokerError;
-use goalmill_common::id::{EntryId, PlanId, ShardId};
+use goalmill_broker::{BrokerError, InboxCursor, InboxEntry};
+use goalmill_common::id::{PlanId, ShardId};
 
 use super::Slot;
+use super::inbox_reader::InboxPlace;
 use super::trial::{self, Case, Trial, TrialVerdict};
 use crate::quarantine::{DEATHS_MAX, InHand, QuarantineRecord};
 use crate::scheduler::Scheduler;
@@ -20,8 +21,8 @@ pub(crate) struct CarefulTakeover {
     before: Option<InHand>,
     /// Recovered plans that have not started.
     pub(super) waiting: VecDeque<(Slot, PlanId)>,
-    /// The last inbox entry that the dead owner may have handled.
-    until: Option<EntryId>,
+    /// The last entry of each stream of the inbox that the dead owner may have handled.
+    until: Vec<InboxPlace>,
 }
 
 impl CarefulTakeover {
@@ -31,7 +32,7 @@ impl CarefulTakeover {
         trial: Option<&Trial>,
         shard: ShardId,
         mut quarantine: QuarantineRecord,
-        cursor: &EntryId,
+        cursor: &InboxCursor,
     ) -> Result<Self, BrokerError> {
         let before = quarantine.in_hand.clone();
         if let Some((plan, deaths)) = quarantine.suspect().map(|(plan, deaths)| (plan.clone(), deaths)) {
@@ -43,7 +44,7 @@ impl CarefulTakeover {
         }
         let count = BATCHES * scheduler.settings.scheduler.inbox_batch;
         let suspects = scheduler.broker.reader().await?.inbox(shard, cursor, count, 0).await?;
-        let until = suspects.into_iter().next_back().map(|entry| entry.id);
+        let until = last_of_each_stream(suspects);
         Ok(Self { quarantine, before, waiting: VecDeque::new(), until })
     }
 
@@ -73,15 +74,13 @@ impl CarefulTakeover {
     }
 
     /// Marks an inbox entry as handled.
-    pub(super) fn mark_handled(&mut self, entry: &EntryId) {
-        if self.until.as_ref().is_some_and(|until| until == entry) {
-            self.until = None;
-        }
+    pub(super) fn mark_handled(&mut self, place: &InboxPlace) {
+        self.until.retain(|until| until != place);
     }
 
     /// Whether everything that the dead owner may have handled is done.
     pub(super) fn is_over(&self) -> bool {
-        self.waiting.is_empty() && self.until.is_none()
+        self.waiting.is_empty() && self.until.is_empty()
     }
 
     /// Clears the record.
@@ -93,6 +92,15 @@ impl CarefulTakeover {
     }
 }
 
+fn last_of_each_stream(entries: Vec<InboxEntry>) -> Vec<InboxPlace> {
+    let mut last: Vec<InboxPlace> = Vec::new();
+    for place in entries.into_iter().map(InboxPlace::from) {
+        last.retain(|earlier| earlier.stream != place.stream);
+        last.push(place);
+    }
+    last
+}
+
 /// Why the plan must be quarantined; `None` if it must not.
 async fn try_suspect(
     scheduler: &Scheduler,
@@ -100,7 +108,7 @@ async fn try_suspect(
     shard: ShardId,
     plan: &PlanId,
     deaths: u32,
-    cursor: &EntryId,
+    cursor: &InboxCursor,
 ) -> Result<Option<String>, BrokerError> {
     if deaths >= DEATHS_MAX {
         return Ok(Some(format!("{deaths} schedulers in a row died while handling it")));

@@ -8,14 +8,14 @@ use std::path::PathBuf;
 use std::process::Stdio;
 use std::time::Duration;
 
-use goalmill_broker::{BrokerError, Entry, LogEntry};
+use goalmill_broker::{BrokerError, InboxCursor, InboxEntry, LogEntry};
 use goalmill_common::clock::Clock;
 use goalmill_common::config::{HookPoints, PolicySettings, RecordSettings};
 use goalmill_common::id::{EntryId, PlanId, ShardId};
 use goalmill_common::keys::Keys;
 use goalmill_common::limits::Limits;
 use goalmill_common::random::Random;
-use goalmill_common::wire::{Fields, Inbox};
+use goalmill_common::wire::{Fields, Inbox, InboxStream};
 use goalmill_engine::{Engine, EngineContext, PlanState, replay};
 use goalmill_plan::validate::Policy;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
@@ -24,6 +24,7 @@ use tokio::io::AsyncWriteExt;
 use tokio::process::Command;
 
 use super::ShardState;
+use super::inbox_reader::InboxPlace;
 use crate::event_log::{self, Pages};
 use crate::scheduler::{Scheduler, input_recording};
 
@@ -61,7 +62,7 @@ pub(crate) struct Case {
     pub(crate) reply: String,
     pub(crate) record: RecordSettings,
     pub(crate) log: Vec<LogEntry>,
-    pub(crate) entries: Vec<(EntryId, Fields)>,
+    pub(crate) entries: Vec<(InboxStream, EntryId, Fields)>,
 }
 
 impl Trial {
@@ -103,16 +104,16 @@ pub(crate) async fn collect_evidence(
     scheduler: &Scheduler,
     shard: ShardId,
     plan: &PlanId,
-    cursor: &EntryId,
-) -> Result<(Vec<LogEntry>, Vec<(EntryId, Fields)>), BrokerError> {
+    cursor: &InboxCursor,
+) -> Result<(Vec<LogEntry>, Vec<(InboxStream, EntryId, Fields)>), BrokerError> {
     let mut log = Vec::new();
     let mut pages = Pages::new(scheduler.plans.as_ref(), plan);
     while let Some(entries) = pages.next().await? {
         log.extend(entries);
     }
     let waiting = scheduler.broker.reader().await?.inbox(shard, cursor, ENTRIES_MAX, 0).await?;
-    let about = |entry: &Entry| plans_of(&Inbox::from_fields(&entry.fields)).contains(plan);
-    let entries = waiting.into_iter().filter(about).map(|entry| (entry.id, entry.fields)).collect();
+    let about = |entry: &InboxEntry| plans_of(&entry.parse()).contains(plan);
+    let entries = waiting.into_iter().filter(about).map(|entry| (entry.stream, entry.id, entry.fields)).collect();
     Ok((log, entries))
 }
 
@@ -121,7 +122,7 @@ pub(crate) fn plans_of(inbox: &Inbox) -> Vec<PlanId> {
     let mut plans: Vec<PlanId> = match inbox {
         Inbox::Reports(reports) => reports.iter().map(|report| report.plan.clone()).collect(),
         Inbox::Request(request) => vec![request.plan.clone()],
-        Inbox::Unreadable(_) => Vec::new(),
+        Inbox::Unreadable(_) | Inbox::Misplaced => Vec::new(),
     };
     plans.sort_unstable();
     plans.dedup();
@@ -169,9 +170,9 @@ fn run_case(case: Case, engine: Engine) {
         owned.resume_plan(slot);
     }
     owned.run_to_idle();
-    for (id, fields) in entries {
+    for (stream, id, fields) in entries {
         owned.begin_turn();
-        owned.handle_entry(id, Inbox::from_fields(&fields));
+        owned.handle_entry(InboxPlace { stream, id }, Inbox::from_fields(stream, &fields));
         owned.run_to_idle();
     }
 }

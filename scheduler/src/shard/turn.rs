@@ -7,9 +7,10 @@ use goalmill_common::id::{AgentType, EntryId, PlanId};
 use goalmill_common::json::Json;
 use goalmill_common::status::PlanStatus;
 use goalmill_common::task::Task;
-use goalmill_common::wire;
+use goalmill_common::wire::{self, InboxStream};
 
 use super::Slot;
+use super::inbox_reader::InboxPlace;
 use super::outbox::PostCommit;
 
 /// Bytes after which a turn takes no more input, so that one commit does not stall Redis.
@@ -30,6 +31,7 @@ pub(crate) struct ShardTurn {
     pub(crate) inputs: Vec<(String, Json)>,
     pub(crate) acknowledged: Vec<(AgentType, EntryId)>,
     pub(crate) cursor: Option<EntryId>,
+    pub(crate) requests_cursor: Option<EntryId>,
     pub(crate) post_commit: Vec<PostCommit>,
     /// Plans that were submitted again after they finished.
     pub(crate) finished: BTreeMap<PlanId, PlanStatus>,
@@ -47,6 +49,19 @@ impl ShardTurn {
     /// be written once more.
     pub(crate) fn has_room_for_tasks(&self, tasks_max: usize) -> bool {
         self.bytes < BYTES_MAX && self.tasks.len() < tasks_max.max(TASKS_A_PLAN * self.changed.len())
+    }
+
+    /// Notes that an entry of the inbox is handled.
+    pub(crate) fn move_cursor(&mut self, place: InboxPlace) {
+        match place.stream {
+            InboxStream::Reports => self.cursor = Some(place.id),
+            InboxStream::Requests => self.requests_cursor = Some(place.id),
+        }
+    }
+
+    /// Whether it handled entries of the inbox.
+    pub(crate) fn moves_cursor(&self) -> bool {
+        self.cursor.is_some() || self.requests_cursor.is_some()
     }
 
     pub(crate) fn count_input(&mut self) {

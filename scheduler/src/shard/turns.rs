@@ -6,12 +6,13 @@ use std::time::Duration;
 
 use goalmill_broker::Commit;
 use goalmill_common::command::Verb;
-use goalmill_common::id::{EntryId, PlanId};
+use goalmill_common::id::PlanId;
 use goalmill_common::json::Json;
 use goalmill_common::wire::Inbox;
 use tokio::time::Instant;
 
 use super::counts::ShardCounts;
+use super::inbox_reader::InboxPlace;
 use super::outbox::PostCommit;
 use super::quota::Quota;
 use super::state::{SealedTurn, ShardState};
@@ -20,7 +21,7 @@ use super::{ShardMessage, Slot, StatusSnapshot};
 
 /// One thing for a turn to handle.
 pub(crate) enum LoopInput {
-    Entry(EntryId, Inbox),
+    Entry(InboxPlace, Inbox),
     Message(ShardMessage),
 }
 
@@ -40,7 +41,7 @@ impl LoopInput {
         let (request, snapshot) = match self {
             Self::Entry(_, Inbox::Request(request)) => (request, None),
             Self::Message(ShardMessage::Request { request, snapshot, .. }) => (request, *snapshot),
-            Self::Entry(_, Inbox::Reports(_) | Inbox::Unreadable(_))
+            Self::Entry(_, Inbox::Reports(_) | Inbox::Unreadable(_) | Inbox::Misplaced)
             | Self::Message(ShardMessage::Command { .. } | ShardMessage::AskSuspects(_) | ShardMessage::Reconcile(_)) =>
             {
                 return None;
@@ -182,7 +183,7 @@ impl Turns {
             && let Some(input) = inputs.next()
         {
             match input {
-                LoopInput::Entry(id, entry) => self.state.handle_entry(id, entry),
+                LoopInput::Entry(place, entry) => self.state.handle_entry(place, entry),
                 LoopInput::Message(message) => self.state.handle_message(message),
             }
         }

@@ -14,6 +14,8 @@ use opentelemetry_sdk::trace::{SpanData, SpanExporter as _};
 
 /// Longest wait for a connection to the collector.
 const CONNECT: Duration = Duration::from_secs(5);
+/// Longest wait for an answer, unless the environment says another one.
+const ANSWER: Duration = Duration::from_secs(10);
 
 /// Sends spans and samples traces.
 #[derive(Debug)]
@@ -48,7 +50,7 @@ impl Exporter {
             let name = "OTEL_EXPORTER_OTLP_PROTOCOL";
             return Err(ExporterError::Unknown { name, value, known: "http/protobuf" });
         }
-        let client = goalmill_http::any_client().connect_timeout(CONNECT).build();
+        let client = goalmill_http::any_client().connect_timeout(CONNECT).timeout(answer_limit()?).build();
         let client = client.map_err(|error| ExporterError::Setup(client_failure(&error)))?;
         let builder = SpanExporter::builder().with_http().with_http_client(client).with_protocol(Protocol::HttpBinary);
         let mut inner = builder.build().map_err(|error| ExporterError::Setup(error.to_string()))?;
@@ -71,6 +73,18 @@ impl Exporter {
     pub(super) async fn send(&self, spans: Vec<SpanData>) -> Result<(), String> {
         self.inner.export(spans).await.map_err(|error| error.to_string())
     }
+}
+
+/// The exporter sets no limit for a client that it is given.
+fn answer_limit() -> Result<Duration, ExporterError> {
+    for name in ["OTEL_EXPORTER_OTLP_TRACES_TIMEOUT", "OTEL_EXPORTER_OTLP_TIMEOUT"] {
+        let Some(value) = environment(name) else { continue };
+        let Some(ms) = value.trim().parse().ok().filter(|ms| *ms > 0) else {
+            return Err(ExporterError::Unknown { name, value, known: "milliseconds above 0" });
+        };
+        return Ok(Duration::from_millis(ms));
+    }
+    Ok(ANSWER)
 }
 
 /// The sampling rule.

@@ -1,7 +1,7 @@
 //! `kill -9` of a scheduler, or of the database, while plans are archived.
 
 use anyhow::{Context, Result};
-use goalmill_archive::{ArchiveStore, PostgresArchive, SqliteArchive};
+use goalmill_archive::{ArchiveStore, PostgresArchive, PostgresLimits, SqliteArchive};
 use goalmill_common::event::Record;
 use goalmill_common::id::PlanId;
 use goalmill_common::random::Random;
@@ -39,7 +39,7 @@ async fn a_scheduler_and_a_database_killed_at_random_lose_and_duplicate_nothing(
     let _machine = machine().await;
     let Some(mut server) = PostgresServer::start().await else { return Ok(()) };
     let mut archiving = Archiving::start().await?;
-    let store = PostgresArchive::open(&server.url(), "its address").await?;
+    let store = PostgresArchive::open(&server.url(), "its address", PostgresLimits::default()).await?;
     archiving.set("STORE", "postgres");
     archiving.cluster.options.environment.push(("GOALMILL_ARCHIVE_URL", server.url()));
     archiving.cluster.replace_scheduler(0).await?;

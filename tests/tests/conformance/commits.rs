@@ -1,9 +1,10 @@
 //! A commit happens whole or not at all, once.
 
-use goalmill_broker::{Activity, Commit, Committed, LogEntry};
+use goalmill_broker::{Activity, Commit, Committed, InboxCursor, LogEntry};
 use goalmill_common::id::{AgentType, EntryId, PlanId, WorkerId};
+use goalmill_common::wire::InboxStream;
 
-use crate::make::{S0, S1, commit, dispatch, fields, own, plan, task};
+use crate::make::{S0, S1, after, commit, dispatch, fields, own, plan, task};
 use crate::stage::Stage;
 
 on_both_back_ends! {
@@ -16,6 +17,7 @@ on_both_back_ends! {
     a_commit_for_an_unowned_shard_is_refused_whole,
     a_new_plan_that_exists_is_refused,
     only_a_commit_moves_the_cursor,
+    each_stream_of_the_inbox_has_a_cursor_that_only_a_commit_moves,
     a_commit_without_a_cursor_leaves_it,
     an_ended_plan_leaves_the_active_ones_and_expires,
     the_index_forgets_expired_plans_only,
@@ -31,7 +33,7 @@ async fn a_commit_changes_what_it_names_and_nothing_else(mut stage: Stage) {
     own(&*stage.broker, S0, "t1").await;
     stage.broker.open_queue(&"build".into()).await.unwrap();
     stage.broker.send(S0, &fields(&[("v", "1"), ("data", "[]")])).await.unwrap();
-    let read = stage.broker.reader().await.unwrap().inbox(S0, &EntryId::start(), 10, 0).await.unwrap();
+    let read = stage.broker.reader().await.unwrap().inbox(S0, &InboxCursor::start(), 10, 0).await.unwrap();
     let before = stage.look().await;
     let first = Commit {
         cursor: Some(read[0].id.clone()),
@@ -171,14 +173,48 @@ async fn only_a_commit_moves_the_cursor(stage: Stage) {
     for n in ["1", "2", "3"] {
         stage.broker.send(S0, &fields(&[("v", "1"), ("data", n)])).await.unwrap();
     }
-    let read = reader.inbox(S0, &EntryId::start(), 10, 0).await.unwrap();
-    assert_eq!(stage.broker.cursor(S0).await.unwrap(), EntryId::start());
+    let read = reader.inbox(S0, &InboxCursor::start(), 10, 0).await.unwrap();
+    assert_eq!(stage.broker.cursor(S0).await.unwrap(), InboxCursor::start());
     let moving = Commit { cursor: Some(read[1].id.clone()), full_check: true, ..commit("t1", 1) };
     assert_eq!(stage.broker.commit(&moving).await.unwrap(), Committed::Applied);
-    assert_eq!(stage.broker.cursor(S0).await.unwrap(), read[1].id);
-    assert_eq!(stage.broker.cursor(S1).await.unwrap(), EntryId::start());
-    let rest = reader.inbox(S0, &read[1].id, 10, 0).await.unwrap();
+    assert_eq!(stage.broker.cursor(S0).await.unwrap(), after(&read[1]));
+    assert_eq!(stage.broker.cursor(S1).await.unwrap(), InboxCursor::start());
+    let rest = reader.inbox(S0, &after(&read[1]), 10, 0).await.unwrap();
     assert_eq!(rest, read[2..], "trimming drops nothing after the cursor");
+}
+
+async fn each_stream_of_the_inbox_has_a_cursor_that_only_a_commit_moves(mut stage: Stage) {
+    own(&*stage.broker, S0, "t1").await;
+    let mut reader = stage.broker.reader().await.unwrap();
+    for n in ["1", "2"] {
+        stage.broker.send(S0, &fields(&[("v", "1"), ("data", n)])).await.unwrap();
+        stage.broker.send_request(S0, &fields(&[("v", "1"), ("request", n)])).await.unwrap();
+    }
+    let read = reader.inbox(S0, &InboxCursor::start(), 10, 0).await.unwrap();
+    let of = |stream| read.iter().filter(move |entry| entry.stream == stream).cloned().collect::<Vec<_>>();
+    let (reports, requests) = (of(InboxStream::Reports), of(InboxStream::Requests));
+    assert_eq!((reports.len(), requests.len()), (2, 2));
+    assert_eq!(reader.inbox(S0, &InboxCursor::start(), 1, 0).await.unwrap().len(), 2, "so many of each stream");
+
+    let before = stage.look().await;
+    let first = Commit { requests_cursor: Some(requests[0].id.clone()), ..commit("t1", 1) };
+    assert_eq!(stage.broker.commit(&first).await.unwrap(), Committed::Applied);
+    let keys = ["goalmill:{s0}:owner", "goalmill:{s0}:requests:cursor"];
+    stage.assert_changed(&before, &["owner 0", "inbox 0", "cursor 0"], &keys).await;
+    let cursor = InboxCursor { reports: EntryId::start(), requests: requests[0].id.clone() };
+    assert_eq!(stage.broker.cursor(S0).await.unwrap(), cursor);
+
+    let both = Commit {
+        cursor: Some(reports[0].id.clone()),
+        requests_cursor: Some(requests[1].id.clone()),
+        full_check: true,
+        ..commit("t1", 2)
+    };
+    assert_eq!(stage.broker.commit(&both).await.unwrap(), Committed::Applied);
+    assert_eq!(stage.broker.commit(&both).await.unwrap(), Committed::Duplicate);
+    let cursor = InboxCursor { reports: reports[0].id.clone(), requests: requests[1].id.clone() };
+    assert_eq!(stage.broker.cursor(S0).await.unwrap(), cursor);
+    assert_eq!(reader.inbox(S0, &cursor, 10, 0).await.unwrap(), reports[1..]);
 }
 
 async fn a_commit_without_a_cursor_leaves_it(mut stage: Stage) {
@@ -360,6 +396,7 @@ async fn a_large_commit_is_applied_whole(stage: Stage) {
 fn full(commit: Commit) -> Commit {
     Commit {
         cursor: Some("99-0".into()),
+        requests_cursor: Some("99-0".into()),
         plans: vec![plan("p0-c", 0, 1, Activity::Begins)],
         tasks: vec![task("build", "x")],
         acknowledged: vec![("build".into(), "1-0".into())],

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use goalmill_broker::{Activity, Broker, BrokerError, Commit, Committed, Install};
+use goalmill_broker::{Activity, Broker, BrokerError, Commit, Committed, InboxCursor, Install};
 use goalmill_common::agent::{Agent, WorkerBeat};
 use goalmill_common::config::RedisSettings;
 use goalmill_common::id::{AgentType, EntryId};
@@ -31,7 +31,7 @@ enum Repeated {
 }
 
 /// Every verb of the broker that is not a wait.
-const VERBS: [(&str, Repeated); 52] = [
+const VERBS: [(&str, Repeated); 53] = [
     ("open", Repeated::Nothing),
     ("meta", Repeated::Nothing),
     ("check", Repeated::Nothing),
@@ -53,6 +53,7 @@ const VERBS: [(&str, Repeated); 52] = [
     ("answer", Repeated::Completes),
     ("answers", Repeated::Nothing),
     ("send", Repeated::Again),
+    ("send_request", Repeated::Again),
     ("open_queue", Repeated::Completes),
     ("extend", Repeated::Nothing),
     ("trim", Repeated::Nothing),
@@ -125,6 +126,7 @@ async fn act(verb: &str, broker: &dyn Broker, known: &Known) -> Result<(), Broke
         "answer" => broker.answer(&[("r1".into(), "a".into()), ("r2".into(), "b".into())]).await,
         "answers" => broker.answers(&["r1".into(), "r2".into()]).await.map(drop),
         "send" => broker.send(S0, &fields(&[("v", "1")])).await,
+        "send_request" => broker.send_request(S0, &fields(&[("v", "1")])).await,
         "open_queue" => broker.open_queue(&"ship".into()).await,
         "extend" => broker.extend(&"w1".into(), &known.tasks).await.map(|held| assert!(held[1])),
         "trim" => broker.trim(&build).await,
@@ -266,6 +268,7 @@ fn second_commit(known: &Known) -> Commit {
         tasks: vec![task("build", "three")],
         acknowledged: known.tasks[..1].to_vec(),
         cursor: Some("5-0".into()),
+        requests_cursor: Some("6-0".into()),
         ..commit("t1", 2)
     }
 }
@@ -334,10 +337,10 @@ async fn waits_that_are_cut_fail_and_the_next_one_works() {
     let proxy = Proxy::start(server.port()).await.unwrap();
     let stage = Stage::redis_through(&server, &RedisSettings { url: proxy.url(), ..server.settings() }).await;
     let mut reader = stage.broker.reader().await.unwrap();
-    assert!(reader.inbox(S0, &EntryId::start(), 9, 0).await.unwrap().is_empty());
+    assert!(reader.inbox(S0, &InboxCursor::start(), 9, 0).await.unwrap().is_empty());
     let connections = proxy.connections();
     let wait = tokio::spawn(async move {
-        let cut = reader.inbox(S0, &EntryId::start(), 9, 600_000).await;
+        let cut = reader.inbox(S0, &InboxCursor::start(), 9, 600_000).await;
         (cut, reader)
     });
     proxy.cut();
@@ -346,7 +349,7 @@ async fn waits_that_are_cut_fail_and_the_next_one_works() {
     assert!(stage.broker.check().await.is_err());
     proxy.heal();
     until(SOON, async || stage.broker.send(S0, &fields(&[("v", "1")])).await.is_ok()).await;
-    let read = reader.inbox(S0, &EntryId::start(), 9, 600_000).await.unwrap();
+    let read = reader.inbox(S0, &InboxCursor::start(), 9, 600_000).await.unwrap();
     assert_eq!(read.len(), 1);
     assert!(proxy.connections() > connections);
 }

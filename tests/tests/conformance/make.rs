@@ -1,6 +1,8 @@
 //! Short ways to write claims, commits and messages.
 
-use goalmill_broker::{Activity, Broker, Claim, Commit, DeadLetter, Ownership, PlanWrite, TaskWrite};
+use goalmill_broker::{
+    Activity, Broker, Claim, Commit, DeadLetter, InboxCursor, InboxEntry, Ownership, PlanWrite, TaskWrite,
+};
 use goalmill_common::id::{AgentType, EntryId, PlanId, ShardId};
 use goalmill_common::wire::Fields;
 
@@ -23,11 +25,19 @@ pub fn commit(token: &str, number: u64) -> Commit {
         token: token.into(),
         number,
         cursor: None,
+        requests_cursor: None,
         plans: Vec::new(),
         tasks: Vec::new(),
         acknowledged: Vec::new(),
         full_check: false,
     }
+}
+
+/// The place in an inbox after one entry, and before all of the other stream.
+pub fn after(entry: &InboxEntry) -> InboxCursor {
+    let mut cursor = InboxCursor::start();
+    cursor.advance(entry);
+    cursor
 }
 
 /// The events after `base_seq` up to `last_seq` of a plan; none when they are the same.

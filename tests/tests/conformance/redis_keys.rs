@@ -17,6 +17,8 @@ async fn a_commit_over_a_key_of_another_type_writes_nothing() {
         Keys::default().index(S0),
         Keys::default().cursor(S0),
         Keys::default().reports(S0),
+        Keys::default().requests_cursor(S0),
+        Keys::default().requests(S0),
         Keys::default().plan(&"p0-b".into()),
         Keys::default().events(&"p0-b".into()),
         Keys::default().steps(&"test".into()),
@@ -25,12 +27,13 @@ async fn a_commit_over_a_key_of_another_type_writes_nothing() {
     for key in keys_of_a_commit {
         stage.raw::<Value>(&["FLUSHDB"]).await;
         own(&*stage.broker, S0, "t1").await;
-        let wrong: &[&str] =
-            if key == Keys::default().cursor(S0) { &["SADD", &key, "wrong"] } else { &["SET", &key, "wrong"] };
+        let is_text = [Keys::default().cursor(S0), Keys::default().requests_cursor(S0)].contains(&key);
+        let wrong: &[&str] = if is_text { &["SADD", &key, "wrong"] } else { &["SET", &key, "wrong"] };
         stage.raw::<Value>(wrong).await;
         let before = stage.raw_keys().await;
         let whole = Commit {
             cursor: Some("5-0".into()),
+            requests_cursor: Some("5-0".into()),
             plans: vec![plan("p0-a", 0, 1, Activity::Begins), plan("p0-b", 0, 1, Activity::Begins)],
             tasks: vec![task("build", "one"), task("test", "two")],
             acknowledged: vec![("test".into(), "1-0".into())],

@@ -6,12 +6,13 @@
 use std::sync::Arc;
 
 use goalmill_broker::{
-    Activity, Broadcast, Broker, BrokerError, Claim, Commit, Committed, DeadLetter, Delivery, Entry, Ownership,
-    PlanWrite, Reader,
+    Activity, Broadcast, Broker, BrokerError, Claim, Commit, Committed, DeadLetter, Delivery, Entry, InboxCursor,
+    Ownership, PlanWrite, Reader,
 };
 use goalmill_common::agent::{Agent, LATENCY_MS_MAX, WorkerBeat};
 use goalmill_common::id::{AgentType, EntryId, PlanId, ShardId, WorkerId};
 use goalmill_common::keys::Keys;
+use goalmill_common::wire::InboxStream;
 use goalmill_tests::redis_server::{Fsync, Options, RedisServer};
 use goalmill_tests::wait::{SOON, until};
 use proptest::collection::vec;
@@ -89,6 +90,7 @@ enum Verb {
     Send {
         shard: u16,
         data: u8,
+        is_request: bool,
     },
     Inbox {
         reader: usize,
@@ -192,7 +194,8 @@ struct Batch {
     token: u8,
     /// What is added to the number of the last commit: 1 is right.
     number: u64,
-    cursor: Option<usize>,
+    /// How far the cursor of each stream of the inbox moves.
+    cursors: [Option<usize>; 2],
     plans: Vec<Write>,
     tasks: Vec<usize>,
     acknowledged: Vec<usize>,
@@ -260,7 +263,8 @@ fn verb() -> impl Strategy<Value = Verb> {
         2 => places().prop_map(|places| Verb::AcknowledgeSubmissions { places }),
         1 => (0..4_u8, any::<u8>()).prop_map(|(id, answer)| Verb::Answer { id, answer }),
         1 => Just(Verb::Answers),
-        2 => (shard(), any::<u8>()).prop_map(|(shard, data)| Verb::Send { shard, data }),
+        2 => (shard(), any::<u8>(), any::<bool>())
+            .prop_map(|(shard, data, is_request)| Verb::Send { shard, data, is_request }),
         2 => (reader(), shard(), 1..4_usize).prop_map(|(reader, shard, count)| Verb::Inbox { reader, shard, count }),
     ];
     let tasks = prop_oneof![
@@ -323,15 +327,16 @@ fn batch() -> impl Strategy<Value = Batch> {
         writes.dedup_by_key(|write| write.plan);
         writes
     });
-    let cursor = prop_oneof![1 => Just(None), 1 => (0..4_usize).prop_map(Some)];
+    let cursor = || prop_oneof![1 => Just(None), 1 => (0..4_usize).prop_map(Some)];
+    let cursors = (cursor(), cursor()).prop_map(|(reports, requests)| [reports, requests]);
     let token = prop_oneof![9 => Just(0_u8), 1 => 1..3_u8];
     let tasks = vec(0..TYPES.len(), 0..5);
-    (0..2_u16, token, number, cursor, once, tasks, vec(0..40_usize, 0..5), any::<bool>()).prop_map(
-        |(shard, token, number, cursor, plans, tasks, acknowledged, full_check)| Batch {
+    (0..2_u16, token, number, cursors, once, tasks, vec(0..40_usize, 0..5), any::<bool>()).prop_map(
+        |(shard, token, number, cursors, plans, tasks, acknowledged, full_check)| Batch {
             shard,
             token,
             number,
-            cursor,
+            cursors,
             plans,
             tasks,
             acknowledged,
@@ -347,9 +352,9 @@ struct Run {
     listener: Box<dyn Reader>,
     heard: Vec<Broadcast>,
     numbers: [u64; 2],
-    /// Entries of each inbox in order, and up to where the cursor is.
-    inbox: [Vec<EntryId>; 2],
-    cursors: [usize; 2],
+    /// Entries of each inbox by stream, in order, and up to where the cursors are.
+    inbox: [[Vec<EntryId>; 2]; 2],
+    cursors: [[usize; 2]; 2],
     submitted: Vec<EntryId>,
     delivered: Vec<(AgentType, EntryId)>,
     tasks: usize,
@@ -369,8 +374,8 @@ impl Run {
             listener,
             heard: Vec::new(),
             numbers: [0; 2],
-            inbox: [Vec::new(), Vec::new()],
-            cursors: [0; 2],
+            inbox: Default::default(),
+            cursors: Default::default(),
             submitted: Vec::new(),
             delivered: Vec::new(),
             tasks: 0,
@@ -428,9 +433,13 @@ impl Run {
             Verb::Answers => {
                 format!("{:?}", broker.answers(&[0, 1, 2, 3].map(|id| name("r", id))).await?)
             }
-            Verb::Send { shard, data } => {
+            Verb::Send { shard, data, is_request } => {
                 let fields = vec![("v".into(), b"1".to_vec()), ("data".into(), vec![*data])];
-                format!("{:?}", broker.send(ShardId(*shard), &fields).await?)
+                match is_request {
+                    true => broker.send_request(ShardId(*shard), &fields).await?,
+                    false => broker.send(ShardId(*shard), &fields).await?,
+                }
+                String::new()
             }
             Verb::Inbox { reader, shard, count } => self.read_inbox(*reader, *shard, *count).await?,
             Verb::Pull { reader, types, count } => {
@@ -545,7 +554,14 @@ impl Run {
         let last = self.numbers[shard];
         // Numbers count from 1: there is no commit 0 to repeat.
         let number = (last + batch.number).max(1);
-        let cursor = batch.cursor.map(|more| (self.cursors[shard] + more).min(self.inbox[shard].len()));
+        let moves = [0, 1].map(|stream| {
+            let most = self.inbox[shard][stream].len();
+            batch.cursors[stream].map(|more| (self.cursors[shard][stream] + more).min(most))
+        });
+        let [cursor, requests_cursor] = [0, 1].map(|stream| {
+            let place = moves[stream].filter(|place| *place > 0)?;
+            Some(self.inbox[shard][stream][place - 1].clone())
+        });
         let mut plans = Vec::new();
         for write in &batch.plans {
             plans.push(self.plan_write(batch.shard, write).await?);
@@ -555,7 +571,8 @@ impl Run {
             shard: ShardId(batch.shard),
             token: name("t", batch.token),
             number,
-            cursor: cursor.filter(|place| *place > 0).map(|place| self.inbox[shard][place - 1].clone()),
+            cursor,
+            requests_cursor,
             plans,
             tasks: tasks.map(|(n, t)| task(TYPES[*t], &format!("task {}", self.tasks + n))).collect(),
             acknowledged: chosen(&self.delivered, &batch.acknowledged),
@@ -565,7 +582,8 @@ impl Run {
         Ok(match answer {
             Committed::Applied => {
                 self.numbers[shard] = number;
-                self.cursors[shard] = cursor.unwrap_or(self.cursors[shard]);
+                let before = self.cursors[shard];
+                self.cursors[shard] = [0, 1].map(|stream| moves[stream].unwrap_or(before[stream]));
                 self.tasks += batch.tasks.len();
                 "applied".into()
             }
@@ -593,8 +611,12 @@ impl Run {
     async fn look(&mut self, shard: u16) -> Result<String, BrokerError> {
         let (broker, shard) = (&self.stage.broker, ShardId(shard));
         let cursor = broker.cursor(shard).await?;
-        let place = self.inbox[usize::from(shard.0)].iter().position(|id| *id == cursor);
-        assert!(place.is_some() || cursor == EntryId::start(), "{cursor} was never read");
+        let [reports, requests] = &self.inbox[usize::from(shard.0)];
+        let place = [(reports, cursor.reports), (requests, cursor.requests)].map(|(read, cursor)| {
+            let place = read.iter().position(|id| *id == cursor);
+            assert!(place.is_some() || cursor == EntryId::start(), "{cursor} was never read");
+            place
+        });
         let (owner, active) = (broker.owner(shard).await?, broker.active(shard).await?);
         let (all, some) = (broker.plans(shard, 1 << 40, MANY).await?, broker.plans(shard, 25, 1).await?);
         Ok(format!("{owner:?} {place:?} {active:?} {all:?} {some:?}"))
@@ -603,10 +625,16 @@ impl Run {
     async fn read_inbox(&mut self, reader: usize, shard: u16, count: usize) -> Result<String, BrokerError> {
         let place = usize::from(shard);
         // What lies before the cursor may or may not be there.
-        let after = self.inbox[place].last().cloned().unwrap_or_else(EntryId::start);
-        let entries = self.readers[reader].inbox(ShardId(shard), &after, count, 0).await?;
-        self.inbox[place].extend(entries.iter().map(|entry| entry.id.clone()));
-        Ok(format!("{:?}", entries.into_iter().map(|entry| entry.fields).collect::<Vec<_>>()))
+        let [reports, requests] =
+            [0, 1].map(|stream| self.inbox[place][stream].last().cloned().unwrap_or_else(EntryId::start));
+        let after = InboxCursor { reports, requests };
+        let mut entries = self.readers[reader].inbox(ShardId(shard), &after, count, 0).await?;
+        // Which stream was written first within a millisecond is not known.
+        entries.sort_by_key(|entry| entry.stream);
+        for entry in &entries {
+            self.inbox[place][usize::from(entry.stream == InboxStream::Requests)].push(entry.id.clone());
+        }
+        Ok(format!("{:?}", entries.into_iter().map(|entry| (entry.stream, entry.fields)).collect::<Vec<_>>()))
     }
 
     fn name_submissions(&self, entries: &[Entry]) -> String {

@@ -1,9 +1,9 @@
 //! A submission is seen at least once, until it is acknowledged.
 
-use goalmill_broker::Entry;
+use goalmill_broker::{Entry, InboxCursor};
 use goalmill_common::id::EntryId;
 
-use crate::make::{S0, S1, fields, submission};
+use crate::make::{S0, S1, after, fields, submission};
 use crate::stage::Stage;
 
 on_both_back_ends! {
@@ -120,7 +120,7 @@ async fn submissions_keep_fields_order_and_bytes(stage: Stage) {
     stage.broker.send(S0, &odd).await.unwrap();
     let mut reader = stage.broker.reader().await.unwrap();
     assert_eq!(reader.submissions("one", 10, 0).await.unwrap()[0].fields, odd);
-    assert_eq!(reader.inbox(S0, &EntryId::start(), 10, 0).await.unwrap()[0].fields, odd);
+    assert_eq!(reader.inbox(S0, &InboxCursor::start(), 10, 0).await.unwrap()[0].fields, odd);
 }
 
 async fn answers_are_kept_for_a_day_and_read_in_the_order_asked(mut stage: Stage) {
@@ -149,13 +149,13 @@ async fn the_inbox_is_read_from_any_place(mut stage: Stage) {
     }
     stage.assert_changed(&before, &["inbox 0"], &["goalmill:{s0}:reports"]).await;
     let mut reader = stage.broker.reader().await.unwrap();
-    let all = reader.inbox(S0, &EntryId::start(), 10, 0).await.unwrap();
+    let all = reader.inbox(S0, &InboxCursor::start(), 10, 0).await.unwrap();
     let data: Vec<&[u8]> = all.iter().map(|entry| entry.fields[1].1.as_slice()).collect();
     assert_eq!(data, [b"1", b"2", b"3", b"4"]);
-    assert_eq!(reader.inbox(S0, &all[0].id, 2, 0).await.unwrap(), all[1..3]);
-    assert_eq!(reader.inbox(S0, &all[0].id, 2, 0).await.unwrap(), all[1..3], "reading changes nothing");
-    assert!(reader.inbox(S0, &all[3].id, 2, 0).await.unwrap().is_empty());
-    assert!(reader.inbox(S1, &EntryId::start(), 2, 0).await.unwrap().is_empty());
+    assert_eq!(reader.inbox(S0, &after(&all[0]), 2, 0).await.unwrap(), all[1..3]);
+    assert_eq!(reader.inbox(S0, &after(&all[0]), 2, 0).await.unwrap(), all[1..3], "reading changes nothing");
+    assert!(reader.inbox(S0, &after(&all[3]), 2, 0).await.unwrap().is_empty());
+    assert!(reader.inbox(S1, &InboxCursor::start(), 2, 0).await.unwrap().is_empty());
 }
 
 fn names(entries: &[Entry]) -> Vec<String> {

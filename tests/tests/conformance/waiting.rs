@@ -4,8 +4,9 @@ use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
-use goalmill_broker::{Activity, Broadcast, Commit, Committed, Reader, Waker};
-use goalmill_common::id::{EntryId, PlanId};
+use goalmill_broker::{Activity, Broadcast, Commit, Committed, InboxCursor, Reader, Waker};
+use goalmill_common::id::PlanId;
+use goalmill_common::wire::InboxStream;
 use goalmill_tests::wait::{SOON, until};
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
@@ -15,6 +16,7 @@ use crate::stage::Stage;
 
 on_both_back_ends! {
     a_wait_for_the_inbox_ends_with_a_report,
+    a_wait_for_the_inbox_ends_with_a_request,
     a_wait_for_submissions_ends_with_a_submission,
     a_wait_for_tasks_ends_with_a_task_of_any_type,
     a_wait_for_the_log_ends_with_an_entry,
@@ -29,9 +31,16 @@ const LONG_MS: u64 = 600_000;
 
 async fn a_wait_for_the_inbox_ends_with_a_report(stage: Stage) {
     let mut reader = stage.broker.reader().await.unwrap();
-    let wait = begun(async move { reader.inbox(S0, &EntryId::start(), 10, LONG_MS).await.unwrap() }).await;
+    let wait = begun(async move { reader.inbox(S0, &InboxCursor::start(), 10, LONG_MS).await.unwrap() }).await;
     stage.broker.send(S0, &fields(&[("v", "1")])).await.unwrap();
     assert_eq!(soon(wait).await.len(), 1);
+}
+
+async fn a_wait_for_the_inbox_ends_with_a_request(stage: Stage) {
+    let mut reader = stage.broker.reader().await.unwrap();
+    let wait = begun(async move { reader.inbox(S0, &InboxCursor::start(), 10, LONG_MS).await.unwrap() }).await;
+    stage.broker.send_request(S0, &fields(&[("v", "1")])).await.unwrap();
+    assert_eq!(soon(wait).await[0].stream, InboxStream::Requests);
 }
 
 async fn a_wait_for_submissions_ends_with_a_submission(stage: Stage) {
@@ -81,7 +90,7 @@ async fn a_wait_with_nothing_to_come_ends_in_time(stage: Stage) {
     let mut reader = stage.broker.reader().await.unwrap();
     reader.messages(0).await.unwrap();
     let begun = Instant::now();
-    assert!(reader.inbox(S0, &EntryId::start(), 10, SHORT_MS).await.unwrap().is_empty());
+    assert!(reader.inbox(S0, &InboxCursor::start(), 10, SHORT_MS).await.unwrap().is_empty());
     assert!(reader.submissions("one", 10, SHORT_MS).await.unwrap().is_empty());
     assert!(reader.pull(&"w1".into(), &["build".into()], 10, SHORT_MS).await.unwrap().is_empty());
     assert!(reader.log(&"p0-a".into(), 0, 10, SHORT_MS).await.unwrap().is_empty());
@@ -132,7 +141,7 @@ async fn open_queues(stage: &Stage) {
 
 async fn wait_for(kind: u8, reader: &mut dyn Reader) -> usize {
     match kind {
-        0 => reader.inbox(S0, &EntryId::start(), 10, LONG_MS).await.unwrap().len(),
+        0 => reader.inbox(S0, &InboxCursor::start(), 10, LONG_MS).await.unwrap().len(),
         1 => reader.submissions("one", 10, LONG_MS).await.unwrap().len(),
         2 => reader.pull(&"w1".into(), &["build".into(), "test".into()], 10, LONG_MS).await.unwrap().len(),
         3 => reader.log(&PlanId::from("p0-a"), 0, 10, LONG_MS).await.unwrap().len(),

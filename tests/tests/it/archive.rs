@@ -1,15 +1,20 @@
 //! Finished plans are archived, and read like those that run.
 
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use anyhow::Result;
-use goalmill_archive::{ArchiveStore, EventSearch, SqliteArchive};
+use goalmill_archive::{
+    ArchiveBatch, ArchiveError, ArchiveStore, EventSearch, PostgresArchive, PostgresLimits, SqliteArchive,
+};
 use goalmill_broker::embedded;
 use goalmill_common::clock::Clock;
 use goalmill_common::config::{ArchiveKind, Settings};
-use goalmill_common::id::PlanId;
+use goalmill_common::id::{PlanId, ShardId};
+use goalmill_postgres::test_server::PostgresServer;
 use goalmill_tests::dev::{Dev, program};
 use goalmill_tests::installation::{Installation, read_log, settings, step};
+use goalmill_tests::proxy::Proxy;
 use goalmill_tests::wait::{SOON, until};
 use serde_json::{Value, json};
 use tempfile::TempDir;
@@ -450,5 +455,36 @@ async fn plans_are_exported_pruned_and_imported_unchanged() -> Result<()> {
     }
     let none = program().args(["archive", "prune", "--older-than", "1h"]).output()?;
     assert_eq!(none.status.code(), Some(8));
+    Ok(())
+}
+
+/// The machine of the database acknowledges what is sent, so the connection looks sound.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_database_that_falls_silent_holds_no_call_for_ever_and_takes_the_next_ones() -> Result<()> {
+    let Some(server) = PostgresServer::start().await else { return Ok(()) };
+    let proxy = Proxy::start(server.port()).await?;
+    let limits = PostgresLimits { connect: Duration::from_secs(3), answer: Duration::from_secs(3) };
+    let store = PostgresArchive::open(&server.url_through(proxy.port()), "`URL`", limits).await?;
+    let shard = ShardId(0);
+    let batch = |position_ms| ArchiveBatch { shard, parts: Vec::new(), position_ms };
+    store.append(&batch(1)).await?;
+    let opened = proxy.connections();
+
+    let is_silent = |error: ArchiveError| matches!(error, ArchiveError::Unavailable(why) if why.contains("within"));
+    proxy.black_hole();
+    let asked = tokio::time::timeout(SOON, store.position(shard)).await?;
+    assert!(asked.is_err_and(is_silent), "a query that is not answered");
+    let asked = tokio::time::timeout(SOON, store.position(shard)).await?;
+    assert!(asked.is_err_and(is_silent), "a connection that is not answered");
+    proxy.heal();
+    until(SOON, async || store.position(shard).await.is_ok_and(|position| position == 1)).await;
+    assert!(proxy.connections() > opened, "the silent connection is given up");
+
+    proxy.hold_at("COMMIT", false);
+    let asked = tokio::time::timeout(SOON, store.append(&batch(2))).await?;
+    assert!(asked.is_err_and(is_silent), "a commit that is not answered");
+    proxy.heal();
+    until(SOON, async || store.append(&batch(3)).await.is_ok()).await;
+    assert_eq!(store.position(shard).await?, 3);
     Ok(())
 }

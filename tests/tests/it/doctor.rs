@@ -73,12 +73,12 @@ async fn addresses_and_users_that_cannot_work_are_found() -> Result<()> {
     let server = RedisServer::start().await?;
     finds(&server.url(), NOBODY, "the scheduler at http://127.0.0.1:1 cannot be reached", "goalmill dev").await?;
     let wrong = format!("redis://nobody:wrong@127.0.0.1:{}", server.port());
-    finds(&wrong, NOBODY, "redis cannot be reached", "put user and password into `redis.url`").await?;
+    finds(&wrong, NOBODY, "redis refuses", "put user and password into `redis.url`").await?;
     send(&server, "ACL SETUSER narrow on >secret ~goalmill:* &* +@all -info").await?;
     let narrow = format!("redis://narrow:secret@127.0.0.1:{}", server.port());
     finds(&narrow, NOBODY, "NOPERM", "deploy/redis/users.acl").await?;
     send(&server, &format!("REPLICAOF 127.0.0.1 {}", NOBODY.rsplit(':').next().unwrap_or_default())).await?;
-    finds(&server.url(), NOBODY, "is a replica and takes no writes", "put the primary (127.0.0.1:1)").await
+    finds(&server.url(), NOBODY, "is a replica and takes no writes", "put the primary into `redis.url`").await
 }
 
 #[tokio::test(flavor = "multi_thread")]

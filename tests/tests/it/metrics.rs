@@ -4,7 +4,8 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
 
-use goalmill_common::metric::{METRICS, page};
+use goalmill_broker::BrokerError;
+use goalmill_common::metric::{Label, METRICS, page};
 
 use crate::docs::{read, root};
 
@@ -26,6 +27,13 @@ fn every_metric_that_is_recorded_is_in_the_catalogue_and_the_other_way_round() {
     }
     let listed: BTreeSet<String> = METRICS.iter().map(|metric| metric.name.to_owned()).collect();
     assert_eq!(recorded, listed);
+}
+
+#[test]
+fn every_reason_why_redis_refuses_is_a_label_of_the_catalogue() {
+    let metric = METRICS.iter().find(|metric| metric.name == "goalmill_redis_refusing").expect("it is listed");
+    let [Label::Of("reason", listed)] = metric.labels else { panic!("{:?}", metric.labels) };
+    assert_eq!(BrokerError::reasons().collect::<Vec<_>>(), *listed);
 }
 
 /// The names in a folder's sources that stand first in a macro that records, or in a list of such names.

@@ -248,6 +248,7 @@ async fn long_log(broker: &dyn Broker, plan: &str, number: u64, events: u64) -> 
         token: "t".into(),
         number,
         cursor: None,
+        requests_cursor: None,
         plans: vec![write],
         tasks: Vec::new(),
         acknowledged: Vec::new(),

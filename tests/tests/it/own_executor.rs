@@ -41,7 +41,7 @@ impl Executor for Shout {
 
 /// Asks something that costs money, and fails once after it has the answer.
 #[derive(Default)]
-struct Asking(Mutex<Vec<String>>);
+pub struct Asking(Mutex<Vec<String>>);
 
 impl Asking {
     async fn ask(&self, question: &str, idempotency_key: String) -> Result<CallResult, Failure> {

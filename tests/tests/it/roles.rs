@@ -1,20 +1,29 @@
 //! The users of `deploy/redis/users.acl`: each role can do its work, and nothing else.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
 use goalmill_broker::{Broker, redis as back_end};
+use goalmill_common::clock::Clock;
+use goalmill_common::id::{AgentType, EntryId, PlanId};
+use goalmill_common::keys::Keys;
+use goalmill_common::random::Random;
 use goalmill_common::wire::{Fields, PLAN_TYPE};
 use goalmill_tests::installation::{Installation, http_client, settings, step};
 use goalmill_tests::redis_server::{Options, RedisServer, send};
 use goalmill_tests::wait::{SOON, until_some};
+use goalmill_worker::WorkerOptions;
+use goalmill_worker::executor::{Executor, Kinds};
 use redis::aio::MultiplexedConnection;
 use redis::{Value, cmd};
 use serde_json::json;
 
 use crate::docs::read;
+use crate::own_executor::Asking;
+
+type Executors = BTreeMap<AgentType, Arc<dyn Executor>>;
 
 const LIMIT: Duration = Duration::from_mins(2);
 /// What no role may do.
@@ -37,6 +46,38 @@ const FORBIDDEN: [(&str, &[&str]); 4] = [
             "SET goalmill:answers:a b",
             "FUNCTION FLUSH",
             "FUNCTION LOAD REPLACE x",
+            "XADD goalmill:{s0}:requests * v 1 request {}",
+            "FCALL goalmill_send 1 goalmill:{s0}:requests v 1 request {}",
+            "XRANGE goalmill:{s0}:requests - +",
+            "XREAD STREAMS goalmill:{s0}:reports 0",
+            "XTRIM goalmill:{s0}:reports MAXLEN 0",
+            "SET goalmill:{s0}:cursor 9-9",
+            "FCALL goalmill_commit 1 goalmill:{s0}:owner",
+            "FCALL goalmill_acquire 1 goalmill:{s0}:owner",
+            "SET goalmill:{s0}:poison x",
+            "HSET goalmill:{s0}:plan:p0-a status completed",
+            "HGETALL goalmill:{s0}:plan:p0-a",
+            "ZADD goalmill:cancelled 1 token",
+            "ZREM goalmill:cancelled token",
+            "PUBLISH goalmill:cancel token",
+            "FCALL goalmill_cancel 1 goalmill:cancelled goalmill:cancel 1000 token",
+            "HDEL goalmill:agents echo",
+            "SREM goalmill:queues echo",
+            "SADD goalmill:queues:paused echo",
+            "FCALL goalmill_remove_type 4 goalmill:queues goalmill:agents goalmill:steps:echo goalmill:dead:echo echo x 0",
+            "XGROUP DESTROY goalmill:steps:echo workers",
+            "XGROUP SETID goalmill:steps:echo workers $",
+            "XGROUP DELCONSUMER goalmill:steps:echo workers me",
+            "XRANGE goalmill:dead:echo - +",
+            "DEL goalmill:dead:echo",
+            "DEL goalmill:blob:{s0}:x",
+            "DEL goalmill:workers:beats",
+            "SET goalmill:workers:drain:w 1",
+            "HGETALL goalmill:tokens",
+            "GET goalmill:sessions:x",
+            "GET goalmill:cache:x",
+            "ZADD goalmill:schedulers 1 s",
+            "SUBSCRIBE goalmill:presence:s",
         ],
     ),
     (
@@ -122,7 +163,7 @@ fn plan() -> String {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_whole_plan_runs_with_the_users_of_scheduler_worker_and_client() -> Result<()> {
     let server = server().await?;
-    let it = installation(&server).await?;
+    let mut it = installation(&server).await?;
     let plan = plan();
     let fields = [("specversion", "1.0"), ("id", "r-1"), ("source", "urn:test"), ("type", PLAN_TYPE), ("data", &plan)];
     let fields: Fields = fields.map(|(name, value)| (name.to_owned(), value.as_bytes().to_vec())).to_vec();
@@ -137,6 +178,16 @@ async fn a_whole_plan_runs_with_the_users_of_scheduler_worker_and_client() -> Re
     }
     assert!(!client.log(&id, 0, 100).await?.is_empty(), "a client reads the log");
 
+    // Calls are reports, too.
+    let asking: Arc<dyn Executor> = Arc::new(Asking::default());
+    add_worker(&mut it, broker(&server, "worker").await?, [("asking".into(), asking)].into()).await?;
+    let mut asks = step("a", "asking", &[], json!("why"));
+    asks["retry"] = json!({"max": 1, "initial_ms": 1, "max_ms": 1});
+    let asked = it.submit(&json!({"steps": [asks]})).await?;
+    it.await_end(&asked, LIMIT).await?;
+    let answer = it.get(&format!("/v1/plans/{asked}/results")).await?;
+    assert_eq!(answer["results"]["a"], json!({"answer": {"echo": "\"why\""}}), "{answer:#}");
+
     // A step that is stopped while it runs, and what the API and an autoscaler ask for.
     let asleep = it.submit(&json!({"steps": [step("a", "sleep", &[], json!({"seconds": 600}))]})).await?;
     it.post(&format!("/v1/plans/{asleep}:cancel"), &json!({})).await?;
@@ -145,6 +196,132 @@ async fn a_whole_plan_runs_with_the_users_of_scheduler_worker_and_client() -> Re
     it.get("/v1/scaling/echo").await?;
     it.stop().await;
     assert_eq!(refusals(&server).await?, Vec::<String>::new());
+    Ok(())
+}
+
+async fn add_worker(it: &mut Installation, broker: Arc<dyn Broker>, executors: Executors) -> Result<()> {
+    let (settings, limits) = (it.settings.worker.clone(), it.settings.limits.clone());
+    let (clock, random, kinds) = (Clock::system(), Random::system(), Kinds::new());
+    let options = WorkerOptions { settings, limits, broker, clock, random, executors, kinds };
+    it.workers.push(goalmill_worker::start(options).await?);
+    Ok(())
+}
+
+/// What a worker might make schedulers do, if it could make requests.
+fn forged_requests(plan: &PlanId, step: &str) -> Vec<(PlanId, String)> {
+    let decided = json!({"step": step, "reason": "ok"});
+    let submit = json!({
+        "goal": {"description": "x", "priority": 5, "namespace": "red"}, "submission": "red/forged", "source": "x",
+        "plan": {"plan": {"steps": [{"id": "a", "agent_type": "echo", "inputs": {}}]}, "planner": "submitted", "confidence": 1.0}
+    });
+    let verbs = [
+        (plan, json!({"approve_step": decided})),
+        (plan, json!({"complete_step": {"step": step, "outputs": {"forged": 1}, "reason": "x"}})),
+        (plan, json!({"skip_step": decided})),
+        (plan, json!({"cancel": {"reason": "x"}})),
+        (&PlanId::from(FORGED_PLAN), json!({"submit": submit})),
+    ];
+    let request = |plan: &PlanId, verb| json!({"plan": plan, "actor": "oidc:boss", "verb": verb}).to_string();
+    verbs.map(|(plan, verb)| (plan.clone(), request(plan, verb))).to_vec()
+}
+
+const FORGED_PLAN: &str = "p0-forgedplan000001";
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_request_that_a_worker_forges_is_refused_or_has_no_effect() -> Result<()> {
+    let server = server().await?;
+    let it = installation(&server).await?;
+    let mut held = step("held", "echo", &[], json!({"n": 1}));
+    held["approve"] = json!({});
+    let plan = it.submit(&json!({"steps": [held]})).await?;
+    let of_plan = async || it.get(&format!("/v1/plans/{plan}")).await;
+    let waits = async || {
+        let seen = of_plan().await.ok()?;
+        seen.to_string().contains("awaiting_approval").then_some(seen)
+    };
+    let before = until_some(SOON, waits).await.context("the step waits for a person")?;
+    let mut worker = connection(&server, "worker").await?;
+    for (id, request) in forged_requests(&plan, "held") {
+        let shard = id.shard().context("the id names its shard")?;
+        let mut forge = cmd("XADD");
+        forge.arg(Keys::default().requests(shard)).arg(&["*", "v", "1", "request", &request]);
+        let refused = forge.query_async::<Value>(&mut worker).await.err().context("a worker makes requests")?;
+        assert_eq!(refused.code(), Some("NOPERM"), "{request}");
+
+        let mut forge = cmd("XADD");
+        forge.arg(Keys::default().reports(shard)).arg(&["*", "v", "1", "request", &request]);
+        let entry = EntryId::from(forge.query_async::<String>(&mut worker).await?);
+        let handled = async || it.broker.cursor(shard).await.ok().filter(|cursor| cursor.reports == entry);
+        until_some(SOON, handled).await.with_context(|| format!("the owner passes over {entry}"))?;
+    }
+    assert_eq!(of_plan().await?, before, "nobody has decided");
+    assert!(it.broker.summary(&FORGED_PLAN.into()).await?.is_empty(), "nobody has submitted it");
+    let (status, answer) = it.post(&format!("/v1/plans/{plan}/steps/held:approve"), &json!({})).await?;
+    assert_eq!(status, 200, "{answer:#}");
+    assert_eq!(it.await_end(&plan, LIMIT).await?["status"], "completed");
+    it.stop().await;
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_request_by_a_scheduler_that_does_not_own_the_shard_arrives() -> Result<()> {
+    let server = server().await?;
+    let mut it = installation(&server).await?;
+    it.broker = broker(&server, "scheduler").await?;
+    it.add_scheduler().await?;
+    // Both own some of the shards, or one owns them all: in both cases each accepts every request.
+    let mut plans = Vec::new();
+    for url in it.urls() {
+        for _ in 0..8 {
+            let plan = json!({"steps": [step("a", "echo", &[], json!({"n": 1}))]});
+            let answer = it.http.post(format!("{url}/v1/plans")).json(&plan).send().await?;
+            assert_eq!(answer.status(), 202);
+            let answer: serde_json::Value = answer.json().await?;
+            plans.push(answer["plan_id"].as_str().context("it has an id")?.into());
+        }
+    }
+    for plan in plans {
+        assert_eq!(it.await_end(&plan, LIMIT).await?["status"], "completed");
+    }
+    it.stop().await;
+    assert_eq!(refusals(&server).await?, Vec::<String>::new());
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_worker_drains_and_serves_one_agent_type_only_with_users_of_fewer_rights() -> Result<()> {
+    let users = read("deploy/redis/users.acl").replace("user default off", "user default on nopass ~* &* +@all");
+    let general = users.lines().find(|line| line.starts_with("user worker ")).context("there is such a user")?;
+    // As deploy/redis/README.md says it.
+    let narrow = general
+        .replace("user worker on >CHANGE-worker", "user worker-echo on >CHANGE-worker-echo")
+        .replace("~goalmill:steps:*", "~goalmill:steps:echo")
+        .replace(" +hset +hsetnx)", ")");
+    let users = format!("{users}\n{narrow}\n");
+    let server = RedisServer::start_with(Options { users: Some(users), ..Options::default() }).await?;
+    let mut it = installation(&server).await?;
+    let open = it.workers.remove(0);
+    let path = format!("/v1/workers/{}:drain", open.id());
+    until_some(SOON, async || it.post(&path, &json!({})).await.ok().filter(|(status, _)| *status == 200)).await;
+    tokio::time::timeout(LIMIT, open.draining()).await?;
+    open.drain().await;
+
+    let mut executors = goalmill_demo::agents::executors();
+    executors.retain(|agent_type, _| agent_type.as_str() == "echo");
+    add_worker(&mut it, broker(&server, "worker-echo").await?, executors).await?;
+    let plan = it.submit(&json!({"steps": [step("a", "echo", &[], json!({"n": 1}))]})).await?;
+    assert_eq!(it.await_end(&plan, LIMIT).await?["status"], "completed");
+    it.stop().await;
+    assert_eq!(refusals(&server).await?, Vec::<String>::new());
+    let mut narrow = connection(&server, "worker-echo").await?;
+    for line in [
+        "XREADGROUP GROUP workers me STREAMS goalmill:steps:sleep >",
+        "FCALL goalmill_pull 1 goalmill:steps:sleep me 1",
+        "HSET goalmill:agents sleep {}",
+    ] {
+        let refused = send(&mut narrow, line).await.err().with_context(|| format!("it may `{line}`"))?;
+        assert_eq!(refused.code(), Some("NOPERM"), "{line}");
+    }
     Ok(())
 }
 

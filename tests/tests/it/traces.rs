@@ -188,6 +188,7 @@ async fn without_a_collector_there_are_no_traces_and_a_wrong_setting_is_said() -
         ("OTEL_TRACES_SAMPLER", "jaeger_remote"),
         ("OTEL_TRACES_SAMPLER_ARG", "2"),
         ("OTEL_EXPORTER_OTLP_PROTOCOL", "grpc"),
+        ("OTEL_EXPORTER_OTLP_TIMEOUT", "10s"),
     ] {
         let output = start(&[("OTEL_TRACES_SAMPLER", "traceidratio"), (name, value)])?;
         let said = String::from_utf8_lossy(&output.stderr).into_owned();
@@ -198,5 +199,11 @@ async fn without_a_collector_there_are_no_traces_and_a_wrong_setting_is_said() -
     let said = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "a collector that cannot be reached holds nothing up: {said}");
     assert!(said.contains("OTEL_EXPORTER_OTLP_ENDPOINT"), "{said}");
+    // The machine accepts the connection, and nobody answers.
+    let silent = std::net::TcpListener::bind("127.0.0.1:0")?;
+    let endpoint = format!("http://{}", silent.local_addr()?);
+    let output = start(&[("OTEL_EXPORTER_OTLP_ENDPOINT", &endpoint), ("OTEL_EXPORTER_OTLP_TIMEOUT", "500")])?;
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "a collector that is silent holds nothing up for ever: {said}");
     Ok(())
 }

@@ -99,12 +99,17 @@ async fn a_scheduler_that_cannot_commit_is_not_ready() -> Result<()> {
     until(SOON, async || ready(&it).await.is_ok_and(|(status, _)| status == 200)).await;
     set(&mut raw, "min-replicas-to-write", "1").await?;
     until(SOON, async || {
-        ready(&it).await.is_ok_and(|(status, problem)| status == 503 && problem.to_string().contains("NOREPLICAS"))
+        ready(&it).await.is_ok_and(|(status, problem)| {
+            status == 503 && problem["code"] == "STORE_REFUSED" && problem.to_string().contains("NOREPLICAS")
+        })
     })
     .await;
     let refused = it.http.post(it.url("/v1/plans")).header("idempotency-key", "k").json(&plan("echo")).send().await?;
     assert_eq!((refused.status().as_u16(), refused.headers().contains_key("retry-after")), (503, true));
-    assert_eq!(refused.json::<Value>().await?["code"], "STORE_UNAVAILABLE");
+    let problem = refused.json::<Value>().await?;
+    assert_eq!(problem["code"], "STORE_REFUSED");
+    let detail = problem["detail"].as_str().unwrap_or_default();
+    assert!(detail.contains("NOREPLICAS") && detail.contains("min-replicas-to-write"), "{detail}");
     set(&mut raw, "min-replicas-to-write", "0").await?;
     until(SOON, async || ready(&it).await.is_ok_and(|(status, _)| status == 200)).await;
 

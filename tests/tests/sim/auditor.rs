@@ -4,7 +4,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use goalmill_broker::{Activity, Commit, Delivery, PlanWrite};
+use goalmill_broker::{Activity, Commit, Delivery, InboxCursor, PlanWrite};
 use goalmill_common::clock::parse_rfc3339;
 use goalmill_common::event::{Event, PlanEvent, Record, StepEvent, read_entry};
 use goalmill_common::id::{AgentType, AttemptToken, EntryId, PlanId, ShardId, StepId, WorkerId};
@@ -36,9 +36,9 @@ struct Shard {
     /// Every token that has written, in order.
     tokens: Vec<String>,
     number: u64,
-    cursor: Option<EntryId>,
-    /// The last entry that any owner has read.
-    read_to: Option<EntryId>,
+    cursor: InboxCursor,
+    /// The last entries that any owner has read.
+    read_to: Option<InboxCursor>,
 }
 
 /// Everything that the auditor knows of a run.
@@ -50,8 +50,8 @@ pub struct Auditor {
     slots: BTreeMap<WorkerId, u32>,
     /// The token under which each process has claimed a shard last.
     claimed: BTreeMap<(String, ShardId), String>,
-    /// After which entry the reader began that serves a token.
-    begun: BTreeMap<String, EntryId>,
+    /// After which entries the reader began that serves a token.
+    begun: BTreeMap<String, InboxCursor>,
     /// Outputs that were reported of each attempt.
     outputs: BTreeMap<Attempt, BTreeSet<String>>,
     tokens: BTreeMap<Attempt, AttemptToken>,
@@ -97,7 +97,7 @@ impl Auditor {
         shard.filter(|shard| shard.tokens.last().is_some_and(|last| last == token)).map_or(0, |shard| shard.number)
     }
 
-    pub fn read_to(&self, shard: ShardId) -> Option<EntryId> {
+    pub fn read_to(&self, shard: ShardId) -> Option<InboxCursor> {
         self.audit_state.shards.get(&shard).and_then(|shard| shard.read_to.clone())
     }
 
@@ -138,17 +138,20 @@ impl Auditor {
     /// its process: a commit that is late may arrive after the server went back to a moment at which its token held.
     /// If its number follows as well, it is the very commit that comes next in that past. It is right to take it, however
     /// far the same process has read under a newer token, which that past does not know.
-    pub fn begins_to_read(&mut self, process: &str, shard: ShardId, after: &EntryId) {
+    pub fn begins_to_read(&mut self, process: &str, shard: ShardId, after: &InboxCursor) {
         let Some(token) = self.claimed.get(&(process.to_owned(), shard)) else {
             return self.report(format!("[L2] {process} reads shard {shard}, which it never claimed"));
         };
         self.begun.insert(token.clone(), after.clone());
     }
 
-    pub fn has_read(&mut self, shard: ShardId, last: &EntryId) {
+    pub fn has_read(&mut self, shard: ShardId, last: &InboxCursor) {
         let shard = self.audit_state.shards.entry(shard).or_default();
-        if shard.read_to.as_ref().is_none_or(|read| read.parts() < last.parts()) {
-            shard.read_to = Some(last.clone());
+        let read_to = shard.read_to.get_or_insert_default();
+        for (read, last) in [(&mut read_to.reports, &last.reports), (&mut read_to.requests, &last.requests)] {
+            if read.parts() < last.parts() {
+                read.clone_from(last);
+            }
         }
     }
 
@@ -179,13 +182,18 @@ impl Auditor {
             found.push(format!("[I8] commit {} of shard {} follows {}", commit.number, commit.shard, shard.number));
         }
         shard.number = commit.number;
-        if let Some(cursor) = &commit.cursor {
-            let before = shard.cursor.replace(cursor.clone()).unwrap_or_else(EntryId::start);
+        let moves = [
+            (&commit.cursor, &mut shard.cursor.reports, begun.as_ref().map(|begun| &begun.reports)),
+            (&commit.requests_cursor, &mut shard.cursor.requests, begun.as_ref().map(|begun| &begun.requests)),
+        ];
+        for (cursor, place, begun) in moves {
+            let Some(cursor) = cursor else { continue };
+            let before = std::mem::replace(place, cursor.clone());
             if cursor.parts() <= before.parts() {
-                found.push(format!("[L2] the cursor of shard {} goes from {before} to {cursor}", commit.shard));
+                found.push(format!("[L2] a cursor of shard {} goes from {before} to {cursor}", commit.shard));
             }
-            if begun.as_ref().is_none_or(|begun| begun.parts() > before.parts()) {
-                let begun = begun.map_or("nothing".to_owned(), |begun| begun.to_string());
+            if begun.is_none_or(|begun| begun.parts() > before.parts()) {
+                let begun = begun.map_or("nothing".to_owned(), ToString::to_string);
                 found.push(format!(
                     "[L2] shard {} was read after {begun}, but was dealt with up to {before}",
                     commit.shard

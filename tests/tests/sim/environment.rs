@@ -4,11 +4,11 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard};
 
 use goalmill_broker::embedded::{Embedded, Snapshot};
-use goalmill_broker::{Broker, BrokerError, Commit, Committed, Delivery};
+use goalmill_broker::{Broker, BrokerError, Commit, Committed, Delivery, InboxCursor};
 use goalmill_common::clock::{Clock, parse_rfc3339};
 use goalmill_common::event::{read_entry, write_entry};
-use goalmill_common::id::{EntryId, ShardId};
-use goalmill_common::wire::{Fields, Inbox};
+use goalmill_common::id::ShardId;
+use goalmill_common::wire::{Fields, Inbox, InboxStream};
 use tokio::time::Instant;
 
 use crate::auditor::{AuditState, Auditor};
@@ -159,7 +159,7 @@ impl Environment {
         Ok(commit)
     }
 
-    pub async fn cursor(&self, shard: ShardId) -> Result<EntryId, BrokerError> {
+    pub async fn cursor(&self, shard: ShardId) -> Result<InboxCursor, BrokerError> {
         if self.network_bug == Some(NetworkBug::CursorInCommit)
             && let Some(read) = self.auditor().read_to(shard)
         {
@@ -170,7 +170,7 @@ impl Environment {
 
     pub async fn send(&self, shard: ShardId, fields: &Fields) -> Result<(), BrokerError> {
         self.broker.send(shard, fields).await?;
-        if let Inbox::Reports(reports) = Inbox::from_fields(fields) {
+        if let Inbox::Reports(reports) = Inbox::from_fields(InboxStream::Reports, fields) {
             self.auditor().sent(shard, fields, &reports);
         }
         Ok(())

@@ -8,8 +8,8 @@ use std::time::Duration;
 use async_trait::async_trait;
 use futures_util::future::BoxFuture;
 use goalmill_broker::{
-    Broker, BrokerError, Claim, Commit, Committed, DeadLetter, Delivery, Entry, Health, Install, LogEntry, Meta,
-    Ownership, QueueState, Reader, Registry,
+    Broker, BrokerError, Claim, Commit, Committed, DeadLetter, Delivery, Entry, Health, InboxCursor, Install, LogEntry,
+    Meta, Ownership, QueueState, Reader, Registry,
 };
 use goalmill_common::agent::{Agent, WorkerBeat};
 use goalmill_common::id::{AgentType, AttemptToken, EntryId, PlanId, ShardId, WorkerId};
@@ -173,8 +173,8 @@ impl Broker for Link {
     async fn commit(&self, commit: &Commit) -> Result<Committed> {
         let (at_ms, name) = (self.env.at_ms(), &self.process.name);
         self.env.trace().note(format_args!(
-            "{at_ms} {name} writes {} {} {} {:?} {:?}",
-            commit.shard, commit.token, commit.number, commit.cursor, commit.acknowledged
+            "{at_ms} {name} writes {} {} {} {:?} {:?} {:?}",
+            commit.shard, commit.token, commit.number, commit.cursor, commit.requests_cursor, commit.acknowledged
         ));
         for write in &commit.plans {
             let events = String::from_utf8_lossy(&write.events);
@@ -185,7 +185,7 @@ impl Broker for Link {
         }
         through!(self, "commit", self.env.commit(commit), late | link, commit | link.env.commit(&commit))
     }
-    async fn cursor(&self, shard: ShardId) -> Result<EntryId> {
+    async fn cursor(&self, shard: ShardId) -> Result<InboxCursor> {
         through!(self, "cursor", self.env.cursor(shard))
     }
     async fn active(&self, shard: ShardId) -> Result<Vec<PlanId>> {
@@ -238,6 +238,15 @@ impl Broker for Link {
     }
     async fn send(&self, shard: ShardId, fields: &Fields) -> Result<()> {
         through!(self, "send", self.env.send(shard, fields), late | link, fields | link.env.send(shard, &fields))
+    }
+    async fn send_request(&self, shard: ShardId, fields: &Fields) -> Result<()> {
+        through!(
+            self,
+            "send_request",
+            self.env.broker.send_request(shard, fields),
+            late | link,
+            fields | link.env.broker.send_request(shard, &fields)
+        )
     }
     async fn open_queue(&self, agent_type: &AgentType) -> Result<()> {
         through!(self, "open_queue", self.env.broker.open_queue(agent_type))

@@ -100,9 +100,10 @@ async fn make_noise(env: &Environment, rng: &Rng, shards: u16) {
         let auditor = env.auditor();
         (!auditor.heard.is_empty()).then(|| rng.pick(&auditor.heard).clone())
     };
-    let done = match rng.between(0, 9) {
+    let done = match rng.between(0, 10) {
         0 => env.broker.send(shard, &nonsense("data", b"{")).await,
         1 => env.broker.send(shard, &nonsense("request", b"[]")).await,
+        10 => env.broker.send_request(shard, &nonsense("request", b"[]")).await,
         2 => env.broker.submit(&nonsense("data", b"x")).await.map(drop),
         _ => match old {
             Some((shard, fields)) => env.broker.send(shard, &fields).await,

@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use futures_util::future::BoxFuture;
-use goalmill_broker::{Broadcast, BrokerError, Delivery, Entry, LogEntry, Reader, Waker};
-use goalmill_common::id::{AgentType, EntryId, PlanId, ShardId, WorkerId};
+use goalmill_broker::{Broadcast, BrokerError, Delivery, Entry, InboxCursor, InboxEntry, LogEntry, Reader, Waker};
+use goalmill_common::id::{AgentType, PlanId, ShardId, WorkerId};
 
 use crate::faults::Fate;
 use crate::link::{Link, lost};
@@ -74,16 +74,24 @@ impl LinkReader {
 
 #[async_trait]
 impl Reader for LinkReader {
-    async fn inbox(&mut self, shard: ShardId, after: &EntryId, count: usize, block_ms: u64) -> Result<Vec<Entry>> {
+    async fn inbox(
+        &mut self,
+        shard: ShardId,
+        after: &InboxCursor,
+        count: usize,
+        block_ms: u64,
+    ) -> Result<Vec<InboxEntry>> {
         if !std::mem::replace(&mut self.has_read, true) {
             self.link.env.auditor().begins_to_read(&self.link.process.name, shard, after);
         }
-        let after = after.clone();
+        let (after, from) = (after.clone(), after.clone());
         let found = self
-            .read("inbox", |reader| Box::pin(async move { reader.inbox(shard, &after, count, block_ms).await }))
+            .read("inbox", |reader| Box::pin(async move { reader.inbox(shard, &from, count, block_ms).await }))
             .await?;
-        if let Some(last) = found.last() {
-            self.link.env.auditor().has_read(shard, &last.id);
+        if !found.is_empty() {
+            let mut read_to = after;
+            read_to.advance_past(&found);
+            self.link.env.auditor().has_read(shard, &read_to);
         }
         Ok(found)
     }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use goalmill_broker::{Broker, Commit};
+use goalmill_broker::{Broker, Commit, InboxCursor};
 use goalmill_common::command::{Planned, Request, Submit, Verb};
 use goalmill_common::goal::Goal;
 use goalmill_common::id::{Namespace, PlanId, ShardId};
@@ -89,6 +89,7 @@ fn a_commit_is_judged_by_the_reader_of_its_own_token() {
         token: token.into(),
         number,
         cursor: Some(cursor.into()),
+        requests_cursor: None,
         plans: Vec::new(),
         tasks: Vec::new(),
         acknowledged: Vec::new(),
@@ -96,10 +97,10 @@ fn a_commit_is_judged_by_the_reader_of_its_own_token() {
     };
     let mut auditor = Auditor::default();
     auditor.claims("one", ShardId(0), "old");
-    auditor.begins_to_read("one", ShardId(0), &"0-0".into());
+    auditor.begins_to_read("one", ShardId(0), &InboxCursor::start());
     let past = auditor.keep();
     auditor.claims("one", ShardId(0), "new");
-    auditor.begins_to_read("one", ShardId(0), &"5-0".into());
+    auditor.begins_to_read("one", ShardId(0), &InboxCursor { reports: "5-0".into(), ..InboxCursor::start() });
     // The server goes back to the time of the old token, and a late commit under it arrives.
     auditor.turn_back(past);
     auditor.applied(&commit("old", 1, "2-0"), 0);
@@ -161,7 +162,7 @@ impl World {
         let answer = answer.map(str::to_owned);
         let request = Request { plan: plan.clone(), actor: "test".into(), answer, verb };
         let fields = Inbox::Request(Box::new(request)).fields();
-        self.env.broker.send(ShardId(0), &fields).await.expect("nothing fails here");
+        self.env.broker.send_request(ShardId(0), &fields).await.expect("nothing fails here");
     }
 
     pub async fn await_end(&self, plan: &PlanId) {

@@ -183,7 +183,7 @@ async fn open(env: &Environment, shards: u16, submissions: &[JoinHandle<Submissi
         let cursor = broker.cursor(shard).await.expect("looking never fails");
         let unread = reader.inbox(shard, &cursor, 1, 0).await.expect("looking never fails");
         if !unread.is_empty() {
-            open.push(format!("the inbox of shard {shard} is dealt with up to {cursor} only"));
+            open.push(format!("the inbox of shard {shard} is dealt with up to {cursor:?} only"));
         }
     }
     let queues = broker.queues().await.expect("looking never fails");

@@ -149,7 +149,7 @@ fn change(rng: &Rng, steps: &[StepId]) -> Change {
 async fn ask(link: &Link, plan: PlanId, verb: Verb) {
     let Some(shard) = plan.shard() else { return };
     let request = Request { plan, actor: "person".into(), answer: None, verb };
-    drop(link.send(shard, &Inbox::Request(Box::new(request)).fields()).await);
+    drop(link.send_request(shard, &Inbox::Request(Box::new(request)).fields()).await);
 }
 
 async fn pause(ms: u64) {

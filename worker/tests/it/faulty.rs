@@ -122,7 +122,7 @@ impl Broker for Faulty {
         self.pass("commit").await?;
         self.inner.commit(commit).await
     }
-    async fn cursor(&self, shard: ShardId) -> Result<EntryId> {
+    async fn cursor(&self, shard: ShardId) -> Result<InboxCursor> {
         self.pass("cursor").await?;
         self.inner.cursor(shard).await
     }
@@ -173,6 +173,10 @@ impl Broker for Faulty {
     async fn send(&self, shard: ShardId, fields: &Fields) -> Result<()> {
         self.pass("send").await?;
         self.inner.send(shard, fields).await
+    }
+    async fn send_request(&self, shard: ShardId, fields: &Fields) -> Result<()> {
+        self.pass("send_request").await?;
+        self.inner.send_request(shard, fields).await
     }
     async fn open_queue(&self, agent_type: &AgentType) -> Result<()> {
         self.pass("open_queue").await?;
@@ -307,7 +311,13 @@ struct FaultyReader {
 
 #[async_trait]
 impl Reader for FaultyReader {
-    async fn inbox(&mut self, shard: ShardId, after: &EntryId, count: usize, block_ms: u64) -> Result<Vec<Entry>> {
+    async fn inbox(
+        &mut self,
+        shard: ShardId,
+        after: &InboxCursor,
+        count: usize,
+        block_ms: u64,
+    ) -> Result<Vec<InboxEntry>> {
         self.inner.inbox(shard, after, count, block_ms).await
     }
     async fn submissions(&mut self, consumer: &str, count: usize, block_ms: u64) -> Result<Vec<Entry>> {

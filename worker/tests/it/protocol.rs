@@ -3,7 +3,7 @@
 use goalmill_common::agent::Agent;
 use goalmill_common::failure::{Failure, FailureClass};
 use goalmill_common::report::{Report, What};
-use goalmill_common::wire::{self, Inbox, SubmissionAnswer};
+use goalmill_common::wire::{self, Inbox, InboxStream, SubmissionAnswer};
 
 const PAGE: &str = include_str!("../../../docs/protocol.md");
 const PYTHON: &str = include_str!("../../../docs/examples/worker.py");
@@ -32,8 +32,19 @@ fn the_samples_of_the_page_are_valid() {
 fn an_entry_holds_one_report_or_many() {
     for data in [sample("report").to_owned(), format!("[{0},{0}]", sample("report"))] {
         let fields = vec![("v".to_owned(), b"1".to_vec()), ("data".to_owned(), data.into_bytes())];
-        assert!(matches!(Inbox::from_fields(&fields), Inbox::Reports(_)));
+        assert!(matches!(Inbox::from_fields(InboxStream::Reports, &fields), Inbox::Reports(_)));
+        assert!(matches!(Inbox::from_fields(InboxStream::Requests, &fields), Inbox::Unreadable(_)));
     }
+}
+
+#[test]
+fn a_request_among_the_reports_is_never_read_as_one() {
+    let request = br#"{"plan": "p0-a", "actor": "oidc:boss", "verb": {"cancel": {"reason": "x"}}}"#;
+    let mut fields = vec![("v".to_owned(), b"1".to_vec()), ("request".to_owned(), request.to_vec())];
+    assert!(matches!(Inbox::from_fields(InboxStream::Requests, &fields), Inbox::Request(_)));
+    assert_eq!(Inbox::from_fields(InboxStream::Reports, &fields), Inbox::Misplaced);
+    fields.push(("data".to_owned(), sample("report").as_bytes().to_vec()));
+    assert_eq!(Inbox::from_fields(InboxStream::Reports, &fields), Inbox::Misplaced);
 }
 
 #[test]

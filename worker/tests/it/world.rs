@@ -7,11 +7,11 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use futures_util::future::BoxFuture;
-use goalmill_broker::{Broker, Claim, Commit, Committed, Install, TaskWrite};
+use goalmill_broker::{Broker, Claim, Commit, Committed, InboxCursor, Install, TaskWrite};
 use goalmill_common::clock::Clock;
 use goalmill_common::config::WorkerSettings;
 use goalmill_common::failure::Failure;
-use goalmill_common::id::{AgentType, EntryId, PlanId, ShardId};
+use goalmill_common::id::{AgentType, PlanId, ShardId};
 use goalmill_common::json::Json;
 use goalmill_common::keys::Keys;
 use goalmill_common::limits::Limits;
@@ -92,6 +92,7 @@ impl World {
             token: "owner".into(),
             number: self.commits.fetch_add(1, Ordering::SeqCst) + 1,
             cursor: None,
+            requests_cursor: None,
             plans: Vec::new(),
             tasks,
             acknowledged: Vec::new(),
@@ -103,12 +104,14 @@ impl World {
     /// Every entry of the shard's inbox.
     pub async fn entries(&self) -> Vec<Vec<Report>> {
         let mut reader = self.inner().reader().await.expect("it opens");
-        let entries = reader.inbox(SHARD, &EntryId::start(), 100_000, 0).await.expect("it reads");
+        let entries = reader.inbox(SHARD, &InboxCursor::start(), 100_000, 0).await.expect("it reads");
         entries
             .iter()
-            .map(|entry| match Inbox::from_fields(&entry.fields) {
+            .map(|entry| match entry.parse() {
                 Inbox::Reports(reports) => reports,
-                other @ (Inbox::Request(_) | Inbox::Unreadable(_)) => panic!("not reports: {other:?}"),
+                other @ (Inbox::Request(_) | Inbox::Unreadable(_) | Inbox::Misplaced) => {
+                    panic!("not reports: {other:?}")
+                }
             })
             .collect()
     }

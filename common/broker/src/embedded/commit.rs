@@ -27,14 +27,7 @@ impl MemoryStore {
             }
         }
         let shard = self.shards.entry(commit.shard).or_default();
-        if let Some(cursor) = &commit.cursor {
-            shard.cursor = Some(cursor.clone());
-        }
-        if let Some(cursor) = &shard.cursor
-            && commit.full_check
-        {
-            shard.inbox.drop_through(Id::parse(cursor));
-        }
+        shard.move_cursors(commit);
         shard.number = commit.number;
         if let Some(owner) = &mut shard.owner {
             owner.beat += 1;

@@ -1,6 +1,6 @@
 //! The journal file: every write, so that a process can go on where another ended.
 //!
-//! `goalmill journal 1\n`, then records: length of the body, CRC-32 of these four bytes, CRC-32 of the body
+//! `goalmill journal 2\n`, then records: length of the body, CRC-32 of these four bytes, CRC-32 of the body
 //! (u32 each, little endian), body. A body is the time of the write in Unix milliseconds and a [`Write`], in
 //! postcard's format. A record cut off at the end of the file is the trace of a sudden end and is dropped;
 //! anything else that does not read back is damage, and the file is refused.
@@ -16,7 +16,7 @@ use super::record::Write;
 use crate::BrokerError;
 
 const NAME: &str = "journal.v1";
-const HEADER: &[u8] = b"goalmill journal 1\n";
+const HEADER: &[u8] = b"goalmill journal 2\n";
 /// Bytes from which the file is rewritten as one snapshot when it is opened.
 const COMPACT_BYTES: usize = 8 << 20;
 /// Length and two checksums.
@@ -186,7 +186,7 @@ mod tests {
 
     use super::*;
     use crate::embedded::open;
-    use crate::{Activity, Broker, Claim, Commit, Committed, Install, PlanWrite, TaskWrite};
+    use crate::{Activity, Broker, Claim, Commit, Committed, InboxCursor, Install, PlanWrite, TaskWrite};
 
     #[tokio::test]
     async fn everything_is_there_again_after_a_restart() {
@@ -287,7 +287,7 @@ mod tests {
     #[tokio::test]
     async fn a_file_of_a_later_version_is_refused_and_left_alone() {
         let dir = tempfile::tempdir().unwrap();
-        let later = b"goalmill journal 2\nwho knows";
+        let later = b"goalmill journal 3\nwho knows";
         std::fs::write(dir.path().join(NAME), later).unwrap();
         assert!(matches!(open(Some(dir.path()), Clock::system()), Err(BrokerError::Corrupt(_))));
         assert_eq!(std::fs::read(dir.path().join(NAME)).unwrap(), later);
@@ -306,6 +306,7 @@ mod tests {
         broker.open_queue(&build).await.unwrap();
         broker.submit(&vec![("id".into(), b"r1".to_vec()), ("data".into(), vec![0, 255])]).await.unwrap();
         broker.send(ShardId(0), &vec![("v".into(), b"1".to_vec())]).await.unwrap();
+        broker.send_request(ShardId(0), &vec![("v".into(), b"1".to_vec())]).await.unwrap();
         let plan = PlanWrite {
             plan: "p0-a".into(),
             base_seq: 0,
@@ -322,6 +323,7 @@ mod tests {
             token: "t".into(),
             number: 1,
             cursor: Some("7-0".into()),
+            requests_cursor: Some("8-0".into()),
             plans: vec![plan],
             tasks: vec![TaskWrite { agent_type: build.clone(), data: b"{}".to_vec() }; 2],
             acknowledged: vec![],
@@ -352,7 +354,7 @@ mod tests {
             broker.answers(&["r1".into()]).await,
             broker.agents().await,
             reader.submissions("s", 9, 0).await,
-            reader.inbox(ShardId(0), &"0-0".into(), 9, 0).await,
+            reader.inbox(ShardId(0), &InboxCursor::start(), 9, 0).await,
         )
     }
 }

@@ -7,14 +7,18 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use goalmill_common::agent::{Agent, WorkerBeat};
 use goalmill_common::id::{AgentType, AttemptToken, EntryId, PlanId, ShardId, WorkerId};
-use goalmill_common::wire::Fields;
+use goalmill_common::wire::{Fields, InboxStream};
 use serde::{Deserialize, Serialize};
 
 use super::deadlines::{Deadlines, Expiring};
 use super::signals::{Signals, Topic};
 use super::stream::{ConsumerGroup, Id, Stream};
+use crate::inbox::sort_by_time;
 use crate::verbs::CANCELLED_MS;
-use crate::{Broadcast, Claim, DeadLetter, Delivery, Entry, Install, LogEntry, Meta, Ownership, QueueState};
+use crate::{
+    Broadcast, Claim, Commit, DeadLetter, Delivery, Entry, InboxCursor, InboxEntry, Install, LogEntry, Meta, Ownership,
+    QueueState,
+};
 
 const DAY_MS: u64 = 24 * 3_600_000;
 /// Dead letters kept of an agent type.
@@ -52,10 +56,30 @@ pub(super) struct Shard {
     pub(super) owner: Option<Ownership>,
     /// Number of the owner's last commit.
     pub(super) number: u64,
-    pub(super) cursor: Option<EntryId>,
+    pub(super) cursors: BTreeMap<InboxStream, EntryId>,
     pub(super) active: BTreeSet<PlanId>,
     pub(super) index: PlanIndex,
-    pub(super) inbox: Stream<Fields>,
+    pub(super) inbox: BTreeMap<InboxStream, Stream<Fields>>,
+}
+
+impl Shard {
+    pub(super) fn cursor(&self) -> InboxCursor {
+        let place = |stream| self.cursors.get(&stream).cloned().unwrap_or_else(EntryId::start);
+        InboxCursor { reports: place(InboxStream::Reports), requests: place(InboxStream::Requests) }
+    }
+
+    /// Stores what a commit handled; a full check drops it from the streams.
+    pub(super) fn move_cursors(&mut self, commit: &Commit) {
+        let moves = [(InboxStream::Reports, &commit.cursor), (InboxStream::Requests, &commit.requests_cursor)];
+        for (stream, id) in moves.into_iter().filter_map(|(stream, id)| Some((stream, id.clone()?))) {
+            self.cursors.insert(stream, id);
+        }
+        if commit.full_check {
+            for (stream, id) in &self.cursors {
+                self.inbox.entry(*stream).or_default().drop_through(Id::parse(id));
+            }
+        }
+    }
 }
 
 /// Plans by the time of their last change.
@@ -288,15 +312,22 @@ impl MemoryStore {
 
     // --- inboxes ----------------------------------------------------------------------------------
 
-    pub(super) fn send(&mut self, shard: ShardId, fields: &Fields, now: u64) {
-        self.shards.entry(shard).or_default().inbox.append(now, fields.clone());
+    pub(super) fn send(&mut self, shard: ShardId, stream: InboxStream, fields: &Fields, now: u64) {
+        let inbox = &mut self.shards.entry(shard).or_default().inbox;
+        inbox.entry(stream).or_default().append(now, fields.clone());
         self.signals.ring(&Topic::Inbox(shard));
     }
 
-    pub(super) fn inbox(&self, shard: ShardId, after: Id, count: usize) -> Vec<Entry> {
-        let inbox = self.shards.get(&shard).map(|shard| &shard.inbox);
-        let entries = inbox.into_iter().flat_map(|inbox| inbox.after(after));
-        entries.take(count).map(|(id, fields)| Entry { id: id.write(), fields: fields.clone() }).collect()
+    pub(super) fn inbox(&self, shard: ShardId, after: &InboxCursor, count: usize) -> Vec<InboxEntry> {
+        let mut entries = Vec::new();
+        for (stream, after) in [(InboxStream::Reports, &after.reports), (InboxStream::Requests, &after.requests)] {
+            let inbox = self.shards.get(&shard).and_then(|shard| shard.inbox.get(&stream));
+            let found = inbox.into_iter().flat_map(|inbox| inbox.after(Id::parse(after))).take(count);
+            let entry = |(id, fields): &(Id, Fields)| InboxEntry { stream, id: id.write(), fields: fields.clone() };
+            entries.extend(found.map(entry));
+        }
+        sort_by_time(&mut entries);
+        entries
     }
 
     // --- tasks ------------------------------------------------------------------------------------

@@ -22,15 +22,15 @@ use goalmill_common::agent::{Agent, WorkerBeat};
 use goalmill_common::clock::Clock;
 use goalmill_common::id::{AgentType, AttemptToken, EntryId, PlanId, ShardId, WorkerId};
 use goalmill_common::keys::Keys;
-use goalmill_common::wire::Fields;
+use goalmill_common::wire::{Fields, InboxStream};
 
 use self::core::Core;
 use self::memory_store::MemoryStore;
 use self::reader::EmbeddedReader;
 use self::record::Write;
 use crate::{
-    Broker, BrokerError, Claim, Commit, Committed, DeadLetter, Delivery, Entry, Health, Install, LogEntry, Meta,
-    Ownership, QueueState, Reader, Registry,
+    Broker, BrokerError, Claim, Commit, Committed, DeadLetter, Delivery, Entry, Health, InboxCursor, Install, LogEntry,
+    Meta, Ownership, QueueState, Reader, Registry,
 };
 
 pub(crate) use self::record::read_summary;
@@ -123,9 +123,8 @@ impl Broker for Embedded {
         self.core.write(|store, now| store.commit(commit, now), record)
     }
 
-    async fn cursor(&self, shard: ShardId) -> Result<EntryId> {
-        let cursor = self.core.read(|store, _| store.shards.get(&shard).and_then(|shard| shard.cursor.clone()))?;
-        Ok(cursor.unwrap_or_else(EntryId::start))
+    async fn cursor(&self, shard: ShardId) -> Result<InboxCursor> {
+        self.core.read(|store, _| store.shards.get(&shard).map_or_else(InboxCursor::start, memory_store::Shard::cursor))
     }
 
     async fn active(&self, shard: ShardId) -> Result<Vec<PlanId>> {
@@ -184,7 +183,13 @@ impl Broker for Embedded {
     }
 
     async fn send(&self, shard: ShardId, fields: &Fields) -> Result<()> {
-        self.core.write(|store, now| store.send(shard, fields, now), |()| Some(Write::Send(shard, fields.into())))
+        let send = |store: &mut MemoryStore, now| store.send(shard, InboxStream::Reports, fields, now);
+        self.core.write(send, |()| Some(Write::Send(shard, fields.into())))
+    }
+
+    async fn send_request(&self, shard: ShardId, fields: &Fields) -> Result<()> {
+        let send = |store: &mut MemoryStore, now| store.send(shard, InboxStream::Requests, fields, now);
+        self.core.write(send, |()| Some(Write::SendRequest(shard, fields.into())))
     }
 
     async fn open_queue(&self, agent_type: &AgentType) -> Result<()> {

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use goalmill_common::id::{AgentType, EntryId, PlanId, ShardId, WorkerId};
+use goalmill_common::id::{AgentType, PlanId, ShardId, WorkerId};
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
@@ -12,7 +12,7 @@ use super::core::Core;
 use super::record::Write;
 use super::signals::Topic;
 use super::stream::Id;
-use crate::{Broadcast, BrokerError, Delivery, Entry, LogEntry, Reader, Waker};
+use crate::{Broadcast, BrokerError, Delivery, Entry, InboxCursor, InboxEntry, LogEntry, Reader, Waker};
 
 /// Longest wait; longer ones are cut, since the timer cannot hold them.
 const WAIT_MS_MAX: u64 = 365 * 86_400_000;
@@ -81,11 +81,10 @@ impl Reader for EmbeddedReader {
     async fn inbox(
         &mut self,
         shard: ShardId,
-        after: &EntryId,
+        after: &InboxCursor,
         count: usize,
         block_ms: u64,
-    ) -> Result<Vec<Entry>, BrokerError> {
-        let after = Id::parse(after);
+    ) -> Result<Vec<InboxEntry>, BrokerError> {
         let attempt = || self.core.read(|store, _| store.inbox(shard, after, count));
         self.wait(&[Topic::Inbox(shard)], block_ms, attempt).await
     }

@@ -6,6 +6,7 @@ use std::sync::{Mutex, PoisonError};
 
 use goalmill_common::agent::{Agent, WorkerBeat};
 use goalmill_common::id::{AgentType, AttemptToken, EntryId, PlanId, ShardId, WorkerId};
+use goalmill_common::wire::InboxStream;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use super::memory_store::MemoryStore;
@@ -53,6 +54,7 @@ pub(super) enum Write<'a> {
     PutField(Cow<'a, str>, Cow<'a, str>, Cow<'a, str>),
     RemoveField(Cow<'a, str>, Cow<'a, str>),
     ExpirePlans(Cow<'a, [(PlanId, u64)]>),
+    SendRequest(ShardId, Cow<'a, [(String, Vec<u8>)]>),
 }
 
 impl Write<'_> {
@@ -74,7 +76,8 @@ impl Write<'_> {
             }
             Self::AcknowledgeSubmissions(ids) => store.acknowledge_submissions(&ids),
             Self::Answer(answers) => store.answer(&answers, now),
-            Self::Send(shard, fields) => store.send(shard, &fields.into_owned(), now),
+            Self::Send(shard, fields) => store.send(shard, InboxStream::Reports, &fields.into_owned(), now),
+            Self::SendRequest(shard, fields) => store.send(shard, InboxStream::Requests, &fields.into_owned(), now),
             Self::OpenQueue(agent_type) => store.open_queue(&agent_type),
             Self::Pull(worker, agent_types, count) => drop(store.pull(&worker, &agent_types, count, now)),
             Self::Extend(worker, leases) => drop(store.extend(&worker, &leases, now)),

@@ -69,7 +69,7 @@ impl Connections {
         if replicas > 0 {
             return Ok(());
         }
-        Err(BrokerError::Unavailable("NOREPLICAS no replica has confirmed the write".into()))
+        Err(BrokerError::refused("NOREPLICAS", "no replica has confirmed the write"))
     }
 }
 
@@ -87,9 +87,7 @@ pub(super) fn type_mismatches(found: &str, keys: &[String]) -> Vec<KeyTypeMismat
 /// What does not follow, as far as it can be checked without Redis.
 fn find_gap(commit: &Commit) -> Option<String> {
     let mut seen = BTreeSet::new();
-    if let Some(cursor) = &commit.cursor
-        && !is_entry_id(cursor)
-    {
+    if let Some(cursor) = commit.cursor.iter().chain(&commit.requests_cursor).find(|cursor| !is_entry_id(cursor)) {
         return Some(format!("the cursor `{cursor}` is not an entry's id"));
     }
     commit.plans.iter().find_map(|plan| {
@@ -101,8 +99,16 @@ fn find_gap(commit: &Commit) -> Option<String> {
 }
 
 /// The keys of a shard, in the order in which functions take them.
-pub(super) fn shard_keys(keys: &Keys, shard: ShardId) -> [String; 5] {
-    [keys.owner(shard), keys.active(shard), keys.index(shard), keys.cursor(shard), keys.reports(shard)]
+pub(super) fn shard_keys(keys: &Keys, shard: ShardId) -> [String; 7] {
+    [
+        keys.owner(shard),
+        keys.active(shard),
+        keys.index(shard),
+        keys.cursor(shard),
+        keys.reports(shard),
+        keys.requests_cursor(shard),
+        keys.requests(shard),
+    ]
 }
 
 /// The agent types whose queues a commit touches, with repetitions.
@@ -122,7 +128,8 @@ fn call(commit: &Commit, keys: &[String]) -> redis::Cmd {
         .arg(u8::from(commit.full_check))
         .arg(commit.plans.len())
         .arg(commit.tasks.len())
-        .arg(streams.places.len());
+        .arg(streams.places.len())
+        .arg(commit.requests_cursor.as_ref().map_or("", EntryId::as_str));
     let mut time = "";
     for plan in &commit.plans {
         let flags = Flags {
@@ -167,7 +174,7 @@ fn call(commit: &Commit, keys: &[String]) -> redis::Cmd {
 
 /// About how many keys and arguments a commit has, and their bytes: a call of megabytes that grows is copied over and over.
 fn room(commit: &Commit, keys: &[String]) -> (usize, usize) {
-    let (mut count, mut bytes) = (keys.len() + 7, keys.iter().map(String::len).sum::<usize>() + 100);
+    let (mut count, mut bytes) = (keys.len() + 8, keys.iter().map(String::len).sum::<usize>() + 100);
     for plan in &commit.plans {
         count += 7 + 2 * plan.summary.len();
         bytes += 100 + plan.events.len() + plan.summary.iter().map(|(f, value)| f.len() + value.len()).sum::<usize>();

@@ -9,6 +9,8 @@ pub(super) fn to_broker_error(error: RedisError) -> BrokerError {
     let text = error.to_string();
     if matches!(error.kind(), ErrorKind::Server(_) | ErrorKind::Extension) {
         answered(&code(&error), text)
+    } else if error.kind() == ErrorKind::AuthenticationFailed {
+        BrokerError::refused("WRONGPASS", text)
     } else if error.kind() == ErrorKind::UnexpectedReturnType {
         BrokerError::Corrupt(text)
     } else {
@@ -31,13 +33,12 @@ fn answered(code: &str, text: String) -> BrokerError {
             BrokerError::Unsupported(format!("the server lacks a command that Redis 7.0 has: {text}"))
         }
         // What a function may not do is answered without the code NOPERM.
-        "ERR" if text.contains("The user executing the script") => BrokerError::Unavailable(format!("NOPERM {text}")),
+        "ERR" if text.contains("The user executing the script") => BrokerError::refused("NOPERM", text),
         // A call with many arguments is refused before the password is asked for.
-        "ERR" if text.contains("unauthenticated") => BrokerError::Unavailable(format!("NOAUTH {text}")),
+        "ERR" if text.contains("unauthenticated") => BrokerError::refused("NOAUTH", text),
         "ERR" => BrokerError::Corrupt(text),
         // LOADING, NOREPLICAS, BUSY, READONLY, MISCONF, CLUSTERDOWN, TRYAGAIN, MASTERDOWN, NOAUTH, NOPERM, UNBLOCKED and the like.
-        _ if text.contains(code) => BrokerError::Unavailable(text),
-        _ => BrokerError::Unavailable(format!("{code} {text}")),
+        _ => BrokerError::refused(code, text),
     }
 }
 

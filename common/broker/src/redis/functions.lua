@@ -38,6 +38,9 @@ for flags = 0, 31 do
   EXTRAS[flags] = count
 end
 
+-- Keys of a commit before those of its plans.
+local FIXED = 7
+
 -- No entry can follow one with an id above this: a stream that has one takes no more.
 local ID_MAX = '18446744073709551614-0'
 
@@ -58,12 +61,12 @@ end
 -- Returns what does not follow, if anything.
 local function check(keys, args, plans, types, full_check)
   local call = redis.call
-  local streams = 5 + 2 * plans
-  local looked, ids, count, active, index, at = {}, {}, 0, full_check, full_check, 8
+  local streams = FIXED + 2 * plans
+  local looked, ids, count, active, index, at = {}, {}, 0, full_check, full_check, 9
   for plan = 1, plans do
     local flags = tonumber(args[at])
     local kind, values = flags % 32, math.floor(flags / 32)
-    local log, summary = keys[4 + 2 * plan], keys[5 + 2 * plan]
+    local log, summary = keys[FIXED - 1 + 2 * plan], keys[FIXED + 2 * plan]
     if kind >= 16 then
       local base = args[at + 3]
       if base == '0' then
@@ -93,7 +96,11 @@ local function check(keys, args, plans, types, full_check)
   if active then call('SCARD', keys[2]) end
   if index then call('ZCARD', keys[3]) end
   if full_check or args[3] ~= '' then call('STRLEN', keys[4]) end
-  if full_check then call('XLEN', keys[5]) end
+  if full_check or args[8] ~= '' then call('STRLEN', keys[6]) end
+  if full_check then
+    call('XLEN', keys[5])
+    call('XLEN', keys[7])
+  end
   local ahead = look(looked, ids)
   if ahead then return 'GAP `' .. ahead .. '` is ahead' end
   looked, ids = {}, {}
@@ -106,7 +113,7 @@ local function check(keys, args, plans, types, full_check)
   end
 end
 
-local TYPES = { 'hash', 'set', 'zset', 'string', 'stream' }
+local TYPES = { 'hash', 'set', 'zset', 'string', 'stream', 'string', 'stream' }
 
 -- The keys of a commit that are of another type than they should: 'TYPE', then number of the key, what it is and what it
 -- should be, for each; nil when there are none.
@@ -114,17 +121,26 @@ local function type_mismatches(keys, plans)
   local found = { 'TYPE' }
   for place, key in ipairs(keys) do
     local wanted = TYPES[place] or 'stream'
-    if place > 5 and place <= 5 + 2 * plans and place % 2 == 1 then wanted = 'hash' end
+    if place > FIXED and place <= FIXED + 2 * plans and (place - FIXED) % 2 == 0 then wanted = 'hash' end
     local is = redis.call('TYPE', key).ok
     if is ~= 'none' and is ~= wanted then found[#found + 1] = place .. ' ' .. is .. ' ' .. wanted end
   end
   if #found > 1 then return table.concat(found, ' ') end
 end
 
+-- Stores the last entry of a stream that was handled, if any was; a full check trims the stream up to there.
+local function move_cursor(cursor, stream, id, full_check)
+  if id ~= '' then redis.call('SET', cursor, id) end
+  local handled = full_check and redis.call('GET', cursor)
+  -- What others wrote as a cursor trims nothing.
+  if handled then redis.pcall('XTRIM', stream, 'MINID', '~', handled) end
+end
+
 -- One batch of one shard, whole or not at all.
--- KEYS[1] owner  [2] active  [3] index  [4] cursor  [5] reports
--- KEYS[6…] log and summary of each plan, then one task stream for each agent type
--- ARGV[1] token  [2] commit number  [3] cursor or ''  [4] '1' for a full check  [5] plans  [6] tasks  [7] agent types
+-- KEYS[1] owner  [2] active  [3] index  [4] cursor of the reports  [5] reports  [6] cursor of the requests  [7] requests
+-- KEYS[8…] log and summary of each plan, then one task stream for each agent type
+-- ARGV[1] token  [2] commit number  [3] cursor of the reports or ''  [4] '1' for a full check  [5] plans  [6] tasks
+-- ARGV[7] agent types  [8] cursor of the requests or ''
 -- then for each plan: flags, last seq, events or '' for its summary alone, then what the flags name (the summary's
 -- `seq` is written with other values only):
 --   + 16 somebody else may have written it: base seq; + 1 begins, + 2 ends: retention ms; + 4 the index: index ms;
@@ -143,15 +159,15 @@ local function commit(keys, args)
     return 'GAP commit ' .. args[2] .. ' does not follow ' .. (owner[2] or 'none')
   end
   local full_check = args[4] == '1'
-  local streams = 5 + 2 * plans
+  local streams = FIXED + 2 * plans
   local is_fit, refusal = pcall(check, keys, args, plans, types, full_check)
   if not is_fit then return type_mismatches(keys, plans) or error(refusal) end
   if refusal then return refusal end
 
   local begins, ends, index, time = {}, {}, {}, nil
-  local at = 8
+  local at = 9
   for plan = 1, plans do
-    local log, summary = keys[4 + 2 * plan], keys[5 + 2 * plan]
+    local log, summary = keys[FIXED - 1 + 2 * plan], keys[FIXED + 2 * plan]
     local flags, last, events = tonumber(args[at]), args[at + 1], args[at + 2]
     local kind, values, retention = flags % 16, math.floor(flags / 32), nil
     at = at + 3
@@ -196,10 +212,8 @@ local function commit(keys, args)
     end
     at = last + 1
   end
-  if args[3] ~= '' then
-    call('SET', keys[4], args[3])
-    if full_check then call('XTRIM', keys[5], 'MINID', '~', args[3]) end
-  end
+  move_cursor(keys[4], keys[5], args[3], full_check)
+  move_cursor(keys[6], keys[7], args[8], full_check)
   call('HSET', keys[1], 'commit', args[2], 'beat', decimal((owner[3] or 0) + 1))
   return 'OK'
 end
@@ -284,7 +298,7 @@ local function extend(keys, args)
 end
 
 -- Appends to an inbox although memory is short: a plain XADD was refused. Public: docs/protocol.md.
--- KEYS[1] reports. ARGV: field, value, … Returns the entry's id.
+-- KEYS[1] reports, or requests for a scheduler. ARGV: field, value, … Returns the entry's id.
 local function send(keys, args)
   return redis.call('XADD', keys[1], '*', unpack(args))
 end
@@ -561,7 +575,7 @@ local function record_scheduler_heartbeat(keys, args)
 end
 
 -- Whether a commit could be written now: the server refuses the call itself when it takes no writes.
--- KEYS[1] a key of no other use. KEYS[2…] owner, active, index, cursor and reports of each shard, then others.
+-- KEYS[1] a key of no other use. KEYS[2…] the keys of each shard, in the order of `commit`, then others.
 -- ARGV: type of each of those others.
 -- Returns '', 'NOPERM …' with a command, or 'TYPE …': number of a key, what it is and what it should be, for each.
 local function probe(keys, args)
@@ -569,6 +583,7 @@ local function probe(keys, args)
   for _, words in ipairs {
     { 'HSET', keys[2], 'f', 'v' }, { 'SADD', keys[3], 'v' }, { 'SREM', keys[3], 'v' }, { 'ZADD', keys[4], '1', 'v' },
     { 'SET', keys[5], 'v' }, { 'XADD', keys[6], '*', 'f', 'v' }, { 'XTRIM', keys[6], 'MINID', '0' },
+    { 'SET', keys[7], 'v' }, { 'XADD', keys[8], '*', 'f', 'v' }, { 'XTRIM', keys[8], 'MINID', '0' },
     { 'XACK', keys[6], 'workers', '0-0' }, { 'PEXPIRE', keys[5], '1' },
   } do
     if not redis.acl_check_cmd(unpack(words)) then return 'NOPERM ' .. words[1] end
@@ -576,7 +591,7 @@ local function probe(keys, args)
   redis.call('SET', keys[1], decimal(now()), 'PX', 60000)
   local found = { 'TYPE' }
   for place = 2, #keys do
-    local wanted = args[place - others] or TYPES[(place - 2) % 5 + 1]
+    local wanted = args[place - others] or TYPES[(place - 2) % FIXED + 1]
     local is = redis.call('TYPE', keys[place]).ok
     if is ~= 'none' and is ~= wanted then found[#found + 1] = place .. ' ' .. is .. ' ' .. wanted end
   end

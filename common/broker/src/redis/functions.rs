@@ -68,7 +68,8 @@ impl Function {
     /// The same, with room for so many keys and arguments, and for so many bytes of arguments.
     pub(super) fn sized<K: redis::ToRedisArgs>(self, keys: &[K], count: usize, bytes: usize) -> Cmd {
         let mut call = Cmd::with_capacity(count + 3, bytes);
-        call.arg("FCALL").arg(self.name()).arg(keys.len());
+        let command = if self == Self::Recent { "FCALL_RO" } else { "FCALL" };
+        call.arg(command).arg(self.name()).arg(keys.len());
         for key in keys {
             call.arg(key);
         }

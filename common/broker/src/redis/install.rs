@@ -112,9 +112,7 @@ impl Connections {
         match answer.split_once(' ') {
             None => Ok(()),
             Some(("TYPE", found)) => Err(BrokerError::WrongType(type_mismatches(found, &touched))),
-            Some((_, command)) => {
-                Err(BrokerError::Unavailable(format!("NOPERM this user may not use {command}, see docs/redis-keys.md")))
-            }
+            Some((_, command)) => Err(BrokerError::refused("NOPERM", format!("this user may not use {command}"))),
         }
     }
 
@@ -203,10 +201,8 @@ impl Connections {
         }
         if info.text("role") == "slave" {
             let (host, port) = (info.text("master_host"), info.text("master_port"));
-            return Err(BrokerError::Unavailable(format!(
-                "this server is a replica and takes no writes; put the primary ({host}:{port}) into `redis.url`, or use \
-                 `redis+sentinel://`"
-            )));
+            let why = format!("this server is a replica and takes no writes; its primary is {host}:{port}");
+            return Err(BrokerError::refused("READONLY", why));
         }
         match info.eviction() {
             Some(policy) if !self.allow_unsafe => Err(BrokerError::Unsafe(format!(

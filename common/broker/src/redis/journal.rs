@@ -10,15 +10,18 @@ use redis::{cmd, pipe};
 use super::commit::RETENTION_MS_MAX;
 use super::connections::Connections;
 use super::{Result, reply};
-use crate::LogEntry;
+use crate::{InboxCursor, LogEntry};
 
 /// Index entries looked at in one go.
 const SWEEP_PAGE: usize = 500;
 
 impl Connections {
-    pub(super) async fn cursor(&self, shard: ShardId) -> Result<EntryId> {
-        let cursor: Option<String> = self.ask(cmd("GET").arg(self.keys.cursor(shard))).await?;
-        Ok(cursor.map_or_else(EntryId::start, EntryId::from))
+    pub(super) async fn cursor(&self, shard: ShardId) -> Result<InboxCursor> {
+        let mut read = cmd("MGET");
+        read.arg(self.keys.cursor(shard)).arg(self.keys.requests_cursor(shard));
+        let (reports, requests): (Option<String>, Option<String>) = self.ask(&read).await?;
+        let place = |id: Option<String>| id.map_or_else(EntryId::start, EntryId::from);
+        Ok(InboxCursor { reports: place(reports), requests: place(requests) })
     }
 
     pub(super) async fn active(&self, shard: ShardId) -> Result<Vec<PlanId>> {

@@ -36,8 +36,8 @@ use goalmill_common::status::PlanStatus;
 use goalmill_common::wire::Fields;
 
 use crate::{
-    Broker, BrokerError, Claim, Commit, Committed, DeadLetter, Delivery, Entry, Health, Install, LogEntry, Meta,
-    Ownership, QueueState, Reader, Registry,
+    Broker, BrokerError, Claim, Commit, Committed, DeadLetter, Delivery, Entry, Health, InboxCursor, Install, LogEntry,
+    Meta, Ownership, QueueState, Reader, Registry,
 };
 use connections::Connections;
 
@@ -91,7 +91,7 @@ impl Broker for RedisBroker {
     async fn commit(&self, commit: &Commit) -> Result<Committed> {
         self.0.commit(commit).await
     }
-    async fn cursor(&self, shard: ShardId) -> Result<EntryId> {
+    async fn cursor(&self, shard: ShardId) -> Result<InboxCursor> {
         self.0.cursor(shard).await
     }
     async fn active(&self, shard: ShardId) -> Result<Vec<PlanId>> {
@@ -154,7 +154,10 @@ impl Broker for RedisBroker {
     }
 
     async fn send(&self, shard: ShardId, fields: &Fields) -> Result<()> {
-        self.0.send(shard, fields).await
+        self.0.send(&self.0.keys.reports(shard), fields).await
+    }
+    async fn send_request(&self, shard: ShardId, fields: &Fields) -> Result<()> {
+        self.0.send(&self.0.keys.requests(shard), fields).await
     }
 
     async fn open_queue(&self, agent_type: &AgentType) -> Result<()> {

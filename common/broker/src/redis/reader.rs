@@ -10,6 +10,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use goalmill_common::id::{AgentType, EntryId, PlanId, ShardId, WorkerId};
 use goalmill_common::keys;
+use goalmill_common::wire::InboxStream;
 use redis::{Cmd, RedisResult, Value, cmd};
 use tokio::time::Instant;
 
@@ -20,7 +21,8 @@ use super::functions;
 use super::subscription::Subscription;
 use super::wait::Wait;
 use super::{Result, reply};
-use crate::{Broadcast, Delivery, Entry, LogEntry, Reader, Waker};
+use crate::inbox::sort_by_time;
+use crate::{Broadcast, Delivery, Entry, InboxCursor, InboxEntry, LogEntry, Reader, Waker};
 
 /// A reply that is so much later than the wait is not awaited any longer.
 const GRACE: Duration = Duration::from_secs(5);
@@ -132,13 +134,27 @@ impl RedisReader {
 
 #[async_trait]
 impl Reader for RedisReader {
-    async fn inbox(&mut self, shard: ShardId, after: &EntryId, count: usize, block_ms: u64) -> Result<Vec<Entry>> {
+    async fn inbox(
+        &mut self,
+        shard: ShardId,
+        after: &InboxCursor,
+        count: usize,
+        block_ms: u64,
+    ) -> Result<Vec<InboxEntry>> {
         let _waiting = self.wait.begin();
+        let keys = &self.connections.keys;
+        let (reports, requests) = (keys.reports(shard), keys.requests(shard));
         let mut read = cmd("XREAD");
         read.arg("COUNT").arg(count.max(1));
         block(&mut read, block_ms);
-        read.arg("STREAMS").arg(self.connections.keys.reports(shard)).arg(after.as_str());
-        reply::only_stream(self.read_stream(&read, block_ms).await?)
+        read.arg("STREAMS").arg(&reports).arg(&requests).arg(after.reports.as_str()).arg(after.requests.as_str());
+        let mut entries = Vec::new();
+        for (key, found) in reply::streams(self.read_stream(&read, block_ms).await?)? {
+            let stream = if key == requests { InboxStream::Requests } else { InboxStream::Reports };
+            entries.extend(found.into_iter().map(|Entry { id, fields }| InboxEntry { stream, id, fields }));
+        }
+        sort_by_time(&mut entries);
+        Ok(entries)
     }
 
     async fn submissions(&mut self, consumer: &str, count: usize, block_ms: u64) -> Result<Vec<Entry>> {

@@ -169,7 +169,7 @@ impl Sentinels {
         node: &ConnectionInfo,
         sentinel_config: &AsyncConnectionConfig,
     ) -> Result<SentinelReply> {
-        let failed = |error: BrokerError| BrokerError::Unavailable(format!("sentinel `{}`: {error}", node.addr()));
+        let failed = |error: BrokerError| error.of_server(&format!("sentinel `{}`", node.addr()));
         let mut connection = open(node.clone(), sentinel_config).await.map_err(failed)?;
         self.query(&mut connection).await.map_err(failed)
     }
@@ -202,18 +202,17 @@ impl Sentinels {
         protocol: ProtocolVersion,
         config: &AsyncConnectionConfig,
     ) -> Result<MultiplexedConnection> {
-        let failed = |why: String| {
-            let (address, service) = (reply.address(), &self.service);
-            BrokerError::Unavailable(format!("`{address}`, the primary of `{service}` by its sentinels: {why}"))
+        let failed = |error: BrokerError| {
+            error.of_server(&format!("`{}`, the primary of `{}` by its sentinels", reply.address(), self.service))
         };
         let info = with_protocol(self.at(reply.host.clone(), reply.port), protocol);
-        let mut connection = open(info, config).await.map_err(|error| failed(error.to_string()))?;
+        let mut connection = open(info, config).await.map_err(failed)?;
         let role: Value = cmd("ROLE").query_async(&mut connection).await.map_err(to_broker_error)?;
         let role = parse::list(role)?.into_iter().next().map(parse::text).transpose()?.unwrap_or_default();
         if role == "master" {
             Ok(connection)
         } else {
-            Err(failed(format!("its role is `{role}`, a failover is under way")))
+            Err(failed(BrokerError::Unavailable(format!("its role is `{role}`, a failover is under way"))))
         }
     }
 

@@ -1,6 +1,6 @@
 //! Submissions, their answers, and messages to a shard's inbox.
 
-use goalmill_common::id::{EntryId, Namespace, ShardId};
+use goalmill_common::id::{EntryId, Namespace};
 use goalmill_common::keys;
 use goalmill_common::wire::Fields;
 use redis::{Cmd, Value, cmd};
@@ -117,13 +117,12 @@ impl Connections {
         self.sends.ask(&read).await
     }
 
-    /// A report must get through also when memory is short: it lets plans end.
-    pub(super) async fn send(&self, shard: ShardId, fields: &Fields) -> Result<()> {
-        let inbox = self.keys.reports(shard);
-        match self.sends.ask::<Value>(&append(&inbox, fields)).await {
+    /// Appends to a stream of an inbox. A report must get through also when memory is short: it lets plans end.
+    pub(super) async fn send(&self, stream: &str, fields: &Fields) -> Result<()> {
+        match self.sends.ask::<Value>(&append(stream, fields)).await {
             Ok(_) => Ok(()),
             Err(BrokerError::OutOfMemory) => {
-                let mut call = Function::Send.on(&[&inbox]);
+                let mut call = Function::Send.on(&[stream]);
                 add_fields(&mut call, fields);
                 self.sends.call::<Value>(&call).await?;
                 Ok(())

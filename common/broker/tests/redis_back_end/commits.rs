@@ -1,7 +1,7 @@
 //! Commits: whole or not at all, once, by the owner, whatever the keys hold.
 
-use goalmill_broker::{Activity, BrokerError, Claim, Committed, KeyTypeMismatch};
-use goalmill_common::id::{AgentType, EntryId, WorkerId};
+use goalmill_broker::{Activity, BrokerError, Claim, Committed, InboxCursor, KeyTypeMismatch};
+use goalmill_common::id::{AgentType, WorkerId};
 use goalmill_common::keys::Keys;
 use redis::{AsyncCommands, Value, cmd};
 
@@ -19,10 +19,12 @@ async fn a_commit_is_written_whole_and_its_repetition_is_known() {
     let mut commit = commit("t1", 1, &[plan(1, 0, 3, Activity::Begins)]);
     commit.tasks = vec![task("fetch", b"\x00\xff one"), task("fetch", b"two")];
     commit.cursor = Some("5-1".into());
+    commit.requests_cursor = Some("4-0".into());
     assert_eq!(broker.commit(&commit).await.unwrap(), Committed::Applied);
     assert_eq!(broker.commit(&commit).await.unwrap(), Committed::Duplicate);
 
-    assert_eq!(broker.cursor(SHARD).await.unwrap(), EntryId::from("5-1"));
+    let cursor = InboxCursor { reports: "5-1".into(), requests: "4-0".into() };
+    assert_eq!(broker.cursor(SHARD).await.unwrap(), cursor);
     assert_eq!(broker.active(SHARD).await.unwrap(), [id(1)]);
     assert_eq!(broker.plans(SHARD, 1_000, 10).await.unwrap(), [(id(1), 103)]);
     let summary = broker.summary(&id(1)).await.unwrap();
@@ -171,6 +173,7 @@ async fn nothing_is_half_written(is_full_check: bool) {
     next.tasks = vec![task("fetch", b"x")];
     next.acknowledged = vec![("think".into(), "1-1".into())];
     next.cursor = Some("1-0".into());
+    next.requests_cursor = Some("1-0".into());
     next.full_check = is_full_check;
     next.plans[0].follows = !is_full_check;
 
@@ -179,6 +182,7 @@ async fn nothing_is_half_written(is_full_check: bool) {
         Keys::default().active(SHARD),
         Keys::default().index(SHARD),
         Keys::default().cursor(SHARD),
+        Keys::default().requests_cursor(SHARD),
         Keys::default().plan(&id(1)),
         Keys::default().events(&id(1)),
         Keys::default().plan(&id(2)),
@@ -186,7 +190,8 @@ async fn nothing_is_half_written(is_full_check: bool) {
         Keys::default().steps(&"fetch".into()),
         Keys::default().steps(&"think".into()),
     ];
-    victims.extend(is_full_check.then(|| Keys::default().reports(SHARD)));
+    let inbox = [Keys::default().reports(SHARD), Keys::default().requests(SHARD)];
+    victims.extend(inbox.into_iter().filter(|_| is_full_check));
     let mut raw = server.raw().await;
     for victim in victims {
         let aside = format!("aside:{victim}");

@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use goalmill_broker::{Broadcast, BrokerError, Committed};
+use goalmill_broker::{Broadcast, BrokerError, Committed, InboxCursor};
 use goalmill_common::agent::Agent;
-use goalmill_common::id::{AgentType, AttemptToken, EntryId};
+use goalmill_common::id::{AgentType, AttemptToken};
 use goalmill_common::wire;
 
 use crate::seed::{SHARD, blocked, commit, own};
@@ -18,7 +18,7 @@ async fn after_a_crash_verbs_fail_and_then_work_again() {
     assert_eq!(broker.commit(&commit("t1", 1, &[])).await.unwrap(), Committed::Applied);
     let mut reader = broker.reader().await.unwrap();
     let waiting = tokio::spawn(async move {
-        let result = reader.inbox(SHARD, &EntryId::start(), 10, 60_000).await;
+        let result = reader.inbox(SHARD, &InboxCursor::start(), 10, 60_000).await;
         (reader, result)
     });
     blocked(&server, 1).await;
@@ -33,7 +33,7 @@ async fn after_a_crash_verbs_fail_and_then_work_again() {
     assert_eq!(broker.commit(&commit("t1", 1, &[])).await.unwrap(), Committed::Duplicate);
     assert_eq!(broker.commit(&commit("t1", 2, &[])).await.unwrap(), Committed::Applied);
     broker.send(SHARD, &wire::Inbox::Reports(Vec::new()).fields()).await.unwrap();
-    assert_eq!(reader.inbox(SHARD, &EntryId::start(), 10, 1_000).await.unwrap().len(), 1);
+    assert_eq!(reader.inbox(SHARD, &InboxCursor::start(), 10, 1_000).await.unwrap().len(), 1);
 }
 
 #[tokio::test]
@@ -88,7 +88,7 @@ async fn a_read_that_was_dropped_does_not_hold_up_the_next() {
     let server = Server::start(&[]).await;
     let broker = server.open().await;
     let mut reader = broker.reader().await.unwrap();
-    let start = EntryId::start();
+    let start = InboxCursor::start();
     let dropped = reader.inbox(SHARD, &start, 1, 60_000);
     assert!(tokio::time::timeout(Duration::from_millis(50), dropped).await.is_err());
     let quick = reader.inbox(SHARD, &start, 1, 0);

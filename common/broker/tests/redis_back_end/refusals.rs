@@ -1,8 +1,8 @@
-//! A server that takes no writes, for whatever reason: it is unavailable, and the probe says so.
+//! A server that answers and takes no writes: the probe names the reason, which is not that of a silent server.
 
 use std::sync::Arc;
 
-use goalmill_broker::{Broker, BrokerError};
+use goalmill_broker::{Broker, BrokerError, RedisRefusal};
 use goalmill_common::config::RedisSettings;
 use goalmill_common::keys::Keys;
 use redis::aio::MultiplexedConnection;
@@ -18,7 +18,14 @@ async fn set(raw: &mut MultiplexedConnection, name: &str, value: &str) {
 /// Asserts that the store is unavailable, because of `code`, to the probe and to a look at its health.
 async fn assert_unavailable(broker: &Arc<dyn Broker>, code: &str) {
     let probed = broker.probe(4).await;
-    assert!(matches!(&probed, Err(BrokerError::Unavailable(why)) if why.contains(code)), "{code}: {probed:?}");
+    assert!(refuses(&probed, code), "{code}: {probed:?}");
+}
+
+/// Whether the server answered with this code, and the error names the reason for it.
+fn refuses<T>(asked: &Result<T, BrokerError>, code: &str) -> bool {
+    let Err(error @ BrokerError::Refused { reason, text }) = asked else { return false };
+    let named = [RedisRefusal::of_code(code), RedisRefusal::Permission].contains(reason);
+    text.contains(code) && named && error.is_temporary() && error.is_answer() && error.reason() == Some(reason.as_str())
 }
 
 #[tokio::test]
@@ -48,7 +55,7 @@ async fn a_server_whose_disk_fails_takes_no_commits() {
     .await;
     assert_unavailable(&broker, "MISCONF").await;
     let checked = broker.check().await;
-    assert!(matches!(&checked, Err(BrokerError::Unavailable(why)) if why.contains("MISCONF")), "{checked:?}");
+    assert!(refuses(&checked, "MISCONF"), "{checked:?}");
 }
 
 #[tokio::test]
@@ -60,11 +67,7 @@ async fn a_server_that_is_busy_with_a_script_takes_no_commits() {
     let script = tokio::spawn(async move {
         cmd("EVAL").arg("while true do end").arg(0).query_async::<()>(&mut raw).await.unwrap_err()
     });
-    eventually(
-        "the server is busy",
-        async || matches!(broker.check().await, Err(BrokerError::Unavailable(why)) if why.contains("BUSY")),
-    )
-    .await;
+    eventually("the server is busy", async || refuses(&broker.check().await, "BUSY")).await;
     assert_unavailable(&broker, "BUSY").await;
     eventually("the script is killed", async || {
         // A new connection may be greeted with BUSY.
@@ -83,7 +86,12 @@ async fn a_server_that_wants_a_password_is_unavailable_without_one() {
     let broker = goalmill_broker::redis::connect(&server.settings()).await.unwrap();
     assert_unavailable(&broker, "NOAUTH").await;
     let checked = broker.check().await;
-    assert!(matches!(&checked, Err(BrokerError::Unavailable(why)) if why.contains("NOAUTH")), "{checked:?}");
+    assert!(refuses(&checked, "NOAUTH"), "{checked:?}");
+    let url = format!("redis://:wrong@127.0.0.1:{}", server.port());
+    let wrong = goalmill_broker::redis::connect(&RedisSettings { url, ..server.settings() }).await.unwrap();
+    let checked = wrong.check().await;
+    let reason = checked.as_ref().err().and_then(BrokerError::reason);
+    assert_eq!(reason, Some("password"), "{checked:?}");
 }
 
 #[tokio::test]
@@ -108,11 +116,7 @@ async fn a_server_that_reads_its_data_takes_no_commits() {
     // Microseconds for each key.
     set(&mut raw, "key-load-delay", "100000").await;
     let loading = tokio::spawn(async move { cmd("DEBUG").arg("RELOAD").query_async::<()>(&mut raw).await });
-    eventually(
-        "the server is loading",
-        async || matches!(broker.probe(4).await, Err(BrokerError::Unavailable(why)) if why.contains("LOADING")),
-    )
-    .await;
+    eventually("the server is loading", async || refuses(&broker.probe(4).await, "LOADING")).await;
     loading.abort();
 }
 

@@ -18,6 +18,7 @@ pub fn commit(token: &str, number: u64, plans: &[PlanWrite]) -> Commit {
         token: token.into(),
         number,
         cursor: None,
+        requests_cursor: None,
         plans: plans.to_vec(),
         tasks: Vec::new(),
         acknowledged: Vec::new(),

@@ -215,7 +215,8 @@ async fn functions_for_foreign_workers_answer_as_documented() {
     let mut send = cmd("FCALL");
     send.arg("goalmill_send").arg(1).arg(Keys::default().reports(SHARD)).arg(&["v", "1", "data", "{}"]);
     let id: String = send.query_async(&mut raw).await.unwrap();
-    let inbox = broker.reader().await.unwrap().inbox(SHARD, &"0-0".into(), 9, 0).await.unwrap();
+    let inbox =
+        broker.reader().await.unwrap().inbox(SHARD, &goalmill_broker::InboxCursor::start(), 9, 0).await.unwrap();
     assert_eq!(inbox.last().map(|entry| entry.id.as_str()), Some(id.as_str()));
 }
 

@@ -14,6 +14,7 @@ use async_trait::async_trait;
 use goalmill_common::id::{Namespace, PlanId, ShardId};
 
 use self::pool::ClientPool;
+pub use self::pool::PostgresLimits;
 use crate::{
     ArchiveBatch, ArchiveError, ArchiveStore, ArchivedEvent, ArchivedPlan, EventSearch, PlanPosition, PlanSelection,
     PrunedRows,
@@ -32,8 +33,9 @@ impl PostgresArchive {
     ///
     /// - `url`: `postgres://user:password@host/database`, or a list of `key=value`. Errors do not contain it.
     /// - `place`: where the address comes from, for error messages.
-    pub async fn open(url: &str, place: &str) -> Result<Self> {
-        let pool = ClientPool::new(url, place)?;
+    /// - `limits`: how long it waits for the server.
+    pub async fn open(url: &str, place: &str, limits: PostgresLimits) -> Result<Self> {
+        let pool = ClientPool::new(url, place, limits)?;
         match pool.get().await {
             Ok(_) | Err(ArchiveError::Unavailable(_)) => Ok(Self { pool }),
             Err(error) => Err(error),
@@ -45,47 +47,47 @@ impl PostgresArchive {
 impl ArchiveStore for PostgresArchive {
     async fn append(&self, batch: &ArchiveBatch) -> Result<()> {
         let mut client = self.pool.get().await?;
-        write::append(&mut client, batch).await
+        self.pool.write(client.breaker(), write::append(&mut client, batch)).await
     }
 
     async fn position(&self, shard: ShardId) -> Result<u64> {
         let client = self.pool.get().await?;
-        read::position(&client, shard).await
+        self.pool.call(client.breaker(), read::position(&client, shard)).await
     }
 
     async fn archived(&self, plans: &[PlanId]) -> Result<BTreeMap<PlanId, u64>> {
         let client = self.pool.get().await?;
-        read::archived(&client, plans).await
+        self.pool.call(client.breaker(), read::archived(&client, plans)).await
     }
 
     async fn summary(&self, plan: &PlanId) -> Result<BTreeMap<String, String>> {
         let client = self.pool.get().await?;
-        read::summary(&client, plan).await
+        self.pool.call(client.breaker(), read::summary(&client, plan)).await
     }
 
     async fn log(&self, plan: &PlanId, after_seq: u64, limit: usize) -> Result<Vec<ArchivedEvent>> {
         let client = self.pool.get().await?;
-        read::log(&client, plan, after_seq, limit).await
+        self.pool.call(client.breaker(), read::log(&client, plan, after_seq, limit)).await
     }
 
     async fn list(&self, shard: ShardId, before_ms: u64, limit: usize) -> Result<Vec<(PlanId, u64)>> {
         let client = self.pool.get().await?;
-        read::list(&client, shard, before_ms, limit).await
+        self.pool.call(client.breaker(), read::list(&client, shard, before_ms, limit)).await
     }
 
     async fn plan(&self, plan: &PlanId) -> Result<Option<ArchivedPlan>> {
         let client = self.pool.get().await?;
-        plans::plan(&client, plan).await
+        self.pool.call(client.breaker(), plans::plan(&client, plan)).await
     }
 
     async fn blob(&self, plan: &PlanId, key: &str) -> Result<Option<String>> {
         let client = self.pool.get().await?;
-        blobs::content(&client, plan, key).await
+        self.pool.call(client.breaker(), blobs::content(&client, plan, key)).await
     }
 
     async fn blob_keys(&self, plan: &PlanId, after: &str, limit: usize) -> Result<Vec<String>> {
         let client = self.pool.get().await?;
-        blobs::keys(&client, plan, after, limit).await
+        self.pool.call(client.breaker(), blobs::keys(&client, plan, after, limit)).await
     }
 
     async fn select(
@@ -95,22 +97,22 @@ impl ArchiveStore for PostgresArchive {
         limit: usize,
     ) -> Result<Vec<PlanPosition>> {
         let client = self.pool.get().await?;
-        plans::select(&**client, selection, after, limit).await
+        self.pool.call(client.breaker(), plans::select(&**client, selection, after, limit)).await
     }
 
     async fn namespaces(&self) -> Result<Vec<Namespace>> {
         let client = self.pool.get().await?;
-        plans::namespaces(&client).await
+        self.pool.call(client.breaker(), plans::namespaces(&client)).await
     }
 
     async fn prune(&self, selection: &PlanSelection, limit: usize) -> Result<PrunedRows> {
         let mut client = self.pool.get().await?;
-        plans::prune(&mut client, selection, limit).await
+        self.pool.write(client.breaker(), plans::prune(&mut client, selection, limit)).await
     }
 
     async fn search(&self, search: &EventSearch, limit: usize) -> Result<Vec<ArchivedEvent>> {
         let client = self.pool.get().await?;
-        search::search(&client, search, limit).await
+        self.pool.call(client.breaker(), search::search(&client, search, limit)).await
     }
 }
 

@@ -1,6 +1,6 @@
 //! The suite on a server, and what only servers have.
 
-use goalmill_archive::{ArchiveError, ArchiveStore, PostgresArchive};
+use goalmill_archive::{ArchiveError, ArchiveStore, PostgresArchive, PostgresLimits};
 use goalmill_common::config::environment;
 use goalmill_postgres::test_server::PostgresServer;
 
@@ -8,7 +8,7 @@ use super::conformance::{self, S0, append, events, plan};
 
 /// A store on a server of its own.
 async fn open(server: &PostgresServer) -> PostgresArchive {
-    PostgresArchive::open(&server.url(), "`URL`").await.expect("the schema is made")
+    PostgresArchive::open(&server.url(), "`URL`", PostgresLimits::default()).await.expect("the schema is made")
 }
 
 macro_rules! on_postgres {
@@ -95,7 +95,8 @@ async fn a_schema_of_a_later_version_is_refused() {
     let Some(server) = PostgresServer::start().await else { return };
     drop(open(&server).await);
     server.execute("INSERT INTO schema_versions VALUES (99)").await;
-    let refused = PostgresArchive::open(&server.url(), "of `URL`").await.err().expect("it is refused");
+    let refused =
+        PostgresArchive::open(&server.url(), "of `URL`", PostgresLimits::default()).await.err().expect("it is refused");
     assert!(matches!(refused, ArchiveError::Schema(_)), "{refused:?}");
     assert!(refused.to_string().contains("version 99"), "{refused}");
 }
@@ -120,10 +121,15 @@ async fn a_server_that_is_away_takes_nothing_and_goes_on_where_it_was() {
 #[tokio::test]
 async fn no_error_holds_the_password() {
     let Some(server) = PostgresServer::start().await else { return };
-    let store = PostgresArchive::open(&server.url_with("wrong-pass"), "`URL`").await.expect("it may be right later");
+    let store = PostgresArchive::open(&server.url_with("wrong-pass"), "`URL`", PostgresLimits::default())
+        .await
+        .expect("it may be right later");
     let refused = store.position(S0).await.expect_err("the password is wrong").to_string();
     assert!(refused.contains("password authentication failed") && !refused.contains("wrong-pass"), "{refused}");
-    let refused = PostgresArchive::open("postgres://a:wrong-pass@[", "`URL`").await.err().expect("no address");
+    let refused = PostgresArchive::open("postgres://a:wrong-pass@[", "`URL`", PostgresLimits::default())
+        .await
+        .err()
+        .expect("no address");
     assert!(refused.to_string().contains("`URL`") && !refused.to_string().contains("wrong-pass"), "{refused}");
 }
 

@@ -12,8 +12,8 @@ use goalmill_common::problem::ErrorCode::{
     Internal, InvalidEventId, InvalidGoal, InvalidIdempotencyKey, InvalidJson, InvalidPlan, InvalidRequest,
     IssuerUnavailable, MemoryPressure, MethodNotAllowed, MisdirectedRequest, NamespaceLimitReached, NotAllowed,
     NotFound, NotReady, PlanFinal, PlanNotFound, PlanningFailed, QueueNotFound, RequestTimeout, StepNotFound,
-    StoreUnavailable, TokenNotFound, TooManyFailures, Unauthenticated, Unroutable, UnsafeStore, UnsupportedMediaType,
-    WorkerNotFound,
+    StoreRefused, StoreUnavailable, TokenNotFound, TooManyFailures, Unauthenticated, Unroutable, UnsafeStore,
+    UnsupportedMediaType, WorkerNotFound,
 };
 use goalmill_common::quality::QualityReport;
 use goalmill_common::revision::RevisionRecord;
@@ -29,9 +29,9 @@ use crate::api::{
 };
 
 /// What any request may be refused for.
-pub(super) const ANY: [ErrorCode; 11] = [
+pub(super) const ANY: [ErrorCode; 12] = [
     InvalidRequest, MisdirectedRequest, ForeignOrigin, RequestTimeout, UnsupportedMediaType, Internal,
-    StoreUnavailable, MemoryPressure, UnsafeStore, DataLost, NotReady,
+    StoreUnavailable, StoreRefused, MemoryPressure, UnsafeStore, DataLost, NotReady,
 ];
 /// What a request that needs credentials may be refused for.
 pub(super) const ACCESS: [ErrorCode; 4] = [Unauthenticated, Forbidden, TooManyFailures, IssuerUnavailable];

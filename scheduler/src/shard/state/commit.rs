@@ -37,9 +37,10 @@ impl ShardState {
     /// The state already counts it as written, because a commit that fails drops the whole state.
     pub(crate) fn build_commit(&mut self, token: &str, number: u64, full_check: bool) -> (Option<Commit>, SealedTurn) {
         let turn = std::mem::take(&mut self.turn);
+        let is_empty = turn.changed.is_empty() && turn.acknowledged.is_empty() && !turn.moves_cursor();
         self.tasks_max = if self.has_more { TASKS_MAX.min(2 * self.tasks_max) } else { TASKS_FIRST };
         let mut sealed = SealedTurn { events: Vec::new(), inputs: turn.inputs, post_commit: turn.post_commit };
-        if turn.changed.is_empty() && turn.acknowledged.is_empty() && turn.cursor.is_none() {
+        if is_empty {
             return (None, sealed);
         }
         let mut plans = Vec::with_capacity(turn.changed.len());
@@ -62,6 +63,7 @@ impl ShardState {
             token: token.to_owned(),
             number,
             cursor: turn.cursor,
+            requests_cursor: turn.requests_cursor,
             plans,
             tasks: turn.tasks,
             acknowledged: turn.acknowledged,

@@ -8,7 +8,7 @@ use goalmill_common::clock::Clock;
 use goalmill_common::command::{Request, Submit, Verb};
 use goalmill_common::event::ModelAnswered;
 use goalmill_common::hash::HashMap;
-use goalmill_common::id::{AgentType, EntryId, PlanId, ShardId};
+use goalmill_common::id::{AgentType, PlanId, ShardId};
 use goalmill_common::load::Loads;
 use goalmill_common::problem::{ErrorCode, Problem};
 use goalmill_common::random::Random;
@@ -24,6 +24,8 @@ use tokio::time::Instant;
 use super::active_plan::ActivePlan;
 use super::counts::ShardCounts;
 use super::event_counters::EventCounters;
+use super::ignored_entries::IgnoredEntries;
+use super::inbox_reader::InboxPlace;
 use super::outbox::PostCommit;
 use super::quota::Unlimited;
 use super::ready::{ReadySet, Waiting};
@@ -98,6 +100,7 @@ pub(crate) struct ShardState {
     marker: DecisionMarker,
     engine: Engine,
     counters: EventCounters,
+    ignored: IgnoredEntries,
 }
 
 impl ShardState {
@@ -134,6 +137,7 @@ impl ShardState {
             marker: DecisionMarker::default(),
             engine: Engine::default(),
             counters: EventCounters::new(),
+            ignored: IgnoredEntries::default(),
         }
     }
 
@@ -339,7 +343,7 @@ impl ShardState {
     }
 
     /// Handles one entry of the inbox.
-    pub(crate) fn handle_entry(&mut self, id: EntryId, inbox: Inbox) {
+    pub(crate) fn handle_entry(&mut self, place: InboxPlace, inbox: Inbox) {
         self.turn.count_input();
         match inbox {
             Inbox::Reports(reports) => {
@@ -356,11 +360,11 @@ impl ShardState {
                 }
             }
             Inbox::Unreadable(reason) => {
-                metrics::counter!("goalmill_reports_ignored_total", "reason" => "unreadable").increment(1);
-                tracing::warn!(shard = %self.shard, entry = %id, "inbox entry {id} cannot be read: {reason}");
+                self.ignored.add_unreadable(self.shard, &place, &reason, self.turn_begun_ms);
             }
+            Inbox::Misplaced => self.ignored.add_misplaced(self.shard, &place, self.turn_begun_ms),
         }
-        self.turn.cursor = Some(id);
+        self.turn.move_cursor(place);
     }
 
     /// Handles a message from the same process.
