@@ -59,14 +59,15 @@ impl Evaluator {
 
     /// Checks that a bare expression is well formed.
     pub fn check_expression(text: &str) -> Result<(), ExpressionError> {
-        scan::bare(text, SeenNames::Any)?;
+        scan::bare(text, SeenNames::Any, false)?;
         filters::environment().compile_expression(text).map(drop).map_err(|e| wrong(&e))
     }
 
     /// Renders a text with `{{ … }}` and `{% … %}`.
     pub fn render(&self, text: &str, values: &TemplateValues) -> Result<String, ExpressionError> {
-        let environment = self.environment(&scan::template(text, SeenNames::Any)?, values);
-        let template = environment.template_from_str(text).map_err(|e| wrong(&e))?;
+        let scan = scan::template(text, SeenNames::Any)?;
+        let environment = self.environment(&scan, values);
+        let template = environment.template_from_str(scan.code.as_deref().unwrap_or(text)).map_err(|e| wrong(&e))?;
         let mut out = Capped { text: Vec::new(), left: self.bytes_max };
         template.render_captured_to(&values.0, &mut out).map_err(|e| self.failure(text, &e))?;
         Ok(String::from_utf8_lossy(&out.text).into_owned())
@@ -74,8 +75,9 @@ impl Evaluator {
 
     /// Evaluates a bare expression; `None`: it has no value.
     pub fn evaluate(&self, text: &str, values: &TemplateValues) -> Result<Option<JsonValue>, ExpressionError> {
-        let environment = self.environment(&scan::bare(text, SeenNames::Any)?, values);
-        let expression = environment.compile_expression(text).map_err(|e| wrong(&e))?;
+        let scan = scan::bare(text, SeenNames::Any, false)?;
+        let environment = self.environment(&scan, values);
+        let expression = environment.compile_expression(scan.code.as_deref().unwrap_or(text)).map_err(|e| wrong(&e))?;
         let found = expression.eval(&values.0).map_err(|e| self.failure(text, &e))?;
         if found.is_undefined() {
             return Ok(None);
@@ -104,7 +106,10 @@ impl Evaluator {
             }
             ErrorKind::UndefinedError => ExpressionError::new(
                 "REF_UNRESOLVED",
-                format!("there is nothing at `{}`; give a default with `| default(…)`", shorten(text)),
+                format!(
+                    "a value in `{}` is missing; write `| default(…)` directly after the path to it",
+                    shorten(text)
+                ),
             ),
             ErrorKind::SyntaxError => wrong(error),
             _ => ExpressionError::new("EXPRESSION_FAILED", described(error)),

@@ -51,9 +51,10 @@ fn number(value: &Value) -> Result<JsonValue, ExpressionError> {
         if let Ok(n) = i64::try_from(value.clone()) {
             return Ok(n.into());
         }
-        if let Ok(n) = u64::try_from(value.clone()) {
-            return Ok(n.into());
-        }
+        return match u64::try_from(value.clone()) {
+            Ok(n) => Ok(n.into()),
+            Err(_) => Err(failed(format!("the number {value} does not fit into 64 bits"))),
+        };
     }
     let float = f64::try_from(value.clone()).map_err(|e| failed(e.to_string()))?;
     Number::from_f64(float).map(JsonValue::Number).ok_or_else(|| failed("the result is not a finite number"))

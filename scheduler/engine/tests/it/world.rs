@@ -178,6 +178,7 @@ impl Member {
             | Effect::Plan { .. }
             | Effect::Judge
             | Effect::CacheLookup { .. }
+            | Effect::LoadPayloads { .. }
             | Effect::AskHooks { .. }
             | Effect::CacheStore { .. }
             | Effect::DeadLetter { .. }
