@@ -1,18 +1,25 @@
 //! Loads stored payloads that expressions read, outside of the shard's loop.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
+use goalmill_common::blob_ref;
 use goalmill_common::failure::{Failure, FailureClass};
 use goalmill_common::id::PlanId;
+use goalmill_common::text::shorten;
 use goalmill_engine::{Command, LoadedPayload, NeededPayload, Payload, StepIndex};
+use serde_json::Value;
 
 use crate::run_blocking::run_blocking_if_large;
 use crate::scheduler::Scheduler;
 
 /// Bytes of payloads that are kept, as JSON text: many steps may read the same one.
 const KEPT_BYTES_MAX: usize = 16 << 20;
+
+/// Payloads that a model is shown at once, and the characters of each.
+const SHOWN_MAX: usize = 32;
+const SHOWN_CHARS_MAX: usize = 4_000;
 
 /// Waits between attempts to read one while the store does not answer.
 const WAIT_MIN: Duration = Duration::from_millis(50);
@@ -49,6 +56,30 @@ pub(crate) async fn load_payloads(
         payloads.push(load(scheduler, plan, payload).await);
     }
     Command::PayloadsLoaded { step, payloads }
+}
+
+/// Puts the beginning of stored payloads into outputs that a model reads, in the place of their references.
+pub(crate) async fn show_payloads(scheduler: &Scheduler, plan: &PlanId, value: &mut Value) {
+    let mut keys = BTreeSet::new();
+    blob_ref::visit(value, &mut |key| drop(keys.insert(key.to_owned())));
+    let mut shown = BTreeMap::new();
+    for key in keys.into_iter().take(SHOWN_MAX) {
+        let needed = NeededPayload { path: "a result".into(), key, bytes: 0 };
+        let (key, loaded) = load(scheduler, plan, needed).await;
+        shown
+            .insert(key, loaded.map_or_else(|failure| format!("({})", failure.message), |payload| beginning(&payload)));
+    }
+    blob_ref::replace(value, &mut |key| {
+        Some(shown.get(key).cloned().unwrap_or_else(|| "(a large value that is not shown)".into()).into())
+    });
+}
+
+fn beginning(payload: &Payload) -> String {
+    let whole = match payload.json() {
+        Value::String(text) => text.clone(),
+        other => other.to_string(),
+    };
+    shorten(&whole, SHOWN_CHARS_MAX).into_owned()
 }
 
 async fn load(scheduler: &Scheduler, plan: &PlanId, needed: NeededPayload) -> LoadedPayload {

@@ -118,3 +118,68 @@ fn type_of(operand: &Operand, plan: &Plan, index: &StepNumbers) -> Option<ValueT
     }
     ValueType::of_schema(schema.get("type").and_then(Value::as_str)?)
 }
+
+#[cfg(test)]
+mod tests {
+    use goalmill_common::limits::Limits;
+    use serde_json::json;
+
+    use crate::validate::validate_plan;
+
+    /// Codes and pointers of the warnings of a plan with these steps.
+    fn warnings(steps: &serde_json::Value) -> Vec<(String, String)> {
+        let valid = validate_plan(&json!({"steps": steps}), &Limits::default()).unwrap_or_else(|e| panic!("{e:?}"));
+        valid.warnings().iter().map(|issue| (issue.code.clone(), issue.pointer.clone())).collect()
+    }
+
+    fn warning(code: &str, pointer: &str) -> Vec<(String, String)> {
+        vec![(code.to_owned(), pointer.to_owned())]
+    }
+
+    #[test]
+    fn a_step_after_a_conditional_one_alone_is_warned_of() {
+        let a = json!({"id": "a", "agent_type": "w"});
+        let check = json!({"id": "b-1", "agent_type": "w", "dependencies": ["a"], "when": "steps.a.outputs.n > 1"});
+        let next = |change: serde_json::Value| {
+            let mut step = json!({"id": "c", "agent_type": "w", "dependencies": ["b-1"]});
+            step.as_object_mut().unwrap().extend(change.as_object().unwrap().clone());
+            json!([a, check, step])
+        };
+        assert_eq!(warnings(&next(json!({}))), warning("RUNS_AFTER_SKIP", "/steps/2"));
+        let reads = json!({"inputs": {"x": "{{ steps['b-1'].outputs.x }}"}});
+        assert_eq!(warnings(&next(reads)), warning("CONDITIONAL_OUTPUTS", "/steps/2/inputs/x"));
+        // What the warnings tell to write.
+        for said in [
+            json!({"when": "steps['b-1'].status == 'completed'"}),
+            json!({"when": "steps['b-1'].status == 'completed'", "inputs": {"x": "{{ steps['b-1'].outputs.x }}"}}),
+            json!({"inputs": {"x": "{{ steps['b-1'].outputs.x | default(1) }}"}}),
+            json!({"when": "steps.a.outputs.n > 1", "inputs": {"x": "{{ steps['b-1'].outputs.x }}"}}),
+            json!({"dependencies": ["a", "b-1"]}),
+        ] {
+            assert_eq!(warnings(&next(said.clone())), [], "{said}");
+        }
+    }
+
+    #[test]
+    fn a_comparison_of_different_types_is_warned_of() {
+        let schema = json!({"properties": {"n": {"type": "integer"}, "t": {"type": "string"}}});
+        let plan = |when: &str| {
+            json!([
+                {"id": "a", "agent_type": "w", "output_schema": schema},
+                {"id": "b", "agent_type": "w", "dependencies": ["a"], "when": when},
+            ])
+        };
+        for when in [
+            "steps.a.outputs.n == '3'",
+            "steps.a.outputs.t > 3",
+            "(steps.a.outputs.n | string) != 3",
+            "steps.a.partial == 'true'",
+            "true and (steps.a.outputs.t == 1 or false)",
+        ] {
+            assert_eq!(warnings(&plan(when)), warning("MIXED_TYPES", "/steps/1/when"), "{when}");
+        }
+        for when in ["steps.a.outputs.n == 3", "steps.a.outputs.x == '3'", "steps.a.outputs.t | int == 3"] {
+            assert_eq!(warnings(&plan(when)), [], "{when}");
+        }
+    }
+}
