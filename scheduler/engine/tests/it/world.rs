@@ -194,6 +194,7 @@ impl Member {
             replay(&mut state, record).expect("the log folds");
         }
         assert_eq!(state, self.state.0, "the log gives the state");
+        self.state.0 = state;
         self.ready.clear();
         self.timers.clear();
     }
