@@ -35,8 +35,10 @@ fn build() -> Environment<'static> {
         let filter = filter(name);
         environment.add_filter(*name, move |state: &mut State, args: Rest<ValueOrKwargs>| {
             let args = args.into_values();
-            let is_strict = state.env().undefined_behavior() == UndefinedBehavior::Strict;
-            if is_strict && !matches!(*name, "default" | "d") && args.first().is_some_and(Value::is_undefined) {
+            if order::is_strict(state)
+                && !matches!(*name, "default" | "d")
+                && args.first().is_some_and(Value::is_undefined)
+            {
                 // A missing value stays missing: only `default` may take its place.
                 return Ok(Value::UNDEFINED);
             }
@@ -45,7 +47,7 @@ fn build() -> Environment<'static> {
         });
     }
     environment.add_filter(PATH, |value: Value, parts: Rest<Value>| order::follow(&value, &parts));
-    environment.add_filter(TRUTH, order::check_truth);
+    environment.add_filter(TRUTH, order::truth);
     add_tests(&mut environment);
     environment
 }
@@ -229,18 +231,16 @@ fn add_tests(environment: &mut Environment<'static>) {
     for name in ["ne", "!="] {
         environment.add_test(name, t::is_ne);
     }
-    let order: [(&[&str], fn(Ordering) -> bool); 4] = [
-        (&["lt", "lessthan", "<"], Ordering::is_lt),
-        (&["gt", "greaterthan", ">"], Ordering::is_gt),
-        (&["le", "<="], Ordering::is_le),
-        (&["ge", ">="], Ordering::is_ge),
-    ];
-    for (names, holds) in order {
+    let mut add = |names: &[&'static str], holds: fn(Ordering) -> bool| {
         for name in names {
             let test = move |state: &State, a: &Value, b: &Value| order::compare(state, a, b, holds);
             environment.add_test(*name, test);
         }
-    }
+    };
+    add(&["lt", "lessthan", "<"], Ordering::is_lt);
+    add(&["gt", "greaterthan", ">"], Ordering::is_gt);
+    add(&["le", "<="], Ordering::is_le);
+    add(&["ge", ">="], Ordering::is_ge);
 }
 
 /// Takes what a filter is about to read and write off the expression's allowance.

@@ -10,6 +10,7 @@ mod facts;
 mod filters;
 mod hints;
 mod order;
+mod path;
 mod payload;
 mod rewrite;
 mod scan;
@@ -33,6 +34,7 @@ pub use template::{Evaluator, Missing, TemplateValues};
 
 use payload::PayloadUse;
 use scan::{Scan, SeenNames};
+use value::Capped;
 
 /// Why an expression has no value.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -339,24 +341,6 @@ impl<'s, 'a> Render<'s, 'a> {
             }
             _ => ExpressionError::new("EXPRESSION_FAILED", described(error)),
         }
-    }
-}
-
-/// Takes what is written until there is too much.
-struct Capped {
-    text: Vec<u8>,
-    left: usize,
-}
-
-impl std::io::Write for &mut Capped {
-    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
-        self.left = self.left.checked_sub(bytes.len()).ok_or(std::io::ErrorKind::FileTooLarge)?;
-        self.text.extend_from_slice(bytes);
-        Ok(bytes.len())
-    }
-
-    fn flush(&mut self) -> std::io::Result<()> {
-        Ok(())
     }
 }
 

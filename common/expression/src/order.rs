@@ -34,6 +34,16 @@ pub(crate) fn to_bool(value: &Value) -> Result<bool, Error> {
     }
 }
 
+/// The filter before what stands for a boolean; prompts, whose missing values are empty, take any text.
+pub(crate) fn truth(state: &State<'_, '_>, value: Value) -> Result<Value, Error> {
+    if is_strict(state) { check_truth(value) } else { Ok(value) }
+}
+
+/// Whether a missing value is an error.
+pub(crate) fn is_strict(state: &State<'_, '_>) -> bool {
+    state.env().undefined_behavior() == UndefinedBehavior::Strict
+}
+
 /// Gives the value back, unless it is a text that says no and yet would count as true.
 pub(crate) fn check_truth(value: Value) -> Result<Value, Error> {
     match value.as_str() {
@@ -48,10 +58,7 @@ pub(crate) fn check_truth(value: Value) -> Result<Value, Error> {
 /// The tests `lt`, `gt`, `le` and `ge`, which the operators become.
 pub(crate) fn compare(state: &State<'_, '_>, a: &Value, b: &Value, holds: fn(Ordering) -> bool) -> Result<bool, Error> {
     if a.is_undefined() || b.is_undefined() {
-        return match state.env().undefined_behavior() {
-            UndefinedBehavior::Lenient | UndefinedBehavior::Chainable => Ok(false),
-            _ => Err(Error::from(ErrorKind::UndefinedError)),
-        };
+        return if is_strict(state) { Err(Error::from(ErrorKind::UndefinedError)) } else { Ok(false) };
     }
     check_comparable(a, b, 0)?;
     Ok(holds(a.cmp(b)))
@@ -148,6 +155,7 @@ pub(crate) fn check_number(value: &Value) -> Result<(), Error> {
 }
 
 /// A value and its type, as errors name them.
+#[expect(clippy::wildcard_enum_match_arm, reason = "the enum of the library is not exhaustive")]
 pub(crate) fn described(value: &Value) -> String {
     let shown = |value: &Value| text::shorten(&value.to_string(), QUOTED_CHARS_MAX).into_owned();
     match value.kind() {

@@ -172,10 +172,11 @@ impl Rewriter<'_> {
         }
         let mut operands = Vec::new();
         let mut from = range.start;
-        for end in operators.iter().map(|operator| operator.at.clone()).chain([range.end..range.end]) {
-            operands.push(self.operand(from..end.start));
-            from = end.end;
+        for Operator { at, .. } in &operators {
+            operands.push(self.operand(from..at.start));
+            from = at.end;
         }
+        operands.push(self.operand(from..range.end));
         let pair = |n: usize| {
             let (operator, left, right) = (&operators[n], &operands[n], &operands[n + 1]);
             match operator.test {
@@ -306,7 +307,9 @@ impl Rewriter<'_> {
     /// Whether a `=` gives a named argument, and is no part of an operator.
     fn is_assignment(&self, at: usize) -> bool {
         let is_sign = |at: usize| matches!(self.token(at), Some(Token::Sign('=' | '!' | '<' | '>')));
-        !(self.tokens.is_joined(at) && is_sign(at - 1)) && !(self.tokens.is_joined(at + 1) && is_sign(at + 1))
+        let is_operator =
+            self.tokens.is_joined(at) && is_sign(at - 1) || self.tokens.is_joined(at + 1) && is_sign(at + 1);
+        !is_operator
     }
 
     fn plain(&self, range: Range<usize>) -> &str {

@@ -160,7 +160,9 @@ impl<'a> Arguments<'a> {
                     is_start = true;
                     continue;
                 }
-                _ if is_start => {
+                Token::Sign(_) | Token::Name(_) | Token::Text { .. } | Token::Number(_) | Token::Power if !is_start => {
+                }
+                Token::Sign(_) | Token::Name(_) | Token::Text { .. } | Token::Number(_) | Token::Power => {
                     is_start = false;
                     match (token, list.get(at + 1), list.get(at + 2)) {
                         (Token::Sign('*') | Token::Power, _, _) => found.is_open = true,
@@ -170,7 +172,6 @@ impl<'a> Arguments<'a> {
                         _ => found.plain.push(*token),
                     }
                 }
-                _ => {}
             }
             match token {
                 Token::Sign('(' | '[' | '{') => depth += 1,

@@ -5,7 +5,8 @@ use minijinja::{Environment, ErrorKind, UndefinedBehavior};
 use serde_json::Value as JsonValue;
 
 use crate::scan::{self, Scan, SeenNames};
-use crate::{Capped, ExpressionError, described, filters, shorten, value, wrong};
+use crate::value::{self, Capped};
+use crate::{ExpressionError, described, filters, shorten, wrong};
 
 /// What a name without a value is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -136,6 +137,20 @@ mod tests {
         assert_eq!(refused.code, "REF_UNRESOLVED");
         assert_eq!(evaluator(Missing::Error).evaluate("{'m': n + 1}", &values), Ok(Some(json!({"m": 3}))));
         assert_eq!(evaluator(Missing::Empty).evaluate("nothing.here", &values), Ok(None));
+    }
+
+    #[test]
+    fn prompts_take_texts_and_missing_values_as_they_are() {
+        let values = TemplateValues::new(&json!({"word": "no", "n": 3}));
+        let text =
+            "{% if word %}said{% endif %} {% if n > 2 and not gone %}many{% endif %} {{ gone.deep | default(1) }}";
+        assert_eq!(evaluator(Missing::Empty).render(text, &values).as_deref(), Ok("said many 1"));
+        assert_eq!(
+            evaluator(Missing::Empty).evaluate("gone > 2 or gone | length == 0", &values),
+            Ok(Some(json!(true)))
+        );
+        let refused = evaluator(Missing::Error).evaluate("1 if word > 2 else 0", &values).expect_err("types differ");
+        assert_eq!(refused.code, "EXPRESSION_FAILED");
     }
 
     #[test]

@@ -75,3 +75,21 @@ pub(crate) fn spend(left: &mut usize, bytes: usize) -> Result<(), ExpressionErro
 fn failed(message: impl Into<String>) -> ExpressionError {
     ExpressionError::new("EXPRESSION_FAILED", message)
 }
+
+/// Takes what is written until there is too much.
+pub(crate) struct Capped {
+    pub(crate) text: Vec<u8>,
+    pub(crate) left: usize,
+}
+
+impl std::io::Write for &mut Capped {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        self.left = self.left.checked_sub(bytes.len()).ok_or(std::io::ErrorKind::FileTooLarge)?;
+        self.text.extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
+}

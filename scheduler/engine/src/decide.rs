@@ -217,6 +217,7 @@ impl<'a> Turn<'a> {
         self.freed |= flew && !after.status.is_in_flight() && holds;
         if after.status.is_final() {
             self.finished.push_back(i);
+            self.forget_payloads(i);
         }
     }
 

@@ -105,7 +105,7 @@ impl Turn<'_> {
             attempt,
             status,
             outputs: outputs.clone(),
-            usage: usage.clone(),
+            usage,
             failure: failure.clone(),
         };
         if is_done && self.hold_for_outputs(i, &outputs, again) {

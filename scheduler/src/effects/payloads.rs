@@ -61,7 +61,9 @@ pub(crate) async fn load_payloads(
 /// Puts the beginning of stored payloads into outputs that a model reads, in the place of their references.
 pub(crate) async fn show_payloads(scheduler: &Scheduler, plan: &PlanId, value: &mut Value) {
     let mut keys = BTreeSet::new();
-    blob_ref::visit(value, &mut |key| drop(keys.insert(key.to_owned())));
+    blob_ref::visit(value, &mut |key| {
+        keys.insert(key.to_owned());
+    });
     let mut shown = BTreeMap::new();
     for key in keys.into_iter().take(SHOWN_MAX) {
         let needed = NeededPayload { path: "a result".into(), key, bytes: 0 };
@@ -75,10 +77,8 @@ pub(crate) async fn show_payloads(scheduler: &Scheduler, plan: &PlanId, value: &
 }
 
 fn beginning(payload: &Payload) -> String {
-    let whole = match payload.json() {
-        Value::String(text) => text.clone(),
-        other => other.to_string(),
-    };
+    let json = payload.json();
+    let whole = json.as_str().map_or_else(|| json.to_string(), str::to_owned);
     shorten(&whole, SHOWN_CHARS_MAX).into_owned()
 }
 
