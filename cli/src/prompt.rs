@@ -90,7 +90,7 @@ pub fn typed(schema: &Value, said: &str) -> Result<Value, String> {
         let known = || choices.iter().map(plain).collect::<Vec<_>>().join(", ");
         return by_word.or_else(by_number).cloned().ok_or_else(|| format!("`{said}` is none of {}", known()));
     }
-    let json = || serde_json::from_str::<Value>(said).ok();
+    let json = || goalmill_common::json_limits::parse::<Value>(said).ok();
     match schema.get("type").and_then(Value::as_str) {
         Some("string") => Ok(json().filter(Value::is_string).unwrap_or_else(|| said.into())),
         Some("boolean") => match said.to_lowercase().as_str() {

@@ -17,6 +17,11 @@ pub fn key(value: &Value) -> Option<&str> {
     value.get(FIELD)?.as_str()
 }
 
+/// The bytes that a reference says that it stands for; 0 when it says nothing.
+pub fn bytes(reference: &Value) -> usize {
+    reference.get("bytes").and_then(Value::as_u64).and_then(|bytes| usize::try_from(bytes).ok()).unwrap_or(0)
+}
+
 /// Calls `found` with the key of each reference in the value, in order. What a reference holds besides is not searched.
 pub fn visit<'a>(value: &'a Value, found: &mut impl FnMut(&'a str)) {
     if let Some(key) = key(value) {

@@ -58,6 +58,22 @@ fn is_plain(text: &str, nesting_max: usize) -> bool {
     true
 }
 
+/// Checks that a text of JSON has no number that 64 bits do not hold: a parser would round it.
+pub fn check_numbers(text: &str) -> Result<(), JsonLimitError> {
+    let is_long = |digits: &[u8]| digits.iter().all(u8::is_ascii_digit);
+    if !text.as_bytes().windows(19).any(is_long) {
+        return Ok(());
+    }
+    Scan { text, at: 0, open: Vec::new(), nesting_max: usize::MAX }.run()
+}
+
+/// Reads a text of JSON whose numbers 64 bits hold; the error is a sentence for people.
+pub fn parse<T: serde::de::DeserializeOwned>(text: &str) -> Result<T, String> {
+    let value = serde_json::from_str(text).map_err(|error| error.to_string())?;
+    check_numbers(text).map_err(|wrong| wrong.to_string())?;
+    Ok(value)
+}
+
 /// Checks everything in a report that an agent made; the pointer leads into the report.
 pub fn check_report(report: &Report, nesting_max: usize) -> Result<(), JsonLimitError> {
     let parts = [("/outputs", &report.outputs), ("/adjustments", &report.adjustments), ("/sub_plan", &report.sub_plan)];
@@ -79,6 +95,15 @@ pub fn check_usage(cost: Option<f64>, tokens: Option<u64>) -> Result<(), JsonLim
         return Err(JsonLimitError::at("/tokens", format!("more than {TOKENS_MAX} tokens")));
     }
     Ok(())
+}
+
+/// Whether 64 bits hold the number: an integer as it is, any other one as the nearest float.
+fn fits(number: &str) -> bool {
+    if number.contains(['.', 'e', 'E']) {
+        number.parse::<f64>().is_ok_and(f64::is_finite)
+    } else {
+        number.len() <= 18 || number.parse::<i64>().is_ok() || number.parse::<u64>().is_ok()
+    }
 }
 
 /// A list or an object that is open.
@@ -146,8 +171,8 @@ impl Scan<'_> {
         let is_part = |byte: &u8| matches!(byte, b'0'..=b'9' | b'+' | b'-' | b'.' | b'e' | b'E');
         let long = rest.bytes().take_while(|byte| is_part(byte)).count();
         let number = &rest[..long];
-        if (long > 18 || number.contains(['e', 'E'])) && !number.parse::<f64>().is_ok_and(f64::is_finite) {
-            return Err(self.error_here("the number does not fit into 64 bits"));
+        if !fits(number) {
+            return Err(self.error_here("the number does not fit into 64 bits; write it as text, in quotes"));
         }
         self.at += long;
         Ok(())
@@ -221,7 +246,9 @@ mod tests {
         for text in [
             r#"{"a":[1,-2.5e3,{"b":"\ud83d\ude00 \" \\u \u00e9"}],"c":null}"#,
             "1e308",
-            "18446744073709551616",
+            "18446744073709551615",
+            "-9223372036854775808",
+            "123456789012345678901234567890.5",
             r#""\\ud800""#,
             "[[[[]]]]",
             "{}",
@@ -239,6 +266,8 @@ mod tests {
             (r#"["\udc00\ud800"]"#, "at `/0`: a `\\u` escape"),
             (r#"{"\ud83d":1}"#, "a `\\u` escape"),
             ("[[1],[[[[]]]]]", "at `/1/0/0/0`: nested deeper than 4"),
+            ("[1,18446744073709551616]", "at `/1`: the number"),
+            ("[-9223372036854775809]", "at `/0`: the number"),
             (&format!("[1,{}]", "9".repeat(400)), "at `/1`: the number"),
         ] {
             let found = found(text).unwrap_or_default();

@@ -25,6 +25,8 @@ pub struct Limits {
     pub inline_bytes_max: usize,
     /// Bytes of one step's inputs or outputs at all.
     pub payload_bytes_max: usize,
+    /// Bytes of stored payloads (those over `inline_bytes_max`) that the expressions of one step read.
+    pub expression_bytes_max: usize,
     /// Bytes of the outputs of all steps of one plan together; passing it fails the plan.
     pub plan_outputs_bytes_max: usize,
     /// Nesting of JSON and YAML.
@@ -76,6 +78,7 @@ impl Default for Limits {
             plan_bytes_max: 8 << 20,
             inline_bytes_max: 256 << 10,
             payload_bytes_max: 2 << 20,
+            expression_bytes_max: 4 << 20,
             plan_outputs_bytes_max: 64 << 20,
             nesting_max: 64,
             text_chars_max: 16_384,

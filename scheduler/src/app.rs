@@ -26,6 +26,7 @@ use tokio_util::task::TaskTracker;
 use crate::api::{ApiCredentials, ApiTls, OidcVerifier};
 use crate::archiver::{ArchiveRetention, Archiver};
 use crate::directory::Directory;
+use crate::effects::PayloadCache;
 use crate::execution_stats::{self, ExecutionStats, Lessons, Sample, StatsReplay};
 use crate::health_monitor::HealthMonitor;
 use crate::hooks::{Hook, Hooks};
@@ -197,6 +198,7 @@ pub(crate) async fn assemble(
         hooks,
         traces: traces.map(Arc::new),
         namespaces: NamespaceLimits::new(&settings, &clock),
+        payloads: PayloadCache::default(),
         health: HealthMonitor::default(),
         busy_poll: busy_poll::duration(settings.scheduler.spin_us),
         settings,

@@ -20,6 +20,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::directory::Directory;
+use crate::effects::PayloadCache;
 use crate::execution_stats::ExecutionStats;
 use crate::health_monitor::HealthMonitor;
 use crate::hooks::Hooks;
@@ -55,6 +56,8 @@ pub(crate) struct Scheduler {
     pub(crate) traces: Option<Arc<Traces>>,
     /// `None` unless a namespace has a limit.
     pub(crate) namespaces: Option<Arc<NamespaceLimits>>,
+    /// Stored payloads that were read lately.
+    pub(crate) payloads: PayloadCache,
     pub(crate) health: HealthMonitor,
     /// Plans that no loop of this process works on, for example after an engine panic.
     pub(crate) quarantined_plans: Mutex<BTreeSet<PlanId>>,

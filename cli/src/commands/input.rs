@@ -3,6 +3,7 @@
 use std::io::Read;
 
 use goalmill_client::Document;
+use goalmill_common::json_limits;
 use serde_json::Value;
 
 use crate::exit::{Exit, Failed};
@@ -56,7 +57,7 @@ pub fn value(path: &str) -> Result<Value, Failed> {
 /// Reads a text as JSON or YAML.
 pub fn parse(path: &str, text: &str) -> Result<Value, Failed> {
     let read = if text.trim_start().starts_with(['{', '[']) {
-        serde_json::from_str(text).map_err(|error| error.to_string())
+        json_limits::parse(text)
     } else {
         serde_yaml_ng::from_str(text).map_err(|error| error.to_string())
     };

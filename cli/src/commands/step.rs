@@ -1,6 +1,7 @@
 //! `step`: inspects and controls single steps.
 
 use goalmill_common::id::{PlanId, StepId};
+use goalmill_common::json_limits;
 use goalmill_common::view::StepView;
 use serde_json::{Map, Value, json};
 
@@ -28,7 +29,7 @@ pub async fn run(context: &CommandContext, command: StepCommand) -> CommandResul
         StepCommand::Skip(step) => steer(context, &step, "skip", None).await?,
         StepCommand::Complete { step, outputs } => {
             let text = if outputs == "-" { input::read_file("-")? } else { outputs };
-            let outputs = serde_json::from_str(&text)
+            let outputs = json_limits::parse(&text)
                 .map_err(|error| Failed::invalid(format!("the outputs are not JSON: {error}")))?;
             steer(context, &step, "complete", Some(outputs)).await?;
         }

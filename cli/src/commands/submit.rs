@@ -6,6 +6,7 @@ use std::time::Duration;
 use goalmill_broker::Broker;
 use goalmill_client::{Document, traceparent};
 use goalmill_common::config::RedisSettings;
+use goalmill_common::json_limits;
 use goalmill_common::limits::Limits;
 use goalmill_common::number::milliseconds;
 use goalmill_common::random::Random;
@@ -181,7 +182,7 @@ fn goal_of(args: &SubmitArgs, document: Option<&Document>, now_ms: u64) -> Resul
         let (name, value) = text.split_once('=').filter(|(name, _)| !name.is_empty()).ok_or_else(|| {
             Failed::new(Exit::Usage, format!("the constraint `{text}` is not of the form `name=value`"))
         })?;
-        constraints.add(name, serde_json::from_str(value).unwrap_or_else(|_| json!(value)));
+        constraints.add(name, json_limits::parse(value).unwrap_or_else(|_| json!(value)));
     }
     if !args.demo_fault.is_empty() {
         let faults: Map<String, Value> =

@@ -1,51 +1,21 @@
 //! The filters and tests of expressions: a closed list, and none can make much out of little.
 
+use std::cmp::Ordering;
 use std::fmt::Write as _;
 use std::sync::OnceLock;
 
 use minijinja::syntax::SyntaxConfig;
-use minijinja::value::{Rest, ValueKind};
+use minijinja::value::{Kwargs, Rest, ValueKind, ValueOrKwargs, from_args};
 use minijinja::{
     AutoEscape, Environment, Error, ErrorKind, Output, State, UndefinedBehavior, Value, filters as builtin,
 };
 
+use crate::order;
+use crate::rewrite::{PATH, TRUTH};
+use crate::signatures::FILTER_NAMES;
+
 /// Most that the filters of one expression may read and write, in bytes and items.
 const WORK_MAX: usize = 4 << 20;
-
-const FILTERS: &[&str] = &[
-    "abs", "bool", "capitalize", "count", "d", "default", "dictsort", "first", "float", "groupby", "int", "items",
-    "join", "last", "length", "lines", "list", "lower", "map", "max", "min", "reject", "rejectattr", "replace",
-    "reverse", "round", "select", "selectattr", "sort", "split", "string", "sum", "title", "tojson", "trim", "unique",
-    "upper", "urlencode", "zip",
-];
-
-/// Filters that give numbers for numbers.
-pub(crate) const ARITHMETIC: &[&str] =
-    &["abs", "count", "d", "default", "first", "float", "int", "last", "length", "max", "min", "round", "sum"];
-
-const TESTS: &[&str] = &[
-    "boolean", "defined", "divisibleby", "endingwith", "eq", "equalto", "even", "false", "float", "ge", "gt", "in",
-    "int", "integer", "iterable", "le", "lessthan", "greaterthan", "lower", "lt", "mapping", "ne", "none", "number",
-    "odd", "sameas", "sequence", "startingwith", "string", "true", "undefined", "upper",
-];
-
-pub(crate) fn check_filter(name: &str) -> Result<(), String> {
-    known("filter", name, FILTERS)
-}
-
-pub(crate) fn check_test(name: &str) -> Result<(), String> {
-    known("test", name, TESTS)
-}
-
-fn known(what: &str, name: &str, names: &[&str]) -> Result<(), String> {
-    if names.contains(&name) {
-        return Ok(());
-    }
-    match goalmill_common::suggest::nearest(name, names.iter().copied()) {
-        Some(near) => Err(format!("there is no {what} `{name}`; did you mean `{near}`?")),
-        None => Err(format!("there is no {what} `{name}`; there are {}", names.join(", "))),
-    }
-}
 
 /// The environment all expressions run in; callers clone it and set the fuel.
 pub(crate) fn environment() -> &'static Environment<'static> {
@@ -61,15 +31,92 @@ fn build() -> Environment<'static> {
     environment.set_auto_escape_callback(|_| AutoEscape::None);
     environment.set_debug(false);
     environment.set_formatter(write);
-    for name in FILTERS {
+    for name in FILTER_NAMES {
         let filter = filter(name);
-        environment.add_filter(*name, move |state: &mut State, args: Rest<Value>| {
+        environment.add_filter(*name, move |state: &mut State, args: Rest<ValueOrKwargs>| {
+            let args = args.into_values();
+            if order::is_strict(state)
+                && !matches!(*name, "default" | "d")
+                && args.first().is_some_and(Value::is_undefined)
+            {
+                // A missing value stays missing: only `default` may take its place.
+                return Ok(Value::UNDEFINED);
+            }
             charge(state, name, &args)?;
-            filter.call(state, &args)
+            check_values(name, &args).and_then(|()| filter.call(state, &args)).map_err(|error| named(name, error))
         });
     }
+    environment.add_filter(PATH, |value: Value, parts: Rest<Value>| order::follow(&value, &parts));
+    environment.add_filter(TRUTH, order::truth);
     add_tests(&mut environment);
     environment
+}
+
+/// Checks values that a filter would take without a word.
+fn check_values(name: &str, args: &[Value]) -> Result<(), Error> {
+    let (Some(value), given) = (args.first(), args.get(1..).unwrap_or_default()) else { return Ok(()) };
+    let (plain, named): (&[Value], Kwargs) = from_args(given)?;
+    let attribute = named.peek::<Option<String>>("attribute").ok().flatten();
+    match name {
+        "sort" | "min" | "max" => order::check_orderable(value, attribute.as_deref(), false),
+        "groupby" => {
+            let attribute = attribute.or_else(|| plain.first().and_then(|name| name.as_str().map(str::to_owned)));
+            order::check_orderable(value, attribute.as_deref(), named.has("default"))
+        }
+        "dictsort" if named.peek::<Option<String>>("by").ok().flatten().as_deref() == Some("value") => {
+            let items = value.try_iter()?.map(|key| value.get_item(&key)).collect::<Result<Vec<Value>, Error>>()?;
+            order::check_orderable(&Value::from(items), None, false)
+        }
+        "int" | "float" if plain.is_empty() && !named.has("default") && !named.has("base") => {
+            order::check_number(value)
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Names the filter in an error of its own.
+#[expect(clippy::wildcard_enum_match_arm, reason = "the enum of the library is not exhaustive")]
+fn named(name: &str, error: Error) -> Error {
+    match error.kind() {
+        ErrorKind::OutOfFuel | ErrorKind::WriteFailure | ErrorKind::UndefinedError => error,
+        kind => {
+            let why = error.detail().map_or_else(|| kind.to_string(), str::to_owned);
+            order::failed(format!("filter `{name}`: {why}"))
+        }
+    }
+}
+
+/// The filter `default`, whose arguments may be given by name.
+fn default(value: Value, args: Rest<ValueOrKwargs>) -> Result<Value, Error> {
+    let args = args.into_values();
+    let (plain, named): (&[Value], Kwargs) = from_args(&args)?;
+    let pick = |at: usize, name: &str| plain.get(at).cloned().or_else(|| named.get::<Value>(name).ok());
+    let other = pick(0, "default_value").unwrap_or_else(|| Value::from(""));
+    let is_lax = pick(1, "boolean").is_some_and(|lax| lax.is_true());
+    named.assert_all_used()?;
+    Ok(if value.is_undefined() || is_lax && !value.is_true() { other } else { value })
+}
+
+/// Texts may have spaces around the number.
+fn trimmed(value: Value) -> Value {
+    match value.as_str() {
+        Some(text) if text.trim().len() < text.len() => Value::from(text.trim()),
+        _ => value,
+    }
+}
+
+fn to_int(
+    state: &State,
+    value: Value,
+    default: Option<Value>,
+    base: Option<u32>,
+    named: Kwargs,
+) -> Result<Value, Error> {
+    builtin::int(state, &trimmed(value), default, base, named)
+}
+
+fn to_float(state: &State, value: Value, default: Option<Value>, named: Kwargs) -> Result<Value, Error> {
+    builtin::float(state, &trimmed(value), default, named)
 }
 
 /// Writes texts and numbers as they are and everything else as JSON: `true`, `null`, `[1,2]`.
@@ -86,15 +133,15 @@ fn write(out: &mut Output<'_>, state: &mut State<'_, '_>, value: &Value) -> Resu
 fn filter(name: &str) -> Value {
     match name {
         "abs" => Value::from_function(builtin::abs),
-        "bool" => Value::from_function(builtin::bool),
+        "bool" => Value::from_function(|value: Value| order::to_bool(&value)),
         "capitalize" => Value::from_function(builtin::capitalize),
         "count" | "length" => Value::from_function(builtin::length),
-        "d" | "default" => Value::from_function(builtin::default),
+        "d" | "default" => Value::from_function(default),
         "dictsort" => Value::from_function(builtin::dictsort),
         "first" => Value::from_function(builtin::first),
-        "float" => Value::from_function(builtin::float),
+        "float" => Value::from_function(to_float),
         "groupby" => Value::from_function(builtin::groupby),
-        "int" => Value::from_function(builtin::int),
+        "int" => Value::from_function(to_int),
         "items" => Value::from_function(builtin::items),
         "join" => Value::from_function(builtin::join),
         "last" => Value::from_function(builtin::last),
@@ -184,18 +231,16 @@ fn add_tests(environment: &mut Environment<'static>) {
     for name in ["ne", "!="] {
         environment.add_test(name, t::is_ne);
     }
-    for name in ["lt", "lessthan", "<"] {
-        environment.add_test(name, t::is_lt);
-    }
-    for name in ["gt", "greaterthan", ">"] {
-        environment.add_test(name, t::is_gt);
-    }
-    for name in ["le", "<="] {
-        environment.add_test(name, t::is_le);
-    }
-    for name in ["ge", ">="] {
-        environment.add_test(name, t::is_ge);
-    }
+    let mut add = |names: &[&'static str], holds: fn(Ordering) -> bool| {
+        for name in names {
+            let test = move |state: &State, a: &Value, b: &Value| order::compare(state, a, b, holds);
+            environment.add_test(*name, test);
+        }
+    };
+    add(&["lt", "lessthan", "<"], Ordering::is_lt);
+    add(&["gt", "greaterthan", ">"], Ordering::is_gt);
+    add(&["le", "<="], Ordering::is_le);
+    add(&["ge", ">="], Ordering::is_ge);
 }
 
 /// Takes what a filter is about to read and write off the expression's allowance.

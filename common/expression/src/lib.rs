@@ -6,10 +6,18 @@
 //! - In prompts, rules, system prompts of agents and the executor `transform`, with the values that the caller gives
 //!   ([`Evaluator`]).
 
+mod facts;
 mod filters;
+mod hints;
+mod order;
+mod path;
+mod payload;
+mod rewrite;
 mod scan;
 mod scope;
+mod signatures;
 mod template;
+mod tokens;
 mod value;
 
 use goalmill_common::json::Json;
@@ -18,24 +26,32 @@ use goalmill_common::text;
 use minijinja::{Environment, ErrorKind};
 use serde_json::Value as JsonValue;
 
+pub use facts::{Comparison, Facts, Operand, ValueType, examine, examine_condition};
+pub use payload::{NeededPayload, PAYLOAD_NEEDED, Payload, Payloads};
+pub use scan::SeenPath;
 pub use scope::{Scope, ScopedStep};
 pub use template::{Evaluator, Missing, TemplateValues};
 
+use payload::PayloadUse;
 use scan::{Scan, SeenNames};
+use value::Capped;
 
 /// Why an expression has no value.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
 pub struct ExpressionError {
     /// `INVALID_EXPRESSION` (its text is wrong), `REF_UNRESOLVED` (nothing is where it points),
-    /// `TEMPLATE_FUEL_EXHAUSTED`, `OUTPUT_TOO_LARGE`, `EXPRESSION_FAILED` (the values do not fit it).
+    /// `TEMPLATE_FUEL_EXHAUSTED`, `OUTPUT_TOO_LARGE`, `PAYLOAD_TOO_LARGE`, [`PAYLOAD_NEEDED`], `EXPRESSION_FAILED` (the
+    /// values do not fit it).
     pub code: &'static str,
     pub message: String,
+    /// With [`PAYLOAD_NEEDED`]: what to load before the expression is evaluated again.
+    pub payloads: Vec<NeededPayload>,
 }
 
 impl ExpressionError {
     fn new(code: &'static str, message: impl Into<String>) -> Self {
-        Self { code, message: message.into() }
+        Self { code, message: message.into(), payloads: Vec::new() }
     }
 }
 
@@ -88,8 +104,9 @@ pub fn render(inputs: &Json, scope: &Scope<'_>, limits: &Limits) -> Result<Json,
         return Ok(inputs.clone());
     }
     let fuel = (limits.fuel_max * 16 / templates.max(16)).max(1);
-    let mut render = Render { scope, fuel, left: limits.payload_bytes_max };
+    let mut render = Render::new(scope, limits, fuel);
     render.walk(&mut value, &mut String::new())?;
+    render.used.end()?;
     let rendered = Json::of(&value);
     if rendered.text().len() > limits.payload_bytes_max { Err(too_large()) } else { Ok(rendered) }
 }
@@ -99,8 +116,7 @@ pub fn render_text(text: &str, scope: &Scope<'_>, limits: &Limits) -> Result<Str
     if is_plain(text) {
         return Ok(text.to_owned());
     }
-    let mut render = Render { scope, fuel: limits.fuel_max, left: limits.payload_bytes_max };
-    render.text(text, &scan_template(text)?)
+    Render::new(scope, limits, limits.fuel_max).whole_text(text, &scan_template(text)?)
 }
 
 /// Renders the key of a cache: the scope has the step's own inputs.
@@ -108,8 +124,7 @@ pub fn render_key(text: &str, scope: &Scope<'_>, limits: &Limits) -> Result<Stri
     if is_plain(text) {
         return Ok(text.to_owned());
     }
-    let mut render = Render { scope, fuel: limits.fuel_max, left: limits.payload_bytes_max };
-    render.text(text, &scan_key(text)?)
+    Render::new(scope, limits, limits.fuel_max).whole_text(text, &scan_key(text)?)
 }
 
 /// Whether a cache's key speaks of the step's own inputs; a text that is not well formed does not.
@@ -121,12 +136,15 @@ pub fn sees_inputs(text: &str) -> bool {
 pub fn is_true(when: &str, scope: &Scope<'_>, limits: &Limits) -> Result<bool, ExpressionError> {
     let text = bare(when)?;
     let scan = scan_bare(text)?;
-    let render = Render { scope, fuel: limits.fuel_max, left: limits.payload_bytes_max };
-    let value = render.evaluate(text, &scan)?;
+    let mut render = Render::new(scope, limits, limits.fuel_max);
+    let value = render.evaluate(scan.code.as_deref().unwrap_or(text), &scan)?;
+    render.used.end()?;
     if value.is_undefined() {
         return Err(unresolved(when, scope, &scan));
     }
-    Ok(value.is_true())
+    order::check_truth(value)
+        .map(|value| value.is_true())
+        .map_err(|e| ExpressionError::new("EXPRESSION_FAILED", described(&e)))
 }
 
 /// A condition without the braces that some write around it.
@@ -164,7 +182,7 @@ fn scan_seeing(text: &str, inputs: bool) -> Result<Scan, ExpressionError> {
 }
 
 fn scan_bare(text: &str) -> Result<Scan, ExpressionError> {
-    let scan = scan::bare(text, SeenNames::Plan)?;
+    let scan = scan::bare(text, SeenNames::Plan, true)?;
     if scan.is_path {
         return Ok(scan);
     }
@@ -184,12 +202,11 @@ fn check_names(names: std::collections::HashSet<String>, scan: &Scan, inputs: bo
             _ => false,
         };
         if !seen {
-            return Err(ExpressionError::new(
-                "INVALID_EXPRESSION",
-                format!(
-                    "there is no `{name}`; expressions see `goal` and `steps`, a step id with a dash as `steps['a-b']`"
-                ),
-            ));
+            let hint = hints::word_instead_of(&name).map_or_else(
+                || "expressions see `goal` and `steps`, a step id with a dash as `steps['a-b']`".to_owned(),
+                |write| format!("write `{write}`"),
+            );
+            return Err(ExpressionError::new("INVALID_EXPRESSION", format!("there is no `{name}`; {hint}")));
         }
     }
     Ok(())
@@ -208,9 +225,17 @@ struct Render<'s, 'a> {
     scope: &'s Scope<'a>,
     fuel: u64,
     left: usize,
+    used: PayloadUse,
+    /// Bytes of stored payloads that may be read.
+    read_max: usize,
 }
 
-impl Render<'_, '_> {
+impl<'s, 'a> Render<'s, 'a> {
+    fn new(scope: &'s Scope<'a>, limits: &Limits, fuel: u64) -> Self {
+        let (left, read_max) = (limits.payload_bytes_max, limits.expression_bytes_max);
+        Self { scope, fuel, left, used: PayloadUse::default(), read_max }
+    }
+
     /// Renders in place; `at` is the JSON Pointer of `value`, for errors.
     fn walk(&mut self, value: &mut JsonValue, at: &mut String) -> Result<(), ExpressionError> {
         let depth = at.len();
@@ -242,21 +267,37 @@ impl Render<'_, '_> {
 
     fn string(&mut self, text: &str) -> Result<JsonValue, ExpressionError> {
         let scan = scan_template(text)?;
+        if let Some(value) = scan.passed_on.as_deref().and_then(|parts| self.scope.stored_value(parts)) {
+            value::spend(&mut self.left, value.to_string().len())?;
+            return Ok(value);
+        }
         let Some(inside) = scan.whole.clone() else {
             return self.text(text, &scan).map(JsonValue::String);
         };
-        let value = self.evaluate(text[inside].trim(), &scan)?;
+        let value = self.evaluate(scan.whole_code.as_deref().unwrap_or_else(|| text[inside].trim()), &scan)?;
+        if self.used.is_waiting() {
+            return Ok(JsonValue::Null);
+        }
         if value.is_undefined() {
             return Err(unresolved(text, self.scope, &scan));
         }
         value::to_json(&value, &mut self.left)
     }
 
+    /// A text that is all there is to render.
+    fn whole_text(mut self, text: &str, scan: &Scan) -> Result<String, ExpressionError> {
+        let rendered = self.text(text, scan)?;
+        self.used.end().map(|()| rendered)
+    }
+
     fn text(&mut self, text: &str, scan: &Scan) -> Result<String, ExpressionError> {
-        let environment = self.environment(scan);
-        let template = environment.template_from_str(text).map_err(|e| wrong(&e))?;
+        let (context, environment) = self.prepare(scan)?;
+        if self.used.is_waiting() {
+            return Ok(String::new());
+        }
+        let template = environment.template_from_str(scan.code.as_deref().unwrap_or(text)).map_err(|e| wrong(&e))?;
         let mut out = Capped { text: Vec::new(), left: self.left };
-        let rendered = template.render_captured_to(self.scope.context(scan)?, &mut out).map(|_| ());
+        let rendered = template.render_captured_to(context, &mut out).map(|_| ());
         match rendered {
             Ok(()) => {
                 self.left = out.left;
@@ -266,17 +307,24 @@ impl Render<'_, '_> {
         }
     }
 
-    fn evaluate(&self, text: &str, scan: &Scan) -> Result<minijinja::Value, ExpressionError> {
-        let environment = self.environment(scan);
+    /// The value of an expression; nothing while payloads are not loaded.
+    fn evaluate(&mut self, text: &str, scan: &Scan) -> Result<minijinja::Value, ExpressionError> {
+        let (context, environment) = self.prepare(scan)?;
+        if self.used.is_waiting() {
+            return Ok(minijinja::Value::UNDEFINED);
+        }
         let expression = environment.compile_expression(text).map_err(|e| wrong(&e))?;
-        expression.eval(self.scope.context(scan)?).map_err(|e| self.failure(text, &e, scan))
+        expression.eval(context).map_err(|e| self.failure(text, &e, scan))
     }
 
-    fn environment(&self, scan: &Scan) -> Environment<'static> {
+    /// What a text sees, and where it runs.
+    fn prepare(&mut self, scan: &Scan) -> Result<(minijinja::Value, Environment<'static>), ExpressionError> {
+        let (context, used) = self.scope.context(scan)?;
+        self.used.add(used, self.read_max)?;
         let mut environment = filters::environment().clone();
-        let bytes = if scan.has_loop { self.scope.bytes(scan) } else { 0 };
+        let bytes = if scan.has_loop { self.scope.bytes(scan) + self.used.bytes() } else { 0 };
         environment.set_fuel(Some(scan.fuel(self.fuel, bytes)));
-        environment
+        Ok((context, environment))
     }
 
     #[expect(clippy::wildcard_enum_match_arm, reason = "the enum of the library is not exhaustive")]
@@ -288,26 +336,11 @@ impl Render<'_, '_> {
             ErrorKind::WriteFailure => too_large(),
             ErrorKind::UndefinedError => unresolved(text, self.scope, scan),
             ErrorKind::SyntaxError => wrong(error),
+            _ if scan.paths.iter().any(|path| !path.has_default && self.scope.early_end(path).is_some()) => {
+                unresolved(text, self.scope, scan)
+            }
             _ => ExpressionError::new("EXPRESSION_FAILED", described(error)),
         }
-    }
-}
-
-/// Takes what is written until there is too much.
-struct Capped {
-    text: Vec<u8>,
-    left: usize,
-}
-
-impl std::io::Write for &mut Capped {
-    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
-        self.left = self.left.checked_sub(bytes.len()).ok_or(std::io::ErrorKind::FileTooLarge)?;
-        self.text.extend_from_slice(bytes);
-        Ok(bytes.len())
-    }
-
-    fn flush(&mut self) -> std::io::Result<()> {
-        Ok(())
     }
 }
 
@@ -315,14 +348,19 @@ fn too_large() -> ExpressionError {
     ExpressionError::new("OUTPUT_TOO_LARGE", "the rendered inputs are larger than `payload_bytes_max`")
 }
 
-/// SeenNames the step at fault, where the text tells it.
+/// Names what is missing, where the text tells it.
 fn unresolved(text: &str, scope: &Scope<'_>, scan: &Scan) -> ExpressionError {
-    let missing = scan.refs.iter().find(|r| !scope.knows(&r.step));
-    let message = match missing {
+    let message = match scan.refs.iter().find(|r| !scope.knows(&r.step)) {
         Some(r) => format!("unknown step `{}`", r.step),
-        None => {
-            format!("there is nothing at `{}`; give a default with `| default(…)`", shorten(text))
-        }
+        None => scan.paths.iter().filter(|path| !path.has_default).find_map(|path| scope.early_end(path)).unwrap_or_else(
+            || {
+                let text = shorten(text);
+                format!(
+                    "a value in `{text}` is missing, such as the first item of an empty list: test it with `is defined`, \
+                     or write the default directly after it, as in `(x | first | default(0)) + 1`"
+                )
+            },
+        ),
     };
     ExpressionError::new("REF_UNRESOLVED", message)
 }
@@ -344,5 +382,7 @@ fn shorten(text: &str) -> String {
     text::shorten(text.trim(), 64).into_owned()
 }
 
+#[cfg(test)]
+mod right_or_refused;
 #[cfg(test)]
 mod tests;

@@ -3,10 +3,13 @@
 //! Deliberately stricter than the template language: whatever cannot be told from the text alone is refused,
 //! so that nothing can grow without limit and no step is seen that the text does not name.
 
-use crate::{ExpressionError, StepRef, filters};
+use std::ops::Range;
 
-/// Most tokens of one `{{ … }}` or `{% … %}`.
-const TOKENS_MAX: usize = 200;
+use crate::facts::{self, Comparison};
+use crate::path::{check_number, check_status, is_path, passed_on, path_parts};
+use crate::tokens::{Token, Tokens, tokens};
+use crate::{ExpressionError, StepRef, hints, rewrite, signatures};
+
 /// Most `{{ … }}` and `{% … %}` of one text.
 const REGIONS_MAX: usize = 1_000;
 /// Most `for` and `if` around one place, and most `elif` of one text.
@@ -22,11 +25,30 @@ pub(crate) enum SeenNames {
     Any,
 }
 
+/// A path that a text names: `steps.a.outputs.rows`, up to the first part that the text does not tell.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SeenPath {
+    /// `steps` or `goal`, and the names after it.
+    pub parts: Vec<String>,
+    /// Whether the path may end early: a `default` or `is defined` follows.
+    pub has_default: bool,
+}
+
 /// What the text of a template shows.
 #[derive(Debug, Default)]
 pub(crate) struct Scan {
     names: SeenNames,
+    /// Whether comparisons are collected.
+    with_comparisons: bool,
     pub refs: Vec<StepRef>,
+    pub paths: Vec<SeenPath>,
+    pub comparisons: Vec<Comparison>,
+    /// What runs instead of the text, where the two differ.
+    pub code: Option<String>,
+    /// What runs instead of the only expression.
+    pub whole_code: Option<String>,
+    /// The path that is the only expression, perhaps with a default: its value is passed on as it is.
+    pub passed_on: Option<Vec<String>>,
     pub uses_goal: bool,
     /// Whether the step's own inputs are spoken of; only cache keys see them.
     pub uses_inputs: bool,
@@ -34,7 +56,7 @@ pub(crate) struct Scan {
     /// Whether there is only one expression and it is a path, such as `steps.a.outputs.x`: certainly well formed.
     pub is_path: bool,
     /// The inside of the only expression, when there is nothing else in the text.
-    pub whole: Option<std::ops::Range<usize>>,
+    pub whole: Option<Range<usize>>,
 }
 
 impl Scan {
@@ -46,22 +68,18 @@ impl Scan {
     }
 }
 
-#[derive(Clone, Copy, Debug, PartialEq)]
-enum Token<'a> {
-    Name(&'a str),
-    /// Without its quotes; `plain` when no escapes are in it.
-    Text {
-        text: &'a str,
-        plain: bool,
-    },
-    Number,
-    Power,
-    Sign(char),
-}
-
 /// Scans a text with `{{ … }}` and `{% … %}` in it.
 pub(crate) fn template(text: &str, names: SeenNames) -> Result<Scan, ExpressionError> {
-    let mut scan = Scan { names, ..Scan::default() };
+    template_with(text, Scan { names, ..Scan::default() })
+}
+
+/// The same, and collects comparisons.
+pub(crate) fn examine_template(text: &str) -> Result<Scan, ExpressionError> {
+    template_with(text, Scan { with_comparisons: true, ..Scan::default() })
+}
+
+fn template_with(text: &str, mut scan: Scan) -> Result<Scan, ExpressionError> {
+    let mut code = Code { text, rewritten: String::new(), copied: 0 };
     let mut blocks = Blocks::default();
     let mut regions = 0;
     let mut at = 0;
@@ -92,32 +110,80 @@ pub(crate) fn template(text: &str, names: SeenNames) -> Result<Scan, ExpressionE
         let (tokens, end) = tokens(&text[inside..], Some(if is_block { "%}" } else { "}}" }))?;
         let close = inside + end;
         at = close + 2;
-        if !is_block {
-            if text[..open].trim().is_empty() && text[at..].trim().is_empty() {
-                // The dash of `-}}` belongs to the braces.
-                let length = text[inside..close].trim_end_matches(['-', '+']).len();
-                scan.whole = Some(inside..inside + length);
-                scan.is_path = is_path(&tokens);
+        if is_block {
+            let (is_raw, condition) = blocks.enter(&tokens, &mut scan)?;
+            if let Some(from) = condition {
+                code.rewrite(inside, &tokens, from, true);
             }
-            check(&tokens, &mut scan)?;
+            if is_raw {
+                let Some(end) = raw_end(&text[at..]) else {
+                    return Err(invalid("`{% raw %}` without `{% endraw %}`"));
+                };
+                at += end;
+            }
             continue;
         }
-        if blocks.enter(&tokens, &mut scan)? {
-            let Some(end) = raw_end(&text[at..]) else {
-                return Err(invalid("`{% raw %}` without `{% endraw %}`"));
-            };
-            at += end;
+        check(&tokens, 0..tokens.list.len(), &mut scan)?;
+        let rewritten = code.rewrite(inside, &tokens, 0, false);
+        if text[..open].trim().is_empty() && text[at..].trim().is_empty() {
+            // The dash of `-}}` belongs to the braces.
+            let length = text[inside..close].trim_end_matches(['-', '+']).len();
+            scan.whole = Some(inside..inside + length);
+            scan.whole_code = rewritten;
+            scan.is_path = is_path(&tokens.list);
+            scan.passed_on = passed_on(&tokens.list);
         }
     }
+    scan.code = code.end();
     Ok(scan)
 }
 
+/// The text that runs, as far as it is written.
+struct Code<'t> {
+    text: &'t str,
+    rewritten: String,
+    copied: usize,
+}
+
+impl Code<'_> {
+    /// Rewrites the expression that begins at a token.
+    ///
+    /// - `inside`: where the text of the tokens begins.
+    fn rewrite(&mut self, inside: usize, tokens: &Tokens<'_>, from: usize, is_condition: bool) -> Option<String> {
+        let (first, last) = (tokens.places.get(from)?, tokens.places.last()?);
+        let code = rewrite::rewrite(&self.text[inside..], tokens, from, is_condition)?;
+        self.rewritten.push_str(&self.text[self.copied..inside + first.start]);
+        self.rewritten.push_str(&code);
+        self.copied = inside + last.end;
+        Some(code)
+    }
+
+    fn end(mut self) -> Option<String> {
+        if self.copied == 0 {
+            return None;
+        }
+        self.rewritten.push_str(&self.text[self.copied..]);
+        Some(self.rewritten)
+    }
+}
+
 /// Scans a bare expression.
-pub(crate) fn bare(text: &str, names: SeenNames) -> Result<Scan, ExpressionError> {
-    let mut scan = Scan { names, ..Scan::default() };
+///
+/// - `is_condition`: whether only its truth counts.
+pub(crate) fn bare(text: &str, names: SeenNames, is_condition: bool) -> Result<Scan, ExpressionError> {
+    bare_with(text, is_condition, Scan { names, ..Scan::default() })
+}
+
+/// The same for a condition of a plan, and collects comparisons.
+pub(crate) fn examine_condition(text: &str) -> Result<Scan, ExpressionError> {
+    bare_with(text, true, Scan { with_comparisons: true, ..Scan::default() })
+}
+
+fn bare_with(text: &str, is_condition: bool, mut scan: Scan) -> Result<Scan, ExpressionError> {
     let (tokens, _) = tokens(text, None)?;
-    check(&tokens, &mut scan)?;
-    scan.is_path = is_path(&tokens);
+    check(&tokens, 0..tokens.list.len(), &mut scan)?;
+    scan.is_path = is_path(&tokens.list);
+    scan.code = rewrite::rewrite(text, &tokens, 0, is_condition);
     Ok(scan)
 }
 
@@ -138,87 +204,6 @@ fn raw_end(text: &str) -> Option<usize> {
     None
 }
 
-/// Splits into tokens up to `end` outside of brackets; says where `end` (with its dash) begins.
-fn tokens<'a>(text: &'a str, end: Option<&str>) -> Result<(Vec<Token<'a>>, usize), ExpressionError> {
-    let mut out = Vec::new();
-    let mut open = 0_usize;
-    let mut at = 0;
-    while at < text.len() {
-        let rest = &text[at..];
-        let c = rest.chars().next().expect("inside the text");
-        if let Some(end) = end
-            && open == 0
-        {
-            if rest.starts_with(end) {
-                return Ok((out, at));
-            }
-            if matches!(c, '-' | '+') && rest[1..].starts_with(end) {
-                return Ok((out, at + 1));
-            }
-        }
-        if out.len() >= TOKENS_MAX {
-            return Err(invalid(format!(
-                "an expression has more than {TOKENS_MAX} parts; split it over several steps"
-            )));
-        }
-        let length = match c {
-            c if c.is_whitespace() => c.len_utf8(),
-            'a'..='z' | 'A'..='Z' | '_' => {
-                let length = run(rest, |c| c.is_ascii_alphanumeric() || c == '_');
-                out.push(Token::Name(&rest[..length]));
-                length
-            }
-            '0'..='9' => {
-                out.push(Token::Number);
-                run(rest, |c| c.is_ascii_digit() || c == '_')
-            }
-            '"' | '\'' => {
-                let (length, plain) = quoted(rest, c)?;
-                out.push(Token::Text { text: &rest[1..length - 1], plain });
-                length
-            }
-            '*' if rest[1..].starts_with('*') => {
-                out.push(Token::Power);
-                2
-            }
-            c if c.is_ascii_punctuation() => {
-                match c {
-                    '(' | '[' | '{' => open += 1,
-                    ')' | ']' | '}' => open = open.saturating_sub(1),
-                    _ => {}
-                }
-                out.push(Token::Sign(c));
-                1
-            }
-            c => return Err(invalid(format!("unexpected character `{c}`"))),
-        };
-        at += length;
-    }
-    match end {
-        Some(end) => Err(invalid(format!("an expression is not closed with `{end}`"))),
-        None => Ok((out, at)),
-    }
-}
-
-fn run(text: &str, belongs: impl Fn(char) -> bool) -> usize {
-    text.find(|c| !belongs(c)).unwrap_or(text.len())
-}
-
-/// Length of a quoted text with its quotes, and whether it has no escapes.
-fn quoted(text: &str, quote: char) -> Result<(usize, bool), ExpressionError> {
-    let mut plain = true;
-    let mut chars = text.char_indices().skip(1);
-    while let Some((at, c)) = chars.next() {
-        if c == '\\' {
-            plain = false;
-            chars.next();
-        } else if c == quote {
-            return Ok((at + 1, plain));
-        }
-    }
-    Err(invalid("a quoted text does not end"))
-}
-
 /// The blocks that are open.
 #[derive(Default)]
 struct Blocks {
@@ -227,13 +212,15 @@ struct Blocks {
 }
 
 impl Blocks {
-    /// Checks a `{% … %}`; says whether it opens raw text.
-    fn enter(&mut self, tokens: &[Token<'_>], scan: &mut Scan) -> Result<bool, ExpressionError> {
-        let Some((Token::Name(word), rest)) = tokens.split_first().map(|(first, rest)| (*first, rest)) else {
+    /// Checks a `{% … %}`; says whether it opens raw text, and where its condition begins.
+    fn enter(&mut self, tokens: &Tokens<'_>, scan: &mut Scan) -> Result<(bool, Option<usize>), ExpressionError> {
+        let list = &tokens.list;
+        let Some(Token::Name(word)) = list.first().copied() else {
             return Err(invalid("`{% %}` needs one of `if`, `elif`, `else`, `endif`, `for`, `endfor`, `raw`"));
         };
+        let mut condition = None;
         match word {
-            "raw" if rest.is_empty() => return Ok(true),
+            "raw" if list.len() == 1 => return Ok((true, None)),
             "else" | "break" | "continue" => {}
             "endif" | "endfor" => self.open = self.open.saturating_sub(1),
             "if" | "elif" => {
@@ -242,12 +229,13 @@ impl Blocks {
                 } else {
                     self.elifs += 1;
                 }
-                check(rest, scan)?;
+                check(tokens, 1..list.len(), scan)?;
+                condition = Some(1);
             }
             "for" => {
                 self.open += 1;
                 scan.has_loop = true;
-                check_loop(rest, scan)?;
+                condition = check_loop(tokens, scan)?;
             }
             other => {
                 return Err(invalid(format!(
@@ -258,88 +246,115 @@ impl Blocks {
         if self.open > DEPTH_MAX || self.elifs > DEPTH_MAX {
             return Err(invalid(format!("more than {DEPTH_MAX} blocks inside each other")));
         }
-        Ok(false)
+        Ok((false, condition))
     }
 }
 
-/// A loop goes over a path in the data, never over something computed: so nothing can grow from turn to turn.
-fn check_loop(tokens: &[Token<'_>], scan: &mut Scan) -> Result<(), ExpressionError> {
-    let Some(at) = tokens.iter().position(|t| *t == Token::Name("in")) else {
+/// A loop goes over a path in the data, never over something computed: so nothing can grow from turn to turn. Says where
+/// its condition begins.
+fn check_loop(tokens: &Tokens<'_>, scan: &mut Scan) -> Result<Option<usize>, ExpressionError> {
+    let list = &tokens.list;
+    let Some(at) = list.iter().position(|t| *t == Token::Name("in")) else {
         return Err(invalid("write `{% for x in steps.a.outputs.list %}`"));
     };
-    let condition = tokens.iter().position(|t| *t == Token::Name("if")).unwrap_or(tokens.len());
-    let path = tokens.get(at + 1..condition).unwrap_or_default();
-    let path = path.strip_suffix(&[Token::Sign('|'), Token::Name("items")]).unwrap_or(path);
+    let condition = list.iter().position(|t| *t == Token::Name("if")).unwrap_or(list.len());
+    let mut end = condition.max(at + 1);
+    if list[at + 1..end].ends_with(&[Token::Sign('|'), Token::Name("items")]) {
+        end -= 2;
+    }
+    let path = &list[at + 1..end];
     let is_path = !path.is_empty()
         && path.iter().all(|t| match t {
             Token::Name(word) => *word != "recursive",
-            Token::Text { .. } | Token::Number => true,
+            Token::Text { .. } | Token::Number(_) => true,
             Token::Sign(c) => matches!(c, '.' | '[' | ']'),
             Token::Power => false,
         })
         && matches!(path[0], Token::Name(_));
-    if !is_path || tokens.contains(&Token::Name("recursive")) {
+    if !is_path || list.contains(&Token::Name("recursive")) {
         return Err(invalid("a loop goes over a plain path, as in `{% for x in steps.a.outputs.list %}`"));
     }
-    check(path, scan)?;
-    check(tokens.get(condition + 1..).unwrap_or_default(), scan)
-}
-
-fn is_path(tokens: &[Token<'_>]) -> bool {
-    let Some((Token::Name("steps" | "goal"), mut rest)) = tokens.split_first() else {
-        return false;
-    };
-    loop {
-        rest = match rest {
-            [] => return true,
-            [Token::Sign('.'), Token::Name(_), rest @ ..] => rest,
-            [Token::Sign('['), Token::Text { plain: true, .. }, Token::Sign(']'), rest @ ..] => rest,
-            _ => return false,
-        };
-    }
+    check(tokens, at + 1..end, scan)?;
+    let condition = (condition + 1 < list.len()).then_some(condition + 1);
+    check(tokens, condition.unwrap_or(list.len())..list.len(), scan)?;
+    Ok(condition)
 }
 
 /// Words that may stand before a bracket without being called.
 const KEYWORDS: &[&str] = &["and", "or", "not", "in", "if", "else", "elif", "is"];
 
-fn check(tokens: &[Token<'_>], scan: &mut Scan) -> Result<(), ExpressionError> {
+fn check(tokens: &Tokens<'_>, range: Range<usize>, scan: &mut Scan) -> Result<(), ExpressionError> {
+    let list = &tokens.list[..range.end];
     let mut multiplies = false;
     let mut builds = false;
-    for (at, token) in tokens.iter().enumerate() {
-        let before = at.checked_sub(1).map(|i| tokens[i]);
-        let after = tokens.get(at + 1).copied();
-        match *token {
+    hints::check_operators(tokens)?;
+    for at in range.clone() {
+        let before = (at > range.start).then(|| list[at - 1]);
+        let after = list.get(at + 1).copied();
+        match list[at] {
             Token::Sign('*') => multiplies = true,
             Token::Sign('~') => builds = true,
             Token::Text { .. } => builds |= before != Some(Token::Sign('[')) || after != Some(Token::Sign(']')),
             Token::Name(word) => match before {
                 Some(Token::Sign('.')) if after == Some(Token::Sign('(')) => {
-                    return Err(invalid(format!("`.{word}()` is not available; use a filter, as in `x | {word}`")));
+                    return Err(signatures::no_function(&format!(".{word}()"), word));
                 }
                 Some(Token::Sign('.')) => {}
                 Some(Token::Sign('|')) => {
-                    filters::check_filter(word).map_err(invalid)?;
-                    builds |= !filters::ARITHMETIC.contains(&word);
+                    signatures::check_filter(tokens, at, word)?;
+                    builds |= !signatures::ARITHMETIC.contains(&word);
                 }
-                Some(Token::Name("is")) if word != "not" => filters::check_test(word).map_err(invalid)?,
-                Some(Token::Name("not")) if at >= 2 && tokens[at - 2] == Token::Name("is") => {
-                    filters::check_test(word).map_err(invalid)?;
+                Some(Token::Name("is")) if word != "not" => signatures::check_test(tokens, at, word)?,
+                Some(Token::Name("not")) if at >= 2 && list[at - 2] == Token::Name("is") => {
+                    signatures::check_test(tokens, at, word)?;
                 }
-                _ if word == "steps" && scan.names == SeenNames::Plan => scan.refs.push(step(&tokens[at + 1..])?),
-                _ if word == "goal" => scan.uses_goal = true,
-                _ if word == "inputs" => scan.uses_inputs = true,
-                _ if after == Some(Token::Sign('(')) && !KEYWORDS.contains(&word) => {
-                    return Err(invalid(format!("there is no function `{word}`; filters are written `x | {word}`")));
-                }
-                _ => {}
+                _ => check_name(tokens, at, word, after, scan)?,
             },
-            Token::Sign(_) | Token::Number | Token::Power => {}
+            Token::Number(digits) => check_number(tokens, at, digits)?,
+            Token::Sign(_) | Token::Power => {}
         }
     }
     if multiplies && builds {
         return Err(invalid(
             "`*` cannot stand beside text, `~` or text filters; compute in one expression, format in another",
         ));
+    }
+    hints::check_equals(tokens)?;
+    if scan.with_comparisons {
+        facts::collect_comparisons(tokens, range, &mut scan.comparisons)?;
+    }
+    Ok(())
+}
+
+/// Checks a name that begins a path or a call.
+fn check_name(
+    tokens: &Tokens<'_>,
+    at: usize,
+    word: &str,
+    after: Option<Token<'_>>,
+    scan: &mut Scan,
+) -> Result<(), ExpressionError> {
+    let list = &tokens.list;
+    match word {
+        "steps" if scan.names == SeenNames::Plan => {
+            let seen = step(&list[at + 1..])?;
+            if seen.field.as_deref() == Some("status") {
+                check_status(&list[at..], list.get(at.wrapping_sub(3)..at).unwrap_or_default())?;
+            }
+            scan.refs.push(seen);
+        }
+        "goal" => scan.uses_goal = true,
+        "inputs" => scan.uses_inputs = true,
+        _ if after == Some(Token::Sign('(')) && !KEYWORDS.contains(&word) => {
+            return Err(signatures::no_function(word, word));
+        }
+        _ => {}
+    }
+    if scan.names == SeenNames::Plan
+        && let Some((parts, _)) = path_parts(&list[at..])
+    {
+        let has_default = rewrite::is_covered(tokens, at);
+        scan.paths.push(SeenPath { parts, has_default });
     }
     Ok(())
 }
@@ -373,6 +388,6 @@ fn step(rest: &[Token<'_>]) -> Result<StepRef, ExpressionError> {
     Ok(StepRef { step: id.into(), field: field.map(str::to_owned) })
 }
 
-fn invalid(message: impl Into<String>) -> ExpressionError {
+pub(crate) fn invalid(message: impl Into<String>) -> ExpressionError {
     ExpressionError::new("INVALID_EXPRESSION", message)
 }

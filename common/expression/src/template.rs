@@ -5,7 +5,8 @@ use minijinja::{Environment, ErrorKind, UndefinedBehavior};
 use serde_json::Value as JsonValue;
 
 use crate::scan::{self, Scan, SeenNames};
-use crate::{Capped, ExpressionError, described, filters, shorten, value, wrong};
+use crate::value::{self, Capped};
+use crate::{ExpressionError, described, filters, shorten, wrong};
 
 /// What a name without a value is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -59,14 +60,15 @@ impl Evaluator {
 
     /// Checks that a bare expression is well formed.
     pub fn check_expression(text: &str) -> Result<(), ExpressionError> {
-        scan::bare(text, SeenNames::Any)?;
+        scan::bare(text, SeenNames::Any, false)?;
         filters::environment().compile_expression(text).map(drop).map_err(|e| wrong(&e))
     }
 
     /// Renders a text with `{{ … }}` and `{% … %}`.
     pub fn render(&self, text: &str, values: &TemplateValues) -> Result<String, ExpressionError> {
-        let environment = self.environment(&scan::template(text, SeenNames::Any)?, values);
-        let template = environment.template_from_str(text).map_err(|e| wrong(&e))?;
+        let scan = scan::template(text, SeenNames::Any)?;
+        let environment = self.environment(&scan, values);
+        let template = environment.template_from_str(scan.code.as_deref().unwrap_or(text)).map_err(|e| wrong(&e))?;
         let mut out = Capped { text: Vec::new(), left: self.bytes_max };
         template.render_captured_to(&values.0, &mut out).map_err(|e| self.failure(text, &e))?;
         Ok(String::from_utf8_lossy(&out.text).into_owned())
@@ -74,8 +76,9 @@ impl Evaluator {
 
     /// Evaluates a bare expression; `None`: it has no value.
     pub fn evaluate(&self, text: &str, values: &TemplateValues) -> Result<Option<JsonValue>, ExpressionError> {
-        let environment = self.environment(&scan::bare(text, SeenNames::Any)?, values);
-        let expression = environment.compile_expression(text).map_err(|e| wrong(&e))?;
+        let scan = scan::bare(text, SeenNames::Any, false)?;
+        let environment = self.environment(&scan, values);
+        let expression = environment.compile_expression(scan.code.as_deref().unwrap_or(text)).map_err(|e| wrong(&e))?;
         let found = expression.eval(&values.0).map_err(|e| self.failure(text, &e))?;
         if found.is_undefined() {
             return Ok(None);
@@ -104,7 +107,10 @@ impl Evaluator {
             }
             ErrorKind::UndefinedError => ExpressionError::new(
                 "REF_UNRESOLVED",
-                format!("there is nothing at `{}`; give a default with `| default(…)`", shorten(text)),
+                format!(
+                    "a value in `{}` is missing; write `| default(…)` directly after the path to it",
+                    shorten(text)
+                ),
             ),
             ErrorKind::SyntaxError => wrong(error),
             _ => ExpressionError::new("EXPRESSION_FAILED", described(error)),
@@ -131,6 +137,20 @@ mod tests {
         assert_eq!(refused.code, "REF_UNRESOLVED");
         assert_eq!(evaluator(Missing::Error).evaluate("{'m': n + 1}", &values), Ok(Some(json!({"m": 3}))));
         assert_eq!(evaluator(Missing::Empty).evaluate("nothing.here", &values), Ok(None));
+    }
+
+    #[test]
+    fn prompts_take_texts_and_missing_values_as_they_are() {
+        let values = TemplateValues::new(&json!({"word": "no", "n": 3}));
+        let text =
+            "{% if word %}said{% endif %} {% if n > 2 and not gone %}many{% endif %} {{ gone.deep | default(1) }}";
+        assert_eq!(evaluator(Missing::Empty).render(text, &values).as_deref(), Ok("said many 1"));
+        assert_eq!(
+            evaluator(Missing::Empty).evaluate("gone > 2 or gone | length == 0", &values),
+            Ok(Some(json!(true)))
+        );
+        let refused = evaluator(Missing::Error).evaluate("1 if word > 2 else 0", &values).expect_err("types differ");
+        assert_eq!(refused.code, "EXPRESSION_FAILED");
     }
 
     #[test]

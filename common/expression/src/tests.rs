@@ -105,7 +105,7 @@ fn the_steps_that_a_text_sees_are_known_without_running_it() {
         refs.into_iter().map(|r| format!("{}.{}", r.step, r.field.unwrap_or_default())).collect()
     };
     assert_eq!(seen("{{ steps.a.outputs.x ~ steps['b-1'].outputs }}{# steps.c #}"), ["a.outputs", "b-1.outputs"]);
-    assert_eq!(seen("{% if steps.a.status == 'x' %}{{ steps[\"b\"] }}{% endif %}"), ["a.status", "b."]);
+    assert_eq!(seen("{% if steps.a.status == 'failed' %}{{ steps[\"b\"] }}{% endif %}"), ["a.status", "b."]);
     assert_eq!(seen("{% raw %}{{ steps.a }}{% endraw %}{{ goal.steps }}{{ {'steps': {}}}}"), [""; 0]);
     assert_eq!(seen("{{ 'steps.a }}' ~ steps.b.outputs.y }}"), ["b.outputs"]);
     assert_eq!(condition_references("steps.a.outputs.n > 3").unwrap().len(), 1);

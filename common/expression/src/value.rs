@@ -51,9 +51,10 @@ fn number(value: &Value) -> Result<JsonValue, ExpressionError> {
         if let Ok(n) = i64::try_from(value.clone()) {
             return Ok(n.into());
         }
-        if let Ok(n) = u64::try_from(value.clone()) {
-            return Ok(n.into());
-        }
+        return match u64::try_from(value.clone()) {
+            Ok(n) => Ok(n.into()),
+            Err(_) => Err(failed(format!("the number {value} does not fit into 64 bits"))),
+        };
     }
     let float = f64::try_from(value.clone()).map_err(|e| failed(e.to_string()))?;
     Number::from_f64(float).map(JsonValue::Number).ok_or_else(|| failed("the result is not a finite number"))
@@ -73,4 +74,22 @@ pub(crate) fn spend(left: &mut usize, bytes: usize) -> Result<(), ExpressionErro
 
 fn failed(message: impl Into<String>) -> ExpressionError {
     ExpressionError::new("EXPRESSION_FAILED", message)
+}
+
+/// Takes what is written until there is too much.
+pub(crate) struct Capped {
+    pub(crate) text: Vec<u8>,
+    pub(crate) left: usize,
+}
+
+impl std::io::Write for &mut Capped {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        self.left = self.left.checked_sub(bytes.len()).ok_or(std::io::ErrorKind::FileTooLarge)?;
+        self.text.extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
 }

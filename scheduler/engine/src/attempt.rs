@@ -18,14 +18,15 @@ use serde_json::{Map, Value, json};
 
 use crate::decide::Turn;
 use crate::graph::StepIndex;
-use crate::{Effect, EngineContext, PlanState, Rejection, output_check, render};
+use crate::render::Unrendered;
+use crate::{Command, Effect, EngineContext, PlanState, Rejection, output_check, render};
 
 impl PlanState {
     /// Returns the task of a step's last attempt, or why its inputs cannot be rendered.
     pub fn task(&self, i: StepIndex, context: &EngineContext) -> Option<Result<Task, Failure>> {
         let agent_type = self.queue(i)?.clone();
         let inputs = render::inputs(self, i, &context.limits);
-        Some(inputs.map(|inputs| self.task_of(i, agent_type, inputs, context)))
+        Some(inputs.map(|inputs| self.task_of(i, agent_type, inputs, context)).map_err(Unrendered::into_failure))
     }
 
     fn task_of(&self, i: StepIndex, agent_type: AgentType, inputs: Json, context: &EngineContext) -> Task {
@@ -61,6 +62,9 @@ impl Turn<'_> {
         if i.as_usize() >= self.state.steps.len() || !self.state.can_dispatch(i) {
             return Err(Rejection::NotDue);
         }
+        if self.state.loads.is_asked(Some(i)) {
+            return Ok(());
+        }
         if self.state.runs_in_engine(i) {
             self.run_engine_step(i);
             self.propagate();
@@ -75,7 +79,7 @@ impl Turn<'_> {
                 self.effects.push(Effect::CacheLookup { step: i, key });
             }
             Ok(_) => self.send_to_worker(i),
-            Err(failure) => self.fail_dispatch(i, failure),
+            Err(why) => self.put_off_dispatch(i, why),
         }
         Ok(())
     }
@@ -85,8 +89,9 @@ impl Turn<'_> {
         let made = render::inputs(self.state, i, &self.context.limits);
         let (inputs, cache_key) = match made.and_then(|inputs| Ok((inputs, self.cache_key(i)?))) {
             Ok(made) => made,
-            Err(failure) => return self.fail_dispatch(i, failure),
+            Err(why) => return self.put_off_dispatch(i, why),
         };
+        self.forget_payloads(i);
         let agent_type = self.state.queue(i).expect("the step exists").clone();
         let due_ms = self.after(self.context.limits.queue_ms_max);
         let budget = self.state.next_grant(i);
@@ -94,6 +99,11 @@ impl Turn<'_> {
         self.emit_queued(i, queued, &inputs);
         let task = self.state.task_of(i, agent_type, inputs, self.context);
         self.effects.push(Effect::Send(Box::new(task)));
+    }
+
+    fn put_off_dispatch(&mut self, i: StepIndex, why: Unrendered) {
+        self.put_off(i, why);
+        self.propagate();
     }
 
     fn fail_dispatch(&mut self, i: StepIndex, failure: Failure) {
@@ -120,6 +130,12 @@ impl Turn<'_> {
             return Ok(());
         }
         let report = self.sanitize_report(bound_report(report));
+        if report.what == What::Completed
+            && let Some(outputs) = &report.outputs
+            && self.hold_for_outputs(i, outputs, || Command::Report(Box::new(report.clone())))
+        {
+            return Ok(());
+        }
         let adjustments = self.within_payload(report.adjustments.clone());
         self.information = information_of(adjustments.as_ref(), &report.suggested_adjustments);
         self.apply_report(i, report);
@@ -230,7 +246,7 @@ impl Turn<'_> {
         Spent::of_report(report, self.state.steps[i].started_ms)
     }
 
-    fn acknowledge(&mut self, report: &Report) {
+    pub(crate) fn acknowledge(&mut self, report: &Report) {
         let (agent_type, entry) = (report.agent_type.clone(), report.entry.clone());
         self.effects.push(Effect::Acknowledge { agent_type, entry });
     }
@@ -311,28 +327,36 @@ impl Turn<'_> {
 
     /// Returns why outputs do not match what the step declares.
     pub(crate) fn output_mismatch(&mut self, i: StepIndex, outputs: &Json) -> Option<Failure> {
+        let outputs = self.with_loaded(i, outputs);
         let spec = &self.state.plan.steps[i];
-        output_check::check_outputs(&mut self.state.schemas, spec, outputs, &self.context.limits)
+        output_check::check_outputs(&mut self.state.schemas, spec, &outputs, &self.context.limits)
     }
 
     /// Completes an inline step: its inputs are its outputs.
     pub(crate) fn complete_inline(&mut self, i: StepIndex) {
         let inputs = render::inputs(self.state, i, &self.context.limits);
-        let checked = inputs.and_then(|outputs| match self.output_mismatch(i, &outputs) {
-            Some(failure) => Err(failure),
-            None => Ok(outputs),
+        let checked = inputs.and_then(|outputs| {
+            let needed = self.unloaded_outputs(i, &outputs);
+            if !needed.is_empty() {
+                return Err(Unrendered::Needs(needed));
+            }
+            match self.output_mismatch(i, &outputs) {
+                Some(failure) => Err(Unrendered::Failed(failure)),
+                None => Ok(outputs),
+            }
         });
         match checked {
             Ok(outputs) => {
                 self.work.count(outputs.text().len());
+                self.forget_payloads(i);
                 let completed = StepCompleted { outputs, ..StepCompleted::default() };
                 if let Some(completed) = self.ask_hooks_after(i, completed) {
                     self.emit_next(i, StepEvent::Completed(Box::new(completed)));
                 }
             }
-            Err(failure) => {
+            Err(why) => {
                 self.work.count(0);
-                self.give_up(i, failure, Spent::default());
+                self.put_off(i, why);
             }
         }
     }

@@ -46,6 +46,7 @@ impl Turn<'_> {
         }
         let name = spec.id.clone();
         if !self.state.accepted.goal.success_criteria.is_empty() {
+            // What waits for payloads is judged when they are there.
             self.judge_now(Some(&name));
         }
         self.request_replan_after(phase);

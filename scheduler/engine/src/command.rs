@@ -16,6 +16,7 @@ use goalmill_plan::validate::Policy;
 
 use crate::HookAnswer;
 use crate::graph::StepIndex;
+use crate::payloads::LoadedPayload;
 use crate::recording::InputRecording;
 
 /// A command or a [`SubmitCommand`], with its time, random number and actor: the engine reads no clock and draws no
@@ -74,6 +75,11 @@ pub enum Command {
         step: StepIndex,
         key: String,
         outputs: Option<Json>,
+    },
+    /// The result of [`crate::Effect::LoadPayloads`].
+    PayloadsLoaded {
+        step: Option<StepIndex>,
+        payloads: Vec<LoadedPayload>,
     },
     /// The result of [`crate::Effect::AskHooks`], or the decision of the hooks about a revision.
     HookAnswered(Box<HookAnswer>),

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use goalmill_common::blob_ref;
 use goalmill_common::criterion::{
     CriteriaPolicy, Criterion, CriterionVerdict, EVIDENCE_CHARS_MAX, JudgeKind, Judgement, criterion_id, list_verdicts,
 };
@@ -10,7 +11,7 @@ use goalmill_common::json::Json;
 use goalmill_common::plan::Question;
 use goalmill_common::revision::Trigger;
 use goalmill_common::status::{PlanStatus, StepStatus};
-use goalmill_expression as expression;
+use goalmill_expression::{self as expression, NeededPayload};
 use serde_json::{Value, json};
 
 use crate::decide::Turn;
@@ -21,6 +22,12 @@ use crate::{PlanState, Rejection, render};
 const MODEL_MS: u64 = 300_000;
 /// Most values that the evidence of an expression lists.
 const VALUES_MAX: usize = 8;
+
+/// Fields of a step's outputs that are read for a verdict.
+const VERDICT_FIELDS: &[&str] = &["verdicts", "verdict", "met", "passed", "evidence", "reason", "explanation"];
+
+/// A verdict, or the payloads that it needs first.
+type Judged<T> = Result<T, Vec<NeededPayload>>;
 
 impl PlanState {
     fn criteria(&self) -> impl Iterator<Item = (String, &Criterion)> {
@@ -67,7 +74,9 @@ impl Turn<'_> {
         if matches!(self.state.waiting, Waiting::Judgement { .. }) {
             return true;
         }
-        self.judge_now(None);
+        if self.judge_now(None) {
+            return true;
+        }
         let policy = self.state.accepted.goal.criteria;
         let judging = self.state.judging.as_deref().cloned().unwrap_or_default();
         let of = |wanted: &[Judgement]| -> Vec<String> {
@@ -110,10 +119,11 @@ impl Turn<'_> {
         }
     }
 
-    /// Judges by expressions and steps, and records verdicts that are new.
+    /// Judges by expressions and steps, and records verdicts that are new. Returns whether others wait for payloads.
     ///
     /// - `phase`: the phase whose checkpoint it is.
-    pub(crate) fn judge_now(&mut self, phase: Option<&str>) {
+    pub(crate) fn judge_now(&mut self, phase: Option<&str>) -> bool {
+        let mut needed = Vec::new();
         let known = self.state.judging.as_deref().map(|judging| judging.verdicts.clone()).unwrap_or_default();
         let found = self.state.criteria().filter_map(|(id, criterion)| {
             // The verdict of a person or a model stands until the plan is revised.
@@ -122,7 +132,16 @@ impl Turn<'_> {
                 return None;
             }
             let by_step = judged_by_step(self.state, &id, criterion);
-            let verdict = by_step.or_else(|| self.judged_by_expression(&id, criterion))?;
+            let verdict = match by_step.map_or_else(|| self.judged_by_expression(&id, criterion), |v| v.map(Some)) {
+                Ok(verdict) => verdict?,
+                Err(payloads) => match &self.state.loads.criteria_failure {
+                    Some(failure) => not_judged(&id, criterion, &failure.message),
+                    None => {
+                        needed.extend(payloads);
+                        return None;
+                    }
+                },
+            };
             (known.get(&id) != Some(&verdict)).then_some(verdict)
         });
         let verdicts: Vec<CriterionVerdict> = found.collect();
@@ -134,18 +153,26 @@ impl Turn<'_> {
                 ..CriteriaJudged::default()
             })));
         }
+        let waits = !needed.is_empty();
+        if waits {
+            self.ask_payloads(None, needed);
+        }
+        waits
     }
 
-    fn judged_by_expression(&self, id: &str, criterion: &Criterion) -> Option<CriterionVerdict> {
-        let check = criterion.check.as_deref()?;
-        let refs = expression::condition_references(check).ok()?;
+    fn judged_by_expression(&self, id: &str, criterion: &Criterion) -> Judged<Option<CriterionVerdict>> {
+        let Some(check) = criterion.check.as_deref() else { return Ok(None) };
+        let refs = match expression::condition_references(check) {
+            Ok(refs) => refs,
+            Err(error) => return Ok(Some(not_judged(id, criterion, &error.message))),
+        };
         // At a checkpoint some of the steps that it names have not ended.
         let is_ready = refs.iter().all(|r| {
             let i = self.state.graph.find(&r.step);
             i.is_none_or(|i| self.state.steps[i].status.is_final())
         });
         if !is_ready {
-            return None;
+            return Ok(None);
         }
         let limits = &self.context.limits;
         let values = || {
@@ -155,16 +182,20 @@ impl Turn<'_> {
         let (verdict, evidence) = match render::criterion(self.state, check, limits) {
             Ok(true) => (Judgement::Met, values()),
             Ok(false) => (Judgement::Unmet, values()),
+            Err(error) if error.code == expression::PAYLOAD_NEEDED => return Err(error.payloads),
+            Err(error) if error.code == "PAYLOAD_TOO_LARGE" => {
+                return Ok(Some(not_judged(id, criterion, &error.message)));
+            }
             Err(error) => (Judgement::Unmet, format!("the expression has no value: {}", error.message)),
         };
-        Some(CriterionVerdict {
+        Ok(Some(CriterionVerdict {
             criterion: id.to_owned(),
             description: criterion.text().to_owned(),
             verdict,
             judge: Some(JudgeKind::Expression),
             by: String::new(),
             evidence: clipped(&evidence),
-        })
+        }))
     }
 
     fn request_judgement(&mut self, judge: JudgeKind, criteria: Vec<String>, wait_ms: u64) -> bool {
@@ -225,14 +256,18 @@ impl Turn<'_> {
 }
 
 /// The verdict of a completed step that judges the criterion: `{verdicts: {id: …}}`, `{verdict: "met"}` or `{met: true}`.
-fn judged_by_step(state: &PlanState, id: &str, criterion: &Criterion) -> Option<CriterionVerdict> {
+fn judged_by_step(state: &PlanState, id: &str, criterion: &Criterion) -> Option<Judged<CriterionVerdict>> {
     let judges = |(_, spec): &(usize, &goalmill_common::plan::Step)| spec.judges.iter().any(|judged| judged == id);
     let (i, spec) = state.plan.steps.iter().enumerate().rfind(judges)?;
     let step = &state.steps[i];
     if step.status != StepStatus::Completed {
         return None;
     }
-    let outputs = step.outputs.as_ref()?.value();
+    let mut outputs = step.outputs.as_ref()?.value();
+    let needed = load_verdict(state, spec.id.as_str(), &mut outputs);
+    if !needed.is_empty() {
+        return Some(Err(needed));
+    }
     let own = match outputs.get("verdicts") {
         Some(Value::Object(by_id)) => by_id.get(id),
         Some(Value::Array(list)) => list.iter().find(|entry| entry.get("criterion").is_some_and(|c| c == id)),
@@ -241,7 +276,7 @@ fn judged_by_step(state: &PlanState, id: &str, criterion: &Criterion) -> Option<
     let verdict = own.and_then(verdict_of);
     let evidence =
         own.and_then(|own| ["evidence", "reason", "explanation"].iter().find_map(|key| own.get(key)?.as_str()));
-    Some(CriterionVerdict {
+    Some(Ok(CriterionVerdict {
         criterion: id.to_owned(),
         description: criterion.text().to_owned(),
         verdict: verdict.unwrap_or(Judgement::NotJudged),
@@ -251,7 +286,41 @@ fn judged_by_step(state: &PlanState, id: &str, criterion: &Criterion) -> Option<
             (None, _) => "the outputs of the step have no verdict".into(),
             (Some(_), evidence) => clipped(evidence.unwrap_or_default()),
         },
-    })
+    }))
+}
+
+/// Puts loaded payloads into outputs that hold a verdict; returns those that are not loaded.
+fn load_verdict(state: &PlanState, step: &str, outputs: &mut Value) -> Vec<NeededPayload> {
+    let loaded = state.loads.of(None);
+    let mut needed = Vec::new();
+    let mut load = |place: &mut Value| {
+        blob_ref::replace(place, &mut |key| {
+            let payload = loaded.and_then(|payloads| payloads.get(key));
+            if payload.is_none() {
+                let path = format!("steps.{step}.outputs");
+                needed.push(NeededPayload { path, key: key.to_owned(), bytes: 0 });
+            }
+            payload.map(|payload| payload.json().clone())
+        });
+    };
+    if blob_ref::key(outputs).is_some() {
+        load(outputs);
+    }
+    for field in VERDICT_FIELDS {
+        outputs.get_mut(*field).map(&mut load);
+    }
+    needed
+}
+
+fn not_judged(id: &str, criterion: &Criterion, why: &str) -> CriterionVerdict {
+    CriterionVerdict {
+        criterion: id.to_owned(),
+        description: criterion.text().to_owned(),
+        verdict: Judgement::NotJudged,
+        judge: None,
+        by: String::new(),
+        evidence: clipped(why),
+    }
 }
 
 fn verdict_of(value: &Value) -> Option<Judgement> {

@@ -93,7 +93,7 @@ impl<'a> Turn<'a> {
         turn
     }
 
-    fn handle(&mut self, command: Command) -> Result<(), Rejection> {
+    pub(crate) fn handle(&mut self, command: Command) -> Result<(), Rejection> {
         if self.state.is_final() {
             return Err(Rejection::Final { status: self.state.status });
         }
@@ -112,6 +112,7 @@ impl<'a> Turn<'a> {
             Command::BetterPlan(planned) => self.better_plan(*planned),
             Command::Dispatch(i) => self.dispatch(i),
             Command::CacheLookedUp { step, key, outputs } => self.handle_cache_lookup(step, &key, outputs),
+            Command::PayloadsLoaded { step, payloads } => self.payloads_loaded(step, payloads),
             Command::HookAnswered(answer) => self.hook_answered(*answer),
             Command::Report(report) => self.report(*report),
             Command::Due(Timer::Plan) => self.handle_plan_timer(),
@@ -216,6 +217,7 @@ impl<'a> Turn<'a> {
         self.freed |= flew && !after.status.is_in_flight() && holds;
         if after.status.is_final() {
             self.finished.push_back(i);
+            self.forget_payloads(i);
         }
     }
 

@@ -5,6 +5,7 @@ use goalmill_common::failure::Failure;
 use goalmill_common::id::{AgentType, AttemptToken, EntryId};
 use goalmill_common::json::Json;
 use goalmill_common::task::Task;
+use goalmill_expression::NeededPayload;
 
 use crate::Timer;
 use crate::family::FamilyRequest;
@@ -51,6 +52,8 @@ pub enum Effect {
     Judge,
     /// Look up cached outputs, and answer with [`crate::Command::CacheLookedUp`].
     CacheLookup { step: StepIndex, key: String },
+    /// Load stored payloads that a step reads, or the criteria, and answer with [`crate::Command::PayloadsLoaded`].
+    LoadPayloads { step: Option<StepIndex>, payloads: Vec<NeededPayload> },
     /// Ask the hooks about [`crate::PlanState::hook_question`], and answer with [`crate::Command::HookAnswered`].
     AskHooks { step: Option<StepIndex> },
     /// Cache the outputs.

@@ -121,6 +121,11 @@ impl Turn<'_> {
             Some(StepHook::Passed) => return false,
             Some(StepHook::Asked(_) | StepHook::Held) | None => {}
         }
+        // The hooks see the inputs.
+        if let Err(why) = render::inputs(self.state, i, &self.context.limits) {
+            self.put_off(i, why);
+            return true;
+        }
         let asked = self.hook_question(HookPoint::OnStepStart, None);
         self.emit_step(i, StepEvent::HookAsked(asked));
         true

@@ -107,7 +107,7 @@ impl Turn<'_> {
                 let due_ms = self.after(ask.limit_ms.min(self.context.limits.approval_ms_max));
                 self.emit_step(i, StepEvent::QuestionAsked(Box::new(StepQuestion { question, due_ms })));
             }
-            Err(failure) => self.give_up(i, failure, Spent::default()),
+            Err(why) => self.put_off(i, why),
         }
         true
     }

@@ -224,14 +224,16 @@ impl PlanState {
 
     /// The ready step that the engine itself runs next.
     pub(crate) fn next_engine_step(&self) -> Option<StepIndex> {
-        let may_run = |i: &StepIndex| self.plan.steps[*i].kind.is_inline() || self.may_start_sub_plan(*i);
+        let is_free = |i: &StepIndex| !self.loads.is_asked(Some(*i));
+        let may_start = |i: &StepIndex| is_free(i) && self.may_start_sub_plan(*i);
+        let may_run = |i: &StepIndex| if self.plan.steps[*i].kind.is_inline() { is_free(i) } else { may_start(i) };
         match self.plan.strategy {
             Strategy::Sequential => self.step_in_turn().filter(|i| self.runs_in_engine(*i) && may_run(i)),
             Strategy::Adaptive => None,
             Strategy::Parallel if self.plan.max_parallel.is_some() => None,
             Strategy::Parallel => {
-                let sub_plan = || self.ready_sub_plans.iter().find(|i| self.may_start_sub_plan(**i));
-                self.ready_inline.first().or_else(sub_plan).copied()
+                let sub_plan = || self.ready_sub_plans.iter().find(|i| may_start(i));
+                self.ready_inline.iter().find(|i| is_free(i)).or_else(sub_plan).copied()
             }
         }
     }
@@ -346,7 +348,8 @@ impl PlanState {
             step.status == StepStatus::Pending && self.is_phase_open(i) && self.join_state(i) == JoinState::Met
         };
         let runs_inline = self.next_engine_step().is_some_and(|i| self.plan.steps[i].kind.is_inline());
-        is_running && (runs_inline || self.steps.iter().enumerate().any(may_start))
+        let may_end = self.is_done() && !self.is_open();
+        is_running && (may_end || runs_inline || self.steps.iter().enumerate().any(may_start))
     }
 
     /// Whether the phase of the step has begun.

@@ -9,7 +9,7 @@ use goalmill_common::status::StepStatus;
 
 use crate::family::{self, FamilyRequest};
 use crate::graph::StepIndex;
-use crate::render;
+use crate::render::{self, Unrendered};
 use crate::state::{StepHook, at};
 use crate::{Decision, Effect, EngineContext, PlanState, Timer};
 
@@ -82,7 +82,10 @@ pub fn pending(state: &PlanState, context: &EngineContext) -> Decision {
         let i = StepIndex::new(i);
         effects.extend(at(step.due_ms).map(|due| Effect::Timer(Timer::Step(i), Some(due))));
         if step.status == StepStatus::AwaitingApproval && step.hook().and_then(StepHook::asked).is_some() {
-            effects.push(Effect::AskHooks { step: Some(i) });
+            effects.push(match render::inputs(state, i, &context.limits) {
+                Err(Unrendered::Needs(payloads)) => Effect::LoadPayloads { step: Some(i), payloads },
+                Ok(_) | Err(Unrendered::Failed(_)) => Effect::AskHooks { step: Some(i) },
+            });
         }
         if step.status == StepStatus::Ready && state.is_offered(i) {
             effects.push(Effect::Ready(i));
@@ -91,8 +94,10 @@ pub fn pending(state: &PlanState, context: &EngineContext) -> Decision {
             family.extend(state.plan_of_call(i));
         }
         if step.status == StepStatus::Running && state.plan.steps[i].kind == StepKind::Plan {
-            let inputs = render::inputs(state, i, &context.limits).unwrap_or_default();
-            family.push(state.sub_plan(i, &inputs));
+            match render::inputs(state, i, &context.limits) {
+                Err(Unrendered::Needs(payloads)) => effects.push(Effect::LoadPayloads { step: Some(i), payloads }),
+                inputs => family.push(state.sub_plan(i, &inputs.unwrap_or_default())),
+            }
         }
     }
     Decision { records: Vec::new(), effects, family }

@@ -3,14 +3,34 @@
 use goalmill_common::failure::{Failure, FailureClass};
 use goalmill_common::json::Json;
 use goalmill_common::limits::Limits;
-use goalmill_expression::{self as expression, ExpressionError, Scope, ScopedStep};
+use goalmill_expression::{self as expression, ExpressionError, NeededPayload, PAYLOAD_NEEDED, Scope, ScopedStep};
 use serde_json::{Map, Value};
 
 use crate::graph::StepIndex;
+use crate::payloads::unread;
 use crate::state::PlanState;
 
+/// Why an expression has no value now.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Unrendered {
+    /// It never has one.
+    Failed(Failure),
+    /// It reads stored payloads that are not loaded.
+    Needs(Vec<NeededPayload>),
+}
+
+impl Unrendered {
+    /// The failure of somebody who cannot wait.
+    pub(crate) fn into_failure(self) -> Failure {
+        match self {
+            Self::Failed(failure) => failure,
+            Self::Needs(payloads) => unread(&payloads),
+        }
+    }
+}
+
 /// The step's inputs, with every expression replaced by its value.
-pub(crate) fn inputs(state: &PlanState, i: StepIndex, limits: &Limits) -> Result<Json, Failure> {
+pub(crate) fn inputs(state: &PlanState, i: StepIndex, limits: &Limits) -> Result<Json, Unrendered> {
     if let Some(inputs) = state.hook_inputs(i) {
         return Ok(inputs.clone());
     }
@@ -19,7 +39,7 @@ pub(crate) fn inputs(state: &PlanState, i: StepIndex, limits: &Limits) -> Result
     if bytes > limits.payload_bytes_max {
         let most = limits.payload_bytes_max;
         let message = format!("the inputs have {bytes} bytes, more than `payload_bytes_max` ({most})");
-        return Err(Failure::new(FailureClass::Permanent, "INPUT_TOO_LARGE", message));
+        return Err(Unrendered::Failed(Failure::new(FailureClass::Permanent, "INPUT_TOO_LARGE", message)));
     }
     let rendered = if expression::is_plain(step.inputs.text()) {
         step.inputs.clone()
@@ -49,20 +69,20 @@ fn with_answer(state: &PlanState, i: StepIndex, inputs: Json) -> Json {
 }
 
 /// Renders a text of the step.
-pub(crate) fn text(state: &PlanState, i: StepIndex, text: &str, limits: &Limits) -> Result<String, Failure> {
+pub(crate) fn text(state: &PlanState, i: StepIndex, text: &str, limits: &Limits) -> Result<String, Unrendered> {
     let what = format!("`{text}` cannot be rendered");
     with_scope(state, i, |scope| expression::render_text(text, scope, limits), &what)
 }
 
 /// Renders the key of a step's cache; the key may use the rendered inputs.
-pub(crate) fn key(state: &PlanState, i: StepIndex, text: &str, limits: &Limits) -> Result<String, Failure> {
+pub(crate) fn key(state: &PlanState, i: StepIndex, text: &str, limits: &Limits) -> Result<String, Unrendered> {
     let what = format!("`{text}` cannot be rendered");
     let inputs = if expression::sees_inputs(text) { Some(inputs(state, i, limits)?) } else { None };
     with_scope_and(state, i, inputs.as_ref(), |scope| expression::render_key(text, scope, limits), &what)
 }
 
 /// Evaluates the step's condition; a step without one is true.
-pub(crate) fn condition(state: &PlanState, i: StepIndex, limits: &Limits) -> Result<bool, Failure> {
+pub(crate) fn condition(state: &PlanState, i: StepIndex, limits: &Limits) -> Result<bool, Unrendered> {
     let Some(when) = &state.plan.steps[i].when else { return Ok(true) };
     let what = format!("the condition `{when}` cannot be evaluated");
     with_scope(state, i, |scope| expression::is_true(when, scope, limits), &what)
@@ -70,13 +90,17 @@ pub(crate) fn condition(state: &PlanState, i: StepIndex, limits: &Limits) -> Res
 
 /// Evaluates the expression of a success criterion; it sees the goal and every final step.
 pub(crate) fn criterion(state: &PlanState, check: &str, limits: &Limits) -> Result<bool, ExpressionError> {
-    expression::is_true(check, &Scope::new(&state.accepted.goal, &|id: &str| final_step(state, id)), limits)
+    let look = |id: &str| final_step(state, id);
+    let scope = Scope::new(&state.accepted.goal, &look).with_payloads(state.loads.of(None));
+    expression::is_true(check, &scope, limits)
 }
 
 /// The text of a value that the expression of a success criterion names: `steps.total.outputs.sum`.
 pub(crate) fn path(state: &PlanState, path: &str, limits: &Limits) -> Result<String, ExpressionError> {
     let text = format!("{{{{ {path} }}}}");
-    expression::render_text(&text, &Scope::new(&state.accepted.goal, &|id: &str| final_step(state, id)), limits)
+    let look = |id: &str| final_step(state, id);
+    let scope = Scope::new(&state.accepted.goal, &look).with_payloads(state.loads.of(None));
+    expression::render_text(&text, &scope, limits)
 }
 
 fn final_step<'s>(state: &'s PlanState, id: &str) -> Option<ScopedStep<'s>> {
@@ -92,7 +116,7 @@ fn with_scope<T>(
     i: StepIndex,
     evaluate: impl FnOnce(&Scope<'_>) -> Result<T, ExpressionError>,
     what: &str,
-) -> Result<T, Failure> {
+) -> Result<T, Unrendered> {
     with_scope_and(state, i, None, evaluate, what)
 }
 
@@ -103,7 +127,7 @@ fn with_scope_and<T>(
     inputs: Option<&Json>,
     evaluate: impl FnOnce(&Scope<'_>) -> Result<T, ExpressionError>,
     what: &str,
-) -> Result<T, Failure> {
+) -> Result<T, Unrendered> {
     let goal = &state.accepted.goal;
     let dependencies = &state.plan.steps[i].dependencies;
     let look = |id: &str| {
@@ -111,8 +135,12 @@ fn with_scope_and<T>(
         let seen = step.status.is_final() || dependencies.iter().any(|dependency| dependency.as_str() == id);
         seen.then_some(ScopedStep { status: step.status, outputs: step.outputs.as_ref(), partial: step.partial })
     };
-    evaluate(&Scope::new(goal, &look).with_inputs(inputs)).map_err(|e| {
+    let scope = Scope::new(goal, &look).with_inputs(inputs).with_payloads(state.loads.of(Some(i)));
+    evaluate(&scope).map_err(|e| {
+        if e.code == PAYLOAD_NEEDED {
+            return Unrendered::Needs(e.payloads);
+        }
         let message = format!("{what}: {}", e.message);
-        Failure::new(FailureClass::Permanent, e.code, message)
+        Unrendered::Failed(Failure::new(FailureClass::Permanent, e.code, message))
     })
 }

@@ -2,18 +2,18 @@
 
 use goalmill_common::command::fingerprint;
 use goalmill_common::event::{StepCompleted, StepEvent};
-use goalmill_common::failure::Failure;
 use goalmill_common::json::Json;
 use goalmill_common::status::StepStatus;
 
 use crate::decide::Turn;
 use crate::graph::StepIndex;
+use crate::render::Unrendered;
 use crate::{Effect, Rejection, render};
 
 impl Turn<'_> {
     /// The cache key of a step: a hash of the namespace, the agent type, the action and the step's own key. `None` for a
     /// step without a cache.
-    pub(crate) fn cache_key(&self, i: StepIndex) -> Result<Option<String>, Failure> {
+    pub(crate) fn cache_key(&self, i: StepIndex) -> Result<Option<String>, Unrendered> {
         let spec = &self.state.plan.steps[i];
         let Some(cache) = spec.cache.as_ref().filter(|_| spec.kind.needs_worker()) else {
             return Ok(None);
@@ -41,7 +41,13 @@ impl Turn<'_> {
             self.effects.push(Effect::Ready(i));
             return Ok(());
         }
-        let same = matches!(self.cache_key(i), Ok(Some(own)) if own == key);
+        let same = match self.cache_key(i) {
+            Err(Unrendered::Needs(payloads)) => {
+                self.ask_payloads(Some(i), payloads);
+                return Ok(());
+            }
+            own => matches!(own, Ok(Some(own)) if own == key),
+        };
         let fit = outputs.filter(|outputs| same && self.output_mismatch(i, outputs).is_none());
         match fit {
             Some(outputs) => {

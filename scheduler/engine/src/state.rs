@@ -22,6 +22,7 @@ use crate::graph::{PlanGraph, StepIndex};
 use crate::judging::Judging;
 use crate::model_calls::ModelCallLog;
 use crate::output_check::SchemaCache;
+use crate::payloads::PayloadLoads;
 use crate::recorded_calls::StepCalls;
 use crate::reserved::ReservedEstimates;
 use crate::revise::Revising;
@@ -83,6 +84,7 @@ pub struct PlanState {
     pub(crate) begun_ms: u64,
     pub(crate) finished_ms: u64,
     pub(crate) schemas: SchemaCache,
+    pub(crate) loads: PayloadLoads,
 }
 
 /// How the plan was made.
@@ -287,6 +289,7 @@ impl PlanState {
             begun_ms: 0,
             finished_ms: 0,
             schemas: SchemaCache::default(),
+            loads: PayloadLoads::default(),
         }
     }
 }

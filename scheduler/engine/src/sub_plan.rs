@@ -30,8 +30,9 @@ impl Turn<'_> {
         }
         let inputs = match render::inputs(self.state, i, &self.context.limits) {
             Ok(inputs) => inputs,
-            Err(failure) => return self.give_up(i, failure, Spent::default()),
+            Err(why) => return self.put_off(i, why),
         };
+        self.forget_payloads(i);
         let due_ms = self.sub_plan_due(i);
         let budget = self.state.share_of_budget(i);
         self.emit_queued(i, StepQueued { budget, ..StepQueued::new("".into(), due_ms) }, &inputs);
@@ -98,7 +99,20 @@ impl Turn<'_> {
         if !awaited || self.state.plan.steps[i].kind != StepKind::Plan {
             return Err(Rejection::StaleAttempt { step: step.clone(), attempt });
         }
+        let is_done = matches!(status, PlanStatus::Completed | PlanStatus::Partial);
+        let again = || Command::SubPlanEnded {
+            step: step.clone(),
+            attempt,
+            status,
+            outputs: outputs.clone(),
+            usage,
+            failure: failure.clone(),
+        };
+        if is_done && self.hold_for_outputs(i, &outputs, again) {
+            return Ok(());
+        }
         let usage = usage.bounded();
+        let at = &self.state.steps[i];
         let duration_ms = Some(self.now_ms.saturating_sub(at.started_ms));
         let spent = Spent { cost: usage.cost, tokens: usage.tokens, split: None, duration_ms };
         let failure = match status {

@@ -65,7 +65,8 @@ impl Turn<'_> {
     }
 
     pub(crate) fn try_unlock(&mut self, i: StepIndex) {
-        if self.status_of(i) != StepStatus::Pending || !self.is_active() {
+        let waits = self.state.loads.is_asked(Some(i));
+        if self.status_of(i) != StepStatus::Pending || !self.is_active() || waits {
             return;
         }
         match self.state.join_state(i) {
@@ -88,7 +89,7 @@ impl Turn<'_> {
             self.work.count(0);
         }
         match render::condition(self.state, i, &self.context.limits) {
-            Err(failure) => self.give_up(i, failure, Spent::default()),
+            Err(why) => self.put_off(i, why),
             Ok(false) => {
                 let when = self.state.plan.steps[i].when.as_deref().unwrap_or_default();
                 let reason = format!("`{when}` is false");

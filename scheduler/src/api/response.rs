@@ -6,6 +6,7 @@ use axum::extract::rejection::BytesRejection;
 use axum::http::{HeaderMap, HeaderName, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use goalmill_common::id::is_id;
+use goalmill_common::json_limits;
 use goalmill_common::problem::{ErrorCode, Problem};
 use goalmill_common::text::shorten;
 use goalmill_plan::document::Format;
@@ -95,7 +96,10 @@ pub(crate) fn parse_json<T: DeserializeOwned>(body: &Bytes) -> Result<T, ApiErro
     if !text.trim_ascii_start().starts_with(b"{") {
         return Err(invalid("the body is not a JSON object".into()));
     }
-    serde_json::from_slice(text).map_err(|error| invalid(error.to_string()))
+    let value = serde_json::from_slice(text).map_err(|error| invalid(error.to_string()))?;
+    let text = str::from_utf8(text).map_err(|error| invalid(error.to_string()))?;
+    json_limits::check_numbers(text).map_err(|wrong| invalid(wrong.to_string()))?;
+    Ok(value)
 }
 
 /// The error for an unknown verb of an address; `known` lists those that exist.

@@ -14,10 +14,13 @@ use goalmill_common::wire::SubmissionAnswer;
 use crate::scheduler::Scheduler;
 
 mod hooks;
+mod payloads;
 mod planning;
 mod result_cache;
 
 pub(crate) use hooks::ask_hooks;
+use payloads::show_payloads;
+pub(crate) use payloads::{PayloadCache, load_payloads};
 pub(crate) use planning::{judge, load_state, plan, propose, revise};
 pub(crate) use result_cache::{cache_get, cache_put};
 

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use futures_util::FutureExt;
 use goalmill_broker::BrokerError;
+use goalmill_common::blob_ref;
 use goalmill_common::command::{Planned, Proposal, Situation};
 use goalmill_common::criterion::JudgeKind;
 use goalmill_common::event::CriteriaJudged;
@@ -23,6 +24,7 @@ use goalmill_planning::{
 };
 use tokio::time::Instant;
 
+use super::show_payloads;
 use crate::event_log::{self, ReadError};
 use crate::hooks::Point;
 use crate::scheduler::Scheduler;
@@ -157,7 +159,10 @@ pub(crate) async fn judge(scheduler: &Scheduler, state: &PlanState, call_log: Ca
     call_log.refund_replayed(&mut left);
     let judged = match scheduler.planners.judge() {
         Some(judge) => {
-            let results = state.results().results;
+            let mut results = state.results().results;
+            for outputs in results.values_mut() {
+                show_payloads(scheduler, state.id(), outputs).await;
+            }
             let asked = judge.judge(&state.accepted().goal, &criteria, &results, &left, &call_log);
             let judged = AssertUnwindSafe(asked).catch_unwind().await.unwrap_or_else(|_| unjudged(PANICKED));
             call_log.close().await;
@@ -184,6 +189,12 @@ pub(crate) async fn revise(
     let limits = &scheduler.settings.limits;
     let mut situation = replan_context(state, limits).filter(|situation| situation.revision == revision)?;
     call_log.refund_replayed(&mut situation.left);
+    let stored = situation.steps.values_mut().filter_map(|step| step.outputs.as_mut());
+    for outputs in stored.filter(|outputs| blob_ref::may_contain(outputs)) {
+        let mut value = outputs.value();
+        show_payloads(scheduler, state.id(), &mut value).await;
+        *outputs = value.into();
+    }
     match state.revision_hook() {
         Some(decided) => adopt(decided, &mut situation),
         None if scheduler.hooks.decides_at(Point::OnRevisionNeeded) => {

@@ -6,7 +6,7 @@ use goalmill_common::event::{ModelAnswered, Record};
 use goalmill_common::goal::Goal;
 use goalmill_common::id::PlanId;
 use goalmill_common::json::Json;
-use goalmill_engine::{Command, HookQuestion, Rejection, StepIndex};
+use goalmill_engine::{Command, HookQuestion, NeededPayload, Rejection, StepIndex};
 use goalmill_planning::CallLog;
 use tokio::sync::{mpsc, oneshot};
 
@@ -49,6 +49,12 @@ pub(crate) enum PostCommit {
         plan: PlanId,
         step: StepIndex,
         key: String,
+    },
+    /// Load stored payloads; the answer is a command.
+    LoadPayloads {
+        plan: PlanId,
+        step: Option<StepIndex>,
+        payloads: Vec<NeededPayload>,
     },
     /// Ask the hooks; their answer is a command.
     AskHooks {
@@ -99,6 +105,11 @@ impl Outbox {
                     self.scheduler.tasks.spawn(async move {
                         let command = effects::cache_get(&scheduler, &handle.plan, step, key).await;
                         handle.send(command).await;
+                    });
+                }
+                PostCommit::LoadPayloads { plan, step, payloads } => {
+                    self.spawn(self.handle(plan, None), move |scheduler, handle| async move {
+                        Some(effects::load_payloads(&scheduler, &handle.plan, step, payloads).await)
                     });
                 }
                 PostCommit::AskHooks { plan, question } => {

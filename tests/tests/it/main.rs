@@ -42,6 +42,7 @@ mod reconcile;
 mod record;
 mod replay;
 mod revisions;
+mod right_or_refused;
 mod roles;
 mod scaling;
 mod schemas;

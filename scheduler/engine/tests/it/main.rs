@@ -6,6 +6,8 @@ mod world;
 
 mod life;
 
+mod stored_payloads;
+
 mod ends;
 
 mod record;

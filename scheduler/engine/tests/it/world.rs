@@ -178,6 +178,7 @@ impl Member {
             | Effect::Plan { .. }
             | Effect::Judge
             | Effect::CacheLookup { .. }
+            | Effect::LoadPayloads { .. }
             | Effect::AskHooks { .. }
             | Effect::CacheStore { .. }
             | Effect::DeadLetter { .. }
@@ -193,6 +194,7 @@ impl Member {
             replay(&mut state, record).expect("the log folds");
         }
         assert_eq!(state, self.state.0, "the log gives the state");
+        self.state.0 = state;
         self.ready.clear();
         self.timers.clear();
     }

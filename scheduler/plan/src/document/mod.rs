@@ -7,6 +7,7 @@ mod fields;
 mod tree;
 mod validation_context;
 
+use goalmill_common::json_limits;
 use goalmill_common::limits::Limits;
 use goalmill_common::problem::Issue;
 use serde::de::DeserializeSeed;
@@ -47,6 +48,10 @@ pub fn read(text: &[u8], format: Format, limits: &Limits) -> Result<Value, Vec<I
     }
     if !is_json && tree::flow_depth(text) > limits.nesting_max * 2 {
         return Err(vec![tree::too_deep(limits, "")]);
+    }
+    if let Err(wrong) = if is_json { json_limits::check_numbers(text) } else { Ok(()) } {
+        let hint = "write it as text, in quotes";
+        return Err(vec![issue("INVALID_NUMBER", &wrong.pointer, wrong.detail, hint)]);
     }
     let reading = Reading::new(limits, !is_json);
     let tree = Tree::root(&reading);

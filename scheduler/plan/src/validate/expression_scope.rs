@@ -7,11 +7,12 @@ use goalmill_common::number::to_u32;
 use goalmill_common::plan::Plan;
 use serde_json::Value;
 
+use super::conditions::{StepReads, warn_of_skips, warn_of_types};
 use super::graph::{Graph, StepNumbers};
 use super::origin::{Dependency, DependencyPlace, Origin};
 use crate::document::{DocumentPath, ValidationContext, shorten};
 use goalmill_common::suggest::nearest;
-use goalmill_expression::{self as expression, ExpressionError, StepRef};
+use goalmill_expression::{self as expression, ExpressionError, Facts};
 
 /// Adds a dependency for each step that an expression refers to, unless it cannot be one.
 pub(super) fn imply_dependencies(
@@ -68,6 +69,8 @@ struct ExpressionCheck<'c, 'l> {
     needs: &'c [Vec<u32>],
     ranks: &'c [Option<usize>],
     queries: Vec<ReachabilityQuery>,
+    /// Of the step at hand.
+    reads: StepReads,
 }
 
 pub(super) fn check_expressions(
@@ -78,30 +81,39 @@ pub(super) fn check_expressions(
     graph: &Graph,
     ranks: &[Option<usize>],
 ) {
-    let mut check = ExpressionCheck { context, plan, index, needs: &graph.needs, ranks, queries: Vec::new() };
+    let mut check = ExpressionCheck {
+        context,
+        plan,
+        index,
+        needs: &graph.needs,
+        ranks,
+        queries: Vec::new(),
+        reads: StepReads::default(),
+    };
     for (i, (step, origin)) in plan.steps.iter().zip(origins).enumerate() {
         if let Some(inputs) = origin.inputs.filter(|_| !expression::is_plain(step.inputs.text())) {
             origin.with_key(origin.inputs_key, |at| {
                 for_each_expression(at, inputs, &mut |at, text| {
-                    check.check_references(i, at, expression::references(text));
+                    check.check_references(i, at, expression::examine(text, false));
                 });
             });
         }
         if let Some(when) = &step.when {
-            origin
-                .with_key(origin.when_key, |at| check.check_references(i, at, expression::condition_references(when)));
+            origin.with_key(origin.when_key, |at| check.check_references(i, at, expression::examine_condition(when)));
         }
         if let Some(ask) = &step.ask {
             origin.with_key("ask", |at| {
-                check.check_references(i, &at.key("question"), expression::references(&ask.question));
+                check.check_references(i, &at.key("question"), expression::examine(&ask.question, false));
             });
         }
         if let Some(cache) = &step.cache {
             origin.with_key(origin.cache_key, |at| {
                 let key = if origin.cache_is_text { *at } else { at.key("key") };
-                check.check_references(i, &key, expression::key_references(&cache.key));
+                check.check_references(i, &key, expression::examine(&cache.key, true));
             });
         }
+        let reads = std::mem::take(&mut check.reads);
+        warn_of_skips(context, plan, (i, origin), &graph.needs[i], &reads);
     }
     // On a cycle everything is a dependency of everything; the cycle has its own issue.
     if graph.order.len() == plan.steps.len() {
@@ -110,16 +122,18 @@ pub(super) fn check_expressions(
 }
 
 impl ExpressionCheck<'_, '_> {
-    fn check_references(&mut self, step: usize, at: &DocumentPath<'_>, refs: Result<Vec<StepRef>, ExpressionError>) {
-        let refs = match refs {
-            Ok(refs) => refs,
+    fn check_references(&mut self, step: usize, at: &DocumentPath<'_>, facts: Result<Facts, ExpressionError>) {
+        let facts = match facts {
+            Ok(facts) => facts,
             Err(error) => {
                 let hint = "correct it; to keep braces as text write `{% raw %}…{% endraw %}`";
                 self.context.error("INVALID_EXPRESSION", at, error.message, hint);
                 return;
             }
         };
-        for r in refs {
+        self.reads.add(&facts, self.index, at);
+        warn_of_types(self.context, self.plan, self.index, at, &facts.comparisons);
+        for r in facts.refs {
             let Some(&target) = self.index.get(r.step.as_str()) else {
                 self.unknown_step(at, step, &r.step);
                 continue;

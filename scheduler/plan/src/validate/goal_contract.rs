@@ -135,7 +135,15 @@ fn criterion(context: &ValidationContext<'_>, at: &DocumentPath<'_>, value: &Val
         let text = text(context, at, value)?;
         let text = text.trim();
         // An expression that names an output judges itself.
-        let is_check = expression::condition_references(text).is_ok_and(|refs| !refs.is_empty());
+        let read = expression::examine_condition(text);
+        if let Err(error) = &read
+            && text.contains("steps.")
+            && [".outputs", ".status"].iter().any(|field| text.contains(field))
+        {
+            let hint = "write a condition over outputs: `steps.total.outputs.sum <= 2000`";
+            context.error(error.code, at, error.message.clone(), hint);
+        }
+        let is_check = read.is_ok_and(|facts| !facts.refs.is_empty());
         return Some(Criterion {
             description: if is_check { String::new() } else { text.to_owned() },
             check: is_check.then(|| text.to_owned()),
@@ -149,7 +157,7 @@ fn criterion(context: &ValidationContext<'_>, at: &DocumentPath<'_>, value: &Val
         context.error("INVALID_ID", &at.key("id"), format!("`{}` is not an id", shorten(&id)), hint);
     }
     let check = fields.text("check");
-    if let Some(error) = check.as_deref().and_then(|check| expression::condition_references(check).err()) {
+    if let Some(error) = check.as_deref().and_then(|check| expression::examine_condition(check).err()) {
         let hint = "write a condition over outputs: `steps.total.outputs.sum <= 2000`";
         context.error(error.code, &at.key("check"), error.message, hint);
     }

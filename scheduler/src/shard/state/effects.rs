@@ -64,6 +64,10 @@ impl ShardState {
                     let plan = self.plans[&slot].state.id().clone();
                     self.turn.post_commit.push(PostCommit::CacheGet { plan, step, key });
                 }
+                Effect::LoadPayloads { step, payloads } => {
+                    let plan = self.plans[&slot].state.id().clone();
+                    self.turn.post_commit.push(PostCommit::LoadPayloads { plan, step, payloads });
+                }
                 Effect::AskHooks { step } => {
                     let state = &self.plans[&slot].state;
                     let question = state.hook_question(step, &self.context);

@@ -383,7 +383,9 @@ impl ShardState {
             ShardMessage::Command { plan: id, command, request, reply } => {
                 let Some(slot) = self.slots.get(&id).copied() else { return };
                 let plan = self.plans.get_mut(&slot).expect("every slot has a plan");
-                if let Command::CacheLookedUp { step, .. } = &*command {
+                if let Command::CacheLookedUp { step, .. } | Command::PayloadsLoaded { step: Some(step), .. } =
+                    &*command
+                {
                     plan.lookups.remove(step);
                 }
                 let is_superseded = request.is_some_and(|request| request != plan.revision_requests);

@@ -1,0 +1,245 @@
+//! Stored payloads that decisions read: they are asked for, loaded outside of the loop, and used once they are there.
+//!
+//! What is loaded is no state: it is in no event, and after a restart it is asked for again.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
+use goalmill_common::blob_ref;
+use goalmill_common::failure::{Failure, FailureClass};
+use goalmill_common::json::Json;
+use goalmill_common::plan::StepKind;
+use goalmill_common::status::StepStatus;
+use goalmill_expression::{NeededPayload, Payload, Payloads};
+
+use crate::attempt::Spent;
+use crate::decide::Turn;
+use crate::graph::StepIndex;
+use crate::state::StepHook;
+use crate::{Command, Effect, Rejection, render};
+
+/// Most steps of one plan whose payloads are kept at a time; others are loaded again.
+const KEPT_MAX: usize = 16;
+
+/// A payload that was asked for, by its key, or why there is none.
+pub type LoadedPayload = (String, Result<Payload, Failure>);
+
+/// Payloads of one plan that are loaded or on their way, by the step that reads them; `None` for criteria. All are equal,
+/// and a copy is empty.
+#[derive(Default)]
+pub(crate) struct PayloadLoads {
+    asked: BTreeSet<Option<StepIndex>>,
+    loaded: VecDeque<(Option<StepIndex>, Payloads)>,
+    /// Commands that wait for payloads.
+    held: BTreeMap<StepIndex, Box<Command>>,
+    /// Why criteria cannot be judged by expressions.
+    pub(crate) criteria_failure: Option<Failure>,
+}
+
+impl PartialEq for PayloadLoads {
+    fn eq(&self, _: &Self) -> bool {
+        true
+    }
+}
+
+impl Clone for PayloadLoads {
+    fn clone(&self) -> Self {
+        Self::default()
+    }
+}
+
+impl std::fmt::Debug for PayloadLoads {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "PayloadLoads({})", self.loaded.len())
+    }
+}
+
+impl PayloadLoads {
+    /// What is loaded for a step.
+    pub(crate) fn of(&self, reader: Option<StepIndex>) -> Option<&Payloads> {
+        self.loaded.iter().find(|(known, _)| *known == reader).map(|(_, payloads)| payloads)
+    }
+
+    /// Whether payloads of a step are on their way.
+    pub(crate) fn is_asked(&self, reader: Option<StepIndex>) -> bool {
+        self.asked.contains(&reader)
+    }
+
+    fn add(&mut self, reader: Option<StepIndex>, payloads: Payloads) {
+        if let Some((_, known)) = self.loaded.iter_mut().find(|(known, _)| *known == reader) {
+            return known.extend(payloads);
+        }
+        if self.loaded.len() >= KEPT_MAX {
+            self.loaded.pop_front();
+        }
+        self.loaded.push_back((reader, payloads));
+    }
+
+    fn remove(&mut self, reader: Option<StepIndex>) {
+        self.loaded.retain(|(known, _)| *known != reader);
+    }
+}
+
+impl Turn<'_> {
+    /// Asks for payloads that a step, or the criteria, read; the decision is made when they are there.
+    pub(crate) fn ask_payloads(&mut self, reader: Option<StepIndex>, payloads: Vec<NeededPayload>) {
+        if self.state.loads.asked.insert(reader) {
+            self.effects.push(Effect::LoadPayloads { step: reader, payloads });
+        }
+    }
+
+    /// Ends a decision that could not be made: it fails the step, or waits for payloads.
+    pub(crate) fn put_off(&mut self, i: StepIndex, why: render::Unrendered) {
+        match why {
+            render::Unrendered::Failed(failure) => self.give_up(i, failure, Spent::default()),
+            render::Unrendered::Needs(payloads) => self.ask_payloads(Some(i), payloads),
+        }
+    }
+
+    /// Forgets the payloads of a step that has read them.
+    pub(crate) fn forget_payloads(&mut self, i: StepIndex) {
+        self.state.loads.remove(Some(i));
+    }
+
+    /// Holds a command back until the payloads are there that the check of a step's outputs reads. Returns whether it
+    /// waits.
+    pub(crate) fn hold_for_outputs(&mut self, i: StepIndex, outputs: &Json, command: impl FnOnce() -> Command) -> bool {
+        let needed = self.unloaded_outputs(i, outputs);
+        if needed.is_empty() {
+            return false;
+        }
+        self.state.loads.held.insert(i, Box::new(command()));
+        self.ask_payloads(Some(i), needed);
+        true
+    }
+
+    /// The stored payloads in a step's outputs that its `output_schema` or `expected_outputs` describe, and that are not
+    /// loaded.
+    pub(crate) fn unloaded_outputs(&self, i: StepIndex, outputs: &Json) -> Vec<NeededPayload> {
+        let spec = &self.state.plan.steps[i];
+        if !blob_ref::may_contain(outputs) || (spec.output_schema.is_none() && spec.expected_outputs.is_empty()) {
+            return Vec::new();
+        }
+        let value = outputs.value();
+        if spec.output_schema.is_none() && blob_ref::key(&value).is_none() {
+            return Vec::new();
+        }
+        let loaded = self.state.loads.of(Some(i));
+        let mut needed = Vec::new();
+        blob_ref::visit(&value, &mut |key| {
+            if loaded.is_none_or(|payloads| !payloads.contains_key(key)) {
+                needed.push(NeededPayload {
+                    path: format!("steps.{}.outputs", spec.id),
+                    key: key.to_owned(),
+                    bytes: 0,
+                });
+            }
+        });
+        needed
+    }
+
+    /// Outputs with the loaded payloads in their places.
+    pub(crate) fn with_loaded(&self, i: StepIndex, outputs: &Json) -> Json {
+        let Some(payloads) = self.state.loads.of(Some(i)).filter(|_| blob_ref::may_contain(outputs)) else {
+            return outputs.clone();
+        };
+        let mut value = outputs.value();
+        blob_ref::replace(&mut value, &mut |key| payloads.get(key).map(|payload| payload.json().clone()));
+        value.into()
+    }
+
+    /// Takes payloads that were asked for, and makes the decision that waits for them.
+    pub(crate) fn payloads_loaded(
+        &mut self,
+        reader: Option<StepIndex>,
+        found: Vec<LoadedPayload>,
+    ) -> Result<(), Rejection> {
+        if reader.is_some_and(|i| i.as_usize() >= self.state.steps.len()) {
+            return Err(Rejection::NotDue);
+        }
+        self.state.loads.asked.remove(&reader);
+        let mut failed = None;
+        let mut payloads = Payloads::new();
+        for (key, payload) in found {
+            match payload {
+                Ok(payload) => drop(payloads.insert(key, payload)),
+                Err(failure) => failed = failed.or(Some(failure)),
+            }
+        }
+        self.state.loads.add(reader, payloads);
+        match (reader, failed) {
+            (None, failed) => {
+                self.state.loads.criteria_failure = failed;
+                if !self.state.is_done() {
+                    self.judge_now(None);
+                }
+            }
+            (Some(i), Some(failure)) => self.fail_unread(i, failure),
+            (Some(i), None) => self.decide_step(i)?,
+        }
+        self.propagate();
+        self.state.loads.remove(None);
+        self.state.loads.criteria_failure = None;
+        Ok(())
+    }
+
+    /// Fails a step whose payloads cannot be read.
+    fn fail_unread(&mut self, i: StepIndex, failure: Failure) {
+        if let Some(Command::Report(report)) = self.state.loads.held.remove(&i).map(|held| *held) {
+            self.acknowledge(&report);
+        }
+        let step = &self.state.steps[i];
+        match step.status {
+            StepStatus::Pending
+            | StepStatus::Ready
+            | StepStatus::AwaitingApproval
+            | StepStatus::Queued
+            | StepStatus::Running => self.give_up(i, failure, Spent::default()),
+            StepStatus::Blocked
+            | StepStatus::Retrying
+            | StepStatus::Completed
+            | StepStatus::Failed
+            | StepStatus::Skipped
+            | StepStatus::Cancelled
+            | StepStatus::Revised => {}
+        }
+    }
+
+    /// Makes the decision about a step that waited for payloads.
+    fn decide_step(&mut self, i: StepIndex) -> Result<(), Rejection> {
+        if let Some(held) = self.state.loads.held.remove(&i) {
+            return self.handle(*held);
+        }
+        let step = &self.state.steps[i];
+        match step.status {
+            StepStatus::Pending => self.try_unlock(i),
+            StepStatus::Ready if self.state.can_dispatch(i) => self.dispatch(i)?,
+            StepStatus::Ready => self.effects.extend(self.state.is_offered(i).then_some(Effect::Ready(i))),
+            StepStatus::AwaitingApproval if step.hook().and_then(StepHook::asked).is_some() => {
+                self.effects.push(Effect::AskHooks { step: Some(i) });
+            }
+            StepStatus::Running if self.state.plan.steps[i].kind == StepKind::Plan => {
+                if let Ok(inputs) = render::inputs(self.state, i, &self.context.limits) {
+                    self.requests.push(self.state.sub_plan(i, &inputs));
+                }
+            }
+            StepStatus::AwaitingApproval
+            | StepStatus::Blocked
+            | StepStatus::Queued
+            | StepStatus::Running
+            | StepStatus::Retrying
+            | StepStatus::Completed
+            | StepStatus::Failed
+            | StepStatus::Skipped
+            | StepStatus::Cancelled
+            | StepStatus::Revised => {}
+        }
+        Ok(())
+    }
+}
+
+/// The failure of a payload that is asked for and cannot be had.
+pub(crate) fn unread(payloads: &[NeededPayload]) -> Failure {
+    let paths: Vec<String> = payloads.iter().map(|payload| format!("`{}`", payload.path)).collect();
+    let message = format!("{} is stored and not loaded", paths.join(", "));
+    Failure::new(FailureClass::Permanent, goalmill_expression::PAYLOAD_NEEDED, message)
+}
