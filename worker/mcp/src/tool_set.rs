@@ -148,10 +148,7 @@ async fn send(
 #[expect(clippy::wildcard_enum_match_arm, reason = "the enum of the library is not exhaustive")]
 fn failure_of(error: &ServiceError, timeout: Duration) -> Failure {
     match error {
-        ServiceError::McpError(error) if let Some(wait) = asked_wait(error) => {
-            let message = format!("the server asks to wait: {}", error.message);
-            Failure { retry_after_ms: wait, ..failure(FailureClass::RateLimited, "MCP_RATE_LIMITED", message) }
-        }
+        ServiceError::McpError(error) if let Some(told) = rate_limit(error) => told,
         ServiceError::McpError(error) => {
             failure(FailureClass::Permanent, "MCP_REFUSED", format!("the server refused the call: {}", error.message))
         }
@@ -171,15 +168,19 @@ fn failure_of(error: &ServiceError, timeout: Duration) -> Failure {
     }
 }
 
-/// Whether an error says that the server has a rate limit, and how long it asks to wait: there is no code for it, so
-/// servers use 429 or say so in `data`.
-fn asked_wait(error: &ErrorData) -> Option<Option<u64>> {
+/// The failure if an error says that the server has a rate limit: there is no code for it, so servers use 429 or say
+/// so in `data`.
+fn rate_limit(error: &ErrorData) -> Option<Failure> {
     let field = |name: &str| error.data.as_ref().and_then(|data| data.get(name));
     let milliseconds = field("retry_after_ms").and_then(Value::as_u64);
     let seconds = field("retry_after").or_else(|| field("retryAfter")).and_then(Value::as_f64);
     let wait = milliseconds.or_else(|| seconds.map(|seconds| whole_u64((seconds * 1_000.0).ceil())));
     let says_so = field("class").and_then(Value::as_str) == Some("rate_limited");
-    (says_so || wait.is_some() || matches!(error.code.0, 429 | 529)).then_some(wait)
+    if !(says_so || wait.is_some() || matches!(error.code.0, 429 | 529)) {
+        return None;
+    }
+    let message = format!("the server asks to wait: {}", error.message);
+    Some(Failure { retry_after_ms: wait, ..failure(FailureClass::RateLimited, "MCP_RATE_LIMITED", message) })
 }
 
 /// The status with which an HTTP server refused a message, and how long it asks to wait.
