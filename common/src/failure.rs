@@ -5,6 +5,9 @@ use serde::{Deserialize, Serialize};
 /// Code of a lost attempt that no worker had: its task was on no stream.
 pub const TASK_MISSING: &str = "TASK_MISSING";
 
+/// Code of a step whose agents asked to wait for longer than a step may wait.
+pub const WAIT_EXCEEDED: &str = "WAIT_EXCEEDED";
+
 /// The kind of a failure: it decides whether another attempt makes sense.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "snake_case")]
@@ -15,7 +18,7 @@ pub enum FailureClass {
     Permanent,
     /// Took longer than its limit.
     Timeout,
-    /// The other side asked to slow down.
+    /// The other side asked to wait: no retry is used.
     RateLimited,
     /// The result breaks a constraint of the goal or the step.
     ConstraintViolation,

@@ -3,8 +3,9 @@
 //! JSON allows more than parsers accept: any depth, numbers of any size, halves of surrogate pairs. Without these checks
 //! such JSON would stay in the log for good.
 
+use crate::constraint::Measures;
 use crate::json::Json;
-use crate::report::Report;
+use crate::report::{Report, TokenSplit};
 use crate::text::pointer_part;
 
 /// Largest amount of US dollars that an answer, a budget or a sum may have.
@@ -83,7 +84,28 @@ pub fn check_report(report: &Report, nesting_max: usize) -> Result<(), JsonLimit
                 .map_err(|e| JsonLimitError { pointer: format!("{field}{}", e.pointer), ..e })?;
         }
     }
+    check_split(report.usage)?;
+    check_measures(&report.measures)?;
     check_usage(report.cost, report.tokens)
+}
+
+/// Checks the split of tokens that an attempt or a call reports.
+pub fn check_split(split: Option<TokenSplit>) -> Result<(), JsonLimitError> {
+    if split.is_some_and(|split| split.sum() > TOKENS_MAX) {
+        return Err(JsonLimitError::at("/usage", format!("more than {TOKENS_MAX} tokens")));
+    }
+    Ok(())
+}
+
+/// Checks the amounts that an attempt reports beside cost and tokens.
+pub fn check_measures(measures: &Measures) -> Result<(), JsonLimitError> {
+    match measures.iter().find(|(_, amount)| !(0.0..=COST_MAX).contains(*amount)) {
+        Some((name, _)) => {
+            let pointer = format!("/measures/{}", pointer_part(name));
+            Err(JsonLimitError { pointer, detail: format!("the amount is not in 0..={COST_MAX}") })
+        }
+        None => Ok(()),
+    }
 }
 
 /// Checks the cost and the tokens that an attempt reports.
@@ -281,6 +303,16 @@ mod tests {
             assert!(check_usage(Some(cost), None).is_err(), "{cost}");
         }
         assert!(check_usage(None, Some(u64::MAX)).is_err());
+        for (prompt_tokens, completion_tokens) in [(u64::MAX, 0), (0, u64::MAX), (TOKENS_MAX, 1), (u64::MAX, u64::MAX)]
+        {
+            assert!(check_split(Some(TokenSplit { prompt_tokens, completion_tokens })).is_err());
+        }
+        assert_eq!(check_split(Some(TokenSplit { prompt_tokens: TOKENS_MAX, completion_tokens: 0 })), Ok(()));
+        for amount in [f64::NAN, f64::INFINITY, -1.0, 1.7e308] {
+            let refused =
+                check_measures(&Measures::from([("e-mails".to_owned(), amount)])).expect_err("it has no bound");
+            assert_eq!(refused.pointer, "/measures/e-mails");
+        }
         assert_eq!(check_usage(Some(0.0), Some(0)), Ok(()));
     }
 }

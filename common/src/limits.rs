@@ -47,7 +47,7 @@ pub struct Limits {
     pub timeout_ms: u64,
     /// Milliseconds of one attempt.
     pub timeout_ms_max: u64,
-    /// Milliseconds a step may wait on its stream.
+    /// Milliseconds a step may wait on its stream, or because its agents ask to wait.
     pub queue_ms_max: u64,
     /// Milliseconds of a plan without a deadline of its own.
     pub plan_ms_max: u64,

@@ -181,6 +181,8 @@ metrics! {
         "Steps that became final in running plans.";
     Scheduler Counter "goalmill_step_retries_total" Count [Label::Of("class", CLASS)]
         "Attempts that failed and are followed by another one, by the class of the failure.";
+    Scheduler Counter "goalmill_step_rate_limit_waits_total" Count []
+        "Attempts whose agents asked to wait: each is followed by another one, and uses no retry.";
     Scheduler Counter "goalmill_call_waits_total" Count [Label::Of("for", &["approval", "answer", "plan", "budget"])]
         "Attempts that ended because a call of theirs waits, by what it waits for.";
     Scheduler Counter "goalmill_step_tokens_total" Count []

@@ -7,6 +7,9 @@ export class Refusal extends Error {
     this.status = status;
     this.code = problem.code || "";
     this.title = problem.title || "";
+    // The title and the detail may say the same.
+    const repeats = this.title && this.message.toLowerCase().startsWith(this.title.toLowerCase());
+    this.more = repeats ? this.message.slice(this.title.length).replace(/^[\s:.,;]+/, "") : this.message;
     this.errors = Array.isArray(problem.errors) ? problem.errors : [];
   }
 }

@@ -98,7 +98,7 @@ export function problem(refusal, retry) {
   }
   const isDown = refusal.status === 0;
   return h("div", { class: `notice ${isDown ? "warn" : "bad"}`, role: "alert" },
-    h("p", null, h("strong", null, isDown ? "Disconnected" : refusal.title || "Refused"), " ", refusal.message, refusal.code && !isDown ? h("code", { class: "code" }, refusal.code) : null),
+    h("p", null, h("strong", null, isDown ? "Disconnected" : refusal.title || "Refused"), " ", isDown ? refusal.message : refusal.more, refusal.code && !isDown ? h("code", { class: "code" }, refusal.code) : null),
     issues(refusal.errors),
     retry && button({ onclick: retry }, "Try again"));
 }

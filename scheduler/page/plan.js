@@ -360,7 +360,7 @@ function stepsTab(context) {
     const failure = step.failure || (!own.past && live.failure);
     return memo(own.rowCache, id, [step, step.version, id === selected, failure && failure.message, live.message, took], () => h("tr", { key: id, class: id === selected ? "selected" : "" },
       rowHead(button({ class: "link", onclick: () => context.select(id) }, id), h("div", { class: "dim", dir: "auto" }, step.definition.description)),
-      cell(status(step.status), failure && ["failed", "retrying", "skipped"].includes(step.status) ? h("div", { class: "failure" }, h("code", { class: "code" }, failure.code), " ", failure.message) : null, live.message && step.status === "running" ? h("div", { class: "dim" }, live.message) : null),
+      cell(status(step.status), failure && ["failed", "retrying", "skipped"].includes(step.status) ? h("div", { class: "failure" }, h("code", { class: "code" }, failure.code), " ", step.status === "retrying" && step.toldToWait ? "told to wait: " : "", failure.message) : null, live.message && step.status === "running" ? h("div", { class: "dim" }, live.message) : null),
       cell(step.definition.agent_type || dim(words(step.definition.kind || "engine"))),
       cell((step.definition.dependencies || []).join(", ") || dim("–")),
       figure(number(step.attempts.length)), figure(duration(took)), figure(money(step.cost))));

@@ -139,8 +139,9 @@ function applyStep(state, event, data, ms) {
       setStatus(step, "retrying", ms);
       step.failure = data.failure;
       step.dueMs = data.due_ms;
+      step.toldToWait = Boolean(data.told_to_wait);
       endAttempt(step, "failed", ms, data);
-      step.waits.push({ kind: "retry", from: ms, to: NaN });
+      step.waits.push({ kind: "retry", told: step.toldToWait, from: ms, to: NaN });
       break;
     case "step_released": setStatus(step, "ready", ms); endAttempt(step, "released", ms, data); break;
     case "step_failed": setStatus(step, "failed", ms); step.failure = data.failure; endAttempt(step, "failed", ms, data); break;

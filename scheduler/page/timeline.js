@@ -57,7 +57,7 @@ export function timeline(state, ids, now, options) {
         parts.push(bar(`a${attempt.queuedMs}`, `attempt tone-${tone(result === "recalled" || result === "released" ? "cancelled" : result)}`, start, stop, `${name}: ${words(result)}, ${duration(stop - start)}${attempt.worker ? `, on ${attempt.worker}` : ""}${attempt.failure ? `, ${attempt.failure.code}` : ""}, from ${clockTime(start)}`));
       }
     }
-    for (const wait of step.waits) parts.push(bar(`w${wait.from}`, `wait-${wait.kind}`, wait.from, open(wait.to), wait.kind === "retry" ? `waits ${duration(open(wait.to) - wait.from)} before the next attempt` : `waits for a person: ${duration(open(wait.to) - wait.from)}`));
+    for (const wait of step.waits) parts.push(bar(`w${wait.from}`, `wait-${wait.kind}`, wait.from, open(wait.to), wait.kind === "retry" ? `${wait.told ? "was told to wait, and uses no retry: " : ""}waits ${duration(open(wait.to) - wait.from)} before the next attempt` : `waits for a person: ${duration(open(wait.to) - wait.from)}`));
     if (!step.attempts.length && Number.isFinite(step.finishedMs)) parts.push(bar("point", `point tone-${tone(step.status)}`, step.finishedMs, step.finishedMs, `${words(step.status)}${step.cached ? ", from a result that was kept" : ""} at ${clockTime(step.finishedMs)}`));
     return parts;
   };

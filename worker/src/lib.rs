@@ -36,6 +36,7 @@ mod recorded_calls;
 mod report;
 mod run;
 mod serve;
+mod throttle;
 mod worker;
 
 use worker::Worker;

@@ -1,6 +1,7 @@
 //! Reports long executions: `started` once, then the newest progress, at most once per interval.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use goalmill_common::report::What;
@@ -26,7 +27,9 @@ pub(crate) async fn report_progress(worker: Arc<Worker>) {
 fn push_reports(worker: &Worker, interval: Duration) {
     let now = Instant::now();
     for held in worker.held_tasks.lock().values_mut() {
-        if now.duration_since(held.pulled_at) < interval || held.assignment.stopped().is_some() {
+        // What waits for its turn has not begun.
+        let waits = held.assignment.started_ms.load(Ordering::Relaxed) == 0;
+        if waits || now.duration_since(held.pulled_at) < interval || held.assignment.stopped().is_some() {
             continue;
         }
         if !held.started_reported {

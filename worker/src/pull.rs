@@ -19,6 +19,10 @@ use crate::worker::{BLOCK_MS, Worker};
 
 /// Tasks asked for at once, so that one reply stays small.
 const PULL_MAX: usize = 512;
+/// The same while an agent has asked to wait: its tasks start one after the other.
+const THROTTLED_PULL_MAX: usize = 4;
+/// Milliseconds that a read waits, or a worker without a type to pull, while an agent has asked to wait.
+const THROTTLED_MS: u64 = 50;
 
 /// Pulls until the worker drains.
 pub(crate) async fn pull_tasks(worker: Arc<Worker>) {
@@ -57,9 +61,16 @@ async fn pull_while_connected(worker: &Arc<Worker>, failures: &mut u32) -> Resul
     let mut reader = worker.broker.reader().await?;
     worker.set_waker("pull", reader.waker());
     while wait_for_capacity(worker).await {
-        let count = worker.held_tasks.free_slots().min(PULL_MAX);
+        let free = worker.held_tasks.free_slots();
+        let open = worker.open_agent_types();
+        if open.as_ref().is_some_and(Vec::is_empty) {
+            tokio::time::sleep(Duration::from_millis(THROTTLED_MS)).await;
+            continue;
+        }
+        let (count, block_ms) = if open.is_some() { (THROTTLED_PULL_MAX, THROTTLED_MS) } else { (PULL_MAX, BLOCK_MS) };
+        let agent_types = open.as_ref().unwrap_or(&worker.agent_types);
         let asked_at = Instant::now();
-        let deliveries = reader.pull(&worker.id, &worker.agent_types, count, BLOCK_MS).await?;
+        let deliveries = reader.pull(&worker.id, agent_types, free.min(count), block_ms).await?;
         *failures = 0;
         if deliveries.is_empty() {
             continue;

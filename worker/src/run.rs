@@ -34,19 +34,41 @@ enum RunEnd {
 /// Runs one attempt and reports it.
 pub(crate) async fn run(worker: Arc<Worker>, assignment: Arc<Assignment>, serial: u64) {
     let served = &worker.served[&assignment.agent_type];
+    let completion = match wait_turn(&worker, served, &assignment).await {
+        Some(held) => held,
+        None => begin(&worker, served, &assignment).await,
+    };
+    worker.held_tasks.remove(serial);
+    if let Some(report) = final_report(&worker, served, &assignment, completion) {
+        worker.outbox.push(report);
+    }
+}
+
+/// Waits as long as the agent type has asked to. Returns the end of a task that does not begin.
+async fn wait_turn(worker: &Worker, served: &Served, assignment: &Assignment) -> Option<RunEnd> {
+    tokio::select! {
+        biased;
+        turn = served.throttle.wait_turn(&worker.random) => turn.err().map(RunEnd::Failed),
+        () = assignment.cancelled.cancelled() => Some(RunEnd::Interrupted),
+    }
+}
+
+async fn begin(worker: &Worker, served: &Served, assignment: &Assignment) -> RunEnd {
     let begun = Instant::now();
     let now_ms = worker.clock.now_ms();
     assignment.started_ms.store(now_ms, Ordering::Relaxed);
     // A stream entry's id begins with the time at which Redis added it.
     let (sent_ms, _) = assignment.entry.parts();
     served.metrics.wait_seconds.record(now_ms.saturating_sub(sent_ms) as f64 / 1_000.0);
-    let calls = RecordedCalls::new(&worker, &assignment);
-    let completion = execute(&worker, served, &assignment, &calls).await;
-    worker.held_tasks.remove(serial);
+    let calls = RecordedCalls::new(worker, assignment);
+    let completion = execute(worker, served, assignment, &calls).await;
     served.metrics.run_seconds.record(begun.elapsed().as_secs_f64());
-    if let Some(report) = final_report(&worker, served, &assignment, completion) {
-        worker.outbox.push(report);
+    match &completion {
+        RunEnd::Ok(result) => served.throttle.record(begun, result.failure.as_ref()),
+        RunEnd::Failed(failure) => served.throttle.record(begun, Some(failure)),
+        RunEnd::Suspended(..) | RunEnd::Interrupted => {}
     }
+    completion
 }
 
 /// Executes within the time limit.
@@ -130,6 +152,8 @@ fn check_outcome(outcome: &ExecutionResult, nesting_max: usize) -> Result<(), Fa
             }));
         }
     }
+    json_limits::check_split(outcome.usage).map_err(|wrong| invalid(&wrong))?;
+    json_limits::check_measures(&outcome.measures).map_err(|wrong| invalid(&wrong))?;
     json_limits::check_usage(Some(outcome.cost), Some(outcome.tokens)).map_err(|wrong| invalid(&wrong))
 }
 

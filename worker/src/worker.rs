@@ -25,6 +25,7 @@ use crate::executor::{self, Executor};
 use crate::held_tasks::HeldTasks;
 use crate::metrics::TaskMetrics;
 use crate::report::ReportOutbox;
+use crate::throttle::Throttle;
 use crate::{WorkerOptions, WorkerStartError};
 
 /// Milliseconds that one blocking read waits.
@@ -40,6 +41,7 @@ pub(crate) struct Served {
     /// The card of the settings, which replaces the executor's.
     pub settings_card: Option<Agent>,
     pub metrics: TaskMetrics,
+    pub throttle: Throttle,
 }
 
 impl Served {
@@ -90,13 +92,14 @@ impl Worker {
         let mut served = BTreeMap::new();
         for (agent_type, executor) in executors {
             let metrics = TaskMetrics::new(&agent_type);
-            served.insert(agent_type, Served { executor, settings_card: None, metrics });
+            served.insert(agent_type, Served { executor, settings_card: None, metrics, throttle: Throttle::default() });
         }
         for (agent_type, value) in &settings.agents {
             let (executor, settings_card) = executor::build(agent_type, value, &limits, &kinds)
                 .map_err(|reason| WorkerStartError::Executor { agent_type: agent_type.clone(), reason })?;
             let metrics = TaskMetrics::new(agent_type);
-            served.insert(agent_type.clone(), Served { executor, settings_card, metrics });
+            let throttle = Throttle::default();
+            served.insert(agent_type.clone(), Served { executor, settings_card, metrics, throttle });
         }
         if served.is_empty() {
             return Err(WorkerStartError::NoAgents);
@@ -135,6 +138,15 @@ impl Worker {
     /// The jittered wait after consecutive `failures`, counted from 1.
     pub fn backoff(&self, failures: u32) -> Duration {
         Duration::from_millis(RECONNECT.wait_ms(failures, self.random.draw()))
+    }
+
+    /// The agent types whose tasks could start soon; `None` when all could.
+    pub fn open_agent_types(&self) -> Option<Vec<AgentType>> {
+        if !self.served.values().any(|served| served.throttle.is_on()) {
+            return None;
+        }
+        let open = self.served.iter().filter(|(_, served)| served.throttle.has_room());
+        Some(open.map(|(agent_type, _)| agent_type.clone()).collect())
     }
 
     /// Sets the waker of one loop's reader.

@@ -59,6 +59,10 @@ struct StepHistory {
     waiting_since_ms: Option<u64>,
     /// Total of past backoffs, in milliseconds.
     waits_ms: Vec<u64>,
+    /// The wait is one that its agent asked for.
+    is_told_to_wait: bool,
+    /// Sum of the past waits that its agent asked for, in milliseconds.
+    told_ms: u64,
     /// Amount and summary from the outputs.
     note: (String, String),
 }
@@ -72,6 +76,8 @@ pub struct Row<'a> {
     pub waiting_since_ms: Option<u64>,
     /// Total of past backoffs, in milliseconds.
     pub waits_ms: &'a [u64],
+    /// Sum of the past waits that its agent asked for, in milliseconds.
+    pub told_ms: u64,
     /// Amount and summary from the outputs.
     pub note: &'a (String, String),
 }
@@ -157,7 +163,12 @@ impl Board {
         let Some(history) = index.and_then(|i| self.history.get_mut(i.as_usize())) else { return };
         if matches!(event, StepEvent::Ready | StepEvent::Queued(_)) {
             if let Some(since_ms) = history.waiting_since_ms.take() {
-                history.waits_ms.push(time_ms.saturating_sub(since_ms));
+                let waited_ms = time_ms.saturating_sub(since_ms);
+                if history.is_told_to_wait {
+                    history.told_ms += waited_ms;
+                } else {
+                    history.waits_ms.push(waited_ms);
+                }
             }
         } else if let StepEvent::Started(started) = event {
             self.attempts += 1;
@@ -165,9 +176,10 @@ impl Board {
         } else if let StepEvent::Completed(completed) = event {
             history.note = note(&completed.outputs);
             self.has_money |= !history.note.0.is_empty();
-        } else if let StepEvent::Retrying(_) = event {
+        } else if let StepEvent::Retrying(retrying) = event {
             history.waiting_since_ms = Some(time_ms);
-            self.retries += 1;
+            history.is_told_to_wait = retrying.told_to_wait;
+            self.retries += u32::from(!retrying.told_to_wait);
             // It failed before anybody told of its start: its worker vanished, or none came.
             self.attempts += u32::from(before == Some(StepStatus::Queued));
         }
@@ -227,9 +239,9 @@ impl Board {
 
     fn row_at<'a>(&'a self, state: &'a PlanState, i: StepIndex) -> Option<Row<'a>> {
         let (step, history) = (state.step(i)?, self.history.get(i.as_usize())?);
-        let StepHistory { waiting_since_ms, waits_ms, note } = history;
+        let StepHistory { waiting_since_ms, waits_ms, is_told_to_wait: _, told_ms, note } = history;
         let agent_type = state.queue(i).unwrap_or(&step.spec.agent_type);
-        Some(Row { step, agent_type, waiting_since_ms: *waiting_since_ms, waits_ms, note })
+        Some(Row { step, agent_type, waiting_since_ms: *waiting_since_ms, waits_ms, told_ms: *told_ms, note })
     }
 
     /// The steps in the order of the plan.

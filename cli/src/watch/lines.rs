@@ -59,7 +59,8 @@ fn plan_lines(board: &Board, event: &PlanEvent, by: &str, palette: Palette) -> V
             .map(|issue| format!("  {} {}", palette.tone(Tone::Wait, "!"), short(&issue.detail)))
             .collect(),
         PlanEvent::PlanningFailed(why) => {
-            let mut lines = vec![format!("  {} planning failed: {}", palette.tone(Tone::Bad, "✗"), short(&why.reason))];
+            let what = if why.aborted { "the planner ended the plan" } else { "planning failed" };
+            let mut lines = vec![format!("  {} {what}: {}", palette.tone(Tone::Bad, "✗"), short(&why.reason))];
             lines.extend(why.issues.iter().map(|issue| format!("      {} at {}", short(&issue.detail), issue.pointer)));
             lines
         }
@@ -299,8 +300,9 @@ fn step_line(
         StepEvent::Retrying(retrying) => {
             let wait = retrying.due_ms.saturating_sub(board.last_ms);
             let then = if retrying.fallback { "fallback" } else { "next try" };
+            let ended = if retrying.told_to_wait { "was told to wait" } else { "failed" };
             line(format!(
-                "attempt {} failed: {} · {then} in {}",
+                "attempt {} {ended}: {} · {then} in {}",
                 row.attempt,
                 short(&retrying.failure.message),
                 seconds(wait)
@@ -393,6 +395,9 @@ fn completed(board: &Board, row: &Row<'_>, palette: Palette) -> String {
         let waits: Vec<String> = row.waits_ms.iter().map(|ms| seconds(*ms)).collect();
         let tries = if waits.len() == 1 { "1 retry".into() } else { format!("{} retries", waits.len()) };
         asides.push(format!("{tries} after {}", waits.join(", ")));
+    }
+    if row.told_ms > 0 {
+        asides.push(format!("waited {} as told", seconds(row.told_ms)));
     }
     let aside = if asides.is_empty() { String::new() } else { format!("({})", asides.join(" · ")) };
     let words = if words.is_empty() || aside.is_empty() { words.clone() } else { format!("{words}  ") };
@@ -606,6 +611,23 @@ mod tests {
             .start("a", 2, 1_500)
             .lines();
         assert_eq!(board.rows().next().map(|row| row.waits_ms.to_vec()), Some(vec![237]));
+    }
+
+    #[test]
+    fn being_told_to_wait_is_no_failure_and_no_retry() {
+        let told = StepRetrying { told_to_wait: true, ..StepRetrying::new(failure(), 1_400) };
+        let (board, lines) = Script::begin(vec![step("a", &[])])
+            .start("a", 1, 1_100)
+            .step(1_200, "a", 1, StepEvent::Retrying(Box::new(told)))
+            .step(1_440, "a", 1, StepEvent::Ready)
+            .run("a", 2, 1_500, 1_600, "{}")
+            .lines();
+        assert_eq!((board.attempts, board.retries), (2, 0));
+        assert!(
+            lines.iter().any(|line| line.contains("attempt 1 was told to wait: slow down · next try")),
+            "{lines:#?}"
+        );
+        assert!(lines.iter().any(|line| line.contains("(waited 0.24 s as told)")), "{lines:#?}");
     }
 
     #[test]

@@ -15,16 +15,19 @@ use crate::completion::{CallAttempt, Completion, CompletionDelta, FinishReason, 
 use crate::error::{ModelError, WaitPhase};
 use crate::fallback_modes::{ResponseMode, is_format_rejection};
 use crate::model::{CallPermit, Model};
-use crate::provider::ProviderRequest;
+use crate::provider::{self, ProviderRequest};
 use crate::provider_client::{CallError, DeltaSender, RESPONSE_BYTES_MAX, ReceivedResponse};
-use crate::request::CompletionRequest;
+use crate::request::{CompletionRequest, Purpose};
 use crate::usage::{TokenUsage, Usd};
 use crate::usage_meter::UsageMeter;
 
 /// Delay between retries: full jitter, doubling from half a second.
 const BACKOFF: Retry = Retry { max: 0, initial_ms: 500, factor: 2.0, max_ms: 8_000, jitter: Jitter::Full };
-/// The longest pause that a server may request: an hour, in milliseconds.
-const PAUSE_MS_MAX: u64 = 3_600_000;
+/// What a wait counts at the least, so that a server that asks for no time is not asked for ever.
+const WAIT_MS_MIN: u64 = 100;
+/// Time over which the ends of waits are spread, in milliseconds: half of the wait, within these limits.
+const SPREAD_MS_MIN: u64 = 100;
+const SPREAD_MS_MAX: u64 = 30_000;
 /// Characters of an invalid response that an error contains.
 const RAW_CHARS_MAX: usize = 4_096;
 
@@ -110,16 +113,20 @@ impl<'a> CallRunner<'a> {
     }
 
     async fn call_with_retries(&mut self, model: &Model, mode: ResponseMode) -> Result<Completion, ModelError> {
-        let mut attempt = 1;
+        let (mut attempt, mut told, mut waited_ms) = (1, 1, 0);
         loop {
             let error = match self.call_once(model, mode).await {
                 Ok(answer) => return Ok(answer),
                 Err(error) => error,
             };
             let tries_next_model = self.has_next && matches!(error, ModelError::Timeout { .. });
-            let is_last =
-                attempt > model.settings.retries || !error.is_retryable() || self.has_streamed || tries_next_model;
-            let Some(wait_ms) = (!is_last).then(|| self.retry_delay_ms(model, &error, attempt)).flatten() else {
+            // Being told to wait uses no retry, but another model may have time at once.
+            let is_told = matches!(error, ModelError::RateLimited { .. }) && !self.has_next;
+            let is_used_up =
+                if is_told { waited_ms > self.patience_ms(model) } else { attempt > model.settings.retries };
+            let tried = if is_told { told } else { attempt };
+            let is_last = is_used_up || !error.is_retryable() || self.has_streamed || tries_next_model;
+            let Some(wait_ms) = (!is_last).then(|| self.retry_delay_ms(model, &error, tried)).flatten() else {
                 return Err(error);
             };
             let now_ms = self.clock.now_ms();
@@ -130,20 +137,39 @@ impl<'a> CallRunner<'a> {
                 return Err(error);
             }
             tokio::time::sleep(Duration::from_millis(wait_ms)).await;
-            attempt += 1;
+            if is_told {
+                told += 1;
+                waited_ms += wait_ms.max(WAIT_MS_MIN);
+            } else {
+                attempt += 1;
+            }
         }
     }
 
+    /// How long a request waits in all because the server asks so, in milliseconds. A step waits without a worker after
+    /// that; a planner waits until its deadline unless another model may follow.
+    fn patience_ms(&self, model: &Model) -> u64 {
+        let waits_here = self.request.purpose != Purpose::Step && !self.has_next;
+        let deadline = self.remaining().filter(|_| waits_here).map(milliseconds);
+        deadline.unwrap_or(0).max(model.settings.retry_after_ms_max)
+    }
+
     /// Delay before the next retry, in milliseconds; `None` when there is no time for it.
+    ///
+    /// - `attempt`: how often the call has failed, or has been told to wait.
     fn retry_delay_ms(&self, model: &Model, error: &ModelError, attempt: u32) -> Option<u64> {
         let backoff = BACKOFF.wait_ms(attempt, self.random.draw());
         let (wait_ms, is_too_long) = if let ModelError::RateLimited { retry_after_ms: Some(asked), .. } = error {
-            let spread = self.random.below(BACKOFF.initial_ms / 5);
-            (asked.saturating_add(spread), *asked > model.settings.retry_after_ms_max)
+            (self.spread(*asked), *asked > self.patience_ms(model))
         } else {
             (backoff, false)
         };
         (!is_too_long && self.has_time(model, wait_ms)).then_some(wait_ms)
+    }
+
+    /// A wait that ends later than asked, so that requests that wait for the same time do not return together.
+    fn spread(&self, asked_ms: u64) -> u64 {
+        asked_ms.saturating_add(self.random.below((asked_ms / 2).clamp(SPREAD_MS_MIN, SPREAD_MS_MAX)))
     }
 
     /// When the request must end.
@@ -217,7 +243,10 @@ impl<'a> CallRunner<'a> {
         self.attempts.push(attempt);
         completion.attempts.clone_from(&self.attempts);
         match result {
-            Ok(()) => Ok(completion),
+            Ok(()) => match completion.decline_reason() {
+                Some(reason) => Err(ModelError::Declined { model: name.clone(), reason: model.sanitize(&reason) }),
+                None => Ok(completion),
+            },
             Err(ModelError::Interrupted { model, reason, .. }) => {
                 completion.finish = FinishReason::BrokenOff;
                 Err(ModelError::Interrupted { model, reason, partial: Box::new(completion) })
@@ -245,9 +274,9 @@ impl<'a> CallRunner<'a> {
             match model.admit(self.clock.now_ms()) {
                 Ok(permit) => return Ok(permit),
                 Err(Unavailable::RateLimited { for_ms })
-                    if for_ms <= model.settings.retry_after_ms_max && self.has_time(model, for_ms) =>
+                    if for_ms <= self.patience_ms(model) && self.has_time(model, for_ms) =>
                 {
-                    tokio::time::sleep(Duration::from_millis(for_ms)).await;
+                    tokio::time::sleep(Duration::from_millis(self.spread(for_ms))).await;
                 }
                 Err(unavailable) => return Err(model.unavailable_error(unavailable)),
             }
@@ -315,9 +344,12 @@ fn model_error(model: &Model, error: CallError, received: &Completion, has_conte
         CallError::Rejected { status, error, retry_after_ms } => {
             let reason = model.sanitize(&error.message);
             let is_out_of_quota = error.code.contains("insufficient_quota");
+            let is_busy = retry_after_ms.is_some() || provider::is_overload(&error.code);
             match status {
                 429 if !is_out_of_quota => ModelError::RateLimited { model: name, reason, retry_after_ms },
-                503 if retry_after_ms.is_some() => ModelError::RateLimited { model: name, reason, retry_after_ms },
+                529 => ModelError::RateLimited { model: name, reason, retry_after_ms },
+                503 if is_busy => ModelError::RateLimited { model: name, reason, retry_after_ms },
+                400..=499 if provider::is_content_filter(&error.code) => ModelError::Declined { model: name, reason },
                 408 | 425 | 500..=599 if status != 501 => ModelError::Failed { model: name, status, reason },
                 _ => ModelError::Refused { model: name, status, reason },
             }
@@ -339,12 +371,12 @@ fn record_result(permit: CallPermit<'_>, error: Option<&ModelError>, latency: Du
     match error {
         None => permit.record_success(milliseconds(latency), now_ms),
         Some(ModelError::RateLimited { retry_after_ms, .. }) => {
-            let until_ms = retry_after_ms.map(|ms| now_ms.saturating_add(ms.min(PAUSE_MS_MAX)));
+            let until_ms = retry_after_ms.map(|ms| now_ms.saturating_add(ms));
             permit.record_throttled(until_ms);
         }
         // A wrong key, address or model name affects every call.
         Some(ModelError::Refused { status: 401..=405 | 429, .. }) => permit.record_failure(now_ms),
-        Some(ModelError::Refused { .. }) => permit.record_rejection(),
+        Some(ModelError::Refused { .. } | ModelError::Declined { .. }) => permit.record_rejection(),
         Some(_) => permit.record_failure(now_ms),
     }
 }

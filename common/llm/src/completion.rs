@@ -48,6 +48,21 @@ impl Completion {
         }
     }
 
+    /// Why the model, or the filter of its provider, declined to answer; `None` when it did not.
+    pub fn decline_reason(&self) -> Option<String> {
+        let has_content = !self.text.trim().is_empty() || !self.tool_calls.is_empty();
+        let is_filtered = self.finish == FinishReason::ContentFilter;
+        let refusal = self.refusal.trim();
+        if !is_filtered && (refusal.is_empty() || has_content) {
+            return None;
+        }
+        Some(match (refusal, self.text.trim()) {
+            ("", "") => "the content filter of the provider stopped the reply".into(),
+            ("", text) => format!("the content filter of the provider stopped the reply after: {text}"),
+            (refusal, _) => refusal.into(),
+        })
+    }
+
     /// Whether the completion ended early. A truncated completion is never continued.
     pub fn is_truncated(&self) -> bool {
         matches!(self.finish, FinishReason::Length | FinishReason::BrokenOff)
@@ -90,7 +105,16 @@ impl FinishReason {
                 Self::Length
             }
             "tool_calls" | "tool_use" | "function_call" | "tool_call" => Self::ToolCalls,
-            "content_filter" | "refusal" | "safety" => Self::ContentFilter,
+            "content_filter"
+            | "content_filtered"
+            | "refusal"
+            | "safety"
+            | "prohibited_content"
+            | "blocklist"
+            | "recitation"
+            | "spii"
+            | "sensitive"
+            | "guardrail_intervened" => Self::ContentFilter,
             _ => Self::Other(word.trim().into()),
         };
         Some(known)

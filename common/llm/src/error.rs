@@ -9,8 +9,9 @@ pub const TIMEOUT: &str = "LLM_TIMEOUT";
 /// Why a request returned no completion. Messages contain neither prompts nor keys.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum ModelError {
+    /// - `retry_after_ms`: when all models wait because their servers asked to, until the first one may be called.
     #[error("no model is available: {reason}")]
-    NoModel { reason: String },
+    NoModel { reason: String, retry_after_ms: Option<u64> },
     #[error("calling model `{model}` exceeds the budget: {exceeded}")]
     OverBudget { model: String, exceeded: BudgetExceeded },
     #[error("the model call was cancelled")]
@@ -26,6 +27,9 @@ pub enum ModelError {
     /// 4xx: the same request will be rejected again.
     #[error("model `{model}` rejected the request ({status}): {reason}")]
     Refused { model: String, status: u16, reason: String },
+    /// The model does not want to answer, or the filter of its provider does not let it; no other model is asked.
+    #[error("model `{model}` declined: {reason}")]
+    Declined { model: String, reason: String },
     /// 5xx.
     #[error("model `{model}` failed ({status}): {reason}")]
     Failed { model: String, status: u16, reason: String },
@@ -37,7 +41,7 @@ pub enum ModelError {
     Interrupted { model: String, reason: String, partial: Box<Completion> },
     #[error("the response of model `{model}` exceeds {limit} bytes")]
     TooLarge { model: String, limit: usize },
-    /// The circuit is open or the server asked for a pause; nothing was sent.
+    /// The circuit is open; nothing was sent.
     #[error("circuit open for model `{model}`, retry in {for_ms} ms: {reason}")]
     CircuitOpen { model: String, for_ms: u64, reason: String },
 }
@@ -75,6 +79,7 @@ impl ModelError {
             Self::Unreachable { .. } => "LLM_UNREACHABLE",
             Self::RateLimited { .. } => "LLM_RATE_LIMITED",
             Self::Refused { .. } => "LLM_REFUSED",
+            Self::Declined { .. } => "LLM_DECLINED",
             Self::Failed { .. } => "LLM_FAILED",
             Self::BadResponse { .. } => "LLM_BAD_RESPONSE",
             Self::Interrupted { .. } => "LLM_BROKEN_OFF",
@@ -97,6 +102,7 @@ impl ModelError {
             | Self::Cancelled
             | Self::OutOfTime { .. }
             | Self::Refused { .. }
+            | Self::Declined { .. }
             | Self::TooLarge { .. }
             | Self::CircuitOpen { .. } => false,
         }
@@ -105,7 +111,7 @@ impl ModelError {
     /// Whether another model may succeed.
     pub fn is_model_specific(&self) -> bool {
         match self {
-            Self::NoModel { .. } | Self::Cancelled | Self::OutOfTime { .. } => false,
+            Self::NoModel { .. } | Self::Cancelled | Self::OutOfTime { .. } | Self::Declined { .. } => false,
             Self::OverBudget { .. }
             | Self::Timeout { .. }
             | Self::Unreachable { .. }
@@ -131,6 +137,7 @@ impl ModelError {
             | Self::Unreachable { .. }
             | Self::RateLimited { .. }
             | Self::Refused { .. }
+            | Self::Declined { .. }
             | Self::Failed { .. }
             | Self::BadResponse { .. }
             | Self::TooLarge { .. }

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use goalmill_common::clock::Clock;
 use goalmill_common::config::ModelSettings;
+use goalmill_common::error_body::clean_text;
 use serde::Serialize;
 use tokio::sync::Semaphore;
 use tokio::time::Instant;
@@ -175,7 +176,11 @@ impl Model {
         let (for_ms, reason) = match unavailable {
             Unavailable::CircuitOpen { for_ms } => (for_ms, "too many consecutive failures"),
             Unavailable::ProbeRunning => (0, "a probe call is running"),
-            Unavailable::RateLimited { for_ms } => (for_ms, "the server is rate limiting"),
+            Unavailable::RateLimited { for_ms } => {
+                let (model, reason) =
+                    (self.settings.name.clone(), format!("its server asked to wait {for_ms} ms more"));
+                return ModelError::RateLimited { model, reason, retry_after_ms: Some(for_ms) };
+            }
         };
         ModelError::CircuitOpen { model: self.settings.name.clone(), for_ms, reason: reason.into() }
     }
@@ -184,7 +189,7 @@ impl Model {
     pub fn sanitize(&self, text: &str) -> String {
         const CHARS: usize = 300;
         let text = self.key.as_ref().map_or_else(|| text.to_owned(), |key| key.redact(text));
-        let line = text.split_whitespace().collect::<Vec<_>>().join(" ");
+        let line = clean_text(&text, []);
         match line.char_indices().nth(CHARS) {
             Some((at, _)) => format!("{}…", &line[..at]),
             None => line,

@@ -147,7 +147,8 @@ impl ModelRegistry {
                     other => return other,
                 }
             }
-            Err(first_error.unwrap_or_else(|| ModelError::NoModel { reason: "none is configured".into() }))
+            let none = || ModelError::NoModel { reason: "none is configured".into(), retry_after_ms: None };
+            Err(first_error.unwrap_or_else(none))
         };
         let limit_ms = request.timeout_ms.unwrap_or(u64::MAX);
         let out_of_time = async {
@@ -166,7 +167,7 @@ impl ModelRegistry {
 
     /// The models to call, best first.
     fn select_models(&self, request: &CompletionRequest) -> Result<Vec<&Model>, ModelError> {
-        let refused = |reason: String| Err(ModelError::NoModel { reason });
+        let refused = |reason: String| Err(ModelError::NoModel { reason, retry_after_ms: None });
         if self.models.is_empty() {
             return refused("none is configured; add one under `models` in the settings".into());
         }
@@ -181,6 +182,7 @@ impl ModelRegistry {
         }
         let now_ms = self.clock.now_ms();
         let (mut free, mut waiting, mut reasons) = (Vec::new(), Vec::new(), Vec::new());
+        let mut retry_after_ms: Option<u64> = None;
         for (at, model) in
             self.models.iter().enumerate().filter(|(_, m)| !request.excluded_models.contains(&m.settings.name))
         {
@@ -191,7 +193,12 @@ impl ModelRegistry {
                 (None, Err(Unavailable::RateLimited { for_ms })) if for_ms <= model.settings.retry_after_ms_max => {
                     waiting.push(candidate(at, request, model, now_ms));
                 }
-                (None, Err(unavailable)) => reasons.push(model.unavailable_error(unavailable).to_string()),
+                (None, Err(unavailable)) => {
+                    if let Unavailable::RateLimited { for_ms } = unavailable {
+                        retry_after_ms = Some(retry_after_ms.map_or(for_ms, |ms| ms.min(for_ms)));
+                    }
+                    reasons.push(model.unavailable_error(unavailable).to_string());
+                }
             }
         }
         let ranked = rank_models(free, request.tier).into_iter().chain(rank_models(waiting, request.tier));
@@ -202,7 +209,7 @@ impl ModelRegistry {
         }
         match (chosen.is_empty(), reasons.is_empty()) {
             (false, _) => Ok(chosen),
-            (true, false) => refused(reasons.join("; ")),
+            (true, false) => Err(ModelError::NoModel { reason: reasons.join("; "), retry_after_ms }),
             (true, true) => refused("all models are excluded".into()),
         }
     }

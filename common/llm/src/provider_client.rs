@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use goalmill_common::clock::Clock;
 use goalmill_common::config::ModelSettings;
-use goalmill_common::number::{milliseconds, whole_u64};
+use goalmill_common::number::milliseconds;
+use goalmill_common::retry_after::read_retry_after;
 use goalmill_http::client_failure;
 use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
 use reqwest::{Client, Response, Url, redirect};
@@ -161,9 +162,7 @@ impl ProviderClient {
     }
 
     fn retry_after_ms(&self, headers: &HeaderMap) -> Option<u64> {
-        let text = |name: &str| headers.get(name).and_then(|value| value.to_str().ok());
-        let exact = text("retry-after-ms").and_then(|ms| ms.trim().parse::<f64>().ok()).filter(|ms| *ms >= 0.0);
-        exact.map(|ms| whole_u64(ms.ceil())).or_else(|| parse_retry_after(text("retry-after")?, self.clock.now_ms()))
+        read_retry_after(|name| headers.get(name)?.to_str().ok(), self.clock.now_ms())
     }
 }
 
@@ -211,12 +210,13 @@ fn check_complete(received: &ReceivedResponse, is_done: bool) -> Result<(), Call
 /// HTTP status that corresponds to an error within a response.
 fn status_of(error: &ServerError) -> u16 {
     error.status.unwrap_or(match error.code.as_str() {
-        "rate_limit_error" | "rate_limit_exceeded" | "too_many_requests" => 429,
+        "rate_limit_error" | "rate_limit_exceeded" | "too_many_requests" | "RESOURCE_EXHAUSTED" => 429,
+        code if provider::is_content_filter(code) => 400,
+        code if provider::is_overload(code) => 529,
         "invalid_request_error" => 400,
         "authentication_error" | "invalid_api_key" => 401,
         "permission_error" => 403,
         "not_found_error" | "model_not_found" => 404,
-        "overloaded_error" => 529,
         _ => 500,
     })
 }
@@ -259,31 +259,9 @@ fn reason(error: &reqwest::Error) -> String {
     cause.to_string()
 }
 
-/// Parses `Retry-After` (RFC 9110, 10.2.3): seconds, or a date.
-fn parse_retry_after(text: &str, now_ms: u64) -> Option<u64> {
-    let text = text.trim();
-    if let Ok(seconds) = text.parse::<f64>() {
-        return (seconds >= 0.0).then(|| whole_u64((seconds * 1_000.0).ceil()));
-    }
-    let at = jiff::fmt::rfc2822::parse(text).ok()?.timestamp().as_millisecond();
-    Some(u64::try_from(at).ok()?.saturating_sub(now_ms))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn retry_after_is_seconds_or_a_date() {
-        assert_eq!(parse_retry_after("7", 0), Some(7_000));
-        assert_eq!(parse_retry_after(" 0.25 ", 0), Some(250));
-        assert_eq!(parse_retry_after("1e300", 0), Some(u64::MAX));
-        assert_eq!(parse_retry_after("Sun, 06 Nov 1994 08:49:37 GMT", 784_111_777_000 - 5_000), Some(5_000));
-        assert_eq!(parse_retry_after("Sun, 06 Nov 1994 08:49:37 GMT", 784_111_777_001), Some(0));
-        for garbage in ["soon", "-1", "NaN", ""] {
-            assert_eq!(parse_retry_after(garbage, 0), None, "{garbage}");
-        }
-    }
 
     #[test]
     fn the_key_is_sent_in_the_configured_header() {

@@ -3,6 +3,9 @@
 use crate::budget::Reservation;
 use crate::usage::{ReportedUsage, TokenPrice, TokenUsage, Usd};
 
+/// The most tokens of a prompt or an answer that a server is believed to have counted.
+const CALL_TOKENS_MAX: u64 = 100_000_000;
+
 /// Updates the reservation while a call runs, so that an interrupted call is charged its estimated usage.
 #[derive(Debug)]
 pub struct UsageMeter {
@@ -41,12 +44,14 @@ impl UsageMeter {
         (TokenUsage::default(), Usd::ZERO)
     }
 
-    /// The call has ended; counts that the server did not report are estimated.
+    /// The call has ended; counts that the server did not report, or that no call has, are estimated.
     pub fn settle(self, reported: &ReportedUsage) -> (TokenUsage, Usd) {
+        let likely = |tokens: &u64| *tokens <= CALL_TOKENS_MAX;
+        let (input, output) = (reported.input_tokens.filter(likely), reported.output_tokens.filter(likely));
         let usage = TokenUsage {
-            input_tokens: reported.input_tokens.unwrap_or(self.input_tokens),
-            output_tokens: reported.output_tokens.unwrap_or(self.output_tokens),
-            estimated: reported.input_tokens.is_none() || reported.output_tokens.is_none(),
+            input_tokens: input.unwrap_or(self.input_tokens),
+            output_tokens: output.unwrap_or(self.output_tokens),
+            estimated: input.is_none() || output.is_none(),
         };
         let cost = self.price.cost(&usage);
         self.reservation.settle(usage, cost);
@@ -56,5 +61,24 @@ impl UsageMeter {
     fn update(&mut self) {
         let usage = TokenUsage { input_tokens: self.input_tokens, output_tokens: self.output_tokens, estimated: true };
         self.reservation.update(usage, self.price.cost(&usage));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::budget::{SpendBudget, SpendLimit};
+
+    #[test]
+    fn tokens_that_no_call_has_are_not_believed() {
+        let price = TokenPrice::per_million(1.0, 1.0);
+        let most = TokenUsage { input_tokens: 10, output_tokens: 10, estimated: true };
+        for (input_tokens, output_tokens) in [(u64::MAX, 1), (1, u64::MAX), (CALL_TOKENS_MAX + 1, 1)] {
+            let reservation =
+                SpendBudget::new(SpendLimit::default()).reserve(&most, Usd::ZERO).expect("it has no limit");
+            let reported = ReportedUsage { input_tokens: Some(input_tokens), output_tokens: Some(output_tokens) };
+            let (usage, _) = UsageMeter::new(reservation, price, 10).settle(&reported);
+            assert!(usage.estimated && usage.total() <= 11, "{usage:?}");
+        }
     }
 }

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::header::HeaderName;
+use http::header::{ACCEPT, CONTENT_TYPE, HeaderName, HeaderValue};
 use http::{Method, Request, Response, StatusCode};
 use http_body_util::Full;
 use http_body_util::combinators::BoxBody;
@@ -19,9 +19,12 @@ use rmcp::transport::streamable_http_server::{StreamableHttpServerConfig, Stream
 use serde::Deserialize;
 use tokio_util::sync::CancellationToken;
 
+use crate::message_check::{CheckedMessage, check_message};
 use crate::server::{CallerClient, McpServer};
 use crate::sessions::BoundedSessions;
 
+/// The media types that the library wants a client to take.
+const BOTH: &str = "application/json, text/event-stream";
 /// Names the session of a request.
 const SESSION: HeaderName = HeaderName::from_static("mcp-session-id");
 
@@ -72,6 +75,19 @@ impl<C: CallerClient> HttpEndpoint<C> {
     ///
     /// - `caller`: whose the session is that the request may begin.
     pub async fn answer(&self, mut request: Request<Bytes>, caller: &str) -> Response<BoxBody<Bytes, Infallible>> {
+        let takes_streams = accepts(&request, "text/event-stream");
+        if request.method() == Method::POST {
+            match check_message(request.body()) {
+                CheckedMessage::Same => {}
+                CheckedMessage::Changed(body) => *request.body_mut() = body.into(),
+                CheckedMessage::Refused(answer) => return bad_request(answer),
+            }
+            if !takes_streams && accepts(&request, "application/json") {
+                // The library wants both; the answer of a request that stands for itself is JSON.
+                request.headers_mut().insert(ACCEPT, HeaderValue::from_static(BOTH));
+                return self.answer_alone(request).await;
+            }
+        }
         let Some(sessions) = &self.sessions else { return self.answer_alone(request).await };
         let session = request.headers().get(SESSION).and_then(|value| value.to_str().ok());
         if session.is_some_and(|session| sessions.open.is_of(session, caller)) {
@@ -98,6 +114,23 @@ impl<C: CallerClient> HttpEndpoint<C> {
         request.headers_mut().remove(SESSION);
         self.stateless.handle(request.map(Full::new)).await
     }
+}
+
+/// Whether the client takes answers of a media type; all, if it does not say.
+fn accepts<B>(request: &Request<B>, media_type: &str) -> bool {
+    let given = request.headers().get_all(ACCEPT).iter().filter_map(|value| value.to_str().ok());
+    let mut types = given.flat_map(|value| value.split(',')).map(|one| one.split(';').next().unwrap_or("").trim());
+    let is_json = media_type == "application/json";
+    let fits = |one: &str| one.eq_ignore_ascii_case(media_type) || (is_json && matches!(one, "*/*" | "application/*"));
+    if request.headers().contains_key(ACCEPT) { types.any(fits) } else { is_json }
+}
+
+/// The answer to a message that cannot be read: an error of JSON-RPC.
+fn bad_request(error: Vec<u8>) -> Response<BoxBody<Bytes, Infallible>> {
+    let mut response = Response::new(BoxBody::new(Full::new(error.into())));
+    *response.status_mut() = StatusCode::BAD_REQUEST;
+    response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    response
 }
 
 /// Whether a message begins a session.
@@ -165,6 +198,31 @@ mod tests {
         let list = r#"{"jsonrpc": "2.0", "id": 2, "method": "tools/list"}"#;
         let answer = endpoint.answer(request("POST", Some("gone"), list), "ann").await;
         assert_eq!(answer.status(), StatusCode::OK);
+        assert_eq!(answer.headers()["content-type"], "application/json");
+    }
+
+    #[tokio::test]
+    async fn a_client_that_takes_json_alone_gets_json() {
+        let endpoint = endpoint(10);
+        let list = r#"{"jsonrpc": "2.0", "id": 2, "method": "tools/list"}"#;
+        for accept in [Some("application/json"), Some("*/*"), None] {
+            for body in [INITIALIZE, list] {
+                let mut request = request("POST", None, body);
+                request.headers_mut().remove(ACCEPT);
+                if let Some(accept) = accept {
+                    request.headers_mut().insert(ACCEPT, HeaderValue::from_static(accept));
+                }
+                let answer = endpoint.answer(request, "ann").await;
+                assert_eq!(answer.status(), StatusCode::OK, "{accept:?}");
+                assert_eq!(answer.headers()["content-type"], "application/json", "{accept:?}");
+            }
+        }
+    }
+
+    #[tokio::test]
+    async fn a_batch_is_answered_with_an_error_of_json_rpc() {
+        let answer = endpoint(10).answer(request("POST", None, r#"[{"jsonrpc": "2.0"}]"#), "ann").await;
+        assert_eq!(answer.status(), StatusCode::BAD_REQUEST);
         assert_eq!(answer.headers()["content-type"], "application/json");
     }
 

@@ -6,9 +6,12 @@
 
 mod approval;
 mod http_endpoint;
+mod message_check;
 mod server;
 mod sessions;
+mod stdio;
 mod tools;
 
 pub use http_endpoint::{EndpointLimits, HttpEndpoint};
-pub use server::{CallerClient, McpServer, McpServerError, serve_stdio};
+pub use server::{CallerClient, McpServer};
+pub use stdio::{McpServerError, serve_stdio};

@@ -3,14 +3,14 @@
 use goalmill_client::{Client, ClientError, EventQuery};
 use goalmill_common::id::PlanId;
 use http::request::Parts;
+use rmcp::ServerHandler;
 use rmcp::model::{
     CallToolRequestParams, CallToolResponse, CallToolResult, ErrorData, Implementation, ListResourceTemplatesResult,
     ListResourcesResult, ListToolsResult, PaginatedRequestParams, ReadResourceRequestParams, ReadResourceResponse,
     ReadResourceResult, ResourceContents, ResourceTemplate, ServerCapabilities, ServerConfig, Tool,
 };
 use rmcp::service::{RequestContext, RoleServer};
-use rmcp::{ServerHandler, ServiceExt};
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use crate::approval;
 use crate::tools::{self, McpToolError};
@@ -33,23 +33,6 @@ impl CallerClient for Client {
     fn client_of(&self, _: Option<&Parts>) -> Option<Client> {
         Some(self.clone())
     }
-}
-
-/// Why a server over standard input and output has ended.
-#[derive(Debug, thiserror::Error)]
-pub enum McpServerError {
-    #[error("the client did not initialize: {0}")]
-    Initialize(String),
-    #[error("the session has failed: {0}")]
-    Session(String),
-}
-
-/// Serves until standard input ends.
-pub async fn serve_stdio(server: McpServer<Client>) -> Result<(), McpServerError> {
-    let serving = server.serve(rmcp::transport::stdio()).await;
-    let running = serving.map_err(|error| McpServerError::Initialize(error.to_string()))?;
-    running.waiting().await.map_err(|error| McpServerError::Session(error.to_string()))?;
-    Ok(())
 }
 
 /// Answers the messages of MCP clients.
@@ -101,10 +84,13 @@ impl<C: CallerClient> ServerHandler for McpServer<C> {
         context: RequestContext<RoleServer>,
     ) -> Result<CallToolResponse, ErrorData> {
         let tools = tools::list(self.writes);
-        if !tools.iter().any(|tool| tool.name == request.name) {
+        let Some(tool) = tools.iter().find(|tool| tool.name == request.name) else {
             let known: Vec<&str> = tools.iter().map(|tool| tool.name.as_ref()).collect();
             let message = format!("there is no tool `{}`; the tools are {}", request.name, known.join(", "));
             return Err(ErrorData::invalid_params(message, None));
+        };
+        if let Err(error) = tools::check_arguments(tool, request.arguments.as_ref().unwrap_or(&Map::new())) {
+            return Ok(refused(&error).into());
         }
         let client = self.client(&context)?;
         if request.name == approval::TOOL {

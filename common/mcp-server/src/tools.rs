@@ -4,6 +4,7 @@ use goalmill_client::{Client, ClientError, PlanQuery};
 use goalmill_common::id::PlanId;
 use goalmill_common::random::Random;
 use goalmill_common::status::PlanStatus;
+use goalmill_common::text::shorten;
 use rmcp::model::{Tool, ToolAnnotations};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
@@ -13,6 +14,9 @@ use crate::approval;
 
 /// Plans in one answer.
 const PLANS_MAX: usize = 100;
+
+/// Characters of an argument that an error repeats.
+const GIVEN_CHARS_MAX: usize = 60;
 
 /// Why a tool has failed.
 #[derive(Debug, thiserror::Error)]
@@ -202,6 +206,68 @@ pub(crate) fn arguments<T: DeserializeOwned>(arguments: Value) -> Result<T, McpT
     serde_json::from_value(arguments).map_err(|error| McpToolError::Arguments(error.to_string()))
 }
 
+/// Checks arguments against the schema of their tool, in the words of the schema.
+pub(crate) fn check_arguments(tool: &Tool, given: &Map<String, Value>) -> Result<(), McpToolError> {
+    let no_fields = Map::new();
+    let properties = tool.input_schema.get("properties").and_then(Value::as_object).unwrap_or(&no_fields);
+    let required = tool.input_schema.get("required").and_then(Value::as_array);
+    let required: Vec<&str> = required.into_iter().flatten().filter_map(Value::as_str).collect();
+    if let Some(name) = required.iter().find(|name| !given.contains_key(**name)) {
+        return Err(McpToolError::Arguments(format!("`{name}` is missing")));
+    }
+    for (name, value) in given {
+        let Some(schema) = properties.get(name) else {
+            let known: Vec<&str> = properties.keys().map(String::as_str).collect();
+            let known =
+                if known.is_empty() { "it takes none".into() } else { format!("it takes {}", known.join(", ")) };
+            return Err(McpToolError::Arguments(format!("there is no argument `{name}`; {known}")));
+        };
+        let is_left_out = value.is_null() && !required.contains(&name.as_str());
+        if !is_left_out && !fits(schema, value) {
+            let given = shorten(&value.to_string(), GIVEN_CHARS_MAX).into_owned();
+            return Err(McpToolError::Arguments(format!("`{name}` must be {}, not `{given}`", wanted(schema))));
+        }
+    }
+    Ok(())
+}
+
+/// Whether a value has the type of a property, is one of its words, and is within its bounds.
+fn fits(schema: &Value, value: &Value) -> bool {
+    let has_type = match schema["type"].as_str() {
+        Some("string") => value.is_string(),
+        Some("integer") => value.is_u64(),
+        Some("boolean") => value.is_boolean(),
+        Some("object") => value.is_object(),
+        Some("array") => value.as_array().is_some_and(|items| items.iter().all(|item| fits(&schema["items"], item))),
+        Some(_) | None => true,
+    };
+    let is_known = schema["enum"].as_array().is_none_or(|words| words.contains(value));
+    let is_within = value.as_u64().is_none_or(|number| {
+        schema["minimum"].as_u64().is_none_or(|least| number >= least)
+            && schema["maximum"].as_u64().is_none_or(|most| number <= most)
+    });
+    has_type && is_known && is_within
+}
+
+/// What a property wants, in words.
+fn wanted(schema: &Value) -> String {
+    if let Some(words) = schema["enum"].as_array() {
+        let words: Vec<&str> = words.iter().filter_map(Value::as_str).collect();
+        return format!("one of {}", words.join(", "));
+    }
+    match schema["type"].as_str() {
+        Some("string") => "a text".into(),
+        Some("integer") => match (schema["minimum"].as_u64(), schema["maximum"].as_u64()) {
+            (Some(least), Some(most)) => format!("a whole number from {least} to {most}"),
+            _ => "a whole number".into(),
+        },
+        Some("boolean") => "true or false".into(),
+        Some("object") => "an object".into(),
+        Some("array") => "a list of texts".into(),
+        Some(_) | None => "JSON".into(),
+    }
+}
+
 /// Calls a tool of [`list`], except for approvals.
 pub(crate) async fn call(client: &Client, name: &str, given: Value) -> Result<Value, McpToolError> {
     Ok(match name {
@@ -252,4 +318,43 @@ async fn status(client: &Client, plan: &str) -> Result<Value, McpToolError> {
         status["explanation"] = json!(client.explain(&plan).await?);
     }
     Ok(status)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_argument_that_does_not_fit_is_refused_in_the_words_of_its_schema() {
+        let tools = list(true);
+        for (name, given, said) in [
+            ("list_plans", json!({"limit": "2"}), "`limit` must be a whole number from 1 to 100, not `\"2\"`"),
+            ("list_plans", json!({"limit": 0}), "`limit` must be a whole number from 1 to 100, not `0`"),
+            ("list_plans", json!({"limit": -1.5}), "`limit` must be a whole number"),
+            ("list_plans", json!({"status": "success"}), "`status` must be one of planning,"),
+            ("list_plans", json!({"x": 1}), "there is no argument `x`; it takes"),
+            ("list_agents", json!({"x": 1}), "it takes none"),
+            ("plan_status", json!({}), "`plan_id` is missing"),
+            ("plan_status", json!({"plan_id": 7}), "`plan_id` must be a text, not `7`"),
+            (
+                "submit_goal",
+                json!({"goal": "g", "success_criteria": [1]}),
+                "`success_criteria` must be a list of texts",
+            ),
+            (
+                "submit_goal",
+                json!({"goal": "g", "require_approval": "yes"}),
+                "`require_approval` must be true or false",
+            ),
+        ] {
+            let tool = tools.iter().find(|tool| tool.name == name).expect("the tool is there");
+            let given = given.as_object().expect("they are an object").clone();
+            let refused = check_arguments(tool, &given).expect_err(said).to_string();
+            assert!(refused.contains(said), "{refused}");
+        }
+        let submit = tools.iter().find(|tool| tool.name == "submit_goal").expect("the tool is there");
+        let given =
+            json!({"goal": "g", "constraints": {"budget": 5}, "success_criteria": ["a"], "require_approval": true});
+        check_arguments(submit, given.as_object().expect("they are an object")).expect("they fit");
+    }
 }

@@ -179,6 +179,9 @@ pub struct PlanningFailed {
     /// Why there is none.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub reason: String,
+    /// A planner advised to end the plan: none of them failed.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub aborted: bool,
     /// Located errors of the best try.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub issues: Vec<Issue>,

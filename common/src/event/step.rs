@@ -263,6 +263,9 @@ pub struct StepRetrying {
     /// Set when the next attempt is the fallback's first.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub fallback: bool,
+    /// The other side asked to wait: no retry is used.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub told_to_wait: bool,
     /// US dollars the failed attempt cost.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub cost: f64,
@@ -280,7 +283,16 @@ pub struct StepRetrying {
 impl StepRetrying {
     /// An attempt that failed with this, for nothing; the next one may start at `due_ms`.
     pub fn new(failure: Failure, due_ms: u64) -> Self {
-        Self { failure, due_ms, fallback: false, cost: 0.0, tokens: 0, usage: None, duration_ms: None }
+        Self {
+            failure,
+            due_ms,
+            fallback: false,
+            told_to_wait: false,
+            cost: 0.0,
+            tokens: 0,
+            usage: None,
+            duration_ms: None,
+        }
     }
 }
 

@@ -20,7 +20,7 @@ use crate::grant::GrantedBudgets;
 use crate::graph::{PlanGraph, StepIndex};
 use crate::reserved::ReservedEstimates;
 use crate::revise::{self, Revising, into_plan};
-use crate::state::{JoinState, Origin, PhaseState, PlanState, StepHook, StepState, at};
+use crate::state::{JoinState, Origin, PhaseState, PlanState, StepHook, StepState, ToldToWait, at};
 use crate::transitions::{plan_transition, step_transition};
 use crate::waiting::{PLANNER_MS, Waiting};
 
@@ -515,6 +515,7 @@ fn fold_step(step: &mut StepState, time_ms: u64, event: &StepEvent) {
         }
         StepEvent::Decomposed(_) => {
             (step.due_ms, step.failures, step.lost, step.fallback) = (0, 0, 0, false);
+            step.details().told_to_wait = None;
         }
         StepEvent::Approved(_) => {
             step.due_ms = 0;
@@ -570,7 +571,7 @@ fn fold_step(step: &mut StepState, time_ms: u64, event: &StepEvent) {
             }
             finish(step, completed.finished_ms.unwrap_or(time_ms));
         }
-        StepEvent::Retrying(retrying) => retry(step, retrying),
+        StepEvent::Retrying(retrying) => retry(step, time_ms, retrying),
         StepEvent::Failed(failed) => {
             step.details().failure = Some(failed.failure.clone());
             finish(step, time_ms);
@@ -619,9 +620,14 @@ fn finish(step: &mut StepState, time_ms: u64) {
     step.finished_ms = time_ms;
 }
 
-fn retry(step: &mut StepState, retrying: &StepRetrying) {
+fn retry(step: &mut StepState, time_ms: u64, retrying: &StepRetrying) {
     step.due_ms = retrying.due_ms;
-    if retrying.failure.class == FailureClass::Lost {
+    let before = step.told_to_wait().unwrap_or(ToldToWait { since_ms: time_ms, times: 0 });
+    let times = before.times.saturating_add(1);
+    step.details().told_to_wait = retrying.told_to_wait.then_some(ToldToWait { times, ..before });
+    if retrying.told_to_wait {
+        // It uses no retry.
+    } else if retrying.failure.class == FailureClass::Lost {
         step.lost += u32::from(retrying.failure.code != TASK_MISSING);
     } else {
         step.failures += 1;

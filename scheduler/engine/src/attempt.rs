@@ -147,9 +147,13 @@ impl Turn<'_> {
     fn sanitize_report(&self, report: Report) -> Report {
         let closes = matches!(report.what, What::Completed | What::PartialSuccess | What::Failed);
         let checked = json_limits::check_report(&report, self.context.limits.nesting_max);
-        let (true, Err(wrong)) = (closes, checked) else { return report };
-        let failure =
-            Failure::new(FailureClass::Permanent, "ANSWER_INVALID", format!("the report is not valid {wrong}"));
+        let failure = match checked {
+            Err(wrong) if closes => {
+                Failure::new(FailureClass::Permanent, "ANSWER_INVALID", format!("the report is not valid {wrong}"))
+            }
+            Ok(()) if is_empty(&report) => Failure::new(FailureClass::Permanent, "ANSWER_EMPTY", NO_OUTPUTS),
+            Ok(()) | Err(_) => return report,
+        };
         Report {
             what: What::Failed,
             failure: Some(failure),
@@ -407,6 +411,16 @@ impl Turn<'_> {
         self.cancel_attempt(i);
         self.skip(i, SkipCause::Person, reason);
     }
+}
+
+/// What is wrong with a report without outputs.
+const NO_OUTPUTS: &str = "the report has no `outputs`: report `{}` if there are none";
+
+/// Whether a report says that the step is done, and nothing else.
+fn is_empty(report: &Report) -> bool {
+    matches!(report.what, What::Completed | What::PartialSuccess)
+        && report.outputs.as_ref().is_none_or(Json::is_null)
+        && report.sub_plan.is_none()
 }
 
 /// Longest line of progress or failure kept, in characters.

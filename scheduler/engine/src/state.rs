@@ -175,6 +175,17 @@ pub(crate) struct StepDetails {
     pub(crate) call_plan: Option<Box<Plan>>,
     /// What the calls of the attempt in flight, or the plan of a call, may still use up.
     pub(crate) grant: Option<CallGrant>,
+    /// Since when its agents ask to wait, one attempt after the other.
+    pub(crate) told_to_wait: Option<ToldToWait>,
+}
+
+/// A step whose agents ask to wait.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct ToldToWait {
+    /// The first time, Unix milliseconds.
+    pub(crate) since_ms: u64,
+    /// How often.
+    pub(crate) times: u32,
 }
 
 /// Where a step stands with the hooks that decide.
@@ -348,6 +359,11 @@ impl StepState {
         }
     }
 
+    /// Since when its agents ask to wait.
+    pub(crate) fn told_to_wait(&self) -> Option<ToldToWait> {
+        self.details.as_ref().and_then(|details| details.told_to_wait)
+    }
+
     /// Why it was skipped.
     pub(crate) fn cause(&self) -> Option<SkipCause> {
         self.details.as_ref().and_then(|details| details.cause)
@@ -366,6 +382,8 @@ impl StepState {
     /// Folds what an event does to its recorded calls.
     pub(crate) fn fold_calls(&mut self, event: &StepEvent) {
         if let StepEvent::CallRecorded(call) = event {
+            // It made progress.
+            self.details().told_to_wait = None;
             self.details().calls.push((**call).clone());
         } else if let StepEvent::Resumed(resumed) = event {
             self.details().calls.push(resumed.call.clone());

@@ -224,7 +224,7 @@ impl Turn<'_> {
     }
 
     fn planning_failed(&mut self, reason: String, issues: Vec<Issue>, provenance: Option<Json>) {
-        let failed = PlanningFailed { reason: reason.clone(), issues, provenance };
+        let failed = PlanningFailed { reason: reason.clone(), aborted: false, issues, provenance };
         self.emit_plan(PlanEvent::PlanningFailed(Box::new(failed)));
         self.fail_plan(Failure::new(FailureClass::Permanent, "PLANNING_FAILED", reason));
     }

@@ -4,6 +4,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use goalmill_common::config::{RouterSettings, environment, hide_password};
+use goalmill_common::error_body::quote_error_body;
 use goalmill_common::number::whole_u64;
 use goalmill_http::{BodyError, client_failure, read_body};
 use serde::Deserialize;
@@ -112,7 +113,7 @@ impl EmbeddingEndpoint {
             BodyError::Failed(error) => unreachable(error),
         })?;
         if !status.is_success() {
-            let detail = String::from_utf8_lossy(&body).chars().take(200).collect();
+            let detail = quote_error_body(&body, self.key.as_deref()).unwrap_or_default();
             return Err(EmbedError::Refused { url: hide_password(&self.url), status: status.as_u16(), detail });
         }
         let response: EmbeddingResponse =

@@ -5,6 +5,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use goalmill_common::clock::Clock;
 use goalmill_common::config::{HookSettings, environment};
+use goalmill_common::error_body::quote_error_body;
 use goalmill_common::failure::{Failure, FailureClass};
 use goalmill_common::revision::RevisionStrategy;
 use goalmill_http::{BodyError, client_failure, read_body};
@@ -155,7 +156,11 @@ impl Hook for Webhook {
             return Err(HookError::Gone);
         }
         if !answer.status().is_success() {
-            return Err(HookError::Failed(format!("it answered with status {}", answer.status().as_u16())));
+            let status = answer.status().as_u16();
+            // An unreadable body is no error: the status is enough.
+            let body = read_body(answer, ANSWER_BYTES_MAX).await.unwrap_or_default();
+            let said = quote_error_body(&body, []).map(|said| format!(": {said}")).unwrap_or_default();
+            return Err(HookError::Failed(format!("it answered with status {status}{said}")));
         }
         if !self.settings.decide {
             return Ok(Ruling::Allowed);

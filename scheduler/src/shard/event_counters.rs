@@ -38,8 +38,12 @@ impl EventCounters {
         } else if let StepEvent::Skipped(_) = event {
             ended("skipped").increment(1);
         } else if let StepEvent::Retrying(retrying) = event {
-            let class = retrying.failure.class.as_str();
-            counter!("goalmill_step_retries_total", "class" => class).increment(1);
+            if retrying.told_to_wait {
+                counter!("goalmill_step_rate_limit_waits_total").increment(1);
+            } else {
+                let class = retrying.failure.class.as_str();
+                counter!("goalmill_step_retries_total", "class" => class).increment(1);
+            }
         } else if let StepEvent::Suspended(suspended) = event {
             let kind = suspended.call.wait.kind.as_str();
             counter!("goalmill_call_waits_total", "for" => kind).increment(1);

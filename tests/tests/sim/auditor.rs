@@ -304,7 +304,9 @@ impl Auditor {
                 ));
             }
         } else if let StepEvent::Retrying(retrying) = event {
-            let most = at.spec.retry.max_ms.max(retrying.failure.retry_after_ms.unwrap_or(0));
+            let asked = retrying.failure.retry_after_ms.unwrap_or(0);
+            let told = if retrying.told_to_wait { asked.max(60_000) * 3 / 2 } else { asked };
+            let most = at.spec.retry.max_ms.max(told);
             if retrying.due_ms > record.time_ms + most {
                 self.report(format!("[I11] `{step}` waits until {}", retrying.due_ms));
             }

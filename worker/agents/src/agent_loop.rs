@@ -4,6 +4,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use goalmill_common::call::{CallBudget, CallNeeds, CallWait, CallWaitKind};
+use goalmill_common::error_body::quote_beginning;
 use goalmill_common::failure::{Failure, FailureClass};
 use goalmill_common::json::Json;
 use goalmill_common::number::milliseconds;
@@ -24,6 +25,7 @@ use tokio::time::{Instant, timeout_at};
 use tokio_util::sync::CancellationToken;
 
 use crate::answer_format::AnswerFormat;
+use crate::answer_text::read_arguments;
 use crate::llm_agent::LlmAgent;
 use crate::model_failure::model_failure;
 use crate::prompt::{render_result, render_task};
@@ -285,7 +287,10 @@ impl<'a> AgentLoop<'a> {
             };
             return match parsed {
                 Ok(answer) => Ok(Some(answer)),
-                Err(reason) => self.request_repair(&tool_calls, is_text, reason).map(|()| None),
+                Err(reason) => {
+                    let code = if is_cut { "AGENT_ANSWER_TRUNCATED" } else { "AGENT_ANSWER_INVALID" };
+                    self.request_repair(&tool_calls, is_text, code, &reason, given).map(|()| None)
+                }
             };
         }
         let whole = tool_calls.len() - usize::from(is_cut);
@@ -321,7 +326,7 @@ impl<'a> AgentLoop<'a> {
         let agent = self.agent;
         let read = |call: &'c ToolCall| {
             let tool = agent.tools.find(&call.name).ok().filter(|tool| tool.is_free_read())?;
-            Some(ReadCall { tool, call, arguments: call.parse_arguments().ok()? })
+            Some(ReadCall { tool, call, arguments: read_arguments(&call.arguments).ok()? })
         };
         calls.iter().map_while(read).collect()
     }
@@ -347,12 +352,25 @@ impl<'a> AgentLoop<'a> {
     }
 
     /// Tells the model what is wrong with its answer, or ends the step after too many invalid answers.
-    fn request_repair(&mut self, tool_calls: &[ToolCall], is_text: bool, reason: String) -> Result<(), Failure> {
+    ///
+    /// - `code`: of the failure of the step.
+    /// - `given`: the answer, which the failure quotes.
+    fn request_repair(
+        &mut self,
+        tool_calls: &[ToolCall],
+        is_text: bool,
+        code: &str,
+        reason: &str,
+        given: &str,
+    ) -> Result<(), Failure> {
         self.invalid_answers += 1;
         let limits = &self.agent.settings.limits;
         if self.invalid_answers > limits.repairs {
-            let message = format!("the agent gave {} invalid answers; the last one: {reason}", self.invalid_answers);
-            return Err(Failure::new(FailureClass::Permanent, "AGENT_ANSWER_INVALID", message));
+            let quoted = quote_beginning(given);
+            let begins = if quoted.is_empty() { String::new() } else { format!("; it begins with `{quoted}`") };
+            let count = self.invalid_answers;
+            let message = format!("the agent gave {count} invalid answers; the last one: {reason}{begins}");
+            return Err(Failure::new(FailureClass::Permanent, code, message));
         }
         // A text without an answer may be a thought before the next tool call, once.
         self.must_answer = !tool_calls.is_empty() || self.invalid_answers > 1;
@@ -391,7 +409,7 @@ impl<'a> AgentLoop<'a> {
             Ok(tool) => tool,
             Err(reason) => return Ok(self.refuse(call, reason)),
         };
-        let arguments = call.parse_arguments();
+        let arguments = read_arguments(&call.arguments);
         if let Ok(arguments) = &arguments {
             let plan = match tool.plan_call(arguments).transpose() {
                 Ok(plan) => plan,
@@ -404,7 +422,7 @@ impl<'a> AgentLoop<'a> {
                 return self.run_plan(tool, call, plan).await;
             }
         }
-        let result = self.run_tool(tool, call, arguments.map_err(|error| error.to_string())).await?;
+        let result = self.run_tool(tool, call, arguments).await?;
         self.count(&result);
         Ok(result.outcome.text().to_owned())
     }
@@ -433,7 +451,7 @@ impl<'a> AgentLoop<'a> {
                 let task = Task { idempotency_key: id.idempotency_key, ..task.clone() };
                 let result = match arguments {
                     Ok(arguments) => tool.run(&arguments, &task).await,
-                    Err(error) => Err(format!("the arguments are not JSON: {error}")),
+                    Err(error) => Err(format!("the arguments cannot be read: {error}")),
                 };
                 let usage = CallUsage { cost: price.dollars(), ..CallUsage::default() };
                 Ok(CallResult::new(render_result(tool.name(), result, limit), usage))

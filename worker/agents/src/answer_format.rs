@@ -4,6 +4,8 @@ use goalmill_common::text::shorten;
 use goalmill_plan::schema::Schema;
 use serde_json::{Map, Value, json};
 
+use crate::answer_text;
+
 /// Number of violations that one message to the model lists.
 const VIOLATIONS_MAX: usize = 5;
 /// Characters of one violation.
@@ -45,18 +47,57 @@ impl AnswerFormat {
     }
 
     /// Reads an answer, or says what the model must correct.
+    ///
+    /// Text around the answer and other spellings of the same values are accepted, as in drafts of plans; a guess is not.
     pub fn parse(&self, text: &str) -> Result<Value, String> {
-        let mut value = read_object(text)?;
-        if self.is_wrapped
-            && let Value::Object(fields) = &mut value
-        {
-            value = fields.remove(WRAPPER).ok_or_else(|| format!("the field `{WRAPPER}` is missing"))?;
+        let candidates = answer_text::read_values(text)?;
+        let mut refused = None;
+        let mut accepted: Vec<Value> = Vec::new();
+        for candidate in candidates {
+            match self.accept(candidate) {
+                Ok(value) if accepted.contains(&value) => {}
+                Ok(value) => accepted.push(value),
+                Err(reason) => refused = refused.or(Some(reason)),
+            }
         }
-        let validator = self.schema.for_value(&value).map_err(|much| much.to_string())?;
-        let errors = validator.iter_errors(&value).take(VIOLATIONS_MAX);
-        let violations: Vec<String> =
-            errors.map(|error| describe_violation(&error.instance_path().to_string(), &error.to_string())).collect();
-        if violations.is_empty() { Ok(value) } else { Err(violations.join("; ")) }
+        match (accepted.pop(), refused) {
+            (Some(value), _) if accepted.is_empty() => Ok(value),
+            (Some(_), _) => Err("the reply has several different answers".into()),
+            (None, Some(reason)) => Err(reason),
+            (None, None) => Err("the answer is not a JSON object".into()),
+        }
+    }
+
+    /// The answer in a value, or why it is none.
+    fn accept(&self, value: Value) -> Result<Value, String> {
+        let mut value = match value {
+            Value::Object(mut fields) if self.is_wrapped => {
+                fields.remove(WRAPPER).ok_or_else(|| format!("the field `{WRAPPER}` is missing"))?
+            }
+            Value::Object(fields) => Value::Object(fields),
+            // A model that was asked for a list may give just that.
+            other if self.is_wrapped => other,
+            _ => return Err("the answer is not a JSON object".into()),
+        };
+        let violations = self.violations(&value)?;
+        if violations.is_empty() {
+            return Ok(value);
+        }
+        if answer_text::unwrap_texts(&mut value, self.inner_schema()) && self.violations(&value)?.is_empty() {
+            return Ok(value);
+        }
+        Err(violations.join("; "))
+    }
+
+    fn violations(&self, value: &Value) -> Result<Vec<String>, String> {
+        let validator = self.schema.for_value(value).map_err(|much| much.to_string())?;
+        let errors = validator.iter_errors(value).take(VIOLATIONS_MAX);
+        Ok(errors.map(|error| describe_violation(&error.instance_path().to_string(), &error.to_string())).collect())
+    }
+
+    /// The schema of the answer itself.
+    fn inner_schema(&self) -> &Value {
+        if self.is_wrapped { &self.parameters["properties"][WRAPPER] } else { &self.parameters }
     }
 }
 
@@ -88,19 +129,6 @@ fn require(schema: &mut Value, expected: &[String]) {
     }
 }
 
-/// The JSON object in a text: the whole text, the content of a code fence, or the text between the outer braces.
-fn read_object(text: &str) -> Result<Value, String> {
-    let trimmed = text.trim();
-    let error = match serde_json::from_str::<Value>(trimmed) {
-        Ok(value) if value.is_object() => return Ok(value),
-        Ok(_) => return Err("the answer must be one JSON object".into()),
-        Err(error) => error,
-    };
-    let between = trimmed.find('{').zip(trimmed.rfind('}')).filter(|(open, close)| open < close);
-    let inner = between.and_then(|(open, close)| serde_json::from_str::<Value>(&trimmed[open..=close]).ok());
-    inner.filter(Value::is_object).ok_or_else(|| format!("the answer is not a JSON object: {error}"))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -119,6 +147,45 @@ mod tests {
         for text in ["", "[1]", "no", "{\"a\":", "{\"b\":1}"] {
             assert!(format.parse(text).is_err(), "{text}");
         }
+    }
+
+    /// An answer of a list and a text, and what else models write around it.
+    #[test]
+    fn an_answer_is_read_as_drafts_of_plans_are() {
+        let schema = json!({"type": "object", "required": ["best", "tags"], "properties":
+            {"best": {"type": "string"}, "tags": {"type": "array", "items": {"type": "string"}}}});
+        let format = format(schema, &[]);
+        for text in [
+            "<think>I should answer {\"best\": 1}</think>\n{\"best\": \"x\", \"tags\": [\"a\"]}",
+            "I should answer {\"best\": 1}\n</think>\n{\"best\": \"x\", \"tags\": [\"a\"]}",
+            "<think>{\"best\": \"y\", \"tags\": []}</think>{\"best\": \"x\", \"tags\": [\"a\"]}",
+            "{\"best\": \"x\", \"tags\": [\"a\"]}\n\nNote: this is final.",
+            "{\"best\": \"x\", \"tags\": [\"a\"]}\n\nNote: {this} is [final].",
+            "{'best': 'x', 'tags': ['a']}",
+            "{\"best\": \"x\", \"tags\": [\"a\",],} // done",
+            "{\"best\": \"x\", \"tags\": \"[\\\"a\\\"]\"}",
+            "Answer:\n```json\n{\"best\": \"x\", /* b */ \"tags\": [\"a\"]}\n```\nDone.",
+            "\"{\\\"best\\\": \\\"x\\\", \\\"tags\\\": [\\\"a\\\"]}\"",
+        ] {
+            assert_eq!(format.parse(text), Ok(json!({"best": "x", "tags": ["a"]})), "{text}");
+        }
+    }
+
+    #[test]
+    fn what_would_be_a_guess_is_asked_again() {
+        let format = format(json!({"type": "object", "required": ["best"]}), &[]);
+        for text in [
+            "{\"best\": \"x\"} or {\"best\": \"y\"}",
+            "{\"best\": \"x",
+            "{\"best\": \"x\", \"n\": 2 * x}",
+            "<think>{\"best\": \"x\"}",
+            "{\"best\": x}",
+        ] {
+            assert!(format.parse(text).is_err(), "{text}: {:?}", format.parse(text));
+        }
+        let format = self::format(json!({"type": "object", "properties": {"id": {"type": ["string", "array"]}}}), &[]);
+        let text = "{\"id\": \"[1]\"}";
+        assert_eq!(format.parse(text), Ok(json!({"id": "[1]"})), "a text where the schema wants one stays a text");
     }
 
     #[test]

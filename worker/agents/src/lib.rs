@@ -11,6 +11,7 @@
 
 mod agent_loop;
 mod answer_format;
+mod answer_text;
 mod builder;
 mod llm_agent;
 mod model_failure;

@@ -7,7 +7,9 @@ use goalmill_llm::{ModelError, ModelRegistry};
 pub(crate) fn model_failure(error: &ModelError, models: &ModelRegistry) -> Failure {
     let class = match error {
         ModelError::Timeout { .. } | ModelError::OutOfTime { .. } => FailureClass::Timeout,
-        ModelError::RateLimited { .. } => FailureClass::RateLimited,
+        ModelError::RateLimited { .. } | ModelError::NoModel { retry_after_ms: Some(_), .. } => {
+            FailureClass::RateLimited
+        }
         ModelError::Unreachable { .. }
         | ModelError::Failed { .. }
         | ModelError::BadResponse { .. }
@@ -20,11 +22,12 @@ pub(crate) fn model_failure(error: &ModelError, models: &ModelRegistry) -> Failu
         ModelError::NoModel { .. }
         | ModelError::OverBudget { .. }
         | ModelError::Refused { .. }
+        | ModelError::Declined { .. }
         | ModelError::TooLarge { .. } => FailureClass::Permanent,
     };
     let code = if matches!(error, ModelError::OverBudget { .. }) { "AGENT_BUDGET_EXCEEDED" } else { error.code() };
     let mut failure = Failure::new(class, code, error.to_string());
-    if let ModelError::RateLimited { retry_after_ms, .. } = error {
+    if let ModelError::RateLimited { retry_after_ms, .. } | ModelError::NoModel { retry_after_ms, .. } = error {
         failure.retry_after_ms = *retry_after_ms;
     }
     failure

@@ -2,11 +2,18 @@
 
 use std::time::Duration;
 
+use goalmill_common::clock::Clock;
 use goalmill_common::failure::{Failure, FailureClass};
 use goalmill_common::id::AgentType;
+use goalmill_common::number::whole_u64;
+use goalmill_common::retry_after::read_retry_after;
 use goalmill_worker::executor::{ExecutionResult, clip};
-use rmcp::model::{CallToolRequest, CallToolRequestParams, ClientRequest, GetMeta, JsonObject, ServerResult, Tool};
+use rmcp::model::{
+    CallToolRequest, CallToolRequestParams, ClientRequest, ErrorData, GetMeta, JsonObject, ServerResult, Tool,
+};
 use rmcp::service::{PeerRequestOptions, RequestHandle, RoleClient, ServiceError};
+use rmcp::transport::DynamicTransportError;
+use rmcp::transport::streamable_http_client::StreamableHttpError;
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
@@ -141,6 +148,7 @@ async fn send(
 #[expect(clippy::wildcard_enum_match_arm, reason = "the enum of the library is not exhaustive")]
 fn failure_of(error: &ServiceError, timeout: Duration) -> Failure {
     match error {
+        ServiceError::McpError(error) if let Some(told) = rate_limit(error) => told,
         ServiceError::McpError(error) => {
             failure(FailureClass::Permanent, "MCP_REFUSED", format!("the server refused the call: {}", error.message))
         }
@@ -148,6 +156,71 @@ fn failure_of(error: &ServiceError, timeout: Duration) -> Failure {
             let message = format!("the tool did not answer within {} ms", timeout.as_millis());
             failure(FailureClass::Timeout, "MCP_TIMEOUT", message)
         }
+        ServiceError::TransportSend(sent) if let Some((status, wait)) = http_status(sent) => {
+            let is_wait = matches!(status, 429 | 529) || (status == 503 && wait.is_some());
+            let (class, code) = match is_wait {
+                true => (FailureClass::RateLimited, "MCP_RATE_LIMITED"),
+                false => (FailureClass::Transient, "MCP_UNREACHABLE"),
+            };
+            Failure { retry_after_ms: wait, ..failure(class, code, format!("the server answered {status}")) }
+        }
         error => failure(FailureClass::Transient, "MCP_UNREACHABLE", format!("the call broke off: {error}")),
+    }
+}
+
+/// The failure if an error says that the server has a rate limit: there is no code for it, so servers use 429 or say
+/// so in `data`.
+fn rate_limit(error: &ErrorData) -> Option<Failure> {
+    let field = |name: &str| error.data.as_ref().and_then(|data| data.get(name));
+    let milliseconds = field("retry_after_ms").and_then(Value::as_u64);
+    let seconds = field("retry_after").or_else(|| field("retryAfter")).and_then(Value::as_f64);
+    let wait = milliseconds.or_else(|| seconds.map(|seconds| whole_u64((seconds * 1_000.0).ceil())));
+    let says_so = field("class").and_then(Value::as_str) == Some("rate_limited");
+    if !(says_so || wait.is_some() || matches!(error.code.0, 429 | 529)) {
+        return None;
+    }
+    let message = format!("the server asks to wait: {}", error.message);
+    Some(Failure { retry_after_ms: wait, ..failure(FailureClass::RateLimited, "MCP_RATE_LIMITED", message) })
+}
+
+/// The status with which an HTTP server refused a message, and how long it asks to wait.
+fn http_status(sent: &DynamicTransportError) -> Option<(u16, Option<u64>)> {
+    let refused: &StreamableHttpError<reqwest::Error> = sent.error.downcast_ref()?;
+    let StreamableHttpError::HttpStatus(refused) = refused else { return None };
+    let retry_after = |name: &str| refused.retry_after.as_deref().filter(|_| name == "retry-after");
+    Some((refused.status, read_retry_after(retry_after, Clock::system().now_ms())))
+}
+
+#[cfg(test)]
+mod tests {
+    use rmcp::model::ErrorCode;
+    use rmcp::transport::streamable_http_client::HttpStatusError;
+    use serde_json::json;
+
+    use super::*;
+
+    fn class_of(error: ServiceError) -> (FailureClass, Option<u64>) {
+        let failure = failure_of(&error, Duration::from_secs(1));
+        (failure.class, failure.retry_after_ms)
+    }
+
+    #[test]
+    fn a_server_that_asks_to_wait_is_heard() {
+        let refused = |code: i32, data| ServiceError::McpError(ErrorData::new(ErrorCode(code), "slow down", data));
+        let waits = FailureClass::RateLimited;
+        assert_eq!(class_of(refused(429, None)), (waits, None));
+        assert_eq!(class_of(refused(-32000, Some(json!({"retry_after_ms": 40})))), (waits, Some(40)));
+        assert_eq!(class_of(refused(-32000, Some(json!({"retryAfter": 1.5})))), (waits, Some(1_500)));
+        assert_eq!(class_of(refused(-32000, Some(json!({"class": "rate_limited"})))), (waits, None));
+        assert_eq!(class_of(refused(-32602, None)), (FailureClass::Permanent, None));
+        let http = |status, retry_after: Option<&str>| {
+            let refused = HttpStatusError::new(status, retry_after.map(str::to_owned));
+            let error: StreamableHttpError<reqwest::Error> = refused.into();
+            let type_id = std::any::TypeId::of::<()>();
+            ServiceError::TransportSend(DynamicTransportError::from_parts("http", type_id, Box::new(error)))
+        };
+        assert_eq!(class_of(http(429, Some("2"))), (waits, Some(2_000)));
+        assert_eq!(class_of(http(503, Some("0.5"))), (waits, Some(500)));
+        assert_eq!(class_of(http(503, None)), (FailureClass::Transient, None));
     }
 }

@@ -10,6 +10,7 @@
 
 use std::collections::BTreeMap;
 
+use goalmill_common::error_body::{clean_text, quote_beginning};
 use goalmill_common::failure::{ERRORS_MAX, Failure, FailureClass};
 use goalmill_common::id::StepId;
 use goalmill_common::json::Json;
@@ -108,11 +109,14 @@ pub(super) type Fields = BTreeMap<String, Json>;
 /// - `step`: the step that the agent was asked to run.
 pub(crate) fn parse_answer(bytes: &[u8], form: AnswerForm, step: &StepId) -> Result<ExecutionResult, Failure> {
     if bytes.iter().all(u8::is_ascii_whitespace) {
-        return Ok(ExecutionResult::default());
+        return Err(empty("is empty"));
     }
     let text =
         std::str::from_utf8(bytes).map_err(|e| invalid(&format!("is not UTF-8 from byte {}", e.valid_up_to())))?;
-    let json = Json::from_text(text.trim().to_owned()).map_err(|e| invalid(&format!("is not JSON: {e}")))?;
+    let json = Json::from_text(text.trim().to_owned()).map_err(|e| invalid(&not_json(text.trim(), &e)))?;
+    if json.is_null() {
+        return Err(empty("is `null`"));
+    }
     if form == AnswerForm::Raw || !json.text().starts_with('{') {
         return Ok(ExecutionResult::new(json));
     }
@@ -135,6 +139,9 @@ fn parse_envelope(mut fields: Fields) -> Result<ExecutionResult, Failure> {
     let (outputs, failure) = match (error, fields.remove("outputs")) {
         // What the agent has spent, and what it suggests, counts also when it fails.
         (Some(error), _) => (Json::empty_object(), Some(into_error(AgentError { errors: errors.clone(), ..error }))),
+        (None, Some(outputs)) if outputs.is_null() && !fields.contains_key("sub_plan") => {
+            return Err(empty("has `null` at `/outputs`"));
+        }
         (None, Some(outputs)) => (outputs, None),
         (None, None) => {
             let wrong = "is not valid at `/outputs`: an envelope has `outputs` or an `error` that is not null";
@@ -178,15 +185,31 @@ pub(super) fn invalid(what: &str) -> Failure {
     Failure::new(FailureClass::Permanent, "ANSWER_INVALID", format!("the agent's answer {what}"))
 }
 
+/// An answer with nothing in it: the agent may not have done anything.
+fn empty(what: &str) -> Failure {
+    let message = format!("the agent's answer {what}: answer with `{{}}` if there are no outputs");
+    Failure::new(FailureClass::Permanent, "ANSWER_EMPTY", message)
+}
+
+/// Says why a text is not JSON, with its beginning.
+fn not_json(text: &str, error: &serde_json::Error) -> String {
+    let line = text.lines().nth(error.line().saturating_sub(1)).unwrap_or_default();
+    let from = line.floor_char_boundary(error.column().saturating_sub(1));
+    let rest = line[from..].trim_start_matches(['-', '+']);
+    let word = ["NaN", "Infinity", "None", "True", "False", "undefined"].iter().find(|word| rest.starts_with(**word));
+    let word = word.map(|word| format!("`{word}` is no JSON: ")).unwrap_or_default();
+    format!("is not JSON: {word}{error}; it begins with `{}`", quote_beginning(text))
+}
+
 fn is_code(code: &str) -> bool {
     !code.is_empty()
         && code.len() <= 64
         && code.bytes().all(|b| b.is_ascii_uppercase() || b.is_ascii_digit() || b == b'_')
 }
 
-/// A foreign text in one short line.
+/// A foreign text in one short line, without what looks like a credential.
 pub fn clip(text: &str) -> String {
-    let flat = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    let flat = clean_text(text, []);
     match flat.char_indices().nth(MESSAGE_CHARS_MAX) {
         Some((end, _)) => format!("{}…", &flat[..end]),
         None => flat,
@@ -224,10 +247,30 @@ mod tests {
     }
 
     #[test]
-    fn null_is_an_output_and_no_error() {
-        let outcome =
-            parse_answer(br#"{"outputs":null,"error":null,"cost":null}"#, ENVELOPE).expect("it is an envelope");
-        assert_eq!((outcome.outputs.text(), outcome.cost), ("null", 0.0));
+    fn an_answer_without_anything_is_refused() {
+        for text in ["", " \n", "null", r#"{"outputs":null}"#, r#"{"outputs":null,"error":null,"cost":null}"#] {
+            let failure = parse_answer(text.as_bytes(), ENVELOPE).expect_err(text);
+            assert_eq!((failure.class, failure.code.as_str()), (FailureClass::Permanent, "ANSWER_EMPTY"), "{text}");
+            assert!(failure.message.contains("`{}`"), "{text}: {}", failure.message);
+        }
+        let outcome = parse_answer(br#"{"outputs":{},"error":null,"cost":null}"#, ENVELOPE).expect("it is an envelope");
+        assert_eq!((outcome.outputs.text(), outcome.cost), ("{}", 0.0));
+        assert!(parse_answer(br#"{"outputs":null,"sub_plan":{"steps":[]}}"#, ENVELOPE).is_ok());
+    }
+
+    #[test]
+    fn an_answer_that_is_not_json_is_quoted() {
+        for (text, part) in [
+            ("<html><body>502 Bad gateway</body></html>", "`<html><body>502 Bad gateway</body></html>`"),
+            ("Loading model...\n{\"outputs\": {\"ok\": 1}}", "`Loading model... {"),
+            ("{\"score\": NaN}", "`NaN` is no JSON"),
+            ("{\"score\": -Infinity}", "`Infinity` is no JSON"),
+            ("{'a': None}", "{'a': None}"),
+        ] {
+            let failure = parse_answer(text.as_bytes(), ENVELOPE).expect_err(text);
+            assert_eq!(failure.code, "ANSWER_INVALID");
+            assert!(failure.message.contains(part), "{text}: {}", failure.message);
+        }
     }
 
     #[test]
@@ -241,10 +284,9 @@ mod tests {
 
     #[test]
     fn any_json_is_the_outputs() {
-        for text in ["[1,2]", "3", "null", "{\"hotels\":[]}"] {
+        for text in ["[1,2]", "3", "{\"hotels\":[]}"] {
             assert_eq!(parse_answer(text.as_bytes(), ENVELOPE).expect("it is JSON").outputs.text(), text);
         }
-        assert_eq!(parse_answer(b" \n", ENVELOPE).expect("an empty answer is no error").outputs.text(), "{}");
     }
 
     #[test]

@@ -9,7 +9,7 @@
 //!
 //! | exit | failure class | code |
 //! |---|---|---|
-//! | 0 | none | |
+//! | 0, also without an answer: then there are no outputs | none | |
 //! | 75 (`EX_TEMPFAIL` of sysexits.h) | transient | `EXIT_75` |
 //! | another code | permanent | `EXIT_<code>` |
 //! | killed by a signal | transient | `SIGNAL_<number>` |
@@ -42,6 +42,8 @@ use super::{AnswerForm, ExecutionResult, Executor, Progress, call};
 const FRAME_BYTES_MAX: usize = 64 << 10;
 /// Bytes of standard error that are kept, from its end.
 const TAIL_BYTES_MAX: usize = 4 << 10;
+/// The limit of memory of a container (cgroup v2), in bytes.
+const MEMORY_LIMIT: &str = "/sys/fs/cgroup/memory.max";
 /// `EX_TEMPFAIL`: try again later.
 const TEMPFAIL: i32 = 75;
 
@@ -136,12 +138,18 @@ impl Executor for CommandExecutor {
             done = working => done?,
             never = ask_to_end(leader, cancelled) => match never {},
         };
+        // Programs that have nothing to say end with 0 and without a word.
+        if status.success() && answer.trim_ascii().is_empty() {
+            return Ok(ExecutionResult::default());
+        }
         if status.success() {
             return call::parse_answer(&answer, self.settings.answer, &task.step);
         }
         let (class, code) = class_of(status);
         let said = String::from_utf8_lossy(&tail);
-        let message = format!("`{}` ended with {status}: {}", self.settings.argv[0], call::clip(&said));
+        let (program, said) = (&self.settings.argv[0], call::clip(&said));
+        let said = if said.is_empty() { said } else { format!(": {said}") };
+        let message = format!("`{program}` ended with {status}{}{said}", killed_hint(status));
         Err(match call::parse_error(&answer, self.settings.answer) {
             Some(error) => error.into_failure(class, &code, &message),
             None => Failure::new(class, code, message),
@@ -200,6 +208,16 @@ fn class_of(status: ExitStatus) -> (FailureClass, String) {
         (None, Some(signal)) => (FailureClass::Transient, format!("SIGNAL_{signal}")),
         (None, None) => (FailureClass::Transient, "EXIT_UNKNOWN".into()),
     }
+}
+
+/// What a program that was killed tells nobody: memory is the usual reason, and the limit of it if there is one.
+fn killed_hint(status: ExitStatus) -> String {
+    if status.signal() != Some(Signal::KILL.as_raw()) {
+        return String::new();
+    }
+    let limit = std::fs::read_to_string(MEMORY_LIMIT).ok().and_then(|text| text.trim().parse::<u64>().ok());
+    let limit = limit.map(|bytes| format!("; the limit of this worker's container is {} MiB", bytes >> 20));
+    format!(" (perhaps it took more memory than there is{})", limit.unwrap_or_default())
 }
 
 fn broken(error: &io::Error) -> Failure {

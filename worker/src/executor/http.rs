@@ -4,13 +4,16 @@
 //!
 //! | answer | failure class | code |
 //! |---|---|---|
-//! | 2xx with JSON | none | |
+//! | 2xx with JSON, 204 | none | |
+//! | 202: the work is not done | permanent | `HTTP_202` |
+//! | another 2xx without a body, or with `null` | permanent | `ANSWER_EMPTY` |
 //! | 408, 425, 5xx, no connection, broken answer | transient | `HTTP_<status>`, `HTTP_UNREACHABLE` |
 //! | `timeout_ms` is over | timeout | `HTTP_TIMEOUT` |
-//! | 429, or 503 with `Retry-After` | rate_limited | `HTTP_<status>` |
+//! | 429, 529, or 503 with a time to wait | rate_limited | `HTTP_<status>` |
 //! | other 3xx and 4xx | permanent | `HTTP_<status>` |
 //!
-//! `Retry-After` may be seconds or a date. A body `{"error": {…}}` wins over the status. With `"answer": "raw"` the
+//! The time to wait is in `Retry-After` or `retry-after-ms` ([`goalmill_common::retry_after`]). A body `{"error": {…}}`
+//! wins over the status; what any other body says is quoted. With `"answer": "raw"` the
 //! body is never read as an envelope.
 
 use std::collections::BTreeMap;
@@ -18,11 +21,13 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use goalmill_common::clock::Clock;
+use goalmill_common::error_body::quote_error_body;
 use goalmill_common::failure::{Failure, FailureClass};
 use goalmill_common::limits::Limits;
+use goalmill_common::retry_after::read_retry_after;
 use goalmill_common::task::Task;
 use goalmill_http::{BodyError, client_failure, read_body};
-use reqwest::header::{HeaderMap, HeaderName, HeaderValue, RETRY_AFTER};
+use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
 use reqwest::{Client, Response, StatusCode, Url, redirect};
 use serde::Deserialize;
 use tokio_util::sync::CancellationToken;
@@ -35,8 +40,9 @@ const REDIRECTS_MAX: usize = 3;
 const CONNECT_MS: u64 = 5_000;
 /// Bytes of an answer besides the outputs.
 const FRAME_BYTES_MAX: usize = 64 << 10;
-/// The longest wait that an answer may ask for: an hour, in milliseconds.
-const RETRY_AFTER_MS_MAX: u64 = 3_600_000;
+/// What to do about an answer that is not the outcome.
+const NOT_DONE: &str = "the work is accepted and not done: answer with the outcome when it is done, or let the agent \
+    pull its tasks from Redis (docs/protocol.md)";
 
 /// Where an agent is, and how it is asked.
 #[derive(Clone, Debug, Deserialize)]
@@ -58,6 +64,8 @@ pub struct HttpSettings {
 pub struct HttpExecutor {
     client: Client,
     url: Url,
+    /// Values of headers, which no failure repeats.
+    secrets: Vec<String>,
     answer: AnswerForm,
     answer_bytes_max: usize,
     clock: Clock,
@@ -78,7 +86,8 @@ impl HttpExecutor {
         }
         let client = builder.build().map_err(|e| format!("the http client cannot be made: {}", client_failure(&e)))?;
         let answer_bytes_max = limits.payload_bytes_max + FRAME_BYTES_MAX;
-        Ok(Self { client, url, answer: settings.answer, answer_bytes_max, clock: Clock::system() })
+        let secrets = settings.headers.into_values().collect();
+        Ok(Self { client, url, secrets, answer: settings.answer, answer_bytes_max, clock: Clock::system() })
     }
 
     async fn body(&self, response: Response) -> Result<Vec<u8>, Failure> {
@@ -107,16 +116,20 @@ impl Executor for HttpExecutor {
         }
         let response = request.send().await.map_err(|e| unreachable(&e))?;
         let status = response.status();
-        let retry_after_ms = response.headers().get(RETRY_AFTER).and_then(|v| self.retry_after_ms(v));
+        let retry_after_ms = self.retry_after_ms(response.headers());
         let body = self.body(response).await?;
-        if status.is_success() {
+        if matches!(status, StatusCode::NO_CONTENT | StatusCode::RESET_CONTENT) && body.is_empty() {
+            return Ok(ExecutionResult::default());
+        }
+        if status.is_success() && status != StatusCode::ACCEPTED {
             return call::parse_answer(&body, self.answer, &task.step);
         }
         let class = class_of(status, retry_after_ms.is_some());
         let code = format!("HTTP_{}", status.as_u16());
+        let message = self.describe(status, &body);
         let mut failure = match call::parse_error(&body, self.answer) {
-            Some(error) => error.into_failure(class, &code, &format!("the agent answered {status}")),
-            None => Failure::new(class, code, format!("the agent answered {status}")),
+            Some(error) => error.into_failure(class, &code, &message),
+            None => Failure::new(class, code, message),
         };
         failure.retry_after_ms = failure.retry_after_ms.or(retry_after_ms);
         Err(failure)
@@ -124,8 +137,21 @@ impl Executor for HttpExecutor {
 }
 
 impl HttpExecutor {
-    fn retry_after_ms(&self, value: &HeaderValue) -> Option<u64> {
-        retry_after_ms(value.to_str().ok()?, self.clock.now_ms())
+    fn retry_after_ms(&self, headers: &HeaderMap) -> Option<u64> {
+        read_retry_after(|name| headers.get(name)?.to_str().ok(), self.clock.now_ms())
+    }
+
+    /// What an answer without an outcome says.
+    fn describe(&self, status: StatusCode, body: &[u8]) -> String {
+        if status == StatusCode::ACCEPTED {
+            return format!("the agent answered {status}: {NOT_DONE}");
+        }
+        // The values alone, and without a word such as `Bearer` before them.
+        let secrets = self.secrets.iter().flat_map(|value| [value.as_str(), value.rsplit(' ').next().unwrap_or("")]);
+        match quote_error_body(body, secrets) {
+            Some(said) => format!("the agent answered {}: {said}", status.as_u16()),
+            None => format!("the agent answered {status}"),
+        }
     }
 }
 
@@ -141,22 +167,9 @@ fn follow(attempt: redirect::Attempt<'_>) -> redirect::Action {
     }
 }
 
-/// Reads `Retry-After` (RFC 9110, 10.2.3): seconds, or a date.
-fn retry_after_ms(text: &str, now_ms: u64) -> Option<u64> {
-    let text = text.trim();
-    let ms = match text.parse::<u64>() {
-        Ok(seconds) => seconds.saturating_mul(1_000),
-        Err(_) => {
-            let at = jiff::fmt::rfc2822::parse(text).ok()?.timestamp().as_millisecond();
-            u64::try_from(at).ok()?.saturating_sub(now_ms)
-        }
-    };
-    Some(ms.min(RETRY_AFTER_MS_MAX))
-}
-
 fn class_of(status: StatusCode, says_when: bool) -> FailureClass {
     match status.as_u16() {
-        429 => FailureClass::RateLimited,
+        429 | 529 => FailureClass::RateLimited,
         503 if says_when => FailureClass::RateLimited,
         408 | 425 | 500..=599 => FailureClass::Transient,
         _ => FailureClass::Permanent,
@@ -206,15 +219,6 @@ pub fn parse_headers(headers: &BTreeMap<String, String>) -> Result<HeaderMap, St
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn retry_after_is_seconds_or_a_date() {
-        assert_eq!(retry_after_ms("7", 0), Some(7_000));
-        assert_eq!(retry_after_ms("Sun, 06 Nov 1994 08:49:37 GMT", 784_111_777_000 - 5_000), Some(5_000));
-        assert_eq!(retry_after_ms("Sun, 06 Nov 1994 08:49:37 GMT", 784_111_777_000 + 5_000), Some(0));
-        assert_eq!(retry_after_ms("soon", 0), None);
-        assert_eq!(retry_after_ms("999999999999999", 0), Some(RETRY_AFTER_MS_MAX));
-    }
 
     #[test]
     fn an_address_must_be_http() {

@@ -38,6 +38,20 @@ async fn a_program_reads_the_task_and_writes_the_outputs() {
 }
 
 #[tokio::test]
+async fn a_program_that_was_killed_says_that_memory_may_be_the_reason() {
+    let failure = run(&script("kill -9 $$")).await.expect_err("it is killed");
+    assert_eq!(failure.code, "SIGNAL_9");
+    assert!(failure.message.contains("memory"), "{}", failure.message);
+}
+
+#[tokio::test]
+async fn a_program_that_ends_well_and_says_nothing_has_no_outputs() {
+    assert_eq!(run(&script("exit 0")).await.expect("it is done").outputs.text(), "{}");
+    let failure = run(&script("echo null")).await.expect_err("it says nothing");
+    assert_eq!(failure.code, "ANSWER_EMPTY");
+}
+
+#[tokio::test]
 async fn the_exit_code_decides_the_class() {
     for (text, class, code) in [
         ("echo oh >&2; exit 75", FailureClass::Transient, "EXIT_75"),

@@ -39,6 +39,19 @@ async fn answer(State(seen): State<Seen>, Path(how): Path<String>, headers: Head
         "priced" => axum::Json(json!({"outputs": {"a": body["inputs"]}, "cost": 0.5, "tokens": 3})).into_response(),
         "html" => "<html>".into_response(),
         "seconds" => (StatusCode::TOO_MANY_REQUESTS, [("retry-after", "7")], "").into_response(),
+        "fraction" => (StatusCode::TOO_MANY_REQUESTS, [("retry-after", "0.5")], "").into_response(),
+        "milliseconds" => (StatusCode::SERVICE_UNAVAILABLE, [("retry-after-ms", "40")], "").into_response(),
+        "accepted" => (StatusCode::ACCEPTED, axum::Json(json!({"outputs": {"a": 1}}))).into_response(),
+        "empty" => StatusCode::OK.into_response(),
+        "nothing" => axum::Json(json!({"outputs": null})).into_response(),
+        "field" => {
+            let said = json!({"detail": [{"loc": ["body", "city"], "msg": "field required"}]});
+            (StatusCode::UNPROCESSABLE_ENTITY, axum::Json(said)).into_response()
+        }
+        "expired" => {
+            let said = json!({"detail": "the token secret-value of Bearer abcdef is expired"});
+            (StatusCode::UNAUTHORIZED, axum::Json(said)).into_response()
+        }
         "later" => (StatusCode::SERVICE_UNAVAILABLE, [("retry-after", "2")], "").into_response(),
         "told" => (StatusCode::SERVICE_UNAVAILABLE, axum::Json(told)).into_response(),
         "away" => Redirect::temporary("http://localhost:1/elsewhere").into_response(),
@@ -51,7 +64,7 @@ async fn answer(State(seen): State<Seen>, Path(how): Path<String>, headers: Head
 
 async fn ask(url: &str, task: &Task) -> Result<ExecutionResult, Failure> {
     let timeout_ms = if url.ends_with("/never") { 100 } else { 20_000 };
-    let settings = json!({"url": url, "headers": {"authorization": "Bearer x"}, "timeout_ms": timeout_ms});
+    let settings = json!({"url": url, "headers": {"authorization": "Bearer secret-value"}, "timeout_ms": timeout_ms});
     let settings: HttpSettings = serde_json::from_value(settings).expect("they are valid");
     let http = HttpExecutor::new(settings, &Limits::default()).expect("it is made");
     http.execute(task, &Progress::default(), &CancellationToken::new()).await
@@ -68,7 +81,7 @@ async fn the_service_gets_the_task_but_not_its_token() {
     let header = |name: &str| headers.get(name).and_then(|v| v.to_str().ok());
     assert_eq!(header("idempotency-key"), Some("key-a"));
     assert_eq!(header("traceparent"), Some(traceparent));
-    assert_eq!(header("authorization"), Some("Bearer x"));
+    assert_eq!(header("authorization"), Some("Bearer secret-value"));
     assert_eq!((&body["task"]["step"], &body["task"]["attempt"]), (&json!("a"), &json!(1)));
     assert!(!body.to_string().contains("token-a"));
     let outcome = ask(&format!("{base}/plain"), &task).await.expect("it answers");
@@ -91,6 +104,12 @@ async fn every_answer_has_its_class() {
         ("304", permanent, "HTTP_304", None),
         ("seconds", FailureClass::RateLimited, "HTTP_429", Some(7_000)),
         ("later", FailureClass::RateLimited, "HTTP_503", Some(2_000)),
+        ("529", FailureClass::RateLimited, "HTTP_529", None),
+        ("fraction", FailureClass::RateLimited, "HTTP_429", Some(500)),
+        ("milliseconds", FailureClass::RateLimited, "HTTP_503", Some(40)),
+        ("accepted", permanent, "HTTP_202", None),
+        ("empty", permanent, "ANSWER_EMPTY", None),
+        ("nothing", permanent, "ANSWER_EMPTY", None),
         ("told", permanent, "NO_ROOM", Some(5)),
         ("html", permanent, "ANSWER_INVALID", None),
         ("away", permanent, "HTTP_307", None),
@@ -106,6 +125,29 @@ async fn every_answer_has_its_class() {
         );
         assert!(!failure.message.contains(&base), "{how}: {}", failure.message);
     }
+}
+
+#[tokio::test]
+async fn a_failure_quotes_what_the_service_said_without_secrets() {
+    let (base, _) = service().await;
+    let task = task("a", "x", json!({}));
+    let said = |how: &'static str| {
+        let (url, task) = (format!("{base}/{how}"), task.clone());
+        async move { ask(&url, &task).await.expect_err(how).message }
+    };
+    assert_eq!(said("field").await, "the agent answered 422: body.city: field required");
+    let expired = said("expired").await;
+    assert!(expired.starts_with("the agent answered 401: the token [redacted]"), "{expired}");
+    assert!(!expired.contains("secret-value") && !expired.contains("abcdef"), "{expired}");
+    assert!(said("html").await.contains("it begins with `<html>`"));
+    assert!(said("accepted").await.contains("docs/protocol.md"));
+}
+
+#[tokio::test]
+async fn a_service_without_outputs_answers_204() {
+    let (base, _) = service().await;
+    let result = ask(&format!("{base}/204"), &task("a", "x", json!({}))).await.expect("it is done");
+    assert_eq!(result.outputs.text(), "{}");
 }
 
 #[tokio::test]

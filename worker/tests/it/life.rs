@@ -1,14 +1,16 @@
 //! A task's life, from its queue to its report.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use goalmill_broker::TaskWrite;
+use goalmill_common::config::WorkerSettings;
 use goalmill_common::failure::{Failure, FailureClass};
 use goalmill_common::report::What;
 use goalmill_worker::executor::ExecutionResult;
 use serde_json::json;
+use tokio::time::Instant;
 
 use crate::world::{LEASE_MS, SHARD, Scripted, World, task};
 
@@ -64,6 +66,32 @@ async fn a_failure_is_reported_as_it_is() {
     let _worker = world.start(world.settings(), vec![("limited", limited)]).await;
     let report = world.wait_final("a").await;
     assert_eq!((report.what, report.failure), (What::Failed, Some(failure)));
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_refusal_holds_all_tasks_of_its_agent_type_and_no_others() {
+    let world = World::new().await;
+    let (begun, starts) = (Instant::now(), Arc::new(Mutex::new(Vec::new())));
+    let seen = starts.clone();
+    let limited = Scripted::new(move |task, _, _| {
+        let mut starts = seen.lock().expect("nobody panics here");
+        starts.push((task.step.to_string(), begun.elapsed()));
+        let refusal = Failure::new(FailureClass::RateLimited, "HTTP_429", "slow down");
+        let refusal = Failure { retry_after_ms: Some(5_000), ..refusal };
+        std::future::ready(if starts.len() == 1 { Err(refusal) } else { Ok(ExecutionResult::new(json!({}))) })
+    });
+    let free = Scripted::new(|_, _, _| std::future::ready(Ok(ExecutionResult::new(json!({})))));
+    let settings = WorkerSettings { slots: 1, ..world.settings() };
+    world.queue(&[task("a", "limited", json!({})), task("b", "limited", json!({}))]).await;
+    let _worker = world.start(settings, vec![("limited", limited), ("free", free)]).await;
+    assert_eq!(world.wait_final("a").await.what, What::Failed);
+    world.queue(&[task("c", "free", json!({}))]).await;
+    assert_eq!(world.wait_final("c").await.what, What::Completed);
+    assert!(begun.elapsed() < Duration::from_secs(5), "another agent type goes on");
+    assert_eq!(world.wait_final("b").await.what, What::Completed);
+    let starts = starts.lock().expect("nobody panics here").clone();
+    assert_eq!((starts.len(), starts[1].0.as_str()), (2, "b"));
+    assert!(starts[1].1 >= starts[0].1 + Duration::from_secs(5), "{starts:?}");
 }
 
 #[tokio::test(start_paused = true)]

@@ -179,6 +179,18 @@ fn find_error(event: &str, value: &Value) -> Option<ServerError> {
     Some(parse_error(error))
 }
 
+/// Whether the code of an error says that the server has too much to do.
+pub fn is_overload(code: &str) -> bool {
+    let code = code.to_ascii_lowercase();
+    ["overloaded", "slow_down", "throttl", "capacity_exceeded"].iter().any(|word| code.contains(word))
+}
+
+/// Whether the code of an error says that a filter stopped the request.
+pub fn is_content_filter(code: &str) -> bool {
+    let code = code.to_ascii_lowercase();
+    ["content_filter", "content_policy", "responsibleaipolicyviolation"].iter().any(|word| code.contains(word))
+}
+
 /// Parses an error object or text.
 pub fn parse_error(error: &Value) -> ServerError {
     let number = |value: &Value| value.as_u64().or_else(|| value.as_str()?.parse().ok());

@@ -189,6 +189,10 @@ impl PlanState {
             StepStatus::Retrying if step.budget_wait().is_some() => {
                 format!("a call of `{id}` waits for room in the budget, until {due}: {}", step.reason())
             }
+            StepStatus::Retrying if step.told_to_wait().is_some() => {
+                let why = step.failure().map(|failure| format!(": {} [{}]", failure.message, failure.code));
+                format!("`{id}` was told to wait until {due}, and uses no retry{}", why.unwrap_or_default())
+            }
             StepStatus::Retrying => {
                 let why = step.failure().map(|failure| format!(": {} [{}]", failure.message, failure.code));
                 let (attempt, why) = (step.attempt, why.unwrap_or_default());

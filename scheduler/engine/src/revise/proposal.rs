@@ -41,7 +41,7 @@ impl Turn<'_> {
         }
         match answer {
             PlanAnswer::Failed { reason, issues, provenance } => {
-                let failed = PlanningFailed { reason: reason.clone(), issues, provenance };
+                let failed = PlanningFailed { reason: reason.clone(), aborted: false, issues, provenance };
                 self.emit_plan(PlanEvent::PlanningFailed(Box::new(failed)));
                 self.continue_without_revision(reason);
             }
@@ -89,7 +89,8 @@ impl Turn<'_> {
     fn abort(&mut self, proposal: Proposal) {
         let summary = proposal.summary;
         let reason = if summary.is_empty() { "a planner advised to abort".into() } else { summary };
-        let advised = PlanningFailed { reason: reason.clone(), issues: Vec::new(), provenance: proposal.provenance };
+        let provenance = proposal.provenance;
+        let advised = PlanningFailed { reason: reason.clone(), aborted: true, issues: Vec::new(), provenance };
         self.emit_plan(PlanEvent::PlanningFailed(Box::new(advised)));
         let step = self.state.waiting.replan().and_then(|replan| replan.step.clone());
         let failure = step.as_ref().and_then(|step| self.failure_of(step));

@@ -171,7 +171,9 @@ impl Audit {
                 let line = self.line(id);
                 assert!(line.in_flight && line.attempt == attempt, "one outcome, of the current attempt");
                 line.in_flight = false;
-                if retrying.failure.class == FailureClass::Lost {
+                if retrying.told_to_wait {
+                    assert_eq!(retrying.failure.class, FailureClass::RateLimited);
+                } else if retrying.failure.class == FailureClass::Lost {
                     line.lost += 1;
                     assert!(line.lost < 3, "losses are counted");
                 } else {
@@ -179,7 +181,9 @@ impl Audit {
                     let tries = if spec.fallback.is_some() { 2 * (spec.retry.max + 1) - 1 } else { spec.retry.max };
                     assert!(line.failed <= tries, "attempts are counted: {} of {tries}", line.failed);
                 }
-                let most = spec.retry.ceiling_ms(line.failed.max(1)).max(retrying.failure.retry_after_ms.unwrap_or(0));
+                let asked = retrying.failure.retry_after_ms.unwrap_or(0);
+                let told = if retrying.told_to_wait { asked.max(60_000) * 3 / 2 } else { asked };
+                let most = spec.retry.ceiling_ms(line.failed.max(1)).max(told);
                 let wait = retrying.due_ms.checked_sub(record.time_ms).expect("backoff looks ahead");
                 assert!(wait <= most, "a backoff has a ceiling: {wait} of {most}");
             }

@@ -92,7 +92,76 @@ fn a_worker_that_asks_to_wait_is_heard() {
     let asked =
         Failure { retry_after_ms: Some(30_000), ..Failure::new(FailureClass::RateLimited, "HTTP_429", "slow down") };
     world.fail("a", asked);
-    assert_eq!(world.log.iter().find_map(retrying_due), Some(START_MS + 30_000));
+    let due = world.log.iter().find_map(retrying_due).unwrap();
+    assert!((START_MS + 30_000..=START_MS + 45_000).contains(&due), "{due}");
+}
+
+#[test]
+fn being_told_to_wait_uses_no_retry() {
+    let mut world = World::of(with(plan(&[("a", &[])]), "a", |step| step.retry = retry(1)));
+    let asked =
+        || Failure { retry_after_ms: Some(2_000), ..Failure::new(FailureClass::RateLimited, "HTTP_429", "slow down") };
+    for attempt in 1..=20 {
+        world.fail("a", asked());
+        assert_eq!(world.status("a"), StepStatus::Retrying);
+        assert_eq!(world.state.step(world.index("a")).unwrap().attempt, attempt);
+        world.step_due("a");
+    }
+    world.fail("a", transient());
+    assert_eq!(world.status("a"), StepStatus::Retrying, "the retry is still there");
+    world.step_due("a");
+    world.fail("a", transient());
+    assert_eq!(world.status("a"), StepStatus::Failed);
+}
+
+#[test]
+fn steps_that_wait_for_the_same_agent_do_not_return_together() {
+    let steps: Vec<String> = (0..40).map(|n| format!("s{n}")).collect();
+    let all: Vec<(&str, &[&str])> = steps.iter().map(|id| (id.as_str(), &[] as &[&str])).collect();
+    let mut world = World::of(plan(&all));
+    let asked = Failure { retry_after_ms: Some(2_000), ..Failure::new(FailureClass::RateLimited, "HTTP_429", "later") };
+    for (n, id) in steps.iter().enumerate() {
+        world.random = (n as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        world.fail(id, asked.clone());
+    }
+    let mut dues: Vec<u64> = world.log.iter().filter_map(retrying_due).collect();
+    dues.sort_unstable();
+    assert!(dues[0] >= START_MS + 2_000 && dues[39] <= START_MS + 3_000, "{dues:?}");
+    assert!(dues.windows(10).all(|ten| ten[9] - ten[0] > 100), "{dues:?}");
+}
+
+#[test]
+fn an_agent_that_asks_to_wait_for_ever_is_asked_less_and_less_until_a_limit() {
+    let mut world = World::of(with(plan(&[("a", &[])]), "a", |step| step.retry = retry(5)));
+    let (mut times, begun) = (0_u64, world.now_ms);
+    while world.status("a") != StepStatus::Failed {
+        world.fail("a", Failure::new(FailureClass::RateLimited, "HTTP_429", "slow down"));
+        times += 1;
+        if world.status("a") == StepStatus::Retrying {
+            world.step_due("a");
+        }
+    }
+    let failure = world.state.step(world.index("a")).unwrap().failure.unwrap().clone();
+    assert_eq!(failure.code, "WAIT_EXCEEDED");
+    assert!(failure.message.contains("queue_ms_max") && failure.message.contains("slow down"), "{}", failure.message);
+    let day_ms = 24 * 3_600_000;
+    assert!(world.now_ms - begun <= day_ms, "{}", world.now_ms - begun);
+    assert!((900..1_500).contains(&times), "{times}");
+}
+
+#[test]
+fn a_report_without_outputs_is_no_success() {
+    for outputs in [None, Some(serde_json::Value::Null)] {
+        let mut world = World::of(plan(&[("a", &[])]));
+        let task = world.dispatch("a");
+        let outputs = outputs.map(goalmill_common::json::Json::from);
+        world.report(Report { outputs, ..report(&task, What::Completed) }).unwrap();
+        assert_eq!(world.status("a"), StepStatus::Failed);
+        assert_eq!(world.state.step(world.index("a")).unwrap().failure.unwrap().code, "ANSWER_EMPTY");
+    }
+    let mut world = World::of(plan(&[("a", &[])]));
+    world.complete("a", json!({}));
+    assert_eq!(world.status("a"), StepStatus::Completed);
 }
 
 #[test]

@@ -61,6 +61,64 @@ async fn a_bad_answer_is_repaired_within_its_limit() {
 }
 
 #[tokio::test]
+async fn a_refusal_ends_the_step_with_its_text_and_is_not_asked_again() {
+    let reply = |choice: Value| {
+        let usage = json!({"prompt_tokens": 10, "completion_tokens": 10});
+        Scripted { body: Some(json!({"choices": [choice], "usage": usage}).to_string()), ..Scripted::default() }
+    };
+    let filtered = json!({"finish_reason": "content_filter", "message": {"role": "assistant", "content": ""}});
+    let refused = json!({"finish_reason": "stop", "message": {"content": null, "refusal": "I cannot help with that."}});
+    for (choice, said) in [(filtered, "content filter"), (refused, "I cannot help with that.")] {
+        let world = World::new(json!({}), [reply(choice), answers(json!({"result": "never asked"}))]).await;
+        let ended = world.run(&task(json!({}))).await;
+        let failure = ended.failure();
+        assert_eq!((failure.code.as_str(), failure.class), ("LLM_DECLINED", FailureClass::Permanent));
+        assert!(failure.message.contains(said), "{}", failure.message);
+        assert_eq!(world.seen().len(), 1);
+        assert!(ended.usage.tokens.sum() > 0, "what the refusal took counts");
+    }
+}
+
+#[tokio::test]
+async fn an_answer_with_text_around_it_costs_one_call() {
+    let schema = json!({"type": "object", "required": ["best", "tags"], "properties":
+        {"best": {"type": "string"}, "tags": {"type": "array", "items": {"type": "string"}}}});
+    let step = Task { output_schema: Some(Json::from(schema)), ..task(json!({})) };
+    for text in [
+        "<think>I should answer {\"best\": 1}</think>\n{\"best\": \"x\", \"tags\": [\"a\"]}",
+        "{'best': 'x', 'tags': ['a']}\n\nNote: this is final.",
+        "{\"best\": \"x\", \"tags\": \"[\\\"a\\\"]\"}",
+    ] {
+        for settings in [json!({}), file_tools()] {
+            let world = World::new(settings, [Scripted::text(text)]).await;
+            assert_eq!(world.run(&step).await.outputs(), json!({"best": "x", "tags": ["a"]}), "{text}");
+            assert_eq!(world.seen().len(), 1, "{text}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn arguments_of_tools_are_read_as_answers_are() {
+    let call = calls([("write_file", json!("{'path': 'a.txt', 'text': 'hello',}"))]);
+    let world = World::new(file_tools(), [call, answers(json!({"result": "a.txt"}))]).await;
+    assert_eq!(world.run(&task(json!({}))).await.outputs(), json!({"result": "a.txt"}));
+    assert_eq!(std::fs::read_to_string(world.file("a.txt")).expect("it is written"), "hello");
+}
+
+#[tokio::test]
+async fn a_rate_limit_of_the_model_makes_the_step_wait() {
+    let limited = Scripted { retry_after: Some("50".into()), ..Scripted::status(429, "slow down") };
+    let world = World::new(json!({}), [limited]).await;
+    let ended = world.run(&task(json!({}))).await;
+    let failure = ended.failure();
+    assert_eq!((failure.class, failure.retry_after_ms), (FailureClass::RateLimited, Some(50_000)));
+    let again = world.run(&task(json!({}))).await;
+    let failure = again.failure();
+    assert_eq!((failure.class, world.seen().len()), (FailureClass::RateLimited, 1), "its server is not asked again");
+    assert!(failure.retry_after_ms.is_some_and(|ms| (1..=50_000).contains(&ms)), "{failure:?}");
+}
+
+#[tokio::test]
 async fn an_agent_without_tools_is_asked_for_json() {
     let world =
         World::new(json!({}), [Scripted::text("{}"), Scripted::text("{\"result\": \"yes\", \"why\": 1}")]).await;
