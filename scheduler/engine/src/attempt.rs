@@ -416,11 +416,10 @@ impl Turn<'_> {
 /// What is wrong with a report without outputs.
 const NO_OUTPUTS: &str = "the report has no `outputs`: report `{}` if there are none";
 
-/// Whether a report says that the step is done, and nothing else.
+/// Whether a report says that the step is done, wholly or in part, and nothing else.
 fn is_empty(report: &Report) -> bool {
-    matches!(report.what, What::Completed | What::PartialSuccess)
-        && report.outputs.as_ref().is_none_or(Json::is_null)
-        && report.sub_plan.is_none()
+    let is_done = report.what == What::Completed || report.what == What::PartialSuccess && report.errors.is_empty();
+    is_done && report.outputs.as_ref().is_none_or(Json::is_null) && report.sub_plan.is_none()
 }
 
 /// Longest line of progress or failure kept, in characters.
