@@ -79,6 +79,7 @@ impl Parent {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct FamilyGrew {
     /// How many; a plan counts as one step more.
+    #[serde(default)]
     pub steps: u64,
 }
 

@@ -31,15 +31,15 @@ fn schemas_of_one_plan_are_limited_in_sum_and_equal_ones_count_once() {
     };
     let plan = |shift: usize| {
         let step = |k: usize| json!({"id": format!("s{k}"), "agent_type": "echo", "output_schema": schema(k * shift)});
-        json!({"steps": (0..30).map(step).collect::<Vec<_>>()})
+        json!({"steps": (0..8).map(step).collect::<Vec<_>>()})
     };
-    assert!(validate::validate_plan(&plan(0), &Limits::default()).is_ok(), "thirty times the same schema");
-    let issues = validate::validate_plan(&plan(100), &Limits::default()).map(|_| ()).expect_err("it is too much");
+    assert!(validate::validate_plan(&plan(0), &Limits::default()).is_ok(), "eight times the same schema");
+    let issues = validate::validate_plan(&plan(1), &Limits::default()).map(|_| ()).expect_err("it is too much");
     let found = found(&issues);
     assert_eq!((found.len(), found[0].0), (1, "SCHEMAS_TOO_LARGE"), "{issues:#?}");
     assert!(found[0].1.starts_with("/steps/") && found[0].1.ends_with("/output_schema"), "{issues:#?}");
     let limits = Limits { schemas_bytes_max: 1 << 30, ..Limits::default() };
-    assert!(validate::validate_plan(&plan(100), &limits).is_ok(), "the limit is a setting");
+    assert!(validate::validate_plan(&plan(1), &limits).is_ok(), "the limit is a setting");
 }
 
 #[test]

@@ -146,7 +146,7 @@ fn a_plan_in_place_of_a_result_has_steps_for_allowed_agents_only() {
             );
         }
         for allowed in [&["w", "mail", "free"] as &[&str], &["*"]] {
-            assert_eq!(answered(sub_plan, allowed).sub_plans().len(), 1, "{sub_plan}");
+            assert_ne!(answered(sub_plan, allowed).sub_plans().len(), 0, "{sub_plan}");
         }
     }
     let inline = json!({"steps": [{"id": "x", "kind": "finish", "inputs": {"y": 1}}]});

@@ -121,7 +121,7 @@ impl States {
                         RepetitionRange::Exactly(n) | RepetitionRange::AtLeast(n) | RepetitionRange::Bounded(_, n),
                     ) => usize::try_from(*n).unwrap_or(usize::MAX).saturating_add(1),
                 };
-                self.of(&repetition.ast).saturating_add(1).saturating_mul(times)
+                self.of(&repetition.ast).max(1).saturating_mul(times).saturating_add(1)
             }
             Ast::Group(group) => {
                 if let ast::GroupKind::NonCapturing(flags) = &group.kind {
