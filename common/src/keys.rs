@@ -241,9 +241,18 @@ impl Keys {
         [&self.prefix, ":blob:{s", &shard.to_string(), "}:", id].concat()
     }
 
-    /// Whether the key is that of a blob; nothing else is read for a reference.
-    pub fn is_blob(&self, key: &str) -> bool {
-        key.strip_prefix(&self.prefix).is_some_and(|name| name.starts_with(":blob:"))
+    /// The blob of a plan's family: `goalmill:blob:{s<n>}:<family>:<name>`.
+    ///
+    /// - `family`: the outermost plan around the plan, or the plan itself.
+    /// - `name`: unguessable, and no token of an attempt: everybody who may see the plan sees it.
+    pub fn plan_blob(&self, family: &PlanId, name: &str) -> Option<String> {
+        Some(self.blob(family.shard()?, &format!("{family}:{name}")))
+    }
+
+    /// Whether the key is that of a blob of this family; nothing else is read for a reference.
+    pub fn is_blob_of(&self, family: &PlanId, key: &str) -> bool {
+        let prefix = self.plan_blob(family, "");
+        prefix.is_some_and(|prefix| key.strip_prefix(&prefix).is_some_and(|name| !name.is_empty()))
     }
 
     /// STRING, with an expiry: the outputs of a step, as JSON, for steps with the same cache key.
@@ -300,7 +309,13 @@ mod tests {
             assert!(key.contains("{s3}"), "{key}");
         }
         assert_eq!(keys.events(&id), "goalmill:{s3}:plan:p3-0000000000000000:events");
-        assert!(keys.is_blob(&keys.blob(shard, "x")) && !keys.is_blob(&Keys::new("other").blob(shard, "x")));
+        let key = keys.plan_blob(&id, "x").expect("it has a shard");
+        assert!(keys.is_blob_of(&id, &key) && !Keys::new("other").is_blob_of(&id, &key));
+        let other = PlanId::derive_in(shard, "other");
+        for foreign in [keys.blob(shard, "x"), keys.plan_blob(&other, "x").expect("it has a shard"), keys.plan(&id)] {
+            assert!(!keys.is_blob_of(&id, &foreign), "{foreign}");
+        }
+        assert!(!keys.is_blob_of(&id, &keys.plan_blob(&id, "").expect("it has a shard")));
     }
 
     #[test]

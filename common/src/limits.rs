@@ -13,6 +13,8 @@ pub struct Limits {
     pub steps_max: usize,
     /// Steps of a plan that a planner made.
     pub planned_steps_max: usize,
+    /// Steps of a plan and of all plans that are ever started inside it, at any depth. Each of these counts as one step more.
+    pub family_steps_max: usize,
     /// Dependencies of one step.
     pub dependencies_max: usize,
     /// Steps on the longest path.
@@ -21,6 +23,8 @@ pub struct Limits {
     pub depth_max: u32,
     /// Bytes of a plan's text.
     pub plan_bytes_max: usize,
+    /// Bytes of all schemas of one plan or card when they are compiled, estimated from their text.
+    pub schemas_bytes_max: usize,
     /// Bytes of one step's inputs or outputs kept inline; larger ones go by reference.
     pub inline_bytes_max: usize,
     /// Bytes of one step's inputs or outputs at all.
@@ -72,10 +76,12 @@ impl Default for Limits {
         Self {
             steps_max: 10_000,
             planned_steps_max: 20,
+            family_steps_max: 50_000,
             dependencies_max: 10_000,
             path_max: 10_000,
             depth_max: 3,
             plan_bytes_max: 8 << 20,
+            schemas_bytes_max: 64 << 20,
             inline_bytes_max: 256 << 10,
             payload_bytes_max: 2 << 20,
             expression_bytes_max: 4 << 20,

@@ -75,6 +75,9 @@ pub struct Report {
     /// A plan to run in place of the step.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sub_plan: Option<Json>,
+    /// Agent types that steps of the `sub_plan` may have; `*` stands for all of them. The worker says so, not the agent.
+    #[serde(default, skip_serializing_if = "<[String]>::is_empty")]
+    pub sub_plans: std::sync::Arc<[String]>,
     /// With `call`: the finished call.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub call: Option<Box<RecordedCall>>,
@@ -121,6 +124,7 @@ impl Report {
             errors: Vec::new(),
             suggested_adjustments: Vec::new(),
             sub_plan: None,
+            sub_plans: std::sync::Arc::default(),
             call: None,
             suspended: None,
         }

@@ -12,6 +12,9 @@ use crate::trace;
 pub struct Task {
     /// The plan that the step belongs to.
     pub plan: PlanId,
+    /// The outermost plan around the plan, to which its blobs belong; none when that is the plan itself.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub family: Option<PlanId>,
     /// The step.
     pub step: StepId,
     /// Counted from 1 over the step's whole life.
@@ -54,6 +57,11 @@ pub struct Task {
 }
 
 impl Task {
+    /// The plan to whose family the blobs of the task belong.
+    pub fn family(&self) -> &PlanId {
+        self.family.as_ref().unwrap_or(&self.plan)
+    }
+
     /// The trace context, if it may be handed on: schedulers of other makes may send anything.
     pub fn safe_traceparent(&self) -> Option<&str> {
         self.traceparent.as_deref().filter(|text| trace::is_traceparent(text))

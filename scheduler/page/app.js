@@ -168,6 +168,7 @@ const SIGN_IN_FAILURES = {
   denied: "The provider did not let you in.",
   expired: "This sign-in was begun elsewhere, or too long ago. Begin again.",
   invalid: "What the provider answered does not count here. An administrator finds the reason in the scheduler's log.",
+  no_role: "You are known, but have no role here. Ask an administrator for one.",
   unavailable: "The provider does not answer. Try again later.",
   limited: "Too many sign-ins from your address failed. Wait a minute.",
 };

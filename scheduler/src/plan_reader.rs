@@ -8,6 +8,7 @@ use async_trait::async_trait;
 use goalmill_archive::{ArchiveError, ArchiveStore, ArchivedEvent};
 use goalmill_broker::{Broker, BrokerError, LogEntry};
 use goalmill_common::clock::rfc3339;
+use goalmill_common::event::{Event, Parent, PlanEvent, read_entry};
 use goalmill_common::id::{PlanId, ShardId};
 
 /// Reads plans.
@@ -58,12 +59,28 @@ impl PlanReader for LivePlans {
         self.0.plans(shard, before_ms, limit).await
     }
 
-    async fn payload(&self, _: &PlanId, key: &str) -> Result<Option<String>, BrokerError> {
-        if !self.0.keys().is_blob(key) {
+    async fn payload(&self, plan: &PlanId, key: &str) -> Result<Option<String>, BrokerError> {
+        if !is_payload_of(self.0.as_ref(), plan, key).await? {
             return Ok(None);
         }
         Ok(self.0.get_blob(key).await?.and_then(|bytes| String::from_utf8(bytes).ok()))
     }
+}
+
+/// Whether a key is that of a payload of a plan, or of its family: clients, agents and models may write any key.
+async fn is_payload_of(broker: &dyn Broker, plan: &PlanId, key: &str) -> Result<bool, BrokerError> {
+    let keys = broker.keys();
+    Ok(keys.is_blob_of(plan, key) || keys.is_blob_of(&family_of(broker, plan).await?, key))
+}
+
+/// The outermost plan around a plan of the store, as its log says, or the plan itself.
+pub(crate) async fn family_of(broker: &dyn Broker, plan: &PlanId) -> Result<PlanId, BrokerError> {
+    let first = broker.log(plan, 0, 1).await?;
+    let records = first.first().and_then(|entry| read_entry(&entry.events, 0).ok()).unwrap_or_default();
+    let Some(Event::Plan(PlanEvent::GoalAccepted(accepted))) = records.first().map(|record| &record.event) else {
+        return Ok(plan.clone());
+    };
+    Ok(accepted.parent.as_ref().map_or(plan, Parent::family).clone())
 }
 
 /// Reads from the store of running plans, and what that does not have from the archive.

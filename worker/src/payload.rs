@@ -4,6 +4,7 @@ use goalmill_common::blob_ref;
 use goalmill_common::failure::{Failure, FailureClass};
 use goalmill_common::json::Json;
 use goalmill_common::task::Task;
+use goalmill_common::text::shorten;
 use serde_json::Value;
 
 use crate::executor::ExecutionResult;
@@ -11,6 +12,8 @@ use crate::worker::Worker;
 
 /// Smaller fields are not stored as blobs: their references would be no shorter.
 const FIELD_BYTES_MIN: usize = 512;
+/// Characters of a key in a message.
+const KEY_CHARS_MAX: usize = 200;
 
 /// The task with its references replaced; `None` when it has none.
 pub(crate) async fn resolve_references(worker: &Worker, task: &Task) -> Result<Option<Task>, Failure> {
@@ -20,7 +23,7 @@ pub(crate) async fn resolve_references(worker: &Worker, task: &Task) -> Result<O
     let mut inputs = task.inputs.value();
     let mut bytes = task.inputs.text().len();
     while let Some(place) = find_reference(&mut inputs) {
-        let blob = read_blob(worker, place).await?;
+        let blob = read_blob(worker, task, place).await?;
         bytes += blob.len();
         if bytes > worker.limits.payload_bytes_max {
             let message = format!("the inputs have more than {} bytes", worker.limits.payload_bytes_max);
@@ -46,22 +49,23 @@ fn find_reference(value: &mut Value) -> Option<&mut Value> {
 }
 
 /// The JSON that a reference stands for.
-pub(crate) async fn read_json(worker: &Worker, reference: &Json) -> Result<Json, Failure> {
-    let bytes = read_blob(worker, &reference.value()).await?;
+pub(crate) async fn read_json(worker: &Worker, task: &Task, reference: &Json) -> Result<Json, Failure> {
+    let bytes = read_blob(worker, task, &reference.value()).await?;
     let text = String::from_utf8(bytes).ok().and_then(|text| Json::from_text(text).ok());
     text.ok_or_else(|| Failure::new(FailureClass::Permanent, "BLOB_INVALID", "a recorded outcome is not JSON"))
 }
 
-async fn read_blob(worker: &Worker, place: &Value) -> Result<Vec<u8>, Failure> {
+/// Reads a blob of the task's own family: whoever writes inputs may name the keys of other plans.
+async fn read_blob(worker: &Worker, task: &Task, place: &Value) -> Result<Vec<u8>, Failure> {
     let key = blob_ref::key(place).unwrap_or_default();
-    if !worker.broker.keys().is_blob(key) {
-        let message = format!("`{key}` is not the key of a blob");
+    if !worker.broker.keys().is_blob_of(task.family(), key) {
+        let message = format!("`{}` is not the key of a blob of this plan", shorten(key, KEY_CHARS_MAX));
         return Err(Failure::new(FailureClass::Permanent, "BLOB_INVALID", message));
     }
     match worker.broker.get_blob(key).await {
         Ok(Some(bytes)) => Ok(bytes),
         Ok(None) => {
-            let message = format!("the input `{key}` has expired");
+            let message = format!("the input `{}` has expired", shorten(key, KEY_CHARS_MAX));
             Err(Failure::new(FailureClass::Permanent, "BLOB_MISSING", message))
         }
         Err(e) => Err(Failure::new(FailureClass::Transient, "BLOB_UNAVAILABLE", e.to_string())),
@@ -91,20 +95,21 @@ pub(crate) async fn offload_outputs(
             fields.iter().map(|(name, value)| (Json::of(value).text().len(), name.clone())).collect();
         sizes.sort_by(|a, b| b.cmp(a));
         let mut left = bytes;
+        let name_of_blob = worker.random.token();
         let large = sizes.into_iter().take_while(|(size, _)| *size >= FIELD_BYTES_MIN);
         for (n, (size, name)) in large.enumerate() {
             if left <= worker.limits.inline_bytes_max {
                 break;
             }
             let field = fields.get_mut(&name).expect("it was just listed");
-            let reference = store_blob(worker, task, &format!("{}-{n}", task.token), &Json::of(field)).await;
+            let reference = store_blob(worker, task, &format!("{name_of_blob}-{n}"), &Json::of(field)).await;
             left = left - size + reference.text().len();
             *field = reference.value();
         }
         outcome.outputs = Json::of(&outputs);
     }
     if outcome.outputs.text().len() > worker.limits.inline_bytes_max {
-        outcome.outputs = store_blob(worker, task, task.token.as_str(), &outcome.outputs).await;
+        outcome.outputs = store_blob(worker, task, &worker.random.token(), &outcome.outputs).await;
     }
     Ok(outcome)
 }
@@ -113,10 +118,9 @@ pub(crate) async fn offload_outputs(
 ///
 /// Retries until the attempt's time limit: the work is done and only its result is missing.
 ///
-/// - `name`: of the blob, unique among all.
+/// - `name`: of the blob, unguessable, and no token of an attempt: it is read in the log.
 pub(crate) async fn store_blob(worker: &Worker, task: &Task, name: &str, value: &Json) -> Json {
-    let shard = task.plan.shard().expect("tasks without a shard are dead letters");
-    let key = worker.broker.keys().blob(shard, name);
+    let key = worker.broker.keys().plan_blob(task.family(), name).expect("tasks without a shard are dead letters");
     let (text, kept_ms) = (value.text(), worker.limits.plan_ms_max);
     let mut failures = 0;
     while let Err(e) = worker.broker.put_blob(&key, text.as_bytes(), kept_ms).await {

@@ -98,7 +98,11 @@ impl<'a> RecordedCalls<'a> {
             return Err(error.clone());
         }
         let outcome = recorded.outcome.clone().unwrap_or_else(Json::null);
-        let outcome = if is_reference(&outcome) { payload::read_json(self.worker, &outcome).await? } else { outcome };
+        let outcome = if is_reference(&outcome) {
+            payload::read_json(self.worker, &self.assignment.task, &outcome).await?
+        } else {
+            outcome
+        };
         // It was within the limit when it was recorded.
         self.count_bytes(recorded.name.len(), &outcome);
         let usage = CallUsage { cost: recorded.cost, tokens: recorded.usage.unwrap_or_default() };
@@ -120,7 +124,6 @@ impl<'a> RecordedCalls<'a> {
         if is_plain {
             return outcome.clone();
         }
-        // The token of the attempt would be read in the log while it is still valid.
         let name = format!("{}-call{n}", self.worker.random.token());
         payload::store_blob(self.worker, &self.assignment.task, &name, outcome).await
     }

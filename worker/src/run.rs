@@ -193,6 +193,7 @@ fn final_report(worker: &Worker, served: &Served, assignment: &Assignment, compl
                     served.metrics.completed.increment(1);
                     report.outputs = Some(outcome.outputs);
                     report.sub_plan = outcome.sub_plan;
+                    report.sub_plans = report.sub_plan.as_ref().map(|_| served.sub_plans.clone()).unwrap_or_default();
                 }
             }
             if outcome.partial && report.failure.is_none() {

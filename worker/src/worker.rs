@@ -21,7 +21,7 @@ use tokio_util::task::TaskTracker;
 
 use crate::cancel::Superseded;
 use crate::connection::BrokerConnection;
-use crate::executor::{self, Executor};
+use crate::executor::{self, AgentSetup, Executor};
 use crate::held_tasks::HeldTasks;
 use crate::metrics::TaskMetrics;
 use crate::report::ReportOutbox;
@@ -40,6 +40,8 @@ pub(crate) struct Served {
     pub executor: Arc<dyn Executor>,
     /// The card of the settings, which replaces the executor's.
     pub settings_card: Option<Agent>,
+    /// Agent types that steps of the plans that it answers with may have.
+    pub sub_plans: Arc<[String]>,
     pub metrics: TaskMetrics,
     pub throttle: Throttle,
 }
@@ -92,14 +94,17 @@ impl Worker {
         let mut served = BTreeMap::new();
         for (agent_type, executor) in executors {
             let metrics = TaskMetrics::new(&agent_type);
-            served.insert(agent_type, Served { executor, settings_card: None, metrics, throttle: Throttle::default() });
+            let throttle = Throttle::default();
+            let entry = Served { executor, settings_card: None, sub_plans: Arc::default(), metrics, throttle };
+            served.insert(agent_type, entry);
         }
         for (agent_type, value) in &settings.agents {
-            let (executor, settings_card) = executor::build(agent_type, value, &limits, &kinds)
+            let AgentSetup { executor, card, sub_plans } = executor::build(agent_type, value, &limits, &kinds)
                 .map_err(|reason| WorkerStartError::Executor { agent_type: agent_type.clone(), reason })?;
             let metrics = TaskMetrics::new(agent_type);
             let throttle = Throttle::default();
-            served.insert(agent_type.clone(), Served { executor, settings_card, metrics, throttle });
+            let entry = Served { executor, settings_card: card, sub_plans, metrics, throttle };
+            served.insert(agent_type.clone(), entry);
         }
         if served.is_empty() {
             return Err(WorkerStartError::NoAgents);

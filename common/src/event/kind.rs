@@ -70,6 +70,7 @@ impl PlanEvent {
             | Self::QuestionAsked(_)
             | Self::QuestionAnswered(_) => PlanEventKind::Replanning,
             Self::PhaseAdded(_) | Self::Revised(_) | Self::Extended(_) => PlanEventKind::Change,
+            Self::FamilyGrew(_) => PlanEventKind::Control,
             Self::ConstraintChanged(_) | Self::JudgementRequested(_) | Self::CriteriaJudged(_) => {
                 PlanEventKind::Contract
             }

@@ -16,10 +16,10 @@ pub use hook::{HookAsked, HookDecided, HookDecision};
 pub use kind::{PlanEventKind, StepEventKind};
 pub use line::{LogError, read_entry, write_entry};
 pub use plan::{
-    ApprovalRequested, ConstraintChanged, CriteriaJudged, GoalAccepted, JudgementRequested, ModelAnswered, ModelAsked,
-    Parent, PhaseAdded, PhaseNamed, PlanCreated, PlanEnded, PlanExtended, PlanRejected, PlanRevised, PlanValidated,
-    PlannerToolCall, PlanningFailed, QuestionAnswered, QuestionAsked, Reason, ReplanTriggered, RevisionProposed,
-    RevisionRefused, Route, RouteCandidate, ToolsCalled,
+    ApprovalRequested, ConstraintChanged, CriteriaJudged, FamilyGrew, GoalAccepted, JudgementRequested, ModelAnswered,
+    ModelAsked, Parent, PhaseAdded, PhaseNamed, PlanCreated, PlanEnded, PlanExtended, PlanRejected, PlanRevised,
+    PlanValidated, PlannerToolCall, PlanningFailed, QuestionAnswered, QuestionAsked, Reason, ReplanTriggered,
+    RevisionProposed, RevisionRefused, Route, RouteCandidate, ToolsCalled,
 };
 pub use step::{
     CallsDiscarded, SkipCause, StepAdded, StepAnswered, StepCompleted, StepDecomposed, StepFailed, StepMeasured,
@@ -152,6 +152,8 @@ events! {
         Revised(PlanRevised) = "plan_revised",
         /// Takes the `step_added` and `phase_added` before it into a plan that is still being written.
         Extended(PlanExtended) = "plan_extended",
+        /// Plans inside it have more steps.
+        FamilyGrew(FamilyGrew) = "family_grew",
         /// The plan stands differently with a constraint: low, broken or relaxed.
         ConstraintChanged(ConstraintChanged) = "constraint_changed",
         /// A model or a person is asked to judge success criteria.

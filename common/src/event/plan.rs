@@ -63,6 +63,24 @@ pub struct Parent {
     pub attempt: u32,
     /// Plans above this one: 1 for a plan inside a submitted plan.
     pub depth: u32,
+    /// The outermost plan; none when that is `plan`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub root: Option<PlanId>,
+}
+
+impl Parent {
+    /// The outermost plan.
+    pub fn family(&self) -> &PlanId {
+        self.root.as_ref().unwrap_or(&self.plan)
+    }
+}
+
+/// Steps that the plans inside a plan have more, at any depth. Only plans that are inside no other one have this event.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct FamilyGrew {
+    /// How many; a plan counts as one step more.
+    #[serde(default)]
+    pub steps: u64,
 }
 
 /// Why something was done, in words.

@@ -53,6 +53,7 @@ fn plan_event(event: &PlanEvent) -> usize {
         | PlanEvent::QuestionAsked(_)
         | PlanEvent::HookAsked(_)
         | PlanEvent::HookDecided(_)
+        | PlanEvent::FamilyGrew(_)
         | PlanEvent::ConstraintChanged(_)
         | PlanEvent::JudgementRequested(_)
         | PlanEvent::Quarantined(_)

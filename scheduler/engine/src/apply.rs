@@ -16,6 +16,7 @@ use goalmill_common::plan::{OnFailure, StepKind, Strategy};
 use goalmill_common::revision::{Answered, Refusal, Trigger};
 use goalmill_common::status::{PlanStatus, StepStatus};
 
+use crate::family::steps_of;
 use crate::grant::GrantedBudgets;
 use crate::graph::{PlanGraph, StepIndex};
 use crate::reserved::ReservedEstimates;
@@ -150,6 +151,7 @@ fn apply_plan(state: &mut PlanState, record: &Record, event: &PlanEvent) -> Resu
         PlanEvent::ModelAnswered(answered) => {
             state.usage.add(answered.usage.cost, answered.usage.tokens);
         }
+        PlanEvent::FamilyGrew(grew) => state.family_steps = state.family_steps.saturating_add(grew.steps),
         PlanEvent::ConstraintChanged(changed) => {
             if let Some(monitor) = &mut state.monitor {
                 monitor.change(changed);
@@ -222,6 +224,7 @@ fn check_plan(state: &PlanState, seq: u64, event: &PlanEvent) -> Result<(), Repl
         | PlanEvent::QuestionAsked(_)
         | PlanEvent::Revised(_)
         | PlanEvent::Extended(_)
+        | PlanEvent::FamilyGrew(_)
         | PlanEvent::ConstraintChanged(_)
         | PlanEvent::CriteriaJudged(_)
         | PlanEvent::Quarantined(_)
@@ -295,6 +298,7 @@ fn answer(state: &mut PlanState, answered: &QuestionAnswered) {
 fn create(state: &mut PlanState, record: &Record, created: &PlanCreated) -> Result<(), ReplayError> {
     let seq = record.seq;
     let plan = Arc::clone(&created.plan);
+    state.size = steps_of(&plan);
     let graph = PlanGraph::new(&plan).map_err(|reason| ReplayError::BadPlan { seq, reason })?;
     state.steps = (0..plan.steps.len()).map(|i| StepState::new(graph.waits(StepIndex::new(i)))).collect();
     state.counts.total = to_u32(plan.steps.len());
@@ -422,8 +426,11 @@ fn fold_consequences(state: &mut PlanState, i: StepIndex, event: &StepEvent) {
         }
     } else if let (StepEvent::Measured(measured), Some(monitor)) = (event, &mut state.monitor) {
         monitor.add(&measured.measures);
+    } else if let StepEvent::Suspended(suspended) = event {
+        state.size = state.size.saturating_add(suspended.plan.as_deref().map_or(0, |plan| 1 + steps_of(plan)));
     } else if let StepEvent::Decomposed(decomposed) = event {
         let plan = decomposed.plan.as_deref().cloned();
+        state.size = state.size.saturating_add(1 + plan.as_ref().map_or(0, steps_of));
         into_plan(&mut Arc::make_mut(&mut state.plan).steps[i], plan);
     }
 }

@@ -35,6 +35,7 @@ impl PlanState {
         let other = spec.fallback.as_ref().filter(|_| step.fallback).and_then(|fallback| fallback.action.as_ref());
         Task {
             plan: accepted.plan_id.clone(),
+            family: self.parent().map(|parent| parent.family().clone()),
             step: spec.id.clone(),
             attempt: step.attempt,
             token: self.token(i).expect("the step exists"),
@@ -333,7 +334,7 @@ impl Turn<'_> {
     pub(crate) fn output_mismatch(&mut self, i: StepIndex, outputs: &Json) -> Option<Failure> {
         let outputs = self.with_loaded(i, outputs);
         let spec = &self.state.plan.steps[i];
-        output_check::check_outputs(&mut self.state.schemas, spec, &outputs, &self.context.limits)
+        output_check::check_outputs(spec, &outputs, &self.context.limits)
     }
 
     /// Completes an inline step: its inputs are its outputs.

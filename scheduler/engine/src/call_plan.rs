@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use crate::PlanState;
 use crate::attempt::Spent;
 use crate::decide::Turn;
-use crate::family::FamilyRequest;
+use crate::family::{FamilyRequest, steps_of};
 use crate::graph::StepIndex;
 use crate::sub_plan::SubPlanRequest;
 
@@ -50,9 +50,10 @@ impl Turn<'_> {
         let invalid = |message: String| Failure::new(FailureClass::Permanent, "SUB_PLAN_INVALID", message);
         let plan = self.validate_sub_plan(i, submitted)?.ok_or_else(|| invalid("the plan is missing".into()))?;
         let (steps, most) = (steps_of(&plan), self.context.limits.planned_steps_max);
-        if steps > most {
+        if steps > u64::try_from(most).unwrap_or(u64::MAX) {
             return Err(invalid(format!("the plan has {steps} steps, more than `planned_steps_max` ({most})")));
         }
+        self.check_family_room(Some(&plan))?;
         Ok(plan)
     }
 
@@ -133,8 +134,3 @@ impl PlanState {
 
 /// Characters of the description of a call's plan.
 const DESCRIPTION_CHARS_MAX: usize = 1_000;
-
-/// Steps of a plan and of the plans inside it.
-fn steps_of(plan: &Plan) -> usize {
-    plan.steps.iter().map(|step| 1 + step.plan.as_deref().map_or(0, steps_of)).sum()
-}

@@ -28,6 +28,8 @@ pub struct Envelope<C = Command> {
     /// Uniform over `u64`; several draws are made from it.
     pub random: u64,
     pub actor: Option<String>,
+    /// Steps of the plan and its family so far: see [`crate::family_steps`].
+    pub family_steps: u64,
     pub command: C,
 }
 
@@ -88,6 +90,10 @@ pub enum Command {
     Due(Timer),
     /// Continues a decision that reached its work limit: see [`crate::Effect::Continue`].
     Continue,
+    /// Plans inside this one have more steps.
+    FamilyGrew {
+        steps: u64,
+    },
     /// The sub-plan of a step is final.
     SubPlanEnded {
         step: StepId,

@@ -21,6 +21,7 @@ use crate::{Command, Decision, Effect, EngineContext, Envelope, PlanState, Rejec
 /// until they are committed. What the plan asks of its family is decided by [`crate::settle_family`].
 pub fn decide(state: &mut PlanState, context: &EngineContext, envelope: Envelope) -> Result<Decision, Rejection> {
     let mut turn = Turn::begin(state, context, envelope.now_ms, envelope.random, envelope.actor);
+    turn.family_steps = envelope.family_steps;
     turn.handle(envelope.command)?;
     Ok(turn.end())
 }
@@ -37,6 +38,10 @@ pub(crate) struct Turn<'a> {
     pub(crate) requests: Vec<FamilyRequest>,
     /// Steps that became final and whose dependents are not checked yet.
     pub(crate) finished: VecDeque<StepIndex>,
+    /// Steps of the family when the turn began.
+    pub(crate) family_steps: u64,
+    /// [`PlanState::size`] when the turn began.
+    pub(crate) size_before: u64,
     /// Steps whose timer changed, with its previous time.
     dues: Vec<(StepIndex, u64)>,
     plan_due: Option<u64>,
@@ -58,6 +63,7 @@ impl<'a> Turn<'a> {
         actor: Option<String>,
     ) -> Self {
         let (plan_due, had_room, in_turn) = (state.plan_due(), state.has_room(), state.step_in_turn());
+        let size_before = state.size;
         Self {
             state,
             context,
@@ -68,6 +74,8 @@ impl<'a> Turn<'a> {
             effects: Vec::new(),
             requests: Vec::new(),
             finished: VecDeque::new(),
+            family_steps: 0,
+            size_before,
             dues: Vec::new(),
             plan_due,
             had_room,
@@ -121,6 +129,10 @@ impl<'a> Turn<'a> {
                 self.unlock_steps();
                 Ok(())
             }
+            Command::FamilyGrew { steps } => {
+                self.grow_family(steps);
+                Ok(())
+            }
             Command::SubPlanEnded { step, attempt, status, outputs, usage, failure } => {
                 self.sub_plan_ended(&step, attempt, status, outputs, usage, failure)
             }
@@ -131,6 +143,7 @@ impl<'a> Turn<'a> {
         if !self.state.is_final() && self.state.seq >= self.context.limits.events_max {
             self.fail_for_events();
         }
+        self.report_growth();
         self.set_timers();
         if self.work.is_cut() && self.is_active() {
             self.effects.push(Effect::Continue);
@@ -151,6 +164,14 @@ impl<'a> Turn<'a> {
             |event: &Event| matches!(event, Event::Step { step, event, .. } if step == id && event.makes_ready());
         if self.in_turn != Some(i) || self.records.iter().any(|record| is_ready(&record.event)) {
             self.effects.push(Effect::Ready(i));
+        }
+    }
+
+    /// Tells the outermost plan how many steps this one has more.
+    fn report_growth(&mut self) {
+        let steps = self.state.size.saturating_sub(self.size_before);
+        if steps > 0 && self.state.parent().is_some() {
+            self.requests.push(FamilyRequest::Grow { plan: self.state.id().clone(), steps });
         }
     }
 

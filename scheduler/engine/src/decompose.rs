@@ -1,11 +1,16 @@
 //! Decomposition on demand: an agent reports that a step is too complex, or returns a sub-plan for it.
 
+use std::collections::BTreeSet;
+
 use goalmill_common::event::{StepDecomposed, StepEvent};
 use goalmill_common::failure::{Failure, FailureClass};
+use goalmill_common::id::AgentType;
 use goalmill_common::json::Json;
+use goalmill_common::limits::Limits;
 use goalmill_common::plan::Plan;
 use goalmill_common::problem::Issue;
 use goalmill_common::report::{Report, What};
+use goalmill_plan::schema::SCHEMA_BYTES_MAX;
 use goalmill_plan::validate;
 
 use crate::attempt::Spent;
@@ -15,6 +20,31 @@ use crate::streaming;
 
 /// Failure code of a step that is too complex for one agent.
 pub const TOO_COMPLEX: &str = "TOO_COMPLEX";
+
+/// Refuses a plan of an agent that has steps for others than those that the worker allows.
+fn check_agents(plan: Option<&Plan>, allowed: &[String]) -> Result<(), Failure> {
+    let is_allowed = |agent: &AgentType| allowed.iter().any(|allowed| allowed == "*" || allowed == agent.as_str());
+    let forbidden = plan.and_then(|plan| agents_of(plan).into_iter().find(|agent| !is_allowed(agent)));
+    let Some(agent) = forbidden else { return Ok(()) };
+    let message = format!(
+        "the agent answered with a plan that has steps for `{agent}`; \
+         name it in `sub_plans` of the agent's settings to allow that"
+    );
+    Err(Failure::new(FailureClass::Permanent, "SUB_PLAN_NOT_ALLOWED", message))
+}
+
+/// Who does the steps of a plan and of the plans inside it, also as a fallback.
+fn agents_of(plan: &Plan) -> BTreeSet<&AgentType> {
+    let mut agents = BTreeSet::new();
+    for step in &plan.steps {
+        if step.kind.needs_worker() {
+            agents.insert(&step.agent_type);
+            agents.extend(step.fallback.iter().filter_map(|fallback| fallback.agent_type.as_ref()));
+        }
+        agents.extend(step.plan.iter().flat_map(|inner| agents_of(inner)));
+    }
+    agents
+}
 
 impl Turn<'_> {
     /// Turns the step into a `plan` step if the report asks for that. Returns whether it did. An invalid sub-plan fails
@@ -38,7 +68,9 @@ impl Turn<'_> {
                 }
             };
         }
-        match self.validate_sub_plan(i, sub_plan) {
+        let plan = self.validate_sub_plan(i, sub_plan);
+        let plan = plan.and_then(|plan| check_agents(plan.as_ref(), &report.sub_plans).map(|()| plan));
+        match plan.and_then(|plan| self.check_family_room(plan.as_ref()).map(|()| plan)) {
             Ok(plan) => {
                 let reason =
                     report.failure.as_ref().map_or("the agent returned a sub-plan", |failure| &failure.message);
@@ -64,7 +96,9 @@ impl Turn<'_> {
         if json.text().len() > limits.plan_bytes_max {
             return Err(invalid(format!("the plan has {} bytes, more than `plan_bytes_max`", json.text().len())));
         }
-        let limits = limits.inside(self.state.depth() + 1);
+        // It is validated in the loop of the shard.
+        let schemas_bytes_max = limits.schemas_bytes_max.min(SCHEMA_BYTES_MAX);
+        let limits = Limits { schemas_bytes_max, ..limits.inside(self.state.depth() + 1) };
         let told = |issues: &[Issue]| {
             let words: Vec<String> =
                 issues.iter().map(|i| format!("{} at {}: {}", i.code, i.pointer, i.detail)).collect();

@@ -7,14 +7,16 @@
 use std::collections::VecDeque;
 
 use goalmill_common::command::Submit;
-use goalmill_common::event::Parent;
+use goalmill_common::event::{FamilyGrew, Parent, PlanEvent};
 use goalmill_common::failure::{Failure, FailureClass};
 use goalmill_common::goal::Usage;
 use goalmill_common::id::PlanId;
 use goalmill_common::json::Json;
+use goalmill_common::plan::{Plan, Step, StepKind};
 use goalmill_common::problem::Problem;
 use goalmill_common::status::PlanStatus;
 
+use crate::decide::Turn;
 use crate::{Closing, Command, Decision, PlanState, Rejection};
 
 /// The actor of the first event of a sub-plan.
@@ -25,6 +27,8 @@ const SUBMITTER: &str = "engine";
 pub(crate) enum FamilyRequest {
     /// Start the sub-plan of a step.
     Start { plan: PlanId, submit: Box<Submit> },
+    /// Count steps that a plan has more, in the outermost plan.
+    Grow { plan: PlanId, steps: u64 },
     /// Give a command to a sub-plan, to the parent or to the plan itself.
     Give { plan: PlanId, command: Box<Command> },
 }
@@ -80,6 +84,7 @@ pub fn settle_family<P: FamilyPlans>(plans: &mut P, key: P::Key, decision: Decis
     while let Some(request) = family.requests.pop_front() {
         match request {
             FamilyRequest::Start { plan, submit } => family.start(plan, submit),
+            FamilyRequest::Grow { plan, steps } => family.grow(&plan, steps),
             FamilyRequest::Give { plan, command } => family.give(&plan, *command),
         }
     }
@@ -116,6 +121,13 @@ impl<P: FamilyPlans> FamilyTurn<'_, P> {
         self.requests.extend(parent.map(|parent| report_refusal(parent, refused)));
     }
 
+    /// Counts steps in the outermost plan of a plan's family.
+    fn grow(&mut self, plan: &PlanId, steps: u64) {
+        let Some(key) = self.plans.find_plan(plan) else { return };
+        let root = self.plans.plan_state(outermost(self.plans, key)).id().clone();
+        self.give(&root, Command::FamilyGrew { steps });
+    }
+
     /// Gives a command to a plan. A plan that is not in memory has ended or is in quarantine.
     fn give(&mut self, plan: &PlanId, command: Command) {
         let Some(key) = self.plans.find_plan(plan) else { return };
@@ -124,6 +136,59 @@ impl<P: FamilyPlans> FamilyTurn<'_, P> {
             Err(rejection) => self.plans.note_rejection(plan, &rejection),
         }
     }
+}
+
+/// The plan that is inside no other one, or the last one above `key` that is in memory.
+fn outermost<P: FamilyPlans>(plans: &P, mut key: P::Key) -> P::Key {
+    while let Some(above) = plans.plan_state(key).parent().and_then(|parent| plans.find_plan(&parent.plan)) {
+        key = above;
+    }
+    key
+}
+
+/// Steps of a plan's family: those of the outermost plan, and of all plans that were ever started inside it, each of
+/// which counts as one step more. The shell gives them to each decision.
+pub fn family_steps<P: FamilyPlans>(plans: &P, key: P::Key) -> u64 {
+    let root = plans.plan_state(outermost(plans, key));
+    root.size.saturating_add(root.family_steps)
+}
+
+impl Turn<'_> {
+    /// Counts the steps of plans inside this one, which ends when they are too many.
+    pub(crate) fn grow_family(&mut self, steps: u64) {
+        self.emit_plan(PlanEvent::FamilyGrew(Box::new(FamilyGrew { steps })));
+        if self.state.size.saturating_add(self.state.family_steps) > self.family_steps_max() {
+            self.fail_plan(self.family_too_large());
+        }
+    }
+
+    /// Says why no plan may start inside this one.
+    pub(crate) fn check_family_room(&self, plan: Option<&Plan>) -> Result<(), Failure> {
+        let steps = self.family_steps.saturating_add(1).saturating_add(plan.map_or(0, steps_of));
+        if steps > self.family_steps_max() { Err(self.family_too_large()) } else { Ok(()) }
+    }
+
+    fn family_steps_max(&self) -> u64 {
+        u64::try_from(self.context.limits.family_steps_max).unwrap_or(u64::MAX)
+    }
+
+    fn family_too_large(&self) -> Failure {
+        let most = self.context.limits.family_steps_max;
+        let message = format!(
+            "the plan and the plans inside it would have more than {most} steps together (`limits.family_steps_max`)"
+        );
+        Failure::new(FailureClass::Permanent, "FAMILY_TOO_LARGE", message)
+    }
+}
+
+/// Steps of a plan and of the plans that are written inside it; each of these counts as one step more.
+pub(crate) fn steps_of(plan: &Plan) -> u64 {
+    let one = |step: &Step| match (&step.plan, step.kind) {
+        (Some(inner), _) => 2 + steps_of(inner),
+        (None, StepKind::Plan) => 2,
+        (None, _) => 1,
+    };
+    plan.steps.iter().map(one).sum()
 }
 
 /// Reports to the step of a sub-plan that it was refused.

@@ -163,8 +163,7 @@ impl Turn<'_> {
         if let Err(wrong) = json_limits::check_json(answer, self.context.limits.nesting_max) {
             return Some(wrong.to_string());
         }
-        output_check::schema_mismatch(&mut self.state.schemas, question.schema.as_ref()?, answer)
-            .map(|why| why.to_string())
+        output_check::schema_mismatch(question.schema.as_ref()?, answer).map(|why| why.to_string())
     }
 
     /// Continues the step with the answer, as its outputs or as one of its inputs.

@@ -70,7 +70,7 @@ pub use command::{Closing, Command, EngineContext, Envelope, PlanAnswer, Rejecti
 pub use decide::decide;
 pub use effect::{Decision, Effect};
 pub use explain::{AgentHealth, ExplainContext};
-pub use family::{FamilyPlans, decide_in_family, settle_family};
+pub use family::{FamilyPlans, decide_in_family, family_steps, settle_family};
 pub use fork::fork;
 pub use goalmill_expression::{NeededPayload, Payload};
 pub use graph::StepIndex;

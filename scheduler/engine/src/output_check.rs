@@ -1,8 +1,5 @@
 //! Checks a step's outputs against its `expected_outputs` and `output_schema`.
 
-use std::collections::BTreeMap;
-use std::sync::Arc;
-
 use goalmill_common::blob_ref;
 use goalmill_common::failure::{Failure, FailureClass};
 use goalmill_common::json::Json;
@@ -13,47 +10,8 @@ use goalmill_plan::schema::{Schema, TooMuchWork, Unusable};
 /// Longest message about a mismatch, in characters: it may quote the payload.
 const MESSAGE_CHARS_MAX: usize = 300;
 
-/// Output schemas of one plan, compiled on first use. A cache, not state: all caches are equal, and a copy is
-/// empty.
-#[derive(Default)]
-pub(crate) struct SchemaCache(BTreeMap<Box<str>, Result<Arc<Schema>, Unusable>>);
-
-impl PartialEq for SchemaCache {
-    fn eq(&self, _: &Self) -> bool {
-        true
-    }
-}
-
-impl Clone for SchemaCache {
-    fn clone(&self) -> Self {
-        Self::default()
-    }
-}
-
-impl std::fmt::Debug for SchemaCache {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "SchemaCache({})", self.0.len())
-    }
-}
-
-impl SchemaCache {
-    fn compiled(&mut self, schema: &Json) -> Result<Arc<Schema>, Unusable> {
-        if let Some(known) = self.0.get(schema.text()) {
-            return known.clone();
-        }
-        let compiled = Schema::of_outputs(&schema.value()).map(Arc::new);
-        self.0.insert(schema.text().into(), compiled.clone());
-        compiled
-    }
-}
-
 /// Returns why outputs are refused; `None` when they are valid.
-pub(crate) fn check_outputs(
-    schemas: &mut SchemaCache,
-    step: &Step,
-    outputs: &Json,
-    limits: &Limits,
-) -> Option<Failure> {
+pub(crate) fn check_outputs(step: &Step, outputs: &Json, limits: &Limits) -> Option<Failure> {
     let bytes = outputs.text().len();
     if bytes > limits.payload_bytes_max {
         let message =
@@ -72,7 +30,7 @@ pub(crate) fn check_outputs(
     if let Some(name) = missing {
         return Some(unexpected(&format!("the outputs have no `{name}`")));
     }
-    let failure = match schema_mismatch(schemas, step.output_schema.as_ref()?, outputs)? {
+    let failure = match schema_mismatch(step.output_schema.as_ref()?, outputs)? {
         Mismatch::Value(detail) => unexpected(&format!("the outputs do not match `output_schema`: {detail}")),
         Mismatch::Schema(unusable) => {
             let message =
@@ -110,8 +68,8 @@ impl std::fmt::Display for Mismatch {
 }
 
 /// Returns where a value does not match a schema; `None` when it matches.
-pub(crate) fn schema_mismatch(schemas: &mut SchemaCache, schema: &Json, value: &Json) -> Option<Mismatch> {
-    let schema = match schemas.compiled(schema) {
+pub(crate) fn schema_mismatch(schema: &Json, value: &Json) -> Option<Mismatch> {
+    let schema = match Schema::cached_outputs(schema) {
         Ok(schema) => schema,
         Err(unusable) => return Some(Mismatch::Schema(unusable)),
     };
@@ -188,7 +146,7 @@ mod tests {
             .collect();
         let schema = json!({"$ref": "#/$defs/d0", "$defs": defs});
         let step = Step { output_schema: Some(schema.into()), ..Step::new("a", "w") };
-        let failure = check_outputs(&mut SchemaCache::default(), &step, &json!({}).into(), &Limits::default());
+        let failure = check_outputs(&step, &json!({}).into(), &Limits::default());
         assert_eq!(failure.expect("it is refused").code, "SCHEMA_TOO_COMPLEX");
     }
 
@@ -197,20 +155,18 @@ mod tests {
         let schema = json!({"properties": {"a": {"allOf": [{"$ref": "#"}, {"$ref": "#"}]}}});
         let step = Step { output_schema: Some(schema.into()), ..Step::new("a", "w") };
         let value = (0..50).fold(json!({}), |inner, _| json!({"a": inner}));
-        let failure = check_outputs(&mut SchemaCache::default(), &step, &value.into(), &Limits::default());
+        let failure = check_outputs(&step, &value.into(), &Limits::default());
         assert_eq!(failure.expect("it is refused").code, "OUTPUT_TOO_COMPLEX");
     }
 
     #[test]
     fn outputs_over_the_limit_are_refused() {
         let limits = Limits { payload_bytes_max: 8, ..Limits::default() };
-        let failure =
-            check_outputs(&mut SchemaCache::default(), &Step::new("a", "w"), &json!("123456789").into(), &limits);
+        let failure = check_outputs(&Step::new("a", "w"), &json!("123456789").into(), &limits);
         assert_eq!(failure.unwrap().code, "OUTPUT_TOO_LARGE");
     }
 
     fn refusal(step: &Step, value: serde_json::Value) -> Option<String> {
-        check_outputs(&mut SchemaCache::default(), step, &value.into(), &Limits::default())
-            .map(|failure| failure.message)
+        check_outputs(step, &value.into(), &Limits::default()).map(|failure| failure.message)
     }
 }

@@ -21,7 +21,6 @@ use crate::grant::{CallGrant, GrantedBudgets};
 use crate::graph::{PlanGraph, StepIndex};
 use crate::judging::Judging;
 use crate::model_calls::ModelCallLog;
-use crate::output_check::SchemaCache;
 use crate::payloads::PayloadLoads;
 use crate::recorded_calls::StepCalls;
 use crate::reserved::ReservedEstimates;
@@ -51,6 +50,11 @@ pub struct PlanState {
     pub(crate) phase: usize,
     pub(crate) counts: Counts,
     pub(crate) usage: Usage,
+    /// Steps of the plan, and of the plans that were written inside it or submitted by calls: see
+    /// [`crate::family::steps_of`].
+    pub(crate) size: u64,
+    /// By how much the plans inside this one grew after they began; counted in the outermost plan only.
+    pub(crate) family_steps: u64,
     /// Bytes of all outputs that steps ever gave.
     pub(crate) outputs_bytes: usize,
     /// Bytes of all inputs that the log records.
@@ -83,7 +87,6 @@ pub struct PlanState {
     /// When its first step began, Unix milliseconds; 0 before.
     pub(crate) begun_ms: u64,
     pub(crate) finished_ms: u64,
-    pub(crate) schemas: SchemaCache,
     pub(crate) loads: PayloadLoads,
 }
 
@@ -297,9 +300,10 @@ impl PlanState {
             judging: None,
             ended: None,
             updated_ms: time_ms,
+            size: 0,
+            family_steps: 0,
             begun_ms: 0,
             finished_ms: 0,
-            schemas: SchemaCache::default(),
             loads: PayloadLoads::default(),
         }
     }

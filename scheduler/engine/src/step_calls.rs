@@ -133,7 +133,7 @@ impl Turn<'_> {
             return Err("the schema of the answer is too large".into());
         }
         json_limits::check_json(schema, limits.nesting_max).map_err(|wrong| wrong.to_string())?;
-        Schema::of_outputs(&schema.value()).map(drop).map_err(|unusable| unusable.detail)
+        Schema::cached_outputs(schema).map(drop).map_err(|unusable| unusable.detail)
     }
 
     /// The call for which the step waits.

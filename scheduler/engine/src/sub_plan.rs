@@ -161,6 +161,11 @@ impl PlanState {
         self.parent().map_or(0, |parent| parent.depth)
     }
 
+    /// The outermost plan around this one, or this one.
+    pub fn family(&self) -> &PlanId {
+        self.parent().map_or(&self.accepted.plan_id, Parent::family)
+    }
+
     /// The id of the sub-plan of the step's current attempt, or of the call that ended it.
     pub(crate) fn sub_plan_id(&self, i: StepIndex) -> PlanId {
         let (spec, step) = (&self.plan.steps[i], &self.steps[i]);
@@ -215,8 +220,13 @@ impl PlanState {
             routes: Vec::new(),
         });
         let depth = self.depth() + 1;
-        let parent =
-            Parent { plan: self.accepted.plan_id.clone(), step: spec.id.clone(), attempt: step.attempt, depth };
+        let parent = Parent {
+            plan: self.accepted.plan_id.clone(),
+            step: spec.id.clone(),
+            attempt: step.attempt,
+            depth,
+            root: self.parent().map(|parent| parent.family().clone()),
+        };
         let submit = Submit {
             goal,
             plan,

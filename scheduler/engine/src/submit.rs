@@ -20,6 +20,7 @@ use goalmill_common::revision::{Fork, Trigger};
 use goalmill_common::status::PlanStatus;
 
 use crate::decide::{Turn, after, decide, not_allowed};
+use crate::family::steps_of;
 use crate::graph::PlanGraph;
 use crate::{Decision, Effect, EngineContext, Envelope, PlanAnswer, PlanState, Rejection, SubmitCommand};
 
@@ -41,13 +42,18 @@ impl Default for Engine {
 
 /// Begins a plan: the first event creates its state. Reads no clock and draws no number, as [`decide()`].
 pub fn submit(context: &EngineContext, envelope: Envelope<SubmitCommand>) -> Result<(PlanState, Decision), Rejection> {
-    let Envelope { now_ms, random, actor, command } = envelope;
+    let Envelope { now_ms, random, actor, family_steps, command } = envelope;
     let (accepted, beginning) = accept(&context.limits, now_ms, command)?;
     let record = Record { seq: 1, time_ms: now_ms, actor, event: Event::Plan(accepted) };
     let mut state = PlanState::new(&record).expect("the first event is `goal_accepted`");
     let mut turn = Turn::begin_with(&mut state, record, context, random);
+    turn.family_steps = family_steps;
     match beginning {
-        Beginning::Plan { planned, fork } => turn.start(*planned, fork, false),
+        Beginning::Plan { planned, fork } => {
+            // The plan that starts it has counted them.
+            turn.size_before = steps_of(&planned.plan);
+            turn.start(*planned, fork, false);
+        }
         Beginning::Planning => turn.effects.push(Effect::Plan { revision: 0 }),
         Beginning::Refused(reason) => turn.planning_failed(reason, Vec::new(), None),
     }

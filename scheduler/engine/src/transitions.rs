@@ -76,6 +76,7 @@ pub fn plan_transition(status: PlanStatus, event: &PlanEvent) -> Option<PlanStat
         PlanEvent::ModelAsked(_)
         | PlanEvent::ModelAnswered(_)
         | PlanEvent::ToolsCalled(_)
+        | PlanEvent::FamilyGrew(_)
         | PlanEvent::Quarantined(_) => (!status.is_final()).then_some(status),
         PlanEvent::PlanningFailed(_) => matches!(status, S::Planning | S::Replanning).then_some(status),
         PlanEvent::PlanCreated(_) => planning(),
@@ -202,6 +203,7 @@ mod tests {
         ("question_answered", "replanning", "="),
         ("plan_revised", "awaiting_approval running replanning paused", "= running"),
         ("plan_extended", "awaiting_approval running replanning paused", "="),
+        ("family_grew", "planning awaiting_approval running replanning paused", "="),
         ("constraint_changed", "running replanning paused", "="),
         ("judgement_requested", "running paused", "="),
         ("criteria_judged", "running replanning paused", "="),
@@ -385,6 +387,7 @@ mod tests {
             })),
             PlanEvent::Revised(Box::default()),
             PlanEvent::Extended(Box::default()),
+            PlanEvent::FamilyGrew(Box::default()),
             PlanEvent::ConstraintChanged(constraint_changed()),
             PlanEvent::JudgementRequested(Box::new(JudgementRequested {
                 judge: JudgeKind::Model,

@@ -23,6 +23,57 @@ fn every_bad_plan_gets_its_code_and_place() {
     }
 }
 
+#[test]
+fn schemas_of_one_plan_are_limited_in_sum_and_equal_ones_count_once() {
+    let schema = |shift: usize| {
+        let one = |i: usize| (format!("p{i}"), json!({"pattern": format!("[a-z]{{{}}}", 100 + shift + i)}));
+        json!({"properties": (0..100).map(one).collect::<serde_json::Map<_, _>>()})
+    };
+    let plan = |shift: usize| {
+        let step = |k: usize| json!({"id": format!("s{k}"), "agent_type": "echo", "output_schema": schema(k * shift)});
+        json!({"steps": (0..8).map(step).collect::<Vec<_>>()})
+    };
+    assert!(validate::validate_plan(&plan(0), &Limits::default()).is_ok(), "eight times the same schema");
+    let issues = validate::validate_plan(&plan(1), &Limits::default()).map(|_| ()).expect_err("it is too much");
+    let found = found(&issues);
+    assert_eq!((found.len(), found[0].0), (1, "SCHEMAS_TOO_LARGE"), "{issues:#?}");
+    assert!(found[0].1.starts_with("/steps/") && found[0].1.ends_with("/output_schema"), "{issues:#?}");
+    let limits = Limits { schemas_bytes_max: 1 << 30, ..Limits::default() };
+    assert!(validate::validate_plan(&plan(1), &limits).is_ok(), "the limit is a setting");
+}
+
+#[test]
+fn schemas_of_plans_inside_a_plan_and_of_questions_count_with_those_around_them() {
+    let schema = |k: usize| json!({"properties": {"x": {"pattern": format!("[a-z]{{{k}}}")}}});
+    let inner = json!({"steps": [{"id": "y", "agent_type": "echo", "output_schema": schema(200)}]});
+    let plan = json!({"steps": [
+        {"id": "a", "agent_type": "echo", "output_schema": schema(201)},
+        {"id": "b", "agent_type": "echo", "ask": {"question": "q?", "schema": schema(202), "into": "x"}},
+        {"id": "c", "kind": "plan", "plan": inner},
+    ]});
+    let code = |most: usize| {
+        let limits = Limits { schemas_bytes_max: most, ..Limits::default() };
+        validate::validate_plan(&plan, &limits).map(|_| ()).map_err(|issues| issues[0].pointer.clone())
+    };
+    assert_eq!(code(1 << 20), Ok(()));
+    assert_eq!(code(400_000), Err("/steps/2/plan/steps/0/output_schema".into()));
+    assert_eq!(code(200_000), Err("/steps/1/ask/schema".into()));
+}
+
+#[test]
+fn steps_of_plans_inside_a_plan_are_limited_in_sum() {
+    let inner =
+        json!({"steps": (0..100).map(|i| json!({"id": format!("x{i}"), "agent_type": "w"})).collect::<Vec<_>>()});
+    let outer = |count: usize| {
+        let step = |i: usize| json!({"id": format!("p{i}"), "kind": "plan", "plan": inner});
+        json!({"steps": (0..count).map(step).collect::<Vec<_>>()})
+    };
+    let limits = Limits { family_steps_max: 1_000, ..Limits::default() };
+    assert!(validate::validate_plan(&outer(9), &limits).is_ok());
+    let issues = validate::validate_plan(&outer(10), &limits).map(|_| ()).expect_err("there are more than 1,000");
+    assert_eq!(found(&issues), [("FAMILY_TOO_LARGE", "/steps/9/plan/steps")]);
+}
+
 #[rustfmt::skip]
 fn cases() -> Vec<Case> {
     let step = |fields: Value| {

@@ -38,9 +38,9 @@ pub(super) const SCANS_MAX: usize = 4;
 /// How much newer an event may be than the listed change of its plan, in milliseconds.
 pub(super) const INDEX_LATE_MS: u64 = 10_000;
 /// Events of one plan per read, from the end of its log backwards.
-const SLICE_EVENTS: u64 = 500;
-/// Logs read concurrently.
-const AT_ONCE: usize = 16;
+const SLICE_EVENTS: u64 = 200;
+/// Logs read concurrently; each slice may hold 200 large events.
+const AT_ONCE: usize = 8;
 /// The form of a cursor.
 const CURSOR_PATTERN: &str = "^(older:)?[0-9]{1,19}:p[0-9]{1,4}-[0-9a-z]{16}:[0-9]{1,19}$";
 /// The usual form of one condition; more is possible.

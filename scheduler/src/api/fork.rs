@@ -6,7 +6,7 @@ use axum::body::Bytes;
 use axum::http::HeaderMap;
 use axum::response::Response;
 use goalmill_common::command::Submit;
-use goalmill_common::id::StepId;
+use goalmill_common::id::{PlanId, StepId};
 use goalmill_common::json::Json as Payload;
 use goalmill_common::problem::{ErrorCode, Issue, Problem};
 use goalmill_engine::Rejection;
@@ -62,9 +62,11 @@ pub(super) async fn fork(
     let made = goalmill_engine::fork(&from, asked.step.as_ref(), submission, "http".into());
     let mut submit = Submit { fingerprint, traceparent, ..made.map_err(|rejection| refusal(&rejection))? };
     replace_inputs(api, &mut submit, asked.inputs)?;
-    if let Some(fork) = &submit.fork {
-        payloads::restore(api, from.id(), fork.kept.values()).await?;
-    }
+    let plan = PlanId::derive(api.scheduler.shards, &principal.namespace, &submit.submission);
+    let mut given = submit.goal.metadata.get("inputs").map(Payload::of);
+    let kept = submit.fork.iter_mut().flat_map(|fork| fork.kept.values_mut());
+    payloads::copy_kept(api, from.id(), &plan, kept.chain(&mut given)).await?;
+    submit.goal.metadata.extend(given.map(|given| ("inputs".to_owned(), given.value())));
     let planning = &mut submit.goal.planning;
     planning.planner = asked.planner.clone().or(planning.planner.take());
     planning.model = asked.model.clone().or(planning.model.take());

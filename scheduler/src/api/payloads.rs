@@ -5,7 +5,6 @@ use std::collections::{BTreeMap, BTreeSet};
 use goalmill_common::blob_ref;
 use goalmill_common::id::PlanId;
 use goalmill_common::json::Json;
-use goalmill_common::problem::{ErrorCode, Problem};
 use serde_json::Value;
 
 use super::Api;
@@ -83,29 +82,32 @@ impl<'a> PayloadFill<'a> {
     }
 }
 
-/// Stores large results of an archived plan again, because workers read them from the store only.
+/// Copies the large results that a fork keeps: it reads payloads of its own family only, and the plan that it continues may
+/// be in the archive.
 ///
-/// - `results`: of the plan, which a fork keeps.
-pub(super) async fn restore(api: &Api, plan: &PlanId, results: impl Iterator<Item = &Json>) -> Result<(), ApiError> {
-    let Some(archive) = &api.scheduler.archive else { return Ok(()) };
+/// - `from`, `to`: the plan that is forked, and the fork.
+pub(super) async fn copy_kept<'a>(
+    api: &Api,
+    from: &PlanId,
+    to: &PlanId,
+    results: impl Iterator<Item = &'a mut Json>,
+) -> Result<(), ApiError> {
     let (broker, kept_ms) = (&api.scheduler.broker, api.scheduler.settings.limits.plan_ms_max);
-    let mut keys = BTreeSet::new();
+    let mut copied = BTreeMap::new();
     for result in results.filter(|result| blob_ref::may_contain(result)) {
-        blob_ref::visit(&result.value(), &mut |key| {
+        let mut value = result.value();
+        let mut keys = BTreeSet::new();
+        blob_ref::visit(&value, &mut |key| {
             keys.insert(key.to_owned());
         });
-    }
-    for key in keys.into_iter().filter(|key| broker.keys().is_blob(key)) {
-        if broker.get_blob(&key).await?.is_some() {
-            continue;
+        for key in keys.into_iter().filter(|key| !copied.contains_key(key)).collect::<Vec<_>>() {
+            let Some(content) = api.scheduler.plans.payload(from, &key).await? else { continue };
+            let Some(own) = broker.keys().plan_blob(to, &api.scheduler.random.token()) else { continue };
+            broker.put_blob(&own, content.as_bytes(), kept_ms).await?;
+            copied.insert(key, blob_ref::to_json(&own, content.len()).value());
         }
-        let found = archive.blob(plan, &key).await.map_err(|error| {
-            let detail = format!("results of plan `{plan}` cannot be read: {error}");
-            Problem::new(ErrorCode::StoreUnavailable, detail)
-        })?;
-        if let Some(content) = found {
-            broker.put_blob(&key, content.as_bytes(), kept_ms).await?;
-        }
+        blob_ref::replace(&mut value, &mut |key| copied.get(key).cloned());
+        *result = Json::of(&value);
     }
     Ok(())
 }

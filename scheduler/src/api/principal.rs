@@ -13,6 +13,17 @@ use super::response::{ApiError, shown};
 /// The actor of a request that names none.
 const ANONYMOUS: &str = "api";
 
+/// What actors of identity providers, tokens and hooks begin with.
+const RESERVED_PREFIXES: [&str; 5] = ["oidc:", "token:", "hook:", "environment:", "system:"];
+/// Actors of the engine and of requests without a name.
+const RESERVED_NAMES: [&str; 5] = ["engine", "timer", "oidc", "system", ANONYMOUS];
+
+/// Whether nobody may give himself or a token this name, because it is that of somebody else in the log.
+pub(super) fn is_reserved(actor: &str) -> bool {
+    let actor = actor.to_lowercase();
+    RESERVED_NAMES.contains(&actor.as_str()) || RESERVED_PREFIXES.iter().any(|prefix| actor.starts_with(prefix))
+}
+
 /// Who makes a request, in which roles, for which namespace.
 ///
 /// The default is the anonymous caller of an API without authentication: it has all roles, acts in the namespace
@@ -126,7 +137,12 @@ impl Principal {
     pub(super) fn actor_named(&self, name: &str) -> Result<String, ApiError> {
         match name {
             _ if self.is_authenticated => Ok(self.actor.clone()),
-            "" => Ok(self.actor.clone()),
+            "" | ANONYMOUS => Ok(self.actor.clone()),
+            name if is_reserved(name) => {
+                let detail =
+                    format!("the name `{}` of `actor` is reserved; give another one, such as `cli:ann`", shown(name));
+                Err(Problem::new(ErrorCode::InvalidRequest, detail).into())
+            }
             name if is_id(name) => Ok(name.into()),
             _ => Err(Problem::new(ErrorCode::InvalidRequest, "`actor` must be an id, such as `cli:ann`").into()),
         }

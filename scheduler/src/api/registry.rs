@@ -18,7 +18,7 @@ use goalmill_common::problem::{ErrorCode, Issue, Problem};
 use goalmill_common::view::{ModelView, Page, PlannerView, QueueView};
 use goalmill_engine::{AgentHealth, ExplainContext};
 use goalmill_plan::formats;
-use goalmill_plan::schema::{Unusable, unusable};
+use goalmill_plan::schema::{SCHEMA_BYTES_MAX, Unusable, compiled_bytes, unusable};
 use goalmill_router::Ranking;
 use serde::de::Error;
 use serde::{Deserialize, Deserializer, Serialize};
@@ -37,23 +37,29 @@ pub(crate) async fn agents(State(api): State<Api>) -> ApiResult<Page<Agent>> {
 pub(crate) async fn register(State(api): State<Api>, body: Body) -> Result<(StatusCode, Json<Agent>), ApiError> {
     let card = response::require_small(response::body(body)?)?;
     let agent = read_card(&card).map_err(|issues| ApiError(issues_problem(ErrorCode::InvalidRequest, issues)))?;
-    check_schemas(&agent)?;
+    check_schemas(&agent, api.scheduler.settings.limits.schemas_bytes_max)?;
     api.scheduler.broker.open_queue(&agent.agent_type).await?;
     api.scheduler.broker.register(&agent).await?;
     api.scheduler.directory.refresh().await?;
     Ok((StatusCode::CREATED, Json(agent)))
 }
 
-/// Rejects unusable schemas, each with its pointer in the card.
-fn check_schemas(agent: &Agent) -> Result<(), ApiError> {
+/// Rejects unusable schemas, each with its pointer in the card, and the first one that is too much with all before it.
+fn check_schemas(agent: &Agent, bytes_max: usize) -> Result<(), ApiError> {
     let mut issues = Vec::new();
-    for (i, action) in agent.actions.iter().enumerate() {
-        for (field, schema) in [("inputs", &action.inputs), ("outputs", &action.outputs)] {
-            let schema = schema.as_ref().map(goalmill_common::json::Json::value).filter(|schema| !schema.is_null());
-            if let Some(Unusable { code, detail, hint }) = schema.and_then(|schema| unusable(&schema)) {
-                let pointer = format!("/actions/{i}/{field}");
-                issues.push(Issue { code: code.into(), pointer, detail, hint: hint.into() });
-            }
+    let mut bytes_left = Some(bytes_max);
+    let fields = agent.actions.iter().enumerate().flat_map(|(i, action)| {
+        [("inputs", &action.inputs), ("outputs", &action.outputs)].map(|(field, schema)| (i, field, schema))
+    });
+    for (i, field, schema) in fields {
+        let schema = schema.as_ref().map(goalmill_common::json::Json::value).filter(|schema| !schema.is_null());
+        let (Some(schema), Some(left)) = (schema, bytes_left) else { continue };
+        let bytes = compiled_bytes(&schema);
+        bytes_left = left.checked_sub(bytes.as_ref().map_or(SCHEMA_BYTES_MAX, |bytes| *bytes));
+        let wrong = if bytes_left.is_none() && bytes.is_ok() { Some(too_large(bytes_max)) } else { unusable(&schema) };
+        if let Some(Unusable { code, detail, hint }) = wrong {
+            let pointer = format!("/actions/{i}/{field}");
+            issues.push(Issue { code: code.into(), pointer, detail, hint: hint.into() });
         }
     }
     if issues.is_empty() {
@@ -61,6 +67,12 @@ fn check_schemas(agent: &Agent) -> Result<(), ApiError> {
     }
     let problem = Problem::new(ErrorCode::InvalidRequest, "the agent declares a schema that cannot be used");
     Err(ApiError(problem.with_errors(issues)))
+}
+
+fn too_large(bytes_max: usize) -> Unusable {
+    let detail = format!("compiled, the schemas of the card would take more than {bytes_max} bytes together");
+    let hint = "declare fewer patterns and fewer repetitions in them, or raise `limits.schemas_bytes_max`";
+    Unusable { code: "SCHEMAS_TOO_LARGE", detail, hint }
 }
 
 /// A routing request.

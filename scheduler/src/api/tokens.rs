@@ -11,7 +11,7 @@ use goalmill_common::view::Page;
 
 use super::Api;
 use super::access::TOKENS_MAX;
-use super::principal::Principal;
+use super::principal::{Principal, is_reserved};
 use super::response::{self, ApiError, ApiResult, Body, shown};
 
 /// `POST /v1/tokens`.
@@ -33,6 +33,12 @@ pub(crate) async fn create(State(api): State<Api>, principal: Principal, body: B
 fn issues(new: &NewToken) -> Vec<Issue> {
     let checks = [
         (is_id(&new.actor), "/actor", "the name is no id", "give up to 128 letters, digits, `.`, `_`, `:`, `-`"),
+        (
+            !is_reserved(&new.actor),
+            "/actor",
+            "the name is reserved for the engine, hooks and people of the identity provider",
+            "give a name that does not begin with `oidc:`, `token:`, `hook:`, `environment:` or `system:`",
+        ),
         (
             new.namespace == ALL_NAMESPACES || is_id(&new.namespace),
             "/namespace",

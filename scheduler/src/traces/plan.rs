@@ -183,7 +183,8 @@ impl Begun {
             PlanEvent::Completed(end) | PlanEvent::Failed(end) | PlanEvent::Cancelled(end) => {
                 self.end(end.status.as_str(), end.failure.as_ref(), now_ms, out);
             }
-            PlanEvent::ConstraintChanged(_)
+            PlanEvent::FamilyGrew(_)
+            | PlanEvent::ConstraintChanged(_)
             | PlanEvent::JudgementRequested(_)
             | PlanEvent::CriteriaJudged(_)
             | PlanEvent::GoalAccepted(_) => {}

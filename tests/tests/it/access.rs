@@ -256,6 +256,10 @@ async fn tokens_are_created_listed_and_revoked_by_an_administrator() -> Result<(
     let guarded = Guarded::start(1_000).await?;
     for (new, pointer) in [
         (json!({"actor": "a b", "roles": ["viewer"]}), "/actor"),
+        (json!({"actor": "oidc:ann", "roles": ["viewer"]}), "/actor"),
+        (json!({"actor": "OIDC:ann", "roles": ["viewer"]}), "/actor"),
+        (json!({"actor": "hook:guard", "roles": ["viewer"]}), "/actor"),
+        (json!({"actor": "engine", "roles": ["viewer"]}), "/actor"),
         (json!({"actor": "ann", "roles": []}), "/roles"),
         (json!({"actor": "ann", "roles": ["viewer"], "ttl_ms": 0}), "/ttl_ms"),
         (json!({"actor": "ann", "roles": ["viewer"], "namespace": "a/b"}), "/namespace"),

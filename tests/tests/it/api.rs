@@ -285,6 +285,7 @@ async fn plans_are_paused_resumed_and_cancelled_by_people() -> Result<()> {
 
     let url = it.url(&format!("/v1/plans/{id}:cancel"));
     refused(it.http.post(&url).json(&json!({"actor": "<script>"})), 400, "INVALID_REQUEST").await?;
+    refused(it.http.post(&url).json(&json!({"actor": "oidc:ann"})), 400, "INVALID_REQUEST").await?;
     refused(it.http.post(&url).json(&json!({"reason": 5})), 400, "INVALID_REQUEST").await?;
     refused(it.http.post(&url).json(&json!({"reason": "x".repeat(70_000)})), 413, "BODY_TOO_LARGE").await?;
     it.stop().await;

@@ -224,6 +224,7 @@ fn plan_events() -> Vec<PlanEvent> {
         })),
         PlanEvent::Revised(Box::default()),
         PlanEvent::Extended(Box::default()),
+        PlanEvent::FamilyGrew(Box::default()),
         PlanEvent::ConstraintChanged(Box::new(constraint_changed())),
         PlanEvent::JudgementRequested(Box::new(JudgementRequested {
             judge: JudgeKind::Model,

@@ -131,6 +131,7 @@ fn letter(step: &str, task: String) -> DeadLetter {
 fn task(inputs: &Value) -> Task {
     Task {
         plan: "p0-0000000000000000".into(),
+        family: None,
         step: "shout".into(),
         attempt: 3,
         token: "t".into(),

@@ -18,7 +18,7 @@ use goalmill_common::agent::Agent;
 use goalmill_common::card::read_card;
 use goalmill_common::constraint::Measures;
 use goalmill_common::failure::Failure;
-use goalmill_common::id::AgentType;
+use goalmill_common::id::{AgentType, is_id};
 use goalmill_common::json::Json;
 use goalmill_common::limits::Limits;
 use goalmill_common::problem::Issue;
@@ -123,22 +123,23 @@ impl Progress {
     }
 }
 
-/// Makes an executor of one kind from its card and its entry in the settings, without `kind` and `card`; the error is a
-/// message for people.
+/// Makes an executor of one kind from its card and its entry in the settings, without `kind`, `card` and `sub_plans`; the
+/// error is a message for people.
 pub type Build = Box<dyn Fn(&AgentType, Option<&Agent>, &Value) -> Result<Arc<dyn Executor>, String> + Send + Sync>;
 
 /// Kinds of executors besides `http`, `command` and `transform`, by their names in the settings.
 pub type Kinds = BTreeMap<&'static str, Build>;
 
-/// Makes the executor that `value` describes, with the card of `value`; the error is a message for people.
+/// Makes the agent that `value` describes; the error is a message for people.
 pub(crate) fn build(
     agent_type: &AgentType,
     value: &Value,
     limits: &Limits,
     kinds: &Kinds,
-) -> Result<(Arc<dyn Executor>, Option<Agent>), String> {
+) -> Result<AgentSetup, String> {
     let mut fields: Map<String, Value> = parse_settings(value.clone())?;
     let card = fields.remove("card").map(|card| parse_card(agent_type, card)).transpose()?;
+    let sub_plans = fields.remove("sub_plans").map(parse_sub_plans).transpose()?.unwrap_or_default();
     let kind: String = parse_settings(fields.remove("kind").ok_or("missing field `kind`")?)?;
     let value = Value::Object(fields);
     let executor: Arc<dyn Executor> = match (kind.as_str(), kinds.get(kind.as_str())) {
@@ -151,7 +152,23 @@ pub(crate) fn build(
             return Err(format!("unknown variant `{kind}`, expected one of `{}`", known.join("`, `")));
         }
     };
-    Ok((executor, card))
+    Ok(AgentSetup { executor, card, sub_plans })
+}
+
+/// An agent as the settings describe it.
+pub(crate) struct AgentSetup {
+    pub executor: Arc<dyn Executor>,
+    pub card: Option<Agent>,
+    /// Agent types that steps of its sub-plans may have.
+    pub sub_plans: Arc<[String]>,
+}
+
+fn parse_sub_plans(value: Value) -> Result<Arc<[String]>, String> {
+    let agents: Vec<String> = parse_settings(value).map_err(|error| format!("`sub_plans`: {error}"))?;
+    match agents.iter().find(|agent| *agent != "*" && !is_id(agent)) {
+        Some(wrong) => Err(format!("`sub_plans`: `{wrong}` is no agent type; `*` stands for all of them")),
+        None => Ok(agents.into()),
+    }
 }
 
 fn parse_settings<T: DeserializeOwned>(value: Value) -> Result<T, String> {

@@ -1,7 +1,9 @@
 //! Payloads over the limits.
 
 use goalmill_common::failure::FailureClass;
+use goalmill_common::id::PlanId;
 use goalmill_common::keys::Keys;
+use goalmill_common::task::Task;
 use goalmill_worker::executor::ExecutionResult;
 use serde_json::json;
 
@@ -21,8 +23,10 @@ async fn large_outputs_go_by_reference_and_come_back_as_inputs() {
     world.queue(&[task("a", "big", json!({}))]).await;
     let _worker = world.start(world.settings(), vec![("big", big), ("measure", measure)]).await;
     let outputs = world.wait_final("a").await.outputs.expect("it has outputs").value();
-    let key = Keys::default().blob(SHARD, "token-a");
-    assert_eq!(outputs, json!({"text": {"$blob": format!("{key}-0"), "bytes": 300_002}, "pages": 3}));
+    let sent = task("a", "big", json!({}));
+    let key = outputs["text"]["$blob"].as_str().expect("it is a reference");
+    assert!(Keys::default().is_blob_of(&sent.plan, key) && !key.contains(sent.token.as_str()), "{key}");
+    assert_eq!(outputs, json!({"text": {"$blob": key, "bytes": 300_002}, "pages": 3}));
     world.queue(&[task("b", "measure", json!({"doc": outputs, "kept": 1}))]).await;
     let measured = world.wait_final("b").await.outputs.expect("it has outputs").value();
     assert_eq!(measured, json!({"length": 300_000, "kept": 1}));
@@ -40,7 +44,8 @@ async fn large_outputs_that_are_no_object_or_have_small_fields_only_go_as_a_whol
     let _worker = world.start(world.settings(), vec![("list", list), ("many", many)]).await;
     for step in ["a", "b"] {
         let outputs = world.wait_final(step).await.outputs.expect("it has outputs").value();
-        assert_eq!(outputs["$blob"], json!(Keys::default().blob(SHARD, &format!("token-{step}"))));
+        let key = outputs["$blob"].as_str().expect("it is a reference");
+        assert!(Keys::default().is_blob_of(&task(step, "list", json!({})).plan, key), "{key}");
     }
 }
 
@@ -60,9 +65,26 @@ async fn references_lead_to_blobs_only() {
     let fast = Scripted::taking(0);
     world.inner().put_blob("goalmill:meta", b"1", 1_000).await.expect("it is kept");
     world.queue(&[task("a", "fast", json!({"x": {"$blob": "goalmill:meta"}}))]).await;
-    world.queue(&[task("b", "fast", json!({"x": {"$blob": Keys::default().blob(SHARD, "gone")}}))]).await;
+    let own = task("b", "fast", json!({})).plan;
+    let gone = Keys::default().plan_blob(&own, "gone").expect("it has a shard");
+    world.queue(&[task("b", "fast", json!({"x": {"$blob": gone}}))]).await;
     let _worker = world.start(world.settings(), vec![("fast", fast.clone())]).await;
     assert_eq!(world.wait_final("a").await.failure.expect("it failed").code, "BLOB_INVALID");
     assert_eq!(world.wait_final("b").await.failure.expect("it failed").code, "BLOB_MISSING");
     assert_eq!(fast.begun(), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_blob_of_another_plan_is_not_read_and_one_of_the_same_family_is() {
+    let world = World::new().await;
+    let echo = Scripted::new(|task, _, _| async move { Ok(ExecutionResult::new(task.inputs.value())) });
+    let family = PlanId::derive_in(SHARD, "family");
+    let key = Keys::default().plan_blob(&family, "secret").expect("it has a shard");
+    world.inner().put_blob(&key, b"\"of red\"", 60_000).await.expect("it is kept");
+    let inputs = json!({"y": {"$blob": key, "bytes": 8}});
+    world.queue(&[task("a", "echo", inputs.clone())]).await;
+    world.queue(&[Task { family: Some(family), ..task("b", "echo", inputs) }]).await;
+    let _worker = world.start(world.settings(), vec![("echo", echo)]).await;
+    assert_eq!(world.wait_final("a").await.failure.expect("it failed").code, "BLOB_INVALID");
+    assert_eq!(world.wait_final("b").await.outputs.expect("it has outputs").value(), json!({"y": "of red"}));
 }

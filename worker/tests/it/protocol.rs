@@ -68,7 +68,7 @@ fn every_public_key_is_spelled_as_the_code_spells_it() {
         general(Keys::default().reports(ShardId(3))),
         general(Keys::default().plan(&plan)),
         general(Keys::default().events(&plan)),
-        general(Keys::default().blob(ShardId(3), "<id>")),
+        general(Keys::default().blob(ShardId(3), "<family>:<name>")),
     ];
     for key in keys {
         assert!(PAGE.contains(&format!("`{key}`")), "the page does not name `{key}`");

@@ -149,6 +149,7 @@ impl World {
 pub fn task(step: &str, agent_type: &str, inputs: Value) -> Task {
     Task {
         plan: PlanId::derive_in(SHARD, "the plan"),
+        family: None,
         step: step.into(),
         attempt: 1,
         token: format!("token-{step}").as_str().into(),

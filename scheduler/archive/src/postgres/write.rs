@@ -24,7 +24,10 @@ const COPY_BYTES: usize = 64 << 10;
 pub(super) async fn migrate(client: &mut Client, place: &str) -> Result<()> {
     let transaction = client.transaction().await?;
     transaction.execute("SELECT pg_advisory_xact_lock($1, 0)", &[&SCHEMA_LOCK]).await?;
-    transaction.batch_execute("CREATE TABLE IF NOT EXISTS schema_versions (version INTEGER PRIMARY KEY)").await?;
+    // A role that does not own the tables may not even ask for one that is there.
+    if !transaction.query_one("SELECT to_regclass('schema_versions') IS NOT NULL", &[]).await?.get::<_, bool>(0) {
+        transaction.batch_execute("CREATE TABLE schema_versions (version INTEGER PRIMARY KEY)").await?;
+    }
     let row = transaction.query_one("SELECT coalesce(max(version), 0) FROM schema_versions", &[]).await?;
     let found = u32::try_from(row.get::<_, i32>(0)).unwrap_or(u32::MAX);
     for (version, migration) in migrations::missing(migrations::POSTGRES, found, place)? {
@@ -91,20 +94,7 @@ async fn create_partitions(client: &mut Client, batch: &ArchiveBatch) -> Result<
         }
         let transaction = client.transaction().await?;
         transaction.execute("SELECT pg_advisory_xact_lock($1, 0)", &[&SCHEMA_LOCK]).await?;
-        let begin = format!("{month}-01T00:00:00Z");
-        let row = transaction
-            .query_one(
-                "SELECT to_char(($1::text::timestamptz AT TIME ZONE 'UTC' + interval '1 month'), 'YYYY-MM')",
-                &[&begin],
-            )
-            .await?;
-        let next: String = row.get(0);
-        transaction
-            .batch_execute(&format!(
-                "CREATE TABLE IF NOT EXISTS {name} PARTITION OF log_entries \
-                 FOR VALUES FROM ('{begin}') TO ('{next}-01T00:00:00Z')"
-            ))
-            .await?;
+        transaction.execute("SELECT create_log_partition($1)", &[&month]).await?;
         transaction.commit().await?;
     }
     Ok(())

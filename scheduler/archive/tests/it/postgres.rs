@@ -57,6 +57,51 @@ async fn each_month_has_a_partition() {
     assert_eq!(server.query(parts).await, "log_entries_1970_01=4 log_entries_2026_11=2 log_entries_2026_12=2");
 }
 
+/// The role of the application as `docs/archive.md` says, and a function that tries a statement as a role.
+const APPLICATION_ROLE: &str = "
+    CREATE ROLE application LOGIN PASSWORD 'secret';
+    GRANT SELECT, INSERT, DELETE ON log_entries, plans, steps, revisions, blobs, plan_blobs TO application;
+    GRANT SELECT, INSERT, UPDATE ON positions TO application;
+    GRANT SELECT ON schema_versions TO application;
+    GRANT EXECUTE ON FUNCTION create_log_partition(TEXT) TO application;
+    CREATE FUNCTION attempt(who TEXT, statement TEXT) RETURNS TEXT LANGUAGE plpgsql AS $$
+    BEGIN
+        EXECUTE format('SET LOCAL ROLE %I', who);
+        EXECUTE statement;
+        RETURN 'done';
+    EXCEPTION WHEN OTHERS THEN
+        RETURN SQLSTATE;
+    END $$";
+
+#[tokio::test]
+async fn the_log_cannot_be_updated_and_the_role_of_the_application_can_only_append_and_prune() {
+    let Some(server) = PostgresServer::start().await else { return };
+    append(&open(&server).await, S0, 0, vec![plan("p0-a", 5_000, "{}")]).await;
+    server.execute(APPLICATION_ROLE).await;
+    let url = server.url_with("secret").replace("//goalmill:", "//application:");
+    let store = PostgresArchive::open(&url, "`URL`").await.expect("the schema is there");
+    // A month that has no partition yet.
+    let mut part = plan("p0-b", 1_796_083_200_000, "{}");
+    part.events.iter_mut().for_each(|event| event.time_ms = 1_796_083_200_000);
+    append(&store, S0, 0, vec![part]).await;
+    assert_eq!(store.log(&"p0-b".into(), 0, 9).await.expect("it reads").len(), 4);
+    for (who, statement, expected) in [
+        ("application", "UPDATE log_entries SET line = event_type", "42501"),
+        ("application", "UPDATE log_entries_2026_12 SET line = event_type", "42501"),
+        ("application", "TRUNCATE log_entries", "42501"),
+        ("application", "DROP TABLE log_entries", "42501"),
+        ("application", "UPDATE plans SET status = name", "42501"),
+        ("application", "SELECT create_log_partition($m$2026-13$m$)", "22008"),
+        ("goalmill", "UPDATE log_entries SET line = event_type", "42501"),
+        ("goalmill", "UPDATE log_entries_2026_12 SET line = event_type", "42501"),
+        ("application", "DELETE FROM log_entries WHERE plan_id = $p$p0-b$p$", "done"),
+    ] {
+        assert_eq!(server.query(&format!("SELECT attempt('{who}', '{statement}')")).await, expected, "{statement}");
+    }
+    let index = "SELECT count(*)::text FROM pg_indexes WHERE indexname = 'log_entries_by_type'";
+    assert_eq!(server.query(index).await, "1");
+}
+
 #[tokio::test]
 async fn equal_payloads_are_one_row_and_none_is_left_over() {
     let Some(server) = PostgresServer::start().await else { return };

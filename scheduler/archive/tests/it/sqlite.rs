@@ -49,6 +49,17 @@ async fn the_columns_of_the_design_are_there() {
 }
 
 #[tokio::test]
+async fn the_log_cannot_be_updated() {
+    let dir = tempfile::tempdir().expect("a directory can be made");
+    let path = dir.path().join("archive.sqlite");
+    let store = SqliteArchive::open(&path).await.expect("the file is made");
+    append(&store, S0, 0, vec![plan("p0-a", 5_000, "{}")]).await;
+    let connection = Connection::open(&path).expect("another program opens it");
+    assert!(connection.execute("UPDATE log_entries SET line = ''", []).is_err());
+    assert_eq!(connection.execute("DELETE FROM log_entries WHERE plan_id = 'p0-a'", []), Ok(4), "plans are pruned");
+}
+
+#[tokio::test]
 async fn equal_payloads_are_one_row_and_none_is_left_over() {
     let dir = tempfile::tempdir().expect("a directory can be made");
     let path = dir.path().join("archive.sqlite");

@@ -12,6 +12,7 @@ use goalmill_common::status::{Counts, StepStatus};
 use super::Staged;
 use crate::ReplayError;
 use crate::apply::track_listed;
+use crate::family::steps_of;
 use crate::graph::{PlanGraph, StepIndex};
 use crate::state::{PhaseState, PlanState, StepState};
 use crate::transitions::is_changeable;
@@ -94,7 +95,7 @@ pub(crate) fn revise(state: &mut PlanState, record: &Record, revised: &PlanRevis
     for i in &staged.removed {
         settle(&mut state.steps[*i], StepStatus::Revised, record.time_ms);
     }
-    (state.plan, state.graph) = (Arc::new(plan), graph);
+    replace_plan(state, plan, graph);
     recount(state, &staged.phases);
     state.revision = revised.revision;
     state.origin.confidence = revised.confidence_after;
@@ -116,6 +117,11 @@ pub(crate) fn revise(state: &mut PlanState, record: &Record, revised: &PlanRevis
     Ok(())
 }
 
+fn replace_plan(state: &mut PlanState, plan: Plan, graph: PlanGraph) {
+    state.size = state.size.saturating_add(steps_of(&plan).saturating_sub(steps_of(&state.plan)));
+    (state.plan, state.graph) = (Arc::new(plan), graph);
+}
+
 /// Adds staged steps to a streamed plan, or closes it.
 pub(crate) fn extend(state: &mut PlanState, record: &Record, extended: &PlanExtended) -> Result<(), ReplayError> {
     let staged = state.revising.staged.as_deref().cloned().unwrap_or_default();
@@ -125,7 +131,7 @@ pub(crate) fn extend(state: &mut PlanState, record: &Record, extended: &PlanExte
     if !staged.added.is_empty() {
         let (plan, graph) = merged(state, record.seq, &staged)?;
         state.steps.extend(staged.added.iter().map(|_| StepState::new(0)));
-        (state.plan, state.graph) = (Arc::new(plan), graph);
+        replace_plan(state, plan, graph);
         recount(state, &staged.phases);
     }
     state.revising.staged = None;

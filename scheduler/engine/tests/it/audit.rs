@@ -85,6 +85,7 @@ impl Audit {
             | PlanEvent::QuestionAsked(_)
             | PlanEvent::QuestionAnswered(_)
             | PlanEvent::Extended(_)
+            | PlanEvent::FamilyGrew(_)
             | PlanEvent::ConstraintChanged(_)
             | PlanEvent::JudgementRequested(_)
             | PlanEvent::CriteriaJudged(_)

@@ -121,7 +121,7 @@ fn a_hard_floor_fails_a_plan_that_stays_below_it() {
 fn a_sub_plan_need_not_reach_a_floor_by_itself() {
     let mut submit = goal(plan(&[("a", &[])]), json!({"min_sources": {"value": 2, "hard": true}}));
     let plan = "p0-1".into();
-    submit.parent = Some(goalmill_common::event::Parent { plan, step: "s".into(), attempt: 1, depth: 1 });
+    submit.parent = Some(goalmill_common::event::Parent { plan, step: "s".into(), attempt: 1, depth: 1, root: None });
     let mut world = world(submit);
     spend(&mut world, "a", 0.0);
     assert_eq!(world.state.status(), PlanStatus::Completed);

@@ -106,7 +106,8 @@ fn an_agent_gives_a_plan_in_place_of_a_result() {
     let task = world.dispatch("a");
     let inner =
         json!({"steps": [{"id": "x", "action": "one"}, {"id": "y", "agent_type": "other", "dependencies": ["x"]}]});
-    let report = Report { sub_plan: Some(inner.into()), ..report(&task, What::Completed) };
+    let sub_plans = ["w".to_owned(), "other".to_owned()].into();
+    let report = Report { sub_plan: Some(inner.into()), sub_plans, ..report(&task, What::Completed) };
     world.report(report).unwrap();
     let spec = world.state.step(world.index("a")).unwrap().spec.clone();
     let steps = &spec.plan.unwrap().steps;
@@ -117,6 +118,39 @@ fn an_agent_gives_a_plan_in_place_of_a_result() {
     let inner = json!({"steps": [{"id": "x", "dependencies": ["x"]}]});
     world.report(Report { sub_plan: Some(inner.into()), ..self::report(&task, What::Completed) }).unwrap();
     assert_eq!(world.plan_code(), "SUB_PLAN_INVALID");
+}
+
+#[test]
+fn a_plan_in_place_of_a_result_has_steps_for_allowed_agents_only() {
+    let plans = [
+        json!({"steps": [{"id": "x"}]}),
+        json!({"steps": [{"id": "x", "agent_type": "mail"}]}),
+        json!({"steps": [{"id": "x", "agent_type": "free", "fallback": {"agent_type": "mail"}}]}),
+        json!({"steps": [{"id": "p", "kind": "plan", "plan": {"steps": [{"id": "x", "agent_type": "mail"}]}}]}),
+    ];
+    let answered = |sub_plan: &serde_json::Value, allowed: &[&str]| {
+        let mut world = World::of(plan(&[("a", &[])]));
+        let task = world.dispatch("a");
+        let sub_plans = allowed.iter().map(|agent| (*agent).to_owned()).collect();
+        let sub_plan = Some(Json::of(sub_plan));
+        world.report(Report { sub_plan, sub_plans, ..report(&task, What::Completed) }).expect("it is current");
+        world
+    };
+    for sub_plan in &plans {
+        for allowed in [&[] as &[&str], &["free"]] {
+            let world = answered(sub_plan, allowed);
+            assert_eq!(
+                (world.plan_code().as_str(), world.sub_plans().len()),
+                ("SUB_PLAN_NOT_ALLOWED", 0),
+                "{sub_plan}"
+            );
+        }
+        for allowed in [&["w", "mail", "free"] as &[&str], &["*"]] {
+            assert_ne!(answered(sub_plan, allowed).sub_plans().len(), 0, "{sub_plan}");
+        }
+    }
+    let inline = json!({"steps": [{"id": "x", "kind": "finish", "inputs": {"y": 1}}]});
+    assert_eq!(answered(&inline, &[]).state.status(), PlanStatus::Completed, "the engine runs these steps itself");
 }
 
 #[test]

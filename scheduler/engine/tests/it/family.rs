@@ -4,11 +4,22 @@ use goalmill_common::command::Verb;
 use goalmill_common::failure::{Failure, FailureClass};
 use goalmill_common::id::PlanId;
 use goalmill_common::plan::{Plan, StepKind};
+use goalmill_common::report::{Report, What};
 use goalmill_common::status::{PlanStatus, StepStatus};
 use goalmill_engine::{FamilyPlans, Rejection};
 use serde_json::json;
 
-use crate::world::{World, plan, submission, with};
+use crate::world::{World, plan, report, submission, with};
+
+/// An agent answers with a plan of `steps` steps.
+fn answer_with_plan(world: &mut World, step: &str, steps: usize) {
+    let task = world.dispatch(step);
+    let steps: Vec<_> = (0..steps).map(|i| json!({"id": format!("x{i}")})).collect();
+    let sub_plan = Some(json!({"steps": steps}).into());
+    world
+        .report(Report { sub_plan, sub_plans: ["*".to_owned()].into(), ..report(&task, What::Completed) })
+        .expect("it is current");
+}
 
 /// Sub-plans inside each other, at most.
 const DEPTH: usize = 8;
@@ -57,6 +68,50 @@ fn a_sub_plan_over_the_limits_fails_its_step() {
     world.submit(around(&[("p", &[])], plan(&[("x", &[]), ("y", &[]), ("z", &[])]))).unwrap();
     assert_eq!(reached(&world), [0, 1, 0]);
     assert_eq!((world.code("p").as_str(), world.state.status()), ("PLANNING_FAILED", PlanStatus::Failed));
+}
+
+#[test]
+fn an_answer_whose_plan_makes_the_family_too_large_fails_its_step() {
+    let mut world = World::new();
+    world.context.limits.family_steps_max = 8;
+    world.submit(plan(&[("a", &[]), ("b", &[])])).unwrap();
+    answer_with_plan(&mut world, "a", 4);
+    assert_eq!(world.sub_plans().len(), 1, "2 steps, a plan and its 4 steps are 7");
+    answer_with_plan(&mut world, "b", 4);
+    assert_eq!((world.code("b").as_str(), world.state.status()), ("FAMILY_TOO_LARGE", PlanStatus::Failed));
+    assert_eq!(statuses(&world), [PlanStatus::Failed, PlanStatus::Cancelled]);
+}
+
+#[test]
+fn plans_at_any_depth_count_in_the_outermost_plan_also_when_they_have_ended() {
+    let mut world = World::new();
+    world.context.limits.family_steps_max = 13;
+    world.submit(plan(&[("a", &[]), ("b", &[])])).unwrap();
+    answer_with_plan(&mut world, "a", 1);
+    world.enter("a");
+    answer_with_plan(&mut world, "x0", 3);
+    world.enter("x0");
+    for step in ["x0", "x1", "x2"] {
+        world.complete(step, json!({}));
+    }
+    assert_eq!(world.state.status(), PlanStatus::Completed);
+    world.leave();
+    world.leave();
+    assert_eq!(world.status("a"), StepStatus::Completed);
+    // 2, then 2, then 4 are 8: a plan with 4 steps is 5 more.
+    answer_with_plan(&mut world, "b", 5);
+    assert_eq!(world.code("b"), "FAMILY_TOO_LARGE");
+}
+
+#[test]
+fn only_plans_that_the_outermost_plan_does_not_know_are_told_to_it() {
+    let mut world = begun(around(&[("p", &[])], plan(&[("x", &[]), ("y", &[])])));
+    world.enter("p");
+    answer_with_plan(&mut world, "x", 3);
+    assert_eq!(goalmill_engine::family_steps(&world, 0), 2 + 2 + 4);
+    world.leave();
+    let told = world.log.iter().filter(|record| record.event.type_name() == "family_grew").count();
+    assert_eq!(told, 1);
 }
 
 #[test]

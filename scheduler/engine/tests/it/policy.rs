@@ -27,6 +27,7 @@ fn given(policy: Policy, sub_plan: &serde_json::Value) -> World {
     let task = world.dispatch("a");
     let mut report = report(&task, What::Completed);
     report.sub_plan = Some(Json::of(sub_plan));
+    report.sub_plans = ["*".to_owned()].into();
     world.report(report).expect("it is the current attempt");
     world
 }

@@ -99,8 +99,8 @@ impl FamilyPlans for World {
             };
             self.asked.push((self.plans[key].state.id().clone(), asked));
         }
-        let actor = actor.map(Into::into);
-        let envelope = Envelope { now_ms: self.now_ms, random: self.random, actor, command };
+        let (actor, family_steps) = (actor.map(Into::into), goalmill_engine::family_steps(self, key));
+        let envelope = Envelope { now_ms: self.now_ms, random: self.random, actor, family_steps, command };
         let member = &mut self.plans[key];
         let decided = decide(&mut member.state, &self.context, envelope);
         if decided.is_err() {
@@ -113,8 +113,10 @@ impl FamilyPlans for World {
         if self.refuses_sub_plans {
             return Err(Problem::new(ErrorCode::PlanQuarantined, format!("plan `{plan}` is not worked on")));
         }
+        let parent = submit.parent.as_ref().and_then(|parent| self.find_plan(&parent.plan));
+        let family_steps = parent.map_or(0, |parent| goalmill_engine::family_steps(self, parent));
         let command = SubmitCommand { plan_id: plan, secret: "secret".into(), submit: *submit };
-        let envelope = Envelope { now_ms: self.now_ms, random: self.random, actor: Some(actor), command };
+        let envelope = Envelope { now_ms: self.now_ms, random: self.random, actor: Some(actor), family_steps, command };
         let submitted = goalmill_engine::submit(&self.context, envelope);
         let (state, decision) = submitted.expect("a sub-plan that cannot run begins all the same, and fails");
         self.plans.push(Member { state: Submitted(Some(state)), ..Member::new() });
@@ -245,7 +247,7 @@ impl World {
     pub fn submit_as(&mut self, submit: Submit) -> Result<Decision, Rejection> {
         self.decided.clear();
         let command = SubmitCommand { plan_id: "p0-0123456789abcdef".into(), secret: "secret".into(), submit };
-        let envelope = Envelope { now_ms: self.now_ms, random: self.random, actor: None, command };
+        let envelope = Envelope { now_ms: self.now_ms, random: self.random, actor: None, family_steps: 0, command };
         let (state, decision) = goalmill_engine::submit(&self.context, envelope)?;
         self.state.0 = Some(state);
         settle_family(self, self.focus, decision);

@@ -1,6 +1,6 @@
 //! What every check needs: limits, rules, and the issues found so far.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::collections::HashSet;
 
 use goalmill_common::limits::Limits;
@@ -44,6 +44,10 @@ pub(crate) struct ValidationContext<'l> {
     warnings: RefCell<Issues>,
     /// Texts of the schemas that were checked.
     schemas: RefCell<HashSet<String>>,
+    /// Steps of all plans of the document.
+    steps: Cell<usize>,
+    /// Estimated bytes of the compiled schemas.
+    schema_bytes: Cell<usize>,
 }
 
 /// Errors for which the nearest word is looked up.
@@ -52,7 +56,7 @@ const GUESSES_MAX: usize = 20;
 impl<'l> ValidationContext<'l> {
     pub(crate) fn new(limits: &'l Limits) -> Self {
         let (errors, warnings, schemas) = (RefCell::default(), RefCell::default(), RefCell::default());
-        Self { limits, rules: None, errors, warnings, schemas }
+        Self { limits, rules: None, errors, warnings, schemas, steps: Cell::new(0), schema_bytes: Cell::new(0) }
     }
 
     pub(crate) fn with_rules(limits: &'l Limits, rules: &'l Rules<'l>) -> Self {
@@ -96,6 +100,25 @@ impl<'l> ValidationContext<'l> {
     /// Says whether a schema was not seen before, so that many steps may share one.
     pub(crate) fn is_new_schema(&self, text: &str) -> bool {
         self.schemas.borrow_mut().insert(text.to_owned())
+    }
+
+    /// Counts steps of a plan of the document; returns those of all its plans.
+    pub(crate) fn count_steps(&self, steps: usize) -> usize {
+        self.steps.set(self.steps.get().saturating_add(steps));
+        self.steps.get()
+    }
+
+    /// Whether the schemas so far are within their limit.
+    pub(crate) fn has_room_for_schemas(&self) -> bool {
+        self.schema_bytes.get() <= self.limits.schemas_bytes_max
+    }
+
+    /// Counts a compiled schema; `false` when all of them are over the limit.
+    ///
+    /// - `bytes`: estimated.
+    pub(crate) fn count_schema(&self, bytes: usize) -> bool {
+        self.schema_bytes.set(self.schema_bytes.get().saturating_add(bytes));
+        self.has_room_for_schemas()
     }
 
     /// Takes out the warnings, or the errors when there are any.

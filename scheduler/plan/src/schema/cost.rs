@@ -66,6 +66,7 @@ impl Cost {
         }
         match value {
             Value::Object(map) => map.iter().try_for_each(|(name, inner)| {
+                *left = left.checked_sub(node.names.saturating_mul(factor).saturating_mul(text_weight(name)))?;
                 let own = node.members.get(name).or(node.other_members.as_ref());
                 own.into_iter().chain(&node.each_member).try_for_each(|id| self.count(*id, inner, factor, left))
             }),
@@ -110,13 +111,17 @@ fn at_children(node: &Node, below: &[u64]) -> u64 {
     let most = |ids: &mut dyn Iterator<Item = &NodeId>| ids.map(|id| below[*id]).max().unwrap_or(0);
     let all = |ids: &[NodeId]| ids.iter().fold(0_u64, |sum, id| sum.saturating_add(below[*id]));
     let member = most(&mut node.members.values().chain(&node.other_members)).saturating_add(all(&node.each_member));
+    let member = member.saturating_add(node.names);
     let item = most(&mut node.first_items.iter()).saturating_add(all(&node.each_item));
     member.max(item)
 }
 
 fn weight(value: &Value) -> u64 {
-    let extra = value.as_str().map_or(0, |text| text.len() / UNIT_BYTES);
-    u64::try_from(extra + 1).unwrap_or(u64::MAX)
+    value.as_str().map_or(1, text_weight)
+}
+
+fn text_weight(text: &str) -> u64 {
+    u64::try_from(text.len() / UNIT_BYTES + 1).unwrap_or(u64::MAX)
 }
 
 /// Adds up the weights of all values, level by level.
@@ -126,7 +131,10 @@ fn measure(value: &Value, level: usize, sizes: &mut Vec<u64>) {
     }
     sizes[level] = sizes[level].saturating_add(weight(value));
     match value {
-        Value::Object(map) => map.values().for_each(|inner| measure(inner, level + 1, sizes)),
+        Value::Object(map) => map.iter().for_each(|(name, inner)| {
+            measure(inner, level + 1, sizes);
+            sizes[level + 1] = sizes[level + 1].saturating_add(text_weight(name) - 1);
+        }),
         Value::Array(items) => items.iter().for_each(|inner| measure(inner, level + 1, sizes)),
         Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
     }

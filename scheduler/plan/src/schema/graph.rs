@@ -5,6 +5,8 @@ use std::collections::BTreeMap;
 use goalmill_common::hash::HashMap;
 use serde_json::{Map, Value};
 
+use super::size::states_of;
+
 /// A subschema of the graph, by its place in [`Graph::nodes`].
 pub(super) type NodeId = usize;
 
@@ -13,6 +15,8 @@ pub(super) type NodeId = usize;
 pub(super) struct Node {
     /// Units of work of its own keywords.
     pub own: u64,
+    /// Units of work of its own keywords for the name of each member.
+    pub names: u64,
     /// Whether it has `unevaluated…`: these evaluate what stands beside them again.
     pub repeats: bool,
     /// To the same value: `allOf`, `anyOf`, `$ref`, …
@@ -35,9 +39,17 @@ pub(super) struct Graph {
     pub nodes: Vec<Node>,
 }
 
-/// A `$ref` that leaves the schema.
+/// Why there is no graph.
 #[derive(Debug)]
-pub(super) struct Remote(pub String);
+pub(super) enum Unreadable {
+    /// A `$ref` leaves the schema.
+    Remote(String),
+    /// More than [`USES_MAX`].
+    TooManyUses,
+}
+
+/// Places where subschemas apply others to the same value, in a whole schema.
+const USES_MAX: usize = 100_000;
 
 /// Keywords that hold one subschema for the same value.
 const SAME: [&str; 4] = ["not", "if", "then", "else"];
@@ -50,13 +62,17 @@ const ITEMS: [&str; 4] = ["items", "additionalItems", "contains", "unevaluatedIt
 
 impl Graph {
     /// Reads a schema. Takes no recursion: a chain of references may be as long as the schema.
-    pub fn of(root: &Value) -> Result<Self, Remote> {
+    pub fn of(root: &Value) -> Result<Self, Unreadable> {
         let names = Names::of(root);
         let mut reading = Reading { nodes: Vec::new(), ids: HashMap::default(), found: Vec::new() };
         reading.id(root, root);
-        let mut next = 0;
+        let (mut next, mut uses) = (0, 0);
         while let Some((schema, base)) = reading.found.get(next).copied() {
             let node = reading.node(&names, schema, base)?;
+            uses += node.same.len();
+            if uses > USES_MAX {
+                return Err(Unreadable::TooManyUses);
+            }
             reading.nodes.push(node);
             next += 1;
         }
@@ -105,15 +121,15 @@ impl<'s> Reading<'s> {
         })
     }
 
-    fn node(&mut self, names: &Names<'s>, schema: &'s Value, base: &'s Value) -> Result<Node, Remote> {
+    fn node(&mut self, names: &Names<'s>, schema: &'s Value, base: &'s Value) -> Result<Node, Unreadable> {
         let Some(map) = schema.as_object() else { return Ok(Node { own: 1, ..Node::default() }) };
-        let mut node = Node { own: own(map), ..Node::default() };
+        let mut node = Node { own: own(map), names: of_names(map), ..Node::default() };
         let children = |list: &'s Value| list.as_array().map(Vec::as_slice).unwrap_or_default();
         for (key, value) in map {
             match key.as_str() {
                 "$ref" | "$dynamicRef" | "$recursiveRef" => {
                     let Some(target) = value.as_str() else { continue };
-                    let local = target.strip_prefix('#').ok_or_else(|| Remote(target.to_owned()))?;
+                    let local = target.strip_prefix('#').ok_or_else(|| Unreadable::Remote(target.to_owned()))?;
                     node.same.extend(names.find(local, base).into_iter().map(|found| self.id(found, base)));
                 }
                 word if SAME.contains(&word) => node.same.push(self.id(value, base)),
@@ -156,11 +172,25 @@ impl<'s> Reading<'s> {
 /// Units of work of a subschema's own keywords: long lists of values count.
 fn own(map: &Map<String, Value>) -> u64 {
     let listed = |word: &str| map.get(word).and_then(Value::as_array).map_or(0, Vec::len);
-    let long = map.get("pattern").and_then(Value::as_str).map_or(0, str::len) / 16;
-    let patterns = map.get("patternProperties").and_then(Value::as_object).map_or(0, Map::len);
-    let units = 1 + (listed("enum") + listed("required")) / 8 + long + patterns;
+    let pattern = map.get("pattern").and_then(Value::as_str).map_or(0, matching);
+    let units = 1 + (listed("enum") + listed("required")) / 8 + pattern;
     u64::try_from(units).unwrap_or(u64::MAX)
 }
+
+/// Units of work of matching a pattern against a short text.
+fn matching(pattern: &str) -> usize {
+    states_of(pattern) / STATES_PER_UNIT
+}
+
+/// Units of work of matching the name of a member against all `patternProperties`.
+fn of_names(map: &Map<String, Value>) -> u64 {
+    let patterns = map.get("patternProperties").and_then(Value::as_object);
+    let units: usize = patterns.into_iter().flat_map(Map::keys).map(|pattern| matching(pattern) + 1).sum();
+    u64::try_from(units).unwrap_or(u64::MAX)
+}
+
+/// States of a pattern that count as one unit of work.
+const STATES_PER_UNIT: usize = 16;
 
 /// Places that references may name.
 struct Names<'s> {

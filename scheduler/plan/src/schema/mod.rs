@@ -1,16 +1,19 @@
 //! JSON Schemas, compiled only when the work that they can make is bounded.
 //!
 //! A schema of a few hundred bytes can ask for 2^60 evaluations: each of its levels applies the next one twice. So its
-//! cost is computed on the graph of its definitions first, and again for each value before that is evaluated.
+//! cost is computed on the graph of its definitions first, and again for each value before that is evaluated. Its
+//! compiled size is estimated as well, since patterns of a few bytes compile to megabytes.
 
 use jsonschema::{PatternOptions, Validator};
 use serde_json::Value;
 
 use cost::Cost;
-use graph::{Graph, Remote};
+use graph::{Graph, Unreadable};
 
+mod cache;
 mod cost;
 mod graph;
+mod size;
 #[cfg(test)]
 mod tests;
 
@@ -28,12 +31,18 @@ const NESTED_MAX: u64 = 1_024;
 const WORK_MAX: u64 = 2_000_000;
 /// Bytes of one compiled `pattern`.
 const PATTERN_BYTES_MAX: usize = 1 << 20;
+/// Bytes of the cache of one matcher of a `pattern`.
+const MATCHER_BYTES_MAX: usize = 64 << 10;
+/// Estimated bytes of one compiled schema.
+pub const SCHEMA_BYTES_MAX: usize = 16 << 20;
 
 /// A schema that may be evaluated.
 #[derive(Debug)]
 pub struct Schema {
     validator: Validator,
     cost: Cost,
+    /// Estimated.
+    bytes: usize,
 }
 
 /// Why a schema cannot be used.
@@ -69,15 +78,21 @@ impl Schema {
     }
 
     fn compile(schema: &Value, checks_formats: bool) -> Result<Self, Unusable> {
+        let bytes = compiled_bytes(schema)?;
         let cost = bounded(schema)?;
-        let patterns = PatternOptions::regex().size_limit(PATTERN_BYTES_MAX).dfa_size_limit(PATTERN_BYTES_MAX);
+        let patterns = PatternOptions::regex().size_limit(PATTERN_BYTES_MAX).dfa_size_limit(MATCHER_BYTES_MAX);
         let options = jsonschema::options().with_pattern_options(patterns).should_validate_formats(checks_formats);
         let validator = options.build(schema).map_err(|e| Unusable {
             code: "INVALID_SCHEMA",
             detail: format!("this is not a JSON Schema: {}", crate::document::shorten(&e.to_string())),
             hint: "correct it; `json-schema.org` has the rules, and a `pattern` takes no look-around or back-reference",
         })?;
-        Ok(Self { validator, cost })
+        Ok(Self { validator, cost, bytes })
+    }
+
+    /// Estimated bytes of the compiled schema.
+    pub fn bytes(&self) -> usize {
+        self.bytes
     }
 
     /// The check, for a value that takes no more work than is allowed.
@@ -91,16 +106,29 @@ pub fn unusable(schema: &Value) -> Option<Unusable> {
     Schema::of_inputs(schema).err()
 }
 
-fn bounded(schema: &Value) -> Result<Cost, Unusable> {
+/// Estimates how many bytes a schema will have when it is compiled; one with too many is refused.
+pub fn compiled_bytes(schema: &Value) -> Result<usize, Unusable> {
     let mut values = 0;
     if !is_small(schema, DEPTH_MAX, &mut values) {
         let detail = format!("the schema has more than {VALUES_MAX} values, or more than {DEPTH_MAX} levels");
         return Err(too_complex(detail));
     }
-    let graph = Graph::of(schema).map_err(|Remote(target)| Unusable {
-        code: "SCHEMA_REMOTE_REF",
-        detail: format!("`{}` lies outside of the schema; nothing is fetched", crate::document::shorten(&target)),
-        hint: "copy the target into `$defs` and refer to it by `#/$defs/…`",
+    size::estimate(schema, SCHEMA_BYTES_MAX).ok_or_else(|| {
+        let most = SCHEMA_BYTES_MAX >> 20;
+        let detail = format!("compiled, the schema would take more than {most} MiB");
+        let hint = "use fewer patterns, fewer repetitions in them such as `{300}`, and fewer classes such as `\\p{L}`";
+        Unusable { code: "SCHEMA_TOO_COMPLEX", detail, hint }
+    })
+}
+
+fn bounded(schema: &Value) -> Result<Cost, Unusable> {
+    let graph = Graph::of(schema).map_err(|unreadable| match unreadable {
+        Unreadable::Remote(target) => Unusable {
+            code: "SCHEMA_REMOTE_REF",
+            detail: format!("`{}` lies outside of the schema; nothing is fetched", crate::document::shorten(&target)),
+            hint: "copy the target into `$defs` and refer to it by `#/$defs/…`",
+        },
+        Unreadable::TooManyUses => too_complex("its references and anchors lead to too many places".into()),
     })?;
     let cost = Cost::of(graph)
         .ok_or_else(|| too_complex("a `$ref` leads back to itself without a step into the value".into()))?;

@@ -65,9 +65,10 @@ fn a_pattern_is_matched_in_linear_time_or_refused() {
     let schema = Schema::of_outputs(&json!({"pattern": "^(a+)+$"})).expect("it is linear here");
     let value = json!(format!("{}!", "a".repeat(100_000)));
     assert!(!schema.for_value(&value).expect("it is little work").is_valid(&value));
-    for pattern in ["^(?=a)b", "(a)\\1", "((a{1000}){1000}){1000}"] {
+    for pattern in ["^(?=a)b", "(a)\\1", "a{9999}b{9999}"] {
         assert_eq!(code(&json!({"pattern": pattern})), Some("INVALID_SCHEMA"), "{pattern}");
     }
+    assert_eq!(code(&json!({"pattern": "((a{1000}){1000}){1000}"})), Some("SCHEMA_TOO_COMPLEX"));
 }
 
 #[test]
@@ -113,4 +114,64 @@ fn unevaluated_members_count_what_they_evaluate_again() {
     let inner =
         (0..12).fold(json!({"type": "object"}), |inner, _| json!({"anyOf": [inner], "unevaluatedProperties": false}));
     assert_eq!(code(&inner), Some("SCHEMA_TOO_COMPLEX"));
+}
+
+/// A schema like many small patterns that each compile to many states.
+fn patterns(count: usize, shift: usize) -> Value {
+    let one = |i: usize| (format!("p{i}"), json!({"pattern": format!("\\w{{{}}}|z{i}", 300 + (shift + i) % 180)}));
+    json!({"properties": (0..count).map(one).collect::<Map<String, Value>>()})
+}
+
+#[test]
+fn patterns_that_are_small_one_by_one_are_refused_in_sum() {
+    assert_eq!(code(&patterns(500, 0)), Some("SCHEMA_TOO_COMPLEX"));
+    assert_eq!(code(&patterns(20, 0)), None);
+    let names: Map<String, Value> = (0..500).map(|i| (format!("\\w{{300}}|z{i}"), json!({}))).collect();
+    assert_eq!(code(&json!({"patternProperties": names})), Some("SCHEMA_TOO_COMPLEX"));
+}
+
+#[test]
+fn a_pattern_that_is_there_many_times_counts_once() {
+    let many: Map<String, Value> = (0..2_000).map(|i| (format!("p{i}"), json!({"pattern": "^[a-z]{1,64}$"}))).collect();
+    assert_eq!(code(&json!({"properties": many})), None);
+}
+
+#[test]
+fn every_way_to_write_many_states_is_counted() {
+    let large = [
+        "\\w{99999}", "(?:[a-z]{1,100}){200}", "\\p{L}{100}", "[\\p{L}\\p{N}]{50}", "(?i:straße){1000}", ".{9000}",
+        "(?:){999999}", "(a|b|c|[^d]){3000,}",
+    ];
+    for pattern in large {
+        let states = size::states_of(pattern);
+        assert!(states > 10_000, "{pattern}: {states}");
+    }
+    for (pattern, most) in [("^[a-z0-9-]{1,63}$", 300), ("^\\d{4}-\\d{2}-\\d{2}$", 30), ("^(red|green|blue)$", 30)] {
+        let states = size::states_of(pattern);
+        assert!(states < most, "{pattern}: {states}");
+    }
+}
+
+#[test]
+fn a_pattern_whose_translation_reads_it_again_for_each_escape_is_refused() {
+    assert_eq!(code(&json!({"pattern": "\\d".repeat(30_000)})), Some("SCHEMA_TOO_COMPLEX"));
+    assert_eq!(code(&json!({"pattern": "\\d".repeat(60)})), None);
+}
+
+#[test]
+fn anchors_with_the_same_name_do_not_multiply() {
+    let named: Vec<Value> = (0..2_000).map(|_| json!({"$anchor": "a"})).collect();
+    let uses: Vec<Value> = (0..2_000).map(|_| json!({"properties": {"x": {"$ref": "#a"}}})).collect();
+    assert_eq!(
+        code(&json!({"$defs": {"n": named, "u": {"oneOf": uses}}, "items": {"$ref": "#/$defs/u"}})),
+        Some("SCHEMA_TOO_COMPLEX")
+    );
+}
+
+#[test]
+fn names_of_members_cost_the_states_of_the_patterns_that_read_them() {
+    let schema = Schema::of_outputs(&json!({"patternProperties": {"^[a-z]{1,4000}$": {}}})).expect("it is one pattern");
+    let members = |count: usize| -> Value { Value::Object((0..count).map(|i| (format!("m{i}"), json!(1))).collect()) };
+    assert!(schema.for_value(&members(1_000)).is_ok());
+    assert_eq!(schema.for_value(&members(100_000)).err(), Some(TooMuchWork));
 }

@@ -61,9 +61,9 @@ pub struct AgentEntry {
 #[derive(Debug, Default)]
 pub struct ActionEntry {
     pub description: String,
-    /// JSON Schema of the inputs, and the same compiled when first needed.
+    /// JSON Schema of the inputs, and its text when first needed.
     pub inputs: Option<Value>,
-    compiled: OnceLock<Result<Option<Schema>, Unusable>>,
+    inputs_text: OnceLock<Option<Json>>,
     /// JSON Schema of the outputs.
     pub outputs: Option<Value>,
     /// Kinds of data it takes, such as `image`, where there is nothing finer; empty when unknown.
@@ -79,9 +79,9 @@ impl ActionEntry {
     }
 
     /// The check of its inputs; none when it declares no schema.
-    pub(super) fn check(&self) -> Result<Option<&Schema>, &Unusable> {
-        let compile = || self.inputs.as_ref().map(Schema::of_inputs).transpose();
-        self.compiled.get_or_init(compile).as_ref().map(Option::as_ref)
+    pub(super) fn check(&self) -> Result<Option<Arc<Schema>>, Unusable> {
+        let text = self.inputs_text.get_or_init(|| self.inputs.as_ref().map(Json::of));
+        text.as_ref().map(Schema::cached_inputs).transpose()
     }
 }
 

@@ -4,6 +4,8 @@
 //! declared: only what would certainly fail is an error.
 
 use std::borrow::Cow;
+use std::rc::Rc;
+use std::sync::Arc;
 
 use goalmill_common::hash::HashMap;
 use goalmill_common::plan::{Plan, Step};
@@ -18,7 +20,7 @@ use super::origin::Origin;
 use super::path::{Mention, mentions};
 use super::rules::{Rules, Weight, min_warning};
 use crate::document::{DocumentPath, ValidationContext, shorten};
-use crate::schema::Unusable;
+use crate::schema::{Schema, Unusable};
 use goalmill_expression::is_plain;
 
 /// Issues of one step's inputs that are listed.
@@ -39,12 +41,13 @@ pub(super) fn check(
     index: &StepNumbers,
 ) {
     // The answer for one action serves every step that asks it.
-    let mut known: HashMap<(&str, &str), Option<&ActionEntry>> = HashMap::default();
-    let action_entries = plan.steps.iter().map(|step| {
+    let mut known: HashMap<(&str, &str), Option<Rc<StepAction<'_>>>> = HashMap::default();
+    let actions = plan.steps.iter().map(|step| {
         let key = (step.agent_type.as_str(), step.action.as_str());
-        *known.entry(key).or_insert_with(|| action_entry(catalogue, step))
+        let found = || action_entry(catalogue, step).map(|entry| StepAction::new(context, rules, entry).into());
+        known.entry(key).or_insert_with(found).clone()
     });
-    let check = Check { context, rules, plan, index, action_entries: action_entries.collect() };
+    let check = Check { context, rules, plan, index, actions: actions.collect() };
     for (i, origin) in origins.iter().enumerate().filter(|(i, _)| !plan.steps[*i].kind.is_inline()) {
         check.step(i, origin);
     }
@@ -56,13 +59,41 @@ fn action_entry<'c>(catalogue: &'c Catalogue, step: &Step) -> Option<&'c ActionE
     if found.len() == 1 { found.pop() } else { None }
 }
 
+/// An action that steps ask, with the check of its inputs.
+struct StepAction<'a> {
+    entry: &'a ActionEntry,
+    /// None when it declares no schema.
+    schema: Result<Option<Arc<Schema>>, Unusable>,
+}
+
+impl<'a> StepAction<'a> {
+    /// Compiles the schema of an action while all that the plan needs are within their limit.
+    fn new(context: &ValidationContext<'_>, rules: &Rules<'_>, entry: &'a ActionEntry) -> Self {
+        if rules.weights.inputs == Weight::Ignore {
+            return Self { entry, schema: Ok(None) };
+        }
+        let schema = if context.has_room_for_schemas() { entry.check() } else { Err(too_large(context)) };
+        let schema = match schema {
+            Ok(Some(schema)) if !context.count_schema(schema.bytes()) => Err(too_large(context)),
+            other => other,
+        };
+        Self { entry, schema }
+    }
+}
+
+fn too_large(context: &ValidationContext<'_>) -> Unusable {
+    let most = context.limits.schemas_bytes_max;
+    let detail = format!("with it, the schemas that the plan needs take more than {most} bytes");
+    Unusable { code: "SCHEMAS_TOO_LARGE", detail, hint: "raise `limits.schemas_bytes_max`" }
+}
+
 struct Check<'a, 'l> {
     context: &'a ValidationContext<'l>,
     rules: &'a Rules<'a>,
     plan: &'a Plan,
     index: &'a StepNumbers,
     /// Of each step.
-    action_entries: Vec<Option<&'a ActionEntry>>,
+    actions: Vec<Option<Rc<StepAction<'a>>>>,
 }
 
 /// An expression in the inputs.
@@ -82,10 +113,11 @@ impl Check<'_, '_> {
         if !is_plain(step.inputs.text()) {
             collect(inputs, &mut String::new(), &mut places);
         }
-        let action_entry = self.action_entries[at];
-        if let Some(action_entry) = action_entry.filter(|_| self.rules.weights.inputs != Weight::Ignore) {
-            self.against_schema(action_entry, step, origin, inputs, &places);
+        let action = self.actions[at].as_deref();
+        if let Some(action) = action {
+            self.against_schema(action, step, origin, inputs, &places);
         }
+        let action_entry = action.map(|action| action.entry);
         for place in &places {
             self.references(place, action_entry, origin);
         }
@@ -93,13 +125,14 @@ impl Check<'_, '_> {
 
     fn against_schema(
         &self,
-        action_entry: &ActionEntry,
+        action: &StepAction<'_>,
         step: &Step,
         origin: &Origin<'_>,
         inputs: &Value,
         places: &[Place],
     ) {
-        let schema = match action_entry.check() {
+        let action_entry = action.entry;
+        let schema = match &action.schema {
             Ok(Some(schema)) => schema,
             Ok(None) => return,
             Err(unusable) => return self.unchecked(step, origin, unusable),
@@ -183,7 +216,7 @@ impl Check<'_, '_> {
         };
         for mention in mentions.iter().filter(|m| m.path.first().is_none_or(|field| field == "outputs")) {
             let Some(source) = self.index.get(mention.step.as_str()).map(|source| *source as usize) else { continue };
-            let giver = self.action_entries[source];
+            let giver = self.actions[source].as_deref().map(|action| action.entry);
             let own = self.plan.steps[source].output_schema.as_ref().map(goalmill_common::json::Json::value);
             let declared = own.as_ref().or_else(|| giver.and_then(|giver| giver.outputs.as_ref()));
             let path = mention.path.get(1..).unwrap_or_default();

@@ -4,6 +4,7 @@ use goalmill_common::json::Json;
 use serde_json::{Map, Value};
 
 use crate::document::{DocumentPath, ValidationContext, shorten, wrong_type};
+use crate::schema::{SCHEMA_BYTES_MAX, Schema, compiled_bytes};
 
 /// Words by which an object is known to be a schema.
 const WORDS: &[&str] = &[
@@ -24,13 +25,28 @@ pub(super) fn read(context: &ValidationContext<'_>, at: &DocumentPath<'_>, value
     let schema = Json::of(value);
     let before = context.errors();
     stays_inside(context, at, value);
-    if context.errors() == before
-        && context.is_new_schema(schema.text())
-        && let Err(unusable) = crate::schema::Schema::of_outputs(value)
-    {
-        context.error(unusable.code, at, unusable.detail, unusable.hint);
+    if context.errors() == before && context.has_room_for_schemas() && context.is_new_schema(schema.text()) {
+        check(context, at, value, &schema);
     }
     Some(schema)
+}
+
+/// Compiles a schema when all of the plan are within their limit. Only the first one above it is reported.
+fn check(context: &ValidationContext<'_>, at: &DocumentPath<'_>, value: &Value, schema: &Json) {
+    let bytes = compiled_bytes(value);
+    let counted = bytes.as_ref().map_or(SCHEMA_BYTES_MAX, |bytes| *bytes);
+    let has_room = context.count_schema(counted);
+    if let Err(unusable) = bytes.and_then(|_| if has_room { Schema::cached_outputs(schema).map(drop) } else { Ok(()) })
+    {
+        return context.error(unusable.code, at, unusable.detail, unusable.hint);
+    }
+    if !has_room {
+        let most = context.limits.schemas_bytes_max;
+        let detail = format!("compiled, the schemas of the plan would take more than {most} bytes together");
+        let hint =
+            "use equal schemas, fewer patterns and fewer repetitions in them, or raise `limits.schemas_bytes_max`";
+        context.error("SCHEMAS_TOO_LARGE", at, detail, hint);
+    }
 }
 
 /// References may only lead to places in the schema itself.

@@ -244,8 +244,14 @@ fn too_many(context: &ValidationContext<'_>, at: &DocumentPath<'_>, count: usize
             format!("{count} steps, at most {limit} are allowed"),
             "split the plan into several",
         );
+        return true;
     }
-    count > limit
+    let (all, limit) = (context.count_steps(count + 1), context.limits.family_steps_max);
+    if all > limit {
+        let detail = format!("with the plans inside it the plan has more than {limit} steps");
+        context.error("FAMILY_TOO_LARGE", at, detail, "submit several plans, or raise `limits.family_steps_max`");
+    }
+    all > limit
 }
 
 /// An edge as it was written, with the names of its ends there.

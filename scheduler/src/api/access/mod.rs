@@ -157,7 +157,12 @@ impl AccessGuard {
     /// Signs in with the text of a token; failures count.
     pub(super) async fn sign_in(&self, token: &str, peer: IpAddr) -> Result<SignedIn, AccessRefusal> {
         self.check_limit(peer)?;
-        self.count_failure(peer, self.find_token(token).await)
+        let caller = self.count_failure(peer, self.find_token(token).await)?;
+        if caller.principal.roles.is_empty() {
+            let detail = "the identity provider gives this person no role here: see `api.oidc.roles`";
+            return Err(AccessRefusal::forbidden(detail));
+        }
+        Ok(caller)
     }
 
     /// The name of the identity provider, if people can sign in there.
@@ -201,6 +206,10 @@ impl AccessGuard {
             return Err(SignInFailure::Denied);
         }
         let OidcIdentity { actor, roles, namespace, .. } = oidc.exchange(word, code).await.map_err(counted)?;
+        if roles.is_empty() {
+            tracing::info!("`{actor}` of the identity provider has no role here, and gets no session");
+            return Err(SignInFailure::NoRole);
+        }
         let principal = Principal::authenticated(actor, roles, &namespace);
         Ok(SignedIn { token: OIDC_TOKEN.into(), sha256: SecretDigest::of(code), principal, expires_ms: None })
     }

@@ -24,9 +24,10 @@ impl FamilyPlans for ShardState {
     }
 
     fn decide_command(&mut self, slot: Slot, actor: Option<&str>, command: Command) -> Result<Decision, Rejection> {
+        let family_steps = goalmill_engine::family_steps(self, slot);
         let plan = self.plans.get_mut(&slot).expect("callers look the slot up first");
-        let envelope =
-            Envelope { now_ms: self.now_ms, random: self.random.draw(), actor: actor.map(Into::into), command };
+        let (now_ms, random, actor) = (self.now_ms, self.random.draw(), actor.map(Into::into));
+        let envelope = Envelope { now_ms, random, actor, family_steps, command };
         // A half-changed state is never used: after a panic the loop ends before anything of this turn is written.
         self.marker.begin(Some(plan.state.id()));
         let decided = catch_unwind(AssertUnwindSafe(|| (self.engine.decide)(&mut plan.state, &self.context, envelope)));
@@ -41,8 +42,11 @@ impl FamilyPlans for ShardState {
         if self.quarantined.contains(&plan) {
             return Err(self.plan_absent(&plan));
         }
+        let parent = submit.parent.as_ref().and_then(|parent| self.find_plan(&parent.plan));
+        let family_steps = parent.map_or(0, |parent| goalmill_engine::family_steps(self, parent));
         let command = SubmitCommand { plan_id: plan.clone(), secret: self.random.token(), submit: *submit };
-        let envelope = Envelope { now_ms: self.now_ms, random: self.random.draw(), actor: Some(actor), command };
+        let (now_ms, random, actor) = (self.now_ms, self.random.draw(), Some(actor));
+        let envelope = Envelope { now_ms, random, actor, family_steps, command };
         self.marker.begin(Some(&plan));
         let submitted = catch_unwind(AssertUnwindSafe(|| (self.engine.submit)(&self.context, envelope)));
         self.marker.end();

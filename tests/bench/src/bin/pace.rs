@@ -78,7 +78,7 @@ fn context() -> EngineContext {
 }
 
 fn envelope<C>(command: C) -> Envelope<C> {
-    Envelope { now_ms: 1_795_293_490_000, random: 7, actor: None, command }
+    Envelope { now_ms: 1_795_293_490_000, random: 7, actor: None, family_steps: 0, command }
 }
 
 /// Runs a plan to its end, 64 steps at a time; gives its events and the engine's microseconds.

@@ -72,6 +72,21 @@ fn session_cookie(headers: &HeaderMap) -> Option<String> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_person_without_a_role_gets_no_session() -> Result<()> {
+    let key = SigningKey::rsa("r")?;
+    let provider = Provider::start(&[&key]).await?;
+    provider.sign_in_as(key, "eve", &["nobody"]);
+    let it = start(settings_with_sign_in(&provider)).await?;
+    let begun = begin(&it).await?;
+    let path = at_provider(&begun).await?;
+    let (headers, location) = call_back(&it, &path, &begun.cookie).await?;
+    assert_eq!(location, format!("{PUBLIC}/#/sign-in?failure=no_role"));
+    assert_eq!(session_cookie(&headers), None);
+    it.stop().await;
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_browser_signs_in_at_the_provider_and_gets_a_session() -> Result<()> {
     let key = SigningKey::rsa("r")?;
     let provider = Provider::start(&[&key]).await?;

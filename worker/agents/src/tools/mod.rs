@@ -13,7 +13,7 @@ use goalmill_common::id::AgentType;
 use goalmill_common::task::Task;
 use goalmill_common::text::shorten;
 use goalmill_llm::{Tool, Usd};
-use goalmill_plan::schema::Schema;
+use goalmill_plan::schema::{SCHEMA_BYTES_MAX, Schema};
 use goalmill_worker::executor::Calls;
 use serde::Deserialize;
 use serde_json::{Map, Value};
@@ -38,6 +38,8 @@ use workspace::Workspaces;
 
 /// Maximum number of tools of one agent.
 const TOOLS_MAX: usize = 128;
+/// Estimated bytes of the compiled schemas of the tools of one attempt.
+const SCHEMAS_BYTES_MAX: usize = 64 << 20;
 /// US dollars of one call of a tool.
 const PRICE_MAX: f64 = 1_000_000.0;
 
@@ -325,8 +327,15 @@ impl AgentTools {
             }));
         }
         let mut tools = self.tools.clone();
+        let mut bytes: usize = tools.iter().map(|tool| tool.schema.bytes()).sum();
         for (tool, terms) in found {
-            match BoundTool::new(tool, terms) {
+            if bytes > SCHEMAS_BYTES_MAX {
+                tracing::warn!("`{}` is left out: the schemas of the tools are too large together", tool.name());
+                continue;
+            }
+            let tool = BoundTool::new(tool, terms);
+            bytes += tool.as_ref().map_or(SCHEMA_BYTES_MAX, |tool| tool.schema.bytes());
+            match tool {
                 Ok(tool) if tools.iter().any(|known| known.name() == tool.name()) => {
                     tracing::warn!("`{}` is left out: another tool has this name", tool.name());
                 }

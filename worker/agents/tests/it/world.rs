@@ -173,6 +173,7 @@ pub fn plan() -> PlanId {
 pub fn task(inputs: Value) -> Task {
     Task {
         plan: plan(),
+        family: None,
         step: "write".into(),
         attempt: 1,
         token: "t".into(),

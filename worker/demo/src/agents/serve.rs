@@ -147,6 +147,7 @@ fn envelope(outcome: ExecutionResult) -> Value {
 fn task(agent_type: AgentType, call: DemoCall, attempt: u32, idempotency_key: String) -> Task {
     Task {
         plan: "".into(),
+        family: None,
         step: "".into(),
         attempt,
         token: "".into(),

@@ -38,6 +38,8 @@ pub(in crate::api) enum SignInFailure {
     Expired,
     /// What the provider gave does not count.
     Invalid,
+    /// The person has no role here.
+    NoRole,
     /// The provider does not answer.
     Unavailable,
     /// The address has failed too often.
@@ -51,6 +53,7 @@ impl SignInFailure {
             Self::Denied => "denied",
             Self::Expired => "expired",
             Self::Invalid => "invalid",
+            Self::NoRole => "no_role",
             Self::Unavailable => "unavailable",
             Self::Limited => "limited",
         }
