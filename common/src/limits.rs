@@ -63,7 +63,31 @@ pub struct Limits {
     pub revisions_max: u32,
 }
 
+/// Events of a step that is done by the first attempt: ready, queued, started, completed.
+pub const STEP_EVENTS: u64 = 4;
+/// Events of one more attempt: failed, queued, started.
+pub const ATTEMPT_EVENTS: u64 = 3;
+/// Events of a plan beside those of its steps: accepted, created, started, judged, ended, and some decisions of people.
+pub const PLAN_EVENTS: u64 = 32;
+
 impl Limits {
+    /// Relations between limits that must hold, so that what one allows is not refused by another: a text for each, and
+    /// whether it holds.
+    pub fn relations(&self) -> [(bool, &'static str); 6] {
+        let least = (self.steps_max as u64).saturating_mul(STEP_EVENTS).saturating_add(PLAN_EVENTS);
+        [
+            (self.timeout_ms > 0, "limits.timeout_ms > 0"),
+            (self.timeout_ms <= self.timeout_ms_max, "limits.timeout_ms <= limits.timeout_ms_max"),
+            (self.inline_bytes_max <= self.payload_bytes_max, "limits.inline_bytes_max <= limits.payload_bytes_max"),
+            (
+                self.payload_bytes_max <= self.plan_outputs_bytes_max,
+                "limits.payload_bytes_max <= limits.plan_outputs_bytes_max",
+            ),
+            (self.planned_steps_max <= self.steps_max, "limits.planned_steps_max <= limits.steps_max"),
+            (least <= self.events_max, "limits.steps_max * 4 + 32 <= limits.events_max"),
+        ]
+    }
+
     /// What is left of them for a plan that is inside `depth` others.
     #[must_use]
     pub fn inside(&self, depth: u32) -> Self {

@@ -19,9 +19,9 @@ pub enum Strategy {
     Sequential,
     /// Everything that is ready, up to `max_parallel`.
     #[default]
+    #[serde(alias = "hybrid")]
     Parallel,
     /// Starts sequentially, widens while all goes well, narrows when not.
-    #[serde(alias = "hybrid")]
     Adaptive,
 }
 

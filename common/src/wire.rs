@@ -7,6 +7,7 @@ use crate::id::{Namespace, is_id};
 use crate::problem::{ErrorCode, Issue, Problem};
 use crate::report::Report;
 use crate::task::Task;
+use crate::text::shorten;
 
 /// Version of tasks, reports and the log.
 pub const PROTOCOL: &str = "1";
@@ -137,8 +138,21 @@ impl Submission {
                 None
             }
         };
-        let source = text("source").and_then(Result::ok).unwrap_or_default();
-        let traceparent = text("traceparent").and_then(Result::ok);
+        let mut optional = |name: &str| match text(name) {
+            Some(Err(())) => {
+                issue("INVALID_ENCODING", name, "the value is not UTF-8", "encode it as UTF-8, or leave the field out");
+                None
+            }
+            Some(Ok(value)) => Some(value),
+            None => None,
+        };
+        let source = optional("source").unwrap_or_default();
+        let traceparent = optional("traceparent");
+        if let Some(name) = optional(NAMESPACE_FIELD).filter(|name| !is_id(name)) {
+            let detail = format!("`{}` is not the name of a namespace", shorten(&name, 64));
+            let hint = "use a letter or digit, then up to 127 of letters, digits, `.`, `_`, `:`, `-`; or leave it out";
+            issue("INVALID_ID", NAMESPACE_FIELD, &detail, hint);
+        }
         match (id.clone(), kind, data) {
             (Some(id), Some(kind), Some(data)) if issues.is_empty() => {
                 Ok(Self { id, source, kind, data, traceparent, namespace })

@@ -289,7 +289,7 @@ function ending(view) {
   return typeof result === "string" && result.length < 200 ? `${took}: ${result}` : took;
 }
 
-const measured = (one) => (one.unit === "unix_ms" ? `until ${exact(one.limit)}` : one.unit === "seconds" ? `${duration((one.measured || 0) * 1000)} of ${duration(one.limit * 1000)}` : `${number(one.measured || 0)} of ${number(one.limit)} ${one.unit}`);
+const measured = (one) => (one.unit === "unix_ms" ? `until ${exact(one.limit)}` : one.unit === "seconds" ? `${duration((one.measured || 0) * 1000)} of ${duration(one.limit * 1000)}` : `${number(one.measured || 0)} of ${number(one.limit)} ${one.unit}${{ spend: " spent by the run", amount: " for the result" }[one.measure] || ""}`);
 
 function slider(context) {
   const { own } = context;

@@ -6,10 +6,13 @@ use std::path::PathBuf;
 
 use goalmill_client::Candidates;
 use goalmill_common::agent::Agent;
+use goalmill_common::card::read_card;
 use goalmill_common::event::RouteCandidate;
+use goalmill_common::problem::{ErrorCode, Problem};
 use goalmill_common::view::Page;
 use serde_json::json;
 
+use super::submit::at_file;
 use super::{cell, checked_id, input};
 use crate::args::{AgentCommand, Language};
 use crate::context::CommandContext;
@@ -33,10 +36,7 @@ pub async fn run(context: &CommandContext, command: AgentCommand) -> CommandResu
         }
         AgentCommand::Init { agent_type, lang, dir } => init(context, &agent_type, lang, dir)?,
         AgentCommand::Register { file } => {
-            let value = input::value(&file)?;
-            let agent: Agent = serde_json::from_value(value).map_err(|error| {
-                Failed::invalid(format!("`{file}` is no agent: {error}")).help("see: goalmill schema agent")
-            })?;
+            let agent = card(&file)?;
             client.register(&agent).await?;
             screen.show(&agent, agent.agent_type.as_str(), |_| format!("{} registered", agent.agent_type))?;
         }
@@ -47,6 +47,17 @@ pub async fn run(context: &CommandContext, command: AgentCommand) -> CommandResu
         }
     }
     Ok(Exit::Done)
+}
+
+/// Reads a card as the server does: everything that is wrong with it is named.
+fn card(file: &str) -> Result<Agent, Failed> {
+    let text = input::read_file(file)?;
+    let card = input::parse(file, &text)?;
+    read_card(card.to_string().as_bytes()).map_err(|issues| {
+        let failed: Failed =
+            Problem::new(ErrorCode::InvalidRequest, "the card is not valid").with_errors(issues).into();
+        at_file(failed, file, &text).help("see: goalmill schema agent")
+    })
 }
 
 /// A worker without any package but `redis`: the protocol's example.

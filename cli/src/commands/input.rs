@@ -3,7 +3,9 @@
 use std::io::Read;
 
 use goalmill_client::Document;
-use goalmill_common::json_limits;
+use goalmill_common::limits::Limits;
+use goalmill_common::number::to_usize;
+use goalmill_plan::document::{self, Format};
 use serde_json::Value;
 
 use crate::exit::{Exit, Failed};
@@ -54,14 +56,13 @@ pub fn value(path: &str) -> Result<Value, Failed> {
     parse(path, &read_file(path)?)
 }
 
-/// Reads a text as JSON or YAML.
+/// Reads a text as JSON or YAML, as strictly as the server: a key that stands twice is refused.
 pub fn parse(path: &str, text: &str) -> Result<Value, Failed> {
-    let read = if text.trim_start().starts_with(['{', '[']) {
-        json_limits::parse(text)
-    } else {
-        serde_yaml_ng::from_str(text).map_err(|error| error.to_string())
-    };
-    read.map_err(|error| Failed::invalid(format!("`{path}` is neither JSON nor YAML: {error}")))
+    let limits = Limits { plan_bytes_max: to_usize(BYTES_MAX), ..Limits::default() };
+    document::read(text.as_bytes(), Format::Auto, &limits).map_err(|issues| {
+        let found: Vec<String> = issues.iter().map(|issue| format!("{}: {}", issue.code, issue.detail)).collect();
+        Failed::invalid(format!("`{path}` cannot be read: {}", found.join("; ")))
+    })
 }
 
 #[cfg(test)]

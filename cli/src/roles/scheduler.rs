@@ -77,7 +77,7 @@ pub fn failed(error: SchedulerStartError) -> Failed {
     match error {
         SchedulerStartError::Broker(error) => error.into(),
         SchedulerStartError::Listen { .. } => {
-            Failed::new(Exit::Other, error.to_string()).help("name a free address: --listen 127.0.0.1:0")
+            Failed::new(Exit::Other, error.to_string()).help("name free addresses: --listen 127.0.0.1:0 --metrics 127.0.0.1:0")
         }
         SchedulerStartError::Insecure { .. } => Failed::new(Exit::InvalidInput, error.to_string()).help(
             "require tokens (`api.authentication = \"required\"`, see docs/access.md), listen on 127.0.0.1, or accept it: --insecure (`api.insecure`)",

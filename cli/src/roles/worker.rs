@@ -112,7 +112,7 @@ pub fn failed(error: WorkerStartError) -> Failed {
             Failed::invalid(error.to_string()).help("see the settings: goalmill config worker")
         }
         WorkerStartError::Listen { .. } => {
-            Failed::new(Exit::Other, error.to_string()).help("name a free address: --listen")
+            Failed::new(Exit::Other, error.to_string()).help("name a free address: --listen 127.0.0.1:0")
         }
     }
 }

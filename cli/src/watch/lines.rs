@@ -1,7 +1,7 @@
 //! One line for each change of a plan.
 
 use goalmill_common::call::CallWaitKind;
-use goalmill_common::constraint::{ConstraintStatus, ConstraintView};
+use goalmill_common::constraint::{AMOUNT, ConstraintStatus, ConstraintView, SPEND};
 use goalmill_common::criterion::{CriterionVerdict, JudgeKind, Judgement};
 use goalmill_common::event::{
     ConstraintChanged, Event, HookDecided, HookDecision, PlanCreated, PlanEvent, PlanExtended, PlanRevised, Record,
@@ -148,13 +148,29 @@ fn plan_lines(board: &Board, event: &PlanEvent, by: &str, palette: Palette) -> V
 }
 
 fn constraint_line(changed: &ConstraintChanged, palette: Palette) -> String {
-    let tone = if changed.status == ConstraintStatus::Broken { Tone::Bad } else { Tone::Wait };
+    let (tone, mark) = match changed.status {
+        ConstraintStatus::Met => (Tone::Good, "✓"),
+        ConstraintStatus::Broken => (Tone::Bad, "!"),
+        ConstraintStatus::Low | ConstraintStatus::Relaxed | ConstraintStatus::NotMeasured => (Tone::Wait, "!"),
+    };
     let of = match changed.measure.as_str() {
         "deadline" => String::new(),
-        _ => format!(": {} of {} {}", changed.measured, changed.limit, changed.unit).trim_end().to_owned(),
+        measure => {
+            let amount = format!(": {} of {} {}", changed.measured, changed.limit, changed.unit);
+            format!("{}{}", amount.trim_end(), whose(measure))
+        }
     };
     let weight = if changed.hard { "hard constraint" } else { "constraint" };
-    format!("  {} {weight} `{}` is {}{of}", palette.tone(tone, "!"), changed.constraint, changed.status)
+    format!("  {} {weight} `{}` is {}{of}", palette.tone(tone, mark), changed.constraint, changed.status)
+}
+
+/// What an amount of money is: two measures that are easily taken for each other.
+fn whose(measure: &str) -> &'static str {
+    match measure {
+        SPEND => " spent by the run",
+        AMOUNT => " for the result",
+        _ => "",
+    }
 }
 
 /// Line for a constraint of a plan: `✓ budget: 85 of 100 USD`.
@@ -168,7 +184,8 @@ pub fn constraint_view_line(view: &ConstraintView, palette: Palette) -> String {
         ("deadline", ..) | (_, None, _) | (_, _, None) => String::new(),
         (_, Some(measured), Some(limit)) => {
             let word = if view.at_least { "of at least" } else { "of" };
-            format!(": {measured} {word} {limit} {}", view.unit).trim_end().to_owned()
+            let amount = format!(": {measured} {word} {limit} {}", view.unit);
+            format!("{}{}", amount.trim_end(), whose(&view.measure))
         }
     };
     let weight = if view.hard { " (hard)" } else { "" };

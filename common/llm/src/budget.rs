@@ -114,15 +114,15 @@ impl SpendBudget {
         self.state().spent.add(usage, cost);
     }
 
-    /// The longest answer that there is room for, at most `wanted` tokens. `wanted` when the room is too small for an
-    /// answer of use: the reservation is refused then.
+    /// The longest answer that there is room for, at most `wanted` tokens. The shortest one of use when the room is too
+    /// small for it: the reservation is refused then, with the least that would do.
     pub fn affordable_output(&self, input_tokens: u64, wanted: u64, price: &TokenPrice) -> u64 {
         let left = self.remaining();
         let input = TokenUsage { input_tokens, ..TokenUsage::default() };
         let by_tokens = left.tokens.map(|left| left.saturating_sub(input_tokens));
         let by_cost = left.cost.and_then(|left| price.output_tokens(left.minus(price.cost(&input))));
         let affordable = by_tokens.into_iter().chain(by_cost).fold(wanted, u64::min);
-        if affordable >= OUTPUT_TOKENS_MIN { affordable } else { wanted }
+        affordable.max(OUTPUT_TOKENS_MIN.min(wanted))
     }
 
     /// Reserves the maximum usage of a call, or returns the limit that it exceeds.
@@ -235,7 +235,7 @@ mod tests {
         assert_eq!(SpendBudget::unlimited().affordable_output(3_000, 4_096, &price), 4_096);
         assert_eq!(budget(Some(10_000), None).affordable_output(3_000, 4_096, &price), 4_096);
         assert_eq!(budget(Some(4_000), None).affordable_output(3_000, 4_096, &price), 1_000);
-        assert_eq!(budget(Some(3_100), None).affordable_output(3_000, 4_096, &price), 4_096, "it is refused");
+        assert_eq!(budget(Some(3_100), None).affordable_output(3_000, 4_096, &price), OUTPUT_TOKENS_MIN);
         let cost = Some(Usd::from_dollars(0.005));
         assert_eq!(
             budget(None, cost).affordable_output(3_000, 4_096, &price),

@@ -501,14 +501,10 @@ impl Settings {
             (s.task_lease_ms > 2 * w.lease_margin_ms, "scheduler.task_lease_ms > 2 * worker.lease_margin_ms"),
             (self.redis.pool_size > 0, "redis.pool_size > 0"),
             (is_prefix(&self.redis.prefix), "redis.prefix has 1 to 64 letters, digits, `_`, `-` and `.`"),
-            (self.limits.timeout_ms > 0, "limits.timeout_ms > 0"),
-            (self.limits.timeout_ms <= self.limits.timeout_ms_max, "limits.timeout_ms <= limits.timeout_ms_max"),
-            (
-                self.limits.inline_bytes_max <= self.limits.payload_bytes_max,
-                "limits.inline_bytes_max <= limits.payload_bytes_max",
-            ),
         ];
-        let relations = checks.iter().filter(|(holds, _)| !holds).map(|(_, text)| format!("`{text}` must hold"));
+        let limits = self.limits.relations();
+        let relations =
+            checks.iter().chain(&limits).filter(|(holds, _)| !holds).map(|(_, text)| format!("`{text}` must hold"));
         relations
             .chain(tls::violations(&self.api.tls))
             .chain(oidc::violations(&self.api.oidc))

@@ -33,6 +33,8 @@ pub struct Constraint {
     pub priority: u8,
     /// A plan never goes past a hard constraint.
     pub hard: bool,
+    /// The expression that reads the amount of the result from outputs: `steps.total.outputs.sum`.
+    pub of: Option<String>,
 }
 
 /// The value of a constraint.
@@ -116,7 +118,8 @@ pub struct ConstraintView {
     pub hard: bool,
     /// Where the plan stands with it.
     pub status: ConstraintStatus,
-    /// What is measured: `cost`, `tokens`, `elapsed`, `deadline`, or the name of a measure of agents.
+    /// What is measured: `spend` (what the run costs), `amount` (what its result costs, read from outputs), `tokens`,
+    /// `elapsed`, `deadline`, or the name of a measure of agents.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub measure: String,
     /// The measured value so far.
@@ -174,6 +177,15 @@ impl Constraint {
         }
     }
 
+    /// Whether it limits what the result costs: money whose name does not say that the run is meant. What the run costs
+    /// is a part of that.
+    pub fn limits_result(&self) -> bool {
+        let mut words = self.name.split(['_', '-', ' ', '.']);
+        matches!(self.measure(), Some(Measure::Cost(_)))
+            && self.bound == Bound::AtMost
+            && !words.any(|word| RUN.contains(&word.to_ascii_lowercase().as_str()))
+    }
+
     /// The limit as a number in the unit of its measure.
     pub fn limit(&self) -> Option<f64> {
         match &self.value {
@@ -210,7 +222,7 @@ impl Measure {
     /// The word for it in views and events.
     pub fn as_str(&self) -> &str {
         match self {
-            Self::Cost(_) => "cost",
+            Self::Cost(_) => SPEND,
             Self::Tokens => "tokens",
             Self::Elapsed => "elapsed",
             Self::Deadline => "deadline",
@@ -219,8 +231,15 @@ impl Measure {
     }
 }
 
+/// The measure of what a run costs: what agents and models report.
+pub const SPEND: &str = "spend";
+/// The measure of what the result of a plan costs, read from outputs.
+pub const AMOUNT: &str = "amount";
+
+/// Words in the name of an amount of money that can only mean the cost of the execution.
+const RUN: [&str; 9] = ["spend", "spending", "fee", "fees", "run", "execution", "agents", "models", "llm"];
 /// Words in the name of an amount of money that make it a limit on the cost of the execution.
-const COST: [&str; 7] = ["budget", "cost", "costs", "spend", "spending", "expense", "expenses"];
+const COST: [&str; 9] = ["budget", "cost", "costs", "spend", "spending", "expense", "expenses", "fee", "fees"];
 /// Words in the name of a date that make it a deadline.
 const DEADLINE: [&str; 7] = ["deadline", "due", "finish", "finished", "complete", "completed", "until"];
 /// Names of a duration that limit the execution, and not something that the plan is about.
@@ -246,7 +265,8 @@ fn constraint(name: &str, value: &Value) -> Constraint {
     let priority = priority.filter(|n| (1..=10).contains(n)).unwrap_or(PRIORITY_DEFAULT);
     let hard = stated("hard").and_then(Value::as_bool).unwrap_or(priority >= HARD_FROM);
     let (value, bound) = parse_value(name, value);
-    Constraint { name: name.to_owned(), value, bound, priority, hard }
+    let of = stated("of").and_then(Value::as_str).map(ToOwned::to_owned);
+    Constraint { name: name.to_owned(), value, bound, priority, hard, of }
 }
 
 /// What an agent reports beside cost and tokens, by name. The cost in another currency than the US dollar is

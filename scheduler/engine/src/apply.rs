@@ -16,6 +16,7 @@ use goalmill_common::plan::{OnFailure, StepKind, Strategy};
 use goalmill_common::revision::{Answered, Refusal, Trigger};
 use goalmill_common::status::{PlanStatus, StepStatus};
 
+use crate::criteria::implied_criteria;
 use crate::family::steps_of;
 use crate::grant::GrantedBudgets;
 use crate::graph::{PlanGraph, StepIndex};
@@ -313,6 +314,7 @@ fn create(state: &mut PlanState, record: &Record, created: &PlanCreated) -> Resu
         open_until_ms: if created.open { record.time_ms.saturating_add(PLANNER_MS) } else { 0 },
         fork: created.fork.clone(),
         note: None,
+        implied: implied_criteria(state, created),
     };
     state.graph = graph;
     state.plan = plan;

@@ -1,6 +1,8 @@
 //! The measured constraints of a plan, and what its steps reported.
 
-use goalmill_common::constraint::{Bound, Constraint, ConstraintStatus, MEASURES_MAX, Measure, Measures, constraints};
+use goalmill_common::constraint::{
+    AMOUNT, Bound, Constraint, ConstraintStatus, MEASURES_MAX, Measure, Measures, constraints,
+};
 use goalmill_common::event::ConstraintChanged;
 use goalmill_common::goal::Goal;
 use goalmill_common::number::whole_u64;
@@ -22,12 +24,14 @@ pub(crate) struct WatchedConstraint {
     pub(crate) status: ConstraintStatus,
     /// Why it was relaxed.
     pub(crate) reason: String,
+    /// What the result costs, once outputs say it.
+    pub(crate) amount: Option<f64>,
 }
 
 impl WatchedConstraint {
     fn new(constraint: Constraint) -> Option<Self> {
         let (measure, limit) = (constraint.measure()?, constraint.limit()?);
-        Some(Self { constraint, measure, limit, status: ConstraintStatus::Met, reason: String::new() })
+        Some(Self { constraint, measure, limit, status: ConstraintStatus::Met, reason: String::new(), amount: None })
     }
 
     /// Whether it may still be broken by more of its measure.
@@ -76,6 +80,9 @@ impl ConstraintMonitor {
     pub(crate) fn change(&mut self, changed: &ConstraintChanged) {
         for watched in self.watched.iter_mut().filter(|watched| watched.constraint.name == changed.constraint) {
             watched.status = changed.status;
+            if changed.measure == AMOUNT {
+                watched.amount = Some(changed.measured);
+            }
             watched.reason.clone_from(&changed.reason);
         }
     }

@@ -1,8 +1,9 @@
 //! Watches the constraints of a goal: measures add up, limits are reserved, and a broken hard limit stops the plan or
 //! starts a replan.
 
+use goalmill_common::command::SUBMITTED;
 use goalmill_common::constraint::{
-    Bound, Constraint, ConstraintStatus, ConstraintView, LOW_SHARE, Measure, constraints, cost_measure,
+    AMOUNT, Bound, Constraint, ConstraintStatus, ConstraintView, LOW_SHARE, Measure, constraints, cost_measure,
 };
 use goalmill_common::event::{ConstraintChanged, PlanEvent};
 use goalmill_common::failure::{Failure, FailureClass};
@@ -106,6 +107,9 @@ impl PlanState {
         view.measured = Some(measured);
         view.status = watched.status;
         view.reason.clone_from(&watched.reason);
+        if watched.constraint.limits_result() {
+            self.show_result_amount(watched, measured, &mut view);
+        }
         let is_unreported = matches!(&watched.measure, Measure::Named(name) if !monitor.measures.contains_key(name));
         if is_unreported && watched.status == ConstraintStatus::Met {
             view.status = ConstraintStatus::NotMeasured;
@@ -113,6 +117,20 @@ impl PlanState {
             view.reason = format!("no agent reported a measure `{}`", watched.measure.as_str());
         }
         view
+    }
+
+    /// Shows the amount of the result, if it is known. What the run has spent tells only whether a limit is low or
+    /// broken; where agents report what things cost themselves, as those of a submitted plan may, it is all there is.
+    fn show_result_amount(&self, watched: &WatchedConstraint, spent: f64, view: &mut ConstraintView) {
+        if let Some(amount) = watched.amount {
+            AMOUNT.clone_into(&mut view.measure);
+            view.measured = Some(amount);
+        } else if watched.status == ConstraintStatus::Met && (spent == 0.0 || self.origin.planner != SUBMITTED) {
+            AMOUNT.clone_into(&mut view.measure);
+            (view.status, view.measured) = (ConstraintStatus::NotMeasured, None);
+            let unit = watched.constraint.unit();
+            view.reason = format!("no output says what the result costs; the run has spent {spent} {unit}");
+        }
     }
 
     /// Names of the constraints that were relaxed.
@@ -200,6 +218,36 @@ impl Turn<'_> {
             ),
         };
         Some(Failure::new(FailureClass::ConstraintViolation, CONSTRAINT_BROKEN, message))
+    }
+
+    /// Compares what the result costs with its limits at the plan's end, and returns why a hard one is broken.
+    pub(crate) fn check_amounts(&mut self) -> Option<String> {
+        let monitor = self.state.monitor.as_deref()?;
+        let limits = &self.context.limits;
+        let of_result = monitor.watched.iter().filter(|watched| watched.constraint.limits_result());
+        let known = of_result.filter(|watched| watched.status != ConstraintStatus::Relaxed).filter_map(|watched| {
+            let found = self.state.result_amount(&watched.constraint, limits)?;
+            (watched.amount != Some(found.amount)).then_some((watched, found))
+        });
+        let events: Vec<ConstraintChanged> = known
+            .map(|(watched, found)| {
+                let status = match found.amount {
+                    amount if amount > watched.limit || watched.status == ConstraintStatus::Broken => {
+                        ConstraintStatus::Broken
+                    }
+                    amount if amount > watched.limit * LOW_SHARE => ConstraintStatus::Low,
+                    _ => watched.status,
+                };
+                let event = changed(watched, status, found.amount, found.path);
+                ConstraintChanged { measure: AMOUNT.to_owned(), ..event }
+            })
+            .collect();
+        let is_broken = |event: &&ConstraintChanged| event.hard && event.measured > event.limit;
+        let broken = events.iter().find(is_broken).map(describe);
+        for event in events {
+            self.emit_plan(PlanEvent::ConstraintChanged(Box::new(event)));
+        }
+        broken
     }
 
     /// Checks floors at the plan's end, and returns why a hard one is broken.

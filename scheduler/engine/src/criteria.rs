@@ -3,10 +3,11 @@
 use std::collections::BTreeMap;
 
 use goalmill_common::blob_ref;
+use goalmill_common::command::SUBMITTED;
 use goalmill_common::criterion::{
     CriteriaPolicy, Criterion, CriterionVerdict, EVIDENCE_CHARS_MAX, JudgeKind, Judgement, criterion_id, list_verdicts,
 };
-use goalmill_common::event::{CriteriaJudged, JudgementRequested, PlanEvent};
+use goalmill_common::event::{CriteriaJudged, JudgementRequested, PlanCreated, PlanEvent};
 use goalmill_common::json::Json;
 use goalmill_common::plan::Question;
 use goalmill_common::revision::Trigger;
@@ -20,6 +21,11 @@ use crate::{PlanState, Rejection, render};
 
 /// How long the verdict of a model is awaited, in milliseconds.
 const MODEL_MS: u64 = 300_000;
+/// Words that say that a budget is kept.
+const WITHIN: [&str; 9] =
+    ["within", "in budget", "under", "below", "not exceed", "not over", "keep", "kept", "respect"];
+/// Longest value in the evidence of an expression, in characters.
+const VALUE_CHARS_MAX: usize = 60;
 /// Most values that the evidence of an expression lists.
 const VALUES_MAX: usize = 8;
 
@@ -28,16 +34,46 @@ const VERDICT_FIELDS: &[&str] = &["verdicts", "verdict", "met", "passed", "evide
 
 /// A verdict, or the payloads that it needs first.
 type Judged<T> = Result<T, Vec<NeededPayload>>;
+/// Most criteria that a plan implies.
+const IMPLIED_MAX: usize = 64;
+
+/// The criteria that a planner read in the text of a goal: lines in the metadata of its plan, with the expressions by
+/// which they are judged. A goal with criteria of its own implies none, and a submitted plan has none.
+pub(crate) fn implied_criteria(state: &PlanState, created: &PlanCreated) -> Vec<Criterion> {
+    if created.planner == SUBMITTED || !state.accepted.goal.success_criteria.is_empty() {
+        return Vec::new();
+    }
+    let list = |name: &str| created.plan.metadata.get(name).and_then(Value::as_array).cloned().unwrap_or_default();
+    let mut checks = list("success_checks").into_iter();
+    let lines = list("success_criteria").into_iter().enumerate();
+    let implied = lines.map(|(n, line)| {
+        let check = checks.next().and_then(|check| check.as_str().map(str::to_owned));
+        let description = clipped(line.as_str().unwrap_or_default());
+        Criterion { id: format!("implied-{}", n + 1), description, check }
+    });
+    implied.filter(|criterion| !criterion.description.is_empty()).take(IMPLIED_MAX).collect()
+}
 
 impl PlanState {
     fn criteria(&self) -> impl Iterator<Item = (String, &Criterion)> {
         self.accepted.goal.success_criteria.iter().enumerate().map(|(place, c)| (criterion_id(c, place), c))
     }
 
-    /// The verdict on each criterion of the goal, in its order.
+    /// The verdict on each criterion of the goal, in its order, then on those that its text implies.
     pub fn verdicts(&self) -> Vec<CriterionVerdict> {
+        let mut verdicts = self.own_verdicts();
+        verdicts.extend(self.verdicts_on(&self.origin.implied));
+        verdicts
+    }
+
+    /// The verdict on each criterion that the caller named: only these decide how a plan ends.
+    fn own_verdicts(&self) -> Vec<CriterionVerdict> {
+        self.verdicts_on(&self.accepted.goal.success_criteria)
+    }
+
+    fn verdicts_on(&self, criteria: &[Criterion]) -> Vec<CriterionVerdict> {
         let known = self.judging.as_deref().map(|judging| &judging.verdicts);
-        list_verdicts(&self.accepted.goal.success_criteria, known.unwrap_or(&BTreeMap::new()))
+        list_verdicts(criteria, known.unwrap_or(&BTreeMap::new()))
     }
 
     /// Who is asked to judge now, and the verdicts so far on the criteria that wait for it.
@@ -69,6 +105,9 @@ impl Turn<'_> {
     /// Judges what expressions and steps can, then asks a model or a person. Returns whether the plan has to wait.
     pub(crate) fn judge(&mut self) -> bool {
         if self.state.accepted.goal.success_criteria.is_empty() {
+            if !self.state.origin.implied.is_empty() {
+                self.judge_now(None);
+            }
             return false;
         }
         if matches!(self.state.waiting, Waiting::Judgement { .. }) {
@@ -80,7 +119,7 @@ impl Turn<'_> {
         let policy = self.state.accepted.goal.criteria;
         let judging = self.state.judging.as_deref().cloned().unwrap_or_default();
         let of = |wanted: &[Judgement]| -> Vec<String> {
-            let verdicts = self.state.verdicts().into_iter();
+            let verdicts = self.state.own_verdicts().into_iter();
             verdicts.filter(|verdict| wanted.contains(&verdict.verdict)).map(|verdict| verdict.criterion).collect()
         };
         let open = of(&[Judgement::NotJudged]);
@@ -96,7 +135,7 @@ impl Turn<'_> {
             && self.state.status == PlanStatus::Running
             && self.state.revisions_left(self.context.limits.revisions_max) > 0;
         if policy == CriteriaPolicy::Require && may_revise && !judging.revision_asked && !unmet.is_empty() {
-            let texts = self.state.verdicts().into_iter().filter(|verdict| unmet.contains(&verdict.criterion));
+            let texts = self.state.own_verdicts().into_iter().filter(|verdict| unmet.contains(&verdict.criterion));
             let texts: Vec<String> = texts.map(|v| format!("{} ({})", v.description, v.evidence)).collect();
             let reason = clipped(&format!("not met: {}", texts.join("; ")));
             self.replan(Trigger::CriterionUnmet, None, reason);
@@ -110,7 +149,7 @@ impl Turn<'_> {
         if self.state.accepted.goal.criteria != CriteriaPolicy::Require {
             return status;
         }
-        let verdicts = self.state.verdicts();
+        let verdicts = self.state.own_verdicts();
         let count = |wanted: Judgement| verdicts.iter().filter(|verdict| verdict.verdict == wanted).count();
         match (count(Judgement::Unmet), count(Judgement::Met)) {
             (0, _) => status,
@@ -125,7 +164,8 @@ impl Turn<'_> {
     pub(crate) fn judge_now(&mut self, phase: Option<&str>) -> bool {
         let mut needed = Vec::new();
         let known = self.state.judging.as_deref().map(|judging| judging.verdicts.clone()).unwrap_or_default();
-        let found = self.state.criteria().filter_map(|(id, criterion)| {
+        let implied = self.state.origin.implied.iter().map(|criterion| (criterion.id.clone(), criterion));
+        let found = self.state.criteria().chain(implied).filter_map(|(id, criterion)| {
             // The verdict of a person or a model stands until the plan is revised.
             let is_settled = |v: &CriterionVerdict| matches!(v.judge, Some(JudgeKind::Person | JudgeKind::Model));
             if known.get(&id).is_some_and(is_settled) {
@@ -133,7 +173,7 @@ impl Turn<'_> {
             }
             let by_step = judged_by_step(self.state, &id, criterion);
             let verdict = match by_step.map_or_else(|| self.judged_by_expression(&id, criterion), |v| v.map(Some)) {
-                Ok(verdict) => verdict?,
+                Ok(verdict) => verdict.or_else(|| self.judged_by_amount(&id, criterion))?,
                 Err(payloads) => match &self.state.loads.criteria_failure {
                     Some(failure) => not_judged(&id, criterion, &failure.message),
                     None => {
@@ -176,7 +216,7 @@ impl Turn<'_> {
         }
         let limits = &self.context.limits;
         let values = || {
-            let value = |path: &str| Some(format!("{path} = {}", render::path(self.state, path, limits).ok()?));
+            let value = |path: &str| Some(format!("{path} = {}", short(&render::path(self.state, path, limits).ok()?)));
             output_paths(check).filter_map(value).take(VALUES_MAX).collect::<Vec<_>>().join(", ")
         };
         let (verdict, evidence) = match render::criterion(self.state, check, limits) {
@@ -186,6 +226,8 @@ impl Turn<'_> {
             Err(error) if error.code == "PAYLOAD_TOO_LARGE" => {
                 return Ok(Some(not_judged(id, criterion, &error.message)));
             }
+            // The caller meant an output that is there; a planner only expected it.
+            Err(_) if self.state.origin.implied.iter().any(|implied| implied.id == id) => return Ok(None),
             Err(error) => (Judgement::Unmet, format!("the expression has no value: {}", error.message)),
         };
         Ok(Some(CriterionVerdict {
@@ -196,6 +238,27 @@ impl Turn<'_> {
             by: String::new(),
             evidence: clipped(&evidence),
         }))
+    }
+
+    /// Judges a criterion such as `total cost within budget` by what the result costs, if outputs say it.
+    fn judged_by_amount(&self, id: &str, criterion: &Criterion) -> Option<CriterionVerdict> {
+        let text = criterion.description.to_lowercase();
+        let is_about_budget = criterion.check.is_none()
+            && text.contains("budget")
+            && WITHIN.iter().any(|word| text.contains(word))
+            && !text.contains(|c: char| c.is_ascii_digit());
+        let monitor = self.state.monitor.as_deref().filter(|_| is_about_budget)?;
+        let mut limits = monitor.watched.iter().filter(|watched| watched.constraint.limits_result());
+        let (watched, None) = (limits.next()?, limits.next()) else { return None };
+        let amount = watched.amount?;
+        Some(CriterionVerdict {
+            criterion: id.to_owned(),
+            description: criterion.text().to_owned(),
+            verdict: if amount <= watched.limit { Judgement::Met } else { Judgement::Unmet },
+            judge: Some(JudgeKind::Expression),
+            by: String::new(),
+            evidence: clipped(&format!("{amount} of {} {}", watched.limit, watched.constraint.unit())),
+        })
     }
 
     fn request_judgement(&mut self, judge: JudgeKind, criteria: Vec<String>, wait_ms: u64) -> bool {
@@ -351,6 +414,17 @@ fn answer_schema() -> Value {
             "properties": {"verdict": {"enum": ["met", "unmet"]}, "evidence": {"type": "string"}}
         }
     ]})
+}
+
+/// A value in evidence: a list by its length, a text by its beginning.
+fn short(value: &str) -> String {
+    if let Ok(Value::Array(items)) = serde_json::from_str(value) {
+        return format!("{} items", items.len());
+    }
+    match value.char_indices().nth(VALUE_CHARS_MAX) {
+        Some((end, _)) => format!("{}…", &value[..end]),
+        None => value.to_owned(),
+    }
 }
 
 fn clipped(text: &str) -> String {

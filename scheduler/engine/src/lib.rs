@@ -47,6 +47,7 @@ mod recording;
 mod render;
 mod requests;
 mod reserved;
+mod result_amount;
 mod result_cache;
 mod retry;
 mod revise;

@@ -5,6 +5,7 @@ use std::ops::{Index, IndexMut};
 use std::sync::Arc;
 
 use goalmill_common::call::{CallWaitKind, RecordedCall, SuspendedCall};
+use goalmill_common::criterion::Criterion;
 use goalmill_common::event::{GoalAccepted, HookAsked, PlanEnded, SkipCause, StepEvent, StepSuspended};
 use goalmill_common::failure::Failure;
 use goalmill_common::goal::Usage;
@@ -103,6 +104,8 @@ pub(crate) struct Origin {
     pub(crate) fork: Option<Box<Fork>>,
     /// Why it is not from the first planner, or is generic.
     pub(crate) note: Option<Box<str>>,
+    /// Criteria that the text of the goal implies, as the planner read it.
+    pub(crate) implied: Vec<Criterion>,
 }
 
 impl Origin {

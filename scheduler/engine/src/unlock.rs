@@ -154,7 +154,7 @@ impl Turn<'_> {
     }
 
     pub(crate) fn complete(&mut self) {
-        if let Some(reason) = self.check_floors() {
+        if let Some(reason) = self.check_floors().or_else(|| self.check_amounts()) {
             return self.fail_plan(Failure::new(FailureClass::ConstraintViolation, CONSTRAINT_BROKEN, reason));
         }
         if self.judge() {

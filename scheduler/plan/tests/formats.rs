@@ -4,7 +4,7 @@ use goalmill_common::limits::Limits;
 use goalmill_common::plan::{OnFailure, Plan, StepKind, Strategy};
 use goalmill_common::problem::Issue;
 use goalmill_plan::document::{self, Format};
-use goalmill_plan::formats::{self, DocumentFormat};
+use goalmill_plan::formats::{self, DocumentFormat, DraftKind};
 use goalmill_plan::validate;
 use serde_json::{Value, json};
 
@@ -310,4 +310,111 @@ fn a_workflow_is_a_goal_with_its_planning_and_execution() {
     let given = json!({"nodes": [{"action": "plan.execute", "with": {"plan": {"subtasks": [{"id": "a", "subtasks": []}]}, "max_concurrent": 2}}]});
     let plan = read(formats::workflow_plan(&given).expect("the plan is given")).plan;
     assert_eq!((plan.steps.len(), plan.max_parallel), (1, Some(2)));
+}
+
+/// The strategies of a plan and of the plans inside it.
+fn strategies(plan: &Plan) -> Vec<Strategy> {
+    let inner = plan.steps.iter().filter_map(|step| step.plan.as_deref()).flat_map(strategies);
+    std::iter::once(plan.strategy).chain(inner).collect()
+}
+
+#[test]
+fn each_form_keeps_its_own_order_of_execution() {
+    let subtasks = json!({"goal_id": "g", "subtasks": [{"task_id": "a", "description": "x"}, {"task_id": "b", "description": "y"}]});
+    let steps =
+        json!({"goal": "g", "steps": [{"id": "1", "description": "x", "parameters": {}, "expected_output": "y"}]});
+    let nested = json!({"goal": "g", "strategy": "hierarchical", "subtasks": [{"id": "a", "subtasks": [{"id": "b", "subtasks": [{"id": "c"}]}]}]});
+    let phases = json!({"query": "g", "phases": [{"id": "p", "order": 0, "steps": [{"id": "a"}, {"id": "b"}]}]});
+    let graph =
+        json!({"nodes": {"a": {"type": "tool", "toolId": "t"}, "b": {"type": "tool", "toolId": "t"}}, "edges": {}});
+    let (parallel, sequential, adaptive) = (Strategy::Parallel, Strategy::Sequential, Strategy::Adaptive);
+    for (document, format, expected) in [
+        (subtasks.clone(), DocumentFormat::Subtasks, vec![sequential]),
+        (steps.clone(), DocumentFormat::PlanAndExecute, vec![sequential]),
+        (nested.clone(), DocumentFormat::Actions, vec![sequential; 3]),
+        (phases, DocumentFormat::Phases, vec![parallel]),
+        (graph, DocumentFormat::Nodes, vec![parallel]),
+    ] {
+        let outcome = read(document);
+        assert_eq!((outcome.format, strategies(&outcome.plan)), (Some(format), expected), "{format}");
+        let is_noted = outcome.noted.contains(&"/strategy".to_owned());
+        assert_eq!(is_noted, outcome.plan.strategy == sequential, "{format}: {:?}", outcome.noted);
+    }
+    let said = |mut document: Value, key: &str, value: Value| {
+        document[key] = value;
+        strategies(&read(document).plan)
+    };
+    assert_eq!(said(subtasks.clone(), "execution_strategy", json!("parallel")), [parallel]);
+    assert_eq!(said(subtasks, "execution_strategy", json!("hybrid")), [parallel], "dependencies alone hold steps back");
+    assert_eq!(said(steps.clone(), "execution_mode", json!("adaptive")), [adaptive]);
+    assert_eq!(said(steps, "execution_mode", json!("hybrid")), [parallel]);
+    assert_eq!(said(nested.clone(), "parallel", json!(true)), [parallel; 3], "it is said of the plans inside too");
+    assert_eq!(said(nested, "parallel", json!(false)), [sequential; 3]);
+}
+
+#[test]
+fn a_workflow_or_a_configured_goal_keeps_the_order_of_its_form() {
+    let strategy = |goal: Value| {
+        let converted = formats::convert_goal(goal, &Limits::default());
+        let goal =
+            validate::goal(&converted.document, &Limits::default()).unwrap_or_else(|issues| panic!("{issues:#?}"));
+        goal.execution.strategy
+    };
+    let workflow = |with: Value| json!({"nodes": [{"action": "plan.decompose", "with": {"goal": "g"}}, {"action": "plan.execute", "with": with}]});
+    assert_eq!(strategy(workflow(json!({"plan": "{{ state.plan }}"}))), Some(Strategy::Sequential));
+    assert_eq!(strategy(workflow(json!({"parallel": true}))), Some(Strategy::Parallel));
+    assert_eq!(strategy(json!({"goal": "g", "step_timeout": 5})), Some(Strategy::Sequential));
+    assert_eq!(strategy(json!({"goal": "g", "execution_mode": "parallel"})), Some(Strategy::Parallel));
+    assert_eq!(strategy(json!({"description": "g"})), None);
+}
+
+#[test]
+fn a_model_that_answers_in_another_form_was_asked_for_ours() {
+    let draft =
+        json!({"subtasks": [{"task_id": "a", "expected_outputs": ["x"]}, {"task_id": "b", "expected_outputs": ["y"]}]});
+    let converted = formats::convert_draft(draft, &Limits::default(), DraftKind::Answer);
+    assert_eq!((converted.format, converted.document.get("strategy")), (Some(DocumentFormat::Subtasks), None));
+}
+
+#[test]
+fn what_an_executor_says_beside_its_agent_is_noted() {
+    let document = json!({"subtasks": [{"id": "a", "subtasks": []}, {"id": "b"}], "strategy": "flat",
+        "subtask_executor": {"action": "agent.dispatch", "with": {"agent": "general", "model": "no-such", "temperature": 0.2}}});
+    let noted = read(document).noted;
+    for place in ["/subtask_executor/with/model", "/subtask_executor/with/temperature"] {
+        assert!(noted.contains(&place.to_owned()), "{place} of {noted:?}");
+    }
+    let workflow = json!({"nodes": [
+        {"action": "plan.decompose", "with": {"goal": "g", "max_replans": 1}},
+        {"action": "plan.execute", "if": "true", "with": {"max_replans": 2, "subtask_executor": {"action": "llm.call", "with": {"model": "m"}}}},
+    ]});
+    let converted = formats::convert_goal(workflow, &Limits::default());
+    validate::goal(&converted.document, &Limits::default()).unwrap_or_else(|issues| panic!("{issues:#?}"));
+    let noted: Vec<&str> = converted.notes.iter().map(|note| note.pointer.as_str()).collect();
+    for place in ["/nodes/1/if", "/nodes/1/with/max_replans", "/nodes/1/with/subtask_executor/with/model"] {
+        assert!(noted.contains(&place), "{place} of {noted:?}");
+    }
+}
+
+#[test]
+fn settings_of_approval_and_revision_have_their_names_of_other_planners() {
+    let settings = json!({"require_plan_approval": true, "allow_revision": true, "revision_strategy": "workaround", "max_revisions": 2});
+    let mut plan = settings.clone();
+    plan["steps"] = json!([{"id": "a"}]);
+    let plan = read(plan).plan;
+    let policy = plan.revision.expect("revisions are allowed");
+    assert!(plan.approve.is_some());
+    assert_eq!((policy.max, policy.strategy.map(|s| s.as_str())), (Some(2), Some("workaround")));
+    let planning = |mut goal: Value| {
+        goal["goal"] = json!("g");
+        let converted = formats::convert_goal(goal, &Limits::default());
+        validate::goal(&converted.document, &Limits::default()).unwrap_or_else(|issues| panic!("{issues:#?}")).planning
+    };
+    let of_goal = planning(settings);
+    assert!(of_goal.require_approval);
+    assert_eq!(of_goal.revision.and_then(|policy| policy.max), Some(2));
+    let without = planning(json!({"allow_revision": false}));
+    assert_eq!(without.revision.and_then(|policy| policy.max), Some(0));
+    let refused_plan = json!({"steps": [{"id": "a"}], "allow_revision": false});
+    assert_eq!(read(refused_plan).plan.revision.and_then(|policy| policy.max), Some(0));
 }

@@ -178,7 +178,7 @@ fn numbers_are_ids_and_phases_hold_steps() {
             "inputs": {"x": "{{ steps['1'].outputs.x }}"}}]},
     ]}));
     let expected: Plan = serde_json::from_value(json!({
-        "strategy": "adaptive",
+        "strategy": "parallel",
         "phases": [{"id": "search"}, {"id": "book", "description": "Book it", "checkpoint": true}],
         "steps": [
             {"id": "1", "agent_type": "auto", "phase": "search"},

@@ -3,12 +3,12 @@
 
 use goalmill_common::command::Proposal;
 use goalmill_common::limits::Limits;
-use goalmill_common::plan::Plan;
+use goalmill_common::plan::{Plan, Step};
 use goalmill_common::problem::Issue;
-use goalmill_common::revision::Situation;
+use goalmill_common::revision::{RevisionStrategy, Situation};
 use goalmill_common::status::StepStatus;
-use goalmill_plan::formats;
-use goalmill_plan::validate::{Catalogue, Rules, Weight, WeightSettings};
+use goalmill_plan::formats::{self, DraftKind};
+use goalmill_plan::validate::{Catalogue, Rules, Weight, WeightSettings, step_field};
 use goalmill_reader::ToolCatalogue as Actions;
 use serde_json::{Map, Value, json};
 
@@ -129,7 +129,7 @@ fn of_other_form(value: &Value, replan: &ReplanContext<'_>, repairs: &mut Vec<Ed
         repairs.push(edit("FORMAT_CONVERTED", "", value.clone(), changes.clone(), why));
         return changes;
     }
-    let converted = formats::convert_plan(value.clone(), &replan.request.limits);
+    let converted = formats::convert_draft(value.clone(), &replan.request.limits, DraftKind::Answer);
     if converted.format.is_none() || value.get("changes").is_some() {
         return value.clone();
     }
@@ -165,19 +165,14 @@ fn listed_revision(value: &Value) -> Option<Value> {
         return None;
     }
     let fresh = json!({"subtasks": fresh.cloned().unwrap_or_default(), "execution_strategy": "parallel"});
-    let converted = formats::convert_plan(fresh, &Limits::default()).document;
+    let converted = formats::convert_draft(fresh, &Limits::default(), DraftKind::Answer).document;
     let modified: Vec<&str> = list("modified_task_ids").into_iter().flatten().filter_map(Value::as_str).collect();
     let mut changes = Vec::new();
     for step in converted.get("subtasks").and_then(Value::as_array).into_iter().flatten() {
         let is_modified = crate::llm::parse_answer::id(step).is_some_and(|id| modified.contains(&id.as_str()));
         let name = if is_modified { "modify_step" } else { "add_step" };
         let mut step = step.clone();
-        // Changes name steps by their canonical field.
-        if let Some(map) = step.as_object_mut()
-            && let Some(id) = map.shift_remove("task_id")
-        {
-            map.entry("id").or_insert(id);
-        }
+        name_by_id(&mut step);
         changes.push(json!({ name: {"step": step} }));
     }
     changes.extend(gone.into_iter().flatten().map(|id| json!({"remove_step": {"step": id}})));
@@ -185,17 +180,28 @@ fn listed_revision(value: &Value) -> Option<Value> {
     Some(json!({"strategy": "replan_remaining", "summary": summary, "changes": changes}))
 }
 
-/// The plan, where the answer is a plan and no list of changes.
+/// Changes name steps by the canonical field.
+fn name_by_id(step: &mut Value) {
+    let Some(map) = step.as_object_mut().filter(|map| !map.contains_key("id")) else { return };
+    let key = map.keys().find(|key| step_field(key) == Some("id")).cloned();
+    if let Some(id) = key.and_then(|key| map.shift_remove(&key)) {
+        map.shift_insert(0, "id".into(), id);
+    }
+}
+
+/// The plan, where the answer is a plan and no list of changes: under any name that a plan's steps may have.
 fn whole_plan(value: &Value) -> Option<Value> {
-    let has_changes = ["changes", "strategy", "question"].iter().any(|key| value.get(*key).is_some());
-    let steps = match value {
-        Value::Array(_) => value,
-        Value::Object(_) if !has_changes => value.get("steps").or_else(|| value.get("plan")?.get("steps"))?,
+    // `strategy` is also how a plan runs its steps.
+    let is_revision = |word: &Value| RevisionStrategy::ALL.iter().any(|known| word == known.as_str());
+    let has_changes = ["changes", "question"].iter().any(|key| value.get(*key).is_some())
+        || value.get("strategy").is_some_and(is_revision);
+    let listed = match value {
+        Value::Array(items) => items.clone(),
+        Value::Object(_) if !has_changes => steps(value)?.1.clone(),
         Value::Object(_) | Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => return None,
     };
     let is_step = |step: &Value| step.is_object() && parts(step).is_none_or(|(name, _)| !NAMES.contains(&name));
-    let is_plan = steps.as_array().is_some_and(|steps| !steps.is_empty() && steps.iter().all(is_step));
-    is_plan.then(|| steps.clone())
+    (!listed.is_empty() && listed.iter().all(is_step)).then(|| Value::Array(listed))
 }
 
 /// The changes that make of the plan as it stands the one that was written: what is over stays, what the new plan does
@@ -204,6 +210,7 @@ fn towards(steps: Value, replan: &ReplanContext<'_>, actions: &Actions, repairs:
     let mut wanted = steps.as_array().cloned().unwrap_or_default();
     for (at, step) in wanted.iter_mut().enumerate() {
         tidy_step(step, &format!("/steps/{at}"), actions, repairs);
+        name_by_id(step);
     }
     let ids: Vec<Option<String>> = wanted.iter().map(crate::llm::parse_answer::id).collect();
     let mut changes = Vec::new();
@@ -237,7 +244,15 @@ fn says_nothing_new(written: &Value, id: &str, replan: &ReplanContext<'_>) -> bo
         Value::Bool(_) | Value::Number(_) => false,
     };
     let is_held = |(key, value): (&String, &Value)| held.get(key).map_or_else(|| is_empty(value), |held| held == value);
-    written.as_object().is_some_and(|fields| fields.iter().all(is_held))
+    written.as_object().is_some_and(|fields| fields.iter().all(is_held)) && !drops_dependency(written, step)
+}
+
+/// Whether a step that is written with more than its id leaves out something that it waited for, and does not read it.
+fn drops_dependency(written: &Value, held: &Step) -> bool {
+    let Some(fields) = written.as_object().filter(|fields| fields.len() > 1) else { return false };
+    let is_named = fields.keys().any(|key| step_field(key) == Some("dependencies"));
+    let text = written.to_string();
+    !is_named && held.dependencies.iter().any(|id| !text.contains(id.as_str()))
 }
 
 /// `{"type": "skip_step", "step": "a"}` becomes `{"skip_step": {"step": "a"}}`.

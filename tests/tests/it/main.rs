@@ -53,4 +53,5 @@ mod streaming;
 mod tls;
 mod traces;
 mod walkthrough;
+mod ways_in;
 mod wrong_keys;

@@ -1,6 +1,6 @@
 //! Goals as contracts: constraints that hold, criteria that are judged.
 
-use goalmill_common::command::{RevisionStrategy, Submit, Verb};
+use goalmill_common::command::{Planned, RevisionStrategy, Submit, Verb};
 use goalmill_common::constraint::ConstraintStatus as S;
 use goalmill_common::criterion::{CriteriaPolicy, Criterion, CriterionVerdict, JudgeKind, Judgement};
 use goalmill_common::event::{CriteriaJudged, ModelAnswered, ModelAsked};
@@ -10,11 +10,11 @@ use goalmill_common::plan::{Plan, RevisionPolicy, Strategy};
 use goalmill_common::report::{Report, What};
 use goalmill_common::status::{PlanStatus, StepStatus};
 use goalmill_common::task::Task;
-use goalmill_engine::{Command, Effect, Timer, replan_context};
+use goalmill_engine::{Command, Effect, PlanAnswer, Timer, replan_context};
 use serde_json::{Value, json};
 
 use crate::revise::propose;
-use crate::world::{World, plan, report, submission, with};
+use crate::world::{World, plan, planned, report, submission, with};
 
 fn goal(plan: Plan, constraints: Value) -> Submit {
     let mut submit = submission(Some(plan));
@@ -61,6 +61,86 @@ fn a_broken_hard_constraint_fails_the_plan() {
     world.restart();
 }
 
+/// A plan that a planner made, for a goal with these constraints and criteria.
+fn planner_made(plan: Plan, constraints: Value, criteria: &[&str]) -> World {
+    let mut submit = goal(two_steps(), constraints);
+    submit.plan = None;
+    submit.goal.success_criteria = criteria.iter().map(|text| (*text).into()).collect();
+    let mut world = world(submit);
+    let planned = Planned { planner: "rules".into(), ..planned(plan) };
+    let answer = PlanAnswer::Plan(Box::new(planned));
+    world.command(Command::Planned { revision: 0, answer }).expect("the plan is awaited");
+    world
+}
+
+fn measure(world: &World, name: &str) -> (String, S, Option<f64>) {
+    let views = world.state.constraint_views(world.now_ms);
+    let view = views.into_iter().find(|view| view.name == name).expect("the constraint exists");
+    (view.measure, view.status, view.measured)
+}
+
+#[test]
+fn what_the_run_spends_is_not_what_its_result_costs() {
+    let budget = json!({"budget": "2000 USD", "max_spend": "5 USD"});
+    let run = |outputs: Value| {
+        let mut world =
+            planner_made(two_steps(), budget.clone(), &["Total cost within budget", "Six speakers confirmed"]);
+        spend(&mut world, "a", 0.5);
+        let task = world.dispatch("b");
+        let report = Report { outputs: Some(outputs.into()), cost: Some(0.25), ..report(&task, What::Completed) };
+        world.report(report).expect("the report is current");
+        world.restart();
+        world
+    };
+    let unknown = run(json!({"text": "done"}));
+    assert_eq!(measure(&unknown, "budget"), ("amount".into(), S::NotMeasured, None));
+    assert_eq!(measure(&unknown, "max_spend"), ("spend".into(), S::Met, Some(0.75)));
+    assert_eq!(verdicts(&unknown), [OPEN, OPEN]);
+    let kept = run(json!({"total": 1_500.0, "currency": "USD"}));
+    assert_eq!(measure(&kept, "budget"), ("amount".into(), S::Met, Some(1_500.0)));
+    assert_eq!(verdicts(&kept), [MET, OPEN]);
+    let broken = run(json!({"total": 2_500, "currency": "USD"}));
+    assert_eq!(measure(&broken, "budget"), ("amount".into(), S::Broken, Some(2_500.0)));
+    assert_eq!((broken.state.status(), verdicts(&broken)), (PlanStatus::Completed, vec![UNMET, OPEN]));
+    let foreign = run(json!({"total": 2_500, "currency": "EUR"}));
+    assert_eq!(measure(&foreign, "budget").1, S::NotMeasured, "another currency is another amount");
+}
+
+#[test]
+fn a_constraint_names_the_expression_of_its_amount() {
+    let limit =
+        json!({"budget": {"value": "100 USD", "hard": true, "of": "steps.a.outputs.rooms + steps.b.outputs.meals"}});
+    for (meals, status) in [(40, PlanStatus::Completed), (60, PlanStatus::Failed)] {
+        let mut world = planner_made(two_steps(), limit.clone(), &[]);
+        world.complete("a", json!({"rooms": 50}));
+        world.complete("b", json!({"meals": meals}));
+        assert_eq!(world.state.status(), status);
+        assert_eq!(constraint(&world, "budget").1, Some(f64::from(50 + meals)));
+    }
+}
+
+#[test]
+fn criteria_that_a_text_implies_are_judged_or_listed() {
+    let mut made = two_steps();
+    made.metadata.insert("success_criteria".into(), json!(["flight", "≥ 5 activities", "total ≤ 2000 USD", "fun"]));
+    let checks = json!([
+        "steps.a.outputs.total > 0",
+        "steps.a.outputs.activities | length >= 5",
+        "steps.b.outputs.total <= 2000",
+        null
+    ]);
+    made.metadata.insert("success_checks".into(), checks);
+    let mut world = planner_made(made.clone(), json!({}), &[]);
+    world.complete("a", json!({"total": 300, "activities": [1, 2]}));
+    world.complete("b", json!({"text": "no number"}));
+    assert_eq!((world.state.status(), verdicts(&world)), (PlanStatus::Completed, vec![MET, UNMET, OPEN, OPEN]));
+    let ids: Vec<String> = world.state.verdicts().into_iter().map(|verdict| verdict.criterion).collect();
+    assert_eq!(ids, ["implied-1", "implied-2", "implied-3", "implied-4"]);
+    world.restart();
+    let own = planner_made(made, json!({}), &["It is short"]);
+    assert_eq!(verdicts(&own), [OPEN], "the caller's criteria win");
+}
+
 #[test]
 fn the_last_step_may_break_a_hard_constraint_too() {
     let mut world = world(goal(plan(&[("a", &[])]), json!({"budget": {"value": "100 USD", "hard": true}})));
@@ -84,7 +164,7 @@ fn a_broken_soft_constraint_is_recorded_and_the_plan_goes_on() {
 fn currencies_are_added_up_by_themselves() {
     let mut world = world(goal(two_steps(), json!({"budget": {"value": "100 EUR", "priority": 9}})));
     spend(&mut world, "a", 500.0);
-    assert_eq!(constraint(&world, "budget"), (S::Met, Some(0.0)));
+    assert_eq!(constraint(&world, "budget"), (S::NotMeasured, None), "dollars say nothing of euros");
     let task = world.dispatch("b");
     let euros = Report { currency: Some("eur".into()), ..with_cost(&task, 101.0) };
     world.report(euros).unwrap();

@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use goalmill_common::number::whole_u64;
 use serde_json::{Map, Value};
 
-use super::{DocumentPath, ValidationContext, shorten};
+use super::{DocumentPath, ValidationContext, absent, shorten};
 use super::{Unit, milliseconds};
 
 /// Names of fields: the canonical one, then the others that are accepted, best first.
@@ -61,6 +61,10 @@ impl<'v, 'a> Fields<'v, 'a> {
     }
 
     fn unknown(&mut self, key: &str, table: &'static Table) {
+        let detail = format!("there is no field `{}` here", shorten(key));
+        if let Some(instead) = absent::instead(&snake(key)) {
+            return self.context.error("UNKNOWN_FIELD", &self.at.key(key), detail, instead);
+        }
         let names = table.iter().flat_map(|(name, others)| std::iter::once(name).chain(others.iter())).copied();
         let near = if self.context.may_guess() { goalmill_common::suggest::nearest(key, names) } else { None };
         if let Some(near) = near {
@@ -68,9 +72,11 @@ impl<'v, 'a> Fields<'v, 'a> {
         }
         let hint = match near {
             Some(near) => format!("did you mean `{near}`?"),
-            None => "remove it, or put it under `metadata`".to_owned(),
+            None if canonical("metadata", table).is_some() => {
+                "remove it, or put it under `metadata`, where it is kept and does nothing".to_owned()
+            }
+            None => "remove it".to_owned(),
         };
-        let detail = format!("there is no field `{}` here", shorten(key));
         self.context.error("UNKNOWN_FIELD", &self.at.key(key), detail, hint);
     }
 

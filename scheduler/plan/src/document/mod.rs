@@ -1,5 +1,6 @@
 //! Reads what somebody wrote, JSON or YAML, strictly: nothing is guessed, dropped or changed in silence.
 
+mod absent;
 mod document_path;
 mod duration;
 mod encoding;
@@ -17,6 +18,8 @@ pub(crate) use document_path::{DocumentPath, shorten};
 pub(crate) use duration::{Unit, milliseconds};
 pub(crate) use fields::{Field, Fields, Table, canonical, count, snake, text, wrong_type};
 pub(crate) use validation_context::ValidationContext;
+#[cfg(test)]
+pub(crate) use validation_context::seen_places;
 
 use crate::formats::join_stream;
 use tree::{Reading, Tree};

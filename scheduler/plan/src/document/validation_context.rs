@@ -29,7 +29,7 @@ impl Issues {
             self.list.truncate(ERRORS_MAX - 1);
             let more = self.count - self.list.len();
             let detail = format!("{more} more issues of {}", self.count);
-            self.list.push(issue("MORE_ISSUES", "", detail, "hint the ones above and try again"));
+            self.list.push(issue("MORE_ISSUES", "", detail, "correct the ones above and try again"));
         }
         self.list
     }
@@ -63,15 +63,22 @@ impl<'l> ValidationContext<'l> {
         Self { rules: Some(rules), ..Self::new(limits) }
     }
 
+    #[cfg_attr(test, track_caller)]
     pub(crate) fn error(&self, code: &str, at: &DocumentPath<'_>, detail: impl Into<String>, hint: impl Into<String>) {
+        #[cfg(test)]
+        see(std::panic::Location::caller());
         self.errors.borrow_mut().push(|| issue(code, &at.pointer(), detail, hint));
     }
 
+    #[cfg_attr(test, track_caller)]
     pub(crate) fn warn(&self, code: &str, at: &DocumentPath<'_>, detail: impl Into<String>, hint: impl Into<String>) {
+        #[cfg(test)]
+        see(std::panic::Location::caller());
         self.warnings.borrow_mut().push(|| issue(code, &at.pointer(), detail, hint));
     }
 
     /// Notes an error, a warning or nothing.
+    #[cfg_attr(test, track_caller)]
     pub(crate) fn weigh(
         &self,
         weight: Weight,
@@ -131,4 +138,22 @@ impl<'l> ValidationContext<'l> {
     pub(crate) fn finish(self) -> Result<Vec<Issue>, Vec<Issue>> {
         self.take()
     }
+}
+
+#[cfg(test)]
+thread_local! {
+    /// The places in the code that noted an issue: `step.rs:203`.
+    static SEEN: RefCell<std::collections::BTreeSet<String>> = RefCell::default();
+}
+
+#[cfg(test)]
+fn see(place: &std::panic::Location<'_>) {
+    let file = place.file().rsplit(['/', '\\']).next().unwrap_or_default();
+    SEEN.with_borrow_mut(|seen| seen.insert(format!("{file}:{}", place.line())));
+}
+
+/// The places in the code that noted an issue in this thread.
+#[cfg(test)]
+pub(crate) fn seen_places<T>(look: impl FnOnce(&mut std::collections::BTreeSet<String>) -> T) -> T {
+    SEEN.with_borrow_mut(look)
 }

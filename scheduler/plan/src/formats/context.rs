@@ -4,6 +4,7 @@ use goalmill_common::document_format::DocumentFormat;
 use goalmill_common::limits::Limits;
 use serde_json::{Map, Value, json};
 
+use super::DraftKind;
 use super::rewrite::{Rewrite, STATE};
 use crate::document::snake;
 
@@ -11,6 +12,7 @@ use crate::document::snake;
 pub(super) struct Conversion<'a> {
     pub format: Option<DocumentFormat>,
     pub limits: &'a Limits,
+    pub kind: DraftKind,
     pub rewrite: &'a mut Rewrite,
 }
 

@@ -7,11 +7,13 @@ use goalmill_common::document_format::DocumentFormat;
 use goalmill_common::goal::Goal;
 use goalmill_common::hash::HashMap;
 use goalmill_common::id::StepId;
-use goalmill_common::plan::{Phase, Plan, Step, StepKind};
+use goalmill_common::plan::{Phase, Plan, Step, StepKind, Strategy};
 use goalmill_common::revision::RevisionRecord;
 use goalmill_common::status::{PlanStatus, StepStatus};
 use goalmill_common::view::{PlanView, StepView};
 use serde_json::{Map, Value, json};
+
+use super::context::LISTS;
 
 /// The state of a plan, as far as other forms know it.
 #[derive(Clone, Debug)]
@@ -78,9 +80,9 @@ fn step_result(step: &StepView) -> Value {
 pub fn export_plan(format: DocumentFormat, plan: &Plan, state: &ExportState) -> Value {
     let export = Export { state };
     let map = match format {
-        DocumentFormat::Subtasks => export.subtasks(plan),
-        DocumentFormat::PlanAndExecute => export.plan_and_execute(plan),
-        DocumentFormat::Actions => export.actions(plan),
+        DocumentFormat::Subtasks => with_strategies(export.subtasks(plan)),
+        DocumentFormat::PlanAndExecute => with_strategies(export.plan_and_execute(plan)),
+        DocumentFormat::Actions => with_strategies(export.actions(plan)),
         DocumentFormat::Phases => export.phases(plan),
         DocumentFormat::Nodes => export.nodes(plan),
     };
@@ -159,6 +161,28 @@ fn put_goal(map: &mut Map<String, Value>, key: &str, goal: &Goal) {
     }
 }
 
+/// Moves the strategy to the name that a form has for it. It is always written: what a document leaves out has the
+/// default of its form.
+fn put_strategy(map: &mut Map<String, Value>, strategy: Strategy, own: &mut Map<String, Value>, key: &str) {
+    own.shift_remove("strategy");
+    map.insert(key.into(), json!(strategy));
+}
+
+/// Writes out the strategies of the plans inside: a reader takes a missing one from the plan around it.
+fn with_strategies(mut plan: Map<String, Value>) -> Map<String, Value> {
+    for steps in LISTS {
+        let Some(Value::Array(steps)) = plan.get_mut(steps) else { continue };
+        for step in steps.iter_mut().filter_map(Value::as_object_mut) {
+            if let Some(Value::Object(inner)) = step.get_mut("plan") {
+                inner.entry("strategy").or_insert_with(|| json!(Strategy::default()));
+                *inner = with_strategies(std::mem::take(inner));
+            }
+            *step = with_strategies(std::mem::take(step));
+        }
+    }
+    plan
+}
+
 impl Export<'_> {
     fn status(&self, id: &str) -> StepStatus {
         self.state.steps.get(id).map_or(StepStatus::Pending, |(status, _)| *status)
@@ -182,9 +206,9 @@ impl Export<'_> {
         map.insert("goal_id".into(), take_or(&mut metadata, "goal_id", json!(summary.plan_id)));
         put_goal(&mut map, "goal", &self.state.goal);
         map.insert("subtasks".into(), plan.steps.iter().map(|step| Value::Object(self.subtask(step))).collect());
-        let strategy = take_or(&mut own, "strategy", json!("parallel"));
-        let strategy = if strategy == "adaptive" { json!("hybrid") } else { strategy };
-        map.insert("execution_strategy".into(), strategy);
+        // This form has no `adaptive`.
+        let key = if plan.strategy == Strategy::Adaptive { "strategy" } else { "execution_strategy" };
+        put_strategy(&mut map, plan.strategy, &mut own, key);
         put(&mut map, "estimated_total_duration", take_estimate(&mut own, "seconds"));
         let confidence = take(&mut own, "confidence");
         if !confidence.is_null() {
@@ -244,6 +268,7 @@ impl Export<'_> {
         map.insert("id".into(), json!(self.state.plan_id));
         put_goal(&mut map, "goal", &self.state.goal);
         map.insert("steps".into(), plan.steps.iter().map(|step| Value::Object(self.fallback_step(step))).collect());
+        put_strategy(&mut map, plan.strategy, &mut own, "execution_mode");
         put(&mut map, "estimated_total_tokens", take_estimate(&mut own, "tokens"));
         map.insert("status".into(), json!(plan_word(self.state.status)));
         map.insert("created_at".into(), json!(self.state.created_at));
@@ -287,7 +312,7 @@ impl Export<'_> {
             (false, false) => "flat",
         };
         map.insert("strategy".into(), json!(strategy));
-        put(&mut map, "execution_strategy", take(&mut own, "strategy"));
+        put_strategy(&mut map, plan.strategy, &mut own, "execution_strategy");
         map.insert("subtasks".into(), self.nested_subtasks(plan, true));
         let mut metadata = match own.shift_remove("metadata") {
             Some(Value::Object(metadata)) => metadata,
@@ -315,7 +340,7 @@ impl Export<'_> {
             let status = if is_outer { self.status(step.id.as_str()) } else { StepStatus::Pending };
             map.insert("status".into(), json!(action_word(status)));
             map.insert("result".into(), if is_outer { self.result(step.id.as_str()) } else { Value::Null });
-            if let Some(inner) = step.plan.as_deref().filter(|inner| has_only_steps(inner)) {
+            if let Some(inner) = step.plan.as_deref().filter(|inner| has_only_steps(inner, plan.strategy)) {
                 own.shift_remove("plan");
                 own.shift_remove("kind");
                 map.insert("subtasks".into(), self.nested_subtasks(inner, false));
@@ -448,8 +473,9 @@ impl Export<'_> {
     }
 }
 
-fn has_only_steps(plan: &Plan) -> bool {
-    *plan == Plan { steps: plan.steps.clone(), ..Plan::default() }
+/// Whether a plan inside says nothing that its steps and the plan around it do not say.
+fn has_only_steps(plan: &Plan, outer: Strategy) -> bool {
+    *plan == Plan { steps: plan.steps.clone(), strategy: outer, ..Plan::default() }
 }
 
 /// `pending, in_progress, completed, failed, skipped`.

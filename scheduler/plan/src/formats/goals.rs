@@ -6,8 +6,8 @@ use goalmill_common::limits::Limits;
 use serde_json::{Map, Value, json};
 
 use super::context::{Conversion, goal_object, object_under};
-use super::plan_and_execute;
 use super::rewrite::{Rewrite, STATE};
+use super::{DraftKind, plan_and_execute};
 use crate::document::snake;
 use crate::validate::goal_field;
 use goalmill_common::suggest::nearest;
@@ -41,7 +41,7 @@ const GOAL_STATE: [&str; 7] =
 pub(super) fn convert(document: &mut Value, format: Option<DocumentFormat>, limits: &Limits, rewrite: &mut Rewrite) {
     let is_workflow = super::workflow::is_workflow(document);
     let Some(map) = document.as_object_mut() else { return };
-    let mut conversion = Conversion { format, limits, rewrite };
+    let mut conversion = Conversion { format, limits, kind: DraftKind::Document, rewrite };
     if is_workflow {
         super::workflow::to_goal(&mut conversion, map);
     }
@@ -76,6 +76,7 @@ fn fields(conversion: &mut Conversion<'_>, map: &mut Map<String, Value>, at: &st
     custom_type(conversion, map, at);
     let mut settings = plan_and_execute::take_settings(map, true);
     let mut planning = plan_and_execute::planning_settings(conversion, &mut settings, at);
+    approval(conversion, &mut settings, at, map);
     revision(conversion, &mut settings, at, map);
     execution(conversion, &mut settings, at, map);
     let why = "it is said of a plan, and this is a goal";
@@ -113,6 +114,22 @@ fn custom_type(conversion: &mut Conversion<'_>, map: &mut Map<String, Value>, at
     map.insert(key, json!(own));
 }
 
+/// Whether a person approves the plan before it runs.
+fn approval(
+    conversion: &mut Conversion<'_>,
+    settings: &mut Map<String, Value>,
+    at: &str,
+    map: &mut Map<String, Value>,
+) {
+    let Some(key) = settings.keys().find(|key| snake(key) == "require_plan_approval").cloned() else { return };
+    let Some(value) = settings.shift_remove(&key).filter(|value| !value.is_null()) else { return };
+    let before = conversion.rewrite.original(&format!("{at}/{key}"));
+    if let Some(planning) = object_under(map, "planning") {
+        planning.entry("require_approval").or_insert(value);
+        conversion.rewrite.moved(format!("{at}/planning/require_approval"), before);
+    }
+}
+
 /// How often and when a plan may be revised is said of a goal too.
 fn revision(
     conversion: &mut Conversion<'_>,
@@ -120,11 +137,26 @@ fn revision(
     at: &str,
     map: &mut Map<String, Value>,
 ) {
-    for (name, ours) in [("max_revisions", "max"), ("max_replans", "max"), ("revision_threshold", "threshold")] {
+    let names = [
+        ("max_revisions", "max"),
+        ("max_replans", "max"),
+        ("revision_threshold", "threshold"),
+        ("revision_strategy", "strategy"),
+        ("enable_revision", ""),
+        ("allow_revision", ""),
+    ];
+    for (name, ours) in names {
         let Some(key) = settings.keys().find(|key| snake(key) == name).cloned() else { continue };
         let Some(value) = settings.shift_remove(&key).filter(|value| !value.is_null()) else { continue };
         let value = if ours == "max" { super::actions::revisions(conversion, &value) } else { value };
         let before = conversion.rewrite.original(&format!("{at}/{key}"));
+        // A flag: without revisions there are none, with them the defaults hold.
+        let (ours, value) = match (ours, &value) {
+            ("", Value::Bool(false)) => ("max", json!(0)),
+            ("", Value::Bool(true)) => continue,
+            ("", _) => ("max", value),
+            _ => (ours, value),
+        };
         if let Some(revision) = object_under(map, "planning").and_then(|planning| object_under(planning, "revision")) {
             revision.entry(ours).or_insert(value);
             conversion.rewrite.moved(format!("{at}/planning/revision/{ours}"), before);
@@ -145,15 +177,23 @@ fn execution(
     keys.iter().filter_map(|key| settings.shift_remove(key).map(|value| (key, value))).for_each(|(key, value)| {
         own.insert(key.clone(), value);
     });
-    if own.is_empty() {
+    // A workflow executes its plan, whatever it says about that.
+    if own.is_empty() && !conversion.is(DocumentFormat::Actions) {
         return;
     }
     // The one step gets what every step of the plan would get.
     plan.insert("steps".into(), json!([{}]));
     plan_and_execute::to_plan(conversion, &mut own, at, (&mut plan, &format!("{at}/execution")));
+    if map.get("execution").and_then(|execution| execution.get("strategy")).is_none() {
+        super::defaults::plan(conversion, &mut plan, at);
+    }
     plan_and_execute::spread(conversion, &mut plan, &format!("{at}/execution"));
     let step = plan.get_mut("steps").and_then(|steps| steps.get_mut(0)).and_then(Value::as_object_mut);
     let mut fields = step.map(std::mem::take).unwrap_or_default();
+    if fields.shift_remove("kind").is_some() {
+        let why = "planners choose the kind of each step; name an agent type with `with: {agent: NAME}`";
+        conversion.rewrite.note(at, "goal", "subtask_executor", why);
+    }
     for name in ["strategy", "max_parallel", "continue_on_failure"] {
         fields.extend(plan.shift_remove(name).map(|value| (name.to_owned(), value)));
     }

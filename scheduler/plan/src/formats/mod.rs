@@ -6,6 +6,7 @@
 
 mod actions;
 mod context;
+mod defaults;
 mod detect;
 mod export;
 mod goals;
@@ -70,12 +71,28 @@ impl ConvertedDocument {
     }
 }
 
+/// What a draft is, which decides what it means by what it leaves out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DraftKind {
+    /// Somebody's document: the defaults of its form hold.
+    Document,
+    /// A plan that a model answered with: it was asked for our form, so our defaults hold.
+    Answer,
+    /// Steps that a model corrects: nothing is added, so that it can take out what stood there.
+    Correction,
+}
+
 /// Converts a plan, alone or in an object that wraps it.
 pub fn convert_plan(draft: Value, limits: &Limits) -> ConvertedDocument {
+    convert_draft(draft, limits, DraftKind::Document)
+}
+
+/// The same of any draft.
+pub fn convert_draft(draft: Value, limits: &Limits, kind: DraftKind) -> ConvertedDocument {
     let format = detect::plan(&draft);
     let mut rewrite = Rewrite::default();
     let mut document = draft;
-    plans::convert(&mut document, format, limits, &mut rewrite);
+    plans::convert(&mut document, format, (limits, kind), &mut rewrite);
     ConvertedDocument::new(document, format, rewrite)
 }
 

@@ -7,7 +7,7 @@ use goalmill_common::text::pointer_part;
 use serde_json::{Map, Value, json};
 
 use super::context::Conversion;
-use super::references;
+use super::{DraftKind, references};
 use crate::document::snake;
 use crate::validate::step_field;
 
@@ -151,7 +151,7 @@ fn arrange(
             map.insert("dependencies".into(), json!(seen));
         }
     }
-    if is_list && !says_order {
+    if is_list && !says_order && conversion.kind != DraftKind::Correction {
         for n in 1..steps.len() {
             if let (Some(before), false) = (&names[n - 1], is_named(steps[n]))
                 && let Some(map) = steps[n].as_object_mut()
@@ -161,7 +161,9 @@ fn arrange(
             }
         }
     }
-    finish_last(&mut steps, &names);
+    if conversion.kind != DraftKind::Correction {
+        finish_last(&mut steps, &names);
+    }
 }
 
 /// A finish that says nothing waits for every step that no other one waits for.

@@ -27,10 +27,10 @@ const PLANNING: [(&str, &str); 15] = [
 ];
 
 /// Settings of the execution, in snake case.
-const EXECUTION: [&str; 13] = [
+const EXECUTION: [&str; 16] = [
     "execution_mode", "parallel", "max_concurrent", "step_timeout", "retry_failed_steps", "max_revisions",
     "max_replans", "revision_threshold", "on_subtask_failure", "max_retries", "retry_delay", "subtask_executor",
-    "enable_revision",
+    "enable_revision", "allow_revision", "revision_strategy", "require_plan_approval",
 ];
 
 /// Fields of our own plans that may stand beside one.
@@ -152,9 +152,20 @@ pub(super) fn to_plan(
                 }
                 "revision/threshold"
             }
-            "enable_revision" if value == false => {
-                plan.entry("revision").or_insert(json!({ "max": 0 }));
+            "enable_revision" | "allow_revision" if value.is_boolean() => {
+                let policy = if value == true { json!({}) } else { json!({ "max": 0 }) };
+                plan.entry("revision").or_insert(policy);
                 "revision"
+            }
+            "revision_strategy" => {
+                if let Some(revision) = object_under(plan, "revision") {
+                    revision.entry("strategy").or_insert(value);
+                }
+                "revision/strategy"
+            }
+            "require_plan_approval" => {
+                plan.entry("approval_required").or_insert(value);
+                "approval_required"
             }
             "step_timeout" => keep(plan, "step_timeout", value),
             "retry_failed_steps" => keep(plan, "retry_failed_steps", value),
@@ -230,6 +241,10 @@ pub(super) fn spread(conversion: &mut Conversion<'_>, plan: &mut Map<String, Val
         defaults.fields.push(("retry", Value::Object(retry), before));
     }
     if let Some((executor, before)) = take("subtask_executor") {
+        let unused = unused_parts(&executor);
+        unused
+            .iter()
+            .for_each(|(at, key)| conversion.rewrite.note_at(&format!("{before}{at}"), "executor", key, OWN_SETTINGS));
         let action =
             executor.get("action").or_else(|| executor.get("type")).and_then(Value::as_str).unwrap_or_default();
         let with = |name: &str| executor.get("with").and_then(|with| with.get(name)).cloned();
@@ -246,6 +261,21 @@ pub(super) fn spread(conversion: &mut Conversion<'_>, plan: &mut Map<String, Val
         return;
     }
     each_step(plan, at, &mut |step, at| defaults.give(conversion, step, at));
+}
+
+/// Why parts of an executor mean nothing.
+const OWN_SETTINGS: &str =
+    "an agent has its own model and parameters; choose another agent type, or change its settings";
+
+/// What an executor says beside who does the steps: the object that it stands in, and its name.
+fn unused_parts(executor: &Value) -> Vec<(&'static str, String)> {
+    let of = |at, object: Option<&Value>, known: &[&str]| -> Vec<(&'static str, String)> {
+        let fields = object.and_then(Value::as_object).into_iter().flatten();
+        fields.filter(|(key, _)| !known.contains(&key.as_str())).map(|(key, _)| (at, key.clone())).collect()
+    };
+    let mut unused = of("", Some(executor), &["action", "type", "with"]);
+    unused.extend(of("/with", executor.get("with"), &["agent", "agent_type", "name"]));
+    unused
 }
 
 impl StepDefaults {

@@ -7,7 +7,7 @@ use serde_json::{Map, Value, json};
 
 use super::context::{Conversion, LISTS};
 use super::rewrite::Rewrite;
-use super::{actions, detect, goals, nodes, phases, plan_and_execute, references, subtasks};
+use super::{DraftKind, actions, defaults, detect, goals, nodes, phases, plan_and_execute, references, subtasks};
 
 /// State of a plan's execution, in snake case.
 const PLAN_STATE: [&str; 18] = [
@@ -20,8 +20,13 @@ const PLAN_STATE: [&str; 18] = [
 const STEP_STATE: [&str; 7] =
     ["status", "result", "created_at", "updated_at", "started_at", "completed_at", "finished_at"];
 
-pub(super) fn convert(document: &mut Value, format: Option<DocumentFormat>, limits: &Limits, rewrite: &mut Rewrite) {
-    let mut conversion = Conversion { format, limits, rewrite };
+pub(super) fn convert(
+    document: &mut Value,
+    format: Option<DocumentFormat>,
+    (limits, kind): (&Limits, DraftKind),
+    rewrite: &mut Rewrite,
+) {
+    let mut conversion = Conversion { format, limits, kind, rewrite };
     conversion.layer(document, "", 0);
 }
 
@@ -75,6 +80,7 @@ impl Conversion<'_> {
             plan_and_execute::to_planning(self, &mut settings, at, map);
             plan_and_execute::to_plan(self, &mut settings, at, (map, at));
             goals::beside(self, map, at);
+            defaults::plan(self, map, at);
         }
         phases::plan(self, map, at);
         nodes::plan(self, map, at);
@@ -98,6 +104,9 @@ impl Conversion<'_> {
         }
         nodes::order(self, map);
         plan_and_execute::spread(self, map, at);
+        if depth == 0 {
+            defaults::sub_plans(self, map);
+        }
     }
 
     fn steps(&mut self, list: &mut Value, at: &str, depth: u32) {

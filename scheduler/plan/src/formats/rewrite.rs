@@ -16,17 +16,18 @@ const NOTES_MAX: usize = 40;
 pub(super) struct Rewrite {
     /// Places in the converted document, and where what stands there stood before.
     moves: BTreeMap<String, String>,
-    notes: Vec<DroppedField>,
+    notes: Vec<NotedField>,
     pub is_sequence: bool,
 }
 
-/// A field that has no meaning here, in all its places.
+/// A field that has no meaning here, or one that the form adds, in all its places.
 #[derive(Clone, Debug)]
-struct DroppedField {
+struct NotedField {
     /// The pointer without the numbers of lists and the ids of steps.
     kind: String,
     pointer: String,
-    why: &'static str,
+    what: String,
+    hint: String,
     places: usize,
 }
 
@@ -76,10 +77,32 @@ impl Rewrite {
         let name = format!("{kind}/{key}");
         if let Some(known) = self.notes.iter_mut().find(|known| known.kind == name) {
             known.places += 1;
-        } else if self.notes.len() < NOTES_MAX {
-            let pointer = self.original(&format!("{at}/{}", pointer_part(key)));
-            self.notes.push(DroppedField { kind: name, pointer, why, places: 1 });
+        } else {
+            let at = self.original(at);
+            self.note_at(&at, kind, key, why);
         }
+    }
+
+    /// Notes a field of the document as it was sent.
+    ///
+    /// - `at`: JSON Pointer to its object in the original document.
+    pub(super) fn note_at(&mut self, at: &str, kind: &str, key: &str, why: &'static str) {
+        if self.notes.len() >= NOTES_MAX {
+            return;
+        }
+        let pointer = format!("{at}/{}", pointer_part(key));
+        let what = format!("is ignored: {why}");
+        self.notes.push(NotedField { kind: format!("{kind}/{key}"), pointer, what, hint: String::new(), places: 1 });
+    }
+
+    /// Notes a default of the form that is not ours.
+    ///
+    /// - `otherwise`: what to write for our default.
+    pub(super) fn note_default(&mut self, at: &str, key: &str, value: &str, otherwise: &str) {
+        let what = format!("is `{value}`, the default of this form");
+        let pointer = self.original(&format!("{at}/{}", pointer_part(key)));
+        let hint = format!("say {otherwise} for steps that may run at the same time");
+        self.notes.push(NotedField { kind: format!("plan/{key}"), pointer, what, hint, places: 1 });
     }
 
     /// Moves a field of one object into another one.
@@ -102,12 +125,12 @@ impl Rewrite {
             .into_iter()
             .map(|field| {
                 let name = shorten(field.pointer.rsplit('/').next().unwrap_or_default()).into_owned();
-                let places = if field.places > 1 { format!(", in {} places", field.places) } else { String::new() };
+                let places = if field.places > 1 { format!(", in {} places,", field.places) } else { String::new() };
                 Issue {
                     code: "FORMAT_CONVERTED".into(),
-                    detail: format!("`{name}` is ignored{places}: {}", field.why),
+                    detail: format!("`{name}`{places} {}", field.what),
                     pointer: field.pointer,
-                    hint: String::new(),
+                    hint: field.hint,
                 }
             })
             .collect()

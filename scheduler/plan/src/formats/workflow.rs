@@ -52,6 +52,11 @@ pub(super) fn to_goal(conversion: &mut Conversion<'_>, map: &mut Map<String, Val
             conversion.rewrite.note("", "workflow", "nodes", "only nodes of plan actions mean something here");
             continue;
         };
+        let known = |key: &str| matches!(key, "name" | "action" | "uses" | "with" | "output");
+        let others = node.as_object().into_iter().flatten().filter(|(key, _)| !known(key));
+        others.for_each(|(key, _)| {
+            conversion.rewrite.note(&format!("/nodes/{n}"), "node", key, "the workflow runs as one goal");
+        });
         is_executed |= verb == "execute";
         let with = node.get("with").and_then(Value::as_object).cloned().unwrap_or_default();
         for (key, mut value) in with {
@@ -69,6 +74,10 @@ pub(super) fn to_goal(conversion: &mut Conversion<'_>, map: &mut Map<String, Val
                 }
                 _ => &key,
             };
+            if map.get(name).is_some_and(|first| *first != value) {
+                conversion.rewrite.note(&at, verb, &key, "an earlier node says something else");
+                continue;
+            }
             conversion.rewrite.moved(format!("/{name}"), format!("{at}/{key}"));
             map.entry(name).or_insert(value);
         }

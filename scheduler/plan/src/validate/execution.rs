@@ -17,7 +17,6 @@ const EXECUTION: &Table = &[
     ("timeout", &[]),
     ("timeout_ms", &[]),
     ("timeout_seconds", &[]),
-    ("kind", &["type"]),
 ];
 
 /// Reads `execution: {strategy, max_parallel, agent_type, on_failure, retry, timeout}`.

@@ -19,6 +19,7 @@ const CONSTRAINT: &Table = &[
     ("priority", &[]),
     ("hard", &["required", "mandatory"]),
     ("description", &[]),
+    ("of", &["measured_by"]),
 ];
 
 const CRITERION: &Table =
@@ -66,7 +67,7 @@ fn read_list(context: &ValidationContext<'_>, at: &DocumentPath<'_>, items: &[Va
             continue;
         };
         let mut kept = Map::new();
-        for name in ["value", "min", "currency", "unit", "priority", "hard", "description"] {
+        for name in ["value", "min", "currency", "unit", "priority", "hard", "description", "of"] {
             if let Some(field) = fields.get(name) {
                 kept.insert(name.to_owned(), field.value.clone());
             }
@@ -98,10 +99,26 @@ fn check_weight(context: &ValidationContext<'_>, at: &DocumentPath<'_>, value: &
     if let Some(hard) = map.get("hard").filter(|value| !value.is_null() && !value.is_boolean()) {
         wrong_type(context, &at.key("hard"), hard, "true or false");
     }
+    if let Some(of) = map.get("of").filter(|value| !value.is_null()) {
+        check_of(context, &at.key("of"), of);
+    }
     for name in ["amount", "value", "max", "min"] {
         if map.get(name).and_then(Value::as_f64).is_some_and(|amount| amount < 0.0) {
             context.error("OUT_OF_RANGE", &at.key(name), "a limit is not negative", "give a number from 0");
         }
+    }
+}
+
+/// The expression that reads the amount of the result.
+fn check_of(context: &ValidationContext<'_>, at: &DocumentPath<'_>, of: &Value) {
+    let Some(of) = text(context, at, of) else { return };
+    let hint = "name an output with the amount: `steps.total.outputs.sum`";
+    match expression::condition_references(&of) {
+        Err(error) => context.error(error.code, at, error.message, hint),
+        Ok(refs) if refs.is_empty() => {
+            context.error("INVALID_EXPRESSION", at, format!("`{}` reads no output", shorten(&of)), hint);
+        }
+        Ok(_) => {}
     }
 }
 

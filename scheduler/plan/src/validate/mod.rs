@@ -13,6 +13,8 @@ mod goal;
 mod goal_context;
 mod goal_contract;
 mod graph;
+#[cfg(test)]
+mod hint_tests;
 mod inputs;
 pub mod names;
 mod origin;

@@ -234,8 +234,8 @@ pub(super) fn revision(fields: &Fields<'_, '_>) -> Option<RevisionPolicy> {
     let map = match field.value {
         Value::Object(map) => map,
         Value::Bool(true) => return Some(RevisionPolicy::default()),
-        Value::Bool(false) | Value::Number(_) | Value::String(_) => return None,
-        Value::Null | Value::Array(_) => {
+        Value::Bool(false) | Value::Number(_) => return None,
+        Value::Null | Value::String(_) | Value::Array(_) => {
             wrong_type(
                 fields.context,
                 &at,

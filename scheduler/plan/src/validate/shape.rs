@@ -1,5 +1,6 @@
 //! The layouts of plan documents: a list of steps, phases, a graph of nodes and edges, wrapped or not.
 
+use goalmill_common::limits::{ATTEMPT_EVENTS, PLAN_EVENTS, STEP_EVENTS};
 use goalmill_common::number::to_u32;
 use goalmill_common::plan::{Phase, Plan, Strategy};
 use serde_json::{Map, Value};
@@ -184,11 +185,30 @@ fn object(
         return None;
     }
     let plan = reading.finish(&at.key(steps_key), plan, &edges.unwrap_or_default(), count)?;
+    check_events(context, at, &plan);
     if let Some(rules) = context.rules.filter(|_| depth == 0) {
         super::budget::check(context, at, &plan, &rules.budget, rules.catalogue);
         super::budget::check_constraints(context, &plan, &rules.constraints, rules.seconds_left, rules.catalogue);
     }
     Some(plan)
+}
+
+/// Whether the log has room for the plan: certainly, and when every retry is used.
+fn check_events(context: &ValidationContext<'_>, at: &DocumentPath<'_>, plan: &Plan) {
+    let limit = context.limits.events_max;
+    let least = plan.steps.iter().map(|step| if step.kind.is_inline() { 2 } else { STEP_EVENTS });
+    let least = least.sum::<u64>().saturating_add(PLAN_EVENTS);
+    let workers = plan.steps.iter().filter(|step| step.kind.needs_worker());
+    let retries: u64 = workers.map(|step| u64::from(step.retry.max) * ATTEMPT_EVENTS).sum();
+    if least > limit {
+        let detail = format!("the steps write {least} events, at most {limit} are allowed (`limits.events_max`)");
+        context.error("TOO_MANY_EVENTS", at, detail, "split the plan into several");
+    } else if least.saturating_add(retries) > limit {
+        let most = least.saturating_add(retries);
+        let detail =
+            format!("with all its retries the plan writes {most} events, and ends at {limit} (`limits.events_max`)");
+        context.warn("EVENTS_AT_RISK", at, detail, "allow fewer retries, or split the plan into several");
+    }
 }
 
 /// From 0 to 1.
@@ -211,8 +231,9 @@ pub(super) fn strategy(fields: &Fields<'_, '_>) -> Strategy {
     let words = [
         ("sequential", Strategy::Sequential),
         ("parallel", Strategy::Parallel),
+        // Dependencies one after the other, everything else at once.
+        ("hybrid", Strategy::Parallel),
         ("adaptive", Strategy::Adaptive),
-        ("hybrid", Strategy::Adaptive),
     ];
     policy::word(fields, "strategy", &words).unwrap_or_default()
 }

@@ -5,6 +5,8 @@ use goalmill_common::json::Json;
 use goalmill_common::number::to_u32;
 use goalmill_common::plan::{Fallback, Join, OnFailure, OnPartial, Step, StepKind};
 use serde_json::{Map, Value};
+use unicode_normalization::UnicodeNormalization;
+use unicode_normalization::char::is_combining_mark;
 
 use super::origin::{Dependency, DependencyPlace, Origin};
 use super::{policy, schema, shape};
@@ -110,6 +112,7 @@ pub(super) fn read<'v>(
     step.resource = fields.text("resource");
     step.estimates = policy::estimates(&fields);
     step.ask = policy::ask(&fields);
+    answered_by_person(&fields, &mut step);
     if let Some(field) = fields.get("cache") {
         step.cache = policy::cache(context, &at.key(field.key), field.value);
     }
@@ -131,6 +134,21 @@ pub(super) fn read<'v>(
         inputs: fields.get("inputs").map(|f| f.value),
     };
     id.map(|_| (step, origin))
+}
+
+/// A question whose answer is the outputs of the step needs no worker: nobody is looked for.
+fn answered_by_person(fields: &Fields<'_, '_>, step: &mut Step) {
+    let is_whole = step.ask.as_ref().is_some_and(|question| question.into.is_none());
+    if !is_whole || !step.kind.needs_worker() || !step.agent_type.is_auto() {
+        return;
+    }
+    if let Some(field) = fields.get("action") {
+        let detail = "the answer of a person is the outputs of this step; its action is ignored";
+        fields.context.warn("UNUSED_FIELD", &fields.at.key(field.key), detail, "remove it, or say `into` in `ask`");
+        step.action.clear();
+    }
+    step.kind = StepKind::Internal;
+    step.agent_type = "".into();
 }
 
 /// Ids of success criteria.
@@ -186,23 +204,44 @@ fn checked_id(context: &ValidationContext<'_>, at: &DocumentPath<'_>, id: &str) 
     None
 }
 
-/// The alphabet of ids, with a proposal where one can be made.
+/// The alphabet of ids, with a proposal.
 fn id_hint(id: &str) -> String {
-    let slug: String =
-        id.trim()
-            .chars()
-            .map(|c| {
-                if c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | ':' | '-') {
-                    c.to_ascii_lowercase()
-                } else {
-                    '_'
-                }
-            })
-            .skip_while(|c| !c.is_ascii_alphanumeric())
-            .take(64)
-            .collect();
     let rule = "use a letter or digit, then up to 127 of letters, digits, `.`, `_`, `:`, `-`";
-    if is_id(&slug) { format!("{rule}; for example `{slug}`") } else { rule.to_owned() }
+    format!("{rule}; for example `{}`", proposed_id(id))
+}
+
+/// Longest id that is proposed, in characters.
+const PROPOSED_CHARS_MAX: usize = 64;
+
+/// An id as near to a text as the alphabet of ids allows: without accents, words joined by `_`. Where nothing that can
+/// be read is left of it, `step` with its digits.
+pub(super) fn proposed_id(text: &str) -> String {
+    let mut slug = String::new();
+    for c in text.trim().nfkd().filter(|c| !is_combining_mark(*c)).flat_map(char::to_lowercase) {
+        match c {
+            'ß' => slug.push_str("ss"),
+            'æ' => slug.push_str("ae"),
+            'œ' => slug.push_str("oe"),
+            'ø' => slug.push('o'),
+            'ł' => slug.push('l'),
+            'đ' | 'ð' => slug.push('d'),
+            'þ' => slug.push_str("th"),
+            'ı' => slug.push('i'),
+            '.' | ':' | '-' => slug.push(c),
+            c if c.is_ascii_alphanumeric() => slug.push(c),
+            _ if !slug.ends_with('_') => slug.push('_'),
+            _ => {}
+        }
+        if slug.len() >= PROPOSED_CHARS_MAX {
+            break;
+        }
+    }
+    let slug = slug.trim_matches(['_', '.', ':', '-']);
+    if slug.contains(|c: char| c.is_ascii_alphabetic()) && is_id(slug) {
+        return slug.to_owned();
+    }
+    let digits: String = slug.chars().filter(char::is_ascii_digit).take(9).collect();
+    if digits.is_empty() { "step".to_owned() } else { format!("step-{digits}") }
 }
 
 fn kind(fields: &Fields<'_, '_>) -> StepKind {

@@ -7,6 +7,7 @@ use goalmill_common::config::LlmSettings;
 use goalmill_common::json::Json;
 use goalmill_common::limits::Limits;
 use goalmill_common::problem::Issue;
+use goalmill_plan::formats::DraftKind;
 use goalmill_plan::states::ValidPlan;
 use goalmill_plan::validate::Rules;
 use goalmill_reader::ToolCatalogue;
@@ -44,7 +45,7 @@ pub fn validate_answer(
     limits: &Limits,
     rules: &Rules<'_>,
 ) -> (Vec<Edit>, Result<ValidPlan, Vec<Issue>>) {
-    match parse_answer::plan(text, actions, false) {
+    match parse_answer::plan(text, actions, false, DraftKind::Answer) {
         ParsedAnswer::Complete { value, edits, .. } => {
             let repaired = repair_list(value, limits, rules);
             (edits.into_iter().chain(repaired.edits).collect(), repaired.outcome)
@@ -64,7 +65,7 @@ pub fn digest(text: &str, request: &PlanRequest, router: &Router) -> Result<Dige
     took.offer = begun.elapsed();
 
     let begun = Instant::now();
-    let value = match parse_answer::plan(text, &actions, false) {
+    let value = match parse_answer::plan(text, &actions, false, DraftKind::Answer) {
         ParsedAnswer::Complete { value, .. } => value,
         ParsedAnswer::Truncated { .. } => return Err(vec![unread("the answer is cut".into())]),
         ParsedAnswer::Unparseable { reason } => return Err(vec![unread(reason)]),

@@ -3,7 +3,7 @@
 use goalmill_common::limits::Limits;
 use goalmill_common::problem::Issue;
 use goalmill_common::text::pointer_part;
-use goalmill_plan::formats;
+use goalmill_plan::formats::{self, DraftKind};
 use goalmill_plan::validate::{plan_field, step_field};
 use goalmill_reader::{ReaderLimits, Reading, ToolCatalogue, Verdict, parse_value};
 use serde_json::{Map, Value, json};
@@ -72,8 +72,10 @@ pub fn of_reading(mut reading: Reading, is_cut: bool) -> ParsedAnswer {
 }
 
 /// Reads an answer as a draft of a plan.
-pub fn plan(text: &str, catalogue: &ToolCatalogue, is_cut: bool) -> ParsedAnswer {
-    let read = |text: &str| of_plan(parse_value(text, catalogue, &ReaderLimits::default()), catalogue, is_cut);
+///
+/// - `kind`: an answer, or a correction of one.
+pub fn plan(text: &str, catalogue: &ToolCatalogue, is_cut: bool, kind: DraftKind) -> ParsedAnswer {
+    let read = |text: &str| of_plan(parse_value(text, catalogue, &ReaderLimits::default()), catalogue, is_cut, kind);
     let Some(joined) = formats::join_stream(text).filter(|joined| joined.has_other_lines && !is_cut) else {
         return read(text);
     };
@@ -86,14 +88,14 @@ pub fn plan(text: &str, catalogue: &ToolCatalogue, is_cut: bool) -> ParsedAnswer
 }
 
 /// The same of a reading.
-pub fn of_plan(reading: Reading, catalogue: &ToolCatalogue, is_cut: bool) -> ParsedAnswer {
+pub fn of_plan(reading: Reading, catalogue: &ToolCatalogue, is_cut: bool, kind: DraftKind) -> ParsedAnswer {
     match of_reading(reading, is_cut) {
         ParsedAnswer::Complete { value, reading, .. } => {
             let removes = removes(&value);
             let mut draft = document(value, &reading);
             let mut edits = Vec::new();
             tidy(&mut draft, catalogue, &mut edits);
-            let converted = formats::convert_plan(draft, &Limits::default());
+            let converted = formats::convert_draft(draft, &Limits::default(), kind);
             let note = |note: &Issue| edit(&note.code, &note.pointer, Value::Null, Value::Null, &note.detail);
             edits.extend(converted.notes.iter().map(note));
             let draft = converted.document;
@@ -244,7 +246,7 @@ pub fn merge(draft: &Value, corrections: &Value, remove: &[String], frozen: &[St
             continue;
         }
         match merged.iter().position(|known| id(known).as_ref() == Some(&name)) {
-            Some(place) => merged[place] = with_dependencies(step, &merged[place]),
+            Some(place) => merged[place] = corrected(step, &merged[place]),
             None => match merged.iter().position(|known| needs(known, &name)) {
                 Some(place) => merged.insert(place, step),
                 None => merged.push(step),
@@ -258,14 +260,16 @@ pub fn merge(draft: &Value, corrections: &Value, remove: &[String], frozen: &[St
     whole
 }
 
-/// A corrected step; one that says nothing of dependencies keeps those that it had.
-fn with_dependencies(mut step: Value, before: &Value) -> Value {
-    let is_dependencies = |key: &String| step_field(key) == Some("dependencies");
-    let known = before.as_object().and_then(|before| before.iter().find(|(key, _)| is_dependencies(key)));
-    if let (Some(map), Some((key, known))) = (step.as_object_mut(), known)
-        && !map.keys().any(is_dependencies)
+/// A corrected step: it is whole, so one that says nothing of dependencies has none, also if it had some.
+fn corrected(mut step: Value, before: &Value) -> Value {
+    let names = |step: &Value| {
+        step.as_object().is_some_and(|map| map.keys().any(|key| step_field(key) == Some("dependencies")))
+    };
+    if !names(&step)
+        && names(before)
+        && let Some(map) = step.as_object_mut()
     {
-        map.insert(key.clone(), known.clone());
+        map.insert("dependencies".into(), json!([]));
     }
     step
 }
@@ -285,7 +289,7 @@ mod tests {
 
     fn draft(text: &str) -> (Value, Vec<String>) {
         let catalogue = ToolCatalogue::from_schemas([("find_flights", None)]);
-        match plan(text, &catalogue, false) {
+        match plan(text, &catalogue, false, DraftKind::Answer) {
             ParsedAnswer::Complete { value, edits, .. } => (value, edits.into_iter().map(|edit| edit.code).collect()),
             other @ (ParsedAnswer::Truncated { .. } | ParsedAnswer::Unparseable { .. }) => panic!("{other:?}"),
         }
@@ -327,12 +331,29 @@ mod tests {
     }
 
     #[test]
-    fn a_correction_that_says_nothing_of_dependencies_keeps_them() {
-        let before = json!({"steps": [{"id": "a"}, {"id": "b", "dependencies": ["a"], "action": "no"}]});
-        let kept = merge(&before, &json!({"steps": [{"id": "b", "action": "do"}]}), &[], &[]);
-        assert_eq!(kept["steps"][1], json!({"id": "b", "action": "do", "dependencies": ["a"]}));
+    fn a_correction_that_leaves_a_field_out_takes_it_out() {
+        let before =
+            json!({"steps": [{"id": "a"}, {"id": "b", "dependencies": ["a"], "action": "no", "when": "true"}]});
+        let gone = merge(&before, &json!({"steps": [{"id": "b", "action": "do"}]}), &[], &[]);
+        assert_eq!(gone["steps"][1], json!({"id": "b", "action": "do", "dependencies": []}));
         let none = merge(&before, &json!({"steps": [{"id": "b", "dependencies": []}]}), &[], &[]);
         assert_eq!(none["steps"][1], json!({"id": "b", "dependencies": []}));
+    }
+
+    #[test]
+    fn a_correction_in_a_form_with_an_order_of_its_own_adds_no_order() {
+        let before = json!({"planId": "p", "steps": [{"id": "approve", "type": "tool", "toolId": "ask"},
+                                                     {"id": "pay", "type": "tool", "toolId": "bank", "dependencies": ["approve"]}]});
+        let answer = r#"{"planId": "p", "steps": [{"id": "approve", "type": "tool", "toolId": "find_flights"},
+                                                  {"id": "pay", "type": "tool", "toolId": "find_flights"}]}"#;
+        let ParsedAnswer::Complete { value, .. } =
+            plan(answer, &ToolCatalogue::default(), false, DraftKind::Correction)
+        else {
+            panic!("it is complete");
+        };
+        let merged = merge(&before, &value, &[], &[]);
+        assert_eq!(merged["steps"][1]["dependencies"], json!([]), "{merged}");
+        assert!(merged["steps"][0].get("dependencies").is_none(), "{merged}");
     }
 
     #[test]
@@ -351,9 +372,18 @@ mod tests {
     #[test]
     fn a_cut_answer_is_no_plan_even_if_it_can_be_read() {
         let whole = r#"{"steps": [{"id": "a"}]}"#;
-        assert!(matches!(plan(whole, &ToolCatalogue::default(), true), ParsedAnswer::Truncated { .. }));
-        assert!(matches!(plan(&whole[..20], &ToolCatalogue::default(), false), ParsedAnswer::Truncated { .. }));
-        assert!(matches!(plan("no idea", &ToolCatalogue::default(), false), ParsedAnswer::Unparseable { .. }));
+        assert!(matches!(
+            plan(whole, &ToolCatalogue::default(), true, DraftKind::Answer),
+            ParsedAnswer::Truncated { .. }
+        ));
+        assert!(matches!(
+            plan(&whole[..20], &ToolCatalogue::default(), false, DraftKind::Answer),
+            ParsedAnswer::Truncated { .. }
+        ));
+        assert!(matches!(
+            plan("no idea", &ToolCatalogue::default(), false, DraftKind::Answer),
+            ParsedAnswer::Unparseable { .. }
+        ));
     }
 
     #[test]

@@ -7,6 +7,7 @@ use goalmill_common::json::Json;
 use goalmill_common::plan::{Plan, Step};
 use goalmill_common::problem::Issue;
 use goalmill_llm::ResponseFormat;
+use goalmill_plan::formats::DraftKind;
 use goalmill_plan::states::{RoutedPlan, ValidPlan};
 use goalmill_plan::validate::{Catalogue, Rules, Weight, WeightSettings};
 use serde::Serialize;
@@ -274,7 +275,8 @@ impl GenerationTask for PlanTask<'_> {
         round: &mut Round,
     ) -> DraftVerdict<ValidDraft> {
         let begun = Instant::now();
-        let written = parse_answer::plan(text, &self.actions, is_cut);
+        let kind = if before.is_some() { DraftKind::Correction } else { DraftKind::Answer };
+        let written = parse_answer::plan(text, &self.actions, is_cut, kind);
         self.was_read(&written, begun);
         self.evaluate_parsed(written, before, round)
     }

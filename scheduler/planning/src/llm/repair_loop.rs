@@ -223,6 +223,13 @@ impl<'a> RepairLoop<'a> {
         }
     }
 
+    /// Whether what is left is enough for a question and a short answer, by whichever model.
+    pub fn fits(&self, question: &CompletionRequest) -> bool {
+        let (tokens, cost) = self.models.max_usage(question);
+        let left = self.spend.remaining();
+        left.tokens.is_none_or(|left| tokens <= left) && left.cost.is_none_or(|left| cost <= left)
+    }
+
     /// The answer to a question: from a model, unless another scheduler had it before it ended.
     pub async fn complete(&self, prompt: &Prompt, question: &CompletionRequest) -> Result<Completion, ModelError> {
         let call = match self.begin(prompt, question).await {

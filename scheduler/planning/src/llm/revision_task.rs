@@ -27,9 +27,9 @@ const TEXT_CHARS_MAX: usize = 600;
 pub async fn propose(deps: &LlmDeps, request: &ReviseRequest) -> Result<Proposal, PlanningError> {
     let planning = request.situation.planning();
     let data = deps.prompt_data(&request.situation.goal, &[]).await;
-    let task = RevisionTask::new(deps, request, data);
     let left = &request.situation.left;
     let mut repair_loop = RepairLoop::new(deps, &request.call_log, "llm", left, Purpose::Replan, &planning);
+    let task = fitting(deps, request, data, &repair_loop)?;
     let mut proposal = repair_loop.run(&task, None).await?.output;
     if !request.call_log.is_written() {
         proposal.usage = repair_loop.usage();
@@ -47,6 +47,30 @@ pub async fn propose(deps: &LlmDeps, request: &ReviseRequest) -> Result<Proposal
         return Err(PlanningError::new("the model sees nothing to change"));
     }
     Ok(proposal)
+}
+
+/// The task whose question, with a short answer, fits into what is left: with fewer actions, at last without data. The
+/// smallest one when none fits; its reservation is refused.
+fn fitting<'a>(
+    deps: &'a LlmDeps,
+    request: &'a ReviseRequest,
+    data: PromptData,
+    repair_loop: &RepairLoop<'_>,
+) -> Result<RevisionTask<'a>, PlanningError> {
+    let mut actions = deps.settings.actions_max;
+    let mut data = Some(data);
+    loop {
+        let task = RevisionTask::new(deps, request, data.clone().unwrap_or_default(), actions);
+        let prompt = task.first(None).map_err(|error| PlanningError::new(error.to_string()))?;
+        let question = repair_loop.question(&prompt, task.want(), Purpose::Replan);
+        if repair_loop.fits(&question) || actions == 0 {
+            return Ok(task);
+        }
+        actions /= 2;
+        if actions == 0 {
+            (actions, data) = if data.take().is_some() { (1, None) } else { (0, None) };
+        }
+    }
 }
 
 /// The next part of an iterative plan ends as the first one does: in a checkpoint. Only the model's word that nothing
@@ -75,10 +99,10 @@ struct RevisionTask<'a> {
 }
 
 impl<'a> RevisionTask<'a> {
-    fn new(deps: &'a LlmDeps, request: &'a ReviseRequest, data: PromptData) -> Self {
+    fn new(deps: &'a LlmDeps, request: &'a ReviseRequest, data: PromptData, actions_max: usize) -> Self {
         let situation = &request.situation;
         let words = format!("{} {}", situation.goal.description, situation.reason);
-        let shortlist = ToolShortlist::choose(&request.agents, &words, deps.settings.actions_max);
+        let shortlist = ToolShortlist::choose(&request.agents, &words, actions_max);
         let is_iterative = situation.wants_part();
         Self {
             deps,

@@ -3,7 +3,7 @@
 use futures_util::StreamExt;
 use goalmill_common::plan::Step;
 use goalmill_llm::{Completion, CompletionDelta, ModelError, Purpose};
-use goalmill_plan::formats;
+use goalmill_plan::formats::{self, DraftKind};
 use goalmill_reader::{ReaderLimits, Stream, TextEnd};
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
@@ -122,7 +122,7 @@ impl Arriving {
             return;
         }
         let mut round = Round::default();
-        let converted = formats::convert_plan(json!({"steps": self.steps}), &request.limits);
+        let converted = formats::convert_draft(json!({"steps": self.steps}), &request.limits, DraftKind::Answer);
         if converted.is_sequence {
             // What the steps wait for is known when all of them are.
             return;
@@ -190,7 +190,7 @@ impl Arriving {
         let ended = if answer.is_truncated() { TextEnd::Cut } else { TextEnd::Stopped };
         let begun = Instant::now();
         let ending = self.stream.finish(&task.actions, ended);
-        let written = parse_answer::of_plan(ending.reading, &task.actions, answer.is_truncated());
+        let written = parse_answer::of_plan(ending.reading, &task.actions, answer.is_truncated(), DraftKind::Answer);
         task.was_read(&written, begun);
         let judged = task.evaluate_parsed(written, None, &mut round);
         (judged, round)

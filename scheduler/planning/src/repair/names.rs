@@ -41,6 +41,7 @@ pub(super) fn agents(work: &mut RepairContext<'_>) {
         let others: Vec<&str> =
             catalogue.action_entries().filter(|(_, name, _)| *name == action).map(|(a, _, _)| a).collect();
         if agent == "auto" {
+            agent_in_action(work, catalogue, step, &action);
             continue;
         }
         let known = catalogue.agent(&agent);
@@ -90,6 +91,19 @@ pub(super) fn agents(work: &mut RepairContext<'_>) {
             work.set(step, "agent_type", name.into(), "AGENT_SIMILAR", why);
         }
     }
+}
+
+/// An action that nobody offers and that is the name of an agent type says who does the step.
+fn agent_in_action(work: &mut RepairContext<'_>, catalogue: &Catalogue, step: usize, action: &str) {
+    if action.is_empty() || !work.has(step, "action") || !catalogue.find("auto", action).is_empty() {
+        return;
+    }
+    let same = catalogue.agents().map(|(name, _)| name).filter(|n| normal(n) == normal(action));
+    let Some(name) = catalogue.agent(action).map(|_| action).or_else(|| only(same)) else { return };
+    let offered = catalogue.agent(name).and_then(|agent| only(agent.actions.keys()).cloned()).unwrap_or_default();
+    let why = || format!("`{action}` is no action, and `{name}` is an agent type");
+    work.set(step, "agent_type", name.into(), "AGENT_FROM_ACTION", why());
+    work.set(step, "action", offered.into(), "AGENT_FROM_ACTION", why());
 }
 
 /// Replaces actions that their agent does not offer.

@@ -31,6 +31,24 @@ fn names_in_another_spelling_become_names_of_the_catalogue() {
 }
 
 #[test]
+fn an_agent_type_that_stands_where_actions_do_does_the_step() {
+    let mut agents = catalogue();
+    let mut echo = AgentEntry::default();
+    echo.actions.insert("say".into(), ActionEntry::described("Says it again."));
+    agents.insert("echo", echo);
+    let rules = Rules::planned(&agents);
+    for key in ["toolId", "toolName", "action", "tool"] {
+        for (given, agent, action) in [("echo", "echo", "say"), ("Tools", "tools", "")] {
+            let draft = json!({"steps": [{"id": "a", key: given, "inputs": {}}]});
+            let plan =
+                repair(draft, &Limits::default(), &rules).outcome.unwrap_or_else(|i| panic!("{key} {given}: {i:?}"));
+            let step = &plan.plan().steps[0];
+            assert_eq!((step.agent_type.as_str(), step.action.as_str()), (agent, action), "{key}");
+        }
+    }
+}
+
+#[test]
 fn a_plan_inside_a_step_is_repaired_as_a_plan_of_its_own() {
     let inner = plan(&[("a", "textToSpeech", json!({}), &[])]);
     let outer = |inner: Value| {

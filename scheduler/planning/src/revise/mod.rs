@@ -150,7 +150,7 @@ fn ways(case: &ReplanCase<'_>) -> &'static [StrategyFn] {
                 ],
             }
         }
-        Trigger::NewInformation | Trigger::PartialSuccess => &[other_inputs::informed],
+        Trigger::NewInformation | Trigger::PartialSuccess => &[other_inputs::informed, restructure::as_suggested],
         Trigger::BudgetLow => &[restructure::save],
         Trigger::FailureRate => &[other_agent::others],
         Trigger::IncompletePlan => &[restructure::plan_again],

@@ -5,6 +5,7 @@ use goalmill_common::failure::{Failure, FailureClass};
 use goalmill_common::id::{AgentType, StepId};
 use goalmill_common::json::Json;
 use goalmill_common::plan::{Plan, Step};
+use goalmill_common::report::SuggestedAdjustment;
 use goalmill_common::revision::{Situation, StepSituation, Trigger};
 use serde_json::{Map, Value};
 
@@ -28,7 +29,10 @@ pub(super) enum FailureCategory {
 
 /// Words of failures, in their codes or messages, by what they mean. The first that is found counts.
 const WORDS: [(FailureCategory, &[&str]); 4] = [
-    (FailureCategory::TooComplex, &["too complex", "too_complex", "too broad", "break it down", "split it up"]),
+    (
+        FailureCategory::TooComplex,
+        &["too complex", "too_complex", "too broad", "break it down", "split it", "decompose", "smaller steps"],
+    ),
     (
         FailureCategory::OverLimit,
         &["over budget", "over_budget", "over the budget", "exceeds the budget", "budget exceeded"],
@@ -48,6 +52,12 @@ const WORDS: [(FailureCategory, &[&str]); 4] = [
         ],
     ),
 ];
+
+/// What a text says, as far as words can tell.
+pub(super) fn category(text: &str) -> Option<FailureCategory> {
+    let text = text.to_lowercase();
+    WORDS.iter().find(|(_, words)| words.iter().any(|word| text.contains(word))).map(|(category, _)| *category)
+}
 
 /// A situation with what is looked up often.
 pub(super) struct ReplanCase<'a> {
@@ -80,13 +90,15 @@ impl<'a> ReplanCase<'a> {
         self.at(self.situation.step.as_ref()?)?.failure.as_ref()
     }
 
-    /// What the failure says.
+    /// What the failure says, its further errors, and what its agent suggests in words.
     pub(super) fn cause(&self) -> FailureCategory {
         let Some(failure) = self.failure() else { return FailureCategory::Other };
-        let text = format!("{} {}", failure.code, failure.message).to_lowercase();
-        let said =
-            WORDS.iter().find(|(_, words)| words.iter().any(|word| text.contains(word))).map(|(cause, _)| *cause);
-        match (said, failure.class) {
+        let errors = std::iter::once(failure).chain(&failure.errors);
+        let errors = errors.map(|error| format!("{} {}", error.code, error.message));
+        let own = self.situation.step.as_ref();
+        let is_own = |one: &SuggestedAdjustment| one.step.is_none() || one.step.as_ref() == own;
+        let suggested = self.suggested().into_iter().filter(is_own).map(|one| one.description);
+        match (category(&errors.chain(suggested).collect::<Vec<_>>().join(" ")), failure.class) {
             (Some(cause), _) => cause,
             (
                 None,
@@ -101,6 +113,12 @@ impl<'a> ReplanCase<'a> {
     pub(super) fn suggestions(&self) -> Option<Value> {
         let own = self.situation.step.as_ref().and_then(|id| self.at(id)).and_then(|at| at.adjustments.as_ref());
         self.situation.information.as_ref().or(own).map(Json::value)
+    }
+
+    /// What the step's report suggested in words, the most urgent first.
+    pub(super) fn suggested(&self) -> Vec<SuggestedAdjustment> {
+        let listed = self.suggestions().and_then(|told| told.get("suggested_adjustments").cloned());
+        listed.and_then(|listed| serde_json::from_value(listed).ok()).unwrap_or_default()
     }
 
     pub(super) fn agent(&self, agent_type: &AgentType) -> Option<&'a Agent> {

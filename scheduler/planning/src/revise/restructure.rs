@@ -8,7 +8,7 @@ use goalmill_common::revision::{Change, RevisionStrategy};
 use goalmill_common::status::StepStatus;
 use serde_json::{Map, Value, json};
 
-use super::replan_case::{ReplanCase, inputs};
+use super::replan_case::{FailureCategory, ReplanCase, category, inputs};
 use super::{proposal, question};
 
 /// Inputs that say how much may be spent.
@@ -16,7 +16,11 @@ const BUDGETS: [&str; 4] = ["budget", "max_total", "limit", "total_budget"];
 
 /// The step becomes a plan of smaller ones, which the planners make from its description.
 pub(super) fn decompose(case: &ReplanCase<'_>) -> Option<Proposal> {
-    let step = case.step().filter(|step| step.kind != StepKind::Plan && !step.description.is_empty())?;
+    decomposed(case.step()?)
+}
+
+fn decomposed(step: &Step) -> Option<Proposal> {
+    let step = Some(step).filter(|step| step.kind != StepKind::Plan && !step.description.is_empty())?;
     let change = Change::DecomposeStep { step: step.id.clone(), plan: None };
     let summary = format!("`{}` becomes a plan of smaller steps", step.id);
     Some(proposal(RevisionStrategy::Decompose, vec![change], summary))
@@ -124,28 +128,43 @@ pub(super) fn plan_again(case: &ReplanCase<'_>) -> Option<Proposal> {
     (!changes.is_empty()).then(|| proposal(RevisionStrategy::ReplanRemaining, changes, summary))
 }
 
-/// What a person wants, where the hint names a step to be left out, or an agent type that is to do one.
+/// What a person wants, where the hint names a step to be left out or to be decomposed, or an agent type for it.
 pub(super) fn as_told(case: &ReplanCase<'_>) -> Option<Proposal> {
-    let hint = case.situation.hint.to_lowercase();
-    let words: Vec<&str> = hint
+    by_words(case, &case.situation.hint, None, "a person wants")
+}
+
+/// The same for what an agent suggests in words.
+pub(super) fn as_suggested(case: &ReplanCase<'_>) -> Option<Proposal> {
+    let suggested = case.suggested();
+    suggested.iter().find_map(|one| by_words(case, &one.description, one.step.as_ref(), "an agent suggests"))
+}
+
+/// - `about`: the step that is meant besides those that the text names.
+/// - `who`: who wants it, for the summary.
+fn by_words(case: &ReplanCase<'_>, text: &str, about: Option<&StepId>, who: &str) -> Option<Proposal> {
+    let lower = text.to_lowercase();
+    let words: Vec<&str> = lower
         .split(|c: char| !(c.is_alphanumeric() || c == '_' || c == '-' || c == '.'))
         .filter(|w| !w.is_empty())
         .collect();
     let named = |word: &str| words.contains(&word.to_lowercase().as_str());
     let open = |step: &&Step| case.at(&step.id).is_some_and(|at| !at.status.is_final());
-    let meant: Vec<&Step> =
-        case.situation.plan.steps.iter().filter(open).filter(|step| named(step.id.as_str())).collect();
+    let is_meant = |step: &&Step| named(step.id.as_str()) || about == Some(&step.id);
+    let meant: Vec<&Step> = case.situation.plan.steps.iter().filter(open).filter(is_meant).collect();
     let out = ["skip", "without", "omit", "drop"].iter().any(|word| named(word));
     if out && !meant.is_empty() {
-        let reason = "a person wants it left out".to_owned();
+        let reason = format!("{who} it left out");
         let changes: Vec<Change> =
             meant.iter().map(|step| Change::SkipStep { step: step.id.clone(), reason: reason.clone() }).collect();
         return Some(proposal(RevisionStrategy::SkipAndContinue, changes, reason));
     }
-    let agent = case.request.agents.iter().find(|agent| named(agent.agent_type.as_str()))?;
     let [step] = meant.as_slice() else { return None };
+    if category(text) == Some(FailureCategory::TooComplex) {
+        return decomposed(step);
+    }
+    let agent = case.request.agents.iter().find(|agent| named(agent.agent_type.as_str()))?;
     let fields = Map::from_iter([("agent_type".to_owned(), agent.agent_type.as_str().into())]);
     let change = Change::SetFields { step: step.id.clone(), fields };
-    let summary = format!("a person wants `{}` done by `{}`", step.id, agent.agent_type);
+    let summary = format!("{who} `{}` done by `{}`", step.id, agent.agent_type);
     Some(proposal(RevisionStrategy::RetryWithAgent, vec![change], summary))
 }

@@ -237,8 +237,12 @@ fn write(
     plan.metadata = Map::from_iter([
         ("goal_type".to_owned(), rule.goal_type.clone().into()),
         ("facts".to_owned(), Value::Object(found.clone())),
-        ("success_criteria".to_owned(), success.into()),
     ]);
+    let (lines, checks): (Vec<String>, Vec<Option<String>>) = success.into_iter().unzip();
+    if checks.iter().any(Option::is_some) {
+        plan.metadata.insert("success_checks".to_owned(), json!(checks));
+    }
+    plan.metadata.insert("success_criteria".to_owned(), lines.into());
     let considered: Vec<Value> =
         candidates.iter().map(|c| json!({"rule": c.rule.id, "score": finite(c.score), "missing": c.missing})).collect();
     let mut account = json!({
@@ -297,16 +301,25 @@ fn with_aliases(read: &Facts) -> Map<String, Value> {
     known
 }
 
+/// How to know that the goal is reached, in words, each with an expression over outputs where the rule has one.
+type Success = Vec<(String, Option<String>)>;
+
 /// The caller's criteria, else the rule's and those that the goal's text sets.
-fn success(rule: &Rule, request: &PlanRequest, read: &Facts, render: &TemplateRenderer) -> Result<Vec<String>, String> {
+fn success(rule: &Rule, request: &PlanRequest, read: &Facts, render: &TemplateRenderer) -> Result<Success, String> {
     if !request.goal.success_criteria.is_empty() {
-        return Ok(request.goal.success_criteria.iter().map(|criterion| criterion.text().to_owned()).collect());
+        let own = request.goal.success_criteria.iter();
+        return Ok(own.map(|criterion| (criterion.text().to_owned(), None)).collect());
     }
-    let mut lines: Vec<String> =
-        rule.success.iter().filter_map(|line| render.line(line).transpose()).collect::<Result<_, _>>()?;
+    let mut lines = Success::new();
+    for line in &rule.success {
+        let Some(text) = render.line(line.text())? else { continue };
+        let check = line.check().map(|check| render.line(check)).transpose()?.flatten();
+        lines.push((text, check));
+    }
     // A rule that has a line for the budget counts its parts.
-    let has_total = lines.iter().any(|line| line.starts_with("total"));
-    lines.extend(read.criteria().into_iter().filter(|line| !(has_total && line.starts_with("cost"))));
+    let has_total = lines.iter().any(|(line, _)| line.starts_with("total"));
+    let of_text = read.criteria().into_iter().filter(|line| !(has_total && line.starts_with("cost")));
+    lines.extend(of_text.map(|line| (line, None)));
     Ok(lines)
 }
 

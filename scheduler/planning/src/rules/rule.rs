@@ -32,7 +32,7 @@ pub struct Rule {
     pub stand_in: Option<AgentType>,
     /// How to know that the goal is reached; lines with an unknown value are left out.
     #[serde(default)]
-    pub success: Vec<String>,
+    pub success: Vec<SuccessLine>,
     /// Says something about every plan made by this rule.
     #[serde(default)]
     pub warning: String,
@@ -103,6 +103,38 @@ const EXAMPLES_MAX: usize = 64;
 /// Longest example, in characters.
 const EXAMPLE_CHARS_MAX: usize = 200;
 
+/// A line of `success`: words, and an expression over outputs that is true when they hold.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(untagged)]
+pub enum SuccessLine {
+    Text(String),
+    Checked(CheckedLine),
+}
+
+/// A line that outputs can prove.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct CheckedLine {
+    pub text: String,
+    /// `steps.budget.outputs.total <= ${ budget.amount }`
+    pub check: String,
+}
+
+impl SuccessLine {
+    pub fn text(&self) -> &str {
+        match self {
+            Self::Text(text) | Self::Checked(CheckedLine { text, .. }) => text,
+        }
+    }
+
+    pub fn check(&self) -> Option<&str> {
+        match self {
+            Self::Text(_) => None,
+            Self::Checked(line) => Some(&line.check),
+        }
+    }
+}
+
 impl Rule {
     /// Goals of this kind.
     pub(super) fn examples(&self) -> &[String] {
@@ -149,7 +181,9 @@ impl Rule {
         }
         render::check_all(&Value::Object(self.inputs.clone())).map_err(|e| format!("inputs{e}"))?;
         for (index, line) in self.success.iter().enumerate() {
-            render::check(line).map_err(|e| format!("success[{index}]: {e}"))?;
+            for text in std::iter::once(line.text()).chain(line.check()) {
+                render::check(text).map_err(|e| format!("success[{index}]: {e}"))?;
+            }
         }
         match self.plan.get("steps") {
             Some(Value::Array(steps)) if !steps.is_empty() => {

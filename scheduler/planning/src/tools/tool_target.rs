@@ -1,5 +1,6 @@
 //! The targets of tool calls: a plan under construction, or the changes of a running plan. Each call is validated at once.
 
+use goalmill_common::id::is_id;
 use goalmill_common::problem::Issue;
 use goalmill_common::revision::{Proposal, RevisionStrategy};
 use goalmill_plan::states::ValidPlan;
@@ -72,9 +73,20 @@ impl<'a> PlanTarget<'a> {
         if self.phases.len() >= ENTRIES_MAX {
             return refused("there are too many phases", "use fewer");
         }
-        let mut phase = arguments.clone();
-        phase.remove("after");
+        let phase = match phase_of(arguments) {
+            Ok(phase) => phase,
+            Err(refusal) => return refusal,
+        };
+        let id = text(&phase, "id");
+        if self.phases.iter().any(|known| known.get("id").is_some_and(|known| *known == id)) {
+            return refused(&format!("there is a phase `{id}` already"), "use another id");
+        }
         self.phases.insert(at, Value::Object(phase));
+        let issues = if self.steps.is_empty() { Vec::new() } else { self.validate().err().unwrap_or_default() };
+        if !issues.is_empty() && is_about_phase(&issues, at) {
+            self.phases.remove(at);
+            return answer("added", &issues);
+        }
         json!({"ok": true, "phases": self.phases.iter().filter_map(|p| p.get("id")).collect::<Vec<_>>()})
     }
 
@@ -238,11 +250,9 @@ impl ToolTarget for RevisionTarget<'_> {
     fn call(&mut self, name: &str, arguments: &Map<String, Value>) -> ToolResult<Self::Done> {
         let body = || Value::Object(arguments.clone());
         let phase = || {
-            let mut phase = arguments.clone();
-            let after = phase.remove("after");
-            let mut body = Map::from_iter([("phase".to_owned(), Value::Object(phase))]);
-            body.extend(after.map(|after| ("after".to_owned(), after)));
-            json!({ "add_phase": body })
+            let mut body = Map::from_iter([("phase".to_owned(), Value::Object(phase_of(arguments)?))]);
+            body.extend(arguments.get("after").map(|after| ("after".to_owned(), after.clone())));
+            Ok::<_, Value>(json!({ "add_phase": body }))
         };
         ToolResult::Answer(match name {
             "abort_plan" => {
@@ -273,12 +283,42 @@ impl ToolTarget for RevisionTarget<'_> {
                 let step = arguments.get("id").or_else(|| arguments.get("step")).cloned().unwrap_or_default();
                 self.take(json!({"remove_step": {"step": step}}))
             }
-            "add_phase" | "insert_phase_after" => self.take(phase()),
+            "add_phase" | "insert_phase_after" => phase().map_or_else(|refusal| refusal, |change| self.take(change)),
             "get_plan_status" => self.status(),
             "get_phase_results" => self.results(&text(arguments, "phase")),
             _ => refused(&format!("there is no tool `{name}`"), "call one of those that were named"),
         })
     }
+}
+
+fn is_about_phase(issues: &[Issue], at: usize) -> bool {
+    let place = format!("/phases/{at}");
+    issues.iter().any(|issue| issue.pointer == place || issue.pointer.starts_with(&format!("{place}/")))
+}
+
+/// The phase of a call, also where the call wraps it as `{"phase": {"id": …}}`; refused when it has no usable id.
+fn phase_of(arguments: &Map<String, Value>) -> Result<Map<String, Value>, Value> {
+    let mut phase = match arguments.get("phase") {
+        Some(Value::Object(inner)) => inner.clone(),
+        Some(Value::String(id)) if !arguments.contains_key("id") => {
+            let mut phase = arguments.clone();
+            phase.remove("phase");
+            phase.insert("id".into(), json!(id));
+            phase
+        }
+        Some(_) | None => arguments.clone(),
+    };
+    phase.remove("after");
+    let known = ["id", "description", "checkpoint"];
+    if let Some(key) = phase.keys().find(|key| !known.contains(&key.as_str())) {
+        return Err(refused(&format!("a phase has no field `{key}`"), "give `id`, `description` and `checkpoint`"));
+    }
+    let id = text(&phase, "id");
+    if !is_id(&id) {
+        return Err(refused(&format!("`{id}` is not the id of a phase"), "give it an `id` such as `search`"));
+    }
+    phase.insert("id".into(), json!(id));
+    Ok(phase)
 }
 
 fn text(arguments: &Map<String, Value>, key: &str) -> String {

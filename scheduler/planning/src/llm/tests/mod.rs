@@ -8,6 +8,7 @@ use goalmill_common::config::{Dialect, LlmSettings, ModelSettings, ModelTag};
 use goalmill_common::event::{ModelAnswered, ModelAsked, ToolsCalled};
 use goalmill_common::failure::{Failure, FailureClass};
 use goalmill_common::goal::{Budget, Goal, Usage};
+use goalmill_common::id::StepId;
 use goalmill_common::json::Json;
 use goalmill_common::limits::Limits;
 use goalmill_common::plan::{Plan, Step};
@@ -474,6 +475,91 @@ fn revise_request() -> ReviseRequest {
         limits: Limits::default(),
         now_ms: 1_750_000_000_000,
         call_log: CallLog::default(),
+    }
+}
+
+#[test]
+fn a_plan_in_any_layout_is_a_revision() {
+    let request = revise_request();
+    let replan = crate::parse_proposal::ReplanContext::new(&request);
+    let mut inn = room();
+    inn["agent_type"] = "inns".into();
+    let mut subtask = inn.clone();
+    let id = subtask.as_object_mut().and_then(|map| map.remove("id")).expect("it has an id");
+    subtask["task_id"] = id;
+    for answer in [
+        json!({"steps": [flight(), inn]}),
+        json!({"plan": {"steps": [flight(), inn]}}),
+        json!({"plan": {"subtasks": [flight(), subtask]}}),
+        json!({"plan": {"tasks": [flight(), inn]}}),
+        json!({"plan": [flight(), inn]}),
+        json!({"strategy": "sequential", "subtasks": [flight(), subtask]}),
+    ] {
+        let proposal = crate::parse_proposal::parse_proposal(&answer, &replan, &Default::default(), &mut Vec::new());
+        let proposal = proposal.unwrap_or_else(|issues| panic!("{answer}: {issues:#?}"));
+        assert_eq!(proposal.strategy, RevisionStrategy::ReplanRemaining, "{answer}");
+        let [Change::ModifyStep { step }] = proposal.changes.as_slice() else { panic!("{answer}: {proposal:?}") };
+        assert_eq!((step.id.as_str(), step.agent_type.as_str()), ("room", "inns"), "{answer}");
+    }
+}
+
+#[test]
+fn a_plan_written_again_without_a_dependency_has_none() {
+    let mut request = revise_request();
+    request.situation.plan.steps[1].dependencies = vec!["flight".into()];
+    request.situation.plan.steps[1].inputs = Json::of(&json!({"city": "Rome", "day": "2026-05-01"}));
+    let (mut written, replan) = (room(), crate::parse_proposal::ReplanContext::new(&request));
+    written.as_object_mut().expect("it is a step").remove("dependencies");
+    written["inputs"] = json!({"city": "Rome", "day": "2026-05-01"});
+    let answer = json!({"steps": [flight(), written]});
+    let proposal = crate::parse_proposal::parse_proposal(&answer, &replan, &Default::default(), &mut Vec::new());
+    let proposal = proposal.unwrap_or_else(|issues| panic!("{issues:#?}"));
+    let [Change::ModifyStep { step }] = proposal.changes.as_slice() else { panic!("{proposal:?}") };
+    assert_eq!(step.dependencies, []);
+}
+
+#[test]
+fn what_an_agent_says_in_words_steers_wherever_it_says_it() {
+    let too_complex = "This is too complex, decompose further";
+    let mut in_message = revise_request();
+    let mut in_errors = in_message.clone();
+    let mut suggested = in_message.clone();
+    let mut adjusted = in_message.clone();
+    let failed = |message: &str| Failure::new(FailureClass::Transient, "TASK_FAILED", message);
+    let set = |request: &mut ReviseRequest, failure: Failure| {
+        let at = request.situation.steps.get_mut(&StepId::from("room")).expect("there is such a step");
+        at.failure = Some(failure);
+        request.situation.plan.steps[1].description = "Book a room".into();
+    };
+    set(&mut in_message, failed(too_complex));
+    set(&mut in_errors, Failure { errors: vec![failed(too_complex)], ..failed("no") });
+    set(&mut suggested, failed("no"));
+    let told = json!({"suggested_adjustments": [{"description": too_complex, "priority": 5}]});
+    suggested.situation.information = Some(Json::of(&told));
+    set(&mut adjusted, failed("no"));
+    adjusted.situation.steps.get_mut(&StepId::from("room")).expect("there is one").adjustments = Some(Json::of(&told));
+    for request in [in_message, in_errors, suggested, adjusted] {
+        let proposal = crate::revise::revise(&request, || None).expect("rules see a way");
+        assert_eq!(proposal.strategy, RevisionStrategy::Decompose, "{:?}", request.situation);
+    }
+}
+
+#[test]
+fn news_about_an_open_step_in_words_change_that_step() {
+    for (text, expected) in [
+        ("too complex, decompose further", RevisionStrategy::Decompose),
+        ("skip it, there is nothing to book", RevisionStrategy::SkipAndContinue),
+    ] {
+        let mut request = revise_request();
+        request.situation.trigger = "new_information".into();
+        request.situation.step = Some("flight".into());
+        request.situation.plan.steps[1].description = "Book a room".into();
+        let at = request.situation.steps.get_mut(&StepId::from("room")).expect("there is such a step");
+        (at.status, at.failure) = (StepStatus::Pending, None);
+        let told = json!({"suggested_adjustments": [{"description": text, "priority": 8, "step": "room"}]});
+        request.situation.information = Some(Json::of(&told));
+        let proposal = crate::revise::revise(&request, || None).expect("rules see a way");
+        assert_eq!(proposal.strategy, expected, "{text}");
     }
 }
 

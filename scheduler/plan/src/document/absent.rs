@@ -1,0 +1,79 @@
+//! Fields of other engines that have no equal here, and what to write instead.
+
+/// Names in snake case, and what to do. Each says what there is, so that nobody keeps a field that does nothing.
+const ABSENT: [(&[&str], &str); 12] = [
+    (
+        &["finally", "on_exit", "always", "on_completion", "cleanup", "clean_up", "teardown", "ensure"],
+        "there are no clean-up steps: remove it; a last step also runs behind a failed one that has `on_failure: skip`, \
+         but the plan then ends `completed`; a hook on the end of plans can clean up after all of them",
+    ),
+    (
+        &["trigger_rule", "run_when", "run_condition", "depends_on_state"],
+        "there are no trigger rules: remove it; `join: any` or `join: {at_least: 1}` starts a step before all of its \
+         dependencies are done, and `on_failure: skip` lets the steps behind a failed one run",
+    ),
+    (
+        &["for_each", "foreach", "with_items", "with_param", "map_over", "matrix", "loop_over", "items"],
+        "a step cannot be repeated for each item of a list: remove it, and write one step for each item, let the agent \
+         handle the whole list, or let the agent answer with a `sub_plan`",
+    ),
+    (
+        &["repeat", "loop", "while", "until", "do_while"],
+        "a step cannot be repeated until something is true: remove it; `retry` repeats a failed attempt, and \
+         `on_failure: replan` asks for a new plan",
+    ),
+    (
+        &["schedule", "cron", "interval", "start_at", "start_date", "timetable"],
+        "plans start when they are submitted: remove it, and submit the plan at that time, for example from cron",
+    ),
+    (
+        &["delay", "sleep", "wait", "start_in", "start_delay", "initial_delay"],
+        "a step cannot be delayed: remove it; for waits between attempts there is `retry: {initial: 10s}`",
+    ),
+    (
+        &["rate_limit", "rate", "throttle", "qps", "requests_per_second"],
+        "a plan has no rate limits: remove it; `max_parallel` limits steps in flight, and steps with the same \
+         `resource` run one after the other",
+    ),
+    (
+        &["undo", "compensate", "compensation", "rollback", "on_undo"],
+        "steps cannot be undone: remove it, and give the step a `fallback`, or `on_failure: replan`",
+    ),
+    (
+        &["concurrency_group", "semaphore", "pool"],
+        "there are no pools: remove it; steps with the same `resource` run one after the other",
+    ),
+    (
+        &["jobs", "templates", "dag"],
+        "list the steps under `steps`, each with an `id` of its own and the ids of those before it in `dependencies`",
+    ),
+    (
+        &["env", "environment", "variables", "vars", "secrets"],
+        "a plan has no variables: remove it, and write the values into `inputs`; secrets belong to the settings of agents",
+    ),
+    (
+        &["image", "container", "command", "script", "run"],
+        "a plan starts no programs: remove it, and name an `agent_type` and an `action`; a worker runs programs for its agents",
+    ),
+];
+
+/// What to write instead of a field that there is nowhere.
+///
+/// - `key`: in snake case.
+pub(super) fn instead(key: &str) -> Option<&'static str> {
+    ABSENT.iter().find(|(names, _)| names.contains(&key)).map(|(_, instead)| *instead)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_name_stands_twice() {
+        let mut names: Vec<&str> = ABSENT.iter().flat_map(|(names, _)| names.iter().copied()).collect();
+        let count = names.len();
+        names.sort_unstable();
+        names.dedup();
+        assert_eq!(names.len(), count);
+    }
+}
