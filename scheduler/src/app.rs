@@ -23,8 +23,9 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use crate::api::{ApiCredentials, ApiTls, OidcVerifier};
+use crate::api::{ApiCredentials, ApiTls, HttpServer, OidcVerifier, StartingApi};
 use crate::archiver::{ArchiveRetention, Archiver};
+use crate::dead_letter_counter::DeadLetterCounter;
 use crate::directory::Directory;
 use crate::execution_stats::{self, ExecutionStats, Lessons, Sample, StatsReplay};
 use crate::health_monitor::HealthMonitor;
@@ -34,12 +35,11 @@ use crate::plan_reader;
 use crate::scheduler::{self, Scheduler};
 use crate::shard::trial::Trial;
 use crate::shard::{Membership, OwnedShards};
+use crate::start_status::StartStatus;
 use crate::traces::{self, Exporter, Traces};
 use crate::watchdog::{self, Connect};
 use crate::{api, busy_poll, gauges, goal_streams, intake, reaper, reconcile};
 
-/// Wait between tries to reach Redis at the start.
-const RECONNECT: Duration = Duration::from_millis(500);
 /// Longest wait for running tasks at the end, because a client that reads nothing must not keep the process alive.
 const STOP_MAX: Duration = Duration::from_secs(10);
 
@@ -103,7 +103,8 @@ pub struct RunningScheduler {
     certificate_reload: Option<Arc<Notify>>,
 }
 
-/// Starts a scheduler: waits for the store, then serves the API and runs its share of the shards.
+/// Starts a scheduler: waits for the store, then serves the API and runs its share of the shards. While it waits, the
+/// addresses of the API and of `/metrics` answer already: `/livez` with 200, `/readyz` with 503 and the reason.
 ///
 /// Without an address in `api.listen` or `metrics.listen` there is no such listener.
 pub async fn start(options: SchedulerOptions) -> Result<RunningScheduler, SchedulerStartError> {
@@ -119,34 +120,47 @@ pub async fn start_with(options: SchedulerOptions, extras: Extras) -> Result<Run
     let metrics_listener = listen(&options.settings.metrics.listen).await?;
     let address = |listener: &Option<TcpListener>| listener.as_ref().and_then(|listener| listener.local_addr().ok());
     let (api, metrics) = (address(&api_listener), address(&metrics_listener));
-    let (scheduler, queues) = Box::pin(assemble(options, planners, hooks, traces)).await?;
-    let scheduler = Arc::new(Scheduler { engine, ..scheduler });
-    let oidc = oidc(&scheduler)?;
-    if metrics_listener.is_some() {
+    let start = Start::default();
+    let end_when_refused = start.stop.clone().drop_guard();
+    let oidc = oidc(&options.settings.api, &options.clock, &start.tasks)?;
+    let server = HttpServer::new(&options.settings.api, &start.tasks, &start.stop);
+    if let Some(listener) = metrics_listener {
         // Counts before the recorder exists are lost.
         drop(goalmill_common::telemetry::metrics());
         goalmill_common::metric::begin_scheduler();
+        start.tasks.spawn(api::serve_metrics(server.clone(), listener));
     }
+    let starting = api_listener.map(|listener| StartingApi::serve(&server, &start.status, listener, tls.clone()));
+    let (scheduler, queues) = Box::pin(assemble(options, planners, hooks, traces, &start)).await?;
+    let scheduler = Arc::new(Scheduler { engine, ..scheduler });
     let shards = Arc::new(OwnedShards::new(trial));
     if let Some(connect) = watchdog {
         let limit = Duration::from_millis(scheduler.settings.scheduler.watchdog_ms);
         watchdog::start(shards.decisions.clone(), limit, scheduler.clock.clone(), connect)
             .map_err(SchedulerStartError::Watchdog)?;
     }
-    scheduler.directory.refresh().await?;
+    start.status.wait_for_store(async || scheduler.directory.refresh().await).await?;
     spawn_tasks(&scheduler, &shards, queues);
-    if let Some(listener) = api_listener {
+    if let Some(starting) = starting
+        && let Some(listener) = starting.end().await
+    {
         let credentials = ApiCredentials { environment, oidc };
         if let Some(tls) = tls.clone() {
             scheduler.tasks.spawn(tls.keep_fresh(scheduler.stop.clone()));
         }
         scheduler.tasks.spawn(api::serve(scheduler.clone(), shards, credentials, listener, tls.clone()));
     }
-    if let Some(listener) = metrics_listener {
-        scheduler.tasks.spawn(api::serve_metrics(scheduler.clone(), listener));
-    }
     let certificate_reload = tls.map(|tls| tls.reload_requests());
+    end_when_refused.disarm();
     Ok(RunningScheduler { scheduler, api, metrics, certificate_reload })
+}
+
+/// What is there before the store has answered.
+#[derive(Default)]
+pub(crate) struct Start {
+    status: StartStatus,
+    tasks: TaskTracker,
+    stop: CancellationToken,
 }
 
 /// The receiving ends of the queues that the parts of a scheduler write to.
@@ -161,10 +175,10 @@ pub(crate) async fn assemble(
     planners: Vec<Arc<dyn Planner>>,
     hooks: Vec<Arc<dyn Hook>>,
     exporter: Option<Exporter>,
+    start: &Start,
 ) -> Result<(Scheduler, Queues), SchedulerStartError> {
     let SchedulerOptions { settings, broker, clock, random } = options;
     let install = Install { instance: random.token(), shards: settings.scheduler.shards };
-    let meta = open(broker.as_ref(), &install).await?;
     let id = match settings.scheduler.id.as_str() {
         "" => format!("scheduler-{}", goalmill_common::id::base32(u128::from(random.draw()), 8)),
         id => id.to_owned(),
@@ -182,9 +196,12 @@ pub(crate) async fn assemble(
     pipeline.calibrate(confidences.clone());
     let lessons = Lessons { confidences, examples: pipeline.examples(), learns: settings.router.learn };
     let (stats, samples) = ExecutionStats::new(directory.clone(), lessons, clock.now_ms());
-    let (tasks, stop) = (TaskTracker::new(), CancellationToken::new());
+    let Start { status, tasks, stop } = start;
+    let (tasks, stop) = (tasks.clone(), stop.clone());
     let hooks =
         Hooks::start(&settings.hooks, hooks, random.clone(), &tasks, &stop).map_err(SchedulerStartError::Hook)?;
+    // What is wrong with the settings is said at once; only then the store is waited for.
+    let meta = status.wait_for_store(async || broker.open(&install).await).await?;
     let (traces, traced) =
         exporter.map(|exporter| Traces::new(exporter, meta.instance.clone(), &settings.models)).unzip();
     let scheduler = Scheduler {
@@ -198,6 +215,7 @@ pub(crate) async fn assemble(
         traces: traces.map(Arc::new),
         namespaces: NamespaceLimits::new(&settings, &clock),
         health: HealthMonitor::default(),
+        dead_letters: DeadLetterCounter::default(),
         busy_poll: busy_poll::duration(settings.scheduler.spin_us),
         settings,
         plans: plan_reader::open(broker.clone(), archive.clone()),
@@ -302,33 +320,14 @@ fn weigh_unserved(odd: Vec<Issue>, weight: Weight) -> Result<Vec<Issue>, Vec<Iss
     }
 }
 
-/// Opens the installation; waits while the store is unavailable.
-async fn open(broker: &dyn Broker, install: &Install) -> Result<goalmill_broker::Meta, BrokerError> {
-    let mut told = false;
-    loop {
-        match broker.open(install).await {
-            Ok(meta) => return Ok(meta),
-            Err(BrokerError::Unavailable(why)) => {
-                if !told {
-                    tracing::warn!("waiting for redis: {why}");
-                    told = true;
-                }
-                tokio::time::sleep(RECONNECT).await;
-            }
-            Err(error) => return Err(error),
-        }
-    }
-}
-
-/// What checks the tokens of the identity provider, if the settings name one.
-fn oidc(scheduler: &Scheduler) -> Result<Option<OidcVerifier>, SchedulerStartError> {
-    let settings = &scheduler.settings.api.oidc;
-    if settings.is_on() && scheduler.settings.api.authentication != Authentication::Required {
+/// What checks the tokens of the identity provider, if the settings name one. It asks the provider later.
+fn oidc(api: &ApiSettings, clock: &Clock, tasks: &TaskTracker) -> Result<Option<OidcVerifier>, SchedulerStartError> {
+    if api.oidc.is_on() && api.authentication != Authentication::Required {
         let why = "`api.oidc` needs `api.authentication = \"required\"`: without it everyone may do everything";
         return Err(SchedulerStartError::Oidc(why.into()));
     }
-    let verifier = || OidcVerifier::new(settings, scheduler.clock.clone(), scheduler.tasks.clone());
-    settings.is_on().then(verifier).transpose().map_err(SchedulerStartError::Oidc)
+    let verifier = || OidcVerifier::new(&api.oidc, clock.clone(), tasks.clone());
+    api.oidc.is_on().then(verifier).transpose().map_err(SchedulerStartError::Oidc)
 }
 
 /// Certificate and key of the API, if the settings name them.

@@ -8,13 +8,11 @@ use goalmill_broker::{BrokerError, QueueState};
 use goalmill_common::id::{AgentType, EntryId, ShardId};
 use metrics::gauge;
 
+use crate::dead_letter_counter::OTHER;
 use crate::health_monitor::CHECK_INTERVAL;
 use crate::scaling::{self, LoadPublisher};
 use crate::scheduler::Scheduler;
 use crate::shard::OwnedShards;
-
-/// Label of agent types without a label of their own.
-const OTHER: &str = "other";
 
 /// Checks broker health and publishes all gauges once a second, until stopped.
 pub(crate) async fn run(scheduler: Arc<Scheduler>, shards: Arc<OwnedShards>) {
@@ -35,6 +33,7 @@ pub(crate) async fn run(scheduler: Arc<Scheduler>, shards: Arc<OwnedShards>) {
         }
         let owned = shards.ids();
         gauge!("goalmill_shards_owned").set(count(owned.len()));
+        gauge!("goalmill_shards").set(f64::from(scheduler.shards));
         let leads = owned.contains(&ShardId(0));
         gauge!("goalmill_scheduler_leader").set(f64::from(u8::from(leads)));
         if let Err(error) = gauges.set_installation(&scheduler, &shards, leads).await {

@@ -19,6 +19,7 @@ use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+use crate::dead_letter_counter::DeadLetterCounter;
 use crate::directory::Directory;
 use crate::execution_stats::ExecutionStats;
 use crate::health_monitor::HealthMonitor;
@@ -56,6 +57,7 @@ pub(crate) struct Scheduler {
     /// `None` unless a namespace has a limit.
     pub(crate) namespaces: Option<Arc<NamespaceLimits>>,
     pub(crate) health: HealthMonitor,
+    pub(crate) dead_letters: DeadLetterCounter,
     /// Plans that no loop of this process works on, for example after an engine panic.
     pub(crate) quarantined_plans: Mutex<BTreeSet<PlanId>>,
     /// Changes with every commit of this process; log followers then read again.
