@@ -60,9 +60,9 @@ ALERTS = [
           labels={"instance": "a"}),
     # An installation that was there within a day, and one that was never seen.
     alert("GoalmillNoScheduler", "page",
-          "count by (namespace) (last_over_time(goalmill_build_info[1d])) "
+          'count by (namespace) (last_over_time(goalmill_build_info{component="scheduler"}[1d])) '
           "unless count by (namespace) (goalmill_scheduler_leader == 1) "
-          "or absent(last_over_time(goalmill_build_info[1d]))", "2m",
+          'or absent(last_over_time(goalmill_build_info{component="scheduler"}[1d]))', "2m",
           "No scheduler owns shard 0: no scheduler runs, or none is scraped.",
           {'goalmill_build_info{component="scheduler"}': "1x20 _x220", 'goalmill_scheduler_leader{instance="a"}': "1x20 _x220"},
           {'goalmill_build_info{component="scheduler"}': UP, 'goalmill_scheduler_leader{instance="a"}': UP}),

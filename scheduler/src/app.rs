@@ -128,6 +128,7 @@ pub async fn start_with(options: SchedulerOptions, extras: Extras) -> Result<Run
         // Counts before the recorder exists are lost.
         drop(goalmill_common::telemetry::metrics());
         goalmill_common::metric::begin_scheduler();
+        gauges::set_starting();
         start.tasks.spawn(api::serve_metrics(server.clone(), listener));
     }
     let starting = api_listener.map(|listener| StartingApi::serve(&server, &start.status, listener, tls.clone()));
@@ -206,10 +207,12 @@ pub(crate) async fn assemble(
         exporter.map(|exporter| Traces::new(exporter, meta.instance.clone(), &settings.models)).unzip();
     let scheduler = Scheduler {
         id,
+        instance: meta.instance,
         policy: Arc::new(scheduler::policy(&settings)),
         shards: meta.shards,
         directory,
         planners: pipeline,
+        models,
         stats: Arc::new(stats),
         hooks,
         traces: traces.map(Arc::new),

@@ -14,12 +14,17 @@ use crate::scaling::{self, LoadPublisher};
 use crate::scheduler::Scheduler;
 use crate::shard::OwnedShards;
 
+/// Sets the gauges of a scheduler that has not reached its store.
+pub(crate) fn set_starting() {
+    gauge!("goalmill_build_info", "version" => env!("CARGO_PKG_VERSION"), "component" => "scheduler").set(1.0);
+    gauge!("goalmill_scheduler_leader").set(0.0);
+}
+
 /// Checks broker health and publishes all gauges once a second, until stopped.
 pub(crate) async fn run(scheduler: Arc<Scheduler>, shards: Arc<OwnedShards>) {
     let (mut gauges, mut publisher) = (Gauges::new(), LoadPublisher::default());
     while !scheduler.stop.is_cancelled() {
         let check = scheduler.broker.check().await;
-        gauge!("goalmill_build_info", "version" => env!("CARGO_PKG_VERSION"), "component" => "scheduler").set(1.0);
         gauge!("goalmill_redis_up").set(f64::from(u8::from(check.is_ok())));
         if let Ok(health) = &check {
             gauge!("goalmill_redis_memory_used_ratio").set(health.memory_used);

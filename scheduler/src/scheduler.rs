@@ -13,6 +13,7 @@ use goalmill_common::keys::Keys;
 use goalmill_common::random::Random;
 use goalmill_common::redaction::Redaction;
 use goalmill_engine::{Engine, InputRecording};
+use goalmill_llm::ModelRegistry;
 use goalmill_plan::validate::Policy;
 use goalmill_planning::Pipeline;
 use tokio::sync::watch;
@@ -32,6 +33,8 @@ use crate::traces::Traces;
 pub(crate) struct Scheduler {
     /// Unique among schedulers.
     pub(crate) id: String,
+    /// The id of the installation.
+    pub(crate) instance: String,
     pub(crate) settings: Settings,
     /// The action policy of the settings.
     pub(crate) policy: Arc<Policy>,
@@ -50,6 +53,8 @@ pub(crate) struct Scheduler {
     pub(crate) directory: Arc<Directory>,
     pub(crate) engine: Engine,
     pub(crate) planners: Pipeline,
+    /// The models of the planners.
+    pub(crate) models: Arc<ModelRegistry>,
     pub(crate) stats: Arc<ExecutionStats>,
     pub(crate) hooks: Hooks,
     /// `None` unless traces are on.

@@ -90,7 +90,10 @@ impl Role {
             assert_eq!((refused.status, refused.retry_after.as_deref()), (503, Some("1")), "{path}: {refused:?}");
             assert_eq!(refused.problem()?["code"], "STORE_UNAVAILABLE", "{path}");
         }
-        self.answers("/metrics", 200, "goalmill_redis_up 0").await?;
+        let metrics = self.answers("/metrics", 200, "goalmill_redis_up 0").await?;
+        for part in ["goalmill_scheduler_leader 0", "goalmill_build_info"] {
+            ensure!(metrics.text.contains(part), "{part}: {metrics:?}");
+        }
         Ok(())
     }
 
@@ -120,8 +123,9 @@ async fn a_scheduler_whose_redis_refuses_connections_answers_probes_and_becomes_
     scheduler.waits_for("refused").await?;
     server.restart().await?;
     scheduler.becomes_ready().await?;
-    let found = scheduler.answers("/metrics", 200, "goalmill_redis_up 1").await?;
-    assert!(found.text.contains("goalmill_build_info"), "{found:?}");
+    for part in ["goalmill_redis_up 1", "goalmill_shards_owned 4", "goalmill_shards 4", "goalmill_shards_taken_total 4"] {
+        scheduler.answers("/metrics", 200, part).await?;
+    }
     // The same address now is the whole API.
     let plans = scheduler.get(&format!("{}/v1/plans", scheduler.base)).await?;
     assert_eq!(plans.status, 200, "{plans:?}");
@@ -144,7 +148,7 @@ async fn a_scheduler_with_a_wrong_password_says_so_and_takes_the_right_one_once_
     let (server, url) = with_user("wrong").await?;
     let mut scheduler = Role::scheduler(&url, "", &[])?;
     scheduler.answers("/livez", 200, "ok").await?;
-    let said = scheduler.answers("/readyz", 503, "password").await?;
+    let said = scheduler.answers("/readyz", 503, "authentication failed").await?;
     ensure!(!said.text.contains("wrong@") && !scheduler.process.output().contains("wrong@"), "{said:?}");
     send(&server, "ACL SETUSER someone resetpass >wrong").await?;
     scheduler.becomes_ready().await
@@ -158,7 +162,8 @@ async fn a_scheduler_whose_redis_has_no_address_yet_answers_probes() -> Result<(
 #[tokio::test(flavor = "multi_thread")]
 async fn wrong_settings_end_a_scheduler_without_waiting_for_redis() -> Result<()> {
     let nobody = format!("redis://127.0.0.1:{}", free_port()?);
-    let settings = "[api.oidc]\nissuer = \"https://127.0.0.1:1\"\naudiences = [\"x\"]\n";
+    let settings =
+        "[api.oidc]\nissuer = \"https://127.0.0.1:1\"\naudiences = [\"x\"]\nroles = { viewer = [\"all\"] }\n";
     let mut scheduler = Role::scheduler(&nobody, settings, &[])?;
     let status = scheduler.process.wait_exit(SOON).await?;
     assert_eq!(status.code(), Some(8), "{}", scheduler.process.output());
@@ -172,7 +177,7 @@ async fn a_scheduler_is_ready_while_the_archive_and_the_identity_provider_are_aw
     silent.black_hole();
     let settings = "[archive]\nstore = \"postgres\"\nurl_env = \"ARCHIVE_OF_THE_TEST\"\n\
                     [api]\nauthentication = \"required\"\nadmin_token_env = \"TOKEN_OF_THE_TEST\"\n\
-                    [api.oidc]\nissuer = \"http://127.0.0.1:1\"\naudiences = [\"x\"]\n";
+                    [api.oidc]\nissuer = \"http://127.0.0.1:1\"\naudiences = [\"x\"]\nroles = { viewer = [\"all\"] }\n";
     let refused = "postgres://a:b@127.0.0.1:1/c".to_owned();
     for archive in [refused, format!("postgres://a:b@127.0.0.1:{}/c", silent.port())] {
         let token = "a-token-of-thirty-two-characters-or-more";
