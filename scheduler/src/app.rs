@@ -5,21 +5,16 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use goalmill_archive::ArchiveError;
-use goalmill_broker::{Broker, BrokerError, Install};
+use goalmill_broker::{Broker, BrokerError, Install, Meta};
 use goalmill_common::clock::Clock;
 use goalmill_common::config::{ApiSettings, Authentication, Settings};
-use goalmill_common::problem::Issue;
 use goalmill_common::random::Random;
 use goalmill_engine::Engine;
 use goalmill_llm::{ModelRegistry, ModelSetupError};
-use goalmill_plan::states::{RoutedPlan, ValidPlan};
-use goalmill_plan::validate::Weight;
 use goalmill_planning::calibration::ConfidenceCalibration;
-use goalmill_planning::stage::{self, PlanningStage, StageOutcome};
-use goalmill_planning::{Pipeline, PlanRequest, Planner, RoutePlan, SetupError, pipeline};
+use goalmill_planning::{Pipeline, Planner, RoutePlan, SetupError};
 use tokio::net::TcpListener;
 use tokio::sync::{Notify, mpsc, watch};
-use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
@@ -32,6 +27,7 @@ use crate::health_monitor::HealthMonitor;
 use crate::hooks::{Hook, Hooks};
 use crate::namespace_limits::{self, NamespaceLimits};
 use crate::plan_reader;
+use crate::plan_routing::route;
 use crate::scheduler::{self, Scheduler};
 use crate::shard::trial::Trial;
 use crate::shard::{Membership, OwnedShards};
@@ -120,7 +116,7 @@ pub async fn start_with(options: SchedulerOptions, extras: Extras) -> Result<Run
     let metrics_listener = listen(&options.settings.metrics.listen).await?;
     let address = |listener: &Option<TcpListener>| listener.as_ref().and_then(|listener| listener.local_addr().ok());
     let (api, metrics) = (address(&api_listener), address(&metrics_listener));
-    let start = Start::default();
+    let start = SchedulerStart::default();
     let end_when_refused = start.stop.clone().drop_guard();
     let oidc = oidc(&options.settings.api, &options.clock, &start.tasks)?;
     let server = HttpServer::new(&options.settings.api, &start.tasks, &start.stop);
@@ -140,7 +136,9 @@ pub async fn start_with(options: SchedulerOptions, extras: Extras) -> Result<Run
         watchdog::start(shards.decisions.clone(), limit, scheduler.clock.clone(), connect)
             .map_err(SchedulerStartError::Watchdog)?;
     }
-    start.status.wait_for_store(async || scheduler.directory.refresh().await).await?;
+    while let Err(error) = scheduler.directory.refresh().await {
+        start.status.wait_after(error).await?;
+    }
     spawn_tasks(&scheduler, &shards, queues);
     if let Some(starting) = starting
         && let Some(listener) = starting.end().await
@@ -158,7 +156,7 @@ pub async fn start_with(options: SchedulerOptions, extras: Extras) -> Result<Run
 
 /// What is there before the store has answered.
 #[derive(Default)]
-pub(crate) struct Start {
+pub(crate) struct SchedulerStart {
     status: StartStatus,
     tasks: TaskTracker,
     stop: CancellationToken,
@@ -176,14 +174,11 @@ pub(crate) async fn assemble(
     planners: Vec<Arc<dyn Planner>>,
     hooks: Vec<Arc<dyn Hook>>,
     exporter: Option<Exporter>,
-    start: &Start,
+    start: &SchedulerStart,
 ) -> Result<(Scheduler, Queues), SchedulerStartError> {
     let SchedulerOptions { settings, broker, clock, random } = options;
     let install = Install { instance: random.token(), shards: settings.scheduler.shards };
-    let id = match settings.scheduler.id.as_str() {
-        "" => format!("scheduler-{}", goalmill_common::id::base32(u128::from(random.draw()), 8)),
-        id => id.to_owned(),
-    };
+    let id = name(&settings, &random);
     let directory = Arc::new(Directory::new(broker.clone(), &settings));
     let route: RoutePlan = {
         let directory = directory.clone();
@@ -197,12 +192,12 @@ pub(crate) async fn assemble(
     pipeline.calibrate(confidences.clone());
     let lessons = Lessons { confidences, examples: pipeline.examples(), learns: settings.router.learn };
     let (stats, samples) = ExecutionStats::new(directory.clone(), lessons, clock.now_ms());
-    let Start { status, tasks, stop } = start;
+    let SchedulerStart { status, tasks, stop } = start;
     let (tasks, stop) = (tasks.clone(), stop.clone());
     let hooks =
         Hooks::start(&settings.hooks, hooks, random.clone(), &tasks, &stop).map_err(SchedulerStartError::Hook)?;
     // What is wrong with the settings is said at once; only then the store is waited for.
-    let meta = status.wait_for_store(async || broker.open(&install).await).await?;
+    let meta = open(broker.as_ref(), &install, status).await?;
     let (traces, traced) =
         exporter.map(|exporter| Traces::new(exporter, meta.instance.clone(), &settings.models)).unzip();
     let scheduler = Scheduler {
@@ -297,29 +292,21 @@ impl RunningScheduler {
     }
 }
 
-/// Routes a planner's plan, and lets its steps ask for revisions.
-fn route(directory: &Directory, valid: ValidPlan, request: &PlanRequest) -> Result<RoutedPlan, Vec<Issue>> {
-    let set = |plan: &mut goalmill_common::plan::Plan| {
-        pipeline::enable_revisions(plan, &request.goal);
-        request.goal.execution.apply_to(plan);
-    };
-    valid.with_policies(set).route(|plan| {
-        let begun = Instant::now();
-        let routed = directory.route(plan, &request.terms.policy);
-        let outcome = if routed.is_ok() { StageOutcome::Ok } else { StageOutcome::Invalid };
-        stage::count("router", PlanningStage::Route, outcome, begun.elapsed());
-        let (routes, odd) = routed?;
-        Ok((routes, weigh_unserved(odd, request.terms.weights.no_worker)?))
-    })
+/// The name of a scheduler: that of the settings, or one by chance.
+fn name(settings: &Settings, random: &Random) -> String {
+    match settings.scheduler.id.as_str() {
+        "" => format!("scheduler-{}", goalmill_common::id::base32(u128::from(random.draw()), 8)),
+        id => id.to_owned(),
+    }
 }
 
-/// Warnings of the router; those about missing live workers have the weight of the settings.
-fn weigh_unserved(odd: Vec<Issue>, weight: Weight) -> Result<Vec<Issue>, Vec<Issue>> {
-    let (unserved, rest): (Vec<Issue>, Vec<Issue>) = odd.into_iter().partition(|issue| issue.code == "NO_LIVE_WORKER");
-    match weight {
-        Weight::Ignore => Ok(rest),
-        Weight::Error if !unserved.is_empty() => Err(unserved),
-        Weight::Warning | Weight::Error => Ok(rest.into_iter().chain(unserved).collect()),
+/// Opens the installation; waits while the store is unavailable.
+async fn open(broker: &dyn Broker, install: &Install, status: &StartStatus) -> Result<Meta, BrokerError> {
+    loop {
+        match broker.open(install).await {
+            Ok(meta) => return Ok(meta),
+            Err(error) => status.wait_after(error).await?,
+        }
     }
 }
 
@@ -378,21 +365,6 @@ async fn keep_fresh(scheduler: Arc<Scheduler>) {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_choice_without_a_live_worker_weighs_what_the_settings_say() {
-        let issue = |code: &str| Issue {
-            code: code.into(),
-            ..goalmill_plan::validate::no_live_worker(&"a".into(), "/steps/0".into())
-        };
-        let odd = || vec![issue("APPROVAL_REQUIRED"), issue("NO_LIVE_WORKER")];
-        let codes = |issues: &[Issue]| issues.iter().map(|issue| issue.code.clone()).collect::<Vec<_>>();
-        let told = |weight| weigh_unserved(odd(), weight).map(|told| codes(&told)).map_err(|wrong| codes(&wrong));
-        assert_eq!(told(Weight::Ignore), Ok(vec!["APPROVAL_REQUIRED".into()]));
-        assert_eq!(told(Weight::Warning), Ok(vec!["APPROVAL_REQUIRED".into(), "NO_LIVE_WORKER".into()]));
-        assert_eq!(told(Weight::Error), Err(vec!["NO_LIVE_WORKER".into()]));
-        assert_eq!(weigh_unserved(vec![issue("APPROVAL_REQUIRED")], Weight::Error).map(|told| told.len()), Ok(1));
-    }
 
     #[tokio::test]
     async fn beyond_loopback_the_api_listens_only_when_told_that_it_is_insecure() {

@@ -18,6 +18,7 @@ mod hooks;
 mod intake;
 mod namespace_limits;
 mod plan_reader;
+mod plan_routing;
 mod quality;
 mod quarantine;
 mod reaper;

@@ -1,6 +1,6 @@
 //! What a start waits for, and the wait itself.
 
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use goalmill_broker::BrokerError;
@@ -15,45 +15,52 @@ const REPEAT: Duration = Duration::from_mins(1);
 
 /// What a start waits for; [`crate::api::StartingApi`] answers with it.
 #[derive(Clone, Debug)]
-pub(crate) struct StartStatus(Arc<RwLock<Problem>>);
+pub(crate) struct StartStatus(Arc<Mutex<Waiting>>);
+
+#[derive(Debug)]
+struct Waiting {
+    waits_for: Problem,
+    /// When the log said so.
+    told: Option<Instant>,
+}
 
 impl Default for StartStatus {
     fn default() -> Self {
         let detail = "the scheduler starts, and has had no answer from redis yet";
-        Self(Arc::new(RwLock::new(Problem::new(ErrorCode::NotReady, detail))))
+        let waits_for = Problem::new(ErrorCode::NotReady, detail);
+        Self(Arc::new(Mutex::new(Waiting { waits_for, told: None })))
     }
 }
 
 impl StartStatus {
     pub(crate) fn problem(&self) -> Problem {
-        self.0.read().unwrap_or_else(PoisonError::into_inner).clone()
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).waits_for.clone()
     }
 
-    /// Tries until the store answers.
+    /// Waits before the store is asked again.
     ///
     /// # Errors
     ///
-    /// What does not pass by itself: a store that cannot be used as it is set up.
-    pub(crate) async fn wait_for_store<T>(
-        &self,
-        mut ask: impl AsyncFnMut() -> Result<T, BrokerError>,
-    ) -> Result<T, BrokerError> {
-        let mut told: Option<(String, Instant)> = None;
-        loop {
-            let error = match ask().await {
-                Ok(answer) => return Ok(answer),
-                Err(error) if passes(&error) => error,
-                Err(error) => return Err(error),
-            };
-            gauge!("goalmill_redis_up").set(0.0);
-            let why = error.to_string();
-            *self.0.write().unwrap_or_else(PoisonError::into_inner) = error.into();
-            if told.as_ref().is_none_or(|(last, at)| *last != why || at.elapsed() > REPEAT) {
-                tracing::warn!("the start waits: {why}");
-                told = Some((why, Instant::now()));
-            }
-            tokio::time::sleep(RETRY).await;
+    /// The error itself, if it does not pass: the store cannot be used as it is set up.
+    pub(crate) async fn wait_after(&self, error: BrokerError) -> Result<(), BrokerError> {
+        if !passes(&error) {
+            return Err(error);
         }
+        gauge!("goalmill_redis_up").set(0.0);
+        self.tell(error.into());
+        tokio::time::sleep(RETRY).await;
+        Ok(())
+    }
+
+    /// Keeps the reason; logs a new one, and an old one from time to time.
+    fn tell(&self, waits_for: Problem) {
+        let mut waiting = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_old = waiting.waits_for.detail == waits_for.detail;
+        if !is_old || waiting.told.is_none_or(|at| at.elapsed() > REPEAT) {
+            tracing::warn!("the start waits: {}", waits_for.detail);
+            waiting.told = Some(Instant::now());
+        }
+        waiting.waits_for = waits_for;
     }
 }
 

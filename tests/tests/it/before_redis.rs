@@ -123,7 +123,8 @@ async fn a_scheduler_whose_redis_refuses_connections_answers_probes_and_becomes_
     scheduler.waits_for("refused").await?;
     server.restart().await?;
     scheduler.becomes_ready().await?;
-    for part in ["goalmill_redis_up 1", "goalmill_shards_owned 4", "goalmill_shards 4", "goalmill_shards_taken_total 4"] {
+    for part in ["goalmill_redis_up 1", "goalmill_shards_owned 4", "goalmill_shards 4", "goalmill_shards_taken_total 4"]
+    {
         scheduler.answers("/metrics", 200, part).await?;
     }
     // The same address now is the whole API.
