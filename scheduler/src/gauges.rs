@@ -134,15 +134,17 @@ impl Gauges {
     }
 }
 
-/// The age of the oldest entry of each queue that is not empty, in whole seconds by the back end's clock. Streams are
+/// The age of the oldest entry of each queue, in whole seconds by the back end's clock; 0 for an empty one. Streams are
 /// trimmed below the oldest pending entry, so the first entry of a stream is the oldest that is not finished.
 async fn oldest_entry_ages<'q>(
     scheduler: &Scheduler,
     queues: &'q [QueueState],
 ) -> Result<Vec<(&'q AgentType, u64)>, BrokerError> {
     let now_ms = scheduler.clock.now_ms();
-    let filled = queues.iter().filter(|queue| queue.waiting + queue.pending > 0);
-    try_join_all(filled.map(|queue| async move {
+    try_join_all(queues.iter().map(|queue| async move {
+        if queue.waiting + queue.pending == 0 {
+            return Ok((&queue.agent_type, 0));
+        }
         let first = scheduler.broker.tasks(&queue.agent_type, &EntryId::start(), 1).await?;
         let age_ms = first.first().map_or(0, |task| now_ms.saturating_sub(task.entry.parts().0));
         Ok((&queue.agent_type, age_ms / 1_000))
