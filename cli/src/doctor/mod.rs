@@ -103,7 +103,7 @@ async fn run_checks(context: &CommandContext, args: &DoctorArgs) -> Result<Check
     match settings(args.config.as_deref(), &flags) {
         Ok(loaded) => {
             check_settings(&loaded, &mut checks);
-            check_redis(&loaded, &found, &mut checks).await;
+            Box::pin(check_redis(&loaded, &found, &mut checks)).await;
             check_models(&loaded, &mut checks).await;
         }
         Err(failed) => checks.add(Level::Problem, "settings", failed.message, failed.help),
