@@ -54,7 +54,7 @@ class Processes:
     def start_redis(self):
         """The port of a Redis that keeps nothing."""
         port = free_port()
-        self.start("redis", "redis-server", "--port", str(port), "--bind", "127.0.0.1", "--save", "", "--appendonly", "no")
+        self.start("redis", os.environ.get("REDIS_SERVER", "redis-server"), "--port", str(port), "--bind", "127.0.0.1", "--save", "", "--appendonly", "no")
         wait(lambda: socket.create_connection(("127.0.0.1", port), 1).close() is None, "Redis answers")
         return port
 

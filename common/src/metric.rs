@@ -219,6 +219,8 @@ metrics! {
          again within 30 s.";
     Leader Gauge "goalmill_dead_letter_entries" Count [AGENT_TYPE]
         "Dead letters of an agent type.";
+    Scheduler Counter "goalmill_dead_letters_total" Count [AGENT_TYPE]
+        "Steps that became dead letters.";
     Leader Gauge "goalmill_workers" Count [Label::Of("state", &["active", "draining"])]
         "Workers that give signs of life.";
     Scheduler Gauge "goalmill_queues_quarantined" Count []
@@ -269,8 +271,12 @@ metrics! {
         "Share of `maxmemory` in use, 0 to 1; 0 without a limit.";
     Scheduler Gauge "goalmill_shards_owned" Count []
         "Shards that this scheduler owns.";
+    Scheduler Gauge "goalmill_shards" Count []
+        "Shards of the installation.";
     Scheduler Gauge "goalmill_scheduler_leader" Count []
         "1 on the scheduler that owns shard 0.";
+    Scheduler Counter "goalmill_shards_taken_total" Count []
+        "Times that a scheduler became the owner of a shard: at its start, after a takeover, when schedulers come or go.";
     Scheduler Counter "goalmill_shards_lost_total" Count []
         "Times that a shard was given up because its loop failed or another owner was there.";
     Scheduler Histogram(FAST) "goalmill_commit_seconds" Seconds []

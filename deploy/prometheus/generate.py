@@ -17,9 +17,19 @@ UP = "1x240"
 DOWN = "0x240"
 
 
-def alert(name, severity, expr, wait, summary, bad, good, labels=None):
-    """bad and good: series → values. The alert fires after 30 minutes with the first and not with the second."""
-    return dict(name=name, severity=severity, expr=expr, wait=wait, summary=summary, bad=bad, good=good, labels=labels or {})
+def alert(name, severity, expr, wait, summary, bad, good, labels=None, keep=None):
+    """bad and good: series → values. The alert fires after 30 minutes with the first and not with the second.
+
+    keep: the alert goes on for so long when its series are gone, because a scheduler that leads sets them and none does.
+    """
+    return dict(name=name, severity=severity, expr=expr, wait=wait, summary=summary, bad=bad, good=good, labels=labels or {},
+                keep=keep)
+
+
+def new(counter, by, window):
+    """Increases of a counter by labels; one whose first value is above 0 began at 0, which `increase` does not see."""
+    return (f"sum by ({by}) (increase({counter}[{window}])) > 0 "
+            f"or sum by ({by}) ({counter} unless {counter} offset {window}) > 0")
 
 
 def buckets(metric, labels, **counts):
@@ -39,7 +49,7 @@ def plans(within):
 
 
 ALERTS = [
-    alert("GoalmillRedisDown", "page", "min by (job) (goalmill_redis_up) == 0", "1m",
+    alert("GoalmillRedisDown", "page", "min by (namespace, job) (goalmill_redis_up) == 0", "1m",
           "A scheduler or worker gets no answer from Redis.",
           {'goalmill_redis_up{job="s",instance="a"}': DOWN}, {'goalmill_redis_up{job="s",instance="a"}': UP},
           labels={"job": "s"}),
@@ -48,87 +58,98 @@ ALERTS = [
           {'goalmill_redis_refusing{job="s",instance="a",reason="no_replicas"}': UP, 'goalmill_redis_refusing{job="s",instance="a",reason="disk"}': DOWN},
           {'goalmill_redis_refusing{job="s",instance="a",reason="no_replicas"}': DOWN, 'goalmill_redis_refusing{job="s",instance="a",reason="disk"}': DOWN},
           labels={"job": "s", "reason": "no_replicas"}),
-    alert("GoalmillNoScheduler", "page", "absent(goalmill_scheduler_leader == 1)", "2m",
+    # An installation that was there within a day, and one that was never seen.
+    alert("GoalmillNoScheduler", "page",
+          'count by (namespace) (last_over_time(goalmill_build_info{component="scheduler"}[1d])) '
+          "unless count by (namespace) (goalmill_scheduler_leader == 1) "
+          'or absent(last_over_time(goalmill_build_info{component="scheduler"}[1d]))', "2m",
           "No scheduler owns shard 0: no scheduler runs, or none is scraped.",
-          {'goalmill_scheduler_leader{instance="a"}': DOWN}, {'goalmill_scheduler_leader{instance="a"}': UP}),
-    alert("GoalmillShardsLost", "ticket", "sum(increase(goalmill_shards_lost_total[15m])) > 5", "0m",
+          {'goalmill_build_info{component="scheduler"}': "1x20 _x220", 'goalmill_scheduler_leader{instance="a"}': "1x20 _x220"},
+          {'goalmill_build_info{component="scheduler"}': UP, 'goalmill_scheduler_leader{instance="a"}': UP}),
+    alert("GoalmillShardsNotOwned", "page",
+          "sum by (namespace) (goalmill_shards_owned) < max by (namespace) (goalmill_shards)", "2m",
+          "Shards have no owner: their plans stand still.",
+          {'goalmill_shards_owned{instance="a"}': "3x240", 'goalmill_shards{instance="a"}': "4x240"},
+          {'goalmill_shards_owned{instance="a"}': "3x240", 'goalmill_shards_owned{instance="b"}': "1x240",
+           'goalmill_shards{instance="a"}': "4x240", 'goalmill_shards{instance="b"}': "4x240"}),
+    alert("GoalmillShardsLost", "ticket", "sum by (namespace) (increase(goalmill_shards_lost_total[15m])) > 5", "0m",
           "Schedulers lose shards again and again.",
           {'goalmill_shards_lost_total{instance="a"}': "0+1x240"}, {'goalmill_shards_lost_total{instance="a"}': "0x20 2x220"}),
-    alert("GoalmillPlansQuarantined", "page", "sum(increase(goalmill_plans_quarantined_total[30m])) > 0", "0m",
+    alert("GoalmillPlansQuarantined", "page", new("goalmill_plans_quarantined_total", "namespace", "30m"), "0m",
           "A plan was put into quarantine because schedulers died or hung over it.",
           {'goalmill_plans_quarantined_total{instance="a"}': "0x100 1x140"},
           {'goalmill_plans_quarantined_total{instance="a"}': "1x240"}),
-    alert("GoalmillQueueQuarantined", "page", "max(goalmill_queues_quarantined) > 0", "1m",
+    alert("GoalmillQueueQuarantined", "page", "max by (namespace) (goalmill_queues_quarantined) > 0", "1m",
           "A queue is not used because its key in Redis is of another type.",
-          {'goalmill_queues_quarantined{instance="a"}': UP}, {'goalmill_queues_quarantined{instance="a"}': DOWN}),
+          {'goalmill_queues_quarantined{instance="a"}': UP}, {'goalmill_queues_quarantined{instance="a"}': DOWN}, keep="10m"),
     alert("GoalmillBacklogWithoutWorkers", "page",
           "max by (namespace, agent_type) (goalmill_stream_backlog_entries) > 0 "
           "unless max by (namespace, agent_type) (goalmill_worker_slots_live) > 0", "5m",
           "Tasks of an agent type wait and no live worker serves it.",
           {'goalmill_stream_backlog_entries{agent_type="a"}': "5x240", 'goalmill_worker_slots_live{agent_type="b"}': UP},
           {'goalmill_stream_backlog_entries{agent_type="a"}': "5x240", 'goalmill_worker_slots_live{agent_type="a"}': UP},
-          labels={"agent_type": "a"}),
+          labels={"agent_type": "a"}, keep="10m"),
     alert("GoalmillQueueStalled", "ticket",
-          "goalmill_stream_backlog_entries > 0 and on (agent_type) "
-          "sum by (agent_type) (goalmill_stream_pending_entries) == 0", "10m",
+          "max by (namespace, agent_type) (goalmill_stream_backlog_entries) > 0 and on (namespace, agent_type) "
+          "sum by (namespace, agent_type) (goalmill_stream_pending_entries) == 0", "10m",
           "Tasks of an agent type wait and none of them is worked on.",
           {'goalmill_stream_backlog_entries{agent_type="a"}': "5x240", 'goalmill_stream_pending_entries{agent_type="a"}': DOWN},
           {'goalmill_stream_backlog_entries{agent_type="a"}': "5x240", 'goalmill_stream_pending_entries{agent_type="a"}': UP},
-          labels={"agent_type": "a"}),
+          labels={"agent_type": "a"}, keep="10m"),
     alert("GoalmillQueueWaitHigh", "ticket",
-          "histogram_quantile(0.95, sum by (agent_type, le) (rate(goalmill_task_wait_seconds_bucket[10m]))) > 30", "10m",
+          "histogram_quantile(0.95, sum by (namespace, agent_type, le) (rate(goalmill_task_wait_seconds_bucket[10m]))) > 30", "10m",
           "One of 20 tasks of an agent type waits for more than 30 s: the pool is too small.",
           waits("0x240"), waits("0+5x240"),
           labels={"agent_type": "a"}),
-    alert("GoalmillDeadLetters", "ticket", "sum by (agent_type) (delta(goalmill_dead_letter_entries[30m])) > 0", "0m",
+    alert("GoalmillDeadLetters", "ticket", new("goalmill_dead_letters_total", "namespace, agent_type", "30m"), "0m",
           "Steps of an agent type became dead letters.",
-          {'goalmill_dead_letter_entries{agent_type="a"}': "0x80 3x160"},
-          {'goalmill_dead_letter_entries{agent_type="a"}': "3x240"}, labels={"agent_type": "a"}),
-    alert("GoalmillTasksLost", "ticket", "sum(increase(goalmill_tasks_lost_total[15m])) > 5", "0m",
+          {'goalmill_dead_letters_total{agent_type="a"}': "_x80 3x160"},
+          {'goalmill_dead_letters_total{agent_type="a"}': "3x240"}, labels={"agent_type": "a"}),
+    alert("GoalmillTasksLost", "ticket", "sum by (namespace) (increase(goalmill_tasks_lost_total[15m])) > 5", "0m",
           "Workers die or hang with tasks in hand.",
           {'goalmill_tasks_lost_total{instance="a"}': "0+1x240"}, {'goalmill_tasks_lost_total{instance="a"}': "0x20 2x220"}),
     alert("GoalmillRetryStorm", "ticket",
-          "sum(rate(goalmill_step_retries_total[15m])) > 0.3 * sum(rate(goalmill_steps_ended_total[15m])) "
-          "and sum(increase(goalmill_step_retries_total[15m])) > 20", "5m",
+          "sum by (namespace) (rate(goalmill_step_retries_total[15m])) > 0.3 * sum by (namespace) (rate(goalmill_steps_ended_total[15m])) "
+          "and sum by (namespace) (increase(goalmill_step_retries_total[15m])) > 20", "5m",
           "More than 0.3 retries for each step that ends.",
           {'goalmill_step_retries_total{class="transient"}': "0+5x240", 'goalmill_steps_ended_total{outcome="completed"}': "0+5x240"},
           {'goalmill_step_retries_total{class="transient"}': "0+1x240", 'goalmill_steps_ended_total{outcome="completed"}': "0+5x240"}),
     alert("GoalmillPlansFail", "ticket",
-          'sum(rate(goalmill_plans_ended_total{status="failed"}[1h])) > 0.15 * sum(rate(goalmill_plans_ended_total[1h])) '
-          'and sum(increase(goalmill_plans_ended_total{status="failed"}[1h])) > 10', "10m",
+          'sum by (namespace) (rate(goalmill_plans_ended_total{status="failed"}[1h])) > 0.15 * sum by (namespace) (rate(goalmill_plans_ended_total[1h])) '
+          'and sum by (namespace) (increase(goalmill_plans_ended_total{status="failed"}[1h])) > 10', "10m",
           "More than 15 % of the plans fail.",
           {'goalmill_plans_ended_total{status="failed"}': "0+1x240", 'goalmill_plans_ended_total{status="completed"}': "0+1x240"},
           {'goalmill_plans_ended_total{status="failed"}': "0+1x240", 'goalmill_plans_ended_total{status="completed"}': "0+9x240"}),
     alert("GoalmillReplanStorm", "ticket",
-          "sum(rate(goalmill_replans_total[1h])) > 0.2 * sum(rate(goalmill_plans_ended_total[1h])) "
-          "and sum(increase(goalmill_replans_total[1h])) > 10", "10m",
+          "sum by (namespace) (rate(goalmill_replans_total[1h])) > 0.2 * sum by (namespace) (rate(goalmill_plans_ended_total[1h])) "
+          "and sum by (namespace) (increase(goalmill_replans_total[1h])) > 10", "10m",
           "More than 0.2 revisions for each plan that ends.",
           {'goalmill_replans_total{trigger="step_failure",strategy="workaround"}': "0+1x240", 'goalmill_plans_ended_total{status="completed"}': "0+1x240"},
           {'goalmill_replans_total{trigger="step_failure",strategy="workaround"}': "0+1x240", 'goalmill_plans_ended_total{status="completed"}': "0+9x240"}),
     alert("GoalmillPlannerFallback", "ticket",
-          'sum(increase(goalmill_planner_fallbacks_total{from=~"llm|tools"}[30m])) '
-          "> 0.25 * sum(increase(goalmill_planning_duration_seconds_count[30m])) "
-          'and sum(increase(goalmill_planner_fallbacks_total{from=~"llm|tools"}[30m])) > 5', "5m",
+          'sum by (namespace) (increase(goalmill_planner_fallbacks_total{from=~"llm|tools"}[30m])) '
+          "> 0.25 * sum by (namespace) (increase(goalmill_planning_duration_seconds_count[30m])) "
+          'and sum by (namespace) (increase(goalmill_planner_fallbacks_total{from=~"llm|tools"}[30m])) > 5', "5m",
           "Models give no usable plan for more than a quarter of the goals.",
           {'goalmill_planner_fallbacks_total{from="llm",to="rules",reason="timeout"}': "0+1x240", 'goalmill_planning_duration_seconds_count{planner="rules"}': "0+2x240"},
           {'goalmill_planner_fallbacks_total{from="llm",to="rules",reason="timeout"}': "0+1x240", 'goalmill_planning_duration_seconds_count{planner="rules"}': "0+9x240"}),
     alert("GoalmillPlanningSlow", "ticket",
-          "histogram_quantile(0.95, sum by (le) (rate(goalmill_planning_duration_seconds_bucket[15m]))) > 3", "10m",
+          "histogram_quantile(0.95, sum by (namespace, le) (rate(goalmill_planning_duration_seconds_bucket[15m]))) > 3", "10m",
           "One of 20 goals waits for its plan for more than 3 s.",
           plans("0x240"), plans("0+5x240")),
-    alert("GoalmillModelCircuitOpen", "ticket", "max by (provider, model) (goalmill_llm_circuit_open) == 1", "5m",
+    alert("GoalmillModelCircuitOpen", "ticket", "max by (namespace, provider, model) (goalmill_llm_circuit_open) == 1", "5m",
           "A model is not asked because its last calls failed.",
           {'goalmill_llm_circuit_open{provider="p",model="m"}': UP}, {'goalmill_llm_circuit_open{provider="p",model="m"}': DOWN},
-          labels={"provider": "p", "model": "m"}),
+          labels={"provider": "p", "model": "m"}, keep="10m"),
     alert("GoalmillApprovalStale", "info",
-          'max(goalmill_plan_oldest_age_seconds{state="awaiting_approval"}) > 14400', "5m",
+          'max by (namespace) (goalmill_plan_oldest_age_seconds{state="awaiting_approval"}) > 14400', "5m",
           "A plan has waited for a person for more than 4 hours.",
           {'goalmill_plan_oldest_age_seconds{state="awaiting_approval"}': "15000x240"},
-          {'goalmill_plan_oldest_age_seconds{state="awaiting_approval"}': "14000x240"}),
-    alert("GoalmillMemoryHigh", "ticket", "max(goalmill_redis_memory_used_ratio) > 0.75", "10m",
+          {'goalmill_plan_oldest_age_seconds{state="awaiting_approval"}': "14000x240"}, keep="10m"),
+    alert("GoalmillMemoryHigh", "ticket", "max by (namespace) (goalmill_redis_memory_used_ratio) > 0.75", "10m",
           "Redis uses more than 75 % of its memory limit; above 80 % new goals are refused.",
-          {'goalmill_redis_memory_used_ratio{instance="a"}': "0.78x240"}, {'goalmill_redis_memory_used_ratio{instance="a"}': "0.7x240"}),
-    alert("GoalmillReportsUnsent", "ticket", "sum(goalmill_reports_unsent) > 100", "5m",
+          {'goalmill_redis_memory_used_ratio{instance="a"}': "0.78x240"}, {'goalmill_redis_memory_used_ratio{instance="a"}': "0.7x240"}, keep="10m"),
+    alert("GoalmillReportsUnsent", "ticket", "sum by (namespace) (goalmill_reports_unsent) > 100", "5m",
           "Workers hold reports that they cannot write to Redis.",
           {'goalmill_reports_unsent{instance="a"}': "200x240"}, {'goalmill_reports_unsent{instance="a"}': "50x240"}),
 ]
@@ -174,6 +195,19 @@ def group(name, entries):
     return f"# Made by deploy/prometheus/generate.py.\ngroups:\n  - name: {name}\n    rules:\n" + "".join(entries)
 
 
+def installed(series, namespace):
+    """The series of an installation in a Kubernetes namespace."""
+    def labelled(name):
+        metric, _, labels = name.partition("{")
+        return f'{metric}{{namespace="{namespace}",{labels or "}"}'
+    return {labelled(name): values for name, values in series.items()}
+
+
+def ending(series):
+    """The same, until no scheduler exposes them after 25 minutes."""
+    return {name: re.sub(r"^(\S+)x240$", r"\1x100 stale _x139", values) for name, values in series.items()}
+
+
 def case(name, series, **expected):
     """A unit test: `series` is a name → its values."""
     inputs = [{"series": series, "values": values} for series, values in series.items()]
@@ -188,21 +222,32 @@ def suite(rules, cases):
 def rules():
     entries = []
     for a in ALERTS:
+        keep = f'        keep_firing_for: {a["keep"]}\n' if a["keep"] else ""
         entries.append(
-            f'      - alert: {a["name"]}\n        expr: {json.dumps(a["expr"])}\n        for: {a["wait"]}\n'
+            f'      - alert: {a["name"]}\n        expr: {json.dumps(a["expr"])}\n        for: {a["wait"]}\n{keep}'
             f'        labels: {{severity: {a["severity"]}}}\n        annotations:\n'
             f'          summary: {json.dumps(a["summary"])}\n          runbook_url: {runbook(a)}\n')
     return group("goalmill", entries)
 
 
+def alert_cases(a):
+    """Inputs of an alert, and the labels with which it fires: of one installation, of two of which one is out, of one that
+    nobody measures any more."""
+    yield "fires", a["bad"], a["labels"]
+    yield "does not fire", a["good"], None
+    two = {**installed(a["bad"], "out"), **installed(a["good"], "well")}
+    yield "fires for the one of two installations that is out", two, {**a["labels"], "namespace": "out"}
+    if a["keep"]:
+        yield "goes on while no scheduler leads", ending(a["bad"]), a["labels"]
+
+
 def tests():
     cases = []
     for a in ALERTS:
-        for series, fires in ((a["bad"], True), (a["good"], False)):
-            fired = [{"exp_labels": {"severity": a["severity"], **a["labels"]},
-                      "exp_annotations": {"summary": a["summary"],
-                                          "runbook_url": runbook(a)}}] if fires else []
-            cases.append(case(f'{a["name"]} {"fires" if fires else "does not fire"}', series,
+        for name, series, labels in alert_cases(a):
+            annotations = {"summary": a["summary"], "runbook_url": runbook(a)}
+            fired = [] if labels is None else [{"exp_labels": {"severity": a["severity"], **labels}, "exp_annotations": annotations}]
+            cases.append(case(f'{a["name"]} {name}', series,
                               alert_rule_test=[{"eval_time": "30m", "alertname": a["name"], "exp_alerts": fired}]))
     return suite("alerts.rules.yml", cases)
 
@@ -217,6 +262,10 @@ def recording_tests():
     for name, _, series, after in RECORDS:
         wanted = [{"labels": name + labels, "value": value} for labels, value in after.items()]
         cases.append(case(name, series, promql_expr_test=[{"expr": name, "eval_time": "30m", "exp_samples": wanted}]))
+        idle = {labels.replace('namespace="n"', 'namespace="idle"'): "0x240" for labels in series}
+        own = f'{name}{{namespace="n"}}'
+        cases.append(case(f"{name} beside an idle installation", series | idle,
+                          promql_expr_test=[{"expr": own, "eval_time": "30m", "exp_samples": wanted}]))
     return suite("recording.rules.yml", cases)
 
 

@@ -5,26 +5,22 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use goalmill_archive::ArchiveError;
-use goalmill_broker::{Broker, BrokerError, Install};
+use goalmill_broker::{Broker, BrokerError, Install, Meta};
 use goalmill_common::clock::Clock;
 use goalmill_common::config::{ApiSettings, Authentication, Settings};
-use goalmill_common::problem::Issue;
 use goalmill_common::random::Random;
 use goalmill_engine::Engine;
 use goalmill_llm::{ModelRegistry, ModelSetupError};
-use goalmill_plan::states::{RoutedPlan, ValidPlan};
-use goalmill_plan::validate::Weight;
 use goalmill_planning::calibration::ConfidenceCalibration;
-use goalmill_planning::stage::{self, PlanningStage, StageOutcome};
-use goalmill_planning::{Pipeline, PlanRequest, Planner, RoutePlan, SetupError, pipeline};
+use goalmill_planning::{Pipeline, Planner, RoutePlan, SetupError};
 use tokio::net::TcpListener;
 use tokio::sync::{Notify, mpsc, watch};
-use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use crate::api::{ApiCredentials, ApiTls, OidcVerifier};
+use crate::api::{ApiCredentials, ApiTls, HttpServer, OidcVerifier, StartingApi};
 use crate::archiver::{ArchiveRetention, Archiver};
+use crate::dead_letter_counter::DeadLetterCounter;
 use crate::directory::Directory;
 use crate::effects::PayloadCache;
 use crate::execution_stats::{self, ExecutionStats, Lessons, Sample, StatsReplay};
@@ -32,15 +28,15 @@ use crate::health_monitor::HealthMonitor;
 use crate::hooks::{Hook, Hooks};
 use crate::namespace_limits::{self, NamespaceLimits};
 use crate::plan_reader;
+use crate::plan_routing::route;
 use crate::scheduler::{self, Scheduler};
 use crate::shard::trial::Trial;
 use crate::shard::{Membership, OwnedShards};
+use crate::start_status::StartStatus;
 use crate::traces::{self, Exporter, Traces};
 use crate::watchdog::{self, Connect};
 use crate::{api, busy_poll, gauges, goal_streams, intake, reaper, reconcile};
 
-/// Wait between tries to reach Redis at the start.
-const RECONNECT: Duration = Duration::from_millis(500);
 /// Longest wait for running tasks at the end, because a client that reads nothing must not keep the process alive.
 const STOP_MAX: Duration = Duration::from_secs(10);
 
@@ -104,7 +100,8 @@ pub struct RunningScheduler {
     certificate_reload: Option<Arc<Notify>>,
 }
 
-/// Starts a scheduler: waits for the store, then serves the API and runs its share of the shards.
+/// Starts a scheduler: waits for the store, then serves the API and runs its share of the shards. While it waits, the
+/// addresses of the API and of `/metrics` answer already: `/livez` with 200, `/readyz` with 503 and the reason.
 ///
 /// Without an address in `api.listen` or `metrics.listen` there is no such listener.
 pub async fn start(options: SchedulerOptions) -> Result<RunningScheduler, SchedulerStartError> {
@@ -120,34 +117,50 @@ pub async fn start_with(options: SchedulerOptions, extras: Extras) -> Result<Run
     let metrics_listener = listen(&options.settings.metrics.listen).await?;
     let address = |listener: &Option<TcpListener>| listener.as_ref().and_then(|listener| listener.local_addr().ok());
     let (api, metrics) = (address(&api_listener), address(&metrics_listener));
-    let (scheduler, queues) = Box::pin(assemble(options, planners, hooks, traces)).await?;
-    let scheduler = Arc::new(Scheduler { engine, ..scheduler });
-    let oidc = oidc(&scheduler)?;
-    if metrics_listener.is_some() {
+    let start = SchedulerStart::default();
+    let end_when_refused = start.stop.clone().drop_guard();
+    let oidc = oidc(&options.settings.api, &options.clock, &start.tasks)?;
+    let server = HttpServer::new(&options.settings.api, &start.tasks, &start.stop);
+    if let Some(listener) = metrics_listener {
         // Counts before the recorder exists are lost.
         drop(goalmill_common::telemetry::metrics());
         goalmill_common::metric::begin_scheduler();
+        gauges::set_starting();
+        start.tasks.spawn(api::serve_metrics(server.clone(), listener));
     }
+    let starting = api_listener.map(|listener| StartingApi::serve(&server, &start.status, listener, tls.clone()));
+    let (scheduler, queues) = Box::pin(assemble(options, planners, hooks, traces, &start)).await?;
+    let scheduler = Arc::new(Scheduler { engine, ..scheduler });
     let shards = Arc::new(OwnedShards::new(trial));
     if let Some(connect) = watchdog {
         let limit = Duration::from_millis(scheduler.settings.scheduler.watchdog_ms);
         watchdog::start(shards.decisions.clone(), limit, scheduler.clock.clone(), connect)
             .map_err(SchedulerStartError::Watchdog)?;
     }
-    scheduler.directory.refresh().await?;
+    while let Err(error) = scheduler.directory.refresh().await {
+        start.status.wait_after(error).await?;
+    }
     spawn_tasks(&scheduler, &shards, queues);
-    if let Some(listener) = api_listener {
+    if let Some(starting) = starting
+        && let Some(listener) = starting.end().await
+    {
         let credentials = ApiCredentials { environment, oidc };
         if let Some(tls) = tls.clone() {
             scheduler.tasks.spawn(tls.keep_fresh(scheduler.stop.clone()));
         }
         scheduler.tasks.spawn(api::serve(scheduler.clone(), shards, credentials, listener, tls.clone()));
     }
-    if let Some(listener) = metrics_listener {
-        scheduler.tasks.spawn(api::serve_metrics(scheduler.clone(), listener));
-    }
     let certificate_reload = tls.map(|tls| tls.reload_requests());
+    end_when_refused.disarm();
     Ok(RunningScheduler { scheduler, api, metrics, certificate_reload })
+}
+
+/// What is there before the store has answered.
+#[derive(Default)]
+pub(crate) struct SchedulerStart {
+    status: StartStatus,
+    tasks: TaskTracker,
+    stop: CancellationToken,
 }
 
 /// The receiving ends of the queues that the parts of a scheduler write to.
@@ -162,14 +175,11 @@ pub(crate) async fn assemble(
     planners: Vec<Arc<dyn Planner>>,
     hooks: Vec<Arc<dyn Hook>>,
     exporter: Option<Exporter>,
+    start: &SchedulerStart,
 ) -> Result<(Scheduler, Queues), SchedulerStartError> {
     let SchedulerOptions { settings, broker, clock, random } = options;
     let install = Install { instance: random.token(), shards: settings.scheduler.shards };
-    let meta = open(broker.as_ref(), &install).await?;
-    let id = match settings.scheduler.id.as_str() {
-        "" => format!("scheduler-{}", goalmill_common::id::base32(u128::from(random.draw()), 8)),
-        id => id.to_owned(),
-    };
+    let id = name(&settings, &random);
     let directory = Arc::new(Directory::new(broker.clone(), &settings));
     let route: RoutePlan = {
         let directory = directory.clone();
@@ -183,23 +193,29 @@ pub(crate) async fn assemble(
     pipeline.calibrate(confidences.clone());
     let lessons = Lessons { confidences, examples: pipeline.examples(), learns: settings.router.learn };
     let (stats, samples) = ExecutionStats::new(directory.clone(), lessons, clock.now_ms());
-    let (tasks, stop) = (TaskTracker::new(), CancellationToken::new());
+    let SchedulerStart { status, tasks, stop } = start;
+    let (tasks, stop) = (tasks.clone(), stop.clone());
     let hooks =
         Hooks::start(&settings.hooks, hooks, random.clone(), &tasks, &stop).map_err(SchedulerStartError::Hook)?;
+    // What is wrong with the settings is said at once; only then the store is waited for.
+    let meta = open(broker.as_ref(), &install, status).await?;
     let (traces, traced) =
         exporter.map(|exporter| Traces::new(exporter, meta.instance.clone(), &settings.models)).unzip();
     let scheduler = Scheduler {
         id,
+        instance: meta.instance,
         policy: Arc::new(scheduler::policy(&settings)),
         shards: meta.shards,
         directory,
         planners: pipeline,
+        models,
         stats: Arc::new(stats),
         hooks,
         traces: traces.map(Arc::new),
         namespaces: NamespaceLimits::new(&settings, &clock),
         payloads: PayloadCache::default(),
         health: HealthMonitor::default(),
+        dead_letters: DeadLetterCounter::default(),
         busy_poll: busy_poll::duration(settings.scheduler.spin_us),
         settings,
         plans: plan_reader::open(broker.clone(), archive.clone()),
@@ -278,59 +294,32 @@ impl RunningScheduler {
     }
 }
 
-/// Routes a planner's plan, and lets its steps ask for revisions.
-fn route(directory: &Directory, valid: ValidPlan, request: &PlanRequest) -> Result<RoutedPlan, Vec<Issue>> {
-    let set = |plan: &mut goalmill_common::plan::Plan| {
-        pipeline::enable_revisions(plan, &request.goal);
-        request.goal.execution.apply_to(plan);
-    };
-    valid.with_policies(set).route(|plan| {
-        let begun = Instant::now();
-        let routed = directory.route(plan, &request.terms.policy);
-        let outcome = if routed.is_ok() { StageOutcome::Ok } else { StageOutcome::Invalid };
-        stage::count("router", PlanningStage::Route, outcome, begun.elapsed());
-        let (routes, odd) = routed?;
-        Ok((routes, weigh_unserved(odd, request.terms.weights.no_worker)?))
-    })
-}
-
-/// Warnings of the router; those about missing live workers have the weight of the settings.
-fn weigh_unserved(odd: Vec<Issue>, weight: Weight) -> Result<Vec<Issue>, Vec<Issue>> {
-    let (unserved, rest): (Vec<Issue>, Vec<Issue>) = odd.into_iter().partition(|issue| issue.code == "NO_LIVE_WORKER");
-    match weight {
-        Weight::Ignore => Ok(rest),
-        Weight::Error if !unserved.is_empty() => Err(unserved),
-        Weight::Warning | Weight::Error => Ok(rest.into_iter().chain(unserved).collect()),
+/// The name of a scheduler: that of the settings, or one by chance.
+fn name(settings: &Settings, random: &Random) -> String {
+    match settings.scheduler.id.as_str() {
+        "" => format!("scheduler-{}", goalmill_common::id::base32(u128::from(random.draw()), 8)),
+        id => id.to_owned(),
     }
 }
 
 /// Opens the installation; waits while the store is unavailable.
-async fn open(broker: &dyn Broker, install: &Install) -> Result<goalmill_broker::Meta, BrokerError> {
-    let mut told = false;
+async fn open(broker: &dyn Broker, install: &Install, status: &StartStatus) -> Result<Meta, BrokerError> {
     loop {
         match broker.open(install).await {
             Ok(meta) => return Ok(meta),
-            Err(error) if error.is_temporary() => {
-                if !told {
-                    tracing::warn!("waiting for redis: {error}");
-                    told = true;
-                }
-                tokio::time::sleep(RECONNECT).await;
-            }
-            Err(error) => return Err(error),
+            Err(error) => status.wait_after(error).await?,
         }
     }
 }
 
-/// What checks the tokens of the identity provider, if the settings name one.
-fn oidc(scheduler: &Scheduler) -> Result<Option<OidcVerifier>, SchedulerStartError> {
-    let settings = &scheduler.settings.api.oidc;
-    if settings.is_on() && scheduler.settings.api.authentication != Authentication::Required {
+/// What checks the tokens of the identity provider, if the settings name one. It asks the provider later.
+fn oidc(api: &ApiSettings, clock: &Clock, tasks: &TaskTracker) -> Result<Option<OidcVerifier>, SchedulerStartError> {
+    if api.oidc.is_on() && api.authentication != Authentication::Required {
         let why = "`api.oidc` needs `api.authentication = \"required\"`: without it everyone may do everything";
         return Err(SchedulerStartError::Oidc(why.into()));
     }
-    let verifier = || OidcVerifier::new(settings, scheduler.clock.clone(), scheduler.tasks.clone());
-    settings.is_on().then(verifier).transpose().map_err(SchedulerStartError::Oidc)
+    let verifier = || OidcVerifier::new(&api.oidc, clock.clone(), tasks.clone());
+    api.oidc.is_on().then(verifier).transpose().map_err(SchedulerStartError::Oidc)
 }
 
 /// Certificate and key of the API, if the settings name them.
@@ -378,21 +367,6 @@ async fn keep_fresh(scheduler: Arc<Scheduler>) {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_choice_without_a_live_worker_weighs_what_the_settings_say() {
-        let issue = |code: &str| Issue {
-            code: code.into(),
-            ..goalmill_plan::validate::no_live_worker(&"a".into(), "/steps/0".into())
-        };
-        let odd = || vec![issue("APPROVAL_REQUIRED"), issue("NO_LIVE_WORKER")];
-        let codes = |issues: &[Issue]| issues.iter().map(|issue| issue.code.clone()).collect::<Vec<_>>();
-        let told = |weight| weigh_unserved(odd(), weight).map(|told| codes(&told)).map_err(|wrong| codes(&wrong));
-        assert_eq!(told(Weight::Ignore), Ok(vec!["APPROVAL_REQUIRED".into()]));
-        assert_eq!(told(Weight::Warning), Ok(vec!["APPROVAL_REQUIRED".into(), "NO_LIVE_WORKER".into()]));
-        assert_eq!(told(Weight::Error), Err(vec!["NO_LIVE_WORKER".into()]));
-        assert_eq!(weigh_unserved(vec![issue("APPROVAL_REQUIRED")], Weight::Error).map(|told| told.len()), Ok(1));
-    }
 
     #[tokio::test]
     async fn beyond_loopback_the_api_listens_only_when_told_that_it_is_insecure() {

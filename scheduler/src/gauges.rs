@@ -8,20 +8,23 @@ use goalmill_broker::{BrokerError, QueueState};
 use goalmill_common::id::{AgentType, EntryId, ShardId};
 use metrics::gauge;
 
+use crate::dead_letter_counter::OTHER;
 use crate::health_monitor::CHECK_INTERVAL;
 use crate::scaling::{self, LoadPublisher};
 use crate::scheduler::Scheduler;
 use crate::shard::OwnedShards;
 
-/// Label of agent types without a label of their own.
-const OTHER: &str = "other";
+/// Sets the gauges of a scheduler that has not reached its store.
+pub(crate) fn set_starting() {
+    gauge!("goalmill_build_info", "version" => env!("CARGO_PKG_VERSION"), "component" => "scheduler").set(1.0);
+    gauge!("goalmill_scheduler_leader").set(0.0);
+}
 
 /// Checks broker health and publishes all gauges once a second, until stopped.
 pub(crate) async fn run(scheduler: Arc<Scheduler>, shards: Arc<OwnedShards>) {
     let (mut gauges, mut publisher) = (Gauges::new(), LoadPublisher::default());
     while !scheduler.stop.is_cancelled() {
         let check = scheduler.broker.check().await;
-        gauge!("goalmill_build_info", "version" => env!("CARGO_PKG_VERSION"), "component" => "scheduler").set(1.0);
         if let Ok(health) = &check {
             gauge!("goalmill_redis_memory_used_ratio").set(health.memory_used);
         }
@@ -37,6 +40,7 @@ pub(crate) async fn run(scheduler: Arc<Scheduler>, shards: Arc<OwnedShards>) {
         }
         let owned = shards.ids();
         gauge!("goalmill_shards_owned").set(count(owned.len()));
+        gauge!("goalmill_shards").set(f64::from(scheduler.shards));
         let leads = owned.contains(&ShardId(0));
         gauge!("goalmill_scheduler_leader").set(f64::from(u8::from(leads)));
         if let Err(error) = gauges.set_installation(&scheduler, &shards, leads).await {
@@ -51,7 +55,7 @@ pub(crate) async fn run(scheduler: Arc<Scheduler>, shards: Arc<OwnedShards>) {
 }
 
 /// Whether Redis answers, and why it refuses.
-fn set_redis(trouble: Option<&BrokerError>) {
+pub(crate) fn set_redis(trouble: Option<&BrokerError>) {
     let is_up = trouble.is_none_or(BrokerError::is_answer);
     gauge!("goalmill_redis_up").set(f64::from(u8::from(is_up)));
     let current = trouble.and_then(BrokerError::reason);
@@ -142,15 +146,17 @@ impl Gauges {
     }
 }
 
-/// The age of the oldest entry of each queue that is not empty, in whole seconds by the back end's clock. Streams are
+/// The age of the oldest entry of each queue, in whole seconds by the back end's clock; 0 for an empty one. Streams are
 /// trimmed below the oldest pending entry, so the first entry of a stream is the oldest that is not finished.
 async fn oldest_entry_ages<'q>(
     scheduler: &Scheduler,
     queues: &'q [QueueState],
 ) -> Result<Vec<(&'q AgentType, u64)>, BrokerError> {
     let now_ms = scheduler.clock.now_ms();
-    let filled = queues.iter().filter(|queue| queue.waiting + queue.pending > 0);
-    try_join_all(filled.map(|queue| async move {
+    try_join_all(queues.iter().map(|queue| async move {
+        if queue.waiting + queue.pending == 0 {
+            return Ok((&queue.agent_type, 0));
+        }
         let first = scheduler.broker.tasks(&queue.agent_type, &EntryId::start(), 1).await?;
         let age_ms = first.first().map_or(0, |task| now_ms.saturating_sub(task.entry.parts().0));
         Ok((&queue.agent_type, age_ms / 1_000))

@@ -13,12 +13,14 @@ use goalmill_common::keys::Keys;
 use goalmill_common::random::Random;
 use goalmill_common::redaction::Redaction;
 use goalmill_engine::{Engine, InputRecording};
+use goalmill_llm::ModelRegistry;
 use goalmill_plan::validate::Policy;
 use goalmill_planning::Pipeline;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+use crate::dead_letter_counter::DeadLetterCounter;
 use crate::directory::Directory;
 use crate::effects::PayloadCache;
 use crate::execution_stats::ExecutionStats;
@@ -32,6 +34,8 @@ use crate::traces::Traces;
 pub(crate) struct Scheduler {
     /// Unique among schedulers.
     pub(crate) id: String,
+    /// The id of the installation.
+    pub(crate) instance: String,
     pub(crate) settings: Settings,
     /// The action policy of the settings.
     pub(crate) policy: Arc<Policy>,
@@ -50,6 +54,8 @@ pub(crate) struct Scheduler {
     pub(crate) directory: Arc<Directory>,
     pub(crate) engine: Engine,
     pub(crate) planners: Pipeline,
+    /// The models of the planners.
+    pub(crate) models: Arc<ModelRegistry>,
     pub(crate) stats: Arc<ExecutionStats>,
     pub(crate) hooks: Hooks,
     /// `None` unless traces are on.
@@ -59,6 +65,7 @@ pub(crate) struct Scheduler {
     /// Stored payloads that were read lately.
     pub(crate) payloads: PayloadCache,
     pub(crate) health: HealthMonitor,
+    pub(crate) dead_letters: DeadLetterCounter,
     /// Plans that no loop of this process works on, for example after an engine panic.
     pub(crate) quarantined_plans: Mutex<BTreeSet<PlanId>>,
     /// Changes with every commit of this process; log followers then read again.

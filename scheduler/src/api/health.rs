@@ -8,6 +8,7 @@ use axum::response::{IntoResponse, Response};
 use goalmill_broker::RefusedCard;
 use goalmill_common::id::ShardId;
 use goalmill_common::problem::{ErrorCode, Problem};
+use goalmill_llm::{ModelRegistry, ModelStats};
 use serde::Serialize;
 
 use super::Api;
@@ -27,6 +28,8 @@ pub(crate) async fn livez() -> &'static str {
 #[derive(Serialize, schemars::JsonSchema)]
 pub(super) struct Ready {
     scheduler: String,
+    /// The id of the installation, as in `goalmill:meta`.
+    instance: String,
     /// The store and its version.
     store: String,
     /// Used share of the memory limit of the store, 0 to 1.
@@ -51,9 +54,11 @@ pub(crate) async fn readyz(State(api): State<Api>) -> Result<Response, ApiError>
     let mut warnings = health.warnings;
     warnings.extend(quarantined(&api).await?);
     warnings.extend(refused_cards(&api));
+    warnings.extend(unusable_models(&api.scheduler.models));
     warnings.extend(api.tls.as_ref().and_then(|tls| tls.warning()));
     let answer = Ready {
         scheduler: api.scheduler.id.clone(),
+        instance: api.scheduler.instance.clone(),
         store: health.version,
         memory_used: health.memory_used,
         warnings,
@@ -71,6 +76,19 @@ fn refused_cards(api: &Api) -> Vec<String> {
         warnings.push(format!("{} more cards of agent types are refused", refused.len() - REFUSED_SHOWN));
     }
     warnings
+}
+
+/// A warning for each model that is not asked.
+fn unusable_models(models: &ModelRegistry) -> Vec<String> {
+    let reason = |model: &ModelStats| match &model.obstacle {
+        Some(obstacle) => Some(obstacle.clone()),
+        None if model.is_circuit_open => {
+            Some("its last calls failed; check the provider, the key and the quota".into())
+        }
+        None => None,
+    };
+    let stats = models.stats();
+    stats.iter().filter_map(|model| Some(format!("model `{}` is not asked: {}", model.model, reason(model)?))).collect()
 }
 
 /// A warning for each plan in quarantine, of all shards.

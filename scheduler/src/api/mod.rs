@@ -37,6 +37,7 @@ mod response;
 mod serve;
 mod session;
 mod sign_in_paths;
+mod starting;
 mod stats;
 mod steps;
 mod submit;
@@ -55,6 +56,7 @@ use axum::routing::{MethodRouter, delete, get, post};
 use goalmill_common::problem::{ErrorCode, Problem};
 use tokio::net::TcpListener;
 use tokio::sync::Semaphore;
+use tokio_util::sync::CancellationToken;
 use tower_http::compression::CompressionLayer;
 use tower_http::compression::predicate::{NotForContentType, Predicate, SizeAbove};
 
@@ -62,6 +64,8 @@ use crate::scheduler::Scheduler;
 use crate::shard::OwnedShards;
 
 pub(crate) use access::{ApiCredentials, OidcVerifier, environment_tokens};
+pub(crate) use serve::HttpServer;
+pub(crate) use starting::StartingApi;
 pub(crate) use tls::ApiTls;
 
 use access::AccessGuard;
@@ -138,7 +142,7 @@ pub(crate) async fn serve(
         .layer(middleware::from_fn(error_responses::convert_errors))
         .layer(CompressionLayer::new().compress_when(is_compressed()))
         .with_state(api);
-    serve::serve_on_thread(scheduler, listener, router, tls).await;
+    serve::serve_on_thread(HttpServer::of(&scheduler), listener, router, tls).await;
 }
 
 /// Events are sent one by one, so a stream of them is not compressed.
@@ -147,11 +151,11 @@ fn is_compressed() -> impl Predicate {
 }
 
 /// Serves `/metrics` until stopped.
-pub(crate) async fn serve_metrics(scheduler: Arc<Scheduler>, listener: TcpListener) {
+pub(crate) async fn serve_metrics(server: HttpServer, listener: TcpListener) {
     let Some(handle) = goalmill_common::telemetry::metrics() else { return };
-    scheduler.tasks.spawn(upkeep(scheduler.clone(), handle.clone()));
+    server.tasks.spawn(upkeep(server.stop.clone(), handle.clone()));
     let router = Router::new().route("/metrics", get(move || async move { handle.render() }));
-    serve::serve(scheduler, listener, router, None).await;
+    server.serve(listener, router, None).await;
 }
 
 fn routes() -> Router<Api> {
@@ -222,12 +226,12 @@ fn addresses() -> Vec<(&'static str, MethodRouter<Api>)> {
 }
 
 /// Folds histogram samples until stopped; otherwise they accumulate between scrapes.
-async fn upkeep(scheduler: Arc<Scheduler>, handle: metrics_exporter_prometheus::PrometheusHandle) {
-    while !scheduler.stop.is_cancelled() {
+async fn upkeep(stop: CancellationToken, handle: metrics_exporter_prometheus::PrometheusHandle) {
+    while !stop.is_cancelled() {
         handle.run_upkeep();
         tokio::select! {
             biased;
-            () = scheduler.stop.cancelled() => {}
+            () = stop.cancelled() => {}
             () = tokio::time::sleep(UPKEEP) => {}
         }
     }

@@ -11,6 +11,7 @@ use axum::http::Method;
 use axum::middleware::{self, Next};
 use axum::response::{IntoResponse, Response};
 use axum::{Extension, Router};
+use goalmill_common::config::ApiSettings;
 use goalmill_common::problem::{ErrorCode, Problem};
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto;
@@ -20,7 +21,8 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::runtime::{Builder, Handle};
 use tokio::sync::oneshot;
-use tokio_util::task::AbortOnDropHandle;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::{AbortOnDropHandle, TaskTracker};
 
 use super::health;
 use super::response::ApiError;
@@ -36,10 +38,21 @@ const PAUSE: Duration = Duration::from_millis(500);
 /// Time limit of open requests when the scheduler stops; event streams end at once.
 const END: Duration = Duration::from_secs(5);
 
+/// What accepts connections.
+#[derive(Clone)]
+pub(crate) struct HttpServer {
+    /// Ends the server.
+    pub(crate) stop: CancellationToken,
+    /// Counts the connections.
+    pub(crate) tasks: TaskTracker,
+    /// Time limit of a request's head, and of a TLS handshake.
+    pub(crate) head: Duration,
+}
+
 /// Serves on a separate thread until stopped. Requests run on the runtime of the caller, except `/livez`, which must
 /// answer while a shard's loop is busy.
 pub(super) async fn serve_on_thread(
-    scheduler: Arc<Scheduler>,
+    server: HttpServer,
     listener: TcpListener,
     router: Router,
     tls: Option<Arc<ApiTls>>,
@@ -50,7 +63,7 @@ pub(super) async fn serve_on_thread(
         let runtime = Builder::new_current_thread().enable_all().build()?;
         let listener = listener.into_std()?;
         runtime.block_on(async {
-            serve(scheduler, TcpListener::from_std(listener)?, router, tls).await;
+            server.serve(TcpListener::from_std(listener)?, router, tls).await;
             Ok(())
         })
     };
@@ -83,42 +96,74 @@ async fn run_request(State(runtime): State<Handle>, request: Request, next: Next
     }
 }
 
-/// Serves until stopped, then waits for open requests.
-///
-/// - `tls`: none for plain HTTP.
-pub(super) async fn serve(scheduler: Arc<Scheduler>, listener: TcpListener, router: Router, tls: Option<Arc<ApiTls>>) {
-    let mut builder = auto::Builder::new(TokioExecutor::new());
-    let head = Duration::from_millis(scheduler.settings.api.head_ms);
-    builder.http1().timer(TokioTimer::new()).header_read_timeout(head);
-    builder.http2().timer(TokioTimer::new()).keep_alive_interval(head).keep_alive_timeout(head);
-    let graceful = GracefulShutdown::new();
-    loop {
-        let accepted = tokio::select! {
-            biased;
-            () = scheduler.stop.cancelled() => break,
-            accepted = listener.accept() => accepted,
-        };
-        let (stream, peer) = match accepted {
-            Ok((stream, address)) => (stream, Peer(address.ip())),
-            Err(error) => {
-                tracing::debug!("accept failed: {error}");
-                tokio::time::sleep(PAUSE).await;
+impl HttpServer {
+    /// A server that ends with its scheduler.
+    pub(crate) fn of(scheduler: &Scheduler) -> Self {
+        Self::new(&scheduler.settings.api, &scheduler.tasks, &scheduler.stop)
+    }
+
+    pub(crate) fn new(settings: &ApiSettings, tasks: &TaskTracker, stop: &CancellationToken) -> Self {
+        Self { stop: stop.clone(), tasks: tasks.clone(), head: Duration::from_millis(settings.head_ms) }
+    }
+
+    /// Serves until stopped, then waits for open requests.
+    ///
+    /// - `tls`: none for plain HTTP.
+    pub(crate) async fn serve(&self, listener: TcpListener, router: Router, tls: Option<Arc<ApiTls>>) {
+        let open = self.accept(&listener, router, tls).await;
+        drop(listener);
+        finish(open).await;
+    }
+
+    /// Serves until stopped; gives the listener back, for another router. Open requests are finished meanwhile.
+    pub(crate) async fn serve_for_now(
+        self,
+        listener: TcpListener,
+        router: Router,
+        tls: Option<Arc<ApiTls>>,
+    ) -> TcpListener {
+        let open = self.accept(&listener, router, tls).await;
+        self.tasks.spawn(finish(open));
+        listener
+    }
+
+    /// Accepts connections until stopped; returns those that are open.
+    async fn accept(&self, listener: &TcpListener, router: Router, tls: Option<Arc<ApiTls>>) -> GracefulShutdown {
+        let mut builder = auto::Builder::new(TokioExecutor::new());
+        builder.http1().timer(TokioTimer::new()).header_read_timeout(self.head);
+        builder.http2().timer(TokioTimer::new()).keep_alive_interval(self.head).keep_alive_timeout(self.head);
+        let graceful = GracefulShutdown::new();
+        loop {
+            let accepted = tokio::select! {
+                biased;
+                () = self.stop.cancelled() => return graceful,
+                accepted = listener.accept() => accepted,
+            };
+            let (stream, peer) = match accepted {
+                Ok((stream, address)) => (stream, Peer(address.ip())),
+                Err(error) => {
+                    tracing::debug!("accept failed: {error}");
+                    tokio::time::sleep(PAUSE).await;
+                    continue;
+                }
+            };
+            if let Err(error) = stream.set_nodelay(true) {
+                tracing::debug!("a connection was closed: {error}");
                 continue;
             }
-        };
-        if let Err(error) = stream.set_nodelay(true) {
-            tracing::debug!("a connection was closed: {error}");
-            continue;
-        }
-        let router = router.clone().layer(Extension(peer));
-        let connection = ApiConnection { builder: builder.clone(), watcher: graceful.watcher(), router };
-        match tls.clone() {
-            None => drop(scheduler.tasks.spawn(connection.serve(stream))),
-            Some(tls) => drop(scheduler.tasks.spawn(serve_tls(scheduler.clone(), connection, stream, tls, head))),
+            let router = router.clone().layer(Extension(peer));
+            let connection = ApiConnection { builder: builder.clone(), watcher: graceful.watcher(), router };
+            match tls.clone() {
+                None => drop(self.tasks.spawn(connection.serve(stream))),
+                Some(tls) => drop(self.tasks.spawn(serve_tls(self.clone(), connection, stream, tls))),
+            }
         }
     }
-    drop(listener);
-    if tokio::time::timeout(END, graceful.shutdown()).await.is_err() {
+}
+
+/// Waits for open requests.
+async fn finish(open: GracefulShutdown) {
+    if tokio::time::timeout(END, open.shutdown()).await.is_err() {
         tracing::debug!("some requests did not end in time");
     }
 }
@@ -141,17 +186,11 @@ impl ApiConnection {
 }
 
 /// Does the handshake within the time limit of a request's head, then serves.
-async fn serve_tls(
-    scheduler: Arc<Scheduler>,
-    connection: ApiConnection,
-    stream: TcpStream,
-    tls: Arc<ApiTls>,
-    head: Duration,
-) {
+async fn serve_tls(server: HttpServer, connection: ApiConnection, stream: TcpStream, tls: Arc<ApiTls>) {
     let shaken = tokio::select! {
         biased;
-        () = scheduler.stop.cancelled() => return,
-        shaken = tokio::time::timeout(head, tls.accept(stream)) => shaken,
+        () = server.stop.cancelled() => return,
+        shaken = tokio::time::timeout(server.head, tls.accept(stream)) => shaken,
     };
     match shaken {
         Ok(Ok(stream)) => connection.serve(stream).await,

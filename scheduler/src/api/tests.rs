@@ -13,7 +13,7 @@ use serde_json::Value;
 
 use super::principal::Principal;
 use super::*;
-use crate::app::{SchedulerOptions, assemble};
+use crate::app::{SchedulerOptions, SchedulerStart, assemble};
 use crate::plan_reader::PlanReader;
 use crate::shard::Membership;
 
@@ -26,7 +26,10 @@ async fn scheduler() -> Scheduler {
     settings.api.listen = String::new();
     settings.metrics.listen = String::new();
     let options = SchedulerOptions { settings, broker, clock: Clock::system(), random: Random::seeded(1) };
-    Box::pin(assemble(options, Vec::new(), Vec::new(), None)).await.expect("the scheduler is assembled").0
+    Box::pin(assemble(options, Vec::new(), Vec::new(), None, &SchedulerStart::default()))
+        .await
+        .expect("the scheduler is assembled")
+        .0
 }
 
 fn api(scheduler: Scheduler) -> Api {

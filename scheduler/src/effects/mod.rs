@@ -86,6 +86,7 @@ pub(crate) async fn write_updates(scheduler: Arc<Scheduler>, updates: Vec<StoreU
     };
     log_failure("answers are not written yet", settled.await);
     for letter in &letters {
+        scheduler.dead_letters.count(&letter.agent_type, scheduler.settings.metrics.agent_types_max);
         log_failure("a dead letter could not be kept", with_retry(random, || broker.add_dead_letter(letter)).await);
     }
     for (agent_type, entries) in &discarded {

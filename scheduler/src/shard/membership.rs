@@ -185,6 +185,7 @@ impl Membership {
         if !self.scheduler.broker.acquire(shard, &claim).await? {
             return Ok(());
         }
+        metrics::counter!("goalmill_shards_taken_total").increment(1);
         self.seen.remove(&shard);
         self.tokens.insert(shard, token.clone());
         let (to_loop, messages) = mpsc::channel(MESSAGES_WAITING);

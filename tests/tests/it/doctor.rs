@@ -3,8 +3,9 @@
 use std::process::Output;
 
 use anyhow::{Context, Result, ensure};
+use goalmill_common::config::ModelSettings;
 use goalmill_tests::dev::program;
-use goalmill_tests::installation::{Installation, one_step_plan as plan};
+use goalmill_tests::installation::{self, Installation, one_step_plan as plan};
 use goalmill_tests::redis_server::{self, Fsync, Options, RedisServer};
 use goalmill_tests::wait::{SOON, until};
 use redis::cmd;
@@ -79,6 +80,74 @@ async fn addresses_and_users_that_cannot_work_are_found() -> Result<()> {
     finds(&narrow, NOBODY, "NOPERM", "deploy/redis/users.acl").await?;
     send(&server, &format!("REPLICAOF 127.0.0.1 {}", NOBODY.rsplit(':').next().unwrap_or_default())).await?;
     finds(&server.url(), NOBODY, "is a replica and takes no writes", "put the primary into `redis.url`").await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_missing_right_of_a_scheduler_is_found_by_its_command() -> Result<()> {
+    let server = RedisServer::start().await?;
+    let it = Installation::over(&server).await?;
+    send(&server, "ACL SETUSER narrow on >secret ~goalmill:* &* +@all").await?;
+    let narrow = format!("redis://narrow:secret@127.0.0.1:{}", server.port());
+    for command in ["xadd", "xautoclaim", "xgroup|create", "publish", "hset"] {
+        send(&server, &format!("ACL SETUSER narrow -{command}")).await?;
+        let name = command.to_uppercase().replace('|', " ");
+        let (checks, ended_well) = doctor(&narrow, &it.url("")).await?;
+        assert!(!ended_well);
+        found(&checks, &name, "deploy/redis/users.acl")?;
+        send(&server, &format!("ACL SETUSER narrow +{command}")).await?;
+    }
+    assert!(doctor(&narrow, &it.url("")).await?.1);
+    it.stop().await;
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_redis_that_is_not_the_schedulers_is_found() -> Result<()> {
+    let (server, empty, other) =
+        (RedisServer::start().await?, RedisServer::start().await?, RedisServer::start().await?);
+    let (it, its_neighbour) = (Installation::over(&server).await?, Installation::over(&other).await?);
+    finds(&other.url(), &it.url(""), "not the Redis of the scheduler: it holds installation", "--redis").await?;
+    finds(&empty.url(), &it.url(""), "not the Redis of the scheduler: it holds no installation", "--redis").await?;
+    it.stop().await;
+    its_neighbour.stop().await;
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_that_ends_idle_connections_is_found() -> Result<()> {
+    let server = RedisServer::start().await?;
+    send(&server, "CONFIG SET timeout 300").await?;
+    finds(&server.url(), NOBODY, "`timeout` is 300", "CONFIG SET timeout 0").await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn models_of_the_scheduler_without_a_key_or_with_an_open_circuit_are_found() -> Result<()> {
+    let server = RedisServer::start().await?;
+    let mut settings = installation::settings();
+    let model = |name: &str| ModelSettings {
+        name: name.into(),
+        base_url: format!("http://{NOBODY}/v1"),
+        model: "any".into(),
+        retries: 0,
+        breaker_failures: 1,
+        breaker_open_ms: 600_000,
+        ..ModelSettings::default()
+    };
+    let keyless = ModelSettings { api_key_env: "NO_SUCH_KEY_OF_THIS_TEST".into(), ..model("keyless") };
+    settings.models = vec![keyless, model("away")];
+    settings.planner.order = vec!["llm".into(), "rules".into()];
+    let it = Installation::start(goalmill_broker::redis::connect(&server.settings()).await?, settings).await?;
+    it.post("/v1/goals", &json!({"description": "water the plants"})).await?;
+    until(SOON, async || {
+        let ready = it.get("/readyz").await.expect("it answers");
+        ready["warnings"].as_array().is_some_and(|warnings| warnings.len() == 2)
+    })
+    .await;
+    let (checks, _) = doctor(&server.url(), &it.url("")).await?;
+    found(&checks, "model `keyless` is not asked", "set the environment variable `NO_SUCH_KEY_OF_THIS_TEST`")?;
+    found(&checks, "model `away` is not asked: its last calls failed", "check the provider, the key and the quota")?;
+    it.stop().await;
+    Ok(())
 }
 
 #[tokio::test(flavor = "multi_thread")]

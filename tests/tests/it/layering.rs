@@ -65,9 +65,9 @@ const SCHEDULER_ORDER: &[&[&str]] = &[
     &["effects", "watchdog"],
     &["quarantine", "unused_agent_types"],
     &["scheduler"],
-    &["execution_stats", "health_monitor", "hooks", "namespace_limits", "traces"],
+    &["execution_stats", "health_monitor", "hooks", "namespace_limits", "plan_routing", "traces"],
     &["directory", "event_log"],
-    &["busy_poll", "plan_reader", "quality", "run_blocking"],
+    &["busy_poll", "dead_letter_counter", "plan_reader", "quality", "run_blocking", "start_status"],
 ];
 
 /// The packages of the workspace, as directories.

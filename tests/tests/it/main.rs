@@ -7,6 +7,7 @@ mod approvals;
 mod archive;
 mod attacks;
 mod bad_plans;
+mod before_redis;
 mod choice;
 mod contracts;
 mod data_dir;

@@ -18,6 +18,8 @@ use crate::{BrokerError, Health, Install, KeyTypeMismatch, Meta};
 
 /// Above this share of `maxmemory` new submissions are refused.
 pub(super) const MEMORY_USED_MAX: f64 = 0.8;
+/// Above this share there is a warning: the alert `GoalmillMemoryHigh` has the same.
+const MEMORY_USED_WARNED: f64 = 0.75;
 /// For so long a reading of the memory is good enough.
 const MEMORY_READ_EVERY: Duration = Duration::from_secs(1);
 /// Functions exist since this version.
@@ -272,6 +274,13 @@ impl Info {
                  plans to end",
                 used * 100.0
             ));
+        } else if used > MEMORY_USED_WARNED {
+            warnings.push(format!(
+                "{:.0} % of `maxmemory` is in use, above {:.0} % new submissions are refused; raise `maxmemory`, or keep \
+                 finished plans for a shorter time (`scheduler.retention_ms`)",
+                used * 100.0,
+                MEMORY_USED_MAX * 100.0
+            ));
         }
         warnings
     }
@@ -288,5 +297,16 @@ mod tests {
         assert_eq!((info.version().as_str(), info.memory_used()), ("redis 7.0.15", 0.5));
         assert_eq!(info.eviction(), None);
         assert_eq!(info.warnings().len(), 1, "{:?}", info.warnings());
+    }
+
+    #[test]
+    fn memory_is_warned_of_from_the_alert_on() {
+        let warned = |used: u32| Info(format!("used_memory:{used}\r\nmaxmemory:100\r\naof_enabled:1\r\n")).warnings();
+        assert_eq!(warned(75), Vec::<String>::new());
+        for (used, part) in [(76, "above 80 % new submissions are refused"), (81, "new submissions are refused; raise")]
+        {
+            let warnings = warned(used);
+            assert!(warnings.len() == 1 && warnings[0].contains(part), "{used}: {warnings:?}");
+        }
     }
 }

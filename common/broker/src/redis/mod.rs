@@ -9,6 +9,7 @@ mod dialer;
 mod error;
 mod functions;
 pub mod groups;
+pub mod inspection;
 mod install;
 mod journal;
 mod ownership;

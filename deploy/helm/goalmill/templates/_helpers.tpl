@@ -2,9 +2,12 @@
 {{- default .Chart.Name .Values.nameOverride | trunc 40 | trimSuffix "-" -}}
 {{- end -}}
 
+{{- /* The name of a Service begins with a letter: release `123` has the name `goalmill-123`. */ -}}
 {{- define "goalmill.fullname" -}}
 {{- if .Values.fullnameOverride -}}
 {{- .Values.fullnameOverride | trunc 40 | trimSuffix "-" -}}
+{{- else if regexMatch "^[0-9]" .Release.Name -}}
+{{- printf "%s-%s" (include "goalmill.name" .) .Release.Name | trunc 40 | trimSuffix "-" -}}
 {{- else if contains (include "goalmill.name" .) .Release.Name -}}
 {{- .Release.Name | trunc 40 | trimSuffix "-" -}}
 {{- else -}}
@@ -13,8 +16,8 @@
 {{- end -}}
 
 {{- define "goalmill.selector" -}}
-app.kubernetes.io/name: {{ include "goalmill.name" . }}
-app.kubernetes.io/instance: {{ .Release.Name }}
+app.kubernetes.io/name: {{ include "goalmill.name" . | quote }}
+app.kubernetes.io/instance: {{ .Release.Name | quote }}
 {{- end -}}
 
 {{- define "goalmill.labels" -}}
@@ -129,7 +132,7 @@ affinity:
 {{ toYaml . | indent 2 }}
 {{- end }}
 {{- with .of.priorityClassName }}
-priorityClassName: {{ . }}
+priorityClassName: {{ . | quote }}
 {{- end }}
 topologySpreadConstraints:
 {{- if .of.topologySpreadConstraints }}
@@ -157,15 +160,15 @@ topologySpreadConstraints:
 {{- $secret := .root.Values.api.tlsSecret -}}
 - name: api-tls
   secret:
-    secretName: {{ $secret.name }}
+    secretName: {{ $secret.name | quote }}
     defaultMode: 288
     items:
 {{- if .withKey }}
-      - {key: {{ $secret.certKey }}, path: tls.crt}
-      - {key: {{ $secret.keyKey }}, path: tls.key}
+      - {key: {{ $secret.certKey | quote }}, path: tls.crt}
+      - {key: {{ $secret.keyKey | quote }}, path: tls.key}
 {{- end }}
 {{- with $secret.caKey }}
-      - {key: {{ . }}, path: ca.crt}
+      - {key: {{ . | quote }}, path: ca.crt}
 {{- end }}
 {{- end -}}
 
@@ -187,7 +190,7 @@ topologySpreadConstraints:
 - {name: GOALMILL__ARCHIVE__STORE, value: postgres}
 - {name: GOALMILL__ARCHIVE__URL_ENV, value: GOALMILL_ARCHIVE_URL}
 - name: GOALMILL_ARCHIVE_URL
-  valueFrom: {secretKeyRef: {name: {{ .name }}, key: {{ .key }}}}
+  valueFrom: {secretKeyRef: {name: {{ .name | quote }}, key: {{ .key | quote }}}}
 {{- end -}}
 {{- end -}}
 {{- end -}}
@@ -205,8 +208,8 @@ topologySpreadConstraints:
 - {name: GOALMILL__API__ADMIN_TOKEN_ENV, value: GOALMILL_ADMIN_TOKEN}
 - {name: GOALMILL__API__SCALING_TOKEN_ENV, value: GOALMILL_SCALING_TOKEN}
 - name: GOALMILL_ADMIN_TOKEN
-  valueFrom: {secretKeyRef: {name: {{ $secret.name }}, key: {{ $secret.adminKey }}}}
+  valueFrom: {secretKeyRef: {name: {{ $secret.name | quote }}, key: {{ $secret.adminKey | quote }}}}
 - name: GOALMILL_SCALING_TOKEN
-  valueFrom: {secretKeyRef: {name: {{ $secret.name }}, key: {{ $secret.scalingKey }}}}
+  valueFrom: {secretKeyRef: {name: {{ $secret.name | quote }}, key: {{ $secret.scalingKey | quote }}}}
 {{- end -}}
 {{- end -}}

@@ -15,7 +15,7 @@
 apiVersion: keda.sh/v1alpha1
 kind: ScaledObject
 metadata:
-  name: {{ .name }}
+  name: {{ .name | quote }}
   labels:
 {{ include "goalmill.labels" $root | indent 4 }}
 {{- with $keda.annotations }}
@@ -23,7 +23,7 @@ metadata:
 {{ toYaml . | indent 4 }}
 {{- end }}
 spec:
-  scaleTargetRef: {name: {{ .name }}, envSourceContainerName: worker}
+  scaleTargetRef: {name: {{ .name | quote }}, envSourceContainerName: worker}
   pollingInterval: {{ $keda.pollingInterval }}
   cooldownPeriod: {{ $keda.cooldownPeriod }}
   minReplicaCount: {{ $auto.minReplicas }}
@@ -52,18 +52,18 @@ spec:
         targetValue: {{ $slots | quote }}
 {{- if not (include "goalmill.apiIsOpen" $root) }}
         authMode: bearer
-      authenticationRef: {name: {{ include "goalmill.fullname" $root }}-api}
+      authenticationRef: {name: {{ printf "%s-api" (include "goalmill.fullname" $root) | quote }}}
 {{- end }}
 {{- else if eq $keda.trigger "prometheus" }}
     - type: prometheus
       name: load{{ $at }}
       metadata:
         serverAddress: {{ required (printf "set autoscaling.keda.prometheus.serverAddress of %s" $.name) $keda.prometheus.serverAddress | quote }}
-        query: max(goalmill_scaling_desired_slots{agent_type={{ $type | quote }}})
+        query: max(goalmill_scaling_desired_slots{namespace={{ $root.Release.Namespace | quote }},agent_type={{ $type | quote }}})
         threshold: {{ $slots | quote }}
         ignoreNullValues: "false"
 {{- with $keda.prometheus.authenticationRef }}
-      authenticationRef: {name: {{ . }}}
+      authenticationRef: {name: {{ . | quote }}}
 {{- end }}
 {{- else }}
     - type: {{ ternary "redis-sentinel-streams" "redis-streams" $root.Values.redis.sentinel.enabled }}
@@ -93,7 +93,7 @@ spec:
 {{- $nodes := list -}}
 {{- range $redis.sentinel.nodes -}}{{- $nodes = append $nodes (ternary . (printf "%s:26379" .) (contains ":" .)) -}}{{- end -}}
 addresses: {{ join "," $nodes }}
-sentinelMaster: {{ $redis.sentinel.service }}
+sentinelMaster: {{ $redis.sentinel.service | quote }}
 {{- else -}}
 address: {{ required "KEDA's trigger redis-streams needs redis.host or redis.url: it cannot read an address inside a Secret" (include "goalmill.redisAddress" .) }}
 {{- end }}
@@ -107,6 +107,6 @@ databaseIndex: {{ $redis.database | quote }}
 
 {{- define "goalmill.kedaAuthRef" -}}
 {{- if include "goalmill.kedaHasAuth" . -}}
-authenticationRef: {name: {{ include "goalmill.fullname" . }}-redis}
+authenticationRef: {name: {{ printf "%s-redis" (include "goalmill.fullname" .) | quote }}}
 {{- end -}}
 {{- end -}}

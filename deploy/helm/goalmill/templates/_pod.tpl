@@ -12,13 +12,13 @@ metadata:
 {{- end }}
   annotations:
     kubectl.kubernetes.io/default-container: {{ .role }}
-    checksum/config: {{ .config | sha256sum }}
+    checksum/config: {{ .config | sha256sum | quote }}
 {{- with .of.podAnnotations }}
 {{ toYaml . | indent 4 }}
 {{- end }}
 spec:
-  serviceAccountName: {{ include "goalmill.serviceAccount" $root }}
-  automountServiceAccountToken: false
+  serviceAccountName: {{ .of.serviceAccountName | default (include "goalmill.serviceAccount" $root) | quote }}
+  automountServiceAccountToken: {{ .of.automountServiceAccountToken }}
   enableServiceLinks: false
   terminationGracePeriodSeconds: {{ .grace }}
 {{- with $root.Values.imagePullSecrets }}
@@ -26,7 +26,7 @@ spec:
 {{ toYaml . | indent 4 }}
 {{- end }}
   securityContext:
-{{ toYaml $root.Values.podSecurityContext | indent 4 }}
+{{ toYaml (mergeOverwrite (deepCopy $root.Values.podSecurityContext) (deepCopy .of.podSecurityContext)) | indent 4 }}
 {{- with .of.initContainers }}
   initContainers:
 {{ toYaml . | indent 4 }}
@@ -35,8 +35,21 @@ spec:
     - name: {{ .role }}
       image: {{ include "goalmill.image" (dict "root" $root "image" .of.image) | quote }}
       imagePullPolicy: {{ include "goalmill.pullPolicy" (dict "root" $root "image" .of.image) }}
+{{- if .of.command }}
+      command:
+{{ toYaml .of.command | indent 8 }}
+{{- with .of.extraArgs }}
+      args:
+{{ toYaml . | indent 8 }}
+{{- end }}
+{{- else }}
       args:
 {{ toYaml (concat .args .of.extraArgs) | indent 8 }}
+{{- end }}
+{{- with .of.lifecycle }}
+      lifecycle:
+{{ toYaml . | indent 8 }}
+{{- end }}
       env:
         - name: GOALMILL_CONFIG
           value: /etc/goalmill/config/goalmill.yaml
@@ -57,7 +70,7 @@ spec:
 {{- if or .of.existingSecrets .of.extraEnvFrom }}
       envFrom:
 {{- range .of.existingSecrets }}
-        - secretRef: {name: {{ . }}}
+        - secretRef: {name: {{ . | quote }}}
 {{- end }}
 {{- with .of.extraEnvFrom }}
 {{ toYaml . | indent 8 }}
@@ -69,7 +82,7 @@ spec:
       resources:
 {{ toYaml .of.resources | indent 8 }}
       securityContext:
-{{ toYaml $root.Values.securityContext | indent 8 }}
+{{ toYaml (mergeOverwrite (deepCopy $root.Values.securityContext) (deepCopy .of.securityContext)) | indent 8 }}
       volumeMounts:
         - {name: config, mountPath: /etc/goalmill/config, readOnly: true}
         - {name: tmp, mountPath: /tmp}
@@ -87,7 +100,7 @@ spec:
 {{- end }}
   volumes:
     - name: config
-      configMap: {name: {{ .configName }}}
+      configMap: {name: {{ .configName | quote }}}
     - name: tmp
       emptyDir: {sizeLimit: 256Mi}
 {{- with include "goalmill.redisVolumes" $root }}

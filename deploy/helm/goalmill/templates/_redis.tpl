@@ -33,7 +33,7 @@
 {{- else if $user.urlSecret.name }}
 - name: GOALMILL_REDIS_URL
   valueFrom:
-    secretKeyRef: {name: {{ $user.urlSecret.name }}, key: {{ $user.urlSecret.key }}}
+    secretKeyRef: {name: {{ $user.urlSecret.name | quote }}, key: {{ $user.urlSecret.key | quote }}}
 {{- else if $redis.url }}
 - name: GOALMILL_REDIS_URL
   value: {{ $redis.url | quote }}
@@ -41,12 +41,12 @@
 {{- if $user.passwordSecret.name }}
 - name: REDIS_PASSWORD
   valueFrom:
-    secretKeyRef: {name: {{ $user.passwordSecret.name }}, key: {{ $user.passwordSecret.key }}}
+    secretKeyRef: {name: {{ $user.passwordSecret.name | quote }}, key: {{ $user.passwordSecret.key | quote }}}
 {{- end }}
 {{- if and $redis.sentinel.enabled $redis.sentinel.passwordSecret.name }}
 - name: SENTINEL_PASSWORD
   valueFrom:
-    secretKeyRef: {name: {{ $redis.sentinel.passwordSecret.name }}, key: {{ $redis.sentinel.passwordSecret.key }}}
+    secretKeyRef: {name: {{ $redis.sentinel.passwordSecret.name | quote }}, key: {{ $redis.sentinel.passwordSecret.key | quote }}}
 {{- end }}
 - name: GOALMILL_REDIS_URL
   value: {{ include "goalmill.redisUrl" (dict "redis" $redis "user" $user) | quote }}
@@ -84,8 +84,8 @@
 {{- with .Values.redis.tls.caSecret.name }}
 - name: redis-ca
   secret:
-    secretName: {{ . }}
-    items: [{key: {{ $.Values.redis.tls.caSecret.key }}, path: ca.pem}]
+    secretName: {{ . | quote }}
+    items: [{key: {{ $.Values.redis.tls.caSecret.key | quote }}, path: ca.pem}]
 {{- end }}
 {{- end -}}
 

@@ -79,7 +79,7 @@ async fn the_log_cannot_be_updated_and_the_role_of_the_application_can_only_appe
     append(&open(&server).await, S0, 0, vec![plan("p0-a", 5_000, "{}")]).await;
     server.execute(APPLICATION_ROLE).await;
     let url = server.url_with("secret").replace("//goalmill:", "//application:");
-    let store = PostgresArchive::open(&url, "`URL`").await.expect("the schema is there");
+    let store = PostgresArchive::open(&url, "`URL`", PostgresLimits::default()).await.expect("the schema is there");
     // A month that has no partition yet.
     let mut part = plan("p0-b", 1_796_083_200_000, "{}");
     part.events.iter_mut().for_each(|event| event.time_ms = 1_796_083_200_000);

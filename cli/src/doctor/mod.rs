@@ -1,5 +1,7 @@
 //! `doctor`: checks the installation from the outside and suggests fixes.
 
+mod installation;
+
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -96,11 +98,12 @@ pub async fn run(context: &CommandContext, args: &DoctorArgs) -> CommandResult {
 async fn run_checks(context: &CommandContext, args: &DoctorArgs) -> Result<Checks, Failed> {
     let mut checks = Checks::default();
     let flags: Vec<_> = args.redis.iter().map(|url| ("redis.url", url.clone())).collect();
-    let has_scheduler = check_scheduler(context, &mut checks).await;
+    let found = check_scheduler(context, &mut checks).await;
+    let has_scheduler = found.answers;
     match settings(args.config.as_deref(), &flags) {
         Ok(loaded) => {
             check_settings(&loaded, &mut checks);
-            check_redis(&loaded, has_scheduler, &mut checks).await;
+            Box::pin(check_redis(&loaded, &found, &mut checks)).await;
             check_models(&loaded, &mut checks).await;
         }
         Err(failed) => checks.add(Level::Problem, "settings", failed.message, failed.help),
@@ -126,7 +129,7 @@ fn check_settings(loaded: &Loaded, checks: &mut Checks) {
 }
 
 /// Checks Redis; without `--redis` it may be missing if a scheduler answers.
-async fn check_redis(loaded: &Loaded, has_scheduler: bool, checks: &mut Checks) {
+async fn check_redis(loaded: &Loaded, found: &FoundScheduler, checks: &mut Checks) {
     let url = hide_password(&loaded.settings.redis.url);
     let is_asked_for = loaded.origin("redis.url") != Origin::Default;
     let begun = Instant::now();
@@ -153,6 +156,7 @@ async fn check_redis(loaded: &Loaded, has_scheduler: bool, checks: &mut Checks) 
                         let workers = broker.workers(SILENCE_MS_MAX).await?;
                         Ok::<_, BrokerError>((workers, redis::groups::troubled(&loaded.settings.redis).await?))
                     };
+                    installation::check_server(&loaded.settings.redis, broker.as_ref(), meta.as_ref(), checks).await;
                     match looked.await {
                         Ok((workers, troubled)) => {
                             check_clocks(health.time_ms, &workers, checks);
@@ -170,6 +174,7 @@ async fn check_redis(loaded: &Loaded, has_scheduler: bool, checks: &mut Checks) 
                     checks.add(Level::Problem, "redis", format!("{url}: {}", failed.message), failed.help);
                 }
             }
+            installation::compare(found, meta.as_ref(), is_asked_for, checks);
             match meta {
                 Some(meta) if meta.protocol != PROTOCOL => checks.add(
                     Level::Problem,
@@ -189,7 +194,7 @@ async fn check_redis(loaded: &Loaded, has_scheduler: bool, checks: &mut Checks) 
                 ),
             }
         }
-        Err(error) if !is_asked_for && has_scheduler => {
+        Err(error) if !is_asked_for && found.answers => {
             checks.ok("redis", format!("none at the default address {url} ({error}); `goalmill dev` needs none"));
         }
         Err(error) => {
@@ -273,7 +278,15 @@ fn check_groups(troubled: Vec<(String, GroupTrouble)>, checks: &mut Checks) {
     }
 }
 
-async fn check_scheduler(context: &CommandContext, checks: &mut Checks) -> bool {
+/// What is known of the scheduler.
+#[derive(Debug, Default)]
+struct FoundScheduler {
+    answers: bool,
+    /// The id of its installation, if it is ready.
+    instance: Option<String>,
+}
+
+async fn check_scheduler(context: &CommandContext, checks: &mut Checks) -> FoundScheduler {
     let base = context.client.base();
     match context.client.health().await {
         Ok((true, true, text)) => {
@@ -288,25 +301,26 @@ async fn check_scheduler(context: &CommandContext, checks: &mut Checks) -> bool 
             for warning in answer.get("warnings").and_then(Value::as_array).into_iter().flatten() {
                 checks.warn("scheduler", warning.as_str().unwrap_or_default());
             }
-            true
+            let instance = Some(field("instance").to_owned()).filter(|instance| !instance.is_empty());
+            FoundScheduler { answers: true, instance }
         }
         Ok((true, false, text)) => {
             let why = serde_json::from_str::<Value>(&text).ok();
             let why = why.as_ref().and_then(|why| why.get("detail")?.as_str()).unwrap_or(text.trim());
             // The text of a refusal says what to do.
-            let hint = if why.starts_with("redis refuses") { "" } else { "check its log and its Redis" };
-            checks.add(Level::Problem, "scheduler", format!("{base} is not ready: {why}"), hint);
-            true
+            let fix = if why.starts_with("redis refuses") { "" } else { "check its log and its Redis" };
+            checks.add(Level::Problem, "scheduler", format!("{base} is not ready: {why}"), fix);
+            FoundScheduler { answers: true, instance: None }
         }
         Ok((false, ..)) => {
             let hint = "name the scheduler with `--server URL`";
             checks.add(Level::Problem, "scheduler", format!("the server at {base} is not a scheduler"), hint);
-            false
+            FoundScheduler::default()
         }
         Err(error) => {
             let failed = Failed::from(error);
             checks.add(Level::Problem, "scheduler", failed.message, failed.help);
-            false
+            FoundScheduler::default()
         }
     }
 }

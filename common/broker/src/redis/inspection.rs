@@ -1,0 +1,90 @@
+//! What a server permits and how it is set up, for `doctor`. Nothing is changed.
+
+use goalmill_common::config::RedisSettings;
+use goalmill_common::id::AgentType;
+use redis::{Cmd, Value, cmd};
+
+use super::Result;
+use super::connections::Connections;
+use super::error::to_broker_error;
+
+/// A name that no agent type, shard or worker has.
+const NOBODY: &str = "%doctor";
+
+/// A server as `doctor` sees it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Inspection {
+    /// Commands that the user may not use, although a scheduler does.
+    pub refused: Vec<String>,
+    /// Seconds after which the server ends idle connections, 0 for never; `None` if the user may not ask.
+    pub idle_timeout_s: Option<u64>,
+}
+
+/// Looks at the rights of the user in `redis.url`, who should be that of schedulers, and at the settings of the server.
+///
+/// # Errors
+/// The server cannot be asked.
+pub async fn inspect(settings: &RedisSettings) -> Result<Inspection> {
+    let connections = Connections::new(settings)?;
+    let mut refused = Vec::new();
+    for (name, command) in commands(&connections) {
+        if is_refused(&connections, &command).await? {
+            refused.push(name.to_owned());
+        }
+    }
+    let mut read = cmd("CONFIG");
+    read.arg("GET").arg("timeout");
+    let idle_timeout_s = match connections.try_ask::<Vec<String>>(&read).await? {
+        Ok(pairs) => pairs.get(1).and_then(|seconds| seconds.parse().ok()),
+        Err(_) => None,
+    };
+    Ok(Inspection { refused, idle_timeout_s })
+}
+
+async fn is_refused(connections: &Connections, command: &Cmd) -> Result<bool> {
+    match connections.try_ask::<Value>(command).await? {
+        Ok(_) => Ok(false),
+        Err(error) if error.code() == Some("NOPERM") => Ok(true),
+        // The server looks at the rights before it looks at keys, groups and arguments.
+        Err(error) if error.code().is_some() => Ok(false),
+        Err(error) => Err(to_broker_error(error)),
+    }
+}
+
+/// Commands of a scheduler beyond those of a commit, each so that it does nothing: its key does not exist, or nobody
+/// listens. `Broker::probe` looks at those of a commit.
+fn commands(connections: &Connections) -> Vec<(&'static str, Cmd)> {
+    let keys = &connections.keys;
+    let (steps, other, channel) = (keys.steps(&AgentType::from(NOBODY)), keys.answer(NOBODY), keys.presence(NOBODY));
+    let words = |words: &[&str]| {
+        let mut command = cmd(words[0]);
+        for word in &words[1..] {
+            command.arg(*word);
+        }
+        command
+    };
+    vec![
+        ("XADD", words(&["XADD", &steps, "NOMKSTREAM", "*", "f", "v"])),
+        ("XREADGROUP", words(&["XREADGROUP", "GROUP", NOBODY, NOBODY, "COUNT", "1", "STREAMS", &steps, ">"])),
+        ("XGROUP CREATE", words(&["XGROUP", "CREATE", &steps, NOBODY, "0"])),
+        ("XAUTOCLAIM", words(&["XAUTOCLAIM", &steps, NOBODY, NOBODY, "1000", "0"])),
+        ("XPENDING", words(&["XPENDING", &steps, NOBODY])),
+        ("XINFO GROUPS", words(&["XINFO", "GROUPS", &steps])),
+        ("XRANGE", words(&["XRANGE", &steps, "-", "+", "COUNT", "1"])),
+        ("XACK", words(&["XACK", &steps, NOBODY, "0-1"])),
+        ("XDEL", words(&["XDEL", &steps, "0-1"])),
+        ("DEL", words(&["DEL", &other])),
+        ("EXISTS", words(&["EXISTS", &other])),
+        ("GET", words(&["GET", &other])),
+        ("SET", words(&["SET", &other, "v", "XX"])),
+        ("HGETALL", words(&["HGETALL", &other])),
+        ("HDEL", words(&["HDEL", &other, "f"])),
+        ("SMEMBERS", words(&["SMEMBERS", &other])),
+        ("ZRANGEBYSCORE", words(&["ZRANGEBYSCORE", &other, "0", "1"])),
+        ("ZADD", words(&["ZADD", &other, "XX", "1", "v"])),
+        ("PEXPIRE", words(&["PEXPIRE", &other, "1000"])),
+        ("PUBLISH", words(&["PUBLISH", &channel, "v"])),
+        ("CLIENT UNBLOCK", words(&["CLIENT", "UNBLOCK", "0"])),
+        ("FUNCTION LIST", words(&["FUNCTION", "LIST", "LIBRARYNAME", NOBODY])),
+    ]
+}

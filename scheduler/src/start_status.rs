@@ -1,0 +1,80 @@
+//! What a start waits for, and the wait itself.
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use goalmill_broker::BrokerError;
+use goalmill_common::problem::{ErrorCode, Problem};
+use tokio::time::Instant;
+
+use crate::gauges::set_redis;
+
+/// Wait between two tries to reach the store. It does not grow: a scheduler is to be ready within 2 s of its store.
+const RETRY: Duration = Duration::from_millis(500);
+/// The log repeats an unchanged reason after this time.
+const REPEAT: Duration = Duration::from_mins(1);
+
+/// What a start waits for; [`crate::api::StartingApi`] answers with it.
+#[derive(Clone, Debug)]
+pub(crate) struct StartStatus(Arc<Mutex<Waiting>>);
+
+#[derive(Debug)]
+struct Waiting {
+    waits_for: Problem,
+    /// When the log said so.
+    told: Option<Instant>,
+}
+
+impl Default for StartStatus {
+    fn default() -> Self {
+        let detail = "the scheduler starts, and has had no answer from redis yet";
+        let waits_for = Problem::new(ErrorCode::NotReady, detail);
+        Self(Arc::new(Mutex::new(Waiting { waits_for, told: None })))
+    }
+}
+
+impl StartStatus {
+    pub(crate) fn problem(&self) -> Problem {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).waits_for.clone()
+    }
+
+    /// Waits before the store is asked again.
+    ///
+    /// # Errors
+    ///
+    /// The error itself, if it does not pass: the store cannot be used as it is set up.
+    pub(crate) async fn wait_after(&self, error: BrokerError) -> Result<(), BrokerError> {
+        if !passes(&error) {
+            return Err(error);
+        }
+        set_redis(Some(&error));
+        self.tell(error.into());
+        tokio::time::sleep(RETRY).await;
+        Ok(())
+    }
+
+    /// Keeps the reason; logs a new one, and an old one from time to time.
+    fn tell(&self, waits_for: Problem) {
+        let mut waiting = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_old = waiting.waits_for.detail == waits_for.detail;
+        if !is_old || waiting.told.is_none_or(|at| at.elapsed() > REPEAT) {
+            tracing::warn!("the start waits: {}", waits_for.detail);
+            waiting.told = Some(Instant::now());
+        }
+        waiting.waits_for = waits_for;
+    }
+}
+
+/// Whether the store may answer later, without a change of the settings of Goalmill.
+fn passes(error: &BrokerError) -> bool {
+    match error {
+        BrokerError::Unavailable(_) | BrokerError::Refused { .. } | BrokerError::OutOfMemory => true,
+        BrokerError::DataLost(_)
+        | BrokerError::Unsafe(_)
+        | BrokerError::Unsupported(_)
+        | BrokerError::InvalidAddress(_)
+        | BrokerError::WrongType(_)
+        | BrokerError::Corrupt(_)
+        | BrokerError::Archive(_) => false,
+    }
+}
