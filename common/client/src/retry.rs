@@ -92,7 +92,9 @@ fn is_idempotent(request: &Request) -> bool {
 fn asked_wait(error: &ClientError) -> Option<Duration> {
     match error {
         ClientError::Unreachable { .. } => Some(Duration::ZERO),
-        ClientError::Problem(problem) if matches!(problem.code, ErrorCode::NotReady | ErrorCode::StoreUnavailable) => {
+        ClientError::Problem(problem)
+            if matches!(problem.code, ErrorCode::NotReady | ErrorCode::StoreUnavailable | ErrorCode::StoreRefused) =>
+        {
             Some(Duration::from_secs(problem.retry_after_s.unwrap_or(0)))
         }
         // What a proxy says of a scheduler that is away.
