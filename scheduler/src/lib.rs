@@ -16,6 +16,7 @@ mod health_monitor;
 mod hooks;
 mod intake;
 mod namespace_limits;
+mod payload_cache;
 mod plan_reader;
 mod quality;
 mod quarantine;

@@ -67,7 +67,7 @@ const SCHEDULER_ORDER: &[&[&str]] = &[
     &["scheduler"],
     &["execution_stats", "health_monitor", "hooks", "namespace_limits", "traces"],
     &["directory", "event_log"],
-    &["busy_poll", "plan_reader", "quality", "run_blocking"],
+    &["busy_poll", "payload_cache", "plan_reader", "quality", "run_blocking"],
 ];
 
 /// The packages of the workspace, as directories.
