@@ -17,6 +17,7 @@ mod health_monitor;
 mod hooks;
 mod intake;
 mod namespace_limits;
+mod payload_cache;
 mod plan_reader;
 mod plan_routing;
 mod quality;

@@ -22,11 +22,11 @@ use tokio_util::task::TaskTracker;
 
 use crate::dead_letter_counter::DeadLetterCounter;
 use crate::directory::Directory;
-use crate::effects::PayloadCache;
 use crate::execution_stats::ExecutionStats;
 use crate::health_monitor::HealthMonitor;
 use crate::hooks::Hooks;
 use crate::namespace_limits::NamespaceLimits;
+use crate::payload_cache::PayloadCache;
 use crate::plan_reader::PlanReader;
 use crate::traces::Traces;
 
@@ -62,7 +62,7 @@ pub(crate) struct Scheduler {
     pub(crate) traces: Option<Arc<Traces>>,
     /// `None` unless a namespace has a limit.
     pub(crate) namespaces: Option<Arc<NamespaceLimits>>,
-    /// Stored payloads that were read lately.
+    /// Stored payloads that were read recently.
     pub(crate) payloads: PayloadCache,
     pub(crate) health: HealthMonitor,
     pub(crate) dead_letters: DeadLetterCounter,

@@ -2,9 +2,9 @@
 
 use std::ops::Range;
 
-use crate::scan::{self, SeenPath, invalid};
+use crate::scan::{self, SeenPath};
 use crate::tokens::{Token, Tokens};
-use crate::{ExpressionError, StepRef, is_plain, rewrite};
+use crate::{ExpressionError, StepRef, invalid, is_plain, rewrite};
 
 /// The type of a value, as far as a text or a schema tells it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -54,7 +54,7 @@ pub enum Operand {
 
 /// A comparison by `==` or `!=`, or by order.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Comparison {
+pub struct ComparedOperands {
     pub left: Operand,
     pub right: Operand,
     pub is_order: bool,
@@ -65,7 +65,7 @@ pub struct Comparison {
 pub struct Facts {
     pub refs: Vec<StepRef>,
     pub paths: Vec<SeenPath>,
-    pub comparisons: Vec<Comparison>,
+    pub comparisons: Vec<ComparedOperands>,
 }
 
 impl Facts {
@@ -96,7 +96,7 @@ pub fn examine_condition(text: &str) -> Result<Facts, ExpressionError> {
 pub(crate) fn collect_comparisons(
     tokens: &Tokens<'_>,
     range: Range<usize>,
-    found: &mut Vec<Comparison>,
+    found: &mut Vec<ComparedOperands>,
 ) -> Result<(), ExpressionError> {
     for [left, operator, right] in rewrite::comparisons(tokens, range) {
         let is_order = match tokens.list[operator.start] {
@@ -112,7 +112,7 @@ pub(crate) fn collect_comparisons(
             let (a, b) = (a.described(), b.described());
             return Err(invalid(format!("{a} and {b} have no order; convert one, as in `x | int` or `x | string`")));
         }
-        found.push(Comparison { left, right, is_order });
+        found.push(ComparedOperands { left, right, is_order });
     }
     Ok(())
 }

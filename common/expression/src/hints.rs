@@ -2,9 +2,8 @@
 
 use goalmill_common::status::StepStatus;
 
-use crate::ExpressionError;
-use crate::scan::invalid;
 use crate::tokens::{Token, Tokens};
+use crate::{ExpressionError, invalid};
 
 /// Names from other languages, and what to write for `x.name()`, `name(x)` or `x | name`.
 const NAMES: &[(&str, &str)] = &[

@@ -26,7 +26,7 @@ use goalmill_common::text;
 use minijinja::{Environment, ErrorKind};
 use serde_json::Value as JsonValue;
 
-pub use facts::{Comparison, Facts, Operand, ValueType, examine, examine_condition};
+pub use facts::{ComparedOperands, Facts, Operand, ValueType, examine, examine_condition};
 pub use payload::{NeededPayload, PAYLOAD_NEEDED, Payload, Payloads};
 pub use scan::SeenPath;
 pub use scope::{Scope, ScopedStep};
@@ -363,6 +363,10 @@ fn unresolved(text: &str, scope: &Scope<'_>, scan: &Scan) -> ExpressionError {
         ),
     };
     ExpressionError::new("REF_UNRESOLVED", message)
+}
+
+fn invalid(message: impl Into<String>) -> ExpressionError {
+    ExpressionError::new("INVALID_EXPRESSION", message)
 }
 
 fn located(error: ExpressionError, at: &str) -> ExpressionError {

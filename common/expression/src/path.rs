@@ -2,9 +2,8 @@
 
 use goalmill_common::status::StepStatus;
 
-use crate::scan::invalid;
 use crate::tokens::{Token, Tokens};
-use crate::{ExpressionError, hints};
+use crate::{ExpressionError, hints, invalid};
 
 /// Whether there is only a path, such as `steps.a.outputs.x`.
 pub(crate) fn is_path(tokens: &[Token<'_>]) -> bool {

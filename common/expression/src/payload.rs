@@ -21,10 +21,10 @@ pub struct NeededPayload {
 
 /// A loaded payload. Cheap to clone.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Payload(Arc<Loaded>);
+pub struct Payload(Arc<LoadedJson>);
 
 #[derive(Debug, PartialEq)]
-struct Loaded {
+struct LoadedJson {
     json: JsonValue,
     value: Value,
     bytes: usize,
@@ -35,7 +35,7 @@ impl Payload {
     pub fn parse(text: &str) -> Result<Self, serde_json::Error> {
         let json: JsonValue = serde_json::from_str(text)?;
         let value = Value::from(Serde(&json));
-        Ok(Self(Arc::new(Loaded { json, value, bytes: text.len() })))
+        Ok(Self(Arc::new(LoadedJson { json, value, bytes: text.len() })))
     }
 
     /// The payload as JSON.
@@ -53,7 +53,7 @@ impl Payload {
     }
 }
 
-/// Loaded payloads by their keys.
+/// LoadedJson payloads by their keys.
 pub type Payloads = BTreeMap<String, Payload>;
 
 /// The payloads that the expressions of one step read.

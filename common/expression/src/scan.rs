@@ -5,10 +5,10 @@
 
 use std::ops::Range;
 
-use crate::facts::{self, Comparison};
+use crate::facts::{self, ComparedOperands};
 use crate::path::{check_number, check_status, is_path, passed_on, path_parts};
 use crate::tokens::{Token, Tokens, tokens};
-use crate::{ExpressionError, StepRef, hints, rewrite, signatures};
+use crate::{ExpressionError, StepRef, hints, invalid, rewrite, signatures};
 
 /// Most `{{ … }}` and `{% … %}` of one text.
 const REGIONS_MAX: usize = 1_000;
@@ -42,7 +42,7 @@ pub(crate) struct Scan {
     with_comparisons: bool,
     pub refs: Vec<StepRef>,
     pub paths: Vec<SeenPath>,
-    pub comparisons: Vec<Comparison>,
+    pub comparisons: Vec<ComparedOperands>,
     /// What runs instead of the text, where the two differ.
     pub code: Option<String>,
     /// What runs instead of the only expression.
@@ -79,7 +79,7 @@ pub(crate) fn examine_template(text: &str) -> Result<Scan, ExpressionError> {
 }
 
 fn template_with(text: &str, mut scan: Scan) -> Result<Scan, ExpressionError> {
-    let mut code = Code { text, rewritten: String::new(), copied: 0 };
+    let mut code = RewrittenText { text, rewritten: String::new(), copied: 0 };
     let mut blocks = Blocks::default();
     let mut regions = 0;
     let mut at = 0;
@@ -139,13 +139,13 @@ fn template_with(text: &str, mut scan: Scan) -> Result<Scan, ExpressionError> {
 }
 
 /// The text that runs, as far as it is written.
-struct Code<'t> {
+struct RewrittenText<'t> {
     text: &'t str,
     rewritten: String,
     copied: usize,
 }
 
-impl Code<'_> {
+impl RewrittenText<'_> {
     /// Rewrites the expression that begins at a token.
     ///
     /// - `inside`: where the text of the tokens begins.
@@ -386,8 +386,4 @@ fn step(rest: &[Token<'_>]) -> Result<StepRef, ExpressionError> {
         return Err(invalid(format!("a step id with a dash is written in brackets, as in `steps['{id}-…'].outputs`")));
     }
     Ok(StepRef { step: id.into(), field: field.map(str::to_owned) })
-}
-
-pub(crate) fn invalid(message: impl Into<String>) -> ExpressionError {
-    ExpressionError::new("INVALID_EXPRESSION", message)
 }

@@ -2,9 +2,8 @@
 //! runs.
 
 use crate::hints::instead_of;
-use crate::scan::invalid;
 use crate::tokens::{Token, Tokens};
-use crate::{ExpressionError, rewrite};
+use crate::{ExpressionError, invalid, rewrite};
 
 /// What a filter takes besides the value before it.
 struct Signature {

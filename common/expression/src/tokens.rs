@@ -2,8 +2,7 @@
 
 use std::ops::Range;
 
-use crate::ExpressionError;
-use crate::scan::invalid;
+use crate::{ExpressionError, invalid};
 
 /// Most tokens of one `{{ … }}` or `{% … %}`.
 const TOKENS_MAX: usize = 200;

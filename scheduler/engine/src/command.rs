@@ -16,7 +16,7 @@ use goalmill_plan::validate::Policy;
 
 use crate::HookAnswer;
 use crate::graph::StepIndex;
-use crate::payloads::LoadedPayload;
+use crate::payload_loads::LoadedPayload;
 use crate::recording::InputRecording;
 
 /// A command or a [`SubmitCommand`], with its time, random number and actor: the engine reads no clock and draws no

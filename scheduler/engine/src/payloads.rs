@@ -1,83 +1,20 @@
 //! Stored payloads that decisions read: they are asked for, loaded outside of the loop, and used once they are there.
 //!
-//! What is loaded is no state: it is in no event, and after a restart it is asked for again.
-
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+//! What is loaded is no state: see [`crate::payload_loads`].
 
 use goalmill_common::blob_ref;
-use goalmill_common::failure::{Failure, FailureClass};
+use goalmill_common::failure::Failure;
 use goalmill_common::json::Json;
 use goalmill_common::plan::StepKind;
 use goalmill_common::status::StepStatus;
-use goalmill_expression::{NeededPayload, Payload, Payloads};
+use goalmill_expression::{NeededPayload, Payloads};
 
 use crate::attempt::Spent;
 use crate::decide::Turn;
 use crate::graph::StepIndex;
+use crate::payload_loads::LoadedPayload;
 use crate::state::StepHook;
 use crate::{Command, Effect, Rejection, render};
-
-/// Most steps of one plan whose payloads are kept at a time; others are loaded again.
-const KEPT_MAX: usize = 16;
-
-/// A payload that was asked for, by its key, or why there is none.
-pub type LoadedPayload = (String, Result<Payload, Failure>);
-
-/// Payloads of one plan that are loaded or on their way, by the step that reads them; `None` for criteria. All are equal,
-/// and a copy is empty.
-#[derive(Default)]
-pub(crate) struct PayloadLoads {
-    asked: BTreeSet<Option<StepIndex>>,
-    loaded: VecDeque<(Option<StepIndex>, Payloads)>,
-    /// Commands that wait for payloads.
-    held: BTreeMap<StepIndex, Box<Command>>,
-    /// Why criteria cannot be judged by expressions.
-    pub(crate) criteria_failure: Option<Failure>,
-}
-
-impl PartialEq for PayloadLoads {
-    fn eq(&self, _: &Self) -> bool {
-        true
-    }
-}
-
-impl Clone for PayloadLoads {
-    fn clone(&self) -> Self {
-        Self::default()
-    }
-}
-
-impl std::fmt::Debug for PayloadLoads {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "PayloadLoads({})", self.loaded.len())
-    }
-}
-
-impl PayloadLoads {
-    /// What is loaded for a step.
-    pub(crate) fn of(&self, reader: Option<StepIndex>) -> Option<&Payloads> {
-        self.loaded.iter().find(|(known, _)| *known == reader).map(|(_, payloads)| payloads)
-    }
-
-    /// Whether payloads of a step are on their way.
-    pub(crate) fn is_asked(&self, reader: Option<StepIndex>) -> bool {
-        self.asked.contains(&reader)
-    }
-
-    fn add(&mut self, reader: Option<StepIndex>, payloads: Payloads) {
-        if let Some((_, known)) = self.loaded.iter_mut().find(|(known, _)| *known == reader) {
-            return known.extend(payloads);
-        }
-        if self.loaded.len() >= KEPT_MAX {
-            self.loaded.pop_front();
-        }
-        self.loaded.push_back((reader, payloads));
-    }
-
-    fn remove(&mut self, reader: Option<StepIndex>) {
-        self.loaded.retain(|(known, _)| *known != reader);
-    }
-}
 
 impl Turn<'_> {
     /// Asks for payloads that a step, or the criteria, read; the decision is made when they are there.
@@ -235,11 +172,4 @@ impl Turn<'_> {
         }
         Ok(())
     }
-}
-
-/// The failure of a payload that is asked for and cannot be had.
-pub(crate) fn unread(payloads: &[NeededPayload]) -> Failure {
-    let paths: Vec<String> = payloads.iter().map(|payload| format!("`{}`", payload.path)).collect();
-    let message = format!("{} is stored and not loaded", paths.join(", "));
-    Failure::new(FailureClass::Permanent, goalmill_expression::PAYLOAD_NEEDED, message)
 }

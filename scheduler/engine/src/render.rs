@@ -7,7 +7,6 @@ use goalmill_expression::{self as expression, ExpressionError, NeededPayload, PA
 use serde_json::{Map, Value};
 
 use crate::graph::StepIndex;
-use crate::payloads::unread;
 use crate::state::PlanState;
 
 /// Why an expression has no value now.
@@ -143,4 +142,11 @@ fn with_scope_and<T>(
         let message = format!("{what}: {}", e.message);
         Unrendered::Failed(Failure::new(FailureClass::Permanent, e.code, message))
     })
+}
+
+/// The failure of a payload that is asked for and cannot be had.
+fn unread(payloads: &[NeededPayload]) -> Failure {
+    let paths: Vec<String> = payloads.iter().map(|payload| format!("`{}`", payload.path)).collect();
+    let message = format!("{} is stored and not loaded", paths.join(", "));
+    Failure::new(FailureClass::Permanent, PAYLOAD_NEEDED, message)
 }

@@ -22,7 +22,7 @@ use crate::grant::{CallGrant, GrantedBudgets};
 use crate::graph::{PlanGraph, StepIndex};
 use crate::judging::Judging;
 use crate::model_calls::ModelCallLog;
-use crate::payloads::PayloadLoads;
+use crate::payload_loads::PayloadLoads;
 use crate::recorded_calls::StepCalls;
 use crate::reserved::ReservedEstimates;
 use crate::revise::Revising;

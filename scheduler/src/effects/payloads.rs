@@ -1,7 +1,6 @@
 //! Loads stored payloads that expressions read, outside of the shard's loop.
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
-use std::sync::{Mutex, PoisonError};
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use goalmill_common::blob_ref;
@@ -14,9 +13,6 @@ use serde_json::Value;
 use crate::run_blocking::run_blocking_if_large;
 use crate::scheduler::Scheduler;
 
-/// Bytes of payloads that are kept, as JSON text: many steps may read the same one.
-const KEPT_BYTES_MAX: usize = 16 << 20;
-
 /// Payloads that a model is shown at once, and the characters of each.
 const SHOWN_MAX: usize = 32;
 const SHOWN_CHARS_MAX: usize = 4_000;
@@ -24,25 +20,6 @@ const SHOWN_CHARS_MAX: usize = 4_000;
 /// Waits between attempts to read one while the store does not answer.
 const WAIT_MIN: Duration = Duration::from_millis(50);
 const WAIT_MAX: Duration = Duration::from_secs(2);
-
-/// Payloads that were loaded lately, the oldest first.
-#[derive(Debug, Default)]
-pub(crate) struct PayloadCache(Mutex<VecDeque<(String, Payload)>>);
-
-impl PayloadCache {
-    fn get(&self, key: &str) -> Option<Payload> {
-        let kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        kept.iter().find(|(known, _)| known == key).map(|(_, payload)| payload.clone())
-    }
-
-    fn add(&self, key: &str, payload: &Payload) {
-        let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        kept.push_back((key.to_owned(), payload.clone()));
-        while kept.iter().map(|(_, payload)| payload.bytes()).sum::<usize>() > KEPT_BYTES_MAX {
-            kept.pop_front();
-        }
-    }
-}
 
 /// Loads payloads that a step reads, or the criteria of the plan.
 pub(crate) async fn load_payloads(

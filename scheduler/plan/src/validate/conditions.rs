@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 
 use goalmill_common::plan::{Plan, Step};
-use goalmill_expression::{Comparison, Facts, Operand, ValueType};
+use goalmill_expression::{ComparedOperands, Facts, Operand, ValueType};
 use serde_json::Value;
 
 use super::graph::StepNumbers;
@@ -88,7 +88,7 @@ pub(super) fn warn_of_types(
     plan: &Plan,
     index: &StepNumbers,
     at: &DocumentPath<'_>,
-    comparisons: &[Comparison],
+    comparisons: &[ComparedOperands],
 ) {
     for comparison in comparisons {
         let types = (type_of(&comparison.left, plan, index), type_of(&comparison.right, plan, index));
