@@ -33,11 +33,11 @@ const PULL_AHEAD: Duration = Duration::from_millis(100);
 pub(crate) struct Throttle {
     is_on: AtomicBool,
     waiting: AtomicUsize,
-    state: Mutex<State>,
+    state: Mutex<ThrottleState>,
 }
 
 #[derive(Default)]
-struct State {
+struct ThrottleState {
     recent: Recent,
     pace: Option<Pace>,
 }
@@ -148,7 +148,7 @@ impl Throttle {
 
     fn record_success(&self, begun_at: Instant) {
         let mut state = self.lock();
-        let State { recent, pace } = &mut *state;
+        let ThrottleState { recent, pace } = &mut *state;
         recent.turn(Instant::now());
         recent.now = recent.now.saturating_add(1);
         // It began before the refusal, and took longer.
@@ -165,7 +165,7 @@ impl Throttle {
         let asked = failure.retry_after_ms.map_or(UNNAMED, |ms| Duration::from_millis(ms.min(RETRY_AFTER_MS_MAX)));
         let mut state = self.lock();
         self.forget(&mut state, now);
-        let State { recent, pace } = &mut *state;
+        let ThrottleState { recent, pace } = &mut *state;
         if let Some(pace) = pace
             && begun_at < pace.refused_at
         {
@@ -185,14 +185,14 @@ impl Throttle {
         self.is_on.store(true, Ordering::Relaxed);
     }
 
-    fn forget(&self, state: &mut State, now: Instant) {
+    fn forget(&self, state: &mut ThrottleState, now: Instant) {
         if state.pace.as_ref().is_some_and(|pace| now > pace.until + FORGET) {
             state.pace = None;
             self.is_on.store(false, Ordering::Relaxed);
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, ThrottleState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

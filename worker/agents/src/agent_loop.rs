@@ -451,7 +451,7 @@ impl<'a> AgentLoop<'a> {
                 let task = Task { idempotency_key: id.idempotency_key, ..task.clone() };
                 let result = match arguments {
                     Ok(arguments) => tool.run(&arguments, &task).await,
-                    Err(error) => Err(format!("the arguments cannot be read: {error}")),
+                    Err(error) => Err(format!("the arguments are not JSON: {error}")),
                 };
                 let usage = CallUsage { cost: price.dollars(), ..CallUsage::default() };
                 Ok(CallResult::new(render_result(tool.name(), result, limit), usage))
