@@ -68,7 +68,7 @@ impl PlanReader for LivePlans {
 }
 
 /// Whether a key is that of a payload of a plan, or of its family: clients, agents and models may write any key.
-async fn is_payload_of(broker: &dyn Broker, plan: &PlanId, key: &str) -> Result<bool, BrokerError> {
+pub(crate) async fn is_payload_of(broker: &dyn Broker, plan: &PlanId, key: &str) -> Result<bool, BrokerError> {
     let keys = broker.keys();
     Ok(keys.is_blob_of(plan, key) || keys.is_blob_of(&family_of(broker, plan).await?, key))
 }

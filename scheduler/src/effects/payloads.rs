@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
+use goalmill_broker::BrokerError;
 use goalmill_common::blob_ref;
 use goalmill_common::failure::{Failure, FailureClass};
 use goalmill_common::id::PlanId;
@@ -10,6 +11,7 @@ use goalmill_common::text::shorten;
 use goalmill_engine::{Command, LoadedPayload, NeededPayload, Payload, StepIndex};
 use serde_json::Value;
 
+use crate::plan_reader::is_payload_of;
 use crate::run_blocking::run_blocking_if_large;
 use crate::scheduler::Scheduler;
 
@@ -59,42 +61,53 @@ fn beginning(payload: &Payload) -> String {
     shorten(&whole, SHOWN_CHARS_MAX).into_owned()
 }
 
+/// Asks the store until it answers.
 async fn load(scheduler: &Scheduler, plan: &PlanId, needed: NeededPayload) -> LoadedPayload {
     let NeededPayload { path, key, .. } = needed;
-    if let Some(payload) = scheduler.payloads.get(&key) {
-        return (key, Ok(payload));
-    }
-    let loaded = read(scheduler, plan, &path, &key).await;
-    if let Ok(payload) = &loaded {
-        scheduler.payloads.add(&key, payload);
-    }
-    (key, loaded)
-}
-
-async fn read(scheduler: &Scheduler, plan: &PlanId, path: &str, key: &str) -> Result<Payload, Failure> {
-    let failed = |code: &str, what: &str| Failure::new(FailureClass::Permanent, code, format!("`{path}` {what}"));
-    if !scheduler.broker.keys().is_blob(key) {
-        return Err(failed("BLOB_INVALID", "refers to a key that is not that of a payload"));
-    }
     let mut wait = WAIT_MIN;
-    let bytes = loop {
-        match scheduler.broker.get_blob(key).await {
-            Ok(bytes) => break bytes,
+    loop {
+        match read(scheduler, plan, &path, &key).await {
+            Ok(loaded) => return (key, loaded),
             Err(error) => {
                 tracing::warn!(plan_id = %plan, "a payload of plan {plan} cannot be read yet: {error}");
                 tokio::time::sleep(wait).await;
                 wait = (wait * 2).min(WAIT_MAX);
             }
         }
+    }
+}
+
+/// The outer error is the store's, the inner one says why there is no such payload.
+async fn read(
+    scheduler: &Scheduler,
+    plan: &PlanId,
+    path: &str,
+    key: &str,
+) -> Result<Result<Payload, Failure>, BrokerError> {
+    let failed = |code: &str, what: &str| {
+        let message = format!("`{path}` {what}");
+        Ok(Err(Failure::new(FailureClass::Permanent, code, message)))
     };
-    let Some(bytes) = bytes else { return Err(failed("BLOB_MISSING", "has expired: its stored value is gone")) };
+    if !is_payload_of(scheduler.broker.as_ref(), plan, key).await? {
+        return failed("BLOB_INVALID", "refers to a key that is not that of a payload of this plan");
+    }
+    if let Some(payload) = scheduler.payloads.get(key) {
+        return Ok(Ok(payload));
+    }
+    let Some(bytes) = scheduler.broker.get_blob(key).await? else {
+        return failed("BLOB_MISSING", "has expired: its stored value is gone");
+    };
     let most = scheduler.settings.limits.payload_bytes_max;
     if bytes.len() > most {
         let what = format!("has {} bytes, more than `limits.payload_bytes_max` ({most})", bytes.len());
-        return Err(failed("PAYLOAD_TOO_LARGE", &what));
+        return failed("PAYLOAD_TOO_LARGE", &what);
     }
     let parsed = run_blocking_if_large(bytes.len(), move || {
         String::from_utf8(bytes).ok().and_then(|text| Payload::parse(&text).ok())
     });
-    parsed.await.ok_or_else(|| failed("BLOB_INVALID", "is stored as something that is not JSON"))
+    let Some(payload) = parsed.await else {
+        return failed("BLOB_INVALID", "is stored as something that is not JSON");
+    };
+    scheduler.payloads.add(key, &payload);
+    Ok(Ok(payload))
 }
