@@ -65,7 +65,7 @@ fn a_pattern_is_matched_in_linear_time_or_refused() {
     let schema = Schema::of_outputs(&json!({"pattern": "^(a+)+$"})).expect("it is linear here");
     let value = json!(format!("{}!", "a".repeat(100_000)));
     assert!(!schema.for_value(&value).expect("it is little work").is_valid(&value));
-    for pattern in ["^(?=a)b", "(a)\\1", "a{9999}b{9999}"] {
+    for pattern in ["^(?=a)b", "(a)\\1"] {
         assert_eq!(code(&json!({"pattern": pattern})), Some("INVALID_SCHEMA"), "{pattern}");
     }
     assert_eq!(code(&json!({"pattern": "((a{1000}){1000}){1000}"})), Some("SCHEMA_TOO_COMPLEX"));
