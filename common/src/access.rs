@@ -9,7 +9,8 @@ use crate::id::{ID_PATTERN, Namespace};
 use crate::word_enum::word_enum;
 
 word_enum! {
-    /// What a caller of the API may do. Only `admin` includes other roles. `docs/access.md` lists the routes of each.
+    /// What a caller of the API may do. `docs/access.md` lists the routes of each: `submitter`, `approver` and `operator`
+    /// may read what a `viewer` reads, and `admin` includes all.
     Role {
         /// May read everything but tokens.
         Viewer = "viewer",

@@ -1,5 +1,7 @@
 //! Views of plans, steps and queues: the API's answers. Times are RFC 3339 in UTC.
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
 
 use crate::clock;
@@ -10,7 +12,7 @@ use crate::failure::Failure;
 use crate::goal::{Goal, Usage};
 use crate::id::{AgentType, EntryId, Namespace, PlanId, StepId, WorkerId};
 use crate::json::Json;
-use crate::plan::{Plan, StepKind, Strategy};
+use crate::plan::{ApprovalDefault, Plan, StepKind, Strategy};
 use crate::problem::Problem;
 use crate::report::SuggestedAdjustment;
 use crate::revision::RevisionStrategy;
@@ -48,6 +50,51 @@ pub struct PlanSummary {
     pub execution_seconds: Option<f64>,
     /// Events so far.
     pub seq: u64,
+    /// What it needs from people; none while it needs nothing.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub waits: Option<WaitSummary>,
+}
+
+/// What a plan needs from people.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+pub struct WaitSummary {
+    /// Decisions and answers.
+    pub count: u32,
+    /// When the first of them is decided without a person, RFC 3339; none without a time limit.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub due_at: Option<String>,
+}
+
+/// A decision that a person is asked for.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+pub struct DecisionView {
+    /// The failed step that it is about, if it says how a plan goes on.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub failed_step: Option<StepId>,
+    /// The default counts from then, RFC 3339; none without a time limit.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub due_at: Option<String>,
+    /// What counts when nobody decides in time; none where the agent that asks goes on without it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub default: Option<ApprovalDefault>,
+}
+
+/// The numbers of all plans that the caller sees, and those that wait for people.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
+pub struct Overview {
+    /// All plans.
+    pub plans: u64,
+    /// How many have each status; statuses without plans are left out.
+    pub statuses: BTreeMap<PlanStatus, u64>,
+    /// Plans with a failed step, or that failed.
+    pub with_failures: u64,
+    /// Decisions and answers that people are asked for.
+    pub waits: u64,
+    /// Plans that ended long ago are not counted: there are more than can be counted.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub is_partial: bool,
+    /// The plans that wait for people, the most urgent first; those without a time limit are the last.
+    pub waiting: Vec<PlanSummary>,
 }
 
 /// Seconds of an execution, with milliseconds; 0 stands for no time.
@@ -63,13 +110,13 @@ pub fn final_output<'a>(completed: impl Iterator<Item = (StepKind, u64, &'a Json
 }
 
 /// The namespace of the plan with this summary in Redis.
-pub fn summary_namespace(fields: &std::collections::BTreeMap<String, String>) -> Namespace {
+pub fn summary_namespace(fields: &BTreeMap<String, String>) -> Namespace {
     fields.get("namespace").map(|name| Namespace::from(name.as_str())).unwrap_or_default()
 }
 
 impl PlanSummary {
     /// Parses the summary that the shard's owner writes to Redis; `None` when it is missing or invalid.
-    pub fn from_fields(plan_id: PlanId, fields: &std::collections::BTreeMap<String, String>) -> Option<Self> {
+    pub fn from_fields(plan_id: PlanId, fields: &BTreeMap<String, String>) -> Option<Self> {
         let text = |name: &str| fields.get(name).map(String::as_str);
         Some(Self {
             plan_id,
@@ -88,6 +135,7 @@ impl PlanSummary {
                 execution_seconds(begun_ms, last)
             }),
             seq: text("seq")?.parse().ok()?,
+            waits: text("waits").and_then(|text| serde_json::from_str(text).ok()),
         })
     }
 }
@@ -121,6 +169,9 @@ pub struct PlanView {
     /// A revision that a person must approve.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub proposal: Option<ProposalView>,
+    /// The decision about the plan as a whole, or about its proposal, that a person is asked for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub decision: Option<DecisionView>,
     /// The question to a person before the plan is revised.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub question: Option<QuestionView>,
@@ -292,6 +343,9 @@ pub struct StepView {
     /// The question to a person before the step continues.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub question: Option<QuestionView>,
+    /// The approval that a person is asked for before the step continues.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub decision: Option<DecisionView>,
     /// The plan that runs, or ran, for the last attempt: a `plan` step's, or that of the call which the step waits for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sub_plan: Option<PlanId>,

@@ -1,9 +1,10 @@
 // Dialogs of actions: what happens, why, and the commands that do the same.
 
-import { h } from "./dom.js";
+import { h, openDialog } from "./dom.js";
 import { can, planPath, post } from "./api.js";
+import { draft, keep } from "./drafts.js";
 import { app, button, commands, curl, field, icon, problem } from "./parts.js";
-import { quote } from "./format.js";
+import { capital, exact, parseTime, quote } from "./format.js";
 import { isFinal } from "./replay.js";
 
 let open = null;
@@ -16,15 +17,17 @@ let open = null;
  */
 export function ask(action) {
   const values = Object.fromEntries((action.fields || []).map((one) => [one.name, one.value ?? ""]));
-  open = { action, values, refusal: null, isBusy: false, before: document.activeElement };
+  let name = "";
+  try { name = `dialog ${action.request(values).path}`; } catch { /* not complete yet */ }
+  name ||= `dialog ${location.hash} ${action.title} ${action.text}`;
+  open = { action, values: { ...values, ...draft(name) }, name, refusal: null, isBusy: false };
   app.render();
 }
 
-function close() {
-  const before = open && open.before;
+export function closeDialog() {
+  if (open) keep(open.name);
   open = null;
   app.render();
-  if (before && before.isConnected) before.focus();
 }
 
 async function run(event) {
@@ -40,7 +43,7 @@ async function run(event) {
   app.render();
   try {
     const answer = await post(request.path, request.body, request.headers);
-    if (open === own) close();
+    if (open === own) closeDialog();
     app.announce(`${own.action.title}: done`);
     if (own.action.then) own.action.then(answer);
   } catch (refusal) {
@@ -51,9 +54,10 @@ async function run(event) {
 }
 
 function control(own, one) {
-  const set = (event) => { own.values[one.name] = event.target.value; app.render(); };
+  const set = (event) => { own.values[one.name] = event.target.value; keep(own.name, own.values); app.render(); };
   const props = { name: one.name, value: own.values[one.name], oninput: set, required: one.required };
-  if (one.options) return h("select", { ...props, onchange: set }, one.options.map((option) => h("option", { value: option, selected: option === own.values[one.name] }, option || "–")));
+  // Nothing is chosen before a person chooses.
+  if (one.options) return h("select", { ...props, required: true, onchange: set }, ["", ...one.options].map((option) => h("option", { key: option, value: option, selected: option === own.values[one.name], disabled: !option }, option || "Choose …")));
   if (one.type === "text") return h("textarea", { ...props, rows: one.rows || 3, spellcheck: one.code ? "false" : "true", class: one.code ? "code-area" : "" });
   return h("input", { ...props, type: one.type || "text", autocomplete: "off" });
 }
@@ -64,16 +68,16 @@ export function dialog() {
   const { action, values } = open;
   let request = { method: "POST", path: "", body: {} };
   try { request = action.request(values); } catch { /* not complete yet */ }
-  const cancelled = (event) => { event.preventDefault(); close(); };
-  return h("dialog", { class: "dialog", key: "dialog", "aria-labelledby": "dialog-title", ref: (el) => queueMicrotask(() => { if (!el.open) el.showModal(); }), oncancel: cancelled },
+  const cancelled = (event) => { event.preventDefault(); closeDialog(); };
+  return h("dialog", { class: "dialog", key: "dialog", "aria-labelledby": "dialog-title", ref: (el) => queueMicrotask(() => openDialog(el)), oncancel: cancelled },
     h("form", { onsubmit: run },
-      h("header", null, h("h2", { id: "dialog-title" }, action.title), button({ class: "quiet icon-button", "aria-label": "Close", onclick: close }, icon("close"))),
+      h("header", null, h("h2", { id: "dialog-title" }, action.title), button({ class: "quiet icon-button", "aria-label": "Close", onclick: closeDialog }, icon("close"))),
       action.text && h("p", null, action.text),
       (action.fields || []).map((one) => field(one.label, control(open, one), one.hint)),
       problem(open.refusal),
       commands(action.cli && action.cli(values), request.path && curl("POST", request.path, request.body)),
       h("footer", null,
-        button({ onclick: close }, "Close"),
+        button({ onclick: closeDialog }, "Close"),
         h("button", { type: "submit", class: action.isDangerous ? "danger" : "primary", disabled: open.isBusy }, open.isBusy ? "Sending …" : action.verb || action.title))));
 }
 
@@ -132,27 +136,49 @@ export function fork(id, then, step, inputs) {
   };
 }
 
-export function decidePlan(id, verb, isRevision, then) {
-  const what = isRevision ? "revision" : "plan";
+const DECISIONS = {
+  plan: [["Approve plan", "The plan is carried out as it is shown."], ["Reject plan", "The plan ends and nothing runs."]],
+  revision: [["Approve revision", "The revision is carried out as it is shown."], ["Reject revision", "The plan goes on without this revision, or ends, as its policy says."]],
+  failure: [["Go on without the step", "What depends on the step is skipped."], ["End the plan", "The plan ends; attempts that run are stopped."]],
+};
+/** What a person decides about: `plan`, `revision` or `failure`. */
+export const decided = (view) => (view.proposal ? "revision" : view.decision?.failed_step ? "failure" : "plan");
+
+export function decidePlan(id, verb, what, then) {
+  const [title, text] = DECISIONS[what][verb === "approve" ? 0 : 1];
   return {
-    title: verb === "approve" ? `Approve ${what}` : `Reject ${what}`, key: verb, isDangerous: verb === "reject", then, fields: [reasonField],
-    text: verb === "approve" ? `The ${what} is carried out as it is shown.` : isRevision ? "The plan goes on without this revision, or ends, as its policy says." : "The plan ends and nothing runs.",
+    title, text, key: verb, isDangerous: verb === "reject", then, fields: [reasonField],
     request: (values) => ({ path: `${planPath(id)}:${verb}`, body: because(values) }),
     cli: (values) => `goalmill plan ${verb} ${id}${reasonFlag(values)}`,
   };
 }
 
+/** What happens when nobody answers a question in time. */
+export const withoutAnswer = (question, isStep) => (question.default !== undefined && question.default !== null ? `${JSON.stringify(question.default)} counts as the answer` : isStep ? "the step fails" : "it stays unanswered");
+
+const OUTCOMES = {
+  plan: { approve: "the plan is approved", reject: "the plan is rejected" },
+  revision: { approve: "the revision is approved", reject: "the revision is rejected" },
+  failure: { approve: "the plan goes on without the step", reject: "the plan ends" },
+  step: { approve: "the step is approved", reject: "the step is rejected" },
+};
+/** What happens when nobody decides in time. */
+export const withoutDecision = (decision, what) => OUTCOMES[what][decision.default] || "the agent goes on without it";
+
 export function answerQuestion(id, question, isStep, then) {
   const schema = question.schema || {};
   const text = (value) => (value === undefined ? "" : typeof value === "string" ? value : JSON.stringify(value));
-  const kind = Array.isArray(schema.enum) && schema.enum.every((one) => typeof one === "string") ? { options: schema.enum, value: text(question.default) || schema.enum[0] } : { value: text(question.default), type: schema.type === "object" || schema.type === "array" ? "text" : "text-line" };
+  const choices = Array.isArray(schema.enum) ? schema.enum : schema.type === "boolean" ? [true, false] : null;
+  const kind = choices ? { options: choices.map(text), value: text(question.default) } : { value: text(question.default), type: schema.type === "object" || schema.type === "array" ? "text" : "text-line" };
   const parse = (given) => {
-    if (schema.type === "string" || kind.options) return given;
+    if (choices && !kind.options.includes(given)) throw new Error("choose an answer");
+    if (choices) return choices[kind.options.indexOf(given)];
+    if (schema.type === "string") return given;
     try { return JSON.parse(given); } catch { if (schema.type) throw new Error(`the answer must be JSON of the type ${schema.type}`); return given; }
   };
   return {
     title: "Answer", text: question.question, verb: "Send the answer", then,
-    fields: [{ name: "answer", label: "Answer", hint: schema.type ? `Type: ${schema.type}` : "A text, or JSON", ...kind }, reasonField],
+    fields: [{ name: "answer", label: "Answer", hint: [schema.type ? `Type: ${schema.type}.` : "A text, or JSON.", question.due_at ? `${capital(withoutAnswer(question, isStep))} without an answer until ${exact(parseTime(question.due_at))}.` : ""].join(" "), ...kind }, reasonField],
     request: (values) => ({ path: isStep ? `${planPath(id)}/steps/${encodeURIComponent(question.id)}:answer` : `${planPath(id)}/questions/${encodeURIComponent(question.id)}:answer`, body: { answer: parse(values.answer), ...because(values) } }),
     cli: (values) => `goalmill ${isStep ? "step" : "plan"} answer ${id} ${question.id} ${quote(values.answer)}${reasonFlag(values)}`,
   };

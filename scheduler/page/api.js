@@ -32,21 +32,48 @@ function noteNamespaces(value) {
   for (const one of Array.isArray(value.items) ? value.items : [value]) if (one && one.plan_id && one.counts) session.namespaces.add(one.namespace || "default");
 }
 
-/** Whether the scheduler answers; screens keep what they show while it does not. */
-export const link = { isUp: true, failures: 0, since: 0 };
+/** Whether the scheduler answers and can work, or why not; screens keep what they show while it cannot. */
+export const link = { isUp: true, since: 0, cause: null };
 
 let changed = () => {};
 /** Calls `listener` when the session or the connection changes. */
 export function onChange(listener) { changed = listener; }
 
-function setLink(isUp) {
-  if (isUp) link.failures = 0;
-  else link.failures += 1;
-  if (link.isUp === isUp) return;
-  link.isUp = isUp;
-  link.since = Date.now();
+function setLink(cause) {
+  if (link.cause?.message === cause?.message) return;
+  if (link.isUp !== !cause) link.since = Date.now();
+  Object.assign(link, { isUp: !cause, cause });
   changed();
+  if (!cause) wake();
 }
+
+const DISCONNECTED = { code: "DISCONNECTED", detail: "the scheduler does not answer" };
+const READY_MS = 2_000;
+let isAsking = false;
+
+/** A request may fail alone: `/readyz` knows whether all do, and why. It is asked until it is well again. */
+async function askReady() {
+  if (isAsking) return;
+  isAsking = true;
+  try {
+    const response = await fetch("readyz", { cache: "no-store" });
+    setLink(response.ok ? null : new Refusal(response.status, await problemOf(response)));
+  } catch { setLink(new Refusal(0, DISCONNECTED)); }
+  isAsking = false;
+  if (link.cause?.status) setTimeout(askReady, READY_MS);
+}
+
+async function problemOf(response) {
+  let value = null;
+  try { value = await response.json(); } catch { /* a proxy's page */ }
+  return value && typeof value === "object" ? value : { title: "The scheduler does not answer.", detail: `${location.host} says ${response.status} ${response.statusText}` };
+}
+
+/** Whether a refusal says no more than the frame does: that nothing can be had now. */
+export const isOutage = (refusal) => refusal.status === 0 || (!link.isUp && refusal.status > 500);
+
+/** What is read now and then is read now. */
+function wake() { document.dispatchEvent(new Event("visibilitychange")); }
 
 /** Relative to the page, which may be served below a path. */
 const fetchPath = (path) => path.replace(/^\//, "");
@@ -62,22 +89,26 @@ async function send(method, path, body, headers) {
       body: body === undefined ? undefined : typeof body === "string" ? body : JSON.stringify(body),
     });
   } catch {
-    setLink(false);
-    throw new Refusal(0, { code: "DISCONNECTED", detail: "the scheduler does not answer" });
+    setLink(new Refusal(0, DISCONNECTED));
+    throw link.cause;
   }
-  setLink(true);
-  const text = await response.text();
-  let value = null;
-  try { value = text ? JSON.parse(text) : null; } catch { /* a proxy's page */ }
+  if (link.cause?.status === 0) setLink(null);
   if (response.ok) {
+    const text = await response.text();
+    const value = text ? JSON.parse(text) : null;
     noteNamespaces(value);
     return value;
   }
-  if (response.status === 401 && session.state !== "out" && !path.startsWith("/v1/session")) {
-    session.state = "out";
-    changed();
-  }
-  throw new Refusal(response.status, value && typeof value === "object" ? value : { detail: `${response.status} ${response.statusText}` });
+  if (response.status > 501) await askReady();
+  if (response.status === 401 && !path.startsWith("/v1/session")) expire();
+  throw new Refusal(response.status, await problemOf(response));
+}
+
+/** The session has ended by itself; what was typed is kept for the one that signs in again. */
+function expire() {
+  if (session.state !== "in") return;
+  session.state = "expired";
+  changed();
 }
 
 /** The address of a plan. */
@@ -101,7 +132,8 @@ export async function loadSession() {
   } catch (refusal) {
     if (refusal.status === 404) takeSession({ roles: ALL_ROLES, authentication: "none" });
     else if (refusal.status === 401) session.state = "out";
-    else if (session.state === "unknown") session.state = "unreachable";
+    else session.state = "unreachable";
+    session.refusal = refusal;
   }
   changed();
 }
@@ -109,6 +141,7 @@ export async function loadSession() {
 export async function signIn(token) {
   takeSession(await send("POST", "/v1/session", { token }));
   changed();
+  wake();
 }
 
 export async function signOut() {
@@ -120,12 +153,19 @@ export async function signOut() {
 /** Whether the signed-in person has one of these roles. */
 export const can = (...roles) => session.roles.includes("admin") || roles.some((role) => session.roles.includes(role));
 
+/** The same for what all namespaces share, which only people of all of them may change. */
+export const canShared = (role) => can(role) && session.namespace === EVERY_NAMESPACE;
+
+/** Whether the signed-in person may read plans. */
+export const canRead = () => can("viewer", "submitter", "approver", "operator");
+
 /**
  * Reads `path` now and then while the tab is visible.
  *
  * - `path`: or a function that gives the path, or a promise of the value; `ms`: or a function; 0 reads once.
  *
- * Gives `{value, refusal, isLoading, refresh, close}`; an old value stays when a later read fails.
+ * Gives `{value, refusal, isLoading, refresh, close}`; an old value stays when a later read fails. What is forbidden is not
+ * asked for again.
  */
 export function poll(path, ms, onUpdate) {
   const state = { value: null, refusal: null, isLoading: true, text: "" };
@@ -150,16 +190,17 @@ export function poll(path, ms, onUpdate) {
   };
   const schedule = () => {
     const wait = typeof ms === "function" ? ms() : ms;
-    if (!isClosed && wait && !document.hidden) timer = setTimeout(read, link.isUp ? wait : Math.min(10_000, wait * 2));
+    if (mayRead() && wait) timer = setTimeout(read, link.isUp ? wait : Math.min(10_000, wait * 2));
   };
-  const wake = () => { if (!document.hidden) read(); };
-  document.addEventListener("visibilitychange", wake);
+  const mayRead = () => !isClosed && !document.hidden && session.state === "in" && state.refusal?.status !== 403;
+  const onWake = () => { if (mayRead()) read(); };
+  document.addEventListener("visibilitychange", onWake);
   read();
   state.refresh = read;
   state.close = () => {
     isClosed = true;
     clearTimeout(timer);
-    document.removeEventListener("visibilitychange", wake);
+    document.removeEventListener("visibilitychange", onWake);
   };
   return state;
 }
@@ -180,9 +221,10 @@ export function follow(plan, after, onEvents, onState) {
         headers: { Accept: "text/event-stream", "Last-Event-ID": String(state.after), ...namespaceHeaders("") },
         cache: "no-store", credentials: "same-origin", signal: abort.signal,
       });
-      setLink(true);
+      if (link.cause?.status === 0) setLink(null);
       if (response.status === 204) return setStatus("ended");
-      if (response.status === 401) { session.state = "out"; changed(); }
+      if (response.status === 401) { setStatus("paused"); return expire(); }
+      if ([403, 404].includes(response.status)) return setStatus("refused");
       if (!response.ok) throw new Error(String(response.status));
       setStatus("live");
       waitMs = 500;
@@ -194,7 +236,7 @@ export function follow(plan, after, onEvents, onState) {
       if (!state.isClosed) throw new Error("the stream has ended");
     } catch (error) {
       if (state.isClosed || error.name === "AbortError") return;
-      if (error instanceof TypeError) setLink(false);
+      if (error instanceof TypeError) setLink(new Refusal(0, DISCONNECTED));
       setStatus("reconnecting");
       timer = setTimeout(run, waitMs * (0.75 + Math.random() / 2));
       waitMs = Math.min(waitMs * 2, 8_000);
@@ -202,7 +244,7 @@ export function follow(plan, after, onEvents, onState) {
   };
   const stop = () => { clearTimeout(timer); if (abort) abort.abort(); };
   const onVisibility = () => {
-    if (state.isClosed || state.status === "ended") return;
+    if (state.isClosed || ["ended", "refused"].includes(state.status)) return;
     if (document.hidden) { stop(); setStatus("paused"); }
     else if (state.status === "paused") { setStatus("connecting"); run(); }
   };

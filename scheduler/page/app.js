@@ -1,10 +1,11 @@
 // The frame: addresses, navigation, sign-in, theme, keyboard.
 
-import { h, patch } from "./dom.js";
-import { can, EVERY_NAMESPACE, get, isNamespace, link, loadSession, onChange, selectNamespace, session, signIn, signOut } from "./api.js";
-import { dialog, isDialogOpen } from "./actions.js";
+import { h, openDialog, patch, visible } from "./dom.js";
+import { canRead, EVERY_NAMESPACE, get, isNamespace, link, loadSession, onChange, selectNamespace, session, signIn, signOut } from "./api.js";
+import { closeDialog, dialog, isDialogOpen } from "./actions.js";
+import { forgetAll, restore } from "./drafts.js";
 import { app, button, commands, curl, dim, empty, field, icon, pageHead, skeleton } from "./parts.js";
-import { duration } from "./format.js";
+import { capital, duration } from "./format.js";
 import { inbox, plansScreen } from "./plans.js";
 import { planScreen } from "./plan.js";
 import { approvalScreen, approvalsScreen } from "./approvals.js";
@@ -25,7 +26,7 @@ const SCREENS = {
   playground: playgroundScreen, compare: compareScreen, history: historyScreen, agents: agentsScreen, workers: workersScreen, queues: queuesScreen, "dead-letters": deadLettersScreen, events: logsScreen, stats: statsScreen,
 };
 
-const own = { screen: null, key: "", waiting: null, isMenuOpen: false, isHelpOpen: false, message: "", prefix: "", token: "", signInRefusal: null, isSigningIn: false, provider: undefined };
+const own = { screen: null, key: "", owner: "", waiting: null, isMenuOpen: false, isHelpOpen: false, message: "", prefix: "", token: "", signInRefusal: null, isSigningIn: false, provider: undefined };
 let nodes = [], isScheduled = false;
 
 function parseRoute() {
@@ -107,20 +108,30 @@ Object.assign(app, {
 });
 
 function draw() {
-  document.title = `${own.waiting && own.waiting.count() ? `(${own.waiting.count()}) ` : ""}${session.state === "in" && own.screen && own.screen.title ? own.screen.title() : "Sign in"} · Goalmill`;
+  document.title = visible(`${own.waiting && own.waiting.count() ? `(${own.waiting.count()}) ` : ""}${session.state === "in" && own.screen && own.screen.title ? own.screen.title() : "Sign in"} · Goalmill`);
   nodes = patch(document.getElementById("app"), nodes, frame());
 }
 
 function frame() {
   if (session.state === "unknown") return h("main", { class: "alone" }, h("h1", { class: "visually-hidden" }, "Goalmill"), skeleton(4));
-  if (session.state === "unreachable") return h("main", { class: "alone", id: "main" }, h("div", { class: "card" }, brand(), h("h1", { id: "title", tabindex: "-1" }, "The scheduler does not answer"), h("p", null, `Nothing listens at ${location.origin}. This page connects by itself when it is back.`), h("pre", null, "goalmill dev")));
-  if (session.state === "out") return signInView();
+  if (session.state === "unreachable") return unreachable(session.refusal);
+  if (session.state !== "in") return signInView();
   return h("div", { class: "frame" },
     h("a", { class: "skip", href: "#main", onclick: (event) => { event.preventDefault(); document.getElementById("main").focus(); } }, "Skip to content"),
     navigation(),
     h("main", { id: "main", tabindex: "-1", "data-address": address() }, disconnected(), own.screen ? own.screen.view() : null),
     dialog(), help(),
     h("div", { role: "status", "aria-live": "polite", class: own.message ? "toast" : "visually-hidden" }, own.message));
+}
+
+/** The detail of a refusal, without the title that it may begin with. */
+const reason = ({ title, message }) => (message.toLowerCase().startsWith(`${title.toLowerCase()}: `) ? message.slice(title.length + 2) : message);
+
+/** Why the page cannot begin: nobody answers, or the scheduler says what is wrong. */
+function unreachable(refusal) {
+  const isSilent = refusal.status === 0;
+  return h("main", { class: "alone", id: "main" }, h("div", { class: "card" }, brand(), h("h1", { id: "title", tabindex: "-1" }, isSilent ? "The scheduler does not answer" : refusal.title || "The scheduler cannot work now"),
+    h("p", null, isSilent ? `Nothing listens at ${location.origin}.` : capital(reason(refusal))), h("p", { class: "dim" }, "This page connects by itself when that is over."), h("pre", null, isSilent ? "goalmill dev" : "goalmill doctor")));
 }
 
 const brand = () => h("span", { class: "brand" }, h("img", { src: "page/icon.svg", alt: "", width: 24, height: 24 }), "Goalmill");
@@ -140,7 +151,7 @@ function navigation() {
 
 function footer() {
   return h("div", { class: "side-foot" },
-    h("span", { class: `live live-${link.isUp ? "live" : "reconnecting"}` }, h("span", { class: "dot", "aria-hidden": "true" }), link.isUp ? "connected" : "disconnected"),
+    h("span", { class: `live live-${link.isUp ? "live" : "reconnecting"}` }, h("span", { class: "dot", "aria-hidden": "true" }), link.isUp ? "connected" : link.cause.status ? "out of order" : "disconnected"),
     session.actor && session.authentication !== "none" ? h("div", { class: "who" }, h("span", { class: "cut", title: session.roles.join(", ") }, session.actor), session.namespace && session.namespace !== EVERY_NAMESPACE ? dim(session.namespace) : null, button({ class: "quiet small", onclick: () => signOut().catch((refusal) => app.announce(refusal.message)) }, "Sign out")) : null,
     namespaces(),
     themes(),
@@ -160,7 +171,7 @@ function themes() {
 
 function disconnected() {
   if (link.isUp) return null;
-  return h("div", { class: "notice warn banner", role: "status" }, icon("retrying"), h("p", null, h("strong", null, "Disconnected."), ` The scheduler has not answered for ${duration(app.now - link.since)}. What you see is from before; it goes on by itself when the connection is back.`));
+  return h("div", { class: "notice warn banner", role: "status" }, icon("retrying"), h("p", null, h("strong", null, link.cause.status ? link.cause.title : "Disconnected."), link.cause.status ? ` ${capital(reason(link.cause))}, for ${duration(app.now - link.since)} so far.` : ` The scheduler has not answered for ${duration(app.now - link.since)}.`, " What you see is from before; it goes on by itself when that is over."));
 }
 
 /** Why signing in at the provider failed, by the word in the address. */
@@ -192,11 +203,11 @@ function signInView() {
     own.isSigningIn = true;
     own.signInRefusal = null;
     app.render();
-    try { await signIn(own.token.trim()); own.token = ""; own.key = ""; if (app.route.path[0] === "sign-in") app.go("#/plans"); openRoute(); } catch (refusal) { own.signInRefusal = refusal; }
+    try { await signIn(own.token.trim()); own.token = ""; if (app.route.path[0] === "sign-in") app.go("#/plans"); openRoute(); } catch (refusal) { own.signInRefusal = refusal; }
     own.isSigningIn = false;
     app.render();
   };
-  return h("main", { class: "alone", id: "main" }, h("form", { class: "card", onsubmit: submit }, brand(), h("h1", { id: "title", tabindex: "-1" }, "Sign in"), providerView(), h("p", { class: "dim" }, own.provider ? "Or paste a token that an administrator made for you. It stays in a cookie that scripts cannot read." : "Paste the token that an administrator made for you. It stays in a cookie that scripts cannot read."),
+  return h("main", { class: "alone", id: "main" }, h("form", { class: "card", onsubmit: submit }, brand(), h("h1", { id: "title", tabindex: "-1" }, "Sign in"), session.state === "expired" ? h("div", { class: "notice", role: "status" }, h("p", null, `The session of ${session.actor} has ended. What you typed is kept: sign in again to go on.`)) : null, providerView(), h("p", { class: "dim" }, own.provider ? "Or paste a token that an administrator made for you. It stays in a cookie that scripts cannot read." : "Paste the token that an administrator made for you. It stays in a cookie that scripts cannot read."),
     field("Token", h("input", { type: "password", name: "token", autocomplete: "current-password", required: true, value: own.token, oninput: (event) => { own.token = event.target.value; } })),
     own.signInRefusal ? h("div", { class: "notice bad", role: "alert" }, h("p", null, own.signInRefusal.status === 401 ? "The token is not valid, or has expired." : own.signInRefusal.message)) : null,
     h("button", { type: "submit", class: own.provider ? "" : "primary", disabled: own.isSigningIn }, own.isSigningIn ? "Signing in …" : own.provider ? "Sign in with a token" : "Sign in"),
@@ -210,7 +221,7 @@ const areKeysOn = () => { try { return localStorage.getItem("goalmill.keys") !==
 function help() {
   if (!own.isHelpOpen) return null;
   const close = (event) => { if (event) event.preventDefault(); own.isHelpOpen = false; app.render(); };
-  return h("dialog", { class: "dialog", key: "help", "aria-labelledby": "help-title", oncancel: close, ref: (el) => queueMicrotask(() => { if (!el.open) el.showModal(); }) },
+  return h("dialog", { class: "dialog", key: "help", "aria-labelledby": "help-title", oncancel: close, ref: (el) => queueMicrotask(() => openDialog(el)) },
     h("header", null, h("h2", { id: "help-title" }, "Keys"), button({ class: "quiet icon-button", "aria-label": "Close", onclick: () => close() }, icon("close"))),
     h("dl", { class: "keys" }, KEYS.map(([key, text]) => h("div", { key }, h("dt", null, h("kbd", null, key)), h("dd", null, text)))),
     h("label", { class: "check" }, h("input", { type: "checkbox", checked: areKeysOn(), onchange: (event) => { try { localStorage.setItem("goalmill.keys", event.target.checked ? "on" : "off"); } catch { /* storage may be off */ } app.render(); } }), " Single-letter keys"));
@@ -235,6 +246,15 @@ function onKey(event) {
   if (event.key === "j" || event.key === "k") moveRow(event.key === "j" ? 1 : -1);
 }
 
+/** Forgets what a person saw and typed. */
+function leave() {
+  if (own.waiting) own.waiting.close();
+  if (own.screen && own.screen.close) own.screen.close();
+  if (own.owner) forgetAll();
+  closeDialog();
+  Object.assign(own, { waiting: null, screen: null, key: "", owner: "" });
+}
+
 /** Moves the focus among the rows of the screen's list. */
 function moveRow(by) {
   const rows = [...document.querySelectorAll("main tbody th a, main tbody th button, main .cards > li a")];
@@ -247,8 +267,17 @@ window.addEventListener("hashchange", openRoute);
 document.addEventListener("keydown", onKey);
 window.addEventListener("resize", () => app.render());
 onChange(() => {
-  if (session.state === "in" && !own.waiting && can("viewer", "approver", "operator", "submitter")) own.waiting = inbox(() => app.render());
-  if (session.state === "out") { loadProvider(); if (own.waiting) { own.waiting.close(); own.waiting = null; } if (own.screen && own.screen.close) own.screen.close(); own.screen = null; own.key = ""; } else if (!own.screen) openRoute();
+  if (session.state === "in") {
+    const owner = `${session.actor} ${session.namespace} ${session.roles}`;
+    if (own.owner && own.owner !== owner) leave();
+    if (!own.owner) { const address = restore(); if (address) app.go(address); }
+    own.owner = owner;
+    if (!own.waiting && canRead()) own.waiting = inbox(() => app.render());
+    if (!own.screen) openRoute();
+  } else if (session.state !== "unreachable") {
+    loadProvider();
+    if (session.state === "out") leave();
+  }
   app.render();
 });
 app.inbox = () => own.waiting;

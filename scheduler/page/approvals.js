@@ -1,27 +1,33 @@
 // What waits for a person, and the review of a plan or a revision with edits.
 
 import { h } from "./dom.js";
-import { can, get, planPath } from "./api.js";
-import { actionButtons, answerQuestion, ask, because, decidePlan, reasonFlag, stepActions } from "./actions.js";
-import { app, button, cell, commands, curl, dim, empty, facts, icon, isStale, issues, json, pageHead, planLink, problem, rowHead, skeleton, status, table, time } from "./parts.js";
-import { duration, percent, plural, quote, words } from "./format.js";
+import { can, canRead, get, planPath } from "./api.js";
+import { actionButtons, answerQuestion, ask, because, decidePlan, decided, reasonFlag, stepActions, withoutDecision } from "./actions.js";
+import { app, button, cell, commands, curl, dim, empty, facts, forbidden, icon, issues, json, pageHead, planLink, problem, rowHead, skeleton, status, table, time, trouble, upToDate } from "./parts.js";
+import { number, percent, plural, quote, words } from "./format.js";
+import { deadline } from "./plans.js";
 import { editor } from "./editor.js";
 import { graph, runsDown } from "./graph.js";
 
-const KINDS = { plan: "Plan", revision: "Revision", step: "Step", answer: "Question", question: "Question" };
+const KINDS = { plan: "Plan", revision: "Revision", failure: "Failed step", step: "Step", answer: "Question", question: "Question" };
+
+/** Plans that the scheduler lists. */
+const LIMIT = 100;
 
 export function approvalsScreen() {
   return {
     title: () => "Approvals",
     view: () => {
       const inbox = app.inbox();
-      if (!inbox && !can("viewer", "approver", "operator", "submitter")) return [pageHead("Approvals"), problem({ status: 403, message: "it needs the role `viewer`" })];
+      if (!inbox && !canRead()) return [pageHead("Approvals"), forbidden("it needs the role `viewer` or `submitter` or `approver` or `operator`")];
       const items = inbox ? inbox.items() : [];
+      const further = inbox ? inbox.count() - items.length : 0;
       return [
-        pageHead("Approvals", dim(isStale() ? "from before" : "live")),
-        inbox && inbox.refusal() && inbox.refusal().status !== 0 ? problem(inbox.refusal(), inbox.refresh) : null,
+        pageHead("Approvals", upToDate()),
+        items.length ? h("p", { class: "dim" }, "The most urgent first.", can("approver") ? "" : " You can look, and not decide: that needs the role approver.") : null,
+        trouble(inbox?.refusal(), inbox?.refresh),
         !inbox || !inbox.isLoaded() ? (inbox && inbox.refusal() ? null : skeleton(4)) : items.length ? h("ul", { class: "cards" }, items.map((item) => card(item, inbox.refresh))) : empty("Nothing waits for you", "Plans, revisions, steps and questions that need a person appear here, and in the number next to Approvals.", commands("goalmill submit 'Plan a 3-day trip to Paris' --require-approval", curl("POST", "/v1/goals", { description: "Plan a 3-day trip to Paris", planning: { require_approval: true } }))),
-        inbox && inbox.isPartial() ? h("p", { class: "dim" }, "More plans run than are looked through here: open a plan to see what it waits for.") : null,
+        items.length >= LIMIT && further > 0 ? h("p", { class: "dim" }, `${number(further)} more, which are less urgent, appear as these are decided.`) : null,
       ];
     },
   };
@@ -30,11 +36,11 @@ export function approvalsScreen() {
 function card(item, then) {
   const isReview = item.kind === "plan" || item.kind === "revision";
   const target = isReview ? `#/approvals/${encodeURIComponent(item.plan)}` : planLink(item.plan, item.id && item.step ? `?step=${encodeURIComponent(item.id)}` : "");
-  const actions = !can("approver") ? [] : isReview ? [decidePlan(item.plan, "approve", item.kind === "revision", then), decidePlan(item.plan, "reject", item.kind === "revision", then)]
+  const actions = !can("approver") ? [] : isReview || item.kind === "failure" ? [decidePlan(item.plan, "approve", item.kind, then), decidePlan(item.plan, "reject", item.kind, then)]
     : item.kind === "question" ? [answerQuestion(item.plan, item.question, false, then)] : item.kind === "answer" ? [answerQuestion(item.plan, item.question, true, then)]
       : stepActions(item.plan, item.step, false, undefined, then).filter((action) => ["approve", "reject"].includes(action.key));
   return h("li", { key: item.key, class: "card-item tone-person" },
-    h("div", { class: "title-line" }, h("span", { class: "status tone-person" }, icon("awaiting_approval"), h("span", null, KINDS[item.kind])), h("a", { href: target, class: "strong", dir: "auto" }, item.name), h("div", { class: "spring" }), item.due ? dim("decided without you ", time(item.due)) : dim("waits since ", time(item.since))),
+    h("div", { class: "title-line" }, h("span", { class: "status tone-person" }, icon("awaiting_approval"), h("span", null, KINDS[item.kind])), h("a", { href: target, class: "strong", dir: "auto" }, item.name), h("div", { class: "spring" }), deadline(item)),
     h("p", { dir: "auto" }, item.what),
     h("div", { class: "buttons" }, isReview ? h("a", { class: "button primary", href: target }, "Review and edit") : null, actionButtons(actions.map((action) => (isReview ? action : { ...action, isPrimary: !action.isDangerous })))));
 }
@@ -49,7 +55,7 @@ export function approvalScreen(route) {
       const [document, layout] = await Promise.all([get(`${planPath(id)}/graph`), mayEdit ? null : get(`${planPath(id)}/layout`)]);
       if (own.isClosed) return;
       Object.assign(own, { view, graph: document, layout, refusal: null });
-      if (mayEdit && !own.editor) own.editor = editor(document);
+      if (mayEdit && !own.editor) own.editor = editor(document, `editor ${id}`);
     } catch (refusal) { own.refusal = refusal; }
     app.render();
   };
@@ -65,23 +71,22 @@ export function approvalScreen(route) {
 function review(own, id, done) {
   const { view, editor: edited } = own;
   const isRevision = Boolean(view.proposal);
-  const isWaiting = view.status === "awaiting_approval" || isRevision;
+  const isWaiting = Boolean(view.decision) && decided(view) !== "failure";
   const isOver = Boolean(view.finished_at);
-  const approve = own.graph.approve;
   const decide = can("approver") && isWaiting;
   const isChanged = Boolean(edited && edited.isChanged());
   return h("div", { class: "review" },
     h("p", { class: "crumbs" }, h("a", { href: "#/approvals" }, "Approvals"), " / ", h("a", { href: planLink(id) }, id)),
     h("div", { class: "title-line" }, h("h1", { id: "title", tabindex: "-1", dir: "auto" }, isRevision ? `Revision ${view.proposal.revision} of ${view.name}` : view.name), status(view.status)),
     h("p", { class: "goal", dir: "auto" }, view.goal.description),
-    facts([["Planner", view.planner], ["Confidence", isRevision ? `${percent(view.proposal.confidence_before)} → ${percent(view.proposal.confidence_after)}` : percent(view.confidence)], ["Steps", String(view.steps.length)], isRevision ? ["Decided without you", time(view.proposal.due_at)] : approve ? ["Without a decision", `${words(approve.default || "reject")} after ${duration(approve.limit_ms ?? 86_400_000)}`] : null]),
+    facts([["Planner", view.planner], ["Confidence", isRevision ? `${percent(view.proposal.confidence_before)} → ${percent(view.proposal.confidence_after)}` : percent(view.confidence)], ["Steps", String(view.steps.length)], view.decision ? ["Without a decision", h("span", null, withoutDecision(view.decision, decided(view)), " ", time(view.decision.due_at, "never"))] : null]),
     isRevision ? h("section", { class: "panel" }, h("h2", null, "What the revision changes"), h("p", null, h("span", { class: "tag" }, words(view.proposal.strategy)), " ", view.proposal.summary), h("ul", { class: "diff" }, view.proposal.changes.map((change) => h("li", null, change))), (view.proposal.widens || []).length ? h("div", { class: "notice warn" }, h("p", null, h("strong", null, "It may do what the plan could not do before:")), issues(view.proposal.widens)) : null) : null,
     isWaiting ? null : h("div", { class: "notice" }, h("p", null, isOver ? "The plan is over; nothing can be decided." : "Nothing waits for a decision; changes are made as an edit while the plan runs.")),
     h("section", { class: "panel" }, h("h2", null, isRevision && edited ? "Edit the plan instead" : "The plan"), edited ? edited.view() : planAsItIs(own)),
     h("div", { class: "decide", role: "group", "aria-label": "Decision" },
       decide ? [
-        button({ class: "primary", disabled: isChanged && !edited.isValid(), onclick: () => ask(isChanged ? approveEdited(id, edited, isRevision, done) : decidePlan(id, "approve", isRevision, done)) }, isChanged ? (isRevision ? "Approve with changes" : `Approve with ${plural(edited.changes().length, "change")}`) : "Approve"),
-        button({ class: "danger-quiet", onclick: () => ask(decidePlan(id, "reject", isRevision, done)) }, "Reject …"),
+        button({ class: "primary", disabled: isChanged && !edited.isValid(), onclick: () => ask(isChanged ? approveEdited(id, edited, isRevision, done) : decidePlan(id, "approve", decided(view), done)) }, isChanged ? (isRevision ? "Approve with changes" : `Approve with ${plural(edited.changes().length, "change")}`) : "Approve"),
+        button({ class: "danger-quiet", onclick: () => ask(decidePlan(id, "reject", decided(view), done)) }, "Reject …"),
       ] : null,
       !isOver && isChanged && can("approver", "operator") && (!isWaiting || !isRevision) ? button({ disabled: !edited.isValid(), onclick: () => ask(editOnly(id, edited, done)) }, "Save the edit only") : null,
       isChanged ? button({ class: "quiet", onclick: edited.reset }, "Undo all changes") : null,

@@ -3,6 +3,12 @@
 const SVG = "http://www.w3.org/2000/svg";
 const PROPERTIES = new Set(["value", "checked", "open", "disabled", "selected", "indeterminate", "readOnly"]);
 
+/** Characters that turn what stands beside them, or that nobody sees; joiners count within words of scripts that join. */
+const HIDDEN = /[\u0000-\u0008\u000b\u000c\u000e-\u001f\u007f-\u009f\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180e\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\u3164\ufeff\uffa0\ufff9-\ufffb\u{e0000}-\u{e007f}]|(?<![\u0600-\u{10ffff}])[\u200c\u200d]/gu;
+
+/** A text as people see it: hidden characters as in JSON (`\u202e`), so that no name looks like another. */
+export const visible = (text) => (/^[\n\t -~]*$/.test(text) ? text : text.replace(HIDDEN, (found) => [...Array(found.length)].map((_, i) => `\\u${found.charCodeAt(i).toString(16).padStart(4, "0")}`).join("")));
+
 /** A virtual node. Children may be nodes, texts, numbers, lists, and nothing. */
 export function h(tag, props, ...children) {
   const own = props || {};
@@ -14,18 +20,39 @@ function flatten(children, into) {
     if (child === null || child === undefined || child === false || child === true) continue;
     if (Array.isArray(child)) flatten(child, into);
     else if (typeof child === "object") into.push(child);
-    else into.push({ tag: "", text: String(child), el: null });
+    else into.push({ tag: "", text: visible(String(child)), el: null });
   }
   return into;
 }
 
-/** Shows `next` in `parent`, in place of `shown`, which is what the last call gave. An element that moves keeps the focus. */
+/** Shows `next` in `parent`, in place of `shown`, which is what the last call gave. The focus stays, or goes near where it was. */
 export function patch(parent, shown, next) {
   const nodes = flatten([next], []);
   const focused = document.activeElement;
+  const places = parent.contains(focused) ? [focused, ...refuges(focused)] : [];
   patchChildren(parent, shown || [], nodes, parent.namespaceURI === SVG);
-  if (focused && focused !== document.activeElement && focused.isConnected && parent.contains(focused)) focused.focus({ preventScroll: true });
+  if (places.length && focused !== document.activeElement && !document.querySelector("dialog[open]")) {
+    const to = [...places, document.getElementById("title")].find((el) => el?.isConnected && (el === focused || !el.matches(":disabled")));
+    to?.focus({ preventScroll: to === focused });
+  }
   return nodes;
+}
+
+const openers = new WeakMap();
+
+/** Opens a dialog over the page; the focus goes back to where it was, however the dialog is closed. */
+export function openDialog(el) {
+  if (el.open) return;
+  const opener = document.activeElement;
+  openers.set(el, [opener, ...refuges(opener)]);
+  el.showModal();
+}
+
+/** Where the focus goes when an element is taken away: to what opened its dialog, or to the rows beside it. */
+function refuges(el) {
+  const dialog = el?.closest("dialog"), row = el?.closest("tr, li");
+  if (dialog) return openers.get(dialog) || [];
+  return [row?.nextElementSibling, row?.previousElementSibling].map((one) => one?.querySelector("a, button, input, summary"));
 }
 
 /**
@@ -114,5 +141,5 @@ function setProperty(el, name, old, value) {
   }
   if (old === value) return;
   if (value === undefined || value === null || value === false) el.removeAttribute(name);
-  else el.setAttribute(name, value === true ? "" : String(value));
+  else el.setAttribute(name, value === true ? "" : /^(title|alt|aria-|placeholder)/.test(name) ? visible(String(value)) : String(value));
 }

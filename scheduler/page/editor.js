@@ -2,6 +2,7 @@
 
 import { h } from "./dom.js";
 import { get, post } from "./api.js";
+import { draft, keep } from "./drafts.js";
 import { app, button, dim, icon, issues } from "./parts.js";
 import { duration, money, plural, words } from "./format.js";
 import { graph, runsDown } from "./graph.js";
@@ -15,10 +16,14 @@ const same = (a, b) => JSON.stringify(a ?? null) === JSON.stringify(b ?? null);
 /**
  * An editor over a plan document.
  *
+ * - `name`: of what is typed, which is kept for this plan as it is.
+ *
  * Gives `{view(), changes(), isValid(), isChanged()}`; `changes()` are those of `:edit` and `:approve`.
  */
-export function editor(base) {
-  const own = { draft: clone(base), inputs: new Map(), preview: null, refusal: null, isChecking: false, isOrdered: false, agents: [], round: 0, selected: null };
+export function editor(base, name) {
+  const kept = draft(name);
+  const isKept = kept && same(kept.base, base);
+  const own = { draft: isKept ? kept.draft : clone(base), inputs: new Map(isKept ? kept.inputs : []), preview: null, refusal: null, isChecking: false, isOrdered: false, agents: [], round: 0, selected: null };
   const firstDependencies = new Map(base.steps.map((step) => [step.id, step.dependencies || []]));
   let timer = 0;
   // From the first key on, no answer about an earlier draft counts.
@@ -36,7 +41,7 @@ export function editor(base) {
     if (round === own.round) own.isChecking = false;
     app.render();
   };
-  const changed = () => { clearTimeout(timer); timer = setTimeout(check, WAIT_MS); begin(); };
+  const changed = () => { keep(name, { base, draft: own.draft, inputs: [...own.inputs] }); clearTimeout(timer); timer = setTimeout(check, WAIT_MS); begin(); };
   const set = (step, name, value) => {
     if (value === "" || value === undefined || (Array.isArray(value) && !value.length)) delete step[name]; else step[name] = value;
     changed();
@@ -74,7 +79,7 @@ export function editor(base) {
       ...own.draft.steps.filter((step) => fieldChanges(step).length).map((step) => ({ set_fields: { step: step.id, fields: Object.fromEntries(fieldChanges(step).map((name) => [name, step[name] === undefined ? null : step[name]])) } })),
       ...removed().map((step) => ({ remove_step: { step: step.id } })),
     ],
-    reset: () => { own.draft = clone(base); own.inputs.clear(); own.isOrdered = false; check(); },
+    reset: () => { keep(name); own.draft = clone(base); own.inputs.clear(); own.isOrdered = false; check(); },
     view: () => editorView({ own, base, set, move, remove, changed, fieldChanges, removed, setOrdered: (isOn) => { own.isOrdered = isOn; order(); changed(); } }),
   };
 }

@@ -62,5 +62,7 @@ export const plural = (count, one, many) => `${number(count)} ${count === 1 ? on
 /** A status as words: `awaiting approval`. */
 export const words = (name) => String(name || "").replaceAll("_", " ");
 
+export const capital = (text) => (text ? text.charAt(0).toUpperCase() + text.slice(1) : "");
+
 /** A text for a shell, in single quotes. */
 export const quote = (text) => (/^[A-Za-z0-9_./:@=-]+$/.test(text) ? text : `'${String(text).replaceAll("'", "'\\''")}'`);

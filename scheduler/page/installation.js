@@ -1,12 +1,14 @@
 // Agents, workers, queues, dead letters, statistics: what the installation has, and how it does.
 
 import { h } from "./dom.js";
-import { can, poll } from "./api.js";
+import { can, canShared, EVERY_NAMESPACE, isOutage, poll, session } from "./api.js";
 import { actionButtons } from "./actions.js";
-import { app, button, cell, commands, curl, dim, empty, facts, figure, icon, json, pageHead, planLink, problem, rowHead, skeleton, status, table, time } from "./parts.js";
+import { app, button, cell, commands, curl, dim, empty, facts, figure, icon, json, pageHead, planLink, problem, rowHead, searchBox, skeleton, status, table, time, trouble } from "./parts.js";
 import { duration, money, number, percent, plural, words } from "./format.js";
 
 const POLL_MS = 3_000;
+/** Letters that the scheduler lists. */
+const LETTERS_MAX = 100;
 
 /** A screen over polled lists: title, paths by name, and what to show once they are there. */
 function listScreen(title, paths, show, tools) {
@@ -17,14 +19,16 @@ function listScreen(title, paths, show, tools) {
     title: () => title,
     close: () => all.forEach((list) => list.close()),
     view: () => {
-      const refusal = all.map((list) => list.refusal).find((one) => one && one.status !== 0);
+      const refusal = all.map((list) => list.refusal).find((one) => one && !isOutage(one));
       return [pageHead(title, tools ? tools(lists) : null), problem(refusal, refresh), all.every((list) => list.value) ? show(lists, refresh) : refusal ? null : skeleton(6)];
     },
   };
 }
 
 const filterText = () => (app.route.params.get("q") || "").trim().toLowerCase();
-const filterBox = (label) => h("label", { class: "search" }, h("span", { class: "visually-hidden" }, label), icon("search"), h("input", { type: "search", placeholder: label, value: app.route.params.get("q") || "", oninput: (event) => { app.replace({ q: event.target.value || null }); app.render(); } }));
+const filterBox = (label) => searchBox(label, app.route.params.get("q") || "", (text) => { app.replace({ q: text || null }); app.render(); });
+/** Why an operator sees no buttons. */
+const sharedNote = () => (can("operator") && !canShared("operator") ? h("p", { class: "dim" }, `All namespaces share what is here: changing it needs an operator of all of them, and you belong to ${session.namespace}.`) : null);
 
 export function agentsScreen() {
   return listScreen("Agents", { agents: "/v1/agents", queues: "/v1/queues" }, ({ agents, queues }) => {
@@ -47,13 +51,13 @@ export function workersScreen() {
   return listScreen("Workers", { workers: "/v1/workers" }, ({ workers }, refresh) => {
     const items = workers.value.items;
     if (!items.length) return empty("No worker is connected", "Steps wait in their queues until a worker takes them.", commands("goalmill worker", "", true));
-    return [table("Workers", ["Worker", "State", { text: "Slots", num: true }, "Serves", "Version", { text: "Started", num: true }, { text: "Heartbeat", num: true }, can("operator") ? { text: "Actions", isHidden: true } : null].filter((one) => one !== null), items.map((worker) => h("tr", { key: worker.worker },
+    return [table("Workers", ["Worker", "State", { text: "Slots", num: true }, "Serves", "Version", { text: "Started", num: true }, { text: "Heartbeat", num: true }, canShared("operator") ? { text: "Actions", isHidden: true } : null].filter((one) => one !== null), items.map((worker) => h("tr", { key: worker.worker },
       rowHead(h("span", { class: "strong" }, worker.worker), h("div", { class: "dim" }, worker.host)),
       cell(worker.draining ? h("span", { class: "status tone-warn" }, icon("paused"), h("span", null, "draining")) : h("span", { class: "status tone-good" }, icon("running"), h("span", null, "serves"))),
       figure(h("span", { class: "meter", "aria-hidden": "true" }, h("span", { style: { width: `${Math.min(100, (worker.busy / Math.max(1, worker.slots)) * 100)}%` } })), `${number(worker.busy)} / ${number(worker.slots)}`),
       cell(h("details", null, h("summary", null, plural(worker.agents.length, "agent")), worker.agents.join(", "))), cell(worker.version), figure(time(worker.started_ms)), figure(time(worker.seen_ms)),
-      can("operator") ? cell(worker.draining ? null : actionButtons([{ title: "Drain", text: `${worker.worker} finishes what it has, takes nothing new, and ends.`, key: worker.worker, isDangerous: true, then: refresh, request: () => ({ path: `/v1/workers/${encodeURIComponent(worker.worker)}:drain`, body: {} }), cli: () => `goalmill worker drain ${worker.worker}` }])) : null))),
-    commands("goalmill worker list", curl("GET", "/v1/workers"))];
+      canShared("operator") ? cell(worker.draining ? null : actionButtons([{ title: "Drain", text: `${worker.worker} finishes what it has, takes nothing new, and ends.`, key: worker.worker, isDangerous: true, then: refresh, request: () => ({ path: `/v1/workers/${encodeURIComponent(worker.worker)}:drain`, body: {} }), cli: () => `goalmill worker drain ${worker.worker}` }])) : null))),
+    sharedNote(), commands("goalmill worker list", curl("GET", "/v1/workers"))];
   });
 }
 
@@ -91,23 +95,25 @@ export function queuesScreen() {
         rowHead(queue.agent_type, queue.quarantined ? h("div", { class: "failure" }, queue.quarantined) : null),
         cell(queue.quarantined ? h("span", { class: "status tone-bad" }, icon("failed"), h("span", null, "quarantined")) : queue.paused ? status("paused") : !queue.workers && queue.waiting ? h("span", { class: "status tone-warn" }, icon("low"), h("span", null, "no worker")) : h("span", { class: "status tone-idle" }, icon("running"), h("span", null, "open"))),
         figure(number(queue.waiting)), figure(number(queue.running)), cell(spark(history.get(queue.agent_type) || [])), figure(number(queue.workers)), figure(number(queue.slots)),
-        figure(queue.dead_letters ? h("a", { href: `#/dead-letters?q=${encodeURIComponent(queue.agent_type)}` }, number(queue.dead_letters)) : "0"), cell(can("operator") ? actionButtons([action(queue)]) : null)))),
-      commands("goalmill queue list", curl("GET", "/v1/queues"))];
+        figure(queue.dead_letters ? h("a", { href: `#/dead-letters?q=${encodeURIComponent(queue.agent_type)}` }, number(queue.dead_letters)) : "0"), cell(canShared("operator") ? actionButtons([action(queue)]) : null)))),
+      sharedNote(), commands("goalmill queue list", curl("GET", "/v1/queues"))];
   });
 }
 
 export function deadLettersScreen() {
-  return listScreen("Dead letters", { letters: "/v1/dead-letters" }, ({ letters }, refresh) => {
+  return listScreen("Dead letters", { letters: "/v1/dead-letters", queues: "/v1/queues" }, ({ letters, queues }, refresh) => {
     const text = filterText();
     const items = letters.value.items;
     if (!items.length) return empty("No dead letters", "Tasks that were given up on appear here, with what they were and why.");
+    const isPart = items.length >= LETTERS_MAX && session.namespace === EVERY_NAMESPACE && !session.selected;
+    const total = isPart ? Math.max(items.length, queues.value.items.reduce((sum, queue) => sum + queue.dead_letters, 0)) : items.length;
     const found = items.filter((letter) => !text || `${letter.agent_type} ${letter.code} ${letter.reason} ${letter.plan_id} ${letter.step_id}`.toLowerCase().includes(text));
     const path = (letter, verb) => `/v1/dead-letters/${encodeURIComponent(letter.agent_type)}/${encodeURIComponent(letter.entry)}:${verb}`;
     const actions = (letter) => [
       { title: "Retry", key: "retry", text: "The task runs again as a plan of its own; the plan that it came from does not change.", then: (answer) => { refresh(); if (answer && answer.plan_id) app.go(planLink(answer.plan_id)); }, request: () => ({ path: path(letter, "retry"), body: {} }), cli: () => `goalmill dead retry ${letter.agent_type} ${letter.entry}` },
       { title: "Discard", key: "discard", isDangerous: true, text: "The letter is dropped. This cannot be undone.", then: refresh, request: () => ({ path: path(letter, "discard"), body: {} }), cli: () => `goalmill dead discard ${letter.agent_type} ${letter.entry}` },
     ];
-    return [h("div", { class: "filters" }, filterBox("Agent, code, reason or plan"), dim(`${number(found.length)} of ${number(items.length)}`)),
+    return [h("div", { class: "filters" }, filterBox("Agent, code, reason or plan"), dim(`${number(found.length)} of ${number(total)}`, total > items.length ? `: the newest ${number(items.length)} are searched` : items.length >= LETTERS_MAX && !isPart ? " and more" : "")),
       found.length ? h("ul", { class: "cards" }, found.map((letter) => h("li", { key: `${letter.agent_type}/${letter.entry}`, class: "card-item tone-bad" },
         h("div", { class: "title-line" }, h("code", { class: "code" }, letter.code), h("span", { class: "strong" }, letter.agent_type), h("div", { class: "spring" }), h("span", { class: "dim num" }, plural(letter.attempt, "attempt"))),
         h("p", { dir: "auto" }, letter.reason), h("p", null, "Step ", h("a", { href: planLink(letter.plan_id, `?step=${encodeURIComponent(letter.step_id)}`) }, letter.step_id), " of ", h("a", { href: planLink(letter.plan_id) }, letter.plan_id)),
@@ -124,7 +130,7 @@ export function statsScreen() {
   return {
     title: () => "Statistics",
     close: list.close,
-    view: () => [pageHead("Statistics", h("div", { class: "switch", role: "group", "aria-label": "Period" }, PERIODS.map(([ms, text]) => button({ key: ms, "aria-pressed": String(period() === ms), onclick: () => { app.replace({ period: ms }); list.refresh(); app.render(); } }, text)))), list.refusal && list.refusal.status !== 0 ? problem(list.refusal, list.refresh) : null, list.value ? statsView(list.value) : list.refusal ? null : skeleton(8)],
+    view: () => [pageHead("Statistics", h("div", { class: "switch", role: "group", "aria-label": "Period" }, PERIODS.map(([ms, text]) => button({ key: ms, "aria-pressed": String(period() === ms), onclick: () => { app.replace({ period: ms }); list.refresh(); app.render(); } }, text)))), trouble(list.refusal, list.refresh), list.value ? statsView(list.value) : list.refusal ? null : skeleton(8)],
   };
 }
 

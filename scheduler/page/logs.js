@@ -1,11 +1,11 @@
 // Events of all plans, and the history. The scheduler searches both, what it has archived too.
 
 import { h } from "./dom.js";
-import { get, planPath, poll } from "./api.js";
-import { app, button, cell, commands, curl, dim, download, empty, figure, icon, isStale, pageHead, planLink, problem, rowHead, skeleton, status, table, time } from "./parts.js";
+import { get, isOutage, planPath, poll } from "./api.js";
+import { app, button, cell, commands, curl, dim, download, empty, figure, pageHead, planLink, problem, rowHead, searchBox, skeleton, status, table, time, trouble, upToDate } from "./parts.js";
 import { clockTime, exact, parseTime, plural, quote, shortTime, words } from "./format.js";
 import { eventDetail } from "./plan.js";
-import { planTable } from "./plans.js";
+import { planTable, readPlans } from "./plans.js";
 import { FINAL_STATUSES, isFinal } from "./replay.js";
 
 const SPANS = [["300000", "5 minutes", "5m"], ["3600000", "1 hour", "1h"], ["86400000", "24 hours", "24h"], ["604800000", "7 days", "7d"], ["2592000000", "30 days", "30d"], ["all", "All time", "36500d"]];
@@ -75,11 +75,11 @@ export function logsScreen() {
     close: () => { clearTimeout(own.timer); list.close(); },
     view: () => {
       const events = [...own.found.values()].sort(byTime);
-      const isRefused = list.refusal && list.refusal.status !== 0;
+      const isRefused = list.refusal && !isOutage(list.refusal);
       const tags = finder(param("q"));
       const flags = [param("q").trim() ? ` --text ${quote(param("q").trim())}` : "", param("types") ? ` --types ${param("types")}` : "", ...FIELDS.map(([name]) => (param(name) ? ` --${name} ${quote(param(name))}` : "")), span() === "3600000" ? "" : ` --since ${SPANS.find(([ms]) => ms === span())?.[2] || "1h"}`].join("");
       return [
-        pageHead("Events", h("span", { class: "dim num" }, isStale() ? "from before" : own.isHeld ? "paused" : isSearch() && own.readMs ? `as of ${clockTime(own.readMs).slice(0, 8)}` : "live"), button({ "aria-pressed": String(own.isHeld), onclick: () => { own.isHeld = !own.isHeld; if (!own.isHeld) list.refresh(); app.render(); } }, own.isHeld ? "Resume" : "Pause"), button({ disabled: !events.length, onclick: () => download("events.ndjson", events.map(({ ms, ...event }) => JSON.stringify(event)).join("\n"), "application/x-ndjson") }, "Download")),
+        pageHead("Events", upToDate(own.isHeld ? "paused" : isSearch() && own.readMs ? `as of ${clockTime(own.readMs).slice(0, 8)}` : "live"), button({ "aria-pressed": String(own.isHeld), onclick: () => { own.isHeld = !own.isHeld; if (!own.isHeld) list.refresh(); app.render(); } }, own.isHeld ? "Resume" : "Pause"), button({ disabled: !events.length, onclick: () => download("events.ndjson", events.map(({ ms, ...event }) => JSON.stringify(event)).join("\n"), "application/x-ndjson") }, "Download")),
         eventFilters(set, type, span()),
         isRefused ? problem(list.refusal, list.refresh) : null, problem(own.refusal),
         isRefused && own.isPending ? null : !list.value ? (list.refusal ? null : skeleton(10)) : events.length ? h("div", { class: own.isPending ? "is-old" : "", "aria-busy": String(own.isPending) }, eventTable(events, tags, set)) : own.isPending || own.isLoading ? skeleton(6) : empty("No events", own.next ? "Nothing fits in the events that were read so far." : "Nothing happened that fits these filters."),
@@ -91,7 +91,6 @@ export function logsScreen() {
   };
 }
 
-const searchBox = (label, value, oninput) => h("label", { class: "search" }, h("span", { class: "visually-hidden" }, label), icon("search"), h("input", { type: "search", placeholder: label, value, maxlength: 200, dir: "auto", oninput: (event) => oninput(event.target.value) }));
 const choice = (label, value, options, onchange) => h("label", null, h("span", { class: "visually-hidden" }, label), h("select", { value, onchange: (event) => onchange(event.target.value) }, options));
 const option = (value, text, chosen) => h("option", { key: value, value, selected: value === chosen }, text);
 
@@ -137,22 +136,9 @@ export function historyScreen() {
   const own = { items: null, refusal: null, next: null, round: 0, isLoading: false, hits: null, hitsRefusal: null, views: new Map() };
   let timer = 0;
   const text = () => param("q").trim();
-  const query = (cursor) => {
-    const asked = new URLSearchParams({ limit: "100" });
-    for (const [name, value] of [["q", text()], ["status", param("status")], ["cursor", cursor]]) if (value) asked.set(name, value);
-    return `/v1/plans?${asked}`;
-  };
+  const query = () => ({ ...(text() && { q: text() }), ...(param("status") && { status: param("status") }) });
   const logsQuery = () => `/v1/logs?${new URLSearchParams({ limit: "500", since_ms: "0", text: text() })}`;
-  const readPlans = async (round, cursor) => {
-    const items = [];
-    for (let pages = 0; pages < PAGES_MAX; pages++) {
-      const page = await get(query(cursor));
-      items.push(...page.items.filter((plan) => isFinal(plan.status)));
-      cursor = page.next || null;
-      if (items.length || !cursor || round !== own.round) break;
-    }
-    return { items, next: cursor };
-  };
+  const readEnded = (cursor) => readPlans(query(), 100, cursor, (plan) => isFinal(plan.status));
   /** The newest fitting event of each plan, how many fit, and what the plan is. */
   const readHits = async (round) => {
     const plans = new Map();
@@ -171,7 +157,7 @@ export function historyScreen() {
     own.isLoading = true;
     app.render();
     const hits = wordsOf(text()).length ? readHits(round).catch((refusal) => { if (round === own.round) Object.assign(own, { hits: null, hitsRefusal: refusal }); }) : Promise.resolve(own.hits = own.hitsRefusal = null);
-    const plans = readPlans(round).then((found) => { if (round === own.round) Object.assign(own, found, { refusal: null }); }, (refusal) => { if (round === own.round) own.refusal = refusal; });
+    const plans = readEnded().then((found) => { if (round === own.round) Object.assign(own, found, { refusal: null }); }, (refusal) => { if (round === own.round) own.refusal = refusal; });
     await Promise.all([plans, hits]);
     if (round === own.round) own.isLoading = false;
     app.render();
@@ -180,7 +166,7 @@ export function historyScreen() {
     const round = own.round;
     own.isLoading = true;
     app.render();
-    try { const found = await readPlans(round, own.next); if (round === own.round) { own.items.push(...found.items); own.next = found.next; own.refusal = null; } } catch (refusal) { own.refusal = refusal; }
+    try { const found = await readEnded(own.next); if (round === own.round) { own.items.push(...found.items); own.next = found.next; own.refusal = null; } } catch (refusal) { own.refusal = refusal; }
     own.isLoading = false;
     app.render();
   };
@@ -190,16 +176,15 @@ export function historyScreen() {
     title: () => "History",
     close: () => { own.round += 1; clearTimeout(timer); },
     view: () => {
-      const isRefused = own.refusal && own.refusal.status !== 0;
       return [
         pageHead("History"),
         h("div", { class: "filters" }, searchBox("Words of goals, names, results and errors", param("q"), type), choice("Status", param("status"), [option("", "Every status", param("status")), ...FINAL_STATUSES.map((name) => option(name, words(name), param("status")))], (value) => { app.replace({ status: value || null }); load(); }),
           own.items ? h("span", { class: "dim", role: "status" }, own.isLoading ? "Searching …" : `${plural(own.items.length, "plan")}${own.next ? " and more" : ""}`) : null),
-        isRefused ? problem(own.refusal, load) : null,
+        trouble(own.refusal, load),
         h("div", { class: own.isLoading && own.items ? "is-old" : "" }, !own.items ? (own.refusal ? null : skeleton(8)) : own.items.length ? planTable(own.items, text() ? "Plans with these words in their name or goal" : "Plans that ended") : own.isLoading && !own.items.length && text() ? skeleton(3) : own.next ? empty("Nothing yet", "No plan that was looked at so far fits.") : text() ? (own.hits && own.hits.length ? h("p", { class: "dim" }, "No name or goal has all of these words.") : empty("Nothing found", "Try fewer or other words: every word must be there.")) : empty("No history yet", "Plans appear here when they have ended.")),
         own.next && own.items ? button({ disabled: own.isLoading, onclick: loadMore }, own.items.length ? "Load older plans" : "Search further back") : null,
         hitsView(own, finder(text())),
-        commands(`goalmill plan list${text() ? ` --search ${quote(text())}` : ""}${param("status") ? ` --status ${param("status")}` : ""}`, curl("GET", query())),
+        commands(`goalmill plan list${text() ? ` --search ${quote(text())}` : ""}${param("status") ? ` --status ${param("status")}` : ""}`, curl("GET", `/v1/plans?${new URLSearchParams(query())}`)),
       ];
     },
   };
@@ -207,7 +192,7 @@ export function historyScreen() {
 
 function hitsView(own, tags) {
   if (!tags) return null;
-  if (own.hitsRefusal) return own.hitsRefusal.status === 0 ? null : problem(own.hitsRefusal);
+  if (own.hitsRefusal) return trouble(own.hitsRefusal);
   if (!own.hits || !own.hits.length) return null;
   return h("section", { "aria-labelledby": "hits-title" }, h("div", { class: "title-line" }, h("h2", { id: "hits-title" }, "In their logs"), dim("Plans with an event that has all of these words"), h("div", { class: "spring" }), h("a", { href: `#/events?span=all&q=${encodeURIComponent(param("q").trim())}` }, "All events")),
     table("Plans whose events have these words", ["Plan", "Status", "Event", "Details", { text: "Events", num: true }, { text: "Time", num: true }], own.hits.map(({ event, count }) => {

@@ -1,7 +1,7 @@
 // The parts that screens are made of.
 
 import { h } from "./dom.js";
-import { EVERY_NAMESPACE, link, session } from "./api.js";
+import { EVERY_NAMESPACE, get, isOutage, link, planPath, session } from "./api.js";
 import { bytes, exact, parseTime, relative, shortTime, words } from "./format.js";
 
 export const app = { now: Date.now(), render: () => {}, announce: () => {}, go: () => {}, route: null };
@@ -89,12 +89,18 @@ export function skeleton(rows = 6) {
   return h("div", { class: "skeleton", role: "status", "aria-busy": "true", "aria-label": "loading" }, Array.from({ length: rows }, (_, i) => h("div", { class: `bone w${i % 4}` })));
 }
 
-/** A refusal with its issues; a lost connection is shown by the frame instead. */
+/** A refusal of what a screen reads; that nothing can be had now is shown by the frame instead. */
+export const trouble = (refusal, retry) => (refusal && !isOutage(refusal) ? problem(refusal, retry) : null);
+
+/** What needs a role that the person does not have. */
+export const forbidden = (message) => problem({ status: 403, message });
+
+/** A refusal with its issues. */
 export function problem(refusal, retry) {
   if (!refusal) return null;
   if (refusal.status === 403) {
     return h("div", { class: "notice forbidden", role: "alert" }, h("h2", null, "Not allowed"),
-      h("p", null, refusal.message), h("p", { class: "dim" }, `You are signed in as ${session.actor || "nobody"} with the roles: ${session.roles.join(", ") || "none"}. An administrator can give you another token.`));
+      h("p", null, refusal.message), h("p", { class: "dim" }, `You are signed in as ${session.actor || "nobody"} with the ${session.roles.length === 1 ? "role" : "roles"} ${session.roles.join(", ") || "none"}, in ${session.namespace === EVERY_NAMESPACE ? "all namespaces" : `the namespace ${session.namespace || "default"}`}. An administrator can give you another token.`));
   }
   const isDown = refusal.status === 0;
   return h("div", { class: `notice ${isDown ? "warn" : "bad"}`, role: "alert" },
@@ -147,9 +153,31 @@ export function curl(method, path, body) {
 const TEXT_MAX = 2_000;
 const ITEMS_MAX = 100;
 
+const isStored = (value) => typeof value.$blob === "string" && Number.isFinite(value.bytes);
+
+/** The bytes of the large values that are stored apart from this one. */
+const storedBytes = (value) => (value === null || typeof value !== "object" ? 0 : isStored(value) ? value.bytes : Object.values(value).reduce((sum, part) => sum + storedBytes(part), 0));
+
+/** What stands for a large value: it is read when somebody wants to see it. */
+function storedPart(value, load, opened) {
+  const { isLoading, refusal, content } = opened.get("whole") || {};
+  return [dim(`${bytes(value.bytes)}, stored apart`), " ", content !== undefined ? dim("It does not fit into one answer: ", h("code", null, "goalmill plan results --whole"), " has it, until it expires.") : load ? button({ class: "quiet small", disabled: isLoading, onclick: () => loadWhole(load, opened) }, isLoading ? "Loading …" : `Load ${bytes(value.bytes)}`) : null, refusal ? problem(refusal) : null];
+}
+
+async function loadWhole(load, opened) {
+  opened.set("whole", { isLoading: true });
+  app.render();
+  try { opened.set("whole", { content: (await load()) ?? null }); } catch (refusal) { opened.set("whole", { refusal }); }
+  app.render();
+}
+
+/** Reads the outputs of a step, or with `""` the result of a plan, with all that is stored apart. */
+export const wholeOf = (plan, step) => async () => (step ? (await get(`${planPath(plan)}/steps/${encodeURIComponent(step)}?whole=true`)).outputs : (await get(`${planPath(plan)}/results?whole=true`)).final_output);
+
 function jsonNode(value, name, depth, path, opened) {
   const label = name === undefined ? null : h("span", { class: "json-key" }, `${name}: `);
   if (value !== null && typeof value === "object") {
+    if (isStored(value)) return h("div", { class: "json-leaf" }, label, storedPart(value, opened.load, opened));
     const keys = Object.keys(value);
     const isList = Array.isArray(value);
     const count = `${isList ? "[" : "{"}${keys.length}${isList ? "]" : "}"}`;
@@ -172,15 +200,21 @@ function scalar(value, path, opened) {
 
 const openedByName = new Map();
 
-/** Any JSON as a tree of texts, with copy and download. */
-export function json(value, name) {
-  if (value === undefined) return h("p", { class: "dim" }, "none");
+/**
+ * Any JSON as a tree of texts, with copy and download.
+ *
+ * - `load`: reads it with the parts that are stored apart.
+ */
+export function json(given, name, load) {
+  if (given === undefined) return h("p", { class: "dim" }, "none");
   const opened = openedByName.get(name) || openedByName.set(name, new Map()).get(name);
   if (openedByName.size > 200) openedByName.delete(openedByName.keys().next().value);
+  opened.load = load;
+  const value = opened.get("whole")?.content ?? given;
   const text = () => JSON.stringify(value, null, 2);
-  const size = jsonSize(value);
+  const apart = storedBytes(value);
   return h("div", { class: "json" },
-    h("div", { class: "json-tools" }, h("span", { class: "dim num" }, bytes(size)), copyButton(text), button({ class: "quiet small", onclick: () => download(`${name.replace(/[^A-Za-z0-9_-]+/g, "-")}.json`, text()) }, "Download")),
+    h("div", { class: "json-tools" }, h("span", { class: "dim num" }, bytes(jsonSize(value)), apart ? ` and ${bytes(apart)} stored apart` : ""), copyButton(text), button({ class: "quiet small", onclick: () => download(`${name.replace(/[^A-Za-z0-9_-]+/g, "-")}.json`, text()) }, "Download")),
     h("div", { class: "json-tree", dir: "auto" }, jsonNode(value, undefined, 0, "", opened)));
 }
 
@@ -206,6 +240,9 @@ export const planLink = (id, params = "") => `#/plans/${encodeURIComponent(id)}$
 export const pageHead = (title, ...more) => h("header", { class: "page-head" }, h("h1", { tabindex: "-1", id: "title" }, title), h("div", { class: "page-tools" }, ...more));
 export const facts = (pairs) => h("dl", { class: "facts" }, pairs.filter((pair) => pair && pair[1] !== undefined && pair[1] !== null && pair[1] !== "").map(([name, value]) => h("div", null, h("dt", null, name), h("dd", null, value))));
 export const isStale = () => !link.isUp;
+/** Whether what is shown is of now. */
+export const upToDate = (text = "live") => h("span", { class: "dim num" }, isStale() ? "from before" : text);
+export const searchBox = (label, value, oninput) => h("label", { class: "search" }, h("span", { class: "visually-hidden" }, label), icon("search"), h("input", { type: "search", placeholder: label, value, maxlength: 200, dir: "auto", oninput: (event) => oninput(event.target.value) }));
 
 /** Columns whose cells need no label where the table is a list. */
 const PLAIN = new Set(["Status", "Steps", "Details", "Event", "Plan", "Can do", "State", "Time (UTC)", "Difference", "Met", "#"]);

@@ -1,13 +1,14 @@
 // One plan: why it is where it is, its graph and timeline, its log with a slider, and a panel for the selected step.
 
 import { h, memo } from "./dom.js";
-import { can, follow, get, loadEvents, planPath } from "./api.js";
-import { actionButtons, answerQuestion, decidePlan, planActions, stepActions } from "./actions.js";
-import { app, button, cell, commands, copyButton, curl, dim, empty, facts, figure, icon, issues, json, pageHead, planLink, problem, progress, prose, rowHead, skeleton, status, table, time, tone } from "./parts.js";
-import { clockTime, duration, exact, money, number, parseTime, percent, plural, shortTime, words } from "./format.js";
+import { can, follow, get, loadEvents, planPath, session } from "./api.js";
+import { actionButtons, answerQuestion, decidePlan, decided, planActions, stepActions } from "./actions.js";
+import { app, button, cell, commands, copyButton, curl, dim, empty, facts, figure, icon, isStale, issues, json, pageHead, planLink, problem, progress, prose, rowHead, skeleton, status, table, time, tone, trouble, wholeOf } from "./parts.js";
+import { capital, clockTime, duration, exact, money, number, parseTime, percent, plural, shortTime, words } from "./format.js";
 import { apply, begin, fold, isFinal } from "./replay.js";
 import { ASK_ABOVE, graph, longestId, order, runsDown } from "./graph.js";
 import { legend, timeline } from "./timeline.js";
+import { deadline, waitingItems } from "./plans.js";
 import { stepPanel } from "./step.js";
 
 const REFRESH_MS = 700;
@@ -143,7 +144,7 @@ export function planScreen(route) {
   };
   // The plan first, then its log: a long one takes a while.
   read().then(() => { if (!own.isClosed && own.refusal?.status !== 404) start(); });
-  const ticking = setInterval(() => { if (own.view && !isFinal(own.view.status) && !document.hidden) { app.render(); if (Date.now() - lastRead > 3_000) refresh(); } }, 1_000);
+  const ticking = setInterval(() => { if (own.view && !isFinal(own.view.status) && !document.hidden) { app.render(); if (session.state === "in" && own.refusal?.status !== 403 && Date.now() - lastRead > 3_000) refresh(); } }, 1_000);
   return {
     title: () => (own.view ? own.view.name || own.id : own.id),
     keys,
@@ -188,7 +189,7 @@ function planView(context) {
   const step = selected && (context.steps.get(selected) || null);
   return h("div", { class: `plan ${step ? "with-panel" : ""} ${context.steps.size > LARGE ? "is-large" : ""}` },
     head(context),
-    problem(own.refusal && own.refusal.status !== 0 ? own.refusal : null),
+    trouble(own.refusal),
     why(context),
     slider(context),
     h("div", { class: "plan-body" },
@@ -203,9 +204,10 @@ function planView(context) {
 const isWide = (layout) => Boolean(layout && layout.ranks > 4);
 
 function streamChip(own) {
-  const texts = { live: "live", connecting: "connecting", reconnecting: "reconnecting", ended: "ended", paused: "paused: hidden tab", held: "paused" };
+  const texts = { live: "live", connecting: "connecting", reconnecting: "reconnecting", ended: "ended", paused: "paused: hidden tab", held: "paused", refused: "not followed" };
   const isHeld = own.streamStatus === "held";
-  return h("span", { class: `live live-${own.streamStatus}` }, h("span", { class: "dot", "aria-hidden": "true" }), texts[own.streamStatus],
+  const isOld = isStale() && own.streamStatus === "live";
+  return h("span", { class: `live live-${isOld ? "reconnecting" : own.streamStatus}` }, h("span", { class: "dot", "aria-hidden": "true" }), isOld ? "from before" : texts[own.streamStatus],
     ["live", "held"].includes(own.streamStatus) ? button({ class: "quiet small", onclick: () => (isHeld ? own.stream.resume() : own.stream.pause()) }, isHeld ? "Resume" : "Pause") : null);
 }
 
@@ -243,11 +245,10 @@ function why(context) {
   if (own.past) return null;
   const done = context.then;
   const decisions = [];
-  const isRevision = Boolean(view.proposal);
+  const waits = waitingItems(view);
+  const isReview = Boolean(view.decision) && decided(view) !== "failure";
   if (can("approver")) {
-    if (view.status === "awaiting_approval" || isRevision) {
-      decisions.push({ ...decidePlan(own.id, "approve", isRevision, done), isPrimary: true }, decidePlan(own.id, "reject", isRevision, done));
-    }
+    if (view.decision) decisions.push({ ...decidePlan(own.id, "approve", decided(view), done), isPrimary: true }, decidePlan(own.id, "reject", decided(view), done));
     if (view.question) decisions.push({ ...answerQuestion(own.id, view.question, false, done), isPrimary: true });
     for (const step of view.steps) {
       if (step.status !== "awaiting_approval" || step.question) continue;
@@ -265,15 +266,17 @@ function why(context) {
   const name = view.status === "failed" ? "bad" : decisions.length || asked.length || view.status === "awaiting_approval" ? "person" : tone(view.status);
   const summary = ending(view) || (explanation && explanation.summary) || words(view.status);
   return h("section", { class: `why tone-${name}`, "aria-label": "Why it is where it is" },
-    h("div", { class: "why-line" }, icon(view.status), h("p", null, h("strong", null, prose(sentence(summary))))),
+    h("div", { class: "why-line" }, icon(view.status), h("p", null, h("strong", null, prose(capital(summary))))),
     view.failure ? h("p", { class: "failure" }, h("code", { class: "code" }, view.failure.code), " ", summary.includes(view.failure.message) ? null : prose(view.failure.message), h("code", { class: "dim" }, ` goalmill explain ${view.failure.code}`)) : null,
     view.reason && !summary.includes(view.reason) ? h("p", null, view.reason) : null,
-    asked.map((question) => h("p", { key: `ask-${question.id}`, class: "question" }, h("strong", null, `${question.id} asks: `), h("span", { dir: "auto" }, question.question), " ", dim("answer due ", time(question.due_at)))),
+    asked.map((question) => h("p", { key: `ask-${question.id}`, class: "question" }, h("strong", null, `${question.id} asks: `), h("span", { dir: "auto" }, question.question))),
+    waits.length ? h("ul", { class: "deadlines" }, waits.slice(0, 5).map((one) => h("li", { key: one.key }, waits.length > 1 ? [one.id || one.kind, ": "] : null, deadline(one)))) : null,
+    waits.length && !can("approver") ? dim("Deciding and answering need the role approver.") : null,
     view.proposal ? h("div", { class: "proposal" }, h("p", null, `Revision ${view.proposal.revision} (${words(view.proposal.strategy)}): ${view.proposal.summary}`), h("ul", null, view.proposal.changes.map((change) => h("li", null, change))), issues(view.proposal.widens)) : null,
-    decisions.length || view.status === "awaiting_approval" ? h("div", { class: "buttons" }, actionButtons(decisions), view.status === "awaiting_approval" || isRevision ? h("a", { class: "button", href: `#/approvals/${encodeURIComponent(own.id)}` }, "Review and edit") : null) : null,
+    decisions.length || isReview ? h("div", { class: "buttons" }, actionButtons(decisions), isReview ? h("a", { class: "button", href: `#/approvals/${encodeURIComponent(own.id)}` }, "Review and edit") : null) : null,
     causes.length ? h("ul", { class: "causes" }, causes.slice(0, 4).map((cause) => h("li", { key: cause.step_id },
       button({ class: "link", onclick: () => context.select(cause.step_id) }, cause.step_id), " ", status(cause.status), " ",
-      h("span", null, prose(cause.because.join(" ← "))), cause.hint ? h("div", { class: "hint" }, prose(sentence(cause.hint))) : null)),
+      h("span", null, prose(cause.because.join(" ← "))), cause.hint ? h("div", { class: "hint" }, prose(capital(cause.hint))) : null)),
     causes.length > 4 || dependents ? h("li", { class: "dim" }, [causes.length > 4 ? `${plural(causes.length - 4, "more step")} like these` : "", dependents ? `${plural(dependents, "step waits", "steps wait")} for them` : ""].filter(Boolean).join("; ")) : null) : null,
     constraints.length ? h("ul", { class: "constraints" }, constraints.map((one) => h("li", { key: one.name }, status(one.status), " ", h("span", null, one.name), " ", h("span", { class: "num dim" }, measured(one))))) : null);
 }
@@ -287,7 +290,6 @@ function ending(view) {
 }
 
 const measured = (one) => (one.unit === "unix_ms" ? `until ${exact(one.limit)}` : one.unit === "seconds" ? `${duration((one.measured || 0) * 1000)} of ${duration(one.limit * 1000)}` : `${number(one.measured || 0)} of ${number(one.limit)} ${one.unit}`);
-const sentence = (text) => (text ? text.charAt(0).toUpperCase() + text.slice(1) : "");
 
 function slider(context) {
   const { own } = context;
@@ -416,9 +418,9 @@ function resultsTab(context) {
   const { view } = context.own;
   const withOutputs = view.steps.filter((step) => step.outputs !== undefined);
   return [
-    view.final_output !== undefined && view.final_output !== null ? h("section", null, h("h3", null, "Result of the plan"), json(view.final_output, `${view.plan_id}-result`)) : null,
+    view.final_output !== undefined && view.final_output !== null ? h("section", null, h("h3", null, "Result of the plan"), json(view.final_output, `${view.plan_id}-result`, wholeOf(view.plan_id))) : null,
     (view.criteria || []).length ? h("section", null, h("h3", null, "Success criteria"), h("ul", null, view.criteria.map((one) => h("li", null, h("span", { class: "tag" }, words(one.verdict)), " ", one.description || one.id, one.evidence ? dim(` – ${one.evidence}`) : null)))) : null,
-    withOutputs.length ? withOutputs.map((step) => h("section", { key: step.id }, h("h3", null, step.id), json(step.outputs, `${view.plan_id}-${step.id}`))) : empty("No results yet", "Outputs of steps appear here when they complete."),
+    withOutputs.length ? withOutputs.map((step) => h("section", { key: step.id }, h("h3", null, step.id), json(step.outputs, `${view.plan_id}-${step.id}-outputs`, wholeOf(view.plan_id, step.id)))) : empty("No results yet", "Outputs of steps appear here when they complete."),
   ];
 }
 

@@ -2,35 +2,50 @@
 
 import { h } from "./dom.js";
 import { can, get, planPath, poll, post } from "./api.js";
-import { app, button, cell, commands, curl, dim, empty, figure, icon, isStale, pageHead, planLink, problem, progress, rowHead, skeleton, status, table, time } from "./parts.js";
-import { duration, money, number, plural, words } from "./format.js";
+import { withoutAnswer, withoutDecision } from "./actions.js";
+import { app, button, cell, commands, curl, dim, empty, figure, icon, pageHead, planLink, problem, progress, rowHead, searchBox, skeleton, status, table, time, trouble, upToDate } from "./parts.js";
+import { duration, money, number, plural, quote, words } from "./format.js";
 import { FINAL_STATUSES, isFinal } from "./replay.js";
 
 const STATUSES = ["planning", "awaiting_approval", "running", "replanning", "paused", ...FINAL_STATUSES];
 const POLL_MS = 2_000;
-const INBOX_MS = 5_000;
+/** How often a search is repeated, and a list of more than a request. */
+const SEARCH_MS = 20_000;
+const TYPING_MS = 350;
+const INBOX_MS = 3_000;
 const LIMIT = 100;
+/** Plans of one request, and requests before a person is asked whether to go on. */
+const REQUEST_MAX = 500;
+const REQUESTS_MAX = 20;
 export const PARIS = "Plan a 3-day trip to Paris in May with a $2000 budget";
 
+/**
+ * The next `wanted` plans that fit, and where the ones after them begin: a page of a search may be short and not the last.
+ *
+ * - `query`: parameters of the API; `fits`: of a plan.
+ */
+export async function readPlans(query, wanted, cursor, fits = () => true) {
+  const items = [];
+  for (let i = 0; i < REQUESTS_MAX && items.length < wanted; i++) {
+    const page = await get(`/v1/plans?${new URLSearchParams({ ...query, limit: Math.min(REQUEST_MAX, wanted - items.length), ...(cursor && { cursor }) })}`);
+    items.push(...page.items.filter(fits));
+    cursor = page.next;
+    if (!cursor) break;
+  }
+  return { items, next: cursor || null };
+}
+
 export function plansScreen() {
-  const own = { more: [], next: undefined, isPointerOn: false, order: null, isSubmitting: false, demoRefusal: null, moreRefusal: null };
-  const path = () => {
-    const name = app.route.params.get("status");
-    return `/v1/plans?limit=${LIMIT}${name ? `&status=${name}` : ""}`;
-  };
-  const list = poll(path, POLL_MS, () => { app.render(); });
-  const queues = poll("/v1/queues", 4_000, () => app.render());
+  const own = { wanted: LIMIT, typing: 0, isPointerOn: false, order: null, isSubmitting: false, demoRefusal: null };
+  const param = (name) => app.route.params.get(name) || "";
+  const query = () => Object.fromEntries([["status", param("status")], ["q", param("q").trim()], ["with_failures", param("failed") && "true"]].filter(([, value]) => value));
+  const key = () => JSON.stringify([query(), own.wanted]);
+  const list = poll(async () => { const asked = key(); return { ...await readPlans(query(), own.wanted), asked }; }, () => (param("q") || own.wanted > REQUEST_MAX ? SEARCH_MS : POLL_MS), () => app.render());
   const workers = poll("/v1/workers", 4_000, () => app.render());
-  const set = (changes) => { app.replace(changes); own.more = []; own.next = undefined; list.refresh(); app.render(); };
-  const loadMore = async (next) => {
-    try {
-      const page = await get(`${path()}&cursor=${encodeURIComponent(next)}`);
-      own.more.push(...page.items);
-      own.next = page.next || null;
-      own.moreRefusal = null;
-    } catch (refusal) { own.moreRefusal = refusal; }
-    app.render();
-  };
+  const queues = poll("/v1/queues", 4_000, () => app.render());
+  const read = () => { clearTimeout(own.typing); own.order = null; list.refresh(); app.render(); };
+  const set = (changes) => { app.replace(changes); own.wanted = LIMIT; read(); };
+  const type = (value) => { app.replace({ q: value || null }); own.wanted = LIMIT; clearTimeout(own.typing); own.typing = setTimeout(read, TYPING_MS); app.render(); };
   const runDemo = async () => {
     own.isSubmitting = true;
     app.render();
@@ -43,57 +58,53 @@ export function plansScreen() {
   };
   return {
     title: () => "Plans",
-    close: () => { list.close(); queues.close(); workers.close(); },
-    view: () => [
-      pageHead("Plans", can("submitter") ? h("a", { class: "button primary", href: "#/playground" }, "New goal") : null),
-      list.value && list.value.items.length ? strip(list.value.items, queues.value, workers.value) : null,
-      filters(list, set),
-      list.refusal && list.refusal.status !== 0 ? problem(list.refusal, list.refresh) : null,
-      body({ own, list, loadMore, runDemo, set }),
-    ],
+    close: () => { clearTimeout(own.typing); list.close(); queues.close(); workers.close(); },
+    view: () => {
+      const counts = app.inbox()?.overview();
+      return [
+        pageHead("Plans", list.value ? upToDate() : null, can("submitter") ? h("a", { class: "button primary", href: "#/playground" }, "New goal") : null),
+        counts?.plans ? strip(counts, queues.value, workers.value) : null,
+        filters(counts, { set, type, param }),
+        trouble(list.refusal, list.refresh),
+        body({ own, list, isOld: list.value && list.value.asked !== key(), query: query(), runDemo, set, loadMore: () => { own.wanted = list.value.items.length + LIMIT; read(); } }),
+      ];
+    },
   };
 }
 
-/** What an operator looks at first. */
-function strip(items, queues, workers) {
-  const count = (...names) => items.filter((plan) => names.includes(plan.status)).length;
+/** What an operator looks at first: the numbers of all plans. */
+function strip(counts, queues, workers) {
+  const count = (...names) => names.reduce((sum, name) => sum + (counts.statuses[name] || 0), 0);
   const letters = queues ? queues.items.reduce((sum, queue) => sum + queue.dead_letters, 0) : null;
   const live = workers ? workers.items : null;
-  const waiting = app.inbox() ? app.inbox().count() : 0;
+  const planned = count("planning", "replanning");
   const card = (href, sign, label, value, tone, note) => h("li", null, h("a", { href, class: `tone-${value && tone ? tone : "idle"}` }, icon(sign), h("span", { class: "big num" }, value === null ? "–" : number(value)), h("span", null, label), note ? dim(note) : null));
   return h("ul", { class: "strip", "aria-label": "Overview" },
-    card("#/approvals", "awaiting_approval", "wait for you", waiting, "person"),
-    card("#/plans?status=running", "running", "running", count("running", "planning", "replanning"), "busy"),
-    card("#/plans?status=failed", "failed", "failed", count("failed", "partial"), "bad", items.length >= LIMIT ? `of the last ${LIMIT}` : ""),
+    card("#/approvals", "awaiting_approval", "wait for people", counts.waits, "person"),
+    card("#/plans?status=running", "running", "running", count("running"), "busy", planned ? `${number(planned)} being planned` : ""),
+    card("#/plans?failed=1", "failed", "with failures", counts.with_failures, "bad", `of ${plural(counts.plans, "plan")}${counts.is_partial ? " and older ones" : ""}`),
     card("#/dead-letters", "dead", letters === 1 ? "dead letter" : "dead letters", letters, "bad"),
     card("#/workers", "workers", live && live.length === 1 ? "worker" : "workers", live && live.length, live && live.length ? "good" : "", live ? `${number(live.reduce((sum, one) => sum + one.busy, 0))} of ${number(live.reduce((sum, one) => sum + one.slots, 0))} slots busy` : ""));
 }
 
-function filters(list, set) {
-  const chosen = app.route.params.get("status") || "";
+function filters(counts, { set, type, param }) {
+  const chosen = param("status");
   return h("div", { class: "filters" },
-    h("label", { class: "search" }, h("span", { class: "visually-hidden" }, "Filter by name or id"), icon("search"), h("input", { type: "search", placeholder: "Name or id", value: app.route.params.get("q") || "", oninput: (event) => { app.replace({ q: event.target.value || null }); app.render(); } })),
-    h("label", null, h("span", { class: "visually-hidden" }, "Status"), h("select", { value: chosen, onchange: (event) => set({ status: event.target.value || null }) }, h("option", { value: "", selected: !chosen }, "Every status"), STATUSES.map((name) => h("option", { key: name, value: name, selected: name === chosen }, words(name))))),
-    h("label", { class: "check" }, h("input", { type: "checkbox", checked: app.route.params.get("failed") === "1", onchange: (event) => { app.replace({ failed: event.target.checked ? "1" : null }); app.render(); } }), " With failures only"),
-    h("div", { class: "spring" }),
-    dim(isStale() ? "from before" : list.value ? "live" : ""));
+    searchBox("Words of names, ids and goals", param("q"), type),
+    h("label", null, h("span", { class: "visually-hidden" }, "Status"), h("select", { value: chosen, onchange: (event) => set({ status: event.target.value || null }) }, h("option", { value: "", selected: !chosen }, "Every status"), STATUSES.map((name) => h("option", { key: name, value: name, selected: name === chosen }, words(name), counts ? ` (${number(counts.statuses[name] || 0)})` : "")))),
+    h("label", { class: "check" }, h("input", { type: "checkbox", checked: param("failed") === "1", onchange: (event) => set({ failed: event.target.checked ? "1" : null }) }), " With failures only"));
 }
 
-function body({ own, list, loadMore, runDemo, set }) {
+function body({ own, list, isOld, query, loadMore, runDemo, set }) {
   if (!list.value) return list.refusal ? null : skeleton(8);
-  const seen = new Set();
-  const all = [...list.value.items, ...own.more].filter((plan) => !seen.has(plan.plan_id) && seen.add(plan.plan_id));
-  const text = (app.route.params.get("q") || "").trim().toLowerCase();
-  const found = all.filter((plan) => (!text || `${plan.name} ${plan.plan_id} ${plan.namespace || ""}`.toLowerCase().includes(text)) && (app.route.params.get("failed") !== "1" || plan.counts.failed > 0 || plan.status === "failed"));
-  const isFiltered = text || app.route.params.get("status") || app.route.params.get("failed");
-  if (!all.length && !isFiltered) return firstVisit(own, runDemo);
-  if (!found.length) return empty("Nothing matches", "No plan that is loaded fits the filter.", button({ onclick: () => set({ q: null, status: null, failed: null }) }, "Clear the filter"), " ", text ? h("a", { class: "button", href: `#/history?q=${encodeURIComponent(text)}` }, "Search the history") : null);
-  const next = own.next === undefined ? list.value.next : own.next;
-  return h("div", { onmouseenter: () => { own.isPointerOn = true; }, onmouseleave: () => { own.isPointerOn = false; app.render(); } },
-    planTable(hold(own, found)),
-    problem(own.moreRefusal),
-    next ? button({ onclick: () => loadMore(next) }, "Load older plans") : null,
-    commands("goalmill plan list", curl("GET", "/v1/plans")));
+  const { items, next } = list.value;
+  const isFiltered = Object.keys(query).length;
+  if (!items.length && !isFiltered) return firstVisit(own, runDemo);
+  const more = next ? button({ onclick: loadMore }, items.length ? "Load older plans" : "Search further back") : null;
+  if (!items.length) return h("div", { class: isOld ? "is-old" : "" }, empty("Nothing matches", next ? "No plan that was looked at so far fits." : "No plan fits the filter.", more, " ", button({ onclick: () => set({ q: null, status: null, failed: null }) }, "Clear the filter"), " ", query.q ? h("a", { class: "button", href: `#/history?q=${encodeURIComponent(query.q)}` }, "Search the logs") : null));
+  return h("div", { class: isOld ? "is-old" : "", onmouseenter: () => { own.isPointerOn = true; }, onmouseleave: () => { own.isPointerOn = false; app.render(); } },
+    planTable(hold(own, items)), more,
+    commands(`goalmill plan list${query.q ? ` --search ${quote(query.q)}` : ""}${query.status ? ` --status ${query.status}` : ""}`, curl("GET", `/v1/plans${isFiltered ? `?${new URLSearchParams(query)}` : ""}`)));
 }
 
 /** Rows keep their places while the pointer or the focus is on them; what they show is live. */
@@ -128,50 +139,44 @@ function firstVisit(own, runDemo) {
 }
 
 /**
- * What waits for a person, over all plans that are not over.
+ * The numbers of all plans, and what waits for people, the most urgent first.
  *
- * Summaries do not say which steps wait, so the plans that run are read too, as far as they have changed.
+ * The scheduler says which plans wait; each of them is read when it has changed.
  */
 export function inbox(onUpdate) {
   const known = new Map();
-  let items = [], isLoaded = false, refusal = null, isClosed = false, timer = 0, isPartial = false;
   const read = async () => {
-    clearTimeout(timer);
-    try {
-      const pages = await Promise.all(["awaiting_approval", "replanning", "running", "paused"].map((name) => get(`/v1/plans?limit=50&status=${name}`)));
-      const plans = pages.flatMap((page) => page.items);
-      isPartial = pages.some((page) => page.next);
-      const changed = plans.filter((plan) => !known.has(plan.plan_id) || known.get(plan.plan_id).seq !== plan.seq);
-      for (let i = 0; i < changed.length && i < 40; i += 8) {
-        const views = await Promise.all(changed.slice(i, i + 8).map((plan) => get(planPath(plan.plan_id)).catch(() => null)));
-        for (const view of views) if (view) known.set(view.plan_id, { seq: view.seq, items: waitingItems(view) });
-      }
-      const ids = new Set(plans.map((plan) => plan.plan_id));
-      for (const id of known.keys()) if (!ids.has(id)) known.delete(id);
-      items = [...known.values()].flatMap((one) => one.items).sort((a, b) => (Date.parse(a.due) || Infinity) - (Date.parse(b.due) || Infinity));
-      isLoaded = true;
-      refusal = null;
-    } catch (error) { refusal = error; }
-    if (isClosed) return;
-    onUpdate();
-    if (!document.hidden) timer = setTimeout(read, INBOX_MS);
+    const overview = await get("/v1/overview");
+    const changed = overview.waiting.filter((plan) => known.get(plan.plan_id)?.seq !== plan.seq);
+    for (let i = 0; i < changed.length; i += 8) {
+      await Promise.all(changed.slice(i, i + 8).map(async ({ plan_id, seq }) => { const view = await get(planPath(plan_id)).catch(() => null); if (view) known.set(plan_id, { seq, items: waitingItems(view) }); }));
+    }
+    const ids = new Set(overview.waiting.map((plan) => plan.plan_id));
+    for (const id of known.keys()) if (!ids.has(id)) known.delete(id);
+    const items = [...known.values()].flatMap((one) => one.items).sort((a, b) => (Date.parse(a.due) || Infinity) - (Date.parse(b.due) || Infinity) || Date.parse(a.since) - Date.parse(b.since));
+    return { overview, items };
   };
-  const wake = () => { if (!document.hidden && !isClosed) read(); };
-  document.addEventListener("visibilitychange", wake);
-  read();
-  return { count: () => items.length, items: () => items, isLoaded: () => isLoaded, refusal: () => refusal, isPartial: () => isPartial, refresh: read, close: () => { isClosed = true; clearTimeout(timer); document.removeEventListener("visibilitychange", wake); } };
+  const list = poll(read, INBOX_MS, onUpdate);
+  const items = () => list.value?.items || [];
+  return { overview: () => list.value?.overview, count: () => list.value?.overview.waits || 0, items, isLoaded: () => Boolean(list.value), refusal: () => list.refusal, refresh: list.refresh, close: list.close };
 }
 
-function waitingItems(view) {
-  const item = (kind, what, due, more) => ({ key: `${view.plan_id}/${kind}/${(more && more.id) || ""}`, plan: view.plan_id, name: view.name, kind, what, due, since: view.updated_at, view, ...more });
+/** What a plan needs from people, each with its deadline and with what happens then. */
+export function waitingItems(view) {
+  const { decision } = view;
+  const item = (kind, what, due, otherwise, more) => ({ key: `${view.plan_id}/${kind}/${(more && more.id) || ""}`, plan: view.plan_id, name: view.name, kind, what, due, otherwise, since: view.updated_at, ...more });
   const items = [];
-  if (view.proposal) items.push(item("revision", `Revision ${view.proposal.revision}: ${view.proposal.summary || plural(view.proposal.changes.length, "change")}`, view.proposal.due_at));
-  else if (view.status === "awaiting_approval") items.push(item("plan", `A plan of ${plural(view.steps.length, "step")} by ${view.planner}`, undefined));
-  if (view.question) items.push(item("question", view.question.question, view.question.due_at, { id: view.question.id, question: view.question }));
+  if (decision && view.proposal) items.push(item("revision", `Revision ${view.proposal.revision}: ${view.proposal.summary || plural(view.proposal.changes.length, "change")}`, decision.due_at, withoutDecision(decision, "revision")));
+  else if (decision?.failed_step) items.push(item("failure", `${decision.failed_step} has failed: go on without it?`, decision.due_at, withoutDecision(decision, "failure")));
+  else if (decision) items.push(item("plan", view.planner === "submitted" ? `A submitted plan of ${plural(view.steps.length, "step")}` : `A plan of ${plural(view.steps.length, "step")} by ${view.planner}`, decision.due_at, withoutDecision(decision, "plan")));
+  if (view.question) items.push(item("question", view.question.question, view.question.due_at, withoutAnswer(view.question, false), { id: view.question.id, question: view.question }));
   for (const step of view.steps) {
     if (step.status !== "awaiting_approval") continue;
-    if (step.question) items.push(item("answer", `${step.id} asks: ${step.question.question}`, step.question.due_at, { id: step.id, question: step.question, step }));
-    else items.push(item("step", `${step.id}: ${step.reason || step.description || step.agent_type}`, step.due_at, { id: step.id, step }));
+    if (step.question) items.push(item("answer", `${step.id} asks: ${step.question.question}`, step.question.due_at, withoutAnswer(step.question, true), { id: step.id, question: step.question, step }));
+    else if (step.decision) items.push(item("step", `${step.id}: ${step.reason || step.description || step.agent_type}`, step.decision.due_at, withoutDecision(step.decision, "step"), { id: step.id, step }));
   }
   return items;
 }
+
+/** `in 2 h, without a decision: the plan is rejected`: the deadline, and what happens then. */
+export const deadline = ({ due, otherwise, since, question }) => (Number.isFinite(Date.parse(due)) ? dim(time(due), `, without ${question ? "an answer" : "a decision"}: ${otherwise}`) : dim("no time limit; waits since ", time(since)));

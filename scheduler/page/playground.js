@@ -2,17 +2,22 @@
 
 import { h } from "./dom.js";
 import { can, get, post } from "./api.js";
-import { app, button, cell, commands, curl, facts, field, issues, json, pageHead, planLink, problem, rowHead, skeleton, table } from "./parts.js";
+import { draft, keep } from "./drafts.js";
+import { app, button, cell, commands, curl, facts, field, forbidden, issues, json, pageHead, planLink, problem, rowHead, skeleton, table } from "./parts.js";
 import { duration, money, number, percent, plural, quote, words } from "./format.js";
 import { graph, order, runsDown } from "./graph.js";
 import { candidates } from "./step.js";
 
 const EXAMPLES = ["Plan a 3-day trip to Paris in May with a $2000 budget", "Research the state of battery recycling and write a report", "Find a hotel in Rome for 2 nights"];
 
+/** What is typed. */
+const TYPED = ["text", "planner", "model", "budget", "approval", "priority", "constraints"];
+
 export function playgroundScreen(route) {
   const isRouting = () => app.route.params.get("tab") === "route";
   const own = {
     text: route.params.get("goal") || "", planner: "", model: "", budget: "", approval: false, priority: "5", constraints: "", preview: null, refusal: null, isBusy: "", planners: [], models: [], selected: null,
+    ...draft("goal"), ...(route.params.get("goal") && { text: route.params.get("goal") }),
     sentence: route.params.get("text") || "", routed: null, routeRefusal: null, isRoutingBusy: false, previewed: "",
   };
   get("/v1/planners").then((page) => { own.planners = page.items; app.render(); }, () => {});
@@ -32,7 +37,7 @@ export function playgroundScreen(route) {
   };
   const act = {
     preview: () => send("/v1/plans:preview", "preview", (preview) => { own.preview = preview; own.previewed = own.text; }),
-    submit: () => send("/v1/goals", "submit", (accepted) => app.go(planLink(accepted.plan_id))),
+    submit: () => send("/v1/goals", "submit", (accepted) => { keep("goal"); app.go(planLink(accepted.plan_id)); }),
     route: async (event) => {
       event.preventDefault();
       own.isRoutingBusy = true;
@@ -52,7 +57,7 @@ export function playgroundScreen(route) {
 }
 
 function planning(own, act, goal) {
-  const set = (name) => (event) => { own[name] = event.target.type === "checkbox" ? event.target.checked : event.target.value; app.render(); };
+  const set = (name) => (event) => { own[name] = event.target.type === "checkbox" ? event.target.checked : event.target.value; keep("goal", Object.fromEntries(TYPED.map((one) => [one, own[one]]))); app.render(); };
   let body = { description: own.text };
   try { body = goal(); } catch { /* constraints are not complete yet */ }
   const flags = `${own.planner ? ` --planner ${own.planner}` : ""}${own.model ? ` --model ${own.model}` : ""}${own.approval ? " --require-approval" : ""}`;
@@ -68,7 +73,8 @@ function planning(own, act, goal) {
       h("details", null, h("summary", null, "Constraints"), field("Constraints (JSON)", h("textarea", { rows: 3, class: "code-area", spellcheck: "false", value: own.constraints, oninput: set("constraints"), placeholder: "{\"budget\": {\"amount\": 2000, \"currency\": \"USD\"}}" }))),
       h("label", { class: "check" }, h("input", { type: "checkbox", checked: own.approval, onchange: set("approval") }), " A person approves the plan before it runs"),
       problem(own.refusal),
-      h("div", { class: "buttons" }, h("button", { type: "submit", disabled: !own.text.trim() || Boolean(own.isBusy) }, own.isBusy === "preview" ? "Planning …" : "Preview the plan"), can("submitter") ? button({ class: "primary", disabled: !own.text.trim() || Boolean(own.isBusy), onclick: act.submit }, own.isBusy === "submit" ? "Submitting …" : "Submit") : null),
+      can("submitter") ? h("div", { class: "buttons" }, h("button", { type: "submit", disabled: !own.text.trim() || Boolean(own.isBusy) }, own.isBusy === "preview" ? "Planning …" : "Preview the plan"), button({ class: "primary", disabled: !own.text.trim() || Boolean(own.isBusy), onclick: act.submit }, own.isBusy === "submit" ? "Submitting …" : "Submit"))
+        : forbidden("Previewing and submitting goals needs the role `submitter`."),
       commands(`goalmill submit ${quote(own.text || "…")}${flags} --watch`, curl("POST", "/v1/goals", body))),
     own.preview ? previewView(own) : own.isBusy === "preview" ? h("section", { class: "panel" }, skeleton(4)) : null);
 }

@@ -2,7 +2,7 @@
 
 import { h } from "./dom.js";
 import { actionButtons, stepActions } from "./actions.js";
-import { button, copyButton, dim, facts, figure, icon, json, planLink, prose, rowHead, status, table, time } from "./parts.js";
+import { button, copyButton, dim, facts, figure, icon, json, planLink, prose, rowHead, status, table, time, wholeOf } from "./parts.js";
 import { clockTime, duration, exact, money, number, percent, words } from "./format.js";
 import { isFinal } from "./replay.js";
 
@@ -36,7 +36,7 @@ export function stepPanel({ plan, view, step, state, explanation, isPast, now, o
     ]),
     attempts(step, now),
     route(state.routes.get(step.id)),
-    h("section", null, h("h3", null, "Outputs", live && live.partial ? h("span", { class: "tag" }, "incomplete") : null), outputs === undefined ? h("p", { class: "dim" }, step.status === "completed" ? "None." : "None yet.") : json(outputs, `${plan}-${step.id}-outputs`)),
+    h("section", null, h("h3", null, "Outputs", live && live.partial ? h("span", { class: "tag" }, "incomplete") : null), outputs === undefined ? h("p", { class: "dim" }, step.status === "completed" ? "None." : "None yet.") : json(outputs, `${plan}-${step.id}-outputs`, wholeOf(plan, step.id))),
     live && (live.errors || []).length ? h("section", null, h("h3", null, "What is missing"), h("ul", null, live.errors.map((one) => h("li", null, h("code", { class: "code" }, one.code), " ", one.message)))) : null,
     live && (live.suggested_adjustments || []).length ? h("section", null, h("h3", null, "What the agent suggests"), json(live.suggested_adjustments, `${plan}-${step.id}-suggestions`)) : null,
     h("section", null, h("h3", null, "Inputs"), inputs !== undefined ? [h("p", { class: "dim" }, "As the agent received them."), json(inputs, `${plan}-${step.id}-inputs`)] : json(definition.inputs === undefined ? {} : definition.inputs, `${plan}-${step.id}-definition`)));

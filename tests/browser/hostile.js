@@ -82,11 +82,13 @@ async function shownAsTheyAre() {
   const own = await open(goalmill, "#/plans", { viewport: { width: 320, height: 640 }, before: (page) => { page.isInterrupted = true; } });
   const { page } = own;
   await settled(page);
+  // Hidden characters are shown as what they are; the rest is there letter by letter.
+  const visible = (text) => page.evaluate(async (one) => (await import("./page/dom.js")).visible(one), text);
   const isShown = (text) => [...document.querySelectorAll("main *")].some((el) => el.textContent.includes(text));
   for (const [id, text] of named) {
     await goTo(page, `#/plans/${id}?step=hand`);
-    await holds(page, `the heading is ${JSON.stringify(text)}`, (wanted) => document.querySelector("h1").textContent === wanted, text);
-    await holds(page, `the panel has ${JSON.stringify(text)}`, (wanted) => document.querySelector(".step-panel").textContent.includes(wanted), text);
+    await holds(page, `the heading is ${JSON.stringify(text)}`, (wanted) => document.querySelector("h1").textContent === wanted, await visible(text));
+    await holds(page, `the panel has ${JSON.stringify(text)}`, (wanted) => document.querySelector(".step-panel").textContent.includes(wanted), await visible(text));
     await harmless(page, id);
   }
   for (const [id, given] of described) {
@@ -94,13 +96,13 @@ async function shownAsTheyAre() {
     const text = (await goalmill.awaitPlan(id, (plan) => plan.status !== "planning")).goal.description;
     expect(given.includes(text) && text.length >= given.trim().length, `the goal ${JSON.stringify(given)} is kept, not as ${JSON.stringify(text)}`);
     await goTo(page, `#/plans/${id}?tab=goal`);
-    await holds(page, `the goal is ${JSON.stringify(text.slice(0, 80))}`, (wanted) => document.querySelector("p.goal").textContent === wanted, text);
+    await holds(page, `the goal is ${JSON.stringify(text.slice(0, 80))}`, (wanted) => document.querySelector("p.goal").textContent === wanted, await visible(text));
     await harmless(page, id);
   }
   for (const address of ["#/plans", "#/history", "#/approvals"]) {
     await goTo(page, address);
     const wanted = address === "#/approvals" ? described : address === "#/plans" ? named : new Map();
-    if (address === "#/plans") for (const text of wanted.values()) await holds(page, `the list has ${JSON.stringify(text)}`, isShown, text);
+    if (address === "#/plans") for (const text of wanted.values()) await holds(page, `the list has ${JSON.stringify(text)}`, isShown, await visible(text));
     await harmless(page, address);
   }
   // Twenty outputs are shown without a click.
@@ -110,7 +112,7 @@ async function shownAsTheyAre() {
     await goalmill.awaitPlan(id, (plan) => plan.steps[0].status === "queued");
     await goalmill.call("POST", `/v1/plans/${id}/steps/hand:complete`, { outputs: Object.fromEntries(texts.map((text, i) => [`text ${i}`, text.slice(0, 200_000)])) });
     await goTo(page, `#/plans/${id}?step=hand`);
-    for (const text of texts) await holds(page, `the outputs have ${JSON.stringify(text.slice(0, 80))}`, (wanted) => document.querySelector(".step-panel .json-tree").textContent.includes(wanted), text.slice(0, SHOWN_MAX));
+    for (const text of texts) await holds(page, `the outputs have ${JSON.stringify(text.slice(0, 80))}`, (wanted) => document.querySelector(".step-panel .json-tree").textContent.includes(wanted), await visible(text.slice(0, SHOWN_MAX)));
     if (texts.some((text) => text.length > SHOWN_MAX)) {
       await page.locator(".step-panel").getByRole("button", { name: /^show all/ }).click();
       await holds(page, "all of a long word is shown", (length) => document.querySelector(".step-panel .json-tree").textContent.includes("w".repeat(length)), 200_000);

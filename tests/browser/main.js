@@ -11,6 +11,8 @@ import { journeyTests } from "./journey.js";
 import { hostileTests } from "./hostile.js";
 import { foldTests } from "./fold.js";
 import { accessTests, guarded } from "./access.js";
+import { thousand, thousandTests } from "./thousand.js";
+import { truthTests } from "./truth.js";
 
 const LANES = 2;
 const [folder, ...wanted] = process.argv.slice(2);
@@ -33,11 +35,11 @@ async function main() {
   // Installations start when a test needs them, and once.
   const shared = new Map();
   const once = (name, make) => () => { if (!shared.has(name)) shared.set(name, make()); return shared.get(name); };
-  const given = { empty: once("empty", () => Goalmill.start()), filled: once("filled", filled), guarded: once("guarded", guarded) };
-  const all = [...screenTests(given), ...storyTests(given), ...journeyTests(), ...keyboardTests(given), ...hostileTests(given), ...foldTests(given), ...accessTests(given)];
+  const given = { empty: once("empty", () => Goalmill.start()), filled: once("filled", filled), guarded: once("guarded", guarded), thousand: once("thousand", thousand) };
+  const all = [...screenTests(given), ...storyTests(given), ...journeyTests(), ...keyboardTests(given), ...hostileTests(given), ...foldTests(given), ...accessTests(given), ...thousandTests(given), ...truthTests(given)];
   const queue = all.filter((test) => !wanted.length || wanted.some((word) => test.name.includes(word)));
   counts.skipped = all.length - queue.length;
-  if (queue.some((test) => !test.name.includes("empty") && !/^(access|journey)/.test(test.name))) given.filled().catch(() => {});
+  if (queue.some((test) => !test.name.includes("empty") && !/^(access|journey|thousand|roles|truth)/.test(test.name))) given.filled().catch(() => {});
   const lane = async () => { for (let test = queue.shift(); test; test = queue.shift()) await runTest(test); };
   await Promise.all(Array.from({ length: LANES }, lane));
   await browser.close();

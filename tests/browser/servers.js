@@ -40,7 +40,8 @@ export async function startServers(folder) {
   const redisFolder = join(folder, "redis"), postgresFolder = join(folder, "postgresql");
   mkdirSync(redisFolder);
   mkdirSync(postgresFolder);
-  const redis = spawn(process.env.REDIS_SERVER || "redis-server", ["--port", redisPort, "--bind", "127.0.0.1", "--dir", redisFolder, "--appendonly", "yes", "--save", ""], { stdio: "ignore" });
+  const startRedis = () => spawn(process.env.REDIS_SERVER || "redis-server", ["--port", redisPort, "--bind", "127.0.0.1", "--dir", redisFolder, "--appendonly", "yes", "--appendfsync", "always", "--save", ""], { stdio: "ignore" });
+  let redis = startRedis();
   const owner = process.getuid() === 0 ? { uid: NOBODY, gid: NOBODY } : {};
   const password = join(postgresFolder, "password"), data = join(postgresFolder, "data"), bin = programs();
   writeFileSync(password, PASSWORD);
@@ -50,15 +51,17 @@ export async function startServers(folder) {
   }
   execFileSync(join(bin, "initdb"), ["--username=goalmill", "--auth=scram-sha-256", "--encoding=UTF8", "--locale=C", "--no-sync", `--pwfile=${password}`, "-D", data], { ...owner, cwd: "/", stdio: "ignore" });
   const postgres = spawn(join(bin, "postgres"), ["-D", data, "-k", postgresFolder, "-h", "127.0.0.1", "-p", postgresPort, "-c", "fsync=off"], { ...owner, cwd: "/", stdio: "ignore" });
-  const all = [redis, postgres];
+  const stop = (one) => new Promise((resolve) => {
+    if (one.exitCode !== null || one.signalCode !== null) { resolve(); return; }
+    one.on("exit", resolve);
+    one.kill("SIGKILL");
+  });
   await Promise.all([listening(redisPort), listening(postgresPort)]);
   return {
     redis: `redis://127.0.0.1:${redisPort}`,
     postgres: `postgres://goalmill:${PASSWORD}@127.0.0.1:${postgresPort}/postgres`,
-    stop: () => Promise.all(all.map((one) => new Promise((resolve) => {
-      if (one.exitCode !== null) { resolve(); return; }
-      one.on("exit", resolve);
-      one.kill("SIGKILL");
-    }))),
+    stopRedis: () => stop(redis),
+    startRedis: async () => { redis = startRedis(); await listening(redisPort); },
+    stop: () => Promise.all([redis, postgres].map(stop)),
   };
 }

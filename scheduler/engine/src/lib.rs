@@ -26,6 +26,7 @@ mod transitions;
 mod waiting;
 
 mod apply;
+mod awaited;
 
 mod attempt;
 mod budget;

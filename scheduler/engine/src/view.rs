@@ -5,7 +5,9 @@ use goalmill_common::goal::Usage;
 use goalmill_common::json::Json;
 use goalmill_common::plan::{Phase, Question, StepKind};
 use goalmill_common::status::{Counts, PhaseStatus, PlanStatus, StepStatus};
-use goalmill_common::view::{self, PhaseView, PlanSummary, PlanView, ProposalView, QuestionView, Results, StepView};
+use goalmill_common::view::{
+    self, PhaseView, PlanSummary, PlanView, ProposalView, QuestionView, Results, StepView, WaitSummary,
+};
 use serde_json::{Map, Value};
 
 use crate::PlanState;
@@ -13,7 +15,7 @@ use crate::graph::StepIndex;
 use crate::state::{PhaseState, StepState, at};
 
 /// The changing fields of a plan's summary as last written.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct SummarySnapshot {
     status: PlanStatus,
     revision: u32,
@@ -21,6 +23,7 @@ pub struct SummarySnapshot {
     usage: Usage,
     planned: bool,
     begun: bool,
+    waits: Option<WaitSummary>,
     seq: u64,
 }
 
@@ -41,6 +44,7 @@ impl PlanState {
             finished_at: at(self.finished_ms).map(rfc3339),
             execution_seconds: self.execution_seconds(),
             seq: self.seq,
+            waits: self.wait_summary(),
         }
     }
 
@@ -69,6 +73,7 @@ impl PlanState {
                 confidence_after: proposed.confidence_after,
                 due_at: rfc3339(proposed.due_ms),
             }),
+            decision: self.decision_view(),
             question: self.question_view(),
             constraints: self.constraint_views(at(self.finished_ms).unwrap_or(self.updated_ms)),
             criteria: self.verdicts(),
@@ -127,6 +132,7 @@ impl PlanState {
                 default: spec.ask.as_ref().and_then(|ask| ask.default.clone()),
                 due_at: at(step.due_ms).map(rfc3339).unwrap_or_default(),
             }),
+            decision: self.step_decision_view(StepIndex::new(i)),
             sub_plan: (step.awaits_plan() || (step.attempt > 0 && spec.kind == StepKind::Plan))
                 .then(|| self.sub_plan_id(StepIndex::new(i))),
         }
@@ -215,15 +221,20 @@ impl PlanState {
             usage: self.usage,
             planned: self.origin.created,
             begun: self.begun_ms > 0,
+            waits: self.wait_summary(),
             seq: self.seq,
         }
+    }
+
+    /// Whether something happened since the summary was written.
+    pub fn is_ahead_of(&self, shown: &SummarySnapshot) -> bool {
+        self.seq != shown.seq
     }
 
     /// Whether the summary must be written at once: the status or the revision changed, or the plan was created.
     /// Changes of counts and usage may wait.
     pub fn needs_summary_update(&self, shown: &SummarySnapshot) -> bool {
-        let now = self.shown();
-        (now.status, now.revision, now.planned) != (shown.status, shown.revision, shown.planned)
+        (self.status, self.revision, self.origin.created) != (shown.status, shown.revision, shown.planned)
     }
 
     /// Fields of the summary in Redis.
@@ -247,6 +258,12 @@ impl PlanState {
         }
         if self.begun_ms > 0 && shown.is_none_or(|shown| !shown.begun) {
             fields.push(("begun", rfc3339(self.begun_ms)));
+        }
+        let waits = self.wait_summary();
+        if shown.map_or(waits.is_some(), |shown| shown.waits != waits) {
+            // Without a value, nothing waits any more.
+            let text = waits.map(|waits| serde_json::to_string(&waits).expect("a wait always has a JSON text"));
+            fields.push(("waits", text.unwrap_or_default()));
         }
         // A goal gets the name of its plan once it has one.
         if shown.is_none_or(|shown| shown.planned != self.origin.created) {

@@ -104,6 +104,7 @@ fn selection(verb: BulkVerb, body: &BulkBody) -> Result<(PlanFilter, Option<List
         .map(|text| ListCursor::read(text).ok_or_else(|| invalid(format!("`cursor` is `{}`", response::shown(text)))));
     let filter = PlanFilter {
         statuses: Some(statuses),
+        with_failures: false,
         search,
         conditions: DataConditions::default(),
         changed_before_ms: body.unchanged_since_ms,

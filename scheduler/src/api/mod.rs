@@ -23,6 +23,7 @@ mod mcp;
 mod namespaces;
 mod oidc_sign_in;
 mod openapi;
+mod overview;
 mod page;
 mod payloads;
 mod plan_access;
@@ -67,6 +68,7 @@ use access::AccessGuard;
 use body::BodyLimits;
 use host_guard::HostGuard;
 use mcp::McpEndpoint;
+use overview::Census;
 use response::ApiError;
 
 /// Interval of folding histogram samples.
@@ -85,6 +87,8 @@ pub(crate) struct Api {
     streams: Arc<AtomicUsize>,
     /// Permits of requests that search logs.
     scans: Arc<Semaphore>,
+    /// Counts plans.
+    census: Arc<Census>,
     /// None for plain HTTP.
     tls: Option<Arc<ApiTls>>,
     /// `None` unless MCP is served.
@@ -121,6 +125,7 @@ pub(crate) async fn serve(
         access: access.clone(),
         streams: Arc::default(),
         scans,
+        census: Arc::default(),
         tls: tls.clone(),
         mcp: None,
     };
@@ -201,6 +206,7 @@ fn addresses() -> Vec<(&'static str, MethodRouter<Api>)> {
         ("/v1/dead-letters/{agent_type}/{entry}", post(dead_letters::act)),
         ("/v1/events", get(event_feed::list)),
         ("/v1/logs", get(event_search::list)),
+        ("/v1/overview", get(overview::get)),
         ("/v1/stats", get(stats::report)),
         ("/v1/scaling/{agent_type}", get(registry::scaling)),
         ("/v1/tokens", post(tokens::create).get(tokens::list)),

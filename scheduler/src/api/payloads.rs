@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use super::Api;
 use super::query_parameters::RawParameters;
-use super::response::{self, ApiError};
+use super::response::ApiError;
 use crate::run_blocking::run_blocking_if_large;
 
 /// Bytes of the payloads of one answer; those that do not fit stay references. One payload always fits.
@@ -23,12 +23,7 @@ pub(super) const WHOLE: &str = "whole";
 
 /// Reads the parameter `whole`; without it, references stay what they are.
 pub(super) fn parse_whole(given: &mut RawParameters) -> bool {
-    let read = |text: &str| match text {
-        "true" => Ok(true),
-        "false" => Ok(false),
-        other => Err((format!("`{}` is neither `true` nor `false`", response::shown(other)), "give `true`".to_owned())),
-    };
-    given.value(WHOLE, read).unwrap_or(false)
+    given.flag(WHOLE)
 }
 
 /// Puts the payloads of one answer in their places.

@@ -46,10 +46,13 @@ pub(crate) struct ListQuery {
     /// Only plans whose entry in this list fits, such as `$.usage.cost > 2 && $.counts.failed >= 1`.
     #[schemars(with = "Option<String>", regex(pattern = CONDITIONS_PATTERN))]
     r#where: Option<DataConditions>,
+    /// Only plans with a failed step, or that failed.
+    #[schemars(with = "Option<bool>")]
+    with_failures: bool,
 }
 
 impl Parameters for ListQuery {
-    const NAMES: &'static [&'static str] = &["limit", "cursor", "status", "q", "where"];
+    const NAMES: &'static [&'static str] = &["limit", "cursor", "status", "q", "where", "with_failures"];
 
     fn parse(given: &mut RawParameters) -> Self {
         let limit = given.number("limit", 1..=PAGE_MAX);
@@ -64,7 +67,8 @@ impl Parameters for ListQuery {
             })
         });
         let conditions = given.value("where", parse_conditions);
-        Self { limit, cursor, status, q: given.value("q", PlanSearch::parse), r#where: conditions }
+        let with_failures = given.flag("with_failures");
+        Self { limit, cursor, status, q: given.value("q", PlanSearch::parse), r#where: conditions, with_failures }
     }
 }
 
@@ -111,7 +115,8 @@ pub(crate) async fn list(
 ) -> Result<Json<Page<PlanSummary>>, ApiError> {
     let statuses = query.status.map(|status| vec![status]);
     let conditions = query.r#where.unwrap_or_default();
-    let filter = PlanFilter { statuses, search: query.q, conditions, changed_before_ms: None };
+    let with_failures = query.with_failures;
+    let filter = PlanFilter { statuses, with_failures, search: query.q, conditions, changed_before_ms: None };
     let (items, next) = find_plans(&api, &principal, &filter, query.cursor, query.limit.unwrap_or(PAGE)).await?;
     Ok(Json(Page { items, next }))
 }
@@ -120,6 +125,8 @@ pub(crate) async fn list(
 pub(super) struct PlanFilter {
     /// In one of these statuses.
     pub(super) statuses: Option<Vec<PlanStatus>>,
+    /// Only those with a failure, see [`has_failed`].
+    pub(super) with_failures: bool,
     pub(super) search: Option<PlanSearch>,
     /// On the entry of the plan in a list.
     pub(super) conditions: DataConditions,
@@ -131,8 +138,15 @@ impl PlanFilter {
     /// Whether a plan fits all but the search.
     fn fits(&self, plan: &PlanSummary) -> bool {
         let holds = || serde_json::to_value(plan).is_ok_and(|plan| self.conditions.hold(&plan));
-        self.statuses.as_ref().is_none_or(|all| all.contains(&plan.status)) && (self.conditions.is_empty() || holds())
+        self.statuses.as_ref().is_none_or(|all| all.contains(&plan.status))
+            && (!self.with_failures || has_failed(plan))
+            && (self.conditions.is_empty() || holds())
     }
+}
+
+/// Whether a step of the plan has failed, or the plan.
+pub(super) fn has_failed(plan: &PlanSummary) -> bool {
+    plan.counts.failed > 0 || plan.status == PlanStatus::Failed
 }
 
 /// At most `limit` plans that the caller sees, after a cursor, last changed first, and the cursor of the next ones. The

@@ -20,7 +20,7 @@ use super::sign_in_paths::is_sign_in;
 use crate::submission::issues_problem;
 
 /// Addresses whose `GET` has parameters.
-pub(super) const WITH_PARAMETERS: [&str; 11] = [
+pub(super) const WITH_PARAMETERS: [&str; 12] = [
     "/v1/plans",
     "/v1/plans/{id}",
     "/v1/plans/{id}/graph",
@@ -31,6 +31,7 @@ pub(super) const WITH_PARAMETERS: [&str; 11] = [
     "/v1/plans/{id}/revisions",
     "/v1/events",
     "/v1/logs",
+    "/v1/overview",
     "/v1/stats",
 ];
 /// Replaces bytes that are not UTF-8.
@@ -150,6 +151,16 @@ impl RawParameters {
                 None
             }
         }
+    }
+
+    /// `true` or `false`; `false` without the parameter.
+    pub(super) fn flag(&mut self, name: &str) -> bool {
+        let read = |text: &str| match text {
+            "true" => Ok(true),
+            "false" => Ok(false),
+            other => Err((format!("`{}` is neither `true` nor `false`", shown(other)), "give `true`".to_owned())),
+        };
+        self.value(name, read).unwrap_or(false)
     }
 
     /// The `format` of an address that can write one other form only.

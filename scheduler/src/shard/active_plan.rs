@@ -95,13 +95,16 @@ impl ActivePlan {
     /// Whether the summary is outdated; called when its scheduled write is due.
     pub(super) fn is_summary_due(&mut self) -> bool {
         self.is_awaited = false;
-        self.shown.as_ref() != Some(&self.state.shown())
+        self.is_behind()
+    }
+
+    fn is_behind(&self) -> bool {
+        self.shown.as_ref().is_none_or(|shown| self.state.is_ahead_of(shown))
     }
 
     /// Whether the summary is outdated and no write is scheduled; schedules it.
     pub(super) fn needs_summary_later(&mut self) -> bool {
-        let is_behind = self.shown.as_ref() != Some(&self.state.shown());
-        is_behind && !std::mem::replace(&mut self.is_awaited, true)
+        self.is_behind() && !std::mem::replace(&mut self.is_awaited, true)
     }
 
     /// When the plan changed, Unix milliseconds.

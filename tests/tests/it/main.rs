@@ -33,6 +33,7 @@ mod oidc;
 mod openapi;
 mod operating;
 mod outcomes;
+mod overview;
 mod own_executor;
 mod parts;
 mod plans;

@@ -1,5 +1,6 @@
 //! What a plan's state says about itself.
 
+use goalmill_common::command::Verb;
 use goalmill_common::plan::{Approval, OnFailure};
 use goalmill_common::report::What;
 use goalmill_common::status::{Counts, PlanStatus};
@@ -42,6 +43,22 @@ fn the_summary_in_redis_says_once_what_never_changes() {
     let shown = world.state.shown();
     world.finish();
     assert_eq!(names(&world, Some(&shown)), ["status", "counts", "progress", "finished"]);
+}
+
+#[test]
+fn the_summary_says_what_waits_for_people_and_until_when() {
+    let approve = |limit_ms| Some(Approval { limit_ms, ..Approval::default() });
+    let document = with(plan(&[("a", &[]), ("b", &[]), ("c", &[])]), "a", |step| step.approve = approve(90_000));
+    let mut world = World::of(with(document, "b", |step| step.approve = approve(30_000)));
+    let first = world.state.summary().waits.expect("two steps wait");
+    assert_eq!((first.count, first.due_at.clone()), (2, world.state.view(false).steps[1].due_at.clone()));
+    let shown = world.state.shown();
+    world.verb(Verb::ApproveStep { step: "b".into(), reason: String::new() }).expect("it waits");
+    let second = world.state.summary().waits.expect("one step waits");
+    assert_eq!((second.count, second.due_at), (1, world.state.view(false).steps[0].due_at.clone()));
+    assert!(world.state.is_ahead_of(&shown));
+    let fields = world.state.summary_fields(Some(&shown));
+    assert!(fields.iter().any(|(name, text)| *name == "waits" && text.contains("\"count\":1")), "{fields:?}");
 }
 
 #[test]

@@ -107,7 +107,7 @@ fn get(path: &'static str, id: &'static str, summary: &'static str) -> Operation
         headers: &[],
         body: None,
         status: 200,
-        access: RouteAccess::Roles(&[Role::Viewer]),
+        access: RouteAccess::Roles(table::READERS),
         answer: Vec::new(),
         problems: &[],
     }

@@ -18,14 +18,15 @@ use goalmill_common::problem::ErrorCode::{
 use goalmill_common::quality::QualityReport;
 use goalmill_common::revision::RevisionRecord;
 use goalmill_common::view::{
-    Accepted, BulkAnswer, DeadLetterView, EventView, Explanation, ModelView, Page, PlanSummary, PlannerView, Preview,
-    QuestionView, QueueView, Results, StepView,
+    Accepted, BulkAnswer, DeadLetterView, EventView, Explanation, ModelView, Overview, Page, PlanSummary, PlannerView,
+    Preview, QuestionView, QueueView, Results, StepView,
 };
 use serde_json::{Map, Value, json};
 
 use super::{EVENT_STREAM, JSON, Operation, RouteAccess, TEXT, YAML, delete, get, post};
 use crate::api::{
-    actions, approvals, bulk_actions, event_search, events, fork, health, plan_list, plans, registry, stats, steps,
+    actions, approvals, bulk_actions, event_search, events, fork, health, overview, plan_list, plans, registry, stats,
+    steps,
 };
 
 /// What any request may be refused for.
@@ -56,6 +57,8 @@ const STEER: &[ErrorCode] = &[PlanNotFound, PlanFinal, NotAllowed];
 const EDIT: &[ErrorCode] = &[PlanNotFound, PlanFinal, NotAllowed, InvalidPlan, Unroutable];
 const STEER_STEP: &[ErrorCode] = &[PlanNotFound, StepNotFound, PlanFinal, NotAllowed, InvalidPlan];
 
+/// Who may read: people who may change something may also see it.
+pub(in crate::api) const READERS: &[Role] = &[Viewer, Submitter, Approver, Operator];
 /// Who may pause, resume, cancel and replan.
 const STEERING: &[Role] = &[Submitter, Operator];
 
@@ -173,7 +176,7 @@ fn plan_actions() -> Vec<Operation> {
             .gives::<actions::Replanned>()
             .refuses(STEER),
         post("/v1/actions/status", "getActionStatus", "Where a plan stands; in the shape of plan actions")
-            .roles(&[Viewer])
+            .roles(READERS)
             .takes::<actions::StatusBody>()
             .gives::<actions::ActionStatus>()
             .refuses(&[PlanNotFound]),
@@ -233,6 +236,13 @@ fn looks() -> Vec<Operation> {
         .gives::<Page<event_search::ListedEvent>>()
         .gives_as::<String>(EVENT_STREAM)
         .refuses(&[PlanNotFound, InvalidEventId]),
+        get(
+            "/v1/overview",
+            "getOverview",
+            "The numbers of all plans, and those that wait for people, most urgent first",
+        )
+        .query::<overview::OverviewQuery>()
+        .gives::<Overview>(),
         get("/v1/stats", "getStats", "Measures of planning and execution, of the plans that ended in a period")
             .query::<stats::MeasureQuery>()
             .gives::<QualityReport>(),
@@ -323,7 +333,7 @@ fn installation() -> Vec<Operation> {
             .gives::<Agent>()
             .status(201),
         post("/v1/agents:route", "routeText", "Whom the router would choose for a text")
-            .roles(&[Viewer, Submitter])
+            .roles(READERS)
             .takes::<registry::RouteRequest>()
             .gives::<registry::RouteAnswer>(),
         get("/v1/planners", "listPlanners", "The planners in their order, their rules and what they match")
@@ -362,7 +372,7 @@ fn installation() -> Vec<Operation> {
             .gives::<DeadLetterView>()
             .refuses(LETTER),
         get("/v1/scaling/{agent_type}", "getScaling", "What an autoscaler reads: always numbers")
-            .roles(&[Viewer, Scaler])
+            .roles(&[Viewer, Submitter, Approver, Operator, Scaler])
             .gives::<registry::Scaling>()
             .refuses(&[NotFound]),
         get("/v1/schemas/{name}", "getSchema", "One of the JSON Schemas")
