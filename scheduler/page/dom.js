@@ -28,8 +28,9 @@ function flatten(children, into) {
 /** Shows `next` in `parent`, in place of `shown`, which is what the last call gave. The focus stays, or goes near where it was. */
 export function patch(parent, shown, next) {
   const nodes = flatten([next], []);
-  const focused = document.activeElement;
-  const places = parent.contains(focused) ? [focused, ...refuges(focused)] : [];
+  // A button that is disabled loses the focus before its dialog closes.
+  const focused = parent.contains(document.activeElement) ? document.activeElement : document.querySelector("dialog[open]");
+  const places = focused ? [focused, ...refuges(focused)] : [];
   patchChildren(parent, shown || [], nodes, parent.namespaceURI === SVG);
   if (places.length && focused !== document.activeElement && !document.querySelector("dialog[open]")) {
     const to = [...places, document.getElementById("title")].find((el) => el?.isConnected && (el === focused || !el.matches(":disabled")));

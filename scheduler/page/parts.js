@@ -2,7 +2,7 @@
 
 import { h } from "./dom.js";
 import { EVERY_NAMESPACE, get, isOutage, link, planPath, session } from "./api.js";
-import { bytes, exact, parseTime, relative, shortTime, words } from "./format.js";
+import { bytes, capital, exact, parseTime, relative, shortTime, words } from "./format.js";
 
 export const app = { now: Date.now(), render: () => {}, announce: () => {}, go: () => {}, route: null };
 
@@ -100,7 +100,7 @@ export function problem(refusal, retry) {
   if (!refusal) return null;
   if (refusal.status === 403) {
     return h("div", { class: "notice forbidden", role: "alert" }, h("h2", null, "Not allowed"),
-      h("p", null, refusal.message), h("p", { class: "dim" }, `You are signed in as ${session.actor || "nobody"} with the ${session.roles.length === 1 ? "role" : "roles"} ${session.roles.join(", ") || "none"}, in ${session.namespace === EVERY_NAMESPACE ? "all namespaces" : `the namespace ${session.namespace || "default"}`}. An administrator can give you another token.`));
+      h("p", null, prose(capital(refusal.message))), h("p", { class: "dim" }, `You are signed in as ${session.actor || "nobody"} with the ${session.roles.length === 1 ? "role" : "roles"} ${session.roles.join(", ") || "none"}, in ${session.namespace === EVERY_NAMESPACE ? "all namespaces" : `the namespace ${session.namespace || "default"}`}. An administrator can give you another token.`));
   }
   const isDown = refusal.status === 0;
   return h("div", { class: `notice ${isDown ? "warn" : "bad"}`, role: "alert" },

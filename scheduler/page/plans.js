@@ -122,7 +122,7 @@ export function planTable(plans, caption = "Plans, last changed first") {
   const heads = ["Plan", "Status", "Steps", hasNamespaces ? "Namespace" : null, { text: "Revisions", num: true }, { text: "Time", num: true }, { text: "Cost", num: true }, { text: "Changed", num: true }].filter(Boolean);
   return table(caption, heads, plans.map((plan) => h("tr", { key: plan.plan_id },
     rowHead(h("a", { href: planLink(plan.plan_id), dir: "auto" }, plan.name || plan.plan_id), h("div", { class: "dim id" }, plan.plan_id)),
-    cell(status(plan.status)), cell(progress(plan.counts)), hasNamespaces ? cell(plan.namespace || "") : null,
+    cell(status(plan.status), plan.waits?.due_at ? h("div", { class: "dim" }, "decision due ", time(plan.waits.due_at)) : null), cell(progress(plan.counts)), hasNamespaces ? cell(plan.namespace || "") : null,
     h("td", { class: `num ${plan.revision ? "" : "no-revision"}` }, plan.revision ? number(plan.revision) : dim("0")), figure(elapsed(plan)), figure(money(plan.usage.cost)), figure(time(plan.updated_at)))), { class: "plan-table" });
 }
 

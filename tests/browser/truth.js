@@ -171,7 +171,9 @@ async function focusReturns() {
   }
   const keys = page.getByRole("navigation").getByRole("button", { name: /^Keys/ });
   await keys.click();
+  await page.getByRole("dialog").waitFor();
   await page.keyboard.press("Escape");
+  await page.getByRole("dialog").waitFor({ state: "detached" });
   await holds(page, "the focus is back on the button for the keys", () => /^Keys/.test(document.activeElement.textContent));
   // What opened the dialog may be gone: the next row has the focus, or the title.
   await goTo(page, "#/approvals");

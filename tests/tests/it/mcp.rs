@@ -108,10 +108,15 @@ async fn it_reads_unless_writes_are_set_and_is_not_there_when_off() -> Result<()
 #[tokio::test(flavor = "multi_thread")]
 async fn a_tool_needs_the_role_and_the_namespace_of_its_route() -> Result<()> {
     let mut it = start(with_mcp(McpAccess::Write)).await?;
-    let callers: [(&[&str], &str); 4] =
-        [(&["viewer"], "red"), (&["submitter", "viewer"], "red"), (&["approver"], "red"), (&["admin"], "blue")];
+    let callers: [(&[&str], &str); 5] = [
+        (&["viewer"], "red"),
+        (&["submitter"], "red"),
+        (&["approver"], "red"),
+        (&["admin"], "blue"),
+        (&["scaler"], "red"),
+    ];
     let tokens = guard(&mut it, &callers).await?;
-    let [viewer, submitter, approver, other] = tokens.as_slice() else { panic!("there is one for each caller") };
+    let [viewer, submitter, approver, other, scaler] = tokens.as_slice() else { panic!("there is one for each caller") };
 
     let refused = post(&it, &tools_call("list_agents", json!({}))).send().await?;
     assert_eq!(refused.status(), StatusCode::UNAUTHORIZED);
@@ -120,8 +125,10 @@ async fn a_tool_needs_the_role_and_the_namespace_of_its_route() -> Result<()> {
     assert!(failed && why["code"] == "FORBIDDEN", "{why:#}");
     let (failed, why) = tool(&it, viewer, "preview_plan", json!({"goal": GOAL})).await?;
     assert!(failed && why["code"] == "FORBIDDEN", "{why:#}");
-    let (failed, why) = tool(&it, approver, "list_plans", json!({})).await?;
+    let (failed, why) = tool(&it, scaler, "list_plans", json!({})).await?;
     assert!(failed && why["code"] == "FORBIDDEN", "{why:#}");
+    let (failed, listed) = tool(&it, approver, "list_plans", json!({})).await?;
+    assert!(!failed, "who may approve may read: {listed:#}");
     let (failed, submitted) =
         tool(&it, submitter, "submit_goal", json!({"goal": GOAL, "require_approval": true, "idempotency_key": "k"}))
             .await?;
