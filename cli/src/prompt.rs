@@ -8,7 +8,7 @@ use goalmill_common::view::QuestionView;
 use serde_json::Value;
 
 use crate::exit::Failed;
-use crate::output::Screen;
+use crate::output::{Screen, sanitize};
 
 /// Whether a prompt is possible: input and output are a terminal, and the format is for people.
 pub fn is_possible(screen: &Screen) -> bool {
@@ -18,7 +18,7 @@ pub fn is_possible(screen: &Screen) -> bool {
 /// Prompts for a line; `None` at the end of the input.
 pub fn line(question: &str) -> Result<Option<String>, Failed> {
     let mut out = io::stdout().lock();
-    out.write_all(question.as_bytes())?;
+    out.write_all(sanitize(question).as_bytes())?;
     out.flush()?;
     let mut text = String::new();
     let read = io::stdin().lock().read_line(&mut text)?;

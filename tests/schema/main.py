@@ -90,7 +90,7 @@ def main():
     goalmill = Goalmill()
     (FOLDER / "schemathesis.toml").write_text(CONFIG.format(plan=goalmill.plan))
     words = [FOLDER / "venv/bin/st", "--config-file", FOLDER / "schemathesis.toml", "run", f"{goalmill.url}/openapi.json",
-             "--checks", "all", "--header", f"Authorization: Bearer {TOKEN}", "--phases", "coverage,fuzzing", "--max-examples",
+             "--checks", "all", "--header", f"Authorization: Bearer {TOKEN}", "--phases", "examples,coverage,fuzzing,stateful", "--max-examples",
              "5", "--generation-deterministic", "--continue-on-failure", "--no-shrink", "--request-timeout", "30", "--no-color",
              *sys.argv[3:]]
     try:

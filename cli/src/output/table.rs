@@ -2,7 +2,7 @@
 
 use console::{Alignment, measure_text_width, pad_str};
 
-use super::{Palette, Tone};
+use super::{Palette, Tone, sanitize};
 
 /// Rows of cells under a head.
 #[derive(Debug, Default)]
@@ -26,7 +26,8 @@ impl Table {
     }
 
     pub fn row(&mut self, cells: impl IntoIterator<Item = String>) {
-        self.rows.push(cells.into_iter().collect());
+        // Before its width is measured.
+        self.rows.push(cells.into_iter().map(|cell| sanitize(&cell).into_owned()).collect());
     }
 
     /// The table as text, or `empty` when it has no rows.
@@ -73,6 +74,15 @@ mod tests {
         table.row([Palette::new(true).tone(Tone::Good, "long name"), "200".into()]);
         let text = console::strip_ansi_codes(&table.render(Palette::plain(), "none")).into_owned();
         assert_eq!(text, "NAME         N\na            1\nlong name  200\n");
+    }
+
+    #[test]
+    fn hidden_characters_of_a_cell_are_shown_and_take_their_room() {
+        let mut table = Table::new(&["NAME", "N"]);
+        table.row(["pay\u{202e}load".into(), "1".into()]);
+        table.row(["plain".into(), "2".into()]);
+        let text = table.render(Palette::plain(), "none");
+        assert_eq!(text, "NAME           N\npay\\u202eload  1\nplain          2\n");
     }
 
     #[test]

@@ -12,7 +12,7 @@ use super::board::{Board, Row};
 use super::lines::{change_lines, ending};
 use super::note::short;
 use crate::exit::Failed;
-use crate::output::{Palette, Screen, mark, seconds};
+use crate::output::{Palette, Screen, mark, sanitize, seconds};
 
 /// Running steps shown at once.
 const SPINNERS_MAX: usize = 12;
@@ -47,7 +47,7 @@ impl<'a> View<'a> {
         match &mut self.spinners {
             Some(spinners) => {
                 for line in &lines {
-                    spinners.bars.println(line).map_err(Failed::other)?;
+                    spinners.bars.println(sanitize(line)).map_err(Failed::other)?;
                 }
                 spinners.update(board, record.event.step());
                 Ok(())
@@ -130,7 +130,7 @@ impl Spinners {
             self.steps.insert(row.id().clone(), bar);
         }
         if let Some(bar) = self.steps.get(row.id()) {
-            bar.set_message(under_way(row));
+            bar.set_message(sanitize(&under_way(row)).into_owned());
         }
     }
 

@@ -260,8 +260,8 @@ impl PlanState {
             fields.push(("begun", rfc3339(self.begun_ms)));
         }
         let waits = self.wait_summary();
-        if shown.map_or(waits.is_some(), |shown| shown.waits != waits) {
-            // Without a value, nothing waits any more.
+        // Without a value, nothing waits any more; a new owner does not know what the last one wrote.
+        if shown.is_none_or(|shown| shown.waits != waits) {
             let text = waits.map(|waits| serde_json::to_string(&waits).expect("a wait always has a JSON text"));
             fields.push(("waits", text.unwrap_or_default()));
         }

@@ -5,7 +5,7 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use axum::Json;
 use axum::extract::State;
@@ -15,6 +15,7 @@ use goalmill_common::id::{Namespace, PlanId, ShardId};
 use goalmill_common::status::PlanStatus;
 use goalmill_common::view::{Overview, PlanSummary};
 use tokio::sync::Mutex;
+use tokio::time::Instant;
 
 use super::Api;
 use super::plan_list::has_failed;

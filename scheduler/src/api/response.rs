@@ -7,10 +7,12 @@ use axum::http::{HeaderMap, HeaderName, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use goalmill_common::id::is_id;
 use goalmill_common::json_limits;
+use goalmill_common::number::whole_i64;
 use goalmill_common::problem::{ErrorCode, Problem};
 use goalmill_common::text::shorten;
 use goalmill_plan::document::Format;
 use serde::de::DeserializeOwned;
+use serde_json::Value;
 
 /// Seconds after which a rejected request may be retried.
 const RETRY_AFTER: &str = "1";
@@ -20,6 +22,8 @@ const CHALLENGE: &str = "Bearer realm=\"goalmill\"";
 pub(super) const PROBLEM: &str = "application/problem+json";
 /// Bytes of a small body: a reason, an agent.
 const SMALL_BYTES_MAX: usize = 64 << 10;
+/// Whole floats up to this one are exact.
+const EXACT_MAX: f64 = 9_007_199_254_740_992.0;
 /// Characters of a client's text that an error repeats.
 const SHOWN_CHARS: usize = 64;
 
@@ -96,10 +100,33 @@ pub(crate) fn parse_json<T: DeserializeOwned>(body: &Bytes) -> Result<T, ApiErro
     if !text.trim_ascii_start().starts_with(b"{") {
         return Err(invalid("the body is not a JSON object".into()));
     }
-    let value = serde_json::from_slice(text).map_err(|error| invalid(error.to_string()))?;
+    let value = serde_json::from_slice(text).or_else(|error| {
+        let whole = with_whole_numbers(text).and_then(|body| serde_json::from_value(body).ok());
+        whole.ok_or_else(|| invalid(error.to_string()))
+    })?;
     let text = str::from_utf8(text).map_err(|error| invalid(error.to_string()))?;
     json_limits::check_numbers(text).map_err(|wrong| invalid(wrong.to_string()))?;
     Ok(value)
+}
+
+/// The body with whole floats as integers: in JSON, `2.0` is the integer 2.
+fn with_whole_numbers(text: &[u8]) -> Option<Value> {
+    fn make_whole(value: &mut Value) {
+        match value {
+            Value::Number(number) if number.is_f64() => {
+                let float = number.as_f64().filter(|float| float.fract() == 0.0 && float.abs() <= EXACT_MAX);
+                if let Some(float) = float {
+                    *number = whole_i64(float).into();
+                }
+            }
+            Value::Array(items) => items.iter_mut().for_each(make_whole),
+            Value::Object(fields) => fields.values_mut().for_each(make_whole),
+            Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
+        }
+    }
+    let mut value = serde_json::from_slice(text).ok()?;
+    make_whole(&mut value);
+    Some(value)
 }
 
 /// The error for an unknown verb of an address; `known` lists those that exist.
@@ -143,4 +170,28 @@ pub(crate) fn idempotency_key(headers: &HeaderMap) -> Result<Option<String>, Api
         ErrorCode::InvalidIdempotencyKey,
         "the key must be a letter or digit, then up to 127 of letters, digits, `.`, `_`, `:`, `-`",
     )))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde::Deserialize;
+
+    use super::*;
+
+    #[derive(Debug, Deserialize)]
+    struct Sample {
+        ttl_ms: u64,
+        #[serde(default)]
+        outputs: Value,
+    }
+
+    #[test]
+    fn a_whole_float_is_an_integer_of_a_body() {
+        let parse = |text: &'static str| parse_json::<Sample>(&Bytes::from_static(text.as_bytes()));
+        assert_eq!(parse(r#"{"ttl_ms": 166.0}"#).expect("it is whole").ttl_ms, 166);
+        assert_eq!(parse(r#"{"ttl_ms": 1, "outputs": 2.0}"#).expect("it is valid").outputs, serde_json::json!(2.0));
+        for refused in [r#"{"ttl_ms": 166.5}"#, r#"{"ttl_ms": -1.0}"#, r#"{"ttl_ms": 1e300}"#, r#"{"ttl_ms": "1"}"#] {
+            assert!(parse(refused).is_err(), "{refused}");
+        }
+    }
 }

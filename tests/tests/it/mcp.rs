@@ -116,7 +116,9 @@ async fn a_tool_needs_the_role_and_the_namespace_of_its_route() -> Result<()> {
         (&["scaler"], "red"),
     ];
     let tokens = guard(&mut it, &callers).await?;
-    let [viewer, submitter, approver, other, scaler] = tokens.as_slice() else { panic!("there is one for each caller") };
+    let [viewer, submitter, approver, other, scaler] = tokens.as_slice() else {
+        panic!("there is one for each caller")
+    };
 
     let refused = post(&it, &tools_call("list_agents", json!({}))).send().await?;
     assert_eq!(refused.status(), StatusCode::UNAUTHORIZED);

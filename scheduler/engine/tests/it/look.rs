@@ -59,6 +59,9 @@ fn the_summary_says_what_waits_for_people_and_until_when() {
     assert!(world.state.is_ahead_of(&shown));
     let fields = world.state.summary_fields(Some(&shown));
     assert!(fields.iter().any(|(name, text)| *name == "waits" && text.contains("\"count\":1")), "{fields:?}");
+    world.verb(Verb::ApproveStep { step: "a".into(), reason: String::new() }).expect("it waits");
+    let fields = world.state.summary_fields(None);
+    assert!(fields.contains(&("waits", String::new())), "a new owner clears what the last one wrote: {fields:?}");
 }
 
 #[test]
