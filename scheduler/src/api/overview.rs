@@ -32,9 +32,11 @@ const COUNTED_MAX: usize = 20_000;
 const SHARD_COUNTED_MIN: usize = 1_000;
 /// Summaries read at once.
 const AT_ONCE: usize = 32;
-/// A count is used again for this time, and for so many times what it took: counting is a small part of the work.
-const KEPT: Duration = Duration::from_millis(500);
+/// A count is used again for so many times what it took, within these bounds: counting is a small part of the work, and
+/// what people see is of now.
 const KEPT_TIMES: u32 = 20;
+const KEPT_MIN: Duration = Duration::from_millis(500);
+const KEPT_MAX: Duration = Duration::from_secs(3);
 
 #[derive(schemars::JsonSchema)]
 pub(crate) struct OverviewQuery {
@@ -138,7 +140,7 @@ impl Census {
             stream::iter(listed.into_iter().map(read)).buffer_unordered(AT_ONCE).try_collect().await?;
         let plans = Arc::new(found.into_iter().flatten().collect());
         let now = Instant::now();
-        let valid_until = now + KEPT.max(KEPT_TIMES * (now - begun));
+        let valid_until = now + (KEPT_TIMES * (now - begun)).clamp(KEPT_MIN, KEPT_MAX);
         Ok(kept.insert(CensusResult { plans, is_partial, valid_until }).clone())
     }
 }
