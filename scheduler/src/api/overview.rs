@@ -30,6 +30,8 @@ const WAITING_MAX: usize = 500;
 const COUNTED_MAX: usize = 20_000;
 /// The same of one shard, at the least.
 const SHARD_COUNTED_MIN: usize = 1_000;
+/// A change that is so old has its final entry in the index, in milliseconds.
+const SETTLED_MS: u64 = 3_000;
 /// Summaries read at once.
 const AT_ONCE: usize = 32;
 /// A count is used again for so many times what it took, within these bounds: counting is a small part of the work, and
@@ -102,6 +104,8 @@ struct CensusResult {
 #[derive(Clone)]
 struct CensusEntry {
     changed_ms: u64,
+    /// Whether it is right as long as the plan has this change.
+    is_settled: bool,
     namespace: Namespace,
     status: PlanStatus,
     has_failed: bool,
@@ -110,11 +114,12 @@ struct CensusEntry {
 }
 
 impl CensusEntry {
-    fn of(summary: PlanSummary, changed_ms: u64) -> Self {
+    fn of(summary: PlanSummary, changed_ms: u64, now_ms: u64) -> Self {
         let has_failed = has_failed(&summary);
         let PlanSummary { namespace, status, waits, .. } = summary;
         let (waits, due_at) = waits.map_or((0, None), |waits| (waits.count, waits.due_at));
-        Self { changed_ms, namespace, status, has_failed, waits, due_at }
+        let is_settled = changed_ms > 0 && now_ms > changed_ms.saturating_add(SETTLED_MS);
+        Self { changed_ms, is_settled, namespace, status, has_failed, waits, due_at }
     }
 }
 
@@ -127,14 +132,15 @@ impl Census {
             return Ok(counted.clone());
         }
         let known = kept.as_ref().map(|counted| counted.plans.clone()).unwrap_or_default();
+        let now_ms = api.scheduler.clock.now_ms();
         let (listed, is_partial) = list_all(api).await?;
         let read = async |(plan, changed_ms): (PlanId, u64)| {
-            if let Some(entry) = known.get(&plan).filter(|entry| entry.changed_ms == changed_ms && changed_ms > 0) {
+            if let Some(entry) = known.get(&plan).filter(|entry| entry.changed_ms == changed_ms && entry.is_settled) {
                 return Ok(Some((plan, entry.clone())));
             }
             let fields = api.scheduler.plans.summary(&plan).await?;
             let summary = PlanSummary::from_fields(plan.clone(), &fields);
-            Ok::<_, BrokerError>(summary.map(|summary| (plan, CensusEntry::of(summary, changed_ms))))
+            Ok::<_, BrokerError>(summary.map(|summary| (plan, CensusEntry::of(summary, changed_ms, now_ms))))
         };
         let found: Vec<Option<(PlanId, CensusEntry)>> =
             stream::iter(listed.into_iter().map(read)).buffer_unordered(AT_ONCE).try_collect().await?;

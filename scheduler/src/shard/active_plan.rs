@@ -112,9 +112,13 @@ impl ActivePlan {
         self.unwritten.first().map_or(self.state.updated_ms(), |record| record.time_ms)
     }
 
-    /// Whether this change updates index and summary: the first and the last do, and one per second between.
+    /// Whether this change updates index and summary: the first and the last do, those of status and revision, and one per
+    /// second between.
     fn updates_summary(&self) -> bool {
-        self.state.is_final() || self.unwritten.is_empty() || self.changed_ms() >= self.indexed_ms + INDEX_MS
+        self.state.is_final()
+            || self.unwritten.is_empty()
+            || self.changed_ms() >= self.indexed_ms + INDEX_MS
+            || self.shown.as_ref().is_none_or(|shown| self.state.needs_summary_update(shown))
     }
 
     /// The unwritten events and the summary for the next commit.
@@ -122,11 +126,9 @@ impl ActivePlan {
         let time_ms = self.changed_ms();
         let (updates_summary, time) = (self.updates_summary(), rfc3339(time_ms));
         let mut summary = Vec::new();
-        if updates_summary || self.shown.as_ref().is_none_or(|shown| self.state.needs_summary_update(shown)) {
+        if updates_summary {
             summary = self.state.summary_fields(self.shown.as_ref());
             self.shown = Some(self.state.shown());
-        }
-        if updates_summary {
             summary.push(("updated", time.clone()));
             self.indexed_ms = self.indexed_ms.max(time_ms);
         }
