@@ -58,7 +58,14 @@ impl BrokerError {
         match self {
             Self::Unavailable(text) => Self::Unavailable(format!("{server}: {text}")),
             Self::Refused { reason, text } => Self::Refused { reason, text: format!("{server}: {text}") },
-            other => other,
+            Self::OutOfMemory
+            | Self::DataLost(_)
+            | Self::Unsafe(_)
+            | Self::Unsupported(_)
+            | Self::InvalidAddress(_)
+            | Self::WrongType(_)
+            | Self::Corrupt(_)
+            | Self::Archive(_) => self,
         }
     }
 

@@ -17,9 +17,9 @@ use goalmill_common::revision::{Answered, Refusal, Trigger};
 use goalmill_common::status::{PlanStatus, StepStatus};
 
 use crate::criteria::implied_criteria;
-use crate::family::steps_of;
 use crate::grant::GrantedBudgets;
 use crate::graph::{PlanGraph, StepIndex};
+use crate::plan_size::steps_of;
 use crate::reserved::ReservedEstimates;
 use crate::revise::{self, Revising, into_plan};
 use crate::state::{JoinState, Origin, PhaseState, PlanState, StepHook, StepState, ToldToWait, at};

@@ -13,8 +13,9 @@ use serde_json::{Value, json};
 use crate::PlanState;
 use crate::attempt::Spent;
 use crate::decide::Turn;
-use crate::family::{FamilyRequest, steps_of};
+use crate::family::FamilyRequest;
 use crate::graph::StepIndex;
+use crate::plan_size::steps_of;
 use crate::sub_plan::SubPlanRequest;
 
 impl Turn<'_> {

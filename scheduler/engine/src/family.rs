@@ -12,11 +12,12 @@ use goalmill_common::failure::{Failure, FailureClass};
 use goalmill_common::goal::Usage;
 use goalmill_common::id::PlanId;
 use goalmill_common::json::Json;
-use goalmill_common::plan::{Plan, Step, StepKind};
+use goalmill_common::plan::Plan;
 use goalmill_common::problem::Problem;
 use goalmill_common::status::PlanStatus;
 
 use crate::decide::Turn;
+use crate::plan_size::steps_of;
 use crate::{Closing, Command, Decision, PlanState, Rejection};
 
 /// The actor of the first event of a sub-plan.
@@ -179,16 +180,6 @@ impl Turn<'_> {
         );
         Failure::new(FailureClass::Permanent, "FAMILY_TOO_LARGE", message)
     }
-}
-
-/// Steps of a plan and of the plans that are written inside it; each of these counts as one step more.
-pub(crate) fn steps_of(plan: &Plan) -> u64 {
-    let one = |step: &Step| match (&step.plan, step.kind) {
-        (Some(inner), _) => 2 + steps_of(inner),
-        (None, StepKind::Plan) => 2,
-        (None, _) => 1,
-    };
-    plan.steps.iter().map(one).sum()
 }
 
 /// Reports to the step of a sub-plan that it was refused.

@@ -64,6 +64,7 @@ mod family;
 
 mod explain;
 mod fork;
+mod plan_size;
 mod queries;
 mod replan_context;
 mod view;

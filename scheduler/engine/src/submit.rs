@@ -20,8 +20,8 @@ use goalmill_common::revision::{Fork, Trigger};
 use goalmill_common::status::PlanStatus;
 
 use crate::decide::{Turn, after, decide, not_allowed};
-use crate::family::steps_of;
 use crate::graph::PlanGraph;
+use crate::plan_size::steps_of;
 use crate::{Decision, Effect, EngineContext, Envelope, PlanAnswer, PlanState, Rejection, SubmitCommand};
 
 /// The result of [`submit()`].

@@ -77,7 +77,9 @@ impl AnswerFormat {
             Value::Object(fields) => Value::Object(fields),
             // A model that was asked for a list may give just that.
             other if self.is_wrapped => other,
-            _ => return Err("the answer is not a JSON object".into()),
+            Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) | Value::Array(_) => {
+                return Err("the answer is not a JSON object".into());
+            }
         };
         let violations = self.violations(&value)?;
         if violations.is_empty() {

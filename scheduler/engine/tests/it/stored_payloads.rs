@@ -18,9 +18,9 @@ fn stored() -> Value {
 
 /// The payloads that were asked for last, and by which step.
 fn asked(world: &World) -> (Option<StepIndex>, Vec<NeededPayload>) {
-    let found = world.others.iter().rev().find_map(|effect| match effect {
-        Effect::LoadPayloads { step, payloads } => Some((*step, payloads.clone())),
-        _ => None,
+    let found = world.others.iter().rev().find_map(|effect| {
+        let Effect::LoadPayloads { step, payloads } = effect else { return None };
+        Some((*step, payloads.clone()))
     });
     found.expect("payloads were asked for")
 }
@@ -110,9 +110,9 @@ fn steps_of_the_engine_questions_and_cache_keys_wait_too() {
     });
     world.command(Command::Dispatch(world.index("b"))).expect("the step may go out");
     load(&mut world, "key");
-    let key = world.others.iter().find_map(|effect| match effect {
-        Effect::CacheLookup { key, .. } => Some(key.clone()),
-        _ => None,
+    let key = world.others.iter().find_map(|effect| {
+        let Effect::CacheLookup { key, .. } = effect else { return None };
+        Some(key.clone())
     });
     let (step, key) = (world.index("b"), key.expect("the cache is asked"));
     world.command(Command::CacheLookedUp { step, key, outputs: None }).expect("it was asked");

@@ -1,0 +1,13 @@
+//! The size of a plan with the plans that are written inside it.
+
+use goalmill_common::plan::{Plan, Step, StepKind};
+
+/// Steps of a plan and of the plans that are written inside it; each of these counts as one step more.
+pub(crate) fn steps_of(plan: &Plan) -> u64 {
+    let one = |step: &Step| match (&step.plan, step.kind) {
+        (Some(inner), _) => 2 + steps_of(inner),
+        (None, StepKind::Plan) => 2,
+        (None, _) => 1,
+    };
+    plan.steps.iter().map(one).sum()
+}
