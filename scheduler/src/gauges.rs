@@ -10,6 +10,7 @@ use metrics::gauge;
 
 use crate::dead_letter_counter::OTHER;
 use crate::health_monitor::CHECK_INTERVAL;
+use crate::redis_gauges::set_redis;
 use crate::scaling::{self, LoadPublisher};
 use crate::scheduler::Scheduler;
 use crate::shard::OwnedShards;
@@ -51,16 +52,6 @@ pub(crate) async fn run(scheduler: Arc<Scheduler>, shards: Arc<OwnedShards>) {
             () = scheduler.stop.cancelled() => {}
             () = tokio::time::sleep(CHECK_INTERVAL) => {}
         }
-    }
-}
-
-/// Whether Redis answers, and why it refuses.
-pub(crate) fn set_redis(trouble: Option<&BrokerError>) {
-    let is_up = trouble.is_none_or(BrokerError::is_answer);
-    gauge!("goalmill_redis_up").set(f64::from(u8::from(is_up)));
-    let current = trouble.and_then(BrokerError::reason);
-    for reason in BrokerError::reasons() {
-        gauge!("goalmill_redis_refusing", "reason" => reason).set(f64::from(u8::from(current == Some(reason))));
     }
 }
 

@@ -24,6 +24,7 @@ mod quality;
 mod quarantine;
 mod reaper;
 mod reconcile;
+mod redis_gauges;
 mod run_blocking;
 mod scaling;
 mod scheduler;

@@ -7,7 +7,7 @@ use goalmill_broker::BrokerError;
 use goalmill_common::problem::{ErrorCode, Problem};
 use tokio::time::Instant;
 
-use crate::gauges::set_redis;
+use crate::redis_gauges::set_redis;
 
 /// Wait between two tries to reach the store. It does not grow: a scheduler is to be ready within 2 s of its store.
 const RETRY: Duration = Duration::from_millis(500);

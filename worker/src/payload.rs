@@ -55,7 +55,7 @@ pub(crate) async fn read_json(worker: &Worker, task: &Task, reference: &Json) ->
     text.ok_or_else(|| Failure::new(FailureClass::Permanent, "BLOB_INVALID", "a recorded outcome is not JSON"))
 }
 
-/// Reads a blob of the task's own family: whoever writes inputs may name the keys of other plans.
+/// Reads a blob of the task's own family: the author of the inputs may name the keys of other plans.
 async fn read_blob(worker: &Worker, task: &Task, place: &Value) -> Result<Vec<u8>, Failure> {
     let key = blob_ref::key(place).unwrap_or_default();
     if !worker.broker.keys().is_blob_of(task.family(), key) {

@@ -124,7 +124,8 @@ mod tests {
     use super::*;
 
     /// Quoted words of the sources that look like codes and are none.
-    const OTHER_WORDS: &[&str] = &["NO_COLOR", "RUST_LOG", "XDG_CONFIG_HOME", "OPENAI_API_KEY", "MY_KEY"];
+    const OTHER_WORDS: &[&str] =
+        &["NO_COLOR", "RUST_LOG", "XDG_CONFIG_HOME", "OPENAI_API_KEY", "MY_KEY", "RESOURCE_EXHAUSTED"];
 
     #[test]
     fn every_code_of_a_problem_is_explained() {

@@ -111,11 +111,11 @@ impl Drop for Dev {
 }
 
 #[test]
-fn the_demo_shows_parallel_steps_a_retry_and_a_bill_that_adds_up() {
+fn the_demo_shows_parallel_steps_a_wait_and_a_bill_that_adds_up() {
     let output = run(&["dev", "--demo", "--listen", "127.0.0.1:0", "--metrics", "127.0.0.1:0"]);
     let text = out(&output);
     assert_eq!(code(&output), 0, "{text}{}", err(&output));
-    for part in ["demo data, not real prices", GOAL, "ran beside", "1 retry after", "within budget, 482.60 USD left"] {
+    for part in ["demo data, not real prices", GOAL, "ran beside", "as told", "within budget, 482.60 USD left"] {
         assert!(text.contains(part), "`{part}` is missing in\n{text}");
     }
     assert!(!text.contains('\u{1b}'), "there are control codes in a pipe:\n{text}");

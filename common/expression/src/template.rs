@@ -146,7 +146,7 @@ mod tests {
             "{% if word %}said{% endif %} {% if n > 2 and not gone %}many{% endif %} {{ gone.deep | default(1) }}";
         assert_eq!(evaluator(Missing::Empty).render(text, &values).as_deref(), Ok("said many 1"));
         assert_eq!(
-            evaluator(Missing::Empty).evaluate("gone > 2 or gone | length == 0", &values),
+            evaluator(Missing::Empty).evaluate("gone > 2 or gone | default([]) | length == 0", &values),
             Ok(Some(json!(true)))
         );
         let refused = evaluator(Missing::Error).evaluate("1 if word > 2 else 0", &values).expect_err("types differ");

@@ -16,9 +16,9 @@ use goalmill_common::plan::{OnFailure, StepKind, Strategy};
 use goalmill_common::revision::{Answered, Refusal, Trigger};
 use goalmill_common::status::{PlanStatus, StepStatus};
 
-use crate::criteria::implied_criteria;
 use crate::grant::GrantedBudgets;
 use crate::graph::{PlanGraph, StepIndex};
+use crate::implied_criteria::implied_criteria;
 use crate::plan_size::steps_of;
 use crate::reserved::ReservedEstimates;
 use crate::revise::{self, Revising, into_plan};

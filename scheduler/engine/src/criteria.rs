@@ -3,11 +3,10 @@
 use std::collections::BTreeMap;
 
 use goalmill_common::blob_ref;
-use goalmill_common::command::SUBMITTED;
 use goalmill_common::criterion::{
     CriteriaPolicy, Criterion, CriterionVerdict, EVIDENCE_CHARS_MAX, JudgeKind, Judgement, criterion_id, list_verdicts,
 };
-use goalmill_common::event::{CriteriaJudged, JudgementRequested, PlanCreated, PlanEvent};
+use goalmill_common::event::{CriteriaJudged, JudgementRequested, PlanEvent};
 use goalmill_common::json::Json;
 use goalmill_common::plan::Question;
 use goalmill_common::revision::Trigger;
@@ -34,26 +33,6 @@ const VERDICT_FIELDS: &[&str] = &["verdicts", "verdict", "met", "passed", "evide
 
 /// A verdict, or the payloads that it needs first.
 type Judged<T> = Result<T, Vec<NeededPayload>>;
-/// Most criteria that a plan implies.
-const IMPLIED_MAX: usize = 64;
-
-/// The criteria that a planner read in the text of a goal: lines in the metadata of its plan, with the expressions by
-/// which they are judged. A goal with criteria of its own implies none, and a submitted plan has none.
-pub(crate) fn implied_criteria(state: &PlanState, created: &PlanCreated) -> Vec<Criterion> {
-    if created.planner == SUBMITTED || !state.accepted.goal.success_criteria.is_empty() {
-        return Vec::new();
-    }
-    let list = |name: &str| created.plan.metadata.get(name).and_then(Value::as_array).cloned().unwrap_or_default();
-    let mut checks = list("success_checks").into_iter();
-    let lines = list("success_criteria").into_iter().enumerate();
-    let implied = lines.map(|(n, line)| {
-        let check = checks.next().and_then(|check| check.as_str().map(str::to_owned));
-        let description = clipped(line.as_str().unwrap_or_default());
-        Criterion { id: format!("implied-{}", n + 1), description, check }
-    });
-    implied.filter(|criterion| !criterion.description.is_empty()).take(IMPLIED_MAX).collect()
-}
-
 impl PlanState {
     fn criteria(&self) -> impl Iterator<Item = (String, &Criterion)> {
         self.accepted.goal.success_criteria.iter().enumerate().map(|(place, c)| (criterion_id(c, place), c))
@@ -105,10 +84,7 @@ impl Turn<'_> {
     /// Judges what expressions and steps can, then asks a model or a person. Returns whether the plan has to wait.
     pub(crate) fn judge(&mut self) -> bool {
         if self.state.accepted.goal.success_criteria.is_empty() {
-            if !self.state.origin.implied.is_empty() {
-                self.judge_now(None);
-            }
-            return false;
+            return !self.state.origin.implied.is_empty() && self.judge_now(None);
         }
         if matches!(self.state.waiting, Waiting::Judgement { .. }) {
             return true;

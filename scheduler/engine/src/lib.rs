@@ -17,6 +17,7 @@ mod effect;
 
 mod grant;
 mod graph;
+mod implied_criteria;
 mod judging;
 mod recorded_calls;
 mod state;

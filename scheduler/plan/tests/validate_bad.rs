@@ -71,7 +71,7 @@ fn steps_of_plans_inside_a_plan_are_limited_in_sum() {
     let limits = Limits { family_steps_max: 1_000, ..Limits::default() };
     assert!(validate::validate_plan(&outer(9), &limits).is_ok());
     let issues = validate::validate_plan(&outer(10), &limits).map(|_| ()).expect_err("there are more than 1,000");
-    assert_eq!(found(&issues), [("FAMILY_TOO_LARGE", "/steps/9/plan/steps")]);
+    assert_eq!(found(&issues), [("TOO_MANY_FAMILY_STEPS", "/steps/9/plan/steps")]);
 }
 
 #[rustfmt::skip]

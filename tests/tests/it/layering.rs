@@ -68,6 +68,7 @@ const SCHEDULER_ORDER: &[&[&str]] = &[
     &["execution_stats", "health_monitor", "hooks", "namespace_limits", "plan_routing", "traces"],
     &["directory", "event_log"],
     &["busy_poll", "dead_letter_counter", "payload_cache", "plan_reader", "quality", "run_blocking", "start_status"],
+    &["redis_gauges"],
 ];
 
 /// The packages of the workspace, as directories.

@@ -106,7 +106,8 @@ async fn what_is_described_is_there_and_nothing_else_is() -> Result<()> {
         assert!(!matches!(code, "NOT_FOUND" | "METHOD_NOT_ALLOWED"), "{method} {path}: {body:#}");
         let described = &operation["responses"][status.to_string()];
         assert!(described.is_object(), "{method} {path} answers {status}");
-        if status >= 400 {
+        // MCP has errors of its own.
+        if status >= 400 && !body["jsonrpc"].is_string() {
             let codes = described["description"].as_str().expect("it is text");
             assert!(codes.contains(&format!("`{code}`")), "{method} {path} refuses with {code}: {codes}");
         }

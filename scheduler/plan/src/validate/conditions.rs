@@ -57,7 +57,7 @@ pub(super) fn warn_of_skips(
                 "step `{}` reads outputs of `{other}`, which has none when its `when` is false: the step fails",
                 spec.id
             ),
-            format!("write `| default(…)` after the path, or `when: {}`", ran(other.as_str())),
+            format!("write `| default(…)` after the path, or set `when` to `{}`", ran(other.as_str())),
         );
         return;
     }
@@ -69,7 +69,7 @@ pub(super) fn warn_of_skips(
                 "RUNS_AFTER_SKIP",
                 at,
                 format!("step `{}` also runs when its only dependency `{other}` is skipped by its `when`", spec.id),
-                format!("if it must run only after `{other}` ran, write `when: {}`", ran(other.as_str())),
+                format!("if it must run only after `{other}` ran, set `when` to `{}`", ran(other.as_str())),
             );
         });
     }

@@ -270,7 +270,7 @@ fn too_many(context: &ValidationContext<'_>, at: &DocumentPath<'_>, count: usize
     let (all, limit) = (context.count_steps(count + 1), context.limits.family_steps_max);
     if all > limit {
         let detail = format!("with the plans inside it the plan has more than {limit} steps");
-        context.error("FAMILY_TOO_LARGE", at, detail, "submit several plans, or raise `limits.family_steps_max`");
+        context.error("TOO_MANY_FAMILY_STEPS", at, detail, "submit several plans, or raise `limits.family_steps_max`");
     }
     all > limit
 }

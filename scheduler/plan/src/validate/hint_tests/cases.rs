@@ -2,11 +2,11 @@
 
 use serde_json::{Map, Value, json};
 
-use super::Change::{Remove, Rename, Set, Write};
-use super::{Case, goal, plan, step, steps};
+use super::HintChange::{Remove, Rename, Set, Write};
+use super::{HintCase, goal, plan, step, steps};
 
 /// Names, kinds of values, ranges.
-pub(super) fn fields() -> Vec<Case> {
+pub(super) fn fields() -> Vec<HintCase> {
     let mut cases = vec![
         step("UNKNOWN_FIELD", json!({"agnt_type": "echo"}), &[Rename("/steps/0/agnt_type")]),
         step("UNKNOWN_FIELD", json!({"colour": "red"}), &[Remove("/steps/0/colour")]),
@@ -52,12 +52,12 @@ pub(super) fn fields() -> Vec<Case> {
         let mut case = step("UNKNOWN_FIELD", json!({}), &[]);
         case.document["steps"][0][field] = json!("x");
         let place: &'static str = Box::leak(format!("/steps/0/{field}").into_boxed_str());
-        cases.push(Case { changes: vec![Remove(place)], ..case });
+        cases.push(HintCase { changes: vec![Remove(place)], ..case });
     }
     cases
 }
 
-pub(super) fn of_steps() -> Vec<Case> {
+pub(super) fn of_steps() -> Vec<HintCase> {
     let mut cases = vec![
         plan("MISSING_FIELD", json!({"steps": [{"description": "x"}]}), &[Set("/steps/0/id", json!("a"))]),
         step("INVALID_ID", json!({"agent_type": "the writer"}), &[Write("/steps/0/agent_type")]),
@@ -158,7 +158,7 @@ pub(super) fn of_steps() -> Vec<Case> {
     cases
 }
 
-pub(super) fn of_layouts() -> Vec<Case> {
+pub(super) fn of_layouts() -> Vec<HintCase> {
     let inner = json!({"steps": [{"id": "b", "plan": {"steps": [{"id": "c"}]}}]});
     vec![
         plan("WRONG_TYPE", json!("do it"), &[Set("", steps(&["a"]))]),
@@ -205,7 +205,45 @@ pub(super) fn of_layouts() -> Vec<Case> {
     ]
 }
 
-pub(super) fn of_graphs() -> Vec<Case> {
+/// What is said of steps behind a condition, of types, and of limits in sum.
+pub(super) fn of_conditions() -> Vec<HintCase> {
+    let behind = |last: Value| {
+        json!({"steps": [
+            {"id": "a", "output_schema": {"type": "object", "properties": {"n": {"type": "integer"}}}},
+            {"id": "b", "dependencies": ["a"], "when": "steps.a.outputs.n > 1"},
+            last,
+        ]})
+    };
+    let six = |n: &str| -> Vec<Value> { (0..6).map(|i| json!({"id": format!("{n}{i}")})).collect() };
+    let mut family = six("s");
+    family[0]["plan"] = json!({"steps": six("t")});
+    vec![
+        plan(
+            "CONDITIONAL_OUTPUTS",
+            behind(json!({"id": "c", "dependencies": ["b"], "inputs": {"x": "{{ steps.b.outputs.x }}"}})),
+            &[Set("/steps/2/inputs/x", json!("{{ steps.b.outputs.x | default(1) }}"))],
+        ),
+        plan("RUNS_AFTER_SKIP", behind(json!({"id": "c", "dependencies": ["b"]})), &[Write("/steps/2/when")]),
+        plan(
+            "MIXED_TYPES",
+            behind(json!({"id": "c", "dependencies": ["a"], "when": "steps.a.outputs.n == '1'"})),
+            &[Set("/steps/2/when", json!("steps.a.outputs.n == ('1' | int)"))],
+        ),
+        step(
+            "SCHEMAS_TOO_LARGE",
+            json!({"output_schema": {"properties": {"x": {"pattern": "\\w{200}"}}}}),
+            &[Set("/steps/0/output_schema/properties/x/pattern", json!("\\w{2}"))],
+        ),
+        plan("TOO_MANY_FAMILY_STEPS", json!({"steps": family}), &[Remove("/steps/0/plan")]),
+        goal(
+            "INVALID_EXPRESSION",
+            json!({"success_criteria": ["steps.total.outputs.sum && 1"]}),
+            &[Write("/success_criteria/0")],
+        ),
+    ]
+}
+
+pub(super) fn of_graphs() -> Vec<HintCase> {
     let two = |second: Value| json!({"steps": [{"id": "a"}, second]});
     vec![
         plan(
@@ -277,10 +315,10 @@ pub(super) fn of_graphs() -> Vec<Case> {
     ]
 }
 
-pub(super) fn of_goals() -> Vec<Case> {
+pub(super) fn of_goals() -> Vec<HintCase> {
     let turn = json!({"role": "user", "text": "hello"});
     vec![
-        Case {
+        HintCase {
             is_goal: true,
             document: json!({"priority": 5}),
             code: "MISSING_FIELD",

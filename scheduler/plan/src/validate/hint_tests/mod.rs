@@ -18,7 +18,7 @@ use crate::document::{DocumentPath, ValidationContext, seen_places};
 
 /// How a hint is applied.
 #[derive(Clone, Debug)]
-enum Change {
+enum HintChange {
     /// Writes a value at a JSON Pointer.
     Set(&'static str, Value),
     Remove(&'static str),
@@ -28,32 +28,32 @@ enum Change {
     Write(&'static str),
 }
 
-use Change::{Remove, Rename, Set, Write};
-use cases::{fields, of_goals, of_graphs, of_layouts, of_steps};
+use HintChange::{Remove, Rename, Set, Write};
+use cases::{fields, of_conditions, of_goals, of_graphs, of_layouts, of_steps};
 
 mod cases;
 
 /// A document, the code and the place of its issue, and the change.
-struct Case {
+struct HintCase {
     is_goal: bool,
     document: Value,
     code: &'static str,
-    changes: Vec<Change>,
+    changes: Vec<HintChange>,
 }
 
-fn plan(code: &'static str, document: Value, changes: &[Change]) -> Case {
-    Case { is_goal: false, document, code, changes: changes.to_vec() }
+fn plan(code: &'static str, document: Value, changes: &[HintChange]) -> HintCase {
+    HintCase { is_goal: false, document, code, changes: changes.to_vec() }
 }
 
-fn goal(code: &'static str, mut document: Value, changes: &[Change]) -> Case {
+fn goal(code: &'static str, mut document: Value, changes: &[HintChange]) -> HintCase {
     if let Some(map) = document.as_object_mut().filter(|map| !map.contains_key("goal")) {
         map.entry("description").or_insert_with(|| json!("Do it"));
     }
-    Case { is_goal: true, document, code, changes: changes.to_vec() }
+    HintCase { is_goal: true, document, code, changes: changes.to_vec() }
 }
 
 /// A plan of one step with these fields.
-fn step(code: &'static str, fields: Value, changes: &[Change]) -> Case {
+fn step(code: &'static str, fields: Value, changes: &[HintChange]) -> HintCase {
     let mut step = json!({"id": "a"});
     step.as_object_mut().expect("it is an object").extend(fields.as_object().cloned().unwrap_or_default());
     plan(code, json!({"steps": [step]}), changes)
@@ -71,6 +71,8 @@ fn limits() -> Limits {
         payload_bytes_max: 1_500,
         text_chars_max: 200,
         events_max: 52,
+        family_steps_max: 11,
+        schemas_bytes_max: 1 << 20,
         ..Limits::default()
     }
 }
@@ -96,7 +98,7 @@ fn catalogue() -> Catalogue {
     catalogue
 }
 
-fn check(case: &Case, document: &Value, rules: &Rules<'_>) -> Result<Vec<Issue>, Vec<Issue>> {
+fn check(case: &HintCase, document: &Value, rules: &Rules<'_>) -> Result<Vec<Issue>, Vec<Issue>> {
     let limits = limits();
     if case.is_goal {
         return super::goal(document, &limits).map(|_| Vec::new());
@@ -140,7 +142,7 @@ fn remove(document: &mut Value, pointer: &str) -> Value {
     }
 }
 
-fn apply(document: &mut Value, change: &Change, hint: &str) {
+fn apply(document: &mut Value, change: &HintChange, hint: &str) {
     let name = |place: Option<&&str>| (*place.unwrap_or_else(|| panic!("no name in `{hint}`"))).to_owned();
     match change {
         Set(pointer, value) => put(document, pointer, value.clone()),
@@ -155,7 +157,7 @@ fn apply(document: &mut Value, change: &Change, hint: &str) {
 }
 
 /// Whether the issue is there, and gone once its hint is applied; else what is left.
-fn outcome(case: &Case, rules: &Rules<'_>) -> Result<(), String> {
+fn outcome(case: &HintCase, rules: &Rules<'_>) -> Result<(), String> {
     let (Ok(found) | Err(found)) = check(case, &case.document, rules);
     let Some(issue) = found.iter().find(|issue| issue.code == case.code) else {
         return Err(format!("no {} in {found:#?} of {}", case.code, case.document));
@@ -168,11 +170,11 @@ fn outcome(case: &Case, rules: &Rules<'_>) -> Result<(), String> {
     }
 }
 
-fn holds(case: &Case, rules: &Rules<'_>) {
+fn holds(case: &HintCase, rules: &Rules<'_>) {
     all_hold(std::slice::from_ref(case), rules);
 }
 
-fn all_hold(cases: &[Case], rules: &Rules<'_>) {
+fn all_hold(cases: &[HintCase], rules: &Rules<'_>) {
     let wrong: Vec<String> = cases.iter().filter_map(|case| outcome(case, rules).err()).collect();
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
@@ -185,8 +187,8 @@ fn steps(ids: &[&str]) -> Value {
 fn every_hint_applied_validates() {
     let open = Rules::default();
     seen_places(|places| places.clear());
-    let of_form: Vec<Case> =
-        [fields(), of_steps(), of_layouts(), of_graphs(), of_goals()].into_iter().flatten().collect();
+    let of_form: Vec<HintCase> =
+        [fields(), of_steps(), of_conditions(), of_layouts(), of_graphs(), of_goals()].into_iter().flatten().collect();
     all_hold(&of_form, &open);
     by_rules();
     let missed: Vec<String> = written_places().difference(&seen_places(|places| places.clone())).cloned().collect();
