@@ -214,9 +214,9 @@ pub(super) fn of_conditions() -> Vec<HintCase> {
             last,
         ]})
     };
-    let six = |n: &str| -> Vec<Value> { (0..6).map(|i| json!({"id": format!("{n}{i}")})).collect() };
-    let mut family = six("s");
-    family[0]["plan"] = json!({"steps": six("t")});
+    let five = |n: &str| -> Vec<Value> { (0..5).map(|i| json!({"id": format!("{n}{i}")})).collect() };
+    let mut family = five("s");
+    family[0]["plan"] = json!({"steps": five("t")});
     vec![
         plan(
             "CONDITIONAL_OUTPUTS",
@@ -231,7 +231,7 @@ pub(super) fn of_conditions() -> Vec<HintCase> {
         ),
         step(
             "SCHEMAS_TOO_LARGE",
-            json!({"output_schema": {"properties": {"x": {"pattern": "\\w{200}"}}}}),
+            json!({"output_schema": {"properties": {"x": {"pattern": "\\w{900}"}}}}),
             &[Set("/steps/0/output_schema/properties/x/pattern", json!("\\w{2}"))],
         ),
         plan("TOO_MANY_FAMILY_STEPS", json!({"steps": family}), &[Remove("/steps/0/plan")]),

@@ -72,7 +72,7 @@ fn limits() -> Limits {
         text_chars_max: 200,
         events_max: 52,
         family_steps_max: 11,
-        schemas_bytes_max: 1 << 20,
+        schemas_bytes_max: 256 << 10,
         ..Limits::default()
     }
 }
