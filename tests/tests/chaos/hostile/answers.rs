@@ -29,7 +29,7 @@ pub(super) const ANSWERS: &[BadAnswer] = &[
     BadAnswer { name: "tokens-negative", body: || br#"{"outputs": {}, "tokens": -1}"#.to_vec(), codes: INVALID },
     BadAnswer { name: "cost-huge", body: || br#"{"outputs": {}, "cost": 1.7e308}"#.to_vec(), codes: INVALID },
     BadAnswer { name: "cost-negative", body: || br#"{"outputs": {}, "cost": -5}"#.to_vec(), codes: INVALID },
-    BadAnswer { name: "empty", body: Vec::new, codes: &[""] },
+    BadAnswer { name: "empty", body: Vec::new, codes: &["ANSWER_EMPTY"] },
     BadAnswer { name: "no-json", body: || b"<html>busy</html>".to_vec(), codes: INVALID },
     BadAnswer { name: "too-large", body: || large(4 << 20), codes: TOO_LARGE },
     BadAnswer { name: "many-keys", body: || keys(50_000), codes: &[""] },
