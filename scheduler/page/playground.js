@@ -1,7 +1,7 @@
 // A goal becomes a plan: preview, submission, and the routing of a sentence.
 
 import { h } from "./dom.js";
-import { can, get, post } from "./api.js";
+import { can, canRead, get, post } from "./api.js";
 import { draft, keep } from "./drafts.js";
 import { app, button, cell, commands, curl, facts, field, forbidden, issues, json, pageHead, planLink, problem, rowHead, skeleton, table } from "./parts.js";
 import { duration, money, number, percent, plural, quote, words } from "./format.js";
@@ -20,8 +20,7 @@ export function playgroundScreen(route) {
     ...draft("goal"), ...(route.params.get("goal") && { text: route.params.get("goal") }),
     sentence: route.params.get("text") || "", routed: null, routeRefusal: null, isRoutingBusy: false, previewed: "",
   };
-  get("/v1/planners").then((page) => { own.planners = page.items; app.render(); }, () => {});
-  get("/v1/models").then((page) => { own.models = page.items; app.render(); }, () => {});
+  for (const name of canRead() ? ["planners", "models"] : []) get(`/v1/${name}`).then((page) => { own[name] = page.items; app.render(); }, () => {});
   const goal = () => {
     const planning = { ...(own.planner ? { planner: own.planner } : {}), ...(own.model ? { model: own.model } : {}), ...(own.approval ? { require_approval: true } : {}) };
     const constraints = own.constraints.trim() ? JSON.parse(own.constraints) : undefined;

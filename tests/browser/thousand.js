@@ -165,6 +165,7 @@ async function everyRole(given, roles) {
   await page.locator("nav").first().waitFor();
   const ids = { release: installation.ids.done, waiting: installation.ids.urgent[0], revised: installation.ids.done };
   for (const [name, hash] of screens(ids)) {
+    const start = refused.length;
     await goTo(page, hash);
     const forbidden = page.locator(".notice.forbidden");
     const isForbidden = roles === "scaler" || (name === "playground" && !/submitter|admin/.test(roles));
@@ -176,7 +177,9 @@ async function everyRole(given, roles) {
     await page.clock.fastForward(60_000);
     await wake(own);
     await settled(page);
-    expect(refused.length === before, `${name} asks again for what is refused: ${refused.slice(before).join(", ")}`);
+    // A first answer may come late on a busy machine.
+    const again = refused.slice(start).filter((request, at, all) => start + at >= before && all.indexOf(request) < at);
+    expect(again.length === 0, `${name} asks again for what is refused: ${again.join(", ")}`);
   }
   if (roles !== "scaler") expect(refused.length === 0, `${roles} is refused ${refused.join(", ")}`);
   await goTo(page, `#/plans/${ids.waiting}`);

@@ -31,7 +31,7 @@ PICTURES = pathlib.Path(sys.argv[2]) if len(sys.argv) > 2 else None
 # the agent type that is shown becomes a dead letter, and all plans are planned with the same confidence.
 SILENT = re.compile(r"gen_ai_|goalmill_llm_|goalmill_webhook_|goalmill_sse_|goalmill_agent_cards_refused"
                     r"|goalmill_queues_quarantined|goalmill_plan_validation_failures|goalmill_call_waits"
-                    r'|goalmill_dead_letters_total.*agent_type="echo"|goalmill_confidence_correlation')
+                    r'|goalmill_dead_letters_total.*agent_type="echo"|goalmill_confidence_correlation|goalmill_redis_refusing')
 
 
 class Installation(Processes):

@@ -212,9 +212,6 @@ pub(crate) fn check_arguments(tool: &Tool, given: &Map<String, Value>) -> Result
     let properties = tool.input_schema.get("properties").and_then(Value::as_object).unwrap_or(&no_fields);
     let required = tool.input_schema.get("required").and_then(Value::as_array);
     let required: Vec<&str> = required.into_iter().flatten().filter_map(Value::as_str).collect();
-    if let Some(name) = required.iter().find(|name| !given.contains_key(**name)) {
-        return Err(McpToolError::Arguments(format!("`{name}` is missing")));
-    }
     for (name, value) in given {
         let Some(schema) = properties.get(name) else {
             let known: Vec<&str> = properties.keys().map(String::as_str).collect();
@@ -227,6 +224,10 @@ pub(crate) fn check_arguments(tool: &Tool, given: &Map<String, Value>) -> Result
             let given = shorten(&value.to_string(), GIVEN_CHARS_MAX).into_owned();
             return Err(McpToolError::Arguments(format!("`{name}` must be {}, not `{given}`", wanted(schema))));
         }
+    }
+    // A misspelled name is told first.
+    if let Some(name) = required.iter().find(|name| !given.contains_key(**name)) {
+        return Err(McpToolError::Arguments(format!("`{name}` is missing")));
     }
     Ok(())
 }
