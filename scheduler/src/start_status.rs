@@ -44,7 +44,7 @@ impl StartStatus {
     ///
     /// The error itself, if it does not pass: the store cannot be used as it is set up.
     pub(crate) async fn wait_after(&self, error: BrokerError) -> Result<(), BrokerError> {
-        if !passes(&error) {
+        if !error.is_temporary() && !matches!(error, BrokerError::OutOfMemory) {
             return Err(error);
         }
         set_redis(Some(&error));
@@ -62,19 +62,5 @@ impl StartStatus {
             waiting.told = Some(Instant::now());
         }
         waiting.waits_for = waits_for;
-    }
-}
-
-/// Whether the store may answer later, without a change of the settings of Goalmill.
-fn passes(error: &BrokerError) -> bool {
-    match error {
-        BrokerError::Unavailable(_) | BrokerError::Refused { .. } | BrokerError::OutOfMemory => true,
-        BrokerError::DataLost(_)
-        | BrokerError::Unsafe(_)
-        | BrokerError::Unsupported(_)
-        | BrokerError::InvalidAddress(_)
-        | BrokerError::WrongType(_)
-        | BrokerError::Corrupt(_)
-        | BrokerError::Archive(_) => false,
     }
 }

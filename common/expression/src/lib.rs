@@ -27,7 +27,7 @@ use minijinja::{Environment, ErrorKind};
 use serde_json::Value as JsonValue;
 
 pub use facts::{ComparedOperands, Facts, Operand, ValueType, examine, examine_condition};
-pub use payload::{NeededPayload, PAYLOAD_NEEDED, Payload, Payloads};
+pub use payload::{NeededPayload, PAYLOAD_NEEDED, PAYLOAD_TOO_LARGE, Payload, Payloads};
 pub use scan::SeenPath;
 pub use scope::{Scope, ScopedStep};
 pub use template::{Evaluator, Missing, TemplateValues};

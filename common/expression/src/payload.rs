@@ -53,7 +53,7 @@ impl Payload {
     }
 }
 
-/// LoadedJson payloads by their keys.
+/// Loaded payloads by their keys.
 pub type Payloads = BTreeMap<String, Payload>;
 
 /// The payloads that the expressions of one step read.
@@ -70,7 +70,7 @@ impl PayloadUse {
     pub(crate) fn add(&mut self, used: Vec<(NeededPayload, bool)>, bytes_max: usize) -> Result<(), ExpressionError> {
         for (payload, is_loaded) in used {
             self.bytes.insert(payload.key.clone(), payload.bytes);
-            let sum: usize = self.bytes.values().fold(0, |sum, bytes| sum.saturating_add(*bytes));
+            let sum = self.bytes();
             if sum > bytes_max {
                 return Err(too_large(&payload, sum, bytes_max));
             }
@@ -104,6 +104,8 @@ impl PayloadUse {
 
 /// The code of an error that lists payloads to load; after that the expression has a value.
 pub const PAYLOAD_NEEDED: &str = "PAYLOAD_NEEDED";
+/// The code of an error about payloads that are too large to load.
+pub const PAYLOAD_TOO_LARGE: &str = "PAYLOAD_TOO_LARGE";
 
 /// Bytes as JSON of payloads that a field has, and what to do.
 fn too_large(payload: &NeededPayload, sum: usize, bytes_max: usize) -> ExpressionError {
@@ -111,7 +113,7 @@ fn too_large(payload: &NeededPayload, sum: usize, bytes_max: usize) -> Expressio
     let others =
         if sum > *bytes { format!(", {sum} bytes with the other stored fields that are read") } else { String::new() };
     ExpressionError::new(
-        "PAYLOAD_TOO_LARGE",
+        PAYLOAD_TOO_LARGE,
         format!(
             "`{path}` has {bytes} bytes{others}; expressions of one step read at most `limits.expression_bytes_max` \
              ({bytes_max}): read a smaller field, pass the value on as `{{{{ {path} }}}}` alone, or raise the limit"

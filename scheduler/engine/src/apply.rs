@@ -19,7 +19,7 @@ use goalmill_common::status::{PlanStatus, StepStatus};
 use crate::grant::GrantedBudgets;
 use crate::graph::{PlanGraph, StepIndex};
 use crate::implied_criteria::implied_criteria;
-use crate::plan_size::steps_of;
+use crate::plan_size::count_steps;
 use crate::reserved::ReservedEstimates;
 use crate::revise::{self, Revising, into_plan};
 use crate::state::{JoinState, Origin, PhaseState, PlanState, StepHook, StepState, ToldToWait, at};
@@ -299,7 +299,7 @@ fn answer(state: &mut PlanState, answered: &QuestionAnswered) {
 fn create(state: &mut PlanState, record: &Record, created: &PlanCreated) -> Result<(), ReplayError> {
     let seq = record.seq;
     let plan = Arc::clone(&created.plan);
-    state.size = steps_of(&plan);
+    state.size = count_steps(&plan);
     let graph = PlanGraph::new(&plan).map_err(|reason| ReplayError::BadPlan { seq, reason })?;
     state.steps = (0..plan.steps.len()).map(|i| StepState::new(graph.waits(StepIndex::new(i)))).collect();
     state.counts.total = to_u32(plan.steps.len());
@@ -429,10 +429,10 @@ fn fold_consequences(state: &mut PlanState, i: StepIndex, event: &StepEvent) {
     } else if let (StepEvent::Measured(measured), Some(monitor)) = (event, &mut state.monitor) {
         monitor.add(&measured.measures);
     } else if let StepEvent::Suspended(suspended) = event {
-        state.size = state.size.saturating_add(suspended.plan.as_deref().map_or(0, |plan| 1 + steps_of(plan)));
+        state.size = state.size.saturating_add(suspended.plan.as_deref().map_or(0, |plan| 1 + count_steps(plan)));
     } else if let StepEvent::Decomposed(decomposed) = event {
         let plan = decomposed.plan.as_deref().cloned();
-        state.size = state.size.saturating_add(1 + plan.as_ref().map_or(0, steps_of));
+        state.size = state.size.saturating_add(1 + plan.as_ref().map_or(0, count_steps));
         into_plan(&mut Arc::make_mut(&mut state.plan).steps[i], plan);
     }
 }

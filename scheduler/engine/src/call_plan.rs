@@ -15,7 +15,7 @@ use crate::attempt::Spent;
 use crate::decide::Turn;
 use crate::family::FamilyRequest;
 use crate::graph::StepIndex;
-use crate::plan_size::steps_of;
+use crate::plan_size::count_steps;
 use crate::sub_plan::SubPlanRequest;
 
 impl Turn<'_> {
@@ -50,7 +50,7 @@ impl Turn<'_> {
         }
         let invalid = |message: String| Failure::new(FailureClass::Permanent, "SUB_PLAN_INVALID", message);
         let plan = self.validate_sub_plan(i, submitted)?.ok_or_else(|| invalid("the plan is missing".into()))?;
-        let (steps, most) = (steps_of(&plan), self.context.limits.planned_steps_max);
+        let (steps, most) = (count_steps(&plan), self.context.limits.planned_steps_max);
         if steps > u64::try_from(most).unwrap_or(u64::MAX) {
             return Err(invalid(format!("the plan has {steps} steps, more than `planned_steps_max` ({most})")));
         }

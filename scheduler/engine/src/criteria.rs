@@ -15,6 +15,7 @@ use goalmill_expression::{self as expression, NeededPayload};
 use serde_json::{Value, json};
 
 use crate::decide::Turn;
+use crate::payloads::in_outputs;
 use crate::waiting::Waiting;
 use crate::{PlanState, Rejection, render};
 
@@ -33,6 +34,7 @@ const VERDICT_FIELDS: &[&str] = &["verdicts", "verdict", "met", "passed", "evide
 
 /// A verdict, or the payloads that it needs first.
 type Judged<T> = Result<T, Vec<NeededPayload>>;
+
 impl PlanState {
     fn criteria(&self) -> impl Iterator<Item = (String, &Criterion)> {
         self.accepted.goal.success_criteria.iter().enumerate().map(|(place, c)| (criterion_id(c, place), c))
@@ -199,21 +201,14 @@ impl Turn<'_> {
             Ok(true) => (Judgement::Met, values()),
             Ok(false) => (Judgement::Unmet, values()),
             Err(error) if error.code == expression::PAYLOAD_NEEDED => return Err(error.payloads),
-            Err(error) if error.code == "PAYLOAD_TOO_LARGE" => {
+            Err(error) if error.code == expression::PAYLOAD_TOO_LARGE => {
                 return Ok(Some(not_judged(id, criterion, &error.message)));
             }
             // The caller meant an output that is there; a planner only expected it.
             Err(_) if self.state.origin.implied.iter().any(|implied| implied.id == id) => return Ok(None),
             Err(error) => (Judgement::Unmet, format!("the expression has no value: {}", error.message)),
         };
-        Ok(Some(CriterionVerdict {
-            criterion: id.to_owned(),
-            description: criterion.text().to_owned(),
-            verdict,
-            judge: Some(JudgeKind::Expression),
-            by: String::new(),
-            evidence: clipped(&evidence),
-        }))
+        Ok(Some(verdict_on(id, criterion, verdict, Some(JudgeKind::Expression), &evidence)))
     }
 
     /// Judges a criterion such as `total cost within budget` by what the result costs, if outputs say it.
@@ -227,14 +222,9 @@ impl Turn<'_> {
         let mut limits = monitor.watched.iter().filter(|watched| watched.constraint.limits_result());
         let (watched, None) = (limits.next()?, limits.next()) else { return None };
         let amount = watched.amount?;
-        Some(CriterionVerdict {
-            criterion: id.to_owned(),
-            description: criterion.text().to_owned(),
-            verdict: if amount <= watched.limit { Judgement::Met } else { Judgement::Unmet },
-            judge: Some(JudgeKind::Expression),
-            by: String::new(),
-            evidence: clipped(&format!("{amount} of {} {}", watched.limit, watched.constraint.unit())),
-        })
+        let verdict = if amount <= watched.limit { Judgement::Met } else { Judgement::Unmet };
+        let evidence = format!("{amount} of {} {}", watched.limit, watched.constraint.unit());
+        Some(verdict_on(id, criterion, verdict, Some(JudgeKind::Expression), &evidence))
     }
 
     fn request_judgement(&mut self, judge: JudgeKind, criteria: Vec<String>, wait_ms: u64) -> bool {
@@ -336,8 +326,7 @@ fn load_verdict(state: &PlanState, step: &str, outputs: &mut Value) -> Vec<Neede
         blob_ref::replace(place, &mut |key| {
             let payload = loaded.and_then(|payloads| payloads.get(key));
             if payload.is_none() {
-                let path = format!("steps.{step}.outputs");
-                needed.push(NeededPayload { path, key: key.to_owned(), bytes: 0 });
+                needed.push(in_outputs(step, key));
             }
             payload.map(|payload| payload.json().clone())
         });
@@ -352,13 +341,23 @@ fn load_verdict(state: &PlanState, step: &str, outputs: &mut Value) -> Vec<Neede
 }
 
 fn not_judged(id: &str, criterion: &Criterion, why: &str) -> CriterionVerdict {
+    verdict_on(id, criterion, Judgement::NotJudged, None, why)
+}
+
+fn verdict_on(
+    id: &str,
+    criterion: &Criterion,
+    verdict: Judgement,
+    judge: Option<JudgeKind>,
+    evidence: &str,
+) -> CriterionVerdict {
     CriterionVerdict {
         criterion: id.to_owned(),
         description: criterion.text().to_owned(),
-        verdict: Judgement::NotJudged,
-        judge: None,
+        verdict,
+        judge,
         by: String::new(),
-        evidence: clipped(why),
+        evidence: clipped(evidence),
     }
 }
 

@@ -17,7 +17,7 @@ use goalmill_common::problem::Problem;
 use goalmill_common::status::PlanStatus;
 
 use crate::decide::Turn;
-use crate::plan_size::steps_of;
+use crate::plan_size::count_steps;
 use crate::{Closing, Command, Decision, PlanState, Rejection};
 
 /// The actor of the first event of a sub-plan.
@@ -165,7 +165,7 @@ impl Turn<'_> {
 
     /// Says why no plan may start inside this one.
     pub(crate) fn check_family_room(&self, plan: Option<&Plan>) -> Result<(), Failure> {
-        let steps = self.family_steps.saturating_add(1).saturating_add(plan.map_or(0, steps_of));
+        let steps = self.family_steps.saturating_add(1).saturating_add(plan.map_or(0, count_steps));
         if steps > self.family_steps_max() { Err(self.family_too_large()) } else { Ok(()) }
     }
 

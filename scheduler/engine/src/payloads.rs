@@ -2,6 +2,8 @@
 //!
 //! What is loaded is no state: see [`crate::payload_loads`].
 
+use std::borrow::Cow;
+
 use goalmill_common::blob_ref;
 use goalmill_common::failure::Failure;
 use goalmill_common::json::Json;
@@ -53,7 +55,8 @@ impl Turn<'_> {
     /// loaded.
     pub(crate) fn unloaded_outputs(&self, i: StepIndex, outputs: &Json) -> Vec<NeededPayload> {
         let spec = &self.state.plan.steps[i];
-        if !blob_ref::may_contain(outputs) || (spec.output_schema.is_none() && spec.expected_outputs.is_empty()) {
+        let is_checked = spec.output_schema.is_some() || !spec.expected_outputs.is_empty();
+        if !is_checked || !blob_ref::may_contain(outputs) {
             return Vec::new();
         }
         let value = outputs.value();
@@ -64,24 +67,20 @@ impl Turn<'_> {
         let mut needed = Vec::new();
         blob_ref::visit(&value, &mut |key| {
             if loaded.is_none_or(|payloads| !payloads.contains_key(key)) {
-                needed.push(NeededPayload {
-                    path: format!("steps.{}.outputs", spec.id),
-                    key: key.to_owned(),
-                    bytes: 0,
-                });
+                needed.push(in_outputs(spec.id.as_str(), key));
             }
         });
         needed
     }
 
     /// Outputs with the loaded payloads in their places.
-    pub(crate) fn with_loaded(&self, i: StepIndex, outputs: &Json) -> Json {
+    pub(crate) fn with_loaded<'o>(&self, i: StepIndex, outputs: &'o Json) -> Cow<'o, Json> {
         let Some(payloads) = self.state.loads.of(Some(i)).filter(|_| blob_ref::may_contain(outputs)) else {
-            return outputs.clone();
+            return Cow::Borrowed(outputs);
         };
         let mut value = outputs.value();
         blob_ref::replace(&mut value, &mut |key| payloads.get(key).map(|payload| payload.json().clone()));
-        value.into()
+        Cow::Owned(value.into())
     }
 
     /// Takes payloads that were asked for, and makes the decision that waits for them.
@@ -172,4 +171,9 @@ impl Turn<'_> {
         }
         Ok(())
     }
+}
+
+/// A payload somewhere in the outputs of a step.
+pub(crate) fn in_outputs(step: &str, key: &str) -> NeededPayload {
+    NeededPayload { path: format!("steps.{step}.outputs"), key: key.to_owned(), bytes: 0 }
 }

@@ -3,9 +3,9 @@
 use goalmill_common::plan::{Plan, Step, StepKind};
 
 /// Steps of a plan and of the plans that are written inside it; each of these counts as one step more.
-pub(crate) fn steps_of(plan: &Plan) -> u64 {
+pub(crate) fn count_steps(plan: &Plan) -> u64 {
     let one = |step: &Step| match (&step.plan, step.kind) {
-        (Some(inner), _) => 2 + steps_of(inner),
+        (Some(inner), _) => 2 + count_steps(inner),
         (None, StepKind::Plan) => 2,
         (None, _) => 1,
     };

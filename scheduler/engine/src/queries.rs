@@ -195,13 +195,13 @@ impl PlanState {
 
     /// Whether this ready step may be dispatched.
     pub fn can_dispatch(&self, i: StepIndex) -> bool {
-        if !self.is_free(i) || !self.is_offered(i) {
+        if !self.is_free(i) || !self.is_offered(i) || !self.has_room() {
             return false;
         }
         match self.plan.steps[i].kind {
-            StepKind::Message | StepKind::Finish | StepKind::Internal => self.has_room(),
-            StepKind::Plan => self.has_room() && self.may_start_sub_plan(i),
-            StepKind::Tool | StepKind::Llm => self.has_room() && self.fits_budget(i) && self.fits_reservations(i),
+            StepKind::Message | StepKind::Finish | StepKind::Internal => true,
+            StepKind::Plan => self.may_start_sub_plan(i),
+            StepKind::Tool | StepKind::Llm => self.fits_budget(i) && self.fits_reservations(i),
         }
     }
 

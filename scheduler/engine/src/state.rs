@@ -52,7 +52,7 @@ pub struct PlanState {
     pub(crate) counts: Counts,
     pub(crate) usage: Usage,
     /// Steps of the plan, and of the plans that were written inside it or submitted by calls: see
-    /// [`crate::plan_size::steps_of`].
+    /// [`crate::plan_size::count_steps`].
     pub(crate) size: u64,
     /// By how much the plans inside this one grew after they began; counted in the outermost plan only.
     pub(crate) family_steps: u64,

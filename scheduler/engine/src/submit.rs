@@ -21,7 +21,7 @@ use goalmill_common::status::PlanStatus;
 
 use crate::decide::{Turn, after, decide, not_allowed};
 use crate::graph::PlanGraph;
-use crate::plan_size::steps_of;
+use crate::plan_size::count_steps;
 use crate::{Decision, Effect, EngineContext, Envelope, PlanAnswer, PlanState, Rejection, SubmitCommand};
 
 /// The result of [`submit()`].
@@ -51,7 +51,7 @@ pub fn submit(context: &EngineContext, envelope: Envelope<SubmitCommand>) -> Res
     match beginning {
         Beginning::Plan { planned, fork } => {
             // The plan that starts it has counted them.
-            turn.size_before = steps_of(&planned.plan);
+            turn.size_before = count_steps(&planned.plan);
             turn.start(*planned, fork, false);
         }
         Beginning::Planning => turn.effects.push(Effect::Plan { revision: 0 }),

@@ -9,7 +9,7 @@ use super::connections::Connections;
 use super::error::to_broker_error;
 
 /// A name that no agent type, shard or worker has.
-const NOBODY: &str = "%doctor";
+const ABSENT: &str = "%doctor";
 
 /// A server as `doctor` sees it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -51,11 +51,11 @@ async fn is_refused(connections: &Connections, command: &Cmd) -> Result<bool> {
     }
 }
 
-/// Commands of a scheduler beyond those of a commit, each so that it does nothing: its key does not exist, or nobody
-/// listens. `Broker::probe` looks at those of a commit.
+/// Commands of a scheduler beyond those of a commit. None has an effect: their keys do not exist, and their channel has no
+/// subscribers. `Broker::probe` checks the commands of a commit.
 fn commands(connections: &Connections) -> Vec<(&'static str, Cmd)> {
     let keys = &connections.keys;
-    let (steps, other, channel) = (keys.steps(&AgentType::from(NOBODY)), keys.answer(NOBODY), keys.presence(NOBODY));
+    let (steps, other, channel) = (keys.steps(&AgentType::from(ABSENT)), keys.answer(ABSENT), keys.presence(ABSENT));
     let words = |words: &[&str]| {
         let mut command = cmd(words[0]);
         for word in &words[1..] {
@@ -65,13 +65,13 @@ fn commands(connections: &Connections) -> Vec<(&'static str, Cmd)> {
     };
     vec![
         ("XADD", words(&["XADD", &steps, "NOMKSTREAM", "*", "f", "v"])),
-        ("XREADGROUP", words(&["XREADGROUP", "GROUP", NOBODY, NOBODY, "COUNT", "1", "STREAMS", &steps, ">"])),
-        ("XGROUP CREATE", words(&["XGROUP", "CREATE", &steps, NOBODY, "0"])),
-        ("XAUTOCLAIM", words(&["XAUTOCLAIM", &steps, NOBODY, NOBODY, "1000", "0"])),
-        ("XPENDING", words(&["XPENDING", &steps, NOBODY])),
+        ("XREADGROUP", words(&["XREADGROUP", "GROUP", ABSENT, ABSENT, "COUNT", "1", "STREAMS", &steps, ">"])),
+        ("XGROUP CREATE", words(&["XGROUP", "CREATE", &steps, ABSENT, "0"])),
+        ("XAUTOCLAIM", words(&["XAUTOCLAIM", &steps, ABSENT, ABSENT, "1000", "0"])),
+        ("XPENDING", words(&["XPENDING", &steps, ABSENT])),
         ("XINFO GROUPS", words(&["XINFO", "GROUPS", &steps])),
         ("XRANGE", words(&["XRANGE", &steps, "-", "+", "COUNT", "1"])),
-        ("XACK", words(&["XACK", &steps, NOBODY, "0-1"])),
+        ("XACK", words(&["XACK", &steps, ABSENT, "0-1"])),
         ("XDEL", words(&["XDEL", &steps, "0-1"])),
         ("DEL", words(&["DEL", &other])),
         ("EXISTS", words(&["EXISTS", &other])),
@@ -85,6 +85,6 @@ fn commands(connections: &Connections) -> Vec<(&'static str, Cmd)> {
         ("PEXPIRE", words(&["PEXPIRE", &other, "1000"])),
         ("PUBLISH", words(&["PUBLISH", &channel, "v"])),
         ("CLIENT UNBLOCK", words(&["CLIENT", "UNBLOCK", "0"])),
-        ("FUNCTION LIST", words(&["FUNCTION", "LIST", "LIBRARYNAME", NOBODY])),
+        ("FUNCTION LIST", words(&["FUNCTION", "LIST", "LIBRARYNAME", ABSENT])),
     ]
 }

@@ -13,7 +13,7 @@ use super::Staged;
 use crate::ReplayError;
 use crate::apply::track_listed;
 use crate::graph::{PlanGraph, StepIndex};
-use crate::plan_size::steps_of;
+use crate::plan_size::count_steps;
 use crate::state::{PhaseState, PlanState, StepState};
 use crate::transitions::is_changeable;
 use crate::waiting::{PLANNER_MS, Waiting};
@@ -118,7 +118,7 @@ pub(crate) fn revise(state: &mut PlanState, record: &Record, revised: &PlanRevis
 }
 
 fn replace_plan(state: &mut PlanState, plan: Plan, graph: PlanGraph) {
-    state.size = state.size.saturating_add(steps_of(&plan).saturating_sub(steps_of(&state.plan)));
+    state.size = state.size.saturating_add(count_steps(&plan).saturating_sub(count_steps(&state.plan)));
     (state.plan, state.graph) = (Arc::new(plan), graph);
 }
 
