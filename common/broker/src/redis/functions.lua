@@ -338,18 +338,19 @@ local function count_after(stream, id)
 end
 
 -- Entries that a group has not given out. The server's own count (`lag`) is too high after a restart from an append-only
--- file and after a promotion: both know which entries were given out, but not how many.
+-- file and after a promotion: both know which entries were given out, but not how many. It is too low, down to 0, after a
+-- program has set it: Redis 8 lowers a count of more entries than there are.
 local function count_waiting(stream, state)
   local lag, last = state['lag'], state['last-delivered-id']
-  if lag == 0 or not redis.call('XRANGE', stream, '(' .. last, '+', 'COUNT', 1)[1] then return 0 end
-  if not lag or lag < 0 then return count_after(stream, last) end
+  if not redis.call('XRANGE', stream, '(' .. last, '+', 'COUNT', 1)[1] then return 0 end
+  if not lag or lag <= 0 then return count_after(stream, last) end
   return math.min(lag, redis.call('XLEN', stream))
 end
 
 -- Corrects the server's count of entries that a group has not given out: programs that scale workers read it.
 local function correct_lag(stream, group)
   local state = group_state(stream, group)
-  if not state or state['lag'] == 0 then return end
+  if not state then return end
   local waiting = count_waiting(stream, state)
   if waiting == state['lag'] then return end
   local info = fields(redis.call('XINFO', 'STREAM', stream))

@@ -242,9 +242,13 @@ async fn workers_read_the_task_streams_that_the_installation_names() {
 
 /// What the server itself says of the workers' group: the count on which autoscalers rely.
 async fn lag(raw: &mut redis::aio::MultiplexedConnection, queue: &AgentType) -> Option<i64> {
+    group_count(raw, queue, "lag").await
+}
+
+async fn group_count(raw: &mut redis::aio::MultiplexedConnection, queue: &AgentType, name: &str) -> Option<i64> {
     let groups: Vec<BTreeMap<String, Value>> =
         cmd("XINFO").arg("GROUPS").arg(Keys::default().steps(queue)).query_async(raw).await.unwrap();
-    redis::from_redis_value(groups[0]["lag"].clone()).unwrap()
+    redis::from_redis_value(groups[0][name].clone()).unwrap()
 }
 
 /// Replaces the number of entries that the workers' group has given out, as the server counts them.
@@ -294,9 +298,11 @@ async fn a_wrong_count_of_what_waits_is_corrected_and_never_reported() {
     let taken = deliver(&*broker, std::slice::from_ref(&queue), 10).await;
     let last = taken.last().unwrap().entry.to_string();
     let mut raw = server.raw().await;
-    for (read, waits) in [(3, 0), (100, 0)] {
-        set_entries_read(&mut raw, &queue, &last, read).await;
-        assert_ne!(lag(&mut raw, &queue).await, Some(0));
+    for (read, waits) in [(3_i64, 0), (100, 0)] {
+        set_entries_read(&mut raw, &queue, &last, read.unsigned_abs()).await;
+        // Redis 8 lowers a count of more entries than there are.
+        let is_corrected = group_count(&mut raw, &queue, "entries-read").await != Some(read);
+        assert!(is_corrected || lag(&mut raw, &queue).await != Some(0), "{read} read");
         assert_eq!(waiting(&*broker).await, waits, "{read} read");
         broker.trim(&queue).await.unwrap();
         assert_eq!(lag(&mut raw, &queue).await, Some(0), "{read} read");
