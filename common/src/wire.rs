@@ -49,6 +49,17 @@ pub enum SubmissionKind {
     Plan,
 }
 
+impl SubmissionKind {
+    /// The kind of a CloudEvents `type`.
+    fn parse(event_type: &str) -> Option<Self> {
+        match event_type {
+            GOAL_TYPE => Some(Self::Goal),
+            PLAN_TYPE => Some(Self::Plan),
+            _ => None,
+        }
+    }
+}
+
 /// A submission that cannot be taken: why, and the id to answer under, where one could be read.
 #[derive(Debug)]
 pub struct BadSubmission {
@@ -114,30 +125,18 @@ impl Submission {
             Some(Ok(v)) if v.split('.').next() == Some("1") => {}
             _ => issue("UNSUPPORTED_VERSION", "specversion", "not CloudEvents 1.x", "set `specversion` to `1.0`"),
         }
-        let kind = match text("type") {
-            Some(Ok(t)) if t == GOAL_TYPE => Some(SubmissionKind::Goal),
-            Some(Ok(t)) if t == PLAN_TYPE => Some(SubmissionKind::Plan),
-            _ => {
-                issue(
-                    "UNSUPPORTED_TYPE",
-                    "type",
-                    "the type is missing or not known here",
-                    &format!("use `{GOAL_TYPE}` or `{PLAN_TYPE}`"),
-                );
-                None
-            }
-        };
-        let data = match text("data") {
-            Some(Ok(data)) => Some(data),
-            Some(Err(())) => {
-                issue("INVALID_ENCODING", "data", "the data is not UTF-8", "encode it as UTF-8");
-                None
-            }
-            None => {
-                issue("MISSING_FIELD", "data", "there is no data", "put the goal or the plan as JSON into `data`");
-                None
-            }
-        };
+        let kind = text("type").and_then(Result::ok).and_then(|name| SubmissionKind::parse(&name));
+        if kind.is_none() {
+            let hint = format!("use `{GOAL_TYPE}` or `{PLAN_TYPE}`");
+            issue("UNSUPPORTED_TYPE", "type", "the type is missing or not known here", &hint);
+        }
+        let data = text("data");
+        match &data {
+            Some(Ok(_)) => {}
+            Some(Err(())) => issue("INVALID_ENCODING", "data", "the data is not UTF-8", "encode it as UTF-8"),
+            None => issue("MISSING_FIELD", "data", "there is no data", "put the goal or the plan as JSON into `data`"),
+        }
+        let data = data.and_then(Result::ok);
         let mut optional = |name: &str| match text(name) {
             Some(Err(())) => {
                 issue("INVALID_ENCODING", name, "the value is not UTF-8", "encode it as UTF-8, or leave the field out");

@@ -8,11 +8,13 @@ use goalmill_archive::ArchiveError;
 use goalmill_broker::{Broker, BrokerError, Install, Meta};
 use goalmill_common::clock::Clock;
 use goalmill_common::config::{ApiSettings, Authentication, Settings};
+use goalmill_common::plan::Plan;
 use goalmill_common::random::Random;
 use goalmill_engine::Engine;
 use goalmill_llm::{ModelRegistry, ModelSetupError};
+use goalmill_plan::validate::Policy;
 use goalmill_planning::calibration::ConfidenceCalibration;
-use goalmill_planning::{Pipeline, Planner, RoutePlan, SetupError};
+use goalmill_planning::{Pipeline, Planner, RouteSteps, SetupError};
 use tokio::net::TcpListener;
 use tokio::sync::{Notify, mpsc, watch};
 use tokio_util::sync::CancellationToken;
@@ -28,7 +30,6 @@ use crate::hooks::{Hook, Hooks};
 use crate::namespace_limits::{self, NamespaceLimits};
 use crate::payload_cache::PayloadCache;
 use crate::plan_reader;
-use crate::plan_routing::route;
 use crate::scheduler::{self, Scheduler};
 use crate::shard::trial::Trial;
 use crate::shard::{Membership, OwnedShards};
@@ -181,9 +182,9 @@ pub(crate) async fn assemble(
     let install = Install { instance: random.token(), shards: settings.scheduler.shards };
     let id = name(&settings, &random);
     let directory = Arc::new(Directory::new(broker.clone(), &settings));
-    let route: RoutePlan = {
+    let route: RouteSteps = {
         let directory = directory.clone();
-        Arc::new(move |valid, request| route(&directory, valid, request))
+        Arc::new(move |plan: &mut Plan, policy: &Policy| directory.route(plan, policy))
     };
     let archive = Box::pin(goalmill_archive::open(&settings.archive)).await?;
     let models = Arc::new(ModelRegistry::from_settings(&settings.models, clock.clone(), random.clone())?);

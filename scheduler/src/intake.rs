@@ -8,6 +8,7 @@ use goalmill_broker::{Broker, BrokerError, Entry, Reader};
 use goalmill_common::command::{Request, Submit};
 use goalmill_common::id::{EntryId, Namespace, PlanId, base32, is_id};
 use goalmill_common::problem::{ErrorCode, Problem};
+use goalmill_common::status::PlanStatus;
 use goalmill_common::wire::{BadSubmission, Inbox, Submission, bound_namespace, qualify};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
@@ -212,20 +213,13 @@ async fn handle_entries(
     if entries.is_empty() {
         return Ok(());
     }
-    let mut updates = Vec::new();
-    let mut good = Vec::new();
-    for entry in entries {
-        match Submission::from_fields(&entry.fields) {
-            Ok(submission) => good.push((entry.id, submission)),
-            Err(bad) => updates.extend(reject(entry.id, bad)),
-        }
-    }
+    let mut batch = SubmissionBatch { scheduler, shards, at: Instant::now(), shortage: None, updates: Vec::new() };
+    let good = batch.parse_fields(entries);
     let ids: Vec<String> = good.iter().map(|(_, submission)| submission.answer_id()).collect();
     // These ids have their namespace already.
     let plans: Vec<PlanId> = ids.iter().map(|id| PlanId::derive(scheduler.shards, &Namespace::default(), id)).collect();
     // Not in a foreign installation, which would reject the commits anyway.
     scheduler.health.last_error()?;
-    let at = Instant::now();
     let mut good = good.into_iter();
     let look = async { tokio::try_join!(scheduler.broker.answers(&ids), scheduler.broker.statuses(&plans)) };
     // The first is parsed while the store is asked; on an idle system there is no other.
@@ -234,70 +228,110 @@ async fn handle_entries(
         parse_next(scheduler, &mut good).await
     };
     let both = async { tokio::join!(biased; look, first) };
-    let (looked, mut first) = busy_poll(at + scheduler.busy_poll, both).await;
+    let (looked, mut first) = busy_poll(batch.at + scheduler.busy_poll, both).await;
     let (answered, statuses) = looked?;
-    let short = scheduler.health.check_admission().err().filter(|problem| problem.code == ErrorCode::MemoryPressure);
+    let short = scheduler.health.check_admission().err();
+    batch.shortage = short.filter(|problem| problem.code == ErrorCode::MemoryPressure);
     for (answer, status) in answered.into_iter().zip(statuses) {
         let next = match first.take() {
             Some(first) => Some(first),
             None => parse_next(scheduler, &mut good).await,
         };
-        let Some((entry, bytes, admitted)) = next else { break };
+        let Some(parsed) = next else { break };
         if answer.is_some() {
-            updates.push(StoreUpdate::AcknowledgeSubmission(entry));
-            continue;
-        }
-        // Submissions of existing plans are answered; new plans must not use the memory of running ones.
-        let admitted = match &short {
-            Some(problem) if status.is_none() => {
-                admitted.and_then(|submit| Err(BadSubmission { id: Some(submit.submission), problem: problem.clone() }))
-            }
-            Some(_) | None => admitted,
-        };
-        let admitted =
-            admitted.and_then(|submit| if status.is_none() { count(scheduler, submit, bytes) } else { Ok(submit) });
-        match admitted {
-            Ok(submit) => {
-                metrics::counter!("goalmill_goals_submitted_total", "source" => "redis").increment(1);
-                let (request, snapshot) = (
-                    shard_client::submit_request(scheduler, "redis", &Namespace::default(), submit),
-                    StatusSnapshot { at, status },
-                );
-                if let Some(traces) = &scheduler.traces {
-                    let (received_ms, now_ms) = (entry.parts().0, scheduler.clock.now_ms());
-                    traces.submitted(&request.plan, request.traceparent(), "redis", received_ms, now_ms);
-                }
-                send_to_shard(scheduler, shards, entry, request, snapshot, &mut updates).await?;
-            }
-            Err(bad) => updates.extend(reject(entry, bad)),
+            batch.updates.push(StoreUpdate::AcknowledgeSubmission(parsed.entry));
+        } else {
+            batch.submit(parsed, status).await?;
         }
     }
-    if !updates.is_empty() {
-        effects::write_updates(scheduler.clone(), updates).await;
+    if !batch.updates.is_empty() {
+        effects::write_updates(scheduler.clone(), batch.updates).await;
     }
     Ok(())
 }
 
-/// Counts a submission of a new plan for its namespace, or refuses it.
-fn count(scheduler: &Scheduler, submit: Submit, bytes: usize) -> Result<Submit, BadSubmission> {
-    let Some(limits) = &scheduler.namespaces else { return Ok(submit) };
-    let namespace = submit.goal.namespace.clone().unwrap_or_default();
-    let plan = PlanId::derive(scheduler.shards, &Namespace::default(), &submit.submission);
-    match limits.admit(&namespace, &plan, bytes) {
-        Ok(()) => Ok(submit),
-        Err(problem) => Err(BadSubmission { id: Some(submit.submission), problem }),
+/// A submission that is read.
+struct ParsedSubmission {
+    entry: EntryId,
+    bytes: usize,
+    admitted: Result<Submit, BadSubmission>,
+}
+
+/// Submissions that are handled together.
+struct SubmissionBatch<'a> {
+    scheduler: &'a Arc<Scheduler>,
+    shards: &'a OwnedShards,
+    /// When the store was asked about the plans.
+    at: Instant,
+    /// Why new plans are refused.
+    shortage: Option<Problem>,
+    updates: Vec<StoreUpdate>,
+}
+
+impl SubmissionBatch<'_> {
+    fn parse_fields(&mut self, entries: Vec<Entry>) -> Vec<(EntryId, Submission)> {
+        let mut good = Vec::new();
+        for entry in entries {
+            match Submission::from_fields(&entry.fields) {
+                Ok(submission) => good.push((entry.id, submission)),
+                Err(bad) => self.updates.extend(reject(entry.id, bad)),
+            }
+        }
+        good
+    }
+
+    /// Sends a submission to its shard, or refuses it.
+    ///
+    /// - `status`: the status of the plan, if it exists.
+    async fn submit(&mut self, parsed: ParsedSubmission, status: Option<PlanStatus>) -> Result<(), BrokerError> {
+        let ParsedSubmission { entry, bytes, admitted } = parsed;
+        let submit = match admitted.and_then(|submit| self.admit(submit, bytes, status.is_some())) {
+            Ok(submit) => submit,
+            Err(bad) => {
+                self.updates.extend(reject(entry, bad));
+                return Ok(());
+            }
+        };
+        metrics::counter!("goalmill_goals_submitted_total", "source" => "redis").increment(1);
+        let request = shard_client::submit_request(self.scheduler, "redis", &Namespace::default(), submit);
+        if let Some(traces) = &self.scheduler.traces {
+            let (received_ms, now_ms) = (entry.parts().0, self.scheduler.clock.now_ms());
+            traces.submitted(&request.plan, request.traceparent(), "redis", received_ms, now_ms);
+        }
+        let snapshot = StatusSnapshot { at: self.at, status };
+        send_to_shard(self.scheduler, self.shards, entry, request, snapshot, &mut self.updates).await
+    }
+
+    /// Counts a submission of a new plan for its namespace, or refuses it. Submissions of existing plans are answered; new
+    /// plans must not use the memory of running ones.
+    fn admit(&self, submit: Submit, bytes: usize, exists: bool) -> Result<Submit, BadSubmission> {
+        if exists {
+            return Ok(submit);
+        }
+        let refused = |submit: Submit, problem| Err(BadSubmission { id: Some(submit.submission), problem });
+        if let Some(problem) = &self.shortage {
+            return refused(submit, problem.clone());
+        }
+        let Some(limits) = &self.scheduler.namespaces else { return Ok(submit) };
+        let namespace = submit.goal.namespace.clone().unwrap_or_default();
+        let plan = PlanId::derive(self.scheduler.shards, &Namespace::default(), &submit.submission);
+        match limits.admit(&namespace, &plan, bytes) {
+            Ok(()) => Ok(submit),
+            Err(problem) => refused(submit, problem),
+        }
     }
 }
 
-/// Parses the next submission, of so many bytes.
+/// Parses the next submission.
 async fn parse_next(
     scheduler: &Arc<Scheduler>,
     submissions: &mut impl Iterator<Item = (EntryId, Submission)>,
-) -> Option<(EntryId, usize, Result<Submit, BadSubmission>)> {
+) -> Option<ParsedSubmission> {
     let (entry, submission) = submissions.next()?;
     let (id, bytes) = (submission.answer_id(), submission.data.len());
     let admitted = submission::parse_submission(scheduler, submission).await;
-    Some((entry, bytes, admitted.map_err(|problem| BadSubmission { id: Some(id), problem })))
+    let admitted = admitted.map_err(|problem| BadSubmission { id: Some(id), problem });
+    Some(ParsedSubmission { entry, bytes, admitted })
 }
 
 /// Sends a submission to its shard. Its entry is acknowledged once the plan, or the request, is stored.

@@ -19,7 +19,6 @@ mod intake;
 mod namespace_limits;
 mod payload_cache;
 mod plan_reader;
-mod plan_routing;
 mod quality;
 mod quarantine;
 mod reaper;

@@ -227,6 +227,15 @@ fn view_text(view: &PlanView, clock: &Clock, screen: &Screen) -> String {
         text.push_str(&format!("{}\n", verdict_line(verdict, palette)));
     }
     text.push('\n');
+    text.push_str(&step_table(view, clock, screen));
+    text
+}
+
+/// The steps of a plan, one per row.
+fn step_table(view: &PlanView, clock: &Clock, screen: &Screen) -> String {
+    let palette = screen.palette;
+    let short = |text: &str| cell(screen, text);
+    let form = screen.times(TimeFormat::Iso);
     let mut head = vec!["", "STEP", "AGENT", "STATUS", "ATTEMPT"];
     if screen.is_wide() {
         head.extend(["ACTION", "WORKER", "STARTED", "TOOK"]);
@@ -262,8 +271,7 @@ fn view_text(view: &PlanView, clock: &Clock, screen: &Screen) -> String {
         row.push(said);
         table.row(row);
     }
-    text.push_str(&table.render(palette, "  no steps yet"));
-    text
+    table.render(palette, "  no steps yet")
 }
 
 /// Duration of the step's last attempt.

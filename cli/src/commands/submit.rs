@@ -150,24 +150,7 @@ fn preview(context: &CommandContext, preview: &Preview) -> CommandResult {
 
 /// The goal document from the file or the text, with the flags.
 fn goal_of(args: &SubmitArgs, document: Option<&Document>, now_ms: u64) -> Result<Value, Failed> {
-    let mut goal = match (&args.goal, args.file.as_ref().zip(document)) {
-        (Some(text), _) if text.trim().is_empty() => {
-            return Err(Failed::invalid("the text of the goal is empty")
-                .help("say in a sentence what is to be done, goalmill submit 'YOUR GOAL'"));
-        }
-        (Some(text), _) => Map::from_iter([("description".to_owned(), json!(text))]),
-        (None, Some((path, document))) => {
-            let Value::Object(fields) = input::parse(path, &document.text)? else {
-                return Err(Failed::invalid(format!("`{path}` holds no goal, which is an object"))
-                    .help("write at least `description: YOUR GOAL` into it"));
-            };
-            fields
-        }
-        (None, None) => {
-            return Err(Failed::new(Exit::Usage, "no goal is given")
-                .help("give it as a text, goalmill submit 'YOUR GOAL', or by --file FILE"));
-        }
-    };
+    let mut goal = given_goal(args, document)?;
     let mut state = object(&mut goal, "state")?;
     for text in &args.state {
         let (name, value) = text
@@ -204,7 +187,35 @@ fn goal_of(args: &SubmitArgs, document: Option<&Document>, now_ms: u64) -> Resul
     if let Some(priority) = args.priority {
         goal.insert("priority".into(), json!(priority));
     }
-    let mut planning = object(&mut goal, "planning")?;
+    set_planning(args, &mut goal)?;
+    if let Some(deadline) = args.deadline {
+        let in_ms = milliseconds(deadline);
+        goal.insert("deadline_ms".into(), json!(now_ms.saturating_add(in_ms)));
+    }
+    Ok(Value::Object(goal))
+}
+
+/// The goal of the text, or of the file.
+fn given_goal(args: &SubmitArgs, document: Option<&Document>) -> Result<Map<String, Value>, Failed> {
+    match (&args.goal, args.file.as_ref().zip(document)) {
+        (Some(text), _) if text.trim().is_empty() => Err(Failed::invalid("the text of the goal is empty")
+            .help("say in a sentence what is to be done, goalmill submit 'YOUR GOAL'")),
+        (Some(text), _) => Ok(Map::from_iter([("description".to_owned(), json!(text))])),
+        (None, Some((path, document))) => {
+            let Value::Object(fields) = input::parse(path, &document.text)? else {
+                return Err(Failed::invalid(format!("`{path}` holds no goal, which is an object"))
+                    .help("write at least `description: YOUR GOAL` into it"));
+            };
+            Ok(fields)
+        }
+        (None, None) => Err(Failed::new(Exit::Usage, "no goal is given")
+            .help("give it as a text, goalmill submit 'YOUR GOAL', or by --file FILE")),
+    }
+}
+
+/// Puts the options about planners and revisions into the goal.
+fn set_planning(args: &SubmitArgs, goal: &mut Map<String, Value>) -> Result<(), Failed> {
+    let mut planning = object(goal, "planning")?;
     args.planning.set(&mut planning);
     if args.require_approval {
         planning.insert("require_approval".into(), json!(true));
@@ -217,12 +228,8 @@ fn goal_of(args: &SubmitArgs, document: Option<&Document>, now_ms: u64) -> Resul
         revision.insert("confidence_floor".into(), json!(least));
     }
     put(&mut planning, "revision", revision);
-    put(&mut goal, "planning", planning);
-    if let Some(deadline) = args.deadline {
-        let in_ms = milliseconds(deadline);
-        goal.insert("deadline_ms".into(), json!(now_ms.saturating_add(in_ms)));
-    }
-    Ok(Value::Object(goal))
+    put(goal, "planning", planning);
+    Ok(())
 }
 
 /// Constraints by name, or as a list that other planners write.

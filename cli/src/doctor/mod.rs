@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use goalmill_broker::redis::groups::GroupTrouble;
-use goalmill_broker::{BrokerError, redis};
+use goalmill_broker::{Broker, BrokerError, Health, Meta, redis};
 use goalmill_common::agent::{SILENCE_MS_MAX, WorkerBeat};
 use goalmill_common::clock::Clock;
 use goalmill_common::config::{Loaded, Origin, hide_password, model_from_environment};
@@ -140,67 +140,82 @@ async fn check_redis(loaded: &Loaded, found: &FoundScheduler, checks: &mut Check
     };
     match checked.await {
         Ok((broker, health, meta)) => {
-            let took = begun.elapsed().as_secs_f64() * 1_000.0;
             match health {
                 Ok(health) => {
+                    let took = begun.elapsed().as_secs_f64() * 1_000.0;
                     let used = if health.memory_used > 0.0 {
                         format!(" · {:.0} % of maxmemory used", health.memory_used * 100.0)
                     } else {
                         String::new()
                     };
                     checks.ok("redis", format!("{url}  {}  {took:.1} ms{used}", health.version));
-                    for warning in &health.warnings {
-                        checks.warn("redis", warning);
-                    }
-                    let looked = async {
-                        let workers = broker.workers(SILENCE_MS_MAX).await?;
-                        Ok::<_, BrokerError>((workers, redis::groups::troubled(&loaded.settings.redis).await?))
-                    };
-                    installation::check_server(&loaded.settings.redis, broker.as_ref(), meta.as_ref(), checks).await;
-                    match looked.await {
-                        Ok((workers, troubled)) => {
-                            check_clocks(health.time_ms, &workers, checks);
-                            check_groups(troubled, checks);
-                        }
-                        Err(error) => {
-                            let detail = format!("not everything could be looked at: {error}");
-                            let fix = "let `redis.url` name the user of schedulers: deploy/redis/users.acl";
-                            checks.add(Level::Warning, "redis", detail, fix);
-                        }
-                    }
+                    check_contents(loaded, broker.as_ref(), &health, meta.as_ref(), checks).await;
                 }
-                Err(error) => {
-                    let failed = Failed::from(error);
-                    checks.add(Level::Problem, "redis", format!("{url}: {}", failed.message), failed.help);
-                }
+                Err(error) => redis_problem(&url, error, checks),
             }
             installation::compare(found, meta.as_ref(), is_asked_for, checks);
-            match meta {
-                Some(meta) if meta.protocol != PROTOCOL => checks.add(
-                    Level::Problem,
-                    "redis",
-                    format!("the installation speaks protocol {}, this program {PROTOCOL}", meta.protocol),
-                    "use the release that the schedulers run, or another Redis",
-                ),
-                Some(meta) => checks.ok(
-                    "redis",
-                    format!("installation {} · protocol {} · {} shards", meta.instance, meta.protocol, meta.shards),
-                ),
-                None => checks.add(
-                    Level::Warning,
-                    "redis",
-                    "holds no installation yet",
-                    "the first scheduler makes one: goalmill scheduler --redis URL",
-                ),
-            }
+            check_meta(meta.as_ref(), checks);
         }
         Err(error) if !is_asked_for && found.answers => {
             checks.ok("redis", format!("none at the default address {url} ({error}); `goalmill dev` needs none"));
         }
-        Err(error) => {
-            let failed = Failed::from(error);
-            checks.add(Level::Problem, "redis", format!("{url}: {}", failed.message), failed.help);
+        Err(error) => redis_problem(&url, error, checks),
+    }
+}
+
+fn redis_problem(url: &str, error: BrokerError, checks: &mut Checks) {
+    let failed = Failed::from(error);
+    checks.add(Level::Problem, "redis", format!("{url}: {}", failed.message), failed.help);
+}
+
+/// Checks the server's settings, clocks and consumer groups.
+async fn check_contents(
+    loaded: &Loaded,
+    broker: &dyn Broker,
+    health: &Health,
+    meta: Option<&Meta>,
+    checks: &mut Checks,
+) {
+    for warning in &health.warnings {
+        checks.warn("redis", warning);
+    }
+    installation::check_server(&loaded.settings.redis, broker, meta, checks).await;
+    let looked = async {
+        let workers = broker.workers(SILENCE_MS_MAX).await?;
+        Ok::<_, BrokerError>((workers, redis::groups::troubled(&loaded.settings.redis).await?))
+    };
+    match looked.await {
+        Ok((workers, troubled)) => {
+            check_clocks(health.time_ms, &workers, checks);
+            check_groups(troubled, checks);
         }
+        Err(error) => {
+            let detail = format!("not everything could be looked at: {error}");
+            let fix = "let `redis.url` name the user of schedulers: deploy/redis/users.acl";
+            checks.add(Level::Warning, "redis", detail, fix);
+        }
+    }
+}
+
+/// Checks the installation that Redis holds.
+fn check_meta(meta: Option<&Meta>, checks: &mut Checks) {
+    match meta {
+        Some(meta) if meta.protocol != PROTOCOL => checks.add(
+            Level::Problem,
+            "redis",
+            format!("the installation speaks protocol {}, this program {PROTOCOL}", meta.protocol),
+            "use the release that the schedulers run, or another Redis",
+        ),
+        Some(meta) => checks.ok(
+            "redis",
+            format!("installation {} · protocol {} · {} shards", meta.instance, meta.protocol, meta.shards),
+        ),
+        None => checks.add(
+            Level::Warning,
+            "redis",
+            "holds no installation yet",
+            "the first scheduler makes one: goalmill scheduler --redis URL",
+        ),
     }
 }
 

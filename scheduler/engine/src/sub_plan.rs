@@ -76,6 +76,15 @@ impl Turn<'_> {
         spec.timeout_ms.is_some() && self.now_ms + 1 >= step.due_ms
     }
 
+    /// The failure of a step whose sub-plan ended without success.
+    fn sub_plan_failure(&self, i: StepIndex, status: PlanStatus, failure: Option<Failure>) -> Failure {
+        match failure {
+            Some(failure) if failure.code == PLAN_TIMEOUT && self.is_out_of_time(i) => step_timeout(),
+            Some(failure) => failure,
+            None => Failure::new(FailureClass::Permanent, "SUB_PLAN_FAILED", format!("its plan was {status}")),
+        }
+    }
+
     pub(crate) fn sub_plan_ended(
         &mut self,
         step: &StepId,
@@ -115,21 +124,8 @@ impl Turn<'_> {
         let at = &self.state.steps[i];
         let duration_ms = Some(self.now_ms.saturating_sub(at.started_ms));
         let spent = Spent { cost: usage.cost, tokens: usage.tokens, split: None, duration_ms };
-        let failure = match status {
-            PlanStatus::Completed | PlanStatus::Partial => self.output_mismatch(i, &outputs),
-            PlanStatus::Planning
-            | PlanStatus::AwaitingApproval
-            | PlanStatus::Running
-            | PlanStatus::Replanning
-            | PlanStatus::Paused
-            | PlanStatus::Failed
-            | PlanStatus::Cancelled
-            | PlanStatus::Rejected => Some(match failure {
-                Some(failure) if failure.code == PLAN_TIMEOUT && self.is_out_of_time(i) => step_timeout(),
-                Some(failure) => failure,
-                None => Failure::new(FailureClass::Permanent, "SUB_PLAN_FAILED", format!("its plan was {status}")),
-            }),
-        };
+        let failure =
+            if is_done { self.output_mismatch(i, &outputs) } else { Some(self.sub_plan_failure(i, status, failure)) };
         match failure {
             // The sub-plan has done its own retries: the step is not retried.
             Some(failure) => self.give_up(i, failure, spent),

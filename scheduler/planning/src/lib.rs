@@ -39,9 +39,9 @@ pub use llm::LlmPlanner;
 pub use llm::judge::CriteriaJudge;
 pub use load::LoadError;
 pub use pipeline::fallback::FirstPlanSink;
-pub use pipeline::revise::ValidateProposal;
+pub use pipeline::revise::RevisionRules;
 pub use pipeline::stream::{SinkClosed, StepSink, StreamOutcome};
-pub use pipeline::{Pipeline, RoutePlan, SetupError};
+pub use pipeline::{Pipeline, RouteSteps, SetupError, route_changes};
 pub use rules::RulesPlanner;
 pub use tools::ToolsPlanner;
 
@@ -122,13 +122,12 @@ pub struct ReviseRequest {
     pub situation: Situation,
     /// The agents that are registered.
     pub agents: Vec<Agent>,
-    /// The workers that are live.
-    pub workers: Arc<Vec<WorkerBeat>>,
     pub limits: Limits,
     /// Unix milliseconds.
     pub now_ms: u64,
     /// Where calls of models are written down.
     pub call_log: CallLog,
+    pub terms: Terms,
 }
 
 /// What is to be planned.

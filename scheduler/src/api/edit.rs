@@ -2,12 +2,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use goalmill_common::id::AgentType;
 use goalmill_common::plan::{Phase, Plan, Step};
 use goalmill_common::problem::{ErrorCode, Issue, Problem};
 use goalmill_common::revision::Change;
 use goalmill_engine::PlanState;
 use goalmill_plan::validate::{self, Policy};
+use goalmill_planning::route_changes;
 use serde_json::{Map, Value, json};
 
 use super::Api;
@@ -77,7 +77,7 @@ pub(super) fn parse_edit(
         Some(plan) => context.diff_plan(plan)?,
         None => context.parse_changes(listed)?,
     };
-    route_changes(api, live, &mut edited)?;
+    route_edit(api, live, &mut edited)?;
     Ok(edited)
 }
 
@@ -263,55 +263,16 @@ impl EditContext<'_> {
     }
 }
 
-/// Routes `auto` steps.
-fn route_changes(api: &Api, live: &Plan, edited: &mut ParsedEdit) -> Result<(), ApiError> {
-    for (change, place) in edited.changes.iter_mut().zip(&edited.places.changes) {
-        let choose = |plan: &mut Plan| {
-            // Policy does not apply to the edits of a person.
-            let routed = api.scheduler.directory.route(plan, &Policy::default());
-            routed.map(drop).map_err(|issues| {
-                let problem = Problem::new(ErrorCode::Unroutable, "no agent type fits a step of the edit");
-                ApiError(problem.with_errors(under(issues, place)))
-            })
-        };
-        let steps: &mut [Step] = match change {
-            Change::AddStep { step, .. } | Change::ModifyStep { step } => std::slice::from_mut(step),
-            Change::ReplaceStep { with: steps, .. } | Change::AddPhase { steps, .. } => steps,
-            Change::DecomposeStep { plan: Some(plan), .. } => {
-                choose(plan)?;
-                continue;
-            }
-            Change::SetFields { step, fields } => {
-                if let Some(mut plan) =
-                    live.steps.iter().find(|own| own.id == *step).and_then(|own| routed_step(own, fields))
-                {
-                    choose(&mut plan)?;
-                    fields.insert("agent_type".into(), json!(plan.steps[0].agent_type));
-                }
-                continue;
-            }
-            Change::RemoveStep { .. }
-            | Change::SkipStep { .. }
-            | Change::RetryStep { .. }
-            | Change::DecomposeStep { plan: None, .. }
-            | Change::Order { .. }
-            | Change::SkipPhase { .. } => continue,
-        };
-        let mut plan = Plan { steps: steps.to_vec(), ..Plan::default() };
-        choose(&mut plan)?;
-        steps.clone_from_slice(&plan.steps);
-    }
-    Ok(())
-}
-
-/// A plan of the changed step alone, if the changes ask for routing.
-fn routed_step(own: &Step, fields: &Map<String, Value>) -> Option<Plan> {
-    let text = |name: &str| fields.get(name).and_then(Value::as_str).map(str::to_owned);
-    let agent_type = text("agent_type").map(AgentType::from).filter(AgentType::is_auto)?;
-    let action = text("action").unwrap_or_else(|| own.action.clone());
-    let description = text("description").unwrap_or_else(|| own.description.clone());
-    let step = Step { agent_type, action, description, ..own.clone() };
-    Some(Plan { steps: vec![step], ..Plan::default() })
+/// Routes `auto` steps. The policy does not apply to the edits of a person.
+fn route_edit(api: &Api, live: &Plan, edited: &mut ParsedEdit) -> Result<(), ApiError> {
+    let places = &edited.places.changes;
+    route_changes(live, &mut edited.changes, |n, plan| {
+        let routed = api.scheduler.directory.route(plan, &Policy::default());
+        routed.map(drop).map_err(|issues| {
+            let problem = Problem::new(ErrorCode::Unroutable, "no agent type fits a step of the edit");
+            ApiError(problem.with_errors(under(issues, &places[n])))
+        })
+    })
 }
 
 /// A placeholder for another step.

@@ -21,7 +21,7 @@ mod result_cache;
 pub(crate) use hooks::ask_hooks;
 pub(crate) use payloads::load_payloads;
 use payloads::show_payloads;
-pub(crate) use planning::{judge, load_state, plan, propose, revise};
+pub(crate) use planning::{judge, plan, propose, revise};
 pub(crate) use result_cache::{cache_get, cache_put};
 
 /// A write to the store after a commit.

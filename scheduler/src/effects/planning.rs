@@ -4,28 +4,21 @@ use std::panic::AssertUnwindSafe;
 use std::time::Duration;
 
 use futures_util::FutureExt;
-use goalmill_broker::BrokerError;
 use goalmill_common::blob_ref;
-use goalmill_common::command::{Planned, Proposal, Situation};
+use goalmill_common::command::{Planned, Situation};
 use goalmill_common::criterion::JudgeKind;
-use goalmill_common::event::CriteriaJudged;
-use goalmill_common::event::HookDecided;
+use goalmill_common::event::{CriteriaJudged, HookDecided};
 use goalmill_common::goal::Goal;
-use goalmill_common::id::{PlanId, StepId};
 use goalmill_common::json::Json;
-use goalmill_common::plan::{Plan, Step};
-use goalmill_common::problem::{ErrorCode, Issue, Problem};
-use goalmill_common::revision::{Change, RevisionStrategy};
-use goalmill_engine::{Command, HookQuestion, PlanAnswer, PlanState, replan_context, validate_revision};
-use goalmill_plan::validate::{Catalogue, Policy, Rules, Weight, WeightSettings};
+use goalmill_common::problem::{ErrorCode, Problem};
+use goalmill_engine::{Command, HookQuestion, PlanAnswer, PlanState, replan_context};
 use goalmill_planning::stage::StageOutcome;
 use goalmill_planning::{
-    CallLog, FirstPlanSink, PlanRequest, PlanningError, ReviseRequest, StepSink, StreamOutcome, Terms, pipeline,
+    CallLog, FirstPlanSink, PlanRequest, PlanningError, ReviseRequest, RevisionRules, StepSink, StreamOutcome, Terms,
 };
 use tokio::time::Instant;
 
 use super::show_payloads;
-use crate::event_log::{self, ReadError};
 use crate::hooks::Point;
 use crate::scheduler::Scheduler;
 
@@ -131,25 +124,6 @@ fn record_planning(written: Option<&StreamOutcome>, begun: Instant) {
     metrics::histogram!("goalmill_planning_duration_seconds", &labels).record(begun.elapsed());
 }
 
-/// The state of a plan that asks for a revision, from its log; `None` if it cannot be read.
-pub(crate) async fn load_state(scheduler: &Scheduler, plan: &PlanId) -> Option<PlanState> {
-    match super::with_retry(&scheduler.random, || Box::pin(read_state(scheduler, plan))).await {
-        Ok(state) => state,
-        Err(error) => {
-            tracing::warn!(plan_id = %plan, "the log of plan {plan} cannot be read for its revision: {error}");
-            None
-        }
-    }
-}
-
-async fn read_state(scheduler: &Scheduler, plan: &PlanId) -> Result<Option<PlanState>, BrokerError> {
-    match event_log::read_plan_state(scheduler.plans.as_ref(), plan).await {
-        Ok(state) => Ok(state),
-        Err(ReadError::Broker(error)) => Err(error),
-        Err(error) => Err(BrokerError::Corrupt(error.to_string())),
-    }
-}
-
 /// Asks a model to judge the criteria that wait for it; `None` if none does.
 ///
 /// - `call_log`: records model calls.
@@ -203,37 +177,22 @@ pub(crate) async fn revise(
         }
         None => {}
     }
-    let chosen = situation.chosen;
-    let agents = scheduler.directory.agents();
     let planning = situation.goal.planning.clone();
     let request = ReviseRequest {
         situation,
-        agents: agents.as_ref().clone(),
-        workers: scheduler.directory.workers(),
+        agents: scheduler.directory.agents().as_ref().clone(),
         limits: planning.lower_limits(limits).inside(state.depth()),
         now_ms: scheduler.clock.now_ms(),
         call_log,
+        terms: terms(scheduler),
     };
-    let catalogue = Catalogue::of(&agents).with_workers(&scheduler.directory.workers());
-    let rules = Rules {
-        in_order: false,
-        weights: WeightSettings { outputs: Weight::Warning, ..scheduler.settings.planner.weights },
-        policy: &scheduler.policy,
-        requires: pipeline::requirements(&planning),
-        // The parts of an iterative plan are counted one by one.
-        steps_max: planning.max_steps.filter(|_| !request.situation.plan.is_iterative()),
-        ..Rules::planned(&catalogue)
-    };
-    let validate = |proposal: &mut Proposal| {
-        check_strategy(chosen, proposal.strategy)?;
-        validate_proposal(scheduler, state, &rules, proposal)
-    };
+    let rules = RevisionRules { state, limits };
     let asked = async {
-        match scheduler.planners.plan_again(&request, terms(scheduler)).await {
+        match scheduler.planners.plan_again(&request).await {
             Some(planned) => planned.map(|planned| PlanAnswer::Plan(Box::new(planned))),
             None => scheduler
                 .planners
-                .revise(request, &validate)
+                .revise(request, &rules)
                 .await
                 .map(|proposal| PlanAnswer::Revision(Box::new(proposal))),
         }
@@ -268,129 +227,5 @@ fn adopt(decided: &HookDecided, situation: &mut Situation) {
     situation.chosen = decided.strategy;
     for hint in [&decided.hint].into_iter().filter(|hint| !hint.is_empty()) {
         situation.hint = if situation.hint.is_empty() { hint.clone() } else { format!("{}; {hint}", situation.hint) };
-    }
-}
-
-/// Refuses a proposal that goes about it in another way than a hook chose.
-fn check_strategy(chosen: Option<RevisionStrategy>, strategy: RevisionStrategy) -> Result<(), Vec<Issue>> {
-    let Some(chosen) = chosen.filter(|chosen| *chosen != strategy) else { return Ok(()) };
-    Err(vec![Issue {
-        code: "INVALID_VALUE".into(),
-        pointer: "/strategy".into(),
-        detail: format!("the strategy is `{strategy}`, and a hook chose `{chosen}`"),
-        hint: format!("propose a revision with the strategy `{chosen}`"),
-    }])
-}
-
-/// Routes the steps of a proposal, and validates it against registered agents and policy.
-fn validate_proposal(
-    scheduler: &Scheduler,
-    state: &PlanState,
-    rules: &Rules<'_>,
-    proposal: &mut Proposal,
-) -> Result<(), Vec<Issue>> {
-    let live = state.live_plan();
-    route_proposal(scheduler, &live, proposal)?;
-    if live.revision.is_some() {
-        proposal.changes.iter_mut().for_each(let_revise);
-    }
-    let odd = validate_revision(state, &proposal.changes, &scheduler.settings.limits, rules)?;
-    let wider = odd.into_iter().filter(|issue| issue.code == "APPROVAL_REQUIRED");
-    proposal.widens.extend(wider);
-    Ok(())
-}
-
-/// Added steps of a plan with revisions request a revision when they fail, as its first steps do.
-fn let_revise(change: &mut Change) {
-    match change {
-        Change::AddStep { step, .. } => pipeline::enable_step_revisions(std::slice::from_mut(step)),
-        Change::ReplaceStep { with, .. } => pipeline::enable_step_revisions(with),
-        Change::AddPhase { steps, .. } => pipeline::enable_step_revisions(steps),
-        // Existing steps keep their policy.
-        Change::ModifyStep { .. }
-        | Change::RetryStep { .. }
-        | Change::DecomposeStep { .. }
-        | Change::SetFields { .. }
-        | Change::RemoveStep { .. }
-        | Change::SkipStep { .. }
-        | Change::Order { .. }
-        | Change::SkipPhase { .. } => {}
-    }
-}
-
-/// Routes the `auto` steps of a proposal.
-fn route_proposal(scheduler: &Scheduler, live: &Plan, proposal: &mut Proposal) -> Result<(), Vec<Issue>> {
-    let mut steps = Vec::new();
-    for change in &proposal.changes {
-        collect_steps(change, live, &mut steps);
-    }
-    let mut plan = Plan { steps, ..Plan::default() };
-    // Policy is checked on the whole proposal afterwards.
-    let (routes, _) = scheduler.directory.route(&mut plan, &Policy::default())?;
-    if routes.is_empty() {
-        return Ok(());
-    }
-    let chosen = |id: &StepId| plan.steps.iter().find(|step| step.id == *id);
-    for change in &mut proposal.changes {
-        set_agent_types(change, &chosen);
-    }
-    proposal.routes.extend(routes);
-    Ok(())
-}
-
-/// Collects the resulting steps of a change.
-fn collect_steps(change: &Change, live: &Plan, steps: &mut Vec<Step>) {
-    let find = |id: &StepId| live.steps.iter().find(|step| step.id == *id);
-    match change {
-        Change::AddStep { step, .. } | Change::ModifyStep { step } => steps.push(Step::clone(step)),
-        Change::ReplaceStep { with, .. } => steps.extend(with.iter().cloned()),
-        Change::AddPhase { steps: added, .. } => steps.extend(added.iter().cloned()),
-        Change::RetryStep { step, agent_type: Some(agent_type), action, .. } if agent_type.is_auto() => {
-            steps.extend(find(step).map(|step| Step {
-                agent_type: agent_type.clone(),
-                action: action.clone().unwrap_or_else(|| step.action.clone()),
-                ..step.clone()
-            }));
-        }
-        Change::DecomposeStep { step, plan: Some(plan) } => {
-            steps.extend(find(step).map(|step| Step { plan: Some(plan.clone()), ..step.clone() }));
-        }
-        Change::RetryStep { .. }
-        | Change::DecomposeStep { plan: None, .. }
-        | Change::SetFields { .. }
-        | Change::RemoveStep { .. }
-        | Change::SkipStep { .. }
-        | Change::Order { .. }
-        | Change::SkipPhase { .. } => {}
-    }
-}
-
-fn set_agent_types<'p>(change: &mut Change, chosen: &impl Fn(&StepId) -> Option<&'p Step>) {
-    let take = |step: &mut Step| {
-        if let Some(other) = chosen(&step.id) {
-            *step = other.clone();
-        }
-    };
-    match change {
-        Change::AddStep { step, .. } | Change::ModifyStep { step } => take(step),
-        Change::ReplaceStep { with, .. } => with.iter_mut().for_each(take),
-        Change::AddPhase { steps, .. } => steps.iter_mut().for_each(take),
-        Change::RetryStep { step, agent_type: Some(agent_type), .. } if agent_type.is_auto() => {
-            if let Some(other) = chosen(step) {
-                *agent_type = other.agent_type.clone();
-            }
-        }
-        Change::DecomposeStep { step, plan: Some(plan) } => {
-            if let Some(routed) = chosen(step).and_then(|other| other.plan.as_ref()) {
-                plan.clone_from(routed);
-            }
-        }
-        Change::RetryStep { .. }
-        | Change::DecomposeStep { plan: None, .. }
-        | Change::SetFields { .. }
-        | Change::RemoveStep { .. }
-        | Change::SkipStep { .. }
-        | Change::Order { .. }
-        | Change::SkipPhase { .. } => {}
     }
 }

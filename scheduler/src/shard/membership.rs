@@ -297,29 +297,7 @@ impl ShardStart {
             Err(error) => return LoopEnd::Lost(error.to_string()),
         };
         let Self { scheduler, shards, shard, token, release, is_orphaned: _ } = self;
-        let context = EngineContext {
-            judge_model: scheduler.planners.judge().is_some(),
-            limits: scheduler.settings.limits.clone(),
-            policy: scheduler.policy.as_ref().clone(),
-            hooks: scheduler.hooks.decided_points(),
-            task_lease_ms: scheduler.settings.scheduler.task_lease_ms,
-            reply: scheduler.broker.keys().reports(shard),
-            recording: input_recording(&scheduler.settings.record, scheduler.broker.keys(), shard),
-        };
-        let retention_ms = scheduler.retention_ms();
-        let mut state =
-            ShardState::new(shard, context, scheduler.clock.clone(), scheduler.random.clone(), retention_ms);
-        if !scheduler.hooks.is_empty() {
-            state.enable_hooks();
-        }
-        state.set_quarantined(scheduler.quarantined_plans());
-        if scheduler.traces.is_some() {
-            state.enable_traces();
-        }
-        state.record_stats(scheduler.stats.clone());
-        scheduler.namespaces.iter().for_each(|limits| state.limit_namespaces(limits.clone()));
-        state.use_engine(scheduler.engine);
-        state.set_decision_marker(shards.decisions.register(shard));
+        let mut state = new_state(&scheduler, &shards, shard);
         let noted = scheduler.stats.with_notes(&plans);
         if !noted.is_empty() {
             let (stats, plans) = (scheduler.stats.clone(), scheduler.plans.clone());
@@ -360,4 +338,31 @@ impl ShardStart {
         shards.remove(shard);
         end
     }
+}
+
+/// The state of a shard without plans.
+fn new_state(scheduler: &Scheduler, shards: &OwnedShards, shard: ShardId) -> ShardState {
+    let context = EngineContext {
+        judge_model: scheduler.planners.judge().is_some(),
+        limits: scheduler.settings.limits.clone(),
+        policy: scheduler.policy.as_ref().clone(),
+        hooks: scheduler.hooks.decided_points(),
+        task_lease_ms: scheduler.settings.scheduler.task_lease_ms,
+        reply: scheduler.broker.keys().reports(shard),
+        recording: input_recording(&scheduler.settings.record, scheduler.broker.keys(), shard),
+    };
+    let retention_ms = scheduler.retention_ms();
+    let mut state = ShardState::new(shard, context, scheduler.clock.clone(), scheduler.random.clone(), retention_ms);
+    if !scheduler.hooks.is_empty() {
+        state.enable_hooks();
+    }
+    state.set_quarantined(scheduler.quarantined_plans());
+    if scheduler.traces.is_some() {
+        state.enable_traces();
+    }
+    state.record_stats(scheduler.stats.clone());
+    scheduler.namespaces.iter().for_each(|limits| state.limit_namespaces(limits.clone()));
+    state.use_engine(scheduler.engine);
+    state.set_decision_marker(shards.decisions.register(shard));
+    state
 }

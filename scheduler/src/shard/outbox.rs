@@ -6,7 +6,7 @@ use goalmill_common::event::{ModelAnswered, Record};
 use goalmill_common::goal::Goal;
 use goalmill_common::id::PlanId;
 use goalmill_common::json::Json;
-use goalmill_engine::{Command, HookQuestion, NeededPayload, Rejection, StepIndex};
+use goalmill_engine::{Command, HookQuestion, NeededPayload, PlanState, Rejection, StepIndex};
 use goalmill_planning::CallLog;
 use tokio::sync::{mpsc, oneshot};
 
@@ -35,14 +35,14 @@ pub(crate) enum PostCommit {
     },
     /// Ask the planners for a revision of the plan; their answer is a command.
     Revise {
-        plan: PlanId,
+        state: Box<PlanState>,
         revision: u32,
         /// How many revisions were requested, including this one.
         request: u32,
     },
     /// Ask a model to judge success criteria; its answer is a command.
     Judge {
-        plan: PlanId,
+        state: Box<PlanState>,
     },
     /// Look up a step's result in the cache; the answer is a command.
     CacheGet {
@@ -98,8 +98,8 @@ impl Outbox {
                 PostCommit::CommandReply(reply, result) => drop(reply.send(result)),
                 PostCommit::SuspectsReply(reply, suspects) => drop(reply.send(suspects)),
                 PostCommit::Plan { plan, goal, depth, answers } => self.plan(plan, goal, depth, answers),
-                PostCommit::Revise { plan, revision, request } => self.revise(plan, revision, request),
-                PostCommit::Judge { plan } => self.judge(plan),
+                PostCommit::Revise { state, revision, request } => self.revise(state, revision, request),
+                PostCommit::Judge { state } => self.judge(state),
                 PostCommit::CacheGet { plan, step, key } => {
                     let (scheduler, handle) = (self.scheduler.clone(), self.handle(plan, None));
                     self.scheduler.tasks.spawn(async move {
@@ -146,17 +146,15 @@ impl Outbox {
         });
     }
 
-    fn revise(&self, plan: PlanId, revision: u32, request: u32) {
-        self.spawn(self.handle(plan, Some(request)), move |scheduler, handle| async move {
-            let state = effects::load_state(&scheduler, &handle.plan).await?;
+    fn revise(&self, state: Box<PlanState>, revision: u32, request: u32) {
+        self.spawn(self.handle(state.id().clone(), Some(request)), move |scheduler, handle| async move {
             let call_log = CallLog::new(revision, Arc::new(handle), state.model_answers());
             effects::revise(&scheduler, &state, revision, call_log).await
         });
     }
 
-    fn judge(&self, plan: PlanId) {
-        self.spawn(self.handle(plan, None), move |scheduler, handle| async move {
-            let state = effects::load_state(&scheduler, &handle.plan).await?;
+    fn judge(&self, state: Box<PlanState>) {
+        self.spawn(self.handle(state.id().clone(), None), move |scheduler, handle| async move {
             let call_log = CallLog::new(state.revision(), Arc::new(handle), state.model_answers());
             effects::judge(&scheduler, &state, call_log).await
         });

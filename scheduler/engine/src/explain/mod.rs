@@ -1,6 +1,7 @@
 //! Explains why a plan or a step does not progress: causes from the nearest to the root, and a hint.
 
 use goalmill_common::clock::rfc3339;
+use goalmill_common::failure::Failure;
 use goalmill_common::plan::StepKind;
 use goalmill_common::status::{PlanStatus, StepStatus};
 use goalmill_common::view::{Explanation, StepExplanation};
@@ -182,22 +183,7 @@ impl PlanState {
                 let since = elapsed(step.started_ms, now_ms);
                 format!("attempt {} of `{id}` runs on `{worker}` for {since}, until {due}", step.attempt)
             }
-            StepStatus::Retrying if step.awaits_plan() => {
-                let plan = self.sub_plan_id(i);
-                format!("a call of `{id}` waits for its plan `{plan}`, until {due}")
-            }
-            StepStatus::Retrying if step.budget_wait().is_some() => {
-                format!("a call of `{id}` waits for room in the budget, until {due}: {}", step.reason())
-            }
-            StepStatus::Retrying if step.told_to_wait().is_some() => {
-                let why = step.failure().map(|failure| format!(": {} [{}]", failure.message, failure.code));
-                format!("`{id}` was told to wait until {due}, and uses no retry{}", why.unwrap_or_default())
-            }
-            StepStatus::Retrying => {
-                let why = step.failure().map(|failure| format!(": {} [{}]", failure.message, failure.code));
-                let (attempt, why) = (step.attempt, why.unwrap_or_default());
-                format!("`{id}` is tried again at {due}, because attempt {attempt} failed{why}")
-            }
+            StepStatus::Retrying => self.describe_retrying(i, &due),
             StepStatus::AwaitingApproval if self.awaits_hook(i) && step.due_ms > 0 => {
                 format!("a hook holds `{id}`, until {due}: {}", step.reason())
             }
@@ -206,13 +192,26 @@ impl PlanState {
                 Some(question) => format!("a person must answer `{id}`, until {due}: {question}"),
                 None => format!("a person must agree to `{id}`, until {due}"),
             },
-            StepStatus::Failed => {
-                let why = step.failure().map(|failure| format!(": {} [{}]", failure.message, failure.code));
-                format!("`{id}` failed{}", why.unwrap_or_default())
-            }
+            StepStatus::Failed => format!("`{id}` failed{}", because_of(step.failure())),
             StepStatus::Completed | StepStatus::Skipped | StepStatus::Cancelled | StepStatus::Revised => {
                 format!("`{id}` is {}", step.status)
             }
+        }
+    }
+
+    /// - `due`: when the wait ends.
+    fn describe_retrying(&self, i: StepIndex, due: &str) -> String {
+        let step = &self.steps[i];
+        let id = &self.plan.steps[i].id;
+        let why = because_of(step.failure());
+        if step.awaits_plan() {
+            format!("a call of `{id}` waits for its plan `{}`, until {due}", self.sub_plan_id(i))
+        } else if step.budget_wait().is_some() {
+            format!("a call of `{id}` waits for room in the budget, until {due}: {}", step.reason())
+        } else if step.told_to_wait().is_some() {
+            format!("`{id}` was told to wait until {due}, and uses no retry{why}")
+        } else {
+            format!("`{id}` is tried again at {due}, because attempt {} failed{why}", step.attempt)
         }
     }
 
@@ -238,6 +237,11 @@ impl PlanState {
         };
         format!("and waits for the queue `{queue}` to have room")
     }
+}
+
+/// The end of a sentence that gives a failure as the reason.
+fn because_of(failure: Option<&Failure>) -> String {
+    failure.map(|failure| format!(": {} [{}]", failure.message, failure.code)).unwrap_or_default()
 }
 
 /// What a step with open dependencies waits for.

@@ -30,7 +30,7 @@ use tokio::sync::mpsc;
 
 use super::examples::ExampleStore;
 use super::retriever::{DocumentRetriever, Passage, Retriever};
-use super::{Part, PlanRequest, Planner, PlannerAnswer, PlanningError, ReviseRequest, RoutePlan};
+use super::{Part, PlanRequest, Planner, PlannerAnswer, PlanningError, ReviseRequest, RouteSteps};
 
 pub(crate) mod judge;
 pub mod overhead;
@@ -117,12 +117,12 @@ impl LlmDeps {
 /// Makes and revises plans by asking language models.
 pub struct LlmPlanner {
     deps: Arc<LlmDeps>,
-    route: RoutePlan,
+    route: RouteSteps,
 }
 
 impl LlmPlanner {
     /// - `route`: routes valid plans, so that an unroutable step can be criticised.
-    pub fn new(deps: Arc<LlmDeps>, route: RoutePlan) -> Self {
+    pub fn new(deps: Arc<LlmDeps>, route: RouteSteps) -> Self {
         Self { deps, route }
     }
 

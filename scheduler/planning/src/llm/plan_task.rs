@@ -23,7 +23,7 @@ use crate::examples::Example;
 use crate::provenance::Round;
 use crate::repair::{repair, repair_list};
 use crate::stage::{self, PlanningStage, StageOutcome};
-use crate::{PlanRequest, PlannerAnswer, RoutePlan, pipeline};
+use crate::{PlanRequest, PlannerAnswer, RouteSteps, pipeline};
 
 /// Characters of one step in a critique.
 const STEP_CHARS_MAX: usize = 6_000;
@@ -62,7 +62,7 @@ pub struct PlanTask<'a> {
     deps: &'a LlmDeps,
     settings: LlmSettings,
     request: &'a PlanRequest,
-    route: &'a RoutePlan,
+    route: &'a RouteSteps,
     data: PromptData,
     pub shortlist: ToolShortlist,
     catalogue: Catalogue,
@@ -99,7 +99,7 @@ impl<'a> PlanTask<'a> {
         planner: &'static str,
         deps: &'a LlmDeps,
         request: &'a PlanRequest,
-        route: &'a RoutePlan,
+        route: &'a RouteSteps,
         data: PromptData,
     ) -> Self {
         let settings = deps.settings_for(&request.goal.planning);
@@ -177,7 +177,7 @@ impl<'a> PlanTask<'a> {
         let plan = valid.plan().clone();
         let strategy = self.settings.strategy;
         let valid = valid.with_policies(|plan| super::finish(plan, self.request, strategy));
-        match (self.route)(valid.clone(), self.request) {
+        match pipeline::route_plan(self.route, valid.clone(), self.request) {
             Ok(routed) => DraftVerdict::Valid(ValidDraft { plan, valid, routed, warnings: Vec::new() }),
             Err(issues) => DraftVerdict::Invalid { draft, issues },
         }

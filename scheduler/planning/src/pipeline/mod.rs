@@ -11,7 +11,7 @@ use goalmill_common::plan::Plan;
 use goalmill_common::problem::Issue;
 use goalmill_common::view::{ModelView, PlannerView};
 use goalmill_llm::{ModelRegistry, ModelStats};
-use goalmill_plan::states::{RoutedPlan, ValidPlan};
+use goalmill_plan::states::RoutedPlan;
 use tokio::time::Instant;
 
 use crate::calibration::ConfidenceCalibration;
@@ -27,17 +27,17 @@ pub mod fallback;
 mod refusal;
 pub mod revise;
 mod revision_policy;
+mod routing;
 pub mod selection;
 pub mod stream;
 mod validation;
 
 pub use revision_policy::{enable_revisions, enable_step_revisions};
+pub(crate) use routing::route_plan;
+pub use routing::{RouteSteps, route_changes};
 pub use validation::{catalogue, requirements, rules, validate_planned};
 
 use refusal::{PlannerRefusal, RefusalReason, explain_model_failure, failure, invalid, merge_provenance, refusal};
-
-/// Routes a planner's valid plan.
-pub type RoutePlan = Arc<dyn Fn(ValidPlan, &PlanRequest) -> Result<RoutedPlan, Vec<Issue>> + Send + Sync>;
 
 /// Why planners cannot be set up.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -63,12 +63,12 @@ pub struct Pipeline {
     timeout: Duration,
     /// How long all planners together may take for one revision.
     replan_limit: Duration,
-    route: RoutePlan,
+    route: RouteSteps,
 }
 
 impl Pipeline {
     /// - `timeout`: how long one planner may take.
-    pub fn new(planners: Vec<Arc<dyn Planner>>, timeout: Duration, route: RoutePlan) -> Self {
+    pub fn new(planners: Vec<Arc<dyn Planner>>, timeout: Duration, route: RouteSteps) -> Self {
         Self {
             planners,
             spare: Vec::new(),
@@ -85,7 +85,7 @@ impl Pipeline {
     pub fn from_settings(
         settings: &PlannerSettings,
         models: &Arc<ModelRegistry>,
-        route: RoutePlan,
+        route: RouteSteps,
     ) -> Result<Self, SetupError> {
         let failed = |name: &str, reason: String| SetupError { name: name.into(), reason };
         let timeout = Duration::from_millis(settings.timeout_ms);
@@ -279,7 +279,7 @@ impl Pipeline {
     ) -> Result<Planned, PlannerRefusal> {
         let begun = Instant::now();
         let PlannerAnswer { plan, routed, planned } = answer;
-        let routed = routed.map_or_else(|| (self.route)(plan, request), Ok);
+        let routed = routed.map_or_else(|| route_plan(&self.route, plan, request), Ok);
         let outcome = if routed.is_ok() { StageOutcome::Ok } else { StageOutcome::Invalid };
         stages.note(planner.name(), PlanningStage::Validate, outcome, begun);
         let routed = routed.map_err(|issues| {
@@ -299,7 +299,7 @@ impl Pipeline {
         request: &PlanRequest,
     ) -> Result<RoutedPlan, Vec<Issue>> {
         let begun = Instant::now();
-        let routed = validate_planned(plan, request).and_then(|valid| (self.route)(valid, request));
+        let routed = validate_planned(plan, request).and_then(|valid| route_plan(&self.route, valid, request));
         let outcome = if routed.is_ok() { StageOutcome::Ok } else { StageOutcome::Invalid };
         stage::count(planner, PlanningStage::Validate, outcome, begun.elapsed());
         routed
@@ -346,6 +346,7 @@ mod tests {
     use goalmill_common::limits::Limits;
     use goalmill_common::plan::Step;
     use goalmill_common::random::Random;
+    use goalmill_plan::validate::Policy;
     use serde_json::{Value, json};
 
     use super::*;
@@ -509,16 +510,16 @@ mod tests {
     }
 
     /// Refuses plans whose first step is called `bad`.
-    fn route() -> RoutePlan {
+    fn route() -> RouteSteps {
         let issue = |code: &str| Issue {
             code: code.into(),
             pointer: "/steps/0/id".into(),
             detail: "a detail".into(),
             hint: String::new(),
         };
-        Arc::new(move |valid: ValidPlan, _: &PlanRequest| match valid.plan() {
-            plan if plan.steps[0].id.as_str() == "bad" => Err(vec![issue("BAD")]),
-            _ => valid.route(|_| Ok((Vec::new(), vec![issue("ODD")]))),
+        Arc::new(move |plan: &mut Plan, _: &Policy| match plan.steps[0].id.as_str() {
+            "bad" => Err(vec![issue("BAD")]),
+            _ => Ok((Vec::new(), vec![issue("ODD")])),
         })
     }
 

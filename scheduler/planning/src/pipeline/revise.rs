@@ -3,14 +3,19 @@
 use std::time::Duration;
 
 use goalmill_common::command::Proposal;
+use goalmill_common::config::WeightSettings;
 use goalmill_common::goal::Usage;
 use goalmill_common::json::Json;
+use goalmill_common::limits::Limits;
 use goalmill_common::problem::Issue;
-use goalmill_common::revision::{Refusal, RevisionStrategy};
+use goalmill_common::revision::{Change, Refusal, RevisionStrategy};
+use goalmill_engine::{PlanState, validate_revision};
+use goalmill_plan::validate::{Catalogue, Policy, Rules, Weight};
 use serde_json::{Map, Value};
 use tokio::time::Instant;
 
 use super::refusal::{self, RefusalReason};
+use super::{enable_step_revisions, requirements, route_changes};
 use crate::pipeline::Pipeline;
 use crate::stage::{PlanningStage, StageOutcome, Stages};
 use crate::{Planner, PlanningError, ReviseRequest};
@@ -18,8 +23,13 @@ use crate::{Planner, PlanningError, ReviseRequest};
 /// How often one planner is asked: once more with what was wrong the first time.
 const TRIES: usize = 2;
 
-/// Says what is wrong with a proposal; routes its steps and notes what it widens.
-pub type ValidateProposal<'a> = &'a (dyn Fn(&mut Proposal) -> Result<(), Vec<Issue>> + Send + Sync);
+/// What proposals are validated against, besides the terms of the request.
+pub struct RevisionRules<'a> {
+    /// The plan that is revised.
+    pub state: &'a PlanState,
+    /// The limits of the installation.
+    pub limits: &'a Limits,
+}
 
 impl Pipeline {
     /// The first proposal that holds. What was wrong with those before it is told to the next planner, by
@@ -27,7 +37,7 @@ impl Pipeline {
     pub async fn revise(
         &self,
         mut request: ReviseRequest,
-        consider: ValidateProposal<'_>,
+        rules: &RevisionRules<'_>,
     ) -> Result<Proposal, PlanningError> {
         let stages = Stages::default();
         let begun = Instant::now();
@@ -48,7 +58,7 @@ impl Pipeline {
                 let begun = Instant::now();
                 let mut proposal = Proposal { usage, ..proposal };
                 let is_whole = proposal.changes.is_empty() && request.situation.wants_part();
-                let held = if is_whole { Ok(()) } else { holds(&mut proposal, consider) };
+                let held = if is_whole { Ok(()) } else { self.validate_proposal(&mut proposal, &request, rules) };
                 match held {
                     Ok(()) => {
                         stages.note(planner.name(), PlanningStage::Validate, StageOutcome::Ok, begun);
@@ -77,6 +87,45 @@ impl Pipeline {
         Err(refusal::no_revision(tried, &stages))
     }
 
+    /// Routes the steps of a proposal, validates it, and records what it widens.
+    fn validate_proposal(
+        &self,
+        proposal: &mut Proposal,
+        request: &ReviseRequest,
+        rules: &RevisionRules<'_>,
+    ) -> Result<(), Vec<Issue>> {
+        if matches!(proposal.strategy, RevisionStrategy::Abort | RevisionStrategy::AskUser) {
+            return Ok(());
+        }
+        check_strategy(request.situation.chosen, proposal.strategy)?;
+        let live = &request.situation.plan;
+        let mut routes = Vec::new();
+        route_changes(live, &mut proposal.changes, |n, plan| {
+            // The policy is checked on the whole plan afterwards.
+            let routed = (self.route)(plan, &Policy::default()).map_err(|issues| under_change(issues, n))?;
+            routes.extend(routed.0);
+            Ok::<_, Vec<Issue>>(())
+        })?;
+        proposal.routes.extend(routes);
+        if live.revision.is_some() {
+            proposal.changes.iter_mut().for_each(enable_revisions_of_added);
+        }
+        let catalogue = Catalogue::of(&request.agents).with_workers(&request.terms.workers);
+        let planning = &request.situation.goal.planning;
+        let allowed = Rules {
+            in_order: false,
+            weights: WeightSettings { outputs: Weight::Warning, ..request.terms.weights },
+            policy: &request.terms.policy,
+            requires: requirements(planning),
+            // The parts of an iterative plan are counted one by one.
+            steps_max: planning.max_steps.filter(|_| !live.is_iterative()),
+            ..Rules::planned(&catalogue)
+        };
+        let warnings = validate_revision(rules.state, &proposal.changes, rules.limits, &allowed)?;
+        proposal.widens.extend(warnings.into_iter().filter(|issue| issue.code == "APPROVAL_REQUIRED"));
+        Ok(())
+    }
+
     async fn ask_revision(
         &self,
         planner: &dyn Planner,
@@ -100,18 +149,37 @@ impl Pipeline {
     }
 }
 
-/// Strategies without changes have nothing to be checked.
-fn holds(proposal: &mut Proposal, consider: ValidateProposal<'_>) -> Result<(), Vec<Issue>> {
-    match proposal.strategy {
-        RevisionStrategy::Abort | RevisionStrategy::AskUser => Ok(()),
-        RevisionStrategy::RetryWithAgent
-        | RevisionStrategy::Decompose
-        | RevisionStrategy::Workaround
-        | RevisionStrategy::Adjust
-        | RevisionStrategy::ReplanRemaining
-        | RevisionStrategy::InsertRecovery
-        | RevisionStrategy::SkipAndContinue
-        | RevisionStrategy::Edit => consider(proposal),
+/// Refuses a strategy other than the one that a hook chose.
+fn check_strategy(chosen: Option<RevisionStrategy>, strategy: RevisionStrategy) -> Result<(), Vec<Issue>> {
+    let Some(chosen) = chosen.filter(|chosen| *chosen != strategy) else { return Ok(()) };
+    Err(vec![Issue {
+        code: "INVALID_VALUE".into(),
+        pointer: "/strategy".into(),
+        detail: format!("the strategy is `{strategy}`, and a hook chose `{chosen}`"),
+        hint: format!("propose a revision with the strategy `{chosen}`"),
+    }])
+}
+
+/// Issues of the steps of change `n`, which the router sees as a plan.
+fn under_change(issues: Vec<Issue>, n: usize) -> Vec<Issue> {
+    let moved = |issue: Issue| Issue { pointer: format!("/changes/{n}{}", issue.pointer), ..issue };
+    issues.into_iter().map(moved).collect()
+}
+
+/// Added steps of a plan with revisions request a revision when they fail, as its first steps do.
+fn enable_revisions_of_added(change: &mut Change) {
+    match change {
+        Change::AddStep { step, .. } => enable_step_revisions(std::slice::from_mut(step)),
+        Change::ReplaceStep { with: steps, .. } | Change::AddPhase { steps, .. } => enable_step_revisions(steps),
+        // Existing steps keep their policy.
+        Change::ModifyStep { .. }
+        | Change::RetryStep { .. }
+        | Change::DecomposeStep { .. }
+        | Change::SetFields { .. }
+        | Change::RemoveStep { .. }
+        | Change::SkipStep { .. }
+        | Change::Order { .. }
+        | Change::SkipPhase { .. } => {}
     }
 }
 

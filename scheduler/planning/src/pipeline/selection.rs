@@ -14,7 +14,7 @@ use super::refusal::failure;
 use crate::llm::GoalPromptError;
 use crate::pipeline::Pipeline;
 use crate::stage::Stages;
-use crate::{PlanRequest, Planner, PlanningError, ReviseRequest, Terms};
+use crate::{PlanRequest, Planner, PlanningError, ReviseRequest};
 
 impl Pipeline {
     /// The planners for a goal, in the order in which they are asked.
@@ -27,7 +27,7 @@ impl Pipeline {
 
     /// A new plan for the whole goal, for a person who wants what remains planned and said no more than by whom: by the planner
     /// that the goal names, if it makes nothing but whole plans. `None` when others are to be asked for a revision.
-    pub async fn plan_again(&self, request: &ReviseRequest, terms: Terms) -> Option<Result<Planned, PlanningError>> {
+    pub async fn plan_again(&self, request: &ReviseRequest) -> Option<Result<Planned, PlanningError>> {
         let situation = &request.situation;
         let says_no_more = situation.hint.is_empty() && situation.refused.is_empty();
         let name = situation.goal.planning.planner.as_deref().filter(|_| says_no_more)?;
@@ -41,7 +41,7 @@ impl Pipeline {
             limits: request.limits.clone(),
             now_ms: request.now_ms,
             revision: 0,
-            terms,
+            terms: request.terms.clone(),
             call_log: request.call_log.clone(),
         };
         let stages = Stages::default();
@@ -122,7 +122,8 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::*;
-    use goalmill_plan::states::ValidPlan;
+    use goalmill_common::plan::Plan;
+    use goalmill_plan::validate::Policy;
 
     use crate::PlannerAnswer;
 
@@ -168,7 +169,7 @@ mod tests {
 
     fn pipeline() -> Pipeline {
         let planner = |name| Arc::new(Named(name)) as Arc<dyn Planner>;
-        let route = Arc::new(|valid: ValidPlan, _: &PlanRequest| Ok(valid.without_routing()));
+        let route = Arc::new(|_: &mut Plan, _: &Policy| Ok((Vec::new(), Vec::new())));
         let mut pipeline = Pipeline::new(vec![planner("a"), planner("b")], Duration::from_secs(1), route);
         pipeline.offer(vec![planner("spare")], vec!["m".into()]);
         pipeline

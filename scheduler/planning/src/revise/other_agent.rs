@@ -86,7 +86,7 @@ fn takes(action: &Action, step: &Step) -> bool {
 /// Whether a step may be given to an agent: without a live worker it would wait for one. Where no worker is known at
 /// all, every agent may come later.
 fn may_take(case: &ReplanCase<'_>, agent: &Agent) -> bool {
-    case.request.workers.is_empty() || case.is_served(&agent.agent_type)
+    case.request.terms.workers.is_empty() || case.is_served(&agent.agent_type)
 }
 
 /// The agent that is nearest by the router, with the one of its actions that shares the most words with the step's.

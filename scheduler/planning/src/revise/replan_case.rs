@@ -127,7 +127,7 @@ impl<'a> ReplanCase<'a> {
 
     /// Whether a worker is there that takes tasks of this agent type.
     pub(super) fn is_served(&self, agent_type: &AgentType) -> bool {
-        self.request.workers.iter().any(|worker| !worker.draining && worker.agents.contains(agent_type))
+        self.request.terms.workers.iter().any(|worker| !worker.draining && worker.agents.contains(agent_type))
     }
 
     pub(super) fn action(&self, step: &Step) -> Option<&'a Action> {

@@ -175,7 +175,7 @@ impl Planner for RulesPlanner {
                 now_ms: request.now_ms,
                 revision: 0,
                 call_log: request.call_log.clone(),
-                terms: Default::default(),
+                terms: request.terms.clone(),
             };
             self.make(&request).ok().map(|planned| planned.plan)
         })

@@ -25,7 +25,7 @@ use super::llm::{
 use super::provenance::{Provenance, Round};
 use super::retriever::Retriever;
 use super::stage::{self, PlanningStage, StageOutcome};
-use super::{PlanRequest, Planner, PlannerAnswer, PlanningError, ReviseRequest, RoutePlan};
+use super::{PlanRequest, Planner, PlannerAnswer, PlanningError, ReviseRequest, RouteSteps};
 
 mod definitions;
 mod tool_target;
@@ -42,11 +42,11 @@ const GO_ON: &str = "Go on by calling a tool. `finalize_plan` ends the plan, `ab
 /// Builds and revises plans by tool calls of a model.
 pub struct ToolsPlanner {
     deps: Arc<LlmDeps>,
-    route: RoutePlan,
+    route: RouteSteps,
 }
 
 impl ToolsPlanner {
-    pub fn new(deps: Arc<LlmDeps>, route: RoutePlan) -> Self {
+    pub fn new(deps: Arc<LlmDeps>, route: RouteSteps) -> Self {
         Self { deps, route }
     }
 

@@ -26,75 +26,82 @@ impl ShardState {
                     self.turn.inputs.push((key, inputs));
                 }
                 Effect::Acknowledge { agent_type, entry } => self.turn.acknowledged.push((agent_type, entry)),
-                Effect::Ready(step) => {
-                    let state = &self.plans[&slot].state;
-                    let Some(agent_type) = state.queue(step) else { continue };
-                    let order = DispatchOrder {
-                        agent_type,
-                        priority: state.priority(step).0,
-                        namespace: state.namespace_name(),
-                        rank: state.rank(step),
-                    };
-                    self.ready.insert(slot, step, &order);
-                }
+                Effect::Ready(step) => self.offer_step(slot, step),
                 Effect::Room => self.ready.unpark(slot, true),
                 Effect::Timer(timer, due) => self.timers.set(slot, timer, due),
-                Effect::Plan { revision } => {
-                    let plan = self.plans.get_mut(&slot).expect("its effects are dealt with");
-                    plan.revision_requests += u32::from(revision > 0);
-                    let (state, request) = (&plan.state, plan.revision_requests);
-                    let accepted = state.accepted();
-                    let plan = accepted.plan_id.clone();
-                    self.turn.post_commit.push(if revision == 0 {
-                        PostCommit::Plan {
-                            plan,
-                            goal: Box::new(accepted.goal.clone()),
-                            depth: state.depth(),
-                            answers: state.model_answers().to_vec(),
-                        }
-                    } else {
-                        PostCommit::Revise { plan, revision, request }
-                    });
-                }
-                Effect::Judge => {
-                    let plan = self.plans[&slot].state.id().clone();
-                    self.turn.post_commit.push(PostCommit::Judge { plan });
-                }
-                Effect::CacheLookup { step, key } => {
-                    let plan = self.plans[&slot].state.id().clone();
-                    self.turn.post_commit.push(PostCommit::CacheGet { plan, step, key });
-                }
-                Effect::LoadPayloads { step, payloads } => {
-                    let plan = self.plans[&slot].state.id().clone();
-                    self.turn.post_commit.push(PostCommit::LoadPayloads { plan, step, payloads });
-                }
-                Effect::AskHooks { step } => {
-                    let state = &self.plans[&slot].state;
-                    let question = state.hook_question(step, &self.context);
-                    let plan = state.id().clone();
-                    let asked = question.map(|question| PostCommit::AskHooks { plan, question: Box::new(question) });
-                    self.turn.post_commit.extend(asked);
-                }
-                Effect::CacheStore { key, outputs, ttl_ms } => {
-                    self.turn.post_commit.push(PostCommit::CachePut { key, outputs, ttl_ms });
-                }
-                Effect::Cancel(token) => self.add_update(StoreUpdate::CancelAttempt(token)),
                 Effect::Continue => self.unsettled.push_back(slot),
-                Effect::DeadLetter { step, failure } => {
-                    if let Some(letter) = self.dead_letter(slot, step, failure) {
-                        self.add_update(StoreUpdate::DeadLetter(Box::new(letter)));
-                    }
-                }
-                Effect::Answer { submission } => {
-                    let state = &self.plans[&slot].state;
-                    let plan = state.id().clone();
-                    let status = state.status();
-                    self.add_update(StoreUpdate::answer(submission, Ok((plan, status))));
-                }
                 // The end is counted once it is written.
                 Effect::Ended => {}
+                Effect::Plan { .. }
+                | Effect::Judge
+                | Effect::CacheLookup { .. }
+                | Effect::CacheStore { .. }
+                | Effect::LoadPayloads { .. }
+                | Effect::AskHooks { .. }
+                | Effect::Cancel(_)
+                | Effect::DeadLetter { .. }
+                | Effect::Answer { .. } => {
+                    let action = self.post_commit(slot, effect);
+                    self.turn.post_commit.extend(action);
+                }
             }
         }
+    }
+
+    /// The action of an effect that runs after the commit.
+    fn post_commit(&mut self, slot: Slot, effect: Effect) -> Option<PostCommit> {
+        if let (Effect::Plan { revision: 1.. }, Some(active)) = (&effect, self.plans.get_mut(&slot)) {
+            active.revision_requests += 1;
+        }
+        let active = &self.plans[&slot];
+        let (state, request) = (&active.state, active.revision_requests);
+        let plan = state.id().clone();
+        Some(match effect {
+            Effect::Plan { revision: 0 } => PostCommit::Plan {
+                plan,
+                goal: Box::new(state.accepted().goal.clone()),
+                depth: state.depth(),
+                answers: state.model_answers().to_vec(),
+            },
+            Effect::Plan { revision } => PostCommit::Revise { state: Box::new(state.clone()), revision, request },
+            Effect::Judge => PostCommit::Judge { state: Box::new(state.clone()) },
+            Effect::CacheLookup { step, key } => PostCommit::CacheGet { plan, step, key },
+            Effect::CacheStore { key, outputs, ttl_ms } => PostCommit::CachePut { key, outputs, ttl_ms },
+            Effect::LoadPayloads { step, payloads } => PostCommit::LoadPayloads { plan, step, payloads },
+            Effect::AskHooks { step } => {
+                let question = Box::new(state.hook_question(step, &self.context)?);
+                PostCommit::AskHooks { plan, question }
+            }
+            Effect::Cancel(token) => PostCommit::Update(StoreUpdate::CancelAttempt(token)),
+            Effect::DeadLetter { step, failure } => {
+                let letter = Box::new(self.dead_letter(slot, step, failure)?);
+                PostCommit::Update(StoreUpdate::DeadLetter(letter))
+            }
+            Effect::Answer { submission } => {
+                PostCommit::Update(StoreUpdate::answer(submission, Ok((plan, state.status()))))
+            }
+            Effect::Send(_)
+            | Effect::StoreInputs { .. }
+            | Effect::Acknowledge { .. }
+            | Effect::Ready(_)
+            | Effect::Room
+            | Effect::Timer(..)
+            | Effect::Continue
+            | Effect::Ended => return None,
+        })
+    }
+
+    /// Offers a ready step to the dispatch.
+    fn offer_step(&mut self, slot: Slot, step: StepIndex) {
+        let state = &self.plans[&slot].state;
+        let Some(agent_type) = state.queue(step) else { return };
+        let order = DispatchOrder {
+            agent_type,
+            priority: state.priority(step).0,
+            namespace: state.namespace_name(),
+            rank: state.rank(step),
+        };
+        self.ready.insert(slot, step, &order);
     }
 
     pub(super) fn add_update(&mut self, update: StoreUpdate) {

@@ -60,8 +60,8 @@ async fn hurried_world(settings: LlmSettings, timeout: Duration, scripts: Vec<Ve
     World { servers, llm: LlmPlanner::new(deps.clone(), route.clone()), tools: ToolsPlanner::new(deps, route) }
 }
 
-fn without_routing() -> RoutePlan {
-    Arc::new(|valid, _: &PlanRequest| Ok(valid.without_routing()))
+fn without_routing() -> RouteSteps {
+    Arc::new(|_, _| Ok((Vec::new(), Vec::new())))
 }
 
 fn says(value: &Value) -> Scripted {
@@ -471,10 +471,10 @@ fn revise_request() -> ReviseRequest {
     ReviseRequest {
         situation,
         agents: agents(),
-        workers: Default::default(),
         limits: Limits::default(),
         now_ms: 1_750_000_000_000,
         call_log: CallLog::default(),
+        terms: Default::default(),
     }
 }
 
@@ -623,7 +623,7 @@ async fn rules_try_a_step_again_with_an_agent_that_has_a_live_worker() {
     };
     let rules = crate::RulesPlanner::built_in();
     assert_eq!(taken(rules.revise(&request).await.expect("there are two")), "gone", "none is live: the better one");
-    request.workers = vec![worker].into();
+    request.terms.workers = vec![worker].into();
     assert_eq!(taken(rules.revise(&request).await.expect("one is live")), "live");
 }
 
