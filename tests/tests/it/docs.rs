@@ -135,6 +135,29 @@ fn every_decision_is_listed_and_fits_on_a_page() {
 }
 
 #[test]
+fn the_functions_of_the_walks_are_in_their_files() {
+    let architecture = read("docs/architecture.md");
+    let (_, walks) = architecture.split_once("<!-- walks -->").expect("the page has walks");
+    let (walks, _) = walks.split_once("<!-- end of walks -->").expect("the walks end");
+    for walk in walks.split("### ").skip(1) {
+        let (mut functions, mut files) = (0, BTreeSet::new());
+        for (row, names) in walk.lines().filter_map(|line| line.split_once("): ")) {
+            let path = row.split('`').nth(1).expect("a row names its file");
+            let code = read(path);
+            files.insert(path);
+            for name in names.split(", ").map(|name| name.trim_matches('`')) {
+                let is_there = ["(", "<"].iter().any(|next| code.contains(&format!("fn {name}{next}")));
+                assert!(is_there, "`{path}` has no function `{name}`");
+                functions += 1;
+            }
+        }
+        let counted = format!("{functions} functions, {} files", files.len());
+        let title = walk.lines().next().unwrap_or_default();
+        assert!(title.ends_with(&counted), "`{title}`: there are {counted}");
+    }
+}
+
+#[test]
 fn every_concept_has_its_file() {
     let architecture = read("docs/architecture.md");
     let (_, concepts) = architecture.split_once("<!-- concepts -->").expect("the page lists concepts");

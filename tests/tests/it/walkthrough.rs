@@ -28,33 +28,43 @@ async fn the_first_five_minutes_are_as_the_readme_says() -> Result<()> {
     let shown = blocks(demo, "text").into_iter().next().context("its output is shown")?;
     show_demo(&shown)?;
 
-    let own = section(&page, "## Run a plan of your own")?;
+    let own = section(&page, "## Run a plan of your own, and kill it")?;
     let typed = blocks(own, "bash").concat();
-    let mut started = None;
-    for command in typed.lines() {
-        match command {
-            // The program is built.
-            "cargo build -p goalmill" | "export PATH=\"$PWD/target/debug:$PATH\"" => {}
-            "goalmill dev" => started = Some(Dev::start(&[], "").await?),
-            other => panic!("the README says `{other}`: say here how it is tried"),
-        }
-    }
-    let dev = started.context("the README starts `goalmill dev`")?;
+    let commands: Vec<&str> = typed.lines().collect();
+    let build = ["cargo build -p goalmill", "export PATH=\"$PWD/target/debug:$PATH\""];
+    assert_eq!(commands, [&build[..], &["goalmill dev --data-dir ./data"]].concat(), "say here how it is tried");
+    let data = tempfile::tempdir()?;
+    let arguments = ["--data-dir", data.path().to_str().context("a temporary directory has a plain name")?];
+    let mut dev = Dev::start(&arguments, "").await?;
     let plan = blocks(own, "yaml").into_iter().next().context("the README has a plan")?;
-    std::fs::write(dev.file("report.yaml"), plan)?;
+    std::fs::write(dev.file("nightly.yaml"), plan)?;
     std::fs::write(dev.file("bad.yaml"), BAD_PLAN)?;
     let sessions = blocks(own, "console");
-    assert_eq!(sessions.len(), 2, "the plan is run, and a bad one is checked");
-    for session in sessions {
-        let (command, expected) = session.split_once('\n').context("output follows the command")?;
-        let words = command.strip_prefix("$ goalmill ").with_context(|| format!("`{command}` is no command"))?;
-        let output =
-            program().args(words.split(' ')).args(["--server", dev.server()]).current_dir(dev.file("")).output()?;
-        let said = text_of(&output)?;
-        assert_eq!(comparable(&said), comparable(expected), "`{command}` says\n{said}\nand the README\n{expected}");
+    let [run, watch, validate] = &sessions[..] else { bail!("a plan is run and watched, and a bad one is checked") };
+    let said = show(&dev, run, "")?;
+    let plan = said.split_whitespace().next().context("the plan has an id")?;
+    let is_clean_started = |events: &[serde_json::Value]| {
+        events.iter().any(|event| event["type"] == "step_started" && event["step_id"] == "clean")
+    };
+    while !is_clean_started(&dev.events(plan)?) {
+        tokio::time::sleep(Duration::from_millis(100)).await;
     }
+    dev.restart(&arguments).await?;
+    show(&dev, watch, plan)?;
+    show(&dev, validate, "")?;
     assert!(begun.elapsed() < LIMIT, "it took {:?}", begun.elapsed());
     Ok(())
+}
+
+/// Runs the command of a session, for `plan` in place of the one that is shown; it prints what is shown.
+fn show(dev: &Dev, session: &str, plan: &str) -> Result<String> {
+    let (command, expected) = session.split_once('\n').context("output follows the command")?;
+    let words = command.strip_prefix("$ goalmill ").with_context(|| format!("`{command}` is no command"))?;
+    let words = words.split(' ').map(|word| if word.starts_with("p2-") { plan } else { word });
+    let output = program().args(words).args(["--server", dev.server()]).current_dir(dev.file("")).output()?;
+    let said = text_of(&output)?;
+    assert_eq!(comparable(&said), comparable(expected), "`{command}` says\n{said}\nand the README\n{expected}");
+    Ok(said)
 }
 
 /// Runs the demo; what it prints is what the page shows between lines `…`, and begins as the page does.
