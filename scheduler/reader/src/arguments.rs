@@ -2,7 +2,6 @@
 
 use serde_json::{Map, Value};
 
-use crate::arithmetic;
 use crate::catalogue::{ActionParameter, CatalogueAction, ParameterKind};
 use crate::edit::{EditKind, Edits};
 use crate::number;
@@ -114,7 +113,7 @@ fn typed(parameter: &ActionParameter, value: Value, at: TextSpan, edits: &mut Ed
     let taken = match (parameter.kind, &value) {
         (ParameterKind::Integer | ParameterKind::Number, Value::String(text)) => {
             let written = number::parse_number(text.trim()).filter(|s| s.exact).map(|s| s.number);
-            written.or_else(|| arithmetic::compute_number(text)).map(Value::Number)
+            written.map(Value::Number)
         }
         (ParameterKind::Boolean, Value::String(text)) => match text.as_str() {
             "true" | "True" => Some(Value::Bool(true)),

@@ -71,8 +71,6 @@ pub enum EditKind {
     KeyDropped,
     /// A value without quotes was taken as text.
     ValueQuoted,
-    /// Arithmetic on written numbers was computed.
-    ExpressionComputed,
     /// An expression was taken as text; nothing was computed.
     ExpressionQuoted,
     /// A name stands for the value that was assigned to it, once, in the lines before.

@@ -3,7 +3,6 @@
 //! It adds no values, does not complete truncated arguments, and records every change: see [`Edit`] and [`Verdict`].
 
 mod arguments;
-mod arithmetic;
 mod block;
 mod call_collector;
 mod call_group;

@@ -1,7 +1,6 @@
 //! Values without quotes, in broken texts: `<room type>`, `New York, NY`, `2 * pi`, `lambda x: x > 1`.
 
 use super::{Open, Parser, Step, Stop, is_closer};
-use crate::arithmetic;
 use crate::edit::EditKind;
 use crate::node::{Node, NodeKind, Text};
 use crate::span::TextSpan;
@@ -35,10 +34,6 @@ impl Parser<'_> {
         if word == "..." || word == "…" {
             self.s.pos = span.end;
             return self.dropped(span);
-        }
-        if let Some(number) = arithmetic::compute(word) {
-            self.s.edits.guessed(EditKind::ExpressionComputed, span, word, &number.to_string());
-            return self.push_node(node(NodeKind::Number(number)));
         }
         let formula = word.contains(['(', '[', '*', '=']) || word.starts_with("lambda ");
         let kind = if formula { EditKind::ExpressionQuoted } else { EditKind::ValueQuoted };
@@ -127,11 +122,7 @@ impl Parser<'_> {
         let end = self.formula_end(start, open)?;
         let word = self.src[start..end].trim_end();
         let span = TextSpan::new(start, start + word.len());
-        if let Some(number) = arithmetic::compute(word) {
-            self.s.edits.guessed(EditKind::ExpressionComputed, span, word, &number.to_string());
-            return self.push_node(Node::new(NodeKind::Number(number), span.start, span.end));
-        }
-        if let Some(text) = arithmetic::join(word) {
+        if let Some(text) = join(word) {
             self.s.edits.respelled(EditKind::StringsJoined, span, word, &text);
             return self.push_node(Node::new(NodeKind::Text(Text::Own(text)), span.start, span.end));
         }
@@ -158,5 +149,24 @@ impl Parser<'_> {
             at += 1;
         }
         Err(Stop::End)
+    }
+}
+
+/// `"a" + 'b'`, without escapes.
+fn join(text: &str) -> Option<String> {
+    let mut joined = String::new();
+    let mut rest = text.trim();
+    loop {
+        let quote = rest.chars().next().filter(|q| matches!(q, '"' | '\''))?;
+        let end = rest[1..].find([quote, '\\'])? + 1;
+        if !rest[end..].starts_with(quote) {
+            return None;
+        }
+        joined.push_str(&rest[1..end]);
+        rest = rest[end + 1..].trim_start();
+        if rest.is_empty() {
+            return Some(joined);
+        }
+        rest = rest.strip_prefix('+')?.trim_start();
     }
 }

@@ -81,9 +81,10 @@ fn a_placeholder_without_quotes_stays_what_it_is() {
 }
 
 #[test]
-fn a_date_without_quotes_is_not_computed() {
+fn dates_and_arithmetic_without_quotes_are_not_computed() {
     let reading = of("{'on': 2023-10-11, 'n': 2 * 3}");
-    assert_eq!(value(&reading), json!({"on": "2023-10-11", "n": 6}));
+    assert_eq!(value(&reading), json!({"on": "2023-10-11", "n": "2 * 3"}));
+    assert!(guesses(&reading).contains(&EditKind::ExpressionQuoted));
 }
 
 #[test]
