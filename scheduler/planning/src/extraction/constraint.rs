@@ -1,68 +1,82 @@
 //! Reads the facts that a caller states as constraints; they take precedence over the text.
 
+use std::collections::BTreeMap;
+
 use jiff::civil::Date;
 use serde_json::{Map, Value};
 
+use super::date::Month;
 use super::duration::Duration;
 use super::money::Money;
 use super::words::Text;
-use super::{Facts, date, duration, money};
+use super::{FACTS, GoalFacts, date, duration, money};
 
-/// Takes over each constraint that is a fact. The others, and those whose value cannot be read, stay the caller's words:
-/// templates see all of them by name, and [`Facts::requirements`] holds them.
-pub(super) fn take_over(facts: &mut Facts, constraints: &Map<String, Value>, today: Date) {
+/// Takes over each constraint that is a fact. The others, and those whose value cannot be read, stay in the words of the caller.
+pub(super) fn take_over(facts: &mut GoalFacts, constraints: &Map<String, Value>, today: Date) {
     for (name, value) in constraints {
         // `{"value": "2000 USD", "priority": 9}`
-        let value = value.get("value").unwrap_or(value);
-        match name.as_str() {
-            "budget" | "max_budget" | "budget_usd" | "cost_limit" => {
-                facts.budget = budget(value).or(facts.budget.take());
-            }
-            "duration" | "duration_days" | "days" => facts.duration = lasting(value).or(facts.duration),
-            "nights" => {
-                if let Some(nights) = small(value) {
-                    let days = facts.duration.map_or(nights, |duration| duration.days);
-                    facts.duration = Some(Duration { days, nights });
-                }
-            }
-            "month" | "start" | "start_date" | "end" | "end_date" | "deadline" | "due" | "due_date" => {
-                take_over_date(facts, name, value.as_str().unwrap_or_default(), today);
-            }
-            "destination" | "city" | "to" | "place" => set_text(&mut facts.destination, value),
-            "origin" | "from" => set_text(&mut facts.origin, value),
-            "topic" => set_text(&mut facts.topic, value),
-            "dataset" | "data" | "source" => set_text(&mut facts.dataset, value),
-            "travellers" | "travelers" | "people" | "adults" => facts.travellers = small(value).or(facts.travellers),
-            "files" => {
-                let files = value.as_array().into_iter().flatten().filter_map(Value::as_str);
-                let files: Vec<String> = files.map(str::to_owned).collect();
-                facts.files = if files.is_empty() { std::mem::take(&mut facts.files) } else { files };
-            }
-            _ => {}
+        let is_read = take_over_fact(facts, name, value.get("value").unwrap_or(value), today);
+        if !is_read || !FACTS.contains(&name.as_str()) {
+            facts.own_constraints.insert(name.clone(), value.clone());
         }
     }
 }
 
-fn take_over_date(facts: &mut Facts, name: &str, text: &str, today: Date) {
-    let (day, month) = date::read_alone(text, today);
+/// Whether the constraint is a fact that could be read.
+fn take_over_fact(facts: &mut GoalFacts, name: &str, value: &Value, today: Date) -> bool {
     match name {
-        "month" => facts.month = month.or(facts.month.take()),
-        "start" | "start_date" => facts.start = day.or(facts.start),
-        "end" | "end_date" => facts.end = day.or(facts.end),
-        _ => {
-            if day.is_some() {
-                facts.deadline = day;
+        "budget" | "max_budget" | "budget_usd" | "cost_limit" => set(&mut facts.budget, budget(value)),
+        "duration" | "duration_days" | "days" => set(&mut facts.duration, lasting(value)),
+        "nights" => {
+            let days = facts.duration.map(|duration| duration.days);
+            let stay = small(value).map(|nights| Duration { days: days.unwrap_or(nights), nights });
+            set(&mut facts.duration, stay)
+        }
+        "month" => set(&mut facts.month, date(value, today).1),
+        "start" | "start_date" => set(&mut facts.start, date(value, today).0),
+        "end" | "end_date" => set(&mut facts.end, date(value, today).0),
+        "deadline" | "due" | "due_date" => {
+            let is_read = set(&mut facts.deadline, date(value, today).0);
+            if is_read {
                 facts.deadline_is_exclusive = false;
                 facts.assumed.remove("deadline");
             }
+            is_read
         }
+        "destination" | "city" | "to" | "place" => set(&mut facts.destination, text(value)),
+        "origin" | "from" => set(&mut facts.origin, text(value)),
+        "topic" => set(&mut facts.topic, text(value)),
+        "dataset" | "data" | "source" => set(&mut facts.dataset, text(value)),
+        "travellers" | "travelers" | "people" | "adults" => set(&mut facts.travellers, small(value)),
+        "files" => serde_json::from_value(value.clone()).is_ok_and(|files| {
+            facts.files = files;
+            true
+        }),
+        "details" => serde_json::from_value(value.clone()).is_ok_and(|details: Vec<String>| {
+            facts.details.extend(details);
+            true
+        }),
+        "counts" => serde_json::from_value(value.clone()).is_ok_and(|counts: BTreeMap<String, u32>| {
+            facts.counts.extend(counts);
+            true
+        }),
+        _ => false,
     }
 }
 
-fn set_text(fact: &mut Option<String>, value: &Value) {
-    if let Some(text) = value.as_str().map(str::trim).filter(|text| !text.is_empty()) {
-        *fact = Some(text.to_owned());
-    }
+/// Replaces a fact if there is a value; whether there is one.
+fn set<T>(fact: &mut Option<T>, value: Option<T>) -> bool {
+    let is_read = value.is_some();
+    *fact = value.or(fact.take());
+    is_read
+}
+
+fn date(value: &Value, today: Date) -> (Option<Date>, Option<Month>) {
+    date::read_alone(value.as_str().unwrap_or_default(), today)
+}
+
+fn text(value: &Value) -> Option<String> {
+    value.as_str().map(str::trim).filter(|text| !text.is_empty()).map(str::to_owned)
 }
 
 fn small(value: &Value) -> Option<u32> {

@@ -89,7 +89,9 @@ fn deadline_at(text: &Text, at: usize, today: Date) -> Option<(Deadline, usize)>
     let lead = text.before(at, back);
     let is_exclusive = lead == "before";
     let is_deadline = match lead {
-        "by" | "before" => true,
+        "by" => true,
+        // `3 days before 3 May`
+        "before" => !["day", "days", "week", "weeks", "month", "months"].contains(&text.before(at, back + 1)),
         // `embargoed until 3 May`, `open until 3 May`: how long something stays so.
         "until" => {
             let state = text.before(at, back + 1);
@@ -100,7 +102,8 @@ fn deadline_at(text: &Text, at: usize, today: Date) -> Option<(Deadline, usize)>
     };
     is_deadline.then_some(())?;
     if let Some((date, next)) = day_at(text, at, today) {
-        return Some((Deadline { date, is_exclusive, assumed: None }, next));
+        // What is over is told, not asked for.
+        return (date >= today).then_some((Deadline { date, is_exclusive, assumed: None }, next));
     }
     let (month, next) = month_at(text, at, today)?;
     let first = Date::new(month.year, month.number, 1).ok()?;
@@ -136,7 +139,7 @@ fn span_at(text: &Text, at: usize, today: Date) -> Option<((Date, Date), usize)>
             (Date::new(last.year(), last.month(), day).ok()?, last, next)
         }
     };
-    (first <= last).then_some(((first, last), next))
+    (first <= last && last >= today).then_some(((first, last), next))
 }
 
 /// `2027-05-03`, `3 May`, `3rd of May 2027`, `May 3, 2027`, and the index after it. A day without a year is the next such day.
@@ -287,6 +290,9 @@ mod tests {
             "on 3 May",
             "embargoed until 3 May",
             "open until 5 December",
+            "3 days before 3 May",
+            "by 3 May 2020",
+            "from 3 to 7 May 2020",
             "not before 3 May",
             "don't finish it by 3 May",
             "if you are done by 3 May",

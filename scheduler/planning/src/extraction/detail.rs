@@ -122,11 +122,11 @@ const EMPTY: &[&str] = &[
 mod tests {
     use goalmill_common::goal::Goal;
 
-    use super::super::Facts;
+    use super::super::GoalFacts;
     use super::*;
 
-    fn facts(text: &str) -> Facts {
-        Facts::read(&Goal { description: text.into(), ..Goal::default() }, 1_795_293_490_279)
+    fn facts(text: &str) -> GoalFacts {
+        GoalFacts::read(&Goal { description: text.into(), ..Goal::default() }, 1_795_293_490_279)
     }
 
     #[test]

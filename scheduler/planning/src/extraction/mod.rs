@@ -43,7 +43,7 @@ const FACTS: [&str; 15] = [
 
 /// What was found in a goal; a fact that is not said is missing, never guessed.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
-pub struct Facts {
+pub struct GoalFacts {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub budget: Option<Money>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -92,12 +92,15 @@ pub struct Facts {
     /// What the text left open and was chosen here, by fact.
     #[serde(skip)]
     pub assumed: BTreeMap<&'static str, &'static str>,
+    /// The constraints of the goal that are no facts or could not be read.
+    #[serde(skip)]
+    pub own_constraints: Map<String, Value>,
     /// What looks like a constraint and was not read.
     #[serde(skip)]
     pub unread: Vec<UnreadPart>,
 }
 
-impl Facts {
+impl GoalFacts {
     /// Reads the description, then the constraints, which win.
     ///
     /// - `now_ms`: Unix milliseconds; `in May` is the next May from then, in UTC.
@@ -145,29 +148,22 @@ impl Facts {
             subject: request::subject(text),
             request: request::read(text),
             assumed: assumed.into_iter().collect(),
+            own_constraints: Map::new(),
             unread,
         }
     }
 
-    /// Everything that a result has to keep to, by name: the facts that set terms, the details, and all other constraints of the
-    /// goal; empty when the goal sets no terms.
-    pub fn requirements(&self, constraints: &Map<String, Value>) -> Map<String, Value> {
-        const TERMS: [&str; 11] = [
-            "budget", "duration", "month", "start", "end", "deadline", "deadline_is_exclusive", "destination",
-            "counts", "details", "files",
-        ];
-        let mut terms = self.by_name();
-        terms.retain(|name, _| TERMS.contains(&name.as_str()));
-        for (name, value) in constraints {
-            terms.entry(name.clone()).or_insert_with(|| value.clone());
-        }
-        terms
+    /// Everything that the goal says, by name: the facts, the details, and all other constraints; empty when it says nothing.
+    pub fn requirements(&self) -> Map<String, Value> {
+        let mut requirements = self.by_name();
+        requirements.extend(self.own_constraints.clone());
+        requirements
     }
 
     /// What templates know: the facts, and the constraints of the goal that have names of their own.
-    pub fn known(&self, constraints: &Map<String, Value>) -> Map<String, Value> {
+    pub fn known(&self) -> Map<String, Value> {
         let mut known = self.by_name();
-        let own = constraints.iter().filter(|(name, _)| !FACTS.contains(&name.as_str()));
+        let own = self.own_constraints.iter().filter(|(name, _)| !FACTS.contains(&name.as_str()));
         known.extend(own.map(|(name, value)| (name.clone(), value.clone())));
         known
     }
@@ -235,14 +231,13 @@ mod tests {
     /// 2026-11-21.
     const NOW_MS: u64 = 1_795_293_490_279;
 
-    fn read(description: &str, constraints: Value) -> (Facts, Map<String, Value>) {
+    fn read(description: &str, constraints: Value) -> GoalFacts {
         let constraints = constraints.as_object().cloned().unwrap_or_default();
-        let goal = Goal { description: description.into(), constraints: constraints.clone(), ..Goal::default() };
-        (Facts::read(&goal, NOW_MS), constraints)
+        GoalFacts::read(&Goal { description: description.into(), constraints, ..Goal::default() }, NOW_MS)
     }
 
     fn facts(description: &str, constraints: Value) -> Value {
-        Value::Object(read(description, constraints).0.by_name())
+        Value::Object(read(description, constraints).by_name())
     }
 
     #[test]
@@ -298,12 +293,22 @@ mod tests {
     #[test]
     fn a_constraint_that_is_no_fact_is_a_requirement_in_the_words_of_the_caller() {
         let odd = json!({"duration": "soon", "exclusions": ["flying"], "formats": "pdf", "month": 5, "budget": []});
-        let (facts, constraints) = read("Write a poem about rain", odd.clone());
+        let facts = read("Write a poem about rain", odd.clone());
         assert_eq!(facts.by_name(), *json!({"topic": "rain"}).as_object().expect("it is an object"));
-        assert_eq!(Value::Object(facts.requirements(&constraints)), odd);
-        let (facts, none) = read("Check the lease (lease.pdf) by 3 May, in ink", json!({}));
-        let expected = json!({"deadline": "2027-05-03", "files": ["lease.pdf"], "details": ["in ink"]});
-        assert_eq!(Value::Object(facts.requirements(&none)), expected);
+        let mut expected = odd;
+        expected["topic"] = "rain".into();
+        assert_eq!(Value::Object(facts.requirements()), expected);
+        let expected = json!({"topic": "rain", "exclusions": ["flying"], "formats": "pdf"});
+        assert_eq!(
+            Value::Object(facts.known()),
+            expected,
+            "templates use their defaults for facts that cannot be read"
+        );
+        let facts =
+            read("Check the lease (lease.pdf) by 3 May, in ink", json!({"details": ["twice"], "deadline": "soon"}));
+        let expected = json!({"deadline": "soon", "files": ["lease.pdf"], "details": ["in ink", "twice"]});
+        assert_eq!(Value::Object(facts.requirements()), expected);
+        assert_eq!(facts.deadline.map(|day| day.to_string()), Some("2027-05-03".into()));
     }
 
     #[test]

@@ -14,7 +14,7 @@ use goalmill_common::view::RuleView;
 use goalmill_htn::{SearchLimits, SearchOutcome, Solution, check, dependencies, solve};
 use serde_json::{Map, Value, json};
 
-use super::extraction::Facts;
+use super::extraction::GoalFacts;
 use super::rules::{TemplateRenderer, words};
 use super::{LoadError, PlanRequest, Planner, PlannerAnswer, PlanningError};
 
@@ -56,8 +56,8 @@ impl HtnPlanner {
         if request.revision > 0 {
             return Err(PlanningError::new("domains make first plans only, no revisions"));
         }
-        let read = Facts::read(&request.goal, request.now_ms);
-        let said = read.known(&request.goal.constraints);
+        let read = GoalFacts::read(&request.goal, request.now_ms);
+        let said = read.known();
         let domain = self.domain(request, &read, &said).ok_or_else(|| PlanningError::new("no domain matched"))?;
         let (facts, assumed) = with_defaults(domain, &said)?;
         let broken = |reason: String| PlanningError::new(format!("domain `{}`: {reason}", domain.id));
@@ -116,7 +116,7 @@ impl HtnPlanner {
     }
 
     /// The domain that the goal calls for most.
-    fn domain(&self, request: &PlanRequest, read: &Facts, said: &Map<String, Value>) -> Option<&GoalDomain> {
+    fn domain(&self, request: &PlanRequest, read: &GoalFacts, said: &Map<String, Value>) -> Option<&GoalDomain> {
         let words = words(&request.goal.description);
         let named = |d: &GoalDomain| request.goal.is_of_type(&d.goal_type);
         let scored = self

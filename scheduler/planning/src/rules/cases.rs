@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use super::RulesPlanner;
-use crate::extraction::Facts;
+use crate::extraction::GoalFacts;
 use crate::{CallLog, PlanRequest, PlannerAnswer};
 
 /// Longest file of cases, in bytes.
@@ -129,7 +129,7 @@ impl RuleCase {
             call_log: CallLog::default(),
             terms: Default::default(),
         };
-        let facts = Facts::read(&self.goal, now_ms).known(&self.goal.constraints);
+        let facts = GoalFacts::read(&self.goal, now_ms).known();
         let mut failures = Vec::new();
         let rule = planner.choose(&request);
         let (id, kind) = rule.map(|rule| (rule.id.as_str(), rule.goal_type.as_str())).unwrap_or_default();

@@ -11,7 +11,7 @@ use goalmill_common::problem::Issue;
 use goalmill_common::view::RuleView;
 use serde_json::{Map, Value, json};
 
-use super::extraction::Facts;
+use super::extraction::GoalFacts;
 use super::{LoadError, PlanRequest, Planner, PlannerAnswer, PlanningError, ReviseRequest, revise};
 
 mod cases;
@@ -71,7 +71,7 @@ impl RulesPlanner {
         if request.revision > 0 {
             return Err(PlanningError::new("rules make first plans only, no revisions"));
         }
-        let read = Facts::read(&request.goal, request.now_ms);
+        let read = GoalFacts::read(&request.goal, request.now_ms);
         let candidates = self.candidates(request, &read);
         let rule = self.best(&candidates).ok_or_else(|| PlanningError::new("no rule matched"))?;
         let mut planned = write(rule, &candidates, request, &read)?;
@@ -81,7 +81,7 @@ impl RulesPlanner {
 
     /// The rule that makes the plan of a goal.
     fn choose(&self, request: &PlanRequest) -> Option<&Rule> {
-        self.best(&self.candidates(request, &Facts::read(&request.goal, request.now_ms)))
+        self.best(&self.candidates(request, &GoalFacts::read(&request.goal, request.now_ms)))
     }
 
     /// The best candidate that misses no fact, or the rule for goals that no other rule takes.
@@ -91,8 +91,8 @@ impl RulesPlanner {
     }
 
     /// The rules that recognise the goal, best first.
-    fn candidates(&self, request: &PlanRequest, read: &Facts) -> Vec<Candidate<'_>> {
-        let known = read.known(&request.goal.constraints);
+    fn candidates(&self, request: &PlanRequest, read: &GoalFacts) -> Vec<Candidate<'_>> {
+        let known = read.known();
         let words = words(&request.goal.description);
         let mut candidates: Vec<Candidate<'_>> = Vec::new();
         for rule in &self.rules {
@@ -152,11 +152,11 @@ fn write(
     rule: &Rule,
     candidates: &[Candidate<'_>],
     request: &PlanRequest,
-    read: &Facts,
+    read: &GoalFacts,
 ) -> Result<Planned, PlanningError> {
     let broken = |reason: String| PlanningError::new(format!("rule `{}`: {reason}", rule.id));
     let found = read.by_name();
-    let mut known = with_aliases(read, request);
+    let mut known = with_aliases(read);
     let mut assumed = Map::new();
     for (name, want) in &rule.facts {
         if let (false, Some(value)) = (known.contains_key(name), &want.default) {
@@ -211,20 +211,20 @@ fn write(
 const UNREAD_MALUS: f64 = 0.1;
 
 /// The rule's confidence, less when a part of the goal was not understood. The generic plan promises nothing anyway.
-fn confidence(rule: &Rule, read: &Facts) -> f64 {
+fn confidence(rule: &Rule, read: &GoalFacts) -> f64 {
     let is_certain = read.unread.is_empty() || rule.matching.is_none();
     if is_certain { rule.confidence } else { (rule.confidence - UNREAD_MALUS).max(0.0) }
 }
 
 /// The facts and constraints, and what templates know besides: `place`, `people`, `subject`, `requirements`.
-fn with_aliases(read: &Facts, request: &PlanRequest) -> Map<String, Value> {
-    let mut known = read.known(&request.goal.constraints);
+fn with_aliases(read: &GoalFacts) -> Map<String, Value> {
+    let mut known = read.known();
     for (name, other) in [("place", "destination"), ("people", "travellers")] {
         if let (false, Some(value)) = (known.contains_key(name), known.get(other).cloned()) {
             known.insert(name.into(), value);
         }
     }
-    let requirements = read.requirements(&request.goal.constraints);
+    let requirements = read.requirements();
     if !requirements.is_empty() {
         known.insert("requirements".into(), Value::Object(requirements));
     }
@@ -238,7 +238,7 @@ fn with_aliases(read: &Facts, request: &PlanRequest) -> Map<String, Value> {
 type Success = Vec<(String, Option<String>)>;
 
 /// The caller's criteria, else the rule's and those that the goal's text sets.
-fn success(rule: &Rule, request: &PlanRequest, read: &Facts, render: &TemplateRenderer) -> Result<Success, String> {
+fn success(rule: &Rule, request: &PlanRequest, read: &GoalFacts, render: &TemplateRenderer) -> Result<Success, String> {
     if !request.goal.success_criteria.is_empty() {
         let own = request.goal.success_criteria.iter();
         return Ok(own.map(|criterion| (criterion.text().to_owned(), None)).collect());
