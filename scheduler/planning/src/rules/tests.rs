@@ -36,7 +36,7 @@ fn the_trip_to_paris_is_planned_as_shown() {
     assert_eq!(planned.plan.metadata["success_criteria"], success);
     let inputs = inputs(&planned, "flights");
     let expected = json!({
-        "origin": "New York", "destination": "Paris", "month": "May 2027", "travellers": 1, "budget": 2000,
+        "goal": PARIS, "origin": "New York", "destination": "Paris", "month": "May 2027", "travellers": 1, "budget": 2000,
         "currency": "USD",
     });
     assert_eq!(inputs, expected);
