@@ -660,9 +660,6 @@ pub struct RuleView {
     /// What it matches.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub signals: Vec<SignalView>,
-    /// Goals of this kind, with which goals are compared that give no clear signal.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub examples: Vec<String>,
     /// Facts without which it makes no plan.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub required_facts: Vec<String>,

@@ -8,7 +8,7 @@ import { duration, money, number, percent, plural, quote, words } from "./format
 import { graph, order, runsDown } from "./graph.js";
 import { candidates } from "./step.js";
 
-const EXAMPLES = ["Plan a 3-day trip to Paris in May with a $2000 budget", "Research the state of battery recycling and write a report", "Find a hotel in Rome for 2 nights"];
+const EXAMPLES = ["Plan a 3-day trip to Paris in May with a $2000 budget", "Research the state of battery recycling and write a report", "Compare three ways to heat a greenhouse"];
 
 /** What is typed. */
 const TYPED = ["text", "planner", "model", "budget", "approval", "priority", "constraints"];

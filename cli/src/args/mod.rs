@@ -22,7 +22,7 @@ pub use archive::{ArchiveCommand, ArchiveImportArgs, ExportArgs, PruneArgs};
 pub use inspect::{EventsArgs, ExplainArgs, LogsArgs, StatsArgs, WatchArgs};
 pub use nouns::{
     AgentCommand, BulkArgs, DeadCommand, GraphForm, Language, Letters, ModelCommand, PlanCommand, PlannerCommand,
-    QueueCommand, Reasoned, StepCommand, StepRef, TokenCommand,
+    QueueCommand, Reasoned, RulesCommand, StepCommand, StepRef, TokenCommand,
 };
 pub use planning::PlanningArgs;
 pub use roles::{Demo, DevArgs, LogForm, RoleArgs, SchedulerArgs, WorkerArgs, WorkerCommand, WorkerRunArgs};

@@ -266,8 +266,27 @@ pub enum AgentCommand {
 pub enum PlannerCommand {
     /// Lists the planners in the order in which they are asked.
     List,
-    /// Lists rules and domains, and what they match.
-    Rules,
+    /// Lists rules and domains, and what they match; `test` tests rules.
+    Rules {
+        #[command(subcommand)]
+        command: Option<RulesCommand>,
+    },
+}
+
+#[derive(Debug, Subcommand)]
+pub enum RulesCommand {
+    /// Tests which rule takes a goal, and which facts are read; works without a server.
+    #[command(after_help = "Examples:\n  \
+        goalmill planner rules test cases.yaml\n  \
+        goalmill planner rules test cases.yaml --config goalmill.toml -o json\n\n\
+        FILE is a YAML list of `goal`, `constraints`, `kind` and `facts`: docs/planners.md#your-own-rules")]
+    Test {
+        /// YAML file with cases; `-` for standard input.
+        file: String,
+        /// Settings file (TOML or YAML); its `planner.rules_dir` holds the rules.
+        #[arg(long, value_name = "FILE", env = "GOALMILL_CONFIG")]
+        config: Option<std::path::PathBuf>,
+    },
 }
 
 #[derive(Debug, Subcommand)]

@@ -15,18 +15,23 @@ const BYTES_MAX: u64 = 256 << 20;
 
 /// Reads a file as text, or standard input for `-`.
 pub fn read_file(path: &str) -> Result<String, Failed> {
+    read_bounded(path, BYTES_MAX)
+}
+
+/// Reads at most `bytes_max` bytes of a file as text, or of standard input for `-`; refuses what is longer.
+pub fn read_bounded(path: &str, bytes_max: u64) -> Result<String, Failed> {
     let mut text = String::new();
     let read = if path == "-" {
-        std::io::stdin().lock().take(BYTES_MAX + 1).read_to_string(&mut text)
+        std::io::stdin().lock().take(bytes_max + 1).read_to_string(&mut text)
     } else {
-        std::fs::File::open(path).and_then(|file| file.take(BYTES_MAX + 1).read_to_string(&mut text))
+        std::fs::File::open(path).and_then(|file| file.take(bytes_max + 1).read_to_string(&mut text))
     };
     let bytes = read.map_err(|error| {
         let exit = if error.kind() == std::io::ErrorKind::NotFound { Exit::NotFound } else { Exit::InvalidInput };
         Failed::new(exit, format!("`{path}` cannot be read: {error}"))
     })?;
-    if bytes as u64 > BYTES_MAX {
-        return Err(Failed::invalid(format!("`{path}` has more than {BYTES_MAX} bytes")));
+    if bytes as u64 > bytes_max {
+        return Err(Failed::invalid(format!("`{path}` has more than {bytes_max} bytes")));
     }
     Ok(text)
 }

@@ -3,10 +3,12 @@
 use goalmill_common::problem::Issue;
 use goalmill_common::view::{Preview, SecondsFrom};
 
+use serde_json::{Map, Value};
+
 use super::graph;
 use crate::exit::Failed;
 use crate::output::{Palette, Screen, Tone};
-use crate::watch::limits;
+use crate::watch::{limits, short};
 
 /// Prints the issues of an invalid plan, or the steps of a valid one.
 pub fn show(screen: &Screen, preview: &Preview) -> Result<(), Failed> {
@@ -34,8 +36,8 @@ fn preview_text(preview: &Preview, palette: Palette) -> String {
     preview.issues.iter().for_each(|issue| text.push_str(&issue_text(issue, Tone::Bad, palette)));
     preview.warnings.iter().for_each(|issue| text.push_str(&issue_text(issue, Tone::Wait, palette)));
     let facts = preview.plan.as_ref().and_then(|plan| plan.metadata.get("facts")?.as_object());
-    if let Some(facts) = facts.filter(|facts| !facts.is_empty()) {
-        text.push_str(&palette.tone(Tone::Dim, format!("  read: {}\n", limits(facts.iter()))));
+    if let Some(facts) = facts {
+        text.push_str(&palette.tone(Tone::Dim, facts_text(facts)));
     }
     for route in &preview.routes {
         let best = route.candidates.first().map(|c| format!(" (score {:.2})", c.score)).unwrap_or_default();
@@ -47,6 +49,15 @@ fn preview_text(preview: &Preview, palette: Palette) -> String {
         text.push_str(&graph::tree(&nodes, palette));
     }
     text
+}
+
+/// The facts that were read, and what the steps get in the words of the goal.
+fn facts_text(facts: &Map<String, Value>) -> String {
+    let read = limits(facts.iter().filter(|(name, _)| *name != "details"));
+    let details = facts.get("details").and_then(Value::as_array).into_iter().flatten();
+    let details: Vec<String> = details.filter_map(Value::as_str).map(|detail| format!("`{}`", short(detail))).collect();
+    let line = |head: &str, text: String| if text.is_empty() { text } else { format!("  {head}: {text}\n") };
+    line("read", read) + &line("passed on word for word", details.join(", "))
 }
 
 /// Where the steps' seconds come from, as `(2 steps measured, 1 unknown)`; empty when there is none.
@@ -64,4 +75,22 @@ fn issue_text(issue: &Issue, tone: Tone, palette: Palette) -> String {
         text.push_str(&format!("    help: {}\n", issue.hint));
     }
     text
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn what_was_read_and_what_is_passed_on_are_two_lines() {
+        let text = |facts: Value| facts_text(facts.as_object().expect("facts are an object"));
+        assert_eq!(
+            text(json!({"destination": "Paris", "details": ["by train", "no fish"]})),
+            "  read: destination Paris\n  passed on word for word: `by train`, `no fish`\n"
+        );
+        assert_eq!(text(json!({"destination": "Paris"})), "  read: destination Paris\n");
+        assert_eq!(text(json!({})), "");
+    }
 }

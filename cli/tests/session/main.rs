@@ -2,6 +2,7 @@
 
 mod approvals;
 mod health;
+mod rules;
 mod terminal;
 mod tokens;
 

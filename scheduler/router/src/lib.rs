@@ -24,7 +24,6 @@ mod bm25;
 mod confidence;
 mod embedding_endpoint;
 mod embedding_table;
-mod example_index;
 mod late_interaction;
 mod learn;
 mod ngram;
@@ -38,7 +37,6 @@ mod ttl_cache;
 mod vectors;
 
 pub use embedding_table::{EmbeddingTable, EmbeddingTableError};
-pub use example_index::ExampleIndex;
 pub use plan_routing::{PlanRoutes, auto_step_texts, route_plan, step_text};
 pub use rank::score;
 

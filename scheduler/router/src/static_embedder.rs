@@ -136,7 +136,7 @@ pub(super) fn mean_vector(table: &EmbeddingTable, subwords: impl IntoIterator<It
 }
 
 /// The mean vector of subwords, weighted by word weight, `weights` and agreement with the whole text.
-pub(super) fn agreement_weighted_mean(
+fn agreement_weighted_mean(
     table: &EmbeddingTable,
     weights: &[f32],
     subwords: &[(u32, f32)],

@@ -95,6 +95,31 @@ fn every_plan_and_every_settings_file_on_a_page_is_valid() {
 }
 
 #[test]
+fn the_rule_of_the_page_passes_its_cases_and_the_shipped_rules_pass_theirs() {
+    let blocks = blocks(&read("docs/planners.md"), "yml");
+    let [rule, cases] = blocks.as_slice() else { panic!("the page has a rule and its cases, not {}", blocks.len()) };
+    let dir = tempfile::tempdir().expect("a temporary directory can be made");
+    let path = |name: &str| dir.path().join(name);
+    let write = |name: &str, text: &str| fs::write(path(name), text).expect("a file can be written");
+    fs::create_dir(path("rules")).expect("a directory can be made");
+    write("rules/menu.yaml", rule);
+    write("goalmill.toml", &format!("[planner]\nrules_dir = \"{}\"\n", path("rules").display()));
+    write("cases.yaml", cases);
+    write("shipped.toml", "");
+    let test = |cases: &Path, config: &str| {
+        let mut command = Command::new(binary());
+        command.args(["planner", "rules", "test"]).arg(cases).arg("--config").arg(path(config));
+        let output = command.output().expect("the binary can be started");
+        (output.status.code(), String::from_utf8_lossy(&output.stdout).into_owned())
+    };
+    assert_eq!(test(&path("cases.yaml"), "goalmill.toml"), (Some(0), "3 passed, 0 failed\n".into()));
+    let (code, text) = test(&root().join("docs/examples/cases.yaml"), "shipped.toml");
+    assert!(code == Some(0) && text.ends_with(" passed, 0 failed\n"), "{text}");
+    let (code, text) = test(&path("cases.yaml"), "shipped.toml");
+    assert!(code == Some(1) && text.contains("FOUND") && text.ends_with("1 passed, 2 failed\n"), "{text}");
+}
+
+#[test]
 fn every_dependency_is_used_and_has_its_reason() {
     let declared = names(&read("Cargo.toml"), "[workspace.dependencies]");
     let used: BTreeSet<String> = crate::layering::packages()

@@ -47,7 +47,7 @@ pub const RULES: &[(&str, &[&str], &[&str])] = &[
         "cli",
         &[
             "agents", "archive", "common", "broker", "client", "demo", "engine", "http", "launcher", "llm", "mcp",
-            "mcp-server", "plan", "scheduler", "worker",
+            "mcp-server", "plan", "planning", "scheduler", "worker",
         ],
         &["redis", "deadpool", "axum"],
     ),

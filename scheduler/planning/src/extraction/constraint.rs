@@ -1,86 +1,82 @@
 //! Reads the facts that a caller states as constraints; they take precedence over the text.
 
+use std::collections::BTreeMap;
+
+use jiff::civil::Date;
 use serde_json::{Map, Value};
 
+use super::date::Month;
+use super::duration::Duration;
+use super::money::Money;
 use super::words::Text;
-use super::{Facts, date, duration, money, people};
+use super::{FACTS, GoalFacts, date, duration, money};
 
-/// Takes over each constraint that is a fact; the others are the caller's own and stay where they are.
-pub(super) fn take_over(facts: &mut Facts, constraints: &Map<String, Value>, today: jiff::civil::Date) {
+/// Takes over each constraint that is a fact. The others, and those whose value cannot be read, stay in the words of the caller.
+pub(super) fn take_over(facts: &mut GoalFacts, constraints: &Map<String, Value>, today: Date) {
     for (name, value) in constraints {
         // `{"value": "2000 USD", "priority": 9}`
-        let value = value.get("value").unwrap_or(value);
-        match name.as_str() {
-            "budget" | "max_budget" | "budget_usd" | "cost_limit" => {
-                if let Some(budget) = budget(value) {
-                    facts.budget = Some(budget);
-                }
-            }
-            "duration" | "duration_days" | "days" => {
-                if let Some(found) = lasting(value) {
-                    facts.duration = Some(found);
-                }
-            }
-            "nights" => {
-                if let Some(nights) = small(value) {
-                    let days = facts.duration.map_or(nights, |d| d.days);
-                    facts.duration = Some(duration::Duration { days, nights });
-                }
-            }
-            "month" | "date" | "dates" | "start" | "start_date" | "when" => {
-                if let Some(text) = value.as_str() {
-                    let when = date::read(&Text::new(&format!("in {text}")), today);
-                    facts.month = when.month.or(facts.month.take());
-                    facts.start = when.start.or(facts.start);
-                    facts.end = when.end.or(facts.end);
-                }
-            }
-            "deadline" | "due" | "due_date" => {
-                if let Some(text) = value.as_str()
-                    && let Some(found) = date::read(&Text::new(&format!("by {text}")), today).deadline
-                {
-                    facts.deadline = Some(found.date);
-                    facts.deadline_is_exclusive = false;
-                    facts.assumed.remove("deadline");
-                }
-            }
-            "exclusions" | "exclude" | "without" | "avoid" => set_texts(&mut facts.exclusions, value),
-            "inclusions" | "include" => set_texts(&mut facts.inclusions, value),
-            "files" => set_texts(&mut facts.files, value),
-            "formats" | "format" | "output_format" => set_texts(&mut facts.formats, value),
-            "languages" | "language" => set_texts(&mut facts.languages, value),
-            "options" => set_texts(&mut facts.options, value),
-            "subtasks" | "tasks" => set_texts(&mut facts.subtasks, value),
-            "participants" | "attendees" | "guests" => facts.people = small(value).or(facts.people),
-            "destination" | "city" | "to" | "place" => set_text(&mut facts.destination, value),
-            "origin" | "from" => set_text(&mut facts.origin, value),
-            "topic" => set_text(&mut facts.topic, value),
-            "dataset" | "data" | "source" => set_text(&mut facts.dataset, value),
-            "travellers" | "travelers" | "people" | "adults" => {
-                facts.travellers =
-                    small(value).or_else(|| people::people(&Text::new(value.as_str()?))).or(facts.travellers);
-            }
-            _ => {}
+        let is_read = take_over_fact(facts, name, value.get("value").unwrap_or(value), today);
+        if !is_read || !FACTS.contains(&name.as_str()) {
+            facts.own_constraints.insert(name.clone(), value.clone());
         }
     }
 }
 
-/// Texts of a list, or one text.
-fn set_texts(fact: &mut Vec<String>, value: &Value) {
-    let texts: Vec<String> = match value {
-        Value::Array(items) => items.iter().filter_map(Value::as_str).map(str::to_owned).collect(),
-        Value::String(text) if !text.trim().is_empty() => vec![text.trim().to_owned()],
-        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) | Value::Object(_) => Vec::new(),
-    };
-    if !texts.is_empty() {
-        *fact = texts;
+/// Whether the constraint is a fact that could be read.
+fn take_over_fact(facts: &mut GoalFacts, name: &str, value: &Value, today: Date) -> bool {
+    match name {
+        "budget" | "max_budget" | "budget_usd" | "cost_limit" => set(&mut facts.budget, budget(value)),
+        "duration" | "duration_days" | "days" => set(&mut facts.duration, lasting(value)),
+        "nights" => {
+            let days = facts.duration.map(|duration| duration.days);
+            let stay = small(value).map(|nights| Duration { days: days.unwrap_or(nights), nights });
+            set(&mut facts.duration, stay)
+        }
+        "month" => set(&mut facts.month, date(value, today).1),
+        "start" | "start_date" => set(&mut facts.start, date(value, today).0),
+        "end" | "end_date" => set(&mut facts.end, date(value, today).0),
+        "deadline" | "due" | "due_date" => {
+            let is_read = set(&mut facts.deadline, date(value, today).0);
+            if is_read {
+                facts.deadline_is_exclusive = false;
+                facts.assumed.remove("deadline");
+            }
+            is_read
+        }
+        "destination" | "city" | "to" | "place" => set(&mut facts.destination, text(value)),
+        "origin" | "from" => set(&mut facts.origin, text(value)),
+        "topic" => set(&mut facts.topic, text(value)),
+        "dataset" | "data" | "source" => set(&mut facts.dataset, text(value)),
+        "travellers" | "travelers" | "people" | "adults" => set(&mut facts.travellers, small(value)),
+        "files" => serde_json::from_value(value.clone()).is_ok_and(|files| {
+            facts.files = files;
+            true
+        }),
+        "details" => serde_json::from_value(value.clone()).is_ok_and(|details: Vec<String>| {
+            facts.details.extend(details);
+            true
+        }),
+        "counts" => serde_json::from_value(value.clone()).is_ok_and(|counts: BTreeMap<String, u32>| {
+            facts.counts.extend(counts);
+            true
+        }),
+        _ => false,
     }
 }
 
-fn set_text(fact: &mut Option<String>, value: &Value) {
-    if let Some(text) = value.as_str().map(str::trim).filter(|text| !text.is_empty()) {
-        *fact = Some(text.to_owned());
-    }
+/// Replaces a fact if there is a value; whether there is one.
+fn set<T>(fact: &mut Option<T>, value: Option<T>) -> bool {
+    let is_read = value.is_some();
+    *fact = value.or(fact.take());
+    is_read
+}
+
+fn date(value: &Value, today: Date) -> (Option<Date>, Option<Month>) {
+    date::read_alone(value.as_str().unwrap_or_default(), today)
+}
+
+fn text(value: &Value) -> Option<String> {
+    value.as_str().map(str::trim).filter(|text| !text.is_empty()).map(str::to_owned)
 }
 
 fn small(value: &Value) -> Option<u32> {
@@ -88,7 +84,7 @@ fn small(value: &Value) -> Option<u32> {
     u32::try_from(number).ok().filter(|n| (1..=366).contains(n))
 }
 
-fn budget(value: &Value) -> Option<money::Money> {
+fn budget(value: &Value) -> Option<Money> {
     match value {
         Value::Number(number) => money::read_alone(&number.to_string()),
         Value::String(text) => money::read_alone(text),
@@ -102,16 +98,15 @@ fn budget(value: &Value) -> Option<money::Money> {
     }
 }
 
-fn lasting(value: &Value) -> Option<duration::Duration> {
+fn lasting(value: &Value) -> Option<Duration> {
     if let Some(days) = small(value) {
-        return Some(duration::Duration { days, nights: days });
+        return Some(Duration { days, nights: days });
     }
     match value {
-        Value::String(text) => duration::read(&Text::new(text)),
+        Value::String(text) => duration::read_alone(&Text::new(text)),
         Value::Object(fields) => {
             let days = small(fields.get("days")?)?;
-            let nights = fields.get("nights").and_then(small).unwrap_or(days);
-            Some(duration::Duration { days, nights })
+            Some(Duration { days, nights: fields.get("nights").and_then(small).unwrap_or(days) })
         }
         Value::Null | Value::Bool(_) | Value::Number(_) | Value::Array(_) => None,
     }

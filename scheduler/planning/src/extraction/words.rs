@@ -1,8 +1,6 @@
-//! Splits a goal's text into words, numbers and signs, and reads numbers in words.
+//! Splits the text of a goal into words, numbers, signs and clauses, and reads numbers in words.
 
 use std::cell::RefCell;
-
-use super::request_verb::is_request_verb;
 
 /// What a reader has made of a word.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
@@ -31,13 +29,6 @@ pub(super) struct Word<'a> {
     pub end: usize,
 }
 
-impl Word<'_> {
-    /// Whether the word has a possessive ending: `mum's`.
-    pub(super) fn is_possessive(&self) -> bool {
-        self.text.ends_with("'s") || self.text.ends_with("’s")
-    }
-}
-
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum WordKind {
     Letters,
@@ -45,15 +36,17 @@ pub(super) enum WordKind {
     Sign,
 }
 
-/// A goal's text in pieces.
+/// The text of a goal in pieces.
 pub(super) struct Text<'a> {
     pub source: &'a str,
     pub words: Vec<Word<'a>>,
     /// Whether capitals say anything: not so in a text without any lower case letter.
-    pub has_case: bool,
+    has_case: bool,
     uses: RefCell<Vec<Use>>,
-    /// The words in quotation marks.
-    quoted: Vec<bool>,
+    /// For each word, the index at which its clause begins.
+    clauses: Vec<usize>,
+    /// For each word, whether no fact is read from it: [`Text::is_closed`].
+    closed: Vec<bool>,
 }
 
 /// A number and the index after it.
@@ -65,35 +58,39 @@ pub(super) struct Quantity {
 
 impl<'a> Text<'a> {
     pub(super) fn new(source: &'a str) -> Self {
-        let mut words: Vec<Word<'a>> = Vec::new();
-        let mut at = 0;
-        while let Some(first) = source[at..].chars().next() {
-            if first.is_whitespace() {
-                at += first.len_utf8();
-                continue;
-            }
-            let rest = &source[at..];
-            let (length, kind) = if first.is_ascii_digit() {
-                number_at(rest)
-            } else if first.is_alphabetic() {
-                (letters_at(rest), WordKind::Letters)
-            } else {
-                (first.len_utf8(), WordKind::Sign)
-            };
-            let text = &source[at..at + length];
-            let glued = words.last().is_some_and(|before| before.end == at);
-            words.push(Word { text, lower: plain(text), kind, glued, start: at, end: at + length });
-            at += length;
-        }
-        let has_case = source.chars().any(char::is_lowercase);
+        let words = split(source);
         let uses = RefCell::new(vec![Use::Unread; words.len()]);
-        let quoted = quoted(&words);
-        Self { source, words, has_case, uses, quoted }
+        let has_case = source.chars().any(char::is_lowercase);
+        let mut text = Self { source, words, has_case, uses, clauses: Vec::new(), closed: Vec::new() };
+        let mut first = 0;
+        for at in 0..text.words.len() {
+            if text.begins_clause(at) {
+                first = at;
+            }
+            text.clauses.push(first);
+        }
+        text.closed = text.closed_words();
+        text
     }
 
-    /// Whether the word is quoted: a title or what somebody says is no term of the goal.
-    pub(super) fn is_quoted(&self, at: usize) -> bool {
-        self.quoted.get(at).copied().unwrap_or_default()
+    /// The words from which facts may be read.
+    pub(super) fn open(&self) -> impl Iterator<Item = usize> {
+        (0..self.words.len()).filter(|at| !self.closed[*at])
+    }
+
+    /// Whether the word stands in a clause with a negation, a condition or the past, or in quotation marks: no fact is read from it.
+    pub(super) fn is_closed(&self, at: usize) -> bool {
+        self.closed.get(at).copied().unwrap_or_default()
+    }
+
+    /// The index at which the clause of a word begins.
+    pub(super) fn clause_start(&self, at: usize) -> usize {
+        self.clauses.get(at).copied().unwrap_or(self.words.len())
+    }
+
+    /// The words of the clause before `at`, nearest first.
+    pub(super) fn clause_before(&self, at: usize) -> impl Iterator<Item = usize> {
+        (self.clause_start(at)..at).rev()
     }
 
     /// Notes what the words from `from` to before `to` were read as.
@@ -105,10 +102,16 @@ impl<'a> Text<'a> {
         }
     }
 
+    /// Notes the words in a range of bytes as parts of a fact.
+    pub(super) fn note_bytes(&self, start: usize, end: usize) {
+        let first = self.words.partition_point(|word| word.start < start);
+        let next = self.words.partition_point(|word| word.start < end);
+        self.note(first, next, Use::Fact);
+    }
+
     /// Notes a constraint together with the words that introduce it: `for at most` before `300 EUR`.
     pub(super) fn note_constraint(&self, mut from: usize, to: usize) {
-        // Not the end of `check-in`.
-        while from > 0 && LEADS.contains(&self.lower(from - 1)) && !self.words[from - 1].glued {
+        while from > self.clause_start(from) && LEADS.contains(&self.lower(from - 1)) && !self.words[from - 1].glued {
             from -= 1;
         }
         self.note(from, to, Use::Constraint);
@@ -130,23 +133,6 @@ impl<'a> Text<'a> {
         }
     }
 
-    /// Whether the word ends a sentence or a line.
-    pub(super) fn ends_sentence(&self, at: usize) -> bool {
-        let Some(word) = self.words.get(at) else { return true };
-        match word.lower.as_str() {
-            "!" | "?" => true,
-            "." => self.words.get(at + 1).is_none_or(|after| !after.glued),
-            _ => false,
-        }
-    }
-
-    /// Whether a line ends before the word.
-    pub(super) fn begins_line(&self, at: usize) -> bool {
-        let Some(word) = self.words.get(at) else { return true };
-        let before = at.checked_sub(1).map_or(0, |i| self.words[i].end);
-        self.source[before..word.start].contains('\n')
-    }
-
     pub(super) fn get(&self, index: usize) -> Option<&Word<'a>> {
         self.words.get(index)
     }
@@ -161,93 +147,87 @@ impl<'a> Text<'a> {
         index.checked_sub(back).map_or("", |i| self.lower(i))
     }
 
+    pub(super) fn is_letters(&self, index: usize) -> bool {
+        self.words.get(index).is_some_and(|word| word.kind == WordKind::Letters)
+    }
+
+    pub(super) fn is_number(&self, index: usize) -> bool {
+        self.words.get(index).is_some_and(|word| matches!(word.kind, WordKind::Number(_)))
+    }
+
+    pub(super) fn is_glued(&self, index: usize) -> bool {
+        self.words.get(index).is_some_and(|word| word.glued)
+    }
+
     /// Whether the word begins with a capital that means something.
     pub(super) fn is_capital(&self, index: usize) -> bool {
-        self.has_case
-            && self
-                .words
-                .get(index)
-                .is_some_and(|w| w.kind == WordKind::Letters && w.text.chars().next().is_some_and(char::is_uppercase))
+        let is_upper = |word: &Word<'_>| word.text.chars().next().is_some_and(char::is_uppercase);
+        self.has_case && self.is_letters(index) && self.words.get(index).is_some_and(is_upper)
     }
 
-    /// Whether the word is one that asks for something to be done: `write`, `send`.
-    pub(super) fn is_imperative(&self, index: usize) -> bool {
-        is_request_verb(self.lower(index))
-    }
-
-    /// The index of the word that negates the clause before `index`: `we can't pay more than`; at most eight words back.
-    pub(super) fn negation_before(&self, index: usize) -> Option<usize> {
-        let is_inside =
-            |i: &usize| self.words[*i].kind == WordKind::Letters && !matches!(self.lower(*i), "and" | "but");
-        let mut clause = (1..=NEGATION_WORDS_MAX).map_while(|back| index.checked_sub(back).filter(|i| is_inside(i)));
-        clause.find(|i| NEGATIONS.contains(&self.lower(*i)))
-    }
-
-    /// Whether the clause before `index` is a condition: `when we have less than`, `if it falls below`; at most twelve words back.
-    pub(super) fn is_in_condition(&self, index: usize) -> bool {
-        let is_inside = |i: &usize| self.words[*i].kind != WordKind::Sign || self.lower(*i) == "%";
-        let mut clause = (1..=CONDITION_WORDS_MAX).map_while(|back| index.checked_sub(back).filter(is_inside));
-        clause.any(|i| matches!(self.lower(i), "when" | "whenever" | "if" | "once" | "unless"))
-    }
-
-    /// Whether a clause begins at `index`: a sentence, a line, or what follows a comma or `and`.
-    pub(super) fn begins_clause(&self, index: usize) -> bool {
-        self.is_sentence_start(index) && !self.words.get(index).is_some_and(|word| word.glued && index > 0)
-            || self.begins_line(index)
-            || [",", ";", ")", "–", "—", "and", "but"].contains(&self.before(index, 1))
-    }
-
-    /// The words of the clause before `index`, nearest first; a sign ends it, unless it stands inside a word.
-    pub(super) fn clause_before(&self, index: usize, words_max: usize) -> impl Iterator<Item = usize> {
-        let is_inside = |i: &usize| {
-            let is_joint = self.words[*i].glued && self.words.get(i + 1).is_some_and(|next| next.glued);
-            self.words[*i].kind != WordKind::Sign || is_joint
+    /// Whether a sentence ends with the word before `at`, or a line does.
+    pub(super) fn begins_sentence(&self, at: usize) -> bool {
+        let (Some(word), Some(before)) = (self.get(at), at.checked_sub(1).and_then(|i| self.get(i))) else {
+            return true;
         };
-        (1..=words_max).map_while(move |back| index.checked_sub(back).filter(is_inside))
+        let is_end = matches!(before.lower.as_str(), "." | "!" | "?" | ";") && !word.glued;
+        is_end || self.source[before.end..word.start].contains('\n')
     }
 
-    /// What is told of before the verb at `verb`: `a walk-in shower` of `a walk-in shower is a must`, without its article.
-    pub(super) fn subject_before(&self, verb: usize) -> Option<usize> {
-        let ends = |i: &usize| ["and", "but", "because", "so", "that", "then", "while", "or"].contains(&self.lower(*i));
-        let mut first = self.clause_before(verb, SUBJECT_WORDS_MAX).take_while(|i| !ends(i)).last()?;
-        while ["a", "an", "the", "our", "my", "any", "all", "some", "please", "also"].contains(&self.lower(first)) {
-            first += 1;
+    /// Whether a clause begins at `at`: a sentence, a line, or what stands behind a comma, a bracket or `but`.
+    fn begins_clause(&self, at: usize) -> bool {
+        let sign = self.before(at, 1);
+        let is_cut = matches!(sign, "," | ":" | ")" | "–" | "—" | "-" | "•") && !self.is_glued(at) || sign == "(";
+        let is_turn = CLAUSE_BEGINNINGS.contains(&self.lower(at));
+        let next = self.lower(at + 1);
+        let is_next = match self.lower(at) {
+            "and" | "then" | "or" => is_making(next) || CLOSING.contains(&next) || next.ends_with("n't"),
+            "with" => next == "no",
+            _ => false,
+        };
+        self.begins_sentence(at) || is_cut || is_turn || is_next
+    }
+
+    fn closed_words(&self) -> Vec<bool> {
+        let closes = |at: usize| {
+            let word = self.lower(at);
+            CLOSING.contains(&word) || word.ends_with("n't")
+        };
+        let mut closed = vec![false; self.words.len()];
+        let (mut from, mut was_closed) = (0, false);
+        while from < self.words.len() {
+            let to = (from + 1..self.words.len()).find(|at| self.clauses[*at] == *at).unwrap_or(self.words.len());
+            // `not to Rome, to Paris or to Oslo`
+            let continues = was_closed
+                && !self.begins_sentence(from)
+                && (CONTINUING.contains(&self.lower(from)) || (from..to).any(|at| self.lower(at) == "or"));
+            was_closed = continues || (from..to).any(closes);
+            closed[from..to].fill(was_closed);
+            from = to;
         }
-        let is_pronoun = ["it", "this", "that", "he", "she", "they", "we", "i", "you", "which", "what", "who", "there"]
-            .contains(&self.lower(first));
-        (first < verb && !is_pronoun && !self.is_constraint(first)).then_some(first)
-    }
-
-    /// The index of the plural that `them` before `index` stands for: `studies, at least 20 of them`; at most 14 words back.
-    pub(super) fn plural_before(&self, index: usize) -> Option<usize> {
-        const NO_NOUNS: &[&str] = &[
-            "this", "his", "its", "always", "sometimes", "does", "minutes", "hours", "days", "weeks", "euros",
-            "dollars",
-        ];
-        let is_plural = |i: &usize| {
-            let word = self.lower(*i);
-            word.len() > 3 && word.ends_with('s') && !word.ends_with("ss") && !NO_NOUNS.contains(&word)
-        };
-        // `flashcards for the chapters`: not what stands behind a preposition.
-        let is_free = |i: &usize| {
-            let is_link = |word: &str| ["for", "of", "in", "to", "from", "on", "by", "at"].contains(&word);
-            !is_link(self.before(*i, 1)) && !is_link(self.before(*i, 2))
-        };
-        (1..=14).map_while(|back| index.checked_sub(back)).find(|i| is_plural(i) && is_free(i))
-    }
-
-    /// Whether a sentence begins at `index`.
-    pub(super) fn is_sentence_start(&self, index: usize) -> bool {
-        index == 0 || [".", "!", "?", ":", "\"", "“", "(", "-", "•"].contains(&self.before(index, 1))
+        let mut open = None;
+        for (at, word) in self.words.iter().enumerate() {
+            open = match (word.lower.as_str(), open) {
+                ("\"" | "“" | "„", None) => Some(at),
+                ("\"" | "”", Some(first)) => {
+                    closed[first..at].fill(true);
+                    None
+                }
+                (_, open) => open,
+            };
+        }
+        closed
     }
 
     /// Reads a number at `index`, in digits or in words: `2,000.50`, `twenty-five`, `a thousand`.
     pub(super) fn number(&self, index: usize) -> Option<Quantity> {
         match self.get(index)?.kind {
             WordKind::Number(value) => {
-                let after = self.get(index + 1);
-                let is_thousands = after.is_some_and(|word| word.glued && word.text == "k");
-                let factor = if is_thousands { Some(1_000.0) } else { scale(self.lower(index + 1)) };
+                let factor = if self.is_glued(index + 1) && self.lower(index + 1) == "k" {
+                    Some(1_000.0)
+                } else {
+                    scale(self.lower(index + 1))
+                };
                 let next = index + 1 + usize::from(factor.is_some());
                 Some(Quantity { value: value * factor.unwrap_or(1.0), next })
             }
@@ -257,13 +237,7 @@ impl<'a> Text<'a> {
     }
 
     fn number_in_words(&self, index: usize) -> Option<Quantity> {
-        // `half a million`
-        if self.lower(index) == "half" && self.lower(index + 1) == "a" {
-            return scale(self.lower(index + 2)).map(|factor| Quantity { value: factor / 2.0, next: index + 3 });
-        }
-        let mut next = index;
-        let mut total = 0.0;
-        let mut part = None;
+        let (mut next, mut total, mut part) = (index, 0.0, None);
         if matches!(self.lower(index), "a" | "an") && scale(self.lower(index + 1)).is_some() {
             part = Some(1.0);
             next += 1;
@@ -275,7 +249,7 @@ impl<'a> Text<'a> {
                 }
                 part = Some(part.unwrap_or(0.0) + value);
             } else if let (Some(factor), Some(held)) = (scale(&word.lower), part) {
-                if factor == 100.0 || factor == 12.0 {
+                if factor < 1_000.0 {
                     part = Some(held * factor);
                 } else {
                     total += held * factor;
@@ -304,47 +278,63 @@ impl<'a> Text<'a> {
     }
 }
 
-/// Longest subject of a clause, in words.
-const SUBJECT_WORDS_MAX: usize = 8;
-
-/// Which words stand between two quotation marks, with at least two of them.
-fn quoted(words: &[Word]) -> Vec<bool> {
-    let mut quoted = vec![false; words.len()];
-    let mut open = None;
-    for (at, word) in words.iter().enumerate() {
-        open = match (word.lower.as_str(), open) {
-            ("\"" | "“" | "„", None) | ("“" | "„", Some(_)) => Some(at),
-            ("\"" | "”", Some(first)) => {
-                if at > first + 2 {
-                    quoted[first + 1..at].fill(true);
-                }
-                None
-            }
-            (_, open) => open,
-        };
-    }
-    quoted
+/// Whether a word is a verb with which people ask for something to be made or done.
+pub(super) fn is_making(word: &str) -> bool {
+    MAKING.contains(&word)
 }
 
-/// Words of a condition before its number, at most.
-const CONDITION_WORDS_MAX: usize = 12;
-
-/// Words between a negation and what it negates, at most.
-const NEGATION_WORDS_MAX: usize = 8;
-
-const NEGATIONS: &[&str] = &[
-    "no", "not", "never", "nobody", "nothing", "without", "don't", "dont", "doesn't", "mustn't", "shouldn't", "cannot",
-    "can't", "cant", "wont", "doesnt", "shouldnt", "isn't", "won't", "wouldn't", "avoid", "avoiding",
+const MAKING: &[&str] = &[
+    "analyse", "analyze", "arrange", "book", "build", "check", "compare", "compile", "complete", "create", "deploy",
+    "design", "develop", "draft", "find", "fix", "gather", "generate", "get", "give", "hold", "host", "implement",
+    "improve", "make", "organise", "organize", "outline", "perform", "plan", "prepare", "produce", "propose",
+    "provide", "publish", "run", "schedule", "send", "set", "suggest", "summarise", "summarize", "test", "update",
+    "write",
 ];
+
+/// Words with which a clause begins in the middle of a sentence.
+const CLAUSE_BEGINNINGS: &[&str] =
+    &["but", "without", "except", "unless", "if", "when", "whenever", "instead", "rather", "excluding", "because"];
+
+/// Words of a clause from which no fact is read, because it rules something out, holds only sometimes, or tells the past.
+const CLOSING: &[&str] = &[
+    "no", "not", "never", "nobody", "nothing", "none", "neither", "nor", "without", "except", "excluding", "cannot",
+    "cant", "dont", "wont", "avoid", "avoiding", "skip", "instead", "rather", "unless", "if", "when", "whenever",
+    "was", "were", "had", "did", "ago",
+];
+
+/// Words with which a clause goes on after a comma.
+const CONTINUING: &[&str] = &["to", "in", "or", "nor", "and", "for", "by", "before"];
 
 /// Words that introduce a constraint and belong to it.
 const LEADS: &[&str] = &[
-    "by", "before", "until", "till", "from", "to", "on", "at", "for", "with", "a", "an", "the", "of", "under", "below",
-    "within", "max", "maximum", "most", "more", "than", "no", "not", "up", "about", "around", "less", "fewer", "least",
-    "minimum", "as", "in", "into", "later", "latest", "earlier", "starting", "beginning", "due", "deadline", "is",
-    "over", "next", "this", "coming", "exceeding", "ready", "delivered", "longer", "costing", "starts", "begins",
-    "between",
+    "a", "an", "the", "of", "for", "with", "by", "before", "until", "from", "in", "on", "at", "to", "up", "most",
+    "under", "below", "within", "less", "than", "max", "maximum", "about", "around", "is", "due", "deadline", "budget",
+    "cost", "costs", "spend", "starting", "between", ":", "ready", "finished", "done",
 ];
+
+fn split(source: &str) -> Vec<Word<'_>> {
+    let mut words: Vec<Word<'_>> = Vec::new();
+    let mut at = 0;
+    while let Some(first) = source[at..].chars().next() {
+        if first.is_whitespace() {
+            at += first.len_utf8();
+            continue;
+        }
+        let rest = &source[at..];
+        let (length, kind) = if first.is_ascii_digit() {
+            number_at(rest)
+        } else if first.is_alphabetic() {
+            (letters_at(rest), WordKind::Letters)
+        } else {
+            (first.len_utf8(), WordKind::Sign)
+        };
+        let text = &source[at..at + length];
+        let glued = words.last().is_some_and(|before| before.end == at);
+        words.push(Word { text, lower: plain(text), kind, glued, start: at, end: at + length });
+        at += length;
+    }
+    words
+}
 
 /// Length of the letters at the start, with apostrophes and marks inside.
 fn letters_at(text: &str) -> usize {

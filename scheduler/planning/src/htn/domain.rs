@@ -110,7 +110,6 @@ impl GoalDomain {
             confidence: self.confidence,
             score: Some(self.matching.score),
             signals: self.matching.views(),
-            examples: Vec::new(),
             required_facts: required(&self.facts),
         }
     }
@@ -130,12 +129,7 @@ impl GoalDomain {
         if !(0.0..=1.0).contains(&self.confidence) {
             return Err(format!("confidence: `{}` is not between 0 and 1", self.confidence));
         }
-        if self.matching.score.is_nan() || self.matching.score <= 0.0 {
-            return Err("match.score: must be above 0".into());
-        }
-        if !self.matching.examples.is_empty() {
-            return Err("match.examples: only rules have examples; domains are recognised by signals".into());
-        }
+        self.matching.check()?;
         if self.tasks.is_empty() {
             return Err("tasks: name at least one task".into());
         }

@@ -14,8 +14,8 @@ use goalmill_common::view::RuleView;
 use goalmill_htn::{SearchLimits, SearchOutcome, Solution, check, dependencies, solve};
 use serde_json::{Map, Value, json};
 
-use super::extraction::Facts;
-use super::rules::{TemplateRenderer, score, words};
+use super::extraction::GoalFacts;
+use super::rules::{TemplateRenderer, words};
 use super::{LoadError, PlanRequest, Planner, PlannerAnswer, PlanningError};
 
 mod domain;
@@ -56,8 +56,8 @@ impl HtnPlanner {
         if request.revision > 0 {
             return Err(PlanningError::new("domains make first plans only, no revisions"));
         }
-        let read = Facts::read(&request.goal, request.now_ms);
-        let said = known(request, &read);
+        let read = GoalFacts::read(&request.goal, request.now_ms);
+        let said = read.known();
         let domain = self.domain(request, &read, &said).ok_or_else(|| PlanningError::new("no domain matched"))?;
         let (facts, assumed) = with_defaults(domain, &said)?;
         let broken = |reason: String| PlanningError::new(format!("domain `{}`: {reason}", domain.id));
@@ -116,13 +116,13 @@ impl HtnPlanner {
     }
 
     /// The domain that the goal calls for most.
-    fn domain(&self, request: &PlanRequest, read: &Facts, said: &Map<String, Value>) -> Option<&GoalDomain> {
+    fn domain(&self, request: &PlanRequest, read: &GoalFacts, said: &Map<String, Value>) -> Option<&GoalDomain> {
         let words = words(&request.goal.description);
         let named = |d: &GoalDomain| request.goal.is_of_type(&d.goal_type);
         let scored = self
             .domains
             .iter()
-            .map(|d| (if named(d) { f64::INFINITY } else { score(&d.matching, &words, &read.request, said) }, d));
+            .map(|d| (if named(d) { f64::INFINITY } else { d.matching.sum(&words, &read.request, said) }, d));
         scored
             .filter(|(score, d)| *score >= d.matching.score)
             .max_by(|(a, first), (b, second)| a.total_cmp(b).then_with(|| second.id.cmp(&first.id)))
@@ -164,15 +164,6 @@ impl Drop for Awaited {
     fn drop(&mut self) {
         self.0.store(false, Ordering::Relaxed);
     }
-}
-
-/// The facts of the text, and the goal's constraints under their own names.
-fn known(request: &PlanRequest, read: &Facts) -> Map<String, Value> {
-    let mut known = read.by_name();
-    for (name, value) in &request.goal.constraints {
-        known.entry(name.clone()).or_insert_with(|| value.clone());
-    }
-    known
 }
 
 /// Adds what is taken for granted; refuses when something required is not said.

@@ -106,7 +106,7 @@ impl Pipeline {
         for planner in others {
             let stages = Stages::default();
             if let Ok(planned) = self.ask(planner.as_ref(), &request, &stages).await
-                && planned.warnings.iter().all(|w| !matches!(w.code.as_str(), "GENERIC_PLAN" | "KIND_GUESSED"))
+                && planned.warnings.iter().all(|w| w.code != "GENERIC_PLAN")
             {
                 waiting.falls_back_to(planner.as_ref());
                 return Some(self.account(planned, &[waiting], &stages, &request.goal.planning));

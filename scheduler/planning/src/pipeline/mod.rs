@@ -1,6 +1,5 @@
 //! Tries the planners in the configured order and takes the first valid plan.
 
-use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -93,10 +92,9 @@ impl Pipeline {
         let deps = Arc::new(deps);
         let make = |name: &str| -> Result<Arc<dyn Planner>, SetupError> {
             Ok(match name {
-                "rules" => Arc::new(match settings.rules_dir.as_str() {
-                    "" => RulesPlanner::built_in(),
-                    dir => RulesPlanner::from_dir(Path::new(dir)).map_err(|e| failed(name, e.to_string()))?,
-                }),
+                "rules" => {
+                    Arc::new(RulesPlanner::from_setting(&settings.rules_dir).map_err(|e| failed(name, e.to_string()))?)
+                }
                 "htn" => Arc::new(HtnPlanner::from_settings(settings).map_err(|e| failed(name, e.to_string()))?),
                 "llm" => Arc::new(LlmPlanner::new(deps.clone(), route.clone())),
                 "tools" => Arc::new(ToolsPlanner::new(deps.clone(), route.clone())),

@@ -1,7 +1,6 @@
 //! The rules planner: goal patterns select plan templates. It needs no model and no network.
 
 use std::path::Path;
-use std::sync::LazyLock;
 
 use async_trait::async_trait;
 use goalmill_common::command::{Planned, Proposal};
@@ -12,23 +11,19 @@ use goalmill_common::problem::Issue;
 use goalmill_common::view::RuleView;
 use serde_json::{Map, Value, json};
 
-use super::extraction::{Facts, GoalRequest};
+use super::extraction::GoalFacts;
 use super::{LoadError, PlanRequest, Planner, PlannerAnswer, PlanningError, ReviseRequest, revise};
 
-mod choice;
-#[cfg(test)]
-mod everyday;
-mod later_request;
+mod cases;
 mod load;
 mod phrase;
-mod plain_request;
 mod render;
 mod rule;
-mod similar;
 #[cfg(test)]
 mod tests;
 mod unfold;
 
+pub use cases::{CASES_BYTES_MAX, CaseFailure, CaseReport, CasesError, RuleCases};
 pub use phrase::Phrase;
 pub use rule::{Match, Rule, Signal, Want};
 
@@ -37,9 +32,6 @@ pub use render::literal;
 pub(crate) use render::{TemplateRenderer, check_all};
 pub(crate) use rule::required;
 
-use choice::{Choice, Similarity};
-use similar::Examples;
-
 /// Steps in flight at once, of a plan whose rule names no number.
 const MAX_PARALLEL: u32 = 3;
 
@@ -47,99 +39,70 @@ const MAX_PARALLEL: u32 = 3;
 #[derive(Clone, Debug)]
 pub struct RulesPlanner {
     rules: Vec<Rule>,
-    examples: Examples,
 }
 
-/// A rule with how well it fits a goal.
+/// A rule that recognises a goal, and how well it fits.
 #[derive(Clone, Debug)]
 struct Candidate<'a> {
     rule: &'a Rule,
     /// The sum of the signals; infinite when the goal names the type.
     score: f64,
-    /// The score from which a goal is recognised.
-    needed: f64,
-    /// The highest sum of the signals if the goal's first sentence is its request, or one of its later requests.
-    secondary: f64,
-    /// The sum of the signals against the rule, at most 0.
-    against: f64,
     /// Facts that it cannot do without and that the goal does not say.
     missing: Vec<&'a str>,
-}
-
-impl Candidate<'_> {
-    fn is_recognised(&self) -> bool {
-        self.score >= self.needed
-    }
 }
 
 impl RulesPlanner {
     /// With the shipped rules.
     pub fn built_in() -> Self {
-        static EXAMPLES: LazyLock<Examples> = LazyLock::new(Examples::default);
-        Self { rules: load::built_in(), examples: EXAMPLES.clone() }
+        Self { rules: load::built_in() }
+    }
+
+    /// With the rules of `planner.rules_dir`; the shipped ones when it is empty.
+    pub fn from_setting(rules_dir: &str) -> Result<Self, LoadError> {
+        if rules_dir.is_empty() { Ok(Self::built_in()) } else { Self::from_dir(Path::new(rules_dir)) }
     }
 
     /// With the rules of a directory.
     pub fn from_dir(dir: &Path) -> Result<Self, LoadError> {
-        load::from_dir(dir).map(|rules| Self { rules, examples: Examples::default() })
+        load::from_dir(dir).map(|rules| Self { rules })
     }
 
     fn make(&self, request: &PlanRequest) -> Result<Planned, PlanningError> {
         if request.revision > 0 {
             return Err(PlanningError::new("rules make first plans only, no revisions"));
         }
-        let read = Facts::read(&request.goal, request.now_ms);
-        let facts = read.by_name();
-        let plain = plain_request::read(&request.goal.description);
-        let main = plain_request::named(&read.request, &request.goal.description);
-        let requests = later_request::read(&request.goal.description, |words| self.begin_with_verb(words));
-        let candidates = self.candidates(request, &read, &main, requests.iter().chain([&plain]), &facts);
-        let near = || self.examples.nearest(&self.rules, &request.goal.description, &read.request, &plain);
-        let words = phrase::words(&request.goal.description).len();
-        let is_situation = plain_request::begins_with_owner(&main) || !(requests.is_empty() || self.asks(&main));
-        let choice = choice::choose(&candidates, near, words).map(|choice| choice.of_situation(is_situation));
-        let generic = || self.rules.iter().find(|rule| rule.matching.is_none()).map(Choice::of);
-        let choice = choice.or_else(generic).ok_or_else(|| PlanningError::new("no rule matched"))?;
-        let recognised: Vec<Candidate<'_>> = candidates.into_iter().filter(Candidate::is_recognised).collect();
-        let mut planned = write(&choice, &recognised, request, &read)?;
+        let read = GoalFacts::read(&request.goal, request.now_ms);
+        let candidates = self.candidates(request, &read);
+        let rule = self.best(&candidates).ok_or_else(|| PlanningError::new("no rule matched"))?;
+        let mut planned = write(rule, &candidates, request, &read)?;
         planned.warnings.extend(read.issues());
         Ok(planned)
     }
 
-    /// Whether a request begins with a verb that asks for something.
-    fn asks(&self, request: &GoalRequest) -> bool {
-        self.begin_with_verb(&request.words) || Match::is_making(request)
+    /// The rule that makes the plan of a goal.
+    fn choose(&self, request: &PlanRequest) -> Option<&Rule> {
+        self.best(&self.candidates(request, &GoalFacts::read(&request.goal, request.now_ms)))
     }
 
-    /// Whether words begin with a verb by which a rule recognises goals.
-    fn begin_with_verb(&self, words: &[String]) -> bool {
-        self.rules.iter().filter_map(|rule| rule.matching.as_ref()).any(|matching| matching.begins(words))
+    /// The best candidate that misses no fact, or the rule for goals that no other rule takes.
+    fn best<'a>(&'a self, candidates: &[Candidate<'a>]) -> Option<&'a Rule> {
+        let fitting = candidates.iter().find(|candidate| candidate.missing.is_empty()).map(|candidate| candidate.rule);
+        fitting.or_else(|| self.rules.iter().find(|rule| rule.matching.is_none()))
     }
 
-    /// The rules that recognise goals, best first.
-    ///
-    /// - `main`: the main request of the goal.
-    /// - `others`: the requests that are read besides: the first sentence and what stands behind a situation.
-    fn candidates<'r>(
-        &self,
-        request: &PlanRequest,
-        read: &Facts,
-        main: &GoalRequest,
-        others: impl Iterator<Item = &'r GoalRequest> + Clone,
-        facts: &Map<String, Value>,
-    ) -> Vec<Candidate<'_>> {
-        let words = without(phrase::words(&request.goal.description), &read.exclusions);
+    /// The rules that recognise the goal, best first.
+    fn candidates(&self, request: &PlanRequest, read: &GoalFacts) -> Vec<Candidate<'_>> {
+        let known = read.known();
+        let words = words(&request.goal.description);
         let mut candidates: Vec<Candidate<'_>> = Vec::new();
         for rule in &self.rules {
             let Some(matching) = &rule.matching else { continue };
-            let named = request.goal.is_of_type(&rule.goal_type);
-            let score_of = |request: &GoalRequest| score(matching, &words, request, facts);
-            let score = if named { f64::INFINITY } else { score_of(main) };
-            let missing = rule.facts.iter().filter(|(name, want)| want.required && !facts.contains_key(*name));
-            let missing = missing.map(|(name, _)| name.as_str()).collect();
-            let secondary = others.clone().map(score_of).fold(f64::NEG_INFINITY, f64::max);
-            let against = matching.against(&words, main, facts);
-            candidates.push(Candidate { rule, score, needed: matching.score, secondary, against, missing });
+            let is_named = request.goal.is_of_type(&rule.goal_type);
+            let score = if is_named { f64::INFINITY } else { matching.sum(&words, &read.request, &known) };
+            let missing = rule.facts.iter().filter(|(name, want)| want.required && !known.contains_key(*name));
+            if score >= matching.score {
+                candidates.push(Candidate { rule, score, missing: missing.map(|(name, _)| name.as_str()).collect() });
+            }
         }
         candidates.sort_by(|a, b| b.score.total_cmp(&a.score).then_with(|| a.rule.id.cmp(&b.rule.id)));
         candidates
@@ -182,33 +145,15 @@ impl Planner for RulesPlanner {
     }
 }
 
-/// How well a goal fits: the sum of its signals.
-pub(crate) fn score(matching: &Match, words: &[String], request: &GoalRequest, facts: &Map<String, Value>) -> f64 {
-    matching.signals_there(words, request, facts).map(|signal| signal.weight).sum()
-}
-
-/// The words of a goal without those that it rules out: `we don't want to rent a car` is no sign of a rental.
-fn without(mut words: Vec<String>, exclusions: &[String]) -> Vec<String> {
-    for exclusion in exclusions {
-        let excluded = phrase::words(exclusion);
-        let at = words.windows(excluded.len().max(1)).position(|window| window == excluded);
-        if let Some(at) = at {
-            words.drain(at..at + excluded.len());
-        }
-    }
-    words
-}
-
 /// Writes the rule's plan with the goal's facts.
 ///
-/// - `candidates`: the rules that reach their scores, best first.
+/// - `candidates`: the rules that recognise the goal, best first.
 fn write(
-    choice: &Choice<'_>,
+    rule: &Rule,
     candidates: &[Candidate<'_>],
     request: &PlanRequest,
-    read: &Facts,
+    read: &GoalFacts,
 ) -> Result<Planned, PlanningError> {
-    let rule = choice.rule;
     let broken = |reason: String| PlanningError::new(format!("rule `{}`: {reason}", rule.id));
     let found = read.by_name();
     let mut known = with_aliases(read);
@@ -252,19 +197,12 @@ fn write(
     if !rule.warning.is_empty() {
         account["note"] = rule.warning.clone().into();
     }
-    if let Some(similarity) = &choice.similarity {
-        account["similarity"] = similarity.account();
-    }
-    if let Some(nearest) = choice.doubt_account() {
-        account["nearest"] = nearest;
-    }
-    let guess = choice.similarity.as_ref().filter(|similarity| similarity.is_guess).map(Similarity::warning);
     Ok(Planned {
         plan,
         planner: "rules".into(),
-        confidence: confidence(choice, read),
+        confidence: confidence(rule, read),
         provenance: Some(Json::of(&account)),
-        warnings: guess.into_iter().chain(warnings(rule, &assumed, &questions)).collect(),
+        warnings: warnings(rule, &assumed, &questions),
         routes: Vec::new(),
     })
 }
@@ -272,20 +210,15 @@ fn write(
 /// Taken off the confidence when a part of the goal was not understood.
 const UNREAD_MALUS: f64 = 0.1;
 
-/// The rule's confidence, less when its kind was guessed or is doubtful, or a part of the goal was not understood. The
-/// generic plan promises nothing anyway.
-fn confidence(choice: &Choice<'_>, read: &Facts) -> f64 {
-    let confidence = choice.confidence();
-    if read.unread.is_empty() || choice.rule.matching.is_none() {
-        confidence
-    } else {
-        (confidence - UNREAD_MALUS).max(0.0)
-    }
+/// The rule's confidence, less when a part of the goal was not understood. The generic plan promises nothing anyway.
+fn confidence(rule: &Rule, read: &GoalFacts) -> f64 {
+    let is_certain = read.unread.is_empty() || rule.matching.is_none();
+    if is_certain { rule.confidence } else { (rule.confidence - UNREAD_MALUS).max(0.0) }
 }
 
-/// The facts, and what templates call by other names: `place`, `people`, `subject`, `requirements`.
-fn with_aliases(read: &Facts) -> Map<String, Value> {
-    let mut known = read.by_name();
+/// The facts and constraints, and what templates know besides: `place`, `people`, `subject`, `requirements`.
+fn with_aliases(read: &GoalFacts) -> Map<String, Value> {
+    let mut known = read.known();
     for (name, other) in [("place", "destination"), ("people", "travellers")] {
         if let (false, Some(value)) = (known.contains_key(name), known.get(other).cloned()) {
             known.insert(name.into(), value);
@@ -305,7 +238,7 @@ fn with_aliases(read: &Facts) -> Map<String, Value> {
 type Success = Vec<(String, Option<String>)>;
 
 /// The caller's criteria, else the rule's and those that the goal's text sets.
-fn success(rule: &Rule, request: &PlanRequest, read: &Facts, render: &TemplateRenderer) -> Result<Success, String> {
+fn success(rule: &Rule, request: &PlanRequest, read: &GoalFacts, render: &TemplateRenderer) -> Result<Success, String> {
     if !request.goal.success_criteria.is_empty() {
         let own = request.goal.success_criteria.iter();
         return Ok(own.map(|criterion| (criterion.text().to_owned(), None)).collect());

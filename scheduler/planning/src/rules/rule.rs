@@ -49,9 +49,9 @@ pub struct Rule {
 pub struct Match {
     pub score: f64,
     pub signals: Vec<Signal>,
-    /// Short goals of this kind in different words. Goals that give no clear signal are compared with them.
-    #[serde(default)]
-    pub examples: Vec<String>,
+    /// A field of earlier versions, which is refused.
+    #[serde(default, rename = "examples")]
+    pub removed_examples: Option<serde::de::IgnoredAny>,
 }
 
 /// A sign of a kind of goal, or against it (negative weight); counts once.
@@ -68,10 +68,10 @@ pub struct Signal {
     /// The main request begins with any of these phrases.
     #[serde(default)]
     pub verb: Vec<Phrase>,
-    /// The main request asks for something to be made or done (`plan`, `write`), or only names it.
+    /// The main request begins with a verb that asks for something to be made or done (`plan`, `write`).
     #[serde(default)]
     pub making: bool,
-    /// This fact was found.
+    /// This fact was found, or the goal has a constraint of this name.
     #[serde(default)]
     pub fact: Option<String>,
 }
@@ -89,19 +89,6 @@ pub struct Want {
     #[serde(default)]
     pub default: Option<Value>,
 }
-
-/// Facts that rules may name.
-pub(super) const FACTS: &[&str] = &[
-    "budget", "rate", "duration", "month", "start", "end", "deadline", "deadline_time", "end_time", "time",
-    "recurrence", "length_minutes", "destination", "place", "further_destinations", "origin", "travellers", "people",
-    "counts", "at_most", "at_least", "exclusions", "inclusions", "formats", "languages", "source_language", "options",
-    "subtasks", "topic", "dataset", "files", "details",
-];
-
-/// Most examples of one rule.
-const EXAMPLES_MAX: usize = 64;
-/// Longest example, in characters.
-const EXAMPLE_CHARS_MAX: usize = 200;
 
 /// A line of `success`: words, and an expression over outputs that is true when they hold.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
@@ -136,11 +123,6 @@ impl SuccessLine {
 }
 
 impl Rule {
-    /// Goals of this kind.
-    pub(super) fn examples(&self) -> &[String] {
-        self.matching.as_ref().map(|matching| matching.examples.as_slice()).unwrap_or_default()
-    }
-
     /// The rule as people see it.
     pub fn view(&self) -> RuleView {
         RuleView {
@@ -151,7 +133,6 @@ impl Rule {
             confidence: self.confidence,
             score: self.matching.as_ref().map(|matching| matching.score),
             signals: self.matching.as_ref().map(Match::views).unwrap_or_default(),
-            examples: self.examples().to_vec(),
             required_facts: required(&self.facts),
         }
     }
@@ -173,9 +154,6 @@ impl Rule {
         if let Some(matching) = &self.matching {
             matching.check()?;
         }
-        if let Some(fact) = self.facts.keys().find(|fact| !FACTS.contains(&fact.as_str())) {
-            return Err(format!("facts.{fact}: there is no such fact; known: {}", FACTS.join(", ")));
-        }
         if let Some((fact, _)) = self.facts.iter().find(|(_, want)| want.required && want.default.is_some()) {
             return Err(format!("facts.{fact}: a required fact has no default; remove one of the two"));
         }
@@ -194,25 +172,12 @@ impl Rule {
     }
 }
 
-/// Verbs of `making`.
-const MAKING: &[&str] = &[
-    "plan", "organise", "organize", "arrange", "prepare", "create", "make", "write", "draft", "set up", "set",
-    "put together", "draw up", "develop", "design", "build", "run", "hold", "host", "produce", "work out", "work on",
-    "come up with", "get", "do", "carry out", "conduct", "coordinate", "schedule", "manage", "handle", "finish",
-    "complete", "generate", "compile", "start", "compose", "rewrite", "update", "perform", "define", "need", "give",
-    "send", "provide", "deliver", "propose", "suggest", "outline", "sketch", "find", "establish", "introduce",
-    "implement", "publish", "improve",
-];
-
 impl Signal {
-    /// Whether the signal is there.
-    ///
-    /// - `words`: the whole description.
-    pub(crate) fn is_there(&self, words: &[String], request: &GoalRequest, facts: &Map<String, Value>) -> bool {
+    fn is_there(&self, words: &[String], request: &GoalRequest, known: &Map<String, Value>) -> bool {
         if let Some(fact) = &self.fact {
-            return facts.contains_key(fact);
+            return known.contains_key(fact);
         }
-        self.making && (request.is_nominal || Match::is_making(request))
+        self.making && request.is_making()
             || self.any.iter().any(|phrase| phrase.is_in(words))
             || self.lead.iter().any(|phrase| phrase.is_in(&request.words))
             || self.verb.iter().any(|phrase| phrase.begins(&request.words))
@@ -234,31 +199,13 @@ pub(crate) fn required(facts: &BTreeMap<String, Want>) -> Vec<String> {
 }
 
 impl Match {
-    /// The signals that a goal gives.
-    pub(super) fn signals_there(
-        &self,
-        words: &[String],
-        request: &GoalRequest,
-        facts: &Map<String, Value>,
-    ) -> impl Iterator<Item = &Signal> {
-        self.signals.iter().filter(move |signal| signal.is_there(words, request, facts))
-    }
-
-    /// Whether a request begins with a verb of `making`.
-    pub(super) fn is_making(request: &GoalRequest) -> bool {
-        let begins =
-            |verb: &str| verb.split(' ').enumerate().all(|(i, word)| request.words.get(i).is_some_and(|w| w == word));
-        MAKING.iter().any(|verb| begins(verb))
-    }
-
-    /// Whether words begin with a verb of the kind.
-    pub(super) fn begins(&self, words: &[String]) -> bool {
-        self.signals.iter().flat_map(|signal| &signal.verb).any(|verb| verb.begins(words))
-    }
-
-    /// The sum of the signals against the kind.
-    pub(super) fn against(&self, words: &[String], request: &GoalRequest, facts: &Map<String, Value>) -> f64 {
-        self.signals_there(words, request, facts).map(|signal| signal.weight.min(0.0)).sum()
+    /// How well a goal fits: the sum of its signals.
+    ///
+    /// - `words`: the whole description.
+    /// - `known`: the facts and constraints of the goal.
+    pub(crate) fn sum(&self, words: &[String], request: &GoalRequest, known: &Map<String, Value>) -> f64 {
+        let is_there = |signal: &&Signal| signal.is_there(words, request, known);
+        self.signals.iter().filter(is_there).map(|signal| signal.weight).sum()
     }
 
     /// The signals as people see them.
@@ -270,21 +217,13 @@ impl Match {
         if self.score.is_nan() || self.score <= 0.0 {
             return Err("match.score: must be above 0".into());
         }
-        if self.examples.len() > EXAMPLES_MAX {
-            return Err(format!("match.examples: at most {EXAMPLES_MAX} are read"));
-        }
-        let is_example =
-            |text: &String| text.chars().any(char::is_alphabetic) && text.chars().count() <= EXAMPLE_CHARS_MAX;
-        if let Some(index) = self.examples.iter().position(|text| !is_example(text)) {
-            return Err(format!("match.examples[{index}]: write a goal of 1 to {EXAMPLE_CHARS_MAX} characters"));
+        if self.removed_examples.is_some() {
+            return Err(
+                "match.examples: examples are no longer compared; remove them, and describe the kind by `signals`"
+                    .into(),
+            );
         }
         for (index, signal) in self.signals.iter().enumerate() {
-            if let Some(fact) = signal.fact.as_ref().filter(|fact| !FACTS.contains(&fact.as_str())) {
-                return Err(format!(
-                    "match.signals[{index}].fact: there is no fact `{fact}`; known: {}",
-                    FACTS.join(", ")
-                ));
-            }
             let kinds = [
                 signal.fact.is_some(),
                 signal.making,

@@ -36,7 +36,7 @@ fn the_trip_to_paris_is_planned_as_shown() {
     assert_eq!(planned.plan.metadata["success_criteria"], success);
     let inputs = inputs(&planned, "flights");
     let expected = json!({
-        "origin": "New York", "destination": "Paris", "month": "May 2027", "travellers": 1, "budget": 2000,
+        "goal": PARIS, "origin": "New York", "destination": "Paris", "month": "May 2027", "travellers": 1, "budget": 2000,
         "currency": "USD",
     });
     assert_eq!(inputs, expected);
@@ -59,19 +59,18 @@ fn what_was_assumed_and_what_is_missing_is_told() {
     assert_eq!(said, expected.map(|(a, b)| (a.to_owned(), b.to_owned())));
     assert!(!inputs(&planned, "budget").as_object().is_some_and(|i| i.contains_key("budget")));
     let account = account(&planned);
-    assert_eq!((account["rule"].as_str(), account["version"].as_u64()), (Some("travel"), Some(4)));
+    assert_eq!((account["rule"].as_str(), account["version"].as_u64()), (Some("travel"), Some(5)));
     assert!(account["missing"]["budget"].is_string());
     assert_eq!(account["assumed"]["origin"], "New York");
 }
 
 #[test]
 fn goals_find_their_rule() {
+    let mut wrong = Vec::new();
     for (goal, rule) in [
         (PARIS, "travel"),
         ("A weekend in Rome for two", "travel"),
-        ("Organise our honeymoon in Bali", "travel"),
         ("I want to travel to Japan for two weeks", "travel"),
-        ("plan a 3 day trip to paris, texas", "travel"),
         ("5 days in Kyoto under 1500 euros", "travel"),
         ("Research the history of tea and write a report with sources", "research"),
         ("Write a report on solid-state batteries", "research"),
@@ -79,165 +78,28 @@ fn goals_find_their_rule() {
         ("Analyse sales.csv and plot revenue per month", "data_analysis"),
         ("Analyze the quarterly sales data and find trends", "data_analysis"),
         ("Make a dashboard of the order data", "data_analysis"),
-        ("Summarise the incident", "summary"),
-        ("Translate this travel blog to German", "translation"),
-        ("Write a poem about a trip to Paris", "content"),
-        ("I have an image of a trip to Rome, please classify it", "generic"),
+        ("Automate the nightly backup", "task_automation"),
         ("Deploy the service", "release"),
-        ("We're moving from Leeds to Bristol in January", "relocation"),
-        ("Every Monday pull the sales and email a summary to the managers", "task_automation"),
-        ("Raise 5,000 euros for the school library", "fundraising"),
-        ("Design an experiment on the germination of seeds", "experiment"),
-        ("Plan a low-maintenance garden", "renovation"),
+        ("Prepare the release of version 2.4", "release"),
+        ("Migrate the orders database from MySQL to Postgres", "migration"),
+        ("Find out why the server went down", "incident"),
+        ("Compare three project management tools", "comparison"),
+        ("Write a poem about a trip to Paris", "content"),
+        ("Write two blog posts about bees", "content"),
+        ("Fix the login bug", "code_change"),
+        ("Add an export button to the booking tool", "code_change"),
+        ("Plan a trip to Paris or Rome", "generic"),
+        ("Don't plan a trip to Paris", "generic"),
+        ("Translate the manual", "generic"),
         ("去巴黎三天", "generic"),
         ("", "generic"),
     ] {
-        assert_eq!(account(&plan(goal))["rule"], rule, "{goal}");
-    }
-}
-
-#[test]
-fn a_rule_needs_its_object_as_well_as_a_word_of_its_kind() {
-    let mut wrong = Vec::new();
-    for (goal, kind) in [
-        ("Plan a press breakfast for 20 journalists", "event"),
-        ("Plan healthy meals and breakfasts for a week", "meal_plan"),
-        ("The export failed last night. Find the reason and rerun it", "incident"),
-        ("I need a present for my aunt, around 40 pounds", "purchase"),
-        ("Write the interim report for our research grant", "status_report"),
-        ("Remove the unused feature flags from the billing service", "code_cleanup"),
-        ("Refactor the order module into smaller parts", "code_cleanup"),
-        ("Our cafe keeps running out of milk. Set up a reorder system", "stock_reorder"),
-        ("Prepare a fire-safety refresher for the night shift", "lesson"),
-        ("Write an annotated bibliography of recent studies on noise and sleep", "research"),
-        ("Rent out our flat from 1 March", "letting"),
-        ("Get the cottage ready to let: paint the hall, take photos", "letting"),
-        ("Organise a day trip to the observatory for 28 pupils", "event"),
-        ("Help me lose 4 kilos by June", "training_plan"),
-        ("Write a privacy notice for EU customers", "policy"),
-        ("Plan our move to Leeds in two months", "relocation"),
-    ] {
-        let planned = plan(goal);
-        if planned.plan.metadata["goal_type"] != kind {
-            wrong.push(format!("{goal}: {kind} for {}", account(&planned)));
+        let found = account(&plan(goal))["rule"].clone();
+        if found != rule {
+            wrong.push(format!("{goal}: {rule} expected, {found} found"));
         }
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
-}
-
-#[test]
-fn a_goal_without_clear_signals_gets_the_kind_of_the_nearest_example() {
-    let mut wrong = Vec::new();
-    for (goal, rule) in [
-        ("How do I claim for a burst pipe in the bathroom", "claim"),
-        ("My grandson's laptop makes a grinding noise", "repair"),
-        ("Nobody in town has heard of our shop, we want more customers", "campaign"),
-        ("We want to grow salad and carrots behind the house", "gardening"),
-    ] {
-        let planned = plan(goal);
-        let account = account(&planned);
-        let told = account["similarity"]["example"].as_str().unwrap_or_default();
-        let warning = planned.warnings.iter().find(|warning| warning.code == "KIND_GUESSED");
-        let is_told = warning.is_some_and(|warning| !told.is_empty() && warning.detail.contains(told));
-        if account["rule"] != rule || !is_told || !(0.4..=0.5).contains(&planned.confidence) {
-            wrong.push(format!("{goal}: {} {} {warning:?}", account["rule"], planned.confidence));
-        }
-    }
-    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
-}
-
-#[test]
-fn signals_decide_alone_where_similarity_agrees() {
-    let planned = plan("Translate the manual into French");
-    assert!(account(&planned)["similarity"].is_null() && planned.confidence == 0.65);
-    assert!(planned.warnings.iter().all(|warning| warning.code != "KIND_GUESSED"));
-}
-
-#[test]
-fn a_kind_that_similarity_does_not_support_is_stated_with_less_confidence() {
-    let sure = plan("Translate the manual into French");
-    assert!(account(&sure)["nearest"].is_null() && sure.confidence == 0.65);
-    let mut wrong = Vec::new();
-    for goal in [
-        "Set up a checklist for the weekly inspection of our ladders, every Tuesday",
-        "Watch four people use the new parking machine",
-        "Order the words of a dictionary by their length",
-    ] {
-        let planned = plan(goal);
-        let nearest = account(&planned)["nearest"]["example"].clone();
-        if !(0.3..=0.5).contains(&planned.confidence) || !nearest.is_string() {
-            wrong.push(format!("{goal}: {} {} {nearest}", account(&planned)["rule"], planned.confidence));
-        }
-    }
-    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
-}
-
-#[test]
-fn a_request_behind_a_situation_is_found() {
-    let mut wrong = Vec::new();
-    for (goal, kind) in [
-        ("Our cello sounds dull since summer, can you find us somebody who looks at it?", "search"),
-        (
-            "There are eleven of us at the pool and we need a duty roster for July where nobody has two late shifts",
-            "schedule",
-        ),
-        ("For my aunt's 60th on 4 May we'd like to organise a picnic. She sits in a wheelchair.", "event"),
-        ("The trade fair is in three weeks, so please translate our price list into Dutch", "translation"),
-    ] {
-        let planned = plan(goal);
-        if planned.plan.metadata["goal_type"] != kind {
-            wrong.push(format!("{goal}: {kind} for {}", account(&planned)));
-        }
-    }
-    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
-}
-
-#[test]
-fn one_word_of_another_field_does_not_decide() {
-    let mut wrong = Vec::new();
-    for (goal, kind) in [
-        ("Find health insurance for two freelancers, under 300 euros a month", "search"),
-        ("File a claim with the insurance for the broken window", "claim"),
-        ("Update the privacy policy of our clinic", "policy"),
-        ("Draft terms and conditions for our bike rental", "contract"),
-        ("Write a one-page cover letter for the post of a gardener", "job_application"),
-        ("Proofread my CV and my cover letter", "review"),
-        ("Submit the application for the research grant by May", "application"),
-        ("Raise 900 pounds for the swimming club", "fundraising"),
-        ("Raise the conversion rate of our landing page", "improvement"),
-        ("Find the reasons for the many sick days in the warehouse", "cause_analysis"),
-        ("Find out why the server went down on Sunday", "incident"),
-        ("My neighbour's hedge grows over my fence. What can I do about it?", "advice"),
-        ("Find a new home for our two donkeys", "giving_away"),
-        ("Find a good care home for my mother near Cork", "search"),
-        ("The export button writes empty files, sort it out", "bug_fix"),
-        ("Add an export button to the booking tool", "feature"),
-        ("Summary of the attached board paper", "summary"),
-        ("Close the books for 2026", "accounting"),
-        ("How do I turn my flower stall into a proper business?", "business_plan"),
-        ("Which dangers has a bonfire in the yard", "risk_assessment"),
-        ("Our staff room needs a new sofa, up to 600 euros", "purchase"),
-        ("Our book club meets in May. Find a room for 12 people", "search"),
-        ("Go through the answers of our guests and tell me what they liked most", "data_analysis"),
-        ("Go through the phone bills and list the calls that were charged twice", "audit"),
-    ] {
-        let planned = plan(goal);
-        if planned.plan.metadata["goal_type"] != kind {
-            wrong.push(format!("{goal}: {kind} for {}", account(&planned)));
-        }
-    }
-    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
-}
-
-#[test]
-fn a_verb_that_is_a_name_here_does_not_hide_the_fault() {
-    for goal in [
-        "the import button in the admin area does nothing on firefox, please fix",
-        "Clicking export on the report page does nothing",
-    ] {
-        assert_eq!(account(&plan(goal))["rule"], "bug_fix", "{goal}");
-    }
-    assert_eq!(account(&plan("Export the address book to CSV"))["rule"], "conversion");
 }
 
 #[test]
@@ -246,58 +108,6 @@ fn what_nobody_wants_planned_stays_generic() {
         let planned = plan(goal);
         assert_eq!((account(&planned)["rule"].as_str(), planned.confidence), (Some("generic"), 0.3), "{goal}");
     }
-}
-
-#[test]
-fn rules_without_examples_are_recognised_by_signals_only() {
-    let dir = tempfile::tempdir().expect("a temporary directory can be made");
-    let rule = |examples: &str| {
-        let text = format!(
-            "id: tea\nversion: 1\ngoal_type: tea\nconfidence: 0.9\nmatch:\n  score: 1\n  signals: [{{weight: 1, any: [tea]}}]\n{examples}plan: {{steps: [{{id: brew, agent_type: kettle}}]}}\n"
-        );
-        std::fs::write(dir.path().join("tea.yaml"), text).expect("a temporary file can be written");
-        RulesPlanner::from_dir(dir.path())
-    };
-    let made = |planner: &RulesPlanner, goal: &str| planner.make(&request(goal)).expect("there is always a plan");
-    let plain = rule("").expect("the file is well formed");
-    assert_eq!(account(&made(&plain, "Brew a hot drink with leaves and water"))["rule"], "generic");
-    let with = rule("  examples: [Brew a hot drink with leaves, Put the kettle on, Serve Earl Grey]\n");
-    let with = with.expect("the file is well formed");
-    let guessed = made(&with, "Brew a hot drink with leaves and water");
-    assert_eq!(account(&guessed)["similarity"]["example"], "Brew a hot drink with leaves");
-    assert!(guessed.confidence <= 0.5, "{}", guessed.confidence);
-    assert_eq!(made(&with, "Make tea").confidence, 0.9);
-    assert_eq!(account(&made(&with, "Repair the roof of our barn before winter"))["rule"], "generic");
-    for fault in ["  examples: [\"\"]\n", "  examples: [\"12\"]\n"] {
-        assert!(rule(fault).is_err_and(|e| e.to_string().contains("match.examples[0]")), "{fault}");
-    }
-}
-
-#[test]
-fn every_shipped_kind_has_examples_of_its_own() {
-    let rules = RulesPlanner::built_in().rules;
-    let mut seen = BTreeSet::new();
-    for rule in rules.iter().filter(|rule| rule.matching.is_some()) {
-        assert!((6..=24).contains(&rule.examples().len()), "{} has {}", rule.id, rule.examples().len());
-        for example in rule.examples() {
-            assert!(seen.insert(example.to_lowercase()), "`{example}` of {} stands twice", rule.id);
-        }
-    }
-}
-
-#[test]
-fn what_a_goal_rules_out_is_no_sign_of_its_kind() {
-    let planned = plan("Plan a weekend in Rome for two, we don't want to rent a car");
-    assert_eq!(account(&planned)["rule"], "travel");
-    assert_eq!(account(&planned)["facts"]["exclusions"], json!(["rent a car"]));
-}
-
-#[test]
-fn listed_sub_tasks_of_a_trip_become_steps() {
-    let planned = plan("Plan a trip to Rome: book a tour of the Vatican, ask for a late check-in");
-    let tasks: Vec<_> = planned.plan.steps.iter().filter(|s| s.id.as_str().starts_with("task_")).collect();
-    let said: Vec<_> = tasks.iter().map(|step| step.description.as_str()).collect();
-    assert_eq!(said, ["book a tour of the Vatican", "ask for a late check-in"]);
 }
 
 #[test]
@@ -329,21 +139,6 @@ fn a_named_goal_type_decides() {
     request.goal.constraints.insert("destination".into(), "Paris".into());
     let planned = RulesPlanner::built_in().make(&request).expect("the goal names its rule");
     assert_eq!(account(&planned)["rule"], "travel");
-}
-
-#[test]
-fn routines_have_a_rule_and_travel_and_research_keep_theirs() {
-    for goal in ["Automate the nightly backup", "Deploy the service every morning"] {
-        assert_eq!(account(&plan(goal))["rule"], "task_automation", "{goal}");
-    }
-    assert_eq!(account(&plan(PARIS))["rule"], "travel");
-    let mut request = request("make tea");
-    request.goal.goal_type = "task_automation".into();
-    let planned = RulesPlanner::built_in().make(&request).expect("the goal names its rule");
-    assert_eq!(account(&planned)["rule"], "task_automation");
-    request.goal.goal_type = "custom:research".into();
-    request.goal.description = "make tea".into();
-    assert!(request.goal.is_of_type("research") && !request.goal.is_of_type("tea"));
 }
 
 #[test]
@@ -387,16 +182,18 @@ fn every_shipped_plan_is_a_graph_whose_expressions_see_dependencies_only() {
     }
 }
 
-/// Goals that name each rule, without and with a budget and sub-tasks.
+/// Goals that name each rule, without and with a budget, a detail and constraints.
 fn plans_of_every_rule() -> Vec<(String, Planned)> {
     let planner = RulesPlanner::built_in();
     let mut plans = Vec::new();
     for rule in &planner.rules {
-        for text in ["Do it for sales.csv", "Do it in Rome for 300 EUR without noise: one, two, three"] {
+        for text in ["Do it for sales.csv", "Do it by train, cost under 300 EUR"] {
             let mut request = request(text);
             request.goal.goal_type = rule.goal_type.clone();
-            for (name, value) in [("topic", "tea"), ("dataset", "sales.csv"), ("destination", "Rome")] {
-                request.goal.constraints.insert(name.into(), value.into());
+            request.goal.constraints.insert("destination".into(), "Rome".into());
+            if text.contains("train") {
+                request.goal.constraints.insert("exclusions".into(), json!(["noise"]));
+                request.goal.constraints.insert("subtasks".into(), json!(["one", "two", "three"]));
             }
             let planned = planner.make(&request).expect("the goal names its rule");
             plans.push((format!("{}: {text}", rule.id), planned));
@@ -427,40 +224,36 @@ fn every_step_of_every_rule_has_an_agent_an_action_and_the_outputs_of_its_depend
 }
 
 #[test]
-fn what_the_goal_asks_for_reaches_every_step() {
-    for (name, planned) in plans_of_every_rule().iter().filter(|(name, _)| name.contains("noise")) {
-        let has_subtasks = planned.plan.steps.iter().any(|step| step.id.as_str().ends_with("_3"));
-        assert!(has_subtasks || name.starts_with("travel"), "{name}");
+fn details_and_constraints_reach_every_step() {
+    for (name, planned) in plans_of_every_rule().iter().filter(|(name, _)| name.contains("train")) {
+        assert!(planned.plan.steps.iter().any(|step| step.id.as_str().ends_with("_3")), "{name}");
         for step in planned.plan.steps.iter().filter(|step| !step.kind.is_inline()) {
             let inputs = step.inputs.text();
-            assert!(inputs.contains("noise"), "{name}: {}", step.id);
+            assert!(inputs.contains("noise") && inputs.contains("by train"), "{name}: {}: {inputs}", step.id);
         }
-        let success = planned.plan.metadata["success_criteria"].to_string();
-        assert!(success.contains("ruled out: noise") && success.contains("300 EUR"), "{name}: {success}");
+        assert!(planned.plan.metadata["success_criteria"].to_string().contains("300 EUR"), "{name}");
     }
 }
 
 #[test]
-fn listed_sub_tasks_become_steps() {
-    let planned = plan("Onboard our new colleague: laptop, accounts, first project");
-    let prepared = |n: u32| planned.plan.steps.iter().find(|s| s.id.as_str() == format!("prepare_{n}"));
-    assert_eq!(prepared(2).map(|step| step.description.as_str()), Some("accounts"));
-    let welcome = planned.plan.steps.iter().find(|s| s.id.as_str() == "welcome").expect("it is in the rule");
-    assert!(welcome.dependencies.iter().any(|d| d.as_str() == "prepare_3"));
-    assert_eq!(inputs(&planned, "welcome")["prepare"][2], "{{ steps.prepare_3.outputs.result }}");
-    let numbered = plan("Knit a sweater:\n1. buy wool\n2. knit\n3. wash it");
-    let knit = numbered.plan.steps.iter().find(|s| s.id.as_str() == "act_2").expect("the goal lists three");
-    assert!(knit.dependencies.iter().any(|d| d.as_str() == "act_1"), "{:?}", knit.dependencies);
-    let mut narrow = request("Knit: one, two, three, four, five");
-    narrow.limits.planned_steps_max = 4;
-    let folded = RulesPlanner::built_in().make(&narrow).expect("the sub-tasks do not have to be steps");
-    assert_eq!(inputs(&folded, "act")["requirements"]["subtasks"][4], "five");
+fn sub_tasks_of_the_constraints_become_steps() {
+    let mut request = request("Deploy the shop");
+    request.goal.constraints.insert("subtasks".into(), json!(["api", "page"]));
+    let planned = RulesPlanner::built_in().make(&request).expect("the rule fits");
+    let rollout = |n: u32| planned.plan.steps.iter().find(|s| s.id.as_str() == format!("rollout_{n}"));
+    let second = rollout(2).expect("there are two");
+    assert_eq!(second.description, "page");
+    assert!(second.dependencies.iter().any(|d| d.as_str() == "rollout_1"), "{:?}", second.dependencies);
+    assert_eq!(inputs(&planned, "observe")["rollout"][1], "{{ steps.rollout_2.outputs.result }}");
+    request.limits.planned_steps_max = 7;
+    let folded = RulesPlanner::built_in().make(&request).expect("the sub-tasks do not have to be steps");
+    assert_eq!(inputs(&folded, "rollout")["requirements"]["subtasks"][1], "page");
 }
 
 #[test]
 fn a_part_that_is_not_understood_is_reported_and_lowers_the_confidence() {
-    let clear = plan("Translate the manual into French by 6 May");
-    let unclear = plan("Translate the manual into French by 05/06/2027");
+    let clear = plan("Deploy the shop by 6 May");
+    let unclear = plan("Deploy the shop by 05/06/2027");
     assert!(clear.warnings.iter().all(|warning| warning.code != "FACT_UNREAD"));
     assert!(unclear.warnings.iter().any(|w| w.code == "FACT_UNREAD" && w.detail.contains("05/06/2027")));
     assert!(unclear.confidence < clear.confidence);
@@ -490,10 +283,12 @@ fn a_directory_of_rules_is_read_and_its_faults_are_located() {
         "id: tea\nversion: 1\ngoal_type: tea\nconfidence: 0.9\nmatch: {score: 1, signals: [{weight: 1, any: [tea]}]}\n";
     assert!(refused(&format!("{tea}plan: {{steps: []}}")).contains("tea.yaml`: plan.steps"));
     assert!(refused(&format!("{tea}plan: {{steps: [{{id: \"${{ a b }}\"}}]}}")).contains("plan.steps[0].id"));
+    let removed = tea.replace("signals:", "examples: [Make tea], signals:");
     assert!(
-        refused(&format!("{tea}facts: {{colour: {{question: x}}}}\nplan: {{steps: [{{id: a}}]}}"))
-            .contains("facts.colour")
+        refused(&format!("{removed}plan: {{steps: [{{id: a}}]}}")).contains("match.examples: examples are no longer")
     );
+    let twice = tea.replace("any: [tea]", "any: [tea], fact: topic");
+    assert!(refused(&format!("{twice}plan: {{steps: [{{id: a}}]}}")).contains("match.signals[0]"));
     std::fs::write(dir.path().join("tea.yaml"), format!("{tea}plan: {{steps: [{{id: brew, agent_type: kettle}}]}}"))
         .expect("a temporary file can be written");
     let planner = RulesPlanner::from_dir(dir.path()).expect("the file is well formed");
@@ -508,7 +303,7 @@ fn seen(step: &Step) -> Vec<String> {
     text.split("{{ steps.").skip(1).filter_map(|rest| rest.split('.').next()).map(str::to_owned).collect()
 }
 
-pub(super) fn request(description: &str) -> PlanRequest {
+fn request(description: &str) -> PlanRequest {
     PlanRequest {
         goal: Goal { description: description.into(), ..Goal::default() },
         agents: Vec::new(),

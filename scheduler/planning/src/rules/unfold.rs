@@ -11,42 +11,24 @@ use super::rule::Rule;
 /// The ids that became of a step's id in the rule; none when it is left out.
 type Unfolded = BTreeMap<String, Vec<String>>;
 
-/// The rendered plan. When it has more steps than allowed, the lists are not unfolded, and their members are inputs.
+/// The rendered plan. When it has more steps than allowed, the lists are not unfolded.
 ///
-/// - `known`: facts by name.
+/// - `known`: facts and constraints by name.
 pub(super) fn unfold(rule: &Rule, known: &Map<String, Value>, steps_max: usize) -> Result<Value, String> {
-    let unfolds = steps(&rule.plan).iter().any(|step| step.get("each").is_some());
-    if unfolds {
-        let plan = with_lists(rule, known)?;
-        if steps(&plan).len() <= steps_max {
-            return Ok(plan);
-        }
-    }
-    with_lists(rule, &folded(known))
-}
-
-/// The facts with the sub-tasks as a requirement of the whole.
-fn folded(known: &Map<String, Value>) -> Map<String, Value> {
-    let mut known = known.clone();
-    if let Some(subtasks) = known.remove("subtasks") {
-        let requirements = known.entry("requirements").or_insert_with(|| json!({}));
-        if let Some(requirements) = requirements.as_object_mut() {
-            requirements.insert("subtasks".into(), subtasks);
-        }
-    }
-    known
+    let plan = with_lists(rule, known, true)?;
+    if steps(&plan).len() <= steps_max { Ok(plan) } else { with_lists(rule, known, false) }
 }
 
 fn steps(plan: &Value) -> &[Value] {
     plan.get("steps").and_then(Value::as_array).map_or(&[], Vec::as_slice)
 }
 
-fn with_lists(rule: &Rule, known: &Map<String, Value>) -> Result<Value, String> {
+fn with_lists(rule: &Rule, known: &Map<String, Value>, unfolds: bool) -> Result<Value, String> {
     let mut unfolded = Unfolded::new();
     let mut rendered = Vec::new();
     for template in steps(&rule.plan) {
         let id = template.get("id").and_then(Value::as_str).unwrap_or_default().to_owned();
-        let copies = copies(rule, template, known)?;
+        let copies = copies(rule, template, known, unfolds)?;
         let ids = copies.iter().filter_map(|step| Some(step.get("id")?.as_str()?.to_owned())).collect();
         unfolded.insert(id, ids);
         rendered.extend(copies);
@@ -64,16 +46,15 @@ fn with_lists(rule: &Rule, known: &Map<String, Value>) -> Result<Value, String> 
 }
 
 /// What becomes of one step of the rule.
-fn copies(rule: &Rule, template: &Value, known: &Map<String, Value>) -> Result<Vec<Value>, String> {
+fn copies(rule: &Rule, template: &Value, known: &Map<String, Value>, unfolds: bool) -> Result<Vec<Value>, String> {
     let mut template = template.clone();
     let Some(fields) = template.as_object_mut() else { return Ok(vec![template]) };
     let needed = fields.remove("needs_fact");
     if needed.as_ref().and_then(Value::as_str).is_some_and(|fact| !known.contains_key(fact)) {
         return Ok(Vec::new());
     }
-    let each = fields.remove("each");
-    let in_order =
-        fields.remove("in_order").is_some_and(|order| order == true) || known.contains_key("subtasks_in_order");
+    let each = fields.remove("each").filter(|_| unfolds);
+    let in_order = fields.remove("in_order").is_some_and(|order| order == true);
     share_inputs(rule, fields);
     let render = TemplateRenderer::new(known);
     let items = match each.map(|list| render.plan(&list)).transpose()? {
