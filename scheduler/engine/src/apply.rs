@@ -702,19 +702,10 @@ fn track_engine_step(state: &mut PlanState, i: StepIndex, ready: bool) {
 
 /// Tracks the steps among which the first one of the list has its turn.
 pub(crate) fn track_listed(state: &mut PlanState, i: StepIndex, status: StepStatus) {
-    match status {
-        StepStatus::Ready
-        | StepStatus::Queued
-        | StepStatus::Running
-        | StepStatus::Retrying
-        | StepStatus::AwaitingApproval => drop(state.listed.insert(i)),
-        StepStatus::Pending
-        | StepStatus::Blocked
-        | StepStatus::Completed
-        | StepStatus::Failed
-        | StepStatus::Skipped
-        | StepStatus::Cancelled
-        | StepStatus::Revised => drop(state.listed.remove(&i)),
+    if status.is_unlocked() {
+        state.listed.insert(i);
+    } else {
+        state.listed.remove(&i);
     }
 }
 
