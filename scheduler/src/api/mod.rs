@@ -184,4 +184,6 @@ async fn upkeep(stop: CancellationToken, handle: metrics_exporter_prometheus::Pr
 }
 
 #[cfg(test)]
+mod page_vocabulary;
+#[cfg(test)]
 mod tests;
