@@ -488,7 +488,7 @@ mod tests {
         let (table, after) = rest.split_once("<!-- routes end -->").expect("the place has an end");
         let expected = access_table();
         if table.trim() != expected.trim() {
-            let written = format!("{before}<!-- routes -->\n\n{expected}\n<!-- routes end -->{after}");
+            let written = format!("{before}<!-- routes -->\n{expected}<!-- routes end -->{after}");
             std::fs::write(PAGE, written).expect("the page can be written");
             panic!("the table of routes in docs/access.md was old, and is written again: see the difference");
         }
