@@ -76,12 +76,60 @@ word_enum! {
     }
 }
 
+word_enum! {
+    /// What a status means to people. Clients show the statuses of a group in one colour.
+    StatusGroup {
+        /// Has not begun, or ended without a result that counts.
+        Idle = "idle",
+        /// Begins when there is room.
+        Next = "next",
+        /// Is at work.
+        Busy = "busy",
+        /// Waits for a person.
+        Person = "person",
+        /// Is held up, or ended with less than all.
+        Warn = "warn",
+        /// Ended as it should.
+        Good = "good",
+        /// Ended without what it should give.
+        Bad = "bad",
+    }
+}
+
+word_enum! {
+    /// The rough statuses that a step is counted under.
+    ProgressGroup {
+        /// Not started.
+        Pending = "pending",
+        /// On its way, or waiting out a backoff.
+        InProgress = "in_progress",
+        /// Done, with outputs.
+        Completed = "completed",
+        /// Failed for good.
+        Failed = "failed",
+        /// Ended without having been done.
+        Skipped = "skipped",
+    }
+}
+
 impl PlanStatus {
     /// Whether nothing can change any more.
     pub fn is_final(self) -> bool {
         match self {
             Self::Planning | Self::AwaitingApproval | Self::Running | Self::Replanning | Self::Paused => false,
             Self::Completed | Self::Partial | Self::Failed | Self::Cancelled | Self::Rejected => true,
+        }
+    }
+
+    /// What it means to people.
+    pub fn group(self) -> StatusGroup {
+        match self {
+            Self::Cancelled => StatusGroup::Idle,
+            Self::Planning | Self::Running | Self::Replanning => StatusGroup::Busy,
+            Self::AwaitingApproval => StatusGroup::Person,
+            Self::Paused | Self::Partial => StatusGroup::Warn,
+            Self::Completed => StatusGroup::Good,
+            Self::Failed | Self::Rejected => StatusGroup::Bad,
         }
     }
 }
@@ -98,6 +146,44 @@ impl StepStatus {
             | Self::Retrying
             | Self::AwaitingApproval => false,
             Self::Completed | Self::Failed | Self::Skipped | Self::Cancelled | Self::Revised => true,
+        }
+    }
+
+    /// What it means to people.
+    pub fn group(self) -> StatusGroup {
+        match self {
+            Self::Pending | Self::Skipped | Self::Cancelled | Self::Revised => StatusGroup::Idle,
+            Self::Ready | Self::Queued => StatusGroup::Next,
+            Self::Running => StatusGroup::Busy,
+            Self::AwaitingApproval => StatusGroup::Person,
+            Self::Blocked | Self::Retrying => StatusGroup::Warn,
+            Self::Completed => StatusGroup::Good,
+            Self::Failed => StatusGroup::Bad,
+        }
+    }
+
+    /// What it is counted under.
+    pub fn progress_group(self) -> ProgressGroup {
+        match self {
+            Self::Pending | Self::Blocked | Self::Ready | Self::AwaitingApproval => ProgressGroup::Pending,
+            Self::Queued | Self::Running | Self::Retrying => ProgressGroup::InProgress,
+            Self::Completed => ProgressGroup::Completed,
+            Self::Failed => ProgressGroup::Failed,
+            Self::Skipped | Self::Cancelled | Self::Revised => ProgressGroup::Skipped,
+        }
+    }
+
+    /// Whether its dependencies were met, and it has not ended.
+    pub fn is_unlocked(self) -> bool {
+        match self {
+            Self::Ready | Self::Queued | Self::Running | Self::Retrying | Self::AwaitingApproval => true,
+            Self::Pending
+            | Self::Blocked
+            | Self::Completed
+            | Self::Failed
+            | Self::Skipped
+            | Self::Cancelled
+            | Self::Revised => false,
         }
     }
 
@@ -146,14 +232,12 @@ impl Counts {
     }
 
     fn slot(&mut self, status: StepStatus) -> &mut u32 {
-        match status {
-            StepStatus::Pending | StepStatus::Blocked | StepStatus::Ready | StepStatus::AwaitingApproval => {
-                &mut self.pending
-            }
-            StepStatus::Queued | StepStatus::Running | StepStatus::Retrying => &mut self.in_progress,
-            StepStatus::Completed => &mut self.completed,
-            StepStatus::Failed => &mut self.failed,
-            StepStatus::Skipped | StepStatus::Cancelled | StepStatus::Revised => &mut self.skipped,
+        match status.progress_group() {
+            ProgressGroup::Pending => &mut self.pending,
+            ProgressGroup::InProgress => &mut self.in_progress,
+            ProgressGroup::Completed => &mut self.completed,
+            ProgressGroup::Failed => &mut self.failed,
+            ProgressGroup::Skipped => &mut self.skipped,
         }
     }
 }

@@ -200,8 +200,8 @@ export function stepActions(plan, step, isOver, inputs, then) {
     }
   }
   if (!isOver && can("operator")) {
-    if (["retrying", "failed", "skipped"].includes(step.status)) actions.push(verbed("retry", "Retry step", step.status === "retrying" ? "The next attempt is made at once." : "The step starts again."));
-    if (!["completed", "skipped", "cancelled", "revised"].includes(step.status)) {
+    if (step.status === "retrying" || ["failed", "skipped"].includes(step.status)) actions.push(verbed("retry", "Retry step", step.status === "retrying" ? "The next attempt is made at once." : "The step starts again."));
+    if (!isFinal(step.status) || step.status === "failed") {
       actions.push(verbed("skip", "Skip step", "The step counts as done, without outputs."));
       actions.push(verbed("complete", "Complete by hand", "The step counts as completed with these outputs.", {
         fields: [{ name: "outputs", label: "Outputs (JSON)", type: "text", code: true, value: "{}" }],

@@ -207,12 +207,12 @@ export function poll(path, ms, onUpdate) {
 
 /** Follows the log of a plan from event `after` on; resumes where it stopped, also after the scheduler restarts. */
 export function follow(plan, after, onEvents, onState) {
-  const state = { after, status: "connecting", isClosed: false };
+  const state = { after, connection: "connecting", isClosed: false };
   let abort = null, waitMs = 500, timer = 0;
-  const setStatus = (status) => {
-    if (state.status === status) return;
-    state.status = status;
-    onState(status);
+  const setConnection = (connection) => {
+    if (state.connection === connection) return;
+    state.connection = connection;
+    onState(connection);
   };
   const run = async () => {
     abort = new AbortController();
@@ -222,11 +222,11 @@ export function follow(plan, after, onEvents, onState) {
         cache: "no-store", credentials: "same-origin", signal: abort.signal,
       });
       if (link.cause?.status === 0) setLink(null);
-      if (response.status === 204) return setStatus("ended");
-      if (response.status === 401) { setStatus("paused"); return expire(); }
-      if ([403, 404].includes(response.status)) return setStatus("refused");
+      if (response.status === 204) return setConnection("ended");
+      if (response.status === 401) { setConnection("paused"); return expire(); }
+      if ([403, 404].includes(response.status)) return setConnection("refused");
       if (!response.ok) throw new Error(String(response.status));
-      setStatus("live");
+      setConnection("live");
       waitMs = 500;
       await readStream(response.body, (event) => {
         if (event.seq <= state.after) return;
@@ -237,21 +237,21 @@ export function follow(plan, after, onEvents, onState) {
     } catch (error) {
       if (state.isClosed || error.name === "AbortError") return;
       if (error instanceof TypeError) setLink(new Refusal(0, DISCONNECTED));
-      setStatus("reconnecting");
+      setConnection("reconnecting");
       timer = setTimeout(run, waitMs * (0.75 + Math.random() / 2));
       waitMs = Math.min(waitMs * 2, 8_000);
     }
   };
   const stop = () => { clearTimeout(timer); if (abort) abort.abort(); };
   const onVisibility = () => {
-    if (state.isClosed || ["ended", "refused"].includes(state.status)) return;
-    if (document.hidden) { stop(); setStatus("paused"); }
-    else if (state.status === "paused") { setStatus("connecting"); run(); }
+    if (state.isClosed || ["ended", "refused"].includes(state.connection)) return;
+    if (document.hidden) { stop(); setConnection("paused"); }
+    else if (state.connection === "paused") { setConnection("connecting"); run(); }
   };
   document.addEventListener("visibilitychange", onVisibility);
   run();
-  state.pause = () => { stop(); setStatus("held"); };
-  state.resume = () => { if (state.status === "held") { setStatus("connecting"); run(); } };
+  state.pause = () => { stop(); setConnection("held"); };
+  state.resume = () => { if (state.connection === "held") { setConnection("connecting"); run(); } };
   state.close = () => {
     state.isClosed = true;
     stop();

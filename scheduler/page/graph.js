@@ -3,6 +3,7 @@
 import { h, memo } from "./dom.js";
 import { icon, tone } from "./parts.js";
 import { words } from "./format.js";
+import { isFinal } from "./replay.js";
 
 /** Above this, and with more steps beside each other than that, boxes show only ids. */
 export const COMPACT_ABOVE = 150;
@@ -187,7 +188,7 @@ function box(place, step, grid, isCompact, options, isEntry) {
   // The name of the button begins with what is seen of it.
   const label = `${[id, who, count].filter(Boolean).join(" ")}: ${id === place.id ? "" : `step ${place.id}, `}${definition.description || definition.action || "step"}, ${words(status)}${change ? `, ${change}` : ""}${after ? `, waits for ${after}` : ""}`;
   return h("g", {
-    key: place.id, class: `node tone-${tone(status)} status-${status} ${isSelected ? "selected" : ""} ${change ? `change-${change}` : ""}`, transform: `translate(${x} ${y})`,
+    key: place.id, class: `node tone-${tone(status)} status-${status} ${isFinal(status) && tone(status) === "idle" ? "is-over" : ""} ${isSelected ? "selected" : ""} ${change ? `change-${change}` : ""}`, transform: `translate(${x} ${y})`,
     role: "button", tabindex: isEntry ? "0" : "-1", "aria-pressed": String(isSelected), "aria-label": label, "data-step": place.id,
     onclick: () => options.onSelect(place.id),
   },
@@ -249,7 +250,7 @@ export function runsDown(layout, share = 1) {
 
 /** Shows what happens now, or the first step, in a frame that is smaller than the graph. */
 function reveal(frame) {
-  const box = frame.querySelector(".node.selected") || frame.querySelector(".status-running, .status-awaiting_approval, .status-failed, .status-retrying, .status-blocked") || frame.querySelector('.node[tabindex="0"]');
+  const box = frame.querySelector(".node.selected") || frame.querySelector(".node:is(.tone-busy, .tone-person, .tone-bad, .tone-warn)") || frame.querySelector('.node[tabindex="0"]');
   if (!box) return;
   const outer = frame.getBoundingClientRect(), inner = box.getBoundingClientRect();
   if (inner.right > outer.right || inner.left < outer.left) frame.scrollLeft += inner.left + inner.width / 2 - outer.left - outer.width / 2;

@@ -6,10 +6,11 @@ import { app, button, cell, commands, curl, dim, download, empty, figure, pageHe
 import { clockTime, exact, parseTime, plural, quote, shortTime, words } from "./format.js";
 import { eventDetail } from "./plan.js";
 import { planTable, readPlans } from "./plans.js";
-import { FINAL_STATUSES, isFinal } from "./replay.js";
+import { isFinal } from "./replay.js";
+import { EVENTS, PLAN_STATUSES } from "./vocabulary.js";
 
 const SPANS = [["300000", "5 minutes", "5m"], ["3600000", "1 hour", "1h"], ["86400000", "24 hours", "24h"], ["604800000", "7 days", "7d"], ["2592000000", "30 days", "30d"], ["all", "All time", "36500d"]];
-const TYPES = "goal_accepted model_asked model_answered tools_called planning_failed plan_created plan_validated plan_approval_requested hook_asked hook_decided plan_approved plan_rejected phase_added phase_started phase_completed phase_failed phase_skipped replan_triggered revision_proposed revision_refused question_asked question_answered plan_revised plan_extended family_grew constraint_changed judgement_requested criteria_judged plan_paused plan_resumed plan_quarantined plan_completed plan_failed plan_cancelled step_added step_modified step_removed step_ready step_blocked step_approval_requested step_hook_asked step_hook_decided step_approved step_question_asked step_question_answered step_recalled step_decomposed step_queued step_started step_progress step_measured call_recorded calls_discarded step_suspended step_resumed step_completed step_retrying step_released step_failed step_skipped step_cancelled".split(" ");
+const TYPES = Object.keys(EVENTS);
 const GROUPS = [["Failures", /failed|retrying/], ["Revisions", /replan|revis/], ["People", /approv|question|rejected/], ["Models", /^model|^call|tools/], ["Plans", /^goal|^plan_(created|completed|failed|cancelled)/]].map(([label, fits]) => [TYPES.filter((name) => fits.test(name)).join(","), label]);
 const FIELDS = [["plan", "Plan", "id"], ["step", "Step", "id"], ["phase", "Phase", "id"]];
 
@@ -178,7 +179,7 @@ export function historyScreen() {
     view: () => {
       return [
         pageHead("History"),
-        h("div", { class: "filters" }, searchBox("Words of goals, names, results and errors", param("q"), type), choice("Status", param("status"), [option("", "Every status", param("status")), ...FINAL_STATUSES.map((name) => option(name, words(name), param("status")))], (value) => { app.replace({ status: value || null }); load(); }),
+        h("div", { class: "filters" }, searchBox("Words of goals, names, results and errors", param("q"), type), choice("Status", param("status"), [option("", "Every status", param("status")), ...PLAN_STATUSES.filter(isFinal).map((name) => option(name, words(name), param("status")))], (value) => { app.replace({ status: value || null }); load(); }),
           own.items ? h("span", { class: "dim", role: "status" }, own.isLoading ? "Searching …" : `${plural(own.items.length, "plan")}${own.next ? " and more" : ""}`) : null),
         trouble(own.refusal, load),
         h("div", { class: own.isLoading && own.items ? "is-old" : "" }, !own.items ? (own.refusal ? null : skeleton(8)) : own.items.length ? planTable(own.items, text() ? "Plans with these words in their name or goal" : "Plans that ended") : own.isLoading && !own.items.length && text() ? skeleton(3) : own.next ? empty("Nothing yet", "No plan that was looked at so far fits.") : text() ? (own.hits && own.hits.length ? h("p", { class: "dim" }, "No name or goal has all of these words.") : empty("Nothing found", "Try fewer or other words: every word must be there.")) : empty("No history yet", "Plans appear here when they have ended.")),

@@ -2,6 +2,7 @@
 
 import { h } from "./dom.js";
 import { EVERY_NAMESPACE, get, isOutage, link, planPath, session } from "./api.js";
+import { COUNTS, STATUSES } from "./vocabulary.js";
 import { bytes, capital, exact, parseTime, relative, shortTime, words } from "./format.js";
 
 export const app = { now: Date.now(), render: () => {}, announce: () => {}, go: () => {}, route: null };
@@ -14,13 +15,6 @@ export const figure = (...parts) => h("td", { class: "num" }, ...parts);
 export const rowHead = (...parts) => h("th", { scope: "row" }, ...parts);
 
 const ICONS = {
-  pending: "M4 8h8", blocked: "M4 4l8 8M4 12a5.7 5.7 0 1 1 8-8a5.7 5.7 0 0 1-8 8", ready: "M5 3.5l7 4.5-7 4.5z",
-  queued: "M3.5 4.5h9M3.5 8h9M3.5 11.5h5", running: "M8 2.5a5.5 5.5 0 1 1-5.5 5.5M8 5v3l2.2 1.6",
-  retrying: "M12.5 5.5A5.2 5.2 0 1 0 13 9M12.8 2.5v3.2H9.6", awaiting_approval: "M8 7.2a2.3 2.3 0 1 0 0-4.6a2.3 2.3 0 0 0 0 4.6M3.6 13.5a4.4 4.4 0 0 1 8.8 0",
-  completed: "M3.5 8.5l3 3 6-7", failed: "M4.2 4.2l7.6 7.6M11.8 4.2l-7.6 7.6", skipped: "M3.5 4l4.5 4-4.5 4M8 4l4.5 4L8 12",
-  cancelled: "M4.5 4.5h7v7h-7z", revised: "M3.5 12.5l.8-3L10.7 3l2.3 2.3-6.4 6.4z", planning: "M3 12.5l6-6M10.5 2.5v2M10.5 8v2M7 5.5H5M13.8 5.5h-1.2",
-  paused: "M5.5 4v8M10.5 4v8", replanning: "M3 5h8l-2-2M13 11H5l2 2", partial: "M3.5 8.5l2.3 2.3M7 10.5L12.5 4.5M10 12.5h3", rejected: "M3.5 8h9M8 2.8a5.2 5.2 0 1 0 0 10.4A5.2 5.2 0 0 0 8 2.8",
-  met: "M3.5 8.5l3 3 6-7", low: "M8 3v6M8 12.2v.3", broken: "M4.2 4.2l7.6 7.6M11.8 4.2l-7.6 7.6", relaxed: "M3.5 10c2-5 3 3 9-4", not_measured: "M4 8h8",
   copy: "M6 6h7v7H6zM3 10V3h7", close: "M4 4l8 8M12 4l-8 8", search: "M7 11.5a4.5 4.5 0 1 0 0-9a4.5 4.5 0 0 0 0 9M10.3 10.3L13.5 13.5",
   plans: "M2.5 4h3v3h-3zM10.5 2.5h3v3h-3zM10.5 10h3v3h-3zM5.5 5.5h3v6h2M8.5 4h2", approvals: "M3 8.5l3 3 7-8", playground: "M3.5 13L10 6.5l-.5-.5 1-1 1.5 1.5-1 1-.5-.5L4 13.5zM4 3v3M2.5 4.5h3",
   compare: "M3 3h4v10H3zM9 3h4v10H9z", history: "M3 8a5 5 0 1 0 1.5-3.6L3 6M3 3v3h3M8 5.5V8l2 1.5", agents: "M5 5.5h6v6H5zM8 5.5v-2.5M3 8h2M11 8h2M7 8.2v.1M9 8.2v.1", workers: "M3 3.5h10v4H3zM3 9h10v4H3zM5 5.5h.1M5 11h.1",
@@ -31,15 +25,11 @@ const ICONS = {
 
 export function icon(name, label) {
   return h("svg", { viewBox: "0 0 16 16", class: "icon", "aria-hidden": label ? undefined : "true", role: label ? "img" : undefined, "aria-label": label, focusable: "false" },
-    h("path", { d: ICONS[name] || ICONS.pending }));
+    h("path", { d: ICONS[name] || STATUSES[name]?.icon || STATUSES.pending.icon }));
 }
 
-const TONES = {
-  completed: "good", met: "good", failed: "bad", broken: "bad", rejected: "bad", partial: "warn", retrying: "warn", low: "warn", paused: "warn", blocked: "warn", relaxed: "warn",
-  awaiting_approval: "person", running: "busy", planning: "busy", replanning: "busy", queued: "next", ready: "next",
-};
 /** The colour of a status; the same in graph, timeline and lists. */
-export const tone = (status) => TONES[status] || "idle";
+export const tone = (status) => STATUSES[status]?.tone || "idle";
 
 export function status(name, more) {
   return h("span", { class: `status tone-${tone(name)}` }, icon(name), h("span", null, words(name)), more && h("span", { class: "more" }, more));
@@ -74,10 +64,10 @@ export function prose(text) {
 /** Steps by status as one bar. */
 export function progress(counts) {
   const total = counts.total || 0;
-  const part = (name, tone) => (counts[name] ? h("span", { class: `seg tone-${tone}`, style: { "flex-grow": String(counts[name]) } }) : null);
-  const text = ["completed", "failed", "skipped", "in_progress", "pending"].filter((name) => counts[name]).map((name) => `${counts[name]} ${words(name)}`).join(", ");
+  const parts = COUNTS.filter(([name]) => counts[name]);
+  const text = parts.map(([name]) => `${counts[name]} ${words(name)}`).join(", ");
   return h("span", { class: "progress", role: "img", "aria-label": total ? `${counts.completed} of ${total} steps: ${text}` : "no steps yet", title: text },
-    h("span", { class: "bar" }, part("completed", "good"), part("failed", "bad"), part("skipped", "idle"), part("in_progress", "busy"), part("pending", "none")),
+    h("span", { class: "bar" }, parts.map(([name, tone]) => h("span", { key: name, class: `seg tone-${tone}`, style: { "flex-grow": String(counts[name]) } }))),
     h("span", { class: "num" }, total ? `${counts.completed}/${total}` : "–"));
 }
 

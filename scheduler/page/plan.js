@@ -128,7 +128,7 @@ export function planScreen(route) {
     const ids = own.layout ? order(own.layout, steps()) : [];
     const selected = app.route.params.get("step");
     if (event.key === "f") {
-      const failed = ids.find((one) => ["failed", "blocked", "retrying"].includes(steps().get(one).status));
+      const failed = ids.find((one) => ["bad", "warn"].includes(tone(steps().get(one).status)));
       if (failed) app.replace({ step: failed }); else app.announce("no step has failed");
     } else if ((event.key === "j" || event.key === "k") && ids.length) {
       const at = ids.indexOf(selected);
@@ -362,7 +362,7 @@ function stepsTab(context) {
     const failure = step.failure || (!own.past && live.failure);
     return memo(own.rowCache, id, [step, step.version, id === selected, failure && failure.message, live.message, took], () => h("tr", { key: id, class: id === selected ? "selected" : "" },
       rowHead(button({ class: "link", onclick: () => context.select(id) }, id), h("div", { class: "dim", dir: "auto" }, step.definition.description)),
-      cell(status(step.status), failure && ["failed", "retrying", "skipped"].includes(step.status) ? h("div", { class: "failure" }, h("code", { class: "code" }, failure.code), " ", step.status === "retrying" && step.toldToWait ? "told to wait: " : "", failure.message) : null, live.message && step.status === "running" ? h("div", { class: "dim" }, live.message) : null),
+      cell(status(step.status), failure && (["bad", "warn"].includes(tone(step.status)) || step.status === "skipped") ? h("div", { class: "failure" }, h("code", { class: "code" }, failure.code), " ", step.status === "retrying" && step.toldToWait ? "told to wait: " : "", failure.message) : null, live.message && step.status === "running" ? h("div", { class: "dim" }, live.message) : null),
       cell(step.definition.agent_type || dim(words(step.definition.kind || "engine"))),
       cell((step.definition.dependencies || []).join(", ") || dim("–")),
       figure(number(step.attempts.length)), figure(duration(took)), figure(money(step.cost))));

@@ -5,9 +5,9 @@ import { can, get, planPath, poll, post } from "./api.js";
 import { withoutAnswer, withoutDecision } from "./actions.js";
 import { app, button, cell, commands, curl, dim, empty, figure, icon, pageHead, planLink, problem, progress, rowHead, searchBox, skeleton, status, table, time, trouble, upToDate } from "./parts.js";
 import { duration, money, number, plural, quote, words } from "./format.js";
-import { FINAL_STATUSES, isFinal } from "./replay.js";
+import { isFinal } from "./replay.js";
+import { PLAN_STATUSES } from "./vocabulary.js";
 
-const STATUSES = ["planning", "awaiting_approval", "running", "replanning", "paused", ...FINAL_STATUSES];
 const POLL_MS = 2_000;
 /** How often a search is repeated, and a list of more than a request. */
 const SEARCH_MS = 20_000;
@@ -91,7 +91,7 @@ function filters(counts, { set, type, param }) {
   const chosen = param("status");
   return h("div", { class: "filters" },
     searchBox("Words of names, ids and goals", param("q"), type),
-    h("label", null, h("span", { class: "visually-hidden" }, "Status"), h("select", { value: chosen, onchange: (event) => set({ status: event.target.value || null }) }, h("option", { value: "", selected: !chosen }, "Every status"), STATUSES.map((name) => h("option", { key: name, value: name, selected: name === chosen }, words(name), counts ? ` (${number(counts.statuses[name] || 0)})` : "")))),
+    h("label", null, h("span", { class: "visually-hidden" }, "Status"), h("select", { value: chosen, onchange: (event) => set({ status: event.target.value || null }) }, h("option", { value: "", selected: !chosen }, "Every status"), PLAN_STATUSES.map((name) => h("option", { key: name, value: name, selected: name === chosen }, words(name), counts ? ` (${number(counts.statuses[name] || 0)})` : "")))),
     h("label", { class: "check" }, h("input", { type: "checkbox", checked: param("failed") === "1", onchange: (event) => set({ failed: event.target.checked ? "1" : null }) }), " With failures only"));
 }
 

@@ -1,11 +1,19 @@
 // Folds the log of a plan: the state of its steps after any event, and when each attempt ran.
 
 import { parseTime, words } from "./format.js";
+import { EVENTS, STATUSES } from "./vocabulary.js";
 
-const FINAL = new Set(["completed", "failed", "skipped", "cancelled", "revised"]);
-/** The statuses of plans that have ended. */
-export const FINAL_STATUSES = ["completed", "partial", "failed", "cancelled", "rejected"];
-export const isFinal = (status) => FINAL_STATUSES.includes(status);
+export const isFinal = (status) => Boolean(STATUSES[status]?.isFinal);
+
+/** The statuses that events lead to where their type alone does not say it; without one the status stays. */
+const TO = {
+  hook_asked: (data) => (data.point === "on_plan_generated" ? "awaiting_approval" : ""),
+  hook_decided: (data) => (data.point === "on_plan_generated" ? "running" : ""),
+  plan_completed: (data) => data.status,
+  step_hook_decided: (data) => (data.point === "on_step_start" && data.decision !== "hold" ? "pending" : "awaiting_approval"),
+  step_suspended: (data) => (["plan", "budget"].includes(data.call.wait.for) ? "retrying" : "awaiting_approval"),
+};
+const statusAfter = ({ type }, data) => (TO[type] ? TO[type](data) : EVENTS[type]?.to);
 
 /** The state before the first event. */
 export function begin() {
@@ -41,7 +49,7 @@ function setStatus(step, status, ms) {
   else closeWait(step, ms);
   step.status = status;
   step.since = ms;
-  if (FINAL.has(status)) step.finishedMs = ms;
+  if (isFinal(status)) step.finishedMs = ms;
 }
 
 function closeWait(step, ms) {
@@ -74,7 +82,7 @@ export function apply(state, event) {
   state.seq = event.seq;
   if (!Number.isFinite(state.startMs)) state.startMs = ms;
   state.lastMs = ms;
-  const isOfStep = event.type.startsWith("step_") || event.type.startsWith("call");
+  const isOfStep = Boolean(event.step_id);
   if (isOfStep) applyStep(state, event, data, ms);
   else applyPlan(state, event, data, ms);
   const spent = event.type === "call_recorded" ? callUsage(data) : data.usage && !isOfStep ? data.usage : data;
@@ -92,32 +100,26 @@ function applyStep(state, event, data, ms) {
   const step = state.steps.get(event.step_id);
   if (!step) return;
   touch(step);
+  const to = statusAfter(event, data);
+  if (to) setStatus(step, to, ms);
+  const outcome = EVENTS[event.type]?.outcome;
+  if (outcome) endAttempt(step, data.failure ? "failed" : outcome, Math.min(ms, data.finished_ms || ms), data);
   switch (event.type) {
-    case "step_ready": setStatus(step, "ready", ms); break;
-    case "step_blocked": setStatus(step, "blocked", ms); step.reason = data.reason || ""; break;
-    case "step_approval_requested": setStatus(step, "awaiting_approval", ms); step.dueMs = data.due_ms; break;
-    case "step_question_asked": setStatus(step, "awaiting_approval", ms); step.question = data.question; step.dueMs = data.due_ms; break;
-    case "step_hook_asked": setStatus(step, "awaiting_approval", ms); break;
-    case "step_hook_decided": setStatus(step, data.point === "on_step_start" && data.decision !== "hold" ? "pending" : "awaiting_approval", ms); break;
+    case "step_blocked": case "step_cancelled": step.reason = data.reason || ""; break;
+    case "step_approval_requested": step.dueMs = data.due_ms; break;
+    case "step_question_asked": step.question = data.question; step.dueMs = data.due_ms; break;
     case "step_suspended":
-      setStatus(step, data.call.wait.for === "plan" || data.call.wait.for === "budget" ? "retrying" : "awaiting_approval", ms);
       step.dueMs = data.due_ms;
       if (data.call.wait.for === "answer") step.question = data.call.wait.text;
       else step.reason = data.call.wait.text;
-      endAttempt(step, "suspended", ms, data);
       break;
-    case "step_resumed": setStatus(step, "ready", ms); step.question = null; step.reason = ""; break;
-    case "step_approved": setStatus(step, "ready", ms); break;
-    case "step_question_answered": setStatus(step, "pending", ms); step.question = null; break;
-    case "step_recalled": setStatus(step, "pending", ms); endAttempt(step, "recalled", ms, data); break;
-    case "step_decomposed": setStatus(step, "ready", ms); endAttempt(step, "decomposed", ms, data); break;
+    case "step_resumed": step.question = null; step.reason = ""; break;
+    case "step_question_answered": step.question = null; break;
     case "step_queued":
-      setStatus(step, "queued", ms);
       step.progress = null;
       step.attempts.push({ number: event.attempt, queuedMs: ms, startMs: NaN, endMs: NaN, outcome: "", agentType: data.agent_type, action: data.action, inputs: data.inputs, inputsBytes: data.inputs_bytes, worker: "", failure: null, cost: 0, tokens: 0, calls: [] });
       break;
     case "step_started": {
-      setStatus(step, "running", ms);
       const attempt = lastAttempt(step);
       if (attempt) Object.assign(attempt, { startMs: Math.min(ms, data.started_ms || ms), worker: data.worker || "", dueMs: data.due_ms });
       break;
@@ -130,23 +132,15 @@ function applyStep(state, event, data, ms) {
       break;
     }
     case "step_progress": step.progress = data.progress; step.message = data.message || step.message; break;
-    case "step_completed":
-      setStatus(step, "completed", ms);
-      Object.assign(step, { outputs: data.outputs, partial: data.partial, cached: Boolean(data.cache_key && !step.attempts.length), failure: null });
-      endAttempt(step, "completed", Math.min(ms, data.finished_ms || ms), data);
-      break;
+    case "step_completed": Object.assign(step, { outputs: data.outputs, partial: data.partial, cached: Boolean(data.cache_key && !step.attempts.length), failure: null }); break;
     case "step_retrying":
-      setStatus(step, "retrying", ms);
       step.failure = data.failure;
       step.dueMs = data.due_ms;
       step.toldToWait = Boolean(data.told_to_wait);
-      endAttempt(step, "failed", ms, data);
       step.waits.push({ kind: "retry", told: step.toldToWait, from: ms, to: NaN });
       break;
-    case "step_released": setStatus(step, "ready", ms); endAttempt(step, "released", ms, data); break;
-    case "step_failed": setStatus(step, "failed", ms); step.failure = data.failure; endAttempt(step, "failed", ms, data); break;
-    case "step_skipped": setStatus(step, "skipped", ms); step.reason = data.reason || words(data.cause); if (data.failure) step.failure = data.failure; endAttempt(step, "failed", ms, data); break;
-    case "step_cancelled": setStatus(step, "cancelled", ms); step.reason = data.reason || ""; endAttempt(step, "cancelled", ms, data); break;
+    case "step_failed": step.failure = data.failure; break;
+    case "step_skipped": step.reason = data.reason || words(data.cause); if (data.failure) step.failure = data.failure; break;
     default: break;
   }
 }
@@ -165,7 +159,7 @@ function takePending(state, ms) {
 function cancel(state, ids, ms) {
   for (const id of ids || []) {
     const step = state.steps.get(id);
-    if (step && !FINAL.has(step.status)) { setStatus(step, "cancelled", ms); endAttempt(step, "cancelled", ms, {}); }
+    if (step && !isFinal(step.status)) { setStatus(step, "cancelled", ms); endAttempt(step, "cancelled", ms, {}); }
   }
 }
 
@@ -174,6 +168,8 @@ function takeRoutes(state, routes) {
 }
 
 function applyPlan(state, event, data, ms) {
+  const to = statusAfter(event, data);
+  if (to) state.status = to;
   switch (event.type) {
     case "goal_accepted":
       Object.assign(state, { goal: data.goal, name: (data.goal && data.goal.description) || "", parent: data.parent || null, traceparent: data.traceparent || "", submission: data.submission });
@@ -186,14 +182,11 @@ function applyPlan(state, event, data, ms) {
         if (step) { setStatus(step, "completed", ms); step.outputs = outputs; step.cached = true; }
       }
       break;
-    case "plan_validated": state.status = "running"; state.warnings = data.warnings || []; takeRoutes(state, data.routes); break;
-    case "plan_approval_requested": state.status = "awaiting_approval"; state.dueMs = data.due_ms; break;
-    case "hook_asked": if (data.point === "on_plan_generated") state.status = "awaiting_approval"; break;
-    case "hook_decided": if (data.point === "on_plan_generated") state.status = "running"; break;
-    case "plan_approved": state.status = "running"; break;
-    case "plan_rejected": state.status = "rejected"; cancel(state, data.cancelled, ms); break;
+    case "plan_validated": state.warnings = data.warnings || []; takeRoutes(state, data.routes); break;
+    case "plan_approval_requested": state.dueMs = data.due_ms; break;
+    case "plan_rejected": cancel(state, data.cancelled, ms); break;
     case "phase_added": state.phases = [...state.phases, { id: data.phase, description: data.description }]; break;
-    case "replan_triggered": state.status = "replanning"; state.marks.push({ kind: "replan", ms, seq: event.seq, text: data.reason || data.trigger }); break;
+    case "replan_triggered": state.marks.push({ kind: "replan", ms, seq: event.seq, text: data.reason || data.trigger }); break;
     case "revision_proposed": state.proposal = data; break;
     case "revision_refused": state.proposal = null; break;
     case "question_asked": state.question = { id: data.id, ...data.question, due_ms: data.due_ms }; break;
@@ -212,11 +205,9 @@ function applyPlan(state, event, data, ms) {
       if (state.status === "replanning") state.status = "running";
       break;
     case "plan_extended": takePending(state, ms); takeRoutes(state, data.routes); if (data.confidence) state.confidence = data.confidence; break;
-    case "plan_paused": state.status = "paused"; state.marks.push({ kind: "pause", ms, seq: event.seq, text: data.reason || "paused" }); break;
-    case "plan_resumed": state.status = "running"; break;
+    case "plan_paused": state.marks.push({ kind: "pause", ms, seq: event.seq, text: data.reason || "paused" }); break;
     case "plan_quarantined": state.marks.push({ kind: "quarantine", ms, seq: event.seq, text: data.reason }); break;
     case "plan_completed": case "plan_failed": case "plan_cancelled":
-      state.status = data.status || event.type.slice(5);
       Object.assign(state, { failure: data.failure || null, reason: data.reason || "", endMs: ms });
       cancel(state, data.cancelled, ms);
       break;

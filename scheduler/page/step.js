@@ -5,6 +5,7 @@ import { actionButtons, stepActions } from "./actions.js";
 import { button, copyButton, dim, facts, figure, icon, json, planLink, prose, rowHead, status, table, time, wholeOf } from "./parts.js";
 import { clockTime, duration, exact, money, number, percent, words } from "./format.js";
 import { isFinal } from "./replay.js";
+import { STATUSES } from "./vocabulary.js";
 
 export function stepPanel({ plan, view, step, state, explanation, isPast, now, onClose, then }) {
   const live = isPast ? null : view.steps.find((one) => one.id === step.id) || null;
@@ -56,7 +57,8 @@ function attempts(step, now) {
   })));
 }
 
-const outcome = (one, step) => (one.outcome === "recalled" || one.outcome === "released" || one.outcome === "suspended" || one.outcome === "decomposed" ? "revised" : one.outcome || step.status);
+/** An attempt that ended without an outcome of its step is shown as void. */
+const outcome = (one, step) => (one.outcome in STATUSES ? one.outcome : one.outcome ? "revised" : step.status);
 
 function route(found) {
   if (!found) return null;

@@ -53,8 +53,8 @@ export function timeline(state, ids, now, options) {
       const queued = Math.min(start, stop);
       if (queued - attempt.queuedMs > span / 2000) parts.push(bar(`q${attempt.queuedMs}`, "wait-queue", attempt.queuedMs, queued, `${name}: in the queue for ${duration(queued - attempt.queuedMs)}`));
       if (Number.isFinite(attempt.startMs)) {
-        const result = attempt.outcome || (step.status === "running" ? "running" : step.status);
-        parts.push(bar(`a${attempt.queuedMs}`, `attempt tone-${tone(result === "recalled" || result === "released" ? "cancelled" : result)}`, start, stop, `${name}: ${words(result)}, ${duration(stop - start)}${attempt.worker ? `, on ${attempt.worker}` : ""}${attempt.failure ? `, ${attempt.failure.code}` : ""}, from ${clockTime(start)}`));
+        const result = attempt.outcome || step.status;
+        parts.push(bar(`a${attempt.queuedMs}`, `attempt tone-${tone(result)}`, start, stop, `${name}: ${words(result)}, ${duration(stop - start)}${attempt.worker ? `, on ${attempt.worker}` : ""}${attempt.failure ? `, ${attempt.failure.code}` : ""}, from ${clockTime(start)}`));
       }
     }
     for (const wait of step.waits) parts.push(bar(`w${wait.from}`, `wait-${wait.kind}`, wait.from, open(wait.to), wait.kind === "retry" ? `${wait.told ? "was told to wait, and uses no retry: " : ""}waits ${duration(open(wait.to) - wait.from)} before the next attempt` : `waits for a person: ${duration(open(wait.to) - wait.from)}`));

@@ -96,20 +96,9 @@ fn completeness(state: &PlanState) -> Ratio {
     }
     for i in indices(state) {
         let Some(step) = state.step(i) else { continue };
-        match step.status {
-            StepStatus::Completed => steps.count(true),
-            StepStatus::Revised => {}
-            StepStatus::Skipped if state.is_skipped_on_purpose(i) => {}
-            StepStatus::Pending
-            | StepStatus::Blocked
-            | StepStatus::Ready
-            | StepStatus::Queued
-            | StepStatus::Running
-            | StepStatus::Retrying
-            | StepStatus::AwaitingApproval
-            | StepStatus::Failed
-            | StepStatus::Skipped
-            | StepStatus::Cancelled => steps.count(false),
+        let is_on_purpose = step.status == StepStatus::Skipped && state.is_skipped_on_purpose(i);
+        if step.status != StepStatus::Revised && !is_on_purpose {
+            steps.count(step.status == StepStatus::Completed);
         }
     }
     steps

@@ -1,7 +1,7 @@
 //! Colours and marks of statuses.
 
 use console::Style;
-use goalmill_common::status::{PlanStatus, StepStatus};
+use goalmill_common::status::{PlanStatus, StatusGroup, StepStatus};
 
 /// Meaning of a colour.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -56,24 +56,20 @@ impl Palette {
 }
 
 pub fn plan_tone(status: PlanStatus) -> Tone {
-    match status {
-        PlanStatus::Completed => Tone::Good,
-        PlanStatus::Failed | PlanStatus::Rejected => Tone::Bad,
-        PlanStatus::Partial | PlanStatus::AwaitingApproval | PlanStatus::Paused => Tone::Wait,
-        PlanStatus::Planning | PlanStatus::Running | PlanStatus::Replanning => Tone::Busy,
-        PlanStatus::Cancelled => Tone::Dim,
-    }
+    group_tone(status.group())
 }
 
 pub fn step_tone(status: StepStatus) -> Tone {
-    match status {
-        StepStatus::Completed => Tone::Good,
-        StepStatus::Failed => Tone::Bad,
-        StepStatus::Retrying | StepStatus::Blocked | StepStatus::AwaitingApproval => Tone::Wait,
-        StepStatus::Queued | StepStatus::Running => Tone::Busy,
-        StepStatus::Pending | StepStatus::Ready | StepStatus::Skipped | StepStatus::Cancelled | StepStatus::Revised => {
-            Tone::Dim
-        }
+    if status.is_in_flight() { Tone::Busy } else { group_tone(status.group()) }
+}
+
+fn group_tone(group: StatusGroup) -> Tone {
+    match group {
+        StatusGroup::Good => Tone::Good,
+        StatusGroup::Bad => Tone::Bad,
+        StatusGroup::Warn | StatusGroup::Person => Tone::Wait,
+        StatusGroup::Busy => Tone::Busy,
+        StatusGroup::Next | StatusGroup::Idle => Tone::Dim,
     }
 }
 

@@ -5,11 +5,12 @@ use goalmill_common::constraint::{AMOUNT, ConstraintStatus, ConstraintView, SPEN
 use goalmill_common::criterion::{CriterionVerdict, JudgeKind, Judgement};
 use goalmill_common::event::{
     ConstraintChanged, Event, HookDecided, HookDecision, PlanCreated, PlanEvent, PlanExtended, PlanRevised, Record,
-    StepEvent,
+    ReplanTriggered, StepEvent,
 };
 use goalmill_common::failure::Failure;
 use goalmill_common::goal::Goal;
 use goalmill_common::id::{AgentType, StepId};
+use goalmill_common::problem::Issue;
 use goalmill_common::status::{PlanStatus, StepStatus};
 use serde_json::{Map, Value};
 
@@ -60,9 +61,7 @@ fn plan_lines(board: &Board, event: &PlanEvent, by: &str, palette: Palette) -> V
             .collect(),
         PlanEvent::PlanningFailed(why) => {
             let what = if why.aborted { "the planner ended the plan" } else { "planning failed" };
-            let mut lines = vec![format!("  {} {what}: {}", palette.tone(Tone::Bad, "✗"), short(&why.reason))];
-            lines.extend(why.issues.iter().map(|issue| format!("      {} at {}", short(&issue.detail), issue.pointer)));
-            lines
+            refusal(what, &why.reason, &why.issues, palette)
         }
         PlanEvent::ApprovalRequested(_) => {
             vec![format!(
@@ -79,23 +78,7 @@ fn plan_lines(board: &Board, event: &PlanEvent, by: &str, palette: Palette) -> V
             format!("    take it up again: goalmill plan resume {}", board.plan),
         ],
         PlanEvent::Resumed(why) => vec![format!("  resumed{by}{}", because(&why.reason))],
-        PlanEvent::ReplanTriggered(replan) => {
-            let about = replan.step.as_ref().map(|step| format!(" of {step}")).unwrap_or_default();
-            let cause = replan.trigger.replace('_', " ");
-            if let Some(Asks::GoOn { .. }) = board.asks() {
-                let (wait, plan) = (palette.tone(Tone::Wait, "?"), &board.plan);
-                return vec![format!(
-                    "  {wait} how to go on without{}{}: goalmill plan approve {plan} | reject {plan} | replan {plan}",
-                    about.trim_start_matches(" of"),
-                    because(&replan.reason)
-                )];
-            }
-            vec![format!(
-                "  {} replanning after {cause}{about}{by}{}",
-                palette.tone(Tone::Wait, "↻"),
-                because(&replan.reason)
-            )]
-        }
+        PlanEvent::ReplanTriggered(replan) => vec![replan_line(board, replan, by, palette)],
         PlanEvent::Revised(revised) => vec![revision(board, revised, by, palette)],
         PlanEvent::PhaseStarted(phase) => {
             vec![format!("  {}", palette.tone(Tone::Dim, format!("phase {}", phase.phase)))]
@@ -106,12 +89,7 @@ fn plan_lines(board: &Board, event: &PlanEvent, by: &str, palette: Palette) -> V
             vec![format!("  {wait} a revision waits for approval: {what}: goalmill plan approve {}", board.plan)]
         }
         PlanEvent::RevisionRefused(refused) => {
-            let mut lines =
-                vec![format!("  {} revision refused{by}: {}", palette.tone(Tone::Bad, "✗"), short(&refused.reason))];
-            lines.extend(
-                refused.issues.iter().map(|issue| format!("      {} at {}", short(&issue.detail), issue.pointer)),
-            );
-            lines
+            refusal(&format!("revision refused{by}"), &refused.reason, &refused.issues, palette)
         }
         PlanEvent::QuestionAsked(asked) => {
             let (wait, plan, id) = (palette.tone(Tone::Wait, "?"), &board.plan, &asked.id);
@@ -145,6 +123,25 @@ fn plan_lines(board: &Board, event: &PlanEvent, by: &str, palette: Palette) -> V
         | PlanEvent::Failed(_)
         | PlanEvent::Cancelled(_) => Vec::new(),
     }
+}
+
+/// What was refused and why, and a line for each issue.
+fn refusal(what: &str, reason: &str, issues: &[Issue], palette: Palette) -> Vec<String> {
+    let mut lines = vec![format!("  {} {what}: {}", palette.tone(Tone::Bad, "✗"), short(reason))];
+    lines.extend(issues.iter().map(|issue| format!("      {} at {}", short(&issue.detail), issue.pointer)));
+    lines
+}
+
+fn replan_line(board: &Board, replan: &ReplanTriggered, by: &str, palette: Palette) -> String {
+    let about = replan.step.as_ref().map(|step| format!(" of {step}")).unwrap_or_default();
+    let (cause, why) = (replan.trigger.replace('_', " "), because(&replan.reason));
+    if let Some(Asks::GoOn { .. }) = board.asks() {
+        let (wait, plan, about) = (palette.tone(Tone::Wait, "?"), &board.plan, about.trim_start_matches(" of"));
+        return format!(
+            "  {wait} how to go on without{about}{why}: goalmill plan approve {plan} | reject {plan} | replan {plan}"
+        );
+    }
+    format!("  {} replanning after {cause}{about}{by}{why}", palette.tone(Tone::Wait, "↻"))
 }
 
 fn constraint_line(changed: &ConstraintChanged, palette: Palette) -> String {
@@ -462,8 +459,7 @@ pub fn ending(board: &Board, palette: Palette) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use goalmill_common::event::{
-        GoalAccepted, PlanEnded, Reason, ReplanTriggered, StepAdded, StepCompleted, StepQueued, StepRetrying,
-        StepSkipped, StepStarted,
+        GoalAccepted, PlanEnded, Reason, StepAdded, StepCompleted, StepQueued, StepRetrying, StepSkipped, StepStarted,
     };
     use goalmill_common::failure::FailureClass;
     use goalmill_common::json::Json;

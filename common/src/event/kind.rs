@@ -1,4 +1,4 @@
-//! What sort of event an event is. Each type is placed once, in `kind`; everything else derives from it.
+//! What sort of event an event is. The tables of events give each type its kind; everything else derives from it.
 
 use super::{Event, PlanEvent, StepEvent};
 use crate::failure::Failure;
@@ -12,7 +12,7 @@ pub enum PlanEventKind {
     Submission,
     /// The making of the plan or of a change, without changing the plan.
     Planning,
-    /// The plan gets steps, or is checked.
+    /// The plan, or a plan inside it, gets steps, or is checked.
     Creation,
     /// A person or a hook decides about the plan before it runs, or a hook about a change.
     Approval,
@@ -50,35 +50,6 @@ pub enum StepEventKind {
 }
 
 impl PlanEvent {
-    /// What the event is about.
-    pub fn kind(&self) -> PlanEventKind {
-        match self {
-            Self::GoalAccepted(_) => PlanEventKind::Submission,
-            Self::ModelAsked(_) | Self::ModelAnswered(_) | Self::ToolsCalled(_) | Self::PlanningFailed(_) => {
-                PlanEventKind::Planning
-            }
-            Self::PlanCreated(_) | Self::PlanValidated(_) => PlanEventKind::Creation,
-            Self::ApprovalRequested(_) | Self::HookAsked(_) | Self::HookDecided(_) | Self::Approved(_) => {
-                PlanEventKind::Approval
-            }
-            Self::PhaseStarted(_) | Self::PhaseCompleted(_) | Self::PhaseFailed(_) | Self::PhaseSkipped(_) => {
-                PlanEventKind::Phase
-            }
-            Self::ReplanTriggered(_)
-            | Self::RevisionProposed(_)
-            | Self::RevisionRefused(_)
-            | Self::QuestionAsked(_)
-            | Self::QuestionAnswered(_) => PlanEventKind::Replanning,
-            Self::PhaseAdded(_) | Self::Revised(_) | Self::Extended(_) => PlanEventKind::Change,
-            Self::FamilyGrew(_) => PlanEventKind::Control,
-            Self::ConstraintChanged(_) | Self::JudgementRequested(_) | Self::CriteriaJudged(_) => {
-                PlanEventKind::Contract
-            }
-            Self::Paused(_) | Self::Resumed(_) | Self::Quarantined(_) => PlanEventKind::Control,
-            Self::Rejected(_) | Self::Completed(_) | Self::Failed(_) | Self::Cancelled(_) => PlanEventKind::End,
-        }
-    }
-
     /// Whether it is the last event of the plan.
     pub fn ends_plan(&self) -> bool {
         self.kind() == PlanEventKind::End
@@ -133,30 +104,6 @@ impl PlanEvent {
 }
 
 impl StepEvent {
-    /// What the event means for the step and its attempt.
-    pub fn kind(&self) -> StepEventKind {
-        match self {
-            Self::Added(_) | Self::Modified(_) | Self::Removed(_) => StepEventKind::Change,
-            Self::Blocked(_)
-            | Self::ApprovalRequested(_)
-            | Self::HookAsked(_)
-            | Self::HookDecided(_)
-            | Self::QuestionAsked(_)
-            | Self::Answered(_) => StepEventKind::Wait,
-            Self::Ready | Self::Approved(_) | Self::Resumed(_) => StepEventKind::Ready,
-            Self::Queued(_) => StepEventKind::AttemptBegin,
-            Self::Started(_)
-            | Self::Progress(_)
-            | Self::Measured(_)
-            | Self::CallRecorded(_)
-            | Self::CallsDiscarded(_) => StepEventKind::AttemptProgress,
-            Self::Recalled(_) | Self::Decomposed(_) | Self::Retrying(_) | Self::Released(_) | Self::Suspended(_) => {
-                StepEventKind::AttemptEnd
-            }
-            Self::Completed(_) | Self::Failed(_) | Self::Skipped(_) | Self::Cancelled(_) => StepEventKind::End,
-        }
-    }
-
     /// Whether it is staged for the `plan_revised` or `plan_extended` that follows.
     pub fn is_change(&self) -> bool {
         self.kind() == StepEventKind::Change

@@ -1,4 +1,4 @@
-//! Payloads of the events of a plan as a whole.
+//! The events of a plan as a whole, and their payloads.
 
 use std::sync::Arc;
 
@@ -15,6 +15,115 @@ use crate::planning::ReplanOptions;
 use crate::problem::Issue;
 use crate::revision::{Fork, Proposal, RevisionStrategy};
 use crate::status::PlanStatus;
+
+use super::hook::{HookAsked, HookDecided};
+use super::table::events;
+use super::weight::{self, FIXED_BYTES, ids, json};
+
+events! {
+    /// Something happened to a plan.
+    PlanEvent: PlanEventKind {
+        /// The goal was accepted; always the first event.
+        GoalAccepted(GoalAccepted) = "goal_accepted": Submission,
+            sample r#"{"plan_id":"p0-1","goal":{},"submission":"s","source":"test","deadline_ms":1}"#,
+            weight |accepted| accepted.goal.description.len() + accepted.submission.len() + accepted.source.len();
+        /// A language model is about to be asked; written before the call goes out.
+        ModelAsked(ModelAsked) = "model_asked": Planning,
+            sample r#"{"revision":0,"planner":"llm","call":1,"template":"plan","reserved":{}}"#;
+        /// The result of the call, and its usage.
+        ModelAnswered(ModelAnswered) = "model_answered": Planning,
+            sample r#"{"revision":0,"planner":"llm","call":1,"usage":{}}"#,
+            weight |answered| json(answered.answer.as_ref()) + answered.error.len();
+        /// The planner's model called tools; written when they have run.
+        ToolsCalled(ToolsCalled) = "tools_called": Planning,
+            sample r#"{"revision":0,"planner":"tools","call":1,"tools":[]}"#,
+            weight |called| called.tools.iter().map(PlannerToolCall::bytes).sum();
+        /// No planner has a plan, or a change of one.
+        PlanningFailed(PlanningFailed) = "planning_failed": Planning,
+            weight |failed| json(failed.provenance.as_ref()) + FIXED_BYTES * failed.issues.len();
+        /// The plan was created.
+        PlanCreated(PlanCreated) = "plan_created": Creation,
+            sample r#"{"plan":{"steps":[]},"planner":"rules","confidence":0.5}"#,
+            weight |created| weight::plan(&created.plan) + json(created.provenance.as_ref());
+        /// The plan is valid.
+        PlanValidated(PlanValidated) = "plan_validated": Creation,
+            weight |validated| FIXED_BYTES * (validated.warnings.len() + 4 * validated.routes.len());
+        /// A person must approve it before it runs.
+        ApprovalRequested(ApprovalRequested) = "plan_approval_requested": Approval, sample r#"{"due_ms":1}"#;
+        /// The hooks of a point are asked about the plan.
+        HookAsked(HookAsked) = "hook_asked": Approval, sample r#"{"id":"p0-1:2","point":"on_plan_generated"}"#;
+        /// The hooks have decided about the plan.
+        HookDecided(HookDecided) = "hook_decided": Approval,
+            sample r#"{"id":"p0-1:2","point":"on_plan_generated","decision":"allow"}"#;
+        /// It was approved.
+        Approved(Reason) = "plan_approved": Approval;
+        /// It was rejected; the plan ends.
+        Rejected(PlanRejected) = "plan_rejected": End, weight |rejected| ids(&rejected.cancelled);
+        /// A revision adds a phase.
+        PhaseAdded(PhaseAdded) = "phase_added": Change, sample r#"{"phase":"one"}"#;
+        /// The steps of a phase may start.
+        PhaseStarted(PhaseNamed) = "phase_started": Phase, sample r#"{"phase":"one"}"#;
+        /// All steps of a phase are final, and none failed.
+        PhaseCompleted(PhaseNamed) = "phase_completed": Phase, sample r#"{"phase":"one"}"#;
+        /// All steps of a phase are final, and some failed.
+        PhaseFailed(PhaseNamed) = "phase_failed": Phase, sample r#"{"phase":"one"}"#;
+        /// A phase was skipped.
+        PhaseSkipped(PhaseNamed) = "phase_skipped": Phase, sample r#"{"phase":"one"}"#;
+        /// The planners are asked to change it.
+        ReplanTriggered(ReplanTriggered) = "replan_triggered": Replanning,
+            sample r#"{"trigger":"person","reason":"rain","due_ms":1}"#,
+            weight |replan| replan.hint.len() + json(replan.information.as_ref());
+        /// A revision waits for a person.
+        RevisionProposed(RevisionProposed) = "revision_proposed": Replanning,
+            sample r#"{"revision":1,"proposal":{"strategy":"adjust"},"changes":[],"confidence_before":0.5,
+                "confidence_after":0.4,"due_ms":1}"#,
+            weight |proposed| FIXED_BYTES * (4 * proposed.changes.len() + proposed.widens.len());
+        /// A revision was refused.
+        RevisionRefused(RevisionRefused) = "revision_refused": Replanning,
+            sample r#"{"revision":1,"strategy":"adjust","reason":"too dear"}"#;
+        /// A person is asked something before it is changed.
+        QuestionAsked(QuestionAsked) = "question_asked": Replanning,
+            sample r#"{"id":"q","question":{"question":"Which?"},"due_ms":1}"#;
+        /// The question has an answer.
+        QuestionAnswered(QuestionAnswered) = "question_answered": Replanning,
+            sample r#"{"id":"q","answer":"this","due_ms":1}"#,
+            weight |answered| answered.answer.text().len() + answered.reason.len();
+        /// Takes the `step_added`, `step_modified`, `step_removed` and `phase_added` before it into the plan.
+        Revised(PlanRevised) = "plan_revised": Change,
+            sample r#"{"revision":1,"trigger":"person","changes":[],"added":[],"removed":[],"modified":[],
+                "confidence_delta":0}"#,
+            weight |revised| FIXED_BYTES * (revised.changes.len() + revised.added.len());
+        /// Takes the `step_added` and `phase_added` before it into a plan that is still being written.
+        Extended(PlanExtended) = "plan_extended": Change, sample r#"{"added":["a"],"open":true}"#,
+            weight |extended| json(extended.provenance.as_ref()) + 4 * FIXED_BYTES * extended.routes.len();
+        /// Plans inside it have more steps.
+        FamilyGrew(FamilyGrew) = "family_grew": Creation;
+        /// The plan stands differently with a constraint: low, broken or relaxed.
+        ConstraintChanged(ConstraintChanged) = "constraint_changed": Contract,
+            sample r#"{"constraint":"budget","status":"low","priority":8,"hard":true,"measure":"cost","measured":9.0,
+                "limit":10.0}"#;
+        /// A model or a person is asked to judge success criteria.
+        JudgementRequested(JudgementRequested) = "judgement_requested": Contract,
+            sample r#"{"judge":"model","criteria":["c1"],"due_ms":1}"#;
+        /// Success criteria were judged.
+        CriteriaJudged(CriteriaJudged) = "criteria_judged": Contract, sample r#"{"verdicts":[]}"#,
+            weight |judged| judged.verdicts.iter().map(|verdict| FIXED_BYTES + verdict.evidence.len()).sum();
+        /// Nothing new starts until it is resumed.
+        Paused(Reason) = "plan_paused": Control;
+        /// It goes on.
+        Resumed(Reason) = "plan_resumed": Control;
+        /// Schedulers died while they worked on it: it is in quarantine until it is resumed.
+        Quarantined(Reason) = "plan_quarantined": Control;
+        /// All that had to be done is done, or as much as its policy asks for.
+        Completed(PlanEnded) = "plan_completed": End, sample r#"{"status":"completed"}"#,
+            weight |end| ids(&end.cancelled);
+        /// It ended with a failure.
+        Failed(PlanEnded) = "plan_failed": End, sample r#"{"status":"failed"}"#, weight |end| ids(&end.cancelled);
+        /// It was ended.
+        Cancelled(PlanEnded) = "plan_cancelled": End, sample r#"{"status":"cancelled"}"#,
+            weight |end| ids(&end.cancelled);
+    }
+}
 
 /// The goal of a plan was accepted; always the first event.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -178,6 +287,13 @@ pub struct PlannerToolCall {
     /// What the model gets as the result; none when the call ends the planning.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub result: Option<Json>,
+}
+
+impl PlannerToolCall {
+    /// About how many bytes it takes in the log.
+    fn bytes(&self) -> usize {
+        FIXED_BYTES + self.arguments.text().len() + json(self.result.as_ref())
+    }
 }
 
 /// Errors of calls that end before anything goes to a model, unless a try before them has taken something.

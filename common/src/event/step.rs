@@ -1,4 +1,4 @@
-//! Payloads of the events of a step.
+//! The events of a step, and their payloads.
 
 use serde::{Deserialize, Serialize};
 
@@ -8,6 +8,94 @@ use crate::id::{AgentType, WorkerId};
 use crate::json::Json;
 use crate::plan::{Plan, Step};
 use crate::report::{SuggestedAdjustment, TokenSplit};
+
+use super::hook::{HookAsked, HookDecided};
+use super::plan::{ApprovalRequested, Reason};
+use super::table::events;
+use super::weight::{self, json};
+
+events! {
+    /// Something happened to a step.
+    StepEvent: StepEventKind {
+        /// A revision adds it.
+        Added(StepAdded) = "step_added": Change, sample r#"{"step":{"id":"a","agent_type":"echo"}}"#,
+            weight |added| weight::step(&added.step);
+        /// A revision changes it.
+        Modified(StepModified) = "step_modified": Change, sample r#"{"step":{"id":"a","agent_type":"echo"}}"#,
+            weight |modified| weight::step(&modified.step) + modified.before.as_deref().map_or(0, weight::step);
+        /// A revision takes it away.
+        Removed(Reason) = "step_removed": Change;
+        /// It may be handed out.
+        Ready = "step_ready": Ready;
+        /// A dependency failed, and a decision is awaited.
+        Blocked(Reason) = "step_blocked": Wait;
+        /// A person must approve it before it starts.
+        ApprovalRequested(ApprovalRequested) = "step_approval_requested": Wait, sample r#"{"due_ms":1}"#;
+        /// The hooks of a point are asked about the step.
+        HookAsked(HookAsked) = "step_hook_asked": Wait, sample r#"{"id":"p0-1:2","point":"on_step_start"}"#,
+            weight |asked| asked.completed.as_ref().map_or(0, |completed| completed.outputs.text().len());
+        /// The hooks have decided about the step.
+        HookDecided(HookDecided) = "step_hook_decided": Wait,
+            sample r#"{"id":"p0-1:2","point":"on_step_start","decision":"allow"}"#,
+            weight |decided| decided.reason.len() + json(decided.inputs.as_ref());
+        /// It was approved.
+        Approved(Reason) = "step_approved": Ready;
+        /// A person is asked something before the step goes on.
+        QuestionAsked(StepQuestion) = "step_question_asked": Wait, sample r#"{"question":"Which?","due_ms":1}"#,
+            weight |asked| asked.question.len();
+        /// The question has an answer.
+        Answered(StepAnswered) = "step_question_answered": Wait, sample r#"{"answer":"this"}"#,
+            weight |answered| answered.answer.text().len() + answered.reason.len();
+        /// The attempt in flight does not count: the step is about to be changed, or removed.
+        Recalled(Reason) = "step_recalled": AttemptEnd;
+        /// The step turned out to be a plan of its own.
+        Decomposed(StepDecomposed) = "step_decomposed": AttemptEnd, sample r#"{"reason":"too much at once"}"#,
+            weight |decomposed| decomposed.plan.as_deref().map_or(0, weight::plan) + decomposed.reason.len();
+        /// An attempt went out to the workers.
+        Queued(StepQueued) = "step_queued": AttemptBegin, sample r#"{"agent_type":"echo","due_ms":1}"#,
+            weight |queued| json(queued.inputs.as_ref()) + queued.action.len();
+        /// The attempt began.
+        Started(StepStarted) = "step_started": AttemptProgress, sample r#"{"started_ms":1,"due_ms":2}"#;
+        /// The attempt reported its progress.
+        Progress(StepProgress) = "step_progress": AttemptProgress,
+            weight |progress| progress.message.as_ref().map_or(0, String::len);
+        /// The attempt reported measures beside cost and tokens.
+        Measured(StepMeasured) = "step_measured": AttemptProgress, sample r#"{"measures":{}}"#,
+            weight |measured| 32 * measured.measures.len();
+        /// The attempt finished a call, which the next attempt need not make again.
+        CallRecorded(RecordedCall) = "call_recorded": AttemptProgress, sample r#"{"n":1,"name":"model"}"#,
+            weight |call| call.bytes();
+        /// Recorded calls are dropped: the attempt makes another call, or its outputs were refused.
+        CallsDiscarded(CallsDiscarded) = "calls_discarded": AttemptProgress,
+            sample r#"{"from":1,"recorded":"model","called":"http_get"}"#,
+            weight |discarded| discarded.recorded.len() + discarded.called.as_ref().map_or(0, String::len);
+        /// The attempt ended because one of its calls waits for a person.
+        Suspended(StepSuspended) = "step_suspended": AttemptEnd,
+            sample r#"{"call":{"n":1,"name":"approve","wait":{"for":"approval","text":"write?"}},"worker":"w",
+                "due_ms":1}"#,
+            weight |suspended| suspended.bytes();
+        /// The person has decided or answered, or nobody did in time: the next attempt goes on.
+        Resumed(StepResumed) = "step_resumed": Ready, sample r#"{"call":{"n":1,"name":"approve"}}"#,
+            weight |resumed| resumed.call.bytes();
+        /// It is done.
+        Completed(StepCompleted) = "step_completed": End, sample r#"{"outputs":{"x":1.10}}"#,
+            weight |completed| completed.outputs.text().len() + json(completed.adjustments.as_ref());
+        /// The attempt failed, and there will be another one.
+        Retrying(StepRetrying) = "step_retrying": AttemptEnd,
+            sample r#"{"failure":{"class":"transient","code":"SLOW","message":"m"},"due_ms":1}"#,
+            weight |retrying| retrying.failure.message.len();
+        /// Handed back untried; the attempt does not count as a failure.
+        Released(StepReleased) = "step_released": AttemptEnd, sample r#"{"worker":"w"}"#;
+        /// It failed for good.
+        Failed(StepFailed) = "step_failed": End,
+            sample r#"{"failure":{"class":"transient","code":"SLOW","message":"m"}}"#,
+            weight |failed| failed.failure.message.len();
+        /// It is skipped.
+        Skipped(StepSkipped) = "step_skipped": End, sample r#"{"cause":"condition"}"#;
+        /// It will not be done.
+        Cancelled(Reason) = "step_cancelled": End;
+    }
+}
 
 /// A revision adds a step.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -181,6 +269,14 @@ impl StepSuspended {
     /// A call that waits until `due_ms`, Unix milliseconds, for nothing.
     pub fn new(call: SuspendedCall, worker: WorkerId, due_ms: u64) -> Self {
         Self { call, worker, due_ms, plan: None, budget: None, cost: 0.0, tokens: 0, usage: None }
+    }
+
+    /// About how many bytes it takes in the log.
+    fn bytes(&self) -> usize {
+        let wait = &self.call.wait;
+        let texts =
+            self.call.name.len() + wait.text.len() + wait.schema.as_ref().map_or(0, |schema| schema.text().len());
+        texts + json(wait.inputs.as_ref()) + self.plan.as_deref().map_or(0, weight::plan)
     }
 }
 

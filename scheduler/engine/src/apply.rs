@@ -7,7 +7,7 @@ use goalmill_common::config::HookPoint;
 use goalmill_common::criterion::JudgeKind;
 use goalmill_common::event::{
     CriteriaJudged, Event, HookDecided, HookDecision, JudgementRequested, PlanCreated, PlanEnded, PlanEvent,
-    QuestionAnswered, Record, ReplanTriggered, RevisionRefused, StepCompleted, StepEvent, StepRetrying,
+    QuestionAnswered, Record, ReplanTriggered, RevisionRefused, StepCompleted, StepEvent, StepQueued, StepRetrying,
 };
 use goalmill_common::failure::{Failure, FailureClass, TASK_MISSING};
 use goalmill_common::id::StepId;
@@ -543,20 +543,7 @@ fn fold_step(step: &mut StepState, time_ms: u64, event: &StepEvent) {
         }
         StepEvent::Blocked(why) => step.details().reason.clone_from(&why.reason),
         StepEvent::ApprovalRequested(request) => step.due_ms = request.due_ms,
-        StepEvent::Queued(queued) => {
-            step.queued_ms = time_ms;
-            step.started_ms = 0;
-            step.worker = None;
-            step.due_ms = queued.due_ms;
-            if queued.cache_key.is_some() {
-                step.details().cache_key.clone_from(&queued.cache_key);
-            }
-            if let Some(details) = &mut step.details {
-                details.progress = None;
-                details.message = None;
-                details.suspended = None;
-            }
-        }
+        StepEvent::Queued(queued) => queue(step, time_ms, queued),
         StepEvent::Started(started) => {
             step.worker.clone_from(&started.worker);
             step.started_ms = started.started_ms;
@@ -567,19 +554,7 @@ fn fold_step(step: &mut StepState, time_ms: u64, event: &StepEvent) {
             details.progress = progress.progress.or(details.progress);
             details.message = progress.message.clone().or(details.message.take());
         }
-        StepEvent::Completed(completed) => {
-            step.outputs = Some(completed.outputs.clone());
-            if completed.adjustments.is_some() {
-                step.details().adjustments.clone_from(&completed.adjustments);
-            }
-            step.partial = completed.partial;
-            if !completed.errors.is_empty() || !completed.suggested_adjustments.is_empty() {
-                let details = step.details();
-                details.errors.clone_from(&completed.errors);
-                details.suggested.clone_from(&completed.suggested_adjustments);
-            }
-            finish(step, completed.finished_ms.unwrap_or(time_ms));
-        }
+        StepEvent::Completed(completed) => complete(step, time_ms, completed),
         StepEvent::Retrying(retrying) => retry(step, time_ms, retrying),
         StepEvent::Failed(failed) => {
             step.details().failure = Some(failed.failure.clone());
@@ -597,6 +572,35 @@ fn fold_step(step: &mut StepState, time_ms: u64, event: &StepEvent) {
             finish(step, time_ms);
         }
     }
+}
+
+fn queue(step: &mut StepState, time_ms: u64, queued: &StepQueued) {
+    step.queued_ms = time_ms;
+    step.started_ms = 0;
+    step.worker = None;
+    step.due_ms = queued.due_ms;
+    if queued.cache_key.is_some() {
+        step.details().cache_key.clone_from(&queued.cache_key);
+    }
+    if let Some(details) = &mut step.details {
+        details.progress = None;
+        details.message = None;
+        details.suspended = None;
+    }
+}
+
+fn complete(step: &mut StepState, time_ms: u64, completed: &StepCompleted) {
+    step.outputs = Some(completed.outputs.clone());
+    if completed.adjustments.is_some() {
+        step.details().adjustments.clone_from(&completed.adjustments);
+    }
+    step.partial = completed.partial;
+    if !completed.errors.is_empty() || !completed.suggested_adjustments.is_empty() {
+        let details = step.details();
+        details.errors.clone_from(&completed.errors);
+        details.suggested.clone_from(&completed.suggested_adjustments);
+    }
+    finish(step, completed.finished_ms.unwrap_or(time_ms));
 }
 
 /// Folds the decision about a step: it is held, or goes on.
@@ -702,19 +706,10 @@ fn track_engine_step(state: &mut PlanState, i: StepIndex, ready: bool) {
 
 /// Tracks the steps among which the first one of the list has its turn.
 pub(crate) fn track_listed(state: &mut PlanState, i: StepIndex, status: StepStatus) {
-    match status {
-        StepStatus::Ready
-        | StepStatus::Queued
-        | StepStatus::Running
-        | StepStatus::Retrying
-        | StepStatus::AwaitingApproval => drop(state.listed.insert(i)),
-        StepStatus::Pending
-        | StepStatus::Blocked
-        | StepStatus::Completed
-        | StepStatus::Failed
-        | StepStatus::Skipped
-        | StepStatus::Cancelled
-        | StepStatus::Revised => drop(state.listed.remove(&i)),
+    if status.is_unlocked() {
+        state.listed.insert(i);
+    } else {
+        state.listed.remove(&i);
     }
 }
 

@@ -372,27 +372,24 @@ impl Turn<'_> {
         if due == 0 || self.now_ms < due {
             return Err(Rejection::NotDue);
         }
-        match self.status_of(i) {
-            StepStatus::Queued => {
-                let failure = Failure::new(FailureClass::Timeout, "QUEUE_TIMEOUT", "no worker took the task in time");
-                self.time_out(i, failure);
-            }
-            StepStatus::Running => self.time_out(i, step_timeout()),
-            StepStatus::AwaitingApproval | StepStatus::Retrying if let Some(call) = self.waiting_call(i) => {
-                self.resume_call_by_default(i, call);
-            }
-            StepStatus::Retrying => self.emit_step(i, StepEvent::Ready),
-            StepStatus::AwaitingApproval if self.awaits_hook(i) => self.ask_hooks_again(i),
-            StepStatus::AwaitingApproval if self.awaits_answer(i) => self.answer_step_by_default(i),
-            StepStatus::AwaitingApproval => self.decide_by_default(i),
-            StepStatus::Pending
-            | StepStatus::Blocked
-            | StepStatus::Ready
-            | StepStatus::Completed
-            | StepStatus::Failed
-            | StepStatus::Skipped
-            | StepStatus::Cancelled
-            | StepStatus::Revised => return Err(Rejection::NotDue),
+        let status = self.status_of(i);
+        if status == StepStatus::Queued {
+            let failure = Failure::new(FailureClass::Timeout, "QUEUE_TIMEOUT", "no worker took the task in time");
+            self.time_out(i, failure);
+        } else if status == StepStatus::Running {
+            self.time_out(i, step_timeout());
+        } else if !matches!(status, StepStatus::AwaitingApproval | StepStatus::Retrying) {
+            return Err(Rejection::NotDue);
+        } else if let Some(call) = self.waiting_call(i) {
+            self.resume_call_by_default(i, call);
+        } else if status == StepStatus::Retrying {
+            self.emit_step(i, StepEvent::Ready);
+        } else if self.awaits_hook(i) {
+            self.ask_hooks_again(i);
+        } else if self.awaits_answer(i) {
+            self.answer_step_by_default(i);
+        } else {
+            self.decide_by_default(i);
         }
         self.propagate();
         Ok(())

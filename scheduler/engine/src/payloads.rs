@@ -16,6 +16,7 @@ use crate::decide::Turn;
 use crate::graph::StepIndex;
 use crate::payload_loads::LoadedPayload;
 use crate::state::StepHook;
+use crate::transitions::may_fail;
 use crate::{Command, Effect, Rejection, render};
 
 impl Turn<'_> {
@@ -123,20 +124,8 @@ impl Turn<'_> {
         if let Some(Command::Report(report)) = self.state.loads.held.remove(&i).map(|held| *held) {
             self.acknowledge(&report);
         }
-        let step = &self.state.steps[i];
-        match step.status {
-            StepStatus::Pending
-            | StepStatus::Ready
-            | StepStatus::AwaitingApproval
-            | StepStatus::Queued
-            | StepStatus::Running => self.give_up(i, failure, Spent::default()),
-            StepStatus::Blocked
-            | StepStatus::Retrying
-            | StepStatus::Completed
-            | StepStatus::Failed
-            | StepStatus::Skipped
-            | StepStatus::Cancelled
-            | StepStatus::Revised => {}
+        if may_fail(self.state.steps[i].status) {
+            self.give_up(i, failure, Spent::default());
         }
     }
 
@@ -146,28 +135,22 @@ impl Turn<'_> {
             return self.handle(*held);
         }
         let step = &self.state.steps[i];
-        match step.status {
-            StepStatus::Pending => self.try_unlock(i),
-            StepStatus::Ready if self.state.can_dispatch(i) => self.dispatch(i)?,
-            StepStatus::Ready => self.effects.extend(self.state.is_offered(i).then_some(Effect::Ready(i))),
-            StepStatus::AwaitingApproval if step.hook().and_then(StepHook::asked).is_some() => {
-                self.effects.push(Effect::AskHooks { step: Some(i) });
+        let (status, is_plan) = (step.status, self.state.plan.steps[i].kind == StepKind::Plan);
+        if status == StepStatus::Pending {
+            self.try_unlock(i);
+        } else if status == StepStatus::Ready {
+            if self.state.can_dispatch(i) {
+                self.dispatch(i)?;
+            } else {
+                self.effects.extend(self.state.is_offered(i).then_some(Effect::Ready(i)));
             }
-            StepStatus::Running if self.state.plan.steps[i].kind == StepKind::Plan => {
-                if let Ok(inputs) = render::inputs(self.state, i, &self.context.limits) {
-                    self.requests.push(self.state.sub_plan(i, &inputs));
-                }
-            }
-            StepStatus::AwaitingApproval
-            | StepStatus::Blocked
-            | StepStatus::Queued
-            | StepStatus::Running
-            | StepStatus::Retrying
-            | StepStatus::Completed
-            | StepStatus::Failed
-            | StepStatus::Skipped
-            | StepStatus::Cancelled
-            | StepStatus::Revised => {}
+        } else if status == StepStatus::AwaitingApproval && step.hook().and_then(StepHook::asked).is_some() {
+            self.effects.push(Effect::AskHooks { step: Some(i) });
+        } else if status == StepStatus::Running
+            && is_plan
+            && let Ok(inputs) = render::inputs(self.state, i, &self.context.limits)
+        {
+            self.requests.push(self.state.sub_plan(i, &inputs));
         }
         Ok(())
     }

@@ -44,9 +44,7 @@ pub fn step_transition(status: StepStatus, event: &StepEvent) -> Option<StepStat
         }
         StepEvent::Resumed(_) => from(status, &[S::AwaitingApproval, S::Retrying], S::Ready),
         StepEvent::Released(_) => from(status, &[S::Queued, S::Running], S::Ready),
-        StepEvent::Failed(_) => {
-            from(status, &[S::Pending, S::Ready, S::AwaitingApproval, S::Queued, S::Running], S::Failed)
-        }
+        StepEvent::Failed(_) => may_fail(status).then_some(S::Failed),
         StepEvent::Completed(_) => unless_final(status, S::Completed),
         // A revision may pass over a step that failed.
         StepEvent::Skipped(skipped) if skipped.cause == SkipCause::Revision => {
@@ -113,6 +111,12 @@ pub fn plan_transition(status: PlanStatus, event: &PlanEvent) -> Option<PlanStat
     }
 }
 
+/// Whether a step in this status may fail for good.
+pub(crate) fn may_fail(status: StepStatus) -> bool {
+    use StepStatus as S;
+    matches!(status, S::Pending | S::Ready | S::AwaitingApproval | S::Queued | S::Running)
+}
+
 fn from(status: StepStatus, allowed: &[StepStatus], to: StepStatus) -> Option<StepStatus> {
     allowed.contains(&status).then_some(to)
 }
@@ -128,120 +132,16 @@ fn unless_final(status: StepStatus, to: StepStatus) -> Option<StepStatus> {
 
 #[cfg(test)]
 mod tests {
-    use goalmill_common::call::{CallWait, CallWaitKind, RecordedCall, SuspendedCall};
-    use goalmill_common::constraint::ConstraintStatus;
-    use goalmill_common::criterion::JudgeKind;
-    use goalmill_common::event::{
-        ApprovalRequested, CallsDiscarded, ConstraintChanged, GoalAccepted, HookAsked, HookDecided, JudgementRequested,
-        PhaseAdded, PhaseNamed, PlanCreated, PlanEnded, PlanValidated, QuestionAnswered, QuestionAsked, Reason,
-        RevisionProposed, RevisionRefused, StepAdded, StepAnswered, StepCompleted, StepDecomposed, StepFailed,
-        StepModified, StepProgress, StepQuestion, StepQueued, StepReleased, StepResumed, StepRetrying, StepSkipped,
-        StepStarted, StepSuspended,
-    };
-    use goalmill_common::failure::{Failure, FailureClass};
-    use goalmill_common::goal::{Goal, Usage};
-    use goalmill_common::json::Json;
-    use goalmill_common::plan::{Question, Step};
-    use goalmill_common::revision::{Proposal, RevisionStrategy};
+    use goalmill_common::event::PlanEnded;
 
     use super::*;
 
-    /// Event, where it may happen, where it leads.
-    const STEP_MOVES: &[(&str, &str, &str)] = &[
-        ("step_added", "", ""),
-        ("step_modified", "pending blocked ready queued running retrying awaiting_approval failed skipped", "="),
-        ("step_removed", "pending blocked ready queued running retrying awaiting_approval failed skipped", "="),
-        ("step_ready", "pending retrying", "ready"),
-        ("step_blocked", "pending", "blocked"),
-        ("step_approval_requested", "pending", "awaiting_approval"),
-        ("step_hook_asked", "pending awaiting_approval", "awaiting_approval"),
-        ("step_hook_decided", "awaiting_approval", "pending"),
-        ("step_approved", "awaiting_approval", "ready"),
-        ("step_question_asked", "pending", "awaiting_approval"),
-        ("step_question_answered", "awaiting_approval", "pending"),
-        ("step_recalled", "queued running retrying", "pending"),
-        ("step_decomposed", "running", "ready"),
-        ("step_queued", "ready", "queued"),
-        ("step_started", "queued", "running"),
-        ("step_progress", "running", "running"),
-        ("step_measured", "running", "running"),
-        ("call_recorded", "running", "running"),
-        ("calls_discarded", "running awaiting_approval", "="),
-        ("step_suspended", "running", "awaiting_approval"),
-        ("step_resumed", "retrying awaiting_approval", "ready"),
-        ("step_completed", "pending blocked ready queued running retrying awaiting_approval", "completed"),
-        ("step_retrying", "queued running awaiting_approval", "retrying"),
-        ("step_released", "queued running", "ready"),
-        ("step_failed", "pending ready queued running awaiting_approval", "failed"),
-        ("step_skipped", "pending blocked ready queued running retrying awaiting_approval", "skipped"),
-        ("step_cancelled", "pending blocked ready queued running retrying awaiting_approval", "cancelled"),
-    ];
-
-    /// Event, where it may happen, where it leads; `=` leaves the status as it is.
-    const PLAN_MOVES: &[(&str, &str, &str)] = &[
-        ("goal_accepted", "", ""),
-        ("model_asked", "planning awaiting_approval running replanning paused", "="),
-        ("model_answered", "planning awaiting_approval running replanning paused", "="),
-        ("tools_called", "planning awaiting_approval running replanning paused", "="),
-        ("planning_failed", "planning replanning", "="),
-        ("plan_created", "planning", "="),
-        ("plan_validated", "planning", "running"),
-        ("plan_approval_requested", "running", "awaiting_approval"),
-        ("hook_asked", "running", "awaiting_approval"),
-        ("hook_decided", "awaiting_approval", "running"),
-        ("plan_approved", "awaiting_approval", "running"),
-        ("plan_rejected", "awaiting_approval", "rejected"),
-        ("phase_added", "awaiting_approval running replanning paused", "="),
-        ("phase_started", "running replanning paused", "="),
-        ("phase_completed", "running replanning paused", "="),
-        ("phase_failed", "running replanning paused", "="),
-        ("phase_skipped", "running replanning paused", "="),
-        ("replan_triggered", "running replanning paused", "replanning"),
-        ("revision_proposed", "replanning", "="),
-        ("revision_refused", "replanning", "="),
-        ("question_asked", "replanning", "="),
-        ("question_answered", "replanning", "="),
-        ("plan_revised", "awaiting_approval running replanning paused", "= running"),
-        ("plan_extended", "awaiting_approval running replanning paused", "="),
-        ("family_grew", "planning awaiting_approval running replanning paused", "="),
-        ("constraint_changed", "running replanning paused", "="),
-        ("judgement_requested", "running paused", "="),
-        ("criteria_judged", "running replanning paused", "="),
-        ("plan_paused", "running", "paused"),
-        ("plan_resumed", "paused replanning", "running"),
-        ("plan_quarantined", "planning awaiting_approval running replanning paused", "="),
-        ("plan_completed", "running paused", "completed"),
-        ("plan_failed", "planning awaiting_approval running replanning paused", "failed"),
-        ("plan_cancelled", "planning awaiting_approval running replanning paused", "cancelled"),
-    ];
-
     #[test]
-    fn a_step_moves_as_the_table_says_and_not_otherwise() {
-        let names: Vec<&str> = STEP_MOVES.iter().map(|(name, _, _)| *name).collect();
-        assert_eq!(names, StepEvent::TYPES);
-        for (event, (name, allowed, to)) in step_events().iter().zip(STEP_MOVES) {
-            assert_eq!(event.type_name(), *name);
-            for status in StepStatus::ALL {
-                let stays = || StepStatus::parse(to).unwrap_or(*status);
-                let expected = allowed.split(' ').any(|word| word == status.as_str()).then(stays);
-                assert_eq!(step_transition(*status, event), expected, "{name} at {status}");
-            }
-        }
-    }
-
-    #[test]
-    fn a_plan_moves_as_the_table_says_and_not_otherwise() {
-        let names: Vec<&str> = PLAN_MOVES.iter().map(|(name, _, _)| *name).collect();
-        assert_eq!(names, PlanEvent::TYPES);
-        for (event, (name, allowed, to)) in plan_events().iter().zip(PLAN_MOVES) {
-            assert_eq!(event.type_name(), *name);
-            for status in PlanStatus::ALL {
-                // A revision ends `replanning`, and leaves every other status as it is.
-                let ends = to == &"= running" && *status == PlanStatus::Replanning;
-                let stays = || if ends { PlanStatus::Running } else { PlanStatus::parse(to).unwrap_or(*status) };
-                let expected = allowed.split(' ').any(|word| word == status.as_str()).then(stays);
-                assert_eq!(plan_transition(*status, event), expected, "{name} at {status}");
-            }
+    fn a_revision_ends_replanning_and_leaves_every_other_status() {
+        let revised = PlanEvent::Revised(Box::default());
+        assert_eq!(plan_transition(PlanStatus::Replanning, &revised), Some(PlanStatus::Running));
+        for status in [PlanStatus::AwaitingApproval, PlanStatus::Running, PlanStatus::Paused] {
+            assert_eq!(plan_transition(status, &revised), Some(status));
         }
     }
 
@@ -255,183 +155,7 @@ mod tests {
         assert_eq!(plan_transition(PlanStatus::Running, &wrong), None);
     }
 
-    fn step_events() -> Vec<StepEvent> {
-        let failure = || Failure::new(FailureClass::Transient, "X", "x");
-        let added = || Box::new(StepAdded { step: Step::new("a", "w") });
-        vec![
-            StepEvent::Added(added()),
-            StepEvent::Modified(Box::new(StepModified { step: Step::new("a", "w"), before: None })),
-            StepEvent::Removed(Reason::boxed("")),
-            StepEvent::Ready,
-            StepEvent::Blocked(Reason::boxed("")),
-            StepEvent::ApprovalRequested(Box::new(ApprovalRequested { due_ms: 1 })),
-            StepEvent::HookAsked(Box::new(asked(HookPoint::OnStepStart))),
-            StepEvent::HookDecided(Box::new(decided(HookPoint::OnStepStart))),
-            StepEvent::Approved(Reason::boxed("")),
-            StepEvent::QuestionAsked(Box::new(StepQuestion { question: String::new(), due_ms: 1 })),
-            StepEvent::Answered(Box::new(StepAnswered {
-                answer: Json::null(),
-                by_default: false,
-                reason: String::new(),
-            })),
-            StepEvent::Recalled(Reason::boxed("")),
-            StepEvent::Decomposed(Box::new(StepDecomposed::new(""))),
-            StepEvent::Queued(Box::new(StepQueued::new("w".into(), 1))),
-            StepEvent::Started(Box::new(StepStarted { worker: None, started_ms: 1, due_ms: 1 })),
-            StepEvent::Progress(Box::new(StepProgress { progress: None, message: None })),
-            StepEvent::Measured(Box::default()),
-            StepEvent::CallRecorded(Box::default()),
-            StepEvent::CallsDiscarded(Box::new(CallsDiscarded { from: 1, recorded: String::new(), called: None })),
-            StepEvent::Suspended(Box::new(suspended())),
-            StepEvent::Resumed(Box::new(StepResumed::new(RecordedCall::default(), false))),
-            StepEvent::Completed(Box::new(StepCompleted { outputs: Json::null(), ..StepCompleted::default() })),
-            StepEvent::Retrying(Box::new(StepRetrying::new(failure(), 1))),
-            StepEvent::Released(Box::new(StepReleased { worker: "w".into() })),
-            StepEvent::Failed(Box::new(StepFailed::new(failure()))),
-            StepEvent::Skipped(Box::new(StepSkipped::new(SkipCause::Person))),
-            StepEvent::Cancelled(Reason::boxed("")),
-        ]
-    }
-
-    #[expect(clippy::unnecessary_box_returns, reason = "the events hold it boxed")]
-    fn constraint_changed() -> Box<ConstraintChanged> {
-        Box::new(ConstraintChanged {
-            constraint: String::new(),
-            status: ConstraintStatus::Low,
-            priority: 5,
-            hard: false,
-            measure: String::new(),
-            measured: 0.0,
-            limit: 0.0,
-            unit: String::new(),
-            reason: String::new(),
-        })
-    }
-
-    fn plan_events() -> Vec<PlanEvent> {
-        let phase = || Box::new(PhaseNamed { phase: "one".into() });
-        vec![
-            PlanEvent::GoalAccepted(Box::new(GoalAccepted {
-                plan_id: "p0-1".into(),
-                goal: Goal::default(),
-                submission: String::new(),
-                source: String::new(),
-                secret: String::new(),
-                fingerprint: String::new(),
-                parent: None,
-                traceparent: None,
-                deadline_ms: 1,
-            })),
-            PlanEvent::ModelAsked(Box::default()),
-            PlanEvent::ModelAnswered(Box::default()),
-            PlanEvent::ToolsCalled(Box::default()),
-            PlanEvent::PlanningFailed(Box::default()),
-            PlanEvent::PlanCreated(Box::new(PlanCreated {
-                plan: std::sync::Arc::default(),
-                planner: String::new(),
-                confidence: 1.0,
-                provenance: None,
-                open: false,
-                fork: None,
-            })),
-            PlanEvent::PlanValidated(Box::new(PlanValidated {
-                warnings: Vec::new(),
-                routes: Vec::new(),
-                critical_path_seconds: 0.0,
-            })),
-            PlanEvent::ApprovalRequested(Box::new(ApprovalRequested { due_ms: 1 })),
-            PlanEvent::HookAsked(Box::new(asked(HookPoint::OnPlanGenerated))),
-            PlanEvent::HookDecided(Box::new(decided(HookPoint::OnPlanGenerated))),
-            PlanEvent::Approved(Reason::boxed("")),
-            PlanEvent::Rejected(Box::default()),
-            PlanEvent::PhaseAdded(Box::new(PhaseAdded {
-                phase: "one".into(),
-                description: String::new(),
-                checkpoint: false,
-                place: 0,
-            })),
-            PlanEvent::PhaseStarted(phase()),
-            PlanEvent::PhaseCompleted(phase()),
-            PlanEvent::PhaseFailed(phase()),
-            PlanEvent::PhaseSkipped(phase()),
-            PlanEvent::ReplanTriggered(Box::default()),
-            PlanEvent::RevisionProposed(Box::new(RevisionProposed {
-                revision: 1,
-                proposal: Proposal::new(RevisionStrategy::Edit, Vec::new()),
-                changes: Vec::new(),
-                widens: Vec::new(),
-                confidence_before: 1.0,
-                confidence_after: 1.0,
-                due_ms: 1,
-            })),
-            PlanEvent::RevisionRefused(Box::new(RevisionRefused {
-                revision: 1,
-                strategy: RevisionStrategy::Edit,
-                reason: String::new(),
-                issues: Vec::new(),
-                due_ms: 0,
-                usage: Usage::default(),
-            })),
-            PlanEvent::QuestionAsked(Box::new(QuestionAsked {
-                id: "q1".into(),
-                question: Question { question: String::new(), schema: None, default: None, limit_ms: 1, into: None },
-                due_ms: 1,
-                usage: Usage::default(),
-            })),
-            PlanEvent::QuestionAnswered(Box::new(QuestionAnswered {
-                id: "q1".into(),
-                answer: Json::null(),
-                by_default: false,
-                reason: String::new(),
-                due_ms: 1,
-            })),
-            PlanEvent::Revised(Box::default()),
-            PlanEvent::Extended(Box::default()),
-            PlanEvent::FamilyGrew(Box::default()),
-            PlanEvent::ConstraintChanged(constraint_changed()),
-            PlanEvent::JudgementRequested(Box::new(JudgementRequested {
-                judge: JudgeKind::Model,
-                criteria: Vec::new(),
-                due_ms: 1,
-            })),
-            PlanEvent::CriteriaJudged(Box::default()),
-            PlanEvent::Paused(Reason::boxed("")),
-            PlanEvent::Resumed(Reason::boxed("")),
-            PlanEvent::Quarantined(Reason::boxed("")),
-            PlanEvent::Completed(ended(PlanStatus::Completed)),
-            PlanEvent::Failed(ended(PlanStatus::Failed)),
-            PlanEvent::Cancelled(ended(PlanStatus::Cancelled)),
-        ]
-    }
-
     fn ended(status: PlanStatus) -> Box<PlanEnded> {
         Box::new(PlanEnded { status, failure: None, reason: String::new(), cancelled: Vec::new() })
-    }
-
-    fn suspended() -> StepSuspended {
-        let wait = CallWait::new(CallWaitKind::Approval, "");
-        let call = SuspendedCall { n: 1, name: String::new(), inputs: None, wait };
-        StepSuspended::new(call, "w".into(), 1)
-    }
-
-    fn asked(point: HookPoint) -> HookAsked {
-        HookAsked { id: String::new(), point, completed: None }
-    }
-
-    fn decided(point: HookPoint) -> HookDecided {
-        HookDecided {
-            id: String::new(),
-            point,
-            decision: HookDecision::Allow,
-            hook: String::new(),
-            by_default: false,
-            reason: String::new(),
-            issues: Vec::new(),
-            inputs: None,
-            failure: None,
-            strategy: None,
-            hint: String::new(),
-            due_ms: 0,
-        }
     }
 }

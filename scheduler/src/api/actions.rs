@@ -14,7 +14,7 @@ use goalmill_common::planning::ReplanOptions;
 use goalmill_common::problem::{ErrorCode, Issue, Problem};
 use goalmill_common::status::{Counts, PlanStatus, StepStatus};
 use goalmill_engine::PlanState;
-use goalmill_plan::formats::{self, ExportState, action_word};
+use goalmill_plan::formats::{self, ExportState};
 use schemars::{Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
@@ -372,7 +372,7 @@ pub(crate) async fn status(State(api): State<Api>, principal: Principal, body: B
         let shown = view.steps.iter().filter(|step| is_shown(step.status));
         let one = |step: &goalmill_common::view::StepView| {
             json!({"id": step.id, "description": step.description, "dependencies": step.dependencies,
-                   "status": action_word(step.status), "result": step.outputs})
+                   "status": step.status.progress_group(), "result": step.outputs})
         };
         shown.map(one).collect()
     });

@@ -6,17 +6,16 @@ use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use goalmill_common::problem::{ErrorCode, Problem};
 
+use super::openapi::{is_served, verbs_of};
 use super::response::ApiError;
-
-/// The verbs of a plan.
-pub(super) const PLAN_VERBS: [&str; 8] = ["approve", "reject", "edit", "replan", "pause", "resume", "cancel", "fork"];
-/// The verbs of a step.
-pub(super) const STEP_VERBS: [&str; 6] = ["retry", "skip", "complete", "approve", "reject", "answer"];
 
 /// Gives 405 with the methods of the address that was asked for, not those of its route.
 pub(super) async fn check_method(request: Request, next: Next) -> Response {
     let route = request.extensions().get::<MatchedPath>().map(MatchedPath::as_str);
-    let Some(verbs) = route.and_then(verbs_of) else { return next.run(request).await };
+    let verbs = route.filter(|route| is_served(&Method::GET, route)).map_or(&[][..], verbs_of);
+    if verbs.is_empty() {
+        return next.run(request).await;
+    }
     let allowed = if ends_in_verb(request.uri().path(), verbs) { "POST" } else { "GET,HEAD" };
     let is_post = request.method() == Method::POST;
     let is_read = matches!(*request.method(), Method::GET | Method::HEAD);
@@ -32,14 +31,6 @@ pub(super) async fn check_method(request: Request, next: Next) -> Response {
         response.headers_mut().insert(header::ALLOW, HeaderValue::from_static(allowed));
     }
     response
-}
-
-fn verbs_of(route: &str) -> Option<&'static [&'static str]> {
-    match route {
-        "/v1/plans/{id}" => Some(&PLAN_VERBS),
-        "/v1/plans/{id}/steps/{step}" => Some(&STEP_VERBS),
-        _ => None,
-    }
 }
 
 fn ends_in_verb(path: &str, verbs: &[&str]) -> bool {

@@ -52,7 +52,7 @@ use std::time::Duration;
 use axum::Router;
 use axum::extract::DefaultBodyLimit;
 use axum::middleware;
-use axum::routing::{MethodRouter, delete, get, post};
+use axum::routing::get;
 use goalmill_common::problem::{ErrorCode, Problem};
 use tokio::net::TcpListener;
 use tokio::sync::Semaphore;
@@ -159,8 +159,7 @@ pub(crate) async fn serve_metrics(server: HttpServer, listener: TcpListener) {
 }
 
 fn routes() -> Router<Api> {
-    let router = addresses().into_iter().fold(Router::new(), |router, (path, takes)| router.route(path, takes));
-    router
+    openapi::router()
         .merge(page::routes())
         .merge(oidc_sign_in::routes())
         .fallback(async || ApiError(Problem::new(ErrorCode::NotFound, "no route has this address; see /openapi.json")))
@@ -170,59 +169,6 @@ fn routes() -> Router<Api> {
                 "the route exists, but not with this method; see /openapi.json",
             ))
         })
-}
-
-/// All routes; [`openapi`] describes them.
-fn addresses() -> Vec<(&'static str, MethodRouter<Api>)> {
-    vec![
-        ("/v1/goals", post(submit::submit_goal)),
-        ("/v1/plans", post(submit::submit_plan).get(plan_list::list)),
-        ("/v1/plans:validate", post(plans::validate)),
-        ("/v1/plans:cancel", post(bulk_actions::act)),
-        ("/v1/plans:pause", post(bulk_actions::act)),
-        ("/v1/plans:resume", post(bulk_actions::act)),
-        ("/v1/plans:replan", post(bulk_actions::act)),
-        ("/v1/plans:preview", post(plans::preview)),
-        ("/v1/actions/decompose", post(actions::decompose)),
-        ("/v1/actions/execute", post(actions::execute)),
-        ("/v1/actions/replan", post(actions::replan)),
-        ("/v1/actions/status", post(actions::status)),
-        ("/v1/plans/{id}", get(plans::get).post(plans::act)),
-        ("/v1/plans/{id}/graph", get(plans::graph)),
-        ("/v1/plans/{id}/layout", get(plans::layout)),
-        ("/v1/plans/{id}/results", get(plans::results)),
-        ("/v1/plans/{id}/explain", get(plans::explain)),
-        ("/v1/plans/{id}/events", get(events::list)),
-        ("/v1/plans/{id}/revisions", get(approvals::revisions)),
-        ("/v1/plans/{id}/questions", get(approvals::questions)),
-        ("/v1/plans/{id}/questions/{question}", post(approvals::answer_question)),
-        ("/v1/plans/{id}/steps/{step}", get(steps::get).post(steps::act)),
-        ("/v1/agents", get(registry::agents).post(registry::register)),
-        ("/v1/agents:route", post(registry::route)),
-        ("/v1/planners", get(registry::planners)),
-        ("/v1/models", get(registry::models)),
-        ("/v1/workers", get(registry::workers)),
-        ("/v1/workers/{id}", post(registry::act_on_worker)),
-        ("/v1/queues", get(registry::queues)),
-        ("/v1/queues/{agent_type}", post(registry::act_on_queue)),
-        ("/v1/dead-letters", get(dead_letters::list_all)),
-        ("/v1/dead-letters/{agent_type}", get(dead_letters::list)),
-        ("/v1/dead-letters/{agent_type}/{entry}", post(dead_letters::act)),
-        ("/v1/events", get(event_feed::list)),
-        ("/v1/logs", get(event_search::list)),
-        ("/v1/overview", get(overview::get)),
-        ("/v1/stats", get(stats::report)),
-        ("/v1/scaling/{agent_type}", get(registry::scaling)),
-        ("/v1/tokens", post(tokens::create).get(tokens::list)),
-        ("/v1/tokens/{id}", delete(tokens::revoke)),
-        ("/v1/session", get(session::get).post(session::sign_in).delete(session::sign_out)),
-        ("/v1/session/methods", get(oidc_sign_in::methods)),
-        ("/v1/schemas/{name}", get(registry::schema)),
-        ("/mcp", post(mcp::serve).get(mcp::serve).delete(mcp::serve)),
-        ("/livez", get(health::livez)),
-        ("/readyz", get(health::readyz)),
-        ("/openapi.json", get(openapi::serve)),
-    ]
 }
 
 /// Folds histogram samples until stopped; otherwise they accumulate between scrapes.
@@ -237,5 +183,7 @@ async fn upkeep(stop: CancellationToken, handle: metrics_exporter_prometheus::Pr
     }
 }
 
+#[cfg(test)]
+mod page_vocabulary;
 #[cfg(test)]
 mod tests;

@@ -17,8 +17,8 @@ use goalmill_plan::validate;
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
-use super::allowed_methods::PLAN_VERBS;
 use super::entity_tag::tagged;
+use super::openapi::verbs_of;
 use super::payloads::{PayloadFill, WHOLE, parse_whole};
 use super::plan_access::{load_plan, load_plan_at, load_summary, send_verb};
 use super::principal::Principal;
@@ -261,9 +261,7 @@ pub(crate) async fn act(
                 "resume" => Verb::Resume { reason },
                 "cancel" => Verb::Cancel { reason },
                 "reject" => Verb::Reject { reason },
-                other => {
-                    return Err(unknown_verb(other, &PLAN_VERBS.join(", ")));
-                }
+                other => return Err(unknown_verb(other, &verbs_of("/v1/plans/{id}").join(", "))),
             };
             send_verb(&api, &principal, id, &actor, verb).await?;
         }

@@ -14,26 +14,11 @@ use goalmill_common::document_format::DocumentFormat;
 use goalmill_common::problem::{ErrorCode, Issue};
 use goalmill_common::text::pointer_part;
 
-use super::openapi::is_served;
+use super::openapi::{has_parameters, is_served};
 use super::response::{ApiError, shown};
 use super::sign_in_paths::is_sign_in;
 use crate::submission::issues_problem;
 
-/// Addresses whose `GET` has parameters.
-pub(super) const WITH_PARAMETERS: [&str; 12] = [
-    "/v1/plans",
-    "/v1/plans/{id}",
-    "/v1/plans/{id}/graph",
-    "/v1/plans/{id}/layout",
-    "/v1/plans/{id}/results",
-    "/v1/plans/{id}/steps/{step}",
-    "/v1/plans/{id}/events",
-    "/v1/plans/{id}/revisions",
-    "/v1/events",
-    "/v1/logs",
-    "/v1/overview",
-    "/v1/stats",
-];
 /// Replaces bytes that are not UTF-8.
 const REPLACED: char = '\u{fffd}';
 
@@ -75,7 +60,7 @@ fn takes_parameters(request: &Request) -> bool {
     let method = request.method();
     let Some(path) = request.extensions().get::<MatchedPath>().map(MatchedPath::as_str) else { return false };
     let is_read = matches!(*method, Method::GET | Method::HEAD);
-    is_read && (WITH_PARAMETERS.contains(&path) || is_sign_in(path))
+    is_read && (has_parameters(path) || is_sign_in(path))
         || path.starts_with("/v1/") && !is_sign_in(path) && !is_served(method, path)
 }
 

@@ -12,8 +12,8 @@ use goalmill_common::view::StepView;
 use serde::Deserialize;
 
 use super::Api;
-use super::allowed_methods::STEP_VERBS;
 use super::approvals::{self, REASON_BYTES_MAX};
+use super::openapi::verbs_of;
 use super::payloads::PayloadFill;
 use super::plan_access::{load_plan, send_verb};
 use super::plans::OutputsQuery;
@@ -67,7 +67,7 @@ pub(crate) async fn act(
         "complete" => Verb::CompleteStep { step, outputs: because.outputs.unwrap_or_default(), reason },
         "approve" => Verb::ApproveStep { step, reason },
         "reject" => Verb::RejectStep { step, reason },
-        other => return Err(unknown_verb(other, &STEP_VERBS.join(", "))),
+        other => return Err(unknown_verb(other, &verbs_of("/v1/plans/{id}/steps/{step}").join(", "))),
     };
     let retries = address.ends_with(":retry");
     send_verb(&api, &principal, &id, &because.actor, verb)

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use goalmill_common::config::ModelSettings;
-use goalmill_common::event::{Event, GoalAccepted, ModelAnswered, PlanEvent, Record, StepEvent};
+use goalmill_common::event::{Event, GoalAccepted, ModelAnswered, PlanEvent, PlanEventKind, Record, StepEvent};
 use goalmill_common::failure::Failure;
 use goalmill_common::goal::Usage;
 use goalmill_common::id::{PlanId, StepId};
@@ -131,78 +131,53 @@ impl Begun {
     }
 
     fn add_plan_event(&mut self, event: &PlanEvent, now_ms: u64, models: &[ModelSettings], out: &mut Vec<Span>) {
-        match event {
-            PlanEvent::ModelAsked(asked) => {
-                self.calls.insert((asked.revision, asked.planner.clone(), asked.call), now_ms);
+        if let PlanEvent::ModelAsked(asked) = event {
+            self.calls.insert((asked.revision, asked.planner.clone(), asked.call), now_ms);
+        } else if let PlanEvent::ModelAnswered(answered) = event {
+            out.push(self.call(answered, now_ms, models));
+        } else if let PlanEvent::PlanCreated(created) = event {
+            self.validation_ms = now_ms;
+            if let Some(planning) = &mut self.planning {
+                planning.attributes.push(KeyValue::new("goalmill.planner", created.planner.clone()));
+                planning.attributes.push(KeyValue::new("goalmill.confidence", created.confidence));
             }
-            PlanEvent::ModelAnswered(answered) => out.push(self.call(answered, now_ms, models)),
-            PlanEvent::ToolsCalled(_) => {}
-            PlanEvent::PlanCreated(created) => {
-                self.validation_ms = now_ms;
-                if let Some(planning) = &mut self.planning {
-                    planning.attributes.push(KeyValue::new("goalmill.planner", created.planner.clone()));
-                    planning.attributes.push(KeyValue::new("goalmill.confidence", created.confidence));
-                }
-                if !created.open {
-                    self.end_planning(now_ms, None, out);
-                }
+            if !created.open {
+                self.end_planning(now_ms, None, out);
             }
-            PlanEvent::Extended(extended) if !extended.open => self.end_planning(now_ms, None, out),
-            PlanEvent::PlanValidated(_) => out.push(self.span("validation", "", self.validation_ms, now_ms)),
-            PlanEvent::PlanningFailed(_) => {
-                let failed = Some("PLANNING_FAILED");
-                if self.planning.is_some() {
-                    self.end_planning(now_ms, failed, out);
-                } else {
-                    self.end_revision(now_ms, failed, out);
-                }
+        } else if event.completes_planning() {
+            self.end_planning(now_ms, None, out);
+        } else if let PlanEvent::PlanValidated(_) = event {
+            out.push(self.span("validation", "", self.validation_ms, now_ms));
+        } else if let PlanEvent::PlanningFailed(_) = event {
+            let failed = Some("PLANNING_FAILED");
+            if self.planning.is_some() {
+                self.end_planning(now_ms, failed, out);
+            } else {
+                self.end_revision(now_ms, failed, out);
             }
-            PlanEvent::ApprovalRequested(_) => {
-                self.approvals.insert(None, now_ms);
+        } else if let PlanEvent::ApprovalRequested(_) = event {
+            self.approvals.insert(None, now_ms);
+        } else if let PlanEvent::Approved(_) = event {
+            self.end_approval(None, "approved", now_ms, out);
+        } else if let PlanEvent::ReplanTriggered(trigger) = event {
+            self.end_revision(now_ms, None, out);
+            let mut revision = self.span("revision", "", now_ms, now_ms);
+            revision.attributes.push(KeyValue::new("goalmill.trigger", trigger.trigger.clone()));
+            self.revision = Some(revision);
+        } else if let PlanEvent::Revised(revised) = event {
+            if let Some(revision) = &mut self.revision {
+                revision.name = format!("revision {}", revised.revision).into();
             }
-            PlanEvent::Approved(_) => self.end_approval(None, "approved", now_ms, out),
-            PlanEvent::ReplanTriggered(trigger) => {
-                self.end_revision(now_ms, None, out);
-                let mut revision = self.span("revision", "", now_ms, now_ms);
-                revision.attributes.push(KeyValue::new("goalmill.trigger", trigger.trigger.clone()));
-                self.revision = Some(revision);
-            }
-            PlanEvent::Revised(revised) => {
-                if let Some(revision) = &mut self.revision {
-                    revision.name = format!("revision {}", revised.revision).into();
-                }
-                self.end_revision(now_ms, None, out);
-            }
-            PlanEvent::RevisionRefused(refused) if refused.due_ms == 0 => {
-                self.end_revision(now_ms, Some("revision_refused"), out);
-            }
-            PlanEvent::Rejected(_) => {
-                self.end_approval(None, "rejected", now_ms, out);
-                self.end("rejected", None, now_ms, out);
-            }
-            PlanEvent::Completed(end) | PlanEvent::Failed(end) | PlanEvent::Cancelled(end) => {
-                self.end(end.status.as_str(), end.failure.as_ref(), now_ms, out);
-            }
-            PlanEvent::FamilyGrew(_)
-            | PlanEvent::ConstraintChanged(_)
-            | PlanEvent::JudgementRequested(_)
-            | PlanEvent::CriteriaJudged(_)
-            | PlanEvent::GoalAccepted(_) => {}
-            PlanEvent::Extended(_)
-            | PlanEvent::RevisionRefused(_)
-            | PlanEvent::PhaseAdded(_)
-            | PlanEvent::PhaseStarted(_)
-            | PlanEvent::PhaseCompleted(_)
-            | PlanEvent::PhaseFailed(_)
-            | PlanEvent::PhaseSkipped(_)
-            | PlanEvent::RevisionProposed(_)
-            | PlanEvent::QuestionAsked(_)
-            | PlanEvent::QuestionAnswered(_)
-            | PlanEvent::Paused(_)
-            | PlanEvent::Resumed(_)
-            | PlanEvent::HookAsked(_)
-            | PlanEvent::HookDecided(_)
-            | PlanEvent::Quarantined(_) => self.root.events.push((event.type_name().into(), now_ms)),
+            self.end_revision(now_ms, None, out);
+        } else if matches!(event, PlanEvent::RevisionRefused(refused) if refused.due_ms == 0) {
+            self.end_revision(now_ms, Some("revision_refused"), out);
+        } else if let PlanEvent::Rejected(_) = event {
+            self.end_approval(None, "rejected", now_ms, out);
+            self.end("rejected", None, now_ms, out);
+        } else if let PlanEvent::Completed(end) | PlanEvent::Failed(end) | PlanEvent::Cancelled(end) = event {
+            self.end(end.status.as_str(), end.failure.as_ref(), now_ms, out);
+        } else if is_span_event(event.kind()) {
+            self.root.events.push((event.type_name().into(), now_ms));
         }
     }
 
@@ -348,6 +323,22 @@ impl Attempt {
         let number = self.number.to_string();
         let id = span::span_id(&[name, plan.as_str(), step.as_str(), &number]);
         Span::new(self.span.context.with_span(id), self.span.context.span_id, name, start_ms, end_ms)
+    }
+}
+
+/// Whether events that begin and end no span are told as events of the plan's span.
+fn is_span_event(kind: PlanEventKind) -> bool {
+    match kind {
+        PlanEventKind::Approval
+        | PlanEventKind::Phase
+        | PlanEventKind::Replanning
+        | PlanEventKind::Change
+        | PlanEventKind::Control => true,
+        PlanEventKind::Submission
+        | PlanEventKind::Planning
+        | PlanEventKind::Creation
+        | PlanEventKind::Contract
+        | PlanEventKind::End => false,
     }
 }
 

@@ -22,7 +22,6 @@ mod hostile_texts;
 mod http;
 mod intake;
 mod layering;
-mod lifecycle;
 mod listing;
 mod mcp;
 mod metrics;

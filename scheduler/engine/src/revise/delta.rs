@@ -87,29 +87,18 @@ impl Delta {
                 .filter(|i| {
                     let Some(spec) = self.spec(state, *i) else { return false };
                     let step = &state.steps[*i];
-                    match step.status {
-                        StepStatus::Skipped => {
-                            let cause = step.details.as_ref().and_then(|details| details.cause);
-                            cause == Some(SkipCause::DependencyFailed) && spec.dependencies.iter().any(reopened)
-                        }
-                        StepStatus::Ready
-                        | StepStatus::Queued
-                        | StepStatus::Running
-                        | StepStatus::Retrying
-                        | StepStatus::AwaitingApproval => {
-                            let mut once: Vec<&StepId> = spec.dependencies.iter().collect();
-                            once.sort_unstable();
-                            once.dedup();
-                            let met = once.iter().filter(|id| satisfied(id)).count();
-                            met < crate::graph::needed(once.len(), spec.join)
-                        }
-                        StepStatus::Pending
-                        | StepStatus::Blocked
-                        | StepStatus::Completed
-                        | StepStatus::Failed
-                        | StepStatus::Cancelled
-                        | StepStatus::Revised => false,
+                    if step.status == StepStatus::Skipped {
+                        let cause = step.details.as_ref().and_then(|details| details.cause);
+                        return cause == Some(SkipCause::DependencyFailed) && spec.dependencies.iter().any(reopened);
                     }
+                    if !step.status.is_unlocked() {
+                        return false;
+                    }
+                    let mut once: Vec<&StepId> = spec.dependencies.iter().collect();
+                    once.sort_unstable();
+                    once.dedup();
+                    let met = once.iter().filter(|id| satisfied(id)).count();
+                    met < crate::graph::needed(once.len(), spec.join)
                 })
                 .collect();
             if next.is_empty() {

@@ -266,22 +266,9 @@ impl PlanState {
     /// Whether dependents count the step as done.
     pub(crate) fn is_satisfied(&self, i: StepIndex) -> bool {
         let step = &self.steps[i];
-        match step.status {
-            StepStatus::Completed => true,
-            StepStatus::Skipped => {
-                step.details.as_ref().and_then(|details| details.cause).is_some_and(SkipCause::satisfies)
-            }
-            StepStatus::Pending
-            | StepStatus::Blocked
-            | StepStatus::Ready
-            | StepStatus::Queued
-            | StepStatus::Running
-            | StepStatus::Retrying
-            | StepStatus::AwaitingApproval
-            | StepStatus::Failed
-            | StepStatus::Cancelled
-            | StepStatus::Revised => false,
-        }
+        let cause = || step.details.as_ref().and_then(|details| details.cause);
+        step.status == StepStatus::Completed
+            || (step.status == StepStatus::Skipped && cause().is_some_and(SkipCause::satisfies))
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use goalmill_common::event::{Event, PlanEvent, PlanRevised, Record, SkipCause, StepEvent};
+use goalmill_common::event::{Event, PlanEvent, PlanRevised, Record, SkipCause, StepEvent, StepRetrying};
 use goalmill_common::failure::FailureClass;
 use goalmill_common::id::StepId;
 use goalmill_common::plan::{Join, Phase, Plan, Step, StepKind, Strategy};
@@ -47,49 +47,24 @@ impl Audit {
     }
 
     fn read_plan(&mut self, event: &PlanEvent) {
-        match event {
-            PlanEvent::PlanCreated(created) => {
-                self.plan = created.plan.as_ref().clone();
-                self.lines = self.plan.steps.iter().map(|step| (step.id.clone(), Line::default())).collect();
-            }
-            PlanEvent::Paused(_) => self.paused = true,
-            PlanEvent::ReplanTriggered(_) => (self.paused, self.replanning) = (true, true),
-            PlanEvent::Resumed(_) => (self.paused, self.replanning) = (false, false),
-            PlanEvent::Revised(revised) => self.revise(revised),
-            PlanEvent::PhaseAdded(phase) => {
-                let spec = Phase { id: phase.phase.clone(), description: String::new(), checkpoint: phase.checkpoint };
-                self.plan.phases.insert(phase.place as usize, spec);
-            }
-            PlanEvent::Completed(end) => {
-                assert!(self.lines.values().all(|line| line.is_final), "a completed plan has no open step");
-                self.end_plan(&end.cancelled);
-            }
-            PlanEvent::Failed(end) | PlanEvent::Cancelled(end) => self.end_plan(&end.cancelled),
-            PlanEvent::Rejected(rejected) => self.end_plan(&rejected.cancelled),
-            PlanEvent::GoalAccepted(_)
-            | PlanEvent::ModelAsked(_)
-            | PlanEvent::ModelAnswered(_)
-            | PlanEvent::ToolsCalled(_)
-            | PlanEvent::PlanningFailed(_)
-            | PlanEvent::PlanValidated(_)
-            | PlanEvent::ApprovalRequested(_)
-            | PlanEvent::HookAsked(_)
-            | PlanEvent::HookDecided(_)
-            | PlanEvent::Approved(_)
-            | PlanEvent::PhaseStarted(_)
-            | PlanEvent::PhaseCompleted(_)
-            | PlanEvent::PhaseFailed(_)
-            | PlanEvent::PhaseSkipped(_)
-            | PlanEvent::RevisionProposed(_)
-            | PlanEvent::RevisionRefused(_)
-            | PlanEvent::QuestionAsked(_)
-            | PlanEvent::QuestionAnswered(_)
-            | PlanEvent::Extended(_)
-            | PlanEvent::FamilyGrew(_)
-            | PlanEvent::ConstraintChanged(_)
-            | PlanEvent::JudgementRequested(_)
-            | PlanEvent::CriteriaJudged(_)
-            | PlanEvent::Quarantined(_) => {}
+        if let PlanEvent::PlanCreated(created) = event {
+            self.plan = created.plan.as_ref().clone();
+            self.lines = self.plan.steps.iter().map(|step| (step.id.clone(), Line::default())).collect();
+        } else if let PlanEvent::Paused(_) = event {
+            self.paused = true;
+        } else if let PlanEvent::ReplanTriggered(_) = event {
+            (self.paused, self.replanning) = (true, true);
+        } else if let PlanEvent::Resumed(_) = event {
+            (self.paused, self.replanning) = (false, false);
+        } else if let PlanEvent::Revised(revised) = event {
+            self.revise(revised);
+        } else if let PlanEvent::PhaseAdded(phase) = event {
+            let spec = Phase { id: phase.phase.clone(), description: String::new(), checkpoint: phase.checkpoint };
+            self.plan.phases.insert(phase.place as usize, spec);
+        } else if event.ends_plan() {
+            let is_complete = self.lines.values().all(|line| line.is_final);
+            assert!(is_complete || !matches!(event, PlanEvent::Completed(_)), "a completed plan has no open step");
+            self.end_plan(&event.moved_steps().cloned().collect::<Vec<_>>());
         }
     }
 
@@ -147,84 +122,64 @@ impl Audit {
         let is_passed_over = matches!(event, StepEvent::Skipped(skipped) if skipped.cause == SkipCause::Revision)
             && !self.lines[id].completed;
         assert!(!self.lines[id].is_final || is_passed_over, "a final step stays as it is: {record:?}");
-        match event {
-            StepEvent::Queued(_) => {
+        if let StepEvent::Queued(_) = event {
+            self.check_begin(&spec, attempt);
+            let line = self.line(id);
+            (line.in_flight, line.attempt, line.ready) = (true, attempt, false);
+            self.check_room(&spec);
+        } else if let StepEvent::Completed(_) = event {
+            let line = &self.lines[id];
+            if line.ready && attempt != line.attempt {
                 self.check_begin(&spec, attempt);
-                let line = self.line(id);
-                (line.in_flight, line.attempt, line.ready) = (true, attempt, false);
-                self.check_room(&spec);
             }
-            StepEvent::Completed(_) => {
-                let line = &self.lines[id];
-                if line.ready && attempt != line.attempt {
-                    self.check_begin(&spec, attempt);
-                }
-                let line = self.line(id);
-                (line.attempt, line.satisfied, line.completed) = (attempt, true, true);
-                self.end(id, attempt);
-            }
-            StepEvent::Failed(_) | StepEvent::Cancelled(_) => self.end(id, attempt),
-            StepEvent::Skipped(skipped) => {
-                self.line(id).satisfied = skipped.cause.satisfies();
-                self.end(id, attempt);
-            }
-            StepEvent::Retrying(retrying) => {
-                let line = self.line(id);
-                assert!(line.in_flight && line.attempt == attempt, "one outcome, of the current attempt");
-                line.in_flight = false;
-                if retrying.told_to_wait {
-                    assert_eq!(retrying.failure.class, FailureClass::RateLimited);
-                } else if retrying.failure.class == FailureClass::Lost {
-                    line.lost += 1;
-                    assert!(line.lost < 3, "losses are counted");
-                } else {
-                    line.failed += 1;
-                    let tries = if spec.fallback.is_some() { 2 * (spec.retry.max + 1) - 1 } else { spec.retry.max };
-                    assert!(line.failed <= tries, "attempts are counted: {} of {tries}", line.failed);
-                }
-                let asked = retrying.failure.retry_after_ms.unwrap_or(0);
-                let told = if retrying.told_to_wait { asked.max(60_000) * 3 / 2 } else { asked };
-                let most = spec.retry.ceiling_ms(line.failed.max(1)).max(told);
-                let wait = retrying.due_ms.checked_sub(record.time_ms).expect("backoff looks ahead");
-                assert!(wait <= most, "a backoff has a ceiling: {wait} of {most}");
-            }
-            StepEvent::Recalled(_) => {
-                let line = self.line(id);
-                assert!(line.in_flight && line.attempt == attempt);
-                line.in_flight = false;
-            }
-            StepEvent::Decomposed(decomposed) => {
-                let spec = self.plan.steps.iter_mut().find(|step| step.id == *id).expect("it was found before");
-                (spec.kind, spec.plan) = (StepKind::Plan, decomposed.plan.clone());
-                (spec.agent_type, spec.action) = ("".into(), String::new());
-                (spec.fallback, spec.cache, spec.timeout_ms) = (None, None, None);
-                let line = self.line(id);
-                assert!(line.in_flight && line.attempt == attempt);
-                (line.in_flight, line.ready) = (false, true);
-            }
-            StepEvent::Released(_) => {
-                let line = self.line(id);
-                assert!(line.in_flight && line.attempt == attempt);
-                (line.in_flight, line.ready) = (false, true);
-            }
-            StepEvent::Ready | StepEvent::Approved(_) => self.line(id).ready = true,
-            StepEvent::Added(_)
-            | StepEvent::Modified(_)
-            | StepEvent::Removed(_)
-            | StepEvent::Blocked(_)
-            | StepEvent::ApprovalRequested(_)
-            | StepEvent::HookAsked(_)
-            | StepEvent::HookDecided(_)
-            | StepEvent::QuestionAsked(_)
-            | StepEvent::Answered(_)
-            | StepEvent::Started(_)
-            | StepEvent::Progress(_)
-            | StepEvent::Measured(_)
-            | StepEvent::CallRecorded(_)
-            | StepEvent::CallsDiscarded(_)
-            | StepEvent::Suspended(_)
-            | StepEvent::Resumed(_) => {}
+            let line = self.line(id);
+            (line.attempt, line.satisfied, line.completed) = (attempt, true, true);
+            self.end(id, attempt);
+        } else if event.ends_step() {
+            self.line(id).satisfied = event.satisfies_dependents();
+            self.end(id, attempt);
+        } else if let StepEvent::Retrying(retrying) = event {
+            self.retry(record, &spec, attempt, retrying);
+        } else if let StepEvent::Recalled(_) = event {
+            self.leave(id, attempt);
+        } else if let StepEvent::Decomposed(decomposed) = event {
+            let spec = self.plan.steps.iter_mut().find(|step| step.id == *id).expect("it was found before");
+            (spec.kind, spec.plan) = (StepKind::Plan, decomposed.plan.clone());
+            (spec.agent_type, spec.action) = ("".into(), String::new());
+            (spec.fallback, spec.cache, spec.timeout_ms) = (None, None, None);
+            self.leave(id, attempt).ready = true;
+        } else if let StepEvent::Released(_) = event {
+            self.leave(id, attempt).ready = true;
+        } else if matches!(event, StepEvent::Ready | StepEvent::Approved(_)) {
+            self.line(id).ready = true;
         }
+    }
+
+    fn retry(&mut self, record: &Record, spec: &Step, attempt: u32, retrying: &StepRetrying) {
+        let line = self.leave(&spec.id, attempt);
+        if retrying.told_to_wait {
+            assert_eq!(retrying.failure.class, FailureClass::RateLimited);
+        } else if retrying.failure.class == FailureClass::Lost {
+            line.lost += 1;
+            assert!(line.lost < 3, "losses are counted");
+        } else {
+            line.failed += 1;
+            let tries = if spec.fallback.is_some() { 2 * (spec.retry.max + 1) - 1 } else { spec.retry.max };
+            assert!(line.failed <= tries, "attempts are counted: {} of {tries}", line.failed);
+        }
+        let asked = retrying.failure.retry_after_ms.unwrap_or(0);
+        let told = if retrying.told_to_wait { asked.max(60_000) * 3 / 2 } else { asked };
+        let most = spec.retry.ceiling_ms(line.failed.max(1)).max(told);
+        let wait = retrying.due_ms.checked_sub(record.time_ms).expect("backoff looks ahead");
+        assert!(wait <= most, "a backoff has a ceiling: {wait} of {most}");
+    }
+
+    /// The attempt in flight ends, and the step goes on.
+    fn leave(&mut self, id: &StepId, attempt: u32) -> &mut Line {
+        let line = self.line(id);
+        assert!(line.in_flight && line.attempt == attempt, "one outcome, of the current attempt");
+        line.in_flight = false;
+        line
     }
 
     fn line(&mut self, id: &StepId) -> &mut Line {

@@ -354,17 +354,7 @@ fn check_timers(state: &PlanState, world: &World) {
     for i in 0..state.len() {
         let index = StepIndex(to_u32(i));
         let at = state.step(index).expect("the step exists");
-        let waits = match at.status {
-            StepStatus::Queued | StepStatus::Running | StepStatus::Retrying | StepStatus::AwaitingApproval => true,
-            StepStatus::Pending
-            | StepStatus::Blocked
-            | StepStatus::Ready
-            | StepStatus::Completed
-            | StepStatus::Failed
-            | StepStatus::Skipped
-            | StepStatus::Cancelled
-            | StepStatus::Revised => false,
-        };
+        let waits = at.status.is_unlocked() && at.status != StepStatus::Ready;
         assert_eq!(at.due_ms.is_some(), waits, "{} {:?}", at.spec.id, at.status);
         expected.extend(at.due_ms.map(|due| (Timer::Step(index), due)));
     }

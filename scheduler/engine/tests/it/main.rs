@@ -5,6 +5,7 @@ mod work;
 mod world;
 
 mod life;
+mod lifecycle;
 
 mod stored_payloads;
 

@@ -9,7 +9,7 @@ use goalmill_common::hash::HashMap;
 use goalmill_common::id::StepId;
 use goalmill_common::plan::{Phase, Plan, Step, StepKind, Strategy};
 use goalmill_common::revision::RevisionRecord;
-use goalmill_common::status::{PlanStatus, StepStatus};
+use goalmill_common::status::{PlanStatus, ProgressGroup, StepStatus};
 use goalmill_common::view::{PlanView, StepView};
 use serde_json::{Map, Value, json};
 
@@ -237,12 +237,11 @@ impl Export<'_> {
         map.insert("dependencies".into(), take_or(&mut own, "dependencies", json!([])));
         map.insert("inputs".into(), take_or(&mut own, "inputs", json!({})));
         map.insert("expected_outputs".into(), take_or(&mut own, "expected_outputs", json!([])));
-        let status = match self.status(step.id.as_str()) {
-            StepStatus::Pending | StepStatus::Ready | StepStatus::AwaitingApproval => "pending",
-            StepStatus::Queued | StepStatus::Running | StepStatus::Retrying => "in_progress",
-            StepStatus::Completed => "completed",
-            StepStatus::Failed | StepStatus::Cancelled => "failed",
-            StepStatus::Blocked | StepStatus::Skipped | StepStatus::Revised => "blocked",
+        let status = self.status(step.id.as_str());
+        let status = match (status, status.progress_group()) {
+            (StepStatus::Cancelled, _) => ProgressGroup::Failed.as_str(),
+            (StepStatus::Blocked, _) | (_, ProgressGroup::Skipped) => "blocked",
+            (_, group) => group.as_str(),
         };
         map.insert("status".into(), json!(status));
         put(&mut map, "result", self.result(step.id.as_str()));
@@ -292,7 +291,7 @@ impl Export<'_> {
         }
         map.insert("fallback_action".into(), json!(action));
         put(&mut map, "estimated_tokens", take_estimate(&mut own, "tokens"));
-        map.insert("status".into(), json!(action_word(self.status(step.id.as_str()))));
+        map.insert("status".into(), json!(self.status(step.id.as_str()).progress_group()));
         put(&mut map, "result", self.result(step.id.as_str()));
         map.extend(own);
         map
@@ -338,7 +337,7 @@ impl Export<'_> {
             map.insert("description".into(), take_or(&mut own, "description", json!("")));
             map.insert("dependencies".into(), take_or(&mut own, "dependencies", json!([])));
             let status = if is_outer { self.status(step.id.as_str()) } else { StepStatus::Pending };
-            map.insert("status".into(), json!(action_word(status)));
+            map.insert("status".into(), json!(status.progress_group()));
             map.insert("result".into(), if is_outer { self.result(step.id.as_str()) } else { Value::Null });
             if let Some(inner) = step.plan.as_deref().filter(|inner| has_only_steps(inner, plan.strategy)) {
                 own.shift_remove("plan");
@@ -465,7 +464,7 @@ impl Export<'_> {
             own.shift_remove("dependencies");
         }
         let mut meta = Map::new();
-        meta.insert("status".into(), json!(action_word(self.status(step.id.as_str()))));
+        meta.insert("status".into(), json!(self.status(step.id.as_str()).progress_group()));
         put(&mut meta, "result", self.result(step.id.as_str()));
         map.insert("meta".into(), Value::Object(meta));
         map.extend(own);
@@ -478,23 +477,10 @@ fn has_only_steps(plan: &Plan, outer: Strategy) -> bool {
     *plan == Plan { steps: plan.steps.clone(), strategy: outer, ..Plan::default() }
 }
 
-/// `pending, in_progress, completed, failed, skipped`.
-pub fn action_word(status: StepStatus) -> &'static str {
-    match status {
-        StepStatus::Pending | StepStatus::Blocked | StepStatus::Ready | StepStatus::AwaitingApproval => "pending",
-        StepStatus::Queued | StepStatus::Running | StepStatus::Retrying => "in_progress",
-        StepStatus::Completed => "completed",
-        StepStatus::Failed => "failed",
-        StepStatus::Skipped | StepStatus::Cancelled | StepStatus::Revised => "skipped",
-    }
-}
-
 /// `pending, running, completed, failed, skipped`.
 fn run_word(status: StepStatus) -> &'static str {
-    match action_word(status) {
-        "in_progress" => "running",
-        word => word,
-    }
+    let group = status.progress_group();
+    if group == ProgressGroup::InProgress { "running" } else { group.as_str() }
 }
 
 /// `planning, running, completed, failed`.

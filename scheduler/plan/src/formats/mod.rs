@@ -26,7 +26,7 @@ use goalmill_common::limits::Limits;
 use goalmill_common::problem::Issue;
 use serde_json::Value;
 
-pub use export::{ExportState, action_word, export_plan, export_revision};
+pub use export::{ExportState, export_plan, export_revision};
 pub use log::log_entries;
 pub use nodes::{JoinedStream, join_stream};
 pub use schemas::format_schema;

@@ -1,18 +1,21 @@
-//! The API as an OpenAPI 3.1 document: what [`table`] says of each address, with schemas made from the types.
+//! The routes that [`table`] declares: as a router, and as an OpenAPI 3.1 document with schemas made from the types.
 
 mod table;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::LazyLock;
 
-use axum::Json;
+use axum::handler::Handler;
 use axum::http::Method;
+use axum::routing::{self, MethodRouter};
+use axum::{Json, Router};
 use goalmill_common::access::Role;
 use goalmill_common::problem::{ErrorCode, Problem};
 use schemars::generate::SchemaSettings;
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde_json::{Map, Value, json};
 
+use super::Api;
 use super::access::COOKIE;
 use super::query_parameters::Parameters;
 use super::response::PROBLEM;
@@ -43,6 +46,15 @@ pub(super) enum RouteAccess {
     Roles(&'static [Role]),
 }
 
+/// Every address with its handlers. Operations that differ only in their verb have one handler.
+pub(super) fn router() -> Router<Api> {
+    let mut known = BTreeSet::new();
+    table::operations().into_iter().fold(Router::new(), |router, operation| {
+        let (address, _) = split_verb(operation.path);
+        if known.insert((address, operation.method)) { router.route(address, operation.handler) } else { router }
+    })
+}
+
 /// The access of every operation, by method, path of the router, and verb.
 static ACCESS: LazyLock<BTreeMap<(&'static str, &'static str, &'static str), RouteAccess>> = LazyLock::new(|| {
     let place = |operation: &Operation| {
@@ -70,6 +82,39 @@ pub(super) fn is_served(method: &Method, path: &str) -> bool {
     places.any(|(known, ..)| known.eq_ignore_ascii_case(method.as_str()))
 }
 
+/// Paths of the router whose `GET` has parameters.
+static WITH_PARAMETERS: LazyLock<BTreeSet<&'static str>> = LazyLock::new(|| {
+    table::operations()
+        .into_iter()
+        .filter(|operation| operation.query.is_some())
+        .map(|operation| operation.path)
+        .collect()
+});
+
+/// Whether the `GET` of a path has parameters.
+///
+/// - `path`: as the router has it.
+pub(super) fn has_parameters(path: &str) -> bool {
+    WITH_PARAMETERS.contains(path)
+}
+
+/// The verbs by path of the router, in the order of the table.
+static VERBS: LazyLock<BTreeMap<&'static str, Vec<&'static str>>> = LazyLock::new(|| {
+    let mut verbs = BTreeMap::<_, Vec<_>>::new();
+    let places = table::operations().into_iter().map(|operation| split_verb(operation.path));
+    for (path, verb) in places.filter(|(_, verb)| !verb.is_empty()) {
+        verbs.entry(path).or_default().push(verb);
+    }
+    verbs
+});
+
+/// The verbs of a path.
+///
+/// - `path`: as the router has it.
+pub(super) fn verbs_of(path: &str) -> &'static [&'static str] {
+    VERBS.get(path).map_or(&[], Vec::as_slice)
+}
+
 /// The path of the router and the verb: `/v1/plans/{id}:pause` is `/v1/plans/{id}` and `pause`. `/v1/plans:preview` is a
 /// path of its own.
 fn split_verb(path: &'static str) -> (&'static str, &'static str) {
@@ -84,6 +129,7 @@ struct Operation {
     path: &'static str,
     id: &'static str,
     summary: &'static str,
+    handler: MethodRouter<Api>,
     query: Option<SchemaOf>,
     /// The names of its parameters, as requests are held to them.
     names: &'static [&'static str],
@@ -96,12 +142,18 @@ struct Operation {
     problems: &'static [ErrorCode],
 }
 
-fn get(path: &'static str, id: &'static str, summary: &'static str) -> Operation {
+fn get<H: Handler<T, Api>, T: 'static>(
+    path: &'static str,
+    id: &'static str,
+    summary: &'static str,
+    handler: H,
+) -> Operation {
     Operation {
         method: "get",
         path,
         id,
         summary,
+        handler: routing::get(handler),
         query: None,
         names: &[],
         headers: &[],
@@ -114,13 +166,24 @@ fn get(path: &'static str, id: &'static str, summary: &'static str) -> Operation
 }
 
 /// Only for `admin`, unless it says otherwise.
-fn post(path: &'static str, id: &'static str, summary: &'static str) -> Operation {
-    Operation { method: "post", access: RouteAccess::Roles(&[Role::Admin]), ..get(path, id, summary) }
+fn post<H: Handler<T, Api>, T: 'static>(
+    path: &'static str,
+    id: &'static str,
+    summary: &'static str,
+    handler: H,
+) -> Operation {
+    let access = RouteAccess::Roles(&[Role::Admin]);
+    Operation { method: "post", access, handler: routing::post(handler.clone()), ..get(path, id, summary, handler) }
 }
 
 /// Only for `admin`, unless it says otherwise.
-fn delete(path: &'static str, id: &'static str, summary: &'static str) -> Operation {
-    Operation { method: "delete", ..post(path, id, summary) }
+fn delete<H: Handler<T, Api>, T: 'static>(
+    path: &'static str,
+    id: &'static str,
+    summary: &'static str,
+    handler: H,
+) -> Operation {
+    Operation { method: "delete", handler: routing::delete(handler.clone()), ..post(path, id, summary, handler) }
 }
 
 impl Operation {
@@ -386,26 +449,13 @@ fn refusal(codes: &[ErrorCode]) -> Value {
 
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeSet;
-    use std::path::Path;
-
     use super::*;
-
-    #[test]
-    fn every_address_is_described_and_no_other() {
-        let described: BTreeSet<&str> =
-            table::operations().iter().map(|operation| split_verb(operation.path).0).collect();
-        let served: BTreeSet<&str> = super::super::addresses().into_iter().map(|(path, _)| path).collect();
-        assert_eq!(described, served);
-    }
 
     #[test]
     fn the_parameters_that_are_described_are_those_that_are_taken() {
         let mut schemas = SchemaSettings::draft2020_12().into_generator();
-        let mut with_parameters = BTreeSet::new();
         for operation in table::operations() {
             let Some(schema) = operation.query else { continue };
-            with_parameters.insert(operation.path);
             let described: BTreeSet<String> = query_parameters(schema(&mut schemas))
                 .iter()
                 .filter_map(|parameter| parameter["name"].as_str().map(str::to_owned))
@@ -413,7 +463,6 @@ mod tests {
             let taken: BTreeSet<String> = operation.names.iter().map(|name| (*name).to_owned()).collect();
             assert_eq!(described, taken, "{}", operation.path);
         }
-        assert_eq!(with_parameters, BTreeSet::from(super::super::query_parameters::WITH_PARAMETERS));
     }
 
     #[test]
@@ -433,12 +482,16 @@ mod tests {
 
     #[test]
     fn the_page_about_access_has_the_table() {
-        let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/access.md");
-        let page = std::fs::read_to_string(page).expect("the page can be read");
-        let (_, rest) = page.split_once("<!-- routes -->\n").expect("the page has a place for the table");
-        let (table, _) = rest.split_once("<!-- routes end -->").expect("the place has an end");
+        const PAGE: &str = "../docs/access.md";
+        let page = std::fs::read_to_string(PAGE).expect("the page can be read");
+        let (before, rest) = page.split_once("<!-- routes -->\n").expect("the page has a place for the table");
+        let (table, after) = rest.split_once("<!-- routes end -->").expect("the place has an end");
         let expected = access_table();
-        assert_eq!(table.trim(), expected.trim(), "put this into docs/access.md:\n{expected}");
+        if table.trim() != expected.trim() {
+            let written = format!("{before}<!-- routes -->\n{expected}<!-- routes end -->{after}");
+            std::fs::write(PAGE, written).expect("the page can be written");
+            panic!("the table of routes in docs/access.md was old, and is written again: see the difference");
+        }
     }
 
     /// Which role may call which route, as Markdown.

@@ -1,4 +1,4 @@
-//! What each address takes, gives and refuses.
+//! The routes: what each one takes, gives and refuses, who may use it, and the function that answers.
 
 use goalmill_common::access::Role::{self, Admin, Approver, Operator, Scaler, Submitter, Viewer};
 use goalmill_common::access::{NewToken, SessionView, SignIn, SignInMethods, TokenCreated, TokenView};
@@ -25,8 +25,8 @@ use serde_json::{Map, Value, json};
 
 use super::{EVENT_STREAM, JSON, Operation, RouteAccess, TEXT, YAML, delete, get, post};
 use crate::api::{
-    actions, approvals, bulk_actions, event_search, events, fork, health, overview, plan_list, plans, registry, stats,
-    steps,
+    actions, approvals, bulk_actions, dead_letters, event_feed, event_search, events, fork, health, mcp, oidc_sign_in,
+    overview, plan_list, plans, registry, session, stats, steps, submit, tokens,
 };
 
 /// What any request may be refused for.
@@ -79,17 +79,22 @@ pub(super) fn operations() -> Vec<Operation> {
 /// MCP. Which tools a caller may use is decided by the routes that they stand for.
 fn mcp() -> Vec<Operation> {
     vec![
-        post("/mcp", "sendMcpMessage", "Takes a message of MCP (JSON-RPC); each tool needs the role of its route")
-            .access(RouteAccess::SignedIn)
-            .takes::<Map<String, Value>>()
-            .gives::<Map<String, Value>>()
-            .gives_as::<String>(EVENT_STREAM)
-            .refuses(&[NotFound]),
-        get("/mcp", "openMcpStream", "Opens the stream of a session of MCP")
+        post(
+            "/mcp",
+            "sendMcpMessage",
+            "Takes a message of MCP (JSON-RPC); each tool needs the role of its route",
+            mcp::serve,
+        )
+        .access(RouteAccess::SignedIn)
+        .takes::<Map<String, Value>>()
+        .gives::<Map<String, Value>>()
+        .gives_as::<String>(EVENT_STREAM)
+        .refuses(&[NotFound]),
+        get("/mcp", "openMcpStream", "Opens the stream of a session of MCP", mcp::serve)
             .access(RouteAccess::SignedIn)
             .gives_as::<String>(EVENT_STREAM)
             .refuses(&[NotFound, MethodNotAllowed]),
-        delete("/mcp", "endMcpSession", "Ends a session of MCP")
+        delete("/mcp", "endMcpSession", "Ends a session of MCP", mcp::serve)
             .access(RouteAccess::SignedIn)
             .status(204)
             .refuses(&[NotFound, MethodNotAllowed]),
@@ -98,55 +103,61 @@ fn mcp() -> Vec<Operation> {
 
 fn access() -> Vec<Operation> {
     vec![
-        post("/v1/tokens", "createToken", "Creates a token; its text is served this once")
+        post("/v1/tokens", "createToken", "Creates a token; its text is served this once", tokens::create)
             .takes::<NewToken>()
             .gives::<TokenCreated>()
             .status(201)
             .refuses(&[NotAllowed]),
-        get("/v1/tokens", "listTokens", "The tokens, without their secrets").roles(&[Admin]).gives::<Page<TokenView>>(),
-        delete("/v1/tokens/{id}", "revokeToken", "Makes a token invalid at once")
+        get("/v1/tokens", "listTokens", "The tokens, without their secrets", tokens::list)
+            .roles(&[Admin])
+            .gives::<Page<TokenView>>(),
+        delete("/v1/tokens/{id}", "revokeToken", "Makes a token invalid at once", tokens::revoke)
             .gives::<TokenView>()
             .refuses(&[TokenNotFound]),
-        get("/v1/session", "getSession", "Who the caller is").access(RouteAccess::SignedIn).gives::<SessionView>(),
-        post("/v1/session", "signIn", "Opens a session for a token, in a cookie")
+        get("/v1/session", "getSession", "Who the caller is", session::get)
+            .access(RouteAccess::SignedIn)
+            .gives::<SessionView>(),
+        post("/v1/session", "signIn", "Opens a session for a token, in a cookie", session::sign_in)
             .access(RouteAccess::Public)
             .takes::<SignIn>()
             .gives::<SessionView>()
             .refuses(&[Unauthenticated, TooManyFailures, IssuerUnavailable]),
-        get("/v1/session/methods", "getSignInMethods", "How people may sign in at the web page")
+        get("/v1/session/methods", "getSignInMethods", "How people may sign in at the web page", oidc_sign_in::methods)
             .access(RouteAccess::Public)
             .gives::<SignInMethods>(),
-        delete("/v1/session", "signOut", "Ends the session").access(RouteAccess::SignedIn).status(204),
+        delete("/v1/session", "signOut", "Ends the session", session::sign_out)
+            .access(RouteAccess::SignedIn)
+            .status(204),
     ]
 }
 
 fn submissions() -> Vec<Operation> {
     vec![
-        post("/v1/goals", "submitGoal", "Submits a goal")
+        post("/v1/goals", "submitGoal", "Submits a goal", submit::submit_goal)
             .roles(&[Submitter])
             .headers(&["Idempotency-Key", "traceparent", "Prefer"])
             .takes::<Goal>()
             .gives::<Accepted>()
             .status(202)
             .refuses(GOAL),
-        post("/v1/plans", "submitPlan", "Submits a plan")
+        post("/v1/plans", "submitPlan", "Submits a plan", submit::submit_plan)
             .roles(&[Submitter])
             .headers(&["Idempotency-Key", "traceparent", "Prefer"])
             .takes_as::<Plan>(&[JSON, YAML])
             .gives::<Accepted>()
             .status(202)
             .refuses(PLAN),
-        post("/v1/plans:validate", "validatePlan", "Checks and prices a plan, and runs nothing")
+        post("/v1/plans:validate", "validatePlan", "Checks and prices a plan, and runs nothing", plans::validate)
             .roles(&[Submitter, Approver, Operator])
             .takes_as::<Plan>(&[JSON, YAML])
             .gives::<Preview>()
             .refuses(&[InvalidJson]),
-        post("/v1/plans:preview", "previewPlan", "Plans a goal, and runs nothing")
+        post("/v1/plans:preview", "previewPlan", "Plans a goal, and runs nothing", plans::preview)
             .roles(&[Submitter])
             .takes::<Goal>()
             .gives::<Preview>()
             .refuses(&[InvalidJson, InvalidGoal, PlanningFailed]),
-        post("/v1/plans/{id}:fork", "forkPlan", "Begins a plan that goes on from where this one stood")
+        post("/v1/plans/{id}:fork", "forkPlan", "Begins a plan that goes on from where this one stood", plans::act)
             .roles(&[Submitter])
             .headers(&["Idempotency-Key", "traceparent"])
             .takes::<fork::ForkBody>()
@@ -159,70 +170,97 @@ fn submissions() -> Vec<Operation> {
 /// The verbs of plan-action formats.
 fn plan_actions() -> Vec<Operation> {
     vec![
-        post("/v1/actions/decompose", "decomposeGoal", "Plans a goal and runs nothing; in the shape of plan actions")
-            .roles(&[Submitter])
-            .takes::<actions::DecomposeBody>()
-            .gives::<actions::Decomposed>()
-            .refuses(&[InvalidJson, InvalidGoal, PlanningFailed]),
-        post("/v1/actions/execute", "executePlan", "Runs a plan and waits for its end; in the shape of plan actions")
-            .roles(&[Submitter])
-            .headers(&["Idempotency-Key", "traceparent"])
-            .takes::<actions::ExecuteBody>()
-            .gives::<actions::Executed>()
-            .refuses(EXECUTE),
-        post("/v1/actions/replan", "replanAction", "Asks for another way; in the shape of plan actions")
-            .roles(&[Submitter])
-            .takes::<actions::ReplanActionBody>()
-            .gives::<actions::Replanned>()
-            .refuses(STEER),
-        post("/v1/actions/status", "getActionStatus", "Where a plan stands; in the shape of plan actions")
-            .roles(READERS)
-            .takes::<actions::StatusBody>()
-            .gives::<actions::ActionStatus>()
-            .refuses(&[PlanNotFound]),
+        post(
+            "/v1/actions/decompose",
+            "decomposeGoal",
+            "Plans a goal and runs nothing; in the shape of plan actions",
+            actions::decompose,
+        )
+        .roles(&[Submitter])
+        .takes::<actions::DecomposeBody>()
+        .gives::<actions::Decomposed>()
+        .refuses(&[InvalidJson, InvalidGoal, PlanningFailed]),
+        post(
+            "/v1/actions/execute",
+            "executePlan",
+            "Runs a plan and waits for its end; in the shape of plan actions",
+            actions::execute,
+        )
+        .roles(&[Submitter])
+        .headers(&["Idempotency-Key", "traceparent"])
+        .takes::<actions::ExecuteBody>()
+        .gives::<actions::Executed>()
+        .refuses(EXECUTE),
+        post(
+            "/v1/actions/replan",
+            "replanAction",
+            "Asks for another way; in the shape of plan actions",
+            actions::replan,
+        )
+        .roles(&[Submitter])
+        .takes::<actions::ReplanActionBody>()
+        .gives::<actions::Replanned>()
+        .refuses(STEER),
+        post(
+            "/v1/actions/status",
+            "getActionStatus",
+            "Where a plan stands; in the shape of plan actions",
+            actions::status,
+        )
+        .roles(READERS)
+        .takes::<actions::StatusBody>()
+        .gives::<actions::ActionStatus>()
+        .refuses(&[PlanNotFound]),
     ]
 }
 
 fn looks() -> Vec<Operation> {
     const PLAN: &[ErrorCode] = &[PlanNotFound];
     vec![
-        get("/v1/plans", "listPlans", "Lists plans, last changed first")
+        get("/v1/plans", "listPlans", "Lists plans, last changed first", plan_list::list)
             .query::<plan_list::ListQuery>()
             .gives::<Page<PlanSummary>>(),
-        get("/v1/plans/{id}", "getPlan", "The plan with its steps")
+        get("/v1/plans/{id}", "getPlan", "The plan with its steps", plans::get)
             .query::<plans::PlanViewQuery>()
             .headers(&["If-None-Match"])
             .gives::<plans::ShownPlan>()
             .refuses(PLAN),
-        get("/v1/plans/{id}/graph", "getGraph", "The plan as a document that can be submitted")
+        get("/v1/plans/{id}/graph", "getGraph", "The plan as a document that can be submitted", plans::graph)
             .query::<plans::RevisionParameters>()
             .headers(&["If-None-Match"])
             .gives::<Plan>()
             .refuses(&[PlanNotFound, NotFound, NotAllowed]),
-        get("/v1/plans/{id}/layout", "getLayout", "Where the steps stand in a drawing of the plan")
+        get("/v1/plans/{id}/layout", "getLayout", "Where the steps stand in a drawing of the plan", plans::layout)
             .query::<plans::RevisionParameters>()
             .gives::<PlanLayout>()
             .refuses(&[PlanNotFound, NotFound]),
-        get("/v1/plans/{id}/results", "getResults", "What the steps gave")
+        get("/v1/plans/{id}/results", "getResults", "What the steps gave", plans::results)
             .query::<plans::OutputsQuery>()
             .headers(&["If-None-Match"])
             .gives::<Results>()
             .refuses(PLAN),
-        get("/v1/plans/{id}/explain", "explainPlan", "Why the plan is not moving").gives::<Explanation>().refuses(PLAN),
-        get("/v1/plans/{id}/events", "listEvents", "The plan's log: in pages, or live as server-sent events")
-            .query::<events::EventsQuery>()
-            .headers(&["Last-Event-Number"])
-            .gives::<Page<EventView>>()
-            .gives_as::<String>(EVENT_STREAM)
-            .refuses(&[PlanNotFound, InvalidEventId, EventsTrimmed]),
-        get("/v1/plans/{id}/revisions", "listRevisions", "What was changed, by whom and why")
+        get("/v1/plans/{id}/explain", "explainPlan", "Why the plan is not moving", plans::explain)
+            .gives::<Explanation>()
+            .refuses(PLAN),
+        get(
+            "/v1/plans/{id}/events",
+            "listEvents",
+            "The plan's log: in pages, or live as server-sent events",
+            events::list,
+        )
+        .query::<events::EventsQuery>()
+        .headers(&["Last-Event-Number"])
+        .gives::<Page<EventView>>()
+        .gives_as::<String>(EVENT_STREAM)
+        .refuses(&[PlanNotFound, InvalidEventId, EventsTrimmed]),
+        get("/v1/plans/{id}/revisions", "listRevisions", "What was changed, by whom and why", approvals::revisions)
             .query::<approvals::RevisionsQuery>()
             .gives::<Page<RevisionRecord>>()
             .refuses(PLAN),
-        get("/v1/plans/{id}/questions", "listQuestions", "What waits for an answer")
+        get("/v1/plans/{id}/questions", "listQuestions", "What waits for an answer", approvals::questions)
             .gives::<Page<QuestionView>>()
             .refuses(PLAN),
-        get("/v1/plans/{id}/steps/{step}", "getStep", "One step")
+        get("/v1/plans/{id}/steps/{step}", "getStep", "One step", steps::get)
             .query::<plans::OutputsQuery>()
             .gives::<StepView>()
             .refuses(&[PlanNotFound, StepNotFound]),
@@ -230,6 +268,7 @@ fn looks() -> Vec<Operation> {
             "/v1/events",
             "listAllEvents",
             "The events of all plans: in pages as `/v1/logs`, or live as server-sent events",
+            event_feed::list,
         )
         .query::<event_search::LogsQuery>()
         .headers(&["Last-Event-ID"])
@@ -240,13 +279,19 @@ fn looks() -> Vec<Operation> {
             "/v1/overview",
             "getOverview",
             "The numbers of all plans, and those that wait for people, most urgent first",
+            overview::get,
         )
         .query::<overview::OverviewQuery>()
         .gives::<Overview>(),
-        get("/v1/stats", "getStats", "Measures of planning and execution, of the plans that ended in a period")
-            .query::<stats::MeasureQuery>()
-            .gives::<QualityReport>(),
-        get("/v1/logs", "listLogs", "The newest events of all plans, or of one, oldest first")
+        get(
+            "/v1/stats",
+            "getStats",
+            "Measures of planning and execution, of the plans that ended in a period",
+            stats::report,
+        )
+        .query::<stats::MeasureQuery>()
+        .gives::<QualityReport>(),
+        get("/v1/logs", "listLogs", "The newest events of all plans, or of one, oldest first", event_search::list)
             .query::<event_search::LogsQuery>()
             .gives::<Page<event_search::ListedEvent>>()
             .refuses(PLAN),
@@ -256,7 +301,7 @@ fn looks() -> Vec<Operation> {
 /// Verbs on many plans.
 fn bulk_steering() -> Vec<Operation> {
     let many = |path, id, summary| {
-        post(path, id, summary)
+        post(path, id, summary, bulk_actions::act)
             .roles(&[Operator])
             .takes::<bulk_actions::BulkBody>()
             .gives::<BulkAnswer>()
@@ -271,10 +316,12 @@ fn bulk_steering() -> Vec<Operation> {
 }
 
 fn steering() -> Vec<Operation> {
-    let because =
-        |path, id, summary| post(path, id, summary).takes::<plans::VerbBody>().gives::<PlanSummary>().refuses(STEER);
-    let said =
-        |path, id, summary| post(path, id, summary).takes::<approvals::EditBody>().gives::<PlanSummary>().refuses(EDIT);
+    let because = |path, id, summary| {
+        post(path, id, summary, plans::act).takes::<plans::VerbBody>().gives::<PlanSummary>().refuses(STEER)
+    };
+    let said = |path, id, summary| {
+        post(path, id, summary, plans::act).takes::<approvals::EditBody>().gives::<PlanSummary>().refuses(EDIT)
+    };
     vec![
         because("/v1/plans/{id}:pause", "pausePlan", "Starts no further steps").roles(STEERING),
         because("/v1/plans/{id}:resume", "resumePlan", "Goes on").roles(STEERING),
@@ -290,17 +337,22 @@ fn steering() -> Vec<Operation> {
         said("/v1/plans/{id}:edit", "editPlan", "Changes the plan").roles(&[Approver, Operator]),
         said("/v1/plans/{id}:replan", "replanPlan", "Asks the planners for another way to do what remains")
             .roles(STEERING),
-        post("/v1/plans/{id}/questions/{question}:answer", "answerQuestion", "Answers what the plan asks")
-            .roles(&[Approver])
-            .takes::<approvals::QuestionAnswer>()
-            .gives::<PlanSummary>()
-            .refuses(&[PlanNotFound, PlanFinal, NotAllowed, InvalidPlan]),
+        post(
+            "/v1/plans/{id}/questions/{question}:answer",
+            "answerQuestion",
+            "Answers what the plan asks",
+            approvals::answer_question,
+        )
+        .roles(&[Approver])
+        .takes::<approvals::QuestionAnswer>()
+        .gives::<PlanSummary>()
+        .refuses(&[PlanNotFound, PlanFinal, NotAllowed, InvalidPlan]),
     ]
 }
 
 fn step_steering() -> Vec<Operation> {
     let told = |path, id, summary| {
-        post(path, id, summary).takes::<steps::StepVerbBody>().gives::<StepView>().refuses(STEER_STEP)
+        post(path, id, summary, steps::act).takes::<steps::StepVerbBody>().gives::<StepView>().refuses(STEER_STEP)
     };
     vec![
         told(
@@ -315,7 +367,7 @@ fn step_steering() -> Vec<Operation> {
         told("/v1/plans/{id}/steps/{step}:approve", "approveStep", "Lets the step start").roles(&[Approver]),
         told("/v1/plans/{id}/steps/{step}:reject", "rejectStep", "Lets the step fail before it starts")
             .roles(&[Approver]),
-        post("/v1/plans/{id}/steps/{step}:answer", "answerStep", "Answers what the step asks")
+        post("/v1/plans/{id}/steps/{step}:answer", "answerStep", "Answers what the step asks", steps::act)
             .roles(&[Approver])
             .takes::<approvals::QuestionAnswer>()
             .gives::<StepView>()
@@ -326,61 +378,88 @@ fn step_steering() -> Vec<Operation> {
 fn installation() -> Vec<Operation> {
     const LETTER: &[ErrorCode] = &[NotFound, DeadLetterNotFound];
     vec![
-        get("/v1/agents", "listAgents", "The agent types that are known").gives::<Page<Agent>>(),
-        post("/v1/agents", "registerAgent", "Declares what an agent type can do")
+        get("/v1/agents", "listAgents", "The agent types that are known", registry::agents).gives::<Page<Agent>>(),
+        post("/v1/agents", "registerAgent", "Declares what an agent type can do", registry::register)
             .roles(&[Operator])
             .takes::<Agent>()
             .gives::<Agent>()
             .status(201),
-        post("/v1/agents:route", "routeText", "Whom the router would choose for a text")
+        post("/v1/agents:route", "routeText", "Whom the router would choose for a text", registry::route)
             .roles(READERS)
             .takes::<registry::RouteRequest>()
             .gives::<registry::RouteAnswer>(),
-        get("/v1/planners", "listPlanners", "The planners in their order, their rules and what they match")
-            .gives::<Page<PlannerView>>(),
-        get("/v1/models", "listModels", "The language models with their live rates").gives::<Page<ModelView>>(),
-        get("/v1/workers", "listWorkers", "The workers that live").gives::<Page<WorkerBeat>>(),
-        post("/v1/workers/{id}:drain", "drainWorker", "Lets a worker finish what it has, and end")
-            .roles(&[Operator])
-            .gives::<WorkerBeat>()
-            .refuses(&[WorkerNotFound]),
-        get("/v1/queues", "listQueues", "What waits and what runs, by agent type").gives::<Page<QueueView>>(),
-        post("/v1/queues/{agent_type}:pause", "pauseQueue", "Puts nothing new on a queue")
+        get(
+            "/v1/planners",
+            "listPlanners",
+            "The planners in their order, their rules and what they match",
+            registry::planners,
+        )
+        .gives::<Page<PlannerView>>(),
+        get("/v1/models", "listModels", "The language models with their live rates", registry::models)
+            .gives::<Page<ModelView>>(),
+        get("/v1/workers", "listWorkers", "The workers that live", registry::workers).gives::<Page<WorkerBeat>>(),
+        post(
+            "/v1/workers/{id}:drain",
+            "drainWorker",
+            "Lets a worker finish what it has, and end",
+            registry::act_on_worker,
+        )
+        .roles(&[Operator])
+        .gives::<WorkerBeat>()
+        .refuses(&[WorkerNotFound]),
+        get("/v1/queues", "listQueues", "What waits and what runs, by agent type", registry::queues)
+            .gives::<Page<QueueView>>(),
+        post("/v1/queues/{agent_type}:pause", "pauseQueue", "Puts nothing new on a queue", registry::act_on_queue)
             .roles(&[Operator])
             .gives::<QueueView>()
             .refuses(&[NotFound, QueueNotFound]),
-        post("/v1/queues/{agent_type}:resume", "resumeQueue", "Puts tasks on a queue again")
+        post("/v1/queues/{agent_type}:resume", "resumeQueue", "Puts tasks on a queue again", registry::act_on_queue)
             .roles(&[Operator])
             .gives::<QueueView>()
             .refuses(&[NotFound, QueueNotFound]),
-        get("/v1/dead-letters", "listAllDeadLetters", "Tasks that were given up on, of all agent types; 100 at most")
-            .gives::<Page<DeadLetterView>>(),
-        get("/v1/dead-letters/{agent_type}", "listDeadLetters", "The same of one agent type")
+        get(
+            "/v1/dead-letters",
+            "listAllDeadLetters",
+            "Tasks that were given up on, of all agent types; 100 at most",
+            dead_letters::list_all,
+        )
+        .gives::<Page<DeadLetterView>>(),
+        get("/v1/dead-letters/{agent_type}", "listDeadLetters", "The same of one agent type", dead_letters::list)
             .gives::<Page<DeadLetterView>>()
             .refuses(&[NotFound]),
         post(
             "/v1/dead-letters/{agent_type}/{entry}:retry",
             "retryDeadLetter",
             "Does the task once more, as a plan of its own",
+            dead_letters::act,
         )
         .roles(&[Operator])
         .gives::<Accepted>()
         .status(202)
         .refuses(&[NotFound, DeadLetterNotFound, NotAllowed, NamespaceLimitReached]),
-        post("/v1/dead-letters/{agent_type}/{entry}:discard", "discardDeadLetter", "Drops the letter")
-            .roles(&[Operator])
-            .gives::<DeadLetterView>()
-            .refuses(LETTER),
-        get("/v1/scaling/{agent_type}", "getScaling", "What an autoscaler reads: always numbers")
+        post(
+            "/v1/dead-letters/{agent_type}/{entry}:discard",
+            "discardDeadLetter",
+            "Drops the letter",
+            dead_letters::act,
+        )
+        .roles(&[Operator])
+        .gives::<DeadLetterView>()
+        .refuses(LETTER),
+        get("/v1/scaling/{agent_type}", "getScaling", "What an autoscaler reads: always numbers", registry::scaling)
             .roles(&[Viewer, Submitter, Approver, Operator, Scaler])
             .gives::<registry::Scaling>()
             .refuses(&[NotFound]),
-        get("/v1/schemas/{name}", "getSchema", "One of the JSON Schemas")
+        get("/v1/schemas/{name}", "getSchema", "One of the JSON Schemas", registry::schema)
             .gives::<Map<String, Value>>()
             .refuses(&[NotFound]),
-        get("/livez", "isAlive", "Whether the process answers").access(RouteAccess::Public).gives_as::<String>(TEXT),
-        get("/readyz", "isReady", "Whether it can work").access(RouteAccess::Public).gives::<health::Ready>(),
-        get("/openapi.json", "getDescription", "This document")
+        get("/livez", "isAlive", "Whether the process answers", health::livez)
+            .access(RouteAccess::Public)
+            .gives_as::<String>(TEXT),
+        get("/readyz", "isReady", "Whether it can work", health::readyz)
+            .access(RouteAccess::Public)
+            .gives::<health::Ready>(),
+        get("/openapi.json", "getDescription", "This document", super::serve)
             .access(RouteAccess::Public)
             .gives::<Map<String, Value>>(),
     ]

@@ -1,0 +1,91 @@
+//! The page on a plan's life says what the engine does: its tables are those of the code.
+
+use std::fmt::Write;
+use std::fs;
+
+use goalmill_common::event::{PlanEvent, StepEvent};
+use goalmill_common::status::{PlanStatus, StepStatus};
+use goalmill_engine::{plan_transition, step_transition};
+
+/// The page, from the package's directory.
+const PAGE: &str = "../../docs/plan-lifecycle.md";
+
+#[test]
+fn the_moves_of_steps_are_those_of_the_page() {
+    let rows = StepEvent::samples().into_iter().map(|event| {
+        let moves = StepStatus::ALL.iter().filter_map(|at| Some((at.as_str(), step_transition(*at, &event)?.as_str())));
+        (event.type_name(), moves.collect())
+    });
+    compare("step moves", &table(rows));
+}
+
+#[test]
+fn the_moves_of_plans_are_those_of_the_page() {
+    let rows = PlanEvent::samples().into_iter().map(|event| {
+        let moves = PlanStatus::ALL.iter().flat_map(|at| {
+            let ends = ends(&event).into_iter().filter_map(|end| plan_transition(*at, &end));
+            ends.map(|to| (at.as_str(), to.as_str()))
+        });
+        (event.type_name(), moves.collect())
+    });
+    compare("plan moves", &table(rows));
+}
+
+/// The event; one that completes the plan also with the other status that it may end with.
+fn ends(event: &PlanEvent) -> Vec<PlanEvent> {
+    let mut all = vec![event.clone()];
+    if let PlanEvent::Completed(end) = event {
+        let mut partial = end.clone();
+        partial.status = PlanStatus::Partial;
+        all.push(PlanEvent::Completed(partial));
+    }
+    all
+}
+
+#[test]
+fn every_status_is_on_the_page_and_what_waits_has_a_wake_up() {
+    let page = fs::read_to_string(PAGE).expect("the page is there");
+    let row = |word: &str| page.lines().find(|line| line.starts_with(&format!("| `{word}` |"))).map(str::to_owned);
+    let plans = PlanStatus::ALL.iter().map(|status| (status.as_str(), status.is_final()));
+    let steps = StepStatus::ALL.iter().map(|status| (status.as_str(), status.is_final()));
+    for (word, is_final) in plans.chain(steps) {
+        let row = row(word).unwrap_or_else(|| panic!("`{word}` is missing in {PAGE}"));
+        assert_eq!(row.contains("| final |"), is_final, "{row}");
+    }
+}
+
+/// Event, from where, to where; `=` where the status stays.
+fn table<'a>(rows: impl IntoIterator<Item = (&'a str, Vec<(&'a str, &'a str)>)>) -> String {
+    let mut text = String::from("| event | from | to |\n|---|---|---|\n");
+    for (name, moves) in rows {
+        let stays = !moves.is_empty() && moves.iter().all(|(from, to)| from == to);
+        let from = words(moves.iter().map(|(from, _)| *from));
+        let to = if stays { "=".into() } else { words(moves.iter().map(|(_, to)| *to)) };
+        writeln!(text, "| `{name}` | {from} | {to} |").expect("a text can always be written to");
+    }
+    text
+}
+
+/// Each word once, in the order of a life; a dash for none.
+fn words<'a>(all: impl Iterator<Item = &'a str>) -> String {
+    let mut once: Vec<String> = Vec::new();
+    for word in all.map(|word| format!("`{word}`")) {
+        if !once.contains(&word) {
+            once.push(word);
+        }
+    }
+    if once.is_empty() { "–".into() } else { once.join(", ") }
+}
+
+/// Compares a table of the page with that of the code. An old one is written again.
+fn compare(name: &str, expected: &str) {
+    let page = fs::read_to_string(PAGE).expect("the page is there");
+    let mark = format!("<!-- {name} -->\n\n");
+    let (before, rest) = page.split_once(&mark).unwrap_or_else(|| panic!("{PAGE} has no table `{name}`"));
+    let (found, after) = rest.split_once("\n\n").expect("text follows the table");
+    let expected = expected.trim_end();
+    if found != expected {
+        fs::write(PAGE, format!("{before}{mark}{expected}\n\n{after}")).expect("the page can be written");
+        panic!("the table `{name}` in {PAGE} was old, and is written again: see the difference");
+    }
+}
