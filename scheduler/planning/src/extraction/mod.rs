@@ -1,7 +1,7 @@
 //! Extracts facts from the text of a goal: budget, duration, dates, destination, counts, topic, files.
 //!
 //! A fact is read only when its meaning is certain. A clause that negates something or sets a condition gives no fact. What no
-//! reader reads is passed on word for word ([`detail`]).
+//! reader reads is passed on word for word (`detail`).
 
 use std::collections::BTreeMap;
 
