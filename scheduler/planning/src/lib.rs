@@ -13,7 +13,7 @@ use goalmill_common::plan::{Plan, Step};
 use goalmill_common::problem::Issue;
 use goalmill_common::view::RuleView;
 use goalmill_plan::states::{RoutedPlan, ValidPlan};
-use goalmill_plan::validate::Policy;
+use goalmill_plan::validate::{Catalogue, Policy};
 use tokio::sync::mpsc;
 
 pub mod calibration;
@@ -130,6 +130,21 @@ pub struct ReviseRequest {
     pub terms: Terms,
 }
 
+impl ReviseRequest {
+    /// The request for a new plan for the whole goal.
+    pub fn whole_plan(&self) -> PlanRequest {
+        PlanRequest {
+            goal: self.situation.goal.clone(),
+            agents: self.agents.clone(),
+            limits: self.limits.clone(),
+            now_ms: self.now_ms,
+            revision: 0,
+            call_log: self.call_log.clone(),
+            terms: self.terms.clone(),
+        }
+    }
+}
+
 /// What is to be planned.
 #[derive(Clone, Debug)]
 pub struct PlanRequest {
@@ -155,6 +170,13 @@ pub struct Terms {
     pub policy: Arc<Policy>,
     /// What of a plan that does not fit the agents is refused.
     pub weights: WeightSettings,
+}
+
+impl Terms {
+    /// The agents and workers that plans are validated against.
+    pub fn catalogue(&self, agents: &[Agent]) -> Catalogue {
+        Catalogue::of(agents).with_workers(&self.workers)
+    }
 }
 
 /// Why there is no plan.

@@ -112,8 +112,7 @@ fn letters(name: &str) -> impl Iterator<Item = char> {
 fn typed(parameter: &ActionParameter, value: Value, at: TextSpan, edits: &mut Edits) -> Value {
     let taken = match (parameter.kind, &value) {
         (ParameterKind::Integer | ParameterKind::Number, Value::String(text)) => {
-            let written = number::parse_number(text.trim()).filter(|s| s.exact).map(|s| s.number);
-            written.map(Value::Number)
+            number::parse_number(text.trim()).filter(|s| s.exact).map(|s| Value::Number(s.number))
         }
         (ParameterKind::Boolean, Value::String(text)) => match text.as_str() {
             "true" | "True" => Some(Value::Bool(true)),

@@ -54,7 +54,7 @@ fn no_script_lists_statuses_or_events() {
     for (name, script) in scripts() {
         for (bracket, words) in lists(&script) {
             let known = |all: &BTreeSet<&str>| words.iter().filter(|word| all.contains(word.as_str())).count();
-            // What an event brings besides its status is told by its name, in a `switch` or an object.
+            // A `switch` or an object may name events: it reads the data of each.
             let is_list = known(&statuses) > 2 || (bracket != '{' && known(&events) > 2);
             assert!(!is_list, "{name} lists {words:?}: take them from {NAME}");
         }

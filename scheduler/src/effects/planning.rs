@@ -186,7 +186,7 @@ pub(crate) async fn revise(
         call_log,
         terms: terms(scheduler),
     };
-    let rules = RevisionRules { state, limits };
+    let rules = RevisionRules { state, limits, catalogue: request.terms.catalogue(&request.agents) };
     let asked = async {
         match scheduler.planners.plan_again(&request).await {
             Some(planned) => planned.map(|planned| PlanAnswer::Plan(Box::new(planned))),

@@ -326,7 +326,7 @@ impl Attempt {
     }
 }
 
-/// Whether events that begin and end no span are told as events of the plan's span.
+/// Whether an event without a span of its own is added to the plan's span.
 fn is_span_event(kind: PlanEventKind) -> bool {
     match kind {
         PlanEventKind::Approval

@@ -102,7 +102,7 @@ fn deadline_at(text: &Text, at: usize, today: Date) -> Option<(Deadline, usize)>
     };
     is_deadline.then_some(())?;
     if let Some((date, next)) = day_at(text, at, today) {
-        // What is over is told, not asked for.
+        // A past day is an event, not a deadline.
         return (date >= today).then_some((Deadline { date, is_exclusive, assumed: None }, next));
     }
     let (month, next) = month_at(text, at, today)?;

@@ -29,6 +29,8 @@ pub struct RevisionRules<'a> {
     pub state: &'a PlanState,
     /// The limits of the installation.
     pub limits: &'a Limits,
+    /// The agents and workers that are there.
+    pub catalogue: Catalogue,
 }
 
 impl Pipeline {
@@ -110,7 +112,6 @@ impl Pipeline {
         if live.revision.is_some() {
             proposal.changes.iter_mut().for_each(enable_revisions_of_added);
         }
-        let catalogue = Catalogue::of(&request.agents).with_workers(&request.terms.workers);
         let planning = &request.situation.goal.planning;
         let allowed = Rules {
             in_order: false,
@@ -119,7 +120,7 @@ impl Pipeline {
             requires: requirements(planning),
             // The parts of an iterative plan are counted one by one.
             steps_max: planning.max_steps.filter(|_| !live.is_iterative()),
-            ..Rules::planned(&catalogue)
+            ..Rules::planned(&rules.catalogue)
         };
         let warnings = validate_revision(rules.state, &proposal.changes, rules.limits, &allowed)?;
         proposal.widens.extend(warnings.into_iter().filter(|issue| issue.code == "APPROVAL_REQUIRED"));

@@ -14,7 +14,7 @@ use super::refusal::failure;
 use crate::llm::GoalPromptError;
 use crate::pipeline::Pipeline;
 use crate::stage::Stages;
-use crate::{PlanRequest, Planner, PlanningError, ReviseRequest};
+use crate::{Planner, PlanningError, ReviseRequest};
 
 impl Pipeline {
     /// The planners for a goal, in the order in which they are asked.
@@ -35,15 +35,7 @@ impl Pipeline {
             return None;
         }
         let planner = self.known().find(|planner| planner.name() == name && !planner.sees_results())?;
-        let request = PlanRequest {
-            goal: situation.goal.clone(),
-            agents: request.agents.clone(),
-            limits: request.limits.clone(),
-            now_ms: request.now_ms,
-            revision: 0,
-            terms: request.terms.clone(),
-            call_log: request.call_log.clone(),
-        };
+        let request = request.whole_plan();
         let stages = Stages::default();
         match self.ask(planner.as_ref(), &request, &stages).await {
             Ok(planned) => Some(Ok(self.account(planned, &[], &stages, &request.goal.planning))),
@@ -125,7 +117,7 @@ mod tests {
     use goalmill_common::plan::Plan;
     use goalmill_plan::validate::Policy;
 
-    use crate::PlannerAnswer;
+    use crate::{PlanRequest, PlannerAnswer};
 
     struct Named(&'static str);
 

@@ -32,7 +32,7 @@ pub fn requirements(planning: &Planning) -> Requirements {
 
 /// The agents and workers that plans are validated against.
 pub fn catalogue(request: &PlanRequest) -> Catalogue {
-    Catalogue::of(&request.agents).with_workers(&request.terms.workers)
+    request.terms.catalogue(&request.agents)
 }
 
 /// Validates a planner's plan against agents, workers, policy and limits.

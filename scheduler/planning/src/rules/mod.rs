@@ -128,20 +128,7 @@ impl Planner for RulesPlanner {
     }
 
     async fn revise(&self, request: &ReviseRequest) -> Result<Proposal, PlanningError> {
-        revise::revise(request, || {
-            let goal = request.situation.goal.clone();
-            let (agents, limits) = (request.agents.clone(), request.limits.clone());
-            let request = PlanRequest {
-                goal,
-                agents,
-                limits,
-                now_ms: request.now_ms,
-                revision: 0,
-                call_log: request.call_log.clone(),
-                terms: request.terms.clone(),
-            };
-            self.make(&request).ok().map(|planned| planned.plan)
-        })
+        revise::revise(request, || self.make(&request.whole_plan()).ok().map(|planned| planned.plan))
     }
 }
 
