@@ -249,10 +249,10 @@ async fn what_other_sites_send_and_what_is_no_message_is_refused() -> Result<()>
     }
     let large = tools_call("preview_plan", json!({"goal": "x".repeat(20_000)}));
     assert_eq!(post(&it, &large).send().await?.status(), StatusCode::PAYLOAD_TOO_LARGE);
-    for (body, status) in [("", 4), ("[]", 4), ("{\"jsonrpc\": \"2.0\"}", 4), ("{", 4), ("[[[[[[", 4)] {
+    for body in ["", "[]", "{}", "{\"jsonrpc\": \"2.0\"}", "{", "[[[[[["] {
         let request = it.http.post(it.url("/mcp")).header("accept", "application/json, text/event-stream");
         let answer = request.header("content-type", "application/json").body(body).send().await?;
-        assert_eq!(answer.status().as_u16() / 100, status, "{body}: {}", answer.text().await?);
+        assert_eq!(answer.status(), StatusCode::BAD_REQUEST, "{body}: {}", answer.text().await?);
     }
     // An error of JSON-RPC reaches the client as such.
     let meta = json!({
