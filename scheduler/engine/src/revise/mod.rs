@@ -1,14 +1,14 @@
 //! Revisions of a running plan: triggers, proposals, approval, and how they are applied.
 //!
 //! A trigger makes the plan `replanning`, and the shell asks the planners. Their proposal is resolved into the steps it
-//! changes ([`delta`]), validated like a plan, checked against the policies ([`proposal`]), and recorded step by step.
-//! The `plan_revised` that follows applies all of it ([`fold`]).
+//! changes ([`delta`]), validated like a plan, checked against the policies ([`propose`]), and recorded step by step.
+//! The `plan_revised` that follows applies all of it ([`apply`]).
 
+mod apply;
 mod better_plan;
 mod delta;
 mod draft;
-mod fold;
-mod proposal;
+mod propose;
 mod rewrite;
 mod trigger;
 mod widen;
@@ -25,9 +25,9 @@ use goalmill_plan::validate::Rules;
 use crate::PlanState;
 use crate::graph::StepIndex;
 
+pub(crate) use apply::{extend, restage, revise, stage};
 pub(crate) use delta::{Delta, resolve};
 pub(crate) use draft::{into_plan, towards};
-pub(crate) use fold::{extend, restage, revise, stage};
 pub(crate) use trigger::trigger_of;
 
 /// The revision state of a plan.
