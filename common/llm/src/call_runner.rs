@@ -17,6 +17,7 @@ use crate::fallback_modes::{ResponseMode, is_format_rejection};
 use crate::model::{CallPermit, Model};
 use crate::provider::{self, ProviderRequest};
 use crate::provider_client::{CallError, DeltaSender, RESPONSE_BYTES_MAX, ReceivedResponse};
+use crate::provider_fields::ProviderFields;
 use crate::request::{CompletionRequest, Purpose};
 use crate::usage::{TokenUsage, Usd};
 use crate::usage_meter::UsageMeter;
@@ -293,10 +294,12 @@ impl<'a> CallRunner<'a> {
     ) -> Completion {
         let ReceivedResponse { collected, raw } = response;
         let tool_calls = collected.tool_calls();
+        let provider_fields = ProviderFields::new(&model.settings.name, collected.provider_fields, &tool_calls);
         Completion {
             text: collected.text,
             tool_calls,
             thinking: collected.thinking,
+            provider_fields,
             refusal: collected.refusal,
             finish: collected.finish.unwrap_or_default(),
             usage,

@@ -1,10 +1,12 @@
 //! Completions, whole and streamed.
 
 use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
 
 use crate::error::{ModelError, TIMEOUT};
 use crate::fallback_modes::ResponseMode;
 use crate::message::ToolCall;
+use crate::provider_fields::ProviderFields;
 use crate::usage::{ReportedUsage, TokenUsage, Usd};
 
 /// A whole completion. Reasoning and raw bytes are not serialized.
@@ -16,6 +18,9 @@ pub struct Completion {
     /// The reasoning of the model.
     #[serde(skip)]
     pub thinking: String,
+    /// What the server wants back with the tool calls.
+    #[serde(default, skip_serializing_if = "ProviderFields::is_empty")]
+    pub provider_fields: ProviderFields,
     /// The model's reason for declining, from the refusal field of the response.
     pub refusal: String,
     pub finish: FinishReason,
@@ -170,6 +175,8 @@ pub enum CompletionDelta {
     Thinking(String),
     Refusal(String),
     ToolCall(ToolCallFragment),
+    /// A field that the server wants back; merged with what was received of it.
+    ProviderField(&'static str, Value),
     Usage(ReportedUsage),
     /// Model name that the server reported.
     ServedBy(String),
@@ -189,6 +196,7 @@ impl CompletionDelta {
             Self::Started { .. }
             | Self::Thinking(_)
             | Self::Refusal(_)
+            | Self::ProviderField(..)
             | Self::Usage(_)
             | Self::ServedBy(_)
             | Self::Finish(_)
@@ -213,6 +221,8 @@ pub struct ToolCallFragment {
     pub name: String,
     /// Appended to the arguments of earlier fragments.
     pub arguments: String,
+    /// What the server wants back with the call.
+    pub provider_fields: Map<String, Value>,
 }
 
 /// An error as the server reported it.

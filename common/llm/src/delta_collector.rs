@@ -1,7 +1,10 @@
 //! Assembles a completion from deltas. No tool call is lost, however servers index its fragments.
 
+use serde_json::{Map, Value};
+
 use crate::completion::{CompletionDelta, FinishReason, ServerError, ToolCallFragment};
 use crate::message::ToolCall;
+use crate::provider_fields::merge_field;
 use crate::token_estimate::estimate_tokens;
 use crate::usage::ReportedUsage;
 
@@ -15,6 +18,8 @@ pub struct DeltaCollector {
     pub usage: ReportedUsage,
     pub served_by: String,
     pub error: Option<ServerError>,
+    /// What the server wants back with the tool calls.
+    pub provider_fields: Map<String, Value>,
     calls: Vec<(Option<u64>, ToolCall)>,
 }
 
@@ -25,9 +30,15 @@ impl DeltaCollector {
             CompletionDelta::Thinking(text) => self.thinking.push_str(text),
             CompletionDelta::Refusal(text) => self.refusal.push_str(text),
             CompletionDelta::ToolCall(fragment) => self.push_fragment(fragment),
+            CompletionDelta::ProviderField(field, value) => merge_field(&mut self.provider_fields, field, value),
             CompletionDelta::Usage(reported) => {
-                self.usage.input_tokens = reported.input_tokens.or(self.usage.input_tokens);
-                self.usage.output_tokens = reported.output_tokens.or(self.usage.output_tokens);
+                let known = self.usage;
+                self.usage = ReportedUsage {
+                    input_tokens: reported.input_tokens.or(known.input_tokens),
+                    output_tokens: reported.output_tokens.or(known.output_tokens),
+                    cached_tokens: reported.cached_tokens.or(known.cached_tokens),
+                    stored_tokens: reported.stored_tokens.or(known.stored_tokens),
+                };
             }
             CompletionDelta::ServedBy(model) => self.served_by.clone_from(model),
             CompletionDelta::Finish(finish) => self.finish = Some(finish.clone()),
@@ -63,6 +74,9 @@ impl DeltaCollector {
             call.name.clone_from(&fragment.name);
         }
         call.arguments.push_str(&fragment.arguments);
+        for (field, value) in &fragment.provider_fields {
+            merge_field(&mut call.provider_fields, field, value);
+        }
     }
 
     /// The position of the call that the fragment continues; `None` when it starts a new one.
@@ -92,6 +106,7 @@ pub fn delta_tokens(delta: &CompletionDelta) -> u64 {
         }
         CompletionDelta::ToolCall(fragment) => estimate_tokens(&fragment.name) + estimate_tokens(&fragment.arguments),
         CompletionDelta::Started { .. }
+        | CompletionDelta::ProviderField(..)
         | CompletionDelta::Usage(_)
         | CompletionDelta::ServedBy(_)
         | CompletionDelta::Finish(_)
@@ -107,7 +122,13 @@ mod tests {
     fn collected(fragments: &[(Option<u64>, &str, &str, &str)]) -> Vec<(String, String, String)> {
         let mut all = DeltaCollector::default();
         for (index, id, name, arguments) in fragments.iter().copied() {
-            let fragment = ToolCallFragment { index, id: id.into(), name: name.into(), arguments: arguments.into() };
+            let fragment = ToolCallFragment {
+                index,
+                id: id.into(),
+                name: name.into(),
+                arguments: arguments.into(),
+                ..ToolCallFragment::default()
+            };
             all.push(&CompletionDelta::ToolCall(fragment));
         }
         all.tool_calls().into_iter().map(|call| (call.id, call.name, call.arguments)).collect()

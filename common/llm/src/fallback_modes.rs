@@ -50,7 +50,9 @@ pub fn modes_for(format: &ResponseFormat, dialect: Dialect) -> &'static [Respons
     match (format, dialect) {
         (ResponseFormat::Text, _) => &[Text],
         (ResponseFormat::Tools { .. }, _) => &[Tools, Text],
-        (ResponseFormat::Json { .. }, Dialect::Openai) => &[JsonSchema, ForcedTool, JsonObject, Text],
+        (ResponseFormat::Json { .. }, Dialect::Openai | Dialect::Responses) => {
+            &[JsonSchema, ForcedTool, JsonObject, Text]
+        }
         (ResponseFormat::Json { .. }, Dialect::Anthropic) => &[ForcedTool, Text],
         (ResponseFormat::Json { .. }, Dialect::Ollama) => &[JsonSchema, JsonObject, Text],
     }

@@ -1,7 +1,9 @@
 //! Messages of a conversation with a model, and the tool calls in them.
 
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
+use serde_json::{Map, Value};
+
+use crate::provider_fields::ProviderFields;
 
 /// One message of a conversation.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -16,6 +18,9 @@ pub enum Message {
     Assistant {
         text: String,
         tool_calls: Vec<ToolCall>,
+        /// What the server wants back with these calls.
+        #[serde(default, skip_serializing_if = "ProviderFields::is_empty")]
+        provider_fields: ProviderFields,
     },
     /// The result of a tool; `call_id` and `name` are those of its call.
     Tool {
@@ -35,7 +40,7 @@ impl Message {
     }
 
     pub fn assistant(text: impl Into<String>) -> Self {
-        Self::Assistant { text: text.into(), tool_calls: Vec::new() }
+        Self::Assistant { text: text.into(), tool_calls: Vec::new(), provider_fields: ProviderFields::default() }
     }
 
     /// The text without tool calls.
@@ -56,6 +61,9 @@ pub struct ToolCall {
     pub name: String,
     /// Unparsed JSON; may be empty when the tool has no parameters.
     pub arguments: String,
+    /// What the server wants back with the call.
+    #[serde(default, skip_serializing_if = "Map::is_empty")]
+    pub provider_fields: Map<String, Value>,
 }
 
 impl ToolCall {

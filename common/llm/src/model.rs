@@ -10,7 +10,6 @@ use serde::Serialize;
 use tokio::sync::Semaphore;
 use tokio::time::Instant;
 
-use crate::api_key::ApiKey;
 use crate::call_metrics;
 use crate::circuit_breaker::{Admission, CircuitBreaker, Unavailable};
 use crate::error::ModelError;
@@ -29,7 +28,6 @@ pub struct Model {
     pub client: ProviderClient,
     /// Concurrent calls.
     pub slots: Semaphore,
-    key: Option<ApiKey>,
     state: Mutex<ModelState>,
 }
 
@@ -93,15 +91,12 @@ pub struct ModelStats {
 
 impl Model {
     pub fn new(settings: ModelSettings, clock: Clock) -> Result<Self, String> {
-        let key = match settings.api_key_env.as_str() {
-            "" => None,
-            name => ApiKey::from_variable(name),
-        };
-        let client = ProviderClient::new(&settings, key.as_ref(), clock)?;
-        let price = TokenPrice::per_million(settings.input_usd_per_million, settings.output_usd_per_million);
+        let client = ProviderClient::new(&settings, clock)?;
+        let price = TokenPrice::per_million(settings.input_usd_per_million, settings.output_usd_per_million)
+            .with_cached(settings.cached_usd_per_million);
         let slots = Semaphore::new((settings.concurrency as usize).min(Semaphore::MAX_PERMITS));
         call_metrics::set_circuit_open(&settings, false);
-        Ok(Self { settings, price, client, slots, key, state: Mutex::default() })
+        Ok(Self { settings, price, client, slots, state: Mutex::default() })
     }
 
     /// Maximum usage of a request.
@@ -117,9 +112,7 @@ impl Model {
 
     /// Why the model cannot be called.
     pub fn obstacle(&self) -> Option<String> {
-        let name = &self.settings.api_key_env;
-        (self.key.is_none() && !name.is_empty())
-            .then(|| format!("the API key is missing; set the environment variable `{name}`"))
+        self.client.keys.obstacle()
     }
 
     pub fn state(&self) -> MutexGuard<'_, ModelState> {
@@ -185,10 +178,10 @@ impl Model {
         ModelError::CircuitOpen { model: self.settings.name.clone(), for_ms, reason: reason.into() }
     }
 
-    /// Prepares a server's text for display: redacts the key, joins lines, shortens.
+    /// Prepares a server's text for display: redacts the secrets, joins lines, shortens.
     pub fn sanitize(&self, text: &str) -> String {
         const CHARS: usize = 300;
-        let text = self.key.as_ref().map_or_else(|| text.to_owned(), |key| key.redact(text));
+        let text = self.client.secrets().fold(text.to_owned(), |text, secret| secret.redact(&text));
         let line = clean_text(&text, []);
         match line.char_indices().nth(CHARS) {
             Some((at, _)) => format!("{}…", &line[..at]),
@@ -196,12 +189,9 @@ impl Model {
         }
     }
 
-    /// Redacts the key.
+    /// Redacts the secrets.
     pub fn redact_bytes(&self, bytes: Vec<u8>) -> Vec<u8> {
-        match &self.key {
-            Some(key) => key.redact_bytes(bytes),
-            None => bytes,
-        }
+        self.client.secrets().fold(bytes, |bytes, secret| secret.redact_bytes(bytes))
     }
 }
 

@@ -10,7 +10,7 @@ use goalmill_common::number::milliseconds;
 use goalmill_common::retry_after::read_retry_after;
 use goalmill_http::client_failure;
 use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
-use reqwest::{Client, Response, Url, redirect};
+use reqwest::{Client, Response, StatusCode, Url, redirect};
 use tokio::sync::mpsc;
 use tokio::time::{Instant, timeout_at};
 
@@ -18,6 +18,7 @@ use crate::api_key::ApiKey;
 use crate::completion::{CompletionDelta, RawResponse, ServerError};
 use crate::delta_collector::{DeltaCollector, delta_tokens};
 use crate::error::WaitPhase;
+use crate::key_source::KeySource;
 use crate::provider::{self, ProviderRequest, ResponseParser};
 use crate::usage_meter::UsageMeter;
 
@@ -35,6 +36,9 @@ pub struct ProviderClient {
     client: Client,
     url: Url,
     clock: Clock,
+    pub keys: KeySource,
+    /// Values of `headers_env`.
+    secret_headers: Vec<ApiKey>,
 }
 
 /// The error of one call.
@@ -68,17 +72,49 @@ pub struct ReceivedResponse {
 
 impl ProviderClient {
     /// The error is a message for users.
-    pub fn new(model: &ModelSettings, key: Option<&ApiKey>, clock: Clock) -> Result<Self, String> {
+    pub fn new(model: &ModelSettings, clock: Clock) -> Result<Self, String> {
         let base = model.base_url.trim_end_matches('/');
         let url = format!("{base}{}", provider::path(model.dialect));
-        let url: Url = url.parse().map_err(|e| format!("`base_url` is not a URL: {e}"))?;
+        let mut url: Url = url.parse().map_err(|e| format!("`base_url` is not a URL: {e}"))?;
+        if !model.query.is_empty() {
+            url.query_pairs_mut().extend_pairs(&model.query);
+        }
+        let (headers, secret_headers) = fixed_headers(model)?;
         let builder = goalmill_http::client(url.scheme() == "https")
-            .default_headers(headers(model, key)?)
+            .default_headers(headers)
             // A redirect would receive the key.
             .redirect(redirect::Policy::none())
             .connect_timeout(Duration::from_millis(model.connect_ms));
         let client = builder.build().map_err(|e| format!("cannot create the HTTP client: {}", client_failure(&e)))?;
-        Ok(Self { client, url, clock })
+        let keys = KeySource::new(model);
+        // A key that cannot be sent is found at the start, where it can be.
+        if let Some(key) = keys.newest() {
+            key_header(model, &key, &keys)?;
+        }
+        Ok(Self { client, url, clock, keys, secret_headers })
+    }
+
+    /// What must not appear in any text.
+    pub fn secrets(&self) -> impl Iterator<Item = ApiKey> {
+        self.keys.newest().into_iter().chain(self.secret_headers.iter().cloned())
+    }
+
+    /// Sends a request. If the server refuses a key that can be renewed, sends it once more.
+    async fn send(&self, model: &ModelSettings, body: &str) -> Result<Response, CallError> {
+        let mut is_renewed = false;
+        loop {
+            let key = self.keys.key().await.map_err(CallError::Unreachable)?;
+            let mut request = self.client.post(self.url.clone()).header("content-type", "application/json");
+            if let Some(key) = &key {
+                let (name, value) = key_header(model, key, &self.keys).map_err(CallError::Unreachable)?;
+                request = request.header(name, value);
+            }
+            let response = request.body(body.to_owned()).send().await.map_err(|e| send_error(&e, model))?;
+            if is_renewed || response.status() != StatusCode::UNAUTHORIZED || !self.keys.refused(key.as_ref()) {
+                return Ok(response);
+            }
+            is_renewed = true;
+        }
     }
 
     /// Sends the request and receives the response.
@@ -105,11 +141,9 @@ impl ProviderClient {
             (false, _) => CallError::Timeout { wait, limit_ms: model.idle_ms },
         };
         let body = provider::body(request).to_string();
-        let sending = self.client.post(self.url.clone()).header("content-type", "application/json").body(body).send();
         usage_meter.record_sent();
-        let head = timeout_at(first.min(end), sending).await;
-        let mut response =
-            head.map_err(|_| timeout(first, WaitPhase::FirstByte, most))?.map_err(|e| send_error(&e, model))?;
+        let head = timeout_at(first.min(end), self.send(model, &body)).await;
+        let mut response = head.map_err(|_| timeout(first, WaitPhase::FirstByte, most))??;
         if !response.status().is_success() {
             return Err(self.rejection(response, end).await);
         }
@@ -221,12 +255,35 @@ fn status_of(error: &ServerError) -> u16 {
     })
 }
 
-fn headers(model: &ModelSettings, key: Option<&ApiKey>) -> Result<HeaderMap, String> {
+/// The headers of every request except the key, and the secrets among their values.
+fn fixed_headers(model: &ModelSettings) -> Result<(HeaderMap, Vec<ApiKey>), String> {
     let mut headers = HeaderMap::new();
     for (name, value) in provider::headers(model.dialect) {
         headers.insert(*name, HeaderValue::from_static(value));
     }
-    let Some(key) = key else { return Ok(headers) };
+    let named = |setting: &str, name: &str| {
+        HeaderName::from_bytes(name.as_bytes()).map_err(|_| format!("`{setting}.{name}` is not the name of a header"))
+    };
+    for (name, value) in &model.headers {
+        let value =
+            HeaderValue::from_str(value).map_err(|_| format!("`headers.{name}` is not a valid header value"))?;
+        headers.insert(named("headers", name)?, value);
+    }
+    let mut secrets = Vec::new();
+    for (name, variable) in &model.headers_env {
+        let secret = ApiKey::from_variable(variable)
+            .ok_or_else(|| format!("the header `{name}` has no value; set the environment variable `{variable}`"))?;
+        let mut value = HeaderValue::from_str(secret.expose())
+            .map_err(|_| format!("the value in `{variable}` is not a valid header value"))?;
+        value.set_sensitive(true);
+        headers.insert(named("headers_env", name)?, value);
+        secrets.push(secret);
+    }
+    Ok((headers, secrets))
+}
+
+/// The header that carries the key.
+fn key_header(model: &ModelSettings, key: &ApiKey, keys: &KeySource) -> Result<(HeaderName, HeaderValue), String> {
     let (own, prefix) = provider::key_header(model.dialect);
     let (name, prefix) = match model.api_key_header.as_str() {
         "" => (own, prefix),
@@ -236,10 +293,9 @@ fn headers(model: &ModelSettings, key: Option<&ApiKey>) -> Result<HeaderMap, Str
     let header =
         HeaderName::from_bytes(name.as_bytes()).map_err(|_| format!("`api_key_header` `{name}` is not valid"))?;
     let mut value = HeaderValue::from_str(&format!("{prefix}{}", key.expose()))
-        .map_err(|_| format!("the key in `{}` is not a valid header value", model.api_key_env))?;
+        .map_err(|_| format!("the key from {} is not a valid header value", keys.name()))?;
     value.set_sensitive(true);
-    headers.insert(header, value);
-    Ok(headers)
+    Ok((header, value))
 }
 
 /// Converts an error before the response. The message does not contain the URL.
@@ -267,12 +323,15 @@ mod tests {
     fn the_key_is_sent_in_the_configured_header() {
         let key = ApiKey::new("k1");
         let mut model = ModelSettings::default();
-        assert_eq!(headers(&model, Some(&key)).expect("it is valid")["authorization"], "Bearer k1");
+        let header = |model: &ModelSettings, key: &ApiKey| key_header(model, key, &KeySource::new(model));
+        let sent =
+            |name: &'static str, value: &'static str| (HeaderName::from_static(name), HeaderValue::from_static(value));
+        assert_eq!(header(&model, &key), Ok(sent("authorization", "Bearer k1")));
         model.api_key_header = "api-key".into();
-        assert_eq!(headers(&model, Some(&key)).expect("it is valid")["api-key"], "k1");
-        assert!(format!("{:?}", headers(&model, Some(&key))).contains("Sensitive"));
+        assert_eq!(header(&model, &key), Ok(sent("api-key", "k1")));
+        assert!(format!("{:?}", header(&model, &key)).contains("Sensitive"));
         model.api_key_env = "MY_KEY".into();
-        let refused = headers(&model, Some(&ApiKey::new("k\n1"))).expect_err("a line break is invalid");
+        let refused = header(&model, &ApiKey::new("k\n1")).expect_err("a line break is invalid");
         assert!(refused.contains("`MY_KEY`"), "{refused}");
     }
 }

@@ -23,6 +23,10 @@ impl TokenUsage {
 pub struct ReportedUsage {
     pub input_tokens: Option<u64>,
     pub output_tokens: Option<u64>,
+    /// The part of the input that the server had cached.
+    pub cached_tokens: Option<u64>,
+    /// The part of the input that the server stored for a price of its own.
+    pub stored_tokens: Option<u64>,
 }
 
 /// Units in one US dollar. Token prices are whole numbers of units, so sums are exact in any order.
@@ -88,18 +92,45 @@ impl<'de> Deserialize<'de> for Usd {
     }
 }
 
+/// Units per token of a price in US dollars per million tokens.
+fn per_token(dollars: f64) -> u64 {
+    whole_u64((dollars * PARTS / MILLION).round())
+}
+
 /// Price per token.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TokenPrice {
     input: u64,
     output: u64,
+    cached: Option<u64>,
 }
+
+/// What Anthropic asks for storing a token of a prompt for five minutes, in hundredths of the input price.
+///
+/// Source: Anthropic, "Prompt caching", documentation, 2025.
+const STORED_PERCENT: u64 = 125;
 
 impl TokenPrice {
     /// - `input`, `output`: US dollars per million tokens, with a resolution of 1e-6 dollars.
     pub fn per_million(input: f64, output: f64) -> Self {
-        let part = |dollars: f64| whole_u64((dollars * PARTS / MILLION).round());
-        Self { input: part(input), output: part(output) }
+        Self { input: per_token(input), output: per_token(output), cached: None }
+    }
+
+    /// - `cached`: US dollars per million cached tokens of a prompt; the input price if there is none.
+    #[must_use]
+    pub fn with_cached(self, cached: Option<f64>) -> Self {
+        Self { cached: cached.map(per_token), ..self }
+    }
+
+    /// The cost of a call with the parts of its prompt that the server reported as cached or stored.
+    pub fn cost_of_call(&self, usage: &TokenUsage, reported: &ReportedUsage) -> Usd {
+        let cached = reported.cached_tokens.unwrap_or_default().min(usage.input_tokens);
+        let stored = reported.stored_tokens.unwrap_or_default().min(usage.input_tokens - cached);
+        let plain = TokenUsage { input_tokens: usage.input_tokens - cached - stored, ..*usage };
+        let stored_price = self.input.saturating_mul(STORED_PERCENT) / 100;
+        let parts = [(cached, self.cached.unwrap_or(self.input)), (stored, stored_price)];
+        let parts = parts.map(|(tokens, price)| Usd(tokens.saturating_mul(price)));
+        parts.into_iter().fold(self.cost(&plain), Usd::plus)
     }
 
     pub fn cost(&self, usage: &TokenUsage) -> Usd {
@@ -129,5 +160,24 @@ mod tests {
         (0..1_000_000).for_each(|_| sum += price.cost(&usage(0, 1)));
         assert_eq!(sum, Usd::from_dollars(0.6));
         assert_eq!(price.cost(&usage(u64::MAX, u64::MAX)), Usd(u64::MAX));
+    }
+
+    #[test]
+    fn cached_and_stored_tokens_have_prices_of_their_own() {
+        let price = TokenPrice::per_million(3.0, 15.0).with_cached(Some(0.3));
+        let reported = |cached, stored| ReportedUsage {
+            cached_tokens: Some(cached),
+            stored_tokens: Some(stored),
+            ..ReportedUsage::default()
+        };
+        assert_eq!(price.cost_of_call(&usage(1_000_000, 0), &reported(0, 0)), Usd::from_dollars(3.0));
+        assert_eq!(price.cost_of_call(&usage(1_000_000, 0), &reported(1_000_000, 0)), Usd::from_dollars(0.3));
+        assert_eq!(price.cost_of_call(&usage(1_000_000, 0), &reported(0, 1_000_000)), Usd::from_dollars(3.75));
+        assert_eq!(
+            price.cost_of_call(&usage(10, 0), &reported(u64::MAX, u64::MAX)),
+            price.cost_of_call(&usage(10, 0), &reported(10, 0))
+        );
+        let unset = TokenPrice::per_million(3.0, 15.0);
+        assert_eq!(unset.cost_of_call(&usage(1_000_000, 0), &reported(1_000_000, 0)), Usd::from_dollars(3.0));
     }
 }

@@ -53,7 +53,7 @@ impl UsageMeter {
             output_tokens: output.unwrap_or(self.output_tokens),
             estimated: input.is_none() || output.is_none(),
         };
-        let cost = self.price.cost(&usage);
+        let cost = self.price.cost_of_call(&usage, reported);
         self.reservation.settle(usage, cost);
         (usage, cost)
     }
@@ -76,7 +76,11 @@ mod tests {
         for (input_tokens, output_tokens) in [(u64::MAX, 1), (1, u64::MAX), (CALL_TOKENS_MAX + 1, 1)] {
             let reservation =
                 SpendBudget::new(SpendLimit::default()).reserve(&most, Usd::ZERO).expect("it has no limit");
-            let reported = ReportedUsage { input_tokens: Some(input_tokens), output_tokens: Some(output_tokens) };
+            let reported = ReportedUsage {
+                input_tokens: Some(input_tokens),
+                output_tokens: Some(output_tokens),
+                ..ReportedUsage::default()
+            };
             let (usage, _) = UsageMeter::new(reservation, price, 10).settle(&reported);
             assert!(usage.estimated && usage.total() <= 11, "{usage:?}");
         }

@@ -1,12 +1,14 @@
 //! Settings of language models.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
 
 /// One language model behind one address.
 ///
-/// A key is never written here: `api_key_env` names the environment variable that holds it.
+/// A key is never written here: `api_key_env` names the environment variable that holds it, `api_key_file` the file, and
+/// `api_key_command` the program that prints it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct ModelSettings {
@@ -18,10 +20,28 @@ pub struct ModelSettings {
     pub base_url: String,
     /// Environment variable that holds the key; no key is sent when empty.
     pub api_key_env: String,
+    /// File that holds the key, for keys that another program renews; read again for every call.
+    pub api_key_file: String,
+    /// Program and arguments that print the key, for keys that expire, such as
+    /// `["gcloud", "auth", "print-access-token"]`.
+    pub api_key_command: Vec<String>,
+    /// Milliseconds that a printed key is used; also renewed when the server answers 401.
+    pub api_key_refresh_ms: u64,
     /// Header that carries the key; the dialect's own when empty (`authorization`, `x-api-key`).
     pub api_key_header: String,
     /// The API of the server.
     pub dialect: Dialect,
+    /// Parameters added to the address of every request, such as `api-version` of Azure.
+    pub query: BTreeMap<String, String>,
+    /// Headers added to every request.
+    pub headers: BTreeMap<String, String>,
+    /// Headers whose values are secret: the name of the header, and the environment variable that holds its value.
+    pub headers_env: BTreeMap<String, String>,
+    /// Fields merged into the body of every request: objects are merged, other values replace, `null` removes a field.
+    pub body: Map<String, Value>,
+    /// How much a reasoning model thinks, in the provider's word (`minimal`, `low`, `medium`, `high`); its default when
+    /// empty.
+    pub reasoning_effort: String,
     /// Label of metrics: who runs the server; the dialect when empty.
     pub provider: String,
     /// Tokens of prompt and answer together.
@@ -30,6 +50,8 @@ pub struct ModelSettings {
     pub output_tokens_max: u64,
     /// US dollars for a million tokens of prompt.
     pub input_usd_per_million: f64,
+    /// US dollars for a million tokens of prompt that the server had cached; `input_usd_per_million` when unset.
+    pub cached_usd_per_million: Option<f64>,
     /// US dollars for a million tokens of answer.
     pub output_usd_per_million: f64,
     /// What it is good for.
@@ -63,6 +85,8 @@ pub enum Dialect {
     /// Chat completions, as OpenAI and most others have them.
     #[default]
     Openai,
+    /// OpenAI's responses, for models that chat completions do not serve.
+    Responses,
     /// Anthropic's messages.
     Anthropic,
     /// Ollama's own chat.
@@ -74,6 +98,7 @@ impl Dialect {
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Openai => "openai",
+            Self::Responses => "responses",
             Self::Anthropic => "anthropic",
             Self::Ollama => "ollama",
         }
@@ -97,12 +122,21 @@ impl Default for ModelSettings {
             model: String::new(),
             base_url: String::new(),
             api_key_env: String::new(),
+            api_key_file: String::new(),
+            api_key_command: Vec::new(),
+            api_key_refresh_ms: 300_000,
             api_key_header: String::new(),
             dialect: Dialect::Openai,
+            query: BTreeMap::new(),
+            headers: BTreeMap::new(),
+            headers_env: BTreeMap::new(),
+            body: Map::new(),
+            reasoning_effort: String::new(),
             provider: String::new(),
             context_tokens: 128_000,
             output_tokens_max: 4_096,
             input_usd_per_million: 0.0,
+            cached_usd_per_million: None,
             output_usd_per_million: 0.0,
             tags: BTreeSet::new(),
             concurrency: 8,
@@ -146,12 +180,42 @@ pub(super) fn violations(models: &[ModelSettings]) -> Vec<String> {
         must(host.is_some_and(|host| !host.is_empty()), "`base_url` must begin with `http://` or `https://`");
         must(
             !host.unwrap_or_default().contains(['@', '?']),
-            "`base_url` must hold no key: put it into an environment variable and its name into `api_key_env`",
+            "`base_url` must hold no key and no parameters: put the name of the environment variable that holds the key into \
+             `api_key_env`, and parameters into `query`",
         );
         must(is_variable(&model.api_key_env), "`api_key_env` must be the name of an environment variable, not a key");
+        let keys = [!model.api_key_env.is_empty(), !model.api_key_file.is_empty(), !model.api_key_command.is_empty()];
+        must(
+            keys.iter().filter(|given| **given).count() < 2,
+            "only one of `api_key_env`, `api_key_file`, `api_key_command` may be set",
+        );
+        must(model.api_key_refresh_ms > 0, "`api_key_refresh_ms` must be above 0");
+        for name in model.headers.keys().filter(|name| is_secret_header(name)) {
+            let text = format!(
+                "`headers.{name}` holds a secret: put it into an environment variable, and the name of the variable into \
+                 `headers_env.{name}`"
+            );
+            must(false, &text);
+        }
+        for (name, variable) in &model.headers_env {
+            let text = format!("`headers_env.{name}` must be the name of an environment variable, not a value");
+            must(!variable.is_empty() && is_variable(variable), &text);
+        }
+        for field in OWN_FIELDS.iter().filter(|field| model.body.contains_key(**field)) {
+            must(false, &format!("`body.{field}` is written by Goalmill"));
+        }
+        must(
+            model.reasoning_effort.chars().all(|c| c.is_ascii_lowercase()),
+            "`reasoning_effort` must be a word such as `low`",
+        );
         must(model.output_tokens_max > 0, "`output_tokens_max` must be above 0");
         must(model.context_tokens > model.output_tokens_max, "`context_tokens` must be above `output_tokens_max`");
-        for (name, price) in [("input", model.input_usd_per_million), ("output", model.output_usd_per_million)] {
+        let prices = [
+            ("input", model.input_usd_per_million),
+            ("cached", model.cached_usd_per_million.unwrap_or_default()),
+            ("output", model.output_usd_per_million),
+        ];
+        for (name, price) in prices {
             must((0.0..=1e6).contains(&price), &format!("`{name}_usd_per_million` must be within 0 and 1000000"));
         }
         must(model.concurrency > 0, "`concurrency` must be above 0");
@@ -160,6 +224,15 @@ pub(super) fn violations(models: &[ModelSettings]) -> Vec<String> {
         must(limits.iter().all(|ms| *ms > 0), "`connect_ms`, `first_byte_ms`, `idle_ms`, `call_ms` must be above 0");
     }
     found
+}
+
+/// Fields of a request that `body` may not replace: the answer could not be read.
+const OWN_FIELDS: [&str; 4] = ["messages", "input", "tools", "stream"];
+
+/// Whether a header carries a secret by its name.
+fn is_secret_header(name: &str) -> bool {
+    let name = name.to_ascii_lowercase();
+    name.contains("authorization") || name.contains("cookie") || name.ends_with("key") || name.ends_with("token")
 }
 
 /// Whether this can be the name of a variable; keys hold other characters, or are longer than any name.
@@ -180,7 +253,12 @@ mod tests {
         let good =
             ModelSettings { name: "a".into(), base_url: "http://127.0.0.1:1/v1".into(), ..ModelSettings::default() };
         assert_eq!(violations(std::slice::from_ref(&good)), Vec::<String>::new());
-        let cases: [(Spoil, &str); 6] = [
+        let cases: [(Spoil, &str); 11] = [
+            (|m| m.base_url = "http://x/v1?api-version=1".into(), "into `query`"),
+            (|m| (m.api_key_env, m.api_key_file) = ("K".into(), "k".into()), "only one of"),
+            (|m| drop(m.headers.insert("X-Gateway-Key".into(), "v".into())), "`headers_env.X-Gateway-Key`"),
+            (|m| drop(m.headers_env.insert("x-team".into(), "some value".into())), "`headers_env.x-team` must be"),
+            (|m| drop(m.body.insert("tools".into(), Value::Null)), "`body.tools`"),
             (|m| m.name = String::new(), "`name`"),
             (|m| m.base_url = "ftp://x".into(), "`base_url` must begin"),
             (|m| m.base_url = "http://key@x/v1".into(), "must hold no key"),

@@ -344,6 +344,7 @@ mod tests {
             text: String::new(),
             tool_calls: Vec::new(),
             thinking: String::new(),
+            provider_fields: goalmill_llm::ProviderFields::default(),
             refusal: String::new(),
             finish: goalmill_llm::FinishReason::Stop,
             usage: Tokens { input_tokens: 3, output_tokens: 4, estimated: false },

@@ -25,6 +25,7 @@ mod layering;
 mod listing;
 mod mcp;
 mod metrics;
+mod model_apis;
 mod models;
 mod names;
 mod namespace_limits;

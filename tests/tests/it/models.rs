@@ -105,7 +105,11 @@ async fn a_conversation_with_tools_is_written_in_each_dialect() -> Result<()> {
         let first = models.complete(&request("find it", tools())).await?;
         let made = first.tool_calls[0].clone();
         let result = Message::Tool { call_id: made.id.clone(), name: made.name.clone(), text: "two hotels".into() };
-        let turn = Message::Assistant { text: String::new(), tool_calls: vec![made] };
+        let turn = Message::Assistant {
+            text: String::new(),
+            tool_calls: vec![made],
+            provider_fields: first.provider_fields.clone(),
+        };
         let messages = vec![Message::system("be brief"), Message::user("find it"), turn, result];
         let second = models.complete(&CompletionRequest::new(messages, tools())).await?;
         assert_eq!((second.text.as_str(), second.finish), ("done", FinishReason::Stop));

@@ -12,8 +12,8 @@ use goalmill_common::report::TokenSplit;
 use goalmill_common::task::Task;
 use goalmill_common::text::shorten;
 use goalmill_llm::{
-    BudgetExceeded, Completion, CompletionRequest, Message, ModelError, Purpose, ResponseFormat, ResponseMode,
-    SpendBudget, SpendLimit, TokenUsage, Tool, ToolCall, ToolChoice, Usd,
+    BudgetExceeded, Completion, CompletionRequest, Message, ModelError, ProviderFields, Purpose, ResponseFormat,
+    ResponseMode, SpendBudget, SpendLimit, TokenUsage, Tool, ToolCall, ToolChoice, Usd,
 };
 use goalmill_reader::{ParsedCall, ReaderLimits, ToolCatalogue, parse_calls};
 use goalmill_worker::executor::{
@@ -55,6 +55,9 @@ struct ModelReply {
     is_text: bool,
     /// Name of the model in the settings.
     model: String,
+    /// What the server wants back with the calls.
+    #[serde(default, skip_serializing_if = "ProviderFields::is_empty")]
+    provider_fields: ProviderFields,
 }
 
 impl ModelReply {
@@ -67,7 +70,14 @@ impl ModelReply {
             ResponseFormat::Tools { .. } => (completion.text.clone(), completion.tool_calls.clone()),
             ResponseFormat::Json { .. } | ResponseFormat::Text => (completion.content().to_owned(), Vec::new()),
         };
-        Self { text, tool_calls, is_cut: completion.is_truncated(), is_text, model: completion.model.clone() }
+        Self {
+            text,
+            tool_calls,
+            is_cut: completion.is_truncated(),
+            is_text,
+            model: completion.model.clone(),
+            provider_fields: completion.provider_fields.clone(),
+        }
     }
 }
 
@@ -79,6 +89,7 @@ fn written_calls(text: &str, tools: &[Tool]) -> Vec<ToolCall> {
         id: format!("call_{at}"),
         name: call.name,
         arguments: Value::Object(call.arguments).to_string(),
+        ..ToolCall::default()
     };
     reading.calls.into_iter().filter(|call| call.known).enumerate().map(call).collect()
 }
@@ -270,13 +281,13 @@ impl<'a> AgentLoop<'a> {
         turn: u32,
         progress: &Progress,
     ) -> Result<Option<Value>, Failure> {
-        let ModelReply { text, tool_calls, is_cut, is_text, model } = reply;
+        let ModelReply { text, tool_calls, is_cut, is_text, model, provider_fields } = reply;
         tracing::debug!(
             plan_id = %self.task.plan, step_id = %self.task.step,
             "turn {turn} of step `{}`: model `{model}` calls {} tools", self.task.step, tool_calls.len()
         );
         let sent_calls = if is_text { Vec::new() } else { tool_calls.clone() };
-        self.messages.push(Message::Assistant { text: text.clone(), tool_calls: sent_calls });
+        self.messages.push(Message::Assistant { text: text.clone(), tool_calls: sent_calls, provider_fields });
         let final_call = tool_calls.iter().find(|call| call.name == FINAL_ANSWER);
         if final_call.is_some() || tool_calls.is_empty() {
             let given = final_call.map_or(text.as_str(), |call| call.arguments.as_str());

@@ -17,6 +17,7 @@ mod anthropic;
 mod ollama;
 mod openai;
 mod prompt;
+mod responses;
 
 /// One request to one model.
 pub struct ProviderRequest<'a> {
@@ -36,6 +37,10 @@ impl ProviderRequest<'_> {
 
     fn temperature(&self) -> Option<f64> {
         self.completion.temperature.filter(|_| !self.quirks.no_temperature)
+    }
+
+    fn reasoning_effort(&self) -> Option<&str> {
+        Some(self.model.reasoning_effort.as_str()).filter(|effort| !effort.is_empty())
     }
 
     /// The messages with the instructions of the mode.
@@ -60,6 +65,7 @@ impl ProviderRequest<'_> {
 pub fn path(dialect: Dialect) -> &'static str {
     match dialect {
         Dialect::Openai => "/chat/completions",
+        Dialect::Responses => "/responses",
         Dialect::Anthropic => "/messages",
         Dialect::Ollama => "/api/chat",
     }
@@ -68,7 +74,7 @@ pub fn path(dialect: Dialect) -> &'static str {
 /// The header of the key and the prefix of its value.
 pub fn key_header(dialect: Dialect) -> (&'static str, &'static str) {
     match dialect {
-        Dialect::Openai | Dialect::Ollama => ("authorization", "Bearer "),
+        Dialect::Openai | Dialect::Responses | Dialect::Ollama => ("authorization", "Bearer "),
         Dialect::Anthropic => ("x-api-key", ""),
     }
 }
@@ -76,17 +82,37 @@ pub fn key_header(dialect: Dialect) -> (&'static str, &'static str) {
 /// Headers besides the key.
 pub fn headers(dialect: Dialect) -> &'static [(&'static str, &'static str)] {
     match dialect {
-        Dialect::Openai | Dialect::Ollama => &[],
+        Dialect::Openai | Dialect::Responses | Dialect::Ollama => &[],
         Dialect::Anthropic => &[("anthropic-version", "2023-06-01")],
     }
 }
 
-/// The request body.
+/// The request body, with the fields of the settings.
 pub fn body(request: &ProviderRequest<'_>) -> Value {
-    match request.model.dialect {
+    let mut body = match request.model.dialect {
         Dialect::Openai => openai::body(request),
+        Dialect::Responses => responses::body(request),
         Dialect::Anthropic => anthropic::body(request),
         Dialect::Ollama => ollama::body(request),
+    };
+    merge_body(&mut body, &request.model.body);
+    body
+}
+
+/// Objects are merged, `null` removes a field, all else replaces it (RFC 7396).
+fn merge_body(body: &mut Value, fields: &Map<String, Value>) {
+    if !body.is_object() {
+        *body = Value::Object(Map::new());
+    }
+    let Some(known) = body.as_object_mut() else { return };
+    for (name, value) in fields {
+        match value {
+            Value::Null => drop(known.remove(name)),
+            Value::Object(inner) => merge_body(known.entry(name.clone()).or_insert(Value::Null), inner),
+            Value::Bool(_) | Value::Number(_) | Value::String(_) | Value::Array(_) => {
+                drop(known.insert(name.clone(), value.clone()));
+            }
+        }
     }
 }
 
@@ -162,6 +188,7 @@ impl ResponseParser {
             match self.dialect {
                 // Ends with `[DONE]` or with the end of the body.
                 Dialect::Openai => openai::parse(&value, deltas),
+                Dialect::Responses => self.is_done |= responses::parse(&value, deltas),
                 Dialect::Anthropic => self.is_done |= anthropic::parse(&value, deltas),
                 Dialect::Ollama => self.is_done |= ollama::parse(&value, deltas),
             }
@@ -261,7 +288,7 @@ mod tests {
 
     use super::*;
 
-    const DIALECTS: [Dialect; 3] = [Dialect::Openai, Dialect::Anthropic, Dialect::Ollama];
+    const DIALECTS: [Dialect; 4] = [Dialect::Openai, Dialect::Responses, Dialect::Anthropic, Dialect::Ollama];
 
     /// The deltas and the result.
     fn parse(
@@ -287,9 +314,9 @@ mod tests {
     #[test]
     fn parsing_does_not_depend_on_chunk_boundaries_and_never_panics() {
         let random = Random::seeded(3);
-        for round in 0..600_usize {
-            let dialect = DIALECTS[round % 3];
-            let mut bytes = sample(dialect, round % 2 == 0);
+        for round in 0..800_usize {
+            let dialect = DIALECTS[round % 4];
+            let mut bytes = sample(dialect, round % 8 < 4);
             for _ in 0..random.below(4) {
                 let at = to_usize(random.below(bytes.len() as u64));
                 match random.below(3) {
@@ -310,6 +337,17 @@ mod tests {
         let (deltas, ended) = parse(Dialect::Openai, bytes, || usize::MAX);
         assert_eq!(deltas, [CompletionDelta::Text("a".into())]);
         assert!(ended.is_err_and(|reason| reason.contains("`{oops`")));
+    }
+
+    #[test]
+    fn fields_of_the_settings_are_merged_into_a_body() {
+        let mut body = json!({"model": "m", "temperature": 0.2, "options": {"num_ctx": 8, "num_predict": 1}});
+        let fields =
+            json!({"temperature": null, "options": {"num_ctx": 16}, "top_k": 3, "a": {"b": {"c": null, "d": 1}}});
+        merge_body(&mut body, fields.as_object().expect("an object"));
+        let merged =
+            json!({"model": "m", "options": {"num_ctx": 16, "num_predict": 1}, "top_k": 3, "a": {"b": {"d": 1}}});
+        assert_eq!(body, merged);
     }
 
     #[test]

@@ -29,6 +29,7 @@ pub(super) fn body(request: &ProviderRequest<'_>) -> Value {
         ("tools", (!tools.is_empty()).then(|| functions(&tools))),
         ("format", format),
         ("options", Some(options)),
+        ("think", request.reasoning_effort().map(Value::from)),
         // Streaming is the default.
         ("stream", Some(request.stream.into())),
     ])
@@ -38,7 +39,7 @@ fn message(message: &Message) -> Value {
     match message {
         Message::System { text } => json!({"role": "system", "content": text}),
         Message::User { text } => json!({"role": "user", "content": text}),
-        Message::Assistant { text, tool_calls } => {
+        Message::Assistant { text, tool_calls, .. } => {
             let calls: Vec<Value> = tool_calls.iter().map(call).collect();
             json!({"role": "assistant", "content": text, "tool_calls": calls})
         }
@@ -69,12 +70,16 @@ pub(super) fn parse(value: &Value, deltas: &mut Vec<CompletionDelta>) -> bool {
             id: text_at(call, "id").into(),
             name: text_at(function, "name").into(),
             arguments: arguments(function.get("arguments")),
+            ..ToolCallFragment::default()
         }));
     }
     let is_done = value.get("done").and_then(Value::as_bool).unwrap_or(false);
     deltas.extend(FinishReason::parse(text_at(value, "done_reason")).map(CompletionDelta::Finish));
-    let reported =
-        ReportedUsage { input_tokens: count(value, "prompt_eval_count"), output_tokens: count(value, "eval_count") };
+    let reported = ReportedUsage {
+        input_tokens: count(value, "prompt_eval_count"),
+        output_tokens: count(value, "eval_count"),
+        ..ReportedUsage::default()
+    };
     if reported != ReportedUsage::default() {
         deltas.push(CompletionDelta::Usage(reported));
     }

@@ -1,6 +1,6 @@
 //! OpenAI's chat completions API, which many servers imitate with deviations.
 
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use super::{ProviderRequest, arguments, count, functions, object, text_at};
 use crate::completion::{CompletionDelta, FinishReason, ToolCallFragment};
@@ -9,11 +9,15 @@ use crate::message::{Message, ToolCall};
 use crate::request::{ResponseFormat, ToolChoice};
 use crate::usage::ReportedUsage;
 
+/// Fields of a message that reasoning models want back with its tool calls: DeepSeek and Moonshot, OpenRouter, Gemini.
+const KEPT_OF_MESSAGES: [&str; 3] = ["reasoning_content", "reasoning_details", "extra_content"];
+/// The same of a tool call: Gemini, and LiteLLM in front of it.
+const KEPT_OF_CALLS: [&str; 2] = ["extra_content", "provider_specific_fields"];
 /// Schemas nested deeper than this are sent without `strict`.
 const DEPTH_MAX: usize = 32;
 
 pub(super) fn body(request: &ProviderRequest<'_>) -> Value {
-    let messages: Vec<Value> = request.messages().iter().map(message).collect();
+    let messages: Vec<Value> = request.messages().iter().map(|sent| message(sent, &request.model.name)).collect();
     let tools = request.tools();
     let limit = Value::from(request.output_tokens_max());
     let named = |name: &str| json!({"type": "function", "function": {"name": name}});
@@ -43,30 +47,42 @@ pub(super) fn body(request: &ProviderRequest<'_>) -> Value {
         ("max_tokens", (!completion).then(|| limit.clone())),
         ("max_completion_tokens", completion.then_some(limit)),
         ("temperature", request.temperature().map(Value::from)),
+        ("reasoning_effort", request.reasoning_effort().map(Value::from)),
         ("stream", request.stream.then_some(true.into())),
         ("stream_options", asks_usage.then(|| json!({"include_usage": true}))),
     ])
 }
 
-fn message(message: &Message) -> Value {
+/// - `model`: name in the settings of the model that gets the message.
+fn message(message: &Message, model: &str) -> Value {
     match message {
         Message::System { text } => json!({"role": "system", "content": text}),
         Message::User { text } => json!({"role": "user", "content": text}),
-        Message::Assistant { text, tool_calls } if tool_calls.is_empty() => {
+        Message::Assistant { text, tool_calls, .. } if tool_calls.is_empty() => {
             json!({"role": "assistant", "content": text})
         }
-        Message::Assistant { text, tool_calls } => {
+        Message::Assistant { text, tool_calls, provider_fields } => {
             let content = if text.is_empty() { Value::Null } else { text.as_str().into() };
-            let calls: Vec<Value> = tool_calls.iter().map(call).collect();
-            json!({"role": "assistant", "content": content, "tool_calls": calls})
+            let kept = provider_fields.of(model);
+            let calls: Vec<Value> = tool_calls.iter().map(|sent| call(sent, kept.is_some())).collect();
+            let mut message = kept.cloned().unwrap_or_default();
+            message.insert("role".into(), "assistant".into());
+            message.insert("content".into(), content);
+            message.insert("tool_calls".into(), calls.into());
+            message.into()
         }
         Message::Tool { call_id, text, .. } => json!({"role": "tool", "tool_call_id": call_id, "content": text}),
     }
 }
 
-fn call(call: &ToolCall) -> Value {
+/// - `is_own`: the model that gets the call is the one that made it.
+fn call(call: &ToolCall, is_own: bool) -> Value {
     let arguments = if call.arguments.is_empty() { "{}" } else { &call.arguments };
-    json!({"id": call.id, "type": "function", "function": {"name": call.name, "arguments": arguments}})
+    let mut sent = if is_own { call.provider_fields.clone() } else { Map::new() };
+    sent.insert("id".into(), call.id.as_str().into());
+    sent.insert("type".into(), "function".into());
+    sent.insert("function".into(), json!({"name": call.name, "arguments": arguments}));
+    sent.into()
 }
 
 /// Whether a schema meets the requirements of `strict`: every object is closed and requires all its properties.
@@ -113,6 +129,12 @@ pub(super) fn parse(value: &Value, deltas: &mut Vec<CompletionDelta>) {
         let reported = ReportedUsage {
             input_tokens: count(usage, "prompt_tokens").or_else(|| count(usage, "input_tokens")),
             output_tokens: count(usage, "completion_tokens").or_else(|| count(usage, "output_tokens")),
+            // DeepSeek has a field of its own.
+            cached_tokens: usage
+                .get("prompt_tokens_details")
+                .and_then(|details| count(details, "cached_tokens"))
+                .or_else(|| count(usage, "prompt_cache_hit_tokens")),
+            stored_tokens: None,
         };
         deltas.push(CompletionDelta::Usage(reported));
     }
@@ -132,22 +154,35 @@ fn content(part: &Value, deltas: &mut Vec<CompletionDelta>) {
         _ => {}
     }
     push_text(text_at(part, "refusal"), CompletionDelta::Refusal, deltas);
+    for field in KEPT_OF_MESSAGES {
+        deltas.extend(present(part, field).map(|value| CompletionDelta::ProviderField(field, value.clone())));
+    }
     for call in part.get("tool_calls").and_then(Value::as_array).into_iter().flatten() {
         let function = call.get("function").unwrap_or(call);
-        deltas.push(fragment(call.get("index").and_then(Value::as_u64), text_at(call, "id"), function));
+        let mut fragment = fragment(call.get("index").and_then(Value::as_u64), text_at(call, "id"), function);
+        for field in KEPT_OF_CALLS {
+            fragment.provider_fields.extend(present(call, field).map(|value| (field.to_owned(), value.clone())));
+        }
+        deltas.push(CompletionDelta::ToolCall(fragment));
     }
     if let Some(function) = part.get("function_call").filter(|call| call.is_object()) {
-        deltas.push(fragment(Some(0), "", function));
+        deltas.push(CompletionDelta::ToolCall(fragment(Some(0), "", function)));
     }
 }
 
-fn fragment(index: Option<u64>, id: &str, function: &Value) -> CompletionDelta {
-    CompletionDelta::ToolCall(ToolCallFragment {
+/// A field that is there and not null.
+fn present<'a>(part: &'a Value, field: &str) -> Option<&'a Value> {
+    part.get(field).filter(|value| !value.is_null())
+}
+
+fn fragment(index: Option<u64>, id: &str, function: &Value) -> ToolCallFragment {
+    ToolCallFragment {
         index,
         id: id.into(),
         name: text_at(function, "name").into(),
         arguments: arguments(function.get("arguments")),
-    })
+        provider_fields: Map::new(),
+    }
 }
 
 fn push_text(text: &str, piece: fn(String) -> CompletionDelta, deltas: &mut Vec<CompletionDelta>) {

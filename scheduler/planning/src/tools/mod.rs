@@ -166,7 +166,11 @@ async fn turns<B: ToolTarget + Send>(
         };
         repair_loop.record_verdict(&fresh, ask.tier, &answer, &judged, Round::default());
         let before = messages.len();
-        messages.push(Message::Assistant { text: answer.text.clone(), tool_calls: answer.tool_calls.clone() });
+        messages.push(Message::Assistant {
+            text: answer.text.clone(),
+            tool_calls: answer.tool_calls.clone(),
+            provider_fields: answer.provider_fields.clone(),
+        });
         if written.is_empty() {
             if is_reminded {
                 return Err(PlanningError::new("the model calls no tools"));

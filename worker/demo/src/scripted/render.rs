@@ -61,6 +61,8 @@ fn finish(scripted: &Scripted, dialect: Dialect, calls: bool) -> String {
         (Dialect::Anthropic, false, true) => "tool_use",
         (Dialect::Anthropic, false, false) => "end_turn",
         (Dialect::Openai | Dialect::Ollama, true, _) => "length",
+        (Dialect::Responses, true, _) => "max_output_tokens",
+        (Dialect::Responses, false, _) => "completed",
         (Dialect::Openai, false, true) => "tool_calls",
         (Dialect::Openai, false, false) | (Dialect::Ollama, false, _) => "stop",
     };
@@ -83,6 +85,7 @@ pub fn whole(scripted: &Scripted, asked: &Asked, dialect: Dialect) -> String {
     let finish = finish(scripted, dialect, has_calls(&parts));
     let body = match dialect {
         Dialect::Openai => openai_whole(asked, &parts, &finish, usage),
+        Dialect::Responses => responses_whole(asked, &parts, &finish, usage),
         Dialect::Anthropic => anthropic_whole(asked, &parts, &finish, usage),
         Dialect::Ollama => {
             let mut line = ollama_line(asked, ollama_message(&parts));
@@ -101,6 +104,7 @@ pub fn pieces(scripted: &Scripted, asked: &Asked, dialect: Dialect) -> (Vec<Stri
     let finish = finish(scripted, dialect, has_calls(&parts));
     match dialect {
         Dialect::Openai => openai_pieces(asked, &parts, &finish, usage, size),
+        Dialect::Responses => responses_pieces(asked, &parts, &finish, usage, size),
         Dialect::Anthropic => anthropic_pieces(asked, &parts, &finish, usage, size),
         Dialect::Ollama => ollama_pieces(asked, &parts, &finish, usage, size),
     }
@@ -109,7 +113,7 @@ pub fn pieces(scripted: &Scripted, asked: &Asked, dialect: Dialect) -> (Vec<Stri
 /// An error in the form of the dialect.
 pub fn error(dialect: Dialect, message: &str, kind: &str) -> Value {
     match dialect {
-        Dialect::Openai => json!({"error": {"message": message, "type": kind, "code": kind}}),
+        Dialect::Openai | Dialect::Responses => json!({"error": {"message": message, "type": kind, "code": kind}}),
         Dialect::Anthropic => json!({"type": "error", "error": {"type": kind, "message": message}}),
         Dialect::Ollama => json!({"error": message}),
     }
@@ -120,7 +124,7 @@ pub fn error_piece(dialect: Dialect, message: &str) -> String {
     let error = error(dialect, message, "server_error");
     match dialect {
         Dialect::Openai => event("", &error),
-        Dialect::Anthropic => event("error", &error),
+        Dialect::Responses | Dialect::Anthropic => event("error", &error),
         Dialect::Ollama => format!("{error}\n"),
     }
 }
@@ -209,6 +213,68 @@ fn openai_pieces(
     }
     end.push("data: [DONE]\n\n".into());
     (content, end)
+}
+
+fn responses_item(at: usize, part: &Part) -> Value {
+    let id = format!("item_{at}");
+    match part {
+        Part::Thinking(text) => json!({
+            "type": "reasoning", "id": id, "summary": [{"type": "summary_text", "text": text}],
+            "encrypted_content": format!("encrypted-{at}"),
+        }),
+        Part::Text(text) => json!({
+            "type": "message", "id": id, "role": "assistant", "content": [{"type": "output_text", "text": text}],
+        }),
+        Part::Call { name, arguments } => json!({
+            "type": "function_call", "id": id, "call_id": call_id(at), "name": name, "arguments": arguments,
+        }),
+    }
+}
+
+fn responses_whole(asked: &Asked, parts: &[Part], finish: &str, usage: Option<ScriptedUsage>) -> Value {
+    let output: Vec<Value> = parts.iter().enumerate().map(|(at, part)| responses_item(at, part)).collect();
+    let mut body = json!({
+        "id": "scripted", "object": "response", "created_at": CREATED, "model": asked.model, "output": output,
+        "status": if finish == "completed" { finish } else { "incomplete" },
+    });
+    if finish != "completed" {
+        body["incomplete_details"] = json!({"reason": finish});
+    }
+    if let Some(usage) = usage {
+        body["usage"] = json!({"input_tokens": usage.input, "output_tokens": usage.output});
+    }
+    body
+}
+
+fn responses_pieces(
+    asked: &Asked,
+    parts: &[Part],
+    finish: &str,
+    usage: Option<ScriptedUsage>,
+    size: usize,
+) -> (Vec<String>, Vec<String>) {
+    let named = |data: Value| event(data["type"].as_str().unwrap_or_default(), &data);
+    let mut content = vec![named(json!({"type": "response.created", "response": {"id": "scripted"}}))];
+    for (at, part) in parts.iter().enumerate() {
+        let item = responses_item(at, part);
+        let mut begun = item.clone();
+        if let Some(arguments) = begun.get_mut("arguments") {
+            *arguments = "".into();
+        }
+        content.push(named(json!({"type": "response.output_item.added", "output_index": at, "item": begun})));
+        let (kind, text) = match part {
+            Part::Thinking(text) => ("response.reasoning_summary_text.delta", text),
+            Part::Text(text) => ("response.output_text.delta", text),
+            Part::Call { arguments, .. } => ("response.function_call_arguments.delta", arguments),
+        };
+        content.extend(
+            cut(text, size).into_iter().map(|piece| named(json!({"type": kind, "output_index": at, "delta": piece}))),
+        );
+        content.push(named(json!({"type": "response.output_item.done", "output_index": at, "item": item})));
+    }
+    let response = responses_whole(asked, parts, finish, usage);
+    let kind = if finish == "completed" { "response.completed" } else { "response.incomplete" };
+    (content, vec![named(json!({"type": kind, "response": response}))])
 }
 
 fn anthropic_block(at: usize, part: &Part, is_begun: bool) -> Value {

@@ -8,7 +8,7 @@ use std::time::Duration;
 use axum::Router;
 use axum::body::{Body, Bytes};
 use axum::extract::{DefaultBodyLimit, State};
-use axum::http::{HeaderMap, StatusCode, header};
+use axum::http::{HeaderMap, StatusCode, Uri, header};
 use axum::response::Response;
 use axum::routing::{get, post};
 use futures_util::stream;
@@ -71,6 +71,7 @@ impl ScriptedServer {
         let shared = Arc::new(Shared { script, state, stop: CancellationToken::new() });
         let router = Router::new()
             .route("/v1/chat/completions", post(openai))
+            .route("/v1/responses", post(responses))
             .route("/v1/messages", post(anthropic))
             .route("/api/chat", post(ollama))
             .route("/v1/models", get(models))
@@ -93,7 +94,7 @@ impl ScriptedServer {
     /// Base URL of a model of that dialect.
     pub fn base_url(&self, dialect: Dialect) -> String {
         match dialect {
-            Dialect::Openai | Dialect::Anthropic => format!("http://{}/v1", self.address),
+            Dialect::Openai | Dialect::Responses | Dialect::Anthropic => format!("http://{}/v1", self.address),
             Dialect::Ollama => format!("http://{}", self.address),
         }
     }
@@ -160,31 +161,30 @@ impl Shared {
     }
 }
 
-async fn openai(State(shared): State<Arc<Shared>>, headers: HeaderMap, body: Bytes) -> Response {
-    answer(&shared, Dialect::Openai, &headers, &body).await
+async fn openai(State(shared): State<Arc<Shared>>, uri: Uri, headers: HeaderMap, body: Bytes) -> Response {
+    answer(&shared, Dialect::Openai, &uri, &headers, &body).await
 }
 
-async fn anthropic(State(shared): State<Arc<Shared>>, headers: HeaderMap, body: Bytes) -> Response {
-    answer(&shared, Dialect::Anthropic, &headers, &body).await
+async fn responses(State(shared): State<Arc<Shared>>, uri: Uri, headers: HeaderMap, body: Bytes) -> Response {
+    answer(&shared, Dialect::Responses, &uri, &headers, &body).await
 }
 
-async fn ollama(State(shared): State<Arc<Shared>>, headers: HeaderMap, body: Bytes) -> Response {
-    answer(&shared, Dialect::Ollama, &headers, &body).await
+async fn anthropic(State(shared): State<Arc<Shared>>, uri: Uri, headers: HeaderMap, body: Bytes) -> Response {
+    answer(&shared, Dialect::Anthropic, &uri, &headers, &body).await
+}
+
+async fn ollama(State(shared): State<Arc<Shared>>, uri: Uri, headers: HeaderMap, body: Bytes) -> Response {
+    answer(&shared, Dialect::Ollama, &uri, &headers, &body).await
 }
 
 async fn models() -> axum::Json<Value> {
     axum::Json(json!({"object": "list", "data": [{"id": "scripted", "object": "model"}]}))
 }
 
-async fn answer(shared: &Arc<Shared>, dialect: Dialect, headers: &HeaderMap, body: &[u8]) -> Response {
+async fn answer(shared: &Arc<Shared>, dialect: Dialect, uri: &Uri, headers: &HeaderMap, body: &[u8]) -> Response {
     let body: Value = serde_json::from_slice(body).unwrap_or_default();
     let asked = asked(&body, dialect);
-    let path = match dialect {
-        Dialect::Openai => "/v1/chat/completions",
-        Dialect::Anthropic => "/v1/messages",
-        Dialect::Ollama => "/api/chat",
-    };
-    let scripted = match shared.choose(path, headers, &body, &asked.prompt) {
+    let scripted = match shared.choose(&uri.to_string(), headers, &body, &asked.prompt) {
         Ok(scripted) | Err(scripted) => scripted,
     };
     if scripted.hang {
@@ -224,7 +224,7 @@ fn respond(shared: &Arc<Shared>, scripted: &Scripted, asked: &Asked, dialect: Di
 
 fn stream_type(dialect: Dialect) -> &'static str {
     match dialect {
-        Dialect::Openai | Dialect::Anthropic => "text/event-stream",
+        Dialect::Openai | Dialect::Responses | Dialect::Anthropic => "text/event-stream",
         Dialect::Ollama => "application/x-ndjson",
     }
 }
@@ -293,7 +293,8 @@ fn paced(shared: &Arc<Shared>, scripted: &Scripted, chunks: Vec<String>) -> Body
 
 /// The error for a refused feature, worded like those of real servers.
 fn refused(refuses: &std::collections::BTreeSet<Feature>, body: &Value) -> Option<&'static str> {
-    let format = body.pointer("/response_format/type").and_then(Value::as_str);
+    let format = body.pointer("/response_format/type").or_else(|| body.pointer("/text/format/type"));
+    let format = format.and_then(Value::as_str);
     let has = |field: &str| body.get(field).is_some();
     refuses.iter().find_map(|feature| {
         let (used, words) = match feature {
@@ -324,8 +325,9 @@ fn asked(body: &Value, dialect: Dialect) -> Asked {
     let stream = body.get("stream").and_then(Value::as_bool).unwrap_or(dialect == Dialect::Ollama);
     let mut said: Vec<&str> = Vec::new();
     texts(body.get("system").unwrap_or(&Value::Null), &mut said);
-    for message in body.get("messages").and_then(Value::as_array).into_iter().flatten() {
-        texts(message.get("content").unwrap_or(&Value::Null), &mut said);
+    let messages = ["messages", "input"].iter().filter_map(|field| body.get(field)?.as_array()).flatten();
+    for field in messages.flat_map(|message| [message.get("content"), message.get("output")]) {
+        texts(field.unwrap_or(&Value::Null), &mut said);
     }
     Asked {
         model: body.get("model").and_then(Value::as_str).unwrap_or("scripted").into(),
