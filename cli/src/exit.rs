@@ -186,6 +186,10 @@ impl From<ClientError> for Failed {
                 Exit::Unreachable,
                 "start one (`goalmill dev`), or name another with `--server URL` or GOALMILL_SERVER",
             ),
+            ClientError::TimedOut { .. } => (
+                Exit::Unreachable,
+                "the server has the request and may still carry it out; see what it does: goalmill health, goalmill plan list",
+            ),
             ClientError::NoCertificates { .. } | ClientError::InvalidEvent { .. } => (Exit::Other, ""),
             ClientError::Status { status, .. } => (Exit::of_status(status.as_u16(), None), ""),
             ClientError::InvalidAnswer { .. } => (Exit::Other, "client and server may be of different versions"),

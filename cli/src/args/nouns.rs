@@ -293,6 +293,21 @@ pub enum RulesCommand {
 pub enum ModelCommand {
     /// Lists the language models with their live rates.
     List,
+    /// Asks a model of the settings for a text, a stream, a small plan and a tool call, and shows what it can do.
+    ///
+    /// Needs no scheduler. The calls cost what the model costs, a few hundred tokens. Exit code 1 if planners or agents could
+    /// not use the model.
+    #[command(after_help = "Examples:\n  \
+        goalmill model check large --config goalmill.toml\n  \
+        goalmill model check qwen3:8b\n  \
+        goalmill model check large -o json")]
+    Check {
+        /// Name of a model in the settings, or a known model (claude-…, gpt-…, gemini-…, a model of a local Ollama).
+        name: String,
+        /// Settings file (TOML or YAML) with `models`.
+        #[arg(long, value_name = "FILE", env = "GOALMILL_CONFIG")]
+        config: Option<std::path::PathBuf>,
+    },
 }
 
 #[derive(Debug, Subcommand)]

@@ -17,6 +17,7 @@ mod health;
 mod import;
 pub mod input;
 mod logs;
+mod model_check;
 mod plan;
 mod planner;
 mod preview;

@@ -1,4 +1,4 @@
-//! `planner list`, `planner rules`, `planner rules test` and `model list`.
+//! `planner list`, `planner rules`, `planner rules test`, `model list` and `model check`.
 
 use std::path::Path;
 
@@ -9,7 +9,7 @@ use serde::Serialize;
 use serde_json::Value;
 
 use super::config::settings;
-use super::input;
+use super::{input, model_check};
 use crate::args::{ModelCommand, PlannerCommand, RulesCommand};
 use crate::context::CommandContext;
 use crate::exit::{CommandResult, Exit, Failed};
@@ -93,6 +93,7 @@ pub async fn models(context: &CommandContext, command: &ModelCommand) -> Command
             let page = client.models().await?;
             screen.list(&page, &page.items, |model| model.model.clone(), |palette| models_table(&page, palette))?;
         }
+        ModelCommand::Check { name, config } => return model_check::run(context, name, config.as_deref()).await,
     }
     Ok(Exit::Done)
 }

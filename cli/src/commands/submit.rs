@@ -23,6 +23,7 @@ use crate::args::{Format, PlanningArgs, RunArgs, SubmitArgs, WaitArgs};
 use crate::budget::lacks_amount;
 use crate::context::CommandContext;
 use crate::exit::{CommandResult, Exit, Failed};
+use crate::output::while_waiting;
 use crate::watch::{Patience, Source, Waited, left_alone, wait};
 
 /// Default timeout of an answer on the stream.
@@ -40,7 +41,8 @@ pub async fn goal(context: &CommandContext, args: &SubmitArgs) -> CommandResult 
     let goal = goal_of(args, document.as_ref(), context.clock.now_ms())?;
     warn_of_lost_budget(context, &goal);
     if args.dry_run {
-        return preview(context, &context.client.preview(&goal).await?);
+        let planned = while_waiting(&context.screen, "planning", context.client.preview(&goal)).await?;
+        return preview(context, &planned);
     }
     let data = Document { text: goal.to_string(), media: "application/json" };
     submit(context, &args.wait, SubmissionKind::Goal, &data, &goal).await

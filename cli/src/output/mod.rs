@@ -4,6 +4,7 @@ mod palette;
 mod sanitize;
 mod table;
 mod time;
+mod waiting;
 
 use std::io::{self, IsTerminal, Write};
 
@@ -14,6 +15,7 @@ pub use palette::{Palette, Tone, mark, plan_tone, step_tone};
 pub use sanitize::sanitize;
 pub use table::Table;
 pub use time::{seconds, span, time, time_left};
+pub use waiting::while_waiting;
 
 use crate::args::{ColorWhen, Format, Globals, TimeFormat};
 use crate::exit::Failed;

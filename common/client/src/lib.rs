@@ -45,6 +45,12 @@ use retry::RequestRetry;
 
 /// A request that got no answer by then is given up.
 const ANSWER: Duration = Duration::from_mins(1);
+/// The longest wait for a plan; planners have limits of their own.
+const PLANNING: Duration = Duration::from_hours(1);
+/// How often a server that is planning is asked whether it is alive, and how long it may take to say so.
+const ALIVE_EVERY: Duration = Duration::from_secs(10);
+/// So many silent checks in a row end the wait.
+const SILENT_MAX: u32 = 3;
 /// Stands for the address of an API in the same program.
 const IN_PROCESS: &str = "http://in-process.invalid";
 /// Bytes of a file with certificates of authorities.
@@ -198,8 +204,26 @@ impl Client {
         self.read(document(self.request(Method::POST, "/v1/plans:validate"), plan)).await
     }
 
+    /// Plans a goal without running it. Waits as long as the planners may take, and as the server is alive.
     pub async fn preview(&self, goal: &Value) -> Result<Preview, ClientError> {
-        self.read(self.request(Method::POST, "/v1/plans:preview").json(goal)).await
+        let asked = self.read(self.request(Method::POST, "/v1/plans:preview").timeout(PLANNING).json(goal));
+        tokio::select! {
+            answer = asked => answer,
+            silence = self.await_silence() => Err(silence),
+        }
+    }
+
+    /// Ends when the server has been silent for several checks in a row.
+    async fn await_silence(&self) -> ClientError {
+        let mut silent = 0;
+        loop {
+            tokio::time::sleep(ALIVE_EVERY).await;
+            match self.send(self.request(Method::GET, "/livez").timeout(ALIVE_EVERY)).await {
+                Ok(_) => silent = 0,
+                Err(error) if silent + 1 == SILENT_MAX => return error,
+                Err(_) => silent += 1,
+            }
+        }
     }
 
     pub async fn plans(&self, query: &PlanQuery) -> Result<Page<PlanSummary>, ClientError> {
@@ -570,7 +594,10 @@ impl Client {
             cause = source;
         }
         let server = self.base.clone();
-        let reason = if error.is_timeout() { "no answer in time".to_owned() } else { cause.to_string() };
+        if error.is_timeout() && !error.is_connect() {
+            return ClientError::TimedOut { server, seconds: ANSWER.as_secs() };
+        }
+        let reason = if error.is_timeout() { "no connection in time".to_owned() } else { cause.to_string() };
         if reason.starts_with(INVALID_CERTIFICATE) {
             return ClientError::UntrustedCertificate { server, reason };
         }

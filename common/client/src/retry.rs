@@ -91,7 +91,7 @@ fn is_idempotent(request: &Request) -> bool {
 /// How long to wait at least before the same request may succeed; `None` if it will not.
 fn asked_wait(error: &ClientError) -> Option<Duration> {
     match error {
-        ClientError::Unreachable { .. } => Some(Duration::ZERO),
+        ClientError::Unreachable { .. } | ClientError::TimedOut { .. } => Some(Duration::ZERO),
         ClientError::Problem(problem)
             if matches!(problem.code, ErrorCode::NotReady | ErrorCode::StoreUnavailable | ErrorCode::StoreRefused) =>
         {

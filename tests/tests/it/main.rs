@@ -26,6 +26,7 @@ mod listing;
 mod mcp;
 mod metrics;
 mod model_apis;
+mod model_check;
 mod models;
 mod names;
 mod namespace_limits;
