@@ -256,7 +256,7 @@ pub const SECTIONS: &[CodeSection] = &[
                 (`MISCONF`), it is a replica (`READONLY`), it reads its data (`LOADING`), it does not accept the \
                 password (`NOAUTH`, `WRONGPASS`) or denies a right (`NOPERM`); or a key of Goalmill is of a \
                 wrong type. The detail has the text of Redis and says what to do; the scheduler retries. See the \
-                [runbook](../runbooks/commits-refused.md).",
+                [runbook](../runbooks.md#commits-refused).",
             ),
             (
                 "REDIS_MEMORY_PRESSURE",

@@ -81,7 +81,7 @@ impl Pipeline {
                 Some(issue(format!("there is no prompt template `{}`", prompt.trim()), hint))
             }
             GoalPromptError::Invalid(reason) => {
-                let hint = "correct the template; `docs/llm-planner.md` describes its form".into();
+                let hint = "correct the template; `docs/planners.md` describes its form".into();
                 Some(issue(format!("the template cannot be read: {reason}"), hint))
             }
         }
