@@ -57,15 +57,14 @@ pub const SECTIONS: &[CodeSection] = &[
         codes: &[
             (
                 "INVALID_ENTRY",
-                "An entry of `goalmill:goals` is not a valid submission: an attribute of the envelope is missing \
-                or wrong; `errors` names it. The format is in [protocol.md](../protocol.md).",
+                "An entry of `goalmill:goals` is no valid [submission](../protocol.md#2-submitting); `errors` \
+                names the attribute.",
             ),
             ("DEADLINE_OVER", "The deadline of the goal is in the past. Give a later one, or none."),
             (
                 "INVALID_TRACEPARENT",
-                "A submission's `traceparent` does not have the format of W3C Trace Context: `00-<32 hex \
-                digits>-<16 hex digits>-<2 hex digits>`, lower case. It becomes an HTTP header of every call to \
-                an agent. Correct or omit it.",
+                "`traceparent`, which becomes an HTTP header of every call to an agent, must be that of W3C Trace \
+                Context: `00-<32 hex digits>-<16 hex digits>-<2 hex digits>`, lower case.",
             ),
             (
                 "UNSUPPORTED_TYPE",
@@ -84,8 +83,8 @@ pub const SECTIONS: &[CodeSection] = &[
             ),
             (
                 "INVALID_REQUEST",
-                "A parameter or a field of the request is missing, unknown, of the wrong type, or out of range; \
-                the detail names it, and `errors` lists every position with a hint.",
+                "A parameter or field is missing, unknown, of the wrong type, or out of range; `errors` lists \
+                every position with a hint.",
             ),
             (
                 "UNKNOWN_PARAMETER",
@@ -114,8 +113,8 @@ pub const SECTIONS: &[CodeSection] = &[
             ("UNSUPPORTED_MEDIA_TYPE", "Send JSON as `application/json`, or YAML as `application/yaml`."),
             (
                 "INVALID_EVENT_ID",
-                "`Last-Event-ID`, or `after`, is not the number of an event of this plan. Send the number of the \
-                last event that you have, or omit it to start at the beginning.",
+                "`Last-Event-ID`, or `after`, is not the number of an event of this plan. Send that of the last \
+                event you have, or omit it.",
             ),
         ],
     },
@@ -134,20 +133,19 @@ pub const SECTIONS: &[CodeSection] = &[
             ),
             (
                 "UNAUTHENTICATED",
-                "The API requires credentials, and the request has none, or invalid, expired or revoked ones. \
-                Send `Authorization: Bearer TOKEN`; on the command line set `GOALMILL_TOKEN`. An administrator \
-                creates tokens: `goalmill token create`.",
+                "The request has no credentials, or invalid, expired or revoked ones. Send `Authorization: Bearer \
+                TOKEN` (command line: `GOALMILL_TOKEN`). An administrator creates tokens: `goalmill token \
+                create`.",
             ),
             (
                 "FORBIDDEN",
-                "The credentials are valid, but not for this: the detail names the role that is needed \
-                ([roles](../access.md#roles)). In a session of the web page, a request that writes also needs \
-                the `X-CSRF-Token` of the session; reload the page.",
+                "The detail names the missing [role](../access.md#roles). A request of the web page that writes \
+                also needs the `X-CSRF-Token` of its session: reload the page.",
             ),
             (
                 "TOO_MANY_FAILURES",
-                "Too many requests from this address had invalid credentials (`api.failures_per_minute`). Wait as \
-                long as `Retry-After` says, and correct the token of the client that sends them.",
+                "Too many requests from this address had invalid credentials (`api.failures_per_minute`). Wait \
+                for `Retry-After`, and correct the token of the client.",
             ),
             (
                 "FOREIGN_NAMESPACE",
@@ -156,16 +154,15 @@ pub const SECTIONS: &[CodeSection] = &[
             ),
             (
                 "NAMESPACE_LIMIT_REACHED",
-                "The namespace has used up one of its [limits](../access.md#limits-of-namespaces); the detail \
-                names it. Wait as long as `Retry-After` says, or raise the limit in `namespaces` in the settings \
-                of all schedulers and restart them. A submission through Redis needs a new `id` to be tried \
-                again.",
+                "The namespace has used up the [limit](../access.md#limits-of-namespaces) in the detail. Wait for \
+                `Retry-After`, or raise it under `namespaces` in the settings of all schedulers and restart \
+                them. A repeated submission through Redis needs a new `id`.",
             ),
             (
                 "ISSUER_UNAVAILABLE",
-                "A token of the identity provider (`api.oidc`) cannot be checked: its keys have not been read, or \
-                are older than `api.oidc.keys_ms`, and it does not answer. The log of the scheduler has the \
-                reason. Tokens of the installation are valid all the same.",
+                "The keys of the identity provider (`api.oidc`) have not been read, or are older than \
+                `api.oidc.keys_ms`, and it does not answer: see the log of the scheduler. Tokens of the \
+                installation stay valid.",
             ),
             (
                 "TOKEN_NOT_FOUND",
@@ -173,8 +170,8 @@ pub const SECTIONS: &[CodeSection] = &[
             ),
             (
                 "NOT_FOUND",
-                "The path does not exist. `/openapi.json` lists all paths; a client that is newer than the \
-                scheduler may request paths that the scheduler does not have.",
+                "The path does not exist; `/openapi.json` lists all. A client that is newer than the scheduler \
+                may request others.",
             ),
             ("METHOD_NOT_ALLOWED", "The path exists, but not with this method; the header `Allow` lists the methods."),
             (
@@ -215,24 +212,22 @@ pub const SECTIONS: &[CodeSection] = &[
             ),
             (
                 "PLAN_QUARANTINED",
-                "The plan crashed or blocked its scheduler and is quarantined, so that all other plans continue. \
-                `goalmill explain PLAN` has the reason; please report the bug with the log (`goalmill events \
-                PLAN -o jsonl`). Nothing is lost: `goalmill plan resume PLAN` continues the plan, with a version \
-                in which the bug is fixed. A submission with this code crashed the schedulers that read it, and \
-                was never started.",
+                "The plan crashed or blocked its scheduler, and is set apart so that others continue. `goalmill \
+                explain PLAN` has the reason; report the bug with the log (`goalmill events PLAN -o jsonl`). \
+                With a fixed version `goalmill plan resume PLAN` continues it. A submission with this code \
+                crashed schedulers and was never started.",
             ),
             (
                 "PLANNING_FAILED",
-                "No planner could make a valid plan; the detail has the reason of each. `planning_trace` of a \
-                preview has for each planner in `tried` the reason, the issues and the `rounds`: prompt and \
-                answer of each call of a model, without secrets. `goalmill plan preview` prints it in short. The \
-                log of a plan has it in `planning_failed`. Reword the goal, submit a plan of your own, or check \
-                `planner.order`.",
+                "No planner made a valid plan; the detail has the reason of each. `planning_trace` of a preview \
+                (`goalmill plan preview`; in the log `planning_failed`) has reason, issues and `rounds` of each \
+                planner in `tried`: prompt and answer of each model call, without secrets. Reword the goal, \
+                submit a plan, or check `planner.order`.",
             ),
             (
                 "UNROUTABLE",
-                "No agent type fits an `auto` step. `errors` names the candidates. Set the agent type, or \
-                register one: `goalmill agent route 'TEXT'` shows the factors.",
+                "No agent type fits an `auto` step; `errors` names the candidates. Set or register one: `goalmill \
+                agent route 'TEXT'` shows the factors.",
             ),
             (
                 "EVENTS_TRIMMED",
@@ -247,16 +242,15 @@ pub const SECTIONS: &[CodeSection] = &[
         codes: &[
             (
                 "STORE_UNAVAILABLE",
-                "Redis, or for a plan of the archive its database, cannot be reached. Nothing that Redis stored \
-                is lost; the scheduler retries. Check Redis and the network: `goalmill doctor`.",
+                "Redis, or the database of the archive, cannot be reached. Nothing that is stored is lost; the \
+                scheduler retries. `goalmill doctor` checks Redis and network.",
             ),
             (
                 "STORE_REFUSED",
-                "Redis answers with an error: no replica follows the primary (`NOREPLICAS`), its disk fails \
-                (`MISCONF`), it is a replica (`READONLY`), it reads its data (`LOADING`), it does not accept the \
-                password (`NOAUTH`, `WRONGPASS`) or denies a right (`NOPERM`); or a key of Goalmill is of a \
-                wrong type. The detail has the text of Redis and says what to do; the scheduler retries. See the \
-                [runbook](../runbooks.md#commits-refused).",
+                "Redis answers with an error: no replica (`NOREPLICAS`), a failing disk (`MISCONF`), a replica \
+                (`READONLY`), still loading (`LOADING`), the password (`NOAUTH`, `WRONGPASS`), a right \
+                (`NOPERM`), or a key of a wrong type. The detail says what to do; the scheduler retries. \
+                [Runbook](../runbooks.md#commits-refused).",
             ),
             (
                 "REDIS_MEMORY_PRESSURE",
@@ -265,8 +259,8 @@ pub const SECTIONS: &[CodeSection] = &[
             ),
             (
                 "REDIS_DATA_LOST",
-                "Redis has other data than before: the data was lost, or it is another server. Restore the data; \
-                or restart schedulers and workers to start with an empty installation.",
+                "Redis has lost its data, or is another server. Restore the data, or restart schedulers and \
+                workers with an empty installation.",
             ),
             (
                 "REDIS_UNSAFE",
@@ -370,19 +364,17 @@ pub const SECTIONS: &[CodeSection] = &[
             (
                 "SCHEMA_TOO_COMPLEX",
                 "The schema has more than 10,000 values or 64 levels, applies more than 4,096 subschemas to one \
-                value after following every `$ref`, more than 64 of them nested, or applies itself to the same \
-                value. Use fewer alternatives and references. Or it would take more than 16 MiB when it is \
-                compiled: each `pattern` counts 48 KiB and about 512 bytes for each character that it can match, \
-                repetitions included (`\\w{300}` is 300 characters, `\\p{L}` is 256). Equal patterns of a schema \
-                count once. While running: an older version accepted the schema; the step fails.",
+                value (every `$ref` followed) or over 64 nested, or applies itself to the same value. Or it \
+                compiles to more than 16 MiB: a `pattern` takes 48 KiB and about 512 bytes for each character \
+                that it can match (`\\w{300}`: 300, `\\p{L}`: 256); equal patterns count once. Use fewer \
+                alternatives and references. While running: an older version accepted the schema.",
             ),
             (
                 "SCHEMAS_TOO_LARGE",
-                "The schemas of one plan, or of one card, would take more than `limits.schemas_bytes_max` (64 \
-                MiB) together when they are compiled. Equal schemas count once. Use equal schemas for equal \
-                steps, and fewer patterns and repetitions (see [SCHEMA_TOO_COMPLEX](#schema_too_complex)), or \
-                raise the setting. The input schemas of the actions that a plan uses count too; those above the \
-                limit are not checked, with the warning [AGENT_SCHEMA_UNUSABLE](#agent_schema_unusable).",
+                "The compiled schemas of a plan or card exceed `limits.schemas_bytes_max` (64 MiB); equal schemas \
+                count once ([SCHEMA_TOO_COMPLEX](#schema_too_complex)). Use equal schemas, fewer patterns and \
+                repetitions, or raise the setting. Input schemas of used actions count too; those above the \
+                limit are not checked ([AGENT_SCHEMA_UNUSABLE](#agent_schema_unusable)).",
             ),
             (
                 "SCHEMA_REMOTE_REF",
@@ -408,15 +400,13 @@ pub const SECTIONS: &[CodeSection] = &[
             ),
             (
                 "TOO_MANY_EVENTS",
-                "The steps of the plan write more events than its log may have (`limits.events_max`, 200,000): \
-                four for each step of a worker, two for each step of the engine. Split the plan, or raise the \
-                limit.",
+                "The plan writes more events than `limits.events_max` (200,000): four a step of a worker, two a \
+                step of the engine. Split it, or raise the limit.",
             ),
             (
                 "EVENTS_AT_RISK",
-                "Warning. If all retries of all steps are used, the plan writes more events than its log may have \
-                (`limits.events_max`, 200,000) and fails with `EVENTS_EXCEEDED`. Allow fewer retries, or split \
-                the plan.",
+                "Warning. With all retries used, the plan exceeds `limits.events_max` (200,000) and fails with \
+                `EVENTS_EXCEEDED`. Allow fewer retries, or split it.",
             ),
             ("TOO_MANY_PHASES", "More phases than `steps_max` (10,000). Put more steps into fewer phases."),
             (
@@ -438,9 +428,8 @@ pub const SECTIONS: &[CodeSection] = &[
             ("DUPLICATE_DEPENDENCY", "Warning. A dependency is listed twice; it counts once."),
             (
                 "PLAN_CYCLE",
-                "Steps depend on each other in a cycle: `cycle detected: a -> b -> c -> a`, in execution order. \
-                Remove one of the dependencies. Each strongly connected component is one issue, with its \
-                shortest cycle.",
+                "Steps depend on each other: `cycle detected: a -> b -> c -> a`, in execution order. Remove a \
+                dependency. Each strongly connected component is one issue, with its shortest cycle.",
             ),
             ("JOIN_IMPOSSIBLE", "`join: {at_least: k}` needs `k` from 1 to the number of dependencies."),
             ("PHASE_UNKNOWN", "A step names a phase that is not listed under `phases`."),
@@ -458,16 +447,16 @@ pub const SECTIONS: &[CodeSection] = &[
         codes: &[
             (
                 "INVALID_EXPRESSION",
-                "The text between `{{ }}`, or the condition, is not well formed, or uses an unsupported feature: \
-                functions, methods, `set`, `include`, a loop over a computed value, or a step reference that is \
-                computed. Filters are written `x | upper`; a step id with a dash as `steps['a-b'].outputs`. To \
-                write literal braces use `{% raw %}…{% endraw %}`.",
+                "The text between `{{ }}`, or the condition, is malformed or uses an unsupported feature: \
+                functions, methods, `set`, `include`, a loop over a computed value, a computed step reference. \
+                Filters: `x | upper`; ids with a dash: `steps['a-b'].outputs`; literal braces: `{% raw %}…{% \
+                endraw %}`.",
             ),
             (
                 "REF_UNKNOWN_STEP",
-                "The expression reads a step that is not in the plan, or the draft of a model has a reference in \
-                another notation (`<node-9>`, `#E1`, `${find.hotels}`) that matches no step or several. Kept as \
-                plain text, it would let its step run too early.",
+                "The expression reads a step that is not in the plan, or a reference in another notation \
+                (`<node-9>`, `#E1`, `${find.hotels}`) matches no step or several. As plain text it would let its \
+                step run too early.",
             ),
             (
                 "REF_NOT_DEPENDENCY",
@@ -488,10 +477,9 @@ pub const SECTIONS: &[CodeSection] = &[
             ("OUTPUT_TOO_LARGE", "While running: the rendered inputs exceed `payload_bytes_max`."),
             (
                 "EXPRESSION_FAILED",
-                "While running: the values do not fit the expression, for example text in place of a number, or a \
-                division by zero. Values of different types have [no \
-                order](../expressions.md#order-and-equality), and a text such as `\"false\"` is [no \
-                boolean](../expressions.md#truth).",
+                "While running: the values do not fit the expression: text for a number, a division by zero, \
+                types without an [order](../expressions.md#order-and-equality), a text such as `\"false\"` as a \
+                [boolean](../expressions.md#truth).",
             ),
             (
                 "PAYLOAD_TOO_LARGE",
@@ -501,8 +489,8 @@ pub const SECTIONS: &[CodeSection] = &[
             ),
             (
                 "PAYLOAD_NEEDED",
-                "The expression reads a stored field that is not loaded yet. Steps wait for it. A dead letter of \
-                a step with such inputs has no task: retry the step instead.",
+                "The expression reads a stored field that is not loaded yet; the step waits. A dead letter of \
+                such a step has no task: retry the step instead.",
             ),
             (
                 "MIXED_TYPES",
@@ -511,14 +499,13 @@ pub const SECTIONS: &[CodeSection] = &[
             ),
             (
                 "RUNS_AFTER_SKIP",
-                "Warning. The only dependency of the step has a `when`. If that is false, the step runs all the \
-                same. If it must not, write the condition that the error shows.",
+                "Warning. The only dependency has a `when`; if it is false, the step runs all the same. If it \
+                must not, write the condition that the error shows.",
             ),
             (
                 "CONDITIONAL_OUTPUTS",
-                "Warning. The step reads outputs of a step with a `when`, without a default. If the condition is \
-                false, there are none, and the step fails. Write `| default(…)`, or the condition that the error \
-                shows.",
+                "Warning. The step reads outputs of a step with a `when`, without a default: if the condition is \
+                false, it fails. Write `| default(…)`, or the condition that the error shows.",
             ),
         ],
     },
@@ -528,15 +515,14 @@ pub const SECTIONS: &[CodeSection] = &[
         codes: &[
             (
                 "UNKNOWN_AGENT",
-                "This agent type is not registered, and no live worker serves it. The hint names up to three \
-                similar ones. As a warning it is reported once per agent type.",
+                "The agent type is not registered and has no live worker. The hint names up to three similar \
+                ones. The warning is reported once per agent type.",
             ),
             (
                 "NO_LIVE_WORKER",
-                "No live worker serves the agent type now. The step waits until one does. The warning is reported \
-                once per agent type: by `plan validate`, in the answer to a submission, in the event \
-                `plan_validated`, and for agent types selected by the router. `goalmill explain` reports it \
-                while a step waits.",
+                "No live worker serves the agent type: the step waits. The warning is reported once per agent \
+                type, by `plan validate`, in the answer to a submission, in `plan_validated`, for agent types of \
+                the router, and by `goalmill explain`.",
             ),
             (
                 "UNKNOWN_ACTION",
@@ -553,10 +539,9 @@ pub const SECTIONS: &[CodeSection] = &[
             ),
             (
                 "INPUT_INVALID",
-                "An input does not match the schema of the action. An expression counts as any value of the type \
-                of the referenced output, so only certain failures are reported. `format` is checked (`uuid`, \
-                `hostname`, `uri`, `date-time`, `email`, …). `null` counts as a missing field if the field is \
-                optional.",
+                "An input does not match the schema of the action, `format` included (`uuid`, `hostname`, `uri`, \
+                `date-time`, `email`, …). An expression counts as any value of its output's type, so only \
+                certain failures are reported. `null` is a missing optional field.",
             ),
             (
                 "INPUT_TOO_COMPLEX",
@@ -581,41 +566,33 @@ pub const SECTIONS: &[CodeSection] = &[
             ),
             (
                 "REDUNDANT_STEP",
-                "Warning. A step has the same agent, action and inputs as an earlier one. Remove it, or give both \
-                the same `cache` key so that it runs once. Steps without an action or without inputs are not \
-                compared.",
+                "Warning. Agent, action and inputs are those of an earlier step. Remove the step, or give both \
+                the same `cache` key. Steps without an action or inputs are not compared.",
             ),
             (
                 "UNREAD_OUTPUTS",
-                "Note, in dry runs and for plans of planners only. Steps declare outputs and have dependents, but \
-                no expression reads them. The pointer is the first such step. Pass the outputs on in `inputs`, \
-                or leave the dependency or the step out; steps with side effects may be meant so.",
+                "Note, in dry runs and plans of planners. Steps (the pointer is the first) declare outputs that \
+                no dependent reads. Pass them on in `inputs`, or leave dependency or step out; steps with side \
+                effects may be meant so.",
             ),
             (
                 "BUDGET_EXCEEDED",
-                "The estimates of all steps together exceed the budget of the plan or of the goal: cost and \
-                tokens as sums, seconds on the longest path. For steps without estimates, the values declared by \
-                the agent type count. `validate` uses measured durations if available, like the [dry \
-                run](../validation.md#dry-run) does. A running plan fails with this code when it has used more \
-                than its budget, and a step when its estimate, or the next call of its \
-                [agent](../agents.md#budgets), does not fit into what is left. What is recorded is kept.",
+                "The estimates of all steps (else the declared values of agent types; `validate` uses measured \
+                durations like the [dry run](../validation.md#dry-run)) exceed the budget of plan or goal: cost \
+                and tokens as sums, seconds on the longest path. A running plan fails with this code above its \
+                budget, a step when its estimate or the next call of its [agent](../agents.md#budgets) does not \
+                fit into what is left. Results are kept.",
             ),
             (
                 "CONSTRAINT_BROKEN",
-                "The estimates of all steps break a hard constraint of the goal, or the longest path ends after \
-                its deadline. Use fewer, cheaper or faster steps, or raise the limit. A running plan fails with \
-                this code when a hard constraint is broken, and a step when its estimate would break one; \
-                completed results are kept. See [goals](../goals.md#constraints).",
+                "The estimates break a hard [constraint](../goals.md#constraints), or the longest path ends after \
+                the deadline. Use fewer, cheaper or faster steps, or raise the limit. A running plan fails when \
+                one is broken, a step when its estimate would break one; results are kept.",
             ),
-            (
-                "CONSTRAINT_AT_RISK",
-                "Warning. The estimates of all steps break a soft constraint of the goal. The plan runs with a \
-                confidence that is lower by 0.1.",
-            ),
+            ("CONSTRAINT_AT_RISK", "Warning. The estimates break a soft constraint. The confidence is 0.1 lower."),
             (
                 "ACTION_DENIED",
-                "Policy denies this action of this agent type, or allows only others. It applies to fallbacks \
-                too.",
+                "Policy denies this action of this agent type, or allows only others; also for fallbacks.",
             ),
             (
                 "APPROVAL_REQUIRED",
@@ -633,7 +610,7 @@ pub const SECTIONS: &[CodeSection] = &[
             ("PHASE_OVER", "A new phase would precede one that has started, or no step of a phase is left to skip."),
             (
                 "FAILED_STEP_UNTOUCHED",
-                "A revision for a failed step changes neither that step nor all of its dependents. Retry, change, \
+                "A revision for a failed step changes neither it nor all of its dependents. Retry, change, \
                 replace, remove or skip the step, or answer `abort`.",
             ),
             ("NO_CHANGE", "The changes have no effect."),
@@ -690,9 +667,9 @@ pub const SECTIONS: &[CodeSection] = &[
             ),
             (
                 "WAIT_EXCEEDED",
-                "The agents of the step asked to wait again and again (`rate_limited`), for longer than \
-                `limits.queue_ms_max` (24 h) in all. The message has what the last one said. Raise the quota of \
-                the service, run fewer steps at once (`max_parallel`), or raise the limit.",
+                "Agents of the step asked to wait (`rate_limited`) for longer than `limits.queue_ms_max` (24 h) \
+                in all; the message has the last answer. Raise the quota of the service or the limit, or run \
+                fewer steps concurrently (`max_parallel`).",
             ),
             (
                 "PLAN_TIMEOUT",
@@ -703,9 +680,9 @@ pub const SECTIONS: &[CodeSection] = &[
             ("REJECTED", "A person rejected the step. The message has the reason."),
             (
                 "HOOK_REFUSED",
-                "A [hook](../hooks.md) refused the plan, the start of the step, or its outputs, or did not answer \
-                and its default is `refuse`. The message has the hook's name and reason; `goalmill events` shows \
-                the decision (`hook_decided`, `step_hook_decided`).",
+                "A [hook](../hooks.md) refused plan, start or outputs of the step, or did not answer with the \
+                default `refuse`. The message has name and reason; `goalmill events` shows `hook_decided`, \
+                `step_hook_decided`.",
             ),
             ("WORKER_LOST", "The worker gave up the attempt. A new attempt follows."),
             (
@@ -715,10 +692,9 @@ pub const SECTIONS: &[CodeSection] = &[
             ),
             (
                 "TASK_MISSING",
-                "The task of a queued step was not on its stream: the entry or the stream was deleted, or lost \
-                with the last writes of the server. The step gets a new attempt, which does not count against \
-                `retry` or `lost_max`. If a worker has the old task after all, it is stopped and its report is \
-                refused.",
+                "The task of a queued step was not on its stream: deleted, or lost with the last writes of the \
+                server. A new attempt follows, without using `retry` or `lost_max`; a worker that has the old \
+                task is stopped and its report refused.",
             ),
             (
                 "STEP_POISONED",
@@ -743,9 +719,9 @@ pub const SECTIONS: &[CodeSection] = &[
             ),
             (
                 "SUB_PLAN_NOT_ALLOWED",
-                "The agent answered with a plan that has steps for an agent type that `sub_plans` in the settings \
-                of the agent does not name ([workers.md](../workers.md#plans-of-agents)). A worker of your own \
-                sends the list with its report.",
+                "The plan that the agent returned has steps for an agent type that `sub_plans` of [its \
+                settings](../workers.md#plans-of-agents) does not name. A worker of your own sends the list with \
+                its report.",
             ),
             ("DEPTH_EXCEEDED", "The step would become a sub-plan nested deeper than `depth_max`."),
             ("TOO_COMPLEX", "The agent reports that the step is too complex; if a planner can, it becomes a sub-plan."),
@@ -767,17 +743,16 @@ pub const SECTIONS: &[CodeSection] = &[
             ),
             (
                 "FAMILY_TOO_LARGE",
-                "A plan and the plans inside it, at any depth, would have more than `limits.family_steps_max` \
-                (50,000) steps together; each plan inside counts as one step more, and plans that have ended \
-                count too. The step whose agent answered with the plan fails, or the step that would start it. \
-                If revisions add the steps, the outermost plan fails. Let agents answer with smaller plans, or \
-                raise the setting: a step takes about 1.5 KB of a scheduler's memory.",
+                "A plan and the plans inside it, at any depth and also ended ones, exceed \
+                `limits.family_steps_max` (50,000) steps; each plan inside counts as one more. The step that \
+                would start the plan fails; if revisions add the steps, the outermost plan. Use smaller plans, \
+                or raise the setting: a step takes about 1.5 KB of a scheduler's memory.",
             ),
             (
                 "PLAN_OUTPUTS_TOO_LARGE",
-                "The outputs of all steps of the plan exceed `limits.plan_outputs_bytes_max` (64 MiB) together. \
-                Every output stays in the log and in the memory of the scheduler. Keep large data in a store of \
-                your own and pass references, and avoid steps that copy the outputs of others.",
+                "The outputs of all steps, which stay in the log and in memory, exceed \
+                `limits.plan_outputs_bytes_max` (64 MiB). Store large data elsewhere and pass references; do not \
+                copy outputs of other steps.",
             ),
             (
                 "EVENTS_EXCEEDED",
@@ -791,10 +766,9 @@ pub const SECTIONS: &[CodeSection] = &[
         codes: &[
             (
                 "HTTP_NNN",
-                "The agent answered with this HTTP status: `HTTP_503`, `HTTP_404`. The message quotes what the \
-                body says. 408 and most of 5xx are retried. 429, 529, and 503 with a time to wait are tried \
-                again after that time and use no retry. 202 (`HTTP_202`) says that the work is accepted and not \
-                done: an agent must answer with the outcome, or pull its tasks from Redis \
+                "The agent answered with this status (`HTTP_503`); the message quotes the body. 408 and most of \
+                5xx are retried; 429, 529, and 503 with a time to wait are tried again then, without using a \
+                retry. `HTTP_202`: the work is not done; answer with the outcome, or pull tasks from Redis \
                 ([protocol.md](../protocol.md)).",
             ),
             ("HTTP_TIMEOUT", "The agent did not answer in time."),
@@ -807,16 +781,15 @@ pub const SECTIONS: &[CodeSection] = &[
             ("HTTP_REQUEST", "The request cannot be sent: a header in the settings of the agent is invalid."),
             (
                 "ANSWER_INVALID",
-                "The answer of the agent violates the protocol: not JSON, not UTF-8, an invalid envelope, nested \
-                too deep, or with an invalid number or character. The message has the position and the beginning \
-                of the answer. The format is in [protocol.md](../protocol.md#8-agents-without-redis); agents \
-                that answer bare JSON with fields called `outputs` or `error` declare `\"answer\": \"raw\"`.",
+                "The answer violates the [protocol](../protocol.md#8-agents-without-redis): not JSON or UTF-8, an \
+                invalid envelope, nested too deep, an invalid number or character. The message has position and \
+                beginning. Agents with bare JSON that has fields `outputs` or `error` declare `\"answer\": \
+                \"raw\"`.",
             ),
             (
                 "ANSWER_EMPTY",
-                "The answer of the agent is empty or `null`, or the report has no `outputs`: nobody can tell \
-                whether the work was done. An agent without outputs answers `{}`, or 204 over HTTP; a program \
-                ends with 0 and writes nothing.",
+                "The answer is empty or `null`, or the report has no `outputs`. An agent without outputs answers \
+                `{}`, or 204 over HTTP; a program ends with 0 and writes nothing.",
             ),
             ("AGENT_ERROR", "The agent reported an error without a code."),
             (
@@ -848,8 +821,8 @@ pub const SECTIONS: &[CodeSection] = &[
             ),
             (
                 "MCP_RATE_LIMITED",
-                "The server asks to wait: HTTP 429, an error with the code 429, or with `retry_after_ms`, \
-                `retry_after` (seconds) or `\"class\": \"rate_limited\"` in its `data`. No retry is used.",
+                "The server asks to wait: HTTP 429, an error code 429, or `retry_after_ms`, `retry_after` \
+                (seconds) or `\"class\": \"rate_limited\"` in its `data`. No retry is used.",
             ),
             (
                 "MCP_UNKNOWN_TOOL",
@@ -927,9 +900,8 @@ pub const SECTIONS: &[CodeSection] = &[
             ("LLM_REFUSED", "The provider refused the call: usually a wrong key or model name."),
             (
                 "LLM_DECLINED",
-                "The model does not want to answer, or a content filter of its provider stopped the reply. The \
-                message has the text of the refusal. No other model is asked. Change the task, or the filter at \
-                the provider.",
+                "The model, or a content filter of its provider, declines; the message has the refusal. No other \
+                model is asked. Change the task or the filter.",
             ),
             ("LLM_FAILED", "The provider failed (5xx)."),
             ("LLM_BAD_RESPONSE", "The answer of the provider violates its protocol."),
@@ -955,7 +927,7 @@ pub const SECTIONS: &[CodeSection] = &[
             (
                 "AGENT_BUDGET_EXCEEDED",
                 "The next call of the model, or the price of the next tool, could exceed `limits.tokens` or \
-                `limits.cost` of the agent. Nothing was sent. The budget of the plan has the code \
+                `limits.cost` of the agent; nothing was sent. For the budget of the plan: \
                 [`BUDGET_EXCEEDED`](#budget_exceeded).",
             ),
             (
@@ -1009,17 +981,15 @@ pub const SECTIONS: &[CodeSection] = &[
             ),
             (
                 "FACT_UNREAD",
-                "A part of the goal looks like a constraint but was not understood, such as `by 05/06/2027`, \
-                which has two readings, or `by Friday`. The steps get it word for word. Write it in another \
-                form, or add it to the constraints.",
+                "A part of the goal looks like a constraint but was not understood (`by 05/06/2027` has two \
+                readings; `by Friday`). Steps get it word for word. Write it in another form, or as a \
+                constraint.",
             ),
             (
                 "PLANNER_FALLBACK",
-                "A planner that asks a model gave no plan, and another planner made it. The detail names both, \
-                and why: the first error of the model, its time limit, or the first issue of its draft. `plan \
-                get` and `explain` show it as long as the plan is kept; the provenance of the plan has every \
-                question and answer. Correct what kept the model from planning, or put the other planner first \
-                in `planner.order`.",
+                "A model gave no plan, and another planner made it. The detail names both and the first error, \
+                time limit or issue; `plan get` and `explain` show it, the provenance has every question and \
+                answer. Correct the cause, or put the other planner first in `planner.order`.",
             ),
             (
                 "GENERIC_PLAN",
@@ -1036,9 +1006,9 @@ pub const SECTIONS: &[CodeSection] = &[
             ("UNSUPPORTED_VERSION", "The attribute `specversion` of a submission is not `1.0`."),
             (
                 "REVIEW_ERROR",
-                "The review by a model (`planner.llm.review`) found that the plan cannot reach the goal, or that \
-                a step cannot work. This is an opinion: the plan was corrected if possible, and may run. Check \
-                the position before you approve it.",
+                "The review by a model (`planner.llm.review`) found that the plan cannot reach the goal, or a \
+                step cannot work. An opinion: the plan was corrected if possible, and may run. Check the \
+                position before you approve it.",
             ),
             ("REVIEW_WARNING", "The review found a doubtful step that may work."),
             ("INVALID_PROPOSAL", "The answer is not a valid proposal."),
