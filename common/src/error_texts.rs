@@ -1028,28 +1028,48 @@ pub const SECTIONS: &[CodeSection] = &[
         title: "Steps and their ids",
         codes: &[
             ("ID_ADDED", "A step had no id."),
-            ("ID_RENAMED", "The id of a step was not unique or not valid."),
-            ("STEPS_REORDERED", "The steps were sorted by their links."),
-            ("INDEX_SHIFT", "All step numbers were off by one."),
+            ("ID_RENAMED", "The id was not valid or not unique; references and dependencies follow."),
+            (
+                "STEPS_REORDERED",
+                "The links contradicted the written order and references were wrong: steps stand in the order of \
+                their links.",
+            ),
+            (
+                "INDEX_SHIFT",
+                "All numbers moved by one: with the shift all refer to an earlier step and to every source that \
+                the links name, the other direction does not, and two different numbers were wrong or the links \
+                name one source.",
+            ),
         ],
     },
     CodeSection {
         kind: CodeKind::Note,
         title: "Agents and actions",
         codes: &[
-            ("AGENT_NORMAL_FORM", "The agent type was spelled differently."),
-            ("AGENT_SIMILAR", "Only one agent type has a similar name."),
+            ("AGENT_NORMAL_FORM", "The agent type had the same letters in another spelling."),
+            ("AGENT_SIMILAR", "One agent type is clearly the most similar."),
             ("AGENT_BY_ACTION", "Only one agent type has the action."),
             (
                 "AGENT_FROM_ACTION",
                 "The name of an agent type stood where actions stand, and nobody has such an action. The agent \
                 type does the step, with its only action if it has one.",
             ),
-            ("ACTION_NORMAL_FORM", "The action was spelled differently."),
-            ("ACTION_SIMILAR", "Only one action has a similar name."),
-            ("ACTION_ALIAS", "The name of the action occurs in the description of exactly one action."),
-            ("ACTION_BY_KINDS", "Only one action converts between these kinds of data."),
-            ("ACTION_FROM_AGENT", "The agent type field had the name of an action."),
+            (
+                "ACTION_NORMAL_FORM",
+                "The action had the same letters, without brackets and alternatives: `TextToSpeech (English)` is \
+                `text_to_speech`.",
+            ),
+            (
+                "ACTION_SIMILAR",
+                "`Text Summarizer` is `summarization`: kinds and inputs fit, most of its words occur in the \
+                description, and its score is clearly above the next.",
+            ),
+            ("ACTION_ALIAS", "`OCR` is `read_image`: exactly one description contains that name or begins with it."),
+            ("ACTION_BY_KINDS", "`speech-to-text` is `transcribe`: the only action between these kinds of data."),
+            (
+                "ACTION_FROM_AGENT",
+                "The agent type field had the name of an action; the only agent type with it does the step.",
+            ),
             ("ACTION_FROM_NAME", "The name of the step was the name of an action."),
             ("CALL_OPENED", "The step was written as a function call."),
             ("STEP_OPENED", "The step was wrapped in an envelope: `{\"type\": \"step\", \"step\": {…}}`."),
@@ -1060,7 +1080,7 @@ pub const SECTIONS: &[CodeSection] = &[
                 beside a description. It is the description.",
             ),
             ("ID_FROM_NUMBER", "The number of the step (`step: 3`, `step_number`) is its id."),
-            ("FIELD_RENAMED", "One letter of the name of a field was wrong."),
+            ("FIELD_RENAMED", "`dependancies` is `dependencies`: one letter was wrong, and no such field is given."),
             ("ACTION_DROPPED", "The action named no action: `\"tool\": \"0\"`, `none`, or a text."),
             ("REMARK_DROPPED", "A remark of the model without any work was removed."),
         ],
@@ -1071,44 +1091,66 @@ pub const SECTIONS: &[CodeSection] = &[
         codes: &[
             (
                 "DEPENDENCY_RENAMED",
-                "A dependency named a missing step; only one step matches, in another spelling, with one wrong \
-                letter, or by its action.",
+                "A dependency had another spelling of an id, one wrong letter, or an action in place of an id; \
+                only one step matches.",
             ),
             (
                 "DEPENDENCY_INDEX",
-                "A dependency was an index; with exactly one base, all indices of the draft refer to earlier \
-                steps.",
+                "`[0, 1]` are the ids of these steps: exactly one base (the numbers in the ids, else 0 or 1) \
+                leads all indices of the draft to steps written earlier.",
             ),
-            ("DEPENDENCY_DROPPED", "The value of a dependency meant \"none\": `none`, `null`, `start`."),
+            (
+                "DEPENDENCY_DROPPED",
+                "The value of a dependency meant that there is none: `none`, `null`, `start`, `-1`.",
+            ),
             ("DEPENDENCY_ADDED", "An expression of the step reads another step that was not a dependency."),
             (
                 "SEQUENCE_ADDED",
-                "The draft listed its steps and named no dependency. Each step waits for the one before it.",
+                "A whole plan of a model named no dependency at all (no such field, even empty; no edges, phases, \
+                strategy or reference): each step waits for the one before it.",
             ),
-            ("REFERENCE_RENAMED", "An expression had a different spelling of a step id, or one wrong letter in it."),
-            ("OUTPUT_RENAMED", "The step declares the output under another spelling, or one letter of it was wrong."),
+            (
+                "REFERENCE_RENAMED",
+                "An expression had another spelling of a step id, one wrong letter, or an action in place of an \
+                id; only one step matches.",
+            ),
+            (
+                "OUTPUT_RENAMED",
+                "The output had another spelling or one wrong letter; the action declares only one such output.",
+            ),
             (
                 "PLACEHOLDER_REFERENCE",
-                "An input was a placeholder such as `<Meeting Room ID>`, and exactly one earlier step declares an \
-                output of that name. The input reads that output.",
+                "`<Meeting Room ID>` reads an output: exactly one earlier step declares one of that name, or \
+                action and output have the words of the name together.",
             ),
             (
                 "PLACEHOLDER_ASKED",
-                "An input was a placeholder, and no earlier step declares such an output. A person is asked for \
-                the value before the step starts.",
+                "No earlier step declares an output for a placeholder: a person is asked for the value (`ask`) \
+                before the step starts.",
             ),
-            ("REFERENCE_REDIRECTED", "An expression named a missing step; it now names the only source of the step."),
-            ("REFERENCE_NOTATION", "A reference was in the notation of another format."),
+            (
+                "REFERENCE_REDIRECTED",
+                "The only wrong name in a step names another step: exactly one source of its links is unused, and \
+                every other step reads each step it waits for.",
+            ),
+            (
+                "REFERENCE_NOTATION",
+                "`<node-1>`, `#E1`, `${step1.output}`, `${find.hotels}` are expressions: the id of the step \
+                exists; for numbers exactly one base fits all references.",
+            ),
         ],
     },
     CodeSection {
         kind: CodeKind::Note,
         title: "Inputs",
         codes: &[
-            ("INPUT_RENAMED", "The schema of the action has another name for the input."),
-            ("INPUT_NAMED", "The inputs were one value, and the action needs one input."),
+            ("INPUT_RENAMED", "The schema of the action has another spelling: `from_city` is `fromCity`."),
+            (
+                "INPUT_NAMED",
+                "The inputs were one value, and the action needs one input: `\"Rome\"` is `{\"city\": \"Rome\"}`.",
+            ),
             ("INPUTS_OPENED", "The inputs were the text of an object."),
-            ("INPUT_TYPE", "The value was converted to the type in the schema of the action, without loss."),
+            ("INPUT_TYPE", "The value was converted to the type of the schema, reversibly: `\"2\"` is `2`."),
         ],
     },
 ];
@@ -1192,9 +1234,9 @@ mod tests {
             if kind.replace(section.kind) != Some(section.kind) {
                 page += &format!("\n{}", section.kind.introduction());
             }
-            page += &format!("\n### {}\n", section.title);
+            page += &format!("\n### {}\n\n", section.title);
             for (code, text) in section.codes {
-                page += &format!("\n#### {code}\n{text}\n");
+                page += &format!("#### {code}\n{text}\n");
             }
         }
         page
