@@ -220,7 +220,7 @@ impl From<BrokerError> for Failed {
                 (Exit::Other, "name another in `redis.url`; see: goalmill explain REDIS_UNSAFE")
             }
             BrokerError::WrongType(_) => {
-                (Exit::Other, "delete the key if another program made it; types of keys: docs/redis-keys.md")
+                (Exit::Other, "delete the key if another program made it; types of keys: docs/redis.md#keys")
             }
             BrokerError::Archive(_) => (Exit::Unreachable, "check the database of `archive`: docs/archive.md"),
             BrokerError::Corrupt(_) => (Exit::Other, "check that nothing else writes to the `goalmill:` keys"),

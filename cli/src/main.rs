@@ -2,7 +2,6 @@
 
 mod args;
 mod bench;
-mod budget;
 mod commands;
 mod context;
 mod doctor;
@@ -14,6 +13,7 @@ mod planning_trace;
 mod prompt;
 mod replay;
 mod roles;
+mod shell_quoting;
 mod watch;
 
 use std::io::Write;

@@ -1,4 +1,4 @@
-//! What each planner was asked and answered, in lines for people.
+//! Formats the questions and answers of each planner for people.
 
 use goalmill_common::json::Json;
 use serde_json::Value;

@@ -16,7 +16,7 @@ use crate::commands::input::read_file;
 use crate::exit::{CommandResult, Exit, Failed};
 use crate::output::{Screen, plan_tone};
 
-/// Differences listed at once.
+/// Most differences that are listed.
 const DIFFERENCES_MAX: usize = 20;
 
 #[derive(Debug, Serialize)]

@@ -1,4 +1,4 @@
-//! Who may do what at the API: roles, tokens and sessions as they are sent and served.
+//! Access to the API: roles, tokens and sessions as they are sent and served.
 
 use std::collections::BTreeSet;
 use std::fmt;

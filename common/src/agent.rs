@@ -96,7 +96,7 @@ pub struct WorkerBeat {
     pub worker: WorkerId,
     /// The agent types that it serves.
     pub agents: Vec<AgentType>,
-    /// Tasks it can run at once.
+    /// Most tasks that it runs concurrently.
     pub slots: u32,
     /// Tasks that it runs now.
     pub busy: u32,

@@ -1,4 +1,4 @@
-//! How long to wait before the next attempt. Pure: the caller draws the random number.
+//! Computes the wait before the next attempt. Pure: the caller draws the random number.
 
 use crate::number::whole_u64;
 use crate::plan::{Jitter, Retry};

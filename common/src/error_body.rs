@@ -1,4 +1,4 @@
-//! What another service said: quoted in failures, so that people can repair it from the log.
+//! Bodies of failed answers of other services: quoted in failures, so that people can repair it from the log.
 
 use std::sync::LazyLock;
 

@@ -1,4 +1,4 @@
-//! Why an attempt failed, and what follows from it.
+//! Failures of attempts, and their classes.
 
 use serde::{Deserialize, Serialize};
 

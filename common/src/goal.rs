@@ -1,4 +1,4 @@
-//! What a caller wants.
+//! Goals as callers submit them.
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};

@@ -1,4 +1,4 @@
-//! What a goal brings along for planners: data, never instructions.
+//! The context of a goal for planners: data, never instructions.
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};

@@ -18,6 +18,7 @@ pub mod constraint;
 pub mod criterion;
 pub mod document_format;
 pub mod error_body;
+pub mod error_texts;
 pub mod event;
 pub mod failure;
 pub mod goal;

@@ -170,7 +170,7 @@ metrics! {
     Scheduler Counter "goalmill_replan_limit_hits_total" Count []
         "Plans that ended because they needed more revisions than they may have.";
     Scheduler Counter "goalmill_lessons_skipped_total" Count []
-        "Outcomes that were not learned from because too many came at once.";
+        "Outcomes that were not learned from because too many came together.";
 
     Scheduler Gauge "goalmill_steps_ready" Count [AGENT_TYPE]
         "Steps that could run and are held in memory until their queue has room, on the shards of this scheduler.";
@@ -215,7 +215,7 @@ metrics! {
         "Slots of live workers that serve an agent type and are not draining. A slot of a worker that serves several counts \
          for each.";
     Leader Gauge "goalmill_scaling_desired_slots" Count [AGENT_TYPE]
-        "Slots that would serve all of an agent type's work at once: in the queue, with workers, ready in memory, and due \
+        "Slots that would serve all of an agent type's work concurrently: in the queue, with workers, ready in memory, and due \
          again within 30 s.";
     Leader Gauge "goalmill_dead_letter_entries" Count [AGENT_TYPE]
         "Dead letters of an agent type.";
@@ -237,7 +237,7 @@ metrics! {
     Worker Histogram(RUN) "goalmill_task_run_seconds" Seconds [AGENT_TYPE]
         "Time of one attempt.";
     Worker Gauge "goalmill_worker_slots" Count []
-        "Tasks that this worker runs at once.";
+        "Tasks that this worker can run concurrently.";
     Worker Gauge "goalmill_worker_slots_busy" Count []
         "Tasks that this worker runs now.";
     Worker Gauge "goalmill_reports_unsent" Count []

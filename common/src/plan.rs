@@ -11,7 +11,7 @@ use crate::json::Json;
 use crate::limits::Limits;
 use crate::revision_strategy::RevisionStrategy;
 
-/// How many steps of a plan run at once.
+/// How many steps of a plan run concurrently.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Strategy {
@@ -277,7 +277,7 @@ pub struct ExecutionPolicy {
     /// How the plan's steps are run.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub strategy: Option<Strategy>,
-    /// Steps in flight at once.
+    /// Most steps in flight.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_parallel: Option<u32>,
     /// Who does steps for which the planner names nobody.
@@ -505,7 +505,7 @@ pub struct Plan {
     /// How its steps are run.
     #[serde(skip_serializing_if = "is_default")]
     pub strategy: Strategy,
-    /// Steps in flight at once; no limit when missing.
+    /// Most steps in flight; no limit when missing.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_parallel: Option<u32>,
     /// What it may use up, besides what the goal allows.

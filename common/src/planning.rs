@@ -25,7 +25,7 @@ pub struct Planning {
     /// The language model that is asked first.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub model: Option<String>,
-    /// How far a plan is worked out at once.
+    /// How far a plan is worked out before it runs.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub strategy: Option<PlanningStrategy>,
     /// Plans inside plans; at most `limits.depth_max`.

@@ -1,4 +1,4 @@
-//! How long the other side asks to wait: the headers of an HTTP answer, read in one way everywhere.
+//! Parses the wait that another service asks for: the headers of an HTTP answer, read in one way everywhere.
 
 use jiff::civil::DateTime;
 use jiff::tz::TimeZone;

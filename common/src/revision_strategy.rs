@@ -1,4 +1,4 @@
-//! How a revision helps.
+//! Strategies of revisions.
 
 use serde::{Deserialize, Serialize};
 

@@ -248,7 +248,7 @@ def draw(number, spec, x, y):
     else:
         options = {"reduceOptions": {"calcs": ["lastNotNull"], "fields": "", "values": False}, "colorMode": "value",
                    "graphMode": "area", "textMode": "auto", "justifyMode": "auto", "orientation": "auto"}
-    links = [{"title": "Runbook", "url": f"{RUNBOOKS}/{spec['runbook']}", "targetBlank": True}] if spec["runbook"] else []
+    links = [{"title": "Runbook", "url": f"{RUNBOOKS}#{spec['runbook']}", "targetBlank": True}] if spec["runbook"] else []
     return {
         "id": number, "type": spec["kind"], "title": spec["title"], "description": spec["text"], "datasource": SOURCE,
         "gridPos": {"h": 4 if spec["kind"] == "stat" else 8, "w": spec["width"], "x": x, "y": y}, "links": links,

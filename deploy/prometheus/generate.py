@@ -185,9 +185,9 @@ RECORDS = [
 
 
 def runbook(alert):
-    """The address of its page: NoScheduler → no-scheduler."""
+    """The address of its section: NoScheduler → no-scheduler."""
     words = re.sub(r"(?<!^)([A-Z])", r"-\1", alert["name"].removeprefix("Goalmill")).lower()
-    return f"{RUNBOOKS}/{words}"
+    return f"{RUNBOOKS}#{words}"
 
 
 def group(name, entries):

@@ -29,7 +29,7 @@ const QUEUES_MAX_AGE: Duration = Duration::from_secs(5);
 /// Longest wait for registry messages in one read, in milliseconds.
 const BLOCK_MS: u64 = 30_000;
 
-/// Refused cards listed at once.
+/// Most refused cards that are listed.
 pub(crate) const REFUSED_SHOWN: usize = 20;
 
 /// Snapshot of agents, workers and queues.

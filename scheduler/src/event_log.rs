@@ -9,7 +9,7 @@ use goalmill_engine::{PlanState, ReplayError, replay};
 use crate::plan_reader::PlanReader;
 use crate::run_blocking::run_blocking_if_large;
 
-/// Log entries read at once.
+/// Log entries read in one call.
 const PAGE: usize = 500;
 
 /// Why a plan's state cannot be read.

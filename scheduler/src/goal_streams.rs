@@ -12,7 +12,7 @@ use goalmill_common::wire::{Fields, NAMESPACE_FIELD};
 use crate::scheduler::Scheduler;
 use crate::shard::OwnedShards;
 
-/// Submissions that are moved at once, per stream: one stream does not delay the others for long.
+/// Submissions of a stream that are moved in one call: one stream does not delay the others for long.
 const BATCH: usize = 100;
 /// Interval of looking at the streams.
 const LOOK: Duration = Duration::from_millis(200);

@@ -1,4 +1,4 @@
-//! What namespaces use, and whether they may use more.
+//! Counts the usage of namespaces, and enforces their limits.
 //!
 //! This process counts its own use exactly. Each scheduler publishes its counts once a second and reads those of the
 //! others, so that what others used in the last seconds is not counted yet.

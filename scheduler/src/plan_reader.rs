@@ -1,4 +1,4 @@
-//! Where logs, summaries and lists of plans are read from: the store of running plans, and the archive.
+//! Reads logs, summaries and lists of plans from the store of running plans, and the archive.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;

@@ -16,7 +16,7 @@ use crate::quarantine;
 use crate::scheduler::Scheduler;
 use crate::unused_agent_types::Unused;
 
-/// Expired tasks claimed at once, per agent type.
+/// Expired tasks of an agent type that are claimed in one call.
 const BATCH: usize = 100;
 
 /// Idle queues trimmed per round, in rotation.

@@ -44,7 +44,7 @@ pub(crate) async fn loads(scheduler: &Scheduler, owned: &OwnedShards) -> Result<
     Ok(sum)
 }
 
-/// Slots that would serve all work at once: on the stream, with workers, and in memory. Work in memory does not count
+/// Slots that would serve all work concurrently: on the stream, with workers, and in memory. Work in memory does not count
 /// while the queue is paused or quarantined.
 pub(crate) fn desired_slots(queue: Option<&QueueState>, load: Load, is_held: bool) -> u64 {
     let sent = queue.map_or(0, |queue| queue.waiting.saturating_add(queue.pending));

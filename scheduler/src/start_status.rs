@@ -1,4 +1,4 @@
-//! What a start waits for, and the wait itself.
+//! The wait of a start for its dependencies, and its status.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -48,13 +48,13 @@ impl StartStatus {
             return Err(error);
         }
         set_redis(Some(&error));
-        self.tell(error.into());
+        self.report_wait(error.into());
         tokio::time::sleep(RETRY).await;
         Ok(())
     }
 
     /// Keeps the reason; logs a new one, and an old one from time to time.
-    fn tell(&self, waits_for: Problem) {
+    fn report_wait(&self, waits_for: Problem) {
         let mut waiting = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let is_old = waiting.waits_for.detail == waits_for.detail;
         if !is_old || waiting.told.is_none_or(|at| at.elapsed() > REPEAT) {

@@ -34,7 +34,7 @@ fn read<T: DeserializeOwned>(value: &Value) -> Option<T> {
 ///
 /// - sequence numbers are 1, 2, 3, … and times do not go back
 /// - a step goes out only after its dependencies have ended in a way that lets it
-/// - attempts of a step are 1, 2, 3, …; no step goes out twice at once; a step ends at most once
+/// - attempts of a step are 1, 2, 3, …; no step is dispatched twice concurrently; a step ends at most once
 /// - no more steps are in flight than the plan allows
 /// - nothing follows the plan's end, and nothing goes out after it was cancelled
 pub fn audit(plan: &Plan, events: &[Value], expect: Expect) -> Vec<String> {

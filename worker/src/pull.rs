@@ -17,7 +17,7 @@ use crate::held_tasks::Assignment;
 use crate::run;
 use crate::worker::{BLOCK_MS, Worker};
 
-/// Tasks asked for at once, so that one reply stays small.
+/// Tasks requested in one call, so that one reply stays small.
 const PULL_MAX: usize = 512;
 /// The same while an agent has asked to wait: its tasks start one after the other.
 const THROTTLED_PULL_MAX: usize = 4;

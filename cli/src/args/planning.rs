@@ -17,7 +17,7 @@ pub struct PlanningArgs {
     /// Tries this model before the others; its name in the settings.
     #[arg(long, value_name = "MODEL")]
     pub model: Option<String>,
-    /// How far a model works the plan out at once.
+    /// How far a model works the plan out before it runs.
     #[arg(long, value_name = "STRATEGY")]
     pub strategy: Option<StrategyArg>,
     /// Steps of the plan at most.
@@ -40,7 +40,7 @@ pub struct PlanningArgs {
     pub review: bool,
 }
 
-/// How far a plan is worked out at once.
+/// How far a plan is worked out before it runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum StrategyArg {
     Flat,

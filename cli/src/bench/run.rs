@@ -26,7 +26,7 @@ use super::{BenchArgs, usage};
 const RAW_ENTRIES: usize = 200_000;
 /// Round trips of the raw probe.
 const RAW_HOPS: usize = 1_000;
-/// Submissions under way at once.
+/// Concurrent submissions.
 const SUBMITTING: usize = 200;
 /// Timeout of each part.
 const LIMIT: Duration = Duration::from_mins(5);

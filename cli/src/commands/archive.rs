@@ -24,9 +24,9 @@ use crate::exit::{CommandResult, Exit, Failed};
 
 /// Plans removed in one transaction.
 const PRUNED: usize = 50;
-/// Plans looked up at once.
+/// Plans looked up in one call.
 const PAGE: usize = 500;
-/// Commits of a log read at once.
+/// Commits of a log read in one call.
 const LOG_PAGE: usize = 200;
 /// Events and bytes after which imported ones are written.
 const BATCH_EVENTS: usize = 2_000;

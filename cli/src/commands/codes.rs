@@ -1,21 +1,12 @@
-//! `explain CODE`: what a code of a problem, an issue or a failure means, and what to do about it.
-//!
-//! The texts are the pages under `docs/errors/`, so that both say the same.
+//! `explain CODE`: prints what an error code means, and what to do about it.
 
+use goalmill_common::error_texts::SECTIONS;
 use serde::Serialize;
 
 use crate::exit::{CommandResult, Exit, Failed};
 use crate::output::{Palette, Screen, Table, Tone};
 
-/// What kind of code a page explains, its name, and its text.
-const PAGES: &[(&str, &str, &str)] = &[
-    ("problem", "problems.md", include_str!("../../../docs/errors/problems.md")),
-    ("issue", "README.md", include_str!("../../../docs/errors/README.md")),
-    ("failure", "failures.md", include_str!("../../../docs/errors/failures.md")),
-    ("note", "notes.md", include_str!("../../../docs/errors/notes.md")),
-];
-
-/// Codes that end with a number, as the agent or the program gave it, and how their page calls them.
+/// Codes that end with a number, as the agent or the program gave it, and their code in the table.
 const NUMBERED: &[(&str, &str)] = &[("HTTP_", "HTTP_NNN"), ("EXIT_", "EXIT_N"), ("SIGNAL_", "SIGNAL_N")];
 
 /// A code that is explained.
@@ -23,9 +14,9 @@ const NUMBERED: &[(&str, &str)] = &[("HTTP_", "HTTP_NNN"), ("EXIT_", "EXIT_N"), 
 struct Code {
     code: &'static str,
     kind: &'static str,
-    /// The part of the page that it stands in.
+    /// The topic of its section.
     about: &'static str,
-    text: String,
+    text: &'static str,
     page: String,
 }
 
@@ -55,7 +46,7 @@ pub fn list(screen: &Screen) -> CommandResult {
         |palette| {
             let mut table = Table::new(&["CODE", "OF", "ABOUT", "MEANS"]);
             for code in &all {
-                let means = super::cell(screen, &code.text);
+                let means = super::cell(screen, code.text);
                 table.row([code.code.into(), code.kind.into(), code.about.to_lowercase(), means]);
             }
             table.render(palette, "")
@@ -64,7 +55,7 @@ pub fn list(screen: &Screen) -> CommandResult {
     Ok(Exit::Done)
 }
 
-/// How the page calls a code.
+/// The code in the table.
 fn titled(word: &str) -> &str {
     let numbered = NUMBERED.iter().find(|(begin, _)| {
         word.strip_prefix(begin).is_some_and(|rest| !rest.is_empty() && rest.bytes().all(|b| b.is_ascii_digit()))
@@ -78,28 +69,20 @@ fn people(code: &Code, palette: Palette) -> String {
     format!("{head}  {about}\n{}\n{}\n", code.text, palette.tone(Tone::Dim, &code.page))
 }
 
-/// All codes, in the order of the pages.
+/// All codes, in the order of the page.
 fn codes() -> Vec<Code> {
-    PAGES.iter().flat_map(|(kind, name, page)| sections(kind, name, page)).collect()
-}
-
-fn sections(kind: &'static str, name: &str, page: &'static str) -> Vec<Code> {
-    let mut found: Vec<Code> = Vec::new();
-    let (mut about, mut open) = ("", false);
-    for line in page.lines() {
-        if let Some(title) = line.strip_prefix("### ") {
-            let page = format!("docs/errors/{name}#{}", title.to_lowercase());
-            found.push(Code { code: title, kind, about, text: String::new(), page });
-            open = true;
-        } else if let Some(title) = line.strip_prefix("## ") {
-            (about, open) = (title, false);
-        } else if let (true, Some(code)) = (open, found.last_mut()) {
-            let gap = if code.text.is_empty() || line.is_empty() { "" } else { "\n" };
-            code.text.push_str(gap);
-            code.text.push_str(line);
-        }
-    }
-    found
+    SECTIONS
+        .iter()
+        .flat_map(|section| {
+            section.codes.iter().map(|(code, text)| Code {
+                code,
+                kind: section.kind.as_str(),
+                about: section.title,
+                text,
+                page: format!("docs/errors/README.md#{}", code.to_lowercase()),
+            })
+        })
+        .collect()
 }
 
 /// The code with the most pairs of letters in common, if it has most of them.
@@ -128,14 +111,6 @@ mod tests {
         &["NO_COLOR", "RUST_LOG", "XDG_CONFIG_HOME", "OPENAI_API_KEY", "MY_KEY", "RESOURCE_EXHAUSTED"];
 
     #[test]
-    fn every_code_of_a_problem_is_explained() {
-        let told = told();
-        let missing: Vec<&str> =
-            ErrorCode::ALL.iter().map(|code| code.as_str()).filter(|c| !told.contains(*c)).collect();
-        assert_eq!(missing, Vec::<&str>::new(), "docs/errors/problems.md has no section for them");
-    }
-
-    #[test]
     fn every_code_in_the_sources_is_explained_and_no_other_is() {
         let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
         let mut used: BTreeSet<String> = ErrorCode::ALL.iter().map(|code| code.as_str().to_owned()).collect();
@@ -158,7 +133,7 @@ mod tests {
         let is_variable = |code: &str| code.starts_with("OTEL_") || code.ends_with("_API_KEY") || code == "OLLAMA_HOST";
         used.retain(|code| !is_variable(code));
         let missing: Vec<&String> = used.iter().filter(|code| !told.contains(code.as_str())).collect();
-        assert_eq!(missing, Vec::<&String>::new(), "no page of docs/errors/ explains them");
+        assert_eq!(missing, Vec::<&String>::new(), "`error_texts` in `common` has no text for them");
         let is_used = |code: &&&str| text.contains(&format!("\"{code}\""));
         let numbered = |code: &&&str| NUMBERED.iter().any(|(_, title)| title == *code);
         let unused: Vec<&&str> = told.iter().filter(|code| !is_used(code) && !numbered(code)).collect();
@@ -176,28 +151,25 @@ mod tests {
     }
 
     #[test]
-    fn a_section_is_its_text_and_nothing_else() {
+    fn a_code_has_its_kind_and_its_topic() {
         let cycle = codes().into_iter().find(|code| code.code == "PLAN_CYCLE").expect("it is explained");
         assert_eq!((cycle.kind, cycle.about), ("issue", "The graph"));
-        assert!(!cycle.text.is_empty() && !cycle.text.contains('#'), "{}", cycle.text);
-        assert_eq!(told().len(), codes().len(), "a code stands on two pages");
-        for code in codes() {
-            assert!(code.text.len() > 10 && !code.text.ends_with('\n'), "`{}` says `{}`", code.code, code.text);
-        }
     }
 
     fn told() -> BTreeSet<&'static str> {
         codes().iter().map(|code| code.code).collect()
     }
 
-    /// All sources below a directory but those that are tests as a whole.
+    /// All sources below a directory, without files of tests and the table of texts.
     fn sources(dir: &Path) -> Vec<PathBuf> {
         let mut found = Vec::new();
         for entry in std::fs::read_dir(dir).expect("the directory is there").flatten() {
             let path = entry.path();
             if path.is_dir() {
                 found.extend(sources(&path));
-            } else if path.extension().is_some_and(|e| e == "rs") && !path.ends_with("tests.rs") {
+            } else if path.extension().is_some_and(|e| e == "rs")
+                && !["tests.rs", "error_texts.rs"].iter().any(|name| path.ends_with(name))
+            {
                 found.push(path);
             }
         }

@@ -15,7 +15,7 @@ use crate::exit::{CommandResult, Exit, Failed};
 use crate::output::{Screen, Tone, time};
 use crate::watch::{Follow, Source};
 
-/// Events asked for at once.
+/// Events requested in one call.
 const PAGE: usize = 1_000;
 
 pub async fn run(context: &CommandContext, args: &EventsArgs) -> CommandResult {

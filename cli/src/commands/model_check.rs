@@ -157,10 +157,10 @@ async fn stream(models: &Arc<ModelRegistry>) -> Probe {
     let (mut pieces, mut ended) = (0_u64, Err(ModelError::Cancelled));
     let mut deltas = models.stream(question);
     while let Some(delta) = deltas.next().await {
-        match delta {
-            CompletionDelta::Ended(result) => ended = *result,
-            delta if delta.is_content() => pieces += 1,
-            _ => {}
+        if let CompletionDelta::Ended(result) = delta {
+            ended = *result;
+        } else if delta.is_content() {
+            pieces += 1;
         }
     }
     let mut probe = Probe::new("stream", &ended);

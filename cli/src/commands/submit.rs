@@ -20,10 +20,10 @@ use tokio::time::{Instant, sleep};
 use super::results::show_results;
 use super::{checked_id, input, preview, source_lines};
 use crate::args::{Format, PlanningArgs, RunArgs, SubmitArgs, WaitArgs};
-use crate::budget::lacks_amount;
 use crate::context::CommandContext;
 use crate::exit::{CommandResult, Exit, Failed};
 use crate::output::while_waiting;
+use crate::shell_quoting::lacks_amount;
 use crate::watch::{Patience, Source, Waited, left_alone, wait};
 
 /// Default timeout of an answer on the stream.

@@ -1,4 +1,4 @@
-//! Whether Redis is that of the scheduler, permits what a scheduler does, and keeps connections open.
+//! Checks that Redis is that of the scheduler, permits what a scheduler does, and keeps connections open.
 
 use goalmill_broker::redis::inspection::{Inspection, inspect};
 use goalmill_broker::{Broker, Meta};

@@ -1,4 +1,4 @@
-//! What the live view shows of a plan: the engine's state of it, and times that the engine does not keep.
+//! State of the live view of a plan: that of the engine, and times that the engine does not keep.
 
 use goalmill_common::event::{Event, PlanEvent, Record, StepEvent};
 use goalmill_common::failure::Failure;

@@ -22,7 +22,7 @@ const SILENCE: Duration = Duration::from_mins(1);
 const PAUSE: Duration = Duration::from_millis(500);
 /// Consecutive attempts before the server counts as lost.
 const TRIES: u32 = 20;
-/// Entries read from a log at once.
+/// Entries read from a log in one call.
 const BATCH: usize = 500;
 
 /// Source of events.

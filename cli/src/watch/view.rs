@@ -14,7 +14,7 @@ use super::note::short;
 use crate::exit::Failed;
 use crate::output::{Palette, Screen, mark, sanitize, seconds};
 
-/// Running steps shown at once.
+/// Most running steps that are shown.
 const SPINNERS_MAX: usize = 12;
 const TICK: Duration = Duration::from_millis(100);
 

@@ -1,4 +1,4 @@
-//! What a caller of the broker can act on.
+//! Errors of the broker that a caller can act on.
 
 use goalmill_common::problem::{ErrorCode, Problem};
 use goalmill_common::text::shorten;

@@ -1,4 +1,4 @@
-//! Why Redis answers and does not do what it is asked. A server that refuses is not one that is silent: what an operator
+//! Reasons of refusals of Redis. A server that refuses is not one that is silent: what an operator
 //! does about it differs.
 
 /// The reasons that have a name of their own.

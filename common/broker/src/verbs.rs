@@ -160,7 +160,7 @@ pub enum Broadcast {
     AgentsChanged(AgentType),
 }
 
-/// A back end. Cheap to share; every method may be called from many tasks at once.
+/// A back end. Cheap to share; every method may be called from many tasks concurrently.
 ///
 /// Methods that write are idempotent unless their docs deny it. A call that fails with [`BrokerError::Unavailable`] may
 /// have had its effect. The back end itself never sends anything again.

@@ -1,4 +1,4 @@
-//! Why a request of the client failed.
+//! Errors of requests of the client.
 
 use goalmill_common::id::PlanId;
 use goalmill_common::problem::Problem;

@@ -1,4 +1,4 @@
-//! What to ask the API for, and pages of its answers.
+//! Queries of the API, and pages of its answers.
 
 use goalmill_common::event::RouteCandidate;
 use goalmill_common::id::PlanId;

@@ -67,14 +67,14 @@ impl Repetitions<'_> {
         }
         if !self.is_told && waited >= NOTICE_AFTER {
             self.is_told = true;
-            self.tell(&error);
+            self.notify(&error);
         }
         sleep(wait).await;
         self.wait = (2 * self.wait).min(WAIT_MAX);
         Ok(())
     }
 
-    fn tell(&self, error: &ClientError) {
+    fn notify(&self, error: &ClientError) {
         if let Some(notice) = &self.retry.notice {
             notice(&format!("{error}; trying again for up to {} s", self.retry.limit.as_secs()));
         }

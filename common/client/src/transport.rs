@@ -1,4 +1,4 @@
-//! How requests reach an API that is part of the same program.
+//! Transport to an API that is part of the same program.
 
 use std::fmt;
 use std::pin::Pin;

@@ -1,4 +1,4 @@
-//! What a client sends again, and what it does not.
+//! Tests of the requests that a client sends again.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! What the text of an expression tells before it runs: the steps and paths that it sees, and what it compares.
+//! Static analysis of an expression: the steps and paths that it reads, and the values that it compares.
 
 use std::ops::Range;
 

@@ -1,4 +1,4 @@
-//! What to write instead of words and operators of other languages.
+//! Hints that replace words and operators of other languages.
 
 use goalmill_common::status::StepStatus;
 

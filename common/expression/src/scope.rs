@@ -1,4 +1,4 @@
-//! What an expression sees: the goal, and the steps its text names.
+//! The scope of an expression: the goal, and the steps its text names.
 
 use std::collections::BTreeMap;
 

@@ -1,5 +1,5 @@
-//! What the HTTP clients of all packages share: the TLS provider, how a client is built, bodies with a limit, and the
-//! sentences for clients that cannot be built.
+//! Common parts of the HTTP clients of all packages: the TLS provider, how a client is built, bodies with a limit, and
+//! the sentences for clients that cannot be built.
 
 use std::error::Error;
 use std::sync::Once;

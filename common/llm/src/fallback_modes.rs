@@ -1,4 +1,4 @@
-//! How a response format is requested, and which way each model was found to support.
+//! Response modes: the ways to request a format, and the way that each model was found to support.
 //!
 //! ```text
 //! schema:  json_schema ─▶ forced tool call ─▶ json_object + schema in the prompt ─▶ text + schema in the prompt

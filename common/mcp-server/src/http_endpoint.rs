@@ -33,7 +33,7 @@ const SESSION: HeaderName = HeaderName::from_static("mcp-session-id");
 pub struct EndpointLimits {
     /// Bytes of a message.
     pub body_bytes_max: usize,
-    /// Sessions open at once; 0 for none.
+    /// Most open sessions; 0 for none.
     pub sessions_max: usize,
     /// A session ends when nothing has happened in it for so long.
     pub idle: Duration,

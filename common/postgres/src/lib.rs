@@ -1,4 +1,4 @@
-//! What the PostgreSQL clients of all packages share: TLS, and a server for tests.
+//! Common parts of the PostgreSQL clients of all packages: TLS, and a server for tests.
 
 #[cfg(feature = "test-server")]
 pub mod test_server;

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 pub struct LlmSettings {
     /// Directory of prompt templates that stand in for the built-in ones of the same name; none when empty.
     pub prompts_dir: String,
-    /// How far a plan is worked out at once.
+    /// How far a plan is worked out before it runs.
     pub strategy: PlanningStrategy,
     /// First answers that are asked for; the one with the fewest issues is worked on. Of several without any, the one in
     /// which a review finds the fewest errors.
@@ -79,7 +79,7 @@ impl Default for RetrieverSettings {
     }
 }
 
-/// How far a plan is worked out at once.
+/// How far a plan is worked out before it runs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum PlanningStrategy {

@@ -21,7 +21,7 @@ pub enum McpAccess {
 pub struct McpApiSettings {
     /// What clients may do at `/mcp`.
     pub access: McpAccess,
-    /// Sessions open at once, of clients that speak a protocol before 2026-07-28; 0 for none. Only in a session such a
+    /// Most open sessions, of clients that speak a protocol before 2026-07-28; 0 for none. Only in a session such a
     /// client can be asked to let a person decide. When a further one begins, the one that was not used for longest ends.
     pub sessions_max: usize,
     /// Milliseconds without a message after which a session ends.

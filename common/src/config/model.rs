@@ -56,7 +56,7 @@ pub struct ModelSettings {
     pub output_usd_per_million: f64,
     /// What it is good for.
     pub tags: BTreeSet<ModelTag>,
-    /// Calls at once.
+    /// Most concurrent calls.
     pub concurrency: u32,
     /// Milliseconds to wait for a connection.
     pub connect_ms: u64,

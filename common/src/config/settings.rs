@@ -130,7 +130,7 @@ pub struct SchedulerSettings {
     pub watchdog_ms: u64,
     /// Namespaces with a stream of submissions of their own, `goalmill:goals:<namespace>`.
     pub goal_streams: BTreeSet<String>,
-    /// Tasks of one agent type out at once, per shard, at the least; twice the live slots when that is more.
+    /// Least window: dispatched tasks of one agent type, per shard; twice the live slots when that is more.
     pub window_min: u32,
     /// A worker's right to a task without an extension.
     pub task_lease_ms: u64,
@@ -140,7 +140,7 @@ pub struct SchedulerSettings {
     pub trim_ms: u64,
     /// Final plans stay readable for so long; with an archive, they stay in Redis for at least so long.
     pub retention_ms: u64,
-    /// Entries read from a shard's inbox at once.
+    /// Entries read from a shard's inbox in one call.
     pub inbox_batch: usize,
     /// Microseconds after a commit in which a shard keeps asking for what comes next before its thread sleeps: waking
     /// takes longer than most turns. 0, or a single core: it sleeps at once.
@@ -209,7 +209,7 @@ pub struct ApiSettings {
     pub body_bytes_max: usize,
     /// Milliseconds a request may wait for its shard.
     pub answer_ms: u64,
-    /// Event streams open at once.
+    /// Most open event streams.
     pub streams_max: usize,
     /// Milliseconds a client may take to send a request's head, and to send the next one on an open connection.
     pub head_ms: u64,
@@ -443,7 +443,7 @@ impl<'de> Deserialize<'de> for Gate {
 pub struct WorkerSettings {
     /// Unique among workers; made from host and chance when empty.
     pub id: String,
-    /// Tasks run at once.
+    /// Most tasks that run concurrently.
     pub slots: u32,
     /// Address and port of `/livez`, `/readyz` and `/metrics`; empty for none.
     pub listen: String,

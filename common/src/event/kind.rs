@@ -1,4 +1,4 @@
-//! What sort of event an event is. The tables of events give each type its kind; everything else derives from it.
+//! The kind of an event. The tables of events give each type its kind; everything else derives from it.
 
 use super::{Event, PlanEvent, StepEvent};
 use crate::failure::Failure;

@@ -15,7 +15,7 @@ use crate::{
 
 type Result<T> = std::result::Result<T, ArchiveError>;
 
-/// A store of finished plans. Cheap to share; every method may be called from many tasks at once.
+/// A store of finished plans. Cheap to share; every method may be called from many tasks concurrently.
 #[async_trait]
 pub trait ArchiveStore: Send + Sync + 'static {
     /// Writes a batch and the position of its shard atomically.

@@ -1,4 +1,4 @@
-//! What a plan needs from people: decisions, with their deadlines and defaults, and answers.
+//! Pending requests of a plan to people: decisions, with their deadlines and defaults, and answers.
 
 use goalmill_common::clock::rfc3339;
 use goalmill_common::criterion::JudgeKind;

@@ -81,8 +81,8 @@ impl Turn<'_> {
     pub(crate) fn decide_by_default(&mut self, i: StepIndex) {
         let default = self.state.plan.steps[i].approve.unwrap_or_default().default;
         match default {
-            ApprovalDefault::Approve => self.approve_step(i, "nobody decided in time".into()),
-            ApprovalDefault::Reject => self.reject_step(i, "nobody decided in time"),
+            ApprovalDefault::Approve => self.approve_step(i, "approval timed out".into()),
+            ApprovalDefault::Reject => self.reject_step(i, "approval timed out"),
         }
     }
 

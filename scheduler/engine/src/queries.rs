@@ -243,7 +243,7 @@ impl PlanState {
         self.is_free(i) && self.fits_budget(i) && self.has_room_for_plan(i)
     }
 
-    /// How many steps may be in flight at once.
+    /// Most steps in flight.
     pub fn width(&self) -> u32 {
         let most = self.plan.max_parallel.unwrap_or(u32::MAX).max(1);
         match self.plan.strategy {

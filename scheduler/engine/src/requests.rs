@@ -155,8 +155,8 @@ impl Turn<'_> {
         match self.state.waiting {
             Waiting::Plan | Waiting::Nothing | Waiting::Hook { .. } => {}
             Waiting::Approval { .. } => match self.state.plan.approve.unwrap_or_default().default {
-                ApprovalDefault::Approve => self.approve("nobody decided in time".into()),
-                ApprovalDefault::Reject => self.reject("nobody decided in time".into()),
+                ApprovalDefault::Approve => self.approve("approval timed out".into()),
+                ApprovalDefault::Reject => self.reject("approval timed out".into()),
             },
             Waiting::Planner { .. } | Waiting::Decision { .. } => {
                 self.continue_without_revision("no revision came in time".into());

@@ -1,4 +1,4 @@
-//! What the steps in flight may still spend: their estimates are reserved in the budget and in hard limits.
+//! Reservations of steps in flight: their estimates are reserved in the budget and in hard limits.
 
 use goalmill_common::plan::Step;
 

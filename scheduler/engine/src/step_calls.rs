@@ -173,7 +173,7 @@ impl Turn<'_> {
     /// that. Without room in the budget the step fails.
     pub(crate) fn resume_call_by_default(&mut self, i: StepIndex, waiting: SuspendedCall) {
         let outcome = match waiting.wait.kind {
-            CallWaitKind::Approval => json!({"approved": false, "reason": "nobody decided in time"}),
+            CallWaitKind::Approval => json!({"approved": false, "reason": "approval timed out"}),
             CallWaitKind::Answer => json!({"error": "nobody answered in time"}),
             CallWaitKind::Plan => return self.end_plan_wait(i, waiting),
             CallWaitKind::Budget => return self.end_budget_wait(i, &waiting),

@@ -1,4 +1,4 @@
-//! What a plan as a whole waits for.
+//! Waits of a plan as a whole.
 
 use goalmill_common::criterion::JudgeKind;
 use goalmill_common::event::{HookAsked, QuestionAsked, ReplanTriggered, RevisionProposed};

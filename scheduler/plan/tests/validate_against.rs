@@ -310,14 +310,14 @@ fn policy_holds_for_whom_the_router_chooses() {
             confidence: None,
             took_ms: None,
         };
-        let odd = validate::permit_routed(&mut plan, &[route], &policy)?;
-        Ok::<_, Vec<Issue>>((plan, odd))
+        let warnings = validate::permit_routed(&mut plan, &[route], &policy)?;
+        Ok::<_, Vec<Issue>>((plan, warnings))
     };
     let denied = chosen("travel").unwrap_err();
     assert_eq!(found(&denied), [("ACTION_DENIED", "/steps/0/agent_type")]);
-    let (plan, odd) = chosen("mail").expect("mail is allowed");
+    let (plan, warnings) = chosen("mail").expect("mail is allowed");
     assert!(plan.steps[0].approve.is_some(), "a person is asked");
-    assert_eq!(found(&odd), [("APPROVAL_REQUIRED", "/steps/0/agent_type")]);
+    assert_eq!(found(&warnings), [("APPROVAL_REQUIRED", "/steps/0/agent_type")]);
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! What must hold for any plan and any text.
+//! Properties of validation for any plan and any text.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on says where")]
 

@@ -96,10 +96,10 @@ impl CallLog {
     }
 
     /// What planners said to models that have not closed their scopes: for those that give nothing else.
-    pub fn told(&self) -> Option<Value> {
+    pub fn to_json(&self) -> Option<Value> {
         lock(&self.0.scopes)
             .last()
-            .map(|scope| scope.provenance.told(&scope.spend.spent()))
+            .map(|scope| scope.provenance.to_json(&scope.spend.spent()))
             .filter(|told| !told.is_null())
     }
 
@@ -309,7 +309,7 @@ mod tests {
         let mut call = spend.reserve(&sent, Usd::ZERO).expect("there is no limit");
         call.update(sent, Usd::from_dollars(0.5));
         drop(call);
-        assert_eq!(call_log.told().expect("something was spent")["usage"]["tokens"], 70);
+        assert_eq!(call_log.to_json().expect("something was spent")["usage"]["tokens"], 70);
         call_log.close().await;
         call_log.close().await;
         let accepted = lock(&notes.0).clone();

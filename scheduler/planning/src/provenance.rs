@@ -198,7 +198,7 @@ impl Provenance {
     }
 
     /// What was asked and answered so far; null when nothing was asked and nothing spent.
-    pub fn told(&self, spent: &Spending) -> Value {
+    pub fn to_json(&self, spent: &Spending) -> Value {
         let rounds = self.inner().entries();
         if rounds.is_empty() && *spent == Spending::default() {
             return Value::Null;

@@ -1,7 +1,7 @@
 //! Probability that an agent fits, before any outcome.
 //!
 //! Logistic regression over the factors of the best candidate. Source: J. Platt, "Probabilistic Outputs for Support Vector
-//! Machines", Advances in Large Margin Classifiers, 1999. Fitting of the coefficients: `docs/routing.md`.
+//! Machines", Advances in Large Margin Classifiers, 1999. Fitting of the coefficients: `docs/reading-and-routing.md`.
 
 use crate::agent_index::AgentScores;
 

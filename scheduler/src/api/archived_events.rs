@@ -11,7 +11,7 @@ use super::response::ApiError;
 
 /// What a cursor of the archive begins with.
 const OLDER: &str = "older";
-/// Events that are read at once, to be checked.
+/// Events that are read in one call, to be checked.
 const CHECKED: usize = 500;
 
 /// Events that were found, and the position from which older ones of the archive follow.

@@ -1,4 +1,4 @@
-//! Verbs on many plans at once: those that a filter finds, with a dry run and a bound.
+//! Verbs on many plans: those that a filter finds, with a dry run and a bound.
 
 use axum::Json;
 use axum::extract::{MatchedPath, State};

@@ -1,4 +1,4 @@
-//! When certificates begin and end: reads the validity of X.509 certificates, and says when the end is near.
+//! Reads the validity of X.509 certificates, and tells when the end is near.
 
 use goalmill_common::clock::rfc3339;
 use x509_cert::Certificate;

@@ -27,11 +27,11 @@ use crate::shard_client;
 const BACK_MS_MAX: u64 = 3_600_000;
 /// Events of one round.
 const ROUND_EVENTS_MAX: usize = 5_000;
-/// Plans of one shard that are listed at once.
+/// Plans of one shard that are listed in one call.
 const LISTED: usize = 200;
 /// Plans whose positions one stream keeps. One that needs more ends, and the client begins another.
 const PLANS_MAX: usize = 20_000;
-/// Log entries that are read at once.
+/// Log entries that are read in one call.
 const PAGE: usize = 100;
 /// A plan that changed so shortly before a round is read again: its listed change may hold more events, in milliseconds.
 const RECENT_MS: u64 = 2_000;

@@ -29,7 +29,7 @@ const PAGE: usize = 200;
 const PAGE_MAX: usize = 1_000;
 /// Events without a match after which a filtered page ends.
 const FILTERED_EVENTS_MAX: usize = 20_000;
-/// Log entries that a follower reads at once; there may be thousands of followers.
+/// Log entries that a follower reads in one call; there may be thousands of followers.
 const FOLLOWER_PAGE: usize = 100;
 /// Minimum interval between reads of a follower, while commits are made.
 const READ_INTERVAL_MIN: Duration = Duration::from_millis(30);

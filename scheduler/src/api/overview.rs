@@ -32,7 +32,7 @@ const COUNTED_MAX: usize = 20_000;
 const SHARD_COUNTED_MIN: usize = 1_000;
 /// A change that is so old has its final entry in the index, in milliseconds.
 const SETTLED_MS: u64 = 3_000;
-/// Summaries read at once.
+/// Summaries read in one call.
 const AT_ONCE: usize = 32;
 /// A count is used again for so many times what it took, within these bounds: counting is a small part of the work, and
 /// what people see is of now.

@@ -239,7 +239,7 @@ pub(crate) struct Scaling {
     due_soon: u64,
     slots: u32,
     workers: u32,
-    /// Slots that would serve all work at once; of a paused queue only waiting and running tasks.
+    /// Slots that would serve all work concurrently; of a paused queue only waiting and running tasks.
     desired_slots: u64,
 }
 

@@ -24,7 +24,7 @@ const PLANS: usize = 1_000;
 const PLANS_MAX: usize = 10_000;
 /// Events read for one report.
 const EVENTS_READ_MAX: u64 = 1_000_000;
-/// Logs read at once.
+/// Logs read concurrently.
 const AT_ONCE: usize = 8;
 
 #[derive(schemars::JsonSchema)]

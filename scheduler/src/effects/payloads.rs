@@ -15,7 +15,7 @@ use crate::plan_reader::is_payload_of;
 use crate::run_blocking::run_blocking_if_large;
 use crate::scheduler::Scheduler;
 
-/// Payloads that a model is shown at once, and the characters of each.
+/// Payloads that a model is shown in one prompt, and the characters of each.
 const SHOWN_MAX: usize = 32;
 const SHOWN_CHARS_MAX: usize = 4_000;
 

@@ -26,7 +26,7 @@ pub use goalmill_common::config::HookPoint as Point;
 
 /// Waiting calls of one hook.
 const QUEUE_MAX: usize = 1_000;
-/// Requests for decisions at once.
+/// Concurrent requests for decisions.
 const DECISIONS_MAX: usize = 64;
 /// Attempts of a failing call.
 const TRIES: u32 = 3;
@@ -136,7 +136,7 @@ pub trait Hook: Send + Sync + 'static {
 pub(crate) struct Hooks {
     all: Vec<(Arc<dyn Hook>, mpsc::Sender<HookCall>)>,
     random: Random,
-    /// For requests for decisions at once.
+    /// For concurrent requests for decisions.
     permits: Semaphore,
 }
 

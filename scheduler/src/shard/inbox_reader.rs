@@ -23,7 +23,7 @@ impl From<InboxEntry> for InboxPlace {
     }
 }
 
-/// Entries that were read at once, or why reading ended.
+/// Entries that were read in one call, or why reading ended.
 pub(super) type InboxBatch = Result<Vec<(InboxPlace, Inbox)>, BrokerError>;
 
 /// Reads the inbox after the entries `after` and sends parsed entries in batches, until stopped or until a read fails.

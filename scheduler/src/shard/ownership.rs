@@ -1,4 +1,4 @@
-//! Whether this scheduler owns its share of the shards, for readiness probes.
+//! Tells readiness probes whether this scheduler owns its share of the shards.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Mutex, PoisonError};

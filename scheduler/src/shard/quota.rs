@@ -1,4 +1,4 @@
-//! How many tasks may be in flight.
+//! Limits of the tasks in flight.
 
 use goalmill_common::id::AgentType;
 
@@ -6,7 +6,7 @@ use crate::directory::Directory;
 
 /// Limits the tasks of a shard.
 pub(crate) trait Quota {
-    /// Tasks of the agent type that the shard may have in flight at once.
+    /// Tasks of the agent type that the shard may have in flight.
     fn in_flight_max(&self, agent_type: &AgentType) -> u32;
 }
 

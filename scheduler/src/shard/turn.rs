@@ -1,4 +1,4 @@
-//! What one turn of a shard's loop collects: one commit, and the actions after it.
+//! The result of one turn of a shard's loop: one commit, and the actions after it.
 
 use std::collections::BTreeMap;
 

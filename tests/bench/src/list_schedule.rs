@@ -1,4 +1,4 @@
-//! What schedules can reach: the critical path, the list schedule that the engine follows, and the best for few slots.
+//! Bounds of schedules: the critical path, the list schedule that the engine follows, and the best for few slots.
 //!
 //! A list schedule never leaves a slot idle while a step is ready, and takes the step with the longest remaining path
 //! first (R. L. Graham, "Bounds on Multiprocessing Timing Anomalies", 1969; T. C. Hu, "Parallel Sequencing and

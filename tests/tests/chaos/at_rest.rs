@@ -1,4 +1,4 @@
-//! When nothing is left to do, everything that counts waiting tasks says so: the API, autoscaling numbers, Redis itself.
+//! Counts of waiting tasks are zero when nothing is left to do: the API, autoscaling numbers, Redis itself.
 
 use std::collections::BTreeMap;
 use std::time::Duration;

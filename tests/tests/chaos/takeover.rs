@@ -1,4 +1,4 @@
-//! How soon the shards of a scheduler that was killed have another owner.
+//! Time until the shards of a killed scheduler have another owner.
 
 use std::time::Duration;
 

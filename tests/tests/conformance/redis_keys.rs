@@ -1,4 +1,4 @@
-//! What is in Redis besides the verbs' answers: public keys, and keys that hold something else.
+//! Contents of Redis: public keys, and keys of a wrong type.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! Who is there, what was said to all, what was given up on, what is kept by reference.
+//! Workers and agents, broadcasts, dead letters, blobs.
 
 use goalmill_broker::{Broadcast, Commit, Committed};
 use goalmill_common::agent::{Agent, WorkerBeat};

@@ -1,4 +1,4 @@
-//! What schedulers and workers answer while Redis, the archive or the identity provider is away at their start.
+//! Answers of schedulers and workers while Redis, the archive or the identity provider is away at their start.
 
 use std::collections::BTreeMap;
 

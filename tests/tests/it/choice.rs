@@ -1,4 +1,4 @@
-//! Who plans a goal, by its own word: planners and models that its planning names.
+//! Planners and models that a goal names.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! What the pages say is so: links lead somewhere, commands exist, every dependency has its reason.
+//! Checks of the pages: links lead somewhere, commands exist, every dependency has its reason.
 
 use std::collections::BTreeSet;
 use std::fs;

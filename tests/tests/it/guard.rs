@@ -1,4 +1,4 @@
-//! Who is answered, and how long a client may take to say something.
+//! Hosts and origins that are answered, and time limits of requests.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! What HTTP itself offers: compression, entity tags, preferences, methods of an address.
+//! Features of HTTP: compression, entity tags, preferences, methods of an address.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! What operators do besides steering plans: queues, workers, dead letters, logs.
+//! Actions of operators besides those on plans: queues, workers, dead letters, logs.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! What running plans teach: the router, and the confidence in plans.
+//! Learning from the outcomes of plans: the router, and the confidence in plans.
 
 use std::sync::Arc;
 use std::time::Duration;

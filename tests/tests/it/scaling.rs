@@ -1,4 +1,4 @@
-//! What autoscalers read: the whole backlog of an agent type, whoever is asked.
+//! Numbers for autoscalers: the whole backlog of an agent type, at every scheduler.
 
 use anyhow::Result;
 use goalmill_tests::installation::{Installation, step};

@@ -1,4 +1,4 @@
-//! What can go wrong, and how much of it in one run: each seed switches on a few kinds only.
+//! Kinds and rates of faults in one run: each seed switches on a few kinds only.
 
 use crate::rng::Rng;
 

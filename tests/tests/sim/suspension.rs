@@ -97,5 +97,5 @@ async fn a_call_that_nobody_approves_in_time_is_not_made() {
     world.cluster.start(Role::Scheduler);
     world.cluster.start(Role::Worker);
     world.await_end(&plan).await;
-    assert_eq!(outputs(&world, &plan)["paid"], "nobody decided in time");
+    assert_eq!(outputs(&world, &plan)["paid"], "approval timed out");
 }

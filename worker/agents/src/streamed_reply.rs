@@ -1,4 +1,4 @@
-//! What a model writes, shown as progress of the step while it writes.
+//! Shows the reply of a model as progress of the step while it is streamed.
 
 use std::sync::Arc;
 use std::time::Duration;

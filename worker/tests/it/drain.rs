@@ -1,4 +1,4 @@
-//! How a worker ends.
+//! Graceful shutdown of a worker.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! Who may work on a task, and until when.
+//! Leases of tasks.
 
 use std::time::Duration;
 

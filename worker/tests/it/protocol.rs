@@ -1,4 +1,4 @@
-//! What `docs/protocol.md` shows is what the types read.
+//! The samples of `docs/protocol.md` are valid for the types.
 
 use goalmill_common::agent::Agent;
 use goalmill_common::failure::{Failure, FailureClass};

@@ -1,4 +1,4 @@
-//! How a worker starts, registers and shows its health.
+//! Start, registration and health of a worker.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;

@@ -178,7 +178,7 @@ pub struct Scripted {
     work: Work,
     pub begun: AtomicU64,
     pub running: AtomicU64,
-    /// Most at once.
+    /// Most that run concurrently.
     pub widest: AtomicU64,
 }
 

@@ -1,4 +1,4 @@
-//! When things expire.
+//! Expiry times of the embedded back end.
 
 use std::collections::{BTreeMap, BTreeSet};
 

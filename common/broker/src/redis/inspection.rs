@@ -1,4 +1,4 @@
-//! What a server permits and how it is set up, for `doctor`. Nothing is changed.
+//! Reads permissions and settings of a server for `doctor`. Nothing is changed.
 
 use goalmill_common::config::RedisSettings;
 use goalmill_common::id::AgentType;

@@ -1,4 +1,4 @@
-//! What the tests write, and how they look at the server.
+//! Seed data of the tests, and views of the server.
 
 use goalmill_broker::{Activity, Broker, Claim, Commit, DeadLetter, Delivery, PlanWrite, TaskWrite};
 use goalmill_common::id::{AgentType, PlanId, ShardId};

@@ -1,4 +1,4 @@
-//! What every store does: one suite, run on each of them.
+//! One suite of tests, run on each store.
 
 #![expect(clippy::unwrap_used, reason = "a failed assertion of a test")]
 

@@ -220,7 +220,11 @@ impl PlanState {
             return format!("but the plan is {}", self.status);
         }
         if self.in_flight >= self.width() {
-            return format!("but {} steps are in flight and the plan runs {} at once", self.in_flight, self.width());
+            return format!(
+                "but {} steps are in flight and the plan runs {} concurrently",
+                self.in_flight,
+                self.width()
+            );
         }
         if let Some(first) = self.listed.first().filter(|first| **first != i) {
             let id = &self.plan.steps[*first].id;

@@ -267,8 +267,8 @@ impl Turn<'_> {
     /// Applies the default decision about a proposed revision.
     pub(crate) fn decide_revision_by_default(&mut self) {
         match self.state.policy().approve.unwrap_or_default().default {
-            ApprovalDefault::Approve => self.approve_revision("nobody decided in time"),
-            ApprovalDefault::Reject => self.reject_revision("nobody decided in time"),
+            ApprovalDefault::Approve => self.approve_revision("approval timed out"),
+            ApprovalDefault::Reject => self.reject_revision("approval timed out"),
         }
     }
 

@@ -1,4 +1,4 @@
-//! What must hold in every plan's log, whatever happened: read from the events alone.
+//! Invariants of every log, read from the events alone.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! What calls may use up is reserved in the budget of the plan before they are made.
+//! The most that calls may use up is reserved in the budget of the plan before they are made.
 
 use goalmill_common::call::{
     CallBudget, CallNeeds, CallWait, CallWaitKind, RecordedCall, SuspendedCall, inputs_digest,

@@ -1,4 +1,4 @@
-//! What is over: reasons and questions that had a cause, and steps that the end of a plan takes with it.
+//! State that ends: reasons and questions that had a cause, and steps that the end of a plan takes with it.
 
 use goalmill_common::command::{Change, RevisionStrategy, Verb};
 use goalmill_common::event::{Event, PlanEvent, Record};

@@ -1,4 +1,4 @@
-//! What follows from failures: retries, fallback, policies, limits.
+//! Consequences of failures: retries, fallback, policies, limits.
 
 use goalmill_common::failure::{Failure, FailureClass, TASK_MISSING};
 use goalmill_common::goal::Budget;

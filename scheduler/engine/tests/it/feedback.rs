@@ -1,4 +1,4 @@
-//! What agents report besides success and failure: partial successes, several errors, suggested adjustments. And what a
+//! Reports besides success and failure: partial successes, several errors, suggested adjustments. And what a
 //! plan's view makes of it.
 
 use goalmill_common::event::{Event, PlanEvent};

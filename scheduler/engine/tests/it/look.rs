@@ -1,4 +1,4 @@
-//! What a plan's state says about itself.
+//! Queries of the state of a plan.
 
 use goalmill_common::command::Verb;
 use goalmill_common::plan::{Approval, OnFailure};

@@ -1,4 +1,4 @@
-//! Whose turn it is: the list of a sequential plan, and the places of a plan that runs few steps at once.
+//! Whose turn it is: the list of a sequential plan, and the places of a plan that runs few steps concurrently.
 
 use goalmill_common::command::Verb;
 use goalmill_common::goal::Priority;

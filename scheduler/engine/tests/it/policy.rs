@@ -1,4 +1,4 @@
-//! What the installation allows holds for whatever comes into a plan later, too.
+//! Policies hold for changes of a running plan too.
 
 use goalmill_common::agent::Agent;
 use goalmill_common::command::{Change, Proposal, RevisionStrategy};
@@ -58,9 +58,10 @@ fn steps_that_are_over_are_not_held_against_the_policy_again() {
     let rules = Rules { policy: &policy, ..Rules::planned(&catalogue) };
     let with = Step { action: "search".into(), ..step("hotels_2", &["steps_in_flight"]) };
     let changes = [Change::ReplaceStep { step: "hotels".into(), with: vec![with] }];
-    let odd = validate_revision(&world.state, &changes, &Limits::default(), &rules).expect("what is new is allowed");
+    let warnings =
+        validate_revision(&world.state, &changes, &Limits::default(), &rules).expect("what is new is allowed");
     let asked: Vec<&str> =
-        odd.iter().filter(|issue| issue.code == "APPROVAL_REQUIRED").map(|issue| issue.pointer.as_str()).collect();
+        warnings.iter().filter(|issue| issue.code == "APPROVAL_REQUIRED").map(|issue| issue.pointer.as_str()).collect();
     assert!(asked.iter().all(|pointer| pointer.starts_with("/steps/hotels_2")), "{asked:?}");
 }
 

@@ -1,4 +1,4 @@
-//! What the log keeps of an attempt: what the agent received, what it took, in which phase, and why a step did not run.
+//! The record of an attempt in the log: inputs, cost, phase, and why a step did not run.
 
 use goalmill_common::command::{Change, RevisionStrategy};
 use goalmill_common::config::RedactSettings;

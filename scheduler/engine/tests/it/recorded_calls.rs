@@ -238,7 +238,7 @@ fn a_call_that_asks_goes_on_with_an_answer_of_its_schema() {
 #[test]
 fn a_call_waits_until_its_time_and_no_longer() {
     for (kind, expected) in [
-        (CallWaitKind::Approval, json!({"approved": false, "reason": "nobody decided in time"})),
+        (CallWaitKind::Approval, json!({"approved": false, "reason": "approval timed out"})),
         (CallWaitKind::Answer, json!({"error": "nobody answered in time"})),
     ] {
         let mut world = World::of(one(|_| {}));

@@ -1,4 +1,4 @@
-//! What lets a step start: dependencies, joins, conditions, phases, room, resources, people.
+//! Conditions of the start of a step: dependencies, joins, conditions, phases, room, resources, people.
 
 use goalmill_common::command::Verb;
 use goalmill_common::plan::{Approval, ApprovalDefault, Join, OnFailure, Phase, Plan, Retry, Step, StepKind, Strategy};

@@ -1,4 +1,4 @@
-//! How much one decision does, and how much a plan's steps may give in all.
+//! Limits on the work of one decision and on the outputs of a plan.
 
 use goalmill_common::event::{Event, StepEvent};
 use goalmill_common::limits::Limits;

@@ -1,4 +1,4 @@
-//! What every check needs: limits, rules, and the issues found so far.
+//! The context of every check: limits, rules, and the issues found so far.
 
 use std::cell::{Cell, RefCell};
 use std::collections::HashSet;

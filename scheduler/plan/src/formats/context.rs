@@ -1,4 +1,4 @@
-//! What is handed down while a document is converted.
+//! The context of the conversion of a document.
 
 use goalmill_common::document_format::DocumentFormat;
 use goalmill_common::limits::Limits;

@@ -1,4 +1,4 @@
-//! How much work a schema can make of a value, known before the value is looked at by the schema.
+//! Bounds the work of checking a value against a schema, before the check.
 
 use serde_json::Value;
 

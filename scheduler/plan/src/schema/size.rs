@@ -1,4 +1,4 @@
-//! How much memory a compiled schema takes, estimated from its text before anything is compiled.
+//! Estimates the memory of a compiled schema from its text.
 //!
 //! A pattern of ten characters can compile to a megabyte, and each one of a schema is compiled. So the sizes are added
 //! up first, and the addition ends where the limit is passed. The work of compiling follows the size.

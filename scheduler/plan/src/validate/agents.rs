@@ -236,7 +236,7 @@ fn denial(agent: &str, action: &str, pattern: &str) -> String {
 }
 
 /// Holds the steps that the router has just given away against policy, in plans inside the plan too: refuses what it
-/// forbids, and has a person asked where it says so. Gives what is odd.
+/// forbids, and has a person asked where it says so. Returns the warnings.
 pub fn permit_routed(plan: &mut Plan, routes: &[Route], policy: &Policy) -> Result<Vec<Issue>, Vec<Issue>> {
     let routed: BTreeSet<&StepId> = routes.iter().map(|route| &route.step).collect();
     if routed.is_empty() { Ok(Vec::new()) } else { permit_those(plan, policy, &|step| routed.contains(&step.id)) }
@@ -248,11 +248,11 @@ pub fn permit_all(plan: &mut Plan, policy: &Policy) -> Result<Vec<Issue>, Vec<Is
 }
 
 fn permit_those(plan: &mut Plan, policy: &Policy, is_meant: &dyn Fn(&Step) -> bool) -> Result<Vec<Issue>, Vec<Issue>> {
-    let (mut odd, mut wrong) = (Vec::new(), Vec::new());
+    let (mut warnings, mut wrong) = (Vec::new(), Vec::new());
     if !policy.is_empty() {
-        permit_steps(plan, "", is_meant, policy, &mut odd, &mut wrong);
+        permit_steps(plan, "", is_meant, policy, &mut warnings, &mut wrong);
     }
-    if wrong.is_empty() { Ok(odd) } else { Err(wrong) }
+    if wrong.is_empty() { Ok(warnings) } else { Err(wrong) }
 }
 
 fn permit_steps(
@@ -260,13 +260,13 @@ fn permit_steps(
     above: &str,
     is_meant: &dyn Fn(&Step) -> bool,
     policy: &Policy,
-    odd: &mut Vec<Issue>,
+    warnings: &mut Vec<Issue>,
     wrong: &mut Vec<Issue>,
 ) {
     for (n, step) in plan.steps.iter_mut().enumerate() {
         let pointer = format!("{above}/steps/{n}");
         if let Some(inner) = &mut step.plan {
-            permit_steps(inner, &format!("{pointer}/plan"), is_meant, policy, odd, wrong);
+            permit_steps(inner, &format!("{pointer}/plan"), is_meant, policy, warnings, wrong);
         }
         if !is_meant(step) {
             continue;
@@ -285,7 +285,7 @@ fn permit_steps(
             wrong.push(issue("ACTION_DENIED", detail, "name an agent type that may do it, or change the policy"));
         } else if let (Some(pattern), None) = (asks, step.approve) {
             let detail = format!("step `{}` waits for a person, as `{}` demands", step.id, shorten(pattern));
-            odd.push(issue("APPROVAL_REQUIRED", detail, "set `approve` to choose limit and default"));
+            warnings.push(issue("APPROVAL_REQUIRED", detail, "set `approve` to choose limit and default"));
             step.approve = Some(Approval::default());
         }
     }

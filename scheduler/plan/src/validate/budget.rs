@@ -1,4 +1,4 @@
-//! What a plan would take, against what goal and plan allow.
+//! Compares the estimates of a plan with the budgets of goal and plan.
 
 use goalmill_common::command::Planned;
 use goalmill_common::constraint::{Bound, Constraint, Measure};

@@ -1,4 +1,4 @@
-//! Who can do what: the agents and their actions that a plan is held against.
+//! The catalogue of agents and actions that a plan is validated against.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};

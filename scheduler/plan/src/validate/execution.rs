@@ -1,4 +1,4 @@
-//! How a goal's plan is executed.
+//! Settings of the execution of a goal's plan.
 
 use goalmill_common::number::to_u32;
 use goalmill_common::plan::{ExecutionPolicy, StepKind};

@@ -1,4 +1,4 @@
-//! What a goal brings along: transcript, memory, documents and inputs.
+//! Validates the context of a goal: transcript, memory, documents and inputs.
 
 use goalmill_common::goal_context::{ContextDocument, DOCUMENTS_MAX, GoalContext, TURNS_MAX, TranscriptTurn};
 use serde_json::Value;

@@ -294,7 +294,7 @@ impl Check<'_, '_> {
         self.weigh(self.rules.weights.kinds, "KIND_MISMATCH", origin, &place.pointer, detail, hint);
     }
 
-    /// Notes what is odd about a place in the inputs, a JSON Pointer inside them.
+    /// Adds a warning about a place in the inputs, a JSON Pointer inside them.
     fn weigh(&self, weight: Weight, code: &str, origin: &Origin<'_>, pointer: &str, detail: String, hint: &str) {
         origin.with_key(origin.inputs_key, |at| {
             let pointer = format!("{}{pointer}", at.pointer());

@@ -1,4 +1,4 @@
-//! How alike two names are, whatever their spelling: what a model calls `Text Summarizer`, an agent may call `summarization`.
+//! Similarity of names in different spellings: what a model calls `Text Summarizer`, an agent may call `summarization`.
 
 use std::collections::BTreeSet;
 

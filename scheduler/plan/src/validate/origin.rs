@@ -1,4 +1,4 @@
-//! Where steps and dependencies were written in the document, for the pointers of issues.
+//! Positions of steps and dependencies in the document, for the pointers of issues.
 
 use goalmill_common::id::StepId;
 use serde_json::Value;

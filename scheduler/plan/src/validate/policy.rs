@@ -87,11 +87,11 @@ pub(super) fn retry(context: &ValidationContext<'_>, at: &DocumentPath<'_>, valu
         retry.max = to_u32(max);
     }
     let mut spacing = Spacing::default();
-    spacing.take(&fields);
+    spacing.parse(&fields);
     match fields.get("backoff") {
         Some(Field { value: Value::Object(map), key }) => {
             let at = at.key(key);
-            spacing.take(&Fields::read(context, &at, map, BACKOFF));
+            spacing.parse(&Fields::read(context, &at, map, BACKOFF));
         }
         // Seconds.
         Some(Field { value: Value::Number(_), .. }) => {
@@ -118,7 +118,7 @@ struct Spacing {
 }
 
 impl Spacing {
-    fn take(&mut self, fields: &Fields<'_, '_>) {
+    fn parse(&mut self, fields: &Fields<'_, '_>) {
         const CODE: &str = "INVALID_RETRY_POLICY";
         let wait = |name, unit| fields.duration(name, unit, 0, BACKOFF_MS_MAX, CODE);
         let initial = wait("initial_ms", Unit::Milliseconds).or_else(|| wait("initial", Unit::Seconds));

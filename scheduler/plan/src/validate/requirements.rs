@@ -1,4 +1,4 @@
-//! What a goal requires of each step: dependencies and fallbacks.
+//! Validates the requirements of a goal on each step: dependencies and fallbacks.
 
 use goalmill_common::plan::{Plan, StepKind};
 

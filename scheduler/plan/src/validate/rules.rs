@@ -1,4 +1,4 @@
-//! What a plan must keep to beyond its own form: who is there, what is allowed, what it may take.
+//! Rules of validation beyond the form of a plan: agents, policy, budget.
 
 use std::collections::BTreeSet;
 

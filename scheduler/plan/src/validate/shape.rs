@@ -9,7 +9,7 @@ use super::origin::{Dependency, DependencyPlace, Origin};
 use super::{agents, expression_scope, graph, policy, redundancy, requirements, step};
 use crate::document::{DocumentPath, Field, Fields, Table, ValidationContext};
 
-/// Steps that a list gets room for at once; most have fewer.
+/// Steps that a list gets room for at its start; most have fewer.
 const ROOM: usize = 1_000;
 
 const PLAN: &Table = &[

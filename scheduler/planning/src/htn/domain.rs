@@ -40,7 +40,7 @@ pub struct GoalDomain {
     pub tasks: Vec<Line>,
     /// Who does each action; the others are bookkeeping and become no steps.
     pub actions: BTreeMap<String, ActionStep>,
-    /// Steps in flight at once.
+    /// Most steps in flight.
     #[serde(default)]
     pub max_parallel: Option<u32>,
     #[serde(skip)]

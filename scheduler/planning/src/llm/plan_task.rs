@@ -230,7 +230,7 @@ impl GenerationTask for PlanTask<'_> {
     fn critique(&self, draft: &Value, issues: &[Issue], note: Option<&str>) -> Result<Prompt, PromptError> {
         let Some((at, steps)) = parse_answer::steps(draft) else {
             let context = json!({"whole": true, "wrong": draft.to_string(), "agents": self.shortlist.context(),
-                                 "issues": issues.iter().map(|issue| told(issue, &issue.pointer)).collect::<Vec<_>>()});
+                                 "issues": issues.iter().map(|issue| issue_to_json(issue, &issue.pointer)).collect::<Vec<_>>()});
             return self.render("critique", context, note);
         };
         let is_frozen =
@@ -259,7 +259,7 @@ impl GenerationTask for PlanTask<'_> {
                     }
                     None => "the plan".to_owned(),
                 };
-                told(issue, &place)
+                issue_to_json(issue, &place)
             })
             .collect();
         let context = json!({"whole": false, "wrong": texts.join("\n"), "others": others, "issues": issues,
@@ -370,7 +370,7 @@ fn field(pointer: &str, steps: &str) -> String {
     }
 }
 
-fn told(issue: &Issue, place: &str) -> Value {
+fn issue_to_json(issue: &Issue, place: &str) -> Value {
     json!({"place": if place.is_empty() { "the plan" } else { place }, "detail": issue.detail, "hint": issue.hint})
 }
 

@@ -48,9 +48,9 @@ pub struct AcceptedDraft<T> {
     pub output: T,
     /// The model that wrote it.
     pub model: String,
-    /// What holds as well, of first answers that were asked for at once.
+    /// Further valid answers among first answers that were requested concurrently.
     pub others: Vec<(T, String)>,
-    /// Whether a first answer holds, of however many were asked for at once.
+    /// Whether one of the first answers, requested concurrently, is valid.
     pub is_at_once: bool,
 }
 
@@ -308,7 +308,7 @@ impl<'a> RepairLoop<'a> {
         }
     }
 
-    /// One question and its answer; the first question may be put several times at once.
+    /// One question and its answer; the first question may be sent several times concurrently.
     async fn round<M: GenerationTask>(
         &mut self,
         task: &M,

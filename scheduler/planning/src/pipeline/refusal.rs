@@ -125,7 +125,7 @@ pub(crate) fn refusal(planner: &dyn Planner, error: PlanningError, call_log: &Ca
     if is_invalid {
         return invalid(planner, issues, provenance.as_ref());
     }
-    let account = provenance.as_ref().map(Json::value).or_else(|| call_log.told());
+    let account = provenance.as_ref().map(Json::value).or_else(|| call_log.to_json());
     PlannerRefusal { planner: planner.name(), why: RefusalReason::Error, reason, issues, account }
 }
 

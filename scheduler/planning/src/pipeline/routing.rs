@@ -33,14 +33,15 @@ pub(crate) fn route_plan(
         let routed = route(plan, &request.terms.policy);
         let outcome = if routed.is_ok() { StageOutcome::Ok } else { StageOutcome::Invalid };
         stage::count("router", PlanningStage::Route, outcome, begun.elapsed());
-        let (routes, odd) = routed?;
-        Ok((routes, weigh_unserved(odd, request.terms.weights.no_worker)?))
+        let (routes, warnings) = routed?;
+        Ok((routes, weigh_unserved(warnings, request.terms.weights.no_worker)?))
     })
 }
 
 /// Warnings of the router; those about missing live workers have the weight of the settings.
-fn weigh_unserved(odd: Vec<Issue>, weight: Weight) -> Result<Vec<Issue>, Vec<Issue>> {
-    let (unserved, rest): (Vec<Issue>, Vec<Issue>) = odd.into_iter().partition(|issue| issue.code == "NO_LIVE_WORKER");
+fn weigh_unserved(warnings: Vec<Issue>, weight: Weight) -> Result<Vec<Issue>, Vec<Issue>> {
+    let (unserved, rest): (Vec<Issue>, Vec<Issue>) =
+        warnings.into_iter().partition(|issue| issue.code == "NO_LIVE_WORKER");
     match weight {
         Weight::Ignore => Ok(rest),
         Weight::Error if !unserved.is_empty() => Err(unserved),
@@ -143,9 +144,9 @@ mod tests {
             code: code.into(),
             ..goalmill_plan::validate::no_live_worker(&"a".into(), "/steps/0".into())
         };
-        let odd = || vec![issue("APPROVAL_REQUIRED"), issue("NO_LIVE_WORKER")];
+        let warnings = || vec![issue("APPROVAL_REQUIRED"), issue("NO_LIVE_WORKER")];
         let codes = |issues: &[Issue]| issues.iter().map(|issue| issue.code.clone()).collect::<Vec<_>>();
-        let told = |weight| weigh_unserved(odd(), weight).map(|told| codes(&told)).map_err(|wrong| codes(&wrong));
+        let told = |weight| weigh_unserved(warnings(), weight).map(|told| codes(&told)).map_err(|wrong| codes(&wrong));
         assert_eq!(told(Weight::Ignore), Ok(vec!["APPROVAL_REQUIRED".into()]));
         assert_eq!(told(Weight::Warning), Ok(vec!["APPROVAL_REQUIRED".into(), "NO_LIVE_WORKER".into()]));
         assert_eq!(told(Weight::Error), Err(vec!["NO_LIVE_WORKER".into()]));

@@ -81,7 +81,7 @@ impl Pipeline {
                 Some(issue(format!("there is no prompt template `{}`", prompt.trim()), hint))
             }
             GoalPromptError::Invalid(reason) => {
-                let hint = "correct the template; `docs/llm-planner.md` describes its form".into();
+                let hint = "correct the template; `docs/planners.md` describes its form".into();
                 Some(issue(format!("the template cannot be read: {reason}"), hint))
             }
         }
@@ -98,8 +98,9 @@ fn unknown(field: &str, place: &str, name: &str, there: &[&str]) -> Option<Issue
         [] => format!("there is none; set one up under `{field}s` in the settings, or leave `planning.{field}` out"),
         _ => format!("there are: {}", names.join(", ")),
     };
+    let code = if field == "planner" { "UNKNOWN_PLANNER" } else { "UNKNOWN_MODEL" };
     Some(Issue {
-        code: format!("UNKNOWN_{}", field.to_uppercase()),
+        code: code.into(),
         pointer: format!("/planning/{place}"),
         detail: format!("there is no {field} `{name}`"),
         hint,

@@ -74,7 +74,7 @@ impl Pipeline {
             let answer = match tokio::time::timeout(self.timeout(), both).await {
                 Ok(Ok((answer, ()))) => answer.map_err(|error| refusal(planner.as_ref(), error, &request.call_log)),
                 Ok(Err(stopped)) => {
-                    let account = request.call_log.told().map(without_prompts);
+                    let account = request.call_log.to_json().map(without_prompts);
                     request.call_log.close().await;
                     return Ok(stop(stopped, account));
                 }

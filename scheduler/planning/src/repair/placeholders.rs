@@ -164,7 +164,7 @@ fn issue(pointer: &str, name: &str, meaning: Meaning) -> Issue {
 }
 
 fn meaning(work: &RepairContext<'_>, step: usize, name: &str) -> Meaning {
-    let wanted = told(name);
+    let wanted = distinctive_words(name);
     let mut exact: Vec<(usize, String)> = Vec::new();
     let mut by_action: Vec<(usize, String)> = Vec::new();
     for earlier in (0..work.steps.len()).filter(|earlier| work.rank[*earlier] < work.rank[step]) {
@@ -174,7 +174,7 @@ fn meaning(work: &RepairContext<'_>, step: usize, name: &str) -> Meaning {
         let Some(properties) = outputs.get("properties").and_then(Value::as_object) else { continue };
         for (key, schema) in properties {
             let titles = ["title", "description"].into_iter().filter_map(|field| schema.get(field)?.as_str());
-            if std::iter::once(key.as_str()).chain(titles).any(|given| told(given) == wanted) {
+            if std::iter::once(key.as_str()).chain(titles).any(|given| distinctive_words(given) == wanted) {
                 exact.push((earlier, key.clone()));
             } else if is_of_action(&wanted, key, &work.action(earlier)) {
                 by_action.push((earlier, key.clone()));
@@ -189,8 +189,8 @@ fn meaning(work: &RepairContext<'_>, step: usize, name: &str) -> Meaning {
     }
 }
 
-/// The words that tell which value is meant.
-fn told(name: &str) -> Vec<String> {
+/// The words that distinguish the value.
+fn distinctive_words(name: &str) -> Vec<String> {
     let all = words(name);
     let told: Vec<String> =
         all.iter().filter(|word| !PASSED.contains(&word.as_str()) && *word != "s").cloned().collect();

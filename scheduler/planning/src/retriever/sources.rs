@@ -17,7 +17,7 @@ const LEVELS_MAX: usize = 8;
 const ENTRIES_MAX: usize = 20_000;
 /// Bytes of one document.
 pub const DOCUMENT_BYTES_MAX: usize = 1 << 20;
-/// Addresses that are read at once.
+/// Addresses that are read concurrently.
 const FETCHES: usize = 4;
 
 /// Reads the files of a folder in the order of their paths, as far as there is room. Links are not followed.

@@ -32,7 +32,7 @@ pub use render::literal;
 pub(crate) use render::{TemplateRenderer, check_all};
 pub(crate) use rule::required;
 
-/// Steps in flight at once, of a plan whose rule names no number.
+/// Most steps in flight, of a plan whose rule names no number.
 const MAX_PARALLEL: u32 = 3;
 
 /// Makes plans from rules.

@@ -197,7 +197,7 @@ impl<'a> RevisionTarget<'a> {
     }
 
     /// Takes a change on, if the plan still holds with it.
-    fn take(&mut self, change: Value) -> Value {
+    fn apply_change(&mut self, change: Value) -> Value {
         if self.changes.len() >= ENTRIES_MAX {
             return refused("there are too many changes", "call `finalize_plan`");
         }
@@ -272,18 +272,20 @@ impl ToolTarget for RevisionTarget<'_> {
                 Ok(done) => return ToolResult::Done(done),
                 Err(issues) => answer("checked", &issues),
             },
-            "retry_step" | "skip_step" | "replace_step" | "skip_phase" => self.take(json!({ name: body() })),
-            "add_step" => self.take(json!({"add_step": {"step": body()}})),
+            "retry_step" | "skip_step" | "replace_step" | "skip_phase" => self.apply_change(json!({ name: body() })),
+            "add_step" => self.apply_change(json!({"add_step": {"step": body()}})),
             "modify_step" => {
                 let mut fields = arguments.clone();
                 let step = fields.remove("id").or_else(|| fields.remove("step")).unwrap_or_default();
-                self.take(json!({"set_fields": {"step": step, "fields": fields}}))
+                self.apply_change(json!({"set_fields": {"step": step, "fields": fields}}))
             }
             "remove_step" => {
                 let step = arguments.get("id").or_else(|| arguments.get("step")).cloned().unwrap_or_default();
-                self.take(json!({"remove_step": {"step": step}}))
+                self.apply_change(json!({"remove_step": {"step": step}}))
             }
-            "add_phase" | "insert_phase_after" => phase().map_or_else(|refusal| refusal, |change| self.take(change)),
+            "add_phase" | "insert_phase_after" => {
+                phase().map_or_else(|refusal| refusal, |change| self.apply_change(change))
+            }
             "get_plan_status" => self.status(),
             "get_phase_results" => self.results(&text(arguments, "phase")),
             _ => refused(&format!("there is no tool `{name}`"), "call one of those that were named"),

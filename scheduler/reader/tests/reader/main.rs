@@ -1,4 +1,4 @@
-//! What the reader promises, from outside.
+//! Tests of the guarantees of the reader, from outside.
 
 mod broken;
 mod calls;

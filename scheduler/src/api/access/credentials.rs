@@ -1,4 +1,4 @@
-//! What a request shows to say who sends it. Nothing is read from the address of a request: addresses are logged.
+//! Credentials of a request. Nothing is read from the address of a request: addresses are logged.
 
 use axum::http::{HeaderMap, header};
 

@@ -5,7 +5,7 @@ use std::net::{IpAddr, Ipv6Addr};
 use std::sync::{Mutex, PoisonError};
 
 const MINUTE_MS: u64 = 60_000;
-/// Addresses that are counted at once.
+/// Most addresses that are counted.
 const ADDRESSES_MAX: usize = 10_000;
 
 /// Counts failures by address, in windows of a minute.

@@ -1,4 +1,4 @@
-//! What is stored of a secret: its SHA-256. Secrets have 256 random bits, so that no slow hash is needed.
+//! The stored digest of a secret: its SHA-256. Secrets have 256 random bits, so that no slow hash is needed.
 
 use ring::digest::{SHA256, digest};
 use serde::{Deserialize, Serialize};

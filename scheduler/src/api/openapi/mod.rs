@@ -494,24 +494,29 @@ mod tests {
         }
     }
 
-    /// Which role may call which route, as Markdown.
+    /// Which roles besides `admin` may call which routes, as Markdown.
     fn access_table() -> String {
         const ROLES: [Role; 5] = [Role::Viewer, Role::Submitter, Role::Approver, Role::Operator, Role::Scaler];
-        let mut rows: Vec<String> = Vec::new();
+        let mut groups: Vec<(String, Vec<String>)> = Vec::new();
         for operation in table::operations() {
-            let may = |role: &Role| match operation.access {
-                RouteAccess::Public => "public",
-                RouteAccess::SignedIn => "✓",
-                RouteAccess::Roles(roles) if roles.contains(role) => "✓",
-                RouteAccess::Roles(_) => "",
+            let access = match operation.access {
+                RouteAccess::Public => "everyone, without credentials".to_owned(),
+                RouteAccess::SignedIn => "every role".to_owned(),
+                RouteAccess::Roles(roles) => {
+                    let names: Vec<String> =
+                        ROLES.iter().filter(|role| roles.contains(role)).map(|role| format!("`{role}`")).collect();
+                    if names.is_empty() { "`admin` only".to_owned() } else { names.join(", ") }
+                }
             };
-            let cells: Vec<String> = ROLES.iter().map(|role| format!(" {} |", may(role))).collect();
-            let method = operation.method.to_ascii_uppercase();
-            rows.push(format!("| `{method} {}` |{} ✓ |", operation.path, cells.concat()));
+            let route = format!("`{} {}`", operation.method.to_ascii_uppercase(), operation.path);
+            match groups.iter_mut().find(|(known, _)| *known == access) {
+                Some((_, routes)) => routes.push(route),
+                None => groups.push((access, vec![route])),
+            }
         }
-        let names: Vec<String> = ROLES.iter().map(|role| format!(" {role} |")).collect();
-        let head = format!("| route |{} admin |\n|---|{}", names.concat(), "---|".repeat(ROLES.len() + 1));
-        format!("{head}\n{}\n", rows.join("\n"))
+        let rows: Vec<String> =
+            groups.iter().map(|(access, routes)| format!("| {access} | {} |\n", routes.join(", "))).collect();
+        format!("| may call | routes |\n|---|---|\n{}", rows.concat())
     }
 
     #[test]

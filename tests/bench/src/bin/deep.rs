@@ -1,4 +1,4 @@
-//! How long deep decompositions take: prints a line for each size.
+//! Measures deep decompositions: prints a line for each size.
 //!
 //! `cargo run --release -p goalmill-bench --bin deep -- [GUESTS …]`; five actions a guest.
 

@@ -1,4 +1,4 @@
-//! What a hostile or broken agent answers.
+//! Answers of hostile and broken agents.
 
 use std::fmt::Write;
 use std::net::SocketAddr;

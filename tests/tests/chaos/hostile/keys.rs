@@ -1,4 +1,4 @@
-//! What a client with write access to Redis can do to keys.
+//! Changes of keys by a client with write access to Redis.
 
 use anyhow::Result;
 use goalmill_tests::cluster::Cluster;

@@ -1,4 +1,4 @@
-//! What a plan lets the calls of an agent use up.
+//! Budgets of the calls of an agent.
 
 use goalmill_common::call::{CallBudget, CallWaitKind};
 use goalmill_common::failure::FailureClass;

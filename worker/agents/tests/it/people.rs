@@ -1,4 +1,4 @@
-//! What people decide while an agent works: approvals of tool calls, and answers.
+//! Decisions of people while an agent works: approvals of tool calls, and answers.
 
 use goalmill_common::call::CallWaitKind;
 use serde_json::{Value, json};

@@ -49,7 +49,7 @@ async fn what_was_repaired_in_steps_that_run_is_told_though_the_stream_breaks() 
     let world = world(LlmSettings::default(), vec![vec![cut]]).await;
     let (request, (sender, _parts)) = (request(), mpsc::channel(100));
     world.llm.stream(&request, sender).await.expect_err("the rest never came");
-    let told = request.call_log.told().expect("something was asked");
+    let told = request.call_log.to_json().expect("something was asked");
     assert_eq!(repairs(&told["rounds"][0]), ["REMARK_DROPPED", "ACTION_NORMAL_FORM"], "{told:#}");
 }
 
@@ -65,7 +65,7 @@ async fn what_was_repaired_in_steps_that_run_is_told_though_nobody_waits_for_the
         ended = world.llm.stream(&request, sender) => panic!("the model is silent: {ended:?}"),
         () = two_steps => {}
     }
-    let told = request.call_log.told().expect("something was asked");
+    let told = request.call_log.to_json().expect("something was asked");
     let begun = &told["rounds"][0];
     assert_eq!((&begun["begun"][0], repairs(begun)), (&json!("flight"), vec!["REMARK_DROPPED", "ACTION_NORMAL_FORM"]));
 }

@@ -1,4 +1,4 @@
-//! What the claims of a token say: whether it counts here and now, who the caller is, and in which roles.
+//! Reads the claims of a token: validity, name and roles of the caller.
 
 use std::collections::BTreeSet;
 

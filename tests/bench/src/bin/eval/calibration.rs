@@ -1,4 +1,4 @@
-//! How far a planner's confidence is from what becomes of its plans, before and after earlier plans correct it.
+//! Measures the calibration error of planners, before and after earlier plans correct their confidence.
 //!
 //! Real plans with a verdict. Every other one is history, and the rest are held out. A planner is told apart by its model. Two planners are imagined: one that says of every plan what the planner `llm` says of one that holds at
 //! once, and one that trusts each step alike, so that long plans are trusted less.

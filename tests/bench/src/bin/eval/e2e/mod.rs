@@ -35,7 +35,7 @@ use tools::{Arguments, Desk};
 
 /// Until a plan must have ended, whatever is killed.
 const LIMIT: Duration = Duration::from_mins(5);
-/// Tasks under way at once.
+/// Concurrent tasks.
 const TOGETHER: usize = 16;
 /// The same while something is killed all the time: fewer, so that more kills fall into the run.
 const TOGETHER_KILLED: usize = 6;

@@ -56,7 +56,11 @@ pub fn run(dir: &Path, out: &mut Out) -> Result<Value> {
     ways.extend(table.map(|table| ("static", Some(table))));
     let sets = sets::all(dir)?;
     let live = sets::live(dir)?;
-    ensure!(!sets.is_empty() || !live.is_empty(), "`{}` holds no routing data: see docs/routing.md", dir.display());
+    ensure!(
+        !sets.is_empty() || !live.is_empty(),
+        "`{}` holds no routing data: see docs/reading-and-routing.md",
+        dir.display()
+    );
     let mut all = Map::new();
     for (way, table) in ways {
         let mut figures = Map::new();

@@ -34,7 +34,7 @@ pub struct Lanes {
 #[derive(Clone, Copy)]
 pub struct Lane {
     pub workers: usize,
-    /// Tasks that each of them runs at once.
+    /// Tasks that each of them runs concurrently.
     pub slots: u32,
 }
 
