@@ -7,6 +7,7 @@ mod commands;
 mod context;
 mod doctor;
 mod exit;
+mod features;
 mod import;
 mod mcp;
 mod output;

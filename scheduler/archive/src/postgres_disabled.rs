@@ -1,0 +1,11 @@
+//! Stands in for the store in PostgreSQL in builds without the feature `postgres`.
+
+use std::sync::Arc;
+
+use goalmill_common::config::{ArchiveSettings, Feature};
+
+use crate::{ArchiveError, ArchiveStore};
+
+pub(crate) async fn open(_: &ArchiveSettings) -> Result<Arc<dyn ArchiveStore>, ArchiveError> {
+    Err(Feature::Postgres.missing("archive.store").into())
+}
