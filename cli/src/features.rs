@@ -7,7 +7,7 @@ use crate::exit::Failed;
 /// Each part, and whether it is built in.
 const FEATURES: [(Feature, bool); 5] = [
     (Feature::Htn, cfg!(feature = "htn")),
-    (Feature::Mcp, true),
+    (Feature::Mcp, cfg!(feature = "mcp")),
     (Feature::Oidc, true),
     (Feature::Otel, true),
     (Feature::Postgres, cfg!(feature = "postgres")),

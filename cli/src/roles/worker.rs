@@ -61,7 +61,7 @@ pub fn kinds(settings: &Settings, clock: &Clock, random: &Random) -> Result<Kind
     let agents = agents.map_err(|error| Failed::invalid(error).help("see the settings: goalmill config models"))?;
     let agents = agents.with_files_kept(settings.limits.plan_ms_max.saturating_add(settings.scheduler.retention_ms));
     let build: Build = Box::new(move |agent_type, card, value| agents.build(agent_type, card, value));
-    let mcp: Build = Box::new(|agent_type, _, value| goalmill_mcp::executor(agent_type, value));
+    let mcp: Build = Box::new(|agent_type, _, value| goalmill_agents::mcp_executor(agent_type, value));
     Ok(Kinds::from([("demo", Box::new(demo::executor) as Build), ("llm", build), ("mcp", mcp)]))
 }
 

@@ -46,7 +46,7 @@ pub const RULES: &[(&str, &[&str], &[&str])] = &[
     (
         "cli",
         &[
-            "agents", "archive", "common", "broker", "client", "demo", "engine", "http", "launcher", "llm", "mcp",
+            "agents", "archive", "common", "broker", "client", "demo", "engine", "http", "launcher", "llm",
             "mcp-server", "plan", "planning", "scheduler", "worker",
         ],
         &["redis", "deadpool", "axum"],

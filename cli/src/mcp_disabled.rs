@@ -1,0 +1,11 @@
+//! Stands in for `goalmill mcp` in builds without the feature `mcp`.
+
+use goalmill_common::config::Feature;
+
+use crate::context::CommandContext;
+use crate::exit::{CommandResult, Failed};
+
+/// Refuses the command.
+pub async fn run(_: &CommandContext, _: bool) -> CommandResult {
+    Err(Failed::invalid(Feature::Mcp.missing("goalmill mcp").to_string()))
+}
