@@ -9,7 +9,7 @@ const FEATURES: [(Feature, bool); 5] = [
     (Feature::Htn, cfg!(feature = "htn")),
     (Feature::Mcp, cfg!(feature = "mcp")),
     (Feature::Oidc, true),
-    (Feature::Otel, true),
+    (Feature::Otel, cfg!(feature = "otel")),
     (Feature::Postgres, cfg!(feature = "postgres")),
 ];
 

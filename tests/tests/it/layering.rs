@@ -65,7 +65,7 @@ const SCHEDULER_ORDER: &[&[&str]] = &[
     &["effects", "watchdog"],
     &["quarantine", "unused_agent_types"],
     &["scheduler"],
-    &["execution_stats", "health_monitor", "hooks", "namespace_limits", "traces"],
+    &["execution_stats", "health_monitor", "hooks", "namespace_limits", "traces", "traces_disabled"],
     &["directory", "event_log"],
     &["busy_poll", "dead_letter_counter", "payload_cache", "plan_reader", "quality", "run_blocking", "start_status"],
     &["redis_gauges"],
