@@ -8,7 +8,7 @@ use crate::exit::Failed;
 const FEATURES: [(Feature, bool); 5] = [
     (Feature::Htn, cfg!(feature = "htn")),
     (Feature::Mcp, cfg!(feature = "mcp")),
-    (Feature::Oidc, true),
+    (Feature::Oidc, cfg!(feature = "oidc")),
     (Feature::Otel, cfg!(feature = "otel")),
     (Feature::Postgres, cfg!(feature = "postgres")),
 ];
