@@ -35,7 +35,7 @@ mod tests {
     use super::*;
     use crate::exit::Exit;
 
-    /// Holds with and without the features: `cargo test -p goalmill --no-default-features --bins features`.
+    /// Holds with and without the features: `cargo test -p goalmill --no-default-features --bins part`.
     #[test]
     fn settings_are_refused_if_they_ask_for_a_part_that_is_not_built_in() {
         check(&Loaded::default()).expect("defaults ask for nothing");
