@@ -27,6 +27,7 @@ advisories:
 
 lint:
     cargo fmt --all --check && cargo clippy --workspace --all-targets -- -D warnings
+    cargo clippy -p goalmill --no-default-features -- -D warnings
     RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps --document-private-items
 
 # The simulation from a seed.

@@ -6,7 +6,9 @@ mod commands;
 mod context;
 mod doctor;
 mod exit;
+mod features;
 mod import;
+#[cfg_attr(not(feature = "mcp"), path = "mcp_disabled.rs")]
 mod mcp;
 mod output;
 mod planning_trace;

@@ -2,17 +2,15 @@
 
 use goalmill_mcp_server::{McpServer, serve_stdio};
 
-use crate::args::McpArgs;
 use crate::context::CommandContext;
 use crate::exit::{CommandResult, Exit, Failed};
 
 /// Serves until standard input ends.
-pub async fn run(context: &CommandContext, args: &McpArgs) -> CommandResult {
-    let server = McpServer {
-        clients: context.client.clone(),
-        writes: args.allow_writes,
-        how_to_allow_writes: "`goalmill mcp --allow-writes`",
-    };
+///
+/// - `writes`: offers tools that submit, answer and cancel, too.
+pub async fn run(context: &CommandContext, writes: bool) -> CommandResult {
+    let server =
+        McpServer { clients: context.client.clone(), writes, how_to_allow_writes: "`goalmill mcp --allow-writes`" };
     serve_stdio(server).await.map_err(|error| Failed::other(error.to_string()))?;
     Ok(Exit::Done)
 }

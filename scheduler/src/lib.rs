@@ -31,6 +31,7 @@ mod shard;
 mod shard_client;
 mod start_status;
 mod submission;
+#[cfg_attr(not(feature = "otel"), path = "traces_disabled.rs")]
 mod traces;
 mod unused_agent_types;
 mod watchdog;

@@ -186,7 +186,7 @@ pub enum Command {
     /// Runs one plan from standard input to test whether it kills the process. Used by `scheduler`.
     #[command(hide = true)]
     Trial,
-    /// Prints the version; as JSON also the protocol and the platform.
+    /// Prints the version; as JSON also the protocol, the platform and the optional parts.
     Version,
 }
 

@@ -102,6 +102,7 @@ async fn open(config: Option<&Path>) -> Result<Arc<dyn ArchiveStore>, Failed> {
 fn failed(error: ArchiveError) -> Failed {
     let exit = match error {
         ArchiveError::Unavailable(_) => Exit::Unreachable,
+        ArchiveError::NotBuiltIn(_) => Exit::InvalidInput,
         ArchiveError::Schema(_) | ArchiveError::Corrupt(_) => Exit::Other,
     };
     Failed::new(exit, error.to_string()).help("check `archive` in the settings: docs/archive.md")

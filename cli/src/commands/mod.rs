@@ -100,7 +100,7 @@ pub async fn run(cli: Cli, screen: Screen) -> CommandResult {
         Command::Health => health::run(&context).await,
         Command::Config(args) => config::run(&context.screen, &args),
         Command::Schema(args) => schema::run(&context.screen, &args),
-        Command::Mcp(args) => mcp::run(&context, &args).await,
+        Command::Mcp(args) => mcp::run(&context, args.allow_writes).await,
         Command::Import(ImportCommand::Document { file }) => import::document(&context.screen, &file),
         Command::Import(ImportCommand::Wfformat(args)) => import::wfformat(&context.screen, &args),
         Command::Completions(args) => schema::completions(&context.screen, args.shell),

@@ -12,6 +12,7 @@ use serde_json::{Value, json as object};
 
 use crate::args::{Cli, Format, SchemaArgs};
 use crate::exit::{CommandResult, Exit, Failed};
+use crate::features;
 use crate::output::{Screen, json, yaml};
 
 pub fn run(screen: &Screen, args: &SchemaArgs) -> CommandResult {
@@ -43,6 +44,7 @@ pub fn version(screen: &Screen) -> CommandResult {
         "protocol": wire::PROTOCOL,
         "os": std::env::consts::OS,
         "arch": std::env::consts::ARCH,
+        "features": features::built_in(),
     });
     screen.show(&about, version, |_| format!("goalmill {version}"))?;
     Ok(Exit::Done)

@@ -12,6 +12,7 @@ use tracing::info;
 use super::signals::Signals;
 use crate::args::SchedulerArgs;
 use crate::exit::{CommandResult, Exit, Failed};
+use crate::features;
 use crate::output::Screen;
 
 pub async fn run(screen: &Screen, args: &SchedulerArgs) -> CommandResult {
@@ -24,6 +25,7 @@ pub async fn run(screen: &Screen, args: &SchedulerArgs) -> CommandResult {
             ("metrics.listen", metrics),
         ],
     )?;
+    features::check(&loaded)?;
     if args.check_config {
         screen.line("the settings are good; see them: goalmill config")?;
         return Ok(Exit::Done);

@@ -61,7 +61,7 @@ pub fn kinds(settings: &Settings, clock: &Clock, random: &Random) -> Result<Kind
     let agents = agents.map_err(|error| Failed::invalid(error).help("see the settings: goalmill config models"))?;
     let agents = agents.with_files_kept(settings.limits.plan_ms_max.saturating_add(settings.scheduler.retention_ms));
     let build: Build = Box::new(move |agent_type, card, value| agents.build(agent_type, card, value));
-    let mcp: Build = Box::new(|agent_type, _, value| goalmill_mcp::executor(agent_type, value));
+    let mcp: Build = Box::new(|agent_type, _, value| goalmill_agents::mcp_executor(agent_type, value));
     Ok(Kinds::from([("demo", Box::new(demo::executor) as Build), ("llm", build), ("mcp", mcp)]))
 }
 
@@ -119,7 +119,10 @@ pub fn failed(error: WorkerStartError) -> Failed {
 
 #[cfg(test)]
 mod tests {
+    use goalmill_common::config::Feature;
+
     use super::*;
+    use crate::features;
 
     fn settings() -> WorkerSettings {
         let agents = [("mine".into(), serde_json::json!({"kind": "http"}))];
@@ -132,6 +135,24 @@ mod tests {
         restrict(&mut settings, &mut executors, &["sleep".into(), " mine".into()]).expect("both are known");
         assert_eq!(settings.agents.len(), 1);
         assert_eq!(executors.keys().map(AgentType::as_str).collect::<Vec<_>>(), ["sleep"]);
+    }
+
+    /// Holds with and without the features: `cargo test -p goalmill --no-default-features --bins part`.
+    #[test]
+    fn agents_are_refused_if_they_need_a_part_that_is_not_built_in() {
+        let model = serde_json::json!({"name": "m", "base_url": "http://127.0.0.1:1/v1"});
+        let models = vec![serde_json::from_value(model).expect("it is a model")];
+        let settings = Settings { models, ..Settings::default() };
+        let kinds = kinds(&settings, &Clock::system(), &Random::seeded(1)).expect("the model is valid");
+        for (feature, kind, entry) in [
+            (Feature::Mcp, "mcp", serde_json::json!({"argv": ["server"]})),
+            (Feature::Mcp, "llm", serde_json::json!({"mcp": {"files": {"argv": ["server"]}}})),
+            (Feature::Postgres, "llm", serde_json::json!({"tools": [{"name": "sql", "postgres_url_env": "UNSET"}]})),
+        ] {
+            let refused = kinds[kind](&"a".into(), None, &entry).err().unwrap_or_default();
+            let names_feature = refused.contains(&format!("--features {feature}"));
+            assert_eq!(names_feature, !features::built_in().contains(&feature), "{entry}: {refused}");
+        }
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! Settings: defaults < file < `GOALMILL__…` environment < flags. The only place that reads the environment.
 
 mod archive;
+mod feature;
 mod hook;
 mod known_model;
 mod llm;
@@ -15,6 +16,7 @@ mod tls;
 mod weight;
 
 pub use archive::{ArchiveKind, ArchiveSettings};
+pub use feature::{Feature, FeatureMissing, OTLP_ENDPOINT, exports_traces};
 pub use hook::{HookDefault, HookPoint, HookPoints, HookSettings};
 pub use known_model::{model_by_name, model_from_environment};
 pub use llm::{LlmSettings, PlanningStrategy, RetrieverSettings};

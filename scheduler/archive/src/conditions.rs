@@ -125,7 +125,7 @@ impl DataConditions {
     }
 
     /// JSON that data must contain, as PostgreSQL compares it; the conditions may ask for more.
-    pub(crate) fn contained(&self) -> Vec<Value> {
+    pub fn contained(&self) -> Vec<Value> {
         let equal = self.0.iter().filter_map(|DataCondition { path, test }| match test {
             Some((Comparison::Equal, literal)) => Some((path, literal)),
             Some(_) | None => None,

@@ -1,5 +1,7 @@
 //! Errors of the archive that a caller can act on.
 
+use goalmill_common::config::FeatureMissing;
+
 /// Why the archive cannot be read or written.
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum ArchiveError {
@@ -12,4 +14,7 @@ pub enum ArchiveError {
     /// A row holds something that this version cannot read.
     #[error("the archive holds something unexpected: {0}")]
     Corrupt(String),
+    /// The settings name a store that is not built in.
+    #[error(transparent)]
+    NotBuiltIn(#[from] FeatureMissing),
 }

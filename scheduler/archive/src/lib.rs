@@ -7,6 +7,7 @@ mod conditions;
 mod digest;
 mod error;
 mod migrations;
+#[cfg_attr(not(feature = "postgres"), path = "postgres_disabled.rs")]
 mod postgres;
 mod rows;
 mod sqlite;
@@ -15,6 +16,7 @@ mod words;
 
 pub use conditions::DataConditions;
 pub use error::ArchiveError;
+#[cfg(feature = "postgres")]
 pub use postgres::{PostgresArchive, PostgresLimits};
 pub use rows::{
     ArchiveBatch, ArchivedEvent, ArchivedPlan, BlobRow, EventPosition, EventRow, EventSearch, PlanPart, PlanPosition,

@@ -4,20 +4,6 @@ use goalmill_common::number::to_u32;
 
 use crate::ArchiveError;
 
-/// The migrations of SQLite; the first one creates version 1.
-pub(crate) const SQLITE: &[&str] = &[
-    include_str!("../migrations/sqlite/0001.sql"),
-    include_str!("../migrations/sqlite/0002.sql"),
-    include_str!("../migrations/sqlite/0003.sql"),
-];
-
-/// The migrations of PostgreSQL.
-pub(crate) const POSTGRES: &[&str] = &[
-    include_str!("../migrations/postgres/0001.sql"),
-    include_str!("../migrations/postgres/0002.sql"),
-    include_str!("../migrations/postgres/0003.sql"),
-];
-
 /// The migrations that a database of version `found` lacks, each with the version that it creates.
 ///
 /// - `place`: a name of the database for the error message, without secrets.

@@ -5,12 +5,12 @@ use std::path::Path;
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use goalmill_common::config::{ArchiveKind, ArchiveSettings, environment};
+use goalmill_common::config::{ArchiveKind, ArchiveSettings};
 use goalmill_common::id::{Namespace, PlanId, ShardId};
 
 use crate::{
-    ArchiveBatch, ArchiveError, ArchivedEvent, ArchivedPlan, EventSearch, PlanPosition, PlanSelection, PostgresArchive,
-    PrunedRows, SqliteArchive,
+    ArchiveBatch, ArchiveError, ArchivedEvent, ArchivedPlan, EventSearch, PlanPosition, PlanSelection, PrunedRows,
+    SqliteArchive, postgres,
 };
 
 type Result<T> = std::result::Result<T, ArchiveError>;
@@ -71,14 +71,6 @@ pub async fn open(settings: &ArchiveSettings) -> Result<Option<Arc<dyn ArchiveSt
     match settings.store {
         ArchiveKind::None => Ok(None),
         ArchiveKind::Sqlite => Ok(Some(Arc::new(SqliteArchive::open(Path::new(&settings.path)).await?))),
-        ArchiveKind::Postgres => {
-            let name = &settings.url_env;
-            let url = environment(name).filter(|url| !url.is_empty()).ok_or_else(|| {
-                ArchiveError::Schema(format!(
-                    "the environment variable `{name}`, which `archive.url_env` names, is not set"
-                ))
-            })?;
-            Ok(Some(Arc::new(PostgresArchive::open(&url, &format!("of `{name}`"), settings.into()).await?)))
-        }
+        ArchiveKind::Postgres => Ok(Some(postgres::open(settings).await?)),
     }
 }

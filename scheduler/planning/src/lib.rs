@@ -20,7 +20,8 @@ pub mod calibration;
 pub mod call_log;
 pub mod examples;
 pub mod extraction;
-pub mod htn;
+#[cfg_attr(not(feature = "htn"), path = "htn_disabled.rs")]
+mod htn;
 pub mod llm;
 mod load;
 mod parse_proposal;
@@ -34,7 +35,6 @@ pub mod stage;
 pub mod tools;
 
 pub use call_log::{CallLog, CallRecorder};
-pub use htn::HtnPlanner;
 pub use llm::LlmPlanner;
 pub use llm::judge::CriteriaJudge;
 pub use load::LoadError;

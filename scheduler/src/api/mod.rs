@@ -19,6 +19,7 @@ mod events;
 mod fork;
 mod health;
 mod host_guard;
+#[cfg_attr(not(feature = "mcp"), path = "mcp_disabled.rs")]
 mod mcp;
 mod namespaces;
 mod oidc_sign_in;

@@ -5,7 +5,7 @@
 
 use std::time::Duration;
 
-use goalmill_common::config::environment;
+use goalmill_common::config::{environment, exports_traces};
 use goalmill_common::trace::TraceContext;
 use goalmill_http::client_failure;
 use opentelemetry_otlp::{Protocol, SpanExporter, WithExportConfig, WithHttpConfig};
@@ -38,10 +38,7 @@ pub enum ExporterError {
 impl Exporter {
     /// From the environment; `None` without a collector, or if `OTEL_SDK_DISABLED` is `true`.
     pub fn from_environment() -> Result<Option<Self>, ExporterError> {
-        let endpoint = environment("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT").or(environment("OTEL_EXPORTER_OTLP_ENDPOINT"));
-        let is_off = environment("OTEL_SDK_DISABLED").is_some_and(|value| value.eq_ignore_ascii_case("true"))
-            || environment("OTEL_TRACES_EXPORTER").is_some_and(|value| value.eq_ignore_ascii_case("none"));
-        if endpoint.is_none() || is_off {
+        if !exports_traces() {
             return Ok(None);
         }
         let sampler = Sampler::parse(environment("OTEL_TRACES_SAMPLER"), environment("OTEL_TRACES_SAMPLER_ARG"))?;

@@ -80,7 +80,9 @@ fn no_word_of_the_former_dialect_is_used() {
 #[test]
 fn a_new_type_has_a_name_of_its_own() {
     let mut places: BTreeMap<String, Vec<String>> = BTreeMap::new();
-    for (path, text) in product_sources() {
+    // What stands in for a module has its names.
+    let is_stand_in = |path: &Path| path.to_string_lossy().ends_with("_disabled.rs");
+    for (path, text) in product_sources().into_iter().filter(|(path, _)| !is_stand_in(path)) {
         for name in product_code(&text).lines().filter_map(declared_type) {
             places.entry(name.to_owned()).or_default().push(path.display().to_string());
         }

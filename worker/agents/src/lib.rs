@@ -24,3 +24,4 @@ mod workspace_cleaner;
 
 pub use builder::{AgentBuilder, default_files_dir};
 pub use shipped::{shipped_agents, shipped_cards};
+pub use tools::mcp_executor;

@@ -20,6 +20,7 @@ use super::{load, metrics_address, scheduler};
 use crate::args::{Demo, DevArgs};
 use crate::context::CommandContext;
 use crate::exit::{CommandResult, Exit, Failed};
+use crate::features;
 use crate::output::Screen;
 
 /// File of the archive under `--data-dir`.
@@ -118,6 +119,7 @@ fn settings(args: &DevArgs) -> Result<(Settings, bool, bool), Failed> {
             ("worker.slots", args.slots.map(|slots| slots.to_string())),
         ],
     )?;
+    features::check(&loaded)?;
     let is_default = |path: &str| loaded.origin(path) == goalmill_common::config::Origin::Default;
     let mut settings = loaded.settings.clone();
     if is_default("api.listen") {

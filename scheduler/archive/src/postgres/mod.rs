@@ -9,8 +9,10 @@ mod search;
 mod write;
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use async_trait::async_trait;
+use goalmill_common::config::{ArchiveSettings, environment};
 use goalmill_common::id::{Namespace, PlanId, ShardId};
 
 use self::pool::ClientPool;
@@ -21,6 +23,15 @@ use crate::{
 };
 
 type Result<T> = std::result::Result<T, ArchiveError>;
+
+/// Opens the database of the settings.
+pub(crate) async fn open(settings: &ArchiveSettings) -> Result<Arc<dyn ArchiveStore>> {
+    let name = &settings.url_env;
+    let url = environment(name).ok_or_else(|| {
+        ArchiveError::Schema(format!("the environment variable `{name}`, which `archive.url_env` names, is not set"))
+    })?;
+    Ok(Arc::new(PostgresArchive::open(&url, &format!("of `{name}`"), settings.into()).await?))
+}
 
 /// An archive in a database that schedulers of many machines share.
 pub struct PostgresArchive {

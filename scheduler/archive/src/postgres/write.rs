@@ -12,6 +12,12 @@ use super::copy::{EVENT_COLUMNS, clean_text, event_line, jsonb};
 use super::{Result, blobs, integer};
 use crate::{ArchiveBatch, PlanPart, PlanRow, RevisionRow, StepRow, migrations};
 
+/// The migrations, oldest first.
+const MIGRATIONS: &[&str] = &[
+    include_str!("../../migrations/postgres/0001.sql"),
+    include_str!("../../migrations/postgres/0002.sql"),
+    include_str!("../../migrations/postgres/0003.sql"),
+];
 /// First numbers of the advisory locks: one for the schema and its partitions, one for the batches of a shard, one for
 /// large payloads.
 const SCHEMA_LOCK: i32 = 0x676d_0001;
@@ -30,7 +36,7 @@ pub(super) async fn migrate(client: &mut Client, place: &str) -> Result<()> {
     }
     let row = transaction.query_one("SELECT coalesce(max(version), 0) FROM schema_versions", &[]).await?;
     let found = u32::try_from(row.get::<_, i32>(0)).unwrap_or(u32::MAX);
-    for (version, migration) in migrations::missing(migrations::POSTGRES, found, place)? {
+    for (version, migration) in migrations::missing(MIGRATIONS, found, place)? {
         transaction.batch_execute(migration).await?;
         let version = i32::try_from(version).unwrap_or(i32::MAX);
         transaction.execute("INSERT INTO schema_versions (version) VALUES ($1)", &[&version]).await?;

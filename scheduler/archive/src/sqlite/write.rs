@@ -7,11 +7,18 @@ use super::{Result, blobs};
 use crate::words::event_words;
 use crate::{ArchiveBatch, EventRow, PlanPart, PlanRow, migrations};
 
+/// The migrations, oldest first; the first one creates version 1.
+const MIGRATIONS: &[&str] = &[
+    include_str!("../../migrations/sqlite/0001.sql"),
+    include_str!("../../migrations/sqlite/0002.sql"),
+    include_str!("../../migrations/sqlite/0003.sql"),
+];
+
 /// Brings the schema up to date. The version is the file's `user_version`.
 pub(super) fn migrate(connection: &mut Connection, place: &str) -> Result<()> {
     let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
     let found: u32 = transaction.pragma_query_value(None, "user_version", |row| row.get(0))?;
-    for (version, migration) in migrations::missing(migrations::SQLITE, found, place)? {
+    for (version, migration) in migrations::missing(MIGRATIONS, found, place)? {
         transaction.execute_batch(migration)?;
         transaction.pragma_update(None, "user_version", version)?;
     }

@@ -8,7 +8,9 @@ use goalmill_htn::{Domain, parse_domain};
 use serde::Deserialize;
 use serde_json::Value;
 
-use crate::rules::{Match, Want, check_all, required};
+use crate::rules::render::check_all;
+use crate::rules::rule::required;
+use crate::rules::{Match, Want};
 
 /// Goals of one kind and how they are decomposed; one YAML file.
 #[derive(Clone, Debug, Deserialize)]

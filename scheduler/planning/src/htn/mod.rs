@@ -25,12 +25,17 @@ mod steps;
 #[cfg(test)]
 mod tests;
 
-pub use domain::{ActionStep, GoalDomain};
+use domain::GoalDomain;
 
 type Values = Map<String, Value>;
 
 /// Methods of a plan that the provenance lists at most.
 const TRACE_MAX: usize = 500;
+
+/// The planner of the settings.
+pub(crate) fn planner(settings: &PlannerSettings) -> Result<Arc<dyn Planner>, String> {
+    Ok(Arc::new(HtnPlanner::from_settings(settings).map_err(|error| error.to_string())?))
+}
 
 /// Makes plans by decomposing tasks.
 #[derive(Clone, Debug)]

@@ -18,9 +18,7 @@ use crate::examples::ExampleStore;
 use crate::llm::judge::CriteriaJudge;
 use crate::llm::{LlmDeps, PromptStore};
 use crate::stage::{self, PlanningStage, StageOutcome, Stages};
-use crate::{
-    CallLog, HtnPlanner, LlmPlanner, PlanRequest, Planner, PlannerAnswer, PlanningError, RulesPlanner, ToolsPlanner,
-};
+use crate::{CallLog, LlmPlanner, PlanRequest, Planner, PlannerAnswer, PlanningError, RulesPlanner, ToolsPlanner, htn};
 
 pub mod fallback;
 mod refusal;
@@ -95,7 +93,7 @@ impl Pipeline {
                 "rules" => {
                     Arc::new(RulesPlanner::from_setting(&settings.rules_dir).map_err(|e| failed(name, e.to_string()))?)
                 }
-                "htn" => Arc::new(HtnPlanner::from_settings(settings).map_err(|e| failed(name, e.to_string()))?),
+                "htn" => htn::planner(settings).map_err(|reason| failed(name, reason))?,
                 "llm" => Arc::new(LlmPlanner::new(deps.clone(), route.clone())),
                 "tools" => Arc::new(ToolsPlanner::new(deps.clone(), route.clone())),
                 _ => {

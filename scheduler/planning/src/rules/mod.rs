@@ -17,8 +17,8 @@ use super::{LoadError, PlanRequest, Planner, PlannerAnswer, PlanningError, Revis
 mod cases;
 mod load;
 mod phrase;
-mod render;
-mod rule;
+pub(crate) mod render;
+pub(crate) mod rule;
 #[cfg(test)]
 mod tests;
 mod unfold;
@@ -28,9 +28,8 @@ pub use phrase::Phrase;
 pub use rule::{Match, Rule, Signal, Want};
 
 pub(crate) use phrase::words;
+pub(crate) use render::TemplateRenderer;
 pub use render::literal;
-pub(crate) use render::{TemplateRenderer, check_all};
-pub(crate) use rule::required;
 
 /// Most steps in flight, of a plan whose rule names no number.
 const MAX_PARALLEL: u32 = 3;

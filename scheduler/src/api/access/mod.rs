@@ -2,6 +2,8 @@
 
 mod credentials;
 mod failure_limit;
+mod identity;
+#[cfg_attr(not(feature = "oidc"), path = "oidc_disabled.rs")]
 mod oidc;
 mod secret_digest;
 mod session_store;
@@ -34,9 +36,9 @@ use crate::scheduler::Scheduler;
 use credentials::Credentials;
 pub(super) use credentials::{COOKIE, cookie_value};
 use failure_limit::FailureLimit;
-use oidc::OidcIdentity;
+use identity::OidcIdentity;
+pub(super) use identity::SignInFailure;
 pub(crate) use oidc::OidcVerifier;
-pub(super) use oidc::SignInFailure;
 use secret_digest::SecretDigest;
 use session_store::{SessionIdentity, SessionStore, StoredSession};
 pub(super) use token_store::TOKENS_MAX;

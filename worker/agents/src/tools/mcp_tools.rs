@@ -12,6 +12,8 @@ use serde::Deserialize;
 use serde_json::{Map, Value};
 use tokio_util::sync::CancellationToken;
 
+pub use goalmill_mcp::executor as mcp_executor;
+
 use super::{AgentTool, SEPARATOR, ToolPolicy, ToolTerms, is_tool_name};
 
 /// Characters of a server's name.
@@ -71,31 +73,27 @@ impl McpToolServer {
         Ok(Self { name: name.to_owned(), tools, terms: Arc::new(terms) })
     }
 
-    /// What becomes of the calls of one of its tools.
-    pub fn terms(&self, tool: &McpTool) -> ToolTerms {
-        // The settings were checked when they were read.
-        self.terms.of(&tool.info.name).unwrap_or(ToolTerms::free(ToolPolicy::Deny))
-    }
-
-    /// The tools that the server lists now.
-    pub async fn list(&self) -> Result<Vec<McpTool>, Failure> {
+    /// The tools that the server lists now, and what becomes of the calls of each.
+    pub async fn list(&self) -> Result<Vec<(Box<dyn AgentTool>, ToolTerms)>, Failure> {
         let tools = self.tools.list().await?;
         Ok(tools.into_iter().filter_map(|info| self.tool(info)).collect())
     }
 
     /// `None` for a name that models do not accept.
-    fn tool(&self, info: McpToolInfo) -> Option<McpTool> {
+    fn tool(&self, info: McpToolInfo) -> Option<(Box<dyn AgentTool>, ToolTerms)> {
         let name = format!("{}{SEPARATOR}{}", self.name, info.name);
         if !is_tool_name(&name) {
             tracing::warn!("a tool of the MCP server `{}` is left out: models do not take its name", self.name);
             return None;
         }
-        Some(McpTool { name, info, tools: Arc::clone(&self.tools) })
+        // The settings were checked when they were read.
+        let terms = self.terms.of(&info.name).unwrap_or(ToolTerms::free(ToolPolicy::Deny));
+        Some((Box::new(McpTool { name, info, tools: Arc::clone(&self.tools) }), terms))
     }
 }
 
 /// One tool of a server.
-pub(super) struct McpTool {
+struct McpTool {
     name: String,
     info: McpToolInfo,
     tools: Arc<McpToolSet>,

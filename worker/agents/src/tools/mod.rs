@@ -23,6 +23,7 @@ mod agent_tool;
 mod ask_person;
 mod file_tools;
 mod http_get;
+#[cfg_attr(not(feature = "mcp"), path = "mcp_tools_disabled.rs")]
 mod mcp_tools;
 mod program_tools;
 mod sandbox;
@@ -32,6 +33,8 @@ mod submit_plan;
 mod workspace;
 
 use agent_tool::AgentToolSettings;
+pub use mcp_tools::mcp_executor;
+
 use mcp_tools::McpToolServer;
 use submit_plan::{SubmitPlan, SubmitPlanSettings};
 use workspace::Workspaces;
@@ -320,11 +323,7 @@ impl AgentTools {
             }
         }
         for server in &self.servers {
-            let tools = server.list().await?.into_iter();
-            found.extend(tools.map(|tool| {
-                let terms = server.terms(&tool);
-                (Box::new(tool) as Box<dyn AgentTool>, terms)
-            }));
+            found.extend(server.list().await?);
         }
         let mut tools = self.tools.clone();
         let mut bytes: usize = tools.iter().map(|tool| tool.schema.bytes()).sum();

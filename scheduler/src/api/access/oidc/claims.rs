@@ -9,23 +9,13 @@ use goalmill_common::id::{Namespace, is_id};
 use goalmill_common::number::whole_u64;
 use serde_json::Value;
 
+use crate::api::access::identity::OidcIdentity;
 use crate::api::access::secret_digest::SecretDigest;
 
 /// Characters of a name in logs, without its digest.
 const NAME_CHARS_MAX: usize = 64;
 /// Characters of the digest behind a name that had to be changed.
 const DIGEST_CHARS: usize = 8;
-
-/// A caller that a token names.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(in crate::api) struct OidcIdentity {
-    pub(in crate::api) actor: String,
-    pub(in crate::api) roles: BTreeSet<Role>,
-    /// A namespace, or `*` for all.
-    pub(in crate::api) namespace: String,
-    /// When the token expires, Unix milliseconds.
-    pub(in crate::api) expires_ms: u64,
-}
 
 /// The caller, if the token is of the issuer, meant for one of `audiences`, and valid at `now_ms`.
 pub(super) fn identity(

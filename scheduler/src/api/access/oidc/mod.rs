@@ -14,10 +14,11 @@ use goalmill_common::problem::{ErrorCode, Problem};
 use serde_json::Value;
 use tokio_util::task::TaskTracker;
 
-pub(in crate::api) use claims::OidcIdentity;
 use code_flow::{CodeFlow, ExchangeError};
 use issuer::{Issuer, IssuerUnavailable};
 use signed_token::SignedToken;
+
+use super::identity::{OidcIdentity, SignInFailure};
 
 /// Checks the access tokens of one issuer.
 pub(crate) struct OidcVerifier {
@@ -27,37 +28,6 @@ pub(crate) struct OidcVerifier {
     flow: Option<CodeFlow>,
     clock: Clock,
     tasks: TaskTracker,
-}
-
-/// Why nobody could sign in.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::api) enum SignInFailure {
-    /// The provider, or the person there, said no.
-    Denied,
-    /// The browser did not begin this sign-in, or too long ago.
-    Expired,
-    /// What the provider gave does not count.
-    Invalid,
-    /// The person has no role here.
-    NoRole,
-    /// The provider does not answer.
-    Unavailable,
-    /// The address has failed too often.
-    Limited,
-}
-
-impl SignInFailure {
-    /// The word in the address of the page.
-    pub(in crate::api) fn word(self) -> &'static str {
-        match self {
-            Self::Denied => "denied",
-            Self::Expired => "expired",
-            Self::Invalid => "invalid",
-            Self::NoRole => "no_role",
-            Self::Unavailable => "unavailable",
-            Self::Limited => "limited",
-        }
-    }
 }
 
 impl OidcVerifier {

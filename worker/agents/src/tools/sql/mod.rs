@@ -10,6 +10,7 @@ use serde_json::{Map, Value, json};
 use super::workspace::{WorkspaceLimits, Workspaces};
 use super::{AgentTool, text_of};
 
+#[cfg_attr(not(feature = "postgres"), path = "postgres_disabled.rs")]
 mod postgres;
 mod sqlite;
 

@@ -1,0 +1,62 @@
+//! The optional parts of this binary, and the refusal of settings that ask for another one.
+
+use goalmill_common::config::{Feature, Loaded, exports_traces};
+
+use crate::exit::Failed;
+
+/// Each part, and whether it is built in.
+const FEATURES: [(Feature, bool); 5] = [
+    (Feature::Htn, cfg!(feature = "htn")),
+    (Feature::Mcp, cfg!(feature = "mcp")),
+    (Feature::Oidc, cfg!(feature = "oidc")),
+    (Feature::Otel, cfg!(feature = "otel")),
+    (Feature::Postgres, cfg!(feature = "postgres")),
+];
+
+/// The parts that are built in.
+pub fn built_in() -> Vec<Feature> {
+    FEATURES.iter().filter(|(_, is_built_in)| *is_built_in).map(|(feature, _)| *feature).collect()
+}
+
+/// Refuses settings of a scheduler that ask for a part that is not built in.
+pub fn check(loaded: &Loaded) -> Result<(), Failed> {
+    let missing = loaded.missing_features(exports_traces(), &built_in());
+    if missing.is_empty() {
+        return Ok(());
+    }
+    let missing: Vec<String> = missing.iter().map(ToString::to_string).collect();
+    Err(Failed::invalid(missing.join("; ")).help("see the optional parts: goalmill version -o json"))
+}
+
+#[cfg(test)]
+mod tests {
+    use goalmill_common::config::ArchiveKind;
+
+    use super::*;
+    use crate::exit::Exit;
+
+    /// Holds with and without the features: `cargo test -p goalmill --no-default-features --bins part`.
+    #[test]
+    fn settings_are_refused_if_they_ask_for_a_part_that_is_not_built_in() {
+        check(&Loaded::default()).expect("defaults ask for nothing");
+        let settings = |change: fn(&mut Loaded)| {
+            let mut loaded = Loaded::default();
+            change(&mut loaded);
+            check(&loaded)
+        };
+        for (feature, refused) in [
+            (Feature::Htn, settings(|loaded| loaded.settings.planner.order.push("htn".into()))),
+            (Feature::Oidc, settings(|loaded| loaded.settings.api.oidc.issuer = "https://login.example".into())),
+            (Feature::Postgres, settings(|loaded| loaded.settings.archive.store = ArchiveKind::Postgres)),
+        ] {
+            match refused {
+                Ok(()) => assert!(built_in().contains(&feature), "{feature}"),
+                Err(failed) => {
+                    assert!(!built_in().contains(&feature), "{feature}");
+                    assert_eq!(failed.exit, Exit::InvalidInput);
+                    assert!(failed.message.contains(&format!("--features {feature}")), "{failed}");
+                }
+            }
+        }
+    }
+}
