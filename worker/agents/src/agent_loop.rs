@@ -239,7 +239,7 @@ impl<'a> AgentLoop<'a> {
         let settings = &self.agent.settings;
         let parameters = self.format.parameters().clone();
         let format = if self.agent.tools.is_empty() {
-            ResponseFormat::Json { name: ANSWER_NAME.into(), schema: parameters }
+            ResponseFormat::Json { name: ANSWER_NAME.into(), schema: parameters.into() }
         } else {
             let mut tools = self.agent.tools.definitions();
             let description = "Gives the answer of the task and ends the work.".into();

@@ -24,6 +24,7 @@ pub(super) fn body(request: &ProviderRequest<'_>) -> Value {
     };
     let format = match (&request.completion.format, request.mode) {
         (ResponseFormat::Json { name, schema }, ResponseMode::JsonSchema) => {
+            let schema = schema.enforced(request.schema_subset());
             let strict = (!request.quirks.no_strict).then(|| is_strict(schema, DEPTH_MAX).into());
             let inner =
                 object([("name", Some(name.as_str().into())), ("schema", Some(schema.clone())), ("strict", strict)]);

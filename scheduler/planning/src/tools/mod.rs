@@ -14,6 +14,7 @@ use serde_json::{Map, Value, json};
 use tokio::time::Instant;
 
 use super::call_log::RanTool;
+use super::llm::plan_schema::PlanVocabulary;
 use super::llm::plan_task::PlanTask;
 use super::llm::prompt_data::PromptData;
 use super::llm::repair_loop::{AcceptedDraft, DraftVerdict, RepairLoop};
@@ -89,7 +90,7 @@ impl Planner for ToolsPlanner {
         let mut repair_loop = RepairLoop::new(&self.deps, call_log, self.name(), budget, Purpose::Plan, planning);
         let mut target = PlanTarget::new(&task);
         let (good, repairs) =
-            turns(&mut repair_loop, prompt, tools(ToolSet::Plan, planning.require_fallbacks), &mut target).await?;
+            turns(&mut repair_loop, prompt, tools(ToolSet::Plan, &task.vocabulary(), &[]), &mut target).await?;
         let (good, _) = reviewed(&mut repair_loop, &mut task, AcceptedDraft::one(good, String::new())).await;
         self.deps.examples.store(&request.goal.description, good.valid.plan());
         let spent = repair_loop.spend.spent();
@@ -115,8 +116,15 @@ impl Planner for ToolsPlanner {
         let prompt = data.add_to(self.prompt(context, &shortlist, request.now_ms, &planning)?);
         let (call_log, left) = (&request.call_log, &situation.left);
         let mut repair_loop = RepairLoop::new(&self.deps, call_log, self.name(), left, Purpose::Replan, &planning);
-        let (mut proposal, repairs) =
-            turns(&mut repair_loop, prompt, tools(ToolSet::Revise, planning.require_fallbacks), &mut target).await?;
+        let vocabulary = PlanVocabulary {
+            agents: &shortlist.agents,
+            fallbacks: planning.require_fallbacks,
+            parts: false,
+            output_tokens_max: self.deps.settings.output_tokens_max,
+        };
+        let ids: Vec<String> = situation.plan.steps.iter().map(|step| step.id.to_string()).collect();
+        let tools = tools(ToolSet::Revise, &vocabulary, &ids);
+        let (mut proposal, repairs) = turns(&mut repair_loop, prompt, tools, &mut target).await?;
         if situation.wants_part() {
             keep_going(&mut proposal);
         }
