@@ -118,7 +118,7 @@ pub struct RevisedPlan {
     pub may_nest: bool,
 }
 
-impl<'a> PlanVocabulary<'a> {
+impl PlanVocabulary<'_> {
     /// The schema of a plan.
     ///
     /// - `steps_max`: steps of the plan.

@@ -188,7 +188,7 @@ impl GenerationTask for RevisionTask<'_> {
         let plan = RevisedPlan {
             steps: ids.clone().map(StepId::to_string).collect(),
             open: ids.filter(|id| is_open(id)).map(StepId::to_string).collect(),
-            phases: situation.plan.phases.iter().map(|phase| phase.id.to_string()).collect(),
+            phases: situation.plan.phases.iter().map(|phase| phase.id.clone()).collect(),
             may_nest,
         };
         let vocabulary = PlanVocabulary {
