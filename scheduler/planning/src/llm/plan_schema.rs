@@ -15,7 +15,7 @@
 //! earlier steps only, and to outputs that an action of the catalogue declares. The pattern excludes characters that
 //! JSON escapes, apart from their escapes, because grammars apply patterns to the text of the JSON string.
 //!
-//! Each form has a limit in bytes. A catalogue that does not fit is described in less [`Detail`].
+//! Each form has a limit in bytes. A catalogue that does not fit is described in less detail.
 
 use std::collections::BTreeSet;
 
@@ -130,11 +130,15 @@ impl PlanVocabulary<'_> {
     /// The schema of the corrected steps of a draft.
     ///
     /// - `ids`: of the draft's steps.
-    pub fn correction(&self, ids: &[String]) -> AnswerSchema {
-        let all: Vec<String> = ids.iter().cloned().chain(new_ids("s", ids, NEW_STEPS_MAX)).collect();
+    /// - `frozen`: those that stay as they are.
+    pub fn correction(&self, ids: &[String], frozen: &[String]) -> AnswerSchema {
+        let fresh = new_ids("s", ids, NEW_STEPS_MAX);
+        let all: Vec<String> = ids.iter().chain(&fresh).cloned().collect();
+        let open: Vec<String> = ids.iter().filter(|id| !frozen.contains(id)).cloned().collect();
+        let own: Vec<String> = open.iter().chain(&fresh).cloned().collect();
         self.forms(&all, |builder| {
-            let steps = builder.any_steps(&all);
-            let remove = json!({"type": "array", "items": one_of(ids), "maxItems": ids.len()});
+            let steps = builder.any_steps(&own, &all);
+            let remove = json!({"type": "array", "items": one_of(&open), "maxItems": open.len()});
             object([("steps", steps), ("remove", remove)])
         })
     }
@@ -220,7 +224,7 @@ impl Builder<'_> {
     /// The steps of a plan: by position where a grammar holds them to it.
     fn steps(&mut self, ids: &[String]) -> Value {
         if self.form != Form::Grammar || self.detail >= Detail::Names {
-            return self.any_steps(ids);
+            return self.any_steps(ids, ids);
         }
         let steps: Vec<Value> = (0..ids.len())
             .map(|at| {
@@ -234,10 +238,10 @@ impl Builder<'_> {
         json!({ "anyOf": lists })
     }
 
-    /// Steps in any order, with any of the ids.
-    fn any_steps(&mut self, ids: &[String]) -> Value {
-        let step = self.step(ids, ids, "");
-        json!({"type": "array", "items": step, "minItems": 1, "maxItems": ids.len()})
+    /// Steps in any order, with any of their own ids.
+    fn any_steps(&mut self, own: &[String], earlier: &[String]) -> Value {
+        let step = self.step(own, earlier, "");
+        json!({"type": "array", "items": step, "minItems": 1, "maxItems": own.len()})
     }
 
     /// A step.

@@ -223,10 +223,6 @@ impl<'a> PlanTask<'a> {
         }
     }
 
-    fn is_frozen(&self, id: &str) -> bool {
-        self.frozen.iter().any(|step| step.id.as_str() == id)
-    }
-
     fn frozen_ids(&self) -> Vec<String> {
         self.frozen.iter().map(|step| step.id.to_string()).collect()
     }
@@ -316,12 +312,11 @@ impl GenerationTask for PlanTask<'_> {
 
     fn want(&self, before: Option<&Value>) -> ResponseFormat {
         let vocabulary = self.vocabulary();
-        let ids =
-            before.map(|draft| parse_answer::steps(draft).map(|(_, steps)| steps.iter().filter_map(parse_answer::id)));
-        let schema = match ids {
+        let draft = before.and_then(|draft| Some(parse_answer::steps(draft)?.1.iter().filter_map(parse_answer::id)));
+        let schema = match draft {
             _ if vocabulary.agents.is_empty() => schema(vocabulary.fallbacks).into(),
-            Some(Some(ids)) => vocabulary.correction(&ids.filter(|id| !self.is_frozen(id)).collect::<Vec<_>>()),
-            Some(None) | None => vocabulary.plan(self.request.limits.planned_steps_max),
+            Some(ids) => vocabulary.correction(&ids.collect::<Vec<_>>(), &self.frozen_ids()),
+            None => vocabulary.plan(self.request.limits.planned_steps_max),
         };
         ResponseFormat::Json { name: "plan".into(), schema }
     }

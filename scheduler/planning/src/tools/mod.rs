@@ -6,9 +6,7 @@ use async_trait::async_trait;
 use goalmill_common::command::Proposal;
 use goalmill_common::goal::{Goal, Planning};
 use goalmill_common::json::Json;
-use goalmill_llm::{
-    Completion, Message, ModelError, Purpose, ResponseFormat, ResponseMode, Tool, ToolCall, ToolChoice,
-};
+use goalmill_llm::{Completion, Message, ModelError, Purpose, ResponseFormat, Tool, ToolCall, ToolChoice};
 use goalmill_reader::{ReaderLimits, ToolCatalogue, Verdict, parse_calls, parse_value};
 use serde_json::{Map, Value, json};
 use tokio::time::Instant;
@@ -186,7 +184,8 @@ async fn turns<B: ToolTarget + Send>(
             repair_loop.provenance.note(json!({"calls_not_run": written.len() - CALLS_MAX}));
         }
         let mut ran = Vec::new();
-        let end = run_calls(&repair_loop.provenance, written, answer.mode, target, &mut messages, &mut ran);
+        let is_text = answer.tool_calls.is_empty();
+        let end = run_calls(&repair_loop.provenance, written, is_text, target, &mut messages, &mut ran);
         repair_loop.record_tools(ran).await;
         if let Some(end) = end {
             return end;
@@ -201,11 +200,12 @@ async fn turns<B: ToolTarget + Send>(
 
 /// Runs the calls of an answer and adds the results to the messages. Returns the end of the planning if a call is it.
 ///
+/// - `is_text`: the calls stand in the text, so their results are texts as well.
 /// - `ran`: gets the calls that were run, and their results.
 fn run_calls<B: ToolTarget>(
     provenance: &Provenance,
     written: Vec<Written>,
-    mode: ResponseMode,
+    is_text: bool,
     target: &mut B,
     messages: &mut Vec<Message>,
     ran: &mut Vec<RanTool>,
@@ -238,11 +238,10 @@ fn run_calls<B: ToolTarget>(
             tool.result = Some(reply.clone());
             ran.push(tool);
         }
-        messages.push(match mode {
-            ResponseMode::Text => Message::user(format!("`{}` answers: {reply}", call.name)),
-            ResponseMode::JsonSchema | ResponseMode::ForcedTool | ResponseMode::JsonObject | ResponseMode::Tools => {
-                Message::Tool { call_id: call.id, name: call.name, text: reply.to_string() }
-            }
+        messages.push(if is_text {
+            Message::user(format!("`{}` answers: {reply}", call.name))
+        } else {
+            Message::Tool { call_id: call.id, name: call.name, text: reply.to_string() }
         });
     }
     None
@@ -266,9 +265,10 @@ fn not_run() -> Value {
 /// A call, and its arguments or why they cannot be used.
 type Written = (ToolCall, Result<Map<String, Value>, String>);
 
-/// The calls of an answer with their arguments, or why these cannot be used. A cut call is never run.
+/// The calls of an answer with their arguments, or why these cannot be used. Some models write calls as text although
+/// the server has tools. A cut call is never run.
 fn written(answer: &Completion, known: &ToolCatalogue) -> Vec<Written> {
-    if answer.mode == ResponseMode::Text && answer.tool_calls.is_empty() {
+    if answer.tool_calls.is_empty() {
         let reading = parse_calls(&answer.text, known, &ReaderLimits::default());
         let call = |call: goalmill_reader::ParsedCall| {
             (ToolCall { name: call.name, ..ToolCall::default() }, Ok(call.arguments))

@@ -242,7 +242,8 @@ fn parts_and_fallbacks_are_steps_where_they_are_wanted() {
 fn a_correction_names_steps_of_the_draft_and_new_ones() {
     let agents = office();
     let ids = ["read-it".to_owned(), "s1".to_owned()];
-    let schema = vocabulary(&agents).correction(&ids);
+    let schema = vocabulary(&agents).correction(&ids, &[]);
+    let frozen = vocabulary(&agents).correction(&ids, &ids[1..]);
     let with_id = |id: &str| {
         let mut step = read(1);
         step["id"] = id.into();
@@ -252,6 +253,11 @@ fn a_correction_names_steps_of_the_draft_and_new_ones() {
         assert!(["read-it", "s1", "s2", "s7"].iter().all(|id| admits(schema, &with_id(id))), "{form}");
         assert!(!admits(schema, &with_id("other")), "{form}");
         assert!(!admits(schema, &json!({"steps": [read(1)], "remove": ["other"]})), "{form}");
+    }
+    let mut depends = with_id("read-it");
+    depends["steps"][0]["dependencies"] = json!(["s1"]);
+    for (form, schema) in forms(&frozen) {
+        assert!(!admits(schema, &with_id("s1")) && admits(schema, &depends), "{form}: `s1` has begun");
     }
 }
 
@@ -382,7 +388,13 @@ async fn a_model_that_repeats_the_example_is_told_so() {
     example["inputs"]["to"] = "report.txt".into();
     let answers = vec![says(&json!({"steps": [example]})), says(&json!({"steps": [flight()]}))];
     let world = world(LlmSettings::default(), vec![answers]).await;
-    let planned = world.llm.plan(&request()).await.expect("the correction is a plan of its own").planned;
+    let mut request = request();
+    let prompt = r#"Plan.
+{% raw %}{"steps": [{"description": "Read the report", "inputs": {"path": "report.txt"}}]}{% endraw %}
+--- user ---
+{{ goal.description }}"#;
+    request.goal.planning.prompt = Some(prompt.into());
+    let planned = world.llm.plan(&request).await.expect("the correction is a plan of its own").planned;
     assert_eq!(account(&planned)["rounds"][0]["issues"][0]["code"], "EXAMPLE_REPEATED");
     assert!(prompt_of(&world, 1).contains("repeats the example"));
 }
