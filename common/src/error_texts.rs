@@ -1016,6 +1016,14 @@ pub const SECTIONS: &[CodeSection] = &[
             ("STEP_COMPLETED", "A change concerns a completed step, which cannot change."),
             ("STEP_HAS_BEGUN", "The draft changes a step that has already started."),
             (
+                "EXAMPLE_REPEATED",
+                "The model wrote the example of the prompt once more, or took a fact from it that the goal does not state.",
+            ),
+            (
+                "STEP_SAYS_NOTHING",
+                "The texts of the step are empty or placeholders, such as `...`, `string` or `<input>`. Such a step is refused although its form is valid.",
+            ),
+            (
                 "NOT_EDITABLE",
                 "The field cannot be edited while the plan runs. [people.md](../people.md) lists the editable \
                 fields.",

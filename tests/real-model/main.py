@@ -16,6 +16,7 @@ import urllib.request
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
 from processes import Processes, call, free_port, wait
 
+from plans import measure_all
 from typed_proxy import Proxy
 
 PROGRAM, FOLDER = (pathlib.Path(path).resolve() for path in sys.argv[1:3])
@@ -233,6 +234,9 @@ def main():
             ]:
                 if not WANTED or name in WANTED:
                     failed += pass_tests(Goalmill(processes, name, base_url(), dialect), server, tests, name)
+            if not WANTED or "plans" in WANTED:
+                processes.program = [str(PROGRAM)]
+                failed += measure_all(processes, f"127.0.0.1:{port}")
             print(f"types: {typed.requests} requests, {len(typed.violations)} violations", *sorted(set(typed.violations)), sep="\n  ")
             failed += bool(typed.violations)
         finally:

@@ -191,7 +191,7 @@ async fn plan(models: &ModelRegistry) -> Probe {
     });
     let text = "Plan this goal in two steps: find three facts about bees, then write a paragraph about them. The agent types are \
                 `research` and `writer`. The second step depends on the first.";
-    let format = ResponseFormat::Json { name: "plan".into(), schema };
+    let format = ResponseFormat::Json { name: "plan".into(), schema: schema.into() };
     let answer = models.complete(&request(vec![Message::user(text)], format)).await;
     let mut probe = Probe::new("plan", &answer);
     if let Ok(answer) = &answer

@@ -89,6 +89,8 @@ pub struct ServerQuirks {
     pub no_stream_options: bool,
     /// Rejects `strict` beside a schema.
     pub no_strict: bool,
+    /// Enforces no more than the strict subset of JSON Schema.
+    pub strict_subset: bool,
 }
 
 impl ServerQuirks {
@@ -107,6 +109,9 @@ impl ServerQuirks {
         }
         if text.contains("'strict'") || text.contains("`strict`") || text.contains("\"strict\"") {
             next.no_strict = true;
+        }
+        if ["prefixitems", "'pattern'", "maxlength", "minlength", "grammar"].iter().any(|word| text.contains(word)) {
+            next.strict_subset = true;
         }
         (next != self).then_some(next)
     }
@@ -165,7 +170,7 @@ impl FallbackModes {
 }
 
 fn json_modes(dialect: Dialect) -> &'static [ResponseMode] {
-    modes_for(&ResponseFormat::Json { name: String::new(), schema: serde_json::Value::Null }, dialect)
+    modes_for(&ResponseFormat::Json { name: String::new(), schema: serde_json::Value::Null.into() }, dialect)
 }
 
 /// Whether a rejection may concern the response format rather than the content of the prompt.
@@ -186,7 +191,7 @@ mod tests {
     use crate::request::ToolChoice;
 
     fn format() -> ResponseFormat {
-        ResponseFormat::Json { name: "plan".into(), schema: json!({}) }
+        ResponseFormat::Json { name: "plan".into(), schema: json!({}).into() }
     }
 
     #[test]

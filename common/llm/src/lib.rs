@@ -10,6 +10,7 @@
 //!                └── next model ─┴────────────────── any other error ────────────────┘
 //! ```
 
+mod answer_schema;
 mod api_key;
 mod budget;
 mod call_metrics;
@@ -35,6 +36,7 @@ mod token_estimate;
 mod usage;
 mod usage_meter;
 
+pub use answer_schema::{AnswerSchema, SchemaSubset};
 pub use api_key::ApiKey;
 pub use budget::{BudgetExceeded, Reservation, SpendBudget, SpendLimit, Spending};
 pub use completion::{

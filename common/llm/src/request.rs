@@ -7,6 +7,7 @@ use serde_json::Value;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
+use crate::answer_schema::AnswerSchema;
 use crate::budget::SpendBudget;
 use crate::message::Message;
 
@@ -74,8 +75,7 @@ pub enum ResponseFormat {
     Json {
         /// Name of the schema and of the tool that replaces it: letters, digits, `_` and `-`.
         name: String,
-        /// JSON Schema of an object.
-        schema: Value,
+        schema: AnswerSchema,
     },
     /// Tool calls. A server without tools gets them described in the prompt, in mode [`crate::ResponseMode::Text`];
     /// the model then writes calls between `<tool_call>` tags.

@@ -17,7 +17,8 @@ pub fn estimate_tokens(text: &str) -> u64 {
     ascii.div_ceil(ASCII_BYTES) + others
 }
 
-/// Tokens of the whole prompt: messages, schema and tools.
+/// Tokens of the whole prompt: messages, schema and tools. A schema counts in its form for prompts, which is also what a
+/// server falls back to; a grammar takes no tokens.
 pub fn estimate_prompt_tokens(request: &CompletionRequest) -> u64 {
     let calls = |message: &Message| match message {
         Message::Assistant { tool_calls, .. } => tool_calls
@@ -29,7 +30,7 @@ pub fn estimate_prompt_tokens(request: &CompletionRequest) -> u64 {
     let messages: u64 = request.messages.iter().map(|m| estimate_tokens(m.text()) + calls(m) + MESSAGE_OVERHEAD).sum();
     let format = match &request.format {
         ResponseFormat::Text => 0,
-        ResponseFormat::Json { schema, .. } => estimate_tokens(&schema.to_string()),
+        ResponseFormat::Json { schema, .. } => estimate_tokens(&schema.prompt.to_string()),
         ResponseFormat::Tools { tools, .. } => {
             let one = |tool: &crate::request::Tool| {
                 estimate_tokens(&tool.name)

@@ -645,6 +645,6 @@ fn tools() -> ResponseFormat {
 fn schema() -> ResponseFormat {
     ResponseFormat::Json {
         name: "plan".into(),
-        schema: json!({"type": "object", "properties": {"steps": {"type": "array"}}}),
+        schema: json!({"type": "object", "properties": {"steps": {"type": "array"}}}).into(),
     }
 }

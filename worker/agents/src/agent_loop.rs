@@ -50,7 +50,7 @@ struct ModelReply {
     /// The reply ended early.
     #[serde(default)]
     is_cut: bool,
-    /// The server does not support tools: calls are written in the text, and results are sent as texts.
+    /// Calls stand in the text, so results are sent as texts.
     #[serde(default)]
     is_text: bool,
     /// Name of the model in the settings.
@@ -62,14 +62,15 @@ struct ModelReply {
 
 impl ModelReply {
     fn read(completion: &Completion, format: &ResponseFormat) -> Self {
-        let is_text = completion.mode == ResponseMode::Text;
         let (text, tool_calls) = match format {
-            ResponseFormat::Tools { tools, .. } if is_text && completion.tool_calls.is_empty() => {
+            // Some models write calls as text although the server has tools.
+            ResponseFormat::Tools { tools, .. } if completion.tool_calls.is_empty() => {
                 (completion.text.clone(), written_calls(&completion.text, tools))
             }
             ResponseFormat::Tools { .. } => (completion.text.clone(), completion.tool_calls.clone()),
             ResponseFormat::Json { .. } | ResponseFormat::Text => (completion.content().to_owned(), Vec::new()),
         };
+        let is_text = completion.mode == ResponseMode::Text || completion.tool_calls.is_empty();
         Self {
             text,
             tool_calls,
@@ -250,7 +251,7 @@ impl<'a> AgentLoop<'a> {
         let settings = &self.agent.settings;
         let parameters = self.format.parameters().clone();
         let format = if self.agent.tools.is_empty() {
-            ResponseFormat::Json { name: ANSWER_NAME.into(), schema: parameters }
+            ResponseFormat::Json { name: ANSWER_NAME.into(), schema: parameters.into() }
         } else {
             let mut tools = self.agent.tools.definitions();
             let description = "Gives the answer of the task and ends the work.".into();

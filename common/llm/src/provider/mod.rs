@@ -7,6 +7,7 @@ use goalmill_common::config::{Dialect, ModelSettings};
 use goalmill_common::sse::ServerEvent;
 use serde_json::{Map, Value, json};
 
+use crate::answer_schema::SchemaSubset;
 use crate::completion::{CompletionDelta, ServerError};
 use crate::fallback_modes::{ResponseMode, ServerQuirks};
 use crate::frames::Frames;
@@ -43,6 +44,11 @@ impl ProviderRequest<'_> {
         Some(self.model.reasoning_effort.as_str()).filter(|effort| !effort.is_empty())
     }
 
+    /// The part of JSON Schema that the server enforces.
+    fn schema_subset(&self) -> SchemaSubset {
+        if self.quirks.strict_subset { SchemaSubset::Strict } else { SchemaSubset::at(&self.model.base_url) }
+    }
+
     /// The messages with the instructions of the mode.
     fn messages(&self) -> Vec<Message> {
         prompt::messages(self.completion, self.mode)
@@ -54,7 +60,7 @@ impl ProviderRequest<'_> {
             (ResponseFormat::Tools { tools, .. }, ResponseMode::Tools) => tools.clone(),
             (ResponseFormat::Json { name, schema }, ResponseMode::ForcedTool) => {
                 let description = "Hands in the answer.".to_owned();
-                vec![Tool { name: name.clone(), description, parameters: schema.clone() }]
+                vec![Tool { name: name.clone(), description, parameters: schema.prompt.clone() }]
             }
             _ => Vec::new(),
         }

@@ -13,7 +13,9 @@ pub(super) fn body(request: &ProviderRequest<'_>) -> Value {
     let messages: Vec<Value> = request.messages().iter().map(message).collect();
     let tools = request.tools();
     let format = match (&request.completion.format, request.mode) {
-        (ResponseFormat::Json { schema, .. }, ResponseMode::JsonSchema) => Some(schema.clone()),
+        (ResponseFormat::Json { schema, .. }, ResponseMode::JsonSchema) => {
+            Some(schema.enforced(request.schema_subset()).clone())
+        }
         (ResponseFormat::Json { .. }, ResponseMode::JsonObject) => Some("json".into()),
         _ => None,
     };

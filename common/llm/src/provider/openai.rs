@@ -28,7 +28,8 @@ pub(super) fn body(request: &ProviderRequest<'_>) -> Value {
     };
     let format = match (&request.completion.format, request.mode) {
         (ResponseFormat::Json { name, schema }, ResponseMode::JsonSchema) => {
-            let strict = (!request.quirks.no_strict).then(|| is_strict(schema, DEPTH_MAX).into());
+            let schema = schema.enforced(request.schema_subset());
+            let strict = strict(request, schema);
             let inner =
                 object([("name", Some(name.as_str().into())), ("schema", Some(schema.clone())), ("strict", strict)]);
             Some(json!({"type": "json_schema", "json_schema": inner}))
@@ -83,6 +84,11 @@ fn call(call: &ToolCall, is_own: bool) -> Value {
     sent.insert("type".into(), "function".into());
     sent.insert("function".into(), json!({"name": call.name, "arguments": arguments}));
     sent.into()
+}
+
+/// The field `strict` beside a schema; none for a server that refuses the field.
+pub(super) fn strict(request: &ProviderRequest<'_>, schema: &Value) -> Option<Value> {
+    (!request.quirks.no_strict).then(|| is_strict(schema, DEPTH_MAX).into())
 }
 
 /// Whether a schema meets the requirements of `strict`: every object is closed and requires all its properties.

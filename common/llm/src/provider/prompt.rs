@@ -25,8 +25,8 @@ pub fn messages(request: &CompletionRequest, mode: ResponseMode) -> Vec<Message>
 fn instructions(format: &ResponseFormat, mode: ResponseMode) -> Option<String> {
     match (format, mode) {
         (ResponseFormat::Json { schema, .. }, ResponseMode::JsonObject | ResponseMode::Text) => Some(format!(
-            "Answer with one JSON object and nothing else: no prose, no code fence. It must hold to this JSON Schema:\n\
-             {schema}"
+            "Answer with one JSON object and nothing else: no prose, no code fence. It must hold to this JSON Schema:\n{}",
+            schema.prompt
         )),
         (ResponseFormat::Tools { tools, choice }, ResponseMode::Text) => Some(describe_tools(tools, choice)),
         (ResponseFormat::Text | ResponseFormat::Tools { .. }, _)
@@ -69,7 +69,7 @@ mod tests {
 
     #[test]
     fn the_schema_follows_the_system_message_or_comes_first() {
-        let format = ResponseFormat::Json { name: "plan".into(), schema: json!({"type": "object"}) };
+        let format = ResponseFormat::Json { name: "plan".into(), schema: json!({"type": "object"}).into() };
         let request = CompletionRequest::new(vec![Message::system("be brief"), Message::user("hi")], format.clone());
         let written = messages(&request, ResponseMode::Text);
         assert!(written[0].text().starts_with("be brief\n\nAnswer with one JSON object"));

@@ -2,6 +2,7 @@
 
 use serde_json::{Value, json};
 
+use super::openai::strict;
 use super::{ProviderRequest, count, object, text_at};
 use crate::completion::{CompletionDelta, FinishReason, ToolCallFragment};
 use crate::fallback_modes::ResponseMode;
@@ -21,7 +22,13 @@ pub(super) fn body(request: &ProviderRequest<'_>) -> Value {
     };
     let format = match (&request.completion.format, request.mode) {
         (ResponseFormat::Json { name, schema }, ResponseMode::JsonSchema) => {
-            Some(json!({"type": "json_schema", "name": name, "schema": schema, "strict": false}))
+            let schema = schema.enforced(request.schema_subset());
+            Some(object([
+                ("type", Some("json_schema".into())),
+                ("name", Some(name.as_str().into())),
+                ("schema", Some(schema.clone())),
+                ("strict", strict(request, schema)),
+            ]))
         }
         (ResponseFormat::Json { .. }, ResponseMode::JsonObject) => Some(json!({"type": "json_object"})),
         _ => None,

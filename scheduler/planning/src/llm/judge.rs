@@ -52,7 +52,7 @@ impl CriteriaJudge {
             Err(error) => return failed(error.to_string(), Usage::default()),
         };
         let repair_loop = RepairLoop::new(&self.0, call_log, ModelAsked::JUDGE, left, Purpose::Review, &goal.planning);
-        let want = ResponseFormat::Json { name: "verdicts".into(), schema: schema() };
+        let want = ResponseFormat::Json { name: "verdicts".into(), schema: schema().into() };
         let question = repair_loop.question(&prompt, want, Purpose::Review);
         let answer = repair_loop.complete(&prompt, &question).await;
         let usage = if call_log.is_written() { Usage::default() } else { repair_loop.usage() };

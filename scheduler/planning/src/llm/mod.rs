@@ -32,9 +32,11 @@ use super::examples::ExampleStore;
 use super::retriever::{DocumentRetriever, Passage, Retriever};
 use super::{Part, PlanRequest, Planner, PlannerAnswer, PlanningError, ReviseRequest, RouteSteps};
 
+mod degenerate_plan;
 pub(crate) mod judge;
 pub mod overhead;
 pub(super) mod parse_answer;
+pub(super) mod plan_schema;
 pub(super) mod plan_task;
 pub(super) mod prompt_data;
 mod prompt_store;

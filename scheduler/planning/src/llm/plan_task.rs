@@ -1,5 +1,7 @@
 //! The plan-generation task for the repair loop.
 
+use std::sync::OnceLock;
+
 use goalmill_common::command::Planned;
 use goalmill_common::config::{LlmSettings, PlanningStrategy};
 use goalmill_common::id::StepId;
@@ -14,7 +16,9 @@ use serde::Serialize;
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
+use super::degenerate_plan::{self, PromptExample};
 use super::parse_answer::{self, ParsedAnswer};
+use super::plan_schema::PlanVocabulary;
 use super::prompt_data::PromptData;
 use super::prompt_store::{Prompt, PromptError};
 use super::repair_loop::{DraftVerdict, GenerationTask};
@@ -69,6 +73,7 @@ pub struct PlanTask<'a> {
     /// For the reader.
     pub actions: goalmill_reader::ToolCatalogue,
     examples: Vec<Example>,
+    prompt_example: OnceLock<PromptExample>,
     /// Steps that were handed over, in order.
     pub frozen: Vec<Step>,
     /// How far the answer had come each time, and its whole length, in bytes; none when it came in one piece.
@@ -118,6 +123,7 @@ impl<'a> PlanTask<'a> {
             catalogue,
             actions,
             examples,
+            prompt_example: OnceLock::new(),
             frozen: Vec::new(),
             arrived: None,
             holds: false,
@@ -154,7 +160,19 @@ impl<'a> PlanTask<'a> {
         let repair = if self.planner == "tools" { repair } else { repair_list };
         let repaired = repair(draft, &self.request.limits, &self.rules());
         round.repairs.extend(repaired.edits);
-        (repaired.draft, repaired.outcome)
+        let outcome = repaired.outcome.and_then(|valid| {
+            let issues = degenerate_plan::issues(valid.plan(), self.prompt_example());
+            if issues.is_empty() { Ok(valid) } else { Err(issues) }
+        });
+        (repaired.draft, outcome)
+    }
+
+    /// What the first prompt shows as an example. The planner `tools` has no examples in its prompt.
+    fn prompt_example(&self) -> &PromptExample {
+        self.prompt_example.get_or_init(|| {
+            let prompt = (self.planner != "tools").then(|| self.first(None).ok()).flatten();
+            prompt.as_ref().map(PromptExample::of).unwrap_or_default()
+        })
     }
 
     /// What becomes of a draft.
@@ -192,6 +210,17 @@ impl<'a> PlanTask<'a> {
             detail: format!("step `{}` has begun and can neither change nor move", step.id),
             hint: "leave it as it is, and add steps behind it".into(),
         })
+    }
+
+    /// What the steps of the plan may be made of.
+    pub fn vocabulary(&self) -> PlanVocabulary<'_> {
+        let is_hierarchical = self.settings.strategy == PlanningStrategy::Hierarchical;
+        PlanVocabulary {
+            agents: &self.shortlist.agents,
+            fallbacks: self.request.goal.planning.require_fallbacks,
+            parts: is_hierarchical && self.request.limits.depth_max > 0,
+            output_tokens_max: self.settings.output_tokens_max,
+        }
     }
 
     fn frozen_ids(&self) -> Vec<String> {
@@ -281,8 +310,15 @@ impl GenerationTask for PlanTask<'_> {
         self.evaluate_parsed(written, before, round)
     }
 
-    fn want(&self) -> ResponseFormat {
-        ResponseFormat::Json { name: "plan".into(), schema: schema(self.request.goal.planning.require_fallbacks) }
+    fn want(&self, before: Option<&Value>) -> ResponseFormat {
+        let vocabulary = self.vocabulary();
+        let draft = before.and_then(|draft| Some(parse_answer::steps(draft)?.1.iter().filter_map(parse_answer::id)));
+        let schema = match draft {
+            _ if vocabulary.agents.is_empty() => schema(vocabulary.fallbacks).into(),
+            Some(ids) => vocabulary.correction(&ids.collect::<Vec<_>>(), &self.frozen_ids()),
+            None => vocabulary.plan(self.request.limits.planned_steps_max),
+        };
+        ResponseFormat::Json { name: "plan".into(), schema }
     }
 
     fn may_start_over(&self) -> bool {
@@ -391,7 +427,7 @@ fn cut(text: &str) -> String {
     }
 }
 
-/// The form of a plan, as servers are asked for it.
+/// The form of a plan of agents that are not known.
 ///
 /// - `fallbacks`: steps have fallbacks.
 pub fn schema(fallbacks: bool) -> Value {
@@ -400,7 +436,7 @@ pub fn schema(fallbacks: bool) -> Value {
     json!({
         "type": "object",
         "properties": {
-            "steps": {"type": "array", "items": step_schema(fallbacks)},
+            "steps": {"type": "array", "items": step_schema(fallbacks, [text.clone(), text.clone()])},
             "remove": texts,
             "name": text,
         },
@@ -409,12 +445,15 @@ pub fn schema(fallbacks: bool) -> Value {
 }
 
 /// The form of a step.
-pub fn step_schema(fallbacks: bool) -> Value {
+///
+/// - `names`: the schemas of the names of agents and of actions.
+pub fn step_schema(fallbacks: bool, names: [Value; 2]) -> Value {
     let text = json!({"type": "string"});
+    let [agent, action] = names;
     let mut schema = json!({
         "type": "object",
         "properties": {
-            "id": text, "description": text, "agent_type": text, "action": text,
+            "id": text, "description": text, "agent_type": agent, "action": action,
             "kind": {"type": "string", "enum": ["tool", "llm", "message", "finish", "plan"]},
             "inputs": {"type": "object"},
             "dependencies": {"type": "array", "items": {"type": "string"}},
@@ -425,7 +464,7 @@ pub fn step_schema(fallbacks: bool) -> Value {
     });
     if fallbacks {
         schema["properties"]["fallback"] =
-            json!({"type": "object", "properties": {"agent_type": text, "action": text}});
+            json!({"type": "object", "properties": {"agent_type": agent, "action": action}});
     }
     schema
 }

@@ -85,7 +85,9 @@ pub trait GenerationTask: Sync {
     ) -> DraftVerdict<Self::Output>;
 
     /// The form of the answer.
-    fn want(&self) -> ResponseFormat;
+    ///
+    /// - `before`: the draft that is criticised.
+    fn want(&self, before: Option<&Value>) -> ResponseFormat;
 
     /// Whether another model may start over.
     fn may_start_over(&self) -> bool {
@@ -322,7 +324,7 @@ impl<'a> RepairLoop<'a> {
         };
         let purpose = if before.is_some() { Purpose::Repair } else { self.purpose };
         let asks = if progress.rounds == 0 { self.settings.candidates.max(1) } else { 1 };
-        let question = self.question(&prompt, task.want(), purpose);
+        let question = self.question(&prompt, task.want(before.map(|(draft, _)| draft)), purpose);
         let answers = futures_util::future::join_all((0..asks).map(|_| self.complete(&prompt, &question))).await;
         progress.rounds += 1;
         let before = before.map(|(draft, _)| draft.clone());

@@ -125,7 +125,7 @@ async fn look(
             return Vec::new();
         }
     };
-    let want = ResponseFormat::Json { name: "review".into(), schema: schema() };
+    let want = ResponseFormat::Json { name: "review".into(), schema: schema().into() };
     let questions: Vec<_> =
         prompts.iter().map(|prompt| repair_loop.question(prompt, want.clone(), Purpose::Review)).collect();
     let asked = prompts.iter().zip(&questions).map(|(prompt, question)| repair_loop.complete(prompt, question));

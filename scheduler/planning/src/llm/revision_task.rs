@@ -1,6 +1,8 @@
 //! The revision task for the repair loop.
 
 use goalmill_common::command::Proposal;
+use goalmill_common::config::PlanningStrategy;
+use goalmill_common::id::StepId;
 use goalmill_common::json::Json;
 use goalmill_common::problem::Issue;
 use goalmill_common::revision::{Change, RevisionStrategy, Situation, StepSituation};
@@ -10,6 +12,7 @@ use serde_json::{Value, json};
 use tokio::time::Instant;
 
 use super::parse_answer::{self, ParsedAnswer};
+use super::plan_schema::{PlanVocabulary, RevisedPlan};
 use super::plan_task::verdict;
 use super::prompt_data::PromptData;
 use super::prompt_store::{Prompt, PromptError};
@@ -62,7 +65,7 @@ fn fitting<'a>(
     loop {
         let task = RevisionTask::new(deps, request, data.clone().unwrap_or_default(), actions);
         let prompt = task.first(None).map_err(|error| PlanningError::new(error.to_string()))?;
-        let question = repair_loop.question(&prompt, task.want(), Purpose::Replan);
+        let question = repair_loop.question(&prompt, task.want(None), Purpose::Replan);
         if repair_loop.fits(&question) || actions == 0 {
             return Ok(task);
         }
@@ -175,8 +178,27 @@ impl GenerationTask for RevisionTask<'_> {
         }
     }
 
-    fn want(&self) -> ResponseFormat {
-        ResponseFormat::Json { name: "revision".into(), schema: schema() }
+    fn want(&self, _before: Option<&Value>) -> ResponseFormat {
+        let situation = &self.request.situation;
+        let planning = situation.planning();
+        let is_open = |id: &StepId| situation.steps.get(id).is_none_or(|step| step.status != StepStatus::Completed);
+        let ids = situation.plan.steps.iter().map(|step| &step.id);
+        let may_nest = self.request.limits.depth_max > 0;
+        let settings = self.deps.settings_for(&planning);
+        let plan = RevisedPlan {
+            steps: ids.clone().map(StepId::to_string).collect(),
+            open: ids.filter(|id| is_open(id)).map(StepId::to_string).collect(),
+            phases: situation.plan.phases.iter().map(|phase| phase.id.clone()).collect(),
+            may_nest,
+        };
+        let vocabulary = PlanVocabulary {
+            agents: &self.shortlist.agents,
+            fallbacks: planning.require_fallbacks,
+            parts: may_nest && settings.strategy == PlanningStrategy::Hierarchical,
+            output_tokens_max: settings.output_tokens_max,
+        };
+        let schema = if vocabulary.agents.is_empty() { schema().into() } else { vocabulary.revision(&plan) };
+        ResponseFormat::Json { name: "revision".into(), schema }
     }
 }
 
@@ -239,7 +261,7 @@ fn short(text: &str) -> String {
     }
 }
 
-/// The form of a proposal, as servers are asked for it.
+/// The form of a proposal for agents that are not known.
 fn schema() -> Value {
     let strategies: Vec<&str> = RevisionStrategy::ALL
         .iter()

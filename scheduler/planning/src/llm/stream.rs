@@ -28,7 +28,7 @@ pub async fn first_answer(
     parts: mpsc::Sender<Part>,
 ) -> Result<Option<(DraftVerdict<ValidDraft>, String)>, PlanningError> {
     let prompt = task.first(None).map_err(|error| PlanningError::new(error.to_string()))?;
-    let question = repair_loop.question(&prompt, task.want(), Purpose::Plan);
+    let question = repair_loop.question(&prompt, task.want(None), Purpose::Plan);
     let stage = question.tier;
     let provenance = repair_loop.provenance.clone();
     let mut arriving = Arriving::new(parts);

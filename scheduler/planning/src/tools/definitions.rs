@@ -3,6 +3,7 @@
 use goalmill_llm::Tool;
 use serde_json::{Map, Value, json};
 
+use crate::llm::plan_schema::{PlanVocabulary, one_of};
 use crate::llm::step_schema;
 
 /// What the tools are for.
@@ -14,30 +15,35 @@ pub enum ToolSet {
 
 /// The tools for a tool_set.
 ///
-/// - `fallbacks`: steps have fallbacks.
-pub fn tools(tool_set: ToolSet, fallbacks: bool) -> Vec<Tool> {
+/// - `vocabulary`: the agents and actions that steps may name.
+/// - `steps`: ids of the running plan; empty when there is none.
+pub fn tools(tool_set: ToolSet, vocabulary: &PlanVocabulary<'_>, steps: &[String]) -> Vec<Tool> {
+    let names = vocabulary.names();
+    let [agent, action] = &names;
+    let step_schema = step_schema(vocabulary.fallbacks, names.clone());
+    let known = one_of(steps);
     let text = json!({"type": "string"});
     let flag = json!({"type": "boolean"});
-    let steps = json!({"type": "array", "items": step_schema(fallbacks)});
+    let steps = json!({"type": "array", "items": step_schema});
     let mut tools = match tool_set {
         ToolSet::Plan => vec![tool("create_plan", "Begins the plan.", &[("name", &text)], &[])],
         ToolSet::Revise => vec![
             tool(
                 "retry_step",
                 "Does a failed step once more, with what is given in place of its own.",
-                &[("step", &text), ("agent_type", &text), ("action", &text), ("inputs", &json!({"type": "object"}))],
+                &[("step", &known), ("agent_type", agent), ("action", action), ("inputs", &json!({"type": "object"}))],
                 &["step"],
             ),
             tool(
                 "skip_step",
                 "Passes a step over; it counts as done.",
-                &[("step", &text), ("reason", &text)],
+                &[("step", &known), ("reason", &text)],
                 &["step"],
             ),
             tool(
                 "replace_step",
                 "Puts other steps in place of one.",
-                &[("step", &text), ("with", &steps)],
+                &[("step", &known), ("with", &steps)],
                 &["step", "with"],
             ),
         ],
@@ -52,12 +58,12 @@ pub fn tools(tool_set: ToolSet, fallbacks: bool) -> Vec<Tool> {
         Tool {
             name: "add_step".into(),
             description: "Adds a step behind all others; it can depend on those before it.".into(),
-            parameters: step_schema(fallbacks),
+            parameters: step_schema.clone(),
         },
         Tool {
             name: "modify_step".into(),
             description: "Changes the fields of a step that are given.".into(),
-            parameters: changed(step_schema(fallbacks)),
+            parameters: changed(step_schema),
         },
         tool("remove_step", "Takes a step out.", &[("id", &text)], &["id"]),
         tool("get_plan_status", "Says what the plan holds and what is wrong with it.", &[], &[]),

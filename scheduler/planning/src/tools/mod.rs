@@ -6,14 +6,13 @@ use async_trait::async_trait;
 use goalmill_common::command::Proposal;
 use goalmill_common::goal::{Goal, Planning};
 use goalmill_common::json::Json;
-use goalmill_llm::{
-    Completion, Message, ModelError, Purpose, ResponseFormat, ResponseMode, Tool, ToolCall, ToolChoice,
-};
+use goalmill_llm::{Completion, Message, ModelError, Purpose, ResponseFormat, Tool, ToolCall, ToolChoice};
 use goalmill_reader::{ReaderLimits, ToolCatalogue, Verdict, parse_calls, parse_value};
 use serde_json::{Map, Value, json};
 use tokio::time::Instant;
 
 use super::call_log::RanTool;
+use super::llm::plan_schema::PlanVocabulary;
 use super::llm::plan_task::PlanTask;
 use super::llm::prompt_data::PromptData;
 use super::llm::repair_loop::{AcceptedDraft, DraftVerdict, RepairLoop};
@@ -89,7 +88,7 @@ impl Planner for ToolsPlanner {
         let mut repair_loop = RepairLoop::new(&self.deps, call_log, self.name(), budget, Purpose::Plan, planning);
         let mut target = PlanTarget::new(&task);
         let (good, repairs) =
-            turns(&mut repair_loop, prompt, tools(ToolSet::Plan, planning.require_fallbacks), &mut target).await?;
+            turns(&mut repair_loop, prompt, tools(ToolSet::Plan, &task.vocabulary(), &[]), &mut target).await?;
         let (good, _) = reviewed(&mut repair_loop, &mut task, AcceptedDraft::one(good, String::new())).await;
         self.deps.examples.store(&request.goal.description, good.valid.plan());
         let spent = repair_loop.spend.spent();
@@ -115,8 +114,15 @@ impl Planner for ToolsPlanner {
         let prompt = data.add_to(self.prompt(context, &shortlist, request.now_ms, &planning)?);
         let (call_log, left) = (&request.call_log, &situation.left);
         let mut repair_loop = RepairLoop::new(&self.deps, call_log, self.name(), left, Purpose::Replan, &planning);
-        let (mut proposal, repairs) =
-            turns(&mut repair_loop, prompt, tools(ToolSet::Revise, planning.require_fallbacks), &mut target).await?;
+        let vocabulary = PlanVocabulary {
+            agents: &shortlist.agents,
+            fallbacks: planning.require_fallbacks,
+            parts: false,
+            output_tokens_max: self.deps.settings.output_tokens_max,
+        };
+        let ids: Vec<String> = situation.plan.steps.iter().map(|step| step.id.to_string()).collect();
+        let tools = tools(ToolSet::Revise, &vocabulary, &ids);
+        let (mut proposal, repairs) = turns(&mut repair_loop, prompt, tools, &mut target).await?;
         if situation.wants_part() {
             keep_going(&mut proposal);
         }
@@ -182,7 +188,8 @@ async fn turns<B: ToolTarget + Send>(
             repair_loop.provenance.note(json!({"calls_not_run": written.len() - CALLS_MAX}));
         }
         let mut ran = Vec::new();
-        let end = run_calls(&repair_loop.provenance, written, answer.mode, target, &mut messages, &mut ran);
+        let is_text = answer.tool_calls.is_empty();
+        let end = run_calls(&repair_loop.provenance, written, is_text, target, &mut messages, &mut ran);
         repair_loop.record_tools(ran).await;
         if let Some(end) = end {
             return end;
@@ -197,11 +204,12 @@ async fn turns<B: ToolTarget + Send>(
 
 /// Runs the calls of an answer and adds the results to the messages. Returns the end of the planning if a call is it.
 ///
+/// - `is_text`: the calls stand in the text, so their results are texts as well.
 /// - `ran`: gets the calls that were run, and their results.
 fn run_calls<B: ToolTarget>(
     provenance: &Provenance,
     written: Vec<Written>,
-    mode: ResponseMode,
+    is_text: bool,
     target: &mut B,
     messages: &mut Vec<Message>,
     ran: &mut Vec<RanTool>,
@@ -234,11 +242,10 @@ fn run_calls<B: ToolTarget>(
             tool.result = Some(reply.clone());
             ran.push(tool);
         }
-        messages.push(match mode {
-            ResponseMode::Text => Message::user(format!("`{}` answers: {reply}", call.name)),
-            ResponseMode::JsonSchema | ResponseMode::ForcedTool | ResponseMode::JsonObject | ResponseMode::Tools => {
-                Message::Tool { call_id: call.id, name: call.name, text: reply.to_string() }
-            }
+        messages.push(if is_text {
+            Message::user(format!("`{}` answers: {reply}", call.name))
+        } else {
+            Message::Tool { call_id: call.id, name: call.name, text: reply.to_string() }
         });
     }
     None
@@ -262,9 +269,10 @@ fn not_run() -> Value {
 /// A call, and its arguments or why they cannot be used.
 type Written = (ToolCall, Result<Map<String, Value>, String>);
 
-/// The calls of an answer with their arguments, or why these cannot be used. A cut call is never run.
+/// The calls of an answer with their arguments, or why these cannot be used. Some models write calls as text although
+/// the server has tools. A cut call is never run.
 fn written(answer: &Completion, known: &ToolCatalogue) -> Vec<Written> {
-    if answer.mode == ResponseMode::Text && answer.tool_calls.is_empty() {
+    if answer.tool_calls.is_empty() {
         let reading = parse_calls(&answer.text, known, &ReaderLimits::default());
         let call = |call: goalmill_reader::ParsedCall| {
             (ToolCall { name: call.name, ..ToolCall::default() }, Ok(call.arguments))

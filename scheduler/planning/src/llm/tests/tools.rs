@@ -32,6 +32,20 @@ async fn tools_build_a_plan_and_each_call_is_checked_at_once() {
 }
 
 #[tokio::test]
+async fn calls_that_are_written_as_text_are_run_although_the_server_has_tools() {
+    let write = |name: &str, arguments: &Value| json!({"name": name, "arguments": arguments}).to_string();
+    let text = |text: String| Scripted { text: Some(text), ..Scripted::default() };
+    let turns = vec![text(write("add_step", &flight())), text(write("finalize_plan", &json!({})))];
+    let world = world(LlmSettings::default(), vec![turns]).await;
+    let planned = world.tools.plan(&request()).await.expect("the calls give a plan").planned;
+    assert_eq!(ids(&planned), ["flight"]);
+    let second = world.servers[0].seen()[1].body["messages"].clone();
+    let last = second.as_array().and_then(|messages| messages.last()).expect("there are messages");
+    assert_eq!(last["role"], "user", "a result has no call that a server knows: {last}");
+    assert!(last["content"].as_str().is_some_and(|text| text.contains("`add_step` answers")), "{last}");
+}
+
+#[tokio::test]
 async fn tool_calls_are_recorded_in_order_with_the_model_call_that_made_them() {
     let secret = json!({"name": "sk-abcdefghijklmnopqrstuvwxyz0123456789ABCD"});
     let long = json!({"reason": "x".repeat(9_000)});

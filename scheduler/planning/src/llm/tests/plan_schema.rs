@@ -1,0 +1,412 @@
+//! What the schema of a plan admits, in each form.
+
+use goalmill_common::random::Random;
+use goalmill_llm::AnswerSchema;
+use goalmill_plan::validate::{Catalogue, Rules};
+
+use super::*;
+use crate::llm::overhead::validate_answer;
+use crate::llm::plan_schema::{PlanVocabulary, RevisedPlan};
+use crate::llm::tool_shortlist::ToolShortlist;
+
+const STEPS_MAX: usize = 4;
+
+/// Agents of an office: texts, numbers, one of several words, optional inputs, and lists.
+fn office() -> Vec<Agent> {
+    let action = |name: &str, inputs: Value, outputs: Value| {
+        let closed = |properties: Value, required: Value| json!({"type": "object", "properties": properties, "required": required, "additionalProperties": false});
+        let required: Vec<&String> =
+            inputs.as_object().into_iter().flatten().map(|(name, _)| name).filter(|name| *name != "note").collect();
+        let (required, gives) = (json!(required), json!(outputs.as_object().map(|map| map.keys().collect::<Vec<_>>())));
+        Action {
+            name: name.into(),
+            description: String::new(),
+            inputs: Some(Json::of(&closed(inputs, required))),
+            outputs: Some(Json::of(&closed(outputs, gives))),
+        }
+    };
+    let text = || json!({"type": "string"});
+    let files = vec![
+        action("read_file", json!({"path": text()}), json!({"text": text(), "lines": {"type": "integer"}})),
+        action("split", json!({"text": text(), "parts": {"type": "integer"}, "note": text()}), json!({"text": text()})),
+    ];
+    let mail = vec![action(
+        "send",
+        json!({"to": text(), "body": text(), "urgency": {"enum": ["low", "high"]}, "copies": {"type": "array", "items": text()}}),
+        json!({"text": text()}),
+    )];
+    let agent = |name: &str, actions: Vec<Action>| Agent { actions, ..Agent::named(name.into()) };
+    vec![agent("files", files), agent("mail", mail)]
+}
+
+fn vocabulary(agents: &[Agent]) -> PlanVocabulary<'_> {
+    PlanVocabulary { agents, fallbacks: false, parts: false, output_tokens_max: 400 }
+}
+
+fn forms(schema: &AnswerSchema) -> [(&'static str, &Value); 3] {
+    [("grammar", &schema.grammar), ("strict", &schema.strict), ("prompt", &schema.prompt)]
+}
+
+fn admits(schema: &Value, answer: &Value) -> bool {
+    validator(schema).is_valid(answer)
+}
+
+fn validator(schema: &Value) -> jsonschema::Validator {
+    jsonschema::validator_for(schema).expect("it is a schema")
+}
+
+/// A step of `office` with given inputs.
+fn step(id: usize, agent: &str, action: &str, inputs: &Value, dependencies: &[&str]) -> Value {
+    json!({"id": format!("s{id}"), "description": format!("Do part {id}"), "agent_type": agent, "action": action,
+           "inputs": inputs, "dependencies": dependencies})
+}
+
+fn read(id: usize) -> Value {
+    step(id, "files", "read_file", &json!({"path": "a.txt"}), &[])
+}
+
+fn send(id: usize, body: &str, dependencies: &[&str]) -> Value {
+    let inputs = json!({"to": "ann@example.org", "body": body, "urgency": "low", "copies": ["bob@example.org"]});
+    step(id, "mail", "send", &inputs, dependencies)
+}
+
+fn split(id: usize, parts: &Value, dependencies: &[&str]) -> Value {
+    step(id, "files", "split", &json!({"text": "{{ steps.s1.outputs.text }}", "parts": parts}), dependencies)
+}
+
+#[test]
+fn the_schema_admits_plans_of_the_catalogue() {
+    let agents = office();
+    let schema = vocabulary(&agents).plan(STEPS_MAX);
+    let (grammar, prompt) = (validator(&schema.grammar), validator(&schema.prompt));
+    for steps in [
+        json!([read(1)]),
+        json!([read(1), send(2, "Here: {{ steps.s1.outputs.text }}.", &["s1"])]),
+        json!([read(1), split(2, &json!("{{ steps.s1.outputs.lines }}"), &["s1"]), send(3, "Done", &["s1", "s2"])]),
+        json!([read(1), split(2, &json!(3), &["s1"])]),
+    ] {
+        let answer = json!({"steps": steps});
+        assert!(grammar.is_valid(&answer) && prompt.is_valid(&answer), "{answer}");
+    }
+    let all_fields = step(
+        2,
+        "files",
+        "split",
+        &json!({"text": "a", "parts": "{{ steps.s1.outputs.lines }}", "note": null}),
+        &["s1"],
+    );
+    assert!(admits(&schema.strict, &json!({"steps": [read(1), all_fields]})));
+}
+
+#[test]
+fn the_schema_refuses_what_the_catalogue_does_not_have() {
+    let agents = office();
+    let schema = vocabulary(&agents).plan(STEPS_MAX);
+    let validators = forms(&schema).map(|(form, schema)| (form, validator(schema)));
+    let changed = |field: &str, value: Value| {
+        let mut step = send(2, "Done", &["s1"]);
+        step[field] = value;
+        json!({"steps": [read(1), step]})
+    };
+    let in_every_form = [
+        ("agent", changed("agent_type", json!("pigeon"))),
+        ("action", changed("action", json!("shout"))),
+        ("action of another agent", changed("action", json!("read_file"))),
+        ("id", changed("id", json!("last"))),
+        ("dependency", changed("dependencies", json!(["s9"]))),
+        ("field", changed("colour", json!("red"))),
+        ("no steps", json!({"steps": []})),
+        ("too many steps", json!({"steps": (1..=5).map(read).collect::<Vec<_>>()})),
+    ];
+    for (what, answer) in &in_every_form {
+        for (form, schema) in &validators {
+            assert!(!schema.is_valid(answer), "{form}: {what}");
+        }
+    }
+    let mut inputs = send(2, "Done", &["s1"])["inputs"].clone();
+    inputs["mood"] = json!("good");
+    let where_inputs_stand = [
+        ("unknown input", changed("inputs", inputs)),
+        ("missing input", changed("inputs", json!({"to": "ann@example.org"}))),
+        ("no inputs", changed("inputs", json!({}))),
+    ];
+    for (what, answer) in &where_inputs_stand {
+        for (form, schema) in &validators[..2] {
+            assert!(!schema.is_valid(answer), "{form}: {what}");
+        }
+    }
+    let in_the_grammar = [
+        ("own id", changed("dependencies", json!(["s2"]))),
+        ("later step", json!({"steps": [step(1, "files", "read_file", &json!({"path": "a"}), &["s2"]), read(2)]})),
+        ("same id twice", json!({"steps": [read(1), read(1)]})),
+        ("wrong order of ids", json!({"steps": [read(2), read(1)]})),
+        ("reference to a later step", json!({"steps": [read(1), send(2, "{{ steps.s3.outputs.text }}", &["s1"])]})),
+        ("reference to no output", json!({"steps": [read(1), send(2, "{{ steps.s1.outputs.mood }}", &["s1"])]})),
+        (
+            "reference of another type",
+            json!({"steps": [read(1), split(2, &json!("{{ steps.s1.outputs.text }}"), &["s1"])]}),
+        ),
+        ("braces", json!({"steps": [send(1, "Dear {name}", &[])]})),
+        ("empty text", json!({"steps": [send(1, "", &[])]})),
+        (
+            "empty description",
+            json!({"steps": [{"id": "s1", "description": "", "agent_type": "files", "action": "read_file",
+                                                "inputs": {"path": "a"}, "dependencies": []}]}),
+        ),
+    ];
+    for (what, answer) in &in_the_grammar {
+        assert!(!validators[0].1.is_valid(answer), "{what}");
+    }
+}
+
+/// A plan that the grammar form admits: texts or references, to outputs that the step has.
+fn random_plan(random: &Random, agents: &[Agent]) -> Value {
+    let pick = |count: usize| goalmill_common::number::to_usize(random.below(count as u64));
+    let mut steps: Vec<Value> = Vec::new();
+    for at in 0..=pick(STEPS_MAX) {
+        if at == STEPS_MAX {
+            break;
+        }
+        let agent = &agents[pick(agents.len())];
+        let action = &agent.actions[pick(agent.actions.len())];
+        let schema = action.inputs.as_ref().map(Json::value).unwrap_or_default();
+        let mut used = Vec::new();
+        let mut inputs = serde_json::Map::new();
+        for (name, field) in schema["properties"].as_object().into_iter().flatten() {
+            if name == "note" && pick(2) == 0 {
+                continue;
+            }
+            let source = (at > 0 && pick(2) == 0).then(|| pick(at));
+            let output = match field["type"].as_str() {
+                Some("string") => Some("text"),
+                Some("integer") => Some("lines"),
+                _ => None,
+            };
+            let from =
+                source.zip(output).filter(|(at, output)| *output == "text" || steps[*at]["action"] == "read_file");
+            let value = match (from, field["type"].as_str()) {
+                (Some((at, output)), _) => {
+                    used.push(format!("s{}", at + 1));
+                    json!(format!("{{{{ steps.s{}.outputs.{output} }}}}", at + 1))
+                }
+                (None, Some("integer")) => json!(random.below(9)),
+                (None, Some("array")) => json!(["x"]),
+                (None, Some("string")) => json!(["Rome", "Kaffee, bitte!", "a/b.txt", "100 %"][pick(4)]),
+                (None, _) => json!("high"),
+            };
+            inputs.insert(name.clone(), value);
+        }
+        used.sort();
+        used.dedup();
+        let used: Vec<&str> = used.iter().map(String::as_str).collect();
+        steps.push(step(at + 1, agent.agent_type.as_str(), &action.name, &inputs.into(), &used));
+    }
+    json!({ "steps": steps })
+}
+
+#[test]
+fn what_the_grammar_admits_is_a_valid_plan() {
+    let agents = office();
+    let schema = vocabulary(&agents).plan(STEPS_MAX);
+    let validator = validator(&schema.grammar);
+    let catalogue = Catalogue::of(&agents);
+    let rules = Rules { in_order: true, ..Rules::planned(&catalogue) };
+    let actions = ToolShortlist::choose(&agents, "", 100).catalogue();
+    let random = Random::seeded(11);
+    for _ in 0..300 {
+        let plan = random_plan(&random, &agents);
+        assert!(validator.is_valid(&plan), "{plan}");
+        let (edits, outcome) = validate_answer(&plan.to_string(), &actions, &Limits::default(), &rules);
+        assert!(outcome.is_ok() && edits.is_empty(), "{plan}: {edits:?} {outcome:?}");
+    }
+}
+
+#[test]
+fn parts_and_fallbacks_are_steps_where_they_are_wanted() {
+    let agents = office();
+    let part = json!({"id": "s1", "kind": "plan", "description": "Plan the rest", "dependencies": []});
+    let mut fallback = read(1);
+    fallback["fallback"] = json!({"agent_type": "mail", "action": "send"});
+    let with = PlanVocabulary { parts: true, fallbacks: true, ..vocabulary(&agents) }.plan(STEPS_MAX);
+    let without = vocabulary(&agents).plan(STEPS_MAX);
+    for ((form, with), (_, without)) in forms(&with).into_iter().zip(forms(&without)) {
+        for step in [&part, &fallback] {
+            let answer = json!({"steps": [step]});
+            assert!(admits(with, &answer) && !admits(without, &answer), "{form}: {answer}");
+        }
+        assert!(!admits(with, &json!({"steps": [read(1)]})), "{form}: a fallback is missing");
+    }
+}
+
+#[test]
+fn a_correction_names_steps_of_the_draft_and_new_ones() {
+    let agents = office();
+    let ids = ["read-it".to_owned(), "s1".to_owned()];
+    let schema = vocabulary(&agents).correction(&ids, &[]);
+    let frozen = vocabulary(&agents).correction(&ids, &ids[1..]);
+    let with_id = |id: &str| {
+        let mut step = read(1);
+        step["id"] = id.into();
+        json!({"steps": [step], "remove": []})
+    };
+    for (form, schema) in forms(&schema) {
+        assert!(["read-it", "s1", "s2", "s7"].iter().all(|id| admits(schema, &with_id(id))), "{form}");
+        assert!(!admits(schema, &with_id("other")), "{form}");
+        assert!(!admits(schema, &json!({"steps": [read(1)], "remove": ["other"]})), "{form}");
+    }
+    let mut depends = with_id("read-it");
+    depends["steps"][0]["dependencies"] = json!(["s1"]);
+    for (form, schema) in forms(&frozen) {
+        assert!(!admits(schema, &with_id("s1")) && admits(schema, &depends), "{form}: `s1` has begun");
+    }
+}
+
+#[test]
+fn a_revision_changes_steps_that_may_change() {
+    let agents = office();
+    let plan = RevisedPlan {
+        steps: vec!["fetch".into(), "mail".into()],
+        open: vec!["mail".into()],
+        phases: Vec::new(),
+        may_nest: false,
+    };
+    let schema = vocabulary(&agents).revision(&plan);
+    let proposal = |change: Value| json!({"strategy": "workaround", "summary": "Another way", "changes": [change], "question": null});
+    let mut changed = send(1, "Done", &["fetch"]);
+    changed["id"] = "mail".into();
+    let right = [
+        json!({"add_step": {"step": send(1, "Done", &["fetch"]), "before": ["mail"]}}),
+        json!({"modify_step": {"step": changed}}),
+        json!({"replace_step": {"step": "mail", "with": [send(2, "Done", &[])]}}),
+        json!({"remove_step": {"step": "mail"}}),
+        json!({"retry_step": {"step": "mail", "agent_type": "files", "action": "read_file", "inputs": {"path": "a"}}}),
+    ];
+    let wrong = [
+        json!({"remove_step": {"step": "fetch"}}),
+        json!({"remove_step": {"step": "other"}}),
+        json!({"decompose_step": {"step": "mail"}}),
+        json!({"modify_step": {"step": send(1, "Done", &[])}}),
+        json!({"retry_step": {"step": "mail", "agent_type": "pigeon", "action": "read_file", "inputs": {"path": "a"}}}),
+        json!({"add_step": {"step": send(1, "Done", &["other"]), "before": []}}),
+    ];
+    for (form, schema) in forms(&schema) {
+        let answer = |change: &Value| {
+            let mut answer = proposal(change.clone());
+            if form != "strict" {
+                answer.as_object_mut().expect("it is an object").remove("question");
+            }
+            answer
+        };
+        let schema = validator(schema);
+        right.iter().for_each(|change| assert!(schema.is_valid(&answer(change)), "{form}: {change}"));
+        wrong.iter().for_each(|change| assert!(!schema.is_valid(&answer(change)), "{form}: {change}"));
+    }
+}
+
+/// Agents with ten actions each.
+fn many(actions: usize) -> Vec<Agent> {
+    let schema = |names: [&str; 3]| {
+        let fields: serde_json::Map<_, _> = names
+            .iter()
+            .map(|name| ((*name).to_owned(), json!({"type": "string", "description": "What it says."})))
+            .collect();
+        Some(Json::of(
+            &json!({"type": "object", "properties": fields, "required": names, "additionalProperties": false}),
+        ))
+    };
+    let action = |number: usize| Action {
+        name: format!("action_{number}"),
+        description: "Does a part of the work.".into(),
+        inputs: schema(["subject", "text", "recipient"]),
+        outputs: schema(["result", "text", "id"]),
+    };
+    let agent = |at: usize| Agent {
+        actions: (at * 10..(at + 1) * 10).map(action).collect(),
+        ..Agent::named(format!("agent_{at}").into())
+    };
+    (0..actions / 10).map(agent).collect()
+}
+
+#[test]
+fn each_form_has_a_bounded_size() {
+    let (steps_max, actions_max) = (Limits::default().planned_steps_max, LlmSettings::default().actions_max);
+    let bytes = |agents: &[Agent], steps_max: usize| {
+        let schema = PlanVocabulary { output_tokens_max: 4_096, ..vocabulary(agents) }.plan(steps_max);
+        forms(&schema).map(|(_, schema)| schema.to_string().len())
+    };
+    let shortlist = |actions: usize| ToolShortlist::choose(&many(actions), "do a part of the work", actions_max).agents;
+    let sizes = [10, 100, 1_000].map(|actions| bytes(&shortlist(actions), steps_max));
+    // The table of docs/planners.md.
+    assert_eq!(sizes, [[129_202, 7_179, 915], [291_140, 27_699, 3_627], [292_660, 27_775, 3_673]]);
+    for sizes in [bytes(&many(100), 60), bytes(&many(400), 1)] {
+        let limits = [384 << 10, 32 << 10, 4 << 10];
+        assert!(sizes.iter().zip(limits).all(|(bytes, limit)| *bytes <= limit), "{sizes:?}");
+    }
+}
+
+#[tokio::test]
+async fn the_model_is_asked_with_the_schema_of_the_catalogue() {
+    let first = says(&json!({"steps": [flight(), bad_room()]}));
+    let world = world(LlmSettings::default(), vec![vec![first, says(&json!({"steps": [room()]}))]]).await;
+    world.llm.plan(&request()).await.expect("the correction is valid");
+    let schema = |call: usize| world.servers[0].seen()[call].body["response_format"]["json_schema"]["schema"].clone();
+    let plan = |step: Value| json!({"steps": [step]});
+    let valid = step(1, "air", "find_flight", &json!({"to": "Rome"}), &[]);
+    let other_action = step(1, "air", "book_room", &json!({"to": "Rome"}), &[]);
+    assert!(admits(&schema(0), &plan(valid)) && !admits(&schema(0), &plan(other_action)));
+    let correction = |id: &str| {
+        let mut step = room();
+        step["id"] = id.into();
+        json!({"steps": [step], "remove": []})
+    };
+    assert!(admits(&schema(1), &correction("room")) && !admits(&schema(1), &correction("inn")));
+}
+
+#[tokio::test]
+async fn a_server_that_refuses_the_grammar_gets_the_strict_form_and_then_a_prompt() {
+    let refuses = |reason: &str| Scripted { status: Some(400), error: Some(reason.into()), ..Scripted::default() };
+    let answers = vec![
+        refuses("failed to parse grammar"),
+        refuses("response_format is not supported"),
+        refuses("tool_choice is not supported"),
+        refuses("response_format is not supported"),
+        says(&good()),
+    ];
+    let world = world(LlmSettings::default(), vec![answers]).await;
+    let planned = world.llm.plan(&request()).await.expect("the last mode works").planned;
+    assert_eq!(ids(&planned), ["flight", "room"]);
+    let seen = world.servers[0].seen();
+    let schema = |call: usize| seen[call].body["response_format"]["json_schema"]["schema"].to_string();
+    assert!(schema(0).contains("prefixItems") && !schema(1).contains("prefixItems"));
+    assert_eq!(seen[1].body["response_format"]["json_schema"]["strict"], true);
+    assert!(prompt_of(&world, 4).contains("book_room") && !prompt_of(&world, 4).contains("prefixItems"));
+}
+
+#[tokio::test]
+async fn a_model_that_repeats_the_example_is_told_so() {
+    let mut example = flight();
+    example["inputs"]["to"] = "report.txt".into();
+    let answers = vec![says(&json!({"steps": [example]})), says(&json!({"steps": [flight()]}))];
+    let world = world(LlmSettings::default(), vec![answers]).await;
+    let mut request = request();
+    let prompt = r#"Plan.
+{% raw %}{"steps": [{"description": "Read the report", "inputs": {"path": "report.txt"}}]}{% endraw %}
+--- user ---
+{{ goal.description }}"#;
+    request.goal.planning.prompt = Some(prompt.into());
+    let planned = world.llm.plan(&request).await.expect("the correction is a plan of its own").planned;
+    assert_eq!(account(&planned)["rounds"][0]["issues"][0]["code"], "EXAMPLE_REPEATED");
+    assert!(prompt_of(&world, 1).contains("repeats the example"));
+}
+
+#[tokio::test]
+async fn tools_name_the_agents_and_actions_of_the_catalogue() {
+    let turn = calls(&[("add_step", flight()), ("finalize_plan", json!({}))]);
+    let world = world(LlmSettings::default(), vec![vec![turn]]).await;
+    world.tools.plan(&request()).await.expect("the calls give a plan");
+    let tools = world.servers[0].seen()[0].body["tools"].clone();
+    let add = tools.as_array().into_iter().flatten().find(|tool| tool["function"]["name"] == "add_step");
+    let fields = &add.expect("there is such a tool")["function"]["parameters"]["properties"];
+    assert_eq!(fields["agent_type"]["enum"], json!(["air", "rooms", "inns"]));
+    assert_eq!(fields["action"]["enum"], json!(["book_room", "find_flight"]));
+}
