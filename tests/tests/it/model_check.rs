@@ -91,6 +91,17 @@ async fn a_model_that_calls_no_tool_is_not_usable() -> Result<()> {
 }
 
 #[tokio::test]
+async fn a_call_in_the_text_is_a_call() -> Result<()> {
+    let mut answers = able();
+    answers[4].tool_calls = Vec::new();
+    answers[4].text = Some("{\"name\": \"add\", \"arguments\": {\"a\": 1234, \"b\": 4321}}".into());
+    let (code, found) = check(Script::new(answers), Dialect::Openai).await?;
+    assert_eq!((code, passed(&found).len()), (Some(0), 5), "{found:#}");
+    assert!(text(&found["probes"][3]["detail"]).contains("in the text"), "{found:#}");
+    Ok(())
+}
+
+#[tokio::test]
 async fn an_answer_in_one_piece_is_told() -> Result<()> {
     let mut answers = able();
     answers[2].chunk = Some(1_000);

@@ -82,8 +82,8 @@ impl ModelReply {
     }
 }
 
-/// The calls of known tools in a text.
-fn written_calls(text: &str, tools: &[Tool]) -> Vec<ToolCall> {
+/// Parses the calls of known tools that a model wrote as text.
+pub fn written_calls(text: &str, tools: &[Tool]) -> Vec<ToolCall> {
     let known = ToolCatalogue::from_schemas(tools.iter().map(|tool| (tool.name.as_str(), Some(&tool.parameters))));
     let reading = parse_calls(text, &known, &ReaderLimits::default());
     let call = |(at, call): (usize, ParsedCall)| ToolCall {

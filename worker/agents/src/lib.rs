@@ -22,6 +22,7 @@ mod streamed_reply;
 mod tools;
 mod workspace_cleaner;
 
+pub use agent_loop::written_calls;
 pub use builder::{AgentBuilder, default_files_dir};
 pub use shipped::{shipped_agents, shipped_cards};
 pub use tools::mcp_executor;
