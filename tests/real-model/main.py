@@ -235,8 +235,7 @@ def main():
                 if not WANTED or name in WANTED:
                     failed += pass_tests(Goalmill(processes, name, base_url(), dialect), server, tests, name)
             if not WANTED or "plans" in WANTED:
-                processes.program = [str(PROGRAM)]
-                failed += measure_all(processes, f"127.0.0.1:{port}")
+                failed += measure_all(processes, PROGRAM, f"127.0.0.1:{port}")
             print(f"types: {typed.requests} requests, {len(typed.violations)} violations", *sorted(set(typed.violations)), sep="\n  ")
             failed += bool(typed.violations)
         finally:

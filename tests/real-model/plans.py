@@ -5,7 +5,6 @@ The scheduler asks a proxy in front of the model's server. The proxy counts answ
 import http.client
 import http.server
 import json
-import re
 import threading
 import time
 import urllib.error
@@ -144,13 +143,13 @@ def preview(url, goal):
         return {"valid": False, **json.load(error)}
 
 
-def start_scheduler(processes, name, base_url):
+def start_scheduler(processes, program, name, base_url):
     """The address of a scheduler whose only agents are `CARDS`."""
     config = processes.folder / f"{name}.toml"
     config.write_text(SETTINGS.format(base_url=base_url, steps_max=STEPS_MAX))
     redis, log = processes.start_redis(), processes.folder / f"{name}.log"
     port = free_port()
-    processes.start(name, *processes.program, "scheduler", "--redis", f"redis://127.0.0.1:{redis}", "--listen", f"127.0.0.1:{port}",
+    processes.start(name, str(program), "scheduler", "--redis", f"redis://127.0.0.1:{redis}", "--listen", f"127.0.0.1:{port}",
                     "--metrics", "off", "--config", str(config))
     url = f"http://127.0.0.1:{port}"
     wait(lambda: call(f"{url}/readyz", text=True) is not None, f"{name} starts")
@@ -159,10 +158,10 @@ def start_scheduler(processes, name, base_url):
     return url
 
 
-def measure(processes, host, name, goals, has_grammar):
+def measure(processes, program, host, name, goals, has_grammar):
     """One row of the table."""
     proxy = CountingProxy(host, has_grammar)
-    url = start_scheduler(processes, name, proxy.url)
+    url = start_scheduler(processes, program, name, proxy.url)
     at_first, after_repair, began, problems = 0, 0, time.monotonic(), []
     for goal in goals:
         before = proxy.answers
@@ -171,20 +170,18 @@ def measure(processes, host, name, goals, has_grammar):
             at_first += 1
         elif plan["valid"]:
             after_repair += 1
-        else:
-            codes = re.findall(r'"code":\s*"([A-Z_]+)"', json.dumps(plan))
-            problems.append(f"{goal}: {', '.join(codes[:4])}: {plan.get('detail', '')[:300]}")
-        if plan["valid"] and proxy.answers != before + 1:
             problems.append(f"{goal}: valid after {proxy.answers - before} answers")
+        else:
+            problems.append(f"{goal}: {plan.get('detail', plan)}")
     seconds, count = time.monotonic() - began, len(goals)
     print(f"| {name} | {count} | {at_first} | {after_repair} | {proxy.prompt_tokens / count:.0f} + {proxy.answer_tokens / count:.0f} "
           f"| {seconds / count:.0f} |", *problems, sep="\n  ", flush=True)
     return at_first
 
 
-def measure_all(processes, host):
+def measure_all(processes, program, host):
     """How many goals lack a valid first answer beyond the twentieth part that may."""
     print("| plans | goals | valid at the first answer | valid after repair | tokens of a goal | seconds of a goal |\n|---|---|---|---|---|---|", flush=True)
-    valid = measure(processes, host, "grammar", GOALS, True)
-    measure(processes, host, "no-grammar", GOALS[:GOALS_WITHOUT_GRAMMAR], False)
+    valid = measure(processes, program, host, "grammar", GOALS, True)
+    measure(processes, program, host, "no-grammar", GOALS[:GOALS_WITHOUT_GRAMMAR], False)
     return max(0, len(GOALS) * 19 // 20 - valid)
