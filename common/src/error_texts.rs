@@ -993,7 +993,7 @@ pub const SECTIONS: &[CodeSection] = &[
             ),
             (
                 "GENERIC_PLAN",
-                "No rule matched the goal, so the plan is the generic one of three steps. Configure a model for \
+                "No rule matched the goal, so the plan is the generic one. Configure a model for \
                 better plans, or write a rule: [planners.md](../planners.md#your-own-rules).",
             ),
         ],
