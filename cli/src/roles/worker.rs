@@ -146,8 +146,12 @@ mod tests {
         let kinds = kinds(&settings, &Clock::system(), &Random::seeded(1)).expect("the model is valid");
         for (feature, kind, entry) in [
             (Feature::Mcp, "mcp", serde_json::json!({"argv": ["server"]})),
-            (Feature::Mcp, "llm", serde_json::json!({"mcp": {"files": {"argv": ["server"]}}})),
-            (Feature::Postgres, "llm", serde_json::json!({"tools": [{"name": "sql", "postgres_url_env": "UNSET"}]})),
+            (Feature::Mcp, "llm", serde_json::json!({"system": "work", "mcp": {"files": {"argv": ["server"]}}})),
+            (
+                Feature::Postgres,
+                "llm",
+                serde_json::json!({"system": "work", "tools": [{"name": "sql", "postgres_url_env": "UNSET"}]}),
+            ),
         ] {
             let refused = kinds[kind](&"a".into(), None, &entry).err().unwrap_or_default();
             let names_feature = refused.contains(&format!("--features {feature}"));
