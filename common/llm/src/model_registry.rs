@@ -210,7 +210,7 @@ impl ModelRegistry {
         match (chosen.is_empty(), reasons.is_empty()) {
             (false, _) => Ok(chosen),
             (true, false) => Err(ModelError::NoModel { reason: reasons.join("; "), retry_after_ms }),
-            (true, true) => refused("all models are excluded".into()),
+            (true, true) => refused("each model of the settings was asked; add another one under `models`".into()),
         }
     }
 }

@@ -369,7 +369,10 @@ impl<'a> RepairLoop<'a> {
         before: Option<&Value>,
     ) -> (DraftVerdict<M::Output>, String) {
         let mut round = Round::default();
-        let judged = task.evaluate_answer(answer.content(), answer.is_truncated(), before, &mut round);
+        let judged = match thought_only(answer) {
+            Some(reason) => DraftVerdict::Unparseable { reason },
+            None => task.evaluate_answer(answer.content(), answer.is_truncated(), before, &mut round),
+        };
         self.record_verdict(prompt, stage, answer, &judged, round);
         (judged, answer.model.clone())
     }
@@ -444,13 +447,35 @@ fn failure(error: &Error, best: Option<Vec<Issue>>, note: Option<String>) -> Pla
         Error::Prompt(error) => error.to_string(),
     };
     let issues = best.unwrap_or_default();
-    let reason = match (issues.len(), note) {
-        (0, None) => stopped,
-        (0, Some(note)) => format!("no answer could be used ({note}), and then: {stopped}"),
-        (1, _) => format!("the best answer still has one issue, and then: {stopped}"),
-        (n, _) => format!("the best answer still has {n} issues, and then: {stopped}"),
+    let reason = match (issues.as_slice(), note) {
+        ([], None) => stopped,
+        ([], Some(note)) => format!("no answer could be used ({note}), and then: {stopped}"),
+        ([issue], _) => format!("the best answer still has one issue, {}; then: {stopped}", named(issue)),
+        ([first, ..], _) => {
+            let count = issues.len();
+            format!("the best answer still has {count} issues, the first is {}; then: {stopped}", named(first))
+        }
     };
     PlanningError { issues, ..PlanningError::new(reason) }
+}
+
+/// An issue in one line.
+fn named(issue: &Issue) -> String {
+    let place = if issue.pointer.is_empty() { "/" } else { &issue.pointer };
+    format!("`{}` at {place} ({})", issue.code, issue.detail)
+}
+
+/// Why nothing of an answer is there but what the model thought; `None` for any other answer.
+pub(super) fn thought_only(answer: &Completion) -> Option<String> {
+    let is_thought = answer.is_truncated() && answer.content().trim().is_empty() && !answer.thinking.is_empty();
+    let tokens = answer.usage.output_tokens;
+    is_thought.then(|| {
+        format!(
+            "thinking used up all {tokens} tokens of the answer; set `planner.llm.output_tokens_max` higher, or \
+             `reasoning_effort` of model `{}` lower",
+            answer.model
+        )
+    })
 }
 
 #[cfg(test)]

@@ -12,7 +12,7 @@ use tokio::time::Instant;
 use super::head;
 use super::parse_answer;
 use super::plan_task::{Arrived, ArrivedStep, PlanTask, ValidDraft};
-use super::repair_loop::{DraftVerdict, GenerationTask, RepairLoop};
+use super::repair_loop::{DraftVerdict, GenerationTask, RepairLoop, thought_only};
 use super::tidy_step::tidy_step;
 use crate::call_log::CallStart;
 use crate::provenance::{Provenance, Round};
@@ -181,6 +181,9 @@ impl Arriving {
 
     fn judge(self, task: &PlanTask<'_>, answer: &Completion) -> (DraftVerdict<ValidDraft>, Round) {
         let mut round = Round::default();
+        if let Some(reason) = thought_only(answer) {
+            return (DraftVerdict::Unparseable { reason }, round);
+        }
         let is_same = self.stream.text() == answer.content();
         if !is_same || formats::join_stream(answer.content()).is_some_and(|joined| joined.has_other_lines) {
             // Servers may end with another text than they streamed; the whole answer counts.

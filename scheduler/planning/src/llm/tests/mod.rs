@@ -267,6 +267,24 @@ async fn without_a_valid_plan_the_issues_of_the_best_answer_are_given() {
     let world = world(LlmSettings::default(), vec![vec![first, same.clone(), same]]).await;
     let error = world.llm.plan(&request()).await.expect_err("no answer is valid");
     assert!(error.issues.iter().all(|issue| issue.code == "INPUT_MISSING") && !error.issues.is_empty(), "{error:?}");
+    assert!(error.reason.contains("`INPUT_MISSING` at /steps") && error.reason.contains("under `models`"), "{error}");
+}
+
+#[tokio::test]
+async fn a_model_that_only_thinks_is_told_with_the_settings_to_change() {
+    let thought = || Scripted {
+        thinking: Some("Let me see. ".repeat(20)),
+        finish: Some("length".into()),
+        times: Some(9),
+        ..Scripted::default()
+    };
+    for candidates in [1, 2] {
+        let settings = LlmSettings { candidates, ..LlmSettings::default() };
+        let world = world(settings, vec![vec![thought()]]).await;
+        let error = world.llm.plan(&request()).await.expect_err("there is no answer");
+        assert!(error.reason.contains("thinking used up all"), "{error}");
+        assert!(error.reason.contains("`reasoning_effort` of model `m0`"), "{error}");
+    }
 }
 
 #[tokio::test]
