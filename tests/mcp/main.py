@@ -29,7 +29,7 @@ PROGRAM, FOLDER = (pathlib.Path(path).resolve() for path in sys.argv[1:3])
 NODE_CLIENT = FOLDER / "client.mjs"
 PACKAGES = FOLDER / "node_modules/@modelcontextprotocol"
 EVERYTHING, FILESYSTEM = (PACKAGES / name / "dist/index.js" for name in ("server-everything", "server-filesystem"))
-PYTHON_SERVER = pathlib.Path(__file__).resolve().parent / "server.py"
+PYTHON_SERVER, WEB_CRYPTO = (pathlib.Path(__file__).resolve().parent / name for name in ("server.py", "web_crypto.cjs"))
 READS = {"preview_plan", "plan_status", "plan_results", "list_plans", "list_agents", "route"}
 WRITES = {"submit_goal", "decide_approval", "answer_question", "cancel_plan"}
 GOAL = "Plan a 3-day trip to Paris in May with a $2000 budget"
@@ -104,7 +104,7 @@ class World:
     def __init__(self, folder):
         self.folder, self.servers = folder, []
         everything, python = free_port(), free_port()
-        self.start("node", str(EVERYTHING), "streamableHttp", PORT=str(everything))
+        self.start("node", "--require", str(WEB_CRYPTO), str(EVERYTHING), "streamableHttp", PORT=str(everything))
         self.start(sys.executable, str(PYTHON_SERVER), str(python), SECRET=SECRET)
         (folder / "files").mkdir()
         tools = 'tools = ["add", "fail", "grow", "vanish", "refuse"]'
