@@ -305,6 +305,12 @@ impl Operation {
         for (status, codes) in by_status(self.codes()) {
             responses.insert(status.to_string(), refusal(&codes));
         }
+        // An error of JSON-RPC says itself what is wrong.
+        if self.path == "/mcp"
+            && let Some(content) = responses.get_mut("400").and_then(|refusal| refusal["content"].as_object_mut())
+        {
+            content.insert("application/json".into(), json!({"schema": {"type": "object"}}));
+        }
         Value::Object(responses)
     }
 
