@@ -1,5 +1,6 @@
 //! The JSON Schema of an answer, in one form for each way in which servers take schemas.
 
+use reqwest::Url;
 use serde_json::Value;
 
 /// The JSON Schema of an answer (an object).
@@ -60,9 +61,8 @@ const STRICT_HOSTS: [&str; 10] = [
 impl SchemaSubset {
     /// The subset of the server at an address. A server that is no known service is taken to have a grammar.
     pub fn at(base_url: &str) -> Self {
-        let (_, rest) = base_url.split_once("://").unwrap_or(("", base_url));
-        let authority = rest.split(['/', '?']).next().unwrap_or_default();
-        let host = authority.rsplit('@').next().unwrap_or_default().split(':').next().unwrap_or_default();
+        let url = Url::parse(base_url).ok();
+        let host = url.as_ref().and_then(Url::host_str).unwrap_or_default();
         let is_below =
             |known: &&str| host.strip_suffix(*known).is_some_and(|rest| rest.is_empty() || rest.ends_with(['.', '-']));
         if STRICT_HOSTS.iter().any(is_below) { Self::Strict } else { Self::Grammar }

@@ -2,11 +2,9 @@
 
 use serde_json::{Value, json};
 
-use super::{ProviderRequest, arguments, count, object, text_at};
+use super::{ProviderRequest, arguments, count, object, push_text, text_at};
 use crate::completion::{CompletionDelta, FinishReason, ToolCallFragment};
-use crate::fallback_modes::ResponseMode;
 use crate::message::{Message, ToolCall};
-use crate::request::{ResponseFormat, ToolChoice};
 use crate::usage::ReportedUsage;
 
 /// Thinking blocks, which the API wants back before the tool calls that they led to.
@@ -26,12 +24,7 @@ pub(super) fn body(request: &ProviderRequest<'_>) -> Value {
         .iter()
         .map(|tool| json!({"name": tool.name, "description": tool.description, "input_schema": tool.parameters}))
         .collect();
-    let named = |name: &str| json!({"type": "tool", "name": name});
-    let choice = match (&request.completion.format, request.mode) {
-        (ResponseFormat::Json { name, .. }, ResponseMode::ForcedTool) => Some(named(name)),
-        (ResponseFormat::Tools { choice: ToolChoice::Named(name), .. }, ResponseMode::Tools) => Some(named(name)),
-        _ => None,
-    };
+    let choice = request.forced_tool().map(|name| json!({"type": "tool", "name": name}));
     object([
         ("model", Some(request.model.wire_name().into())),
         ("max_tokens", Some(request.output_tokens_max().into())),
@@ -185,10 +178,4 @@ fn usage(value: &Value, deltas: &mut Vec<CompletionDelta>) {
     let input_tokens = count(usage, "input_tokens").map(|tokens: u64| tokens.saturating_add(apart));
     let output_tokens = count(usage, "output_tokens");
     deltas.push(CompletionDelta::Usage(ReportedUsage { input_tokens, output_tokens, cached_tokens, stored_tokens }));
-}
-
-fn push_text(text: &str, piece: fn(String) -> CompletionDelta, deltas: &mut Vec<CompletionDelta>) {
-    if !text.is_empty() {
-        deltas.push(piece(text.into()));
-    }
 }

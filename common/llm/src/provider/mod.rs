@@ -12,7 +12,7 @@ use crate::completion::{CompletionDelta, ServerError};
 use crate::fallback_modes::{ResponseMode, ServerQuirks};
 use crate::frames::Frames;
 use crate::message::Message;
-use crate::request::{CompletionRequest, ResponseFormat, Tool};
+use crate::request::{CompletionRequest, ResponseFormat, Tool, ToolChoice};
 
 mod anthropic;
 mod ollama;
@@ -52,6 +52,15 @@ impl ProviderRequest<'_> {
     /// The messages with the instructions of the mode.
     fn messages(&self) -> Vec<Message> {
         prompt::messages(self.completion, self.mode)
+    }
+
+    /// The tool that must be called: the one that replaces a schema, or the one that the request names.
+    fn forced_tool(&self) -> Option<&str> {
+        match (&self.completion.format, self.mode) {
+            (ResponseFormat::Json { name, .. }, ResponseMode::ForcedTool)
+            | (ResponseFormat::Tools { choice: ToolChoice::Named(name), .. }, ResponseMode::Tools) => Some(name),
+            _ => None,
+        }
     }
 
     /// The tools of the request, or the tool that replaces a schema.
@@ -255,6 +264,13 @@ fn find_body_error(value: &Value) -> ServerError {
 /// The text of a field; empty if there is none.
 fn text_at<'a>(value: &'a Value, field: &str) -> &'a str {
     value.get(field).and_then(Value::as_str).unwrap_or_default()
+}
+
+/// Adds a delta for a text that is not empty.
+fn push_text(text: &str, piece: fn(String) -> CompletionDelta, deltas: &mut Vec<CompletionDelta>) {
+    if !text.is_empty() {
+        deltas.push(piece(text.into()));
+    }
 }
 
 /// Arguments of a tool call; some servers send a string and others an object.

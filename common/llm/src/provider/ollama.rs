@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::{ProviderRequest, arguments, count, functions, object, text_at};
+use super::{ProviderRequest, arguments, count, functions, object, push_text, text_at};
 use crate::completion::{CompletionDelta, FinishReason, ToolCallFragment};
 use crate::fallback_modes::ResponseMode;
 use crate::message::{Message, ToolCall};
@@ -55,15 +55,10 @@ fn call(call: &ToolCall) -> Value {
 
 /// Parses a line; returns whether it is the last.
 pub(super) fn parse(value: &Value, deltas: &mut Vec<CompletionDelta>) -> bool {
-    let push = |text: &str, piece: fn(String) -> CompletionDelta, deltas: &mut Vec<CompletionDelta>| {
-        if !text.is_empty() {
-            deltas.push(piece(text.into()));
-        }
-    };
-    push(text_at(value, "model"), CompletionDelta::ServedBy, deltas);
+    push_text(text_at(value, "model"), CompletionDelta::ServedBy, deltas);
     let message = value.get("message").unwrap_or(&Value::Null);
-    push(text_at(message, "thinking"), CompletionDelta::Thinking, deltas);
-    push(text_at(message, "content"), CompletionDelta::Text, deltas);
+    push_text(text_at(message, "thinking"), CompletionDelta::Thinking, deltas);
+    push_text(text_at(message, "content"), CompletionDelta::Text, deltas);
     for call in message.get("tool_calls").and_then(Value::as_array).into_iter().flatten() {
         let function = call.get("function").unwrap_or(call);
         // Calls are never fragmented: without an index, each is a new call.

@@ -2,11 +2,11 @@
 
 use serde_json::{Map, Value, json};
 
-use super::{ProviderRequest, arguments, count, functions, object, text_at};
+use super::{ProviderRequest, arguments, count, functions, object, push_text, text_at};
 use crate::completion::{CompletionDelta, FinishReason, ToolCallFragment};
 use crate::fallback_modes::ResponseMode;
 use crate::message::{Message, ToolCall};
-use crate::request::{ResponseFormat, ToolChoice};
+use crate::request::ResponseFormat;
 use crate::usage::ReportedUsage;
 
 /// Fields of a message that reasoning models want back with its tool calls: DeepSeek and Moonshot, OpenRouter, Gemini.
@@ -20,12 +20,7 @@ pub(super) fn body(request: &ProviderRequest<'_>) -> Value {
     let messages: Vec<Value> = request.messages().iter().map(|sent| message(sent, &request.model.name)).collect();
     let tools = request.tools();
     let limit = Value::from(request.output_tokens_max());
-    let named = |name: &str| json!({"type": "function", "function": {"name": name}});
-    let tool_choice = match (&request.completion.format, request.mode) {
-        (ResponseFormat::Json { name, .. }, ResponseMode::ForcedTool) => Some(named(name)),
-        (ResponseFormat::Tools { choice: ToolChoice::Named(name), .. }, ResponseMode::Tools) => Some(named(name)),
-        _ => None,
-    };
+    let tool_choice = request.forced_tool().map(|name| json!({"type": "function", "function": {"name": name}}));
     let format = match (&request.completion.format, request.mode) {
         (ResponseFormat::Json { name, schema }, ResponseMode::JsonSchema) => {
             let schema = schema.enforced(request.schema_subset());
@@ -188,12 +183,6 @@ fn fragment(index: Option<u64>, id: &str, function: &Value) -> ToolCallFragment 
         name: text_at(function, "name").into(),
         arguments: arguments(function.get("arguments")),
         provider_fields: Map::new(),
-    }
-}
-
-fn push_text(text: &str, piece: fn(String) -> CompletionDelta, deltas: &mut Vec<CompletionDelta>) {
-    if !text.is_empty() {
-        deltas.push(piece(text.into()));
     }
 }
 

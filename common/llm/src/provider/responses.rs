@@ -3,23 +3,18 @@
 use serde_json::{Value, json};
 
 use super::openai::strict;
-use super::{ProviderRequest, count, object, text_at};
+use super::{ProviderRequest, count, object, push_text, text_at};
 use crate::completion::{CompletionDelta, FinishReason, ToolCallFragment};
 use crate::fallback_modes::ResponseMode;
 use crate::message::Message;
-use crate::request::{ResponseFormat, ToolChoice};
+use crate::request::ResponseFormat;
 use crate::usage::ReportedUsage;
 
 /// Reasoning items, which the API wants back before the tool calls that they led to.
 const REASONING_ITEMS: &str = "reasoning_items";
 
 pub(super) fn body(request: &ProviderRequest<'_>) -> Value {
-    let named = |name: &str| json!({"type": "function", "name": name});
-    let tool_choice = match (&request.completion.format, request.mode) {
-        (ResponseFormat::Json { name, .. }, ResponseMode::ForcedTool) => Some(named(name)),
-        (ResponseFormat::Tools { choice: ToolChoice::Named(name), .. }, ResponseMode::Tools) => Some(named(name)),
-        _ => None,
-    };
+    let tool_choice = request.forced_tool().map(|name| json!({"type": "function", "name": name}));
     let format = match (&request.completion.format, request.mode) {
         (ResponseFormat::Json { name, schema }, ResponseMode::JsonSchema) => {
             let schema = schema.enforced(request.schema_subset());
@@ -177,11 +172,5 @@ fn end(response: &Value, deltas: &mut Vec<CompletionDelta>) {
 fn keep_reasoning(item: &Value, deltas: &mut Vec<CompletionDelta>) {
     if text_at(item, "type") == "reasoning" && item.get("encrypted_content").is_some_and(Value::is_string) {
         deltas.push(CompletionDelta::ProviderField(REASONING_ITEMS, json!([item])));
-    }
-}
-
-fn push_text(text: &str, piece: fn(String) -> CompletionDelta, deltas: &mut Vec<CompletionDelta>) {
-    if !text.is_empty() {
-        deltas.push(piece(text.into()));
     }
 }
