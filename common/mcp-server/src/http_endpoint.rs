@@ -74,7 +74,19 @@ impl<C: CallerClient> HttpEndpoint<C> {
     /// Answers a request.
     ///
     /// - `caller`: whose the session is that the request may begin.
-    pub async fn answer(&self, mut request: Request<Bytes>, caller: &str) -> Response<BoxBody<Bytes, Infallible>> {
+    pub async fn answer(&self, request: Request<Bytes>, caller: &str) -> Response<BoxBody<Bytes, Infallible>> {
+        let kind = request.headers().get(CONTENT_TYPE);
+        let is_json = kind.is_some_and(|kind| kind.as_bytes().starts_with(b"application/json"));
+        let mut response = self.pass_on(request, caller).await;
+        // The library also says 415 of JSON that is not a message.
+        if is_json && response.status() == StatusCode::UNSUPPORTED_MEDIA_TYPE {
+            *response.status_mut() = StatusCode::BAD_REQUEST;
+        }
+        response
+    }
+
+    /// Passes a request on to the library, to the service that fits it.
+    async fn pass_on(&self, mut request: Request<Bytes>, caller: &str) -> Response<BoxBody<Bytes, Infallible>> {
         let takes_streams = accepts(&request, "text/event-stream");
         if request.method() == Method::POST {
             match check_message(request.body()) {

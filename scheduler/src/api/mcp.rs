@@ -10,9 +10,8 @@ use std::time::Duration;
 use axum::Router;
 use axum::body::{Body, to_bytes};
 use axum::extract::State;
-use axum::http::header::CONTENT_TYPE;
 use axum::http::request::Parts;
-use axum::http::{HeaderValue, Request, StatusCode};
+use axum::http::{HeaderValue, Request};
 use axum::response::Response;
 use goalmill_client::{Client, PendingResponse, Transport};
 use goalmill_common::config::McpAccess;
@@ -75,13 +74,7 @@ pub(super) async fn serve(
     let body = to_bytes(body, mcp.body_bytes_max).await;
     let body = body.map_err(|error| Problem::new(ErrorCode::BodyTooLarge, error.to_string()))?;
     let caller = format!("{}\n{}", principal.actor, principal.scope());
-    let is_json = parts.headers.get(CONTENT_TYPE).is_some_and(|kind| kind.as_bytes().starts_with(b"application/json"));
-    let mut response = mcp.http.answer(Request::from_parts(parts, body), &caller).await.map(Body::new);
-    // The MCP library also says 415 of JSON that is not a message.
-    if is_json && response.status() == StatusCode::UNSUPPORTED_MEDIA_TYPE {
-        *response.status_mut() = StatusCode::BAD_REQUEST;
-    }
-    Ok(response)
+    Ok(mcp.http.answer(Request::from_parts(parts, body), &caller).await.map(Body::new))
 }
 
 /// Makes the clients of callers: their requests go to the routes.
