@@ -447,22 +447,13 @@ fn failure(error: &Error, best: Option<Vec<Issue>>, note: Option<String>) -> Pla
         Error::Prompt(error) => error.to_string(),
     };
     let issues = best.unwrap_or_default();
-    let reason = match (issues.as_slice(), note) {
-        ([], None) => stopped,
-        ([], Some(note)) => format!("no answer could be used ({note}), and then: {stopped}"),
-        ([issue], _) => format!("the best answer still has one issue, {}; then: {stopped}", named(issue)),
-        ([first, ..], _) => {
-            let count = issues.len();
-            format!("the best answer still has {count} issues, the first is {}; then: {stopped}", named(first))
-        }
+    let reason = match (issues.len(), note) {
+        (0, None) => stopped,
+        (0, Some(note)) => format!("no answer could be used ({note}), and then: {stopped}"),
+        (1, _) => format!("the best answer still has one issue, and then: {stopped}"),
+        (n, _) => format!("the best answer still has {n} issues, and then: {stopped}"),
     };
     PlanningError { issues, ..PlanningError::new(reason) }
-}
-
-/// An issue in one line.
-fn named(issue: &Issue) -> String {
-    let place = if issue.pointer.is_empty() { "/" } else { &issue.pointer };
-    format!("`{}` at {place} ({})", issue.code, issue.detail)
 }
 
 /// Why nothing of an answer is there but what the model thought; `None` for any other answer.

@@ -427,6 +427,8 @@ mod tests {
         let planned = pipeline(vec![Arc::new(draft), specific.clone()]).plan(&request()).await.expect("there is one");
         let note = planned.warnings.iter().find(|w| w.code == "PLANNER_FALLBACK").expect("it is told");
         assert!(note.detail.contains("BAD at /steps/0/id: a detail"), "{note:?}");
+        let alone = pipeline(vec![Arc::new(Fixed("llm", Ok("bad")))]).plan(&request()).await.expect_err("it is bad");
+        assert!(alone.reason.contains("BAD at /steps/0/id: a detail"), "{alone}");
         let first = Fixed("rules", Err("no rule"));
         let planned = pipeline(vec![Arc::new(first), specific]).plan(&request()).await.expect("there is one");
         assert!(planned.warnings.iter().all(|w| w.code != "PLANNER_FALLBACK"), "no model was asked");

@@ -56,6 +56,12 @@ impl PlannerRefusal {
         entry
     }
 
+    /// The reason, with the first issue.
+    fn in_words(&self) -> String {
+        let first = self.issues.first().map(|issue| format!("; {} at {}: {}", issue.code, place(issue), issue.detail));
+        format!("{}{}", self.reason, first.unwrap_or_default())
+    }
+
     /// Counts that the next planner is asked instead, in `goalmill_planner_fallbacks_total`.
     pub(crate) fn falls_back_to(&self, next: &dyn Planner) {
         let labels = [("from", self.planner), ("to", next.name()), ("reason", self.why.as_str())];
@@ -79,9 +85,7 @@ pub(crate) fn invalid(planner: &dyn Planner, issues: Vec<Issue>, provenance: Opt
 /// - `planner`: of the plan that was taken.
 pub(crate) fn explain_model_failure(planner: &str, warnings: &mut Vec<Issue>, refusals: &[PlannerRefusal]) {
     let Some(refusal) = refusals.iter().find(|refusal| asks_models(refusal.planner)) else { return };
-    let PlannerRefusal { planner: asked, reason, issues, .. } = refusal;
-    let first = issues.first().map(|issue| format!("; {} at {}: {}", issue.code, place(issue), issue.detail));
-    let reason = format!("planner `{asked}` gave no plan: {reason}{}", first.unwrap_or_default());
+    let reason = format!("planner `{}` gave no plan: {}", refusal.planner, refusal.in_words());
     let hint = "correct what kept the model from planning; `explain` shows what each planner answered".to_owned();
     if let Some(generic) = warnings.iter_mut().find(|warning| warning.code == "GENERIC_PLAN") {
         (generic.detail, generic.hint) = (format!("no rule matched, and {reason}"), hint);
@@ -154,7 +158,7 @@ fn combine(
     stages: &Stages,
     account: fn(&PlannerRefusal) -> Value,
 ) -> PlanningError {
-    let reasons: Vec<String> = refusals.iter().map(|r| format!("`{}`: {}", r.planner, r.reason)).collect();
+    let reasons: Vec<String> = refusals.iter().map(|r| format!("`{}`: {}", r.planner, r.in_words())).collect();
     let tried: Value = refusals.iter().map(account).collect();
     let provenance = Some(Json::of(&json!({"tried": tried, "stages": stages.account()})));
     let nearest = refusals.into_iter().filter(|r| !r.issues.is_empty()).min_by_key(|r| r.issues.len());
