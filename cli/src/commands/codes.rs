@@ -154,6 +154,11 @@ mod tests {
     fn a_code_has_its_kind_and_its_topic() {
         let cycle = codes().into_iter().find(|code| code.code == "PLAN_CYCLE").expect("it is explained");
         assert_eq!((cycle.kind, cycle.about), ("issue", "The graph"));
+        assert!(!cycle.text.is_empty() && !cycle.text.contains('#'), "{}", cycle.text);
+        assert_eq!(told().len(), codes().len(), "a code has two texts");
+        for code in codes() {
+            assert!(code.text.len() > 10 && !code.text.ends_with('\n'), "`{}` says `{}`", code.code, code.text);
+        }
     }
 
     fn told() -> BTreeSet<&'static str> {

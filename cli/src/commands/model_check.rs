@@ -81,6 +81,11 @@ impl Probe {
         }
     }
 
+    /// A probe that was not made.
+    fn not_asked(probe: &'static str, detail: &str) -> Self {
+        Self { detail: format!("not asked: {detail}"), ..Self::new(probe, &Err(ModelError::Cancelled)) }
+    }
+
     /// The same probe, failed for this reason; an earlier reason stays.
     fn refuse(&mut self, detail: impl Into<String>) {
         self.passed = false;
@@ -233,11 +238,9 @@ async fn tool_call(models: &ModelRegistry) -> [Probe; 2] {
         let written = if is_text { written_calls(&answer.text, &tools) } else { Vec::new() };
         answer.tool_calls.first().cloned().or_else(|| written.into_iter().next())
     });
-    let mut result = Probe::new("tool result", &Err(ModelError::Cancelled));
     let (Ok(first), Some(made)) = (&first, made) else {
         call.refuse("the model called no tool");
-        result.detail = "not asked: there was no call".into();
-        return [call, result];
+        return [call, Probe::not_asked("tool result", "there was no call")];
     };
     if is_text {
         call.detail = "the call is written in the text; agents and planners read it there".into();
@@ -258,7 +261,7 @@ async fn tool_call(models: &ModelRegistry) -> [Probe; 2] {
         (turn, Message::Tool { call_id: made.id, name: made.name, text: "5555".into() })
     };
     let second = models.complete(&request(vec![question, turn, told], format)).await;
-    result = Probe::new("tool result", &second);
+    let mut result = Probe::new("tool result", &second);
     if second.is_ok_and(|answer| !answer.text.replace([',', '.', ' ', '\''], "").contains("5555")) {
         result.refuse("the answer does not have the result of the tool");
     }

@@ -23,8 +23,8 @@ pub enum ClientError {
     #[error("the scheduler at {server} cannot be reached: {reason}")]
     Unreachable { server: String, reason: String },
     /// The server has the request, and did not answer within the time of the client.
-    #[error("the scheduler at {server} did not answer within {seconds} s")]
-    TimedOut { server: String, seconds: u64 },
+    #[error("the scheduler at {server} did not answer in time")]
+    TimedOut { server: String },
     /// The machine has no CA certificates: only `http://` works.
     #[error("the scheduler at {server} cannot be asked: {reason}")]
     NoCertificates { server: String, reason: String },

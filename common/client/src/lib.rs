@@ -595,7 +595,7 @@ impl Client {
         }
         let server = self.base.clone();
         if error.is_timeout() && !error.is_connect() {
-            return ClientError::TimedOut { server, seconds: ANSWER.as_secs() };
+            return ClientError::TimedOut { server };
         }
         let reason = if error.is_timeout() { "no connection in time".to_owned() } else { cause.to_string() };
         if reason.starts_with(INVALID_CERTIFICATE) {
