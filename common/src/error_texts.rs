@@ -1059,7 +1059,7 @@ pub const SECTIONS: &[CodeSection] = &[
             ("AGENT_BY_ACTION", "Only one agent type has the action."),
             (
                 "AGENT_FROM_ACTION",
-                "The name of an agent type stood where actions stand, and nobody has such an action. The agent \
+                "The name of an agent type stood where actions stand, and no agent has such an action. The agent \
                 type does the step, with its only action if it has one.",
             ),
             (
@@ -1084,7 +1084,7 @@ pub const SECTIONS: &[CodeSection] = &[
             ("STEP_FROM_TEXT", "The step was a text, which is its description."),
             (
                 "TEXT_IS_DESCRIPTION",
-                "The text of the step was in another field (`step`, `text`, or an action that nobody offers), or \
+                "The text of the step was in another field (`step`, `text`, or an action that no agent offers), or \
                 beside a description. It is the description.",
             ),
             ("ID_FROM_NUMBER", "The number of the step (`step: 3`, `step_number`) is its id."),
