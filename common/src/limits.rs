@@ -15,6 +15,8 @@ pub struct Limits {
     pub planned_steps_max: usize,
     /// Steps of a plan and of all plans that are ever started inside it, at any depth. Each of these counts as one step more.
     pub family_steps_max: usize,
+    /// Items of one map that does not say more.
+    pub items_max: usize,
     /// Dependencies of one step.
     pub dependencies_max: usize,
     /// Steps on the longest path.
@@ -73,7 +75,7 @@ pub const PLAN_EVENTS: u64 = 32;
 impl Limits {
     /// Relations between limits that must hold, so that what one allows is not refused by another: a text for each, and
     /// whether it holds.
-    pub fn relations(&self) -> [(bool, &'static str); 6] {
+    pub fn relations(&self) -> [(bool, &'static str); 7] {
         let least = (self.steps_max as u64).saturating_mul(STEP_EVENTS).saturating_add(PLAN_EVENTS);
         [
             (self.timeout_ms > 0, "limits.timeout_ms > 0"),
@@ -84,6 +86,7 @@ impl Limits {
                 "limits.payload_bytes_max <= limits.plan_outputs_bytes_max",
             ),
             (self.planned_steps_max <= self.steps_max, "limits.planned_steps_max <= limits.steps_max"),
+            (self.items_max <= self.steps_max, "limits.items_max <= limits.steps_max"),
             (least <= self.events_max, "limits.steps_max * 4 + 32 <= limits.events_max"),
         ]
     }
@@ -101,6 +104,7 @@ impl Default for Limits {
             steps_max: 10_000,
             planned_steps_max: 20,
             family_steps_max: 50_000,
+            items_max: 1_000,
             dependencies_max: 10_000,
             path_max: 10_000,
             depth_max: 3,

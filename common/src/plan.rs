@@ -328,6 +328,61 @@ pub struct Cache {
     pub ttl_ms: u64,
 }
 
+/// Expands a step into one step for each item of a list, once the list is known. Its outputs are a list in the order of
+/// the items, with `null` for each that failed.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ForEach {
+    /// A list, or an expression that gives one. The fields of the step see each item as `item`, its place as `index`.
+    pub items: Json,
+    /// Another name for `item`.
+    #[serde(default, rename = "as", skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
+    /// Groups the items into lists of so many; `item` is such a list.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub batch: Option<u32>,
+    /// Most items, or batches, that run at a time.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max_parallel: Option<u32>,
+    /// Most items; `limits.items_max` by default.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub items_max: Option<u32>,
+    /// What happens when an item fails.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub on_item_failure: OnItemFailure,
+}
+
+/// What becomes of a map when an item fails for good.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum OnItemFailure {
+    /// It fails; nothing new starts.
+    #[default]
+    Fail,
+    /// The other items go on; the output of this one is `null`.
+    Continue,
+    /// The same, while no more than so many fail.
+    AtMost(u32),
+}
+
+impl ForEach {
+    /// What the fields of the step see besides `goal` and `steps`.
+    pub fn names(&self) -> Vec<&str> {
+        ["item", "index"].into_iter().chain(self.name.as_deref()).collect()
+    }
+}
+
+/// What a plan gives to the step that it runs for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Collect {
+    /// The outputs of its `finish` step, or those of all steps that nothing depends on, by step.
+    #[default]
+    Last,
+    /// A list with the outputs of each step in their order, `null` where there are none.
+    List,
+}
+
 /// What a step is expected to take; orders the ready set and prices a dry run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(default, deny_unknown_fields)]
@@ -430,6 +485,9 @@ pub struct Step {
     /// The plan of a `plan` step.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub plan: Option<Box<Plan>>,
+    /// Runs it once for each item of a list.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub for_each: Option<Box<ForEach>>,
 }
 
 fn no_agent() -> AgentType {
@@ -472,7 +530,13 @@ impl Step {
             cache: None,
             judges: Vec::new(),
             plan: None,
+            for_each: None,
         }
+    }
+
+    /// Whether a plan runs in its place.
+    pub fn starts_plan(&self) -> bool {
+        self.kind == StepKind::Plan || self.for_each.is_some()
     }
 
     /// Limit of one attempt that a worker makes, from its start, in milliseconds.
@@ -520,6 +584,12 @@ pub struct Plan {
     /// Steps whose `on_failure` is `abort` go on as if it were `continue`.
     #[serde(skip_serializing_if = "is_default")]
     pub continue_on_failure: bool,
+    /// It fails when more steps than that have failed, whatever their `on_failure` says.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub failures_max: Option<u32>,
+    /// What it gives to the step that it runs for.
+    #[serde(skip_serializing_if = "is_default")]
+    pub collect: Collect,
     /// What its author thinks of it, 0 to 1; a plan that was submitted without one has 1.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub confidence: Option<f64>,

@@ -358,6 +358,7 @@ fn step_line(
         }
         StepEvent::Recalled(why) => line(format!("recalled{}", because(&why.reason))),
         StepEvent::Decomposed(why) => line(format!("becomes a plan of its own{}", because(&why.reason))),
+        StepEvent::Expanded(expanded) => line(format!("becomes {} steps, one for each item", expanded.items)),
         StepEvent::Cancelled(_)
         | StepEvent::Started(_)
         | StepEvent::Added(_)

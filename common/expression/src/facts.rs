@@ -65,31 +65,35 @@ pub struct ComparedOperands {
 pub struct Facts {
     pub refs: Vec<StepRef>,
     pub paths: Vec<SeenPath>,
+    /// Names that it uses besides `goal` and `steps`.
+    pub locals: Vec<String>,
     pub comparisons: Vec<ComparedOperands>,
 }
 
 impl Facts {
     fn of(scan: scan::Scan) -> Self {
-        Self { refs: scan.refs, paths: scan.paths, comparisons: scan.comparisons }
+        Self { refs: scan.refs, paths: scan.paths, locals: scan.used_locals, comparisons: scan.comparisons }
     }
 }
 
 /// Examines a text with `{{ … }}`; also checks that it is well formed.
 ///
-/// - `is_key`: whether it is the key of a cache, which sees the step's own `inputs` besides.
-pub fn examine(text: &str, is_key: bool) -> Result<Facts, ExpressionError> {
+/// - `names`: what it may use besides `goal` and `steps`: `inputs` in the key of a cache, `item` in a map.
+pub fn examine(text: &str, names: &[&str]) -> Result<Facts, ExpressionError> {
     if is_plain(text) {
         return Ok(Facts::default());
     }
-    crate::scan_seeing(text, is_key)?;
-    scan::examine_template(text).map(Facts::of)
+    crate::scan_seeing(text, names)?;
+    scan::plan_template(text, names, true).map(Facts::of)
 }
 
 /// Examines a bare expression, as `when` has it; also checks that it is well formed.
-pub fn examine_condition(text: &str) -> Result<Facts, ExpressionError> {
+///
+/// - `names`: what it may use besides `goal` and `steps`.
+pub fn examine_condition(text: &str, names: &[&str]) -> Result<Facts, ExpressionError> {
     let text = crate::bare(text)?;
-    crate::scan_bare(text)?;
-    scan::examine_condition(text).map(Facts::of)
+    crate::scan_bare(text, names)?;
+    scan::plan_condition(text, names, true).map(Facts::of)
 }
 
 /// Collects the comparisons of an expression; an order that no values can have is refused.

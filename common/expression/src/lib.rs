@@ -72,7 +72,12 @@ pub fn references(text: &str) -> Result<Vec<StepRef>, ExpressionError> {
     if is_plain(text) {
         return Ok(Vec::new());
     }
-    Ok(scan_template(text)?.refs)
+    references_seeing(text, &[])
+}
+
+/// The same of a text that may use more names.
+pub fn references_seeing(text: &str, names: &[&str]) -> Result<Vec<StepRef>, ExpressionError> {
+    if is_plain(text) { Ok(Vec::new()) } else { Ok(scan_seeing(text, names)?.refs) }
 }
 
 /// The steps that a cache's key sees, which sees the step's own `inputs` besides; also checks that it is well formed.
@@ -80,12 +85,12 @@ pub fn key_references(text: &str) -> Result<Vec<StepRef>, ExpressionError> {
     if is_plain(text) {
         return Ok(Vec::new());
     }
-    Ok(scan_key(text)?.refs)
+    Ok(scan_seeing(text, &["inputs"])?.refs)
 }
 
 /// The steps that a bare expression sees, as `when` has it; also checks that it is well formed.
 pub fn condition_references(text: &str) -> Result<Vec<StepRef>, ExpressionError> {
-    Ok(scan_bare(bare(text)?)?.refs)
+    Ok(scan_bare(bare(text)?, &[])?.refs)
 }
 
 /// Renders the expressions in a step's inputs, in strings at any depth.
@@ -111,12 +116,31 @@ pub fn render(inputs: &Json, scope: &Scope<'_>, limits: &Limits) -> Result<Json,
     if rendered.text().len() > limits.payload_bytes_max { Err(too_large()) } else { Ok(rendered) }
 }
 
+/// A value that renders to itself: texts with braces are written as one expression each.
+pub fn literal(value: &JsonValue) -> JsonValue {
+    match value {
+        JsonValue::String(text) if !is_plain(text) => JsonValue::String(literal_text(text)),
+        JsonValue::Array(items) => items.iter().map(literal).collect(),
+        JsonValue::Object(fields) => fields.iter().map(|(name, field)| (name.clone(), literal(field))).collect(),
+        JsonValue::String(_) | JsonValue::Null | JsonValue::Bool(_) | JsonValue::Number(_) => value.clone(),
+    }
+}
+
+/// A text that renders to this one.
+pub fn literal_text(text: &str) -> String {
+    if is_plain(text) {
+        return text.to_owned();
+    }
+    let quoted = JsonValue::from(text).to_string().replace('{', "\\u007b").replace('}', "\\u007d");
+    format!("{{{{ {quoted} }}}}")
+}
+
 /// Renders one text, such as a question.
 pub fn render_text(text: &str, scope: &Scope<'_>, limits: &Limits) -> Result<String, ExpressionError> {
     if is_plain(text) {
         return Ok(text.to_owned());
     }
-    Render::new(scope, limits, limits.fuel_max).whole_text(text, &scan_template(text)?)
+    Render::new(scope, limits, limits.fuel_max).whole_text(text, &scan_seeing(text, &scope.names())?)
 }
 
 /// Renders the key of a cache: the scope has the step's own inputs.
@@ -124,7 +148,8 @@ pub fn render_key(text: &str, scope: &Scope<'_>, limits: &Limits) -> Result<Stri
     if is_plain(text) {
         return Ok(text.to_owned());
     }
-    Render::new(scope, limits, limits.fuel_max).whole_text(text, &scan_key(text)?)
+    let names = [&scope.names()[..], &["inputs"]].concat();
+    Render::new(scope, limits, limits.fuel_max).whole_text(text, &scan_seeing(text, &names)?)
 }
 
 /// Whether a cache's key speaks of the step's own inputs; a text that is not well formed does not.
@@ -135,7 +160,7 @@ pub fn sees_inputs(text: &str) -> bool {
 /// Evaluates a condition. A value that is not there is an error, not false; test it with `is defined`.
 pub fn is_true(when: &str, scope: &Scope<'_>, limits: &Limits) -> Result<bool, ExpressionError> {
     let text = bare(when)?;
-    let scan = scan_bare(text)?;
+    let scan = scan_bare(text, &scope.names())?;
     let mut render = Render::new(scope, limits, limits.fuel_max);
     let value = render.evaluate(scan.code.as_deref().unwrap_or(text), &scan)?;
     render.used.end()?;
@@ -162,54 +187,57 @@ fn bare(text: &str) -> Result<&str, ExpressionError> {
     }
 }
 
-fn scan_template(text: &str) -> Result<Scan, ExpressionError> {
-    scan_seeing(text, false)
-}
-
-fn scan_key(text: &str) -> Result<Scan, ExpressionError> {
-    scan_seeing(text, true)
-}
-
-fn scan_seeing(text: &str, inputs: bool) -> Result<Scan, ExpressionError> {
-    let scan = scan::template(text, SeenNames::Plan)?;
+/// - `names`: what the text may use besides `goal` and `steps`.
+fn scan_seeing(text: &str, names: &[&str]) -> Result<Scan, ExpressionError> {
+    let scan = scan::plan_template(text, names, false)?;
     if scan.is_path {
         return Ok(scan);
     }
     let environment = filters::environment();
     let template = environment.template_from_str(text).map_err(|e| wrong(&e))?;
-    check_names(template.undeclared_variables(false), &scan, inputs)?;
+    check_names(template.undeclared_variables(false), &scan, names)?;
     Ok(scan)
 }
 
-fn scan_bare(text: &str) -> Result<Scan, ExpressionError> {
-    let scan = scan::bare(text, SeenNames::Plan, true)?;
+fn scan_bare(text: &str, names: &[&str]) -> Result<Scan, ExpressionError> {
+    let scan = scan::plan_condition(text, names, false)?;
     if scan.is_path {
         return Ok(scan);
     }
     let environment = filters::environment();
     let expression = environment.compile_expression(text).map_err(|e| wrong(&e))?;
-    check_names(expression.undeclared_variables(false), &scan, false)?;
+    check_names(expression.undeclared_variables(false), &scan, names)?;
     Ok(scan)
 }
 
-fn check_names(names: std::collections::HashSet<String>, scan: &Scan, inputs: bool) -> Result<(), ExpressionError> {
-    let names: std::collections::BTreeSet<String> = names.into_iter().collect();
-    for name in names {
+fn check_names(used: std::collections::HashSet<String>, scan: &Scan, allowed: &[&str]) -> Result<(), ExpressionError> {
+    let used: std::collections::BTreeSet<String> = used.into_iter().collect();
+    for name in used {
         let seen = match name.as_str() {
             "steps" => !scan.refs.is_empty(),
             "goal" => scan.uses_goal,
-            "inputs" => inputs,
-            _ => false,
+            other => allowed.contains(&other),
         };
         if !seen {
             let hint = hints::word_instead_of(&name).map_or_else(
-                || "expressions see `goal` and `steps`, a step id with a dash as `steps['a-b']`".to_owned(),
+                || match only_in(&name) {
+                    Some(place) => place.to_owned(),
+                    None => "expressions see `goal` and `steps`, a step id with a dash as `steps['a-b']`".to_owned(),
+                },
                 |write| format!("write `{write}`"),
             );
             return Err(ExpressionError::new("INVALID_EXPRESSION", format!("there is no `{name}`; {hint}")));
         }
     }
     Ok(())
+}
+
+/// Where a name can be used that is not seen here.
+fn only_in(name: &str) -> Option<&'static str> {
+    match name {
+        "item" | "index" => Some("only a step with `for_each` sees it"),
+        _ => None,
+    }
 }
 
 fn count_templates(value: &JsonValue, count: &mut u64) {
@@ -266,7 +294,7 @@ impl<'s, 'a> Render<'s, 'a> {
     }
 
     fn string(&mut self, text: &str) -> Result<JsonValue, ExpressionError> {
-        let scan = scan_template(text)?;
+        let scan = scan_seeing(text, &self.scope.names())?;
         if let Some(value) = scan.passed_on.as_deref().and_then(|parts| self.scope.stored_value(parts)) {
             value::spend(&mut self.left, value.to_string().len())?;
             return Ok(value);

@@ -6,10 +6,11 @@ use crate::tokens::{Token, Tokens};
 use crate::{ExpressionError, hints, invalid};
 
 /// Whether there is only a path, such as `steps.a.outputs.x`.
-pub(crate) fn is_path(tokens: &[Token<'_>]) -> bool {
-    let Some((Token::Name("steps" | "goal"), mut rest)) = tokens.split_first() else {
+pub(crate) fn is_path(tokens: &[Token<'_>], locals: &[String]) -> bool {
+    let Some((Token::Name(root), mut rest)) = tokens.split_first() else { return false };
+    if !is_root(root, locals) {
         return false;
-    };
+    }
     loop {
         rest = match rest {
             [] => return true,
@@ -21,8 +22,8 @@ pub(crate) fn is_path(tokens: &[Token<'_>]) -> bool {
 }
 
 /// The path that is all there is, perhaps with a default.
-pub(crate) fn passed_on(list: &[Token<'_>]) -> Option<Vec<String>> {
-    let (parts, end) = path_parts(list)?;
+pub(crate) fn passed_on(list: &[Token<'_>], locals: &[String]) -> Option<Vec<String>> {
+    let (parts, end) = path_parts(list, locals)?;
     match &list[end..] {
         [] | [Token::Sign('|'), Token::Name("default" | "d")] => Some(parts),
         [Token::Sign('|'), Token::Name("default" | "d"), Token::Sign('('), rest @ .., Token::Sign(')')] => {
@@ -33,8 +34,13 @@ pub(crate) fn passed_on(list: &[Token<'_>]) -> Option<Vec<String>> {
 }
 
 /// The parts of a path as far as the text tells them, and where they end.
-pub(crate) fn path_parts(list: &[Token<'_>]) -> Option<(Vec<String>, usize)> {
-    let Some(Token::Name(root @ ("steps" | "goal"))) = list.first() else { return None };
+///
+/// - `locals`: names that begin a path besides `steps` and `goal`.
+pub(crate) fn path_parts(list: &[Token<'_>], locals: &[String]) -> Option<(Vec<String>, usize)> {
+    let Some(Token::Name(root)) = list.first() else { return None };
+    if !is_root(root, locals) {
+        return None;
+    }
     let mut parts = vec![(*root).to_owned()];
     let mut at = 1;
     loop {
@@ -47,6 +53,10 @@ pub(crate) fn path_parts(list: &[Token<'_>]) -> Option<(Vec<String>, usize)> {
         parts.push(part.to_owned());
         at += length;
     }
+}
+
+fn is_root(name: &str, locals: &[String]) -> bool {
+    matches!(name, "steps" | "goal") || locals.iter().any(|local| local == name)
 }
 
 /// Refuses numbers that 64 bits do not hold: they would be rounded.
@@ -68,7 +78,7 @@ pub(crate) fn check_number(tokens: &Tokens<'_>, at: usize, digits: &str) -> Resu
 /// - `list`: begins with `steps`.
 /// - `before`: what stands before it.
 pub(crate) fn check_status(list: &[Token<'_>], before: &[Token<'_>]) -> Result<(), ExpressionError> {
-    let end = path_parts(list).map_or(list.len(), |(_, end)| end);
+    let end = path_parts(list, &[]).map_or(list.len(), |(_, end)| end);
     let after = match &list[end..] {
         [Token::Sign('=' | '!'), Token::Sign('='), rest @ ..] => &rest[..rest.len().min(1)],
         [Token::Name("in"), rest @ ..] | [Token::Name("not"), Token::Name("in"), rest @ ..] => rest,

@@ -237,7 +237,7 @@ fn what_is_wrong_for_certain_is_refused_before_it_runs() {
         ("{{ 123456789012345678901 }}", "64 bits"),
         ("{{ 1e999 }}", "64 bits"),
     ] {
-        let error = examine(text, false).expect_err(text);
+        let error = examine(text, &[]).expect_err(text);
         assert_eq!(error.code, "INVALID_EXPRESSION", "{text}: {error}");
         assert!(error.message.contains(words), "{text}: {error}");
     }
@@ -249,7 +249,7 @@ fn what_is_wrong_for_certain_is_refused_before_it_runs() {
         "{{ goal.x | round(2, 'floor') | default(0) }}",
         "{{ goal.x | int(*[0]) }}",
     ] {
-        examine(text, false).unwrap_or_else(|e| panic!("{text}: {e}"));
+        examine(text, &[]).unwrap_or_else(|e| panic!("{text}: {e}"));
     }
 }
 
@@ -262,7 +262,7 @@ fn every_accepted_form_of_an_error_is_accepted() {
             _ => word.to_owned(),
         });
         let text = format!("{{{{ {} }}}}", text.collect::<String>());
-        examine(&text, false).unwrap_or_else(|e| panic!("{form} as {text}: {e}"));
+        examine(&text, &[]).unwrap_or_else(|e| panic!("{form} as {text}: {e}"));
     }
 }
 
@@ -330,7 +330,7 @@ fn a_loaded_payload_is_the_value() {
 #[test]
 fn comparisons_show_the_types_that_their_text_tells() {
     let facts =
-        examine_condition("steps.a.outputs.n == '3' and steps.a.status != 3 or (steps.a.outputs.n | int) in [1]");
+        examine_condition("steps.a.outputs.n == '3' and steps.a.status != 3 or (steps.a.outputs.n | int) in [1]", &[]);
     let facts = facts.unwrap();
     let typed = Operand::Typed;
     assert_eq!(facts.comparisons.len(), 2);
@@ -341,7 +341,7 @@ fn comparisons_show_the_types_that_their_text_tells() {
         (&typed(ValueType::Text), &typed(ValueType::Number))
     );
     let covered =
-        |text: &str| examine(text, false).unwrap().paths.into_iter().map(|path| path.has_default).collect::<Vec<_>>();
+        |text: &str| examine(text, &[]).unwrap().paths.into_iter().map(|path| path.has_default).collect::<Vec<_>>();
     assert_eq!(covered("{{ steps.a.outputs.x[goal.y] | first | default(1) }}"), [true, false]);
 }
 

@@ -38,6 +38,10 @@ pub struct SeenPath {
 #[derive(Debug, Default)]
 pub(crate) struct Scan {
     names: SeenNames,
+    /// Names that a text of a plan may use besides.
+    locals: Vec<String>,
+    /// Those of them that it uses.
+    pub used_locals: Vec<String>,
     /// Whether comparisons are collected.
     with_comparisons: bool,
     pub refs: Vec<StepRef>,
@@ -73,9 +77,16 @@ pub(crate) fn template(text: &str, names: SeenNames) -> Result<Scan, ExpressionE
     template_with(text, Scan { names, ..Scan::default() })
 }
 
-/// The same, and collects comparisons.
-pub(crate) fn examine_template(text: &str) -> Result<Scan, ExpressionError> {
-    template_with(text, Scan { with_comparisons: true, ..Scan::default() })
+/// Scans a text of a plan.
+///
+/// - `locals`: names that it may use besides `goal` and `steps`.
+/// - `with_comparisons`: whether comparisons are collected.
+pub(crate) fn plan_template(text: &str, locals: &[&str], with_comparisons: bool) -> Result<Scan, ExpressionError> {
+    template_with(text, Scan { with_comparisons, locals: owned(locals), ..Scan::default() })
+}
+
+fn owned(names: &[&str]) -> Vec<String> {
+    names.iter().map(|name| (*name).to_owned()).collect()
 }
 
 fn template_with(text: &str, mut scan: Scan) -> Result<Scan, ExpressionError> {
@@ -130,8 +141,8 @@ fn template_with(text: &str, mut scan: Scan) -> Result<Scan, ExpressionError> {
             let length = text[inside..close].trim_end_matches(['-', '+']).len();
             scan.whole = Some(inside..inside + length);
             scan.whole_code = rewritten;
-            scan.is_path = is_path(&tokens.list);
-            scan.passed_on = passed_on(&tokens.list);
+            scan.is_path = is_path(&tokens.list, &scan.locals);
+            scan.passed_on = passed_on(&tokens.list, &scan.locals);
         }
     }
     scan.code = code.end();
@@ -174,15 +185,15 @@ pub(crate) fn bare(text: &str, names: SeenNames, is_condition: bool) -> Result<S
     bare_with(text, is_condition, Scan { names, ..Scan::default() })
 }
 
-/// The same for a condition of a plan, and collects comparisons.
-pub(crate) fn examine_condition(text: &str) -> Result<Scan, ExpressionError> {
-    bare_with(text, true, Scan { with_comparisons: true, ..Scan::default() })
+/// Scans a condition of a plan, as [`plan_template`] a text.
+pub(crate) fn plan_condition(text: &str, locals: &[&str], with_comparisons: bool) -> Result<Scan, ExpressionError> {
+    bare_with(text, true, Scan { with_comparisons, locals: owned(locals), ..Scan::default() })
 }
 
 fn bare_with(text: &str, is_condition: bool, mut scan: Scan) -> Result<Scan, ExpressionError> {
     let (tokens, _) = tokens(text, None)?;
     check(&tokens, 0..tokens.list.len(), &mut scan)?;
-    scan.is_path = is_path(&tokens.list);
+    scan.is_path = is_path(&tokens.list, &scan.locals);
     scan.code = rewrite::rewrite(text, &tokens, 0, is_condition);
     Ok(scan)
 }
@@ -345,13 +356,14 @@ fn check_name(
         }
         "goal" => scan.uses_goal = true,
         "inputs" => scan.uses_inputs = true,
+        _ if scan.locals.iter().any(|local| local == word) => scan.used_locals.push(word.to_owned()),
         _ if after == Some(Token::Sign('(')) && !KEYWORDS.contains(&word) => {
             return Err(signatures::no_function(word, word));
         }
         _ => {}
     }
     if scan.names == SeenNames::Plan
-        && let Some((parts, _)) = path_parts(&list[at..])
+        && let Some((parts, _)) = path_parts(&list[at..], &scan.locals)
     {
         let has_default = rewrite::is_covered(tokens, at);
         scan.paths.push(SeenPath { parts, has_default });

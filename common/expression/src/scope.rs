@@ -32,12 +32,13 @@ pub struct Scope<'a> {
     steps: &'a dyn Fn(&str) -> Option<ScopedStep<'a>>,
     inputs: Option<&'a Json>,
     payloads: Option<&'a Payloads>,
+    locals: &'a [(&'a str, Json)],
 }
 
 impl<'a> Scope<'a> {
     /// - `steps`: finds a step by its id.
     pub fn new(goal: &'a Goal, steps: &'a dyn Fn(&str) -> Option<ScopedStep<'a>>) -> Self {
-        Self { goal, steps, inputs: None, payloads: None }
+        Self { goal, steps, inputs: None, payloads: None, locals: &[] }
     }
 
     /// The same, with a step's own inputs, for the key of its cache.
@@ -52,6 +53,21 @@ impl<'a> Scope<'a> {
         Self { payloads, ..self }
     }
 
+    /// The same, with values of other names, such as the `item` of a map.
+    #[must_use]
+    pub fn with_locals(self, locals: &'a [(&'a str, Json)]) -> Self {
+        Self { locals, ..self }
+    }
+
+    /// What a text may use besides `goal` and `steps`.
+    pub(crate) fn names(&self) -> Vec<&'a str> {
+        self.locals.iter().map(|(name, _)| *name).collect()
+    }
+
+    fn local(&self, name: &str) -> Option<&'a Json> {
+        self.locals.iter().find(|(local, _)| *local == name).map(|(_, value)| value)
+    }
+
     pub(crate) fn knows(&self, step: &str) -> bool {
         (self.steps)(step).is_some()
     }
@@ -60,13 +76,15 @@ impl<'a> Scope<'a> {
     pub(crate) fn bytes(&self, scan: &Scan) -> usize {
         let bytes = |r: &StepRef| (self.steps)(&r.step)?.outputs.map(|o| o.text().len());
         let inputs = self.inputs.filter(|_| scan.uses_inputs).map_or(0, |inputs| inputs.text().len());
-        scan.refs.iter().filter_map(bytes).sum::<usize>() + inputs
+        let locals = scan.used_locals.iter().filter_map(|name| self.local(name)).map(|value| value.text().len());
+        scan.refs.iter().filter_map(bytes).sum::<usize>() + inputs + locals.sum::<usize>()
     }
 
     /// What a path ends at, as it stands in the log: a stored payload is its reference. `None`: the path ends early.
     pub(crate) fn stored_value(&self, parts: &[String]) -> Option<JsonValue> {
         let (root, rest) = match parts.split_first()? {
             (root, rest) if root == "goal" => (serde_json::to_value(self.goal).ok()?, rest),
+            (root, rest) if root != "steps" => (self.local(root)?.value(), rest),
             (_, rest) => {
                 let (id, rest) = rest.split_first()?;
                 let step = (self.steps)(id)?;
@@ -142,6 +160,9 @@ impl<'a> Scope<'a> {
         let mut seen = vec![("steps", Value::from_pairs(steps)), ("goal", goal)];
         if let Some(inputs) = self.inputs.filter(|_| scan.uses_inputs) {
             seen.push(("inputs", resolver.value(inputs, &["inputs"])));
+        }
+        for (name, value) in self.locals.iter().filter(|(name, _)| scan.used_locals.iter().any(|used| used == name)) {
+            seen.push((*name, resolver.value(value, &[*name])));
         }
         Ok((Value::from_pairs(seen), resolver.used))
     }

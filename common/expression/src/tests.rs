@@ -222,3 +222,30 @@ fn with_scope<T>(body: impl FnOnce(&Scope<'_>) -> T) -> T {
     };
     body(&Scope::new(&goal, &steps))
 }
+
+#[test]
+fn a_literal_renders_to_itself() {
+    for text in ["{{ goal.description }}", "a \"{% if %}\" \\ {{", "x{{'\n'}}", "plain {", "{{ '}}' }} \u{1f600} ü"] {
+        let value = json!({"a": [text, {"b": text}], "n": 1});
+        assert_eq!(rendered(&literal(&value)).unwrap(), value, "{text}");
+        assert_eq!(with_scope(|scope| render_text(&literal_text(text), scope, &Limits::default())).unwrap(), text);
+    }
+}
+
+#[test]
+fn an_item_is_seen_where_there_is_one_and_nowhere_else() {
+    let locals = [("item", Json::of(&json!({"city": "Rome", "n": [1]}))), ("index", Json::of(&json!(2)))];
+    let inputs = Json::of(&json!({"all": "{{ item }}", "text": "{{ item.city | upper }} {{ index + 1 }}"}));
+    let render_item = |inputs: &Json| {
+        let goal = Goal::default();
+        let scope = Scope::new(&goal, &|_| None).with_locals(&locals);
+        render(inputs, &scope, &Limits::default())
+    };
+    let seen = render_item(&inputs).unwrap();
+    assert_eq!(seen.value(), json!({"all": {"city": "Rome", "n": [1]}, "text": "ROME 3"}));
+    let missing = Json::of(&json!("{{ item.town }}"));
+    let error = render_item(&missing).unwrap_err();
+    assert!(error.message.contains("there is no `town` in `item`, which has `city`, `n`"), "{error}");
+    let error = rendered(&json!("{{ item }}")).unwrap_err();
+    assert!(error.message.contains("only a step with `for_each` sees it"), "{error}");
+}

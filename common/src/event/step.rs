@@ -51,6 +51,9 @@ events! {
         /// The step turned out to be a plan of its own.
         Decomposed(StepDecomposed) = "step_decomposed": AttemptEnd, sample r#"{"reason":"too much at once"}"#,
             weight |decomposed| decomposed.plan.as_deref().map_or(0, weight::plan) + decomposed.reason.len();
+        /// A map got a plan with one step for each item of its list.
+        Expanded(StepExpanded) = "step_expanded": Wait, sample r#"{"items":1,"plan":{"steps":[]}}"#,
+            weight |expanded| weight::plan(&expanded.plan);
         /// An attempt went out to the workers.
         Queued(StepQueued) = "step_queued": AttemptBegin, sample r#"{"agent_type":"echo","due_ms":1}"#,
             weight |queued| json(queued.inputs.as_ref()) + queued.action.len();
@@ -163,6 +166,15 @@ impl StepDecomposed {
     pub fn new(reason: impl Into<String>) -> Self {
         Self { plan: None, reason: reason.into(), cost: 0.0, tokens: 0, usage: None, duration_ms: None }
     }
+}
+
+/// A map got the plan of its items.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct StepExpanded {
+    /// How many steps it has.
+    pub items: u32,
+    /// The plan that runs in its place.
+    pub plan: Box<Plan>,
 }
 
 /// An attempt went out to the workers.

@@ -12,14 +12,15 @@ use goalmill_common::event::{
 use goalmill_common::failure::{Failure, FailureClass, TASK_MISSING};
 use goalmill_common::id::StepId;
 use goalmill_common::number::{to_u32, to_usize};
-use goalmill_common::plan::{OnFailure, StepKind, Strategy};
+use goalmill_common::plan::{OnFailure, Strategy};
 use goalmill_common::revision::{Answered, Refusal, Trigger};
 use goalmill_common::status::{PlanStatus, StepStatus};
 
+use crate::expand::into_items;
 use crate::grant::GrantedBudgets;
 use crate::graph::{PlanGraph, StepIndex};
 use crate::implied_criteria::implied_criteria;
-use crate::plan_size::count_steps;
+use crate::plan_size::{count_step, count_steps};
 use crate::reserved::ReservedEstimates;
 use crate::revise::{self, Revising, into_plan};
 use crate::state::{JoinState, Origin, PhaseState, PlanState, StepHook, StepState, ToldToWait, at};
@@ -434,6 +435,11 @@ fn fold_consequences(state: &mut PlanState, i: StepIndex, event: &StepEvent) {
         let plan = decomposed.plan.as_deref().cloned();
         state.size = state.size.saturating_add(1 + plan.as_ref().map_or(0, count_steps));
         into_plan(&mut Arc::make_mut(&mut state.plan).steps[i], plan);
+    } else if let StepEvent::Expanded(expanded) = event {
+        let step = &mut Arc::make_mut(&mut state.plan).steps[i];
+        let before = count_step(step);
+        into_items(step, &expanded.plan);
+        state.size = state.size.saturating_add(count_step(step)).saturating_sub(before);
     }
 }
 
@@ -468,6 +474,7 @@ fn check_start(state: &PlanState, seq: u64, i: StepIndex, event: &StepEvent) -> 
             state.join_state(i) == JoinState::Met && state.is_phase_open(i)
         }
         StepEvent::Blocked(_) => state.join_state(i) == JoinState::Impossible,
+        StepEvent::Expanded(_) => state.plan.steps[i].for_each.is_some(),
         StepEvent::Queued(_) => state.status == PlanStatus::Running && state.is_free(i),
         StepEvent::Added(_)
         | StepEvent::Modified(_)
@@ -501,6 +508,7 @@ fn fold_step(step: &mut StepState, time_ms: u64, event: &StepEvent) {
         StepEvent::Added(_)
         | StepEvent::Modified(_)
         | StepEvent::Removed(_)
+        | StepEvent::Expanded(_)
         | StepEvent::Measured(_)
         | StepEvent::CallRecorded(_)
         | StepEvent::CallsDiscarded(_) => {}
@@ -691,11 +699,13 @@ fn transition(state: &mut PlanState, i: StepIndex, old: StepStatus, new: StepSta
 }
 
 /// Tracks the ready steps that the engine runs itself.
-fn track_engine_step(state: &mut PlanState, i: StepIndex, ready: bool) {
-    let set = match state.plan.steps[i].kind {
-        StepKind::Tool | StepKind::Llm => return,
-        StepKind::Message | StepKind::Finish | StepKind::Internal => &mut state.ready_inline,
-        StepKind::Plan => &mut state.ready_sub_plans,
+pub(crate) fn track_engine_step(state: &mut PlanState, i: StepIndex, ready: bool) {
+    let set = if state.runs_inline(i) {
+        &mut state.ready_inline
+    } else if state.plan.steps[i].starts_plan() {
+        &mut state.ready_sub_plans
+    } else {
+        return;
     };
     if ready {
         set.insert(i);

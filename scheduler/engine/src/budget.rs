@@ -4,12 +4,13 @@ use goalmill_common::call::CallBudget;
 use goalmill_common::failure::{Failure, FailureClass};
 use goalmill_common::goal::Budget;
 use goalmill_common::number::{to_u32, whole_u64};
-use goalmill_common::plan::{StepKind, Strategy};
+use goalmill_common::plan::Strategy;
 
 use crate::PlanState;
 use crate::decide::Turn;
 use crate::graph::StepIndex;
 use crate::reserved::ReservedEstimates;
+use crate::state::StepState;
 
 /// A plan or step ends with this code when its budget is used up, or would be.
 pub(crate) const BUDGET_EXCEEDED: &str = "BUDGET_EXCEEDED";
@@ -29,6 +30,20 @@ impl Turn<'_> {
             None => format!("{} dollars used, {} allowed", usage.cost, budget.cost.unwrap_or_default()),
         };
         self.fail_plan(Failure::new(FailureClass::ConstraintViolation, BUDGET_EXCEEDED, message));
+    }
+
+    /// Whether more steps have failed than the plan allows.
+    pub(crate) fn has_too_many_failures(&self) -> bool {
+        self.state.plan.failures_max.is_some_and(|most| self.state.counts.failed > most)
+    }
+
+    pub(crate) fn fail_for_failures(&mut self) {
+        let most = self.state.plan.failures_max.unwrap_or_default();
+        let failed = self.state.counts.failed;
+        let first = self.state.steps.iter().find_map(StepState::failure);
+        let why = first.map(|failure| format!("; the first: {}", failure.message)).unwrap_or_default();
+        let message = format!("{failed} steps failed, at most {most} may{why}");
+        self.fail_plan(Failure::new(FailureClass::Permanent, "TOO_MANY_FAILURES", message));
     }
 
     pub(crate) fn fail_for_outputs(&mut self) {
@@ -176,12 +191,12 @@ impl PlanState {
         let is_beside = |j: &StepIndex| {
             let at = j.as_usize();
             !after[at]
-                && !self.plan.steps[at].kind.is_inline()
+                && !self.runs_inline(*j)
                 && !self.steps[at].status.is_final()
                 && !self.steps[at].status.is_in_flight()
                 && self.graph.phase(*j) == self.graph.phase(i)
         };
-        let is_plan = |j: &StepIndex| self.plan.steps[j.as_usize()].kind == StepKind::Plan;
+        let is_plan = |j: &StepIndex| self.plan.steps[j.as_usize()].starts_plan();
         let (plans, others): (Vec<_>, Vec<_>) = self.indices().filter(is_beside).partition(is_plan);
         to_u32(plans.len()) + u32::from(!others.is_empty())
     }

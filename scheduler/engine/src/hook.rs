@@ -11,7 +11,6 @@ use goalmill_common::goal::Usage;
 use goalmill_common::id::StepId;
 use goalmill_common::json::Json;
 use goalmill_common::json_limits;
-use goalmill_common::plan::StepKind;
 use goalmill_common::revision::{Proposal, RevisionStrategy};
 use serde_json::json;
 
@@ -312,10 +311,7 @@ impl Turn<'_> {
 impl PlanState {
     /// Whether the engine runs the step at once.
     fn is_inline(&self, i: StepIndex) -> bool {
-        match self.plan.steps[i].kind {
-            StepKind::Message | StepKind::Finish | StepKind::Internal => true,
-            StepKind::Tool | StepKind::Llm | StepKind::Plan => false,
-        }
+        self.runs_inline(i)
     }
 
     /// Whether the step waits for hooks, or is held by one.

@@ -38,6 +38,7 @@ mod constraints;
 mod criteria;
 mod decide;
 mod decompose;
+mod expand;
 mod failure;
 mod hook;
 mod human_review;

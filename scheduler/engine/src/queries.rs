@@ -7,7 +7,7 @@ use goalmill_common::failure::Failure;
 use goalmill_common::goal::{Priority, Usage};
 use goalmill_common::id::{AgentType, AttemptToken, DEFAULT_NAMESPACE, Namespace, PlanId, StepId, WorkerId};
 use goalmill_common::json::Json;
-use goalmill_common::plan::{Plan, Step, StepKind, Strategy};
+use goalmill_common::plan::{Plan, Step, Strategy};
 use goalmill_common::status::{Counts, PlanStatus, StepStatus};
 
 use crate::PlanState;
@@ -198,10 +198,10 @@ impl PlanState {
         if !self.is_free(i) || !self.is_offered(i) || !self.has_room() {
             return false;
         }
-        match self.plan.steps[i].kind {
-            StepKind::Message | StepKind::Finish | StepKind::Internal => true,
-            StepKind::Plan => self.may_start_sub_plan(i),
-            StepKind::Tool | StepKind::Llm => self.fits_budget(i) && self.fits_reservations(i),
+        if self.plan.steps[i].starts_plan() {
+            self.may_start_sub_plan(i)
+        } else {
+            self.runs_inline(i) || self.fits_budget(i) && self.fits_reservations(i)
         }
     }
 
@@ -226,7 +226,7 @@ impl PlanState {
     pub(crate) fn next_engine_step(&self) -> Option<StepIndex> {
         let is_free = |i: &StepIndex| !self.loads.is_asked(Some(*i));
         let may_start = |i: &StepIndex| is_free(i) && self.may_start_sub_plan(*i);
-        let may_run = |i: &StepIndex| if self.plan.steps[*i].kind.is_inline() { is_free(i) } else { may_start(i) };
+        let may_run = |i: &StepIndex| if self.runs_inline(*i) { is_free(i) } else { may_start(i) };
         match self.plan.strategy {
             Strategy::Sequential => self.step_in_turn().filter(|i| self.runs_in_engine(*i) && may_run(i)),
             Strategy::Adaptive => None,
@@ -329,8 +329,13 @@ impl PlanState {
 
     /// Whether the engine runs the step itself, without a queue.
     pub(crate) fn runs_in_engine(&self, i: StepIndex) -> bool {
-        let kind = self.plan.steps[i].kind;
-        kind.is_inline() || kind == StepKind::Plan
+        self.runs_inline(i) || self.plan.steps[i].starts_plan()
+    }
+
+    /// Whether the step is done as soon as its inputs are rendered.
+    pub(crate) fn runs_inline(&self, i: StepIndex) -> bool {
+        let step = &self.plan.steps[i];
+        step.kind.is_inline() && !step.starts_plan()
     }
 
     /// Whether the step is ready and its resource is free.
@@ -347,7 +352,7 @@ impl PlanState {
             let i = StepIndex::new(i);
             step.status == StepStatus::Pending && self.is_phase_open(i) && self.join_state(i) == JoinState::Met
         };
-        let runs_inline = self.next_engine_step().is_some_and(|i| self.plan.steps[i].kind.is_inline());
+        let runs_inline = self.next_engine_step().is_some_and(|i| self.runs_inline(i));
         let may_end = self.is_done() && !self.is_open();
         is_running && (may_end || runs_inline || self.steps.iter().enumerate().any(may_start))
     }

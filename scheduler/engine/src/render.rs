@@ -3,6 +3,7 @@
 use goalmill_common::failure::{Failure, FailureClass};
 use goalmill_common::json::Json;
 use goalmill_common::limits::Limits;
+use goalmill_common::plan::{ForEach, Step};
 use goalmill_expression::{self as expression, ExpressionError, NeededPayload, PAYLOAD_NEEDED, Scope, ScopedStep};
 use serde_json::{Map, Value};
 
@@ -49,6 +50,90 @@ pub(crate) fn inputs(state: &PlanState, i: StepIndex, limits: &Limits) -> Result
     Ok(with_answer(state, i, rendered))
 }
 
+/// The items of a map.
+pub(crate) fn for_each(state: &PlanState, i: StepIndex, map: &ForEach, limits: &Limits) -> Result<Json, Unrendered> {
+    let text = map.items.text();
+    if expression::is_plain(text) {
+        return Ok(map.items.clone());
+    }
+    with_scope(state, i, |scope| expression::render(&map.items, scope, limits), "`for_each` cannot be evaluated")
+}
+
+/// The parts of a map's step that differ from item to item.
+pub(crate) struct RenderedItem {
+    pub(crate) inputs: Json,
+    /// Whether its condition is true.
+    pub(crate) runs: bool,
+    pub(crate) question: Option<String>,
+    pub(crate) cache_key: Option<String>,
+}
+
+/// Renders one item of a map.
+///
+/// - `locals`: `item`, `index`, and the item by its other name.
+pub(crate) fn item(
+    state: &PlanState,
+    i: StepIndex,
+    locals: &[(&str, Json)],
+    limits: &Limits,
+) -> Result<RenderedItem, Unrendered> {
+    let spec = &state.plan.steps[i];
+    let place = format!("item {} of the map", locals.get(1).map_or("", |(_, index)| index.text()));
+    let what = |part: &str| format!("{part} of {place} cannot be evaluated");
+    let within = ScopeParts { inputs: None, locals };
+    let inputs = if expression::is_plain(spec.inputs.text()) {
+        spec.inputs.clone()
+    } else {
+        let inputs = |scope: &Scope<'_>| expression::render(&spec.inputs, scope, limits);
+        with_scope_and(state, i, within, inputs, &what("the inputs"))?
+    };
+    let runs = match &spec.when {
+        Some(when) if is_of_item(spec) => {
+            let condition = |scope: &Scope<'_>| expression::is_true(when, scope, limits);
+            with_scope_and(state, i, within, condition, &what("the condition"))?
+        }
+        Some(_) | None => true,
+    };
+    let question = spec.ask.as_ref().map(|ask| {
+        let question = |scope: &Scope<'_>| expression::render_text(&ask.question, scope, limits);
+        with_scope_and(state, i, within, question, &what("the question"))
+    });
+    let cache_key = spec.cache.as_ref().map(|cache| {
+        let within = ScopeParts { inputs: Some(&inputs), locals };
+        let key = |scope: &Scope<'_>| expression::render_key(&cache.key, scope, limits);
+        with_scope_and(state, i, within, key, &what("the key of the cache"))
+    });
+    let (question, cache_key) = (question.transpose()?, cache_key.transpose()?);
+    Ok(RenderedItem { inputs, runs, question, cache_key })
+}
+
+/// Whether the condition of a map is about each item, and not about the whole map.
+fn is_of_item(spec: &Step) -> bool {
+    let (Some(map), Some(when)) = (&spec.for_each, &spec.when) else { return false };
+    expression::examine_condition(when, &map.names()).is_ok_and(|facts| !facts.locals.is_empty())
+}
+
+/// Bytes of outputs of other steps that the inputs of each item read.
+pub(crate) fn bytes_seen(state: &PlanState, i: StepIndex, map: &ForEach) -> usize {
+    let mut bytes = 0;
+    visit_texts(&state.plan.steps[i].inputs.value(), &mut |text| {
+        for seen in expression::references_seeing(text, &map.names()).unwrap_or_default() {
+            let step = state.graph.find(&seen.step).map(|step| &state.steps[step]);
+            bytes += step.and_then(|step| step.outputs.as_ref()).map_or(0, |outputs| outputs.text().len());
+        }
+    });
+    bytes
+}
+
+fn visit_texts(value: &Value, visit: &mut dyn FnMut(&str)) {
+    match value {
+        Value::String(text) => visit(text),
+        Value::Array(items) => items.iter().for_each(|item| visit_texts(item, visit)),
+        Value::Object(fields) => fields.values().for_each(|field| visit_texts(field, visit)),
+        Value::Null | Value::Bool(_) | Value::Number(_) => {}
+    }
+}
+
 /// Adds a person's answer to the inputs, under the name in `ask.into`; with `*`, each field of the answer under its own.
 fn with_answer(state: &PlanState, i: StepIndex, inputs: Json) -> Json {
     let into = state.plan.steps[i].ask.as_ref().and_then(|ask| ask.into.as_ref());
@@ -77,12 +162,14 @@ pub(crate) fn text(state: &PlanState, i: StepIndex, text: &str, limits: &Limits)
 pub(crate) fn key(state: &PlanState, i: StepIndex, text: &str, limits: &Limits) -> Result<String, Unrendered> {
     let what = format!("`{text}` cannot be rendered");
     let inputs = if expression::sees_inputs(text) { Some(inputs(state, i, limits)?) } else { None };
-    with_scope_and(state, i, inputs.as_ref(), |scope| expression::render_key(text, scope, limits), &what)
+    let within = ScopeParts { inputs: inputs.as_ref(), locals: &[] };
+    with_scope_and(state, i, within, |scope| expression::render_key(text, scope, limits), &what)
 }
 
 /// Evaluates the step's condition; a step without one is true.
 pub(crate) fn condition(state: &PlanState, i: StepIndex, limits: &Limits) -> Result<bool, Unrendered> {
-    let Some(when) = &state.plan.steps[i].when else { return Ok(true) };
+    let spec = &state.plan.steps[i];
+    let Some(when) = spec.when.as_ref().filter(|_| !is_of_item(spec)) else { return Ok(true) };
     let what = format!("the condition `{when}` cannot be evaluated");
     with_scope(state, i, |scope| expression::is_true(when, scope, limits), &what)
 }
@@ -116,14 +203,22 @@ fn with_scope<T>(
     evaluate: impl FnOnce(&Scope<'_>) -> Result<T, ExpressionError>,
     what: &str,
 ) -> Result<T, Unrendered> {
-    with_scope_and(state, i, None, evaluate, what)
+    with_scope_and(state, i, ScopeParts::default(), evaluate, what)
 }
 
-/// The same; the expression also sees the step's own inputs.
+/// What an expression sees besides the goal and the steps.
+#[derive(Clone, Copy, Default)]
+struct ScopeParts<'a> {
+    /// The step's own inputs.
+    inputs: Option<&'a Json>,
+    locals: &'a [(&'a str, Json)],
+}
+
+/// The same; the expression also sees what is `within` its step.
 fn with_scope_and<T>(
     state: &PlanState,
     i: StepIndex,
-    inputs: Option<&Json>,
+    within: ScopeParts<'_>,
     evaluate: impl FnOnce(&Scope<'_>) -> Result<T, ExpressionError>,
     what: &str,
 ) -> Result<T, Unrendered> {
@@ -134,7 +229,8 @@ fn with_scope_and<T>(
         let seen = step.status.is_final() || dependencies.iter().any(|dependency| dependency.as_str() == id);
         seen.then_some(ScopedStep { status: step.status, outputs: step.outputs.as_ref(), partial: step.partial })
     };
-    let scope = Scope::new(goal, &look).with_inputs(inputs).with_payloads(state.loads.of(Some(i)));
+    let scope = Scope::new(goal, &look).with_payloads(state.loads.of(Some(i)));
+    let scope = scope.with_inputs(within.inputs).with_locals(within.locals);
     evaluate(&scope).map_err(|e| {
         if e.code == PAYLOAD_NEEDED {
             return Unrendered::Needs(e.payloads);

@@ -7,7 +7,7 @@ use goalmill_common::goal::{Budget, Goal, Planning, Usage};
 use goalmill_common::goal_context::GoalContext;
 use goalmill_common::id::{PlanId, StepId};
 use goalmill_common::json::Json;
-use goalmill_common::plan::{Plan, StepKind};
+use goalmill_common::plan::{Collect, Plan, StepKind};
 use goalmill_common::status::{PlanStatus, StepStatus};
 use serde_json::{Map, Value};
 
@@ -17,6 +17,7 @@ use crate::decide::Turn;
 use crate::family::FamilyRequest;
 use crate::graph::StepIndex;
 use crate::requests::PLAN_TIMEOUT;
+use crate::state::StepState;
 use crate::token::TokenKey;
 use crate::{Command, PlanState, Rejection, render};
 
@@ -27,6 +28,9 @@ impl Turn<'_> {
         if depth > self.depth_max() {
             let message = format!("its plan would be nested {depth} deep, more than `depth_max`");
             return self.give_up(i, Failure::new(FailureClass::Permanent, "DEPTH_EXCEEDED", message), Spent::default());
+        }
+        if !self.expand(i) {
+            return;
         }
         let inputs = match render::inputs(self.state, i, &self.context.limits) {
             Ok(inputs) => inputs,
@@ -237,8 +241,12 @@ impl PlanState {
     }
 
     /// Returns a sub-plan's outputs for its parent's step: those of its last completed `finish` step, or else
-    /// those of all completed steps that nothing depends on, by step id.
+    /// those of all completed steps that nothing depends on, by step id. A plan with `collect: list` gives a list.
     pub(crate) fn sub_plan_outputs(&self) -> Json {
+        if self.plan.collect == Collect::List {
+            let outputs = |step: &StepState| step.outputs.as_ref().map_or(Value::Null, Json::value);
+            return Value::Array(self.steps.iter().map(outputs).collect()).into();
+        }
         let done = || self.plan.steps.iter().zip(&self.steps).enumerate().rev();
         let finish = done().find(|(_, (spec, step))| spec.kind == StepKind::Finish && step.outputs.is_some());
         if let Some((_, (_, step))) = finish {

@@ -32,6 +32,7 @@ pub fn step_transition(status: StepStatus, event: &StepEvent) -> Option<StepStat
         StepEvent::Answered(_) => from(status, &[S::AwaitingApproval], S::Pending),
         StepEvent::Recalled(_) => from(status, &[S::Queued, S::Running, S::Retrying], S::Pending),
         StepEvent::Decomposed(_) => from(status, &[S::Running], S::Ready),
+        StepEvent::Expanded(_) => from(status, &[S::Ready], S::Ready),
         StepEvent::Queued(_) => from(status, &[S::Ready], S::Queued),
         StepEvent::Started(_) => from(status, &[S::Queued], S::Running),
         StepEvent::Progress(_) => from(status, &[S::Running], S::Running),

@@ -35,6 +35,8 @@ impl Turn<'_> {
                 }
             } else if self.is_over_budget() {
                 self.fail_over_budget();
+            } else if self.has_too_many_failures() {
+                self.fail_for_failures();
             } else if self.check_constraints() {
                 // The plan may have ended, or be replanned.
             } else if self.state.outputs_bytes > self.context.limits.plan_outputs_bytes_max && !self.state.is_done() {
@@ -100,6 +102,10 @@ impl Turn<'_> {
     }
 
     fn make_ready(&mut self, i: StepIndex) {
+        // The items of a map ask each for itself.
+        if self.state.plan.steps[i].for_each.is_some() {
+            return self.emit_step(i, StepEvent::Ready);
+        }
         if self.ask_step(i) || self.ask_hooks_before(i) {
             return;
         }
@@ -143,7 +149,7 @@ impl Turn<'_> {
 
     /// Completes an inline step, or starts a sub-plan.
     pub(crate) fn run_engine_step(&mut self, i: StepIndex) {
-        if self.state.plan.steps[i].kind.is_inline() {
+        if self.state.runs_inline(i) {
             return self.complete_inline(i);
         }
         self.work.count(0);

@@ -6,8 +6,8 @@ use goalmill_common::goal::{Budget, Goal, Priority};
 use goalmill_common::json::Json;
 use goalmill_common::limits::Limits;
 use goalmill_common::plan::{
-    Approval, ApprovalDefault, Cache, Estimates, Fallback, Jitter, Join, OnFailure, Phase, Plan, Question, Retry,
-    RevisionPolicy, Step, StepKind, Strategy as Width, Widen,
+    Approval, ApprovalDefault, Cache, Collect, Estimates, Fallback, ForEach, Jitter, Join, OnFailure, OnItemFailure,
+    Phase, Plan, Question, Retry, RevisionPolicy, Step, StepKind, Strategy as Width, Widen,
 };
 use goalmill_common::status::{Counts, PlanStatus, StepStatus};
 use goalmill_common::view::PlanView;
@@ -250,6 +250,16 @@ fn plan() -> impl Strategy<Value = Plan> {
                     limit_ms: 7,
                     into: Some("n".into()),
                 });
+                step.for_each = (i % 3 == 1 && step.kind != StepKind::Finish && step.judges.is_empty()).then(|| {
+                    Box::new(ForEach {
+                        items: Json::of(&json!(format!("{{{{ steps['{first}'].outputs.list }}}}"))),
+                        name: (i % 2 == 0).then(|| "city".into()),
+                        batch: max_parallel,
+                        max_parallel,
+                        items_max: max_parallel,
+                        on_item_failure: OnItemFailure::AtMost(2),
+                    })
+                });
                 step.join = Join::AtLeast(goalmill_common::number::to_u32(step.dependencies.len()));
             }
         }
@@ -267,6 +277,8 @@ fn plan() -> impl Strategy<Value = Plan> {
                 ..RevisionPolicy::default()
             }),
             continue_on_failure: phases.len() == 1,
+            failures_max: max_parallel.map(|n| n % 5),
+            collect: if phases.len() == 2 { Collect::List } else { Collect::Last },
             confidence: max_parallel.map(|n| f64::from(n) / 100.0),
             estimates: Estimates { seconds: None, tokens, cost: tokens.map(|t| t as f64 / 8.0) },
             phases,

@@ -5,13 +5,13 @@ use std::sync::Arc;
 use goalmill_common::event::{PhaseAdded, PlanEvent, PlanExtended, PlanRevised, Record, SkipCause, StepEvent};
 use goalmill_common::id::StepId;
 use goalmill_common::number::to_usize;
-use goalmill_common::plan::{Phase, Plan, StepKind, Strategy};
+use goalmill_common::plan::{Phase, Plan, Strategy};
 use goalmill_common::revision::{Modified, RevisionRecord, RevisionStrategy, Trigger};
 use goalmill_common::status::{Counts, StepStatus};
 
 use super::Staged;
 use crate::ReplayError;
-use crate::apply::track_listed;
+use crate::apply::{track_engine_step, track_listed};
 use crate::graph::{PlanGraph, StepIndex};
 use crate::plan_size::count_steps;
 use crate::state::{PhaseState, PlanState, StepState};
@@ -225,11 +225,7 @@ fn recount(state: &mut PlanState, phases: &[PhaseAdded]) {
             }
         }
         if status == StepStatus::Ready {
-            match state.plan.steps[i].kind {
-                StepKind::Tool | StepKind::Llm => {}
-                StepKind::Message | StepKind::Finish | StepKind::Internal => drop(state.ready_inline.insert(i)),
-                StepKind::Plan => drop(state.ready_sub_plans.insert(i)),
-            }
+            track_engine_step(state, i, true);
         }
         if state.plan.strategy == Strategy::Sequential {
             track_listed(state, i, status);

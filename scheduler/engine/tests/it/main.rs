@@ -21,6 +21,7 @@ mod shape;
 
 mod order;
 
+mod map;
 mod nested;
 
 mod family;

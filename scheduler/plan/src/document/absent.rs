@@ -13,9 +13,8 @@ const ABSENT: [(&[&str], &str); 12] = [
          dependencies are done, and `on_failure: skip` lets the steps behind a failed one run",
     ),
     (
-        &["for_each", "foreach", "with_items", "with_param", "map_over", "matrix", "loop_over", "items"],
-        "a step cannot be repeated for each item of a list: remove it, and write one step for each item, let the agent \
-         handle the whole list, or let the agent answer with a `sub_plan`",
+        &["matrix", "items", "with_sequence", "parallel_for"],
+        "remove it; `for_each: \"{{ steps.find.outputs.list }}\"` runs a step once for each item of a list",
     ),
     (
         &["repeat", "loop", "while", "until", "do_while"],

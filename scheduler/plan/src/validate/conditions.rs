@@ -112,6 +112,9 @@ fn type_of(operand: &Operand, plan: &Plan, index: &StepNumbers) -> Option<ValueT
     };
     let [id, field, path @ ..] = parts.as_slice() else { return None };
     let step = plan.steps.get(*index.get(id.as_str()).filter(|_| field == "outputs")? as usize)?;
+    if step.for_each.is_some() {
+        return None;
+    }
     let mut schema = step.output_schema.as_ref()?.value();
     for part in path {
         schema = schema.get_mut("properties")?.get_mut(part)?.take();

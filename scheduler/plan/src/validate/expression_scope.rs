@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use goalmill_common::id::StepId;
 use goalmill_common::number::to_u32;
-use goalmill_common::plan::Plan;
+use goalmill_common::plan::{Plan, Step};
 use serde_json::Value;
 
 use super::conditions::{StepReads, warn_of_skips, warn_of_types};
@@ -23,15 +23,18 @@ pub(super) fn imply_dependencies(
 ) {
     let in_order = context.rules.is_some_and(|rules| rules.in_order);
     for (i, (step, origin)) in plan.steps.iter().zip(origins).enumerate() {
-        let Some(inputs) = origin.inputs.filter(|_| !expression::is_plain(step.inputs.text())) else { continue };
+        let names = names_of(step);
+        let inputs = origin.inputs.filter(|_| !expression::is_plain(step.inputs.text()));
         let mut seen = Vec::new();
-        origin.with_key(origin.inputs_key, |at| {
-            for_each_expression(at, inputs, &mut |at, text| {
-                for r in expression::references(text).unwrap_or_default() {
-                    seen.push((r.step, at.pointer()));
-                }
+        for (key, value) in inputs.map(|inputs| (origin.inputs_key, inputs)).into_iter().chain(origin.for_each) {
+            origin.with_key(key, |at| {
+                for_each_expression(at, value, &mut |at, text| {
+                    for r in expression::references_seeing(text, &names).unwrap_or_default() {
+                        seen.push((r.step, at.pointer()));
+                    }
+                });
             });
-        });
+        }
         for (id, pointer) in seen {
             let id = StepId::from(id);
             let Some(target) = index.get(&id).map(|target| *target as usize) else { continue };
@@ -41,6 +44,11 @@ pub(super) fn imply_dependencies(
             }
         }
     }
+}
+
+/// What the expressions of a step see besides `goal` and `steps`.
+fn names_of(step: &Step) -> Vec<&str> {
+    step.for_each.as_ref().map(|map| map.names()).unwrap_or_default()
 }
 
 /// Calls `visit` with every text that contains expressions, and its place.
@@ -91,25 +99,36 @@ pub(super) fn check_expressions(
         reads: StepReads::default(),
     };
     for (i, (step, origin)) in plan.steps.iter().zip(origins).enumerate() {
+        let names = names_of(step);
+        if let Some((key, value)) = origin.for_each {
+            origin.with_key(key, |at| {
+                for_each_expression(at, value, &mut |at, text| {
+                    check.check_references(i, at, expression::examine(text, &[]));
+                });
+            });
+        }
         if let Some(inputs) = origin.inputs.filter(|_| !expression::is_plain(step.inputs.text())) {
             origin.with_key(origin.inputs_key, |at| {
                 for_each_expression(at, inputs, &mut |at, text| {
-                    check.check_references(i, at, expression::examine(text, false));
+                    check.check_references(i, at, expression::examine(text, &names));
                 });
             });
         }
         if let Some(when) = &step.when {
-            origin.with_key(origin.when_key, |at| check.check_references(i, at, expression::examine_condition(when)));
+            origin.with_key(origin.when_key, |at| {
+                check.check_references(i, at, expression::examine_condition(when, &names));
+            });
         }
         if let Some(ask) = &step.ask {
             origin.with_key("ask", |at| {
-                check.check_references(i, &at.key("question"), expression::examine(&ask.question, false));
+                check.check_references(i, &at.key("question"), expression::examine(&ask.question, &names));
             });
         }
         if let Some(cache) = &step.cache {
             origin.with_key(origin.cache_key, |at| {
                 let key = if origin.cache_is_text { *at } else { at.key("key") };
-                check.check_references(i, &key, expression::examine(&cache.key, true));
+                let names = [&names[..], &["inputs"]].concat();
+                check.check_references(i, &key, expression::examine(&cache.key, &names));
             });
         }
         let reads = std::mem::take(&mut check.reads);

@@ -152,7 +152,7 @@ fn criterion(context: &ValidationContext<'_>, at: &DocumentPath<'_>, value: &Val
         let text = text(context, at, value)?;
         let text = text.trim();
         // An expression that names an output judges itself.
-        let read = expression::examine_condition(text);
+        let read = expression::examine_condition(text, &[]);
         if let Err(error) = &read
             && text.contains("steps.")
             && [".outputs", ".status"].iter().any(|field| text.contains(field))
@@ -174,7 +174,7 @@ fn criterion(context: &ValidationContext<'_>, at: &DocumentPath<'_>, value: &Val
         context.error("INVALID_ID", &at.key("id"), format!("`{}` is not an id", shorten(&id)), hint);
     }
     let check = fields.text("check");
-    if let Some(error) = check.as_deref().and_then(|check| expression::examine_condition(check).err()) {
+    if let Some(error) = check.as_deref().and_then(|check| expression::examine_condition(check, &[]).err()) {
         let hint = "write a condition over outputs: `steps.total.outputs.sum <= 2000`";
         context.error(error.code, &at.key("check"), error.message, hint);
     }

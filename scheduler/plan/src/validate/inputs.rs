@@ -216,6 +216,10 @@ impl Check<'_, '_> {
         };
         for mention in mentions.iter().filter(|m| m.path.first().is_none_or(|field| field == "outputs")) {
             let Some(source) = self.index.get(mention.step.as_str()).map(|source| *source as usize) else { continue };
+            if self.plan.steps[source].for_each.is_some() {
+                // Its outputs are a list of what its action gives.
+                continue;
+            }
             let giver = self.actions[source].as_deref().map(|action| action.entry);
             let own = self.plan.steps[source].output_schema.as_ref().map(goalmill_common::json::Json::value);
             let declared = own.as_ref().or_else(|| giver.and_then(|giver| giver.outputs.as_ref()));

@@ -9,6 +9,7 @@ pub mod catalogue;
 mod conditions;
 mod execution;
 mod expression_scope;
+mod for_each;
 mod goal;
 mod goal_context;
 mod goal_contract;

@@ -41,6 +41,8 @@ pub(super) struct Origin<'v> {
     pub cache_key: &'v str,
     pub cache_is_text: bool,
     pub inputs: Option<&'v Value>,
+    /// The key and the value of `for_each`.
+    pub for_each: Option<(&'v str, &'v Value)>,
     pub dependencies: Vec<Dependency<'v>>,
 }
 

@@ -74,8 +74,13 @@ fn read_by(step: &Step) -> Vec<String> {
     }
     texts.extend(step.ask.iter().map(|ask| ask.question.clone()));
     let of = |found: Result<Vec<StepRef>, ExpressionError>| found.unwrap_or_default().into_iter().map(|r| r.step);
-    let mut read: Vec<String> = texts.iter().flat_map(|text| of(expression::references(text))).collect();
-    read.extend(step.when.iter().flat_map(|when| of(expression::condition_references(when))));
+    let names = step.for_each.as_ref().map(|map| map.names()).unwrap_or_default();
+    if let Some(map) = &step.for_each {
+        collect_texts(map.items.value(), &mut texts);
+    }
+    let mut read: Vec<String> = texts.iter().flat_map(|text| of(expression::references_seeing(text, &names))).collect();
+    let condition = |when| expression::examine_condition(when, &names).map(|facts| facts.refs);
+    read.extend(step.when.iter().flat_map(|when| of(condition(when))));
     read
 }
 

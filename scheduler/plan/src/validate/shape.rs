@@ -2,7 +2,7 @@
 
 use goalmill_common::limits::{ATTEMPT_EVENTS, PLAN_EVENTS, STEP_EVENTS};
 use goalmill_common::number::to_u32;
-use goalmill_common::plan::{Phase, Plan, Strategy};
+use goalmill_common::plan::{Collect, Phase, Plan, Strategy};
 use serde_json::{Map, Value};
 
 use super::origin::{Dependency, DependencyPlace, Origin};
@@ -28,6 +28,8 @@ const PLAN: &Table = &[
     ("id", &["plan_id"]),
     ("revision", &["revision_policy", "replan_policy"]),
     ("continue_on_failure", &["continue_on_error"]),
+    ("failures_max", &["max_failures"]),
+    ("collect", &[]),
     ("constraints", &["constraint"]),
     ("success_criteria", &["success_criterion", "acceptance_criteria"]),
     ("criteria", &["criteria_policy"]),
@@ -151,6 +153,9 @@ fn object(
         approve: policy::approval(&fields),
         revision: policy::revision(&fields),
         continue_on_failure: fields.flag("continue_on_failure").unwrap_or(false),
+        failures_max: fields.count("failures_max", 0, u64::from(u32::MAX)).map(to_u32),
+        collect: policy::word(&fields, "collect", &[("last", Collect::Last), ("list", Collect::List)])
+            .unwrap_or_default(),
         confidence: confidence(&fields),
         estimates: policy::estimates(&fields),
         ..Plan::default()

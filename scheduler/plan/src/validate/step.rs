@@ -9,7 +9,7 @@ use unicode_normalization::UnicodeNormalization;
 use unicode_normalization::char::is_combining_mark;
 
 use super::origin::{Dependency, DependencyPlace, Origin};
-use super::{policy, schema, shape};
+use super::{for_each, policy, schema, shape};
 use crate::document::{DocumentPath, Field, Fields, Table, Unit, ValidationContext, shorten, text, wrong_type};
 
 const STEP: &Table = &[
@@ -64,6 +64,12 @@ const STEP: &Table = &[
     ("cache", &[]),
     ("judges", &["judge"]),
     ("plan", &["sub_plan", "subplan"]),
+    ("for_each", &["foreach", "with_items", "with_param", "map_over", "loop_over"]),
+    ("as", &["item_name", "loop_var"]),
+    ("batch", &["batch_size"]),
+    ("max_parallel", &["max_concurrency", "max_concurrent", "concurrency"]),
+    ("items_max", &["max_items"]),
+    ("on_item_failure", &[]),
     ("metadata", &["meta"]),
 ];
 
@@ -117,6 +123,9 @@ pub(super) fn read<'v>(
         step.cache = policy::cache(context, &at.key(field.key), field.value);
     }
     step.judges = judges(&fields);
+    for_each::read(&fields, &mut step);
+    // A map puts a plan of its own around the plan of each item.
+    let depth = depth + u32::from(step.for_each.is_some());
     sub_plan(&fields, &mut step, depth);
     let dependencies = dependencies(&fields);
     let origin = Origin {
@@ -132,6 +141,7 @@ pub(super) fn read<'v>(
         cache_is_text: fields.get("cache").is_some_and(|f| f.value.is_string()),
         dependencies,
         inputs: fields.get("inputs").map(|f| f.value),
+        for_each: fields.get("for_each").map(|f| (f.key, f.value)),
     };
     id.map(|_| (step, origin))
 }

@@ -46,7 +46,7 @@ pub(super) fn fields() -> Vec<HintCase> {
         plan("OUT_OF_RANGE", json!({"steps": [{"id": "a"}], "confidence": 2}), &[Set("/confidence", json!(1))]),
     ];
     for field in [
-        "finally", "on_exit", "trigger_rule", "for_each", "schedule", "delay", "rate_limit", "undo", "env", "repeat",
+        "finally", "on_exit", "trigger_rule", "matrix", "schedule", "delay", "rate_limit", "undo", "env", "repeat",
         "pool", "image",
     ] {
         let mut case = step("UNKNOWN_FIELD", json!({}), &[]);
@@ -55,6 +55,32 @@ pub(super) fn fields() -> Vec<HintCase> {
         cases.push(HintCase { changes: vec![Remove(place)], ..case });
     }
     cases
+}
+
+/// Maps over lists.
+pub(super) fn of_maps() -> Vec<HintCase> {
+    vec![
+        step("UNUSED_FIELD", json!({"batch": 2}), &[Remove("/steps/0/batch")]),
+        step("UNUSED_FIELD", json!({"batch": 2}), &[Set("/steps/0/for_each", json!([1]))]),
+        step("MISSING_FIELD", json!({"for_each": {"as": "x"}}), &[Set("/steps/0/for_each/items", json!([1]))]),
+        step("INVALID_VALUE", json!({"kind": "finish", "for_each": [1]}), &[Set("/steps/0/kind", json!("internal"))]),
+        plan(
+            "INVALID_VALUE",
+            json!({"steps": [{"id": "a", "for_each": [1], "judges": ["c1"]}]}),
+            &[Remove("/steps/0/judges")],
+        ),
+        step("TOO_MANY_ITEMS", json!({"for_each": [1, 2], "items_max": 1}), &[Set("/steps/0/items_max", json!(2))]),
+        step("TOO_MANY_ITEMS", json!({"for_each": [1, 2], "items_max": 1}), &[Set("/steps/0/batch", json!(2))]),
+        step("WRONG_TYPE", json!({"for_each": "cities"}), &[Set("/steps/0/for_each", json!(["Rome"]))]),
+        step("WRONG_TYPE", json!({"for_each": 3}), &[Set("/steps/0/for_each", json!([3]))]),
+        step("INVALID_VALUE", json!({"for_each": [1], "as": "Goal"}), &[Write("/steps/0/as")]),
+        step(
+            "MISSING_FIELD",
+            json!({"for_each": [1], "on_item_failure": {}}),
+            &[Set("/steps/0/on_item_failure", json!("continue"))],
+        ),
+        step("INVALID_EXPRESSION", json!({"inputs": {"x": "{{ item }}"}}), &[Set("/steps/0/for_each", json!([1]))]),
+    ]
 }
 
 pub(super) fn of_steps() -> Vec<HintCase> {

@@ -1,0 +1,170 @@
+//! Maps: a step with `for_each` becomes a plan with one step for each item, once the list is known.
+
+use goalmill_common::event::{StepCompleted, StepEvent, StepExpanded};
+use goalmill_common::failure::{Failure, FailureClass};
+use goalmill_common::id::{ID_CHARS_MAX, StepId};
+use goalmill_common::json::Json;
+use goalmill_common::number::{to_u32, to_usize};
+use goalmill_common::plan::{Cache, Collect, Estimates, ForEach, OnFailure, OnItemFailure, Plan, Question, Step};
+use goalmill_common::text::shorten;
+use goalmill_expression as expression;
+use serde_json::Value;
+
+use crate::attempt::Spent;
+use crate::decide::Turn;
+use crate::graph::StepIndex;
+use crate::render::{self, Unrendered};
+use crate::revise::into_plan;
+
+/// Bytes of outputs that the items of a map read together when each of them reads outputs of other steps.
+const ITEM_READS_MAX: usize = 64 << 20;
+/// Characters of a wrong list that an error shows.
+const SHOWN_CHARS: usize = 80;
+
+impl Turn<'_> {
+    /// Puts the plan of its items in the place of a map. Returns whether the step goes on as a `plan` step: it does not
+    /// when it waits for payloads, failed, or has no items.
+    pub(crate) fn expand(&mut self, i: StepIndex) -> bool {
+        let Some(map) = self.state.plan.steps[i].for_each.clone() else { return true };
+        let groups = match render::for_each(self.state, i, &map, &self.context.limits) {
+            Ok(items) => self.groups_of(&map, &items),
+            Err(why) => {
+                self.put_off(i, why);
+                return false;
+            }
+        };
+        let expanded = groups.map_err(Unrendered::Failed).and_then(|groups| self.items_of(i, &map, &groups));
+        let plan = match expanded {
+            Ok(plan) => plan,
+            Err(why) => {
+                self.put_off(i, why);
+                return false;
+            }
+        };
+        self.forget_payloads(i);
+        if plan.steps.is_empty() {
+            let completed = StepCompleted { outputs: Value::Array(Vec::new()).into(), ..StepCompleted::default() };
+            if let Some(completed) = self.ask_hooks_after(i, completed) {
+                self.emit_next(i, StepEvent::Completed(Box::new(completed)));
+            }
+            return false;
+        }
+        if let Err(failure) = self.check_family_room(Some(&plan)) {
+            self.give_up(i, failure, Spent::default());
+            return false;
+        }
+        let items = to_u32(plan.steps.len());
+        self.emit_step(i, StepEvent::Expanded(Box::new(StepExpanded { items, plan: Box::new(plan) })));
+        if let Some(failure) = self.state.would_exceed_budget(i) {
+            let message = format!("{items} items: {}", failure.message);
+            self.give_up(i, Failure { message, ..failure }, Spent::default());
+            return false;
+        }
+        true
+    }
+
+    /// The items, or lists of them, that each get a step.
+    fn groups_of(&self, map: &ForEach, items: &Json) -> Result<Vec<Value>, Failure> {
+        let Value::Array(items) = items.value() else {
+            let shown = shorten(items.text(), SHOWN_CHARS);
+            let message = format!("`for_each` gives {shown}, which is not a list");
+            return Err(Failure::new(FailureClass::Permanent, "FOR_EACH_NOT_A_LIST", message));
+        };
+        let groups: Vec<Value> = match map.batch {
+            None => items,
+            Some(size) => items.chunks(to_usize(size).max(1)).map(|group| Value::Array(group.to_vec())).collect(),
+        };
+        let (most, name) = match map.items_max {
+            Some(most) => (to_usize(most), "items_max"),
+            None => (self.context.limits.items_max, "limits.items_max"),
+        };
+        if groups.len() <= most.min(self.context.limits.steps_max) {
+            return Ok(groups);
+        }
+        let message = format!("`for_each` gives {} items, at most {most} are allowed (`{name}`)", groups.len());
+        Err(Failure::new(FailureClass::Permanent, "TOO_MANY_ITEMS", message))
+    }
+
+    /// The plan with one step for each item. Values are literal in it, so that nothing is rendered twice.
+    fn items_of(&mut self, i: StepIndex, map: &ForEach, items: &[Value]) -> Result<Plan, Unrendered> {
+        let limits = &self.context.limits;
+        let spec = &self.state.plan.steps[i];
+        let reads = render::bytes_seen(self.state, i, map);
+        if reads.saturating_mul(items.len()) > ITEM_READS_MAX {
+            let message = format!(
+                "each of {} items reads {reads} bytes of outputs of other steps; put what an item needs into its list",
+                items.len()
+            );
+            return Err(Unrendered::Failed(Failure::new(FailureClass::Permanent, "FOR_EACH_TOO_LARGE", message)));
+        }
+        let template = template(spec, map);
+        let (mut steps, mut bytes) = (Vec::with_capacity(items.len()), 0_usize);
+        for (n, item) in items.iter().enumerate() {
+            let locals = locals(map, n, item);
+            let rendered = render::item(self.state, i, &locals, limits)?;
+            bytes = bytes.saturating_add(rendered.inputs.text().len());
+            if bytes > limits.plan_bytes_max {
+                let most = limits.plan_bytes_max;
+                let message = format!("the inputs of the items have more than {most} bytes (`limits.plan_bytes_max`)");
+                return Err(Unrendered::Failed(Failure::new(FailureClass::Permanent, "FOR_EACH_TOO_LARGE", message)));
+            }
+            let ask = template.ask.as_ref().zip(rendered.question);
+            let cache = template.cache.as_ref().zip(rendered.cache_key);
+            steps.push(Step {
+                id: item_id(&spec.id, n),
+                inputs: Json::of(&expression::literal(&rendered.inputs.value())),
+                when: (!rendered.runs).then(|| "false".to_owned()),
+                ask: ask.map(|(ask, text)| Question { question: expression::literal_text(&text), ..ask.clone() }),
+                cache: cache.map(|(cache, key)| Cache { key: expression::literal_text(&key), ..cache.clone() }),
+                ..template.clone()
+            });
+        }
+        self.work.count(bytes);
+        Ok(Plan {
+            name: spec.id.to_string(),
+            max_parallel: map.max_parallel,
+            collect: Collect::List,
+            failures_max: match map.on_item_failure {
+                OnItemFailure::Fail | OnItemFailure::Continue => None,
+                OnItemFailure::AtMost(most) => Some(most),
+            },
+            steps,
+            ..Plan::default()
+        })
+    }
+}
+
+/// The step of an item, but for what each item has of its own.
+fn template(spec: &Step, map: &ForEach) -> Step {
+    let on_failure = match map.on_item_failure {
+        OnItemFailure::Fail => OnFailure::Abort,
+        OnItemFailure::Continue | OnItemFailure::AtMost(_) => OnFailure::Continue,
+    };
+    Step { for_each: None, dependencies: Vec::new(), phase: None, on_failure, ..spec.clone() }
+}
+
+/// `hotels:0`, or the number alone where that would be too long.
+fn item_id(step: &StepId, n: usize) -> StepId {
+    let id = format!("{step}:{n}");
+    if id.len() > ID_CHARS_MAX { n.to_string().into() } else { id.into() }
+}
+
+/// What the fields of an item's step see besides `goal` and `steps`.
+fn locals<'m>(map: &'m ForEach, n: usize, item: &Value) -> Vec<(&'m str, Json)> {
+    let item = Json::of(item);
+    let named = map.name.as_deref().map(|name| (name, item.clone()));
+    [("item", item), ("index", Value::from(n).into())].into_iter().chain(named).collect()
+}
+
+/// Puts the plan of its items in the place of a map's step.
+pub(crate) fn into_items(step: &mut Step, plan: &Plan) {
+    let times = plan.steps.len() as f64;
+    let Estimates { seconds, tokens, cost } = step.estimates;
+    let tokens = tokens.map(|tokens| tokens.saturating_mul(plan.steps.len() as u64));
+    step.estimates = Estimates { seconds, tokens, cost: cost.map(|cost| cost * times) };
+    into_plan(step, Some(plan.clone()));
+    (step.for_each, step.when, step.approve, step.ask) = (None, None, None, None);
+    (step.output_schema, step.inputs) = (None, Json::empty_object());
+    step.expected_outputs.clear();
+    step.expected_output.clear();
+}
