@@ -57,6 +57,8 @@ pub struct Limits {
     pub queue_ms_max: u64,
     /// Milliseconds of a plan without a deadline of its own.
     pub plan_ms_max: u64,
+    /// Milliseconds that the clean-up steps of a plan have, from its outcome on.
+    pub cleanup_ms: u64,
     /// Milliseconds a person has to decide.
     pub approval_ms_max: u64,
     /// Work units of one expression.
@@ -125,6 +127,7 @@ impl Default for Limits {
             timeout_ms_max: 24 * 3_600_000,
             queue_ms_max: 24 * 3_600_000,
             plan_ms_max: 7 * 24 * 3_600_000,
+            cleanup_ms: 3_600_000,
             approval_ms_max: 24 * 3_600_000,
             fuel_max: 100_000,
             revisions_max: 3,

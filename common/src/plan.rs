@@ -372,6 +372,16 @@ impl ForEach {
     }
 }
 
+/// An outcome of a plan after which its steps are undone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum UndoOn {
+    /// It failed.
+    Failed,
+    /// It was cancelled.
+    Cancelled,
+}
+
 /// What a plan gives to the step that it runs for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "snake_case")]
@@ -485,6 +495,12 @@ pub struct Step {
     /// The plan of a `plan` step.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub plan: Option<Box<Plan>>,
+    /// It runs once the outcome of the plan is known, whatever that is.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub always: bool,
+    /// It takes back what this step did, when the plan fails or is cancelled.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub undoes: Option<StepId>,
     /// Runs it once for each item of a list.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub for_each: Option<Box<ForEach>>,
@@ -530,8 +546,23 @@ impl Step {
             cache: None,
             judges: Vec::new(),
             plan: None,
+            always: false,
+            undoes: None,
             for_each: None,
         }
+    }
+
+    /// Whether it runs after the outcome of the plan is known.
+    pub fn is_cleanup(&self) -> bool {
+        self.always || self.undoes.is_some()
+    }
+
+    /// What its expressions see besides `goal` and `steps`.
+    pub fn names(&self) -> Vec<&str> {
+        let map = self.for_each.as_ref().map(|map| map.names()).unwrap_or_default();
+        let plan = self.is_cleanup().then_some("plan");
+        let undone: &[&str] = if self.undoes.is_some() { &["inputs", "outputs"] } else { &[] };
+        map.into_iter().chain(plan).chain(undone.iter().copied()).collect()
     }
 
     /// Whether a plan runs in its place.
@@ -587,6 +618,9 @@ pub struct Plan {
     /// It fails when more steps than that have failed, whatever their `on_failure` says.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub failures_max: Option<u32>,
+    /// After which outcomes its steps are undone; both when missing.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub undo_on: Option<Vec<UndoOn>>,
     /// What it gives to the step that it runs for.
     #[serde(skip_serializing_if = "is_default")]
     pub collect: Collect,

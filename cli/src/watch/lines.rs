@@ -72,6 +72,7 @@ fn plan_lines(board: &Board, event: &PlanEvent, by: &str, palette: Palette) -> V
         }
         PlanEvent::HookDecided(decided) => vec![format!("  {}", ruled(decided))],
         PlanEvent::Approved(why) => vec![format!("  approved{by}{}", because(&why.reason))],
+        PlanEvent::CleanupStarted(started) => vec![format!("  ends as {}: clean-up steps run", started.outcome.status)],
         PlanEvent::Paused(why) => vec![format!("  paused{by}{}", because(&why.reason))],
         PlanEvent::Quarantined(why) => vec![
             format!("  {} in quarantine{}", palette.tone(Tone::Bad, "!"), because(&why.reason)),

@@ -157,6 +157,11 @@ pub fn sees_inputs(text: &str) -> bool {
     !is_plain(text) && scan::template(text, SeenNames::Plan).is_ok_and(|scan| scan.uses_inputs)
 }
 
+/// Whether a text speaks of `inputs` at all: what it sees need not be rendered otherwise.
+pub fn sees_inputs_of(text: &str) -> bool {
+    !is_plain(text) && text.contains("inputs")
+}
+
 /// Evaluates a condition. A value that is not there is an error, not false; test it with `is defined`.
 pub fn is_true(when: &str, scope: &Scope<'_>, limits: &Limits) -> Result<bool, ExpressionError> {
     let text = bare(when)?;
@@ -236,6 +241,7 @@ fn check_names(used: std::collections::HashSet<String>, scan: &Scan, allowed: &[
 fn only_in(name: &str) -> Option<&'static str> {
     match name {
         "item" | "index" => Some("only a step with `for_each` sees it"),
+        "plan" => Some("only `always` and undo steps see it"),
         _ => None,
     }
 }

@@ -355,8 +355,11 @@ fn check_name(
             scan.refs.push(seen);
         }
         "goal" => scan.uses_goal = true,
+        _ if scan.locals.iter().any(|local| local == word) => {
+            scan.used_locals.push(word.to_owned());
+            scan.uses_inputs |= word == "inputs";
+        }
         "inputs" => scan.uses_inputs = true,
-        _ if scan.locals.iter().any(|local| local == word) => scan.used_locals.push(word.to_owned()),
         _ if after == Some(Token::Sign('(')) && !KEYWORDS.contains(&word) => {
             return Err(signatures::no_function(word, word));
         }

@@ -92,6 +92,8 @@ impl PlanEvent {
         let (first, second): (&[StepId], &[StepId]) =
             if let Self::Completed(end) | Self::Failed(end) | Self::Cancelled(end) = self {
                 (&end.cancelled, &[])
+            } else if let Self::CleanupStarted(started) = self {
+                (&started.outcome.cancelled, &[])
             } else if let Self::Rejected(rejected) = self {
                 (&rejected.cancelled, &[])
             } else if let Self::Revised(revised) = self {

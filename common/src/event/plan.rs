@@ -114,6 +114,10 @@ events! {
         Resumed(Reason) = "plan_resumed": Control;
         /// Schedulers died while they worked on it: it is in quarantine until it is resumed.
         Quarantined(Reason) = "plan_quarantined": Control;
+        /// The outcome of the plan is known, and its clean-up steps run.
+        CleanupStarted(CleanupStarted) = "cleanup_started": Control,
+            sample r#"{"outcome":{"status":"failed"},"undo":[],"due_ms":1}"#,
+            weight |started| ids(&started.outcome.cancelled) + ids(&started.undo);
         /// All that had to be done is done, or as much as its policy asks for.
         Completed(PlanEnded) = "plan_completed": End, sample r#"{"status":"completed"}"#,
             weight |end| ids(&end.cancelled);
@@ -123,6 +127,17 @@ events! {
         Cancelled(PlanEnded) = "plan_cancelled": End, sample r#"{"status":"cancelled"}"#,
             weight |end| ids(&end.cancelled);
     }
+}
+
+/// The clean-up of a plan begins.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct CleanupStarted {
+    /// What the plan ends as, and what that has cancelled.
+    pub outcome: PlanEnded,
+    /// The undo steps that run, in their order.
+    pub undo: Vec<StepId>,
+    /// The plan ends then at the latest, Unix milliseconds.
+    pub due_ms: u64,
 }
 
 /// The goal of a plan was accepted; always the first event.

@@ -167,6 +167,11 @@ fn apply_plan(state: &mut PlanState, record: &Record, event: &PlanEvent) -> Resu
             state.waiting = Waiting::Judgement { judge, criteria, due_ms };
         }
         PlanEvent::CriteriaJudged(judged) => judge(state, judged),
+        PlanEvent::CleanupStarted(started) => {
+            stop(state, record.time_ms, true);
+            let step = |step| ReplayError::UnknownStep { seq, step };
+            state.begin_cleanup(started).map_err(step)?;
+        }
         PlanEvent::GoalAccepted(_)
         | PlanEvent::ModelAsked(_)
         | PlanEvent::ToolsCalled(_)
@@ -206,6 +211,7 @@ fn check_plan(state: &PlanState, seq: u64, event: &PlanEvent) -> Result<(), Repl
         },
         PlanEvent::JudgementRequested(_) => state.is_done() && state.waiting == Waiting::Nothing,
         PlanEvent::QuestionAnswered(answered) => state.waiting.asked().is_some_and(|asked| asked.id == answered.id),
+        PlanEvent::CleanupStarted(_) => state.cleanup.is_none(),
         PlanEvent::PhaseStarted(named) => is_current(&named.phase) && !phase.begun,
         PlanEvent::PhaseCompleted(named) | PlanEvent::PhaseFailed(named) => {
             is_current(&named.phase) && phase.begun && phase.open == 0
@@ -334,7 +340,22 @@ fn create(state: &mut PlanState, record: &Record, created: &PlanCreated) -> Resu
 
 /// Ends the plan and cancels its open steps; the event lists them.
 fn end(state: &mut PlanState, time_ms: u64, status: PlanStatus, failure: Option<&Failure>, reason: &str) {
-    for step in state.steps.iter_mut().filter(|step| !step.status.is_final()) {
+    stop(state, time_ms, false);
+    state.cleanup = None;
+    state.finished_ms = time_ms;
+    // The status of each step tells what the end cancelled.
+    let (failure, reason, cancelled) = (failure.cloned(), reason.to_owned(), Vec::new());
+    state.ended = Some(Box::new(PlanEnded { status, failure, reason, cancelled }));
+}
+
+/// Cancels the open steps and whatever the plan waits for.
+///
+/// - `keeps_cleanup`: whether the steps of the clean-up stay.
+fn stop(state: &mut PlanState, time_ms: u64, keeps_cleanup: bool) {
+    for (spec, step) in state.plan.steps.iter().zip(&mut state.steps) {
+        if step.status.is_final() || keeps_cleanup && spec.is_cleanup() {
+            continue;
+        }
         state.counts.shift(step.status, StepStatus::Cancelled);
         step.status = StepStatus::Cancelled;
         step.clear_reason();
@@ -351,10 +372,6 @@ fn end(state: &mut PlanState, time_ms: u64, status: PlanStatus, failure: Option<
     state.waiting = Waiting::Nothing;
     state.origin.open_until_ms = 0;
     end_replan(&mut state.revising);
-    state.finished_ms = time_ms;
-    // The status of each step tells what the end cancelled.
-    let (failure, reason, cancelled) = (failure.cloned(), reason.to_owned(), Vec::new());
-    state.ended = Some(Box::new(PlanEnded { status, failure, reason, cancelled }));
 }
 
 fn apply_step(

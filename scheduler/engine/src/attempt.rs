@@ -71,7 +71,7 @@ impl Turn<'_> {
             self.propagate();
             return Ok(());
         }
-        if let Some(failure) = self.would_break(i).or_else(|| self.state.would_exceed_budget(i)) {
+        if let Some(failure) = self.cannot_afford(i) {
             self.fail_dispatch(i, failure);
             return Ok(());
         }
@@ -318,7 +318,7 @@ impl Turn<'_> {
         let needs_replan = completed.partial && self.state.plan.steps[i].on_partial == OnPartial::Replan;
         self.information = information_of(completed.adjustments.as_ref(), suggested);
         self.emit_step(i, StepEvent::Completed(Box::new(completed)));
-        if self.state.status != PlanStatus::Running || self.state.is_done() {
+        if self.state.status != PlanStatus::Running || self.state.is_done() || self.state.cleanup.is_some() {
             return;
         }
         if needs_replan {

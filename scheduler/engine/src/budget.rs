@@ -56,6 +56,14 @@ impl Turn<'_> {
         self.fail_plan(Failure::new(FailureClass::ConstraintViolation, "PLAN_OUTPUTS_TOO_LARGE", message));
     }
 
+    /// Why a step must not start: what it would use up. Clean-up steps are not held to what the plan may spend.
+    pub(crate) fn cannot_afford(&self, i: StepIndex) -> Option<Failure> {
+        if self.state.cleanup.is_some() {
+            return None;
+        }
+        self.would_break(i).or_else(|| self.state.would_exceed_budget(i))
+    }
+
     pub(crate) fn low_budget(&self, share: f64) -> Option<String> {
         let (budget, usage) = (self.state.budget(), self.state.usage);
         let used = |used: f64, most: Option<f64>| most.filter(|most| *most > 0.0 && used > *most * share);
@@ -89,7 +97,7 @@ impl PlanState {
     /// their calls may use up where the step has an estimate of its own. A step that can never fit is let through, and
     /// fails when it is dispatched.
     pub(crate) fn fits_budget(&self, i: StepIndex) -> bool {
-        if self.reserved.steps == 0 && self.granted.grants == 0 {
+        if self.cleanup.is_some() || self.reserved.steps == 0 && self.granted.grants == 0 {
             return true;
         }
         let reserved = self.reserved_against(i);

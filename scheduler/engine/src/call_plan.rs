@@ -23,7 +23,7 @@ impl Turn<'_> {
     /// call: the agent can correct it.
     pub(crate) fn suspend_for_plan(&mut self, i: StepIndex, mut call: SuspendedCall, worker: WorkerId, spent: Spent) {
         let submitted = call.wait.plan.take();
-        let most = self.state.accepted.deadline_ms;
+        let most = self.state.end_due_ms();
         let due_ms = call.wait.limit_ms.map_or(most, |limit_ms| self.after(limit_ms).min(most));
         let validated = self.validate_call_plan(i, submitted.as_ref());
         let paid = Usage { cost: spent.cost, tokens: spent.tokens };

@@ -95,13 +95,12 @@ impl Turn<'_> {
     pub(crate) fn fail_plan_because(&mut self, failure: Failure, reason: String) {
         let cancelled = self.cancel_steps("the plan failed", &reason);
         let ended = PlanEnded { status: PlanStatus::Failed, failure: Some(failure), reason, cancelled };
-        self.emit_plan(PlanEvent::Failed(Box::new(ended)));
+        self.end_plan(ended);
     }
 
     pub(crate) fn cancel_plan(&mut self, reason: String) {
         let cancelled = self.cancel_steps("the plan was cancelled", &reason);
-        let status = PlanStatus::Cancelled;
-        self.emit_plan(PlanEvent::Cancelled(Box::new(PlanEnded { status, failure: None, reason, cancelled })));
+        self.end_plan(PlanEnded { status: PlanStatus::Cancelled, failure: None, reason, cancelled });
     }
 
     /// Cancels every step that is not final, with events of their own. Returns those that the plan's end must list
@@ -109,8 +108,10 @@ impl Turn<'_> {
     pub(crate) fn cancel_steps(&mut self, why: &str, reason: &str) -> Vec<StepId> {
         let reason: String = reason.chars().take(REASON_CHARS_MAX).collect();
         let why = if reason.is_empty() { why.to_owned() } else { format!("{why}: {reason}") };
+        let keeps = self.state.runs_cleanup();
         let open = |turn: &Self| -> Vec<StepIndex> {
-            turn.state.indices().filter(|i| !turn.status_of(*i).is_final()).collect()
+            let is_kept = |i: &StepIndex| keeps && turn.state.plan.steps[*i].is_cleanup();
+            turn.state.indices().filter(|i| !turn.status_of(*i).is_final() && !is_kept(i)).collect()
         };
         self.cancel_attempts(&why);
         let open = open(self);

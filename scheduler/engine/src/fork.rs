@@ -29,7 +29,8 @@ pub fn fork(state: &PlanState, step: Option<&StepId>, submission: String, source
         }
         None => BTreeSet::new(),
     };
-    let kept = state.indices().filter(|i| !again.contains(i)).filter_map(|i| {
+    let is_kept = |i: &StepIndex| !again.contains(i) && !state.plan.steps[*i].is_cleanup();
+    let kept = state.indices().filter(is_kept).filter_map(|i| {
         let at = &state.steps[i];
         let outputs = at.outputs.clone().filter(|_| at.status == StepStatus::Completed)?;
         Some((state.plan.steps[i].id.clone(), outputs))

@@ -58,6 +58,8 @@ pub(crate) struct PlanGraph {
     /// Empty when no step names a resource.
     resource_of: Vec<u32>,
     resources: usize,
+    /// Steps that run after the outcome of the plan is known.
+    cleanup_steps: u32,
 }
 
 impl PlanGraph {
@@ -67,8 +69,10 @@ impl PlanGraph {
         let Edges { starts, targets, waits } = edges_of(plan, &index)?;
         let (phase_of, members) = phases_of(plan)?;
         let (resource_of, resources) = resources_of(plan);
+        let ranks = Vec::new();
+        let cleanup_steps = to_u32(plan.steps.iter().filter(|step| step.is_cleanup()).count());
         let mut graph =
-            Self { index, starts, targets, waits, ranks: Vec::new(), phase_of, members, resource_of, resources };
+            Self { index, starts, targets, waits, ranks, phase_of, members, resource_of, resources, cleanup_steps };
         let order = graph.order(plan)?;
         graph.ranks = graph.ranks_of(plan, &order);
         Ok(graph)
@@ -121,6 +125,10 @@ impl PlanGraph {
 
     pub(crate) fn resource(&self, i: StepIndex) -> Option<usize> {
         self.resource_of.get(i.as_usize()).filter(|r| **r != NONE).map(|r| to_usize(*r))
+    }
+
+    pub(crate) fn cleanup_steps(&self) -> u32 {
+        self.cleanup_steps
     }
 
     pub(crate) fn resources(&self) -> usize {

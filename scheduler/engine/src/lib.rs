@@ -34,6 +34,7 @@ mod budget;
 mod call_budget;
 mod call_plan;
 mod checkpoint;
+mod cleanup;
 mod constraints;
 mod criteria;
 mod decide;

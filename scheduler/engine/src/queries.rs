@@ -294,6 +294,9 @@ impl PlanState {
         if self.is_final() {
             return None;
         }
+        if let Some(cleanup) = &self.cleanup {
+            return Some(cleanup.due_ms);
+        }
         let mut due = self.accepted.deadline_ms.min(self.budget_due_ms());
         for own in
             [self.waiting.due_ms(), at(self.origin.open_until_ms), self.constraint_due_ms()].into_iter().flatten()
@@ -322,9 +325,14 @@ impl PlanState {
         Some(other.unwrap_or(&spec.action))
     }
 
-    /// Whether every step is final.
+    /// Whether every step is final, but for those of the clean-up, or every step of the clean-up.
     pub(crate) fn is_done(&self) -> bool {
-        self.counts.completed + self.counts.failed + self.counts.skipped == self.counts.total
+        if self.cleanup.is_some() {
+            return self.is_clean();
+        }
+        let done = self.counts.completed + self.counts.failed + self.counts.skipped;
+        // Undo steps that are not needed are skipped just before the end.
+        done + self.graph.cleanup_steps() >= self.counts.total
     }
 
     /// Whether the engine runs the step itself, without a queue.
@@ -350,7 +358,10 @@ impl PlanState {
         let is_running = self.status == PlanStatus::Running;
         let may_start = |(i, step): (usize, &StepState)| {
             let i = StepIndex::new(i);
-            step.status == StepStatus::Pending && self.is_phase_open(i) && self.join_state(i) == JoinState::Met
+            step.status == StepStatus::Pending
+                && self.is_its_turn(i)
+                && self.is_phase_open(i)
+                && self.join_state(i) == JoinState::Met
         };
         let runs_inline = self.next_engine_step().is_some_and(|i| self.runs_inline(i));
         let may_end = self.is_done() && !self.is_open();

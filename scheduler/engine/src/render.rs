@@ -31,6 +31,16 @@ impl Unrendered {
 
 /// The step's inputs, with every expression replaced by its value.
 pub(crate) fn inputs(state: &PlanState, i: StepIndex, limits: &Limits) -> Result<Json, Unrendered> {
+    inputs_for(state, i, i, limits)
+}
+
+/// The same for another step, which loads the stored payloads that they read.
+pub(crate) fn inputs_for(
+    state: &PlanState,
+    i: StepIndex,
+    reader: StepIndex,
+    limits: &Limits,
+) -> Result<Json, Unrendered> {
     if let Some(inputs) = state.hook_inputs(i) {
         return Ok(inputs.clone());
     }
@@ -45,7 +55,9 @@ pub(crate) fn inputs(state: &PlanState, i: StepIndex, limits: &Limits) -> Result
         step.inputs.clone()
     } else {
         let what = "the inputs cannot be rendered";
-        with_scope(state, i, |scope| expression::render(&step.inputs, scope, limits), what)?
+        let names = state.cleanup_names(i, limits)?;
+        let within = ScopeParts { inputs: None, locals: &names, reader: Some(reader) };
+        with_scope_and(state, i, within, |scope| expression::render(&step.inputs, scope, limits), what)?
     };
     Ok(with_answer(state, i, rendered))
 }
@@ -80,7 +92,7 @@ pub(crate) fn item(
     let spec = &state.plan.steps[i];
     let place = format!("item {} of the map", locals.get(1).map_or("", |(_, index)| index.text()));
     let what = |part: &str| format!("{part} of {place} cannot be evaluated");
-    let within = ScopeParts { inputs: None, locals };
+    let within = ScopeParts { locals, ..ScopeParts::default() };
     let inputs = if expression::is_plain(spec.inputs.text()) {
         spec.inputs.clone()
     } else {
@@ -99,7 +111,7 @@ pub(crate) fn item(
         with_scope_and(state, i, within, question, &what("the question"))
     });
     let cache_key = spec.cache.as_ref().map(|cache| {
-        let within = ScopeParts { inputs: Some(&inputs), locals };
+        let within = ScopeParts { inputs: Some(&inputs), locals, reader: None };
         let key = |scope: &Scope<'_>| expression::render_key(&cache.key, scope, limits);
         with_scope_and(state, i, within, key, &what("the key of the cache"))
     });
@@ -155,14 +167,16 @@ fn with_answer(state: &PlanState, i: StepIndex, inputs: Json) -> Json {
 /// Renders a text of the step.
 pub(crate) fn text(state: &PlanState, i: StepIndex, text: &str, limits: &Limits) -> Result<String, Unrendered> {
     let what = format!("`{text}` cannot be rendered");
-    with_scope(state, i, |scope| expression::render_text(text, scope, limits), &what)
+    let names = state.cleanup_names(i, limits)?;
+    let within = ScopeParts { locals: &names, ..ScopeParts::default() };
+    with_scope_and(state, i, within, |scope| expression::render_text(text, scope, limits), &what)
 }
 
 /// Renders the key of a step's cache; the key may use the rendered inputs.
 pub(crate) fn key(state: &PlanState, i: StepIndex, text: &str, limits: &Limits) -> Result<String, Unrendered> {
     let what = format!("`{text}` cannot be rendered");
     let inputs = if expression::sees_inputs(text) { Some(inputs(state, i, limits)?) } else { None };
-    let within = ScopeParts { inputs: inputs.as_ref(), locals: &[] };
+    let within = ScopeParts { inputs: inputs.as_ref(), ..ScopeParts::default() };
     with_scope_and(state, i, within, |scope| expression::render_key(text, scope, limits), &what)
 }
 
@@ -171,7 +185,9 @@ pub(crate) fn condition(state: &PlanState, i: StepIndex, limits: &Limits) -> Res
     let spec = &state.plan.steps[i];
     let Some(when) = spec.when.as_ref().filter(|_| !is_of_item(spec)) else { return Ok(true) };
     let what = format!("the condition `{when}` cannot be evaluated");
-    with_scope(state, i, |scope| expression::is_true(when, scope, limits), &what)
+    let names = state.cleanup_names(i, limits)?;
+    let within = ScopeParts { locals: &names, ..ScopeParts::default() };
+    with_scope_and(state, i, within, |scope| expression::is_true(when, scope, limits), &what)
 }
 
 /// Evaluates the expression of a success criterion; it sees the goal and every final step.
@@ -212,6 +228,8 @@ struct ScopeParts<'a> {
     /// The step's own inputs.
     inputs: Option<&'a Json>,
     locals: &'a [(&'a str, Json)],
+    /// The step that loads stored payloads, when it is another one.
+    reader: Option<StepIndex>,
 }
 
 /// The same; the expression also sees what is `within` its step.
@@ -229,7 +247,7 @@ fn with_scope_and<T>(
         let seen = step.status.is_final() || dependencies.iter().any(|dependency| dependency.as_str() == id);
         seen.then_some(ScopedStep { status: step.status, outputs: step.outputs.as_ref(), partial: step.partial })
     };
-    let scope = Scope::new(goal, &look).with_payloads(state.loads.of(Some(i)));
+    let scope = Scope::new(goal, &look).with_payloads(state.loads.of(Some(within.reader.unwrap_or(i))));
     let scope = scope.with_inputs(within.inputs).with_locals(within.locals);
     evaluate(&scope).map_err(|e| {
         if e.code == PAYLOAD_NEEDED {

@@ -22,6 +22,7 @@ pub(crate) const PLAN_TIMEOUT: &str = "PLAN_TIMEOUT";
 
 impl Turn<'_> {
     pub(crate) fn handle_verb(&mut self, verb: Verb) -> Result<(), Rejection> {
+        self.check_cleanup(&verb)?;
         match verb {
             Verb::Submit(_) => Err(Rejection::Exists),
             Verb::Pause { reason } => self.pause(reason),
@@ -54,6 +55,30 @@ impl Turn<'_> {
                 self.reject_step(i, &reason);
                 self.propagate();
                 Ok(())
+            }
+        }
+    }
+
+    /// Refuses what would change a plan whose outcome is known.
+    fn check_cleanup(&self, verb: &Verb) -> Result<(), Rejection> {
+        let Some(cleanup) = &self.state.cleanup else { return Ok(()) };
+        match verb {
+            Verb::RetryStep { .. }
+            | Verb::SkipStep { .. }
+            | Verb::CompleteStep { .. }
+            | Verb::ApproveStep { .. }
+            | Verb::RejectStep { .. }
+            | Verb::AnswerQuestion { .. } => Ok(()),
+            Verb::Submit(_)
+            | Verb::Pause { .. }
+            | Verb::Resume { .. }
+            | Verb::Cancel { .. }
+            | Verb::Approve { .. }
+            | Verb::Reject { .. }
+            | Verb::Replan { .. }
+            | Verb::Edit { .. } => {
+                let status = cleanup.outcome.status;
+                Err(not_allowed(format!("the plan ends as {status}: its clean-up steps run, and can be skipped")))
             }
         }
     }
@@ -133,6 +158,14 @@ impl Turn<'_> {
 
     /// Handles the plan's due timer: deadline, budgeted time, approval limit or planner's limit.
     pub(crate) fn handle_plan_timer(&mut self) -> Result<(), Rejection> {
+        if let Some(cleanup) = &self.state.cleanup {
+            if self.now_ms < cleanup.due_ms {
+                return Err(Rejection::NotDue);
+            }
+            let outcome = cleanup.outcome.clone();
+            self.end_plan(outcome);
+            return Ok(());
+        }
         let deadline = self.state.accepted.deadline_ms;
         if self.now_ms >= self.state.budget_due_ms() {
             let message = "the budgeted time is used up";
@@ -175,6 +208,9 @@ impl Turn<'_> {
         }
         if self.status_of(i).is_final() {
             return Err(self.refuse_step(i, "a final step cannot be changed"));
+        }
+        if !self.state.is_its_turn(i) {
+            return Err(self.refuse_step(i, "it runs once the outcome of the plan is known"));
         }
         Ok(i)
     }

@@ -17,6 +17,7 @@ use goalmill_common::report::SuggestedAdjustment;
 use goalmill_common::revision::Fork;
 use goalmill_common::status::{Counts, PlanStatus, StepStatus};
 
+use crate::cleanup::Cleanup;
 use crate::constraint_monitor::ConstraintMonitor;
 use crate::grant::{CallGrant, GrantedBudgets};
 use crate::graph::{PlanGraph, StepIndex};
@@ -83,6 +84,8 @@ pub struct PlanState {
     pub(crate) monitor: Option<Box<ConstraintMonitor>>,
     /// The verdicts on the goal's criteria; `None` before the first.
     pub(crate) judging: Option<Box<Judging>>,
+    /// The clean-up in progress.
+    pub(crate) cleanup: Option<Box<Cleanup>>,
     pub(crate) ended: Option<Box<PlanEnded>>,
     pub(crate) updated_ms: u64,
     /// When its first step began, Unix milliseconds; 0 before.
@@ -301,6 +304,7 @@ impl PlanState {
             revising: Revising::default(),
             monitor: ConstraintMonitor::new(&accepted.goal, accepted.parent.is_some()),
             judging: None,
+            cleanup: None,
             ended: None,
             updated_ms: time_ms,
             size: 0,
@@ -352,6 +356,11 @@ impl StepState {
             outputs: None,
             details: None,
         }
+    }
+
+    /// When its last attempt began, Unix milliseconds; 0 before the first.
+    pub(crate) fn began_ms(&self) -> u64 {
+        if self.queued_ms > 0 { self.queued_ms } else { self.finished_ms }
     }
 
     pub(crate) fn details(&mut self) -> &mut StepDetails {

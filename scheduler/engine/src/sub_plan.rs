@@ -69,7 +69,7 @@ impl Turn<'_> {
     /// The time limit of a sub-plan: the step's `timeout`, and the plan's deadline.
     fn sub_plan_due(&self, i: StepIndex) -> u64 {
         let timeout_ms = self.state.plan.steps[i].timeout_ms;
-        let most = self.state.accepted.deadline_ms;
+        let most = self.state.end_due_ms();
         let due_ms = timeout_ms.map_or(most, |timeout_ms| self.after(timeout_ms).min(most));
         due_ms.max(1)
     }
@@ -202,7 +202,7 @@ impl PlanState {
         let goal = Goal {
             description,
             constraints: self.accepted.goal.constraints.clone(),
-            deadline_ms: Some(step.due_ms.min(self.accepted.deadline_ms).saturating_sub(1)),
+            deadline_ms: Some(step.due_ms.min(self.end_due_ms()).saturating_sub(1)),
             priority: self.priority(i),
             budget,
             namespace: self.accepted.goal.namespace.clone(),
@@ -244,10 +244,12 @@ impl PlanState {
     /// those of all completed steps that nothing depends on, by step id. A plan with `collect: list` gives a list.
     pub(crate) fn sub_plan_outputs(&self) -> Json {
         if self.plan.collect == Collect::List {
+            let steps = self.plan.steps.iter().zip(&self.steps).filter(|(spec, _)| !spec.is_cleanup());
             let outputs = |step: &StepState| step.outputs.as_ref().map_or(Value::Null, Json::value);
-            return Value::Array(self.steps.iter().map(outputs).collect()).into();
+            return Value::Array(steps.map(|(_, step)| outputs(step)).collect()).into();
         }
-        let done = || self.plan.steps.iter().zip(&self.steps).enumerate().rev();
+        let all = || self.plan.steps.iter().zip(&self.steps).enumerate().rev();
+        let done = || all().filter(|(_, (spec, _))| !spec.is_cleanup());
         let finish = done().find(|(_, (spec, step))| spec.kind == StepKind::Finish && step.outputs.is_some());
         if let Some((_, (_, step))) = finish {
             return step.outputs.clone().unwrap_or_default();

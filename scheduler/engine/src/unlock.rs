@@ -1,6 +1,6 @@
 //! Unlocks steps whose dependencies are satisfied, skips those whose join is impossible, and ends the plan.
 
-use goalmill_common::event::{ApprovalRequested, PlanEnded, PlanEvent, Reason, SkipCause, StepEvent, StepSkipped};
+use goalmill_common::event::{ApprovalRequested, PlanEnded, Reason, SkipCause, StepEvent, StepSkipped};
 use goalmill_common::failure::{Failure, FailureClass};
 use goalmill_common::id::StepId;
 use goalmill_common::status::{PlanStatus, StepStatus};
@@ -15,6 +15,9 @@ use crate::state::JoinState;
 impl Turn<'_> {
     /// Tries to unlock every step.
     pub(crate) fn unlock_steps(&mut self) {
+        if self.state.cleanup.is_some() {
+            return self.advance_cleanup();
+        }
         while self.move_phase() {}
         for i in self.state.indices() {
             self.try_unlock(i);
@@ -24,6 +27,9 @@ impl Turn<'_> {
 
     /// Handles the consequences of ended steps until nothing changes. A loop, because dependency chains may be long.
     pub(crate) fn propagate(&mut self) {
+        if self.state.cleanup.is_some() {
+            return self.advance_cleanup();
+        }
         loop {
             if self.state.is_final() {
                 self.finished.clear();
@@ -68,7 +74,7 @@ impl Turn<'_> {
 
     pub(crate) fn try_unlock(&mut self, i: StepIndex) {
         let waits = self.state.loads.is_asked(Some(i));
-        if self.status_of(i) != StepStatus::Pending || !self.is_active() || waits {
+        if self.status_of(i) != StepStatus::Pending || !self.is_active() || waits || !self.state.is_its_turn(i) {
             return;
         }
         match self.state.join_state(i) {
@@ -135,7 +141,7 @@ impl Turn<'_> {
     }
 
     /// Runs one ready step that needs no worker. Returns whether there was one.
-    fn run_next_engine_step(&mut self) -> bool {
+    pub(crate) fn run_next_engine_step(&mut self) -> bool {
         if self.state.status != PlanStatus::Running
             || self.state.ready_inline.is_empty() && self.state.ready_sub_plans.is_empty()
             || !self.work.allows_more()
@@ -153,7 +159,7 @@ impl Turn<'_> {
             return self.complete_inline(i);
         }
         self.work.count(0);
-        match self.would_break(i).or_else(|| self.state.would_exceed_budget(i)) {
+        match self.cannot_afford(i) {
             Some(failure) => self.give_up(i, failure, Spent::default()),
             None => self.start_sub_plan(i),
         }
@@ -173,11 +179,6 @@ impl Turn<'_> {
             let message = "none of the judged success criteria is met";
             return self.fail_plan(Failure::new(FailureClass::ConstraintViolation, "CRITERIA_UNMET", message));
         }
-        self.emit_plan(PlanEvent::Completed(Box::new(PlanEnded {
-            status,
-            failure: None,
-            reason: String::new(),
-            cancelled: Vec::new(),
-        })));
+        self.end_plan(PlanEnded { status, failure: None, reason: String::new(), cancelled: Vec::new() });
     }
 }

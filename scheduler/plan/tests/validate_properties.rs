@@ -7,7 +7,7 @@ use goalmill_common::json::Json;
 use goalmill_common::limits::Limits;
 use goalmill_common::plan::{
     Approval, ApprovalDefault, Cache, Collect, Estimates, Fallback, ForEach, Jitter, Join, OnFailure, OnItemFailure,
-    Phase, Plan, Question, Retry, RevisionPolicy, Step, StepKind, Strategy as Width, Widen,
+    Phase, Plan, Question, Retry, RevisionPolicy, Step, StepKind, Strategy as Width, UndoOn, Widen,
 };
 use goalmill_common::status::{Counts, PlanStatus, StepStatus};
 use goalmill_common::view::PlanView;
@@ -277,6 +277,7 @@ fn plan() -> impl Strategy<Value = Plan> {
                 ..RevisionPolicy::default()
             }),
             continue_on_failure: phases.len() == 1,
+            undo_on: max_parallel.map(|n| if n % 2 == 0 { vec![UndoOn::Failed] } else { Vec::new() }),
             failures_max: max_parallel.map(|n| n % 5),
             collect: if phases.len() == 2 { Collect::List } else { Collect::Last },
             confidence: max_parallel.map(|n| f64::from(n) / 100.0),

@@ -353,7 +353,7 @@ pub(crate) fn towards(state: &PlanState, plan: &Plan) -> Vec<Change> {
         }
     }
     for (spec, step) in state.plan.steps.iter().zip(&state.steps) {
-        if !step.status.is_final() && !wanted.contains_key(&spec.id) {
+        if !step.status.is_final() && !spec.is_cleanup() && !wanted.contains_key(&spec.id) {
             changes.push(Change::RemoveStep { step: spec.id.clone() });
         }
     }

@@ -21,6 +21,7 @@ mod shape;
 
 mod order;
 
+mod cleanup;
 mod map;
 mod nested;
 

@@ -3,9 +3,8 @@
 /// Names in snake case, and what to do. Each says what there is, so that nobody keeps a field that does nothing.
 const ABSENT: [(&[&str], &str); 12] = [
     (
-        &["finally", "on_exit", "always", "on_completion", "cleanup", "clean_up", "teardown", "ensure"],
-        "there are no clean-up steps: remove it; a last step also runs behind a failed one that has `on_failure: skip`, \
-         but the plan then ends `completed`; a hook on the end of plans can clean up after all of them",
+        &["finally", "on_exit", "on_completion", "cleanup", "clean_up", "teardown", "ensure"],
+        "remove it; steps under `always` of the plan run once its outcome is known, whatever that is",
     ),
     (
         &["trigger_rule", "run_when", "run_condition", "depends_on_state"],
@@ -35,8 +34,8 @@ const ABSENT: [(&[&str], &str); 12] = [
          `resource` run one after the other",
     ),
     (
-        &["undo", "compensate", "compensation", "rollback", "on_undo"],
-        "steps cannot be undone: remove it, and give the step a `fallback`, or `on_failure: replan`",
+        &["rollback", "on_rollback", "compensate_with"],
+        "remove it; `undo: {action: …}` of a step takes back what it did when the plan fails or is cancelled",
     ),
     (
         &["concurrency_group", "semaphore", "pool"],

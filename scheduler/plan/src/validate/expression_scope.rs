@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use goalmill_common::id::StepId;
 use goalmill_common::number::to_u32;
-use goalmill_common::plan::{Plan, Step};
+use goalmill_common::plan::Plan;
 use serde_json::Value;
 
 use super::conditions::{StepReads, warn_of_skips, warn_of_types};
@@ -23,7 +23,10 @@ pub(super) fn imply_dependencies(
 ) {
     let in_order = context.rules.is_some_and(|rules| rules.in_order);
     for (i, (step, origin)) in plan.steps.iter().zip(origins).enumerate() {
-        let names = names_of(step);
+        if step.is_cleanup() {
+            continue;
+        }
+        let names = step.names();
         let inputs = origin.inputs.filter(|_| !expression::is_plain(step.inputs.text()));
         let mut seen = Vec::new();
         for (key, value) in inputs.map(|inputs| (origin.inputs_key, inputs)).into_iter().chain(origin.for_each) {
@@ -44,11 +47,6 @@ pub(super) fn imply_dependencies(
             }
         }
     }
-}
-
-/// What the expressions of a step see besides `goal` and `steps`.
-fn names_of(step: &Step) -> Vec<&str> {
-    step.for_each.as_ref().map(|map| map.names()).unwrap_or_default()
 }
 
 /// Calls `visit` with every text that contains expressions, and its place.
@@ -99,7 +97,7 @@ pub(super) fn check_expressions(
         reads: StepReads::default(),
     };
     for (i, (step, origin)) in plan.steps.iter().zip(origins).enumerate() {
-        let names = names_of(step);
+        let names = step.names();
         if let Some((key, value)) = origin.for_each {
             origin.with_key(key, |at| {
                 for_each_expression(at, value, &mut |at, text| {
@@ -132,7 +130,9 @@ pub(super) fn check_expressions(
             });
         }
         let reads = std::mem::take(&mut check.reads);
-        warn_of_skips(context, plan, (i, origin), &graph.needs[i], &reads);
+        if !step.is_cleanup() {
+            warn_of_skips(context, plan, (i, origin), &graph.needs[i], &reads);
+        }
     }
     // On a cycle everything is a dependency of everything; the cycle has its own issue.
     if graph.order.len() == plan.steps.len() {
@@ -161,7 +161,10 @@ impl ExpressionCheck<'_, '_> {
                 self.own_outputs(at, &r.step);
                 continue;
             }
-            if target as usize > step && self.context.rules.is_some_and(|rules| rules.in_order) {
+            if target as usize > step
+                && !self.plan.steps[step].is_cleanup()
+                && self.context.rules.is_some_and(|rules| rules.in_order)
+            {
                 self.later_step(at, step, &r.step);
                 continue;
             }
@@ -169,7 +172,9 @@ impl ExpressionCheck<'_, '_> {
                 (Some(own), Some(other)) => other < own,
                 _ => false,
             };
-            if !is_earlier_phase && !self.needs[step].contains(&target) {
+            // A clean-up step runs when all others are final.
+            let is_final = self.plan.steps[step].is_cleanup() && !self.plan.steps[target as usize].is_cleanup();
+            if !is_earlier_phase && !is_final && !self.needs[step].contains(&target) {
                 self.queries.push(ReachabilityQuery { step: to_u32(step), target, pointer: at.pointer() });
             }
         }

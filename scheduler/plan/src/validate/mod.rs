@@ -6,6 +6,7 @@
 mod agents;
 mod budget;
 pub mod catalogue;
+mod cleanup;
 mod conditions;
 mod execution;
 mod expression_scope;

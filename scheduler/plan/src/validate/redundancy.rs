@@ -74,7 +74,7 @@ fn read_by(step: &Step) -> Vec<String> {
     }
     texts.extend(step.ask.iter().map(|ask| ask.question.clone()));
     let of = |found: Result<Vec<StepRef>, ExpressionError>| found.unwrap_or_default().into_iter().map(|r| r.step);
-    let names = step.for_each.as_ref().map(|map| map.names()).unwrap_or_default();
+    let names = step.names();
     if let Some(map) = &step.for_each {
         collect_texts(map.items.value(), &mut texts);
     }

@@ -6,7 +6,7 @@ use goalmill_common::plan::{Collect, Phase, Plan, Strategy};
 use serde_json::{Map, Value};
 
 use super::origin::{Dependency, DependencyPlace, Origin};
-use super::{agents, expression_scope, graph, policy, redundancy, requirements, step};
+use super::{agents, cleanup, expression_scope, graph, policy, redundancy, requirements, step};
 use crate::document::{DocumentPath, Field, Fields, Table, ValidationContext};
 
 /// Steps that a list gets room for at its start; most have fewer.
@@ -28,6 +28,8 @@ const PLAN: &Table = &[
     ("id", &["plan_id"]),
     ("revision", &["revision_policy", "replan_policy"]),
     ("continue_on_failure", &["continue_on_error"]),
+    ("always", &["finally"]),
+    ("undo_on", &[]),
     ("failures_max", &["max_failures"]),
     ("collect", &[]),
     ("constraints", &["constraint"]),
@@ -142,7 +144,8 @@ fn object(
         return None;
     }
     let count = steps.map_or(0, |f| size(f.value)) + phases.map_or(0, |f| inside_phases(f.value));
-    if too_many(context, &at.key(steps.or(phases).map_or("steps", |f| f.key)), count) {
+    let cleanup = fields.get("always").map_or(0, |f| size(f.value));
+    if too_many(context, &at.key(steps.or(phases).map_or("steps", |f| f.key)), count + cleanup) {
         return None;
     }
     let mut plan = Plan {
@@ -154,6 +157,7 @@ fn object(
         revision: policy::revision(&fields),
         continue_on_failure: fields.flag("continue_on_failure").unwrap_or(false),
         failures_max: fields.count("failures_max", 0, u64::from(u32::MAX)).map(to_u32),
+        undo_on: cleanup::undo_on(&fields),
         collect: policy::word(&fields, "collect", &[("last", Collect::Last), ("list", Collect::List)])
             .unwrap_or_default(),
         confidence: confidence(&fields),
@@ -181,6 +185,11 @@ fn object(
     if let Some(field) = steps {
         reading.steps(&at.key(field.key), field.value, None, depth);
     }
+    let always = fields.get("always");
+    if let Some(field) = always {
+        reading.always = true;
+        reading.steps(&at.key(field.key), field.value, None, depth);
+    }
     let edges = fields.get("edges").map(|field| reading.edges(&at.key(field.key), field));
     let steps_key = steps.or(phases).map_or("steps", |f| f.key);
     if count == 0 {
@@ -189,7 +198,7 @@ fn object(
         }
         return None;
     }
-    let plan = reading.finish(&at.key(steps_key), plan, &edges.unwrap_or_default(), count)?;
+    let plan = reading.finish(&at.key(steps_key), plan, &edges.unwrap_or_default(), count + cleanup)?;
     check_events(context, at, &plan);
     if let Some(rules) = context.rules.filter(|_| depth == 0) {
         super::budget::check(context, at, &plan, &rules.budget, rules.catalogue);
@@ -297,11 +306,15 @@ struct Reading<'c, 'l, 'v> {
     steps: Vec<goalmill_common::plan::Step>,
     origins: Vec<Origin<'v>>,
     input_bytes: usize,
+    /// Whether the steps that follow are those of `always`.
+    always: bool,
+    /// Undo steps, which stand inside others in the document.
+    undo_steps: usize,
 }
 
 impl<'c, 'l, 'v> Reading<'c, 'l, 'v> {
     fn new(context: &'c ValidationContext<'l>) -> Self {
-        Self { context, steps: Vec::new(), origins: Vec::new(), input_bytes: 0 }
+        Self { context, steps: Vec::new(), origins: Vec::new(), input_bytes: 0, always: false, undo_steps: 0 }
     }
 
     fn steps(&mut self, at: &DocumentPath<'_>, value: &'v Value, phase: Option<&str>, depth: u32) {
@@ -329,10 +342,13 @@ impl<'c, 'l, 'v> Reading<'c, 'l, 'v> {
             crate::document::wrong_type(self.context, at, value, "a step, an object with `id`,");
             return;
         };
-        if let Some((mut step, origin)) = step::read(self.context, at, map, key, depth) {
-            if let Some(phase) = phase {
-                step.phase = Some(phase.to_owned());
-            }
+        let Some(((mut step, origin), undo)) = step::read(self.context, at, map, key, depth) else { return };
+        if let Some(phase) = phase {
+            step.phase = Some(phase.to_owned());
+        }
+        step.always |= self.always;
+        self.undo_steps += usize::from(undo.is_some());
+        for (step, origin) in std::iter::once((step, origin)).chain(undo) {
             self.input_bytes += step.inputs.text().len();
             self.steps.push(step);
             self.origins.push(origin);
@@ -432,6 +448,7 @@ impl<'c, 'l, 'v> Reading<'c, 'l, 'v> {
             );
             self.context.error("PLAN_TOO_LARGE", at, detail, "pass large data by reference");
         }
+        let count = count + self.undo_steps;
         self.attach(at, edges, self.steps.len() == count);
         plan.steps = std::mem::take(&mut self.steps);
         // With steps left out, what refers to them would look wrong too.
@@ -448,6 +465,7 @@ impl<'c, 'l, 'v> Reading<'c, 'l, 'v> {
             expression_scope::imply_dependencies(context, plan, &mut self.origins, &numbers);
         }
         let (graph, ranks) = graph::check_graph(context, at, plan, &self.origins, &numbers, complete);
+        cleanup::check(context, plan, &self.origins, &numbers);
         expression_scope::check_expressions(context, plan, &self.origins, &numbers, &graph, &ranks);
         agents::check_agents(context, plan, &self.origins, &numbers);
         redundancy::warn_of_redundancy(context, plan, &self.origins);

@@ -1,6 +1,6 @@
 //! One step, from its fields.
 
-use goalmill_common::id::{AUTO, AgentType, is_id};
+use goalmill_common::id::{AUTO, AgentType, StepId, is_id};
 use goalmill_common::json::Json;
 use goalmill_common::number::to_u32;
 use goalmill_common::plan::{Fallback, Join, OnFailure, OnPartial, Step, StepKind};
@@ -9,7 +9,7 @@ use unicode_normalization::UnicodeNormalization;
 use unicode_normalization::char::is_combining_mark;
 
 use super::origin::{Dependency, DependencyPlace, Origin};
-use super::{for_each, policy, schema, shape};
+use super::{cleanup, for_each, policy, schema, shape};
 use crate::document::{DocumentPath, Field, Fields, Table, Unit, ValidationContext, shorten, text, wrong_type};
 
 const STEP: &Table = &[
@@ -64,6 +64,9 @@ const STEP: &Table = &[
     ("cache", &[]),
     ("judges", &["judge"]),
     ("plan", &["sub_plan", "subplan"]),
+    ("always", &[]),
+    ("undo", &["compensate", "compensation", "on_undo"]),
+    ("undoes", &[]),
     ("for_each", &["foreach", "with_items", "with_param", "map_over", "loop_over"]),
     ("as", &["item_name", "loop_var"]),
     ("batch", &["batch_size"]),
@@ -90,9 +93,10 @@ pub(super) fn read<'v>(
     map: &'v Map<String, Value>,
     key: Option<&'v str>,
     depth: u32,
-) -> Option<(Step, Origin<'v>)> {
+) -> Option<StepWithUndo<'v>> {
     let fields = Fields::read(context, at, map, STEP);
-    let id = id(&fields, key);
+    // An undo step gets its id from the step that it undoes.
+    let id = if key == Some("") { Some(String::new()) } else { id(&fields, key) };
     let kind = kind(&fields);
     let mut step = Step::new(id.clone().unwrap_or_default(), agent_type(&fields, kind));
     step.kind = kind;
@@ -123,6 +127,8 @@ pub(super) fn read<'v>(
         step.cache = policy::cache(context, &at.key(field.key), field.value);
     }
     step.judges = judges(&fields);
+    step.always = fields.flag("always").unwrap_or(false);
+    step.undoes = fields.text("undoes").map(StepId::from);
     for_each::read(&fields, &mut step);
     // A map puts a plan of its own around the plan of each item.
     let depth = depth + u32::from(step.for_each.is_some());
@@ -143,8 +149,12 @@ pub(super) fn read<'v>(
         inputs: fields.get("inputs").map(|f| f.value),
         for_each: fields.get("for_each").map(|f| (f.key, f.value)),
     };
-    id.map(|_| (step, origin))
+    let undo = cleanup::undo(&fields, &step, depth);
+    id.map(|_| ((step, origin), undo))
 }
+
+/// A step, and the step that undoes it, each with its place in the document.
+pub(super) type StepWithUndo<'v> = ((Step, Origin<'v>), Option<(Step, Origin<'v>)>);
 
 /// A question whose answer is the outputs of the step needs no worker: nobody is looked for.
 fn answered_by_person(fields: &Fields<'_, '_>, step: &mut Step) {
@@ -509,6 +519,8 @@ fn on_failure(fields: &Fields<'_, '_>) -> OnFailure {
         ("replan", OnFailure::Replan),
         ("ask_user", OnFailure::AskUser),
         ("ask", OnFailure::AskUser),
+        // What was done is undone when the plan fails.
+        ("undo", OnFailure::Abort),
     ];
     let given = policy::word(fields, "on_failure", &words);
     let goes_on = fields.flag("continue_on_failure");

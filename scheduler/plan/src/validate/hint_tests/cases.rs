@@ -46,7 +46,7 @@ pub(super) fn fields() -> Vec<HintCase> {
         plan("OUT_OF_RANGE", json!({"steps": [{"id": "a"}], "confidence": 2}), &[Set("/confidence", json!(1))]),
     ];
     for field in [
-        "finally", "on_exit", "trigger_rule", "matrix", "schedule", "delay", "rate_limit", "undo", "env", "repeat",
+        "finally", "on_exit", "trigger_rule", "matrix", "schedule", "delay", "rate_limit", "rollback", "env", "repeat",
         "pool", "image",
     ] {
         let mut case = step("UNKNOWN_FIELD", json!({}), &[]);
@@ -80,6 +80,52 @@ pub(super) fn of_maps() -> Vec<HintCase> {
             &[Set("/steps/0/on_item_failure", json!("continue"))],
         ),
         step("INVALID_EXPRESSION", json!({"inputs": {"x": "{{ item }}"}}), &[Set("/steps/0/for_each", json!([1]))]),
+    ]
+}
+
+/// `always` and `undo`.
+pub(super) fn of_cleanup() -> Vec<HintCase> {
+    let with = |always: serde_json::Value| json!({"steps": [{"id": "a"}], "always": [always]});
+    vec![
+        step("WRONG_TYPE", json!({"undo": "cancel"}), &[Set("/steps/0/undo", json!({"action": "cancel"}))]),
+        step("INVALID_VALUE", json!({"for_each": [1], "undo": {"action": "x"}}), &[Remove("/steps/0/undo")]),
+        plan(
+            "CLEANUP_DEPENDENCY",
+            json!({"steps": [{"id": "a", "undo": {"action": "x", "depends_on": ["b"]}}, {"id": "b"}]}),
+            &[Remove("/steps/0/undo/depends_on")],
+        ),
+        plan("CLEANUP_DEPENDENCY", with(json!({"id": "z", "depends_on": ["a"]})), &[Remove("/always/0/depends_on")]),
+        plan(
+            "CLEANUP_DEPENDENCY",
+            json!({"steps": [{"id": "a", "depends_on": ["z"]}], "always": [{"id": "z"}]}),
+            &[Remove("/steps/0/depends_on")],
+        ),
+        plan(
+            "CLEANUP_DEPENDENCY",
+            json!({"steps": [{"id": "a", "depends_on": ["z"]}, {"id": "b"}], "always": [{"id": "z"}]}),
+            &[Remove("/steps/0"), Set("/always/1", json!({"id": "a", "depends_on": ["z"]}))],
+        ),
+        plan(
+            "INVALID_VALUE",
+            json!({"steps": [{"id": "a", "undoes": "zz"}, {"id": "b"}]}),
+            &[Set("/steps/0/undoes", json!("b"))],
+        ),
+        plan(
+            "INVALID_VALUE",
+            json!({"steps": [{"id": "a"}], "always": [{"id": "z", "undo": {"action": "x"}}]}),
+            &[Remove("/always/0/undo")],
+        ),
+        plan(
+            "INVALID_VALUE",
+            json!({"steps": [{"id": "a"}], "phases": [{"id": "p"}], "always": [{"id": "z", "phase": "p"}]}),
+            &[Remove("/always/0/phase")],
+        ),
+        plan("INVALID_VALUE", with(json!({"id": "z", "kind": "finish"})), &[Set("/always/0/kind", json!("message"))]),
+        plan(
+            "INVALID_VALUE",
+            json!({"steps": [{"id": "a"}], "undo_on": ["completed"]}),
+            &[Set("/undo_on", json!(["failed", "cancelled"]))],
+        ),
     ]
 }
 

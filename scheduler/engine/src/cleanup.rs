@@ -1,0 +1,245 @@
+//! Clean-up: the steps that run once the outcome of a plan is known. First the undo steps of what was done, the last one
+//! that began first, one at a time; then the `always` steps. The outcome stays, whatever becomes of them.
+
+use goalmill_common::event::{CleanupStarted, PlanEnded, PlanEvent, SkipCause};
+use goalmill_common::failure::FailureClass;
+use goalmill_common::id::StepId;
+use goalmill_common::json::Json;
+use goalmill_common::limits::Limits;
+use goalmill_common::plan::UndoOn;
+use goalmill_common::status::{PlanStatus, StepStatus};
+use goalmill_expression as expression;
+use serde_json::json;
+
+use crate::PlanState;
+use crate::decide::Turn;
+use crate::graph::StepIndex;
+use crate::render::{self, Unrendered};
+
+/// The clean-up of a plan in progress.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Cleanup {
+    /// What the plan ends as.
+    pub(crate) outcome: PlanEnded,
+    /// The undo steps that run, in their order.
+    undo: Vec<StepIndex>,
+    /// The plan ends then at the latest, Unix milliseconds.
+    pub(crate) due_ms: u64,
+}
+
+impl Turn<'_> {
+    /// Ends the plan, once its clean-up steps have run.
+    pub(crate) fn end_plan(&mut self, outcome: PlanEnded) {
+        if self.state.cleanup.is_some() {
+            return self.finish_cleanup();
+        }
+        if !self.state.runs_cleanup() {
+            return self.emit_end(outcome);
+        }
+        let undo = self.state.to_undo(outcome.status);
+        self.skip_needless_undos(&undo, outcome.status);
+        if undo.is_empty() && !self.state.has_always() {
+            return self.emit_end(outcome);
+        }
+        let due_ms = self.after(self.context.limits.cleanup_ms);
+        let undo = undo.into_iter().map(|i| self.id_of(i)).collect();
+        self.emit_plan(PlanEvent::CleanupStarted(Box::new(CleanupStarted { outcome, undo, due_ms })));
+        self.finished.clear();
+        self.advance_cleanup();
+    }
+
+    fn emit_end(&mut self, outcome: PlanEnded) {
+        let (status, outcome) = (outcome.status, Box::new(outcome));
+        self.emit_plan(match status {
+            PlanStatus::Cancelled => PlanEvent::Cancelled(outcome),
+            PlanStatus::Completed | PlanStatus::Partial => PlanEvent::Completed(outcome),
+            PlanStatus::Planning
+            | PlanStatus::AwaitingApproval
+            | PlanStatus::Running
+            | PlanStatus::Replanning
+            | PlanStatus::Paused
+            | PlanStatus::Failed
+            | PlanStatus::Rejected => PlanEvent::Failed(outcome),
+        });
+    }
+
+    fn skip_needless_undos(&mut self, undo: &[StepIndex], status: PlanStatus) {
+        let needless: Vec<(StepIndex, String)> = self
+            .state
+            .indices()
+            .filter(|i| !undo.contains(i) && !self.status_of(*i).is_final())
+            .filter_map(|i| {
+                let target = self.state.plan.steps[i].undoes.as_ref()?;
+                let was_done = self.state.graph.find(target.as_str()).is_some_and(|t| self.state.may_be_done(t));
+                let reason = if was_done {
+                    format!("the plan ends as {status}: `{target}` stays done")
+                } else {
+                    format!("`{target}` was not done")
+                };
+                Some((i, reason))
+            })
+            .collect();
+        for (i, reason) in needless {
+            self.skip(i, SkipCause::Condition, reason);
+        }
+    }
+
+    /// Goes on with the clean-up, and ends the plan after it.
+    pub(crate) fn advance_cleanup(&mut self) {
+        loop {
+            if self.state.is_final() {
+                return self.finished.clear();
+            }
+            if let Some(i) = self.finished.pop_front() {
+                for place in self.state.graph.dependent_range(i) {
+                    self.try_unlock(self.state.graph.dependent_at(place));
+                }
+            } else if !self.unlock_cleanup() && !self.run_next_engine_step() {
+                break;
+            }
+        }
+        if self.state.is_done() {
+            self.finish_cleanup();
+        }
+    }
+
+    /// Lets the next undo step begin, or all `always` steps. Returns whether anything changed.
+    fn unlock_cleanup(&mut self) -> bool {
+        let before = self.state.seq;
+        let due: Vec<StepIndex> = self
+            .state
+            .indices()
+            .filter(|i| self.status_of(*i) == StepStatus::Pending && self.state.is_its_turn(*i))
+            .collect();
+        due.into_iter().for_each(|i| self.try_unlock(i));
+        self.state.seq != before
+    }
+
+    /// Ends the plan with its outcome; clean-up steps that are open are cancelled.
+    fn finish_cleanup(&mut self) {
+        let Some(cleanup) = self.state.cleanup.as_deref().cloned() else { return };
+        let cancelled = self.cancel_steps("the clean-up has ended", "");
+        let failed: Vec<String> = self
+            .state
+            .indices()
+            .filter(|i| self.state.plan.steps[*i].is_cleanup())
+            .filter(|i| matches!(self.status_of(*i), StepStatus::Failed | StepStatus::Cancelled))
+            .map(|i| format!("`{}`", self.state.plan.steps[i].id))
+            .collect();
+        let mut outcome = PlanEnded { cancelled, ..cleanup.outcome };
+        if !failed.is_empty() {
+            let separator = if outcome.reason.is_empty() { "" } else { "; " };
+            outcome.reason.push_str(&format!("{separator}clean-up steps that did not succeed: {}", failed.join(", ")));
+        }
+        self.emit_end(outcome);
+    }
+}
+
+impl PlanState {
+    /// Whether the end of the plan waits for clean-up steps.
+    pub(crate) fn runs_cleanup(&self) -> bool {
+        let begun = matches!(self.status, PlanStatus::Running | PlanStatus::Replanning | PlanStatus::Paused);
+        begun && self.cleanup.is_none() && self.graph.cleanup_steps() > 0
+    }
+
+    fn has_always(&self) -> bool {
+        self.plan.steps.iter().zip(&self.steps).any(|(spec, step)| spec.always && !step.status.is_final())
+    }
+
+    /// The undo steps of what was done, for a plan that ends like that: the last one that began first.
+    fn to_undo(&self, status: PlanStatus) -> Vec<StepIndex> {
+        let wanted = match status {
+            PlanStatus::Failed => UndoOn::Failed,
+            PlanStatus::Cancelled => UndoOn::Cancelled,
+            PlanStatus::Planning
+            | PlanStatus::AwaitingApproval
+            | PlanStatus::Running
+            | PlanStatus::Replanning
+            | PlanStatus::Paused
+            | PlanStatus::Completed
+            | PlanStatus::Partial
+            | PlanStatus::Rejected => return Vec::new(),
+        };
+        if self.plan.undo_on.as_ref().is_some_and(|on| !on.contains(&wanted)) {
+            return Vec::new();
+        }
+        let mut done: Vec<(u64, StepIndex)> = self
+            .indices()
+            .filter(|i| !self.steps[*i].status.is_final())
+            .filter_map(|i| {
+                let target = self.graph.find(self.plan.steps[i].undoes.as_ref()?.as_str())?;
+                self.may_be_done(target).then(|| (self.steps[target].began_ms(), i))
+            })
+            .collect();
+        done.sort_by(|a, b| b.cmp(a));
+        done.into_iter().map(|(_, i)| i).collect()
+    }
+
+    /// Whether a step has done what it is for, or may have: its last attempt was cut off, and nobody knows.
+    fn may_be_done(&self, i: StepIndex) -> bool {
+        let step = &self.steps[i];
+        match step.status {
+            StepStatus::Completed => true,
+            StepStatus::Cancelled => step.attempt > 0,
+            StepStatus::Failed => step
+                .failure()
+                .is_some_and(|failure| matches!(failure.class, FailureClass::Timeout | FailureClass::Lost)),
+            StepStatus::Pending
+            | StepStatus::Blocked
+            | StepStatus::Ready
+            | StepStatus::Queued
+            | StepStatus::Running
+            | StepStatus::Retrying
+            | StepStatus::AwaitingApproval
+            | StepStatus::Skipped
+            | StepStatus::Revised => false,
+        }
+    }
+
+    /// Whether a step may begin as far as the part of the plan goes to which it belongs.
+    pub(crate) fn is_its_turn(&self, i: StepIndex) -> bool {
+        let spec = &self.plan.steps[i];
+        let Some(cleanup) = &self.cleanup else { return !spec.is_cleanup() };
+        let next = cleanup.undo.iter().copied().find(|undo| !self.steps[*undo].status.is_final());
+        match &spec.undoes {
+            Some(_) => next == Some(i),
+            None => spec.always && next.is_none(),
+        }
+    }
+
+    /// Whether all clean-up steps are final.
+    pub(crate) fn is_clean(&self) -> bool {
+        self.plan.steps.iter().zip(&self.steps).all(|(spec, step)| !spec.is_cleanup() || step.status.is_final())
+    }
+
+    /// When the plan must end, Unix milliseconds.
+    pub(crate) fn end_due_ms(&self) -> u64 {
+        self.cleanup.as_ref().map_or(self.accepted.deadline_ms, |cleanup| cleanup.due_ms)
+    }
+
+    /// Folds the begin of the clean-up; what is open of the rest was cancelled.
+    pub(crate) fn begin_cleanup(&mut self, started: &CleanupStarted) -> Result<(), StepId> {
+        let find = |id: &StepId| self.graph.find(id.as_str()).ok_or_else(|| id.clone());
+        let undo = started.undo.iter().map(find).collect::<Result<_, _>>()?;
+        let outcome = PlanEnded { cancelled: Vec::new(), ..started.outcome.clone() };
+        self.cleanup = Some(Box::new(Cleanup { outcome, undo, due_ms: started.due_ms }));
+        Ok(())
+    }
+
+    /// What the expressions of a clean-up step see besides `goal` and `steps`: `plan`, and of an undo step the `inputs`
+    /// and `outputs` of the step that it undoes.
+    pub(crate) fn cleanup_names(&self, i: StepIndex, limits: &Limits) -> Result<Vec<(&'static str, Json)>, Unrendered> {
+        let spec = &self.plan.steps[i];
+        let Some(cleanup) = self.cleanup.as_deref().filter(|_| spec.is_cleanup()) else { return Ok(Vec::new()) };
+        let PlanEnded { status, failure, reason, .. } = &cleanup.outcome;
+        let mut names = vec![("plan", json!({"status": status, "failure": failure, "reason": reason}).into())];
+        if let Some(target) = spec.undoes.as_ref().and_then(|id| self.graph.find(id.as_str())) {
+            let outputs = self.steps[target].outputs.clone().unwrap_or_default();
+            names.push(("outputs", outputs));
+            if expression::sees_inputs_of(spec.inputs.text()) {
+                names.push(("inputs", render::inputs_for(self, target, i, limits)?));
+            }
+        }
+        Ok(names)
+    }
+}

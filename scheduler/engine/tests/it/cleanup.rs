@@ -1,0 +1,195 @@
+//! Clean-up: `always` and undo steps.
+
+use goalmill_common::command::Verb;
+use goalmill_common::failure::{Failure, FailureClass};
+use goalmill_common::goal::Budget;
+use goalmill_common::plan::{OnFailure, Plan, Step, UndoOn};
+use goalmill_common::status::{PlanStatus, StepStatus};
+use goalmill_engine::Timer;
+use serde_json::json;
+
+use crate::world::{World, permanent, plan, step, submission, with};
+
+fn undo(target: &str) -> Step {
+    let inputs = json!({"order": "{{ outputs.order | default('none') }}", "was": "{{ inputs.room | default('?') }}"});
+    let undoes = Some(target.into());
+    Step { undoes, inputs: inputs.into(), ..step(&format!("{target}:undo"), &[]) }
+}
+
+fn always(id: &str, after: &[&str]) -> Step {
+    let inputs = json!({"as": "{{ plan.status }}", "why": "{{ plan.failure.message if plan.failure else '' }}"});
+    Step { always: true, inputs: inputs.into(), ..step(id, after) }
+}
+
+/// Two bookings, a payment, and what to do at the end.
+fn trip() -> Plan {
+    let mut trip = plan(&[("hotel", &[]), ("flight", &["hotel"]), ("pay", &["flight"])]);
+    trip.steps[0].inputs = json!({"room": 7}).into();
+    trip.steps.extend([undo("hotel"), undo("flight"), always("report", &[]), always("tidy", &["report"])]);
+    trip
+}
+
+fn booked() -> World {
+    let mut world = World::of(trip());
+    world.complete("hotel", json!({"order": "h"}));
+    world.now_ms += 5;
+    world.complete("flight", json!({"order": "f"}));
+    world
+}
+
+/// The steps whose tasks are in flight.
+fn out(world: &mut World) -> Vec<String> {
+    world.dispatch_all();
+    world.open_tasks().iter().map(|task| task.step.to_string()).collect()
+}
+
+#[test]
+fn what_was_done_is_undone_in_reverse_order_and_then_always_steps_run() {
+    let mut world = booked();
+    assert_eq!(out(&mut world), ["pay"]);
+    world.now_ms += 5;
+    let task = world.open_tasks().remove(0);
+    world.report(crate::world::failed(&task, permanent())).unwrap();
+    assert_eq!(world.state.status(), PlanStatus::Running);
+    assert_eq!(out(&mut world), ["flight:undo"]);
+    assert_eq!(world.open_tasks()[0].inputs.value(), json!({"order": "f", "was": "?"}));
+    let task = world.open_tasks().remove(0);
+    world.report(crate::world::completed(&task, json!({}))).unwrap();
+    assert_eq!(out(&mut world), ["hotel:undo"]);
+    assert_eq!(world.open_tasks()[0].inputs.value(), json!({"order": "h", "was": 7}));
+    world.restart();
+    let task = world.open_tasks().remove(0);
+    world.report(crate::world::completed(&task, json!({}))).unwrap();
+    assert_eq!(out(&mut world), ["report"]);
+    let told = world.open_tasks()[0].inputs.value();
+    assert!(told["as"] == "failed" && told["why"].as_str().unwrap().contains("`pay` failed"), "{told}");
+    world.finish();
+    assert_eq!(world.state.status(), PlanStatus::Failed);
+    let steps = ["hotel:undo", "flight:undo", "report", "tidy"].map(|step| world.status(step));
+    assert_eq!(steps, [StepStatus::Completed; 4]);
+    assert!(world.state.ended().unwrap().reason.contains("`pay` failed"), "the outcome stays");
+}
+
+#[test]
+fn a_plan_that_completes_undoes_nothing_and_runs_always_steps() {
+    let mut world = booked();
+    world.complete("pay", json!({}));
+    assert_eq!(world.status("hotel:undo"), StepStatus::Skipped);
+    assert_eq!(out(&mut world), ["report"]);
+    world.finish();
+    assert_eq!((world.state.status(), world.status("tidy")), (PlanStatus::Completed, StepStatus::Completed));
+}
+
+#[test]
+fn a_cancelled_plan_undoes_what_may_be_done_and_a_second_cancel_is_refused() {
+    let mut world = booked();
+    assert_eq!(out(&mut world), ["pay"]);
+    let mut two = trip();
+    two.steps.push(undo("pay"));
+    let mut world = {
+        world = World::of(two);
+        world.complete("hotel", json!({"order": "h"}));
+        world
+    };
+    assert_eq!(out(&mut world), ["flight"], "a worker may have begun it");
+    world.verb(Verb::Cancel { reason: "rain".into() }).unwrap();
+    assert!(world.verb(Verb::Cancel { reason: "again".into() }).is_err());
+    assert_eq!(world.status("flight"), StepStatus::Cancelled);
+    assert_eq!(world.status("pay:undo"), StepStatus::Skipped, "nobody began to pay");
+    assert_eq!(out(&mut world), ["flight:undo"]);
+    assert_eq!(world.open_tasks()[0].inputs.value()["order"], "none");
+    world.finish();
+    assert_eq!((world.state.status(), world.status("hotel:undo")), (PlanStatus::Cancelled, StepStatus::Completed));
+}
+
+#[test]
+fn a_failing_undo_step_does_not_stop_the_others_and_is_told_in_the_end() {
+    let mut world = booked();
+    world.fail("pay", permanent());
+    world.fail("flight:undo", permanent());
+    world.complete("hotel:undo", json!({}));
+    world.fail("report", permanent());
+    assert_eq!(world.status("tidy"), StepStatus::Skipped);
+    assert_eq!(world.state.status(), PlanStatus::Failed);
+    let reason = world.state.ended().unwrap().reason.clone();
+    assert!(reason.ends_with("clean-up steps that did not succeed: `flight:undo`, `report`"), "{reason}");
+}
+
+#[test]
+fn the_plan_says_after_which_outcomes_it_is_undone() {
+    let only_failed = Plan { undo_on: Some(vec![UndoOn::Failed]), ..trip() };
+    let mut world = World::of(only_failed);
+    world.complete("hotel", json!({}));
+    world.verb(Verb::Cancel { reason: String::new() }).unwrap();
+    assert_eq!(world.status("hotel:undo"), StepStatus::Skipped);
+    world.finish();
+    assert_eq!((world.state.status(), world.status("report")), (PlanStatus::Cancelled, StepStatus::Completed));
+}
+
+#[test]
+fn clean_up_runs_after_the_deadline_and_without_budget_but_not_for_ever() {
+    let mut submit = submission(Some(trip()));
+    submit.goal.deadline_ms = Some(World::new().now_ms + 10_000);
+    submit.goal.budget = Budget { tokens: Some(1), ..Budget::default() };
+    let mut world = World::new();
+    world.submit_as(submit).unwrap();
+    world.complete("hotel", json!({}));
+    world.due(Timer::Plan).unwrap();
+    assert_eq!(out(&mut world), ["hotel:undo"]);
+    world.due(Timer::Plan).unwrap();
+    assert_eq!((world.state.status(), world.plan_code()), (PlanStatus::Failed, "PLAN_TIMEOUT".into()));
+    assert_eq!(world.status("hotel:undo"), StepStatus::Cancelled);
+    assert!(world.state.ended().unwrap().reason.contains("did not succeed: `hotel:undo`, `report`, `tidy`"));
+}
+
+#[test]
+fn a_condition_of_an_always_step_reads_the_outcome() {
+    let mut conditional = trip();
+    conditional.steps[5].when = Some("plan.status == 'failed'".into());
+    let mut world = World::of(conditional);
+    for step in ["hotel", "flight", "pay"] {
+        world.complete(step, json!({}));
+    }
+    assert_eq!(world.status("report"), StepStatus::Skipped);
+    world.finish();
+    assert_eq!(world.state.status(), PlanStatus::Completed);
+}
+
+#[test]
+fn steps_of_the_clean_up_wait_for_the_outcome_whatever_people_ask() {
+    let mut world = booked();
+    for verb in [
+        Verb::SkipStep { step: "report".into(), reason: String::new() },
+        Verb::CompleteStep { step: "hotel:undo".into(), outputs: json!({}).into(), reason: String::new() },
+    ] {
+        assert!(world.verb(verb).is_err());
+    }
+    world.restart();
+    assert_eq!(out(&mut world), ["pay"]);
+    assert_eq!((world.status("report"), world.state.counts().pending), (StepStatus::Pending, 4));
+}
+
+#[test]
+fn a_step_that_may_fail_without_harm_starts_no_clean_up() {
+    let lenient = with(trip(), "pay", |step| step.on_failure = OnFailure::Continue);
+    let mut world = World::of(lenient);
+    world.complete("hotel", json!({}));
+    world.complete("flight", json!({}));
+    world.fail("pay", Failure::new(FailureClass::Permanent, "X", "no"));
+    assert_eq!(world.status("hotel:undo"), StepStatus::Skipped);
+    world.finish();
+    assert_eq!(world.state.status(), PlanStatus::Partial);
+}
+
+#[test]
+fn an_undo_step_can_be_skipped_by_hand_and_failed_steps_are_retried() {
+    let mut world = booked();
+    world.fail("pay", permanent());
+    world.verb(Verb::SkipStep { step: "flight:undo".into(), reason: "gone".into() }).unwrap();
+    world.fail("hotel:undo", crate::world::transient());
+    assert_eq!(world.status("hotel:undo"), StepStatus::Retrying);
+    world.step_due("hotel:undo");
+    world.complete("hotel:undo", json!({}));
+    world.finish();
+    assert_eq!((world.state.status(), world.status("tidy")), (PlanStatus::Failed, StepStatus::Completed));
+}
