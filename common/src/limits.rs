@@ -17,6 +17,8 @@ pub struct Limits {
     pub family_steps_max: usize,
     /// Items of one map that does not say more.
     pub items_max: usize,
+    /// Iterations of one loop.
+    pub iterations_max: u32,
     /// Dependencies of one step.
     pub dependencies_max: usize,
     /// Steps on the longest path.
@@ -107,6 +109,7 @@ impl Default for Limits {
             planned_steps_max: 20,
             family_steps_max: 50_000,
             items_max: 1_000,
+            iterations_max: 1_000,
             dependencies_max: 10_000,
             path_max: 10_000,
             depth_max: 3,

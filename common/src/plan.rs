@@ -352,6 +352,33 @@ pub struct ForEach {
     pub on_item_failure: OnItemFailure,
 }
 
+/// Runs a step again until a condition is true. Its outputs are those of the last iteration.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Repeat {
+    /// A bare expression that sees the `outputs` of the iteration and its number, `iteration`, from 1.
+    pub until: String,
+    /// Most iterations.
+    pub max: u32,
+    /// The wait between two iterations, in milliseconds.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub delay_ms: u64,
+    /// What happens when the condition is not true after the last iteration.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub on_max: OnMax,
+}
+
+/// What becomes of a loop whose condition is never true.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum OnMax {
+    /// It fails.
+    #[default]
+    Fail,
+    /// It completes with the outputs of the last iteration.
+    Continue,
+}
+
 /// What becomes of a map when an item fails for good.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "snake_case")]
@@ -501,6 +528,9 @@ pub struct Step {
     /// It takes back what this step did, when the plan fails or is cancelled.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub undoes: Option<StepId>,
+    /// Runs it again until a condition is true.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub repeat: Option<Box<Repeat>>,
     /// Runs it once for each item of a list.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub for_each: Option<Box<ForEach>>,
@@ -548,6 +578,7 @@ impl Step {
             plan: None,
             always: false,
             undoes: None,
+            repeat: None,
             for_each: None,
         }
     }
@@ -562,7 +593,8 @@ impl Step {
         let map = self.for_each.as_ref().map(|map| map.names()).unwrap_or_default();
         let plan = self.is_cleanup().then_some("plan");
         let undone: &[&str] = if self.undoes.is_some() { &["inputs", "outputs"] } else { &[] };
-        map.into_iter().chain(plan).chain(undone.iter().copied()).collect()
+        let iterated: &[&str] = if self.repeat.is_some() { &["iteration", "previous"] } else { &[] };
+        map.into_iter().chain(iterated.iter().copied()).chain(plan).chain(undone.iter().copied()).collect()
     }
 
     /// Whether a plan runs in its place.

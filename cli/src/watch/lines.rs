@@ -359,6 +359,7 @@ fn step_line(
         }
         StepEvent::Recalled(why) => line(format!("recalled{}", because(&why.reason))),
         StepEvent::Decomposed(why) => line(format!("becomes a plan of its own{}", because(&why.reason))),
+        StepEvent::Iterated(iterated) => line(format!("iteration {} is done; another one follows", iterated.iteration)),
         StepEvent::Expanded(expanded) => line(format!("becomes {} steps, one for each item", expanded.items)),
         StepEvent::Cancelled(_)
         | StepEvent::Started(_)

@@ -241,6 +241,7 @@ fn check_names(used: std::collections::HashSet<String>, scan: &Scan, allowed: &[
 fn only_in(name: &str) -> Option<&'static str> {
     match name {
         "item" | "index" => Some("only a step with `for_each` sees it"),
+        "iteration" | "previous" => Some("only a step with `repeat` sees it"),
         "plan" => Some("only `always` and undo steps see it"),
         _ => None,
     }

@@ -172,7 +172,9 @@ impl StepEvent {
     /// Whether the recorded calls of the step are dropped: another agent, or another task, makes other calls.
     pub fn drops_calls(&self) -> bool {
         let is_other_agent = if let Self::Retrying(retrying) = self { retrying.fallback } else { false };
-        is_other_agent || matches!(self, Self::Recalled(_) | Self::Decomposed(_)) || self.ends_step()
+        is_other_agent
+            || matches!(self, Self::Recalled(_) | Self::Decomposed(_) | Self::Iterated(_))
+            || self.ends_step()
     }
 
     /// When the attempt ended by its worker's clock, Unix milliseconds, where the worker said so.
@@ -190,6 +192,8 @@ impl StepEvent {
             (failed.cost, failed.tokens)
         } else if let Self::Skipped(skipped) = self {
             (skipped.cost, skipped.tokens)
+        } else if let Self::Iterated(iterated) = self {
+            (iterated.cost, iterated.tokens)
         } else if let Self::Decomposed(decomposed) = self {
             (decomposed.cost, decomposed.tokens)
         } else if let Self::CallRecorded(call) = self {

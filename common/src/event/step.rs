@@ -87,6 +87,9 @@ events! {
         Retrying(StepRetrying) = "step_retrying": AttemptEnd,
             sample r#"{"failure":{"class":"transient","code":"SLOW","message":"m"},"due_ms":1}"#,
             weight |retrying| retrying.failure.message.len();
+        /// An iteration of a loop gave outputs, and there will be another one.
+        Iterated(StepIterated) = "step_iterated": AttemptEnd, sample r#"{"iteration":1,"outputs":{},"due_ms":1}"#,
+            weight |iterated| iterated.outputs.text().len();
         /// Handed back untried; the attempt does not count as a failure.
         Released(StepReleased) = "step_released": AttemptEnd, sample r#"{"worker":"w"}"#;
         /// It failed for good.
@@ -166,6 +169,29 @@ impl StepDecomposed {
     pub fn new(reason: impl Into<String>) -> Self {
         Self { plan: None, reason: reason.into(), cost: 0.0, tokens: 0, usage: None, duration_ms: None }
     }
+}
+
+/// An iteration of a loop is done, and its condition is not true yet.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct StepIterated {
+    /// Its number, from 1.
+    pub iteration: u32,
+    /// What it gave; the next one sees them as `previous.outputs`.
+    pub outputs: Json,
+    /// The next one begins then, Unix milliseconds.
+    pub due_ms: u64,
+    /// US dollars the attempt cost.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub cost: f64,
+    /// Tokens that the attempt took.
+    #[serde(default, skip_serializing_if = "is_none_left")]
+    pub tokens: u64,
+    /// The same tokens, split into those of prompts and of answers, where the worker told.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub usage: Option<TokenSplit>,
+    /// How long the attempt ran, by the clock of its worker, where start and end are known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub duration_ms: Option<u64>,
 }
 
 /// A map got the plan of its items.

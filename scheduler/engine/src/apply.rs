@@ -406,6 +406,8 @@ fn apply_step(
     step.fold_calls(event);
     if let StepEvent::Completed(completed) = event {
         state.outputs_bytes = state.outputs_bytes.saturating_add(completed.outputs.text().len());
+    } else if let StepEvent::Iterated(iterated) = event {
+        state.outputs_bytes = state.outputs_bytes.saturating_add(iterated.outputs.text().len());
     }
     if let StepEvent::Queued(queued) = event
         && let Some(inputs) = &queued.inputs
@@ -509,6 +511,7 @@ fn check_start(state: &PlanState, seq: u64, i: StepIndex, event: &StepEvent) -> 
         | StepEvent::Suspended(_)
         | StepEvent::Resumed(_)
         | StepEvent::Retrying(_)
+        | StepEvent::Iterated(_)
         | StepEvent::Released(_)
         | StepEvent::Failed(_)
         | StepEvent::Skipped(_)
@@ -580,6 +583,13 @@ fn fold_step(step: &mut StepState, time_ms: u64, event: &StepEvent) {
             details.message = progress.message.clone().or(details.message.take());
         }
         StepEvent::Completed(completed) => complete(step, time_ms, completed),
+        StepEvent::Iterated(iterated) => {
+            (step.due_ms, step.failures, step.lost, step.fallback) = (iterated.due_ms, 0, 0, false);
+            step.clear_hook();
+            let details = step.details();
+            (details.told_to_wait, details.failure) = (None, None);
+            details.iterated = Some((iterated.iteration, iterated.outputs.clone()));
+        }
         StepEvent::Retrying(retrying) => retry(step, time_ms, retrying),
         StepEvent::Failed(failed) => {
             step.details().failure = Some(failed.failure.clone());

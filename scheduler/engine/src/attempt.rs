@@ -48,7 +48,10 @@ impl PlanState {
             timeout_ms: spec.run_limit_ms(&context.limits),
             lease_ms: context.task_lease_ms,
             reply: context.reply.clone(),
-            idempotency_key: format!("{}:{}", accepted.plan_id, spec.id),
+            idempotency_key: match step.iteration() {
+                1 => format!("{}:{}", accepted.plan_id, spec.id),
+                n => format!("{}:{}~{n}", accepted.plan_id, spec.id),
+            },
             calls: step.calls().to_vec(),
             budget: self.grant(i).map(|grant| grant.left),
             traceparent: accepted.traceparent.clone(),
@@ -317,6 +320,7 @@ impl Turn<'_> {
         let is_news = is_urgent || completed.adjustments.is_some();
         let needs_replan = completed.partial && self.state.plan.steps[i].on_partial == OnPartial::Replan;
         self.information = information_of(completed.adjustments.as_ref(), suggested);
+        let Some(completed) = self.iterate(i, completed) else { return };
         self.emit_step(i, StepEvent::Completed(Box::new(completed)));
         if self.state.status != PlanStatus::Running || self.state.is_done() || self.state.cleanup.is_some() {
             return;

@@ -121,9 +121,15 @@ impl PlanState {
         if self.revising.estimates_agreed {
             return None;
         }
-        let own = self.estimates_left(i);
+        let mut own = self.estimates_left(i);
         if own.tokens.is_none() && own.cost.is_none() {
             return None;
+        }
+        if let Some(repeat) = &self.plan.steps[i].repeat {
+            // All iterations that it may have.
+            let left = repeat.max.saturating_sub(self.steps[i].iteration()) + 1;
+            own.tokens = own.tokens.map(|tokens| tokens.saturating_mul(u64::from(left)));
+            own.cost = own.cost.map(|cost| cost * f64::from(left));
         }
         let (budget, usage) = (self.budget(), self.usage);
         let tokens = budget.tokens.zip(own.tokens).filter(|(most, own)| usage.tokens.saturating_add(*own) > *most);

@@ -226,13 +226,20 @@ impl PlanState {
         Ok(())
     }
 
-    /// What the expressions of a clean-up step see besides `goal` and `steps`: `plan`, and of an undo step the `inputs`
-    /// and `outputs` of the step that it undoes.
-    pub(crate) fn cleanup_names(&self, i: StepIndex, limits: &Limits) -> Result<Vec<(&'static str, Json)>, Unrendered> {
+    /// What the expressions of a step see besides `goal` and `steps`: `iteration` and `previous` in a loop; `plan` in a
+    /// clean-up step, and in an undo step the `inputs` and `outputs` of the step that it undoes.
+    pub(crate) fn own_names(&self, i: StepIndex, limits: &Limits) -> Result<Vec<(&'static str, Json)>, Unrendered> {
         let spec = &self.plan.steps[i];
-        let Some(cleanup) = self.cleanup.as_deref().filter(|_| spec.is_cleanup()) else { return Ok(Vec::new()) };
+        let mut names: Vec<(&'static str, Json)> = Vec::new();
+        if spec.repeat.is_some() {
+            let iterated = self.steps[i].details.as_ref().and_then(|details| details.iterated.as_ref());
+            let outputs = iterated.map(|(_, outputs)| outputs.value()).unwrap_or_else(|| json!({}));
+            names.push(("iteration", json!(self.steps[i].iteration()).into()));
+            names.push(("previous", json!({"outputs": outputs}).into()));
+        }
+        let Some(cleanup) = self.cleanup.as_deref().filter(|_| spec.is_cleanup()) else { return Ok(names) };
         let PlanEnded { status, failure, reason, .. } = &cleanup.outcome;
-        let mut names = vec![("plan", json!({"status": status, "failure": failure, "reason": reason}).into())];
+        names.push(("plan", json!({"status": status, "failure": failure, "reason": reason}).into()));
         if let Some(target) = spec.undoes.as_ref().and_then(|id| self.graph.find(id.as_str())) {
             let outputs = self.steps[target].outputs.clone().unwrap_or_default();
             names.push(("outputs", outputs));

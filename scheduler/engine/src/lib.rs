@@ -49,6 +49,7 @@ mod payload_loads;
 mod payloads;
 mod recording;
 mod render;
+mod repeat;
 mod requests;
 mod reserved;
 mod result_amount;

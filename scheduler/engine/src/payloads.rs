@@ -56,12 +56,13 @@ impl Turn<'_> {
     /// loaded.
     pub(crate) fn unloaded_outputs(&self, i: StepIndex, outputs: &Json) -> Vec<NeededPayload> {
         let spec = &self.state.plan.steps[i];
-        let is_checked = spec.output_schema.is_some() || !spec.expected_outputs.is_empty();
+        let is_read = spec.output_schema.is_some() || spec.repeat.is_some();
+        let is_checked = is_read || !spec.expected_outputs.is_empty();
         if !is_checked || !blob_ref::may_contain(outputs) {
             return Vec::new();
         }
         let value = outputs.value();
-        if spec.output_schema.is_none() && blob_ref::key(&value).is_none() {
+        if !is_read && blob_ref::key(&value).is_none() {
             return Vec::new();
         }
         let loaded = self.state.loads.of(Some(i));

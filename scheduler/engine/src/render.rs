@@ -55,11 +55,25 @@ pub(crate) fn inputs_for(
         step.inputs.clone()
     } else {
         let what = "the inputs cannot be rendered";
-        let names = state.cleanup_names(i, limits)?;
+        let names = state.own_names(i, limits)?;
         let within = ScopeParts { inputs: None, locals: &names, reader: Some(reader) };
         with_scope_and(state, i, within, |scope| expression::render(&step.inputs, scope, limits), what)?
     };
     Ok(with_answer(state, i, rendered))
+}
+
+/// Whether a loop is done, by the outputs of its last iteration.
+pub(crate) fn until(
+    state: &PlanState,
+    i: StepIndex,
+    text: &str,
+    outputs: Json,
+    limits: &Limits,
+) -> Result<bool, Unrendered> {
+    let what = format!("the condition `{text}` cannot be evaluated");
+    let names = [("outputs", outputs), ("iteration", Value::from(state.steps[i].iteration()).into())];
+    let within = ScopeParts { locals: &names, ..ScopeParts::default() };
+    with_scope_and(state, i, within, |scope| expression::is_true(text, scope, limits), &what)
 }
 
 /// The items of a map.
@@ -167,7 +181,7 @@ fn with_answer(state: &PlanState, i: StepIndex, inputs: Json) -> Json {
 /// Renders a text of the step.
 pub(crate) fn text(state: &PlanState, i: StepIndex, text: &str, limits: &Limits) -> Result<String, Unrendered> {
     let what = format!("`{text}` cannot be rendered");
-    let names = state.cleanup_names(i, limits)?;
+    let names = state.own_names(i, limits)?;
     let within = ScopeParts { locals: &names, ..ScopeParts::default() };
     with_scope_and(state, i, within, |scope| expression::render_text(text, scope, limits), &what)
 }
@@ -185,7 +199,7 @@ pub(crate) fn condition(state: &PlanState, i: StepIndex, limits: &Limits) -> Res
     let spec = &state.plan.steps[i];
     let Some(when) = spec.when.as_ref().filter(|_| !is_of_item(spec)) else { return Ok(true) };
     let what = format!("the condition `{when}` cannot be evaluated");
-    let names = state.cleanup_names(i, limits)?;
+    let names = state.own_names(i, limits)?;
     let within = ScopeParts { locals: &names, ..ScopeParts::default() };
     with_scope_and(state, i, within, |scope| expression::is_true(when, scope, limits), &what)
 }

@@ -184,6 +184,8 @@ pub(crate) struct StepDetails {
     pub(crate) call_plan: Option<Box<Plan>>,
     /// What the calls of the attempt in flight, or the plan of a call, may still use up.
     pub(crate) grant: Option<CallGrant>,
+    /// The iterations that are done, and the outputs of the last one.
+    pub(crate) iterated: Option<(u32, Json)>,
     /// Since when its agents ask to wait, one attempt after the other.
     pub(crate) told_to_wait: Option<ToldToWait>,
 }
@@ -356,6 +358,11 @@ impl StepState {
             outputs: None,
             details: None,
         }
+    }
+
+    /// The number of the current iteration, from 1.
+    pub(crate) fn iteration(&self) -> u32 {
+        self.details.as_ref().and_then(|details| details.iterated.as_ref()).map_or(0, |(done, _)| *done) + 1
     }
 
     /// When its last attempt began, Unix milliseconds; 0 before the first.

@@ -135,7 +135,8 @@ impl Turn<'_> {
             Some(failure) => self.give_up(i, failure, spent),
             None => {
                 let completed = StepCompleted { outputs, ..spent.into_completed() };
-                if let Some(completed) = self.ask_hooks_after(i, completed) {
+                let completed = self.ask_hooks_after(i, completed).and_then(|completed| self.iterate(i, completed));
+                if let Some(completed) = completed {
                     self.emit_step(i, StepEvent::Completed(Box::new(completed)));
                 }
             }

@@ -37,6 +37,7 @@ pub fn step_transition(status: StepStatus, event: &StepEvent) -> Option<StepStat
         StepEvent::Started(_) => from(status, &[S::Queued], S::Running),
         StepEvent::Progress(_) => from(status, &[S::Running], S::Running),
         StepEvent::Retrying(_) => from(status, &[S::Queued, S::Running, S::AwaitingApproval], S::Retrying),
+        StepEvent::Iterated(_) => from(status, &[S::Running, S::AwaitingApproval], S::Retrying),
         StepEvent::Measured(_) | StepEvent::CallRecorded(_) => from(status, &[S::Running], S::Running),
         StepEvent::CallsDiscarded(_) => from(status, &[S::Running, S::AwaitingApproval], status),
         StepEvent::Suspended(suspended) => {

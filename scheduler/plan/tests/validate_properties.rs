@@ -7,7 +7,7 @@ use goalmill_common::json::Json;
 use goalmill_common::limits::Limits;
 use goalmill_common::plan::{
     Approval, ApprovalDefault, Cache, Collect, Estimates, Fallback, ForEach, Jitter, Join, OnFailure, OnItemFailure,
-    Phase, Plan, Question, Retry, RevisionPolicy, Step, StepKind, Strategy as Width, UndoOn, Widen,
+    OnMax, Phase, Plan, Question, Repeat, Retry, RevisionPolicy, Step, StepKind, Strategy as Width, UndoOn, Widen,
 };
 use goalmill_common::status::{Counts, PlanStatus, StepStatus};
 use goalmill_common::view::PlanView;
@@ -259,6 +259,11 @@ fn plan() -> impl Strategy<Value = Plan> {
                         items_max: max_parallel,
                         on_item_failure: OnItemFailure::AtMost(2),
                     })
+                });
+                let repeats = i % 3 == 2 && step.kind.needs_worker() && step.cache.is_none();
+                step.repeat = repeats.then(|| {
+                    let until = format!("outputs.n > steps['{first}'].outputs.n or iteration == 2");
+                    Box::new(Repeat { until, max: 3, delay_ms: 1_500, on_max: OnMax::Continue })
                 });
                 step.join = Join::AtLeast(goalmill_common::number::to_u32(step.dependencies.len()));
             }

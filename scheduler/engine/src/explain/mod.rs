@@ -208,6 +208,8 @@ impl PlanState {
             format!("a call of `{id}` waits for its plan `{}`, until {due}", self.sub_plan_id(i))
         } else if step.budget_wait().is_some() {
             format!("a call of `{id}` waits for room in the budget, until {due}: {}", step.reason())
+        } else if step.iteration() > 1 && step.failures == 0 {
+            format!("iteration {} of `{id}` begins at {due}", step.iteration())
         } else if step.told_to_wait().is_some() {
             format!("`{id}` was told to wait until {due}, and uses no retry{why}")
         } else {

@@ -27,6 +27,7 @@ mod nested;
 
 mod family;
 
+mod repeat;
 mod revise;
 
 mod parts;

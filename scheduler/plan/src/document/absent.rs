@@ -16,9 +16,8 @@ const ABSENT: [(&[&str], &str); 12] = [
         "remove it; `for_each: \"{{ steps.find.outputs.list }}\"` runs a step once for each item of a list",
     ),
     (
-        &["repeat", "loop", "while", "until", "do_while"],
-        "a step cannot be repeated until something is true: remove it; `retry` repeats a failed attempt, and \
-         `on_failure: replan` asks for a new plan",
+        &["while", "until", "iterate", "iterations"],
+        "remove it; `repeat: {until: \"outputs.score > 0.8\", max: 5}` runs a step until something is true",
     ),
     (
         &["schedule", "cron", "interval", "start_at", "start_date", "timetable"],

@@ -117,6 +117,13 @@ pub(super) fn check_expressions(
                 check.check_references(i, at, expression::examine_condition(when, &names));
             });
         }
+        if let Some(repeat) = &step.repeat {
+            let names = [&names[..], &["outputs"]].concat();
+            origin.with_key(origin.repeat_key, |at| {
+                let facts = expression::examine_condition(&repeat.until, &names);
+                check.check_references(i, &at.key("until"), facts);
+            });
+        }
         if let Some(ask) = &step.ask {
             origin.with_key("ask", |at| {
                 check.check_references(i, &at.key("question"), expression::examine(&ask.question, &names));

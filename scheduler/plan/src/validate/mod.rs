@@ -24,6 +24,7 @@ pub mod path;
 mod planning;
 mod policy;
 mod redundancy;
+mod repeat;
 mod requirements;
 mod rules;
 mod schema;

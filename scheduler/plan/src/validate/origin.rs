@@ -35,6 +35,7 @@ pub(super) struct Origin<'v> {
     /// Empty when none was given.
     pub agent_key: &'v str,
     pub inputs_key: &'v str,
+    pub repeat_key: &'v str,
     pub when_key: &'v str,
     pub join_key: &'v str,
     pub phase_key: &'v str,

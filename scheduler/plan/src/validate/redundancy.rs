@@ -21,7 +21,7 @@ pub(super) fn warn_of_redundancy(context: &ValidationContext<'_>, plan: &Plan, o
     let mut first: HashMap<(&str, &str, &str), usize> = HashMap::default();
     for (i, (step, origin)) in plan.steps.iter().zip(origins).enumerate() {
         // Without an action or inputs, the description says what a step does.
-        if step.kind != StepKind::Tool || step.action.is_empty() || step.inputs.is_empty_object() {
+        if step.kind != StepKind::Tool || step.is_cleanup() || step.action.is_empty() || step.inputs.is_empty_object() {
             continue;
         }
         let work = (step.agent_type.as_str(), step.action.as_str(), step.inputs.text());

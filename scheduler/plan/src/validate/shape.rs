@@ -2,7 +2,7 @@
 
 use goalmill_common::limits::{ATTEMPT_EVENTS, PLAN_EVENTS, STEP_EVENTS};
 use goalmill_common::number::to_u32;
-use goalmill_common::plan::{Collect, Phase, Plan, Strategy};
+use goalmill_common::plan::{Collect, Phase, Plan, Step, Strategy};
 use serde_json::{Map, Value};
 
 use super::origin::{Dependency, DependencyPlace, Origin};
@@ -213,15 +213,26 @@ fn check_events(context: &ValidationContext<'_>, at: &DocumentPath<'_>, plan: &P
     let least = plan.steps.iter().map(|step| if step.kind.is_inline() { 2 } else { STEP_EVENTS });
     let least = least.sum::<u64>().saturating_add(PLAN_EVENTS);
     let workers = plan.steps.iter().filter(|step| step.kind.needs_worker());
-    let retries: u64 = workers.map(|step| u64::from(step.retry.max) * ATTEMPT_EVENTS).sum();
+    let rounds = |step: &Step| step.repeat.as_ref().map_or(1, |repeat| u64::from(repeat.max));
+    let retries = workers.map(|step| {
+        let attempts = (u64::from(step.retry.max) + 1).saturating_mul(rounds(step)) - 1;
+        attempts.saturating_mul(ATTEMPT_EVENTS)
+    });
+    let retries = retries.fold(0, u64::saturating_add);
     if least > limit {
         let detail = format!("the steps write {least} events, at most {limit} are allowed (`limits.events_max`)");
         context.error("TOO_MANY_EVENTS", at, detail, "split the plan into several");
     } else if least.saturating_add(retries) > limit {
         let most = least.saturating_add(retries);
-        let detail =
-            format!("with all its retries the plan writes {most} events, and ends at {limit} (`limits.events_max`)");
-        context.warn("EVENTS_AT_RISK", at, detail, "allow fewer retries, or split the plan into several");
+        let detail = format!(
+            "with all its retries and iterations the plan writes {most} events, and ends at {limit} (`limits.events_max`)"
+        );
+        context.warn(
+            "EVENTS_AT_RISK",
+            at,
+            detail,
+            "allow fewer retries and iterations, or split the plan into several",
+        );
     }
 }
 
@@ -303,7 +314,7 @@ struct Edge<'v> {
 /// What was read so far.
 struct Reading<'c, 'l, 'v> {
     context: &'c ValidationContext<'l>,
-    steps: Vec<goalmill_common::plan::Step>,
+    steps: Vec<Step>,
     origins: Vec<Origin<'v>>,
     input_bytes: usize,
     /// Whether the steps that follow are those of `always`.

@@ -9,7 +9,7 @@ use unicode_normalization::UnicodeNormalization;
 use unicode_normalization::char::is_combining_mark;
 
 use super::origin::{Dependency, DependencyPlace, Origin};
-use super::{cleanup, for_each, policy, schema, shape};
+use super::{cleanup, for_each, policy, repeat, schema, shape};
 use crate::document::{DocumentPath, Field, Fields, Table, Unit, ValidationContext, shorten, text, wrong_type};
 
 const STEP: &Table = &[
@@ -64,6 +64,7 @@ const STEP: &Table = &[
     ("cache", &[]),
     ("judges", &["judge"]),
     ("plan", &["sub_plan", "subplan"]),
+    ("repeat", &["loop", "do_while"]),
     ("always", &[]),
     ("undo", &["compensate", "compensation", "on_undo"]),
     ("undoes", &[]),
@@ -130,6 +131,7 @@ pub(super) fn read<'v>(
     step.always = fields.flag("always").unwrap_or(false);
     step.undoes = fields.text("undoes").map(StepId::from);
     for_each::read(&fields, &mut step);
+    repeat::read(&fields, &mut step);
     // A map puts a plan of its own around the plan of each item.
     let depth = depth + u32::from(step.for_each.is_some());
     sub_plan(&fields, &mut step, depth);
@@ -140,6 +142,7 @@ pub(super) fn read<'v>(
         agent_key: fields.get("agent_type").map_or("", |f| f.key),
         id_key: fields.get("id").or_else(|| fields.get("name")).map_or("", |f| f.key),
         inputs_key: fields.get("inputs").map_or("inputs", |f| f.key),
+        repeat_key: fields.get("repeat").map_or("repeat", |f| f.key),
         when_key: fields.get("when").map_or("when", |f| f.key),
         join_key: fields.get("join").map_or("join", |f| f.key),
         phase_key: fields.get("phase").map_or("", |f| f.key),

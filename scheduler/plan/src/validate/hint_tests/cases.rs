@@ -46,7 +46,7 @@ pub(super) fn fields() -> Vec<HintCase> {
         plan("OUT_OF_RANGE", json!({"steps": [{"id": "a"}], "confidence": 2}), &[Set("/confidence", json!(1))]),
     ];
     for field in [
-        "finally", "on_exit", "trigger_rule", "matrix", "schedule", "delay", "rate_limit", "rollback", "env", "repeat",
+        "finally", "on_exit", "trigger_rule", "matrix", "schedule", "delay", "rate_limit", "rollback", "env", "while",
         "pool", "image",
     ] {
         let mut case = step("UNKNOWN_FIELD", json!({}), &[]);
@@ -80,6 +80,19 @@ pub(super) fn of_maps() -> Vec<HintCase> {
             &[Set("/steps/0/on_item_failure", json!("continue"))],
         ),
         step("INVALID_EXPRESSION", json!({"inputs": {"x": "{{ item }}"}}), &[Set("/steps/0/for_each", json!([1]))]),
+    ]
+}
+
+/// Loops.
+pub(super) fn of_loops() -> Vec<HintCase> {
+    let until = json!({"until": "outputs.n > 1", "max": 2});
+    vec![
+        step("WRONG_TYPE", json!({"repeat": 3}), &[Set("/steps/0/repeat", until.clone())]),
+        step("MISSING_FIELD", json!({"repeat": {"max": 2}}), &[Set("/steps/0/repeat/until", json!("outputs.n > 1"))]),
+        step("MISSING_FIELD", json!({"repeat": {"until": "outputs.n > 1"}}), &[Set("/steps/0/repeat/max", json!(5))]),
+        step("INVALID_VALUE", json!({"kind": "internal", "repeat": until}), &[Remove("/steps/0/repeat")]),
+        step("INVALID_VALUE", json!({"for_each": [1], "repeat": until}), &[Remove("/steps/0/repeat")]),
+        step("INVALID_VALUE", json!({"cache": true, "repeat": until}), &[Remove("/steps/0/cache")]),
     ]
 }
 

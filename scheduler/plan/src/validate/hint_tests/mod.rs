@@ -29,7 +29,7 @@ enum HintChange {
 }
 
 use HintChange::{Remove, Rename, Set, Write};
-use cases::{fields, of_cleanup, of_conditions, of_goals, of_graphs, of_layouts, of_maps, of_steps};
+use cases::{fields, of_cleanup, of_conditions, of_goals, of_graphs, of_layouts, of_loops, of_maps, of_steps};
 
 mod cases;
 
@@ -187,11 +187,20 @@ fn steps(ids: &[&str]) -> Value {
 fn every_hint_applied_validates() {
     let open = Rules::default();
     seen_places(|places| places.clear());
-    let of_form: Vec<HintCase> =
-        [fields(), of_steps(), of_maps(), of_cleanup(), of_conditions(), of_layouts(), of_graphs(), of_goals()]
-            .into_iter()
-            .flatten()
-            .collect();
+    let of_form: Vec<HintCase> = [
+        fields(),
+        of_steps(),
+        of_maps(),
+        of_loops(),
+        of_cleanup(),
+        of_conditions(),
+        of_layouts(),
+        of_graphs(),
+        of_goals(),
+    ]
+    .into_iter()
+    .flatten()
+    .collect();
     all_hold(&of_form, &open);
     by_rules();
     let missed: Vec<String> = written_places().difference(&seen_places(|places| places.clone())).cloned().collect();

@@ -1,0 +1,46 @@
+//! Loops: a step with `repeat` runs again with its previous outputs until a condition is true.
+
+use goalmill_common::event::{StepCompleted, StepEvent, StepIterated};
+use goalmill_common::failure::{Failure, FailureClass};
+use goalmill_common::plan::OnMax;
+
+use crate::attempt::Spent;
+use crate::decide::Turn;
+use crate::graph::StepIndex;
+use crate::render::{self, Unrendered};
+
+impl Turn<'_> {
+    /// Takes the outputs of an iteration. Returns them if they are those of the step; otherwise the next iteration
+    /// begins, or the step has failed.
+    pub(crate) fn iterate(&mut self, i: StepIndex, completed: StepCompleted) -> Option<StepCompleted> {
+        let Some(repeat) = self.state.plan.steps[i].repeat.clone() else { return Some(completed) };
+        let outputs = self.with_loaded(i, &completed.outputs).into_owned();
+        let iteration = self.state.steps[i].iteration();
+        let StepCompleted { cost, tokens, usage, duration_ms, .. } = completed;
+        let spent = Spent { cost, tokens, split: usage, duration_ms };
+        match render::until(self.state, i, &repeat.until, outputs, &self.context.limits) {
+            Ok(true) => return Some(completed),
+            Ok(false) => {}
+            Err(why) => {
+                self.give_up(i, Unrendered::into_failure(why), spent);
+                return None;
+            }
+        }
+        if iteration >= repeat.max {
+            if repeat.on_max == OnMax::Continue {
+                return Some(completed);
+            }
+            let message = format!("`{}` is not true after {iteration} iterations", repeat.until);
+            self.give_up(i, Failure::new(FailureClass::Permanent, "REPEAT_EXHAUSTED", message), spent);
+            return None;
+        }
+        let due_ms = self.after(repeat.delay_ms);
+        let outputs = completed.outputs;
+        let iterated = StepIterated { iteration, outputs, due_ms, cost, tokens, usage, duration_ms };
+        self.emit_step(i, StepEvent::Iterated(Box::new(iterated)));
+        if repeat.delay_ms == 0 {
+            self.emit_step(i, StepEvent::Ready);
+        }
+        None
+    }
+}
