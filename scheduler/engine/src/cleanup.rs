@@ -66,8 +66,8 @@ impl Turn<'_> {
     fn skip_needless_undos(&mut self, undo: &[StepIndex], status: PlanStatus) {
         let needless: Vec<(StepIndex, String)> = self
             .state
-            .indices()
-            .filter(|i| !undo.contains(i) && !self.status_of(*i).is_final())
+            .open_cleanup()
+            .filter(|i| !undo.contains(i))
             .filter_map(|i| {
                 let target = self.state.plan.steps[i].undoes.as_ref()?;
                 let was_done = self.state.graph.find(target.as_str()).is_some_and(|t| self.state.may_be_done(t));
@@ -108,7 +108,7 @@ impl Turn<'_> {
         let before = self.state.seq;
         let due: Vec<StepIndex> = self
             .state
-            .indices()
+            .open_cleanup()
             .filter(|i| self.status_of(*i) == StepStatus::Pending && self.state.is_its_turn(*i))
             .collect();
         due.into_iter().for_each(|i| self.try_unlock(i));
@@ -121,10 +121,11 @@ impl Turn<'_> {
         let cancelled = self.cancel_steps("the clean-up has ended", "");
         let failed: Vec<String> = self
             .state
-            .indices()
-            .filter(|i| self.state.plan.steps[*i].is_cleanup())
-            .filter(|i| matches!(self.status_of(*i), StepStatus::Failed | StepStatus::Cancelled))
-            .map(|i| format!("`{}`", self.state.plan.steps[i].id))
+            .graph
+            .cleanup_steps()
+            .iter()
+            .filter(|i| matches!(self.status_of(**i), StepStatus::Failed | StepStatus::Cancelled))
+            .map(|i| format!("`{}`", self.state.plan.steps[*i].id))
             .collect();
         let mut outcome = PlanEnded { cancelled, ..cleanup.outcome };
         if !failed.is_empty() {
@@ -139,11 +140,16 @@ impl PlanState {
     /// Whether the end of the plan waits for clean-up steps.
     pub(crate) fn runs_cleanup(&self) -> bool {
         let begun = matches!(self.status, PlanStatus::Running | PlanStatus::Replanning | PlanStatus::Paused);
-        begun && self.cleanup.is_none() && self.graph.cleanup_steps() > 0
+        begun && self.cleanup.is_none() && !self.graph.cleanup_steps().is_empty()
+    }
+
+    /// Clean-up steps that are not final.
+    fn open_cleanup(&self) -> impl Iterator<Item = StepIndex> {
+        self.graph.cleanup_steps().iter().copied().filter(|i| !self.steps[*i].status.is_final())
     }
 
     fn has_always(&self) -> bool {
-        self.plan.steps.iter().zip(&self.steps).any(|(spec, step)| spec.always && !step.status.is_final())
+        self.open_cleanup().any(|i| self.plan.steps[i].always)
     }
 
     /// The undo steps of what was done, for a plan that ends like that: the last one that began first.
@@ -164,8 +170,7 @@ impl PlanState {
             return Vec::new();
         }
         let mut done: Vec<(u64, StepIndex)> = self
-            .indices()
-            .filter(|i| !self.steps[*i].status.is_final())
+            .open_cleanup()
             .filter_map(|i| {
                 let target = self.graph.find(self.plan.steps[i].undoes.as_ref()?.as_str())?;
                 self.may_be_done(target).then(|| (self.steps[target].began_ms(), i))
@@ -205,11 +210,6 @@ impl PlanState {
             Some(_) => next == Some(i),
             None => spec.always && next.is_none(),
         }
-    }
-
-    /// Whether all clean-up steps are final.
-    pub(crate) fn is_clean(&self) -> bool {
-        self.plan.steps.iter().zip(&self.steps).all(|(spec, step)| !spec.is_cleanup() || step.status.is_final())
     }
 
     /// When the plan must end, Unix milliseconds.

@@ -59,7 +59,7 @@ pub(crate) struct PlanGraph {
     resource_of: Vec<u32>,
     resources: usize,
     /// Steps that run after the outcome of the plan is known.
-    cleanup_steps: u32,
+    cleanup_steps: Vec<StepIndex>,
 }
 
 impl PlanGraph {
@@ -70,7 +70,8 @@ impl PlanGraph {
         let (phase_of, members) = phases_of(plan)?;
         let (resource_of, resources) = resources_of(plan);
         let ranks = Vec::new();
-        let cleanup_steps = to_u32(plan.steps.iter().filter(|step| step.is_cleanup()).count());
+        let is_cleanup = |i: &usize| plan.steps[*i].is_cleanup();
+        let cleanup_steps = (0..plan.steps.len()).filter(is_cleanup).map(StepIndex::new).collect();
         let mut graph =
             Self { index, starts, targets, waits, ranks, phase_of, members, resource_of, resources, cleanup_steps };
         let order = graph.order(plan)?;
@@ -127,8 +128,8 @@ impl PlanGraph {
         self.resource_of.get(i.as_usize()).filter(|r| **r != NONE).map(|r| to_usize(*r))
     }
 
-    pub(crate) fn cleanup_steps(&self) -> u32 {
-        self.cleanup_steps
+    pub(crate) fn cleanup_steps(&self) -> &[StepIndex] {
+        &self.cleanup_steps
     }
 
     pub(crate) fn resources(&self) -> usize {

@@ -7,6 +7,7 @@ use goalmill_common::failure::Failure;
 use goalmill_common::goal::{Priority, Usage};
 use goalmill_common::id::{AgentType, AttemptToken, DEFAULT_NAMESPACE, Namespace, PlanId, StepId, WorkerId};
 use goalmill_common::json::Json;
+use goalmill_common::number::to_u32;
 use goalmill_common::plan::{Plan, Step, Strategy};
 use goalmill_common::status::{Counts, PlanStatus, StepStatus};
 
@@ -327,12 +328,11 @@ impl PlanState {
 
     /// Whether every step is final, but for those of the clean-up, or every step of the clean-up.
     pub(crate) fn is_done(&self) -> bool {
+        let open = self.graph.cleanup_steps().iter().filter(|i| !self.steps[**i].status.is_final()).count();
         if self.cleanup.is_some() {
-            return self.is_clean();
+            return open == 0;
         }
-        let done = self.counts.completed + self.counts.failed + self.counts.skipped;
-        // Undo steps that are not needed are skipped just before the end.
-        done + self.graph.cleanup_steps() >= self.counts.total
+        self.counts.completed + self.counts.failed + self.counts.skipped + to_u32(open) == self.counts.total
     }
 
     /// Whether the engine runs the step itself, without a queue.

@@ -294,7 +294,7 @@ impl Auditor {
             sent.push((attempt, queued.agent_type.clone(), token));
         } else if let StepEvent::Completed(completed) = event
             && !at.spec.kind.is_inline()
-            && at.spec.plan.is_none()
+            && !at.spec.starts_plan()
         {
             let reported = self.outputs.get(&attempt).is_some_and(|o| o.contains(completed.outputs.text()));
             if record.actor.is_none() && !reported {

@@ -3,8 +3,8 @@
 use goalmill_common::json::Json;
 use goalmill_common::number::to_u32;
 use goalmill_common::plan::{
-    Approval, ApprovalDefault, Fallback, Jitter, Join, OnFailure, Phase, Plan, Question, Retry, RevisionPolicy, Step,
-    StepKind, Strategy,
+    Approval, ApprovalDefault, Fallback, ForEach, Jitter, Join, OnFailure, OnItemFailure, OnMax, Phase, Plan, Question,
+    Repeat, Retry, RevisionPolicy, Step, StepKind, Strategy,
 };
 use serde_json::json;
 
@@ -35,7 +35,54 @@ pub fn random(rng: &Rng, depth: u32) -> Plan {
         let default = *rng.pick(&[ApprovalDefault::Approve, ApprovalDefault::Reject]);
         plan.approve = Some(Approval { limit_ms: rng.between(500, 4_000), default });
     }
+    if depth > 0 {
+        // Its numbers are its own, so that the other choices of a seed stay what they were.
+        let text = serde_json::to_string(&plan).expect("a plan is JSON");
+        moving(&mut plan, &Rng::new(text.bytes().fold(17, |hash, byte| hash.wrapping_mul(31) ^ u64::from(byte))));
+    }
     plan
+}
+
+/// Makes maps and loops of some steps, and adds clean-up steps.
+fn moving(plan: &mut Plan, rng: &Rng) {
+    if !rng.permille(400) {
+        return;
+    }
+    let mut undo = Vec::new();
+    for step in &mut plan.steps {
+        if step.ask.is_none() && step.plan.is_none() && rng.permille(250) {
+            step.for_each = Some(Box::new(ForEach {
+                items: Json::from(json!((0..rng.between(0, 4)).collect::<Vec<u64>>())),
+                name: None,
+                batch: rng.permille(200).then_some(2),
+                max_parallel: rng.permille(300).then_some(1),
+                items_max: None,
+                on_item_failure: *rng.pick(&[
+                    OnItemFailure::Fail,
+                    OnItemFailure::Continue,
+                    OnItemFailure::Continue,
+                    OnItemFailure::AtMost(1),
+                ]),
+            }));
+        } else if !step.kind.is_inline() && step.plan.is_none() && rng.permille(200) {
+            let until = (*rng.pick(&["iteration == 2", "(outputs.n | default(0)) > 4"])).to_owned();
+            let on_max = *rng.pick(&[OnMax::Fail, OnMax::Continue]);
+            let (max, delay_ms) = (to_u32(rng.between(1, 4)), *rng.pick(&[0, 700]));
+            step.repeat = Some(Box::new(Repeat { until, max, delay_ms, on_max }));
+        }
+        if rng.permille(250) {
+            let mut own = Step::new(format!("{}:undo", step.id), AGENTS[0]);
+            own.undoes = Some(step.id.clone());
+            own.timeout_ms = Some(2_000);
+            undo.push(own);
+        }
+    }
+    plan.steps.extend(undo);
+    for n in 0..rng.between(0, 2) {
+        let mut last = Step::new(format!("z{n}"), *rng.pick(&AGENTS[..3]));
+        (last.always, last.timeout_ms) = (true, Some(2_000));
+        plan.steps.push(last);
+    }
 }
 
 /// Two phases: the first half of the steps, and the others.

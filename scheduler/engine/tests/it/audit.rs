@@ -30,6 +30,8 @@ pub struct Audit {
     replanning: bool,
     /// Whether a revision may have opened a phase again.
     revised: bool,
+    /// Whether the outcome is known and the clean-up runs.
+    cleans: bool,
     over: bool,
     /// Changes that are not in the plan yet.
     staged: Vec<StepEvent>,
@@ -61,6 +63,13 @@ impl Audit {
         } else if let PlanEvent::PhaseAdded(phase) = event {
             let spec = Phase { id: phase.phase.clone(), description: String::new(), checkpoint: phase.checkpoint };
             self.plan.phases.insert(phase.place as usize, spec);
+        } else if let PlanEvent::CleanupStarted(started) = event {
+            (self.paused, self.replanning, self.cleans) = (false, false, true);
+            for id in &started.outcome.cancelled {
+                self.line(id).is_final = true;
+            }
+            let mut rest = self.plan.steps.iter().filter(|step| !step.is_cleanup());
+            assert!(rest.all(|step| self.lines[&step.id].is_final), "clean-up begins when the rest has ended");
         } else if event.ends_plan() {
             let is_complete = self.lines.values().all(|line| line.is_final);
             assert!(is_complete || !matches!(event, PlanEvent::Completed(_)), "a completed plan has no open step");
@@ -123,6 +132,10 @@ impl Audit {
             && !self.lines[id].completed;
         assert!(!self.lines[id].is_final || is_passed_over, "a final step stays as it is: {record:?}");
         if let StepEvent::Queued(_) = event {
+            assert_eq!(spec.is_cleanup(), self.cleans, "clean-up steps begin after the outcome, and no others: {id}");
+            let flies = |step: &Step| step.undoes.is_some() && self.lines[&step.id].in_flight;
+            let undoing = self.plan.steps.iter().any(flies);
+            assert!(!spec.is_cleanup() || !undoing, "undo steps run one at a time, before all others: {id}");
             self.check_begin(&spec, attempt);
             let line = self.line(id);
             (line.in_flight, line.attempt, line.ready) = (true, attempt, false);
@@ -148,6 +161,15 @@ impl Audit {
             (spec.agent_type, spec.action) = ("".into(), String::new());
             (spec.fallback, spec.cache, spec.timeout_ms) = (None, None, None);
             self.leave(id, attempt).ready = true;
+        } else if let StepEvent::Expanded(expanded) = event {
+            let spec = self.plan.steps.iter_mut().find(|step| step.id == *id).expect("it was found before");
+            assert!(spec.for_each.is_some(), "only a map expands: {id}");
+            (spec.kind, spec.plan, spec.for_each) = (StepKind::Plan, Some(expanded.plan.clone()), None);
+            (spec.agent_type, spec.action) = ("".into(), String::new());
+            (spec.fallback, spec.cache, spec.timeout_ms) = (None, None, None);
+        } else if let StepEvent::Iterated(_) = event {
+            let line = self.leave(id, attempt);
+            (line.failed, line.lost) = (0, 0);
         } else if let StepEvent::Released(_) = event {
             self.leave(id, attempt).ready = true;
         } else if matches!(event, StepEvent::Ready | StepEvent::Approved(_)) {

@@ -7,8 +7,8 @@ use goalmill_common::goal::{Budget, Usage};
 use goalmill_common::json::Json;
 use goalmill_common::number::to_u32;
 use goalmill_common::plan::{
-    Approval, ApprovalDefault, Fallback, Jitter, Join, OnFailure, Phase, Plan, Question, Retry, RevisionPolicy, Step,
-    StepKind, Strategy as Width, Widen,
+    Approval, ApprovalDefault, Fallback, ForEach, Jitter, Join, OnFailure, OnItemFailure, OnMax, Phase, Plan, Question,
+    Repeat, Retry, RevisionPolicy, Step, StepKind, Strategy as Width, UndoOn, Widen,
 };
 use goalmill_common::report::{Report, What};
 use goalmill_common::status::{PlanStatus, StepStatus};
@@ -40,7 +40,7 @@ fn random_plan(chance: &mut Chance<'_>) -> Plan {
     let n = 1 + chance.below(30);
     let phases = if chance.one_in(4) { 3 } else { 0 };
     let phase = |k: usize| Phase { id: format!("f{k}"), description: String::new(), checkpoint: true };
-    Plan {
+    let plan = Plan {
         revision: random_policy(chance),
         continue_on_failure: chance.one_in(6),
         strategy: chance.pick(&[Width::Parallel, Width::Sequential, Width::Adaptive]),
@@ -50,7 +50,45 @@ fn random_plan(chance: &mut Chance<'_>) -> Plan {
         phases: (0..phases).map(phase).collect(),
         steps: (0..n).map(|i| random_step(chance, i, n, phases)).collect(),
         ..Plan::default()
+    };
+    moving(plan, chance)
+}
+
+/// Makes maps and loops of some steps, and adds clean-up steps.
+fn moving(mut plan: Plan, chance: &mut Chance<'_>) -> Plan {
+    if !chance.one_in(3) {
+        return plan;
     }
+    let mut undo = Vec::new();
+    for step in &mut plan.steps {
+        // A plan of other steps may end in the turn that starts it, whose effects are not those of one plan.
+        if step.ask.is_none() && step.kind.needs_worker() && chance.one_in(6) {
+            step.for_each = Some(Box::new(ForEach {
+                items: (0..chance.below(4)).collect::<serde_json::Value>().into(),
+                name: None,
+                batch: chance.one_in(3).then_some(2),
+                max_parallel: chance.one_in(3).then_some(1),
+                items_max: None,
+                on_item_failure: chance.pick(&[OnItemFailure::Fail, OnItemFailure::Continue, OnItemFailure::AtMost(1)]),
+            }));
+        } else if !step.kind.is_inline() && chance.one_in(6) {
+            let until = chance.pick(&["iteration == 2", "(outputs.x | default(0)) > 2"]).to_owned();
+            let on_max = chance.pick(&[OnMax::Fail, OnMax::Continue]);
+            let delay_ms = chance.pick(&[0, 1_000]);
+            step.repeat = Some(Box::new(Repeat { until, max: 2 + to_u32(chance.below(2)), delay_ms, on_max }));
+        }
+        if chance.one_in(4) {
+            let undoes = Some(step.id.clone());
+            undo.push(Step { undoes, ..Step::new(format!("{}:undo", step.id), "w") });
+        }
+    }
+    plan.steps.extend(undo);
+    for n in 0..chance.below(3) {
+        let dependencies = if n > 0 && chance.one_in(2) { vec!["z0".into()] } else { Vec::new() };
+        plan.steps.push(Step { always: true, dependencies, ..Step::new(format!("z{n}"), "w") });
+    }
+    plan.undo_on = chance.pick(&[None, Some(vec![UndoOn::Failed]), Some(Vec::new())]);
+    plan
 }
 
 fn random_policy(chance: &mut Chance<'_>) -> Option<RevisionPolicy> {
