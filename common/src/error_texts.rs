@@ -589,6 +589,12 @@ pub const SECTIONS: &[CodeSection] = &[
                 the deadline. Use fewer, cheaper or faster steps, or raise the limit. A running plan fails when \
                 one is broken, a step when its estimate would break one; results are kept.",
             ),
+            (
+                "WAIT_TOO_LONG",
+                "A [`wait`](../plan-lifecycle.md#waits) step would wait longer than a plan may last \
+                (`limits.plan_ms_max`), or until after the deadline of its plan; then the step fails when the wait \
+                begins. Wait for a shorter time, give the goal a later `deadline`, or raise the limit.",
+            ),
             ("CONSTRAINT_AT_RISK", "Warning. The estimates break a soft constraint. The confidence is 0.1 lower."),
             (
                 "ACTION_DENIED",
@@ -675,6 +681,11 @@ pub const SECTIONS: &[CodeSection] = &[
                 "PLAN_TIMEOUT",
                 "The deadline of the plan, or its time budget, has passed. Results are kept: `goalmill plan \
                 results PLAN`.",
+            ),
+            (
+                "WAIT_TIME_INVALID",
+                "The expression in `until` of a [`wait`](../plan-lifecycle.md#waits) step gives no time. Let it give \
+                RFC 3339, as in `2027-01-31T12:00:00Z`, or Unix milliseconds.",
             ),
             ("NO_ANSWER", "There was no answer or approval in time, and no default."),
             ("REJECTED", "A person rejected the step. The message has the reason."),

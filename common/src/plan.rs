@@ -44,12 +44,14 @@ pub enum StepKind {
     Internal,
     /// A plan inside the plan (`plan`); its results roll up.
     Plan,
+    /// The engine: it waits (`wait`), and holds no worker and no slot meanwhile.
+    Wait,
 }
 
 impl StepKind {
     /// Whether the engine does it itself, without a worker.
     pub fn is_inline(self) -> bool {
-        matches!(self, Self::Message | Self::Finish | Self::Internal)
+        matches!(self, Self::Message | Self::Finish | Self::Internal | Self::Wait)
     }
 
     /// Whether a worker does it, so that the step has an agent type.
@@ -349,6 +351,19 @@ impl Estimates {
     }
 }
 
+/// What a `wait` step waits for: one of `for_ms` and `until`.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct Wait {
+    /// How long, from the moment the step could start, in milliseconds.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub for_ms: Option<u64>,
+    /// Until when: RFC 3339, or an expression that gives such a time or Unix milliseconds. A time in the past ends the
+    /// wait immediately.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub until: Option<String>,
+}
+
 /// One thing to do.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -430,6 +445,9 @@ pub struct Step {
     /// The plan of a `plan` step.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub plan: Option<Box<Plan>>,
+    /// What a `wait` step waits for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub wait: Option<Box<Wait>>,
 }
 
 fn no_agent() -> AgentType {
@@ -472,6 +490,7 @@ impl Step {
             cache: None,
             judges: Vec::new(),
             plan: None,
+            wait: None,
         }
     }
 

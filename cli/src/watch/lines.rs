@@ -1,6 +1,7 @@
 //! One line for each change of a plan.
 
 use goalmill_common::call::CallWaitKind;
+use goalmill_common::clock::rfc3339;
 use goalmill_common::constraint::{AMOUNT, ConstraintStatus, ConstraintView, SPEND};
 use goalmill_common::criterion::{CriterionVerdict, JudgeKind, Judgement};
 use goalmill_common::event::{
@@ -356,6 +357,11 @@ fn step_line(
         StepEvent::Answered(answered) => {
             line(format!("answered{by}: {}{}", short(answered.answer.text()), because(&answered.reason)))
         }
+        StepEvent::WaitStarted(wait) => line(format!(
+            "waits {}, until {}",
+            seconds(wait.due_ms.saturating_sub(board.last_ms)),
+            rfc3339(wait.due_ms)
+        )),
         StepEvent::Recalled(why) => line(format!("recalled{}", because(&why.reason))),
         StepEvent::Decomposed(why) => line(format!("becomes a plan of its own{}", because(&why.reason))),
         StepEvent::Cancelled(_)

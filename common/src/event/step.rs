@@ -77,6 +77,8 @@ events! {
         /// The person has decided or answered, or nobody did in time: the next attempt goes on.
         Resumed(StepResumed) = "step_resumed": Ready, sample r#"{"call":{"n":1,"name":"approve"}}"#,
             weight |resumed| resumed.call.bytes();
+        /// It waits for a time.
+        WaitStarted(StepWaitStarted) = "step_wait_started": Wait, sample r#"{"due_ms":1}"#;
         /// It is done.
         Completed(StepCompleted) = "step_completed": End, sample r#"{"outputs":{"x":1.10}}"#,
             weight |completed| completed.outputs.text().len() + json(completed.adjustments.as_ref());
@@ -301,6 +303,13 @@ impl StepResumed {
     pub fn new(call: RecordedCall, by_default: bool) -> Self {
         Self { call, by_default, cost: 0.0, tokens: 0 }
     }
+}
+
+/// A `wait` step begins to wait.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct StepWaitStarted {
+    /// The wait ends then, Unix milliseconds.
+    pub due_ms: u64,
 }
 
 /// A step is done.

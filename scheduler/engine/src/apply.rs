@@ -481,6 +481,7 @@ fn check_start(state: &PlanState, seq: u64, i: StepIndex, event: &StepEvent) -> 
         | StepEvent::Measured(_)
         | StepEvent::CallRecorded(_)
         | StepEvent::CallsDiscarded(_)
+        | StepEvent::WaitStarted(_)
         | StepEvent::Completed(_)
         | StepEvent::Suspended(_)
         | StepEvent::Resumed(_)
@@ -541,6 +542,7 @@ fn fold_step(step: &mut StepState, time_ms: u64, event: &StepEvent) {
             let details = step.details();
             (details.suspended, details.call_plan) = (None, None);
         }
+        StepEvent::WaitStarted(started) => step.due_ms = started.due_ms,
         StepEvent::Blocked(why) => step.details().reason.clone_from(&why.reason),
         StepEvent::ApprovalRequested(request) => step.due_ms = request.due_ms,
         StepEvent::Queued(queued) => queue(step, time_ms, queued),
@@ -696,6 +698,7 @@ fn track_engine_step(state: &mut PlanState, i: StepIndex, ready: bool) {
         StepKind::Tool | StepKind::Llm => return,
         StepKind::Message | StepKind::Finish | StepKind::Internal => &mut state.ready_inline,
         StepKind::Plan => &mut state.ready_sub_plans,
+        StepKind::Wait => &mut state.ready_waits,
     };
     if ready {
         set.insert(i);

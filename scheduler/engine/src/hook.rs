@@ -313,7 +313,7 @@ impl PlanState {
     /// Whether the engine runs the step at once.
     fn is_inline(&self, i: StepIndex) -> bool {
         match self.plan.steps[i].kind {
-            StepKind::Message | StepKind::Finish | StepKind::Internal => true,
+            StepKind::Message | StepKind::Finish | StepKind::Internal | StepKind::Wait => true,
             StepKind::Tool | StepKind::Llm | StepKind::Plan => false,
         }
     }

@@ -57,6 +57,7 @@ mod streaming;
 mod sub_plan;
 mod submit;
 mod unlock;
+mod wait;
 mod work_limit;
 
 mod react;

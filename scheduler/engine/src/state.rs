@@ -72,6 +72,8 @@ pub struct PlanState {
     pub(crate) resources_held: Vec<u32>,
     /// Ready inline steps.
     pub(crate) ready_inline: BTreeSet<StepIndex>,
+    /// Ready `wait` steps; they need no capacity.
+    pub(crate) ready_waits: BTreeSet<StepIndex>,
     /// Ready `plan` steps; they need capacity like dispatched ones.
     pub(crate) ready_sub_plans: BTreeSet<StepIndex>,
     /// Of a sequential plan: steps that may begin or have begun, and have not ended. The first one has its turn.
@@ -294,6 +296,7 @@ impl PlanState {
             waits_for_budget: BTreeSet::new(),
             resources_held: Vec::new(),
             ready_inline: BTreeSet::new(),
+            ready_waits: BTreeSet::new(),
             ready_sub_plans: BTreeSet::new(),
             listed: BTreeSet::new(),
             adaptive_width: AdaptiveWidth { width: 1, streak: 0 },

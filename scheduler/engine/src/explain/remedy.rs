@@ -79,6 +79,7 @@ impl PlanState {
             StepStatus::Retrying if self.steps[i].budget_wait().is_some() => {
                 only(format!("wait for the steps in flight to end, or skip it: `goalmill step skip {plan} {id}`"))
             }
+            StepStatus::Waiting => only(format!("wait, or go on without it: `goalmill step skip {plan} {id}`")),
             StepStatus::Retrying => only(format!(
                 "try it at once: `goalmill step retry {plan} {id}`, or skip it: `goalmill step skip {plan} {id}`"
             )),

@@ -210,6 +210,7 @@ fn recount(state: &mut PlanState, phases: &[PhaseAdded]) {
     let (mut counts, mut in_flight) = (Counts::default(), 0);
     state.resources_held = vec![0; state.graph.resources()];
     state.ready_inline.clear();
+    state.ready_waits.clear();
     state.ready_sub_plans.clear();
     state.listed.clear();
     for i in state.indices() {
@@ -229,6 +230,7 @@ fn recount(state: &mut PlanState, phases: &[PhaseAdded]) {
                 StepKind::Tool | StepKind::Llm => {}
                 StepKind::Message | StepKind::Finish | StepKind::Internal => drop(state.ready_inline.insert(i)),
                 StepKind::Plan => drop(state.ready_sub_plans.insert(i)),
+                StepKind::Wait => drop(state.ready_waits.insert(i)),
             }
         }
         if state.plan.strategy == Strategy::Sequential {

@@ -1,5 +1,6 @@
 //! Random plans and random histories: what must always hold, holds, and everything comes to an end.
 
+use goalmill_common::clock::rfc3339;
 use goalmill_common::command::{Change, Proposal, RevisionStrategy, Verb};
 use goalmill_common::event::{ModelAnswered, ModelAsked, Record, read_entry, write_entry};
 use goalmill_common::failure::{Failure, FailureClass};
@@ -8,7 +9,7 @@ use goalmill_common::json::Json;
 use goalmill_common::number::to_u32;
 use goalmill_common::plan::{
     Approval, ApprovalDefault, Fallback, Jitter, Join, OnFailure, Phase, Plan, Question, Retry, RevisionPolicy, Step,
-    StepKind, Strategy as Width, Widen,
+    StepKind, Strategy as Width, Wait, Widen,
 };
 use goalmill_common::report::{Report, What};
 use goalmill_common::status::{PlanStatus, StepStatus};
@@ -17,7 +18,7 @@ use proptest::prelude::*;
 use serde_json::json;
 
 use crate::audit::Audit;
-use crate::world::{World, completed, failed, planned, report, submission};
+use crate::world::{START_MS, World, completed, failed, planned, report, submission};
 
 /// Words that choices are made from; all are the first one when used up, so that shorter is simpler.
 struct Chance<'a>(std::slice::Iter<'a, u16>);
@@ -154,7 +155,11 @@ fn random_step(chance: &mut Chance<'_>, i: usize, n: usize, phases: usize) -> St
         StepKind::Llm,
         StepKind::Message,
         StepKind::Plan,
+        StepKind::Wait,
     ]);
+    if step.kind == StepKind::Wait {
+        step.wait = random_wait(chance);
+    }
     // Seldom more than there are, which skips all that follows.
     let k = if chance.one_in(16) { 2 } else { to_u32(step.dependencies.len().min(2)) };
     step.join = chance.pick(&[Join::All, Join::All, Join::Any, Join::AtLeast(k)]);
@@ -188,6 +193,17 @@ fn random_step(chance: &mut Chance<'_>, i: usize, n: usize, phases: usize) -> St
         }
     }
     step
+}
+
+/// For some time, until a time, or until what is no time.
+fn random_wait(chance: &mut Chance<'_>) -> Option<Box<Wait>> {
+    let (for_ms, until) = match chance.below(8) {
+        0..=3 => (Some(chance.pick(&[1, 1_000, 60_000, 3_600_000])), None),
+        4 | 5 => (None, Some(rfc3339(chance.pick(&[1, START_MS, START_MS + 90_000])))),
+        6 => (None, Some("soon".into())),
+        _ => return None,
+    };
+    Some(Box::new(Wait { for_ms, until }))
 }
 
 /// One thing that may happen; what does not fit is refused, and that changes nothing.

@@ -35,6 +35,8 @@ mod extend;
 
 mod hooks;
 
+mod waits;
+
 mod call_budgets;
 mod call_plans;
 mod calls;

@@ -18,7 +18,7 @@ const ABSENT: [(&[&str], &str); 12] = [
          handle the whole list, or let the agent answer with a `sub_plan`",
     ),
     (
-        &["repeat", "loop", "while", "until", "do_while"],
+        &["repeat", "loop", "while", "do_while"],
         "a step cannot be repeated until something is true: remove it; `retry` repeats a failed attempt, and \
          `on_failure: replan` asks for a new plan",
     ),
@@ -27,8 +27,9 @@ const ABSENT: [(&[&str], &str); 12] = [
         "plans start when they are submitted: remove it, and submit the plan at that time, for example from cron",
     ),
     (
-        &["delay", "sleep", "wait", "start_in", "start_delay", "initial_delay"],
-        "a step cannot be delayed: remove it; for waits between attempts there is `retry: {initial: 10s}`",
+        &["delay", "sleep", "start_in", "start_delay", "initial_delay"],
+        "a step cannot be delayed: remove it, and put a step before it with `kind: wait` and `for: 10m`; for waits between \
+         attempts there is `retry: {initial: 10s}`",
     ),
     (
         &["rate_limit", "rate", "throttle", "qps", "requests_per_second"],

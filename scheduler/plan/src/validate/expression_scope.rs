@@ -106,6 +106,11 @@ pub(super) fn check_expressions(
                 check.check_references(i, &at.key("question"), expression::examine(&ask.question, false));
             });
         }
+        if let Some(until) = step.wait.as_ref().and_then(|wait| wait.until.as_ref()) {
+            origin.with_key(origin.wait_key, |at| {
+                check.check_references(i, &at.key("until"), expression::examine(until, false));
+            });
+        }
         if let Some(cache) = &step.cache {
             origin.with_key(origin.cache_key, |at| {
                 let key = if origin.cache_is_text { *at } else { at.key("key") };

@@ -9,7 +9,7 @@ use unicode_normalization::UnicodeNormalization;
 use unicode_normalization::char::is_combining_mark;
 
 use super::origin::{Dependency, DependencyPlace, Origin};
-use super::{policy, schema, shape};
+use super::{policy, schema, shape, wait};
 use crate::document::{DocumentPath, Field, Fields, Table, Unit, ValidationContext, shorten, text, wrong_type};
 
 const STEP: &Table = &[
@@ -64,6 +64,10 @@ const STEP: &Table = &[
     ("cache", &[]),
     ("judges", &["judge"]),
     ("plan", &["sub_plan", "subplan"]),
+    ("wait", &[]),
+    ("for", &[]),
+    ("for_ms", &[]),
+    ("until", &[]),
     ("metadata", &["meta"]),
 ];
 
@@ -118,6 +122,7 @@ pub(super) fn read<'v>(
     }
     step.judges = judges(&fields);
     sub_plan(&fields, &mut step, depth);
+    wait::read(&fields, &mut step);
     let dependencies = dependencies(&fields);
     let origin = Origin {
         at: at.pointer(),
@@ -126,6 +131,7 @@ pub(super) fn read<'v>(
         id_key: fields.get("id").or_else(|| fields.get("name")).map_or("", |f| f.key),
         inputs_key: fields.get("inputs").map_or("inputs", |f| f.key),
         when_key: fields.get("when").map_or("when", |f| f.key),
+        wait_key: fields.get("wait").map_or("", |f| f.key),
         join_key: fields.get("join").map_or("join", |f| f.key),
         phase_key: fields.get("phase").map_or("", |f| f.key),
         cache_key: fields.get("cache").map_or("cache", |f| f.key),
@@ -260,8 +266,18 @@ fn kind(fields: &Fields<'_, '_>) -> StepKind {
         ("plan", StepKind::Plan),
         ("sub_plan", StepKind::Plan),
         ("subplan", StepKind::Plan),
+        ("wait", StepKind::Wait),
+        ("sleep", StepKind::Wait),
+        ("delay", StepKind::Wait),
+        ("timer", StepKind::Wait),
     ];
-    let inner = if fields.get("plan").is_some() { StepKind::Plan } else { StepKind::Tool };
+    let inner = if fields.get("plan").is_some() {
+        StepKind::Plan
+    } else if wait::is_wait(fields) {
+        StepKind::Wait
+    } else {
+        StepKind::Tool
+    };
     policy::word(fields, "kind", &words).unwrap_or(inner)
 }
 

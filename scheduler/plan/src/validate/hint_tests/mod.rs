@@ -29,7 +29,7 @@ enum HintChange {
 }
 
 use HintChange::{Remove, Rename, Set, Write};
-use cases::{fields, of_conditions, of_goals, of_graphs, of_layouts, of_steps};
+use cases::{fields, of_conditions, of_goals, of_graphs, of_layouts, of_steps, of_waits};
 
 mod cases;
 
@@ -188,7 +188,10 @@ fn every_hint_applied_validates() {
     let open = Rules::default();
     seen_places(|places| places.clear());
     let of_form: Vec<HintCase> =
-        [fields(), of_steps(), of_conditions(), of_layouts(), of_graphs(), of_goals()].into_iter().flatten().collect();
+        [fields(), of_steps(), of_waits(), of_conditions(), of_layouts(), of_graphs(), of_goals()]
+            .into_iter()
+            .flatten()
+            .collect();
     all_hold(&of_form, &open);
     by_rules();
     let missed: Vec<String> = written_places().difference(&seen_places(|places| places.clone())).cloned().collect();
