@@ -63,6 +63,7 @@ export const EVENTS = {
   constraint_changed: {},
   judgement_requested: {},
   criteria_judged: {},
+  event_received: {},
   plan_paused: { to: "paused" },
   plan_resumed: { to: "running" },
   plan_quarantined: {},

@@ -153,6 +153,7 @@ fn apply_plan(state: &mut PlanState, record: &Record, event: &PlanEvent) -> Resu
             state.usage.add(answered.usage.cost, answered.usage.tokens);
         }
         PlanEvent::FamilyGrew(grew) => state.family_steps = state.family_steps.saturating_add(grew.steps),
+        PlanEvent::EventReceived(event) => state.events.get_or_insert_default().push(event),
         PlanEvent::ConstraintChanged(changed) => {
             if let Some(monitor) = &mut state.monitor {
                 monitor.change(changed);
@@ -211,6 +212,7 @@ fn check_plan(state: &PlanState, seq: u64, event: &PlanEvent) -> Result<(), Repl
         }
         PlanEvent::PhaseSkipped(named) => is_current(&named.phase) && phase.open == 0,
         PlanEvent::Completed(_) => state.is_done() && !state.is_open(),
+        PlanEvent::EventReceived(event) => state.events.as_ref().is_none_or(|events| !events.has(&event.id)),
         PlanEvent::GoalAccepted(_)
         | PlanEvent::ModelAsked(_)
         | PlanEvent::ModelAnswered(_)
@@ -388,6 +390,9 @@ fn apply_step(
     step.fold_calls(event);
     if let StepEvent::Completed(completed) = event {
         state.outputs_bytes = state.outputs_bytes.saturating_add(completed.outputs.text().len());
+        if let (Some(id), Some(events)) = (&completed.event, &mut state.events) {
+            events.take(id);
+        }
     }
     if let StepEvent::Queued(queued) = event
         && let Some(inputs) = &queued.inputs
@@ -542,7 +547,12 @@ fn fold_step(step: &mut StepState, time_ms: u64, event: &StepEvent) {
             let details = step.details();
             (details.suspended, details.call_plan) = (None, None);
         }
-        StepEvent::WaitStarted(started) => step.due_ms = started.due_ms,
+        StepEvent::WaitStarted(started) => {
+            step.due_ms = started.due_ms;
+            if !started.event.is_empty() {
+                step.details().awaited_event = Some(Box::new((started.event.clone(), started.key.clone())));
+            }
+        }
         StepEvent::Blocked(why) => step.details().reason.clone_from(&why.reason),
         StepEvent::ApprovalRequested(request) => step.due_ms = request.due_ms,
         StepEvent::Queued(queued) => queue(step, time_ms, queued),

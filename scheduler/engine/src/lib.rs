@@ -19,6 +19,7 @@ mod grant;
 mod graph;
 mod implied_criteria;
 mod judging;
+mod received_events;
 mod recorded_calls;
 mod state;
 mod step_calls;

@@ -23,6 +23,7 @@ use crate::graph::{PlanGraph, StepIndex};
 use crate::judging::Judging;
 use crate::model_calls::ModelCallLog;
 use crate::payload_loads::PayloadLoads;
+use crate::received_events::ReceivedEvents;
 use crate::recorded_calls::StepCalls;
 use crate::reserved::ReservedEstimates;
 use crate::revise::Revising;
@@ -91,6 +92,8 @@ pub struct PlanState {
     pub(crate) begun_ms: u64,
     pub(crate) finished_ms: u64,
     pub(crate) loads: PayloadLoads,
+    /// Events from outside; `None` before the first.
+    pub(crate) events: Option<Box<ReceivedEvents>>,
 }
 
 /// How the plan was made.
@@ -183,6 +186,8 @@ pub(crate) struct StepDetails {
     pub(crate) call_plan: Option<Box<Plan>>,
     /// What the calls of the attempt in flight, or the plan of a call, may still use up.
     pub(crate) grant: Option<CallGrant>,
+    /// The name and key of the event that it waits for.
+    pub(crate) awaited_event: Option<Box<(String, String)>>,
     /// Since when its agents ask to wait, one attempt after the other.
     pub(crate) told_to_wait: Option<ToldToWait>,
 }
@@ -311,6 +316,7 @@ impl PlanState {
             begun_ms: 0,
             finished_ms: 0,
             loads: PayloadLoads::default(),
+            events: None,
         }
     }
 }

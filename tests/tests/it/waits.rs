@@ -28,6 +28,34 @@ async fn a_wait_outlasts_kill_9_and_ends_once() -> Result<()> {
     Ok(())
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn an_event_ends_a_wait_whether_it_comes_before_or_after() -> Result<()> {
+    let data = tempfile::tempdir()?;
+    let arguments = ["--data-dir", data.path().to_str().expect("a temporary directory has a plain name")];
+    let mut dev = Dev::start(&arguments, SETTINGS).await?;
+    let schema = json!({"type": "object", "required": ["paid"]});
+    let wait = |id: &str, event: &str, after: &[&str]| {
+        let wait = json!({"event": event, "key": "17", "schema": schema, "timeout": "1h"});
+        json!({"id": id, "kind": "wait", "wait": wait, "dependencies": after})
+    };
+    let steps = [wait("pause", "payment", &[]), wait("next", "delivery", &["pause"])];
+    let plan = submit(&dev, &json!({ "steps": steps }))?;
+    until(SOON, async || step_of(&dev, &plan, 0)["status"] == "waiting").await;
+    assert_eq!(step_of(&dev, &plan, 0)["awaits"], json!({"event": "payment", "key": "17", "schema": schema}));
+    let send = |dev: &Dev, name: &str, id: &str, data: &str, code: i32| {
+        dev.says(&["event", "send", name, "--plan", &plan, "--key", "17", "--id", id, "--data", data], code)
+    };
+    send(&dev, "delivery", "d1", r#"{"paid": 2}"#, 0)?;
+    dev.restart(&arguments).await?;
+    send(&dev, "payment", "p0", r#"{"total": 1}"#, 8)?;
+    send(&dev, "payment", "p1", r#"{"paid": 1}"#, 0)?;
+    until(SOON, async || view(&dev, &plan)["status"] == "completed").await;
+    assert_eq!(step_of(&dev, &plan, 0)["outputs"], json!({"paid": 1}));
+    assert_eq!(step_of(&dev, &plan, 1)["outputs"], json!({"paid": 2}), "it was kept from before the wait");
+    send(&dev, "payment", "p2", r#"{"paid": 3}"#, 1)?;
+    Ok(())
+}
+
 fn submit(dev: &Dev, plan: &Value) -> Result<String> {
     let file = dev.file("plan.json");
     std::fs::write(&file, plan.to_string())?;

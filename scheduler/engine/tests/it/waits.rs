@@ -1,9 +1,11 @@
-//! Steps that wait for a time.
+//! Steps that wait for a time or an event.
 
 use goalmill_common::clock::rfc3339;
 use goalmill_common::command::{Change, Verb};
+use goalmill_common::external_event::ExternalEvent;
 use goalmill_common::goal::Goal;
-use goalmill_common::plan::{OnFailure, Plan, Step, StepKind, Strategy, Wait};
+use goalmill_common::json::Json;
+use goalmill_common::plan::{OnFailure, OnTimeout, Plan, Step, StepKind, Strategy, Wait};
 use goalmill_common::status::{PlanStatus, StepStatus};
 use goalmill_engine::{Command, Rejection, Timer};
 use serde_json::json;
@@ -206,7 +208,7 @@ fn a_wait_is_explained_with_its_end() {
     let mut world = World::of(paused_between(for_ms(DAY_MS)));
     world.complete("a", json!({}));
     let explained = world.state.explain(world.now_ms);
-    assert_eq!(explained.summary, "of 3 steps, 1 waiting for a time, 1 waiting for other steps");
+    assert_eq!(explained.summary, "of 3 steps, 1 waiting for a time or an event, 1 waiting for other steps");
     let of = |id: &str| explained.steps.iter().find(|step| step.step_id.as_str() == id).expect("it is open");
     let wait = format!("`pause` waits until {}", rfc3339(START_MS + DAY_MS));
     assert_eq!(of("pause").because, [wait.as_str()]);
@@ -221,4 +223,138 @@ fn what_a_wait_fails_with_follows_its_policy() {
     let mut world = World::of(skipping);
     world.complete("a", json!({"at": ""}));
     assert_eq!((world.status("pause"), world.status("b")), (StepStatus::Skipped, StepStatus::Ready));
+}
+
+fn event(name: &str) -> Wait {
+    Wait { event: Some(name.into()), ..Wait::default() }
+}
+
+/// `payment` with the key that `a` gives.
+fn payment() -> Wait {
+    let schema = json!({"type": "object", "properties": {"paid": {"type": "boolean"}}, "required": ["paid"]});
+    Wait { key: Some("{{ steps.a.outputs.order }}".into()), schema: Some(schema.into()), ..event("payment") }
+}
+
+fn send(world: &mut World, id: &str, key: &str, data: serde_json::Value) -> Result<(), Rejection> {
+    let event = ExternalEvent { id: id.into(), name: "payment".into(), key: key.into(), data: data.into() };
+    world.verb(Verb::SendEvent { event: Box::new(event) }).map(drop)
+}
+
+fn awaiting(wait: Wait) -> World {
+    let mut world = World::of(paused_between(wait));
+    world.complete("a", json!({"order": "17"}));
+    world
+}
+
+#[test]
+fn an_event_completes_the_step_that_waits_for_it_with_its_data() {
+    let mut world = awaiting(payment());
+    assert_eq!((world.status("pause"), world.timers.len()), (StepStatus::Waiting, 1), "the plan alone has a timer");
+    send(&mut world, "e1", "18", json!({"paid": true})).unwrap();
+    assert_eq!(world.status("pause"), StepStatus::Waiting, "it has another key");
+    send(&mut world, "e2", "17", json!({"paid": true})).unwrap();
+    assert_eq!((world.outputs("pause"), world.status("b")), (json!({"paid": true}), StepStatus::Ready));
+    assert_eq!(world.story_of("pause"), ["step_ready", "step_wait_started", "step_completed"]);
+    world.restart();
+    let before = world.state.seq();
+    send(&mut world, "e2", "17", json!({"paid": false})).unwrap();
+    assert_eq!(world.state.seq(), before, "an event with the same id changes nothing");
+}
+
+#[test]
+fn an_event_that_comes_before_the_wait_is_kept_and_the_first_one_wins() {
+    let mut plan = paused_between(payment());
+    plan.steps.push(wait("again", &["pause"], payment()));
+    plan.steps[3].dependencies.push("a".into());
+    let mut world = World::of(plan);
+    for (id, paid) in [("e1", json!("yes")), ("e2", json!(true)), ("e3", json!(false))] {
+        send(&mut world, id, "17", json!({ "paid": paid })).unwrap();
+    }
+    world.restart();
+    world.complete("a", json!({"order": 17}));
+    assert_eq!(world.outputs("pause"), json!({"paid": true}), "the first one does not fit the schema");
+    assert_eq!(world.outputs("again"), json!({"paid": false}), "an event completes one step");
+}
+
+#[test]
+fn data_that_do_not_fit_are_refused_with_their_place() {
+    let mut world = awaiting(payment());
+    let refused = send(&mut world, "e1", "17", json!({"paid": 1}));
+    let Err(Rejection::Invalid { issues, .. }) = refused else { panic!("{refused:?}") };
+    assert_eq!((issues[0].code.as_str(), issues[0].pointer.as_str()), ("INVALID_EVENT", "/data"));
+    assert!(issues[0].detail.contains("at `/paid`"), "{issues:?}");
+    assert_eq!(world.status("pause"), StepStatus::Waiting);
+    let large = Json::from(json!({"paid": true, "text": "x".repeat(300_000)}));
+    assert!(matches!(send(&mut world, "e2", "17", large.value()), Err(Rejection::Invalid { .. })));
+}
+
+#[test]
+fn kept_events_are_bounded() {
+    let mut world = World::of(paused_between(payment()));
+    world.context.limits.kept_events_max = 2;
+    for id in ["e1", "e2"] {
+        send(&mut world, id, "17", json!({"paid": true})).unwrap();
+    }
+    assert!(matches!(send(&mut world, "e3", "17", json!({"paid": true})), Err(Rejection::NotAllowed { .. })));
+    world.context.limits.kept_events_max = 3;
+    world.context.limits.kept_events_bytes_max = 30;
+    assert!(matches!(send(&mut world, "e3", "17", json!({"paid": true})), Err(Rejection::NotAllowed { .. })));
+    world.complete("a", json!({"order": 17}));
+    send(&mut world, "e3", "17", json!({"paid": true})).expect("one was taken");
+}
+
+#[test]
+fn an_event_for_a_plan_that_has_ended_is_refused() {
+    let mut world = awaiting(payment());
+    world.verb(Verb::Cancel { reason: String::new() }).unwrap();
+    let refused = send(&mut world, "e1", "17", json!({"paid": true}));
+    assert_eq!(refused, Err(Rejection::Final { status: PlanStatus::Cancelled }));
+}
+
+#[test]
+fn an_event_that_does_not_come_in_time_does_what_the_step_says() {
+    let timed_out = |on_timeout: OnTimeout| {
+        let mut world = awaiting(Wait { timeout_ms: Some(DAY_MS), on_timeout, ..payment() });
+        world.step_due("pause");
+        world
+    };
+    let world = timed_out(OnTimeout::Fail);
+    assert_eq!((world.code("pause"), world.plan_code()), ("WAIT_TIMEOUT".into(), "WAIT_TIMEOUT".into()));
+    let world = timed_out(OnTimeout::Skip);
+    assert_eq!((world.status("pause"), world.status("b")), (StepStatus::Skipped, StepStatus::Ready));
+    let world = timed_out(OnTimeout::Default(json!({"paid": false}).into()));
+    assert_eq!((world.outputs("pause"), world.status("b")), (json!({"paid": false}), StepStatus::Ready));
+}
+
+#[test]
+fn of_an_event_and_the_end_of_the_wait_the_first_one_counts() {
+    let waiting = || awaiting(Wait { timeout_ms: Some(DAY_MS), on_timeout: OnTimeout::Skip, ..payment() });
+    let mut world = waiting();
+    let timer = Timer::Step(world.index("pause"));
+    world.now_ms += DAY_MS;
+    send(&mut world, "e1", "17", json!({"paid": true})).unwrap();
+    assert_eq!(world.command(Command::Due(timer)), Err(Rejection::NotDue));
+    assert_eq!(world.outputs("pause"), json!({"paid": true}));
+    let mut world = waiting();
+    world.step_due("pause");
+    send(&mut world, "e1", "17", json!({"paid": true})).expect("it is kept");
+    assert_eq!(world.status("pause"), StepStatus::Skipped);
+}
+
+#[test]
+fn a_key_without_a_value_fails_the_step() {
+    let mut world = World::of(paused_between(payment()));
+    world.complete("a", json!({"order": ""}));
+    assert_eq!(world.code("pause"), "WAIT_KEY_INVALID");
+}
+
+#[test]
+fn a_wait_for_an_event_is_explained_with_the_command_that_ends_it() {
+    let world = awaiting(payment());
+    let explained = world.state.explain(world.now_ms);
+    let pause = explained.steps.iter().find(|step| step.step_id.as_str() == "pause").expect("it is open");
+    assert_eq!(pause.because, ["`pause` waits for the event `payment` with the key `17`, until its end"]);
+    assert!(pause.hint.contains("goalmill event send payment --plan"), "{}", pause.hint);
+    let awaited = world.state.view(true).steps[1].awaits.clone().expect("it waits for an event");
+    assert_eq!((awaited.event.as_str(), awaited.key.as_str(), awaited.schema.is_some()), ("payment", "17", true));
 }

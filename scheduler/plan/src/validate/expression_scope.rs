@@ -106,9 +106,9 @@ pub(super) fn check_expressions(
                 check.check_references(i, &at.key("question"), expression::examine(&ask.question, false));
             });
         }
-        if let Some(until) = step.wait.as_ref().and_then(|wait| wait.until.as_ref()) {
+        for (field, text) in step.wait.iter().flat_map(|wait| wait.templates()) {
             origin.with_key(origin.wait_key, |at| {
-                check.check_references(i, &at.key("until"), expression::examine(until, false));
+                check.check_references(i, &at.key(field), expression::examine(text, false));
             });
         }
         if let Some(cache) = &step.cache {

@@ -73,7 +73,7 @@ fn read_by(step: &Step) -> Vec<String> {
         collect_texts(step.inputs.value(), &mut texts);
     }
     texts.extend(step.ask.iter().map(|ask| ask.question.clone()));
-    texts.extend(step.wait.iter().filter_map(|wait| wait.until.clone()));
+    texts.extend(step.wait.iter().flat_map(|wait| wait.templates().map(|(_, text)| text.clone())));
     let of = |found: Result<Vec<StepRef>, ExpressionError>| found.unwrap_or_default().into_iter().map(|r| r.step);
     let mut read: Vec<String> = texts.iter().flat_map(|text| of(expression::references(text))).collect();
     read.extend(step.when.iter().flat_map(|when| of(expression::condition_references(when))));

@@ -68,6 +68,9 @@ const STEP: &Table = &[
     ("for", &[]),
     ("for_ms", &[]),
     ("until", &[]),
+    ("event", &["signal"]),
+    ("key", &[]),
+    ("on_timeout", &[]),
     ("metadata", &["meta"]),
 ];
 
@@ -103,7 +106,8 @@ pub(super) fn read<'v>(
     }
     step.when = when(&fields);
     step.join = join(&fields);
-    step.timeout_ms = timeout(&fields);
+    // That of a wait is the end of the wait.
+    step.timeout_ms = if kind == StepKind::Wait { None } else { timeout(&fields) };
     if let Some(field) = fields.get("retry") {
         step.retry = policy::retry(context, &at.key(field.key), field.value);
     }
@@ -439,7 +443,11 @@ pub(super) fn failure_policy(fields: &Fields<'_, '_>) -> OnFailure {
 }
 
 pub(super) fn timeout(fields: &Fields<'_, '_>) -> Option<u64> {
-    let max = fields.context.limits.timeout_ms_max;
+    timeout_within(fields, fields.context.limits.timeout_ms_max)
+}
+
+/// The time limit under its names, at most `max` milliseconds.
+pub(super) fn timeout_within(fields: &Fields<'_, '_>, max: u64) -> Option<u64> {
     let forms = [("timeout", Unit::Seconds), ("timeout_ms", Unit::Milliseconds), ("timeout_seconds", Unit::Seconds)];
     let mut given = None;
     for (name, unit) in forms {
