@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::event::Parent;
+use crate::external_event::ExternalEvent;
 use crate::goal::Goal;
 use crate::id::{PlanId, StepId};
 use crate::json::Json;
@@ -114,6 +115,11 @@ pub enum Verb {
         outputs: Json,
         /// Why, for the log.
         reason: String,
+    },
+    /// Gives the plan an event from outside.
+    SendEvent {
+        /// The event.
+        event: Box<ExternalEvent>,
     },
     /// Approves a step that waits for a person.
     ApproveStep {

@@ -589,6 +589,17 @@ pub const SECTIONS: &[CodeSection] = &[
                 the deadline. Use fewer, cheaper or faster steps, or raise the limit. A running plan fails when \
                 one is broken, a step when its estimate would break one; results are kept.",
             ),
+            (
+                "INVALID_EVENT",
+                "An event from outside has no valid name, key or id, has too many data, or its data do not match the \
+                `schema` of the step that waits for it. The detail has the place.",
+            ),
+            (
+                "WAIT_TOO_LONG",
+                "A [`wait`](../plan-lifecycle.md#waits) step would wait longer than a plan may last \
+                (`limits.plan_ms_max`), or until after the deadline of its plan; then the step fails when the wait \
+                begins. Wait for a shorter time, give the goal a later `deadline`, or raise the limit.",
+            ),
             ("CONSTRAINT_AT_RISK", "Warning. The estimates break a soft constraint. The confidence is 0.1 lower."),
             (
                 "ACTION_DENIED",
@@ -675,6 +686,21 @@ pub const SECTIONS: &[CodeSection] = &[
                 "PLAN_TIMEOUT",
                 "The deadline of the plan, or its time budget, has passed. Results are kept: `goalmill plan \
                 results PLAN`.",
+            ),
+            (
+                "WAIT_TIME_INVALID",
+                "The expression in `until` of a [`wait`](../plan-lifecycle.md#waits) step gives no time. Let it give \
+                RFC 3339, as in `2027-01-31T12:00:00Z`, or Unix milliseconds.",
+            ),
+            (
+                "WAIT_KEY_INVALID",
+                "The expression in `key` of a [`wait`](../plan-lifecycle.md#waits) step gives no key: an empty text, more \
+                than 256 characters, or control characters. Let it give the key of the event.",
+            ),
+            (
+                "WAIT_TIMEOUT",
+                "The event that a [`wait`](../plan-lifecycle.md#waits) step waits for did not come within its `timeout`. \
+                `on_timeout` chooses another result: `skip`, or outputs as the default.",
             ),
             ("NO_ANSWER", "There was no answer or approval in time, and no default."),
             ("REJECTED", "A person rejected the step. The message has the reason."),

@@ -20,6 +20,7 @@ pub mod document_format;
 pub mod error_body;
 pub mod error_texts;
 pub mod event;
+pub mod external_event;
 pub mod failure;
 pub mod goal;
 pub mod goal_context;

@@ -63,6 +63,10 @@ pub struct Limits {
     pub cleanup_ms: u64,
     /// Milliseconds a person has to decide.
     pub approval_ms_max: u64,
+    /// Events from outside that a plan keeps until a step waits for them.
+    pub kept_events_max: usize,
+    /// Bytes of the data of these events.
+    pub kept_events_bytes_max: usize,
     /// Work units of one expression.
     pub fuel_max: u64,
     /// Revisions of one plan.
@@ -132,6 +136,8 @@ impl Default for Limits {
             plan_ms_max: 7 * 24 * 3_600_000,
             cleanup_ms: 3_600_000,
             approval_ms_max: 24 * 3_600_000,
+            kept_events_max: 1_000,
+            kept_events_bytes_max: 4 << 20,
             fuel_max: 100_000,
             revisions_max: 3,
         }

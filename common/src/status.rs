@@ -45,6 +45,8 @@ word_enum! {
         Running = "running",
         /// Waits out a backoff.
         Retrying = "retrying",
+        /// Waits for a time, without a worker.
+        Waiting = "waiting",
         /// A person must agree, or answer, before it goes on.
         AwaitingApproval = "awaiting_approval",
         /// Done, with outputs.
@@ -144,6 +146,7 @@ impl StepStatus {
             | Self::Queued
             | Self::Running
             | Self::Retrying
+            | Self::Waiting
             | Self::AwaitingApproval => false,
             Self::Completed | Self::Failed | Self::Skipped | Self::Cancelled | Self::Revised => true,
         }
@@ -154,7 +157,7 @@ impl StepStatus {
         match self {
             Self::Pending | Self::Skipped | Self::Cancelled | Self::Revised => StatusGroup::Idle,
             Self::Ready | Self::Queued => StatusGroup::Next,
-            Self::Running => StatusGroup::Busy,
+            Self::Running | Self::Waiting => StatusGroup::Busy,
             Self::AwaitingApproval => StatusGroup::Person,
             Self::Blocked | Self::Retrying => StatusGroup::Warn,
             Self::Completed => StatusGroup::Good,
@@ -166,7 +169,7 @@ impl StepStatus {
     pub fn progress_group(self) -> ProgressGroup {
         match self {
             Self::Pending | Self::Blocked | Self::Ready | Self::AwaitingApproval => ProgressGroup::Pending,
-            Self::Queued | Self::Running | Self::Retrying => ProgressGroup::InProgress,
+            Self::Queued | Self::Running | Self::Retrying | Self::Waiting => ProgressGroup::InProgress,
             Self::Completed => ProgressGroup::Completed,
             Self::Failed => ProgressGroup::Failed,
             Self::Skipped | Self::Cancelled | Self::Revised => ProgressGroup::Skipped,
@@ -176,7 +179,9 @@ impl StepStatus {
     /// Whether its dependencies were met, and it has not ended.
     pub fn is_unlocked(self) -> bool {
         match self {
-            Self::Ready | Self::Queued | Self::Running | Self::Retrying | Self::AwaitingApproval => true,
+            Self::Ready | Self::Queued | Self::Running | Self::Retrying | Self::Waiting | Self::AwaitingApproval => {
+                true
+            }
             Self::Pending
             | Self::Blocked
             | Self::Completed
@@ -200,7 +205,7 @@ pub struct Counts {
     pub total: u32,
     /// Not started: pending, blocked, ready, awaiting approval.
     pub pending: u32,
-    /// Queued, running or waiting out a backoff.
+    /// Queued, running, waiting, or waiting out a backoff.
     pub in_progress: u32,
     /// Done, with outputs.
     pub completed: u32,

@@ -274,6 +274,30 @@ pub struct QuestionView {
     pub due_at: String,
 }
 
+/// An event from outside that a step waits for.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+#[serde(rename_all = "snake_case")]
+#[schemars(rename = "AwaitedEvent")]
+pub struct AwaitedEventView {
+    /// The name of the event.
+    pub event: String,
+    /// The key of the event; empty for an event without one.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub key: String,
+    /// JSON Schema of its data.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub schema: Option<Json>,
+}
+
+/// An event from outside was accepted.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+pub struct EventReceipt {
+    /// The event's id.
+    pub id: String,
+    /// The plans that have got the event.
+    pub plans: Vec<PlanId>,
+}
+
 /// A step with its state.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct StepView {
@@ -346,6 +370,9 @@ pub struct StepView {
     /// The approval that a person is asked for before the step continues.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub decision: Option<DecisionView>,
+    /// The event from outside that the step waits for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub awaits: Option<AwaitedEventView>,
     /// The plan that runs, or ran, for the last attempt: a `plan` step's, or that of the call which the step waits for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sub_plan: Option<PlanId>,

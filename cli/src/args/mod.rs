@@ -2,6 +2,7 @@
 
 mod approvals;
 mod archive;
+mod event;
 mod inspect;
 mod nouns;
 mod planning;
@@ -19,6 +20,7 @@ pub use approvals::{
     ApproveArgs, ChangeArgs, DiffArgs, EditArgs, ForkArgs, PlanAnswerArgs, ReplanArgs, StepAnswerArgs,
 };
 pub use archive::{ArchiveCommand, ArchiveImportArgs, ExportArgs, PruneArgs};
+pub use event::{EventCommand, EventSendArgs};
 pub use inspect::{EventsArgs, ExplainArgs, LogsArgs, StatsArgs, WatchArgs};
 pub use nouns::{
     AgentCommand, BulkArgs, DeadCommand, GraphForm, Language, Letters, ModelCommand, PlanCommand, PlannerCommand,
@@ -135,6 +137,9 @@ pub enum Command {
     Explain(ExplainArgs),
     /// Prints a plan's event log.
     Events(EventsArgs),
+    /// Sends events that plans wait for.
+    #[command(subcommand)]
+    Event(EventCommand),
     /// Prints the newest events of all plans.
     Logs(LogsArgs),
     /// Measures plans that ended against their targets: validity, completeness, confidence, cost, times.

@@ -9,6 +9,7 @@ pub mod config;
 mod dead_letters;
 mod diff;
 mod edit_request;
+mod event;
 mod events;
 mod explain;
 mod fork;
@@ -82,6 +83,7 @@ pub async fn run(cli: Cli, screen: Screen) -> CommandResult {
         Command::Step(command) => step::run(&context, command).await,
         Command::Explain(args) => explain::run(&context, &args).await,
         Command::Events(args) => events::run(&context, &args).await,
+        Command::Event(command) => event::run(&context, command).await,
         Command::Logs(args) => logs::run(&context, &args).await,
         Command::Stats(args) => stats::run(&context, &args).await,
         Command::Agent(command) => agent::run(&context, command).await,

@@ -84,6 +84,7 @@ pub fn mark(status: StepStatus) -> &'static str {
         StepStatus::Retrying => "↻",
         StepStatus::Running => "▶",
         StepStatus::Queued => "»",
+        StepStatus::Waiting => "◷",
         StepStatus::Blocked => "!",
         StepStatus::AwaitingApproval => "?",
         StepStatus::Ready | StepStatus::Pending => "·",

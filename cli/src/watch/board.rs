@@ -278,7 +278,8 @@ impl Board {
     /// Whether the plan is blocked until a person decides.
     pub fn awaits_a_person(&self) -> bool {
         let moves = |row: Row<'_>| {
-            matches!(row.status, StepStatus::Ready | StepStatus::Queued | StepStatus::Running | StepStatus::Retrying)
+            let status = row.status;
+            status.is_in_flight() || matches!(status, StepStatus::Ready | StepStatus::Retrying | StepStatus::Waiting)
         };
         // A plan that asks how to go on starts nothing new.
         let runs = |row: Row<'_>| matches!(row.status, StepStatus::Queued | StepStatus::Running);

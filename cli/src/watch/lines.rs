@@ -1,6 +1,7 @@
 //! One line for each change of a plan.
 
 use goalmill_common::call::CallWaitKind;
+use goalmill_common::clock::rfc3339;
 use goalmill_common::constraint::{AMOUNT, ConstraintStatus, ConstraintView, SPEND};
 use goalmill_common::criterion::{CriterionVerdict, JudgeKind, Judgement};
 use goalmill_common::event::{
@@ -73,6 +74,10 @@ fn plan_lines(board: &Board, event: &PlanEvent, by: &str, palette: Palette) -> V
         PlanEvent::HookDecided(decided) => vec![format!("  {}", ruled(decided))],
         PlanEvent::Approved(why) => vec![format!("  approved{by}{}", because(&why.reason))],
         PlanEvent::CleanupStarted(started) => vec![format!("  ends as {}: clean-up steps run", started.outcome.status)],
+        PlanEvent::EventReceived(event) => {
+            let key = if event.key.is_empty() { String::new() } else { format!(" {}", short(&event.key)) };
+            vec![format!("  event {}{key}{by}: {}", event.name, short(event.data.text()))]
+        }
         PlanEvent::Paused(why) => vec![format!("  paused{by}{}", because(&why.reason))],
         PlanEvent::Quarantined(why) => vec![
             format!("  {} in quarantine{}", palette.tone(Tone::Bad, "!"), because(&why.reason)),
@@ -356,6 +361,16 @@ fn step_line(
         }
         StepEvent::Answered(answered) => {
             line(format!("answered{by}: {}{}", short(answered.answer.text()), because(&answered.reason)))
+        }
+        StepEvent::WaitStarted(wait) if wait.event.is_empty() => line(format!(
+            "waits {}, until {}",
+            seconds(wait.due_ms.saturating_sub(board.last_ms)),
+            rfc3339(wait.due_ms)
+        )),
+        StepEvent::WaitStarted(wait) => {
+            let plan = &board.plan;
+            let key = if wait.key.is_empty() { String::new() } else { format!(" --key '{}'", short(&wait.key)) };
+            line(format!("waits for an event: goalmill event send {} --plan {plan}{key} --data JSON", wait.event))
         }
         StepEvent::Recalled(why) => line(format!("recalled{}", because(&why.reason))),
         StepEvent::Decomposed(why) => line(format!("becomes a plan of its own{}", because(&why.reason))),

@@ -19,8 +19,8 @@ use goalmill_common::quality::QualityReport;
 use goalmill_common::revision::RevisionRecord;
 use goalmill_common::trace::is_traceparent;
 use goalmill_common::view::{
-    Accepted, BulkAnswer, DeadLetterView, Explanation, ModelView, Page, PlanSummary, PlanView, PlannerView, Preview,
-    QuestionView, QueueView, Results, StepView,
+    Accepted, BulkAnswer, DeadLetterView, EventReceipt, Explanation, ModelView, Page, PlanSummary, PlanView,
+    PlannerView, Preview, QuestionView, QueueView, Results, StepView,
 };
 use goalmill_http::client_failure;
 use reqwest::{Certificate, Method, Request, RequestBuilder, Response};
@@ -351,6 +351,11 @@ impl Client {
     ) -> Result<StepView, ClientError> {
         let path = format!("/v1/plans/{plan}/steps/{step}:{verb}");
         self.read(self.request(Method::POST, &path).json(&self.signed(body))).await
+    }
+
+    /// Sends a plan an event from outside.
+    pub async fn send_event(&self, plan: &PlanId, body: Value) -> Result<EventReceipt, ClientError> {
+        self.read(self.request(Method::POST, &format!("/v1/plans/{plan}/events")).json(&self.signed(body))).await
     }
 
     /// Answers what a plan asks.

@@ -24,7 +24,7 @@ pub enum PlanEventKind {
     Change,
     /// Where the plan stands with the constraints and criteria of its goal.
     Contract,
-    /// The plan is stopped or goes on.
+    /// The plan is stopped, goes on, or gets an event from outside.
     Control,
     /// The last event of the plan.
     End,

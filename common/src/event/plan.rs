@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::constraint::ConstraintStatus;
 use crate::criterion::{CriterionVerdict, JudgeKind};
+use crate::external_event::ExternalEvent;
 use crate::failure::Failure;
 use crate::goal::Goal;
 use crate::id::{AgentType, PlanId, StepId};
@@ -108,6 +109,9 @@ events! {
         /// Success criteria were judged.
         CriteriaJudged(CriteriaJudged) = "criteria_judged": Contract, sample r#"{"verdicts":[]}"#,
             weight |judged| judged.verdicts.iter().map(|verdict| FIXED_BYTES + verdict.evidence.len()).sum();
+        /// An event came from outside; it is kept until a step takes it.
+        EventReceived(ExternalEvent) = "event_received": Control, sample r#"{"id":"e1","name":"payment"}"#,
+            weight |event| event.key.len() + event.data.text().len();
         /// Nothing new starts until it is resumed.
         Paused(Reason) = "plan_paused": Control;
         /// It goes on.

@@ -80,6 +80,9 @@ events! {
         /// The person has decided or answered, or nobody did in time: the next attempt goes on.
         Resumed(StepResumed) = "step_resumed": Ready, sample r#"{"call":{"n":1,"name":"approve"}}"#,
             weight |resumed| resumed.call.bytes();
+        /// It waits for a time, or for an event from outside.
+        WaitStarted(StepWaitStarted) = "step_wait_started": Wait, sample r#"{"due_ms":1}"#,
+            weight |wait| wait.event.len() + wait.key.len();
         /// It is done.
         Completed(StepCompleted) = "step_completed": End, sample r#"{"outputs":{"x":1.10}}"#,
             weight |completed| completed.outputs.text().len() + json(completed.adjustments.as_ref());
@@ -341,6 +344,19 @@ impl StepResumed {
     }
 }
 
+/// A `wait` step begins to wait.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct StepWaitStarted {
+    /// The wait ends then, Unix milliseconds; 0: when the event comes, or the plan ends.
+    pub due_ms: u64,
+    /// The name of the event that it waits for; empty when it waits for the time.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub event: String,
+    /// The key of the event.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub key: String,
+}
+
 /// A step is done.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct StepCompleted {
@@ -364,6 +380,9 @@ pub struct StepCompleted {
     /// Nobody did it: the outputs were kept under this word.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cache_key: Option<String>,
+    /// The id of the event from outside that the step waited for; its data are the outputs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub event: Option<String>,
     /// New information that the report brought.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub adjustments: Option<Json>,

@@ -12,7 +12,7 @@ use goalmill_common::event::{
 use goalmill_common::failure::{Failure, FailureClass, TASK_MISSING};
 use goalmill_common::id::StepId;
 use goalmill_common::number::{to_u32, to_usize};
-use goalmill_common::plan::{OnFailure, Strategy};
+use goalmill_common::plan::{OnFailure, StepKind, Strategy};
 use goalmill_common::revision::{Answered, Refusal, Trigger};
 use goalmill_common::status::{PlanStatus, StepStatus};
 
@@ -154,6 +154,7 @@ fn apply_plan(state: &mut PlanState, record: &Record, event: &PlanEvent) -> Resu
             state.usage.add(answered.usage.cost, answered.usage.tokens);
         }
         PlanEvent::FamilyGrew(grew) => state.family_steps = state.family_steps.saturating_add(grew.steps),
+        PlanEvent::EventReceived(event) => state.events.get_or_insert_default().push(event),
         PlanEvent::ConstraintChanged(changed) => {
             if let Some(monitor) = &mut state.monitor {
                 monitor.change(changed);
@@ -218,6 +219,7 @@ fn check_plan(state: &PlanState, seq: u64, event: &PlanEvent) -> Result<(), Repl
         }
         PlanEvent::PhaseSkipped(named) => is_current(&named.phase) && phase.open == 0,
         PlanEvent::Completed(_) => state.is_done() && !state.is_open(),
+        PlanEvent::EventReceived(event) => state.events.as_ref().is_none_or(|events| !events.has(&event.id)),
         PlanEvent::GoalAccepted(_)
         | PlanEvent::ModelAsked(_)
         | PlanEvent::ModelAnswered(_)
@@ -406,6 +408,9 @@ fn apply_step(
     step.fold_calls(event);
     if let StepEvent::Completed(completed) = event {
         state.outputs_bytes = state.outputs_bytes.saturating_add(completed.outputs.text().len());
+        if let (Some(id), Some(events)) = (&completed.event, &mut state.events) {
+            events.take(id);
+        }
     } else if let StepEvent::Iterated(iterated) = event {
         state.outputs_bytes = state.outputs_bytes.saturating_add(iterated.outputs.text().len());
     }
@@ -507,6 +512,7 @@ fn check_start(state: &PlanState, seq: u64, i: StepIndex, event: &StepEvent) -> 
         | StepEvent::Measured(_)
         | StepEvent::CallRecorded(_)
         | StepEvent::CallsDiscarded(_)
+        | StepEvent::WaitStarted(_)
         | StepEvent::Completed(_)
         | StepEvent::Suspended(_)
         | StepEvent::Resumed(_)
@@ -568,6 +574,12 @@ fn fold_step(step: &mut StepState, time_ms: u64, event: &StepEvent) {
             step.due_ms = 0;
             let details = step.details();
             (details.suspended, details.call_plan) = (None, None);
+        }
+        StepEvent::WaitStarted(started) => {
+            step.due_ms = started.due_ms;
+            if !started.event.is_empty() {
+                step.details().awaited_event = Some(Box::new((started.event.clone(), started.key.clone())));
+            }
         }
         StepEvent::Blocked(why) => step.details().reason.clone_from(&why.reason),
         StepEvent::ApprovalRequested(request) => step.due_ms = request.due_ms,
@@ -727,10 +739,12 @@ fn transition(state: &mut PlanState, i: StepIndex, old: StepStatus, new: StepSta
 
 /// Tracks the ready steps that the engine runs itself.
 pub(crate) fn track_engine_step(state: &mut PlanState, i: StepIndex, ready: bool) {
-    let set = if state.runs_inline(i) {
-        &mut state.ready_inline
-    } else if state.plan.steps[i].starts_plan() {
+    let set = if state.plan.steps[i].starts_plan() {
         &mut state.ready_sub_plans
+    } else if state.plan.steps[i].kind == StepKind::Wait {
+        &mut state.ready_waits
+    } else if state.runs_inline(i) {
+        &mut state.ready_inline
     } else {
         return;
     };

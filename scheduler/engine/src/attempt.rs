@@ -382,6 +382,8 @@ impl Turn<'_> {
             self.time_out(i, failure);
         } else if status == StepStatus::Running {
             self.time_out(i, step_timeout());
+        } else if status == StepStatus::Waiting {
+            self.end_wait(i);
         } else if !matches!(status, StepStatus::AwaitingApproval | StepStatus::Retrying) {
             return Err(Rejection::NotDue);
         } else if let Some(call) = self.waiting_call(i) {

@@ -196,6 +196,7 @@ impl PlanState {
             | StepStatus::Running
             | StepStatus::Retrying
             | StepStatus::AwaitingApproval
+            | StepStatus::Waiting
             | StepStatus::Skipped
             | StepStatus::Revised => false,
         }

@@ -115,6 +115,7 @@ impl Turn<'_> {
                 inputs: Json::of(&expression::literal(&rendered.inputs.value())),
                 when: (!rendered.runs).then(|| "false".to_owned()),
                 ask: ask.map(|(ask, text)| Question { question: expression::literal_text(&text), ..ask.clone() }),
+                wait: rendered.wait,
                 cache: cache.map(|(cache, key)| Cache { key: expression::literal_text(&key), ..cache.clone() }),
                 ..template.clone()
             });
@@ -164,6 +165,7 @@ pub(crate) fn into_items(step: &mut Step, plan: &Plan) {
     step.estimates = Estimates { seconds, tokens, cost: cost.map(|cost| cost * times) };
     into_plan(step, Some(plan.clone()));
     (step.for_each, step.when, step.approve, step.ask) = (None, None, None, None);
+    step.wait = None;
     (step.output_schema, step.inputs) = (None, Json::empty_object());
     step.expected_outputs.clear();
     step.expected_output.clear();

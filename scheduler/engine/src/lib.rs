@@ -19,6 +19,7 @@ mod grant;
 mod graph;
 mod implied_criteria;
 mod judging;
+mod received_events;
 mod recorded_calls;
 mod state;
 mod step_calls;
@@ -60,6 +61,7 @@ mod streaming;
 mod sub_plan;
 mod submit;
 mod unlock;
+mod wait;
 mod work_limit;
 
 mod react;

@@ -8,7 +8,7 @@ use goalmill_common::goal::{Priority, Usage};
 use goalmill_common::id::{AgentType, AttemptToken, DEFAULT_NAMESPACE, Namespace, PlanId, StepId, WorkerId};
 use goalmill_common::json::Json;
 use goalmill_common::number::to_u32;
-use goalmill_common::plan::{Plan, Step, Strategy};
+use goalmill_common::plan::{Plan, Step, StepKind, Strategy};
 use goalmill_common::status::{Counts, PlanStatus, StepStatus};
 
 use crate::PlanState;
@@ -211,8 +211,8 @@ impl PlanState {
     pub(crate) fn is_offered(&self, i: StepIndex) -> bool {
         match self.plan.strategy {
             Strategy::Sequential => !self.runs_in_engine(i) && self.step_in_turn() == Some(i),
-            Strategy::Adaptive => true,
-            Strategy::Parallel => self.plan.max_parallel.is_some() || !self.runs_in_engine(i),
+            Strategy::Adaptive => !self.is_wait(i),
+            Strategy::Parallel => (self.plan.max_parallel.is_some() && !self.is_wait(i)) || !self.runs_in_engine(i),
         }
     }
 
@@ -228,15 +228,25 @@ impl PlanState {
         let is_free = |i: &StepIndex| !self.loads.is_asked(Some(*i));
         let may_start = |i: &StepIndex| is_free(i) && self.may_start_sub_plan(*i);
         let may_run = |i: &StepIndex| if self.runs_inline(*i) { is_free(i) } else { may_start(i) };
+        let wait = || self.ready_waits.iter().copied().find(is_free);
         match self.plan.strategy {
             Strategy::Sequential => self.step_in_turn().filter(|i| self.runs_in_engine(*i) && may_run(i)),
-            Strategy::Adaptive => None,
-            Strategy::Parallel if self.plan.max_parallel.is_some() => None,
-            Strategy::Parallel => {
+            Strategy::Adaptive => wait(),
+            Strategy::Parallel if self.plan.max_parallel.is_some() => wait(),
+            Strategy::Parallel => wait().or_else(|| {
                 let sub_plan = || self.ready_sub_plans.iter().find(|i| may_start(i));
                 self.ready_inline.iter().find(|i| is_free(i)).or_else(sub_plan).copied()
-            }
+            }),
         }
+    }
+
+    /// Whether there may be a step for [`Self::next_engine_step`].
+    pub(crate) fn has_ready_engine_steps(&self) -> bool {
+        !(self.ready_waits.is_empty() && self.ready_inline.is_empty() && self.ready_sub_plans.is_empty())
+    }
+
+    fn is_wait(&self, i: StepIndex) -> bool {
+        self.plan.steps[i].kind == StepKind::Wait
     }
 
     /// Whether this ready `plan` step may start beside the steps in flight.

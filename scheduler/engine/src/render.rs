@@ -3,7 +3,7 @@
 use goalmill_common::failure::{Failure, FailureClass};
 use goalmill_common::json::Json;
 use goalmill_common::limits::Limits;
-use goalmill_common::plan::{ForEach, Step};
+use goalmill_common::plan::{ForEach, Step, Wait};
 use goalmill_expression::{self as expression, ExpressionError, NeededPayload, PAYLOAD_NEEDED, Scope, ScopedStep};
 use serde_json::{Map, Value};
 
@@ -91,6 +91,7 @@ pub(crate) struct RenderedItem {
     /// Whether its condition is true.
     pub(crate) runs: bool,
     pub(crate) question: Option<String>,
+    pub(crate) wait: Option<Box<Wait>>,
     pub(crate) cache_key: Option<String>,
 }
 
@@ -129,8 +130,16 @@ pub(crate) fn item(
         let key = |scope: &Scope<'_>| expression::render_key(&cache.key, scope, limits);
         with_scope_and(state, i, within, key, &what("the key of the cache"))
     });
+    let mut wait = spec.wait.clone();
+    if let Some(wait) = &mut wait {
+        for text in [&mut wait.until, &mut wait.key].into_iter().flatten() {
+            let template = text.clone();
+            let render = |scope: &Scope<'_>| expression::render_text(&template, scope, limits);
+            *text = expression::literal_text(&with_scope_and(state, i, within, render, &what("the wait"))?);
+        }
+    }
     let (question, cache_key) = (question.transpose()?, cache_key.transpose()?);
-    Ok(RenderedItem { inputs, runs, question, cache_key })
+    Ok(RenderedItem { inputs, runs, question, wait, cache_key })
 }
 
 /// Whether the condition of a map is about each item, and not about the whole map.

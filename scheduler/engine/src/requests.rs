@@ -44,6 +44,7 @@ impl Turn<'_> {
                 Ok(())
             }
             Verb::CompleteStep { step, outputs, reason: _ } => self.complete_manually(&step, outputs),
+            Verb::SendEvent { event } => self.receive_event(*event),
             Verb::ApproveStep { step, reason } => {
                 let i = self.awaiting_step(&step)?;
                 self.approve_step(i, reason);
@@ -68,6 +69,7 @@ impl Turn<'_> {
             | Verb::CompleteStep { .. }
             | Verb::ApproveStep { .. }
             | Verb::RejectStep { .. }
+            | Verb::SendEvent { .. }
             | Verb::AnswerQuestion { .. } => Ok(()),
             Verb::Submit(_)
             | Verb::Pause { .. }

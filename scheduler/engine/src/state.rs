@@ -24,6 +24,7 @@ use crate::graph::{PlanGraph, StepIndex};
 use crate::judging::Judging;
 use crate::model_calls::ModelCallLog;
 use crate::payload_loads::PayloadLoads;
+use crate::received_events::ReceivedEvents;
 use crate::recorded_calls::StepCalls;
 use crate::reserved::ReservedEstimates;
 use crate::revise::Revising;
@@ -73,6 +74,8 @@ pub struct PlanState {
     pub(crate) resources_held: Vec<u32>,
     /// Ready inline steps.
     pub(crate) ready_inline: BTreeSet<StepIndex>,
+    /// Ready `wait` steps; they need no capacity.
+    pub(crate) ready_waits: BTreeSet<StepIndex>,
     /// Ready `plan` steps; they need capacity like dispatched ones.
     pub(crate) ready_sub_plans: BTreeSet<StepIndex>,
     /// Of a sequential plan: steps that may begin or have begun, and have not ended. The first one has its turn.
@@ -92,6 +95,8 @@ pub struct PlanState {
     pub(crate) begun_ms: u64,
     pub(crate) finished_ms: u64,
     pub(crate) loads: PayloadLoads,
+    /// Events from outside; `None` before the first.
+    pub(crate) events: Option<Box<ReceivedEvents>>,
 }
 
 /// How the plan was made.
@@ -186,6 +191,8 @@ pub(crate) struct StepDetails {
     pub(crate) grant: Option<CallGrant>,
     /// The iterations that are done, and the outputs of the last one.
     pub(crate) iterated: Option<(u32, Json)>,
+    /// The name and key of the event that it waits for.
+    pub(crate) awaited_event: Option<Box<(String, String)>>,
     /// Since when its agents ask to wait, one attempt after the other.
     pub(crate) told_to_wait: Option<ToldToWait>,
 }
@@ -299,6 +306,7 @@ impl PlanState {
             waits_for_budget: BTreeSet::new(),
             resources_held: Vec::new(),
             ready_inline: BTreeSet::new(),
+            ready_waits: BTreeSet::new(),
             ready_sub_plans: BTreeSet::new(),
             listed: BTreeSet::new(),
             adaptive_width: AdaptiveWidth { width: 1, streak: 0 },
@@ -314,6 +322,7 @@ impl PlanState {
             begun_ms: 0,
             finished_ms: 0,
             loads: PayloadLoads::default(),
+            events: None,
         }
     }
 }

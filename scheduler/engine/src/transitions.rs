@@ -45,6 +45,7 @@ pub fn step_transition(status: StepStatus, event: &StepEvent) -> Option<StepStat
             from(status, &[S::Running], if waits_for_person { S::AwaitingApproval } else { S::Retrying })
         }
         StepEvent::Resumed(_) => from(status, &[S::AwaitingApproval, S::Retrying], S::Ready),
+        StepEvent::WaitStarted(_) => from(status, &[S::Ready], S::Waiting),
         StepEvent::Released(_) => from(status, &[S::Queued, S::Running], S::Ready),
         StepEvent::Failed(_) => may_fail(status).then_some(S::Failed),
         StepEvent::Completed(_) => unless_final(status, S::Completed),
@@ -77,6 +78,7 @@ pub fn plan_transition(status: PlanStatus, event: &PlanEvent) -> Option<PlanStat
         | PlanEvent::ModelAnswered(_)
         | PlanEvent::ToolsCalled(_)
         | PlanEvent::FamilyGrew(_)
+        | PlanEvent::EventReceived(_)
         | PlanEvent::Quarantined(_) => (!status.is_final()).then_some(status),
         PlanEvent::PlanningFailed(_) => matches!(status, S::Planning | S::Replanning).then_some(status),
         PlanEvent::PlanCreated(_) => planning(),
@@ -117,7 +119,7 @@ pub fn plan_transition(status: PlanStatus, event: &PlanEvent) -> Option<PlanStat
 /// Whether a step in this status may fail for good.
 pub(crate) fn may_fail(status: StepStatus) -> bool {
     use StepStatus as S;
-    matches!(status, S::Pending | S::Ready | S::AwaitingApproval | S::Queued | S::Running)
+    matches!(status, S::Pending | S::Ready | S::AwaitingApproval | S::Waiting | S::Queued | S::Running)
 }
 
 fn from(status: StepStatus, allowed: &[StepStatus], to: StepStatus) -> Option<StepStatus> {

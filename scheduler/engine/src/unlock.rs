@@ -3,6 +3,7 @@
 use goalmill_common::event::{ApprovalRequested, PlanEnded, Reason, SkipCause, StepEvent, StepSkipped};
 use goalmill_common::failure::{Failure, FailureClass};
 use goalmill_common::id::StepId;
+use goalmill_common::plan::StepKind;
 use goalmill_common::status::{PlanStatus, StepStatus};
 
 use crate::attempt::Spent;
@@ -142,9 +143,7 @@ impl Turn<'_> {
 
     /// Runs one ready step that needs no worker. Returns whether there was one.
     pub(crate) fn run_next_engine_step(&mut self) -> bool {
-        if self.state.status != PlanStatus::Running
-            || self.state.ready_inline.is_empty() && self.state.ready_sub_plans.is_empty()
-            || !self.work.allows_more()
+        if self.state.status != PlanStatus::Running || !self.state.has_ready_engine_steps() || !self.work.allows_more()
         {
             return false;
         }
@@ -153,8 +152,11 @@ impl Turn<'_> {
         next.is_some()
     }
 
-    /// Completes an inline step, or starts a sub-plan.
+    /// Completes an inline step, begins a wait, or starts a sub-plan.
     pub(crate) fn run_engine_step(&mut self, i: StepIndex) {
+        if self.state.plan.steps[i].kind == StepKind::Wait && !self.state.plan.steps[i].starts_plan() {
+            return self.start_wait(i);
+        }
         if self.state.runs_inline(i) {
             return self.complete_inline(i);
         }

@@ -6,7 +6,8 @@ use goalmill_common::json::Json;
 use goalmill_common::plan::{Phase, Question, StepKind};
 use goalmill_common::status::{Counts, PhaseStatus, PlanStatus, StepStatus};
 use goalmill_common::view::{
-    self, PhaseView, PlanSummary, PlanView, ProposalView, QuestionView, Results, StepView, WaitSummary,
+    self, AwaitedEventView, PhaseView, PlanSummary, PlanView, ProposalView, QuestionView, Results, StepView,
+    WaitSummary,
 };
 use serde_json::{Map, Value};
 
@@ -133,6 +134,11 @@ impl PlanState {
                 due_at: at(step.due_ms).map(rfc3339).unwrap_or_default(),
             }),
             decision: self.step_decision_view(StepIndex::new(i)),
+            awaits: self.awaited_event(StepIndex::new(i)).map(|(event, key)| AwaitedEventView {
+                event: event.to_owned(),
+                key: key.to_owned(),
+                schema: spec.wait.as_ref().and_then(|wait| wait.schema.clone()),
+            }),
             sub_plan: (step.awaits_plan() || (step.attempt > 0 && spec.kind == StepKind::Plan))
                 .then(|| self.sub_plan_id(StepIndex::new(i))),
         }

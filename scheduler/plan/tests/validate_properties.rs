@@ -318,7 +318,9 @@ fn step() -> impl Strategy<Value = Step> {
         )| {
             let agent = match kind {
                 StepKind::Tool | StepKind::Llm => agent.unwrap_or_else(|| "auto".to_owned()),
-                StepKind::Message | StepKind::Finish | StepKind::Internal | StepKind::Plan => String::new(),
+                StepKind::Message | StepKind::Finish | StepKind::Internal | StepKind::Plan | StepKind::Wait => {
+                    String::new()
+                }
             };
             let plan = (kind == StepKind::Plan)
                 .then(|| Box::new(Plan { steps: vec![Step::new("inner", "auto")], ..Plan::default() }));

@@ -35,6 +35,7 @@ mod principal;
 mod query_parameters;
 mod registry;
 mod response;
+mod send_event;
 mod serve;
 mod session;
 mod sign_in_paths;

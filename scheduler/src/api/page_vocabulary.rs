@@ -218,6 +218,7 @@ fn step_icon(status: StepStatus) -> &'static str {
         StepStatus::Queued => "M3.5 4.5h9M3.5 8h9M3.5 11.5h5",
         StepStatus::Running => "M8 2.5a5.5 5.5 0 1 1-5.5 5.5M8 5v3l2.2 1.6",
         StepStatus::Retrying => "M12.5 5.5A5.2 5.2 0 1 0 13 9M12.8 2.5v3.2H9.6",
+        StepStatus::Waiting => "M4.5 2.5h7M4.5 13.5h7M5.5 2.5c0 4 5 7 5 11M10.5 2.5c0 4-5 7-5 11",
         StepStatus::AwaitingApproval => "M8 7.2a2.3 2.3 0 1 0 0-4.6a2.3 2.3 0 0 0 0 4.6M3.6 13.5a4.4 4.4 0 0 1 8.8 0",
         StepStatus::Completed => "M3.5 8.5l3 3 6-7",
         StepStatus::Failed => "M4.2 4.2l7.6 7.6M11.8 4.2l-7.6 7.6",

@@ -54,6 +54,7 @@ mod story;
 mod streaming;
 mod tls;
 mod traces;
+mod waits;
 mod walkthrough;
 mod ways_in;
 mod wrong_keys;

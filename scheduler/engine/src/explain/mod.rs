@@ -8,6 +8,7 @@ use goalmill_common::view::{Explanation, StepExplanation};
 
 use crate::PlanState;
 use crate::graph::StepIndex;
+use crate::wait::named_event;
 use crate::waiting::Waiting;
 
 mod remedy;
@@ -104,6 +105,7 @@ impl PlanState {
             (StepStatus::Queued, "waiting for a worker"),
             (StepStatus::Ready, "ready for dispatch"),
             (StepStatus::Retrying, "waiting to go on"),
+            (StepStatus::Waiting, "waiting for a time or an event"),
             (StepStatus::AwaitingApproval, "waiting for a person"),
             (StepStatus::Pending, "waiting for other steps"),
             (StepStatus::Blocked, "blocked"),
@@ -184,6 +186,10 @@ impl PlanState {
                 format!("attempt {} of `{id}` runs on `{worker}` for {since}, until {due}", step.attempt)
             }
             StepStatus::Retrying => self.describe_retrying(i, &due),
+            StepStatus::Waiting => match self.awaited_event(i) {
+                Some((event, key)) => format!("`{id}` waits for {}, until {due}", named_event(event, key)),
+                None => format!("`{id}` waits until {due}"),
+            },
             StepStatus::AwaitingApproval if self.awaits_hook(i) && step.due_ms > 0 => {
                 format!("a hook holds `{id}`, until {due}: {}", step.reason())
             }
@@ -269,13 +275,14 @@ fn rank_of(status: StepStatus) -> u8 {
         StepStatus::Blocked => 2,
         StepStatus::Queued => 3,
         StepStatus::Running => 4,
-        StepStatus::Ready => 5,
-        StepStatus::Pending => 6,
+        StepStatus::Waiting => 5,
+        StepStatus::Ready => 6,
+        StepStatus::Pending => 7,
         StepStatus::Completed
         | StepStatus::Failed
         | StepStatus::Skipped
         | StepStatus::Cancelled
-        | StepStatus::Revised => 7,
+        | StepStatus::Revised => 8,
     }
 }
 

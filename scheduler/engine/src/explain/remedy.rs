@@ -79,6 +79,15 @@ impl PlanState {
             StepStatus::Retrying if self.steps[i].budget_wait().is_some() => {
                 only(format!("wait for the steps in flight to end, or skip it: `goalmill step skip {plan} {id}`"))
             }
+            StepStatus::Waiting if self.awaited_event(i).is_some() => {
+                let (event, key) = self.awaited_event(i).unwrap_or_default();
+                let key = if key.is_empty() { String::new() } else { format!(" --key '{key}'") };
+                only(format!(
+                    "send it: `goalmill event send {event} --plan {plan}{key} --data JSON`, or go on without it: \
+                     `goalmill step skip {plan} {id}`"
+                ))
+            }
+            StepStatus::Waiting => only(format!("wait, or go on without it: `goalmill step skip {plan} {id}`")),
             StepStatus::Retrying => only(format!(
                 "try it at once: `goalmill step retry {plan} {id}`, or skip it: `goalmill step skip {plan} {id}`"
             )),

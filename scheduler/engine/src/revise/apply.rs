@@ -210,6 +210,7 @@ fn recount(state: &mut PlanState, phases: &[PhaseAdded]) {
     let (mut counts, mut in_flight) = (Counts::default(), 0);
     state.resources_held = vec![0; state.graph.resources()];
     state.ready_inline.clear();
+    state.ready_waits.clear();
     state.ready_sub_plans.clear();
     state.listed.clear();
     for i in state.indices() {

@@ -366,7 +366,7 @@ pub(crate) fn into_plan(step: &mut Step, plan: Option<Plan>) {
     step.agent_type = "".into();
     step.action = String::new();
     step.plan = plan.map(Box::new);
-    (step.fallback, step.cache) = (None, None);
+    (step.fallback, step.cache, step.wait) = (None, None, None);
     step.timeout_ms = None;
 }
 
@@ -389,7 +389,7 @@ fn is_same_work(before: &Step, after: &Step) -> bool {
     let place = |step: &Step| (step.phase.clone(), step.resource.clone());
     let gates = |step: &Step| (step.when.clone(), step.approve, step.ask.clone());
     let same = work(before) == work(after) && place(before) == place(after);
-    same && gates(before) == gates(after) && before.plan == after.plan
+    same && gates(before) == gates(after) && before.plan == after.plan && before.wait == after.wait
 }
 
 fn about(step: &Step) -> String {

@@ -14,7 +14,8 @@ pub(super) fn rename(step: &mut Step, old: &StepId, new: &StepId) {
             step.inputs = Json::of(&value);
         }
     }
-    let bare = [step.when.as_mut(), step.cache.as_mut().map(|cache| &mut cache.key)];
+    let (until, key) = step.wait.as_mut().map_or((None, None), |wait| (wait.until.as_mut(), wait.key.as_mut()));
+    let bare = [step.when.as_mut(), step.cache.as_mut().map(|cache| &mut cache.key), until, key];
     for text in bare.into_iter().flatten() {
         *text = renamed(text, old, new);
     }

@@ -1,14 +1,16 @@
 //! Random plans and random histories: what must always hold, holds, and everything comes to an end.
 
+use goalmill_common::clock::rfc3339;
 use goalmill_common::command::{Change, Proposal, RevisionStrategy, Verb};
 use goalmill_common::event::{ModelAnswered, ModelAsked, Record, read_entry, write_entry};
+use goalmill_common::external_event::ExternalEvent;
 use goalmill_common::failure::{Failure, FailureClass};
 use goalmill_common::goal::{Budget, Usage};
 use goalmill_common::json::Json;
 use goalmill_common::number::to_u32;
 use goalmill_common::plan::{
-    Approval, ApprovalDefault, Fallback, ForEach, Jitter, Join, OnFailure, OnItemFailure, OnMax, Phase, Plan, Question,
-    Repeat, Retry, RevisionPolicy, Step, StepKind, Strategy as Width, UndoOn, Widen,
+    Approval, ApprovalDefault, Fallback, ForEach, Jitter, Join, OnFailure, OnItemFailure, OnMax, OnTimeout, Phase,
+    Plan, Question, Repeat, Retry, RevisionPolicy, Step, StepKind, Strategy as Width, UndoOn, Wait, Widen,
 };
 use goalmill_common::report::{Report, What};
 use goalmill_common::status::{PlanStatus, StepStatus};
@@ -17,7 +19,7 @@ use proptest::prelude::*;
 use serde_json::json;
 
 use crate::audit::Audit;
-use crate::world::{World, completed, failed, planned, report, submission};
+use crate::world::{START_MS, World, completed, failed, planned, report, submission};
 
 /// Words that choices are made from; all are the first one when used up, so that shorter is simpler.
 struct Chance<'a>(std::slice::Iter<'a, u16>);
@@ -192,7 +194,11 @@ fn random_step(chance: &mut Chance<'_>, i: usize, n: usize, phases: usize) -> St
         StepKind::Llm,
         StepKind::Message,
         StepKind::Plan,
+        StepKind::Wait,
     ]);
+    if step.kind == StepKind::Wait {
+        step.wait = random_wait(chance);
+    }
     // Seldom more than there are, which skips all that follows.
     let k = if chance.one_in(16) { 2 } else { to_u32(step.dependencies.len().min(2)) };
     step.join = chance.pick(&[Join::All, Join::All, Join::Any, Join::AtLeast(k)]);
@@ -226,6 +232,24 @@ fn random_step(chance: &mut Chance<'_>, i: usize, n: usize, phases: usize) -> St
         }
     }
     step
+}
+
+/// For some time, until a time, or until what is no time.
+fn random_wait(chance: &mut Chance<'_>) -> Option<Box<Wait>> {
+    if chance.one_in(2) {
+        let on_timeout = chance.pick(&[OnTimeout::Fail, OnTimeout::Skip, OnTimeout::Default(json!({"x": 2}).into())]);
+        let schema = chance.one_in(3).then(|| json!({"type": "object"}).into());
+        let timeout_ms = chance.pick(&[None, Some(1), Some(60_000)]);
+        let event = Some(chance.pick(&["e0", "e1"]).to_owned());
+        return Some(Box::new(Wait { event, schema, timeout_ms, on_timeout, ..Wait::default() }));
+    }
+    let (for_ms, until) = match chance.below(8) {
+        0..=3 => (Some(chance.pick(&[1, 1_000, 60_000, 3_600_000])), None),
+        4 | 5 => (None, Some(rfc3339(chance.pick(&[1, START_MS, START_MS + 90_000])))),
+        6 => (None, Some("soon".into())),
+        _ => return None,
+    };
+    Some(Box::new(Wait { for_ms, until, ..Wait::default() }))
 }
 
 /// One thing that may happen; what does not fit is refused, and that changes nothing.
@@ -292,6 +316,12 @@ fn happen(world: &mut World, chance: &mut Chance<'_>) {
             let asked = world.state.question().map(|asked| asked.id.clone());
             let question = asked.unwrap_or_else(|| step.to_string());
             Command::Verb(Verb::AnswerQuestion { question, answer: json!(chance.below(2)).into(), reason })
+        }
+        36 | 37 => {
+            let data = chance.pick(&[json!({"x": 3}), json!(7)]).into();
+            let (id, name) = (format!("i{}", chance.below(20)), format!("e{}", chance.below(2)));
+            let event = Box::new(ExternalEvent { id, name, key: String::new(), data });
+            Command::Verb(Verb::SendEvent { event })
         }
         26 => Command::Verb(chance.pick(&[
             Verb::ApproveStep { step: step.clone(), reason: reason.clone() },
@@ -392,7 +422,10 @@ fn check_timers(state: &PlanState, world: &World) {
     for i in 0..state.len() {
         let index = StepIndex(to_u32(i));
         let at = state.step(index).expect("the step exists");
-        let waits = at.status.is_unlocked() && at.status != StepStatus::Ready;
+        // An event is awaited until it comes, or the plan ends.
+        let has_end = at.spec.wait.as_ref().is_none_or(|wait| wait.event.is_none() || wait.timeout_ms.is_some());
+        let waits =
+            at.status.is_unlocked() && at.status != StepStatus::Ready && (at.status != StepStatus::Waiting || has_end);
         assert_eq!(at.due_ms.is_some(), waits, "{} {:?}", at.spec.id, at.status);
         expected.extend(at.due_ms.map(|due| (Timer::Step(index), due)));
     }

@@ -38,6 +38,8 @@ mod extend;
 
 mod hooks;
 
+mod waits;
+
 mod call_budgets;
 mod call_plans;
 mod calls;

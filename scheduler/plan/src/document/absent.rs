@@ -16,7 +16,7 @@ const ABSENT: [(&[&str], &str); 12] = [
         "remove it; `for_each: \"{{ steps.find.outputs.list }}\"` runs a step once for each item of a list",
     ),
     (
-        &["while", "until", "iterate", "iterations"],
+        &["while", "iterate", "iterations"],
         "remove it; `repeat: {until: \"outputs.score > 0.8\", max: 5}` runs a step until something is true",
     ),
     (
@@ -24,8 +24,9 @@ const ABSENT: [(&[&str], &str); 12] = [
         "plans start when they are submitted: remove it, and submit the plan at that time, for example from cron",
     ),
     (
-        &["delay", "sleep", "wait", "start_in", "start_delay", "initial_delay"],
-        "a step cannot be delayed: remove it; for waits between attempts there is `retry: {initial: 10s}`",
+        &["delay", "sleep", "start_in", "start_delay", "initial_delay"],
+        "a step cannot be delayed: remove it, and put a step before it with `kind: wait` and `for: 10m`; for waits between \
+         attempts there is `retry: {initial: 10s}`",
     ),
     (
         &["rate_limit", "rate", "throttle", "qps", "requests_per_second"],

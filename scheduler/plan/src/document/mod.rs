@@ -16,7 +16,7 @@ use serde_json::{Value, json};
 
 pub(crate) use document_path::{DocumentPath, shorten};
 pub(crate) use duration::{Unit, milliseconds};
-pub(crate) use fields::{Field, Fields, Table, canonical, count, snake, text, wrong_type};
+pub(crate) use fields::{Field, Fields, Table, canonical, count, duration, snake, text, wrong_type};
 pub(crate) use validation_context::ValidationContext;
 #[cfg(test)]
 pub(crate) use validation_context::seen_places;

@@ -410,7 +410,9 @@ impl Export<'_> {
         let kind = match step.kind {
             StepKind::Tool => json!("tool_call"),
             StepKind::Llm => json!("llm_call"),
-            StepKind::Message | StepKind::Finish | StepKind::Internal | StepKind::Plan => take(&mut own, "kind"),
+            StepKind::Message | StepKind::Finish | StepKind::Internal | StepKind::Plan | StepKind::Wait => {
+                take(&mut own, "kind")
+            }
         };
         own.shift_remove("kind");
         map.insert("type".into(), kind);

@@ -129,6 +129,11 @@ pub(super) fn check_expressions(
                 check.check_references(i, &at.key("question"), expression::examine(&ask.question, &names));
             });
         }
+        for (field, text) in step.wait.iter().flat_map(|wait| wait.templates()) {
+            origin.with_key(origin.wait_key, |at| {
+                check.check_references(i, &at.key(field), expression::examine(text, &names));
+            });
+        }
         if let Some(cache) = &step.cache {
             origin.with_key(origin.cache_key, |at| {
                 let key = if origin.cache_is_text { *at } else { at.key("key") };

@@ -30,6 +30,7 @@ mod rules;
 mod schema;
 mod shape;
 mod step;
+pub mod wait;
 
 use goalmill_common::limits::Limits;
 use goalmill_common::problem::Issue;

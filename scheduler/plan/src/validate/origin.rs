@@ -37,6 +37,8 @@ pub(super) struct Origin<'v> {
     pub inputs_key: &'v str,
     pub repeat_key: &'v str,
     pub when_key: &'v str,
+    /// Empty when the step has the fields of `wait` itself.
+    pub wait_key: &'v str,
     pub join_key: &'v str,
     pub phase_key: &'v str,
     pub cache_key: &'v str,

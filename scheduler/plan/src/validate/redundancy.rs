@@ -73,6 +73,7 @@ fn read_by(step: &Step) -> Vec<String> {
         collect_texts(step.inputs.value(), &mut texts);
     }
     texts.extend(step.ask.iter().map(|ask| ask.question.clone()));
+    texts.extend(step.wait.iter().flat_map(|wait| wait.templates().map(|(_, text)| text.clone())));
     let of = |found: Result<Vec<StepRef>, ExpressionError>| found.unwrap_or_default().into_iter().map(|r| r.step);
     let names = step.names();
     if let Some(map) = &step.for_each {

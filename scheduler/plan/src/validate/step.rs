@@ -9,7 +9,7 @@ use unicode_normalization::UnicodeNormalization;
 use unicode_normalization::char::is_combining_mark;
 
 use super::origin::{Dependency, DependencyPlace, Origin};
-use super::{cleanup, for_each, policy, repeat, schema, shape};
+use super::{cleanup, for_each, policy, repeat, schema, shape, wait};
 use crate::document::{DocumentPath, Field, Fields, Table, Unit, ValidationContext, shorten, text, wrong_type};
 
 const STEP: &Table = &[
@@ -74,6 +74,13 @@ const STEP: &Table = &[
     ("max_parallel", &["max_concurrency", "max_concurrent", "concurrency"]),
     ("items_max", &["max_items"]),
     ("on_item_failure", &[]),
+    ("wait", &[]),
+    ("for", &[]),
+    ("for_ms", &[]),
+    ("until", &[]),
+    ("event", &["signal"]),
+    ("key", &[]),
+    ("on_timeout", &[]),
     ("metadata", &["meta"]),
 ];
 
@@ -110,7 +117,8 @@ pub(super) fn read<'v>(
     }
     step.when = when(&fields);
     step.join = join(&fields);
-    step.timeout_ms = timeout(&fields);
+    // That of a wait is the end of the wait.
+    step.timeout_ms = if kind == StepKind::Wait { None } else { timeout(&fields) };
     if let Some(field) = fields.get("retry") {
         step.retry = policy::retry(context, &at.key(field.key), field.value);
     }
@@ -135,6 +143,7 @@ pub(super) fn read<'v>(
     // A map puts a plan of its own around the plan of each item.
     let depth = depth + u32::from(step.for_each.is_some());
     sub_plan(&fields, &mut step, depth);
+    wait::read(&fields, &mut step);
     let dependencies = dependencies(&fields);
     let origin = Origin {
         at: at.pointer(),
@@ -144,6 +153,7 @@ pub(super) fn read<'v>(
         inputs_key: fields.get("inputs").map_or("inputs", |f| f.key),
         repeat_key: fields.get("repeat").map_or("repeat", |f| f.key),
         when_key: fields.get("when").map_or("when", |f| f.key),
+        wait_key: fields.get("wait").map_or("", |f| f.key),
         join_key: fields.get("join").map_or("join", |f| f.key),
         phase_key: fields.get("phase").map_or("", |f| f.key),
         cache_key: fields.get("cache").map_or("cache", |f| f.key),
@@ -283,8 +293,18 @@ fn kind(fields: &Fields<'_, '_>) -> StepKind {
         ("plan", StepKind::Plan),
         ("sub_plan", StepKind::Plan),
         ("subplan", StepKind::Plan),
+        ("wait", StepKind::Wait),
+        ("sleep", StepKind::Wait),
+        ("delay", StepKind::Wait),
+        ("timer", StepKind::Wait),
     ];
-    let inner = if fields.get("plan").is_some() { StepKind::Plan } else { StepKind::Tool };
+    let inner = if fields.get("plan").is_some() {
+        StepKind::Plan
+    } else if wait::is_wait(fields) {
+        StepKind::Wait
+    } else {
+        StepKind::Tool
+    };
     policy::word(fields, "kind", &words).unwrap_or(inner)
 }
 
@@ -446,7 +466,11 @@ pub(super) fn failure_policy(fields: &Fields<'_, '_>) -> OnFailure {
 }
 
 pub(super) fn timeout(fields: &Fields<'_, '_>) -> Option<u64> {
-    let max = fields.context.limits.timeout_ms_max;
+    timeout_within(fields, fields.context.limits.timeout_ms_max)
+}
+
+/// The time limit under its names, at most `max` milliseconds.
+pub(super) fn timeout_within(fields: &Fields<'_, '_>, max: u64) -> Option<u64> {
     let forms = [("timeout", Unit::Seconds), ("timeout_ms", Unit::Milliseconds), ("timeout_seconds", Unit::Seconds)];
     let mut given = None;
     for (name, unit) in forms {

@@ -18,15 +18,15 @@ use goalmill_common::problem::ErrorCode::{
 use goalmill_common::quality::QualityReport;
 use goalmill_common::revision::RevisionRecord;
 use goalmill_common::view::{
-    Accepted, BulkAnswer, DeadLetterView, EventView, Explanation, ModelView, Overview, Page, PlanSummary, PlannerView,
-    Preview, QuestionView, QueueView, Results, StepView,
+    Accepted, BulkAnswer, DeadLetterView, EventReceipt, EventView, Explanation, ModelView, Overview, Page, PlanSummary,
+    PlannerView, Preview, QuestionView, QueueView, Results, StepView,
 };
 use serde_json::{Map, Value, json};
 
 use super::{EVENT_STREAM, JSON, Operation, RouteAccess, TEXT, YAML, delete, get, post};
 use crate::api::{
     actions, approvals, bulk_actions, dead_letters, event_feed, event_search, events, fork, health, mcp, oidc_sign_in,
-    overview, plan_list, plans, registry, session, stats, steps, submit, tokens,
+    overview, plan_list, plans, registry, send_event, session, stats, steps, submit, tokens,
 };
 
 /// What any request may be refused for.
@@ -337,6 +337,16 @@ fn steering() -> Vec<Operation> {
         said("/v1/plans/{id}:edit", "editPlan", "Changes the plan").roles(&[Approver, Operator]),
         said("/v1/plans/{id}:replan", "replanPlan", "Asks the planners for another way to do what remains")
             .roles(STEERING),
+        post(
+            "/v1/plans/{id}/events",
+            "sendPlanEvent",
+            "Gives the plan an event from outside",
+            send_event::send_to_plan,
+        )
+        .roles(STEERING)
+        .takes::<send_event::EventBody>()
+        .gives::<EventReceipt>()
+        .refuses(&[InvalidJson, PlanNotFound, PlanFinal, NotAllowed, InvalidPlan]),
         post(
             "/v1/plans/{id}/questions/{question}:answer",
             "answerQuestion",

@@ -476,3 +476,34 @@ pub(super) fn of_goals() -> Vec<HintCase> {
         goal("OUT_OF_RANGE", json!({"planning": {"temperature": 3}}), &[Set("/planning/temperature", json!(2))]),
     ]
 }
+
+pub(super) fn of_waits() -> Vec<HintCase> {
+    let until = |value: Value| Set("/steps/0/wait", json!({ "until": value }));
+    vec![
+        step("INVALID_VALUE", json!({"kind": "message", "for": "2s"}), &[Set("/steps/0/kind", json!("wait"))]),
+        step("UNUSED_FIELD", json!({"wait": "2s", "resource": "r"}), &[Remove("/steps/0/resource")]),
+        step(
+            "INVALID_VALUE",
+            json!({"wait": "2s", "ask": "When?"}),
+            &[Remove("/steps/0/ask"), Set("/steps/1", json!({"id": "b", "ask": "When?"}))],
+        ),
+        step("CONFLICTING_FIELDS", json!({"wait": "2s", "for": "3s"}), &[Remove("/steps/0/for")]),
+        step(
+            "CONFLICTING_FIELDS",
+            json!({"wait": {"for": "2s", "until": "{{ goal.metadata.t }}"}}),
+            &[Remove("/steps/0/wait/until")],
+        ),
+        step("UNUSED_FIELD", json!({"wait": {"for": "2s", "key": "x"}}), &[Remove("/steps/0/wait/key")]),
+        step("INVALID_ID", json!({"event": "two words"}), &[Set("/steps/0/event", json!("two_words"))]),
+        step("MISSING_FIELD", json!({"event": "x", "on_timeout": {}}), &[Set("/steps/0/on_timeout", json!("skip"))]),
+        step(
+            "INVALID_VALUE",
+            json!({"wait": {"event": "x", "schema": {"type": "object"}, "on_timeout": {"default": 1}}}),
+            &[Set("/steps/0/wait/on_timeout/default", json!({}))],
+        ),
+        step("MISSING_FIELD", json!({"kind": "wait"}), &[Set("/steps/0/for", json!("3d"))]),
+        step("WAIT_TOO_LONG", json!({"wait": "8d"}), &[Set("/steps/0/wait", json!("7d"))]),
+        step("WRONG_TYPE", json!({"wait": {"until": true}}), &[until(json!("2027-01-31T12:00:00Z"))]),
+        step("INVALID_VALUE", json!({"wait": {"until": "soon"}}), &[until(json!("{{ goal.metadata.t }}"))]),
+    ]
+}

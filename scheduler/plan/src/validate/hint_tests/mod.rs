@@ -29,7 +29,9 @@ enum HintChange {
 }
 
 use HintChange::{Remove, Rename, Set, Write};
-use cases::{fields, of_cleanup, of_conditions, of_goals, of_graphs, of_layouts, of_loops, of_maps, of_steps};
+use cases::{
+    fields, of_cleanup, of_conditions, of_goals, of_graphs, of_layouts, of_loops, of_maps, of_steps, of_waits,
+};
 
 mod cases;
 
@@ -192,6 +194,7 @@ fn every_hint_applied_validates() {
         of_steps(),
         of_maps(),
         of_loops(),
+        of_waits(),
         of_cleanup(),
         of_conditions(),
         of_layouts(),

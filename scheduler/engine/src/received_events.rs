@@ -1,0 +1,50 @@
+//! Events from outside that a plan has received, and keeps until a step takes them.
+
+use std::collections::BTreeSet;
+
+use goalmill_common::external_event::ExternalEvent;
+
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct ReceivedEvents {
+    /// Those that no step has taken, in the order in which they came.
+    kept: Vec<ExternalEvent>,
+    /// Bytes of the data of the kept ones.
+    bytes: usize,
+    /// Of every event that ever came.
+    ids: BTreeSet<Box<str>>,
+}
+
+impl ReceivedEvents {
+    /// Whether an event with this id came before.
+    pub(crate) fn has(&self, id: &str) -> bool {
+        self.ids.contains(id)
+    }
+
+    pub(crate) fn push(&mut self, event: &ExternalEvent) {
+        self.ids.insert(event.id.as_str().into());
+        self.bytes = self.bytes.saturating_add(event.data.text().len());
+        self.kept.push(event.clone());
+    }
+
+    /// Removes an event that a step has taken.
+    pub(crate) fn take(&mut self, id: &str) {
+        let bytes = |kept: &[ExternalEvent]| kept.iter().map(|event| event.data.text().len()).sum();
+        self.kept.retain(|event| event.id != id);
+        self.bytes = bytes(&self.kept);
+    }
+
+    /// The kept events of this name and key, the first one first.
+    pub(crate) fn of<'e>(&'e self, name: &'e str, key: &'e str) -> impl Iterator<Item = &'e ExternalEvent> {
+        self.kept.iter().filter(move |event| event.name == name && event.key == key)
+    }
+
+    /// Number of kept events.
+    pub(crate) fn len(&self) -> usize {
+        self.kept.len()
+    }
+
+    /// Bytes of the data of the kept events.
+    pub(crate) fn bytes(&self) -> usize {
+        self.bytes
+    }
+}

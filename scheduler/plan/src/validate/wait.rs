@@ -1,0 +1,329 @@
+//! What a `wait` step waits for.
+
+use goalmill_common::clock::{TIME_MS_MAX, parse_rfc3339, rfc3339};
+use goalmill_common::id::is_id;
+use goalmill_common::json::Json;
+use goalmill_common::plan::{OnTimeout, Step, StepKind, Wait};
+use goalmill_expression as expression;
+use serde_json::Value;
+
+use super::{policy, schema, step};
+use crate::document::{
+    DocumentPath, Field, Fields, Table, Unit, ValidationContext, duration, shorten, text, wrong_type,
+};
+use crate::schema::Schema;
+
+/// The fields of `wait`; a step of this kind may have them itself.
+const WAIT: &Table = &[
+    ("for", &["duration"]),
+    ("for_ms", &[]),
+    ("until", &["at"]),
+    ("event", &["signal", "name"]),
+    ("key", &["correlation_key"]),
+    ("schema", &["data_schema"]),
+    ("timeout", &[]),
+    ("timeout_ms", &[]),
+    ("timeout_seconds", &["timeout_s", "timeout_sec", "timeout_secs"]),
+    ("on_timeout", &[]),
+];
+
+/// Those that a step may have itself, and that mean nothing in a step of another kind.
+const OWN: [&str; 6] = ["for", "for_ms", "until", "event", "key", "on_timeout"];
+
+/// Those that say what the wait for an event is like.
+const OF_EVENTS: [&str; 6] = ["key", "schema", "timeout", "timeout_ms", "timeout_seconds", "on_timeout"];
+
+/// Fields that mean nothing in a `wait` step.
+const UNUSED: [&str; 6] = ["inputs", "action", "cache", "fallback", "retry", "resource"];
+
+/// Whether the fields of a step without a `kind` make it a `wait` step.
+pub(super) fn is_wait(fields: &Fields<'_, '_>) -> bool {
+    ["wait", "for", "for_ms", "event"].iter().any(|name| fields.get(name).is_some())
+}
+
+/// Reads `wait: {for}`, `wait: {until}`, `wait: {event}`, `wait: 3d`, or the same fields of the step itself.
+pub(super) fn read(fields: &Fields<'_, '_>, step: &mut Step) {
+    let own = || OWN.iter().filter_map(|name| fields.get(name));
+    let given = fields.get("wait");
+    if step.kind != StepKind::Wait {
+        for field in given.into_iter().chain(own()) {
+            let detail = format!("only a step of kind `wait` has `{}`", field.key);
+            let hint = "set `kind` to `wait`, or remove it";
+            fields.context.error("INVALID_VALUE", &fields.at.key(field.key), detail, hint);
+        }
+        return;
+    }
+    warn_of_unused(fields, step);
+    let wait = match given {
+        None => of_fields(fields, fields.at),
+        Some(field) => {
+            let limits = ["timeout", "timeout_ms", "timeout_seconds"].iter().filter_map(|name| fields.get(name));
+            if let Some(beside) = own().chain(limits).next() {
+                let detail = format!("`wait` and `{}` both say what the step waits for", beside.key);
+                fields.context.error("CONFLICTING_FIELDS", &fields.at.key(beside.key), detail, "put it into `wait`");
+            }
+            let at = fields.at.key(field.key);
+            if let Value::Object(map) = field.value {
+                of_fields(&Fields::read(fields.context, &at, map, WAIT), &at)
+            } else {
+                Wait { for_ms: for_ms(fields.context, &at, field.value, Unit::Seconds), ..Wait::default() }
+            }
+        }
+    };
+    // The wait is the duration of the step.
+    if let (None, Some(for_ms)) = (step.estimates.seconds, wait.for_ms) {
+        step.estimates.seconds = Some(for_ms as f64 / 1_000.0);
+    }
+    step.wait = Some(Box::new(wait));
+}
+
+fn warn_of_unused(fields: &Fields<'_, '_>, step: &mut Step) {
+    for field in UNUSED.iter().filter_map(|name| fields.get(name)) {
+        let detail = format!("`{}` means nothing in a `wait` step", field.key);
+        fields.context.warn("UNUSED_FIELD", &fields.at.key(field.key), detail, "remove it");
+    }
+    if let Some(field) = fields.get("ask") {
+        let hint = "ask in a step of its own before it";
+        fields.context.error("INVALID_VALUE", &fields.at.key(field.key), "a `wait` step asks nobody", hint);
+    }
+    let plain = Step::new(step.id.clone(), "");
+    (step.inputs, step.action, step.cache, step.fallback) = (plain.inputs, plain.action, None, None);
+    (step.retry, step.resource) = (plain.retry, None);
+}
+
+fn of_fields(fields: &Fields<'_, '_>, at: &DocumentPath<'_>) -> Wait {
+    let (context, of) = (fields.context, |name| fields.get(name));
+    let read_for = |field: Field<'_>, unit| for_ms(context, &at.key(field.key), field.value, unit);
+    let ways: Vec<Field<'_>> = [of("for").or(of("for_ms")), of("until"), of("event")].into_iter().flatten().collect();
+    match ways[..] {
+        [_] => {}
+        [] => {
+            let hint =
+                "give `for`, as in `3d`, `until`, as in `2027-01-31T12:00:00Z`, or `event`, the name of an event";
+            context.error("MISSING_FIELD", &at.key("for"), "nothing says what the step waits for", hint);
+        }
+        [first, second, ..] => {
+            let detail = format!("a step waits for one thing, and has `{}` and `{}`", first.key, second.key);
+            context.error("CONFLICTING_FIELDS", &at.key(second.key), detail, "keep one of them");
+        }
+    }
+    Wait {
+        for_ms: of("for")
+            .and_then(|field| read_for(field, Unit::Seconds))
+            .or_else(|| of("for_ms").and_then(|field| read_for(field, Unit::Milliseconds))),
+        until: of("until").and_then(|field| until(context, &at.key(field.key), field.value)),
+        ..of_event(fields, at)
+    }
+}
+
+/// What is said about the event that is awaited.
+fn of_event(fields: &Fields<'_, '_>, at: &DocumentPath<'_>) -> Wait {
+    let context = fields.context;
+    let Some(field) = fields.get("event") else {
+        for field in OF_EVENTS.iter().filter_map(|name| fields.get(name)) {
+            let detail = format!("`{}` means nothing in a wait without `event`", field.key);
+            context.warn("UNUSED_FIELD", &at.key(field.key), detail, "remove it, or name the `event`");
+        }
+        return Wait::default();
+    };
+    let event = fields.text("event");
+    if event.as_ref().is_some_and(|name| !is_id(name)) {
+        let hint = "use a letter or digit, then up to 127 of letters, digits, `.`, `_`, `:`, `-`";
+        context.error("INVALID_ID", &at.key(field.key), "it is no name of an event", hint);
+    }
+    let schema = fields.get("schema").and_then(|field| schema::read(context, &at.key(field.key), field.value));
+    Wait {
+        event,
+        key: fields.text("key").filter(|key| !key.is_empty()),
+        on_timeout: on_timeout(fields, at, schema.as_ref()),
+        schema,
+        timeout_ms: step::timeout_within(fields, context.limits.plan_ms_max),
+        ..Wait::default()
+    }
+}
+
+fn on_timeout(fields: &Fields<'_, '_>, at: &DocumentPath<'_>, schema: Option<&Json>) -> OnTimeout {
+    let Some(field) = fields.get("on_timeout") else { return OnTimeout::default() };
+    let Value::Object(map) = field.value else {
+        let words = [("fail", OnTimeoutWord::Fail), ("skip", OnTimeoutWord::Skip)];
+        return match policy::word(fields, "on_timeout", &words) {
+            Some(OnTimeoutWord::Skip) => OnTimeout::Skip,
+            Some(OnTimeoutWord::Fail) | None => OnTimeout::Fail,
+        };
+    };
+    let at = at.key(field.key);
+    let inner = Fields::read(fields.context, &at, map, &[("default", &["outputs"])]);
+    let Some(default) = inner.get("default") else {
+        let hint = "write `fail`, `skip`, or `{\"default\": …}` with the outputs of the step";
+        fields.context.error("MISSING_FIELD", &at.key("default"), "nothing says what happens", hint);
+        return OnTimeout::default();
+    };
+    let outputs = Json::of(default.value);
+    if schema.is_some_and(|schema| !fits(schema, default.value)) {
+        let hint = "give a `default` that fits the `schema`";
+        fields.context.error("INVALID_VALUE", &at.key(default.key), "it does not fit the `schema` of the event", hint);
+    }
+    OnTimeout::Default(outputs)
+}
+
+#[derive(Clone, Copy)]
+enum OnTimeoutWord {
+    Fail,
+    Skip,
+}
+
+/// Whether a value fits a schema; one that cannot be checked has its own issue.
+fn fits(schema: &Json, value: &Value) -> bool {
+    let Ok(schema) = Schema::cached_outputs(schema) else { return true };
+    schema.for_value(value).is_ok_and(|validator| validator.is_valid(value))
+}
+
+fn for_ms(context: &ValidationContext<'_>, at: &DocumentPath<'_>, value: &Value, unit: Unit) -> Option<u64> {
+    let for_ms = duration(context, at, value, unit, 1, TIME_MS_MAX, "INVALID_VALUE")?;
+    let most = context.limits.plan_ms_max;
+    if for_ms > most {
+        let detail = format!("the step waits {for_ms} ms, and a plan ends after {most} ms (`limits.plan_ms_max`)");
+        let hint = "wait for a shorter time, or raise `limits.plan_ms_max`";
+        context.error("WAIT_TOO_LONG", at, detail, hint);
+        return None;
+    }
+    Some(for_ms)
+}
+
+/// RFC 3339, Unix milliseconds, or a text with expressions.
+fn until(context: &ValidationContext<'_>, at: &DocumentPath<'_>, value: &Value) -> Option<String> {
+    if let Value::Number(_) = value {
+        return crate::document::count(context, at, value, UNIX_MS_MIN, TIME_MS_MAX).map(rfc3339);
+    }
+    if !value.is_string() {
+        wrong_type(context, at, value, "a time such as `2027-01-31T12:00:00Z`, or an expression");
+        return None;
+    }
+    let given = text(context, at, value)?;
+    let given = given.trim();
+    if expression::is_plain(given) && parse_rfc3339(given).is_none() {
+        let detail = format!("`{}` is not a time", shorten(given));
+        let hint = "write RFC 3339 as in `2027-01-31T12:00:00Z`, Unix milliseconds, or an expression in `{{ }}`";
+        context.error("INVALID_VALUE", at, detail, hint);
+        return None;
+    }
+    Some(given.to_owned())
+}
+
+/// Smaller numbers are seconds, or slips.
+const UNIX_MS_MIN: u64 = 100_000_000_000;
+
+/// Reads the time that an expression of `until` gives: RFC 3339, or Unix milliseconds.
+pub fn time_ms(text: &str) -> Option<u64> {
+    let text = text.trim();
+    let number = || text.parse::<u64>().ok().filter(|ms| (UNIX_MS_MIN..=TIME_MS_MAX).contains(ms));
+    parse_rfc3339(text).or_else(number)
+}
+
+#[cfg(test)]
+mod tests {
+    use goalmill_common::limits::Limits;
+    use goalmill_common::problem::Issue;
+    use serde_json::json;
+
+    use super::*;
+    use crate::validate::validate_plan;
+
+    fn read_step(step: &Value) -> Result<(Step, Vec<String>), Vec<String>> {
+        let told = |issues: &[Issue]| issues.iter().map(|i| format!("{} {}", i.code, i.pointer)).collect();
+        match validate_plan(&json!({ "steps": [step] }), &Limits::default()) {
+            Ok(valid) => Ok((valid.plan().steps[0].clone(), told(valid.warnings()))),
+            Err(issues) => Err(told(&issues)),
+        }
+    }
+
+    #[test]
+    fn a_wait_has_many_spellings_and_one_meaning() {
+        let days = Wait { for_ms: Some(3 * 86_400_000), ..Wait::default() };
+        for step in [
+            json!({"id": "pause", "kind": "wait", "wait": {"for": "3d"}}),
+            json!({"id": "pause", "kind": "wait", "wait": "3 days"}),
+            json!({"id": "pause", "wait": {"for_ms": 259_200_000}}),
+            json!({"id": "pause", "kind": "wait", "for": "3d"}),
+            json!({"id": "pause", "for": 259_200}),
+        ] {
+            let (read, warnings) = read_step(&step).expect("it is a wait");
+            assert_eq!((read.kind, read.wait.as_deref()), (StepKind::Wait, Some(&days)), "{step}");
+            assert_eq!((read.estimates.seconds, read.agent_type.as_str()), (Some(259_200.0), ""), "{step}");
+            assert_eq!(warnings, Vec::<String>::new(), "{step}");
+        }
+        let at = |until: &str| Some(Wait { until: Some(until.into()), ..Wait::default() });
+        for (until, expected) in [
+            (json!("2027-01-31T12:00:00+01:00"), at("2027-01-31T12:00:00+01:00")),
+            (json!(1_801_393_200_000_u64), at("2027-01-31T11:00:00.000Z")),
+            (json!("{{ goal.metadata.start }}"), at("{{ goal.metadata.start }}")),
+        ] {
+            let (read, _) = read_step(&json!({"id": "pause", "kind": "wait", "until": until})).expect("a time");
+            assert_eq!(read.wait.map(|wait| *wait), expected);
+        }
+    }
+
+    #[test]
+    fn a_wait_for_an_event_has_its_fields_inside_or_in_the_step() {
+        let schema = json!({"type": "object", "required": ["paid"]});
+        let expected = Wait {
+            event: Some("payment".into()),
+            key: Some("{{ goal.metadata.order }}".into()),
+            schema: Some(Json::of(&schema)),
+            timeout_ms: Some(172_800_000),
+            on_timeout: OnTimeout::Default(json!({"paid": false}).into()),
+            ..Wait::default()
+        };
+        let (key, default) = ("{{ goal.metadata.order }}", json!({"default": {"paid": false}}));
+        let inside = json!({"id": "a", "kind": "wait", "wait": {
+            "event": "payment", "key": key, "schema": schema, "timeout": "2d", "on_timeout": default
+        }});
+        let (read, warnings) = read_step(&inside).expect("it is a wait");
+        assert_eq!((read.wait.as_deref(), warnings), (Some(&expected), Vec::new()));
+        let own = json!({"id": "a", "event": "payment", "key": key, "timeout": "2d", "on_timeout": default});
+        let (read, warnings) = read_step(&own).expect("it is a wait");
+        assert_eq!((read.wait.as_deref(), warnings), (Some(&Wait { schema: None, ..expected }), Vec::new()));
+        assert_eq!((read.kind, read.timeout_ms), (StepKind::Wait, None));
+    }
+
+    #[test]
+    fn a_wait_that_cannot_be_is_refused_with_its_place() {
+        for (step, expected) in [
+            (json!({"id": "a", "kind": "wait"}), "MISSING_FIELD /steps/0/for"),
+            (json!({"id": "a", "wait": {}}), "MISSING_FIELD /steps/0/wait/for"),
+            (json!({"id": "a", "wait": {"for": "8d"}}), "WAIT_TOO_LONG /steps/0/wait/for"),
+            (json!({"id": "a", "wait": {"for": "soon"}}), "INVALID_VALUE /steps/0/wait/for"),
+            (json!({"id": "a", "wait": {"until": "tomorrow"}}), "INVALID_VALUE /steps/0/wait/until"),
+            (json!({"id": "a", "wait": {"until": "{{ 1 + }}"}}), "INVALID_EXPRESSION /steps/0/wait/until"),
+            (
+                json!({"id": "a", "wait": {"for": "1s", "until": "2027-01-31T12:00:00Z"}}),
+                "CONFLICTING_FIELDS /steps/0/wait/until",
+            ),
+            (json!({"id": "a", "wait": "1s", "for": "2s"}), "CONFLICTING_FIELDS /steps/0/for"),
+            (json!({"id": "a", "wait": "1s", "ask": "When?"}), "INVALID_VALUE /steps/0/ask"),
+            (json!({"id": "a", "event": "two words"}), "INVALID_ID /steps/0/event"),
+            (json!({"id": "a", "event": "x", "key": "{{ steps.b.outputs }}"}), "REF_UNKNOWN_STEP /steps/0/key"),
+            (json!({"id": "a", "event": "x", "on_timeout": "explode"}), "INVALID_VALUE /steps/0/on_timeout"),
+            (json!({"id": "a", "event": "x", "timeout": "8d"}), "OUT_OF_RANGE /steps/0/timeout"),
+            (
+                json!({"id": "a", "wait": {"event": "x", "schema": {"type": "object"}, "on_timeout": {"default": 1}}}),
+                "INVALID_VALUE /steps/0/wait/on_timeout/default",
+            ),
+            (json!({"id": "a", "kind": "message", "for": "2s"}), "INVALID_VALUE /steps/0/for"),
+            (json!({"id": "a", "agent_type": "x", "kind": "tool", "until": "2s"}), "INVALID_VALUE /steps/0/until"),
+        ] {
+            assert_eq!(read_step(&step).map(drop), Err(vec![expected.to_owned()]), "{step}");
+        }
+        let (read, warnings) =
+            read_step(&json!({"id": "a", "wait": "1s", "action": "x", "resource": "r"})).expect("ok");
+        assert_eq!(warnings, ["UNUSED_FIELD /steps/0/action", "UNUSED_FIELD /steps/0/resource"]);
+        assert_eq!((read.action.as_str(), read.resource), ("", None));
+    }
+
+    #[test]
+    fn a_time_is_rfc_3339_or_unix_milliseconds() {
+        assert_eq!(time_ms(" 2027-01-31T12:00:00+01:00 "), Some(1_801_393_200_000));
+        assert_eq!(time_ms("1801393200000"), Some(1_801_393_200_000));
+        assert_eq!((time_ms("1801393200"), time_ms("tomorrow"), time_ms("")), (None, None, None));
+    }
+}
