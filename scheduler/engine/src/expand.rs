@@ -5,7 +5,7 @@ use goalmill_common::failure::{Failure, FailureClass};
 use goalmill_common::id::{ID_CHARS_MAX, StepId};
 use goalmill_common::json::Json;
 use goalmill_common::number::{to_u32, to_usize};
-use goalmill_common::plan::{Cache, Collect, Estimates, ForEach, OnFailure, OnItemFailure, Plan, Question, Step};
+use goalmill_common::plan::{Cache, Collect, Estimates, ForEach, Join, OnFailure, OnItemFailure, Plan, Question, Step};
 use goalmill_common::text::shorten;
 use goalmill_expression as expression;
 use serde_json::Value;
@@ -141,7 +141,8 @@ fn template(spec: &Step, map: &ForEach) -> Step {
         OnItemFailure::Fail => OnFailure::Abort,
         OnItemFailure::Continue | OnItemFailure::AtMost(_) => OnFailure::Continue,
     };
-    Step { for_each: None, dependencies: Vec::new(), phase: None, on_failure, ..spec.clone() }
+    let (dependencies, join) = (Vec::new(), Join::All);
+    Step { for_each: None, dependencies, join, phase: None, on_failure, ..spec.clone() }
 }
 
 /// `hotels:0`, or the number alone where that would be too long.

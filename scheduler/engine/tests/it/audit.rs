@@ -167,6 +167,9 @@ impl Audit {
             (spec.kind, spec.plan, spec.for_each) = (StepKind::Plan, Some(expanded.plan.clone()), None);
             (spec.agent_type, spec.action) = ("".into(), String::new());
             (spec.fallback, spec.cache, spec.timeout_ms) = (None, None, None);
+            // Each item has these for itself.
+            (spec.when, spec.approve, spec.ask, spec.output_schema, spec.wait) = (None, None, None, None, None);
+            (spec.expected_outputs, spec.inputs) = (Vec::new(), goalmill_common::json::Json::empty_object());
         } else if let StepEvent::Iterated(_) = event {
             let line = self.leave(id, attempt);
             (line.failed, line.lost) = (0, 0);
