@@ -44,10 +44,11 @@ const SHARED_WRITES: [&str; 7] = [
     "delete /v1/tokens/{id}",
 ];
 /// Routes whose answers depend on the caller's namespace.
-const LISTS: [&str; 7] = [
+const LISTS: [&str; 8] = [
     "get /v1/plans",
     "get /v1/events",
     "get /v1/logs",
+    "get /v1/waits",
     "get /v1/overview",
     "get /v1/stats",
     "get /v1/dead-letters",
@@ -62,7 +63,8 @@ fn is_count(operation: &str) -> bool {
 const BULK: [&str; 4] =
     ["post /v1/plans:cancel", "post /v1/plans:pause", "post /v1/plans:resume", "post /v1/plans:replan"];
 /// Routes that begin something in the caller's namespace, or run nothing.
-const BEGINNINGS: [&str; 6] = [
+const BEGINNINGS: [&str; 7] = [
+    "post /v1/events",
     "post /v1/goals",
     "post /v1/plans",
     "post /v1/plans:validate",
