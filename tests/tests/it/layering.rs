@@ -60,6 +60,7 @@ const CYCLE_MAX: usize = 3;
 const SCHEDULER_ORDER: &[&[&str]] = &[
     &["app"],
     &["api", "archiver", "event_stream", "intake", "gauges", "goal_streams", "reaper", "reconcile"],
+    &["event_delivery"],
     &["scaling", "shard_client", "submission"],
     &["shard"],
     &["effects", "watchdog"],

@@ -213,8 +213,11 @@ async fn lists_have_only_what_belongs_to_the_caller() -> Result<()> {
     let (red, blue) = (shared.begin(&shared.red, "k").await?, shared.begin(&shared.blue, "k").await?);
     assert_ne!(red, blue, "one key in two namespaces is two plans");
     assert_eq!(shared.begin(&shared.red, "k").await?, red);
-    for plan in [&red, &blue] {
+    for (plan, namespace) in [(&red, "red"), (&blue, "blue")] {
         shared.it.broker.add_dead_letter(&letter(plan)).await?;
+        let wait = json!({"plan_id": plan, "step_id": "a", "namespace": namespace, "event": "e", "due_at": ""});
+        let waits = shared.it.broker.keys().waits();
+        shared.it.broker.put_field(&waits, &format!("{plan} a"), &wait.to_string()).await?;
         let cancel = shared.request(&shared.all, "POST", &format!("/v1/plans/{plan}:cancel"));
         assert_eq!(code(cancel).await?.0, 200);
     }
