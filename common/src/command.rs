@@ -120,6 +120,9 @@ pub enum Verb {
     SendEvent {
         /// The event.
         event: Box<ExternalEvent>,
+        /// Whether it is refused unless a step waits for it.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        waiting_only: bool,
     },
     /// Approves a step that waits for a person.
     ApproveStep {

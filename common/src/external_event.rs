@@ -26,6 +26,13 @@ pub struct ExternalEvent {
     pub data: Json,
 }
 
+/// The place under which events of a name and a key, and the waits for them, are stored.
+///
+/// FNV-1a, 128 bit. Names and keys are compared before an event is taken, so a collision only costs a look.
+pub fn topic(name: &str, key: &str) -> String {
+    crate::command::fingerprint(name, key.as_bytes())
+}
+
 impl ExternalEvent {
     /// What is wrong with its names, at their places in a request.
     pub fn issues(&self) -> Vec<Issue> {

@@ -72,6 +72,33 @@ impl Keys {
         self.key("goals:tries")
     }
 
+    /// STREAM, public: events from outside, until a scheduler has taken them.
+    pub fn sent_events(&self) -> String {
+        self.key("events")
+    }
+
+    /// ZSET: `<topic> <event id>` → when the event came, Unix milliseconds: what a namespace keeps.
+    pub fn kept_events(&self, namespace: &Namespace) -> String {
+        self.named("events:kept", namespace.as_str())
+    }
+
+    /// STREAM: the kept events of a name and key.
+    ///
+    /// - `topic`: see [`crate::external_event::topic`].
+    pub fn kept_events_of(&self, namespace: &Namespace, topic: &str) -> String {
+        [&self.kept_events(namespace), ":", topic].concat()
+    }
+
+    /// HASH: `<plan> <step>` → the wait of the step for an event, as JSON.
+    pub fn waits(&self) -> String {
+        self.key("waits")
+    }
+
+    /// HASH: `<plan> <step>` → nothing: who waits for the events of a topic.
+    pub fn waits_of(&self, namespace: &Namespace, topic: &str) -> String {
+        [&self.named("waits", namespace.as_str()), ":", topic].concat()
+    }
+
     /// STRING, 24 h, public, read only: the answer to submission `id`.
     pub fn answer(&self, id: &str) -> String {
         self.named("answers", id)

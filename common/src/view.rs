@@ -289,6 +289,24 @@ pub struct AwaitedEventView {
     pub schema: Option<Json>,
 }
 
+/// A step that waits for an event from outside.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+pub struct WaitView {
+    /// The plan.
+    pub plan_id: PlanId,
+    /// The step.
+    pub step_id: StepId,
+    /// The namespace of the plan.
+    pub namespace: Namespace,
+    /// The name of the event.
+    pub event: String,
+    /// The key of the event; empty for an event without one.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub key: String,
+    /// When the wait ends, RFC 3339: its time limit, or the end of the plan.
+    pub due_at: String,
+}
+
 /// An event from outside was accepted.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct EventReceipt {

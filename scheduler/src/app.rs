@@ -36,7 +36,7 @@ use crate::shard::{Membership, OwnedShards};
 use crate::start_status::StartStatus;
 use crate::traces::{self, Exporter, Traces};
 use crate::watchdog::{self, Connect};
-use crate::{api, busy_poll, gauges, goal_streams, intake, reaper, reconcile};
+use crate::{api, busy_poll, event_stream, gauges, goal_streams, intake, reaper, reconcile};
 
 /// Longest wait for running tasks at the end, because a client that reads nothing must not keep the process alive.
 const STOP_MAX: Duration = Duration::from_secs(10);
@@ -242,6 +242,7 @@ fn spawn_tasks(scheduler: &Arc<Scheduler>, shards: &Arc<OwnedShards>, queues: Qu
     if !scheduler.settings.scheduler.goal_streams.is_empty() {
         tasks.spawn(goal_streams::run(scheduler.clone(), shards.clone()));
     }
+    tasks.spawn(event_stream::run(scheduler.clone(), shards.clone()));
     tasks.spawn(reconcile::run(scheduler.clone(), shards.clone()));
     tasks.spawn(gauges::run(scheduler.clone(), shards.clone()));
     tasks.spawn(execution_stats::train_router(scheduler.directory.clone(), stop.clone(), samples));

@@ -137,7 +137,7 @@ pub enum Command {
     Explain(ExplainArgs),
     /// Prints a plan's event log.
     Events(EventsArgs),
-    /// Sends events that plans wait for.
+    /// Sends events that plans wait for, and lists the waits.
     #[command(subcommand)]
     Event(EventCommand),
     /// Prints the newest events of all plans.

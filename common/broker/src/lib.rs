@@ -16,6 +16,6 @@ pub use error::{BrokerError, KeyTypeMismatch};
 pub use inbox::{InboxCursor, InboxEntry};
 pub use refusal::RedisRefusal;
 pub use verbs::{
-    Broadcast, Broker, Claim, DeadLetter, Delivery, Entry, Health, Install, LogEntry, Meta, Ownership, QueueState,
-    Reader, RefusedCard, Registry, Waker,
+    Broadcast, Broker, Claim, DeadLetter, Delivery, Entry, Health, Install, KeptEvent, LogEntry, Meta, Ownership,
+    QueueState, Reader, RefusedCard, Registry, Waker,
 };

@@ -109,6 +109,21 @@ pub struct QueueState {
     pub wrong_type: Option<KeyTypeMismatch>,
 }
 
+/// An event from outside that is kept until a plan waits for it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct KeptEvent {
+    pub namespace: Namespace,
+    /// See [`goalmill_common::external_event::topic`].
+    pub topic: String,
+    pub id: String,
+    /// The event as JSON.
+    pub text: String,
+    /// The event is kept for so long.
+    pub retention_ms: u64,
+    /// Events that the namespace keeps.
+    pub most: usize,
+}
+
 /// A task that was given up on.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DeadLetter {
@@ -265,6 +280,21 @@ pub trait Broker: Send + Sync + 'static {
     async fn answer(&self, answers: &[(String, String)]) -> Result<()>;
     /// Reads answers, in the order asked for.
     async fn answers(&self, ids: &[String]) -> Result<Vec<Option<String>>>;
+
+    // --- events from outside ----------------------------------------------------------------------
+
+    /// Keeps an event, unless its topic has one with the same id. `false` when the namespace keeps as many as it may.
+    async fn keep_event(&self, event: &KeptEvent) -> Result<bool>;
+    /// The kept events of a topic as JSON, in the order in which they came.
+    async fn kept_events(&self, namespace: &Namespace, topic: &str) -> Result<Vec<String>>;
+    /// The first entries of the stream of events, at most `limit`. A back end that other programs cannot write to has none.
+    async fn sent_events(&self, _limit: usize) -> Result<Vec<Entry>> {
+        Ok(Vec::new())
+    }
+    /// Removes entries of the stream of events.
+    async fn remove_sent_events(&self, _ids: &[EntryId]) -> Result<()> {
+        Ok(())
+    }
 
     // --- inboxes ----------------------------------------------------------------------------------
 

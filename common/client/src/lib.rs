@@ -20,7 +20,7 @@ use goalmill_common::revision::RevisionRecord;
 use goalmill_common::trace::is_traceparent;
 use goalmill_common::view::{
     Accepted, BulkAnswer, DeadLetterView, EventReceipt, Explanation, ModelView, Page, PlanSummary, PlanView,
-    PlannerView, Preview, QuestionView, QueueView, Results, StepView,
+    PlannerView, Preview, QuestionView, QueueView, Results, StepView, WaitView,
 };
 use goalmill_http::client_failure;
 use reqwest::{Certificate, Method, Request, RequestBuilder, Response};
@@ -356,6 +356,16 @@ impl Client {
     /// Sends a plan an event from outside.
     pub async fn send_event(&self, plan: &PlanId, body: Value) -> Result<EventReceipt, ClientError> {
         self.read(self.request(Method::POST, &format!("/v1/plans/{plan}/events")).json(&self.signed(body))).await
+    }
+
+    /// Sends an event from outside to the plans that wait for it.
+    pub async fn publish_event(&self, body: Value) -> Result<EventReceipt, ClientError> {
+        self.read(self.request(Method::POST, "/v1/events").json(&self.signed(body))).await
+    }
+
+    /// Steps that wait for events from outside.
+    pub async fn waits(&self) -> Result<Page<WaitView>, ClientError> {
+        self.get("/v1/waits").await
     }
 
     /// Answers what a plan asks.

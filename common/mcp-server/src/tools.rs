@@ -66,6 +66,13 @@ pub(crate) fn list(writes: bool) -> Vec<Tool> {
         "status": {"type": "string", "enum": PlanStatus::ALL.iter().map(|status| status.as_str()).collect::<Vec<_>>()},
         "limit": {"type": "integer", "minimum": 1, "maximum": PLANS_MAX},
     });
+    let event = json!({
+        "name": {"type": "string", "description": "The name of the event, such as payment."},
+        "key": {"type": "string", "description": "What it is about, such as the number of an order."},
+        "data": {"description": "The outputs of the step that waits for it."},
+        "id": {"type": "string", "description": "A plan takes an event with the same id once."},
+        "plan_id": {"type": "string", "description": "The only plan that gets it: its id, or @latest."},
+    });
     let task = json!({"task": {"type": "string", "description": "The task in words."}});
     let all = [
         (
@@ -113,6 +120,7 @@ pub(crate) fn list(writes: bool) -> Vec<Tool> {
             answer,
             "plan_id question answer",
         ),
+        ("send_event", "Sends an event to the plans that wait for it, or to one plan.", Adds, event, "name"),
         ("cancel_plan", "Cancels a plan and stops its running steps.", Destroys, reason, "plan_id"),
     ];
     all.into_iter()
@@ -187,6 +195,14 @@ struct AnswerArguments {
     plan_id: String,
     question: String,
     answer: Value,
+}
+
+#[derive(Deserialize)]
+struct EventArguments {
+    plan_id: Option<String>,
+    /// Checked by the API.
+    #[serde(flatten)]
+    event: Map<String, Value>,
 }
 
 #[derive(Deserialize)]
@@ -294,6 +310,14 @@ pub(crate) async fn call(client: &Client, name: &str, given: Value) -> Result<Va
             let AnswerArguments { plan_id, question, answer } = arguments(given)?;
             let plan = client.resolve(&plan_id).await?;
             json!(client.answer(&plan, &question, json!({ "answer": answer })).await?)
+        }
+        "send_event" => {
+            let EventArguments { plan_id, event } = arguments(given)?;
+            let body = Value::Object(event);
+            match plan_id {
+                Some(plan) => json!(client.send_event(&client.resolve(&plan).await?, body).await?),
+                None => json!(client.publish_event(body).await?),
+            }
         }
         "cancel_plan" => {
             let PlanArguments { plan_id, reason } = arguments(given)?;

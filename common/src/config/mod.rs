@@ -27,7 +27,7 @@ pub use namespace::{NamespaceSettings, namespace_settings};
 pub use oidc::{OidcSettings, SignatureAlgorithm, is_private_url};
 pub use secret::{hide_password, hide_secrets};
 pub use settings::{
-    ApiSettings, Authentication, Gate, MetricsSettings, PlannerSettings, PolicySettings, RecordSettings,
+    ApiSettings, Authentication, EventSettings, Gate, MetricsSettings, PlannerSettings, PolicySettings, RecordSettings,
     RedactSettings, RedisSettings, RouterSettings, SchedulerSettings, Settings, WorkerSettings,
 };
 pub use tls::TlsSettings;

@@ -45,10 +45,28 @@ pub struct Settings {
     pub record: RecordSettings,
     /// Where finished plans are kept for longer.
     pub archive: ArchiveSettings,
+    /// Events from outside that are kept until a plan waits for them.
+    pub events: EventSettings,
     /// Limits of sizes and counts.
     pub limits: Limits,
     /// What namespaces may use: by namespace, and under `*` for each of the others.
     pub namespaces: BTreeMap<String, NamespaceSettings>,
+}
+
+/// Events from outside that are kept until a plan waits for them.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct EventSettings {
+    /// How long an event is kept.
+    pub retention_ms: u64,
+    /// Events that a namespace keeps; further ones are refused.
+    pub kept_max: usize,
+}
+
+impl Default for EventSettings {
+    fn default() -> Self {
+        Self { retention_ms: 7 * 24 * 3_600_000, kept_max: 10_000 }
+    }
 }
 
 /// What the log keeps of what agents receive.

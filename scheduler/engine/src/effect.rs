@@ -58,6 +58,11 @@ pub enum Effect {
     AskHooks { step: Option<StepIndex> },
     /// Cache the outputs.
     CacheStore { key: String, outputs: Json, ttl_ms: u64 },
+    /// Register the wait of [`crate::PlanState::event_wait`], and send the kept events for it as
+    /// [`goalmill_common::command::Verb::SendEvent`].
+    AwaitEvent { step: StepIndex },
+    /// Remove the registered wait.
+    StopAwaiting { step: StepIndex },
     /// Stop the execution of a superseded attempt.
     Cancel(AttemptToken),
     /// Add the step to the dead letters.

@@ -3,6 +3,7 @@
 use goalmill_common::config::HookPoint;
 use goalmill_common::criterion::JudgeKind;
 use goalmill_common::event::{Event, HookDecision, PlanEvent, Record, StepEvent};
+use goalmill_common::id::StepId;
 use goalmill_common::plan::{StepKind, Strategy};
 use goalmill_common::revision::Trigger;
 use goalmill_common::status::StepStatus;
@@ -26,11 +27,29 @@ pub(crate) fn react(state: &PlanState, record: &Record, effects: &mut Vec<Effect
             if let StepEvent::HookAsked(_) = event {
                 effects.extend(state.step_index(step).map(|i| Effect::AskHooks { step: Some(i) }));
             }
+            react_to_wait(state, step, event, effects);
             // The turn of a sequential plan names the one whose turn it is.
             if event.makes_ready() && state.plan.strategy != Strategy::Sequential {
                 let i = state.step_index(step).filter(|i| state.is_offered(*i));
                 effects.extend(i.map(Effect::Ready));
             }
+        }
+    }
+}
+
+/// Registers a wait for an event that has begun, and removes one that has ended.
+fn react_to_wait(state: &PlanState, step: &StepId, event: &StepEvent, effects: &mut Vec<Effect>) {
+    if let StepEvent::WaitStarted(started) = event {
+        let i = state.step_index(step).filter(|_| !started.event.is_empty());
+        effects.extend(i.map(|step| Effect::AwaitEvent { step }));
+    } else if event.ends_step()
+        && let Some(step) = state.step_index(step).filter(|i| state.event_wait(*i).is_some())
+    {
+        // The wait that it took in the same decision is not registered.
+        let begins = |effect: &Effect| *effect == Effect::AwaitEvent { step };
+        match effects.iter().position(begins) {
+            Some(place) => drop(effects.remove(place)),
+            None => effects.push(Effect::StopAwaiting { step }),
         }
     }
 }
@@ -86,6 +105,9 @@ pub fn pending(state: &PlanState, context: &EngineContext) -> Decision {
                 Err(Unrendered::Needs(payloads)) => Effect::LoadPayloads { step: Some(i), payloads },
                 Ok(_) | Err(Unrendered::Failed(_)) => Effect::AskHooks { step: Some(i) },
             });
+        }
+        if state.awaited_event(i).is_some() {
+            effects.push(Effect::AwaitEvent { step: i });
         }
         if step.status == StepStatus::Ready && state.is_offered(i) {
             effects.push(Effect::Ready(i));

@@ -44,7 +44,7 @@ impl Turn<'_> {
                 Ok(())
             }
             Verb::CompleteStep { step, outputs, reason: _ } => self.complete_manually(&step, outputs),
-            Verb::SendEvent { event } => self.receive_event(*event),
+            Verb::SendEvent { event, waiting_only } => self.receive_event(*event, waiting_only),
             Verb::ApproveStep { step, reason } => {
                 let i = self.awaiting_step(&step)?;
                 self.approve_step(i, reason);

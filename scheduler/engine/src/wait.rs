@@ -9,6 +9,7 @@ use goalmill_common::json_limits;
 use goalmill_common::plan::{OnTimeout, Wait};
 use goalmill_common::problem::Issue;
 use goalmill_common::status::StepStatus;
+use goalmill_common::view::WaitView;
 use goalmill_plan::document::issue;
 use goalmill_plan::validate::wait::time_ms;
 use serde_json::json;
@@ -18,6 +19,7 @@ use crate::decide::Turn;
 use crate::graph::StepIndex;
 use crate::output_check::schema_mismatch;
 use crate::render::{self, Unrendered};
+use crate::state::at;
 use crate::{PlanState, Rejection};
 
 /// Longest value of an expression that a failure quotes, in characters.
@@ -100,7 +102,9 @@ impl Turn<'_> {
 
     /// Takes an event from outside: the first step that waits for it completes, else the plan keeps it. An event whose
     /// id came before changes nothing.
-    pub(crate) fn receive_event(&mut self, event: ExternalEvent) -> Result<(), Rejection> {
+    ///
+    /// - `waiting_only`: the event is refused if no step waits for it.
+    pub(crate) fn receive_event(&mut self, event: ExternalEvent, waiting_only: bool) -> Result<(), Rejection> {
         if self.state.events.as_ref().is_some_and(|events| events.has(&event.id)) {
             return Ok(());
         }
@@ -124,6 +128,9 @@ impl Turn<'_> {
         }
         if !issues.is_empty() {
             return Err(Rejection::Invalid { reason: "the event is not valid".into(), issues });
+        }
+        if taker.is_none() && waiting_only {
+            return Err(self.refuse_plan("no step waits for the event"));
         }
         if taker.is_none() {
             self.check_room_for(&event)?;
@@ -219,6 +226,15 @@ impl Turn<'_> {
 }
 
 impl PlanState {
+    /// The wait of a step for an event, also if it has ended.
+    pub fn event_wait(&self, i: StepIndex) -> Option<WaitView> {
+        let step = self.steps.get(i.as_usize())?;
+        let (event, key) = step.details.as_ref()?.awaited_event.as_deref()?.clone();
+        let due_ms = at(step.due_ms).unwrap_or(self.accepted.deadline_ms);
+        let (plan_id, step_id) = (self.id().clone(), self.plan.steps[i].id.clone());
+        Some(WaitView { plan_id, step_id, namespace: self.namespace(), event, key, due_at: rfc3339(due_ms) })
+    }
+
     /// Name and key of the event that a step waits for.
     pub(crate) fn awaited_event(&self, i: StepIndex) -> Option<(&str, &str)> {
         let step = &self.steps[i];

@@ -5,13 +5,14 @@ use axum::extract::{Path, State};
 use goalmill_common::command::Verb;
 use goalmill_common::external_event::ExternalEvent;
 use goalmill_common::json::Json as Payload;
-use goalmill_common::view::EventReceipt;
+use goalmill_common::view::{EventReceipt, Page, WaitView};
 use serde::Deserialize;
 
 use super::Api;
 use super::plan_access::send_verb;
 use super::principal::Principal;
 use super::response::{self, ApiResult, Body};
+use crate::event_delivery;
 
 /// The body: an event from outside.
 #[derive(Deserialize, schemars::JsonSchema)]
@@ -53,6 +54,29 @@ pub(crate) async fn send_to_plan(
     let body: EventBody = response::parse_json(&response::body(body)?)?;
     let (event, actor) = body.into_event(&api);
     let receipt = EventReceipt { id: event.id.clone(), plans: vec![plan.as_str().into()] };
-    send_verb(&api, &principal, &plan, &actor, Verb::SendEvent { event }).await?;
+    send_verb(&api, &principal, &plan, &actor, Verb::SendEvent { event, waiting_only: false }).await?;
     Ok(Json(receipt))
+}
+
+/// `POST /v1/events`: to every plan of the caller's namespace that waits for it.
+pub(crate) async fn send(State(api): State<Api>, principal: Principal, body: Body) -> ApiResult<EventReceipt> {
+    let body: EventBody = response::parse_json(&response::body(body)?)?;
+    let (event, actor) = body.into_event(&api);
+    let (namespace, actor) = (principal.place(None)?.unwrap_or_default(), principal.actor_named(&actor)?);
+    Ok(Json(event_delivery::send_event(&api.scheduler, &api.shards, &namespace, &actor, event).await?))
+}
+
+/// Waits in one answer.
+const WAITS_MAX: usize = 1_000;
+
+/// `GET /v1/waits`: the waits for events that the caller sees, the soonest end first.
+pub(crate) async fn waits(State(api): State<Api>, principal: Principal) -> ApiResult<Page<WaitView>> {
+    let broker = api.scheduler.broker.as_ref();
+    let registered = broker.fields(&broker.keys().waits()).await?;
+    let parse = |text: &String| serde_json::from_str::<WaitView>(text).ok();
+    let mut items: Vec<WaitView> =
+        registered.values().filter_map(parse).filter(|wait| principal.may_see(&wait.namespace)).collect();
+    items.sort_by(|a, b| (&a.due_at, &a.plan_id, &a.step_id).cmp(&(&b.due_at, &b.plan_id, &b.step_id)));
+    items.truncate(WAITS_MAX);
+    Ok(Json(Page { items, next: None }))
 }

@@ -13,11 +13,13 @@ use goalmill_common::wire::SubmissionAnswer;
 
 use crate::scheduler::Scheduler;
 
+mod events;
 mod hooks;
 mod payloads;
 mod planning;
 mod result_cache;
 
+pub(crate) use events::{await_event, stop_awaiting};
 pub(crate) use hooks::ask_hooks;
 pub(crate) use payloads::load_payloads;
 use payloads::show_payloads;

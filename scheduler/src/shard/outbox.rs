@@ -6,6 +6,7 @@ use goalmill_common::event::{ModelAnswered, Record};
 use goalmill_common::goal::Goal;
 use goalmill_common::id::PlanId;
 use goalmill_common::json::Json;
+use goalmill_common::view::WaitView;
 use goalmill_engine::{Command, HookQuestion, NeededPayload, PlanState, Rejection, StepIndex};
 use goalmill_planning::CallLog;
 use tokio::sync::{mpsc, oneshot};
@@ -61,6 +62,10 @@ pub(crate) enum PostCommit {
         plan: PlanId,
         question: Box<HookQuestion>,
     },
+    /// Register the wait for an event; the events that are kept for it are commands.
+    AwaitEvent(Box<WaitView>),
+    /// Remove the registered wait.
+    StopAwaiting(Box<WaitView>),
     CachePut {
         key: String,
         outputs: Json,
@@ -116,6 +121,18 @@ impl Outbox {
                     self.spawn(self.handle(plan, None), move |scheduler, handle| async move {
                         Some(effects::ask_hooks(&scheduler, &handle.plan, *question).await)
                     });
+                }
+                PostCommit::AwaitEvent(wait) => {
+                    let (scheduler, handle) = (self.scheduler.clone(), self.handle(wait.plan_id.clone(), None));
+                    self.scheduler.tasks.spawn(async move {
+                        for command in effects::await_event(&scheduler, &wait).await {
+                            handle.send(command).await;
+                        }
+                    });
+                }
+                PostCommit::StopAwaiting(wait) => {
+                    let scheduler = self.scheduler.clone();
+                    self.scheduler.tasks.spawn(async move { effects::stop_awaiting(&scheduler, &wait).await });
                 }
                 PostCommit::CachePut { key, outputs, ttl_ms } => {
                     let scheduler = self.scheduler.clone();

@@ -22,6 +22,7 @@ macro_rules! on_both_back_ends {
 }
 
 mod commits;
+mod events;
 mod installation;
 mod lost_messages;
 mod make;

@@ -59,7 +59,8 @@ const CYCLE_MAX: usize = 3;
 /// The top-level modules of the scheduler: each uses only modules of later rows.
 const SCHEDULER_ORDER: &[&[&str]] = &[
     &["app"],
-    &["api", "archiver", "intake", "gauges", "goal_streams", "reaper", "reconcile"],
+    &["api", "archiver", "event_stream", "intake", "gauges", "goal_streams", "reaper", "reconcile"],
+    &["event_delivery"],
     &["scaling", "shard_client", "submission"],
     &["shard"],
     &["effects", "watchdog"],

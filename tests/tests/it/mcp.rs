@@ -87,7 +87,7 @@ async fn it_reads_unless_writes_are_set_and_is_not_there_when_off() -> Result<()
     it.stop().await;
 
     let it = start(with_mcp(McpAccess::Write)).await?;
-    assert_eq!(tool_names(&it).await?.len(), READS.len() + 4);
+    assert_eq!(tool_names(&it).await?.len(), READS.len() + 5);
     let submitted: Value = post(&it, &tools_call("submit_goal", json!({"goal": GOAL}))).send().await?.json().await?;
     let plan = submitted["result"]["structuredContent"]["plan_id"].as_str().context("it is accepted")?.into();
     let cancelled = tools_call("cancel_plan", json!({"plan_id": plan, "reason": "enough"}));

@@ -44,10 +44,11 @@ const SHARED_WRITES: [&str; 7] = [
     "delete /v1/tokens/{id}",
 ];
 /// Routes whose answers depend on the caller's namespace.
-const LISTS: [&str; 7] = [
+const LISTS: [&str; 8] = [
     "get /v1/plans",
     "get /v1/events",
     "get /v1/logs",
+    "get /v1/waits",
     "get /v1/overview",
     "get /v1/stats",
     "get /v1/dead-letters",
@@ -62,7 +63,8 @@ fn is_count(operation: &str) -> bool {
 const BULK: [&str; 4] =
     ["post /v1/plans:cancel", "post /v1/plans:pause", "post /v1/plans:resume", "post /v1/plans:replan"];
 /// Routes that begin something in the caller's namespace, or run nothing.
-const BEGINNINGS: [&str; 6] = [
+const BEGINNINGS: [&str; 7] = [
+    "post /v1/events",
     "post /v1/goals",
     "post /v1/plans",
     "post /v1/plans:validate",
@@ -211,8 +213,11 @@ async fn lists_have_only_what_belongs_to_the_caller() -> Result<()> {
     let (red, blue) = (shared.begin(&shared.red, "k").await?, shared.begin(&shared.blue, "k").await?);
     assert_ne!(red, blue, "one key in two namespaces is two plans");
     assert_eq!(shared.begin(&shared.red, "k").await?, red);
-    for plan in [&red, &blue] {
+    for (plan, namespace) in [(&red, "red"), (&blue, "blue")] {
         shared.it.broker.add_dead_letter(&letter(plan)).await?;
+        let wait = json!({"plan_id": plan, "step_id": "a", "namespace": namespace, "event": "e", "due_at": ""});
+        let waits = shared.it.broker.keys().waits();
+        shared.it.broker.put_field(&waits, &format!("{plan} a"), &wait.to_string()).await?;
         let cancel = shared.request(&shared.all, "POST", &format!("/v1/plans/{plan}:cancel"));
         assert_eq!(code(cancel).await?.0, 200);
     }

@@ -1,8 +1,10 @@
 //! Steps that wait, over the API and the command line, with real processes.
 
 use anyhow::Result;
+use goalmill_common::keys::Keys;
 use goalmill_tests::dev::Dev;
-use goalmill_tests::installation::step;
+use goalmill_tests::installation::{Installation, step};
+use goalmill_tests::redis_server::RedisServer;
 use goalmill_tests::wait::{SOON, until};
 use serde_json::{Value, json};
 
@@ -53,6 +55,56 @@ async fn an_event_ends_a_wait_whether_it_comes_before_or_after() -> Result<()> {
     assert_eq!(step_of(&dev, &plan, 0)["outputs"], json!({"paid": 1}));
     assert_eq!(step_of(&dev, &plan, 1)["outputs"], json!({"paid": 2}), "it was kept from before the wait");
     send(&dev, "payment", "p2", r#"{"paid": 3}"#, 1)?;
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_event_reaches_every_plan_of_its_namespace_that_waits_for_it() -> Result<()> {
+    let server = RedisServer::start().await?;
+    an_event_reaches_all(Installation::over(&server).await?, Some(&server)).await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_event_reaches_every_plan_in_the_embedded_mode_too() -> Result<()> {
+    an_event_reaches_all(Installation::embedded().await?, None).await
+}
+
+async fn an_event_reaches_all(it: Installation, server: Option<&RedisServer>) -> Result<()> {
+    let plan = |key: &str| json!({"steps": [{"id": "paid", "wait": {"event": "payment", "key": key}}]});
+    let event = |id: &str, key: &str| json!({"name": "payment", "key": key, "id": id, "data": {"by": id}});
+    let (one, two) = (it.submit(&plan("17")).await?, it.submit(&plan("17")).await?);
+    let waits = async || it.get("/v1/waits").await.expect("it is answered")["items"].clone();
+    until(SOON, async || waits().await.as_array().is_some_and(|items| items.len() == 2)).await;
+    assert_eq!((&waits().await[0]["event"], &waits().await[0]["key"]), (&json!("payment"), &json!("17")));
+    let (status, receipt) = it.post("/v1/events", &event("e1", "17")).await?;
+    let reached = receipt["plans"].as_array().map_or(0, Vec::len);
+    assert_eq!((status, reached), (200, 2), "{receipt:#}");
+    for plan in [&one, &two] {
+        let view = it.await_end(plan, SOON).await?;
+        assert_eq!(view["steps"][0]["outputs"], json!({"by": "e1"}), "{view:#}");
+    }
+    until(SOON, async || waits().await == json!([])).await;
+
+    // It is kept for plans that wait later, and for those the first one wins.
+    let (status, receipt) = it.post("/v1/events", &event("e2", "18")).await?;
+    assert_eq!((status, &receipt["plans"]), (200, &json!([])), "{receipt:#}");
+    it.post("/v1/events", &event("e3", "18")).await?;
+    let late = it.submit(&plan("18")).await?;
+    assert_eq!(it.await_end(&late, SOON).await?["steps"][0]["outputs"], json!({"by": "e2"}));
+
+    let (status, refused) = it.post("/v1/events", &json!({"name": "two words"})).await?;
+    assert_eq!((status, &refused["errors"][0]["pointer"]), (400, &json!("/name")), "{refused:#}");
+    if let Some(server) = server {
+        let waiting = it.submit(&plan("19")).await?;
+        let client = ::redis::Client::open(server.url())?;
+        let mut connection = client.get_multiplexed_async_connection().await?;
+        let mut add = ::redis::cmd("XADD");
+        add.arg(Keys::default().sent_events()).arg("*");
+        add.arg("name").arg("payment").arg("key").arg("19").arg("data").arg("{\"by\":\"stream\"}");
+        add.query_async::<String>(&mut connection).await?;
+        assert_eq!(it.await_end(&waiting, SOON).await?["steps"][0]["outputs"], json!({"by": "stream"}));
+    }
+    it.stop().await;
     Ok(())
 }
 

@@ -8,11 +8,11 @@ use std::time::Duration;
 use async_trait::async_trait;
 use futures_util::future::BoxFuture;
 use goalmill_broker::{
-    Broker, BrokerError, Claim, Commit, Committed, DeadLetter, Delivery, Entry, Health, InboxCursor, Install, LogEntry,
-    Meta, Ownership, QueueState, Reader, Registry,
+    Broker, BrokerError, Claim, Commit, Committed, DeadLetter, Delivery, Entry, Health, InboxCursor, Install,
+    KeptEvent, LogEntry, Meta, Ownership, QueueState, Reader, Registry,
 };
 use goalmill_common::agent::{Agent, WorkerBeat};
-use goalmill_common::id::{AgentType, AttemptToken, EntryId, PlanId, ShardId, WorkerId};
+use goalmill_common::id::{AgentType, AttemptToken, EntryId, Namespace, PlanId, ShardId, WorkerId};
 use goalmill_common::keys::Keys;
 use goalmill_common::wire::Fields;
 
@@ -358,6 +358,12 @@ impl Broker for Link {
     }
     async fn remove_blob(&self, key: &str) -> Result<()> {
         through!(self, "remove_blob", self.env.broker.remove_blob(key))
+    }
+    async fn keep_event(&self, event: &KeptEvent) -> Result<bool> {
+        through!(self, "keep_event", self.env.broker.keep_event(event))
+    }
+    async fn kept_events(&self, namespace: &Namespace, topic: &str) -> Result<Vec<String>> {
+        through!(self, "kept_events", self.env.broker.kept_events(namespace, topic))
     }
     async fn put_field(&self, key: &str, field: &str, value: &str) -> Result<()> {
         through!(self, "put_field", self.env.broker.put_field(key, field, value))

@@ -7,7 +7,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use goalmill_broker::*;
 use goalmill_common::agent::{Agent, WorkerBeat};
-use goalmill_common::id::{AgentType, AttemptToken, EntryId, PlanId, ShardId, WorkerId};
+use goalmill_common::id::{AgentType, AttemptToken, EntryId, Namespace, PlanId, ShardId, WorkerId};
 use goalmill_common::keys::Keys;
 use goalmill_common::wire::Fields;
 
@@ -81,6 +81,14 @@ impl Broker for Faulty {
     async fn answer(&self, answers: &[(String, String)]) -> Result<()> {
         self.pass("answer").await?;
         self.inner.answer(answers).await
+    }
+    async fn keep_event(&self, event: &KeptEvent) -> Result<bool> {
+        self.pass("keep_event").await?;
+        self.inner.keep_event(event).await
+    }
+    async fn kept_events(&self, namespace: &Namespace, topic: &str) -> Result<Vec<String>> {
+        self.pass("kept_events").await?;
+        self.inner.kept_events(namespace, topic).await
     }
     async fn extend(&self, worker: &WorkerId, leases: &[(AgentType, EntryId)]) -> Result<Vec<bool>> {
         self.pass("extend").await?;

@@ -6,7 +6,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use goalmill_common::agent::{Agent, WorkerBeat};
-use goalmill_common::id::{AgentType, AttemptToken, EntryId, PlanId, ShardId, WorkerId};
+use goalmill_common::id::{AgentType, AttemptToken, EntryId, Namespace, PlanId, ShardId, WorkerId};
 use goalmill_common::wire::{Fields, InboxStream};
 use serde::{Deserialize, Serialize};
 
@@ -16,8 +16,8 @@ use super::stream::{ConsumerGroup, Id, Stream};
 use crate::inbox::sort_by_time;
 use crate::verbs::CANCELLED_MS;
 use crate::{
-    Broadcast, Claim, Commit, DeadLetter, Delivery, Entry, InboxCursor, InboxEntry, Install, LogEntry, Meta, Ownership,
-    QueueState,
+    Broadcast, Claim, Commit, DeadLetter, Delivery, Entry, InboxCursor, InboxEntry, Install, KeptEvent, LogEntry, Meta,
+    Ownership, QueueState,
 };
 
 const DAY_MS: u64 = 24 * 3_600_000;
@@ -547,6 +547,31 @@ impl MemoryStore {
         self.deadlines.clear(&Expiring::Blob(key.into()));
     }
 
+    pub(super) fn keep_event(&mut self, event: &KeptEvent, now: u64) -> bool {
+        let KeptEvent { namespace, topic, id, text, retention_ms, most } = event;
+        let key = [&kept_key(namespace, topic), id.as_str()].concat();
+        if self.blobs.contains_key(&key) {
+            return true;
+        }
+        let all = kept_key(namespace, "");
+        let all = all.trim_end_matches('\0');
+        let kept = self.blobs.range(all.to_owned()..).take_while(|(key, _)| key.strip_prefix(all).is_some());
+        if kept.take(*most).count() == *most {
+            return false;
+        }
+        // They are sorted by the time at which they came.
+        self.put_blob(&key, format!("{now:020}{text}").as_bytes(), *retention_ms, now);
+        true
+    }
+
+    pub(super) fn kept_events(&self, namespace: &Namespace, topic: &str) -> Vec<String> {
+        let start = kept_key(namespace, topic);
+        let blobs = self.blobs.range(start.clone()..).take_while(|(key, _)| key.starts_with(&start));
+        let mut events: Vec<String> = blobs.map(|(_, value)| String::from_utf8_lossy(value).into_owned()).collect();
+        events.sort();
+        events.into_iter().map(|event| event.chars().skip(20).collect()).collect()
+    }
+
     pub(super) fn put_field(&mut self, key: &str, field: &str, value: &str) {
         self.blobs.insert(field_key(key, field), value.into());
     }
@@ -567,6 +592,11 @@ impl MemoryStore {
     pub(super) fn remove_field(&mut self, key: &str, field: &str) -> bool {
         self.blobs.remove(&field_key(key, field)).is_some()
     }
+}
+
+/// What the keys of the kept events of a topic begin with: they are blobs, so that the form of a snapshot stays the same.
+fn kept_key(namespace: &Namespace, topic: &str) -> String {
+    ["events\0", namespace.as_str(), "\0", topic, "\0"].concat()
 }
 
 /// Fields are stored among the blobs, without a deadline, so that the form of a snapshot stays the same. No key has the

@@ -20,7 +20,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use goalmill_common::agent::{Agent, WorkerBeat};
 use goalmill_common::clock::Clock;
-use goalmill_common::id::{AgentType, AttemptToken, EntryId, PlanId, ShardId, WorkerId};
+use goalmill_common::id::{AgentType, AttemptToken, EntryId, Namespace, PlanId, ShardId, WorkerId};
 use goalmill_common::keys::Keys;
 use goalmill_common::wire::{Fields, InboxStream};
 
@@ -29,8 +29,8 @@ use self::memory_store::MemoryStore;
 use self::reader::EmbeddedReader;
 use self::record::Write;
 use crate::{
-    Broker, BrokerError, Claim, Commit, Committed, DeadLetter, Delivery, Entry, Health, InboxCursor, Install, LogEntry,
-    Meta, Ownership, QueueState, Reader, Registry,
+    Broker, BrokerError, Claim, Commit, Committed, DeadLetter, Delivery, Entry, Health, InboxCursor, Install,
+    KeptEvent, LogEntry, Meta, Ownership, QueueState, Reader, Registry,
 };
 
 pub(crate) use self::record::read_summary;
@@ -160,6 +160,15 @@ impl Broker for Embedded {
 
     async fn submit(&self, fields: &Fields) -> Result<EntryId> {
         self.core.write(|store, now| store.submit(fields, now), |_| Some(Write::Submit(fields.into())))
+    }
+
+    async fn keep_event(&self, event: &KeptEvent) -> Result<bool> {
+        let record = |kept: &bool| kept.then_some(Write::KeepEvent(Cow::Borrowed(event)));
+        self.core.write(|store, now| store.keep_event(event, now), record)
+    }
+
+    async fn kept_events(&self, namespace: &Namespace, topic: &str) -> Result<Vec<String>> {
+        self.core.read(|store, _| store.kept_events(namespace, topic))
     }
 
     async fn reclaim_submissions(&self, consumer: &str, idle_ms: u64, limit: usize) -> Result<Vec<Entry>> {

@@ -11,7 +11,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use super::memory_store::MemoryStore;
 use super::stream::Id;
-use crate::{Claim, Commit, DeadLetter, Install};
+use crate::{Claim, Commit, DeadLetter, Install, KeptEvent};
 
 /// One write. New kinds go to the end: the file tells them by their number.
 #[derive(Debug, Serialize, Deserialize)]
@@ -55,6 +55,7 @@ pub(super) enum Write<'a> {
     RemoveField(Cow<'a, str>, Cow<'a, str>),
     ExpirePlans(Cow<'a, [(PlanId, u64)]>),
     SendRequest(ShardId, Cow<'a, [(String, Vec<u8>)]>),
+    KeepEvent(Cow<'a, KeptEvent>),
 }
 
 impl Write<'_> {
@@ -103,6 +104,7 @@ impl Write<'_> {
             Self::RemoveBlob(key) => store.remove_blob(&key),
             Self::PutField(key, field, value) => store.put_field(&key, &field, &value),
             Self::RemoveField(key, field) => drop(store.remove_field(&key, &field)),
+            Self::KeepEvent(event) => drop(store.keep_event(&event, now)),
             Self::PutBlob(key, bytes, ttl_ms) => store.put_blob(&key, &bytes, ttl_ms, now),
         }
     }

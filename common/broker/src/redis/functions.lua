@@ -552,6 +552,22 @@ local function recent(keys, args)
   return redis.call('ZRANGEBYSCORE', keys[1], '(' .. decimal(now() - args[1]), '+inf', 'WITHSCORES')
 end
 
+-- Keeps an event from outside, unless its topic has one with the same id.
+-- KEYS[1] what the namespace keeps  [2] the stream of the topic.
+-- ARGV[1] topic  [2] id  [3] event  [4] how long it is kept, ms  [5] how many the namespace keeps.
+-- Returns 1 when the event is kept, or 0 when there are too many.
+local function keep_event(keys, args)
+  local time, member = now(), args[1] .. ' ' .. args[2]
+  local oldest = decimal(time - args[4])
+  redis.call('ZREMRANGEBYSCORE', keys[1], '-inf', oldest)
+  if redis.call('ZSCORE', keys[1], member) then return 1 end
+  if redis.call('ZCARD', keys[1]) >= tonumber(args[5]) then return 0 end
+  redis.call('XADD', keys[2], 'MINID', oldest, '*', 'event', args[3])
+  redis.call('ZADD', keys[1], decimal(time), member)
+  for _, key in ipairs(keys) do redis.call('PEXPIRE', key, args[4]) end
+  return 1
+end
+
 -- Records a worker's heartbeat at the server's time, and forgets workers of long ago.
 -- KEYS[1] workers  [2] their heartbeats. ARGV[1] worker  [2] heartbeat  [3] how long to remember, ms. Returns the time.
 local function record_worker_heartbeat(keys, args)
@@ -622,5 +638,6 @@ define('queues', queues, { 'no-writes' })
 define('probe', probe, { 'allow-oom' })
 define('cancel', cancel, { 'allow-oom' })
 define('recent', recent, { 'no-writes' })
+define('keep_event', keep_event, {})
 define('record_worker_heartbeat', record_worker_heartbeat, { 'allow-oom' })
 define('record_scheduler_heartbeat', record_scheduler_heartbeat, { 'allow-oom' })

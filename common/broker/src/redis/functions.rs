@@ -30,6 +30,7 @@ pub(super) enum Function {
     Probe,
     Cancel,
     Recent,
+    KeepEvent,
     RecordWorkerHeartbeat,
     RecordSchedulerHeartbeat,
 }
@@ -55,6 +56,7 @@ impl Function {
             Self::Probe => "goalmill_probe",
             Self::Cancel => "goalmill_cancel",
             Self::Recent => "goalmill_recent",
+            Self::KeepEvent => "goalmill_keep_event",
             Self::RecordWorkerHeartbeat => "goalmill_record_worker_heartbeat",
             Self::RecordSchedulerHeartbeat => "goalmill_record_scheduler_heartbeat",
         }

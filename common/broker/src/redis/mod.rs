@@ -37,8 +37,8 @@ use goalmill_common::status::PlanStatus;
 use goalmill_common::wire::Fields;
 
 use crate::{
-    Broker, BrokerError, Claim, Commit, Committed, DeadLetter, Delivery, Entry, Health, InboxCursor, Install, LogEntry,
-    Meta, Ownership, QueueState, Reader, Registry,
+    Broker, BrokerError, Claim, Commit, Committed, DeadLetter, Delivery, Entry, Health, InboxCursor, Install,
+    KeptEvent, LogEntry, Meta, Ownership, QueueState, Reader, Registry,
 };
 use connections::Connections;
 
@@ -128,6 +128,18 @@ impl Broker for RedisBroker {
     }
     async fn remove_namespace_submissions(&self, namespace: &Namespace, ids: &[EntryId]) -> Result<()> {
         self.0.remove_namespace_submissions(namespace, ids).await
+    }
+    async fn keep_event(&self, event: &KeptEvent) -> Result<bool> {
+        self.0.keep_event(event).await
+    }
+    async fn kept_events(&self, namespace: &Namespace, topic: &str) -> Result<Vec<String>> {
+        self.0.kept_events(namespace, topic).await
+    }
+    async fn sent_events(&self, limit: usize) -> Result<Vec<Entry>> {
+        self.0.sent_events(limit).await
+    }
+    async fn remove_sent_events(&self, ids: &[EntryId]) -> Result<()> {
+        self.0.remove_sent_events(ids).await
     }
     async fn reclaim_submissions(&self, consumer: &str, idle_ms: u64, limit: usize) -> Result<Vec<Entry>> {
         self.0.reclaim_submissions(consumer, idle_ms, limit).await

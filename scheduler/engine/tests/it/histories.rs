@@ -321,7 +321,7 @@ fn happen(world: &mut World, chance: &mut Chance<'_>) {
             let data = chance.pick(&[json!({"x": 3}), json!(7)]).into();
             let (id, name) = (format!("i{}", chance.below(20)), format!("e{}", chance.below(2)));
             let event = Box::new(ExternalEvent { id, name, key: String::new(), data });
-            Command::Verb(Verb::SendEvent { event })
+            Command::Verb(Verb::SendEvent { event, waiting_only: chance.one_in(2) })
         }
         26 => Command::Verb(chance.pick(&[
             Verb::ApproveStep { step: step.clone(), reason: reason.clone() },

@@ -7,7 +7,7 @@ use goalmill_common::goal::Goal;
 use goalmill_common::json::Json;
 use goalmill_common::plan::{OnFailure, OnTimeout, Plan, Step, StepKind, Strategy, Wait};
 use goalmill_common::status::{PlanStatus, StepStatus};
-use goalmill_engine::{Command, Rejection, Timer};
+use goalmill_engine::{Command, Effect, Rejection, Timer};
 use serde_json::json;
 
 use crate::world::{START_MS, World, completed, step, submission};
@@ -237,7 +237,7 @@ fn payment() -> Wait {
 
 fn send(world: &mut World, id: &str, key: &str, data: serde_json::Value) -> Result<(), Rejection> {
     let event = ExternalEvent { id: id.into(), name: "payment".into(), key: key.into(), data: data.into() };
-    world.verb(Verb::SendEvent { event: Box::new(event) }).map(drop)
+    world.verb(Verb::SendEvent { event: Box::new(event), waiting_only: false }).map(drop)
 }
 
 fn awaiting(wait: Wait) -> World {
@@ -357,4 +357,27 @@ fn a_wait_for_an_event_is_explained_with_the_command_that_ends_it() {
     assert!(pause.hint.contains("goalmill event send payment --plan"), "{}", pause.hint);
     let awaited = world.state.view(true).steps[1].awaits.clone().expect("it waits for an event");
     assert_eq!((awaited.event.as_str(), awaited.key.as_str(), awaited.schema.is_some()), ("payment", "17", true));
+}
+
+#[test]
+fn a_wait_is_registered_until_it_ends_and_again_after_a_restart() {
+    let mut world = awaiting(payment());
+    let step = world.index("pause");
+    let (begin, end) = (Effect::AwaitEvent { step }, Effect::StopAwaiting { step });
+    let count = |world: &World, effect: &Effect| world.others.iter().filter(|other| *other == effect).count();
+    assert_eq!((count(&world, &begin), count(&world, &end)), (1, 0));
+    world.restart();
+    assert_eq!(count(&world, &begin), 2);
+    let event =
+        ExternalEvent { id: "e1".into(), name: "payment".into(), key: "17".into(), data: json!({"paid": true}).into() };
+    world.verb(Verb::SendEvent { event: Box::new(event.clone()), waiting_only: true }).unwrap();
+    assert_eq!((count(&world, &begin), count(&world, &end)), (2, 1));
+    let late = Box::new(ExternalEvent { id: "e2".into(), ..event });
+    let refused = world.verb(Verb::SendEvent { event: late, waiting_only: true });
+    assert!(matches!(refused, Err(Rejection::NotAllowed { .. })), "{refused:?}");
+    // An event that the plan has kept ends the wait before it is registered.
+    let mut world = World::of(paused_between(payment()));
+    send(&mut world, "e1", "17", json!({"paid": true})).unwrap();
+    world.complete("a", json!({"order": 17}));
+    assert_eq!((count(&world, &begin), count(&world, &end)), (0, 0));
 }

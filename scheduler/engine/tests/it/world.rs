@@ -182,6 +182,8 @@ impl Member {
             | Effect::CacheLookup { .. }
             | Effect::LoadPayloads { .. }
             | Effect::AskHooks { .. }
+            | Effect::AwaitEvent { .. }
+            | Effect::StopAwaiting { .. }
             | Effect::CacheStore { .. }
             | Effect::DeadLetter { .. }
             | Effect::Answer { .. }

@@ -19,7 +19,7 @@ use goalmill_common::quality::QualityReport;
 use goalmill_common::revision::RevisionRecord;
 use goalmill_common::view::{
     Accepted, BulkAnswer, DeadLetterView, EventReceipt, EventView, Explanation, ModelView, Overview, Page, PlanSummary,
-    PlannerView, Preview, QuestionView, QueueView, Results, StepView,
+    PlannerView, Preview, QuestionView, QueueView, Results, StepView, WaitView,
 };
 use serde_json::{Map, Value, json};
 
@@ -157,6 +157,16 @@ fn submissions() -> Vec<Operation> {
             .takes::<Goal>()
             .gives::<Preview>()
             .refuses(&[InvalidJson, InvalidGoal, PlanningFailed]),
+        post(
+            "/v1/events",
+            "sendEvent",
+            "Gives an event from outside to the plans that wait for it, and keeps it",
+            send_event::send,
+        )
+        .roles(STEERING)
+        .takes::<send_event::EventBody>()
+        .gives::<EventReceipt>()
+        .refuses(&[InvalidJson, NamespaceLimitReached]),
         post("/v1/plans/{id}:fork", "forkPlan", "Begins a plan that goes on from where this one stood", plans::act)
             .roles(&[Submitter])
             .headers(&["Idempotency-Key", "traceparent"])
@@ -275,6 +285,13 @@ fn looks() -> Vec<Operation> {
         .gives::<Page<event_search::ListedEvent>>()
         .gives_as::<String>(EVENT_STREAM)
         .refuses(&[PlanNotFound, InvalidEventId]),
+        get(
+            "/v1/waits",
+            "listWaits",
+            "The steps that wait for events, at most 1,000, the soonest end first",
+            send_event::waits,
+        )
+        .gives::<Page<WaitView>>(),
         get(
             "/v1/overview",
             "getOverview",

@@ -38,6 +38,8 @@ impl ShardState {
                 | Effect::CacheStore { .. }
                 | Effect::LoadPayloads { .. }
                 | Effect::AskHooks { .. }
+                | Effect::AwaitEvent { .. }
+                | Effect::StopAwaiting { .. }
                 | Effect::Cancel(_)
                 | Effect::DeadLetter { .. }
                 | Effect::Answer { .. } => {
@@ -72,6 +74,8 @@ impl ShardState {
                 let question = Box::new(state.hook_question(step, &self.context)?);
                 PostCommit::AskHooks { plan, question }
             }
+            Effect::AwaitEvent { step } => PostCommit::AwaitEvent(Box::new(state.event_wait(step)?)),
+            Effect::StopAwaiting { step } => PostCommit::StopAwaiting(Box::new(state.event_wait(step)?)),
             Effect::Cancel(token) => PostCommit::Update(StoreUpdate::CancelAttempt(token)),
             Effect::DeadLetter { step, failure } => {
                 let letter = Box::new(self.dead_letter(slot, step, failure)?);
