@@ -980,6 +980,23 @@ pub const SECTIONS: &[CodeSection] = &[
                 constraints.",
             ),
             (
+                "FACT_GUESSED",
+                "A fact was read in the text only: no constraint states it, and the rule does not ask for it. The \
+                plan has a confidence of at most 0.3, and waits for approval with `planner.approve_guesses`. State \
+                the fact in the constraints if it is meant.",
+            ),
+            (
+                "GOAL_FIELD_DROPPED",
+                "What a model read in the text of the goal (`planning.read_goal`) was not used: the words do not \
+                stand in the text, the day is not certain, or the goal states the field itself. The detail says \
+                which. State the field in the goal if it is meant.",
+            ),
+            (
+                "GOAL_NOT_READ",
+                "No model could read the text of the goal (`planning.read_goal`); the goal was planned as it was \
+                submitted. The detail has the reason.",
+            ),
+            (
                 "FACT_UNREAD",
                 "A part of the goal looks like a constraint but was not understood (`by 05/06/2027` has two \
                 readings; `by Friday`). Steps get it word for word. Write it in another form, or as a \

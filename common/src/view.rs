@@ -153,6 +153,9 @@ pub struct PlanView {
     /// Why the plan is not from the first planner, or is generic.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub planner_note: String,
+    /// Fields of the goal that a model read in its text: `/constraints/budget`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub goal_read: Vec<String>,
     /// The plan's confidence, 0 to 1; revisions lower it.
     pub confidence: f64,
     /// How its steps are run.
@@ -431,6 +434,9 @@ pub struct Explanation {
     /// Why the plan is not from the first planner, or is generic.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub planner_note: String,
+    /// What a model read in the text of the goal: the field and its value, a line each.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub goal_read: Vec<String>,
     /// The steps with a known cause.
     pub steps: Vec<StepExplanation>,
 }
@@ -553,6 +559,9 @@ pub struct Preview {
     /// The router's choices for `auto` steps.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub routes: Vec<crate::event::Route>,
+    /// The fields of the goal with what a model read in its text; none when nothing was read.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub goal: Option<Box<crate::event::GoalChanged>>,
     /// Who made the plan: `submitted`, `rules`, `htn`, `llm`, `tools`.
     pub planner: String,
     /// The plan's confidence, 0 to 1.
@@ -594,6 +603,7 @@ impl Preview {
             issues: Vec::new(),
             warnings: planned.warnings,
             routes: planned.routes,
+            goal: planned.goal,
             planner: planned.planner,
             planning_trace: planned.provenance,
             confidence: planned.confidence,
@@ -613,6 +623,7 @@ impl Preview {
             issues,
             warnings: Vec::new(),
             routes: Vec::new(),
+            goal: None,
             planner: SUBMITTED.into(),
             confidence: 0.0,
             critical_path_seconds: 0.0,

@@ -40,6 +40,8 @@ pub struct PlanState {
     pub(crate) revision: u32,
     /// The first event.
     pub(crate) accepted: Box<GoalAccepted>,
+    /// Fields of the goal that a model read in its text, as pointers.
+    pub(crate) goal_read: Vec<String>,
     pub(crate) key: TokenKey,
     pub(crate) created_ms: u64,
     pub(crate) plan: Arc<Plan>,
@@ -111,7 +113,8 @@ pub(crate) struct Origin {
 impl Origin {
     /// Keeps why a planner took over from a model that failed.
     pub(crate) fn keep_note(&mut self, warnings: &[Issue]) {
-        let of_planners = |issue: &&Issue| matches!(issue.code.as_str(), "PLANNER_FALLBACK" | "GENERIC_PLAN");
+        let of_planners =
+            |issue: &&Issue| matches!(issue.code.as_str(), "PLANNER_FALLBACK" | "GENERIC_PLAN" | "FACT_GUESSED");
         if let Some(issue) = warnings.iter().find(of_planners) {
             self.note = Some(issue.detail.chars().take(NOTE_CHARS_MAX).collect::<String>().into());
         }
@@ -275,6 +278,7 @@ impl PlanState {
             status: PlanStatus::Planning,
             revision: 0,
             accepted: Box::new(accepted.clone()),
+            goal_read: Vec::new(),
             key: TokenKey::new(&accepted.secret),
             created_ms: time_ms,
             plan: Arc::default(),

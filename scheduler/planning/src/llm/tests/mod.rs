@@ -24,6 +24,7 @@ use super::*;
 use crate::{CallLog, CallRecorder, Terms, ToolsPlanner, pipeline};
 
 mod formats;
+mod goal_reader;
 mod parameters;
 mod plan_schema;
 mod review;
@@ -100,6 +101,7 @@ fn request() -> PlanRequest {
         revision: 0,
         call_log: CallLog::default(),
         terms: Default::default(),
+        reading: None,
     }
 }
 
