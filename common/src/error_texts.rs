@@ -919,6 +919,13 @@ pub const SECTIONS: &[CodeSection] = &[
         title: "Agents that ask a model",
         codes: &[
             (
+                "AGENT_ACT_NOT_DONE",
+                "In the errors of a partial success. The action has a side effect (`side_effect` of the card), and the \
+                agent answered without a successful call of a tool that can change something: it was not done, \
+                whatever the answer says. Check the tools of the agent and the inputs of the step. `on_partial: \
+                replan` asks the planners, `on_partial: fail` lets fallback and `on_failure` act.",
+            ),
+            (
                 "AGENT_TURNS_EXCEEDED",
                 "The [agent](../agents.md) called its model `limits.turns` times without a valid answer. Raise \
                 the limit, or give the step less to do.",

@@ -82,6 +82,7 @@ fn agents() -> Vec<Agent> {
             "type": "object", "required": gives,
             "properties": gives.iter().map(|name| ((*name).to_owned(), json!({"type": "string"}))).collect::<serde_json::Map<_, _>>(),
         }))),
+        side_effect: false,
     };
     let agent = |name: &str, actions: Vec<Action>| Agent { actions, ..Agent::named(name.into()) };
     vec![
