@@ -150,7 +150,7 @@ pub struct PlanView {
     pub goal: Goal,
     /// Who made the plan: `submitted`, `rules`, `htn`, `llm`, `tools`.
     pub planner: String,
-    /// Why the plan is not from the first planner, or is generic.
+    /// Why the plan is not from the first planner, is generic, or rests on a fact that was guessed.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub planner_note: String,
     /// Fields of the goal that a model read in its text: `/constraints/budget`.
@@ -431,7 +431,7 @@ pub struct Explanation {
     pub status: PlanStatus,
     /// One sentence.
     pub summary: String,
-    /// Why the plan is not from the first planner, or is generic.
+    /// Why the plan is not from the first planner, is generic, or rests on a fact that was guessed.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub planner_note: String,
     /// What a model read in the text of the goal: the field and its value, a line each.

@@ -104,14 +104,14 @@ pub(crate) struct Origin {
     /// End of the wait for more steps of a streamed plan, Unix milliseconds; 0 when the plan is complete.
     pub(crate) open_until_ms: u64,
     pub(crate) fork: Option<Box<Fork>>,
-    /// Why it is not from the first planner, or is generic.
+    /// Why it is not from the first planner, is generic, or rests on a fact that was guessed.
     pub(crate) note: Option<Box<str>>,
     /// Criteria that the text of the goal implies, as the planner read it.
     pub(crate) implied: Vec<Criterion>,
 }
 
 impl Origin {
-    /// Keeps why a planner took over from a model that failed.
+    /// Keeps why a planner took over from a model that failed, or what it guessed.
     pub(crate) fn keep_note(&mut self, warnings: &[Issue]) {
         let of_planners =
             |issue: &&Issue| matches!(issue.code.as_str(), "PLANNER_FALLBACK" | "GENERIC_PLAN" | "FACT_GUESSED");
