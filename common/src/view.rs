@@ -8,6 +8,7 @@ use crate::clock;
 use crate::command::{Planned, SUBMITTED};
 use crate::constraint::ConstraintView;
 use crate::criterion::CriterionVerdict;
+use crate::event::GoalChanged;
 use crate::failure::Failure;
 use crate::goal::{Goal, Usage};
 use crate::id::{AgentType, EntryId, Namespace, PlanId, StepId, WorkerId};
@@ -561,7 +562,7 @@ pub struct Preview {
     pub routes: Vec<crate::event::Route>,
     /// The fields of the goal with what a model read in its text; none when nothing was read.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub goal: Option<Box<crate::event::GoalChanged>>,
+    pub goal: Option<Box<GoalChanged>>,
     /// Who made the plan: `submitted`, `rules`, `htn`, `llm`, `tools`.
     pub planner: String,
     /// The plan's confidence, 0 to 1.
@@ -593,6 +594,13 @@ pub struct SecondsFrom {
     pub declared: u64,
     /// Unknown: they count as 0.
     pub unknown: u64,
+}
+
+impl PlanView {
+    /// What a model read in the text of the goal, a line each: `budget: 2000 USD`.
+    pub fn goal_read_lines(&self) -> Vec<String> {
+        GoalChanged { read: self.goal_read.clone(), ..GoalChanged::of(&self.goal) }.read_lines()
+    }
 }
 
 impl Preview {
