@@ -87,6 +87,10 @@ pub struct Action {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(extend("type" = ["object", "boolean", "null"]))]
     pub outputs: Option<Json>,
+    /// It changes something outside of the plan. An agent that asks a model has done it only if a tool that can change
+    /// something was called successfully.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub side_effect: bool,
 }
 
 /// A worker's heartbeat.

@@ -1,8 +1,10 @@
 //! Commands to plans, from people and programs.
 
 use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
 
-use crate::event::Parent;
+use crate::criterion::Criterion;
+use crate::event::{GoalChanged, Parent};
 use crate::external_event::ExternalEvent;
 use crate::goal::Goal;
 use crate::id::{PlanId, StepId};
@@ -84,6 +86,13 @@ pub enum Verb {
         /// Why, for the log.
         reason: String,
     },
+    /// Corrects structured fields of the goal before its plan begins.
+    CorrectGoal {
+        /// Fields of a goal; `null` takes a constraint or the deadline away.
+        correction: Box<GoalCorrection>,
+        /// Why, for the log.
+        reason: String,
+    },
     /// Answers what a step (by its id) or a revision (by the question's id) waits for.
     AnswerQuestion {
         /// The step's id, or that of the question.
@@ -140,6 +149,24 @@ pub enum Verb {
     },
 }
 
+/// What a person corrects of a goal; what is missing stays.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct GoalCorrection {
+    /// Constraints by name; `null` takes one away.
+    #[serde(skip_serializing_if = "Map::is_empty")]
+    pub constraints: Map<String, Value>,
+    /// All criteria, in place of the present ones.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub success_criteria: Option<Vec<Criterion>>,
+    /// Unix milliseconds; 0 takes the deadline away.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub deadline_ms: Option<u64>,
+    /// Inputs by name; `null` takes one away.
+    #[serde(skip_serializing_if = "Map::is_empty")]
+    pub inputs: Map<String, Value>,
+}
+
 /// A goal to plan, or a plan to run; already validated and routed.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Submit {
@@ -181,7 +208,7 @@ impl Planned {
     /// A plan that came ready-made.
     pub fn submitted(plan: Plan, warnings: Vec<crate::problem::Issue>, routes: Vec<crate::event::Route>) -> Self {
         let confidence = plan.confidence.unwrap_or(1.0);
-        Self { plan, planner: SUBMITTED.into(), confidence, provenance: None, warnings, routes }
+        Self { plan, planner: SUBMITTED.into(), confidence, provenance: None, warnings, routes, goal: None }
     }
 }
 
@@ -203,4 +230,7 @@ pub struct Planned {
     /// The router's choices for `auto` steps.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub routes: Vec<crate::event::Route>,
+    /// The fields of the goal with what a model read in its text; none when nothing was read.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub goal: Option<Box<GoalChanged>>,
 }

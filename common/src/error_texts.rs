@@ -945,6 +945,13 @@ pub const SECTIONS: &[CodeSection] = &[
         title: "Agents that ask a model",
         codes: &[
             (
+                "AGENT_ACT_NOT_DONE",
+                "In the errors of a partial success. The action has a side effect (`side_effect` of the card), and the \
+                agent answered without a successful call of a tool that can change something: it was not done, \
+                whatever the answer says. Check the tools of the agent and the inputs of the step. `on_partial: \
+                replan` asks the planners, `on_partial: fail` lets fallback and `on_failure` act.",
+            ),
+            (
                 "AGENT_TURNS_EXCEEDED",
                 "The [agent](../agents.md) called its model `limits.turns` times without a valid answer. Raise \
                 the limit, or give the step less to do.",
@@ -1004,6 +1011,23 @@ pub const SECTIONS: &[CodeSection] = &[
                 "FACT_ASSUMED",
                 "A fact is missing in the goal, so a default was used. Add it to the description or the \
                 constraints.",
+            ),
+            (
+                "FACT_GUESSED",
+                "A fact was read in the text only: no constraint states it, and the rule does not ask for it. The \
+                plan has a confidence of at most 0.3, and waits for approval with `planner.approve_guesses`. State \
+                the fact in the constraints if it is meant.",
+            ),
+            (
+                "GOAL_FIELD_DROPPED",
+                "What a model read in the text of the goal (`planning.read_goal`) was not used: the words do not \
+                stand in the text, the day is not certain, or the goal states the field itself. The detail says \
+                which. State the field in the goal if it is meant.",
+            ),
+            (
+                "GOAL_NOT_READ",
+                "No model could read the text of the goal (`planning.read_goal`); the goal was planned as it was \
+                submitted. The detail has the reason.",
             ),
             (
                 "FACT_UNREAD",

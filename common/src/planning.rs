@@ -6,11 +6,26 @@ use crate::config::PlanningStrategy;
 use crate::limits::Limits;
 use crate::plan::RevisionPolicy;
 use crate::revision_strategy::RevisionStrategy;
+use crate::word_enum::word_enum;
 
 /// Candidate answers of one goal at most.
 pub const CANDIDATES_MAX: u32 = 8;
 /// Highest temperature of a model.
 pub const TEMPERATURE_MAX: f64 = 2.0;
+
+word_enum! {
+    /// Whether a model turns the text of a goal into structured fields before the goal is planned.
+    #[derive(Default)]
+    ReadGoal {
+        /// No model is asked.
+        #[default]
+        Off = "off",
+        /// What the text states holds for the plan.
+        Use = "use",
+        /// The plan also waits for the approval of a person.
+        Approve = "approve",
+    }
+}
 
 /// Who plans a goal, how, and the conditions of its plan. What is missing is up to the settings.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
@@ -48,6 +63,9 @@ pub struct Planning {
     /// Whether a model reviews the plan before it begins.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub review: Option<bool>,
+    /// Whether a model reads constraints, criteria, deadline and inputs from the text of the goal first.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub read_goal: Option<ReadGoal>,
     /// The plan needs the approval of a person, whichever planner makes it.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub require_approval: bool,

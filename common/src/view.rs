@@ -8,6 +8,7 @@ use crate::clock;
 use crate::command::{Planned, SUBMITTED};
 use crate::constraint::ConstraintView;
 use crate::criterion::CriterionVerdict;
+use crate::event::GoalChanged;
 use crate::failure::Failure;
 use crate::goal::{Goal, Usage};
 use crate::id::{AgentType, EntryId, Namespace, PlanId, StepId, WorkerId};
@@ -150,9 +151,12 @@ pub struct PlanView {
     pub goal: Goal,
     /// Who made the plan: `submitted`, `rules`, `htn`, `llm`, `tools`.
     pub planner: String,
-    /// Why the plan is not from the first planner, or is generic.
+    /// Why the plan is not from the first planner, is generic, or rests on a fact that was guessed.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub planner_note: String,
+    /// Fields of the goal that a model read in its text: `/constraints/budget`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub goal_read: Vec<String>,
     /// The plan's confidence, 0 to 1; revisions lower it.
     pub confidence: f64,
     /// How its steps are run.
@@ -473,9 +477,12 @@ pub struct Explanation {
     pub status: PlanStatus,
     /// One sentence.
     pub summary: String,
-    /// Why the plan is not from the first planner, or is generic.
+    /// Why the plan is not from the first planner, is generic, or rests on a fact that was guessed.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub planner_note: String,
+    /// What a model read in the text of the goal: the field and its value, a line each.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub goal_read: Vec<String>,
     /// The steps with a known cause.
     pub steps: Vec<StepExplanation>,
 }
@@ -598,6 +605,9 @@ pub struct Preview {
     /// The router's choices for `auto` steps.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub routes: Vec<crate::event::Route>,
+    /// The fields of the goal with what a model read in its text; none when nothing was read.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub goal: Option<Box<GoalChanged>>,
     /// Who made the plan: `submitted`, `rules`, `htn`, `llm`, `tools`.
     pub planner: String,
     /// The plan's confidence, 0 to 1.
@@ -631,6 +641,13 @@ pub struct SecondsFrom {
     pub unknown: u64,
 }
 
+impl PlanView {
+    /// What a model read in the text of the goal, a line each: `budget: 2000 USD`.
+    pub fn goal_read_lines(&self) -> Vec<String> {
+        GoalChanged { read: self.goal_read.clone(), ..GoalChanged::of(&self.goal) }.read_lines()
+    }
+}
+
 impl Preview {
     /// Of a plan that is in order, and what it would take: see the fields.
     pub fn of(planned: Planned, critical_path_seconds: f64, seconds_from: SecondsFrom, cost: f64) -> Self {
@@ -639,6 +656,7 @@ impl Preview {
             issues: Vec::new(),
             warnings: planned.warnings,
             routes: planned.routes,
+            goal: planned.goal,
             planner: planned.planner,
             planning_trace: planned.provenance,
             confidence: planned.confidence,
@@ -658,6 +676,7 @@ impl Preview {
             issues,
             warnings: Vec::new(),
             routes: Vec::new(),
+            goal: None,
             planner: SUBMITTED.into(),
             confidence: 0.0,
             critical_path_seconds: 0.0,

@@ -429,7 +429,8 @@ function goalTab(context) {
   return [
     h("p", { class: "goal", dir: "auto" }, view.goal.description || view.name),
     (view.constraints || []).length ? table("Constraints", ["Constraint", "Status", "Measured", "Priority"], view.constraints.map((one) => h("tr", { key: one.name }, rowHead(one.name), cell(status(one.status)), figure(one.status === "not_measured" ? "–" : measured(one)), cell(`${one.priority}${one.hard ? ", hard" : ""}`)))) : null,
-    h("h3", null, "As it was submitted"), json(view.goal, `${view.plan_id}-goal`),
+    (view.goal_read || []).length ? h("div", { class: "notice" }, h("p", null, h("strong", null, "Read by a model in the text of the goal: "), view.goal_read.map((place) => h("span", { key: place, class: "tag" }, place.slice(1).replaceAll("/", " "))))) : null,
+    h("h3", null, "Its fields"), json(view.goal, `${view.plan_id}-goal`),
     context.own.state.warnings.length ? [h("h3", null, "Notes of the planner"), issues(context.own.state.warnings)] : null,
     commands(`goalmill plan get ${view.plan_id}`, curl("GET", planPath(view.plan_id)), true),
   ];

@@ -87,6 +87,7 @@ function previewView(own) {
     h("div", { class: "title-line" }, h("h2", { id: "preview-title" }, "Preview"), own.previewed !== own.text ? h("span", { class: "tag" }, "of the goal before your last change") : null),
     h("p", { class: "dim" }, "Nothing runs yet."),
     facts([["Planner", preview.planner], ["Confidence", percent(preview.confidence)], ["Steps", number(plan.steps.length)], ["Longest path", duration(preview.critical_path_seconds * 1000)], ["Estimated cost", money(preview.cost)]]),
+    preview.goal ? h("details", { open: true }, h("summary", null, "What a model read in the text of the goal"), json(preview.goal, "preview-goal")) : null,
     issues(preview.issues), preview.warnings && preview.warnings.length ? [h("h3", null, "Notes"), issues(preview.warnings)] : null,
     layout.steps.length ? graph(layout, steps, { id: "preview", selected: own.selected, onSelect: (id) => { own.selected = own.selected === id ? null : id; app.render(); }, isDown: runsDown(), label: "Graph of the previewed plan" }) : null,
     own.selected && steps.has(own.selected) ? json(steps.get(own.selected).definition, `preview-${own.selected}`) : null,

@@ -174,6 +174,9 @@ function applyPlan(state, event, data, ms) {
     case "goal_accepted":
       Object.assign(state, { goal: data.goal, name: (data.goal && data.goal.description) || "", parent: data.parent || null, traceparent: data.traceparent || "", submission: data.submission });
       break;
+    case "goal_changed":
+      state.goal = { ...state.goal, constraints: data.constraints, success_criteria: data.success_criteria, deadline_ms: data.deadline_ms };
+      break;
     case "plan_created":
       Object.assign(state, { planner: data.planner, confidence: data.confidence, name: data.plan.name || state.name, phases: data.plan.phases || [], fork: data.fork || null, planningMs: ms - state.startMs });
       data.plan.steps.forEach((step) => addStep(state, step));

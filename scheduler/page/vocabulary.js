@@ -39,6 +39,7 @@ export const EVENTS = {
   model_asked: {},
   model_answered: {},
   tools_called: {},
+  goal_changed: {},
   planning_failed: {},
   plan_created: {},
   plan_validated: { to: "running" },

@@ -60,12 +60,15 @@ pub struct ChangeArgs {
     /// Removes a step from the plan.
     #[arg(long, value_name = "STEP")]
     pub remove: Vec<String>,
+    /// Corrects a constraint of the goal while the plan waits for approval; an empty value removes it.
+    #[arg(long, value_name = "NAME=VALUE")]
+    pub constraint: Vec<String>,
 }
 
 impl ChangeArgs {
     pub fn is_empty(&self) -> bool {
-        let Self { file, set, order, depends, skip, remove } = self;
-        file.is_none() && [set, order, depends, skip, remove].into_iter().all(Vec::is_empty)
+        let Self { file, set, order, depends, skip, remove, constraint } = self;
+        file.is_none() && [set, order, depends, skip, remove, constraint].into_iter().all(Vec::is_empty)
     }
 }
 

@@ -1,7 +1,7 @@
 //! Flags for the planning parameters of a goal.
 
 use clap::{Args, ValueEnum};
-use goalmill_common::planning::{CANDIDATES_MAX, TEMPERATURE_MAX};
+use goalmill_common::planning::{CANDIDATES_MAX, ReadGoal, TEMPERATURE_MAX};
 use serde_json::{Map, Value, json};
 
 /// How a goal is planned and its plan revised.
@@ -38,6 +38,14 @@ pub struct PlanningArgs {
     /// A model reviews the plan before it begins.
     #[arg(long)]
     pub review: bool,
+    /// Whether a model reads constraints, criteria, deadline and inputs from the text of the goal first: `off`, `use`, or
+    /// `approve` (a person approves the plan).
+    #[arg(long, value_name = "MODE", value_parser = read_goal)]
+    pub read_goal: Option<ReadGoal>,
+}
+
+fn read_goal(text: &str) -> Result<ReadGoal, String> {
+    ReadGoal::parse(text).ok_or_else(|| "it must be `off`, `use` or `approve`".into())
 }
 
 /// How far a plan is worked out before it runs.
@@ -76,6 +84,7 @@ impl PlanningArgs {
         put("candidates", self.candidates.map(|n| json!(n)));
         put("prompt", self.prompt.as_ref().map(|text| json!(text)));
         put("review", self.review.then(|| json!(true)));
+        put("read_goal", self.read_goal.map(|mode| json!(mode)));
     }
 }
 

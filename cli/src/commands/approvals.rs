@@ -157,6 +157,12 @@ fn pending_text(view: &PlanView, clock: &Clock, palette: Palette) -> String {
         let status = view.summary.status.as_str().replace('_', " ");
         let sure = format!("{} · confidence {:.2}", view.planner, view.confidence);
         let mut text = format!("{head} {status} · {name} · {sure}\n{}", graph::tree(&nodes, palette));
+        for line in view.goal_read_lines() {
+            text.push_str(&format!("  read in the text of the goal: {}\n", short(&line)));
+        }
+        if !view.planner_note.is_empty() {
+            text.push_str(&format!("  {} {}\n", palette.tone(Tone::Wait, "!"), short(&view.planner_note)));
+        }
         if view.summary.status == PlanStatus::Replanning {
             for (step, failure) in view.steps.iter().filter_map(|step| Some((step, step.failure.as_ref()?))) {
                 text.push_str(&format!(

@@ -8,13 +8,24 @@ use crate::args::ChangeArgs;
 use crate::context::CommandContext;
 use crate::exit::{Exit, Failed};
 
-/// The edit as the fields `plan` or `changes` of a request.
+/// The edit as the fields `plan` or `changes`, and `goal`, of a request.
 pub async fn body(context: &CommandContext, plan: &PlanId, args: &ChangeArgs) -> Result<Map<String, Value>, Failed> {
-    if let Some(file) = &args.file {
-        return Ok(from_file(input::value(file)?));
+    let mut body = if let Some(file) = &args.file {
+        from_file(input::value(file)?)
+    } else {
+        let document = context.client.graph(plan).await?;
+        Map::from_iter([("changes".to_owned(), Value::Array(changes(args, &document)?))])
+    };
+    if !args.constraint.is_empty() {
+        body.insert("goal".into(), json!({"constraints": corrected(&args.constraint)?}));
     }
-    let document = context.client.graph(plan).await?;
-    Ok(Map::from_iter([("changes".to_owned(), Value::Array(changes(args, &document)?))]))
+    Ok(body)
+}
+
+/// The corrected constraints; one without a value is taken away.
+fn corrected(given: &[String]) -> Result<Map<String, Value>, Failed> {
+    let entry = |text: &String| split(text, "NAME=VALUE").map(|(name, value)| (name.to_owned(), value_of(value)));
+    given.iter().map(entry).collect()
 }
 
 /// A list holds changes; anything else is the changed plan.

@@ -46,6 +46,9 @@ fn people(explanation: &Explanation, palette: Palette) -> String {
     if !explanation.planner_note.is_empty() {
         text.push_str(&format!("{} {}\n", palette.tone(Tone::Wait, "!"), explanation.planner_note));
     }
+    for line in &explanation.goal_read {
+        text.push_str(&palette.tone(Tone::Dim, format!("read in the text of the goal: {line}\n")));
+    }
     for step in &explanation.steps {
         let tone = step_tone(step.status);
         let id = palette.tone(Tone::Bold, step.step_id.as_str());
@@ -79,6 +82,7 @@ mod tests {
             status: PlanStatus::Running,
             summary: "1 step waits".into(),
             planner_note: "planner `llm` gave no plan".into(),
+            goal_read: vec!["budget: 2000 USD".into()],
             steps: vec![StepExplanation {
                 step_id: "budget".into(),
                 status: StepStatus::Pending,
@@ -86,7 +90,7 @@ mod tests {
                 hint: "goalmill worker --agents hotel_agent".into(),
             }],
         };
-        let want = "p0-1  running\n1 step waits\n! planner `llm` gave no plan\n\n· budget  pending\n   └─ it waits for `hotels`\n      └─ no worker serves \
+        let want = "p0-1  running\n1 step waits\n! planner `llm` gave no plan\nread in the text of the goal: budget: 2000 USD\n\n· budget  pending\n   └─ it waits for `hotels`\n      └─ no worker serves \
                     `hotel_agent`\n         → goalmill worker --agents hotel_agent\n";
         assert_eq!(people(&explanation, Palette::plain()), want);
     }

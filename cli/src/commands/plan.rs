@@ -222,6 +222,9 @@ fn view_text(view: &PlanView, clock: &Clock, screen: &Screen) -> String {
     questions::open_requests(view, clock)
         .iter()
         .for_each(|line| text.push_str(&format!("  {line}\n").replace("\n  goalmill", "\n    goalmill")));
+    for line in view.goal_read_lines() {
+        text.push_str(&palette.tone(Tone::Dim, format!("  read in the text of the goal: {}\n", short(&line))));
+    }
     for view in &view.constraints {
         text.push_str(&format!("{}\n", constraint_view_line(view, palette)));
     }

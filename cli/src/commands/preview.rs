@@ -35,6 +35,10 @@ fn preview_text(preview: &Preview, palette: Palette) -> String {
     }
     preview.issues.iter().for_each(|issue| text.push_str(&issue_text(issue, Tone::Bad, palette)));
     preview.warnings.iter().for_each(|issue| text.push_str(&issue_text(issue, Tone::Wait, palette)));
+    for line in preview.goal.iter().flat_map(|goal| goal.read_lines()) {
+        let model = preview.goal.as_ref().map_or("", |goal| goal.model.as_str());
+        text.push_str(&palette.tone(Tone::Dim, format!("  read by model {model}: {}\n", short(&line))));
+    }
     let facts = preview.plan.as_ref().and_then(|plan| plan.metadata.get("facts")?.as_object());
     if let Some(facts) = facts {
         text.push_str(&palette.tone(Tone::Dim, facts_text(facts)));

@@ -54,6 +54,14 @@ fn plan_lines(board: &Board, event: &PlanEvent, by: &str, palette: Palette) -> V
             let what = if goal.is_empty() { String::new() } else { format!(" · {goal}") };
             vec![format!("{} accepted{what}", palette.tone(Tone::Bold, board.plan.as_str()))]
         }
+        PlanEvent::GoalChanged(changed) if changed.model.is_empty() => {
+            vec![format!("  goal corrected{by}{}", because(&changed.reason))]
+        }
+        PlanEvent::GoalChanged(changed) => {
+            let line =
+                |line: &String| palette.tone(Tone::Dim, format!("  read by model {}: {}", changed.model, short(line)));
+            changed.read_lines().iter().map(line).collect()
+        }
         PlanEvent::PlanCreated(created) => planned(board.goal(), created, palette),
         PlanEvent::PlanValidated(validated) => validated
             .warnings

@@ -2,6 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::planning::ReadGoal;
+
 /// How a model makes plans, and how much that may take.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(default, deny_unknown_fields)]
@@ -16,6 +18,9 @@ pub struct LlmSettings {
     /// Asks a model whether a plan that holds can reach the goal; what it objects to is corrected once, and told. Plans
     /// begin as a whole then.
     pub review: bool,
+    /// Whether a model reads constraints, criteria, deadline and inputs from the text of a goal before it is planned. One
+    /// more call for each goal.
+    pub read_goal: ReadGoal,
     /// Corrections of one model's draft.
     pub rounds_max: u32,
     /// Answers in a row without fewer issues, after which another model writes the plan.
@@ -110,6 +115,7 @@ impl Default for LlmSettings {
             strategy: PlanningStrategy::Flat,
             candidates: 1,
             review: false,
+            read_goal: ReadGoal::Off,
             rounds_max: 6,
             stalled_max: 2,
             tokens_max: 200_000,

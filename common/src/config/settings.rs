@@ -313,6 +313,9 @@ pub struct PlannerSettings {
     /// Finished plans of a planner before its confidence is calibrated by their outcomes alone; with fewer, it is drawn to
     /// the outcomes of all planners; 0: never.
     pub calibrate_plans_min: usize,
+    /// Whether a plan that rests on a guess waits for the approval of a person: the generic plan, and a plan with facts of
+    /// the text that neither a field of the goal nor the rule states.
+    pub approve_guesses: bool,
     /// The severity of findings when a planner's plan does not fit the registered agents.
     pub weights: WeightSettings,
     /// Which actions plans may use, and which revisions of running plans are allowed.
@@ -346,6 +349,7 @@ impl Default for PlannerSettings {
             fallback_after_ms: 3_000,
             stream: true,
             calibrate_plans_min: 50,
+            approve_guesses: false,
             weights: WeightSettings::default(),
             policy: PolicySettings::default(),
         }

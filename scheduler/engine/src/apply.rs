@@ -6,8 +6,9 @@ use goalmill_common::call::CallWaitKind;
 use goalmill_common::config::HookPoint;
 use goalmill_common::criterion::JudgeKind;
 use goalmill_common::event::{
-    CriteriaJudged, Event, HookDecided, HookDecision, JudgementRequested, PlanCreated, PlanEnded, PlanEvent,
-    QuestionAnswered, Record, ReplanTriggered, RevisionRefused, StepCompleted, StepEvent, StepQueued, StepRetrying,
+    CriteriaJudged, Event, GoalChanged, HookDecided, HookDecision, JudgementRequested, PlanCreated, PlanEnded,
+    PlanEvent, QuestionAnswered, Record, ReplanTriggered, RevisionRefused, StepCompleted, StepEvent, StepQueued,
+    StepRetrying,
 };
 use goalmill_common::failure::{Failure, FailureClass, TASK_MISSING};
 use goalmill_common::id::StepId;
@@ -16,6 +17,7 @@ use goalmill_common::plan::{OnFailure, StepKind, Strategy};
 use goalmill_common::revision::{Answered, Refusal, Trigger};
 use goalmill_common::status::{PlanStatus, StepStatus};
 
+use crate::constraint_monitor::ConstraintMonitor;
 use crate::expand::into_items;
 use crate::grant::GrantedBudgets;
 use crate::graph::{PlanGraph, StepIndex};
@@ -100,6 +102,7 @@ fn apply_plan(state: &mut PlanState, record: &Record, event: &PlanEvent) -> Resu
         return Err(ReplayError::TooEarly { seq, event: event.type_name() });
     }
     match event {
+        PlanEvent::GoalChanged(changed) => change_goal(state, changed),
         PlanEvent::PlanCreated(created) => create(state, record, created)?,
         PlanEvent::ApprovalRequested(request) => {
             state.waiting = Waiting::Approval { due_ms: request.due_ms, hook: None };
@@ -224,6 +227,7 @@ fn check_plan(state: &PlanState, seq: u64, event: &PlanEvent) -> Result<(), Repl
         | PlanEvent::ModelAsked(_)
         | PlanEvent::ModelAnswered(_)
         | PlanEvent::ToolsCalled(_)
+        | PlanEvent::GoalChanged(_)
         | PlanEvent::PlanningFailed(_)
         | PlanEvent::Approved(_)
         | PlanEvent::Rejected(_)
@@ -303,6 +307,15 @@ fn answer(state: &mut PlanState, answered: &QuestionAnswered) {
     state.waiting = Waiting::for_replan(Box::new(ReplanTriggered { due_ms: answered.due_ms, ..*replan }));
     let (answer, by_default) = (answered.answer.clone(), answered.by_default);
     state.revising.answers.push(Answered { question, answer, by_default });
+}
+
+/// Gives the goal other fields. Nothing runs yet, so nothing was measured against the former ones.
+fn change_goal(state: &mut PlanState, changed: &GoalChanged) {
+    let accepted = state.accepted.as_mut();
+    changed.set(&mut accepted.goal);
+    accepted.deadline_ms = changed.due_ms;
+    state.monitor = ConstraintMonitor::new(&accepted.goal, accepted.parent.is_some());
+    state.goal_read.clone_from(&changed.read);
 }
 
 fn create(state: &mut PlanState, record: &Record, created: &PlanCreated) -> Result<(), ReplayError> {

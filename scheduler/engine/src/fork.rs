@@ -49,6 +49,7 @@ pub fn fork(state: &PlanState, step: Option<&StepId>, submission: String, source
         provenance: None,
         warnings: Vec::new(),
         routes: Vec::new(),
+        goal: None,
     };
     Ok(Submit {
         // The deadline of the other plan does not apply.

@@ -1,7 +1,9 @@
 //! Human review: approvals of plans, steps and revisions, and questions that steps or planners ask.
 
+use goalmill_common::command::GoalCorrection;
 use goalmill_common::event::{
-    PlanEvent, PlanRejected, QuestionAnswered, Reason, StepAnswered, StepCompleted, StepEvent, StepQuestion,
+    GoalChanged, PlanEvent, PlanRejected, QuestionAnswered, Reason, StepAnswered, StepCompleted, StepEvent,
+    StepQuestion,
 };
 use goalmill_common::failure::{Failure, FailureClass};
 use goalmill_common::goal::Usage;
@@ -44,6 +46,18 @@ impl Turn<'_> {
                 return Err(self.refuse_plan("there is nothing to approve or reject"));
             }
         }
+        Ok(())
+    }
+
+    /// Corrects the goal of a plan that waits for approval.
+    pub(crate) fn correct_goal(&mut self, correction: GoalCorrection, reason: String) -> Result<(), Rejection> {
+        if !matches!(self.state.waiting, Waiting::Approval { .. }) {
+            return Err(self.refuse_plan("its goal can be corrected only while the plan waits for approval"));
+        }
+        let mut changed = GoalChanged::of(&self.state.accepted.goal);
+        changed.read.clone_from(&self.state.goal_read);
+        changed.correct(correction);
+        self.change_goal(GoalChanged { reason, ..changed });
         Ok(())
     }
 

@@ -35,6 +35,7 @@ impl Turn<'_> {
             Verb::Reject { reason } => self.answer_plan(false, reason),
             Verb::Replan { reason, hint, options } => self.replan_on_request(reason, hint, options),
             Verb::Edit { changes, revision, reason } => self.edit(changes, revision, reason),
+            Verb::CorrectGoal { correction, reason } => self.correct_goal(*correction, reason),
             Verb::AnswerQuestion { question, answer, reason } => self.answer_question(&question, answer, reason),
             Verb::RetryStep { step, reason: _ } => self.retry_step(&step),
             Verb::SkipStep { step, reason } => {

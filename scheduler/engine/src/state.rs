@@ -42,6 +42,8 @@ pub struct PlanState {
     pub(crate) revision: u32,
     /// The first event.
     pub(crate) accepted: Box<GoalAccepted>,
+    /// Fields of the goal that a model read in its text, as pointers.
+    pub(crate) goal_read: Vec<String>,
     pub(crate) key: TokenKey,
     pub(crate) created_ms: u64,
     pub(crate) plan: Arc<Plan>,
@@ -110,16 +112,17 @@ pub(crate) struct Origin {
     /// End of the wait for more steps of a streamed plan, Unix milliseconds; 0 when the plan is complete.
     pub(crate) open_until_ms: u64,
     pub(crate) fork: Option<Box<Fork>>,
-    /// Why it is not from the first planner, or is generic.
+    /// Why it is not from the first planner, is generic, or rests on a fact that was guessed.
     pub(crate) note: Option<Box<str>>,
     /// Criteria that the text of the goal implies, as the planner read it.
     pub(crate) implied: Vec<Criterion>,
 }
 
 impl Origin {
-    /// Keeps why a planner took over from a model that failed.
+    /// Keeps why a planner took over from a model that failed, or what it guessed.
     pub(crate) fn keep_note(&mut self, warnings: &[Issue]) {
-        let of_planners = |issue: &&Issue| matches!(issue.code.as_str(), "PLANNER_FALLBACK" | "GENERIC_PLAN");
+        let of_planners =
+            |issue: &&Issue| matches!(issue.code.as_str(), "PLANNER_FALLBACK" | "GENERIC_PLAN" | "FACT_GUESSED");
         if let Some(issue) = warnings.iter().find(of_planners) {
             self.note = Some(issue.detail.chars().take(NOTE_CHARS_MAX).collect::<String>().into());
         }
@@ -287,6 +290,7 @@ impl PlanState {
             status: PlanStatus::Planning,
             revision: 0,
             accepted: Box::new(accepted.clone()),
+            goal_read: Vec::new(),
             key: TokenKey::new(&accepted.secret),
             created_ms: time_ms,
             plan: Arc::default(),

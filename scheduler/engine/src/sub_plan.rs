@@ -219,6 +219,7 @@ impl PlanState {
             provenance: None,
             warnings: Vec::new(),
             routes: Vec::new(),
+            goal: None,
         });
         let depth = self.depth() + 1;
         let parent = Parent {

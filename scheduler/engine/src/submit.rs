@@ -5,8 +5,8 @@ use std::sync::Arc;
 use goalmill_common::command::{Planned, Submit};
 use goalmill_common::config::HookPoint;
 use goalmill_common::event::{
-    ApprovalRequested, Event, GoalAccepted, ModelAnswered, ModelAsked, PlanCreated, PlanEvent, PlanValidated,
-    PlanningFailed, Record, ToolsCalled,
+    ApprovalRequested, Event, GoalAccepted, GoalChanged, ModelAnswered, ModelAsked, PlanCreated, PlanEvent,
+    PlanValidated, PlanningFailed, Record, ToolsCalled,
 };
 use goalmill_common::failure::{Failure, FailureClass};
 use goalmill_common::goal::Budget;
@@ -179,6 +179,9 @@ impl Turn<'_> {
             planned.plan.approve = Some(Approval::default());
         }
         let confidence = confidence_of(&planned);
+        if let Some(changed) = planned.goal {
+            self.change_goal(*changed);
+        }
         self.emit_plan(PlanEvent::PlanCreated(Box::new(PlanCreated {
             plan: Arc::new(planned.plan),
             planner: planned.planner,
@@ -196,6 +199,13 @@ impl Turn<'_> {
         if open || !self.ask_plan_hooks(HookPoint::OnPlanGenerated) {
             self.request_approval();
         }
+    }
+
+    /// Records other fields of the goal.
+    pub(crate) fn change_goal(&mut self, changed: GoalChanged) {
+        let longest = after(self.state.created_ms(), self.context.limits.plan_ms_max);
+        let due_ms = changed.deadline_ms.map_or(longest, |deadline| deadline.min(longest));
+        self.emit_plan(PlanEvent::GoalChanged(Box::new(GoalChanged { due_ms, ..changed })));
     }
 
     /// Requests the approval of a created plan, or starts it.

@@ -82,6 +82,7 @@ pub fn plan_transition(status: PlanStatus, event: &PlanEvent) -> Option<PlanStat
         | PlanEvent::Quarantined(_) => (!status.is_final()).then_some(status),
         PlanEvent::PlanningFailed(_) => matches!(status, S::Planning | S::Replanning).then_some(status),
         PlanEvent::PlanCreated(_) => planning(),
+        PlanEvent::GoalChanged(_) => matches!(status, S::Planning | S::AwaitingApproval).then_some(status),
         PlanEvent::PlanValidated(_) => planning().map(|_| S::Running),
         PlanEvent::ApprovalRequested(_) => (status == S::Running).then_some(S::AwaitingApproval),
         PlanEvent::HookAsked(asked) => match asked.point {

@@ -59,6 +59,7 @@ impl PlanState {
             goal: self.accepted.goal.clone(),
             planner: self.origin.planner.clone(),
             planner_note: self.origin.note.as_deref().unwrap_or_default().to_owned(),
+            goal_read: self.goal_read.clone(),
             confidence: self.origin.confidence,
             strategy: self.plan.strategy,
             failure: self.ended().and_then(|ended| ended.failure.clone()),

@@ -360,6 +360,7 @@ fn agents() -> Vec<Agent> {
         description: String::new(),
         inputs: Some(inputs.into()),
         outputs: outputs.map(Into::into),
+        side_effect: false,
     };
     let search = json!({"type": "object", "required": ["from", "to"], "additionalProperties": false, "properties": {
         "from": {"type": "string", "minLength": 1}, "to": {"type": "string"}, "seats": {"type": "integer", "minimum": 1}}});

@@ -50,6 +50,8 @@ struct CallLogState {
     /// Calls so far, by planner.
     calls: Mutex<BTreeMap<&'static str, u32>>,
     scopes: Mutex<Vec<CallScope>>,
+    /// What closed scopes have spent.
+    spent: Mutex<Charged>,
 }
 
 impl fmt::Debug for CallLog {
@@ -92,6 +94,20 @@ impl CallLog {
         let scopes: Vec<CallScope> = std::mem::take(&mut *lock(&self.0.scopes));
         for scope in scopes {
             scope.close().await;
+            let spent = scope.spend.spent();
+            let mut sum = lock(&self.0.spent);
+            sum.tokens = sum.tokens.saturating_add(spent.tokens());
+            sum.cost += spent.cost;
+        }
+    }
+
+    /// What is left of a budget after the planners that have closed their scopes.
+    pub fn left_of(&self, budget: &Budget) -> Budget {
+        let spent = *lock(&self.0.spent);
+        Budget {
+            tokens: budget.tokens.map(|tokens| tokens.saturating_sub(spent.tokens)),
+            cost: budget.cost.map(|cost| (cost - spent.cost.dollars()).max(0.0)),
+            ..*budget
         }
     }
 

@@ -6,6 +6,7 @@ use async_trait::async_trait;
 use goalmill_common::agent::{Agent, WorkerBeat};
 use goalmill_common::command::{Planned, Proposal, Situation};
 use goalmill_common::config::WeightSettings;
+use goalmill_common::event::GoalChanged;
 use goalmill_common::goal::Goal;
 use goalmill_common::json::Json;
 use goalmill_common::limits::Limits;
@@ -36,6 +37,7 @@ pub mod tools;
 
 pub use call_log::{CallLog, CallRecorder};
 pub use llm::LlmPlanner;
+pub use llm::goal_reader::GoalReading;
 pub use llm::judge::CriteriaJudge;
 pub use load::LoadError;
 pub use pipeline::fallback::FirstPlanSink;
@@ -141,6 +143,7 @@ impl ReviseRequest {
             revision: 0,
             call_log: self.call_log.clone(),
             terms: self.terms.clone(),
+            reading: None,
         }
     }
 }
@@ -160,6 +163,15 @@ pub struct PlanRequest {
     /// Where calls of models are written down.
     pub call_log: CallLog,
     pub terms: Terms,
+    /// What a model read in the text of the goal; the goal has it.
+    pub reading: Option<Arc<GoalReading>>,
+}
+
+impl PlanRequest {
+    /// The fields of the goal, if a model read some of them in its text.
+    pub(crate) fn read_goal(&self) -> Option<Box<GoalChanged>> {
+        self.reading.as_ref()?.changed.clone().map(Box::new)
+    }
 }
 
 /// What plans are held to besides the limits.

@@ -207,7 +207,13 @@ fn agents() -> Vec<Agent> {
 }
 
 fn agent(name: &str, description: &str, capabilities: &[&str], actions: &[&str]) -> Agent {
-    let action = |name: &&str| Action { name: (*name).into(), description: String::new(), inputs: None, outputs: None };
+    let action = |name: &&str| Action {
+        name: (*name).into(),
+        description: String::new(),
+        inputs: None,
+        outputs: None,
+        side_effect: false,
+    };
     Agent {
         description: description.into(),
         capabilities: capabilities.iter().map(|c| (*c).into()).collect(),

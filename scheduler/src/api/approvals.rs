@@ -5,6 +5,7 @@ use axum::body::Bytes;
 use axum::extract::{Path, State};
 use axum::response::{IntoResponse, Response};
 use goalmill_common::command::Verb;
+use goalmill_common::criterion::Criterion;
 use goalmill_common::document_format::DocumentFormat;
 use goalmill_common::json::Json as Payload;
 use goalmill_common::plan::Plan;
@@ -16,13 +17,13 @@ use goalmill_common::view::{Page, PlanSummary, QuestionView};
 use goalmill_plan::formats::{ExportState, export_revision};
 use schemars::Schema;
 use serde::Deserialize;
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use super::plan_access::{load_plan, load_summary, send_verb};
 use super::principal::Principal;
 use super::query_parameters::{Parameters, Query, RawParameters};
 use super::response::{self, ApiError, ApiResult, Body, unknown_verb};
-use super::{Api, edit};
+use super::{Api, edit, goal_correction};
 
 /// Size limit of a reason, in bytes.
 pub(super) const REASON_BYTES_MAX: usize = 64 << 10;
@@ -49,6 +50,9 @@ pub(super) struct EditBody {
     /// The whole new plan, instead of changes.
     #[schemars(with = "Option<Plan>")]
     plan: Option<Value>,
+    /// Corrections of the goal while the plan waits for approval.
+    #[schemars(with = "Option<GoalFields>")]
+    goal: Option<Value>,
     /// Rejected if the plan has another revision.
     revision: Option<u32>,
 }
@@ -70,12 +74,38 @@ impl EditBody {
     }
 }
 
+/// Fields of a goal that can be corrected; what is missing stays.
+#[derive(schemars::JsonSchema)]
+#[schemars(rename = "GoalFields")]
+#[expect(dead_code, reason = "it describes what is validated as a goal")]
+struct GoalFields {
+    /// Constraints by name; `null` takes one away.
+    constraints: Map<String, Value>,
+    /// All criteria, in place of the present ones.
+    success_criteria: Vec<Criterion>,
+    /// RFC 3339, or Unix milliseconds; `null` takes the deadline away.
+    deadline: Option<String>,
+    /// Inputs by name; `null` takes one away.
+    inputs: Map<String, Value>,
+}
+
+/// Sends the corrections of the goal, if the body has some.
+async fn correct_goal(api: &Api, principal: &Principal, id: &str, said: &EditBody) -> Result<(), ApiError> {
+    let Some(fields) = &said.goal else { return Ok(()) };
+    let limits = &api.scheduler.settings.limits;
+    let correction = goal_correction::parse(fields, limits)
+        .map_err(|issues| invalid_request("the goal cannot be corrected so", issues))?;
+    let verb = Verb::CorrectGoal { correction: Box::new(correction), reason: said.reason.clone() };
+    send_verb(api, principal, id, &said.actor, verb).await
+}
+
 /// Approves a plan, a proposed revision, or continuing without a failed step, with changes if the body has some.
 ///
 /// Changes of a plan that awaits approval are made first; if they are rejected, it still waits. Changes of a proposed
 /// revision are made together with it, as one edit.
 pub(super) async fn approve(api: &Api, principal: &Principal, id: &str, body: &Bytes) -> Result<(), ApiError> {
     let said = EditBody::parse(body)?;
+    correct_goal(api, principal, id, &said).await?;
     if !said.has_changes() {
         return send_verb(api, principal, id, &said.actor, Verb::Approve { reason: said.reason }).await;
     }
@@ -102,6 +132,10 @@ pub(super) async fn approve(api: &Api, principal: &Principal, id: &str, body: &B
 /// Edits the plan by a list of changes, or by the whole new plan.
 pub(super) async fn edit(api: &Api, principal: &Principal, id: &str, body: &Bytes) -> Result<(), ApiError> {
     let said = EditBody::parse(body)?;
+    correct_goal(api, principal, id, &said).await?;
+    if !said.has_changes() && said.goal.is_some() {
+        return Ok(());
+    }
     if !said.has_changes() {
         let hint = "send `changes`, or the whole `plan` with your changes";
         return Err(invalid_request("an edit needs changes", vec![missing_field("/changes", hint)]));

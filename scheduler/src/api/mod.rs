@@ -17,6 +17,7 @@ mod event_filter;
 mod event_search;
 mod events;
 mod fork;
+mod goal_correction;
 mod health;
 mod host_guard;
 #[cfg_attr(not(feature = "mcp"), path = "mcp_disabled.rs")]

@@ -41,9 +41,14 @@ pub(crate) async fn plan(
     let begun = Instant::now();
     let may_begin = scheduler.settings.planner.stream && !scheduler.hooks.decides_at(Point::OnPlanGenerated);
     let limits = goal.planning.lower_limits(&scheduler.settings.limits).inside(depth);
-    let request = PlanRequest { limits, call_log, ..request(scheduler, goal, 0) };
-    let sink = FirstPlanSink::new(sink);
     let planners = &scheduler.planners;
+    let mut request = PlanRequest { limits, call_log, ..request(scheduler, goal, 0) };
+    // The text of a plan inside a plan is that of a planner.
+    if depth == 0 {
+        let reading = AssertUnwindSafe(planners.read_goal(request.clone())).catch_unwind().await;
+        request = reading.unwrap_or(request);
+    }
+    let sink = FirstPlanSink::new(sink);
     let asked = async {
         // A plan that is executed as its goal says is known as a whole before it starts.
         if may_begin && request.goal.execution.is_default() {
@@ -90,7 +95,8 @@ pub(crate) async fn propose(scheduler: &Scheduler, goal: Goal, revision: u32) ->
         let problem = Problem::new(ErrorCode::PlanningFailed, error.reason).with_errors(error.issues);
         Problem { planning_trace: error.provenance, ..problem }
     };
-    scheduler.planners.plan(&request(scheduler, goal, revision)).await.map_err(refused)
+    let request = scheduler.planners.read_goal(request(scheduler, goal, revision)).await;
+    scheduler.planners.plan(&request).await.map_err(refused)
 }
 
 fn request(scheduler: &Scheduler, goal: Goal, revision: u32) -> PlanRequest {
@@ -102,6 +108,7 @@ fn request(scheduler: &Scheduler, goal: Goal, revision: u32) -> PlanRequest {
         revision,
         call_log: CallLog::default(),
         terms: terms(scheduler),
+        reading: None,
     }
 }
 

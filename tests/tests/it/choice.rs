@@ -199,3 +199,53 @@ async fn run_goal(at: &Installation, goal: &Value) -> Result<Value> {
     anyhow::ensure!(status == 202, "{answer:#}");
     at.await_end(&PlanId::from(answer["plan_id"].as_str().unwrap_or_default()), LIMIT).await
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_a_model_read_of_a_goal_is_shown_corrected_and_holds() -> Result<()> {
+    let fields = json!({
+        "constraints": [{"name": "max_spend", "value": "20 USD"}, {"name": "hotel", "value": "quiet"}],
+        "success_criteria": [], "deadline": "by 3 May 2099", "inputs": [],
+    });
+    let reader = Scripted {
+        when: vec!["`success_criteria`".into()],
+        json: Some(fields),
+        times: Some(100),
+        ..Scripted::default()
+    };
+    let step = json!({"id": "say", "description": "say the plan", "agent_type": "echo", "inputs": {"n": 1}});
+    let plan = Scripted { json: Some(json!({"steps": [step]})), times: Some(100), ..Scripted::default() };
+    let server = ModelServer::start(Script::new([reader, plan])).await?;
+    let at = start_in_order(&[&server], &["llm"]).await?;
+    let goal = json!({"description": "Say hello for at most $20 by 3 May 2099", "planning": {"read_goal": "approve"}});
+
+    let (status, preview) = at.post("/v1/plans:preview", &goal).await?;
+    assert_eq!((status, preview["goal"]["constraints"].clone()), (200, json!({"max_spend": "20 USD"})), "{preview:#}");
+    let dropped = preview["warnings"].as_array().into_iter().flatten().find(|w| w["code"] == "GOAL_FIELD_DROPPED");
+    assert_eq!(dropped.context("it is told")?["pointer"], "/constraints/hotel");
+
+    let (status, answer) = at.post("/v1/goals", &goal).await?;
+    assert_eq!(status, 202, "{answer:#}");
+    let id = answer["plan_id"].as_str().context("a plan has an id")?.to_owned();
+    let path = format!("/v1/plans/{id}");
+    until(SOON, async || at.get(&path).await.is_ok_and(|plan| plan["status"] == "awaiting_approval")).await;
+    let view = at.get(&path).await?;
+    assert_eq!(view["goal_read"], json!(["/constraints/max_spend", "/deadline"]), "{view:#}");
+    let explained = at.get(&format!("{path}/explain")).await?;
+    assert_eq!(explained["goal_read"][0], "max_spend: 20 USD", "{explained:#}");
+
+    let (status, refused) = at.post(&format!("{path}:edit"), &json!({"goal": {"deadline": "soon"}})).await?;
+    assert_eq!((status, refused["errors"][0]["pointer"].as_str()), (400, Some("/goal/deadline")), "{refused:#}");
+    let correction = json!({"goal": {"constraints": {"max_spend": "5 USD"}, "deadline": null}, "reason": "less"});
+    let (status, edited) = at.post(&format!("{path}:edit"), &correction).await?;
+    assert_eq!(status, 200, "{edited:#}");
+    let (status, approved) = at.post(&format!("{path}:approve"), &json!({})).await?;
+    assert_eq!(status, 200, "{approved:#}");
+    let ended = at.await_end(&PlanId::from(id.as_str()), LIMIT).await?;
+    assert_eq!((ended["status"].as_str(), ended["goal_read"].clone()), (Some("completed"), Value::Null), "{ended:#}");
+    assert_eq!(ended["constraints"][0]["limit"], 5.0, "{ended:#}");
+    let log = at.log(&PlanId::from(id.as_str())).await?;
+    let changes = log.iter().filter(|record| matches!(record.event, Event::Plan(PlanEvent::GoalChanged(_))));
+    assert_eq!(changes.count(), 2);
+    at.stop().await;
+    Ok(())
+}

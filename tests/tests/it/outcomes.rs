@@ -111,6 +111,7 @@ impl Planner for Boaster {
             provenance: None,
             warnings: Vec::new(),
             routes: Vec::new(),
+            goal: None,
         };
         PlannerAnswer::validate(planned, request)
     }

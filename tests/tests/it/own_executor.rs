@@ -133,8 +133,13 @@ impl Executor for Learning {
 
     fn card(&self) -> Option<Agent> {
         let names = self.0.lock().expect("no holder panics");
-        let action =
-            |name: &String| Action { name: name.clone(), description: String::new(), inputs: None, outputs: None };
+        let action = |name: &String| Action {
+            name: name.clone(),
+            description: String::new(),
+            inputs: None,
+            outputs: None,
+            side_effect: false,
+        };
         Some(Agent { actions: names.iter().map(action).collect(), ..Agent::named("learning".into()) })
     }
 }

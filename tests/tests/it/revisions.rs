@@ -154,6 +154,7 @@ fn planned(steps: Vec<Step>) -> Planned {
         provenance: None,
         warnings: Vec::new(),
         routes: Vec::new(),
+        goal: None,
     }
 }
 

@@ -141,6 +141,7 @@ impl World {
             provenance: None,
             warnings: Vec::new(),
             routes: Vec::new(),
+            goal: None,
         };
         let submit = Submit {
             goal: Goal::default(),

@@ -121,6 +121,19 @@ pub(crate) struct AgentLoop<'a> {
     invalid_answers: u32,
     /// The next reply must be an answer.
     must_answer: bool,
+    act: Act,
+}
+
+/// What the loop knows of the side effect of an action.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Act {
+    /// The action has none.
+    None,
+    /// No tool that can change something was called successfully.
+    Open,
+    /// The same, and the model was told so.
+    Told,
+    Done,
 }
 
 impl<'a> AgentLoop<'a> {
@@ -148,6 +161,7 @@ impl<'a> AgentLoop<'a> {
             task_text,
             invalid_answers: 0,
             must_answer: false,
+            act: if agent.action(task).is_some_and(|action| action.side_effect) { Act::Open } else { Act::None },
         }
     }
 
@@ -162,6 +176,22 @@ impl<'a> AgentLoop<'a> {
                 completion_tokens: spent.output_tokens.saturating_sub(tokens.completion_tokens),
             },
         }
+    }
+
+    /// Returns why the side effect of the action is not done, whatever the answer says.
+    ///
+    /// - `answer`: quoted, because it may say why.
+    pub fn undone_act(&self, answer: &Value) -> Option<Failure> {
+        if matches!(self.act, Act::None | Act::Done) {
+            return None;
+        }
+        let action = self.agent.action(self.task).map_or("", |action| action.name.as_str());
+        let message = format!(
+            "the action `{action}` has a side effect, and no tool that can change something was called successfully, so it \
+             was not done; the answer begins with `{}`",
+            quote_beginning(&answer.to_string())
+        );
+        Some(Failure::new(FailureClass::Permanent, "AGENT_ACT_NOT_DONE", message))
     }
 
     /// Returns the valid answer.
@@ -298,6 +328,11 @@ impl<'a> AgentLoop<'a> {
                 self.format.parse(given)
             };
             return match parsed {
+                // A call and another answer need two turns.
+                Ok(_) if self.act == Act::Open && turn + 1 < self.agent.settings.limits.turns => {
+                    self.request_act(&tool_calls, is_text);
+                    Ok(None)
+                }
                 Ok(answer) => Ok(Some(answer)),
                 Err(reason) => {
                     let code = if is_cut { "AGENT_ANSWER_TRUNCATED" } else { "AGENT_ANSWER_INVALID" };
@@ -317,6 +352,7 @@ impl<'a> AgentLoop<'a> {
                 if reads.len() > 1 { self.call_reads(reads).await? } else { vec![self.call_tool(call).await?] };
             let (made, others) = rest.split_at(results.len());
             for (call, result) in made.iter().zip(results) {
+                self.note_act(call, &result);
                 self.push_result(call, is_text, result);
             }
             rest = others;
@@ -387,17 +423,38 @@ impl<'a> AgentLoop<'a> {
         // A text without an answer may be a thought before the next tool call, once.
         self.must_answer = !tool_calls.is_empty() || self.invalid_answers > 1;
         let told = format!("The answer is not valid: {reason}. Correct it and give the whole answer again.");
+        self.refuse_answer(tool_calls, is_text, &told);
+        Ok(())
+    }
+
+    /// Tells the model once that it has not done what its action is for.
+    fn request_act(&mut self, tool_calls: &[ToolCall], is_text: bool) {
+        self.act = Act::Told;
+        let told = "Nothing was done: no tool that changes something was called successfully. Call the tool that does \
+                    it, then answer. If it cannot or need not be done, say so and why in the answer.";
+        self.refuse_answer(tool_calls, is_text, told);
+    }
+
+    /// Notes whether a call has done something.
+    fn note_act(&mut self, call: &ToolCall, result: &str) {
+        let may_act = self.agent.tools.find(&call.name).is_ok_and(BoundTool::may_act);
+        if self.act != Act::None && may_act && succeeded(result) {
+            self.act = Act::Done;
+        }
+    }
+
+    /// Tells the model why its reply is no answer.
+    fn refuse_answer(&mut self, tool_calls: &[ToolCall], is_text: bool, told: &str) {
         if tool_calls.is_empty() {
-            self.messages.push(Message::user(told));
-            return Ok(());
+            self.messages.push(Message::user(told.to_owned()));
+            return;
         }
         // Servers require a result for each call.
         for call in tool_calls {
             let is_answer = call.name == FINAL_ANSWER;
-            let reason = if is_answer { told.clone() } else { "not run: it came together with an answer".into() };
-            self.push_result(call, is_text, self.refuse(call, reason));
+            let reason = if is_answer { told } else { "not run: it came together with an answer" };
+            self.push_result(call, is_text, self.refuse(call, reason.into()));
         }
-        Ok(())
     }
 
     /// Adds the result of a tool call to the conversation.
@@ -535,6 +592,11 @@ impl<'a> AgentLoop<'a> {
         let message = format!("the agent gave no answer within {seconds} seconds (`limits.seconds`)");
         Failure::new(FailureClass::Timeout, "AGENT_TIME_EXCEEDED", message)
     }
+}
+
+/// Whether the result of a tool, as the model reads it, is no error.
+fn succeeded(result: &str) -> bool {
+    serde_json::from_str::<Value>(result).is_ok_and(|result| result["ok"] == true)
 }
 
 /// The limit that the plan sets.

@@ -89,7 +89,10 @@ impl Executor for LlmAgent {
         let system = agent.system.render(&agent, task, &today)?;
         let mut agent_loop = AgentLoop::new(&agent, task, format, system, calls);
         let failure = match agent_loop.run(progress, cancelled).await {
-            Ok(answer) => return Ok(ExecutionResult::new(answer)),
+            Ok(answer) => {
+                let errors: Vec<Failure> = agent_loop.undone_act(&answer).into_iter().collect();
+                return Ok(ExecutionResult { partial: !errors.is_empty(), errors, ..ExecutionResult::new(answer) });
+            }
             Err(failure) => failure,
         };
         // What failed calls have cost must not be lost with them.

@@ -133,5 +133,6 @@ fn action(tool: &Tool) -> Action {
         description: tool.description.as_deref().map(clip).unwrap_or_default(),
         inputs: Some(schema(&tool.input_schema)),
         outputs: tool.output_schema.as_deref().map(schema),
+        side_effect: false,
     }
 }

@@ -1,6 +1,7 @@
 //! Explains why a plan or a step does not progress: causes from the nearest to the root, and a hint.
 
 use goalmill_common::clock::rfc3339;
+use goalmill_common::event::GoalChanged;
 use goalmill_common::failure::Failure;
 use goalmill_common::plan::StepKind;
 use goalmill_common::status::{PlanStatus, StepStatus};
@@ -42,6 +43,8 @@ impl PlanState {
             status: self.status,
             summary: self.explain_plan(now_ms),
             planner_note: self.origin.note.as_deref().unwrap_or_default().to_owned(),
+            goal_read: GoalChanged { read: self.goal_read.clone(), ..GoalChanged::of(&self.accepted.goal) }
+                .read_lines(),
             steps: open.into_iter().map(|i| self.explain_step(i, now_ms, around)).collect(),
         }
     }

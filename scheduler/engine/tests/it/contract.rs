@@ -1,12 +1,12 @@
 //! Goals as contracts: constraints that hold, criteria that are judged.
 
-use goalmill_common::command::{Planned, RevisionStrategy, Submit, Verb};
+use goalmill_common::command::{GoalCorrection, Planned, RevisionStrategy, Submit, Verb};
 use goalmill_common::constraint::ConstraintStatus as S;
 use goalmill_common::criterion::{CriteriaPolicy, Criterion, CriterionVerdict, JudgeKind, Judgement};
-use goalmill_common::event::{CriteriaJudged, ModelAnswered, ModelAsked};
+use goalmill_common::event::{CriteriaJudged, GoalChanged, ModelAnswered, ModelAsked};
 use goalmill_common::goal::Usage;
 use goalmill_common::json::Json;
-use goalmill_common::plan::{Plan, RevisionPolicy, Strategy};
+use goalmill_common::plan::{Approval, Plan, RevisionPolicy, Strategy};
 use goalmill_common::report::{Report, What};
 use goalmill_common::status::{PlanStatus, StepStatus};
 use goalmill_common::task::Task;
@@ -14,7 +14,7 @@ use goalmill_engine::{Command, Effect, PlanAnswer, Timer, replan_context};
 use serde_json::{Value, json};
 
 use crate::revise::propose;
-use crate::world::{World, plan, planned, report, submission, with};
+use crate::world::{START_MS, World, plan, planned, report, submission, with};
 
 fn goal(plan: Plan, constraints: Value) -> Submit {
     let mut submit = submission(Some(plan));
@@ -71,6 +71,60 @@ fn planner_made(plan: Plan, constraints: Value, criteria: &[&str]) -> World {
     let answer = PlanAnswer::Plan(Box::new(planned));
     world.command(Command::Planned { revision: 0, answer }).expect("the plan is awaited");
     world
+}
+
+/// The text of a goal with a hard limit was read as a soft one; the plan waits for a person.
+fn read_goal(approve: Option<Approval>) -> World {
+    let mut submit = goal(two_steps(), json!({"max_emails": {"value": 3, "priority": 9}}));
+    submit.plan = None;
+    let mut world = world(submit);
+    let mut changed = GoalChanged::of(&world.state.accepted().goal);
+    changed.constraints.insert("max_spend".into(), "10 USD".into());
+    changed.success_criteria.push("a room for every night".into());
+    changed.deadline_ms = Some(START_MS + 3_600_000);
+    changed.read = ["/constraints/max_spend", "/success_criteria/0", "/deadline"].map(Into::into).to_vec();
+    changed.model = "m".into();
+    let plan = Plan { approve, ..two_steps() };
+    let planned = Planned { planner: "llm".into(), goal: Some(Box::new(changed)), ..planned(plan) };
+    let answer = PlanAnswer::Plan(Box::new(planned));
+    world.command(Command::Planned { revision: 0, answer }).expect("the plan is awaited");
+    world
+}
+
+#[test]
+fn what_was_read_of_a_goal_is_what_holds() {
+    let mut world = read_goal(None);
+    assert_eq!(world.state.view(false).goal_read, ["/constraints/max_spend", "/success_criteria/0", "/deadline"]);
+    let told = world.state.explain(world.now_ms).goal_read;
+    assert_eq!(told[..2], ["max_spend: 10 USD", "reached when: a room for every night"]);
+    assert_eq!(world.state.accepted().deadline_ms, START_MS + 3_600_000);
+    spend(&mut world, "a", 11.0);
+    assert_eq!(constraint(&world, "max_spend"), (S::Broken, Some(11.0)));
+    assert_eq!(verdicts(&world).len(), 1);
+    world.restart();
+    assert_eq!(world.state.status(), PlanStatus::Running, "a constraint that was read is soft");
+}
+
+#[test]
+fn a_person_corrects_what_was_read_before_the_plan_begins() {
+    let mut world = read_goal(Some(Approval::default()));
+    let constraints = json!({"max_spend": {"value": "5 USD", "priority": 9}}).as_object().cloned().unwrap_or_default();
+    let correction = GoalCorrection {
+        constraints,
+        deadline_ms: Some(0),
+        success_criteria: Some(Vec::new()),
+        ..GoalCorrection::default()
+    };
+    let verb = || Verb::CorrectGoal { correction: Box::new(correction.clone()), reason: "less".into() };
+    world.verb(verb()).expect("the plan waits");
+    world.restart();
+    let view = world.state.view(false);
+    assert_eq!((view.goal_read, view.goal.success_criteria, view.goal.deadline_ms), (vec![], vec![], None));
+    assert!(view.goal.constraints.contains_key("max_emails"), "what is not corrected stays");
+    world.verb(Verb::Approve { reason: String::new() }).expect("the plan waits");
+    assert!(world.verb(verb()).is_err(), "the plan runs");
+    spend(&mut world, "a", 6.0);
+    assert_eq!((world.state.status(), world.plan_code().as_str()), (PlanStatus::Failed, "CONSTRAINT_BROKEN"));
 }
 
 fn measure(world: &World, name: &str) -> (String, S, Option<f64>) {

@@ -476,6 +476,7 @@ pub fn planned(plan: Plan) -> Planned {
         provenance: None,
         warnings: Vec::new(),
         routes: Vec::new(),
+        goal: None,
     }
 }
 

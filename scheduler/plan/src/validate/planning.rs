@@ -3,7 +3,7 @@
 use goalmill_common::config::PlanningStrategy;
 use goalmill_common::goal::Planning;
 use goalmill_common::number::{to_u32, to_usize};
-use goalmill_common::planning::{CANDIDATES_MAX, TEMPERATURE_MAX};
+use goalmill_common::planning::{CANDIDATES_MAX, ReadGoal, TEMPERATURE_MAX};
 use serde_json::Value;
 
 use super::policy;
@@ -23,6 +23,7 @@ const PLANNING: &Table = &[
     ("temperature", &[]),
     ("candidates", &["n_best"]),
     ("review", &["verify"]),
+    ("read_goal", &[]),
     ("require_approval", &["approval", "requires_approval", "approval_required"]),
     ("require_dependencies", &[]),
     ("require_fallbacks", &[]),
@@ -60,6 +61,11 @@ pub(super) fn planning(fields: &Fields<'_, '_>) -> Planning {
         temperature: temperature(&inner),
         candidates: inner.count("candidates", 1, u64::from(CANDIDATES_MAX)).map(to_u32),
         review: inner.flag("review"),
+        read_goal: policy::word(
+            &inner,
+            "read_goal",
+            &ReadGoal::ALL.iter().map(|mode| (mode.as_str(), *mode)).collect::<Vec<_>>(),
+        ),
         require_approval: inner.flag("require_approval").unwrap_or(false),
         require_dependencies: inner.flag("require_dependencies").unwrap_or(false),
         require_fallbacks: inner.flag("require_fallbacks").unwrap_or(false),

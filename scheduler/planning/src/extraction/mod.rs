@@ -111,6 +111,13 @@ impl GoalFacts {
         facts
     }
 
+    /// The facts that the constraints of a goal state, by name.
+    pub fn stated(goal: &Goal, now_ms: u64) -> Map<String, Value> {
+        let mut facts = Self::default();
+        constraint::take_over(&mut facts, &goal.constraints, date::day_of(now_ms));
+        facts.by_name()
+    }
+
     /// The order matters: what is read first is not read again, and ends the phrases that are read later.
     fn of_text(text: &Text, today: Date) -> Self {
         let when = date::read(text, today);

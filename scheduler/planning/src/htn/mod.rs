@@ -117,6 +117,7 @@ impl HtnPlanner {
             provenance: Some(Json::of(&account)),
             warnings: assumed.iter().map(|(name, value)| assumption(name, value)).chain(read.issues()).collect(),
             routes: Vec::new(),
+            goal: None,
         })
     }
 

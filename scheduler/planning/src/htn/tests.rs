@@ -157,5 +157,6 @@ fn request(description: &str, constraints: Value) -> PlanRequest {
         revision: 0,
         call_log: crate::CallLog::default(),
         terms: Default::default(),
+        reading: None,
     }
 }

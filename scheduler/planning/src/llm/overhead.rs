@@ -84,7 +84,7 @@ pub fn digest(text: &str, request: &PlanRequest, router: &Router) -> Result<Dige
     took.route = begun.elapsed();
     let provenance = Some(Json::of(&json!({ "repairs": repaired.edits })));
     let (plan, warnings, routes) = routed.into_parts();
-    let planned = Planned { plan, planner: "llm".into(), confidence: 0.0, provenance, warnings, routes };
+    let planned = Planned { plan, planner: "llm".into(), confidence: 0.0, provenance, warnings, routes, goal: None };
     Ok(Digested { planned, took })
 }
 

@@ -54,6 +54,7 @@ impl ValidDraft {
             provenance: Some(Json::of(&provenance)),
             warnings: self.warnings,
             routes: Vec::new(),
+            goal: None,
         };
         PlannerAnswer { plan: self.valid, routed: Some(self.routed), planned }
     }

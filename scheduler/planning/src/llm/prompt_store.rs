@@ -11,8 +11,9 @@ use goalmill_llm::Message;
 use serde_json::Value;
 
 /// The templates that are shipped, by name.
-pub(super) const BUILT_IN: [(&str, &str); 6] = [
+pub(super) const BUILT_IN: [(&str, &str); 7] = [
     ("critique", include_str!("../../../../config/prompts/critique.md")),
+    ("goal", include_str!("../../../../config/prompts/goal.md")),
     ("judge", include_str!("../../../../config/prompts/judge.md")),
     ("plan", include_str!("../../../../config/prompts/plan.md")),
     ("review", include_str!("../../../../config/prompts/review.md")),

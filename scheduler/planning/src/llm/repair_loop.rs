@@ -169,6 +169,7 @@ impl<'a> RepairLoop<'a> {
         planning: &Planning,
     ) -> Self {
         let (models, settings) = (&deps.models, deps.settings_for(planning));
+        let budget = call_log.left_of(budget);
         let tokens = budget.tokens.map_or(settings.tokens_max, |tokens| tokens.min(settings.tokens_max));
         let cost = budget.cost.map(|cost| Usd::from_dollars(cost.max(0.0)));
         let spend = SpendBudget::new(SpendLimit { tokens: Some(tokens), cost });

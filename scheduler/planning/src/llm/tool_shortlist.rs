@@ -145,6 +145,7 @@ mod tests {
             description: (*description).into(),
             inputs: None,
             outputs: None,
+            side_effect: false,
         };
         Agent { actions: actions.iter().map(action).collect(), ..Agent::named(name.into()) }
     }

@@ -109,7 +109,7 @@ impl Pipeline {
                 && planned.warnings.iter().all(|w| w.code != "GENERIC_PLAN")
             {
                 waiting.falls_back_to(planner.as_ref());
-                return Some(self.account(planned, &[waiting], &stages, &request.goal.planning));
+                return Some(self.account(planned, &[waiting], &stages, &request));
             }
         }
         None

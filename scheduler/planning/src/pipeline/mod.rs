@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use goalmill_common::command::Planned;
 use goalmill_common::config::PlannerSettings;
-use goalmill_common::goal::Planning;
 use goalmill_common::plan::Plan;
+use goalmill_common::planning::ReadGoal;
 use goalmill_common::problem::Issue;
 use goalmill_common::view::{ModelView, PlannerView};
 use goalmill_llm::{ModelRegistry, ModelStats};
@@ -15,8 +15,10 @@ use tokio::time::Instant;
 
 use crate::calibration::ConfidenceCalibration;
 use crate::examples::ExampleStore;
+use crate::llm::goal_reader::read_goal;
 use crate::llm::judge::CriteriaJudge;
 use crate::llm::{LlmDeps, PromptStore};
+use crate::rules::{FACT_GUESSED, GUESS_CONFIDENCE_MAX};
 use crate::stage::{self, PlanningStage, StageOutcome, Stages};
 use crate::{CallLog, LlmPlanner, PlanRequest, Planner, PlannerAnswer, PlanningError, RulesPlanner, ToolsPlanner, htn};
 
@@ -47,6 +49,9 @@ pub struct SetupError {
 /// What a planner has for a revision when the time of all is used up.
 const LATE_REVISION: Duration = Duration::from_millis(500);
 
+/// Warnings of plans that rest on a guess.
+const GUESSES: [&str; 2] = ["GENERIC_PLAN", FACT_GUESSED];
+
 /// Planners in the order in which they are asked.
 pub struct Pipeline {
     planners: Vec<Arc<dyn Planner>>,
@@ -60,6 +65,8 @@ pub struct Pipeline {
     timeout: Duration,
     /// How long all planners together may take for one revision.
     replan_limit: Duration,
+    /// Whether a plan that rests on a guess waits for a person.
+    approves_guesses: bool,
     route: RouteSteps,
 }
 
@@ -74,6 +81,7 @@ impl Pipeline {
             confidences: Arc::new(ConfidenceCalibration::new(0)),
             timeout,
             replan_limit: Duration::MAX,
+            approves_guesses: false,
             route,
         }
     }
@@ -116,6 +124,7 @@ impl Pipeline {
         }
         pipeline.offer(spare, models.names().into_iter().map(Into::into).collect());
         pipeline.deps = Some(deps);
+        pipeline.approves_guesses = settings.approve_guesses;
         Ok(pipeline)
     }
 
@@ -129,19 +138,46 @@ impl Pipeline {
         self.confidences = confidences;
     }
 
-    /// The plan with its provenance, and with the confidence that earlier plans give it.
+    /// The plan with its provenance, with the confidence that earlier plans give it, and with what a model read in the
+    /// text of the goal. A guess stays one, whatever became of earlier ones.
     pub(super) fn account(
         &self,
         planned: Planned,
         refusals: &[PlannerRefusal],
         stages: &Stages,
-        planning: &Planning,
+        request: &PlanRequest,
     ) -> Planned {
+        let planning = &request.goal.planning;
         let provenance = Some(merge_provenance(&planned, refusals, stages, planning));
-        let confidence = self.confidences.of(&planned.planner, planned.confidence);
+        let mut confidence = self.confidences.of(&planned.planner, planned.confidence);
         let mut warnings = planned.warnings.clone();
         explain_model_failure(&planned.planner, &mut warnings, refusals);
-        Planned { provenance, confidence, warnings, ..planned }
+        let is_guess = warnings.iter().any(|warning| GUESSES.contains(&warning.code.as_str()));
+        if is_guess {
+            confidence = confidence.min(GUESS_CONFIDENCE_MAX);
+        }
+        let mut plan = planned.plan;
+        if planning.require_approval || (is_guess && self.approves_guesses) {
+            plan.approve.get_or_insert_default();
+        }
+        warnings.extend(request.reading.iter().flat_map(|reading| reading.notes.iter().cloned()));
+        Planned { plan, provenance, confidence, warnings, goal: request.read_goal(), ..planned }
+    }
+
+    /// The request with what a model reads in the text of the goal, where the goal or the settings want that.
+    pub async fn read_goal(&self, mut request: PlanRequest) -> PlanRequest {
+        let Some(deps) = &self.deps else { return request };
+        let mode = request.goal.planning.read_goal.unwrap_or(deps.settings.read_goal);
+        if mode == ReadGoal::Off {
+            return request;
+        }
+        let reading = read_goal(deps, &request).await;
+        if let Some(changed) = &reading.changed {
+            changed.set(&mut request.goal);
+        }
+        request.goal.planning.require_approval |= mode == ReadGoal::Approve;
+        request.reading = Some(Arc::new(reading));
+        request
     }
 
     /// Adds what only goals that name it get: planners, and which of the models is asked first.
@@ -226,7 +262,7 @@ impl Pipeline {
         let chosen = self.chosen(&request.goal);
         for (at, planner) in chosen.iter().enumerate() {
             match self.ask(planner.as_ref(), request, &stages).await {
-                Ok(planned) => return Ok(self.account(planned, &refusals, &stages, &request.goal.planning)),
+                Ok(planned) => return Ok(self.account(planned, &refusals, &stages, request)),
                 Err(refusal) => {
                     tracing::debug!(
                         planner = refusal.planner,
@@ -416,6 +452,32 @@ mod tests {
         assert!(alone.warnings[0].detail.ends_with("set up a model for better plans"));
     }
 
+    #[tokio::test]
+    async fn a_guess_waits_for_a_person_where_the_settings_say_so() {
+        let pipeline = |approve_guesses: bool| {
+            let settings = PlannerSettings { approve_guesses, ..PlannerSettings::default() };
+            let route = Arc::new(|_: &mut Plan, _: &Policy| Ok((Vec::new(), Vec::new())));
+            Pipeline::from_settings(&settings, &models(), route).expect("the settings are valid")
+        };
+        for (goal, is_guess) in [
+            ("Water the plants", true),
+            ("Deploy the shop by 6 May", true),
+            ("Plan a 3-day trip to Paris in May with a $2000 budget", false),
+        ] {
+            let goal = Goal { description: goal.into(), ..Goal::default() };
+            let request = PlanRequest { goal, ..request() };
+            let asked = pipeline(true).plan(&request).await.expect("there is a plan");
+            let free = pipeline(false).plan(&request).await.expect("there is a plan");
+            assert_eq!(
+                (asked.plan.approve.is_some(), free.plan.approve),
+                (is_guess, None),
+                "{}",
+                request.goal.description
+            );
+            assert_eq!(asked.confidence <= 0.3, is_guess, "{}", asked.confidence);
+        }
+    }
+
     #[tokio::test(start_paused = true)]
     async fn a_specific_plan_behind_a_model_that_failed_says_why_it_failed() {
         let failed = Fixed("llm", Err("the server answered 401"));
@@ -529,6 +591,7 @@ mod tests {
             provenance: None,
             warnings: Vec::new(),
             routes: Vec::new(),
+            goal: None,
         }
     }
 
@@ -541,6 +604,7 @@ mod tests {
             revision: 0,
             call_log: CallLog::default(),
             terms: Default::default(),
+            reading: None,
         }
     }
 }

@@ -38,7 +38,7 @@ impl Pipeline {
         let request = request.whole_plan();
         let stages = Stages::default();
         match self.ask(planner.as_ref(), &request, &stages).await {
-            Ok(planned) => Some(Ok(self.account(planned, &[], &stages, &request.goal.planning))),
+            Ok(planned) => Some(Ok(self.account(planned, &[], &stages, &request))),
             Err(refusal) => {
                 tracing::debug!(planner = name, "planner `{name}` gave no plan for what remains: {}", refusal.reason);
                 request.goal.planning.planner_only.then(|| Err(failure(vec![refusal], &stages)))

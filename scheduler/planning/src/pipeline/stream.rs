@@ -85,7 +85,7 @@ impl Pipeline {
             if writer.has_begun() {
                 return Ok(match answer {
                     Ok(answer) => {
-                        let planned = self.account(answer.planned, &refusals, &stages, &request.goal.planning);
+                        let planned = self.account(answer.planned, &refusals, &stages, request);
                         writer.finish(planned).await.unwrap_or_else(|stopped| stop(stopped, None))
                     }
                     Err(refusal) => {
@@ -100,9 +100,7 @@ impl Pipeline {
             }
             match answer.and_then(|answer| self.route_answer(planner.as_ref(), answer, request, &stages)) {
                 Ok(planned) => {
-                    return Ok(StreamOutcome::Whole(Box::new(
-                        self.account(planned, &refusals, &stages, &request.goal.planning),
-                    )));
+                    return Ok(StreamOutcome::Whole(Box::new(self.account(planned, &refusals, &stages, request))));
                 }
                 Err(refusal) => {
                     if let Some(next) = chosen.get(at + 1) {
@@ -224,6 +222,7 @@ impl<'a> Writer<'a> {
                 provenance: None,
                 warnings,
                 routes,
+                goal: self.request.read_goal(),
             };
             match self.sink.begin(beginning).await {
                 Err(SinkClosed::Overtaken) => {

@@ -128,6 +128,7 @@ impl RuleCase {
             revision: 0,
             call_log: CallLog::default(),
             terms: Default::default(),
+            reading: None,
         };
         let facts = GoalFacts::read(&self.goal, now_ms).known();
         let mut failures = Vec::new();

@@ -180,26 +180,60 @@ fn write(
         "rule": rule.id, "version": rule.version, "goal_type": rule.goal_type, "considered": considered,
         "facts": found, "assumed": assumed, "missing": questions, "stood_in": stood_in,
     });
+    let guessed = guessed(rule, request, &found);
+    if !guessed.is_empty() {
+        account["guessed"] = guessed.keys().cloned().collect();
+    }
     if !rule.warning.is_empty() {
         account["note"] = rule.warning.clone().into();
     }
     Ok(Planned {
         plan,
         planner: "rules".into(),
-        confidence: confidence(rule, read),
+        confidence: confidence(rule, read, &guessed),
         provenance: Some(Json::of(&account)),
-        warnings: warnings(rule, &assumed, &questions),
+        warnings: warnings(rule, &assumed, &questions).into_iter().chain(guessed.iter().map(guess)).collect(),
         routes: Vec::new(),
+        goal: None,
     })
 }
 
 /// Taken off the confidence when a part of the goal was not understood.
 const UNREAD_MALUS: f64 = 0.1;
 
+/// Highest confidence of a plan that rests on a guess.
+pub(crate) const GUESS_CONFIDENCE_MAX: f64 = 0.3;
+/// The warning for a fact of the text that is a guess.
+pub(crate) const FACT_GUESSED: &str = "FACT_GUESSED";
+
 /// The rule's confidence, less when a part of the goal was not understood. The generic plan promises nothing anyway.
-fn confidence(rule: &Rule, read: &GoalFacts) -> f64 {
+fn confidence(rule: &Rule, read: &GoalFacts, guessed: &Map<String, Value>) -> f64 {
     let is_certain = read.unread.is_empty() || rule.matching.is_none();
-    if is_certain { rule.confidence } else { (rule.confidence - UNREAD_MALUS).max(0.0) }
+    let said = if is_certain { rule.confidence } else { (rule.confidence - UNREAD_MALUS).max(0.0) };
+    if rule.matching.is_some() && guessed.is_empty() { said } else { said.min(GUESS_CONFIDENCE_MAX) }
+}
+
+/// Facts that were interpreted from the text and that neither a constraint of the goal nor the rule asks for. Words that
+/// stand in the goal as they are (topic, files, places, details) are none.
+fn guessed(rule: &Rule, request: &PlanRequest, found: &Map<String, Value>) -> Map<String, Value> {
+    let stated = GoalFacts::stated(&request.goal, request.now_ms);
+    let is_guess = |name: &str| {
+        let is_interpreted = INTERPRETED.contains(&name);
+        is_interpreted && !stated.contains_key(name) && !rule.asks_for(name)
+    };
+    found.iter().filter(|(name, _)| is_guess(name)).map(|(name, value)| (name.clone(), value.clone())).collect()
+}
+
+/// Facts whose meaning is more than their words.
+const INTERPRETED: [&str; 8] = ["budget", "duration", "month", "start", "end", "deadline", "travellers", "counts"];
+
+fn guess((name, value): (&String, &Value)) -> Issue {
+    Issue {
+        code: FACT_GUESSED.into(),
+        pointer: format!("/constraints/{name}"),
+        detail: format!("`{name}` was read in the text only: `{}`", short(value)),
+        hint: format!("state `{name}` in the constraints if it is meant"),
+    }
 }
 
 /// The facts and constraints, and what templates know besides: `place`, `people`, `subject`, `requirements`.

@@ -137,6 +137,18 @@ impl Rule {
         }
     }
 
+    /// Whether the rule is about this fact: it wants it, recognises goals by it, or has it in its plan or its criteria. The
+    /// days of `start` to `end` are a duration.
+    pub fn asks_for(&self, fact: &str) -> bool {
+        let fact = if matches!(fact, "start" | "end") { "duration" } else { fact };
+        let signals = self.matching.iter().flat_map(|matching| &matching.signals);
+        let lines = self.success.iter().flat_map(|line| [Some(line.text()), line.check()]).flatten().map(str::to_owned);
+        let texts = [self.plan.to_string(), Value::Object(self.inputs.clone()).to_string()].into_iter().chain(lines);
+        self.facts.contains_key(fact)
+            || signals.filter_map(|signal| signal.fact.as_deref()).any(|known| known == fact)
+            || texts.into_iter().any(|text| mentions(&text, fact))
+    }
+
     /// Reads a rule; the error names the place.
     pub fn from_yaml(text: &str) -> Result<Self, String> {
         let rule: Self = serde_yaml_ng::from_str(text).map_err(|e| e.to_string())?;
@@ -191,6 +203,12 @@ impl Signal {
         let fact = self.fact.iter().map(|fact| format!("fact:{fact}"));
         phrases.chain(fact).chain(self.making.then(|| "making".to_owned())).collect()
     }
+}
+
+/// Whether a `${ … }` of the text names the fact.
+fn mentions(text: &str, fact: &str) -> bool {
+    let inner = text.split("${").skip(1).filter_map(|rest| rest.split_once('}')).map(|(inner, _)| inner);
+    inner.flat_map(|inner| inner.split(|c: char| !c.is_alphanumeric() && c != '_')).any(|word| word == fact)
 }
 
 /// The facts without which there is no plan.

@@ -252,7 +252,7 @@ fn sub_tasks_of_the_constraints_become_steps() {
 
 #[test]
 fn a_part_that_is_not_understood_is_reported_and_lowers_the_confidence() {
-    let clear = plan("Deploy the shop by 6 May");
+    let clear = plan("Deploy the shop");
     let unclear = plan("Deploy the shop by 05/06/2027");
     assert!(clear.warnings.iter().all(|warning| warning.code != "FACT_UNREAD"));
     assert!(unclear.warnings.iter().any(|w| w.code == "FACT_UNREAD" && w.detail.contains("05/06/2027")));
@@ -298,6 +298,23 @@ fn a_directory_of_rules_is_read_and_its_faults_are_located() {
     assert_eq!(account(&other)["rule"], "generic");
 }
 
+#[test]
+fn a_fact_that_nobody_asks_for_is_a_guess() {
+    let of_text = plan("Deploy the shop by 6 May");
+    let told = |planned: &Planned| {
+        let found = planned.warnings.iter().find(|warning| warning.code == FACT_GUESSED);
+        found.map(|warning| warning.pointer.clone())
+    };
+    assert_eq!((told(&of_text).as_deref(), of_text.confidence), (Some("/constraints/deadline"), 0.3));
+    assert_eq!(account(&of_text)["guessed"], json!(["deadline"]));
+    let mut stated = request("Deploy the shop by 6 May");
+    stated.goal.constraints.insert("deadline".into(), "2027-05-06".into());
+    let stated = RulesPlanner::built_in().make(&stated).expect("the rule fits");
+    assert_eq!((told(&stated), stated.confidence), (None, 0.6), "the goal states it");
+    let paris = plan(PARIS);
+    assert_eq!((told(&paris), paris.confidence), (None, 0.85), "the rule asks for all of it");
+}
+
 fn seen(step: &Step) -> Vec<String> {
     let text = step.inputs.text();
     text.split("{{ steps.").skip(1).filter_map(|rest| rest.split('.').next()).map(str::to_owned).collect()
@@ -312,6 +329,7 @@ fn request(description: &str) -> PlanRequest {
         revision: 0,
         call_log: crate::CallLog::default(),
         terms: Default::default(),
+        reading: None,
     }
 }
 

@@ -59,6 +59,7 @@ pub(super) fn submit(shard: &mut ShardState, id: &str, goal: Goal, plan: Plan) {
             provenance: None,
             warnings: Vec::new(),
             routes: Vec::new(),
+            goal: None,
         }),
         submission: id.into(),
         fingerprint: String::new(),

@@ -44,6 +44,7 @@ fn submit(steps: Vec<Step>) -> (PlanState, Decision) {
         provenance: None,
         warnings: Vec::new(),
         routes: Vec::new(),
+        goal: None,
     };
     let submit = Submit {
         goal: Goal::default(),

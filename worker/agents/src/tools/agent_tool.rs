@@ -56,7 +56,13 @@ impl AgentToolSettings {
         let tool = |action: Option<&Action>| self.tool(card, action, actions.len());
         match &self.action {
             Some(name) => {
-                let unknown = Action { name: name.clone(), description: String::new(), inputs: None, outputs: None };
+                let unknown = Action {
+                    name: name.clone(),
+                    description: String::new(),
+                    inputs: None,
+                    outputs: None,
+                    side_effect: false,
+                };
                 let known = actions.iter().find(|action| action.name == *name);
                 tool(Some(known.unwrap_or(&unknown))).into_iter().collect()
             }
@@ -174,6 +180,7 @@ mod tests {
             description: format!("Does {name}."),
             inputs: Some(json!({"type": "object", "required": ["x"]}).into()),
             outputs: None,
+            side_effect: false,
         };
         let actions = actions.iter().map(action).collect();
         Agent { description: "Reads tables.".into(), actions, ..Agent::named("data_agent".into()) }

@@ -67,6 +67,10 @@ impl AgentTool for AskPerson {
         })
     }
 
+    fn asks_person(&self) -> bool {
+        true
+    }
+
     fn question(&self, arguments: &Value) -> Option<CallWait> {
         let schema = if let Value::Array(options) = &arguments["options"] {
             json!({"enum": options})

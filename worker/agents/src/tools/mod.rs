@@ -120,6 +120,11 @@ pub(crate) trait AgentTool: Send + Sync {
         None
     }
 
+    /// Whether a call only asks a person something ([`AgentTool::question`]).
+    fn asks_person(&self) -> bool {
+        false
+    }
+
     /// Whether a call has no effect: the calls of one reply to such tools are made at the same time.
     fn is_read_only(&self) -> bool {
         false
@@ -222,6 +227,11 @@ impl BoundTool {
     /// Whether a call has no effect, costs nothing, and needs nobody's approval.
     pub fn is_free_read(&self) -> bool {
         self.tool.is_read_only() && self.terms.policy == ToolPolicy::Allow && self.terms.price == Usd::ZERO
+    }
+
+    /// Whether a call can change something outside of the conversation. A question to a person cannot.
+    pub fn may_act(&self) -> bool {
+        !self.tool.is_read_only() && !self.tool.asks_person()
     }
 
     /// Whether a person must agree to each call.

@@ -1,5 +1,6 @@
 //! Agents against scripted models.
 
+mod acts;
 mod agent;
 mod budgets;
 mod injection;

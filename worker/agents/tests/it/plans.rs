@@ -26,6 +26,7 @@ fn card() -> Agent {
             json!({"type": "object", "required": ["path"], "properties": {"path": {"type": "string"}}}).into(),
         ),
         outputs: None,
+        side_effect: false,
     };
     let actions = vec![action("read"), action("join")];
     Agent { description: "Works with tables.".into(), actions, ..Agent::named("data_agent".into()) }

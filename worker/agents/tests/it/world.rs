@@ -66,6 +66,10 @@ impl World {
     }
 
     pub async fn with_script(settings: Value, script: Script) -> Self {
+        Self::with_card(settings, None, script).await
+    }
+
+    pub async fn with_card(settings: Value, card: Option<&Agent>, script: Script) -> Self {
         goalmill_launcher::set_program(launcher());
         let server = ScriptedServer::start(script).await.expect("a port is free");
         let model = ModelSettings {
@@ -78,7 +82,7 @@ impl World {
         let dir = tempfile::tempdir().expect("a temporary directory can be made");
         let builder =
             AgentBuilder::new(Arc::new(models.expect("the model is valid")), dir.path().join("files"), Clock::system());
-        let agent = builder.build(&"writer".into(), None, &with_system(settings)).expect("the settings are valid");
+        let agent = builder.build(&"writer".into(), card, &with_system(settings)).expect("the settings are valid");
         Self { server, dir, cards: Vec::new(), agent }
     }
 

@@ -24,6 +24,7 @@ use super::*;
 use crate::{CallLog, CallRecorder, Terms, ToolsPlanner, pipeline};
 
 mod formats;
+mod goal_reader;
 mod parameters;
 mod plan_schema;
 mod review;
@@ -81,6 +82,7 @@ fn agents() -> Vec<Agent> {
             "type": "object", "required": gives,
             "properties": gives.iter().map(|name| ((*name).to_owned(), json!({"type": "string"}))).collect::<serde_json::Map<_, _>>(),
         }))),
+        side_effect: false,
     };
     let agent = |name: &str, actions: Vec<Action>| Agent { actions, ..Agent::named(name.into()) };
     vec![
@@ -100,6 +102,7 @@ fn request() -> PlanRequest {
         revision: 0,
         call_log: CallLog::default(),
         terms: Default::default(),
+        reading: None,
     }
 }
 

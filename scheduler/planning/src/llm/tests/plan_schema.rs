@@ -23,6 +23,7 @@ fn office() -> Vec<Agent> {
             description: String::new(),
             inputs: Some(Json::of(&closed(inputs, required))),
             outputs: Some(Json::of(&closed(outputs, gives))),
+            side_effect: false,
         }
     };
     let text = || json!({"type": "string"});
@@ -319,6 +320,7 @@ fn many(actions: usize) -> Vec<Agent> {
         description: "Does a part of the work.".into(),
         inputs: schema(["subject", "text", "recipient"]),
         outputs: schema(["result", "text", "id"]),
+        side_effect: false,
     };
     let agent = |at: usize| Agent {
         actions: (at * 10..(at + 1) * 10).map(action).collect(),

@@ -2,7 +2,8 @@
 //!
 //! A reading is right when its calls are those of `possible_answer`, in any order: same names, each argument one of the
 //! values given for it, none missing that must be there. Values are compared, not the types that schemas declare;
-//! strings as the benchmark does, without case, blanks and most punctuation. Source: the checker of the Berkeley
+//! strings as the benchmark does, without case, blanks and most punctuation. An output holds the right calls at most if
+//! the names and a value for each required argument stand in its text. Source: the checker of the Berkeley
 //! Function-Calling Leaderboard, S. G. Patil et al., 2024 (`ast_checker`).
 
 use std::collections::BTreeMap;
@@ -41,7 +42,7 @@ pub fn run(dir: &Path, out: &mut Out) -> Result<Value> {
     let questions: Vec<Question> = rows::read(&dir.join("parse/bfcl_questions.jsonl"))?;
     let questions: BTreeMap<&str, &Question> = questions.iter().map(|q| (q.id.as_str(), q)).collect();
     let outputs: Vec<Output> = rows::read(&dir.join("parse/bfcl_outputs.jsonl"))?;
-    let mut tally: BTreeMap<String, (u64, u64)> = BTreeMap::new();
+    let mut tally: BTreeMap<String, (u64, u64, u64)> = BTreeMap::new();
     let mut invented = 0_u64;
     for output in &outputs {
         let question = questions
@@ -55,16 +56,19 @@ pub fn run(dir: &Path, out: &mut Out) -> Result<Value> {
         let counted = tally.entry(class(&output.bfcl_error).to_owned()).or_default();
         counted.0 += u64::from(right);
         counted.1 += 1;
+        counted.2 += u64::from(right || holds(&text, question));
         let guessed = reading.edits.iter().any(|e| !e.kind.keeps_meaning());
         invented += u64::from(!guessed && reading.verdict == Verdict::Exact && !right && output.bfcl_error.is_empty());
         out.row(&json!({"id": output.id, "verdict": reading.verdict, "calls": reading.calls}))?;
     }
     let mut figures = json!({"what": "calls", "rows": outputs.len(), "exact_but_wrong_controls": invented});
     if let Some(map) = figures.as_object_mut() {
-        for (name, (right, all)) in &tally {
+        for (name, (right, all, held)) in &tally {
             map.insert(name.clone(), json!(all));
             map.insert(format!("{name}_right"), json!(right));
             map.insert(format!("{name}_share"), json!(share(*right, *all)));
+            map.insert(format!("{name}_holding"), json!(held));
+            map.insert(format!("{name}_share_of_holding"), json!(share(*right, *held)));
         }
     }
     Ok(figures)
@@ -114,6 +118,37 @@ fn expected(question: &Question) -> Vec<(String, Option<&Map<String, Value>>)> {
 fn fits(given: &Map<String, Value>, wanted: &Map<String, Value>) -> bool {
     let each = given.iter().all(|(key, value)| wanted.get(key).is_some_and(|any| is_one_of(value, any)));
     each && wanted.iter().all(|(key, any)| given.contains_key(key) || may_be_missing(any))
+}
+
+/// Whether the text names each function as often as the answer calls it, and has a value for each required argument.
+fn holds(text: &str, question: &Question) -> bool {
+    let (text, plain) = (text.replace("\\_", "_"), bare(text));
+    let wanted = expected(question);
+    let times = |name: &str| wanted.iter().filter(|(other, _)| other == name).count();
+    let named = |name: &str| text.matches(name).count().max(text.matches(&name.replace('.', "_")).count());
+    let arguments = wanted.iter().filter_map(|(_, arguments)| *arguments).flatten();
+    let mut required = arguments.filter_map(|(_, any)| any.as_array()).filter(|values| values.iter().all(|v| v != ""));
+    wanted.iter().all(|(name, _)| named(name) >= times(name))
+        && required.all(|values| values.iter().any(|value| stands_in(&plain, value)))
+}
+
+/// Whether a value, or each part of it, stands in a text without case and punctuation.
+fn stands_in(plain: &str, value: &Value) -> bool {
+    match value {
+        Value::String(text) => plain.contains(&bare(text)),
+        Value::Number(number) => {
+            let written = number.to_string();
+            let whole = written.strip_suffix(".0").map(str::to_owned);
+            plain.contains(&bare(&written)) || whole.is_some_and(|whole| plain.contains(&bare(&whole)))
+        }
+        Value::Array(items) => items.iter().all(|item| stands_in(plain, item)),
+        Value::Object(fields) => fields.values().all(|any| match any.as_array() {
+            Some(values) => values.iter().any(|value| stands_in(plain, value)),
+            None => stands_in(plain, any),
+        }),
+        Value::Bool(flag) => plain.contains(if *flag { "true" } else { "false" }),
+        Value::Null => true,
+    }
 }
 
 fn may_be_missing(any: &Value) -> bool {

@@ -87,6 +87,7 @@ fn measure(arguments: &Arguments) -> Result<Report> {
                 revision: 0,
                 call_log: CallLog::default(),
                 terms: terms.clone(),
+                reading: None,
             };
             let digested = digest(&answer, &request, &router)
                 .map_err(|issues| anyhow!("an answer of {steps} steps gave no plan: {issues:?}"))?;
