@@ -64,6 +64,11 @@ impl CompletionRequest {
             cancel: CancellationToken::new(),
         }
     }
+
+    /// Whether the model of this name (in the settings) may be asked.
+    pub fn may_use(&self, name: &str) -> bool {
+        self.model.as_deref().is_none_or(|only| only == name) && !self.excluded_models.contains(name)
+    }
 }
 
 /// The requested form of a completion. Tools and a schema exclude each other: a schema keeps models from calling
