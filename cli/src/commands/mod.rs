@@ -29,7 +29,7 @@ mod schema;
 mod source_lines;
 mod stats;
 mod step;
-mod submit;
+pub mod submit;
 mod token;
 mod validate;
 mod worker;
@@ -47,7 +47,7 @@ use crate::args::{Cli, Command, Format, Globals, ImportCommand, SERVER, WorkerCo
 use crate::context::CommandContext;
 use crate::exit::{CommandResult, Failed};
 use crate::output::Screen;
-use crate::{bench, doctor, mcp, replay, roles, watch};
+use crate::{bench, doctor, eval, mcp, replay, roles, watch};
 
 /// Runs the command of the command line.
 pub async fn run(cli: Cli, screen: Screen) -> CommandResult {
@@ -96,6 +96,7 @@ pub async fn run(cli: Cli, screen: Screen) -> CommandResult {
             let json = matches!(context.screen.format, Format::Json | Format::Jsonl);
             bench::run(args, json).await.map_err(|error| Failed::other(format!("{error:#}")))
         }
+        Command::Eval(args) => eval::run(&context, &args).await,
         Command::Doctor(args) => doctor::run(&context, &args).await,
         Command::Health => health::run(&context).await,
         Command::Config(args) => config::run(&context.screen, &args),

@@ -13,6 +13,7 @@ mod contracts;
 mod data_dir;
 mod docs;
 mod doctor;
+mod eval;
 mod events;
 mod everyday_work;
 mod formats;
