@@ -36,7 +36,7 @@ mod token_estimate;
 mod usage;
 mod usage_meter;
 
-pub use answer_schema::{AnswerSchema, SchemaSubset};
+pub use answer_schema::{AnswerSchema, SchemaForm, SchemaSubset};
 pub use api_key::ApiKey;
 pub use budget::{BudgetExceeded, Reservation, SpendBudget, SpendLimit, Spending};
 pub use completion::{
