@@ -20,7 +20,7 @@ mod logs;
 mod model_check;
 mod plan;
 mod planner;
-mod preview;
+pub mod preview;
 mod questions;
 mod queue;
 pub mod results;

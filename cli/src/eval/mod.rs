@@ -15,9 +15,9 @@ use serde_json::{Value, json};
 use tokio::time::Instant;
 
 use crate::args::EvalArgs;
+use crate::commands::preview;
 use crate::context::CommandContext;
 use crate::exit::{CommandResult, Exit, Failed};
-use crate::output::while_waiting;
 
 use answer::EvaluatedAnswer;
 use goals::EvaluationGoal;
@@ -74,13 +74,14 @@ async fn ask_all(
                 asked += 1;
                 let progress = format!("model `{model}` · plan {asked} of {all} · {valid} valid");
                 let answer = tokio::select! {
-                    answer = while_waiting(&context.screen, &progress, ask(context, goal, number, model, repeat)) => answer,
+                    answer = ask(context, &progress, goal, model) => answer,
                     heard = &mut interrupted => {
                         heard?;
                         return Ok(Exit::Interrupted);
                     }
                 };
                 let answer = answer.map_err(|failed| goals::at(failed, &args.file, number))?;
+                let answer = EvaluatedAnswer { goal: number, repeat, ..answer };
                 valid += usize::from(answer.is_valid());
                 answers.push(answer);
             }
@@ -96,13 +97,12 @@ fn to_count(repeat: u32) -> usize {
 /// The plan of a goal, or what was wrong with the answers. Fails if the server did not ask the model.
 async fn ask(
     context: &CommandContext,
+    progress: &str,
     goal: &EvaluationGoal,
-    number: usize,
     model: &str,
-    repeat: u32,
 ) -> Result<EvaluatedAnswer, Failed> {
     let begun = Instant::now();
-    let previewed = context.client.preview(&pinned(&goal.document, model)).await;
+    let previewed = preview::ask(context, progress, &pinned(&goal.document, model)).await;
     let (plan, trace, problem) = match previewed {
         Ok(Preview { plan, planning_trace, .. }) => (plan, planning_trace, None),
         Err(ClientError::Problem(problem)) if problem.code == ErrorCode::PlanningFailed => {
@@ -115,9 +115,7 @@ async fn ask(
     let unmet = plan.as_ref().map(|plan| goal.expect.unmet(plan)).unwrap_or_default();
     Ok(EvaluatedAnswer {
         model: model.to_owned(),
-        goal: number,
         text: goal.text.clone(),
-        repeat,
         seconds,
         unmet,
         has_expectations: !goal.expect.is_empty(),

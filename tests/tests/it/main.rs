@@ -41,6 +41,7 @@ mod own_executor;
 mod parts;
 mod plans;
 mod prefixes;
+mod preview_progress;
 mod programs;
 mod reconcile;
 mod record;

@@ -225,6 +225,7 @@ impl<'a> RepairLoop<'a> {
             output_tokens_max: Some(self.settings.output_tokens_max),
             deadline: self.until,
             budget: self.spend.clone(),
+            progress: self.scope.progress(),
             ..CompletionRequest::new(prompt.messages.clone(), want)
         }
     }

@@ -156,6 +156,7 @@ fn submissions() -> Vec<Operation> {
             .roles(&[Submitter])
             .takes::<Goal>()
             .gives::<Preview>()
+            .gives_as::<String>(EVENT_STREAM)
             .refuses(&[InvalidJson, InvalidGoal, PlanningFailed]),
         post("/v1/plans/{id}:fork", "forkPlan", "Begins a plan that goes on from where this one stood", plans::act)
             .roles(&[Submitter])
