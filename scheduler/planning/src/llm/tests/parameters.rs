@@ -43,7 +43,7 @@ async fn a_goal_may_name_its_only_model() {
     let world = world(LlmSettings::default(), vec![vec![again(&bad)], vec![again(&good())]]).await;
     let helped = world.llm.plan(&planning(false)).await.expect("the other model corrects it").planned;
     assert_eq!((account(&helped)["rounds"][0]["outcome"].as_str(), world.servers[1].calls()), (Some("invalid"), 1));
-    let refused = world.llm.plan(&planning(true)).await.err().expect("the model cannot correct it");
+    let Err(refused) = world.llm.plan(&planning(true)).await else { panic!("the model cannot correct it") };
     assert_eq!(world.servers[1].calls(), 1, "no other model is asked");
     assert!(!refused.issues.is_empty() && refused.reason.contains("no other model may be asked"), "{refused:?}");
 }
