@@ -12,6 +12,7 @@ const TICK: Duration = Duration::from_millis(100);
 
 /// Waits for an answer, and shows how long on the terminal's standard error.
 pub async fn while_waiting<T>(screen: &Screen, what: &str, answer: impl Future<Output = T>) -> T {
+    let answer = Box::pin(answer);
     while_reporting(screen, what, |_| answer).await
 }
 
