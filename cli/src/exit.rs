@@ -16,7 +16,7 @@ pub enum Exit {
     /// Also for a check that found a problem.
     Other,
     Usage,
-    /// The plan has ended without being completed.
+    /// The plan has ended without being completed, or a share is below the required one.
     NotCompleted,
     NotPermitted,
     NotFound,

@@ -5,6 +5,7 @@ mod bench;
 mod commands;
 mod context;
 mod doctor;
+mod eval;
 mod exit;
 mod features;
 mod import;

@@ -40,6 +40,9 @@ pub struct Planning {
     /// The language model that is asked first.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub model: Option<String>,
+    /// No other model is asked; without `model` it has no effect.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub model_only: bool,
     /// How far a plan is worked out before it runs.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub strategy: Option<PlanningStrategy>,

@@ -627,6 +627,22 @@ pub struct Preview {
     pub layout: Option<crate::layout::PlanLayout>,
 }
 
+/// How far the planning of a preview has come: an event of its stream.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
+#[serde(default)]
+pub struct PlanningProgress {
+    /// The model that is asked, by its name in the settings; empty before the first call.
+    pub model: String,
+    /// How the form of its answer is requested: `json_schema`, `forced_tool`, `json_object`, `tools`, `text`.
+    pub mode: String,
+    /// Calls of models that have begun.
+    pub calls: u64,
+    /// Tokens of the answers so far; those of the answer under way are estimated.
+    pub output_tokens: u64,
+    /// Seconds since planning began.
+    pub seconds: f64,
+}
+
 /// How many steps of a plan, those inside steps too, have their expected duration from where.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(default)]

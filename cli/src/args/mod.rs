@@ -29,8 +29,8 @@ pub use nouns::{
 pub use planning::PlanningArgs;
 pub use roles::{Demo, DevArgs, LogForm, RoleArgs, SchedulerArgs, WorkerArgs, WorkerCommand, WorkerRunArgs};
 pub use tools::{
-    CompletionsArgs, ConfigArgs, DoctorArgs, ImportCommand, ManArgs, McpArgs, ReplayArgs, RunArgs, SchemaArgs,
-    SubmitArgs, WaitArgs, WfformatArgs,
+    CompletionsArgs, ConfigArgs, DoctorArgs, EvalArgs, ImportCommand, ManArgs, McpArgs, ReplayArgs, RunArgs,
+    SchemaArgs, SubmitArgs, WaitArgs, WfformatArgs,
 };
 pub use values::{ColorWhen, Format, TimeFormat, at_least_one, duration, event_types, period};
 
@@ -169,6 +169,8 @@ pub enum Command {
     Replay(ReplayArgs),
     /// Measures steps per second, compared with raw Redis in the same run.
     Bench(crate::bench::BenchArgs),
+    /// Asks each language model for plans of your goals, and counts how many are valid.
+    Eval(EvalArgs),
     /// Checks the installation and suggests fixes.
     Doctor(DoctorArgs),
     /// Asks one process whether it is ready: a scheduler, or a worker at its `--listen` address (exit code 0 or 1).
@@ -257,6 +259,10 @@ mod tests {
             "submit g --temperature 3",
             "submit g --candidates 0",
             "submit g --strategy deep",
+            "submit g --only-model",
+            "eval",
+            "eval f --min-valid 2",
+            "eval f --repeat 0",
             "plan replan a --strategy edit",
             "submit g --timeout 5d",
             "run p --dry-run --wait",

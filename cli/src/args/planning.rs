@@ -17,6 +17,9 @@ pub struct PlanningArgs {
     /// Tries this model before the others; its name in the settings.
     #[arg(long, value_name = "MODEL")]
     pub model: Option<String>,
+    /// Asks no other model.
+    #[arg(long, requires = "model")]
+    pub only_model: bool,
     /// How far a model works the plan out before it runs.
     #[arg(long, value_name = "STRATEGY")]
     pub strategy: Option<StrategyArg>,
@@ -77,6 +80,7 @@ impl PlanningArgs {
         put("planner", self.planner.as_ref().map(|name| json!(name)));
         put("planner_only", self.only.then(|| json!(true)));
         put("model", self.model.as_ref().map(|name| json!(name)));
+        put("model_only", self.only_model.then(|| json!(true)));
         put("strategy", self.strategy.map(|strategy| json!(strategy.as_str())));
         put("max_steps", self.max_steps.map(|n| json!(n)));
         put("max_depth", self.max_depth.map(|n| json!(n)));

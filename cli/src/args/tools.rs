@@ -123,6 +123,39 @@ pub struct ReplayArgs {
     pub each: bool,
 }
 
+/// Asks each language model for plans of your goals, and counts how many are valid.
+///
+/// The server plans with its catalogue and settings, by the planner `llm` and one model at a time; nothing runs. The calls cost
+/// what the models cost.
+#[derive(Args, Debug)]
+#[command(
+    after_help = "Exit code 3 when a share is below `--min-valid` or `--min-first`, 8 for a file that cannot be used.\n\n\
+    Examples:\n  \
+    goalmill eval goals.yaml\n  \
+    goalmill eval goals.yaml --models small,large --repeat 3 --details\n  \
+    goalmill eval goals.yaml --models small --min-valid 0.9 -o json\n\n\
+    FILE is a list of goals with what is expected of their plans: docs/models.md#evaluate-models"
+)]
+pub struct EvalArgs {
+    /// YAML or JSON file with the goals; `-` for standard input.
+    pub file: String,
+    /// Models of the server's settings [default: all].
+    #[arg(long, value_name = "NAMES", value_delimiter = ',')]
+    pub models: Vec<String>,
+    /// Asks for each plan so many times.
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=100))]
+    pub repeat: u32,
+    /// Lists each goal with its first issue.
+    #[arg(long)]
+    pub details: bool,
+    /// Least share of valid plans of each model, 0 to 1.
+    #[arg(long, value_name = "SHARE", value_parser = share)]
+    pub min_valid: Option<f64>,
+    /// Least share of plans that are valid at the first answer, 0 to 1.
+    #[arg(long, value_name = "SHARE", value_parser = share)]
+    pub min_first: Option<f64>,
+}
+
 /// Checks the installation and suggests fixes.
 #[derive(Args, Debug)]
 #[command(

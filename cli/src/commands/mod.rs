@@ -21,7 +21,7 @@ mod logs;
 mod model_check;
 mod plan;
 mod planner;
-mod preview;
+pub mod preview;
 mod questions;
 mod queue;
 pub mod results;
@@ -30,7 +30,7 @@ mod schema;
 mod source_lines;
 mod stats;
 mod step;
-mod submit;
+pub mod submit;
 mod token;
 mod validate;
 mod worker;
@@ -48,7 +48,7 @@ use crate::args::{Cli, Command, Format, Globals, ImportCommand, SERVER, WorkerCo
 use crate::context::CommandContext;
 use crate::exit::{CommandResult, Failed};
 use crate::output::Screen;
-use crate::{bench, doctor, mcp, replay, roles, watch};
+use crate::{bench, doctor, eval, mcp, replay, roles, watch};
 
 /// Runs the command of the command line.
 pub async fn run(cli: Cli, screen: Screen) -> CommandResult {
@@ -98,6 +98,7 @@ pub async fn run(cli: Cli, screen: Screen) -> CommandResult {
             let json = matches!(context.screen.format, Format::Json | Format::Jsonl);
             bench::run(args, json).await.map_err(|error| Failed::other(format!("{error:#}")))
         }
+        Command::Eval(args) => eval::run(&context, &args).await,
         Command::Doctor(args) => doctor::run(&context, &args).await,
         Command::Health => health::run(&context).await,
         Command::Config(args) => config::run(&context.screen, &args),

@@ -12,9 +12,7 @@ use super::{approvals, bulk, cell, diff, fork, graph, preview, questions, revisi
 use crate::args::{Format, PlanCommand, Reasoned, ReplanArgs, TimeFormat};
 use crate::context::CommandContext;
 use crate::exit::{CommandResult, Exit, Failed};
-use crate::output::{
-    Screen, Table, Tone, json as json_text, mark, plan_tone, seconds, step_tone, time, while_waiting, yaml,
-};
+use crate::output::{Screen, Table, Tone, json as json_text, mark, plan_tone, seconds, step_tone, time, yaml};
 use crate::watch::{Patience, Source, constraint_view_line, left_alone, note, verdict_line, wait};
 
 pub async fn run(context: &CommandContext, command: PlanCommand) -> CommandResult {
@@ -45,7 +43,7 @@ pub async fn run(context: &CommandContext, command: PlanCommand) -> CommandResul
             let mut parameters = Map::new();
             planning.set(&mut parameters);
             let goal = json!({ "description": goal, "planning": parameters });
-            let preview = while_waiting(&context.screen, "planning", client.preview(&goal)).await?;
+            let preview = preview::ask(context, "planning", &goal).await?;
             preview::show(screen, &preview)?;
             return Ok(if preview.valid { Exit::Done } else { Exit::InvalidInput });
         }

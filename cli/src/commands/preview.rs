@@ -1,14 +1,39 @@
 //! Shows a validated plan that does not run.
 
+use goalmill_client::ClientError;
 use goalmill_common::problem::Issue;
-use goalmill_common::view::{Preview, SecondsFrom};
-
+use goalmill_common::view::{PlanningProgress, Preview, SecondsFrom};
+use indicatif::ProgressBar;
 use serde_json::{Map, Value};
 
 use super::graph;
+use crate::context::CommandContext;
 use crate::exit::Failed;
-use crate::output::{Palette, Screen, Tone};
+use crate::output::{Palette, Screen, Tone, while_reporting};
 use crate::watch::{limits, short};
+
+/// Plans a goal; a terminal shows the model that is asked, the mode and the tokens of its answers so far.
+///
+/// - `what`: the beginning of the line of progress.
+pub async fn ask(context: &CommandContext, what: &str, goal: &Value) -> Result<Preview, ClientError> {
+    let CommandContext { screen, client, .. } = context;
+    if !screen.shows_progress() {
+        return client.preview(goal).await;
+    }
+    let ask = |bar: ProgressBar| {
+        client.preview_with_progress(goal, move |progress| bar.set_message(progress_text(what, progress)))
+    };
+    while_reporting(screen, what, ask).await
+}
+
+fn progress_text(what: &str, progress: &PlanningProgress) -> String {
+    let PlanningProgress { model, mode, calls, output_tokens, seconds: _ } = progress;
+    match calls {
+        0 => what.to_owned(),
+        1 => format!("{what} · `{model}` · {mode} · {output_tokens} tokens"),
+        _ => format!("{what} · `{model}` · {mode} · call {calls} · {output_tokens} tokens"),
+    }
+}
 
 /// Prints the issues of an invalid plan, or the steps of a valid one.
 pub fn show(screen: &Screen, preview: &Preview) -> Result<(), Failed> {
@@ -86,6 +111,20 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+
+    #[test]
+    fn the_progress_names_model_mode_and_tokens_once_a_model_is_asked() {
+        let at = |calls| PlanningProgress {
+            model: "small".into(),
+            mode: "json_schema".into(),
+            calls,
+            output_tokens: 312,
+            seconds: 2.0,
+        };
+        assert_eq!(progress_text("planning", &at(0)), "planning");
+        assert_eq!(progress_text("planning", &at(1)), "planning · `small` · json_schema · 312 tokens");
+        assert_eq!(progress_text("planning", &at(2)), "planning · `small` · json_schema · call 2 · 312 tokens");
+    }
 
     #[test]
     fn what_was_read_and_what_is_passed_on_are_two_lines() {

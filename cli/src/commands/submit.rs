@@ -22,7 +22,6 @@ use super::{checked_id, input, preview, source_lines};
 use crate::args::{Format, PlanningArgs, RunArgs, SubmitArgs, WaitArgs};
 use crate::context::CommandContext;
 use crate::exit::{CommandResult, Exit, Failed};
-use crate::output::while_waiting;
 use crate::shell_quoting::lacks_amount;
 use crate::watch::{Patience, Source, Waited, left_alone, wait};
 
@@ -41,7 +40,7 @@ pub async fn goal(context: &CommandContext, args: &SubmitArgs) -> CommandResult 
     let goal = goal_of(args, document.as_ref(), context.clock.now_ms())?;
     warn_of_lost_budget(context, &goal);
     if args.dry_run {
-        let planned = while_waiting(&context.screen, "planning", context.client.preview(&goal)).await?;
+        let planned = preview::ask(context, "planning", &goal).await?;
         return preview(context, &planned);
     }
     let data = Document { text: goal.to_string(), media: "application/json" };

@@ -15,7 +15,7 @@ pub use palette::{Palette, Tone, mark, plan_tone, step_tone};
 pub use sanitize::sanitize;
 pub use table::Table;
 pub use time::{seconds, span, time, time_left};
-pub use waiting::while_waiting;
+pub use waiting::{while_reporting, while_waiting};
 
 use crate::args::{ColorWhen, Format, Globals, TimeFormat};
 use crate::exit::Failed;
@@ -53,6 +53,11 @@ impl Screen {
     /// Whether the format is for people.
     pub fn is_for_people(&self) -> bool {
         matches!(self.format, Format::Table | Format::Wide)
+    }
+
+    /// Whether a line of progress is shown.
+    pub fn shows_progress(&self) -> bool {
+        self.live && self.is_for_people()
     }
 
     /// Whether the output is wide.

@@ -76,7 +76,7 @@ impl Spinners {
     fn new(palette: Palette) -> Self {
         let bars = MultiProgress::with_draw_target(ProgressDrawTarget::stdout());
         let total = bars.add(ProgressBar::new_spinner());
-        total.set_style(style("  {spinner} {msg}"));
+        total.set_style(style("  {spinner} {msg} · {elapsed}"));
         total.enable_steady_tick(TICK);
         Self { bars, total, steps: BTreeMap::new(), palette }
     }
@@ -91,7 +91,9 @@ impl Spinners {
             }));
         }
         if counts.total == 0 {
-            self.total.set_message(board.status().as_str());
+            let tokens = board.usage().tokens;
+            let spent = if tokens > 0 { format!(" · {tokens} tokens") } else { String::new() };
+            self.total.set_message(format!("{}{spent}", board.status().as_str()));
             self.total.tick();
             return;
         }

@@ -17,10 +17,11 @@ use goalmill_common::json::Json;
 use goalmill_common::problem::Problem;
 use goalmill_common::quality::QualityReport;
 use goalmill_common::revision::RevisionRecord;
+use goalmill_common::sse::SseParser;
 use goalmill_common::trace::is_traceparent;
 use goalmill_common::view::{
     Accepted, BulkAnswer, DeadLetterView, EventReceipt, Explanation, ModelView, Page, PlanSummary, PlanView,
-    PlannerView, Preview, QuestionView, QueueView, Results, StepView, WaitView,
+    PlannerView, PlanningProgress, Preview, QuestionView, QueueView, Results, StepView, WaitView,
 };
 use goalmill_http::client_failure;
 use reqwest::{Certificate, Method, Request, RequestBuilder, Response};
@@ -211,6 +212,54 @@ impl Client {
             answer = asked => answer,
             silence = self.await_silence() => Err(silence),
         }
+    }
+
+    /// As [`Self::preview`], and tells twice a second how far planning has come.
+    pub async fn preview_with_progress(
+        &self,
+        goal: &Value,
+        told: impl FnMut(&PlanningProgress),
+    ) -> Result<Preview, ClientError> {
+        tokio::select! {
+            answer = self.streamed_preview(goal, told) => answer,
+            silence = self.await_silence() => Err(silence),
+        }
+    }
+
+    async fn streamed_preview(
+        &self,
+        goal: &Value,
+        mut told: impl FnMut(&PlanningProgress),
+    ) -> Result<Preview, ClientError> {
+        const PATH: &str = "/v1/plans:preview";
+        let invalid =
+            |reason: String| ClientError::InvalidAnswer { path: PATH.into(), server: self.base.clone(), reason };
+        let request = self.with_credentials(self.http().client.post(format!("{}{PATH}", self.base)));
+        let request = request.header("Accept", "text/event-stream, application/json").timeout(PLANNING).json(goal);
+        let mut response = self.accept(request).await?;
+        let media = response.headers().get("content-type").and_then(|value| value.to_str().ok()).unwrap_or_default();
+        if !media.starts_with("text/event-stream") {
+            // A server of an earlier version.
+            let bytes = response.bytes().await.map_err(|error| self.unreachable(&error))?;
+            return serde_json::from_slice(&bytes).map_err(|error| invalid(error.to_string()));
+        }
+        let (mut parser, mut events) = (SseParser::default(), Vec::new());
+        while let Some(bytes) = response.chunk().await.map_err(|error| self.unreachable(&error))? {
+            parser.push(&bytes, &mut events);
+            for event in events.drain(..) {
+                let read = |error: serde_json::Error| invalid(error.to_string());
+                match event.event.as_str() {
+                    "progress" => told(&serde_json::from_str(&event.data).map_err(read)?),
+                    "preview" => return serde_json::from_str(&event.data).map_err(read),
+                    "problem" => {
+                        let problem = serde_json::from_str(&event.data).map_err(read)?;
+                        return Err(ClientError::Problem(Box::new(problem)));
+                    }
+                    _ => {}
+                }
+            }
+        }
+        Err(invalid("the stream ended before the plan".into()))
     }
 
     /// Ends when the server has been silent for several checks in a row.

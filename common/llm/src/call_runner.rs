@@ -202,8 +202,12 @@ impl<'a> CallRunner<'a> {
         let most = model.max_usage(self.request);
         let reservation = self.request.budget.reserve(&most, model.price.cost(&most));
         let reservation = reservation.map_err(|exceeded| ModelError::OverBudget { model: name.clone(), exceeded })?;
-        let mut usage_meter = UsageMeter::new(reservation, model.price, most.input_tokens);
-        let stream = self.request.stream || self.sink.is_some();
+        let progress = self.request.progress.clone();
+        if let Some(progress) = &progress {
+            progress.begin(name, mode);
+        }
+        let stream = self.request.stream || self.sink.is_some() || progress.is_some();
+        let mut usage_meter = UsageMeter::new(reservation, model.price, most.input_tokens).with_progress(progress);
         let request = ProviderRequest {
             model: &model.settings,
             completion: self.request,

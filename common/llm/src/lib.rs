@@ -28,6 +28,7 @@ mod model;
 mod model_rates;
 mod model_registry;
 mod model_selector;
+mod progress_meter;
 mod provider;
 mod provider_client;
 mod provider_fields;
@@ -36,7 +37,7 @@ mod token_estimate;
 mod usage;
 mod usage_meter;
 
-pub use answer_schema::{AnswerSchema, SchemaSubset};
+pub use answer_schema::{AnswerSchema, SchemaForm, SchemaSubset};
 pub use api_key::ApiKey;
 pub use budget::{BudgetExceeded, Reservation, SpendBudget, SpendLimit, Spending};
 pub use completion::{
@@ -49,6 +50,7 @@ pub use message::{Message, ToolCall};
 pub use model::ModelStats;
 pub use model_rates::{CompletionOutcome, ModelRates};
 pub use model_registry::{CompletionStream, ModelRegistry, ModelSetupError};
+pub use progress_meter::{CallProgress, ProgressMeter};
 pub use provider_fields::ProviderFields;
 pub use request::{CompletionRequest, ModelTier, Purpose, ResponseFormat, Tool, ToolChoice};
 pub use token_estimate::estimate_tokens;

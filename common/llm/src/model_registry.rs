@@ -103,7 +103,7 @@ impl ModelRegistry {
 
     /// Maximum tokens and cost of a request over all models that it may use.
     pub fn max_usage(&self, request: &CompletionRequest) -> (u64, Usd) {
-        let allowed = self.models.iter().filter(|model| !request.excluded_models.contains(&model.settings.name));
+        let allowed = self.models.iter().filter(|model| request.may_use(&model.settings.name));
         let usages = allowed.map(|model| {
             let usage = model.max_usage(request);
             (usage.total(), model.price.cost(&usage))
@@ -172,8 +172,11 @@ impl ModelRegistry {
             return refused("none is configured; add one under `models` in the settings".into());
         }
         if let Some(name) = &request.model {
+            if request.excluded_models.contains(name) {
+                return refused(format!("model `{name}` was asked, and no other model may be asked"));
+            }
             return match self.models.iter().find(|model| model.settings.name == *name) {
-                Some(model) => match model.obstacle() {
+                Some(model) => match model.obstacle().or_else(|| context_obstacle(request, model)) {
                     Some(obstacle) => refused(format!("`{name}`: {obstacle}")),
                     None => Ok(vec![model]),
                 },

@@ -10,6 +10,7 @@ use tokio_util::sync::CancellationToken;
 use crate::answer_schema::AnswerSchema;
 use crate::budget::SpendBudget;
 use crate::message::Message;
+use crate::progress_meter::ProgressMeter;
 
 /// A request for one completion.
 #[derive(Clone, Debug)]
@@ -39,6 +40,8 @@ pub struct CompletionRequest {
     pub deadline: Option<Instant>,
     /// Budget that the calls are charged to.
     pub budget: SpendBudget,
+    /// Moves while the calls run; the responses are then streamed.
+    pub progress: Option<ProgressMeter>,
     /// Cancels the request immediately.
     pub cancel: CancellationToken,
 }
@@ -61,8 +64,14 @@ impl CompletionRequest {
             timeout_ms: None,
             deadline: None,
             budget: SpendBudget::unlimited(),
+            progress: None,
             cancel: CancellationToken::new(),
         }
+    }
+
+    /// Whether the model of this name (in the settings) may be asked.
+    pub fn may_use(&self, name: &str) -> bool {
+        self.model.as_deref().is_none_or(|only| only == name) && !self.excluded_models.contains(name)
     }
 }
 

@@ -30,7 +30,7 @@ pub fn estimate_prompt_tokens(request: &CompletionRequest) -> u64 {
     let messages: u64 = request.messages.iter().map(|m| estimate_tokens(m.text()) + calls(m) + MESSAGE_OVERHEAD).sum();
     let format = match &request.format {
         ResponseFormat::Text => 0,
-        ResponseFormat::Json { schema, .. } => estimate_tokens(&schema.prompt.to_string()),
+        ResponseFormat::Json { schema, .. } => estimate_tokens(&schema.prompt().to_string()),
         ResponseFormat::Tools { tools, .. } => {
             let one = |tool: &crate::request::Tool| {
                 estimate_tokens(&tool.name)

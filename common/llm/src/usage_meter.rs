@@ -1,6 +1,7 @@
 //! Usage of one running call.
 
 use crate::budget::Reservation;
+use crate::progress_meter::ProgressMeter;
 use crate::usage::{ReportedUsage, TokenPrice, TokenUsage, Usd};
 
 /// The most tokens of a prompt or an answer that a server is believed to have counted.
@@ -13,12 +14,18 @@ pub struct UsageMeter {
     price: TokenPrice,
     input_tokens: u64,
     output_tokens: u64,
+    progress: Option<ProgressMeter>,
 }
 
 impl UsageMeter {
     /// - `input_tokens`: estimated tokens of the prompt.
     pub fn new(reservation: Reservation, price: TokenPrice, input_tokens: u64) -> Self {
-        Self { reservation, price, input_tokens, output_tokens: 0 }
+        Self { reservation, price, input_tokens, output_tokens: 0, progress: None }
+    }
+
+    /// Moves the progress of the request too.
+    pub fn with_progress(self, progress: Option<ProgressMeter>) -> Self {
+        Self { progress, ..self }
     }
 
     /// The request is being sent, so the server may charge for the prompt.
@@ -29,6 +36,9 @@ impl UsageMeter {
     /// Output tokens were received.
     pub fn add_output(&mut self, tokens: u64) {
         self.output_tokens = self.output_tokens.saturating_add(tokens);
+        if let Some(progress) = &self.progress {
+            progress.add_output(tokens);
+        }
         self.update();
     }
 
@@ -53,6 +63,9 @@ impl UsageMeter {
             output_tokens: output.unwrap_or(self.output_tokens),
             estimated: input.is_none() || output.is_none(),
         };
+        if let Some(progress) = &self.progress {
+            progress.end(usage.output_tokens);
+        }
         let cost = self.price.cost_of_call(&usage, reported);
         self.reservation.settle(usage, cost);
         (usage, cost)

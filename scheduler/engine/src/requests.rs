@@ -79,6 +79,7 @@ impl Turn<'_> {
             | Verb::Approve { .. }
             | Verb::Reject { .. }
             | Verb::Replan { .. }
+            | Verb::CorrectGoal { .. }
             | Verb::Edit { .. } => {
                 let status = cleanup.outcome.status;
                 Err(not_allowed(format!("the plan ends as {status}: its clean-up steps run, and can be skipped")))

@@ -11,7 +11,7 @@ use async_trait::async_trait;
 use goalmill_common::event::{ModelAnswered, ModelAsked, PlannerToolCall, ToolsCalled};
 use goalmill_common::goal::{Budget, Usage};
 use goalmill_common::json::Json;
-use goalmill_llm::{Completion, ModelError, SpendBudget, Spending, Usd};
+use goalmill_llm::{Completion, ModelError, ProgressMeter, SpendBudget, Spending, Usd};
 use serde_json::Value;
 
 use crate::llm::redact::redact;
@@ -46,6 +46,7 @@ pub struct CallLog(Arc<CallLogState>);
 struct CallLogState {
     revision: u32,
     recorder: Option<Arc<dyn CallRecorder>>,
+    progress: Option<ProgressMeter>,
     kept: Vec<ModelAnswered>,
     /// Calls so far, by planner.
     calls: Mutex<BTreeMap<&'static str, u32>>,
@@ -66,6 +67,11 @@ impl CallLog {
     pub fn new(revision: u32, recorder: Arc<dyn CallRecorder>, kept: &[ModelAnswered]) -> Self {
         let kept = kept.iter().filter(|answered| answered.revision == revision).cloned().collect();
         Self(Arc::new(CallLogState { revision, recorder: Some(recorder), kept, ..CallLogState::default() }))
+    }
+
+    /// Calls that are written down nowhere and move a meter.
+    pub fn watched(progress: ProgressMeter) -> Self {
+        Self(Arc::new(CallLogState { progress: Some(progress), ..CallLogState::default() }))
     }
 
     /// Whether what calls take is written down, so that nobody else need charge it.
@@ -244,6 +250,11 @@ impl CallScope {
         for call in calls {
             self.settle(call, None, "LLM_CANCELLED".into()).await;
         }
+    }
+
+    /// What the calls move.
+    pub fn progress(&self) -> Option<ProgressMeter> {
+        self.call_log.0.progress.clone()
     }
 
     /// The amount spent, including replayed calls.

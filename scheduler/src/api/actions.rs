@@ -15,6 +15,7 @@ use goalmill_common::problem::{ErrorCode, Issue, Problem};
 use goalmill_common::status::{Counts, PlanStatus, StepStatus};
 use goalmill_engine::PlanState;
 use goalmill_plan::formats::{self, ExportState};
+use goalmill_planning::CallLog;
 use schemars::{Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
@@ -89,7 +90,7 @@ pub(crate) async fn decompose(State(api): State<Api>, body: Body) -> ApiResult<D
     let parsed = submission::parse_goal(&api.scheduler, text).await?;
     let ParsedGoal { goal, notes: read } = parsed;
     notes.extend(read);
-    let planned = effects::propose(&api.scheduler, goal.clone(), 0).await?;
+    let planned = effects::propose(&api.scheduler, goal.clone(), CallLog::default()).await?;
     let plan_id = format!("draft-{}", api.scheduler.random.token());
     let now = rfc3339(api.scheduler.clock.now_ms());
     let state = ExportState::unstarted(plan_id.clone(), goal, planned.confidence, now);

@@ -1,9 +1,14 @@
 //! Plans: validate, preview, read, and the verbs on a whole plan.
 
+use std::convert::Infallible;
+use std::time::Duration;
+
 use axum::Json;
 use axum::extract::{Path, State};
 use axum::http::HeaderMap;
+use axum::response::sse::{Event as SseEvent, KeepAlive, Sse};
 use axum::response::{IntoResponse, Response};
+use futures_util::stream::{self, Stream};
 use goalmill_common::clock::rfc3339;
 use goalmill_common::command::Verb;
 use goalmill_common::document_format::DocumentFormat;
@@ -11,13 +16,17 @@ use goalmill_common::id::PlanId;
 use goalmill_common::layout::{PlanLayout, layout_plan};
 use goalmill_common::plan::Plan;
 use goalmill_common::problem::{ErrorCode, Problem};
-use goalmill_common::view::{Explanation, PlanView, Preview};
+use goalmill_common::view::{Explanation, PlanView, PlanningProgress, Preview};
+use goalmill_llm::{CallProgress, ProgressMeter};
 use goalmill_plan::formats::{self, ExportState};
 use goalmill_plan::validate;
-use serde::Deserialize;
+use goalmill_planning::CallLog;
+use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
+use tokio::time::Instant;
 
 use super::entity_tag::tagged;
+use super::events::{StreamPermit, wants_stream};
 use super::openapi::verbs_of;
 use super::payloads::{PayloadFill, WHOLE, parse_whole};
 use super::plan_access::{load_plan, load_plan_at, load_summary, send_verb};
@@ -30,6 +39,8 @@ use crate::quarantine::QuarantineRecord;
 use crate::run_blocking::run_blocking_if_large;
 use crate::submission::{self, ParsedGoal};
 
+/// Interval between two events of the progress of a preview.
+const PROGRESS_EVERY: Duration = Duration::from_millis(500);
 /// Bytes of a step without its dependencies, for [`graph_bytes`].
 const STEP_BYTES: usize = 64;
 /// Bytes of one dependency.
@@ -44,11 +55,62 @@ pub(crate) async fn validate(State(api): State<Api>, headers: HeaderMap, body: B
     }
 }
 
-pub(crate) async fn preview(State(api): State<Api>, body: Body) -> ApiResult<Preview> {
-    let ParsedGoal { goal, notes } = submission::parse_goal(&api.scheduler, response::body(body)?).await?;
-    let mut planned = effects::propose(&api.scheduler, goal, 0).await?;
+/// `POST /v1/plans:preview`: the plan, or a stream of the progress that ends with it.
+pub(crate) async fn preview(State(api): State<Api>, headers: HeaderMap, body: Body) -> Result<Response, ApiError> {
+    let parsed = submission::parse_goal(&api.scheduler, response::body(body)?).await?;
+    if !wants_stream(&headers) {
+        return Ok(Json(preview_goal(&api, parsed, CallLog::default()).await?).into_response());
+    }
+    let permit = StreamPermit::acquire(&api)?;
+    let meter = ProgressMeter::default();
+    let call_log = CallLog::watched(meter.clone());
+    let planning = Box::pin(async move { preview_goal(&api, parsed, call_log).await });
+    Ok(Sse::new(preview_events(planning, meter, permit)).keep_alive(KeepAlive::default()).into_response())
+}
+
+async fn preview_goal(api: &Api, parsed: ParsedGoal, call_log: CallLog) -> Result<Preview, Problem> {
+    let ParsedGoal { goal, notes } = parsed;
+    let mut planned = effects::propose(&api.scheduler, goal, call_log).await?;
     planned.warnings.splice(0..0, notes);
-    Ok(Json(add_layout(validate::preview(planned, Some(&api.scheduler.directory.catalogue()))).await))
+    Ok(add_layout(validate::preview(planned, Some(&api.scheduler.directory.catalogue()))).await)
+}
+
+/// `progress` twice a second, then `preview` or `problem`.
+fn preview_events<F>(
+    planning: F,
+    meter: ProgressMeter,
+    permit: StreamPermit,
+) -> impl Stream<Item = Result<SseEvent, Infallible>>
+where
+    F: Future<Output = Result<Preview, Problem>> + Unpin,
+{
+    let begun = Instant::now();
+    stream::unfold(Some((planning, permit)), move |state| {
+        let meter = meter.clone();
+        async move {
+            let (mut planning, permit) = state?;
+            let (event, rest) = tokio::select! {
+                biased;
+                ended = &mut planning => match ended {
+                    Ok(preview) => (sse_event("preview", &preview), None),
+                    Err(problem) => (sse_event("problem", &problem), None),
+                },
+                () = tokio::time::sleep(PROGRESS_EVERY) => {
+                    let CallProgress { model, mode, calls, output_tokens, .. } = meter.read();
+                    let mode = mode.map(|mode| mode.as_str().to_owned()).unwrap_or_default();
+                    let seconds = begun.elapsed().as_secs_f64();
+                    let progress = PlanningProgress { model, mode, calls, output_tokens, seconds };
+                    (sse_event("progress", &progress), Some((planning, permit)))
+                }
+            };
+            Some((Ok(event), rest))
+        }
+    })
+}
+
+fn sse_event<T: Serialize>(name: &str, value: &T) -> SseEvent {
+    let text = serde_json::to_string(value).expect("plain data always has a JSON text");
+    SseEvent::default().event(name).data(text)
 }
 
 async fn add_layout(preview: Preview) -> Preview {

@@ -90,12 +90,15 @@ fn failed(PlanningError { reason, issues, provenance, .. }: PlanningError) -> Pl
 }
 
 /// A valid, routed plan for a goal, or the problem of planning it.
-pub(crate) async fn propose(scheduler: &Scheduler, goal: Goal, revision: u32) -> Result<Planned, Problem> {
+///
+/// - `call_log`: whom the calls of models tell how far they are.
+pub(crate) async fn propose(scheduler: &Scheduler, goal: Goal, call_log: CallLog) -> Result<Planned, Problem> {
     let refused = |error: PlanningError| {
         let problem = Problem::new(ErrorCode::PlanningFailed, error.reason).with_errors(error.issues);
         Problem { planning_trace: error.provenance, ..problem }
     };
-    let request = scheduler.planners.read_goal(request(scheduler, goal, revision)).await;
+    let request = PlanRequest { call_log, ..request(scheduler, goal, 0) };
+    let request = scheduler.planners.read_goal(request).await;
     scheduler.planners.plan(&request).await.map_err(refused)
 }
 

@@ -46,8 +46,8 @@ pub const RULES: &[(&str, &[&str], &[&str])] = &[
     (
         "cli",
         &[
-            "agents", "archive", "common", "broker", "client", "demo", "engine", "http", "launcher", "llm",
-            "mcp-server", "plan", "planning", "scheduler", "worker",
+            "agents", "archive", "common", "broker", "client", "demo", "engine", "expression", "http", "launcher",
+            "llm", "mcp-server", "plan", "planning", "scheduler", "worker",
         ],
         &["redis", "deadpool", "axum"],
     ),

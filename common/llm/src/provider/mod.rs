@@ -69,7 +69,7 @@ impl ProviderRequest<'_> {
             (ResponseFormat::Tools { tools, .. }, ResponseMode::Tools) => tools.clone(),
             (ResponseFormat::Json { name, schema }, ResponseMode::ForcedTool) => {
                 let description = "Hands in the answer.".to_owned();
-                vec![Tool { name: name.clone(), description, parameters: schema.prompt.clone() }]
+                vec![Tool { name: name.clone(), description, parameters: schema.prompt().clone() }]
             }
             _ => Vec::new(),
         }

@@ -26,7 +26,7 @@ fn instructions(format: &ResponseFormat, mode: ResponseMode) -> Option<String> {
     match (format, mode) {
         (ResponseFormat::Json { schema, .. }, ResponseMode::JsonObject | ResponseMode::Text) => Some(format!(
             "Answer with one JSON object and nothing else: no prose, no code fence. It must hold to this JSON Schema:\n{}",
-            schema.prompt
+            schema.prompt()
         )),
         (ResponseFormat::Tools { tools, choice }, ResponseMode::Text) => Some(describe_tools(tools, choice)),
         (ResponseFormat::Text | ResponseFormat::Tools { .. }, _)

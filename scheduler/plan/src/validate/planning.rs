@@ -16,6 +16,7 @@ const PLANNING: &Table = &[
     ("planner", &[]),
     ("planner_only", &["only"]),
     ("model", &[]),
+    ("model_only", &[]),
     ("strategy", &["planning_strategy", "hierarchical"]),
     ("max_depth", &["depth", "max_decomposition_depth", "depth_max"]),
     ("max_steps", &["max_subtasks", "steps_max"]),
@@ -54,6 +55,7 @@ pub(super) fn planning(fields: &Fields<'_, '_>) -> Planning {
         planner: inner.text("planner"),
         planner_only: inner.flag("planner_only").unwrap_or(false),
         model: inner.text("model"),
+        model_only: inner.flag("model_only").unwrap_or(false),
         strategy: strategy(&inner),
         max_depth: inner.count("max_depth", 0, u64::from(limits.depth_max)).map(to_u32),
         max_steps: inner.count("max_steps", 1, limits.planned_steps_max as u64).map(to_usize),
@@ -131,7 +133,7 @@ mod tests {
     #[test]
     fn every_parameter_reads_back() {
         let given = json!({
-            "planner": "llm", "only": true, "model": "m", "strategy": "Hierarchical", "max_depth": 2, "max_steps": 9,
+            "planner": "llm", "only": true, "model": "m", "model_only": true, "strategy": "Hierarchical", "max_depth": 2, "max_steps": 9,
             "prompt": "plan-short", "temperature": 0.7, "candidates": 3, "review": true, "approval": true,
             "require_dependencies": true, "require_fallbacks": true, "fallback_after": "5s",
             "revision": {"max": 2, "threshold": 0.5, "strategy": "workaround", "model": "strong"},
@@ -141,6 +143,7 @@ mod tests {
         assert_eq!(planning.strategy, Some(PlanningStrategy::Hierarchical));
         assert_eq!((planning.max_depth, planning.max_steps, planning.candidates), (Some(2), Some(9), Some(3)));
         assert_eq!((planning.temperature, planning.fallback_after_ms), (Some(0.7), Some(5_000)));
+        assert!(planning.model_only && planning.planner_only);
         assert!(planning.require_dependencies && planning.require_fallbacks && planning.require_approval);
         let policy = planning.revision.as_ref().expect("it is given");
         assert_eq!((policy.strategy, policy.model.as_deref()), (Some(RevisionStrategy::Workaround), Some("strong")));

@@ -23,7 +23,7 @@ use goalmill_common::agent::{Action, Agent};
 use goalmill_common::json::Json;
 use goalmill_common::number::to_usize;
 use goalmill_common::revision::RevisionStrategy;
-use goalmill_llm::AnswerSchema;
+use goalmill_llm::{AnswerSchema, SchemaForm};
 use serde_json::{Map, Value, json};
 
 /// Bytes of a schema that a server turns into a grammar.
@@ -49,14 +49,6 @@ const INNER_PATH: &str = r"(?:\.[a-zA-Z_][a-zA-Z0-9_]{0,30}|\[[0-9]{1,3}\]){0,4}
 /// Any name of an output.
 const ANY_OUTPUT: &str = "[a-zA-Z_][a-zA-Z0-9_]{0,30}";
 
-/// How servers take the schema.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Form {
-    Grammar,
-    Strict,
-    Prompt,
-}
-
 /// How much of the catalogue the schema repeats, most first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Detail {
@@ -74,30 +66,28 @@ enum Detail {
     Any,
 }
 
-impl Form {
-    fn bytes_max(self) -> usize {
-        match self {
-            Self::Grammar => GRAMMAR_BYTES_MAX,
-            Self::Strict => STRICT_BYTES_MAX,
-            Self::Prompt => PROMPT_BYTES_MAX,
-        }
+fn bytes_max(form: SchemaForm) -> usize {
+    match form {
+        SchemaForm::Grammar => GRAMMAR_BYTES_MAX,
+        SchemaForm::Strict => STRICT_BYTES_MAX,
+        SchemaForm::Prompt => PROMPT_BYTES_MAX,
     }
+}
 
-    fn details(self) -> &'static [Detail] {
-        use Detail::{Agents, Any, Inputs, Names, OpenInputs, Positions};
-        match self {
-            Self::Grammar => &[Positions, Inputs, OpenInputs, Agents, Names, Any],
-            Self::Strict => &[Inputs, OpenInputs, Agents, Names, Any],
-            Self::Prompt => &[Agents, Names, Any],
-        }
+fn details(form: SchemaForm) -> &'static [Detail] {
+    use Detail::{Agents, Any, Inputs, Names, OpenInputs, Positions};
+    match form {
+        SchemaForm::Grammar => &[Positions, Inputs, OpenInputs, Agents, Names, Any],
+        SchemaForm::Strict => &[Inputs, OpenInputs, Agents, Names, Any],
+        SchemaForm::Prompt => &[Agents, Names, Any],
     }
 }
 
 /// What steps may be made of.
-#[derive(Clone, Copy, Debug)]
-pub struct PlanVocabulary<'a> {
+#[derive(Clone, Debug)]
+pub struct PlanVocabulary {
     /// The shortlist of the catalogue.
-    pub agents: &'a [Agent],
+    pub agents: Vec<Agent>,
     /// Steps have fallbacks.
     pub fallbacks: bool,
     /// Steps of kind `plan` are allowed.
@@ -118,43 +108,43 @@ pub struct RevisedPlan {
     pub may_nest: bool,
 }
 
-impl PlanVocabulary<'_> {
+impl PlanVocabulary {
     /// The schema of a plan.
     ///
     /// - `steps_max`: steps of the plan.
-    pub fn plan(&self, steps_max: usize) -> AnswerSchema {
+    pub fn plan(self, steps_max: usize) -> AnswerSchema {
         let ids = new_ids("s", &[], steps_max.max(1));
-        self.forms(&ids, |builder| object([("steps", builder.steps(&ids))]))
+        self.forms(ids.clone(), move |builder| object([("steps", builder.steps(&ids))]))
     }
 
     /// The schema of the corrected steps of a draft.
     ///
     /// - `ids`: of the draft's steps.
     /// - `frozen`: those that stay as they are.
-    pub fn correction(&self, ids: &[String], frozen: &[String]) -> AnswerSchema {
+    pub fn correction(self, ids: &[String], frozen: &[String]) -> AnswerSchema {
         let fresh = new_ids("s", ids, NEW_STEPS_MAX);
         let all: Vec<String> = ids.iter().chain(&fresh).cloned().collect();
         let open: Vec<String> = ids.iter().filter(|id| !frozen.contains(id)).cloned().collect();
         let own: Vec<String> = open.iter().chain(&fresh).cloned().collect();
-        self.forms(&all, |builder| {
-            let steps = builder.any_steps(&own, &all);
+        self.forms(all, move |builder| {
+            let steps = builder.any_steps(&own, builder.all);
             let remove = json!({"type": "array", "items": one_of(&open), "maxItems": open.len()});
             object([("steps", steps), ("remove", remove)])
         })
     }
 
     /// The schema of a revision.
-    pub fn revision(&self, plan: &RevisedPlan) -> AnswerSchema {
+    pub fn revision(self, plan: RevisedPlan) -> AnswerSchema {
         let fresh = new_ids("s", &plan.steps, NEW_STEPS_MAX);
         let all: Vec<String> = plan.steps.iter().chain(&fresh).cloned().collect();
-        self.forms(&all, |builder| {
+        self.forms(all, move |builder| {
             let strategies: Vec<String> = RevisionStrategy::ALL
                 .iter()
                 .filter(|strategy| **strategy != RevisionStrategy::Edit)
                 .map(|strategy| strategy.as_str().to_owned())
                 .collect();
             let changes =
-                json!({"type": "array", "items": {"anyOf": builder.changes(plan, &fresh)}, "maxItems": CHANGES_MAX});
+                json!({"type": "array", "items": {"anyOf": builder.changes(&plan, &fresh)}, "maxItems": CHANGES_MAX});
             let summary = builder.description();
             let question = builder.optional(object([("question", summary.clone())]));
             let mut schema = object([
@@ -163,35 +153,38 @@ impl PlanVocabulary<'_> {
                 ("changes", changes),
                 ("question", question),
             ]);
-            if builder.form != Form::Strict {
+            if builder.form != SchemaForm::Strict {
                 schema["required"] = json!(["strategy", "summary", "changes"]);
             }
             schema
         })
     }
 
-    /// Builds each form in as much detail as fits.
+    /// Each form in as much detail as fits.
     ///
     /// - `all`: ids that any step may refer to.
-    fn forms(&self, all: &[String], build: impl Fn(&mut Builder<'_>) -> Value) -> AnswerSchema {
-        let form = |form: Form| {
+    fn forms(
+        self,
+        all: Vec<String>,
+        build: impl Fn(&mut Builder<'_>) -> Value + Send + Sync + 'static,
+    ) -> AnswerSchema {
+        AnswerSchema::new(move |form| {
             let mut schema = Value::Null;
-            for detail in form.details() {
-                let mut builder = Builder { vocabulary: self, all, form, detail: *detail, defs: Map::new() };
+            for detail in details(form) {
+                let mut builder = Builder { vocabulary: &self, all: &all, form, detail: *detail, defs: Map::new() };
                 schema = build(&mut builder);
                 if !builder.defs.is_empty() {
                     schema["$defs"] = builder.defs.into();
                 }
-                if form == Form::Grammar {
+                if form == SchemaForm::Grammar {
                     write_constants(&mut schema);
                 }
-                if schema.to_string().len() <= form.bytes_max() {
+                if schema.to_string().len() <= bytes_max(form) {
                     break;
                 }
             }
             schema
-        };
-        AnswerSchema { grammar: form(Form::Grammar), strict: form(Form::Strict), prompt: form(Form::Prompt) }
+        })
     }
 
     /// The schemas of the name of an agent and of the name of an action. Any action may be asked of an agent that
@@ -213,9 +206,9 @@ fn new_ids(prefix: &str, taken: &[String], count: usize) -> Vec<String> {
 
 /// Builds one form of a schema.
 struct Builder<'a> {
-    vocabulary: &'a PlanVocabulary<'a>,
+    vocabulary: &'a PlanVocabulary,
     all: &'a [String],
-    form: Form,
+    form: SchemaForm,
     detail: Detail,
     defs: Map<String, Value>,
 }
@@ -223,7 +216,7 @@ struct Builder<'a> {
 impl Builder<'_> {
     /// The steps of a plan: by position where a grammar holds them to it.
     fn steps(&mut self, ids: &[String]) -> Value {
-        if self.form != Form::Grammar || self.detail >= Detail::Names {
+        if self.form != SchemaForm::Grammar || self.detail >= Detail::Names {
             return self.any_steps(ids, ids);
         }
         let steps: Vec<Value> = (0..ids.len())
@@ -347,8 +340,8 @@ impl Builder<'_> {
         let name = format!("{name}_{scope}");
         if !self.defs.contains_key(&name) {
             let inputs = match self.form {
-                Form::Grammar => self.admit(&schema, &References { earlier, scope }, true),
-                Form::Strict | Form::Prompt => strict(&schema, true).unwrap_or(open),
+                SchemaForm::Grammar => self.admit(&schema, &References { earlier, scope }, true),
+                SchemaForm::Strict | SchemaForm::Prompt => strict(&schema, true).unwrap_or(open),
             };
             return self.define(&name, inputs);
         }
@@ -422,7 +415,7 @@ impl Builder<'_> {
     /// The outputs that actions declare with one of the types, as patterns.
     fn outputs(&self, kinds: &[&str]) -> BTreeSet<String> {
         let mut outputs = BTreeSet::new();
-        for agent in self.vocabulary.agents {
+        for agent in &self.vocabulary.agents {
             if agent.actions.is_empty() {
                 outputs.insert(ANY_OUTPUT.to_owned());
             }
@@ -492,14 +485,16 @@ impl Builder<'_> {
     fn description(&mut self) -> Value {
         let [least, most] = DESCRIPTION_CHARS;
         match self.form {
-            Form::Grammar => self.define("words", json!({"type": "string", "minLength": least, "maxLength": most})),
-            Form::Strict | Form::Prompt => json!({"type": "string"}),
+            SchemaForm::Grammar => {
+                self.define("words", json!({"type": "string", "minLength": least, "maxLength": most}))
+            }
+            SchemaForm::Strict | SchemaForm::Prompt => json!({"type": "string"}),
         }
     }
 
     /// A field that may be left out: nullable where all fields are required.
     fn optional(&self, schema: Value) -> Value {
-        if self.form == Form::Strict { any_of(vec![schema, json!({"type": "null"})]) } else { schema }
+        if self.form == SchemaForm::Strict { any_of(vec![schema, json!({"type": "null"})]) } else { schema }
     }
 
     fn define(&mut self, name: &str, schema: Value) -> Value {

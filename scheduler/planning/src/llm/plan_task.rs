@@ -214,10 +214,10 @@ impl<'a> PlanTask<'a> {
     }
 
     /// What the steps of the plan may be made of.
-    pub fn vocabulary(&self) -> PlanVocabulary<'_> {
+    pub fn vocabulary(&self) -> PlanVocabulary {
         let is_hierarchical = self.settings.strategy == PlanningStrategy::Hierarchical;
         PlanVocabulary {
-            agents: &self.shortlist.agents,
+            agents: self.shortlist.agents.clone(),
             fallbacks: self.request.goal.planning.require_fallbacks,
             parts: is_hierarchical && self.request.limits.depth_max > 0,
             output_tokens_max: self.settings.output_tokens_max,

@@ -109,6 +109,8 @@ pub struct RepairLoop<'a> {
     without: BTreeSet<String>,
     /// Asked before all others.
     first: Option<String>,
+    /// No other model is asked.
+    is_only: bool,
     /// Of questions that are no repair.
     stage: ModelTier,
 }
@@ -159,7 +161,7 @@ impl Progress {
 impl<'a> RepairLoop<'a> {
     /// - `planner`: who asks.
     /// - `budget`: what the goal, or what is left of it, allows.
-    /// - `planning`: the goal's parameters; its model is asked first.
+    /// - `planning`: the goal's parameters; its model is asked first, or alone.
     pub fn new(
         deps: &'a LlmDeps,
         call_log: &CallLog,
@@ -184,6 +186,7 @@ impl<'a> RepairLoop<'a> {
             until: Instant::now().checked_add(deps.timeout),
             without: BTreeSet::new(),
             first: planning.model.clone(),
+            is_only: planning.model_only && planning.model.is_some(),
             stage: ModelTier::Cheap,
         }
     }
@@ -217,11 +220,13 @@ impl<'a> RepairLoop<'a> {
             tier: self.stage(purpose),
             purpose,
             excluded_models: self.without.clone(),
+            model: self.first.clone().filter(|_| self.is_only),
             preferred_model: self.first.clone(),
             temperature: self.settings.temperature,
             output_tokens_max: Some(self.settings.output_tokens_max),
             deadline: self.until,
             budget: self.spend.clone(),
+            progress: self.scope.progress(),
             ..CompletionRequest::new(prompt.messages.clone(), want)
         }
     }

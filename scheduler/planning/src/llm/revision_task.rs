@@ -192,12 +192,12 @@ impl GenerationTask for RevisionTask<'_> {
             may_nest,
         };
         let vocabulary = PlanVocabulary {
-            agents: &self.shortlist.agents,
+            agents: self.shortlist.agents.clone(),
             fallbacks: planning.require_fallbacks,
             parts: may_nest && settings.strategy == PlanningStrategy::Hierarchical,
             output_tokens_max: settings.output_tokens_max,
         };
-        let schema = if vocabulary.agents.is_empty() { schema().into() } else { vocabulary.revision(&plan) };
+        let schema = if vocabulary.agents.is_empty() { schema().into() } else { vocabulary.revision(plan) };
         ResponseFormat::Json { name: "revision".into(), schema }
     }
 }

@@ -17,7 +17,7 @@ pub enum ToolSet {
 ///
 /// - `vocabulary`: the agents and actions that steps may name.
 /// - `steps`: ids of the running plan; empty when there is none.
-pub fn tools(tool_set: ToolSet, vocabulary: &PlanVocabulary<'_>, steps: &[String]) -> Vec<Tool> {
+pub fn tools(tool_set: ToolSet, vocabulary: &PlanVocabulary, steps: &[String]) -> Vec<Tool> {
     let names = vocabulary.names();
     let [agent, action] = &names;
     let step_schema = step_schema(vocabulary.fallbacks, names.clone());

@@ -115,7 +115,7 @@ impl Planner for ToolsPlanner {
         let (call_log, left) = (&request.call_log, &situation.left);
         let mut repair_loop = RepairLoop::new(&self.deps, call_log, self.name(), left, Purpose::Replan, &planning);
         let vocabulary = PlanVocabulary {
-            agents: &shortlist.agents,
+            agents: shortlist.agents,
             fallbacks: planning.require_fallbacks,
             parts: false,
             output_tokens_max: self.deps.settings.output_tokens_max,

@@ -156,6 +156,7 @@ fn submissions() -> Vec<Operation> {
             .roles(&[Submitter])
             .takes::<Goal>()
             .gives::<Preview>()
+            .gives_as::<String>(EVENT_STREAM)
             .refuses(&[InvalidJson, InvalidGoal, PlanningFailed]),
         post(
             "/v1/events",

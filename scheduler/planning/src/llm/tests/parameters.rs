@@ -36,6 +36,19 @@ async fn the_parameters_of_a_goal_reach_the_model_and_the_provenance() {
 }
 
 #[tokio::test]
+async fn a_goal_may_name_its_only_model() {
+    let bad = json!({"steps": [flight(), bad_room()]});
+    let again = |value: &Value| Scripted { times: Some(20), ..says(value) };
+    let planning = |only: bool| with_planning(json!({"model": "m0", "model_only": only}));
+    let world = world(LlmSettings::default(), vec![vec![again(&bad)], vec![again(&good())]]).await;
+    let helped = world.llm.plan(&planning(false)).await.expect("the other model corrects it").planned;
+    assert_eq!((account(&helped)["rounds"][0]["outcome"].as_str(), world.servers[1].calls()), (Some("invalid"), 1));
+    let Err(refused) = world.llm.plan(&planning(true)).await else { panic!("the model cannot correct it") };
+    assert_eq!(world.servers[1].calls(), 1, "no other model is asked");
+    assert!(!refused.issues.is_empty() && refused.reason.contains("no other model may be asked"), "{refused:?}");
+}
+
+#[tokio::test]
 async fn a_goal_brings_its_own_template_along() {
     let world = world(LlmSettings::default(), vec![vec![says(&good())]]).await;
     let request = with_planning(json!({"prompt": "My rules.\n--- user ---\nPlan this: {{ goal.description }}"}));

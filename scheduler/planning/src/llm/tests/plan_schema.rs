@@ -1,7 +1,7 @@
 //! What the schema of a plan admits, in each form.
 
 use goalmill_common::random::Random;
-use goalmill_llm::AnswerSchema;
+use goalmill_llm::{AnswerSchema, SchemaForm};
 use goalmill_plan::validate::{Catalogue, Rules};
 
 use super::*;
@@ -40,12 +40,13 @@ fn office() -> Vec<Agent> {
     vec![agent("files", files), agent("mail", mail)]
 }
 
-fn vocabulary(agents: &[Agent]) -> PlanVocabulary<'_> {
-    PlanVocabulary { agents, fallbacks: false, parts: false, output_tokens_max: 400 }
+fn vocabulary(agents: &[Agent]) -> PlanVocabulary {
+    PlanVocabulary { agents: agents.to_vec(), fallbacks: false, parts: false, output_tokens_max: 400 }
 }
 
 fn forms(schema: &AnswerSchema) -> [(&'static str, &Value); 3] {
-    [("grammar", &schema.grammar), ("strict", &schema.strict), ("prompt", &schema.prompt)]
+    [("grammar", SchemaForm::Grammar), ("strict", SchemaForm::Strict), ("prompt", SchemaForm::Prompt)]
+        .map(|(name, form)| (name, schema.form(form)))
 }
 
 fn admits(schema: &Value, answer: &Value) -> bool {
@@ -79,7 +80,7 @@ fn split(id: usize, parts: &Value, dependencies: &[&str]) -> Value {
 fn the_schema_admits_plans_of_the_catalogue() {
     let agents = office();
     let schema = vocabulary(&agents).plan(STEPS_MAX);
-    let (grammar, prompt) = (validator(&schema.grammar), validator(&schema.prompt));
+    let (grammar, prompt) = (validator(schema.form(SchemaForm::Grammar)), validator(schema.prompt()));
     for steps in [
         json!([read(1)]),
         json!([read(1), send(2, "Here: {{ steps.s1.outputs.text }}.", &["s1"])]),
@@ -96,7 +97,7 @@ fn the_schema_admits_plans_of_the_catalogue() {
         &json!({"text": "a", "parts": "{{ steps.s1.outputs.lines }}", "note": null}),
         &["s1"],
     );
-    assert!(admits(&schema.strict, &json!({"steps": [read(1), all_fields]})));
+    assert!(admits(schema.form(SchemaForm::Strict), &json!({"steps": [read(1), all_fields]})));
 }
 
 #[test]
@@ -209,7 +210,7 @@ fn random_plan(random: &Random, agents: &[Agent]) -> Value {
 fn what_the_grammar_admits_is_a_valid_plan() {
     let agents = office();
     let schema = vocabulary(&agents).plan(STEPS_MAX);
-    let validator = validator(&schema.grammar);
+    let validator = validator(schema.form(SchemaForm::Grammar));
     let catalogue = Catalogue::of(&agents);
     let rules = Rules { in_order: true, ..Rules::planned(&catalogue) };
     let actions = ToolShortlist::choose(&agents, "", 100).catalogue();
@@ -271,7 +272,7 @@ fn a_revision_changes_steps_that_may_change() {
         phases: Vec::new(),
         may_nest: false,
     };
-    let schema = vocabulary(&agents).revision(&plan);
+    let schema = vocabulary(&agents).revision(plan);
     let proposal = |change: Value| json!({"strategy": "workaround", "summary": "Another way", "changes": [change], "question": null});
     let mut changed = send(1, "Done", &["fetch"]);
     changed["id"] = "mail".into();
