@@ -29,6 +29,7 @@ mod metrics;
 mod model_apis;
 mod model_check;
 mod models;
+mod moving_plans;
 mod names;
 mod namespace_limits;
 mod namespaces;

@@ -84,7 +84,13 @@ impl PlanState {
                     until(self.waiting.due_ms().unwrap_or_default())
                 )
             }
-            PlanStatus::Running => self.explain_running(),
+            PlanStatus::Running => match &self.cleanup {
+                Some(cleanup) => {
+                    let (status, due) = (cleanup.outcome.status, rfc3339(cleanup.due_ms));
+                    format!("it ends as {status} once its clean-up steps have run, at {due} at the latest")
+                }
+                None => self.explain_running(),
+            },
             PlanStatus::Completed
             | PlanStatus::Partial
             | PlanStatus::Failed
@@ -163,6 +169,9 @@ impl PlanState {
         let id = &spec.id;
         let due = if step.due_ms > 0 { rfc3339(step.due_ms) } else { "its end".into() };
         match step.status {
+            StepStatus::Pending if spec.is_cleanup() && !self.is_its_turn(i) => {
+                format!("`{id}` is a clean-up step: it begins once the outcome of the plan is known")
+            }
             StepStatus::Pending if step.open > 0 => {
                 let (open, all) = (step.open, self.graph.waits(i));
                 let more = self.graph.needed(i, spec.join).saturating_sub(step.met);

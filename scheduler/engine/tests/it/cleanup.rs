@@ -71,6 +71,15 @@ fn what_was_done_is_undone_in_reverse_order_and_then_always_steps_run() {
 }
 
 #[test]
+fn the_explanation_tells_what_clean_up_waits_for_and_that_it_runs() {
+    let mut world = booked();
+    let explained = |world: &World| serde_json::to_string(&world.state.explain(world.now_ms)).unwrap();
+    assert!(explained(&world).contains("`report` is a clean-up step"), "{}", explained(&world));
+    world.fail("pay", permanent());
+    assert!(explained(&world).contains("it ends as failed once its clean-up steps have run"), "{}", explained(&world));
+}
+
+#[test]
 fn a_plan_that_completes_undoes_nothing_and_runs_always_steps() {
     let mut world = booked();
     world.complete("pay", json!({}));
