@@ -39,6 +39,7 @@ mod constraints;
 mod criteria;
 mod decide;
 mod decompose;
+mod delayed_start;
 mod failure;
 mod hook;
 mod human_review;
