@@ -60,7 +60,10 @@ pub const SECTIONS: &[CodeSection] = &[
                 "An entry of `goalmill:goals` is no valid [submission](../protocol.md#2-submitting); `errors` \
                 names the attribute.",
             ),
-            ("DEADLINE_OVER", "The deadline of the goal is in the past. Give a later one, or none."),
+            (
+                "DEADLINE_OVER",
+                "The deadline of the goal is in the past, or before its start. Give a later one, or none.",
+            ),
             (
                 "INVALID_TRACEPARENT",
                 "`traceparent`, which becomes an HTTP header of every call to an agent, must be that of W3C Trace \

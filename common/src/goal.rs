@@ -36,6 +36,12 @@ pub struct Goal {
     /// Unix milliseconds; the plan ends by then.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub deadline_ms: Option<u64>,
+    /// Unix milliseconds; the plan starts no step before.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub start_at_ms: Option<u64>,
+    /// Milliseconds from acceptance until the plan starts; replaced by `start_at_ms` when the goal is accepted.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub start_in_ms: Option<u64>,
     /// 1 (last) to 10 (first).
     pub priority: Priority,
     /// How its plan is executed, whichever planner makes it.
@@ -66,6 +72,9 @@ impl Goal {
         !self.goal_type.is_empty() && own.unwrap_or(&self.goal_type) == name
     }
 }
+
+/// A plan starts within this time after its acceptance, in milliseconds: a year.
+pub const START_MS_MAX: u64 = 366 * 24 * 3_600_000;
 
 /// The types of goals; [`CUSTOM`] may be followed by a name.
 pub const GOAL_TYPES: [&str; 5] = ["travel_planning", "data_analysis", "research", "task_automation", CUSTOM];

@@ -184,6 +184,14 @@ export function answerQuestion(id, question, isStep, then) {
   };
 }
 
+/** Sends the event that a step waits for. */
+const sendEvent = (plan, { event, key, schema }, then) => ({
+  title: "Send the event", text: `The step completes with the data of ${event}.`, key: "send-event", then, isPrimary: true,
+  fields: [{ name: "data", label: "Data (JSON)", type: "text", code: true, value: "{}", hint: schema ? `Schema: ${JSON.stringify(schema)}` : "" }],
+  request: (values) => ({ path: `${planPath(plan)}/events`, body: { name: event, key: key || "", data: JSON.parse(values.data) } }),
+  cli: (values) => `goalmill event send ${event} --plan ${plan}${key ? ` --key ${quote(key)}` : ""} --data ${quote(values.data)}`,
+});
+
 /** The actions on a step that its status and the roles allow. */
 export function stepActions(plan, step, isOver, inputs, then) {
   const verbed = (verb, title, text, more = {}) => ({
@@ -199,6 +207,7 @@ export function stepActions(plan, step, isOver, inputs, then) {
       actions.push(verbed("reject", "Reject step", "The step fails before it starts.", { isDangerous: true }));
     }
   }
+  if (!isOver && step.status === "waiting" && step.awaits && (can("operator") || can("submitter"))) actions.push(sendEvent(plan, step.awaits, then));
   if (!isOver && can("operator")) {
     if (step.status === "retrying" || ["failed", "skipped"].includes(step.status)) actions.push(verbed("retry", "Retry step", step.status === "retrying" ? "The next attempt is made at once." : "The step starts again."));
     if (!isFinal(step.status) || step.status === "failed") {

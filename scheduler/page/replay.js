@@ -107,6 +107,7 @@ function applyStep(state, event, data, ms) {
   switch (event.type) {
     case "step_blocked": case "step_cancelled": step.reason = data.reason || ""; break;
     case "step_approval_requested": step.dueMs = data.due_ms; break;
+    case "step_wait_started": step.dueMs = data.due_ms || NaN; break;
     case "step_question_asked": step.question = data.question; step.dueMs = data.due_ms; break;
     case "step_suspended":
       step.dueMs = data.due_ms;

@@ -31,6 +31,7 @@ export function stepPanel({ plan, view, step, state, explanation, isPast, now, o
       ["Condition", definition.when], ["Phase", definition.phase], ["On failure", definition.on_failure && words(definition.on_failure)],
       ["Cost", h("span", { class: "num" }, money(step.cost))], ["Tokens", step.tokens ? h("span", { class: "num" }, number(step.tokens)) : null],
       ["Time limit", definition.timeout_ms ? duration(definition.timeout_ms) : null],
+      ["Event", live && live.awaits ? h("code", null, live.awaits.event) : null], ["Key", live && live.awaits ? live.awaits.key : null],
       ["Due", live && live.due_at && !live.finished_at ? time(live.due_at) : null],
       ["Sub-plan", live && live.sub_plan ? h("a", { href: planLink(live.sub_plan) }, live.sub_plan) : null],
       ["Trace", traceId(state.traceparent) ? h("span", null, h("code", null, traceId(state.traceparent).slice(0, 12)), "… ", copyButton(traceId(state.traceparent), "Copy the trace id")) : null],

@@ -6,7 +6,7 @@ use axum::body::Bytes;
 use goalmill_common::clock::rfc3339;
 use goalmill_common::command::{Planned, Submit};
 use goalmill_common::constraint::constraints;
-use goalmill_common::goal::Goal;
+use goalmill_common::goal::{Goal, START_MS_MAX};
 use goalmill_common::id::Namespace;
 use goalmill_common::problem::{ErrorCode, Issue, Problem};
 use goalmill_common::trace::is_traceparent;
@@ -203,12 +203,33 @@ fn validate_goal(scheduler: &Scheduler, draft: &Value) -> Result<Goal, Problem> 
 
 /// Rejects a goal whose deadline has passed.
 fn check_deadline(now_ms: u64, goal: &Goal) -> Result<(), Problem> {
+    check_start(now_ms, goal)?;
     let Some(deadline_ms) = goal.deadline_ms.filter(|deadline_ms| *deadline_ms <= now_ms) else { return Ok(()) };
     let issue = Issue {
         code: "DEADLINE_OVER".into(),
         pointer: "/deadline".into(),
         detail: format!("the deadline {} has passed: it is {}", rfc3339(deadline_ms), rfc3339(now_ms)),
         hint: "give a later deadline, or none".into(),
+    };
+    Err(issues_problem(ErrorCode::InvalidGoal, vec![issue]))
+}
+
+/// Rejects a start in more than a year, or not before the deadline.
+fn check_start(now_ms: u64, goal: &Goal) -> Result<(), Problem> {
+    let start_ms = goal.start_in_ms.map(|start_in_ms| now_ms.saturating_add(start_in_ms)).or(goal.start_at_ms);
+    let Some(start_ms) = start_ms.filter(|start_ms| *start_ms > now_ms) else { return Ok(()) };
+    let (code, hint) = if start_ms > now_ms.saturating_add(START_MS_MAX) {
+        ("OUT_OF_RANGE", "give a start within a year")
+    } else if goal.deadline_ms.is_some_and(|deadline_ms| deadline_ms <= start_ms) {
+        ("DEADLINE_OVER", "give an earlier start, or a later deadline")
+    } else {
+        return Ok(());
+    };
+    let issue = Issue {
+        code: code.into(),
+        pointer: "/start_at".into(),
+        detail: format!("the plan would start at {}", rfc3339(start_ms)),
+        hint: hint.into(),
     };
     Err(issues_problem(ErrorCode::InvalidGoal, vec![issue]))
 }

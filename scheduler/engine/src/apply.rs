@@ -117,6 +117,7 @@ fn apply_plan(state: &mut PlanState, record: &Record, event: &PlanEvent) -> Resu
             state.revising.replan_seq = record.seq;
         }
         PlanEvent::Resumed(_) => {
+            state.has_gone_on |= state.status == PlanStatus::Paused;
             // The failure of that step is handled; other deferred failures follow.
             if let Some(step) = state.waiting.take_replan().and_then(|replan| replan.step) {
                 let steps = &state.plan.steps;

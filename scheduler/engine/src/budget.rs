@@ -73,7 +73,7 @@ impl Turn<'_> {
         if let Some(most) = used(usage.tokens as f64, budget.tokens.map(|most| most as f64)) {
             return Some(format!("{} of {most:.0} tokens used", usage.tokens));
         }
-        let seconds = self.now_ms.saturating_sub(self.state.created_ms()) as f64 / 1_000.0;
+        let seconds = self.now_ms.saturating_sub(self.state.time_begins_ms()) as f64 / 1_000.0;
         match used(seconds, budget.seconds) {
             Some(most) => Some(format!("{seconds:.0} of {most:.0} seconds used")),
             None => self.low_constraint(),
@@ -151,7 +151,7 @@ impl PlanState {
         let Some(seconds) = self.budget().seconds.filter(|s| s.is_finite() && *s >= 0.0) else {
             return u64::MAX;
         };
-        self.created_ms().saturating_add(whole_u64(seconds * 1_000.0))
+        self.time_begins_ms().saturating_add(whole_u64(seconds * 1_000.0))
     }
 
     /// Returns what a sub-plan may use up: an equal share of what is neither used nor reserved for each sub-plan that may

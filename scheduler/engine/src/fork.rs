@@ -52,8 +52,8 @@ pub fn fork(state: &PlanState, step: Option<&StepId>, submission: String, source
         goal: None,
     };
     Ok(Submit {
-        // The deadline of the other plan does not apply.
-        goal: Goal { deadline_ms: None, ..accepted.goal.clone() },
+        // The deadline and the start of the other plan do not apply.
+        goal: Goal { deadline_ms: None, start_at_ms: None, ..accepted.goal.clone() },
         plan: Some(planned),
         submission,
         fingerprint: String::new(),

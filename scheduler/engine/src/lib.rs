@@ -40,6 +40,7 @@ mod constraints;
 mod criteria;
 mod decide;
 mod decompose;
+mod delayed_start;
 mod expand;
 mod failure;
 mod hook;

@@ -309,8 +309,9 @@ impl PlanState {
             return Some(cleanup.due_ms);
         }
         let mut due = self.accepted.deadline_ms.min(self.budget_due_ms());
-        for own in
-            [self.waiting.due_ms(), at(self.origin.open_until_ms), self.constraint_due_ms()].into_iter().flatten()
+        for own in [self.waiting.due_ms(), at(self.origin.open_until_ms), self.constraint_due_ms(), self.start_due_ms()]
+            .into_iter()
+            .flatten()
         {
             due = due.min(own);
         }

@@ -101,8 +101,13 @@ impl Turn<'_> {
             return Err(self.refuse_plan("only a paused plan can be resumed"));
         }
         self.ask_sub_plans(&Verb::Resume { reason: "the parent plan is resumed".into() });
+        let starts = self.state.start_due_ms().is_some();
         self.emit_plan(PlanEvent::Resumed(Reason::boxed(reason)));
-        self.propagate();
+        if starts {
+            self.start_steps();
+        } else {
+            self.propagate();
+        }
         Ok(())
     }
 
@@ -180,6 +185,8 @@ impl Turn<'_> {
             self.propagate();
         } else if self.state.waiting.due_ms().is_some_and(|due_ms| self.now_ms >= due_ms) {
             self.handle_wait_timeout();
+        } else if self.state.start_due_ms().is_some_and(|due_ms| self.now_ms >= due_ms) {
+            return self.resume("its start has come".into());
         } else if self.state.is_open() && self.now_ms >= self.state.origin.open_until_ms {
             self.replan_unfinished("the rest of the streamed plan did not arrive in time".into(), Vec::new(), None);
         } else {

@@ -97,6 +97,8 @@ pub struct PlanState {
     pub(crate) begun_ms: u64,
     pub(crate) finished_ms: u64,
     pub(crate) loads: PayloadLoads,
+    /// Whether it was paused and goes on: its start is no longer awaited.
+    pub(crate) has_gone_on: bool,
     /// Events from outside; `None` before the first.
     pub(crate) events: Option<Box<ReceivedEvents>>,
 }
@@ -326,6 +328,7 @@ impl PlanState {
             begun_ms: 0,
             finished_ms: 0,
             loads: PayloadLoads::default(),
+            has_gone_on: false,
             events: None,
         }
     }

@@ -20,6 +20,7 @@ use goalmill_common::revision::{Fork, Trigger};
 use goalmill_common::status::PlanStatus;
 
 use crate::decide::{Turn, after, decide, not_allowed};
+use crate::delayed_start::with_start;
 use crate::graph::PlanGraph;
 use crate::plan_size::count_steps;
 use crate::{Decision, Effect, EngineContext, Envelope, PlanAnswer, PlanState, Rejection, SubmitCommand};
@@ -83,11 +84,13 @@ fn accept(limits: &Limits, now_ms: u64, submission: SubmitCommand) -> Result<(Pl
         (None, Some(planned)) => Beginning::Plan { planned: Box::new(planned), fork: submit.fork },
         (None, None) => Beginning::Planning,
     };
-    let longest = after(now_ms, limits.plan_ms_max);
+    let goal = with_start(submit.goal, now_ms);
+    let start_ms = goal.start_at_ms.map_or(now_ms, |start_ms| start_ms.max(now_ms));
+    let longest = after(start_ms, limits.plan_ms_max);
     let accepted = GoalAccepted {
         plan_id,
-        deadline_ms: submit.goal.deadline_ms.map_or(longest, |deadline| deadline.min(longest)),
-        goal: submit.goal,
+        deadline_ms: goal.deadline_ms.map_or(longest, |deadline| deadline.min(longest)),
+        goal,
         submission: submit.submission,
         source: submit.source,
         secret,
@@ -228,6 +231,9 @@ impl Turn<'_> {
 
     /// Starts the first steps. A fork may be replanned first.
     pub(crate) fn start_steps(&mut self) {
+        if self.hold_until_start() {
+            return;
+        }
         let replan_reason = self.state.origin.fork.as_ref().and_then(|fork| fork.replan.clone());
         if let Some(reason) = replan_reason {
             self.replan(Trigger::UserRequest, None, reason.clone());

@@ -69,6 +69,21 @@ async fn an_event_reaches_every_plan_in_the_embedded_mode_too() -> Result<()> {
     an_event_reaches_all(Installation::embedded().await?, None).await
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn a_plan_with_a_start_is_paused_until_then() -> Result<()> {
+    let it = Installation::embedded().await?;
+    let plan = it.submit(&json!({"start_in": "2s", "steps": [step("a", "echo", &[], json!({"x": 1}))]})).await?;
+    let explained = it.get(&format!("/v1/plans/{plan}/explain")).await?;
+    assert_eq!(explained["status"], "paused", "{explained:#}");
+    assert!(explained["summary"].as_str().is_some_and(|text| text.starts_with("the plan starts at")), "{explained:#}");
+    assert_eq!(it.await_end(&plan, SOON).await?["status"], "completed");
+    let (status, refused) =
+        it.post("/v1/goals", &json!({"description": "x", "start_at": "2999-01-01T00:00:00Z"})).await?;
+    assert_eq!((status, &refused["errors"][0]["code"]), (422, &json!("OUT_OF_RANGE")), "{refused:#}");
+    it.stop().await;
+    Ok(())
+}
+
 async fn an_event_reaches_all(it: Installation, server: Option<&RedisServer>) -> Result<()> {
     let plan = |key: &str| json!({"steps": [{"id": "paid", "wait": {"event": "payment", "key": key}}]});
     let event = |id: &str, key: &str| json!({"name": "payment", "key": key, "id": id, "data": {"by": id}});

@@ -75,6 +75,9 @@ impl PlanState {
             PlanStatus::AwaitingApproval => {
                 format!("a person must agree before it runs{}", until(self.waiting.due_ms().unwrap_or_default()))
             }
+            PlanStatus::Paused if self.start_due_ms().is_some() => {
+                format!("the plan starts at {}", rfc3339(self.start_due_ms().unwrap_or_default()))
+            }
             PlanStatus::Paused => "the plan is paused: no step starts, running steps may finish".into(),
             PlanStatus::Replanning => {
                 let who = if self.waiting.is_for_person() { "a person" } else { "a planner" };

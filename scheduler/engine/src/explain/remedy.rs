@@ -116,6 +116,9 @@ impl PlanState {
             PlanStatus::AwaitingApproval => {
                 format!("`goalmill plan approve {plan}`, or `goalmill plan reject {plan}`")
             }
+            PlanStatus::Paused if self.start_due_ms().is_some() => {
+                format!("wait, or start it: `goalmill plan resume {plan}`")
+            }
             PlanStatus::Paused => format!("resume the plan: `goalmill plan resume {plan}`"),
             PlanStatus::Replanning if self.waiting.is_for_person() => format!(
                 "continue without the failed step: `goalmill plan approve {plan}`; or fail the plan: `goalmill plan reject {plan}`"

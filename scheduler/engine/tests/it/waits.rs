@@ -1,9 +1,9 @@
-//! Steps that wait for a time or an event.
+//! Steps that wait for a time or an event, and plans that wait for their start.
 
 use goalmill_common::clock::rfc3339;
 use goalmill_common::command::{Change, Verb};
 use goalmill_common::external_event::ExternalEvent;
-use goalmill_common::goal::Goal;
+use goalmill_common::goal::{Budget, Goal};
 use goalmill_common::json::Json;
 use goalmill_common::plan::{OnFailure, OnTimeout, Plan, Step, StepKind, Strategy, Wait};
 use goalmill_common::status::{PlanStatus, StepStatus};
@@ -380,4 +380,50 @@ fn a_wait_is_registered_until_it_ends_and_again_after_a_restart() {
     send(&mut world, "e1", "17", json!({"paid": true})).unwrap();
     world.complete("a", json!({"order": 17}));
     assert_eq!((count(&world, &begin), count(&world, &end)), (0, 0));
+}
+
+fn delayed(goal: Goal) -> World {
+    let mut submit = submission(Some(paused_between(for_ms(1_000))));
+    submit.goal = Goal { description: "test".into(), ..goal };
+    let mut world = World::new();
+    world.submit_as(submit).expect("the plan is fit");
+    world
+}
+
+#[test]
+fn a_plan_starts_at_its_time_and_its_limits_count_from_then() {
+    let start_ms = START_MS + 30 * DAY_MS;
+    let budget = Budget { seconds: Some(60.0), ..Budget::default() };
+    for goal in [
+        Goal { start_at_ms: Some(start_ms), budget, ..Goal::default() },
+        Goal { start_in_ms: Some(30 * DAY_MS), budget, ..Goal::default() },
+    ] {
+        let mut world = delayed(goal);
+        assert_eq!((world.state.status(), world.status("a")), (PlanStatus::Paused, StepStatus::Pending));
+        assert_eq!(world.timers, [(Timer::Plan, start_ms)].into());
+        let explained = world.state.explain(world.now_ms);
+        assert_eq!(explained.summary, format!("the plan starts at {}", rfc3339(start_ms)));
+        world.restart();
+        assert_eq!(world.command(Command::Due(Timer::Plan)), Err(Rejection::NotDue));
+        world.due(Timer::Plan).unwrap();
+        assert_eq!((world.state.status(), world.status("a")), (PlanStatus::Running, StepStatus::Ready));
+        world.complete("a", json!({}));
+        world.step_due("pause");
+        world.complete("b", json!({}));
+        assert_eq!(world.state.status(), PlanStatus::Completed);
+    }
+}
+
+#[test]
+fn a_delayed_plan_starts_early_on_request_and_is_not_started_again() {
+    let mut world = delayed(Goal { start_in_ms: Some(DAY_MS), ..Goal::default() });
+    world.verb(Verb::Resume { reason: String::new() }).unwrap();
+    assert_eq!(world.status("a"), StepStatus::Ready);
+    world.verb(Verb::Pause { reason: String::new() }).unwrap();
+    world.now_ms += DAY_MS;
+    assert_eq!(world.command(Command::Due(Timer::Plan)), Err(Rejection::NotDue), "a person has paused it");
+    let mut world = delayed(Goal { start_at_ms: Some(START_MS), ..Goal::default() });
+    assert_eq!(world.status("a"), StepStatus::Ready, "the time is in the past");
+    world.complete("a", json!({}));
+    assert_eq!(world.state.status(), PlanStatus::Running);
 }

@@ -20,11 +20,12 @@ const ABSENT: [(&[&str], &str); 12] = [
         "remove it; `repeat: {until: \"outputs.score > 0.8\", max: 5}` runs a step until something is true",
     ),
     (
-        &["schedule", "cron", "interval", "start_at", "start_date", "timetable"],
-        "plans start when they are submitted: remove it, and submit the plan at that time, for example from cron",
+        &["schedule", "cron", "interval", "start_date", "timetable"],
+        "plans do not repeat: remove it, and submit the plan each time, for example from cron; `start_at` and `start_in` of \
+         a plan or goal delay its start",
     ),
     (
-        &["delay", "sleep", "start_in", "start_delay", "initial_delay"],
+        &["delay", "sleep", "start_delay", "initial_delay"],
         "a step cannot be delayed: remove it, and put a step before it with `kind: wait` and `for: 10m`; for waits between \
          attempts there is `retry: {initial: 10s}`",
     ),

@@ -103,9 +103,9 @@ pub fn split_goal(draft: &Value) -> Option<Value> {
 }
 
 /// What may stand beside the goal of a document with a plan.
-const BESIDE: [&str; 8] = [
+const BESIDE: [&str; 12] = [
     "constraints", "success_criteria", "success_criterion", "acceptance_criteria", "criteria", "criteria_policy",
-    "deadline", "deadline_ms",
+    "deadline", "deadline_ms", "start_at", "start_at_ms", "start_in", "start_in_ms",
 ];
 
 fn split<T, E>(result: Result<T, E>) -> (Option<T>, Option<E>) {

@@ -1,7 +1,7 @@
 //! A goal, from a sentence or an object.
 
 use goalmill_common::clock::{TIME_MS_MAX, parse_rfc3339};
-use goalmill_common::goal::{GOAL_TYPES, Goal, is_goal_type};
+use goalmill_common::goal::{GOAL_TYPES, Goal, START_MS_MAX, is_goal_type};
 use goalmill_common::id::{Namespace, is_id};
 use goalmill_common::limits::Limits;
 use goalmill_common::problem::Issue;
@@ -9,7 +9,7 @@ use serde_json::{Map, Value};
 
 use super::planning::planning;
 use super::{goal_context, goal_contract, policy};
-use crate::document::{DocumentPath, Fields, Table, ValidationContext, shorten, text, wrong_type};
+use crate::document::{DocumentPath, Fields, Table, Unit, ValidationContext, shorten, text, wrong_type};
 use goalmill_common::suggest::nearest;
 
 const GOAL: &Table = &[
@@ -19,6 +19,9 @@ const GOAL: &Table = &[
     ("success_criteria", &["success_criterion", "acceptance_criteria"]),
     ("criteria", &["criteria_policy"]),
     ("deadline_ms", &["deadline", "due", "due_at"]),
+    ("start_at_ms", &["start_at", "scheduled_for"]),
+    ("start_in", &[]),
+    ("start_in_ms", &[]),
     ("priority", &[]),
     ("execution", &[]),
     ("budget", &["budgets"]),
@@ -83,7 +86,9 @@ fn object(context: &ValidationContext<'_>, at: &DocumentPath<'_>, map: &Map<Stri
         constraints: goal_contract::read_constraints(&fields),
         success_criteria: goal_contract::read_criteria(&fields),
         criteria: goal_contract::read_policy(&fields),
-        deadline_ms: deadline(&fields),
+        deadline_ms: time(&fields, "deadline_ms"),
+        start_at_ms: time(&fields, "start_at_ms"),
+        start_in_ms: start_in(&fields),
         priority: policy::priority(&fields).unwrap_or_default(),
         execution: super::execution::read(&fields),
         budget: policy::budget(&fields),
@@ -147,8 +152,8 @@ pub(super) fn free(fields: &Fields<'_, '_>, name: &str) -> Map<String, Value> {
 }
 
 /// RFC 3339, or Unix milliseconds.
-fn deadline(fields: &Fields<'_, '_>) -> Option<u64> {
-    let field = fields.get("deadline_ms")?;
+fn time(fields: &Fields<'_, '_>, name: &str) -> Option<u64> {
+    let field = fields.get(name)?;
     if let Value::String(text) = field.value {
         let parsed = parse_rfc3339(text.trim());
         if parsed.is_none() {
@@ -159,8 +164,20 @@ fn deadline(fields: &Fields<'_, '_>) -> Option<u64> {
         parsed
     } else {
         // Smaller numbers are seconds, or slips; larger ones lie beyond the year 9999.
-        fields.count("deadline_ms", 100_000_000_000, TIME_MS_MAX)
+        fields.count(name, 100_000_000_000, TIME_MS_MAX)
     }
+}
+
+fn start_in(fields: &Fields<'_, '_>) -> Option<u64> {
+    let given = [("start_in", Unit::Seconds), ("start_in_ms", Unit::Milliseconds)];
+    let mut read =
+        given.into_iter().filter_map(|(name, unit)| fields.duration(name, unit, 1, START_MS_MAX, "INVALID_VALUE"));
+    let start_in_ms = read.next();
+    if let (Some(field), Some(_)) = (fields.get("start_at_ms"), start_in_ms) {
+        let detail = "this and `start_in` say different things about the start";
+        fields.context.error("CONFLICTING_FIELDS", &fields.at.key(field.key), detail, "keep one of them");
+    }
+    start_in_ms
 }
 
 fn namespace(fields: &Fields<'_, '_>) -> Option<Namespace> {

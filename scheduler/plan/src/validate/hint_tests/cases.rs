@@ -409,6 +409,11 @@ pub(super) fn of_goals() -> Vec<HintCase> {
             code: "MISSING_FIELD",
             changes: vec![Set("/description", json!("Do it"))],
         },
+        goal(
+            "CONFLICTING_FIELDS",
+            json!({"start_at": "2027-01-31T12:00:00Z", "start_in": "1h"}),
+            &[Remove("/start_at")],
+        ),
         goal("INVALID_VALUE", json!({"type": "travel"}), &[Set("/type", json!("travel_planning"))]),
         goal("INVALID_VALUE", json!({"type": "no_such"}), &[Set("/type", json!("custom:no_such"))]),
         goal("INVALID_VALUE", json!({"description": " "}), &[Set("/description", json!("Do it"))]),
