@@ -422,6 +422,16 @@ pub const SECTIONS: &[CodeSection] = &[
                 "Sub-plans are nested deeper than `depth_max` (3). Steps of the kind `plan` that are planned \
                 later count, and so do the plans around the validated one.",
             ),
+            (
+                "TOO_MANY_ITEMS",
+                "The list of a [map](../plan-lifecycle.md#maps) is longer than `items_max` of the step, or \
+                `limits.items_max` (1,000). Group the items with `batch`, or raise the limit. At run time the step fails.",
+            ),
+            (
+                "CLEANUP_DEPENDENCY",
+                "A [clean-up step](../plan-lifecycle.md#clean-up) and another step wait for each other, or an undo step \
+                waits for something. Clean-up steps read all other steps without depending on them.",
+            ),
             ("DUPLICATE_STEP_ID", "Two steps have the same id. The detail has the position of the first one."),
             (
                 "UNKNOWN_DEPENDENCY",
@@ -740,6 +750,26 @@ pub const SECTIONS: &[CodeSection] = &[
             (
                 "SUB_PLAN_FAILED",
                 "The sub-plan of the step did not complete. `goalmill explain` of that plan has the reason.",
+            ),
+            (
+                "FOR_EACH_NOT_A_LIST",
+                "`for_each` of a [map](../plan-lifecycle.md#maps) gave something else than a list; the message shows \
+                what. Where a list may be missing, write `| default([])` behind the path.",
+            ),
+            (
+                "FOR_EACH_TOO_LARGE",
+                "The inputs of all items of a [map](../plan-lifecycle.md#maps) are too large together, or each item reads \
+                large outputs of other steps. Put what an item needs into its list, or use `batch`.",
+            ),
+            (
+                "REPEAT_EXHAUSTED",
+                "`until` of a [loop](../plan-lifecycle.md#loops) was not true after `max` iterations. \
+                `on_max: continue` takes the outputs of the last one.",
+            ),
+            (
+                "FAILURES_EXCEEDED",
+                "More steps of the plan have failed than its `failures_max` allows, or more items of a \
+                [map](../plan-lifecycle.md#maps) than `on_item_failure: {at_most: k}`. The message has the first failure.",
             ),
             (
                 "SUB_PLAN_INVALID",

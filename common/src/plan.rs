@@ -446,7 +446,7 @@ impl Estimates {
 /// What a `wait` step waits for: one of `for_ms`, `until` and `event`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(default, deny_unknown_fields)]
-pub struct Wait {
+pub struct StepWait {
     /// How long, from the moment the step could start, in milliseconds.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub for_ms: Option<u64>,
@@ -471,7 +471,7 @@ pub struct Wait {
     pub on_timeout: OnTimeout,
 }
 
-impl Wait {
+impl StepWait {
     /// The fields that may hold expressions, with their values.
     pub fn templates(&self) -> impl Iterator<Item = (&'static str, &String)> {
         let fields = [("until", self.until.as_ref()), ("key", self.key.as_ref())];
@@ -587,7 +587,7 @@ pub struct Step {
     pub for_each: Option<Box<ForEach>>,
     /// What a `wait` step waits for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub wait: Option<Box<Wait>>,
+    pub wait: Option<Box<StepWait>>,
 }
 
 fn no_agent() -> AgentType {

@@ -69,6 +69,8 @@ struct Auditor {
     staged: Vec<Step>,
     steps: BTreeMap<String, Seen>,
     in_flight: u32,
+    /// Whether the outcome is known and the clean-up runs.
+    cleans: bool,
     ended: Option<String>,
     found: Vec<String>,
 }
@@ -88,6 +90,7 @@ impl Auditor {
             if matches!(kind, "plan_completed" | "plan_failed" | "plan_cancelled" | "plan_rejected") {
                 self.ended = Some(event["data"]["status"].as_str().unwrap_or(kind).to_owned());
             }
+            self.cleans |= kind == "cleanup_started";
             if matches!(kind, "plan_revised" | "plan_extended") {
                 self.revised(seq, &event["data"]);
             }
@@ -120,7 +123,8 @@ impl Auditor {
                 let satisfies = event["data"]["cause"] != "dependency_failed";
                 self.ends(seq, &step, 0, kind, satisfies);
             }
-            "step_retrying" | "step_released" | "step_suspended" | "step_recalled" | "step_decomposed" => {
+            "step_retrying" | "step_released" | "step_suspended" | "step_recalled" | "step_decomposed"
+            | "step_iterated" => {
                 let seen = self.steps.entry(step.clone()).or_default();
                 let wrong = seen.attempt != attempt;
                 if std::mem::take(&mut seen.in_flight) {
@@ -164,6 +168,11 @@ impl Auditor {
         let Some(spec) = self.plan.steps.iter().find(|s| s.id.as_str() == step) else {
             return self.report(seq, format!("`{step}` is not a step of the plan"));
         };
+        let (is_cleanup, is_undo) = (spec.is_cleanup(), spec.undoes.is_some());
+        let is_undoing = |other: &Step| {
+            other.undoes.is_some() && self.steps.get(other.id.as_str()).is_some_and(|seen| seen.in_flight)
+        };
+        let undoing = self.plan.steps.iter().any(is_undoing);
         let satisfied = |id: &str| self.steps.get(id).is_some_and(|s| s.ended.is_some() && s.satisfies);
         let met = spec.dependencies.iter().filter(|d| satisfied(d.as_str())).count();
         let needed = match spec.join {
@@ -175,6 +184,14 @@ impl Auditor {
             let open: BTreeSet<&str> =
                 spec.dependencies.iter().map(|d| d.as_str()).filter(|d| !satisfied(d)).take(3).collect();
             self.report(seq, format!("`{step}` goes out before {open:?}"));
+        }
+        if is_cleanup != self.cleans {
+            let when = if self.cleans { "after" } else { "before" };
+            self.report(seq, format!("`{step}` goes out {when} the outcome of the plan"));
+        }
+        if is_cleanup && undoing {
+            let what = if is_undo { "beside another undo step" } else { "before all undo steps have ended" };
+            self.report(seq, format!("`{step}` goes out {what}"));
         }
         let seen = self.steps.entry(step.to_owned()).or_default();
         let twice = seen.in_flight;

@@ -20,6 +20,7 @@ use tokio::time::Instant;
 
 use super::processes::{self, Workplace};
 use super::report::{BenchReport, Latency};
+use super::shapes::size;
 use super::{BenchArgs, usage};
 
 /// Entries of the raw probe, in each of its rounds.
@@ -38,7 +39,7 @@ const LOOK: Duration = Duration::from_millis(20);
 /// Runs one shape.
 pub async fn measure(args: &BenchArgs) -> Result<BenchReport> {
     let plans = args.shape.plans(args.steps.unwrap_or_else(|| args.shape.steps()));
-    let (largest, limit) = (plans.iter().map(|plan| plan.steps.len()).max().unwrap_or(0), Limits::default().steps_max);
+    let (largest, limit) = (plans.iter().map(size).max().unwrap_or(0), Limits::default().steps_max);
     if largest > limit {
         bail!(
             "a plan of {largest} steps would be refused: `--shape {}` takes `--steps` up to {limit}",
@@ -67,7 +68,7 @@ pub async fn measure(args: &BenchArgs) -> Result<BenchReport> {
 
     let before =
         (redis::probe::stats(&url).await?, usage::process_usage(scheduler.id()), usage::process_usage(worker.id()));
-    let steps: usize = plans.iter().map(|plan| plan.steps.len()).sum();
+    let steps: usize = plans.iter().map(size).sum();
     let run = bench.run(&plans).await?;
     // Measured before the summaries and logs are read: that load is not part of the steps.
     let after =

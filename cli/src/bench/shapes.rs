@@ -2,7 +2,8 @@
 
 use clap::ValueEnum;
 use goalmill_common::json::Json;
-use goalmill_common::plan::{Plan, Step};
+use goalmill_common::number::to_u32;
+use goalmill_common::plan::{ForEach, OnItemFailure, Plan, Step};
 
 /// Steps of one plan of independent steps: large enough that plans weigh little, small enough for several shards.
 const INDEPENDENT_PER_PLAN: usize = 1_000;
@@ -24,7 +25,9 @@ pub enum Shape {
     Layers,
     /// W5: plans of five steps: a → b, c → d → e.
     Small,
-    /// All of them, one after the other.
+    /// One map over a list: a step for each item.
+    Map,
+    /// W1 to W5, one after the other.
     All,
 }
 
@@ -36,6 +39,7 @@ impl Shape {
             Self::Fan => "fan",
             Self::Layers => "layers",
             Self::Small => "small",
+            Self::Map => "map",
             Self::All => "all",
         }
     }
@@ -44,7 +48,7 @@ impl Shape {
     pub fn expand(self) -> Vec<Self> {
         match self {
             Self::All => vec![Self::Independent, Self::Chain, Self::Fan, Self::Layers, Self::Small],
-            Self::Independent | Self::Chain | Self::Fan | Self::Layers | Self::Small => vec![self],
+            Self::Independent | Self::Chain | Self::Fan | Self::Layers | Self::Small | Self::Map => vec![self],
         }
     }
 
@@ -55,7 +59,7 @@ impl Shape {
             Self::Chain => 500,
             Self::Fan => 2_002,
             Self::Layers => 1_000,
-            Self::Small => 10_000,
+            Self::Small | Self::Map => 10_000,
         }
     }
 
@@ -83,6 +87,7 @@ impl Shape {
                 let before = (layer - 1) * LAYER;
                 step(n, &[before + place, before + (place + 1) % LAYER, before + (place + 7) % LAYER])
             }))],
+            Self::Map => vec![plan([map(steps)])],
             Self::Small => (0..steps.div_ceil(SMALL))
                 .map(|_| plan([step(0, &[]), step(1, &[0]), step(2, &[0]), step(3, &[1, 2]), step(4, &[3])]))
                 .collect(),
@@ -92,6 +97,25 @@ impl Shape {
 
 fn plan(steps: impl IntoIterator<Item = Step>) -> Plan {
     Plan { name: "bench".into(), steps: steps.into_iter().collect(), ..Plan::default() }
+}
+
+/// A map over so many items.
+fn map(items: usize) -> Step {
+    let for_each = ForEach {
+        items: Json::of(&(0..items).collect::<Vec<usize>>()),
+        name: None,
+        batch: None,
+        max_parallel: None,
+        items_max: Some(to_u32(items)),
+        on_item_failure: OnItemFailure::Fail,
+    };
+    Step { for_each: Some(Box::new(for_each)), ..step(0, &[]) }
+}
+
+/// Steps of a plan, those of the items of its maps included.
+pub fn size(plan: &Plan) -> usize {
+    let items = |step: &Step| step.for_each.as_ref().and_then(|map| map.items.value().as_array().map(Vec::len));
+    plan.steps.iter().map(|step| items(step).unwrap_or(1)).sum()
 }
 
 /// A no-op step that reports its time.
@@ -108,8 +132,8 @@ mod tests {
 
     #[test]
     fn every_shape_has_the_steps_it_is_asked_for() {
-        for shape in Shape::All.expand() {
-            let total: usize = shape.plans(shape.steps()).iter().map(|plan| plan.steps.len()).sum();
+        for shape in Shape::All.expand().into_iter().chain([Shape::Map]) {
+            let total: usize = shape.plans(shape.steps()).iter().map(size).sum();
             assert_eq!(total, shape.steps(), "{}", shape.name());
         }
     }

@@ -18,13 +18,12 @@ use goalmill_common::revision::{Answered, Refusal, Trigger};
 use goalmill_common::status::{PlanStatus, StepStatus};
 
 use crate::constraint_monitor::ConstraintMonitor;
-use crate::expand::into_items;
 use crate::grant::GrantedBudgets;
 use crate::graph::{PlanGraph, StepIndex};
 use crate::implied_criteria::implied_criteria;
 use crate::plan_size::{count_step, count_steps};
 use crate::reserved::ReservedEstimates;
-use crate::revise::{self, Revising, into_plan};
+use crate::revise::{self, Revising, into_items, into_plan};
 use crate::state::{JoinState, Origin, PhaseState, PlanState, StepHook, StepState, ToldToWait, at};
 use crate::transitions::{plan_transition, step_transition};
 use crate::waiting::{PLANNER_MS, Waiting};

@@ -43,7 +43,7 @@ impl Turn<'_> {
         let first = self.state.steps.iter().find_map(StepState::failure);
         let why = first.map(|failure| format!("; the first: {}", failure.message)).unwrap_or_default();
         let message = format!("{failed} steps failed, at most {most} may{why}");
-        self.fail_plan(Failure::new(FailureClass::Permanent, "TOO_MANY_FAILURES", message));
+        self.fail_plan(Failure::new(FailureClass::Permanent, "FAILURES_EXCEEDED", message));
     }
 
     pub(crate) fn fail_for_outputs(&mut self) {

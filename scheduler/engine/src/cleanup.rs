@@ -15,17 +15,7 @@ use crate::PlanState;
 use crate::decide::Turn;
 use crate::graph::StepIndex;
 use crate::render::{self, Unrendered};
-
-/// The clean-up of a plan in progress.
-#[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Cleanup {
-    /// What the plan ends as.
-    pub(crate) outcome: PlanEnded,
-    /// The undo steps that run, in their order.
-    undo: Vec<StepIndex>,
-    /// The plan ends then at the latest, Unix milliseconds.
-    pub(crate) due_ms: u64,
-}
+use crate::state::Cleanup;
 
 impl Turn<'_> {
     /// Ends the plan, once its clean-up steps have run.

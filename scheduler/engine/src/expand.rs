@@ -5,7 +5,7 @@ use goalmill_common::failure::{Failure, FailureClass};
 use goalmill_common::id::{ID_CHARS_MAX, StepId};
 use goalmill_common::json::Json;
 use goalmill_common::number::{to_u32, to_usize};
-use goalmill_common::plan::{Cache, Collect, Estimates, ForEach, Join, OnFailure, OnItemFailure, Plan, Question, Step};
+use goalmill_common::plan::{Cache, Collect, ForEach, Join, OnFailure, OnItemFailure, Plan, Question, Step};
 use goalmill_common::text::shorten;
 use goalmill_expression as expression;
 use serde_json::Value;
@@ -14,7 +14,6 @@ use crate::attempt::Spent;
 use crate::decide::Turn;
 use crate::graph::StepIndex;
 use crate::render::{self, Unrendered};
-use crate::revise::into_plan;
 
 /// Bytes of outputs that the items of a map read together when each of them reads outputs of other steps.
 const ITEM_READS_MAX: usize = 64 << 20;
@@ -156,18 +155,4 @@ fn locals<'m>(map: &'m ForEach, n: usize, item: &Value) -> Vec<(&'m str, Json)> 
     let item = Json::of(item);
     let named = map.name.as_deref().map(|name| (name, item.clone()));
     [("item", item), ("index", Value::from(n).into())].into_iter().chain(named).collect()
-}
-
-/// Puts the plan of its items in the place of a map's step.
-pub(crate) fn into_items(step: &mut Step, plan: &Plan) {
-    let times = plan.steps.len() as f64;
-    let Estimates { seconds, tokens, cost } = step.estimates;
-    let tokens = tokens.map(|tokens| tokens.saturating_mul(plan.steps.len() as u64));
-    step.estimates = Estimates { seconds, tokens, cost: cost.map(|cost| cost * times) };
-    into_plan(step, Some(plan.clone()));
-    (step.for_each, step.when, step.approve, step.ask) = (None, None, None, None);
-    step.wait = None;
-    (step.output_schema, step.inputs) = (None, Json::empty_object());
-    step.expected_outputs.clear();
-    step.expected_output.clear();
 }

@@ -3,7 +3,7 @@
 use goalmill_common::failure::{Failure, FailureClass};
 use goalmill_common::json::Json;
 use goalmill_common::limits::Limits;
-use goalmill_common::plan::{ForEach, Step, Wait};
+use goalmill_common::plan::{ForEach, Step, StepWait};
 use goalmill_expression::{self as expression, ExpressionError, NeededPayload, PAYLOAD_NEEDED, Scope, ScopedStep};
 use serde_json::{Map, Value};
 
@@ -91,7 +91,7 @@ pub(crate) struct RenderedItem {
     /// Whether its condition is true.
     pub(crate) runs: bool,
     pub(crate) question: Option<String>,
-    pub(crate) wait: Option<Box<Wait>>,
+    pub(crate) wait: Option<Box<StepWait>>,
     pub(crate) cache_key: Option<String>,
 }
 

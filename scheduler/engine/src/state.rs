@@ -17,7 +17,6 @@ use goalmill_common::report::SuggestedAdjustment;
 use goalmill_common::revision::Fork;
 use goalmill_common::status::{Counts, PlanStatus, StepStatus};
 
-use crate::cleanup::Cleanup;
 use crate::constraint_monitor::ConstraintMonitor;
 use crate::grant::{CallGrant, GrantedBudgets};
 use crate::graph::{PlanGraph, StepIndex};
@@ -129,6 +128,17 @@ impl Origin {
             self.note = Some(issue.detail.chars().take(NOTE_CHARS_MAX).collect::<String>().into());
         }
     }
+}
+
+/// The clean-up of a plan in progress.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Cleanup {
+    /// What the plan ends as.
+    pub(crate) outcome: PlanEnded,
+    /// The undo steps that run, in their order.
+    pub(crate) undo: Vec<StepIndex>,
+    /// The plan ends then at the latest, Unix milliseconds.
+    pub(crate) due_ms: u64,
 }
 
 /// The state of one step. Kept small: rarely used fields are in `details`.

@@ -6,7 +6,7 @@ use goalmill_common::external_event::{ExternalEvent, KEY_CHARS_MAX};
 use goalmill_common::failure::{Failure, FailureClass};
 use goalmill_common::json::Json;
 use goalmill_common::json_limits;
-use goalmill_common::plan::{OnTimeout, Wait};
+use goalmill_common::plan::{OnTimeout, StepWait};
 use goalmill_common::problem::Issue;
 use goalmill_common::status::StepStatus;
 use goalmill_common::view::WaitView;
@@ -53,7 +53,7 @@ impl Turn<'_> {
     }
 
     /// When the wait for a time ends, Unix milliseconds.
-    fn wait_end(&self, i: StepIndex, wait: &Wait) -> Result<u64, Unrendered> {
+    fn wait_end(&self, i: StepIndex, wait: &StepWait) -> Result<u64, Unrendered> {
         let due_ms = match (wait.for_ms, &wait.until) {
             (Some(for_ms), _) => self.after(for_ms),
             (None, Some(until)) => {
@@ -83,7 +83,7 @@ impl Turn<'_> {
         Ok(due_ms)
     }
 
-    fn event_wait(&self, i: StepIndex, wait: &Wait, event: &str) -> Result<StepWaitStarted, Unrendered> {
+    fn event_wait(&self, i: StepIndex, wait: &StepWait, event: &str) -> Result<StepWaitStarted, Unrendered> {
         let key = match &wait.key {
             Some(key) => render::text(self.state, i, key, &self.context.limits)?,
             None => String::new(),
@@ -143,7 +143,7 @@ impl Turn<'_> {
         Ok(())
     }
 
-    /// What is wrong with the data of an event, whoever waits for it.
+    /// What is wrong with the data of an event for any step that waits for it.
     fn data_issue(&self, event: &ExternalEvent) -> Option<Issue> {
         let (bytes, most) = (event.data.text().len(), self.context.limits.inline_bytes_max);
         if bytes > most {

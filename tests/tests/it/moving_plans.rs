@@ -11,11 +11,9 @@ async fn example(name: &str, code: i32) -> Result<(Vec<Value>, Value)> {
     let dev = Dev::start(&["--demo-agents"], "").await?;
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/examples").join(name);
     let path = path.to_str().context("the path is text")?;
-    let said = dev.says(&["run", path, "--watch", "-o", "json"], code)?;
-    let plans: Value = serde_json::from_str(&dev.says(&["plan", "list", "-o", "json"], 0)?)?;
-    let all = plans["items"].as_array().or(plans.as_array()).with_context(|| format!("{plans}"))?;
-    let outer = all.iter().find(|plan| plan["parent"].is_null()).with_context(|| format!("{plans} {said}"))?;
-    let id = outer["id"].as_str().or(outer["plan_id"].as_str()).with_context(|| format!("{outer}"))?;
+    let id = dev.says(&["run", path, "-o", "name"], 0)?.trim().to_owned();
+    let id = id.as_str();
+    dev.says(&["watch", id], code)?;
     let results: Value = serde_json::from_str(&dev.says(&["plan", "results", id, "-o", "json"], 0)?)?;
     Ok((dev.events(id)?, results))
 }

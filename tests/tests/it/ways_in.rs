@@ -59,8 +59,8 @@ async fn a_bad_document_is_refused_by_the_api_the_stream_and_from_files() -> Res
         r#"{"description": "x", "constraints": {"budget": {"value": "5 USD", "of": "no output"}}}"#,
     ];
     let plans = [
-        r#"{"steps": [{"id": "a", "agent_type": "echo", "for_each": [1]}]}"#,
-        r#"{"steps": [{"id": "a", "agent_type": "echo"}], "finally": []}"#,
+        r#"{"steps": [{"id": "a", "agent_type": "echo", "matrix": [1]}]}"#,
+        r#"{"steps": [{"id": "a", "agent_type": "echo"}], "on_exit": []}"#,
         r#"{"steps": [{"id": "a", "agent_type": "echo", "id": "b"}]}"#,
         r#"{"goal": {"description": "x", "namespace": "../x"}, "steps": [{"id": "a", "agent_type": "echo"}]}"#,
     ];

@@ -7,7 +7,7 @@ use goalmill_common::id::{AgentType, StepId};
 use goalmill_common::json::Json;
 use goalmill_common::limits::Limits;
 use goalmill_common::number::{to_u32, to_usize};
-use goalmill_common::plan::{Phase, Plan, Step, StepKind};
+use goalmill_common::plan::{Estimates, Phase, Plan, Step, StepKind};
 use goalmill_common::problem::Issue;
 use goalmill_common::revision::Change;
 use goalmill_common::status::StepStatus;
@@ -368,6 +368,20 @@ pub(crate) fn into_plan(step: &mut Step, plan: Option<Plan>) {
     step.plan = plan.map(Box::new);
     (step.fallback, step.cache, step.wait) = (None, None, None);
     step.timeout_ms = None;
+}
+
+/// Puts the plan of its items in the place of a map's step.
+pub(crate) fn into_items(step: &mut Step, plan: &Plan) {
+    let times = plan.steps.len() as f64;
+    let Estimates { seconds, tokens, cost } = step.estimates;
+    let tokens = tokens.map(|tokens| tokens.saturating_mul(plan.steps.len() as u64));
+    step.estimates = Estimates { seconds, tokens, cost: cost.map(|cost| cost * times) };
+    into_plan(step, Some(plan.clone()));
+    (step.for_each, step.when, step.approve, step.ask) = (None, None, None, None);
+    step.wait = None;
+    (step.output_schema, step.inputs) = (None, Json::empty_object());
+    step.expected_outputs.clear();
+    step.expected_output.clear();
 }
 
 /// Replaces one dependency of a step by others.

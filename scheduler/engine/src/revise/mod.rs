@@ -27,7 +27,7 @@ use crate::graph::StepIndex;
 
 pub(crate) use apply::{extend, restage, revise, stage};
 pub(crate) use delta::{Delta, resolve};
-pub(crate) use draft::{into_plan, towards};
+pub(crate) use draft::{into_items, into_plan, towards};
 pub(crate) use trigger::trigger_of;
 
 /// The revision state of a plan.

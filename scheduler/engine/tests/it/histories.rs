@@ -10,7 +10,7 @@ use goalmill_common::json::Json;
 use goalmill_common::number::to_u32;
 use goalmill_common::plan::{
     Approval, ApprovalDefault, Fallback, ForEach, Jitter, Join, OnFailure, OnItemFailure, OnMax, OnTimeout, Phase,
-    Plan, Question, Repeat, Retry, RevisionPolicy, Step, StepKind, Strategy as Width, UndoOn, Wait, Widen,
+    Plan, Question, Repeat, Retry, RevisionPolicy, Step, StepKind, StepWait, Strategy as Width, UndoOn, Widen,
 };
 use goalmill_common::report::{Report, What};
 use goalmill_common::status::{PlanStatus, StepStatus};
@@ -235,13 +235,13 @@ fn random_step(chance: &mut Chance<'_>, i: usize, n: usize, phases: usize) -> St
 }
 
 /// For some time, until a time, or until what is no time.
-fn random_wait(chance: &mut Chance<'_>) -> Option<Box<Wait>> {
+fn random_wait(chance: &mut Chance<'_>) -> Option<Box<StepWait>> {
     if chance.one_in(2) {
         let on_timeout = chance.pick(&[OnTimeout::Fail, OnTimeout::Skip, OnTimeout::Default(json!({"x": 2}).into())]);
         let schema = chance.one_in(3).then(|| json!({"type": "object"}).into());
         let timeout_ms = chance.pick(&[None, Some(1), Some(60_000)]);
         let event = Some(chance.pick(&["e0", "e1"]).to_owned());
-        return Some(Box::new(Wait { event, schema, timeout_ms, on_timeout, ..Wait::default() }));
+        return Some(Box::new(StepWait { event, schema, timeout_ms, on_timeout, ..StepWait::default() }));
     }
     let (for_ms, until) = match chance.below(8) {
         0..=3 => (Some(chance.pick(&[1, 1_000, 60_000, 3_600_000])), None),
@@ -249,7 +249,7 @@ fn random_wait(chance: &mut Chance<'_>) -> Option<Box<Wait>> {
         6 => (None, Some("soon".into())),
         _ => return None,
     };
-    Some(Box::new(Wait { for_ms, until, ..Wait::default() }))
+    Some(Box::new(StepWait { for_ms, until, ..StepWait::default() }))
 }
 
 /// One thing that may happen; what does not fit is refused, and that changes nothing.

@@ -119,7 +119,7 @@ fn so_many_items_may_fail_and_no_more() {
     end_item(&mut world, 1, None);
     assert_eq!(world.status("hotels"), StepStatus::Running);
     end_item(&mut world, 2, None);
-    assert_eq!((world.status("hotels"), world.code("hotels")), (StepStatus::Failed, "TOO_MANY_FAILURES".into()));
+    assert_eq!((world.status("hotels"), world.code("hotels")), (StepStatus::Failed, "FAILURES_EXCEEDED".into()));
 }
 
 #[test]

@@ -5,7 +5,7 @@ use goalmill_common::command::{Change, Verb};
 use goalmill_common::external_event::ExternalEvent;
 use goalmill_common::goal::{Budget, Goal};
 use goalmill_common::json::Json;
-use goalmill_common::plan::{OnFailure, OnTimeout, Plan, Step, StepKind, Strategy, Wait};
+use goalmill_common::plan::{OnFailure, OnTimeout, Plan, Step, StepKind, StepWait, Strategy};
 use goalmill_common::status::{PlanStatus, StepStatus};
 use goalmill_engine::{Command, Effect, Rejection, Timer};
 use serde_json::json;
@@ -15,21 +15,21 @@ use crate::world::{START_MS, World, completed, step, submission};
 const DAY_MS: u64 = 86_400_000;
 
 /// A step that waits for this.
-fn wait(id: &str, after: &[&str], wait: Wait) -> Step {
+fn wait(id: &str, after: &[&str], wait: StepWait) -> Step {
     let (kind, wait) = (StepKind::Wait, Some(Box::new(wait)));
     Step { kind, wait, agent_type: "".into(), ..step(id, after) }
 }
 
-fn for_ms(ms: u64) -> Wait {
-    Wait { for_ms: Some(ms), ..Wait::default() }
+fn for_ms(ms: u64) -> StepWait {
+    StepWait { for_ms: Some(ms), ..StepWait::default() }
 }
 
-fn until(time: impl Into<String>) -> Wait {
-    Wait { until: Some(time.into()), ..Wait::default() }
+fn until(time: impl Into<String>) -> StepWait {
+    StepWait { until: Some(time.into()), ..StepWait::default() }
 }
 
 /// `a`, then `pause`, then `b`.
-fn paused_between(pause: Wait) -> Plan {
+fn paused_between(pause: StepWait) -> Plan {
     Plan { steps: vec![step("a", &[]), wait("pause", &["a"], pause), step("b", &["pause"])], ..Plan::default() }
 }
 
@@ -225,14 +225,14 @@ fn what_a_wait_fails_with_follows_its_policy() {
     assert_eq!((world.status("pause"), world.status("b")), (StepStatus::Skipped, StepStatus::Ready));
 }
 
-fn event(name: &str) -> Wait {
-    Wait { event: Some(name.into()), ..Wait::default() }
+fn event(name: &str) -> StepWait {
+    StepWait { event: Some(name.into()), ..StepWait::default() }
 }
 
 /// `payment` with the key that `a` gives.
-fn payment() -> Wait {
+fn payment() -> StepWait {
     let schema = json!({"type": "object", "properties": {"paid": {"type": "boolean"}}, "required": ["paid"]});
-    Wait { key: Some("{{ steps.a.outputs.order }}".into()), schema: Some(schema.into()), ..event("payment") }
+    StepWait { key: Some("{{ steps.a.outputs.order }}".into()), schema: Some(schema.into()), ..event("payment") }
 }
 
 fn send(world: &mut World, id: &str, key: &str, data: serde_json::Value) -> Result<(), Rejection> {
@@ -240,7 +240,7 @@ fn send(world: &mut World, id: &str, key: &str, data: serde_json::Value) -> Resu
     world.verb(Verb::SendEvent { event: Box::new(event), waiting_only: false }).map(drop)
 }
 
-fn awaiting(wait: Wait) -> World {
+fn awaiting(wait: StepWait) -> World {
     let mut world = World::of(paused_between(wait));
     world.complete("a", json!({"order": "17"}));
     world
@@ -314,7 +314,7 @@ fn an_event_for_a_plan_that_has_ended_is_refused() {
 #[test]
 fn an_event_that_does_not_come_in_time_does_what_the_step_says() {
     let timed_out = |on_timeout: OnTimeout| {
-        let mut world = awaiting(Wait { timeout_ms: Some(DAY_MS), on_timeout, ..payment() });
+        let mut world = awaiting(StepWait { timeout_ms: Some(DAY_MS), on_timeout, ..payment() });
         world.step_due("pause");
         world
     };
@@ -328,7 +328,7 @@ fn an_event_that_does_not_come_in_time_does_what_the_step_says() {
 
 #[test]
 fn of_an_event_and_the_end_of_the_wait_the_first_one_counts() {
-    let waiting = || awaiting(Wait { timeout_ms: Some(DAY_MS), on_timeout: OnTimeout::Skip, ..payment() });
+    let waiting = || awaiting(StepWait { timeout_ms: Some(DAY_MS), on_timeout: OnTimeout::Skip, ..payment() });
     let mut world = waiting();
     let timer = Timer::Step(world.index("pause"));
     world.now_ms += DAY_MS;

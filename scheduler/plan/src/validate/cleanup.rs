@@ -6,35 +6,10 @@ use serde_json::Value;
 
 use super::graph::StepNumbers;
 use super::origin::Origin;
-use super::step;
-use crate::document::{DocumentPath, Fields, ValidationContext, text, wrong_type};
-
-/// Reads the undo step of a step.
-///
-/// - `depth`: plans around this one.
-pub(super) fn undo<'v>(fields: &Fields<'v, '_>, target: &Step, depth: u32) -> Option<(Step, Origin<'v>)> {
-    let field = fields.get("undo")?;
-    let (context, at) = (fields.context, fields.at.key(field.key));
-    let Value::Object(map) = field.value else {
-        wrong_type(context, &at, field.value, "an object with the `action` that undoes the step");
-        return None;
-    };
-    if target.for_each.is_some() {
-        let hint = "undo the items in a step behind the map, or write a step for each item";
-        context.error("INVALID_VALUE", &at, "a map cannot be undone as a whole", hint);
-        return None;
-    }
-    let (mut undo, origin) = step::read(context, &at, map, Some(""), depth)?.0;
-    if undo.agent_type.is_auto() && target.kind.needs_worker() && target.plan.is_none() {
-        undo.agent_type = target.agent_type.clone();
-    }
-    undo.id = undo_id(&target.id);
-    undo.undoes = Some(target.id.clone());
-    Some((undo, origin))
-}
+use crate::document::{DocumentPath, Fields, ValidationContext, text};
 
 /// `book:undo`, shortened where that would be too long.
-fn undo_id(target: &StepId) -> StepId {
+pub(super) fn undo_id(target: &StepId) -> StepId {
     let room = ID_CHARS_MAX - ":undo".len();
     format!("{}:undo", target.as_str().get(..room).unwrap_or(target.as_str())).into()
 }

@@ -404,3 +404,19 @@ pub(super) fn priority(fields: &Fields<'_, '_>) -> Option<Priority> {
         fields.count("priority", 1, 10).and_then(|n| u8::try_from(n).ok()).map(Priority)
     }
 }
+
+/// The time limit under its names, at most `max` milliseconds.
+pub(super) fn timeout_within(fields: &Fields<'_, '_>, max: u64) -> Option<u64> {
+    let forms = [("timeout", Unit::Seconds), ("timeout_ms", Unit::Milliseconds), ("timeout_seconds", Unit::Seconds)];
+    let mut given = None;
+    for (name, unit) in forms {
+        let Some(field) = fields.get(name) else { continue };
+        let Some(ms) = fields.duration(name, unit, 1, max, "INVALID_TIMEOUT") else { continue };
+        if given.is_some_and(|first| first != ms) {
+            let at = fields.at.key(field.key);
+            fields.context.error("CONFLICTING_FIELDS", &at, "the step has two different timeouts", "keep one of them");
+        }
+        given = Some(ms);
+    }
+    given
+}

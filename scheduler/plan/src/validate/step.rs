@@ -162,12 +162,36 @@ pub(super) fn read<'v>(
         inputs: fields.get("inputs").map(|f| f.value),
         for_each: fields.get("for_each").map(|f| (f.key, f.value)),
     };
-    let undo = cleanup::undo(&fields, &step, depth);
+    let undo = undo(&fields, &step, depth);
     id.map(|_| ((step, origin), undo))
 }
 
 /// A step, and the step that undoes it, each with its place in the document.
 pub(super) type StepWithUndo<'v> = ((Step, Origin<'v>), Option<(Step, Origin<'v>)>);
+
+/// Reads the undo step of a step.
+///
+/// - `depth`: plans around this one.
+fn undo<'v>(fields: &Fields<'v, '_>, target: &Step, depth: u32) -> Option<(Step, Origin<'v>)> {
+    let field = fields.get("undo")?;
+    let (context, at) = (fields.context, fields.at.key(field.key));
+    let Value::Object(map) = field.value else {
+        wrong_type(context, &at, field.value, "an object with the `action` that undoes the step");
+        return None;
+    };
+    if target.for_each.is_some() {
+        let hint = "undo the items in a step behind the map, or write a step for each item";
+        context.error("INVALID_VALUE", &at, "a map cannot be undone as a whole", hint);
+        return None;
+    }
+    let (mut undo, origin) = read(context, &at, map, Some(""), depth)?.0;
+    if undo.agent_type.is_auto() && target.kind.needs_worker() && target.plan.is_none() {
+        undo.agent_type = target.agent_type.clone();
+    }
+    undo.id = cleanup::undo_id(&target.id);
+    undo.undoes = Some(target.id.clone());
+    Some((undo, origin))
+}
 
 /// A question whose answer is the outputs of the step needs no worker: nobody is looked for.
 fn answered_by_person(fields: &Fields<'_, '_>, step: &mut Step) {
@@ -466,23 +490,7 @@ pub(super) fn failure_policy(fields: &Fields<'_, '_>) -> OnFailure {
 }
 
 pub(super) fn timeout(fields: &Fields<'_, '_>) -> Option<u64> {
-    timeout_within(fields, fields.context.limits.timeout_ms_max)
-}
-
-/// The time limit under its names, at most `max` milliseconds.
-pub(super) fn timeout_within(fields: &Fields<'_, '_>, max: u64) -> Option<u64> {
-    let forms = [("timeout", Unit::Seconds), ("timeout_ms", Unit::Milliseconds), ("timeout_seconds", Unit::Seconds)];
-    let mut given = None;
-    for (name, unit) in forms {
-        let Some(field) = fields.get(name) else { continue };
-        let Some(ms) = fields.duration(name, unit, 1, max, "INVALID_TIMEOUT") else { continue };
-        if given.is_some_and(|first| first != ms) {
-            let at = fields.at.key(field.key);
-            fields.context.error("CONFLICTING_FIELDS", &at, "the step has two different timeouts", "keep one of them");
-        }
-        given = Some(ms);
-    }
-    given
+    policy::timeout_within(fields, fields.context.limits.timeout_ms_max)
 }
 
 fn fallback(fields: &Fields<'_, '_>) -> Option<Fallback> {

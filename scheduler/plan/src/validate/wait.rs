@@ -3,11 +3,11 @@
 use goalmill_common::clock::{TIME_MS_MAX, parse_rfc3339, rfc3339};
 use goalmill_common::id::is_id;
 use goalmill_common::json::Json;
-use goalmill_common::plan::{OnTimeout, Step, StepKind, Wait};
+use goalmill_common::plan::{OnTimeout, Step, StepKind, StepWait};
 use goalmill_expression as expression;
 use serde_json::Value;
 
-use super::{policy, schema, step};
+use super::{policy, schema};
 use crate::document::{
     DocumentPath, Field, Fields, Table, Unit, ValidationContext, duration, shorten, text, wrong_type,
 };
@@ -66,7 +66,7 @@ pub(super) fn read(fields: &Fields<'_, '_>, step: &mut Step) {
             if let Value::Object(map) = field.value {
                 of_fields(&Fields::read(fields.context, &at, map, WAIT), &at)
             } else {
-                Wait { for_ms: for_ms(fields.context, &at, field.value, Unit::Seconds), ..Wait::default() }
+                StepWait { for_ms: for_ms(fields.context, &at, field.value, Unit::Seconds), ..StepWait::default() }
             }
         }
     };
@@ -91,7 +91,7 @@ fn warn_of_unused(fields: &Fields<'_, '_>, step: &mut Step) {
     (step.retry, step.resource) = (plain.retry, None);
 }
 
-fn of_fields(fields: &Fields<'_, '_>, at: &DocumentPath<'_>) -> Wait {
+fn of_fields(fields: &Fields<'_, '_>, at: &DocumentPath<'_>) -> StepWait {
     let (context, of) = (fields.context, |name| fields.get(name));
     let read_for = |field: Field<'_>, unit| for_ms(context, &at.key(field.key), field.value, unit);
     let ways: Vec<Field<'_>> = [of("for").or(of("for_ms")), of("until"), of("event")].into_iter().flatten().collect();
@@ -107,7 +107,7 @@ fn of_fields(fields: &Fields<'_, '_>, at: &DocumentPath<'_>) -> Wait {
             context.error("CONFLICTING_FIELDS", &at.key(second.key), detail, "keep one of them");
         }
     }
-    Wait {
+    StepWait {
         for_ms: of("for")
             .and_then(|field| read_for(field, Unit::Seconds))
             .or_else(|| of("for_ms").and_then(|field| read_for(field, Unit::Milliseconds))),
@@ -117,14 +117,14 @@ fn of_fields(fields: &Fields<'_, '_>, at: &DocumentPath<'_>) -> Wait {
 }
 
 /// What is said about the event that is awaited.
-fn of_event(fields: &Fields<'_, '_>, at: &DocumentPath<'_>) -> Wait {
+fn of_event(fields: &Fields<'_, '_>, at: &DocumentPath<'_>) -> StepWait {
     let context = fields.context;
     let Some(field) = fields.get("event") else {
         for field in OF_EVENTS.iter().filter_map(|name| fields.get(name)) {
             let detail = format!("`{}` means nothing in a wait without `event`", field.key);
             context.warn("UNUSED_FIELD", &at.key(field.key), detail, "remove it, or name the `event`");
         }
-        return Wait::default();
+        return StepWait::default();
     };
     let event = fields.text("event");
     if event.as_ref().is_some_and(|name| !is_id(name)) {
@@ -132,13 +132,13 @@ fn of_event(fields: &Fields<'_, '_>, at: &DocumentPath<'_>) -> Wait {
         context.error("INVALID_ID", &at.key(field.key), "it is no name of an event", hint);
     }
     let schema = fields.get("schema").and_then(|field| schema::read(context, &at.key(field.key), field.value));
-    Wait {
+    StepWait {
         event,
         key: fields.text("key").filter(|key| !key.is_empty()),
         on_timeout: on_timeout(fields, at, schema.as_ref()),
         schema,
-        timeout_ms: step::timeout_within(fields, context.limits.plan_ms_max),
-        ..Wait::default()
+        timeout_ms: policy::timeout_within(fields, context.limits.plan_ms_max),
+        ..StepWait::default()
     }
 }
 
@@ -239,7 +239,7 @@ mod tests {
 
     #[test]
     fn a_wait_has_many_spellings_and_one_meaning() {
-        let days = Wait { for_ms: Some(3 * 86_400_000), ..Wait::default() };
+        let days = StepWait { for_ms: Some(3 * 86_400_000), ..StepWait::default() };
         for step in [
             json!({"id": "pause", "kind": "wait", "wait": {"for": "3d"}}),
             json!({"id": "pause", "kind": "wait", "wait": "3 days"}),
@@ -252,7 +252,7 @@ mod tests {
             assert_eq!((read.estimates.seconds, read.agent_type.as_str()), (Some(259_200.0), ""), "{step}");
             assert_eq!(warnings, Vec::<String>::new(), "{step}");
         }
-        let at = |until: &str| Some(Wait { until: Some(until.into()), ..Wait::default() });
+        let at = |until: &str| Some(StepWait { until: Some(until.into()), ..StepWait::default() });
         for (until, expected) in [
             (json!("2027-01-31T12:00:00+01:00"), at("2027-01-31T12:00:00+01:00")),
             (json!(1_801_393_200_000_u64), at("2027-01-31T11:00:00.000Z")),
@@ -266,13 +266,13 @@ mod tests {
     #[test]
     fn a_wait_for_an_event_has_its_fields_inside_or_in_the_step() {
         let schema = json!({"type": "object", "required": ["paid"]});
-        let expected = Wait {
+        let expected = StepWait {
             event: Some("payment".into()),
             key: Some("{{ goal.metadata.order }}".into()),
             schema: Some(Json::of(&schema)),
             timeout_ms: Some(172_800_000),
             on_timeout: OnTimeout::Default(json!({"paid": false}).into()),
-            ..Wait::default()
+            ..StepWait::default()
         };
         let (key, default) = ("{{ goal.metadata.order }}", json!({"default": {"paid": false}}));
         let inside = json!({"id": "a", "kind": "wait", "wait": {
@@ -282,7 +282,7 @@ mod tests {
         assert_eq!((read.wait.as_deref(), warnings), (Some(&expected), Vec::new()));
         let own = json!({"id": "a", "event": "payment", "key": key, "timeout": "2d", "on_timeout": default});
         let (read, warnings) = read_step(&own).expect("it is a wait");
-        assert_eq!((read.wait.as_deref(), warnings), (Some(&Wait { schema: None, ..expected }), Vec::new()));
+        assert_eq!((read.wait.as_deref(), warnings), (Some(&StepWait { schema: None, ..expected }), Vec::new()));
         assert_eq!((read.kind, read.timeout_ms), (StepKind::Wait, None));
     }
 
