@@ -224,7 +224,7 @@ impl PlanState {
         let mut names: Vec<(&'static str, Json)> = Vec::new();
         if spec.repeat.is_some() {
             let iterated = self.steps[i].details.as_ref().and_then(|details| details.iterated.as_ref());
-            let outputs = iterated.map(|(_, outputs)| outputs.value()).unwrap_or_else(|| json!({}));
+            let outputs = iterated.map_or_else(|| json!({}), |(_, outputs)| outputs.value());
             names.push(("iteration", json!(self.steps[i].iteration()).into()));
             names.push(("previous", json!({"outputs": outputs}).into()));
         }

@@ -46,7 +46,7 @@ fn tasks(world: &mut World) -> Vec<Value> {
 }
 
 fn failure(world: &World) -> Failure {
-    world.state.step(world.index("hotels")).unwrap().failure.unwrap().clone()
+    world.state.step(world.index("hotels")).and_then(|at| at.failure).expect("the map has failed").clone()
 }
 
 fn end_item(world: &mut World, n: usize, outputs: Option<Value>) {
@@ -58,7 +58,7 @@ fn end_item(world: &mut World, n: usize, outputs: Option<Value>) {
         Some(outputs) => completed(&task, outputs),
         None => failed(&task, permanent()),
     };
-    world.report(report).unwrap();
+    world.report(report).expect("the report is current");
     world.leave();
 }
 

@@ -18,9 +18,10 @@ pub(super) fn undo_id(target: &StepId) -> StepId {
 pub(super) fn undo_on(fields: &Fields<'_, '_>) -> Option<Vec<UndoOn>> {
     let field = fields.get("undo_on")?;
     let at = fields.at.key(field.key);
-    let words = match field.value {
-        Value::Array(items) => items.iter().enumerate().map(|(n, item)| (at.item(n).pointer(), item)).collect(),
-        other => vec![(at.pointer(), other)],
+    let words = if let Value::Array(items) = field.value {
+        items.iter().enumerate().map(|(n, item)| (at.item(n).pointer(), item)).collect()
+    } else {
+        vec![(at.pointer(), field.value)]
     };
     let mut outcomes = Vec::new();
     for (pointer, word) in words {
