@@ -174,8 +174,8 @@ impl PlanState {
     fn may_be_done(&self, i: StepIndex) -> bool {
         let step = &self.steps[i];
         match step.status {
-            StepStatus::Completed => true,
-            StepStatus::Cancelled => step.attempt > 0,
+            // Results of the cache, of another plan or of a person are not the work of this plan.
+            StepStatus::Completed | StepStatus::Cancelled => step.attempt > 0,
             StepStatus::Failed => step
                 .failure()
                 .is_some_and(|failure| matches!(failure.class, FailureClass::Timeout | FailureClass::Lost)),

@@ -112,6 +112,17 @@ fn a_cancelled_plan_undoes_what_may_be_done_and_a_second_cancel_is_refused() {
 }
 
 #[test]
+fn what_a_person_has_done_is_not_undone() {
+    let mut world = World::of(trip());
+    let outputs = json!({"order": "by hand"}).into();
+    world.verb(Verb::CompleteStep { step: "hotel".into(), outputs, reason: String::new() }).expect("it is open");
+    world.complete("flight", json!({"order": "f"}));
+    world.fail("pay", permanent());
+    assert_eq!(world.status("hotel:undo"), StepStatus::Skipped);
+    assert_eq!(out(&mut world), ["flight:undo"]);
+}
+
+#[test]
 fn a_failing_undo_step_does_not_stop_the_others_and_is_told_in_the_end() {
     let mut world = booked();
     world.fail("pay", permanent());
