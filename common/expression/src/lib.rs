@@ -103,8 +103,8 @@ pub fn render(inputs: &Json, scope: &Scope<'_>, limits: &Limits) -> Result<Json,
         return Ok(inputs.clone());
     }
     let mut value = inputs.value();
-    let mut templates = 0;
-    count_templates(&value, &mut templates);
+    let mut templates = 0_u64;
+    visit_templates(&value, &mut |_| templates += 1);
     if templates == 0 {
         return Ok(inputs.clone());
     }
@@ -114,6 +114,16 @@ pub fn render(inputs: &Json, scope: &Scope<'_>, limits: &Limits) -> Result<Json,
     render.used.end()?;
     let rendered = Json::of(&value);
     if rendered.text().len() > limits.payload_bytes_max { Err(too_large()) } else { Ok(rendered) }
+}
+
+/// Calls `visit` with every text in a value that holds expressions.
+pub fn visit_templates(value: &JsonValue, visit: &mut dyn FnMut(&str)) {
+    match value {
+        JsonValue::String(text) if !is_plain(text) => visit(text),
+        JsonValue::Array(items) => items.iter().for_each(|item| visit_templates(item, visit)),
+        JsonValue::Object(fields) => fields.values().for_each(|field| visit_templates(field, visit)),
+        JsonValue::String(_) | JsonValue::Null | JsonValue::Bool(_) | JsonValue::Number(_) => {}
+    }
 }
 
 /// A value that renders to itself: texts with braces are written as one expression each.
@@ -155,11 +165,6 @@ pub fn render_key(text: &str, scope: &Scope<'_>, limits: &Limits) -> Result<Stri
 /// Whether a cache's key speaks of the step's own inputs; a text that is not well formed does not.
 pub fn sees_inputs(text: &str) -> bool {
     !is_plain(text) && scan::template(text, SeenNames::Plan).is_ok_and(|scan| scan.uses_inputs)
-}
-
-/// Whether a text speaks of `inputs` at all: what it sees need not be rendered otherwise.
-pub fn sees_inputs_of(text: &str) -> bool {
-    !is_plain(text) && text.contains("inputs")
 }
 
 /// Evaluates a condition. A value that is not there is an error, not false; test it with `is defined`.
@@ -244,15 +249,6 @@ fn only_in(name: &str) -> Option<&'static str> {
         "iteration" | "previous" => Some("only a step with `repeat` sees it"),
         "plan" => Some("only `always` and undo steps see it"),
         _ => None,
-    }
-}
-
-fn count_templates(value: &JsonValue, count: &mut u64) {
-    match value {
-        JsonValue::String(text) => *count += u64::from(!is_plain(text)),
-        JsonValue::Array(items) => items.iter().for_each(|item| count_templates(item, count)),
-        JsonValue::Object(map) => map.values().for_each(|item| count_templates(item, count)),
-        JsonValue::Null | JsonValue::Bool(_) | JsonValue::Number(_) => {}
     }
 }
 

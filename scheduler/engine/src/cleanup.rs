@@ -4,17 +4,12 @@
 use goalmill_common::event::{CleanupStarted, PlanEnded, PlanEvent, SkipCause};
 use goalmill_common::failure::FailureClass;
 use goalmill_common::id::StepId;
-use goalmill_common::json::Json;
-use goalmill_common::limits::Limits;
 use goalmill_common::plan::UndoOn;
 use goalmill_common::status::{PlanStatus, StepStatus};
-use goalmill_expression as expression;
-use serde_json::json;
 
 use crate::PlanState;
 use crate::decide::Turn;
 use crate::graph::StepIndex;
-use crate::render::{self, Unrendered};
 use crate::state::Cleanup;
 
 impl Turn<'_> {
@@ -215,29 +210,5 @@ impl PlanState {
         let outcome = PlanEnded { cancelled: Vec::new(), ..started.outcome.clone() };
         self.cleanup = Some(Box::new(Cleanup { outcome, undo, due_ms: started.due_ms }));
         Ok(())
-    }
-
-    /// What the expressions of a step see besides `goal` and `steps`: `iteration` and `previous` in a loop; `plan` in a
-    /// clean-up step, and in an undo step the `inputs` and `outputs` of the step that it undoes.
-    pub(crate) fn own_names(&self, i: StepIndex, limits: &Limits) -> Result<Vec<(&'static str, Json)>, Unrendered> {
-        let spec = &self.plan.steps[i];
-        let mut names: Vec<(&'static str, Json)> = Vec::new();
-        if spec.repeat.is_some() {
-            let iterated = self.steps[i].details.as_ref().and_then(|details| details.iterated.as_ref());
-            let outputs = iterated.map_or_else(|| json!({}), |(_, outputs)| outputs.value());
-            names.push(("iteration", json!(self.steps[i].iteration()).into()));
-            names.push(("previous", json!({"outputs": outputs}).into()));
-        }
-        let Some(cleanup) = self.cleanup.as_deref().filter(|_| spec.is_cleanup()) else { return Ok(names) };
-        let PlanEnded { status, failure, reason, .. } = &cleanup.outcome;
-        names.push(("plan", json!({"status": status, "failure": failure, "reason": reason}).into()));
-        if let Some(target) = spec.undoes.as_ref().and_then(|id| self.graph.find(id.as_str())) {
-            let outputs = self.steps[target].outputs.clone().unwrap_or_default();
-            names.push(("outputs", outputs));
-            if expression::sees_inputs_of(spec.inputs.text()) {
-                names.push(("inputs", render::inputs_for(self, target, i, limits)?));
-            }
-        }
-        Ok(names)
     }
 }

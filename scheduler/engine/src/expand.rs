@@ -25,15 +25,7 @@ impl Turn<'_> {
     /// when it waits for payloads, failed, or has no items.
     pub(crate) fn expand(&mut self, i: StepIndex) -> bool {
         let Some(map) = self.state.plan.steps[i].for_each.clone() else { return true };
-        let groups = match render::for_each(self.state, i, &map, &self.context.limits) {
-            Ok(items) => self.groups_of(&map, &items),
-            Err(why) => {
-                self.put_off(i, why);
-                return false;
-            }
-        };
-        let expanded = groups.map_err(Unrendered::Failed).and_then(|groups| self.items_of(i, &map, &groups));
-        let plan = match expanded {
+        let plan = match self.plan_of_items(i, &map) {
             Ok(plan) => plan,
             Err(why) => {
                 self.put_off(i, why);
@@ -48,10 +40,6 @@ impl Turn<'_> {
             }
             return false;
         }
-        if let Err(failure) = self.check_family_room(Some(&plan)) {
-            self.give_up(i, failure, Spent::default());
-            return false;
-        }
         let items = to_u32(plan.steps.len());
         self.emit_step(i, StepEvent::Expanded(Box::new(StepExpanded { items, plan: Box::new(plan) })));
         if let Some(failure) = self.state.would_exceed_budget(i) {
@@ -60,6 +48,16 @@ impl Turn<'_> {
             return false;
         }
         true
+    }
+
+    fn plan_of_items(&mut self, i: StepIndex, map: &ForEach) -> Result<Plan, Unrendered> {
+        let items = render::for_each(self.state, i, map, &self.context.limits)?;
+        let groups = self.groups_of(map, &items).map_err(Unrendered::Failed)?;
+        let plan = self.items_of(i, map, &groups)?;
+        if !plan.steps.is_empty() {
+            self.check_family_room(Some(&plan)).map_err(Unrendered::Failed)?;
+        }
+        Ok(plan)
     }
 
     /// The items, or lists of them, that each get a step.

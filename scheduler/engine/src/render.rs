@@ -1,11 +1,12 @@
 //! Renders a step's inputs and evaluates its condition from the outputs of other steps.
 
+use goalmill_common::event::PlanEnded;
 use goalmill_common::failure::{Failure, FailureClass};
 use goalmill_common::json::Json;
 use goalmill_common::limits::Limits;
 use goalmill_common::plan::{ForEach, Step, StepWait};
 use goalmill_expression::{self as expression, ExpressionError, NeededPayload, PAYLOAD_NEEDED, Scope, ScopedStep};
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 
 use crate::graph::StepIndex;
 use crate::state::PlanState;
@@ -55,7 +56,7 @@ pub(crate) fn inputs_for(
         step.inputs.clone()
     } else {
         let what = "the inputs cannot be rendered";
-        let names = state.own_names(i, limits)?;
+        let names = own_names(state, i, limits)?;
         let within = ScopeParts { inputs: None, locals: &names, reader: Some(reader) };
         with_scope_and(state, i, within, |scope| expression::render(&step.inputs, scope, limits), what)?
     };
@@ -82,7 +83,8 @@ pub(crate) fn for_each(state: &PlanState, i: StepIndex, map: &ForEach, limits: &
     if expression::is_plain(text) {
         return Ok(map.items.clone());
     }
-    with_scope(state, i, |scope| expression::render(&map.items, scope, limits), "`for_each` cannot be evaluated")
+    let render = |scope: &Scope<'_>| expression::render(&map.items, scope, limits);
+    with_scope_and(state, i, ScopeParts::default(), render, "`for_each` cannot be evaluated")
 }
 
 /// The parts of a map's step that differ from item to item.
@@ -151,22 +153,13 @@ fn is_of_item(spec: &Step) -> bool {
 /// Bytes of outputs of other steps that the inputs of each item read.
 pub(crate) fn bytes_seen(state: &PlanState, i: StepIndex, map: &ForEach) -> usize {
     let mut bytes = 0;
-    visit_texts(&state.plan.steps[i].inputs.value(), &mut |text| {
+    expression::visit_templates(&state.plan.steps[i].inputs.value(), &mut |text| {
         for seen in expression::references_seeing(text, &map.names()).unwrap_or_default() {
             let step = state.graph.find(&seen.step).map(|step| &state.steps[step]);
             bytes += step.and_then(|step| step.outputs.as_ref()).map_or(0, |outputs| outputs.text().len());
         }
     });
     bytes
-}
-
-fn visit_texts(value: &Value, visit: &mut dyn FnMut(&str)) {
-    match value {
-        Value::String(text) => visit(text),
-        Value::Array(items) => items.iter().for_each(|item| visit_texts(item, visit)),
-        Value::Object(fields) => fields.values().for_each(|field| visit_texts(field, visit)),
-        Value::Null | Value::Bool(_) | Value::Number(_) => {}
-    }
 }
 
 /// Adds a person's answer to the inputs, under the name in `ask.into`; with `*`, each field of the answer under its own.
@@ -190,9 +183,7 @@ fn with_answer(state: &PlanState, i: StepIndex, inputs: Json) -> Json {
 /// Renders a text of the step.
 pub(crate) fn text(state: &PlanState, i: StepIndex, text: &str, limits: &Limits) -> Result<String, Unrendered> {
     let what = format!("`{text}` cannot be rendered");
-    let names = state.own_names(i, limits)?;
-    let within = ScopeParts { locals: &names, ..ScopeParts::default() };
-    with_scope_and(state, i, within, |scope| expression::render_text(text, scope, limits), &what)
+    with_own_names(state, i, limits, |scope| expression::render_text(text, scope, limits), &what)
 }
 
 /// Renders the key of a step's cache; the key may use the rendered inputs.
@@ -208,9 +199,7 @@ pub(crate) fn condition(state: &PlanState, i: StepIndex, limits: &Limits) -> Res
     let spec = &state.plan.steps[i];
     let Some(when) = spec.when.as_ref().filter(|_| !is_of_item(spec)) else { return Ok(true) };
     let what = format!("the condition `{when}` cannot be evaluated");
-    let names = state.own_names(i, limits)?;
-    let within = ScopeParts { locals: &names, ..ScopeParts::default() };
-    with_scope_and(state, i, within, |scope| expression::is_true(when, scope, limits), &what)
+    with_own_names(state, i, limits, |scope| expression::is_true(when, scope, limits), &what)
 }
 
 /// Evaluates the expression of a success criterion; it sees the goal and every final step.
@@ -234,15 +223,39 @@ fn final_step<'s>(state: &'s PlanState, id: &str) -> Option<ScopedStep<'s>> {
     status.is_final().then_some(ScopedStep { status, partial, outputs: step.outputs.as_ref() })
 }
 
-/// Evaluates an expression that sees the goal, the step's dependencies and all final steps. Its failure is
-/// permanent.
-fn with_scope<T>(
+/// Evaluates an expression that sees the goal, the step's dependencies, all final steps and the names of its step. Its
+/// failure is permanent.
+fn with_own_names<T>(
     state: &PlanState,
     i: StepIndex,
+    limits: &Limits,
     evaluate: impl FnOnce(&Scope<'_>) -> Result<T, ExpressionError>,
     what: &str,
 ) -> Result<T, Unrendered> {
-    with_scope_and(state, i, ScopeParts::default(), evaluate, what)
+    let names = own_names(state, i, limits)?;
+    let within = ScopeParts { locals: &names, ..ScopeParts::default() };
+    with_scope_and(state, i, within, evaluate, what)
+}
+
+/// What the expressions of a step see besides `goal` and `steps`: `iteration` and `previous` in a loop; `plan` in a
+/// clean-up step, and in an undo step the `inputs` and `outputs` of the step that it undoes.
+fn own_names(state: &PlanState, i: StepIndex, limits: &Limits) -> Result<Vec<(&'static str, Json)>, Unrendered> {
+    let (spec, step) = (&state.plan.steps[i], &state.steps[i]);
+    let mut names: Vec<(&'static str, Json)> = Vec::new();
+    if spec.repeat.is_some() {
+        let iterated = step.details.as_ref().and_then(|details| details.iterated.as_ref());
+        let outputs = iterated.map_or_else(|| json!({}), |(_, outputs)| outputs.value());
+        names.push(("iteration", json!(step.iteration()).into()));
+        names.push(("previous", json!({"outputs": outputs}).into()));
+    }
+    let Some(cleanup) = state.cleanup.as_deref().filter(|_| spec.is_cleanup()) else { return Ok(names) };
+    let PlanEnded { status, failure, reason, .. } = &cleanup.outcome;
+    names.push(("plan", json!({"status": status, "failure": failure, "reason": reason}).into()));
+    if let Some(target) = spec.undoes.as_ref().and_then(|id| state.graph.find(id.as_str())) {
+        names.push(("outputs", state.steps[target].outputs.clone().unwrap_or_default()));
+        names.push(("inputs", inputs_for(state, target, i, limits)?));
+    }
+    Ok(names)
 }
 
 /// What an expression sees besides the goal and the steps.
@@ -255,7 +268,8 @@ struct ScopeParts<'a> {
     reader: Option<StepIndex>,
 }
 
-/// The same; the expression also sees what is `within` its step.
+/// Evaluates an expression that sees the goal, the step's dependencies, all final steps and what is `within` its step.
+/// Its failure is permanent.
 fn with_scope_and<T>(
     state: &PlanState,
     i: StepIndex,

@@ -176,6 +176,17 @@ fn a_condition_of_an_always_step_reads_the_outcome() {
 }
 
 #[test]
+fn a_condition_of_an_undo_step_reads_what_the_step_got_and_gave() {
+    let mut conditional = trip();
+    conditional.steps[3].when = Some("inputs.room > 6 and outputs.order == 'h'".into());
+    conditional.steps[3].inputs = json!({}).into();
+    let mut world = World::of(conditional);
+    world.complete("hotel", json!({"order": "h"}));
+    world.verb(Verb::Cancel { reason: String::new() }).unwrap();
+    assert_eq!(out(&mut world), ["hotel:undo"]);
+}
+
+#[test]
 fn steps_of_the_clean_up_wait_for_the_outcome_whatever_people_ask() {
     let mut world = booked();
     for verb in [

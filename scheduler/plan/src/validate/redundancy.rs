@@ -5,7 +5,6 @@ use std::collections::BTreeSet;
 use goalmill_common::hash::HashMap;
 use goalmill_common::id::StepId;
 use goalmill_common::plan::{Plan, Step, StepKind};
-use serde_json::Value;
 
 use super::origin::Origin;
 use crate::document::{ValidationContext, shorten};
@@ -70,27 +69,17 @@ fn note_unread(context: &ValidationContext<'_>, plan: &Plan, origins: &[Origin<'
 fn read_by(step: &Step) -> Vec<String> {
     let mut texts = Vec::new();
     if !expression::is_plain(step.inputs.text()) {
-        collect_texts(step.inputs.value(), &mut texts);
+        expression::visit_templates(&step.inputs.value(), &mut |text| texts.push(text.to_owned()));
     }
     texts.extend(step.ask.iter().map(|ask| ask.question.clone()));
     texts.extend(step.wait.iter().flat_map(|wait| wait.templates().map(|(_, text)| text.clone())));
     let of = |found: Result<Vec<StepRef>, ExpressionError>| found.unwrap_or_default().into_iter().map(|r| r.step);
     let names = step.names();
     if let Some(map) = &step.for_each {
-        collect_texts(map.items.value(), &mut texts);
+        expression::visit_templates(&map.items.value(), &mut |text| texts.push(text.to_owned()));
     }
     let mut read: Vec<String> = texts.iter().flat_map(|text| of(expression::references_seeing(text, &names))).collect();
     let condition = |when| expression::examine_condition(when, &names).map(|facts| facts.refs);
     read.extend(step.when.iter().flat_map(|when| of(condition(when))));
     read
-}
-
-/// The texts in a value that hold expressions.
-fn collect_texts(value: Value, texts: &mut Vec<String>) {
-    match value {
-        Value::String(text) if !expression::is_plain(&text) => texts.push(text),
-        Value::Array(items) => items.into_iter().for_each(|item| collect_texts(item, texts)),
-        Value::Object(map) => map.into_iter().for_each(|(_, item)| collect_texts(item, texts)),
-        Value::String(_) | Value::Null | Value::Bool(_) | Value::Number(_) => {}
-    }
 }
