@@ -628,6 +628,9 @@ pub struct Step {
     /// It takes back what this step did, when the plan fails or is cancelled.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub undoes: Option<StepId>,
+    /// Its agent may accept the task and report the outcome later, to the address that comes with the task.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub callback: bool,
     /// Runs it again until a condition is true.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub repeat: Option<Box<Repeat>>,
@@ -682,6 +685,7 @@ impl Step {
             plan: None,
             always: false,
             undoes: None,
+            callback: false,
             repeat: None,
             for_each: None,
             wait: None,

@@ -528,6 +528,7 @@ fn check_start(state: &PlanState, seq: u64, i: StepIndex, event: &StepEvent) -> 
         | StepEvent::WaitStarted(_)
         | StepEvent::Completed(_)
         | StepEvent::Suspended(_)
+        | StepEvent::CallbackReceived(_)
         | StepEvent::Resumed(_)
         | StepEvent::Retrying(_)
         | StepEvent::Iterated(_)
@@ -583,6 +584,9 @@ fn fold_step(step: &mut StepState, time_ms: u64, event: &StepEvent) {
         }
         StepEvent::Ready | StepEvent::Released(_) => step.due_ms = 0,
         StepEvent::Suspended(suspended) => step.fold_suspended(suspended),
+        StepEvent::CallbackReceived(received) => {
+            step.details().callback = Some(Box::new((step.attempt, received.digest.clone())));
+        }
         StepEvent::Resumed(_) => {
             step.due_ms = 0;
             let details = step.details();

@@ -208,6 +208,8 @@ pub(crate) struct StepDetails {
     pub(crate) iterated: Option<(u32, Json)>,
     /// The name and key of the event that it waits for.
     pub(crate) awaited_event: Option<Box<(String, String)>>,
+    /// The attempt of the last callback, and the digest of its report.
+    pub(crate) callback: Option<Box<(u32, String)>>,
     /// Since when its agents ask to wait, one attempt after the other.
     pub(crate) told_to_wait: Option<ToldToWait>,
 }
@@ -446,11 +448,16 @@ impl StepState {
     /// Folds the wait of a call: it is a question, or a reason to agree or refuse.
     pub(crate) fn fold_suspended(&mut self, suspended: &StepSuspended) {
         (self.due_ms, self.worker) = (suspended.due_ms, None);
+        if suspended.call.wait.kind == CallWaitKind::Callback {
+            return;
+        }
         let (details, wait) = (self.details(), &suspended.call.wait);
         details.suspended = Some(Box::new(suspended.call.clone()));
         details.call_plan.clone_from(&suspended.plan);
         match wait.kind {
-            CallWaitKind::Approval | CallWaitKind::Plan | CallWaitKind::Budget => details.reason.clone_from(&wait.text),
+            CallWaitKind::Approval | CallWaitKind::Plan | CallWaitKind::Budget | CallWaitKind::Callback => {
+                details.reason.clone_from(&wait.text);
+            }
             CallWaitKind::Answer => details.question = Some(wait.text.clone()),
         }
     }

@@ -1,6 +1,7 @@
 //! The transition tables: which event is allowed in which status, and the next status. Exhaustive: a new status or
 //! event is a compile error here.
 
+use goalmill_common::call::CallWaitKind;
 use goalmill_common::config::HookPoint;
 use goalmill_common::event::{HookDecision, PlanEvent, SkipCause, StepEvent};
 use goalmill_common::status::{PlanStatus, StepStatus};
@@ -18,7 +19,7 @@ pub fn step_transition(status: StepStatus, event: &StepEvent) -> Option<StepStat
         StepEvent::ApprovalRequested(_) => from(status, &[S::Pending], S::AwaitingApproval),
         StepEvent::HookAsked(asked) => match asked.point {
             // Results of the cache and of steps that the engine runs have no attempt that is running.
-            HookPoint::OnStepComplete => from(status, &[S::Ready, S::Running], S::AwaitingApproval),
+            HookPoint::OnStepComplete => from(status, &[S::Ready, S::Running, S::Waiting], S::AwaitingApproval),
             HookPoint::OnStepStart => from(status, &[S::Pending, S::AwaitingApproval], S::AwaitingApproval),
             HookPoint::OnPlanGenerated | HookPoint::OnPlanApproved | HookPoint::OnRevisionNeeded => None,
         },
@@ -36,14 +37,19 @@ pub fn step_transition(status: StepStatus, event: &StepEvent) -> Option<StepStat
         StepEvent::Queued(_) => from(status, &[S::Ready], S::Queued),
         StepEvent::Started(_) => from(status, &[S::Queued], S::Running),
         StepEvent::Progress(_) => from(status, &[S::Running], S::Running),
-        StepEvent::Retrying(_) => from(status, &[S::Queued, S::Running, S::AwaitingApproval], S::Retrying),
-        StepEvent::Iterated(_) => from(status, &[S::Running, S::AwaitingApproval], S::Retrying),
+        StepEvent::Retrying(_) => from(status, &[S::Queued, S::Running, S::Waiting, S::AwaitingApproval], S::Retrying),
+        StepEvent::Iterated(_) => from(status, &[S::Running, S::Waiting, S::AwaitingApproval], S::Retrying),
         StepEvent::Measured(_) | StepEvent::CallRecorded(_) => from(status, &[S::Running], S::Running),
-        StepEvent::CallsDiscarded(_) => from(status, &[S::Running, S::AwaitingApproval], status),
+        StepEvent::CallsDiscarded(_) => from(status, &[S::Running, S::Waiting, S::AwaitingApproval], status),
         StepEvent::Suspended(suspended) => {
-            let waits_for_person = suspended.call.wait.kind.is_for_person();
-            from(status, &[S::Running], if waits_for_person { S::AwaitingApproval } else { S::Retrying })
+            let next = match suspended.call.wait.kind {
+                CallWaitKind::Approval | CallWaitKind::Answer => S::AwaitingApproval,
+                CallWaitKind::Plan | CallWaitKind::Budget => S::Retrying,
+                CallWaitKind::Callback => S::Waiting,
+            };
+            from(status, &[S::Running], next)
         }
+        StepEvent::CallbackReceived(_) => from(status, &[S::Running, S::Waiting], status),
         StepEvent::Resumed(_) => from(status, &[S::AwaitingApproval, S::Retrying], S::Ready),
         StepEvent::WaitStarted(_) => from(status, &[S::Ready], S::Waiting),
         StepEvent::Released(_) => from(status, &[S::Queued, S::Running], S::Ready),

@@ -72,8 +72,10 @@ const BEGINNINGS: [&str; 7] = [
     "post /v1/actions/decompose",
     "post /v1/session",
 ];
-/// Routes that name a plan in their body, or a dead letter of one.
-const NAMED: [&str; 6] = [
+/// Routes that name a plan in their body, or a dead letter of one, or a task.
+const NAMED: [&str; 7] = [
+    // The token of the task is the credential, of whatever namespace.
+    "post /v1/callbacks/{id}/{step}/{attempt}",
     "post /v1/actions/execute",
     "post /v1/actions/replan",
     "post /v1/actions/status",

@@ -117,7 +117,7 @@ impl PlanState {
             (StepStatus::Queued, "waiting for a worker"),
             (StepStatus::Ready, "ready for dispatch"),
             (StepStatus::Retrying, "waiting to go on"),
-            (StepStatus::Waiting, "waiting for a time or an event"),
+            (StepStatus::Waiting, "waiting for a time, an event or a callback"),
             (StepStatus::AwaitingApproval, "waiting for a person"),
             (StepStatus::Pending, "waiting for other steps"),
             (StepStatus::Blocked, "blocked"),
@@ -201,6 +201,9 @@ impl PlanState {
                 format!("attempt {} of `{id}` runs on `{worker}` for {since}, until {due}", step.attempt)
             }
             StepStatus::Retrying => self.describe_retrying(i, &due),
+            StepStatus::Waiting if self.awaits_callback(i) => {
+                format!("the agent of `{id}` accepted attempt {} and reports by callback, until {due}", step.attempt)
+            }
             StepStatus::Waiting => match self.awaited_event(i) {
                 Some((event, key)) => format!("`{id}` waits for {}, until {due}", named_event(event, key)),
                 None => format!("`{id}` waits until {due}"),

@@ -11,6 +11,8 @@ use goalmill_common::plan::{DependencyStatus, Join, Phase, Plan, Step, StepKind,
 struct Line {
     attempt: u32,
     in_flight: bool,
+    /// Its agent has accepted the attempt and reports later.
+    suspended: bool,
     is_final: bool,
     satisfied: bool,
     completed: bool,
@@ -162,6 +164,9 @@ impl Audit {
             self.end(id, attempt);
         } else if let StepEvent::Retrying(retrying) = event {
             self.retry(record, &spec, attempt, retrying);
+        } else if let StepEvent::Suspended(_) = event {
+            let line = self.leave(id, attempt);
+            line.suspended = true;
         } else if let StepEvent::Recalled(_) = event {
             self.leave(id, attempt);
         } else if let StepEvent::Decomposed(decomposed) = event {
@@ -211,8 +216,9 @@ impl Audit {
     /// The attempt in flight ends, and the step goes on.
     fn leave(&mut self, id: &StepId, attempt: u32) -> &mut Line {
         let line = self.line(id);
-        assert!(line.in_flight && line.attempt == attempt, "one outcome, of the current attempt");
-        line.in_flight = false;
+        let is_open = line.in_flight || line.suspended;
+        assert!(is_open && line.attempt == attempt, "one outcome, of the current attempt");
+        (line.in_flight, line.suspended) = (false, false);
         line
     }
 
@@ -223,7 +229,7 @@ impl Audit {
     fn end(&mut self, id: &StepId, attempt: u32) {
         let line = self.line(id);
         assert_eq!(line.attempt, attempt, "an outcome is of the current attempt");
-        (line.in_flight, line.is_final, line.ready) = (false, true, false);
+        (line.in_flight, line.suspended, line.is_final, line.ready) = (false, false, true, false);
     }
 
     fn check_begin(&self, spec: &Step, attempt: u32) {

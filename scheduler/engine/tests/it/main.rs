@@ -43,6 +43,7 @@ mod waits;
 
 mod call_budgets;
 mod call_plans;
+mod callbacks;
 mod calls;
 mod contract;
 mod recorded_calls;

@@ -65,6 +65,7 @@ const STEP: &Table = &[
     ("cache", &[]),
     ("judges", &["judge"]),
     ("plan", &["sub_plan", "subplan"]),
+    ("callback", &[]),
     ("repeat", &["loop", "do_while"]),
     ("always", &[]),
     ("undo", &["compensate", "compensation", "on_undo"]),
@@ -139,6 +140,7 @@ pub(super) fn read<'v>(
     step.judges = judges(&fields);
     step.always = fields.flag("always").unwrap_or(false);
     step.undoes = fields.text("undoes").map(StepId::from);
+    step.callback = callback(&fields, kind);
     for_each::read(&fields, &mut step);
     repeat::read(&fields, &mut step);
     // A map puts a plan of its own around the plan of each item.
@@ -207,6 +209,17 @@ fn answered_by_person(fields: &Fields<'_, '_>, step: &mut Step) {
     }
     step.kind = StepKind::Internal;
     step.agent_type = "".into();
+}
+
+/// Whether the agent may report later.
+fn callback(fields: &Fields<'_, '_>, kind: StepKind) -> bool {
+    let is_set = fields.flag("callback").unwrap_or(false);
+    if let Some(field) = fields.get("callback").filter(|_| is_set && !kind.needs_worker()) {
+        let detail = "a step of this kind has no agent that could report later";
+        let hint = "remove it; a step of kind `wait` waits for an event from outside";
+        fields.context.error("INVALID_VALUE", &fields.at.key(field.key), detail, hint);
+    }
+    is_set
 }
 
 /// Ids of success criteria.

@@ -570,6 +570,7 @@ pub(super) fn of_waits() -> Vec<HintCase> {
             json!({"wait": {"event": "x", "schema": {"type": "object"}, "on_timeout": {"default": 1}}}),
             &[Set("/steps/0/wait/on_timeout/default", json!({}))],
         ),
+        step("INVALID_VALUE", json!({"wait": "2s", "callback": true}), &[Remove("/steps/0/callback")]),
         step("MISSING_FIELD", json!({"kind": "wait"}), &[Set("/steps/0/for", json!("3d"))]),
         step("WAIT_TOO_LONG", json!({"wait": "8d"}), &[Set("/steps/0/wait", json!("7d"))]),
         step("WRONG_TYPE", json!({"wait": {"until": true}}), &[until(json!("2027-01-31T12:00:00Z"))]),
