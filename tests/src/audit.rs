@@ -168,7 +168,9 @@ impl Auditor {
         for (list, end) in ends.into_iter().chain([("restarted", None)]) {
             for step in names(list) {
                 let seen = self.steps.entry(step.clone()).or_default();
-                let wrong = seen.in_flight || seen.ended.as_deref() == Some("step_completed");
+                let can_undo = |other: &Step| other.undoes.as_ref().is_some_and(|id| id.as_str() == step);
+                let is_undone = list == "removed" && self.plan.steps.iter().any(can_undo);
+                let wrong = seen.in_flight || seen.ended.as_deref() == Some("step_completed") && !is_undone;
                 seen.ended = end.map(|(_, kind)| kind.to_owned());
                 seen.satisfies = end.is_some_and(|(satisfies, _)| satisfies);
                 if wrong {
@@ -205,7 +207,11 @@ impl Auditor {
                 spec.dependencies.iter().map(|d| d.as_str()).filter(|d| !satisfied(d)).take(3).collect();
             self.report(seq, format!("`{step}` goes out before {open:?}"));
         }
-        if is_cleanup != self.cleans {
+        let is_removed =
+            |id: &StepId| self.steps.get(id.as_str()).is_some_and(|seen| seen.ended.as_deref() == Some("plan_revised"));
+        // What a revision removed is undone while the plan runs.
+        let is_revised = spec.undoes.as_ref().is_some_and(is_removed);
+        if is_cleanup != self.cleans && !is_revised {
             let when = if self.cleans { "after" } else { "before" };
             self.report(seq, format!("`{step}` goes out {when} the outcome of the plan"));
         }

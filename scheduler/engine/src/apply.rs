@@ -357,6 +357,7 @@ fn create(state: &mut PlanState, record: &Record, created: &PlanCreated) -> Resu
 fn end(state: &mut PlanState, time_ms: u64, status: PlanStatus, failure: Option<&Failure>, reason: &str) {
     stop(state, time_ms, false);
     state.cleanup = None;
+    state.undoing.clear();
     state.finished_ms = time_ms;
     // The status of each step tells what the end cancelled.
     let (failure, reason, cancelled) = (failure.cloned(), reason.to_owned(), Vec::new());
@@ -750,6 +751,7 @@ fn transition(state: &mut PlanState, i: StepIndex, old: StepStatus, new: StepSta
         track_listed(state, i, new);
     }
     if new.is_final() && !old.is_final() {
+        state.undoing.retain(|undo| *undo != i);
         release_dependents(state, i, new, satisfied);
     }
 }

@@ -91,6 +91,8 @@ pub struct PlanState {
     /// The clean-up in progress.
     pub(crate) cleanup: Option<Box<Cleanup>>,
     pub(crate) ended: Option<Box<PlanEnded>>,
+    /// Undo steps of what revisions removed, the next one first. Nothing else becomes ready before they have ended.
+    pub(crate) undoing: Vec<StepIndex>,
     pub(crate) updated_ms: u64,
     /// When its first step began, Unix milliseconds; 0 before.
     pub(crate) begun_ms: u64,
@@ -333,6 +335,7 @@ impl PlanState {
             monitor: ConstraintMonitor::new(&accepted.goal, accepted.parent.is_some()),
             judging: None,
             cleanup: None,
+            undoing: Vec::new(),
             ended: None,
             updated_ms: time_ms,
             size: 0,

@@ -13,7 +13,9 @@ pub fn step_transition(status: StepStatus, event: &StepEvent) -> Option<StepStat
         // The step is not there yet.
         StepEvent::Added(_) => None,
         // They take effect with the `plan_revised` that follows.
-        StepEvent::Modified(_) | StepEvent::Removed(_) => is_changeable(status).then_some(status),
+        StepEvent::Modified(_) => is_changeable(status).then_some(status),
+        // A completed step only if it can be undone.
+        StepEvent::Removed(_) => (is_changeable(status) || status == S::Completed).then_some(status),
         StepEvent::Ready => from(status, &[S::Pending, S::Retrying], S::Ready),
         StepEvent::Blocked(_) => from(status, &[S::Pending], S::Blocked),
         StepEvent::ApprovalRequested(_) => from(status, &[S::Pending], S::AwaitingApproval),

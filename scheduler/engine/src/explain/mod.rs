@@ -172,6 +172,10 @@ impl PlanState {
         let id = &spec.id;
         let due = if step.due_ms > 0 { rfc3339(step.due_ms) } else { "its end".into() };
         match step.status {
+            StepStatus::Pending if self.cleanup.is_none() && self.undoing.first().is_some_and(|undo| *undo != i) => {
+                let undo = &self.plan.steps[self.undoing[0]].id;
+                format!("`{id}` waits until `{undo}` has taken back what a revision removed")
+            }
             StepStatus::Pending if spec.is_cleanup() && !self.is_its_turn(i) => {
                 format!("`{id}` is a clean-up step: it begins once the outcome of the plan is known")
             }

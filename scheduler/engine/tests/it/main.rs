@@ -24,12 +24,14 @@ mod order;
 mod cleanup;
 mod dependency_status;
 mod map;
+mod map_undo;
 mod nested;
 
 mod family;
 
 mod repeat;
 mod revise;
+mod revised_undo;
 
 mod parts;
 

@@ -3,7 +3,7 @@
 use goalmill_common::id::{AUTO, AgentType, StepId, is_id};
 use goalmill_common::json::Json;
 use goalmill_common::number::to_u32;
-use goalmill_common::plan::{Fallback, Join, OnFailure, OnPartial, Step, StepKind};
+use goalmill_common::plan::{Fallback, ForEach, Join, OnFailure, OnPartial, Step, StepKind};
 use serde_json::{Map, Value};
 use unicode_normalization::UnicodeNormalization;
 use unicode_normalization::char::is_combining_mark;
@@ -182,9 +182,9 @@ fn undo<'v>(fields: &Fields<'v, '_>, target: &Step, depth: u32) -> Option<(Step,
         wrong_type(context, &at, field.value, "an object with the `action` that undoes the step");
         return None;
     };
-    if target.for_each.is_some() {
-        let hint = "undo the items in a step behind the map, or write a step for each item";
-        context.error("INVALID_VALUE", &at, "a map cannot be undone as a whole", hint);
+    if target.for_each.is_some() && map.contains_key("for_each") {
+        let detail = "the undo step of a map runs once for each item";
+        context.error("CONFLICTING_FIELDS", &at.key("for_each"), detail, "remove `for_each` here");
         return None;
     }
     let (mut undo, origin) = read(context, &at, map, Some(""), depth)?.0;
@@ -193,6 +193,9 @@ fn undo<'v>(fields: &Fields<'v, '_>, target: &Step, depth: u32) -> Option<(Step,
     }
     undo.id = cleanup::undo_id(&target.id);
     undo.undoes = Some(target.id.clone());
+    if target.for_each.is_some() {
+        undo.for_each = Some(Box::new(ForEach::of_undo()));
+    }
     Some((undo, origin))
 }
 

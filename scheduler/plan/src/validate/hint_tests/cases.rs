@@ -101,7 +101,19 @@ pub(super) fn of_cleanup() -> Vec<HintCase> {
     let with = |always: serde_json::Value| json!({"steps": [{"id": "a"}], "always": [always]});
     vec![
         step("WRONG_TYPE", json!({"undo": "cancel"}), &[Set("/steps/0/undo", json!({"action": "cancel"}))]),
-        step("INVALID_VALUE", json!({"for_each": [1], "undo": {"action": "x"}}), &[Remove("/steps/0/undo")]),
+        step(
+            "CONFLICTING_FIELDS",
+            json!({"for_each": [1], "undo": {"action": "x", "for_each": [2]}}),
+            &[Remove("/steps/0/undo/for_each")],
+        ),
+        step(
+            "INVALID_VALUE",
+            json!({"for_each": [1], "undo": {"action": "x", "inputs": {"n": "{{ goal.metadata.n }}"}}}),
+            &[
+                Set("/steps/0/undo/inputs/n", json!("{{ inputs.n }}")),
+                Set("/steps/0/inputs", json!({"n": "{{ goal.metadata.n }}"})),
+            ],
+        ),
         plan(
             "CLEANUP_DEPENDENCY",
             json!({"steps": [{"id": "a", "undo": {"action": "x", "depends_on": ["b"]}}, {"id": "b"}]}),
