@@ -290,13 +290,14 @@ class Run:
 
     def expect(self, fields, of="task", stored=False, **options):
         passed = PASSED | {options.get("pass")}
-        _, entry, _ = self.tasks[of]
+        _, entry, task = self.tasks[of]
+        named = (entry, task["agent_type"])
         expected = expand(fields, self.plan)
 
         def found():
             self.poll()
             for at, (report, was_stored) in enumerate(self.reports):
-                if report["entry"] != entry:
+                if (report["entry"], report["agent_type"]) != named:
                     continue
                 if report["what"] in passed and report["what"] != expected["what"]:
                     continue
@@ -308,7 +309,7 @@ class Run:
             raise Wrong(f"the report: {place}; it is {short(report)}")
         if stored and not was_stored:
             raise Wrong("the report refers to no stored payload")
-        self.reports = [(r, s) for r, s in self.reports if r["entry"] != entry or r["what"] not in passed]
+        self.reports = [(r, s) for r, s in self.reports if (r["entry"], r["agent_type"]) != named or r["what"] not in passed]
 
     def poll(self):
         """Reads new reports; notes calls; acknowledges tasks that have ended."""
@@ -320,11 +321,12 @@ class Run:
             for report in data if isinstance(data, list) else [data]:
                 self.take_report(report)
 
-    def is_open(self, entry):
-        return not any(entry == seen["entry"] and seen["what"] in FINAL for seen in self.seen)
+    def is_open(self, named):
+        return not any(named == (seen["entry"], seen["agent_type"]) and seen["what"] in FINAL for seen in self.seen)
 
     def take_report(self, report):
-        name = next((n for n, (_, e, _) in self.tasks.items() if e == report.get("entry")), None)
+        named = (report.get("entry"), report.get("agent_type"))  # ids of two streams may be the same
+        name = next((n for n, (_, entry, task) in self.tasks.items() if (entry, task["agent_type"]) == named), None)
         if name is None:
             raise Wrong(f"a report for no entry: {short(report)}")
         stream, entry, task = self.tasks[name]
@@ -335,7 +337,7 @@ class Run:
             raise Wrong(f"a report has `what` {report.get('what')!r}")
         if report in self.seen:
             return  # sent twice, which is harmless
-        if report["what"] in FINAL and not self.is_open(entry):
+        if report["what"] in FINAL and not self.is_open(named):
             raise Wrong(f"a second final report: {short(report)}")
         holder = self.pending(name)
         # What is shown of a task may come after its lease was lost; what counts may not.

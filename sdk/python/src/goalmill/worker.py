@@ -55,7 +55,7 @@ class Worker:
         self.name = name or f"py-{socket.gethostname()[:40]}-{uuid.uuid4().hex[:10]}"
         self.redis: Any = connect(url)
         self.outbox = Outbox(self)
-        self.held: dict[str, Attempt] = {}
+        self.held: dict[tuple[str, str], Attempt] = {}  # ids of two streams may be the same
         self.change = threading.Condition()  # of `held`
         self.draining, self.forced, self.closed = threading.Event(), threading.Event(), threading.Event()
         self.unfit: Unfit | None = None
@@ -220,7 +220,7 @@ class Worker:
         if not taken:
             return
         with self.change:
-            self.held |= {attempt.entry: attempt for attempt in taken}
+            self.held |= {(attempt.stream, attempt.entry): attempt for attempt in taken}
             self.busy += len(taken)
         if time.monotonic() - asked > BLOCK_S + MARGIN_S:  # a suspended process: the leases may have run out
             self._extend_now(taken)
@@ -258,7 +258,7 @@ class Worker:
 
     def _free(self, attempt: Attempt) -> None:
         with self.change:
-            self.held.pop(attempt.entry, None)
+            self.held.pop((attempt.stream, attempt.entry), None)
             self.busy -= 1
             self.change.notify_all()
 
