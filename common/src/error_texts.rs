@@ -445,6 +445,11 @@ pub const SECTIONS: &[CodeSection] = &[
                 dependency. Each strongly connected component is one issue, with its shortest cycle.",
             ),
             ("JOIN_IMPOSSIBLE", "`join: {at_least: k}` needs `k` from 1 to the number of dependencies."),
+            (
+                "STATUS_IMPOSSIBLE",
+                "A step waits for a status that its dependency never has (`failed` of a step with `on_failure: skip`), or \
+                reads outputs that this status rules out.",
+            ),
             ("PHASE_UNKNOWN", "A step names a phase that is not listed under `phases`."),
             ("DUPLICATE_PHASE", "Two phases have the same id."),
             (
