@@ -17,6 +17,7 @@ mod gauges;
 mod goal_streams;
 mod health_monitor;
 mod hooks;
+mod inbox_poll;
 mod intake;
 mod namespace_limits;
 mod payload_cache;

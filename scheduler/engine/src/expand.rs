@@ -138,8 +138,10 @@ fn template(spec: &Step, map: &ForEach) -> Step {
         OnItemFailure::Fail => OnFailure::Abort,
         OnItemFailure::Continue | OnItemFailure::AtMost(_) => OnFailure::Continue,
     };
-    let (dependencies, join) = (Vec::new(), Join::All);
-    Step { for_each: None, dependencies, join, phase: None, on_failure, ..spec.clone() }
+    let mut step = Step { for_each: None, join: Join::All, phase: None, on_failure, ..spec.clone() };
+    step.dependencies.clear();
+    step.dependency_status.clear();
+    step
 }
 
 /// `hotels:0`, or the number alone where that would be too long.

@@ -5,11 +5,12 @@ use goalmill_common::failure::{Failure, FailureClass};
 use goalmill_common::json::Json;
 use goalmill_common::limits::Limits;
 use goalmill_common::plan::{ForEach, Step, StepWait};
+use goalmill_common::status::StepStatus;
 use goalmill_expression::{self as expression, ExpressionError, NeededPayload, PAYLOAD_NEEDED, Scope, ScopedStep};
 use serde_json::{Map, Value, json};
 
 use crate::graph::StepIndex;
-use crate::state::PlanState;
+use crate::state::{PlanState, StepState};
 
 /// Why an expression has no value now.
 #[derive(Clone, Debug, PartialEq)]
@@ -219,8 +220,14 @@ pub(crate) fn path(state: &PlanState, path: &str, limits: &Limits) -> Result<Str
 
 fn final_step<'s>(state: &'s PlanState, id: &str) -> Option<ScopedStep<'s>> {
     let step = &state.steps[state.graph.find(id)?];
-    let (status, partial) = (step.status, step.partial);
-    status.is_final().then_some(ScopedStep { status, partial, outputs: step.outputs.as_ref() })
+    step.status.is_final().then(|| scoped(step))
+}
+
+/// A step as expressions see it; the failure of an earlier attempt is none of its own.
+fn scoped(step: &StepState) -> ScopedStep<'_> {
+    let has_failed = matches!(step.status, StepStatus::Failed | StepStatus::Skipped);
+    let failure = step.failure().filter(|_| has_failed);
+    ScopedStep { status: step.status, partial: step.partial, outputs: step.outputs.as_ref(), failure }
 }
 
 /// Evaluates an expression that sees the goal, the step's dependencies, all final steps and the names of its step. Its
@@ -282,7 +289,7 @@ fn with_scope_and<T>(
     let look = |id: &str| {
         let step = &state.steps[state.graph.find(id)?];
         let seen = step.status.is_final() || dependencies.iter().any(|dependency| dependency.as_str() == id);
-        seen.then_some(ScopedStep { status: step.status, outputs: step.outputs.as_ref(), partial: step.partial })
+        seen.then(|| scoped(step))
     };
     let scope = Scope::new(goal, &look).with_payloads(state.loads.of(Some(within.reader.unwrap_or(i))));
     let scope = scope.with_inputs(within.inputs).with_locals(within.locals);

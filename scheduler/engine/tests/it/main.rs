@@ -22,6 +22,7 @@ mod shape;
 mod order;
 
 mod cleanup;
+mod dependency_status;
 mod map;
 mod nested;
 

@@ -8,8 +8,8 @@ use serde_json::{Map, Value};
 use unicode_normalization::UnicodeNormalization;
 use unicode_normalization::char::is_combining_mark;
 
-use super::origin::{Dependency, DependencyPlace, Origin};
-use super::{cleanup, for_each, policy, repeat, schema, shape, wait};
+use super::origin::Origin;
+use super::{cleanup, dependency, for_each, policy, repeat, schema, shape, wait};
 use crate::document::{DocumentPath, Field, Fields, Table, Unit, ValidationContext, shorten, text, wrong_type};
 
 const STEP: &Table = &[
@@ -36,6 +36,7 @@ const STEP: &Table = &[
             "predecessors", "wait_for", "waits_for",
         ],
     ),
+    ("dependency_status", &[]),
     ("phase", &["phase_id", "stage"]),
     ("expected_outputs", &["outputs"]),
     ("expected_output", &["output"]),
@@ -144,7 +145,7 @@ pub(super) fn read<'v>(
     let depth = depth + u32::from(step.for_each.is_some());
     sub_plan(&fields, &mut step, depth);
     wait::read(&fields, &mut step);
-    let dependencies = dependencies(&fields);
+    let dependencies = dependency::read(&fields, &mut step);
     let origin = Origin {
         at: at.pointer(),
         action_key: fields.get("action").or_else(|| fields.get("task")).map_or("action", |f| f.key),
@@ -600,43 +601,4 @@ fn sub_plan(fields: &Fields<'_, '_>, step: &mut Step, depth: u32) {
         return;
     }
     step.plan = shape::document(fields.context, &at, field.value, depth + 1).map(Box::new);
-}
-
-fn dependencies<'v>(fields: &Fields<'v, '_>) -> Vec<Dependency<'v>> {
-    let Some(field) = fields.get("dependencies") else { return Vec::new() };
-    let at = fields.at.key(field.key);
-    let limit = fields.context.limits.dependencies_max;
-    match field.value {
-        Value::Array(items) if items.len() > limit => {
-            let detail = format!("{} dependencies, at most {limit} are allowed", items.len());
-            fields.context.error("TOO_MANY_DEPENDENCIES", &at, detail, "join some of them in a step between");
-            Vec::new()
-        }
-        Value::Array(items) => {
-            let mut out = Vec::with_capacity(items.len());
-            for (index, item) in items.iter().enumerate() {
-                match name(item) {
-                    // Some formats write "none" as -1.
-                    Some(_) if item.as_i64() == Some(-1) => {}
-                    Some(id) => {
-                        out.push(Dependency { id: id.into(), place: DependencyPlace::Item { key: field.key, index } });
-                    }
-                    None => wrong_type(fields.context, &at.item(index), item, "the id of a step"),
-                }
-            }
-            out
-        }
-        Value::String(list) => list
-            .split([',', ' '])
-            .filter(|id| !id.is_empty())
-            .map(|id| Dependency { id: id.into(), place: DependencyPlace::Field { key: field.key } })
-            .collect(),
-        Value::Null | Value::Bool(_) | Value::Number(_) | Value::Object(_) => match name(field.value) {
-            Some(id) => vec![Dependency { id: id.into(), place: DependencyPlace::Field { key: field.key } }],
-            None => {
-                wrong_type(fields.context, &at, field.value, "a list of step ids");
-                Vec::new()
-            }
-        },
-    }
 }
