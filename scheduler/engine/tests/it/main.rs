@@ -39,6 +39,7 @@ mod extend;
 
 mod hooks;
 
+mod times;
 mod waits;
 
 mod call_budgets;
