@@ -110,7 +110,10 @@ pub async fn start(options: SchedulerOptions) -> Result<RunningScheduler, Schedu
 }
 
 /// As [`start`], with planners and hooks of the embedding program.
-pub async fn start_with(options: SchedulerOptions, extras: Extras) -> Result<RunningScheduler, SchedulerStartError> {
+pub async fn start_with(
+    mut options: SchedulerOptions,
+    extras: Extras,
+) -> Result<RunningScheduler, SchedulerStartError> {
     let Extras { planners, hooks, traces, trial, engine, watchdog } = extras;
     let environment = api::environment_tokens(&options.settings.api).map_err(SchedulerStartError::Token)?;
     let tls = load_tls(&options.settings.api, &options.clock)?;
@@ -118,6 +121,9 @@ pub async fn start_with(options: SchedulerOptions, extras: Extras) -> Result<Run
     let metrics_listener = listen(&options.settings.metrics.listen).await?;
     let address = |listener: &Option<TcpListener>| listener.as_ref().and_then(|listener| listener.local_addr().ok());
     let (api, metrics) = (address(&api_listener), address(&metrics_listener));
+    if let Some(api) = api.filter(|_| options.settings.api.callback_url.is_empty()) {
+        options.settings.api.callback_url = url_of(&options.settings.api, api);
+    }
     let start = SchedulerStart::default();
     let end_when_refused = start.stop.clone().drop_guard();
     let oidc = oidc(&options.settings.api, &options.clock, &start.tasks)?;
@@ -154,6 +160,11 @@ pub async fn start_with(options: SchedulerOptions, extras: Extras) -> Result<Run
     let certificate_reload = tls.map(|tls| tls.reload_requests());
     end_when_refused.disarm();
     Ok(RunningScheduler { scheduler, api, metrics, certificate_reload })
+}
+
+fn url_of(settings: &ApiSettings, api: SocketAddr) -> String {
+    let scheme = if settings.tls.is_on() { "https" } else { "http" };
+    format!("{scheme}://{api}")
 }
 
 /// What is there before the store has answered.
@@ -272,8 +283,7 @@ impl RunningScheduler {
 
     /// The base address of the API, if it is served.
     pub fn api_url(&self) -> Option<String> {
-        let scheme = if self.scheduler.settings.api.tls.is_on() { "https" } else { "http" };
-        self.api.map(|api| format!("{scheme}://{api}"))
+        self.api.map(|api| url_of(&self.scheduler.settings.api, api))
     }
 
     /// Has the certificate of the API read again at once when it is notified; `None` without TLS.

@@ -218,7 +218,9 @@ impl Auditor {
         for (list, end) in ends.into_iter().chain([("restarted", None)]) {
             for step in names(list) {
                 let seen = self.steps.entry(step.clone()).or_default();
-                let wrong = seen.in_flight || seen.ended.as_deref() == Some("step_completed");
+                let can_undo = |other: &Step| other.undoes.as_ref().is_some_and(|id| id.as_str() == step);
+                let is_undone = list == "removed" && self.plan.steps.iter().any(can_undo);
+                let wrong = seen.in_flight || seen.ended.as_deref() == Some("step_completed") && !is_undone;
                 if end.is_none() {
                     (seen.worked, seen.iterations, seen.wait_due_ms) = (false, 0, 0);
                 }
@@ -258,7 +260,11 @@ impl Auditor {
                 spec.dependencies.iter().map(|d| d.as_str()).filter(|d| !satisfied(d)).take(3).collect();
             self.report(seq, format!("`{step}` goes out before {open:?}"));
         }
-        if is_cleanup != self.cleans {
+        let is_removed =
+            |id: &StepId| self.steps.get(id.as_str()).is_some_and(|seen| seen.ended.as_deref() == Some("plan_revised"));
+        // What a revision removed is undone while the plan runs.
+        let is_revised = spec.undoes.as_ref().is_some_and(is_removed);
+        if is_cleanup != self.cleans && !is_revised {
             let when = if self.cleans { "after" } else { "before" };
             self.report(seq, format!("`{step}` goes out {when} the outcome of the plan"));
         }

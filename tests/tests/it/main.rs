@@ -8,6 +8,7 @@ mod archive;
 mod attacks;
 mod bad_plans;
 mod before_redis;
+mod callbacks;
 mod choice;
 mod contracts;
 mod data_dir;

@@ -4,8 +4,8 @@ use goalmill_common::id::StepId;
 use goalmill_common::json::Json;
 use goalmill_common::number::to_u32;
 use goalmill_common::plan::{
-    Approval, ApprovalDefault, Fallback, ForEach, Jitter, Join, OnFailure, OnItemFailure, OnMax, OnTimeout, Phase,
-    Plan, Question, Repeat, Retry, RevisionPolicy, Step, StepKind, StepWait, Strategy,
+    Approval, ApprovalDefault, DependencyStatus, Fallback, ForEach, Jitter, Join, OnFailure, OnItemFailure, OnMax,
+    OnTimeout, Phase, Plan, Question, Repeat, Retry, RevisionPolicy, Step, StepKind, StepWait, Strategy,
 };
 use serde_json::json;
 
@@ -39,9 +39,10 @@ pub fn random(rng: &Rng, depth: u32) -> Plan {
     if depth > 0 {
         // Its numbers are its own, so that the other choices of a seed stay what they were.
         let text = serde_json::to_string(&plan).expect("a plan is JSON");
-        let own = |begin| Rng::new(text.bytes().fold(begin, |hash, byte| hash.wrapping_mul(31) ^ u64::from(byte)));
+        let own = |salt: u64| Rng::new(text.bytes().fold(salt, |hash, byte| hash.wrapping_mul(31) ^ u64::from(byte)));
         moving(&mut plan, &own(17));
         waiting(&mut plan, &own(19));
+        branching(&mut plan, &own(23));
     }
     plan
 }
@@ -120,6 +121,23 @@ fn moving(plan: &mut Plan, rng: &Rng) {
         let mut last = Step::new(format!("z{n}"), *rng.pick(&AGENTS[..3]));
         (last.always, last.timeout_ms) = (true, Some(2_000));
         plan.steps.push(last);
+    }
+}
+
+/// Lets some steps run when another one has failed or was skipped, and some agents report by callback.
+fn branching(plan: &mut Plan, rng: &Rng) {
+    if !rng.permille(400) {
+        return;
+    }
+    for step in &mut plan.steps {
+        step.callback = step.kind.needs_worker() && step.for_each.is_none() && rng.permille(300);
+        if let Some(first) = step.dependencies.first().cloned()
+            && step.when.is_none()
+            && rng.permille(300)
+        {
+            let status = *rng.pick(&[DependencyStatus::Failed, DependencyStatus::Skipped, DependencyStatus::Completed]);
+            step.dependency_status.insert(first, vec![status, DependencyStatus::Failed]);
+        }
     }
 }
 

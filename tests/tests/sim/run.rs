@@ -92,6 +92,8 @@ async fn world(seed: u64, bug: InjectedBug, verbose: bool) -> RunReport {
         let begin_ms = rng.between(0, FAULTS_MS * 3 / 4);
         submissions.push(tokio::spawn(users::submit(env.clone(), rng.split(), shards, number, begin_ms)));
     }
+    // Its numbers are its own, so that the other choices of a seed stay what they were.
+    tokio::spawn(users::call_back(env.clone(), Rng::new(u64::from(shards) + 23), FAULTS_MS + ROGUE_MS));
     if faults.people {
         tokio::spawn(users::send_random_requests(env.clone(), rng.split(), FAULTS_MS));
     }

@@ -4,11 +4,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use goalmill_broker::{Broker, BrokerError, KeptEvent};
+use goalmill_common::callback::{CallbackError, CallbackReport};
 use goalmill_common::command::{Change, Request, Verb};
 use goalmill_common::external_event::{ExternalEvent, topic};
 use goalmill_common::id::{Namespace, PlanId, StepId};
 use goalmill_common::plan::Step;
+use goalmill_common::status::StepStatus;
 use goalmill_common::wire::{Inbox, Submission, SubmissionAnswer, SubmissionKind};
+use goalmill_engine::{PlanState, StepIndex};
 use serde_json::json;
 
 use crate::environment::Environment;
@@ -131,6 +134,45 @@ pub async fn send_random_requests(env: Arc<Environment>, rng: Rng, until_ms: u64
     while let Some(plan) = paused.pop() {
         ask(&link, plan, Verb::Resume { reason: "enough".into() }).await;
     }
+}
+
+/// Reports for agents that have accepted a task, often late, twice, or with another outcome, until `until_ms`. What nobody
+/// reports runs out of time.
+pub async fn call_back(env: Arc<Environment>, rng: Rng, until_ms: u64) {
+    let process = Arc::new(Process::new("agent"));
+    let link = Link::new(&env, &process);
+    while env.at_ms() < until_ms {
+        pause(rng.between(50, 1_500)).await;
+        let waiting: Vec<(PlanId, StepId, u32)> = {
+            let auditor = env.auditor();
+            let plans = auditor.plans().values().filter(|state| !state.is_final());
+            plans.flat_map(accepted_steps).collect()
+        };
+        for (plan, step, attempt) in waiting {
+            if rng.permille(300) {
+                continue;
+            }
+            let report = if rng.permille(300) {
+                CallbackReport { error: Some(CallbackError::default()), ..CallbackReport::default() }
+            } else {
+                let outputs = json!({"attempt": attempt, "n": rng.between(0, 9)});
+                CallbackReport { outputs: Some(outputs.into()), ..CallbackReport::default() }
+            };
+            for _ in 0..rng.between(1, 2) {
+                let (step, report) = (step.clone(), Box::new(report.clone()));
+                ask(&link, plan.clone(), Verb::ReportCallback { step, attempt, report }).await;
+            }
+        }
+    }
+}
+
+/// The steps whose agents have accepted their task, or are about to.
+fn accepted_steps(state: &PlanState) -> Vec<(PlanId, StepId, u32)> {
+    let steps = (0..state.len()).filter_map(|n| state.step(StepIndex::new(n)));
+    let waits = steps.filter(|at| {
+        at.spec.callback && matches!(at.status, StepStatus::Queued | StepStatus::Running | StepStatus::Waiting)
+    });
+    waits.map(|at| (state.id().clone(), at.spec.id.clone(), at.attempt)).collect()
 }
 
 /// A random change, valid or not.
