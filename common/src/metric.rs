@@ -189,11 +189,11 @@ metrics! {
     Scheduler Counter "goalmill_call_waits_total" Count [Label::Of("for", &["approval", "answer", "plan", "budget"])]
         "Attempts that ended because a call of theirs waits, by what it waits for.";
     Scheduler Counter "goalmill_step_tokens_total" Count []
-        "Tokens that completed steps report.";
+        "Tokens of attempts and calls that did not fail.";
     Scheduler Counter "goalmill_step_cost_microdollars_total" Count []
-        "Cost that completed steps report, in millionths of a US dollar.";
+        "Cost of attempts and calls that did not fail, in millionths of a US dollar.";
     Scheduler Counter "goalmill_step_wasted_microdollars_total" Count []
-        "Cost that failed attempts report, in millionths of a US dollar.";
+        "Cost of failed attempts, in millionths of a US dollar.";
     Scheduler Counter "goalmill_step_cache_total" Count [Label::Named("outcome", "hit, miss, or why not")]
         "Lookups of outputs that are kept.";
     Scheduler Counter "goalmill_approvals_total" Count

@@ -17,6 +17,7 @@ mod gauges;
 mod goal_streams;
 mod health_monitor;
 mod hooks;
+mod inbox_poll;
 mod intake;
 mod namespace_limits;
 mod payload_cache;
@@ -33,6 +34,7 @@ mod scheduler;
 mod shard;
 mod shard_client;
 mod start_status;
+mod stored_plans;
 mod submission;
 #[cfg_attr(not(feature = "otel"), path = "traces_disabled.rs")]
 mod traces;

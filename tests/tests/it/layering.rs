@@ -67,6 +67,7 @@ const SCHEDULER_ORDER: &[&[&str]] = &[
     &["api", "archiver", "event_stream", "intake", "gauges", "goal_streams", "reaper", "reconcile"],
     &["event_delivery"],
     &["scaling", "shard_client", "submission"],
+    &["stored_plans"],
     &["shard"],
     &["effects", "watchdog"],
     &["quarantine", "unused_agent_types"],

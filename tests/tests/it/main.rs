@@ -55,6 +55,7 @@ mod roles;
 mod scaling;
 mod schemas;
 mod stats;
+mod stored_plans;
 mod story;
 mod streaming;
 mod tls;
