@@ -21,7 +21,7 @@ type Check = fn(&mut CardIssues, &Value, &str);
 /// A field by name, whether it must be there, and what it may hold.
 type Field = (&'static str, bool, Check);
 
-const AGENT: [Field; 10] = [
+const AGENT: [Field; 11] = [
     ("agent_type", true, CardIssues::agent_type),
     ("description", false, CardIssues::text),
     ("capabilities", false, CardIssues::texts),
@@ -29,6 +29,7 @@ const AGENT: [Field; 10] = [
     ("success_rate", false, CardIssues::rate),
     ("cost", false, CardIssues::cost),
     ("latency_ms", false, CardIssues::latency),
+    ("plans", false, CardIssues::flag),
     // As capability cards of other planners call them.
     ("specialization", false, CardIssues::text),
     ("cost_per_invocation", false, CardIssues::cost),
@@ -177,6 +178,12 @@ impl CardIssues {
 
     fn rate(&mut self, value: &Value, at: &str) {
         self.number(value, at, 1.0, "0 to 1");
+    }
+
+    fn flag(&mut self, value: &Value, at: &str) {
+        if !value.is_boolean() {
+            self.wrong_type(at, "`true` or `false`", value);
+        }
     }
 
     fn cost(&mut self, value: &Value, at: &str) {

@@ -22,6 +22,7 @@ mod intake;
 mod namespace_limits;
 mod payload_cache;
 mod plan_reader;
+mod planning_steps;
 mod quality;
 mod quarantine;
 mod reaper;

@@ -40,6 +40,10 @@ impl Turn<'_> {
                 for place in self.state.graph.dependent_range(i) {
                     self.try_unlock(self.state.graph.dependent_at(place));
                 }
+                // All other steps have waited for an undo step.
+                if self.state.plan.steps[i].undoes.is_some() {
+                    self.state.indices().for_each(|i| self.try_unlock(i));
+                }
             } else if self.is_over_budget() {
                 self.fail_over_budget();
             } else if self.has_too_many_failures() {

@@ -3,7 +3,7 @@
 use goalmill_common::id::{AUTO, AgentType, StepId, is_id};
 use goalmill_common::json::Json;
 use goalmill_common::number::to_u32;
-use goalmill_common::plan::{Fallback, Join, OnFailure, OnPartial, Step, StepKind};
+use goalmill_common::plan::{Fallback, ForEach, Join, OnFailure, OnPartial, Step, StepKind};
 use goalmill_common::stored_plan::{REF_FORM, StoredPlanRef};
 use serde_json::{Map, Value};
 use unicode_normalization::UnicodeNormalization;
@@ -67,6 +67,7 @@ const STEP: &Table = &[
     ("judges", &["judge"]),
     ("plan", &["sub_plan", "subplan"]),
     ("use", &[]),
+    ("callback", &[]),
     ("repeat", &["loop", "do_while"]),
     ("always", &[]),
     ("undo", &["compensate", "compensation", "on_undo"]),
@@ -141,6 +142,7 @@ pub(super) fn read<'v>(
     step.judges = judges(&fields);
     step.always = fields.flag("always").unwrap_or(false);
     step.undoes = fields.text("undoes").map(StepId::from);
+    step.callback = callback(&fields, kind);
     for_each::read(&fields, &mut step);
     repeat::read(&fields, &mut step);
     // A map puts a plan of its own around the plan of each item.
@@ -182,9 +184,9 @@ fn undo<'v>(fields: &Fields<'v, '_>, target: &Step, depth: u32) -> Option<(Step,
         wrong_type(context, &at, field.value, "an object with the `action` that undoes the step");
         return None;
     };
-    if target.for_each.is_some() {
-        let hint = "undo the items in a step behind the map, or write a step for each item";
-        context.error("INVALID_VALUE", &at, "a map cannot be undone as a whole", hint);
+    if target.for_each.is_some() && map.contains_key("for_each") {
+        let detail = "the undo step of a map runs once for each item";
+        context.error("CONFLICTING_FIELDS", &at.key("for_each"), detail, "remove `for_each` here");
         return None;
     }
     let (mut undo, origin) = read(context, &at, map, Some(""), depth)?.0;
@@ -193,6 +195,9 @@ fn undo<'v>(fields: &Fields<'v, '_>, target: &Step, depth: u32) -> Option<(Step,
     }
     undo.id = cleanup::undo_id(&target.id);
     undo.undoes = Some(target.id.clone());
+    if target.for_each.is_some() {
+        undo.for_each = Some(Box::new(ForEach::of_undo()));
+    }
     Some((undo, origin))
 }
 
@@ -209,6 +214,17 @@ fn answered_by_person(fields: &Fields<'_, '_>, step: &mut Step) {
     }
     step.kind = StepKind::Internal;
     step.agent_type = "".into();
+}
+
+/// Whether the agent may report later.
+fn callback(fields: &Fields<'_, '_>, kind: StepKind) -> bool {
+    let is_set = fields.flag("callback").unwrap_or(false);
+    if let Some(field) = fields.get("callback").filter(|_| is_set && !kind.needs_worker()) {
+        let detail = "a step of this kind has no agent that could report later";
+        let hint = "remove it; a step of kind `wait` waits for an event from outside";
+        fields.context.error("INVALID_VALUE", &fields.at.key(field.key), detail, hint);
+    }
+    is_set
 }
 
 /// Ids of success criteria.
