@@ -72,7 +72,10 @@ const TOKENS: &[f64] = &[
 const AGENT_TYPE: Label =
     Label::Named("agent_type", "an agent type; `other` for those above `metrics.agent_types_max`");
 const NAMESPACE: Label = Label::Named("namespace", "a namespace of `metrics.namespaces`");
-const PLANNER: Label = Label::Of("planner", &["llm", "tools", "htn", "rules", "streamed", "submitted", "none"]);
+const PLANNER: Label = Label::Named(
+    "planner",
+    "`llm`, `tools`, `htn`, `rules`, `agent:NAME` of the settings, `streamed`, `submitted` or `none`",
+);
 const PROVIDER: Label = Label::Named("provider", "the provider of a model in the settings");
 const MODEL_NAME: Label = Label::Named("model", "the name of a model in the settings");
 const CLASS: &[&str] = &["transient", "permanent", "timeout", "rate_limited", "constraint_violation", "lost"];

@@ -439,7 +439,22 @@ pub enum OnItemFailure {
     AtMost(u32),
 }
 
+/// The name of an item in the undo step of a map: its outputs.
+const UNDONE: &str = "outputs";
+
 impl ForEach {
+    /// That of the undo step of a map: one step for each item that gave outputs, one at a time, the last one first.
+    pub fn of_undo() -> Self {
+        Self {
+            items: Json::from(Value::from("{{ outputs }}")),
+            name: Some(UNDONE.into()),
+            batch: None,
+            max_parallel: Some(1),
+            items_max: None,
+            on_item_failure: OnItemFailure::Continue,
+        }
+    }
+
     /// What the fields of the step see besides `goal` and `steps`.
     pub fn names(&self) -> Vec<&str> {
         ["item", "index"].into_iter().chain(self.name.as_deref()).collect()
@@ -622,12 +637,18 @@ pub struct Step {
     /// The plan of a `plan` step.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub plan: Option<Box<Plan>>,
+    /// The version of the stored plan that `plan` is a copy of: `trip@3`.
+    #[serde(default, rename = "use", skip_serializing_if = "Option::is_none")]
+    pub stored: Option<String>,
     /// It runs once the outcome of the plan is known, whatever that is.
     #[serde(default, skip_serializing_if = "is_default")]
     pub always: bool,
     /// It takes back what this step did, when the plan fails or is cancelled.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub undoes: Option<StepId>,
+    /// Its agent may accept the task and report the outcome later, to the address that comes with the task.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub callback: bool,
     /// Runs it again until a condition is true.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub repeat: Option<Box<Repeat>>,
@@ -680,8 +701,10 @@ impl Step {
             cache: None,
             judges: Vec::new(),
             plan: None,
+            stored: None,
             always: false,
             undoes: None,
+            callback: false,
             repeat: None,
             for_each: None,
             wait: None,
@@ -710,11 +733,17 @@ impl Step {
 
     /// What its expressions see besides `goal` and `steps`.
     pub fn names(&self) -> Vec<&str> {
-        let map = self.for_each.as_ref().map(|map| map.names()).unwrap_or_default();
+        let map = self.for_each.as_ref().filter(|_| !self.undoes_map());
+        let map = map.map(|map| map.names()).unwrap_or_default();
         let plan = self.is_cleanup().then_some("plan");
         let undone: &[&str] = if self.undoes.is_some() { &["inputs", "outputs"] } else { &[] };
         let iterated: &[&str] = if self.repeat.is_some() { &["iteration", "previous"] } else { &[] };
         map.into_iter().chain(iterated.iter().copied()).chain(plan).chain(undone.iter().copied()).collect()
+    }
+
+    /// Whether it undoes each item of a map.
+    pub fn undoes_map(&self) -> bool {
+        self.undoes.is_some() && self.for_each.as_ref().is_some_and(|map| map.name.as_deref() == Some(UNDONE))
     }
 
     /// Whether a plan runs in its place.
@@ -755,6 +784,10 @@ pub struct Plan {
     /// Most steps in flight; no limit when missing.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_parallel: Option<u32>,
+    /// JSON Schema of the inputs that it takes as `goal.metadata.inputs`; `default` of its properties stands for missing
+    /// ones.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub input_schema: Option<Json>,
     /// What it may use up, besides what the goal allows.
     #[serde(skip_serializing_if = "Budget::is_unlimited")]
     pub budget: Budget,

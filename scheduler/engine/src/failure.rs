@@ -114,7 +114,7 @@ impl Turn<'_> {
             let is_kept = |i: &StepIndex| keeps && turn.state.plan.steps[*i].is_cleanup();
             turn.state.indices().filter(|i| !turn.status_of(*i).is_final() && !is_kept(i)).collect()
         };
-        self.cancel_attempts(&why);
+        self.cancel_attempts(&why, keeps);
         let open = open(self);
         if open.len() > CANCEL_EVENTS_MAX {
             return open.into_iter().map(|i| self.id_of(i)).collect();
@@ -125,11 +125,14 @@ impl Turn<'_> {
         Vec::new()
     }
 
-    fn cancel_attempts(&mut self, why: &str) {
+    /// - `keeps`: whether clean-up steps stay; the undo step of what a revision removed begins again then.
+    fn cancel_attempts(&mut self, why: &str, keeps: bool) {
         for i in self.state.indices() {
             if self.status_of(i).is_in_flight() || self.state.steps[i].awaits_plan() {
                 self.cancel_attempt(i);
-                self.emit_step(i, StepEvent::Cancelled(Reason::boxed(why)));
+                let is_kept = keeps && self.state.plan.steps[i].is_cleanup();
+                let why = Reason::boxed(why);
+                self.emit_step(i, if is_kept { StepEvent::Recalled(why) } else { StepEvent::Cancelled(why) });
             }
         }
         self.remember_timers();

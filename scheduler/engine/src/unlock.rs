@@ -40,6 +40,10 @@ impl Turn<'_> {
                 for place in self.state.graph.dependent_range(i) {
                     self.try_unlock(self.state.graph.dependent_at(place));
                 }
+                // All other steps have waited for an undo step.
+                if self.state.plan.steps[i].undoes.is_some() {
+                    self.state.indices().for_each(|i| self.try_unlock(i));
+                }
             } else if self.is_over_budget() {
                 self.fail_over_budget();
             } else if self.has_too_many_failures() {
@@ -97,7 +101,7 @@ impl Turn<'_> {
             }
             self.work.count(0);
         }
-        match render::condition(self.state, i, &self.context.limits) {
+        match render::condition(self.state, i, self.now_ms, &self.context.limits) {
             Err(why) => self.put_off(i, why),
             Ok(false) => {
                 let when = self.state.plan.steps[i].when.as_deref().unwrap_or_default();

@@ -25,7 +25,8 @@ pub(crate) fn stage(state: &mut PlanState, seq: u64, id: &StepId, event: &StepEv
         let i = state.graph.find(id.as_str());
         let i = i.ok_or_else(|| ReplayError::UnknownStep { seq, step: id.clone() })?;
         let status = state.steps[i].status;
-        let fits = is_changeable(status);
+        let is_undone = || matches!(event, StepEvent::Removed(_)) && state.undo_of(i).is_some();
+        let fits = is_changeable(status) || status == StepStatus::Completed && is_undone();
         let bad = || ReplayError::StepMove { seq, event: event.type_name(), step: id.clone(), status };
         if fits { Ok(i) } else { Err(bad()) }
     };
@@ -82,6 +83,10 @@ pub(crate) fn revise(state: &mut PlanState, record: &Record, revised: &PlanRevis
     }
     for i in restarted {
         restart(&mut state.steps[i]);
+        // The step that it undoes is gone already.
+        if state.undoes_removed(i) && !state.undoing.contains(&i) {
+            state.undoing.push(i);
+        }
     }
     for i in skipped {
         let step = &mut state.steps[i];
@@ -92,9 +97,13 @@ pub(crate) fn revise(state: &mut PlanState, record: &Record, revised: &PlanRevis
             (details.cause, details.reason) = (Some(SkipCause::Revision), "skipped by a revision".into());
         }
     }
+    let undoing = state.undos_of(&staged.removed);
+    state.undoing.extend(undoing);
     for i in &staged.removed {
         settle(&mut state.steps[*i], StepStatus::Revised, record.time_ms);
     }
+    let steps = &state.steps;
+    state.undoing.retain(|undo| !steps[*undo].status.is_final());
     replace_plan(state, plan, graph);
     recount(state, &staged.phases);
     state.revision = revised.revision;

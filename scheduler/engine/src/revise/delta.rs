@@ -165,7 +165,9 @@ fn document(state: &PlanState, delta: &Delta) -> (Value, Vec<Issue>) {
     for i in state.indices() {
         let Some(spec) = delta.spec(state, i) else { continue };
         let is_over = state.steps[i].status.is_final() && !delta.restarted.contains(&i);
-        if is_over || delta.skipped.contains_key(&i) {
+        let undone = spec.undoes.as_ref().and_then(|id| state.graph.find(id.as_str()));
+        let is_gone = undone.is_some_and(|undone| delta.spec(state, undone).is_none());
+        if is_over || is_gone || delta.skipped.contains_key(&i) {
             steps.insert(spec.id.to_string(), shown(spec, &live));
         } else {
             steps.insert(spec.id.to_string(), written(spec));

@@ -61,7 +61,7 @@ class Action:
     def card(self) -> dict[str, Any]:
         description = inspect.getdoc(self.fn) or ""
         schemas = {"inputs": self.inputs_schema(), "outputs": self.outputs_schema()}
-        return {"name": self.name, "description": description.split("\n\n")[0], "side_effect": self.side_effect,
+        return {"name": self.name, "description": description.split("\n\n")[0], **({"side_effect": True} if self.side_effect else {}),
                 **{name: schema for name, schema in schemas.items() if schema is not None}}
 
     def arguments(self, inputs: Any, context: BaseContext | None) -> dict[str, Any]:

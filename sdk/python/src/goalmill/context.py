@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import hashlib
 import inspect
 import json
@@ -198,11 +199,11 @@ def _prepared(fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, A
         inputs = [to_json(list(args)), to_json(kwargs)]
     except Fatal as error:
         raise TypeError(f"arguments of a call must be JSON, bind others with a lambda: {error}") from error
-    try:
+    takes_key, returns = False, Any
+    with contextlib.suppress(TypeError, ValueError):  # some built-in functions have no signature
         takes_key = _KEY in inspect.signature(fn).parameters and _KEY not in kwargs
+    with contextlib.suppress(TypeError, NameError, AttributeError):
         returns = typing.get_type_hints(getattr(fn, "__func__", fn)).get("return", Any)
-    except (TypeError, ValueError, NameError, AttributeError):
-        return inputs, Any, False
     if typing.get_origin(returns) is Outcome:
         returns = typing.get_args(returns)[0]
     return inputs, returns, takes_key

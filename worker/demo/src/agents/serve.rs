@@ -172,6 +172,7 @@ fn task(agent_type: AgentType, call: DemoCall, attempt: u32, idempotency_key: St
         reply: String::new(),
         idempotency_key,
         calls: Vec::new(),
+        callback: None,
         budget: None,
         traceparent: None,
     }
