@@ -303,7 +303,7 @@ class Worker {
     const { task, agent } = held;
     const action = agent.find(task.action);
     if (action === undefined) {
-      throw new Fatal(`agent \`${agent.name}\` has no action \`${task.action ?? ''}\``, { code: 'UNKNOWN_ACTION' });
+      throw new Fatal(`agent \`${agent.name}\` has no action \`${task.action ?? ''}\``, { code: 'ACTION_UNKNOWN' });
     }
     const { input, output } = action.options;
     let inputs = await payloads.inputs();
