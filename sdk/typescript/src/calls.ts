@@ -128,7 +128,7 @@ export class Calls {
     const text = `call \`${call.name}\` may use up ${needs.tokens} tokens and ${needs.cost} dollars`;
     if (left.last === true) {
       const message = `${text}, and the plan has not so much left`;
-      throw new Fatal(message, { code: 'BUDGET_EXCEEDED' });
+      throw new Fatal(message, { code: 'BUDGET_EXCEEDED', class: 'constraint_violation' });
     }
     const { n, name, inputs } = call;
     await this.suspend({ n, name, inputs, wait: { for: 'budget', text, needs } }, before);

@@ -91,6 +91,8 @@ class Worker {
   private readonly gone = new AbortController();
   private readonly ended = new AbortController();
   private isPulling = false;
+  /** Cancellations reach this worker. */
+  private isListening = false;
   /** The id of the reader's connection. */
   private readerId: number | undefined;
   private isConnected = true;
@@ -124,7 +126,7 @@ class Worker {
     try {
       await this.untilConnected(async () => { this.streams = await this.registration.register(); });
       if (this.streams.size > 0) {
-        this.subscriber.on('ready', () => void this.listen());
+        this.subscriber.on('ready', () => void this.listen()).on('close', () => { this.isListening = false; });
         if (this.subscriber.status === 'ready') await this.listen();
         const beating = this.beat();
         this.log('info', `worker ${this.id} serves ${[...this.agents.keys()].join(', ')} with ${this.slots} slots`);
@@ -191,6 +193,8 @@ class Worker {
       this.subscriber.removeAllListeners('message').on('message', (_, tokens: string) => this.cancel(tokens.split(' ')));
       await this.subscriber.subscribe(this.keys.cancel());
       this.cancel(await this.main.zrangebyscore(this.keys.cancelled(), '-inf', '+inf'));
+      this.isListening = this.subscriber.status === 'ready';
+      this.held.wake();
     } catch (error) {
       this.setLost(error as Error);
       this.subscriber.disconnect(true);
@@ -230,6 +234,8 @@ class Worker {
         )) as [string, [string, string[] | null][]][] | null;
         failures = 0;
         if (read === null) continue;
+        // After a lost connection a cancellation may have been missed until the listener is back.
+        while (!this.isListening && !signal.aborted) await within(this.held.change(), BLOCK_MS);
         const isLate = performance.now() - askedAt > BLOCK_MS + LEASE_MARGIN_MS;
         for (const [stream, entries] of read) {
           for (const [entry, fields] of isLate ? await this.owned(stream, entries) : entries) this.accept(stream, entry, fields);
