@@ -168,6 +168,17 @@ pub const SECTIONS: &[CodeSection] = &[
                 installation stay valid.",
             ),
             (
+                "STORED_PLAN_NOT_FOUND",
+                "The namespace has no stored plan of this name, or not this version; `errors` has the place of a step \
+                that uses it. `goalmill plan list --stored` lists names and versions. Without a server no stored plan \
+                is known: name one with `--server`.",
+            ),
+            (
+                "STORED_PLAN_RETIRED",
+                "The version of the [stored plan](../plan-lifecycle.md#stored-plans) was retired; plans that run go on. \
+                Use a newer version, or store the document again.",
+            ),
+            (
                 "TOKEN_NOT_FOUND",
                 "No token has this id; it may have been revoked. `goalmill token list` shows existing ones.",
             ),
@@ -559,7 +570,8 @@ pub const SECTIONS: &[CodeSection] = &[
                 "INPUT_INVALID",
                 "An input does not match the schema of the action, `format` included (`uuid`, `hostname`, `uri`, \
                 `date-time`, `email`, …). An expression counts as any value of its output's type, so only \
-                certain failures are reported. `null` is a missing optional field.",
+                certain failures are reported. `null` is a missing optional field. The same for the `input_schema` of \
+                a plan, also while running.",
             ),
             (
                 "INPUT_TOO_COMPLEX",
@@ -1040,6 +1052,11 @@ pub const SECTIONS: &[CodeSection] = &[
             ("DEMO_FAILURE", "The agent `fail` always fails."),
             ("DEMO_FLAKY", "The agent `flaky` fails its first attempts."),
             ("DEMO_RATE_LIMITED", "The demo hotel agent limits the rate once, to demonstrate a retry."),
+            ("BOOKING_CANCELLED", "The demo agent `booking_agent` got an order for a reference that was cancelled."),
+            ("ALREADY_BOOKED", "The reference is booked by another order. Choose another reference."),
+            ("ALREADY_CANCELLED", "The reference was cancelled by another request. Nothing is to be done."),
+            ("BOOK_FULL", "The book of the demo agency is full. Start the demo again."),
+            ("PAYMENT_FAILED", "The payment of the demo trip has another status than `paid`."),
             ("DEMO_FAULT", "The demo agent failed because of `--demo-fault`."),
             ("FULLY_BOOKED", "The demo hotel is fully booked because of `--demo-fault hotel_agent=fully_booked`."),
             ("OVER_BUDGET", "The demo trip exceeds its budget."),

@@ -637,6 +637,9 @@ pub struct Step {
     /// The plan of a `plan` step.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub plan: Option<Box<Plan>>,
+    /// The version of the stored plan that `plan` is a copy of: `trip@3`.
+    #[serde(default, rename = "use", skip_serializing_if = "Option::is_none")]
+    pub stored: Option<String>,
     /// It runs once the outcome of the plan is known, whatever that is.
     #[serde(default, skip_serializing_if = "is_default")]
     pub always: bool,
@@ -698,6 +701,7 @@ impl Step {
             cache: None,
             judges: Vec::new(),
             plan: None,
+            stored: None,
             always: false,
             undoes: None,
             callback: false,
@@ -780,6 +784,10 @@ pub struct Plan {
     /// Most steps in flight; no limit when missing.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_parallel: Option<u32>,
+    /// JSON Schema of the inputs that it takes as `goal.metadata.inputs`; `default` of its properties stands for missing
+    /// ones.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub input_schema: Option<Json>,
     /// What it may use up, besides what the goal allows.
     #[serde(skip_serializing_if = "Budget::is_unlimited")]
     pub budget: Budget,

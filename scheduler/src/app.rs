@@ -13,6 +13,7 @@ use goalmill_common::random::Random;
 use goalmill_engine::Engine;
 use goalmill_llm::{ModelRegistry, ModelSetupError};
 use goalmill_plan::validate::Policy;
+use goalmill_planning::agent_planner::PlanningAgents;
 use goalmill_planning::calibration::ConfidenceCalibration;
 use goalmill_planning::{Pipeline, Planner, RouteSteps, SetupError};
 use tokio::net::TcpListener;
@@ -30,6 +31,7 @@ use crate::hooks::{Hook, Hooks};
 use crate::namespace_limits::{self, NamespaceLimits};
 use crate::payload_cache::PayloadCache;
 use crate::plan_reader;
+use crate::planning_steps::PlanningSteps;
 use crate::scheduler::{self, Scheduler};
 use crate::shard::trial::Trial;
 use crate::shard::{Membership, OwnedShards};
@@ -199,7 +201,9 @@ pub(crate) async fn assemble(
     };
     let archive = Box::pin(goalmill_archive::open(&settings.archive)).await?;
     let models = Arc::new(ModelRegistry::from_settings(&settings.models, clock.clone(), random.clone())?);
-    let mut pipeline = Pipeline::from_settings(&settings.planner, &models, route)?;
+    let planning_agents: Arc<dyn PlanningAgents> =
+        Arc::new(PlanningSteps::new(&settings, &broker, &directory, &clock, &random));
+    let mut pipeline = Pipeline::from_settings(&settings.planner, &models, route, Some(&planning_agents))?;
     pipeline.prefer(planners);
     let confidences = Arc::new(ConfidenceCalibration::new(settings.planner.calibrate_plans_min));
     pipeline.calibrate(confidences.clone());

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use goalmill_common::blob_ref;
+use goalmill_common::clock::rfc3339;
 use goalmill_common::failure::Failure;
 use goalmill_common::goal::Goal;
 use goalmill_common::json::Json;
@@ -36,12 +37,13 @@ pub struct Scope<'a> {
     inputs: Option<&'a Json>,
     payloads: Option<&'a Payloads>,
     locals: &'a [(&'a str, Json)],
+    now_ms: u64,
 }
 
 impl<'a> Scope<'a> {
     /// - `steps`: finds a step by its id.
     pub fn new(goal: &'a Goal, steps: &'a dyn Fn(&str) -> Option<ScopedStep<'a>>) -> Self {
-        Self { goal, steps, inputs: None, payloads: None, locals: &[] }
+        Self { goal, steps, inputs: None, payloads: None, locals: &[], now_ms: 0 }
     }
 
     /// The same, with a step's own inputs, for the key of its cache.
@@ -60,6 +62,12 @@ impl<'a> Scope<'a> {
     #[must_use]
     pub fn with_locals(self, locals: &'a [(&'a str, Json)]) -> Self {
         Self { locals, ..self }
+    }
+
+    /// The same, with the time that `now` is, in Unix milliseconds.
+    #[must_use]
+    pub fn with_now(self, now_ms: u64) -> Self {
+        Self { now_ms, ..self }
     }
 
     /// What a text may use besides `goal` and `steps`.
@@ -163,6 +171,9 @@ impl<'a> Scope<'a> {
         }
         let goal = if scan.uses_goal { resolver.value(&Json::of(self.goal), &["goal"]) } else { Value::from(()) };
         let mut seen = vec![("steps", Value::from_pairs(steps)), ("goal", goal)];
+        if scan.uses_now {
+            seen.push(("now", Value::from(rfc3339(self.now_ms))));
+        }
         if let Some(inputs) = self.inputs.filter(|_| scan.uses_inputs) {
             seen.push(("inputs", resolver.value(inputs, &["inputs"])));
         }

@@ -182,12 +182,14 @@ impl PlanState {
     /// Whether a step has done what it is for, or may have: its last attempt was cut off, and nobody knows.
     fn may_be_done(&self, i: StepIndex) -> bool {
         let step = &self.steps[i];
+        // Results of the cache, of another plan or of a person are not the work of this plan.
+        let was_tried = step.attempt > 0;
         match step.status {
-            // Results of the cache, of another plan or of a person are not the work of this plan.
-            StepStatus::Completed | StepStatus::Cancelled => step.attempt > 0,
-            StepStatus::Failed => step
-                .failure()
-                .is_some_and(|failure| matches!(failure.class, FailureClass::Timeout | FailureClass::Lost)),
+            StepStatus::Completed | StepStatus::Cancelled => was_tried,
+            StepStatus::Failed => {
+                let may = |class| matches!(class, FailureClass::Timeout | FailureClass::Lost);
+                was_tried && step.failure().is_some_and(|failure| may(failure.class))
+            }
             StepStatus::Pending
             | StepStatus::Blocked
             | StepStatus::Ready

@@ -59,7 +59,7 @@ impl Turn<'_> {
         let plan = if self.state.plan.steps[i].undoes_map() {
             self.undo_of_items(i, map)?
         } else {
-            let items = render::for_each(self.state, i, map, &self.context.limits)?;
+            let items = render::for_each(self.state, i, self.now_ms, map, &self.context.limits)?;
             let groups = self.groups_of(map, &items).map_err(Unrendered::Failed)?;
             self.items_of(i, map, &groups)?
         };
@@ -81,7 +81,7 @@ impl Turn<'_> {
         let mut steps = Vec::new();
         for (n, output) in outputs.iter().enumerate().rev().filter(|(_, output)| !output.is_null()) {
             let inputs = items.and_then(|plan| plan.steps.get(n)).map(|item| &item.inputs);
-            let rendered = render::undo_of_item(self.state, i, n, (inputs, output), limits)?;
+            let rendered = render::undo_of_item(self.state, i, self.now_ms, n, (inputs, output), limits)?;
             steps.push(Step {
                 id: item_id(&spec.id, n),
                 inputs: Json::of(&expression::literal(&rendered.inputs.value())),
@@ -144,7 +144,7 @@ impl Turn<'_> {
         let (mut steps, mut bytes) = (Vec::with_capacity(items.len()), 0_usize);
         for (n, item) in items.iter().enumerate() {
             let locals = locals(map, n, item);
-            let rendered = render::item(self.state, i, &locals, limits)?;
+            let rendered = render::item(self.state, i, self.now_ms, &locals, limits)?;
             bytes = bytes.saturating_add(rendered.inputs.text().len());
             if bytes > limits.plan_bytes_max {
                 let most = limits.plan_bytes_max;

@@ -101,7 +101,7 @@ impl Turn<'_> {
             }
             self.work.count(0);
         }
-        match render::condition(self.state, i, &self.context.limits) {
+        match render::condition(self.state, i, self.now_ms, &self.context.limits) {
             Err(why) => self.put_off(i, why),
             Ok(false) => {
                 let when = self.state.plan.steps[i].when.as_deref().unwrap_or_default();

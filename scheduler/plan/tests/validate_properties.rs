@@ -272,6 +272,7 @@ fn plan() -> impl Strategy<Value = Plan> {
             name,
             strategy,
             max_parallel,
+            input_schema: max_parallel.map(|n| json!({"type": "object", "maxProperties": n}).into()),
             budget: Budget { tokens, cost: tokens.map(|t| t as f64 / 4.0), seconds: None },
             approve,
             revision: max_parallel.map(|n| RevisionPolicy {

@@ -1,10 +1,11 @@
 //! Random small plans.
 
+use goalmill_common::id::StepId;
 use goalmill_common::json::Json;
 use goalmill_common::number::to_u32;
 use goalmill_common::plan::{
     Approval, ApprovalDefault, DependencyStatus, Fallback, ForEach, Jitter, Join, OnFailure, OnItemFailure, OnMax,
-    Phase, Plan, Question, Repeat, Retry, RevisionPolicy, Step, StepKind, Strategy,
+    OnTimeout, Phase, Plan, Question, Repeat, Retry, RevisionPolicy, Step, StepKind, StepWait, Strategy,
 };
 use serde_json::json;
 
@@ -40,9 +41,45 @@ pub fn random(rng: &Rng, depth: u32) -> Plan {
         let text = serde_json::to_string(&plan).expect("a plan is JSON");
         let own = |salt: u64| Rng::new(text.bytes().fold(salt, |hash, byte| hash.wrapping_mul(31) ^ u64::from(byte)));
         moving(&mut plan, &own(17));
-        branching(&mut plan, &own(19));
+        waiting(&mut plan, &own(19));
+        branching(&mut plan, &own(23));
     }
     plan
+}
+
+/// Makes waits for times and events of some steps.
+fn waiting(plan: &mut Plan, rng: &Rng) {
+    if !rng.permille(400) {
+        return;
+    }
+    for step in &mut plan.steps {
+        let is_plain = step.kind == StepKind::Tool && step.ask.is_none() && step.for_each.is_none();
+        if !is_plain || step.repeat.is_some() || step.is_cleanup() || !rng.permille(300) {
+            continue;
+        }
+        inline(step);
+        (step.kind, step.timeout_ms) = (StepKind::Wait, None);
+        step.wait = Some(Box::new(if rng.permille(300) {
+            StepWait { for_ms: Some(rng.between(0, 4_000)), ..StepWait::default() }
+        } else {
+            let (event, key) = event(rng);
+            let on_timeout = match rng.between(0, 3) {
+                0 => OnTimeout::Fail,
+                1 => OnTimeout::Skip,
+                _ => OnTimeout::Default(json!({"n": 3}).into()),
+            };
+            let timeout_ms = rng.permille(900).then(|| rng.between(500, 6_000));
+            StepWait { event: Some(event), key: Some(key), timeout_ms, on_timeout, ..StepWait::default() }
+        }));
+    }
+    // What is undone is the work of an agent.
+    let waits: Vec<StepId> = plan.steps.iter().filter(|s| s.wait.is_some()).map(|step| step.id.clone()).collect();
+    plan.steps.retain(|step| step.undoes.as_ref().is_none_or(|target| !waits.contains(target)));
+}
+
+/// Name and key of an event from outside: few, so that plans wait for the same.
+pub fn event(rng: &Rng) -> (String, String) {
+    ("knock".into(), format!("door-{}", rng.between(1, 4)))
 }
 
 /// Makes maps and loops of some steps, and adds clean-up steps.

@@ -100,7 +100,9 @@ async fn world(seed: u64, bug: InjectedBug, verbose: bool) -> RunReport {
     if faults.rogue {
         tokio::spawn(rogue::run(env.clone(), rng.between(0, FAULTS_MS / 2), FAULTS_MS + ROGUE_MS));
     }
-    nemesis::run(&env, &mut cluster, &rng.split(), shards, FAULTS_MS).await;
+    let of_nemesis = rng.split();
+    tokio::spawn(users::send_events(env.clone(), rng.split(), FAULTS_MS));
+    nemesis::run(&env, &mut cluster, &of_nemesis, shards, FAULTS_MS).await;
     env.calm();
     cluster.calm();
     cluster.note("calm");

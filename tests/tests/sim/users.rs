@@ -3,9 +3,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use goalmill_broker::Broker;
+use goalmill_broker::{Broker, BrokerError, KeptEvent};
 use goalmill_common::callback::{CallbackError, CallbackReport};
 use goalmill_common::command::{Change, Request, Verb};
+use goalmill_common::external_event::{ExternalEvent, topic};
 use goalmill_common::id::{Namespace, PlanId, StepId};
 use goalmill_common::plan::Step;
 use goalmill_common::status::StepStatus;
@@ -186,6 +187,58 @@ fn change(rng: &Rng, steps: &[StepId]) -> Change {
         4 => Change::ReplaceStep { step: step.clone(), with: vec![Step { dependencies: Vec::new(), ..new() }] },
         _ => Change::Order { steps: vec![step, rng.pick(steps).clone()] },
     }
+}
+
+/// Sends events from outside until `until_ms`, each until it is taken: to all plans that wait, or to one plan.
+pub async fn send_events(env: Arc<Environment>, rng: Rng, until_ms: u64) {
+    let process = Arc::new(Process::new("sender"));
+    let link = Link::new(&env, &process);
+    for number in 0.. {
+        pause(rng.between(200, 2_000)).await;
+        if env.at_ms() >= until_ms {
+            return;
+        }
+        let (name, key) = plans::event(&rng);
+        let event = ExternalEvent { id: format!("event-{number}"), name, key, data: json!({ "n": number }).into() };
+        if rng.permille(300) {
+            let open: Vec<PlanId> = {
+                let auditor = env.auditor();
+                let open = auditor.plans().values().filter(|state| !state.is_final());
+                open.map(|state| state.id().clone()).collect()
+            };
+            if !open.is_empty() {
+                let verb = Verb::SendEvent { event: Box::new(event), waiting_only: false };
+                ask(&link, rng.pick(&open).clone(), verb).await;
+            }
+            continue;
+        }
+        while publish(&link, &event).await.is_err() {
+            pause(200).await;
+        }
+    }
+}
+
+/// Keeps an event, and then tells the plans that wait for it, as the API does.
+async fn publish(link: &Link, event: &ExternalEvent) -> Result<(), BrokerError> {
+    let (namespace, topic) = (Namespace::default(), topic(&event.name, &event.key));
+    let text = serde_json::to_string(event).expect("an event always has a JSON text");
+    let kept = KeptEvent {
+        namespace: namespace.clone(),
+        topic: topic.clone(),
+        id: event.id.clone(),
+        text,
+        retention_ms: 600_000,
+        most: 1_000,
+    };
+    link.keep_event(&kept).await?;
+    let waits = link.fields(&link.keys().waits_of(&namespace, &topic)).await?;
+    for plan in waits.keys().filter_map(|field| Some(PlanId::from(field.split_once(' ')?.0))) {
+        let Some(shard) = plan.shard() else { continue };
+        let verb = Verb::SendEvent { event: Box::new(event.clone()), waiting_only: true };
+        let request = Request { plan, actor: "sender".into(), answer: None, verb };
+        link.send_request(shard, &Inbox::Request(Box::new(request)).fields()).await?;
+    }
+    Ok(())
 }
 
 async fn ask(link: &Link, plan: PlanId, verb: Verb) {

@@ -41,6 +41,7 @@ mod extend;
 
 mod hooks;
 
+mod times;
 mod waits;
 
 mod call_budgets;

@@ -45,6 +45,7 @@ pub use budget::{Forecast, forecast, preview};
 pub use catalogue::{ActionEntry, AgentEntry, Catalogue, Durations, Measured};
 pub use goal::{goal, goal_field};
 pub use graph::critical_path;
+pub use inputs::{check_inputs, with_defaults};
 pub use planning::planning_field;
 pub use requirements::Requirements;
 pub use rules::{Policy, Rules, Weight, WeightSettings};

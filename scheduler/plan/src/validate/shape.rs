@@ -15,6 +15,7 @@ const ROOM: usize = 1_000;
 const PLAN: &Table = &[
     ("steps", &["subtasks", "sub_tasks", "tasks", "nodes"]),
     ("phases", &["stages"]),
+    ("input_schema", &["inputs_schema"]),
     ("edges", &["links"]),
     ("name", &["plan_name", "title"]),
     ("strategy", &["execution_strategy", "mode"]),
@@ -156,6 +157,9 @@ fn object(
         name: fields.text("name").unwrap_or_default(),
         strategy: strategy(&fields),
         max_parallel: fields.count("max_parallel", 1, u64::from(u32::MAX)).map(to_u32),
+        input_schema: fields
+            .get("input_schema")
+            .and_then(|field| super::schema::read(context, &at.key(field.key), field.value)),
         budget: policy::budget(&fields),
         approve: policy::approval(&fields),
         revision: policy::revision(&fields),

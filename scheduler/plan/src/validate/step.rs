@@ -4,6 +4,7 @@ use goalmill_common::id::{AUTO, AgentType, StepId, is_id};
 use goalmill_common::json::Json;
 use goalmill_common::number::to_u32;
 use goalmill_common::plan::{Fallback, ForEach, Join, OnFailure, OnPartial, Step, StepKind};
+use goalmill_common::stored_plan::{REF_FORM, StoredPlanRef};
 use serde_json::{Map, Value};
 use unicode_normalization::UnicodeNormalization;
 use unicode_normalization::char::is_combining_mark;
@@ -65,6 +66,7 @@ const STEP: &Table = &[
     ("cache", &[]),
     ("judges", &["judge"]),
     ("plan", &["sub_plan", "subplan"]),
+    ("use", &[]),
     ("callback", &[]),
     ("repeat", &["loop", "do_while"]),
     ("always", &[]),
@@ -339,7 +341,7 @@ fn kind(fields: &Fields<'_, '_>) -> StepKind {
         ("delay", StepKind::Wait),
         ("timer", StepKind::Wait),
     ];
-    let inner = if fields.get("plan").is_some() {
+    let inner = if fields.get("plan").or_else(|| fields.get("use")).is_some() {
         StepKind::Plan
     } else if wait::is_wait(fields) {
         StepKind::Wait
@@ -594,8 +596,28 @@ fn on_failure(fields: &Fields<'_, '_>) -> OnFailure {
     }
 }
 
+/// The stored plan that a step uses. Its document stands in `plan` where stored plans are known.
+fn stored(fields: &Fields<'_, '_>) -> Option<String> {
+    let field = fields.get("use")?;
+    let (context, at) = (fields.context, fields.at.key(field.key));
+    let given = text(context, &at, field.value)?;
+    if StoredPlanRef::parse(&given).is_none() {
+        let detail = format!("`{}` does not name a stored plan", shorten(&given));
+        context.error("INVALID_VALUE", &at, detail, format!("give {REF_FORM}"));
+    } else if fields.get("plan").is_none() {
+        let detail = format!("the stored plan `{given}` is not known here");
+        let hint = "submit or validate the plan at the server that stores it, or write the steps under `plan`";
+        context.error("STORED_PLAN_NOT_FOUND", &at, detail, hint);
+    }
+    Some(given)
+}
+
 fn sub_plan(fields: &Fields<'_, '_>, step: &mut Step, depth: u32) {
+    step.stored = stored(fields);
     let Some(field) = fields.get("plan") else {
+        if step.stored.is_some() {
+            return;
+        }
         if step.kind == StepKind::Plan && step.description.is_empty() {
             let hint = "give the inner plan, or a description to plan from";
             fields.context.error("MISSING_FIELD", &fields.at.key("plan"), "a `plan` step needs `plan`", hint);

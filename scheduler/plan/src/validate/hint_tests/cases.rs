@@ -558,6 +558,24 @@ pub(super) fn of_goals() -> Vec<HintCase> {
     ]
 }
 
+/// Stored plans, and the inputs of plans inside.
+pub(super) fn of_stored_plans() -> Vec<HintCase> {
+    let typed = |inputs: Value| {
+        let schema = json!({"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]});
+        json!({"inputs": inputs, "plan": {"input_schema": schema, "steps": [{"id": "b"}]}})
+    };
+    vec![
+        step("INVALID_VALUE", json!({"use": "two words", "plan": [{"id": "b"}]}), &[Write("/steps/0/use")]),
+        step(
+            "STORED_PLAN_NOT_FOUND",
+            json!({"use": "trip@3"}),
+            &[Remove("/steps/0/use"), Set("/steps/0/plan", json!([{"id": "b"}]))],
+        ),
+        step("INPUT_INVALID", typed(json!({})), &[Set("/steps/0/inputs/n", json!(1))]),
+        step("INPUT_INVALID", typed(json!({"n": "x"})), &[Set("/steps/0/inputs/n", json!(1))]),
+    ]
+}
+
 pub(super) fn of_waits() -> Vec<HintCase> {
     let until = |value: Value| Set("/steps/0/wait", json!({ "until": value }));
     vec![

@@ -31,7 +31,7 @@ enum HintChange {
 use HintChange::{Remove, Rename, Set, Write};
 use cases::{
     fields, of_cleanup, of_conditions, of_dependencies, of_goals, of_graphs, of_layouts, of_loops, of_maps, of_steps,
-    of_waits,
+    of_stored_plans, of_waits,
 };
 
 mod cases;
@@ -195,6 +195,7 @@ fn every_hint_applied_validates() {
         of_steps(),
         of_maps(),
         of_loops(),
+        of_stored_plans(),
         of_waits(),
         of_cleanup(),
         of_conditions(),
