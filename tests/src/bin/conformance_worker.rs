@@ -92,10 +92,7 @@ impl Executor for Behaviour {
             "measure" => json!({"length": inputs["text"].as_str().map_or(0, |text| text.chars().count())}),
             "fail_retry" => return Err(flaky(inputs["after_ms"].as_u64())),
             "fail_fatal" => return Err(Failure::new(FailureClass::Permanent, "NO_GOOD", "this cannot work")),
-            "crash" => {
-                let missing: Option<Value> = None;
-                missing.expect("nobody expects this")
-            }
+            "crash" => panic!("nobody expects this"),
             "partial" => return Ok(partial()),
             "slow" => {
                 self.note(&format!("begin {step}"))?;
