@@ -54,13 +54,7 @@ export class Action<I = any, R = any> {
     const { description, sideEffect, input, output } = this.options;
     const inputs = this.options.inputSchema ?? jsonSchemaOf(input, 'input');
     const outputs = this.options.outputSchema ?? jsonSchemaOf(output, 'output');
-    return {
-      name: this.name,
-      ...(description !== undefined && { description }),
-      ...(inputs !== undefined && { inputs }),
-      ...(outputs !== undefined && { outputs }),
-      ...(sideEffect === true && { side_effect: true }),
-    };
+    return { name: this.name, description, inputs, outputs, side_effect: sideEffect };
   }
 }
 
@@ -96,17 +90,10 @@ export class Agent {
   /** What is registered: the card (`goalmill schema agent`). */
   card(): Record<string, unknown> {
     const { description, capabilities, cost, latency, successRate } = this.options;
-    const actions = [...this.actions.values()].filter(({ name }) => name !== '*').map((action) => action.card());
-    return {
-      agent_type: this.name,
-      ...(description !== undefined && { description }),
-      ...(capabilities !== undefined && { capabilities }),
-      // With `*` anything may be asked of the agent, which a card says by naming nothing.
-      ...(actions.length > 0 && !this.actions.has('*') && { actions }),
-      ...(successRate !== undefined && { success_rate: successRate }),
-      ...(cost !== undefined && { cost }),
-      ...(latency !== undefined && { latency_ms: toMs(latency) }),
-    };
+    // With `*` anything may be asked of the agent, which a card says by naming nothing.
+    const actions = this.actions.has('*') ? undefined : [...this.actions.values()].map((action) => action.card());
+    const latency_ms = latency === undefined ? undefined : toMs(latency);
+    return { agent_type: this.name, description, capabilities, actions, success_rate: successRate, cost, latency_ms };
   }
 
   /** Takes tasks until the process gets SIGTERM or SIGINT, or `options.signal` aborts. */

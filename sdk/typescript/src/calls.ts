@@ -73,11 +73,8 @@ export class Calls {
   budget(): CallBudget | undefined {
     const { tokens, cost, last } = this.task.budget ?? {};
     if (this.task.budget === undefined) return undefined;
-    return {
-      ...(tokens !== undefined && { tokens: Math.max(0, tokens - this.spent.tokens) }),
-      ...(cost !== undefined && { cost: Math.max(0, cost - this.spent.cost) }),
-      ...(last === true && { last }),
-    };
+    const left = (most: number | undefined, spent: number) => (most == null ? undefined : Math.max(0, most - spent));
+    return { tokens: left(tokens, this.spent.tokens), cost: left(cost, this.spent.cost), last };
   }
 
   /** Makes a call, or gives back its recorded outcome. `make` gets the idempotency key of the call. */
@@ -86,7 +83,7 @@ export class Calls {
     const { n, known } = this.next(name, inputs);
     if (known !== undefined) return (await this.replay(known)) as T;
     return this.inOrder(async (before) => {
-      const call: RecordedCall = { n, name, ...(inputs !== undefined && { inputs }), started_ms: Date.now() };
+      const call: RecordedCall = { n, name, inputs, started_ms: Date.now() };
       let isBegun = false;
       let made: T;
       let text: string;
@@ -134,7 +131,7 @@ export class Calls {
       throw new Fatal(message, { code: 'BUDGET_EXCEEDED', class: 'constraint_violation' });
     }
     const { n, name, inputs } = call;
-    await this.suspend({ n, name, ...(inputs !== undefined && { inputs }), wait: { for: 'budget', text, needs } }, before);
+    await this.suspend({ n, name, inputs, wait: { for: 'budget', text, needs } }, before);
   }
 
   /** Numbers the next call; from the first one that differs, recorded calls are void. */
@@ -198,8 +195,6 @@ export class Calls {
 /** The fields of a report for what was used up. */
 export function usageFields(usage: Usage): { cost?: number; usage?: { prompt_tokens: number; completion_tokens: number } } {
   const { cost = 0, promptTokens = 0, completionTokens = 0 } = usage;
-  return {
-    ...(cost > 0 && { cost }),
-    ...(promptTokens + completionTokens > 0 && { usage: { prompt_tokens: promptTokens, completion_tokens: completionTokens } }),
-  };
+  const split = promptTokens + completionTokens > 0 ? { prompt_tokens: promptTokens, completion_tokens: completionTokens } : undefined;
+  return { cost: cost > 0 ? cost : undefined, usage: split };
 }

@@ -83,8 +83,9 @@ export class Client {
 
   /** Submits a goal (an object, or its description), a plan, or a stored plan by its name. */
   async submit(what: string | Goal | PlanDocument | StoredPlan, options: SubmitOptions = {}): Promise<Run> {
-    const body = typeof what === 'string' ? { description: what } : what;
-    const route = 'steps' in body || 'use' in body ? '/v1/plans' : '/v1/goals';
+    const stored = typeof what === 'object' && typeof what.use === 'string' ? (what as StoredPlan) : undefined;
+    const body = stored ? { inputs: stored.inputs ?? {} } : typeof what === 'string' ? { description: what } : what;
+    const route = stored ? `/v1/stored-plans/${encodeURIComponent(stored.use)}:run` : 'steps' in body ? '/v1/plans' : '/v1/goals';
     const headers = {
       'idempotency-key': options.key ?? randomUUID(),
       ...(options.traceparent !== undefined && { traceparent: options.traceparent }),

@@ -117,7 +117,7 @@ export class Context {
     const { schema } = options;
     const standard = schema !== undefined && '~standard' in schema ? (schema as StandardSchema<any, T>) : undefined;
     const json = standard === undefined ? schema : jsonSchemaOf(standard, 'input');
-    const wait = { for: 'answer' as const, text, ...(json !== undefined && { schema: json }), ...limitOf(options.limit) };
+    const wait = { for: 'answer' as const, text, schema: json, ...limitOf(options.limit) };
     const { answer } = decided<{ answer: T }>(await this.host.calls.wait('ask', wait));
     return standard === undefined ? answer : validate(standard, answer, 'the answer does not fit', 'ANSWER_INVALID');
   }
@@ -129,8 +129,7 @@ export class Context {
   ): Promise<PlanOutcome<T>> {
     const document = JSON.parse(JSON.stringify(plan)) as Record<string, unknown>;
     const text = options.text ?? (typeof document.name === 'string' && document.name !== '' ? document.name : 'a plan of an agent');
-    const inputs = options.inputs === undefined ? {} : { inputs: options.inputs };
-    const wait = { for: 'plan' as const, text, plan: document, ...inputs, ...limitOf(options.limit) };
+    const wait = { for: 'plan' as const, text, plan: document, inputs: options.inputs, ...limitOf(options.limit) };
     return (await this.host.calls.wait('plan', wait)) as PlanOutcome<T>;
   }
 
@@ -140,12 +139,7 @@ export class Context {
    */
   async waitEvent<T = unknown>(event: string, options: { key?: string; timeout?: Duration; schema?: JsonSchema } = {}): Promise<T | undefined> {
     const { key, timeout, schema } = options;
-    const wait = {
-      event,
-      ...(key !== undefined && { key }),
-      ...(schema !== undefined && { schema }),
-      ...(timeout !== undefined && { timeout: toText(timeout), on_timeout: 'skip' }),
-    };
+    const wait = { event, key, schema, ...(timeout !== undefined && { timeout: toText(timeout), on_timeout: 'skip' }) };
     const plan = { steps: [{ id: 'event', kind: 'wait', wait }] };
     const outcome = await this.submitPlan<{ event?: T }>(plan, { text: `the event ${event}` });
     if (outcome.error != null) throw new Fatal(outcome.error.message, { code: outcome.error.code });

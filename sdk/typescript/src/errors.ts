@@ -40,7 +40,7 @@ export class Fatal extends Error {
 
   constructor(message: string, options: { code?: string; class?: 'permanent' | 'constraint_violation' } = {}) {
     super(message);
-    this.code = options.code ?? 'FATAL';
+    this.code = options.code ?? 'FAILED';
     this.class = options.class ?? 'permanent';
   }
 }
@@ -86,7 +86,7 @@ export function toFailure(thrown: unknown): Failure {
   const text = thrown instanceof Error ? thrown.message || thrown.name : String(thrown);
   const message = text.slice(0, MESSAGE_CHARS_MAX).toWellFormed();
   if (thrown instanceof Fatal) return { class: thrown.class, code: thrown.code, message };
-  if (!(thrown instanceof Retry)) return { class: 'transient', code: 'EXCEPTION', message };
+  if (!(thrown instanceof Retry)) return { class: 'transient', code: 'AGENT_EXCEPTION', message };
   if (thrown.afterMs === undefined) return { class: 'transient', code: thrown.code, message };
   return { class: 'rate_limited', code: thrown.code, message, retry_after_ms: thrown.afterMs };
 }

@@ -154,6 +154,8 @@ export interface PlanOptions {
   startIn?: Duration;
   estimates?: { seconds?: number; tokens?: number; cost?: number };
   confidence?: number;
+  /** JSON Schema of the inputs of a stored plan. */
+  inputSchema?: JsonSchema;
   metadata?: Record<string, unknown>;
 }
 
@@ -242,7 +244,7 @@ export function plan(name: string, options: PlanOptions, build: (plan: PlanBuild
 /** Fields that are durations; numbers in them are milliseconds. */
 const DURATIONS = new Set(['timeout', 'delay', 'limit', 'ttl', 'for', 'initial', 'maxDelay', 'startIn']);
 /** Fields whose content is the user's. */
-const OPAQUE = new Set(['inputs', 'schema', 'outputSchema', 'default', 'metadata', 'items', 'plan', 'judges']);
+const OPAQUE = new Set(['inputs', 'schema', 'outputSchema', 'inputSchema', 'default', 'metadata', 'items', 'plan', 'judges']);
 /** Fields that are bare expressions. */
 const CONDITIONS = new Set(['when', 'until']);
 

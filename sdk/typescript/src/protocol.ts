@@ -4,6 +4,10 @@ import type { Failure } from './errors.js';
 
 /** The version that this package speaks. */
 export const PROTOCOL = '1';
+/** The consumer group of task streams. */
+export const GROUP = 'workers';
+/** The version of this package. */
+export const VERSION = '0.1.0';
 /** Bytes of outputs in a report; larger ones are stored (`limits.inline_bytes_max`). */
 export const INLINE_BYTES_MAX = 256 << 10;
 /** Bytes of outputs (`limits.payload_bytes_max`). */

@@ -30,7 +30,15 @@ export function openRedis(url: string, name: string, onError: (error: Error) => 
     protocol: 2,
   });
   redis.on('error', onError);
+  // The client gives up if a failover is announced while it connects.
+  redis.on('end', () => setTimeout(() => redis.status === 'end' && void redis.connect().catch(onError), backoffMs(1)));
   return redis;
+}
+
+/** Ends a connection for good. */
+export function closeRedis(redis: Redis): void {
+  redis.removeAllListeners('end');
+  redis.disconnect();
 }
 
 /** The options for `redis://`, `rediss://`, `redis+unix://`, `redis+sentinel://` and `rediss+sentinel://`. */
@@ -45,7 +53,7 @@ export function parseAddress(url: string): RedisOptions {
     if (!known.includes(name)) throw new TypeError(`\`${name}\` is none of the parameters \`${known.join('`, `')}\``);
   }
   const tls = scheme === 'rediss' ? { tls: {} } : {};
-  const options: RedisOptions = { ...(username && { username }), ...(password && { password }), ...tls };
+  const options: RedisOptions = { username: username || undefined, password: password || undefined, ...tls };
   if (kind === '+unix') return { ...options, path: decodeURIComponent(path), db: database(parameters.get('db')) };
   const parts = path.split('/').slice(1).map(decodeURIComponent);
   if (kind === undefined) {
@@ -61,8 +69,8 @@ export function parseAddress(url: string): RedisOptions {
     db: database(parameters.get('db') ?? db),
     failoverDetector: true,
     ...(scheme === 'rediss' && { enableTLSForSentinelMode: true, sentinelTLS: {} }),
-    ...(parameters.has('sentinel_username') && { sentinelUsername: parameters.get('sentinel_username')! }),
-    ...(parameters.has('sentinel_password') && { sentinelPassword: parameters.get('sentinel_password')! }),
+    sentinelUsername: parameters.get('sentinel_username') ?? undefined,
+    sentinelPassword: parameters.get('sentinel_password') ?? undefined,
   };
 }
 

@@ -7,14 +7,17 @@ import type { Agent } from './agent.js';
 import { Calls, Suspended, usageFields } from './calls.js';
 import { Context } from './context.js';
 import { type Duration, toMs } from './duration.js';
-import { Fatal, PartialResult, Retry, toFailure, type Failure } from './errors.js';
+import { Fatal, PartialResult, Retry, toFailure } from './errors.js';
+import { type Held, HeldTasks, holdTask, LEASE_MARGIN_MS, type Report } from './held_tasks.js';
 import { toJson } from './json.js';
 import { type Log, writeLog } from './log.js';
 import { Outbox } from './outbox.js';
 import { Payloads } from './payload.js';
-import { Keys, PROTOCOL, readTask, type RecordedCall, type Task } from './protocol.js';
-import { backoffMs, openRedis } from './redis.js';
+import { GROUP, Keys, PROTOCOL, readTask, VERSION, type RecordedCall } from './protocol.js';
+import { backoffMs, closeRedis, openRedis } from './redis.js';
+import { Registration } from './registration.js';
 import { validate } from './schema.js';
+import { aborted, sleep, within } from './waiting.js';
 
 /** Options of a worker. */
 export interface ServeOptions {
@@ -34,46 +37,16 @@ export interface ServeOptions {
   log?: Log;
 }
 
-const GROUP = 'workers';
 /** Milliseconds that one read waits, tasks that it takes at most. */
 const BLOCK_MS = 2_000;
 const PULL_MAX = 512;
 const HEARTBEAT_MS = 2_000;
-/** Interval of looks at the running tasks: time limits, leases, progress. */
-const TICK_MS = 50;
-/** Executions over this time report that they have started; progress is sent at most so often. */
-const STARTED_MS = 200;
-/** Time that a stopped execution has to clean up. */
-const CLEAN_UP_MS = 100;
-/** A lease is trusted until so long before its end, at most half of it. */
-const LEASE_MARGIN_MS = 5_000;
 /** Time to send the last reports; to remove the heartbeat. */
 const FLUSH_MS = 5_000;
 const DEREGISTER_MS = 1_000;
+const UNBLOCK_MS = 200;
 /** Cancelled attempts that are remembered. */
 const CANCELLED_MAX = 100_000;
-
-type StopReason = 'timeout' | 'lost' | 'cancelled' | 'released';
-
-/** A task that runs here. */
-interface Held {
-  task: Task;
-  agent: Agent;
-  stream: string;
-  entry: string;
-  /** Unix milliseconds; then by the monotonic clock. */
-  startedMs: number;
-  begunAt: number;
-  renewedAt: number;
-  isStartReported: boolean;
-  progress: { fraction: number; message: string } | undefined;
-  progressSentAt: number;
-  controller: AbortController;
-  stopped: StopReason | undefined;
-  /** Ends the wait for the execution. */
-  interrupt: () => void;
-  interrupted: Promise<void>;
-}
 
 /** Serves agents until the process gets SIGTERM or SIGINT, or `options.signal` aborts; then drains. */
 export async function serve(agents: Agent[], options: ServeOptions = {}): Promise<void> {
@@ -109,18 +82,19 @@ class Worker {
   private readonly startedMs = Date.now();
   /** The agent of each task stream. */
   private streams = new Map<string, Agent>();
-  private instance: string | undefined;
-  private readonly held = new Set<Held>();
+  private readonly registration: Registration;
+  private readonly held: HeldTasks;
   private readonly cancelled = new Set<string>();
   private readonly draining = new AbortController();
   private readonly forced = new AbortController();
+  /** There is no connection that a read could wait on when the drain begins. */
+  private readonly gone = new AbortController();
   private readonly ended = new AbortController();
-  private ticker: NodeJS.Timeout | undefined;
-  private isExtending = false;
   private isPulling = false;
+  /** Cancellations reach this worker. */
+  private isListening = false;
   /** The id of the reader's connection. */
   private readerId: number | undefined;
-  private changed: (() => void)[] = [];
   private isConnected = true;
 
   constructor(agents: Agent[], options: ServeOptions) {
@@ -137,32 +111,33 @@ class Worker {
     const open = (use: string) => openRedis(url, `${this.id}:${use}`, onError);
     [this.main, this.reader, this.subscriber] = [open('main'), open('pull'), open('listen')];
     this.outbox = new Outbox(this.main, this.log);
+    this.registration = new Registration(this.main, this.keys, this.id, agents);
+    this.held = new HeldTasks(this.main, this.id, this.log, (held, report) => this.send(held, report), onError);
   }
 
   /** The first call lets running tasks finish; the second one releases them. */
   drain(): void {
     (this.draining.signal.aborted ? this.forced : this.draining).abort();
-    this.wake();
+    this.held.wake();
     void this.unblock();
   }
 
   async run(): Promise<void> {
     try {
-      await this.untilConnected(() => this.register());
+      await this.untilConnected(async () => { this.streams = await this.registration.register(); });
       if (this.streams.size > 0) {
-        this.subscriber.on('ready', () => void this.listen());
+        this.subscriber.on('ready', () => void this.listen()).on('close', () => { this.isListening = false; });
         if (this.subscriber.status === 'ready') await this.listen();
         const beating = this.beat();
         this.log('info', `worker ${this.id} serves ${[...this.agents.keys()].join(', ')} with ${this.slots} slots`);
-        await this.pull();
+        await Promise.race([this.pull(), aborted(this.gone.signal)]);
         await this.finish();
         this.ended.abort();
-        await within(beating.then(() => this.deregister()), DEREGISTER_MS);
+        await within(beating.then(() => this.registration.deregister()), DEREGISTER_MS);
         this.log('info', `worker ${this.id} has ended`);
       }
     } finally {
-      clearInterval(this.ticker);
-      for (const redis of [this.main, this.reader, this.subscriber]) redis.disconnect();
+      [this.main, this.reader, this.subscriber].forEach(closeRedis);
     }
   }
 
@@ -181,66 +156,23 @@ class Worker {
     }
   }
 
-  private async register(): Promise<void> {
-    const streams = await this.readStreams();
-    for (const [stream, agent] of streams) {
-      await this.main.xgroup('CREATE', stream, GROUP, '0', 'MKSTREAM').catch((error: Error) => {
-        if (!error.message.startsWith('BUSYGROUP')) throw error;
-      });
-      await this.main.sadd(this.keys.queues(), agent.name);
-      const [card, known] = [JSON.stringify(agent.card()), await this.main.hget(this.keys.agents(), agent.name)];
-      if (card !== known) {
-        await this.main.hset(this.keys.agents(), agent.name, card);
-        await this.main.publish(this.keys.agentsChanged(), agent.name);
-      }
-    }
-    this.streams = streams;
-  }
-
-  /** The task streams, from what the schedulers have written about the installation. */
-  private async readStreams(): Promise<Map<string, Agent>> {
-    const [instance, protocol, patterns] = await this.main.hmget(this.keys.meta(), 'instance', 'protocol', 'streams');
-    if (instance == null || protocol == null || patterns == null) {
-      throw new Error(`\`${this.keys.meta()}\` is missing: no scheduler has started with this Redis`);
-    }
-    if (protocol !== PROTOCOL) throw new Fatal(`the schedulers speak protocol ${protocol}, this package protocol ${PROTOCOL}: install the version that fits`);
-    if (this.instance !== undefined && this.instance !== instance) {
-      throw new Error(`Redis holds another installation (${instance}) than before (${this.instance}): its data were lost; restore them, or restart this worker`);
-    }
-    this.instance = instance;
-    const streams = new Map<string, Agent>();
-    for (const pattern of patterns.split(' ')) {
-      if (pattern.replace('<agent_type>', '').includes('<')) {
-        throw new Fatal(`the installation has task streams \`${pattern}\`, which this package cannot read: install a newer one`);
-      }
-      for (const agent of this.agents.values()) streams.set(pattern.replace('<agent_type>', agent.name), agent);
-    }
-    return streams;
-  }
-
   private async beat(): Promise<void> {
     while (!this.ended.signal.aborted) {
       try {
-        await this.readStreams();
-        if (!this.isConnected) await this.register();
-        const [seconds, micros] = await this.main.time();
-        const now = Number(seconds) * 1_000 + Math.floor(Number(micros) / 1_000);
-        const beat = {
-          worker: this.id,
+        await (this.isConnected ? this.registration.readStreams() : this.registration.register());
+        await this.registration.beat({
           agents: [...this.agents.keys()],
           slots: this.slots,
           busy: this.held.size,
-          ...(this.draining.signal.aborted && { draining: true }),
-          version: PROTOCOL,
+          draining: this.draining.signal.aborted,
+          version: VERSION,
           host: hostname(),
           started_ms: this.startedMs,
           heartbeat_ms: HEARTBEAT_MS,
-        };
-        await this.main.hset(this.keys.beats(), this.id, JSON.stringify(beat));
-        await this.main.zadd(this.keys.workers(), now, this.id);
+        });
         // Ends the connection of the listener if it gets no answer.
         if (this.subscriber.status === 'ready') void this.subscriber.ping().catch(() => {});
-        if (!this.draining.signal.aborted && (await this.main.exists(this.keys.drain(this.id))) > 0) this.drain();
+        if (!this.draining.signal.aborted && (await this.registration.isDrainAsked())) this.drain();
         if (!this.isConnected) this.log('info', 'redis answers again');
         this.isConnected = true;
       } catch (error) {
@@ -261,6 +193,8 @@ class Worker {
       this.subscriber.removeAllListeners('message').on('message', (_, tokens: string) => this.cancel(tokens.split(' ')));
       await this.subscriber.subscribe(this.keys.cancel());
       this.cancel(await this.main.zrangebyscore(this.keys.cancelled(), '-inf', '+inf'));
+      this.isListening = this.subscriber.status === 'ready';
+      this.held.wake();
     } catch (error) {
       this.setLost(error as Error);
       this.subscriber.disconnect(true);
@@ -272,7 +206,7 @@ class Worker {
       this.cancelled.add(token);
       if (this.cancelled.size > CANCELLED_MAX) this.cancelled.delete(this.cancelled.values().next().value!);
     }
-    for (const held of this.held) if (this.cancelled.has(held.task.token)) this.stop(held, 'cancelled');
+    this.held.stopAll('cancelled', (held) => this.cancelled.has(held.task.token));
   }
 
   // Tasks
@@ -282,19 +216,26 @@ class Worker {
     this.isPulling = true;
     this.reader.on('close', () => { this.readerId = undefined; });
     const names = [...this.streams.keys()];
+    let turn = 0;
     for (let failures = 0; !signal.aborted; ) {
       await this.outbox.room();
-      while (this.held.size >= this.slots && !signal.aborted) await this.change();
+      while (this.held.size >= this.slots && !signal.aborted) await this.held.change();
       if (signal.aborted) break;
       const askedAt = performance.now();
-      const count = Math.min(this.slots - this.held.size, PULL_MAX);
+      // COUNT is for each stream: with fewer free slots than streams, they take turns.
+      const free = this.slots - this.held.size;
+      const chosen = [...names.slice(turn), ...names.slice(0, turn)].slice(0, free);
+      turn = (turn + chosen.length) % names.length;
+      const [count, block] = [Math.min(Math.floor(free / chosen.length), PULL_MAX), chosen.length < names.length ? BLOCK_MS / 10 : BLOCK_MS];
       try {
         this.readerId ??= Number(await this.reader.client('ID'));
         const read = (await this.reader.call(
-          'XREADGROUP', 'GROUP', GROUP, this.id, 'COUNT', count, 'BLOCK', BLOCK_MS, 'STREAMS', ...names, ...names.map(() => '>'),
+          'XREADGROUP', 'GROUP', GROUP, this.id, 'COUNT', count, 'BLOCK', block, 'STREAMS', ...chosen, ...chosen.map(() => '>'),
         )) as [string, [string, string[] | null][]][] | null;
         failures = 0;
         if (read === null) continue;
+        // After a lost connection a cancellation may have been missed until the listener is back.
+        while (!this.isListening && !signal.aborted) await within(this.held.change(), BLOCK_MS);
         const isLate = performance.now() - askedAt > BLOCK_MS + LEASE_MARGIN_MS;
         for (const [stream, entries] of read) {
           for (const [entry, fields] of isLate ? await this.owned(stream, entries) : entries) this.accept(stream, entry, fields);
@@ -304,21 +245,23 @@ class Worker {
       } catch (error) {
         this.setLost(error as Error);
         await sleep(backoffMs((failures += 1)), signal);
+        if ((error as Error).message.startsWith('NOGROUP')) await this.registration.register().catch((problem: Error) => this.setLost(problem));
       }
     }
     this.isPulling = false;
   }
 
-  /** Ends the blocking read, which may just begin: a dropped one could have taken tasks. */
+  /** Ends the blocking read, which may just begin: a dropped one could have taken tasks. Without a connection there is none. */
   private async unblock(): Promise<void> {
-    while (this.isPulling && this.main.status === 'ready') {
-      if (this.readerId !== undefined) await this.main.client('UNBLOCK', this.readerId).catch(() => {});
+    while (this.isPulling) {
+      if (this.reader.status !== 'ready') return this.gone.abort();
+      if (this.readerId !== undefined) await within(this.main.client('UNBLOCK', this.readerId), UNBLOCK_MS);
       await sleep(20);
     }
   }
 
   private async owned<T>(stream: string, entries: [string, T][]): Promise<[string, T][]> {
-    const ours = await this.extend([{ stream, entries: entries.map(([entry]) => entry) }]);
+    const ours = await this.held.extend([{ stream, entries: entries.map(([entry]) => entry) }]);
     return entries.filter((_, i) => ours[i] === 1);
   }
 
@@ -332,18 +275,9 @@ class Worker {
     const task = readTask(value('data') ?? '');
     // The scheduler takes the entry back when its lease ends.
     if (typeof task === 'string') return this.log('warn', `entry ${entry} of ${stream} is no task: ${task}`);
-    const now = performance.now();
-    const held: Held = {
-      task, agent, stream, entry,
-      startedMs: Date.now(), begunAt: now, renewedAt: now,
-      isStartReported: false, progress: undefined, progressSentAt: 0,
-      controller: new AbortController(), stopped: undefined,
-      interrupt: () => {}, interrupted: Promise.resolve(),
-    };
-    held.interrupted = new Promise((resolve) => (held.interrupt = resolve));
+    const held = holdTask(task, agent, stream, entry);
     if (this.cancelled.has(task.token) || this.draining.signal.aborted) return this.send(held, { what: 'released' });
     this.held.add(held);
-    this.ticker ??= setInterval(() => this.tick(), TICK_MS);
     void this.attempt(held);
   }
 
@@ -359,8 +293,7 @@ class Worker {
     const work = this.execute(held, context, payloads).catch((thrown: unknown) => failed(thrown));
     void work.finally(() => { this.executing -= 1; });
     const ended = await Promise.race([work, held.interrupted]);
-    this.held.delete(held);
-    this.wake();
+    this.held.remove(held);
     if (held.stopped === 'lost') return;
     const report = held.stopped !== undefined ? stopReport(held) : calls.suspended ? { what: 'suspended', suspended: calls.suspended } : ended!;
     const { used, suggestions } = context.collected();
@@ -376,7 +309,7 @@ class Worker {
     const { task, agent } = held;
     const action = agent.find(task.action);
     if (action === undefined) {
-      throw new Fatal(`agent \`${agent.name}\` has no action \`${task.action ?? ''}\``, { code: 'UNKNOWN_ACTION' });
+      throw new Fatal(`agent \`${agent.name}\` has no action \`${task.action ?? ''}\``, { code: 'ACTION_UNKNOWN' });
     }
     const { input, output } = action.options;
     let inputs = await payloads.inputs();
@@ -406,114 +339,16 @@ class Worker {
     this.outbox.push(reply, { ...head, ...report }, sent);
   }
 
-  private stop(held: Held, reason: StopReason): void {
-    if (held.stopped !== undefined) return;
-    held.stopped = reason;
-    held.controller.abort(new Retry(`the attempt was stopped: ${reason}`, { code: 'STOPPED' }));
-    setTimeout(held.interrupt, CLEAN_UP_MS);
-  }
-
-  // Time limits, leases, progress
-
-  private tick(): void {
-    if (this.held.size === 0) {
-      clearInterval(this.ticker);
-      this.ticker = undefined;
-      return;
-    }
-    const now = performance.now();
-    const due: Held[] = [];
-    for (const held of this.held) {
-      if (held.stopped !== undefined) continue;
-      const { lease_ms, timeout_ms } = held.task;
-      if (now - held.begunAt >= timeout_ms) this.stop(held, 'timeout');
-      else if (now >= held.renewedAt + lease_ms - Math.min(LEASE_MARGIN_MS, lease_ms / 2)) {
-        this.log('warn', `the lease on step ${held.task.step} could not be extended, its execution is stopped`, { plan: held.task.plan });
-        this.stop(held, 'lost');
-      } else if (now - held.renewedAt >= lease_ms / 3) due.push(held);
-      this.sendProgress(held, now);
-    }
-    if (due.length > 0 && !this.isExtending) void this.renew(due, now);
-  }
-
-  private sendProgress(held: Held, now: number): void {
-    if (now - held.begunAt < STARTED_MS || now - held.progressSentAt < STARTED_MS) return;
-    if (held.progress !== undefined) {
-      this.send(held, { what: 'progress', progress: held.progress.fraction, message: held.progress.message });
-    } else if (!held.isStartReported) this.send(held, { what: 'started' });
-    else return;
-    held.isStartReported = true;
-    held.progress = undefined;
-    held.progressSentAt = now;
-  }
-
-  /** Extends leases; each counts from the sending, the only safe bound. */
-  private async renew(due: Held[], sentAt: number): Promise<void> {
-    this.isExtending = true;
-    try {
-      const streams = [...new Set(due.map((held) => held.stream))];
-      const ordered = streams.flatMap((stream) => due.filter((held) => held.stream === stream));
-      const groups = streams.map((stream) => ({ stream, entries: due.filter((held) => held.stream === stream).map((held) => held.entry) }));
-      const ours = await this.extend(groups);
-      ordered.forEach((held, i) => {
-        if (ours[i] === 1) held.renewedAt = sentAt;
-        else {
-          this.log('warn', `the lease on step ${held.task.step} is lost, its execution is stopped`, { plan: held.task.plan });
-          this.stop(held, 'lost');
-        }
-      });
-    } catch (error) {
-      this.setLost(error as Error);
-    } finally {
-      this.isExtending = false;
-    }
-  }
-
-  private async extend(groups: { stream: string; entries: string[] }[]): Promise<number[]> {
-    const streams = groups.map(({ stream }) => stream);
-    const entries = groups.flatMap(({ entries }) => [entries.length, ...entries]);
-    return (await this.main.fcall('goalmill_extend', streams.length, ...streams, this.id, ...entries)) as number[];
-  }
-
   // The end
 
   private async finish(): Promise<void> {
     this.log('info', `worker ${this.id} drains`);
-    await within(this.idle(), this.drainMs, this.forced.signal);
-    for (const held of this.held) this.stop(held, 'released');
-    await this.idle();
+    await within(this.held.idle(), this.drainMs, this.forced.signal);
+    this.held.stopAll('released');
+    await this.held.idle();
     await within(this.outbox.empty(), FLUSH_MS);
     if (this.outbox.length > 0) this.log('warn', `${this.outbox.length} reports could not be sent before the end`);
   }
-
-  private async deregister(): Promise<void> {
-    await this.main.zrem(this.keys.workers(), this.id);
-    await this.main.hdel(this.keys.beats(), this.id);
-  }
-
-  private async idle(): Promise<void> {
-    while (this.held.size > 0) await this.change();
-  }
-
-  /** Waits until a task has ended, or the drain begins. */
-  private change(): Promise<void> {
-    return new Promise((resolve) => this.changed.push(resolve));
-  }
-
-  private wake(): void {
-    const { changed } = this;
-    this.changed = [];
-    for (const resolve of changed) resolve();
-  }
-}
-
-/** What a report says beside the task. */
-interface Report {
-  what: string;
-  outputs?: unknown;
-  failure?: Failure;
-  errors?: Failure[];
-  [field: string]: unknown;
 }
 
 function failed(thrown: unknown): Report {
@@ -524,33 +359,4 @@ function stopReport({ stopped, task }: Held): Report {
   if (stopped !== 'timeout') return { what: 'released' };
   const message = `the attempt took longer than its limit of ${task.timeout_ms} ms`;
   return { what: 'failed', failure: { class: 'timeout', code: 'STEP_TIMEOUT', message } };
-}
-
-/** Waits; ends early if `signal` aborts. */
-function sleep(ms: number, signal?: AbortSignal): Promise<void> {
-  if (signal?.aborted === true) return Promise.resolve();
-  return new Promise((resolve) => {
-    const end = () => {
-      clearTimeout(timer);
-      signal?.removeEventListener('abort', end);
-      resolve();
-    };
-    const timer = setTimeout(end, ms);
-    signal?.addEventListener('abort', end);
-  });
-}
-
-/** Waits for `promise`, at most so long. */
-async function within(promise: Promise<unknown>, ms: number, signal?: AbortSignal): Promise<void> {
-  const over = new AbortController();
-  const end = () => over.abort();
-  signal?.addEventListener('abort', end);
-  if (signal?.aborted === true) end();
-  await Promise.race([promise.catch(() => {}), sleep(ms, over.signal)]);
-  signal?.removeEventListener('abort', end);
-  end();
-}
-
-function aborted(signal: AbortSignal): Promise<void> {
-  return new Promise((resolve) => signal.addEventListener('abort', () => resolve(), { once: true }));
 }

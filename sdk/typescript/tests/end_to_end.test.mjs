@@ -187,3 +187,26 @@ test('result gives up after its time-out, and goes on later', async () => {
   await submitted.cancel();
   await assert.rejects(submitted.result(), PlanFailed);
 });
+
+test('a stored plan runs by its name, alone and inside another plan', async () => {
+  const inputSchema = { type: 'object', properties: { city: { type: 'string' } }, required: ['city'] };
+  const greet = plan('greet', { inputSchema }, (p) => p.finish('end', { inputs: { to: refs.goal.metadata.inputs.city } }));
+  await client.request('POST', '/v1/stored-plans/greet/versions', greet);
+  const submitted = await client.submit({ use: 'greet@1', inputs: { city: 'Oslo' } });
+  assert.deepEqual(await submitted.result(), { to: 'Oslo' });
+  await assert.rejects(client.submit({ use: 'greet', inputs: {} }), /city/);
+  const around = plan('around', {}, (p) => {
+    const inner = p.use('inner', 'greet', { inputs: { city: 'Rome' } });
+    p.finish('end', { inputs: { said: inner.out } });
+  });
+  assert.deepEqual(await (await client.submit(around)).result(), { said: { to: 'Rome' } });
+});
+
+test('a branch for a failed step runs, and the plan goes on', async () => {
+  const branches = plan('branches', {}, (p) => {
+    const pay = p.step('pay', fatal);
+    p.step('refund', books, { after: [{ step: pay, is: ['failed'] }] });
+  });
+  const submitted = await client.submit(branches);
+  assert.deepEqual(await submitted.result(), { order: 7 });
+});

@@ -47,6 +47,26 @@ test('a worker connects over TLS', async () => {
   rmSync(folder, { recursive: true });
 });
 
+test('a worker ends while Redis is away, and `goalmill worker drain` ends one too', async () => {
+  const goalmill = await startGoalmill();
+  const script = new URL('echo_agent.mjs', import.meta.url).pathname;
+  const launch = () => start(process.execPath, [script], { env: { GOALMILL_REDIS_URL: goalmill.redisUrl } });
+  const client = connect(goalmill.url);
+  const lives = (count) => async () => (await client.request('GET', '/v1/workers')).items.length === count;
+  const drained = launch();
+  await until(lives(1), 'the worker lives');
+  const [{ worker }] = (await client.request('GET', '/v1/workers')).items;
+  await client.request('POST', `/v1/workers/${worker}:drain`);
+  assert.equal(await drained.ended, 0);
+  await until(lives(0), 'its heartbeat is removed');
+  const second = launch();
+  await until(lives(1), 'the worker lives');
+  await goalmill.redis.end();
+  await until(() => second.output().includes('"warn"'), 'the worker has lost Redis');
+  assert.equal(await second.end('SIGTERM'), 0);
+  await goalmill.end();
+});
+
 test('a worker follows Sentinel to the new primary', async () => {
   const folder = mkdtempSync(join(tmpdir(), 'goalmill-sentinel-'));
   for (const name of ['a', 'b']) mkdirSync(join(folder, name));

@@ -4,12 +4,11 @@ import { appendFileSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from
 import { connect as open, createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { after } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 
 const binary = process.env.GOALMILL_BINARY ?? new URL('../../../target/debug/goalmill', import.meta.url).pathname;
 const running = new Set();
-after(() => running.forEach((child) => child.kill('SIGKILL')));
+process.on('exit', () => running.forEach((child) => child.kill('SIGKILL')));
 
 /** A port that nothing listens on. */
 export const freePort = () => new Promise((resolve, reject) => {

@@ -10,9 +10,10 @@ import { parseAddress } from '../dist/redis.js';
 import { freePort } from './servers.mjs';
 
 test('addresses of Redis are read as Goalmill writes them', () => {
-  assert.deepEqual(parseAddress('redis://127.0.0.1:6380/2'), { host: '127.0.0.1', port: 6380, db: 2 });
-  assert.deepEqual(parseAddress('redis+unix:///run/redis.sock'), { path: '/run/redis.sock', db: 0 });
-  const tls = parseAddress('rediss://ann:s%40cret@[::1]?db=3');
+  const read = (address) => JSON.parse(JSON.stringify(parseAddress(address)));
+  assert.deepEqual(read('redis://127.0.0.1:6380/2'), { host: '127.0.0.1', port: 6380, db: 2 });
+  assert.deepEqual(read('redis+unix:///run/redis.sock'), { path: '/run/redis.sock', db: 0 });
+  const tls = read('rediss://ann:s%40cret@[::1]?db=3');
   assert.deepEqual(tls, { username: 'ann', password: 's@cret', tls: {}, host: '::1', port: 6379, db: 3 });
   const { sentinels, name, password, sentinelPassword, db } = parseAddress('redis+sentinel://:secret@a:1,b/main/2?sentinel_password=own');
   assert.deepEqual([sentinels, name, password, sentinelPassword, db], [[{ host: 'a', port: 1 }, { host: 'b', port: 26379 }], 'main', 'secret', 'own', 2]);
@@ -48,8 +49,8 @@ test('a digest does not depend on the order of fields', () => {
 test('errors become failures of their class', () => {
   assert.deepEqual(toFailure(new Retry('busy', { after: '2s', code: 'BUSY' })), { class: 'rate_limited', code: 'BUSY', message: 'busy', retry_after_ms: 2_000 });
   assert.deepEqual(toFailure(new Retry('busy')), { class: 'transient', code: 'RETRY', message: 'busy' });
-  assert.deepEqual(toFailure(new Fatal('no')), { class: 'permanent', code: 'FATAL', message: 'no' });
-  assert.deepEqual(toFailure('text'), { class: 'transient', code: 'EXCEPTION', message: 'text' });
+  assert.deepEqual(toFailure(new Fatal('no')), { class: 'permanent', code: 'FAILED', message: 'no' });
+  assert.deepEqual(toFailure('text'), { class: 'transient', code: 'AGENT_EXCEPTION', message: 'text' });
   assert.equal(toFailure(new Error('x'.repeat(10_000))).message.length, 4_000);
 });
 
