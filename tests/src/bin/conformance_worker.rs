@@ -61,7 +61,7 @@ struct Behaviour {
 }
 
 /// One attempt of a behaviour.
-struct Attempt<'a> {
+struct BehaviourAttempt<'a> {
     behaviour: &'a Behaviour,
     task: &'a Task,
     inputs: Value,
@@ -82,7 +82,7 @@ impl Executor for Behaviour {
         calls: &dyn Calls,
         cancelled: &CancellationToken,
     ) -> Result<ExecutionResult, Failure> {
-        let attempt = Attempt { behaviour: self, task, inputs: task.inputs.value(), calls, cancelled };
+        let attempt = BehaviourAttempt { behaviour: self, task, inputs: task.inputs.value(), calls, cancelled };
         let (inputs, step) = (&attempt.inputs, &task.step);
         let outputs = match self.name.as_str() {
             "echo" => {
@@ -139,7 +139,7 @@ impl Behaviour {
     }
 }
 
-impl Attempt<'_> {
+impl BehaviourAttempt<'_> {
     /// Waits for the file `go`; fails when the attempt is stopped.
     async fn wait(&self) -> Result<(), Failure> {
         while !self.behaviour.dir.join("go").exists() {
