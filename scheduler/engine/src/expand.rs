@@ -81,7 +81,7 @@ impl Turn<'_> {
         let mut steps = Vec::new();
         for (n, output) in outputs.iter().enumerate().rev().filter(|(_, output)| !output.is_null()) {
             let inputs = items.and_then(|plan| plan.steps.get(n)).map(|item| &item.inputs);
-            let rendered = render::undo_of_item(self.state, i, n, (inputs, output), limits)?;
+            let rendered = render::undo_of_item(self.state, i, self.now_ms, n, (inputs, output), limits)?;
             steps.push(Step {
                 id: item_id(&spec.id, n),
                 inputs: Json::of(&expression::literal(&rendered.inputs.value())),

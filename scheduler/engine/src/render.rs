@@ -166,6 +166,7 @@ pub(crate) fn item(
 pub(crate) fn undo_of_item(
     state: &PlanState,
     i: StepIndex,
+    now_ms: u64,
     n: usize,
     (inputs, outputs): (Option<&Json>, &Value),
     limits: &Limits,
@@ -173,12 +174,12 @@ pub(crate) fn undo_of_item(
     let what = format!("the inputs of item {n} cannot be evaluated");
     let literal = |inputs: &Json| {
         let render = |scope: &Scope<'_>| expression::render(inputs, scope, limits);
-        with_scope_and(state, i, ScopeParts::default(), render, &what)
+        with_scope_and(state, i, ScopeParts::at(now_ms), render, &what)
     };
     let inputs = inputs.map(literal).transpose()?.unwrap_or_default();
     let (outputs, plan) = (outputs.clone().into(), plan_as_seen(state).into());
     let locals = [("outputs", outputs), ("index", json!(n).into()), ("inputs", inputs), ("plan", plan)];
-    item(state, i, &locals, limits)
+    item(state, i, now_ms, &locals, limits)
 }
 
 /// Whether the condition of a map is about each item, and not about the whole map.
