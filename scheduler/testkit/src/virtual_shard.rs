@@ -79,6 +79,7 @@ impl VirtualShard {
             judge_model: false,
             task_lease_ms: LEASE_MS,
             reply: "goalmill:{s0}:reports".into(),
+            callback_base: String::new(),
             recording: Some(InputRecording {
                 redaction: Redaction::default(),
                 blob_prefix: "goalmill:blob:{s0}:".into(),

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import redis
 
 from goalmill import ApiError, AsyncGoalmill, Goalmill, Plan, RunFailed, Step
 
@@ -146,6 +147,17 @@ def test_a_goal_is_planned_and_a_plan_is_cancelled(server: Goalmill) -> None:
         server.submit(plan).result(0.3)
 
 
+def test_a_stored_plan_is_submitted_by_its_name(server: Goalmill) -> None:
+    with Plan("hello", input_schema=dict[str, str]) as hello:
+        Step("end", kind="finish", inputs={"said": "{{ goal.metadata.inputs.text }}"})
+    version = server.put("hello", hello)["version"]
+    assert server.submit_stored(f"hello@{version}", {"text": "hi"}).result(60) == {"said": "hi"}
+    with Plan("use") as using:
+        inner = Step("inner", use="hello", inputs={"text": "ho"})
+        Step("end", kind="finish", inputs={"inner": inner.out})
+    assert server.submit(using).result(60) == {"inner": {"said": "ho"}}
+
+
 def test_async_programs(installation: Installation) -> None:
     async def go() -> Any:
         client = AsyncGoalmill(installation.url)
@@ -261,6 +273,19 @@ def test_sentinel_and_tls(tmp_path: Path) -> None:
         for process in servers:
             process.kill()
             process.wait()
+
+
+def test_the_redis_user_of_workers_is_enough(installation: Installation, server: Goalmill) -> None:
+    line = next(line for line in (ROOT / "deploy/redis/users.acl").read_text().splitlines() if line.startswith("user worker "))
+    redis.Redis(port=installation.redis_port).execute_command("ACL", "SETUSER", "worker", *re.findall(r"\([^)]*\)|\S+", line)[2:])
+    source = TRIP.replace("serve(trip", f"serve(trip, url='redis://worker:CHANGE-worker@127.0.0.1:{installation.redis_port}'")
+    process = installation.agent(source)
+    with Plan("acl") as plan:
+        Step("h", "trip_agent", action="hotel", inputs={"city": "Bern"}, retry={"max": 1, "initial": 0.001})
+    assert server.submit(plan).result(60) == {"name": "Bern", "price": 98.0}
+    process.send_signal(signal.SIGTERM)
+    assert process.wait(60) == 0
+    assert not [w for w in server.request("GET", "/v1/workers")["items"] if w["worker"].startswith("py-")]
 
 
 def test_a_token_and_a_namespace_are_sent() -> None:

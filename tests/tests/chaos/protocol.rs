@@ -193,3 +193,18 @@ async fn the_python_worker_of_the_protocol_page_completes_a_plan() -> Result<()>
     ensure!(status.success(), "{status}: {}", worker.output());
     Ok(())
 }
+
+/// The vectors of `tests/conformance/protocol`, as they are and with the connections of the worker closed before each step.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_worker_passes_the_vectors_of_the_protocol() -> Result<()> {
+    let _machine = machine().await;
+    let driver = Path::new(env!("CARGO_MANIFEST_DIR")).join("conformance/protocol/run.py");
+    for options in [&[][..], &["--cut"]] {
+        let mut run = tokio::process::Command::new("/usr/bin/python3");
+        run.arg(&driver).args(options).args(["--worker", env!("CARGO_BIN_EXE_conformance_worker")]);
+        let output = run.output().await?;
+        let text = String::from_utf8_lossy(&output.stdout);
+        ensure!(output.status.success() && text.contains(" passed, 0 failed"), "{options:?}\n{text}");
+    }
+    Ok(())
+}

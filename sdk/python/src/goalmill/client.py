@@ -17,6 +17,8 @@ from .errors import ApiError, RunFailed
 from .plan import Plan
 
 RETRY_S = 30.0
+#: A stream of events is silent for 15 s at most.
+SILENT_S = 25.0
 #: Answers after which the same request may succeed.
 _AWAY = {502, 503, 504}
 FINAL = {"completed", "partial", "failed", "cancelled", "rejected"}
@@ -100,6 +102,17 @@ class Goalmill:
         accepted = self.request("POST", path, body, key=key or f"py-{uuid.uuid4().hex}")
         return Run(self, accepted["plan_id"])
 
+    def put(self, name: str, plan: Plan | Mapping[str, Any]) -> dict[str, Any]:
+        """Stores the next version of a plan under a name."""
+        document = plan.to_dict() if isinstance(plan, Plan) else dict(plan)
+        answer: dict[str, Any] = self.request("POST", f"/v1/stored-plans/{name}/versions", document)
+        return answer
+
+    def submit_stored(self, name: str, inputs: Mapping[str, Any] | None = None, *, key: str | None = None) -> Run:
+        """Submits a stored plan: `trip@3`, or `trip` for the newest version."""
+        accepted = self.request("POST", f"/v1/stored-plans/{name}:run", {"inputs": dict(inputs or {})}, key=key or f"py-{uuid.uuid4().hex}")
+        return Run(self, accepted["plan_id"])
+
     def validate(self, plan: Plan | Mapping[str, Any]) -> dict[str, Any]:
         """Validates and prices a plan without running it; `ApiError` has all issues."""
         answer: dict[str, Any] = self.request("POST", "/v1/plans:validate", plan.to_dict() if isinstance(plan, Plan) else dict(plan))
@@ -157,12 +170,12 @@ class Run:
         end = None if timeout is None else time.monotonic() + timeout
         failures = 0
         while True:
-            left = 15.0 if end is None else min(15.0, end - time.monotonic())
+            left = SILENT_S if end is None else min(SILENT_S, end - time.monotonic())
             if left <= 0:
                 raise TimeoutError(f"{self.id} has not ended within {timeout} s")
             try:
                 headers = {"Accept": "text/event-stream", "Last-Event-ID": str(after)}
-                limits = httpx.Timeout(5.0, read=left)  # the server says something every 15 s
+                limits = httpx.Timeout(5.0, read=left)
                 with self.server.http.stream("GET", f"/v1/plans/{self.id}/events", headers=headers, timeout=limits) as answer:
                     if answer.status_code == 204:
                         return
@@ -171,9 +184,10 @@ class Run:
                     if not answer.is_success:
                         raise ApiError(answer.status_code, json.loads(answer.read()))
                     for line in answer.iter_lines():
+                        failures = 0
                         if line.startswith("data:"):
                             raw = json.loads(line[5:])
-                            after, failures = raw["seq"], 0
+                            after = raw["seq"]
                             yield Event(after, raw["type"], raw["time"], raw.get("step_id"), raw.get("attempt"), raw.get("data") or {})
                         if end is not None and time.monotonic() > end:
                             break

@@ -15,7 +15,7 @@ from concurrent.futures import Future
 from concurrent.futures import TimeoutError as FutureTimeout
 from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypedDict, TypeVar, overload
 
-from .errors import Failure, Fatal, PlanFailed, Stopped, Suspended, Undecided
+from .errors import ConstraintViolation, Failure, Fatal, PlanFailed, Stopped, Suspended, Undecided
 from .schema import convert, to_json
 
 if TYPE_CHECKING:
@@ -187,7 +187,7 @@ class Calls:
             return
         text = f"the next call may use up {tokens} tokens and {cost} dollars"
         if budget.last:
-            raise Fatal(f"{text}, which is over the budget of the plan", code="BUDGET_EXCEEDED")
+            raise ConstraintViolation(f"{text}, which is over the budget of the plan", code="BUDGET_EXCEEDED")
         wait = {"for": "budget", "text": text, "needs": {"tokens": tokens, "cost": cost}}
         call = self.begin("budget", wait)
         raise Suspended({"n": call.n, "name": call.name, "inputs": call.inputs, "wait": wait})

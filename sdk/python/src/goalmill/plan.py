@@ -106,7 +106,7 @@ class Plan:
     - `budget`: `{"tokens", "cost", "seconds"}`. `strategy`: `parallel`, `sequential`, `adaptive`.
     - `approve`: True, or `{"limit": seconds, "default": "approve"}`. `revision`: policy, as in the schema of plans.
     - `undo_on`: outcomes after which steps are undone. `failures_max`, `collect`, `confidence`, `estimates`, `metadata`.
-    - `start_at` (a time), `start_in` (seconds): delay the start.
+    - `start_at` (a time), `start_in` (seconds): delay the start. `input_schema`: a type or a JSON Schema of what it takes.
     """
 
     def __init__(self, name: str = "", *, strategy: str | None = None, max_parallel: int | None = None,
@@ -115,12 +115,13 @@ class Plan:
                  failures_max: int | None = None, undo_on: Sequence[str] | None = None, collect: str | None = None,
                  confidence: float | None = None, estimates: Mapping[str, Any] | None = None,
                  metadata: Mapping[str, Any] | None = None, start_at: str | datetime.datetime | None = None,
-                 start_in: Duration | None = None) -> None:
+                 start_in: Duration | None = None, input_schema: Any = None) -> None:
         given: dict[str, Any] = {
             "name": name or None, "strategy": strategy, "max_parallel": max_parallel, "budget": budget,
             "approve": None if approve is None else _approval(approve), "revision": revision,
             "continue_on_failure": continue_on_failure, "failures_max": failures_max, "undo_on": undo_on, "collect": collect,
             "confidence": confidence, "estimates": estimates, "metadata": metadata, "start_at": start_at,
+            "input_schema": None if input_schema is None else _schema(input_schema),
             "start_in": None if start_in is None else f"{_ms(start_in)}ms",
         }
         self._fields = {key: _json(value) for key, value in given.items() if value is not None}
@@ -178,7 +179,8 @@ class Plan:
 class Step:
     """A step of the plan that is being made.
 
-    - `run`: an action (a function of an `Agent`), the name of an agent type, or a `Plan` that runs inside the step. Without it
+    - `run`: an action (a function of an `Agent`), the name of an agent type, or a `Plan` that runs inside the step; or
+      `use`, a stored plan: `trip@3`. Without it
       the step is one of the engine: `kind="finish"`, `"message"`, or a wait.
     - `inputs`: JSON with `Ref`s. Steps that it reads come before it by themselves; `after` names others: steps, ids, `step.ended("failed")`.
     - `for_each`: a list or a `Ref` to one, with `item` (name of the item), `batch`, `items_max`, `on_item_failure`, `max_parallel`.
@@ -201,14 +203,14 @@ class Step:
                  for_each: Sequence[Any] | Ref | str | None = None, item: str | None = None, batch: int | None = None,
                  max_parallel: int | None = None, items_max: int | None = None, on_item_failure: str | Mapping[str, int] | None = None,
                  repeat: Mapping[str, Any] | None = None, wait: Duration | Mapping[str, Any] | None = None,
-                 undo: str | Mapping[str, Any] | Callable[..., Any] | None = None) -> None:
+                 undo: str | Mapping[str, Any] | Callable[..., Any] | None = None, use: str | None = None) -> None:
         plans = _current.get()
         if not plans:
             raise RuntimeError(f"step `{id}` belongs to no plan: make it inside `with Plan(…)`")
         self.id = id
         self.phase: str | None = None
         self.always = False
-        made: dict[str, Any] = {"kind": kind, "description": description, "action": action}
+        made: dict[str, Any] = {"kind": kind, "description": description, "action": action, "use": use}
         found = action_of(run)
         if found is not None:
             made |= {"agent_type": found.agent.agent_type, "action": action or (found.name if found.name != "*" else None)}

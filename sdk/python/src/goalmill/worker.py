@@ -65,6 +65,7 @@ class Worker:
         self.loop: asyncio.AbstractEventLoop | None = None
         self.streams: dict[str, str] = {}
         self.turn = 0
+        self.meta: tuple[Any, ...] = ()
         self.cancelled: dict[str, float] = {}
         self.cancelled_at, self.cancel_lock = 0.0, threading.Lock()
         self.started_ms = int(time.time() * 1000)
@@ -123,7 +124,7 @@ class Worker:
         while not self.draining.wait(1.0):
             pass
         end = time.monotonic() + self.drain_s
-        while self.held and not self.forced.is_set() and time.monotonic() < end:
+        while any(not attempt.ended for attempt in list(self.held.values())) and not self.forced.is_set() and time.monotonic() < end:
             time.sleep(0.02)
         for attempt in list(self.held.values()):
             attempt.stop("released")
@@ -150,8 +151,10 @@ class Worker:
     # Heartbeats and registration
 
     def _beat(self) -> None:
-        if not self.streams:
-            self._register()
+        meta = tuple(self.redis.hmget(f"{self.prefix}:meta", "instance", "protocol", "streams"))
+        if meta != self.meta:  # also when the installation was started again with an empty Redis
+            self._register(*meta)
+            self.meta = meta
         busy, draining = len(self.held), self.draining.is_set()
         beat = {"worker": self.name, "agents": list(self.agents), "slots": self.slots, "busy": busy, "draining": draining,
                 "version": PROTOCOL, "host": socket.gethostname(), "started_ms": self.started_ms,
@@ -165,11 +168,10 @@ class Worker:
         while time.monotonic() < end and not self.closed.wait(0.1) and self.draining.is_set() == draining:
             pass
 
-    def _register(self) -> None:
-        protocol, patterns = self.redis.hmget(f"{self.prefix}:meta", "protocol", "streams")
-        if protocol is None:
+    def _register(self, _: str | None, protocol: str | None, patterns: str | None) -> None:
+        if protocol is None or patterns is None:
             raise redis.RedisError(f"`{self.prefix}:meta` is missing: start a scheduler")
-        if protocol != PROTOCOL or len((patterns or "").split()) != 1:
+        if protocol != PROTOCOL or len(patterns.split()) != 1:
             raise Unfit(f"the installation has protocol {protocol} and streams {patterns!r}: use another version of this package")
         for name, agent in self.agents.items():
             card, known = agent.card(), self.redis.hget(f"{self.prefix}:agents", name)
@@ -298,7 +300,7 @@ class Worker:
 
     def _fail(self, attempt: Attempt, error: BaseException) -> None:
         if isinstance(error, Exception) and not isinstance(error, Failure):
-            log.debug("attempt %s of step %s failed", attempt.task["attempt"], attempt.task["step"], exc_info=error)
+            log.warning("attempt %s of step %s failed", attempt.task["attempt"], attempt.task["step"], exc_info=error)
         attempt.fail(error)
 
     # Time limits, leases, cancellations
