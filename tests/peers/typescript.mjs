@@ -1,17 +1,16 @@
 // 10,000 steps that do nothing through a TypeScript worker with 32 slots, beside 10,000 jobs of BullMQ with concurrency 32.
 //
-//   npm install bullmq ioredis && node tests/peers/typescript.mjs [steps|tasks|bullmq …]
+//   (cd sdk/typescript && npm run prepare); npm install bullmq ioredis && node tests/peers/typescript.mjs [steps|tasks|bullmq …]
 //
 // `steps`: a plan of 10,000 steps, a scheduler and the worker. `tasks`: the worker alone, with the tasks on its stream.
 // `bullmq`: the same number of jobs that wait in a queue. CPU is that of the worker process.
 import { spawn } from 'node:child_process';
-import { readFileSync } from 'node:fs';
+import { mkdtempSync, readFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
+import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import { startGoalmill, startRedis, until } from '../../sdk/typescript/tests/servers.mjs';
-import { mkdtempSync } from 'node:fs';
-import { tmpdir } from 'node:os';
 
 const COUNT = 10_000;
 const SLOTS = 32;

@@ -72,7 +72,7 @@ export class Calls {
   /** What further calls may use up. */
   budget(): CallBudget | undefined {
     const { tokens, cost, last } = this.task.budget ?? {};
-    if (this.task.budget === undefined) return undefined;
+    if (this.task.budget == null) return undefined;
     const left = (most: number | undefined, spent: number) => (most == null ? undefined : Math.max(0, most - spent));
     return { tokens: left(tokens, this.spent.tokens), cost: left(cost, this.spent.cost), last };
   }
@@ -85,24 +85,25 @@ export class Calls {
     return this.inOrder(async (before) => {
       const call: RecordedCall = { n, name, inputs, started_ms: Date.now() };
       let isBegun = false;
-      let made: T;
-      let text: string;
+      let release = () => {};
       try {
-        if (options.needs !== undefined) await this.require(call, options.needs, before);
+        release = await this.reserve(call, options.needs, before);
         isBegun = true;
-        made = await make(`${this.task.plan}/${this.task.step}/${n}`);
-        text = toJson(made, `the outcome of call \`${name}\``);
+        const made = await make(`${this.task.plan}/${this.task.step}/${n}`);
+        const text = this.count(name, toJson(made, `the outcome of call \`${name}\``));
+        const usage = typeof options.usage === 'function' ? options.usage(made) : (options.usage ?? {});
+        const outcome = await this.payloads.storableOutcome(text);
+        await before;
+        await this.keep({ ...call, outcome, ...usageFields(usage), finished_ms: Date.now() });
+        // As the next attempt will get it: dates are texts, fields without a value are missing.
+        return JSON.parse(text) as T;
       } catch (thrown) {
         await before;
         await this.keepFailure(call, isBegun, thrown);
         throw thrown;
+      } finally {
+        release();
       }
-      const usage = typeof options.usage === 'function' ? options.usage(made) : (options.usage ?? {});
-      const stored = await this.payloads.storableOutcome(this.count(name, text));
-      await before;
-      await this.keep({ ...call, outcome: stored, ...usageFields(usage), finished_ms: Date.now() });
-      // As the next attempt will get it: dates are texts, fields without a value are missing.
-      return JSON.parse(text) as T;
     });
   }
 
@@ -121,17 +122,26 @@ export class Calls {
     throw new Suspended(`call \`${call.name}\` waits; the attempt ends here and the next one goes on`);
   }
 
-  private async require(call: RecordedCall, needed: { tokens?: number; cost?: number }, before: Promise<void>): Promise<void> {
+  /** Holds what a call may use up while it is made; gives what ends this. Waits for room in the budget by ending the attempt. */
+  private async reserve(call: RecordedCall, needed: CallOptions<never>['needs'] = {}, before: Promise<void>): Promise<() => void> {
     const left = this.budget() ?? {};
-    const needs = { tokens: needed.tokens ?? 0, cost: needed.cost ?? 0 };
-    if (needs.tokens <= (left.tokens ?? Infinity) && needs.cost <= (left.cost ?? Infinity)) return;
-    const text = `call \`${call.name}\` may use up ${needs.tokens} tokens and ${needs.cost} dollars`;
+    const { tokens = 0, cost = 0 } = needed;
+    if (tokens <= (left.tokens ?? Infinity) && cost <= (left.cost ?? Infinity)) {
+      this.spend(tokens, cost);
+      return () => this.spend(-tokens, -cost);
+    }
+    const text = `call \`${call.name}\` may use up ${tokens} tokens and ${cost} dollars`;
     if (left.last === true) {
       const message = `${text}, and the plan has not so much left`;
       throw new Fatal(message, { code: 'BUDGET_EXCEEDED', class: 'constraint_violation' });
     }
     const { n, name, inputs } = call;
-    await this.suspend({ n, name, inputs, wait: { for: 'budget', text, needs } }, before);
+    return this.suspend({ n, name, inputs, wait: { for: 'budget', text, needs: { tokens, cost } } }, before);
+  }
+
+  private spend(tokens: number, cost: number): void {
+    this.spent.tokens += tokens;
+    this.spent.cost += cost;
   }
 
   /** Numbers the next call; from the first one that differs, recorded calls are void. */
@@ -177,8 +187,7 @@ export class Calls {
   }
 
   private async keep(call: RecordedCall): Promise<void> {
-    this.spent.cost += call.cost ?? 0;
-    this.spent.tokens += (call.usage?.prompt_tokens ?? 0) + (call.usage?.completion_tokens ?? 0);
+    this.spend((call.usage?.prompt_tokens ?? 0) + (call.usage?.completion_tokens ?? 0), call.cost ?? 0);
     if (!this.hasGap) await this.report(call);
   }
 

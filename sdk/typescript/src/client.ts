@@ -230,7 +230,9 @@ export class Run {
     for await (const _ of end);
     const plan = await this.get();
     if (!FINAL.has(plan.status as string)) return this.result(options);
-    if (plan.status === 'completed' || plan.status === 'partial') return plan.final_output as T;
+    if (plan.status === 'completed' || plan.status === 'partial') {
+      return (await this.client.request('GET', this.path('/results?whole=true'))).final_output as T;
+    }
     throw new PlanFailed(this.id, plan.status as string, String(plan.failure?.code ?? plan.status).toUpperCase(), String(plan.failure?.message ?? plan.reason ?? 'no reason'));
   }
 

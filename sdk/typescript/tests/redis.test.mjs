@@ -3,11 +3,11 @@ import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
 import { mkdtempSync, mkdirSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
-import { join } from 'node:path';
+import { join, resolve } from 'node:path';
 import test from 'node:test';
 import { Redis } from 'ioredis';
 import { agent, connect, plan } from 'goalmill';
-import { freePort, start, startGoalmill, startRedis, until } from './servers.mjs';
+import { binary, freePort, start, startGoalmill, startRedis, until } from './servers.mjs';
 
 const echo = agent('ts_echo');
 const say = echo.action('say', (inputs) => inputs);
@@ -42,6 +42,23 @@ test('a worker connects over TLS', async () => {
   const run = await connect(goalmill.url).submit(saying('hello'));
   assert.deepEqual(await run.result({ timeout: '30s' }), { text: 'hello' });
   assert.equal(await worker.end('SIGTERM'), 0);
+  await goalmill.end();
+  await redis.end();
+  rmSync(folder, { recursive: true });
+});
+
+test('a worker needs no more than the Redis user `worker` may do', async () => {
+  const folder = mkdtempSync(join(tmpdir(), 'goalmill-acl-'));
+  const redis = await startRedis(folder, ['--aclfile', resolve(binary, '../../../deploy/redis/users.acl')]);
+  const as = (user) => `redis://${user}:CHANGE-${user}@127.0.0.1:${redis.port}`;
+  const goalmill = await startGoalmill({ redisUrl: as('scheduler') });
+  await serving(as('worker'), async () => {
+    const run = await connect(goalmill.url).submit(saying('x'.repeat(400_000)));
+    assert.equal((await run.result({ timeout: '30s' })).text.length, 400_000);
+  });
+  const admin = new Redis(as('admin'));
+  assert.deepEqual((await admin.call('ACL', 'LOG')).map(String), []);
+  admin.disconnect();
   await goalmill.end();
   await redis.end();
   rmSync(folder, { recursive: true });

@@ -6,7 +6,8 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 
-const binary = process.env.GOALMILL_BINARY ?? new URL('../../../target/debug/goalmill', import.meta.url).pathname;
+/** The program; the repository stands two directories above. */
+export const binary = process.env.GOALMILL_BINARY ?? new URL('../../../target/debug/goalmill', import.meta.url).pathname;
 const running = new Set();
 process.on('exit', () => running.forEach((child) => child.kill('SIGKILL')));
 

@@ -3,6 +3,7 @@ import assert from 'node:assert/strict';
 import { createServer } from 'node:http';
 import test from 'node:test';
 import { agent, connect, Fatal, GoalmillError, Retry } from 'goalmill';
+import { Calls } from '../dist/calls.js';
 import { toFailure } from '../dist/errors.js';
 import { digest, toJson } from '../dist/json.js';
 import { readTask } from '../dist/protocol.js';
@@ -67,6 +68,71 @@ test('names of agents and actions are checked', () => {
   const twice = agent('a');
   twice.action('b', () => 1);
   assert.throws(() => twice.action('b', () => 2), /used once/);
+});
+
+/** The calls of an attempt, and what they report. */
+function callsOf(task) {
+  const reported = [];
+  const payloads = { storableOutcome: async (text) => JSON.parse(text), outcome: async (outcome) => outcome };
+  const calls = new Calls({ plan: 'p0-a', step: 's', ...task }, payloads, () => {}, async (call) => void reported.push(call));
+  return { calls, reported };
+}
+
+/** A promise with its end. */
+function deferred() {
+  let settle;
+  const promise = new Promise((resolve, reject) => (settle = { resolve, reject }));
+  return { promise, ...settle };
+}
+
+test('calls that run at the same time are recorded in the order in which they began', async () => {
+  const { calls, reported } = callsOf({});
+  const [first, second] = [deferred(), deferred()];
+  const both = Promise.all([calls.call('a', () => first.promise, {}), calls.call('b', () => second.promise, {})]);
+  second.resolve(2);
+  await new Promise((resolve) => setImmediate(resolve));
+  assert.deepEqual(reported, []);
+  first.resolve(1);
+  assert.deepEqual(await both, [1, 2]);
+  assert.deepEqual(reported.map(({ n, name, outcome }) => [n, name, outcome]), [[1, 'a', 1], [2, 'b', 2]]);
+});
+
+test('the number of a failed call is used again, and nothing is recorded after a gap', async () => {
+  const { calls, reported } = callsOf({});
+  const fails = () => Promise.reject(new Error('busy'));
+  await assert.rejects(calls.call('a', fails, {}), /busy/);
+  await assert.rejects(calls.call('a', () => { throw new Fatal('never'); }, {}), /never/);
+  assert.equal(await calls.call('b', (key) => key, {}), 'p0-a/s/2');
+  const late = deferred();
+  const [lost, made] = [calls.call('c', () => late.promise, {}), calls.call('d', () => 4, {})];
+  late.reject(new Error('gone'));
+  await assert.rejects(lost, /gone/);
+  assert.equal(await made, 4);
+  assert.deepEqual(reported.map(({ n, name, error }) => [n, name, error?.code]), [[1, 'a', 'FAILED'], [2, 'b', undefined]]);
+  await assert.rejects(calls.wait('e', { for: 'approval', text: 'go on?' }), /failed before/);
+});
+
+test('a recorded failure is thrown again, and a call with other inputs ends the replay', async () => {
+  const recorded = [{ n: 1, name: 'a', error: { class: 'permanent', code: 'NO', message: 'never' } }, { n: 2, name: 'b', inputs: 'x', outcome: 2 }];
+  const { calls, reported } = callsOf({ calls: recorded });
+  await assert.rejects(calls.call('a', () => 1, {}), (error) => error instanceof Fatal && error.code === 'NO');
+  assert.equal(await calls.call('b', () => 3, { inputs: 'y' }), 3);
+  assert.deepEqual(reported.map(({ n }) => n), [2]);
+});
+
+test('a call holds its share of the budget while it is made', async () => {
+  const { calls } = callsOf({ budget: { tokens: 100, cost: 1 } });
+  const slow = deferred();
+  const usage = { promptTokens: 10, completionTokens: 20, cost: 0.25 };
+  const first = calls.call('a', () => slow.promise, { needs: { tokens: 60 }, usage });
+  assert.equal(calls.budget().tokens, 40);
+  const second = calls.call('b', () => 2, { needs: { tokens: 60 } });
+  slow.resolve(1);
+  await assert.rejects(second, { name: 'Suspended' });
+  assert.equal(await first, 1);
+  assert.deepEqual([calls.suspended.n, calls.suspended.wait.needs], [2, { tokens: 60, cost: 0 }]);
+  assert.deepEqual(calls.budget(), { tokens: 70, cost: 0.75, last: undefined });
+  await assert.rejects(calls.call('c', () => 3, {}), { name: 'Suspended' });
 });
 
 /** A server whose answers are the given functions, one after the other. */
