@@ -255,15 +255,18 @@ impl Auditor {
             Join::Any => spec.dependencies.len().min(1),
             Join::AtLeast(k) => k as usize,
         };
-        if met < needed {
+        let early = (met < needed).then(|| {
             let open: BTreeSet<&str> =
                 spec.dependencies.iter().map(|d| d.as_str()).filter(|d| !satisfied(d)).take(3).collect();
-            self.report(seq, format!("`{step}` goes out before {open:?}"));
-        }
+            format!("`{step}` goes out before {open:?}")
+        });
         let is_removed =
             |id: &StepId| self.steps.get(id.as_str()).is_some_and(|seen| seen.ended.as_deref() == Some("plan_revised"));
         // What a revision removed is undone while the plan runs.
         let is_revised = spec.undoes.as_ref().is_some_and(is_removed);
+        if let Some(early) = early {
+            self.report(seq, early);
+        }
         if is_cleanup != self.cleans && !is_revised {
             let when = if self.cleans { "after" } else { "before" };
             self.report(seq, format!("`{step}` goes out {when} the outcome of the plan"));

@@ -178,6 +178,9 @@ pub struct SchedulerSettings {
     pub trim_ms: u64,
     /// Final plans stay readable for so long; with an archive, they stay in Redis for at least so long.
     pub retention_ms: u64,
+    /// Plans that only wait for longer than that leave the memory of their owner until something concerns them. 0: they
+    /// stay.
+    pub park_ms: u64,
     /// Entries read from a shard's inbox in one call.
     pub inbox_batch: usize,
     /// Microseconds after a commit in which a shard keeps asking for what comes next before its thread sleeps: waking
@@ -201,6 +204,7 @@ impl Default for SchedulerSettings {
             reclaim_ms: 1_000,
             trim_ms: 1_000,
             retention_ms: 24 * 3_600_000,
+            park_ms: 60_000,
             inbox_batch: 1_000,
             spin_us: 300,
             recalled_plans: 500,

@@ -107,6 +107,12 @@ impl ActivePlan {
         self.is_behind() && !std::mem::replace(&mut self.is_awaited, true)
     }
 
+    /// Whether all that there is to write of the plan is written.
+    pub(super) fn is_settled(&self) -> bool {
+        let is_written = self.written == self.state.seq() && self.unwritten.is_empty();
+        is_written && !self.is_in_turn && !self.is_awaited && !self.is_behind() && self.lookups.is_empty()
+    }
+
     /// When the plan changed, Unix milliseconds.
     fn changed_ms(&self) -> u64 {
         self.unwritten.first().map_or(self.state.updated_ms(), |record| record.time_ms)

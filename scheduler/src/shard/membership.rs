@@ -357,6 +357,7 @@ fn new_state(scheduler: &Scheduler, shards: &OwnedShards, shard: ShardId) -> Sha
     if !scheduler.hooks.is_empty() {
         state.enable_hooks();
     }
+    state.set_parking(scheduler.settings.scheduler.park_ms);
     state.set_quarantined(scheduler.quarantined_plans());
     if scheduler.traces.is_some() {
         state.enable_traces();

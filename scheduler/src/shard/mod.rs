@@ -9,6 +9,7 @@ mod inbox_reader;
 mod membership;
 mod outbox;
 mod ownership;
+mod parked_plans;
 mod presence;
 mod quota;
 mod ready;

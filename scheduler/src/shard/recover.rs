@@ -50,7 +50,8 @@ pub(super) async fn plans(
     Ok(states)
 }
 
-async fn restore(scheduler: &Scheduler, plan: PlanId) -> Result<Option<PlanState>, BrokerError> {
+/// The plan as its log says; `None` for one that goes into quarantine.
+pub(super) async fn restore(scheduler: &Scheduler, plan: PlanId) -> Result<Option<PlanState>, BrokerError> {
     let Ok(read) = AssertUnwindSafe(event_log::read_plan_state(scheduler.plans.as_ref(), &plan)).catch_unwind().await
     else {
         scheduler.quarantine_plan(plan, "the engine panicked over it; please report this bug");

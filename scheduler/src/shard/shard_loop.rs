@@ -6,8 +6,10 @@ use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
 
+use futures_util::stream::{self, StreamExt, TryStreamExt};
 use goalmill_broker::{BrokerError, Commit, InboxCursor};
 use goalmill_common::id::{AgentType, PlanId, ShardId};
+use goalmill_engine::PlanState;
 use tokio::sync::{Notify, mpsc};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
@@ -17,7 +19,7 @@ use super::inbox_reader::{InboxBatch, read_inbox};
 use super::outbox::Outbox;
 use super::takeover::CarefulTakeover;
 use super::turns::{LoopInput, TurnInput, TurnOutput, Turns};
-use super::{OwnedShards, ShardMessage};
+use super::{OwnedShards, ShardMessage, recover};
 use crate::busy_poll::busy_poll;
 use crate::quarantine::{self, QuarantineRecord};
 use crate::scheduler::Scheduler;
@@ -25,6 +27,9 @@ use crate::unused_agent_types::REOPEN;
 
 /// Batches of inbox entries read ahead.
 const READ_AHEAD: usize = 2;
+
+/// Logs of parked plans that are read at once.
+const READS_AT_ONCE: usize = 16;
 
 /// Why a loop ended.
 #[derive(Debug)]
@@ -124,8 +129,10 @@ impl ShardLoop {
         loop {
             let input = match wakeup {
                 Wakeup::Inputs(inputs) => TurnInput::Inputs(self.prepare_inputs(inputs, inbox).await?),
-                Wakeup::Due if self.io.writing.is_none() => self.start_recovered().await?,
-                Wakeup::Due => TurnInput::Due,
+                Wakeup::Due => {
+                    self.wake_parked(&[]).await?;
+                    if self.io.writing.is_none() { self.start_recovered().await? } else { TurnInput::Due }
+                }
                 Wakeup::Written(written) => {
                     written?;
                     self.io.writing = None;
@@ -320,7 +327,30 @@ impl ShardLoop {
             }
         }
         self.mark_finished_plans(&inputs).await?;
+        self.wake_parked(&inputs).await?;
         Ok(inputs)
+    }
+
+    /// Reads the parked plans again that are due, or that inputs concern.
+    async fn wake_parked(&mut self, inputs: &[LoopInput]) -> Result<(), LoopEnd> {
+        let state = &self.turns.state;
+        let concerned = inputs.iter().flat_map(LoopInput::plans).filter(|plan| state.is_parked(plan));
+        let plans: BTreeSet<PlanId> = concerned.chain(state.parked_due()).collect();
+        if plans.is_empty() {
+            return Ok(());
+        }
+        let scheduler = self.scheduler.clone();
+        let reads = stream::iter(plans).map(|plan| recover::restore(&scheduler, plan)).buffered(READS_AT_ONCE);
+        let read: Vec<Option<PlanState>> = reads.try_collect().await?;
+        for state in read {
+            match state {
+                Some(state) => self.turns.state.unpark(state),
+                None => {
+                    return Err(LoopEnd::Lost("a parked plan cannot be read, so the shard is recovered again".into()));
+                }
+            }
+        }
+        Ok(())
     }
 
     /// Finds out which submitted plans have already run: memory has only those that are not final.

@@ -29,6 +29,13 @@ impl Timers {
         }
     }
 
+    /// Clears the timers of a plan.
+    ///
+    /// - `steps`: those that may have one.
+    pub(crate) fn forget(&mut self, slot: Slot, steps: impl Iterator<Item = Timer>) {
+        steps.chain([Timer::Plan]).for_each(|timer| self.set(slot, timer, None));
+    }
+
     /// The time of the next timer.
     pub(crate) fn next_ms(&self) -> Option<u64> {
         self.due.first().map(|(due, _, _)| *due)

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 import redis
 
@@ -156,6 +157,34 @@ def test_a_stored_plan_is_submitted_by_its_name(server: Goalmill) -> None:
         inner = Step("inner", use="hello", inputs={"text": "ho"})
         Step("end", kind="finish", inputs={"inner": inner.out})
     assert server.submit(using).result(60) == {"inner": {"said": "ho"}}
+
+
+PRINTER = '''
+from goalmill import Agent, Context
+printer = Agent("printer")
+
+@printer.action("print", side_effect=True)
+def start(pages: int, ctx: Context) -> None:
+    with open("order", "w") as order:
+        order.write(ctx.callback["url"] + " " + ctx.callback["token"])
+    ctx.accepted()
+
+printer.serve(slots=1)
+'''
+
+
+def test_an_outcome_comes_by_callback(installation: Installation, server: Goalmill, agent: Start) -> None:
+    agent(PRINTER.replace('"order"', repr(str(installation.folder / "order"))))
+    card = next(a for a in server.request("GET", "/v1/agents")["items"] if a["agent_type"] == "printer")
+    assert card["actions"][0]["side_effect"] is True
+    with Plan("print") as plan:
+        printed = Step("p", "printer", action="print", inputs={"pages": 3}, callback=True, timeout=60)
+        Step("end", kind="finish", inputs={"pages": printed.out.pages})
+    run = server.submit(plan)
+    until(lambda: run.view()["steps"][0]["status"] == "waiting")
+    url, token = (installation.folder / "order").read_text().split()
+    httpx.post(url, headers={"goalmill-callback-token": token}, json={"outputs": {"pages": 3}}).raise_for_status()
+    assert run.result(60) == {"pages": 3}
 
 
 def test_async_programs(installation: Installation) -> None:

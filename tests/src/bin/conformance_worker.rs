@@ -61,7 +61,7 @@ struct Behaviour {
 }
 
 /// One attempt of a behaviour.
-struct Attempt<'a> {
+struct BehaviourAttempt<'a> {
     behaviour: &'a Behaviour,
     task: &'a Task,
     inputs: Value,
@@ -82,7 +82,7 @@ impl Executor for Behaviour {
         calls: &dyn Calls,
         cancelled: &CancellationToken,
     ) -> Result<ExecutionResult, Failure> {
-        let attempt = Attempt { behaviour: self, task, inputs: task.inputs.value(), calls, cancelled };
+        let attempt = BehaviourAttempt { behaviour: self, task, inputs: task.inputs.value(), calls, cancelled };
         let (inputs, step) = (&attempt.inputs, &task.step);
         let outputs = match self.name.as_str() {
             "echo" => {
@@ -92,10 +92,7 @@ impl Executor for Behaviour {
             "measure" => json!({"length": inputs["text"].as_str().map_or(0, |text| text.chars().count())}),
             "fail_retry" => return Err(flaky(inputs["after_ms"].as_u64())),
             "fail_fatal" => return Err(Failure::new(FailureClass::Permanent, "NO_GOOD", "this cannot work")),
-            "crash" => {
-                let missing: Option<Value> = None;
-                missing.expect("nobody expects this")
-            }
+            "crash" => panic!("nobody expects this"),
             "partial" => return Ok(partial()),
             "slow" => {
                 self.note(&format!("begin {step}"))?;
@@ -142,7 +139,7 @@ impl Behaviour {
     }
 }
 
-impl Attempt<'_> {
+impl BehaviourAttempt<'_> {
     /// Waits for the file `go`; fails when the attempt is stopped.
     async fn wait(&self) -> Result<(), Failure> {
         while !self.behaviour.dir.join("go").exists() {

@@ -132,6 +132,7 @@ pub fn settings(rng: &Rng, shards: u16) -> Settings {
     settings.scheduler.window_min = *rng.pick(&[1, 3, 64]);
     settings.scheduler.task_lease_ms = 4_000;
     settings.scheduler.reclaim_ms = 600;
+    settings.scheduler.park_ms = 400;
     settings.scheduler.trim_ms = 2_000;
     // The virtual clock stands still while anything is awake.
     settings.scheduler.spin_us = 0;

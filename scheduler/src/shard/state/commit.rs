@@ -87,6 +87,8 @@ impl ShardState {
     pub(crate) fn finish_commit(&mut self, sealed: SealedTurn) -> Vec<PostCommit> {
         let SealedTurn { mut events, mut post_commit, inputs: _ } = sealed;
         self.count_spent(&mut events);
+        let open: Vec<Slot> =
+            events.iter().filter(|sealed| sealed.finished.is_none()).map(|sealed| sealed.slot).collect();
         for SealedEvents { slot, finished, records } in events {
             let Some(plan) = finished.as_ref().or_else(|| self.plans.get(&slot)) else { continue };
             let state = &plan.state;
@@ -104,6 +106,7 @@ impl ShardState {
                 }
             }
         }
+        open.into_iter().for_each(|slot| self.park_if_idle(slot));
         post_commit
     }
 }

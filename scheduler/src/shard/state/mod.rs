@@ -27,6 +27,7 @@ use super::event_counters::EventCounters;
 use super::ignored_entries::IgnoredEntries;
 use super::inbox_reader::InboxPlace;
 use super::outbox::PostCommit;
+use super::parked_plans::ParkedPlans;
 use super::quota::Unlimited;
 use super::ready::{ReadySet, Waiting};
 use super::recently_finished::{RecentlyFinished, StatusSnapshot};
@@ -42,6 +43,7 @@ mod commit;
 mod dispatch;
 mod effects;
 mod family;
+mod parking;
 mod reconcile;
 
 pub(crate) use commit::SealedTurn;
@@ -75,6 +77,9 @@ pub(crate) struct ShardState {
     outstanding: HashMap<AgentType, u32>,
     /// Queues that may hold tasks of stopped attempts.
     stopped: BTreeSet<AgentType>,
+    parked: ParkedPlans,
+    /// Plans that only wait for longer than that are parked, in milliseconds; 0 for none.
+    park_ms: u64,
     /// Plans whose last decision stopped at the work limit.
     unsettled: VecDeque<Slot>,
     recently_finished: RecentlyFinished,
@@ -121,6 +126,8 @@ impl ShardState {
             in_flight: HashMap::default(),
             outstanding: HashMap::default(),
             stopped: BTreeSet::new(),
+            parked: ParkedPlans::default(),
+            park_ms: 0,
             unsettled: VecDeque::new(),
             recently_finished: RecentlyFinished::new(Instant::now()),
             broken: None,
@@ -226,6 +233,9 @@ impl ShardState {
         for plan in self.plans.values() {
             counts.plan(plan.state.status(), plan.state.updated_ms());
         }
+        for parked in self.parked.iter() {
+            counts.plan(parked.status(), parked.updated_ms());
+        }
         counts
     }
 
@@ -279,14 +289,14 @@ impl ShardState {
         self.broken.as_ref()
     }
 
-    /// Plans in memory.
+    /// Plans that are not final.
     pub(crate) fn len(&self) -> usize {
-        self.plans.len()
+        self.plans.len() + self.parked.len()
     }
 
     /// Whether the status of a submitted plan is known; `snapshot` is its earlier status in the store.
     pub(crate) fn knows_status(&mut self, plan: &PlanId, snapshot: Option<StatusSnapshot>) -> bool {
-        if self.slots.contains_key(plan) {
+        if self.slots.contains_key(plan) || self.is_parked(plan) {
             return true;
         }
         let seen = snapshot.filter(|snapshot| self.recently_finished.is_current(snapshot));
@@ -305,7 +315,7 @@ impl ShardState {
     /// When the next timer is due, Unix milliseconds.
     pub(crate) fn next_due_ms(&self) -> Option<u64> {
         let behind = self.behind.front().map(|(due, _)| *due);
-        self.timers.next_ms().into_iter().chain(behind).min()
+        self.timers.next_ms().into_iter().chain(behind).chain(self.parked.next_ms()).min()
     }
 
     /// Starts or continues a turn. All its events carry the same time, because a log entry has only one.
@@ -542,11 +552,16 @@ impl ShardState {
     }
 
     fn insert_plan(&mut self, plan: ActivePlan) -> Slot {
-        self.last_slot += 1;
-        let slot = self.last_slot;
         if let (Some(in_use), None) = (&mut self.namespaces, plan.state.parent()) {
             in_use.add_plan(&plan.state.namespace(), plan.state.id());
         }
+        self.hold_plan(plan)
+    }
+
+    /// Holds a plan that is counted for its namespace.
+    fn hold_plan(&mut self, plan: ActivePlan) -> Slot {
+        self.last_slot += 1;
+        let slot = self.last_slot;
         self.slots.insert(plan.state.id().clone(), slot);
         self.plans.insert(slot, Box::new(plan));
         slot
@@ -600,5 +615,7 @@ fn rejection_problem(rejection: &Rejection) -> Problem {
 
 #[cfg(test)]
 mod order_tests;
+#[cfg(test)]
+mod parking_tests;
 #[cfg(test)]
 mod tests;

@@ -13,7 +13,7 @@ import typing
 from collections.abc import Awaitable, Callable, Mapping
 from concurrent.futures import Future
 from concurrent.futures import TimeoutError as FutureTimeout
-from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypedDict, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Generic, NoReturn, ParamSpec, TypedDict, TypeVar, overload
 
 from .errors import ConstraintViolation, Failure, Fatal, PlanFailed, Stopped, Suspended, Undecided
 from .schema import convert, to_json
@@ -260,6 +260,18 @@ class BaseContext:
     def budget(self) -> Budget:
         """What further calls may use up."""
         return self._attempt.budget
+
+    @property
+    def callback(self) -> Mapping[str, str] | None:
+        """`url` and `token` for the outcome, if the step has `callback=True`."""
+        found: Mapping[str, str] | None = self.task.get("callback")
+        return found
+
+    def accepted(self) -> NoReturn:
+        """Ends the attempt without an outcome: it comes by the callback, and no worker waits for it."""
+        if self.callback is None:
+            raise Fatal("the step has no `callback=True`", code="CALLBACK_MISSING")
+        raise Suspended({"n": 0, "name": "callback", "wait": {"for": "callback", "text": "an outcome by callback"}})
 
     @property
     def deadline(self) -> float:

@@ -22,7 +22,7 @@ class Failure(Exception):
 
 
 class Retry(Failure):
-    """Another attempt may succeed. With `after` (seconds) the agent type is held for so long, and no retry is used."""
+    """Another attempt may succeed. With `after` it starts so many seconds later at the earliest, and no retry is used."""
 
     failure_class = "transient"
 

@@ -203,14 +203,14 @@ class Step:
                  for_each: Sequence[Any] | Ref | str | None = None, item: str | None = None, batch: int | None = None,
                  max_parallel: int | None = None, items_max: int | None = None, on_item_failure: str | Mapping[str, int] | None = None,
                  repeat: Mapping[str, Any] | None = None, wait: Duration | Mapping[str, Any] | None = None,
-                 undo: str | Mapping[str, Any] | Callable[..., Any] | None = None, use: str | None = None) -> None:
+                 undo: str | Mapping[str, Any] | Callable[..., Any] | None = None, use: str | None = None, callback: bool | None = None) -> None:
         plans = _current.get()
         if not plans:
             raise RuntimeError(f"step `{id}` belongs to no plan: make it inside `with Plan(…)`")
         self.id = id
         self.phase: str | None = None
         self.always = False
-        made: dict[str, Any] = {"kind": kind, "description": description, "action": action, "use": use}
+        made: dict[str, Any] = {"kind": kind, "description": description, "action": action, "use": use, "callback": callback}
         found = action_of(run)
         if found is not None:
             made |= {"agent_type": found.agent.agent_type, "action": action or (found.name if found.name != "*" else None)}

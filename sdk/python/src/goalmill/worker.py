@@ -111,8 +111,9 @@ class Worker:
             self.change.notify_all()
 
     def run(self) -> None:
-        """Serves until SIGTERM or SIGINT."""
-        for number in (signal.SIGTERM, signal.SIGINT):
+        """Serves until SIGTERM or SIGINT; in a thread that is not the main one, until `drain`."""
+        main = threading.current_thread() is threading.main_thread()
+        for number in (signal.SIGTERM, signal.SIGINT) if main else ():
             # A handler only sets events: it may interrupt a thread that holds a lock.
             signal.signal(number, lambda *_: (self.forced if self.draining.is_set() else self.draining).set())
         self.start()
