@@ -80,6 +80,7 @@ export async function startGoalmill({ settings = '', redisArgs = [], redisUrl } 
     url,
     redis,
     redisUrl: redis.url,
+    pid: scheduler.child.pid,
     folder,
     log: () => readFileSync(join(folder, 'log'), 'utf8'),
     async end() {
