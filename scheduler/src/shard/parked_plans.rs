@@ -113,7 +113,6 @@ mod tests {
             parked.insert(format!("p0-{n:016x}").into(), plan(n.wrapping_mul(0x9e37_79b9) % 1_000_000));
         }
         let each = (resident() - before) / PLANS;
-        println!("{each} bytes for each of {PLANS} parked plans");
         assert!(each < 200, "{each} bytes");
     }
 }
