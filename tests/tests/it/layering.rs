@@ -66,7 +66,7 @@ const SCHEDULER_ORDER: &[&[&str]] = &[
     &["app"],
     &["api", "archiver", "event_stream", "intake", "gauges", "goal_streams", "reaper", "reconcile"],
     &["event_delivery"],
-    &["scaling", "shard_client", "submission"],
+    &["inbox_poll", "scaling", "shard_client", "submission"],
     &["stored_plans"],
     &["shard"],
     &["effects", "watchdog"],
