@@ -356,7 +356,7 @@ class Worker {
       progress: (fraction, message) => { held.progress = { fraction, message }; },
     });
     this.executing += 1;
-    const work = this.execute(held, context, payloads).catch((thrown: unknown) => failed(thrown));
+    const work = runAction(held.agent, held.task, context, payloads);
     void work.finally(() => { this.executing -= 1; });
     const ended = await Promise.race([work, held.interrupted]);
     this.held.delete(held);
@@ -370,23 +370,6 @@ class Worker {
       ...(suggestions.length > 0 && report.what !== 'released' && { suggested_adjustments: suggestions }),
       finished_ms: Date.now(),
     });
-  }
-
-  private async execute(held: Held, context: Context, payloads: Payloads): Promise<Report> {
-    const { task, agent } = held;
-    const action = agent.find(task.action);
-    if (action === undefined) {
-      throw new Fatal(`agent \`${agent.name}\` has no action \`${task.action ?? ''}\``, { code: 'UNKNOWN_ACTION' });
-    }
-    const { input, output } = action.options;
-    let inputs = await payloads.inputs();
-    if (input !== undefined) inputs = await validate(input, inputs, 'the inputs do not match', 'INPUT_INVALID');
-    const result: unknown = await action.run(inputs, context);
-    const isPartial = result instanceof PartialResult;
-    let outputs: unknown = (isPartial ? result.outputs : result) ?? {};
-    if (output !== undefined && !isPartial) outputs = await validate(output, outputs, 'the outputs do not match', 'OUTPUT_INVALID');
-    const stored = await payloads.storableOutputs(outputs, toJson(outputs, 'the outputs'));
-    return isPartial ? { what: 'partial_success', outputs: stored, errors: result.errors } : { what: 'completed', outputs: stored };
   }
 
   private checkRunning(held: Held): void {
@@ -508,7 +491,7 @@ class Worker {
 }
 
 /** What a report says beside the task. */
-interface Report {
+export interface Report {
   what: string;
   outputs?: unknown;
   failure?: Failure;
@@ -553,4 +536,29 @@ async function within(promise: Promise<unknown>, ms: number, signal?: AbortSigna
 
 function aborted(signal: AbortSignal): Promise<void> {
   return new Promise((resolve) => signal.addEventListener('abort', () => resolve(), { once: true }));
+}
+
+/** Runs the action of a task; its report, also if it fails. @internal */
+export async function runAction(agent: Agent, task: Task, context: Context, payloads: Payloads): Promise<Report> {
+  try {
+    return await execute(agent, task, context, payloads);
+  } catch (thrown) {
+    return failed(thrown);
+  }
+}
+
+async function execute(agent: Agent, task: Task, context: Context, payloads: Payloads): Promise<Report> {
+  const action = agent.find(task.action);
+  if (action === undefined) {
+    throw new Fatal(`agent \`${agent.name}\` has no action \`${task.action ?? ''}\``, { code: 'UNKNOWN_ACTION' });
+  }
+  const { input, output } = action.options;
+  let inputs = await payloads.inputs();
+  if (input !== undefined) inputs = await validate(input, inputs, 'the inputs do not match', 'INPUT_INVALID');
+  const result: unknown = await action.run(inputs, context);
+  const isPartial = result instanceof PartialResult;
+  let outputs: unknown = (isPartial ? result.outputs : result) ?? {};
+  if (output !== undefined && !isPartial) outputs = await validate(output, outputs, 'the outputs do not match', 'OUTPUT_INVALID');
+  const stored = await payloads.storableOutputs(outputs, toJson(outputs, 'the outputs'));
+  return isPartial ? { what: 'partial_success', outputs: stored, errors: result.errors } : { what: 'completed', outputs: stored };
 }
