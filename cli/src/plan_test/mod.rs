@@ -5,6 +5,7 @@ mod from_log;
 mod junit;
 mod stdio;
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -108,8 +109,8 @@ fn read_tests(file: &str) -> Result<Vec<PlanTest>, Failed> {
 
 async fn run_test(file: &str, test: &PlanTest, limits: &Limits) -> Result<TestResult, Failed> {
     let begun = Instant::now();
-    let ended = match read_plan(file, test.plan.as_ref(), limits)? {
-        Ok(plan) => run_plan(test, plan, limits).await,
+    let ended = match read_plans(file, test, limits)? {
+        Ok((plan, stored)) => run_plan(test, plan, &stored, limits).await,
         Err(issues) => Err(vec![refused(&issues)]),
     };
     let (differences, outcome) = match ended {
@@ -128,8 +129,13 @@ async fn run_test(file: &str, test: &PlanTest, limits: &Limits) -> Result<TestRe
 }
 
 /// Runs a plan whose agents are all mocks; the error says why it has no end.
-async fn run_plan(test: &PlanTest, plan: Option<Value>, limits: &Limits) -> Result<RunOutcome, Vec<String>> {
-    let submit = prepare_submission(test, plan, limits).map_err(|issues| vec![refused(&issues)])?;
+async fn run_plan(
+    test: &PlanTest,
+    plan: Option<Value>,
+    stored: &BTreeMap<String, Value>,
+    limits: &Limits,
+) -> Result<RunOutcome, Vec<String>> {
+    let submit = prepare_submission(test, plan, stored, limits).map_err(|issues| vec![refused(&issues)])?;
     let failed = |error: RunError| vec![error.to_string()];
     let mut run = TestRun::start(test, submit, limits.clone(), &[], None).map_err(failed)?;
     match run.advance().await.map_err(failed)? {
@@ -146,19 +152,33 @@ fn refused(issues: &[Issue]) -> String {
     format!("the plan is refused:{}", issues.iter().map(shown).collect::<String>())
 }
 
-/// The document of a plan; a path is relative to the file that names it.
-pub fn read_plan(
-    file: &str,
-    plan: Option<&PlanSource>,
-    limits: &Limits,
-) -> Result<Result<Option<Value>, Vec<Issue>>, Failed> {
+/// The document of the plan, and those of stored plans by name.
+pub type PlanDocuments = (Option<Value>, BTreeMap<String, Value>);
+
+/// Reads the plans of a test; paths are relative to the file that names them.
+pub fn read_plans(file: &str, test: &PlanTest, limits: &Limits) -> Result<Result<PlanDocuments, Vec<Issue>>, Failed> {
+    let plan = match test.plan.as_ref().map(|plan| read_plan(file, plan, limits)).transpose()? {
+        Some(Err(issues)) => return Ok(Err(issues)),
+        Some(Ok(plan)) => Some(plan),
+        None => None,
+    };
+    let mut stored = BTreeMap::new();
+    for (name, source) in &test.plans {
+        match read_plan(file, source, limits)? {
+            Ok(document) => stored.insert(name.clone(), document),
+            Err(issues) => return Ok(Err(issues)),
+        };
+    }
+    Ok(Ok((plan, stored)))
+}
+
+fn read_plan(file: &str, plan: &PlanSource, limits: &Limits) -> Result<Result<Value, Vec<Issue>>, Failed> {
     let path = match plan {
-        None => return Ok(Ok(None)),
-        Some(PlanSource::Document(document)) => return Ok(Ok(Some(Value::Object(document.clone())))),
-        Some(PlanSource::Path(path)) => beside(file, path),
+        PlanSource::Document(document) => return Ok(Ok(Value::Object(document.clone()))),
+        PlanSource::Path(path) => beside(file, path),
     };
     let text = input::read_bounded(&path.to_string_lossy(), limits.plan_bytes_max as u64)?;
-    Ok(document::read(text.as_bytes(), DraftFormat::Auto, limits).map(Some))
+    Ok(document::read(text.as_bytes(), DraftFormat::Auto, limits))
 }
 
 fn beside(file: &str, path: &str) -> PathBuf {

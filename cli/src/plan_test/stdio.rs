@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
-use super::read_plan;
+use super::read_plans;
 use crate::exit::{CommandResult, Exit, Failed};
 
 /// Longest line, in bytes.
@@ -77,8 +77,8 @@ async fn serve(
         Err(problem) => return Ok(Err(problem)),
     };
     let started = parse_test(&test).and_then(|test| {
-        let plan = read_plan("-", test.plan.as_ref(), limits).map_err(|failed| vec![invalid("/plan", &failed)])??;
-        Ok((prepare_submission(&test, plan, limits)?, test))
+        let (plan, stored) = read_plans("-", &test, limits).map_err(|failed| vec![invalid("/plan", &failed)])??;
+        Ok((prepare_submission(&test, plan, &stored, limits)?, test))
     });
     let (submit, test) = match started {
         Ok(started) => started,

@@ -13,7 +13,7 @@ use goalmill_common::limits::Limits;
 use goalmill_common::problem::Issue;
 use goalmill_plan::formats::DraftKind;
 use goalmill_plan::states::ValidPlan;
-use goalmill_plan::validate::Rules;
+use goalmill_plan::validate::{Rules, Weight, WeightSettings};
 use serde_json::{Value, json};
 
 use crate::llm::ToolShortlist;
@@ -71,7 +71,7 @@ pub struct AgentPlanner {
 
 /// The rounds of one question, for the provenance of its answer.
 #[derive(Default)]
-struct Rounds {
+struct PlanningRounds {
     told: Vec<Value>,
     usage: Usage,
 }
@@ -90,7 +90,7 @@ impl AgentPlanner {
         inputs: Value,
         (goal, left): (&Goal, &Budget),
         call_log: &CallLog,
-        rounds: &mut Rounds,
+        rounds: &mut PlanningRounds,
     ) -> Result<Json, PlanningError> {
         let Some(call) = call_log.begin_agent(self.name, action).await else {
             return Err(PlanningError::new("nobody waits for the plan any more"));
@@ -111,17 +111,17 @@ impl AgentPlanner {
         reply.outputs.map_err(|reason| self.failed(reason, Vec::new(), rounds))
     }
 
-    fn failed(&self, reason: String, issues: Vec<Issue>, rounds: &Rounds) -> PlanningError {
+    fn failed(&self, reason: String, issues: Vec<Issue>, rounds: &PlanningRounds) -> PlanningError {
         let is_invalid = !issues.is_empty();
         PlanningError { reason, issues, provenance: Some(self.provenance(rounds)), is_invalid }
     }
 
-    fn provenance(&self, rounds: &Rounds) -> Json {
+    fn provenance(&self, rounds: &PlanningRounds) -> Json {
         Json::of(&json!({"planner": self.name, "rounds": rounds.told, "usage": rounds.usage}))
     }
 
     /// The provenance of an answer that is taken after the last round.
-    fn accept(&self, repairs: &[Edit], rounds: &mut Rounds) -> Json {
+    fn accept(&self, repairs: &[Edit], rounds: &mut PlanningRounds) -> Json {
         if let Some(last) = rounds.told.last_mut() {
             last["repairs"] = json!(repairs);
         }
@@ -147,7 +147,7 @@ impl Planner for AgentPlanner {
             inputs["now_ms"] = Value::Null;
         }
         let left = request.call_log.left_of(&request.goal.budget);
-        let mut rounds = Rounds::default();
+        let mut rounds = PlanningRounds::default();
         let mut issues = Vec::new();
         for _ in 0..ROUNDS_MAX {
             let asked = self.ask("plan", inputs.clone(), (&request.goal, &left), &request.call_log, &mut rounds);
@@ -187,7 +187,7 @@ impl Planner for AgentPlanner {
         });
         let replan = ReplanContext::new(request);
         let actions = ToolShortlist { agents: request.agents.clone(), left_out: 0 }.catalogue();
-        let mut rounds = Rounds::default();
+        let mut rounds = PlanningRounds::default();
         let mut issues = Vec::new();
         for _ in 0..ROUNDS_MAX {
             let (goal, left) = (&situation.goal, &situation.left);
@@ -228,7 +228,10 @@ fn draft_of(outputs: &Json, request: &PlanRequest, repairs: &mut Vec<Edit>) -> R
     match parse_answer::plan(&text_of(outputs), &actions, false, DraftKind::Answer) {
         ParsedAnswer::Complete { value, edits, .. } => {
             let catalogue = pipeline::catalogue(request);
-            let rules = Rules { in_order: true, ..pipeline::rules(&catalogue, request) };
+            let rules = pipeline::rules(&catalogue, request);
+            let unknown_agent = if request.agents.is_empty() { Weight::Warning } else { Weight::Error };
+            let weights = WeightSettings { unknown_agent, ..rules.weights };
+            let rules = Rules { weights, in_order: true, ..rules };
             let repaired = repair_list(value, &request.limits, &rules);
             repairs.extend(edits.into_iter().chain(repaired.edits));
             repaired.outcome.map_err(|issues| (repaired.draft, issues))
@@ -258,7 +261,7 @@ fn unreadable(reason: &str) -> Issue {
 }
 
 /// Adds the draft and its issues to the next question.
-fn criticise(inputs: &mut Value, rounds: &mut Rounds, draft: Value, issues: &[Issue]) {
+fn criticise(inputs: &mut Value, rounds: &mut PlanningRounds, draft: Value, issues: &[Issue]) {
     if let Some(last) = rounds.told.last_mut() {
         last["issues"] = json!(issues);
     }

@@ -9,7 +9,7 @@ use goalmill_common::redaction::MASK;
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 
-use crate::expectation::shown;
+use crate::value_match::shown;
 
 /// Where a repetition first differs from the log.
 #[derive(Clone, Debug, PartialEq, Serialize)]

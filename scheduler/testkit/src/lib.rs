@@ -9,9 +9,12 @@ mod duration;
 mod expectation;
 mod mock_agents;
 mod recorded_plan;
+mod run_outcome;
 mod script;
+mod submission;
 mod test_file;
 mod test_run;
+mod value_match;
 mod virtual_shard;
 
 pub use comparison::{LogDifference, first_difference};
@@ -19,7 +22,9 @@ pub use duration::spoken;
 pub use expectation::check_expectations;
 pub use mock_agents::MockAgents;
 pub use recorded_plan::RecordedPlan;
+pub use run_outcome::{RunError, RunOutcome};
+pub use submission::prepare_submission;
 pub use test_file::{
     AgentMocks, PlanSource, PlanTest, TestFile, parse_agents, parse_test, parse_test_file, test_schema,
 };
-pub use test_run::{Progress, RunError, RunOutcome, TestRun, prepare_submission};
+pub use test_run::{Progress, TestRun};

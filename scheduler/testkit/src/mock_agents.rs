@@ -10,8 +10,8 @@ use goalmill_common::report::{Report, What};
 use goalmill_common::task::Task;
 use serde_json::{Value, json};
 
-use crate::expectation::first_mismatch;
 use crate::test_file::{AgentMocks, MockAnswer, MockFailure, OneOrMany};
+use crate::value_match::first_mismatch;
 
 /// The action that stands for every other one.
 const ANY_ACTION: &str = "*";

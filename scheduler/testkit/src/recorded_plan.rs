@@ -17,8 +17,8 @@ use goalmill_common::task::Task;
 use goalmill_engine::{PlanAnswer, PlanState, replay};
 
 use crate::mock_agents::AttemptOutcome;
-use crate::script::Act;
-use crate::test_run::submission;
+use crate::script::ScriptedAct;
+use crate::submission::submission;
 
 /// Events of one log, at most.
 const EVENTS_MAX: usize = 1_000_000;
@@ -124,12 +124,12 @@ impl RecordedPlan {
     }
 
     /// What people and programs did, at its time.
-    pub(crate) fn acts(&self) -> impl Iterator<Item = (u64, Act)> {
+    pub(crate) fn acts(&self) -> impl Iterator<Item = (u64, ScriptedAct)> {
         self.acts.iter().map(|(at_ms, verb)| {
             let act = if let Verb::SendEvent { event, .. } = verb {
-                Act::Event(event.as_ref().clone())
+                ScriptedAct::Event(event.as_ref().clone())
             } else {
-                Act::Verb { member: 0, verb: verb.clone(), waited: None }
+                ScriptedAct::Verb { member: 0, verb: verb.clone(), waited: None }
             };
             (*at_ms, act)
         })

@@ -17,34 +17,34 @@ const ACTOR: &str = "test";
 
 /// One act of the script.
 #[derive(Clone, Debug)]
-pub(crate) enum Act {
+pub(crate) enum ScriptedAct {
     Event(ExternalEvent),
     /// To a plan, by its place in the shard.
     Verb {
         member: usize,
         verb: Verb,
-        waited: Option<Waited>,
+        waited: Option<WaitPlace>,
     },
 }
 
 /// What waits for a person: a step, or the plan.
-pub(crate) type Waited = (usize, Option<StepIndex>);
+pub(crate) type WaitPlace = (usize, Option<StepIndex>);
 
 /// The acts of a run, by their times.
 #[derive(Default)]
-pub(crate) struct Script {
+pub(crate) struct TestScript {
     /// By time, Unix milliseconds, and the order in which they were planned.
-    acts: BTreeMap<(u64, usize), Act>,
+    acts: BTreeMap<(u64, usize), ScriptedAct>,
     count: usize,
     approvals: Vec<(ScriptedApproval, bool)>,
     answers: Vec<(ScriptedAnswer, bool)>,
     /// What a person is about to decide.
-    taken: Vec<Waited>,
+    taken: Vec<WaitPlace>,
     /// What did not come to pass, in words.
     refused: Vec<String>,
 }
 
-impl Script {
+impl TestScript {
     /// - `start_ms`: when the plan is submitted, Unix milliseconds.
     pub(crate) fn new(test: &PlanTest, start_ms: u64) -> Self {
         let mut script = Self {
@@ -60,7 +60,7 @@ impl Script {
                 // As a sender that gives none.
                 data: if event.data.is_null() { Json::default() } else { Json::of(&event.data) },
             };
-            script.plan(start_ms.saturating_add(event.at.0), Act::Event(external));
+            script.plan(start_ms.saturating_add(event.at.0), ScriptedAct::Event(external));
         }
         for command in &test.commands {
             let reason = command.reason.clone();
@@ -69,13 +69,13 @@ impl Script {
                 ScriptedVerb::Resume => Verb::Resume { reason },
                 ScriptedVerb::Cancel => Verb::Cancel { reason },
             };
-            script.plan(start_ms.saturating_add(command.at.0), Act::Verb { member: 0, verb, waited: None });
+            script.plan(start_ms.saturating_add(command.at.0), ScriptedAct::Verb { member: 0, verb, waited: None });
         }
         script
     }
 
     /// Adds an act.
-    pub(crate) fn plan(&mut self, at_ms: u64, act: Act) {
+    pub(crate) fn plan(&mut self, at_ms: u64, act: ScriptedAct) {
         self.count += 1;
         self.acts.insert((at_ms, self.count), act);
     }
@@ -106,7 +106,7 @@ impl Script {
         }
         for (after_ms, member, verb, waited) in planned {
             self.taken.push(waited);
-            self.plan(shard.now_ms.saturating_add(after_ms), Act::Verb { member, verb, waited: Some(waited) });
+            self.plan(shard.now_ms.saturating_add(after_ms), ScriptedAct::Verb { member, verb, waited: Some(waited) });
         }
     }
 
@@ -136,12 +136,12 @@ impl Script {
     pub(crate) fn act(&mut self, shard: &mut VirtualShard) -> bool {
         let Some(entry) = self.acts.first_entry().filter(|entry| entry.key().0 <= shard.now_ms) else { return false };
         match entry.remove() {
-            Act::Event(event) => {
+            ScriptedAct::Event(event) => {
                 let name = event.name.clone();
                 let issues = shard.send_event(event);
                 self.refused.extend(issues.iter().map(|issue| format!("event `{name}`: {}", issue.detail)));
             }
-            Act::Verb { member, verb, waited } => {
+            ScriptedAct::Verb { member, verb, waited } => {
                 self.taken.retain(|taken| waited.as_ref() != Some(taken));
                 if let Err(rejection) = shard.command(member, Some(ACTOR), Command::Verb(verb)) {
                     self.refused.push(format!("a command of the test was refused: {rejection}"));
@@ -156,8 +156,8 @@ impl Script {
         let mut unused = self.refused.clone();
         for act in self.acts.values() {
             match act {
-                Act::Event(event) => unused.push(format!("the plan ended before the event `{}`", event.name)),
-                Act::Verb { .. } => unused.push("the plan ended before a command of the test".into()),
+                ScriptedAct::Event(event) => unused.push(format!("the plan ended before the event `{}`", event.name)),
+                ScriptedAct::Verb { .. } => unused.push("the plan ended before a command of the test".into()),
             }
         }
         unused.extend(shard.events_not_taken().map(|event| format!("no step took the event `{}`", event.name)));

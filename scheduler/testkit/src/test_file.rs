@@ -26,6 +26,8 @@ const SCRIPT_MAX: usize = 1_000;
 pub struct TestFile {
     /// The plan of tests that have none.
     pub plan: Option<PlanSource>,
+    /// Stored plans that steps of every test `use`, by name; those of a test win.
+    pub plans: BTreeMap<String, PlanSource>,
     /// Mock agents of every test; those of a test win.
     pub agents: AgentMocks,
     pub tests: Vec<PlanTest>,
@@ -49,6 +51,8 @@ pub struct PlanTest {
     pub name: String,
     /// The plan that is submitted.
     pub plan: Option<PlanSource>,
+    /// Stored plans that steps `use`, by name; of any version.
+    pub plans: BTreeMap<String, PlanSource>,
     /// A goal in place of a plan; the planner `rules` makes its plan.
     pub goal: Option<Value>,
     /// What steps read as `goal.metadata.inputs`.
@@ -66,7 +70,7 @@ pub struct PlanTest {
     pub answers: Vec<ScriptedAnswer>,
     /// Pauses, resumptions and the cancellation of the plan.
     pub commands: Vec<ScriptedCommand>,
-    pub expect: Expectation,
+    pub expect: RunExpectation,
 }
 
 /// One answer of a mock agent: outputs, or a failure.
@@ -173,7 +177,7 @@ pub enum ScriptedVerb {
 /// What is expected of the end and of the log.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
-pub struct Expectation {
+pub struct RunExpectation {
     /// Status of the plan; `completed` by default.
     pub status: Option<PlanStatus>,
     /// Code of the plan's failure.
@@ -300,6 +304,9 @@ pub fn parse_test_file(document: &Value) -> Result<TestFile, Vec<Issue>> {
             issues.push(issue(&place, "a test has a plan or a goal".into(), "give `plan` or `goal`, one of the two"));
         }
         issues.extend(check_test(test, &place));
+        for (name, plan) in &file.plans {
+            test.plans.entry(name.clone()).or_insert_with(|| plan.clone());
+        }
         for (agent, actions) in &file.agents {
             test.agents.entry(agent.clone()).or_insert_with(|| actions.clone());
         }
@@ -352,6 +359,7 @@ fn check_test(test: &PlanTest, place: &str) -> Vec<Issue> {
         ("approvals", test.approvals.len()),
         ("answers", test.answers.len()),
         ("commands", test.commands.len()),
+        ("plans", test.plans.len()),
     ];
     for (name, count) in lists.into_iter().filter(|(_, count)| *count > SCRIPT_MAX) {
         let detail = format!("the list has {count} entries, and at most {SCRIPT_MAX} are read");

@@ -5,64 +5,30 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use goalmill_common::agent::{Action, Agent};
-use goalmill_common::clock::parse_rfc3339;
-use goalmill_common::command::{Planned, Submit};
-use goalmill_common::constraint::constraints;
+use goalmill_common::command::Submit;
 use goalmill_common::event::Record;
-use goalmill_common::failure::Failure;
-use goalmill_common::goal::{Goal, Usage};
 use goalmill_common::id::AttemptToken;
 use goalmill_common::limits::Limits;
-use goalmill_common::problem::{Issue, Problem};
 use goalmill_common::report::{Report, What};
-use goalmill_common::status::{PlanStatus, StepStatus};
 use goalmill_common::task::Task;
 use goalmill_engine::{Command, PlanAnswer, PlanState, replan_context};
-use goalmill_plan::document;
-use goalmill_plan::formats;
-use goalmill_plan::validate::{self, Rules};
+use goalmill_plan::validate::Policy;
 use goalmill_planning::{
     CallLog, Pipeline, PlanRequest, PlanningError, ReviseRequest, RevisionRules, RulesPlanner, Terms,
 };
-use serde::Serialize;
-use serde_json::{Map, Value};
 
 use crate::mock_agents::{AttemptOutcome, MockAgents};
 use crate::recorded_plan::RecordedPlan;
-use crate::script::Script;
+use crate::run_outcome::{RunError, RunOutcome, StepOutcome};
+use crate::script::TestScript;
+use crate::submission::start_of;
 use crate::test_file::PlanTest;
 use crate::virtual_shard::{PlanningRequest, VirtualShard};
 
-/// When tests start that do not say when: `2027-01-04T09:00:00Z`, a Monday.
-const START_MS: u64 = 1_799_053_200_000;
 /// Things that happen in one run, at most.
 const TURNS_MAX: u32 = 1_000_000;
 /// How long the planners may take, of real time.
 const PLANNING_MAX: Duration = Duration::from_secs(30);
-
-/// Why a run has no end.
-#[derive(Clone, Debug, PartialEq)]
-pub enum RunError {
-    /// The plan or goal is not accepted.
-    Refused(Problem),
-    /// No agent of the test answers a task.
-    NoAnswer(String),
-    /// The run is too long, or nothing is left that could happen.
-    Stuck(String),
-}
-
-impl std::fmt::Display for RunError {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            Self::Refused(problem) => {
-                f.write_str(&problem.detail)?;
-                let shown = |issue: &Issue| format!("\n  {} {}: {}", issue.pointer, issue.code, issue.detail);
-                f.write_str(&problem.errors.iter().map(shown).collect::<String>())
-            }
-            Self::NoAnswer(reason) | Self::Stuck(reason) => f.write_str(reason),
-        }
-    }
-}
 
 /// What a run waits for.
 #[derive(Clone, Debug, PartialEq)]
@@ -72,49 +38,10 @@ pub enum Progress {
     Ended,
 }
 
-/// The end of a run.
-#[derive(Clone, Debug, Serialize)]
-pub struct RunOutcome {
-    pub status: PlanStatus,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub failure: Option<Failure>,
-    /// Outputs by step.
-    pub results: Map<String, Value>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub final_output: Option<Value>,
-    /// Steps of the submitted plan and, after them, those of plans inside it.
-    pub steps: Vec<StepOutcome>,
-    /// Of the submitted plan and the plans inside it.
-    pub usage: Usage,
-    /// Virtual time from submission to end.
-    pub duration_ms: u64,
-    /// What of the test was of no use, in words.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub warnings: Vec<String>,
-    /// The log of the submitted plan.
-    #[serde(skip)]
-    pub log: Vec<Record>,
-}
-
-/// The end of a step.
-#[derive(Clone, Debug, Serialize)]
-pub struct StepOutcome {
-    pub id: String,
-    pub status: StepStatus,
-    /// Attempts so far.
-    pub attempt: u32,
-}
-
-impl RunOutcome {
-    pub(crate) fn step(&self, id: &str) -> Option<&StepOutcome> {
-        self.steps.iter().find(|step| step.id == id)
-    }
-}
-
 /// A run of a plan.
 pub struct TestRun {
     shard: VirtualShard,
-    script: Script,
+    script: TestScript,
     mocks: MockAgents,
     recorded: Option<RecordedPlan>,
     /// Agent types that are served outside.
@@ -127,76 +54,6 @@ pub struct TestRun {
     planners: Pipeline,
     turns: u32,
     start_ms: u64,
-}
-
-/// A plan or goal as a run submits it.
-///
-/// - `plan`: the document of the plan; without one the goal of the test is planned.
-pub fn prepare_submission(test: &PlanTest, plan: Option<Value>, limits: &Limits) -> Result<Submit, Vec<Issue>> {
-    let start_ms = start_of(test);
-    let (goal, planned) = match (plan, &test.goal) {
-        (Some(plan), _) => {
-            let (goal, planned) = validated_plan(plan, start_ms, limits)?;
-            (goal, Some(planned))
-        }
-        (None, Some(goal)) => (validate::goal(goal, limits)?, None),
-        (None, None) => (Goal::default(), None),
-    };
-    Ok(submission(with_inputs(goal, test, start_ms), planned))
-}
-
-pub(crate) fn submission(goal: Goal, plan: Option<Planned>) -> Submit {
-    Submit {
-        goal,
-        plan,
-        submission: "test".into(),
-        fingerprint: String::new(),
-        source: "urn:goalmill:test".into(),
-        parent: None,
-        traceparent: None,
-        fork: None,
-    }
-}
-
-/// The goal with the inputs of the test, and with a start that is a time.
-fn with_inputs(mut goal: Goal, test: &PlanTest, start_ms: u64) -> Goal {
-    if !test.inputs.is_empty() {
-        goal.metadata.insert("inputs".into(), Value::Object(test.inputs.clone()));
-    }
-    if let Some(start_in_ms) = goal.start_in_ms.take() {
-        goal.start_at_ms = Some(start_ms.saturating_add(start_in_ms));
-    }
-    goal
-}
-
-fn start_of(test: &PlanTest) -> u64 {
-    test.start.as_deref().and_then(parse_rfc3339).unwrap_or(START_MS)
-}
-
-/// Validates a plan as a scheduler does when it is submitted; no agents are known yet.
-fn validated_plan(draft: Value, now_ms: u64, limits: &Limits) -> Result<(Goal, Planned), Vec<Issue>> {
-    let mut converted = formats::convert_plan(draft, limits);
-    let goal = match document::split_goal(&converted.document) {
-        Some(goal) => validate::goal(&goal, limits).map_err(|issues| converted.locate(issues))?,
-        None => Goal::default(),
-    };
-    let rules = Rules {
-        constraints: constraints(&goal.constraints),
-        seconds_left: goal.deadline_ms.map(|ms| ms.saturating_sub(now_ms) as f64 / 1_000.0),
-        ..Rules::default()
-    };
-    let valid = validate::validate_plan_by(&converted.document, limits, &rules)
-        .map_err(|issues| converted.locate(issues))?
-        .with_notes(std::mem::take(&mut converted.notes));
-    if let Some(at) = valid.plan().steps.iter().position(|step| step.agent_type.is_auto()) {
-        return Err(vec![Issue {
-            code: "UNROUTABLE".into(),
-            pointer: format!("/steps/{at}/agent_type"),
-            detail: "a test has no router, and the agent type is `auto`".into(),
-            hint: "name the agent type".into(),
-        }]);
-    }
-    Ok((goal, valid.without_routing().submitted()))
 }
 
 impl TestRun {
@@ -215,12 +72,12 @@ impl TestRun {
         let mocks = MockAgents::new(test.agents.clone());
         let mut agents: Vec<Agent> = mocks.names().map(|(name, actions)| card(name, &actions)).collect();
         agents.extend(served.iter().map(|name| card(name, &[])));
-        let mut script = Script::new(test, start_ms);
+        let mut script = TestScript::new(test, start_ms);
         for (at_ms, act) in recorded.iter().flat_map(RecordedPlan::acts) {
             script.plan(at_ms, act);
         }
         // Steps that no agent is named for stay as they are.
-        let route = Arc::new(|_: &mut goalmill_common::plan::Plan, _: &validate::Policy| Ok((Vec::new(), Vec::new())));
+        let route = Arc::new(|_: &mut goalmill_common::plan::Plan, _: &Policy| Ok((Vec::new(), Vec::new())));
         let mut run = Self {
             shard: VirtualShard::new(limits, start_ms, test.seed, agents),
             script,

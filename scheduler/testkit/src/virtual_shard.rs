@@ -8,8 +8,9 @@ use goalmill_common::config::HookPoints;
 use goalmill_common::event::{Event, PlanEvent, Record};
 use goalmill_common::external_event::ExternalEvent;
 use goalmill_common::failure::{Failure, FailureClass};
-use goalmill_common::id::{AttemptToken, PlanId};
+use goalmill_common::id::{AttemptToken, PlanId, ShardId};
 use goalmill_common::json::Json;
+use goalmill_common::keys::Keys;
 use goalmill_common::limits::Limits;
 use goalmill_common::problem::{ErrorCode, Issue, Problem};
 use goalmill_common::random::Random;
@@ -23,10 +24,12 @@ use goalmill_engine::{
 };
 use goalmill_plan::validate::Policy;
 
-use crate::test_run::RunError;
+use crate::run_outcome::RunError;
 
 /// Bytes of recorded inputs of one plan.
 const RECORDED_BYTES_MAX: usize = 16 << 20;
+/// The only shard.
+const SHARD: ShardId = ShardId(0);
 /// The lease that tasks name, in milliseconds.
 const LEASE_MS: u64 = 30_000;
 
@@ -72,17 +75,18 @@ pub(crate) struct VirtualShard {
 
 impl VirtualShard {
     pub(crate) fn new(limits: Limits, now_ms: u64, seed: u64, agents: Vec<Agent>) -> Self {
+        let keys = Keys::new("goalmill");
         let context = EngineContext {
             limits,
             policy: Policy::default(),
             hooks: HookPoints::default(),
             judge_model: false,
             task_lease_ms: LEASE_MS,
-            reply: "goalmill:{s0}:reports".into(),
+            reply: keys.reports(SHARD),
             callback_base: String::new(),
             recording: Some(InputRecording {
                 redaction: Redaction::default(),
-                blob_prefix: "goalmill:blob:{s0}:".into(),
+                blob_prefix: keys.blob(SHARD, ""),
                 plan_bytes_max: RECORDED_BYTES_MAX,
             }),
         };

@@ -13,7 +13,7 @@ import { toJson } from './json.js';
 import { type Log, writeLog } from './log.js';
 import { Outbox } from './outbox.js';
 import { Payloads } from './payload.js';
-import { GROUP, Keys, PROTOCOL, readTask, VERSION, type RecordedCall } from './protocol.js';
+import { GROUP, Keys, PROTOCOL, readTask, VERSION, type RecordedCall, type Task } from './protocol.js';
 import { backoffMs, closeRedis, openRedis } from './redis.js';
 import { Registration } from './registration.js';
 import { validate } from './schema.js';
@@ -290,7 +290,7 @@ class Worker {
       progress: (fraction, message) => { held.progress = { fraction, message }; },
     });
     this.executing += 1;
-    const work = this.execute(held, context, payloads).catch((thrown: unknown) => failed(thrown));
+    const work = runAction(held.agent, held.task, context, payloads);
     void work.finally(() => { this.executing -= 1; });
     const ended = await Promise.race([work, held.interrupted]);
     this.held.remove(held);
@@ -303,23 +303,6 @@ class Worker {
       ...(suggestions.length > 0 && report.what !== 'released' && { suggested_adjustments: suggestions }),
       finished_ms: Date.now(),
     });
-  }
-
-  private async execute(held: Held, context: Context, payloads: Payloads): Promise<Report> {
-    const { task, agent } = held;
-    const action = agent.find(task.action);
-    if (action === undefined) {
-      throw new Fatal(`agent \`${agent.name}\` has no action \`${task.action ?? ''}\``, { code: 'ACTION_UNKNOWN' });
-    }
-    const { input, output } = action.options;
-    let inputs = await payloads.inputs();
-    if (input !== undefined) inputs = await validate(input, inputs, 'the inputs do not match', 'INPUT_INVALID');
-    const result: unknown = await action.run(inputs, context);
-    const isPartial = result instanceof PartialResult;
-    let outputs: unknown = (isPartial ? result.outputs : result) ?? {};
-    if (output !== undefined && !isPartial) outputs = await validate(output, outputs, 'the outputs do not match', 'OUTPUT_INVALID');
-    const stored = await payloads.storableOutputs(outputs, toJson(outputs, 'the outputs'));
-    return isPartial ? { what: 'partial_success', outputs: stored, errors: result.errors } : { what: 'completed', outputs: stored };
   }
 
   private checkRunning(held: Held): void {
@@ -359,4 +342,29 @@ function stopReport({ stopped, task }: Held): Report {
   if (stopped !== 'timeout') return { what: 'released' };
   const message = `the attempt took longer than its limit of ${task.timeout_ms} ms`;
   return { what: 'failed', failure: { class: 'timeout', code: 'STEP_TIMEOUT', message } };
+}
+
+/** Runs the action of a task; its report, also if it fails. @internal */
+export async function runAction(agent: Agent, task: Task, context: Context, payloads: Payloads): Promise<Report> {
+  try {
+    return await execute(agent, task, context, payloads);
+  } catch (thrown) {
+    return failed(thrown);
+  }
+}
+
+async function execute(agent: Agent, task: Task, context: Context, payloads: Payloads): Promise<Report> {
+  const action = agent.find(task.action);
+  if (action === undefined) {
+    throw new Fatal(`agent \`${agent.name}\` has no action \`${task.action ?? ''}\``, { code: 'ACTION_UNKNOWN' });
+  }
+  const { input, output } = action.options;
+  let inputs = await payloads.inputs();
+  if (input !== undefined) inputs = await validate(input, inputs, 'the inputs do not match', 'INPUT_INVALID');
+  const result: unknown = await action.run(inputs, context);
+  const isPartial = result instanceof PartialResult;
+  let outputs: unknown = (isPartial ? result.outputs : result) ?? {};
+  if (output !== undefined && !isPartial) outputs = await validate(output, outputs, 'the outputs do not match', 'OUTPUT_INVALID');
+  const stored = await payloads.storableOutputs(outputs, toJson(outputs, 'the outputs'));
+  return isPartial ? { what: 'partial_success', outputs: stored, errors: result.errors } : { what: 'completed', outputs: stored };
 }

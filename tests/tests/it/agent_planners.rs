@@ -22,7 +22,7 @@ if task["action"] == "plan" and not os.path.exists("tried"):
 if task["action"] == "plan":
     agent = "echo" if inputs.get("issues") else "nobody"
     document = {"confidence": 0.7, "steps": [
-        {"id": "greet", "agent_type": agent, "action": "echo", "inputs": {"text": "hello"}},
+        {"id": "greet", "agent_type": agent, "inputs": {"text": "hello"}},
         {"id": "send", "agent_type": "fail", "depends_on": ["greet"], "retry": 0,
          "inputs": {"text": "{{ steps.greet.outputs.text }}"}},
     ]}

@@ -58,9 +58,9 @@ fn each_example_fails_when_its_agents_answer_otherwise() -> Result<()> {
         ("loop.yaml", "score: 0.9", "score: 0.7", "the plan is `failed`, expected `completed`"),
         (
             "saga.yaml",
-            "{fail: fatal, code: CARD_DECLINED, message: the card is declined}",
-            "{outputs: {}}",
-            "is `completed`",
+            "fail: fatal, code: CARD_DECLINED, message: the card is declined",
+            "outputs: {}",
+            "the plan is `completed`, expected `failed`",
         ),
     ];
     for (name, old, new, difference) in changes {
@@ -133,6 +133,26 @@ fn a_file_at_fault_is_refused_with_the_place() -> Result<()> {
     }
     std::fs::write(dir.path().join("t.json"), json!({"tests": [{"plan": "none.yaml"}]}).to_string())?;
     assert_eq!(test(dir.path(), &["t.json"])?.status.code(), Some(5));
+    Ok(())
+}
+
+#[test]
+fn stored_plans_of_a_test_stand_in_their_places() -> Result<()> {
+    let dir = tempfile::tempdir()?;
+    let file = json!({
+        "plans": {"greeting": {"steps": [{"id": "say", "agent_type": "w", "action": "say"}]}},
+        "plan": {"steps": [{"id": "first", "kind": "plan", "use": "greeting@2"}]},
+        "agents": {"w": {"say": {"outputs": {"text": "hello"}, "cost": 0.5}}},
+        "tests": [
+            {"name": "found", "expect": {"steps": {"first": "completed", "say": "completed"}, "cost_max": 0.5}},
+            {"name": "missing", "plan": {"steps": [{"id": "first", "kind": "plan", "use": "farewell"}]}},
+        ],
+    });
+    std::fs::write(dir.path().join("t.json"), file.to_string())?;
+    let output = test(dir.path(), &["t.json", "--filter", "found"])?;
+    assert_eq!(output.status.code(), Some(0), "{}", stdout(&output));
+    let output = test(dir.path(), &["t.json", "--filter", "missing"])?;
+    assert!(stdout(&output).contains("/steps/0/use STORED_PLAN_NOT_FOUND"), "{}", stdout(&output));
     Ok(())
 }
 
