@@ -10,6 +10,7 @@ pub mod agent;
 pub mod backoff;
 pub mod blob_ref;
 pub mod call;
+pub mod callback;
 pub mod card;
 pub mod clock;
 pub mod command;

@@ -3,45 +3,23 @@
 //! An event that was taken twice reaches a plan once, because its id decides.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use goalmill_broker::{BrokerError, Entry};
 use goalmill_common::external_event::ExternalEvent;
-use goalmill_common::id::{Namespace, ShardId, is_id};
+use goalmill_common::id::{Namespace, is_id};
 use goalmill_common::json::Json;
 
 use crate::event_delivery::send_event;
+use crate::inbox_poll::{BATCH, InboxPoll};
 use crate::scheduler::Scheduler;
 use crate::shard::OwnedShards;
 
-/// Events that are taken in one call.
-const BATCH: usize = 100;
-/// Interval of looking at the stream.
-const LOOK: Duration = Duration::from_millis(200);
-
 /// Runs until stopped; only the owner of shard 0 takes events.
 pub(crate) async fn run(scheduler: Arc<Scheduler>, shards: Arc<OwnedShards>) {
-    let mut is_failing = false;
-    while !scheduler.stop.is_cancelled() {
-        let mut is_left = false;
-        if shards.get(ShardId(0)).is_some() {
-            match take_events(&scheduler, &shards).await {
-                Ok(taken) => (is_left, is_failing) = (taken == BATCH, false),
-                Err(error) => {
-                    if !is_failing {
-                        tracing::warn!("events from outside cannot be read: {error}");
-                    }
-                    is_failing = true;
-                }
-            }
-        }
-        if !is_left {
-            tokio::select! {
-                biased;
-                () = scheduler.stop.cancelled() => {}
-                () = tokio::time::sleep(LOOK) => {}
-            }
-        }
+    let mut poll = InboxPoll::new(&scheduler, &shards);
+    while poll.next_turn().await {
+        let taken = take_events(&scheduler, &shards).await;
+        poll.end_turn(taken.map_err(|error| format!("events from outside cannot be read: {error}")));
     }
 }
 

@@ -3,47 +3,31 @@
 //! A submission that was moved twice is one plan, because its id decides.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use goalmill_broker::BrokerError;
-use goalmill_common::id::{Namespace, ShardId};
+use goalmill_common::id::Namespace;
 use goalmill_common::wire::{Fields, NAMESPACE_FIELD};
 
+use crate::inbox_poll::{BATCH, InboxPoll};
 use crate::scheduler::Scheduler;
 use crate::shard::OwnedShards;
-
-/// Submissions of a stream that are moved in one call: one stream does not delay the others for long.
-const BATCH: usize = 100;
-/// Interval of looking at the streams.
-const LOOK: Duration = Duration::from_millis(200);
 
 /// Runs until stopped; only the owner of shard 0 moves submissions.
 pub(crate) async fn run(scheduler: Arc<Scheduler>, shards: Arc<OwnedShards>) {
     let streams = &scheduler.settings.scheduler.goal_streams;
     let namespaces: Vec<Namespace> = streams.iter().map(|name| name.as_str().into()).collect();
-    let mut is_failing = false;
-    while !scheduler.stop.is_cancelled() {
-        let mut is_left = false;
-        if shards.get(ShardId(0)).is_some() {
-            for namespace in &namespaces {
-                match move_submissions(&scheduler, namespace).await {
-                    Ok(moved) => (is_left, is_failing) = (is_left || moved == BATCH, false),
-                    Err(error) => {
-                        if !is_failing {
-                            tracing::warn!("submissions of the namespace `{namespace}` cannot be read: {error}");
-                        }
-                        is_failing = true;
-                    }
+    let mut poll = InboxPoll::new(&scheduler, &shards);
+    while poll.next_turn().await {
+        let mut most = Ok(0);
+        for namespace in &namespaces {
+            match move_submissions(&scheduler, namespace).await {
+                Ok(moved) => most = most.map(|most| moved.max(most)),
+                Err(error) => {
+                    most = Err(format!("submissions of the namespace `{namespace}` cannot be read: {error}"));
                 }
             }
         }
-        if !is_left {
-            tokio::select! {
-                biased;
-                () = scheduler.stop.cancelled() => {}
-                () = tokio::time::sleep(LOOK) => {}
-            }
-        }
+        poll.end_turn(most);
     }
 }
 

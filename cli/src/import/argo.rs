@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use goalmill_common::id::is_id;
 use serde_json::{Map, Value, json};
 
-use super::conversion::{Findings, Place, all_of, literal, object, path, quoted, seconds, step_id};
+use super::conversion::{Findings, Place, literal, object, path, quoted, seconds, step_id};
 
 /// Templates that call each other, one inside the other.
 const CALLS_MAX: usize = 8;
@@ -221,7 +221,7 @@ impl ArgoConverter<'_> {
             for group in &groups {
                 let mut ends = Vec::new();
                 for call in group {
-                    ends.extend(self.call(call, after.clone(), None, &scope, &mut steps));
+                    ends.extend(self.call(call, after.clone(), false, &scope, &mut steps));
                 }
                 after = ends;
             }
@@ -242,8 +242,8 @@ impl ArgoConverter<'_> {
             self.name_tasks(tasks.iter(), &mut scope);
             let mut steps = Vec::new();
             for task in &tasks {
-                let (after, condition) = self.dependencies(task, &scope);
-                self.call(task, after, condition, &scope, &mut steps);
+                let (after, is_any) = self.dependencies(task, &scope);
+                self.call(task, after, is_any, &scope, &mut steps);
             }
             return steps;
         }
@@ -288,11 +288,11 @@ impl ArgoConverter<'_> {
     fn call(
         &mut self,
         call: &Place<'_>,
-        after: Vec<String>,
-        condition: Option<String>,
+        after: Vec<Value>,
+        is_any: bool,
         scope: &ArgoScope,
         steps: &mut Vec<Value>,
-    ) -> Vec<String> {
+    ) -> Vec<Value> {
         self.findings.check_fields(call, CALL_FIELDS, &[]);
         let name = call.text("name").unwrap_or_default();
         let id = step_id(name);
@@ -319,13 +319,13 @@ impl ArgoConverter<'_> {
             self.findings.refuse(&place, "MISSING_FIELD", detail, "copy it into `templates`");
             return after;
         };
-        let mut conditions: Vec<String> = condition.into_iter().collect();
-        if let Some(when) = call.get("when") {
-            conditions.extend(self.condition(&when, scope));
-        }
-        let mut step = object([("id", id.as_str().into()), ("when", all_of(&conditions).into())]);
+        let when = call.get("when").and_then(|when| self.condition(&when, scope));
+        let mut step = object([("id", id.as_str().into()), ("when", when.into())]);
         if !after.is_empty() {
             step.insert("dependencies".into(), json!(after));
+        }
+        if is_any {
+            step.insert("join".into(), "any".into());
         }
         if let Some(items) = self.items(call, scope) {
             step.insert("for_each".into(), items);
@@ -357,7 +357,7 @@ impl ArgoConverter<'_> {
             let inner = ArgoScope { inputs: arguments, ..scope.clone() };
             self.leaf(&template, step, &inner, steps);
         }
-        vec![id]
+        vec![id.into()]
     }
 
     /// A template of steps that another one calls.
@@ -517,32 +517,20 @@ impl ArgoConverter<'_> {
         step.insert("retry".into(), Value::Object(retry));
     }
 
-    /// The steps that come before a task of a graph, and a condition on their outcome.
-    fn dependencies(&mut self, task: &Place<'_>, scope: &ArgoScope) -> (Vec<String>, Option<String>) {
+    /// The steps that come before a task of a graph, and whether one of them is enough.
+    fn dependencies(&mut self, task: &Place<'_>, scope: &ArgoScope) -> (Vec<Value>, bool) {
         if let Some(listed) = task.get("dependencies") {
             let names = listed.items();
-            return (names.iter().filter_map(|name| name.value.as_str()).map(step_id).collect(), None);
+            return (names.iter().filter_map(|name| Some(step_id(name.value.as_str()?).into())).collect(), false);
         }
-        let Some(place) = task.get("depends") else { return (Vec::new(), None) };
+        let Some(place) = task.get("depends") else { return (Vec::new(), false) };
         let text = place.value.as_str().unwrap_or_default();
-        let (mut after, mut conditions) = (Vec::new(), Vec::new());
-        for term in text.split("&&").map(|term| term.trim().trim_matches(['(', ')']).trim()) {
-            let (name, outcome) = term.split_once('.').unwrap_or((term, ""));
-            let is_known = scope.tasks.contains_key(name);
-            match outcome {
-                "" if is_known => {}
-                "Succeeded" if is_known => {
-                    conditions.push(format!("{} == 'completed'", path("steps", [step_id(name).as_str(), "status"])));
-                }
-                _ => {
-                    let hint = "depend on success, `A` or `A.Succeeded`, joined by `&&`; `continueOn` lets steps go on after a failure";
-                    self.findings.no_equal(&place, format!("the dependency `{term}`"), hint);
-                    continue;
-                }
-            }
-            after.push(step_id(name));
-        }
-        (after, all_of(&conditions))
+        dependencies_of(text, |name| scope.tasks.contains_key(name)).unwrap_or_else(|| {
+            let hint =
+                "name tasks, or outcomes as `A.Succeeded`, `A.Failed`, `A.Skipped`, joined by `&&`, or all by `||`";
+            self.findings.no_equal(&place, format!("the dependency `{text}`"), hint);
+            (Vec::new(), false)
+        })
     }
 
     /// The list that a call is made for each item of.
@@ -659,6 +647,42 @@ impl ArgoConverter<'_> {
     }
 }
 
+/// The dependencies that an expression over tasks and their outcomes means, and whether one of them is enough.
+///
+/// - `is_task`: whether there is a task of this name.
+fn dependencies_of(text: &str, is_task: impl Fn(&str) -> bool) -> Option<(Vec<Value>, bool)> {
+    let mut found: Vec<Value> = Vec::new();
+    let groups: Vec<&str> = text.split("&&").map(str::trim).collect();
+    let is_alone = groups.len() == 1;
+    let mut is_any = false;
+    for group in groups {
+        let bare = group.strip_prefix('(').and_then(|group| group.strip_suffix(')')).unwrap_or(group);
+        let mut statuses: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
+        for term in bare.split("||").map(str::trim) {
+            let (name, outcome) = term.split_once('.').unwrap_or((term, ""));
+            let status = match outcome {
+                "" => &["completed", "skipped"][..],
+                "Succeeded" => &["completed"],
+                "Failed" | "Errored" => &["failed"],
+                "Skipped" | "Omitted" => &["skipped"],
+                _ => return None,
+            };
+            is_task(name).then_some(())?;
+            statuses.entry(name).or_default().extend(status);
+        }
+        is_any |= statuses.len() > 1;
+        for (name, mut wanted) in statuses {
+            wanted.sort_unstable();
+            wanted.dedup();
+            found.push(match wanted[..] {
+                ["completed", "skipped"] => step_id(name).into(),
+                _ => json!({"step": step_id(name), "is": wanted}),
+            });
+        }
+    }
+    (is_alone || !is_any).then_some((found, is_any))
+}
+
 /// A comparison of tags and words.
 fn comparison(text: &str, scope: &ArgoScope) -> Option<String> {
     let open = text.len() - text.trim_start_matches('(').len();
@@ -728,4 +752,24 @@ fn whole(text: &str) -> Option<&str> {
 
 fn is_plan(template: &Place<'_>) -> bool {
     template.get("steps").is_some() || template.get("dag").is_some()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn expressions_over_outcomes_become_dependencies() {
+        let read = |text: &str| dependencies_of(text, |name| ["A", "B"].contains(&name));
+        let is = |step: &str, statuses: &[&str]| json!({"step": step, "is": statuses});
+        assert_eq!(read("A && B.Succeeded"), Some((vec![json!("A"), is("B", &["completed"])], false)));
+        assert_eq!(
+            read("(A.Succeeded || A.Failed) && B"),
+            Some((vec![is("A", &["completed", "failed"]), json!("B")], false))
+        );
+        assert_eq!(read("A.Failed || B.Errored"), Some((vec![is("A", &["failed"]), is("B", &["failed"])], true)));
+        for other in ["!A", "A.AnySucceeded", "C", "A && (A || B)", "", "A.Daemoned"] {
+            assert_eq!(read(other), None, "{other}");
+        }
+    }
 }

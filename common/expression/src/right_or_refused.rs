@@ -368,13 +368,14 @@ fn with_scope<T>(payloads: Option<&Payloads>, body: impl FnOnce(&Scope<'_>) -> T
         "small": 2, "text": blob_ref::to_json("k-text", 11).value(), "rows": blob_ref::to_json("k-rows", 24).value(),
     }));
     let whole = blob_ref::to_json("k-whole", 16);
-    let completed =
-        |outputs| Some(ScopedStep { status: StepStatus::Completed, outputs: Some(outputs), partial: false });
+    let completed = |outputs| {
+        Some(ScopedStep { status: StepStatus::Completed, outputs: Some(outputs), partial: false, failure: None })
+    };
     let steps = |id: &str| match id {
         "a" => completed(&a),
         "b" => completed(&b),
         "whole" => completed(&whole),
-        "s-1" => Some(ScopedStep { status: StepStatus::Skipped, outputs: None, partial: false }),
+        "s-1" => Some(ScopedStep { status: StepStatus::Skipped, outputs: None, partial: false, failure: None }),
         _ => None,
     };
     body(&Scope::new(&goal, &steps).with_payloads(payloads))

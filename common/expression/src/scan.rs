@@ -392,11 +392,11 @@ fn step(rest: &[Token<'_>]) -> Result<StepRef, ExpressionError> {
         _ => None,
     };
     match field {
-        None | Some("outputs" | "status" | "partial") => {}
+        None | Some("outputs" | "status" | "partial" | "failure") => {}
         Some(other) => {
             // `steps.step-1.outputs` reads as a subtraction.
             return Err(invalid(format!(
-                "a step has `outputs`, `status` and `partial`, not `{other}`: write `steps['{id}'].outputs.{other}`"
+                "a step has `outputs`, `status`, `partial` and `failure`, not `{other}`: write `steps['{id}'].outputs.{other}`"
             )));
         }
     }

@@ -247,17 +247,7 @@ impl<'a> CallRunner<'a> {
         call_metrics::record_call(&model.settings, self.request.purpose, &attempt, latency);
         self.attempts.push(attempt);
         completion.attempts.clone_from(&self.attempts);
-        match result {
-            Ok(()) => match completion.decline_reason() {
-                Some(reason) => Err(ModelError::Declined { model: name.clone(), reason: model.sanitize(&reason) }),
-                None => Ok(completion),
-            },
-            Err(ModelError::Interrupted { model, reason, .. }) => {
-                completion.finish = FinishReason::BrokenOff;
-                Err(ModelError::Interrupted { model, reason, partial: Box::new(completion) })
-            }
-            Err(error) => Err(error),
-        }
+        ended(model, result, completion)
     }
 
     async fn acquire_slot<'m>(&self, model: &'m Model) -> Result<SemaphorePermit<'m>, ModelError> {
@@ -328,6 +318,23 @@ fn time_share(remaining: Duration, latency: Duration) -> Duration {
     let (min, max) = (quarters(QUARTERS_MIN), quarters(QUARTERS_MAX));
     // A model that cannot finish in time gets no more time than an unknown one.
     if latency > max { min } else { latency.saturating_mul(LATENCY_FACTOR).clamp(min, max) }
+}
+
+/// The completion, unless the call failed or the model declined. What came before a break goes with the error.
+fn ended(model: &Model, result: Result<(), ModelError>, mut completion: Completion) -> Result<Completion, ModelError> {
+    match result {
+        Ok(()) => match completion.decline_reason() {
+            Some(reason) => {
+                Err(ModelError::Declined { model: model.settings.name.clone(), reason: model.sanitize(&reason) })
+            }
+            None => Ok(completion),
+        },
+        Err(ModelError::Interrupted { model, reason, .. }) => {
+            completion.finish = FinishReason::BrokenOff;
+            Err(ModelError::Interrupted { model, reason, partial: Box::new(completion) })
+        }
+        Err(error) => Err(error),
+    }
 }
 
 /// Converts the error of a call into the public error.

@@ -225,6 +225,9 @@ pub enum Authentication {
 pub struct ApiSettings {
     /// Address and port of the API. An address that is not loopback needs `authentication` or `insecure`.
     pub listen: String,
+    /// What the addresses of callbacks begin with, as agents reach the API: `https://goalmill.example`. When empty, the
+    /// scheme and address of `listen`.
+    pub callback_url: String,
     /// Certificate and private key, for HTTPS.
     pub tls: TlsSettings,
     /// Serves the API beyond loopback without authentication: all that reach it may do everything.
@@ -266,6 +269,7 @@ impl Default for ApiSettings {
     fn default() -> Self {
         Self {
             listen: "127.0.0.1:8080".into(),
+            callback_url: String::new(),
             tls: TlsSettings::default(),
             insecure: false,
             authentication: Authentication::None,

@@ -53,6 +53,7 @@ impl PlanState {
                 n => format!("{}:{}~{n}", accepted.plan_id, spec.id),
             },
             calls: step.calls().to_vec(),
+            callback: self.task_callback(i, context),
             budget: self.grant(i).map(|grant| grant.left),
             traceparent: accepted.traceparent.clone(),
         }
@@ -145,6 +146,17 @@ impl Turn<'_> {
         self.apply_report(i, report);
         self.propagate();
         Ok(())
+    }
+
+    /// Applies the outcome that came by callback. No worker sent it, so there is no entry to acknowledge.
+    pub(crate) fn apply_callback(&mut self, i: StepIndex, report: Report) {
+        let report = self.sanitize_report(bound_report(report));
+        if report.what == What::Failed {
+            let spent = self.spent(i, &report);
+            self.fail_attempt(i, failure_of(report.failure, report.errors), spent);
+        } else {
+            self.complete_attempt(i, report);
+        }
     }
 
     /// Turns an invalid report into a failure. Our workers check what agents answer; foreign workers may not.
@@ -382,6 +394,8 @@ impl Turn<'_> {
             self.time_out(i, failure);
         } else if status == StepStatus::Running {
             self.time_out(i, step_timeout());
+        } else if self.state.awaits_callback(i) {
+            self.end_callback_wait(i);
         } else if status == StepStatus::Waiting {
             self.end_wait(i);
         } else if !matches!(status, StepStatus::AwaitingApproval | StepStatus::Retrying) {

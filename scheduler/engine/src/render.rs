@@ -8,11 +8,12 @@ use goalmill_common::failure::{Failure, FailureClass};
 use goalmill_common::json::Json;
 use goalmill_common::limits::Limits;
 use goalmill_common::plan::{ForEach, Step, StepWait};
+use goalmill_common::status::StepStatus;
 use goalmill_expression::{self as expression, ExpressionError, NeededPayload, PAYLOAD_NEEDED, Scope, ScopedStep};
 use serde_json::{Map, Value, json};
 
 use crate::graph::StepIndex;
-use crate::state::PlanState;
+use crate::state::{Cleanup, PlanState, StepState};
 
 /// Why an expression has no value now.
 #[derive(Clone, Debug, PartialEq)]
@@ -158,10 +159,34 @@ pub(crate) fn item(
     Ok(RenderedItem { inputs, runs, question, wait, cache_key })
 }
 
+/// Renders the undo step of one item of a map.
+///
+/// - `n`: its number, from 0.
+/// - `done`: the inputs of the item, as literals, and its outputs.
+pub(crate) fn undo_of_item(
+    state: &PlanState,
+    i: StepIndex,
+    now_ms: u64,
+    n: usize,
+    (inputs, outputs): (Option<&Json>, &Value),
+    limits: &Limits,
+) -> Result<RenderedItem, Unrendered> {
+    let what = format!("the inputs of item {n} cannot be evaluated");
+    let literal = |inputs: &Json| {
+        let render = |scope: &Scope<'_>| expression::render(inputs, scope, limits);
+        with_scope_and(state, i, ScopeParts::at(now_ms), render, &what)
+    };
+    let inputs = inputs.map(literal).transpose()?.unwrap_or_default();
+    let (outputs, plan) = (outputs.clone().into(), plan_as_seen(state).into());
+    let locals = [("outputs", outputs), ("index", json!(n).into()), ("inputs", inputs), ("plan", plan)];
+    item(state, i, now_ms, &locals, limits)
+}
+
 /// Whether the condition of a map is about each item, and not about the whole map.
 fn is_of_item(spec: &Step) -> bool {
     let (Some(map), Some(when)) = (&spec.for_each, &spec.when) else { return false };
-    expression::examine_condition(when, &map.names()).is_ok_and(|facts| !facts.locals.is_empty())
+    let names = if spec.undoes_map() { spec.names() } else { map.names() };
+    expression::examine_condition(when, &names).is_ok_and(|facts| !facts.locals.is_empty())
 }
 
 /// Bytes of outputs of other steps that the inputs of each item read.
@@ -245,8 +270,14 @@ pub(crate) fn path(state: &PlanState, path: &str, limits: &Limits) -> Result<Str
 
 fn final_step<'s>(state: &'s PlanState, id: &str) -> Option<ScopedStep<'s>> {
     let step = &state.steps[state.graph.find(id)?];
-    let (status, partial) = (step.status, step.partial);
-    status.is_final().then_some(ScopedStep { status, partial, outputs: step.outputs.as_ref() })
+    step.status.is_final().then(|| scoped(step))
+}
+
+/// A step as expressions see it; the failure of an earlier attempt is none of its own.
+fn scoped(step: &StepState) -> ScopedStep<'_> {
+    let has_failed = matches!(step.status, StepStatus::Failed | StepStatus::Skipped);
+    let failure = step.failure().filter(|_| has_failed);
+    ScopedStep { status: step.status, partial: step.partial, outputs: step.outputs.as_ref(), failure }
 }
 
 /// Evaluates an expression that sees the goal, the step's dependencies, all final steps and the names of its step. Its
@@ -280,14 +311,28 @@ fn own_names(
         names.push(("iteration", json!(step.iteration()).into()));
         names.push(("previous", json!({"outputs": outputs}).into()));
     }
-    let Some(cleanup) = state.cleanup.as_deref().filter(|_| spec.is_cleanup()) else { return Ok(names) };
-    let PlanEnded { status, failure, reason, .. } = &cleanup.outcome;
-    names.push(("plan", json!({"status": status, "failure": failure, "reason": reason}).into()));
+    if !spec.is_cleanup() {
+        return Ok(names);
+    }
+    names.push(("plan", plan_as_seen(state).into()));
+    if spec.undoes_map() {
+        return Ok(names);
+    }
     if let Some(target) = spec.undoes.as_ref().and_then(|id| state.graph.find(id.as_str())) {
         names.push(("outputs", state.steps[target].outputs.clone().unwrap_or_default()));
         names.push(("inputs", inputs_for(state, target, i, now_ms, limits)?));
     }
     Ok(names)
+}
+
+/// What a clean-up step sees of its plan: the outcome, or that it runs while the step undoes what a revision removed.
+fn plan_as_seen(state: &PlanState) -> Value {
+    match state.cleanup.as_deref() {
+        Some(Cleanup { outcome: PlanEnded { status, failure, reason, .. }, .. }) => {
+            json!({"status": status, "failure": failure, "reason": reason})
+        }
+        None => json!({"status": state.status, "failure": null, "reason": ""}),
+    }
 }
 
 /// What an expression sees besides the goal and the steps.
@@ -322,7 +367,7 @@ fn with_scope_and<T>(
     let look = |id: &str| {
         let step = &state.steps[state.graph.find(id)?];
         let seen = step.status.is_final() || dependencies.iter().any(|dependency| dependency.as_str() == id);
-        seen.then_some(ScopedStep { status: step.status, outputs: step.outputs.as_ref(), partial: step.partial })
+        seen.then(|| scoped(step))
     };
     let scope = Scope::new(goal, &look).with_payloads(state.loads.of(Some(within.reader.unwrap_or(i))));
     let step = &state.steps[i];

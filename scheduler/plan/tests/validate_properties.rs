@@ -126,7 +126,7 @@ proptest! {
         let text = parts.concat();
         let goal = Goal { description: "x".into(), ..Goal::default() };
         let outputs = Json::of(&json!({"x": [1, 2], "y": "text"}));
-        let look = |_: &str| Some(ScopedStep { status: StepStatus::Completed, outputs: Some(&outputs), partial: false });
+        let look = |_: &str| Some(ScopedStep { status: StepStatus::Completed, outputs: Some(&outputs), partial: false, failure: None });
         let scope = Scope::new(&goal, &look);
         let rendered = expression::render(&Json::of(&text), &scope, &Limits::default());
         let malformed = rendered.is_err_and(|e| e.code == "INVALID_EXPRESSION");

@@ -7,6 +7,7 @@ mod approvals;
 mod archived_events;
 mod body;
 mod bulk_actions;
+mod callbacks;
 mod certificate;
 mod dead_letters;
 mod edit;

@@ -165,7 +165,11 @@ async fn malformed_submissions_are_answered_and_not_tried_again() -> Result<()> 
 async fn the_python_worker_of_the_protocol_page_completes_a_plan() -> Result<()> {
     let _machine = machine().await;
     let cluster = Cluster::start(Options { workers: 1, ..Options::default() }).await?;
-    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/examples/worker.py");
+    let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/protocol.md");
+    let page = std::fs::read_to_string(page)?;
+    let (_, worker) = page.split_once("<!-- worker -->\n```python\n").context("the page has no worker")?;
+    let script = cluster.dir.path().join("worker.py");
+    std::fs::write(&script, worker.split_once("\n```").context("the worker has no end")?.0)?;
     let mut python = Command::new("/usr/bin/python3");
     python.arg(script).arg("shout").arg(cluster.redis.url());
     let mut worker = Process::spawn(&mut python, &cluster.dir.path().join("python.log"))?;
@@ -187,5 +191,20 @@ async fn the_python_worker_of_the_protocol_page_completes_a_plan() -> Result<()>
     worker.terminate()?;
     let status = worker.wait_exit(SOON).await?;
     ensure!(status.success(), "{status}: {}", worker.output());
+    Ok(())
+}
+
+/// The vectors of `tests/conformance/protocol`, as they are and with the connections of the worker closed before each step.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_worker_passes_the_vectors_of_the_protocol() -> Result<()> {
+    let _machine = machine().await;
+    let driver = Path::new(env!("CARGO_MANIFEST_DIR")).join("conformance/protocol/run.py");
+    for options in [&[][..], &["--cut"]] {
+        let mut run = tokio::process::Command::new("/usr/bin/python3");
+        run.arg(&driver).args(options).args(["--worker", env!("CARGO_BIN_EXE_conformance_worker")]);
+        let output = run.output().await?;
+        let text = String::from_utf8_lossy(&output.stdout);
+        ensure!(output.status.success() && text.contains(" passed, 0 failed"), "{options:?}\n{text}");
+    }
     Ok(())
 }

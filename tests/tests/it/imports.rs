@@ -116,6 +116,8 @@ async fn workflows_of_argo_run_to_their_end() -> Result<()> {
     let diamond = run(&dev, "argo", "dag-diamond.yaml", &[])?;
     assert_eq!(diamond["D"]["outputs"]["command"], json!(["echo", "ABD"]), "{diamond:#}");
 
+    assert_eq!(statuses(&diamond, &["mourn"]), ["skipped"], "it depends on a failure");
+
     let said = run(&dev, "argo", "steps.yaml", &["who=Ann"])?;
     assert_eq!(said["hello2a"]["outputs"]["args"], json!(["hello Ann again"]), "{said:#}");
     assert_eq!(said["hello2b"]["outputs"]["second"]["args"], json!(["Ann"]), "{said:#}");
@@ -184,7 +186,7 @@ fn what_has_no_equal_is_listed_with_its_place() -> Result<()> {
         json!({"apiVersion": "argoproj.io/v1alpha1", "kind": "Workflow", "spec": {"entrypoint": "main", "templates": [
             {"name": "main", "dag": {"tasks": [
                 {"name": "A", "template": "leaf"},
-                {"name": "B", "template": "leaf", "depends": "A.Failed"},
+                {"name": "B", "template": "leaf", "depends": "A.AnySucceeded"},
                 {"name": "C", "template": "main", "dependencies": ["A"]},
                 {"name": "D", "template": "pod", "when": "len(x) > 2"},
             ]}},
@@ -193,7 +195,7 @@ fn what_has_no_equal_is_listed_with_its_place() -> Result<()> {
         ]}}),
     )?;
     for place in [
-        "the dependency `A.Failed`",
+        "the dependency `A.AnySucceeded`",
         "a template that calls itself",
         "/spec/templates/1/memoize",
         "/spec/templates/2/resource",

@@ -81,8 +81,10 @@ const STORED: [&str; 6] = [
     "post /v1/stored-plans/{stored}:run",
     "post /v1/stored-plans/{stored}:retire",
 ];
-/// Routes that name a plan in their body, or a dead letter of one.
-const NAMED: [&str; 6] = [
+/// Routes that name a plan in their body, or a dead letter of one, or a task.
+const NAMED: [&str; 7] = [
+    // The token of the task is the credential, of whatever namespace.
+    "post /v1/callbacks/{id}/{step}/{attempt}",
     "post /v1/actions/execute",
     "post /v1/actions/replan",
     "post /v1/actions/status",

@@ -322,27 +322,59 @@ impl<'a> AgentLoop<'a> {
         let final_call = tool_calls.iter().find(|call| call.name == FINAL_ANSWER);
         if final_call.is_some() || tool_calls.is_empty() {
             let given = final_call.map_or(text.as_str(), |call| call.arguments.as_str());
-            let parsed = if is_cut {
-                Err("the reply was cut at its token limit; be shorter".into())
-            } else {
-                self.format.parse(given)
-            };
-            return match parsed {
-                // A call and another answer need two turns.
-                Ok(_) if self.act == Act::Open && turn + 1 < self.agent.settings.limits.turns => {
-                    self.request_act(&tool_calls, is_text);
-                    Ok(None)
-                }
-                Ok(answer) => Ok(Some(answer)),
-                Err(reason) => {
-                    let code = if is_cut { "AGENT_ANSWER_TRUNCATED" } else { "AGENT_ANSWER_INVALID" };
-                    self.request_repair(&tool_calls, is_text, code, &reason, given).map(|()| None)
-                }
-            };
+            return self.handle_answer(given, &tool_calls, (is_cut, is_text), turn);
         }
         let whole = tool_calls.len() - usize::from(is_cut);
         let (runnable, refused) = tool_calls.split_at(whole.min(self.agent.settings.limits.calls_per_turn));
-        let mut rest = runnable;
+        self.run_calls(runnable, is_text, turn, progress).await?;
+        for (at, call) in refused.iter().enumerate() {
+            let is_last = runnable.len() + at + 1 == tool_calls.len();
+            let reason = if is_cut && is_last && runnable.len() == whole {
+                "the call was cut at the token limit of the reply"
+            } else {
+                "too many calls at once; call it again"
+            };
+            self.push_result(call, is_text, self.refuse(call, reason.into()));
+        }
+        Ok(None)
+    }
+
+    /// Takes the answer of a reply, or asks the model for what it lacks.
+    fn handle_answer(
+        &mut self,
+        given: &str,
+        tool_calls: &[ToolCall],
+        (is_cut, is_text): (bool, bool),
+        turn: u32,
+    ) -> Result<Option<Value>, Failure> {
+        let parsed = if is_cut {
+            Err("the reply was cut at its token limit; be shorter".into())
+        } else {
+            self.format.parse(given)
+        };
+        match parsed {
+            // A call and another answer need two turns.
+            Ok(_) if self.act == Act::Open && turn + 1 < self.agent.settings.limits.turns => {
+                self.request_act(tool_calls, is_text);
+                Ok(None)
+            }
+            Ok(answer) => Ok(Some(answer)),
+            Err(reason) => {
+                let code = if is_cut { "AGENT_ANSWER_TRUNCATED" } else { "AGENT_ANSWER_INVALID" };
+                self.request_repair(tool_calls, is_text, code, &reason, given).map(|()| None)
+            }
+        }
+    }
+
+    /// Makes the calls in their order, those that only read side by side, and adds their results to the messages.
+    async fn run_calls(
+        &mut self,
+        calls: &[ToolCall],
+        is_text: bool,
+        turn: u32,
+        progress: &Progress,
+    ) -> Result<(), Failure> {
+        let mut rest = calls;
         while let Some(call) = rest.first() {
             let reads = self.leading_reads(rest);
             let name = self.agent.tools.known_name(&call.name);
@@ -357,16 +389,7 @@ impl<'a> AgentLoop<'a> {
             }
             rest = others;
         }
-        for (at, call) in refused.iter().enumerate() {
-            let is_last = runnable.len() + at + 1 == tool_calls.len();
-            let reason = if is_cut && is_last && runnable.len() == whole {
-                "the call was cut at the token limit of the reply"
-            } else {
-                "too many calls at once; call it again"
-            };
-            self.push_result(call, is_text, self.refuse(call, reason.into()));
-        }
-        Ok(None)
+        Ok(())
     }
 
     /// The calls at the beginning of `calls` that change nothing: none of them needs the result of another one.

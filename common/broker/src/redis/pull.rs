@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use goalmill_common::id::{AgentType, WorkerId};
 use goalmill_common::keys;
+use goalmill_common::wire;
 use redis::{Cmd, Value, cmd};
 use tokio::time::Instant;
 
@@ -87,7 +88,7 @@ impl RedisReader {
             let Some(agent_type) = agent_types.iter().find(|t| self.connections.task_stream(t) == stream) else {
                 continue;
             };
-            deliveries.extend(entries.into_iter().map(|entry| delivery(agent_type, entry)));
+            deliveries.extend(entries.into_iter().map(|entry| pulled_delivery(agent_type, entry)));
         }
         Ok(deliveries)
     }
@@ -192,4 +193,13 @@ impl RedisReader {
     fn streams(&self, agent_types: &[AgentType]) -> Vec<String> {
         agent_types.iter().map(|agent_type| self.connections.task_stream(agent_type)).collect()
     }
+}
+
+/// A task as a worker gets it. One of another version of the protocol has no data, so the worker ignores it.
+fn pulled_delivery(agent_type: &AgentType, mut entry: Entry) -> Delivery {
+    let is_known = entry.fields.iter().any(|(name, version)| name == "v" && version == wire::PROTOCOL.as_bytes());
+    if !is_known {
+        entry.fields.clear();
+    }
+    delivery(agent_type, entry)
 }

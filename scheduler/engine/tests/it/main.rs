@@ -22,13 +22,16 @@ mod shape;
 mod order;
 
 mod cleanup;
+mod dependency_status;
 mod map;
+mod map_undo;
 mod nested;
 
 mod family;
 
 mod repeat;
 mod revise;
+mod revised_undo;
 
 mod parts;
 
@@ -43,6 +46,7 @@ mod waits;
 
 mod call_budgets;
 mod call_plans;
+mod callbacks;
 mod calls;
 mod contract;
 mod recorded_calls;

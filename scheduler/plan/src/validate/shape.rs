@@ -6,7 +6,7 @@ use goalmill_common::plan::{Collect, Phase, Plan, Step, Strategy};
 use serde_json::{Map, Value};
 
 use super::origin::{Dependency, DependencyPlace, Origin};
-use super::{agents, cleanup, expression_scope, graph, policy, redundancy, requirements, step};
+use super::{agents, cleanup, dependency, expression_scope, graph, policy, redundancy, requirements, step};
 use crate::document::{DocumentPath, Field, Fields, Table, ValidationContext};
 use crate::formats::{ForeignWorkflow, foreign_workflow};
 
@@ -491,6 +491,7 @@ impl<'c, 'l, 'v> Reading<'c, 'l, 'v> {
         }
         let (graph, ranks) = graph::check_graph(context, at, plan, &self.origins, &numbers, complete);
         cleanup::check(context, plan, &self.origins, &numbers);
+        dependency::check(context, plan, &self.origins, &numbers);
         expression_scope::check_expressions(context, plan, &self.origins, &numbers, &graph, &ranks);
         agents::check_agents(context, plan, &self.origins, &numbers);
         redundancy::warn_of_redundancy(context, plan, &self.origins);

@@ -26,8 +26,9 @@ use serde_json::{Map, Value, json};
 
 use super::{EVENT_STREAM, JSON, Operation, RouteAccess, TEXT, YAML, delete, get, post};
 use crate::api::{
-    actions, approvals, bulk_actions, dead_letters, event_feed, event_search, events, fork, health, mcp, oidc_sign_in,
-    overview, plan_list, plans, registry, send_event, session, stats, steps, stored_plans, submit, tokens,
+    actions, approvals, bulk_actions, callbacks, dead_letters, event_feed, event_search, events, fork, health, mcp,
+    oidc_sign_in, overview, plan_list, plans, registry, send_event, session, stats, steps, stored_plans, submit,
+    tokens,
 };
 
 /// What any request may be refused for.
@@ -170,6 +171,17 @@ fn submissions() -> Vec<Operation> {
         .takes::<send_event::EventBody>()
         .gives::<EventReceipt>()
         .refuses(&[InvalidJson, NamespaceLimitReached]),
+        post(
+            "/v1/callbacks/{id}/{step}/{attempt}",
+            "reportCallback",
+            "Takes the outcome of a task that an agent accepted; the token of the task is the credential",
+            callbacks::report,
+        )
+        .access(RouteAccess::Public)
+        .headers(&["Goalmill-Callback-Token"])
+        .takes::<callbacks::CallbackBody>()
+        .gives::<callbacks::CallbackReceipt>()
+        .refuses(&[NotFound, TooManyFailures, PlanFinal, NotAllowed]),
         post("/v1/plans/{id}:fork", "forkPlan", "Begins a plan that goes on from where this one stood", plans::act)
             .roles(&[Submitter])
             .headers(&["Idempotency-Key", "traceparent"])
@@ -553,6 +565,7 @@ pub(super) fn path_parameter(name: &str) -> &'static str {
     match name {
         "id" => "Of the plan, of the worker, or of the token",
         "step" => "Of the step",
+        "attempt" => "Of the task, counted from 1",
         "question" => "Of the question: a step's, or its own",
         "agent_type" => "A name such as `hotel_agent`",
         "entry" => "Of the dead letter",
@@ -573,6 +586,7 @@ pub(super) fn headers() -> Value {
     let mut number = header("Last-Event-ID", "The number of the last event that is known; goes before `after`");
     number["schema"]["pattern"] = "^[0-9]{1,19}$".into();
     json!({
+        "Goalmill-Callback-Token": header("Goalmill-Callback-Token", "The token of the task's `callback`, if the body does not have it"),
         "Idempotency-Key": id("Idempotency-Key", "The same key with the same body gives the same plan"),
         "traceparent": header("traceparent", "W3C Trace Context; handed on to agents"),
         "Goalmill-Namespace": id("Goalmill-Namespace", "Limits a caller of all namespaces to one"),

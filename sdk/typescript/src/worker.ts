@@ -1,0 +1,362 @@
+// A worker: reads tasks, runs actions, extends leases, reports, drains.
+
+import { randomBytes } from 'node:crypto';
+import { hostname } from 'node:os';
+import type { Redis } from 'ioredis';
+import type { Agent } from './agent.js';
+import { Calls, Suspended, usageFields } from './calls.js';
+import { Context } from './context.js';
+import { type Duration, toMs } from './duration.js';
+import { Fatal, PartialResult, Retry, toFailure } from './errors.js';
+import { type Held, HeldTasks, holdTask, LEASE_MARGIN_MS, type Report } from './held_tasks.js';
+import { toJson } from './json.js';
+import { type Log, writeLog } from './log.js';
+import { Outbox } from './outbox.js';
+import { Payloads } from './payload.js';
+import { GROUP, Keys, PROTOCOL, readTask, VERSION, type RecordedCall } from './protocol.js';
+import { backoffMs, closeRedis, openRedis } from './redis.js';
+import { Registration } from './registration.js';
+import { validate } from './schema.js';
+import { aborted, sleep, within } from './waiting.js';
+
+/** Options of a worker. */
+export interface ServeOptions {
+  /** Address of Redis: `redis://`, `rediss://`, `redis+sentinel://HOST,HOST/SERVICE`; by default `GOALMILL_REDIS_URL`. */
+  redis?: string;
+  /** Tasks that run at the same time (8). */
+  slots?: number;
+  /** `redis.prefix` of the installation (`goalmill`). */
+  prefix?: string;
+  /** How long running tasks may take after SIGTERM (30 s). */
+  drain?: Duration;
+  /** The name of this worker; unique. */
+  id?: string;
+  /** Drains the worker when it aborts, beside SIGTERM and SIGINT. */
+  signal?: AbortSignal;
+  /** Takes the lines of the log (JSON on standard error). */
+  log?: Log;
+}
+
+/** Milliseconds that one read waits, tasks that it takes at most. */
+const BLOCK_MS = 2_000;
+const PULL_MAX = 512;
+const HEARTBEAT_MS = 2_000;
+/** Time to send the last reports; to remove the heartbeat. */
+const FLUSH_MS = 5_000;
+const DEREGISTER_MS = 1_000;
+const UNBLOCK_MS = 200;
+/** Cancelled attempts that are remembered. */
+const CANCELLED_MAX = 100_000;
+
+/** Serves agents until the process gets SIGTERM or SIGINT, or `options.signal` aborts; then drains. */
+export async function serve(agents: Agent[], options: ServeOptions = {}): Promise<void> {
+  if (agents.length === 0) throw new TypeError('a worker needs an agent');
+  const worker = new Worker(agents, options);
+  const stop = () => worker.drain();
+  process.on('SIGTERM', stop).on('SIGINT', stop);
+  options.signal?.addEventListener('abort', stop);
+  if (options.signal?.aborted === true) stop();
+  try {
+    await worker.run();
+  } finally {
+    process.off('SIGTERM', stop).off('SIGINT', stop);
+    options.signal?.removeEventListener('abort', stop);
+  }
+  // An execution that does not stop would hold the process; its task is released already.
+  if (worker.executing > 0 && options.signal?.aborted !== true) process.exit(0);
+}
+
+class Worker {
+  /** Executions that have not ended, also those that were given up. */
+  executing = 0;
+  private readonly id: string;
+  private readonly slots: number;
+  private readonly drainMs: number;
+  private readonly keys: Keys;
+  private readonly log: Log;
+  private readonly main: Redis;
+  private readonly reader: Redis;
+  private readonly subscriber: Redis;
+  private readonly outbox: Outbox;
+  private readonly agents: Map<string, Agent>;
+  private readonly startedMs = Date.now();
+  /** The agent of each task stream. */
+  private streams = new Map<string, Agent>();
+  private readonly registration: Registration;
+  private readonly held: HeldTasks;
+  private readonly cancelled = new Set<string>();
+  private readonly draining = new AbortController();
+  private readonly forced = new AbortController();
+  /** There is no connection that a read could wait on when the drain begins. */
+  private readonly gone = new AbortController();
+  private readonly ended = new AbortController();
+  private isPulling = false;
+  /** Cancellations reach this worker. */
+  private isListening = false;
+  /** The id of the reader's connection. */
+  private readerId: number | undefined;
+  private isConnected = true;
+
+  constructor(agents: Agent[], options: ServeOptions) {
+    this.agents = new Map(agents.map((agent) => [agent.name, agent]));
+    const host = hostname().replace(/[^A-Za-z0-9._-]/g, '-').slice(0, 100) || 'worker';
+    this.id = options.id ?? `${host}-${randomBytes(5).toString('hex')}`;
+    this.slots = options.slots ?? 8;
+    if (!Number.isSafeInteger(this.slots) || this.slots < 1) throw new TypeError('`slots` is a number from 1');
+    this.drainMs = toMs(options.drain ?? '30s');
+    this.keys = new Keys(options.prefix ?? 'goalmill');
+    this.log = options.log ?? writeLog;
+    const url = options.redis ?? process.env.GOALMILL_REDIS_URL ?? 'redis://127.0.0.1:6379';
+    const onError = (error: Error) => this.setLost(error);
+    const open = (use: string) => openRedis(url, `${this.id}:${use}`, onError);
+    [this.main, this.reader, this.subscriber] = [open('main'), open('pull'), open('listen')];
+    this.outbox = new Outbox(this.main, this.log);
+    this.registration = new Registration(this.main, this.keys, this.id, agents);
+    this.held = new HeldTasks(this.main, this.id, this.log, (held, report) => this.send(held, report), onError);
+  }
+
+  /** The first call lets running tasks finish; the second one releases them. */
+  drain(): void {
+    (this.draining.signal.aborted ? this.forced : this.draining).abort();
+    this.held.wake();
+    void this.unblock();
+  }
+
+  async run(): Promise<void> {
+    try {
+      await this.untilConnected(async () => { this.streams = await this.registration.register(); });
+      if (this.streams.size > 0) {
+        this.subscriber.on('ready', () => void this.listen()).on('close', () => { this.isListening = false; });
+        if (this.subscriber.status === 'ready') await this.listen();
+        const beating = this.beat();
+        this.log('info', `worker ${this.id} serves ${[...this.agents.keys()].join(', ')} with ${this.slots} slots`);
+        await Promise.race([this.pull(), aborted(this.gone.signal)]);
+        await this.finish();
+        this.ended.abort();
+        await within(beating.then(() => this.registration.deregister()), DEREGISTER_MS);
+        this.log('info', `worker ${this.id} has ended`);
+      }
+    } finally {
+      [this.main, this.reader, this.subscriber].forEach(closeRedis);
+    }
+  }
+
+  // Registration and heartbeats
+
+  /** Acts until it succeeds or the worker drains; only a `Fatal` ends it before. */
+  private async untilConnected(act: () => Promise<void>): Promise<void> {
+    for (let failures = 1; !this.draining.signal.aborted; failures += 1) {
+      try {
+        return await Promise.race([act(), aborted(this.draining.signal)]);
+      } catch (error) {
+        if (error instanceof Fatal) throw error;
+        this.setLost(error as Error);
+        await sleep(backoffMs(failures), this.draining.signal);
+      }
+    }
+  }
+
+  private async beat(): Promise<void> {
+    while (!this.ended.signal.aborted) {
+      try {
+        await (this.isConnected ? this.registration.readStreams() : this.registration.register());
+        await this.registration.beat({
+          agents: [...this.agents.keys()],
+          slots: this.slots,
+          busy: this.held.size,
+          draining: this.draining.signal.aborted,
+          version: VERSION,
+          host: hostname(),
+          started_ms: this.startedMs,
+          heartbeat_ms: HEARTBEAT_MS,
+        });
+        // Ends the connection of the listener if it gets no answer.
+        if (this.subscriber.status === 'ready') void this.subscriber.ping().catch(() => {});
+        if (!this.draining.signal.aborted && (await this.registration.isDrainAsked())) this.drain();
+        if (!this.isConnected) this.log('info', 'redis answers again');
+        this.isConnected = true;
+      } catch (error) {
+        this.setLost(error as Error);
+      }
+      await sleep(HEARTBEAT_MS, this.ended.signal);
+    }
+  }
+
+  private setLost(error: Error): void {
+    if (this.isConnected) this.log('warn', `redis: ${error.message}`);
+    this.isConnected = false;
+  }
+
+  /** Listens for cancelled attempts, and reads those of before. */
+  private async listen(): Promise<void> {
+    try {
+      this.subscriber.removeAllListeners('message').on('message', (_, tokens: string) => this.cancel(tokens.split(' ')));
+      await this.subscriber.subscribe(this.keys.cancel());
+      this.cancel(await this.main.zrangebyscore(this.keys.cancelled(), '-inf', '+inf'));
+      this.isListening = this.subscriber.status === 'ready';
+      this.held.wake();
+    } catch (error) {
+      this.setLost(error as Error);
+      this.subscriber.disconnect(true);
+    }
+  }
+
+  private cancel(tokens: string[]): void {
+    for (const token of tokens) {
+      this.cancelled.add(token);
+      if (this.cancelled.size > CANCELLED_MAX) this.cancelled.delete(this.cancelled.values().next().value!);
+    }
+    this.held.stopAll('cancelled', (held) => this.cancelled.has(held.task.token));
+  }
+
+  // Tasks
+
+  private async pull(): Promise<void> {
+    const { signal } = this.draining;
+    this.isPulling = true;
+    this.reader.on('close', () => { this.readerId = undefined; });
+    const names = [...this.streams.keys()];
+    let turn = 0;
+    for (let failures = 0; !signal.aborted; ) {
+      await this.outbox.room();
+      while (this.held.size >= this.slots && !signal.aborted) await this.held.change();
+      if (signal.aborted) break;
+      const askedAt = performance.now();
+      // COUNT is for each stream: with fewer free slots than streams, they take turns.
+      const free = this.slots - this.held.size;
+      const chosen = [...names.slice(turn), ...names.slice(0, turn)].slice(0, free);
+      turn = (turn + chosen.length) % names.length;
+      const [count, block] = [Math.min(Math.floor(free / chosen.length), PULL_MAX), chosen.length < names.length ? BLOCK_MS / 10 : BLOCK_MS];
+      try {
+        this.readerId ??= Number(await this.reader.client('ID'));
+        const read = (await this.reader.call(
+          'XREADGROUP', 'GROUP', GROUP, this.id, 'COUNT', count, 'BLOCK', block, 'STREAMS', ...chosen, ...chosen.map(() => '>'),
+        )) as [string, [string, string[] | null][]][] | null;
+        failures = 0;
+        if (read === null) continue;
+        // After a lost connection a cancellation may have been missed until the listener is back.
+        while (!this.isListening && !signal.aborted) await within(this.held.change(), BLOCK_MS);
+        const isLate = performance.now() - askedAt > BLOCK_MS + LEASE_MARGIN_MS;
+        for (const [stream, entries] of read) {
+          for (const [entry, fields] of isLate ? await this.owned(stream, entries) : entries) this.accept(stream, entry, fields);
+        }
+        // Lets short executions finish, so that the next read finds their slots free.
+        await new Promise((resolve) => setImmediate(resolve));
+      } catch (error) {
+        this.setLost(error as Error);
+        await sleep(backoffMs((failures += 1)), signal);
+        if ((error as Error).message.startsWith('NOGROUP')) await this.registration.register().catch((problem: Error) => this.setLost(problem));
+      }
+    }
+    this.isPulling = false;
+  }
+
+  /** Ends the blocking read, which may just begin: a dropped one could have taken tasks. Without a connection there is none. */
+  private async unblock(): Promise<void> {
+    while (this.isPulling) {
+      if (this.reader.status !== 'ready') return this.gone.abort();
+      if (this.readerId !== undefined) await within(this.main.client('UNBLOCK', this.readerId), UNBLOCK_MS);
+      await sleep(20);
+    }
+  }
+
+  private async owned<T>(stream: string, entries: [string, T][]): Promise<[string, T][]> {
+    const ours = await this.held.extend([{ stream, entries: entries.map(([entry]) => entry) }]);
+    return entries.filter((_, i) => ours[i] === 1);
+  }
+
+  private accept(stream: string, entry: string, fields: string[] | null): void {
+    const agent = this.streams.get(stream)!;
+    const value = (name: string) => {
+      const at = fields === null ? -1 : fields.findIndex((field, i) => i % 2 === 0 && field === name);
+      return at < 0 ? undefined : fields![at + 1];
+    };
+    if (value('v') !== PROTOCOL) return this.log('debug', `entry ${entry} of ${stream} has another version`);
+    const task = readTask(value('data') ?? '');
+    // The scheduler takes the entry back when its lease ends.
+    if (typeof task === 'string') return this.log('warn', `entry ${entry} of ${stream} is no task: ${task}`);
+    const held = holdTask(task, agent, stream, entry);
+    if (this.cancelled.has(task.token) || this.draining.signal.aborted) return this.send(held, { what: 'released' });
+    this.held.add(held);
+    void this.attempt(held);
+  }
+
+  /** Runs one attempt and reports it. */
+  private async attempt(held: Held): Promise<void> {
+    const payloads = new Payloads(this.main, this.keys, held.task, () => this.checkRunning(held));
+    const calls = new Calls(held.task, payloads, () => this.checkRunning(held), (call) => this.record(held, call));
+    const context = new Context(held.task, {
+      calls, startedMs: held.startedMs, signal: held.controller.signal, log: this.log,
+      progress: (fraction, message) => { held.progress = { fraction, message }; },
+    });
+    this.executing += 1;
+    const work = this.execute(held, context, payloads).catch((thrown: unknown) => failed(thrown));
+    void work.finally(() => { this.executing -= 1; });
+    const ended = await Promise.race([work, held.interrupted]);
+    this.held.remove(held);
+    if (held.stopped === 'lost') return;
+    const report = held.stopped !== undefined ? stopReport(held) : calls.suspended ? { what: 'suspended', suspended: calls.suspended } : ended!;
+    const { used, suggestions } = context.collected();
+    this.send(held, {
+      ...report,
+      ...(report.what !== 'released' && usageFields(used)),
+      ...(suggestions.length > 0 && report.what !== 'released' && { suggested_adjustments: suggestions }),
+      finished_ms: Date.now(),
+    });
+  }
+
+  private async execute(held: Held, context: Context, payloads: Payloads): Promise<Report> {
+    const { task, agent } = held;
+    const action = agent.find(task.action);
+    if (action === undefined) {
+      throw new Fatal(`agent \`${agent.name}\` has no action \`${task.action ?? ''}\``, { code: 'ACTION_UNKNOWN' });
+    }
+    const { input, output } = action.options;
+    let inputs = await payloads.inputs();
+    if (input !== undefined) inputs = await validate(input, inputs, 'the inputs do not match', 'INPUT_INVALID');
+    const result: unknown = await action.run(inputs, context);
+    const isPartial = result instanceof PartialResult;
+    let outputs: unknown = (isPartial ? result.outputs : result) ?? {};
+    if (output !== undefined && !isPartial) outputs = await validate(output, outputs, 'the outputs do not match', 'OUTPUT_INVALID');
+    const stored = await payloads.storableOutputs(outputs, toJson(outputs, 'the outputs'));
+    return isPartial ? { what: 'partial_success', outputs: stored, errors: result.errors } : { what: 'completed', outputs: stored };
+  }
+
+  private checkRunning(held: Held): void {
+    if (held.stopped !== undefined) throw new Retry(`the attempt was stopped: ${held.stopped}`, { code: 'STOPPED' });
+    if (!this.held.has(held)) throw new Fatal('the attempt has ended: await every call before you return', { code: 'CALL_AFTER_END' });
+  }
+
+  /** Reports a finished call; waits until Redis has it. */
+  private async record(held: Held, call: RecordedCall): Promise<void> {
+    this.checkRunning(held);
+    await new Promise<void>((resolve) => this.send(held, { what: 'call', call }, resolve));
+  }
+
+  private send(held: Held, report: Report, sent?: () => void): void {
+    const { plan, step, attempt, token, agent_type, reply } = held.task;
+    const head = { plan, step, attempt, token, agent_type, entry: held.entry, worker: this.id, started_ms: held.startedMs };
+    this.outbox.push(reply, { ...head, ...report }, sent);
+  }
+
+  // The end
+
+  private async finish(): Promise<void> {
+    this.log('info', `worker ${this.id} drains`);
+    await within(this.held.idle(), this.drainMs, this.forced.signal);
+    this.held.stopAll('released');
+    await this.held.idle();
+    await within(this.outbox.empty(), FLUSH_MS);
+    if (this.outbox.length > 0) this.log('warn', `${this.outbox.length} reports could not be sent before the end`);
+  }
+}
+
+function failed(thrown: unknown): Report {
+  return { what: 'failed', failure: thrown instanceof Suspended ? toFailure(new Error(thrown.message)) : toFailure(thrown) };
+}
+
+function stopReport({ stopped, task }: Held): Report {
+  if (stopped !== 'timeout') return { what: 'released' };
+  const message = `the attempt took longer than its limit of ${task.timeout_ms} ms`;
+  return { what: 'failed', failure: { class: 'timeout', code: 'STEP_TIMEOUT', message } };
+}
