@@ -326,6 +326,16 @@ pub const SECTIONS: &[CodeSection] = &[
             ("WRONG_TYPE", "The value has the wrong type; the detail names the expected and the actual type."),
             ("MISSING_FIELD", "A required field is missing. The pointer is its position."),
             (
+                "FOREIGN_FORMAT",
+                "The document is a workflow of another engine. The hint has the command of `goalmill import` that converts \
+                it to a plan.",
+            ),
+            (
+                "NO_EQUAL",
+                "A part of an imported workflow has no equal here; the hint says what to write instead. The command lists all \
+                such parts, and then there is no plan.",
+            ),
+            (
                 "UNKNOWN_FIELD",
                 "The field does not exist; the hint names the most similar one. Put your own data under \
                 `metadata`, which accepts any field.",

@@ -30,7 +30,7 @@ pub use planning::PlanningArgs;
 pub use roles::{Demo, DevArgs, LogForm, RoleArgs, SchedulerArgs, WorkerArgs, WorkerCommand, WorkerRunArgs};
 pub use tools::{
     CompletionsArgs, ConfigArgs, DoctorArgs, EvalArgs, ImportCommand, ManArgs, McpArgs, ReplayArgs, RunArgs,
-    SchemaArgs, SubmitArgs, TestArgs, WaitArgs, WfformatArgs,
+    SchemaArgs, SubmitArgs, TestArgs, WaitArgs, WfformatArgs, WorkflowArgs,
 };
 pub use values::{ColorWhen, Format, TimeFormat, at_least_one, duration, event_types, period};
 

@@ -6,6 +6,7 @@ use goalmill_client::Document;
 use goalmill_common::limits::Limits;
 use goalmill_common::number::to_usize;
 use goalmill_plan::document::{self, Format};
+use goalmill_plan::formats;
 use serde_json::Value;
 
 use crate::exit::{Exit, Failed};
@@ -41,7 +42,9 @@ const PLAN_FIELDS: [&str; 7] = ["steps", "subtasks", "tasks", "phases", "nodes",
 
 /// Whether a document is a plan and no goal.
 pub fn is_plan(document: &Value) -> bool {
-    document.is_array() || PLAN_FIELDS.iter().any(|field| document.get(field).is_some())
+    let is_named = || PLAN_FIELDS.iter().any(|field| document.get(field).is_some());
+    // Validation says how a workflow of another engine is imported.
+    document.is_array() || is_named() || formats::foreign_workflow(document).is_some()
 }
 
 /// A plan's text and what it is: JSON when it begins with a bracket, else YAML.

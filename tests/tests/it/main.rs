@@ -23,6 +23,7 @@ mod guard;
 mod hooks;
 mod hostile_texts;
 mod http;
+mod imports;
 mod intake;
 mod layering;
 mod listing;

@@ -9,6 +9,7 @@ mod context;
 mod defaults;
 mod detect;
 mod export;
+mod foreign;
 mod goals;
 mod log;
 mod nodes;
@@ -27,6 +28,7 @@ use goalmill_common::problem::Issue;
 use serde_json::Value;
 
 pub use export::{ExportState, export_plan, export_revision};
+pub use foreign::{ForeignWorkflow, foreign_workflow};
 pub use log::log_entries;
 pub use nodes::{JoinedStream, join_stream};
 pub use schemas::format_schema;
@@ -89,6 +91,10 @@ pub fn convert_plan(draft: Value, limits: &Limits) -> ConvertedDocument {
 
 /// The same of any draft.
 pub fn convert_draft(draft: Value, limits: &Limits, kind: DraftKind) -> ConvertedDocument {
+    if foreign_workflow(&draft).is_some() {
+        // Validation says how it is imported.
+        return ConvertedDocument::new(draft, None, Rewrite::default());
+    }
     let format = detect::plan(&draft);
     let mut rewrite = Rewrite::default();
     let mut document = draft;

@@ -8,6 +8,7 @@ use serde_json::{Map, Value};
 use super::origin::{Dependency, DependencyPlace, Origin};
 use super::{agents, cleanup, dependency, expression_scope, graph, policy, redundancy, requirements, step};
 use crate::document::{DocumentPath, Field, Fields, Table, ValidationContext};
+use crate::formats::{ForeignWorkflow, foreign_workflow};
 
 /// Steps that a list gets room for at its start; most have fewer.
 const ROOM: usize = 1_000;
@@ -72,6 +73,11 @@ pub(super) fn document(
     if depth > context.limits.depth_max {
         let detail = format!("plans are nested more than {} deep", context.limits.depth_max);
         context.error("PLAN_TOO_DEEP", at, detail, "move the inner steps up into their parent");
+        return None;
+    }
+    if let Some(ForeignWorkflow { engine, command }) = foreign_workflow(draft).filter(|_| depth == 0) {
+        let hint = format!("convert it: {command} FILE > plan.yaml");
+        context.error("FOREIGN_FORMAT", at, format!("the document is a workflow of {engine}, not a plan"), hint);
         return None;
     }
     match draft {

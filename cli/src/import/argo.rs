@@ -1,0 +1,775 @@
+//! Workflows of Argo: templates of steps, graphs and containers, as a plan.
+//!
+//! The entry template is the plan. A template of steps or of a graph that is called from another one is a plan inside the
+//! plan, with its arguments as inputs; a container, a script or a request is a step of an agent, which gets what the
+//! container would get. Source: Argo Workflows, "Field Reference" and the examples in its repository, 2026.
+
+use std::cell::Cell;
+use std::collections::BTreeMap;
+
+use goalmill_common::id::is_id;
+use serde_json::{Map, Value, json};
+
+use super::conversion::{Findings, Place, literal, object, path, quoted, seconds, step_id};
+
+/// Templates that call each other, one inside the other.
+const CALLS_MAX: usize = 8;
+
+const SPEC_FIELDS: &[&str] =
+    &["entrypoint", "templates", "arguments", "onExit", "parallelism", "activeDeadlineSeconds", "templateDefaults"];
+/// What says where and as whom containers run: here that is a matter of the workers.
+const INFRASTRUCTURE: &[&str] = &[
+    "serviceAccountName",
+    "automountServiceAccountToken",
+    "nodeSelector",
+    "affinity",
+    "tolerations",
+    "imagePullSecrets",
+    "securityContext",
+    "podGC",
+    "podMetadata",
+    "podPriorityClassName",
+    "podSpecPatch",
+    "ttlStrategy",
+    "archiveLogs",
+    "artifactGC",
+    "artifactRepositoryRef",
+    "dnsConfig",
+    "dnsPolicy",
+    "executor",
+    "hostAliases",
+    "hostNetwork",
+    "schedulerName",
+    "volumes",
+    "volumeClaimTemplates",
+    "volumeClaimGC",
+    "workflowMetadata",
+    "metadata",
+    "priority",
+    "podDisruptionBudget",
+    "metrics",
+    "initContainers",
+    "sidecars",
+    "archiveLocation",
+    "resources",
+    "volumeMounts",
+    "imagePullPolicy",
+    "workingDir",
+    "ports",
+    "lifecycle",
+    "livenessProbe",
+    "readinessProbe",
+    "terminationMessagePath",
+    "terminationMessagePolicy",
+    "tty",
+    "stdin",
+    "daemon",
+];
+const TEMPLATE_FIELDS: &[&str] = &[
+    "name", "inputs", "outputs", "steps", "dag", "container", "script", "suspend", "http", "retryStrategy", "timeout",
+    "activeDeadlineSeconds", "parallelism", "synchronization", "failFast",
+];
+const CALL_FIELDS: &[&str] = &[
+    "name", "template", "inline", "arguments", "when", "withItems", "withParam", "withSequence", "continueOn",
+    "dependencies", "depends", "onExit",
+];
+
+/// Converts a workflow, a template of one, or the workflow of a cron workflow.
+///
+/// - `agent_type`: of all steps; else each has the name of its template.
+pub fn plan(document: &Value, agent_type: Option<&str>) -> (Value, Findings) {
+    let root = Place::root(document);
+    let mut findings = Findings::default();
+    findings.check_fields(&root, &["apiVersion", "kind", "metadata", "spec"], &["status"]);
+    let spec = root.get("spec").unwrap_or_else(|| root.clone());
+    if root.text("kind") == Some("CronWorkflow") {
+        let place = spec.get("schedule").or_else(|| spec.get("schedules")).unwrap_or_else(|| spec.clone());
+        let hint = "take its `workflowSpec` as the `spec` of a Workflow, and run the plan from cron: goalmill run NAME";
+        findings.no_equal(&place, "a schedule", hint);
+        return (Value::Null, findings);
+    }
+    findings.check_fields(&spec, SPEC_FIELDS, INFRASTRUCTURE);
+    let listed = spec.get("templates").map(|list| list.items()).unwrap_or_default();
+    let templates = listed.into_iter().filter_map(|template| Some((template.text("name")?.to_owned(), template)));
+    let mut converter = ArgoConverter { findings, agent_type, templates: templates.collect(), calls: 0 };
+    let entry = spec.text("entrypoint").unwrap_or_default();
+    let Some(template) = converter.templates.get(entry).cloned() else {
+        let place = spec.get("entrypoint").unwrap_or(spec);
+        converter.findings.refuse(
+            &place,
+            "MISSING_FIELD",
+            format!("there is no template `{entry}` to begin with"),
+            "name one of `templates` as `entrypoint`",
+        );
+        return (Value::Null, converter.findings);
+    };
+    let scope = ArgoScope::workflow(&spec);
+    let mut plan = object([
+        (
+            "name",
+            root.value
+                .pointer("/metadata/name")
+                .or_else(|| root.value.pointer("/metadata/generateName"))
+                .cloned()
+                .unwrap_or(entry.into()),
+        ),
+        ("input_schema", input_schema(&spec)),
+        ("max_parallel", spec.value.get("parallelism").cloned().unwrap_or_default()),
+    ]);
+    if let Some(limit) = spec.value.get("activeDeadlineSeconds").and_then(Value::as_u64) {
+        plan.insert("budget".into(), json!({ "seconds": limit }));
+    }
+    let steps = converter.body(&template, &scope);
+    plan.insert("steps".into(), Value::Array(steps));
+    if let Some(exit) = spec.get("onExit") {
+        let name = exit.value.as_str().unwrap_or_default();
+        match converter.templates.get(name).cloned() {
+            Some(template) => {
+                let scope = ArgoScope { in_exit: true, ..ArgoScope::workflow(&spec) };
+                plan.insert("always".into(), converter.body(&template, &scope).into());
+            }
+            None => converter.findings.refuse(
+                &exit,
+                "MISSING_FIELD",
+                format!("there is no template `{name}`"),
+                "name one of `templates`",
+            ),
+        }
+    }
+    (Value::Object(plan), converter.findings)
+}
+
+/// The parameters of the workflow, with their values as defaults.
+fn input_schema(spec: &Place<'_>) -> Value {
+    let mut properties = Map::new();
+    let mut required = Vec::new();
+    for parameter in parameters(spec.get("arguments")) {
+        let Some(name) = parameter.text("name") else { continue };
+        let default = parameter.get("value").or_else(|| parameter.get("default"));
+        let mut property = object([("description", parameter.text("description").into())]);
+        match default {
+            Some(default) => drop(property.insert("default".into(), default.value.clone())),
+            None => required.push(name),
+        }
+        if let Some(choices) = parameter.get("enum") {
+            property.insert("enum".into(), choices.value.clone());
+        }
+        properties.insert(name.to_owned(), Value::Object(property));
+    }
+    if properties.is_empty() {
+        return Value::Null;
+    }
+    let mut schema = json!({"type": "object", "properties": properties});
+    if !required.is_empty() {
+        schema["required"] = json!(required);
+    }
+    schema
+}
+
+fn parameters(holder: Option<Place<'_>>) -> Vec<Place<'_>> {
+    holder.and_then(|holder| holder.get("parameters")).map(|list| list.items()).unwrap_or_default()
+}
+
+/// What the tags of a text mean where it stands.
+#[derive(Clone, Debug)]
+struct ArgoScope {
+    /// The parameters of the workflow, as an expression.
+    workflow: String,
+    /// Parameter of the template → a text with expressions.
+    inputs: BTreeMap<String, String>,
+    /// Name of a task → the id of its step, and whether it is a plan.
+    tasks: BTreeMap<String, (String, bool)>,
+    /// Whether the steps run after the outcome is known.
+    in_exit: bool,
+    /// Whether a plan inside reads the parameters of the workflow.
+    reads_workflow: std::rc::Rc<Cell<bool>>,
+}
+
+impl ArgoScope {
+    fn workflow(_spec: &Place<'_>) -> Self {
+        Self {
+            workflow: "goal.metadata.inputs".to_owned(),
+            inputs: BTreeMap::new(),
+            tasks: BTreeMap::new(),
+            in_exit: false,
+            reads_workflow: std::rc::Rc::default(),
+        }
+    }
+}
+
+struct ArgoConverter<'c> {
+    findings: Findings,
+    agent_type: Option<&'c str>,
+    templates: BTreeMap<String, Place<'c>>,
+    /// Calls around the template at hand.
+    calls: usize,
+}
+
+impl ArgoConverter<'_> {
+    /// The steps of a template that is a plan of its own.
+    fn body(&mut self, template: &Place<'_>, scope: &ArgoScope) -> Vec<Value> {
+        self.findings.check_fields(template, TEMPLATE_FIELDS, INFRASTRUCTURE);
+        let mut scope = self.with_defaults(template, scope);
+        if let Some(groups) = template.get("steps") {
+            let groups: Vec<Vec<Place<'_>>> = groups
+                .items()
+                .iter()
+                .map(|group| if group.value.is_array() { group.items() } else { vec![group.clone()] })
+                .collect();
+            self.name_tasks(groups.iter().flatten(), &mut scope);
+            let (mut steps, mut after) = (Vec::new(), Vec::new());
+            for group in &groups {
+                let mut ends = Vec::new();
+                for call in group {
+                    ends.extend(self.call(call, after.clone(), false, &scope, &mut steps));
+                }
+                after = ends;
+            }
+            return steps;
+        }
+        if let Some(dag) = template.get("dag") {
+            self.findings.check_fields(&dag, &["tasks", "target", "failFast"], &[]);
+            if let Some(place) = dag.get("target") {
+                self.findings.no_equal(&place, "`target`", "leave out the tasks that are not run");
+            }
+            if let Some(place) = dag.get("failFast").filter(|place| place.value == &json!(false)) {
+                self.findings.note(
+                    &place,
+                    "the plan stops at the first failure; `on_failure: continue` of a step lets the others go on",
+                );
+            }
+            let tasks = dag.get("tasks").map(|tasks| tasks.items()).unwrap_or_default();
+            self.name_tasks(tasks.iter(), &mut scope);
+            let mut steps = Vec::new();
+            for task in &tasks {
+                let (after, is_any) = self.dependencies(task, &scope);
+                self.call(task, after, is_any, &scope, &mut steps);
+            }
+            return steps;
+        }
+        // A leaf is a plan of one step.
+        let id = step_id(template.text("name").unwrap_or("main"));
+        let mut steps = Vec::new();
+        self.leaf(template, object([("id", id.into())]), &scope, &mut steps);
+        steps
+    }
+
+    fn name_tasks<'p, 'v: 'p>(&mut self, calls: impl Iterator<Item = &'p Place<'v>>, scope: &mut ArgoScope) {
+        scope.tasks.clear();
+        for call in calls {
+            let Some(name) = call.text("name") else { continue };
+            let template = call.text("template").and_then(|name| self.templates.get(name));
+            let is_plan = template.is_some_and(is_plan);
+            scope.tasks.insert(name.to_owned(), (step_id(name), is_plan));
+        }
+    }
+
+    /// The inputs of a template that its caller does not give.
+    fn with_defaults(&mut self, template: &Place<'_>, scope: &ArgoScope) -> ArgoScope {
+        let mut scope = scope.clone();
+        if let Some(inputs) = template.get("inputs") {
+            self.findings.check_fields(&inputs, &["parameters"], &[]);
+        }
+        for parameter in parameters(template.get("inputs")) {
+            let Some(name) = parameter.text("name") else { continue };
+            if scope.inputs.contains_key(name) {
+                continue;
+            }
+            let default = parameter.get("value").or_else(|| parameter.get("default"));
+            if let Some(default) = default {
+                let text = self.scalar(&default, &scope);
+                scope.inputs.insert(name.to_owned(), text);
+            }
+        }
+        scope
+    }
+
+    /// Converts the call of a template; returns the step that ends it.
+    fn call(
+        &mut self,
+        call: &Place<'_>,
+        after: Vec<Value>,
+        is_any: bool,
+        scope: &ArgoScope,
+        steps: &mut Vec<Value>,
+    ) -> Vec<Value> {
+        self.findings.check_fields(call, CALL_FIELDS, &[]);
+        let name = call.text("name").unwrap_or_default();
+        let id = step_id(name);
+        if name.is_empty() || !is_id(&id) {
+            self.findings.refuse(
+                call,
+                "INVALID_ID",
+                "the step has no `name` that can be an id",
+                "name it by letters, digits, `-`",
+            );
+            return after;
+        }
+        if let Some(exit) = call.get("onExit") {
+            self.findings.no_equal(
+                &exit,
+                "`onExit` of a step",
+                "write a step behind it, or use `onExit` of the workflow",
+            );
+        }
+        let named = call.text("template").and_then(|name| self.templates.get(name)).cloned();
+        let Some(template) = named.or_else(|| call.get("inline")) else {
+            let place = call.get("template").or_else(|| call.get("templateRef")).unwrap_or_else(|| call.clone());
+            let detail = format!("the template of `{name}` is not in the document");
+            self.findings.refuse(&place, "MISSING_FIELD", detail, "copy it into `templates`");
+            return after;
+        };
+        let when = call.get("when").and_then(|when| self.condition(&when, scope));
+        let mut step = object([("id", id.as_str().into()), ("when", when.into())]);
+        if !after.is_empty() {
+            step.insert("dependencies".into(), json!(after));
+        }
+        if is_any {
+            step.insert("join".into(), "any".into());
+        }
+        if let Some(items) = self.items(call, scope) {
+            step.insert("for_each".into(), items);
+        }
+        if let Some(on) = call.get("continueOn") {
+            self.findings.check_fields(&on, &["failed", "error"], &[]);
+            step.insert("on_failure".into(), "skip".into());
+        }
+        let mut arguments = BTreeMap::new();
+        if let Some(given) = call.get("arguments") {
+            if let Some(artifacts) = given.get("artifacts") {
+                let hint = "let the agent put the file somewhere, and pass its address as a parameter";
+                self.findings.no_equal(&artifacts, "a file that is passed between steps", hint);
+            }
+            for parameter in parameters(Some(given)) {
+                let (Some(name), Some(value)) =
+                    (parameter.text("name"), parameter.get("value").or_else(|| parameter.get("default")))
+                else {
+                    self.findings.no_equal(&parameter, "a parameter without `name` and `value`", "give it a value");
+                    continue;
+                };
+                let text = self.scalar(&value, scope);
+                arguments.insert(name.to_owned(), text);
+            }
+        }
+        if is_plan(&template) {
+            self.inner_plan(call, &template, step, arguments, scope, steps);
+        } else {
+            let inner = ArgoScope { inputs: arguments, ..scope.clone() };
+            self.leaf(&template, step, &inner, steps);
+        }
+        vec![id.into()]
+    }
+
+    /// A template of steps that another one calls.
+    fn inner_plan(
+        &mut self,
+        call: &Place<'_>,
+        template: &Place<'_>,
+        mut step: Map<String, Value>,
+        arguments: BTreeMap<String, String>,
+        scope: &ArgoScope,
+        steps: &mut Vec<Value>,
+    ) {
+        self.calls += 1;
+        if self.calls > CALLS_MAX {
+            let place = call.get("template").unwrap_or_else(|| call.clone());
+            self.findings.no_equal(
+                &place,
+                "a template that calls itself",
+                "write a loop: `repeat: {until: …, max: 5}` of a step",
+            );
+        } else {
+            let with_defaults = self.with_defaults(template, &ArgoScope { inputs: arguments, ..scope.clone() }).inputs;
+            let read =
+                |name: &String| (name.clone(), format!("{{{{ {} }}}}", path("goal.metadata.inputs", [name.as_str()])));
+            let inner = ArgoScope {
+                workflow: "goal.metadata.inputs.workflow".to_owned(),
+                inputs: with_defaults.keys().map(read).collect(),
+                tasks: BTreeMap::new(),
+                in_exit: false,
+                reads_workflow: std::rc::Rc::default(),
+            };
+            let body = self.body(template, &inner);
+            let mut inputs: Map<String, Value> =
+                with_defaults.into_iter().map(|(name, text)| (name, text.into())).collect();
+            if inner.reads_workflow.get() {
+                scope.reads_workflow.set(true);
+                inputs.insert("workflow".into(), format!("{{{{ {} }}}}", scope.workflow).into());
+            }
+            step.extend(object([("inputs", Value::Object(inputs)), ("plan", json!({ "steps": body }))]));
+            self.push(call, step, steps);
+        }
+        self.calls -= 1;
+    }
+
+    fn push(&mut self, place: &Place<'_>, step: Map<String, Value>, steps: &mut Vec<Value>) {
+        if self.findings.count_step(place) {
+            steps.push(Value::Object(step));
+        }
+    }
+
+    /// A template that is one step.
+    fn leaf(&mut self, template: &Place<'_>, mut step: Map<String, Value>, scope: &ArgoScope, steps: &mut Vec<Value>) {
+        self.findings.check_fields(template, TEMPLATE_FIELDS, INFRASTRUCTURE);
+        if let Some(outputs) = template.get("outputs").and_then(|outputs| outputs.get("artifacts")) {
+            let hint = "let the agent put the file somewhere, and give its address as an output";
+            self.findings.no_equal(&outputs, "a file as an output", hint);
+        }
+        let scope = self.with_defaults(template, scope);
+        let name = template.text("name").unwrap_or("main");
+        if let Some(suspend) = template.get("suspend") {
+            let duration = suspend.get("duration");
+            let wait = match duration.as_ref().map(|duration| self.scalar(duration, &scope)) {
+                Some(text) => match seconds(&text) {
+                    Some(seconds) => json!({"for": format!("{seconds}s")}),
+                    None => {
+                        let place = duration.unwrap_or(suspend);
+                        self.findings.no_equal(&place, "this duration", "write one as `20`, `30m` or `1d`");
+                        Value::Null
+                    }
+                },
+                None => {
+                    let id = step.get("id").and_then(Value::as_str).unwrap_or(name).to_owned();
+                    self.findings
+                        .note(&suspend, format!("the step waits for an event: goalmill event send {id} --plan PLAN"));
+                    json!({ "event": id })
+                }
+            };
+            step.insert("wait".into(), wait);
+            return self.push(template, step, steps);
+        }
+        let kinds = ["container", "script", "http"];
+        let Some((kind, work)) = kinds.iter().find_map(|kind| Some((*kind, template.get(kind)?))) else {
+            let other = ["resource", "data", "plugin", "containerSet"]
+                .iter()
+                .find_map(|kind| Some((*kind, template.get(kind)?)));
+            let (what, place) =
+                other.map_or(("a template of this kind", template.clone()), |(kind, place)| (kind, place));
+            self.findings.no_equal(&place, format!("`{what}`"), "let an agent do it: a container or a script");
+            return;
+        };
+        let known: &[&str] = if kind == "http" {
+            &["url", "method", "headers", "body", "timeoutSeconds", "successCondition"]
+        } else {
+            &["image", "command", "args", "source", "env", "name"]
+        };
+        self.findings.check_fields(&work, known, INFRASTRUCTURE);
+        let mut inputs = self.value(&work, &scope).as_object().cloned().unwrap_or_default();
+        INFRASTRUCTURE.iter().for_each(|field| drop(inputs.shift_remove(*field)));
+        if !scope.inputs.is_empty() {
+            let given = scope.inputs.iter().map(|(name, text)| (name.clone(), Value::from(text.clone())));
+            inputs.insert("parameters".into(), Value::Object(given.collect()));
+        }
+        if kind == "http" {
+            self.findings.note(&work, "an agent of type `http` makes the request");
+        }
+        let own = if kind == "http" { "http".to_owned() } else { step_id(name) };
+        let agent = self.agent_type.map_or(own, ToOwned::to_owned);
+        step.extend(object([("agent_type", agent.into()), ("action", name.into()), ("inputs", Value::Object(inputs))]));
+        self.policies(template, &scope, &mut step);
+        self.push(template, step, steps);
+    }
+
+    /// Retries, time limit and exclusion of a template.
+    fn policies(&mut self, template: &Place<'_>, scope: &ArgoScope, step: &mut Map<String, Value>) {
+        let limit = template.get("activeDeadlineSeconds").or_else(|| template.get("timeout"));
+        if let Some(limit) = limit {
+            match seconds(&self.scalar(&limit, scope)) {
+                Some(seconds) if seconds > 0 => drop(step.insert("timeout".into(), format!("{seconds}s").into())),
+                Some(_) | None => self.findings.no_equal(&limit, "this time limit", "write it as seconds, or as `30m`"),
+            }
+        }
+        if let Some(mutex) = template.get("synchronization") {
+            match mutex.get("mutex").and_then(|mutex| mutex.text("name").map(ToOwned::to_owned)) {
+                Some(name) => {
+                    self.findings
+                        .note(&mutex, "the steps of one plan exclude each other; those of several plans do not");
+                    step.insert("resource".into(), name.into());
+                }
+                None => self.findings.no_equal(
+                    &mutex,
+                    "this synchronization",
+                    "`max_parallel` limits the steps of a plan, slots those of an agent",
+                ),
+            }
+        }
+        let Some(strategy) = template.get("retryStrategy") else { return };
+        self.findings.check_fields(&strategy, &["limit", "retryPolicy", "backoff"], &["affinity"]);
+        let number = |value: &Value| value.as_u64().or_else(|| value.as_str()?.parse().ok());
+        let max = strategy.value.get("limit").and_then(number);
+        if max.is_none() {
+            self.findings.note(&strategy, "the step is retried 100 times at most");
+        }
+        let mut retry = object([("max", max.unwrap_or(100).into()), ("initial", "0s".into()), ("factor", 1.into())]);
+        if let Some(backoff) = strategy.get("backoff") {
+            self.findings.check_fields(&backoff, &["duration", "factor", "cap"], &["maxDuration"]);
+            let length = |key: &str| {
+                backoff.value.get(key).and_then(|value| seconds(value.as_str().unwrap_or(&value.to_string())))
+            };
+            let initial = length("duration").unwrap_or(0);
+            let most = length("cap").unwrap_or(3_600).max(initial);
+            retry.insert("initial".into(), format!("{initial}s").into());
+            retry.insert("max_delay".into(), format!("{most}s").into());
+            if let Some(factor) = backoff.value.get("factor").and_then(number) {
+                retry.insert("factor".into(), factor.into());
+            }
+        }
+        step.insert("retry".into(), Value::Object(retry));
+    }
+
+    /// The steps that come before a task of a graph, and whether one of them is enough.
+    fn dependencies(&mut self, task: &Place<'_>, scope: &ArgoScope) -> (Vec<Value>, bool) {
+        if let Some(listed) = task.get("dependencies") {
+            let names = listed.items();
+            return (names.iter().filter_map(|name| Some(step_id(name.value.as_str()?).into())).collect(), false);
+        }
+        let Some(place) = task.get("depends") else { return (Vec::new(), false) };
+        let text = place.value.as_str().unwrap_or_default();
+        dependencies_of(text, |name| scope.tasks.contains_key(name)).unwrap_or_else(|| {
+            let hint =
+                "name tasks, or outcomes as `A.Succeeded`, `A.Failed`, `A.Skipped`, joined by `&&`, or all by `||`";
+            self.findings.no_equal(&place, format!("the dependency `{text}`"), hint);
+            (Vec::new(), false)
+        })
+    }
+
+    /// The list that a call is made for each item of.
+    fn items(&mut self, call: &Place<'_>, scope: &ArgoScope) -> Option<Value> {
+        if let Some(items) = call.get("withItems") {
+            return Some(self.value(&items, scope));
+        }
+        if let Some(parameter) = call.get("withParam") {
+            let text = self.scalar(&parameter, scope);
+            let whole = text.trim().strip_prefix("{{").and_then(|text| text.strip_suffix("}}"));
+            let whole = whole.filter(|inside| !inside.contains("}}"));
+            if whole.is_none() {
+                self.findings.no_equal(
+                    &parameter,
+                    "a list that is put together from texts",
+                    "name one parameter or one output",
+                );
+            }
+            return whole.map(|inside| {
+                let value = inside.trim();
+                format!("{{{{ ({value} | fromjson) if {value} is string else {value} }}}}").into()
+            });
+        }
+        let sequence = call.get("withSequence")?;
+        self.findings.check_fields(&sequence, &["count", "start", "end"], &[]);
+        let number = |key: &str| {
+            let value = sequence.value.get(key)?;
+            value.as_u64().or_else(|| value.as_str()?.parse().ok())
+        };
+        let start = number("start").unwrap_or(0);
+        let end = number("end").or_else(|| Some((start + number("count")?).saturating_sub(1)));
+        match end.filter(|end| *end >= start && end - start < 10_000) {
+            Some(end) => Some((start..=end).map(|n| Value::from(n.to_string())).collect()),
+            None => {
+                self.findings.no_equal(&sequence, "this sequence", "give numbers as `start`, `end` or `count`");
+                None
+            }
+        }
+    }
+
+    /// A condition: comparisons of tags and words, joined by `&&` and `||`.
+    fn condition(&mut self, place: &Place<'_>, scope: &ArgoScope) -> Option<String> {
+        let text = place.value.as_str().unwrap_or_default();
+        let mut out = String::new();
+        let mut rest = text.trim();
+        while !rest.is_empty() {
+            let at = ["&&", "||"].iter().filter_map(|sign| rest.find(sign)).min().unwrap_or(rest.len());
+            match comparison(rest[..at].trim(), scope) {
+                Some(comparison) => out.push_str(&comparison),
+                None => {
+                    let hint = "write comparisons by `==`, `!=`, `<`, `>`, `<=`, `>=`, joined by `&&` and `||`";
+                    self.findings.no_equal(place, format!("the condition `{}`", rest[..at].trim()), hint);
+                    return None;
+                }
+            }
+            rest = match rest.get(at..at + 2) {
+                Some("&&") => {
+                    out.push_str(" and ");
+                    &rest[at + 2..]
+                }
+                Some(_) => {
+                    out.push_str(" or ");
+                    &rest[at + 2..]
+                }
+                None => "",
+            };
+        }
+        (!out.is_empty()).then_some(out)
+    }
+
+    /// A value with tags as expressions.
+    fn value(&mut self, place: &Place<'_>, scope: &ArgoScope) -> Value {
+        match place.value {
+            Value::String(text) => self.text(text, place, scope).into(),
+            Value::Array(_) => place.items().iter().map(|item| self.value(item, scope)).collect(),
+            Value::Object(_) => place
+                .fields()
+                .iter()
+                .map(|(key, field)| ((*key).to_owned(), self.value(field, scope)))
+                .collect::<Map<_, _>>()
+                .into(),
+            Value::Null | Value::Bool(_) | Value::Number(_) => place.value.clone(),
+        }
+    }
+
+    /// The text of a parameter: numbers and booleans are texts there.
+    fn scalar(&mut self, place: &Place<'_>, scope: &ArgoScope) -> String {
+        match place.value.as_str() {
+            Some(text) => self.text(text, place, scope),
+            None => place.value.to_string(),
+        }
+    }
+
+    fn text(&mut self, text: &str, place: &Place<'_>, scope: &ArgoScope) -> String {
+        if !text.contains("{{") {
+            return literal(text);
+        }
+        let (mut out, mut rest) = (String::new(), text);
+        while let Some(start) = rest.find("{{") {
+            out.push_str(&rest[..start]);
+            let Some(end) = rest[start..].find("}}") else { break };
+            let tag = rest[start + 2..start + end].trim();
+            match tag_text(tag, scope) {
+                Some(expression) => out.push_str(&expression),
+                None => {
+                    let hint = "read `{{inputs.parameters.…}}`, `{{workflow.parameters.…}}`, `{{item}}`, or outputs of a task or step";
+                    self.findings.no_equal(place, format!("`{{{{{tag}}}}}`"), hint);
+                }
+            }
+            rest = &rest[start + end + 2..];
+        }
+        out.push_str(rest);
+        out
+    }
+}
+
+/// The dependencies that an expression over tasks and their outcomes means, and whether one of them is enough.
+///
+/// - `is_task`: whether there is a task of this name.
+fn dependencies_of(text: &str, is_task: impl Fn(&str) -> bool) -> Option<(Vec<Value>, bool)> {
+    let mut found: Vec<Value> = Vec::new();
+    let groups: Vec<&str> = text.split("&&").map(str::trim).collect();
+    let is_alone = groups.len() == 1;
+    let mut is_any = false;
+    for group in groups {
+        let bare = group.strip_prefix('(').and_then(|group| group.strip_suffix(')')).unwrap_or(group);
+        let mut statuses: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
+        for term in bare.split("||").map(str::trim) {
+            let (name, outcome) = term.split_once('.').unwrap_or((term, ""));
+            let status = match outcome {
+                "" => &["completed", "skipped"][..],
+                "Succeeded" => &["completed"],
+                "Failed" | "Errored" => &["failed"],
+                "Skipped" | "Omitted" => &["skipped"],
+                _ => return None,
+            };
+            is_task(name).then_some(())?;
+            statuses.entry(name).or_default().extend(status);
+        }
+        is_any |= statuses.len() > 1;
+        for (name, mut wanted) in statuses {
+            wanted.sort_unstable();
+            wanted.dedup();
+            found.push(match wanted[..] {
+                ["completed", "skipped"] => step_id(name).into(),
+                _ => json!({"step": step_id(name), "is": wanted}),
+            });
+        }
+    }
+    (is_alone || !is_any).then_some((found, is_any))
+}
+
+/// A comparison of tags and words.
+fn comparison(text: &str, scope: &ArgoScope) -> Option<String> {
+    let open = text.len() - text.trim_start_matches('(').len();
+    let close = if open > 0 { text.len() - text.trim_end_matches(')').len() } else { 0 };
+    let inside = text[open..text.len() - close].trim();
+    let sign = ["==", "!=", "<=", ">=", "<", ">"].into_iter().find(|sign| inside.contains(sign))?;
+    let (left, right) = inside.split_once(sign)?;
+    let is_order = !matches!(sign, "==" | "!=");
+    let side = |text: &str| {
+        let text = text.trim();
+        let bare = text.trim_matches(['"', '\'']);
+        if let Some(tag) = bare.strip_prefix("{{").and_then(|tag| tag.strip_suffix("}}")) {
+            let (is_status, tag) = (tag.trim() == "workflow.status", tag.trim());
+            let value = tag_text(tag, scope)?;
+            let value = whole(&value).map_or_else(|| quoted(&value), ToOwned::to_owned);
+            return Some(match (is_status, is_order) {
+                (true, _) => value,
+                (false, true) => format!("({value} | float)"),
+                (false, false) => format!("({value} | string)"),
+            });
+        }
+        let is_word = !bare.is_empty() && bare.chars().all(|c| c.is_alphanumeric() || "_-./: ".contains(c));
+        is_word.then(|| if is_order { bare.to_owned() } else { quoted(bare) })
+    };
+    let (left, right) = (side(left)?, side(right)?);
+    let status = |text: String| match text.as_str() {
+        "'Succeeded'" => "'completed'".to_owned(),
+        "'Failed'" | "'Error'" => "'failed'".to_owned(),
+        _ => text,
+    };
+    let (left, right) =
+        if left == "plan.status" || right == "plan.status" { (status(left), status(right)) } else { (left, right) };
+    Some(format!("{}{left} {sign} {right}{}", "(".repeat(open), ")".repeat(close)))
+}
+
+/// A tag as a text with expressions.
+fn tag_text(tag: &str, scope: &ArgoScope) -> Option<String> {
+    let flat = tag.replace("['", ".").replace("']", "").replace('[', ".").replace(']', "");
+    let parts: Vec<&str> = flat.split('.').collect();
+    let expression = match parts[..] {
+        ["item"] => "item".to_owned(),
+        ["item", ref rest @ ..] => path("item", rest.iter().copied()),
+        ["inputs", "parameters", name] => return scope.inputs.get(name).cloned(),
+        ["workflow", "parameters", ref rest @ ..] if !rest.is_empty() => {
+            scope.reads_workflow.set(true);
+            path(&scope.workflow, rest.iter().copied())
+        }
+        ["workflow", "status"] if scope.in_exit => "plan.status".to_owned(),
+        ["workflow", "failures"] if scope.in_exit => "plan.reason".to_owned(),
+        ["tasks" | "steps", task, "outputs", ref rest @ ..] if !rest.is_empty() => {
+            let (id, is_plan) = scope.tasks.get(task)?;
+            if *is_plan {
+                return None;
+            }
+            path(&path("steps", [id.as_str(), "outputs"]), rest.iter().copied())
+        }
+        ["tasks" | "steps", task, "status"] => path("steps", [scope.tasks.get(task)?.0.as_str(), "status"]),
+        _ => return None,
+    };
+    Some(format!("{{{{ {expression} }}}}"))
+}
+/// The inside of a text that is one expression.
+fn whole(text: &str) -> Option<&str> {
+    let inside = text.strip_prefix("{{")?.strip_suffix("}}")?;
+    (!inside.contains("}}")).then(|| inside.trim())
+}
+
+fn is_plan(template: &Place<'_>) -> bool {
+    template.get("steps").is_some() || template.get("dag").is_some()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn expressions_over_outcomes_become_dependencies() {
+        let read = |text: &str| dependencies_of(text, |name| ["A", "B"].contains(&name));
+        let is = |step: &str, statuses: &[&str]| json!({"step": step, "is": statuses});
+        assert_eq!(read("A && B.Succeeded"), Some((vec![json!("A"), is("B", &["completed"])], false)));
+        assert_eq!(
+            read("(A.Succeeded || A.Failed) && B"),
+            Some((vec![is("A", &["completed", "failed"]), json!("B")], false))
+        );
+        assert_eq!(read("A.Failed || B.Errored"), Some((vec![is("A", &["failed"]), is("B", &["failed"])], true)));
+        for other in ["!A", "A.AnySucceeded", "C", "A && (A || B)", "", "A.Daemoned"] {
+            assert_eq!(read(other), None, "{other}");
+        }
+    }
+}
