@@ -168,6 +168,17 @@ pub const SECTIONS: &[CodeSection] = &[
                 installation stay valid.",
             ),
             (
+                "STORED_PLAN_NOT_FOUND",
+                "The namespace has no stored plan of this name, or not this version; `errors` has the place of a step \
+                that uses it. `goalmill plan list --stored` lists names and versions. Without a server no stored plan \
+                is known: name one with `--server`.",
+            ),
+            (
+                "STORED_PLAN_RETIRED",
+                "The version of the [stored plan](../plan-lifecycle.md#stored-plans) was retired; plans that run go on. \
+                Use a newer version, or store the document again.",
+            ),
+            (
                 "TOKEN_NOT_FOUND",
                 "No token has this id; it may have been revoked. `goalmill token list` shows existing ones.",
             ),
@@ -445,6 +456,11 @@ pub const SECTIONS: &[CodeSection] = &[
                 dependency. Each strongly connected component is one issue, with its shortest cycle.",
             ),
             ("JOIN_IMPOSSIBLE", "`join: {at_least: k}` needs `k` from 1 to the number of dependencies."),
+            (
+                "STATUS_IMPOSSIBLE",
+                "A step waits for a status that its dependency never has (`failed` of a step with `on_failure: skip`), or \
+                reads outputs that this status rules out.",
+            ),
             ("PHASE_UNKNOWN", "A step names a phase that is not listed under `phases`."),
             ("DUPLICATE_PHASE", "Two phases have the same id."),
             (
@@ -554,7 +570,8 @@ pub const SECTIONS: &[CodeSection] = &[
                 "INPUT_INVALID",
                 "An input does not match the schema of the action, `format` included (`uuid`, `hostname`, `uri`, \
                 `date-time`, `email`, …). An expression counts as any value of its output's type, so only \
-                certain failures are reported. `null` is a missing optional field.",
+                certain failures are reported. `null` is a missing optional field. The same for the `input_schema` of \
+                a plan, also while running.",
             ),
             (
                 "INPUT_TOO_COMPLEX",

@@ -47,6 +47,7 @@ pub mod revision_strategy;
 pub mod schema;
 pub mod sse;
 pub mod status;
+pub mod stored_plan;
 pub mod suggest;
 pub mod task;
 pub mod telemetry;

@@ -2,7 +2,7 @@
 
 import { h, memo } from "./dom.js";
 import { icon, tone } from "./parts.js";
-import { words } from "./format.js";
+import { allowedStatus, awaited, words } from "./format.js";
 import { isFinal } from "./replay.js";
 
 /** Above this, and with more steps beside each other than that, boxes show only ids. */
@@ -150,7 +150,15 @@ export function graph(layout, steps, options) {
     const source = steps.get(edge.from);
     const isDone = source && ["completed", "skipped"].includes(source.status);
     const key = `${edge.from}>${edge.to}`;
-    return kept(key, [isNear, isDone], () => h("path", { key, class: `edge ${isNear ? "near" : ""} ${isDone ? "done" : ""}`, d: line(from, to, from.rank, edge.bends, grid, isDown), "marker-end": `url(#${options.id}-arrow${isNear ? "-near" : ""})` }));
+    const target = steps.get(edge.to);
+    const status = allowedStatus((target && target.definition) || {}, edge.from);
+    return kept(key, [isNear, isDone, status], () => {
+      const path = h("path", { key, class: `edge ${isNear ? "near" : ""} ${isDone ? "done" : ""}`, d: line(from, to, from.rank, edge.bends, grid, isDown), "marker-end": `url(#${options.id}-arrow${isNear ? "-near" : ""})` });
+      if (!status) return path;
+      const [x, y] = grid.place(to.rank, to.position);
+      const at = isDown ? { x: x + grid.size.width / 2 + 6, y: y - 8, "text-anchor": "start" } : { x: x - 10, y: y + grid.size.height / 2 - 6, "text-anchor": "end" };
+      return h("g", { key }, path, h("text", { class: "edge-status", ...at }, status));
+    });
   });
   const bands = (layout.phases || []).map((phase, n) => {
     const gap = (isDown ? grid.along - grid.size.height : grid.along - grid.size.width) / 2;
@@ -181,10 +189,10 @@ function box(place, step, grid, isCompact, options, isEntry) {
   const attempts = step ? step.attempts.length : 0;
   const isSelected = options.selected === place.id;
   const change = options.changed && options.changed.get(place.id);
-  const after = (definition.dependencies || []).join(", ");
-  const count = attempts > 1 && !isCompact ? `×${attempts}` : "";
+  const after = awaited(definition).join(", ");
+  const count = isCompact ? "" : counted(step, attempts);
   const id = isCompact ? fitId(place.id, options.layout, "small", width - 32) : fitId(place.id, options.layout, "id", width - 42);
-  const who = isCompact ? "" : fit(change && change !== "same" ? `${change} · ${agent}` : agent, "agent", width - (count ? 66 : 42));
+  const who = isCompact ? "" : fit(change && change !== "same" ? `${change} · ${agent}` : agent, "agent", width - (count ? 52 + Math.ceil(measure(count, "agent")) : 42));
   // The name of the button begins with what is seen of it.
   const label = `${[id, who, count].filter(Boolean).join(" ")}: ${id === place.id ? "" : `step ${place.id}, `}${definition.description || definition.action || "step"}, ${words(status)}${change ? `, ${change}` : ""}${after ? `, waits for ${after}` : ""}`;
   return h("g", {
@@ -203,6 +211,13 @@ function box(place, step, grid, isCompact, options, isEntry) {
       count ? h("text", { class: "attempts", x: width - 10, y: 38, "text-anchor": "end" }, count) : null,
     ],
   h("title", null, label));
+}
+
+/** What a box counts: the items of a map, the iterations of a loop, or attempts. */
+function counted(step, attempts) {
+  if (step && Number.isFinite(step.items)) return `${step.items} ${step.items === 1 ? "item" : "items"}`;
+  if (step && step.iterations) return `iteration ${step.iterations + 1}`;
+  return attempts > 1 ? `×${attempts}` : "";
 }
 
 /** The box that the Tab key reaches when none is selected. */

@@ -33,6 +33,7 @@ mod scheduler;
 mod shard;
 mod shard_client;
 mod start_status;
+mod stored_plans;
 mod submission;
 #[cfg_attr(not(feature = "otel"), path = "traces_disabled.rs")]
 mod traces;

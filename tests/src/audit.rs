@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use goalmill_common::clock::parse_rfc3339;
 use goalmill_common::id::StepId;
-use goalmill_common::plan::{Join, Plan, Step, UndoOn};
+use goalmill_common::plan::{DependencyStatus, Join, Plan, Step, UndoOn};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
@@ -33,6 +33,19 @@ struct Seen {
     iterations: u64,
     /// The end of the wait, Unix milliseconds; 0 when it has none.
     wait_due_ms: u64,
+}
+
+impl Seen {
+    /// Whether the step has ended like that. What a revision skips has the event of the revision.
+    fn is(&self, status: DependencyStatus) -> bool {
+        match self.ended.as_deref() {
+            Some("step_completed") => status == DependencyStatus::Completed,
+            Some("step_failed") => status == DependencyStatus::Failed,
+            Some("step_skipped") => status == DependencyStatus::Skipped,
+            Some("plan_revised") => status == DependencyStatus::Skipped && self.satisfies,
+            Some(_) | None => false,
+        }
+    }
 }
 
 fn read<T: DeserializeOwned>(value: &Value) -> Option<T> {
@@ -227,7 +240,13 @@ impl Auditor {
             other.undoes.is_some() && self.steps.get(other.id.as_str()).is_some_and(|seen| seen.in_flight)
         };
         let undoing = self.plan.steps.iter().any(is_undoing);
-        let satisfied = |id: &str| self.steps.get(id).is_some_and(|s| s.ended.is_some() && s.satisfies);
+        let satisfied = |id: &str| {
+            let Some(seen) = self.steps.get(id).filter(|seen| seen.ended.is_some()) else { return false };
+            match spec.dependency_status.get(&StepId::from(id)) {
+                None => seen.satisfies,
+                Some(allowed) => allowed.iter().any(|status| seen.is(*status)),
+            }
+        };
         let met = spec.dependencies.iter().filter(|d| satisfied(d.as_str())).count();
         let needed = match spec.join {
             Join::All => spec.dependencies.len(),

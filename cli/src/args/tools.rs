@@ -91,10 +91,14 @@ pub struct SubmitArgs {
 #[command(after_help = "Examples:\n  \
     goalmill run plan.yaml --watch\n  \
     goalmill run plan.yaml --wait -o json | jq .results\n  \
+    goalmill run trip@3 --input city=Paris --watch\n  \
     goalmill import wfformat trace.json --time-scale 0 | goalmill run - --wait")]
 pub struct RunArgs {
-    /// The plan; `-` for standard input.
+    /// The plan; `-` for standard input. Where there is no such file, a stored plan: `trip`, its newest version, or `trip@3`.
     pub file: String,
+    /// An input of the plan: JSON, or else a text; may be repeated.
+    #[arg(long, value_name = "NAME=VALUE")]
+    pub input: Vec<String>,
     /// Checks, routes and prices the plan; runs nothing.
     #[arg(long, conflicts_with_all = ["wait", "watch", "redis"])]
     pub dry_run: bool,

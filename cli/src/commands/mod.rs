@@ -30,6 +30,7 @@ mod schema;
 mod source_lines;
 mod stats;
 mod step;
+mod stored_plans;
 pub mod submit;
 mod token;
 mod validate;

@@ -287,6 +287,8 @@ pub trait Broker: Send + Sync + 'static {
     async fn keep_event(&self, event: &KeptEvent) -> Result<bool>;
     /// The kept events of a topic as JSON, in the order in which they came.
     async fn kept_events(&self, namespace: &Namespace, topic: &str) -> Result<Vec<String>>;
+    /// How many events a namespace keeps.
+    async fn count_kept_events(&self, namespace: &Namespace) -> Result<u64>;
     /// The first entries of the stream of events, at most `limit`. A back end that other programs cannot write to has none.
     async fn sent_events(&self, _limit: usize) -> Result<Vec<Entry>> {
         Ok(Vec::new())
@@ -389,6 +391,8 @@ pub trait Broker: Send + Sync + 'static {
 
     /// Sets a field of the hash `key`; it stays until it is removed. Refused when memory is short.
     async fn put_field(&self, key: &str, field: &str, value: &str) -> Result<()>;
+    /// Sets a field of the hash `key` unless it exists; `false` when it does. Refused when memory is short.
+    async fn add_field(&self, key: &str, field: &str, value: &str) -> Result<bool>;
     async fn get_field(&self, key: &str, field: &str) -> Result<Option<String>>;
     /// All fields of the hash `key`.
     async fn fields(&self, key: &str) -> Result<BTreeMap<String, String>>;

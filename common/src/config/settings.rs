@@ -47,6 +47,8 @@ pub struct Settings {
     pub archive: ArchiveSettings,
     /// Events from outside that are kept until a plan waits for them.
     pub events: EventSettings,
+    /// Plans that are stored under names.
+    pub stored_plans: StoredPlanSettings,
     /// Limits of sizes and counts.
     pub limits: Limits,
     /// What namespaces may use: by namespace, and under `*` for each of the others.
@@ -66,6 +68,24 @@ pub struct EventSettings {
 impl Default for EventSettings {
     fn default() -> Self {
         Self { retention_ms: 7 * 24 * 3_600_000, kept_max: 10_000 }
+    }
+}
+
+/// Plans that are stored under names.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct StoredPlanSettings {
+    /// Names of a namespace; further ones are refused.
+    pub names_max: usize,
+    /// Versions of one name, retired ones included; further ones are refused.
+    pub versions_max: u32,
+    /// Bytes of one document as JSON.
+    pub bytes_max: usize,
+}
+
+impl Default for StoredPlanSettings {
+    fn default() -> Self {
+        Self { names_max: 100, versions_max: 100, bytes_max: 256 << 10 }
     }
 }
 

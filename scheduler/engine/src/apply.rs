@@ -786,10 +786,11 @@ fn count_in_flight(state: &mut PlanState, i: StepIndex, begins: bool) {
 }
 
 fn release_dependents(state: &mut PlanState, i: StepIndex, status: StepStatus, satisfied: bool) {
+    let id = &state.plan.steps[i].id;
     for &dependent in state.graph.dependents(i) {
         let step = &mut state.steps[dependent];
         step.open = step.open.saturating_sub(1);
-        step.met += u32::from(satisfied);
+        step.met += u32::from(state.plan.steps[dependent].is_met_by(id, status, satisfied));
     }
     if let Some(phase) = state.graph.phase(i) {
         let phase = &mut state.phases[phase];

@@ -25,7 +25,7 @@ impl PlanState {
     /// Returns the task of a step's last attempt, or why its inputs cannot be rendered.
     pub fn task(&self, i: StepIndex, context: &EngineContext) -> Option<Result<Task, Failure>> {
         let agent_type = self.queue(i)?.clone();
-        let inputs = render::inputs(self, i, &context.limits);
+        let inputs = render::inputs(self, i, self.steps[i].queued_ms, &context.limits);
         Some(inputs.map(|inputs| self.task_of(i, agent_type, inputs, context)).map_err(Unrendered::into_failure))
     }
 
@@ -90,7 +90,7 @@ impl Turn<'_> {
 
     /// Sends a step to a worker after a cache miss.
     pub(crate) fn send_to_worker(&mut self, i: StepIndex) {
-        let made = render::inputs(self.state, i, &self.context.limits);
+        let made = render::inputs(self.state, i, self.now_ms, &self.context.limits);
         let (inputs, cache_key) = match made.and_then(|inputs| Ok((inputs, self.cache_key(i)?))) {
             Ok(made) => made,
             Err(why) => return self.put_off_dispatch(i, why),
@@ -343,7 +343,7 @@ impl Turn<'_> {
 
     /// Completes an inline step: its inputs are its outputs.
     pub(crate) fn complete_inline(&mut self, i: StepIndex) {
-        let inputs = render::inputs(self.state, i, &self.context.limits);
+        let inputs = render::inputs(self.state, i, self.now_ms, &self.context.limits);
         let checked = inputs.and_then(|outputs| {
             let needed = self.unloaded_outputs(i, &outputs);
             if !needed.is_empty() {

@@ -51,7 +51,7 @@ impl Turn<'_> {
     }
 
     fn plan_of_items(&mut self, i: StepIndex, map: &ForEach) -> Result<Plan, Unrendered> {
-        let items = render::for_each(self.state, i, map, &self.context.limits)?;
+        let items = render::for_each(self.state, i, self.now_ms, map, &self.context.limits)?;
         let groups = self.groups_of(map, &items).map_err(Unrendered::Failed)?;
         let plan = self.items_of(i, map, &groups)?;
         if !plan.steps.is_empty() {
@@ -98,7 +98,7 @@ impl Turn<'_> {
         let (mut steps, mut bytes) = (Vec::with_capacity(items.len()), 0_usize);
         for (n, item) in items.iter().enumerate() {
             let locals = locals(map, n, item);
-            let rendered = render::item(self.state, i, &locals, limits)?;
+            let rendered = render::item(self.state, i, self.now_ms, &locals, limits)?;
             bytes = bytes.saturating_add(rendered.inputs.text().len());
             if bytes > limits.plan_bytes_max {
                 let most = limits.plan_bytes_max;
@@ -138,8 +138,10 @@ fn template(spec: &Step, map: &ForEach) -> Step {
         OnItemFailure::Fail => OnFailure::Abort,
         OnItemFailure::Continue | OnItemFailure::AtMost(_) => OnFailure::Continue,
     };
-    let (dependencies, join) = (Vec::new(), Join::All);
-    Step { for_each: None, dependencies, join, phase: None, on_failure, ..spec.clone() }
+    let mut step = Step { for_each: None, join: Join::All, phase: None, on_failure, ..spec.clone() };
+    step.dependencies.clear();
+    step.dependency_status.clear();
+    step
 }
 
 /// `hotels:0`, or the number alone where that would be too long.

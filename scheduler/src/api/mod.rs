@@ -43,6 +43,7 @@ mod sign_in_paths;
 mod starting;
 mod stats;
 mod steps;
+mod stored_plans;
 mod submit;
 mod tls;
 mod tokens;

@@ -60,8 +60,9 @@ const CYCLE_MAX: usize = 3;
 const SCHEDULER_ORDER: &[&[&str]] = &[
     &["app"],
     &["api", "archiver", "event_stream", "intake", "gauges", "goal_streams", "reaper", "reconcile"],
-    &["event_delivery"],
+    &["event_delivery", "inbox_poll"],
     &["scaling", "shard_client", "submission"],
+    &["stored_plans"],
     &["shard"],
     &["effects", "watchdog"],
     &["quarantine", "unused_agent_types"],

@@ -53,6 +53,7 @@ mod roles;
 mod scaling;
 mod schemas;
 mod stats;
+mod stored_plans;
 mod story;
 mod streaming;
 mod tls;

@@ -54,6 +54,16 @@ async fn a_loop_ends_when_its_condition_is_true() -> Result<()> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_plan_goes_on_along_the_branch_of_a_failure_and_completes() -> Result<()> {
+    let (events, results) = example("failure-branch.yaml", 0).await?;
+    assert_eq!(steps_with(&events, "step_failed"), ["pay"]);
+    assert_eq!(steps_with(&events, "step_skipped"), ["receipt"]);
+    assert_eq!(steps_with(&events, "step_completed"), ["notice", "done"]);
+    assert!(text_of(&results).contains("The payment failed: "), "{results}");
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_failed_trip_is_taken_back_in_reverse_order_and_reported() -> Result<()> {
     let dev = Dev::start(&["--demo-agents"], "").await?;
     let path = example_path("saga.yaml");

@@ -90,6 +90,10 @@ impl Broker for Faulty {
         self.pass("kept_events").await?;
         self.inner.kept_events(namespace, topic).await
     }
+    async fn count_kept_events(&self, namespace: &Namespace) -> Result<u64> {
+        self.pass("count_kept_events").await?;
+        self.inner.count_kept_events(namespace).await
+    }
     async fn extend(&self, worker: &WorkerId, leases: &[(AgentType, EntryId)]) -> Result<Vec<bool>> {
         self.pass("extend").await?;
         self.inner.extend(worker, leases).await
@@ -293,6 +297,10 @@ impl Broker for Faulty {
     async fn put_field(&self, key: &str, field: &str, value: &str) -> Result<()> {
         self.pass("put_field").await?;
         self.inner.put_field(key, field, value).await
+    }
+    async fn add_field(&self, key: &str, field: &str, value: &str) -> Result<bool> {
+        self.pass("add_field").await?;
+        self.inner.add_field(key, field, value).await
     }
     async fn get_field(&self, key: &str, field: &str) -> Result<Option<String>> {
         self.pass("get_field").await?;

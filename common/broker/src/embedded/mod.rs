@@ -171,6 +171,10 @@ impl Broker for Embedded {
         self.core.read(|store, _| store.kept_events(namespace, topic))
     }
 
+    async fn count_kept_events(&self, namespace: &Namespace) -> Result<u64> {
+        self.core.read(|store, _| store.kept_of(namespace).count() as u64)
+    }
+
     async fn reclaim_submissions(&self, consumer: &str, idle_ms: u64, limit: usize) -> Result<Vec<Entry>> {
         let record = |taken: &Vec<Entry>| {
             (!taken.is_empty()).then(|| Write::ReclaimSubmissions(consumer.into(), idle_ms, limit))
@@ -329,6 +333,11 @@ impl Broker for Embedded {
     async fn put_field(&self, key: &str, field: &str, value: &str) -> Result<()> {
         let record = |(): &()| Some(Write::PutField(key.into(), field.into(), value.into()));
         self.core.write(|store, _| store.put_field(key, field, value), record)
+    }
+
+    async fn add_field(&self, key: &str, field: &str, value: &str) -> Result<bool> {
+        let record = |added: &bool| added.then(|| Write::PutField(key.into(), field.into(), value.into()));
+        self.core.write(|store, _| store.add_field(key, field, value), record)
     }
 
     async fn get_field(&self, key: &str, field: &str) -> Result<Option<String>> {

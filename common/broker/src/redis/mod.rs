@@ -135,6 +135,9 @@ impl Broker for RedisBroker {
     async fn kept_events(&self, namespace: &Namespace, topic: &str) -> Result<Vec<String>> {
         self.0.kept_events(namespace, topic).await
     }
+    async fn count_kept_events(&self, namespace: &Namespace) -> Result<u64> {
+        self.0.count_kept_events(namespace).await
+    }
     async fn sent_events(&self, limit: usize) -> Result<Vec<Entry>> {
         self.0.sent_events(limit).await
     }
@@ -271,6 +274,9 @@ impl Broker for RedisBroker {
     }
     async fn put_field(&self, key: &str, field: &str, value: &str) -> Result<()> {
         self.0.put_field(key, field, value).await
+    }
+    async fn add_field(&self, key: &str, field: &str, value: &str) -> Result<bool> {
+        self.0.add_field(key, field, value).await
     }
     async fn get_field(&self, key: &str, field: &str) -> Result<Option<String>> {
         self.0.get_field(key, field).await

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use goalmill_common::event::{PhaseAdded, PlanEvent, PlanExtended, PlanRevised, Record, SkipCause, StepEvent};
 use goalmill_common::id::StepId;
 use goalmill_common::number::to_usize;
-use goalmill_common::plan::{Phase, Plan, Strategy};
+use goalmill_common::plan::{Phase, Plan, Step, Strategy};
 use goalmill_common::revision::{Modified, RevisionRecord, RevisionStrategy, Trigger};
 use goalmill_common::status::{Counts, StepStatus};
 
@@ -255,13 +255,19 @@ impl PlanState {
         once.dedup();
         for dependency in once {
             open += u32::from(!self.steps[dependency].status.is_final());
-            met += u32::from(self.is_satisfied(dependency));
+            met += u32::from(self.is_met(&self.plan.steps[i], dependency));
         }
         (open, met)
     }
 
-    /// Whether dependents count the step as done.
-    pub(crate) fn is_satisfied(&self, i: StepIndex) -> bool {
+    /// Whether a dependency has ended in a way that lets the step start.
+    pub(crate) fn is_met(&self, spec: &Step, dependency: StepIndex) -> bool {
+        let (id, status) = (&self.plan.steps[dependency].id, self.steps[dependency].status);
+        spec.is_met_by(id, status, self.is_satisfied(dependency))
+    }
+
+    /// Whether dependents count the step as done, where they say nothing else.
+    fn is_satisfied(&self, i: StepIndex) -> bool {
         let step = &self.steps[i];
         let cause = || step.details.as_ref().and_then(|details| details.cause);
         step.status == StepStatus::Completed

@@ -392,6 +392,9 @@ fn redirect(step: &mut Step, old: &StepId, new: &[StepId]) {
             step.dependencies.push(id.clone());
         }
     }
+    if let Some(allowed) = step.dependency_status.remove(old) {
+        step.dependency_status.extend(new.iter().map(|id| (id.clone(), allowed.clone())));
+    }
     if let [new] = new {
         rename(step, old, new);
     }

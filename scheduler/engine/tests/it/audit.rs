@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use goalmill_common::event::{Event, PlanEvent, PlanRevised, Record, SkipCause, StepEvent, StepRetrying};
 use goalmill_common::failure::FailureClass;
 use goalmill_common::id::StepId;
-use goalmill_common::plan::{Join, Phase, Plan, Step, StepKind, Strategy};
+use goalmill_common::plan::{DependencyStatus, Join, Phase, Plan, Step, StepKind, Strategy};
 
 #[derive(Default)]
 struct Line {
@@ -14,6 +14,8 @@ struct Line {
     is_final: bool,
     satisfied: bool,
     completed: bool,
+    /// How it ended.
+    status: Option<DependencyStatus>,
     /// Failed attempts, without the lost ones.
     failed: u32,
     lost: u32,
@@ -114,6 +116,7 @@ impl Audit {
             let line = self.line(id);
             assert!(!line.in_flight && !line.completed, "what is done stays: {id}");
             (line.is_final, line.satisfied, line.ready) = (true, satisfied, false);
+            line.status = satisfied.then_some(DependencyStatus::Skipped);
         }
         if self.replanning {
             (self.paused, self.replanning) = (false, false);
@@ -147,9 +150,15 @@ impl Audit {
             }
             let line = self.line(id);
             (line.attempt, line.satisfied, line.completed) = (attempt, true, true);
+            line.status = Some(DependencyStatus::Completed);
             self.end(id, attempt);
         } else if event.ends_step() {
             self.line(id).satisfied = event.satisfies_dependents();
+            self.line(id).status = match event.type_name() {
+                "step_failed" => Some(DependencyStatus::Failed),
+                "step_skipped" => Some(DependencyStatus::Skipped),
+                _ => None,
+            };
             self.end(id, attempt);
         } else if let StepEvent::Retrying(retrying) = event {
             self.retry(record, &spec, attempt, retrying);
@@ -222,7 +231,12 @@ impl Audit {
         assert!(line.ready && !line.in_flight, "only a ready step begins");
         assert_eq!(attempt, line.attempt + 1, "attempts are consecutive");
         assert!(!self.paused, "nothing begins while the plan is held");
-        let met = spec.dependencies.iter().filter(|d| self.lines[*d].satisfied).count();
+        let is_met = |d: &&StepId| {
+            let line = &self.lines[*d];
+            let allowed = spec.dependency_status.get(*d);
+            allowed.map_or(line.satisfied, |allowed| line.status.is_some_and(|status| allowed.contains(&status)))
+        };
+        let met = spec.dependencies.iter().filter(is_met).count();
         let needed = match spec.join {
             Join::All => spec.dependencies.len(),
             Join::Any => spec.dependencies.len().min(1),

@@ -9,8 +9,9 @@ use goalmill_common::goal::{Budget, Usage};
 use goalmill_common::json::Json;
 use goalmill_common::number::to_u32;
 use goalmill_common::plan::{
-    Approval, ApprovalDefault, Fallback, ForEach, Jitter, Join, OnFailure, OnItemFailure, OnMax, OnTimeout, Phase,
-    Plan, Question, Repeat, Retry, RevisionPolicy, Step, StepKind, StepWait, Strategy as Width, UndoOn, Widen,
+    Approval, ApprovalDefault, DependencyStatus, Fallback, ForEach, Jitter, Join, OnFailure, OnItemFailure, OnMax,
+    OnTimeout, Phase, Plan, Question, Repeat, Retry, RevisionPolicy, Step, StepKind, StepWait, Strategy as Width,
+    UndoOn, Widen,
 };
 use goalmill_common::report::{Report, What};
 use goalmill_common::status::{PlanStatus, StepStatus};
@@ -186,7 +187,11 @@ fn random_step(chance: &mut Chance<'_>, i: usize, n: usize, phases: usize) -> St
         (0..i.min(5)).filter(|_| chance.one_in(2)).map(|k| format!("s{}", i - 1 - k).as_str().into()).collect();
     let wait = |ms| Retry { max: 1, initial_ms: ms, factor: 2.0, max_ms: 10_000, jitter: Jitter::Full };
     let first = dependencies.first().cloned();
+    let statuses = [DependencyStatus::Failed, DependencyStatus::Skipped, DependencyStatus::Completed];
+    let some = |chance: &mut Chance<'_>| -> Vec<_> { statuses.into_iter().filter(|_| chance.one_in(2)).collect() };
+    let status = first.clone().filter(|_| chance.one_in(4)).map(|first| (first, some(chance)));
     let mut step = Step { dependencies, ..Step::new(format!("s{i}"), "w") };
+    step.dependency_status = status.into_iter().collect();
     step.kind = chance.pick(&[
         StepKind::Tool,
         StepKind::Tool,

@@ -22,6 +22,7 @@ mod shape;
 mod order;
 
 mod cleanup;
+mod dependency_status;
 mod map;
 mod nested;
 
@@ -38,6 +39,7 @@ mod extend;
 
 mod hooks;
 
+mod times;
 mod waits;
 
 mod call_budgets;

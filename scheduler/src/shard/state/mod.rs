@@ -225,6 +225,7 @@ impl ShardState {
         }
         for plan in self.plans.values() {
             counts.plan(plan.state.status(), plan.state.updated_ms());
+            counts.wait(plan.state.waits());
         }
         counts
     }
