@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::id::StepId;
 use crate::number::to_u32;
-use crate::plan::Plan;
+use crate::plan::{Plan, Step};
 
 /// Sweeps over all ranks that reduce crossings, from each start.
 const SWEEPS: usize = 8;
@@ -24,6 +24,8 @@ const PASSES: usize = 6;
 const BENDS_MAX: usize = 20_000;
 /// Boxes and bends up to which neighbours are exchanged one by one.
 const EXCHANGED_MAX: usize = 600;
+/// What the clean-up is called among the phases.
+const CLEANUP: &str = "clean-up";
 /// Distance between a bend and its neighbours; boxes keep 1.
 const BEND_GAP: f64 = 0.6;
 
@@ -66,10 +68,10 @@ pub struct EdgeRoute {
     pub bends: Vec<f64>,
 }
 
-/// The ranks of a phase.
+/// The ranks of a phase, or of the clean-up.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct PhaseSpan {
-    /// The phase's id.
+    /// The phase's id; `clean-up` for the clean-up, which is the last.
     pub id: String,
     /// The first rank.
     pub first: u32,
@@ -86,6 +88,24 @@ pub struct LayoutStep {
     pub dependencies: Vec<StepId>,
     /// Its phase, counted from 0; steps of a phase stand after those of the phases before.
     pub phase: Option<usize>,
+    /// Whether it belongs to the clean-up, which stands after everything else.
+    pub cleanup: Option<CleanupPart>,
+}
+
+/// The parts of the clean-up, in their order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum CleanupPart {
+    /// An undo step.
+    Undo,
+    /// A step of `always`.
+    Always,
+}
+
+impl CleanupPart {
+    /// The part that a step belongs to; none of the others.
+    pub fn of(step: &Step) -> Option<Self> {
+        if step.undoes.is_some() { Some(Self::Undo) } else { step.always.then_some(Self::Always) }
+    }
 }
 
 /// Lays out a plan.
@@ -95,6 +115,7 @@ pub fn layout_plan(plan: &Plan) -> PlanLayout {
         id: step.id.clone(),
         dependencies: step.dependencies.clone(),
         phase: phase(&step.phase),
+        cleanup: CleanupPart::of(step),
     });
     let phases: Vec<&str> = plan.phases.iter().map(|phase| phase.id.as_str()).collect();
     layout_steps(&steps.collect::<Vec<_>>(), &phases)
@@ -179,8 +200,25 @@ fn rank_steps(steps: &[LayoutStep], edges: &[(usize, usize)], phases: usize) -> 
         }
         begin = if group.is_some() { end } else { 0 };
     }
+    rank_cleanup(steps, &sorted, &after, &mut ranks);
     compact_ranks(&mut ranks);
     ranks
+}
+
+/// Places the clean-up after all other steps: undo steps in one rank, then the steps of `always`.
+fn rank_cleanup(steps: &[LayoutStep], sorted: &[usize], after: &[Vec<usize>], ranks: &mut [usize]) {
+    let mut end = (0..steps.len()).filter(|i| steps[*i].cleanup.is_none()).map(|i| ranks[i] + 1).max().unwrap_or(0);
+    for part in [CleanupPart::Undo, CleanupPart::Always] {
+        let begin = end;
+        let of_part: Vec<usize> = sorted.iter().copied().filter(|i| steps[*i].cleanup == Some(part)).collect();
+        of_part.iter().for_each(|i| ranks[*i] = begin);
+        for i in of_part {
+            end = end.max(ranks[i] + 1);
+            for to in after[i].iter().copied().filter(|to| steps[*to].cleanup == Some(part)) {
+                ranks[to] = ranks[to].max(ranks[i] + 1);
+            }
+        }
+    }
 }
 
 /// Removes empty ranks.
@@ -198,7 +236,11 @@ fn phase_ranks(steps: &[LayoutStep], ranks: &[usize], phases: &[&str]) -> Vec<Ph
         let own = || steps.iter().zip(ranks).filter(|(step, _)| step.phase == Some(n)).map(|(_, rank)| *rank);
         Some(PhaseSpan { id: (*id).to_owned(), first: to_u32(own().min()?), last: to_u32(own().max()?) })
     };
-    phases.iter().enumerate().filter_map(of_phase).collect()
+    let of_cleanup = || steps.iter().zip(ranks).filter(|(step, _)| step.cleanup.is_some()).map(|(_, rank)| *rank);
+    let cleanup = of_cleanup().min().zip(of_cleanup().max());
+    let cleanup =
+        cleanup.map(|(first, last)| PhaseSpan { id: CLEANUP.into(), first: to_u32(first), last: to_u32(last) });
+    phases.iter().enumerate().filter_map(of_phase).chain(cleanup).collect()
 }
 
 /// Boxes and bends in layers. The first indices are steps, the others are bends.
@@ -471,6 +513,7 @@ mod tests {
             id: id.into(),
             dependencies: dependencies.iter().map(|id| StepId::from(*id)).collect(),
             phase: None,
+            cleanup: None,
         }
     }
 
@@ -484,7 +527,7 @@ mod tests {
         (0..count)
             .map(|i| {
                 let dependencies = (0..next(3)).filter(|_| i > 0).map(|_| format!("s{}", next(i)).into()).collect();
-                LayoutStep { id: format!("s{i}").into(), dependencies, phase: None }
+                LayoutStep { id: format!("s{i}").into(), dependencies, phase: None, cleanup: None }
             })
             .collect()
     }
@@ -554,10 +597,28 @@ mod tests {
     }
 
     #[test]
+    fn clean_up_stands_after_everything_else_as_a_group_of_its_own() {
+        let part = |id: &str, after: &[&str], part| LayoutStep { cleanup: Some(part), ..step(id, after) };
+        let steps = [
+            part("a:undo", &[], CleanupPart::Undo),
+            part("tidy", &["report"], CleanupPart::Always),
+            step("a", &[]),
+            part("report", &[], CleanupPart::Always),
+            step("b", &["a"]),
+        ];
+        let layout = layout_steps(&steps, &[]);
+        let ranks: Vec<u32> = layout.steps.iter().map(|place| place.rank).collect();
+        assert_eq!(ranks, [2, 4, 0, 3, 1]);
+        assert_eq!(layout.phases, [PhaseSpan { id: "clean-up".into(), first: 2, last: 4 }]);
+        let only = [part("report", &[], CleanupPart::Always)];
+        assert_eq!(layout_steps(&only, &[]).steps[0].rank, 0);
+    }
+
+    #[test]
     fn a_large_graph_is_laid_out_with_bounded_work() {
         let mut steps = random_steps(2_000, 7);
         let all: Vec<StepId> = steps.iter().map(|step| step.id.clone()).collect();
-        steps.push(LayoutStep { id: "end".into(), dependencies: all, phase: None });
+        steps.push(LayoutStep { id: "end".into(), dependencies: all, phase: None, cleanup: None });
         let layout = layout_steps(&steps, &[]);
         let bends: usize = layout.edges.iter().map(|edge| edge.bends.len()).sum();
         assert!(bends <= BENDS_MAX, "{bends}");

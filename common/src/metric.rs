@@ -224,6 +224,18 @@ metrics! {
         "Dead letters of an agent type.";
     Scheduler Counter "goalmill_dead_letters_total" Count [AGENT_TYPE]
         "Steps that became dead letters.";
+    Scheduler Counter "goalmill_undo_failures_total" Count [
+        Label::Named("namespace", "a namespace of `metrics.namespaces`, else `other`")]
+        "Undo steps that failed: what they should take back may still be done.";
+    Scheduler Counter "goalmill_maps_total" Count []
+        "Steps with `for_each` that became one step for each item.";
+    Scheduler Counter "goalmill_map_items_total" Count []
+        "Items of these maps.";
+    Scheduler Gauge "goalmill_waits_open" Count [Label::Of("for", &["time", "event"])]
+        "Steps that wait for a time or an event, on the shards of this scheduler.";
+    Leader Gauge "goalmill_events_kept_ratio" Count []
+        "Share of `events.kept_max` that the fullest namespace keeps, 0 to 1, of `default` and those of `namespaces` and \
+         `metrics.namespaces`.";
     Leader Gauge "goalmill_workers" Count [Label::Of("state", &["active", "draining"])]
         "Workers that give signs of life.";
     Scheduler Gauge "goalmill_queues_quarantined" Count []

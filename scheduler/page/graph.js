@@ -190,9 +190,9 @@ function box(place, step, grid, isCompact, options, isEntry) {
   const isSelected = options.selected === place.id;
   const change = options.changed && options.changed.get(place.id);
   const after = awaited(definition).join(", ");
-  const count = attempts > 1 && !isCompact ? `×${attempts}` : "";
+  const count = isCompact ? "" : counted(step, attempts);
   const id = isCompact ? fitId(place.id, options.layout, "small", width - 32) : fitId(place.id, options.layout, "id", width - 42);
-  const who = isCompact ? "" : fit(change && change !== "same" ? `${change} · ${agent}` : agent, "agent", width - (count ? 66 : 42));
+  const who = isCompact ? "" : fit(change && change !== "same" ? `${change} · ${agent}` : agent, "agent", width - (count ? 52 + Math.ceil(measure(count, "agent")) : 42));
   // The name of the button begins with what is seen of it.
   const label = `${[id, who, count].filter(Boolean).join(" ")}: ${id === place.id ? "" : `step ${place.id}, `}${definition.description || definition.action || "step"}, ${words(status)}${change ? `, ${change}` : ""}${after ? `, waits for ${after}` : ""}`;
   return h("g", {
@@ -211,6 +211,13 @@ function box(place, step, grid, isCompact, options, isEntry) {
       count ? h("text", { class: "attempts", x: width - 10, y: 38, "text-anchor": "end" }, count) : null,
     ],
   h("title", null, label));
+}
+
+/** What a box counts: the items of a map, the iterations of a loop, or attempts. */
+function counted(step, attempts) {
+  if (step && Number.isFinite(step.items)) return `${step.items} ${step.items === 1 ? "item" : "items"}`;
+  if (step && step.iterations) return `iteration ${step.iterations + 1}`;
+  return attempts > 1 ? `×${attempts}` : "";
 }
 
 /** The box that the Tab key reaches when none is selected. */

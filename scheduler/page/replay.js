@@ -107,7 +107,6 @@ function applyStep(state, event, data, ms) {
   switch (event.type) {
     case "step_blocked": case "step_cancelled": step.reason = data.reason || ""; break;
     case "step_approval_requested": step.dueMs = data.due_ms; break;
-    case "step_wait_started": step.dueMs = data.due_ms || NaN; break;
     case "step_question_asked": step.question = data.question; step.dueMs = data.due_ms; break;
     case "step_suspended":
       step.dueMs = data.due_ms;
@@ -140,6 +139,12 @@ function applyStep(state, event, data, ms) {
       step.toldToWait = Boolean(data.told_to_wait);
       step.waits.push({ kind: "retry", told: step.toldToWait, from: ms, to: NaN });
       break;
+    case "step_wait_started":
+      step.dueMs = data.due_ms || NaN;
+      step.waits.push({ kind: data.event ? "event" : "time", event: data.event, key: data.key, dueMs: data.due_ms || NaN, from: ms, to: NaN });
+      break;
+    case "step_expanded": step.items = data.items; break;
+    case "step_iterated": step.iterations = data.iteration; break;
     case "step_failed": step.failure = data.failure; break;
     case "step_skipped": step.reason = data.reason || words(data.cause); if (data.failure) step.failure = data.failure; break;
     default: break;

@@ -57,7 +57,7 @@ export function timeline(state, ids, now, options) {
         parts.push(bar(`a${attempt.queuedMs}`, `attempt tone-${tone(result)}`, start, stop, `${name}: ${words(result)}, ${duration(stop - start)}${attempt.worker ? `, on ${attempt.worker}` : ""}${attempt.failure ? `, ${attempt.failure.code}` : ""}, from ${clockTime(start)}`));
       }
     }
-    for (const wait of step.waits) parts.push(bar(`w${wait.from}`, `wait-${wait.kind}`, wait.from, open(wait.to), wait.kind === "retry" ? `${wait.told ? "was told to wait, and uses no retry: " : ""}waits ${duration(open(wait.to) - wait.from)} before the next attempt` : `waits for a person: ${duration(open(wait.to) - wait.from)}`));
+    for (const wait of step.waits) parts.push(bar(`w${wait.from}`, `wait-${wait.kind}`, wait.from, open(wait.to), waitTitle(wait, duration(open(wait.to) - wait.from))));
     if (!step.attempts.length && Number.isFinite(step.finishedMs)) parts.push(bar("point", `point tone-${tone(step.status)}`, step.finishedMs, step.finishedMs, `${words(step.status)}${step.cached ? ", from a result that was kept" : ""} at ${clockTime(step.finishedMs)}`));
     return parts;
   };
@@ -85,6 +85,15 @@ export function timeline(state, ids, now, options) {
       h("ul", null, rows)));
 }
 
+/** What a wait was for, and how long it was. */
+function waitTitle(wait, length) {
+  const until = Number.isFinite(wait.dueMs) ? `, until ${clockTime(wait.dueMs)}` : "";
+  if (wait.kind === "retry") return `${wait.told ? "was told to wait, and uses no retry: " : ""}waits ${length} before the next attempt`;
+  if (wait.kind === "event") return `waits for the event ${wait.event}${wait.key ? ` with the key ${wait.key}` : ""}${until}: ${length}`;
+  if (wait.kind === "time") return `waits for a time${until}: ${length}`;
+  return `waits for a person: ${length}`;
+}
+
 /** Brings the row of the selected step into view. */
 function reveal(options, n) {
   options.scroll.selected = options.selected;
@@ -107,4 +116,4 @@ function rowLabel(step, name, end) {
 
 /** What the colours and patterns mean. */
 export const legend = () => h("p", { class: "legend dim", "aria-hidden": "true" },
-  [["attempt tone-good", "ran"], ["attempt tone-bad", "failed"], ["wait-queue", "in the queue"], ["wait-retry", "wait before a retry"], ["wait-person", "wait for a person"]].map(([name, text]) => h("span", { class: "legend-item" }, h("span", { class: `slot sample ${name}` }), text)));
+  [["attempt tone-good", "ran"], ["attempt tone-bad", "failed"], ["wait-queue", "in the queue"], ["wait-retry", "wait before a retry"], ["wait-person", "wait for a person"], ["wait-event", "wait for an event or a time"]].map(([name, text]) => h("span", { class: "legend-item" }, h("span", { class: `slot sample ${name}` }), text)));

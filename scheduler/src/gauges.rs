@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use futures_util::future::try_join_all;
 use goalmill_broker::{BrokerError, QueueState};
-use goalmill_common::id::{AgentType, EntryId, ShardId};
+use goalmill_common::id::{AgentType, EntryId, Namespace, ShardId};
 use metrics::gauge;
 
 use crate::dead_letter_counter::OTHER;
@@ -95,6 +95,9 @@ impl Gauges {
             gauge!("goalmill_plans", "state" => state.as_str()).set(plans as f64);
             gauge!("goalmill_plan_oldest_age_seconds", "state" => state.as_str()).set(age_ms as f64 / 1_000.0);
         }
+        let (times, events) = sum.waits;
+        gauge!("goalmill_waits_open", "for" => "time").set(times as f64);
+        gauge!("goalmill_waits_open", "for" => "event").set(events as f64);
         let agent_types: BTreeSet<&AgentType> = sum.ready.keys().chain(sum.in_flight.keys()).collect();
         let count = |counts: &BTreeMap<AgentType, u64>, agent_type| counts.get(agent_type).copied().unwrap_or(0);
         let counts = agent_types.into_iter().map(|name| (name, [count(&sum.ready, name), count(&sum.in_flight, name)]));
@@ -125,12 +128,14 @@ impl Gauges {
             let workers = scheduler.directory.workers();
             let draining = workers.iter().filter(|worker| worker.draining).count();
             set_workers(workers.len() - draining, draining);
+            gauge!("goalmill_events_kept_ratio").set(kept_ratio(scheduler).await?);
         } else if self.has_led {
             self.queues.set(most, std::iter::empty());
             self.oldest.set(most, std::iter::empty());
             self.scaling.set(most, std::iter::empty());
             self.slots.set(most, std::iter::empty());
             set_workers(0, 0);
+            gauge!("goalmill_events_kept_ratio").set(0.0);
         }
         self.has_led = leads;
         Ok(())
@@ -153,6 +158,17 @@ async fn oldest_entry_ages<'q>(
         Ok((&queue.agent_type, age_ms / 1_000))
     }))
     .await
+}
+
+/// The share of `events.kept_max` that the fullest namespace keeps, of those that the settings name.
+async fn kept_ratio(scheduler: &Scheduler) -> Result<f64, BrokerError> {
+    let settings = &scheduler.settings;
+    let names =
+        settings.namespaces.keys().chain(&settings.metrics.namespaces).map(|name| Namespace::from(name.as_str()));
+    let namespaces: BTreeSet<Namespace> = names.chain([Namespace::default()]).collect();
+    let counts = try_join_all(namespaces.iter().map(|namespace| scheduler.broker.count_kept_events(namespace))).await?;
+    let most = counts.into_iter().max().unwrap_or(0);
+    Ok(most as f64 / settings.events.kept_max.max(1) as f64)
 }
 
 fn set_workers(active: usize, draining: usize) {

@@ -325,6 +325,11 @@ impl ShardUse {
         Self { limits, counts: HashMap::default() }
     }
 
+    /// The label of a namespace that has metrics.
+    pub(crate) fn label(&self, namespace: &Namespace) -> Option<String> {
+        self.limits.label(namespace)
+    }
+
     /// Whether a step of the namespace may be sent.
     pub(crate) fn has_room(&self, namespace: &str) -> bool {
         self.limits.has_room(&namespace.into())

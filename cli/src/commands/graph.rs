@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use goalmill_common::id::StepId;
-use goalmill_common::layout::{LayoutStep, longest_paths};
+use goalmill_common::layout::{CleanupPart, LayoutStep, longest_paths};
 use goalmill_common::plan::{DependencyStatus, Step};
 use goalmill_common::status::StepStatus;
 use goalmill_common::view::StepView;
@@ -22,19 +22,28 @@ pub struct Node {
     /// With which statuses a dependency lets it start, where that is not the usual.
     dependency_status: BTreeMap<StepId, Vec<DependencyStatus>>,
     status: Option<StepStatus>,
+    /// Unknown of a plan that runs.
+    cleanup: Option<CleanupPart>,
 }
 
 impl Node {
     pub fn of_step(step: &Step) -> Self {
         let label = if step.agent_type.as_str().is_empty() { "engine".into() } else { step.agent_type.to_string() };
         let (dependencies, dependency_status) = (step.dependencies.clone(), step.dependency_status.clone());
-        Self { id: step.id.clone(), label, dependencies, dependency_status, status: None }
+        Self {
+            id: step.id.clone(),
+            label,
+            dependencies,
+            dependency_status,
+            status: None,
+            cleanup: CleanupPart::of(step),
+        }
     }
 
     pub fn of_view(step: &StepView) -> Self {
         let label = if step.agent_type.as_str().is_empty() { "engine".into() } else { step.agent_type.to_string() };
         let (dependencies, dependency_status) = (step.dependencies.clone(), step.dependency_status.clone());
-        Self { id: step.id.clone(), label, dependencies, dependency_status, status: Some(step.status) }
+        Self { id: step.id.clone(), label, dependencies, dependency_status, status: Some(step.status), cleanup: None }
     }
 
     /// The statuses with which a dependency lets it start: `failed or skipped`; `None` for the usual ones.
@@ -44,7 +53,7 @@ impl Node {
     }
 
     fn layout_step(&self) -> LayoutStep {
-        LayoutStep { id: self.id.clone(), dependencies: self.dependencies.clone(), phase: None }
+        LayoutStep { id: self.id.clone(), dependencies: self.dependencies.clone(), phase: None, cleanup: self.cleanup }
     }
 }
 
@@ -126,7 +135,7 @@ mod tests {
     fn node(id: &str, dependencies: &[&str]) -> Node {
         let dependencies = dependencies.iter().map(|id| StepId::from(*id)).collect();
         let dependency_status = BTreeMap::new();
-        Node { id: id.into(), label: "agent".into(), dependencies, dependency_status, status: None }
+        Node { id: id.into(), label: "agent".into(), dependencies, dependency_status, status: None, cleanup: None }
     }
 
     #[test]

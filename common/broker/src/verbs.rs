@@ -287,6 +287,8 @@ pub trait Broker: Send + Sync + 'static {
     async fn keep_event(&self, event: &KeptEvent) -> Result<bool>;
     /// The kept events of a topic as JSON, in the order in which they came.
     async fn kept_events(&self, namespace: &Namespace, topic: &str) -> Result<Vec<String>>;
+    /// How many events a namespace keeps.
+    async fn count_kept_events(&self, namespace: &Namespace) -> Result<u64>;
     /// The first entries of the stream of events, at most `limit`. A back end that other programs cannot write to has none.
     async fn sent_events(&self, _limit: usize) -> Result<Vec<Entry>> {
         Ok(Vec::new())

@@ -184,6 +184,18 @@ impl PlanState {
         self.steps.iter().enumerate().filter_map(in_flight)
     }
 
+    /// Numbers of steps that wait for a time, and for an event.
+    pub fn waits(&self) -> (u64, u64) {
+        if self.counts.in_progress == 0 {
+            return (0, 0);
+        }
+        let waiting = self.indices().filter(|i| self.steps[*i].status == StepStatus::Waiting);
+        waiting.fold((0, 0), |(times, events), i| match self.awaited_event(i) {
+            Some(_) => (times, events + 1),
+            None => (times + 1, events),
+        })
+    }
+
     /// Number of [`PlanState::steps_in_flight`].
     pub fn in_flight(&self) -> u32 {
         self.in_flight

@@ -25,6 +25,8 @@ pub(crate) struct ShardCounts {
     pub(crate) ready: BTreeMap<AgentType, u64>,
     /// Dispatched steps by queue.
     pub(crate) in_flight: BTreeMap<AgentType, u64>,
+    /// Steps that wait for a time, and for an event.
+    pub(crate) waits: (u64, u64),
     /// Work that more workers could start, now or soon; see [`CountsByShard::loads`].
     pub(crate) loads: Loads,
 }
@@ -39,6 +41,12 @@ impl ShardCounts {
         }
     }
 
+    /// Counts the steps of one plan that wait for a time, and for an event.
+    pub(crate) fn wait(&mut self, (times, events): (u64, u64)) {
+        self.waits.0 += times;
+        self.waits.1 += events;
+    }
+
     /// Plans of each state, and the oldest last change among them.
     pub(crate) fn by_state(&self) -> impl Iterator<Item = (PlanStatus, u64, Option<u64>)> {
         STATES.into_iter().zip(self.plans).map(|(state, (count, oldest_ms))| (state, count, oldest_ms))
@@ -49,6 +57,7 @@ impl ShardCounts {
             *count += more;
             *oldest_ms = (*oldest_ms).into_iter().chain(other_ms).min();
         }
+        self.wait(other.waits);
         for (sums, counts) in [(&mut self.ready, &other.ready), (&mut self.in_flight, &other.in_flight)] {
             for (agent_type, count) in counts {
                 *sums.entry(agent_type.clone()).or_default() += count;

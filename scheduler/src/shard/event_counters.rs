@@ -23,6 +23,10 @@ impl EventCounters {
     }
 
     fn count_step(&self, event: &StepEvent) {
+        if let StepEvent::Expanded(expanded) = event {
+            counter!("goalmill_maps_total").increment(1);
+            counter!("goalmill_map_items_total").increment(u64::from(expanded.items));
+        }
         let usage = event.usage();
         if event.failure().is_none() {
             count_usage(usage);

@@ -1,6 +1,7 @@
 //! Events from outside that are kept.
 
 use goalmill_broker::KeptEvent;
+use goalmill_common::id::Namespace;
 
 use crate::stage::Stage;
 
@@ -40,6 +41,10 @@ async fn a_namespace_keeps_a_number_of_events(stage: Stage) {
     assert!(stage.broker.keep_event(&event("red", "t", "2")).await.unwrap(), "it is there");
     assert!(stage.broker.keep_event(&event("reds", "v", "1")).await.unwrap(), "it is another namespace");
     assert!(kept(&stage, "red", "v").await.is_empty());
+    let counts = ["red", "reds", "blue"].map(Namespace::from);
+    for (namespace, count) in counts.iter().zip([3, 1, 0]) {
+        assert_eq!(stage.broker.count_kept_events(namespace).await.unwrap(), count, "{namespace}");
+    }
 }
 
 async fn an_event_is_kept_for_its_time(mut stage: Stage) {

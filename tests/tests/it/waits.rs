@@ -1,15 +1,56 @@
 //! Steps that wait, over the API and the command line, with real processes.
 
-use anyhow::Result;
+use anyhow::{Context, Result};
 use goalmill_common::keys::Keys;
 use goalmill_tests::dev::Dev;
-use goalmill_tests::installation::{Installation, step};
+use goalmill_tests::installation::{Installation, settings, step};
 use goalmill_tests::redis_server::RedisServer;
 use goalmill_tests::wait::{SOON, until};
 use serde_json::{Value, json};
 
 /// Leases that are much longer than the test may take.
 const SETTINGS: &str = "[scheduler]\nshard_lease_ms = 3600000\ntask_lease_ms = 3600000\n";
+
+/// The numbers are of no other test: all schedulers of this process share their metrics.
+#[tokio::test(flavor = "multi_thread")]
+async fn waits_maps_failed_undo_steps_and_kept_events_have_metrics() -> Result<()> {
+    let mut settings = settings();
+    settings.metrics.listen = "127.0.0.1:0".into();
+    settings.events.kept_max = 13;
+    let broker = goalmill_broker::embedded::open(None, goalmill_common::clock::Clock::system())?;
+    let it = Installation::start(broker, settings).await?;
+    let wait = |n: usize| json!({"id": format!("w{n}"), "kind": "wait", "wait": {"event": "never"}});
+    let waiting: Vec<Value> = (0..7).map(wait).collect();
+    it.submit(&json!({"name": "waits", "steps": waiting})).await?;
+    let undo = json!({"agent_type": "fail", "action": "fail", "retry": 0});
+    let failing = json!({"name": "fails", "steps": [
+        {"id": "map", "agent_type": "echo", "for_each": [1, 2, 3], "inputs": {"n": "{{ item }}"}},
+        {"id": "book", "agent_type": "echo", "depends_on": ["map"], "undo": undo},
+        {"id": "pay", "agent_type": "fail", "depends_on": ["book"], "retry": 0},
+    ]});
+    it.await_end(&it.submit(&failing).await?, SOON).await?;
+    for n in 0..5 {
+        let (status, told) = it.post("/v1/events", &json!({"name": "kept", "id": format!("k{n}"), "data": n})).await?;
+        assert!(status < 300, "{told}");
+    }
+    let metrics = it.schedulers[0].metrics().context("the settings name an address")?;
+    let wanted = [
+        "goalmill_waits_open{for=\"event\"} 7",
+        "goalmill_events_kept_ratio 0.384",
+        "goalmill_undo_failures_total{namespace=\"other\"} ",
+        "goalmill_maps_total ",
+        "goalmill_map_items_total ",
+    ];
+    for part in wanted {
+        until(SOON, async || {
+            let answer = it.http.get(format!("http://{metrics}/metrics")).send().await.expect("it answers");
+            answer.text().await.expect("it is text").lines().any(|line| line.starts_with(part))
+        })
+        .await;
+    }
+    it.stop().await;
+    Ok(())
+}
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_wait_outlasts_kill_9_and_ends_once() -> Result<()> {

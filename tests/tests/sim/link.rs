@@ -365,6 +365,9 @@ impl Broker for Link {
     async fn kept_events(&self, namespace: &Namespace, topic: &str) -> Result<Vec<String>> {
         through!(self, "kept_events", self.env.broker.kept_events(namespace, topic))
     }
+    async fn count_kept_events(&self, namespace: &Namespace) -> Result<u64> {
+        through!(self, "count_kept_events", self.env.broker.count_kept_events(namespace))
+    }
     async fn put_field(&self, key: &str, field: &str, value: &str) -> Result<()> {
         through!(self, "put_field", self.env.broker.put_field(key, field, value))
     }

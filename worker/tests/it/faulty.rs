@@ -90,6 +90,10 @@ impl Broker for Faulty {
         self.pass("kept_events").await?;
         self.inner.kept_events(namespace, topic).await
     }
+    async fn count_kept_events(&self, namespace: &Namespace) -> Result<u64> {
+        self.pass("count_kept_events").await?;
+        self.inner.count_kept_events(namespace).await
+    }
     async fn extend(&self, worker: &WorkerId, leases: &[(AgentType, EntryId)]) -> Result<Vec<bool>> {
         self.pass("extend").await?;
         self.inner.extend(worker, leases).await

@@ -553,15 +553,18 @@ impl MemoryStore {
         if self.blobs.contains_key(&key) {
             return true;
         }
-        let all = kept_key(namespace, "");
-        let all = all.trim_end_matches('\0');
-        let kept = self.blobs.range(all.to_owned()..).take_while(|(key, _)| key.strip_prefix(all).is_some());
-        if kept.take(*most).count() == *most {
+        if self.kept_of(namespace).take(*most).count() == *most {
             return false;
         }
         // They are sorted by the time at which they came.
         self.put_blob(&key, format!("{now:020}{text}").as_bytes(), *retention_ms, now);
         true
+    }
+
+    /// The kept events of all topics of a namespace, by their keys.
+    pub(super) fn kept_of(&self, namespace: &Namespace) -> impl Iterator<Item = &String> {
+        let all = kept_key(namespace, "").trim_end_matches('\0').to_owned();
+        self.blobs.range(all.clone()..).map(|(key, _)| key).take_while(move |key| key.starts_with(&all))
     }
 
     pub(super) fn kept_events(&self, namespace: &Namespace, topic: &str) -> Vec<String> {

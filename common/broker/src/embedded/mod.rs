@@ -171,6 +171,10 @@ impl Broker for Embedded {
         self.core.read(|store, _| store.kept_events(namespace, topic))
     }
 
+    async fn count_kept_events(&self, namespace: &Namespace) -> Result<u64> {
+        self.core.read(|store, _| store.kept_of(namespace).count() as u64)
+    }
+
     async fn reclaim_submissions(&self, consumer: &str, idle_ms: u64, limit: usize) -> Result<Vec<Entry>> {
         let record = |taken: &Vec<Entry>| {
             (!taken.is_empty()).then(|| Write::ReclaimSubmissions(consumer.into(), idle_ms, limit))

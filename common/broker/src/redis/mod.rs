@@ -135,6 +135,9 @@ impl Broker for RedisBroker {
     async fn kept_events(&self, namespace: &Namespace, topic: &str) -> Result<Vec<String>> {
         self.0.kept_events(namespace, topic).await
     }
+    async fn count_kept_events(&self, namespace: &Namespace) -> Result<u64> {
+        self.0.count_kept_events(namespace).await
+    }
     async fn sent_events(&self, limit: usize) -> Result<Vec<Entry>> {
         self.0.sent_events(limit).await
     }

@@ -57,6 +57,12 @@ impl Connections {
         Ok(entries.into_iter().map(text).collect())
     }
 
+    pub(super) async fn count_kept_events(&self, namespace: &Namespace) -> Result<u64> {
+        let mut read = cmd("ZCARD");
+        read.arg(self.keys.kept_events(namespace));
+        self.ask(&read).await
+    }
+
     pub(super) async fn sent_events(&self, limit: usize) -> Result<Vec<Entry>> {
         let mut read = cmd("XRANGE");
         read.arg(self.keys.sent_events()).arg("-").arg("+").arg("COUNT").arg(limit);

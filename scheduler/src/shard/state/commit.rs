@@ -1,11 +1,13 @@
 //! The end of a turn: what it collected becomes one commit.
 
 use goalmill_broker::Commit;
-use goalmill_common::event::Record;
+use goalmill_common::event::{Event, Record, StepEvent};
 use goalmill_common::json::Json;
+use goalmill_engine::PlanState;
 use tokio::time::Instant;
 
 use super::{ShardState, TASKS_FIRST};
+use crate::dead_letter_counter::OTHER;
 use crate::shard::Slot;
 use crate::shard::active_plan::{ActivePlan, INDEX_MS};
 use crate::shard::outbox::PostCommit;
@@ -93,6 +95,12 @@ impl ShardState {
             let Some(plan) = finished.as_ref().or_else(|| self.plans.get(&slot)) else { continue };
             let state = &plan.state;
             records.iter().for_each(|record| self.counters.count(&record.event));
+            let undo_failures = records.iter().filter(|record| is_failed_undo(state, &record.event)).count() as u64;
+            if undo_failures > 0 {
+                let label = self.namespaces.as_ref().and_then(|in_use| in_use.label(&state.namespace()));
+                let label = label.unwrap_or_else(|| OTHER.to_owned());
+                metrics::counter!("goalmill_undo_failures_total", "namespace" => label).increment(undo_failures);
+            }
             self.stats.iter().for_each(|stats| stats.record(state, &records));
             let accepted = state.accepted();
             if self.has_hooks && !records.is_empty() {
@@ -108,5 +116,15 @@ impl ShardState {
         }
         open.into_iter().for_each(|slot| self.park_if_idle(slot));
         post_commit
+    }
+}
+
+fn is_failed_undo(state: &PlanState, event: &Event) -> bool {
+    match event {
+        Event::Step { step, event: StepEvent::Failed(_), .. } => {
+            let step = state.step_index(step).and_then(|i| state.step(i));
+            step.is_some_and(|step| step.spec.undoes.is_some())
+        }
+        Event::Step { .. } | Event::Plan(_) => false,
     }
 }

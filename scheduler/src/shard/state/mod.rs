@@ -232,6 +232,7 @@ impl ShardState {
         }
         for plan in self.plans.values() {
             counts.plan(plan.state.status(), plan.state.updated_ms());
+            counts.wait(plan.state.waits());
         }
         for parked in self.parked.iter() {
             counts.plan(parked.status(), parked.updated_ms());
