@@ -12,6 +12,7 @@ mod import;
 #[cfg_attr(not(feature = "mcp"), path = "mcp_disabled.rs")]
 mod mcp;
 mod output;
+mod plan_test;
 mod planning_trace;
 mod prompt;
 mod replay;
@@ -63,9 +64,10 @@ fn main() -> ExitCode {
     })
 }
 
-/// Whether the process runs until it is ended, and may start programs.
+/// Whether the process may start programs.
 fn is_role(command: &Command) -> bool {
     matches!(command, Command::Dev(_) | Command::Scheduler(_) | Command::Worker(_))
+        || matches!(command, Command::Test(args) if !args.agent.is_empty())
 }
 
 fn start(cli: Cli, screen: Screen) -> CommandResult {

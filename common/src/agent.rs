@@ -37,6 +37,9 @@ pub struct Agent {
     #[serde(default, alias = "avg_latency_ms", deserialize_with = "whole_ms", skip_serializing_if = "Option::is_none")]
     #[schemars(range(max = 31_536_000_000_u64))]
     pub latency_ms: Option<u64>,
+    /// It plans: `planner.order` may name it as `agent:NAME`, and planners and the router give it no steps.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub plans: bool,
 }
 
 /// Averages are seldom whole.
@@ -65,6 +68,7 @@ impl Agent {
             success_rate: 1.0,
             cost: 0.0,
             latency_ms: None,
+            plans: false,
         }
     }
 }

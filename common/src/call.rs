@@ -104,6 +104,8 @@ word_enum! {
         Plan = "plan",
         /// The budget of the plan has room for the call. It has no outcome: the next attempt makes the call.
         Budget = "budget",
+        /// The agent has accepted the task, and its callback ends the attempt. Only a step with `callback: true`.
+        Callback = "callback",
     }
 }
 

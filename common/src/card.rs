@@ -21,7 +21,7 @@ type Check = fn(&mut CardIssues, &Value, &str);
 /// A field by name, whether it must be there, and what it may hold.
 type Field = (&'static str, bool, Check);
 
-const AGENT: [Field; 10] = [
+const AGENT: [Field; 11] = [
     ("agent_type", true, CardIssues::agent_type),
     ("description", false, CardIssues::text),
     ("capabilities", false, CardIssues::texts),
@@ -29,17 +29,19 @@ const AGENT: [Field; 10] = [
     ("success_rate", false, CardIssues::rate),
     ("cost", false, CardIssues::cost),
     ("latency_ms", false, CardIssues::latency),
+    ("plans", false, CardIssues::flag),
     // As capability cards of other planners call them.
     ("specialization", false, CardIssues::text),
     ("cost_per_invocation", false, CardIssues::cost),
     ("avg_latency_ms", false, CardIssues::average),
 ];
 
-const ACTION: [Field; 4] = [
+const ACTION: [Field; 5] = [
     ("name", true, CardIssues::name),
     ("description", false, CardIssues::text),
     ("inputs", false, CardIssues::schema),
     ("outputs", false, CardIssues::schema),
+    ("side_effect", false, CardIssues::truth),
 ];
 
 /// Reads a card; else everything that is wrong with it, each with its place and a hint.
@@ -168,8 +170,20 @@ impl CardIssues {
         }
     }
 
+    fn truth(&mut self, value: &Value, at: &str) {
+        if !value.is_boolean() {
+            self.wrong_type(at, "true or false", value);
+        }
+    }
+
     fn rate(&mut self, value: &Value, at: &str) {
         self.number(value, at, 1.0, "0 to 1");
+    }
+
+    fn flag(&mut self, value: &Value, at: &str) {
+        if !value.is_boolean() {
+            self.wrong_type(at, "`true` or `false`", value);
+        }
     }
 
     fn cost(&mut self, value: &Value, at: &str) {
@@ -223,7 +237,7 @@ mod tests {
     fn a_card_without_mistakes_is_read() {
         let full = json!({
             "agent_type": "a", "description": "d", "capabilities": ["c"], "success_rate": 1, "cost": 0.5, "latency_ms": 7,
-            "actions": [{"name": "n", "description": "d", "inputs": {"type": "object"}, "outputs": true}],
+            "actions": [{"name": "n", "description": "d", "inputs": {"type": "object"}, "outputs": true, "side_effect": true}],
         });
         let agent = read_card(full.to_string().as_bytes()).expect("it is a card");
         assert_eq!((agent.cost, agent.latency_ms, agent.actions.len()), (0.5, Some(7), 1));
@@ -235,6 +249,10 @@ mod tests {
         for (card, expected) in [
             (r#"{"agent_type":"a","cots":1}"#, &[("UNKNOWN_FIELD", "/cots")][..]),
             (r#"{"agent_type":"a","actions":[{"name":"n","input":{}}]}"#, &[("UNKNOWN_FIELD", "/actions/0/input")]),
+            (
+                r#"{"agent_type":"a","actions":[{"name":"n","side_effect":1}]}"#,
+                &[("WRONG_TYPE", "/actions/0/side_effect")],
+            ),
             (r#"{"agent_type":"a","success_rate":7}"#, &[("OUT_OF_RANGE", "/success_rate")]),
             (r#"{"agent_type":"a","success_rate":-0.1}"#, &[("OUT_OF_RANGE", "/success_rate")]),
             (r#"{"agent_type":"a","cost":-1}"#, &[("OUT_OF_RANGE", "/cost")]),

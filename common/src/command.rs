@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
+use crate::callback::CallbackReport;
 use crate::criterion::Criterion;
 use crate::event::{GoalChanged, Parent};
 use crate::external_event::ExternalEvent;
@@ -132,6 +133,15 @@ pub enum Verb {
         /// Whether it is refused unless a step waits for it.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         waiting_only: bool,
+    },
+    /// The outcome of an attempt whose agent accepted the task. The sender has checked the token.
+    ReportCallback {
+        /// The step.
+        step: StepId,
+        /// Counted from 1.
+        attempt: u32,
+        /// The outcome.
+        report: Box<CallbackReport>,
     },
     /// Approves a step that waits for a person.
     ApproveStep {

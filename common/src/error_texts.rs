@@ -168,6 +168,17 @@ pub const SECTIONS: &[CodeSection] = &[
                 installation stay valid.",
             ),
             (
+                "STORED_PLAN_NOT_FOUND",
+                "The namespace has no stored plan of this name, or not this version; `errors` has the place of a step \
+                that uses it. `goalmill plan list --stored` lists names and versions. Without a server no stored plan \
+                is known: name one with `--server`.",
+            ),
+            (
+                "STORED_PLAN_RETIRED",
+                "The version of the [stored plan](../plan-lifecycle.md#stored-plans) was retired; plans that run go on. \
+                Use a newer version, or store the document again.",
+            ),
+            (
                 "TOKEN_NOT_FOUND",
                 "No token has this id; it may have been revoked. `goalmill token list` shows existing ones.",
             ),
@@ -445,6 +456,11 @@ pub const SECTIONS: &[CodeSection] = &[
                 dependency. Each strongly connected component is one issue, with its shortest cycle.",
             ),
             ("JOIN_IMPOSSIBLE", "`join: {at_least: k}` needs `k` from 1 to the number of dependencies."),
+            (
+                "STATUS_IMPOSSIBLE",
+                "A step waits for a status that its dependency never has (`failed` of a step with `on_failure: skip`), or \
+                reads outputs that this status rules out.",
+            ),
             ("PHASE_UNKNOWN", "A step names a phase that is not listed under `phases`."),
             ("DUPLICATE_PHASE", "Two phases have the same id."),
             (
@@ -554,7 +570,8 @@ pub const SECTIONS: &[CodeSection] = &[
                 "INPUT_INVALID",
                 "An input does not match the schema of the action, `format` included (`uuid`, `hostname`, `uri`, \
                 `date-time`, `email`, …). An expression counts as any value of its output's type, so only \
-                certain failures are reported. `null` is a missing optional field.",
+                certain failures are reported. `null` is a missing optional field. The same for the `input_schema` of \
+                a plan, also while running.",
             ),
             (
                 "INPUT_TOO_COMPLEX",
@@ -721,6 +738,16 @@ pub const SECTIONS: &[CodeSection] = &[
                 "The event that a [`wait`](../plan-lifecycle.md#waits) step waits for did not come within its `timeout`. \
                 `on_timeout` chooses another result: `skip`, or outputs as the default.",
             ),
+            (
+                "CALLBACK_TIMEOUT",
+                "The agent accepted the task, and its [callback](../plan-lifecycle.md#callbacks) did not come within the \
+                `timeout` of the step. Give the step more time, and check that the agent reaches `api.callback_url`.",
+            ),
+            (
+                "CALLBACK_FAILED",
+                "The agent accepted the task, and its [callback](../plan-lifecycle.md#callbacks) reported an error \
+                without a code.",
+            ),
             ("NO_ANSWER", "There was no answer or approval in time, and no default."),
             ("REJECTED", "A person rejected the step. The message has the reason."),
             (
@@ -833,8 +860,8 @@ pub const SECTIONS: &[CodeSection] = &[
                 "HTTP_NNN",
                 "The agent answered with this status (`HTTP_503`); the message quotes the body. 408 and most of \
                 5xx are retried; 429, 529, and 503 with a time to wait are tried again then, without using a \
-                retry. `HTTP_202`: the work is not done; answer with the outcome, or pull tasks from Redis \
-                ([protocol.md](../protocol.md)).",
+                retry. `HTTP_202`: the work is not done; answer with the outcome, give the step a \
+                [callback](../plan-lifecycle.md#callbacks), or pull tasks from Redis ([protocol.md](../protocol.md)).",
             ),
             ("HTTP_TIMEOUT", "The agent did not answer in time."),
             (
@@ -1031,6 +1058,11 @@ pub const SECTIONS: &[CodeSection] = &[
             ("DEMO_FAILURE", "The agent `fail` always fails."),
             ("DEMO_FLAKY", "The agent `flaky` fails its first attempts."),
             ("DEMO_RATE_LIMITED", "The demo hotel agent limits the rate once, to demonstrate a retry."),
+            ("BOOKING_CANCELLED", "The demo agent `booking_agent` got an order for a reference that was cancelled."),
+            ("ALREADY_BOOKED", "The reference is booked by another order. Choose another reference."),
+            ("ALREADY_CANCELLED", "The reference was cancelled by another request. Nothing is to be done."),
+            ("BOOK_FULL", "The book of the demo agency is full. Start the demo again."),
+            ("PAYMENT_FAILED", "The payment of the demo trip has another status than `paid`."),
             ("DEMO_FAULT", "The demo agent failed because of `--demo-fault`."),
             ("FULLY_BOOKED", "The demo hotel is fully booked because of `--demo-fault hotel_agent=fully_booked`."),
             ("OVER_BUDGET", "The demo trip exceeds its budget."),

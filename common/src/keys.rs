@@ -89,6 +89,23 @@ impl Keys {
         [&self.kept_events(namespace), ":", topic].concat()
     }
 
+    /// HASH: name of a stored plan of a namespace → its newest version when the field was written; a later one may exist.
+    pub fn stored_plans(&self, namespace: &Namespace) -> String {
+        self.named("stored-plans:names", namespace.as_str())
+    }
+
+    /// HASH: version → who stored it and when, with its document, as JSON; never changed.
+    ///
+    /// - `name`: of a stored plan; it has no `:`.
+    pub fn stored_plan_documents(&self, namespace: &Namespace, name: &str) -> String {
+        [&self.named("stored-plans:documents", name), ":", namespace.as_str()].concat()
+    }
+
+    /// HASH: version → who retired it and when, as JSON.
+    pub fn retired_plans(&self, namespace: &Namespace, name: &str) -> String {
+        [&self.named("stored-plans:retired", name), ":", namespace.as_str()].concat()
+    }
+
     /// HASH: `<plan> <step>` → the wait of the step for an event, as JSON.
     pub fn waits(&self) -> String {
         self.key("waits")

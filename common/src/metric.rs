@@ -72,7 +72,10 @@ const TOKENS: &[f64] = &[
 const AGENT_TYPE: Label =
     Label::Named("agent_type", "an agent type; `other` for those above `metrics.agent_types_max`");
 const NAMESPACE: Label = Label::Named("namespace", "a namespace of `metrics.namespaces`");
-const PLANNER: Label = Label::Of("planner", &["llm", "tools", "htn", "rules", "streamed", "submitted", "none"]);
+const PLANNER: Label = Label::Named(
+    "planner",
+    "`llm`, `tools`, `htn`, `rules`, `agent:NAME` of the settings, `streamed`, `submitted` or `none`",
+);
 const PROVIDER: Label = Label::Named("provider", "the provider of a model in the settings");
 const MODEL_NAME: Label = Label::Named("model", "the name of a model in the settings");
 const CLASS: &[&str] = &["transient", "permanent", "timeout", "rate_limited", "constraint_violation", "lost"];
@@ -186,11 +189,11 @@ metrics! {
     Scheduler Counter "goalmill_call_waits_total" Count [Label::Of("for", &["approval", "answer", "plan", "budget"])]
         "Attempts that ended because a call of theirs waits, by what it waits for.";
     Scheduler Counter "goalmill_step_tokens_total" Count []
-        "Tokens that completed steps report.";
+        "Tokens of attempts and calls that did not fail.";
     Scheduler Counter "goalmill_step_cost_microdollars_total" Count []
-        "Cost that completed steps report, in millionths of a US dollar.";
+        "Cost of attempts and calls that did not fail, in millionths of a US dollar.";
     Scheduler Counter "goalmill_step_wasted_microdollars_total" Count []
-        "Cost that failed attempts report, in millionths of a US dollar.";
+        "Cost of failed attempts, in millionths of a US dollar.";
     Scheduler Counter "goalmill_step_cache_total" Count [Label::Named("outcome", "hit, miss, or why not")]
         "Lookups of outputs that are kept.";
     Scheduler Counter "goalmill_approvals_total" Count

@@ -2,6 +2,8 @@
 //!
 //! Other spellings are accepted on input by the engine's `validate`; this is the one that is written.
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
@@ -10,6 +12,7 @@ use crate::id::{AgentType, StepId};
 use crate::json::Json;
 use crate::limits::Limits;
 use crate::revision_strategy::RevisionStrategy;
+use crate::status::StepStatus;
 
 /// How many steps of a plan run concurrently.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
@@ -71,6 +74,48 @@ pub enum Join {
     Any,
     /// So many are.
     AtLeast(u32),
+}
+
+/// A status of a dependency that has ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, schemars::JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum DependencyStatus {
+    /// It is done.
+    Completed,
+    /// Its attempts and its fallback are used up.
+    Failed,
+    /// It did not run, for whatever reason.
+    Skipped,
+}
+
+impl DependencyStatus {
+    /// The word used in plans.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Completed => "completed",
+            Self::Failed => "failed",
+            Self::Skipped => "skipped",
+        }
+    }
+
+    /// That of a step; `None` for one that has not ended by itself.
+    pub fn of(status: StepStatus) -> Option<Self> {
+        match status {
+            StepStatus::Completed => Some(Self::Completed),
+            StepStatus::Failed => Some(Self::Failed),
+            StepStatus::Skipped => Some(Self::Skipped),
+            StepStatus::Pending
+            | StepStatus::Blocked
+            | StepStatus::Ready
+            | StepStatus::Queued
+            | StepStatus::Running
+            | StepStatus::Retrying
+            | StepStatus::Waiting
+            | StepStatus::AwaitingApproval
+            | StepStatus::Cancelled
+            | StepStatus::Revised => None,
+        }
+    }
 }
 
 /// What happens when attempts and fallback are used up.
@@ -394,7 +439,22 @@ pub enum OnItemFailure {
     AtMost(u32),
 }
 
+/// The name of an item in the undo step of a map: its outputs.
+const UNDONE: &str = "outputs";
+
 impl ForEach {
+    /// That of the undo step of a map: one step for each item that gave outputs, one at a time, the last one first.
+    pub fn of_undo() -> Self {
+        Self {
+            items: Json::from(Value::from("{{ outputs }}")),
+            name: Some(UNDONE.into()),
+            batch: None,
+            max_parallel: Some(1),
+            items_max: None,
+            on_item_failure: OnItemFailure::Continue,
+        }
+    }
+
     /// What the fields of the step see besides `goal` and `steps`.
     pub fn names(&self) -> Vec<&str> {
         ["item", "index"].into_iter().chain(self.name.as_deref()).collect()
@@ -516,6 +576,10 @@ pub struct Step {
     /// Steps that come before it; how many of them it waits for says `join`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub dependencies: Vec<StepId>,
+    /// With which statuses a dependency lets it start. One that is not named here does when it is completed, or skipped
+    /// for a reason other than its own dependencies.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub dependency_status: BTreeMap<StepId, Vec<DependencyStatus>>,
     /// The phase it belongs to.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub phase: Option<String>,
@@ -573,12 +637,18 @@ pub struct Step {
     /// The plan of a `plan` step.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub plan: Option<Box<Plan>>,
+    /// The version of the stored plan that `plan` is a copy of: `trip@3`.
+    #[serde(default, rename = "use", skip_serializing_if = "Option::is_none")]
+    pub stored: Option<String>,
     /// It runs once the outcome of the plan is known, whatever that is.
     #[serde(default, skip_serializing_if = "is_default")]
     pub always: bool,
     /// It takes back what this step did, when the plan fails or is cancelled.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub undoes: Option<StepId>,
+    /// Its agent may accept the task and report the outcome later, to the address that comes with the task.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub callback: bool,
     /// Runs it again until a condition is true.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub repeat: Option<Box<Repeat>>,
@@ -611,6 +681,7 @@ impl Step {
             action: String::new(),
             inputs: Json::empty_object(),
             dependencies: Vec::new(),
+            dependency_status: BTreeMap::new(),
             phase: None,
             expected_outputs: Vec::new(),
             expected_output: String::new(),
@@ -630,12 +701,29 @@ impl Step {
             cache: None,
             judges: Vec::new(),
             plan: None,
+            stored: None,
             always: false,
             undoes: None,
+            callback: false,
             repeat: None,
             for_each: None,
             wait: None,
         }
+    }
+
+    /// Whether a dependency that has ended lets it start.
+    ///
+    /// - `satisfied`: whether it does where nothing else is said.
+    pub fn is_met_by(&self, dependency: &StepId, status: StepStatus, satisfied: bool) -> bool {
+        match self.dependency_status.get(dependency) {
+            None => satisfied,
+            Some(allowed) => DependencyStatus::of(status).is_some_and(|status| allowed.contains(&status)),
+        }
+    }
+
+    /// Whether it runs when this dependency has failed.
+    pub fn handles_failure_of(&self, dependency: &StepId) -> bool {
+        self.dependency_status.get(dependency).is_some_and(|allowed| allowed.contains(&DependencyStatus::Failed))
     }
 
     /// Whether it runs after the outcome of the plan is known.
@@ -645,11 +733,17 @@ impl Step {
 
     /// What its expressions see besides `goal` and `steps`.
     pub fn names(&self) -> Vec<&str> {
-        let map = self.for_each.as_ref().map(|map| map.names()).unwrap_or_default();
+        let map = self.for_each.as_ref().filter(|_| !self.undoes_map());
+        let map = map.map(|map| map.names()).unwrap_or_default();
         let plan = self.is_cleanup().then_some("plan");
         let undone: &[&str] = if self.undoes.is_some() { &["inputs", "outputs"] } else { &[] };
         let iterated: &[&str] = if self.repeat.is_some() { &["iteration", "previous"] } else { &[] };
         map.into_iter().chain(iterated.iter().copied()).chain(plan).chain(undone.iter().copied()).collect()
+    }
+
+    /// Whether it undoes each item of a map.
+    pub fn undoes_map(&self) -> bool {
+        self.undoes.is_some() && self.for_each.as_ref().is_some_and(|map| map.name.as_deref() == Some(UNDONE))
     }
 
     /// Whether a plan runs in its place.
@@ -690,6 +784,10 @@ pub struct Plan {
     /// Most steps in flight; no limit when missing.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_parallel: Option<u32>,
+    /// JSON Schema of the inputs that it takes as `goal.metadata.inputs`; `default` of its properties stands for missing
+    /// ones.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub input_schema: Option<Json>,
     /// What it may use up, besides what the goal allows.
     #[serde(skip_serializing_if = "Budget::is_unlimited")]
     pub budget: Budget,

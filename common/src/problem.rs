@@ -141,6 +141,8 @@ codes! {
     NotFound = "NOT_FOUND", 404, false, "There is no such resource";
     MethodNotAllowed = "METHOD_NOT_ALLOWED", 405, false, "The method is not allowed here";
     PlanNotFound = "PLAN_NOT_FOUND", 404, false, "There is no such plan";
+    StoredPlanNotFound = "STORED_PLAN_NOT_FOUND", 404, false, "There is no such stored plan";
+    StoredPlanRetired = "STORED_PLAN_RETIRED", 409, false, "The version of the stored plan is retired";
     StepNotFound = "STEP_NOT_FOUND", 404, false, "There is no such step";
     PlanFinal = "PLAN_FINAL", 409, false, "The plan has ended";
     PlanQuarantined = "PLAN_QUARANTINED", 409, false, "The plan is in quarantine";

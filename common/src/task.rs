@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::call::{CallBudget, RecordedCall};
+use crate::callback::TaskCallback;
 use crate::id::{AgentType, AttemptToken, PlanId, StepId};
 use crate::json::Json;
 use crate::trace;
@@ -48,6 +49,9 @@ pub struct Task {
     /// Finished calls of earlier attempts, by their numbers from 1: their outcomes are used instead of calling again.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub calls: Vec<RecordedCall>,
+    /// Where the outcome may be sent later, if the agent accepts the task and cannot wait for it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub callback: Option<TaskCallback>,
     /// What further calls may use up, when the plan has a budget.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub budget: Option<CallBudget>,

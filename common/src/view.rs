@@ -13,7 +13,7 @@ use crate::failure::Failure;
 use crate::goal::{Goal, Usage};
 use crate::id::{AgentType, EntryId, Namespace, PlanId, StepId, WorkerId};
 use crate::json::Json;
-use crate::plan::{ApprovalDefault, Plan, StepKind, Strategy};
+use crate::plan::{ApprovalDefault, DependencyStatus, Plan, StepKind, Strategy};
 use crate::problem::Problem;
 use crate::report::SuggestedAdjustment;
 use crate::revision::RevisionStrategy;
@@ -341,6 +341,9 @@ pub struct StepView {
     pub attempt: u32,
     /// Steps that come before it.
     pub dependencies: Vec<StepId>,
+    /// With which statuses a dependency lets it start, where that is not the usual.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub dependency_status: BTreeMap<StepId, Vec<DependencyStatus>>,
     /// The phase it belongs to.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub phase: Option<String>,

@@ -4,7 +4,7 @@ import { h } from "./dom.js";
 import { can, canRead, get, planPath } from "./api.js";
 import { actionButtons, answerQuestion, ask, because, decidePlan, decided, reasonFlag, stepActions, withoutDecision } from "./actions.js";
 import { app, button, cell, commands, curl, dim, empty, facts, forbidden, icon, issues, json, pageHead, planLink, problem, rowHead, skeleton, status, table, time, trouble, upToDate } from "./parts.js";
-import { number, percent, plural, quote, words } from "./format.js";
+import { awaited, number, percent, plural, quote, words } from "./format.js";
 import { deadline } from "./plans.js";
 import { editor } from "./editor.js";
 import { graph, runsDown } from "./graph.js";
@@ -98,7 +98,7 @@ function review(own, id, done) {
 /** The plan for people who may not edit it. */
 const planAsItIs = ({ graph: plan, layout }) => [
   graph(layout, new Map(plan.steps.map((step) => [step.id, { status: "pending", definition: step, attempts: [] }])), { id: "review", onSelect: () => {}, isDown: runsDown(layout), label: "Graph of the plan" }),
-  table("Steps of the plan", ["Step", "Agent", "Action", "Waits for", "Inputs"], plan.steps.map((step) => h("tr", { key: step.id }, rowHead(step.id, h("div", { class: "dim", dir: "auto" }, step.description)), cell(step.agent_type || words(step.kind)), cell(step.action || null), cell((step.dependencies || []).join(", ") || null), cell(json(step.inputs || {}, `review-${step.id}`))))),
+  table("Steps of the plan", ["Step", "Agent", "Action", "Waits for", "Inputs"], plan.steps.map((step) => h("tr", { key: step.id }, rowHead(step.id, h("div", { class: "dim", dir: "auto" }, step.description)), cell(step.agent_type || words(step.kind)), cell(step.action || null), cell(awaited(step).join(", ") || null), cell(json(step.inputs || {}, `review-${step.id}`))))),
 ];
 
 const setFlags = (changes) => changes.map((change) => (change.remove_step ? ` --remove ${change.remove_step.step}` : Object.entries(change.set_fields.fields).map(([name, value]) => (name === "dependencies" ? ` --depends ${quote(`${change.set_fields.step}=${(value || []).join(",")}`)}` : ` --set ${quote(`${change.set_fields.step}.${name}=${typeof value === "string" ? value : JSON.stringify(value)}`)}`)).join(""))).join("");

@@ -6,7 +6,7 @@ import { app, button, cell, commands, curl, dim, empty, pageHead, planLink, prob
 import { duration, money, number, percent, words } from "./format.js";
 import { graph, order, runsDown } from "./graph.js";
 
-const FIELDS = ["description", "agent_type", "action", "inputs", "dependencies", "when", "timeout_ms", "on_failure"];
+const FIELDS = ["description", "agent_type", "action", "inputs", "dependencies", "dependency_status", "when", "timeout_ms", "on_failure"];
 const same = (a, b) => JSON.stringify(a ?? null) === JSON.stringify(b ?? null);
 
 /** `plan`, or `plan@revision`. */

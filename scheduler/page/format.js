@@ -62,6 +62,12 @@ export const plural = (count, one, many) => `${number(count)} ${count === 1 ? on
 /** A status as words: `awaiting approval`. */
 export const words = (name) => String(name || "").replaceAll("_", " ");
 
+/** With which statuses a dependency lets a step start, as words; empty for the usual ones. */
+export const allowedStatus = (definition, id) => (((definition.dependency_status || {})[id]) || []).map(words).join(" or ");
+
+/** What a step waits for: `book`, `pay (failed)`. */
+export const awaited = (definition) => (definition.dependencies || []).map((id) => (allowedStatus(definition, id) ? `${id} (${allowedStatus(definition, id)})` : id));
+
 export const capital = (text) => (text ? text.charAt(0).toUpperCase() + text.slice(1) : "");
 
 /** A text for a shell, in single quotes. */

@@ -2,7 +2,7 @@
 
 import { h, memo } from "./dom.js";
 import { icon, tone } from "./parts.js";
-import { words } from "./format.js";
+import { allowedStatus, awaited, words } from "./format.js";
 import { isFinal } from "./replay.js";
 
 /** Above this, and with more steps beside each other than that, boxes show only ids. */
@@ -150,7 +150,15 @@ export function graph(layout, steps, options) {
     const source = steps.get(edge.from);
     const isDone = source && ["completed", "skipped"].includes(source.status);
     const key = `${edge.from}>${edge.to}`;
-    return kept(key, [isNear, isDone], () => h("path", { key, class: `edge ${isNear ? "near" : ""} ${isDone ? "done" : ""}`, d: line(from, to, from.rank, edge.bends, grid, isDown), "marker-end": `url(#${options.id}-arrow${isNear ? "-near" : ""})` }));
+    const target = steps.get(edge.to);
+    const status = allowedStatus((target && target.definition) || {}, edge.from);
+    return kept(key, [isNear, isDone, status], () => {
+      const path = h("path", { key, class: `edge ${isNear ? "near" : ""} ${isDone ? "done" : ""}`, d: line(from, to, from.rank, edge.bends, grid, isDown), "marker-end": `url(#${options.id}-arrow${isNear ? "-near" : ""})` });
+      if (!status) return path;
+      const [x, y] = grid.place(to.rank, to.position);
+      const at = isDown ? { x: x + grid.size.width / 2 + 6, y: y - 8, "text-anchor": "start" } : { x: x - 10, y: y + grid.size.height / 2 - 6, "text-anchor": "end" };
+      return h("g", { key }, path, h("text", { class: "edge-status", ...at }, status));
+    });
   });
   const bands = (layout.phases || []).map((phase, n) => {
     const gap = (isDown ? grid.along - grid.size.height : grid.along - grid.size.width) / 2;
@@ -181,7 +189,7 @@ function box(place, step, grid, isCompact, options, isEntry) {
   const attempts = step ? step.attempts.length : 0;
   const isSelected = options.selected === place.id;
   const change = options.changed && options.changed.get(place.id);
-  const after = (definition.dependencies || []).join(", ");
+  const after = awaited(definition).join(", ");
   const count = attempts > 1 && !isCompact ? `×${attempts}` : "";
   const id = isCompact ? fitId(place.id, options.layout, "small", width - 32) : fitId(place.id, options.layout, "id", width - 42);
   const who = isCompact ? "" : fit(change && change !== "same" ? `${change} · ${agent}` : agent, "agent", width - (count ? 66 : 42));

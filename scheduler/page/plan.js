@@ -4,7 +4,7 @@ import { h, memo } from "./dom.js";
 import { can, follow, get, loadEvents, planPath, session } from "./api.js";
 import { actionButtons, answerQuestion, decidePlan, decided, planActions, stepActions } from "./actions.js";
 import { app, button, cell, commands, copyButton, curl, dim, empty, facts, figure, icon, isStale, issues, json, pageHead, planLink, problem, progress, prose, rowHead, skeleton, status, table, time, tone, trouble, wholeOf } from "./parts.js";
-import { capital, clockTime, duration, exact, money, number, parseTime, percent, plural, shortTime, words } from "./format.js";
+import { awaited, capital, clockTime, duration, exact, money, number, parseTime, percent, plural, shortTime, words } from "./format.js";
 import { apply, begin, fold, isFinal } from "./replay.js";
 import { ASK_ABOVE, graph, longestId, order, runsDown } from "./graph.js";
 import { legend, timeline } from "./timeline.js";
@@ -364,7 +364,7 @@ function stepsTab(context) {
       rowHead(button({ class: "link", onclick: () => context.select(id) }, id), h("div", { class: "dim", dir: "auto" }, step.definition.description)),
       cell(status(step.status), failure && (["bad", "warn"].includes(tone(step.status)) || step.status === "skipped") ? h("div", { class: "failure" }, h("code", { class: "code" }, failure.code), " ", step.status === "retrying" && step.toldToWait ? "told to wait: " : "", failure.message) : null, live.message && step.status === "running" ? h("div", { class: "dim" }, live.message) : null),
       cell(step.definition.agent_type || dim(words(step.definition.kind || "engine"))),
-      cell((step.definition.dependencies || []).join(", ") || dim("–")),
+      cell(awaited(step.definition).join(", ") || dim("–")),
       figure(number(step.attempts.length)), figure(duration(took)), figure(money(step.cost))));
   }), { class: "step-table" }),
   rest ? button({ onclick: () => { own.rowsShown = Infinity; app.render(); } }, `Show ${plural(rest, "more step")}`) : null];

@@ -4,7 +4,7 @@ import { h } from "./dom.js";
 import { can, canRead, get, post } from "./api.js";
 import { draft, keep } from "./drafts.js";
 import { app, button, cell, commands, curl, facts, field, forbidden, issues, json, pageHead, planLink, problem, rowHead, skeleton, table } from "./parts.js";
-import { duration, money, number, percent, plural, quote, words } from "./format.js";
+import { awaited, duration, money, number, percent, plural, quote, words } from "./format.js";
 import { graph, order, runsDown } from "./graph.js";
 import { candidates } from "./step.js";
 
@@ -91,7 +91,7 @@ function previewView(own) {
     issues(preview.issues), preview.warnings && preview.warnings.length ? [h("h3", null, "Notes"), issues(preview.warnings)] : null,
     layout.steps.length ? graph(layout, steps, { id: "preview", selected: own.selected, onSelect: (id) => { own.selected = own.selected === id ? null : id; app.render(); }, isDown: runsDown(), label: "Graph of the previewed plan" }) : null,
     own.selected && steps.has(own.selected) ? json(steps.get(own.selected).definition, `preview-${own.selected}`) : null,
-    table("Steps of the preview", ["Step", "Agent", "Action", "Waits for"], order(layout, steps).map((id) => { const step = steps.get(id).definition; return h("tr", { key: id }, rowHead(id, h("div", { class: "dim", dir: "auto" }, step.description)), cell(step.agent_type || words(step.kind)), cell(step.action || ""), cell((step.dependencies || []).join(", "))); })),
+    table("Steps of the preview", ["Step", "Agent", "Action", "Waits for"], order(layout, steps).map((id) => { const step = steps.get(id).definition; return h("tr", { key: id }, rowHead(id, h("div", { class: "dim", dir: "auto" }, step.description)), cell(step.agent_type || words(step.kind)), cell(step.action || ""), cell(awaited(step).join(", "))); })),
     (preview.routes || []).map((route) => h("details", { key: route.step }, h("summary", null, `Why ${route.agent_type} for ${route.step}`), candidates(route.candidates, route.agent_type))),
     preview.planning_trace ? h("details", null, h("summary", null, "How it was planned"), json(preview.planning_trace, "planning-trace")) : null);
 }

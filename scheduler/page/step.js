@@ -3,7 +3,7 @@
 import { h } from "./dom.js";
 import { actionButtons, stepActions } from "./actions.js";
 import { button, copyButton, dim, facts, figure, icon, json, planLink, prose, rowHead, status, table, time, wholeOf } from "./parts.js";
-import { clockTime, duration, exact, money, number, percent, words } from "./format.js";
+import { allowedStatus, clockTime, duration, exact, money, number, percent, words } from "./format.js";
 import { isFinal } from "./replay.js";
 import { STATUSES } from "./vocabulary.js";
 
@@ -27,7 +27,7 @@ export function stepPanel({ plan, view, step, state, explanation, isPast, now, o
     actions.length ? h("div", { class: "buttons" }, actionButtons(actions)) : null,
     facts([
       ["Agent", definition.agent_type || words(definition.kind || "engine")], ["Action", definition.action], ["Worker", (last && last.worker) || ""],
-      ["Waits for", (definition.dependencies || []).length ? h("span", null, definition.dependencies.map((id, i) => [i ? ", " : "", h("a", { href: planLink(plan, `?step=${encodeURIComponent(id)}`) }, id)])) : null],
+      ["Waits for", (definition.dependencies || []).length ? h("span", null, definition.dependencies.map((id, i) => [i ? ", " : "", h("a", { href: planLink(plan, `?step=${encodeURIComponent(id)}`) }, id), allowedStatus(definition, id) ? ` (${allowedStatus(definition, id)})` : ""])) : null],
       ["Condition", definition.when], ["Phase", definition.phase], ["On failure", definition.on_failure && words(definition.on_failure)],
       ["Cost", h("span", { class: "num" }, money(step.cost))], ["Tokens", step.tokens ? h("span", { class: "num" }, number(step.tokens)) : null],
       ["Time limit", definition.timeout_ms ? duration(definition.timeout_ms) : null],

@@ -93,6 +93,7 @@ export const EVENTS = {
   call_recorded: {},
   calls_discarded: {},
   step_suspended: { to: "awaiting_approval", outcome: "suspended" },
+  callback_received: {},
   step_resumed: { to: "ready" },
   step_wait_started: { to: "waiting" },
   step_completed: { to: "completed", outcome: "completed" },

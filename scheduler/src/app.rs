@@ -13,6 +13,7 @@ use goalmill_common::random::Random;
 use goalmill_engine::Engine;
 use goalmill_llm::{ModelRegistry, ModelSetupError};
 use goalmill_plan::validate::Policy;
+use goalmill_planning::agent_planner::PlanningAgents;
 use goalmill_planning::calibration::ConfidenceCalibration;
 use goalmill_planning::{Pipeline, Planner, RouteSteps, SetupError};
 use tokio::net::TcpListener;
@@ -30,6 +31,7 @@ use crate::hooks::{Hook, Hooks};
 use crate::namespace_limits::{self, NamespaceLimits};
 use crate::payload_cache::PayloadCache;
 use crate::plan_reader;
+use crate::planning_steps::PlanningSteps;
 use crate::scheduler::{self, Scheduler};
 use crate::shard::trial::Trial;
 use crate::shard::{Membership, OwnedShards};
@@ -110,7 +112,10 @@ pub async fn start(options: SchedulerOptions) -> Result<RunningScheduler, Schedu
 }
 
 /// As [`start`], with planners and hooks of the embedding program.
-pub async fn start_with(options: SchedulerOptions, extras: Extras) -> Result<RunningScheduler, SchedulerStartError> {
+pub async fn start_with(
+    mut options: SchedulerOptions,
+    extras: Extras,
+) -> Result<RunningScheduler, SchedulerStartError> {
     let Extras { planners, hooks, traces, trial, engine, watchdog } = extras;
     let environment = api::environment_tokens(&options.settings.api).map_err(SchedulerStartError::Token)?;
     let tls = load_tls(&options.settings.api, &options.clock)?;
@@ -118,6 +123,9 @@ pub async fn start_with(options: SchedulerOptions, extras: Extras) -> Result<Run
     let metrics_listener = listen(&options.settings.metrics.listen).await?;
     let address = |listener: &Option<TcpListener>| listener.as_ref().and_then(|listener| listener.local_addr().ok());
     let (api, metrics) = (address(&api_listener), address(&metrics_listener));
+    if let Some(api) = api.filter(|_| options.settings.api.callback_url.is_empty()) {
+        options.settings.api.callback_url = url_of(&options.settings.api, api);
+    }
     let start = SchedulerStart::default();
     let end_when_refused = start.stop.clone().drop_guard();
     let oidc = oidc(&options.settings.api, &options.clock, &start.tasks)?;
@@ -156,6 +164,11 @@ pub async fn start_with(options: SchedulerOptions, extras: Extras) -> Result<Run
     Ok(RunningScheduler { scheduler, api, metrics, certificate_reload })
 }
 
+fn url_of(settings: &ApiSettings, api: SocketAddr) -> String {
+    let scheme = if settings.tls.is_on() { "https" } else { "http" };
+    format!("{scheme}://{api}")
+}
+
 /// What is there before the store has answered.
 #[derive(Default)]
 pub(crate) struct SchedulerStart {
@@ -188,7 +201,9 @@ pub(crate) async fn assemble(
     };
     let archive = Box::pin(goalmill_archive::open(&settings.archive)).await?;
     let models = Arc::new(ModelRegistry::from_settings(&settings.models, clock.clone(), random.clone())?);
-    let mut pipeline = Pipeline::from_settings(&settings.planner, &models, route)?;
+    let planning_agents: Arc<dyn PlanningAgents> =
+        Arc::new(PlanningSteps::new(&settings, &broker, &directory, &clock, &random));
+    let mut pipeline = Pipeline::from_settings(&settings.planner, &models, route, Some(&planning_agents))?;
     pipeline.prefer(planners);
     let confidences = Arc::new(ConfidenceCalibration::new(settings.planner.calibrate_plans_min));
     pipeline.calibrate(confidences.clone());
@@ -272,8 +287,7 @@ impl RunningScheduler {
 
     /// The base address of the API, if it is served.
     pub fn api_url(&self) -> Option<String> {
-        let scheme = if self.scheduler.settings.api.tls.is_on() { "https" } else { "http" };
-        self.api.map(|api| format!("{scheme}://{api}"))
+        self.api.map(|api| url_of(&self.scheduler.settings.api, api))
     }
 
     /// Has the certificate of the API read again at once when it is notified; `None` without TLS.

@@ -17,6 +17,7 @@ use goalmill_common::number::to_u32;
 use goalmill_common::plan::Plan;
 use goalmill_common::problem::Issue;
 use goalmill_plan::validate::{Catalogue, Policy, permit_routed};
+use goalmill_planning::agent_planner::working_agents;
 use goalmill_router::{self as router, PlanRoutes, Router};
 use tokio::sync::{Mutex, Notify};
 use tokio::time::Instant;
@@ -221,7 +222,7 @@ impl Directory {
         self.update_refused(refused);
         if *self.agents() != agents {
             // The router indexes outside of the lock, so that dispatch does not wait.
-            self.router.update_agents(agents.clone());
+            self.router.update_agents(working_agents(&agents));
             self.known.write().unwrap_or_else(PoisonError::into_inner).agents = Arc::new(agents);
         }
         Ok(())

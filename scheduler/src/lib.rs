@@ -22,6 +22,7 @@ mod intake;
 mod namespace_limits;
 mod payload_cache;
 mod plan_reader;
+mod planning_steps;
 mod quality;
 mod quarantine;
 mod reaper;
@@ -33,6 +34,7 @@ mod scheduler;
 mod shard;
 mod shard_client;
 mod start_status;
+mod stored_plans;
 mod submission;
 #[cfg_attr(not(feature = "otel"), path = "traces_disabled.rs")]
 mod traces;

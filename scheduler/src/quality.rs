@@ -259,19 +259,12 @@ impl PlanSample {
 
     fn observe_step(&mut self, step: &StepId, event: &StepEvent) {
         self.observe_calls(step, event);
-        let (cost, wasted) = if let StepEvent::Completed(completed) = event {
-            (completed.cost, 0.0)
-        } else if let StepEvent::Decomposed(decomposed) = event {
-            (decomposed.cost, 0.0)
-        } else if let StepEvent::Retrying(retrying) = event {
-            (retrying.cost, retrying.cost)
-        } else if let StepEvent::Failed(failed) = event {
-            (failed.cost, failed.cost)
-        } else if let StepEvent::Skipped(skipped) = event {
-            (skipped.cost, skipped.cost)
-        } else {
+        if let StepEvent::CallRecorded(_) = event {
             return;
-        };
+        }
+        let cost = event.usage().cost;
+        let is_wasted = matches!(event, StepEvent::Retrying(_) | StepEvent::Failed(_) | StepEvent::Skipped(_));
+        let wasted = if is_wasted { cost } else { 0.0 };
         self.add_cost(step, cost, wasted);
     }
 
@@ -562,5 +555,24 @@ mod tests {
         assert_eq!(sample.answers, Ratio { hits: 1, all: 1 });
         sample.account(&Json::of(&serde_json::json!({"tried": [{"planner": "rules"}]})), true, false);
         assert_eq!(sample.answers, Ratio { hits: 1, all: 2 });
+    }
+
+    #[test]
+    fn the_cost_of_every_attempt_is_counted_once_and_that_of_failed_ones_as_wasted() {
+        let mut sample = PlanSample::default();
+        let id: StepId = "draft".into();
+        for event in StepEvent::samples() {
+            if let StepEvent::Iterated(mut iterated) = event {
+                iterated.cost = 0.25;
+                sample.observe_step(&id, &StepEvent::Iterated(iterated));
+            } else if let StepEvent::Retrying(mut retrying) = event {
+                retrying.cost = 0.5;
+                sample.observe_step(&id, &StepEvent::Retrying(retrying));
+            } else if let StepEvent::Completed(mut completed) = event {
+                completed.cost = 1.0;
+                sample.observe_step(&id, &StepEvent::Completed(completed));
+            }
+        }
+        assert_eq!(sample.costs.get(&id), Some(&(1.75, 0.5)));
     }
 }

@@ -8,17 +8,26 @@ use goalmill_common::command::{Planned, Submit};
 use goalmill_common::constraint::constraints;
 use goalmill_common::goal::{Goal, START_MS_MAX};
 use goalmill_common::id::Namespace;
+use goalmill_common::plan::Plan;
 use goalmill_common::problem::{ErrorCode, Issue, Problem};
 use goalmill_common::trace::is_traceparent;
 use goalmill_common::view::Preview;
 use goalmill_common::wire::{Submission, SubmissionKind};
 use goalmill_plan::document::{self, Format};
 use goalmill_plan::formats::{self, ConvertedDocument};
+use goalmill_plan::states::ValidPlan;
+use goalmill_plan::stored_plans::may_use;
 use goalmill_plan::validate::{self, Rules};
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use crate::run_blocking::run_blocking_if_large;
 use crate::scheduler::Scheduler;
+use crate::stored_plans::{PlanScope, resolve_uses};
+
+/// The field of `metadata` that has the inputs of a plan.
+pub(crate) const INPUTS: &str = "inputs";
+/// The place of the inputs in a document.
+pub(crate) const INPUTS_POINTER: &str = "/goal/metadata/inputs";
 
 /// A valid, routed plan and its goal.
 pub(crate) struct ParsedPlan {
@@ -31,23 +40,85 @@ pub(crate) struct ParsedPlan {
 
 /// Parses a submission of the stream. Large texts are parsed on a blocking thread.
 pub(crate) async fn parse_submission(scheduler: &Arc<Scheduler>, submission: Submission) -> Result<Submit, Problem> {
-    let scheduler = scheduler.clone();
-    run_blocking_if_large(submission.data.len(), move || parse_submission_now(&scheduler, submission)).await
+    let id = submission.answer_id();
+    let Submission { id: _, source, kind, data, traceparent, namespace } = submission;
+    if traceparent.as_deref().is_some_and(|text| !is_traceparent(text)) {
+        return Err(invalid_traceparent());
+    }
+    let text = Bytes::from(data);
+    let (mut goal, plan) = match kind {
+        SubmissionKind::Goal => (parse_goal(scheduler, text).await?.goal, None),
+        SubmissionKind::Plan => {
+            let sender = namespace.clone().unwrap_or_default();
+            let scope = PlanScope { namespace: sender, sees_all: namespace.is_none() };
+            let parsed = parse_plan(scheduler, text, Format::Auto, &scope).await?;
+            (parsed.goal, parsed.planned)
+        }
+    };
+    if let Some(bound) = namespace {
+        let place = if kind == SubmissionKind::Goal { "/namespace" } else { "/goal/namespace" };
+        bind_goal(&mut goal, bound, place)?;
+    }
+    Ok(Submit { goal, plan, submission: id, fingerprint: String::new(), source, parent: None, traceparent, fork: None })
 }
 
 /// Parses, validates and routes a plan.
-pub(crate) async fn parse_plan(scheduler: &Arc<Scheduler>, text: Bytes, format: Format) -> Result<ParsedPlan, Problem> {
+pub(crate) async fn parse_plan(
+    scheduler: &Arc<Scheduler>,
+    text: Bytes,
+    format: Format,
+    scope: &PlanScope,
+) -> Result<ParsedPlan, Problem> {
+    let bytes = text.len();
+    let draft = read_plan(scheduler, text, format, scope).await?;
+    parse_plan_draft(scheduler, draft, bytes).await
+}
+
+/// Validates and routes a draft in which the stored plans that it uses stand in their places.
+///
+/// - `bytes`: of its text, about.
+pub(crate) async fn parse_plan_draft(
+    scheduler: &Arc<Scheduler>,
+    draft: Value,
+    bytes: usize,
+) -> Result<ParsedPlan, Problem> {
     let scheduler = scheduler.clone();
-    run_blocking_if_large(text.len(), move || parse_plan_now(&scheduler, &text, format)).await
+    run_blocking_if_large(bytes, move || parse_plan_now(&scheduler, draft)).await
+}
+
+/// Reads the text of a plan, and puts the stored plans that it uses in their places.
+async fn read_plan(
+    scheduler: &Arc<Scheduler>,
+    text: Bytes,
+    format: Format,
+    scope: &PlanScope,
+) -> Result<Value, Problem> {
+    let may_use = may_use(&text);
+    let draft = read_draft(scheduler, text, format).await?;
+    if may_use { resolve_uses(scheduler, draft, scope).await } else { Ok(draft) }
+}
+
+/// Reads the text of a plan.
+pub(crate) async fn read_draft(scheduler: &Arc<Scheduler>, text: Bytes, format: Format) -> Result<Value, Problem> {
+    let scheduler = scheduler.clone();
+    let bytes = text.len();
+    run_blocking_if_large(bytes, move || parse_draft(&scheduler, &text, format, ErrorCode::InvalidPlan)).await
 }
 
 /// Previews a plan: as [`parse_plan`], also with warnings about the registered agents, and with an estimate.
-pub(crate) async fn preview_plan(scheduler: &Arc<Scheduler>, text: Bytes, format: Format) -> Result<Preview, Problem> {
+pub(crate) async fn preview_plan(
+    scheduler: &Arc<Scheduler>,
+    text: Bytes,
+    format: Format,
+    scope: &PlanScope,
+) -> Result<Preview, Problem> {
+    let bytes = text.len();
+    let draft = read_plan(scheduler, text, format, scope).await?;
     let scheduler = scheduler.clone();
-    run_blocking_if_large(text.len(), move || {
+    run_blocking_if_large(bytes, move || {
         let catalogue = scheduler.directory.catalogue();
         let rules = Rules { policy: &scheduler.policy, ..Rules::submitted(&catalogue) };
-        let parsed = parse_plan_with(&scheduler, &text, format, &rules)?;
+        let parsed = parse_plan_with(&scheduler, draft, &rules)?;
         Ok(match parsed.planned {
             Some(planned) => validate::preview(planned, Some(&catalogue)),
             None => Preview { valid: true, warnings: parsed.notes, ..Preview::refused(Vec::new()) },
@@ -66,26 +137,6 @@ pub(crate) struct ParsedGoal {
 pub(crate) async fn parse_goal(scheduler: &Arc<Scheduler>, text: Bytes) -> Result<ParsedGoal, Problem> {
     let scheduler = scheduler.clone();
     run_blocking_if_large(text.len(), move || parse_goal_now(&scheduler, &text)).await
-}
-
-fn parse_submission_now(scheduler: &Scheduler, submission: Submission) -> Result<Submit, Problem> {
-    let id = submission.answer_id();
-    let Submission { id: _, source, kind, data, traceparent, namespace } = submission;
-    if traceparent.as_deref().is_some_and(|text| !is_traceparent(text)) {
-        return Err(invalid_traceparent());
-    }
-    let (mut goal, plan) = match kind {
-        SubmissionKind::Goal => (parse_goal_now(scheduler, data.as_bytes())?.goal, None),
-        SubmissionKind::Plan => {
-            let parsed = parse_plan_now(scheduler, data.as_bytes(), Format::Auto)?;
-            (parsed.goal, parsed.planned)
-        }
-    };
-    if let Some(bound) = namespace {
-        let place = if kind == SubmissionKind::Goal { "/namespace" } else { "/goal/namespace" };
-        bind_goal(&mut goal, bound, place)?;
-    }
-    Ok(Submit { goal, plan, submission: id, fingerprint: String::new(), source, parent: None, traceparent, fork: None })
 }
 
 /// Gives a goal the namespace of the stream that it came by, and refuses one that names another.
@@ -133,24 +184,17 @@ fn located(converted: &ConvertedDocument, problem: Problem) -> Problem {
     problem.with_errors(errors)
 }
 
-fn parse_plan_now(scheduler: &Scheduler, text: &[u8], format: Format) -> Result<ParsedPlan, Problem> {
+fn parse_plan_now(scheduler: &Scheduler, draft: Value) -> Result<ParsedPlan, Problem> {
     let live = scheduler.directory.live();
-    parse_plan_with(
-        scheduler,
-        text,
-        format,
-        &Rules { policy: &scheduler.policy, live: live.as_deref(), ..Rules::default() },
-    )
+    let rules = Rules { policy: &scheduler.policy, live: live.as_deref(), ..Rules::default() };
+    let mut parsed = parse_plan_with(scheduler, draft, &rules)?;
+    if let Some(planned) = &parsed.planned {
+        give_inputs(&mut parsed.goal, &planned.plan)?;
+    }
+    Ok(parsed)
 }
 
-fn parse_plan_with(
-    scheduler: &Scheduler,
-    text: &[u8],
-    format: Format,
-    rules: &Rules<'_>,
-) -> Result<ParsedPlan, Problem> {
-    let limits = &scheduler.settings.limits;
-    let mut draft = parse_draft(scheduler, text, format, ErrorCode::InvalidPlan)?;
+fn parse_plan_with(scheduler: &Scheduler, mut draft: Value, rules: &Rules<'_>) -> Result<ParsedPlan, Problem> {
     if formats::is_workflow(&draft) {
         match formats::workflow_plan(&draft) {
             Some(plan) => draft = plan,
@@ -160,6 +204,24 @@ fn parse_plan_with(
             }
         }
     }
+    let (goal, valid) = validate_plan_draft(scheduler, draft, rules)?;
+    let routed = valid.route(|plan| scheduler.directory.route(plan, rules.policy)).map_err(|issues| {
+        let denied = issues.iter().any(|issue| issue.code == "ACTION_DENIED");
+        issues_problem(if denied { ErrorCode::InvalidPlan } else { ErrorCode::Unroutable }, issues)
+    })?;
+    Ok(ParsedPlan { goal, planned: Some(routed.submitted()), notes: Vec::new() })
+}
+
+/// Validates a plan that is stored. Its agents may come later.
+pub(crate) fn validate_stored(scheduler: &Scheduler, draft: Value) -> Result<(Goal, Plan), Problem> {
+    let rules = Rules { policy: &scheduler.policy, ..Rules::default() };
+    let (goal, valid) = validate_plan_draft(scheduler, draft, &rules)?;
+    Ok((goal, valid.into_plan()))
+}
+
+/// Validates a plan and its goal.
+fn validate_plan_draft(scheduler: &Scheduler, draft: Value, rules: &Rules<'_>) -> Result<(Goal, ValidPlan), Problem> {
+    let limits = &scheduler.settings.limits;
     let mut converted = formats::convert_plan(draft, limits);
     let goal = match document::split_goal(&converted.document) {
         Some(goal) => validate_goal(scheduler, &goal).map_err(|problem| located(&converted, problem))?,
@@ -173,14 +235,20 @@ fn parse_plan_with(
     };
     let valid = validate::validate_plan_by(&converted.document, limits, rules)
         .map_err(|issues| issues_problem(ErrorCode::InvalidPlan, converted.locate(issues)))?;
-    let routed = valid
-        .with_notes(std::mem::take(&mut converted.notes))
-        .route(|plan| scheduler.directory.route(plan, rules.policy))
-        .map_err(|issues| {
-            let denied = issues.iter().any(|issue| issue.code == "ACTION_DENIED");
-            issues_problem(if denied { ErrorCode::InvalidPlan } else { ErrorCode::Unroutable }, issues)
-        })?;
-    Ok(ParsedPlan { goal, planned: Some(routed.submitted()), notes: Vec::new() })
+    Ok((goal, valid.with_notes(std::mem::take(&mut converted.notes))))
+}
+
+/// Checks the inputs that the goal has for its plan, and adds the defaults of their schema.
+fn give_inputs(goal: &mut Goal, plan: &Plan) -> Result<(), Problem> {
+    let Some(schema) = &plan.input_schema else { return Ok(()) };
+    let given = goal.metadata.remove(INPUTS).unwrap_or_else(|| Value::Object(Map::new()));
+    let inputs = validate::with_defaults(schema, given);
+    let issues: Vec<Issue> = validate::check_inputs(schema, &inputs)
+        .into_iter()
+        .map(|issue| Issue { pointer: format!("{INPUTS_POINTER}{}", issue.pointer), ..issue })
+        .collect();
+    goal.metadata.insert(INPUTS.into(), inputs);
+    if issues.is_empty() { Ok(()) } else { Err(issues_problem(ErrorCode::InvalidPlan, issues)) }
 }
 
 fn parse_draft(scheduler: &Scheduler, text: &[u8], format: Format, code: ErrorCode) -> Result<Value, Problem> {

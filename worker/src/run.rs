@@ -6,10 +6,12 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use futures_util::FutureExt;
-use goalmill_common::call::SuspendedCall;
+use goalmill_common::call::{CallWait, CallWaitKind, SuspendedCall};
+use goalmill_common::callback;
 use goalmill_common::failure::{Failure, FailureClass};
 use goalmill_common::json_limits;
 use goalmill_common::report::{Report, What};
+use goalmill_common::task::Task;
 use tokio::time::Instant;
 
 use crate::executor::ExecutionResult;
@@ -108,12 +110,24 @@ async fn execute(worker: &Worker, served: &Served, assignment: &Assignment, call
             let suspended = calls.suspended().filter(|_| result.as_ref().map_or(true, |end| end.failure.is_some()));
             match (suspended, result) {
                 (Some(call), result) => RunEnd::Suspended(call, result.unwrap_or_default()),
+                (None, Ok(outcome)) if is_accepted(task, &outcome) => RunEnd::Suspended(callback_call(), outcome),
                 (None, Ok(outcome)) => RunEnd::Ok(outcome),
                 (None, Err(failure)) => RunEnd::Failed(failure),
             }
         }
         Err(panic) => RunEnd::Failed(panicked(panic.as_ref())),
     }
+}
+
+/// Whether the agent has accepted the task, and its callback brings the outcome.
+fn is_accepted(task: &Task, outcome: &ExecutionResult) -> bool {
+    task.callback.is_some() && outcome.failure.is_none() && callback::is_accepted(&outcome.outputs)
+}
+
+/// What waits is the whole attempt, and no call of it.
+fn callback_call() -> SuspendedCall {
+    let wait = CallWait::new(CallWaitKind::Callback, "");
+    SuspendedCall { n: 0, name: "callback".into(), inputs: None, wait }
 }
 
 async fn execute_task(

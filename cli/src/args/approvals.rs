@@ -92,13 +92,14 @@ pub struct ReplanArgs {
     pub strategy: Option<RevisionStrategy>,
 }
 
-/// Compares two plans, or two revisions of one: steps, outcome, cost, time.
+/// Compares two plans, two revisions of one, or two versions of stored plans: steps, outcome, cost, time.
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:\n  \
     goalmill plan diff p0-01kb p0-01kc\n  \
-    goalmill plan diff @latest --revision 0..2")]
+    goalmill plan diff @latest --revision 0..2\n  \
+    goalmill plan diff trip@2 trip@3")]
 pub struct DiffArgs {
-    /// The plan: its id, a unique beginning or end of it, or `@latest`.
+    /// The plan: its id, a unique beginning or end of it, `@latest`, or the version of a stored plan: `trip@2`.
     pub plan: String,
     /// The other plan.
     #[arg(required_unless_present = "revision")]

@@ -30,7 +30,7 @@ pub use planning::PlanningArgs;
 pub use roles::{Demo, DevArgs, LogForm, RoleArgs, SchedulerArgs, WorkerArgs, WorkerCommand, WorkerRunArgs};
 pub use tools::{
     CompletionsArgs, ConfigArgs, DoctorArgs, EvalArgs, ImportCommand, ManArgs, McpArgs, ReplayArgs, RunArgs,
-    SchemaArgs, SubmitArgs, WaitArgs, WfformatArgs,
+    SchemaArgs, SubmitArgs, TestArgs, WaitArgs, WfformatArgs,
 };
 pub use values::{ColorWhen, Format, TimeFormat, at_least_one, duration, event_types, period};
 
@@ -165,6 +165,8 @@ pub enum Command {
     /// Prunes, exports and imports the archive of finished plans.
     #[command(subcommand)]
     Archive(ArchiveCommand),
+    /// Tests plans without a server, in virtual time, with mock agents.
+    Test(TestArgs),
     /// Replays an exported event log and shows the resulting state.
     Replay(ReplayArgs),
     /// Measures steps per second, compared with raw Redis in the same run.
@@ -260,6 +262,11 @@ mod tests {
             "submit g --candidates 0",
             "submit g --strategy deep",
             "submit g --only-model",
+            "test",
+            "test f --stdio",
+            "test --from-log l f",
+            "test f --mock m",
+            "test --from-log l --agent a",
             "eval",
             "eval f --min-valid 2",
             "eval f --repeat 0",

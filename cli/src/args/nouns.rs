@@ -78,11 +78,45 @@ pub enum PlanCommand {
         /// Continues a list at this cursor.
         #[arg(long, value_name = "CURSOR")]
         cursor: Option<String>,
+        /// Lists the stored plans, or all versions of the one with this name.
+        #[arg(
+            long,
+            value_name = "NAME",
+            num_args = 0..=1,
+            default_missing_value = "",
+            conflicts_with_all = ["status", "search", "conditions", "since", "cursor"]
+        )]
+        stored: Option<String>,
     },
     /// Shows a plan and the status of its steps.
     Get {
-        /// The plan: its id, a unique beginning or end of it, or `@latest`.
+        /// The plan: its id, a unique beginning or end of it, or `@latest`; with `--stored`, `trip` or `trip@3`.
         plan: String,
+        /// Prints a stored plan as a document.
+        #[arg(long)]
+        stored: bool,
+    },
+    /// Stores a plan under a name, as its next version.
+    ///
+    /// A document that equals the newest version gives that version. Versions never change.
+    #[command(after_help = "Examples:\n  \
+        goalmill plan put trip.yaml\n  \
+        goalmill run trip --input city=Paris --watch\n  \
+        goalmill run trip@1 --input city=Rome")]
+    Put {
+        /// The plan as YAML or JSON; `-` for standard input.
+        file: String,
+        /// The name [default: `name` in the document, else the name of the file without its ending].
+        #[arg(long, value_name = "NAME")]
+        name: Option<String>,
+    },
+    /// Retires a version of a stored plan: no new plan begins from it, those that run go on.
+    Retire {
+        /// The version: `trip@3`.
+        plan: String,
+        /// The reason, kept with the version.
+        #[arg(long, value_name = "TEXT", default_value = "")]
+        reason: String,
     },
     /// Draws a plan's graph.
     Show {

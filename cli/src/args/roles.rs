@@ -33,6 +33,19 @@ pub enum Demo {
     Trip,
     /// A trip with failures: the plan is revised until it reaches its limit.
     Story,
+    /// A trip that is booked, and taken back when its payment fails.
+    Saga,
+}
+
+impl Demo {
+    /// As it is written after `--demo`.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Trip => "trip",
+            Self::Story => "story",
+            Self::Saga => "saga",
+        }
+    }
 }
 
 /// Runs everything in one process, for trial and demo.
@@ -43,6 +56,7 @@ pub enum Demo {
 #[command(after_help = "Examples:\n  \
     goalmill dev --demo                      runs a demo plan, prints its results, and ends\n  \
     goalmill dev --demo story                the same for a plan that changes when the world does\n  \
+    goalmill dev --demo saga                 the same for a plan that waits for an event, fails and takes back what it did\n  \
     goalmill dev                             stays up until Ctrl-C\n  \
     goalmill dev --data-dir ./goalmill-data  keeps its state over restarts\n  \
     goalmill dev --model gpt-4.1-mini        plans with a model, and serves agents that ask it\n  \
@@ -64,7 +78,7 @@ pub struct DevArgs {
     #[arg(long, value_name = "ADDR")]
     pub metrics: Option<String>,
     /// Submits a demo goal, shows the plan, prints the results, and ends. `story` is a trip with failures,
-    /// planned and revised by a scripted model.
+    /// planned and revised by a scripted model; `saga` is a trip that is taken back when its payment fails.
     #[arg(long, value_name = "WHICH", num_args = 0..=1, default_missing_value = "trip")]
     pub demo: Option<Demo>,
     /// Keeps running after the demo.

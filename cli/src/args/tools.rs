@@ -91,10 +91,14 @@ pub struct SubmitArgs {
 #[command(after_help = "Examples:\n  \
     goalmill run plan.yaml --watch\n  \
     goalmill run plan.yaml --wait -o json | jq .results\n  \
+    goalmill run trip@3 --input city=Paris --watch\n  \
     goalmill import wfformat trace.json --time-scale 0 | goalmill run - --wait")]
 pub struct RunArgs {
-    /// The plan; `-` for standard input.
+    /// The plan; `-` for standard input. Where there is no such file, a stored plan: `trip`, its newest version, or `trip@3`.
     pub file: String,
+    /// An input of the plan: JSON, or else a text; may be repeated.
+    #[arg(long, value_name = "NAME=VALUE")]
+    pub input: Vec<String>,
     /// Checks, routes and prices the plan; runs nothing.
     #[arg(long, conflicts_with_all = ["wait", "watch", "redis"])]
     pub dry_run: bool,
@@ -121,6 +125,48 @@ pub struct ReplayArgs {
     /// Prints the statuses of the plan and its steps after each event, instead of those at the end.
     #[arg(long, conflicts_with = "expect")]
     pub each: bool,
+}
+
+/// Tests plans without a server: one process, virtual time, mock agents.
+///
+/// A plan with waits of days takes milliseconds. The engine is the one of the scheduler.
+#[derive(Args, Debug)]
+#[command(
+    after_help = "Exit code 1 when a test fails, or when a repetition differs from its log; 8 for a file that cannot \
+    be used.\n\nExamples:\n  \
+    goalmill test docs/examples/tests/*.yaml\n  \
+    goalmill test trip.test.yaml --junit report.xml\n  \
+    goalmill events @latest -o jsonl | goalmill test --from-log -\n  \
+    goalmill test --from-log plan.jsonl --agent 'hotel_agent=python3 new_agent.py'\n\n\
+    The form of FILE: docs/testing.md, or `goalmill schema test`"
+)]
+pub struct TestArgs {
+    /// YAML or JSON files with tests; `-` for standard input.
+    #[arg(value_name = "FILE", required_unless_present_any = ["from_log", "stdio"], conflicts_with_all = ["from_log", "stdio"])]
+    pub files: Vec<String>,
+    /// Only tests with this text in their names.
+    #[arg(long, value_name = "TEXT", conflicts_with_all = ["from_log", "stdio"])]
+    pub filter: Option<String>,
+    /// Writes the results as XML of JUnit.
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["from_log", "stdio"])]
+    pub junit: Option<PathBuf>,
+    /// Repeats a recorded plan and names the first difference: a log as printed by `goalmill events -o jsonl`; `-` for
+    /// standard input.
+    #[arg(long, value_name = "LOG", conflicts_with = "stdio")]
+    pub from_log: Option<String>,
+    /// With `--from-log`: mock agents that stand for recorded ones, a file as `agents` of a test.
+    #[arg(long, value_name = "FILE", requires = "from_log", conflicts_with = "files")]
+    pub mock: Option<String>,
+    /// With `--from-log`: a program that does the tasks of an agent type; the task on its standard input, outputs on its
+    /// standard output. May be given more than once.
+    #[arg(long, value_name = "NAME=COMMAND", value_parser = agent_command, requires = "from_log", conflicts_with = "files")]
+    pub agent: Vec<(String, String)>,
+    /// Serves a test kit over standard input and output.
+    #[arg(long)]
+    pub stdio: bool,
+    /// Settings file (TOML or YAML) with the limits of the installation.
+    #[arg(long, value_name = "FILE", env = "GOALMILL_CONFIG")]
+    pub config: Option<PathBuf>,
 }
 
 /// Asks each language model for plans of your goals, and counts how many are valid.
@@ -193,7 +239,7 @@ pub struct ConfigArgs {
 #[derive(Args, Debug)]
 pub struct SchemaArgs {
     /// The document; lists all names when missing.
-    #[arg(value_parser = clap::builder::PossibleValuesParser::new(goalmill_common::schema::NAMES))]
+    #[arg(value_parser = clap::builder::PossibleValuesParser::new(goalmill_common::schema::NAMES.iter().copied().chain(["test"])))]
     pub name: Option<String>,
     /// The form of documents of another planner: `subtasks`, `plan_and_execute`, `actions`, `phases`, `nodes`.
     #[arg(long, value_name = "NAME", conflicts_with = "name", value_parser = super::values::document_format)]
@@ -271,6 +317,11 @@ fn share(text: &str) -> Result<f64, String> {
 fn fault(text: &str) -> Result<(String, String), String> {
     let parts = text.split_once('=').filter(|(agent, fault)| !agent.is_empty() && !fault.is_empty());
     parts.map(|(agent, fault)| (agent.to_owned(), fault.to_owned())).ok_or_else(|| "it must be AGENT=FAULT".into())
+}
+
+fn agent_command(text: &str) -> Result<(String, String), String> {
+    let parts = text.split_once('=').filter(|(name, command)| !name.is_empty() && !command.trim().is_empty());
+    parts.map(|(name, command)| (name.to_owned(), command.to_owned())).ok_or_else(|| "it must be NAME=COMMAND".into())
 }
 
 /// Parses an amount of money: a bounded number that is not negative.

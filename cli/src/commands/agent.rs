@@ -60,8 +60,14 @@ fn card(file: &str) -> Result<Agent, Failed> {
     })
 }
 
-/// A worker without any package but `redis`: the protocol's example.
-const PYTHON: &str = include_str!("../../../docs/examples/worker.py");
+/// A worker without any package but `redis`: the block of this page after [`WORKER_BEGINS`].
+const PROTOCOL: &str = include_str!("../../../docs/protocol.md");
+const WORKER_BEGINS: &str = "<!-- worker -->\n```python\n";
+
+fn python_worker() -> &'static str {
+    let (_, worker) = PROTOCOL.split_once(WORKER_BEGINS).expect("the page has a worker");
+    worker.split_once("```\n").expect("the worker has an end").0
+}
 
 fn init(context: &CommandContext, agent_type: &str, lang: Language, dir: Option<PathBuf>) -> Result<(), Failed> {
     checked_id("agent type", agent_type)?;
@@ -72,7 +78,7 @@ fn init(context: &CommandContext, agent_type: &str, lang: Language, dir: Option<
     let mut file = File::create_new(&path).map_err(|error| {
         Failed::other(format!("`{}` cannot be made: {error}", path.display())).help("name another place: --dir DIR")
     })?;
-    file.write_all(PYTHON.as_bytes())?;
+    file.write_all(python_worker().as_bytes())?;
     let path = path.display().to_string();
     let run = format!("python {path} {agent_type} redis://127.0.0.1:6379");
     let made = json!({ "agent_type": agent_type, "file": path, "run": run });

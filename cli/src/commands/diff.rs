@@ -2,11 +2,14 @@
 
 use goalmill_common::clock::parse_rfc3339;
 use goalmill_common::id::PlanId;
+use goalmill_common::limits::Limits;
 use goalmill_common::number::whole_u64;
+use goalmill_common::stored_plan::StoredPlanRef;
 use goalmill_common::view::PlanView;
 use serde::Serialize;
 use serde_json::{Map, Value};
 
+use super::validate::{Checked, check_document};
 use crate::args::DiffArgs;
 use crate::context::CommandContext;
 use crate::exit::{CommandResult, Exit, Failed};
@@ -78,6 +81,18 @@ struct LoadedPlan {
 
 pub async fn run(context: &CommandContext, args: &DiffArgs) -> CommandResult {
     let client = &context.client;
+    if let Some((a, b)) = stored_versions(args) {
+        let (before, after) = (canonical_of(context, &a).await?, canonical_of(context, &b).await?);
+        let side = |plan: &StoredPlanRef, document: &Value| Side {
+            plan: plan.name.clone(),
+            revision: plan.version.unwrap_or_default(),
+            steps: steps(document).len(),
+            end: None,
+        };
+        let difference = compare(side(&a, &before), side(&b, &after), &before, &after, Vec::new());
+        context.screen.show(&difference, "", |palette| people(&difference, palette))?;
+        return Ok(Exit::Done);
+    }
     let a = client.resolve(&args.plan).await?;
     let difference = match (&args.other, args.revision) {
         (Some(other), _) => {
@@ -101,6 +116,21 @@ pub async fn run(context: &CommandContext, args: &DiffArgs) -> CommandResult {
     };
     context.screen.show(&difference, "", |palette| people(&difference, palette))?;
     Ok(Exit::Done)
+}
+
+/// Two versions of stored plans, where both arguments name one.
+fn stored_versions(args: &DiffArgs) -> Option<(StoredPlanRef, StoredPlanRef)> {
+    let version = |text: &str| StoredPlanRef::parse(text).filter(|plan| plan.version.is_some());
+    Some((version(&args.plan)?, version(args.other.as_deref()?)?))
+}
+
+/// The document of a stored plan, with its steps as a list where it can be read here.
+async fn canonical_of(context: &CommandContext, plan: &StoredPlanRef) -> Result<Value, Failed> {
+    let document = context.client.stored_plan(plan).await?.document;
+    Ok(match check_document(document.to_string().as_bytes(), &Limits::default()) {
+        Ok(Checked::Plan(planned)) => serde_json::json!(planned.plan),
+        Ok(Checked::Goal { .. }) | Err(_) => document,
+    })
 }
 
 async fn load_plan(context: &CommandContext, plan: &PlanId) -> Result<LoadedPlan, Failed> {

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use goalmill_common::id::StepId;
 use goalmill_common::layout::{LayoutStep, longest_paths};
-use goalmill_common::plan::Step;
+use goalmill_common::plan::{DependencyStatus, Step};
 use goalmill_common::status::StepStatus;
 use goalmill_common::view::StepView;
 
@@ -19,19 +19,28 @@ pub struct Node {
     id: StepId,
     label: String,
     dependencies: Vec<StepId>,
+    /// With which statuses a dependency lets it start, where that is not the usual.
+    dependency_status: BTreeMap<StepId, Vec<DependencyStatus>>,
     status: Option<StepStatus>,
 }
 
 impl Node {
     pub fn of_step(step: &Step) -> Self {
         let label = if step.agent_type.as_str().is_empty() { "engine".into() } else { step.agent_type.to_string() };
-        Self { id: step.id.clone(), label, dependencies: step.dependencies.clone(), status: None }
+        let (dependencies, dependency_status) = (step.dependencies.clone(), step.dependency_status.clone());
+        Self { id: step.id.clone(), label, dependencies, dependency_status, status: None }
     }
 
     pub fn of_view(step: &StepView) -> Self {
         let label = if step.agent_type.as_str().is_empty() { "engine".into() } else { step.agent_type.to_string() };
-        let dependencies = step.dependencies.clone();
-        Self { id: step.id.clone(), label, dependencies, status: Some(step.status) }
+        let (dependencies, dependency_status) = (step.dependencies.clone(), step.dependency_status.clone());
+        Self { id: step.id.clone(), label, dependencies, dependency_status, status: Some(step.status) }
+    }
+
+    /// The statuses with which a dependency lets it start: `failed or skipped`; `None` for the usual ones.
+    fn status_of(&self, dependency: &StepId) -> Option<String> {
+        let allowed = self.dependency_status.get(dependency)?;
+        Some(allowed.iter().map(|status| status.as_str()).collect::<Vec<_>>().join(" or "))
     }
 
     fn layout_step(&self) -> LayoutStep {
@@ -66,7 +75,11 @@ pub fn tree(nodes: &[Node], palette: Palette) -> String {
         let number = if wave == last { String::new() } else { wave.to_string() };
         last = wave;
         let status = node.status.unwrap_or(StepStatus::Pending);
-        let after: Vec<&str> = node.dependencies.iter().map(StepId::as_str).collect();
+        let named = |id: &StepId| match node.status_of(id) {
+            Some(status) => format!("{id} ({status})"),
+            None => id.to_string(),
+        };
+        let after: Vec<String> = node.dependencies.iter().map(named).collect();
         let after = if after.is_empty() { String::new() } else { format!("after {}", after.join(", ")) };
         table.row([
             format!("  {}", palette.tone(Tone::Dim, number)),
@@ -85,7 +98,8 @@ fn dot(nodes: &[Node]) -> String {
         let status = node.status.map(|s| format!("\\n{s}")).unwrap_or_default();
         text.push_str(&format!("  \"{}\" [label=\"{}\\n{}{status}\"];\n", node.id, node.id, node.label));
         for dependency in &node.dependencies {
-            text.push_str(&format!("  \"{dependency}\" -> \"{}\";\n", node.id));
+            let label = node.status_of(dependency).map(|status| format!(" [label=\"{status}\"]")).unwrap_or_default();
+            text.push_str(&format!("  \"{dependency}\" -> \"{}\"{label};\n", node.id));
         }
     }
     text.push_str("}\n");
@@ -97,8 +111,9 @@ fn mermaid(nodes: &[Node]) -> String {
     let mut text = String::from("flowchart LR\n");
     for (place, node) in nodes.iter().enumerate() {
         text.push_str(&format!("  s{place}[\"{} · {}\"]\n", node.id, node.label));
-        for dependency in node.dependencies.iter().filter_map(|id| places.get(id)) {
-            text.push_str(&format!("  s{dependency} --> s{place}\n"));
+        for (id, from) in node.dependencies.iter().filter_map(|id| Some((id, places.get(id)?))) {
+            let label = node.status_of(id).map(|status| format!("|{status}|")).unwrap_or_default();
+            text.push_str(&format!("  s{from} -->{label} s{place}\n"));
         }
     }
     text
@@ -110,7 +125,8 @@ mod tests {
 
     fn node(id: &str, dependencies: &[&str]) -> Node {
         let dependencies = dependencies.iter().map(|id| StepId::from(*id)).collect();
-        Node { id: id.into(), label: "agent".into(), dependencies, status: None }
+        let dependency_status = BTreeMap::new();
+        Node { id: id.into(), label: "agent".into(), dependencies, dependency_status, status: None }
     }
 
     #[test]
@@ -137,5 +153,15 @@ mod tests {
         let nodes = [node("a", &[]), node("b", &["a"])];
         assert!(dot(&nodes).contains("\"a\" -> \"b\";"));
         assert!(mermaid(&nodes).contains("s0 --> s1"));
+    }
+
+    #[test]
+    fn an_edge_names_the_statuses_that_it_is_for() {
+        let mut on_failure = node("b", &["a"]);
+        on_failure.dependency_status.insert("a".into(), vec![DependencyStatus::Failed, DependencyStatus::Skipped]);
+        let nodes = [node("a", &[]), on_failure];
+        assert!(tree(&nodes, Palette::plain()).contains("after a (failed or skipped)"));
+        assert!(dot(&nodes).contains("\"a\" -> \"b\" [label=\"failed or skipped\"];"));
+        assert!(mermaid(&nodes).contains("s0 -->|failed or skipped| s1"));
     }
 }

@@ -30,6 +30,7 @@ mod schema;
 mod source_lines;
 mod stats;
 mod step;
+mod stored_plans;
 pub mod submit;
 mod token;
 mod validate;
@@ -48,7 +49,7 @@ use crate::args::{Cli, Command, Format, Globals, ImportCommand, SERVER, WorkerCo
 use crate::context::CommandContext;
 use crate::exit::{CommandResult, Failed};
 use crate::output::Screen;
-use crate::{bench, doctor, eval, mcp, replay, roles, watch};
+use crate::{bench, doctor, eval, mcp, plan_test, replay, roles, watch};
 
 /// Runs the command of the command line.
 pub async fn run(cli: Cli, screen: Screen) -> CommandResult {
@@ -93,6 +94,7 @@ pub async fn run(cli: Cli, screen: Screen) -> CommandResult {
         Command::Dead(command) => dead_letters::run(&context, command).await,
         Command::Token(command) => token::run(&context, command).await,
         Command::Archive(command) => archive::run(&context, command).await,
+        Command::Test(args) => plan_test::run(&context.screen, &args).await,
         Command::Replay(args) => replay::run(&context.screen, &args),
         Command::Bench(args) => {
             let json = matches!(context.screen.format, Format::Json | Format::Jsonl);

@@ -8,7 +8,7 @@ use goalmill_common::view::{Page, PlanSummary, PlanView, StepView};
 use serde_json::{Map, Value, json};
 
 use super::results::{show_results, show_status};
-use super::{approvals, bulk, cell, diff, fork, graph, preview, questions, revisions};
+use super::{approvals, bulk, cell, diff, fork, graph, preview, questions, revisions, stored_plans};
 use crate::args::{Format, PlanCommand, Reasoned, ReplanArgs, TimeFormat};
 use crate::context::CommandContext;
 use crate::exit::{CommandResult, Exit, Failed};
@@ -18,7 +18,8 @@ use crate::watch::{Patience, Source, constraint_view_line, left_alone, note, ver
 pub async fn run(context: &CommandContext, command: PlanCommand) -> CommandResult {
     let CommandContext { screen, client, clock, .. } = context;
     match command {
-        PlanCommand::List { status, search, conditions, since, limit, cursor } => {
+        PlanCommand::List { stored: Some(name), .. } => stored_plans::list(context, &name).await?,
+        PlanCommand::List { stored: None, status, search, conditions, since, limit, cursor } => {
             let conditions = conditions.unwrap_or_default();
             let query = PlanQuery { limit: limit.into(), cursor, status, search, conditions };
             let mut page = client.plans(&query).await?;
@@ -33,7 +34,10 @@ pub async fn run(context: &CommandContext, command: PlanCommand) -> CommandResul
             let waited = wait(screen, Source::Api(client.clone()), &plan, patience).await?;
             return Ok(left_alone(screen, &plan, &waited));
         }
-        PlanCommand::Get { plan } => {
+        PlanCommand::Get { plan, stored: true } => stored_plans::get(context, &plan).await?,
+        PlanCommand::Put { file, name } => stored_plans::put(context, &file, name).await?,
+        PlanCommand::Retire { plan, reason } => stored_plans::retire(context, &plan, &reason).await?,
+        PlanCommand::Get { plan, stored: false } => {
             let view = client.plan(&client.resolve(&plan).await?).await?;
             screen.show(&view, view.summary.plan_id.as_str(), |_| view_text(&view, clock, screen))?;
         }

@@ -15,15 +15,22 @@ use crate::exit::{CommandResult, Exit, Failed};
 use crate::features;
 use crate::output::{Screen, json, yaml};
 
+/// The schema of files of tests, which no server reads.
+const TEST: &str = "test";
+
 pub fn run(screen: &Screen, args: &SchemaArgs) -> CommandResult {
     if let Some(format) = args.format {
         return show(screen, format.as_str(), &format_schema(format));
     }
     let Some(name) = &args.name else {
-        screen.list(&NAMES, NAMES, |name| (*name).to_owned(), |_| NAMES.join("\n"))?;
+        let names: Vec<&str> = NAMES.iter().copied().chain([TEST]).collect();
+        screen.list(&names, &names, |name| (*name).to_owned(), |_| names.join("\n"))?;
         return Ok(Exit::Done);
     };
-    let schema = schema(name).ok_or_else(|| Failed::new(Exit::NotFound, format!("there is no schema `{name}`")))?;
+    let of_tests = || (name == TEST).then(goalmill_testkit::test_schema);
+    let schema = schema(name)
+        .or_else(of_tests)
+        .ok_or_else(|| Failed::new(Exit::NotFound, format!("there is no schema `{name}`")))?;
     show(screen, name, &schema)
 }
 

@@ -1,5 +1,6 @@
 //! `submit` and `run`: submits a goal or a plan and waits for its end if wanted.
 
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -10,6 +11,7 @@ use goalmill_common::json_limits;
 use goalmill_common::limits::Limits;
 use goalmill_common::number::milliseconds;
 use goalmill_common::random::Random;
+use goalmill_common::stored_plan::StoredPlanRef;
 use goalmill_common::view::{Accepted, Preview};
 use goalmill_common::wire::{Submission, SubmissionAnswer, SubmissionKind};
 use goalmill_plan::document::{self, Format as DraftFormat};
@@ -49,8 +51,85 @@ pub async fn goal(context: &CommandContext, args: &SubmitArgs) -> CommandResult 
 
 /// Submits a plan.
 pub async fn plan(context: &CommandContext, args: &RunArgs) -> CommandResult {
-    let plan = with_planning(input::document(&args.file)?, &args.planning)?;
+    let inputs = name_values(&args.input)?;
+    if let Some(plan) = stored_plan(&args.file) {
+        return run_stored(context, args, &plan, &inputs).await;
+    }
+    let plan = with_inputs(with_planning(input::document(&args.file)?, &args.planning)?, inputs)?;
     run_plan(context, &args.wait, args.dry_run, &args.file, &plan).await
+}
+
+/// The stored plan that is named where there is no file of this name.
+fn stored_plan(text: &str) -> Option<StoredPlanRef> {
+    if text == "-" || Path::new(text).exists() { None } else { StoredPlanRef::parse(text) }
+}
+
+async fn run_stored(
+    context: &CommandContext,
+    args: &RunArgs,
+    plan: &StoredPlanRef,
+    inputs: &Map<String, Value>,
+) -> CommandResult {
+    let mut planning = Map::new();
+    args.planning.set(&mut planning);
+    if !planning.is_empty() || args.wait.redis.is_some() {
+        let message = format!("`{plan}` is a stored plan: flags for planners and `--redis` are for documents");
+        return Err(Failed::new(Exit::Usage, message)
+            .help(format!("write it into a file, goalmill plan get --stored {plan} > plan.yaml, and run that")));
+    }
+    if args.dry_run {
+        let stored = context.client.stored_plan(plan).await?;
+        let document = Document { text: stored.document.to_string(), media: "application/json" };
+        return preview(context, &context.client.validate(&document).await?);
+    }
+    let key = submission_key(&args.wait)?;
+    let accepted = context.client.run_stored_plan(plan, inputs, &key).await?;
+    follow(context, &args.wait, &accepted, Source::Api(context.client.clone())).await
+}
+
+/// The values of flags of the form `name=value`: JSON, or else texts.
+fn name_values(flags: &[String]) -> Result<Map<String, Value>, Failed> {
+    let pair = |text: &String| {
+        let (name, value) = text
+            .split_once('=')
+            .filter(|(name, _)| !name.is_empty())
+            .ok_or_else(|| Failed::new(Exit::Usage, format!("the input `{text}` is not of the form `name=value`")))?;
+        Ok((name.to_owned(), json_limits::parse(value).unwrap_or_else(|_| json!(value))))
+    };
+    flags.iter().map(pair).collect()
+}
+
+/// The plan with these inputs in the metadata of its goal.
+fn with_inputs(plan: Document, inputs: Map<String, Value>) -> Result<Document, Failed> {
+    if inputs.is_empty() {
+        return Ok(plan);
+    }
+    let Some((mut document, mut goal)) = split_goal(&plan) else { return Ok(plan) };
+    let mut metadata = object(&mut goal, "metadata")?;
+    let mut all = object(&mut metadata, "inputs")?;
+    all.extend(inputs);
+    put(&mut metadata, "inputs", all);
+    put(&mut goal, "metadata", metadata);
+    document.insert("goal".into(), Value::Object(goal));
+    Ok(Document { text: Value::Object(document).to_string(), media: "application/json" })
+}
+
+/// The fields of a plan and its goal; `None` when it cannot be read: the server says what is wrong with it.
+fn split_goal(plan: &Document) -> Option<(Map<String, Value>, Map<String, Value>)> {
+    let mut document = match document::read(plan.text.as_bytes(), DraftFormat::Auto, &Limits::default()) {
+        Ok(Value::Object(document)) => document,
+        Ok(steps) => Map::from_iter([("steps".to_owned(), steps)]),
+        Err(_) => return None,
+    };
+    let goal = match document.remove("goal") {
+        Some(Value::Object(goal)) => goal,
+        Some(Value::String(text)) => Map::from_iter([("description".to_owned(), Value::String(text))]),
+        _ => {
+            let name = ["description", "name"].iter().find_map(|key| document.get(*key)?.as_str());
+            Map::from_iter([("description".to_owned(), json!(name.unwrap_or("run a plan")))])
+        }
+    };
+    Some((document, goal))
 }
 
 /// Submits a plan in place of a goal.
@@ -110,21 +189,7 @@ fn with_planning(plan: Document, args: &PlanningArgs) -> Result<Document, Failed
     if parameters.is_empty() {
         return Ok(plan);
     }
-    let parsed = document::read(plan.text.as_bytes(), DraftFormat::Auto, &Limits::default());
-    let mut document = match parsed {
-        Ok(Value::Object(document)) => document,
-        Ok(steps) => Map::from_iter([("steps".to_owned(), steps)]),
-        // The server says what is wrong with it.
-        Err(_) => return Ok(plan),
-    };
-    let mut goal = match document.remove("goal") {
-        Some(Value::Object(goal)) => goal,
-        Some(Value::String(text)) => Map::from_iter([("description".to_owned(), Value::String(text))]),
-        _ => {
-            let name = ["description", "name"].iter().find_map(|key| document.get(*key)?.as_str());
-            Map::from_iter([("description".to_owned(), json!(name.unwrap_or("run a plan")))])
-        }
-    };
+    let Some((mut document, mut goal)) = split_goal(&plan) else { return Ok(plan) };
     let mut planning = object(&mut goal, "planning")?;
     planning.extend(parameters);
     put(&mut goal, "planning", planning);
@@ -298,13 +363,7 @@ async fn submit(
     data: &Document,
     goal: &Value,
 ) -> CommandResult {
-    let key = match &args.idempotency_key {
-        Some(key) => {
-            checked_id("idempotency key", key)?;
-            key.clone()
-        }
-        None => format!("cli-{}", Random::system().token()),
-    };
+    let key = submission_key(args)?;
     let (accepted, source) = match &args.redis {
         Some(url) => {
             let broker = connect(url).await?;
@@ -323,6 +382,16 @@ async fn submit(
         }
     };
     follow(context, args, &accepted, source).await
+}
+
+fn submission_key(args: &WaitArgs) -> Result<String, Failed> {
+    match &args.idempotency_key {
+        Some(key) => {
+            checked_id("idempotency key", key)?;
+            Ok(key.clone())
+        }
+        None => Ok(format!("cli-{}", Random::system().token())),
+    }
 }
 
 /// Connects to the Redis at `url`.

@@ -355,9 +355,13 @@ fn step_line(
                     format!("asks: {}: goalmill step answer {plan} {step} ANSWER", short(&wait.text))
                 }
                 CallWaitKind::Plan => format!("waits for a plan of its own: {}", short(&wait.text)),
+                CallWaitKind::Callback => {
+                    format!("accepted by its agent; its callback is awaited until {}", rfc3339(suspended.due_ms))
+                }
                 CallWaitKind::Budget => format!("waits for room in the budget: {}", short(&wait.text)),
             })
         }
+        StepEvent::CallbackReceived(_) => line("the callback of its agent has come".into()),
         StepEvent::Resumed(resumed) => {
             let outcome = resumed.call.outcome.as_ref().map_or("", |outcome| outcome.text());
             line(format!("goes on{by}: {}", short(outcome)))

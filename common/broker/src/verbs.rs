@@ -389,6 +389,8 @@ pub trait Broker: Send + Sync + 'static {
 
     /// Sets a field of the hash `key`; it stays until it is removed. Refused when memory is short.
     async fn put_field(&self, key: &str, field: &str, value: &str) -> Result<()>;
+    /// Sets a field of the hash `key` unless it exists; `false` when it does. Refused when memory is short.
+    async fn add_field(&self, key: &str, field: &str, value: &str) -> Result<bool>;
     async fn get_field(&self, key: &str, field: &str) -> Result<Option<String>>;
     /// All fields of the hash `key`.
     async fn fields(&self, key: &str) -> Result<BTreeMap<String, String>>;

@@ -18,6 +18,7 @@ use goalmill_common::problem::Problem;
 use goalmill_common::quality::QualityReport;
 use goalmill_common::revision::RevisionRecord;
 use goalmill_common::sse::SseParser;
+use goalmill_common::stored_plan::{StoredPlanRef, StoredPlanVersion, StoredPlanView};
 use goalmill_common::trace::is_traceparent;
 use goalmill_common::view::{
     Accepted, BulkAnswer, DeadLetterView, EventReceipt, Explanation, ModelView, Page, PlanSummary, PlanView,
@@ -27,7 +28,7 @@ use goalmill_http::client_failure;
 use reqwest::{Certificate, Method, Request, RequestBuilder, Response};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
-use serde_json::Value;
+use serde_json::{Map, Value, json};
 
 mod error;
 mod http;
@@ -199,6 +200,40 @@ impl Client {
 
     pub async fn submit_plan(&self, plan: &Document, key: &str) -> Result<Accepted, ClientError> {
         self.read(document(self.submission("/v1/plans", key), plan)).await
+    }
+
+    /// Stores a plan as the next version of its name; its newest version again gives that version.
+    pub async fn put_stored_plan(&self, name: &str, plan: &Document) -> Result<StoredPlanView, ClientError> {
+        self.read(document(self.request(Method::POST, &format!("/v1/stored-plans/{}/versions", escaped(name))), plan))
+            .await
+    }
+
+    /// The newest version of every stored plan.
+    pub async fn stored_plans(&self) -> Result<Page<StoredPlanView>, ClientError> {
+        self.get("/v1/stored-plans").await
+    }
+
+    pub async fn stored_plan_versions(&self, name: &str) -> Result<Page<StoredPlanView>, ClientError> {
+        self.get(&format!("/v1/stored-plans/{}/versions", escaped(name))).await
+    }
+
+    pub async fn stored_plan(&self, plan: &StoredPlanRef) -> Result<StoredPlanVersion, ClientError> {
+        self.get(&format!("/v1/stored-plans/{plan}")).await
+    }
+
+    pub async fn run_stored_plan(
+        &self,
+        plan: &StoredPlanRef,
+        inputs: &Map<String, Value>,
+        key: &str,
+    ) -> Result<Accepted, ClientError> {
+        let request = self.submission(&format!("/v1/stored-plans/{plan}:run"), key);
+        self.read(request.json(&json!({ "inputs": inputs }))).await
+    }
+
+    pub async fn retire_stored_plan(&self, plan: &StoredPlanRef, reason: &str) -> Result<StoredPlanView, ClientError> {
+        let request = self.request(Method::POST, &format!("/v1/stored-plans/{plan}:retire"));
+        self.read(request.json(&self.signed(json!({ "reason": reason })))).await
     }
 
     pub async fn validate(&self, plan: &Document) -> Result<Preview, ClientError> {

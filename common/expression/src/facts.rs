@@ -127,6 +127,7 @@ fn operand(list: &[Token<'_>]) -> Operand {
         [Token::Number(_)] | [Token::Number(_), Token::Sign('.'), Token::Number(_)] => Some(ValueType::Number),
         [Token::Sign('-'), Token::Number(_)] => Some(ValueType::Number),
         [Token::Name("true" | "false" | "True" | "False")] => Some(ValueType::Boolean),
+        [Token::Name("now")] => Some(ValueType::Text),
         [Token::Sign('('), inside @ .., Token::Sign(')')] if is_group(inside) => return operand(inside),
         [Token::Name("steps"), ..] if list.iter().all(is_path_token) => return output(list),
         _ => filtered(list),
@@ -178,10 +179,10 @@ fn filtered(list: &[Token<'_>]) -> Option<ValueType> {
     }
     let Some(Token::Name(name)) = list.get(last? + 1) else { return None };
     match *name {
-        "int" | "float" | "length" | "count" | "round" | "abs" => Some(ValueType::Number),
+        "int" | "float" | "length" | "count" | "round" | "abs" | "parse_time" => Some(ValueType::Number),
         "string" | "lower" | "upper" | "title" | "capitalize" | "trim" | "replace" | "join" | "tojson"
-        | "urlencode" => Some(ValueType::Text),
-        "bool" => Some(ValueType::Boolean),
+        | "urlencode" | "format_time" => Some(ValueType::Text),
+        "bool" | "matches" => Some(ValueType::Boolean),
         "list" | "sort" | "map" | "select" | "reject" | "selectattr" | "rejectattr" | "split" | "lines" | "unique" => {
             Some(ValueType::List)
         }

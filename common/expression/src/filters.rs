@@ -4,8 +4,10 @@ use std::cmp::Ordering;
 use std::fmt::Write as _;
 use std::sync::OnceLock;
 
+use goalmill_common::json::Json;
+use goalmill_common::json_limits;
 use minijinja::syntax::SyntaxConfig;
-use minijinja::value::{Kwargs, Rest, ValueKind, ValueOrKwargs, from_args};
+use minijinja::value::{Kwargs, Rest, Serde, ValueKind, ValueOrKwargs, from_args};
 use minijinja::{
     AutoEscape, Environment, Error, ErrorKind, Output, State, UndefinedBehavior, Value, filters as builtin,
 };
@@ -13,9 +15,13 @@ use minijinja::{
 use crate::order;
 use crate::rewrite::{PATH, TRUTH};
 use crate::signatures::FILTER_NAMES;
+use crate::times;
 
 /// Most that the filters of one expression may read and write, in bytes and items.
 const WORK_MAX: usize = 4 << 20;
+
+/// Nesting of the JSON that `fromjson` reads.
+const NESTING_MAX: usize = 64;
 
 /// The environment all expressions run in; callers clone it and set the fuel.
 pub(crate) fn environment() -> &'static Environment<'static> {
@@ -133,6 +139,7 @@ fn write(out: &mut Output<'_>, state: &mut State<'_, '_>, value: &Value) -> Resu
 fn filter(name: &str) -> Value {
     match name {
         "abs" => Value::from_function(builtin::abs),
+        "add_duration" => Value::from_function(times::add_duration),
         "bool" => Value::from_function(|value: Value| order::to_bool(&value)),
         "capitalize" => Value::from_function(builtin::capitalize),
         "count" | "length" => Value::from_function(builtin::length),
@@ -140,6 +147,8 @@ fn filter(name: &str) -> Value {
         "dictsort" => Value::from_function(builtin::dictsort),
         "first" => Value::from_function(builtin::first),
         "float" => Value::from_function(to_float),
+        "format_time" => Value::from_function(times::format_time),
+        "fromjson" => Value::from_function(from_json),
         "groupby" => Value::from_function(builtin::groupby),
         "int" => Value::from_function(to_int),
         "items" => Value::from_function(builtin::items),
@@ -149,8 +158,10 @@ fn filter(name: &str) -> Value {
         "list" => Value::from_function(builtin::list),
         "lower" => Value::from_function(builtin::lower),
         "map" => Value::from_function(builtin::map),
+        "matches" => Value::from_function(|value: Value, pattern: &str| times::matches(&value, pattern)),
         "max" => Value::from_function(builtin::max),
         "min" => Value::from_function(builtin::min),
+        "parse_time" => Value::from_function(times::parse_time),
         "reject" => Value::from_function(builtin::reject),
         "rejectattr" => Value::from_function(builtin::rejectattr),
         "replace" => Value::from_function(builtin::replace),
@@ -184,6 +195,16 @@ fn to_json_text(value: Value) -> Result<String, Error> {
         Error::new(kind, e.message)
     })?;
     Ok(value.to_string())
+}
+
+/// The value of a text of JSON.
+fn from_json(value: Value) -> Result<Value, Error> {
+    let text = value.as_str().ok_or_else(|| order::failed(format!("{} is no text", order::described(&value))))?;
+    let read =
+        Json::from_text(text.to_owned()).map_err(|error| order::failed(format!("the text is not JSON: {error}")))?;
+    json_limits::check_json(&read, NESTING_MAX)
+        .map_err(|wrong| order::failed(format!("the JSON is refused: {wrong}")))?;
+    Ok(Value::from(Serde(read.value())))
 }
 
 /// Percent-encoding of everything but unreserved characters (RFC 3986, 2.3).
@@ -221,6 +242,10 @@ fn add_tests(environment: &mut Environment<'static>) {
     environment.add_test("sequence", t::is_sequence);
     environment.add_test("iterable", t::is_iterable);
     environment.add_test("mapping", t::is_mapping);
+    environment.add_test("matches", |state: &mut State, value: &Value, pattern: &str| {
+        charge(state, "matches", &[value.clone(), Value::from(pattern)])?;
+        times::matches(value, pattern).map_err(|error| named("matches", error))
+    });
     environment.add_test("lower", t::is_lower);
     environment.add_test("upper", t::is_upper);
     environment.add_test("sameas", t::is_sameas);
@@ -258,6 +283,9 @@ fn charge(state: &mut State<'_, '_>, name: &str, args: &[Value]) -> Result<(), E
             let longest = joiner.as_str().map_or(1 << 10, str::len);
             list.len().unwrap_or(0).saturating_mul(longest)
         }
+        ("matches", _) => times::PATTERN_WORK,
+        // A value takes more room than its text.
+        ("fromjson", [text, ..]) => text.as_str().map_or(0, str::len).saturating_mul(4),
         _ => 0,
     };
     enough &= grown <= left;

@@ -17,6 +17,7 @@ mod scan;
 mod scope;
 mod signatures;
 mod template;
+mod times;
 mod tokens;
 mod value;
 
@@ -226,6 +227,7 @@ fn check_names(used: std::collections::HashSet<String>, scan: &Scan, allowed: &[
         let seen = match name.as_str() {
             "steps" => !scan.refs.is_empty(),
             "goal" => scan.uses_goal,
+            "now" => scan.uses_now,
             other => allowed.contains(&other),
         };
         if !seen {

@@ -202,7 +202,7 @@ fn what_is_wrong_for_certain_is_refused_before_it_runs() {
         ("{{ goal.x ?? 1 }}", "| default("),
         ("{{ goal?.x }}", "| default("),
         ("{{ goal.x ? 1 : 2 }}", "a if condition else b"),
-        ("{{ goal.x =~ 'a' }}", "is startingwith("),
+        ("{{ goal.x =~ 'a' }}", "x | matches("),
         ("{{ goal.x <> 1 }}", "`!=`"),
         ("{{ goal.x => 1 }}", "`>=`"),
         ("{{ goal.x == null }}", "`none`"),
@@ -211,7 +211,7 @@ fn what_is_wrong_for_certain_is_refused_before_it_runs() {
         ("{{ len(goal.x) }}", "x | length"),
         ("{{ goal.x.includes('a') }}", "'part' in x"),
         ("{{ goal.x.upper() }}", "x | upper"),
-        ("{{ goal.x.frobnicate() }}", "there are filters instead"),
+        ("{{ goal.x.frobnicate() }}", "there are filters"),
         ("{{ goal.x | lenght }}", "did you mean `length`?"),
         ("{{ goal.x is defind }}", "did you mean `defined`?"),
         ("{{ goal.x | length(1) }}", "x | length"),
@@ -368,13 +368,14 @@ fn with_scope<T>(payloads: Option<&Payloads>, body: impl FnOnce(&Scope<'_>) -> T
         "small": 2, "text": blob_ref::to_json("k-text", 11).value(), "rows": blob_ref::to_json("k-rows", 24).value(),
     }));
     let whole = blob_ref::to_json("k-whole", 16);
-    let completed =
-        |outputs| Some(ScopedStep { status: StepStatus::Completed, outputs: Some(outputs), partial: false });
+    let completed = |outputs| {
+        Some(ScopedStep { status: StepStatus::Completed, outputs: Some(outputs), partial: false, failure: None })
+    };
     let steps = |id: &str| match id {
         "a" => completed(&a),
         "b" => completed(&b),
         "whole" => completed(&whole),
-        "s-1" => Some(ScopedStep { status: StepStatus::Skipped, outputs: None, partial: false }),
+        "s-1" => Some(ScopedStep { status: StepStatus::Skipped, outputs: None, partial: false, failure: None }),
         _ => None,
     };
     body(&Scope::new(&goal, &steps).with_payloads(payloads))

@@ -54,6 +54,8 @@ pub(crate) struct Scan {
     /// The path that is the only expression, perhaps with a default: its value is passed on as it is.
     pub passed_on: Option<Vec<String>>,
     pub uses_goal: bool,
+    /// Whether the time is spoken of.
+    pub uses_now: bool,
     /// Whether the step's own inputs are spoken of; only cache keys see them.
     pub uses_inputs: bool,
     pub has_loop: bool,
@@ -360,6 +362,7 @@ fn check_name(
             scan.uses_inputs |= word == "inputs";
         }
         "inputs" => scan.uses_inputs = true,
+        "now" if scan.names == SeenNames::Plan && after != Some(Token::Sign('(')) => scan.uses_now = true,
         _ if after == Some(Token::Sign('(')) && !KEYWORDS.contains(&word) => {
             return Err(signatures::no_function(word, word));
         }
@@ -389,11 +392,11 @@ fn step(rest: &[Token<'_>]) -> Result<StepRef, ExpressionError> {
         _ => None,
     };
     match field {
-        None | Some("outputs" | "status" | "partial") => {}
+        None | Some("outputs" | "status" | "partial" | "failure") => {}
         Some(other) => {
             // `steps.step-1.outputs` reads as a subtraction.
             return Err(invalid(format!(
-                "a step has `outputs`, `status` and `partial`, not `{other}`: write `steps['{id}'].outputs.{other}`"
+                "a step has `outputs`, `status`, `partial` and `failure`, not `{other}`: write `steps['{id}'].outputs.{other}`"
             )));
         }
     }

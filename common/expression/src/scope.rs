@@ -3,6 +3,8 @@
 use std::collections::BTreeMap;
 
 use goalmill_common::blob_ref;
+use goalmill_common::clock::rfc3339;
+use goalmill_common::failure::Failure;
 use goalmill_common::goal::Goal;
 use goalmill_common::json::Json;
 use goalmill_common::status::StepStatus;
@@ -24,6 +26,8 @@ pub struct ScopedStep<'a> {
     pub outputs: Option<&'a Json>,
     /// Whether the outputs are incomplete.
     pub partial: bool,
+    /// Why it failed.
+    pub failure: Option<&'a Failure>,
 }
 
 /// Where expressions look things up. Making one costs nothing; outputs are parsed only when a text names them.
@@ -33,12 +37,13 @@ pub struct Scope<'a> {
     inputs: Option<&'a Json>,
     payloads: Option<&'a Payloads>,
     locals: &'a [(&'a str, Json)],
+    now_ms: u64,
 }
 
 impl<'a> Scope<'a> {
     /// - `steps`: finds a step by its id.
     pub fn new(goal: &'a Goal, steps: &'a dyn Fn(&str) -> Option<ScopedStep<'a>>) -> Self {
-        Self { goal, steps, inputs: None, payloads: None, locals: &[] }
+        Self { goal, steps, inputs: None, payloads: None, locals: &[], now_ms: 0 }
     }
 
     /// The same, with a step's own inputs, for the key of its cache.
@@ -57,6 +62,12 @@ impl<'a> Scope<'a> {
     #[must_use]
     pub fn with_locals(self, locals: &'a [(&'a str, Json)]) -> Self {
         Self { locals, ..self }
+    }
+
+    /// The same, with the time that `now` is, in Unix milliseconds.
+    #[must_use]
+    pub fn with_now(self, now_ms: u64) -> Self {
+        Self { now_ms, ..self }
     }
 
     /// What a text may use besides `goal` and `steps`.
@@ -92,7 +103,8 @@ impl<'a> Scope<'a> {
                     Some((field, rest)) if field == "outputs" => (outputs_of(step).value(), rest),
                     _ => {
                         let (status, partial) = (step.status.as_str(), step.partial);
-                        (json!({"status": status, "outputs": outputs_of(step).value(), "partial": partial}), rest)
+                        let (outputs, failure) = (outputs_of(step).value(), failure_of(step));
+                        (json!({"status": status, "outputs": outputs, "partial": partial, "failure": failure}), rest)
                     }
                 }
             }
@@ -140,7 +152,7 @@ impl<'a> Scope<'a> {
     pub(crate) fn context(&self, scan: &Scan) -> Result<(Value, Vec<(NeededPayload, bool)>), ExpressionError> {
         let mut seen: BTreeMap<&str, bool> = BTreeMap::new();
         for r in &scan.refs {
-            *seen.entry(&r.step).or_default() |= !matches!(r.field.as_deref(), Some("status" | "partial"));
+            *seen.entry(&r.step).or_default() |= !matches!(r.field.as_deref(), Some("status" | "partial" | "failure"));
         }
         let mut resolver = Resolver { scan, payloads: self.payloads, used: Vec::new() };
         let mut steps = Vec::with_capacity(seen.len());
@@ -153,11 +165,15 @@ impl<'a> Scope<'a> {
                 _ => Value::from_pairs(std::iter::empty::<(&str, Value)>()),
             };
             let status = Value::from(step.status.as_str());
-            let fields = [("status", status), ("outputs", outputs), ("partial", Value::from(step.partial))];
+            let (partial, failure) = (Value::from(step.partial), Value::from(Serde(failure_of(step))));
+            let fields = [("status", status), ("outputs", outputs), ("partial", partial), ("failure", failure)];
             steps.push((id.to_owned(), Value::from_pairs(fields)));
         }
         let goal = if scan.uses_goal { resolver.value(&Json::of(self.goal), &["goal"]) } else { Value::from(()) };
         let mut seen = vec![("steps", Value::from_pairs(steps)), ("goal", goal)];
+        if scan.uses_now {
+            seen.push(("now", Value::from(rfc3339(self.now_ms))));
+        }
         if let Some(inputs) = self.inputs.filter(|_| scan.uses_inputs) {
             seen.push(("inputs", resolver.value(inputs, &["inputs"])));
         }
@@ -172,6 +188,12 @@ impl<'a> Scope<'a> {
 fn listed<'n>(names: impl Iterator<Item = &'n String>) -> String {
     let names: Vec<String> = names.take(6).map(|name| format!("`{}`", text::shorten(name, 40))).collect();
     if names.is_empty() || names.len() > 5 { String::new() } else { format!(", which has {}", names.join(", ")) }
+}
+
+/// What is seen of a failure: class, code and message; `null` without one.
+fn failure_of(step: ScopedStep<'_>) -> JsonValue {
+    let seen = |failure: &Failure| json!({"class": failure.class, "code": failure.code, "message": failure.message});
+    step.failure.map(seen).unwrap_or_default()
 }
 
 fn outputs_of(step: ScopedStep<'_>) -> Json {

@@ -30,6 +30,7 @@ macro_rules! filters {
 
 filters! {
     "abs" 0 0 [] "x | abs",
+    "add_duration" 1 1 [] "x | add_duration('3d')",
     "bool" 0 0 [] "x | bool",
     "capitalize" 0 0 [] "x | capitalize",
     "count" 0 0 [] "x | count",
@@ -38,6 +39,8 @@ filters! {
     "dictsort" 0 0 ["by" "case_sensitive" "reverse"] "x | dictsort(by='value')",
     "first" 0 0 [] "x | first",
     "float" 0 1 ["default"] "x | float",
+    "format_time" 0 1 [] "x | format_time('%Y-%m-%d')",
+    "fromjson" 0 0 [] "x | fromjson",
     "groupby" 1 1 ["attribute" "default" "case_sensitive"] "x | groupby('name')",
     "int" 0 2 ["default" "base"] "x | int",
     "items" 0 0 [] "x | items",
@@ -48,8 +51,10 @@ filters! {
     "list" 0 0 [] "x | list",
     "lower" 0 0 [] "x | lower",
     "map" 1 ANY ["attribute" "default"] "x | map(attribute='name')",
+    "matches" 1 1 [] "x | matches('^[A-Z]{3}$')",
     "max" 0 0 ["attribute" "case_sensitive"] "x | max(attribute='name')",
     "min" 0 0 ["attribute" "case_sensitive"] "x | min(attribute='name')",
+    "parse_time" 0 1 [] "x | parse_time",
     "reject" 0 ANY [] "x | reject('none')",
     "rejectattr" 1 ANY [] "x | rejectattr('name', 'none')",
     "replace" 2 2 [] "x | replace('a', 'b')",
@@ -71,8 +76,10 @@ filters! {
 }
 
 /// Filters that give numbers for numbers.
-pub(crate) const ARITHMETIC: &[&str] =
-    &["abs", "count", "d", "default", "first", "float", "int", "last", "length", "max", "min", "round", "sum"];
+pub(crate) const ARITHMETIC: &[&str] = &[
+    "abs", "count", "d", "default", "first", "float", "int", "last", "length", "max", "min", "parse_time", "round",
+    "sum",
+];
 
 /// The tests, and whether they compare with another value.
 const TESTS: &[(&str, bool)] = &[
@@ -97,6 +104,7 @@ const TESTS: &[(&str, bool)] = &[
     ("lower", false),
     ("lt", true),
     ("mapping", false),
+    ("matches", true),
     ("ne", true),
     ("none", false),
     ("number", false),
@@ -123,12 +131,18 @@ fn unknown(what: &str, name: &str, names: &[&str]) -> ExpressionError {
     invalid(format!("there is no {what} `{name}`; {hint}"))
 }
 
+/// The filters, without those that are another one under a second name.
+fn filters_by_one_name() -> String {
+    let names = FILTER_NAMES.iter().copied().filter(|name| !matches!(*name, "d" | "count"));
+    names.collect::<Vec<_>>().join(", ")
+}
+
 /// The refusal of a call, as in `len(x)` or `x.len()`.
 pub(crate) fn no_function(written: &str, name: &str) -> ExpressionError {
     let hint = match instead_of(name) {
         Some(write) => format!("write `{write}`"),
         None if FILTER_NAMES.contains(&name) => format!("filters are written `x | {name}`"),
-        None => format!("there are filters instead, as in `x | length`: {}", FILTER_NAMES.join(", ")),
+        None => format!("there are filters: {}", filters_by_one_name()),
     };
     invalid(format!("there is no function `{written}`; {hint}"))
 }

@@ -215,9 +215,13 @@ fn with_scope<T>(body: impl FnOnce(&Scope<'_>) -> T) -> T {
     }));
     let hotel = Json::of(&json!({"big": u64::MAX}));
     let steps = |id: &str| match id {
-        "flights" => Some(ScopedStep { status: StepStatus::Completed, outputs: Some(&flights), partial: false }),
-        "hotel-1" => Some(ScopedStep { status: StepStatus::Completed, outputs: Some(&hotel), partial: false }),
-        "skipped" => Some(ScopedStep { status: StepStatus::Skipped, outputs: None, partial: false }),
+        "flights" => {
+            Some(ScopedStep { status: StepStatus::Completed, outputs: Some(&flights), partial: false, failure: None })
+        }
+        "hotel-1" => {
+            Some(ScopedStep { status: StepStatus::Completed, outputs: Some(&hotel), partial: false, failure: None })
+        }
+        "skipped" => Some(ScopedStep { status: StepStatus::Skipped, outputs: None, partial: false, failure: None }),
         _ => None,
     };
     body(&Scope::new(&goal, &steps))

@@ -47,6 +47,8 @@ pub struct Settings {
     pub archive: ArchiveSettings,
     /// Events from outside that are kept until a plan waits for them.
     pub events: EventSettings,
+    /// Plans that are stored under names.
+    pub stored_plans: StoredPlanSettings,
     /// Limits of sizes and counts.
     pub limits: Limits,
     /// What namespaces may use: by namespace, and under `*` for each of the others.
@@ -66,6 +68,24 @@ pub struct EventSettings {
 impl Default for EventSettings {
     fn default() -> Self {
         Self { retention_ms: 7 * 24 * 3_600_000, kept_max: 10_000 }
+    }
+}
+
+/// Plans that are stored under names.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct StoredPlanSettings {
+    /// Names of a namespace; further ones are refused.
+    pub names_max: usize,
+    /// Versions of one name, retired ones included; further ones are refused.
+    pub versions_max: u32,
+    /// Bytes of one document as JSON.
+    pub bytes_max: usize,
+}
+
+impl Default for StoredPlanSettings {
+    fn default() -> Self {
+        Self { names_max: 100, versions_max: 100, bytes_max: 256 << 10 }
     }
 }
 
@@ -205,6 +225,9 @@ pub enum Authentication {
 pub struct ApiSettings {
     /// Address and port of the API. An address that is not loopback needs `authentication` or `insecure`.
     pub listen: String,
+    /// What the addresses of callbacks begin with, as agents reach the API: `https://goalmill.example`. When empty, the
+    /// scheme and address of `listen`.
+    pub callback_url: String,
     /// Certificate and private key, for HTTPS.
     pub tls: TlsSettings,
     /// Serves the API beyond loopback without authentication: all that reach it may do everything.
@@ -246,6 +269,7 @@ impl Default for ApiSettings {
     fn default() -> Self {
         Self {
             listen: "127.0.0.1:8080".into(),
+            callback_url: String::new(),
             tls: TlsSettings::default(),
             insecure: false,
             authentication: Authentication::None,

@@ -77,6 +77,8 @@ events! {
             sample r#"{"call":{"n":1,"name":"approve","wait":{"for":"approval","text":"write?"}},"worker":"w",
                 "due_ms":1}"#,
             weight |suspended| suspended.bytes();
+        /// The outcome of an attempt came by callback; what it means follows.
+        CallbackReceived(CallbackReceived) = "callback_received": AttemptProgress, sample r#"{"digest":"d"}"#;
         /// The person has decided or answered, or nobody did in time: the next attempt goes on.
         Resumed(StepResumed) = "step_resumed": Ready, sample r#"{"call":{"n":1,"name":"approve"}}"#,
             weight |resumed| resumed.call.bytes();
@@ -319,6 +321,13 @@ impl StepSuspended {
             self.call.name.len() + wait.text.len() + wait.schema.as_ref().map_or(0, |schema| schema.text().len());
         texts + json(wait.inputs.as_ref()) + self.plan.as_deref().map_or(0, weight::plan)
     }
+}
+
+/// The outcome of an attempt came by callback.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CallbackReceived {
+    /// Tells a repeated report from another one.
+    pub digest: String,
 }
 
 /// A call that waited has its outcome: the step may be handed out again.

@@ -357,6 +357,7 @@ fn create(state: &mut PlanState, record: &Record, created: &PlanCreated) -> Resu
 fn end(state: &mut PlanState, time_ms: u64, status: PlanStatus, failure: Option<&Failure>, reason: &str) {
     stop(state, time_ms, false);
     state.cleanup = None;
+    state.undoing.clear();
     state.finished_ms = time_ms;
     // The status of each step tells what the end cancelled.
     let (failure, reason, cancelled) = (failure.cloned(), reason.to_owned(), Vec::new());
@@ -528,6 +529,7 @@ fn check_start(state: &PlanState, seq: u64, i: StepIndex, event: &StepEvent) -> 
         | StepEvent::WaitStarted(_)
         | StepEvent::Completed(_)
         | StepEvent::Suspended(_)
+        | StepEvent::CallbackReceived(_)
         | StepEvent::Resumed(_)
         | StepEvent::Retrying(_)
         | StepEvent::Iterated(_)
@@ -583,6 +585,9 @@ fn fold_step(step: &mut StepState, time_ms: u64, event: &StepEvent) {
         }
         StepEvent::Ready | StepEvent::Released(_) => step.due_ms = 0,
         StepEvent::Suspended(suspended) => step.fold_suspended(suspended),
+        StepEvent::CallbackReceived(received) => {
+            step.details().callback = Some(Box::new((step.attempt, received.digest.clone())));
+        }
         StepEvent::Resumed(_) => {
             step.due_ms = 0;
             let details = step.details();
@@ -746,6 +751,7 @@ fn transition(state: &mut PlanState, i: StepIndex, old: StepStatus, new: StepSta
         track_listed(state, i, new);
     }
     if new.is_final() && !old.is_final() {
+        state.undoing.retain(|undo| *undo != i);
         release_dependents(state, i, new, satisfied);
     }
 }
@@ -786,10 +792,11 @@ fn count_in_flight(state: &mut PlanState, i: StepIndex, begins: bool) {
 }
 
 fn release_dependents(state: &mut PlanState, i: StepIndex, status: StepStatus, satisfied: bool) {
+    let id = &state.plan.steps[i].id;
     for &dependent in state.graph.dependents(i) {
         let step = &mut state.steps[dependent];
         step.open = step.open.saturating_sub(1);
-        step.met += u32::from(satisfied);
+        step.met += u32::from(state.plan.steps[dependent].is_met_by(id, status, satisfied));
     }
     if let Some(phase) = state.graph.phase(i) {
         let phase = &mut state.phases[phase];

@@ -25,7 +25,7 @@ impl PlanState {
     /// Returns the task of a step's last attempt, or why its inputs cannot be rendered.
     pub fn task(&self, i: StepIndex, context: &EngineContext) -> Option<Result<Task, Failure>> {
         let agent_type = self.queue(i)?.clone();
-        let inputs = render::inputs(self, i, &context.limits);
+        let inputs = render::inputs(self, i, self.steps[i].queued_ms, &context.limits);
         Some(inputs.map(|inputs| self.task_of(i, agent_type, inputs, context)).map_err(Unrendered::into_failure))
     }
 
@@ -53,6 +53,7 @@ impl PlanState {
                 n => format!("{}:{}~{n}", accepted.plan_id, spec.id),
             },
             calls: step.calls().to_vec(),
+            callback: self.task_callback(i, context),
             budget: self.grant(i).map(|grant| grant.left),
             traceparent: accepted.traceparent.clone(),
         }
@@ -90,7 +91,7 @@ impl Turn<'_> {
 
     /// Sends a step to a worker after a cache miss.
     pub(crate) fn send_to_worker(&mut self, i: StepIndex) {
-        let made = render::inputs(self.state, i, &self.context.limits);
+        let made = render::inputs(self.state, i, self.now_ms, &self.context.limits);
         let (inputs, cache_key) = match made.and_then(|inputs| Ok((inputs, self.cache_key(i)?))) {
             Ok(made) => made,
             Err(why) => return self.put_off_dispatch(i, why),
@@ -145,6 +146,17 @@ impl Turn<'_> {
         self.apply_report(i, report);
         self.propagate();
         Ok(())
+    }
+
+    /// Applies the outcome that came by callback. No worker sent it, so there is no entry to acknowledge.
+    pub(crate) fn apply_callback(&mut self, i: StepIndex, report: Report) {
+        let report = self.sanitize_report(bound_report(report));
+        if report.what == What::Failed {
+            let spent = self.spent(i, &report);
+            self.fail_attempt(i, failure_of(report.failure, report.errors), spent);
+        } else {
+            self.complete_attempt(i, report);
+        }
     }
 
     /// Turns an invalid report into a failure. Our workers check what agents answer; foreign workers may not.
@@ -343,7 +355,7 @@ impl Turn<'_> {
 
     /// Completes an inline step: its inputs are its outputs.
     pub(crate) fn complete_inline(&mut self, i: StepIndex) {
-        let inputs = render::inputs(self.state, i, &self.context.limits);
+        let inputs = render::inputs(self.state, i, self.now_ms, &self.context.limits);
         let checked = inputs.and_then(|outputs| {
             let needed = self.unloaded_outputs(i, &outputs);
             if !needed.is_empty() {
@@ -382,6 +394,8 @@ impl Turn<'_> {
             self.time_out(i, failure);
         } else if status == StepStatus::Running {
             self.time_out(i, step_timeout());
+        } else if self.state.awaits_callback(i) {
+            self.end_callback_wait(i);
         } else if status == StepStatus::Waiting {
             self.end_wait(i);
         } else if !matches!(status, StepStatus::AwaitingApproval | StepStatus::Retrying) {

@@ -55,7 +55,7 @@ impl Turn<'_> {
             .filter(|i| !undo.contains(i))
             .filter_map(|i| {
                 let target = self.state.plan.steps[i].undoes.as_ref()?;
-                let was_done = self.state.graph.find(target.as_str()).is_some_and(|t| self.state.may_be_done(t));
+                let was_done = self.state.graph.find(target.as_str()).is_some_and(|t| self.state.is_undone_by(t, i));
                 let reason = if was_done {
                     format!("the plan ends as {status}: `{target}` stays done")
                 } else {
@@ -137,8 +137,15 @@ impl PlanState {
         self.open_cleanup().any(|i| self.plan.steps[i].always)
     }
 
-    /// The undo steps of what was done, for a plan that ends like that: the last one that began first.
+    /// The undo steps of what was done, for a plan that ends like that: what revisions removed, then the last one that
+    /// began first.
     fn to_undo(&self, status: PlanStatus) -> Vec<StepIndex> {
+        let mut undo = self.undoing.clone();
+        undo.extend(self.undos_after(status));
+        undo
+    }
+
+    fn undos_after(&self, status: PlanStatus) -> Vec<StepIndex> {
         let wanted = match status {
             PlanStatus::Failed => UndoOn::Failed,
             PlanStatus::Cancelled => UndoOn::Cancelled,
@@ -158,22 +165,31 @@ impl PlanState {
             .open_cleanup()
             .filter_map(|i| {
                 let target = self.graph.find(self.plan.steps[i].undoes.as_ref()?.as_str())?;
-                self.may_be_done(target).then(|| (self.steps[target].began_ms(), i))
+                self.is_undone_by(target, i).then(|| (self.steps[target].began_ms(), i))
             })
             .collect();
         done.sort_by(|a, b| b.cmp(a));
         done.into_iter().map(|(_, i)| i).collect()
     }
 
+    /// Whether a step has done something that its undo step takes back. A map that did not complete undid its items
+    /// itself, when its own plan ended.
+    fn is_undone_by(&self, i: StepIndex, undo: StepIndex) -> bool {
+        let is_map = self.plan.steps[undo].undoes_map();
+        self.may_be_done(i) && (!is_map || self.steps[i].status == StepStatus::Completed)
+    }
+
     /// Whether a step has done what it is for, or may have: its last attempt was cut off, and nobody knows.
     fn may_be_done(&self, i: StepIndex) -> bool {
         let step = &self.steps[i];
+        // Results of the cache, of another plan or of a person are not the work of this plan.
+        let was_tried = step.attempt > 0;
         match step.status {
-            // Results of the cache, of another plan or of a person are not the work of this plan.
-            StepStatus::Completed | StepStatus::Cancelled => step.attempt > 0,
-            StepStatus::Failed => step
-                .failure()
-                .is_some_and(|failure| matches!(failure.class, FailureClass::Timeout | FailureClass::Lost)),
+            StepStatus::Completed | StepStatus::Cancelled => was_tried,
+            StepStatus::Failed => {
+                let may = |class| matches!(class, FailureClass::Timeout | FailureClass::Lost);
+                was_tried && step.failure().is_some_and(|failure| may(failure.class))
+            }
             StepStatus::Pending
             | StepStatus::Blocked
             | StepStatus::Ready
@@ -187,10 +203,56 @@ impl PlanState {
         }
     }
 
+    /// The open undo step of a step.
+    pub(crate) fn undo_of(&self, i: StepIndex) -> Option<StepIndex> {
+        let id = &self.plan.steps[i].id;
+        self.open_cleanup().find(|undo| self.plan.steps[*undo].undoes.as_ref() == Some(id))
+    }
+
+    /// Whether a step that a revision removes must be undone: it has done what it is for, or an attempt was out.
+    pub(crate) fn needs_undo(&self, i: StepIndex) -> bool {
+        let step = &self.steps[i];
+        if self.undo_of(i).is_some_and(|undo| self.plan.steps[undo].undoes_map()) {
+            return step.status == StepStatus::Completed && step.attempt > 0;
+        }
+        match step.status {
+            StepStatus::Completed | StepStatus::Failed => self.may_be_done(i),
+            StepStatus::Pending
+            | StepStatus::Blocked
+            | StepStatus::Ready
+            | StepStatus::Queued
+            | StepStatus::Running
+            | StepStatus::Retrying
+            | StepStatus::AwaitingApproval
+            | StepStatus::Waiting => step.attempt > 0,
+            StepStatus::Cancelled | StepStatus::Skipped | StepStatus::Revised => false,
+        }
+    }
+
+    /// Whether it is the undo step of a step that a revision removed.
+    pub(crate) fn undoes_removed(&self, i: StepIndex) -> bool {
+        let undone = self.plan.steps[i].undoes.as_ref().and_then(|id| self.graph.find(id.as_str()));
+        undone.is_some_and(|undone| self.steps[undone].status == StepStatus::Revised)
+    }
+
+    /// The undo steps of steps that a revision removes: the last one that began first.
+    pub(crate) fn undos_of(&self, removed: &[StepIndex]) -> Vec<StepIndex> {
+        let needed = removed.iter().filter(|i| self.needs_undo(**i));
+        let undos = needed.filter_map(|i| Some((self.steps[*i].began_ms(), self.undo_of(*i)?)));
+        let mut undos: Vec<(u64, StepIndex)> = undos.filter(|(_, undo)| !removed.contains(undo)).collect();
+        undos.sort_by(|a, b| b.cmp(a));
+        undos.into_iter().map(|(_, undo)| undo).collect()
+    }
+
     /// Whether a step may begin as far as the part of the plan goes to which it belongs.
     pub(crate) fn is_its_turn(&self, i: StepIndex) -> bool {
         let spec = &self.plan.steps[i];
-        let Some(cleanup) = &self.cleanup else { return !spec.is_cleanup() };
+        let Some(cleanup) = &self.cleanup else {
+            return match self.undoing.first() {
+                Some(next) => *next == i,
+                None => !spec.is_cleanup(),
+            };
+        };
         let next = cleanup.undo.iter().copied().find(|undo| !self.steps[*undo].status.is_final());
         match &spec.undoes {
             Some(_) => next == Some(i),
@@ -209,6 +271,7 @@ impl PlanState {
         let undo = started.undo.iter().map(find).collect::<Result<_, _>>()?;
         let outcome = PlanEnded { cancelled: Vec::new(), ..started.outcome.clone() };
         self.cleanup = Some(Box::new(Cleanup { outcome, undo, due_ms: started.due_ms }));
+        self.undoing.clear();
         Ok(())
     }
 }

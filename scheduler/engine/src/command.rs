@@ -149,6 +149,8 @@ pub struct EngineContext {
     pub task_lease_ms: u64,
     /// The stream that reports of this shard go to.
     pub reply: String,
+    /// What the addresses of callbacks begin with: scheme, host and port.
+    pub callback_base: String,
     /// How inputs of attempts are recorded; `None` for not at all.
     pub recording: Option<InputRecording>,
 }

@@ -197,7 +197,7 @@ impl Turn<'_> {
             let value = |path: &str| Some(format!("{path} = {}", short(&render::path(self.state, path, limits).ok()?)));
             output_paths(check).filter_map(value).take(VALUES_MAX).collect::<Vec<_>>().join(", ")
         };
-        let (verdict, evidence) = match render::criterion(self.state, check, limits) {
+        let (verdict, evidence) = match render::criterion(self.state, self.now_ms, check, limits) {
             Ok(true) => (Judgement::Met, values()),
             Ok(false) => (Judgement::Unmet, values()),
             Err(error) if error.code == expression::PAYLOAD_NEEDED => return Err(error.payloads),

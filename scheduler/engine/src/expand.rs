@@ -5,7 +5,9 @@ use goalmill_common::failure::{Failure, FailureClass};
 use goalmill_common::id::{ID_CHARS_MAX, StepId};
 use goalmill_common::json::Json;
 use goalmill_common::number::{to_u32, to_usize};
-use goalmill_common::plan::{Cache, Collect, ForEach, Join, OnFailure, OnItemFailure, Plan, Question, Step};
+use goalmill_common::plan::{
+    Cache, Collect, ForEach, Join, OnFailure, OnItemFailure, Plan, Question, Step, Strategy, UndoOn,
+};
 use goalmill_common::text::shorten;
 use goalmill_expression as expression;
 use serde_json::Value;
@@ -17,6 +19,9 @@ use crate::render::{self, Unrendered};
 
 /// Bytes of outputs that the items of a map read together when each of them reads outputs of other steps.
 const ITEM_READS_MAX: usize = 64 << 20;
+/// When the plan of a map undoes its items, if the plan around it undoes anything: that plan may fail while it cancels
+/// this one.
+const UNDO_ON: [UndoOn; 2] = [UndoOn::Failed, UndoOn::Cancelled];
 /// Characters of a wrong list that an error shows.
 const SHOWN_CHARS: usize = 80;
 
@@ -40,7 +45,7 @@ impl Turn<'_> {
             }
             return false;
         }
-        let items = to_u32(plan.steps.len());
+        let items = to_u32(plan.steps.iter().filter(|step| !step.is_cleanup()).count());
         self.emit_step(i, StepEvent::Expanded(Box::new(StepExpanded { items, plan: Box::new(plan) })));
         if let Some(failure) = self.state.would_exceed_budget(i) {
             let message = format!("{items} items: {}", failure.message);
@@ -51,13 +56,54 @@ impl Turn<'_> {
     }
 
     fn plan_of_items(&mut self, i: StepIndex, map: &ForEach) -> Result<Plan, Unrendered> {
-        let items = render::for_each(self.state, i, map, &self.context.limits)?;
-        let groups = self.groups_of(map, &items).map_err(Unrendered::Failed)?;
-        let plan = self.items_of(i, map, &groups)?;
+        let plan = if self.state.plan.steps[i].undoes_map() {
+            self.undo_of_items(i, map)?
+        } else {
+            let items = render::for_each(self.state, i, self.now_ms, map, &self.context.limits)?;
+            let groups = self.groups_of(map, &items).map_err(Unrendered::Failed)?;
+            self.items_of(i, map, &groups)?
+        };
         if !plan.steps.is_empty() {
             self.check_family_room(Some(&plan)).map_err(Unrendered::Failed)?;
         }
         Ok(plan)
+    }
+
+    /// The plan that undoes the items of a completed map, the last one first. An item without outputs has done nothing.
+    fn undo_of_items(&mut self, i: StepIndex, map: &ForEach) -> Result<Plan, Unrendered> {
+        let limits = &self.context.limits;
+        let spec = &self.state.plan.steps[i];
+        let target = spec.undoes.as_ref().and_then(|id| self.state.graph.find(id.as_str()));
+        let outputs = target.and_then(|target| self.state.steps[target].outputs.as_ref()).map(Json::value);
+        let Some(Value::Array(outputs)) = outputs else { return Ok(Plan::default()) };
+        let items = target.and_then(|target| self.state.plan.steps[target].plan.as_deref());
+        let template = Step { undoes: None, ..template(spec, map) };
+        let mut steps = Vec::new();
+        for (n, output) in outputs.iter().enumerate().rev().filter(|(_, output)| !output.is_null()) {
+            let inputs = items.and_then(|plan| plan.steps.get(n)).map(|item| &item.inputs);
+            let rendered = render::undo_of_item(self.state, i, self.now_ms, n, (inputs, output), limits)?;
+            steps.push(Step {
+                id: item_id(&spec.id, n),
+                inputs: Json::of(&expression::literal(&rendered.inputs.value())),
+                when: (!rendered.runs).then(|| "false".to_owned()),
+                ..template.clone()
+            });
+        }
+        self.work.count(steps.iter().map(|step| step.inputs.text().len()).sum());
+        let (name, strategy, collect) = (spec.id.to_string(), Strategy::Sequential, Collect::List);
+        Ok(Plan { name, strategy, collect, steps, ..Plan::default() })
+    }
+
+    /// The undo steps of the items of a map, which run when its plan fails or is cancelled.
+    fn undos_of_items(&self, i: StepIndex, items: &[Step]) -> Vec<Step> {
+        let undo = self.state.undo_of(i).map(|undo| &self.state.plan.steps[undo]).filter(|undo| undo.undoes_map());
+        let Some(undo) = undo else { return Vec::new() };
+        let of = |item: &Step| {
+            let id = format!("{}:undo", item.id);
+            let id = if id.len() > ID_CHARS_MAX { format!("undo{}", item_number(&item.id)) } else { id };
+            Step { id: id.into(), undoes: Some(item.id.clone()), for_each: None, ..undo.clone() }
+        };
+        items.iter().filter(|item| item.when.is_none()).map(of).collect()
     }
 
     /// The items, or lists of them, that each get a step.
@@ -98,7 +144,7 @@ impl Turn<'_> {
         let (mut steps, mut bytes) = (Vec::with_capacity(items.len()), 0_usize);
         for (n, item) in items.iter().enumerate() {
             let locals = locals(map, n, item);
-            let rendered = render::item(self.state, i, &locals, limits)?;
+            let rendered = render::item(self.state, i, self.now_ms, &locals, limits)?;
             bytes = bytes.saturating_add(rendered.inputs.text().len());
             if bytes > limits.plan_bytes_max {
                 let most = limits.plan_bytes_max;
@@ -117,11 +163,16 @@ impl Turn<'_> {
                 ..template.clone()
             });
         }
+        let undos = self.undos_of_items(i, &steps);
+        steps.extend(undos);
+        let undo_on = self.state.plan.undo_on.as_ref();
+        let undo_on = undo_on.map(|on| if on.is_empty() { Vec::new() } else { UNDO_ON.into() });
         self.work.count(bytes);
         Ok(Plan {
-            name: spec.id.to_string(),
+            name: self.state.plan.steps[i].id.to_string(),
             max_parallel: map.max_parallel,
             collect: Collect::List,
+            undo_on,
             failures_max: match map.on_item_failure {
                 OnItemFailure::Fail | OnItemFailure::Continue => None,
                 OnItemFailure::AtMost(most) => Some(most),
@@ -138,14 +189,22 @@ fn template(spec: &Step, map: &ForEach) -> Step {
         OnItemFailure::Fail => OnFailure::Abort,
         OnItemFailure::Continue | OnItemFailure::AtMost(_) => OnFailure::Continue,
     };
-    let (dependencies, join) = (Vec::new(), Join::All);
-    Step { for_each: None, dependencies, join, phase: None, on_failure, ..spec.clone() }
+    let mut step = Step { for_each: None, join: Join::All, phase: None, on_failure, ..spec.clone() };
+    step.dependencies.clear();
+    step.dependency_status.clear();
+    step
 }
 
 /// `hotels:0`, or the number alone where that would be too long.
 fn item_id(step: &StepId, n: usize) -> StepId {
     let id = format!("{step}:{n}");
     if id.len() > ID_CHARS_MAX { n.to_string().into() } else { id.into() }
+}
+
+/// The number at the end of an item's id.
+fn item_number(id: &StepId) -> &str {
+    let text = id.as_str();
+    text.rsplit_once(':').map_or(text, |(_, number)| number)
 }
 
 /// What the fields of an item's step see besides `goal` and `steps`.

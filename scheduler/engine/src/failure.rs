@@ -8,9 +8,10 @@ use goalmill_common::failure::{Failure, FailureClass};
 use goalmill_common::id::StepId;
 use goalmill_common::plan::OnFailure;
 use goalmill_common::revision::Trigger;
-use goalmill_common::status::PlanStatus;
+use goalmill_common::status::{PlanStatus, StepStatus};
 
 use crate::Effect;
+use crate::PlanState;
 use crate::attempt::Spent;
 use crate::constraints::CONSTRAINT_BROKEN;
 use crate::decide::Turn;
@@ -113,7 +114,7 @@ impl Turn<'_> {
             let is_kept = |i: &StepIndex| keeps && turn.state.plan.steps[*i].is_cleanup();
             turn.state.indices().filter(|i| !turn.status_of(*i).is_final() && !is_kept(i)).collect()
         };
-        self.cancel_attempts(&why);
+        self.cancel_attempts(&why, keeps);
         let open = open(self);
         if open.len() > CANCEL_EVENTS_MAX {
             return open.into_iter().map(|i| self.id_of(i)).collect();
@@ -124,11 +125,14 @@ impl Turn<'_> {
         Vec::new()
     }
 
-    fn cancel_attempts(&mut self, why: &str) {
+    /// - `keeps`: whether clean-up steps stay; the undo step of what a revision removed begins again then.
+    fn cancel_attempts(&mut self, why: &str, keeps: bool) {
         for i in self.state.indices() {
             if self.status_of(i).is_in_flight() || self.state.steps[i].awaits_plan() {
                 self.cancel_attempt(i);
-                self.emit_step(i, StepEvent::Cancelled(Reason::boxed(why)));
+                let is_kept = keeps && self.state.plan.steps[i].is_cleanup();
+                let why = Reason::boxed(why);
+                self.emit_step(i, if is_kept { StepEvent::Recalled(why) } else { StepEvent::Cancelled(why) });
             }
         }
         self.remember_timers();
@@ -151,6 +155,49 @@ impl Turn<'_> {
         let message = format!("the plan has more than {most} events (`events_max`)");
         self.fail_plan(Failure::new(FailureClass::ConstraintViolation, "EVENTS_EXCEEDED", message));
         self.finished.clear();
+    }
+}
+
+impl PlanState {
+    /// The steps that run when this one has failed.
+    fn handlers(&self, i: StepIndex) -> impl Iterator<Item = StepIndex> {
+        let id = &self.plan.steps[i].id;
+        let live = |d: &StepIndex| self.steps[*d].status != StepStatus::Revised;
+        let handles = |d: &StepIndex| self.plan.steps[*d].handles_failure_of(id);
+        self.graph.dependents(i).iter().copied().filter(live).filter(handles)
+    }
+
+    /// Whether a step that has not ended runs when this one fails.
+    pub(crate) fn may_be_handled(&self, i: StepIndex) -> bool {
+        self.handlers(i).any(|d| !self.steps[d].status.is_final())
+    }
+
+    fn is_handled(&self, i: StepIndex) -> bool {
+        self.handlers(i).any(|d| self.steps[d].status == StepStatus::Completed)
+    }
+
+    fn failed_steps(&self) -> impl Iterator<Item = StepIndex> {
+        // Most plans have none.
+        let end = if self.counts.failed > 0 { self.steps.len() } else { 0 };
+        (0..end).map(StepIndex::new).filter(|i| self.steps[*i].status == StepStatus::Failed)
+    }
+
+    /// Whether a step has failed, and no step that ran for this failure is completed.
+    pub(crate) fn has_open_failure(&self) -> bool {
+        self.failed_steps().any(|i| !self.is_handled(i))
+    }
+
+    /// A failure that ends the plan, because the steps that should have handled it are not completed either.
+    pub(crate) fn unhandled_failure(&self) -> Option<(StepId, Failure)> {
+        let ends_plan = |i: &StepIndex| {
+            let class = self.steps[*i].failure().map_or(FailureClass::Permanent, |failure| failure.class);
+            self.handlers(*i).next().is_some()
+                && !self.is_handled(*i)
+                && self.on_failure(*i, class) != OnFailure::Continue
+        };
+        let i = self.failed_steps().find(ends_plan)?;
+        let unknown = || Failure::new(FailureClass::Permanent, "STEP_FAILED", "it failed");
+        Some((self.plan.steps[i].id.clone(), self.steps[i].failure().cloned().unwrap_or_else(unknown)))
     }
 }
 

@@ -121,7 +121,7 @@ impl Turn<'_> {
             Some(StepHook::Asked(_) | StepHook::Held) | None => {}
         }
         // The hooks see the inputs.
-        if let Err(why) = render::inputs(self.state, i, &self.context.limits) {
+        if let Err(why) = render::inputs(self.state, i, self.now_ms, &self.context.limits) {
             self.put_off(i, why);
             return true;
         }
@@ -362,7 +362,8 @@ impl PlanState {
 
     fn describe_step(&self, i: StepIndex, asked: &HookAsked, context: &EngineContext) -> serde_json::Value {
         let (spec, step) = (&self.plan.steps[i], &self.steps[i]);
-        let inputs = render::inputs(self, i, &context.limits).ok().map(|inputs| inputs.value());
+        let inputs =
+            render::inputs(self, i, self.steps[i].queued_ms, &context.limits).ok().map(|inputs| inputs.value());
         let mut data = json!({
             "step": spec.id, "description": spec.description, "agent_type": spec.agent_type, "action": spec.action,
             "attempt": step.attempt, "inputs": inputs,

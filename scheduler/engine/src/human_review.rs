@@ -116,7 +116,7 @@ impl Turn<'_> {
         if self.state.answer(i).is_some() {
             return false;
         }
-        match render::text(self.state, i, &ask.question, &self.context.limits) {
+        match render::text(self.state, i, self.now_ms, &ask.question, &self.context.limits) {
             Ok(question) => {
                 let due_ms = self.after(ask.limit_ms.min(self.context.limits.approval_ms_max));
                 self.emit_step(i, StepEvent::QuestionAsked(Box::new(StepQuestion { question, due_ms })));

@@ -34,6 +34,7 @@ mod attempt;
 mod budget;
 mod call_budget;
 mod call_plan;
+mod callback;
 mod checkpoint;
 mod cleanup;
 mod constraints;

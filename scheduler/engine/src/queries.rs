@@ -343,7 +343,8 @@ impl PlanState {
         if self.cleanup.is_some() {
             return open == 0;
         }
-        self.counts.completed + self.counts.failed + self.counts.skipped + to_u32(open) == self.counts.total
+        let done = self.counts.completed + self.counts.failed + self.counts.skipped;
+        self.undoing.is_empty() && done + to_u32(open) == self.counts.total
     }
 
     /// Whether the engine runs the step itself, without a queue.

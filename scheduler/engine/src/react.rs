@@ -101,7 +101,7 @@ pub fn pending(state: &PlanState, context: &EngineContext) -> Decision {
         let i = StepIndex::new(i);
         effects.extend(at(step.due_ms).map(|due| Effect::Timer(Timer::Step(i), Some(due))));
         if step.status == StepStatus::AwaitingApproval && step.hook().and_then(StepHook::asked).is_some() {
-            effects.push(match render::inputs(state, i, &context.limits) {
+            effects.push(match render::inputs(state, i, state.steps[i].queued_ms, &context.limits) {
                 Err(Unrendered::Needs(payloads)) => Effect::LoadPayloads { step: Some(i), payloads },
                 Ok(_) | Err(Unrendered::Failed(_)) => Effect::AskHooks { step: Some(i) },
             });
@@ -116,7 +116,7 @@ pub fn pending(state: &PlanState, context: &EngineContext) -> Decision {
             family.extend(state.plan_of_call(i));
         }
         if step.status == StepStatus::Running && state.plan.steps[i].kind == StepKind::Plan {
-            match render::inputs(state, i, &context.limits) {
+            match render::inputs(state, i, state.steps[i].queued_ms, &context.limits) {
                 Err(Unrendered::Needs(payloads)) => effects.push(Effect::LoadPayloads { step: Some(i), payloads }),
                 inputs => family.push(state.sub_plan(i, &inputs.unwrap_or_default())),
             }

@@ -1,15 +1,19 @@
 //! Renders a step's inputs and evaluates its condition from the outputs of other steps.
+//!
+//! `now` is the time of the command that renders; for a step with an attempt out it is the time at which the attempt was
+//! queued, so that its inputs are the same whenever they are rendered.
 
 use goalmill_common::event::PlanEnded;
 use goalmill_common::failure::{Failure, FailureClass};
 use goalmill_common::json::Json;
 use goalmill_common::limits::Limits;
 use goalmill_common::plan::{ForEach, Step, StepWait};
+use goalmill_common::status::StepStatus;
 use goalmill_expression::{self as expression, ExpressionError, NeededPayload, PAYLOAD_NEEDED, Scope, ScopedStep};
 use serde_json::{Map, Value, json};
 
 use crate::graph::StepIndex;
-use crate::state::PlanState;
+use crate::state::{Cleanup, PlanState, StepState};
 
 /// Why an expression has no value now.
 #[derive(Clone, Debug, PartialEq)]
@@ -31,8 +35,10 @@ impl Unrendered {
 }
 
 /// The step's inputs, with every expression replaced by its value.
-pub(crate) fn inputs(state: &PlanState, i: StepIndex, limits: &Limits) -> Result<Json, Unrendered> {
-    inputs_for(state, i, i, limits)
+///
+/// - `now_ms`: time of the command, Unix milliseconds.
+pub(crate) fn inputs(state: &PlanState, i: StepIndex, now_ms: u64, limits: &Limits) -> Result<Json, Unrendered> {
+    inputs_for(state, i, i, now_ms, limits)
 }
 
 /// The same for another step, which loads the stored payloads that they read.
@@ -40,6 +46,7 @@ pub(crate) fn inputs_for(
     state: &PlanState,
     i: StepIndex,
     reader: StepIndex,
+    now_ms: u64,
     limits: &Limits,
 ) -> Result<Json, Unrendered> {
     if let Some(inputs) = state.hook_inputs(i) {
@@ -56,8 +63,8 @@ pub(crate) fn inputs_for(
         step.inputs.clone()
     } else {
         let what = "the inputs cannot be rendered";
-        let names = own_names(state, i, limits)?;
-        let within = ScopeParts { inputs: None, locals: &names, reader: Some(reader) };
+        let names = own_names(state, i, now_ms, limits)?;
+        let within = ScopeParts { inputs: None, locals: &names, reader: Some(reader), now_ms };
         with_scope_and(state, i, within, |scope| expression::render(&step.inputs, scope, limits), what)?
     };
     Ok(with_answer(state, i, rendered))
@@ -67,24 +74,31 @@ pub(crate) fn inputs_for(
 pub(crate) fn until(
     state: &PlanState,
     i: StepIndex,
+    now_ms: u64,
     text: &str,
     outputs: Json,
     limits: &Limits,
 ) -> Result<bool, Unrendered> {
     let what = format!("the condition `{text}` cannot be evaluated");
     let names = [("outputs", outputs), ("iteration", Value::from(state.steps[i].iteration()).into())];
-    let within = ScopeParts { locals: &names, ..ScopeParts::default() };
+    let within = ScopeParts { locals: &names, ..ScopeParts::at(now_ms) };
     with_scope_and(state, i, within, |scope| expression::is_true(text, scope, limits), &what)
 }
 
 /// The items of a map.
-pub(crate) fn for_each(state: &PlanState, i: StepIndex, map: &ForEach, limits: &Limits) -> Result<Json, Unrendered> {
+pub(crate) fn for_each(
+    state: &PlanState,
+    i: StepIndex,
+    now_ms: u64,
+    map: &ForEach,
+    limits: &Limits,
+) -> Result<Json, Unrendered> {
     let text = map.items.text();
     if expression::is_plain(text) {
         return Ok(map.items.clone());
     }
     let render = |scope: &Scope<'_>| expression::render(&map.items, scope, limits);
-    with_scope_and(state, i, ScopeParts::default(), render, "`for_each` cannot be evaluated")
+    with_scope_and(state, i, ScopeParts::at(now_ms), render, "`for_each` cannot be evaluated")
 }
 
 /// The parts of a map's step that differ from item to item.
@@ -103,13 +117,14 @@ pub(crate) struct RenderedItem {
 pub(crate) fn item(
     state: &PlanState,
     i: StepIndex,
+    now_ms: u64,
     locals: &[(&str, Json)],
     limits: &Limits,
 ) -> Result<RenderedItem, Unrendered> {
     let spec = &state.plan.steps[i];
     let place = format!("item {} of the map", locals.get(1).map_or("", |(_, index)| index.text()));
     let what = |part: &str| format!("{part} of {place} cannot be evaluated");
-    let within = ScopeParts { locals, ..ScopeParts::default() };
+    let within = ScopeParts { locals, ..ScopeParts::at(now_ms) };
     let inputs = if expression::is_plain(spec.inputs.text()) {
         spec.inputs.clone()
     } else {
@@ -128,7 +143,7 @@ pub(crate) fn item(
         with_scope_and(state, i, within, question, &what("the question"))
     });
     let cache_key = spec.cache.as_ref().map(|cache| {
-        let within = ScopeParts { inputs: Some(&inputs), locals, reader: None };
+        let within = ScopeParts { inputs: Some(&inputs), locals, ..ScopeParts::at(now_ms) };
         let key = |scope: &Scope<'_>| expression::render_key(&cache.key, scope, limits);
         with_scope_and(state, i, within, key, &what("the key of the cache"))
     });
@@ -144,10 +159,34 @@ pub(crate) fn item(
     Ok(RenderedItem { inputs, runs, question, wait, cache_key })
 }
 
+/// Renders the undo step of one item of a map.
+///
+/// - `n`: its number, from 0.
+/// - `done`: the inputs of the item, as literals, and its outputs.
+pub(crate) fn undo_of_item(
+    state: &PlanState,
+    i: StepIndex,
+    now_ms: u64,
+    n: usize,
+    (inputs, outputs): (Option<&Json>, &Value),
+    limits: &Limits,
+) -> Result<RenderedItem, Unrendered> {
+    let what = format!("the inputs of item {n} cannot be evaluated");
+    let literal = |inputs: &Json| {
+        let render = |scope: &Scope<'_>| expression::render(inputs, scope, limits);
+        with_scope_and(state, i, ScopeParts::at(now_ms), render, &what)
+    };
+    let inputs = inputs.map(literal).transpose()?.unwrap_or_default();
+    let (outputs, plan) = (outputs.clone().into(), plan_as_seen(state).into());
+    let locals = [("outputs", outputs), ("index", json!(n).into()), ("inputs", inputs), ("plan", plan)];
+    item(state, i, now_ms, &locals, limits)
+}
+
 /// Whether the condition of a map is about each item, and not about the whole map.
 fn is_of_item(spec: &Step) -> bool {
     let (Some(map), Some(when)) = (&spec.for_each, &spec.when) else { return false };
-    expression::examine_condition(when, &map.names()).is_ok_and(|facts| !facts.locals.is_empty())
+    let names = if spec.undoes_map() { spec.names() } else { map.names() };
+    expression::examine_condition(when, &names).is_ok_and(|facts| !facts.locals.is_empty())
 }
 
 /// Bytes of outputs of other steps that the inputs of each item read.
@@ -181,31 +220,43 @@ fn with_answer(state: &PlanState, i: StepIndex, inputs: Json) -> Json {
 }
 
 /// Renders a text of the step.
-pub(crate) fn text(state: &PlanState, i: StepIndex, text: &str, limits: &Limits) -> Result<String, Unrendered> {
+pub(crate) fn text(
+    state: &PlanState,
+    i: StepIndex,
+    now_ms: u64,
+    text: &str,
+    limits: &Limits,
+) -> Result<String, Unrendered> {
     let what = format!("`{text}` cannot be rendered");
-    with_own_names(state, i, limits, |scope| expression::render_text(text, scope, limits), &what)
+    with_own_names(state, i, now_ms, limits, |scope| expression::render_text(text, scope, limits), &what)
 }
 
 /// Renders the key of a step's cache; the key may use the rendered inputs.
-pub(crate) fn key(state: &PlanState, i: StepIndex, text: &str, limits: &Limits) -> Result<String, Unrendered> {
+pub(crate) fn key(
+    state: &PlanState,
+    i: StepIndex,
+    now_ms: u64,
+    text: &str,
+    limits: &Limits,
+) -> Result<String, Unrendered> {
     let what = format!("`{text}` cannot be rendered");
-    let inputs = if expression::sees_inputs(text) { Some(inputs(state, i, limits)?) } else { None };
-    let within = ScopeParts { inputs: inputs.as_ref(), ..ScopeParts::default() };
+    let inputs = if expression::sees_inputs(text) { Some(inputs(state, i, now_ms, limits)?) } else { None };
+    let within = ScopeParts { inputs: inputs.as_ref(), ..ScopeParts::at(now_ms) };
     with_scope_and(state, i, within, |scope| expression::render_key(text, scope, limits), &what)
 }
 
 /// Evaluates the step's condition; a step without one is true.
-pub(crate) fn condition(state: &PlanState, i: StepIndex, limits: &Limits) -> Result<bool, Unrendered> {
+pub(crate) fn condition(state: &PlanState, i: StepIndex, now_ms: u64, limits: &Limits) -> Result<bool, Unrendered> {
     let spec = &state.plan.steps[i];
     let Some(when) = spec.when.as_ref().filter(|_| !is_of_item(spec)) else { return Ok(true) };
     let what = format!("the condition `{when}` cannot be evaluated");
-    with_own_names(state, i, limits, |scope| expression::is_true(when, scope, limits), &what)
+    with_own_names(state, i, now_ms, limits, |scope| expression::is_true(when, scope, limits), &what)
 }
 
 /// Evaluates the expression of a success criterion; it sees the goal and every final step.
-pub(crate) fn criterion(state: &PlanState, check: &str, limits: &Limits) -> Result<bool, ExpressionError> {
+pub(crate) fn criterion(state: &PlanState, now_ms: u64, check: &str, limits: &Limits) -> Result<bool, ExpressionError> {
     let look = |id: &str| final_step(state, id);
-    let scope = Scope::new(&state.accepted.goal, &look).with_payloads(state.loads.of(None));
+    let scope = Scope::new(&state.accepted.goal, &look).with_payloads(state.loads.of(None)).with_now(now_ms);
     expression::is_true(check, &scope, limits)
 }
 
@@ -219,8 +270,14 @@ pub(crate) fn path(state: &PlanState, path: &str, limits: &Limits) -> Result<Str
 
 fn final_step<'s>(state: &'s PlanState, id: &str) -> Option<ScopedStep<'s>> {
     let step = &state.steps[state.graph.find(id)?];
-    let (status, partial) = (step.status, step.partial);
-    status.is_final().then_some(ScopedStep { status, partial, outputs: step.outputs.as_ref() })
+    step.status.is_final().then(|| scoped(step))
+}
+
+/// A step as expressions see it; the failure of an earlier attempt is none of its own.
+fn scoped(step: &StepState) -> ScopedStep<'_> {
+    let has_failed = matches!(step.status, StepStatus::Failed | StepStatus::Skipped);
+    let failure = step.failure().filter(|_| has_failed);
+    ScopedStep { status: step.status, partial: step.partial, outputs: step.outputs.as_ref(), failure }
 }
 
 /// Evaluates an expression that sees the goal, the step's dependencies, all final steps and the names of its step. Its
@@ -228,18 +285,24 @@ fn final_step<'s>(state: &'s PlanState, id: &str) -> Option<ScopedStep<'s>> {
 fn with_own_names<T>(
     state: &PlanState,
     i: StepIndex,
+    now_ms: u64,
     limits: &Limits,
     evaluate: impl FnOnce(&Scope<'_>) -> Result<T, ExpressionError>,
     what: &str,
 ) -> Result<T, Unrendered> {
-    let names = own_names(state, i, limits)?;
-    let within = ScopeParts { locals: &names, ..ScopeParts::default() };
+    let names = own_names(state, i, now_ms, limits)?;
+    let within = ScopeParts { locals: &names, ..ScopeParts::at(now_ms) };
     with_scope_and(state, i, within, evaluate, what)
 }
 
 /// What the expressions of a step see besides `goal` and `steps`: `iteration` and `previous` in a loop; `plan` in a
 /// clean-up step, and in an undo step the `inputs` and `outputs` of the step that it undoes.
-fn own_names(state: &PlanState, i: StepIndex, limits: &Limits) -> Result<Vec<(&'static str, Json)>, Unrendered> {
+fn own_names(
+    state: &PlanState,
+    i: StepIndex,
+    now_ms: u64,
+    limits: &Limits,
+) -> Result<Vec<(&'static str, Json)>, Unrendered> {
     let (spec, step) = (&state.plan.steps[i], &state.steps[i]);
     let mut names: Vec<(&'static str, Json)> = Vec::new();
     if spec.repeat.is_some() {
@@ -248,14 +311,28 @@ fn own_names(state: &PlanState, i: StepIndex, limits: &Limits) -> Result<Vec<(&'
         names.push(("iteration", json!(step.iteration()).into()));
         names.push(("previous", json!({"outputs": outputs}).into()));
     }
-    let Some(cleanup) = state.cleanup.as_deref().filter(|_| spec.is_cleanup()) else { return Ok(names) };
-    let PlanEnded { status, failure, reason, .. } = &cleanup.outcome;
-    names.push(("plan", json!({"status": status, "failure": failure, "reason": reason}).into()));
+    if !spec.is_cleanup() {
+        return Ok(names);
+    }
+    names.push(("plan", plan_as_seen(state).into()));
+    if spec.undoes_map() {
+        return Ok(names);
+    }
     if let Some(target) = spec.undoes.as_ref().and_then(|id| state.graph.find(id.as_str())) {
         names.push(("outputs", state.steps[target].outputs.clone().unwrap_or_default()));
-        names.push(("inputs", inputs_for(state, target, i, limits)?));
+        names.push(("inputs", inputs_for(state, target, i, now_ms, limits)?));
     }
     Ok(names)
+}
+
+/// What a clean-up step sees of its plan: the outcome, or that it runs while the step undoes what a revision removed.
+fn plan_as_seen(state: &PlanState) -> Value {
+    match state.cleanup.as_deref() {
+        Some(Cleanup { outcome: PlanEnded { status, failure, reason, .. }, .. }) => {
+            json!({"status": status, "failure": failure, "reason": reason})
+        }
+        None => json!({"status": state.status, "failure": null, "reason": ""}),
+    }
 }
 
 /// What an expression sees besides the goal and the steps.
@@ -266,6 +343,14 @@ struct ScopeParts<'a> {
     locals: &'a [(&'a str, Json)],
     /// The step that loads stored payloads, when it is another one.
     reader: Option<StepIndex>,
+    /// Unix milliseconds.
+    now_ms: u64,
+}
+
+impl ScopeParts<'_> {
+    fn at(now_ms: u64) -> Self {
+        Self { now_ms, ..Self::default() }
+    }
 }
 
 /// Evaluates an expression that sees the goal, the step's dependencies, all final steps and what is `within` its step.
@@ -282,10 +367,12 @@ fn with_scope_and<T>(
     let look = |id: &str| {
         let step = &state.steps[state.graph.find(id)?];
         let seen = step.status.is_final() || dependencies.iter().any(|dependency| dependency.as_str() == id);
-        seen.then_some(ScopedStep { status: step.status, outputs: step.outputs.as_ref(), partial: step.partial })
+        seen.then(|| scoped(step))
     };
     let scope = Scope::new(goal, &look).with_payloads(state.loads.of(Some(within.reader.unwrap_or(i))));
-    let scope = scope.with_inputs(within.inputs).with_locals(within.locals);
+    let step = &state.steps[i];
+    let now_ms = if step.status.is_in_flight() { step.queued_ms } else { within.now_ms };
+    let scope = scope.with_inputs(within.inputs).with_locals(within.locals).with_now(now_ms);
     evaluate(&scope).map_err(|e| {
         if e.code == PAYLOAD_NEEDED {
             return Unrendered::Needs(e.payloads);

@@ -18,7 +18,7 @@ impl Turn<'_> {
         let iteration = self.state.steps[i].iteration();
         let StepCompleted { cost, tokens, usage, duration_ms, .. } = completed;
         let spent = Spent { cost, tokens, split: usage, duration_ms };
-        match render::until(self.state, i, &repeat.until, outputs, &self.context.limits) {
+        match render::until(self.state, i, self.now_ms, &repeat.until, outputs, &self.context.limits) {
             Ok(true) => return Some(completed),
             Ok(false) => {}
             Err(why) => {

@@ -73,7 +73,7 @@ impl PlanState {
             let i = self.graph.find(id.as_str());
             i.is_some_and(|i| self.steps[i].status == StepStatus::Revised)
         };
-        plan.steps.retain(|step| !gone(&step.id));
+        plan.steps.retain(|step| !gone(&step.id) && !step.undoes.as_ref().is_some_and(gone));
         for step in &mut plan.steps {
             step.dependencies.retain(|id| !gone(id));
         }

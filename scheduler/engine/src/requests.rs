@@ -45,6 +45,7 @@ impl Turn<'_> {
                 Ok(())
             }
             Verb::CompleteStep { step, outputs, reason: _ } => self.complete_manually(&step, outputs),
+            Verb::ReportCallback { step, attempt, report } => self.receive_callback(&step, attempt, *report),
             Verb::SendEvent { event, waiting_only } => self.receive_event(*event, waiting_only),
             Verb::ApproveStep { step, reason } => {
                 let i = self.awaiting_step(&step)?;
@@ -71,6 +72,7 @@ impl Turn<'_> {
             | Verb::ApproveStep { .. }
             | Verb::RejectStep { .. }
             | Verb::SendEvent { .. }
+            | Verb::ReportCallback { .. }
             | Verb::AnswerQuestion { .. } => Ok(()),
             Verb::Submit(_)
             | Verb::Pause { .. }

@@ -18,7 +18,7 @@ impl Turn<'_> {
         let Some(cache) = spec.cache.as_ref().filter(|_| spec.kind.needs_worker()) else {
             return Ok(None);
         };
-        let own = render::key(self.state, i, &cache.key, &self.context.limits)?;
+        let own = render::key(self.state, i, self.now_ms, &cache.key, &self.context.limits)?;
         let queue = self.state.queue(i).expect("the step exists");
         let action = self.state.action(i).unwrap_or_default();
         let words = serde_json::json!([self.state.namespace(), queue, action, own]);

@@ -91,6 +91,8 @@ pub struct PlanState {
     /// The clean-up in progress.
     pub(crate) cleanup: Option<Box<Cleanup>>,
     pub(crate) ended: Option<Box<PlanEnded>>,
+    /// Undo steps of what revisions removed, the next one first. Nothing else becomes ready before they have ended.
+    pub(crate) undoing: Vec<StepIndex>,
     pub(crate) updated_ms: u64,
     /// When its first step began, Unix milliseconds; 0 before.
     pub(crate) begun_ms: u64,
@@ -208,6 +210,8 @@ pub(crate) struct StepDetails {
     pub(crate) iterated: Option<(u32, Json)>,
     /// The name and key of the event that it waits for.
     pub(crate) awaited_event: Option<Box<(String, String)>>,
+    /// The attempt of the last callback, and the digest of its report.
+    pub(crate) callback: Option<Box<(u32, String)>>,
     /// Since when its agents ask to wait, one attempt after the other.
     pub(crate) told_to_wait: Option<ToldToWait>,
 }
@@ -331,6 +335,7 @@ impl PlanState {
             monitor: ConstraintMonitor::new(&accepted.goal, accepted.parent.is_some()),
             judging: None,
             cleanup: None,
+            undoing: Vec::new(),
             ended: None,
             updated_ms: time_ms,
             size: 0,
@@ -446,11 +451,16 @@ impl StepState {
     /// Folds the wait of a call: it is a question, or a reason to agree or refuse.
     pub(crate) fn fold_suspended(&mut self, suspended: &StepSuspended) {
         (self.due_ms, self.worker) = (suspended.due_ms, None);
+        if suspended.call.wait.kind == CallWaitKind::Callback {
+            return;
+        }
         let (details, wait) = (self.details(), &suspended.call.wait);
         details.suspended = Some(Box::new(suspended.call.clone()));
         details.call_plan.clone_from(&suspended.plan);
         match wait.kind {
-            CallWaitKind::Approval | CallWaitKind::Plan | CallWaitKind::Budget => details.reason.clone_from(&wait.text),
+            CallWaitKind::Approval | CallWaitKind::Plan | CallWaitKind::Budget | CallWaitKind::Callback => {
+                details.reason.clone_from(&wait.text);
+            }
             CallWaitKind::Answer => details.question = Some(wait.text.clone()),
         }
     }

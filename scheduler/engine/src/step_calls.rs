@@ -71,6 +71,7 @@ impl Turn<'_> {
     /// Ends an attempt one of whose calls waits: it holds no slot, and is not counted as a failure.
     pub(crate) fn suspend(&mut self, i: StepIndex, report: &Report, spent: Spent) {
         let checked = match report.suspended.as_deref() {
+            Some(call) if call.wait.kind == CallWaitKind::Callback => Ok(call.clone()),
             Some(call) => self.check_suspended(i, call).map(|()| call.clone()),
             None => Err("`suspended` is missing".into()),
         };
@@ -81,6 +82,12 @@ impl Turn<'_> {
                 return self.fail_attempt(i, Failure::new(FailureClass::Permanent, "ANSWER_INVALID", message), spent);
             }
         };
+        if call.wait.kind == CallWaitKind::Callback {
+            // What an agent says of a call that is none is not kept.
+            let wait = CallWait::new(CallWaitKind::Callback, "");
+            let call = SuspendedCall { n: 0, name: "callback".into(), inputs: None, wait };
+            return self.suspend_for_callback(i, call, report.worker.clone(), spent);
+        }
         call.wait.text = call.wait.text.chars().take(WAIT_TEXT_CHARS_MAX).collect();
         self.discard_for(i, &call);
         let worker = report.worker.clone();
@@ -88,6 +95,7 @@ impl Turn<'_> {
             CallWaitKind::Approval | CallWaitKind::Answer => self.suspend_for_person(i, call, worker, spent),
             CallWaitKind::Plan => self.suspend_for_plan(i, call, worker, spent),
             CallWaitKind::Budget => self.suspend_for_budget(i, call, worker, spent),
+            CallWaitKind::Callback => {}
         }
     }
 
@@ -177,6 +185,7 @@ impl Turn<'_> {
             CallWaitKind::Answer => json!({"error": "nobody answered in time"}),
             CallWaitKind::Plan => return self.end_plan_wait(i, waiting),
             CallWaitKind::Budget => return self.end_budget_wait(i, &waiting),
+            CallWaitKind::Callback => return self.end_callback_wait(i),
         };
         self.resume_call(i, waiting, &outcome, true, Usage::default());
     }

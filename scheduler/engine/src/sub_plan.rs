@@ -9,6 +9,8 @@ use goalmill_common::id::{PlanId, StepId};
 use goalmill_common::json::Json;
 use goalmill_common::plan::{Collect, Plan, StepKind};
 use goalmill_common::status::{PlanStatus, StepStatus};
+use goalmill_common::stored_plan::STORED_PLAN;
+use goalmill_plan::validate::with_defaults;
 use serde_json::{Map, Value};
 
 use crate::attempt::{Spent, step_timeout};
@@ -16,6 +18,7 @@ use crate::call_plan::CallPlanEnd;
 use crate::decide::Turn;
 use crate::family::FamilyRequest;
 use crate::graph::StepIndex;
+use crate::output_check::schema_mismatch;
 use crate::requests::PLAN_TIMEOUT;
 use crate::state::StepState;
 use crate::token::TokenKey;
@@ -32,9 +35,13 @@ impl Turn<'_> {
         if !self.expand(i) {
             return;
         }
-        let inputs = match render::inputs(self.state, i, &self.context.limits) {
+        let inputs = match render::inputs(self.state, i, self.now_ms, &self.context.limits) {
             Ok(inputs) => inputs,
             Err(why) => return self.put_off(i, why),
+        };
+        let inputs = match self.inputs_of_plan(i, inputs) {
+            Ok(inputs) => inputs,
+            Err(failure) => return self.give_up(i, failure, Spent::default()),
         };
         self.forget_payloads(i);
         let due_ms = self.sub_plan_due(i);
@@ -43,6 +50,20 @@ impl Turn<'_> {
         let started = StepStarted { worker: None, started_ms: self.now_ms, due_ms };
         self.emit_step(i, StepEvent::Started(Box::new(started)));
         self.requests.push(self.state.sub_plan(i, &inputs));
+    }
+
+    /// The inputs with the defaults of the plan's `input_schema`, or why they do not match it.
+    fn inputs_of_plan(&self, i: StepIndex, inputs: Json) -> Result<Json, Failure> {
+        let plan = self.state.plan.steps[i].plan.as_ref();
+        let Some(schema) = plan.and_then(|plan| plan.input_schema.as_ref()) else { return Ok(inputs) };
+        let inputs = Json::from(with_defaults(schema, inputs.value()));
+        match schema_mismatch(schema, &inputs) {
+            None => Ok(inputs),
+            Some(mismatch) => {
+                let message = format!("the inputs do not match the `input_schema` of the plan: {mismatch}");
+                Err(Failure::new(FailureClass::Permanent, "INPUT_INVALID", message))
+            }
+        }
     }
 
     /// Plans inside plans at most: of the goal, within the limits of the installation.
@@ -199,6 +220,9 @@ impl PlanState {
         let SubPlanRequest { description, inputs, plan, budget, require_approval } = request;
         let mut metadata = Map::new();
         metadata.insert("inputs".into(), inputs);
+        if let Some(stored) = &spec.stored {
+            metadata.insert(STORED_PLAN.into(), stored.as_str().into());
+        }
         let planning = Planning { require_approval, ..self.accepted.goal.planning.clone() };
         let goal = Goal {
             description,

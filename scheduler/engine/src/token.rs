@@ -24,7 +24,12 @@ impl TokenKey {
     /// Source: J.-P. Aumasson, D. J. Bernstein, "SipHash: a fast short-input PRF", INDOCRYPT 2012
     /// (SipHash-2-4 with 128 bits of output).
     pub(crate) fn token(self, step: &StepId, attempt: u32) -> AttemptToken {
-        base32(self.bits(step, attempt), 26).into()
+        base32(self.bits(b"", step, attempt), 26).into()
+    }
+
+    /// The token of the callback of one attempt. The token of the attempt does not reveal it.
+    pub(crate) fn callback_token(self, step: &StepId, attempt: u32) -> AttemptToken {
+        base32(self.bits(b"callback/", step, attempt), 26).into()
     }
 
     /// The id of the sub-plan of one attempt: in the same shard and deterministic, so that
@@ -33,8 +38,10 @@ impl TokenKey {
         PlanId::derive_in(parent.shard().unwrap_or(ShardId(0)), &format!("{parent}/{step}/{attempt}"))
     }
 
-    fn bits(self, step: &StepId, attempt: u32) -> u128 {
+    /// - `purpose`: ends with a character that no id has.
+    fn bits(self, purpose: &[u8], step: &StepId, attempt: u32) -> u128 {
         let mut hasher = SipHasher24::new_with_keys(self.0[0], self.0[1]);
+        hasher.write(purpose);
         hasher.write(step.as_str().as_bytes());
         hasher.write(&attempt.to_le_bytes());
         hasher.finish128().as_u128()
@@ -54,6 +61,8 @@ mod tests {
         assert_ne!(key.token(&a, 1), key.token(&b, 1));
         assert_ne!(key.token(&a, 1), TokenKey::new("other").token(&a, 1));
         assert_eq!(key.token(&a, 1).as_str().len(), 26);
+        assert_ne!(key.callback_token(&a, 1), key.token(&a, 1));
+        assert_ne!(key.callback_token(&a, 1), key.callback_token(&a, 2));
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! The transition tables: which event is allowed in which status, and the next status. Exhaustive: a new status or
 //! event is a compile error here.
 
+use goalmill_common::call::CallWaitKind;
 use goalmill_common::config::HookPoint;
 use goalmill_common::event::{HookDecision, PlanEvent, SkipCause, StepEvent};
 use goalmill_common::status::{PlanStatus, StepStatus};
@@ -12,13 +13,15 @@ pub fn step_transition(status: StepStatus, event: &StepEvent) -> Option<StepStat
         // The step is not there yet.
         StepEvent::Added(_) => None,
         // They take effect with the `plan_revised` that follows.
-        StepEvent::Modified(_) | StepEvent::Removed(_) => is_changeable(status).then_some(status),
+        StepEvent::Modified(_) => is_changeable(status).then_some(status),
+        // A completed step only if it can be undone.
+        StepEvent::Removed(_) => (is_changeable(status) || status == S::Completed).then_some(status),
         StepEvent::Ready => from(status, &[S::Pending, S::Retrying], S::Ready),
         StepEvent::Blocked(_) => from(status, &[S::Pending], S::Blocked),
         StepEvent::ApprovalRequested(_) => from(status, &[S::Pending], S::AwaitingApproval),
         StepEvent::HookAsked(asked) => match asked.point {
             // Results of the cache and of steps that the engine runs have no attempt that is running.
-            HookPoint::OnStepComplete => from(status, &[S::Ready, S::Running], S::AwaitingApproval),
+            HookPoint::OnStepComplete => from(status, &[S::Ready, S::Running, S::Waiting], S::AwaitingApproval),
             HookPoint::OnStepStart => from(status, &[S::Pending, S::AwaitingApproval], S::AwaitingApproval),
             HookPoint::OnPlanGenerated | HookPoint::OnPlanApproved | HookPoint::OnRevisionNeeded => None,
         },
@@ -36,14 +39,19 @@ pub fn step_transition(status: StepStatus, event: &StepEvent) -> Option<StepStat
         StepEvent::Queued(_) => from(status, &[S::Ready], S::Queued),
         StepEvent::Started(_) => from(status, &[S::Queued], S::Running),
         StepEvent::Progress(_) => from(status, &[S::Running], S::Running),
-        StepEvent::Retrying(_) => from(status, &[S::Queued, S::Running, S::AwaitingApproval], S::Retrying),
-        StepEvent::Iterated(_) => from(status, &[S::Running, S::AwaitingApproval], S::Retrying),
+        StepEvent::Retrying(_) => from(status, &[S::Queued, S::Running, S::Waiting, S::AwaitingApproval], S::Retrying),
+        StepEvent::Iterated(_) => from(status, &[S::Running, S::Waiting, S::AwaitingApproval], S::Retrying),
         StepEvent::Measured(_) | StepEvent::CallRecorded(_) => from(status, &[S::Running], S::Running),
-        StepEvent::CallsDiscarded(_) => from(status, &[S::Running, S::AwaitingApproval], status),
+        StepEvent::CallsDiscarded(_) => from(status, &[S::Running, S::Waiting, S::AwaitingApproval], status),
         StepEvent::Suspended(suspended) => {
-            let waits_for_person = suspended.call.wait.kind.is_for_person();
-            from(status, &[S::Running], if waits_for_person { S::AwaitingApproval } else { S::Retrying })
+            let next = match suspended.call.wait.kind {
+                CallWaitKind::Approval | CallWaitKind::Answer => S::AwaitingApproval,
+                CallWaitKind::Plan | CallWaitKind::Budget => S::Retrying,
+                CallWaitKind::Callback => S::Waiting,
+            };
+            from(status, &[S::Running], next)
         }
+        StepEvent::CallbackReceived(_) => from(status, &[S::Running, S::Waiting], status),
         StepEvent::Resumed(_) => from(status, &[S::AwaitingApproval, S::Retrying], S::Ready),
         StepEvent::WaitStarted(_) => from(status, &[S::Ready], S::Waiting),
         StepEvent::Released(_) => from(status, &[S::Queued, S::Running], S::Ready),

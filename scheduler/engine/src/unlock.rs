@@ -2,13 +2,13 @@
 
 use goalmill_common::event::{ApprovalRequested, PlanEnded, Reason, SkipCause, StepEvent, StepSkipped};
 use goalmill_common::failure::{Failure, FailureClass};
-use goalmill_common::id::StepId;
 use goalmill_common::plan::StepKind;
 use goalmill_common::status::{PlanStatus, StepStatus};
 
 use crate::attempt::Spent;
 use crate::constraints::CONSTRAINT_BROKEN;
 use crate::decide::Turn;
+use crate::failure::plan_failure;
 use crate::graph::StepIndex;
 use crate::render;
 use crate::state::JoinState;
@@ -39,6 +39,10 @@ impl Turn<'_> {
             if let Some(i) = self.finished.pop_front() {
                 for place in self.state.graph.dependent_range(i) {
                     self.try_unlock(self.state.graph.dependent_at(place));
+                }
+                // All other steps have waited for an undo step.
+                if self.state.plan.steps[i].undoes.is_some() {
+                    self.state.indices().for_each(|i| self.try_unlock(i));
                 }
             } else if self.is_over_budget() {
                 self.fail_over_budget();
@@ -97,7 +101,7 @@ impl Turn<'_> {
             }
             self.work.count(0);
         }
-        match render::condition(self.state, i, &self.context.limits) {
+        match render::condition(self.state, i, self.now_ms, &self.context.limits) {
             Err(why) => self.put_off(i, why),
             Ok(false) => {
                 let when = self.state.plan.steps[i].when.as_deref().unwrap_or_default();
@@ -126,13 +130,19 @@ impl Turn<'_> {
 
     fn skip_for_dependencies(&mut self, i: StepIndex) {
         let state = &*self.state;
-        let is_lost = |id: &&StepId| {
-            let dependency = state.graph.find(id.as_str());
-            dependency.is_some_and(|d| state.steps[d].status.is_final() && !state.is_satisfied(d))
+        let spec = &state.plan.steps[i];
+        let mut dependencies = spec.dependencies.iter().filter_map(|id| state.graph.find(id.as_str()));
+        let lost = dependencies.find(|d| state.steps[*d].status.is_final() && !state.is_met(spec, *d));
+        let reason = match lost.map(|d| (&state.plan.steps[d].id, state.steps[d].status)) {
+            None => "not enough dependencies can succeed".to_owned(),
+            Some((id, status)) => match spec.dependency_status.get(id) {
+                None => format!("not enough dependencies can succeed: `{id}` is {status}"),
+                Some(allowed) => {
+                    let allowed: Vec<&str> = allowed.iter().map(|status| status.as_str()).collect();
+                    format!("`{id}` is {status}, not {}", allowed.join(" or "))
+                }
+            },
         };
-        let lost = state.plan.steps[i].dependencies.iter().find(is_lost).and_then(|id| state.graph.find(id.as_str()));
-        let why = lost.map(|d| format!(": `{}` is {}", state.plan.steps[d].id, state.steps[d].status));
-        let reason = format!("not enough dependencies can succeed{}", why.unwrap_or_default());
         self.skip(i, SkipCause::DependencyFailed, reason);
     }
 
@@ -174,7 +184,10 @@ impl Turn<'_> {
         if self.judge() {
             return;
         }
-        let is_partial = self.state.counts.failed > 0 || self.state.steps.iter().any(|step| step.partial);
+        if let Some((step, failure)) = self.state.unhandled_failure() {
+            return self.fail_plan(plan_failure(&step, failure));
+        }
+        let is_partial = self.state.has_open_failure() || self.state.steps.iter().any(|step| step.partial);
         let status = if is_partial { PlanStatus::Partial } else { PlanStatus::Completed };
         let status = self.status_by_criteria(status);
         if status == PlanStatus::Failed {

@@ -108,6 +108,7 @@ impl PlanState {
             status: step.status,
             attempt: step.attempt,
             dependencies: spec.dependencies.clone(),
+            dependency_status: spec.dependency_status.clone(),
             phase: spec.phase.clone(),
             worker: step.worker.clone(),
             queued_at: at(step.queued_ms).map(rfc3339),

@@ -57,7 +57,7 @@ impl Turn<'_> {
         let due_ms = match (wait.for_ms, &wait.until) {
             (Some(for_ms), _) => self.after(for_ms),
             (None, Some(until)) => {
-                let text = render::text(self.state, i, until, &self.context.limits)?;
+                let text = render::text(self.state, i, self.now_ms, until, &self.context.limits)?;
                 let Some(due_ms) = time_ms(&text) else {
                     let message = format!(
                         "`until` gives `{}`, which is no time: give RFC 3339 as in `2027-01-31T12:00:00Z`, or Unix \
@@ -85,7 +85,7 @@ impl Turn<'_> {
 
     fn event_wait(&self, i: StepIndex, wait: &StepWait, event: &str) -> Result<StepWaitStarted, Unrendered> {
         let key = match &wait.key {
-            Some(key) => render::text(self.state, i, key, &self.context.limits)?,
+            Some(key) => render::text(self.state, i, self.now_ms, key, &self.context.limits)?,
             None => String::new(),
         };
         let is_key = !key.is_empty() && key.chars().count() <= KEY_CHARS_MAX && !key.chars().any(char::is_control);

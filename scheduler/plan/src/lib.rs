@@ -8,4 +8,5 @@ pub mod document;
 pub mod formats;
 pub mod schema;
 pub mod states;
+pub mod stored_plans;
 pub mod validate;

@@ -126,7 +126,7 @@ proptest! {
         let text = parts.concat();
         let goal = Goal { description: "x".into(), ..Goal::default() };
         let outputs = Json::of(&json!({"x": [1, 2], "y": "text"}));
-        let look = |_: &str| Some(ScopedStep { status: StepStatus::Completed, outputs: Some(&outputs), partial: false });
+        let look = |_: &str| Some(ScopedStep { status: StepStatus::Completed, outputs: Some(&outputs), partial: false, failure: None });
         let scope = Scope::new(&goal, &look);
         let rendered = expression::render(&Json::of(&text), &scope, &Limits::default());
         let malformed = rendered.is_err_and(|e| e.code == "INVALID_EXPRESSION");
@@ -272,6 +272,7 @@ fn plan() -> impl Strategy<Value = Plan> {
             name,
             strategy,
             max_parallel,
+            input_schema: max_parallel.map(|n| json!({"type": "object", "maxProperties": n}).into()),
             budget: Budget { tokens, cost: tokens.map(|t| t as f64 / 4.0), seconds: None },
             approve,
             revision: max_parallel.map(|n| RevisionPolicy {

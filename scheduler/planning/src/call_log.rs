@@ -10,6 +10,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use async_trait::async_trait;
 use goalmill_common::event::{ModelAnswered, ModelAsked, PlannerToolCall, ToolsCalled};
 use goalmill_common::goal::{Budget, Usage};
+use goalmill_common::id::PlanId;
 use goalmill_common::json::Json;
 use goalmill_llm::{Completion, ModelError, ProgressMeter, SpendBudget, Spending, Usd};
 use serde_json::Value;
@@ -28,6 +29,11 @@ const TOOLS_BYTES_MAX: usize = 64 << 10;
 /// Where calls are written down.
 #[async_trait]
 pub trait CallRecorder: Send + Sync {
+    /// The plan that is planned.
+    fn plan(&self) -> Option<&PlanId> {
+        None
+    }
+
     /// A call is about to be made; returns once that is safe. `false`: nobody waits for what it is made for.
     async fn asked(&self, call: ModelAsked) -> bool;
 
@@ -85,6 +91,42 @@ impl CallLog {
             left.tokens = left.tokens.map(|tokens| tokens.saturating_add(answered.usage.tokens));
             left.cost = left.cost.map(|cost| cost + answered.usage.cost);
         }
+    }
+
+    /// The plan that is planned; none where calls are written down nowhere.
+    pub fn plan(&self) -> Option<&PlanId> {
+        self.0.recorder.as_ref()?.plan()
+    }
+
+    /// Writes down that a planning agent is about to be asked. Returns the number of the call; `None` if nobody waits for
+    /// it.
+    pub(crate) async fn begin_agent(&self, planner: &'static str, action: &str) -> Option<u32> {
+        let call = self.next_call(planner);
+        let Some(recorder) = self.0.recorder.as_ref().filter(|_| !self.has_ended(planner, call)) else {
+            return Some(call);
+        };
+        let asked = ModelAsked {
+            revision: self.0.revision,
+            planner: planner.into(),
+            call,
+            template: action.into(),
+            ..ModelAsked::default()
+        };
+        recorder.asked(asked).await.then_some(call)
+    }
+
+    /// Writes down what a planning agent took, unless another scheduler has done so. Its answer is kept by the plan in which
+    /// it worked.
+    pub(crate) async fn end_agent(&self, planner: &'static str, call: u32, usage: Usage, error: String) {
+        let Some(recorder) = self.0.recorder.as_ref().filter(|_| !self.has_ended(planner, call)) else { return };
+        let (revision, planner) = (self.0.revision, planner.into());
+        let answered = ModelAnswered { revision, planner, call, usage, error, ..ModelAnswered::default() };
+        recorder.answered(answered).await;
+    }
+
+    /// Whether another scheduler has recorded the end of a call.
+    fn has_ended(&self, planner: &str, call: u32) -> bool {
+        self.0.kept.iter().any(|kept| kept.planner == planner && kept.call == call)
     }
 
     /// Opens a planner's scope.

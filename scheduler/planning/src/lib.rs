@@ -17,6 +17,7 @@ use goalmill_plan::states::{RoutedPlan, ValidPlan};
 use goalmill_plan::validate::{Catalogue, Policy};
 use tokio::sync::mpsc;
 
+pub mod agent_planner;
 pub mod calibration;
 pub mod call_log;
 pub mod examples;

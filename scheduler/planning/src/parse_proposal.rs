@@ -2,7 +2,6 @@
 //! as it would be.
 
 use goalmill_common::command::Proposal;
-use goalmill_common::id::StepId;
 use goalmill_common::limits::Limits;
 use goalmill_common::plan::{Plan, Step};
 use goalmill_common::problem::Issue;
@@ -228,12 +227,8 @@ fn towards(steps: Value, replan: &ReplanContext<'_>, actions: &Actions, repairs:
     for step in &replan.situation().plan.steps {
         let id = step.id.as_str();
         let is_asked_for = replan.situation().step.as_ref() == Some(&step.id);
-        // A new plan says nothing of clean-up that it keeps.
-        let is_undone = |target: &StepId| {
-            replan.is_over(target.as_str()) || ids.iter().flatten().any(|known| known == target.as_str())
-        };
-        let is_kept = step.always || step.undoes.as_ref().is_some_and(is_undone);
-        let stays = replan.is_over(id) || replan.is_final(id) && !is_asked_for || is_kept;
+        // A new plan says nothing of clean-up that it keeps; the undo of a step that goes is a matter of the engine.
+        let stays = replan.is_over(id) || replan.is_final(id) && !is_asked_for || step.is_cleanup();
         if !stays && !ids.iter().flatten().any(|known| known == id) {
             changes.push(json!({"remove_step": {"step": id}}));
         }
@@ -466,8 +461,7 @@ fn canonical(changes: &mut [Value], plan: &Plan) {
     }
 }
 
-/// Adds what the changes mean for undo steps, which are steps of their own in a running plan: that of a new step comes with
-/// it, and that of a step which is taken out goes too.
+/// Adds the undo steps of the steps that the changes bring: in a running plan they are steps of their own.
 fn bring_undo(changes: &mut Vec<Value>, plan: &Plan, replan: &ReplanContext<'_>) {
     let brought: Vec<Value> = changes.iter().flat_map(brought).collect();
     let is_brought = |id: &str| brought.iter().any(|step| step.get("id").is_some_and(|known| known == id));
@@ -481,13 +475,6 @@ fn bring_undo(changes: &mut Vec<Value>, plan: &Plan, replan: &ReplanContext<'_>)
             None => more.push(json!({"add_step": {"step": undo, "before": []}})),
         }
     }
-    for change in changes.iter() {
-        let Some(("remove_step" | "replace_step", body)) = parts(change) else { continue };
-        let gone = body.get("step").and_then(Value::as_str).filter(|id| !is_brought(id));
-        let undo = held.iter().filter(|step| gone.is_some() && step.undoes.as_ref().map(StepId::as_str) == gone);
-        more.extend(undo.map(|step| json!({"remove_step": {"step": step.id}})));
-    }
-    more.retain(|change| !changes.contains(change));
     changes.extend(more);
 }
 

@@ -46,9 +46,14 @@ const STEP_BYTES: usize = 64;
 /// Bytes of one dependency.
 const DEPENDENCY_BYTES: usize = 8;
 
-pub(crate) async fn validate(State(api): State<Api>, headers: HeaderMap, body: Body) -> ApiResult<Preview> {
-    let text = response::body(body)?;
-    match submission::preview_plan(&api.scheduler, text, response::document_format(&headers)?).await {
+pub(crate) async fn validate(
+    State(api): State<Api>,
+    principal: Principal,
+    headers: HeaderMap,
+    body: Body,
+) -> ApiResult<Preview> {
+    let (text, format) = (response::body(body)?, response::document_format(&headers)?);
+    match submission::preview_plan(&api.scheduler, text, format, &principal.plan_scope()).await {
         Ok(preview) => Ok(Json(add_layout(preview).await)),
         Err(problem) if problem.errors.is_empty() => Err(problem.into()),
         Err(problem) => Ok(Json(Preview::refused(problem.errors))),

@@ -9,6 +9,7 @@ use goalmill_common::id::{Namespace, is_id};
 use goalmill_common::problem::{ErrorCode, Problem};
 
 use super::response::{ApiError, shown};
+use crate::stored_plans::PlanScope;
 
 /// The actor of a request that names none.
 const ANONYMOUS: &str = "api";
@@ -115,6 +116,11 @@ impl Principal {
         let (named, own) = (shown(namespace.as_str()), &self.namespace);
         let detail = format!("the request names the namespace `{named}`, and its caller acts in `{own}`");
         Problem::new(ErrorCode::Forbidden, detail).into()
+    }
+
+    /// Whose stored plans the caller's documents may use.
+    pub(super) fn plan_scope(&self) -> PlanScope {
+        PlanScope { namespace: self.namespace.clone(), sees_all: self.sees_all }
     }
 
     /// The scope, as it is shown: a namespace, or `*`.

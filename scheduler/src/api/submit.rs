@@ -49,7 +49,9 @@ pub(crate) async fn submit_plan(
     if let Some(previous) = sent.find_previous(&api, &principal).await? {
         return wait_preference::answer(&api, &headers, previous, Vec::new()).await;
     }
-    let parsed = submission::parse_plan(&api.scheduler, body, format).await.inspect_err(count_refused)?;
+    let parsed = submission::parse_plan(&api.scheduler, body, format, &principal.plan_scope())
+        .await
+        .inspect_err(count_refused)?;
     let ParsedPlan { goal, planned, notes } = parsed;
     let warnings = planned.as_ref().map_or(notes, |planned| planned.warnings.clone());
     let begun = start_submission(&api, &principal, sent, goal, planned).await?;
@@ -67,14 +69,16 @@ pub(super) async fn submit_document(
     if let Some((plan, _)) = sent.find_previous(api, principal).await? {
         return Ok((plan, Vec::new()));
     }
-    let parsed = submission::parse_plan(&api.scheduler, text, Format::Json).await.inspect_err(count_refused)?;
+    let parsed = submission::parse_plan(&api.scheduler, text, Format::Json, &principal.plan_scope())
+        .await
+        .inspect_err(count_refused)?;
     let ParsedPlan { goal, planned, notes } = parsed;
     let notes = planned.as_ref().map_or(notes, |planned| planned.warnings.clone());
     let (plan, _) = start_submission(api, principal, sent, goal, planned).await?;
     Ok((plan, notes))
 }
 
-fn count_refused(problem: &Problem) {
+pub(super) fn count_refused(problem: &Problem) {
     metrics::counter!("goalmill_goals_rejected_total", "reason" => problem.code.as_str()).increment(1);
 }
 
@@ -118,7 +122,7 @@ impl SubmissionHeaders {
     }
 }
 
-async fn start_submission(
+pub(super) async fn start_submission(
     api: &Api,
     principal: &Principal,
     sent: SubmissionHeaders,

@@ -12,6 +12,7 @@ use goalmill_common::goal::Goal;
 use goalmill_common::json::Json;
 use goalmill_common::problem::{ErrorCode, Problem};
 use goalmill_engine::{Command, HookQuestion, PlanAnswer, PlanState, replan_context};
+use goalmill_planning::agent_planner::working_agents;
 use goalmill_planning::stage::StageOutcome;
 use goalmill_planning::{
     CallLog, FirstPlanSink, PlanRequest, PlanningError, ReviseRequest, RevisionRules, StepSink, StreamOutcome, Terms,
@@ -104,7 +105,7 @@ pub(crate) async fn propose(scheduler: &Scheduler, goal: Goal, call_log: CallLog
 
 fn request(scheduler: &Scheduler, goal: Goal, revision: u32) -> PlanRequest {
     PlanRequest {
-        agents: scheduler.directory.agents().as_ref().clone(),
+        agents: working_agents(&scheduler.directory.agents()),
         limits: goal.planning.lower_limits(&scheduler.settings.limits),
         goal,
         now_ms: scheduler.clock.now_ms(),
@@ -190,7 +191,7 @@ pub(crate) async fn revise(
     let planning = situation.goal.planning.clone();
     let request = ReviseRequest {
         situation,
-        agents: scheduler.directory.agents().as_ref().clone(),
+        agents: working_agents(&scheduler.directory.agents()),
         limits: planning.lower_limits(limits).inside(state.depth()),
         now_ms: scheduler.clock.now_ms(),
         call_log,

@@ -1,6 +1,7 @@
 //! Metrics of committed events.
 
 use goalmill_common::event::{Event, PlanEvent, StepEvent};
+use goalmill_common::goal::Usage;
 use goalmill_common::number::microdollars;
 use goalmill_common::revision::{RevisionStrategy, Trigger};
 use metrics::{Counter, counter};
@@ -22,17 +23,14 @@ impl EventCounters {
     }
 
     fn count_step(&self, event: &StepEvent) {
-        if event.failure().is_some() {
-            let cost = event.usage().cost;
-            if cost > 0.0 {
-                counter!("goalmill_step_wasted_microdollars_total").increment(microdollars(cost));
-            }
+        let usage = event.usage();
+        if event.failure().is_none() {
+            count_usage(usage);
+        } else if usage.cost > 0.0 {
+            counter!("goalmill_step_wasted_microdollars_total").increment(microdollars(usage.cost));
         }
-        if let StepEvent::Completed(completed) = event {
+        if let StepEvent::Completed(_) = event {
             self.completed.increment(1);
-            count_usage(completed.cost, completed.tokens);
-        } else if let StepEvent::CallRecorded(call) = event {
-            count_usage(call.cost, call.tokens());
         } else if let StepEvent::Failed(_) = event {
             ended("failed").increment(1);
         } else if let StepEvent::Skipped(_) = event {
@@ -53,7 +51,7 @@ impl EventCounters {
     }
 }
 
-fn count_usage(cost: f64, tokens: u64) {
+fn count_usage(Usage { cost, tokens }: Usage) {
     if tokens > 0 {
         counter!("goalmill_step_tokens_total").increment(tokens);
     }

@@ -349,6 +349,7 @@ fn new_state(scheduler: &Scheduler, shards: &OwnedShards, shard: ShardId) -> Sha
         hooks: scheduler.hooks.decided_points(),
         task_lease_ms: scheduler.settings.scheduler.task_lease_ms,
         reply: scheduler.broker.keys().reports(shard),
+        callback_base: scheduler.settings.api.callback_url.trim_end_matches('/').to_owned(),
         recording: input_recording(&scheduler.settings.record, scheduler.broker.keys(), shard),
     };
     let retention_ms = scheduler.retention_ms();

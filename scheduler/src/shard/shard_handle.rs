@@ -52,6 +52,10 @@ impl ShardHandle {
 
 #[async_trait]
 impl CallRecorder for ShardHandle {
+    fn plan(&self) -> Option<&PlanId> {
+        Some(&self.plan)
+    }
+
     async fn asked(&self, call: ModelAsked) -> bool {
         self.send_and_wait(Command::ModelAsked(Box::new(call))).await.is_ok()
     }

@@ -160,7 +160,9 @@ fn run_case(case: Case, engine: Engine) {
     let policy = Policy { allow, deny, approve };
     // Nothing of a trial is written: no hook is asked.
     let hooks = HookPoints::default();
-    let context = EngineContext { judge_model: false, limits, policy, hooks, task_lease_ms, reply, recording };
+    let callback_base = String::new();
+    let context =
+        EngineContext { judge_model: false, limits, policy, hooks, task_lease_ms, reply, callback_base, recording };
     let mut owned = ShardState::new(shard, context, Clock::system(), Random::system(), 0);
     owned.use_engine(engine);
     let state = fold(&log);

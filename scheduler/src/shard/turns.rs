@@ -249,6 +249,7 @@ mod tests {
             limits,
             policy,
             hooks: HookPoints::default(),
+            callback_base: "http://api".into(),
             task_lease_ms: 30_000,
             reply,
             recording: None,

@@ -2,7 +2,7 @@
 //!
 //! Sizes: `GOALMILL_CHAOS_SEEDS` (seeds of the kill tests, 6 unless told), `GOALMILL_CHAOS_SEED` (only this one),
 //! `GOALMILL_CHAOS_FAILOVERS` (planned failovers, 1 unless told), `GOALMILL_CHAOS_REDIS_KILLS` (kills of Redis under large
-//! payloads, 2 unless told),
+//! payloads, 2 unless told), `GOALMILL_CHAOS_WAITS` (plans of the event storm, 100 unless told; ten events for each),
 //! `GOALMILL_DATA` (a directory with `wfinstances/*.json`, WfFormat traces to run besides the made ones).
 
 mod archive;
@@ -10,6 +10,7 @@ mod at_rest;
 mod call_plans;
 mod calls;
 mod drain;
+mod event_storm;
 mod failover;
 mod failovers;
 mod hostile;
@@ -20,6 +21,7 @@ mod losses;
 mod network;
 mod poison;
 mod protocol;
+mod saga;
 mod stages;
 mod suspended;
 mod takeover;

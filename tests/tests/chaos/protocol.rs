@@ -165,7 +165,11 @@ async fn malformed_submissions_are_answered_and_not_tried_again() -> Result<()> 
 async fn the_python_worker_of_the_protocol_page_completes_a_plan() -> Result<()> {
     let _machine = machine().await;
     let cluster = Cluster::start(Options { workers: 1, ..Options::default() }).await?;
-    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/examples/worker.py");
+    let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/protocol.md");
+    let page = std::fs::read_to_string(page)?;
+    let (_, worker) = page.split_once("<!-- worker -->\n```python\n").context("the page has no worker")?;
+    let script = cluster.dir.path().join("worker.py");
+    std::fs::write(&script, worker.split_once("\n```").context("the worker has no end")?.0)?;
     let mut python = Command::new("/usr/bin/python3");
     python.arg(script).arg("shout").arg(cluster.redis.url());
     let mut worker = Process::spawn(&mut python, &cluster.dir.path().join("python.log"))?;

@@ -31,7 +31,7 @@ enum Repeated {
 }
 
 /// Every verb of the broker that is not a wait.
-const VERBS: [(&str, Repeated); 53] = [
+const VERBS: [(&str, Repeated); 54] = [
     ("open", Repeated::Nothing),
     ("meta", Repeated::Nothing),
     ("check", Repeated::Nothing),
@@ -74,6 +74,7 @@ const VERBS: [(&str, Repeated); 53] = [
     ("get_blob", Repeated::Nothing),
     ("remove_blob", Repeated::Nothing),
     ("put_field", Repeated::Nothing),
+    ("add_field", Repeated::Nothing),
     ("get_field", Repeated::Nothing),
     ("fields", Repeated::Nothing),
     ("remove_field", Repeated::Nothing),
@@ -148,6 +149,7 @@ async fn act(verb: &str, broker: &dyn Broker, known: &Known) -> Result<(), Broke
         "get_blob" => broker.get_blob(&Keys::default().blob(S0, "k1")).await.map(drop),
         "remove_blob" => broker.remove_blob(&Keys::default().blob(S0, "k1")).await,
         "put_field" => broker.put_field(&Keys::default().tokens(), "a", "1").await,
+        "add_field" => broker.add_field(&Keys::default().tokens(), "b", "1").await.map(drop),
         "get_field" => broker.get_field(&Keys::default().tokens(), "a").await.map(drop),
         "fields" => broker.fields(&Keys::default().tokens()).await.map(drop),
         "remove_field" => broker.remove_field(&Keys::default().tokens(), "a").await.map(drop),

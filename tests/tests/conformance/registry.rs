@@ -229,6 +229,12 @@ async fn fields_of_a_hash_stay_until_they_are_removed(mut stage: Stage) {
     assert_eq!(stage.broker.get_field(&tokens, "b").await.unwrap().as_deref(), Some("✓ 2"));
     assert_eq!(stage.broker.get_field(&tokens, "c").await.unwrap(), None);
     let before = stage.look().await;
+    assert!(!stage.broker.add_field(&tokens, "a", "2").await.unwrap());
+    stage.assert_changed(&before, &[], &[]).await;
+    assert!(stage.broker.add_field(&tokens, "c", "3").await.unwrap());
+    assert_eq!(stage.broker.get_field(&tokens, "a").await.unwrap().as_deref(), Some("1"));
+    assert!(stage.broker.remove_field(&tokens, "c").await.unwrap());
+    let before = stage.look().await;
     assert!(stage.broker.remove_field(&tokens, "b").await.unwrap());
     stage.assert_changed(&before, &["tokens"], &[&tokens]).await;
     assert!(!stage.broker.remove_field(&tokens, "b").await.unwrap());

@@ -34,6 +34,7 @@ const MANY: usize = 10_000;
 #[derive(Clone, Debug)]
 enum FieldVerb {
     Put { field: u8, value: u8 },
+    Add { field: u8, value: u8 },
     Get { field: u8 },
     All,
     Remove { field: u8 },
@@ -300,6 +301,7 @@ fn verb() -> impl Strategy<Value = Verb> {
     ];
     let fields = prop_oneof![
         (0..3_u8, 0..9_u8).prop_map(|(field, value)| FieldVerb::Put { field, value }),
+        (0..3_u8, 0..9_u8).prop_map(|(field, value)| FieldVerb::Add { field, value }),
         (0..3_u8).prop_map(|field| FieldVerb::Get { field }),
         Just(FieldVerb::All),
         (0..3_u8).prop_map(|field| FieldVerb::Remove { field }),
@@ -681,6 +683,9 @@ async fn ask_field(broker: &dyn Broker, verb: &FieldVerb) -> Result<String, Brok
     Ok(match verb {
         FieldVerb::Put { field, value } => {
             format!("{:?}", broker.put_field(&key, &name("f", *field), &name("v", *value)).await?)
+        }
+        FieldVerb::Add { field, value } => {
+            format!("{}", broker.add_field(&key, &name("f", *field), &name("v", *value)).await?)
         }
         FieldVerb::Get { field } => format!("{:?}", broker.get_field(&key, &name("f", *field)).await?),
         FieldVerb::All => format!("{:?}", broker.fields(&key).await?),

@@ -87,6 +87,7 @@ async fn code_of(answer: Response) -> Result<String> {
 /// The address with something in the place of each parameter.
 fn filled(path: &str) -> String {
     let name = path.replace("{name}", "plan").replace("{agent_type}", "nobody").replace("{entry}", "1-0");
+    let name = name.replace("{stored}", "trip@1");
     name.replace("{id}", ABSENT).replace("{step}", "a").replace("{question}", "a")
 }
 

@@ -11,7 +11,7 @@ use goalmill_plan::validate;
 use goalmill_tests::process::binary;
 
 /// Directories of a working copy that hold no page of ours.
-const PASSED_OVER: &[&str] = &["target", ".git"];
+const PASSED_OVER: &[&str] = &["target", ".git", "node_modules"];
 
 pub(crate) fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("the tests package stands in the workspace").to_owned()

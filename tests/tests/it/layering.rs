@@ -30,6 +30,11 @@ pub const RULES: &[(&str, &[&str], &[&str])] = &[
         &["redis", "deadpool", "axum", "reqwest"],
     ),
     (
+        "scheduler/testkit",
+        &["common", "engine", "plan", "planning"],
+        &["tokio", "redis", "deadpool", "axum", "reqwest"],
+    ),
+    (
         "scheduler",
         &["archive", "broker", "client", "common", "engine", "http", "llm", "mcp-server", "plan", "planning", "router"],
         REDIS,
@@ -47,7 +52,7 @@ pub const RULES: &[(&str, &[&str], &[&str])] = &[
         "cli",
         &[
             "agents", "archive", "common", "broker", "client", "demo", "engine", "expression", "http", "launcher",
-            "llm", "mcp-server", "plan", "planning", "scheduler", "worker",
+            "llm", "mcp-server", "plan", "planning", "scheduler", "testkit", "worker",
         ],
         &["redis", "deadpool", "axum"],
     ),
@@ -62,10 +67,12 @@ const SCHEDULER_ORDER: &[&[&str]] = &[
     &["api", "archiver", "event_stream", "intake", "gauges", "goal_streams", "reaper", "reconcile"],
     &["event_delivery"],
     &["scaling", "shard_client", "submission"],
+    &["stored_plans"],
     &["shard"],
     &["effects", "watchdog"],
     &["quarantine", "unused_agent_types"],
     &["scheduler"],
+    &["planning_steps"],
     &["execution_stats", "health_monitor", "hooks", "namespace_limits", "traces", "traces_disabled"],
     &["directory", "event_log"],
     &["busy_poll", "dead_letter_counter", "payload_cache", "plan_reader", "quality", "run_blocking", "start_status"],

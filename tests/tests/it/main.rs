@@ -1,6 +1,7 @@
 //! Integration tests: one binary, a module per feature.
 
 mod access;
+mod agent_planners;
 mod agents;
 mod api;
 mod approvals;
@@ -8,6 +9,7 @@ mod archive;
 mod attacks;
 mod bad_plans;
 mod before_redis;
+mod callbacks;
 mod choice;
 mod contracts;
 mod data_dir;
@@ -40,6 +42,7 @@ mod outcomes;
 mod overview;
 mod own_executor;
 mod parts;
+mod plan_tests;
 mod plans;
 mod prefixes;
 mod preview_progress;
@@ -53,6 +56,7 @@ mod roles;
 mod scaling;
 mod schemas;
 mod stats;
+mod stored_plans;
 mod story;
 mod streaming;
 mod tls;

@@ -1,16 +1,24 @@
 //! Plans that move: maps, loops, waits and clean-up, as the examples of the documentation have them and as planners write
 //! them, in a real installation.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use anyhow::{Context, Result};
-use goalmill_tests::dev::Dev;
+use goalmill_tests::dev::{Dev, program};
+use goalmill_tests::wait::until_some;
 use serde_json::{Value, json};
+
+const LIMIT: Duration = Duration::from_mins(1);
+
+fn example_path(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/examples").join(name)
+}
 
 /// Runs an example to its end; returns its events and its results by step.
 async fn example(name: &str, code: i32) -> Result<(Vec<Value>, Value)> {
     let dev = Dev::start(&["--demo-agents"], "").await?;
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/examples").join(name);
+    let path = example_path(name);
     let path = path.to_str().context("the path is text")?;
     let id = dev.says(&["run", path, "-o", "name"], 0)?.trim().to_owned();
     let id = id.as_str();
@@ -47,13 +55,62 @@ async fn a_loop_ends_when_its_condition_is_true() -> Result<()> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_plan_goes_on_along_the_branch_of_a_failure_and_completes() -> Result<()> {
+    let (events, results) = example("failure-branch.yaml", 0).await?;
+    assert_eq!(steps_with(&events, "step_failed"), ["pay"]);
+    assert_eq!(steps_with(&events, "step_skipped"), ["receipt"]);
+    assert_eq!(steps_with(&events, "step_completed"), ["notice", "done"]);
+    assert!(text_of(&results).contains("The payment failed: "), "{results}");
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_failed_trip_is_taken_back_in_reverse_order_and_reported() -> Result<()> {
-    let (events, results) = example("saga.yaml", 3).await?;
+    let dev = Dev::start(&["--demo-agents"], "").await?;
+    let path = example_path("saga.yaml");
+    let id = dev.says(&["run", path.to_str().context("the path is text")?, "-o", "name"], 0)?.trim().to_owned();
+    let key = until_some(LIMIT, async || {
+        let waits: Value = serde_json::from_str(&dev.says(&["event", "waits", "-o", "json"], 0).ok()?).ok()?;
+        Some(waits["items"][0]["key"].as_str()?.to_owned())
+    });
+    let key = key.await.context("nothing waits for the payment")?;
+    dev.says(&["event", "send", "payment", "--key", &key, "--data", r#"{"status": "declined"}"#], 0)?;
+    dev.says(&["watch", &id], 3)?;
+    let events = dev.events(&id)?;
     let completed = steps_with(&events, "step_completed");
-    assert_eq!(completed, ["find", "hotels", "book", "flight", "flight:undo", "book:undo", "report"]);
-    assert!(text_of(&results).contains("The trip is failed: step `pay` failed"), "{results}");
-    let last = events.last().context("there are events")?;
-    assert_eq!(last["type"], "plan_failed");
+    let expected = ["trip", "hotels", "hotel", "flight", "payment", "flight:undo", "hotel:undo", "report"];
+    assert_eq!(completed, expected);
+    let results: Value = serde_json::from_str(&dev.says(&["plan", "results", &id, "-o", "json"], 0)?)?;
+    assert!(text_of(&results).contains("the trip is failed; 0 booked, 2 cancelled"), "{results}");
+    assert_eq!(events.last().context("there are events")?["type"], "plan_failed");
+    Ok(())
+}
+
+#[test]
+fn one_command_books_a_trip_and_takes_it_back() -> Result<()> {
+    let output = program().args(["dev", "--demo", "saga", "--listen", "127.0.0.1:0", "--metrics", "off"]).output()?;
+    let text = String::from_utf8(output.stdout)?;
+    assert!(output.status.success(), "{text}{}", String::from_utf8_lossy(&output.stderr));
+    let parts = [
+        "becomes 3 steps",
+        "-hotel\n",
+        "-flight\n",
+        "◷ payment",
+        r#": {"status":"declined"}"#,
+        "[PAYMENT_FAILED]",
+        "ends as failed: clean-up steps run",
+        "✓ flight:undo",
+        "✓ hotel:undo",
+        "the trip is failed; 0 booked, 2 cancelled",
+        " failed in ",
+        "-flight    booked, then cancelled",
+        "-hotel     booked, then cancelled",
+    ];
+    let mut rest = text.as_str();
+    for part in parts {
+        let at = rest.find(part).with_context(|| format!("`{part}` is missing, or in another place, in\n{text}"))?;
+        rest = &rest[at + part.len()..];
+    }
     Ok(())
 }
 

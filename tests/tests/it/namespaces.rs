@@ -72,8 +72,19 @@ const BEGINNINGS: [&str; 7] = [
     "post /v1/actions/decompose",
     "post /v1/session",
 ];
-/// Routes that name a plan in their body, or a dead letter of one.
-const NAMED: [&str; 6] = [
+/// Routes of stored plans, of which each namespace has its own.
+const STORED: [&str; 6] = [
+    "get /v1/stored-plans",
+    "get /v1/stored-plans/{stored}",
+    "get /v1/stored-plans/{stored}/versions",
+    "post /v1/stored-plans/{stored}/versions",
+    "post /v1/stored-plans/{stored}:run",
+    "post /v1/stored-plans/{stored}:retire",
+];
+/// Routes that name a plan in their body, or a dead letter of one, or a task.
+const NAMED: [&str; 7] = [
+    // The token of the task is the credential, of whatever namespace.
+    "post /v1/callbacks/{id}/{step}/{attempt}",
     "post /v1/actions/execute",
     "post /v1/actions/replan",
     "post /v1/actions/status",
@@ -176,7 +187,7 @@ async fn every_route_of_a_plan_is_404_for_another_namespace() -> Result<()> {
     let operations = operations(&shared).await?;
     let of_plan = operations.iter().filter(|operation| operation.contains("/v1/plans/{id}"));
     let of_plan: Vec<(&str, &str)> = of_plan.filter_map(|operation| operation.split_once(' ')).collect();
-    let known = [&SHARED_READS[..], &SHARED_WRITES, &LISTS, &BULK, &BEGINNINGS, &NAMED].concat();
+    let known = [&SHARED_READS[..], &SHARED_WRITES, &LISTS, &BULK, &BEGINNINGS, &NAMED, &STORED].concat();
     let others: BTreeSet<&str> =
         operations.iter().map(String::as_str).filter(|operation| !operation.contains("/v1/plans/{id}")).collect();
     assert_eq!(others, known.into_iter().collect(), "each route is of one of these kinds");
@@ -248,6 +259,42 @@ async fn lists_have_only_what_belongs_to_the_caller() -> Result<()> {
     let cursor = format!("/v1/logs?cursor=99999999999999:{red}:9");
     let text = shared.get(&shared.blue, &cursor).await?.to_string();
     assert!(!text.contains(red.as_str()), "a cursor opens nothing: {text}");
+    shared.it.stop().await;
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn each_namespace_has_its_own_stored_plans() -> Result<()> {
+    let shared = Shared::start().await?;
+    let put = |token: &str, name: &str| {
+        shared.request(token, "POST", &format!("/v1/stored-plans/{name}/versions")).json(&waiting())
+    };
+    for (token, name) in [(&shared.red, "ours"), (&shared.red, "both"), (&shared.blue, "both")] {
+        assert_eq!(code(put(token, name)).await?.0, 201, "{name}");
+    }
+    let not_found = (404, "STORED_PLAN_NOT_FOUND".to_owned());
+    let is_look = |operation: &&&str| operation.starts_with("get") && operation.contains("{stored}");
+    for operation in STORED.iter().filter(|operation| is_look(operation) || operation.contains("}:")) {
+        let (method, path) = operation.split_once(' ').context("it has a method")?;
+        let path = path.replace("{stored}", "ours@1");
+        assert_eq!(code(shared.request(&shared.blue, method, &path)).await?, not_found, "{operation}");
+        assert!(code(shared.request(&shared.red, method, &path)).await?.0 < 300, "{operation}");
+    }
+    assert_eq!(code(shared.request(&shared.blue, "GET", "/v1/stored-plans/ours")).await?, not_found);
+    let names = async |token: &str| -> Result<Vec<Value>> {
+        let listed = shared.get(token, "/v1/stored-plans").await?;
+        Ok(listed["items"].as_array().into_iter().flatten().map(|view| view["name"].clone()).collect())
+    };
+    assert_eq!(names(&shared.blue).await?, ["both"]);
+    assert_eq!(names(&shared.red).await?, ["both", "ours"]);
+    assert_eq!(names(&shared.all).await?, [] as [&str; 0], "those of the namespace `default`");
+    let chosen = shared.request(&shared.all, "GET", "/v1/stored-plans").header("Goalmill-Namespace", "blue");
+    assert!(chosen.send().await?.text().await?.contains("both"));
+    // A plan uses those of its own namespace.
+    let using = |namespace: Value| json!({"goal": {"description": "x", "namespace": namespace}, "steps": [{"id": "a", "use": "both@1"}]});
+    assert_eq!(shared.submit(&shared.red, "k1", &using(json!("red"))).await?.0, 202);
+    assert_eq!(shared.submit(&shared.all, "k2", &using(json!("blue"))).await?.0, 202);
+    assert_eq!(shared.submit(&shared.all, "k3", &using(Value::Null)).await?.0, 422);
     shared.it.stop().await;
     Ok(())
 }

@@ -40,6 +40,7 @@ fn references<'a>(value: &'a Value, found: &mut Vec<&'a str>) {
 /// The address with something in the place of each parameter.
 fn filled(path: &str) -> String {
     let name = path.replace("{name}", "plan").replace("{agent_type}", "nobody").replace("{entry}", "1-0");
+    let name = name.replace("{stored}", "trip@1");
     name.replace("{id}", ABSENT).replace("{step}", "a").replace("{question}", "a")
 }
 
@@ -141,6 +142,9 @@ async fn answers_are_as_described() -> Result<()> {
     let id = it.submit(&json!({"steps": [step("a", "echo", &[], json!({"x": 1}))]})).await?;
     it.await_end(&id, SOON).await?;
     it.broker.add_dead_letter(&letter()).await?;
+    let (status, _) =
+        it.post("/v1/stored-plans/trip/versions", &json!({"steps": [step("a", "echo", &[], json!({}))]})).await?;
+    assert_eq!(status, 201);
     for (path, method, operation) in operations(&document) {
         let content = &operation["responses"]["200"]["content"]["application/json"]["schema"];
         if method != "get" || content.is_null() {

@@ -146,6 +146,7 @@ fn task(inputs: &Value) -> Task {
         reply: "reports".into(),
         idempotency_key: "k".into(),
         calls: Vec::new(),
+        callback: None,
         budget: None,
         traceparent: None,
     }

@@ -2,12 +2,15 @@
 
 use std::cell::Cell;
 
-use goalmill_common::event::{Event, PlanEvent, Reason, Record, StepEvent};
+use goalmill_common::event::{CleanupStarted, Event, PlanEvent, Reason, Record, StepEvent, StepFailed};
+use goalmill_common::failure::{Failure, FailureClass};
+use goalmill_common::id::StepId;
+use goalmill_common::json::Json;
 use goalmill_common::plan::{Plan, Strategy};
 use goalmill_common::report::Report;
-use goalmill_common::status::StepStatus;
+use goalmill_common::status::{PlanStatus, StepStatus};
 use goalmill_engine::{
-    Command, Decision, Engine, EngineContext, Envelope, PlanAnswer, PlanState, Rejection, SubmitCommand, Timer,
+    Command, Decision, Effect, Engine, EngineContext, Envelope, PlanAnswer, PlanState, Rejection, SubmitCommand, Timer,
 };
 
 /// A bug of the engine.
@@ -21,8 +24,39 @@ pub enum Bug {
     NoRunDeadline,
     /// The plan's limits on steps in flight are ignored.
     NoLimit,
+    /// The result of an item of a map is not in the log.
+    LostItem,
+    /// What began first is undone first.
+    UndoInOrder,
+    /// A step whose last attempt was cut off is not undone.
+    ForgottenUndo,
+    /// A wait that took an event times out, too.
+    EventAndTimeout,
+    /// An iteration of a loop counts as two.
+    IterationTwice,
+    /// A plan that is cancelled ends without its clean-up.
+    NoCleanup,
     /// Panics when a step called `unlucky` becomes ready.
     Panics,
+}
+
+impl Bug {
+    /// Whether the events of a decision are others than those of the engine.
+    fn changes_events(self) -> bool {
+        match self {
+            Self::UndoInOrder
+            | Self::ForgottenUndo
+            | Self::EventAndTimeout
+            | Self::IterationTwice
+            | Self::NoCleanup => true,
+            Self::AnyAttempt
+            | Self::SilentReady
+            | Self::NoRunDeadline
+            | Self::NoLimit
+            | Self::LostItem
+            | Self::Panics => false,
+        }
+    }
 }
 
 thread_local! {
@@ -61,9 +95,124 @@ fn decide(state: &mut PlanState, context: &EngineContext, mut envelope: Envelope
         }
         _ => {}
     }
+    let before = BUG.get().filter(|bug| bug.changes_events()).map(|_| state.clone());
     let mut decision = goalmill_engine::decide(state, context, envelope)?;
     alter(&mut decision, limits);
+    if let Some(before) = before
+        && falsify(&before, &mut decision)
+    {
+        fold_again(state, before, &mut decision.records);
+    }
     Ok(decision)
+}
+
+/// Makes the engine decide something else. Returns whether it did: the state is then that of the other events.
+fn falsify(before: &PlanState, decision: &mut Decision) -> bool {
+    let records = &mut decision.records;
+    match BUG.get() {
+        Some(Bug::UndoInOrder) => {
+            let Some(started) = records.iter_mut().find_map(cleanup_of).filter(|started| started.undo.len() > 1) else {
+                return false;
+            };
+            let (last, first) = (started.undo[0].clone(), started.undo[started.undo.len() - 1].clone());
+            let indices = (before.step_index(&last), before.step_index(&first));
+            let (Some(last_index), Some(first_index)) = indices else { return false };
+            // Only where the first undo step has become ready and nothing more.
+            let of_last = records.iter().filter(|record| record.event.step() == Some(&last));
+            if !of_last.map(is_ready).eq([true]) {
+                return false;
+            }
+            for record in records.iter_mut() {
+                if let Some(started) = cleanup_of(record) {
+                    started.undo.reverse();
+                } else if let Event::Step { step, .. } = &mut record.event
+                    && *step == last
+                {
+                    *step = first.clone();
+                }
+            }
+            for effect in &mut decision.effects {
+                if *effect == Effect::Ready(last_index) {
+                    *effect = Effect::Ready(first_index);
+                }
+            }
+            true
+        }
+        Some(Bug::ForgottenUndo) => {
+            let was_cut = |id: &StepId| {
+                let undoes = before.step_index(id).and_then(|i| before.step(i)?.spec.undoes.clone());
+                let target = undoes.and_then(|target| before.step(before.step_index(&target)?));
+                target.is_some_and(|target| target.status.is_in_flight())
+            };
+            let Some(started) = records.iter_mut().find_map(cleanup_of) else { return false };
+            let Some(place) = started.undo.iter().position(was_cut) else { return false };
+            let forgotten = started.undo.remove(place);
+            records.retain(|record| record.event.step() != Some(&forgotten));
+            decision
+                .effects
+                .retain(|effect| !matches!(effect, Effect::Ready(i) if before.step_index(&forgotten) == Some(*i)));
+            true
+        }
+        Some(Bug::EventAndTimeout) => {
+            let took = |record: &Record| match &record.event {
+                Event::Step { event: StepEvent::Completed(completed), .. } => completed.event.is_some(),
+                Event::Step { .. } | Event::Plan(_) => false,
+            };
+            let Some(place) = records.iter().position(took) else { return false };
+            let mut late = records[place].clone();
+            if let Event::Step { event, .. } = &mut late.event {
+                let failure = Failure::new(FailureClass::Timeout, "WAIT_TIMEOUT", "it did not come in time");
+                *event = StepEvent::Failed(Box::new(StepFailed::new(failure)));
+            }
+            records.insert(place + 1, late);
+            true
+        }
+        Some(Bug::IterationTwice) => {
+            let mut is_altered = false;
+            for record in records.iter_mut() {
+                if let Event::Step { event: StepEvent::Iterated(iterated), .. } = &mut record.event {
+                    iterated.iteration += 1;
+                    is_altered = true;
+                }
+            }
+            is_altered
+        }
+        Some(Bug::NoCleanup) => {
+            let is_begin = |record: &Record| matches!(record.event, Event::Plan(PlanEvent::CleanupStarted(_)));
+            let Some(place) = records.iter().position(is_begin) else { return false };
+            let Some(started) = cleanup_of(&mut records[place]) else { return false };
+            if started.outcome.status != PlanStatus::Cancelled {
+                return false;
+            }
+            let end = Box::new(started.outcome.clone());
+            records.truncate(place + 1);
+            records[place].event = Event::Plan(PlanEvent::Cancelled(end));
+            decision.effects.retain(|effect| !matches!(effect, Effect::Ready(_)));
+            decision.effects.push(Effect::Ended);
+            true
+        }
+        Some(Bug::AnyAttempt | Bug::SilentReady | Bug::NoRunDeadline | Bug::NoLimit | Bug::LostItem | Bug::Panics)
+        | None => false,
+    }
+}
+
+fn cleanup_of(record: &mut Record) -> Option<&mut CleanupStarted> {
+    match &mut record.event {
+        Event::Plan(PlanEvent::CleanupStarted(started)) => Some(started),
+        Event::Plan(_) | Event::Step { .. } => None,
+    }
+}
+
+/// The state that the other events give. Events that no state allows stay in the log.
+fn fold_again(state: &mut PlanState, before: PlanState, records: &mut [Record]) {
+    let first = before.seq() + 1;
+    records.iter_mut().zip(first..).for_each(|(record, seq)| record.seq = seq);
+    let mut folded = Some(before);
+    if records.iter().all(|record| goalmill_engine::replay(&mut folded, record).is_ok())
+        && let Some(folded) = folded
+    {
+        *state = folded;
+    }
 }
 
 /// What the log says: `limits` are those of the plan that was submitted or planned.
@@ -73,6 +222,7 @@ fn alter(decision: &mut Decision, limits: Option<(Strategy, Option<u32>)>) {
             Some(Bug::SilentReady) if is_ready(record) => {
                 record.event = Event::Plan(PlanEvent::Quarantined(Reason::boxed("a step is ready")));
             }
+            Some(Bug::LostItem) => lose_item(record),
             Some(Bug::Panics) if is_ready(record) => {
                 assert!(record.event.step().is_none_or(|step| step.as_str() != "unlucky"), "a bug panics");
             }
@@ -82,6 +232,15 @@ fn alter(decision: &mut Decision, limits: Option<(Strategy, Option<u32>)>) {
             let plan = std::sync::Arc::make_mut(&mut created.plan);
             (plan.strategy, plan.max_parallel) = limits;
         }
+    }
+}
+
+/// Takes the outputs out of an event of an item. Items are named after their map and numbered.
+fn lose_item(record: &mut Record) {
+    if let Event::Step { step, event: StepEvent::Completed(completed), .. } = &mut record.event
+        && step.as_str().rsplit_once(':').is_some_and(|(_, number)| number.parse::<u32>().is_ok())
+    {
+        completed.outputs = Json::default();
     }
 }
 

@@ -368,6 +368,9 @@ impl Broker for Link {
     async fn put_field(&self, key: &str, field: &str, value: &str) -> Result<()> {
         through!(self, "put_field", self.env.broker.put_field(key, field, value))
     }
+    async fn add_field(&self, key: &str, field: &str, value: &str) -> Result<bool> {
+        through!(self, "add_field", self.env.broker.add_field(key, field, value))
+    }
     async fn get_field(&self, key: &str, field: &str) -> Result<Option<String>> {
         through!(self, "get_field", self.env.broker.get_field(key, field))
     }

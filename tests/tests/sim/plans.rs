@@ -1,10 +1,11 @@
 //! Random small plans.
 
+use goalmill_common::id::StepId;
 use goalmill_common::json::Json;
 use goalmill_common::number::to_u32;
 use goalmill_common::plan::{
-    Approval, ApprovalDefault, Fallback, ForEach, Jitter, Join, OnFailure, OnItemFailure, OnMax, Phase, Plan, Question,
-    Repeat, Retry, RevisionPolicy, Step, StepKind, Strategy,
+    Approval, ApprovalDefault, DependencyStatus, Fallback, ForEach, Jitter, Join, OnFailure, OnItemFailure, OnMax,
+    OnTimeout, Phase, Plan, Question, Repeat, Retry, RevisionPolicy, Step, StepKind, StepWait, Strategy,
 };
 use serde_json::json;
 
@@ -38,9 +39,47 @@ pub fn random(rng: &Rng, depth: u32) -> Plan {
     if depth > 0 {
         // Its numbers are its own, so that the other choices of a seed stay what they were.
         let text = serde_json::to_string(&plan).expect("a plan is JSON");
-        moving(&mut plan, &Rng::new(text.bytes().fold(17, |hash, byte| hash.wrapping_mul(31) ^ u64::from(byte))));
+        let own = |salt: u64| Rng::new(text.bytes().fold(salt, |hash, byte| hash.wrapping_mul(31) ^ u64::from(byte)));
+        moving(&mut plan, &own(17));
+        waiting(&mut plan, &own(19));
+        branching(&mut plan, &own(23));
     }
     plan
+}
+
+/// Makes waits for times and events of some steps.
+fn waiting(plan: &mut Plan, rng: &Rng) {
+    if !rng.permille(400) {
+        return;
+    }
+    for step in &mut plan.steps {
+        let is_plain = step.kind == StepKind::Tool && step.ask.is_none() && step.for_each.is_none();
+        if !is_plain || step.repeat.is_some() || step.is_cleanup() || !rng.permille(300) {
+            continue;
+        }
+        inline(step);
+        (step.kind, step.timeout_ms) = (StepKind::Wait, None);
+        step.wait = Some(Box::new(if rng.permille(300) {
+            StepWait { for_ms: Some(rng.between(0, 4_000)), ..StepWait::default() }
+        } else {
+            let (event, key) = event(rng);
+            let on_timeout = match rng.between(0, 3) {
+                0 => OnTimeout::Fail,
+                1 => OnTimeout::Skip,
+                _ => OnTimeout::Default(json!({"n": 3}).into()),
+            };
+            let timeout_ms = rng.permille(900).then(|| rng.between(500, 6_000));
+            StepWait { event: Some(event), key: Some(key), timeout_ms, on_timeout, ..StepWait::default() }
+        }));
+    }
+    // What is undone is the work of an agent.
+    let waits: Vec<StepId> = plan.steps.iter().filter(|s| s.wait.is_some()).map(|step| step.id.clone()).collect();
+    plan.steps.retain(|step| step.undoes.as_ref().is_none_or(|target| !waits.contains(target)));
+}
+
+/// Name and key of an event from outside: few, so that plans wait for the same.
+pub fn event(rng: &Rng) -> (String, String) {
+    ("knock".into(), format!("door-{}", rng.between(1, 4)))
 }
 
 /// Makes maps and loops of some steps, and adds clean-up steps.
@@ -82,6 +121,23 @@ fn moving(plan: &mut Plan, rng: &Rng) {
         let mut last = Step::new(format!("z{n}"), *rng.pick(&AGENTS[..3]));
         (last.always, last.timeout_ms) = (true, Some(2_000));
         plan.steps.push(last);
+    }
+}
+
+/// Lets some steps run when another one has failed or was skipped, and some agents report by callback.
+fn branching(plan: &mut Plan, rng: &Rng) {
+    if !rng.permille(400) {
+        return;
+    }
+    for step in &mut plan.steps {
+        step.callback = step.kind.needs_worker() && step.for_each.is_none() && rng.permille(300);
+        if let Some(first) = step.dependencies.first().cloned()
+            && step.when.is_none()
+            && rng.permille(300)
+        {
+            let status = *rng.pick(&[DependencyStatus::Failed, DependencyStatus::Skipped, DependencyStatus::Completed]);
+            step.dependency_status.insert(first, vec![status, DependencyStatus::Failed]);
+        }
     }
 }
 

@@ -92,13 +92,17 @@ async fn world(seed: u64, bug: InjectedBug, verbose: bool) -> RunReport {
         let begin_ms = rng.between(0, FAULTS_MS * 3 / 4);
         submissions.push(tokio::spawn(users::submit(env.clone(), rng.split(), shards, number, begin_ms)));
     }
+    // Its numbers are its own, so that the other choices of a seed stay what they were.
+    tokio::spawn(users::call_back(env.clone(), Rng::new(u64::from(shards) + 23), FAULTS_MS + ROGUE_MS));
     if faults.people {
         tokio::spawn(users::send_random_requests(env.clone(), rng.split(), FAULTS_MS));
     }
     if faults.rogue {
         tokio::spawn(rogue::run(env.clone(), rng.between(0, FAULTS_MS / 2), FAULTS_MS + ROGUE_MS));
     }
-    nemesis::run(&env, &mut cluster, &rng.split(), shards, FAULTS_MS).await;
+    let of_nemesis = rng.split();
+    tokio::spawn(users::send_events(env.clone(), rng.split(), FAULTS_MS));
+    nemesis::run(&env, &mut cluster, &of_nemesis, shards, FAULTS_MS).await;
     env.calm();
     cluster.calm();
     cluster.note("calm");

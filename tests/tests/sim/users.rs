@@ -3,11 +3,15 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use goalmill_broker::Broker;
+use goalmill_broker::{Broker, BrokerError, KeptEvent};
+use goalmill_common::callback::{CallbackError, CallbackReport};
 use goalmill_common::command::{Change, Request, Verb};
+use goalmill_common::external_event::{ExternalEvent, topic};
 use goalmill_common::id::{Namespace, PlanId, StepId};
 use goalmill_common::plan::Step;
+use goalmill_common::status::StepStatus;
 use goalmill_common::wire::{Inbox, Submission, SubmissionAnswer, SubmissionKind};
+use goalmill_engine::{PlanState, StepIndex};
 use serde_json::json;
 
 use crate::environment::Environment;
@@ -132,6 +136,45 @@ pub async fn send_random_requests(env: Arc<Environment>, rng: Rng, until_ms: u64
     }
 }
 
+/// Reports for agents that have accepted a task, often late, twice, or with another outcome, until `until_ms`. What nobody
+/// reports runs out of time.
+pub async fn call_back(env: Arc<Environment>, rng: Rng, until_ms: u64) {
+    let process = Arc::new(Process::new("agent"));
+    let link = Link::new(&env, &process);
+    while env.at_ms() < until_ms {
+        pause(rng.between(50, 1_500)).await;
+        let waiting: Vec<(PlanId, StepId, u32)> = {
+            let auditor = env.auditor();
+            let plans = auditor.plans().values().filter(|state| !state.is_final());
+            plans.flat_map(accepted_steps).collect()
+        };
+        for (plan, step, attempt) in waiting {
+            if rng.permille(300) {
+                continue;
+            }
+            let report = if rng.permille(300) {
+                CallbackReport { error: Some(CallbackError::default()), ..CallbackReport::default() }
+            } else {
+                let outputs = json!({"attempt": attempt, "n": rng.between(0, 9)});
+                CallbackReport { outputs: Some(outputs.into()), ..CallbackReport::default() }
+            };
+            for _ in 0..rng.between(1, 2) {
+                let (step, report) = (step.clone(), Box::new(report.clone()));
+                ask(&link, plan.clone(), Verb::ReportCallback { step, attempt, report }).await;
+            }
+        }
+    }
+}
+
+/// The steps whose agents have accepted their task, or are about to.
+fn accepted_steps(state: &PlanState) -> Vec<(PlanId, StepId, u32)> {
+    let steps = (0..state.len()).filter_map(|n| state.step(StepIndex::new(n)));
+    let waits = steps.filter(|at| {
+        at.spec.callback && matches!(at.status, StepStatus::Queued | StepStatus::Running | StepStatus::Waiting)
+    });
+    waits.map(|at| (state.id().clone(), at.spec.id.clone(), at.attempt)).collect()
+}
+
 /// A random change, valid or not.
 fn change(rng: &Rng, steps: &[StepId]) -> Change {
     let step = rng.pick(steps).clone();
@@ -144,6 +187,58 @@ fn change(rng: &Rng, steps: &[StepId]) -> Change {
         4 => Change::ReplaceStep { step: step.clone(), with: vec![Step { dependencies: Vec::new(), ..new() }] },
         _ => Change::Order { steps: vec![step, rng.pick(steps).clone()] },
     }
+}
+
+/// Sends events from outside until `until_ms`, each until it is taken: to all plans that wait, or to one plan.
+pub async fn send_events(env: Arc<Environment>, rng: Rng, until_ms: u64) {
+    let process = Arc::new(Process::new("sender"));
+    let link = Link::new(&env, &process);
+    for number in 0.. {
+        pause(rng.between(200, 2_000)).await;
+        if env.at_ms() >= until_ms {
+            return;
+        }
+        let (name, key) = plans::event(&rng);
+        let event = ExternalEvent { id: format!("event-{number}"), name, key, data: json!({ "n": number }).into() };
+        if rng.permille(300) {
+            let open: Vec<PlanId> = {
+                let auditor = env.auditor();
+                let open = auditor.plans().values().filter(|state| !state.is_final());
+                open.map(|state| state.id().clone()).collect()
+            };
+            if !open.is_empty() {
+                let verb = Verb::SendEvent { event: Box::new(event), waiting_only: false };
+                ask(&link, rng.pick(&open).clone(), verb).await;
+            }
+            continue;
+        }
+        while publish(&link, &event).await.is_err() {
+            pause(200).await;
+        }
+    }
+}
+
+/// Keeps an event, and then tells the plans that wait for it, as the API does.
+async fn publish(link: &Link, event: &ExternalEvent) -> Result<(), BrokerError> {
+    let (namespace, topic) = (Namespace::default(), topic(&event.name, &event.key));
+    let text = serde_json::to_string(event).expect("an event always has a JSON text");
+    let kept = KeptEvent {
+        namespace: namespace.clone(),
+        topic: topic.clone(),
+        id: event.id.clone(),
+        text,
+        retention_ms: 600_000,
+        most: 1_000,
+    };
+    link.keep_event(&kept).await?;
+    let waits = link.fields(&link.keys().waits_of(&namespace, &topic)).await?;
+    for plan in waits.keys().filter_map(|field| Some(PlanId::from(field.split_once(' ')?.0))) {
+        let Some(shard) = plan.shard() else { continue };
+        let verb = Verb::SendEvent { event: Box::new(event.clone()), waiting_only: true };
+        let request = Request { plan, actor: "sender".into(), answer: None, verb };
+        link.send_request(shard, &Inbox::Request(Box::new(request)).fields()).await?;
+    }
+    Ok(())
 }
 
 async fn ask(link: &Link, plan: PlanId, verb: Verb) {

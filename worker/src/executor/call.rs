@@ -1,6 +1,7 @@
 //! Calls to agents outside this process: the same JSON over HTTP and over pipes.
 //!
 //! Request: `{"task": {"plan", "step", "attempt", "agent_type", "action", "timeout_ms", "idempotency_key"}, "inputs": …}`.
+//! With `callback: true` of the step, `task` has `callback`: `{"url", "token"}`.
 //! The attempt's token is not sent: it authenticates reports.
 //!
 //! Answer: `{"outputs": …}` with, if wanted, `cost`, `currency`, `tokens`, `measures`, `adjustments`, `sub_plan`, or a failure,
@@ -10,6 +11,7 @@
 
 use std::collections::BTreeMap;
 
+use goalmill_common::callback::TaskCallback;
 use goalmill_common::error_body::{clean_text, quote_beginning};
 use goalmill_common::failure::{ERRORS_MAX, Failure, FailureClass};
 use goalmill_common::id::StepId;
@@ -40,6 +42,9 @@ struct TaskHead<'a> {
     action: &'a str,
     timeout_ms: u64,
     idempotency_key: &'a str,
+    /// Where the outcome may be sent later, after `202` or `{"accepted": true}`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    callback: Option<&'a TaskCallback>,
 }
 
 /// The request body.
@@ -52,6 +57,7 @@ pub(crate) fn encode_request(task: &Task) -> Vec<u8> {
         action: &task.action,
         timeout_ms: task.timeout_ms,
         idempotency_key: &task.idempotency_key,
+        callback: task.callback.as_ref(),
     };
     serde_json::to_vec(&Call { task: head, inputs: &task.inputs }).expect("a task always has a JSON text")
 }

@@ -5,7 +5,8 @@
 //! | answer | failure class | code |
 //! |---|---|---|
 //! | 2xx with JSON, 204 | none | |
-//! | 202: the work is not done | permanent | `HTTP_202` |
+//! | 202 to a task with a `callback`: the outcome comes later | none | |
+//! | 202 to another task: the work is not done | permanent | `HTTP_202` |
 //! | another 2xx without a body, or with `null` | permanent | `ANSWER_EMPTY` |
 //! | 408, 425, 5xx, no connection, broken answer | transient | `HTTP_<status>`, `HTTP_UNREACHABLE` |
 //! | `timeout_ms` is over | timeout | `HTTP_TIMEOUT` |
@@ -20,6 +21,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use async_trait::async_trait;
+use goalmill_common::callback::ACCEPTED;
 use goalmill_common::clock::Clock;
 use goalmill_common::error_body::quote_error_body;
 use goalmill_common::failure::{Failure, FailureClass};
@@ -30,6 +32,7 @@ use goalmill_http::{BodyError, client_failure, read_body};
 use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
 use reqwest::{Client, Response, StatusCode, Url, redirect};
 use serde::Deserialize;
+use serde_json::json;
 use tokio_util::sync::CancellationToken;
 
 use super::{AnswerForm, ExecutionResult, Executor, Progress, call};
@@ -41,8 +44,8 @@ const CONNECT_MS: u64 = 5_000;
 /// Bytes of an answer besides the outputs.
 const FRAME_BYTES_MAX: usize = 64 << 10;
 /// What to do about an answer that is not the outcome.
-const NOT_DONE: &str = "the work is accepted and not done: answer with the outcome when it is done, or let the agent \
-    pull its tasks from Redis (docs/protocol.md)";
+const NOT_DONE: &str = "the work is accepted and not done: answer with the outcome when it is done, give the step \
+    `callback: true`, or let the agent pull its tasks from Redis (docs/protocol.md)";
 
 /// Where an agent is, and how it is asked.
 #[derive(Clone, Debug, Deserialize)]
@@ -120,6 +123,9 @@ impl Executor for HttpExecutor {
         let body = self.body(response).await?;
         if matches!(status, StatusCode::NO_CONTENT | StatusCode::RESET_CONTENT) && body.is_empty() {
             return Ok(ExecutionResult::default());
+        }
+        if status == StatusCode::ACCEPTED && task.callback.is_some() {
+            return Ok(ExecutionResult::new(json!({ ACCEPTED: true })));
         }
         if status.is_success() && status != StatusCode::ACCEPTED {
             return call::parse_answer(&body, self.answer, &task.step);

@@ -294,6 +294,10 @@ impl Broker for Faulty {
         self.pass("put_field").await?;
         self.inner.put_field(key, field, value).await
     }
+    async fn add_field(&self, key: &str, field: &str, value: &str) -> Result<bool> {
+        self.pass("add_field").await?;
+        self.inner.add_field(key, field, value).await
+    }
     async fn get_field(&self, key: &str, field: &str) -> Result<Option<String>> {
         self.pass("get_field").await?;
         self.inner.get_field(key, field).await

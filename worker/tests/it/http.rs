@@ -8,6 +8,7 @@ use axum::extract::{Path, State};
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse, Redirect, Response};
 use axum::routing::post;
+use goalmill_common::callback::TaskCallback;
 use goalmill_common::failure::{Failure, FailureClass};
 use goalmill_common::limits::Limits;
 use goalmill_common::task::Task;
@@ -141,6 +142,17 @@ async fn a_failure_quotes_what_the_service_said_without_secrets() {
     assert!(!expired.contains("secret-value") && !expired.contains("abcdef"), "{expired}");
     assert!(said("html").await.contains("it begins with `<html>`"));
     assert!(said("accepted").await.contains("docs/protocol.md"));
+}
+
+#[tokio::test]
+async fn a_202_accepts_a_task_with_a_callback() {
+    let (base, seen) = service().await;
+    let callback = TaskCallback { url: "http://api/v1/callbacks/p/a/1".into(), token: "t".into() };
+    let task = Task { callback: Some(callback), ..task("a", "x", json!({})) };
+    let accepted = ask(&format!("{base}/accepted"), &task).await.expect("it is accepted");
+    assert_eq!(accepted.outputs.text(), r#"{"accepted":true}"#);
+    let body = seen.lock().expect("nobody panics here")[0].1.clone();
+    assert_eq!(body["task"]["callback"], json!({"url": "http://api/v1/callbacks/p/a/1", "token": "t"}));
 }
 
 #[tokio::test]

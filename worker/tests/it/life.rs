@@ -5,9 +5,12 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use goalmill_broker::TaskWrite;
+use goalmill_common::call::CallWaitKind;
+use goalmill_common::callback::TaskCallback;
 use goalmill_common::config::WorkerSettings;
 use goalmill_common::failure::{Failure, FailureClass};
 use goalmill_common::report::What;
+use goalmill_common::task::Task;
 use goalmill_worker::executor::ExecutionResult;
 use serde_json::json;
 use tokio::time::Instant;
@@ -53,6 +56,24 @@ async fn a_long_task_tells_that_it_started_and_how_far_it_is() {
     assert_eq!(whats.last(), Some(&What::Completed));
     let told: Vec<_> = reports.iter().filter_map(|r| r.message.as_deref()).collect();
     assert_eq!(told, ["really 1 of 4", "really 2 of 4", "really 3 of 4"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_accepted_task_frees_its_slot_and_waits_for_its_callback() {
+    let world = World::new().await;
+    let accepts = Scripted::new(|_, _, _| async { Ok(ExecutionResult::new(json!({"accepted": true}))) });
+    let callback = Some(TaskCallback { url: "http://api".into(), token: "t".into() });
+    world.queue(&[Task { callback, ..task("a", "later", json!({})) }, task("b", "later", json!({}))]).await;
+    let settings = WorkerSettings { slots: 1, ..world.settings() };
+    let _worker = world.start(settings, vec![("later", accepts)]).await;
+    let report = world.wait_final("a").await;
+    let waits_for = report.suspended.map(|call| call.wait.kind);
+    assert_eq!((report.what, waits_for), (What::Suspended, Some(CallWaitKind::Callback)));
+    let report = world.wait_final("b").await;
+    assert_eq!(
+        (report.what, report.outputs.as_ref().map(|o| o.text())),
+        (What::Completed, Some(r#"{"accepted":true}"#))
+    );
 }
 
 #[tokio::test(start_paused = true)]

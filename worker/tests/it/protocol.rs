@@ -6,11 +6,14 @@ use goalmill_common::report::{Report, What};
 use goalmill_common::wire::{self, Inbox, InboxStream, SubmissionAnswer};
 
 const PAGE: &str = include_str!("../../../docs/protocol.md");
-const PYTHON: &str = include_str!("../../../docs/examples/worker.py");
 
 /// The JSON block after `<!-- name -->`.
 fn sample(name: &str) -> &'static str {
-    let (_, rest) = PAGE.split_once(&format!("<!-- {name} -->\n```json\n")).expect("the page has the sample");
+    block(name, "json")
+}
+
+fn block(name: &str, language: &str) -> &'static str {
+    let (_, rest) = PAGE.split_once(&format!("<!-- {name} -->\n```{language}\n")).expect("the page has the sample");
     rest.split_once("\n```").expect("the sample ends").0
 }
 
@@ -81,6 +84,6 @@ fn every_public_key_is_spelled_as_the_code_spells_it() {
         Keys::default().agents_changed(),
     ] {
         let in_python = key.replacen("goalmill", "{prefix}", 1);
-        assert!(PYTHON.contains(&format!("f\"{in_python}\"")), "the example does not use `{key}`");
+        assert!(block("worker", "python").contains(&format!("f\"{in_python}\"")), "the example does not use `{key}`");
     }
 }

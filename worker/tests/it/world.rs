@@ -164,6 +164,7 @@ pub fn task(step: &str, agent_type: &str, inputs: Value) -> Task {
         reply: Keys::default().reports(SHARD),
         idempotency_key: format!("key-{step}"),
         calls: Vec::new(),
+        callback: None,
         budget: None,
         traceparent: None,
     }

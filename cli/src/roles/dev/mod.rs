@@ -3,6 +3,7 @@
 mod banner;
 mod model;
 mod ports;
+mod saga;
 mod session;
 mod store;
 mod story;
@@ -32,9 +33,9 @@ const MODEL_TIMEOUT_MS: u64 = 600_000;
 
 pub async fn run(context: &CommandContext, args: &DevArgs) -> CommandResult {
     let screen = &context.screen;
-    if args.demo == Some(Demo::Story) && args.goal.is_some() {
-        return Err(Failed::new(Exit::Usage, "`--goal` and `--demo story` exclude each other")
-            .help("try: goalmill dev --demo --goal '…'"));
+    if let (Some(demo @ (Demo::Story | Demo::Saga)), Some(_)) = (args.demo, &args.goal) {
+        let message = format!("`--goal` and `--demo {}` exclude each other", demo.name());
+        return Err(Failed::new(Exit::Usage, message).help("try: goalmill dev --demo --goal '…'"));
     }
     let (mut settings, is_order_default, is_timeout_default) = settings(args)?;
     let mut signals = Signals::listen()?;
@@ -70,7 +71,7 @@ pub async fn run(context: &CommandContext, args: &DevArgs) -> CommandResult {
     let dev =
         banner::BannerFacts { args, settings: &settings, store: &store, model: &model, metrics: running.metrics() };
     banner::print(screen, &dev, &cards, &client).await?;
-    let exit = serve(screen, args, &client, &mut signals).await;
+    let exit = serve(screen, args, &client, demo_agents.as_ref(), &mut signals).await;
     worker::end(&worker, &mut signals).await;
     tokio::select! {
         () = running.stop() => {}
@@ -80,13 +81,22 @@ pub async fn run(context: &CommandContext, args: &DevArgs) -> CommandResult {
 }
 
 /// Runs the demo if requested, then runs until a signal unless only the demo is wanted.
-async fn serve(screen: &Screen, args: &DevArgs, client: &Client, signals: &mut Signals) -> CommandResult {
+///
+/// - `agents`: the demo agents, if they are served.
+async fn serve(
+    screen: &Screen,
+    args: &DevArgs,
+    client: &Client,
+    agents: Option<&DemoServer>,
+    signals: &mut Signals,
+) -> CommandResult {
     let mut exit = Exit::Done;
     if let Some(demo) = args.demo {
         let told = async {
             match demo {
                 Demo::Trip => session::run(screen, args, client).await,
                 Demo::Story => story::run(screen, args, client).await,
+                Demo::Saga => saga::run(screen, args, client, agents).await,
             }
         };
         exit = tokio::select! {

@@ -33,7 +33,7 @@ fn script(args: &DevArgs) -> Result<Option<Script>, Failed> {
     let script = match (&args.model_script, args.demo) {
         (Some(path), _) => Script::load(path).map_err(|error| error.to_string()),
         (None, Some(Demo::Story)) => Script::parse(story::SCRIPT),
-        (None, Some(Demo::Trip) | None) => return Ok(None),
+        (None, Some(Demo::Trip | Demo::Saga) | None) => return Ok(None),
     };
     script.map(Some).map_err(|error| Failed::invalid(error).help("the fields of a script: docs/models.md"))
 }

@@ -1,6 +1,7 @@
 //! The demo: submits a goal, shows the plan run, prints the results.
 
 use goalmill_client::Client;
+use goalmill_common::id::PlanId;
 use goalmill_common::random::Random;
 use goalmill_common::view::Results;
 use serde_json::{Value, json};
@@ -40,12 +41,17 @@ pub struct Watched {
 pub async fn watch(screen: &Screen, args: &DevArgs, client: &Client, goal: &Value) -> Result<Watched, Failed> {
     let key = format!("demo-{}", Random::system().token());
     let accepted = client.submit_goal(goal, &key).await?;
+    follow(screen, args, client, &accepted.plan_id).await
+}
+
+/// Shows a plan run.
+pub async fn follow(screen: &Screen, args: &DevArgs, client: &Client, plan: &PlanId) -> Result<Watched, Failed> {
     let patience = Patience { show: true, stop_at_approval: !args.keep, timeout: None };
-    let waited = wait(screen, Source::Api(client.clone()), &accepted.plan_id, patience).await?;
+    let waited = wait(screen, Source::Api(client.clone()), plan, patience).await?;
     if let Waited::Interrupted = waited {
         return Ok(Watched { exit: Exit::Interrupted, board: None });
     }
-    let exit = left_alone(screen, &accepted.plan_id, &waited);
+    let exit = left_alone(screen, plan, &waited);
     let board = if let Waited::Settled(board) = waited { Some(board) } else { None };
     Ok(Watched { exit, board })
 }

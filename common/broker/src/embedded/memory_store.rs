@@ -576,6 +576,14 @@ impl MemoryStore {
         self.blobs.insert(field_key(key, field), value.into());
     }
 
+    pub(super) fn add_field(&mut self, key: &str, field: &str, value: &str) -> bool {
+        let is_new = self.field(key, field).is_none();
+        if is_new {
+            self.put_field(key, field, value);
+        }
+        is_new
+    }
+
     pub(super) fn field(&self, key: &str, field: &str) -> Option<String> {
         self.blobs.get(&field_key(key, field)).map(|value| String::from_utf8_lossy(value).into_owned())
     }

@@ -331,6 +331,11 @@ impl Broker for Embedded {
         self.core.write(|store, _| store.put_field(key, field, value), record)
     }
 
+    async fn add_field(&self, key: &str, field: &str, value: &str) -> Result<bool> {
+        let record = |added: &bool| added.then(|| Write::PutField(key.into(), field.into(), value.into()));
+        self.core.write(|store, _| store.add_field(key, field, value), record)
+    }
+
     async fn get_field(&self, key: &str, field: &str) -> Result<Option<String>> {
         self.core.read(|store, _| store.field(key, field))
     }

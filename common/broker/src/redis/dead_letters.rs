@@ -65,6 +65,10 @@ impl Connections {
         Ok(())
     }
 
+    pub(super) async fn add_field(&self, key: &str, field: &str, value: &str) -> Result<bool> {
+        self.ask(cmd("HSETNX").arg(key).arg(field).arg(value)).await
+    }
+
     pub(super) async fn get_field(&self, key: &str, field: &str) -> Result<Option<String>> {
         self.ask(cmd("HGET").arg(key).arg(field)).await
     }

@@ -272,6 +272,9 @@ impl Broker for RedisBroker {
     async fn put_field(&self, key: &str, field: &str, value: &str) -> Result<()> {
         self.0.put_field(key, field, value).await
     }
+    async fn add_field(&self, key: &str, field: &str, value: &str) -> Result<bool> {
+        self.0.add_field(key, field, value).await
+    }
     async fn get_field(&self, key: &str, field: &str) -> Result<Option<String>> {
         self.0.get_field(key, field).await
     }

@@ -117,7 +117,7 @@ impl PlanState {
             (StepStatus::Queued, "waiting for a worker"),
             (StepStatus::Ready, "ready for dispatch"),
             (StepStatus::Retrying, "waiting to go on"),
-            (StepStatus::Waiting, "waiting for a time or an event"),
+            (StepStatus::Waiting, "waiting for a time, an event or a callback"),
             (StepStatus::AwaitingApproval, "waiting for a person"),
             (StepStatus::Pending, "waiting for other steps"),
             (StepStatus::Blocked, "blocked"),
@@ -172,6 +172,10 @@ impl PlanState {
         let id = &spec.id;
         let due = if step.due_ms > 0 { rfc3339(step.due_ms) } else { "its end".into() };
         match step.status {
+            StepStatus::Pending if self.cleanup.is_none() && self.undoing.first().is_some_and(|undo| *undo != i) => {
+                let undo = &self.plan.steps[self.undoing[0]].id;
+                format!("`{id}` waits until `{undo}` has taken back what a revision removed")
+            }
             StepStatus::Pending if spec.is_cleanup() && !self.is_its_turn(i) => {
                 format!("`{id}` is a clean-up step: it begins once the outcome of the plan is known")
             }
@@ -201,6 +205,9 @@ impl PlanState {
                 format!("attempt {} of `{id}` runs on `{worker}` for {since}, until {due}", step.attempt)
             }
             StepStatus::Retrying => self.describe_retrying(i, &due),
+            StepStatus::Waiting if self.awaits_callback(i) => {
+                format!("the agent of `{id}` accepted attempt {} and reports by callback, until {due}", step.attempt)
+            }
             StepStatus::Waiting => match self.awaited_event(i) {
                 Some((event, key)) => format!("`{id}` waits for {}, until {due}", named_event(event, key)),
                 None => format!("`{id}` waits until {due}"),

@@ -87,6 +87,10 @@ impl PlanState {
                      `goalmill step skip {plan} {id}`"
                 ))
             }
+            StepStatus::Waiting if self.awaits_callback(i) => only(format!(
+                "wait, or record the outcome by hand: `goalmill step complete {plan} {id} --outputs JSON`, or go on \
+                 without it: `goalmill step skip {plan} {id}`"
+            )),
             StepStatus::Waiting => only(format!("wait, or go on without it: `goalmill step skip {plan} {id}`")),
             StepStatus::Retrying => only(format!(
                 "try it at once: `goalmill step retry {plan} {id}`, or skip it: `goalmill step skip {plan} {id}`"

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use goalmill_common::event::{PhaseAdded, PlanEvent, PlanExtended, PlanRevised, Record, SkipCause, StepEvent};
 use goalmill_common::id::StepId;
 use goalmill_common::number::to_usize;
-use goalmill_common::plan::{Phase, Plan, Strategy};
+use goalmill_common::plan::{Phase, Plan, Step, Strategy};
 use goalmill_common::revision::{Modified, RevisionRecord, RevisionStrategy, Trigger};
 use goalmill_common::status::{Counts, StepStatus};
 
@@ -25,7 +25,8 @@ pub(crate) fn stage(state: &mut PlanState, seq: u64, id: &StepId, event: &StepEv
         let i = state.graph.find(id.as_str());
         let i = i.ok_or_else(|| ReplayError::UnknownStep { seq, step: id.clone() })?;
         let status = state.steps[i].status;
-        let fits = is_changeable(status);
+        let is_undone = || matches!(event, StepEvent::Removed(_)) && state.undo_of(i).is_some();
+        let fits = is_changeable(status) || status == StepStatus::Completed && is_undone();
         let bad = || ReplayError::StepMove { seq, event: event.type_name(), step: id.clone(), status };
         if fits { Ok(i) } else { Err(bad()) }
     };
@@ -82,6 +83,10 @@ pub(crate) fn revise(state: &mut PlanState, record: &Record, revised: &PlanRevis
     }
     for i in restarted {
         restart(&mut state.steps[i]);
+        // The step that it undoes is gone already.
+        if state.undoes_removed(i) && !state.undoing.contains(&i) {
+            state.undoing.push(i);
+        }
     }
     for i in skipped {
         let step = &mut state.steps[i];
@@ -92,9 +97,13 @@ pub(crate) fn revise(state: &mut PlanState, record: &Record, revised: &PlanRevis
             (details.cause, details.reason) = (Some(SkipCause::Revision), "skipped by a revision".into());
         }
     }
+    let undoing = state.undos_of(&staged.removed);
+    state.undoing.extend(undoing);
     for i in &staged.removed {
         settle(&mut state.steps[*i], StepStatus::Revised, record.time_ms);
     }
+    let steps = &state.steps;
+    state.undoing.retain(|undo| !steps[*undo].status.is_final());
     replace_plan(state, plan, graph);
     recount(state, &staged.phases);
     state.revision = revised.revision;
@@ -255,13 +264,19 @@ impl PlanState {
         once.dedup();
         for dependency in once {
             open += u32::from(!self.steps[dependency].status.is_final());
-            met += u32::from(self.is_satisfied(dependency));
+            met += u32::from(self.is_met(&self.plan.steps[i], dependency));
         }
         (open, met)
     }
 
-    /// Whether dependents count the step as done.
-    pub(crate) fn is_satisfied(&self, i: StepIndex) -> bool {
+    /// Whether a dependency has ended in a way that lets the step start.
+    pub(crate) fn is_met(&self, spec: &Step, dependency: StepIndex) -> bool {
+        let (id, status) = (&self.plan.steps[dependency].id, self.steps[dependency].status);
+        spec.is_met_by(id, status, self.is_satisfied(dependency))
+    }
+
+    /// Whether dependents count the step as done, where they say nothing else.
+    fn is_satisfied(&self, i: StepIndex) -> bool {
         let step = &self.steps[i];
         let cause = || step.details.as_ref().and_then(|details| details.cause);
         step.status == StepStatus::Completed

@@ -78,8 +78,12 @@ impl Delta {
         let mut restarted = std::mem::take(&mut self.restarted);
         loop {
             let reopened = |id: &StepId| added.contains(id) || place(id).is_some_and(|d| restarted.contains(&d));
-            let satisfied = |id: &StepId| {
-                place(id).is_some_and(|d| self.skipped.contains_key(&d) || (!reopened(id) && state.is_satisfied(d)))
+            let is_met = |spec: &Step, id: &StepId| {
+                place(id).is_some_and(|d| {
+                    let is_skipped = self.skipped.contains_key(&d);
+                    is_skipped && spec.is_met_by(id, StepStatus::Skipped, true)
+                        || !is_skipped && !reopened(id) && state.is_met(spec, d)
+                })
             };
             let next: Vec<StepIndex> = state
                 .indices()
@@ -97,7 +101,7 @@ impl Delta {
                     let mut once: Vec<&StepId> = spec.dependencies.iter().collect();
                     once.sort_unstable();
                     once.dedup();
-                    let met = once.iter().filter(|id| satisfied(id)).count();
+                    let met = once.iter().filter(|id| is_met(spec, id)).count();
                     met < crate::graph::needed(once.len(), spec.join)
                 })
                 .collect();
@@ -161,7 +165,9 @@ fn document(state: &PlanState, delta: &Delta) -> (Value, Vec<Issue>) {
     for i in state.indices() {
         let Some(spec) = delta.spec(state, i) else { continue };
         let is_over = state.steps[i].status.is_final() && !delta.restarted.contains(&i);
-        if is_over || delta.skipped.contains_key(&i) {
+        let undone = spec.undoes.as_ref().and_then(|id| state.graph.find(id.as_str()));
+        let is_gone = undone.is_some_and(|undone| delta.spec(state, undone).is_none());
+        if is_over || is_gone || delta.skipped.contains_key(&i) {
             steps.insert(spec.id.to_string(), shown(spec, &live));
         } else {
             steps.insert(spec.id.to_string(), written(spec));

@@ -57,6 +57,7 @@ impl<'a> RevisionDraft<'a> {
 
     /// Returns the delta and all issues.
     pub(super) fn finish(mut self) -> (Delta, Vec<Issue>) {
+        self.refuse_lost_undos();
         let (state, delta) = (self.state, &mut self.delta);
         delta.skipped.retain(|i, _| !delta.removed.contains(i));
         delta.modified.retain(|i, step| {
@@ -75,6 +76,21 @@ impl<'a> RevisionDraft<'a> {
         (self.delta, self.issues)
     }
 
+    /// A completed step cannot be removed together with the step that would undo it.
+    fn refuse_lost_undos(&mut self) {
+        let state = self.state;
+        let removed = self.delta.removed.clone();
+        let is_lost = |i: &StepIndex| {
+            let is_done = state.steps[*i].status == StepStatus::Completed && state.needs_undo(*i);
+            is_done && state.undo_of(*i).is_none_or(|undo| removed.contains(&undo))
+        };
+        for i in removed.iter().copied().filter(is_lost) {
+            let id = &state.plan.steps[i].id;
+            let detail = format!("step `{id}` is completed, and the step that undoes it is removed too");
+            self.refuse("STEP_FINAL", detail, format!("keep `{id}`, or its undo step"));
+        }
+    }
+
     fn refuse(&mut self, code: &str, detail: impl Into<String>, hint: impl Into<String>) {
         let at = self.at.clone();
         self.issues.push(issue(code, &at, detail, hint));
@@ -82,6 +98,16 @@ impl<'a> RevisionDraft<'a> {
 
     /// A step of the plan that a revision may touch.
     fn find(&mut self, id: &StepId) -> Option<StepIndex> {
+        self.find_live(id, false)
+    }
+
+    /// The same, or a completed step that can be undone.
+    fn find_removable(&mut self, id: &StepId) -> Option<StepIndex> {
+        self.find_live(id, true)
+    }
+
+    /// - `removes`: whether the step is removed.
+    fn find_live(&mut self, id: &StepId, removes: bool) -> Option<StepIndex> {
         let state = self.state;
         let known = state.graph.find(id.as_str());
         let Some(i) = known.filter(|i| state.steps[*i].status != StepStatus::Revised) else {
@@ -94,8 +120,13 @@ impl<'a> RevisionDraft<'a> {
             return None;
         };
         let status = state.steps[i].status;
-        if !is_changeable(status) {
-            let hint = "add a new step instead";
+        let is_undone = removes && status == StepStatus::Completed && state.undo_of(i).is_some();
+        if !is_changeable(status) && !is_undone {
+            let hint = if removes {
+                "add a new step instead; only a completed step with `undo` can be removed"
+            } else {
+                "add a new step instead"
+            };
             self.refuse("STEP_FINAL", format!("step `{id}` is {status}, which is kept"), hint);
             return None;
         }
@@ -175,9 +206,21 @@ impl<'a> RevisionDraft<'a> {
     }
 
     fn remove(&mut self, id: &StepId) {
-        let Some(i) = self.find(id) else { return };
+        let Some(i) = self.find_removable(id) else { return };
+        self.take_out(i);
+    }
+
+    /// Removes a step. What it did is undone; an undo step that has nothing to undo goes too.
+    fn take_out(&mut self, i: StepIndex) {
+        let id = &self.state.plan.steps[i].id;
         self.delta.removed.insert(i);
         self.say(format!("- {id}"));
+        let Some(undo) = self.state.undo_of(i) else { return };
+        if self.state.needs_undo(i) {
+            self.say(format!("undo {id}"));
+        } else {
+            self.delta.removed.insert(undo);
+        }
     }
 
     fn skip(&mut self, id: &StepId, reason: &str) {
@@ -213,7 +256,7 @@ impl<'a> RevisionDraft<'a> {
         {
             return self.modify(step);
         }
-        let Some(i) = self.find(id) else { return };
+        let Some(i) = self.find_removable(id) else { return };
         if with.is_empty() {
             return self.refuse("MISSING_FIELD", format!("nothing replaces step `{id}`"), "remove it, or skip it");
         }
@@ -223,8 +266,7 @@ impl<'a> RevisionDraft<'a> {
             }
             self.say(format!("+ {}{}", step.id, about(step)));
         }
-        self.delta.removed.insert(i);
-        self.say(format!("- {id}"));
+        self.take_out(i);
         let used: BTreeSet<&StepId> = with.iter().flat_map(|step| &step.dependencies).collect();
         let last: Vec<StepId> = with.iter().map(|step| &step.id).filter(|id| !used.contains(id)).cloned().collect();
         self.rewire(id, &last);
@@ -372,10 +414,10 @@ pub(crate) fn into_plan(step: &mut Step, plan: Option<Plan>) {
 
 /// Puts the plan of its items in the place of a map's step.
 pub(crate) fn into_items(step: &mut Step, plan: &Plan) {
-    let times = plan.steps.len() as f64;
+    let items = plan.steps.iter().filter(|step| !step.is_cleanup()).count();
     let Estimates { seconds, tokens, cost } = step.estimates;
-    let tokens = tokens.map(|tokens| tokens.saturating_mul(plan.steps.len() as u64));
-    step.estimates = Estimates { seconds, tokens, cost: cost.map(|cost| cost * times) };
+    let tokens = tokens.map(|tokens| tokens.saturating_mul(items as u64));
+    step.estimates = Estimates { seconds, tokens, cost: cost.map(|cost| cost * items as f64) };
     into_plan(step, Some(plan.clone()));
     (step.for_each, step.when, step.approve, step.ask) = (None, None, None, None);
     step.wait = None;
@@ -391,6 +433,9 @@ fn redirect(step: &mut Step, old: &StepId, new: &[StepId]) {
         if !step.dependencies.contains(id) {
             step.dependencies.push(id.clone());
         }
+    }
+    if let Some(allowed) = step.dependency_status.remove(old) {
+        step.dependency_status.extend(new.iter().map(|id| (id.clone(), allowed.clone())));
     }
     if let [new] = new {
         rename(step, old, new);

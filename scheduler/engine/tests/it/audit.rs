@@ -1,19 +1,23 @@
 //! Invariants of every log, read from the events alone.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use goalmill_common::event::{Event, PlanEvent, PlanRevised, Record, SkipCause, StepEvent, StepRetrying};
 use goalmill_common::failure::FailureClass;
 use goalmill_common::id::StepId;
-use goalmill_common::plan::{Join, Phase, Plan, Step, StepKind, Strategy};
+use goalmill_common::plan::{DependencyStatus, Join, Phase, Plan, Step, StepKind, Strategy};
 
 #[derive(Default)]
 struct Line {
     attempt: u32,
     in_flight: bool,
+    /// Its agent has accepted the attempt and reports later.
+    suspended: bool,
     is_final: bool,
     satisfied: bool,
     completed: bool,
+    /// How it ended.
+    status: Option<DependencyStatus>,
     /// Failed attempts, without the lost ones.
     failed: u32,
     lost: u32,
@@ -33,6 +37,8 @@ pub struct Audit {
     /// Whether the outcome is known and the clean-up runs.
     cleans: bool,
     over: bool,
+    /// Undo steps of what revisions removed.
+    undoing: BTreeSet<StepId>,
     /// Changes that are not in the plan yet.
     staged: Vec<StepEvent>,
 }
@@ -111,9 +117,15 @@ impl Audit {
         for (id, satisfied) in
             revised.removed.iter().map(|id| (id, false)).chain(revised.skipped.iter().map(|id| (id, true)))
         {
+            let is_removed = !satisfied;
+            let undo = self.plan.steps.iter().find(|step| is_removed && step.undoes.as_ref() == Some(id));
+            let undo = undo.map(|step| step.id.clone());
+            let is_undone = undo.is_some();
+            self.undoing.extend(undo);
             let line = self.line(id);
-            assert!(!line.in_flight && !line.completed, "what is done stays: {id}");
+            assert!(!line.in_flight && (!line.completed || is_undone), "what is done stays, or is undone: {id}");
             (line.is_final, line.satisfied, line.ready) = (true, satisfied, false);
+            line.status = satisfied.then_some(DependencyStatus::Skipped);
         }
         if self.replanning {
             (self.paused, self.replanning) = (false, false);
@@ -132,7 +144,8 @@ impl Audit {
             && !self.lines[id].completed;
         assert!(!self.lines[id].is_final || is_passed_over, "a final step stays as it is: {record:?}");
         if let StepEvent::Queued(_) = event {
-            assert_eq!(spec.is_cleanup(), self.cleans, "clean-up steps begin after the outcome, and no others: {id}");
+            let is_turn = spec.is_cleanup() == self.cleans || self.undoing.contains(id);
+            assert!(is_turn, "clean-up steps begin after the outcome, and no others: {id}");
             let flies = |step: &Step| step.undoes.is_some() && self.lines[&step.id].in_flight;
             let undoing = self.plan.steps.iter().any(flies);
             assert!(!spec.is_cleanup() || !undoing, "undo steps run one at a time, before all others: {id}");
@@ -147,12 +160,21 @@ impl Audit {
             }
             let line = self.line(id);
             (line.attempt, line.satisfied, line.completed) = (attempt, true, true);
+            line.status = Some(DependencyStatus::Completed);
             self.end(id, attempt);
         } else if event.ends_step() {
             self.line(id).satisfied = event.satisfies_dependents();
+            self.line(id).status = match event.type_name() {
+                "step_failed" => Some(DependencyStatus::Failed),
+                "step_skipped" => Some(DependencyStatus::Skipped),
+                _ => None,
+            };
             self.end(id, attempt);
         } else if let StepEvent::Retrying(retrying) = event {
             self.retry(record, &spec, attempt, retrying);
+        } else if let StepEvent::Suspended(_) = event {
+            let line = self.leave(id, attempt);
+            line.suspended = true;
         } else if let StepEvent::Recalled(_) = event {
             self.leave(id, attempt);
         } else if let StepEvent::Decomposed(decomposed) = event {
@@ -202,8 +224,9 @@ impl Audit {
     /// The attempt in flight ends, and the step goes on.
     fn leave(&mut self, id: &StepId, attempt: u32) -> &mut Line {
         let line = self.line(id);
-        assert!(line.in_flight && line.attempt == attempt, "one outcome, of the current attempt");
-        line.in_flight = false;
+        let is_open = line.in_flight || line.suspended;
+        assert!(is_open && line.attempt == attempt, "one outcome, of the current attempt");
+        (line.in_flight, line.suspended) = (false, false);
         line
     }
 
@@ -214,7 +237,7 @@ impl Audit {
     fn end(&mut self, id: &StepId, attempt: u32) {
         let line = self.line(id);
         assert_eq!(line.attempt, attempt, "an outcome is of the current attempt");
-        (line.in_flight, line.is_final, line.ready) = (false, true, false);
+        (line.in_flight, line.suspended, line.is_final, line.ready) = (false, false, true, false);
     }
 
     fn check_begin(&self, spec: &Step, attempt: u32) {
@@ -222,7 +245,12 @@ impl Audit {
         assert!(line.ready && !line.in_flight, "only a ready step begins");
         assert_eq!(attempt, line.attempt + 1, "attempts are consecutive");
         assert!(!self.paused, "nothing begins while the plan is held");
-        let met = spec.dependencies.iter().filter(|d| self.lines[*d].satisfied).count();
+        let is_met = |d: &&StepId| {
+            let line = &self.lines[*d];
+            let allowed = spec.dependency_status.get(*d);
+            allowed.map_or(line.satisfied, |allowed| line.status.is_some_and(|status| allowed.contains(&status)))
+        };
+        let met = spec.dependencies.iter().filter(is_met).count();
         let needed = match spec.join {
             Join::All => spec.dependencies.len(),
             Join::Any => spec.dependencies.len().min(1),

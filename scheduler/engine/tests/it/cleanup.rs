@@ -3,7 +3,7 @@
 use goalmill_common::command::Verb;
 use goalmill_common::failure::{Failure, FailureClass};
 use goalmill_common::goal::Budget;
-use goalmill_common::plan::{OnFailure, Plan, Step, UndoOn};
+use goalmill_common::plan::{OnFailure, Plan, Question, Step, UndoOn};
 use goalmill_common::status::{PlanStatus, StepStatus};
 use goalmill_engine::Timer;
 use serde_json::json;
@@ -120,6 +120,24 @@ fn what_a_person_has_done_is_not_undone() {
     world.fail("pay", permanent());
     assert_eq!(world.status("hotel:undo"), StepStatus::Skipped);
     assert_eq!(out(&mut world), ["flight:undo"]);
+}
+
+#[test]
+fn what_timed_out_before_its_first_attempt_is_not_undone() {
+    let question = Question {
+        question: "which room?".into(),
+        schema: None,
+        default: None,
+        limit_ms: 1_000,
+        into: Some("room".into()),
+    };
+    let mut world = World::of(with(trip(), "hotel", |hotel| hotel.ask = Some(question)));
+    world.now_ms += 1_000;
+    world.step_due("hotel");
+    assert_eq!(world.code("hotel"), "NO_ANSWER");
+    assert_eq!(world.status("hotel:undo"), StepStatus::Skipped);
+    world.finish();
+    assert_eq!(world.state.status(), PlanStatus::Failed);
 }
 
 #[test]

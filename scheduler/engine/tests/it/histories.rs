@@ -1,16 +1,20 @@
 //! Random plans and random histories: what must always hold, holds, and everything comes to an end.
 
+use goalmill_common::call::{CallWait, CallWaitKind, SuspendedCall};
+use goalmill_common::callback::{CallbackError, CallbackReport};
 use goalmill_common::clock::rfc3339;
 use goalmill_common::command::{Change, Proposal, RevisionStrategy, Verb};
 use goalmill_common::event::{ModelAnswered, ModelAsked, Record, read_entry, write_entry};
 use goalmill_common::external_event::ExternalEvent;
 use goalmill_common::failure::{Failure, FailureClass};
 use goalmill_common::goal::{Budget, Usage};
+use goalmill_common::id::StepId;
 use goalmill_common::json::Json;
 use goalmill_common::number::to_u32;
 use goalmill_common::plan::{
-    Approval, ApprovalDefault, Fallback, ForEach, Jitter, Join, OnFailure, OnItemFailure, OnMax, OnTimeout, Phase,
-    Plan, Question, Repeat, Retry, RevisionPolicy, Step, StepKind, StepWait, Strategy as Width, UndoOn, Widen,
+    Approval, ApprovalDefault, DependencyStatus, Fallback, ForEach, Jitter, Join, OnFailure, OnItemFailure, OnMax,
+    OnTimeout, Phase, Plan, Question, Repeat, Retry, RevisionPolicy, Step, StepKind, StepWait, Strategy as Width,
+    UndoOn, Widen,
 };
 use goalmill_common::report::{Report, What};
 use goalmill_common::status::{PlanStatus, StepStatus};
@@ -186,7 +190,11 @@ fn random_step(chance: &mut Chance<'_>, i: usize, n: usize, phases: usize) -> St
         (0..i.min(5)).filter(|_| chance.one_in(2)).map(|k| format!("s{}", i - 1 - k).as_str().into()).collect();
     let wait = |ms| Retry { max: 1, initial_ms: ms, factor: 2.0, max_ms: 10_000, jitter: Jitter::Full };
     let first = dependencies.first().cloned();
+    let statuses = [DependencyStatus::Failed, DependencyStatus::Skipped, DependencyStatus::Completed];
+    let some = |chance: &mut Chance<'_>| -> Vec<_> { statuses.into_iter().filter(|_| chance.one_in(2)).collect() };
+    let status = first.clone().filter(|_| chance.one_in(4)).map(|first| (first, some(chance)));
     let mut step = Step { dependencies, ..Step::new(format!("s{i}"), "w") };
+    step.dependency_status = status.into_iter().collect();
     step.kind = chance.pick(&[
         StepKind::Tool,
         StepKind::Tool,
@@ -221,6 +229,7 @@ fn random_step(chance: &mut Chance<'_>, i: usize, n: usize, phases: usize) -> St
         into: chance.one_in(2).then(|| "answer".into()),
     });
     step.fallback = chance.one_in(4).then(|| Fallback { agent_type: Some("other".into()), action: Some("b".into()) });
+    step.callback = step.kind.needs_worker() && chance.one_in(4);
     step.approve = random_approval(chance, 8);
     step.resource = chance.one_in(5).then(|| "r".to_owned());
     step.expected_outputs = if chance.one_in(8) { vec!["x".into()] } else { Vec::new() };
@@ -342,9 +351,25 @@ fn happen(world: &mut World, chance: &mut Chance<'_>) {
             },
         ])),
         35 if chance.one_in(8) => Command::Verb(Verb::Cancel { reason }),
+        35 => Command::Verb(random_callback(world, step, chance)),
         _ => return world.restart(),
     };
     give(world, command);
+}
+
+/// For the current attempt of a step, or for another one.
+fn random_callback(world: &World, step: StepId, chance: &mut Chance<'_>) -> Verb {
+    let attempt = world.state.step_index(&step).and_then(|i| world.state.step(i)).map_or(0, |at| at.attempt);
+    let attempt = if chance.one_in(8) { attempt + 1 } else { attempt };
+    let report = if chance.one_in(3) {
+        let class = Some(chance.pick(&[FailureClass::Transient, FailureClass::Permanent]));
+        let error = Some(CallbackError { class, ..CallbackError::default() });
+        CallbackReport { error, ..CallbackReport::default() }
+    } else {
+        let outputs = Some(json!({"x": chance.below(4)}).into());
+        CallbackReport { outputs, tokens: Some(1), ..CallbackReport::default() }
+    };
+    Verb::ReportCallback { step, attempt, report: Box::new(report) }
 }
 
 /// Of any attempt there ever was: current, stale, reported before, or forged.
@@ -371,6 +396,11 @@ fn random_report(world: &World, chance: &mut Chance<'_>) -> Option<Report> {
     let mut done = completed(&task, json!({"x": chance.below(4)}));
     done.adjustments = chance.one_in(24).then(|| json!({"new": true}).into());
     let made = match chance.below(12) {
+        0..=8 if task.callback.is_some() && chance.one_in(2) => {
+            let wait = CallWait::new(CallWaitKind::Callback, "");
+            let call = SuspendedCall { n: 0, name: "callback".into(), inputs: None, wait };
+            Report { suspended: Some(Box::new(call)), tokens: Some(1), ..report(&task, What::Suspended) }
+        }
         0..=2 => Report { tokens: Some(3), cost: Some(0.1), ..done },
         3..=6 => Report { tokens: Some(1), cost: Some(0.7), ..failed(&task, failure) },
         7 => report(&task, What::Started),

@@ -22,13 +22,16 @@ mod shape;
 mod order;
 
 mod cleanup;
+mod dependency_status;
 mod map;
+mod map_undo;
 mod nested;
 
 mod family;
 
 mod repeat;
 mod revise;
+mod revised_undo;
 
 mod parts;
 
@@ -38,10 +41,12 @@ mod extend;
 
 mod hooks;
 
+mod times;
 mod waits;
 
 mod call_budgets;
 mod call_plans;
+mod callbacks;
 mod calls;
 mod contract;
 mod recorded_calls;

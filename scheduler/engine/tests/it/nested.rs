@@ -56,6 +56,26 @@ fn a_plan_step_begins_a_plan_and_takes_what_it_gives() {
 }
 
 #[test]
+fn the_inputs_of_a_sub_plan_get_defaults_and_must_match_its_schema() {
+    let schema = json!({"type": "object", "properties": {"x": {"type": "integer"}, "n": {"default": 2}}});
+    let typed = || {
+        with(nested(), "p", |step| {
+            step.stored = Some("trip@3".into());
+            step.plan.as_mut().unwrap().input_schema = Some(schema.clone().into());
+        })
+    };
+    let mut world = World::of(typed());
+    world.complete("a", json!({"x": 5}));
+    let child = child_of(&world);
+    assert_eq!(child.goal.metadata["inputs"], json!({"x": 5, "n": 2}));
+    assert_eq!(child.goal.metadata["stored_plan"], "trip@3");
+    let mut world = World::of(typed());
+    world.complete("a", json!({"x": "five"}));
+    assert_eq!(world.status("p"), StepStatus::Failed);
+    assert_eq!(world.code("p"), "INPUT_INVALID");
+}
+
+#[test]
 fn sub_plans_side_by_side_share_what_is_left_of_the_budget() {
     let inner = |id| {
         move |step: &mut goalmill_common::plan::Step| {

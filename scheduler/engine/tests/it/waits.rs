@@ -208,7 +208,10 @@ fn a_wait_is_explained_with_its_end() {
     let mut world = World::of(paused_between(for_ms(DAY_MS)));
     world.complete("a", json!({}));
     let explained = world.state.explain(world.now_ms);
-    assert_eq!(explained.summary, "of 3 steps, 1 waiting for a time or an event, 1 waiting for other steps");
+    assert_eq!(
+        explained.summary,
+        "of 3 steps, 1 waiting for a time, an event or a callback, 1 waiting for other steps"
+    );
     let of = |id: &str| explained.steps.iter().find(|step| step.step_id.as_str() == id).expect("it is open");
     let wait = format!("`pause` waits until {}", rfc3339(START_MS + DAY_MS));
     assert_eq!(of("pause").because, [wait.as_str()]);

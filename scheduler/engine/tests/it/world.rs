@@ -218,6 +218,7 @@ impl World {
                 judge_model: false,
                 task_lease_ms: 30_000,
                 reply: "reports".into(),
+                callback_base: "http://api".into(),
                 recording: Some(InputRecording {
                     redaction: Redaction::default(),
                     blob_prefix: "blob:".into(),

@@ -9,7 +9,7 @@ const ABSENT: [(&[&str], &str); 12] = [
     (
         &["trigger_rule", "run_when", "run_condition", "depends_on_state"],
         "there are no trigger rules: remove it; `join: any` or `join: {at_least: 1}` starts a step before all of its \
-         dependencies are done, and `on_failure: skip` lets the steps behind a failed one run",
+         dependencies are done, and `depends_on: [{step: book, is: [failed]}]` starts it when a dependency ends like that",
     ),
     (
         &["matrix", "items", "with_sequence", "parallel_for"],

@@ -24,6 +24,12 @@ pub(crate) fn milliseconds(value: &Value, unit: Unit) -> Option<f64> {
     }
 }
 
+/// Reads a duration as plans have them, a number as seconds, in whole milliseconds; `None` when it is none, or negative.
+pub fn duration_ms(value: &Value) -> Option<u64> {
+    let ms = milliseconds(value, Unit::Seconds)?;
+    (ms.is_finite() && ms >= 0.0).then(|| goalmill_common::number::whole_u64(ms.round()))
+}
+
 fn spelled(text: &str) -> Option<f64> {
     let mut rest = text.trim();
     let mut total = 0.0;

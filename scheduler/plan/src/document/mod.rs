@@ -2,7 +2,7 @@
 
 mod absent;
 mod document_path;
-mod duration;
+pub mod duration;
 mod encoding;
 mod fields;
 mod tree;

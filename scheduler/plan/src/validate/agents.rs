@@ -22,6 +22,7 @@ pub(super) fn check_agents(
     origins: &[Origin<'_>],
     index: &StepNumbers,
 ) {
+    inputs::check_sub_plans(context, plan, origins);
     let Some(rules) = context.rules else { return };
     if let Some(catalogue) = rules.catalogue {
         let check = Check { context, rules, catalogue, told: RefCell::default(), offered: RefCell::default() };

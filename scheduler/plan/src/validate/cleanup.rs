@@ -2,6 +2,7 @@
 
 use goalmill_common::id::{ID_CHARS_MAX, StepId};
 use goalmill_common::plan::{Plan, Step, StepKind, UndoOn};
+use goalmill_expression::{self as expression, Facts};
 use serde_json::Value;
 
 use super::graph::StepNumbers;
@@ -68,6 +69,20 @@ fn origin_id(undo: &Step) -> &str {
     undo.undoes.as_ref().map_or("", StepId::as_str)
 }
 
+/// Whether inputs or condition name the goal or a step: the items of a map do not see them.
+fn sees_other_steps(spec: &Step) -> bool {
+    let names = spec.names();
+    let is_other = |facts: Facts| {
+        facts.paths.iter().any(|path| path.parts.first().is_some_and(|root| root == "goal" || root == "steps"))
+    };
+    let condition = spec.when.as_ref().and_then(|when| expression::examine_condition(when, &names).ok());
+    let mut found = condition.is_some_and(is_other);
+    expression::visit_templates(&spec.inputs.value(), &mut |text| {
+        found |= expression::examine(text, &names).is_ok_and(is_other);
+    });
+    found
+}
+
 /// What one clean-up step may not have.
 fn check_alone(context: &ValidationContext<'_>, plan: &Plan, spec: &Step, origin: &Origin<'_>, index: &StepNumbers) {
     if !spec.is_cleanup() {
@@ -85,6 +100,10 @@ fn check_alone(context: &ValidationContext<'_>, plan: &Plan, spec: &Step, origin
             }
             Some(_) => {}
         }
+    }
+    if spec.undoes_map() && sees_other_steps(spec) {
+        let hint = "pass what it needs on in the `inputs` of the map";
+        wrong("", "the undo step of a map sees `inputs` and `outputs` of its item, and `plan`".into(), hint);
     }
     if spec.phase.is_some() {
         wrong(origin.phase_key, "a clean-up step belongs to no phase".into(), "remove it");

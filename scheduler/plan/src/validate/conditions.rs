@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 
-use goalmill_common::plan::{Plan, Step};
+use goalmill_common::plan::{DependencyStatus, Plan, Step};
 use goalmill_expression::{ComparedOperands, Facts, Operand, ValueType};
 use serde_json::Value;
 
@@ -27,7 +27,7 @@ impl StepReads {
             let Some(&step) = index.get(id.as_str()).filter(|_| root == "steps") else { continue };
             if path.has_default || rest.first().is_some_and(|field| field == "status") {
                 self.guarded.insert(step);
-            } else if rest.len() > 1 {
+            } else if rest.len() > 1 && rest.first().is_some_and(|field| field == "outputs") {
                 self.unguarded.push((step, at.pointer()));
             }
         }
@@ -43,9 +43,22 @@ pub(super) fn warn_of_skips(
     reads: &StepReads,
 ) {
     let spec = &plan.steps[step];
-    let may_skip = |other: u32| {
-        let other: &Step = &plan.steps[other as usize];
-        other.when.is_some() && other.when != spec.when
+    let allowed = |other: u32| spec.dependency_status.get(&plan.steps[other as usize].id);
+    let is_never_done = |other: u32| allowed(other).is_some_and(|all| !all.contains(&DependencyStatus::Completed));
+    if let Some((other, pointer)) =
+        reads.unguarded.iter().find(|(other, _)| is_never_done(*other) && !reads.guarded.contains(other))
+    {
+        let other = &plan.steps[*other as usize].id;
+        let detail = format!("step `{}` reads outputs of `{other}`, and runs only when that has none", spec.id);
+        let hint = format!("read `steps['{other}'].failure`, or write `| default(…)` after the path");
+        return context.error("STATUS_IMPOSSIBLE", &DocumentPath::Pointer(pointer), detail, hint);
+    }
+    let may_skip = |other: u32| match allowed(other) {
+        Some(all) => all.len() > 1,
+        None => {
+            let other: &Step = &plan.steps[other as usize];
+            other.when.is_some() && other.when != spec.when
+        }
     };
     let unguarded = reads.unguarded.iter().find(|(other, _)| may_skip(*other) && !reads.guarded.contains(other));
     if let Some((other, pointer)) = unguarded {
@@ -54,15 +67,16 @@ pub(super) fn warn_of_skips(
             "CONDITIONAL_OUTPUTS",
             &DocumentPath::Pointer(pointer),
             format!(
-                "step `{}` reads outputs of `{other}`, which has none when its `when` is false: the step fails",
-                spec.id
+                "step `{}` reads outputs of `{other}`, which has none when it is {}: the step fails",
+                spec.id,
+                if spec.dependency_status.contains_key(other) { "not completed" } else { "skipped by its `when`" },
             ),
             format!("write `| default(…)` after the path, or set `when` to `{}`", ran(other.as_str())),
         );
         return;
     }
     let [only] = needs else { return };
-    if spec.when.is_none() && may_skip(*only) && !reads.guarded.contains(only) {
+    if spec.when.is_none() && allowed(*only).is_none() && may_skip(*only) && !reads.guarded.contains(only) {
         let other = &plan.steps[*only as usize].id;
         origin.with_key("", |at| {
             context.warn(

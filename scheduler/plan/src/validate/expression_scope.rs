@@ -99,9 +99,11 @@ pub(super) fn check_expressions(
     for (i, (step, origin)) in plan.steps.iter().zip(origins).enumerate() {
         let names = step.names();
         if let Some((key, value)) = origin.for_each {
+            // The list of an undo step may be in what it undoes.
+            let of_list: &[&str] = if step.undoes.is_some() { &["plan", "inputs", "outputs"] } else { &[] };
             origin.with_key(key, |at| {
                 for_each_expression(at, value, &mut |at, text| {
-                    check.check_references(i, at, expression::examine(text, &[]));
+                    check.check_references(i, at, expression::examine(text, of_list));
                 });
             });
         }

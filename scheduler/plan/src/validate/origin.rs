@@ -25,6 +25,13 @@ pub(super) struct Dependency<'v> {
     pub place: DependencyPlace<'v>,
 }
 
+impl<'v> Dependency<'v> {
+    /// One that stands in a list of the step.
+    pub(super) fn item(id: String, key: &'v str, index: usize) -> Self {
+        Self { id: id.into(), place: DependencyPlace::Item { key, index } }
+    }
+}
+
 /// Where a step and its fields were written, by the names used in the document.
 #[derive(Clone, Debug)]
 pub(super) struct Origin<'v> {

@@ -6,7 +6,7 @@ use goalmill_common::plan::{Collect, Phase, Plan, Step, Strategy};
 use serde_json::{Map, Value};
 
 use super::origin::{Dependency, DependencyPlace, Origin};
-use super::{agents, cleanup, expression_scope, graph, policy, redundancy, requirements, step};
+use super::{agents, cleanup, dependency, expression_scope, graph, policy, redundancy, requirements, step};
 use crate::document::{DocumentPath, Field, Fields, Table, ValidationContext};
 
 /// Steps that a list gets room for at its start; most have fewer.
@@ -15,6 +15,7 @@ const ROOM: usize = 1_000;
 const PLAN: &Table = &[
     ("steps", &["subtasks", "sub_tasks", "tasks", "nodes"]),
     ("phases", &["stages"]),
+    ("input_schema", &["inputs_schema"]),
     ("edges", &["links"]),
     ("name", &["plan_name", "title"]),
     ("strategy", &["execution_strategy", "mode"]),
@@ -156,6 +157,9 @@ fn object(
         name: fields.text("name").unwrap_or_default(),
         strategy: strategy(&fields),
         max_parallel: fields.count("max_parallel", 1, u64::from(u32::MAX)).map(to_u32),
+        input_schema: fields
+            .get("input_schema")
+            .and_then(|field| super::schema::read(context, &at.key(field.key), field.value)),
         budget: policy::budget(&fields),
         approve: policy::approval(&fields),
         revision: policy::revision(&fields),
@@ -481,6 +485,7 @@ impl<'c, 'l, 'v> Reading<'c, 'l, 'v> {
         }
         let (graph, ranks) = graph::check_graph(context, at, plan, &self.origins, &numbers, complete);
         cleanup::check(context, plan, &self.origins, &numbers);
+        dependency::check(context, plan, &self.origins, &numbers);
         expression_scope::check_expressions(context, plan, &self.origins, &numbers, &graph, &ranks);
         agents::check_agents(context, plan, &self.origins, &numbers);
         redundancy::warn_of_redundancy(context, plan, &self.origins);

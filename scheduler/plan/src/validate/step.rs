@@ -3,13 +3,14 @@
 use goalmill_common::id::{AUTO, AgentType, StepId, is_id};
 use goalmill_common::json::Json;
 use goalmill_common::number::to_u32;
-use goalmill_common::plan::{Fallback, Join, OnFailure, OnPartial, Step, StepKind};
+use goalmill_common::plan::{Fallback, ForEach, Join, OnFailure, OnPartial, Step, StepKind};
+use goalmill_common::stored_plan::{REF_FORM, StoredPlanRef};
 use serde_json::{Map, Value};
 use unicode_normalization::UnicodeNormalization;
 use unicode_normalization::char::is_combining_mark;
 
-use super::origin::{Dependency, DependencyPlace, Origin};
-use super::{cleanup, for_each, policy, repeat, schema, shape, wait};
+use super::origin::Origin;
+use super::{cleanup, dependency, for_each, policy, repeat, schema, shape, wait};
 use crate::document::{DocumentPath, Field, Fields, Table, Unit, ValidationContext, shorten, text, wrong_type};
 
 const STEP: &Table = &[
@@ -36,6 +37,7 @@ const STEP: &Table = &[
             "predecessors", "wait_for", "waits_for",
         ],
     ),
+    ("dependency_status", &[]),
     ("phase", &["phase_id", "stage"]),
     ("expected_outputs", &["outputs"]),
     ("expected_output", &["output"]),
@@ -64,6 +66,8 @@ const STEP: &Table = &[
     ("cache", &[]),
     ("judges", &["judge"]),
     ("plan", &["sub_plan", "subplan"]),
+    ("use", &[]),
+    ("callback", &[]),
     ("repeat", &["loop", "do_while"]),
     ("always", &[]),
     ("undo", &["compensate", "compensation", "on_undo"]),
@@ -138,13 +142,14 @@ pub(super) fn read<'v>(
     step.judges = judges(&fields);
     step.always = fields.flag("always").unwrap_or(false);
     step.undoes = fields.text("undoes").map(StepId::from);
+    step.callback = callback(&fields, kind);
     for_each::read(&fields, &mut step);
     repeat::read(&fields, &mut step);
     // A map puts a plan of its own around the plan of each item.
     let depth = depth + u32::from(step.for_each.is_some());
     sub_plan(&fields, &mut step, depth);
     wait::read(&fields, &mut step);
-    let dependencies = dependencies(&fields);
+    let dependencies = dependency::read(&fields, &mut step);
     let origin = Origin {
         at: at.pointer(),
         action_key: fields.get("action").or_else(|| fields.get("task")).map_or("action", |f| f.key),
@@ -179,9 +184,9 @@ fn undo<'v>(fields: &Fields<'v, '_>, target: &Step, depth: u32) -> Option<(Step,
         wrong_type(context, &at, field.value, "an object with the `action` that undoes the step");
         return None;
     };
-    if target.for_each.is_some() {
-        let hint = "undo the items in a step behind the map, or write a step for each item";
-        context.error("INVALID_VALUE", &at, "a map cannot be undone as a whole", hint);
+    if target.for_each.is_some() && map.contains_key("for_each") {
+        let detail = "the undo step of a map runs once for each item";
+        context.error("CONFLICTING_FIELDS", &at.key("for_each"), detail, "remove `for_each` here");
         return None;
     }
     let (mut undo, origin) = read(context, &at, map, Some(""), depth)?.0;
@@ -190,6 +195,9 @@ fn undo<'v>(fields: &Fields<'v, '_>, target: &Step, depth: u32) -> Option<(Step,
     }
     undo.id = cleanup::undo_id(&target.id);
     undo.undoes = Some(target.id.clone());
+    if target.for_each.is_some() {
+        undo.for_each = Some(Box::new(ForEach::of_undo()));
+    }
     Some((undo, origin))
 }
 
@@ -206,6 +214,17 @@ fn answered_by_person(fields: &Fields<'_, '_>, step: &mut Step) {
     }
     step.kind = StepKind::Internal;
     step.agent_type = "".into();
+}
+
+/// Whether the agent may report later.
+fn callback(fields: &Fields<'_, '_>, kind: StepKind) -> bool {
+    let is_set = fields.flag("callback").unwrap_or(false);
+    if let Some(field) = fields.get("callback").filter(|_| is_set && !kind.needs_worker()) {
+        let detail = "a step of this kind has no agent that could report later";
+        let hint = "remove it; a step of kind `wait` waits for an event from outside";
+        fields.context.error("INVALID_VALUE", &fields.at.key(field.key), detail, hint);
+    }
+    is_set
 }
 
 /// Ids of success criteria.
@@ -322,7 +341,7 @@ fn kind(fields: &Fields<'_, '_>) -> StepKind {
         ("delay", StepKind::Wait),
         ("timer", StepKind::Wait),
     ];
-    let inner = if fields.get("plan").is_some() {
+    let inner = if fields.get("plan").or_else(|| fields.get("use")).is_some() {
         StepKind::Plan
     } else if wait::is_wait(fields) {
         StepKind::Wait
@@ -577,8 +596,28 @@ fn on_failure(fields: &Fields<'_, '_>) -> OnFailure {
     }
 }
 
+/// The stored plan that a step uses. Its document stands in `plan` where stored plans are known.
+fn stored(fields: &Fields<'_, '_>) -> Option<String> {
+    let field = fields.get("use")?;
+    let (context, at) = (fields.context, fields.at.key(field.key));
+    let given = text(context, &at, field.value)?;
+    if StoredPlanRef::parse(&given).is_none() {
+        let detail = format!("`{}` does not name a stored plan", shorten(&given));
+        context.error("INVALID_VALUE", &at, detail, format!("give {REF_FORM}"));
+    } else if fields.get("plan").is_none() {
+        let detail = format!("the stored plan `{given}` is not known here");
+        let hint = "submit or validate the plan at the server that stores it, or write the steps under `plan`";
+        context.error("STORED_PLAN_NOT_FOUND", &at, detail, hint);
+    }
+    Some(given)
+}
+
 fn sub_plan(fields: &Fields<'_, '_>, step: &mut Step, depth: u32) {
+    step.stored = stored(fields);
     let Some(field) = fields.get("plan") else {
+        if step.stored.is_some() {
+            return;
+        }
         if step.kind == StepKind::Plan && step.description.is_empty() {
             let hint = "give the inner plan, or a description to plan from";
             fields.context.error("MISSING_FIELD", &fields.at.key("plan"), "a `plan` step needs `plan`", hint);
@@ -600,43 +639,4 @@ fn sub_plan(fields: &Fields<'_, '_>, step: &mut Step, depth: u32) {
         return;
     }
     step.plan = shape::document(fields.context, &at, field.value, depth + 1).map(Box::new);
-}
-
-fn dependencies<'v>(fields: &Fields<'v, '_>) -> Vec<Dependency<'v>> {
-    let Some(field) = fields.get("dependencies") else { return Vec::new() };
-    let at = fields.at.key(field.key);
-    let limit = fields.context.limits.dependencies_max;
-    match field.value {
-        Value::Array(items) if items.len() > limit => {
-            let detail = format!("{} dependencies, at most {limit} are allowed", items.len());
-            fields.context.error("TOO_MANY_DEPENDENCIES", &at, detail, "join some of them in a step between");
-            Vec::new()
-        }
-        Value::Array(items) => {
-            let mut out = Vec::with_capacity(items.len());
-            for (index, item) in items.iter().enumerate() {
-                match name(item) {
-                    // Some formats write "none" as -1.
-                    Some(_) if item.as_i64() == Some(-1) => {}
-                    Some(id) => {
-                        out.push(Dependency { id: id.into(), place: DependencyPlace::Item { key: field.key, index } });
-                    }
-                    None => wrong_type(fields.context, &at.item(index), item, "the id of a step"),
-                }
-            }
-            out
-        }
-        Value::String(list) => list
-            .split([',', ' '])
-            .filter(|id| !id.is_empty())
-            .map(|id| Dependency { id: id.into(), place: DependencyPlace::Field { key: field.key } })
-            .collect(),
-        Value::Null | Value::Bool(_) | Value::Number(_) | Value::Object(_) => match name(field.value) {
-            Some(id) => vec![Dependency { id: id.into(), place: DependencyPlace::Field { key: field.key } }],
-            None => {
-                wrong_type(fields.context, &at, field.value, "a list of step ids");
-                Vec::new()
-            }
-        },
-    }
 }

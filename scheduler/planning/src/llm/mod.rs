@@ -53,7 +53,7 @@ mod tool_shortlist;
 
 pub(super) use plan_task::step_schema;
 pub use prompt_store::{GoalPromptError, Prompt, PromptError, PromptStore};
-pub(super) use revision_task::{keep_going, situation_context};
+pub(super) use revision_task::{keep_going, needs_changes, situation_context};
 pub use tool_shortlist::ToolShortlist;
 
 use plan_task::{PlanTask, ValidDraft};
@@ -199,7 +199,7 @@ fn head(request: &PlanRequest) -> Plan {
 }
 
 /// Gives the plan its head, and, when it is written part by part, its checkpoint.
-pub(super) fn finish(plan: &mut Plan, request: &PlanRequest, strategy: PlanningStrategy) {
+pub(crate) fn finish(plan: &mut Plan, request: &PlanRequest, strategy: PlanningStrategy) {
     let Plan { steps, phases, .. } = std::mem::take(plan);
     *plan = Plan { steps, phases, ..head(request) };
     if strategy == PlanningStrategy::Iterative {

@@ -260,7 +260,7 @@ fn new_ids(taken: &[String], count: usize) -> Vec<String> {
 }
 
 /// What a step can do: an action of an agent.
-struct CatalogueAction {
+struct OfferedAction {
     agent: String,
     /// None is any action, of an agent that declares none.
     action: Option<String>,
@@ -337,7 +337,7 @@ impl OutputPaths {
 }
 
 /// What the steps of a plan can do.
-fn works(agents: &[Agent]) -> Vec<CatalogueAction> {
+fn works(agents: &[Agent]) -> Vec<OfferedAction> {
     let mut works = Vec::new();
     let mut taken = BTreeSet::from(["plan", "wait", "event"].map(str::to_owned));
     let shared = |name: &str| agents.iter().flat_map(|agent| &agent.actions).filter(|a| a.name == name).count() > 1;
@@ -354,7 +354,7 @@ fn works(agents: &[Agent]) -> Vec<CatalogueAction> {
         let name = agent.agent_type.to_string();
         if agent.actions.is_empty() {
             let suffix = suffix(&name);
-            works.push(CatalogueAction {
+            works.push(OfferedAction {
                 agent: name.clone(),
                 action: None,
                 suffix,
@@ -365,7 +365,7 @@ fn works(agents: &[Agent]) -> Vec<CatalogueAction> {
         for action in &agent.actions {
             let told = if shared(&action.name) { format!("{name}_{}", action.name) } else { action.name.clone() };
             let outputs = action.outputs.as_ref().map(Json::value).unwrap_or_default();
-            works.push(CatalogueAction {
+            works.push(OfferedAction {
                 agent: name.clone(),
                 action: Some(action.name.clone()),
                 suffix: suffix(&told),
@@ -384,8 +384,8 @@ fn usable_inputs(action: &Action) -> Option<Value> {
 }
 
 /// What a step that exists gives.
-fn outputs_of(step: &KnownStep, works: &[CatalogueAction]) -> OutputPaths {
-    let does = |work: &&CatalogueAction| work.agent == step.agent_type && work.action.as_ref() == Some(&step.action);
+fn outputs_of(step: &KnownStep, works: &[OfferedAction]) -> OutputPaths {
+    let does = |work: &&OfferedAction| work.agent == step.agent_type && work.action.as_ref() == Some(&step.action);
     match works.iter().find(does) {
         Some(_) if step.is_map => OutputPaths::list(),
         Some(work) => work.outputs.clone(),
@@ -396,7 +396,7 @@ fn outputs_of(step: &KnownStep, works: &[CatalogueAction]) -> OutputPaths {
 /// Builds one form of a schema.
 struct Builder<'a> {
     vocabulary: &'a PlanVocabulary,
-    works: &'a [CatalogueAction],
+    works: &'a [OfferedAction],
     /// Steps that exist.
     known: &'a [(String, OutputPaths)],
     /// Ids of new steps, without their action.

@@ -13,6 +13,7 @@ use goalmill_llm::{ModelRegistry, ModelStats};
 use goalmill_plan::states::RoutedPlan;
 use tokio::time::Instant;
 
+use crate::agent_planner::{AgentPlanner, PlanningAgents};
 use crate::calibration::ConfidenceCalibration;
 use crate::examples::ExampleStore;
 use crate::llm::goal_reader::read_goal;
@@ -87,10 +88,13 @@ impl Pipeline {
     }
 
     /// Sets up the planners that the settings name.
+    ///
+    /// - `agents`: asks planning agents; without it `planner.order` names none.
     pub fn from_settings(
         settings: &PlannerSettings,
         models: &Arc<ModelRegistry>,
         route: RouteSteps,
+        agents: Option<&Arc<dyn PlanningAgents>>,
     ) -> Result<Self, SetupError> {
         let failed = |name: &str, reason: String| SetupError { name: name.into(), reason };
         let timeout = Duration::from_millis(settings.timeout_ms);
@@ -104,10 +108,14 @@ impl Pipeline {
                 "htn" => htn::planner(settings).map_err(|reason| failed(name, reason))?,
                 "llm" => Arc::new(LlmPlanner::new(deps.clone(), route.clone())),
                 "tools" => Arc::new(ToolsPlanner::new(deps.clone(), route.clone())),
-                _ => {
-                    let known = "there is no such planner; `planner.order` may name: `llm`, `tools`, `htn`, `rules`";
-                    return Err(failed(name, known.into()));
-                }
+                _ => match agents.and_then(|agents| AgentPlanner::new(name, agents.clone())) {
+                    Some(planner) => Arc::new(planner),
+                    None => {
+                        let known = "there is no such planner; `planner.order` may name: `llm`, `tools`, `htn`, `rules`, \
+                                     `agent:NAME`";
+                        return Err(failed(name, known.into()));
+                    }
+                },
             })
         };
         let planners = settings.order.iter().map(|name| make(name)).collect::<Result<Vec<_>, _>>()?;
@@ -457,7 +465,7 @@ mod tests {
         let pipeline = |approve_guesses: bool| {
             let settings = PlannerSettings { approve_guesses, ..PlannerSettings::default() };
             let route = Arc::new(|_: &mut Plan, _: &Policy| Ok((Vec::new(), Vec::new())));
-            Pipeline::from_settings(&settings, &models(), route).expect("the settings are valid")
+            Pipeline::from_settings(&settings, &models(), route, None).expect("the settings are valid")
         };
         for (goal, is_guess) in [
             ("Water the plants", true),
@@ -508,10 +516,11 @@ mod tests {
     fn unknown_planners_and_none_are_refused() {
         for order in [vec!["magic".to_owned()], Vec::new()] {
             let settings = PlannerSettings { order, ..PlannerSettings::default() };
-            let refused = Pipeline::from_settings(&settings, &models(), route()).err().expect("the order is not valid");
+            let refused =
+                Pipeline::from_settings(&settings, &models(), route(), None).err().expect("the order is not valid");
             assert!(refused.to_string().contains("planner.order"), "{refused}");
         }
-        assert!(Pipeline::from_settings(&PlannerSettings::default(), &models(), route()).is_ok());
+        assert!(Pipeline::from_settings(&PlannerSettings::default(), &models(), route(), None).is_ok());
     }
 
     #[test]

@@ -233,7 +233,19 @@ impl AccessGuard {
         })
     }
 
-    fn check_limit(&self, peer: IpAddr) -> Result<(), AccessRefusal> {
+    /// Checks a secret of another kind than the tokens of callers; failures count.
+    ///
+    /// - `expected`: the right one; none if there is nothing that the secret could be for.
+    pub(super) fn is_secret(&self, peer: IpAddr, expected: Option<&str>, given: &str) -> bool {
+        let given = SecretDigest::of(given);
+        let is_right = expected.is_some_and(|expected| SecretDigest::of(expected).matches(&given));
+        if !is_right {
+            self.record_failure(peer);
+        }
+        is_right
+    }
+
+    pub(super) fn check_limit(&self, peer: IpAddr) -> Result<(), AccessRefusal> {
         match self.failures.wait_ms(peer, self.clock.now_ms()) {
             None => Ok(()),
             Some(wait_ms) => Err(AccessRefusal::TooManyFailures { wait_ms }),

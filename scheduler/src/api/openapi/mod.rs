@@ -527,8 +527,8 @@ mod tests {
 
     #[test]
     fn operations_that_write_are_never_for_viewers_alone() {
-        // They read, although they are sent by POST, or what they do needs the role of another operation.
-        let reads = ["getActionStatus", "routeText", "signIn", "sendMcpMessage", "endMcpSession"];
+        // They read, although they are sent by POST, or what they do needs the role of another operation, or a secret.
+        let reads = ["getActionStatus", "routeText", "signIn", "sendMcpMessage", "endMcpSession", "reportCallback"];
         for operation in table::operations().into_iter().filter(|operation| operation.method != "get") {
             let open = match operation.access {
                 RouteAccess::Public => true,

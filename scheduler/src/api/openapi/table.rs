@@ -12,11 +12,12 @@ use goalmill_common::problem::ErrorCode::{
     Internal, InvalidEventId, InvalidGoal, InvalidIdempotencyKey, InvalidJson, InvalidPlan, InvalidRequest,
     IssuerUnavailable, MemoryPressure, MethodNotAllowed, MisdirectedRequest, NamespaceLimitReached, NotAllowed,
     NotFound, NotReady, PlanFinal, PlanNotFound, PlanningFailed, QueueNotFound, RequestTimeout, StepNotFound,
-    StoreRefused, StoreUnavailable, TokenNotFound, TooManyFailures, Unauthenticated, Unroutable, UnsafeStore,
-    UnsupportedMediaType, WorkerNotFound,
+    StoreRefused, StoreUnavailable, StoredPlanNotFound, StoredPlanRetired, TokenNotFound, TooManyFailures,
+    Unauthenticated, Unroutable, UnsafeStore, UnsupportedMediaType, WorkerNotFound,
 };
 use goalmill_common::quality::QualityReport;
 use goalmill_common::revision::RevisionRecord;
+use goalmill_common::stored_plan::{StoredPlanVersion, StoredPlanView};
 use goalmill_common::view::{
     Accepted, BulkAnswer, DeadLetterView, EventReceipt, EventView, Explanation, ModelView, Overview, Page, PlanSummary,
     PlannerView, Preview, QuestionView, QueueView, Results, StepView, WaitView,
@@ -25,8 +26,9 @@ use serde_json::{Map, Value, json};
 
 use super::{EVENT_STREAM, JSON, Operation, RouteAccess, TEXT, YAML, delete, get, post};
 use crate::api::{
-    actions, approvals, bulk_actions, dead_letters, event_feed, event_search, events, fork, health, mcp, oidc_sign_in,
-    overview, plan_list, plans, registry, send_event, session, stats, steps, submit, tokens,
+    actions, approvals, bulk_actions, callbacks, dead_letters, event_feed, event_search, events, fork, health, mcp,
+    oidc_sign_in, overview, plan_list, plans, registry, send_event, session, stats, steps, stored_plans, submit,
+    tokens,
 };
 
 /// What any request may be refused for.
@@ -65,6 +67,7 @@ const STEERING: &[Role] = &[Submitter, Operator];
 /// All that the API can do.
 pub(super) fn operations() -> Vec<Operation> {
     let mut all = submissions();
+    all.extend(stored());
     all.extend(plan_actions());
     all.extend(looks());
     all.extend(bulk_steering());
@@ -168,6 +171,17 @@ fn submissions() -> Vec<Operation> {
         .takes::<send_event::EventBody>()
         .gives::<EventReceipt>()
         .refuses(&[InvalidJson, NamespaceLimitReached]),
+        post(
+            "/v1/callbacks/{id}/{step}/{attempt}",
+            "reportCallback",
+            "Takes the outcome of a task that an agent accepted; the token of the task is the credential",
+            callbacks::report,
+        )
+        .access(RouteAccess::Public)
+        .headers(&["Goalmill-Callback-Token"])
+        .takes::<callbacks::CallbackBody>()
+        .gives::<callbacks::CallbackReceipt>()
+        .refuses(&[NotFound, TooManyFailures, PlanFinal, NotAllowed]),
         post("/v1/plans/{id}:fork", "forkPlan", "Begins a plan that goes on from where this one stood", plans::act)
             .roles(&[Submitter])
             .headers(&["Idempotency-Key", "traceparent"])
@@ -175,6 +189,59 @@ fn submissions() -> Vec<Operation> {
             .gives::<Accepted>()
             .status(202)
             .refuses(FORK),
+    ]
+}
+
+/// Plans under names.
+fn stored() -> Vec<Operation> {
+    const RUN: &[ErrorCode] = &[
+        InvalidJson, InvalidPlan, InvalidGoal, Unroutable, InvalidIdempotencyKey, IdempotencyKeyReused,
+        NamespaceLimitReached, StoredPlanNotFound, StoredPlanRetired,
+    ];
+    vec![
+        get("/v1/stored-plans", "listStoredPlans", "The newest version of every stored plan", stored_plans::list)
+            .gives::<Page<StoredPlanView>>(),
+        get("/v1/stored-plans/{stored}", "getStoredPlan", "A version of a stored plan", stored_plans::get)
+            .gives::<StoredPlanVersion>()
+            .refuses(&[StoredPlanNotFound]),
+        get(
+            "/v1/stored-plans/{stored}/versions",
+            "listStoredPlanVersions",
+            "The versions of a stored plan, the newest first",
+            stored_plans::versions,
+        )
+        .gives::<Page<StoredPlanView>>()
+        .refuses(&[StoredPlanNotFound]),
+        post(
+            "/v1/stored-plans/{stored}/versions",
+            "putStoredPlan",
+            "Stores a plan as the next version of a name; the newest version again is that version",
+            stored_plans::put,
+        )
+        .roles(STEERING)
+        .takes_as::<Plan>(&[JSON, YAML])
+        .gives::<StoredPlanView>()
+        .status(201)
+        .refuses(&[
+            InvalidJson, InvalidPlan, InvalidGoal, NamespaceLimitReached, StoredPlanNotFound, StoredPlanRetired,
+        ]),
+        post("/v1/stored-plans/{stored}:run", "runStoredPlan", "Begins a plan from a version", stored_plans::act)
+            .roles(&[Submitter])
+            .headers(&["Idempotency-Key", "traceparent", "Prefer"])
+            .takes::<stored_plans::RunStoredBody>()
+            .gives::<Accepted>()
+            .status(202)
+            .refuses(RUN),
+        post(
+            "/v1/stored-plans/{stored}:retire",
+            "retireStoredPlan",
+            "Lets no new plan begin from a version; those that run go on",
+            stored_plans::act,
+        )
+        .roles(&[Operator])
+        .takes::<stored_plans::RetireBody>()
+        .gives::<StoredPlanView>()
+        .refuses(&[StoredPlanNotFound]),
     ]
 }
 
@@ -498,9 +565,11 @@ pub(super) fn path_parameter(name: &str) -> &'static str {
     match name {
         "id" => "Of the plan, of the worker, or of the token",
         "step" => "Of the step",
+        "attempt" => "Of the task, counted from 1",
         "question" => "Of the question: a step's, or its own",
         "agent_type" => "A name such as `hotel_agent`",
         "entry" => "Of the dead letter",
+        "stored" => "A name such as `trip`, or a name and a version such as `trip@3`",
         "name" => "`goal`, `plan`, `task`, `report`, `agent`, `problem`, `proposal`, `settings`",
         _ => "",
     }
@@ -517,6 +586,7 @@ pub(super) fn headers() -> Value {
     let mut number = header("Last-Event-ID", "The number of the last event that is known; goes before `after`");
     number["schema"]["pattern"] = "^[0-9]{1,19}$".into();
     json!({
+        "Goalmill-Callback-Token": header("Goalmill-Callback-Token", "The token of the task's `callback`, if the body does not have it"),
         "Idempotency-Key": id("Idempotency-Key", "The same key with the same body gives the same plan"),
         "traceparent": header("traceparent", "W3C Trace Context; handed on to agents"),
         "Goalmill-Namespace": id("Goalmill-Namespace", "Limits a caller of all namespaces to one"),

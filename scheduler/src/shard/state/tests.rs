@@ -40,6 +40,7 @@ pub(super) fn empty() -> ShardState {
         limits: Limits::default(),
         policy: Policy::default(),
         hooks: HookPoints::default(),
+        callback_base: "http://api".into(),
         task_lease_ms: 30_000,
         reply: "reports".into(),
         recording: None,

@@ -74,6 +74,7 @@ fn context() -> EngineContext {
         hooks: Default::default(),
         task_lease_ms: 30_000,
         reply: "goalmill:{s0}:reports".into(),
+        callback_base: String::new(),
         recording: None,
     }
 }

@@ -192,6 +192,7 @@ pub fn task(inputs: Value) -> Task {
         reply: "reports".into(),
         idempotency_key: "k".into(),
         calls: Vec::new(),
+        callback: None,
         budget: None,
         traceparent: None,
     }

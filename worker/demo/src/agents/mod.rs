@@ -18,6 +18,7 @@ use serde::Deserialize;
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
+mod booking;
 mod data;
 mod fault;
 mod money;
@@ -26,6 +27,7 @@ mod simple;
 mod text;
 mod travel;
 
+pub use booking::{Book, BookEntry};
 pub use serve::{DemoServer, serve};
 
 /// The longest latency of the inputs, in milliseconds.
@@ -96,6 +98,7 @@ fn shipped(name: &str) -> Option<Arc<dyn Executor>> {
         "echo" => Some(Arc::new(simple::Echo)),
         "spend" => Some(Arc::new(simple::Spend)),
         "stamp" => Some(Arc::new(simple::Stamp)),
+        booking::NAME => Some(Arc::new(booking::BookingAgent::default())),
         name => SHIPPED.iter().find(|s| s.name == name).map(|s| Arc::new(Demo(s)) as Arc<dyn Executor>),
     }
 }

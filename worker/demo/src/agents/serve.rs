@@ -22,6 +22,7 @@ use tokio::net::TcpListener;
 use tokio_util::sync::{CancellationToken, DropGuard};
 use tokio_util::task::TaskTracker;
 
+use super::booking::{self, Book, BookingAgent};
 use super::{agents, executors};
 
 /// Counted calls; above this the counts are reset.
@@ -30,6 +31,7 @@ const CALLS_MAX: usize = 10_000;
 /// The shipped agents, on a port of this machine; it stops when this is dropped.
 pub struct DemoServer {
     address: SocketAddr,
+    book: Book,
     _stop: DropGuard,
 }
 
@@ -38,7 +40,10 @@ pub async fn serve() -> io::Result<DemoServer> {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
     let address = listener.local_addr()?;
     let stop = CancellationToken::new();
-    let app = Arc::new(DemoApp { executors: executors(), calls: Mutex::default() });
+    let book = Book::default();
+    let mut executors = executors();
+    executors.insert(booking::NAME.into(), Arc::new(BookingAgent(book.clone())));
+    let app = Arc::new(DemoApp { executors, calls: Mutex::default() });
     let router = Router::new().route("/{agent_type}", post(answer)).with_state(app);
     let stopped = stop.clone();
     TaskTracker::new().spawn(async move {
@@ -51,12 +56,17 @@ pub async fn serve() -> io::Result<DemoServer> {
             () = stopped.cancelled() => {}
         }
     });
-    Ok(DemoServer { address, _stop: stop.drop_guard() })
+    Ok(DemoServer { address, book, _stop: stop.drop_guard() })
 }
 
 impl DemoServer {
     pub fn address(&self) -> SocketAddr {
         self.address
+    }
+
+    /// The book of the agent `booking_agent`.
+    pub fn book(&self) -> &Book {
+        &self.book
     }
 
     /// `http` executors for a worker's `agents` setting.
@@ -162,6 +172,7 @@ fn task(agent_type: AgentType, call: DemoCall, attempt: u32, idempotency_key: St
         reply: String::new(),
         idempotency_key,
         calls: Vec::new(),
+        callback: None,
         budget: None,
         traceparent: None,
     }

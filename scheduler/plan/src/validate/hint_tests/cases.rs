@@ -101,7 +101,19 @@ pub(super) fn of_cleanup() -> Vec<HintCase> {
     let with = |always: serde_json::Value| json!({"steps": [{"id": "a"}], "always": [always]});
     vec![
         step("WRONG_TYPE", json!({"undo": "cancel"}), &[Set("/steps/0/undo", json!({"action": "cancel"}))]),
-        step("INVALID_VALUE", json!({"for_each": [1], "undo": {"action": "x"}}), &[Remove("/steps/0/undo")]),
+        step(
+            "CONFLICTING_FIELDS",
+            json!({"for_each": [1], "undo": {"action": "x", "for_each": [2]}}),
+            &[Remove("/steps/0/undo/for_each")],
+        ),
+        step(
+            "INVALID_VALUE",
+            json!({"for_each": [1], "undo": {"action": "x", "inputs": {"n": "{{ goal.metadata.n }}"}}}),
+            &[
+                Set("/steps/0/undo/inputs/n", json!("{{ inputs.n }}")),
+                Set("/steps/0/inputs", json!({"n": "{{ goal.metadata.n }}"})),
+            ],
+        ),
         plan(
             "CLEANUP_DEPENDENCY",
             json!({"steps": [{"id": "a", "undo": {"action": "x", "depends_on": ["b"]}}, {"id": "b"}]}),
@@ -328,6 +340,70 @@ pub(super) fn of_conditions() -> Vec<HintCase> {
     ]
 }
 
+/// Dependencies that name statuses.
+pub(super) fn of_dependencies() -> Vec<HintCase> {
+    let two = |second: Value| json!({"steps": [{"id": "a"}, second]});
+    vec![
+        plan(
+            "WRONG_TYPE",
+            two(json!({"id": "b", "dependencies": [true]})),
+            &[Set("/steps/1/dependencies/0", json!({"step": "a", "is": "failed"}))],
+        ),
+        plan(
+            "WRONG_TYPE",
+            two(json!({"id": "b", "dependencies": [{"step": ["a"]}]})),
+            &[Set("/steps/1/dependencies/0/step", json!("a"))],
+        ),
+        plan(
+            "WRONG_TYPE",
+            two(json!({"id": "b", "dependencies": ["a"], "dependency_status": "failed"})),
+            &[Set("/steps/1/dependency_status", json!({"a": ["failed"]}))],
+        ),
+        plan(
+            "UNUSED_FIELD",
+            two(json!({"id": "b", "dependency_status": {"a": ["failed"]}})),
+            &[Set("/steps/1/dependencies", json!(["a"]))],
+        ),
+        plan(
+            "MISSING_FIELD",
+            two(json!({"id": "b", "depends_on": [{"is": ["failed"]}]})),
+            &[Set("/steps/1/depends_on/0", json!({"step": "a", "is": ["failed"]}))],
+        ),
+        plan(
+            "INVALID_VALUE",
+            two(json!({"id": "b", "depends_on": [{"step": "a", "is": []}]})),
+            &[Set("/steps/1/depends_on/0", json!("a"))],
+        ),
+        plan(
+            "INVALID_VALUE",
+            two(json!({"id": "b", "depends_on": [{"step": "a", "is": "cancelled"}]})),
+            &[Write("/steps/1/depends_on/0/is")],
+        ),
+        plan(
+            "INVALID_VALUE",
+            json!({"steps": [{"id": "a", "undo": {"action": "x"}}, {"id": "b", "depends_on": [{"step": "a", "is": "undone"}]}]}),
+            &[Set("/always", json!([{"id": "b", "depends_on": ["a:undo"]}])), Remove("/steps/1")],
+        ),
+        plan(
+            "CONFLICTING_FIELDS",
+            two(json!({"id": "b", "depends_on": [{"step": "a", "is": "failed"}, {"step": "a", "is": "skipped"}]})),
+            &[Set("/steps/1/depends_on", json!([{"step": "a", "is": ["failed", "skipped"]}]))],
+        ),
+        plan(
+            "STATUS_IMPOSSIBLE",
+            json!({"steps": [{"id": "a", "on_failure": "skip"}, {"id": "b", "depends_on": [{"step": "a", "is": "failed"}]}]}),
+            &[Set("/steps/1/depends_on/0/is", json!("skipped"))],
+        ),
+        plan(
+            "STATUS_IMPOSSIBLE",
+            two(
+                json!({"id": "b", "depends_on": [{"step": "a", "is": "failed"}], "inputs": {"x": "{{ steps.a.outputs.x }}"}}),
+            ),
+            &[Set("/steps/1/inputs/x", json!("{{ steps['a'].failure.message }}"))],
+        ),
+    ]
+}
+
 pub(super) fn of_graphs() -> Vec<HintCase> {
     let two = |second: Value| json!({"steps": [{"id": "a"}, second]});
     vec![
@@ -482,6 +558,24 @@ pub(super) fn of_goals() -> Vec<HintCase> {
     ]
 }
 
+/// Stored plans, and the inputs of plans inside.
+pub(super) fn of_stored_plans() -> Vec<HintCase> {
+    let typed = |inputs: Value| {
+        let schema = json!({"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]});
+        json!({"inputs": inputs, "plan": {"input_schema": schema, "steps": [{"id": "b"}]}})
+    };
+    vec![
+        step("INVALID_VALUE", json!({"use": "two words", "plan": [{"id": "b"}]}), &[Write("/steps/0/use")]),
+        step(
+            "STORED_PLAN_NOT_FOUND",
+            json!({"use": "trip@3"}),
+            &[Remove("/steps/0/use"), Set("/steps/0/plan", json!([{"id": "b"}]))],
+        ),
+        step("INPUT_INVALID", typed(json!({})), &[Set("/steps/0/inputs/n", json!(1))]),
+        step("INPUT_INVALID", typed(json!({"n": "x"})), &[Set("/steps/0/inputs/n", json!(1))]),
+    ]
+}
+
 pub(super) fn of_waits() -> Vec<HintCase> {
     let until = |value: Value| Set("/steps/0/wait", json!({ "until": value }));
     vec![
@@ -506,6 +600,7 @@ pub(super) fn of_waits() -> Vec<HintCase> {
             json!({"wait": {"event": "x", "schema": {"type": "object"}, "on_timeout": {"default": 1}}}),
             &[Set("/steps/0/wait/on_timeout/default", json!({}))],
         ),
+        step("INVALID_VALUE", json!({"wait": "2s", "callback": true}), &[Remove("/steps/0/callback")]),
         step("MISSING_FIELD", json!({"kind": "wait"}), &[Set("/steps/0/for", json!("3d"))]),
         step("WAIT_TOO_LONG", json!({"wait": "8d"}), &[Set("/steps/0/wait", json!("7d"))]),
         step("WRONG_TYPE", json!({"wait": {"until": true}}), &[until(json!("2027-01-31T12:00:00Z"))]),

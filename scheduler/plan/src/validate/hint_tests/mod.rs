@@ -30,7 +30,8 @@ enum HintChange {
 
 use HintChange::{Remove, Rename, Set, Write};
 use cases::{
-    fields, of_cleanup, of_conditions, of_goals, of_graphs, of_layouts, of_loops, of_maps, of_steps, of_waits,
+    fields, of_cleanup, of_conditions, of_dependencies, of_goals, of_graphs, of_layouts, of_loops, of_maps, of_steps,
+    of_stored_plans, of_waits,
 };
 
 mod cases;
@@ -194,11 +195,13 @@ fn every_hint_applied_validates() {
         of_steps(),
         of_maps(),
         of_loops(),
+        of_stored_plans(),
         of_waits(),
         of_cleanup(),
         of_conditions(),
         of_layouts(),
         of_graphs(),
+        of_dependencies(),
         of_goals(),
     ]
     .into_iter()

@@ -20,7 +20,7 @@ async fn reading(mode: ReadGoal, answers: Vec<Scripted>) -> (ScriptedServer, Pip
     let models = ModelRegistry::from_settings(&[model], Clock::system(), Random::seeded(1)).expect("it is valid");
     let llm = LlmSettings { read_goal: mode, ..LlmSettings::default() };
     let settings = PlannerSettings { order: vec!["llm".into()], llm, ..PlannerSettings::default() };
-    let pipeline = Pipeline::from_settings(&settings, &Arc::new(models), without_routing()).expect("it is valid");
+    let pipeline = Pipeline::from_settings(&settings, &Arc::new(models), without_routing(), None).expect("it is valid");
     let goal = Goal { description: TRIP.into(), ..Goal::default() };
     (server, pipeline, PlanRequest { goal, ..request() })
 }

@@ -1,0 +1,136 @@
+//! Callbacks of agents that accepted a task: the token of the task is all that they need.
+
+use axum::extract::{Path, State};
+use axum::http::HeaderMap;
+use axum::response::{IntoResponse, Response};
+use axum::{Extension, Json};
+use goalmill_common::callback::CallbackReport;
+use goalmill_common::command::{Request, Verb};
+use goalmill_common::id::{AttemptToken, StepId};
+use goalmill_common::json::Json as Payload;
+use goalmill_common::json_limits;
+use goalmill_common::problem::{ErrorCode, Problem};
+use goalmill_engine::PlanState;
+use serde::{Deserialize, Serialize};
+
+use super::Api;
+use super::plan_access::load_plan;
+use super::response::{self, ApiError, Body};
+use super::serve::Peer;
+use crate::shard_client;
+
+/// The header of the token.
+pub(super) const TOKEN: &str = "goalmill-callback-token";
+
+/// The body: the outcome, and the token if no header has it.
+#[derive(Deserialize, schemars::JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[schemars(rename = "Callback")]
+pub(super) struct CallbackBody {
+    /// The task's, if the header `goalmill-callback-token` does not have it.
+    #[serde(default)]
+    token: String,
+    /// Any JSON but `null`: the step's outputs.
+    #[serde(default)]
+    outputs: Option<Payload>,
+    /// What went wrong, instead of `outputs`.
+    #[serde(default)]
+    error: Option<goalmill_common::callback::CallbackError>,
+    /// US dollars.
+    #[serde(default)]
+    cost: Option<f64>,
+    /// Tokens of language models that the task used.
+    #[serde(default)]
+    tokens: Option<u64>,
+}
+
+/// The answer: the report has been taken, by this request or by an earlier one.
+#[derive(Serialize, schemars::JsonSchema)]
+pub(super) struct CallbackReceipt {
+    plan_id: String,
+    step_id: String,
+    attempt: u32,
+}
+
+/// `POST /v1/callbacks/{id}/{step}/{attempt}`.
+pub(crate) async fn report(
+    State(api): State<Api>,
+    Extension(Peer(peer)): Extension<Peer>,
+    Path((plan, step, attempt)): Path<(String, String, String)>,
+    headers: HeaderMap,
+    body: Body,
+) -> Result<Response, ApiError> {
+    let CallbackBody { token, outputs, error, cost, tokens } = response::parse_json(&response::body(body)?)?;
+    let token = headers.get(TOKEN).and_then(|value| value.to_str().ok()).unwrap_or(&token);
+    let number: u32 = attempt.parse().unwrap_or(0);
+    if let Err(refusal) = api.access.check_limit(peer) {
+        return Ok(refusal.into_response());
+    }
+    let state = match load_plan(&api, &plan).await {
+        Ok(state) => Some(state),
+        Err(ApiError(problem)) if matches!(problem.code, ErrorCode::PlanNotFound | ErrorCode::InvalidRequest) => None,
+        Err(error) => return Err(error),
+    };
+    let step_id = StepId::from(step.as_str());
+    let place = state.as_ref().and_then(|state| state.step_index(&step_id));
+    let expected = state.as_ref().zip(place).and_then(|(state, i)| state.callback_token(i, number));
+    if !api.access.is_secret(peer, expected.as_ref().map(AttemptToken::as_str), token) {
+        let detail = "no task with this address and this token has a callback";
+        return Err(Problem::new(ErrorCode::NotFound, detail).into());
+    }
+    let report = CallbackReport { outputs, error, cost, tokens };
+    check(&api, &report)?;
+    let known = state.as_ref().zip(place).and_then(|(state, i): (&PlanState, _)| state.received_callback(i, number));
+    if let Some(known) = known
+        && known != report.digest()
+    {
+        let detail = format!("attempt {number} of step `{step_id}` has another report");
+        return Err(Problem::new(ErrorCode::NotAllowed, detail).into());
+    }
+    if known.is_none() {
+        let verb = Verb::ReportCallback { step: step_id, attempt: number, report: Box::new(report) };
+        let request = Request { plan: plan.as_str().into(), actor: "callback".into(), answer: None, verb };
+        let sent = shard_client::send_request(&api.scheduler, &api.shards, request).await;
+        sent.map_err(|problem| ended(problem, state.as_ref()))?;
+    }
+    Ok(Json(CallbackReceipt { plan_id: plan, step_id: step, attempt: number }).into_response())
+}
+
+/// The owner does not know plans that have ended.
+fn ended(problem: Problem, state: Option<&PlanState>) -> ApiError {
+    let status = state.map(PlanState::status).filter(|status| status.is_final());
+    match status.filter(|_| problem.code == ErrorCode::PlanNotFound) {
+        Some(status) => Problem::new(ErrorCode::PlanFinal, format!("the plan has ended as {status}")).into(),
+        None => problem.into(),
+    }
+}
+
+/// Refuses a report that no log can keep.
+fn check(api: &Api, report: &CallbackReport) -> Result<(), ApiError> {
+    let invalid = |detail: String| ApiError(Problem::new(ErrorCode::InvalidRequest, detail));
+    let limits = &api.scheduler.settings.limits;
+    let outputs = match (&report.outputs, &report.error) {
+        (None, Some(_)) => return check_usage(report),
+        (Some(outputs), None) if !outputs.is_null() => outputs,
+        (Some(_), Some(_)) => return Err(invalid("a callback has `outputs` or `error`, not both".into())),
+        (Some(_) | None, None) => {
+            return Err(invalid("a callback needs `outputs` or `error`: `{}` if there are none".into()));
+        }
+    };
+    let (bytes, most) = (outputs.text().len(), limits.inline_bytes_max);
+    if bytes > most {
+        let detail = format!("`outputs` has {bytes} bytes, more than `limits.inline_bytes_max` ({most})");
+        return Err(Problem::new(ErrorCode::BodyTooLarge, detail).into());
+    }
+    if outputs.text().contains("\"$blob\"") {
+        return Err(invalid("`outputs` of a callback have no references (`$blob`): send the values".into()));
+    }
+    json_limits::check_json(outputs, limits.nesting_max)
+        .map_err(|wrong| invalid(format!("`outputs` cannot be kept: {wrong}")))?;
+    check_usage(report)
+}
+
+fn check_usage(report: &CallbackReport) -> Result<(), ApiError> {
+    json_limits::check_usage(report.cost, report.tokens)
+        .map_err(|wrong| ApiError(Problem::new(ErrorCode::InvalidRequest, wrong.to_string())))
+}

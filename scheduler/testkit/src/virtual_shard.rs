@@ -1,0 +1,346 @@
+//! A shard in virtual time: a submitted plan and the plans inside it, driven by the engine as a scheduler drives it.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
+use goalmill_common::agent::Agent;
+use goalmill_common::command::{Submit, Verb};
+use goalmill_common::config::HookPoints;
+use goalmill_common::event::{Event, PlanEvent, Record};
+use goalmill_common::external_event::ExternalEvent;
+use goalmill_common::failure::{Failure, FailureClass};
+use goalmill_common::id::{AttemptToken, PlanId};
+use goalmill_common::json::Json;
+use goalmill_common::limits::Limits;
+use goalmill_common::problem::{ErrorCode, Issue, Problem};
+use goalmill_common::random::Random;
+use goalmill_common::redaction::Redaction;
+use goalmill_common::report::Report;
+use goalmill_common::status::StepStatus;
+use goalmill_common::task::Task;
+use goalmill_engine::{
+    Command, Decision, Effect, EngineContext, Envelope, FamilyPlans, InputRecording, PlanState, Rejection, StepIndex,
+    SubmitCommand, Timer, decide, decide_in_family, settle_family, submit,
+};
+use goalmill_plan::validate::Policy;
+
+use crate::test_run::RunError;
+
+/// Bytes of recorded inputs of one plan.
+const RECORDED_BYTES_MAX: usize = 16 << 20;
+/// The lease that tasks name, in milliseconds.
+const LEASE_MS: u64 = 30_000;
+
+/// One plan: the submitted one is the first, plans inside it follow in the order of their start.
+pub(crate) struct Member {
+    pub(crate) state: PlanState,
+    pub(crate) log: Vec<Record>,
+}
+
+/// The planners are asked for a plan (revision 0) or a revision.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct PlanningRequest {
+    pub(crate) member: usize,
+    pub(crate) revision: u32,
+}
+
+/// The plans of a run and what a shell keeps of them.
+pub(crate) struct VirtualShard {
+    context: EngineContext,
+    random: Random,
+    /// Unix milliseconds.
+    pub(crate) now_ms: u64,
+    members: Vec<Member>,
+    /// By urgency: priority and rank, both the highest first, then the order in which steps became ready.
+    ready: BTreeSet<(u8, u64, u64, usize, u32)>,
+    ready_count: u64,
+    timers: BTreeMap<(usize, Timer), u64>,
+    due: BTreeSet<(u64, usize, Timer)>,
+    /// Members whose decision reached the work limit.
+    unsettled: VecDeque<usize>,
+    tasks: Vec<Task>,
+    cancelled: Vec<AttemptToken>,
+    planning: VecDeque<PlanningRequest>,
+    /// Commands that answer effects.
+    answers: VecDeque<(usize, Command)>,
+    /// Cached outputs until a time, Unix milliseconds.
+    cache: BTreeMap<String, (u64, Json)>,
+    /// Events that were sent, as a scheduler keeps them.
+    kept: Vec<ExternalEvent>,
+    /// The agents that planners and the router see.
+    pub(crate) agents: Vec<Agent>,
+}
+
+impl VirtualShard {
+    pub(crate) fn new(limits: Limits, now_ms: u64, seed: u64, agents: Vec<Agent>) -> Self {
+        let context = EngineContext {
+            limits,
+            policy: Policy::default(),
+            hooks: HookPoints::default(),
+            judge_model: false,
+            task_lease_ms: LEASE_MS,
+            reply: "goalmill:{s0}:reports".into(),
+            callback_base: String::new(),
+            recording: Some(InputRecording {
+                redaction: Redaction::default(),
+                blob_prefix: "goalmill:blob:{s0}:".into(),
+                plan_bytes_max: RECORDED_BYTES_MAX,
+            }),
+        };
+        Self {
+            context,
+            random: Random::seeded(seed),
+            now_ms,
+            members: Vec::new(),
+            ready: BTreeSet::new(),
+            ready_count: 0,
+            timers: BTreeMap::new(),
+            due: BTreeSet::new(),
+            unsettled: VecDeque::new(),
+            tasks: Vec::new(),
+            cancelled: Vec::new(),
+            planning: VecDeque::new(),
+            answers: VecDeque::new(),
+            cache: BTreeMap::new(),
+            kept: Vec::new(),
+            agents,
+        }
+    }
+
+    pub(crate) fn limits(&self) -> &Limits {
+        &self.context.limits
+    }
+
+    /// Accepts the plan or goal of the run.
+    pub(crate) fn submit(&mut self, submission: Submit) -> Result<(), RunError> {
+        let plan = PlanId::derive(1, &goalmill_common::id::Namespace::default(), &submission.submission);
+        let (key, decision) = self.submit_plan(plan, "test".into(), Box::new(submission)).map_err(RunError::Refused)?;
+        settle_family(self, key, decision);
+        Ok(())
+    }
+
+    pub(crate) fn members(&self) -> &[Member] {
+        &self.members
+    }
+
+    /// Gives a plan a command.
+    pub(crate) fn command(&mut self, key: usize, actor: Option<&str>, command: Command) -> Result<(), Rejection> {
+        decide_in_family(self, key, actor, command)
+    }
+
+    /// Gives a plan the report of an attempt. A report that is not current changes nothing.
+    pub(crate) fn report(&mut self, report: Report) -> Result<(), Rejection> {
+        match self.find_plan(&report.plan) {
+            Some(key) => self.command(key, None, Command::Report(Box::new(report))),
+            None => Err(Rejection::UnknownStep { step: report.step }),
+        }
+    }
+
+    /// Sends an event to every plan that waits for it, and keeps it for later waits. Returns the issues of an event that
+    /// no plan can take.
+    pub(crate) fn send_event(&mut self, event: ExternalEvent) -> Vec<Issue> {
+        let mut issues = Vec::new();
+        for key in 0..self.members.len() {
+            if self.members[key].state.is_final() {
+                continue;
+            }
+            let verb = Verb::SendEvent { event: Box::new(event.clone()), waiting_only: true };
+            if let Err(Rejection::Invalid { issues: found, .. }) = self.command(key, Some("test"), Command::Verb(verb))
+            {
+                issues.extend(found);
+            }
+        }
+        self.kept.push(event);
+        issues
+    }
+
+    /// Events that were sent and that no plan took.
+    pub(crate) fn events_not_taken(&self) -> impl Iterator<Item = &ExternalEvent> {
+        self.kept.iter().filter(|event| {
+            let took = |member: &Member| {
+                member.log.iter().any(|record| {
+                    matches!(&record.event, Event::Plan(PlanEvent::EventReceived(taken)) if taken.id == event.id)
+                })
+            };
+            !self.members.iter().any(took)
+        })
+    }
+
+    /// Does what is to be done at this time, and returns the planning that it waits for, if any.
+    pub(crate) fn settle(&mut self) -> Option<PlanningRequest> {
+        loop {
+            if let Some(key) = self.unsettled.pop_front() {
+                // A plan that ended meanwhile has nothing to continue.
+                drop(self.command(key, None, Command::Continue));
+            } else if let Some((key, command)) = self.answers.pop_front() {
+                // As in a scheduler, an answer that a plan does not need any more is dropped.
+                drop(self.command(key, None, command));
+            } else if let Some(request) = self.planning.pop_front() {
+                return Some(request);
+            } else if !self.dispatch_next() {
+                return None;
+            }
+        }
+    }
+
+    /// Dispatches the most urgent ready step that may start.
+    fn dispatch_next(&mut self) -> bool {
+        let may_start = |(_, _, _, key, step): &&(u8, u64, u64, usize, u32)| {
+            let state = &self.members[*key].state;
+            !state.is_final() && state.can_dispatch(StepIndex(*step))
+        };
+        let Some(place) = self.ready.iter().find(may_start).copied() else { return false };
+        self.ready.remove(&place);
+        let (.., key, step) = place;
+        drop(self.command(key, None, Command::Dispatch(StepIndex(step))));
+        true
+    }
+
+    /// Tasks that were sent since the last call.
+    pub(crate) fn take_tasks(&mut self) -> Vec<Task> {
+        std::mem::take(&mut self.tasks)
+    }
+
+    /// Attempts that were stopped since the last call.
+    pub(crate) fn take_cancelled(&mut self) -> Vec<AttemptToken> {
+        std::mem::take(&mut self.cancelled)
+    }
+
+    /// When the next timer is due, Unix milliseconds.
+    pub(crate) fn next_due_ms(&self) -> Option<u64> {
+        self.due.first().map(|(due_ms, ..)| *due_ms)
+    }
+
+    /// Lets the next timer that is due come due.
+    pub(crate) fn fire_timer(&mut self) -> bool {
+        let Some((_, key, timer)) = self.due.first().copied().filter(|(due_ms, ..)| *due_ms <= self.now_ms) else {
+            return false;
+        };
+        self.set_timer(key, timer, None);
+        // A superseded timer changes nothing.
+        drop(self.command(key, Some("timer"), Command::Due(timer)));
+        true
+    }
+
+    fn set_timer(&mut self, key: usize, timer: Timer, due_ms: Option<u64>) {
+        let old = match due_ms {
+            Some(due_ms) => self.timers.insert((key, timer), due_ms),
+            None => self.timers.remove(&(key, timer)),
+        };
+        self.due.extend(due_ms.map(|due_ms| (due_ms, key, timer)));
+        if let Some(old) = old.filter(|old| Some(*old) != due_ms) {
+            self.due.remove(&(old, key, timer));
+        }
+    }
+
+    fn offer(&mut self, key: usize, step: StepIndex) {
+        let state = &self.members[key].state;
+        let urgency = (u8::MAX - state.priority(step).0, u64::MAX - state.rank(step).max(0.0).to_bits());
+        self.ready_count += 1;
+        self.ready.insert((urgency.0, urgency.1, self.ready_count, key, step.0));
+    }
+
+    fn look_up(&mut self, cache_key: &str) -> Option<Json> {
+        let (until_ms, outputs) = self.cache.get(cache_key)?;
+        (*until_ms > self.now_ms).then(|| outputs.clone())
+    }
+
+    fn run(&mut self, key: usize, effect: Effect) {
+        match effect {
+            Effect::Send(task) => self.tasks.push(*task),
+            Effect::Ready(step) => self.offer(key, step),
+            Effect::Timer(timer, due_ms) => self.set_timer(key, timer, due_ms),
+            Effect::Continue => self.unsettled.push_back(key),
+            Effect::Cancel(token) => self.cancelled.push(token),
+            Effect::Plan { revision } => self.planning.push_back(PlanningRequest { member: key, revision }),
+            Effect::CacheLookup { step, key: cache_key } => {
+                let outputs = self.look_up(&cache_key);
+                self.answers.push_back((key, Command::CacheLookedUp { step, key: cache_key, outputs }));
+            }
+            Effect::CacheStore { key: cache_key, outputs, ttl_ms } => {
+                self.cache.insert(cache_key, (self.now_ms.saturating_add(ttl_ms), outputs));
+            }
+            Effect::LoadPayloads { step, payloads } => {
+                let missing = |payload: goalmill_engine::NeededPayload| {
+                    let message = format!("`{}` is stored nowhere: a test has no store of payloads", payload.key);
+                    (payload.key, Err(Failure::new(FailureClass::Permanent, "PAYLOAD_MISSING", message)))
+                };
+                let payloads = payloads.into_iter().map(missing).collect();
+                self.answers.push_back((key, Command::PayloadsLoaded { step, payloads }));
+            }
+            Effect::AwaitEvent { step } => {
+                let Some(wait) = self.members[key].state.event_wait(step) else { return };
+                let fits = |event: &&ExternalEvent| event.name == wait.event && event.key == wait.key;
+                let send = |event: &ExternalEvent| {
+                    (key, Command::Verb(Verb::SendEvent { event: Box::new(event.clone()), waiting_only: true }))
+                };
+                self.answers.extend(self.kept.iter().filter(fits).map(send));
+            }
+            // There are no judges, hooks, streams, dead letters or callers; every ready step is looked at each time.
+            Effect::StoreInputs { .. }
+            | Effect::Acknowledge { .. }
+            | Effect::Room
+            | Effect::Judge
+            | Effect::AskHooks { .. }
+            | Effect::StopAwaiting { .. }
+            | Effect::DeadLetter { .. }
+            | Effect::Answer { .. }
+            | Effect::Ended => {}
+        }
+    }
+
+    /// Steps that wait for a person, with their plans.
+    pub(crate) fn awaiting_steps(&self) -> impl Iterator<Item = (usize, StepIndex, &str)> {
+        self.members.iter().enumerate().flat_map(|(key, member)| {
+            let state = &member.state;
+            let indices = (0..state.len()).filter_map(|i| u32::try_from(i).ok()).map(StepIndex);
+            indices.filter_map(move |i| {
+                let step = state.step(i)?;
+                (!state.is_final() && step.status == StepStatus::AwaitingApproval)
+                    .then(|| (key, i, step.spec.id.as_str()))
+            })
+        })
+    }
+}
+
+impl FamilyPlans for VirtualShard {
+    type Key = usize;
+
+    fn find_plan(&self, plan: &PlanId) -> Option<usize> {
+        self.members.iter().position(|member| member.state.id() == plan)
+    }
+
+    fn plan_state(&self, key: usize) -> &PlanState {
+        &self.members[key].state
+    }
+
+    fn decide_command(&mut self, key: usize, actor: Option<&str>, command: Command) -> Result<Decision, Rejection> {
+        let family_steps = goalmill_engine::family_steps(self, key);
+        let (now_ms, random, actor) = (self.now_ms, self.random.draw(), actor.map(Into::into));
+        let envelope = Envelope { now_ms, random, actor, family_steps, command };
+        decide(&mut self.members[key].state, &self.context, envelope)
+    }
+
+    fn submit_plan(&mut self, plan: PlanId, actor: String, sub: Box<Submit>) -> Result<(usize, Decision), Problem> {
+        let parent = sub.parent.as_ref().and_then(|parent| self.find_plan(&parent.plan));
+        let family_steps = parent.map_or(0, |parent| goalmill_engine::family_steps(self, parent));
+        let command = SubmitCommand { plan_id: plan, secret: self.random.token(), submit: *sub };
+        let (now_ms, random) = (self.now_ms, self.random.draw());
+        let envelope = Envelope { now_ms, random, actor: Some(actor), family_steps, command };
+        let (state, decision) = submit(&self.context, envelope).map_err(|rejection| {
+            let issues = if let Rejection::Invalid { issues, .. } = &rejection { issues.clone() } else { Vec::new() };
+            Problem::new(ErrorCode::InvalidPlan, rejection.to_string()).with_errors(issues)
+        })?;
+        self.members.push(Member { state, log: Vec::new() });
+        Ok((self.members.len() - 1, decision))
+    }
+
+    fn apply_decision(&mut self, key: usize, decision: Decision) {
+        self.members[key].log.extend(decision.records);
+        for effect in decision.effects {
+            self.run(key, effect);
+        }
+    }
+
+    // The scheduler logs it; it changes nothing.
+    fn note_rejection(&mut self, _: &PlanId, _: &Rejection) {}
+}

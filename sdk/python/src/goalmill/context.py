@@ -1,0 +1,422 @@
+"""What an agent sees of its attempt: durable calls, waits, progress, cancellation, budget."""
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import hashlib
+import inspect
+import json
+import logging
+import threading
+import time
+import typing
+from collections.abc import Awaitable, Callable, Mapping
+from concurrent.futures import Future
+from concurrent.futures import TimeoutError as FutureTimeout
+from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypedDict, TypeVar, overload
+
+from .errors import Failure, Fatal, PlanFailed, Stopped, Suspended, Undecided
+from .schema import convert, to_json
+
+if TYPE_CHECKING:
+    from .attempt import Attempt
+
+P = ParamSpec("P")
+T = TypeVar("T")
+CALLS_MAX = 200
+CALLS_BYTES_MAX = 8 << 20
+NAME_MAX = 200
+_KEY = "idempotency_key"
+
+
+class Outcome(Generic[T]):
+    """The value of a call with what it used up: return it from the function that `ctx.call` makes.
+
+    - `cost`: US dollars. `prompt_tokens`, `completion_tokens`: of a language model.
+    """
+
+    def __init__(self, value: T, *, cost: float = 0.0, prompt_tokens: int = 0, completion_tokens: int = 0) -> None:
+        self.value, self.cost = value, cost
+        self.prompt_tokens, self.completion_tokens = prompt_tokens, completion_tokens
+
+
+class Decision(TypedDict, total=False):
+    """What a person said to `approve`."""
+
+    approved: bool
+    reason: str | None
+
+
+class PlanOutcome(TypedDict, total=False):
+    """How a submitted plan ended."""
+
+    plan: str
+    status: str
+    outputs: Any
+
+
+class Budget:
+    """The most that new calls of this attempt may use up; `None` is no limit."""
+
+    def __init__(self, given: Mapping[str, Any] | None) -> None:
+        given = given or {}
+        self.tokens: int | None = given.get("tokens")
+        self.cost: float | None = given.get("cost")
+        self.last = bool(given.get("last"))
+
+    def has_room(self, tokens: int, cost: float) -> bool:
+        return (self.tokens is None or tokens <= self.tokens) and (self.cost is None or cost <= self.cost)
+
+    def subtract(self, outcome: Outcome[Any]) -> None:
+        if self.tokens is not None:
+            self.tokens -= outcome.prompt_tokens + outcome.completion_tokens
+        if self.cost is not None:
+            self.cost -= outcome.cost
+
+
+class Call:
+    """One numbered call: to be made, or recorded by an earlier attempt."""
+
+    def __init__(self, n: int, name: str, inputs: str, recorded: dict[str, Any] | None) -> None:
+        self.n, self.name, self.inputs, self.recorded = n, name, inputs, recorded
+        self.started_ms = int(time.time() * 1000)
+        self.taken: Future[None] = Future()
+        self.report: dict[str, Any] | None = None
+        self.blobs: list[tuple[str, str]] = []
+
+
+class Calls:
+    """The calls of one attempt. They are reported in the order of their numbers, whatever the order of their ends."""
+
+    def __init__(self, attempt: Attempt) -> None:
+        self.attempt = attempt
+        self.lock = threading.Lock()
+        self.known: list[dict[str, Any]] = list(attempt.task.get("calls") or [])
+        self.last = self.bytes = 0
+        self.open: dict[int, Call] = {}
+
+    def begin(self, name: str, inputs: Any) -> Call:
+        """Numbers the next call. One that differs from the recorded one makes that and all later ones void."""
+        if not 0 < len(name) <= NAME_MAX:
+            raise Fatal(f"the name of a call must have 1 to {NAME_MAX} characters", code="CALL_INVALID")
+        text = json.dumps(inputs, sort_keys=True, separators=(",", ":"))
+        digest = hashlib.sha256(text.encode()).hexdigest()[:32]
+        with self.lock:
+            n = self.last + 1
+            recorded = self.known[self.last] if self.last < len(self.known) else None
+            if recorded and (recorded.get("name"), recorded.get("inputs")) != (name, digest):
+                del self.known[self.last:]
+                recorded = None
+            if n > CALLS_MAX:
+                raise Fatal(f"the step made more than {CALLS_MAX} calls", code="CALLS_EXCEEDED")
+            self.last = n
+            call = Call(n, name, digest, recorded)
+            if not recorded:
+                self.open[n] = call
+            return call
+
+    def key(self, call: Call) -> str:
+        return f"{self.attempt.task['plan']}/{self.attempt.task['step']}/{call.n}"
+
+    def replays_next(self) -> bool:
+        return self.last < len(self.known)
+
+    def finish(self, call: Call, outcome: Outcome[Any] | None, error: Failure | None = None) -> Any:
+        """Records a call; `call.taken` ends when Redis has the report. Returns the outcome as JSON."""
+        try:
+            value = self._recordable(call, outcome, error)
+        except BaseException:
+            self.abandon(call)
+            raise
+        self._send_finished()
+        return value
+
+    def _recordable(self, call: Call, outcome: Outcome[Any] | None, error: Failure | None) -> Any:
+        body: dict[str, Any] = {"n": call.n, "name": call.name, "inputs": call.inputs,
+                                "started_ms": call.started_ms, "finished_ms": int(time.time() * 1000)}
+        value = None
+        if outcome is not None:
+            value = to_json(outcome.value)
+            body["outcome"], call.blobs, size = self.attempt.storable_outcome(value)
+            usage = {"prompt_tokens": outcome.prompt_tokens, "completion_tokens": outcome.completion_tokens}
+            body |= ({"cost": outcome.cost} if outcome.cost else {}) | ({"usage": usage} if any(usage.values()) else {})
+            with self.lock:
+                self.bytes += size + len(call.name)
+                self.attempt.budget.subtract(outcome)
+                if self.bytes > CALLS_BYTES_MAX:
+                    raise Fatal(f"the calls of the step have more than {CALLS_BYTES_MAX} bytes", code="CALLS_EXCEEDED")
+        elif error is not None:
+            body["error"] = error.body()
+        call.report = body
+        return value
+
+    def abandon(self, call: Call) -> None:
+        """A call that failed without a record: its number is free if it was the last, else later calls stay unrecorded."""
+        with self.lock:
+            if call.n == self.last:
+                self.last -= 1
+                self.open.pop(call.n, None)
+                return
+        self._send_finished(abandoned=call.n)
+
+    def _send_finished(self, abandoned: int | None = None) -> None:
+        with self.lock:
+            while self.open:
+                first = self.open[min(self.open)]
+                if first.report is None and first.n != abandoned:
+                    return
+                del self.open[first.n]
+                if first.n == abandoned:
+                    for later in self.open.values():  # a gap: they cannot be recorded
+                        later.taken.set_result(None)
+                    self.open.clear()
+                    return
+                self.attempt.send("call", {"call": first.report}, first.blobs, first.taken)
+
+    def wait(self, name: str, wait: dict[str, Any]) -> dict[str, Any]:
+        """The outcome of a wait, or `Suspended`."""
+        call = self.begin(name, wait)
+        if call.recorded is None:
+            raise Suspended({"n": call.n, "name": call.name, "inputs": call.inputs, "wait": wait})
+        found = self.attempt.resolve(call.recorded.get("outcome"))
+        return found if isinstance(found, dict) else {}
+
+    def reserve(self, tokens: int, cost: float) -> None:
+        budget = self.attempt.budget
+        if self.replays_next() or budget.has_room(tokens, cost):
+            return
+        text = f"the next call may use up {tokens} tokens and {cost} dollars"
+        if budget.last:
+            raise Fatal(f"{text}, which is over the budget of the plan", code="BUDGET_EXCEEDED")
+        wait = {"for": "budget", "text": text, "needs": {"tokens": tokens, "cost": cost}}
+        call = self.begin("budget", wait)
+        raise Suspended({"n": call.n, "name": call.name, "inputs": call.inputs, "wait": wait})
+
+
+def _prepared(fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[list[Any], Any, bool]:
+    """Of a function and its arguments: the inputs as JSON, the type of its value, whether it takes the key of the call."""
+    try:
+        inputs = [to_json(list(args)), to_json(kwargs)]
+    except Fatal as error:
+        raise TypeError(f"arguments of a call must be JSON, bind others with a lambda: {error}") from error
+    takes_key, returns = False, Any
+    with contextlib.suppress(TypeError, ValueError):  # some built-in functions have no signature
+        takes_key = _KEY in inspect.signature(fn).parameters and _KEY not in kwargs
+    with contextlib.suppress(TypeError, NameError, AttributeError):
+        returns = typing.get_type_hints(getattr(fn, "__func__", fn)).get("return", Any)
+    if typing.get_origin(returns) is Outcome:
+        returns = typing.get_args(returns)[0]
+    return inputs, returns, takes_key
+
+
+def _outcome(value: Any) -> Outcome[Any]:
+    return value if isinstance(value, Outcome) else Outcome(value)
+
+
+def _limited(wait: dict[str, Any], limit: float | None) -> dict[str, Any]:
+    return wait if limit is None else {**wait, "limit_ms": round(limit * 1000)}
+
+
+def _answer(outcome: dict[str, Any], made: type[Fatal]) -> dict[str, Any]:
+    if error := outcome.get("error"):
+        raise made(error.get("message", "no decision"), code=error.get("code", "UNDECIDED"))
+    return outcome
+
+
+def _event_plan(name: str, key: str | None, schema: Any, timeout: float | None, default: Any) -> dict[str, Any]:
+    wait: dict[str, Any] = {"event": name}
+    wait |= {} if key is None else {"key": key}
+    wait |= {} if schema is None else {"schema": schema}
+    wait |= {} if timeout is None else {"timeout_ms": round(timeout * 1000)}
+    wait |= {} if default is ... else {"on_timeout": {"default": default}}
+    return {"name": f"wait for {name}", "steps": [
+        {"id": "event", "kind": "wait", "wait": wait},
+        {"id": "data", "kind": "finish", "dependencies": ["event"], "inputs": {"data": "{{ steps.event.outputs }}"}},
+    ]}
+
+
+class BaseContext:
+    """The attempt, for sync and async agents."""
+
+    def __init__(self, attempt: Attempt) -> None:
+        self._attempt = attempt
+        self._calls = Calls(attempt)
+        task = attempt.task
+        #: The task as it came, see docs/protocol.md.
+        self.task: Mapping[str, Any] = task
+        self.plan: str = task["plan"]
+        self.step: str = task["step"]
+        self.action: str | None = task.get("action")
+        #: Counted from 1 over the life of the step.
+        self.attempt: int = task["attempt"]
+        #: The same for every attempt of the step: pass it to systems with side effects.
+        self.idempotency_key: str = task.get("idempotency_key") or f"{task['plan']}:{task['step']}"
+        #: W3C trace context, for headers of requests.
+        self.traceparent: str | None = task.get("traceparent")
+        self.log = logging.LoggerAdapter(logging.getLogger(f"goalmill.{task['agent_type']}"),
+                                         {"plan_id": self.plan, "step_id": self.step, "attempt": self.attempt})
+
+    @property
+    def budget(self) -> Budget:
+        """What further calls may use up."""
+        return self._attempt.budget
+
+    @property
+    def deadline(self) -> float:
+        """When the attempt runs out of time, in Unix seconds."""
+        return self._attempt.started + float(self.task["timeout_ms"]) / 1000
+
+    @property
+    def cancelled(self) -> bool:
+        """Whether the attempt was stopped: return soon, what is returned does not count."""
+        return self._attempt.stopped.is_set()
+
+    def progress(self, share: float, message: str = "") -> None:
+        """Shows how far it is, 0 to 1; only the newest is sent. The lease is extended without it."""
+        self._attempt.progress = (min(1.0, max(0.0, share)), message)
+
+    def usage(self, *, cost: float = 0.0, prompt_tokens: int = 0, completion_tokens: int = 0) -> None:
+        """Adds what the attempt has used up outside of calls."""
+        used = self._attempt.used
+        used.cost += cost
+        used.prompt_tokens += prompt_tokens
+        used.completion_tokens += completion_tokens
+
+    def _check(self) -> None:
+        if self.cancelled:
+            raise Stopped
+
+
+class Context(BaseContext):
+    """The attempt of a sync action."""
+
+    @overload
+    def call(self, name: str, fn: Callable[P, Outcome[T]], /, *args: P.args, **kwargs: P.kwargs) -> T: ...
+    @overload
+    def call(self, name: str, fn: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T: ...
+    def call(self, name: str, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
+        """Makes a durable call: recorded when it is done, and given back to later attempts instead of made again.
+
+        Arguments and value are JSON, dataclasses or pydantic models. A parameter `idempotency_key` of the function gets
+        the key of the call (`plan/step/n`). `Fatal` is recorded too; after any other exception the call is made again.
+        """
+        self._check()
+        inputs, returns, takes_key = _prepared(fn, args, kwargs)
+        call = self._calls.begin(name, inputs)
+        if call.recorded is not None:
+            return convert(self._attempt.replayed(call.recorded), returns)
+        try:
+            made = _outcome(fn(*args, **kwargs, **({_KEY: self._calls.key(call)} if takes_key else {})))
+        except Fatal as error:
+            self._calls.finish(call, None, error)
+            self._taken(call)
+            raise
+        except BaseException:
+            self._calls.abandon(call)
+            raise
+        value = self._calls.finish(call, made)
+        self._taken(call)
+        return convert(value, returns)
+
+    def _taken(self, call: Call) -> None:
+        while True:
+            try:
+                return call.taken.result(timeout=0.2)
+            except FutureTimeout:
+                self._check()
+
+    def approve(self, text: str, *, limit: float | None = None) -> Decision:
+        """Asks a person to approve. The attempt ends here, and the next one gets the decision.
+
+        - `limit`: seconds to wait for it; then `Undecided` is raised.
+        """
+        return typing.cast(Decision, _answer(self._calls.wait(f"approve {text}"[:NAME_MAX], _limited({"for": "approval", "text": text}, limit)), Undecided))
+
+    def ask(self, text: str, *, schema: Any = None, limit: float | None = None) -> Any:
+        """Asks a person; returns the answer, which matches `schema`."""
+        wait = {"for": "answer", "text": text, **({} if schema is None else {"schema": schema})}
+        return _answer(self._calls.wait(f"ask {text}"[:NAME_MAX], _limited(wait, limit)), Undecided).get("answer")
+
+    def submit_plan(self, plan: Any, *, inputs: Any = None, text: str = "", limit: float | None = None) -> PlanOutcome:
+        """Runs a plan inside the step; returns how it ended. `PlanFailed` if it did not complete."""
+        document = to_json(plan.to_dict() if hasattr(plan, "to_dict") else plan)
+        text = text or str(document.get("name") or "a plan of the step")
+        wait = {"for": "plan", "text": text, "plan": document, **({} if inputs is None else {"inputs": to_json(inputs)})}
+        outcome = _answer(self._calls.wait(f"plan {text}"[:NAME_MAX], _limited(wait, limit)), PlanFailed)
+        return typing.cast(PlanOutcome, outcome)
+
+    def wait_event(self, name: str, *, key: str | None = None, schema: Any = None, timeout: float | None = None,
+                   default: Any = ...) -> Any:
+        """Waits for an event from outside; returns its data. After `timeout` seconds: `default`, else `PlanFailed`."""
+        outcome = self.submit_plan(_event_plan(name, key, schema, timeout, default), text=f"wait for {name}")
+        return outcome["outputs"]["data"]
+
+    def reserve(self, *, tokens: int = 0, cost: float = 0.0) -> None:
+        """Goes on if the budget has room for the next call, which may use up so much; else waits for room without a worker."""
+        self._calls.reserve(tokens, cost)
+
+    def sleep(self, seconds: float) -> None:
+        """Waits, and ends at once if the attempt is stopped."""
+        if self._attempt.stopped.wait(seconds):
+            raise Stopped
+
+
+class AsyncContext(BaseContext):
+    """The attempt of an async action: as `Context`, with methods to await."""
+
+    def __init__(self, attempt: Attempt) -> None:
+        super().__init__(attempt)
+        self._sync = Context(attempt)
+        self._sync._calls = self._calls
+
+    @overload
+    async def call(self, name: str, fn: Callable[P, Awaitable[Outcome[T]]], /, *args: P.args, **kwargs: P.kwargs) -> T: ...
+    @overload
+    async def call(self, name: str, fn: Callable[P, Awaitable[T]], /, *args: P.args, **kwargs: P.kwargs) -> T: ...
+    @overload
+    async def call(self, name: str, fn: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T: ...
+    async def call(self, name: str, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
+        """As `Context.call`; the function may be async. Calls that run at the same time are numbered in the order of starting."""
+        self._check()
+        inputs, returns, takes_key = _prepared(fn, args, kwargs)
+        call = self._calls.begin(name, inputs)
+        if call.recorded is not None:
+            return convert(await asyncio.to_thread(self._attempt.replayed, call.recorded), returns)
+        try:
+            value = fn(*args, **kwargs, **({_KEY: self._calls.key(call)} if takes_key else {}))
+            made = _outcome(await value if inspect.isawaitable(value) else value)
+        except Fatal as error:
+            self._calls.finish(call, None, error)
+            await asyncio.wrap_future(call.taken)
+            raise
+        except BaseException:
+            self._calls.abandon(call)
+            raise
+        outcome = self._calls.finish(call, made)
+        await asyncio.wrap_future(call.taken)
+        return convert(outcome, returns)
+
+    async def approve(self, text: str, *, limit: float | None = None) -> Decision:
+        """As `Context.approve`."""
+        return await asyncio.to_thread(self._sync.approve, text, limit=limit)
+
+    async def ask(self, text: str, *, schema: Any = None, limit: float | None = None) -> Any:
+        """As `Context.ask`."""
+        return await asyncio.to_thread(self._sync.ask, text, schema=schema, limit=limit)
+
+    async def submit_plan(self, plan: Any, *, inputs: Any = None, text: str = "", limit: float | None = None) -> PlanOutcome:
+        """As `Context.submit_plan`."""
+        return await asyncio.to_thread(self._sync.submit_plan, plan, inputs=inputs, text=text, limit=limit)
+
+    async def wait_event(self, name: str, *, key: str | None = None, schema: Any = None, timeout: float | None = None,
+                         default: Any = ...) -> Any:
+        """As `Context.wait_event`."""
+        return await asyncio.to_thread(self._sync.wait_event, name, key=key, schema=schema, timeout=timeout, default=default)
+
+    async def reserve(self, *, tokens: int = 0, cost: float = 0.0) -> None:
+        """As `Context.reserve`."""
+        self._calls.reserve(tokens, cost)
+
+    async def sleep(self, seconds: float) -> None:
+        """Waits."""
+        await asyncio.sleep(seconds)

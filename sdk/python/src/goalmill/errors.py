@@ -1,0 +1,101 @@
+"""What an agent raises to end its attempt, and what the client raises."""
+from __future__ import annotations
+
+from typing import Any
+
+
+class Failure(Exception):
+    """The failure of an attempt or a call.
+
+    `failure_class` is one of `transient`, `rate_limited`, `timeout`, `permanent`, `constraint_violation`.
+    """
+
+    failure_class = "permanent"
+
+    def __init__(self, message: str = "", *, code: str = "FAILED") -> None:
+        super().__init__(message)
+        self.message, self.code = message, code
+
+    def body(self) -> dict[str, Any]:
+        """The failure as a report has it."""
+        return {"class": self.failure_class, "code": self.code, "message": (self.message or self.code)[:4000]}
+
+
+class Retry(Failure):
+    """Another attempt may succeed. With `after` (seconds) the agent type is held for so long, and no retry is used."""
+
+    failure_class = "transient"
+
+    def __init__(self, message: str = "try again", *, code: str = "RETRY", after: float | None = None) -> None:
+        super().__init__(message, code=code)
+        self.after = after
+        if after is not None:
+            self.failure_class = "rate_limited"
+
+    def body(self) -> dict[str, Any]:
+        wait = {} if self.after is None else {"retry_after_ms": max(0, round(self.after * 1000))}
+        return {**super().body(), **wait}
+
+
+class Fatal(Failure):
+    """No attempt can succeed: the fallback of the step, or its `on_failure`, decides what follows."""
+
+
+class ConstraintViolation(Failure):
+    """A constraint of the goal does not hold: the plan may be revised."""
+
+    failure_class = "constraint_violation"
+
+
+class Undecided(Fatal):
+    """A person did not decide in time."""
+
+
+class PlanFailed(Fatal):
+    """A plan that a call submitted did not complete."""
+
+
+class Partial(Exception):
+    """Raise it with outputs that are incomplete, and with what is missing: texts or failures."""
+
+    def __init__(self, outputs: Any, *errors: str | Failure) -> None:
+        super().__init__(outputs)
+        self.outputs = outputs
+        self.errors = [e if isinstance(e, Failure) else Fatal(e, code="INCOMPLETE") for e in errors]
+
+
+class Stopped(BaseException):
+    """The attempt was stopped: cancelled, out of time, or released. Not an `Exception`, so that agents let it pass."""
+
+
+class Suspended(BaseException):
+    """A call waits for a person, a plan or the budget: the attempt ends here. Agents let it pass."""
+
+    def __init__(self, call: dict[str, Any]) -> None:
+        super().__init__(call["name"])
+        self.call = call
+
+
+class ApiError(Exception):
+    """The server refused a request. `problem` is its RFC 9457 document, `errors` its places and hints."""
+
+    def __init__(self, status: int, problem: dict[str, Any]) -> None:
+        self.status, self.problem = status, problem
+        self.code = str(problem.get("code", ""))
+        self.errors: list[dict[str, Any]] = problem.get("errors") or []
+        places = "".join(
+            f"\n  {e.get('code', '')} at {e.get('pointer') or '/'}: {e.get('detail') or e.get('message', '')}"
+            + (f" (hint: {e['hint']})" if e.get("hint") else "")
+            for e in self.errors
+        )
+        text = problem.get("detail") or problem.get("title") or "no reason given"
+        super().__init__(f"{status} {self.code}: {text}{places}")
+
+
+class RunFailed(Exception):
+    """A plan ended, and not as `completed`. `run` is its handle, `status` its status, `failures` by step."""
+
+    def __init__(self, run: Any, status: str, failures: dict[str, Any]) -> None:
+        reasons = "; ".join(f"{step}: {f.get('code')} {f.get('message', '')}" for step, f in failures.items())
+        super().__init__(f"{run.id} ended {status}" + (f": {reasons}" if reasons else ""))
+        self.run, self.status, self.failures = run, status, failures

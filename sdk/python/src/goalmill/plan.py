@@ -1,0 +1,286 @@
+"""Plans in Python. `Plan` and `Step` make JSON and nothing else: the server validates and prices it."""
+from __future__ import annotations
+
+import contextvars
+import datetime
+import json
+import re
+import typing
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any, Union
+
+from .agent import Action
+from .schema import _fields, is_record, schema_of, to_json
+
+#: Seconds, or a `timedelta`.
+Duration = Union[int, float, datetime.timedelta]
+_current: contextvars.ContextVar[tuple[Plan, ...]] = contextvars.ContextVar("goalmill_plan", default=())
+_USED = re.compile(r"steps(?:\.([A-Za-z0-9_]+)|\[['\"]([^'\"\]]+)['\"]\])")
+_WORD = re.compile(r"^[A-Za-z_][A-Za-z0-9_]*$")
+
+
+class Ref:
+    """A place in what an earlier step gives: `find.out.cities[0].name`. In a text: `f"to {find.out.city}"`.
+
+    Fields are checked against the return type of the action, if it has one.
+    """
+
+    def __init__(self, path: str, hint: Any = Any) -> None:
+        self._path, self._hint = path, hint
+
+    def __getattr__(self, name: str) -> Ref:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return self[name]
+
+    def __getitem__(self, key: str | int) -> Ref:
+        hint: Any = Any
+        if isinstance(key, int):
+            arguments = typing.get_args(self._hint) if typing.get_origin(self._hint) in (list, Sequence) else ()
+            return Ref(f"{self._path}[{key}]", arguments[0] if arguments else Any)
+        if is_record(self._hint):
+            known = self._hint.model_fields if hasattr(self._hint, "model_fields") else _fields(self._hint)[0]
+            if key not in known:
+                raise AttributeError(f"`{self._path}` has no field `{key}`, it has: {', '.join(known)}")
+            hint = known[key].annotation if hasattr(self._hint, "model_fields") else known[key]
+        return Ref(f"{self._path}.{key}" if _WORD.match(key) else f"{self._path}[{key!r}]", hint)
+
+    def __iter__(self) -> Iterator[Any]:
+        raise TypeError(f"`{self._path}` is known only when the plan runs: use for_each")
+
+    def __str__(self) -> str:
+        return "{{ " + self._path + " }}"
+
+    __repr__ = __str__
+
+
+def _json(value: Any) -> Any:
+    if isinstance(value, Ref):
+        return str(value)
+    if isinstance(value, Mapping):
+        return {name: _json(item) for name, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_json(item) for item in value]
+    return to_json(value)
+
+
+def _ms(value: Duration) -> int:
+    return round((value.total_seconds() if isinstance(value, datetime.timedelta) else value) * 1000)
+
+
+def _in_ms(fields: Mapping[str, Any], *names: str) -> dict[str, Any]:
+    """Renames durations: `timeout` in seconds becomes `timeout_ms`."""
+    return {(f"{name}_ms" if name in names else name): (_ms(value) if name in names else _json(value)) for name, value in fields.items()}
+
+
+def _bare(expression: Any) -> Any:
+    """An expression without braces: fields like `when` have none."""
+    return re.sub(r"\{\{\s*(.*?)\s*\}\}", r"\1", str(expression)) if isinstance(expression, (str, Ref)) else expression
+
+
+def _schema(value: Any) -> Any:
+    return value if isinstance(value, (dict, bool)) else schema_of(value)
+
+
+def _approval(value: bool | Mapping[str, Any]) -> Any:
+    return value if isinstance(value, bool) else _in_ms(value, "limit")
+
+
+def _retry(value: int | Mapping[str, Any]) -> Any:
+    if isinstance(value, int):
+        return value
+    fields = _in_ms(value, "initial", "max_wait")
+    return {"max_ms" if name == "max_wait_ms" else name: item for name, item in fields.items()}
+
+
+def action_of(run: Any) -> Action | None:
+    """The action that a function was made into."""
+    found = getattr(run, "__goalmill_action__", None)
+    return found if isinstance(found, Action) else None
+
+
+class Plan:
+    """A plan. Steps that are made inside `with Plan(…)` belong to it.
+
+    - `budget`: `{"tokens", "cost", "seconds"}`. `strategy`: `parallel`, `sequential`, `adaptive`.
+    - `approve`: True, or `{"limit": seconds, "default": "approve"}`. `revision`: policy, as in the schema of plans.
+    - `undo_on`: outcomes after which steps are undone. `failures_max`, `collect`, `confidence`, `estimates`, `metadata`.
+    - `start_at` (a time), `start_in` (seconds): delay the start.
+    """
+
+    def __init__(self, name: str = "", *, strategy: str | None = None, max_parallel: int | None = None,
+                 budget: Mapping[str, Any] | None = None, approve: bool | Mapping[str, Any] | None = None,
+                 revision: Mapping[str, Any] | None = None, continue_on_failure: bool | None = None,
+                 failures_max: int | None = None, undo_on: Sequence[str] | None = None, collect: str | None = None,
+                 confidence: float | None = None, estimates: Mapping[str, Any] | None = None,
+                 metadata: Mapping[str, Any] | None = None, start_at: str | datetime.datetime | None = None,
+                 start_in: Duration | None = None) -> None:
+        given: dict[str, Any] = {
+            "name": name or None, "strategy": strategy, "max_parallel": max_parallel, "budget": budget,
+            "approve": None if approve is None else _approval(approve), "revision": revision,
+            "continue_on_failure": continue_on_failure, "failures_max": failures_max, "undo_on": undo_on, "collect": collect,
+            "confidence": confidence, "estimates": estimates, "metadata": metadata, "start_at": start_at,
+            "start_in": None if start_in is None else f"{_ms(start_in)}ms",
+        }
+        self._fields = {key: _json(value) for key, value in given.items() if value is not None}
+        self.steps: dict[str, Step] = {}
+        self._phases: list[dict[str, Any]] = []
+        self._phase: str | None = None
+        self._always = False
+
+    def __enter__(self) -> Plan:
+        _current.set((*_current.get(), self))
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        _current.set(_current.get()[:-1])
+
+    @contextmanager
+    def phase(self, id: str, description: str = "", *, checkpoint: bool = False) -> Iterator[None]:
+        """Steps made inside belong to this phase, which begins when the one before it has ended."""
+        self._phases.append({"id": id, "description": description, "checkpoint": checkpoint})
+        self._phase = id
+        try:
+            yield
+        finally:
+            self._phase = None
+
+    @contextmanager
+    def always(self) -> Iterator[None]:
+        """Steps made inside run at the end, whatever the outcome is."""
+        self._always = True
+        try:
+            yield
+        finally:
+            self._always = False
+
+    def add(self, step: Step) -> None:
+        if step.id in self.steps:
+            raise ValueError(f"the plan has two steps `{step.id}`")
+        self.steps[step.id] = step
+        step.phase, step.always = self._phase, self._always
+
+    def to_dict(self) -> dict[str, Any]:
+        """The plan as JSON, docs/schemas/plan.json."""
+        made = dict(self._fields)
+        if self._phases:
+            made["phases"] = self._phases
+        made["steps"] = [step.to_dict(self) for step in self.steps.values() if not step.always]
+        if always := [step.to_dict(self) for step in self.steps.values() if step.always]:
+            made["always"] = always
+        return made
+
+    def to_json(self) -> str:
+        return json.dumps(self.to_dict(), ensure_ascii=False, indent=2)
+
+
+class Step:
+    """A step of the plan that is being made.
+
+    - `run`: an action (a function of an `Agent`), the name of an agent type, or a `Plan` that runs inside the step. Without it
+      the step is one of the engine: `kind="finish"`, `"message"`, or a wait.
+    - `inputs`: JSON with `Ref`s. Steps that it reads come before it by themselves; `after` names others: steps, ids, `step.ended("failed")`.
+    - `for_each`: a list or a `Ref` to one, with `item` (name of the item), `batch`, `items_max`, `on_item_failure`, `max_parallel`.
+    - `repeat`: `{"until", "max", "delay", "on_max"}`. `wait`: seconds, or `{"for"}`, `{"until"}`,
+      `{"event", "key", "schema", "timeout", "on_timeout"}`.
+    - `undo`: an action of the same agent, or `{"action", "inputs", "agent_type", "timeout", "retry"}`.
+    - `retry`: attempts after the first, or `{"max", "initial", "max_wait", "factor", "jitter"}`.
+    - `fallback`: `{"agent_type", "action"}`, or an action. All durations are seconds.
+    """
+
+    def __init__(self, id: str, run: str | Plan | Callable[..., Any] | None = None, *, action: str | None = None,
+                 kind: str | None = None, description: str | None = None, inputs: Any = None,
+                 after: Sequence[Step | str | Mapping[str, Any]] = (), join: str | Mapping[str, int] | None = None, when: str | Ref | None = None,
+                 timeout: Duration | None = None, retry: int | Mapping[str, Any] | None = None,
+                 fallback: Mapping[str, Any] | Callable[..., Any] | None = None, on_failure: str | None = None, on_partial: str | None = None,
+                 approve: bool | Mapping[str, Any] | None = None, ask: Mapping[str, Any] | None = None,
+                 expected_outputs: Sequence[str] | None = None, expected_output: str | None = None, output_schema: Any = None,
+                 priority: int | None = None, resource: str | None = None, estimates: Mapping[str, Any] | None = None,
+                 cache: bool | Mapping[str, Any] | None = None, judges: Sequence[str] | None = None,
+                 for_each: Sequence[Any] | Ref | str | None = None, item: str | None = None, batch: int | None = None,
+                 max_parallel: int | None = None, items_max: int | None = None, on_item_failure: str | Mapping[str, int] | None = None,
+                 repeat: Mapping[str, Any] | None = None, wait: Duration | Mapping[str, Any] | None = None,
+                 undo: str | Mapping[str, Any] | Callable[..., Any] | None = None) -> None:
+        plans = _current.get()
+        if not plans:
+            raise RuntimeError(f"step `{id}` belongs to no plan: make it inside `with Plan(…)`")
+        self.id = id
+        self.phase: str | None = None
+        self.always = False
+        made: dict[str, Any] = {"kind": kind, "description": description, "action": action}
+        found = action_of(run)
+        if found is not None:
+            made |= {"agent_type": found.agent.agent_type, "action": action or (found.name if found.name != "*" else None)}
+            timeout = found.timeout if timeout is None else timeout
+            undo = found.undo if undo is None else undo
+            self._check_inputs(found, inputs)
+        elif isinstance(run, Plan):
+            made |= {"kind": "plan", "plan": run.to_dict()}
+        elif callable(run):
+            raise TypeError(f"step `{id}`: {getattr(run, '__name__', run)} is no action: decorate it with @agent.action")
+        else:
+            made["agent_type"] = run
+        self._hint = found.returns if found is not None else Any
+        if isinstance(wait, (int, float, datetime.timedelta)):
+            wait = {"for": wait}
+        if wait is not None:
+            typed = {"schema": _schema(wait["schema"])} if "schema" in wait else {}
+            made["kind"], made["wait"] = "wait", _in_ms({**wait, **typed}, "for", "timeout")
+        if for_each is not None:
+            made["for_each"] = _json(for_each)
+            made |= {"as": item, "batch": batch, "max_parallel": max_parallel, "items_max": items_max, "on_item_failure": on_item_failure}
+        if (backup := action_of(fallback)) is not None:
+            fallback = {"agent_type": backup.agent.agent_type, "action": backup.name}
+        if (taken_back := action_of(undo)) is not None:
+            undo = {"agent_type": taken_back.agent.agent_type, "action": taken_back.name}
+        if isinstance(undo, Mapping) and "retry" in undo:
+            undo = {**undo, "retry": _retry(undo["retry"])}
+        made |= {
+            "inputs": inputs, "join": join, "when": None if when is None else _bare(when),
+            "timeout_ms": None if timeout is None else _ms(timeout), "retry": None if retry is None else _retry(retry),
+            "fallback": fallback, "on_failure": on_failure, "on_partial": on_partial,
+            "approve": None if approve is None else _approval(approve), "ask": None if ask is None else _in_ms(ask, "limit"),
+            "expected_outputs": expected_outputs, "expected_output": expected_output,
+            "output_schema": None if output_schema is None else _schema(output_schema), "priority": priority, "resource": resource,
+            "estimates": estimates, "cache": _in_ms(cache, "ttl") if isinstance(cache, Mapping) else cache, "judges": judges,
+            "repeat": None if repeat is None else {**_in_ms(repeat, "delay"), "until": _bare(repeat.get("until"))},
+            "undo": {"action": undo} if isinstance(undo, str) else None if undo is None else _in_ms(undo, "timeout"),  # type: ignore[arg-type]
+        }
+        self._fields = {name: _json(value) for name, value in made.items() if value is not None}
+        self._after = [step.id if isinstance(step, Step) else step for step in after]
+        plans[-1].add(self)
+
+    @property
+    def _path(self) -> str:
+        return f"steps.{self.id}" if _WORD.match(self.id) else f"steps[{self.id!r}]"
+
+    @property
+    def out(self) -> Ref:
+        """What the step gives; of a map, the list of what its items give."""
+        hint = list[self._hint] if "for_each" in self._fields and self._hint is not Any else self._hint  # type: ignore[name-defined]
+        return Ref(f"{self._path}.outputs", hint)
+
+    @property
+    def failure(self) -> Ref:
+        """Why the step failed: `code`, `message`, `class`."""
+        return Ref(f"{self._path}.failure")
+
+    def ended(self, *statuses: str) -> dict[str, Any]:
+        """For `after`: only if the step ended with one of `completed`, `failed`, `skipped`."""
+        return {"step": self.id, "is": list(statuses)}
+
+    def _check_inputs(self, action: Action, inputs: Any) -> None:
+        if isinstance(inputs, Mapping) and not action.whole:
+            if unknown := sorted(inputs.keys() - action.fields.keys()):
+                raise TypeError(f"step `{self.id}`: `{action.name}` has no input `{unknown[0]}`, it has: {', '.join(action.fields) or 'none'}")
+
+    def to_dict(self, plan: Plan) -> dict[str, Any]:
+        """The step as JSON. The steps of the plan that it reads come before it."""
+        own = {name: value for name, value in self._fields.items() if name not in ("plan", "undo")}
+        used = {a or b for a, b in _USED.findall(json.dumps(own))} - {self.id}
+        named = {str(one["step"]) if isinstance(one, Mapping) else one for one in self._after}
+        read = [id for id in plan.steps if id in used and id not in named and plan.steps[id].always == self.always]
+        after = [*self._after, *read]
+        where: dict[str, Any] = {"phase": self.phase} if self.phase else {}
+        return {"id": self.id, **where, **self._fields, **({"depends_on": after} if after else {})}

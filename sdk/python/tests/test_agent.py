@@ -1,0 +1,127 @@
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+import pytest
+
+from goalmill import Agent, Context, Fatal, Failure, Partial, Retry
+from goalmill.connection import connect
+
+
+@dataclasses.dataclass
+class Query:
+    city: str
+    nights: int = 1
+
+
+def test_a_card_comes_from_types_and_docstrings() -> None:
+    agent = Agent("hotel_agent", description="Finds hotels.", cost=0.01, latency=2)
+
+    @agent.action(side_effect=True)
+    def book(q: Query, ctx: Context) -> list[str]:
+        """Books a hotel.
+
+        Details stay here.
+        """
+        return [q.city]
+
+    @agent.action
+    def count(city: str, stars: int = 3) -> int:
+        return len(city) + stars
+
+    card = agent.card()
+    assert card["latency_ms"] == 2000 and card["cost"] == 0.01
+    first, second = card["actions"]
+    assert (first["name"], first["description"], first["side_effect"]) == ("book", "Books a hotel.", True)
+    assert first["inputs"]["required"] == ["city"] and first["outputs"] == {"type": "array", "items": {"type": "string"}}
+    assert second["inputs"] == {"type": "object", "properties": {"city": {"type": "string"}, "stars": {"type": "integer"}},
+                                "required": ["city"], "additionalProperties": False}
+    assert count("abc") == 6  # it stays a plain function
+
+
+def test_types_of_an_enclosing_function_are_found() -> None:
+    @dataclasses.dataclass
+    class Local:
+        x: int
+
+    agent = Agent("a")
+
+    @agent.action
+    def take(one: Local) -> int:
+        return one.x
+    assert agent.actions["take"].arguments({"x": 1}, None) == {"one": Local(1)}
+
+
+def test_inputs_are_checked_before_the_function_runs() -> None:
+    agent = Agent("a")
+
+    @agent.action
+    def add(a: int, b: int = 2) -> int:
+        return a + b
+    action = agent.choose(None)
+    assert action.arguments({"a": 1}, None) == {"a": 1}
+    for inputs, place in [({"b": 1}, "/a"), ({"a": 1, "c": 1}, "/c"), ({"a": "1"}, "/a"), ([1], "object")]:
+        with pytest.raises(Fatal, match=place):
+            action.arguments(inputs, None)
+
+
+def test_the_action_of_a_task_is_never_guessed() -> None:
+    agent = Agent("a")
+
+    @agent.action
+    def one() -> int:
+        return 1
+
+    @agent.action
+    def two() -> int:
+        return 2
+    assert agent.choose("two").name == "two"
+    for name in (None, "three"):
+        with pytest.raises(Fatal) as refused:
+            agent.choose(name)
+        assert refused.value.code == "ACTION_UNKNOWN" and "one, two" in refused.value.message
+
+
+def test_wrong_declarations_are_refused_at_once() -> None:
+    agent = Agent("a")
+
+    @agent.action
+    def one() -> int:
+        return 1
+    with pytest.raises(ValueError, match="two actions"):
+        agent.action("one")(one)
+    with pytest.raises(TypeError, match="has no name"):
+        @agent.action
+        def many(*all: int) -> int:
+            return len(all)
+
+
+def test_failures_say_what_follows() -> None:
+    assert Retry(after=5).body() == {"class": "rate_limited", "code": "RETRY", "message": "try again", "retry_after_ms": 5000}
+    assert Retry("later").body()["class"] == "transient"
+    assert Fatal("no", code="NO").body() == {"class": "permanent", "code": "NO", "message": "no"}
+    assert [e.code for e in Partial({}, "one is down", Failure("x", code="Y")).errors] == ["INCOMPLETE", "Y"]
+
+
+@pytest.mark.parametrize("url", ["redis://h:1/2", "rediss://u:p@h:1", "unix:///tmp/x.sock", "redis+sentinel://:p@a:1,b:2/main/3"])
+def test_addresses_of_redis(url: str) -> None:
+    assert connect(url) is not None
+
+
+def test_a_sentinel_address_needs_a_service() -> None:
+    with pytest.raises(ValueError, match="names no service"):
+        connect("redis+sentinel://a:1,b:2")
+
+
+def options(client: Any) -> dict[str, Any]:
+    found: dict[str, Any] = client.connection_pool.connection_kwargs
+    return found
+
+
+def test_options_of_sentinel_addresses() -> None:
+    client = connect("rediss+sentinel://ann:p%40ss@a:1,b/main/3?sentinel_password=q")
+    assert (options(client)["username"], options(client)["password"], options(client)["db"]) == ("ann", "p@ss", 3)
+    sentinels = client.connection_pool.sentinel_manager.sentinels
+    assert [(options(s)["host"], options(s)["port"]) for s in sentinels] == [("a", 1), ("b", 26379)]
+    assert {options(s)["password"] for s in sentinels} == {"q"}

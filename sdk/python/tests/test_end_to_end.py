@@ -1,0 +1,297 @@
+"""Agents, plans and the client against `goalmill dev` on a real Redis."""
+from __future__ import annotations
+
+import asyncio
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from goalmill import ApiError, AsyncGoalmill, Goalmill, Plan, RunFailed, Step
+
+from conftest import ROOT, Installation, Model, until
+
+Start = Callable[..., "subprocess.Popen[bytes]"]
+
+TRIP = '''
+import dataclasses
+from goalmill import Agent, Context, AsyncContext, Partial, Retry, serve
+import asyncio
+
+@dataclasses.dataclass
+class Hotel:
+    name: str
+    price: float
+
+trip = Agent("trip_agent", description="Finds hotels.")
+
+@trip.action(timeout=20)
+def cities(country: str) -> dict[str, list[str]]:
+    return {"names": [country + "-a", country + "-b", country + "-c"]}
+
+@trip.action
+async def hotel(city: str, ctx: AsyncContext) -> Hotel:
+    """Finds a hotel."""
+    prices = await asyncio.gather(*(ctx.call(f"ask {n}", price, city, n) for n in range(3)))
+    if ctx.attempt == 1:
+        raise Retry("once more")
+    return Hotel(city, min(prices))
+
+async def price(city: str, n: int) -> float:
+    await asyncio.sleep(0.02 * (3 - n))
+    return 100.0 - n
+
+@trip.action
+def fragile(ctx: Context):
+    raise Partial({"found": 1}, "one of two did not answer")
+
+@trip.action
+def talk(ctx: Context):
+    decision = ctx.approve("spend 5 USD?")
+    colour = ctx.ask("which colour?", schema={"type": "string"})
+    inner = ctx.submit_plan({"steps": [{"id": "a", "kind": "finish", "inputs": {"x": "{{ goal.metadata.inputs.x }}"}}]}, inputs={"x": 7})
+    event = ctx.wait_event("payment", key=ctx.plan, timeout=600)
+    late = ctx.wait_event("never", timeout=0.05, default={"paid": False})
+    return {"decision": decision, "colour": colour, "inner": inner["outputs"], "event": event, "late": late}
+
+serve(trip, slots=4)
+'''
+
+
+def test_functions_become_durable_agents(server: Goalmill, agent: Start) -> None:
+    agent(TRIP)
+    card = next(a for a in server.request("GET", "/v1/agents")["items"] if a["agent_type"] == "trip_agent")
+    assert {action["name"]: action.get("outputs", {}).get("required") for action in card["actions"]}["hotel"] == ["name", "price"]
+    with Plan("trip") as plan:
+        cities = Step("cities", "trip_agent", action="cities", inputs={"country": "it"})
+        hotels = Step("hotels", "trip_agent", action="hotel", for_each=cities.out.names, item="city", inputs={"city": "{{ city }}"},
+                      retry={"max": 2, "initial": 0.001})
+        Step("best", kind="finish", inputs={"all": hotels.out, "first": f"{hotels.out[0].name} in {cities.out.names[0]}"})
+    run = server.submit(plan)
+    types = [event.type for event in run.events(timeout=60)]
+    assert types[0] == "goal_accepted" and types[-1] == "plan_completed"
+    result = run.result()
+    assert result["all"] == [{"name": f"it-{c}", "price": 98.0} for c in "abc"] and result["first"] == "it-a in it-a"
+    assert run.explain()["status"] == "completed"
+    with Plan("one") as plan:
+        Step("h", "trip_agent", action="hotel", inputs={"city": "Oslo"}, retry={"max": 2, "initial": 0.001})
+    events = list(server.submit(plan).events(timeout=60))
+    calls = [(event.attempt, event.data["name"]) for event in events if event.type == "call_recorded"]
+    assert calls == [(1, "ask 0"), (1, "ask 1"), (1, "ask 2")], "parallel calls are recorded in order, and once"
+    assert [event.attempt for event in events if event.type == "step_completed"] == [2]
+
+
+def test_waits_of_calls_hold_no_worker(server: Goalmill, agent: Start) -> None:
+    agent(TRIP)
+    with Plan("talk") as plan:
+        Step("t", "trip_agent", action="talk", timeout=30)
+    run = server.submit(plan)
+
+    def waits(status: str) -> bool:
+        return bool(run.view()["steps"][0]["status"] == status)
+    until(lambda: waits("awaiting_approval"))
+    run.approve("fine", step="t")
+    until(lambda: run.view()["steps"][0].get("question") or run._get("/questions")["items"])
+    run.answer("red", step="t")
+    until(lambda: server.request("GET", "/v1/waits")["items"])
+    server.send_event("payment", {"amount": 5}, key=run.id)
+    result = run.result(60)
+    assert result["decision"]["approved"] is True and result["colour"] == "red" and result["event"] == {"amount": 5}
+    assert result["inner"] == {"x": 7} and result["late"] == {"paid": False}
+
+
+def test_a_partial_success_and_a_refused_input(server: Goalmill, agent: Start) -> None:
+    agent(TRIP)
+    with Plan("fragile") as plan:
+        Step("f", "trip_agent", action="fragile")
+    run = server.submit(plan)
+    with pytest.raises(RunFailed) as ended:
+        run.result(60)
+    assert ended.value.status == "partial" and run.results()["results"]["f"] == {"found": 1}
+    with Plan("wrong") as wrong:
+        Step("w", "trip_agent", action="hotel", inputs={"town": "Rome"}, retry=0)
+    with pytest.raises(RunFailed, match="w: INPUT_INVALID `/city` is missing"):
+        server.submit(wrong).result(60)
+
+
+def test_the_same_key_gives_the_same_plan_and_refusals_have_places(server: Goalmill) -> None:
+    with Plan("once") as plan:
+        Step("a", kind="finish", inputs={"x": 1})
+    assert server.submit(plan, key="once-1").id == server.submit(plan, key="once-1").id
+    with pytest.raises(ApiError) as refused:
+        server.submit({"steps": [{"id": "a", "kind": "finish", "dependencies": ["b"]}]})
+    assert refused.value.code and refused.value.errors[0]["pointer"] == "/steps/0/dependencies/0"
+    assert "hint" in refused.value.errors[0] and "/steps/0/dependencies/0" in str(refused.value)
+
+
+def test_a_goal_is_planned_and_a_plan_is_cancelled(server: Goalmill) -> None:
+    run = server.submit("Plan a 3-day trip to Paris in May with a $2000 budget")
+    assert run.wait(60) == "completed"
+    with Plan("long") as plan:
+        Step("w", wait=3600)
+    long = server.submit(plan)
+    long.cancel("enough")
+    with pytest.raises(RunFailed, match="cancelled"):
+        long.result(60)
+    with pytest.raises(TimeoutError):
+        with Plan("longer") as plan:
+            Step("w", wait=3600)
+        server.submit(plan).result(0.3)
+
+
+def test_async_programs(installation: Installation) -> None:
+    async def go() -> Any:
+        client = AsyncGoalmill(installation.url)
+        with Plan("async") as plan:
+            Step("a", kind="finish", inputs={"x": 1})
+        run = await client.submit(plan)
+        types = [event.type async for event in run.events(timeout=60)]
+        return types[-1], await run.result()
+    assert asyncio.run(go()) == ("plan_completed", {"x": 1})
+
+
+MODEL_AGENT = '''
+import os, httpx
+from goalmill import Agent, Context, Outcome
+agent = Agent("model_agent")
+
+def ask(question: str, idempotency_key: str = "") -> Outcome[str]:
+    answer = httpx.post(os.environ["MODEL"] + "/chat/completions", headers={"Idempotency-Key": idempotency_key},
+                        json={"model": "m", "messages": [{"role": "user", "content": question}]}).json()
+    usage = answer["usage"]
+    return Outcome(answer["choices"][0]["message"]["content"], cost=0.25, prompt_tokens=usage["prompt_tokens"],
+                   completion_tokens=usage["completion_tokens"])
+
+@agent.action
+def think(ctx: Context) -> list[str]:
+    return [ctx.call("ask", ask, f"question {n}") for n in range(1, 21)]
+
+agent.serve(slots=1)
+'''
+
+
+def kill_after_each_answer(installation: Installation, model: Model, source: str | Path, calls: int, **environment: str) -> Callable[[], None]:
+    """`kill -9` of the agent as soon as it has the answer to a call for the first time, and a new agent."""
+    killed: set[str] = set()
+    process = installation.agent(source, MODEL=model.url, **environment)
+    lock = threading.Lock()
+
+    def answered(request: dict[str, Any]) -> None:
+        nonlocal process
+        with lock:
+            asked = str(len(request["messages"])) + str(request["messages"][-1].get("content"))
+            if asked in killed or len(killed) == calls:
+                return
+            killed.add(asked)
+            process.kill()
+            process.wait()
+            process = installation.agent(source, MODEL=model.url, **environment)
+    model.answered = answered
+
+    def end() -> None:
+        with lock:  # the last agent may still be starting
+            assert len(killed) == calls
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(60) == 0
+    return end
+
+
+def test_kill_9_after_each_of_20_model_calls(installation: Installation, server: Goalmill, model: Model) -> None:
+    end = kill_after_each_answer(installation, model, MODEL_AGENT, 20)
+    with Plan("think") as plan:
+        Step("t", "model_agent", action="think", timeout=600)
+    run = server.submit(plan)
+    assert run.result(180) == [f"answer to question {n}" for n in range(1, 21)]
+    assert set(model.keys) == {f"{run.id}/t/{n}" for n in range(1, 21)}
+    assert max(model.keys.values()) <= 2, "more than the call in flight was repeated"
+    usage = run.results()["usage"]
+    assert (usage["cost"], usage["tokens"]) == (20 * 0.25, 20 * 42), "each call counts once"
+    end()
+
+
+def test_events_go_on_after_the_server_was_killed(installation: Installation, server: Goalmill) -> None:
+    with Plan("restart") as plan:
+        Step("w", wait={"event": "go", "key": "restart"})
+    run = server.submit(plan)
+    seen: list[int] = []
+    reader = threading.Thread(target=lambda: seen.extend(event.seq for event in run.events(timeout=60)))
+    reader.start()
+    until(lambda: server.request("GET", "/v1/waits")["items"])
+    installation.kill()
+    installation.start()
+    server.send_event("go", key="restart")
+    reader.join(60)
+    assert seen == list(range(1, len(seen) + 1)) and run.wait() == "completed"
+
+
+def test_sentinel_and_tls(tmp_path: Path) -> None:
+    from goalmill.connection import connect
+
+    from conftest import free_port
+    key, certificate = tmp_path / "key.pem", tmp_path / "cert.pem"
+    subprocess.run(["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-keyout", key, "-out", certificate, "-days", "2",
+                    "-subj", "/CN=localhost", "-addext", "subjectAltName=DNS:localhost"], check=True, capture_output=True)
+    plain, tls, sentinel = free_port(), free_port(), free_port()
+    watched = tmp_path / "sentinel.conf"
+    watched.write_text(f"port {sentinel}\nsentinel monitor main 127.0.0.1 {plain} 1\n")
+    servers = [
+        subprocess.Popen(["redis-server", "--port", str(plain), "--save", "", "--tls-port", str(tls), "--tls-cert-file", certificate,
+                          "--tls-key-file", key, "--tls-auth-clients", "no"], stdout=subprocess.DEVNULL),
+        subprocess.Popen(["redis-server", str(watched), "--sentinel"], stdout=subprocess.DEVNULL),
+    ]
+    try:
+        for url in (f"rediss://localhost:{tls}?ssl_ca_certs={certificate}", f"redis+sentinel://127.0.0.1:{sentinel}/main"):
+            def answers(url: str = url) -> bool:
+                try:
+                    return bool(connect(url).set("x", "1"))
+                except OSError:
+                    return False
+                except Exception as error:
+                    assert "onnect" in str(error) or "master" in str(error).lower(), error
+                    return False
+            until(answers)
+    finally:
+        for process in servers:
+            process.kill()
+            process.wait()
+
+
+def test_a_token_and_a_namespace_are_sent() -> None:
+    client = Goalmill("127.0.0.1:1", token="secret", namespace="research")
+    assert client.http.headers["Authorization"] == "Bearer secret" and client.http.headers["Goalmill-Namespace"] == "research"
+    assert str(client.http.base_url).startswith("http://")
+
+
+def blocks(page: Path) -> list[str]:
+    return re.findall(r"```python\n(.*?)```", page.read_text(), re.S)
+
+
+def test_the_examples_of_the_pages_run_as_printed(installation: Installation, tmp_path: Path) -> None:
+    """In a fresh virtual environment: the worker, then the program that submits the plan, as the pages print them."""
+    package = shutil.copytree(ROOT / "sdk/python", tmp_path / "package", ignore=shutil.ignore_patterns("*.egg-info", "build", "tests"))
+    subprocess.run([sys.executable, "-m", "venv", tmp_path / "venv"], check=True)
+    python = tmp_path / "venv/bin/python"
+    subprocess.run([python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", package], check=True)
+    for page in ("sdk/python/README.md", "README.md", "docs/workers.md"):
+        worker, program = re.findall(r"```python\n(.*?)```", (ROOT / page).read_text(), re.S)[:2]
+        process = installation.agent(worker, python=str(python))
+        submitting = tmp_path / "submit.py"
+        submitting.write_text(program)
+        done = subprocess.run([python, submitting], capture_output=True, text=True, timeout=60, cwd=tmp_path,
+                              env={"PATH": "/usr/bin:/bin", "GOALMILL_SERVER": installation.url})
+        assert done.returncode == 0 and "{'said': 'HI" in done.stdout, f"{page}: {done.stdout}{done.stderr}"
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(30) == 0
+
+
+def test_the_example_of_the_workers_page_is_the_file() -> None:
+    file = (ROOT / "docs/examples/worker.py").read_text()
+    block = re.findall(r"```python\n(.*?)```", (ROOT / "docs/workers.md").read_text(), re.S)[0]
+    assert file.endswith(block)

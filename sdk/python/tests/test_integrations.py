@@ -1,0 +1,119 @@
+"""Each framework adapter: `kill -9` after each answer of the model repeats at most the call in flight."""
+from __future__ import annotations
+
+import json
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from goalmill import Goalmill, Plan, Step
+
+from conftest import Installation, Model
+from test_end_to_end import kill_after_each_answer
+
+TOOLS = 2
+HEAD = '''
+import os
+from goalmill import Agent, AsyncContext
+os.environ["OPENAI_API_KEY"] = "none"
+
+framework = Agent("NAME_agent")
+
+def note(n: int) -> str:
+    with open(os.environ["EFFECTS"], "a") as effects:
+        effects.write(f"look {n}\\n")
+    return f"saw {n}"
+'''
+AGENTS = {
+    "pydantic_ai": '''
+from pydantic_ai import Agent as PydanticAgent
+from pydantic_ai.models.openai import OpenAIChatModel
+from pydantic_ai.providers.openai import OpenAIProvider
+from goalmill.integrations.pydantic_ai import run
+
+agent = PydanticAgent(OpenAIChatModel("m", provider=OpenAIProvider(base_url=os.environ["MODEL"], api_key="none")))
+
+@agent.tool_plain
+async def look(n: int) -> str:
+    """Looks."""
+    return note(n)
+
+@framework.action
+async def work(question: str, ctx: AsyncContext) -> str:
+    return (await run(agent, ctx, question)).output
+''',
+    "langgraph": '''
+from langchain_core.tools import tool
+from langchain_openai import ChatOpenAI
+from langgraph.graph import END, START, MessagesState, StateGraph
+from langgraph.prebuilt import ToolNode, tools_condition
+from goalmill.integrations.langgraph import durable_model, durable_tools
+
+@tool
+async def look(n: int) -> str:
+    """Looks."""
+    return note(n)
+
+@framework.action
+async def work(question: str, ctx: AsyncContext) -> str:
+    tools = durable_tools([look], ctx)
+    model = durable_model(ChatOpenAI(model="m", base_url=os.environ["MODEL"]), ctx).bind_tools(tools)
+
+    async def ask(state: MessagesState):
+        return {"messages": [await model.ainvoke(state["messages"])]}
+    graph = StateGraph(MessagesState)
+    graph.add_node("ask", ask)
+    graph.add_node("tools", ToolNode(tools))
+    graph.add_edge(START, "ask")
+    graph.add_conditional_edges("ask", tools_condition)
+    graph.add_edge("tools", "ask")
+    state = await graph.compile().ainvoke({"messages": [("user", question)]})
+    return state["messages"][-1].content
+''',
+    "openai_agents": '''
+from agents import Agent as OpenAIAgent, OpenAIChatCompletionsModel, function_tool, set_tracing_disabled
+from openai import AsyncOpenAI
+from goalmill.integrations.openai_agents import run
+
+set_tracing_disabled(True)
+
+@function_tool
+async def look(n: int) -> str:
+    """Looks."""
+    return note(n)
+
+model = OpenAIChatCompletionsModel("m", AsyncOpenAI(base_url=os.environ["MODEL"], api_key="none"))
+agent = OpenAIAgent("looker", model=model, tools=[look])
+
+@framework.action
+async def work(question: str, ctx: AsyncContext) -> str:
+    return (await run(agent, ctx, question)).final_output
+''',
+}
+
+
+def scripted(request: dict[str, Any]) -> dict[str, Any]:
+    seen = [message["content"] for message in request["messages"] if message["role"] == "tool"]
+    if len(seen) < TOOLS:
+        arguments = json.dumps({"n": len(seen)})
+        return {"tool_calls": [{"id": f"call_{len(seen)}", "type": "function", "function": {"name": "look", "arguments": arguments}}]}
+    return {"content": ", ".join(seen)}
+
+
+@pytest.mark.parametrize("name", AGENTS)
+def test_kill_9_after_each_model_call(name: str, installation: Installation, server: Goalmill, model: Model, tmp_path: Path) -> None:
+    effects = tmp_path / "effects"
+    model.script = scripted
+    source = HEAD.replace("NAME", name) + AGENTS[name] + "\nframework.serve(slots=1)\n"
+    end = kill_after_each_answer(installation, model, source, TOOLS + 1, EFFECTS=str(effects))
+    with Plan(name) as plan:
+        Step("t", f"{name}_agent", action="work", inputs={"question": "what is there?"}, timeout=600)
+    run = server.submit(plan)
+    assert run.result(180) == "saw 0, saw 1"
+    assert len(model.keys) == TOOLS + 1 and max(model.keys.values()) <= 2, model.keys
+    looks = Counter(effects.read_text().splitlines())
+    assert set(looks) == {f"look {n}" for n in range(TOOLS)} and max(looks.values()) <= 2
+    assert run.results()["usage"]["tokens"] == (TOOLS + 1) * 42, "each model call counts once"
+    end()

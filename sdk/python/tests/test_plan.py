@@ -1,0 +1,137 @@
+from __future__ import annotations
+
+import dataclasses
+import inspect
+import json
+from typing import Any
+
+import pytest
+
+from goalmill import Agent, Goalmill, Plan, Step
+
+from conftest import ROOT
+
+agent = Agent("hotel_agent")
+
+
+@dataclasses.dataclass
+class Hotel:
+    name: str
+    price: float
+
+
+@dataclasses.dataclass
+class Cities:
+    list: list[str]
+
+
+@agent.action(timeout=60, undo="cancel")
+def search(city: str) -> Hotel:
+    return Hotel(city, 1.0)
+
+
+@agent.action
+def find() -> Cities:
+    return Cities(["Rome"])
+
+
+@agent.action
+def cancel(order: str) -> None:
+    return None
+
+
+def whole() -> Plan:
+    """Every word of the vocabulary."""
+    with Plan("inner", collect="list") as inner:
+        Step("one", kind="message", inputs={"x": "{{ goal.metadata.inputs }}"})
+    with Plan("trip", strategy="adaptive", max_parallel=4, budget={"cost": 5, "tokens": 1000, "seconds": 600}, approve={"limit": 60, "default": "approve"},
+              revision={"max": 1}, continue_on_failure=True, failures_max=3, undo_on=["failed"], confidence=0.9, estimates={"cost": 1},
+              metadata={"order": "7"}, start_in=0.001) as plan:
+        with plan.phase("look", "Looks around.", checkpoint=True):
+            cities = Step("find", find, description="finds cities", priority=7, cache={"key": "cities", "ttl": 60})
+            hotels = Step("hotels", search, inputs={"city": "{{ item }}"}, for_each=cities.out.list, batch=None, max_parallel=2,
+                          items_max=50, on_item_failure={"at_most": 1}, retry={"max": 2, "initial": 0.1, "max_wait": 1, "factor": 2.0, "jitter": "none"},
+                          fallback={"agent_type": "echo", "action": "search"}, on_failure="continue", on_partial="continue",
+                          estimates={"seconds": 1, "cost": 0.01})
+        with plan.phase("book"):
+            Step("draft", "echo", action="write", inputs={"n": "{{ iteration }}"}, repeat={"until": "iteration > 1", "max": 3, "delay": 0.01, "on_max": "continue"},
+                 resource="printer", expected_outputs=["n"], expected_output="a number", output_schema={"type": "object"}, timeout=5)
+            Step("nap", wait=0.01)
+            Step("paid", wait={"event": "payment", "key": "{{ goal.metadata.order }}", "timeout": 3600, "schema": dict[str, Any],
+                               "on_timeout": {"default": {"paid": False}}}, after=["nap"])
+            Step("until", wait={"until": "2027-01-01T00:00:00Z"}, when=f"{hotels.out} | length > 99")
+            Step("inner", inner, inputs={"city": cities.out.list[0]})
+            Step("order", "echo", action="book", inputs={"of": hotels.out[0].name}, undo={"action": "cancel", "inputs": {"o": "{{ outputs.of }}"}, "timeout": 5, "retry": 1},
+                 approve=True, after=[hotels], join={"at_least": 1})
+            paying = Step("pay", "echo", action="pay")
+            Step("notice", "echo", action="send", after=[paying.ended("failed")], inputs={"why": paying.failure.message})
+            Step("which", ask={"question": "which?", "limit": 60, "default": "any"})
+            Step("best", kind="finish", inputs={"best": hotels.out, "text": f"in {cities.out.list[0]}"})
+        with plan.always():
+            Step("report", "echo", action="write", inputs={"status": "{{ plan.status }}"})
+    return plan
+
+
+def test_the_json_of_a_plan() -> None:
+    document = whole().to_dict()
+    steps = {step["id"]: step for step in document["steps"]}
+    assert steps["hotels"] == {
+        "id": "hotels", "phase": "look", "agent_type": "hotel_agent", "action": "search", "inputs": {"city": "{{ item }}"},
+        "for_each": "{{ steps.find.outputs.list }}", "max_parallel": 2, "items_max": 50, "on_item_failure": {"at_most": 1},
+        "retry": {"max": 2, "initial_ms": 100, "max_ms": 1000, "factor": 2.0, "jitter": "none"}, "timeout_ms": 60000,
+        "fallback": {"agent_type": "echo", "action": "search"}, "on_failure": "continue", "on_partial": "continue",
+        "estimates": {"seconds": 1, "cost": 0.01}, "undo": {"action": "cancel"}, "depends_on": ["find"],
+    }
+    assert steps["until"]["when"] == "steps.hotels.outputs | length > 99"
+    assert steps["paid"]["wait"]["timeout_ms"] == 3_600_000 and steps["nap"]["wait"] == {"for_ms": 10}
+    assert steps["best"]["depends_on"] == ["find", "hotels"] and steps["best"]["inputs"]["text"] == "in {{ steps.find.outputs.list[0] }}"
+    assert steps["notice"]["depends_on"] == [{"step": "pay", "is": ["failed"]}]
+    assert document["always"][0]["id"] == "report" and [phase["id"] for phase in document["phases"]] == ["look", "book"]
+    json.dumps(document)
+
+
+def test_the_server_takes_the_whole_vocabulary(server: Goalmill) -> None:
+    server.request("POST", "/v1/agents", agent.card())
+    server.validate(whole())
+
+
+def test_every_field_of_the_schema_can_be_written() -> None:
+    schema = json.loads((ROOT / "docs/schemas/plan.json").read_text())
+    of_plan, of_step = inspect.signature(Plan).parameters, inspect.signature(Step).parameters
+    elsewhere = {"phases": "plan.phase()", "steps": "Step"}
+    assert not schema["properties"].keys() - of_plan.keys() - elsewhere.keys()
+    elsewhere = {"dependencies": "after", "phase": "plan.phase()", "timeout_ms": "timeout", "plan": "run", "always": "plan.always()",
+                 "undoes": "undo", "agent_type": "run", "dependency_status": "after"}
+    assert not schema["$defs"]["Step"]["properties"].keys() - of_step.keys() - elsewhere.keys()
+    of_map = {"items": "for_each", "as": "item"}
+    assert not schema["$defs"]["ForEach"]["properties"].keys() - of_step.keys() - of_map.keys()
+
+
+def test_references_know_the_types_of_the_outputs() -> None:
+    with Plan() as plan:
+        found = Step("find", find)
+        with pytest.raises(AttributeError, match="has no field `cities`, it has: list"):
+            found.out.cities
+        hotels = Step("hotels", search, for_each=found.out.list, inputs={"city": "{{ item }}"})
+        assert str(hotels.out[0].price) == "{{ steps.hotels.outputs[0].price }}"
+        with pytest.raises(AttributeError, match="has no field `prise`"):
+            hotels.out[0].prise
+        odd = Step("a-b", "echo")
+        assert str(odd.out["c d"]) == "{{ steps['a-b'].outputs['c d'] }}"
+        Step("z", "echo", inputs=[odd.out])
+    assert plan.to_dict()["steps"][-1]["depends_on"] == ["a-b"]
+
+
+def test_mistakes_are_refused_where_they_are_made() -> None:
+    with pytest.raises(RuntimeError, match="belongs to no plan"):
+        Step("a", "echo")
+    with Plan():
+        step = Step("a", "echo")
+        with pytest.raises(ValueError, match="two steps `a`"):
+            Step("a", "echo")
+        with pytest.raises(TypeError, match="no input `town`"):
+            Step("b", search, inputs={"town": "Rome"})
+        with pytest.raises(TypeError, match="is no action"):
+            Step("c", test_mistakes_are_refused_where_they_are_made)
+        with pytest.raises(TypeError, match="known only when the plan runs"):
+            list(step.out.items)

@@ -1,0 +1,173 @@
+// What an action gets beside its inputs.
+
+import { Calls, Suspended, type CallOptions, type Usage } from './calls.js';
+import { type Duration, toMs, toText } from './duration.js';
+import { Fatal, type Failure } from './errors.js';
+import type { Log } from './log.js';
+import type { PlanDocument } from './plan.js';
+import type { CallBudget, Task } from './protocol.js';
+import { jsonSchemaOf, type JsonSchema, type StandardSchema, validate } from './schema.js';
+
+/** The decision of a person. */
+export interface Decision {
+  approved: boolean;
+  reason?: string;
+}
+
+/** How a submitted plan has ended. */
+export interface PlanOutcome<T = any> {
+  plan?: string;
+  status?: string;
+  outputs?: T;
+  error?: Failure;
+}
+
+/** What the worker does for a context. @internal */
+export interface ContextHost {
+  calls: Calls;
+  startedMs: number;
+  signal: AbortSignal;
+  log: Log;
+  progress(fraction: number, message: string): void;
+}
+
+/** One attempt of one step. */
+export class Context {
+  private used = { cost: 0, promptTokens: 0, completionTokens: 0 };
+  private readonly suggestions: Record<string, unknown>[] = [];
+
+  /** @internal */
+  constructor(private readonly task: Task, private readonly host: ContextHost) {}
+
+  /** The id of the plan. */
+  get plan(): string {
+    return this.task.plan;
+  }
+  /** The id of the step. */
+  get step(): string {
+    return this.task.step;
+  }
+  /** Counted from 1 over the life of the step. */
+  get attempt(): number {
+    return this.task.attempt;
+  }
+  /** What the step is for, in words. */
+  get description(): string | undefined {
+    return this.task.description;
+  }
+  /** The same for every attempt of the step: pass it to systems with side effects. */
+  get idempotencyKey(): string {
+    return this.task.idempotency_key;
+  }
+  /** When the attempt will be stopped. */
+  get deadline(): Date {
+    return new Date(this.host.startedMs + this.task.timeout_ms);
+  }
+  /** W3C trace context; pass it on as the header `traceparent`. */
+  get traceparent(): string | undefined {
+    return this.task.traceparent ?? undefined;
+  }
+  /** Aborts when the attempt must stop: cancelled, over its time limit, its lease lost, the worker at its end. */
+  get cancelled(): AbortSignal {
+    return this.host.signal;
+  }
+  /** What further calls may use up; `undefined` if nothing limits the plan. */
+  get budget(): CallBudget | undefined {
+    return this.host.calls.budget();
+  }
+
+  /** Reports progress, 0 to 1, with a line for people. */
+  progress(fraction: number, message = ''): void {
+    this.host.progress(Math.min(1, Math.max(0, fraction)), message.slice(0, 1_000));
+  }
+
+  /** Writes a line to the log of the worker, with plan, step and attempt. */
+  log(message: string, fields: Record<string, unknown> = {}): void {
+    this.host.log('info', message, { plan: this.plan, step: this.step, attempt: this.attempt, ...fields });
+  }
+
+  /** Adds what the attempt has used up beside its durable calls. */
+  addUsage({ cost = 0, promptTokens = 0, completionTokens = 0 }: Usage): void {
+    this.used.cost += cost;
+    this.used.promptTokens += promptTokens;
+    this.used.completionTokens += completionTokens;
+  }
+
+  /** Suggests a change of the rest of the plan; `priority` 8 to 10 triggers a revision. */
+  suggest(description: string, options: { priority?: number; step?: string } = {}): void {
+    if (this.suggestions.length < 20) this.suggestions.push({ description, ...options });
+  }
+
+  /**
+   * Makes a durable call: a finished one is recorded, and a later attempt gets its outcome instead of making it again. `make`
+   * gets the idempotency key of the call. Other code of the action need not be deterministic.
+   */
+  call<T>(name: string, make: (key: string) => T | Promise<T>, options: CallOptions<T> = {}): Promise<T> {
+    return this.host.calls.call(name, make, options);
+  }
+
+  /** Asks a person to agree. The attempt ends; a later one goes on with the decision. */
+  async approve(text: string, options: { limit?: Duration } = {}): Promise<Decision> {
+    const outcome = await this.host.calls.wait('approve', { for: 'approval', text, ...limitOf(options.limit) });
+    return decided<Decision>(outcome);
+  }
+
+  /** Asks a person a question. The attempt ends; a later one goes on with the answer. */
+  async ask<T = unknown>(text: string, options: { schema?: StandardSchema<any, T> | JsonSchema; limit?: Duration } = {}): Promise<T> {
+    const { schema } = options;
+    const standard = schema !== undefined && '~standard' in schema ? (schema as StandardSchema<any, T>) : undefined;
+    const json = standard === undefined ? schema : jsonSchemaOf(standard, 'input');
+    const wait = { for: 'answer' as const, text, ...(json !== undefined && { schema: json }), ...limitOf(options.limit) };
+    const { answer } = decided<{ answer: T }>(await this.host.calls.wait('ask', wait));
+    return standard === undefined ? answer : validate(standard, answer, 'the answer does not fit', 'ANSWER_INVALID');
+  }
+
+  /** Runs a plan inside the step; its steps read `inputs` as `goal.metadata.inputs`. The attempt ends until the plan has. */
+  async submitPlan<T = any>(
+    plan: PlanDocument | Record<string, unknown>,
+    options: { inputs?: unknown; text?: string; limit?: Duration } = {},
+  ): Promise<PlanOutcome<T>> {
+    const document = JSON.parse(JSON.stringify(plan)) as Record<string, unknown>;
+    const text = options.text ?? (typeof document.name === 'string' && document.name !== '' ? document.name : 'a plan of an agent');
+    const inputs = options.inputs === undefined ? {} : { inputs: options.inputs };
+    const wait = { for: 'plan' as const, text, plan: document, ...inputs, ...limitOf(options.limit) };
+    return (await this.host.calls.wait('plan', wait)) as PlanOutcome<T>;
+  }
+
+  /**
+   * Waits for an event from outside (`POST /v1/events`, `goalmill event send`); gives its data, or `undefined` after `timeout`.
+   * The attempt ends until then: the wait is a plan of one step.
+   */
+  async waitEvent<T = unknown>(event: string, options: { key?: string; timeout?: Duration; schema?: JsonSchema } = {}): Promise<T | undefined> {
+    const { key, timeout, schema } = options;
+    const wait = {
+      event,
+      ...(key !== undefined && { key }),
+      ...(schema !== undefined && { schema }),
+      ...(timeout !== undefined && { timeout: toText(timeout), on_timeout: 'skip' }),
+    };
+    const plan = { steps: [{ id: 'event', kind: 'wait', wait }] };
+    const outcome = await this.submitPlan<{ event?: T }>(plan, { text: `the event ${event}` });
+    if (outcome.error != null) throw new Fatal(outcome.error.message, { code: outcome.error.code });
+    return outcome.outputs?.event;
+  }
+
+  /** The fields of the final report that the attempt has collected. @internal */
+  collected(): { used: Usage; suggestions: Record<string, unknown>[] } {
+    return { used: this.used, suggestions: this.suggestions };
+  }
+}
+
+export { Suspended };
+
+function limitOf(limit: Duration | undefined): { limit_ms?: number } {
+  return limit === undefined ? {} : { limit_ms: toMs(limit) };
+}
+
+/** The decision of a person; a `Fatal` if there was none in time. */
+function decided<T>(outcome: unknown): T {
+  const error = (outcome as { error?: { code?: string; message?: string } | string } | null)?.error;
+  if (error == null) return outcome as T;
+  const { code = 'NO_ANSWER', message = 'nobody decided in time' } = typeof error === 'string' ? { message: error } : error;
+  throw new Fatal(message, { code });
+}

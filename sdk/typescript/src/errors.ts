@@ -1,0 +1,92 @@
+// Failures of attempts: what an agent throws, and the form that a report has.
+
+import { type Duration, toMs } from './duration.js';
+
+/** Whether another attempt makes sense; `constraint_violation` may cause a revision of the plan. */
+export type FailureClass = 'transient' | 'permanent' | 'timeout' | 'rate_limited' | 'constraint_violation';
+
+/** The failure of an attempt, as reports carry it. */
+export interface Failure {
+  class: FailureClass;
+  /** Stable, upper case: `HTTP_503`. */
+  code: string;
+  /** For people; without secrets. */
+  message: string;
+  /** Milliseconds. */
+  retry_after_ms?: number;
+}
+
+/** Characters of a message. */
+const MESSAGE_CHARS_MAX = 4_000;
+
+/** Thrown when another attempt may succeed. With `after` the step waits so long and uses no retry. */
+export class Retry extends Error {
+  override name = 'Retry';
+  readonly code: string;
+  readonly afterMs: number | undefined;
+
+  constructor(message = 'another attempt may succeed', options: { after?: Duration; code?: string } = {}) {
+    super(message);
+    this.code = options.code ?? 'RETRY';
+    this.afterMs = options.after === undefined ? undefined : toMs(options.after);
+  }
+}
+
+/** Thrown when no further attempt can succeed. */
+export class Fatal extends Error {
+  override name = 'Fatal';
+  readonly code: string;
+  readonly class: 'permanent' | 'constraint_violation';
+
+  constructor(message: string, options: { code?: string; class?: 'permanent' | 'constraint_violation' } = {}) {
+    super(message);
+    this.code = options.code ?? 'FATAL';
+    this.class = options.class ?? 'permanent';
+  }
+}
+
+/** Returned instead of outputs when only a part of the work is done. The step's `onPartial` decides what follows. */
+export class PartialResult<T = unknown> {
+  readonly errors: Failure[];
+
+  /** `missing` says what is missing and why. */
+  constructor(readonly outputs: T, missing: string | { code: string; message: string; class?: FailureClass }[]) {
+    const list = typeof missing === 'string' ? [{ code: 'INCOMPLETE', message: missing }] : missing;
+    this.errors = list.map(({ code, message, class: kind }) => ({ class: kind ?? 'permanent', code, message }));
+  }
+}
+
+/** A problem object of the API (RFC 9457). */
+export class GoalmillError extends Error {
+  override name = 'GoalmillError';
+
+  constructor(
+    message: string,
+    /** The HTTP status; 0 if there was no answer. */
+    readonly status: number,
+    /** Stable, upper case: `PLAN_NOT_FOUND`. */
+    readonly code: string,
+    readonly problem: Record<string, unknown> = {},
+  ) {
+    super(message);
+  }
+}
+
+/** A plan that has ended without a result. */
+export class PlanFailed extends GoalmillError {
+  override name = 'PlanFailed';
+
+  constructor(readonly plan: string, readonly planStatus: string, code: string, reason: string) {
+    super(`plan ${plan} is ${planStatus}: ${reason}`, 200, code);
+  }
+}
+
+/** The failure that a thrown value stands for: any error but `Fatal` may pass. @internal */
+export function toFailure(thrown: unknown): Failure {
+  const text = thrown instanceof Error ? thrown.message || thrown.name : String(thrown);
+  const message = text.slice(0, MESSAGE_CHARS_MAX).toWellFormed();
+  if (thrown instanceof Fatal) return { class: thrown.class, code: thrown.code, message };
+  if (!(thrown instanceof Retry)) return { class: 'transient', code: 'EXCEPTION', message };
+  if (thrown.afterMs === undefined) return { class: 'transient', code: thrown.code, message };
+  return { class: 'rate_limited', code: thrown.code, message, retry_after_ms: thrown.afterMs };
+}

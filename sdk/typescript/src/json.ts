@@ -1,0 +1,59 @@
+// JSON that leaves and enters the process: bounded, and refused where it would be changed in silence.
+
+import { createHash } from 'node:crypto';
+import { Fatal } from './errors.js';
+
+/** Nested lists and objects of an answer (`limits.nesting_max`). */
+const NESTING_MAX = 64;
+
+/** The JSON of `value`. Refuses what JSON cannot say: it would be dropped or become `null`. */
+export function toJson(value: unknown, what: string): string {
+  check(value, '', 0, what);
+  return JSON.stringify(value) ?? 'null';
+}
+
+function check(value: unknown, at: string, depth: number, what: string): void {
+  switch (typeof value) {
+    case 'string':
+      if (!value.isWellFormed()) refuse(what, at, 'holds an unpaired surrogate');
+      return;
+    case 'number':
+      if (!Number.isFinite(value)) refuse(what, at, `is ${value}, which JSON cannot say`);
+      return;
+    case 'bigint':
+      return refuse(what, at, 'is a bigint: write it as text');
+    case 'function':
+    case 'symbol':
+      return refuse(what, at, `is a ${typeof value}`);
+    case 'object': {
+      if (value === null) return;
+      if (typeof (value as { toJSON?: unknown }).toJSON === 'function') {
+        return check((value as { toJSON(): unknown }).toJSON(), at, depth + 1, what);
+      }
+      if (value instanceof Map || value instanceof Set) return refuse(what, at, 'is a Map or a Set: make it an object or a list');
+      if (depth >= NESTING_MAX) return refuse(what, at, `has more than ${NESTING_MAX} nested lists and objects`);
+      for (const key in value) {
+        if (!key.isWellFormed()) refuse(what, at, 'has a name with an unpaired surrogate');
+        check((value as Record<string, unknown>)[key], `${at}/${key}`, depth + 1, what);
+      }
+      return;
+    }
+    default:
+  }
+}
+
+function refuse(what: string, at: string, why: string): never {
+  throw new Fatal(`${what}${at === '' ? '' : ` at \`${at}\``} ${why}`, { code: 'ANSWER_INVALID' });
+}
+
+/** A digest that identifies a value, whatever the order of its fields. */
+export function digest(value: unknown): string {
+  return createHash('sha256').update(JSON.stringify(sorted(value)) ?? '').digest('hex').slice(0, 32);
+}
+
+function sorted(value: unknown): unknown {
+  if (Array.isArray(value)) return value.map(sorted);
+  if (value === null || typeof value !== 'object') return value;
+  if (typeof (value as { toJSON?: unknown }).toJSON === 'function') return sorted((value as { toJSON(): unknown }).toJSON());
+  return Object.fromEntries(Object.keys(value).sort().map((key) => [key, sorted((value as Record<string, unknown>)[key])]));
+}

@@ -1,0 +1,313 @@
+// Plans as code: a builder that emits JSON and nothing else. The server validates and prices it.
+
+import type { Action } from './agent.js';
+import { type Duration, toText } from './duration.js';
+import type { JsonSchema } from './schema.js';
+
+const EXPRESSION = Symbol('expression');
+
+/** An expression; in a plan it is the text `{{ … }}`. */
+export interface Expression {
+  readonly [EXPRESSION]: string;
+}
+
+/** A place in the plan's data. Any field of it is a place too. */
+export type Ref<T = any> = 0 extends 1 & T
+  ? any
+  : Expression &
+      (T extends readonly (infer Item)[]
+        ? { readonly [index: number]: Ref<Item> }
+        : T extends object
+          ? { readonly [Field in keyof T & string]-?: Ref<NonNullable<T[Field]>> }
+          : unknown);
+
+/** A value, or an expression that gives one. */
+export type Templated<T> = T | Expression | `${string}{{${string}` | (T extends object ? { [Field in keyof T]: Templated<T[Field]> } : never);
+
+/** The place that an expression names: `ref("steps.find.outputs.list | first")`. */
+export function ref<T = any>(expression: string): Ref<T> {
+  const text = `{{ ${expression} }}`;
+  const own: Record<PropertyKey, unknown> = { [EXPRESSION]: expression, toString: () => text, toJSON: () => text, [Symbol.toPrimitive]: () => text };
+  return new Proxy(own, {
+    get: (target, key) => {
+      if (key in target) return target[key];
+      // A promise would call `then`.
+      if (typeof key === 'symbol' || key === 'then') return undefined;
+      if (/^[A-Za-z_]\w*$/.test(key)) return ref(`${expression}.${key}`);
+      return ref(/^\d+$/.test(key) ? `${expression}[${key}]` : `${expression}[${quoted(key)}]`);
+    },
+  }) as Ref<T>;
+}
+
+/** What steps see besides other steps. */
+export const refs = {
+  /** The goal: `refs.goal.metadata.inputs.city`. */
+  goal: ref('goal'),
+  /** The item, and its place from 0, of a step with `forEach`. */
+  item: ref('item'),
+  index: ref<number>('index'),
+  /** The number of the iteration, from 1, and the iteration before, of a step with `repeat`. */
+  iteration: ref<number>('iteration'),
+  previous: ref('previous'),
+  /** Inputs and outputs of the step that an undo step undoes; `outputs` also of an iteration in `until`. */
+  inputs: ref('inputs'),
+  outputs: ref('outputs'),
+  /** Status and failure of the plan, in steps that always run. */
+  plan: ref('plan'),
+};
+
+/** A condition: a bare expression, or a text with references (`${found.out.score} > 0.8`). */
+export type Condition = string | Expression;
+
+/** When, and how often, a failed attempt is tried again. */
+export interface RetryPolicy {
+  /** Attempts after the first one. */
+  max?: number;
+  initial?: Duration;
+  factor?: number;
+  maxDelay?: Duration;
+  jitter?: 'full' | 'none';
+}
+
+/** What takes back what a step did; a text is the action of the same agent, with `inputs` and `outputs` of the step. */
+export type Undo = string | { action?: string; agentType?: string; inputs?: unknown; retry?: RetryPolicy; timeout?: Duration };
+
+/** Fields of steps that an action may set for all its steps. */
+export interface StepDefaults {
+  /** Limit of one attempt. */
+  timeout?: Duration;
+  retry?: RetryPolicy;
+  undo?: Undo;
+  fallback?: { agentType?: string; action?: string };
+  onFailure?: 'abort' | 'skip' | 'continue' | 'replan' | 'ask_user';
+  onPartial?: 'continue' | 'replan' | 'fail';
+  cache?: boolean | { key?: string; ttl?: Duration };
+  estimates?: { seconds?: number; tokens?: number; cost?: number };
+  /** Steps of a plan with the same resource exclude each other. */
+  resource?: string;
+  /** 1 (last) to 10 (first). */
+  priority?: number;
+}
+
+/** A dependency: a step, or a step with the outcomes after which this one runs. */
+export type Dependency = string | StepHandle<any> | { step: string | StepHandle<any>; is: ('completed' | 'failed' | 'skipped' | 'undone')[] };
+
+/** What a map runs over. */
+export type ForEach = unknown[] | Expression | string | {
+  items: unknown[] | Expression | string;
+  as?: string;
+  batch?: number;
+  maxParallel?: number;
+  itemsMax?: number;
+  onItemFailure?: 'fail' | 'continue' | { atMost: number };
+};
+
+/** What a `wait` step waits for: one of `for`, `until`, `event`. */
+export interface Wait {
+  for?: Duration;
+  until?: string | number | Date | Expression;
+  event?: string;
+  key?: string | Expression;
+  schema?: JsonSchema;
+  timeout?: Duration;
+  onTimeout?: 'fail' | 'skip' | { default: unknown };
+}
+
+/** Fields of a step. */
+export interface StepOptions<I = any> extends StepDefaults {
+  description?: string;
+  action?: string;
+  inputs?: Inputs<I>;
+  /** Steps that come before; those that the step refers to are added. */
+  after?: Dependency[];
+  when?: Condition;
+  join?: 'all' | 'any' | { atLeast: number };
+  forEach?: ForEach;
+  repeat?: { until: Condition; max: number; delay?: Duration; onMax?: 'fail' | 'continue' };
+  approve?: boolean | { limit?: Duration; default?: 'approve' | 'reject' };
+  ask?: { question: string; schema?: JsonSchema; default?: unknown; limit?: Duration; into?: string };
+  /** The answer of the agent may come later, by a call to an address in the task. */
+  callback?: boolean;
+  expectedOutputs?: string[];
+  expectedOutput?: string;
+  outputSchema?: JsonSchema;
+  phase?: string;
+  judges?: string[];
+}
+
+type Inputs<I> = 0 extends 1 & I ? unknown : { [Field in keyof I]?: Templated<I[Field]> };
+
+/** Fields of a plan. */
+export interface PlanOptions {
+  strategy?: 'sequential' | 'parallel' | 'adaptive';
+  maxParallel?: number;
+  budget?: { tokens?: number; cost?: number; seconds?: number };
+  approve?: boolean | { limit?: Duration; default?: 'approve' | 'reject' };
+  /** After which outcomes done steps are undone; both by default. */
+  undoOn?: ('failed' | 'cancelled')[];
+  revision?: Record<string, unknown>;
+  continueOnFailure?: boolean;
+  failuresMax?: number;
+  collect?: 'last' | 'list';
+  phases?: { id: string; description?: string; checkpoint?: boolean }[];
+  startAt?: string | number;
+  startIn?: Duration;
+  estimates?: { seconds?: number; tokens?: number; cost?: number };
+  confidence?: number;
+  metadata?: Record<string, unknown>;
+}
+
+/** A plan as JSON. */
+export interface PlanDocument {
+  name: string;
+  steps: Record<string, unknown>[];
+  [field: string]: unknown;
+}
+
+/** A step of a plan that is being built. */
+export class StepHandle<T = any> {
+  /** The outputs of the step: `hotels.out.best.price`. */
+  readonly out: Ref<T>;
+  readonly status: Ref<string>;
+
+  /** @internal */
+  constructor(readonly id: string) {
+    const place = /^[A-Za-z_]\w*$/.test(id) ? `steps.${id}` : `steps[${quoted(id)}]`;
+    this.out = ref<T>(`${place}.outputs`);
+    this.status = ref<string>(`${place}.status`);
+  }
+}
+
+type Mapped<R, O> = O extends { forEach: unknown } ? R[] : R;
+
+/** Adds steps to a plan. Its functions may be taken out of it: `({ step, finish }) => …`. */
+export class PlanBuilder {
+  /** @internal */
+  readonly steps: Record<string, unknown>[] = [];
+
+  /** A step for an agent type, or for an action of an agent. */
+  readonly step = <I, R, O extends StepOptions<I>>(id: string, of: Action<I, R> | string, options?: O): StepHandle<Mapped<R, O>> =>
+    this.add(id, typeof of === 'string' ? { agent_type: of } : { agent_type: of.agentType, action: of.name }, {
+      ...(typeof of === 'string' ? {} : defaultsOf(of.options)),
+      ...options,
+    });
+
+  /** A step that runs once the outcome of the plan is known, whatever that is. */
+  readonly always = <I, R, O extends StepOptions<I>>(id: string, of: Action<I, R> | string, options?: O): StepHandle<Mapped<R, O>> => {
+    const handle = this.step(id, of, options);
+    this.steps.at(-1)!.always = true;
+    delete this.steps.at(-1)!.dependencies;
+    const before = dependenciesOf(this.steps.at(-1)!, options?.after, this.ids((step) => step.always === true && step.id !== id));
+    if (before.length > 0) this.steps.at(-1)!.dependencies = before;
+    return handle;
+  };
+
+  /** A step that waits for a time, or for an event from outside, whose data are its outputs. */
+  readonly wait = <T = any>(id: string, wait: Wait, options?: StepOptions): StepHandle<T> => this.add(id, { kind: 'wait', wait: emit(wait, true) }, options);
+
+  /** A step of the engine: its inputs, with their expressions replaced, are its outputs. */
+  readonly message = <T = any>(id: string, options?: StepOptions<any>): StepHandle<T> => this.add(id, { kind: 'message' }, options);
+
+  /** The same; by custom the last step, whose outputs are those of the plan. */
+  readonly finish = <T = any>(id: string, options?: StepOptions<any>): StepHandle<T> => this.add(id, { kind: 'finish' }, options);
+
+  /** A plan inside the plan. Its steps read the inputs of the step as `refs.goal.metadata.inputs`. */
+  readonly plan = <T = any>(id: string, plan: PlanDocument, options?: StepOptions<any>): StepHandle<T> => this.add(id, { kind: 'plan', plan }, options);
+
+  /** A stored plan inside the plan: `trip`, or a version of it, `trip@3`. */
+  readonly use = <T = any>(id: string, name: string, options?: StepOptions<any>): StepHandle<T> => this.add(id, { kind: 'plan', use: name }, options);
+
+  private add<T>(id: string, head: Record<string, unknown>, options: StepOptions<any> = {}): StepHandle<T> {
+    if (this.steps.some((step) => step.id === id)) throw new TypeError(`the plan has two steps \`${id}\``);
+    const { after, ...fields } = options;
+    const step: Record<string, unknown> = { id, ...head, ...(emit(fields) as object) };
+    const before = dependenciesOf(step, after, this.ids(() => true));
+    if (before.length > 0) step.dependencies = before;
+    this.steps.push(step);
+    return new StepHandle<T>(id);
+  }
+
+  private ids(filter: (step: Record<string, unknown>) => boolean): Set<string> {
+    return new Set(this.steps.filter(filter).map((step) => step.id as string));
+  }
+}
+
+/** A plan, as JSON. `build` adds the steps. */
+export function plan(name: string, options: PlanOptions, build: (plan: PlanBuilder) => void): PlanDocument {
+  const builder = new PlanBuilder();
+  build(builder);
+  return JSON.parse(JSON.stringify({ name, ...(emit(options) as object), steps: builder.steps })) as PlanDocument;
+}
+
+/** Fields that are durations; numbers in them are milliseconds. */
+const DURATIONS = new Set(['timeout', 'delay', 'limit', 'ttl', 'for', 'initial', 'maxDelay', 'startIn']);
+/** Fields whose content is the user's. */
+const OPAQUE = new Set(['inputs', 'schema', 'outputSchema', 'default', 'metadata', 'items', 'plan', 'judges']);
+/** Fields that are bare expressions. */
+const CONDITIONS = new Set(['when', 'until']);
+
+/** The fields of options as documents have them. */
+function emit(options: object, isWait = false): unknown {
+  const fields: Record<string, unknown> = {};
+  for (const [name, value] of Object.entries(options)) {
+    if (value !== undefined) fields[snake(name)] = emitField(name, value, isWait);
+  }
+  return fields;
+}
+
+function emitField(name: string, value: unknown, isWait: boolean): unknown {
+  if (OPAQUE.has(name)) return value;
+  if (DURATIONS.has(name) && typeof value === 'number') return toText(value);
+  if (name === 'until' && isWait) return value;
+  if (CONDITIONS.has(name)) return bare(String(value));
+  if (name === 'forEach' && (isRef(value) || typeof value === 'string' || Array.isArray(value))) return { items: value };
+  if (name === 'undo' && typeof value === 'string') {
+    return { action: value, inputs: { inputs: '{{ inputs }}', outputs: '{{ outputs }}' } };
+  }
+  if (Array.isArray(value)) return value.map((item: unknown) => (isPlain(item) ? emit(item) : item));
+  return isPlain(value) ? emit(value) : value;
+}
+
+/** The step's own dependencies, and the steps that it refers to. */
+function dependenciesOf(step: Record<string, unknown>, after: Dependency[] = [], known: Set<string>): unknown[] {
+  const list: unknown[] = after.map((of) => {
+    if (of instanceof StepHandle) return of.id;
+    return typeof of === 'string' ? of : { step: of.step instanceof StepHandle ? of.step.id : of.step, is: of.is };
+  });
+  const named = new Set(list.map((of) => (typeof of === 'string' ? of : (of as { step: string }).step)));
+  const { plan: _inner, undo: _undo, ...own } = step;
+  for (const [, plain, single, double] of JSON.stringify(own).matchAll(/\bsteps(?:\.([A-Za-z_]\w*)|\['([^']+)'\]|\[\\"([^"\\]+)\\"\])/g)) {
+    const id = (plain ?? single ?? double)!;
+    if (known.has(id) && !named.has(id)) {
+      named.add(id);
+      list.push(id);
+    }
+  }
+  return list;
+}
+
+function defaultsOf(options: StepDefaults): StepDefaults {
+  const { timeout, retry, undo, fallback, onFailure, onPartial, cache, estimates, resource, priority } = options;
+  return { timeout, retry, undo, fallback, onFailure, onPartial, cache, estimates, resource, priority } as StepDefaults;
+}
+
+/** A condition without the braces of the references in it. */
+function bare(text: string): string {
+  return text.replace(/\{\{\s*(.*?)\s*\}\}/g, '$1');
+}
+
+function snake(name: string): string {
+  return name.replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`);
+}
+
+function quoted(text: string): string {
+  return `'${text.replace(/[\\']/g, '\\$&')}'`;
+}
+
+function isRef(value: unknown): boolean {
+  return typeof value === 'object' && value !== null && EXPRESSION in value;
+}
+
+function isPlain(value: unknown): value is object {
+  return typeof value === 'object' && value !== null && !isRef(value) && !(value instanceof Date);
+}

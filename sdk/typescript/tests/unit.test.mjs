@@ -1,0 +1,115 @@
+// Parts of the package by themselves.
+import assert from 'node:assert/strict';
+import { createServer } from 'node:http';
+import test from 'node:test';
+import { agent, connect, Fatal, GoalmillError, Retry } from 'goalmill';
+import { toFailure } from '../dist/errors.js';
+import { digest, toJson } from '../dist/json.js';
+import { readTask } from '../dist/protocol.js';
+import { parseAddress } from '../dist/redis.js';
+import { freePort } from './servers.mjs';
+
+test('addresses of Redis are read as Goalmill writes them', () => {
+  assert.deepEqual(parseAddress('redis://127.0.0.1:6380/2'), { host: '127.0.0.1', port: 6380, db: 2 });
+  assert.deepEqual(parseAddress('redis+unix:///run/redis.sock'), { path: '/run/redis.sock', db: 0 });
+  const tls = parseAddress('rediss://ann:s%40cret@[::1]?db=3');
+  assert.deepEqual(tls, { username: 'ann', password: 's@cret', tls: {}, host: '::1', port: 6379, db: 3 });
+  const { sentinels, name, password, sentinelPassword, db } = parseAddress('redis+sentinel://:secret@a:1,b/main/2?sentinel_password=own');
+  assert.deepEqual([sentinels, name, password, sentinelPassword, db], [[{ host: 'a', port: 1 }, { host: 'b', port: 26379 }], 'main', 'secret', 'own', 2]);
+  assert.ok(parseAddress('rediss+sentinel://a/main').enableTLSForSentinelMode);
+  for (const [address, why] of [
+    ['http://user:secret@host', /`http:\/\/\*\*\*@host` is no address/],
+    ['redis+sentinel://a:1', /service's name is missing/],
+    ['redis://a/x', /`x` is no number of a database/],
+    ['redis://a?pool=3', /`pool` is none of the parameters `db`/],
+    ['redis://a:b:c', /no host with a port/],
+  ]) assert.throws(() => parseAddress(address), why);
+});
+
+test('what JSON cannot say is refused with its place', () => {
+  assert.equal(toJson({ a: [1, null, undefined, new Date(0)] }, 'it'), '{"a":[1,null,null,"1970-01-01T00:00:00.000Z"]}');
+  let deep = 1;
+  for (let i = 0; i < 70; i += 1) deep = [deep];
+  for (const [value, why] of [
+    [{ a: [1, NaN] }, /it at `\/a\/1` is NaN/],
+    [{ a: 1n }, /is a bigint/],
+    [{ a: () => 1 }, /is a function/],
+    [new Map(), /it is a Map/],
+    ['\ud800', /unpaired surrogate/],
+    [deep, /more than 64 nested/],
+  ]) assert.throws(() => toJson(value, 'it'), (error) => error instanceof Fatal && error.code === 'ANSWER_INVALID' && why.test(error.message));
+});
+
+test('a digest does not depend on the order of fields', () => {
+  assert.equal(digest({ a: 1, b: [{ c: 2, d: 3 }] }), digest({ b: [{ d: 3, c: 2 }], a: 1 }));
+  assert.notEqual(digest({ a: 1 }), digest({ a: '1' }));
+});
+
+test('errors become failures of their class', () => {
+  assert.deepEqual(toFailure(new Retry('busy', { after: '2s', code: 'BUSY' })), { class: 'rate_limited', code: 'BUSY', message: 'busy', retry_after_ms: 2_000 });
+  assert.deepEqual(toFailure(new Retry('busy')), { class: 'transient', code: 'RETRY', message: 'busy' });
+  assert.deepEqual(toFailure(new Fatal('no')), { class: 'permanent', code: 'FATAL', message: 'no' });
+  assert.deepEqual(toFailure('text'), { class: 'transient', code: 'EXCEPTION', message: 'text' });
+  assert.equal(toFailure(new Error('x'.repeat(10_000))).message.length, 4_000);
+});
+
+test('entries that are no tasks are told apart', () => {
+  const task = { plan: 'p0-a', step: 's', token: 't', agent_type: 'a', reply: 'r', idempotency_key: 'k', attempt: 1, timeout_ms: 1, lease_ms: 1 };
+  assert.equal(readTask(JSON.stringify(task)).step, 's');
+  for (const [change, why] of [[{ plan: 'x' }, /no plan id/], [{ attempt: 0 }, /`attempt`/], [{ lease_ms: 1.5 }, /`lease_ms`/], [{ calls: {} }, /`calls`/], [{ reply: null }, /`reply`/]]) {
+    assert.match(readTask(JSON.stringify({ ...task, ...change })), why);
+  }
+});
+
+test('names of agents and actions are checked', () => {
+  assert.throws(() => agent('no spaces'), /no name of an agent type/);
+  const twice = agent('a');
+  twice.action('b', () => 1);
+  assert.throws(() => twice.action('b', () => 2), /used once/);
+});
+
+/** A server whose answers are the given functions, one after the other. */
+async function serveAnswers(answers) {
+  const requests = [];
+  const server = createServer((request, response) => {
+    requests.push(request);
+    answers[requests.length - 1](response, request);
+  });
+  const port = await freePort();
+  await new Promise((resolve) => server.listen(port, '127.0.0.1', resolve));
+  return { url: `http://127.0.0.1:${port}`, requests, end: () => (server.closeAllConnections(), server.close()) };
+}
+
+const line = (seq) => `id: ${seq}\nevent: step_ready\ndata: {"seq":${seq},"type":"step_ready","step_id":"a"}\n\n`;
+
+test('events go on after the last one when the connection breaks', async () => {
+  const stream = { 'content-type': 'text/event-stream' };
+  const server = await serveAnswers([
+    (response) => (response.writeHead(200, stream), response.write(`: hello\n\n${line(1)}${line(2)}id: 3\nda`, () => response.destroy())),
+    (response) => (response.writeHead(503), response.end('{"code":"STARTING"}')),
+    (response) => (response.writeHead(200, stream), response.write(line(3).slice(0, 20)), setImmediate(() => response.end(line(3).slice(20)))),
+    (response) => (response.writeHead(204), response.end()),
+  ]);
+  const events = [];
+  for await (const event of connect(server.url).run('p0-a').events()) events.push([event.seq, event.step]);
+  assert.deepEqual(events, [[1, 'a'], [2, 'a'], [3, 'a']]);
+  assert.deepEqual(server.requests.map((request) => request.headers['last-event-id']), ['0', '2', '2', '3']);
+  server.end();
+});
+
+test('a submission is repeated with the same key while the server refuses for the moment', async () => {
+  const server = await serveAnswers([
+    (response) => response.destroy(),
+    (response) => (response.writeHead(503, { 'retry-after': '0' }), response.end('{"code":"REDIS_MEMORY_PRESSURE","detail":"full"}')),
+    (response) => (response.writeHead(202), response.end('{"plan_id":"p0-x"}')),
+    (response) => (response.writeHead(422), response.end('{"code":"PLAN_INVALID","detail":"no","errors":[{"pointer":"/steps/0","detail":"odd","hint":"even"}]}')),
+  ]);
+  const client = connect(server.url, { token: 'gm_t', namespace: 'team' });
+  assert.equal((await client.submit('Plan a trip')).id, 'p0-x');
+  const keys = server.requests.map((request) => request.headers['idempotency-key']);
+  assert.ok(keys[0] && keys.every((key) => key === keys[0]), keys.join());
+  assert.deepEqual([server.requests[0].url, server.requests[0].headers.authorization, server.requests[0].headers['goalmill-namespace']], ['/v1/goals', 'Bearer gm_t', 'team']);
+  await assert.rejects(client.submit({ name: 'p', steps: [] }), (error) => error instanceof GoalmillError && error.status === 422 && error.message.endsWith('no\n  /steps/0: odd (even)'));
+  assert.throws(() => connect('redis://127.0.0.1'), /no HTTP address/);
+  server.end();
+});
