@@ -610,6 +610,12 @@ pub const SECTIONS: &[CodeSection] = &[
                 the same `cache` key. Steps without an action or inputs are not compared.",
             ),
             (
+                "UNROLLED_STEPS",
+                "Warning, in dry runs and plans of planners. Ten steps or more have the same agent, action and \
+                dependencies, and differ in one literal input. Write one step with `for_each`, the list of these \
+                values, and `{{ item }}` in the input. Its outputs are a list in the same order.",
+            ),
+            (
                 "UNREAD_OUTPUTS",
                 "Note, in dry runs and plans of planners. Steps (the pointer is the first) declare outputs that \
                 no dependent reads. Pass them on in `inputs`, or leave dependency or step out; steps with side \

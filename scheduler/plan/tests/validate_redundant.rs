@@ -43,6 +43,27 @@ fn declared_outputs_that_no_dependent_reads_are_noted_once_and_only_against_a_ca
     assert!(unread[0].pointer == "/steps/0" && unread[0].detail.contains("`a`"), "{unread:?}");
 }
 
+#[test]
+fn steps_that_differ_in_one_literal_could_be_a_map() {
+    let web: Agent = serde_json::from_value(json!({"agent_type": "web"})).expect("it is an agent");
+    let catalogue = Catalogue::of(&[web]);
+    let unrolled = |count: usize, inputs: &dyn Fn(usize) -> Value| {
+        let step =
+            |n: usize| json!({"id": format!("s{n}"), "agent_type": "web", "action": "search", "inputs": inputs(n)});
+        let plan = json!({"steps": (0..count).map(step).collect::<Vec<_>>()});
+        let valid =
+            validate_plan_by(&plan, &Limits::default(), &Rules::submitted(&catalogue)).expect("they are warnings");
+        let told = valid.warnings().iter().filter(|issue| issue.code == "UNROLLED_STEPS");
+        told.map(|issue| format!("{} {}", issue.pointer, issue.detail)).collect::<Vec<_>>()
+    };
+    let city = |n: usize| json!({"city": format!("city {n}"), "nights": 2});
+    let told = unrolled(30, &city);
+    assert_eq!(told, ["/steps/0/action 30 steps, from `s0` on, ask the same and differ only in the input `city`"]);
+    assert!(unrolled(9, &city).is_empty());
+    assert!(unrolled(30, &|n| json!({"city": format!("city {n}"), "nights": n})).is_empty());
+    assert!(unrolled(30, &|n| json!({"city": format!("{{{{ goal.inputs.c{n} }}}}")})).is_empty());
+}
+
 fn told(plan: &Value) -> Vec<String> {
     let valid = validate_plan(plan, &Limits::default()).expect("they are warnings");
     valid.warnings().iter().map(|issue| format!("{} {}", issue.code, issue.pointer)).collect()

@@ -101,7 +101,10 @@ pub fn parse_proposal(
     let repaired = repair(after, &replan.request.limits, &rules);
     repairs.extend(repaired.edits);
     match repaired.outcome {
-        Ok(valid) => canonical(&mut changes, valid.plan()),
+        Ok(valid) => {
+            canonical(&mut changes, valid.plan());
+            bring_undo(&mut changes, valid.plan(), replan);
+        }
         Err(found) => issues.extend(found.into_iter().filter_map(|issue| of_changes(issue, &repaired.draft, &changes))),
     }
     draft["changes"] = Value::Array(changes);
@@ -224,7 +227,8 @@ fn towards(steps: Value, replan: &ReplanContext<'_>, actions: &Actions, repairs:
     for step in &replan.situation().plan.steps {
         let id = step.id.as_str();
         let is_asked_for = replan.situation().step.as_ref() == Some(&step.id);
-        let stays = replan.is_over(id) || replan.is_final(id) && !is_asked_for;
+        // A new plan says nothing of clean-up that it keeps; the undo of a step that goes is a matter of the engine.
+        let stays = replan.is_over(id) || replan.is_final(id) && !is_asked_for || step.is_cleanup();
         if !stays && !ids.iter().flatten().any(|known| known == id) {
             changes.push(json!({"remove_step": {"step": id}}));
         }
@@ -412,6 +416,9 @@ fn after(changes: &[Value], replan: &ReplanContext<'_>) -> Value {
 
 fn put(steps: &mut Vec<Value>, step: Value) {
     let id = step.get("id").cloned();
+    if step.get("undo").is_some_and(|undo| !undo.is_null()) {
+        steps.retain(|known| known.get("undoes").is_none() || known.get("undoes") != id.as_ref());
+    }
     match steps.iter().position(|known| id.is_some() && known.get("id").cloned() == id) {
         Some(at) => steps[at] = step,
         None => steps.push(step),
@@ -419,7 +426,8 @@ fn put(steps: &mut Vec<Value>, step: Value) {
 }
 
 fn remove(steps: &mut Vec<Value>, id: &str) {
-    steps.retain(|step| step.get("id").is_none_or(|known| known != id));
+    let is_gone = |step: &Value| ["id", "undoes"].iter().any(|key| step.get(*key).is_some_and(|known| known == id));
+    steps.retain(|step| !is_gone(step));
     for step in steps {
         if let Some(dependencies) = step.get_mut("dependencies").and_then(Value::as_array_mut) {
             dependencies.retain(|known| known != id);
@@ -451,6 +459,23 @@ fn canonical(changes: &mut [Value], plan: &Plan) {
             *step = written;
         }
     }
+}
+
+/// Adds the undo steps of the steps that the changes bring: in a running plan they are steps of their own.
+fn bring_undo(changes: &mut Vec<Value>, plan: &Plan, replan: &ReplanContext<'_>) {
+    let brought: Vec<Value> = changes.iter().flat_map(brought).collect();
+    let is_brought = |id: &str| brought.iter().any(|step| step.get("id").is_some_and(|known| known == id));
+    let held = &replan.situation().plan.steps;
+    let mut more = Vec::new();
+    for undo in plan.steps.iter().filter(|step| step.undoes.as_ref().is_some_and(|target| is_brought(target.as_str())))
+    {
+        match held.iter().find(|step| step.id == undo.id) {
+            Some(known) if known == undo => {}
+            Some(_) => more.push(json!({"modify_step": {"step": undo}})),
+            None => more.push(json!({"add_step": {"step": undo, "before": []}})),
+        }
+    }
+    changes.extend(more);
 }
 
 /// An issue of the plan as it would be, if it is about what the changes brought; with the place said in words.

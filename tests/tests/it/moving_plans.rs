@@ -1,4 +1,5 @@
-//! Plans that move: maps, loops and clean-up, as the examples of the documentation have them, in a real installation.
+//! Plans that move: maps, loops, waits and clean-up, as the examples of the documentation have them and as planners write
+//! them, in a real installation.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -109,6 +110,73 @@ fn one_command_books_a_trip_and_takes_it_back() -> Result<()> {
     for part in parts {
         let at = rest.find(part).with_context(|| format!("`{part}` is missing, or in another place, in\n{text}"))?;
         rest = &rest[at + part.len()..];
+    }
+    Ok(())
+}
+
+/// A plan as a model writes it: a map, a loop, a wait, something to be undone, and a report that always runs.
+fn written(last: &str) -> Value {
+    let step = |id: &str, inputs: Value, needs: &[&str], more: Value| {
+        let mut step = json!({"id": id, "description": format!("Do {id}"), "agent_type": "echo", "action": "echo",
+                              "inputs": inputs, "dependencies": needs});
+        step.as_object_mut().into_iter().for_each(|step| step.extend(more.as_object().cloned().unwrap_or_default()));
+        step
+    };
+    let undo = json!({"agent_type": "echo", "action": "echo", "inputs": {"taken back": "{{ outputs.place }}"}});
+    json!({"steps": [
+        step("find", json!({"cities": ["Rome", "Oslo"]}), &[], json!({})),
+        step("visit", json!({"city": "{{ item }}"}), &["find"], json!({"for_each": "{{ steps.find.outputs.cities }}"})),
+        step("draft", json!({"text": "x"}), &["find"], json!({"repeat": {"until": "iteration == 2", "max": 5}})),
+        {"id": "pause", "kind": "wait", "description": "Wait", "wait": {"for": "1s"}, "dependencies": ["visit", "draft"]},
+        step("book", json!({"place": "{{ steps.visit.outputs[1].city }}"}), &["visit", "pause"], json!({"undo": undo})),
+        step("last", json!({}), &["book"], json!({"agent_type": last, "action": last, "retry": 0})),
+        step("report", json!({"text": "It is {{ plan.status }}"}), &[], json!({"always": true})),
+    ]})
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_a_model_writes_with_maps_loops_waits_and_clean_up_runs_to_its_end() -> Result<()> {
+    let dir = tempfile::tempdir()?;
+    let script = dir.path().join("script.json");
+    let answer = |goal: &str, last: &str| json!({"when": goal, "json": written(last)});
+    std::fs::write(&script, json!({"answers": [answer("good end", "echo"), answer("bad end", "fail")]}).to_string())?;
+    let dev = Dev::start(&["--demo-agents", "--model-script", &script.display().to_string()], "").await?;
+    for (goal, code, status, at_last) in [
+        ("A tour with a good end", 0, "completed", ["last", "report"]),
+        ("A tour with a bad end", 3, "failed", ["book:undo", "report"]),
+    ] {
+        let said = dev.says(&["submit", goal, "--planner", "llm", "--only", "--wait", "-o", "json"], code)?;
+        let ended: Value = serde_json::from_str(&said)?;
+        assert_eq!(ended["status"], status, "{ended:#}");
+        assert_eq!(ended["results"]["visit"], json!([{"city": "Rome"}, {"city": "Oslo"}]), "{ended:#}");
+        assert_eq!(ended["results"]["book"]["place"], "Oslo", "{ended:#}");
+        assert_eq!(ended["results"]["report"]["text"], format!("It is {status}"), "{ended:#}");
+        let events = dev.events(ended["plan_id"].as_str().context("it has an id")?)?;
+        assert_eq!(steps_with(&events, "step_expanded"), ["visit"]);
+        assert_eq!(steps_with(&events, "step_wait_started"), ["pause"]);
+        assert_eq!(steps_with(&events, "step_iterated"), ["draft"]);
+        let completed = steps_with(&events, "step_completed");
+        assert!(completed.ends_with(&at_last.map(str::to_owned)), "{completed:?}");
+    }
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn shipped_rules_and_domains_map_over_the_lists_of_a_goal() -> Result<()> {
+    let dev = Dev::start(&["--demo-agents"], "").await?;
+    for (planner, goal, constraint, map, outputs) in [
+        ("rules", "Compare the kettles", r#"options=["Brew","Steam","Whistle"]"#, "options", 3),
+        ("htn", "Release the services", r#"services=["api"]"#, "check_api_staging", 2),
+    ] {
+        let flags = ["--planner", planner, "--only", "--constraint", constraint, "--wait", "-o", "json"];
+        let said = dev.says(&[&["submit", goal], flags.as_slice()].concat(), 0)?;
+        let ended: Value = serde_json::from_str(&said)?;
+        assert_eq!(ended["status"], "completed", "{ended:#}");
+        let events = dev.events(ended["plan_id"].as_str().context("it has an id")?)?;
+        assert!(steps_with(&events, "step_expanded").contains(&map.to_owned()), "{map}");
+        let completed = events.iter().find(|event| event["type"] == "step_completed" && event["step_id"] == map);
+        let list = completed.and_then(|event| event["data"]["outputs"].as_array());
+        assert_eq!(list.map(Vec::len), Some(outputs), "{completed:?}");
     }
     Ok(())
 }

@@ -1,10 +1,11 @@
-//! Steps that do the same as another one, and outputs that nobody reads. Warnings only: a plan may mean it.
+//! Steps that do the same as another one or the same for another value, and outputs that nobody reads. Warnings only: a plan may mean it.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use goalmill_common::hash::HashMap;
 use goalmill_common::id::StepId;
 use goalmill_common::plan::{Plan, Step, StepKind};
+use serde_json::Value;
 
 use super::origin::Origin;
 use crate::document::{ValidationContext, shorten};
@@ -12,6 +13,10 @@ use goalmill_expression::{self as expression, ExpressionError, StepRef};
 
 /// Steps with unread outputs that are named.
 const NAMED_MAX: usize = 5;
+/// Steps that differ in one value and could be one map.
+const UNROLLED_MIN: usize = 10;
+/// Steps with one action whose inputs are compared.
+const COMPARED_MAX: usize = 1_000;
 
 /// Warns of steps with the same agent, action and inputs as an earlier one.
 ///
@@ -36,7 +41,51 @@ pub(super) fn warn_of_redundancy(context: &ValidationContext<'_>, plan: &Plan, o
     }
     if context.rules.is_some_and(|rules| rules.catalogue.is_some()) {
         note_unread(context, plan, origins);
+        warn_of_unrolled(context, plan, origins);
     }
+}
+
+/// Warns once of steps with the same agent, action and dependencies whose inputs differ in one literal value: a map says
+/// the same in one step.
+fn warn_of_unrolled(context: &ValidationContext<'_>, plan: &Plan, origins: &[Origin<'_>]) {
+    let mut same: BTreeMap<(&str, &str, &[StepId]), Vec<usize>> = BTreeMap::new();
+    for (at, step) in plan.steps.iter().enumerate() {
+        if step.kind.needs_worker() && step.for_each.is_none() && !step.is_cleanup() && !step.action.is_empty() {
+            let work = (step.agent_type.as_str(), step.action.as_str(), step.dependencies.as_slice());
+            same.entry(work).or_default().push(at);
+        }
+    }
+    for steps in same.into_values().filter(|steps| steps.len() >= UNROLLED_MIN) {
+        let Some((input, unrolled)) = unrolled(plan, &steps) else { continue };
+        let Some((first, origin)) = unrolled.first().map(|at| (&plan.steps[*at], &origins[*at])) else { continue };
+        let (count, id) = (unrolled.len(), shorten(first.id.as_str()));
+        let detail =
+            format!("{count} steps, from `{id}` on, ask the same and differ only in the input `{}`", shorten(&input));
+        let hint = "write one step with `for_each`, a list of these values, and `{{ item }}` in their place";
+        origin.with_key(origin.action_key, |at| context.warn("UNROLLED_STEPS", at, detail, hint));
+    }
+}
+
+/// The input in which at least [`UNROLLED_MIN`] of the steps differ while all others are equal, and those steps.
+fn unrolled(plan: &Plan, steps: &[usize]) -> Option<(String, Vec<usize>)> {
+    let inputs: Vec<(usize, Value)> =
+        steps.iter().take(COMPARED_MAX).map(|at| (*at, plan.steps[*at].inputs.value())).collect();
+    let names: Vec<&String> = inputs.first()?.1.as_object()?.keys().collect();
+    names.into_iter().find_map(|name| {
+        let mut by_rest: BTreeMap<String, Vec<usize>> = BTreeMap::new();
+        for (at, inputs) in &inputs {
+            let Some(mut rest) = inputs.as_object().cloned() else { continue };
+            let is_literal = |value: &Value| match value {
+                Value::String(text) => expression::is_plain(text),
+                Value::Null | Value::Array(_) | Value::Object(_) => false,
+                Value::Bool(_) | Value::Number(_) => true,
+            };
+            if rest.remove(name).is_some_and(|value| is_literal(&value)) {
+                by_rest.entry(Value::Object(rest).to_string()).or_default().push(*at);
+            }
+        }
+        by_rest.into_values().find(|steps| steps.len() >= UNROLLED_MIN).map(|steps| (name.clone(), steps))
+    })
 }
 
 /// Notes the steps that declare outputs, have dependents, and are read by none of them.

@@ -302,7 +302,7 @@ fn too_many(context: &ValidationContext<'_>, at: &DocumentPath<'_>, count: usize
             "TOO_MANY_STEPS",
             at,
             format!("{count} steps, at most {limit} are allowed"),
-            "split the plan into several",
+            "write steps that do the same for many items as one step with `for_each`, or split the plan into several",
         );
         return true;
     }

@@ -37,7 +37,7 @@ pub(super) fn steps(
         seen.insert("made".into(), made(n, &sources, &shown, found));
         let rendered = TemplateRenderer::new(&seen).plan(&template(source.step))?;
         let mut dependencies: BTreeSet<usize> = shown[n].clone();
-        dependencies.extend(mentioned(&rendered["inputs"], &sources, n));
+        dependencies.extend(mentioned(&rendered, &sources, n));
         let ids: Vec<&str> = dependencies.iter().filter_map(|d| sources[*d].as_ref()).map(|s| s.id.as_str()).collect();
         let mut fields = if let Value::Object(fields) = rendered { fields } else { Map::new() };
         fields.insert("id".into(), source.id.clone().into());
@@ -129,9 +129,10 @@ fn template(step: &ActionStep) -> Value {
     Value::Object(fields)
 }
 
-/// Earlier steps whose outputs the inputs use: an expression sees direct dependencies only.
-fn mentioned(inputs: &Value, sources: &[Option<Source>], n: usize) -> Vec<usize> {
-    let text = inputs.to_string();
+/// Earlier steps whose outputs the fields of a step use: an expression sees direct dependencies only.
+fn mentioned(fields: &Value, sources: &[Option<Source>], n: usize) -> Vec<usize> {
+    let fields = ["inputs", "for_each", "when", "undo", "wait", "repeat"].map(|name| fields[name].to_string());
+    let text = fields.concat();
     let used: BTreeSet<&str> = text
         .split("steps.")
         .skip(1)

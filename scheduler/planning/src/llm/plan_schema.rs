@@ -4,20 +4,25 @@
 //! step i = id `s<i>`, dependencies among `s1` … `s<i-1>`, and one of agent × action with the inputs of that action
 //! ```
 //!
+//! In the grammar form an id also says the action of its step, as in `s1_read_file`. A grammar cannot know which action an
+//! earlier step has, but it can tie the outputs in a reference to the id there: `steps.s1_read_file.outputs.text`.
+//!
 //! - *Grammar form.* `steps` is one of the lists of 1, 2, … steps, each with `prefixItems`, because llama.cpp reads
 //!   `prefixItems` as a list of exactly that length. Alternatives stand at the step and repeat its fields, because
 //!   llama.cpp ignores what stands beside `anyOf`. `uniqueItems` is left out, because xgrammar refuses it.
+//! - *Maps and waits.* A map is `s2_each_search`, and its outputs are a list; its list is an output that is a list of
+//!   texts. A wait is `s3_wait` or `s3_event`.
 //! - *Strict form.* One `items` for all steps, ids and dependencies from all ids, no `pattern`, all properties required;
 //!   an optional input is nullable.
 //! - *Prompt form.* The strict form without the schemas of inputs, which the prompt lists with the agents.
 //!
-//! A text in the grammar form holds either no braces or whole references such as `{{ steps.s1.outputs.text }}`: to
-//! earlier steps only, and to outputs that an action of the catalogue declares. The pattern excludes characters that
+//! A text in the grammar form holds either no braces or whole references such as `{{ steps.s1_read.outputs.text }}`: to
+//! earlier steps only, and to outputs that the action in the id declares. The pattern excludes characters that
 //! JSON escapes, apart from their escapes, because grammars apply patterns to the text of the JSON string.
 //!
 //! Each form has a limit in bytes. A catalogue that does not fit is described in less detail.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use goalmill_common::agent::{Action, Agent};
 use goalmill_common::json::Json;
@@ -38,20 +43,30 @@ const DESCRIPTION_CHARS: [usize; 2] = [3, 160];
 const TOKENS_PER_INPUT_CHAR: u64 = 8;
 /// Bounds of the characters of a text of an input. Servers refuse longer repetitions in grammars.
 const INPUT_CHARS: [usize; 2] = [60, 500];
+/// References in one text of an input.
+const REFERENCES_MAX: usize = 4;
 /// Changes of one revision.
 const CHANGES_MAX: usize = 8;
 /// New steps of a correction, and of one change of a revision.
 const NEW_STEPS_MAX: usize = 6;
 /// A character of a JSON text without braces: itself or an escape.
 const CHARACTER: &str = r#"[^{}"\\\x00-\x1f]|\\["\\/bfnrt]"#;
-/// The rest of a path into an output that is an object or a list.
-const INNER_PATH: &str = r"(?:\.[a-zA-Z_][a-zA-Z0-9_]{0,30}|\[[0-9]{1,3}\]){0,4}";
-/// Any name of an output.
-const ANY_OUTPUT: &str = "[a-zA-Z_][a-zA-Z0-9_]{0,30}";
+/// A path into a value that nothing is known of, of one part at least.
+const ANY_PATH: &str = r"\.[a-zA-Z_][a-zA-Z0-9_]{0,30}(?:\.[a-zA-Z_][a-zA-Z0-9_]{0,30}|\[[0-9]{1,3}\]){0,4}";
+/// Objects inside each other whose fields references name.
+const NESTED_MAX: usize = 3;
+/// Characters of an action in the id of a step.
+const SUFFIX_CHARS_MAX: usize = 40;
+/// Before the action in the id of a map.
+const EACH: &str = "each_";
+/// Actions among which the `undo` of a step may choose in the strict form, where each one stands with its inputs.
+const UNDO_ACTIONS_MAX: usize = 20;
 
 /// How much of the catalogue the schema repeats, most first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Detail {
+    /// Inputs refer to earlier steps only, and steps may be maps, waits, loops, and have clean-up.
+    Fields,
     /// Inputs refer to earlier steps only: one schema for each action and position.
     Positions,
     /// Inputs refer to any step: one schema for each action.
@@ -75,11 +90,11 @@ fn bytes_max(form: SchemaForm) -> usize {
 }
 
 fn details(form: SchemaForm) -> &'static [Detail] {
-    use Detail::{Agents, Any, Inputs, Names, OpenInputs, Positions};
+    use Detail::{Agents, Any, Fields, Inputs, Names, OpenInputs, Positions};
     match form {
-        SchemaForm::Grammar => &[Positions, Inputs, OpenInputs, Agents, Names, Any],
-        SchemaForm::Strict => &[Inputs, OpenInputs, Agents, Names, Any],
-        SchemaForm::Prompt => &[Agents, Names, Any],
+        SchemaForm::Grammar => &[Fields, Positions, Inputs, OpenInputs, Agents, Names, Any],
+        SchemaForm::Strict => &[Fields, Inputs, OpenInputs, Agents, Names, Any],
+        SchemaForm::Prompt => &[Fields, Agents, Names, Any],
     }
 }
 
@@ -92,15 +107,36 @@ pub struct PlanVocabulary {
     pub fallbacks: bool,
     /// Steps of kind `plan` are allowed.
     pub parts: bool,
+    /// The goal speaks of waiting, so the grammar form has waits. A small model takes whatever a grammar offers.
+    pub waits: bool,
     /// Tokens of the longest answer.
     pub output_tokens_max: u64,
+}
+
+/// Words of goals that speak of waiting.
+const WAITING: [&str; 5] = ["wait", "until", "event", "later", "as soon as"];
+
+/// Whether a goal speaks of waiting.
+pub fn speaks_of_waiting(goal: &str) -> bool {
+    let goal = goal.to_lowercase();
+    WAITING.iter().any(|word| goal.contains(word))
+}
+
+/// A step that exists, and what it does.
+#[derive(Clone, Debug, Default)]
+pub struct KnownStep {
+    pub id: String,
+    pub agent_type: String,
+    /// Empty when nothing is known of its outputs.
+    pub action: String,
+    /// It is a map.
+    pub is_map: bool,
 }
 
 /// The running plan that a revision changes.
 #[derive(Clone, Debug, Default)]
 pub struct RevisedPlan {
-    /// Ids of all steps.
-    pub steps: Vec<String>,
+    pub steps: Vec<KnownStep>,
     /// Ids of the steps that may be changed.
     pub open: Vec<String>,
     pub phases: Vec<String>,
@@ -113,21 +149,20 @@ impl PlanVocabulary {
     ///
     /// - `steps_max`: steps of the plan.
     pub fn plan(self, steps_max: usize) -> AnswerSchema {
-        let ids = new_ids("s", &[], steps_max.max(1));
-        self.forms(ids.clone(), move |builder| object([("steps", builder.steps(&ids))]))
+        let fresh = new_ids(&[], steps_max.max(1));
+        self.forms(Vec::new(), fresh, move |builder| object([("steps", builder.steps())]))
     }
 
     /// The schema of the corrected steps of a draft.
     ///
-    /// - `ids`: of the draft's steps.
-    /// - `frozen`: those that stay as they are.
-    pub fn correction(self, ids: &[String], frozen: &[String]) -> AnswerSchema {
-        let fresh = new_ids("s", ids, NEW_STEPS_MAX);
-        let all: Vec<String> = ids.iter().chain(&fresh).cloned().collect();
-        let open: Vec<String> = ids.iter().filter(|id| !frozen.contains(id)).cloned().collect();
-        let own: Vec<String> = open.iter().chain(&fresh).cloned().collect();
-        self.forms(all, move |builder| {
-            let steps = builder.any_steps(&own, builder.all);
+    /// - `frozen`: ids of those that stay as they are.
+    pub fn correction(self, steps: Vec<KnownStep>, frozen: &[String]) -> AnswerSchema {
+        let ids: Vec<String> = steps.iter().map(|step| step.id.clone()).collect();
+        let fresh = new_ids(&ids, NEW_STEPS_MAX);
+        let open: Vec<String> = ids.into_iter().filter(|id| !frozen.contains(id)).collect();
+        self.forms(steps, fresh, move |builder| {
+            let fresh = builder.fresh;
+            let steps = builder.any_steps(&open, fresh);
             let remove = json!({"type": "array", "items": one_of(&open), "maxItems": open.len()});
             object([("steps", steps), ("remove", remove)])
         })
@@ -135,16 +170,15 @@ impl PlanVocabulary {
 
     /// The schema of a revision.
     pub fn revision(self, plan: RevisedPlan) -> AnswerSchema {
-        let fresh = new_ids("s", &plan.steps, NEW_STEPS_MAX);
-        let all: Vec<String> = plan.steps.iter().chain(&fresh).cloned().collect();
-        self.forms(all, move |builder| {
+        let ids: Vec<String> = plan.steps.iter().map(|step| step.id.clone()).collect();
+        let fresh = new_ids(&ids, NEW_STEPS_MAX);
+        self.forms(plan.steps.clone(), fresh, move |builder| {
             let strategies: Vec<String> = RevisionStrategy::ALL
                 .iter()
                 .filter(|strategy| **strategy != RevisionStrategy::Edit)
                 .map(|strategy| strategy.as_str().to_owned())
                 .collect();
-            let changes =
-                json!({"type": "array", "items": {"anyOf": builder.changes(&plan, &fresh)}, "maxItems": CHANGES_MAX});
+            let changes = json!({"type": "array", "items": {"anyOf": builder.changes(&plan)}, "maxItems": CHANGES_MAX});
             let summary = builder.description();
             let question = builder.optional(object([("question", summary.clone())]));
             let mut schema = object([
@@ -162,22 +196,41 @@ impl PlanVocabulary {
 
     /// Each form in as much detail as fits.
     ///
-    /// - `all`: ids that any step may refer to.
+    /// - `known`, `fresh`: steps that exist, and ids of new steps; any step may refer to them.
     fn forms(
         self,
-        all: Vec<String>,
+        known: Vec<KnownStep>,
+        fresh: Vec<String>,
         build: impl Fn(&mut Builder<'_>) -> Value + Send + Sync + 'static,
     ) -> AnswerSchema {
         AnswerSchema::new(move |form| {
+            let works = works(&self.agents);
+            let known: Vec<(String, OutputPaths)> =
+                known.iter().map(|step| (step.id.clone(), outputs_of(step, &works))).collect();
             let mut schema = Value::Null;
             for detail in details(form) {
-                let mut builder = Builder { vocabulary: &self, all: &all, form, detail: *detail, defs: Map::new() };
+                let mut builder = Builder {
+                    vocabulary: &self,
+                    works: &works,
+                    known: &known,
+                    fresh: &fresh,
+                    form,
+                    detail: *detail,
+                    defs: Map::new(),
+                    bytes: 0,
+                };
+                if form == SchemaForm::Grammar && *detail == Detail::Fields && !builder.has_more_fields() {
+                    continue;
+                }
                 schema = build(&mut builder);
-                if !builder.defs.is_empty() {
-                    schema["$defs"] = builder.defs.into();
+                if builder.bytes > bytes_max(form) && *detail != Detail::Any {
+                    continue;
                 }
                 if form == SchemaForm::Grammar {
                     write_constants(&mut schema);
+                }
+                if !builder.defs.is_empty() {
+                    schema["$defs"] = builder.defs.into();
                 }
                 if schema.to_string().len() <= bytes_max(form) {
                     break;
@@ -199,117 +252,424 @@ impl PlanVocabulary {
     }
 }
 
-/// Ids of a prefix and a number that are not taken.
-fn new_ids(prefix: &str, taken: &[String], count: usize) -> Vec<String> {
-    (1..).map(|number| format!("{prefix}{number}")).filter(|id| !taken.contains(id)).take(count).collect()
+/// Ids of new steps that are not taken: `s1`, `s2`, ….
+fn new_ids(taken: &[String], count: usize) -> Vec<String> {
+    let begins = |taken: &String, id: &String| taken == id || taken.starts_with(&format!("{id}_"));
+    let is_free = |id: &String| !taken.iter().any(|taken| begins(taken, id));
+    (1..).map(|number| format!("s{number}")).filter(is_free).take(count).collect()
+}
+
+/// What a step can do: an action of an agent.
+struct OfferedAction {
+    agent: String,
+    /// None is any action, of an agent that declares none.
+    action: Option<String>,
+    /// What the id of a step says of it.
+    suffix: String,
+    /// The schema of its inputs. None when any fit, or when the schema refers to parts of itself.
+    inputs: Option<Value>,
+    outputs: OutputPaths,
+}
+
+/// What references to a step can name behind `outputs`.
+#[derive(Clone, Debug, Default)]
+struct OutputPaths(Vec<OutputPath>);
+
+#[derive(Clone, Debug)]
+struct OutputPath {
+    /// A pattern.
+    path: String,
+    /// None is any type.
+    kind: Option<String>,
+    /// It is a list of texts.
+    is_texts: bool,
+}
+
+impl OutputPaths {
+    fn any() -> Self {
+        Self(vec![OutputPath { path: ANY_PATH.to_owned(), kind: None, is_texts: false }])
+    }
+
+    /// The outputs of a map.
+    fn list() -> Self {
+        Self(vec![OutputPath { path: String::new(), kind: Some("array".to_owned()), is_texts: false }])
+    }
+
+    fn declared(schema: &Value) -> Self {
+        if !schema.get("properties").is_some_and(Value::is_object) {
+            return Self::any();
+        }
+        let mut outputs = Self::default();
+        outputs.gather(schema, "", 0);
+        outputs
+    }
+
+    /// The fields of an object, and of objects in it.
+    fn gather(&mut self, schema: &Value, prefix: &str, depth: usize) {
+        let fields = schema.get("properties").and_then(Value::as_object);
+        for (name, field) in fields.into_iter().flatten().filter(|(name, _)| is_name(name)) {
+            let path = format!(r"{prefix}\.{name}");
+            let kind = field.get("type").and_then(Value::as_str).map(str::to_owned);
+            let is_texts =
+                kind.as_deref() == Some("array") && field.pointer("/items/type").is_some_and(|kind| kind == "string");
+            if kind.as_deref() == Some("object") && depth < NESTED_MAX {
+                self.gather(field, &path, depth + 1);
+            }
+            self.0.push(OutputPath { path, kind, is_texts });
+        }
+    }
+
+    /// The paths to values of one of the types. An object or a list is a text as JSON.
+    fn paths(&self, kinds: &[&str]) -> Vec<String> {
+        let path = |output: &OutputPath| match output.kind.as_deref() {
+            None => Some(output.path.clone()),
+            Some(kind) if kinds.contains(&kind) => Some(output.path.clone()),
+            Some("array" | "object") if kinds.contains(&"string") => Some(format!(r"{} \| tojson", output.path)),
+            Some(_) => None,
+        };
+        self.0.iter().filter_map(path).collect()
+    }
+
+    /// The paths to lists of texts.
+    fn texts(&self) -> Vec<String> {
+        self.0.iter().filter(|output| output.is_texts).map(|output| output.path.clone()).collect()
+    }
+}
+
+/// What the steps of a plan can do.
+fn works(agents: &[Agent]) -> Vec<OfferedAction> {
+    let mut works = Vec::new();
+    let mut taken = BTreeSet::from(["plan", "wait", "event"].map(str::to_owned));
+    let shared = |name: &str| agents.iter().flat_map(|agent| &agent.actions).filter(|a| a.name == name).count() > 1;
+    let mut suffix = |text: &str| {
+        let letters = text.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '_' });
+        let text: String = letters.take(SUFFIX_CHARS_MAX).collect();
+        let others = (2..).map(|number| format!("{text}_{number}"));
+        let free = std::iter::once(text.clone()).chain(others).find(|text| !taken.contains(text));
+        let free = free.unwrap_or(text);
+        taken.insert(free.clone());
+        free
+    };
+    for agent in agents {
+        let name = agent.agent_type.to_string();
+        if agent.actions.is_empty() {
+            let suffix = suffix(&name);
+            works.push(OfferedAction {
+                agent: name.clone(),
+                action: None,
+                suffix,
+                inputs: None,
+                outputs: OutputPaths::any(),
+            });
+        }
+        for action in &agent.actions {
+            let told = if shared(&action.name) { format!("{name}_{}", action.name) } else { action.name.clone() };
+            let outputs = action.outputs.as_ref().map(Json::value).unwrap_or_default();
+            works.push(OfferedAction {
+                agent: name.clone(),
+                action: Some(action.name.clone()),
+                suffix: suffix(&told),
+                inputs: usable_inputs(action),
+                outputs: OutputPaths::declared(&outputs),
+            });
+        }
+    }
+    works
+}
+
+fn usable_inputs(action: &Action) -> Option<Value> {
+    let schema = action.inputs.as_ref().map(Json::value)?;
+    let is_usable = schema.get("properties").is_some_and(Value::is_object) && !refers_to_itself(&schema);
+    is_usable.then_some(schema)
+}
+
+/// What a step that exists gives.
+fn outputs_of(step: &KnownStep, works: &[OfferedAction]) -> OutputPaths {
+    let does = |work: &&OfferedAction| work.agent == step.agent_type && work.action.as_ref() == Some(&step.action);
+    match works.iter().find(does) {
+        Some(_) if step.is_map => OutputPaths::list(),
+        Some(work) => work.outputs.clone(),
+        None => OutputPaths::any(),
+    }
 }
 
 /// Builds one form of a schema.
 struct Builder<'a> {
     vocabulary: &'a PlanVocabulary,
-    all: &'a [String],
+    works: &'a [OfferedAction],
+    /// Steps that exist.
+    known: &'a [(String, OutputPaths)],
+    /// Ids of new steps, without their action.
+    fresh: &'a [String],
     form: SchemaForm,
     detail: Detail,
     defs: Map<String, Value>,
+    /// Of `defs`, as text.
+    bytes: usize,
 }
 
-impl Builder<'_> {
+/// The steps that a step can depend on and refer to: all that exist, and these new ones.
+#[derive(Clone, Copy)]
+struct EarlierSteps<'r> {
+    fresh: &'r [String],
+    /// Their name in definitions.
+    scope: &'r str,
+    /// The step is a map: texts may name its item.
+    has_item: bool,
+}
+
+impl<'a> Builder<'a> {
+    /// Whether ids say the actions of their steps.
+    fn has_typed_ids(&self) -> bool {
+        self.form == SchemaForm::Grammar && self.detail <= Detail::Inputs
+    }
+
+    /// Whether inputs refer to earlier steps only.
+    fn has_positions(&self) -> bool {
+        self.form == SchemaForm::Grammar && self.detail <= Detail::Positions
+    }
+
+    fn is_too_large(&self) -> bool {
+        self.bytes > bytes_max(self.form)
+    }
+
     /// The steps of a plan: by position where a grammar holds them to it.
-    fn steps(&mut self, ids: &[String]) -> Value {
+    fn steps(&mut self) -> Value {
+        let ids = self.fresh;
         if self.form != SchemaForm::Grammar || self.detail >= Detail::Names {
-            return self.any_steps(ids, ids);
+            return self.any_steps(&[], ids);
         }
-        let steps: Vec<Value> = (0..ids.len())
-            .map(|at| {
-                let step = self.step(&ids[at..=at], &ids[..at], &at.to_string());
-                self.define(&format!("step_{at}"), step)
-            })
-            .collect();
+        let mut steps: Vec<Value> = Vec::new();
+        for at in 0..ids.len() {
+            let before = self.bytes;
+            let earlier = EarlierSteps { fresh: &ids[..at], scope: &at.to_string(), has_item: false };
+            let step = self.step(&[], &ids[at..=at], earlier);
+            steps.push(self.define(&format!("step_{at}"), step));
+            // A later position has at least as many bytes as this one, so a form that is too large is found early.
+            let later = if self.has_positions() { (self.bytes - before) * (ids.len() - 1 - at) } else { 0 };
+            if self.bytes + later > bytes_max(self.form) {
+                self.bytes += later;
+                return Value::Null;
+            }
+        }
         let lists: Vec<Value> = (1..=steps.len())
             .map(|count| json!({"type": "array", "prefixItems": steps[..count], "minItems": count, "maxItems": count}))
             .collect();
         json!({ "anyOf": lists })
     }
 
-    /// Steps in any order, with any of their own ids.
-    fn any_steps(&mut self, own: &[String], earlier: &[String]) -> Value {
-        let step = self.step(own, earlier, "");
-        json!({"type": "array", "items": step, "minItems": 1, "maxItems": own.len()})
+    /// Steps in any order.
+    ///
+    /// - `open`, `fresh`: ids of steps that exist and of new ones, which the steps may have.
+    fn any_steps(&mut self, open: &[String], fresh: &[String]) -> Value {
+        let all = self.all();
+        let step = self.step(open, fresh, all);
+        json!({"type": "array", "items": step, "minItems": 1, "maxItems": open.len() + fresh.len()})
+    }
+
+    fn all(&self) -> EarlierSteps<'a> {
+        EarlierSteps { fresh: self.fresh, scope: "", has_item: false }
     }
 
     /// A step.
     ///
-    /// - `own`: ids that it may have.
-    /// - `earlier`: ids that it may depend on and refer to.
-    /// - `scope`: the name of these two in definitions.
-    fn step(&mut self, own: &[String], earlier: &[String], scope: &str) -> Value {
-        let dependencies = json!({"type": "array", "items": one_of(earlier), "maxItems": earlier.len()});
-        let dependencies = self.define(&format!("after{scope}"), dependencies);
-        let fixed = [one_of(own), self.description(), dependencies];
-        let mut alternatives: Vec<Value> = self
-            .works(earlier, scope)
-            .into_iter()
-            .map(|[agent, action, inputs]| {
-                let [id, description, dependencies] = fixed.clone();
-                let mut fields = vec![
-                    ("id", id),
-                    ("description", description),
-                    ("agent_type", agent),
-                    ("action", action),
-                    ("inputs", inputs),
-                    ("dependencies", dependencies),
-                ];
-                if self.vocabulary.fallbacks {
-                    fields.push(("fallback", self.fallback()));
-                }
-                object(fields)
-            })
-            .collect();
+    /// - `open`, `fresh`: ids that it may have.
+    fn step(&mut self, open: &[String], fresh: &[String], earlier: EarlierSteps<'_>) -> Value {
+        let dependencies = self.dependencies(earlier);
+        let description = self.description();
+        let works = self.step_works(earlier);
+        let is_grammar = self.form == SchemaForm::Grammar;
+        let maps = if is_grammar && self.detail == Detail::Fields { self.map_works(earlier) } else { Vec::new() };
+        let has_optional = !is_grammar && self.detail == Detail::Fields;
+        let optional = if has_optional { self.optional_fields() } else { Vec::new() };
+        let mut alternatives: Vec<Value> = Vec::new();
+        for (suffix, each, [agent, action, inputs]) in works.into_iter().chain(maps) {
+            let mut fields = vec![("id", self.ids(open, fresh, &suffix)), ("description", description.clone())];
+            fields.extend(each.map(|list| ("for_each", list)));
+            fields.extend([
+                ("agent_type", agent),
+                ("action", action),
+                ("inputs", inputs),
+                ("dependencies", dependencies.clone()),
+            ]);
+            if self.vocabulary.fallbacks {
+                fields.push(("fallback", self.fallback()));
+            }
+            let required = fields.len();
+            fields.extend(optional.clone());
+            alternatives.push(self.with_optional(fields, required));
+        }
+        let mut inline = |suffix: &str, kind: &str, more: Option<(&'static str, Value)>| {
+            let kind = one_of(&[kind.to_owned()]);
+            let mut fields =
+                vec![("id", self.ids(open, fresh, suffix)), ("kind", kind), ("description", description.clone())];
+            fields.extend(more);
+            fields.push(("dependencies", dependencies.clone()));
+            alternatives.push(object(fields));
+        };
         if self.vocabulary.parts {
-            let [id, description, dependencies] = fixed;
-            let kind = one_of(&["plan".to_owned()]);
-            alternatives.push(object([
-                ("id", id),
-                ("kind", kind),
-                ("description", description),
-                ("dependencies", dependencies),
-            ]));
+            inline("plan", "plan", None);
+        }
+        for (suffix, wait) in self.waits() {
+            inline(suffix, "wait", Some(("wait", wait)));
         }
         any_of(alternatives)
     }
 
-    /// Agent, action and inputs that go together.
-    fn works(&mut self, earlier: &[String], scope: &str) -> Vec<[Value; 3]> {
+    /// An object whose fields from `required` on may be left out.
+    fn with_optional(&self, fields: Vec<(&str, Value)>, required: usize) -> Value {
+        let names: Vec<String> = fields[..required].iter().map(|(name, _)| (*name).to_owned()).collect();
+        let mut schema = object(fields);
+        if self.form != SchemaForm::Strict {
+            schema["required"] = json!(names);
+        }
+        schema
+    }
+
+    /// Maps, loops and clean-up, where no grammar limits what their expressions say.
+    fn optional_fields(&mut self) -> Vec<(&'static str, Value)> {
+        let text = || json!({"type": "string"});
+        let mut fields = Vec::new();
+        let mut add = |builder: &mut Self, name: &'static str, schema: Value| {
+            let schema = builder.optional(schema);
+            let schema = builder.define(name, schema);
+            fields.push((name, schema));
+        };
+        add(self, "for_each", text());
+        add(self, "repeat", object([("until", text()), ("max", json!({"type": "integer"}))]));
+        add(self, "always", json!({"type": "boolean"}));
+        let undo: Vec<Value> = match self.form {
+            SchemaForm::Strict if self.works.len() > UNDO_ACTIONS_MAX => Vec::new(),
+            SchemaForm::Strict => {
+                let (all, undo) = (self.all(), |[agent, action, inputs]: [Value; 3]| {
+                    object([("agent_type", agent), ("action", action), ("inputs", inputs)])
+                });
+                self.step_works(all).into_iter().map(|(_, _, work)| undo(work)).collect()
+            }
+            SchemaForm::Grammar | SchemaForm::Prompt => vec![json!({"type": "object"})],
+        };
+        if !undo.is_empty() {
+            add(self, "undo", any_of(undo));
+        }
+        fields
+    }
+
+    /// The ways to wait, each with what ids say of it.
+    fn waits(&self) -> Vec<(&'static str, Value)> {
+        if self.detail != Detail::Fields {
+            return Vec::new();
+        }
+        let text = |pattern: &str| match self.form {
+            SchemaForm::Grammar => json!({"type": "string", "pattern": pattern}),
+            SchemaForm::Strict | SchemaForm::Prompt => json!({"type": "string"}),
+        };
+        let duration = || text("^[1-9][0-9]{0,2}(?:s|m|h|d)$");
+        let event = object([("event", text("^[a-z][a-z_]{1,30}$")), ("timeout", duration())]);
+        match self.form {
+            SchemaForm::Grammar if !self.vocabulary.waits => Vec::new(),
+            SchemaForm::Grammar => vec![("wait", object([("for", duration())])), ("event", event)],
+            SchemaForm::Strict | SchemaForm::Prompt => {
+                vec![("wait", any_of(vec![object([("for", duration())]), object([("until", duration())]), event]))]
+            }
+        }
+    }
+
+    /// Ids that a step with a kind of work may have.
+    fn ids(&self, open: &[String], fresh: &[String], suffix: &str) -> Value {
+        let is_typed = self.has_typed_ids();
+        let own = |id: &String| if is_typed { format!("{id}_{suffix}") } else { id.clone() };
+        let ids: Vec<String> = open.iter().cloned().chain(fresh.iter().map(own)).collect();
+        one_of(&ids)
+    }
+
+    /// The ids of earlier steps.
+    fn dependencies(&mut self, earlier: EarlierSteps<'_>) -> Value {
+        let name = format!("after{}", earlier.scope);
+        if self.defs.contains_key(&name) {
+            return reference_to(&name);
+        }
+        let known: Vec<String> = self.known.iter().map(|(id, _)| id.clone()).collect();
+        let fresh = earlier.fresh;
+        let most = known.len() + fresh.len();
+        let item = if self.has_typed_ids() && !fresh.is_empty() {
+            let suffixes = alternatives(self.suffixes());
+            let typed = json!({"type": "string", "pattern": format!("^{}_{suffixes}$", alternatives(fresh.to_vec()))});
+            any_of((!known.is_empty()).then(|| one_of(&known)).into_iter().chain([typed]).collect())
+        } else {
+            one_of(&known.into_iter().chain(fresh.iter().cloned()).collect::<Vec<_>>())
+        };
+        self.define(&name, json!({"type": "array", "items": item, "maxItems": most}))
+    }
+
+    /// What ids say of the steps that have them.
+    fn suffixes(&self) -> Vec<String> {
+        let works = self.works.iter().map(|work| work.suffix.as_str());
+        let has_maps = self.detail == Detail::Fields && self.has_lists();
+        let maps = works.clone().filter(|_| has_maps).map(|suffix| format!("{EACH}{suffix}"));
+        let has_waits = self.detail == Detail::Fields && self.vocabulary.waits;
+        let others = [("plan", self.vocabulary.parts), ("wait", has_waits), ("event", has_waits)];
+        let others = others.into_iter().filter(|(_, is_there)| *is_there).map(|(name, _)| name.to_owned());
+        works.clone().map(str::to_owned).chain(maps).chain(others).collect()
+    }
+
+    /// Whether the grammar form has maps or waits.
+    fn has_more_fields(&self) -> bool {
+        self.vocabulary.waits || self.has_lists()
+    }
+
+    /// Whether some step can give a list of texts.
+    fn has_lists(&self) -> bool {
+        let outputs = self.works.iter().map(|work| &work.outputs).chain(self.known.iter().map(|(_, outputs)| outputs));
+        outputs.into_iter().any(|outputs| !outputs.texts().is_empty())
+    }
+
+    /// Agent, action and inputs that go together, with what ids say of them.
+    fn step_works(&mut self, earlier: EarlierSteps<'_>) -> Vec<StepWork> {
         let vocabulary = self.vocabulary;
         let open = || json!({"type": "object"});
         let text = || json!({"type": "string"});
+        let plain = |work: [Value; 3]| (String::new(), None, work);
+        let actions = |agent: &Agent| agent.actions.iter().map(|action| action.name.clone()).collect::<Vec<_>>();
+        let by_agent = || {
+            let work =
+                |agent: &Agent| plain([one_of(&[agent.agent_type.to_string()]), one_of(&actions(agent)), open()]);
+            vocabulary.agents.iter().map(work).collect()
+        };
         match self.detail {
-            Detail::Positions | Detail::Inputs | Detail::OpenInputs => {
-                let mut works = Vec::new();
-                for (at, agent) in vocabulary.agents.iter().enumerate() {
-                    let name = one_of(&[agent.agent_type.to_string()]);
-                    if agent.actions.is_empty() {
-                        works.push([name.clone(), text(), open()]);
-                    }
-                    for (number, action) in agent.actions.iter().enumerate() {
-                        let inputs = self.inputs(action, &format!("in{at}_{number}"), earlier, scope);
-                        works.push([name.clone(), one_of(std::slice::from_ref(&action.name)), inputs]);
-                    }
-                }
-                works
+            Detail::Fields if self.form == SchemaForm::Prompt => by_agent(),
+            Detail::Fields | Detail::Positions | Detail::Inputs | Detail::OpenInputs => {
+                (0..self.works.len()).map(|at| self.step_work(at, earlier)).collect()
             }
-            Detail::Agents => {
-                let actions =
-                    |agent: &Agent| agent.actions.iter().map(|action| action.name.clone()).collect::<Vec<_>>();
-                let work = |agent: &Agent| [one_of(&[agent.agent_type.to_string()]), one_of(&actions(agent)), open()];
-                vocabulary.agents.iter().map(work).collect()
-            }
+            Detail::Agents => by_agent(),
             Detail::Names => {
                 let [agents, actions] = vocabulary.names();
-                vec![[agents, actions, open()]]
+                vec![plain([agents, actions, open()])]
             }
-            Detail::Any => vec![[text(), text(), open()]],
+            Detail::Any => vec![plain([text(), text(), open()])],
         }
+    }
+
+    fn step_work(&mut self, at: usize, earlier: EarlierSteps<'_>) -> StepWork {
+        let work = &self.works[at];
+        let action =
+            work.action.as_ref().map_or_else(|| json!({"type": "string"}), |name| one_of(std::slice::from_ref(name)));
+        let inputs = self.inputs(at, earlier);
+        (work.suffix.clone(), None, [one_of(std::slice::from_ref(&work.agent)), action, inputs])
+    }
+
+    /// The same as maps over lists that earlier steps give.
+    fn map_works(&mut self, earlier: EarlierSteps<'_>) -> Vec<StepWork> {
+        if self.is_too_large() {
+            return Vec::new();
+        }
+        let Some(list) = self.reference("texts", earlier) else { return Vec::new() };
+        let earlier = EarlierSteps { has_item: true, ..earlier };
+        let mut maps = Vec::new();
+        for at in 0..self.works.len() {
+            let (suffix, _, work) = self.step_work(at, earlier);
+            maps.push((format!("{EACH}{suffix}"), Some(list.clone()), work));
+        }
+        maps
     }
 
     /// The agent and action that take over, in some pair of the catalogue.
@@ -325,123 +685,134 @@ impl Builder<'_> {
         self.define("fallback", pairs)
     }
 
-    /// The inputs of an action; any where the action declares none, or where its schema refers to parts of itself.
-    fn inputs(&mut self, action: &Action, name: &str, earlier: &[String], scope: &str) -> Value {
+    /// The inputs of an action; any where nothing is known of them.
+    fn inputs(&mut self, at: usize, earlier: EarlierSteps<'_>) -> Value {
         let open = json!({"type": "object"});
         if self.detail >= Detail::OpenInputs {
             return open;
         }
-        let Some(schema) = action.inputs.as_ref().map(Json::value) else { return open };
-        if schema.get("properties").is_none_or(|fields| !fields.is_object()) || refers_to_itself(&schema) {
-            return open;
+        let Some(schema) = &self.works[at].inputs else { return open };
+        let earlier =
+            if self.has_positions() { earlier } else { EarlierSteps { has_item: earlier.has_item, ..self.all() } };
+        let name = format!("in{at}_{}{}", earlier.scope, if earlier.has_item { "_item" } else { "" });
+        if self.defs.contains_key(&name) {
+            return reference_to(&name);
         }
-        let all = self.all;
-        let (scope, earlier) = if self.detail == Detail::Positions { (scope, earlier) } else { ("", all) };
-        let name = format!("{name}_{scope}");
-        if !self.defs.contains_key(&name) {
-            let inputs = match self.form {
-                SchemaForm::Grammar => self.admit(&schema, &References { earlier, scope }, true),
-                SchemaForm::Strict | SchemaForm::Prompt => strict(&schema, true).unwrap_or(open),
-            };
-            return self.define(&name, inputs);
-        }
-        reference_to(&name)
+        let inputs = match self.form {
+            SchemaForm::Grammar => self.admit(schema, earlier, true),
+            SchemaForm::Strict | SchemaForm::Prompt => strict(schema, true).unwrap_or(open),
+        };
+        self.define(&name, inputs)
     }
 
     /// A schema of an input for a grammar: closed objects, and a reference in place of each value.
-    fn admit(&mut self, schema: &Value, references: &References<'_>, is_root: bool) -> Value {
+    fn admit(&mut self, schema: &Value, earlier: EarlierSteps<'_>, is_root: bool) -> Value {
         let Some(map) = schema.as_object() else { return schema.clone() };
         let kind = map.get("type").and_then(Value::as_str).unwrap_or_default();
         let is_limited = ["enum", "const", "format", "pattern"].iter().any(|word| map.contains_key(*word));
         if kind == "string" && !is_limited {
-            return self.text(map, references);
+            return self.text(map, earlier);
         }
         let mut own = keep(map, &GRAMMAR_WORDS);
         if let Some(fields) = map.get("properties").and_then(Value::as_object) {
             let fields: Map<String, Value> =
-                fields.iter().map(|(name, field)| (name.clone(), self.admit(field, references, false))).collect();
+                fields.iter().map(|(name, field)| (name.clone(), self.admit(field, earlier, false))).collect();
             own.insert("properties".into(), fields.into());
             own.entry("additionalProperties").or_insert(false.into());
         }
         if let Some(items) = map.get("items") {
-            own.insert("items".into(), self.admit(items, references, false));
+            own.insert("items".into(), self.admit(items, earlier, false));
         }
         if is_root || kind == "object" || own.is_empty() {
             return own.into();
         }
-        let reference = self.reference(kind, references);
+        let reference = self.reference(kind, earlier);
         any_of(std::iter::once(own.into()).chain(reference).collect())
     }
 
     /// A text with references in it.
-    fn text(&mut self, declared: &Map<String, Value>, references: &References<'_>) -> Value {
+    fn text(&mut self, declared: &Map<String, Value>, earlier: EarlierSteps<'_>) -> Value {
         let longest = to_usize(self.vocabulary.output_tokens_max / TOKENS_PER_INPUT_CHAR);
         let longest = longest.clamp(INPUT_CHARS[0], INPUT_CHARS[1]);
         let limit = |word: &str| declared.get(word).and_then(Value::as_u64).map(to_usize);
         let most = limit("maxLength").map_or(longest, |most| most.min(longest));
         let least = limit("minLength").unwrap_or(1).min(most);
-        let name = format!("text{}_{least}_{most}", references.scope);
+        let item = if earlier.has_item { "_item" } else { "" };
+        let name = format!("text{}{item}_{least}_{most}", earlier.scope);
         if self.defs.contains_key(&name) {
             return reference_to(&name);
         }
-        let path = self.path(&["string"], references).map(|path| format!("|{path}")).unwrap_or_default();
-        self.define(&name, json!({"type": "string", "pattern": format!("^(?:{CHARACTER}{path}){{{least},{most}}}$")}))
+        let item = earlier.has_item.then(|| r"\{\{ item \}\}".to_owned());
+        let paths: Vec<String> = self.path("string", earlier).into_iter().chain(item).collect();
+        let mut pattern = format!("(?:{CHARACTER}){{{least},{most}}}");
+        if !paths.is_empty() {
+            // A small model may write one reference after the other until its answer is cut off.
+            let between = format!("(?:{CHARACTER}){{0,{}}}", (most / (REFERENCES_MAX + 1)).max(1));
+            let path = alternatives(paths);
+            pattern = format!("(?:{pattern}|(?:{between}{path}){{1,{REFERENCES_MAX}}}{between})");
+        }
+        self.define(&name, json!({"type": "string", "pattern": format!("^{pattern}$")}))
     }
 
     /// A text that is one reference to an output of a type.
-    fn reference(&mut self, kind: &str, references: &References<'_>) -> Option<Value> {
-        let kinds: &[&str] = match kind {
-            "integer" | "number" => &["integer", "number"],
-            "" => &["integer", "number", "string", "boolean", "array", "object"],
-            _ => &[kind],
-        };
-        let name = format!("reference{}_{kind}", references.scope);
+    fn reference(&mut self, kind: &str, earlier: EarlierSteps<'_>) -> Option<Value> {
+        let name = format!("reference{}_{kind}", earlier.scope);
         if self.defs.contains_key(&name) {
             return Some(reference_to(&name));
         }
-        let path = self.path(kinds, references)?;
+        let path = self.path(kind, earlier)?;
         Some(self.define(&name, json!({"type": "string", "pattern": format!("^{path}$")})))
     }
 
-    /// The pattern of a reference to an output of one of the types. None when there is no such output.
-    fn path(&self, kinds: &[&str], references: &References<'_>) -> Option<String> {
-        let steps: Vec<&str> = references.earlier.iter().map(String::as_str).filter(|id| is_name(id)).collect();
-        let outputs: Vec<String> = self.outputs(kinds).into_iter().collect();
-        let (steps, outputs) = (steps.join("|"), outputs.join("|"));
-        (!steps.is_empty() && !outputs.is_empty())
-            .then(|| format!(r"\{{\{{ steps\.(?:{steps})\.outputs\.(?:{outputs}) \}}\}}"))
-    }
-
-    /// The outputs that actions declare with one of the types, as patterns.
-    fn outputs(&self, kinds: &[&str]) -> BTreeSet<String> {
-        let mut outputs = BTreeSet::new();
-        for agent in &self.vocabulary.agents {
-            if agent.actions.is_empty() {
-                outputs.insert(ANY_OUTPUT.to_owned());
-            }
-            for action in &agent.actions {
-                let schema = action.outputs.as_ref().map(Json::value).unwrap_or_default();
-                let Some(fields) = schema.get("properties").and_then(Value::as_object) else {
-                    outputs.insert(ANY_OUTPUT.to_owned());
-                    continue;
-                };
-                for (name, field) in fields.iter().filter(|(name, _)| is_name(name)) {
-                    match field.get("type").and_then(Value::as_str) {
-                        Some("object" | "array") | None => outputs.insert(format!("{name}{INNER_PATH}")),
-                        Some(kind) => kinds.contains(&kind) && outputs.insert(name.clone()),
-                    };
+    /// The pattern of a reference to an output of a type. None when there is no such output.
+    ///
+    /// - `kind`: `texts` is a list of texts; an empty one is any type.
+    fn path(&self, kind: &str, earlier: EarlierSteps<'_>) -> Option<String> {
+        let paths = |outputs: &OutputPaths| match kind {
+            "texts" => outputs.texts(),
+            "integer" | "number" => outputs.paths(&["integer", "number"]),
+            "" => outputs.paths(&["integer", "number", "string", "boolean", "array", "object"]),
+            _ => outputs.paths(&[kind]),
+        };
+        let group = |steps: Vec<(String, OutputPaths)>| {
+            let mut by_outputs: BTreeMap<String, Vec<String>> = BTreeMap::new();
+            for (id, outputs) in steps.iter().filter(|(id, _)| is_name(id)) {
+                let paths = paths(outputs);
+                if !paths.is_empty() {
+                    by_outputs.entry(alternatives(paths)).or_default().push(id.clone());
                 }
             }
+            let each = |(outputs, ids): (String, Vec<String>)| format!(r"{}\.outputs{outputs}", alternatives(ids));
+            by_outputs.into_iter().map(each).collect::<Vec<_>>()
+        };
+        let mut steps = group(self.known.to_vec());
+        if !earlier.fresh.is_empty() {
+            let typed = if self.has_typed_ids() { group(self.typed()) } else { Vec::new() };
+            if !typed.is_empty() {
+                steps.push(format!("{}_{}", alternatives(earlier.fresh.to_vec()), alternatives(typed)));
+            }
         }
-        outputs
+        (!steps.is_empty()).then(|| format!(r"\{{\{{ steps\.{} \}}\}}", alternatives(steps)))
+    }
+
+    /// What ids say of new steps, and what such steps give.
+    fn typed(&self) -> Vec<(String, OutputPaths)> {
+        let mut typed: Vec<(String, OutputPaths)> =
+            self.works.iter().map(|work| (work.suffix.clone(), work.outputs.clone())).collect();
+        if self.detail == Detail::Fields {
+            if self.has_lists() {
+                typed.extend(self.works.iter().map(|work| (format!("{EACH}{}", work.suffix), OutputPaths::list())));
+            }
+            typed.extend(self.vocabulary.waits.then(|| ("event".to_owned(), OutputPaths::any())));
+        }
+        typed.extend(self.vocabulary.parts.then(|| ("plan".to_owned(), OutputPaths::any())));
+        typed
     }
 
     /// What a revision can do.
-    ///
-    /// - `fresh`: ids of new steps.
-    fn changes(&mut self, plan: &RevisedPlan, fresh: &[String]) -> Vec<Value> {
-        let all = self.all;
-        let new = self.step(fresh, all, "");
+    fn changes(&mut self, plan: &RevisedPlan) -> Vec<Value> {
+        let (all, fresh) = (self.all(), self.fresh);
+        let new = self.step(&[], fresh, all);
         let new = self.define("new_step", new);
         let texts = json!({"type": "array", "items": one_of(&plan.open), "maxItems": plan.open.len()});
         let steps = json!({"type": "array", "items": new, "minItems": 1, "maxItems": NEW_STEPS_MAX});
@@ -449,11 +820,11 @@ impl Builder<'_> {
         if !plan.open.is_empty() {
             let open = self.define("open_step", one_of(&plan.open));
             let reason = self.description();
-            let changed = self.step(&plan.open, all, "");
+            let changed = self.step(&plan.open, &[], all);
             let retries: Vec<Value> = self
-                .works(all, "")
+                .step_works(all)
                 .into_iter()
-                .map(|[agent, action, inputs]| {
+                .map(|(_, _, [agent, action, inputs])| {
                     object([("step", open.clone()), ("agent_type", agent), ("action", action), ("inputs", inputs)])
                 })
                 .collect();
@@ -469,8 +840,7 @@ impl Builder<'_> {
             }
         }
         let text = self.description();
-        let phase =
-            object([("id", one_of(&new_ids("phase_", &plan.phases, 1))), ("checkpoint", json!({"type": "boolean"}))]);
+        let phase = object([("id", one_of(&[new_phase(&plan.phases)])), ("checkpoint", json!({"type": "boolean"}))]);
         let mut added = vec![("phase", phase)];
         if !plan.phases.is_empty() {
             added.push(("after", one_of(&plan.phases)));
@@ -497,17 +867,30 @@ impl Builder<'_> {
         if self.form == SchemaForm::Strict { any_of(vec![schema, json!({"type": "null"})]) } else { schema }
     }
 
-    fn define(&mut self, name: &str, schema: Value) -> Value {
-        self.defs.insert(name.to_owned(), schema);
+    fn define(&mut self, name: &str, mut schema: Value) -> Value {
+        if self.form == SchemaForm::Grammar {
+            write_constants(&mut schema);
+        }
+        if !self.defs.contains_key(name) {
+            self.bytes += name.len() + schema.to_string().len();
+            self.defs.insert(name.to_owned(), schema);
+        }
         reference_to(name)
     }
 }
 
-/// The steps that inputs may refer to.
-struct References<'r> {
-    earlier: &'r [String],
-    /// Their name in definitions.
-    scope: &'r str,
+/// What ids say of a kind of work, the list of a map, and agent, action and inputs.
+type StepWork = (String, Option<Value>, [Value; 3]);
+
+/// An id of a phase that is not taken.
+fn new_phase(taken: &[String]) -> String {
+    let mut ids = (1..).map(|number| format!("phase_{number}"));
+    ids.find(|id| !taken.contains(id)).unwrap_or_default()
+}
+
+/// A pattern of one of several patterns.
+fn alternatives(mut patterns: Vec<String>) -> String {
+    if patterns.len() == 1 { patterns.remove(0) } else { format!("(?:{})", patterns.join("|")) }
 }
 
 /// Keywords of an input's schema that grammars know. Annotations stand in the prompt.

@@ -18,7 +18,7 @@ use tokio::time::Instant;
 
 use super::degenerate_plan::{self, PromptExample};
 use super::parse_answer::{self, ParsedAnswer};
-use super::plan_schema::PlanVocabulary;
+use super::plan_schema::{KnownStep, PlanVocabulary, speaks_of_waiting};
 use super::prompt_data::PromptData;
 use super::prompt_store::{Prompt, PromptError};
 use super::repair_loop::{DraftVerdict, GenerationTask};
@@ -220,6 +220,7 @@ impl<'a> PlanTask<'a> {
             agents: self.shortlist.agents.clone(),
             fallbacks: self.request.goal.planning.require_fallbacks,
             parts: is_hierarchical && self.request.limits.depth_max > 0,
+            waits: speaks_of_waiting(&self.request.goal.description),
             output_tokens_max: self.settings.output_tokens_max,
         }
     }
@@ -313,10 +314,10 @@ impl GenerationTask for PlanTask<'_> {
 
     fn want(&self, before: Option<&Value>) -> ResponseFormat {
         let vocabulary = self.vocabulary();
-        let draft = before.and_then(|draft| Some(parse_answer::steps(draft)?.1.iter().filter_map(parse_answer::id)));
+        let draft = before.and_then(|draft| Some(parse_answer::steps(draft)?.1.iter().filter_map(known_step)));
         let schema = match draft {
             _ if vocabulary.agents.is_empty() => schema(vocabulary.fallbacks).into(),
-            Some(ids) => vocabulary.correction(&ids.collect::<Vec<_>>(), &self.frozen_ids()),
+            Some(steps) => vocabulary.correction(steps.collect(), &self.frozen_ids()),
             None => vocabulary.plan(self.request.limits.planned_steps_max),
         };
         ResponseFormat::Json { name: "plan".into(), schema }
@@ -445,6 +446,13 @@ pub fn schema(fallbacks: bool) -> Value {
     })
 }
 
+/// What a step of a draft says of itself.
+fn known_step(step: &Value) -> Option<KnownStep> {
+    let text = |name: &str| step.get(name).and_then(Value::as_str).unwrap_or_default().to_owned();
+    let is_map = step.get("for_each").is_some_and(|list| !list.is_null());
+    Some(KnownStep { id: parse_answer::id(step)?, agent_type: text("agent_type"), action: text("action"), is_map })
+}
+
 /// The form of a step.
 ///
 /// - `names`: the schemas of the names of agents and of actions.
@@ -455,11 +463,18 @@ pub fn step_schema(fallbacks: bool, names: [Value; 2]) -> Value {
         "type": "object",
         "properties": {
             "id": text, "description": text, "agent_type": agent, "action": action,
-            "kind": {"type": "string", "enum": ["tool", "llm", "message", "finish", "plan"]},
+            "kind": {"type": "string", "enum": ["tool", "llm", "message", "finish", "plan", "wait"]},
             "inputs": {"type": "object"},
             "dependencies": {"type": "array", "items": {"type": "string"}},
             "when": text,
             "phase": text,
+            "for_each": {"description": "a list, or an expression that gives one"},
+            "repeat": {"type": "object", "properties": {"until": text, "max": {"type": "integer"}},
+                       "required": ["until", "max"]},
+            "wait": {"type": "object", "properties": {"for": text, "until": text, "event": text, "timeout": text}},
+            "undo": {"type": "object", "properties": {"agent_type": agent, "action": action,
+                                                      "inputs": {"type": "object"}}},
+            "always": {"type": "boolean"},
         },
         "required": ["id", "description", "dependencies"],
     });

@@ -4,6 +4,7 @@ use goalmill_common::command::Proposal;
 use goalmill_common::config::PlanningStrategy;
 use goalmill_common::id::StepId;
 use goalmill_common::json::Json;
+use goalmill_common::plan::Step;
 use goalmill_common::problem::Issue;
 use goalmill_common::revision::{Change, RevisionStrategy, Situation, StepSituation};
 use goalmill_common::status::StepStatus;
@@ -12,7 +13,7 @@ use serde_json::{Value, json};
 use tokio::time::Instant;
 
 use super::parse_answer::{self, ParsedAnswer};
-use super::plan_schema::{PlanVocabulary, RevisedPlan};
+use super::plan_schema::{KnownStep, PlanVocabulary, RevisedPlan, speaks_of_waiting};
 use super::plan_task::verdict;
 use super::prompt_data::PromptData;
 use super::prompt_store::{Prompt, PromptError};
@@ -185,8 +186,14 @@ impl GenerationTask for RevisionTask<'_> {
         let ids = situation.plan.steps.iter().map(|step| &step.id);
         let may_nest = self.request.limits.depth_max > 0;
         let settings = self.deps.settings_for(&planning);
+        let known = |step: &Step| KnownStep {
+            id: step.id.to_string(),
+            agent_type: step.agent_type.to_string(),
+            action: step.action.clone(),
+            is_map: step.for_each.is_some(),
+        };
         let plan = RevisedPlan {
-            steps: ids.clone().map(StepId::to_string).collect(),
+            steps: situation.plan.steps.iter().map(known).collect(),
             open: ids.filter(|id| is_open(id)).map(StepId::to_string).collect(),
             phases: situation.plan.phases.iter().map(|phase| phase.id.clone()).collect(),
             may_nest,
@@ -195,6 +202,7 @@ impl GenerationTask for RevisionTask<'_> {
             agents: self.shortlist.agents.clone(),
             fallbacks: planning.require_fallbacks,
             parts: may_nest && settings.strategy == PlanningStrategy::Hierarchical,
+            waits: speaks_of_waiting(&situation.goal.description),
             output_tokens_max: settings.output_tokens_max,
         };
         let schema = if vocabulary.agents.is_empty() { schema().into() } else { vocabulary.revision(plan) };

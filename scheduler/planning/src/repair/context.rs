@@ -34,7 +34,12 @@ pub(super) struct StepAt {
     keys: BTreeMap<&'static str, String>,
     /// The step's id where the steps are an object.
     key: Option<String>,
+    /// It stands in the `always` of the plan.
+    is_always: bool,
 }
+
+/// Fields of a step, beside its inputs, whose texts hold expressions.
+const TEMPLATES: [&str; 6] = ["inputs", "for_each", "wait", "until", "key", "undo"];
 
 /// A place where one step sees another.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -47,6 +52,8 @@ pub(super) struct StepReference {
     pub at: Range<usize>,
     /// The id it names.
     pub target: String,
+    /// It stands in the `undo` of the step, which sees all steps.
+    pub is_undo: bool,
 }
 
 /// A dependency as the draft has it.
@@ -213,18 +220,35 @@ impl<'r> RepairContext<'r> {
     pub(super) fn seen(&self) -> Vec<StepReference> {
         let mut seen = Vec::new();
         for step in 0..self.steps.len() {
-            let mut texts = Vec::new();
-            if let Some(inputs) = self.field(step, "inputs") {
-                collect(inputs, &self.place(step, "inputs"), &mut texts);
+            for field in TEMPLATES {
+                let mut texts = Vec::new();
+                if let Some(value) = self.field(step, field) {
+                    collect(value, &self.place(step, field), &mut texts);
+                }
+                let is_undo = field == "undo";
+                for (pointer, text) in texts {
+                    seen.extend(mentions(text).into_iter().map(|m| StepReference {
+                        step,
+                        pointer: pointer.clone(),
+                        at: m.at,
+                        target: m.step,
+                        is_undo,
+                    }));
+                }
             }
-            for (pointer, text) in texts {
-                let found = mentions(text).into_iter();
-                seen.extend(found.map(|m| StepReference { step, pointer: pointer.clone(), at: m.at, target: m.step }));
-            }
-            if let Some(when) = self.field(step, "when").and_then(Value::as_str) {
-                let found = mentions_bare(when).into_iter();
-                let pointer = self.place(step, "when");
-                seen.extend(found.map(|m| StepReference { step, pointer: pointer.clone(), at: m.at, target: m.step }));
+            let repeat = self.field(step, "repeat").and_then(|repeat| repeat.get("until")?.as_str());
+            let conditions = [
+                (self.field(step, "when").and_then(Value::as_str), self.place(step, "when")),
+                (repeat, format!("{}/until", self.place(step, "repeat"))),
+            ];
+            for (text, pointer) in conditions {
+                seen.extend(text.map(mentions_bare).into_iter().flatten().map(|m| StepReference {
+                    step,
+                    pointer: pointer.clone(),
+                    at: m.at,
+                    target: m.step,
+                    is_undo: false,
+                }));
             }
         }
         seen
@@ -292,9 +316,19 @@ impl<'r> RepairContext<'r> {
         Graph { numbers, sources }
     }
 
+    /// Whether a step runs after the outcome of the plan is known. It sees all others and waits for none of them.
+    pub(super) fn is_cleanup(&self, step: usize) -> bool {
+        self.steps[step].is_always || self.field(step, "always") == Some(&Value::Bool(true)) || self.has(step, "undoes")
+    }
+
+    /// Whether a step is a map, whose outputs are a list.
+    pub(super) fn is_map(&self, step: usize) -> bool {
+        self.field(step, "for_each").is_some()
+    }
+
     /// Whether a step may see another.
     pub(super) fn may_see(&self, step: usize, target: usize) -> bool {
-        if self.rules.in_order { self.rank[target] < self.rank[step] } else { target != step }
+        if self.rules.in_order && !self.is_cleanup(step) { self.rank[target] < self.rank[step] } else { target != step }
     }
 }
 
@@ -314,6 +348,19 @@ fn ends(edge: &Value) -> Option<(End<'_>, End<'_>)> {
         }
         Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) | Value::Array(_) => None,
     }
+}
+
+/// The only step with the number that an id begins with, where ids say number and action: `s1_read` for `s1_send`. The
+/// number is the place in the list, and the rest repeats what the step does.
+pub(super) fn same_number<'n>(numbers: &'n BTreeMap<String, usize>, id: &str) -> Option<&'n str> {
+    let number = |id: &str| -> Option<u32> { id.split('_').next()?.strip_prefix('s')?.parse().ok() };
+    if numbers.keys().any(|id| number(id).is_none()) {
+        return None;
+    }
+    let wanted = number(id)?;
+    let mut same = numbers.keys().filter(|id| number(id) == Some(wanted));
+    let only = same.next()?;
+    same.next().is_none().then_some(only.as_str())
 }
 
 /// An id as text: numbers are ids too.
@@ -355,6 +402,14 @@ fn found(draft: &Value) -> Option<Found> {
                     Some("phases") => phases(value, &at, &mut steps)?,
                     Some(_) | None => {}
                 }
+            }
+            if steps.is_empty() {
+                return None;
+            }
+            for (key, value) in map.iter().filter(|(key, _)| plan_field(key) == Some("always")) {
+                let count = steps.len();
+                gather(value, &format!("{root}/{}", pointer_part(key)), &mut steps)?;
+                steps[count..].iter_mut().for_each(|step| step.is_always = true);
             }
         }
         Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
@@ -402,7 +457,7 @@ fn step_at(map: &Map<String, Value>, pointer: String, key: Option<String>) -> St
             keys.entry(field).or_insert_with(|| name.clone());
         }
     }
-    StepAt { pointer, keys, key }
+    StepAt { pointer, keys, key, is_always: false }
 }
 
 /// Every text and where it stands.

@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use goalmill_plan::validate::names::{self, normal, only_slip};
 use serde_json::Value;
 
-use super::context::{DependencyLink, Graph, RepairContext};
+use super::context::{DependencyLink, Graph, RepairContext, same_number};
 
 /// How some formats say that there is no dependency.
 const NOTHING: &[&str] = &["none", "null", "n/a", "na", "-", "start", "end", "-1", ""];
@@ -209,7 +209,10 @@ fn near(numbers: &BTreeMap<String, usize>, id: &str) -> Option<String> {
         [] if names::number_of_step(id).is_some_and(|number| numbers.contains_key(number)) => {
             names::number_of_step(id).map(str::to_owned)
         }
-        [] => only_slip(id, numbers.keys().map(String::as_str)).map(str::to_owned),
+        [] => {
+            let slip = || only_slip(id, numbers.keys().map(String::as_str));
+            same_number(numbers, id).or_else(slip).map(str::to_owned)
+        }
         _ => None,
     }
 }
@@ -236,6 +239,9 @@ fn complete(work: &mut RepairContext<'_>) {
     }
     let Graph { numbers, sources: mut needs } = work.graph();
     for seen in work.seen() {
+        if seen.is_undo || work.is_cleanup(seen.step) {
+            continue;
+        }
         let Some(target) = numbers.get(&seen.target).copied().filter(|t| work.may_see(seen.step, *t)) else { continue };
         if reaches(&needs, target, seen.step) || reaches(&needs, seen.step, target) {
             continue;

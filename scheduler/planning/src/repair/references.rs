@@ -9,13 +9,14 @@ use std::collections::BTreeSet;
 use goalmill_plan::validate::names::{self, normal, only_slip};
 use serde_json::Value;
 
-use super::context::{Graph, RepairContext, StepReference};
+use super::context::{Graph, RepairContext, StepReference, same_number};
 use super::type_inference::flows;
 
 pub(super) fn resolve(work: &mut RepairContext<'_>) {
     spelled_otherwise(work);
     // What is repaired here are references: steps, ids and links stay, and so do the references of other steps.
-    let (graph, seen) = (work.graph(), work.seen());
+    let graph = work.graph();
+    let seen: Vec<StepReference> = work.seen().into_iter().filter(|seen| !seen.is_undo).collect();
     let wrong = bad(work, &graph, &seen);
     if wrong.is_empty() || shift_all(work, &graph, &seen, &wrong) {
         return;
@@ -51,10 +52,11 @@ fn spelled_otherwise(work: &mut RepairContext<'_>) {
             [only] => Some(*only),
             [] => names::number_of_step(&seen.target)
                 .filter(|number| numbers.contains_key(*number))
+                .or_else(|| same_number(&numbers, &seen.target))
                 .or_else(|| only_slip(&seen.target, numbers.keys().map(String::as_str))),
             _ => None,
         };
-        let only = only.filter(|id| work.may_see(seen.step, numbers[*id])).map(str::to_owned);
+        let only = only.filter(|id| seen.is_undo || work.may_see(seen.step, numbers[*id])).map(str::to_owned);
         changes.extend(only.map(|id| (seen, id)));
     }
     work.redirect(changes, "REFERENCE_RENAMED", "the same id, spelled otherwise or with one wrong letter");
@@ -65,7 +67,7 @@ pub(super) fn rename_outputs(work: &mut RepairContext<'_>) {
     let numbers = work.numbers();
     let mut changes: Vec<(String, std::ops::Range<usize>, String)> = Vec::new();
     for seen in work.seen() {
-        let Some(target) = numbers.get(&seen.target) else { continue };
+        let Some(target) = numbers.get(&seen.target).filter(|target| !work.is_map(**target)) else { continue };
         let declared = work
             .action_entry(*target)
             .and_then(|action_entry| action_entry.outputs.as_ref()?.get("properties")?.as_object());

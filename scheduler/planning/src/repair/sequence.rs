@@ -3,7 +3,7 @@
 use goalmill_plan::validate::{plan_field, step_field};
 use serde_json::{Value, json};
 
-use super::context::RepairContext;
+use super::context::{RepairContext, StepReference};
 use super::notation;
 
 /// Makes each step wait for the one before it.
@@ -11,15 +11,17 @@ use super::notation;
 /// A draft names dependencies when a step has that field, even an empty one, when it has edges, phases or a strategy, or
 /// when a step reads another one. A field that is not known may be a dependency too: then nothing is added.
 pub(super) fn complete(work: &mut RepairContext<'_>) {
-    if work.steps.len() < 2 || names_order(work) {
+    // Clean-up steps wait for no other steps.
+    let steps: Vec<usize> = (0..work.steps.len()).filter(|step| !work.is_cleanup(*step)).collect();
+    if steps.len() < 2 || names_order(work) {
         return;
     }
-    let Some(list) = list(work) else { return };
-    let ids: Vec<String> = (0..work.steps.len()).map(|step| work.id(step)).collect();
-    for step in 1..ids.len() {
+    let Some(list) = list(work, &steps) else { return };
+    let ids: Vec<String> = steps.iter().map(|step| work.id(*step)).collect();
+    for (step, before) in steps.into_iter().skip(1).zip(&ids) {
         let pointer = work.steps[step].pointer.clone();
         if let Some(map) = work.draft.pointer_mut(&pointer).and_then(Value::as_object_mut) {
-            map.insert("dependencies".to_owned(), json!([ids[step - 1]]));
+            map.insert("dependencies".to_owned(), json!([before]));
         }
         work.add_key(step, "dependencies");
     }
@@ -53,12 +55,13 @@ fn has_steps(document: &Value) -> bool {
 }
 
 fn names_order(work: &RepairContext<'_>) -> bool {
-    names_dependencies(&work.draft) || !work.seen().is_empty() || notation::is_used(work)
+    let reads = |seen: &StepReference| !seen.is_undo && !work.is_cleanup(seen.step);
+    names_dependencies(&work.draft) || work.seen().iter().any(reads) || notation::is_used(work)
 }
 
-/// The one place under which all steps stand.
-fn list(work: &RepairContext<'_>) -> Option<String> {
+/// The one place under which these steps stand.
+fn list(work: &RepairContext<'_>, steps: &[usize]) -> Option<String> {
     let parent = |pointer: &str| pointer.rsplit_once('/').map(|(list, _)| list.to_owned());
-    let list = parent(&work.steps.first()?.pointer)?;
-    work.steps.iter().all(|step| parent(&step.pointer).as_ref() == Some(&list)).then_some(list)
+    let list = parent(&work.steps[*steps.first()?].pointer)?;
+    steps.iter().all(|step| parent(&work.steps[*step].pointer).as_ref() == Some(&list)).then_some(list)
 }

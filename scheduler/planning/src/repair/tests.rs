@@ -19,6 +19,58 @@ fn a_valid_draft_comes_back_as_it_is() {
 }
 
 #[test]
+fn references_of_maps_loops_waits_and_clean_up_follow_the_ids_of_steps() {
+    let tool = |id: &str, more: Value| {
+        let mut step = json!({"id": id, "agent_type": "tools", "action": "resize", "inputs": {"x": 1}, "dependencies": ["find it"]});
+        step.as_object_mut().expect("it is an object").extend(more.as_object().cloned().unwrap_or_default());
+        step
+    };
+    let draft = json!({"steps": [
+        {"id": "find it", "agent_type": "tools", "action": "caption", "inputs": {}, "dependencies": []},
+        tool("each", json!({"for_each": "{{ steps['find it'].outputs.list }}", "inputs": {"x": "{{ item }}"}})),
+        tool("loop", json!({"repeat": {"until": "outputs.n > steps['find it'].outputs.n", "max": 3}})),
+        {"id": "pause", "kind": "wait", "wait": {"event": "paid", "key": "{{ steps['find it'].outputs.order }}"},
+         "dependencies": ["find it"]},
+        tool("book", json!({"undo": {"agent_type": "tools", "action": "resize",
+                                     "inputs": {"x": "{{ steps['find it'].outputs.id }}"}}})),
+    ], "always": [
+        {"id": "tell", "agent_type": "tools", "action": "resise", "inputs": {"x": "{{ steps['find it'].outputs.id }}"}},
+    ]});
+    let repaired = repaired(&draft);
+    let plan = repaired.outcome.unwrap_or_else(|issues| panic!("{issues:?}"));
+    assert!(!repaired.draft.to_string().contains("find it"), "{}", repaired.draft);
+    let steps = &plan.plan().steps;
+    let ids: Vec<&str> = steps.iter().map(|step| step.id.as_str()).collect();
+    assert_eq!(ids, ["find_it", "each", "loop", "pause", "book", "book:undo", "tell"]);
+    let tell = steps.last().expect("there are steps");
+    assert!(tell.always && tell.dependencies.is_empty() && tell.action == "resize", "{tell:?}");
+}
+
+#[test]
+fn a_list_without_dependencies_runs_in_order_and_clean_up_waits_for_nothing() {
+    let step = |id: &str| json!({"id": id, "agent_type": "tools", "action": "resize", "inputs": {"x": 1}});
+    let mut tidy = step("tidy");
+    tidy["always"] = true.into();
+    let draft = json!({"steps": [step("a"), tidy, step("b")], "always": [step("tell")]});
+    let catalogue = catalogue();
+    let repaired = repair_list(draft, &Limits::default(), &Rules::planned(&catalogue));
+    assert_eq!(told(&repaired), [("SEQUENCE_ADDED", "/steps")]);
+    let plan = repaired.outcome.unwrap_or_else(|issues| panic!("{issues:?}"));
+    let waits: Vec<usize> = plan.plan().steps.iter().map(|step| step.dependencies.len()).collect();
+    assert_eq!(waits, [0, 0, 1, 0]);
+}
+
+#[test]
+fn the_number_in_an_id_decides_where_ids_say_number_and_action() {
+    let draft =
+        plan(&[("s1_caption", "caption", json!({}), &[]), ("s2_resize", "resize", seen("s1_resize"), &["s1_resize"])]);
+    let repaired = repaired(&draft);
+    assert!(repaired.outcome.is_ok(), "{:?}", repaired.outcome);
+    assert_eq!(repaired.draft["steps"][1]["inputs"], seen("s1_caption"));
+    assert_eq!(repaired.draft["steps"][1]["dependencies"], json!(["s1_caption"]));
+}
+
+#[test]
 fn names_in_another_spelling_become_names_of_the_catalogue() {
     for (given, meant) in
         [("Text-To-Speech", "text_to_speech"), ("textToSpeech", "text_to_speech"), ("Caption (English)", "caption")]

@@ -1,5 +1,5 @@
-//! Unfolds and renders the steps of a rule: a step with `needs_fact` is left out without that fact, and a step with `each` becomes
-//! one step for each member of a list, such as the sub-tasks of the goal.
+//! Unfolds and renders the steps of a rule: a step with `needs_fact` is left out without that fact, one with `unless_fact` with it,
+//! and a step with `each` becomes one step for each member of a list, such as the sub-tasks of the goal.
 
 use std::collections::BTreeMap;
 
@@ -49,8 +49,8 @@ fn with_lists(rule: &Rule, known: &Map<String, Value>, unfolds: bool) -> Result<
 fn copies(rule: &Rule, template: &Value, known: &Map<String, Value>, unfolds: bool) -> Result<Vec<Value>, String> {
     let mut template = template.clone();
     let Some(fields) = template.as_object_mut() else { return Ok(vec![template]) };
-    let needed = fields.remove("needs_fact");
-    if needed.as_ref().and_then(Value::as_str).is_some_and(|fact| !known.contains_key(fact)) {
+    let mut knows = |name: &str| Some(known.contains_key(fields.remove(name)?.as_str()?));
+    if knows("needs_fact") == Some(false) || knows("unless_fact") == Some(true) {
         return Ok(Vec::new());
     }
     let each = fields.remove("each").filter(|_| unfolds);
@@ -107,6 +107,12 @@ fn relink(step: &mut Value, unfolded: &Unfolded) {
     let became = |id: &str| unfolded.get(id).cloned().unwrap_or_else(|| vec![id.to_owned()]);
     if let Some(list) = step.get_mut("dependencies").and_then(Value::as_array_mut) {
         *list = list.iter().filter_map(Value::as_str).flat_map(became).map(Value::String).collect();
+    }
+    if let Some(items) = step.pointer_mut("/for_each/items")
+        && let Some((id, rest)) = items.as_str().and_then(reference)
+        && let [only] = became(id).as_slice()
+    {
+        *items = format!("{{{{ steps.{only}.{rest} }}}}").into();
     }
     let Some(inputs) = step.get_mut("inputs").and_then(Value::as_object_mut) else { return };
     let mut linked = Map::new();

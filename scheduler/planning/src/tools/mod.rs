@@ -118,6 +118,7 @@ impl Planner for ToolsPlanner {
             agents: shortlist.agents,
             fallbacks: planning.require_fallbacks,
             parts: false,
+            waits: false,
             output_tokens_max: self.deps.settings.output_tokens_max,
         };
         let ids: Vec<String> = situation.plan.steps.iter().map(|step| step.id.to_string()).collect();

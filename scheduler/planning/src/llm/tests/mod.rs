@@ -160,7 +160,7 @@ async fn a_plan_comes_with_its_whole_provenance() {
     assert_eq!(planned.plan.name, GOAL);
     let account = account(&planned);
     let round = &account["rounds"][0];
-    assert_eq!(round["template"], json!({"id": "plan", "version": "4"}));
+    assert_eq!(round["template"], json!({"id": "plan", "version": "5"}));
     assert_eq!((&round["model"], &round["verdict"]), (&json!("m0"), &json!("exact")));
     assert!(round["raw"].as_str().is_some_and(|raw| raw.contains("find_flight")) || round["raw_calls"].is_array());
     let prompt = round["prompt"].to_string();
@@ -538,6 +538,50 @@ fn a_plan_written_again_without_a_dependency_has_none() {
     let proposal = proposal.unwrap_or_else(|issues| panic!("{issues:#?}"));
     let [Change::ModifyStep { step }] = proposal.changes.as_slice() else { panic!("{proposal:?}") };
     assert_eq!(step.dependencies, []);
+}
+
+/// What a proposal for a plan whose step `room` may have an undo step changes, and of which steps.
+fn changed(request: &ReviseRequest, answer: &Value) -> Vec<String> {
+    let replan = crate::parse_proposal::ReplanContext::new(request);
+    let proposal = crate::parse_proposal::parse_proposal(answer, &replan, &Default::default(), &mut Vec::new());
+    let proposal = proposal.unwrap_or_else(|issues| panic!("{answer}: {issues:#?}"));
+    let changes = proposal.changes.iter().map(|change| serde_json::to_value(change).expect("it has a JSON text"));
+    let told = |change: Value| {
+        let (name, body) = change.as_object().and_then(|map| map.iter().next()).expect("it has a name");
+        let id = body["step"].as_str().or_else(|| body["step"]["id"].as_str()).unwrap_or_default();
+        format!("{name} {id}")
+    };
+    changes.map(told).collect()
+}
+
+#[test]
+fn a_revision_brings_the_undo_of_its_steps_and_keeps_clean_up() {
+    let undo = json!({"agent_type": "rooms", "action": "book_room", "inputs": {"city": "Rome", "day": "x"}});
+    let mut with_undo = room();
+    (with_undo["undo"], with_undo["agent_type"]) = (undo.clone(), "inns".into());
+    let by = |change: Value| json!({"strategy": "workaround", "summary": "Another way", "changes": [change]});
+    let mut request = revise_request();
+    let modify = by(json!({"modify_step": {"step": with_undo}}));
+    assert_eq!(changed(&request, &modify), ["modify_step room", "add_step room:undo"]);
+    let cleanup = |id: &str, mark: &str, of: Value| {
+        let mut step = undo.clone();
+        (step["id"], step[mark]) = (id.into(), of);
+        serde_json::from_value::<Step>(step).expect("it is a step")
+    };
+    request.situation.plan.steps.push(cleanup("room:undo", "undoes", json!("room")));
+    request.situation.plan.steps.push(cleanup("tell", "always", json!(true)));
+    with_undo["undo"]["inputs"]["day"] = "y".into();
+    let modify = by(json!({"modify_step": {"step": with_undo}}));
+    assert_eq!(changed(&request, &modify), ["modify_step room", "modify_step room:undo"]);
+    let remove = by(json!({"remove_step": {"step": "room"}}));
+    assert_eq!(changed(&request, &remove), ["remove_step room"]);
+    let mut inn = room();
+    inn["agent_type"] = "inns".into();
+    assert_eq!(changed(&request, &json!({"steps": [flight(), inn]})), ["modify_step room"]);
+    let mut map = room();
+    (map["id"], map["for_each"], map["inputs"]["city"]) =
+        ("rooms".into(), json!(["Rome", "Oslo"]), "{{ item }}".into());
+    assert_eq!(changed(&request, &by(json!({"add_step": {"step": map, "before": []}}))), ["add_step rooms"]);
 }
 
 #[test]

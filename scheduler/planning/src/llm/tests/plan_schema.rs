@@ -6,7 +6,7 @@ use goalmill_plan::validate::{Catalogue, Rules};
 
 use super::*;
 use crate::llm::overhead::validate_answer;
-use crate::llm::plan_schema::{PlanVocabulary, RevisedPlan};
+use crate::llm::plan_schema::{KnownStep, PlanVocabulary, RevisedPlan};
 use crate::llm::tool_shortlist::ToolShortlist;
 
 const STEPS_MAX: usize = 4;
@@ -28,7 +28,11 @@ fn office() -> Vec<Agent> {
     };
     let text = || json!({"type": "string"});
     let files = vec![
-        action("read_file", json!({"path": text()}), json!({"text": text(), "lines": {"type": "integer"}})),
+        action(
+            "read_file",
+            json!({"path": text()}),
+            json!({"text": text(), "lines": {"type": "integer"}, "names": {"type": "array", "items": text()}}),
+        ),
         action("split", json!({"text": text(), "parts": {"type": "integer"}, "note": text()}), json!({"text": text()})),
     ];
     let mail = vec![action(
@@ -41,12 +45,43 @@ fn office() -> Vec<Agent> {
 }
 
 fn vocabulary(agents: &[Agent]) -> PlanVocabulary {
-    PlanVocabulary { agents: agents.to_vec(), fallbacks: false, parts: false, output_tokens_max: 400 }
+    PlanVocabulary { agents: agents.to_vec(), fallbacks: false, parts: false, waits: false, output_tokens_max: 400 }
 }
 
 fn forms(schema: &AnswerSchema) -> [(&'static str, &Value); 3] {
     [("grammar", SchemaForm::Grammar), ("strict", SchemaForm::Strict), ("prompt", SchemaForm::Prompt)]
         .map(|(name, form)| (name, schema.form(form)))
+}
+
+/// The same answer with the actions of new steps in their ids, as the grammar form has them: `s1` becomes `s1_send`.
+fn typed(answer: &Value) -> Value {
+    fn gather(value: &Value, ids: &mut Vec<(String, String)>) {
+        if let (Some(id), Some(action)) = (value["id"].as_str(), value["action"].as_str())
+            && id.starts_with('s')
+            && id[1..].parse::<u32>().is_ok()
+        {
+            let each = if value["for_each"].is_null() { "" } else { "each_" };
+            ids.push((id.to_owned(), format!("{id}_{each}{action}")));
+        }
+        match value {
+            Value::Array(items) => items.iter().for_each(|item| gather(item, ids)),
+            Value::Object(map) => map.values().for_each(|item| gather(item, ids)),
+            Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
+        }
+    }
+    let mut ids = Vec::new();
+    gather(answer, &mut ids);
+    let mut text = answer.to_string();
+    for (id, typed) in ids {
+        text = text.replace(&format!("\"{id}\""), &format!("\"{typed}\""));
+        text = text.replace(&format!("steps.{id}."), &format!("steps.{typed}."));
+    }
+    serde_json::from_str(&text).expect("it was JSON")
+}
+
+/// An answer as a form has it.
+fn written(form: &str, answer: &Value) -> Value {
+    if form == "grammar" { typed(answer) } else { answer.clone() }
 }
 
 fn admits(schema: &Value, answer: &Value) -> bool {
@@ -55,6 +90,32 @@ fn admits(schema: &Value, answer: &Value) -> bool {
 
 fn validator(schema: &Value) -> jsonschema::Validator {
     jsonschema::validator_for(schema).expect("it is a schema")
+}
+
+/// The strict form requires the fields that may be left out elsewhere.
+fn with_nulls(form: &str, answer: &Value) -> Value {
+    fn add(value: &mut Value) {
+        if value["id"].is_string() && value["action"].is_string() {
+            for field in ["for_each", "repeat", "always", "undo"] {
+                value.as_object_mut().expect("it is a step").entry(field).or_insert(Value::Null);
+            }
+        }
+        match value {
+            Value::Array(items) => items.iter_mut().for_each(add),
+            Value::Object(map) => map.values_mut().for_each(add),
+            Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
+        }
+    }
+    let mut answer = answer.clone();
+    if form == "strict" {
+        add(&mut answer);
+    }
+    answer
+}
+
+/// A step of a draft.
+fn known(id: &str, agent_type: &str, action: &str) -> KnownStep {
+    KnownStep { id: id.into(), agent_type: agent_type.into(), action: action.into(), is_map: false }
 }
 
 /// A step of `office` with given inputs.
@@ -88,16 +149,20 @@ fn the_schema_admits_plans_of_the_catalogue() {
         json!([read(1), split(2, &json!(3), &["s1"])]),
     ] {
         let answer = json!({"steps": steps});
-        assert!(grammar.is_valid(&answer) && prompt.is_valid(&answer), "{answer}");
+        assert!(grammar.is_valid(&typed(&answer)) && prompt.is_valid(&answer), "{answer}");
     }
-    let all_fields = step(
+    let mut all_fields = step(
         2,
         "files",
         "split",
         &json!({"text": "a", "parts": "{{ steps.s1.outputs.lines }}", "note": null}),
         &["s1"],
     );
-    assert!(admits(schema.form(SchemaForm::Strict), &json!({"steps": [read(1), all_fields]})));
+    let mut first = read(1);
+    for step in [&mut first, &mut all_fields] {
+        ["for_each", "repeat", "always", "undo"].iter().for_each(|field| step[*field] = Value::Null);
+    }
+    assert!(admits(schema.form(SchemaForm::Strict), &json!({"steps": [first, all_fields]})));
 }
 
 #[test]
@@ -122,7 +187,7 @@ fn the_schema_refuses_what_the_catalogue_does_not_have() {
     ];
     for (what, answer) in &in_every_form {
         for (form, schema) in &validators {
-            assert!(!schema.is_valid(answer), "{form}: {what}");
+            assert!(!schema.is_valid(&written(form, answer)), "{form}: {what}");
         }
     }
     let mut inputs = send(2, "Done", &["s1"])["inputs"].clone();
@@ -134,7 +199,7 @@ fn the_schema_refuses_what_the_catalogue_does_not_have() {
     ];
     for (what, answer) in &where_inputs_stand {
         for (form, schema) in &validators[..2] {
-            assert!(!schema.is_valid(answer), "{form}: {what}");
+            assert!(!schema.is_valid(&written(form, answer)), "{form}: {what}");
         }
     }
     let in_the_grammar = [
@@ -157,7 +222,7 @@ fn the_schema_refuses_what_the_catalogue_does_not_have() {
         ),
     ];
     for (what, answer) in &in_the_grammar {
-        assert!(!validators[0].1.is_valid(answer), "{what}");
+        assert!(!validators[0].1.is_valid(&typed(answer)), "{what}");
     }
 }
 
@@ -174,6 +239,9 @@ fn random_plan(random: &Random, agents: &[Agent]) -> Value {
         let schema = action.inputs.as_ref().map(Json::value).unwrap_or_default();
         let mut used = Vec::new();
         let mut inputs = serde_json::Map::new();
+        let has_names = |step: &Value| step["action"] == "read_file" && step["for_each"].is_null();
+        let list = (0..at).find(|at| has_names(&steps[*at])).filter(|_| pick(2) == 0);
+        used.extend(list.map(|at| format!("s{}", at + 1)));
         for (name, field) in schema["properties"].as_object().into_iter().flatten() {
             if name == "note" && pick(2) == 0 {
                 continue;
@@ -184,15 +252,30 @@ fn random_plan(random: &Random, agents: &[Agent]) -> Value {
                 Some("integer") => Some("lines"),
                 _ => None,
             };
-            let from =
-                source.zip(output).filter(|(at, output)| *output == "text" || steps[*at]["action"] == "read_file");
+            let gives = |(at, output): &(usize, &str)| match *output {
+                "text" => steps[*at]["for_each"].is_null(),
+                _ => has_names(&steps[*at]),
+            };
+            let from = source.zip(output).filter(gives);
             let value = match (from, field["type"].as_str()) {
                 (Some((at, output)), _) => {
                     used.push(format!("s{}", at + 1));
                     json!(format!("{{{{ steps.s{}.outputs.{output} }}}}", at + 1))
                 }
                 (None, Some("integer")) => json!(random.below(9)),
-                (None, Some("array")) => json!(["x"]),
+                (None, Some("array")) => match source {
+                    Some(at) if has_names(&steps[at]) => {
+                        used.push(format!("s{}", at + 1));
+                        json!(format!("{{{{ steps.s{}.outputs.names }}}}", at + 1))
+                    }
+                    _ => json!(["x"]),
+                },
+                (None, Some("string")) if list.is_some() => json!("About {{ item }}"),
+                (None, Some("string")) if source.is_some_and(|at| !steps[at]["for_each"].is_null()) => {
+                    let at = source.unwrap_or_default() + 1;
+                    used.push(format!("s{at}"));
+                    json!(format!("All: {{{{ steps.s{at}.outputs | tojson }}}}"))
+                }
                 (None, Some("string")) => json!(["Rome", "Kaffee, bitte!", "a/b.txt", "100 %"][pick(4)]),
                 (None, _) => json!("high"),
             };
@@ -201,7 +284,11 @@ fn random_plan(random: &Random, agents: &[Agent]) -> Value {
         used.sort();
         used.dedup();
         let used: Vec<&str> = used.iter().map(String::as_str).collect();
-        steps.push(step(at + 1, agent.agent_type.as_str(), &action.name, &inputs.into(), &used));
+        let mut step = step(at + 1, agent.agent_type.as_str(), &action.name, &inputs.into(), &used);
+        if let Some(at) = list {
+            step["for_each"] = format!("{{{{ steps.s{}.outputs.names }}}}", at + 1).into();
+        }
+        steps.push(step);
     }
     json!({ "steps": steps })
 }
@@ -216,7 +303,7 @@ fn what_the_grammar_admits_is_a_valid_plan() {
     let actions = ToolShortlist::choose(&agents, "", 100).catalogue();
     let random = Random::seeded(11);
     for _ in 0..300 {
-        let plan = random_plan(&random, &agents);
+        let plan = typed(&random_plan(&random, &agents));
         assert!(validator.is_valid(&plan), "{plan}");
         let (edits, outcome) = validate_answer(&plan.to_string(), &actions, &Limits::default(), &rules);
         assert!(outcome.is_ok() && edits.is_empty(), "{plan}: {edits:?} {outcome:?}");
@@ -233,33 +320,50 @@ fn parts_and_fallbacks_are_steps_where_they_are_wanted() {
     let without = vocabulary(&agents).plan(STEPS_MAX);
     for ((form, with), (_, without)) in forms(&with).into_iter().zip(forms(&without)) {
         for step in [&part, &fallback] {
-            let answer = json!({"steps": [step]});
+            let mut answer = typed(&with_nulls(form, &json!({"steps": [step]})));
+            if form != "grammar" {
+                answer["steps"][0]["id"] = "s1".into();
+            } else if step["kind"] == "plan" {
+                answer["steps"][0]["id"] = "s1_plan".into();
+            }
             assert!(admits(with, &answer) && !admits(without, &answer), "{form}: {answer}");
         }
-        assert!(!admits(with, &json!({"steps": [read(1)]})), "{form}: a fallback is missing");
+        let answer = written(form, &with_nulls(form, &json!({"steps": [read(1)]})));
+        assert!(!admits(with, &answer) && admits(without, &answer), "{form}: a fallback is missing");
     }
 }
 
 #[test]
 fn a_correction_names_steps_of_the_draft_and_new_ones() {
     let agents = office();
-    let ids = ["read-it".to_owned(), "s1".to_owned()];
-    let schema = vocabulary(&agents).correction(&ids, &[]);
-    let frozen = vocabulary(&agents).correction(&ids, &ids[1..]);
-    let with_id = |id: &str| {
+    let steps = || vec![known("read_it", "files", "read_file"), known("s1", "mail", "send")];
+    let schema = vocabulary(&agents).correction(steps(), &[]);
+    let frozen = vocabulary(&agents).correction(steps(), &["s1".to_owned()]);
+    let answer = |form: &str, id: &str| {
         let mut step = read(1);
         step["id"] = id.into();
-        json!({"steps": [step], "remove": []})
+        let answer = with_nulls(form, &json!({"steps": [step], "remove": []}));
+        if id == "s1" { answer } else { written(form, &answer) }
     };
     for (form, schema) in forms(&schema) {
-        assert!(["read-it", "s1", "s2", "s7"].iter().all(|id| admits(schema, &with_id(id))), "{form}");
-        assert!(!admits(schema, &with_id("other")), "{form}");
-        assert!(!admits(schema, &json!({"steps": [read(1)], "remove": ["other"]})), "{form}");
+        assert!(["read_it", "s1", "s2", "s7"].iter().all(|id| admits(schema, &answer(form, id))), "{form}");
+        assert!(!admits(schema, &answer(form, "other")), "{form}");
+        let mut removes = answer(form, "s1");
+        removes["remove"] = json!(["other"]);
+        assert!(!admits(schema, &removes), "{form}");
     }
-    let mut depends = with_id("read-it");
-    depends["steps"][0]["dependencies"] = json!(["s1"]);
     for (form, schema) in forms(&frozen) {
-        assert!(!admits(schema, &with_id("s1")) && admits(schema, &depends), "{form}: `s1` has begun");
+        let mut depends = answer(form, "read_it");
+        depends["steps"][0]["dependencies"] = json!(["s1"]);
+        assert!(!admits(schema, &answer(form, "s1")) && admits(schema, &depends), "{form}: `s1` has begun");
+    }
+    let grammar = schema.form(SchemaForm::Grammar);
+    for (output, is_given) in
+        [("read_it.outputs.text", true), ("read_it.outputs.mood", false), ("s1.outputs.text", true)]
+    {
+        let mut reads = answer("grammar", "s2");
+        reads["steps"][0]["inputs"]["path"] = format!("{{{{ steps.{output} }}}}").into();
+        assert_eq!(admits(grammar, &reads), is_given, "{output}");
     }
 }
 
@@ -267,7 +371,7 @@ fn a_correction_names_steps_of_the_draft_and_new_ones() {
 fn a_revision_changes_steps_that_may_change() {
     let agents = office();
     let plan = RevisedPlan {
-        steps: vec!["fetch".into(), "mail".into()],
+        steps: vec![known("fetch", "files", "read_file"), known("mail", "mail", "send")],
         open: vec!["mail".into()],
         phases: Vec::new(),
         may_nest: false,
@@ -297,7 +401,7 @@ fn a_revision_changes_steps_that_may_change() {
             if form != "strict" {
                 answer.as_object_mut().expect("it is an object").remove("question");
             }
-            answer
+            written(form, &with_nulls(form, &answer))
         };
         let schema = validator(schema);
         right.iter().for_each(|change| assert!(schema.is_valid(&answer(change)), "{form}: {change}"));
@@ -340,7 +444,7 @@ fn each_form_has_a_bounded_size() {
     let shortlist = |actions: usize| ToolShortlist::choose(&many(actions), "do a part of the work", actions_max).agents;
     let sizes = [10, 100, 1_000].map(|actions| bytes(&shortlist(actions), steps_max));
     // The table of docs/planners.md.
-    assert_eq!(sizes, [[129_202, 7_179, 915], [291_140, 27_699, 3_627], [292_660, 27_775, 3_673]]);
+    assert_eq!(sizes, [[135_911, 12_355, 2_057], [305_697, 27_599, 3_627], [308_897, 27_675, 3_673]]);
     for sizes in [bytes(&many(100), 60), bytes(&many(400), 1)] {
         let limits = [384 << 10, 32 << 10, 4 << 10];
         assert!(sizes.iter().zip(limits).all(|(bytes, limit)| *bytes <= limit), "{sizes:?}");
@@ -356,7 +460,7 @@ async fn the_model_is_asked_with_the_schema_of_the_catalogue() {
     let plan = |step: Value| json!({"steps": [step]});
     let valid = step(1, "air", "find_flight", &json!({"to": "Rome"}), &[]);
     let other_action = step(1, "air", "book_room", &json!({"to": "Rome"}), &[]);
-    assert!(admits(&schema(0), &plan(valid)) && !admits(&schema(0), &plan(other_action)));
+    assert!(admits(&schema(0), &typed(&plan(valid))) && !admits(&schema(0), &typed(&plan(other_action))));
     let correction = |id: &str| {
         let mut step = room();
         step["id"] = id.into();

@@ -32,6 +32,38 @@ async fn tools_build_a_plan_and_each_call_is_checked_at_once() {
 }
 
 #[tokio::test]
+async fn tools_add_maps_loops_waits_and_clean_up() {
+    let with = |mut step: Value, fields: Value| {
+        step.as_object_mut().expect("it is a step").extend(fields.as_object().cloned().unwrap_or_default());
+        step
+    };
+    let book = |id: &str, city: &str| {
+        let inputs = json!({"city": city, "day": "2026-05-01"});
+        with(room(), json!({"id": id, "inputs": inputs, "dependencies": []}))
+    };
+    let undo = json!({"agent_type": "rooms", "action": "book_room", "inputs": {"city": "Rome", "day": "none"}});
+    let pause = json!({"id": "pause", "kind": "wait", "description": "Wait for the money", "dependencies": ["each"],
+                       "wait": {"event": "paid", "timeout": "1h"}});
+    let turns = vec![calls(&[
+        ("add_step", with(book("each", "{{ item }}"), json!({"for_each": ["Rome", "Oslo"]}))),
+        (
+            "add_step",
+            with(book("again", "Rome"), json!({"repeat": {"until": "outputs.room > 3", "max": 4}, "undo": undo})),
+        ),
+        ("add_step", pause),
+        ("add_step", with(book("tell", "Bern"), json!({"always": true}))),
+        ("finalize_plan", json!({})),
+    ])];
+    let world = world(LlmSettings::default(), vec![turns]).await;
+    let planned = world.tools.plan(&request()).await.expect("the calls give a plan").planned;
+    assert_eq!(ids(&planned), ["each", "again", "again:undo", "pause", "tell"]);
+    let steps = &planned.plan.steps;
+    assert!(steps[0].for_each.is_some() && steps[1].repeat.is_some() && steps[3].wait.is_some() && steps[4].always);
+    let tools = world.servers[0].seen()[0].body["tools"].to_string();
+    assert!(["for_each", "repeat", "undo", "always", "\"wait\""].iter().all(|field| tools.contains(field)), "{tools}");
+}
+
+#[tokio::test]
 async fn calls_that_are_written_as_text_are_run_although_the_server_has_tools() {
     let write = |name: &str, arguments: &Value| json!({"name": name, "arguments": arguments}).to_string();
     let text = |text: String| Scripted { text: Some(text), ..Scripted::default() };
