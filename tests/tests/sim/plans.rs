@@ -135,7 +135,8 @@ fn branching(plan: &mut Plan, rng: &Rng) {
             && step.when.is_none()
             && rng.permille(300)
         {
-            let status = *rng.pick(&[DependencyStatus::Failed, DependencyStatus::Skipped, DependencyStatus::Completed]);
+            let status =
+                *rng.pick(&[DependencyStatus::Skipped, DependencyStatus::Skipped, DependencyStatus::Completed]);
             step.dependency_status.insert(first, vec![status, DependencyStatus::Failed]);
         }
     }
