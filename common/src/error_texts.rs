@@ -716,6 +716,11 @@ pub const SECTIONS: &[CodeSection] = &[
         kind: CodeKind::Failure,
         title: "Time and workers",
         codes: &[
+            (
+                "STEP_FAILED",
+                "A step failed, and the steps that depend on its failure were not completed either. The log of the \
+                step says why it failed.",
+            ),
             ("STEP_TIMEOUT", "The attempt exceeded the `timeout` of the step. Raise it, or reduce the work."),
             (
                 "QUEUE_TIMEOUT",

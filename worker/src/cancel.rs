@@ -1,6 +1,7 @@
 //! Listens for cancelled attempts and stops them, running or not yet started.
 
 use std::collections::{HashSet, VecDeque};
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError};
 
 use goalmill_broker::{Broadcast, BrokerError};
@@ -45,7 +46,9 @@ impl Superseded {
 pub(crate) async fn listen_for_cancellations(worker: Arc<Worker>) {
     let mut failures = 0;
     while !worker.stop.is_cancelled() {
-        let Err(e) = listen_while_connected(&worker, &mut failures).await else { return };
+        let listened = listen_while_connected(&worker, &mut failures).await;
+        worker.hears_cancellations.store(false, Ordering::Release);
+        let Err(e) = listened else { return };
         failures += 1;
         worker.connection.set_lost(&e);
         tokio::select! {
@@ -62,6 +65,7 @@ async fn listen_while_connected(worker: &Worker, failures: &mut u32) -> Result<(
     // Subscribes before it reads the stored cancellations, so that none is missed in between.
     let mut messages = reader.messages(0).await?;
     supersede(worker, worker.broker.cancelled().await?);
+    worker.hears_cancellations.store(true, Ordering::Release);
     *failures = 0;
     while !worker.stop.is_cancelled() {
         for message in messages {
@@ -75,7 +79,8 @@ async fn listen_while_connected(worker: &Worker, failures: &mut u32) -> Result<(
     Ok(())
 }
 
-fn supersede(worker: &Worker, tokens: Vec<AttemptToken>) {
+/// Stops these attempts, and keeps in mind that they must not start.
+pub(crate) fn supersede(worker: &Worker, tokens: Vec<AttemptToken>) {
     if tokens.is_empty() {
         return;
     }

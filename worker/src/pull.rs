@@ -3,6 +3,7 @@
 //! The reader has its own connection, and its reads are always awaited: a dropped read may have pulled tasks that
 //! would then not run. Drain wakes a blocking read.
 
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
@@ -12,7 +13,7 @@ use goalmill_common::report::What;
 use goalmill_common::wire;
 use tokio::time::Instant;
 
-use crate::cancel::Superseded;
+use crate::cancel::{Superseded, supersede};
 use crate::held_tasks::Assignment;
 use crate::run;
 use crate::worker::{BLOCK_MS, Worker};
@@ -76,6 +77,12 @@ async fn pull_while_connected(worker: &Arc<Worker>, failures: &mut u32) -> Resul
             continue;
         }
         let deliveries = if is_late(worker, asked_at) { keep_owned(worker, deliveries).await? } else { deliveries };
+        // Without an answer they run: what was pulled here is not delivered elsewhere before its lease ends.
+        if !worker.hears_cancellations.load(Ordering::Acquire)
+            && let Ok(tokens) = worker.broker.cancelled().await
+        {
+            supersede(worker, tokens);
+        }
         accept(worker, deliveries);
         // Lets short executions finish, so that the next pull finds their slots free.
         tokio::task::yield_now().await;

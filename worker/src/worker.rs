@@ -71,6 +71,8 @@ pub(crate) struct Worker {
     pub outbox: ReportOutbox,
     pub connection: BrokerConnection,
     pub superseded: Mutex<Superseded>,
+    /// Whether the listener hears of cancellations; without it, a pull looks for them itself.
+    pub hears_cancellations: AtomicBool,
     /// End the blocking reads of the puller and of the cancellation listener.
     pub wakers: Mutex<BTreeMap<&'static str, Arc<dyn Waker>>>,
     /// The worker pulls no more tasks.
@@ -127,6 +129,7 @@ impl Worker {
             outbox,
             connection: BrokerConnection::default(),
             superseded: Mutex::default(),
+            hears_cancellations: AtomicBool::new(false),
             wakers: Mutex::default(),
             draining: CancellationToken::new(),
             force: CancellationToken::new(),

@@ -9,6 +9,7 @@ use goalmill_client::Client;
 use goalmill_common::clock::parse_rfc3339;
 use goalmill_common::event::{Record, read_entry};
 use goalmill_common::id::PlanId;
+use goalmill_common::number::milliseconds;
 use goalmill_common::sse::SseParser;
 use reqwest::Response;
 use tokio::time::timeout;
@@ -71,15 +72,33 @@ impl Follow {
         }
     }
 
+    /// Whether the last returned event is the last of the log. What an earlier one asks may be answered since.
+    pub async fn is_current(&mut self) -> Result<bool, Failed> {
+        if self.ready.is_empty() && matches!(self.feed, Feed::Log(_)) {
+            self.read_log(Duration::from_millis(1)).await?;
+        }
+        if self.ready.iter().any(|record| record.seq > self.seq) {
+            return Ok(false);
+        }
+        match &self.feed {
+            Feed::Log(_) => Ok(true),
+            Feed::Api { client, .. } => Ok(client.plan(&self.plan).await?.summary.seq <= self.seq),
+        }
+    }
+
+    /// Reads what follows in the log; waits for it at most so long.
+    async fn read_log(&mut self, patience: Duration) -> Result<(), Failed> {
+        let Feed::Log(reader) = &mut self.feed else { return Ok(()) };
+        for entry in reader.log(&self.plan, self.seq, BATCH, milliseconds(patience)).await? {
+            let time_ms = parse_rfc3339(&entry.time).unwrap_or_default();
+            self.ready.extend(read_entry(&entry.events, time_ms).map_err(unreadable)?);
+        }
+        Ok(())
+    }
+
     async fn fill(&mut self) -> Result<(), Failed> {
         match &mut self.feed {
-            Feed::Log(reader) => {
-                for entry in reader.log(&self.plan, self.seq, BATCH, 1_000).await? {
-                    let time_ms = parse_rfc3339(&entry.time).unwrap_or_default();
-                    self.ready.extend(read_entry(&entry.events, time_ms).map_err(unreadable)?);
-                }
-                Ok(())
-            }
+            Feed::Log(_) => self.read_log(Duration::from_secs(1)).await,
             Feed::Api { client, stream, tries } => {
                 if stream.is_none() {
                     let response = reopen(client, &self.plan, self.seq, tries).await?;

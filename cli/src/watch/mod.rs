@@ -72,7 +72,8 @@ pub async fn wait(screen: &Screen, source: Source, plan: &PlanId, patience: Pati
         if let Some(view) = &mut view {
             view.show(&board, &record)?;
         }
-        if board.status().is_final() || (patience.stop_at_approval && board.awaits_a_person()) {
+        let stops = patience.stop_at_approval && board.awaits_a_person();
+        if board.status().is_final() || (stops && follow.is_current().await?) {
             end_on_interrupt();
             return Ok(Waited::Settled(Box::new(board)));
         }

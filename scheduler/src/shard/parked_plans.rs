@@ -14,16 +14,25 @@ pub(crate) struct ParkedPlan {
     /// Its last change, Unix seconds; kept small.
     updated_s: u32,
     status: PlanStatus,
+    /// Its steps that wait for a time, and for an event.
+    waits: (u32, u32),
 }
 
 impl ParkedPlan {
     /// - `updated_ms`, `due_ms`: its last change and its next timer, Unix milliseconds.
-    pub(crate) fn new(status: PlanStatus, updated_ms: u64, due_ms: u64) -> Self {
-        Self { due_ms, updated_s: u32::try_from(updated_ms / 1_000).unwrap_or(u32::MAX), status }
+    /// - `waits`: the numbers of its steps that wait for a time, and for an event.
+    pub(crate) fn new(status: PlanStatus, updated_ms: u64, due_ms: u64, waits: (u64, u64)) -> Self {
+        let small = |number: u64| u32::try_from(number).unwrap_or(u32::MAX);
+        Self { due_ms, updated_s: small(updated_ms / 1_000), status, waits: (small(waits.0), small(waits.1)) }
     }
 
     pub(crate) fn status(&self) -> PlanStatus {
         self.status
+    }
+
+    /// The numbers of its steps that wait for a time, and for an event.
+    pub(crate) fn waits(&self) -> (u64, u64) {
+        (self.waits.0.into(), self.waits.1.into())
     }
 
     /// Its last change, Unix milliseconds, rounded down to a second.
@@ -81,7 +90,7 @@ mod tests {
     use super::*;
 
     fn plan(due_ms: u64) -> ParkedPlan {
-        ParkedPlan::new(PlanStatus::Running, 1, due_ms)
+        ParkedPlan::new(PlanStatus::Running, 1, due_ms, (0, 1))
     }
 
     #[test]

@@ -104,7 +104,9 @@ async fn what_is_described_is_there_and_nothing_else_is() -> Result<()> {
         let status = answer.status().as_u16();
         let body: Value = serde_json::from_str(&answer.text().await?).unwrap_or_default();
         let code = body["code"].as_str().unwrap_or_default();
-        assert!(!matches!(code, "NOT_FOUND" | "METHOD_NOT_ALLOWED"), "{method} {path}: {body:#}");
+        // To a wrong token, a callback is not there.
+        let is_hidden = path.starts_with("/v1/callbacks/") && code == "NOT_FOUND";
+        assert!(is_hidden || !matches!(code, "NOT_FOUND" | "METHOD_NOT_ALLOWED"), "{method} {path}: {body:#}");
         let described = &operation["responses"][status.to_string()];
         assert!(described.is_object(), "{method} {path} answers {status}");
         // MCP has errors of its own.

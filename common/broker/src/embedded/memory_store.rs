@@ -563,7 +563,7 @@ impl MemoryStore {
 
     /// The kept events of all topics of a namespace, by their keys.
     pub(super) fn kept_of(&self, namespace: &Namespace) -> impl Iterator<Item = &String> {
-        let all = kept_key(namespace, "").trim_end_matches('\0').to_owned();
+        let all = namespace_key(namespace);
         self.blobs.range(all.clone()..).map(|(key, _)| key).take_while(move |key| key.starts_with(&all))
     }
 
@@ -607,7 +607,12 @@ impl MemoryStore {
 
 /// What the keys of the kept events of a topic begin with: they are blobs, so that the form of a snapshot stays the same.
 fn kept_key(namespace: &Namespace, topic: &str) -> String {
-    ["events\0", namespace.as_str(), "\0", topic, "\0"].concat()
+    [&namespace_key(namespace), topic, "\0"].concat()
+}
+
+/// What the keys of the kept events of a namespace begin with. The separator keeps `red` apart from `reds`.
+fn namespace_key(namespace: &Namespace) -> String {
+    ["events\0", namespace.as_str(), "\0"].concat()
 }
 
 /// Fields are stored among the blobs, without a deadline, so that the form of a snapshot stays the same. No key has the

@@ -236,6 +236,7 @@ impl ShardState {
         }
         for parked in self.parked.iter() {
             counts.plan(parked.status(), parked.updated_ms());
+            counts.wait(parked.waits());
         }
         counts
     }

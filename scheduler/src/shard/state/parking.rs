@@ -29,7 +29,7 @@ impl ShardState {
         if state.in_flight() > 0 || state.parent().is_some() || !self.only_waits(slot) {
             return;
         }
-        let parked = ParkedPlan::new(state.status(), state.updated_ms(), due_ms);
+        let parked = ParkedPlan::new(state.status(), state.updated_ms(), due_ms, state.waits());
         let id = state.id().clone();
         let steps = (0..state.len()).map(|n| Timer::Step(StepIndex::new(n)));
         self.timers.forget(slot, steps);

@@ -15,13 +15,13 @@ const START_MS: u64 = 1_795_293_490_000;
 const HOUR_MS: u64 = 3_600_000;
 
 /// A shard with a clock, and the log of its plan.
-struct World {
+struct ParkingWorld {
     shard: ShardState,
     now_ms: Arc<AtomicU64>,
     log: Option<PlanState>,
 }
 
-impl World {
+impl ParkingWorld {
     fn of(plan: Plan) -> Self {
         let now_ms = Arc::new(AtomicU64::new(START_MS));
         let seen = now_ms.clone();
@@ -97,7 +97,7 @@ fn pause(for_ms: u64) -> Plan {
 
 #[test]
 fn a_plan_that_waits_for_long_is_parked_and_comes_back_at_its_time() {
-    let mut world = World::of(pause(HOUR_MS));
+    let mut world = ParkingWorld::of(pause(HOUR_MS));
     assert!(world.is_parked());
     assert_eq!((world.shard.plans.len(), world.shard.timers.next_ms()), (0, None));
     assert_eq!(world.shard.counts().by_state().map(|(_, count, _)| count).sum::<u64>(), 1);
@@ -114,11 +114,11 @@ fn a_plan_that_waits_for_long_is_parked_and_comes_back_at_its_time() {
 
 #[test]
 fn a_plan_that_waits_for_a_moment_or_works_stays() {
-    assert!(!World::of(pause(30_000)).is_parked());
+    assert!(!ParkingWorld::of(pause(30_000)).is_parked());
     let mut both = pause(HOUR_MS);
     both.steps.push(Step::new("work", "w"));
-    assert!(!World::of(both).is_parked());
-    let mut world = World::of(pause(HOUR_MS));
+    assert!(!ParkingWorld::of(both).is_parked());
+    let mut world = ParkingWorld::of(pause(HOUR_MS));
     world.shard.set_parking(0);
     world.ask(Verb::Pause { reason: String::new() }).expect("it runs");
     world.write();
@@ -127,7 +127,7 @@ fn a_plan_that_waits_for_a_moment_or_works_stays() {
 
 #[test]
 fn a_request_brings_a_plan_back_and_it_is_parked_again() {
-    let mut world = World::of(pause(HOUR_MS));
+    let mut world = ParkingWorld::of(pause(HOUR_MS));
     world.ask(Verb::Pause { reason: String::new() }).expect("it runs");
     world.write();
     assert!(world.is_parked());
@@ -143,7 +143,7 @@ fn a_request_brings_a_plan_back_and_it_is_parked_again() {
 #[test]
 fn an_event_and_an_approval_are_awaited_without_memory() {
     let paid = wait("paid", StepWait { event: Some("payment".into()), ..StepWait::default() });
-    let mut world = World::of(Plan { steps: vec![paid], ..Plan::default() });
+    let mut world = ParkingWorld::of(Plan { steps: vec![paid], ..Plan::default() });
     assert!(world.is_parked());
     let event =
         ExternalEvent { id: "1".into(), name: "payment".into(), key: String::new(), data: serde_json::json!(7).into() };
@@ -152,7 +152,7 @@ fn an_event_and_an_approval_are_awaited_without_memory() {
     assert_eq!(world.status(), Some(PlanStatus::Completed));
 
     let approve = Some(Approval::default());
-    let mut world = World::of(Plan { approve, ..pause(1) });
+    let mut world = ParkingWorld::of(Plan { approve, ..pause(1) });
     assert!(world.is_parked());
     world.ask(Verb::Approve { reason: String::new() }).expect("it waits");
     world.now_ms.fetch_add(10, Ordering::Relaxed);

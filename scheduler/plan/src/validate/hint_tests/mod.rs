@@ -264,6 +264,11 @@ fn by_rules() {
             json!({"steps": [find("a", json!({"expected_outputs": ["n"]})), find("b", json!({"dependencies": ["a"]}))]}),
             &[Set("/steps/1/inputs/n", json!("{{ steps.a.outputs.n }}"))],
         ),
+        plan(
+            "UNROLLED_STEPS",
+            json!({"steps": (0..10).map(|n| find(&format!("s{n}"), json!({"inputs": {"n": n}}))).collect::<Vec<_>>()}),
+            &[Set("/steps", json!([find("all", json!({"for_each": [0, 1, 2], "inputs": {"n": "{{ item }}"}}))]))],
+        ),
     ];
     all_hold(&cases, &planned);
     let policy = Policy { deny: vec!["shell/*".into()], approve: vec!["mail/*".into()], ..Policy::default() };

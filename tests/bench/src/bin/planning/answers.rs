@@ -79,6 +79,7 @@ fn step(agents: &[Agent], names: &[String], n: usize, random: &Random) -> Value 
             Some("number" | "integer") => Value::from(1 + random.below(100)),
             Some("boolean") => Value::from(random.below(2) == 0),
             Some("array") => json!([random.below(100)]),
+            Some("object") => json!({}),
             _ => Value::from(source.take().unwrap_or_else(|| format!("{place}, no. {}", random.below(100_000)))),
         };
         inputs.insert(name.clone(), value);
