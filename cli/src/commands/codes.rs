@@ -128,6 +128,10 @@ mod tests {
                 text.push_str(code);
             }
         }
+        // Imports tell codes too; their other words are those of foreign formats.
+        for file in sources(&root.join("cli/src/import")) {
+            text.push_str(&std::fs::read_to_string(&file).expect("a source can be read"));
+        }
         let told = told();
         // The variables of OpenTelemetry and of model servers look like codes, too.
         let is_variable = |code: &str| code.starts_with("OTEL_") || code.ends_with("_API_KEY") || code == "OLLAMA_HOST";

@@ -102,7 +102,8 @@ fn catalogue() -> Catalogue {
 }
 
 fn check(case: &HintCase, document: &Value, rules: &Rules<'_>) -> Result<Vec<Issue>, Vec<Issue>> {
-    let limits = limits();
+    // The small limits of the other cases do not hold ten steps.
+    let limits = if case.code == "UNROLLED_STEPS" { Limits::default() } else { limits() };
     if case.is_goal {
         return super::goal(document, &limits).map(|_| Vec::new());
     }
