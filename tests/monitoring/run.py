@@ -27,11 +27,12 @@ from processes import Processes, call, free_port, wait
 
 PROGRAM = sys.argv[1] if len(sys.argv) > 1 else str(ROOT / "target/debug/goalmill")
 PICTURES = pathlib.Path(sys.argv[2]) if len(sys.argv) > 2 else None
-# No model is asked, no webhook is set up, no log is followed, and nothing is quarantined or refused in this load. No step of
-# the agent type that is shown becomes a dead letter, and all plans are planned with the same confidence.
+# No model is asked, no webhook is set up, no log is followed, and nothing is quarantined or refused in this load. No undo step
+# fails, no step of the agent type that is shown becomes a dead letter, and all plans are planned with the same confidence.
 SILENT = re.compile(r"gen_ai_|goalmill_llm_|goalmill_webhook_|goalmill_sse_|goalmill_agent_cards_refused"
                     r"|goalmill_queues_quarantined|goalmill_plan_validation_failures|goalmill_call_waits"
-                    r'|goalmill_dead_letters_total.*agent_type="echo"|goalmill_confidence_correlation|goalmill_redis_refusing')
+                    r'|goalmill_dead_letters_total.*agent_type="echo"|goalmill_confidence_correlation|goalmill_redis_refusing'
+                    r"|goalmill_undo_failures")
 
 
 class Installation(Processes):
