@@ -10,7 +10,7 @@ from processes import call, free_port, wait
 from tool_proxy import ToolProxy
 
 HERE = pathlib.Path(__file__).resolve().parent
-# A plan of this model has as many steps as it may have.
+# A plan of this model has as many steps as it may have: about 200 tokens each.
 STEPS_MAX = 3
 SETTINGS = """
 [[models]]
@@ -18,7 +18,7 @@ name = "grammar"
 model = "smollm2"
 base_url = "{grammar}"
 context_tokens = 8192
-output_tokens_max = 500
+output_tokens_max = 700
 concurrency = 1
 retries = 0
 first_byte_ms = 600000
@@ -39,7 +39,7 @@ call_ms = 600000
 order = ["llm"]
 timeout_ms = 600000
 [planner.llm]
-output_tokens_max = 500
+output_tokens_max = 700
 temperature = 0.2
 rounds_max = 1
 stalled_max = 2
