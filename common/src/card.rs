@@ -41,7 +41,7 @@ const ACTION: [Field; 5] = [
     ("description", false, CardIssues::text),
     ("inputs", false, CardIssues::schema),
     ("outputs", false, CardIssues::schema),
-    ("side_effect", false, CardIssues::truth),
+    ("side_effect", false, CardIssues::flag),
 ];
 
 /// Reads a card; else everything that is wrong with it, each with its place and a hint.
@@ -167,12 +167,6 @@ impl CardIssues {
     fn schema(&mut self, value: &Value, at: &str) {
         if !(value.is_object() || value.is_boolean() || value.is_null()) {
             self.wrong_type(at, "a JSON Schema", value);
-        }
-    }
-
-    fn truth(&mut self, value: &Value, at: &str) {
-        if !value.is_boolean() {
-            self.wrong_type(at, "true or false", value);
         }
     }
 

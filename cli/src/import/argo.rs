@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use goalmill_common::id::is_id;
 use serde_json::{Map, Value, json};
 
-use super::conversion::{Findings, Place, literal, object, path, quoted, seconds, step_id};
+use super::conversion::{Findings, Place, convert_tags, convert_texts, object, path, quoted, seconds, step_id};
 
 /// Templates that call each other, one inside the other.
 const CALLS_MAX: usize = 8;
@@ -603,17 +603,7 @@ impl ArgoConverter<'_> {
 
     /// A value with tags as expressions.
     fn value(&mut self, place: &Place<'_>, scope: &ArgoScope) -> Value {
-        match place.value {
-            Value::String(text) => self.text(text, place, scope).into(),
-            Value::Array(_) => place.items().iter().map(|item| self.value(item, scope)).collect(),
-            Value::Object(_) => place
-                .fields()
-                .iter()
-                .map(|(key, field)| ((*key).to_owned(), self.value(field, scope)))
-                .collect::<Map<_, _>>()
-                .into(),
-            Value::Null | Value::Bool(_) | Value::Number(_) => place.value.clone(),
-        }
+        convert_texts(place, &mut |text, place| self.text(text, place, scope))
     }
 
     /// The text of a parameter: numbers and booleans are texts there.
@@ -625,25 +615,15 @@ impl ArgoConverter<'_> {
     }
 
     fn text(&mut self, text: &str, place: &Place<'_>, scope: &ArgoScope) -> String {
-        if !text.contains("{{") {
-            return literal(text);
-        }
-        let (mut out, mut rest) = (String::new(), text);
-        while let Some(start) = rest.find("{{") {
-            out.push_str(&rest[..start]);
-            let Some(end) = rest[start..].find("}}") else { break };
-            let tag = rest[start + 2..start + end].trim();
-            match tag_text(tag, scope) {
-                Some(expression) => out.push_str(&expression),
-                None => {
-                    let hint = "read `{{inputs.parameters.…}}`, `{{workflow.parameters.…}}`, `{{item}}`, or outputs of a task or step";
-                    self.findings.no_equal(place, format!("`{{{{{tag}}}}}`"), hint);
-                }
+        convert_tags(text, ("{{", "}}"), |tag| {
+            let tag = tag.trim();
+            let expression = tag_text(tag, scope);
+            if expression.is_none() {
+                let hint = "read `{{inputs.parameters.…}}`, `{{workflow.parameters.…}}`, `{{item}}`, or outputs of a task or step";
+                self.findings.no_equal(place, format!("`{{{{{tag}}}}}`"), hint);
             }
-            rest = &rest[start + end + 2..];
-        }
-        out.push_str(rest);
-        out
+            expression
+        })
     }
 }
 

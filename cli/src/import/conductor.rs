@@ -10,7 +10,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use goalmill_common::id::is_id;
 use serde_json::{Map, Value, json};
 
-use super::conversion::{Findings, Place, all_of, literal, object, path, quoted, seconds, step_id};
+use super::conversion::{Findings, Place, all_of, convert_tags, convert_texts, object, path, quoted, seconds, step_id};
 
 /// Iterations of a loop whose condition names no number.
 const ITERATIONS: u32 = 1_000;
@@ -634,39 +634,18 @@ impl ConductorConverter<'_> {
 
     /// A value with `${…}` as expressions.
     fn value(&mut self, place: &Place<'_>, scope: &ConductorScope<'_>) -> Value {
-        match place.value {
-            Value::String(text) => self.text(text, place, scope).into(),
-            Value::Array(_) => place.items().iter().map(|item| self.value(item, scope)).collect(),
-            Value::Object(_) => place
-                .fields()
-                .iter()
-                .map(|(key, field)| ((*key).to_owned(), self.value(field, scope)))
-                .collect::<Map<_, _>>()
-                .into(),
-            Value::Null | Value::Bool(_) | Value::Number(_) => place.value.clone(),
-        }
+        convert_texts(place, &mut |text, place| self.text(text, place, scope))
     }
 
     fn text(&mut self, text: &str, place: &Place<'_>, scope: &ConductorScope<'_>) -> String {
-        if !text.contains("${") {
-            return literal(text);
-        }
-        let (mut out, mut rest) = (String::new(), text);
-        while let Some(start) = rest.find("${") {
-            out.push_str(&rest[..start]);
-            let Some(end) = rest[start..].find('}') else { break };
-            let reference = &rest[start + 2..start + end];
-            match self.reference(reference, scope) {
-                Some(expression) => out.push_str(&format!("{{{{ {expression} }}}}")),
-                None => {
-                    let hint = "read `${workflow.input.…}`, `${workflow.variables.…}` or `${TASK.output.…}`";
-                    self.findings.no_equal(place, format!("`${{{reference}}}`"), hint);
-                }
+        convert_tags(text, ("${", "}"), |reference| {
+            let expression = self.reference(reference, scope);
+            if expression.is_none() {
+                let hint = "read `${workflow.input.…}`, `${workflow.variables.…}` or `${TASK.output.…}`";
+                self.findings.no_equal(place, format!("`${{{reference}}}`"), hint);
             }
-            rest = &rest[start + end + 1..];
-        }
-        out.push_str(rest);
-        out
+            expression.map(|expression| format!("{{{{ {expression} }}}}"))
+        })
     }
 
     fn reference(&self, text: &str, scope: &ConductorScope<'_>) -> Option<String> {

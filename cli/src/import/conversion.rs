@@ -152,6 +152,43 @@ pub fn literal(text: &str) -> String {
     if has_braces { format!("{{% raw %}}{text}{{% endraw %}}") } else { text.to_owned() }
 }
 
+/// The value with each of its texts converted.
+pub fn convert_texts(place: &Place<'_>, convert: &mut impl FnMut(&str, &Place<'_>) -> String) -> Value {
+    match place.value {
+        Value::String(text) => convert(text, place).into(),
+        Value::Array(_) => place.items().iter().map(|item| convert_texts(item, convert)).collect(),
+        Value::Object(_) => {
+            let fields = place.fields();
+            let converted = fields.iter().map(|(key, field)| ((*key).to_owned(), convert_texts(field, convert)));
+            converted.collect::<Map<_, _>>().into()
+        }
+        Value::Null | Value::Bool(_) | Value::Number(_) => place.value.clone(),
+    }
+}
+
+/// The text with each tag between these marks converted; a tag that is not closed ends the text. A text without tags
+/// renders to itself.
+///
+/// - `convert`: what stands for a tag; `None` leaves it out.
+pub fn convert_tags(
+    text: &str,
+    (open, close): (&str, &str),
+    mut convert: impl FnMut(&str) -> Option<String>,
+) -> String {
+    if !text.contains(open) {
+        return literal(text);
+    }
+    let (mut out, mut rest) = (String::new(), text);
+    while let Some(start) = rest.find(open) {
+        out.push_str(&rest[..start]);
+        let Some(length) = rest[start..].find(close) else { break };
+        out.extend(convert(&rest[start + open.len()..start + length]));
+        rest = &rest[start + length + close.len()..];
+    }
+    out.push_str(rest);
+    out
+}
+
 /// Conditions of which all must be true.
 pub fn all_of(conditions: &[String]) -> Option<String> {
     match conditions {
