@@ -38,7 +38,12 @@ pub(crate) async fn send_request(
             let local_request =
                 ShardMessage::Request { request: boxed, reply: Some(reply), entry: None, snapshot: None };
             match local.send(local_request).await {
-                Ok(()) => return verdict.await.map_err(|_| unavailable("the shard has just moved"))?,
+                Ok(()) => match verdict.await {
+                    Ok(Ok(result)) => return result,
+                    // As below.
+                    Ok(Err(unhandled)) => request = *unhandled,
+                    Err(_) => return Err(unavailable("the shard has just moved")),
+                },
                 // The loop has just ended; the request goes to the inbox, which the next owner reads.
                 Err(SendError(ShardMessage::Request { request: unsent, .. })) => request = *unsent,
                 Err(SendError(

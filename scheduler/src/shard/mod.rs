@@ -53,13 +53,16 @@ pub(crate) type Slot = u64;
 /// The result of a request: the plan and its status, or a problem.
 pub(crate) type RequestResult = Result<(PlanId, PlanStatus), Problem>;
 
+/// What a loop gives back: the result of a request, or the request itself if the loop ended before it handled it.
+pub(crate) type RequestReply = Result<RequestResult, Box<Request>>;
+
 /// A message to a shard's loop from the same process.
 #[derive(Debug)]
 pub(crate) enum ShardMessage {
     /// A request of a client or a submission of the stream.
     Request {
         request: Box<Request>,
-        reply: Option<oneshot::Sender<RequestResult>>,
+        reply: Option<oneshot::Sender<RequestReply>>,
         /// The entry of the submission, acknowledged once the plan is stored.
         entry: Option<EntryId>,
         /// The status of the plan in the store, if it was read already.
@@ -77,6 +80,16 @@ pub(crate) enum ShardMessage {
     AskSuspects(oneshot::Sender<Suspects>),
     /// The result of a scan.
     Reconcile(Box<Scan>),
+}
+
+impl ShardMessage {
+    /// Gives a request back to its sender, unhandled, who sends it to the next owner.
+    fn give_back(self) {
+        if let Self::Request { request, reply: Some(reply), .. } = self {
+            // Its sender may be gone.
+            let _ = reply.send(Err(request));
+        }
+    }
 }
 
 /// The shards that this process owns, and what their loops share.

@@ -12,7 +12,7 @@ use goalmill_planning::CallLog;
 use tokio::sync::{mpsc, oneshot};
 
 use super::shard_handle::ShardHandle;
-use super::{RequestResult, ShardMessage, Suspects};
+use super::{RequestReply, RequestResult, ShardMessage, Suspects};
 use crate::effects::{self, StoreUpdate};
 use crate::scheduler::Scheduler;
 
@@ -20,7 +20,7 @@ use crate::scheduler::Scheduler;
 #[derive(Debug)]
 pub(crate) enum PostCommit {
     /// Answer a request.
-    Reply(oneshot::Sender<RequestResult>, RequestResult),
+    Reply(oneshot::Sender<RequestReply>, RequestResult),
     /// Tell an effect whether its command was accepted.
     CommandReply(oneshot::Sender<Result<(), Rejection>>, Result<(), Rejection>),
     /// Name the queues that need a scan.
@@ -99,7 +99,7 @@ impl Outbox {
         let mut updates = Vec::new();
         for action in actions {
             match action {
-                PostCommit::Reply(reply, result) => drop(reply.send(result)),
+                PostCommit::Reply(reply, result) => drop(reply.send(Ok(result))),
                 PostCommit::CommandReply(reply, result) => drop(reply.send(result)),
                 PostCommit::SuspectsReply(reply, suspects) => drop(reply.send(suspects)),
                 PostCommit::Plan { plan, goal, depth, answers } => self.plan(plan, goal, depth, answers),

@@ -109,6 +109,7 @@ impl ShardLoop {
             Err(end) => end,
         };
         self.shards.counts.remove(self.shard);
+        self.give_back_messages();
         reading.cancel();
         drop(inbox);
         waker.wake().await;
@@ -121,6 +122,19 @@ impl ShardLoop {
             tracing::warn!(shard = %self.shard, "shard {} could not be released: {error}", self.shard);
         }
         end
+    }
+
+    /// Gives the requests back that no turn has taken.
+    fn give_back_messages(&mut self) {
+        self.messages.close();
+        for input in std::mem::take(&mut self.io.left_over) {
+            if let LoopInput::Message(message) = input {
+                message.give_back();
+            }
+        }
+        while let Ok(message) = self.messages.try_recv() {
+            message.give_back();
+        }
     }
 
     /// Runs until the shard is released.

@@ -228,7 +228,7 @@ mod tests {
     use goalmill_plan::validate::Policy;
     use tokio::sync::oneshot;
 
-    use super::super::RequestResult;
+    use super::super::RequestReply;
     use super::*;
 
     const HEARTBEAT: Duration = Duration::from_secs(1);
@@ -260,7 +260,7 @@ mod tests {
     }
 
     /// The submission of a plan with the independent steps `a`, `b` and `c`, and where its result arrives.
-    fn submission(plan: &str) -> (TurnInput, oneshot::Receiver<RequestResult>) {
+    fn submission(plan: &str) -> (TurnInput, oneshot::Receiver<RequestReply>) {
         let steps = ["a", "b", "c"].map(|id| Step::new(id, "w")).to_vec();
         let planned = Planned::submitted(Plan { steps, ..Plan::default() }, Vec::new(), Vec::new());
         let submit = Submit {
@@ -317,10 +317,10 @@ mod tests {
         assert!(notifies_hooks(&outputs));
         for output in outputs {
             if let TurnOutput::Run(PostCommit::Reply(reply, result)) = output {
-                reply.send(result).expect("the client waits");
+                reply.send(Ok(result)).expect("the client waits");
             }
         }
-        assert!(result.try_recv().expect("it is answered").is_ok());
+        assert!(matches!(result.try_recv().expect("it is answered"), Ok(Ok(_))));
     }
 
     #[tokio::test]

@@ -36,8 +36,8 @@ struct Begun {
     validation_ms: u64,
     /// Open approvals of the plan and of steps.
     approvals: BTreeMap<Option<StepId>, u64>,
-    /// Start times of model calls, by revision, planner and call.
-    calls: BTreeMap<(u32, String, u32), u64>,
+    /// When each open model call began and the span around it, by revision, planner and call.
+    calls: BTreeMap<(u32, String, u32), (u64, u64)>,
     steps: BTreeMap<StepId, StepTrace>,
 }
 
@@ -132,7 +132,7 @@ impl Begun {
 
     fn add_plan_event(&mut self, event: &PlanEvent, now_ms: u64, models: &[ModelSettings], out: &mut Vec<Span>) {
         if let PlanEvent::ModelAsked(asked) = event {
-            self.calls.insert((asked.revision, asked.planner.clone(), asked.call), now_ms);
+            self.calls.insert((asked.revision, asked.planner.clone(), asked.call), (now_ms, self.around_calls()));
         } else if let PlanEvent::ModelAnswered(answered) = event {
             out.push(self.call(answered, now_ms, models));
         } else if let PlanEvent::PlanCreated(created) = event {
@@ -181,15 +181,21 @@ impl Begun {
         }
     }
 
+    /// The id of the open span that model calls belong to.
+    fn around_calls(&self) -> u64 {
+        self.revision.as_ref().or(self.planning.as_ref()).unwrap_or(&self.root).context.span_id
+    }
+
     fn call(&mut self, answered: &ModelAnswered, now_ms: u64, models: &[ModelSettings]) -> Span {
         let key = (answered.revision, answered.planner.clone(), answered.call);
-        let start_ms = self.calls.remove(&key).unwrap_or(now_ms);
+        let around = self.around_calls();
+        let (start_ms, began_in) = self.calls.remove(&key).unwrap_or((now_ms, around));
         let (name, mut attributes) = genai::describe(answered, models);
         attributes.push(KeyValue::new("goalmill.planner", answered.planner.clone()));
-        let around = self.revision.as_ref().or(self.planning.as_ref()).unwrap_or(&self.root);
         let about = format!("{} {} {}", answered.revision, answered.planner, answered.call);
         Span {
-            parent: around.context.span_id,
+            // A call outlasts a revision that another trigger replaced.
+            parent: if began_in == around { around } else { self.root.context.span_id },
             kind: SpanKind::Client,
             attributes,
             error: Some(answered.error.clone()).filter(|error| !error.is_empty()),
