@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use anyhow::Result;
+use anyhow::{Result, ensure};
 use goalmill_broker::{Install, embedded};
 use goalmill_common::clock::Clock;
 use goalmill_common::keys::Keys;
@@ -11,6 +11,8 @@ use goalmill_tests::installation::{Installation, settings, step};
 use goalmill_tests::redis_server::RedisServer;
 use goalmill_tests::wait::{SOON, until, until_some};
 use serde_json::{Value, json};
+use tokio::task::JoinSet;
+use tokio_util::sync::CancellationToken;
 
 const LIMIT: Duration = Duration::from_mins(1);
 
@@ -220,6 +222,43 @@ async fn a_submission_over_which_schedulers_died_is_refused_and_the_next_one_is_
     it.await_end(&accepted["plan_id"].as_str().expect("it is accepted").into(), LIMIT).await?;
     let kept = it.broker.get_blob(&Keys::default().submission_tries()).await?;
     assert_eq!(kept.as_deref(), Some(b"{}".as_slice()), "what is dealt with is not counted any more");
+    it.stop().await;
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn every_request_is_accepted_while_shards_move() -> Result<()> {
+    let mut settings = settings();
+    settings.scheduler.heartbeat_ms = 50;
+    let mut it = Installation::start(embedded::open(None, Clock::system())?, settings).await?;
+    let (url, http) = (it.url("/v1/plans"), it.http.clone());
+    let mut clients = JoinSet::new();
+    let moving = CancellationToken::new();
+    for _ in 0..16 {
+        let (url, http, moving) = (url.clone(), http.clone(), moving.clone());
+        clients.spawn(async move {
+            while !moving.is_cancelled() {
+                let answer = http.post(&url).json(&plan()).send().await?;
+                ensure!(answer.status() == 202, "{}", answer.text().await?);
+            }
+            Ok(())
+        });
+    }
+    for _ in 0..3 {
+        it.add_scheduler().await?;
+        let added = it.schedulers.last().expect("it was added");
+        let ready = format!("{}/readyz", added.api_url().expect("it has an API"));
+        let owned = async || -> Result<usize> {
+            let ready: Value = it.http.get(&ready).send().await?.json().await?;
+            Ok(ready["shards"].as_array().map_or(0, Vec::len))
+        };
+        until(SOON, async || owned().await.is_ok_and(|shards| shards > 0)).await;
+        it.schedulers.pop().expect("it was added").stop().await;
+    }
+    moving.cancel();
+    while let Some(client) = clients.join_next().await {
+        client??;
+    }
     it.stop().await;
     Ok(())
 }
