@@ -368,3 +368,58 @@ fn note_failure(span: &mut Span, failure: Option<&Failure>) {
     span.attributes.push(KeyValue::new("goalmill.failure.class", failure.class.as_str()));
     span.error = Some(failure.code.clone());
 }
+
+#[cfg(test)]
+mod tests {
+    use goalmill_common::event::{ModelAsked, ReplanTriggered};
+    use goalmill_common::goal::Goal;
+
+    use super::*;
+
+    fn asked(revision: u32) -> PlanEvent {
+        PlanEvent::ModelAsked(ModelAsked { revision, planner: "llm".into(), call: 1, ..ModelAsked::default() }.into())
+    }
+
+    fn answered(revision: u32) -> PlanEvent {
+        PlanEvent::ModelAnswered(
+            ModelAnswered { revision, planner: "llm".into(), call: 1, ..ModelAnswered::default() }.into(),
+        )
+    }
+
+    #[test]
+    fn a_call_that_outlasts_its_revision_belongs_to_the_plan() {
+        let accepted = GoalAccepted {
+            plan_id: "p0-plan".into(),
+            goal: Goal::default(),
+            submission: String::new(),
+            source: "urn:test".into(),
+            secret: String::new(),
+            fingerprint: String::new(),
+            parent: None,
+            traceparent: Some(format!("00-{:032x}-{:016x}-01", 1, 2)),
+            deadline_ms: 0,
+        };
+        let triggered = || PlanEvent::ReplanTriggered(ReplanTriggered::default().into());
+        let events = [
+            PlanEvent::GoalAccepted(accepted.into()),
+            triggered(),
+            asked(1),
+            triggered(),
+            answered(1),
+            asked(2),
+            answered(2),
+            triggered(),
+        ];
+        let mut trace = PlanTrace::new(Arc::new([]));
+        for (n, event) in (1..).zip(events) {
+            trace.add(&Record { seq: n, time_ms: n, actor: None, event: Event::Plan(event) });
+        }
+        let root = trace.plan.as_ref().expect("it is sampled").root.context.span_id;
+        let spans: Vec<Span> = trace.finished().collect();
+        let revisions = spans.iter().filter(|span| span.name == "revision").map(|span| span.context.span_id);
+        let around: Vec<u64> = revisions.collect();
+        let calls: Vec<u64> =
+            spans.iter().filter(|span| span.name.starts_with("chat")).map(|span| span.parent).collect();
+        assert_eq!(calls, [root, around[1]]);
+    }
+}
