@@ -22,7 +22,7 @@ use tokio_util::task::TaskTracker;
 
 use crate::dead_letter_counter::DeadLetterCounter;
 use crate::directory::Directory;
-use crate::execution_stats::ExecutionStats;
+use crate::execution_stats::{ExecutionStats, StatsReplay};
 use crate::health_monitor::HealthMonitor;
 use crate::hooks::Hooks;
 use crate::namespace_limits::NamespaceLimits;
@@ -80,6 +80,14 @@ impl Scheduler {
     /// sets the time when it expires.
     pub(crate) fn retention_ms(&self) -> u64 {
         if self.archive.is_some() { u64::MAX } else { self.settings.scheduler.retention_ms }
+    }
+
+    /// Restores what the statistics note of running plans that another scheduler ran before.
+    pub(crate) fn replay_stats(&self, plans: Vec<PlanId>) {
+        if !plans.is_empty() {
+            let (stats, reader) = (self.stats.clone(), self.plans.clone());
+            self.tasks.spawn(StatsReplay { stats, plans: reader, stop: self.stop.clone() }.running(plans));
+        }
     }
 
     /// Quarantines a plan until the scheduler restarts, so that the other plans of its shard continue.

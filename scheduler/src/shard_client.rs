@@ -47,7 +47,10 @@ pub(crate) async fn send_request(
                 // The loop has just ended; the request goes to the inbox, which the next owner reads.
                 Err(SendError(ShardMessage::Request { request: unsent, .. })) => request = *unsent,
                 Err(SendError(
-                    ShardMessage::Command { .. } | ShardMessage::AskSuspects(_) | ShardMessage::Reconcile(_),
+                    ShardMessage::Command { .. }
+                    | ShardMessage::WaitRegistered(_)
+                    | ShardMessage::AskSuspects(_)
+                    | ShardMessage::Reconcile(_),
                 )) => {
                     return Err(unavailable("the shard has just moved"));
                 }

@@ -5,6 +5,7 @@
 mod commit;
 mod error;
 mod inbox;
+mod park_mark;
 mod refusal;
 mod verbs;
 
@@ -14,6 +15,7 @@ pub mod redis;
 pub use commit::{Activity, Commit, Committed, PlanWrite, TaskWrite};
 pub use error::{BrokerError, KeyTypeMismatch};
 pub use inbox::{InboxCursor, InboxEntry};
+pub use park_mark::ParkMark;
 pub use refusal::RedisRefusal;
 pub use verbs::{
     Broadcast, Broker, Claim, DeadLetter, Delivery, Entry, Health, Install, KeptEvent, LogEntry, Meta, Ownership,

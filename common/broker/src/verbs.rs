@@ -13,7 +13,7 @@ use goalmill_common::status::PlanStatus;
 use goalmill_common::wire::Fields;
 use serde::{Deserialize, Serialize};
 
-use crate::{BrokerError, Commit, Committed, InboxCursor, InboxEntry, KeyTypeMismatch};
+use crate::{BrokerError, Commit, Committed, InboxCursor, InboxEntry, KeyTypeMismatch, ParkMark};
 
 type Result<T> = std::result::Result<T, BrokerError>;
 
@@ -234,6 +234,19 @@ pub trait Broker: Send + Sync + 'static {
             statuses.push(summary.get("status").and_then(|status| PlanStatus::parse(status)));
         }
         Ok(statuses)
+    }
+    /// The marks in the summaries of these plans that hold, with the namespaces of the plans, in order; `None` for a plan
+    /// whose log must be read.
+    async fn park_marks(&self, plans: &[PlanId]) -> Result<Vec<Option<(ParkMark, Namespace)>>> {
+        let mut marks = Vec::with_capacity(plans.len());
+        for plan in plans {
+            let mark = ParkMark::in_summary(&self.summary(plan).await?);
+            marks.push(match mark {
+                Some((mark, namespace)) if self.log(plan, mark.seq, 1).await?.is_empty() => Some((mark, namespace)),
+                Some(_) | None => None,
+            });
+        }
+        Ok(marks)
     }
     /// Plans of a shard, last changed first: those with an index below `before_ms`, at most `limit`.
     async fn plans(&self, shard: ShardId, before_ms: u64, limit: usize) -> Result<Vec<(PlanId, u64)>>;

@@ -8,10 +8,10 @@ use goalmill_engine::Command;
 use super::{log_failure, with_retry};
 use crate::scheduler::Scheduler;
 
-/// Registers a wait, then returns the kept events that may end it.
+/// Registers a wait, then returns the kept events that may end it; `None` if it could not be registered.
 ///
 /// A sender keeps its event before it reads who waits, so that one of the two sees the other.
-pub(crate) async fn await_event(scheduler: &Scheduler, wait: &WaitView) -> Vec<Command> {
+pub(crate) async fn await_event(scheduler: &Scheduler, wait: &WaitView) -> Option<Vec<Command>> {
     let (broker, random) = (scheduler.broker.as_ref(), &scheduler.random);
     let (field, topic) = (field(wait), topic(&wait.event, &wait.key));
     let (waits, waits_of) = (broker.keys().waits(), broker.keys().waits_of(&wait.namespace, &topic));
@@ -25,12 +25,12 @@ pub(crate) async fn await_event(scheduler: &Scheduler, wait: &WaitView) -> Vec<C
         Ok(kept) => kept,
         Err(error) => {
             log_failure("a wait for an event is not registered until its shard is read again", Err(error));
-            Vec::new()
+            return None;
         }
     };
     let events = kept.iter().filter_map(|text| serde_json::from_str::<ExternalEvent>(text).ok());
     let send = |event| Command::Verb(Verb::SendEvent { event: Box::new(event), waiting_only: true });
-    events.map(send).collect()
+    Some(events.map(send).collect())
 }
 
 /// Removes a registered wait.

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use goalmill_broker::{Activity, PlanWrite};
+use goalmill_broker::{Activity, ParkMark, PlanWrite};
 use goalmill_common::clock::rfc3339;
 use goalmill_common::event::{Record, write_entry};
 use goalmill_common::goal::Usage;
@@ -31,6 +31,12 @@ pub(super) struct ActivePlan {
     is_awaited: bool,
     /// The part of its use that was counted for its namespace.
     counted: Usage,
+    /// Waits for events that are being registered.
+    registrations: u32,
+    /// The mark of a plan that is to be parked once it is written.
+    mark: Option<ParkMark>,
+    /// Number of the event after which the written mark was made.
+    marked: Option<u64>,
     /// Dispatched steps whose outputs are looked up in the cache. Each keeps a place in the plan.
     pub(super) lookups: BTreeSet<StepIndex>,
 }
@@ -54,6 +60,9 @@ impl ActivePlan {
             is_in_turn: false,
             is_awaited: false,
             counted,
+            registrations: 0,
+            mark: None,
+            marked: None,
             lookups: BTreeSet::new(),
         }
     }
@@ -107,10 +116,33 @@ impl ActivePlan {
         self.is_behind() && !std::mem::replace(&mut self.is_awaited, true)
     }
 
-    /// Whether all that there is to write of the plan is written.
+    /// A plan that was parked: its summary has its mark.
+    pub(super) fn unparked(state: PlanState) -> Self {
+        Self { marked: Some(state.seq()), ..Self::new(state) }
+    }
+
+    /// Whether all that there is to write of the plan is written, and all its waits are registered.
     pub(super) fn is_settled(&self) -> bool {
-        let is_written = self.written == self.state.seq() && self.unwritten.is_empty();
-        is_written && !self.is_in_turn && !self.is_awaited && !self.is_behind() && self.lookups.is_empty()
+        let is_written = self.written == self.state.seq() && self.unwritten.is_empty() && !self.is_in_turn;
+        is_written && !self.is_awaited && !self.is_behind() && self.lookups.is_empty() && self.registrations == 0
+    }
+
+    pub(super) fn begin_registration(&mut self) {
+        self.registrations += 1;
+    }
+
+    pub(super) fn end_registration(&mut self) {
+        self.registrations = self.registrations.saturating_sub(1);
+    }
+
+    /// Whether the mark of the plan as it is now is written.
+    pub(super) fn is_marked(&self) -> bool {
+        self.marked == Some(self.state.seq())
+    }
+
+    /// Has the mark written with the next commit, unless there are new events by then.
+    pub(super) fn set_mark(&mut self, mark: ParkMark) {
+        self.mark = Some(mark);
     }
 
     /// When the plan changed, Unix milliseconds.
@@ -136,6 +168,10 @@ impl ActivePlan {
             summary = self.state.summary_fields(self.shown.as_ref());
             self.shown = Some(self.state.shown());
             summary.push(("updated", time.clone()));
+            if let Some(mark) = self.mark.take_if(|mark| mark.seq == self.state.seq()) {
+                self.marked = Some(mark.seq);
+                summary.push((ParkMark::FIELD, mark.text()));
+            }
             self.indexed_ms = self.indexed_ms.max(time_ms);
         }
         let activity = if self.state.is_final() {

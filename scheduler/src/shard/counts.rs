@@ -52,7 +52,8 @@ impl ShardCounts {
         STATES.into_iter().zip(self.plans).map(|(state, (count, oldest_ms))| (state, count, oldest_ms))
     }
 
-    fn add(&mut self, other: &Self) {
+    /// Adds other counts; their loads are left out.
+    pub(crate) fn add(&mut self, other: &Self) {
         for ((count, oldest_ms), (more, other_ms)) in self.plans.iter_mut().zip(other.plans) {
             *count += more;
             *oldest_ms = (*oldest_ms).into_iter().chain(other_ms).min();

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use goalmill_broker::{BrokerError, Claim, InboxCursor, Ownership};
 use goalmill_common::id::ShardId;
-use goalmill_engine::{EngineContext, PlanState};
+use goalmill_engine::EngineContext;
 use tokio::sync::{Notify, mpsc};
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
@@ -19,12 +19,12 @@ use tokio_util::sync::CancellationToken;
 use super::fenced_commit::CommitMetrics;
 use super::outbox::Outbox;
 use super::presence::Presence;
+use super::recover::RecoveredPlans;
 use super::shard_loop::{LoopEnd, LoopIo, ShardLoop};
 use super::state::ShardState;
 use super::takeover::CarefulTakeover;
 use super::turns::Turns;
 use super::{OwnedShards, recover};
-use crate::execution_stats::StatsReplay;
 use crate::quarantine::{self, QuarantineRecord};
 use crate::scheduler::{Scheduler, input_recording};
 
@@ -255,7 +255,7 @@ struct ShardStart {
 /// The initial state of a new owner.
 struct RecoveredShard {
     cursor: InboxCursor,
-    plans: Vec<PlanState>,
+    plans: RecoveredPlans,
     takeover: Option<CarefulTakeover>,
     /// Number of the last commit under the token.
     number: u64,
@@ -298,13 +298,10 @@ impl ShardStart {
         };
         let Self { scheduler, shards, shard, token, release, is_orphaned: _ } = self;
         let mut state = new_state(&scheduler, &shards, shard);
-        let noted = scheduler.stats.with_notes(&plans);
-        if !noted.is_empty() {
-            let (stats, plans) = (scheduler.stats.clone(), scheduler.plans.clone());
-            let replay = StatsReplay { stats, plans, stop: scheduler.stop.clone() };
-            scheduler.tasks.spawn(replay.running(noted));
-        }
-        let slots = state.add_recovered(plans);
+        let RecoveredPlans { states, parked } = plans;
+        scheduler.replay_stats(scheduler.stats.with_notes(&states));
+        state.add_parked(parked);
+        let slots = state.add_recovered(states);
         for slot in slots {
             let plan = state.plan(slot).cloned();
             match (&mut takeover, plan) {

@@ -44,7 +44,7 @@ use crate::watchdog::Decisions;
 pub(crate) use membership::Membership;
 pub(crate) use presence::Presence;
 pub(crate) use recently_finished::StatusSnapshot;
-pub(crate) use state::ShardState;
+pub(crate) use state::{ShardState, UnreadPlan};
 pub(crate) use task_scan::{Scan, Suspects, TaskHead, TaskOnStream};
 
 /// The key of a plan in its owner's memory; never reused.
@@ -76,6 +76,8 @@ pub(crate) enum ShardMessage {
         request: Option<u32>,
         reply: Option<oneshot::Sender<Result<(), Rejection>>>,
     },
+    /// The wait of a step of this plan is registered, and the events that were kept for it are sent.
+    WaitRegistered(PlanId),
     /// Asks which queues need a scan; answered once all earlier decisions are written.
     AskSuspects(oneshot::Sender<Suspects>),
     /// The result of a scan.

@@ -125,9 +125,11 @@ impl Outbox {
                 PostCommit::AwaitEvent(wait) => {
                     let (scheduler, handle) = (self.scheduler.clone(), self.handle(wait.plan_id.clone(), None));
                     self.scheduler.tasks.spawn(async move {
-                        for command in effects::await_event(&scheduler, &wait).await {
+                        let Some(kept) = effects::await_event(&scheduler, &wait).await else { return };
+                        for command in kept {
                             handle.send(command).await;
                         }
+                        handle.wait_registered().await;
                     });
                 }
                 PostCommit::StopAwaiting(wait) => {

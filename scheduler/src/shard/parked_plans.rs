@@ -3,41 +3,42 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use goalmill_broker::ParkMark;
 use goalmill_common::id::PlanId;
 use goalmill_common::status::PlanStatus;
+
+use super::counts::ShardCounts;
 
 /// What memory has of a parked plan.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct ParkedPlan {
     /// Its next timer, Unix milliseconds.
     due_ms: u64,
-    /// Its last change, Unix seconds; kept small.
+    /// Its last change, Unix seconds, rounded down; kept small.
     updated_s: u32,
     status: PlanStatus,
     /// Its steps that wait for a time, and for an event.
     waits: (u32, u32),
+    /// Whether this owner has not read its log yet.
+    is_unread: bool,
 }
 
 impl ParkedPlan {
-    /// - `updated_ms`, `due_ms`: its last change and its next timer, Unix milliseconds.
-    /// - `waits`: the numbers of its steps that wait for a time, and for an event.
-    pub(crate) fn new(status: PlanStatus, updated_ms: u64, due_ms: u64, waits: (u64, u64)) -> Self {
+    /// - `is_unread`: whether this owner has not read its log yet.
+    pub(crate) fn new(mark: &ParkMark, is_unread: bool) -> Self {
         let small = |number: u64| u32::try_from(number).unwrap_or(u32::MAX);
-        Self { due_ms, updated_s: small(updated_ms / 1_000), status, waits: (small(waits.0), small(waits.1)) }
+        Self {
+            due_ms: mark.due_ms,
+            updated_s: small(mark.updated_ms / 1_000),
+            status: mark.status,
+            waits: (small(mark.waits.0), small(mark.waits.1)),
+            is_unread,
+        }
     }
 
-    pub(crate) fn status(&self) -> PlanStatus {
-        self.status
-    }
-
-    /// The numbers of its steps that wait for a time, and for an event.
-    pub(crate) fn waits(&self) -> (u64, u64) {
-        (self.waits.0.into(), self.waits.1.into())
-    }
-
-    /// Its last change, Unix milliseconds, rounded down to a second.
-    pub(crate) fn updated_ms(&self) -> u64 {
-        u64::from(self.updated_s) * 1_000
+    fn count(&self, counts: &mut ShardCounts) {
+        counts.plan(self.status, u64::from(self.updated_s) * 1_000);
+        counts.wait((self.waits.0.into(), self.waits.1.into()));
     }
 }
 
@@ -47,18 +48,24 @@ pub(crate) struct ParkedPlans {
     /// A tree, which grows without holding an old copy of itself.
     plans: BTreeMap<PlanId, ParkedPlan>,
     due: BTreeSet<(u64, PlanId)>,
+    /// Of all of them, and of those that have gone since it was made anew.
+    counts: ShardCounts,
+    has_gone: bool,
 }
 
 impl ParkedPlans {
     pub(crate) fn insert(&mut self, id: PlanId, plan: ParkedPlan) {
         self.due.insert((plan.due_ms, id.clone()));
+        plan.count(&mut self.counts);
         self.plans.insert(id, plan);
     }
 
-    /// Returns whether the plan was parked.
-    pub(crate) fn remove(&mut self, id: &PlanId) -> bool {
-        let Some(plan) = self.plans.remove(id) else { return false };
-        self.due.remove(&(plan.due_ms, id.clone()))
+    /// Returns whether this owner had not read its log; `None` if it was not parked.
+    pub(crate) fn remove(&mut self, id: &PlanId) -> Option<bool> {
+        let plan = self.plans.remove(id)?;
+        self.due.remove(&(plan.due_ms, id.clone()));
+        self.has_gone = true;
+        Some(plan.is_unread)
     }
 
     pub(crate) fn contains(&self, id: &PlanId) -> bool {
@@ -69,9 +76,13 @@ impl ParkedPlans {
         self.plans.len()
     }
 
-    /// All of them.
-    pub(crate) fn iter(&self) -> impl Iterator<Item = &ParkedPlan> {
-        self.plans.values()
+    /// Plans and waits by state. Visits every plan if one has gone since the last call.
+    pub(crate) fn counts(&mut self) -> &ShardCounts {
+        if std::mem::take(&mut self.has_gone) {
+            self.counts = ShardCounts::default();
+            self.plans.values().for_each(|plan| plan.count(&mut self.counts));
+        }
+        &self.counts
     }
 
     /// When the next one is due, Unix milliseconds.
@@ -90,7 +101,10 @@ mod tests {
     use super::*;
 
     fn plan(due_ms: u64) -> ParkedPlan {
-        ParkedPlan::new(PlanStatus::Running, 1, due_ms, (0, 1))
+        ParkedPlan::new(
+            &ParkMark { seq: 1, due_ms, updated_ms: 1_000, status: PlanStatus::Running, waits: (0, 1) },
+            false,
+        )
     }
 
     #[test]
@@ -102,8 +116,9 @@ mod tests {
         assert_eq!(parked.due(19, 9).count(), 0);
         assert_eq!(parked.due(30, 9).map(PlanId::as_str).collect::<Vec<_>>(), ["p0-b", "p0-a"]);
         assert_eq!(parked.due(30, 1).count(), 1);
-        assert!(parked.remove(&"p0-b".into()) && !parked.remove(&"p0-b".into()));
-        assert_eq!((parked.len(), parked.next_ms()), (1, Some(30)));
+        assert_eq!(parked.counts().waits, (0, 2));
+        assert_eq!((parked.remove(&"p0-b".into()), parked.remove(&"p0-b".into())), (Some(false), None));
+        assert_eq!((parked.len(), parked.next_ms(), parked.counts().waits), (1, Some(30), (0, 1)));
     }
 
     /// `cargo test -p goalmill-scheduler --lib parked -- --ignored --nocapture`

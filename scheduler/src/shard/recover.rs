@@ -8,6 +8,7 @@ use goalmill_broker::BrokerError;
 use goalmill_common::id::{PlanId, ShardId};
 use goalmill_engine::PlanState;
 
+use super::UnreadPlan;
 use super::takeover::CarefulTakeover;
 use crate::event_log::{self, ReadError};
 use crate::scheduler::Scheduler;
@@ -15,7 +16,15 @@ use crate::scheduler::Scheduler;
 /// Logs read concurrently.
 const AT_ONCE: usize = 16;
 
-/// Folds the log of every active plan of a shard.
+/// The plans of a shard that are not final.
+pub(super) struct RecoveredPlans {
+    /// Folded from their logs.
+    pub(super) states: Vec<PlanState>,
+    /// Those that only wait, by the marks in their summaries.
+    pub(super) parked: Vec<UnreadPlan>,
+}
+
+/// Folds the log of every active plan of a shard, but of those that only wait.
 ///
 /// A plan is quarantined if its log cannot be folded or if the engine panics over it; the shard continues.
 ///
@@ -24,7 +33,7 @@ pub(super) async fn plans(
     scheduler: &Scheduler,
     shard: ShardId,
     mut takeover: Option<&mut CarefulTakeover>,
-) -> Result<Vec<PlanState>, BrokerError> {
+) -> Result<RecoveredPlans, BrokerError> {
     let mut active = scheduler.broker.active(shard).await?;
     active.retain(|plan| !scheduler.is_plan_quarantined(plan));
     let mut states: Vec<PlanState> = Vec::with_capacity(active.len());
@@ -37,6 +46,7 @@ pub(super) async fn plans(
             states.extend(restore(scheduler, plan).await?);
         }
     }
+    let parked = take_parked(scheduler, &mut active).await?;
     let portion = if takeover.is_some() { AT_ONCE } else { active.len().max(1) };
     for plans in active.chunks(portion) {
         if let Some(takeover) = &mut takeover {
@@ -47,7 +57,33 @@ pub(super) async fn plans(
         states.extend(read.into_iter().flatten());
     }
     quarantine_orphans(scheduler, &mut states);
-    Ok(states)
+    Ok(RecoveredPlans { states, parked })
+}
+
+/// Takes the plans out whose marks hold and that are not due.
+async fn take_parked(scheduler: &Scheduler, active: &mut Vec<PlanId>) -> Result<Vec<UnreadPlan>, BrokerError> {
+    if scheduler.settings.scheduler.park_ms == 0 {
+        return Ok(Vec::new());
+    }
+    let marks = match scheduler.broker.park_marks(active).await {
+        Ok(marks) => marks,
+        Err(error @ BrokerError::Unavailable(_)) => return Err(error),
+        // A summary of a wrong type, which only its own plan may suffer from.
+        Err(error) => {
+            tracing::warn!("the marks of parked plans cannot be read, so all logs are: {error}");
+            return Ok(Vec::new());
+        }
+    };
+    let now_ms = scheduler.clock.now_ms();
+    let (mut parked, mut others) = (Vec::new(), Vec::new());
+    for (plan, mark) in std::mem::take(active).into_iter().zip(marks) {
+        match mark {
+            Some((mark, namespace)) if mark.due_ms > now_ms => parked.push(UnreadPlan { plan, mark, namespace }),
+            Some(_) | None => others.push(plan),
+        }
+    }
+    *active = others;
+    Ok(parked)
 }
 
 /// The plan as its log says; `None` for one that goes into quarantine.

@@ -26,6 +26,11 @@ impl ShardHandle {
         drop(self.to_loop.send(self.message(command, None)).await);
     }
 
+    /// Says that a wait of the plan is registered; ignored if the loop has ended.
+    pub(super) async fn wait_registered(self) {
+        drop(self.to_loop.send(ShardMessage::WaitRegistered(self.plan)).await);
+    }
+
     fn message(&self, command: Command, reply: Option<oneshot::Sender<Result<(), Rejection>>>) -> ShardMessage {
         ShardMessage::Command { plan: self.plan.clone(), command: Box::new(command), request: self.request, reply }
     }

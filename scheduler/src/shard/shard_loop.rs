@@ -357,11 +357,12 @@ impl ShardLoop {
         let reads = stream::iter(plans).map(|plan| recover::restore(&scheduler, plan)).buffered(READS_AT_ONCE);
         let read: Vec<Option<PlanState>> = reads.try_collect().await?;
         for state in read {
-            match state {
-                Some(state) => self.turns.state.unpark(state),
-                None => {
-                    return Err(LoopEnd::Lost("a parked plan cannot be read, so the shard is recovered again".into()));
-                }
+            let Some(state) = state else {
+                return Err(LoopEnd::Lost("a parked plan cannot be read, so the shard is recovered again".into()));
+            };
+            let noted = self.scheduler.stats.with_notes(std::slice::from_ref(&state));
+            if self.turns.state.unpark(state) {
+                self.scheduler.replay_stats(noted);
             }
         }
         Ok(())

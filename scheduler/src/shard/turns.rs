@@ -32,7 +32,10 @@ impl LoopInput {
             Self::Entry(_, inbox) => plans_of(inbox),
             Self::Message(ShardMessage::Request { request, .. }) => vec![request.plan.clone()],
             Self::Message(ShardMessage::Command { plan, .. }) => vec![plan.clone()],
-            Self::Message(ShardMessage::AskSuspects(_) | ShardMessage::Reconcile(_)) => Vec::new(),
+            // A registration must not bring back a plan that is parked.
+            Self::Message(
+                ShardMessage::WaitRegistered(_) | ShardMessage::AskSuspects(_) | ShardMessage::Reconcile(_),
+            ) => Vec::new(),
         }
     }
 
@@ -42,10 +45,12 @@ impl LoopInput {
             Self::Entry(_, Inbox::Request(request)) => (request, None),
             Self::Message(ShardMessage::Request { request, snapshot, .. }) => (request, *snapshot),
             Self::Entry(_, Inbox::Reports(_) | Inbox::Unreadable(_) | Inbox::Misplaced)
-            | Self::Message(ShardMessage::Command { .. } | ShardMessage::AskSuspects(_) | ShardMessage::Reconcile(_)) =>
-            {
-                return None;
-            }
+            | Self::Message(
+                ShardMessage::Command { .. }
+                | ShardMessage::WaitRegistered(_)
+                | ShardMessage::AskSuspects(_)
+                | ShardMessage::Reconcile(_),
+            ) => return None,
         };
         matches!(request.verb, Verb::Submit(_)).then_some((&request.plan, snapshot))
     }

@@ -1,8 +1,8 @@
 //! Reads logs, summaries and indexes.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
-use goalmill_common::id::{EntryId, PlanId, ShardId};
+use goalmill_common::id::{EntryId, Namespace, PlanId, ShardId};
 use goalmill_common::number::whole_u64;
 use goalmill_common::status::PlanStatus;
 use redis::{cmd, pipe};
@@ -10,10 +10,13 @@ use redis::{cmd, pipe};
 use super::commit::RETENTION_MS_MAX;
 use super::connections::Connections;
 use super::{Result, reply};
-use crate::{InboxCursor, LogEntry};
+use crate::{InboxCursor, LogEntry, ParkMark};
 
 /// Index entries looked at in one go.
 const SWEEP_PAGE: usize = 500;
+
+/// Plans whose marks are read in one go.
+const MARKS_PAGE: usize = 500;
 
 impl Connections {
     pub(super) async fn cursor(&self, shard: ShardId) -> Result<InboxCursor> {
@@ -64,6 +67,44 @@ impl Connections {
         }
         let words: Vec<Option<String>> = self.sends.ask_all(&read).await?;
         Ok(words.into_iter().map(|word| PlanStatus::parse(&word?)).collect())
+    }
+
+    pub(super) async fn park_marks(&self, plans: &[PlanId]) -> Result<Vec<Option<(ParkMark, Namespace)>>> {
+        let mut marks = Vec::with_capacity(plans.len());
+        for plans in plans.chunks(MARKS_PAGE) {
+            let mut read = pipe();
+            for plan in plans {
+                read.cmd("HMGET").arg(self.keys.plan(plan)).arg(ParkMark::FIELD).arg("namespace");
+            }
+            let summaries: Vec<(Option<String>, Option<String>)> = self.ask_all(&read).await?;
+            let first = marks.len();
+            marks.extend(summaries.into_iter().map(|(mark, namespace)| {
+                let namespace = namespace.map(|name| Namespace::from(name.as_str())).unwrap_or_default();
+                Some((ParkMark::parse(&mark?)?, namespace))
+            }));
+            self.drop_outdated(plans, &mut marks[first..]).await?;
+        }
+        Ok(marks)
+    }
+
+    /// Removes the marks of plans whose logs go on after them.
+    async fn drop_outdated(&self, plans: &[PlanId], marks: &mut [Option<(ParkMark, Namespace)>]) -> Result<()> {
+        let logs: Vec<String> = plans.iter().map(|plan| self.keys.events(plan)).collect();
+        let marked = || logs.iter().zip(marks.iter()).filter_map(|(log, mark)| Some((log, mark.as_ref()?.0.seq)));
+        if marked().next().is_none() {
+            return Ok(());
+        }
+        let (marked_logs, ids): (Vec<&String>, Vec<String>) =
+            marked().map(|(log, seq)| (log, format!("{seq}-0"))).unzip();
+        let mut read = cmd("XREAD");
+        read.arg("COUNT").arg(1).arg("STREAMS").arg(marked_logs).arg(ids);
+        let ahead: BTreeSet<String> = reply::streams(self.ask(&read).await?)?.into_iter().map(|(log, _)| log).collect();
+        for (log, mark) in logs.iter().zip(marks) {
+            if ahead.contains(log) {
+                *mark = None;
+            }
+        }
+        Ok(())
     }
 
     pub(super) async fn plans(&self, shard: ShardId, before_ms: u64, limit: usize) -> Result<Vec<(PlanId, u64)>> {

@@ -38,7 +38,7 @@ use goalmill_common::wire::Fields;
 
 use crate::{
     Broker, BrokerError, Claim, Commit, Committed, DeadLetter, Delivery, Entry, Health, InboxCursor, Install,
-    KeptEvent, LogEntry, Meta, Ownership, QueueState, Reader, Registry,
+    KeptEvent, LogEntry, Meta, Ownership, ParkMark, QueueState, Reader, Registry,
 };
 use connections::Connections;
 
@@ -106,6 +106,9 @@ impl Broker for RedisBroker {
     }
     async fn statuses(&self, plans: &[PlanId]) -> Result<Vec<Option<PlanStatus>>> {
         self.0.statuses(plans).await
+    }
+    async fn park_marks(&self, plans: &[PlanId]) -> Result<Vec<Option<(ParkMark, Namespace)>>> {
+        self.0.park_marks(plans).await
     }
     async fn plans(&self, shard: ShardId, before_ms: u64, limit: usize) -> Result<Vec<(PlanId, u64)>> {
         self.0.plans(shard, before_ms, limit).await

@@ -55,6 +55,9 @@ impl ShardState {
         if let (Effect::Plan { revision: 1.. }, Some(active)) = (&effect, self.plans.get_mut(&slot)) {
             active.revision_requests += 1;
         }
+        if let (Effect::AwaitEvent { .. }, Some(active)) = (&effect, self.plans.get_mut(&slot)) {
+            active.begin_registration();
+        }
         let active = &self.plans[&slot];
         let (state, request) = (&active.state, active.revision_requests);
         let plan = state.id().clone();

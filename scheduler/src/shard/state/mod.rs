@@ -47,6 +47,7 @@ mod parking;
 mod reconcile;
 
 pub(crate) use commit::SealedTurn;
+pub(crate) use parking::UnreadPlan;
 
 /// Tasks in the first of several turns, small so that workers start early.
 const TASKS_FIRST: usize = 50;
@@ -218,9 +219,9 @@ impl ShardState {
         }
     }
 
-    /// Plans and steps by state. Visits every plan.
+    /// Plans and steps by state. Visits every plan that is not parked.
     #[expect(clippy::iter_over_hash_type, reason = "sums are the same in any order")]
-    pub(crate) fn counts(&self) -> ShardCounts {
+    pub(crate) fn counts(&mut self) -> ShardCounts {
         let in_flight = self.outstanding.iter().map(|(agent_type, count)| (agent_type.clone(), u64::from(*count)));
         let mut counts =
             ShardCounts { in_flight: in_flight.collect(), loads: self.due_soon(), ..ShardCounts::default() };
@@ -234,10 +235,7 @@ impl ShardState {
             counts.plan(plan.state.status(), plan.state.updated_ms());
             counts.wait(plan.state.waits());
         }
-        for parked in self.parked.iter() {
-            counts.plan(parked.status(), parked.updated_ms());
-            counts.wait(parked.waits());
-        }
+        counts.add(self.parked.counts());
         counts
     }
 
@@ -417,6 +415,7 @@ impl ShardState {
                     self.turn.post_commit.push(PostCommit::CommandReply(reply, result));
                 }
             }
+            ShardMessage::WaitRegistered(plan) => self.end_registration(&plan),
             ShardMessage::AskSuspects(reply) => {
                 let suspects = self.suspects();
                 self.turn.post_commit.push(PostCommit::SuspectsReply(reply, suspects));

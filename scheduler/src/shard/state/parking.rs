@@ -2,13 +2,21 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use goalmill_common::id::PlanId;
+use goalmill_broker::ParkMark;
+use goalmill_common::id::{Namespace, PlanId};
 use goalmill_engine::{Effect, PlanState, StepIndex, Timer, pending};
 
 use super::ShardState;
 use crate::shard::Slot;
 use crate::shard::active_plan::ActivePlan;
 use crate::shard::parked_plans::ParkedPlan;
+
+/// A plan that a former owner has parked.
+pub(crate) struct UnreadPlan {
+    pub(crate) plan: PlanId,
+    pub(crate) mark: ParkMark,
+    pub(crate) namespace: Namespace,
+}
 
 /// Plans that come back in one turn because they are due.
 const DUE_MAX: usize = 256;
@@ -19,24 +27,59 @@ impl ShardState {
         self.park_ms = park_ms;
     }
 
-    /// Parks a plan whose events are written if it only waits.
+    /// Parks a plan whose events are written if it only waits; its mark is written before.
     pub(super) fn park_if_idle(&mut self, slot: Slot) {
-        let Some(plan) = self.plans.get(&slot).filter(|plan| self.park_ms > 0 && plan.is_settled()) else { return };
-        let state = &plan.state;
-        let Some(due_ms) = state.next_due().filter(|due| *due > self.now_ms.saturating_add(self.park_ms)) else {
-            return;
-        };
-        if state.in_flight() > 0 || state.parent().is_some() || !self.only_waits(slot) {
+        let Some(mark) = self.idle_mark(slot) else { return };
+        if !self.plans[&slot].is_marked() {
+            self.write_mark(slot, mark);
             return;
         }
-        let parked = ParkedPlan::new(state.status(), state.updated_ms(), due_ms, state.waits());
+        let state = &self.plans[&slot].state;
         let id = state.id().clone();
         let steps = (0..state.len()).map(|n| Timer::Step(StepIndex::new(n)));
         self.timers.forget(slot, steps);
         self.ready.forget(slot);
         self.slots.remove(&id);
         self.plans.remove(&slot);
-        self.parked.insert(id, parked);
+        self.parked.insert(id, ParkedPlan::new(&mark, false));
+    }
+
+    /// A wait of the plan is registered.
+    pub(super) fn end_registration(&mut self, plan: &PlanId) {
+        let Some(slot) = self.slots.get(plan).copied() else { return };
+        self.plans.get_mut(&slot).expect("every slot has a plan").end_registration();
+        // Its last commit may still be written, so it is parked after the one with its mark.
+        if let Some(mark) = self.idle_mark(slot) {
+            self.write_mark(slot, mark);
+        }
+    }
+
+    fn write_mark(&mut self, slot: Slot, mark: ParkMark) {
+        let Some(plan) = self.plans.get_mut(&slot) else { return };
+        plan.set_mark(mark);
+        self.turn.changed.extend(plan.enter_turn().then_some(slot));
+    }
+
+    /// The mark of a plan that may be parked.
+    fn idle_mark(&self, slot: Slot) -> Option<ParkMark> {
+        let plan = self.plans.get(&slot).filter(|plan| self.park_ms > 0 && plan.is_settled())?;
+        let state = &plan.state;
+        let due_ms = state.next_due().filter(|due| *due > self.now_ms.saturating_add(self.park_ms))?;
+        if state.in_flight() > 0 || state.parent().is_some() || !self.only_waits(slot) {
+            return None;
+        }
+        let (seq, updated_ms) = (state.seq(), state.updated_ms());
+        Some(ParkMark { seq, due_ms, updated_ms, status: state.status(), waits: state.waits() })
+    }
+
+    /// Parks plans that a former owner has parked.
+    pub(crate) fn add_parked(&mut self, plans: Vec<UnreadPlan>) {
+        for UnreadPlan { plan, mark, namespace } in plans {
+            if let Some(in_use) = &mut self.namespaces {
+                in_use.add_plan(&namespace, &plan);
+            }
+            self.parked.insert(plan, ParkedPlan::new(&mark, true));
+        }
     }
 
     /// Whether a takeover would find nothing to do for the plan but to wait.
@@ -74,12 +117,10 @@ impl ShardState {
         self.parked.due(self.clock.now_ms(), DUE_MAX).cloned().collect()
     }
 
-    /// Takes a parked plan back, as folded from its log.
-    pub(crate) fn unpark(&mut self, state: PlanState) {
-        if !self.parked.remove(state.id()) {
-            return;
-        }
-        let slot = self.hold_plan(ActivePlan::new(state));
+    /// Takes a parked plan back, as folded from its log. Returns whether this owner had not read the log before.
+    pub(crate) fn unpark(&mut self, state: PlanState) -> bool {
+        let Some(was_unread) = self.parked.remove(state.id()) else { return false };
+        let slot = self.hold_plan(ActivePlan::unparked(state));
         // It is parked again once this is written, if nothing has come of it.
         self.behind.push_back((self.now_ms, slot));
         let state = &self.plans[&slot].state;
@@ -94,5 +135,6 @@ impl ShardState {
             }
             Err(_) => self.broken = Some(state.id().clone()),
         }
+        was_unread
     }
 }

@@ -1,10 +1,11 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use goalmill_broker::Commit;
+use goalmill_broker::{Commit, ParkMark};
 use goalmill_common::event::read_entry;
 use goalmill_common::external_event::ExternalEvent;
 use goalmill_common::goal::Goal;
+use goalmill_common::id::Namespace;
 use goalmill_common::plan::{Approval, Plan, Step, StepKind, StepWait};
 use goalmill_engine::replay;
 
@@ -19,17 +20,25 @@ struct ParkingWorld {
     shard: ShardState,
     now_ms: Arc<AtomicU64>,
     log: Option<PlanState>,
+    /// As the summary has it.
+    mark: Option<ParkMark>,
+    /// Plans whose waits are not registered yet.
+    registering: Vec<PlanId>,
+}
+
+fn shard(now_ms: Arc<AtomicU64>) -> ShardState {
+    let mut shard = empty();
+    shard.clock = Clock::from_fn(move || now_ms.load(Ordering::Relaxed));
+    shard.set_parking(60_000);
+    shard
 }
 
 impl ParkingWorld {
     fn of(plan: Plan) -> Self {
         let now_ms = Arc::new(AtomicU64::new(START_MS));
-        let seen = now_ms.clone();
-        let mut shard = empty();
-        shard.clock = Clock::from_fn(move || seen.load(Ordering::Relaxed));
-        shard.set_parking(60_000);
+        let mut shard = shard(now_ms.clone());
         submit(&mut shard, PLAN, Goal::default(), plan);
-        let mut world = Self { shard, now_ms, log: None };
+        let mut world = Self { shard, now_ms, log: None, mark: None, registering: Vec::new() };
         world.write();
         world
     }
@@ -41,7 +50,11 @@ impl ParkingWorld {
             self.shard.fire_timers();
             self.shard.dispatch(&Unlimited);
             let (commit, sealed) = self.shard.build_commit("t", 1, false);
-            drop(self.shard.finish_commit(sealed));
+            for action in self.shard.finish_commit(sealed) {
+                if let PostCommit::AwaitEvent(wait) = action {
+                    self.registering.push(wait.plan_id);
+                }
+            }
             let Some(commit) = commit else { return };
             self.fold(&commit);
             // Summaries are written a second later.
@@ -49,7 +62,27 @@ impl ParkingWorld {
         }
     }
 
+    /// Says that all waits are registered, and writes what follows.
+    fn register(&mut self) {
+        for plan in std::mem::take(&mut self.registering) {
+            self.shard.handle_message(ShardMessage::WaitRegistered(plan));
+        }
+        self.write();
+    }
+
+    /// Another owner, which has only read the summary.
+    fn change_owner(&mut self) {
+        let (plan, seq) = (PlanId::from(PLAN), self.log.as_ref().map(PlanState::seq));
+        let mark = self.mark.clone().filter(|mark| Some(mark.seq) == seq).expect("the mark holds");
+        self.shard = shard(self.now_ms.clone());
+        self.shard.add_parked(vec![UnreadPlan { plan, mark, namespace: Namespace::default() }]);
+    }
+
     fn fold(&mut self, commit: &Commit) {
+        let fields = commit.plans.iter().flat_map(|write| &write.summary);
+        for (_, text) in fields.filter(|(name, _)| *name == ParkMark::FIELD) {
+            self.mark = Some(ParkMark::parse(text).expect("it is a mark"));
+        }
         for write in commit.plans.iter().filter(|write| !write.events.is_empty()) {
             let time_ms = goalmill_common::clock::parse_rfc3339(&write.time).expect("it is a time");
             let text = String::from_utf8(write.events.clone()).expect("JSON is UTF-8");
@@ -144,6 +177,8 @@ fn a_request_brings_a_plan_back_and_it_is_parked_again() {
 fn an_event_and_an_approval_are_awaited_without_memory() {
     let paid = wait("paid", StepWait { event: Some("payment".into()), ..StepWait::default() });
     let mut world = ParkingWorld::of(Plan { steps: vec![paid], ..Plan::default() });
+    assert!(!world.is_parked() && world.mark.is_none(), "nobody could find it");
+    world.register();
     assert!(world.is_parked());
     let event =
         ExternalEvent { id: "1".into(), name: "payment".into(), key: String::new(), data: serde_json::json!(7).into() };
@@ -158,4 +193,49 @@ fn an_event_and_an_approval_are_awaited_without_memory() {
     world.now_ms.fetch_add(10, Ordering::Relaxed);
     world.write();
     assert_eq!(world.status(), Some(PlanStatus::Completed));
+}
+
+#[test]
+fn a_new_owner_knows_a_plan_that_only_waits_without_its_log() {
+    let mut world = ParkingWorld::of(pause(HOUR_MS));
+    let before = world.shard.counts();
+    world.change_owner();
+    assert!(world.is_parked());
+    assert_eq!(world.shard.counts(), before);
+    let due = world.shard.next_due_ms().expect("it has a timer");
+    assert_eq!(due, START_MS + HOUR_MS);
+    world.ask(Verb::Pause { reason: String::new() }).expect("it runs");
+    world.write();
+    assert!(world.is_parked());
+    world.change_owner();
+    world.ask(Verb::Resume { reason: String::new() }).expect("it is paused");
+    world.write();
+    world.change_owner();
+    world.now_ms.store(due, Ordering::Relaxed);
+    assert_eq!(world.wake(false), 1);
+    world.write();
+    assert_eq!(world.status(), Some(PlanStatus::Completed));
+}
+
+#[test]
+fn a_mark_is_not_written_with_events_that_outdate_it() {
+    let mut world = ParkingWorld::of(pause(HOUR_MS));
+    world.ask(Verb::Pause { reason: String::new() }).expect("it runs");
+    let mark = world.mark.clone();
+    // The mark of the paused plan is due, and the plan goes on in the same turn.
+    for verb in [None, Some(Verb::Resume { reason: String::new() })] {
+        if let Some(verb) = verb {
+            world
+                .shard
+                .handle_request(Request { plan: PLAN.into(), actor: "test".into(), answer: None, verb })
+                .expect("ok");
+        }
+        let (commit, sealed) = world.shard.build_commit("t", 1, false);
+        drop(world.shard.finish_commit(sealed));
+        world.fold(&commit.expect("there are events"));
+    }
+    assert_eq!(world.mark, mark);
+    world.write();
+    assert!(world.is_parked());
+    assert_eq!(world.mark.map(|mark| Some(mark.seq)), Some(world.log.as_ref().map(PlanState::seq)));
 }
