@@ -1,5 +1,6 @@
 //! `goalmill bench`: no-op steps through the whole system, compared with raw Redis in the same run.
 
+mod parked;
 mod processes;
 mod report;
 mod run;
@@ -43,6 +44,10 @@ pub struct BenchArgs {
 
 /// Runs the benchmark and prints its figures, as a table or as JSON.
 pub async fn run(args: BenchArgs, json: bool) -> Result<Exit> {
+    if args.shape == Shape::Parked {
+        report::print_parked(&parked::measure(&args).await.context("shape `parked`")?, json)?;
+        return Ok(Exit::Done);
+    }
     let shapes = args.shape.expand();
     let mut reports = Vec::new();
     for shape in shapes {

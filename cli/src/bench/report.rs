@@ -51,6 +51,46 @@ pub struct BenchReport {
     pub worker_peak_bytes: u64,
 }
 
+/// The figures of plans that only wait.
+#[derive(Clone, Debug, Serialize)]
+pub struct ParkedReport {
+    pub shape: &'static str,
+    pub plans: usize,
+    /// From the first submission until all were parked.
+    pub parked_seconds: f64,
+    /// Growth of the scheduler's resident memory, bytes.
+    pub scheduler_bytes_per_plan: f64,
+    /// Growth of the server's used memory, bytes.
+    pub redis_bytes_per_plan: f64,
+    /// Of one core, while all plans wait.
+    pub rest_cpu_share: f64,
+    /// From `kill -9` of the scheduler until every shard works under the next one, before there were these plans.
+    pub empty_recovery_seconds: f64,
+    /// The same with these plans.
+    pub recovery_seconds: f64,
+}
+
+/// Prints the figures of plans that only wait.
+pub fn print_parked(report: &ParkedReport, json: bool) -> Result<()> {
+    let mut out = std::io::stdout().lock();
+    let r = report;
+    if json {
+        writeln!(out, "{}", serde_json::to_string_pretty(r)?)?;
+        return Ok(());
+    }
+    writeln!(out, "{} · {} plans · {:.3} s until all are parked", r.shape, r.plans, r.parked_seconds)?;
+    writeln!(out, "  scheduler           {:>10.0} bytes a plan", r.scheduler_bytes_per_plan)?;
+    writeln!(out, "  Redis               {:>10.0} bytes a plan", r.redis_bytes_per_plan)?;
+    writeln!(out, "  CPU at rest         {:>10.2} % of a core", r.rest_cpu_share * 100.0)?;
+    let empty = r.empty_recovery_seconds;
+    writeln!(
+        out,
+        "  recovery            {:>10.3} s after kill -9 · {empty:.3} s without these plans",
+        r.recovery_seconds
+    )?;
+    Ok(())
+}
+
 /// Prints the figures to standard output.
 pub fn print(reports: &[BenchReport], json: bool) -> Result<()> {
     let mut out = std::io::stdout().lock();

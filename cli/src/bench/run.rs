@@ -34,7 +34,7 @@ const LIMIT: Duration = Duration::from_mins(5);
 /// Plans per read.
 const LOOK_AT_ONCE: usize = 64;
 /// Poll interval of the end.
-const LOOK: Duration = Duration::from_millis(20);
+pub const LOOK: Duration = Duration::from_millis(20);
 
 /// Runs one shape.
 pub async fn measure(args: &BenchArgs) -> Result<BenchReport> {
@@ -103,13 +103,15 @@ pub async fn measure(args: &BenchArgs) -> Result<BenchReport> {
     })
 }
 
-struct Bench {
-    broker: Arc<dyn Broker>,
-    random: Random,
-    shards: u16,
+/// An installation to submit to.
+pub struct Bench {
+    pub broker: Arc<dyn Broker>,
+    pub random: Random,
+    pub shards: u16,
 }
 
-struct Run {
+/// Plans that were submitted and have ended.
+pub struct Run {
     ids: Vec<PlanId>,
     begun_ms: u64,
 }
@@ -123,18 +125,24 @@ impl Bench {
     }
 
     /// Submits all plans and waits for their ends.
-    async fn run(&self, plans: &[Plan]) -> Result<Run> {
+    pub async fn run(&self, plans: &[Plan]) -> Result<Run> {
+        let begun_ms = clock::Clock::system().now_ms();
+        let ids = self.submit(plans).await?;
+        self.await_ends(&ids).await?;
+        Ok(Run { ids, begun_ms })
+    }
+
+    /// Submits all plans; returns their ids.
+    pub async fn submit(&self, plans: &[Plan]) -> Result<Vec<PlanId>> {
         let submissions: Vec<Submission> = plans.iter().map(|plan| self.submission(plan)).collect();
         let ids: Vec<PlanId> =
             submissions.iter().map(|s| PlanId::derive(self.shards, &Namespace::default(), &s.id)).collect();
-        let begun_ms = clock::Clock::system().now_ms();
         let sent = submissions.iter().map(|submission| {
             let fields = submission.fields();
             async move { self.broker.submit(&fields).await }
         });
         stream::iter(sent).buffer_unordered(SUBMITTING).try_for_each(async |_| Ok(())).await?;
-        self.await_ends(&ids).await?;
-        Ok(Run { ids, begun_ms })
+        Ok(ids)
     }
 
     /// From the first submission to the recorded end of the last plan.
@@ -246,7 +254,7 @@ impl Bench {
 }
 
 /// Waits until the scheduler has created the installation; returns its number of shards.
-async fn shards_of(url: &str, settings: &RedisSettings) -> Result<u16> {
+pub async fn shards_of(url: &str, settings: &RedisSettings) -> Result<u16> {
     let begun = Instant::now();
     loop {
         let broker = redis::connect(settings).await?;

@@ -3,7 +3,7 @@
 use clap::ValueEnum;
 use goalmill_common::json::Json;
 use goalmill_common::number::to_u32;
-use goalmill_common::plan::{ForEach, OnItemFailure, Plan, Step};
+use goalmill_common::plan::{ForEach, OnItemFailure, Plan, Step, StepKind, StepWait};
 
 /// Steps of one plan of independent steps: large enough that plans weigh little, small enough for several shards.
 const INDEPENDENT_PER_PLAN: usize = 1_000;
@@ -27,6 +27,8 @@ pub enum Shape {
     Small,
     /// One map over a list: a step for each item.
     Map,
+    /// Plans of one step that waits for 6 hours: their memory, and the time of a takeover.
+    Parked,
     /// W1 to W5, one after the other.
     All,
 }
@@ -40,6 +42,7 @@ impl Shape {
             Self::Layers => "layers",
             Self::Small => "small",
             Self::Map => "map",
+            Self::Parked => "parked",
             Self::All => "all",
         }
     }
@@ -48,7 +51,9 @@ impl Shape {
     pub fn expand(self) -> Vec<Self> {
         match self {
             Self::All => vec![Self::Independent, Self::Chain, Self::Fan, Self::Layers, Self::Small],
-            Self::Independent | Self::Chain | Self::Fan | Self::Layers | Self::Small | Self::Map => vec![self],
+            Self::Independent | Self::Chain | Self::Fan | Self::Layers | Self::Small | Self::Map | Self::Parked => {
+                vec![self]
+            }
         }
     }
 
@@ -60,7 +65,16 @@ impl Shape {
             Self::Fan => 2_002,
             Self::Layers => 1_000,
             Self::Small | Self::Map => 10_000,
+            Self::Parked => 100_000,
         }
+    }
+
+    /// A plan that waits for so many milliseconds.
+    pub fn waiting(for_ms: u64) -> Plan {
+        let mut step = Step::new("wait", "");
+        (step.kind, step.wait) =
+            (StepKind::Wait, Some(Box::new(StepWait { for_ms: Some(for_ms), ..StepWait::default() })));
+        plan([step])
     }
 
     /// The plans, with `steps` steps in all (rounded up to whole plans).
@@ -88,6 +102,7 @@ impl Shape {
                 step(n, &[before + place, before + (place + 1) % LAYER, before + (place + 7) % LAYER])
             }))],
             Self::Map => vec![plan([map(steps)])],
+            Self::Parked => (0..steps).map(|_| Self::waiting(6 * 3_600_000)).collect(),
             Self::Small => (0..steps.div_ceil(SMALL))
                 .map(|_| plan([step(0, &[]), step(1, &[0]), step(2, &[0]), step(3, &[1, 2]), step(4, &[3])]))
                 .collect(),
@@ -132,7 +147,7 @@ mod tests {
 
     #[test]
     fn every_shape_has_the_steps_it_is_asked_for() {
-        for shape in Shape::All.expand().into_iter().chain([Shape::Map]) {
+        for shape in Shape::All.expand().into_iter().chain([Shape::Map, Shape::Parked]) {
             let total: usize = shape.plans(shape.steps()).iter().map(size).sum();
             assert_eq!(total, shape.steps(), "{}", shape.name());
         }

@@ -27,7 +27,16 @@ fn cpu_us(pid: u32) -> Option<u64> {
 }
 
 fn peak_bytes(pid: u32) -> Option<u64> {
+    memory_bytes(pid, "VmHWM:")
+}
+
+/// The resident memory of a process; zero where `/proc` has none.
+pub fn resident_bytes(pid: u32) -> u64 {
+    memory_bytes(pid, "VmRSS:").unwrap_or(0)
+}
+
+fn memory_bytes(pid: u32, name: &str) -> Option<u64> {
     let status = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
-    let line = status.lines().find(|line| line.starts_with("VmHWM:"))?;
+    let line = status.lines().find(|line| line.starts_with(name))?;
     Some(line.split_whitespace().nth(1)?.parse::<u64>().ok()? * 1_024)
 }

@@ -48,7 +48,7 @@ pub(crate) struct ParkedPlans {
     /// A tree, which grows without holding an old copy of itself.
     plans: BTreeMap<PlanId, ParkedPlan>,
     due: BTreeSet<(u64, PlanId)>,
-    /// Of all of them, and of those that have gone since it was made anew.
+    /// Of all of them, and of those that have gone since the sum was made.
     counts: ShardCounts,
     has_gone: bool,
 }

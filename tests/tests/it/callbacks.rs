@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 use goalmill_tests::dev::Dev;
+use goalmill_tests::installation::http_client;
 use goalmill_tests::wait::{SOON, until};
 use reqwest::StatusCode;
 use serde_json::{Value, json};
@@ -43,8 +44,8 @@ fn callback(task: &Path) -> Result<(String, String)> {
 }
 
 async fn call_back(url: &str, token: &str, body: &Value) -> Result<(StatusCode, Value)> {
-    let client = reqwest::Client::builder().timeout(Duration::from_mins(1)).build()?;
-    let answer = client.post(url).header("goalmill-callback-token", token).json(body).send().await?;
+    let request = http_client().post(url).timeout(Duration::from_mins(1)).header("goalmill-callback-token", token);
+    let answer = request.json(body).send().await?;
     Ok((answer.status(), answer.json().await?))
 }
 
@@ -105,7 +106,7 @@ async fn a_callback_after_its_time_is_refused_and_a_token_may_stand_in_the_body(
     let (url, token) = callback(&task)?;
     let failed = json!({"token": token, "error": {"code": "NO_PAPER", "message": "there is no paper"}});
     assert_eq!(call_back(&url, "", &failed).await?.0, StatusCode::NOT_FOUND, "the header counts");
-    let answer = reqwest::Client::new().post(&url).json(&failed).send().await?;
+    let answer = http_client().post(&url).json(&failed).send().await?;
     assert_eq!(answer.status(), StatusCode::OK);
     dev.says(&["watch", &plan], 3)?;
     assert_eq!(step(&dev, &plan)["failure"]["code"], "NO_PAPER");

@@ -26,6 +26,8 @@ pub struct ServerStats {
     pub commands: u64,
     /// User and system time so far, microseconds.
     pub cpu_us: u64,
+    /// Memory that is allocated, bytes.
+    pub memory_bytes: u64,
 }
 
 /// Reads the server's counters.
@@ -38,7 +40,11 @@ pub async fn stats(url: &str) -> Result<ServerStats> {
         line.and_then(|text| text.trim().parse().ok()).unwrap_or(0.0)
     };
     let cpu = number("used_cpu_user") + number("used_cpu_sys");
-    Ok(ServerStats { commands: whole_u64(number("total_commands_processed")), cpu_us: whole_u64(cpu * 1e6) })
+    Ok(ServerStats {
+        commands: whole_u64(number("total_commands_processed")),
+        cpu_us: whole_u64(cpu * 1e6),
+        memory_bytes: whole_u64(number("used_memory")),
+    })
 }
 
 /// `XADD`s a second: pipelined, 300 bytes each, 100 deep, 2 connections; the best of 3 rounds of `entries`.
