@@ -354,11 +354,15 @@ impl ShardLoop {
             return Ok(());
         }
         let scheduler = self.scheduler.clone();
-        let reads = stream::iter(plans).map(|plan| recover::restore(&scheduler, plan)).buffered(READS_AT_ONCE);
-        let read: Vec<Option<PlanState>> = reads.try_collect().await?;
-        for state in read {
+        let reads = stream::iter(plans).map(async |plan| {
+            let state = recover::restore(&scheduler, plan.clone()).await?;
+            Ok::<_, BrokerError>((plan, state))
+        });
+        let read: Vec<(PlanId, Option<PlanState>)> = reads.buffered(READS_AT_ONCE).try_collect().await?;
+        for (plan, state) in read {
             let Some(state) = state else {
-                return Err(LoopEnd::Lost("a parked plan cannot be read, so the shard is recovered again".into()));
+                self.turns.state.quarantine_parked(plan);
+                continue;
             };
             let noted = self.scheduler.stats.with_notes(std::slice::from_ref(&state));
             if self.turns.state.unpark(state) {

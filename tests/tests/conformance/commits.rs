@@ -1,7 +1,8 @@
 //! A commit happens whole or not at all, once.
 
-use goalmill_broker::{Activity, Commit, Committed, InboxCursor, LogEntry};
-use goalmill_common::id::{AgentType, EntryId, PlanId, WorkerId};
+use goalmill_broker::{Activity, Commit, Committed, InboxCursor, LogEntry, ParkMark, PlanWrite};
+use goalmill_common::id::{AgentType, EntryId, Namespace, PlanId, WorkerId};
+use goalmill_common::status::PlanStatus;
 use goalmill_common::wire::InboxStream;
 
 use crate::make::{S0, S1, after, commit, dispatch, fields, own, plan, task};
@@ -27,6 +28,7 @@ on_both_back_ends! {
     the_log_is_read_in_pages,
     events_and_summaries_keep_every_byte,
     a_large_commit_is_applied_whole,
+    a_mark_of_a_parked_plan_holds_until_its_log_goes_on,
 }
 
 async fn a_commit_changes_what_it_names_and_nothing_else(mut stage: Stage) {
@@ -403,4 +405,42 @@ fn full(commit: Commit) -> Commit {
         full_check: true,
         ..commit
     }
+}
+
+async fn a_mark_of_a_parked_plan_holds_until_its_log_goes_on(stage: Stage) {
+    const PLANS: u64 = 1_200;
+    let mark = |seq| ParkMark { seq, due_ms: 9_000, updated_ms: 8_000, status: PlanStatus::Running, waits: (1, seq) };
+    let marked = |id: &str, seq, text: String| PlanWrite {
+        summary: vec![("namespace", "red".into()), (ParkMark::FIELD, text)],
+        ..plan(id, seq, seq, Activity::Continues)
+    };
+    own(&*stage.broker, S0, "t1").await;
+    let ids: Vec<String> = (0..PLANS).map(|n| format!("p0-{n}")).collect();
+    let write = async |number, plans| {
+        let commit = Commit { plans, ..commit("t1", number) };
+        assert_eq!(stage.broker.commit(&commit).await.unwrap(), Committed::Applied);
+    };
+    write(1, ids.iter().map(|id| plan(id, 0, 3, Activity::Begins)).collect()).await;
+    let mut asked: Vec<PlanId> = ids.iter().map(|id| id.as_str().into()).collect();
+    asked.push("p0-unknown".into());
+    let holds = async || -> Vec<bool> {
+        let marks = stage.broker.park_marks(&asked).await.unwrap();
+        let known = Some((mark(3), Namespace::from("red")));
+        assert!(marks.iter().flatten().all(|found| Some(found) == known.as_ref()));
+        marks.iter().map(Option::is_some).collect()
+    };
+    assert_eq!(holds().await, vec![false; asked.len()]);
+
+    write(2, ids.iter().map(|id| marked(id, 3, mark(3).text())).collect()).await;
+    let mut expected = vec![true; asked.len()];
+    expected[ids.len()] = false;
+    assert_eq!(holds().await, expected);
+
+    write(3, vec![plan("p0-7", 3, 4, Activity::Continues), plan("p0-1100", 3, 5, Activity::Continues)]).await;
+    write(4, vec![marked("p0-9", 3, "2 3 9000 8000 1 3 running".into())]).await;
+    for place in [7, 9, 1_100] {
+        expected[place] = false;
+    }
+    assert_eq!(holds().await, expected);
+    assert_eq!(stage.broker.park_marks(&[]).await.unwrap(), Vec::new());
 }

@@ -1,6 +1,8 @@
 //! Steps that wait, over the API and the command line, with real processes.
 
 use anyhow::{Context, Result};
+use goalmill_broker::redis;
+use goalmill_common::id::PlanId;
 use goalmill_common::keys::Keys;
 use goalmill_tests::dev::Dev;
 use goalmill_tests::installation::{Installation, settings, step};
@@ -108,6 +110,56 @@ async fn an_event_reaches_every_plan_of_its_namespace_that_waits_for_it() -> Res
 #[tokio::test(flavor = "multi_thread")]
 async fn an_event_reaches_every_plan_in_the_embedded_mode_too() -> Result<()> {
     an_event_reaches_all(Installation::embedded().await?, None).await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn parked_plans_are_taken_over_by_their_marks_and_each_ends_once() -> Result<()> {
+    let server = RedisServer::start().await?;
+    let mut settings = settings();
+    settings.scheduler.park_ms = 1;
+    let mut it = Installation::start(redis::connect(&server.settings()).await?, settings).await?;
+    let wait = |wait: Value| json!({"steps": [{"id": "paid", "kind": "wait", "wait": wait}]});
+    let for_event = |key: &str| wait(json!({"event": "payment", "key": key}));
+    let plans =
+        [for_event("1"), for_event("2"), wait(json!({"for": "1h"})), wait(json!({"for": "5s"})), for_event("1")];
+    let mut ids: Vec<PlanId> = Vec::new();
+    for plan in &plans {
+        ids.push(it.submit(plan).await?);
+    }
+    let marks = async |ids: &[PlanId]| it.broker.park_marks(ids).await.expect("Redis answers");
+    until(SOON, async || marks(&ids).await.iter().all(Option::is_some)).await;
+    for scheduler in std::mem::take(&mut it.schedulers) {
+        scheduler.stop().await;
+    }
+    // Nobody owns the shards, and the log of the last plan is damaged.
+    let client = ::redis::Client::open(server.url())?;
+    let mut connection = client.get_multiplexed_async_connection().await?;
+    let mut damage = ::redis::cmd("XTRIM");
+    damage.arg(Keys::default().events(&ids[4])).arg("MAXLEN").arg(0);
+    damage.query_async::<u64>(&mut connection).await?;
+    it.add_scheduler().await?;
+    assert_eq!(it.get("/v1/waits").await?["items"].as_array().map(Vec::len), Some(3));
+    let (status, receipt) =
+        it.post("/v1/events", &json!({"name": "payment", "key": "2", "id": "e2", "data": {"by": 2}})).await?;
+    assert_eq!((status, &receipt["plans"]), (200, &json!([ids[1]])), "{receipt:#}");
+    let (status, answer) = it.post(&format!("/v1/plans/{}:cancel", ids[2]), &json!({})).await?;
+    assert_eq!(status, 200, "{answer:#}");
+    for (plan, status) in [(1, "completed"), (2, "cancelled"), (3, "completed")] {
+        assert_eq!(it.await_end(&ids[plan], SOON).await?["status"], status, "{plan}");
+    }
+    // The event wakes both plans; the one whose log cannot be folded does not hold the other up.
+    let event = json!({"name": "payment", "key": "1", "id": "e1", "data": {"by": 1}});
+    until(SOON, async || it.post("/v1/events", &event).await.is_ok_and(|(status, _)| status == 200)).await;
+    assert_eq!(it.await_end(&ids[0], SOON).await?["steps"][0]["outputs"], json!({"by": 1}));
+    let (_, explained) = it.post(&format!("/v1/plans/{}:cancel", ids[4]), &json!({})).await?;
+    assert!(explained.to_string().contains("quarantine"), "{explained:#}");
+    for plan in &ids[..4] {
+        let log = it.log(plan).await?;
+        let ends = log.iter().filter(|record| record.event.type_name().starts_with("plan_c") && record.seq > 3);
+        assert_eq!(ends.count(), 1, "{log:#?}");
+    }
+    it.stop().await;
+    Ok(())
 }
 
 #[tokio::test(flavor = "multi_thread")]

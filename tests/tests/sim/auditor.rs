@@ -4,7 +4,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use goalmill_broker::{Activity, Commit, Delivery, InboxCursor, PlanWrite};
+use goalmill_broker::{Activity, Commit, Delivery, InboxCursor, ParkMark, PlanWrite};
 use goalmill_common::clock::parse_rfc3339;
 use goalmill_common::event::{Event, PlanEvent, Record, StepEvent, read_entry};
 use goalmill_common::id::{AgentType, AttemptToken, EntryId, PlanId, ShardId, StepId, WorkerId};
@@ -244,7 +244,11 @@ impl Auditor {
         let may_wait =
             !write.events.is_empty() && !state.is_final() && shown.is_some_and(|s| !state.needs_summary_update(s));
         let network_bug = state.summary_fields(shown).into_iter().any(|field| !write.summary.contains(&field));
-        let wrong = write.summary.iter().any(|field| field.0 != "updated" && !folded.contains(field));
+        let wrong = write.summary.iter().any(|field| match field.0 {
+            "updated" => false,
+            ParkMark::FIELD => !is_mark_of(&field.1, write, state),
+            _ => !folded.contains(field),
+        });
         if (network_bug && !(may_wait && write.summary.is_empty())) || wrong {
             self.report(format!("[I5] the summary of `{}` says {:?}, its log {folded:?}", write.plan, write.summary));
         }
@@ -382,4 +386,16 @@ impl Auditor {
             self.report(format!("[I15] something of `{plan}` was due more than {patience_ms} ms ago"));
         }
     }
+}
+
+/// Whether a mark says of the plan what its log says, and nothing is left to do.
+fn is_mark_of(text: &str, write: &PlanWrite, state: &PlanState) -> bool {
+    let mark = ParkMark {
+        seq: state.seq(),
+        due_ms: state.next_due().unwrap_or(0),
+        updated_ms: state.updated_ms(),
+        status: state.status(),
+        waits: state.waits(),
+    };
+    write.events.is_empty() && state.in_flight() == 0 && ParkMark::parse(text) == Some(mark)
 }

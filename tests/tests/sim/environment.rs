@@ -23,6 +23,8 @@ pub enum NetworkBug {
     FenceAndSequence,
     /// The cursor moves when an entry is read, not in the commit that deals with it.
     CursorInCommit,
+    /// Marks of parked plans are believed although their logs go on.
+    OutdatedMark,
 }
 
 /// Calls after which a run counts as a livelock.

@@ -17,6 +17,11 @@ fn a_cursor_that_moves_outside_the_commit_is_found() {
 }
 
 #[test]
+fn marks_of_parked_plans_that_are_outdated_are_found() {
+    is_found(InjectedBug::Network(NetworkBug::OutdatedMark), 81..=600, "[");
+}
+
+#[test]
 fn reports_that_count_for_any_attempt_are_found() {
     is_found(InjectedBug::Engine(Bug::AnyAttempt), 15..=40, "[I3]");
 }

@@ -9,14 +9,14 @@ use async_trait::async_trait;
 use futures_util::future::BoxFuture;
 use goalmill_broker::{
     Broker, BrokerError, Claim, Commit, Committed, DeadLetter, Delivery, Entry, Health, InboxCursor, Install,
-    KeptEvent, LogEntry, Meta, Ownership, QueueState, Reader, Registry,
+    KeptEvent, LogEntry, Meta, Ownership, ParkMark, QueueState, Reader, Registry,
 };
 use goalmill_common::agent::{Agent, WorkerBeat};
 use goalmill_common::id::{AgentType, AttemptToken, EntryId, Namespace, PlanId, ShardId, WorkerId};
 use goalmill_common::keys::Keys;
 use goalmill_common::wire::Fields;
 
-use crate::environment::Environment;
+use crate::environment::{Environment, NetworkBug};
 use crate::faults::Fate;
 use crate::process::Process;
 use crate::reader::LinkReader;
@@ -196,6 +196,18 @@ impl Broker for Link {
     }
     async fn summary(&self, plan: &PlanId) -> Result<BTreeMap<String, String>> {
         through!(self, "summary", self.env.broker.summary(plan))
+    }
+    async fn park_marks(&self, plans: &[PlanId]) -> Result<Vec<Option<(ParkMark, Namespace)>>> {
+        if self.env.network_bug != Some(NetworkBug::OutdatedMark) {
+            return through!(self, "park_marks", self.env.broker.park_marks(plans));
+        }
+        let mut marks = Vec::new();
+        for plan in plans {
+            let summary = self.summary(plan).await?;
+            let mark = summary.get(ParkMark::FIELD).and_then(|text| ParkMark::parse(text));
+            marks.push(mark.map(|mark| (mark, Namespace::default())));
+        }
+        Ok(marks)
     }
     async fn plans(&self, shard: ShardId, before_ms: u64, limit: usize) -> Result<Vec<(PlanId, u64)>> {
         through!(self, "plans", self.env.broker.plans(shard, before_ms, limit))

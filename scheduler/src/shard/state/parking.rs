@@ -117,6 +117,12 @@ impl ShardState {
         self.parked.due(self.clock.now_ms(), DUE_MAX).cloned().collect()
     }
 
+    /// A parked plan cannot be read: it is not worked on. It counts for its namespace until its shard is recovered.
+    pub(crate) fn quarantine_parked(&mut self, plan: PlanId) {
+        self.parked.remove(&plan);
+        self.quarantined.insert(plan);
+    }
+
     /// Takes a parked plan back, as folded from its log. Returns whether this owner had not read the log before.
     pub(crate) fn unpark(&mut self, state: PlanState) -> bool {
         let Some(was_unread) = self.parked.remove(state.id()) else { return false };
