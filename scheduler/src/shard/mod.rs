@@ -89,7 +89,7 @@ impl ShardMessage {
     fn give_back(self) {
         if let Self::Request { request, reply: Some(reply), .. } = self {
             // Its sender may be gone.
-            let _ = reply.send(Err(request));
+            drop(reply.send(Err(request)));
         }
     }
 }

@@ -18,7 +18,7 @@ fn a_cursor_that_moves_outside_the_commit_is_found() {
 
 #[test]
 fn marks_of_parked_plans_that_are_outdated_are_found() {
-    is_found(InjectedBug::Network(NetworkBug::OutdatedMark), 81..=600, "[");
+    is_found(InjectedBug::Network(NetworkBug::OutdatedMark), 300..=400, "[I15]");
 }
 
 #[test]
