@@ -104,7 +104,12 @@ pub enum CleanupPart {
 impl CleanupPart {
     /// The part that a step belongs to; none of the others.
     pub fn of(step: &Step) -> Option<Self> {
-        if step.undoes.is_some() { Some(Self::Undo) } else { step.always.then_some(Self::Always) }
+        Self::of_marks(step.undoes.as_ref(), step.always)
+    }
+
+    /// The same, from what a step says of itself.
+    pub fn of_marks(undoes: Option<&StepId>, always: bool) -> Option<Self> {
+        if undoes.is_some() { Some(Self::Undo) } else { always.then_some(Self::Always) }
     }
 }
 

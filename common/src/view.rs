@@ -347,6 +347,12 @@ pub struct StepView {
     /// The phase it belongs to.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub phase: Option<String>,
+    /// The step that it takes back, of an undo step; it runs in the clean-up.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub undoes: Option<StepId>,
+    /// Whether it runs at the end of the clean-up, whatever the plan's outcome.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub always: bool,
     /// Who runs, or ran, the last attempt.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub worker: Option<WorkerId>,

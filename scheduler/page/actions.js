@@ -57,9 +57,9 @@ function control(own, one) {
   const set = (event) => { own.values[one.name] = event.target.value; keep(own.name, own.values); app.render(); };
   const props = { name: one.name, value: own.values[one.name], oninput: set, required: one.required };
   // Nothing is chosen before a person chooses.
-  if (one.options) return h("select", { ...props, required: true, onchange: set }, ["", ...one.options].map((option) => h("option", { key: option, value: option, selected: option === own.values[one.name], disabled: !option }, option || "Choose …")));
+  if (one.options) return h("select", { ...props, required: !one.isOptional, onchange: set }, ["", ...one.options].map((option) => h("option", { key: option, value: option, selected: option === own.values[one.name], disabled: !option && !one.isOptional }, option || (one.isOptional ? "–" : "Choose …"))));
   if (one.type === "text") return h("textarea", { ...props, rows: one.rows || 3, spellcheck: one.code ? "false" : "true", class: one.code ? "code-area" : "" });
-  return h("input", { ...props, type: one.type || "text", autocomplete: "off" });
+  return h("input", { ...props, type: one.type || "text", step: one.type === "number" ? "any" : undefined, autocomplete: "off" });
 }
 
 /** The dialog that is open, if there is one. */

@@ -13,9 +13,10 @@ import { playgroundScreen } from "./playground.js";
 import { agentsScreen, deadLettersScreen, queuesScreen, statsScreen, workersScreen } from "./installation.js";
 import { historyScreen, logsScreen } from "./logs.js";
 import { compareScreen } from "./compare.js";
+import { storedScreen } from "./stored.js";
 
 const NAVIGATION = [[
-  ["plans", "Plans", "plans", "g p"], ["approvals", "Approvals", "approvals", "g a"], ["playground", "Playground", "playground", "g n"], ["compare", "Compare", "compare", "g c"], ["history", "History", "history", "g h"],
+  ["plans", "Plans", "plans", "g p"], ["approvals", "Approvals", "approvals", "g a"], ["playground", "Playground", "playground", "g n"], ["stored", "Stored plans", "stored", "g l"], ["compare", "Compare", "compare", "g c"], ["history", "History", "history", "g h"],
 ], [
   ["agents", "Agents", "agents", "g t"], ["workers", "Workers", "workers", "g w"], ["queues", "Queues", "queues", "g q"], ["dead-letters", "Dead letters", "dead", "g d"], ["events", "Events", "events", "g e"], ["stats", "Statistics", "stats", "g s"],
 ]];
@@ -23,7 +24,7 @@ const NAVIGATION = [[
 const SCREENS = {
   plans: (route) => (route.path[1] ? planScreen(route) : plansScreen(route)),
   approvals: (route) => (route.path[1] ? approvalScreen(route) : approvalsScreen(route)),
-  playground: playgroundScreen, compare: compareScreen, history: historyScreen, agents: agentsScreen, workers: workersScreen, queues: queuesScreen, "dead-letters": deadLettersScreen, events: logsScreen, stats: statsScreen,
+  playground: playgroundScreen, stored: storedScreen, compare: compareScreen, history: historyScreen, agents: agentsScreen, workers: workersScreen, queues: queuesScreen, "dead-letters": deadLettersScreen, events: logsScreen, stats: statsScreen,
 };
 
 const own = { screen: null, key: "", owner: "", waiting: null, isMenuOpen: false, isHelpOpen: false, message: "", prefix: "", token: "", signInRefusal: null, isSigningIn: false, provider: undefined };

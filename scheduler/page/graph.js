@@ -3,6 +3,7 @@
 import { h, memo } from "./dom.js";
 import { icon, tone } from "./parts.js";
 import { allowedStatus, awaited, words } from "./format.js";
+import { doneOf } from "./items.js";
 import { isFinal } from "./replay.js";
 
 /** Above this, and with more steps beside each other than that, boxes show only ids. */
@@ -133,6 +134,7 @@ function fit(text, font, width, keepsEnd = false) {
  * The graph as a picture whose boxes are buttons.
  *
  * - `steps`: Map of id to `{status, definition, attempts}`; `options.selected`, `options.onSelect(id)`, `options.changed`: ids to mark;
+ *   `options.maps`: Map of id to what is known of a map's items;
  *   `options.cache`: a Map that keeps what was drawn, where `onSelect` stays the same and steps count their versions;
  *   `options.room`: the width that it has, in pixels, if not the whole screen.
  */
@@ -170,7 +172,8 @@ export function graph(layout, steps, options) {
   const entry = places.has(selected) ? selected : firstOf(layout);
   const boxes = layout.steps.map((place) => {
     const step = steps.get(place.id);
-    return kept(place.id, [step, step && step.version, selected === place.id, place.id === entry, options.changed], () => box(place, step, grid, isCompact, { ...options, layout }, place.id === entry));
+    const done = doneOf(options.maps && options.maps.get(place.id));
+    return kept(place.id, [step, step && step.version, selected === place.id, place.id === entry, options.changed, done && `${done.good} ${done.bad} ${done.total}`], () => box(place, step, grid, isCompact, { ...options, layout, done }, place.id === entry));
   });
   return h("div", { class: "graph-frame", key: `graph-${options.id}-${isDown ? "down" : "across"}`, tabindex: "-1", ref: (el) => requestAnimationFrame(() => reveal(el)) },
     h("svg", { class: `graph ${isCompact ? "compact" : ""}`, viewBox: `0 0 ${grid.width} ${grid.height}`, style: { width: `clamp(${Math.round(grid.width * (isDown ? 0.85 : LEAST))}px, 100%, ${grid.width}px)` }, role: "group", "aria-label": options.label || "Graph of the steps", onkeydown: (event) => move(event, layout, places, options, isDown) },
@@ -190,7 +193,8 @@ function box(place, step, grid, isCompact, options, isEntry) {
   const isSelected = options.selected === place.id;
   const change = options.changed && options.changed.get(place.id);
   const after = awaited(definition).join(", ");
-  const count = isCompact ? "" : counted(step, attempts);
+  const { done } = options;
+  const count = isCompact ? "" : done ? done.text : counted(step, attempts);
   const id = isCompact ? fitId(place.id, options.layout, "small", width - 32) : fitId(place.id, options.layout, "id", width - 42);
   const who = isCompact ? "" : fit(change && change !== "same" ? `${change} · ${agent}` : agent, "agent", width - (count ? 52 + Math.ceil(measure(count, "agent")) : 42));
   // The name of the button begins with what is seen of it.
@@ -201,7 +205,7 @@ function box(place, step, grid, isCompact, options, isEntry) {
     onclick: () => options.onSelect(place.id),
   },
   h("rect", { class: "box", width, height, rx: isCompact ? 5 : 8 }),
-  step && step.progress && status === "running" ? h("rect", { class: "done-part", width: Math.max(2, width * Math.min(1, step.progress)), height: 3, y: height - 3, rx: 1.5 }) : null,
+  done ? [["done-part", 0, done.good], ["failed-part", done.good, done.bad]].filter(([, , many]) => many).map(([name, from, many]) => h("rect", { key: name, class: name, x: (width * from) / done.total, width: (width * many) / done.total, height: 3, y: height - 3 })) : step && step.progress && status === "running" ? h("rect", { class: "done-part", width: Math.max(2, width * Math.min(1, step.progress)), height: 3, y: height - 3, rx: 1.5 }) : null,
   isCompact
     ? [h("g", { class: "mark", transform: "translate(6 5.500) scale(.8)" }, icon(status).children), h("text", { class: "id", x: 24, y: 16 }, id)]
     : [

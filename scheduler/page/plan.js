@@ -9,6 +9,7 @@ import { apply, begin, fold, isFinal } from "./replay.js";
 import { ASK_ABOVE, graph, longestId, order, runsDown } from "./graph.js";
 import { legend, timeline } from "./timeline.js";
 import { deadline, waitingItems } from "./plans.js";
+import { itemsPart, readMaps } from "./items.js";
 import { stepPanel } from "./step.js";
 
 const REFRESH_MS = 700;
@@ -24,7 +25,7 @@ export function planScreen(route) {
   const base = planPath(id);
   const own = {
     id, view: null, explanation: null, layout: null, layouts: new Map(), refusal: null, events: [], state: begin(), isLogLoaded: false, stream: null, streamStatus: "connecting",
-    graphCache: new Map(), timelineCache: new Map(), rowCache: new Map(), scroll: { top: 0 }, rowsShown: LARGE,
+    graphCache: new Map(), timelineCache: new Map(), rowCache: new Map(), scroll: { top: 0 }, rowsShown: LARGE, maps: new Map(),
     at: null, past: null, draws: false, shown: EVENTS_SHOWN, filter: "", playing: 0, isClosed: false, logRefusal: null,
   };
   let timer = 0, lastRead = 0, readMs = 0, drawing = 0, isReading = false, readsAgain = false;
@@ -51,6 +52,7 @@ export function planScreen(route) {
       Object.assign(own, { view, explanation, refusal: null });
       const drawn = await layout;
       if (!own.layout || (isOther && !(drawn && isOf(drawn, view)))) await loadLayout(view.revision, true);
+      await readMaps(own.maps, view, own.state.steps, app.route.params.get("step"));
     } catch (refusal) {
       own.refusal = refusal;
       if (refusal.status === 0 || refusal.status === 503) timer = setTimeout(read, 2_000);
@@ -85,6 +87,7 @@ export function planScreen(route) {
     try {
       await loadEvents(id, 0, (items) => { items.forEach(add); if (!own.isClosed) app.render(); });
       own.isLogLoaded = true;
+      if (own.state.hasMaps) refresh();
     } catch (refusal) {
       own.logRefusal = refusal;
       if (refusal.status === 0) { setTimeout(() => { if (!own.isClosed) start(); }, 2_000); return; }
@@ -105,6 +108,7 @@ export function planScreen(route) {
     const now = app.route.params.get("step");
     app.replace({ step: now === step ? null : step });
     app.render();
+    if (now !== step && own.maps.has(step)) refresh();
     if (now === step) returnFocus(step);
     if (now !== step && window.innerWidth < 1200) requestAnimationFrame(() => document.getElementById("step-title")?.scrollIntoView({ block: "nearest" }));
   };
@@ -196,7 +200,7 @@ function planView(context) {
       h("div", { class: `plan-main ${isWide(layout) ? "stacked" : ""}` },
         h("section", { class: "panel graph-panel", "aria-labelledby": "graph-title" }, h("h2", { id: "graph-title" }, "Graph", own.past ? h("span", { class: "tag" }, `at event ${own.at}, revision ${own.past.revision}`) : null), graphPart(context, layout, selected)),
         h("section", { class: "panel timeline-panel", "aria-labelledby": "timeline-title" }, h("h2", { id: "timeline-title" }, "Timeline"), timelinePart(context, layout, selected))),
-      step ? stepPanel({ plan: own.id, view, step, state: context.state, explanation: own.past ? null : own.explanation, isPast: Boolean(own.past), now: own.past ? own.past.lastMs : app.now, onClose: () => context.select(selected), then: context.then }) : null,
+      step ? stepPanel({ plan: own.id, view, step, items: own.past ? null : itemsPart(own.maps.get(step.id), context.refresh), state: context.state, explanation: own.past ? null : own.explanation, isPast: Boolean(own.past), now: own.past ? own.past.lastMs : app.now, onClose: () => context.select(selected), then: context.then }) : null,
       tabs(context)));
 }
 
@@ -312,7 +316,7 @@ function graphPart(context, layout, selected) {
   if (layout.steps.length > ASK_ABOVE && !own.draws) {
     return h("div", { class: "empty" }, h("p", null, `The plan has ${number(layout.steps.length)} steps. The table below lists them.`), button({ onclick: () => { own.draws = true; app.render(); } }, "Draw the graph"));
   }
-  return graph(layout, context.steps, { id: "plan", selected, onSelect: context.select, cache: own.graphCache, room: graphRoom(layout, selected), isDown: runsDown(layout, isWide(layout) ? 1 : 0.5), label: `Graph of ${plural(layout.steps.length, "step")}; arrow keys follow the edges` });
+  return graph(layout, context.steps, { id: "plan", selected, maps: own.past ? null : own.maps, onSelect: context.select, cache: own.graphCache, room: graphRoom(layout, selected), isDown: runsDown(layout, isWide(layout) ? 1 : 0.5), label: `Graph of ${plural(layout.steps.length, "step")}; arrow keys follow the edges` });
 }
 
 /** What the panel of a step and the timeline beside it leave for the graph. */

@@ -143,7 +143,7 @@ function applyStep(state, event, data, ms) {
       step.dueMs = data.due_ms || NaN;
       step.waits.push({ kind: data.event ? "event" : "time", event: data.event, key: data.key, dueMs: data.due_ms || NaN, from: ms, to: NaN });
       break;
-    case "step_expanded": step.items = data.items; break;
+    case "step_expanded": step.items = data.items; state.hasMaps = true; break;
     case "step_iterated": step.iterations = data.iteration; break;
     case "step_failed": step.failure = data.failure; break;
     case "step_skipped": step.reason = data.reason || words(data.cause); if (data.failure) step.failure = data.failure; break;

@@ -7,7 +7,7 @@ import { allowedStatus, clockTime, duration, exact, money, number, percent, word
 import { isFinal } from "./replay.js";
 import { STATUSES } from "./vocabulary.js";
 
-export function stepPanel({ plan, view, step, state, explanation, isPast, now, onClose, then }) {
+export function stepPanel({ plan, view, step, items, state, explanation, isPast, now, onClose, then }) {
   const live = isPast ? null : view.steps.find((one) => one.id === step.id) || null;
   const definition = step.definition;
   const last = step.attempts[step.attempts.length - 1];
@@ -36,6 +36,7 @@ export function stepPanel({ plan, view, step, state, explanation, isPast, now, o
       ["Sub-plan", live && live.sub_plan ? h("a", { href: planLink(live.sub_plan) }, live.sub_plan) : null],
       ["Trace", traceId(state.traceparent) ? h("span", null, h("code", null, traceId(state.traceparent).slice(0, 12)), "… ", copyButton(traceId(state.traceparent), "Copy the trace id")) : null],
     ]),
+    items,
     attempts(step, now),
     route(state.routes.get(step.id)),
     h("section", null, h("h3", null, "Outputs", live && live.partial ? h("span", { class: "tag" }, "incomplete") : null), outputs === undefined ? h("p", { class: "dim" }, step.status === "completed" ? "None." : "None yet.") : json(outputs, `${plan}-${step.id}-outputs`, wholeOf(plan, step.id))),

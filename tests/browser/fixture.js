@@ -45,6 +45,28 @@ export const long = () => ({
   steps: [step(LONG_ID, "echo", [], { [`key${"k".repeat(200)}`]: "v".repeat(3000) }, { description: "w".repeat(300) }), step("second", `agent-${"y".repeat(120)}`, [LONG_ID])],
 });
 
+/** A map over twelve cities, one of which fails. */
+export const map = () => ({
+  name: "Search hotels in every city", steps: [
+    step("cities", "echo", [], { list: Array.from({ length: 12 }, (_, n) => ({ name: `city-${n}`, failures: n === 3 ? 1 : 0 })) }),
+    { id: "search", agent_type: "flaky", dependencies: ["cities"], for_each: "{{ steps.cities.outputs.list }}", as: "city", on_item_failure: "continue", retry: { max: 0 }, inputs: { failures: "{{ city.failures }}", city: "{{ city.name }}" } },
+    step("wait", "sleep", ["search"], HOUR, LONG),
+  ],
+});
+
+/** A plan to be stored, whose inputs have every kind of field. */
+export const trip = () => ({
+  name: "trip", description: "Books a trip to a city",
+  input_schema: {
+    type: "object", required: ["city"],
+    properties: {
+      city: { type: "string", description: "Where to" }, nights: { type: "integer", minimum: 1, default: 3 }, class: { enum: ["standard", "first"], default: "standard" },
+      insured: { type: "boolean", default: false }, guests: { type: "array", items: { type: "string" }, default: [] },
+    },
+  },
+  steps: [step("book", "echo", [], { city: "{{ goal.metadata.inputs.city }}", nights: "{{ goal.metadata.inputs.nights }}" })],
+});
+
 /** Gives the installation and the ids of its plans. */
 export async function filled() {
   const goalmill = await Goalmill.start();
@@ -69,9 +91,12 @@ export async function filled() {
   ids.asks = await goalmill.submit(asks());
   ids.failing = await goalmill.submit(failing());
   ids.long = await goalmill.submit(long());
+  ids.map = await goalmill.submit(map());
+  for (const description of ["Books a trip", "Books a trip to a city"]) await goalmill.call("POST", "/v1/stored-plans/trip/versions", { ...trip(), description });
   await Promise.all([
     goalmill.awaitStatus(ids.waiting, "awaiting_approval"), goalmill.awaitStatus(ids.failing, "failed"),
     goalmill.awaitPlan(ids.release, (plan) => plan.steps.find((one) => one.id === "load-test").status === "running"),
+    goalmill.awaitPlan(ids.map, (plan) => plan.steps.find((one) => one.id === "wait").status === "running"),
     goalmill.awaitPlan(ids.asks, (plan) => plan.steps[0].status === "awaiting_approval"),
   ]);
   return { goalmill, ids };

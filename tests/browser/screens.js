@@ -7,7 +7,7 @@ const NOTHING = "p0-0000000000000000";
 
 /** Screens by name with their addresses; those of plans need the id of one. */
 export const screens = (ids) => [
-  ["plans", "#/plans"], ["plan", `#/plans/${ids.release}`], ["approvals", "#/approvals"], ["review", `#/approvals/${ids.waiting}`], ["playground", "#/playground"], ["routing", "#/playground?tab=route"],
+  ["plans", "#/plans"], ["plan", `#/plans/${ids.release}`], ["approvals", "#/approvals"], ["review", `#/approvals/${ids.waiting}`], ["playground", "#/playground"], ["stored", "#/stored"], ["routing", "#/playground?tab=route"],
   ["compare", `#/compare?a=${ids.revised}@0&b=${ids.revised}@3`], ["history", "#/history"], ["agents", "#/agents"], ["workers", "#/workers"], ["queues", "#/queues"], ["dead-letters", "#/dead-letters"], ["events", "#/events?types=goal_accepted,plan_created,plan_completed,plan_failed,plan_cancelled"], ["stats", "#/stats"],
 ];
 
@@ -15,7 +15,7 @@ export const screens = (ids) => [
 const details = (ids) => [
   ["panel", `#/plans/${ids.release}?step=test-search`], ["past", `#/plans/${ids.revised}?seq=30`], ["revisions", `#/plans/${ids.revised}?tab=revisions`], ["log", `#/plans/${ids.revised}?tab=events`],
   ["results", `#/plans/${ids.revised}?tab=results&step=hotels`], ["goal", `#/plans/${ids.waiting}?tab=goal`], ["failed", `#/plans/${ids.failing}?step=parse`], ["long", `#/plans/${ids.long}?step=${LONG_ID}`], ["review-long", `#/approvals/${ids.long}`],
-  ["found", "#/plans?q=nothing-like-this"], ["missing", "#/nowhere"],
+  ["map", `#/plans/${ids.map}?step=search`], ["stored-version", "#/stored/trip"], ["found", "#/plans?q=nothing-like-this"], ["missing", "#/nowhere"],
 ];
 
 export function screenTests(given) {
@@ -95,9 +95,57 @@ export function screenTests(given) {
       },
     });
   }
+  tests.push({ name: "a map counts its items in its box, and opens to them", run: () => items(given) });
+  tests.push({ name: "a stored plan runs with what its form says", run: () => runStored(given) });
   tests.push({ name: "screen frame: menu, keys and a dialog", run: () => frame(given) });
   tests.push({ name: "screen frame: the files of the page are small and its own", run: () => assets(given) });
   return tests;
+}
+
+async function items(given) {
+  const { goalmill, ids } = await given.filled();
+  const own = await open(goalmill, `#/plans/${ids.map}`);
+  const { page } = own;
+  await page.locator('.node[data-step="search"] .attempts', { hasText: "12/12" }).waitFor();
+  const parts = await page.locator('.node[data-step="search"]').evaluate((node) => [".done-part", ".failed-part"].map((part) => Number(node.querySelector(part).getAttribute("width"))));
+  expect(Math.abs(parts[0] - 11 * parts[1]) < 1, `eleven parts are done for one that failed: ${parts}`);
+  await page.locator('.node[data-step="search"]').click();
+  const list = page.locator(".step-panel .items tbody tr");
+  await list.nth(11).waitFor();
+  expect((await list.count()) === 12, "every item is listed");
+  expect(/failed/.test(await list.nth(3).innerText()), "the fourth item says that it failed");
+  await list.nth(3).getByRole("link").click();
+  await page.locator(".step-panel", { hasText: "failed" }).waitFor();
+  await finish(own);
+  await close(own);
+}
+
+async function runStored(given) {
+  const { goalmill } = await given.filled();
+  // The first answer to the form is a refusal, which the console notes.
+  const own = await open(goalmill, "#/stored", { before: (page) => { page.isInterrupted = true; } });
+  const { page } = own;
+  await page.getByRole("link", { name: "trip", exact: true }).click();
+  await page.getByRole("button", { name: "Show version 1" }).click();
+  await page.getByRole("heading", { name: "Version 1", exact: true }).waitFor();
+  await page.getByRole("button", { name: "Show version 2" }).click();
+  await page.getByRole("heading", { name: "Version 2", exact: true }).waitFor();
+  await page.getByRole("button", { name: "Run trip@2" }).click();
+  const dialog = page.getByRole("dialog");
+  await dialog.getByLabel("nights").fill("0");
+  await dialog.getByLabel("city").fill("Porto");
+  await dialog.getByRole("button", { name: "Run", exact: true }).click();
+  await dialog.getByText("/inputs/nights").first().waitFor();
+  await dialog.getByLabel("nights").fill("2");
+  await dialog.getByLabel("guests").fill('["Ann"]');
+  await dialog.getByLabel("class").selectOption("first");
+  await dialog.getByRole("button", { name: "Run", exact: true }).click();
+  await page.locator(".plan-head .status", { hasText: "completed" }).first().waitFor();
+  const { goal, steps } = await goalmill.get(`/v1/plans/${decodeURIComponent(new URL(page.url()).hash.split("?")[0].split("/")[2])}`);
+  expect(JSON.stringify(goal.metadata.inputs) === JSON.stringify({ city: "Porto", nights: 2, class: "first", insured: false, guests: ["Ann"] }), JSON.stringify(goal.metadata.inputs));
+  expect(steps[0].outputs.city === "Porto", JSON.stringify(steps[0].outputs));
+  await finish(own);
+  await close(own);
 }
 
 async function preview(page) {

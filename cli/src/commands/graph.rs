@@ -22,8 +22,9 @@ pub struct Node {
     /// With which statuses a dependency lets it start, where that is not the usual.
     dependency_status: BTreeMap<StepId, Vec<DependencyStatus>>,
     status: Option<StepStatus>,
-    /// Unknown of a plan that runs.
     cleanup: Option<CleanupPart>,
+    /// The step that it takes back.
+    undoes: Option<StepId>,
 }
 
 impl Node {
@@ -37,13 +38,22 @@ impl Node {
             dependency_status,
             status: None,
             cleanup: CleanupPart::of(step),
+            undoes: step.undoes.clone(),
         }
     }
 
     pub fn of_view(step: &StepView) -> Self {
         let label = if step.agent_type.as_str().is_empty() { "engine".into() } else { step.agent_type.to_string() };
         let (dependencies, dependency_status) = (step.dependencies.clone(), step.dependency_status.clone());
-        Self { id: step.id.clone(), label, dependencies, dependency_status, status: Some(step.status), cleanup: None }
+        Self {
+            id: step.id.clone(),
+            label,
+            dependencies,
+            dependency_status,
+            status: Some(step.status),
+            cleanup: CleanupPart::of_marks(step.undoes.as_ref(), step.always),
+            undoes: step.undoes.clone(),
+        }
     }
 
     /// The statuses with which a dependency lets it start: `failed or skipped`; `None` for the usual ones.
@@ -72,16 +82,16 @@ pub async fn show(context: &CommandContext, text: &str, form: GraphForm) -> Resu
     })
 }
 
-/// Steps in waves: steps of one wave may run concurrently.
+/// Steps in waves: steps of one wave may run concurrently. The clean-up comes last.
 pub fn tree(nodes: &[Node], palette: Palette) -> String {
     let steps: Vec<LayoutStep> = nodes.iter().map(Node::layout_step).collect();
     let mut order: Vec<(usize, &Node)> = longest_paths(&steps).into_iter().zip(nodes).collect();
     order.sort_by_key(|(before, _)| *before);
     let mut table = Table::new(&["", "", "", "", ""]).right(&[0]);
-    let mut last = 0;
+    let mut last = String::new();
     for (before, node) in order {
-        let wave = before + 1;
-        let number = if wave == last { String::new() } else { wave.to_string() };
+        let wave = if node.cleanup.is_some() { "clean-up".to_owned() } else { (before + 1).to_string() };
+        let heading = if wave == last { String::new() } else { wave.clone() };
         last = wave;
         let status = node.status.unwrap_or(StepStatus::Pending);
         let named = |id: &StepId| match node.status_of(id) {
@@ -89,13 +99,19 @@ pub fn tree(nodes: &[Node], palette: Palette) -> String {
             None => id.to_string(),
         };
         let after: Vec<String> = node.dependencies.iter().map(named).collect();
-        let after = if after.is_empty() { String::new() } else { format!("after {}", after.join(", ")) };
+        let after = (!after.is_empty()).then(|| format!("after {}", after.join(", ")));
+        let part = match (&node.undoes, node.cleanup) {
+            (Some(undone), _) => Some(format!("undoes {undone}")),
+            (None, Some(CleanupPart::Always)) => Some("always".into()),
+            (None, Some(CleanupPart::Undo) | None) => None,
+        };
+        let remarks: Vec<String> = part.into_iter().chain(after).collect();
         table.row([
-            format!("  {}", palette.tone(Tone::Dim, number)),
+            format!("  {}", palette.tone(Tone::Dim, heading)),
             palette.tone(step_tone(status), mark(status)),
             node.id.to_string(),
             node.label.clone(),
-            palette.tone(Tone::Dim, after),
+            palette.tone(Tone::Dim, remarks.join(", ")),
         ]);
     }
     table.render(palette, "  no steps yet")
@@ -135,7 +151,15 @@ mod tests {
     fn node(id: &str, dependencies: &[&str]) -> Node {
         let dependencies = dependencies.iter().map(|id| StepId::from(*id)).collect();
         let dependency_status = BTreeMap::new();
-        Node { id: id.into(), label: "agent".into(), dependencies, dependency_status, status: None, cleanup: None }
+        Node {
+            id: id.into(),
+            label: "agent".into(),
+            dependencies,
+            dependency_status,
+            status: None,
+            cleanup: None,
+            undoes: None,
+        }
     }
 
     #[test]
@@ -148,6 +172,16 @@ mod tests {
         ];
         let want = "  1  ·  flights  agent\n     ·  sights   agent\n  2  ·  hotels   agent  after flights\n  3  ·  budget   \
                     agent  after flights, hotels\n";
+        assert_eq!(tree(&nodes, Palette::plain()), want);
+    }
+
+    #[test]
+    fn the_clean_up_stands_at_the_end() {
+        let undo = Node { cleanup: Some(CleanupPart::Undo), undoes: Some("book".into()), ..node("book-undo", &[]) };
+        let always = Node { cleanup: Some(CleanupPart::Always), ..node("report", &[]) };
+        let nodes = [always, undo, node("book", &[]), node("pay", &["book"])];
+        let want = "         1  ·  book       agent\n         2  ·  pay        agent  after book\n  \
+                    clean-up  ·  book-undo  agent  undoes book\n            ·  report     agent  always\n";
         assert_eq!(tree(&nodes, Palette::plain()), want);
     }
 

@@ -110,6 +110,8 @@ impl PlanState {
             dependencies: spec.dependencies.clone(),
             dependency_status: spec.dependency_status.clone(),
             phase: spec.phase.clone(),
+            undoes: spec.undoes.clone(),
+            always: spec.always,
             worker: step.worker.clone(),
             queued_at: at(step.queued_ms).map(rfc3339),
             started_at: at(step.started_ms).map(rfc3339),

@@ -16,7 +16,7 @@ use goalmill_common::id::PlanId;
 use goalmill_common::layout::{PlanLayout, layout_plan};
 use goalmill_common::plan::Plan;
 use goalmill_common::problem::{ErrorCode, Problem};
-use goalmill_common::view::{Explanation, PlanView, PlanningProgress, Preview};
+use goalmill_common::view::{Explanation, PlanView, PlanningProgress, Preview, StepView};
 use goalmill_llm::{CallProgress, ProgressMeter};
 use goalmill_plan::formats::{self, ExportState};
 use goalmill_plan::validate;
@@ -135,13 +135,31 @@ pub(crate) struct PlanViewQuery {
     /// Large outputs in the place of their references, 16 MiB in all.
     #[schemars(with = "Option<bool>")]
     whole: bool,
+    /// At most so many of its steps, in the order of the plan; `counts` is of all. Documents of other planners have all steps.
+    steps_limit: Option<u32>,
+    /// So many of its steps are left out before them.
+    steps_offset: Option<u32>,
 }
 
 impl Parameters for PlanViewQuery {
-    const NAMES: &'static [&'static str] = &["format", WHOLE];
+    const NAMES: &'static [&'static str] = &["format", WHOLE, "steps_limit", "steps_offset"];
 
     fn parse(given: &mut RawParameters) -> Self {
-        Self { format: parse_format(given), whole: parse_whole(given) }
+        Self {
+            format: parse_format(given),
+            whole: parse_whole(given),
+            steps_limit: given.number("steps_limit", 0..=u32::MAX),
+            steps_offset: given.number("steps_offset", 0..=u32::MAX),
+        }
+    }
+}
+
+impl PlanViewQuery {
+    /// Leaves out the steps that are not asked for.
+    fn limit(&self, steps: &mut Vec<StepView>) {
+        let places = |number: u32| usize::try_from(number).unwrap_or(usize::MAX);
+        steps.drain(..self.steps_offset.map_or(0, places).min(steps.len()));
+        steps.truncate(self.steps_limit.map_or(usize::MAX, places));
     }
 }
 
@@ -173,7 +191,7 @@ impl Parameters for OutputsQuery {
 pub(crate) async fn get(
     State(api): State<Api>,
     Path(id): Path<String>,
-    Query(PlanViewQuery { format, whole }): Query<PlanViewQuery>,
+    Query(query): Query<PlanViewQuery>,
     headers: HeaderMap,
 ) -> Result<Response, ApiError> {
     if let Some(same) = entity_tag::not_modified(&api, &id, &headers).await? {
@@ -181,13 +199,16 @@ pub(crate) async fn get(
     }
     let state = load_plan(&api, &id).await?;
     let mut view = state.view(true);
-    if whole {
+    if query.format.is_none() {
+        query.limit(&mut view.steps);
+    }
+    if query.whole {
         let mut payloads = PayloadFill::new(&api, state.id().clone());
         for outputs in view.steps.iter_mut().filter_map(|step| step.outputs.as_mut()) {
             payloads.fill_json(outputs).await?;
         }
     }
-    Ok(match format {
+    Ok(match query.format {
         None => tagged(state.seq(), view),
         Some(format) => tagged(state.seq(), formats::export_plan(format, &state.live_plan(), &ExportState::of(&view))),
     })

@@ -1,0 +1,56 @@
+// The items of a map: how many are done, and the first of them.
+
+import { h } from "./dom.js";
+import { get, planPath } from "./api.js";
+import { button, cell, dim, figure, planLink, problem, progress, rowHead, skeleton, status, table } from "./parts.js";
+import { duration, number, parseTime, plural } from "./format.js";
+import { isFinal } from "./replay.js";
+
+/** Maps whose items are counted when the plan is read. */
+const MAPS_MAX = 20;
+const PAGE = 50;
+
+/**
+ * Reads how far the maps of a plan are, and the items of the selected one.
+ *
+ * - `maps`: Map of step id to what is known, which is changed; `steps`: as the log gives them; `selected`: a step id or null.
+ */
+export async function readMaps(maps, view, steps, selected) {
+  const all = view.steps.filter((step) => step.sub_plan && Number.isFinite(steps.get(step.id)?.items));
+  const ofSelected = all.filter((step) => step.id === selected);
+  await Promise.all([...ofSelected, ...all.filter((step) => step.id !== selected).slice(0, MAPS_MAX)].map(async (step) => {
+    const before = maps.get(step.id)?.plan === step.sub_plan ? maps.get(step.id) : { plan: step.sub_plan, wanted: PAGE, items: [], counts: null, isOver: false, refusal: null };
+    maps.set(step.id, before);
+    const limit = step.id === selected ? before.wanted : 0;
+    if (before.isOver && before.items.length >= Math.min(limit, before.counts.total)) return;
+    try {
+      const { counts, status: now, steps: items } = await get(`${planPath(step.sub_plan)}?steps_limit=${limit}`);
+      Object.assign(before, { counts, isOver: isFinal(now), items: limit ? items : before.items, refusal: null });
+    } catch (refusal) {
+      before.refusal = refusal;
+    }
+  }));
+}
+
+/** How many items are done, for the box of a map; null for other steps. */
+export function doneOf(map) {
+  if (!map || !map.counts || !map.counts.total) return null;
+  const { total, completed, failed, skipped } = map.counts;
+  return { total, good: completed + skipped, bad: failed, text: `${number(completed + failed + skipped)}/${number(total)}` };
+}
+
+/** The items of the selected map, for its panel. */
+export function itemsPart(map, onMore) {
+  if (!map) return null;
+  const { counts, items, refusal } = map;
+  const rest = counts ? counts.total - items.length : 0;
+  return h("section", { class: "items" }, h("h3", null, "Items"),
+    counts ? progress(counts) : null,
+    refusal ? problem(refusal) : items.length ? table("Items", ["Item", "Status", { text: "Time", num: true }], items.map((item) => h("tr", { key: item.id },
+      rowHead(h("a", { href: planLink(map.plan, `?step=${encodeURIComponent(item.id)}`) }, item.id)),
+      cell(status(item.status), item.failure && item.status === "failed" ? h("div", { class: "failure" }, h("code", { class: "code" }, item.failure.code), " ", item.failure.message) : null),
+      figure(duration(took(item)))))) : counts && !counts.total ? dim("The list is empty.") : skeleton(3),
+    items.length && rest > 0 ? button({ onclick: () => { map.wanted += items.length < 500 ? 9 * PAGE : 500; onMore(); } }, `Show more of ${plural(rest, "item")}`) : null);
+}
+
+const took = (item) => (item.started_at && item.finished_at ? parseTime(item.finished_at) - parseTime(item.started_at) : NaN);
