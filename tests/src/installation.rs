@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, anyhow, bail};
 use goalmill_broker::{Broker, embedded, redis};
 use goalmill_common::clock::Clock;
 use goalmill_common::config::Settings;
@@ -15,7 +15,7 @@ use goalmill_worker::RunningWorker as Worker;
 use serde_json::Value;
 
 use crate::redis_server::RedisServer;
-use crate::wait::until_some;
+use crate::wait::{SOON, until_some};
 
 /// Schedulers and workers in this process; stop them before dropping it.
 pub struct Installation {
@@ -111,11 +111,12 @@ impl Installation {
 
     /// Submits a plan and returns its id.
     pub async fn submit(&self, plan: &Value) -> Result<PlanId> {
-        let (status, answer) = self.post("/v1/plans", plan).await?;
-        match answer["plan_id"].as_str() {
-            Some(id) if status == 202 => Ok(id.into()),
-            _ => bail!("refused with {status}: {answer:#}"),
-        }
+        self.accept("/v1/plans", plan).await
+    }
+
+    /// Submits a document to a path of the API, and returns the id of its plan.
+    pub async fn accept(&self, path: &str, document: &Value) -> Result<PlanId> {
+        submit_to(&self.http, &self.url(path), document).await
     }
 
     /// Waits until a plan is final and returns how it is served.
@@ -145,6 +146,32 @@ impl Installation {
             scheduler.stop().await;
         }
     }
+}
+
+/// Submits a document to an address until a scheduler accepts it; fails when it is refused.
+///
+/// An answer of 503 is no refusal: a shard has no owner for a moment when schedulers start, or when a busy machine lets a
+/// lease run out. All attempts have one key, so that one plan begins.
+pub async fn submit_to(http: &reqwest::Client, url: &str, document: &Value) -> Result<PlanId> {
+    let key = Random::system().token();
+    let mut last = Value::Null;
+    let accepted = until_some(SOON, async || {
+        let attempt = async {
+            let answer = http.post(url).header("Idempotency-Key", &key).json(document).send().await?;
+            anyhow::Ok((answer.status().as_u16(), answer.json::<Value>().await?))
+        };
+        match attempt.await {
+            Ok((202, answer)) => Some(answer["plan_id"].as_str().map(PlanId::from).context("a plan has an id")),
+            Ok((503, answer)) => {
+                last = answer;
+                None
+            }
+            Ok((status, answer)) => Some(Err(anyhow!("refused with {status}: {answer:#}"))),
+            Err(error) => Some(Err(error)),
+        }
+    });
+    let accepted = accepted.await;
+    accepted.unwrap_or_else(|| bail!("not accepted within {SOON:?}: {last:#}"))
 }
 
 /// A client for the API; sets the process-wide TLS provider when there is none.

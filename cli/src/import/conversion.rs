@@ -2,6 +2,7 @@
 
 use goalmill_common::problem::Issue;
 use goalmill_common::text::pointer_part;
+use goalmill_plan::document::duration::duration_ms;
 use serde_json::{Map, Value};
 
 /// Steps that a conversion makes at most.
@@ -198,26 +199,10 @@ pub fn all_of(conditions: &[String]) -> Option<String> {
     }
 }
 
-/// Seconds of a text such as `10s`, `5m`, `1h30m`, `2 days`, `20`.
+/// Whole seconds of a text such as `10s`, `5m`, `1h30m`, `2 days`, `20`.
 pub fn seconds(text: &str) -> Option<u64> {
-    let text: String = text.chars().filter(|c| !c.is_whitespace()).collect();
-    let (mut rest, mut sum) = (text.as_str(), 0_u64);
-    while !rest.is_empty() {
-        let digits = rest.bytes().take_while(u8::is_ascii_digit).count();
-        let (number, after) = rest.split_at(digits);
-        let letters = after.bytes().take_while(u8::is_ascii_alphabetic).count();
-        let (unit, after) = after.split_at(letters);
-        let factor = match unit.to_ascii_lowercase().as_str() {
-            "" | "s" | "sec" | "secs" | "second" | "seconds" => 1,
-            "m" | "min" | "mins" | "minute" | "minutes" => 60,
-            "h" | "hr" | "hrs" | "hour" | "hours" => 3_600,
-            "d" | "day" | "days" => 86_400,
-            _ => return None,
-        };
-        sum = sum.checked_add(number.parse::<u64>().ok()?.checked_mul(factor)?)?;
-        rest = after;
-    }
-    (!text.is_empty()).then_some(sum)
+    let text = text.trim();
+    text.parse().ok().or_else(|| duration_ms(&text.into()).filter(|ms| ms % 1_000 == 0).map(|ms| ms / 1_000))
 }
 
 #[cfg(test)]
@@ -229,9 +214,14 @@ mod tests {
         assert_eq!(path("steps", ["a", "b-c", "0", "x"]), "steps.a['b-c'][0].x");
         assert_eq!((step_id("say hi"), step_id("-x"), step_id("…")), ("say_hi".into(), "x".into(), "step".into()));
         assert_eq!(quoted(r"it's \"), r"'it\'s \\'");
-        for (text, expected) in
-            [("20", Some(20)), ("1h30m", Some(5_400)), ("2 days", Some(172_800)), ("soon", None), ("", None)]
-        {
+        for (text, expected) in [
+            ("20", Some(20)),
+            ("1h30m", Some(5_400)),
+            ("2 days 3 hrs", Some(183_600)),
+            ("1.5s", None),
+            ("soon", None),
+            ("", None),
+        ] {
             assert_eq!(seconds(text), expected, "{text}");
         }
     }

@@ -13,26 +13,24 @@ use goalmill_common::agent::{Agent, WorkerBeat};
 use goalmill_common::config::environment;
 use goalmill_common::document_format::DocumentFormat;
 use goalmill_common::id::{Namespace, PlanId, StepId, WorkerId, is_id};
-use goalmill_common::json::Json;
-use goalmill_common::problem::Problem;
 use goalmill_common::quality::QualityReport;
 use goalmill_common::revision::RevisionRecord;
-use goalmill_common::sse::SseParser;
 use goalmill_common::stored_plan::{StoredPlanRef, StoredPlanVersion, StoredPlanView};
 use goalmill_common::trace::is_traceparent;
 use goalmill_common::view::{
     Accepted, BulkAnswer, DeadLetterView, EventReceipt, Explanation, ModelView, Page, PlanSummary, PlanView,
-    PlannerView, PlanningProgress, Preview, QuestionView, QueueView, Results, StepView, WaitView,
+    PlannerView, Preview, QuestionView, QueueView, Results, StepView, WaitView,
 };
 use goalmill_http::client_failure;
-use reqwest::{Certificate, Method, Request, RequestBuilder, Response};
-use serde::Deserialize;
-use serde::de::DeserializeOwned;
+use reqwest::{Certificate, Method, RequestBuilder, Response};
 use serde_json::{Map, Value, json};
 
 mod error;
+mod exchange;
 mod http;
+mod logs;
 mod plan_selector;
+mod preview;
 mod query;
 mod retry;
 mod transport;
@@ -45,24 +43,10 @@ pub use transport::{PendingResponse, Transport};
 use http::{Http, IN_PROCESS_HTTP, builder};
 use retry::RequestRetry;
 
-/// A request that got no answer by then is given up.
-const ANSWER: Duration = Duration::from_mins(1);
-/// The longest wait for a plan; planners have limits of their own.
-const PLANNING: Duration = Duration::from_hours(1);
-/// How often a server that is planning is asked whether it is alive, and how long it may take to say so.
-const ALIVE_EVERY: Duration = Duration::from_secs(10);
-/// So many silent checks in a row end the wait.
-const SILENT_MAX: u32 = 3;
 /// Stands for the address of an API in the same program.
 const IN_PROCESS: &str = "http://in-process.invalid";
 /// Bytes of a file with certificates of authorities.
 const CA_BYTES_MAX: u64 = 4 << 20;
-/// How the library begins to say that a server's certificate is refused.
-const INVALID_CERTIFICATE: &str = "invalid peer certificate";
-
-/// What a cursor begins with when all newer events were given.
-const OLDER: &str = "older:";
-
 /// The text of a token; never printed.
 #[derive(Clone, PartialEq, Eq)]
 pub struct BearerToken(String);
@@ -238,76 +222,6 @@ impl Client {
 
     pub async fn validate(&self, plan: &Document) -> Result<Preview, ClientError> {
         self.read(document(self.request(Method::POST, "/v1/plans:validate"), plan)).await
-    }
-
-    /// Plans a goal without running it. Waits as long as the planners may take, and as the server is alive.
-    pub async fn preview(&self, goal: &Value) -> Result<Preview, ClientError> {
-        let asked = self.read(self.request(Method::POST, "/v1/plans:preview").timeout(PLANNING).json(goal));
-        tokio::select! {
-            answer = asked => answer,
-            silence = self.await_silence() => Err(silence),
-        }
-    }
-
-    /// As [`Self::preview`], and tells twice a second how far planning has come.
-    pub async fn preview_with_progress(
-        &self,
-        goal: &Value,
-        told: impl FnMut(&PlanningProgress),
-    ) -> Result<Preview, ClientError> {
-        tokio::select! {
-            answer = self.streamed_preview(goal, told) => answer,
-            silence = self.await_silence() => Err(silence),
-        }
-    }
-
-    async fn streamed_preview(
-        &self,
-        goal: &Value,
-        mut told: impl FnMut(&PlanningProgress),
-    ) -> Result<Preview, ClientError> {
-        const PATH: &str = "/v1/plans:preview";
-        let invalid =
-            |reason: String| ClientError::InvalidAnswer { path: PATH.into(), server: self.base.clone(), reason };
-        let request = self.with_credentials(self.http().client.post(format!("{}{PATH}", self.base)));
-        let request = request.header("Accept", "text/event-stream, application/json").timeout(PLANNING).json(goal);
-        let mut response = self.accept(request).await?;
-        let media = response.headers().get("content-type").and_then(|value| value.to_str().ok()).unwrap_or_default();
-        if !media.starts_with("text/event-stream") {
-            // A server of an earlier version.
-            let bytes = response.bytes().await.map_err(|error| self.unreachable(&error))?;
-            return serde_json::from_slice(&bytes).map_err(|error| invalid(error.to_string()));
-        }
-        let (mut parser, mut events) = (SseParser::default(), Vec::new());
-        while let Some(bytes) = response.chunk().await.map_err(|error| self.unreachable(&error))? {
-            parser.push(&bytes, &mut events);
-            for event in events.drain(..) {
-                let read = |error: serde_json::Error| invalid(error.to_string());
-                match event.event.as_str() {
-                    "progress" => told(&serde_json::from_str(&event.data).map_err(read)?),
-                    "preview" => return serde_json::from_str(&event.data).map_err(read),
-                    "problem" => {
-                        let problem = serde_json::from_str(&event.data).map_err(read)?;
-                        return Err(ClientError::Problem(Box::new(problem)));
-                    }
-                    _ => {}
-                }
-            }
-        }
-        Err(invalid("the stream ended before the plan".into()))
-    }
-
-    /// Ends when the server has been silent for several checks in a row.
-    async fn await_silence(&self) -> ClientError {
-        let mut silent = 0;
-        loop {
-            tokio::time::sleep(ALIVE_EVERY).await;
-            match self.send(self.request(Method::GET, "/livez").timeout(ALIVE_EVERY)).await {
-                Ok(_) => silent = 0,
-                Err(error) if silent + 1 == SILENT_MAX => return error,
-                Err(_) => silent += 1,
-            }
-        }
     }
 
     pub async fn plans(&self, query: &PlanQuery) -> Result<Page<PlanSummary>, ClientError> {
@@ -507,44 +421,6 @@ impl Client {
         self.read(self.request(Method::POST, &format!("/v1/dead-letters/{agent_type}/{entry}:discard"))).await
     }
 
-    /// The newest events of all plans, oldest first. One request looks at so many events only: the next one goes on.
-    pub async fn logs(&self, query: &LogQuery) -> Result<Page<Json>, ClientError> {
-        let mut page = self.log_page(query, "").await?;
-        let is_whole = page.next.is_none();
-        while let Some(next) = page.next.take() {
-            if next.starts_with(OLDER) && page.items.len() >= usize::from(query.limit) {
-                break;
-            }
-            let more = self.log_page(query, &next).await?;
-            page.items.extend(more.items);
-            page.next = more.next;
-        }
-        if !is_whole {
-            page.items = newest_events(page.items, usize::from(query.limit))?;
-        }
-        Ok(page)
-    }
-
-    async fn log_page(&self, query: &LogQuery, cursor: &str) -> Result<Page<Json>, ClientError> {
-        let mut url = format!("/v1/logs?since_ms={}&limit={}", query.since_ms, query.limit);
-        let types = query.types.join(",");
-        let plan = query.plan.as_ref().map_or("", |plan| plan.as_str());
-        for (name, value) in [
-            ("plan", plan),
-            ("step", query.step.as_str()),
-            ("types", types.as_str()),
-            ("phase", query.phase.as_str()),
-            ("text", query.text.as_str()),
-            ("where", query.conditions.as_str()),
-            ("cursor", cursor),
-        ] {
-            if !value.is_empty() {
-                url.push_str(&format!("&{name}={}", escaped(value)));
-            }
-        }
-        self.get(&url).await
-    }
-
     /// Measures of the plans that ended in a period.
     pub async fn stats(&self, query: &StatsQuery) -> Result<QualityReport, ClientError> {
         self.get(&format!("/v1/stats?since_ms={}&plans={}", query.since_ms, query.plans)).await
@@ -583,164 +459,10 @@ impl Client {
     pub async fn has_page(&self) -> bool {
         matches!(self.send(self.request(Method::GET, "/")).await, Ok(answer) if answer.status().is_success())
     }
-
-    fn request(&self, method: Method, path: &str) -> RequestBuilder {
-        let request = self.http().client.request(method, format!("{}{path}", self.base));
-        self.with_credentials(request).header("Accept", "application/json").timeout(ANSWER)
-    }
-
-    fn with_credentials(&self, request: RequestBuilder) -> RequestBuilder {
-        let request = match &self.namespace {
-            Some(namespace) => request.header("Goalmill-Namespace", namespace),
-            None => request,
-        };
-        match &self.token {
-            Some(token) => request.bearer_auth(&token.0),
-            None => request,
-        }
-    }
-
-    /// What begins a plan: as part of the trace that the command runs in, if it runs in one.
-    fn submission(&self, path: &str, key: &str) -> RequestBuilder {
-        let request = self.request(Method::POST, path).header("Idempotency-Key", key);
-        match traceparent().filter(|_| self.transport.is_none()) {
-            Some(traceparent) => request.header("traceparent", traceparent),
-            None => request,
-        }
-    }
-
-    /// A request with who makes it.
-    fn signed(&self, mut body: Value) -> Value {
-        let actor = self.actor.clone();
-        body["actor"] =
-            actor.unwrap_or_else(|| user_actor(environment("USER").or_else(|| environment("LOGNAME")))).into();
-        body
-    }
-
-    async fn get<T: DeserializeOwned>(&self, path: &str) -> Result<T, ClientError> {
-        self.read(self.request(Method::GET, path)).await
-    }
-
-    async fn read<T: DeserializeOwned>(&self, request: RequestBuilder) -> Result<T, ClientError> {
-        let request = request.build().map_err(|error| self.unreachable(&error))?;
-        let mut repetitions = self.retry.begin(&request);
-        loop {
-            match self.read_once(copy(&request)).await {
-                Err(error) => repetitions.wait(error).await?,
-                answer => return answer,
-            }
-        }
-    }
-
-    async fn read_once<T: DeserializeOwned>(&self, request: Request) -> Result<T, ClientError> {
-        let response = self.accept_once(request).await?;
-        let url = response.url().path().to_owned();
-        let bytes = response.bytes().await.map_err(|error| self.unreachable(&error))?;
-        serde_json::from_slice(&bytes).map_err(|error| ClientError::InvalidAnswer {
-            path: url,
-            server: self.base.clone(),
-            reason: error.to_string(),
-        })
-    }
-
-    /// Sends, and turns an answer that is no success into a failure.
-    async fn accept(&self, request: RequestBuilder) -> Result<Response, ClientError> {
-        let request = request.build().map_err(|error| self.unreachable(&error))?;
-        let mut repetitions = self.retry.begin(&request);
-        loop {
-            match self.accept_once(copy(&request)).await {
-                Err(error) => repetitions.wait(error).await?,
-                answer => return answer,
-            }
-        }
-    }
-
-    async fn accept_once(&self, request: Request) -> Result<Response, ClientError> {
-        let response = self.send_once(request).await?;
-        let status = response.status();
-        if status.is_success() {
-            return Ok(response);
-        }
-        let path = response.url().path().to_owned();
-        let text = response.text().await.unwrap_or_default();
-        if let Ok(problem) = serde_json::from_str::<Problem>(&text) {
-            return Err(ClientError::Problem(Box::new(problem)));
-        }
-        let body: String = text.trim().chars().take(200).collect();
-        Err(ClientError::Status { path, server: self.base.clone(), status, body })
-    }
-
-    /// Sends once; whatever the answer is, it is given back.
-    async fn send(&self, request: RequestBuilder) -> Result<Response, ClientError> {
-        self.send_once(request.build().map_err(|error| self.unreachable(&error))?).await
-    }
-
-    async fn send_once(&self, request: Request) -> Result<Response, ClientError> {
-        if let Some(transport) = &self.transport {
-            return transport.send(request).await.map_err(|error| self.unreachable(&error));
-        }
-        if let Some(why) = &self.http().plain_only
-            && self.base.starts_with("https")
-        {
-            return Err(ClientError::NoCertificates { server: self.base.clone(), reason: why.clone() });
-        }
-        self.http().client.execute(request).await.map_err(|error| self.unreachable(&error))
-    }
-
-    pub fn unreachable(&self, error: &reqwest::Error) -> ClientError {
-        let mut cause: &dyn std::error::Error = error;
-        while let Some(source) = cause.source() {
-            cause = source;
-        }
-        let server = self.base.clone();
-        if error.is_timeout() && !error.is_connect() {
-            return ClientError::TimedOut { server };
-        }
-        let reason = if error.is_timeout() { "no connection in time".to_owned() } else { cause.to_string() };
-        if reason.starts_with(INVALID_CERTIFICATE) {
-            return ClientError::UntrustedCertificate { server, reason };
-        }
-        ClientError::Unreachable { server, reason }
-    }
-}
-
-/// The request once more. Bodies are texts in memory, so there is always a copy.
-fn copy(request: &Request) -> Request {
-    request.try_clone().expect("no request has a body that is a stream")
-}
-
-/// Characters of a person's name in the log.
-const NAME_CHARS: usize = 64;
-
-/// `cli:ann`; letters that an id cannot have become `-`.
-fn user_actor(user: Option<String>) -> String {
-    let plain = |c: char| if c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-') { c } else { '-' };
-    match user {
-        Some(user) => format!("cli:{}", user.chars().take(NAME_CHARS).map(plain).collect::<String>()),
-        None => "cli".into(),
-    }
 }
 
 fn document(request: RequestBuilder, document: &Document) -> RequestBuilder {
     request.header("Content-Type", document.media).body(document.text.clone())
-}
-
-/// The newest of the events of several pages, oldest first.
-fn newest_events(mut items: Vec<Json>, limit: usize) -> Result<Vec<Json>, ClientError> {
-    #[derive(Deserialize, PartialEq, Eq, PartialOrd, Ord)]
-    struct Place {
-        time: String,
-        plan_id: String,
-        seq: u64,
-    }
-    let place = |item: &Json| -> Result<Place, ClientError> {
-        serde_json::from_str(item.text())
-            .map_err(|error| ClientError::InvalidEvent { event: item.text().to_owned(), reason: error.to_string() })
-    };
-    items.iter().try_for_each(|item| place(item).map(drop))?;
-    items.sort_by_cached_key(|item| place(item).ok());
-    items.drain(..items.len().saturating_sub(limit));
-    Ok(items)
 }
 
 /// Escapes everything but unreserved characters (RFC 3986).
@@ -783,14 +505,6 @@ mod tests {
         let failed = client.plans(&PlanQuery::default()).await.expect_err("nobody listens on port 1");
         assert!(matches!(failed, ClientError::Unreachable { .. }), "{failed}");
         assert!(failed.to_string().contains("http://127.0.0.1:1"), "{failed}");
-    }
-
-    #[test]
-    fn who_asks_is_an_id() {
-        assert_eq!(user_actor(Some("ann".into())), "cli:ann");
-        assert_eq!(user_actor(Some("Änn Smith".into())), "cli:-nn-Smith");
-        assert_eq!(user_actor(None), "cli");
-        assert!(is_id(&user_actor(Some("x".repeat(500)))));
     }
 
     #[test]

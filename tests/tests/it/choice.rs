@@ -195,9 +195,7 @@ async fn run(at: &Installation, planning: &Value) -> Result<Value> {
 }
 
 async fn run_goal(at: &Installation, goal: &Value) -> Result<Value> {
-    let (status, answer) = at.post("/v1/goals", goal).await?;
-    anyhow::ensure!(status == 202, "{answer:#}");
-    at.await_end(&PlanId::from(answer["plan_id"].as_str().unwrap_or_default()), LIMIT).await
+    at.await_end(&at.accept("/v1/goals", goal).await?, LIMIT).await
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -204,9 +204,5 @@ async fn confidence(at: &Installation) -> Result<f64> {
 }
 
 async fn goal(at: &Installation, description: &str) -> Result<PlanId> {
-    let submitted = until_some(SOON, async || {
-        let (status, answer) = at.post("/v1/goals", &json!({"description": description})).await.ok()?;
-        (status == 202).then(|| answer["plan_id"].as_str().map(PlanId::from)).flatten()
-    });
-    Ok(submitted.await.expect("the goal is accepted"))
+    at.accept("/v1/goals", &json!({"description": description})).await
 }

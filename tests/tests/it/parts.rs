@@ -2,11 +2,10 @@
 
 use std::time::Duration;
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 use goalmill_broker::embedded;
 use goalmill_common::clock::Clock;
 use goalmill_common::config::{Dialect, PlanningStrategy, Settings};
-use goalmill_common::id::PlanId;
 use goalmill_demo::scripted::{Script, Scripted};
 use goalmill_tests::installation::{Installation, settings};
 use goalmill_tests::model_server::ModelServer;
@@ -89,9 +88,7 @@ async fn run_with(server: &ModelServer, mut settings: Settings, planning: &Value
     let at = Installation::start(embedded::open(None, Clock::system())?, settings).await?;
     until(SOON, async || at.get("/v1/agents").await.is_ok_and(|agents| agents.to_string().contains("\"echo\""))).await;
     let goal = json!({"description": "say it in parts", "planning": planning});
-    let (status, answer) = at.post("/v1/goals", &goal).await?;
-    anyhow::ensure!(status == 202, "{answer:#}");
-    let id = PlanId::from(answer["plan_id"].as_str().context("a plan has an id")?);
+    let id = at.accept("/v1/goals", &goal).await?;
     let ended = at.await_end(&id, LIMIT).await?;
     at.stop().await;
     Ok(ended)

@@ -22,7 +22,7 @@ use goalmill_planning::{Part, PlanRequest, Planner, PlannerAnswer, PlanningError
 use goalmill_scheduler::Extras;
 use goalmill_scheduler::{DecisionTerms, Hook, HookCall, HookError, Point, Ruling};
 use goalmill_tests::installation::{Installation, http_client, settings};
-use goalmill_tests::wait::{SOON, until, until_some};
+use goalmill_tests::wait::{SOON, until};
 use goalmill_worker::executor::{ExecutionResult, Executor, Progress};
 use serde_json::{Value, json};
 use tokio::sync::{Notify, mpsc};
@@ -440,11 +440,7 @@ impl Town {
     }
 
     pub async fn goal(&self) -> Result<PlanId> {
-        let submitted = until_some(SOON, async || {
-            let (status, answer) = self.at.post("/v1/goals", &json!({"description": "do it"})).await.ok()?;
-            (status == 202).then(|| answer["plan_id"].as_str().map(PlanId::from)).flatten()
-        });
-        Ok(submitted.await.expect("the goal is accepted"))
+        self.at.accept("/v1/goals", &json!({"description": "do it"})).await
     }
 
     async fn is_completed(&self, plan: &PlanId, step: &str) -> bool {

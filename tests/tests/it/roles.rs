@@ -11,7 +11,7 @@ use goalmill_common::id::{AgentType, EntryId, PlanId};
 use goalmill_common::keys::Keys;
 use goalmill_common::random::Random;
 use goalmill_common::wire::{Fields, PLAN_TYPE};
-use goalmill_tests::installation::{Installation, http_client, settings, step};
+use goalmill_tests::installation::{Installation, http_client, settings, step, submit_to};
 use goalmill_tests::redis_server::{Options, RedisServer, send};
 use goalmill_tests::wait::{SOON, until_some};
 use goalmill_worker::WorkerOptions;
@@ -274,10 +274,7 @@ async fn a_request_by_a_scheduler_that_does_not_own_the_shard_arrives() -> Resul
     for url in it.urls() {
         for _ in 0..8 {
             let plan = json!({"steps": [step("a", "echo", &[], json!({"n": 1}))]});
-            let answer = it.http.post(format!("{url}/v1/plans")).json(&plan).send().await?;
-            assert_eq!(answer.status(), 202);
-            let answer: serde_json::Value = answer.json().await?;
-            plans.push(answer["plan_id"].as_str().context("it has an id")?.into());
+            plans.push(submit_to(&it.http, &format!("{url}/v1/plans"), &plan).await?);
         }
     }
     for plan in plans {

@@ -250,9 +250,7 @@ async fn submit(at: &Installation, planning: Value) -> Result<PlanId> {
 }
 
 async fn accepted(at: &Installation, goal: &Value) -> Result<PlanId> {
-    let (status, answer) = at.post("/v1/goals", goal).await?;
-    anyhow::ensure!(status == 202, "{answer:#}");
-    Ok(PlanId::from(answer["plan_id"].as_str().unwrap_or_default()))
+    at.accept("/v1/goals", goal).await
 }
 
 /// How many events of steps are of this kind so far.

@@ -6,12 +6,13 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
 use goalmill_tests::dev::{Dev, program};
+use goalmill_tests::wait::{SOON, until};
 use tokio::time::Instant;
 
 use crate::docs::{blocks, read};
 
 /// The whole walk, once the program is built.
-const LIMIT: Duration = Duration::from_mins(1);
+const LIMIT: Duration = Duration::from_mins(5);
 /// Free ports in place of those that a reader has.
 const FREE_PORTS: [&str; 4] = ["--listen", "127.0.0.1:0", "--metrics", "off"];
 /// The plan that the README has checked; its issues are on the page.
@@ -46,9 +47,7 @@ async fn the_first_five_minutes_are_as_the_readme_says() -> Result<()> {
     let is_clean_started = |events: &[serde_json::Value]| {
         events.iter().any(|event| event["type"] == "step_started" && event["step_id"] == "clean")
     };
-    while !is_clean_started(&dev.events(plan)?) {
-        tokio::time::sleep(Duration::from_millis(100)).await;
-    }
+    until(SOON, async || dev.events(plan).is_ok_and(|events| is_clean_started(&events))).await;
     dev.restart(&arguments).await?;
     show(&dev, watch, plan)?;
     show(&dev, validate, "")?;

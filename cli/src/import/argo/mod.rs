@@ -4,13 +4,20 @@
 //! plan, with its arguments as inputs; a container, a script or a request is a step of an agent, which gets what the
 //! container would get. Source: Argo Workflows, "Field Reference" and the examples in its repository, 2026.
 
-use std::cell::Cell;
+mod condition;
+mod dependencies;
+mod leaf;
+mod scope;
+
 use std::collections::BTreeMap;
 
 use goalmill_common::id::is_id;
 use serde_json::{Map, Value, json};
 
-use super::conversion::{Findings, Place, convert_tags, convert_texts, object, path, quoted, seconds, step_id};
+use super::conversion::{Findings, Place, convert_tags, convert_texts, object, step_id};
+use condition::condition;
+use dependencies::dependencies_of;
+use scope::ArgoScope;
 
 /// Templates that call each other, one inside the other.
 const CALLS_MAX: usize = 8;
@@ -103,7 +110,7 @@ pub fn plan(document: &Value, agent_type: Option<&str>) -> (Value, Findings) {
         );
         return (Value::Null, converter.findings);
     };
-    let scope = ArgoScope::workflow(&spec);
+    let scope = ArgoScope::of_workflow();
     let mut plan = object([
         (
             "name",
@@ -122,19 +129,7 @@ pub fn plan(document: &Value, agent_type: Option<&str>) -> (Value, Findings) {
     let steps = converter.body(&template, &scope);
     plan.insert("steps".into(), Value::Array(steps));
     if let Some(exit) = spec.get("onExit") {
-        let name = exit.value.as_str().unwrap_or_default();
-        match converter.templates.get(name).cloned() {
-            Some(template) => {
-                let scope = ArgoScope { in_exit: true, ..ArgoScope::workflow(&spec) };
-                plan.insert("always".into(), converter.body(&template, &scope).into());
-            }
-            None => converter.findings.refuse(
-                &exit,
-                "MISSING_FIELD",
-                format!("there is no template `{name}`"),
-                "name one of `templates`",
-            ),
-        }
+        plan.insert("always".into(), converter.exit_steps(&exit).into());
     }
     (Value::Object(plan), converter.findings)
 }
@@ -168,33 +163,6 @@ fn input_schema(spec: &Place<'_>) -> Value {
 
 fn parameters(holder: Option<Place<'_>>) -> Vec<Place<'_>> {
     holder.and_then(|holder| holder.get("parameters")).map(|list| list.items()).unwrap_or_default()
-}
-
-/// What the tags of a text mean where it stands.
-#[derive(Clone, Debug)]
-struct ArgoScope {
-    /// The parameters of the workflow, as an expression.
-    workflow: String,
-    /// Parameter of the template → a text with expressions.
-    inputs: BTreeMap<String, String>,
-    /// Name of a task → the id of its step, and whether it is a plan.
-    tasks: BTreeMap<String, (String, bool)>,
-    /// Whether the steps run after the outcome is known.
-    in_exit: bool,
-    /// Whether a plan inside reads the parameters of the workflow.
-    reads_workflow: std::rc::Rc<Cell<bool>>,
-}
-
-impl ArgoScope {
-    fn workflow(_spec: &Place<'_>) -> Self {
-        Self {
-            workflow: "goal.metadata.inputs".to_owned(),
-            inputs: BTreeMap::new(),
-            tasks: BTreeMap::new(),
-            in_exit: false,
-            reads_workflow: std::rc::Rc::default(),
-        }
-    }
 }
 
 struct ArgoConverter<'c> {
@@ -252,6 +220,17 @@ impl ArgoConverter<'_> {
         let mut steps = Vec::new();
         self.leaf(template, object([("id", id.into())]), &scope, &mut steps);
         steps
+    }
+
+    /// The steps of the template that runs when the outcome is known.
+    fn exit_steps(&mut self, exit: &Place<'_>) -> Vec<Value> {
+        let name = exit.value.as_str().unwrap_or_default();
+        let Some(template) = self.templates.get(name).cloned() else {
+            let detail = format!("there is no template `{name}`");
+            self.findings.refuse(exit, "MISSING_FIELD", detail, "name one of `templates`");
+            return Vec::new();
+        };
+        self.body(&template, &ArgoScope { in_exit: true, ..ArgoScope::of_workflow() })
     }
 
     fn name_tasks<'p, 'v: 'p>(&mut self, calls: impl Iterator<Item = &'p Place<'v>>, scope: &mut ArgoScope) {
@@ -334,23 +313,7 @@ impl ArgoConverter<'_> {
             self.findings.check_fields(&on, &["failed", "error"], &[]);
             step.insert("on_failure".into(), "skip".into());
         }
-        let mut arguments = BTreeMap::new();
-        if let Some(given) = call.get("arguments") {
-            if let Some(artifacts) = given.get("artifacts") {
-                let hint = "let the agent put the file somewhere, and pass its address as a parameter";
-                self.findings.no_equal(&artifacts, "a file that is passed between steps", hint);
-            }
-            for parameter in parameters(Some(given)) {
-                let (Some(name), Some(value)) =
-                    (parameter.text("name"), parameter.get("value").or_else(|| parameter.get("default")))
-                else {
-                    self.findings.no_equal(&parameter, "a parameter without `name` and `value`", "give it a value");
-                    continue;
-                };
-                let text = self.scalar(&value, scope);
-                arguments.insert(name.to_owned(), text);
-            }
-        }
+        let arguments = self.arguments(call, scope);
         if is_plan(&template) {
             self.inner_plan(call, &template, step, arguments, scope, steps);
         } else {
@@ -358,6 +321,25 @@ impl ArgoConverter<'_> {
             self.leaf(&template, step, &inner, steps);
         }
         vec![id.into()]
+    }
+
+    /// The parameters that a call gives.
+    fn arguments(&mut self, call: &Place<'_>, scope: &ArgoScope) -> BTreeMap<String, String> {
+        let mut arguments = BTreeMap::new();
+        let Some(given) = call.get("arguments") else { return arguments };
+        if let Some(artifacts) = given.get("artifacts") {
+            let hint = "let the agent put the file somewhere, and pass its address as a parameter";
+            self.findings.no_equal(&artifacts, "a file that is passed between steps", hint);
+        }
+        for parameter in parameters(Some(given)) {
+            let value = parameter.get("value").or_else(|| parameter.get("default"));
+            let Some((name, value)) = parameter.text("name").zip(value) else {
+                self.findings.no_equal(&parameter, "a parameter without `name` and `value`", "give it a value");
+                continue;
+            };
+            arguments.insert(name.to_owned(), self.scalar(&value, scope));
+        }
+        arguments
     }
 
     /// A template of steps that another one calls.
@@ -380,15 +362,7 @@ impl ArgoConverter<'_> {
             );
         } else {
             let with_defaults = self.with_defaults(template, &ArgoScope { inputs: arguments, ..scope.clone() }).inputs;
-            let read =
-                |name: &String| (name.clone(), format!("{{{{ {} }}}}", path("goal.metadata.inputs", [name.as_str()])));
-            let inner = ArgoScope {
-                workflow: "goal.metadata.inputs.workflow".to_owned(),
-                inputs: with_defaults.keys().map(read).collect(),
-                tasks: BTreeMap::new(),
-                in_exit: false,
-                reads_workflow: std::rc::Rc::default(),
-            };
+            let inner = ArgoScope::of_plan_inside(with_defaults.keys());
             let body = self.body(template, &inner);
             let mut inputs: Map<String, Value> =
                 with_defaults.into_iter().map(|(name, text)| (name, text.into())).collect();
@@ -406,115 +380,6 @@ impl ArgoConverter<'_> {
         if self.findings.count_step(place) {
             steps.push(Value::Object(step));
         }
-    }
-
-    /// A template that is one step.
-    fn leaf(&mut self, template: &Place<'_>, mut step: Map<String, Value>, scope: &ArgoScope, steps: &mut Vec<Value>) {
-        self.findings.check_fields(template, TEMPLATE_FIELDS, INFRASTRUCTURE);
-        if let Some(outputs) = template.get("outputs").and_then(|outputs| outputs.get("artifacts")) {
-            let hint = "let the agent put the file somewhere, and give its address as an output";
-            self.findings.no_equal(&outputs, "a file as an output", hint);
-        }
-        let scope = self.with_defaults(template, scope);
-        let name = template.text("name").unwrap_or("main");
-        if let Some(suspend) = template.get("suspend") {
-            let duration = suspend.get("duration");
-            let wait = match duration.as_ref().map(|duration| self.scalar(duration, &scope)) {
-                Some(text) => match seconds(&text) {
-                    Some(seconds) => json!({"for": format!("{seconds}s")}),
-                    None => {
-                        let place = duration.unwrap_or(suspend);
-                        self.findings.no_equal(&place, "this duration", "write one as `20`, `30m` or `1d`");
-                        Value::Null
-                    }
-                },
-                None => {
-                    let id = step.get("id").and_then(Value::as_str).unwrap_or(name).to_owned();
-                    self.findings
-                        .note(&suspend, format!("the step waits for an event: goalmill event send {id} --plan PLAN"));
-                    json!({ "event": id })
-                }
-            };
-            step.insert("wait".into(), wait);
-            return self.push(template, step, steps);
-        }
-        let kinds = ["container", "script", "http"];
-        let Some((kind, work)) = kinds.iter().find_map(|kind| Some((*kind, template.get(kind)?))) else {
-            let other = ["resource", "data", "plugin", "containerSet"]
-                .iter()
-                .find_map(|kind| Some((*kind, template.get(kind)?)));
-            let (what, place) =
-                other.map_or(("a template of this kind", template.clone()), |(kind, place)| (kind, place));
-            self.findings.no_equal(&place, format!("`{what}`"), "let an agent do it: a container or a script");
-            return;
-        };
-        let known: &[&str] = if kind == "http" {
-            &["url", "method", "headers", "body", "timeoutSeconds", "successCondition"]
-        } else {
-            &["image", "command", "args", "source", "env", "name"]
-        };
-        self.findings.check_fields(&work, known, INFRASTRUCTURE);
-        let mut inputs = self.value(&work, &scope).as_object().cloned().unwrap_or_default();
-        INFRASTRUCTURE.iter().for_each(|field| drop(inputs.shift_remove(*field)));
-        if !scope.inputs.is_empty() {
-            let given = scope.inputs.iter().map(|(name, text)| (name.clone(), Value::from(text.clone())));
-            inputs.insert("parameters".into(), Value::Object(given.collect()));
-        }
-        if kind == "http" {
-            self.findings.note(&work, "an agent of type `http` makes the request");
-        }
-        let own = if kind == "http" { "http".to_owned() } else { step_id(name) };
-        let agent = self.agent_type.map_or(own, ToOwned::to_owned);
-        step.extend(object([("agent_type", agent.into()), ("action", name.into()), ("inputs", Value::Object(inputs))]));
-        self.policies(template, &scope, &mut step);
-        self.push(template, step, steps);
-    }
-
-    /// Retries, time limit and exclusion of a template.
-    fn policies(&mut self, template: &Place<'_>, scope: &ArgoScope, step: &mut Map<String, Value>) {
-        let limit = template.get("activeDeadlineSeconds").or_else(|| template.get("timeout"));
-        if let Some(limit) = limit {
-            match seconds(&self.scalar(&limit, scope)) {
-                Some(seconds) if seconds > 0 => drop(step.insert("timeout".into(), format!("{seconds}s").into())),
-                Some(_) | None => self.findings.no_equal(&limit, "this time limit", "write it as seconds, or as `30m`"),
-            }
-        }
-        if let Some(mutex) = template.get("synchronization") {
-            match mutex.get("mutex").and_then(|mutex| mutex.text("name").map(ToOwned::to_owned)) {
-                Some(name) => {
-                    self.findings
-                        .note(&mutex, "the steps of one plan exclude each other; those of several plans do not");
-                    step.insert("resource".into(), name.into());
-                }
-                None => self.findings.no_equal(
-                    &mutex,
-                    "this synchronization",
-                    "`max_parallel` limits the steps of a plan, slots those of an agent",
-                ),
-            }
-        }
-        let Some(strategy) = template.get("retryStrategy") else { return };
-        self.findings.check_fields(&strategy, &["limit", "retryPolicy", "backoff"], &["affinity"]);
-        let number = |value: &Value| value.as_u64().or_else(|| value.as_str()?.parse().ok());
-        let max = strategy.value.get("limit").and_then(number);
-        if max.is_none() {
-            self.findings.note(&strategy, "the step is retried 100 times at most");
-        }
-        let mut retry = object([("max", max.unwrap_or(100).into()), ("initial", "0s".into()), ("factor", 1.into())]);
-        if let Some(backoff) = strategy.get("backoff") {
-            self.findings.check_fields(&backoff, &["duration", "factor", "cap"], &["maxDuration"]);
-            let length = |key: &str| {
-                backoff.value.get(key).and_then(|value| seconds(value.as_str().unwrap_or(&value.to_string())))
-            };
-            let initial = length("duration").unwrap_or(0);
-            let most = length("cap").unwrap_or(3_600).max(initial);
-            retry.insert("initial".into(), format!("{initial}s").into());
-            retry.insert("max_delay".into(), format!("{most}s").into());
-            if let Some(factor) = backoff.value.get("factor").and_then(number) {
-                retry.insert("factor".into(), factor.into());
-            }
-        }
-        step.insert("retry".into(), Value::Object(retry));
     }
 
     /// The steps that come before a task of a graph, and whether one of them is enough.
@@ -571,34 +436,13 @@ impl ArgoConverter<'_> {
         }
     }
 
-    /// A condition: comparisons of tags and words, joined by `&&` and `||`.
     fn condition(&mut self, place: &Place<'_>, scope: &ArgoScope) -> Option<String> {
-        let text = place.value.as_str().unwrap_or_default();
-        let mut out = String::new();
-        let mut rest = text.trim();
-        while !rest.is_empty() {
-            let at = ["&&", "||"].iter().filter_map(|sign| rest.find(sign)).min().unwrap_or(rest.len());
-            match comparison(rest[..at].trim(), scope) {
-                Some(comparison) => out.push_str(&comparison),
-                None => {
-                    let hint = "write comparisons by `==`, `!=`, `<`, `>`, `<=`, `>=`, joined by `&&` and `||`";
-                    self.findings.no_equal(place, format!("the condition `{}`", rest[..at].trim()), hint);
-                    return None;
-                }
-            }
-            rest = match rest.get(at..at + 2) {
-                Some("&&") => {
-                    out.push_str(" and ");
-                    &rest[at + 2..]
-                }
-                Some(_) => {
-                    out.push_str(" or ");
-                    &rest[at + 2..]
-                }
-                None => "",
-            };
-        }
-        (!out.is_empty()).then_some(out)
+        let text = place.value.as_str().filter(|text| !text.trim().is_empty())?;
+        let refused = |part| {
+            let hint = "write comparisons by `==`, `!=`, `<`, `>`, `<=`, `>=`, joined by `&&` and `||`";
+            self.findings.no_equal(place, format!("the condition `{part}`"), hint);
+        };
+        condition(text, scope).map_err(refused).ok()
     }
 
     /// A value with tags as expressions.
@@ -617,7 +461,7 @@ impl ArgoConverter<'_> {
     fn text(&mut self, text: &str, place: &Place<'_>, scope: &ArgoScope) -> String {
         convert_tags(text, ("{{", "}}"), |tag| {
             let tag = tag.trim();
-            let expression = tag_text(tag, scope);
+            let expression = scope.tag_text(tag);
             if expression.is_none() {
                 let hint = "read `{{inputs.parameters.…}}`, `{{workflow.parameters.…}}`, `{{item}}`, or outputs of a task or step";
                 self.findings.no_equal(place, format!("`{{{{{tag}}}}}`"), hint);
@@ -627,129 +471,6 @@ impl ArgoConverter<'_> {
     }
 }
 
-/// The dependencies that an expression over tasks and their outcomes means, and whether one of them is enough.
-///
-/// - `is_task`: whether there is a task of this name.
-fn dependencies_of(text: &str, is_task: impl Fn(&str) -> bool) -> Option<(Vec<Value>, bool)> {
-    let mut found: Vec<Value> = Vec::new();
-    let groups: Vec<&str> = text.split("&&").map(str::trim).collect();
-    let is_alone = groups.len() == 1;
-    let mut is_any = false;
-    for group in groups {
-        let bare = group.strip_prefix('(').and_then(|group| group.strip_suffix(')')).unwrap_or(group);
-        let mut statuses: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
-        for term in bare.split("||").map(str::trim) {
-            let (name, outcome) = term.split_once('.').unwrap_or((term, ""));
-            let status = match outcome {
-                "" => &["completed", "skipped"][..],
-                "Succeeded" => &["completed"],
-                "Failed" | "Errored" => &["failed"],
-                "Skipped" | "Omitted" => &["skipped"],
-                _ => return None,
-            };
-            is_task(name).then_some(())?;
-            statuses.entry(name).or_default().extend(status);
-        }
-        is_any |= statuses.len() > 1;
-        for (name, mut wanted) in statuses {
-            wanted.sort_unstable();
-            wanted.dedup();
-            found.push(match wanted[..] {
-                ["completed", "skipped"] => step_id(name).into(),
-                _ => json!({"step": step_id(name), "is": wanted}),
-            });
-        }
-    }
-    (is_alone || !is_any).then_some((found, is_any))
-}
-
-/// A comparison of tags and words.
-fn comparison(text: &str, scope: &ArgoScope) -> Option<String> {
-    let open = text.len() - text.trim_start_matches('(').len();
-    let close = if open > 0 { text.len() - text.trim_end_matches(')').len() } else { 0 };
-    let inside = text[open..text.len() - close].trim();
-    let sign = ["==", "!=", "<=", ">=", "<", ">"].into_iter().find(|sign| inside.contains(sign))?;
-    let (left, right) = inside.split_once(sign)?;
-    let is_order = !matches!(sign, "==" | "!=");
-    let side = |text: &str| {
-        let text = text.trim();
-        let bare = text.trim_matches(['"', '\'']);
-        if let Some(tag) = bare.strip_prefix("{{").and_then(|tag| tag.strip_suffix("}}")) {
-            let (is_status, tag) = (tag.trim() == "workflow.status", tag.trim());
-            let value = tag_text(tag, scope)?;
-            let value = whole(&value).map_or_else(|| quoted(&value), ToOwned::to_owned);
-            return Some(match (is_status, is_order) {
-                (true, _) => value,
-                (false, true) => format!("({value} | float)"),
-                (false, false) => format!("({value} | string)"),
-            });
-        }
-        let is_word = !bare.is_empty() && bare.chars().all(|c| c.is_alphanumeric() || "_-./: ".contains(c));
-        is_word.then(|| if is_order { bare.to_owned() } else { quoted(bare) })
-    };
-    let (left, right) = (side(left)?, side(right)?);
-    let status = |text: String| match text.as_str() {
-        "'Succeeded'" => "'completed'".to_owned(),
-        "'Failed'" | "'Error'" => "'failed'".to_owned(),
-        _ => text,
-    };
-    let (left, right) =
-        if left == "plan.status" || right == "plan.status" { (status(left), status(right)) } else { (left, right) };
-    Some(format!("{}{left} {sign} {right}{}", "(".repeat(open), ")".repeat(close)))
-}
-
-/// A tag as a text with expressions.
-fn tag_text(tag: &str, scope: &ArgoScope) -> Option<String> {
-    let flat = tag.replace("['", ".").replace("']", "").replace('[', ".").replace(']', "");
-    let parts: Vec<&str> = flat.split('.').collect();
-    let expression = match parts[..] {
-        ["item"] => "item".to_owned(),
-        ["item", ref rest @ ..] => path("item", rest.iter().copied()),
-        ["inputs", "parameters", name] => return scope.inputs.get(name).cloned(),
-        ["workflow", "parameters", ref rest @ ..] if !rest.is_empty() => {
-            scope.reads_workflow.set(true);
-            path(&scope.workflow, rest.iter().copied())
-        }
-        ["workflow", "status"] if scope.in_exit => "plan.status".to_owned(),
-        ["workflow", "failures"] if scope.in_exit => "plan.reason".to_owned(),
-        ["tasks" | "steps", task, "outputs", ref rest @ ..] if !rest.is_empty() => {
-            let (id, is_plan) = scope.tasks.get(task)?;
-            if *is_plan {
-                return None;
-            }
-            path(&path("steps", [id.as_str(), "outputs"]), rest.iter().copied())
-        }
-        ["tasks" | "steps", task, "status"] => path("steps", [scope.tasks.get(task)?.0.as_str(), "status"]),
-        _ => return None,
-    };
-    Some(format!("{{{{ {expression} }}}}"))
-}
-/// The inside of a text that is one expression.
-fn whole(text: &str) -> Option<&str> {
-    let inside = text.strip_prefix("{{")?.strip_suffix("}}")?;
-    (!inside.contains("}}")).then(|| inside.trim())
-}
-
 fn is_plan(template: &Place<'_>) -> bool {
     template.get("steps").is_some() || template.get("dag").is_some()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn expressions_over_outcomes_become_dependencies() {
-        let read = |text: &str| dependencies_of(text, |name| ["A", "B"].contains(&name));
-        let is = |step: &str, statuses: &[&str]| json!({"step": step, "is": statuses});
-        assert_eq!(read("A && B.Succeeded"), Some((vec![json!("A"), is("B", &["completed"])], false)));
-        assert_eq!(
-            read("(A.Succeeded || A.Failed) && B"),
-            Some((vec![is("A", &["completed", "failed"]), json!("B")], false))
-        );
-        assert_eq!(read("A.Failed || B.Errored"), Some((vec![is("A", &["failed"]), is("B", &["failed"])], true)));
-        for other in ["!A", "A.AnySucceeded", "C", "A && (A || B)", "", "A.Daemoned"] {
-            assert_eq!(read(other), None, "{other}");
-        }
-    }
 }

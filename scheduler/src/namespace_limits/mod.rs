@@ -3,37 +3,31 @@
 //! This process counts its own use exactly. Each scheduler publishes its counts once a second and reads those of the
 //! others, so that what others used in the last seconds is not counted yet.
 
+mod shard_use;
+mod share;
+mod use_counts;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
-use std::time::Duration;
 
-use goalmill_broker::{Broker, BrokerError};
 use goalmill_common::clock::Clock;
 use goalmill_common::config::{NamespaceSettings, Settings, namespace_settings};
-use goalmill_common::goal::Usage;
-use goalmill_common::hash::HashMap;
 use goalmill_common::id::{Namespace, PlanId};
-use goalmill_common::number::{microdollars, to_u32};
 use goalmill_common::problem::{ErrorCode, Problem};
-use serde::{Deserialize, Serialize};
 use tokio::sync::Notify;
-use tokio_util::sync::CancellationToken;
 
-/// Interval of publishing and reading counts.
-const SHARE: Duration = Duration::from_secs(1);
+pub(crate) use shard_use::ShardUse;
+pub(crate) use share::share;
+use use_counts::{DAY_MS, MINUTE_MS, NamespaceUse, PublishedUse, UseCounts};
+
 /// How long an accepted plan counts before its owner does, in milliseconds: both publish in between.
 const ACCEPTED_MS: u64 = 3_000;
 /// Counts of plans and steps that were published longer ago are those of a process that has ended, in milliseconds.
 const SILENT_MS: u64 = 15_000;
-/// Unchanged counts are published again after this time, in milliseconds.
-const UNCHANGED_MS: u64 = 5_000;
 /// Wait for the end of a plan, in seconds.
 const PLAN_WAIT_S: u64 = 5;
 /// Namespaces whose counts one scheduler publishes.
 const SHARED_MAX: usize = 10_000;
-const MINUTE_MS: u64 = 60_000;
-const DAY_MS: u64 = 86_400_000;
-
 /// The limits of namespaces and what counts against them.
 pub(crate) struct NamespaceLimits {
     settings: BTreeMap<String, NamespaceSettings>,
@@ -43,68 +37,6 @@ pub(crate) struct NamespaceLimits {
     counts: Mutex<NamespaceUse>,
     /// Shards whose steps may wait for a namespace.
     listeners: Mutex<Vec<Weak<Notify>>>,
-}
-
-#[derive(Default)]
-struct NamespaceUse {
-    own: BTreeMap<Namespace, UseCounts>,
-    /// Of other schedulers, as they published them.
-    others: BTreeMap<Namespace, UseCounts>,
-    /// Plans that were accepted and are not known to be in the memory of an owner, until Unix milliseconds.
-    accepted: BTreeMap<Namespace, BTreeMap<PlanId, u64>>,
-    /// Steps that are about to be sent.
-    reserved_steps: BTreeMap<Namespace, u32>,
-}
-
-/// What a namespace uses in one process, or in several.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(default)]
-struct UseCounts {
-    plans: u32,
-    steps: u32,
-    /// Number of the minute that `submissions` is about, from the Unix epoch.
-    minute: u64,
-    submissions: u64,
-    /// Number of the day that the rest is about, from the Unix epoch.
-    day: u64,
-    bytes: u64,
-    cost: f64,
-    tokens: u64,
-}
-
-impl UseCounts {
-    /// The same without what belongs to earlier minutes and days.
-    fn at(mut self, now_ms: u64) -> Self {
-        let (minute, day) = (now_ms / MINUTE_MS, now_ms / DAY_MS);
-        if self.minute != minute {
-            (self.minute, self.submissions) = (minute, 0);
-        }
-        if self.day != day {
-            (self.day, self.bytes, self.cost, self.tokens) = (day, 0, 0.0, 0);
-        }
-        self
-    }
-
-    fn plus(self, other: Self) -> Self {
-        Self {
-            plans: self.plans.saturating_add(other.plans),
-            steps: self.steps.saturating_add(other.steps),
-            submissions: self.submissions.saturating_add(other.submissions),
-            bytes: self.bytes.saturating_add(other.bytes),
-            cost: self.cost + other.cost,
-            tokens: self.tokens.saturating_add(other.tokens),
-            ..self
-        }
-    }
-}
-
-/// What one scheduler publishes.
-#[derive(Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(default)]
-struct PublishedUse {
-    /// Unix milliseconds.
-    at_ms: u64,
-    namespaces: BTreeMap<Namespace, UseCounts>,
 }
 
 /// A limit that a submission would exceed.
@@ -261,25 +193,6 @@ impl NamespaceLimits {
     }
 }
 
-impl NamespaceUse {
-    fn sum(&mut self, namespace: &Namespace, now_ms: u64) -> UseCounts {
-        let of = |all: &BTreeMap<Namespace, UseCounts>| all.get(namespace).copied().unwrap_or_default().at(now_ms);
-        let mut sum = of(&self.own).plus(of(&self.others));
-        if let Some(accepted) = self.accepted.get_mut(namespace) {
-            accepted.retain(|_, until_ms| *until_ms > now_ms);
-            sum.plans = sum.plans.saturating_add(to_u32(accepted.len()));
-        }
-        sum
-    }
-
-    /// Steps that are with workers, or about to be sent.
-    fn steps(&self, namespace: &Namespace) -> u32 {
-        let of = |all: &BTreeMap<Namespace, UseCounts>| all.get(namespace).map_or(0, |counts| counts.steps);
-        let reserved = self.reserved_steps.get(namespace).copied().unwrap_or(0);
-        of(&self.own).saturating_add(of(&self.others)).saturating_add(reserved)
-    }
-}
-
 /// The first limit that one more submission would exceed.
 fn reached(limits: &NamespaceSettings, sum: UseCounts, bytes: u64, now_ms: u64) -> Option<ReachedLimit> {
     let left_s = |period_ms: u64| (period_ms - now_ms % period_ms).div_ceil(1_000);
@@ -312,188 +225,6 @@ fn refusal(namespace: &Namespace, has_own: bool, reached: &ReachedLimit) -> Prob
          `namespaces.\"{place}\".{setting}` in the settings of the schedulers and restart them"
     );
     Problem { retry_after_s: Some(*wait_s), ..Problem::new(ErrorCode::NamespaceLimitReached, detail) }
-}
-
-/// What one shard counts; it no longer counts once the shard is dropped.
-pub(crate) struct ShardUse {
-    limits: Arc<NamespaceLimits>,
-    counts: HashMap<Namespace, (u32, u32)>,
-}
-
-impl ShardUse {
-    pub(crate) fn new(limits: Arc<NamespaceLimits>) -> Self {
-        Self { limits, counts: HashMap::default() }
-    }
-
-    /// The label of a namespace that has metrics.
-    pub(crate) fn label(&self, namespace: &Namespace) -> Option<String> {
-        self.limits.label(namespace)
-    }
-
-    /// Whether a step of the namespace may be sent.
-    pub(crate) fn has_room(&self, namespace: &str) -> bool {
-        self.limits.has_room(&namespace.into())
-    }
-
-    /// Reserves the place of a step; give it back with [`ShardUse::unreserve`].
-    pub(crate) fn reserve(&self, namespace: &Namespace) -> bool {
-        let Some(most) = self.limits.steps_max(namespace) else { return true };
-        let mut in_use = self.limits.lock();
-        let has_room = in_use.steps(namespace) < most;
-        if has_room {
-            *in_use.reserved_steps.entry(namespace.clone()).or_default() += 1;
-        }
-        has_room
-    }
-
-    /// The step is counted, or was not sent.
-    pub(crate) fn unreserve(&self, namespace: &Namespace) {
-        if let Some(reserved) = self.limits.lock().reserved_steps.get_mut(namespace) {
-            *reserved = reserved.saturating_sub(1);
-        }
-    }
-
-    pub(crate) fn add_plan(&mut self, namespace: &Namespace, plan: &PlanId) {
-        if !self.limits.is_counted(namespace) {
-            return;
-        }
-        self.counts.entry(namespace.clone()).or_default().0 += 1;
-        let mut in_use = self.limits.lock();
-        in_use.own.entry(namespace.clone()).or_default().plans += 1;
-        if let Some(accepted) = in_use.accepted.get_mut(namespace) {
-            accepted.remove(plan);
-        }
-    }
-
-    pub(crate) fn remove_plan(&mut self, namespace: &Namespace) {
-        if let Some((plans, _)) = self.counts.get_mut(namespace).filter(|(plans, _)| *plans > 0) {
-            *plans -= 1;
-            self.limits.lock().free(namespace, 1, 0);
-            self.forget(namespace);
-        }
-    }
-
-    pub(crate) fn add_step(&mut self, namespace: &Namespace) {
-        if !self.limits.is_counted(namespace) {
-            return;
-        }
-        self.counts.entry(namespace.clone()).or_default().1 += 1;
-        self.limits.lock().own.entry(namespace.clone()).or_default().steps += 1;
-    }
-
-    pub(crate) fn remove_step(&mut self, namespace: &Namespace) {
-        let Some((_, steps)) = self.counts.get_mut(namespace).filter(|(_, steps)| *steps > 0) else { return };
-        *steps -= 1;
-        self.forget(namespace);
-        let most = self.limits.steps_max(namespace);
-        let was_full = {
-            let mut in_use = self.limits.lock();
-            let was_full = most.is_some_and(|most| in_use.steps(namespace) >= most);
-            in_use.free(namespace, 0, 1);
-            was_full
-        };
-        if was_full {
-            self.limits.notify();
-        }
-    }
-
-    /// Drops the counts of a namespace that has nothing left.
-    fn forget(&mut self, namespace: &Namespace) {
-        if self.counts.get(namespace) == Some(&(0, 0)) {
-            self.counts.remove(namespace);
-        }
-    }
-
-    /// Counts what a plan has used.
-    pub(crate) fn spend(&self, namespace: &Namespace, spent: Usage) {
-        if !self.limits.is_counted(namespace) {
-            return;
-        }
-        let now_ms = self.limits.clock.now_ms();
-        let mut in_use = self.limits.lock();
-        let own = in_use.own.entry(namespace.clone()).or_default();
-        *own = own.at(now_ms);
-        own.cost += spent.cost.max(0.0);
-        if let Some(label) = self.limits.label(namespace) {
-            let micros = microdollars(spent.cost);
-            metrics::counter!("goalmill_namespace_cost_microdollars_total", "namespace" => label.clone())
-                .increment(micros);
-            metrics::counter!("goalmill_namespace_tokens_total", "namespace" => label).increment(spent.tokens);
-        }
-        own.tokens = own.tokens.saturating_add(spent.tokens);
-    }
-}
-
-impl NamespaceUse {
-    fn free(&mut self, namespace: &Namespace, plans: u32, steps: u32) {
-        if let Some(own) = self.own.get_mut(namespace) {
-            own.plans = own.plans.saturating_sub(plans);
-            own.steps = own.steps.saturating_sub(steps);
-        }
-    }
-}
-
-impl Drop for ShardUse {
-    #[expect(clippy::iter_over_hash_type, reason = "sums are the same in any order")]
-    fn drop(&mut self) {
-        for (namespace, (plans, steps)) in &self.counts {
-            self.limits.lock().free(namespace, *plans, *steps);
-        }
-        self.limits.notify();
-    }
-}
-
-/// Shares the counts with other schedulers until stopped.
-///
-/// - `id`: that of this scheduler.
-pub(crate) async fn share(broker: Arc<dyn Broker>, id: String, limits: Arc<NamespaceLimits>, stop: CancellationToken) {
-    let mut published = None;
-    loop {
-        if let Err(error) = share_once(broker.as_ref(), &id, &limits, &mut published).await {
-            tracing::debug!("the use of namespaces could not be shared: {error}");
-        }
-        if stop.is_cancelled() {
-            return;
-        }
-        tokio::select! {
-            biased;
-            () = stop.cancelled() => {}
-            () = tokio::time::sleep(SHARE) => {}
-        }
-    }
-}
-
-async fn share_once(
-    broker: &dyn Broker,
-    own_id: &str,
-    limits: &NamespaceLimits,
-    last: &mut Option<PublishedUse>,
-) -> Result<(), BrokerError> {
-    let key = broker.keys().namespace_use();
-    let now_ms = limits.clock.now_ms();
-    let mut others = Vec::new();
-    for (id, text) in broker.fields(&key).await? {
-        let published: PublishedUse = serde_json::from_str(&text).unwrap_or_default();
-        if id == own_id {
-            if last.is_none() {
-                limits.resume(published, now_ms);
-            }
-        } else if published.at_ms.saturating_add(DAY_MS) < now_ms {
-            broker.remove_field(&key, &id).await?;
-        } else {
-            others.push(published);
-        }
-    }
-    limits.set_others(others.into_iter(), now_ms);
-    limits.set_gauges();
-    let own = limits.publish(now_ms);
-    let is_same = |last: &PublishedUse| last.namespaces == own.namespaces && own.at_ms < last.at_ms + UNCHANGED_MS;
-    if !last.as_ref().is_some_and(is_same) {
-        let text = serde_json::to_string(&own).expect("counts always have a JSON text");
-        broker.put_field(&key, own_id, &text).await?;
-        *last = Some(own);
-    }
-    Ok(())
 }
 
 #[cfg(test)]
@@ -529,18 +260,6 @@ mod tests {
         assert_eq!(sums(&all, UseCounts { tokens: 1_000, ..used }, 1), Some(("tokens_per_day", 86_390)));
         assert_eq!(sums(&all, UseCounts { plans: 2, ..used }, 1), Some(("plans_max", PLAN_WAIT_S)));
         assert_eq!(sums(&NamespaceSettings::default(), UseCounts { plans: 2, ..used }, 1), None);
-    }
-
-    #[test]
-    fn counts_end_with_their_minute_and_day() {
-        let now_ms = 20_000 * DAY_MS;
-        let counts = UseCounts { plans: 1, submissions: 2, bytes: 3, cost: 4.0, tokens: 5, ..UseCounts::default() };
-        let counts = UseCounts { minute: now_ms / MINUTE_MS, day: now_ms / DAY_MS, ..counts };
-        assert_eq!(counts.at(now_ms), counts);
-        let later = counts.at(now_ms + MINUTE_MS);
-        assert_eq!((later.submissions, later.bytes, later.plans), (0, 3, 1));
-        let later = counts.at(now_ms + DAY_MS);
-        assert_eq!((later.bytes, later.cost, later.tokens, later.plans), (0, 0.0, 0, 1));
     }
 
     #[test]

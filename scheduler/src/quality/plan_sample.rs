@@ -1,0 +1,206 @@
+//! The part of a plan's log that its last state does not tell.
+
+use std::collections::BTreeMap;
+
+use goalmill_common::event::{Event, PlanEvent, Record, Route, StepEvent};
+use goalmill_common::id::StepId;
+use goalmill_common::json::Json;
+use goalmill_common::number::to_usize;
+use goalmill_common::revision::Trigger;
+use serde::Deserialize;
+use serde_json::Value;
+
+use super::model_figures::ModelFiguresByName;
+use super::plan_figures::Ratio;
+
+/// The part of a plan's log that the last state does not tell.
+#[derive(Debug, Default)]
+pub(crate) struct PlanSample {
+    accepted_ms: u64,
+    /// Seconds from goal to plan, of planners.
+    pub(super) planning: Option<f64>,
+    pub(super) confidence: Option<f64>,
+    replan_ms: Option<u64>,
+    pub(super) replanning: Vec<f64>,
+    pub(super) routing: Vec<f64>,
+    pub(super) answers: Ratio,
+    pub(super) planning_cost: f64,
+    /// Cost of each step's attempts: all, failed.
+    pub(super) costs: BTreeMap<StepId, (f64, f64)>,
+    /// Cost of each step's recorded calls, while a next attempt would use them.
+    call_costs: BTreeMap<StepId, Vec<f64>>,
+    pub(super) models: ModelFiguresByName,
+}
+
+/// What the provenance of a plan says about its making.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub(super) struct Account {
+    pub(super) said: Option<f64>,
+    rounds: Vec<Value>,
+    tried: Vec<Value>,
+}
+
+impl PlanSample {
+    /// Takes in the next event of the log.
+    pub(crate) fn observe(&mut self, record: &Record) {
+        match &record.event {
+            Event::Plan(event) => self.observe_plan(event, record.time_ms),
+            Event::Step { step, event, .. } => self.observe_step(step, event),
+        }
+    }
+
+    fn observe_plan(&mut self, event: &PlanEvent, time_ms: u64) {
+        if let PlanEvent::GoalAccepted(_) = event {
+            self.accepted_ms = time_ms;
+        } else if let PlanEvent::PlanCreated(created) = event {
+            if let Some(provenance) = created.provenance.as_ref().filter(|_| created.fork.is_none()) {
+                let account = self.account(provenance, true, true);
+                self.planning = Some(seconds(self.accepted_ms, time_ms));
+                self.confidence = Some(account.said.unwrap_or(created.confidence));
+            }
+        } else if let PlanEvent::PlanValidated(validated) = event {
+            self.route(&validated.routes);
+        } else if let PlanEvent::Extended(extended) = event {
+            self.route(&extended.routes);
+        } else if let PlanEvent::PlanningFailed(failed) = event {
+            let is_first = self.planning.is_none();
+            match &failed.provenance {
+                Some(provenance) => drop(self.account(provenance, is_first, false)),
+                None if is_first => self.answers.count(false),
+                None => {}
+            }
+        } else if let PlanEvent::ModelAnswered(answered) = event {
+            self.planning_cost += answered.usage.cost;
+        } else if let PlanEvent::ReplanTriggered(replan) = event {
+            let by_planner = ![Trigger::AskUser, Trigger::BetterPlan].iter().any(|t| t.as_str() == replan.trigger);
+            self.replan_ms = by_planner.then_some(time_ms);
+        } else if let PlanEvent::QuestionAnswered(_) = event {
+            self.replan_ms = Some(time_ms);
+        } else if let PlanEvent::Revised(revised) = event {
+            self.end_replan(time_ms);
+            if let Some(provenance) = &revised.provenance {
+                self.account(provenance, false, true);
+            }
+        } else if let PlanEvent::RevisionProposed(_)
+        | PlanEvent::QuestionAsked(_)
+        | PlanEvent::Resumed(_)
+        | PlanEvent::Failed(_) = event
+        {
+            self.end_replan(time_ms);
+        }
+    }
+
+    fn end_replan(&mut self, time_ms: u64) {
+        self.replanning.extend(self.replan_ms.take().map(|begun_ms| seconds(begun_ms, time_ms)));
+    }
+
+    fn route(&mut self, routes: &[Route]) {
+        let took: Vec<f64> = routes.iter().filter_map(|route| route.took_ms).collect();
+        if !took.is_empty() {
+            self.routing.push(took.iter().sum::<f64>() / 1_000.0);
+        }
+    }
+
+    /// Takes in what models answered, in all planners that were asked.
+    ///
+    /// - `is_plan`: whether the answers were to the goal.
+    /// - `is_used`: whether the last one was used.
+    pub(super) fn account(&mut self, provenance: &Json, is_plan: bool, is_used: bool) -> Account {
+        let account: Account = serde_json::from_str(provenance.text()).unwrap_or_default();
+        let answers = self.answers.all;
+        for tried in &account.tried {
+            let rounds = tried["rounds"].as_array().map(Vec::as_slice).unwrap_or_default();
+            self.models.observe(rounds, is_plan, &mut self.answers);
+            if is_plan && rounds.is_empty() {
+                self.answers.count(false);
+            }
+        }
+        let valid = self.models.observe(&account.rounds, is_plan, &mut self.answers);
+        if let (true, Some(model)) = (is_used, valid) {
+            self.models.of(&model).usable += 1;
+        }
+        let is_silent = account.rounds.is_empty() && (is_used || self.answers.all == answers);
+        if is_plan && is_silent {
+            self.answers.count(is_used);
+        }
+        account
+    }
+
+    fn observe_step(&mut self, step: &StepId, event: &StepEvent) {
+        self.observe_calls(step, event);
+        if let StepEvent::CallRecorded(_) = event {
+            return;
+        }
+        let cost = event.usage().cost;
+        let is_wasted = matches!(event, StepEvent::Retrying(_) | StepEvent::Failed(_) | StepEvent::Skipped(_));
+        let wasted = if is_wasted { cost } else { 0.0 };
+        self.add_cost(step, cost, wasted);
+    }
+
+    /// The cost of a recorded call is wasted when it is dropped: for another call, with another agent, or with its step.
+    fn observe_calls(&mut self, step: &StepId, event: &StepEvent) {
+        if let StepEvent::CallRecorded(call) = event {
+            self.call_costs.entry(step.clone()).or_default().push(call.cost);
+            self.add_cost(step, call.cost, 0.0);
+            return;
+        }
+        let Some(costs) = self.call_costs.get_mut(step) else { return };
+        let kept = if let StepEvent::CallsDiscarded(discarded) = event {
+            to_usize(discarded.from.saturating_sub(1)).min(costs.len())
+        } else if event.drops_calls() {
+            0
+        } else {
+            return;
+        };
+        let wasted = costs.drain(kept..).sum();
+        if let StepEvent::Completed(_) | StepEvent::Decomposed(_) = event {
+            return;
+        }
+        self.add_cost(step, 0.0, wasted);
+    }
+
+    fn add_cost(&mut self, step: &StepId, cost: f64, wasted: f64) {
+        if cost > 0.0 || wasted > 0.0 {
+            let sums = self.costs.entry(step.clone()).or_default();
+            *sums = (sums.0 + cost, sums.1 + wasted);
+        }
+    }
+}
+
+fn seconds(from_ms: u64, to_ms: u64) -> f64 {
+    to_ms.saturating_sub(from_ms) as f64 / 1_000.0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_planner_without_a_model_gives_one_answer() {
+        let mut sample = PlanSample::default();
+        sample.account(&Json::of(&serde_json::json!({"rule": "travel"})), true, true);
+        assert_eq!(sample.answers, Ratio { hits: 1, all: 1 });
+        sample.account(&Json::of(&serde_json::json!({"tried": [{"planner": "rules"}]})), true, false);
+        assert_eq!(sample.answers, Ratio { hits: 1, all: 2 });
+    }
+
+    #[test]
+    fn the_cost_of_every_attempt_is_counted_once_and_that_of_failed_ones_as_wasted() {
+        let mut sample = PlanSample::default();
+        let id: StepId = "draft".into();
+        for event in StepEvent::samples() {
+            if let StepEvent::Iterated(mut iterated) = event {
+                iterated.cost = 0.25;
+                sample.observe_step(&id, &StepEvent::Iterated(iterated));
+            } else if let StepEvent::Retrying(mut retrying) = event {
+                retrying.cost = 0.5;
+                sample.observe_step(&id, &StepEvent::Retrying(retrying));
+            } else if let StepEvent::Completed(mut completed) = event {
+                completed.cost = 1.0;
+                sample.observe_step(&id, &StepEvent::Completed(completed));
+            }
+        }
+        assert_eq!(sample.costs.get(&id), Some(&(1.75, 0.5)));
+    }
+}
