@@ -23,7 +23,7 @@ use crate::graph::{PlanGraph, StepIndex};
 use crate::implied_criteria::implied_criteria;
 use crate::plan_size::{count_step, count_steps};
 use crate::reserved::ReservedEstimates;
-use crate::revise::{self, Revising, into_items, into_plan};
+use crate::revise::{self, into_items, into_plan};
 use crate::state::{JoinState, Origin, PhaseState, PlanState, StepHook, StepState, ToldToWait, at};
 use crate::transitions::{plan_transition, step_transition};
 use crate::waiting::{PLANNER_MS, Waiting};
@@ -122,7 +122,7 @@ fn apply_plan(state: &mut PlanState, record: &Record, event: &PlanEvent) -> Resu
                 let steps = &state.plan.steps;
                 state.revising.deferred_failures.retain(|i| steps[*i].id != step);
             }
-            end_replan(&mut state.revising);
+            state.revising.end_replan();
         }
         PlanEvent::Rejected(why) => {
             end(state, record.time_ms, PlanStatus::Rejected, None, &why.reason);
@@ -280,16 +280,9 @@ fn replan(state: &mut PlanState, trigger: &ReplanTriggered) {
         state.judging.get_or_insert_default().revision_asked = true;
     }
     state.waiting = Waiting::for_replan(Box::new(trigger.clone()));
-    end_replan(&mut state.revising);
+    state.revising.end_replan();
     state.revising.failures_seen = state.counts.failed;
     state.revising.budget_seen |= trigger.trigger == Trigger::BudgetLow.as_str();
-}
-
-/// Clears the refusals and answers of the previous replan.
-fn end_replan(revising: &mut Revising) {
-    revising.refused.clear();
-    revising.answers.clear();
-    revising.hook = None;
 }
 
 fn refuse(state: &mut PlanState, refused: &RevisionRefused) {
@@ -382,12 +375,10 @@ fn stop(state: &mut PlanState, time_ms: u64, keeps_cleanup: bool) {
     state.granted = GrantedBudgets::default();
     state.waits_for_budget.clear();
     state.resources_held.fill(0);
-    state.ready_inline.clear();
-    state.ready_sub_plans.clear();
-    state.listed.clear();
+    clear_tracked(state);
     state.waiting = Waiting::Nothing;
     state.origin.open_until_ms = 0;
-    end_replan(&mut state.revising);
+    state.revising.end_replan();
 }
 
 fn apply_step(
@@ -754,6 +745,14 @@ fn transition(state: &mut PlanState, i: StepIndex, old: StepStatus, new: StepSta
         state.undoing.retain(|undo| *undo != i);
         release_dependents(state, i, new, satisfied);
     }
+}
+
+/// Forgets which steps the engine runs itself, and which have their turn.
+pub(crate) fn clear_tracked(state: &mut PlanState) {
+    state.ready_inline.clear();
+    state.ready_waits.clear();
+    state.ready_sub_plans.clear();
+    state.listed.clear();
 }
 
 /// Tracks the ready steps that the engine runs itself.

@@ -180,7 +180,7 @@ impl Turn<'_> {
         let mut issues = Vec::new();
         if let HookRuling::ChangePlan(planned) = &answer.ruling {
             let changes = towards(self.state, &planned.plan);
-            match resolve(self.state, &changes, &self.context.limits) {
+            match resolve(self.state, &changes, &self.context.limits, None) {
                 Ok(_) if changes.is_empty() => answer.ruling = HookRuling::Allow,
                 Ok(delta) => {
                     let provenance = json!({"hook": answer.hook, "question": answer.id, "reason": answer.reason});

@@ -123,7 +123,7 @@ impl Turn<'_> {
             let reason = self.state.waiting.replan().map(|replan| replan.reason.clone()).unwrap_or_default();
             return self.end_revisions(&reason);
         }
-        let delta = match resolve(self.state, &proposal.changes, &self.context.limits) {
+        let delta = match resolve(self.state, &proposal.changes, &self.context.limits, None) {
             Ok(delta) => delta,
             Err(issues) => return self.refuse_proposal(&proposal, "the revised plan would not be valid", issues),
         };
@@ -225,7 +225,7 @@ impl Turn<'_> {
     pub(crate) fn approve_revision(&mut self, reason: &str) {
         let Some(proposed) = self.state.waiting.proposed().cloned() else { return };
         let proposal = proposed.proposal;
-        match resolve(self.state, &proposal.changes, &self.context.limits) {
+        match resolve(self.state, &proposal.changes, &self.context.limits, None) {
             Ok(delta) => {
                 let wider = self.undisclosed_widening(&delta, &proposed.widens);
                 if wider.is_empty() {
@@ -286,7 +286,7 @@ impl Turn<'_> {
         if !self.is_active() && self.state.status != PlanStatus::AwaitingApproval {
             return Err(self.refuse_plan("there is no plan to edit yet"));
         }
-        let delta = resolve(self.state, &changes, &self.context.limits)
+        let delta = resolve(self.state, &changes, &self.context.limits, None)
             .map_err(|issues| Rejection::Invalid { reason: "the edited plan would not be valid".into(), issues })?;
         let proposed = self.state.waiting.proposed();
         if let Some(proposed) = proposed.filter(|proposed| changes.starts_with(&proposed.proposal.changes)) {
