@@ -208,7 +208,11 @@ impl Turn<'_> {
             // A person decides.
             (HookPoint::OnPlanApproved, _) => {}
             (_, HookRuling::Refuse) => self.fail_plan(refused(&answer.hook, &answer.reason)),
-            (_, _) => self.request_approval(),
+            (_, _) => {
+                if !self.request_approval() {
+                    self.start_steps();
+                }
+            }
         }
     }
 

@@ -57,32 +57,27 @@ impl Turn<'_> {
                     ..Proposal::new(strategy, changes)
                 });
             }
-            PlanAnswer::Revision(proposal) => self.handle_proposal(*proposal),
-        }
-        Ok(())
-    }
-
-    fn handle_proposal(&mut self, mut proposal: Proposal) {
-        proposal.summary = proposal.summary.chars().take(TEXT_CHARS_MAX).collect();
-        proposal.usage = proposal.usage.bounded();
-        proposal.confidence = proposal.confidence.filter(|confidence| confidence.is_finite());
-        match proposal.strategy {
-            RevisionStrategy::Abort => self.abort(proposal),
-            RevisionStrategy::AskUser => self.ask(proposal),
-            RevisionStrategy::RetryWithAgent
-            | RevisionStrategy::Decompose
-            | RevisionStrategy::Workaround
-            | RevisionStrategy::Adjust
-            | RevisionStrategy::ReplanRemaining
-            | RevisionStrategy::InsertRecovery
-            | RevisionStrategy::SkipAndContinue
-            | RevisionStrategy::Edit => {
-                if proposal.strategy == RevisionStrategy::Edit {
-                    proposal.strategy = RevisionStrategy::Workaround;
+            PlanAnswer::Revision(proposal) => {
+                let mut proposal = bounded_proposal(*proposal);
+                match proposal.strategy {
+                    RevisionStrategy::Abort => self.abort(proposal),
+                    RevisionStrategy::AskUser => self.ask(proposal),
+                    RevisionStrategy::Edit => {
+                        // Only people edit.
+                        proposal.strategy = RevisionStrategy::Workaround;
+                        self.propose(proposal);
+                    }
+                    RevisionStrategy::RetryWithAgent
+                    | RevisionStrategy::Decompose
+                    | RevisionStrategy::Workaround
+                    | RevisionStrategy::Adjust
+                    | RevisionStrategy::ReplanRemaining
+                    | RevisionStrategy::InsertRecovery
+                    | RevisionStrategy::SkipAndContinue => self.propose(proposal),
                 }
-                self.propose(proposal);
             }
         }
+        Ok(())
     }
 
     /// Ends the plan on a planner's advice. Results are kept; the log has the planner's reason.
@@ -402,6 +397,15 @@ impl Turn<'_> {
         let detail = self.answer_issue(question, &answer)?;
         let hint = "give a `default` that fits the `schema`";
         Some(issue("INVALID_VALUE", "/question/default", detail, hint))
+    }
+}
+
+fn bounded_proposal(proposal: Proposal) -> Proposal {
+    Proposal {
+        summary: proposal.summary.chars().take(TEXT_CHARS_MAX).collect(),
+        usage: proposal.usage.bounded(),
+        confidence: proposal.confidence.filter(|confidence| confidence.is_finite()),
+        ..proposal
     }
 }
 
