@@ -1,5 +1,5 @@
 //! Resolves a list of changes into added, modified, removed, skipped and restarted steps: the one way in which a change
-//! of a plan becomes what happens to its steps, whoever asks for it.
+//! of a plan becomes what happens to its steps, from all that ask for one: planners, people, hooks, streams.
 
 use std::collections::{BTreeMap, BTreeSet};
 
