@@ -14,9 +14,9 @@ use goalmill_common::json_limits;
 use goalmill_common::revision::{Proposal, RevisionStrategy};
 use serde_json::json;
 
-use crate::attempt::Spent;
 use crate::decide::Turn;
 use crate::graph::StepIndex;
+use crate::report::Spent;
 use crate::revise::{resolve, towards};
 use crate::state::StepHook;
 use crate::waiting::Waiting;

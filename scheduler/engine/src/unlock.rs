@@ -5,12 +5,12 @@ use goalmill_common::failure::{Failure, FailureClass};
 use goalmill_common::plan::StepKind;
 use goalmill_common::status::{PlanStatus, StepStatus};
 
-use crate::attempt::Spent;
 use crate::constraints::CONSTRAINT_BROKEN;
 use crate::decide::Turn;
 use crate::failure::plan_failure;
 use crate::graph::StepIndex;
 use crate::render;
+use crate::report::Spent;
 use crate::state::JoinState;
 
 impl Turn<'_> {

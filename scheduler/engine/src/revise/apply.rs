@@ -72,7 +72,7 @@ pub(crate) fn revise(state: &mut PlanState, record: &Record, revised: &PlanRevis
     let restarted = touched(state, seq, &revised.restarted)?;
     let skipped = touched(state, seq, &revised.skipped)?;
     let skipped = skipped.into_iter().map(|i| (i, String::new())).collect();
-    let delta = Delta { restarted, skipped, ..staged };
+    let delta = Delta { skipped, restarted, ..staged };
     let (plan, graph) = merged(state, seq, &delta)?;
     state.revising.staged = None;
     state.revising.records.push(history(state, record, revised, &delta));

@@ -6,10 +6,14 @@
 
 mod apply;
 mod better_plan;
+mod by_person;
 mod delta;
 mod draft;
+mod inner_plan;
 mod propose;
+mod record;
 mod rewrite;
+mod towards;
 mod trigger;
 mod widen;
 
@@ -27,7 +31,8 @@ use crate::graph::StepIndex;
 
 pub(crate) use apply::{extend, restage, revise, stage};
 pub(crate) use delta::{Delta, resolve};
-pub(crate) use draft::{into_items, into_plan, towards};
+pub(crate) use inner_plan::{into_items, into_plan};
+pub(crate) use towards::towards;
 pub(crate) use trigger::trigger_of;
 
 /// The revision state of a plan.
