@@ -99,10 +99,7 @@ impl Submission {
 
     /// Reads an entry; unknown fields are ignored, an unknown major version is refused.
     pub fn from_fields(fields: &Fields) -> Result<Self, BadSubmission> {
-        let text = |name: &str| -> Option<Result<String, ()>> {
-            let (_, bytes) = fields.iter().find(|(field, _)| field == name)?;
-            Some(String::from_utf8(bytes.clone()).map_err(|_| ()))
-        };
+        let text = |name: &str| find_text(fields, name);
         let id = match text("id") {
             Some(Ok(id)) if is_id(&id) => Some(id),
             _ => None,
@@ -157,13 +154,22 @@ impl Submission {
                 Ok(Self { id, source, kind, data, traceparent, namespace })
             }
             _ => {
-                let unknown = issues.iter().any(|i| i.code == "UNSUPPORTED_TYPE");
-                let code = if unknown { ErrorCode::UnsupportedType } else { ErrorCode::InvalidEntry };
-                let problem = Problem::new(code, "the entry is not a submission").with_errors(issues);
-                Err(BadSubmission { id: id.map(|id| qualify(namespace.as_ref(), &id)), problem })
+                Err(BadSubmission { id: id.map(|id| qualify(namespace.as_ref(), &id)), problem: no_submission(issues) })
             }
         }
     }
+}
+
+/// The text of a field; an error when it is not UTF-8.
+fn find_text(fields: &Fields, name: &str) -> Option<Result<String, ()>> {
+    let (_, bytes) = fields.iter().find(|(field, _)| field == name)?;
+    Some(String::from_utf8(bytes.clone()).map_err(|_| ()))
+}
+
+fn no_submission(issues: Vec<Issue>) -> Problem {
+    let unknown = issues.iter().any(|i| i.code == "UNSUPPORTED_TYPE");
+    let code = if unknown { ErrorCode::UnsupportedType } else { ErrorCode::InvalidEntry };
+    Problem::new(code, "the entry is not a submission").with_errors(issues)
 }
 
 /// The namespace of the stream by which an entry came.

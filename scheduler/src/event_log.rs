@@ -64,7 +64,8 @@ pub(crate) fn size_bytes(entries: &[LogEntry]) -> usize {
     entries.iter().map(|entry| entry.events.len()).sum()
 }
 
-fn fold(mut state: Option<PlanState>, entries: &[LogEntry]) -> Result<Option<PlanState>, ReadError> {
+/// The state after these entries, which follow those of `state`.
+pub(crate) fn fold(mut state: Option<PlanState>, entries: &[LogEntry]) -> Result<Option<PlanState>, ReadError> {
     for entry in entries {
         for record in parse_records(entry)? {
             replay(&mut state, &record)?;

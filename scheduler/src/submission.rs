@@ -83,7 +83,16 @@ pub(crate) async fn parse_plan_draft(
     bytes: usize,
 ) -> Result<ParsedPlan, Problem> {
     let scheduler = scheduler.clone();
-    run_blocking_if_large(bytes, move || parse_plan_now(&scheduler, draft)).await
+    run_blocking_if_large(bytes, move || {
+        let live = scheduler.directory.live();
+        let rules = Rules { policy: &scheduler.policy, live: live.as_deref(), ..Rules::default() };
+        let mut parsed = parse_plan_with(&scheduler, draft, &rules)?;
+        if let Some(planned) = &parsed.planned {
+            give_inputs(&mut parsed.goal, &planned.plan)?;
+        }
+        Ok(parsed)
+    })
+    .await
 }
 
 /// Reads the text of a plan, and puts the stored plans that it uses in their places.
@@ -136,7 +145,10 @@ pub(crate) struct ParsedGoal {
 /// Parses and validates a goal.
 pub(crate) async fn parse_goal(scheduler: &Arc<Scheduler>, text: Bytes) -> Result<ParsedGoal, Problem> {
     let scheduler = scheduler.clone();
-    run_blocking_if_large(text.len(), move || parse_goal_now(&scheduler, &text)).await
+    run_blocking_if_large(text.len(), move || {
+        convert_goal(&scheduler, parse_draft(&scheduler, &text, Format::Auto, ErrorCode::InvalidGoal)?)
+    })
+    .await
 }
 
 /// Gives a goal the namespace of the stream that it came by, and refuses one that names another.
@@ -165,11 +177,7 @@ fn invalid_traceparent() -> Problem {
     Problem::new(ErrorCode::InvalidEntry, issue.detail.clone()).with_errors(vec![issue])
 }
 
-fn parse_goal_now(scheduler: &Scheduler, text: &[u8]) -> Result<ParsedGoal, Problem> {
-    convert_goal_now(scheduler, parse_draft(scheduler, text, Format::Auto, ErrorCode::InvalidGoal)?)
-}
-
-fn convert_goal_now(scheduler: &Scheduler, draft: Value) -> Result<ParsedGoal, Problem> {
+fn convert_goal(scheduler: &Scheduler, draft: Value) -> Result<ParsedGoal, Problem> {
     let converted = formats::convert_goal(draft, &scheduler.settings.limits);
     let goal = validate_goal(scheduler, &converted.document).map_err(|problem| located(&converted, problem))?;
     if let Some(issue) = formats::missing_state(&goal.description).filter(|_| converted.format.is_some()) {
@@ -184,22 +192,12 @@ fn located(converted: &ConvertedDocument, problem: Problem) -> Problem {
     problem.with_errors(errors)
 }
 
-fn parse_plan_now(scheduler: &Scheduler, draft: Value) -> Result<ParsedPlan, Problem> {
-    let live = scheduler.directory.live();
-    let rules = Rules { policy: &scheduler.policy, live: live.as_deref(), ..Rules::default() };
-    let mut parsed = parse_plan_with(scheduler, draft, &rules)?;
-    if let Some(planned) = &parsed.planned {
-        give_inputs(&mut parsed.goal, &planned.plan)?;
-    }
-    Ok(parsed)
-}
-
 fn parse_plan_with(scheduler: &Scheduler, mut draft: Value, rules: &Rules<'_>) -> Result<ParsedPlan, Problem> {
     if formats::is_workflow(&draft) {
         match formats::workflow_plan(&draft) {
             Some(plan) => draft = plan,
             None => {
-                let ParsedGoal { goal, notes } = convert_goal_now(scheduler, draft)?;
+                let ParsedGoal { goal, notes } = convert_goal(scheduler, draft)?;
                 return Ok(ParsedPlan { goal, planned: None, notes });
             }
         }

@@ -2,19 +2,27 @@
 
 use crate::id::StepId;
 
+mod goal_changed;
 mod hook;
 mod kind;
 mod line;
 mod plan;
+mod planning;
+mod review;
+mod revision;
 mod step;
 mod table;
 mod weight;
 
 pub use crate::call::RecordedCall;
+pub use goal_changed::GoalChanged;
 pub use hook::{HookAsked, HookDecided, HookDecision};
 pub use kind::{PlanEventKind, StepEventKind};
 pub use line::{LogError, read_entry, write_entry};
 pub use plan::*;
+pub use planning::*;
+pub use review::*;
+pub use revision::*;
 pub use step::*;
 
 /// One line of a plan's log.

@@ -10,7 +10,8 @@ use crate::plan::{Plan, Step};
 use crate::report::{SuggestedAdjustment, TokenSplit};
 
 use super::hook::{HookAsked, HookDecided};
-use super::plan::{ApprovalRequested, Reason};
+use super::plan::Reason;
+use super::review::ApprovalRequested;
 use super::table::events;
 use super::weight::{self, json};
 

@@ -15,11 +15,11 @@ use goalmill_common::plan::Strategy;
 use goalmill_common::status::StepStatus;
 
 use crate::PlanState;
-use crate::attempt::Spent;
 use crate::budget::BUDGET_EXCEEDED;
 use crate::decide::Turn;
 use crate::grant::CallGrant;
 use crate::graph::StepIndex;
+use crate::report::Spent;
 
 /// An attempt that waited gets room for so many calls like the one that it waited for, if there is plenty.
 const CALLS_AHEAD: u32 = 4;

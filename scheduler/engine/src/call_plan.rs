@@ -11,11 +11,11 @@ use goalmill_common::status::PlanStatus;
 use serde_json::{Value, json};
 
 use crate::PlanState;
-use crate::attempt::Spent;
 use crate::decide::Turn;
 use crate::family::FamilyRequest;
 use crate::graph::StepIndex;
 use crate::plan_size::count_steps;
+use crate::report::Spent;
 use crate::sub_plan::SubPlanRequest;
 
 impl Turn<'_> {

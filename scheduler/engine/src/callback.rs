@@ -8,9 +8,9 @@ use goalmill_common::id::{AttemptToken, StepId, WorkerId};
 use goalmill_common::report::{Report, What};
 use goalmill_common::status::StepStatus;
 
-use crate::attempt::Spent;
 use crate::decide::{Turn, not_allowed};
 use crate::graph::StepIndex;
+use crate::report::Spent;
 use crate::{EngineContext, PlanState, Rejection};
 
 /// The worker that the log names for what comes by callback.

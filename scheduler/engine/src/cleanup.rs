@@ -1,6 +1,8 @@
 //! Clean-up: the steps that run once the outcome of a plan is known. First the undo steps of what was done, the last one
 //! that began first, one at a time; then the `always` steps. The outcome stays, whatever becomes of them.
 
+use std::collections::BTreeSet;
+
 use goalmill_common::event::{CleanupStarted, PlanEnded, PlanEvent, SkipCause};
 use goalmill_common::failure::FailureClass;
 use goalmill_common::id::StepId;
@@ -236,7 +238,7 @@ impl PlanState {
     }
 
     /// The undo steps of steps that a revision removes: the last one that began first.
-    pub(crate) fn undos_of(&self, removed: &[StepIndex]) -> Vec<StepIndex> {
+    pub(crate) fn undos_of(&self, removed: &BTreeSet<StepIndex>) -> Vec<StepIndex> {
         let needed = removed.iter().filter(|i| self.needs_undo(**i));
         let undos = needed.filter_map(|i| Some((self.steps[*i].began_ms(), self.undo_of(*i)?)));
         let mut undos: Vec<(u64, StepIndex)> = undos.filter(|(_, undo)| !removed.contains(undo)).collect();

@@ -13,9 +13,9 @@ use goalmill_common::report::{Report, What};
 use goalmill_plan::schema::SCHEMA_BYTES_MAX;
 use goalmill_plan::validate;
 
-use crate::attempt::Spent;
 use crate::decide::Turn;
 use crate::graph::StepIndex;
+use crate::report::Spent;
 use crate::streaming;
 
 /// Failure code of a step that is too complex for one agent.

@@ -12,10 +12,10 @@ use goalmill_common::text::shorten;
 use goalmill_expression as expression;
 use serde_json::Value;
 
-use crate::attempt::Spent;
 use crate::decide::Turn;
 use crate::graph::StepIndex;
 use crate::render::{self, Unrendered};
+use crate::report::Spent;
 
 /// Bytes of outputs that the items of a map read together when each of them reads outputs of other steps.
 const ITEM_READS_MAX: usize = 64 << 20;

@@ -12,10 +12,10 @@ use goalmill_common::status::{PlanStatus, StepStatus};
 
 use crate::Effect;
 use crate::PlanState;
-use crate::attempt::Spent;
 use crate::constraints::CONSTRAINT_BROKEN;
 use crate::decide::Turn;
 use crate::graph::StepIndex;
+use crate::report::Spent;
 use crate::revise::trigger_of;
 
 /// Steps that the end of a plan cancels with an event each; of more, the end lists the ids, so that it stays smaller than

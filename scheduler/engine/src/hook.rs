@@ -14,9 +14,9 @@ use goalmill_common::json_limits;
 use goalmill_common::revision::{Proposal, RevisionStrategy};
 use serde_json::json;
 
-use crate::attempt::Spent;
 use crate::decide::Turn;
 use crate::graph::StepIndex;
+use crate::report::Spent;
 use crate::revise::{resolve, towards};
 use crate::state::StepHook;
 use crate::waiting::Waiting;
@@ -180,7 +180,7 @@ impl Turn<'_> {
         let mut issues = Vec::new();
         if let HookRuling::ChangePlan(planned) = &answer.ruling {
             let changes = towards(self.state, &planned.plan);
-            match resolve(self.state, &changes, &self.context.limits) {
+            match resolve(self.state, &changes, &self.context.limits, None) {
                 Ok(_) if changes.is_empty() => answer.ruling = HookRuling::Allow,
                 Ok(delta) => {
                     let provenance = json!({"hook": answer.hook, "question": answer.id, "reason": answer.reason});
@@ -208,7 +208,11 @@ impl Turn<'_> {
             // A person decides.
             (HookPoint::OnPlanApproved, _) => {}
             (_, HookRuling::Refuse) => self.fail_plan(refused(&answer.hook, &answer.reason)),
-            (_, _) => self.request_approval(),
+            (_, _) => {
+                if !self.request_approval() {
+                    self.start_steps();
+                }
+            }
         }
     }
 

@@ -15,9 +15,9 @@ use goalmill_common::status::{PlanStatus, StepStatus};
 use goalmill_plan::document::issue;
 use serde_json::json;
 
-use crate::attempt::Spent;
 use crate::decide::{Turn, not_allowed};
 use crate::graph::StepIndex;
+use crate::report::Spent;
 use crate::waiting::{PLANNER_MS, Waiting};
 use crate::{Rejection, output_check, render};
 

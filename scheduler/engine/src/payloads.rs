@@ -11,10 +11,10 @@ use goalmill_common::plan::StepKind;
 use goalmill_common::status::StepStatus;
 use goalmill_expression::{NeededPayload, Payloads};
 
-use crate::attempt::Spent;
 use crate::decide::Turn;
 use crate::graph::StepIndex;
 use crate::payload_loads::LoadedPayload;
+use crate::report::Spent;
 use crate::state::StepHook;
 use crate::transitions::may_fail;
 use crate::{Command, Effect, Rejection, render};

@@ -4,10 +4,10 @@ use goalmill_common::event::{StepCompleted, StepEvent, StepIterated};
 use goalmill_common::failure::{Failure, FailureClass};
 use goalmill_common::plan::OnMax;
 
-use crate::attempt::Spent;
 use crate::decide::Turn;
 use crate::graph::StepIndex;
 use crate::render::{self, Unrendered};
+use crate::report::Spent;
 
 impl Turn<'_> {
     /// Takes the outputs of an iteration. Returns them if they are those of the step; otherwise the next iteration

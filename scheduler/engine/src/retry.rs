@@ -6,9 +6,9 @@ use goalmill_common::plan::{Jitter, Retry};
 use goalmill_common::retry_after::RETRY_AFTER_MS_MAX;
 
 use crate::Effect;
-use crate::attempt::Spent;
 use crate::decide::Turn;
 use crate::graph::StepIndex;
+use crate::report::Spent;
 
 /// The least wait when an agent asks to wait until a time, by how often it has asked in a row.
 const ASKED_AGAIN: Retry = Retry { max: u32::MAX, initial_ms: 50, factor: 2.0, max_ms: 60_000, jitter: Jitter::None };

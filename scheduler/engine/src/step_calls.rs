@@ -14,10 +14,10 @@ use goalmill_common::status::StepStatus;
 use goalmill_plan::schema::Schema;
 use serde_json::{Value, json};
 
-use crate::attempt::Spent;
 use crate::decide::Turn;
 use crate::graph::StepIndex;
 use crate::recorded_calls::{StepCalls, Successor};
+use crate::report::Spent;
 use crate::{PlanState, Rejection};
 
 impl PlanState {

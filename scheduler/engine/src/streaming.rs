@@ -19,7 +19,7 @@ impl Turn<'_> {
         self.check_streaming()?;
         let add = |step: &Step| Change::AddStep { step: Box::new(step.clone()), before: Vec::new() };
         let changes: Vec<Change> = steps.iter().map(add).collect();
-        let delta = revise::resolve(self.state, &changes, &self.context.limits).map_err(|issues| {
+        let delta = revise::resolve(self.state, &changes, &self.context.limits, None).map_err(|issues| {
             let reason = "the steps do not fit the plan".into();
             Rejection::Invalid { reason, issues }
         })?;

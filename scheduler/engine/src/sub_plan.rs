@@ -13,12 +13,13 @@ use goalmill_common::stored_plan::STORED_PLAN;
 use goalmill_plan::validate::with_defaults;
 use serde_json::{Map, Value};
 
-use crate::attempt::{Spent, step_timeout};
+use crate::attempt::step_timeout;
 use crate::call_plan::CallPlanEnd;
 use crate::decide::Turn;
 use crate::family::FamilyRequest;
 use crate::graph::StepIndex;
 use crate::output_check::schema_mismatch;
+use crate::report::Spent;
 use crate::requests::PLAN_TIMEOUT;
 use crate::state::StepState;
 use crate::token::TokenKey;

@@ -199,9 +199,10 @@ impl Turn<'_> {
             critical_path_seconds: self.state.critical_path_seconds(),
         })));
         // A streamed plan runs before it is whole: it is not streamed where hooks decide.
-        if open || !self.ask_plan_hooks(HookPoint::OnPlanGenerated) {
-            self.request_approval();
+        if !open && self.ask_plan_hooks(HookPoint::OnPlanGenerated) || self.request_approval() {
+            return;
         }
+        self.start_steps();
     }
 
     /// Records other fields of the goal.
@@ -211,17 +212,14 @@ impl Turn<'_> {
         self.emit_plan(PlanEvent::GoalChanged(Box::new(GoalChanged { due_ms, ..changed })));
     }
 
-    /// Requests the approval of a created plan, or starts it.
-    pub(crate) fn request_approval(&mut self) {
-        match self.state.plan.approve {
-            Some(approval) => {
-                let limit_ms = approval.limit_ms.min(self.context.limits.approval_ms_max);
-                let due_ms = self.after(limit_ms);
-                self.emit_plan(PlanEvent::ApprovalRequested(Box::new(ApprovalRequested { due_ms })));
-                self.ask_plan_hooks(HookPoint::OnPlanApproved);
-            }
-            None => self.start_steps(),
-        }
+    /// Requests the approval of a created plan. Returns whether it needs one.
+    pub(crate) fn request_approval(&mut self) -> bool {
+        let Some(approval) = self.state.plan.approve else { return false };
+        let limit_ms = approval.limit_ms.min(self.context.limits.approval_ms_max);
+        let due_ms = self.after(limit_ms);
+        self.emit_plan(PlanEvent::ApprovalRequested(Box::new(ApprovalRequested { due_ms })));
+        self.ask_plan_hooks(HookPoint::OnPlanApproved);
+        true
     }
 
     /// Whether the goal requires the approval of its plan.

@@ -5,12 +5,12 @@ use goalmill_common::failure::{Failure, FailureClass};
 use goalmill_common::plan::StepKind;
 use goalmill_common::status::{PlanStatus, StepStatus};
 
-use crate::attempt::Spent;
 use crate::constraints::CONSTRAINT_BROKEN;
 use crate::decide::Turn;
 use crate::failure::plan_failure;
 use crate::graph::StepIndex;
 use crate::render;
+use crate::report::Spent;
 use crate::state::JoinState;
 
 impl Turn<'_> {
@@ -83,9 +83,12 @@ impl Turn<'_> {
             return;
         }
         match self.state.join_state(i) {
-            JoinState::Open => {}
-            JoinState::Met if self.state.is_phase_open(i) => self.unlock(i),
-            JoinState::Met => {}
+            JoinState::Met if self.state.is_phase_open(i) => {
+                if self.meets_condition(i) {
+                    self.make_ready(i);
+                }
+            }
+            JoinState::Open | JoinState::Met => {}
             JoinState::Impossible if self.state.status == PlanStatus::Replanning => {
                 let why = Reason::boxed("a dependency failed; waiting for a revision");
                 self.emit_step(i, StepEvent::Blocked(why));
@@ -94,10 +97,12 @@ impl Turn<'_> {
         }
     }
 
-    fn unlock(&mut self, i: StepIndex) {
+    /// Whether the condition of a step is true. A step with a false one is skipped; one that cannot be evaluated is put
+    /// off.
+    fn meets_condition(&mut self, i: StepIndex) -> bool {
         if self.state.plan.steps[i].when.is_some() {
             if !self.work.allows_more() {
-                return;
+                return false;
             }
             self.work.count(0);
         }
@@ -108,8 +113,9 @@ impl Turn<'_> {
                 let reason = format!("`{when}` is false");
                 self.skip(i, SkipCause::Condition, reason);
             }
-            Ok(true) => self.make_ready(i),
+            Ok(true) => return true,
         }
+        false
     }
 
     fn make_ready(&mut self, i: StepIndex) {

@@ -14,11 +14,11 @@ use goalmill_plan::document::issue;
 use goalmill_plan::validate::wait::time_ms;
 use serde_json::json;
 
-use crate::attempt::Spent;
 use crate::decide::Turn;
 use crate::graph::StepIndex;
 use crate::output_check::schema_mismatch;
 use crate::render::{self, Unrendered};
+use crate::report::Spent;
 use crate::state::at;
 use crate::{PlanState, Rejection};
 

@@ -16,7 +16,7 @@ use goalmill_common::keys::Keys;
 use goalmill_common::limits::Limits;
 use goalmill_common::random::Random;
 use goalmill_common::wire::{Fields, Inbox, InboxStream};
-use goalmill_engine::{Engine, EngineContext, PlanState, replay};
+use goalmill_engine::{Engine, EngineContext};
 use goalmill_plan::validate::Policy;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use serde::{Deserialize, Serialize};
@@ -165,7 +165,8 @@ fn run_case(case: Case, engine: Engine) {
         EngineContext { judge_model: false, limits, policy, hooks, task_lease_ms, reply, callback_base, recording };
     let mut owned = ShardState::new(shard, context, Clock::system(), Random::system(), 0);
     owned.use_engine(engine);
-    let state = fold(&log);
+    // A plan whose log cannot be folded is quarantined anyway.
+    let state = event_log::fold(None, &log).ok().flatten();
     let slots = owned.add_recovered(state.into_iter().collect());
     owned.begin_turn();
     for slot in slots {
@@ -177,15 +178,4 @@ fn run_case(case: Case, engine: Engine) {
         owned.handle_entry(InboxPlace { stream, id }, Inbox::from_fields(stream, &fields));
         owned.run_to_idle();
     }
-}
-
-/// `None` for a log that cannot be folded, whose plan the scheduler quarantines anyway.
-fn fold(log: &[LogEntry]) -> Option<PlanState> {
-    let mut state = None;
-    for entry in log {
-        for record in event_log::parse_records(entry).ok()? {
-            replay(&mut state, &record).ok()?;
-        }
-    }
-    state
 }

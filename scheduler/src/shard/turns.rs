@@ -145,9 +145,17 @@ impl Turns {
         match input {
             TurnInput::Inputs(inputs) => {
                 self.state.begin_turn();
-                let left_over = self.handle_inputs(inputs);
-                if !left_over.is_empty() {
-                    outputs.push(TurnOutput::LeftOver(left_over));
+                let mut inputs = inputs.into_iter();
+                while self.state.takes_more()
+                    && let Some(input) = inputs.next()
+                {
+                    match input {
+                        LoopInput::Entry(place, entry) => self.state.handle_entry(place, entry),
+                        LoopInput::Message(message) => self.state.handle_message(message),
+                    }
+                }
+                if inputs.len() > 0 {
+                    outputs.push(TurnOutput::LeftOver(inputs.collect()));
                 }
             }
             TurnInput::Due => self.state.begin_turn(),
@@ -179,20 +187,6 @@ impl Turns {
     pub(super) fn finish_commit(&mut self) -> Vec<PostCommit> {
         let sealed = self.committing.take();
         sealed.map(|sealed| self.state.finish_commit(sealed)).unwrap_or_default()
-    }
-
-    /// Returns the inputs that the turn had no time for.
-    fn handle_inputs(&mut self, inputs: Vec<LoopInput>) -> Vec<LoopInput> {
-        let mut inputs = inputs.into_iter();
-        while self.state.takes_more()
-            && let Some(input) = inputs.next()
-        {
-            match input {
-                LoopInput::Entry(place, entry) => self.state.handle_entry(place, entry),
-                LoopInput::Message(message) => self.state.handle_message(message),
-            }
-        }
-        inputs.collect()
     }
 
     fn commit(&mut self, now: Instant, outputs: &mut Vec<TurnOutput>) {

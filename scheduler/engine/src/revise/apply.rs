@@ -1,17 +1,19 @@
 //! Folds revisions into the plan: steps, graph and counters.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use goalmill_common::event::{PhaseAdded, PlanEvent, PlanExtended, PlanRevised, Record, SkipCause, StepEvent};
 use goalmill_common::id::StepId;
 use goalmill_common::number::to_usize;
-use goalmill_common::plan::{Phase, Plan, Step, Strategy};
+use goalmill_common::plan::{Plan, Step, Strategy};
 use goalmill_common::revision::{Modified, RevisionRecord, RevisionStrategy, Trigger};
 use goalmill_common::status::{Counts, StepStatus};
 
-use super::Staged;
+use super::Delta;
+use super::delta::phase_of;
 use crate::ReplayError;
-use crate::apply::{track_engine_step, track_listed};
+use crate::apply::{clear_tracked, track_engine_step, track_listed};
 use crate::graph::{PlanGraph, StepIndex};
 use crate::plan_size::count_steps;
 use crate::state::{PhaseState, PlanState, StepState};
@@ -43,10 +45,10 @@ pub(crate) fn stage(state: &mut PlanState, seq: u64, id: &StepId, event: &StepEv
         if modified.step.id != *id {
             return Err(unfit("cannot get another id"));
         }
-        state.revising.staged.get_or_insert_default().modified.push((i, modified.step.clone()));
+        state.revising.staged.get_or_insert_default().modified.insert(i, modified.step.clone());
     } else if let StepEvent::Removed(_) = event {
         let i = known(state)?;
-        state.revising.staged.get_or_insert_default().removed.push(i);
+        state.revising.staged.get_or_insert_default().removed.insert(i);
     }
     Ok(event.is_change())
 }
@@ -67,68 +69,77 @@ pub(crate) fn revise(state: &mut PlanState, record: &Record, revised: &PlanRevis
         return Err(ReplayError::BadPlan { seq, reason });
     }
     let staged = state.revising.staged.as_deref().cloned().unwrap_or_default();
-    let history = history(state, record, revised, &staged);
-    let (plan, graph) = merged(state, seq, &staged)?;
     let restarted = touched(state, seq, &revised.restarted)?;
     let skipped = touched(state, seq, &revised.skipped)?;
+    let skipped = skipped.into_iter().map(|i| (i, String::new())).collect();
+    let delta = Delta { skipped, restarted, ..staged };
+    let (plan, graph) = merged(state, seq, &delta)?;
     state.revising.staged = None;
-    state.revising.estimates_agreed |= !revised.approved_because.is_empty();
-    state.steps.extend(staged.added.iter().map(|_| StepState::new(0)));
+    state.revising.records.push(history(state, record, revised, &delta));
+    change_steps(state, &delta, record.time_ms);
+    replace_plan(state, plan, graph, &delta.phases);
+    state.revision = revised.revision;
+    state.origin.confidence = revised.confidence_after;
+    state.usage.add(revised.usage.cost, revised.usage.tokens);
+    settle_replan(state, revised);
+    Ok(())
+}
+
+/// Gives the steps the statuses that the revision gives them. The plan is still the former one.
+fn change_steps(state: &mut PlanState, delta: &Delta, time_ms: u64) {
+    state.steps.extend(delta.added.iter().map(|_| StepState::new(0)));
     for step in state.steps.iter_mut().filter(|step| step.status == StepStatus::Blocked) {
         step.status = StepStatus::Pending;
         step.clear_reason();
     }
-    for (i, _) in &staged.modified {
+    for i in delta.modified.keys() {
         state.steps[*i].clear_calls();
     }
-    for i in restarted {
-        restart(&mut state.steps[i]);
+    for i in &delta.restarted {
+        restart(&mut state.steps[*i]);
         // The step that it undoes is gone already.
-        if state.undoes_removed(i) && !state.undoing.contains(&i) {
-            state.undoing.push(i);
+        if state.undoes_removed(*i) && !state.undoing.contains(i) {
+            state.undoing.push(*i);
         }
     }
-    for i in skipped {
-        let step = &mut state.steps[i];
+    for i in delta.skipped.keys() {
+        let step = &mut state.steps[*i];
         // Older logs have no event for each of them.
         if step.status != StepStatus::Skipped || step.cause() != Some(SkipCause::Revision) {
-            settle(step, StepStatus::Skipped, record.time_ms);
+            settle(step, StepStatus::Skipped, time_ms);
             let details = step.details();
             (details.cause, details.reason) = (Some(SkipCause::Revision), "skipped by a revision".into());
         }
     }
-    let undoing = state.undos_of(&staged.removed);
+    let undoing = state.undos_of(&delta.removed);
     state.undoing.extend(undoing);
-    for i in &staged.removed {
-        settle(&mut state.steps[*i], StepStatus::Revised, record.time_ms);
+    for i in &delta.removed {
+        settle(&mut state.steps[*i], StepStatus::Revised, time_ms);
     }
     let steps = &state.steps;
     state.undoing.retain(|undo| !steps[*undo].status.is_final());
-    replace_plan(state, plan, graph);
-    recount(state, &staged.phases);
-    state.revision = revised.revision;
-    state.origin.confidence = revised.confidence_after;
-    state.usage.add(revised.usage.cost, revised.usage.tokens);
-    let steps = &state.steps;
-    let revising = &mut state.revising;
-    revising.records.push(history);
+}
+
+/// Ends the replan that brought the revision. Failures that it did not handle stay deferred.
+fn settle_replan(state: &mut PlanState, revised: &PlanRevised) {
+    let (steps, revising) = (&state.steps, &mut state.revising);
+    revising.estimates_agreed |= !revised.approved_because.is_empty();
     revising.by_planners += u32::from(revised.strategy != Some(RevisionStrategy::Edit));
     if let Some(step) = state.waiting.replan().and_then(|replan| replan.step.as_ref()) {
         revising.deferred_failures.retain(|i| state.plan.steps[*i].id != *step);
     }
     revising.deferred_failures.retain(|i| steps[*i].status == StepStatus::Failed);
-    revising.refused.clear();
-    revising.answers.clear();
-    revising.hook = None;
+    revising.end_replan();
     if state.waiting.replan().is_some() {
         state.waiting = Waiting::Nothing;
     }
-    Ok(())
 }
 
-fn replace_plan(state: &mut PlanState, plan: Plan, graph: PlanGraph) {
+/// - `phases`: those that are new.
+fn replace_plan(state: &mut PlanState, plan: Plan, graph: PlanGraph, phases: &[PhaseAdded]) {
     state.size = state.size.saturating_add(count_steps(&plan).saturating_sub(count_steps(&state.plan)));
     (state.plan, state.graph) = (Arc::new(plan), graph);
+    recount(state, phases);
 }
 
 /// Adds staged steps to a streamed plan, or closes it.
@@ -140,8 +151,7 @@ pub(crate) fn extend(state: &mut PlanState, record: &Record, extended: &PlanExte
     if !staged.added.is_empty() {
         let (plan, graph) = merged(state, record.seq, &staged)?;
         state.steps.extend(staged.added.iter().map(|_| StepState::new(0)));
-        replace_plan(state, plan, graph);
-        recount(state, &staged.phases);
+        replace_plan(state, plan, graph, &staged.phases);
     }
     state.revising.staged = None;
     state.origin.open_until_ms = if extended.open { record.time_ms.saturating_add(PLANNER_MS) } else { 0 };
@@ -153,7 +163,7 @@ pub(crate) fn extend(state: &mut PlanState, record: &Record, extended: &PlanExte
 }
 
 /// Finds steps that a revision restarts or skips: neither completed nor in flight.
-fn touched(state: &PlanState, seq: u64, ids: &[StepId]) -> Result<Vec<StepIndex>, ReplayError> {
+fn touched(state: &PlanState, seq: u64, ids: &[StepId]) -> Result<BTreeSet<StepIndex>, ReplayError> {
     let find = |id: &StepId| {
         let i = state.graph.find(id.as_str());
         let i = i.ok_or_else(|| ReplayError::UnknownStep { seq, step: id.clone() })?;
@@ -166,18 +176,18 @@ fn touched(state: &PlanState, seq: u64, ids: &[StepId]) -> Result<Vec<StepIndex>
 }
 
 /// Returns the changed plan and its graph. Removed steps stay in the list, without edges.
-fn merged(state: &PlanState, seq: u64, staged: &Staged) -> Result<(Plan, PlanGraph), ReplayError> {
+fn merged(state: &PlanState, seq: u64, delta: &Delta) -> Result<(Plan, PlanGraph), ReplayError> {
     let mut plan = Plan::clone(&state.plan);
-    for (i, step) in &staged.modified {
+    for (i, step) in &delta.modified {
         plan.steps[*i] = step.clone();
     }
-    for i in &staged.removed {
+    for i in &delta.removed {
         let step = &mut plan.steps[*i];
         (step.phase, step.resource) = (None, None);
         step.dependencies.clear();
     }
-    plan.steps.extend(staged.added.iter().cloned());
-    for phase in &staged.phases {
+    plan.steps.extend(delta.added.iter().cloned());
+    for phase in &delta.phases {
         let place = to_usize(phase.place);
         if place > plan.phases.len() || place < state.phase {
             let reason = format!("phase `{}` cannot be inserted at this position", phase.phase);
@@ -187,10 +197,6 @@ fn merged(state: &PlanState, seq: u64, staged: &Staged) -> Result<(Plan, PlanGra
     }
     let graph = PlanGraph::new(&plan).map_err(|reason| ReplayError::BadPlan { seq, reason })?;
     Ok((plan, graph))
-}
-
-fn phase_of(added: &PhaseAdded) -> Phase {
-    Phase { id: added.phase.clone(), description: added.description.clone(), checkpoint: added.checkpoint }
 }
 
 /// Resets a step; its attempt number stays.
@@ -218,10 +224,7 @@ fn recount(state: &mut PlanState, phases: &[PhaseAdded]) {
     }
     let (mut counts, mut in_flight) = (Counts::default(), 0);
     state.resources_held = vec![0; state.graph.resources()];
-    state.ready_inline.clear();
-    state.ready_waits.clear();
-    state.ready_sub_plans.clear();
-    state.listed.clear();
+    clear_tracked(state);
     for i in state.indices() {
         let (open, met) = state.waits_of(i);
         let step = &mut state.steps[i];
@@ -284,7 +287,7 @@ impl PlanState {
     }
 }
 
-fn history(state: &PlanState, record: &Record, revised: &PlanRevised, staged: &Staged) -> RevisionRecord {
+fn history(state: &PlanState, record: &Record, revised: &PlanRevised, delta: &Delta) -> RevisionRecord {
     let spec = |i: StepIndex| state.plan.steps[i].clone();
     RevisionRecord {
         revision: revised.revision,
@@ -301,15 +304,11 @@ fn history(state: &PlanState, record: &Record, revised: &PlanRevised, staged: &S
         summary: revised.summary.clone(),
         planner: revised.planner.clone(),
         changes: revised.changes.clone(),
-        added: staged.added.clone(),
-        removed: staged.removed.iter().map(|i| spec(*i)).collect(),
-        modified: staged
-            .modified
-            .iter()
-            .map(|(i, after)| Modified { before: spec(*i), after: after.clone() })
-            .collect(),
+        added: delta.added.clone(),
+        removed: delta.removed.iter().map(|i| spec(*i)).collect(),
+        modified: delta.modified.iter().map(|(i, after)| Modified { before: spec(*i), after: after.clone() }).collect(),
         skipped: revised.skipped.clone(),
-        phases: staged.phases.iter().map(|phase| phase.phase.clone()).collect(),
+        phases: delta.phases.iter().map(|phase| phase.phase.clone()).collect(),
         confidence_before: revised.confidence_before,
         confidence_after: revised.confidence_after,
     }

@@ -1,4 +1,5 @@
-//! Resolves a list of changes into added, modified, removed, skipped and restarted steps.
+//! Resolves a list of changes into added, modified, removed, skipped and restarted steps: the one way in which a change
+//! of a plan becomes what happens to its steps, from all that ask for one: planners, people, hooks, streams.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -6,19 +7,19 @@ use goalmill_common::event::{PhaseAdded, SkipCause};
 use goalmill_common::id::StepId;
 use goalmill_common::limits::Limits;
 use goalmill_common::number::to_usize;
-use goalmill_common::plan::{Plan, Step, StepKind};
+use goalmill_common::plan::{Phase, Plan, Step, StepKind};
 use goalmill_common::problem::Issue;
 use goalmill_common::revision::Change;
 use goalmill_common::status::StepStatus;
 use goalmill_plan::document::issue;
-use goalmill_plan::validate;
+use goalmill_plan::validate::{Rules, validate_plan, validate_plan_by};
 use serde_json::{Map, Value, json};
 
 use super::draft::RevisionDraft;
 use crate::PlanState;
 use crate::graph::StepIndex;
 
-/// The effect of a revision on each step.
+/// The effect of a revision on each step: as it is resolved, and again as the log's events tell it.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Delta {
     pub(crate) added: Vec<Step>,
@@ -30,10 +31,21 @@ pub(crate) struct Delta {
     pub(crate) phases: Vec<PhaseAdded>,
     /// For people.
     pub(crate) lines: Vec<String>,
+    /// Warnings about the resulting plan.
+    pub(crate) warnings: Vec<Issue>,
 }
 
 /// Resolves the changes and validates the resulting plan; on errors returns every issue.
-pub(crate) fn resolve(state: &PlanState, changes: &[Change], limits: &Limits) -> Result<Delta, Vec<Issue>> {
+///
+/// It holds for this state only: what is applied later is resolved again.
+///
+/// - `rules`: what the resulting plan is validated against, besides its form.
+pub(crate) fn resolve(
+    state: &PlanState,
+    changes: &[Change],
+    limits: &Limits,
+    rules: Option<&Rules<'_>>,
+) -> Result<Delta, Vec<Issue>> {
     let mut draft = RevisionDraft::new(state, limits);
     for (n, change) in changes.iter().enumerate() {
         draft.apply_change(n, change);
@@ -52,14 +64,14 @@ pub(crate) fn resolve(state: &PlanState, changes: &[Change], limits: &Limits) ->
         let detail = format!("with the steps that were replaced the plan would have more than {most} steps");
         return Err(vec![issue("TOO_MANY_STEPS", "/changes", detail, "submit the remaining steps as a separate plan")]);
     }
-    check(state, &delta, limits)?;
     delta.pull_back(state);
+    delta.warnings = validate(state, &delta, &limits.inside(state.depth()), rules)?;
     Ok(delta)
 }
 
 impl Delta {
     fn is_empty(&self) -> bool {
-        let Self { added, modified, removed, skipped, restarted, phases, lines: _ } = self;
+        let Self { added, modified, removed, skipped, restarted, phases, lines: _, warnings: _ } = self;
         let steps = added.is_empty() && modified.is_empty() && removed.is_empty() && skipped.is_empty();
         steps && restarted.is_empty() && phases.is_empty()
     }
@@ -136,24 +148,21 @@ pub(super) fn ignored_failure(state: &PlanState, delta: &Delta) -> Option<Issue>
     Some(issue("FAILED_STEP_UNTOUCHED", "/changes", detail, hint))
 }
 
-/// Validates the resulting plan. Final steps are represented without their inputs and former
+/// Validates the resulting plan, and returns its warnings. Final steps are represented without their inputs and former
 /// dependencies.
-fn check(state: &PlanState, delta: &Delta, limits: &Limits) -> Result<(), Vec<Issue>> {
-    let (document, unrouted) = document(state, delta);
-    let issues = validate::validate_plan(&document, &limits.inside(state.depth())).err().unwrap_or_default();
-    let issues: Vec<Issue> = issues.into_iter().chain(unrouted).collect();
-    if issues.is_empty() { Ok(()) } else { Err(issues) }
-}
-
-/// Validates the resulting plan against agents and policy; returns its warnings.
-pub(super) fn validate_against(
+fn validate(
     state: &PlanState,
     delta: &Delta,
     limits: &Limits,
-    rules: &validate::Rules<'_>,
+    rules: Option<&Rules<'_>>,
 ) -> Result<Vec<Issue>, Vec<Issue>> {
-    let limits = limits.inside(state.depth());
-    validate::validate_plan_by(&document(state, delta).0, &limits, rules).map(|valid| valid.warnings().to_vec())
+    let (document, unrouted) = document(state, delta);
+    let valid = rules.map_or_else(|| validate_plan(&document, limits), |by| validate_plan_by(&document, limits, by));
+    match valid {
+        Ok(valid) if unrouted.is_empty() => Ok(valid.warnings().to_vec()),
+        Ok(_) => Err(unrouted),
+        Err(issues) => Err(issues.into_iter().chain(unrouted).collect()),
+    }
 }
 
 /// The resulting plan, and an issue for each step without an agent type.
@@ -180,18 +189,17 @@ fn document(state: &PlanState, delta: &Delta) -> (Value, Vec<Issue>) {
     }
     let mut phases = state.plan.phases.clone();
     for added in &delta.phases {
-        let phase = goalmill_common::plan::Phase {
-            id: added.phase.clone(),
-            description: added.description.clone(),
-            checkpoint: added.checkpoint,
-        };
-        phases.insert(to_usize(added.place).min(phases.len()), phase);
+        phases.insert(to_usize(added.place).min(phases.len()), phase_of(added));
     }
     let mut document = Map::from_iter([("steps".to_owned(), Value::Object(steps))]);
     if !phases.is_empty() {
         document.insert("phases".into(), json!(phases));
     }
     (Value::Object(document), unrouted)
+}
+
+pub(super) fn phase_of(added: &PhaseAdded) -> Phase {
+    Phase { id: added.phase.clone(), description: added.description.clone(), checkpoint: added.checkpoint }
 }
 
 fn written(spec: &Step) -> Value {

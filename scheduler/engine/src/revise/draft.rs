@@ -1,13 +1,13 @@
 //! Applies the changes of a revision, one by one, to a draft.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 use goalmill_common::event::PhaseAdded;
 use goalmill_common::id::{AgentType, StepId};
 use goalmill_common::json::Json;
 use goalmill_common::limits::Limits;
 use goalmill_common::number::{to_u32, to_usize};
-use goalmill_common::plan::{Estimates, Phase, Plan, Step, StepKind};
+use goalmill_common::plan::{Phase, Plan, Step};
 use goalmill_common::problem::Issue;
 use goalmill_common::revision::Change;
 use goalmill_common::status::StepStatus;
@@ -16,6 +16,7 @@ use goalmill_plan::document::issue;
 use serde_json::{Map, Value};
 
 use super::Delta;
+use super::inner_plan::into_plan;
 use super::rewrite::rename;
 use crate::PlanState;
 use crate::graph::StepIndex;
@@ -369,61 +370,6 @@ impl<'a> RevisionDraft<'a> {
         let hint = near.map_or("name a phase of this plan".into(), |near| format!("did you mean `{near}`?"));
         self.refuse("PHASE_UNKNOWN", format!("there is no phase `{name}`"), hint);
     }
-}
-
-/// Returns the changes that turn the current plan into `plan`, which a planner returned as a whole.
-pub(crate) fn towards(state: &PlanState, plan: &Plan) -> Vec<Change> {
-    let wanted: BTreeMap<&StepId, &Step> = plan.steps.iter().map(|step| (&step.id, step)).collect();
-    let mut changes = Vec::new();
-    let mut after: Option<String> = None;
-    for phase in &plan.phases {
-        if !state.plan.phases.iter().any(|own| own.id == phase.id) {
-            changes.push(Change::AddPhase { phase: phase.clone(), after: after.clone(), steps: Vec::new() });
-        }
-        after = Some(phase.id.clone());
-    }
-    for step in &plan.steps {
-        match state.graph.find(step.id.as_str()) {
-            None => changes.push(Change::AddStep { step: Box::new(step.clone()), before: Vec::new() }),
-            Some(i) => {
-                let status = state.steps[i].status;
-                let is_new = *step != state.plan.steps[i] || status == StepStatus::Failed;
-                if is_changeable(status) && is_new {
-                    changes.push(Change::ModifyStep { step: Box::new(step.clone()) });
-                }
-            }
-        }
-    }
-    for (spec, step) in state.plan.steps.iter().zip(&state.steps) {
-        if !step.status.is_final() && !spec.is_cleanup() && !wanted.contains_key(&spec.id) {
-            changes.push(Change::RemoveStep { step: spec.id.clone() });
-        }
-    }
-    changes
-}
-
-/// Turns a step into a `plan` step.
-pub(crate) fn into_plan(step: &mut Step, plan: Option<Plan>) {
-    step.kind = StepKind::Plan;
-    step.agent_type = "".into();
-    step.action = String::new();
-    step.plan = plan.map(Box::new);
-    (step.fallback, step.cache, step.wait) = (None, None, None);
-    step.timeout_ms = None;
-}
-
-/// Puts the plan of its items in the place of a map's step.
-pub(crate) fn into_items(step: &mut Step, plan: &Plan) {
-    let items = plan.steps.iter().filter(|step| !step.is_cleanup()).count();
-    let Estimates { seconds, tokens, cost } = step.estimates;
-    let tokens = tokens.map(|tokens| tokens.saturating_mul(items as u64));
-    step.estimates = Estimates { seconds, tokens, cost: cost.map(|cost| cost * items as f64) };
-    into_plan(step, Some(plan.clone()));
-    (step.for_each, step.when, step.approve, step.ask) = (None, None, None, None);
-    step.wait = None;
-    (step.output_schema, step.inputs) = (None, Json::empty_object());
-    step.expected_outputs.clear();
-    step.expected_output.clear();
 }
 
 /// Replaces one dependency of a step by others.

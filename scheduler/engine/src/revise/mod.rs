@@ -6,18 +6,22 @@
 
 mod apply;
 mod better_plan;
+mod by_person;
 mod delta;
 mod draft;
+mod inner_plan;
 mod propose;
+mod record;
 mod rewrite;
+mod towards;
 mod trigger;
 mod widen;
 
 use std::collections::BTreeSet;
 
-use goalmill_common::event::{HookDecided, PhaseAdded, QuestionAsked, RevisionProposed};
+use goalmill_common::event::{HookDecided, QuestionAsked, RevisionProposed};
 use goalmill_common::limits::Limits;
-use goalmill_common::plan::{RevisionPolicy, Step};
+use goalmill_common::plan::RevisionPolicy;
 use goalmill_common::problem::Issue;
 use goalmill_common::revision::{Answered, Change, Refusal, RevisionRecord, RevisionStrategy};
 use goalmill_plan::validate::Rules;
@@ -27,14 +31,15 @@ use crate::graph::StepIndex;
 
 pub(crate) use apply::{extend, restage, revise, stage};
 pub(crate) use delta::{Delta, resolve};
-pub(crate) use draft::{into_items, into_plan, towards};
+pub(crate) use inner_plan::{into_items, into_plan};
+pub(crate) use towards::towards;
 pub(crate) use trigger::trigger_of;
 
 /// The revision state of a plan.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Revising {
     /// Recorded changes that the next `plan_revised` or `plan_extended` applies.
-    pub(crate) staged: Option<Box<Staged>>,
+    pub(crate) staged: Option<Box<Delta>>,
     pub(crate) records: Vec<RevisionRecord>,
     /// Revisions by planners; those by people are not limited.
     pub(crate) by_planners: u32,
@@ -55,13 +60,13 @@ pub(crate) struct Revising {
     pub(crate) hook: Option<Box<HookDecided>>,
 }
 
-/// Changes that are recorded and not applied.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub(crate) struct Staged {
-    pub(crate) added: Vec<Step>,
-    pub(crate) modified: Vec<(StepIndex, Step)>,
-    pub(crate) removed: Vec<StepIndex>,
-    pub(crate) phases: Vec<PhaseAdded>,
+impl Revising {
+    /// Forgets the refusals and answers of the replan that ends.
+    pub(crate) fn end_replan(&mut self) {
+        self.refused.clear();
+        self.answers.clear();
+        self.hook = None;
+    }
 }
 
 /// Validates changes as the engine does when they are proposed, and by `rules` (agents, actions, inputs, policy).
@@ -72,11 +77,11 @@ pub fn validate_revision(
     limits: &Limits,
     rules: &Rules<'_>,
 ) -> Result<Vec<Issue>, Vec<Issue>> {
-    let delta = resolve(state, changes, limits)?;
-    if let Some(issue) = delta::ignored_failure(state, &delta) {
-        return Err(vec![issue]);
+    let delta = resolve(state, changes, limits, Some(rules))?;
+    match delta::ignored_failure(state, &delta) {
+        Some(issue) => Err(vec![issue]),
+        None => Ok(delta.warnings),
     }
-    delta::validate_against(state, &delta, limits, rules)
 }
 
 impl PlanState {

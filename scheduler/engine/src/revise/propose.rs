@@ -1,35 +1,28 @@
 //! Handles the planners' answer to a replan: refused, proposed to a person, or applied.
 
-use std::collections::BTreeSet;
-
-use goalmill_common::event::{
-    PlanEvent, PlanRevised, PlanningFailed, QuestionAsked, Reason, RevisionProposed, RevisionRefused, SkipCause,
-    StepAdded, StepEvent, StepModified,
-};
+use goalmill_common::event::{PlanEvent, PlanningFailed, QuestionAsked, RevisionProposed, RevisionRefused};
 use goalmill_common::failure::{Failure, FailureClass};
 use goalmill_common::id::StepId;
-use goalmill_common::plan::{Approval, ApprovalDefault, Question, Widen};
+use goalmill_common::plan::{Approval, Question, Widen};
 use goalmill_common::problem::Issue;
-use goalmill_common::revision::{Change, Proposal, RevisionStrategy, Trigger};
-use goalmill_common::status::{PlanStatus, StepStatus};
+use goalmill_common::revision::{Proposal, RevisionStrategy, Trigger};
 use goalmill_plan::document::issue;
 
 use super::delta::ignored_failure;
-use super::draft::towards;
+use super::resolve;
+use super::towards::towards;
 use super::widen::widens;
-use super::{Delta, resolve};
 use crate::constraints::CONSTRAINT_BROKEN;
 use crate::decide::Turn;
-use crate::graph::StepIndex;
 use crate::waiting::PLANNER_MS;
-use crate::{Effect, PlanAnswer, Rejection};
+use crate::{PlanAnswer, Rejection};
 
 /// Invalid proposals of planners to one replan, at most.
 const REFUSALS_MAX: usize = 2;
 /// Questions of planners for one replan, at most.
 const QUESTIONS_MAX: usize = 3;
 /// Longest summary or reason kept, in characters.
-const TEXT_CHARS_MAX: usize = 1_000;
+pub(super) const TEXT_CHARS_MAX: usize = 1_000;
 /// Most lines about a revision's changes kept.
 const LINES_MAX: usize = 100;
 
@@ -57,32 +50,27 @@ impl Turn<'_> {
                     ..Proposal::new(strategy, changes)
                 });
             }
-            PlanAnswer::Revision(proposal) => self.handle_proposal(*proposal),
-        }
-        Ok(())
-    }
-
-    fn handle_proposal(&mut self, mut proposal: Proposal) {
-        proposal.summary = proposal.summary.chars().take(TEXT_CHARS_MAX).collect();
-        proposal.usage = proposal.usage.bounded();
-        proposal.confidence = proposal.confidence.filter(|confidence| confidence.is_finite());
-        match proposal.strategy {
-            RevisionStrategy::Abort => self.abort(proposal),
-            RevisionStrategy::AskUser => self.ask(proposal),
-            RevisionStrategy::RetryWithAgent
-            | RevisionStrategy::Decompose
-            | RevisionStrategy::Workaround
-            | RevisionStrategy::Adjust
-            | RevisionStrategy::ReplanRemaining
-            | RevisionStrategy::InsertRecovery
-            | RevisionStrategy::SkipAndContinue
-            | RevisionStrategy::Edit => {
-                if proposal.strategy == RevisionStrategy::Edit {
-                    proposal.strategy = RevisionStrategy::Workaround;
+            PlanAnswer::Revision(proposal) => {
+                let mut proposal = bounded_proposal(*proposal);
+                match proposal.strategy {
+                    RevisionStrategy::Abort => self.abort(proposal),
+                    RevisionStrategy::AskUser => self.ask(proposal),
+                    RevisionStrategy::Edit => {
+                        // Only people edit.
+                        proposal.strategy = RevisionStrategy::Workaround;
+                        self.propose(proposal);
+                    }
+                    RevisionStrategy::RetryWithAgent
+                    | RevisionStrategy::Decompose
+                    | RevisionStrategy::Workaround
+                    | RevisionStrategy::Adjust
+                    | RevisionStrategy::ReplanRemaining
+                    | RevisionStrategy::InsertRecovery
+                    | RevisionStrategy::SkipAndContinue => self.propose(proposal),
                 }
-                self.propose(proposal);
             }
         }
+        Ok(())
     }
 
     /// Ends the plan on a planner's advice. Results are kept; the log has the planner's reason.
@@ -123,7 +111,7 @@ impl Turn<'_> {
             let reason = self.state.waiting.replan().map(|replan| replan.reason.clone()).unwrap_or_default();
             return self.end_revisions(&reason);
         }
-        let delta = match resolve(self.state, &proposal.changes, &self.context.limits) {
+        let delta = match resolve(self.state, &proposal.changes, &self.context.limits, None) {
             Ok(delta) => delta,
             Err(issues) => return self.refuse_proposal(&proposal, "the revised plan would not be valid", issues),
         };
@@ -163,7 +151,7 @@ impl Turn<'_> {
         self.emit_plan(PlanEvent::RevisionProposed(Box::new(event)));
     }
 
-    fn confidences(&self, proposal: &Proposal) -> (f64, f64) {
+    pub(super) fn confidences(&self, proposal: &Proposal) -> (f64, f64) {
         let before = self.state.origin.confidence;
         // The next part of an iterative plan costs no confidence.
         let is_free = proposal.strategy == RevisionStrategy::Edit || self.state.needs_next_part();
@@ -184,7 +172,7 @@ impl Turn<'_> {
         self.fail_plan(Failure::new(FailureClass::Permanent, "LOW_CONFIDENCE", message));
     }
 
-    fn refuse_proposal(&mut self, proposal: &Proposal, reason: &str, issues: Vec<Issue>) {
+    pub(super) fn refuse_proposal(&mut self, proposal: &Proposal, reason: &str, issues: Vec<Issue>) {
         let again = !self.state.has_better_plan() && self.state.revising.refused.len() + 1 < REFUSALS_MAX;
         self.emit_plan(PlanEvent::RevisionRefused(Box::new(RevisionRefused {
             revision: self.state.revision + 1,
@@ -221,181 +209,6 @@ impl Turn<'_> {
         self.emit_plan(PlanEvent::QuestionAsked(Box::new(event)));
     }
 
-    /// Applies an approved revision. It is resolved again, because the plan may have changed.
-    pub(crate) fn approve_revision(&mut self, reason: &str) {
-        let Some(proposed) = self.state.waiting.proposed().cloned() else { return };
-        let proposal = proposed.proposal;
-        match resolve(self.state, &proposal.changes, &self.context.limits) {
-            Ok(delta) => {
-                let wider = self.undisclosed_widening(&delta, &proposed.widens);
-                if wider.is_empty() {
-                    self.apply_revision(proposal, delta, reason);
-                } else {
-                    self.refuse_proposal(&proposal, "it widens more than was shown", wider);
-                }
-            }
-            Err(issues) => self.refuse_proposal(&proposal, "the plan has changed since the proposal", issues),
-        }
-    }
-
-    /// Returns what a revision widens beyond what the person saw, unless the policy allows it.
-    fn undisclosed_widening(&self, delta: &Delta, shown: &[Issue]) -> Vec<Issue> {
-        match self.state.policy().widen {
-            Widen::Allow => Vec::new(),
-            Widen::Refuse | Widen::Approve => {
-                let is_shown = |issue: &Issue| shown.iter().any(|s| s.code == issue.code && s.pointer == issue.pointer);
-                widens(self.state, delta).into_iter().filter(|issue| !is_shown(issue)).collect()
-            }
-        }
-    }
-
-    pub(crate) fn reject_revision(&mut self, reason: &str) {
-        let Some(proposed) = self.state.waiting.proposed().cloned() else { return };
-        let reason =
-            if reason.is_empty() { "it was rejected".to_owned() } else { format!("it was rejected: {reason}") };
-        self.emit_plan(PlanEvent::RevisionRefused(Box::new(RevisionRefused {
-            revision: proposed.revision,
-            strategy: proposed.proposal.strategy,
-            reason: reason.clone(),
-            issues: Vec::new(),
-            due_ms: 0,
-            usage: proposed.proposal.usage,
-        })));
-        self.continue_without_revision(reason);
-    }
-
-    /// Applies the default decision about a proposed revision.
-    pub(crate) fn decide_revision_by_default(&mut self) {
-        match self.state.policy().approve.unwrap_or_default().default {
-            ApprovalDefault::Approve => self.approve_revision("approval timed out"),
-            ApprovalDefault::Reject => self.reject_revision("approval timed out"),
-        }
-    }
-
-    /// Applies a person's changes. If they contain a planner's proposal, it may widen no more
-    /// than was shown.
-    pub(crate) fn edit(
-        &mut self,
-        changes: Vec<Change>,
-        revision: Option<u32>,
-        reason: String,
-    ) -> Result<(), Rejection> {
-        if revision.is_some_and(|revision| revision != self.state.revision) {
-            return Err(Rejection::StaleRevision { revision: self.state.revision });
-        }
-        if !self.is_active() && self.state.status != PlanStatus::AwaitingApproval {
-            return Err(self.refuse_plan("there is no plan to edit yet"));
-        }
-        let delta = resolve(self.state, &changes, &self.context.limits)
-            .map_err(|issues| Rejection::Invalid { reason: "the edited plan would not be valid".into(), issues })?;
-        let proposed = self.state.waiting.proposed();
-        if let Some(proposed) = proposed.filter(|proposed| changes.starts_with(&proposed.proposal.changes)) {
-            let issues = self.undisclosed_widening(&delta, &proposed.widens);
-            if !issues.is_empty() {
-                let reason = "with these changes the proposed revision widens more than was shown".into();
-                return Err(Rejection::Invalid { reason, issues });
-            }
-        }
-        let summary = reason.chars().take(TEXT_CHARS_MAX).collect();
-        self.apply_revision(Proposal { summary, ..Proposal::new(RevisionStrategy::Edit, changes) }, delta, "");
-        Ok(())
-    }
-
-    /// Records a revision and continues the plan.
-    ///
-    /// - `approved_because`: the reason of the person who approved; empty without approval.
-    pub(crate) fn apply_revision(&mut self, proposal: Proposal, delta: Delta, approved_because: &str) {
-        let by_person = proposal.strategy == RevisionStrategy::Edit;
-        let replan = self.state.waiting.replan().filter(|_| !by_person);
-        let trigger = replan.map_or_else(|| Trigger::Edit.as_str().to_owned(), |replan| replan.trigger.clone());
-        let (step, reason) = replan.map(|replan| (replan.step.clone(), replan.reason.clone())).unwrap_or_default();
-        let (before, after) = self.confidences(&proposal);
-        self.remember_timers();
-        self.withdraw_attempts(&delta);
-        self.skip_steps(&delta);
-        self.emit_changes(&delta, &proposal.summary);
-        let id = |i: &StepIndex| self.id_of(*i);
-        let revised = PlanRevised {
-            revision: self.state.revision + 1,
-            trigger,
-            changes: bounded(delta.lines),
-            added: delta.added.iter().map(|step| step.id.clone()).collect(),
-            removed: delta.removed.iter().map(id).collect(),
-            modified: delta.modified.keys().map(id).collect(),
-            skipped: delta.skipped.keys().map(id).collect(),
-            restarted: delta.restarted.iter().map(id).collect(),
-            confidence_delta: ((after - before) * 10_000.0).round() / 10_000.0,
-            confidence_before: before,
-            confidence_after: after,
-            strategy: Some(proposal.strategy),
-            step,
-            reason,
-            summary: proposal.summary,
-            planner: proposal.planner,
-            provenance: proposal.provenance,
-            routes: proposal.routes,
-            usage: proposal.usage,
-            approved_because: approved_because.chars().take(TEXT_CHARS_MAX).collect(),
-        };
-        self.emit_plan(PlanEvent::Revised(Box::new(revised)));
-        // They may have another priority.
-        let ready = delta.modified.keys().filter(|i| self.status_of(**i) == StepStatus::Ready);
-        let offered: Vec<StepIndex> = ready.copied().filter(|i| self.state.is_offered(*i)).collect();
-        self.effects.extend(offered.into_iter().map(Effect::Ready));
-        if self.is_active() {
-            self.handle_deferred_failure();
-            self.unlock_steps();
-        }
-    }
-
-    /// Withdraws attempts whose work is no longer needed.
-    fn withdraw_attempts(&mut self, delta: &Delta) {
-        let gone = delta.removed.iter().chain(delta.skipped.keys()).chain(&delta.restarted);
-        // A step that is changed while a call of it waits must not go on with what the call gives.
-        let waits = |i: &StepIndex| self.status_of(*i) == StepStatus::Retrying && self.waiting_call(*i).is_some();
-        let changed = delta.modified.keys().copied().filter(&waits);
-        let is_there = |i: &StepIndex| self.status_of(*i).is_in_flight() || waits(i);
-        let withdrawn: BTreeSet<StepIndex> = gone.copied().filter(is_there).chain(changed).collect();
-        for i in withdrawn {
-            self.cancel_attempt(i);
-            self.emit_step(i, StepEvent::Recalled(Reason::boxed("the plan is revised")));
-        }
-    }
-
-    /// Skips steps before the revision, which names them.
-    fn skip_steps(&mut self, delta: &Delta) {
-        for (i, why) in &delta.skipped {
-            let reason = if why.is_empty() { "skipped by a revision".into() } else { why.clone() };
-            self.skip(*i, SkipCause::Revision, reason);
-        }
-    }
-
-    fn emit_changes(&mut self, delta: &Delta, summary: &str) {
-        for phase in &delta.phases {
-            self.emit_plan(PlanEvent::PhaseAdded(Box::new(phase.clone())));
-        }
-        for step in &delta.added {
-            self.emit_added(StepAdded { step: step.clone() });
-        }
-        for (i, step) in &delta.modified {
-            let before = Some(Box::new(self.state.plan.steps[*i].clone()));
-            self.emit_step(*i, StepEvent::Modified(Box::new(StepModified { step: step.clone(), before })));
-        }
-        let why = if summary.is_empty() { String::new() } else { format!(": {summary}") };
-        for i in &delta.removed {
-            let why = format!("removed by revision {}{why}", self.state.revision + 1);
-            self.emit_step(*i, StepEvent::Removed(Reason::boxed(why)));
-        }
-    }
-
-    /// Handles the failure of a step that failed during another replan.
-    pub(crate) fn handle_deferred_failure(&mut self) {
-        let Some(&i) = self.state.revising.deferred_failures.first() else { return };
-        let failure = self.state.steps[i].failure().cloned();
-        let failure = failure.unwrap_or_else(|| Failure::new(FailureClass::Permanent, "UNKNOWN", "it failed"));
-        self.apply_failure_policy(i, failure);
-    }
-
     /// Returns why a question cannot be asked.
     fn question_issue(&mut self, question: &Question) -> Option<Issue> {
         let answer = question.default.clone()?;
@@ -405,7 +218,16 @@ impl Turn<'_> {
     }
 }
 
-fn bounded(mut lines: Vec<String>) -> Vec<String> {
+fn bounded_proposal(proposal: Proposal) -> Proposal {
+    Proposal {
+        summary: proposal.summary.chars().take(TEXT_CHARS_MAX).collect(),
+        usage: proposal.usage.bounded(),
+        confidence: proposal.confidence.filter(|confidence| confidence.is_finite()),
+        ..proposal
+    }
+}
+
+pub(super) fn bounded(mut lines: Vec<String>) -> Vec<String> {
     if lines.len() > LINES_MAX {
         let more = lines.len() - LINES_MAX;
         lines.truncate(LINES_MAX);

@@ -3,7 +3,7 @@
 use goalmill_common::command::Verb;
 use goalmill_common::failure::{Failure, FailureClass};
 use goalmill_common::goal::Budget;
-use goalmill_common::plan::{OnFailure, Plan, Question, Step, UndoOn};
+use goalmill_common::plan::{OnFailure, Plan, Question, Step, StepKind, StepWait, UndoOn};
 use goalmill_common::status::{PlanStatus, StepStatus};
 use goalmill_engine::Timer;
 use serde_json::json;
@@ -109,6 +109,25 @@ fn a_cancelled_plan_undoes_what_may_be_done_and_a_second_cancel_is_refused() {
     assert_eq!(world.open_tasks()[0].inputs.value()["order"], "none");
     world.finish();
     assert_eq!((world.state.status(), world.status("hotel:undo")), (PlanStatus::Cancelled, StepStatus::Completed));
+}
+
+#[test]
+fn a_wait_that_is_ready_does_not_begin_in_the_clean_up_of_a_large_plan() {
+    let mut large = plan(&[("a", &[]), ("pause", &["a"])]);
+    large.steps[1].kind = StepKind::Wait;
+    large.steps[1].wait = Some(Box::new(StepWait { for_ms: Some(1_000), ..StepWait::default() }));
+    large.steps[1].agent_type = "".into();
+    // So many are cancelled without an event each.
+    large.steps.extend((0..1_000).map(|n| step(&format!("s{n}"), &["pause"])));
+    large.steps.push(always("report", &[]));
+    let mut world = World::of(large);
+    let task = world.dispatch("a");
+    world.verb(Verb::Pause { reason: String::new() }).unwrap();
+    world.report(crate::world::completed(&task, json!({}))).unwrap();
+    assert_eq!(world.status("pause"), StepStatus::Ready);
+    world.verb(Verb::Cancel { reason: "rain".into() }).unwrap();
+    assert_eq!(world.status("pause"), StepStatus::Cancelled);
+    assert_eq!(out(&mut world), ["report"]);
 }
 
 #[test]

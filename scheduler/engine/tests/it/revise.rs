@@ -624,6 +624,22 @@ fn an_edit_that_breaks_the_plan_is_refused_with_the_issues() {
 }
 
 #[test]
+fn a_step_that_starts_again_with_another_one_must_still_be_valid() {
+    let mut plan = plan(&[("a", &[]), ("b", &["later"]), ("later", &[]), ("c", &["a", "b"])]);
+    plan.continue_on_failure = true;
+    plan.steps[0].retry.max = 0;
+    plan.steps[3].inputs = Json::from(json!({"price": "{{ steps.b.outputs.price }}"}));
+    let mut world = World::of(plan);
+    world.fail("a", permanent());
+    assert_eq!(world.status("c"), StepStatus::Skipped);
+    let without_b = vec![retry("a", None), Change::RemoveStep { step: "b".into() }];
+    let Err(Rejection::Invalid { issues, .. }) = edit(&mut world, without_b) else { panic!("`c` needs `b`") };
+    assert!(issues.iter().any(|issue| issue.pointer.starts_with("/steps/c/")), "{issues:?}");
+    edit(&mut world, vec![retry("a", None)]).unwrap();
+    assert_eq!(world.status("c"), StepStatus::Pending);
+}
+
+#[test]
 fn an_edit_while_the_planner_thinks_makes_its_answer_stale() {
     let mut world = World::of(trip());
     world.fail("steps_in_flight", permanent());

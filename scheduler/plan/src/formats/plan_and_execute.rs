@@ -123,33 +123,23 @@ pub(super) fn to_plan(
         }
         let before = conversion.rewrite.original(&format!("{from}/{key}"));
         let place = match snake(&key).as_ref() {
-            "execution_mode" if !plan.contains_key("strategy") => {
-                plan.insert("strategy".into(), value);
-                "strategy"
-            }
+            "execution_mode" if !plan.contains_key("strategy") => keep(plan, "strategy", value),
             "parallel" if value.is_boolean() && !plan.contains_key("strategy") => {
-                plan.insert("strategy".into(), json!(if value == true { "parallel" } else { "sequential" }));
-                "strategy"
+                keep(plan, "strategy", json!(if value == true { "parallel" } else { "sequential" }))
             }
             "max_concurrent" | "max_parallel" if !plan.contains_key("max_parallel") => {
-                plan.insert("max_parallel".into(), value);
-                "max_parallel"
+                keep(plan, "max_parallel", value)
             }
             "continue_on_failure" if !plan.contains_key("continue_on_failure") => {
-                plan.insert("continue_on_failure".into(), value);
-                "continue_on_failure"
+                keep(plan, "continue_on_failure", value)
             }
             "max_revisions" | "max_replans" => {
                 let max = revisions(conversion, &value);
-                if let Some(revision) = object_under(plan, "revision") {
-                    revision.entry("max").or_insert(max);
-                }
+                set_revision(plan, "max", max);
                 "revision/max"
             }
             "revision_threshold" => {
-                if let Some(revision) = object_under(plan, "revision") {
-                    revision.entry("threshold").or_insert(value);
-                }
+                set_revision(plan, "threshold", value);
                 "revision/threshold"
             }
             "enable_revision" | "allow_revision" if value.is_boolean() => {
@@ -158,9 +148,7 @@ pub(super) fn to_plan(
                 "revision"
             }
             "revision_strategy" => {
-                if let Some(revision) = object_under(plan, "revision") {
-                    revision.entry("strategy").or_insert(value);
-                }
+                set_revision(plan, "strategy", value);
                 "revision/strategy"
             }
             "require_plan_approval" => {
@@ -179,6 +167,13 @@ pub(super) fn to_plan(
             }
         };
         conversion.rewrite.moved(format!("{at}/{place}"), before);
+    }
+}
+
+/// Sets a field of the revision policy that has none yet.
+fn set_revision(plan: &mut Map<String, Value>, field: &str, value: Value) {
+    if let Some(revision) = object_under(plan, "revision") {
+        revision.entry(field).or_insert(value);
     }
 }
 
@@ -241,26 +236,28 @@ pub(super) fn spread(conversion: &mut Conversion<'_>, plan: &mut Map<String, Val
         defaults.fields.push(("retry", Value::Object(retry), before));
     }
     if let Some((executor, before)) = take("subtask_executor") {
-        let unused = unused_parts(&executor);
-        unused
-            .iter()
-            .for_each(|(at, key)| conversion.rewrite.note_at(&format!("{before}{at}"), "executor", key, OWN_SETTINGS));
-        let action =
-            executor.get("action").or_else(|| executor.get("type")).and_then(Value::as_str).unwrap_or_default();
-        let with = |name: &str| executor.get("with").and_then(|with| with.get(name)).cloned();
-        let agent = with("agent").or_else(|| with("agent_type")).or_else(|| with("name"));
-        if let Some(agent) = agent {
-            defaults.fields.push(("agent_type", agent, before));
-        } else if action == "llm.call" {
-            defaults.fields.push(("kind", json!("llm"), before));
-        } else {
-            conversion.rewrite.note(at, "plan", "subtask_executor", "it names no agent");
+        match executor_field(conversion, &executor, &before) {
+            Some((field, value)) => defaults.fields.push((field, value, before)),
+            None => conversion.rewrite.note(at, "plan", "subtask_executor", "it names no agent"),
         }
     }
     if defaults.fields.is_empty() {
         return;
     }
     each_step(plan, at, &mut |step, at| defaults.give(conversion, step, at));
+}
+
+/// What an executor says about each step: who does it, or that a model does.
+fn executor_field(conversion: &mut Conversion<'_>, executor: &Value, before: &str) -> Option<(&'static str, Value)> {
+    for (at, key) in unused_parts(executor) {
+        conversion.rewrite.note_at(&format!("{before}{at}"), "executor", &key, OWN_SETTINGS);
+    }
+    let with = |name: &str| executor.get("with").and_then(|with| with.get(name)).cloned();
+    if let Some(agent) = with("agent").or_else(|| with("agent_type")).or_else(|| with("name")) {
+        return Some(("agent_type", agent));
+    }
+    let action = executor.get("action").or_else(|| executor.get("type")).and_then(Value::as_str);
+    (action == Some("llm.call")).then(|| ("kind", json!("llm")))
 }
 
 /// Why parts of an executor mean nothing.

@@ -6,7 +6,7 @@ use serde_json::{Map, Value};
 
 use super::graph::StepNumbers;
 use super::origin::{Dependency, DependencyPlace, Origin};
-use super::step::name;
+use super::step_id::name;
 use crate::document::{DocumentPath, Fields, Table, ValidationContext, shorten, text, wrong_type};
 
 const DEPENDENCY: &Table = &[("step", &["id", "task", "name"]), ("is", &["status", "statuses", "outcome"])];

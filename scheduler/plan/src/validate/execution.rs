@@ -4,7 +4,8 @@ use goalmill_common::number::to_u32;
 use goalmill_common::plan::{ExecutionPolicy, StepKind};
 use serde_json::Value;
 
-use super::{policy, shape, step};
+use super::step_failure::on_failure;
+use super::{retry, shape, step};
 use crate::document::{Fields, Table, wrong_type};
 
 const EXECUTION: &Table = &[
@@ -38,8 +39,8 @@ pub(super) fn read(fields: &Fields<'_, '_>) -> ExecutionPolicy {
         strategy: inner.get("strategy").map(|_| shape::strategy(&inner)),
         max_parallel: inner.count("max_parallel", 1, u64::from(u32::MAX)).map(to_u32),
         agent_type: inner.get("agent_type").map(|_| step::agent_type(&inner, StepKind::Tool)),
-        on_failure: is_given(["on_failure", "continue_on_failure"]).then(|| step::failure_policy(&inner)),
-        retry: inner.get("retry").map(|f| policy::retry(fields.context, &at.key(f.key), f.value)),
+        on_failure: is_given(["on_failure", "continue_on_failure"]).then(|| on_failure(&inner)),
+        retry: inner.get("retry").map(|f| retry::retry(fields.context, &at.key(f.key), f.value)),
         timeout_ms: step::timeout(&inner),
     }
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use goalmill_common::id::StepId;
 use goalmill_common::number::to_u32;
-use goalmill_common::plan::Plan;
+use goalmill_common::plan::{Plan, Step};
 use serde_json::Value;
 
 use super::conditions::{StepReads, warn_of_skips, warn_of_types};
@@ -97,52 +97,7 @@ pub(super) fn check_expressions(
         reads: StepReads::default(),
     };
     for (i, (step, origin)) in plan.steps.iter().zip(origins).enumerate() {
-        let names = step.names();
-        if let Some((key, value)) = origin.for_each {
-            // The list of an undo step may be in what it undoes.
-            let of_list: &[&str] = if step.undoes.is_some() { &["plan", "inputs", "outputs"] } else { &[] };
-            origin.with_key(key, |at| {
-                for_each_expression(at, value, &mut |at, text| {
-                    check.check_references(i, at, expression::examine(text, of_list));
-                });
-            });
-        }
-        if let Some(inputs) = origin.inputs.filter(|_| !expression::is_plain(step.inputs.text())) {
-            origin.with_key(origin.inputs_key, |at| {
-                for_each_expression(at, inputs, &mut |at, text| {
-                    check.check_references(i, at, expression::examine(text, &names));
-                });
-            });
-        }
-        if let Some(when) = &step.when {
-            origin.with_key(origin.when_key, |at| {
-                check.check_references(i, at, expression::examine_condition(when, &names));
-            });
-        }
-        if let Some(repeat) = &step.repeat {
-            let names = [&names[..], &["outputs"]].concat();
-            origin.with_key(origin.repeat_key, |at| {
-                let facts = expression::examine_condition(&repeat.until, &names);
-                check.check_references(i, &at.key("until"), facts);
-            });
-        }
-        if let Some(ask) = &step.ask {
-            origin.with_key("ask", |at| {
-                check.check_references(i, &at.key("question"), expression::examine(&ask.question, &names));
-            });
-        }
-        for (field, text) in step.wait.iter().flat_map(|wait| wait.templates()) {
-            origin.with_key(origin.wait_key, |at| {
-                check.check_references(i, &at.key(field), expression::examine(text, &names));
-            });
-        }
-        if let Some(cache) = &step.cache {
-            origin.with_key(origin.cache_key, |at| {
-                let key = if origin.cache_is_text { *at } else { at.key("key") };
-                let names = [&names[..], &["inputs"]].concat();
-                check.check_references(i, &key, expression::examine(&cache.key, &names));
-            });
-        }
+        check.check_step(i, step, origin);
         let reads = std::mem::take(&mut check.reads);
         if !step.is_cleanup() {
             warn_of_skips(context, plan, (i, origin), &graph.needs[i], &reads);
@@ -155,6 +110,56 @@ pub(super) fn check_expressions(
 }
 
 impl ExpressionCheck<'_, '_> {
+    /// Checks each expression of a step with the names that it sees there.
+    fn check_step(&mut self, i: usize, step: &Step, origin: &Origin<'_>) {
+        let names = step.names();
+        if let Some((key, value)) = origin.for_each {
+            // The list of an undo step may be in what it undoes.
+            let of_list: &[&str] = if step.undoes.is_some() { &["plan", "inputs", "outputs"] } else { &[] };
+            origin.with_key(key, |at| {
+                for_each_expression(at, value, &mut |at, text| {
+                    self.check_references(i, at, expression::examine(text, of_list));
+                });
+            });
+        }
+        if let Some(inputs) = origin.inputs.filter(|_| !expression::is_plain(step.inputs.text())) {
+            origin.with_key(origin.inputs_key, |at| {
+                for_each_expression(at, inputs, &mut |at, text| {
+                    self.check_references(i, at, expression::examine(text, &names));
+                });
+            });
+        }
+        if let Some(when) = &step.when {
+            origin.with_key(origin.when_key, |at| {
+                self.check_references(i, at, expression::examine_condition(when, &names));
+            });
+        }
+        if let Some(repeat) = &step.repeat {
+            let names = [&names[..], &["outputs"]].concat();
+            origin.with_key(origin.repeat_key, |at| {
+                let facts = expression::examine_condition(&repeat.until, &names);
+                self.check_references(i, &at.key("until"), facts);
+            });
+        }
+        if let Some(ask) = &step.ask {
+            origin.with_key("ask", |at| {
+                self.check_references(i, &at.key("question"), expression::examine(&ask.question, &names));
+            });
+        }
+        for (field, text) in step.wait.iter().flat_map(|wait| wait.templates()) {
+            origin.with_key(origin.wait_key, |at| {
+                self.check_references(i, &at.key(field), expression::examine(text, &names));
+            });
+        }
+        if let Some(cache) = &step.cache {
+            origin.with_key(origin.cache_key, |at| {
+                let key = if origin.cache_is_text { *at } else { at.key("key") };
+                let names = [&names[..], &["inputs"]].concat();
+                self.check_references(i, &key, expression::examine(&cache.key, &names));
+            });
+        }
+    }
+
     fn check_references(&mut self, step: usize, at: &DocumentPath<'_>, facts: Result<Facts, ExpressionError>) {
         let facts = match facts {
             Ok(facts) => facts,

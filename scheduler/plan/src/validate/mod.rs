@@ -18,19 +18,25 @@ mod goal_contract;
 mod graph;
 #[cfg(test)]
 mod hint_tests;
+mod input_schema;
 mod inputs;
 pub mod names;
 mod origin;
+mod outputs;
 pub mod path;
 mod planning;
 mod policy;
+mod reading;
 mod redundancy;
 mod repeat;
 mod requirements;
+mod retry;
 mod rules;
 mod schema;
 mod shape;
 mod step;
+mod step_failure;
+mod step_id;
 pub mod wait;
 
 use goalmill_common::limits::Limits;

@@ -3,15 +3,16 @@
 use goalmill_common::id::{AUTO, AgentType, StepId, is_id};
 use goalmill_common::json::Json;
 use goalmill_common::number::to_u32;
-use goalmill_common::plan::{Fallback, ForEach, Join, OnFailure, OnPartial, Step, StepKind};
+use goalmill_common::plan::{ForEach, Join, Step, StepKind};
 use goalmill_common::stored_plan::{REF_FORM, StoredPlanRef};
 use serde_json::{Map, Value};
-use unicode_normalization::UnicodeNormalization;
-use unicode_normalization::char::is_combining_mark;
 
-use super::origin::Origin;
-use super::{cleanup, dependency, for_each, policy, repeat, schema, shape, wait};
-use crate::document::{DocumentPath, Field, Fields, Table, Unit, ValidationContext, shorten, text, wrong_type};
+use super::origin::{Dependency, Origin};
+use super::outputs::expected_outputs;
+use super::step_failure::{fallback, on_failure, on_partial, retry_delay};
+use super::step_id::{id, id_hint};
+use super::{cleanup, dependency, for_each, policy, repeat, retry, schema, shape, wait};
+use crate::document::{DocumentPath, Field, Fields, Table, ValidationContext, shorten, text, wrong_type};
 
 const STEP: &Table = &[
     ("id", &["task_id", "step_id", "subtask_id", "node_id"]),
@@ -88,9 +89,6 @@ const STEP: &Table = &[
     ("metadata", &["meta"]),
 ];
 
-const FALLBACK: &Table =
-    &[("agent_type", &["agent", "assigned_agent"]), ("action", &["tool", "function", "fallback_action"])];
-
 /// The canonical name of a step's field, whatever it is called in a document.
 pub fn step_field(key: &str) -> Option<&'static str> {
     crate::document::canonical(key, STEP)
@@ -124,7 +122,7 @@ pub(super) fn read<'v>(
     // That of a wait is the end of the wait.
     step.timeout_ms = if kind == StepKind::Wait { None } else { timeout(&fields) };
     if let Some(field) = fields.get("retry") {
-        step.retry = policy::retry(context, &at.key(field.key), field.value);
+        step.retry = retry::retry(context, &at.key(field.key), field.value);
     }
     retry_delay(&fields, &mut step);
     step.fallback = fallback(&fields);
@@ -150,8 +148,15 @@ pub(super) fn read<'v>(
     sub_plan(&fields, &mut step, depth);
     wait::read(&fields, &mut step);
     let dependencies = dependency::read(&fields, &mut step);
-    let origin = Origin {
-        at: at.pointer(),
+    let origin = origin_of(&fields, dependencies);
+    let undo = undo(&fields, &step, depth);
+    id.map(|_| ((step, origin), undo))
+}
+
+/// The keys and places of a step in the document.
+fn origin_of<'v>(fields: &Fields<'v, '_>, dependencies: Vec<Dependency<'v>>) -> Origin<'v> {
+    Origin {
+        at: fields.at.pointer(),
         action_key: fields.get("action").or_else(|| fields.get("task")).map_or("action", |f| f.key),
         agent_key: fields.get("agent_type").map_or("", |f| f.key),
         id_key: fields.get("id").or_else(|| fields.get("name")).map_or("", |f| f.key),
@@ -166,9 +171,7 @@ pub(super) fn read<'v>(
         dependencies,
         inputs: fields.get("inputs").map(|f| f.value),
         for_each: fields.get("for_each").map(|f| (f.key, f.value)),
-    };
-    let undo = undo(&fields, &step, depth);
-    id.map(|_| ((step, origin), undo))
+    }
 }
 
 /// A step, and the step that undoes it, each with its place in the document.
@@ -236,88 +239,6 @@ fn judges(fields: &Fields<'_, '_>) -> Vec<String> {
     } else {
         text(fields.context, &at, field.value).into_iter().collect()
     }
-}
-
-/// An id as text: numbers are ids too.
-pub(super) fn name(value: &Value) -> Option<String> {
-    match value {
-        Value::String(text) => Some(text.trim().to_owned()),
-        Value::Number(number) if number.is_i64() || number.is_u64() => Some(number.to_string()),
-        Value::Null | Value::Bool(_) | Value::Number(_) | Value::Array(_) | Value::Object(_) => None,
-    }
-}
-
-fn id(fields: &Fields<'_, '_>, key: Option<&str>) -> Option<String> {
-    let given = fields.get("id");
-    let Some(field) = given.or_else(|| if key.is_none() { fields.get("name") } else { None }) else {
-        let Some(key) = key else {
-            fields.context.error(
-                "MISSING_FIELD",
-                &fields.at.key("id"),
-                "a step needs an `id`",
-                "give each step an id of its own",
-            );
-            return None;
-        };
-        return checked_id(fields.context, fields.at, key);
-    };
-    let at = fields.at.key(field.key);
-    match name(field.value) {
-        Some(id) => checked_id(fields.context, &at, &id),
-        None => {
-            wrong_type(fields.context, &at, field.value, "text or a whole number");
-            None
-        }
-    }
-}
-
-fn checked_id(context: &ValidationContext<'_>, at: &DocumentPath<'_>, id: &str) -> Option<String> {
-    if is_id(id) {
-        return Some(id.to_owned());
-    }
-    let detail = format!("`{}` is not an id", shorten(id));
-    context.error("INVALID_ID", at, detail, id_hint(id));
-    None
-}
-
-/// The alphabet of ids, with a proposal.
-fn id_hint(id: &str) -> String {
-    let rule = "use a letter or digit, then up to 127 of letters, digits, `.`, `_`, `:`, `-`";
-    format!("{rule}; for example `{}`", proposed_id(id))
-}
-
-/// Longest id that is proposed, in characters.
-const PROPOSED_CHARS_MAX: usize = 64;
-
-/// An id as near to a text as the alphabet of ids allows: without accents, words joined by `_`. Where nothing that can
-/// be read is left of it, `step` with its digits.
-pub(super) fn proposed_id(text: &str) -> String {
-    let mut slug = String::new();
-    for c in text.trim().nfkd().filter(|c| !is_combining_mark(*c)).flat_map(char::to_lowercase) {
-        match c {
-            'ß' => slug.push_str("ss"),
-            'æ' => slug.push_str("ae"),
-            'œ' => slug.push_str("oe"),
-            'ø' => slug.push('o'),
-            'ł' => slug.push('l'),
-            'đ' | 'ð' => slug.push('d'),
-            'þ' => slug.push_str("th"),
-            'ı' => slug.push('i'),
-            '.' | ':' | '-' => slug.push(c),
-            c if c.is_ascii_alphanumeric() => slug.push(c),
-            _ if !slug.ends_with('_') => slug.push('_'),
-            _ => {}
-        }
-        if slug.len() >= PROPOSED_CHARS_MAX {
-            break;
-        }
-    }
-    let slug = slug.trim_matches(['_', '.', ':', '-']);
-    if slug.contains(|c: char| c.is_ascii_alphabetic()) && is_id(slug) {
-        return slug.to_owned();
-    }
-    let digits: String = slug.chars().filter(char::is_ascii_digit).take(9).collect();
-    if digits.is_empty() { "step".to_owned() } else { format!("step-{digits}") }
 }
 
 fn kind(fields: &Fields<'_, '_>) -> StepKind {
@@ -416,56 +337,6 @@ fn inputs(fields: &Fields<'_, '_>) -> Json {
     inputs
 }
 
-/// Names are a contract, and so is a schema; words describe what is expected, unless `strict_outputs` makes a name of them.
-fn expected_outputs(fields: &Fields<'_, '_>, step: &mut Step) {
-    let is_strict = fields.flag("strict_outputs").unwrap_or(false);
-    if let Some(field) = fields.get("expected_output") {
-        match field.value {
-            Value::String(name) if is_strict && is_name(name) => step.expected_outputs.push(name.clone()),
-            Value::String(_) => step.expected_output = fields.text("expected_output").unwrap_or_default(),
-            Value::Null | Value::Bool(_) | Value::Number(_) | Value::Array(_) | Value::Object(_) => {
-                names_or_schema(fields, field, step);
-            }
-        }
-    }
-    if let Some(field) = fields.get("expected_outputs") {
-        names_or_schema(fields, field, step);
-    }
-}
-
-fn names_or_schema(fields: &Fields<'_, '_>, field: Field<'_>, step: &mut Step) {
-    let at = fields.at.key(field.key);
-    let mut take = |at: &DocumentPath<'_>, value: &Value| match value {
-        Value::String(name) if is_name(name) => step.expected_outputs.push(name.clone()),
-        Value::String(words) => {
-            if text(fields.context, at, value).is_some() {
-                if !step.expected_output.is_empty() {
-                    step.expected_output.push_str("; ");
-                }
-                step.expected_output.push_str(words);
-            }
-        }
-        Value::Object(map) if map.get("name").is_some_and(|n| n.as_str().is_some_and(is_name)) => {
-            step.expected_outputs.extend(map["name"].as_str().map(str::to_owned));
-        }
-        Value::Null | Value::Bool(_) | Value::Number(_) | Value::Array(_) | Value::Object(_) => {
-            wrong_type(fields.context, at, value, "the name of an output");
-        }
-    };
-    match field.value {
-        Value::Array(items) => items.iter().enumerate().for_each(|(i, item)| take(&at.item(i), item)),
-        Value::Object(map) if map.values().all(Value::is_string) && !schema::is_schema(map) => {
-            map.keys().for_each(|name| take(&at, &Value::String(name.clone())));
-        }
-        Value::Object(_) => step.output_schema = schema::read(fields.context, &at, field.value),
-        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => take(&at, field.value),
-    }
-}
-
-fn is_name(text: &str) -> bool {
-    !text.is_empty() && text.len() <= 128 && !text.contains(char::is_whitespace)
-}
-
 fn when(fields: &Fields<'_, '_>) -> Option<String> {
     match fields.get("when") {
         Some(Field { value: Value::Bool(flag), .. }) => Some(flag.to_string()),
@@ -503,97 +374,8 @@ fn join(fields: &Fields<'_, '_>) -> Join {
     }
 }
 
-/// What becomes of the plan when a step fails, in a step or for all of them.
-pub(super) fn failure_policy(fields: &Fields<'_, '_>) -> OnFailure {
-    on_failure(fields)
-}
-
 pub(super) fn timeout(fields: &Fields<'_, '_>) -> Option<u64> {
     policy::timeout_within(fields, fields.context.limits.timeout_ms_max)
-}
-
-fn fallback(fields: &Fields<'_, '_>) -> Option<Fallback> {
-    let field = fields.get("fallback")?;
-    let at = fields.at.key(field.key);
-    let Value::Object(map) = field.value else {
-        let action = text(fields.context, &at, field.value)?;
-        return (!action.is_empty()).then_some(Fallback { agent_type: None, action: Some(action) });
-    };
-    let inner = Fields::read(fields.context, &at, map, FALLBACK);
-    let agent_type = inner.text("agent_type");
-    if let (Some(agent), Some(field)) = (&agent_type, inner.get("agent_type"))
-        && !is_id(agent)
-    {
-        let detail = format!("`{}` is not the name of an agent type", shorten(agent));
-        fields.context.error("INVALID_ID", &at.key(field.key), detail, id_hint(agent));
-    }
-    let agent_type = agent_type.map(AgentType::from);
-    if agent_type.as_ref().is_some_and(AgentType::is_auto) {
-        let hint = "name an agent type, or omit `agent_type` to use another action of the same one";
-        let key = inner.get("agent_type").map_or("agent_type", |field| field.key);
-        fields.context.error("INVALID_VALUE", &at.key(key), "`auto` is not allowed in `fallback`", hint);
-    }
-    let fallback = Fallback { agent_type, action: inner.text("action") };
-    Some(fallback)
-}
-
-/// The first wait of the retries, beside them.
-fn retry_delay(fields: &Fields<'_, '_>, step: &mut Step) {
-    let Some(field) = fields.get("retry_delay") else { return };
-    if fields.get("retry").is_some_and(|retry| retry.value.is_object()) {
-        let at = fields.at.key(field.key);
-        return fields.context.error(
-            "CONFLICTING_FIELDS",
-            &at,
-            "`retry` says how long to wait",
-            "put it into `retry` as `initial`",
-        );
-    }
-    let wait = fields.duration("retry_delay", Unit::Seconds, 0, policy::BACKOFF_MS_MAX, "INVALID_RETRY_POLICY");
-    if let Some(wait_ms) = wait {
-        (step.retry.initial_ms, step.retry.max_ms) = (wait_ms, step.retry.max_ms.max(wait_ms));
-    }
-}
-
-fn on_partial(fields: &Fields<'_, '_>) -> OnPartial {
-    let words = [("continue", OnPartial::Continue), ("replan", OnPartial::Replan), ("fail", OnPartial::Fail)];
-    policy::word(fields, "on_partial", &words).unwrap_or_default()
-}
-
-fn on_failure(fields: &Fields<'_, '_>) -> OnFailure {
-    let words = [
-        ("abort", OnFailure::Abort),
-        // Attempts are those of `retry`; then the plan ends.
-        ("retry", OnFailure::Abort),
-        ("fail", OnFailure::Abort),
-        ("stop", OnFailure::Abort),
-        ("skip", OnFailure::Skip),
-        ("continue", OnFailure::Continue),
-        ("skip_and_continue", OnFailure::Continue),
-        ("replan", OnFailure::Replan),
-        ("ask_user", OnFailure::AskUser),
-        ("ask", OnFailure::AskUser),
-        // What was done is undone when the plan fails.
-        ("undo", OnFailure::Abort),
-    ];
-    let given = policy::word(fields, "on_failure", &words);
-    let goes_on = fields.flag("continue_on_failure");
-    if let (Some(given), Some(true), Some(field)) = (given, goes_on, fields.get("continue_on_failure"))
-        && given != OnFailure::Continue
-    {
-        let at = fields.at.key(field.key);
-        fields.context.error(
-            "CONFLICTING_FIELDS",
-            &at,
-            "this and `on_failure` say different things",
-            "keep one of them",
-        );
-    }
-    match (given, goes_on) {
-        (Some(given), _) => given,
-        (None, Some(true)) => OnFailure::Continue,
-        (None, _) => OnFailure::Abort,
-    }
 }
 
 /// The stored plan that a step uses. Its document stands in `plan` where stored plans are known.

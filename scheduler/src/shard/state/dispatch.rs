@@ -4,7 +4,7 @@ use goalmill_common::event::{Event, Record, StepEvent};
 use goalmill_common::hash::HashMap;
 use goalmill_common::id::{AgentType, Namespace};
 use goalmill_common::status::StepStatus;
-use goalmill_engine::{Command, PlanState, StepIndex};
+use goalmill_engine::{Command, PlanState, StepIndex, decide_in_family};
 
 use super::ShardState;
 use crate::namespace_limits::ShardUse;
@@ -111,7 +111,7 @@ impl ShardState {
             return self.ready.put_back(agent_type, taken);
         }
         offers.count(&taken.namespace);
-        let decided = self.handle_command(slot, None, Command::Dispatch(step));
+        let decided = decide_in_family(self, slot, None, Command::Dispatch(step));
         if let (Some(in_use), Some(namespace)) = (&self.namespaces, &reserved) {
             in_use.unreserve(namespace);
         }

@@ -400,11 +400,11 @@ impl ShardState {
                 }
                 let is_superseded = request.is_some_and(|request| request != plan.revision_requests);
                 let result = if !is_superseded {
-                    self.handle_command(slot, None, *command)
+                    decide_in_family(self, slot, None, *command)
                 } else if let Command::ModelAnswered(answered) = *command {
                     // The model call was paid for, but its answer is not needed any more.
                     let answered = ModelAnswered { answer: None, ..*answered };
-                    self.handle_command(slot, None, Command::ModelAnswered(Box::new(answered)))
+                    decide_in_family(self, slot, None, Command::ModelAnswered(Box::new(answered)))
                 } else {
                     Err(Rejection::StaleRevision { revision: plan.state.revision() })
                 };
@@ -430,7 +430,7 @@ impl ShardState {
         while self.takes_more() {
             let Some((slot, timer)) = self.timers.pop(self.now_ms) else { return };
             if self.plans.contains_key(&slot)
-                && let Err(rejection) = self.handle_command(slot, Some("timer"), Command::Due(timer))
+                && let Err(rejection) = decide_in_family(self, slot, Some("timer"), Command::Due(timer))
             {
                 tracing::debug!("a timer was superseded: {rejection}");
             }
@@ -442,7 +442,7 @@ impl ShardState {
         while self.takes_more() {
             let Some(slot) = self.unsettled.pop_front() else { return };
             if self.plans.contains_key(&slot)
-                && let Err(rejection) = self.handle_command(slot, None, Command::Continue)
+                && let Err(rejection) = decide_in_family(self, slot, None, Command::Continue)
             {
                 tracing::debug!("a plan ended before its decision was complete: {rejection}");
             }
@@ -477,7 +477,7 @@ impl ShardState {
                 return;
             }
             None => Some("unknown_plan"),
-            Some(slot) => match self.handle_command(slot, None, Command::Report(Box::new(report))) {
+            Some(slot) => match decide_in_family(self, slot, None, Command::Report(Box::new(report))) {
                 Ok(()) => None,
                 Err(Rejection::StaleAttempt { .. }) => Some("stale"),
                 Err(_) => Some("refused"),
@@ -503,7 +503,7 @@ impl ShardState {
         let Some(slot) = self.slots.get(&plan).copied() else {
             return Err(self.plan_absent(&plan));
         };
-        self.handle_command(slot, Some(&actor), Command::Verb(verb))
+        decide_in_family(self, slot, Some(&actor), Command::Verb(verb))
             .map_err(|rejection| rejection_problem(&rejection))?;
         Ok((plan, self.plans[&slot].state.status()))
     }
@@ -578,11 +578,6 @@ impl ShardState {
         }
         self.ready.forget(slot);
         plan
-    }
-
-    /// Decides a command to a plan, and what follows from it for its sub-plans and its parents.
-    fn handle_command(&mut self, slot: Slot, actor: Option<&str>, command: Command) -> Result<(), Rejection> {
-        decide_in_family(self, slot, actor, command)
     }
 }
 

@@ -5,7 +5,7 @@ use goalmill_common::hash::HashSet;
 use goalmill_common::id::{AgentType, AttemptToken, EntryId, WorkerId};
 use goalmill_common::report::{Report, What};
 use goalmill_common::status::StepStatus;
-use goalmill_engine::{Command, StepIndex};
+use goalmill_engine::{Command, StepIndex, decide_in_family};
 
 use super::ShardState;
 use crate::effects::StoreUpdate;
@@ -88,7 +88,7 @@ impl ShardState {
         tracing::warn!(plan_id = %report.plan, "the task of step `{}` was missing on its stream; a new attempt follows", report.step);
         metrics::counter!("goalmill_tasks_missing_total").increment(1);
         self.add_update(StoreUpdate::CancelAttempt(token));
-        if let Err(rejection) = self.handle_command(slot, None, Command::Report(Box::new(report))) {
+        if let Err(rejection) = decide_in_family(self, slot, None, Command::Report(Box::new(report))) {
             tracing::error!("a missing task cannot be resent: {rejection}");
         }
     }

@@ -1,0 +1,84 @@
+//! Counters and sets that depend on the statuses of steps.
+
+use goalmill_common::plan::{StepKind, Strategy};
+use goalmill_common::status::StepStatus;
+
+use crate::graph::StepIndex;
+use crate::state::PlanState;
+
+/// Changes a step's status and every counter that depends on it.
+pub(super) fn transition(state: &mut PlanState, i: StepIndex, old: StepStatus, new: StepStatus, satisfied: bool) {
+    state.steps[i].status = new;
+    state.counts.shift(old, new);
+    if old.is_in_flight() != new.is_in_flight() {
+        count_in_flight(state, i, new.is_in_flight());
+    }
+    if old == StepStatus::Ready || new == StepStatus::Ready {
+        track_engine_step(state, i, new == StepStatus::Ready);
+    }
+    if state.plan.strategy == Strategy::Sequential {
+        track_listed(state, i, new);
+    }
+    if new.is_final() && !old.is_final() {
+        state.undoing.retain(|undo| *undo != i);
+        release_dependents(state, i, new, satisfied);
+    }
+}
+
+/// Forgets which steps the engine runs itself, and which have their turn.
+pub(crate) fn clear_tracked(state: &mut PlanState) {
+    state.ready_inline.clear();
+    state.ready_waits.clear();
+    state.ready_sub_plans.clear();
+    state.listed.clear();
+}
+
+/// Tracks the ready steps that the engine runs itself.
+pub(crate) fn track_engine_step(state: &mut PlanState, i: StepIndex, ready: bool) {
+    let set = if state.plan.steps[i].starts_plan() {
+        &mut state.ready_sub_plans
+    } else if state.plan.steps[i].kind == StepKind::Wait {
+        &mut state.ready_waits
+    } else if state.runs_inline(i) {
+        &mut state.ready_inline
+    } else {
+        return;
+    };
+    if ready {
+        set.insert(i);
+    } else {
+        set.remove(&i);
+    }
+}
+
+/// Tracks the steps among which the first one of the list has its turn.
+pub(crate) fn track_listed(state: &mut PlanState, i: StepIndex, status: StepStatus) {
+    if status.is_unlocked() {
+        state.listed.insert(i);
+    } else {
+        state.listed.remove(&i);
+    }
+}
+
+fn count_in_flight(state: &mut PlanState, i: StepIndex, begins: bool) {
+    let held = state.graph.resource(i).map(|resource| &mut state.resources_held[resource]);
+    state.reserved.count(&state.plan.steps[i], begins);
+    for count in held.into_iter().chain([&mut state.in_flight]) {
+        *count = if begins { *count + 1 } else { count.saturating_sub(1) };
+    }
+}
+
+fn release_dependents(state: &mut PlanState, i: StepIndex, status: StepStatus, satisfied: bool) {
+    let id = &state.plan.steps[i].id;
+    for &dependent in state.graph.dependents(i) {
+        let step = &mut state.steps[dependent];
+        step.open = step.open.saturating_sub(1);
+        step.met += u32::from(state.plan.steps[dependent].is_met_by(id, status, satisfied));
+    }
+    if let Some(phase) = state.graph.phase(i) {
+        let phase = &mut state.phases[phase];
+        phase.open -= 1;
+        phase.completed += u32::from(status == StepStatus::Completed);
+        phase.failed += u32::from(status == StepStatus::Failed);
+    }
+}

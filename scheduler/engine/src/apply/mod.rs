@@ -1,0 +1,78 @@
+//! Folds events into the state. Live decisions, recovery and replay use the same fold.
+
+mod counts;
+mod plan;
+mod step;
+
+use goalmill_common::event::{Event, PlanEvent, Record};
+use goalmill_common::id::StepId;
+use goalmill_common::status::{PlanStatus, StepStatus};
+
+pub(crate) use self::counts::{clear_tracked, track_engine_step, track_listed};
+use self::plan::apply_plan;
+use self::step::apply_step;
+use crate::state::PlanState;
+
+/// Why a log cannot be replayed.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ReplayError {
+    #[error("event {found} follows event {}: the log has a gap or is out of order", .expected - 1)]
+    Gap { expected: u64, found: u64 },
+    #[error("event {seq} comes before `goal_accepted`")]
+    NotBegun { seq: u64 },
+    #[error("event {seq} comes after the plan's end")]
+    AfterEnd { seq: u64 },
+    #[error("event {seq} names step `{step}`, which does not exist")]
+    UnknownStep { seq: u64, step: StepId },
+    #[error("event {seq} (`{event}`) cannot happen to a plan that is {status}")]
+    PlanMove { seq: u64, event: &'static str, status: PlanStatus },
+    #[error("event {seq} (`{event}`) cannot happen to step `{step}`, which is {status}")]
+    StepMove { seq: u64, event: &'static str, step: StepId, status: StepStatus },
+    #[error("event {seq} (`{event}`) is about attempt {found} of step `{step}`, not {expected}")]
+    Attempt { seq: u64, event: &'static str, step: StepId, expected: u32, found: u32 },
+    #[error("event {seq} (`{event}`) comes too early")]
+    TooEarly { seq: u64, event: &'static str },
+    #[error("event {seq} brings a plan that cannot run: {reason}")]
+    BadPlan { seq: u64, reason: String },
+}
+
+/// Folds the next event of a log; the first one creates the state. On an error the state is as before.
+pub fn replay(state: &mut Option<PlanState>, record: &Record) -> Result<(), ReplayError> {
+    match state {
+        Some(state) => apply(state, record),
+        None => {
+            *state = Some(PlanState::new(record)?);
+            Ok(())
+        }
+    }
+}
+
+impl PlanState {
+    /// Creates the state from the first event of a log, which must be `goal_accepted`.
+    pub fn new(record: &Record) -> Result<Self, ReplayError> {
+        let seq = record.seq;
+        match &record.event {
+            _ if seq != 1 => Err(ReplayError::Gap { expected: 1, found: seq }),
+            Event::Plan(PlanEvent::GoalAccepted(accepted)) => Ok(Self::accept(accepted, record.time_ms)),
+            Event::Plan(_) | Event::Step { .. } => Err(ReplayError::NotBegun { seq }),
+        }
+    }
+}
+
+/// Folds one event into the state; on an error the state is as before.
+pub fn apply(state: &mut PlanState, record: &Record) -> Result<(), ReplayError> {
+    let seq = record.seq;
+    if seq != state.seq + 1 {
+        return Err(ReplayError::Gap { expected: state.seq + 1, found: seq });
+    }
+    if state.is_final() {
+        return Err(ReplayError::AfterEnd { seq });
+    }
+    match &record.event {
+        Event::Plan(event) => apply_plan(state, record, event)?,
+        Event::Step { step, attempt, event, phase: _ } => apply_step(state, record, step, *attempt, event)?,
+    }
+    state.seq = seq;
+    state.updated_ms = record.time_ms;
+    Ok(())
+}

@@ -1,0 +1,321 @@
+//! Folds the events of a plan.
+
+use std::sync::Arc;
+
+use goalmill_common::config::HookPoint;
+use goalmill_common::criterion::JudgeKind;
+use goalmill_common::event::{
+    CleanupStarted, CriteriaJudged, GoalChanged, HookDecided, JudgementRequested, PlanCreated, PlanEnded, PlanEvent,
+    PlanRevised, QuestionAnswered, QuestionAsked, Record, ReplanTriggered, RevisionProposed, RevisionRefused,
+};
+use goalmill_common::failure::Failure;
+use goalmill_common::number::to_u32;
+use goalmill_common::revision::{Answered, Refusal, Trigger};
+use goalmill_common::status::{PlanStatus, StepStatus};
+
+use super::counts::{clear_tracked, transition};
+use super::step::finish;
+use crate::ReplayError;
+use crate::constraint_monitor::ConstraintMonitor;
+use crate::grant::GrantedBudgets;
+use crate::graph::{PlanGraph, StepIndex};
+use crate::implied_criteria::implied_criteria;
+use crate::plan_size::count_steps;
+use crate::reserved::ReservedEstimates;
+use crate::revise;
+use crate::state::{Origin, PhaseState, PlanState, StepState, at};
+use crate::transitions::plan_transition;
+use crate::waiting::{PLANNER_MS, Waiting};
+
+pub(super) fn apply_plan(state: &mut PlanState, record: &Record, event: &PlanEvent) -> Result<(), ReplayError> {
+    let seq = record.seq;
+    let impossible = ReplayError::PlanMove { seq, event: event.type_name(), status: state.status };
+    let next = plan_transition(state.status, event).ok_or(impossible)?;
+    check_plan(state, seq, event)?;
+    if !revise::restage(state, event) {
+        return Err(ReplayError::TooEarly { seq, event: event.type_name() });
+    }
+    match event {
+        PlanEvent::GoalChanged(changed) => change_goal(state, changed),
+        PlanEvent::PlanCreated(created) => create(state, record, created)?,
+        PlanEvent::ApprovalRequested(request) => {
+            state.waiting = Waiting::Approval { due_ms: request.due_ms, hook: None };
+        }
+        PlanEvent::HookAsked(asked) => state.waiting.ask_hook(asked),
+        PlanEvent::HookDecided(decided) => decide_hook(state, decided),
+        PlanEvent::Approved(_) => state.waiting = Waiting::Nothing,
+        PlanEvent::PhaseStarted(_) => state.phases[state.phase].begun = true,
+        PlanEvent::PhaseCompleted(_) | PlanEvent::PhaseFailed(_) | PlanEvent::PhaseSkipped(_) => state.phase += 1,
+        PlanEvent::ReplanTriggered(trigger) => replan(state, seq, trigger),
+        PlanEvent::Resumed(_) => resume(state),
+        PlanEvent::Rejected(why) => end(state, record.time_ms, PlanStatus::Rejected, None, &why.reason),
+        PlanEvent::Completed(ended) | PlanEvent::Failed(ended) | PlanEvent::Cancelled(ended) => {
+            end(state, record.time_ms, ended.status, ended.failure.as_ref(), &ended.reason);
+        }
+        PlanEvent::RevisionProposed(proposed) => propose(state, proposed),
+        PlanEvent::RevisionRefused(refused) => refuse(state, refused),
+        PlanEvent::QuestionAsked(asked) => ask(state, asked),
+        PlanEvent::QuestionAnswered(answered) => answer(state, answered),
+        PlanEvent::Revised(revised) => revise(state, record, revised)?,
+        PlanEvent::PlanValidated(validated) => state.origin.keep_note(&validated.warnings),
+        PlanEvent::Extended(extended) => revise::extend(state, record, extended)?,
+        PlanEvent::ModelAnswered(answered) => state.usage.add(answered.usage.cost, answered.usage.tokens),
+        PlanEvent::FamilyGrew(grew) => state.family_steps = state.family_steps.saturating_add(grew.steps),
+        PlanEvent::EventReceived(event) => state.events.get_or_insert_default().push(event),
+        PlanEvent::ConstraintChanged(changed) => {
+            state.monitor.iter_mut().for_each(|monitor| monitor.change(changed));
+        }
+        PlanEvent::JudgementRequested(requested) => request_judgement(state, requested),
+        PlanEvent::CriteriaJudged(judged) => judge(state, judged),
+        PlanEvent::CleanupStarted(started) => clean_up(state, record, started)?,
+        PlanEvent::GoalAccepted(_)
+        | PlanEvent::ModelAsked(_)
+        | PlanEvent::ToolsCalled(_)
+        | PlanEvent::PlanningFailed(_)
+        | PlanEvent::PhaseAdded(_)
+        | PlanEvent::Quarantined(_)
+        | PlanEvent::Paused(_) => {}
+    }
+    state.calls.fold(event);
+    state.status = next;
+    Ok(())
+}
+
+/// Checks what the status alone does not tell: whether this event may come here.
+fn check_plan(state: &PlanState, seq: u64, event: &PlanEvent) -> Result<(), ReplayError> {
+    let current = state.plan.phases.get(state.phase);
+    let is_current = |name: &str| current.is_some_and(|phase| phase.id == name);
+    let phase = state.phases.get(state.phase).copied().unwrap_or_default();
+    let fits = match event {
+        PlanEvent::PlanCreated(_) => !state.origin.created,
+        PlanEvent::PlanValidated(_) => state.origin.created,
+        PlanEvent::ApprovalRequested(_) => {
+            let begun = state.counts.in_progress + state.counts.failed;
+            begun == 0 && state.phase == 0
+        }
+        PlanEvent::HookAsked(asked) => match asked.point {
+            HookPoint::OnPlanGenerated => state.waiting == Waiting::Nothing && state.counts.in_progress == 0,
+            HookPoint::OnPlanApproved => matches!(state.waiting, Waiting::Approval { .. }),
+            HookPoint::OnStepStart | HookPoint::OnStepComplete | HookPoint::OnRevisionNeeded => false,
+        },
+        PlanEvent::HookDecided(decided) => match decided.point {
+            HookPoint::OnRevisionNeeded => true,
+            HookPoint::OnPlanGenerated
+            | HookPoint::OnPlanApproved
+            | HookPoint::OnStepStart
+            | HookPoint::OnStepComplete => state.waiting.hook().is_some_and(|asked| asked.id == decided.id),
+        },
+        PlanEvent::JudgementRequested(_) => state.is_done() && state.waiting == Waiting::Nothing,
+        PlanEvent::QuestionAnswered(answered) => state.waiting.asked().is_some_and(|asked| asked.id == answered.id),
+        PlanEvent::CleanupStarted(_) => state.cleanup.is_none(),
+        PlanEvent::PhaseStarted(named) => is_current(&named.phase) && !phase.begun,
+        PlanEvent::PhaseCompleted(named) | PlanEvent::PhaseFailed(named) => {
+            is_current(&named.phase) && phase.begun && phase.open == 0
+        }
+        PlanEvent::PhaseSkipped(named) => is_current(&named.phase) && phase.open == 0,
+        PlanEvent::Completed(_) => state.is_done() && !state.is_open(),
+        PlanEvent::EventReceived(event) => state.events.as_ref().is_none_or(|events| !events.has(&event.id)),
+        PlanEvent::GoalAccepted(_)
+        | PlanEvent::ModelAsked(_)
+        | PlanEvent::ModelAnswered(_)
+        | PlanEvent::ToolsCalled(_)
+        | PlanEvent::GoalChanged(_)
+        | PlanEvent::PlanningFailed(_)
+        | PlanEvent::Approved(_)
+        | PlanEvent::Rejected(_)
+        | PlanEvent::PhaseAdded(_)
+        | PlanEvent::ReplanTriggered(_)
+        | PlanEvent::RevisionProposed(_)
+        | PlanEvent::RevisionRefused(_)
+        | PlanEvent::QuestionAsked(_)
+        | PlanEvent::Revised(_)
+        | PlanEvent::Extended(_)
+        | PlanEvent::FamilyGrew(_)
+        | PlanEvent::ConstraintChanged(_)
+        | PlanEvent::CriteriaJudged(_)
+        | PlanEvent::Quarantined(_)
+        | PlanEvent::Paused(_)
+        | PlanEvent::Resumed(_)
+        | PlanEvent::Failed(_)
+        | PlanEvent::Cancelled(_) => true,
+    };
+    if fits { Ok(()) } else { Err(ReplayError::TooEarly { seq, event: event.type_name() }) }
+}
+
+fn decide_hook(state: &mut PlanState, decided: &HookDecided) {
+    match decided.point {
+        HookPoint::OnPlanGenerated => state.waiting = Waiting::Nothing,
+        HookPoint::OnPlanApproved => {
+            if let Waiting::Approval { hook, .. } = &mut state.waiting {
+                *hook = None;
+            }
+        }
+        HookPoint::OnRevisionNeeded => state.revising.hook = Some(Box::new(decided.clone())),
+        HookPoint::OnStepStart | HookPoint::OnStepComplete => {}
+    }
+}
+
+/// Takes verdicts. A model answers for all criteria at once, a person for one after the other.
+fn judge(state: &mut PlanState, judged: &CriteriaJudged) {
+    state.usage.add(judged.usage.cost, judged.usage.tokens);
+    state.judging.get_or_insert_default().fold(judged);
+    if let Waiting::Judgement { judge, criteria, .. } = &mut state.waiting {
+        criteria.retain(|id| judged.verdicts.iter().all(|verdict| verdict.criterion != *id));
+        if *judge == JudgeKind::Model || criteria.is_empty() || judged.verdicts.is_empty() {
+            state.waiting = Waiting::Nothing;
+        }
+    }
+}
+
+fn resume(state: &mut PlanState) {
+    state.has_gone_on |= state.status == PlanStatus::Paused;
+    // The failure of that step is handled; other deferred failures follow.
+    if let Some(step) = state.waiting.take_replan().and_then(|replan| replan.step) {
+        let steps = &state.plan.steps;
+        state.revising.deferred_failures.retain(|i| steps[*i].id != step);
+    }
+    state.revising.end_replan();
+}
+
+fn request_judgement(state: &mut PlanState, requested: &JudgementRequested) {
+    let JudgementRequested { judge, criteria, due_ms } = requested.clone();
+    let judging = state.judging.get_or_insert_default();
+    judging.model_asked |= judge == JudgeKind::Model;
+    judging.person_asked |= judge == JudgeKind::Person;
+    state.waiting = Waiting::Judgement { judge, criteria, due_ms };
+}
+
+fn clean_up(state: &mut PlanState, record: &Record, started: &CleanupStarted) -> Result<(), ReplayError> {
+    stop(state, record.time_ms, true);
+    state.begin_cleanup(started).map_err(|step| ReplayError::UnknownStep { seq: record.seq, step })
+}
+
+fn replan(state: &mut PlanState, seq: u64, trigger: &ReplanTriggered) {
+    state.revising.replan_seq = seq;
+    if trigger.trigger == Trigger::CriterionUnmet.as_str() {
+        state.judging.get_or_insert_default().revision_asked = true;
+    }
+    state.waiting = Waiting::for_replan(Box::new(trigger.clone()));
+    state.revising.end_replan();
+    state.revising.failures_seen = state.counts.failed;
+    state.revising.budget_seen |= trigger.trigger == Trigger::BudgetLow.as_str();
+}
+
+fn propose(state: &mut PlanState, proposed: &RevisionProposed) {
+    let replan = state.waiting.take_replan().unwrap_or_default();
+    state.waiting = Waiting::RevisionApproval { replan, proposed: Box::new(proposed.clone()) };
+}
+
+fn revise(state: &mut PlanState, record: &Record, revised: &PlanRevised) -> Result<(), ReplayError> {
+    revise::revise(state, record, revised)?;
+    if let Some(judging) = &mut state.judging {
+        judging.restart();
+    }
+    if matches!(state.waiting, Waiting::Judgement { .. }) {
+        state.waiting = Waiting::Nothing;
+    }
+    Ok(())
+}
+
+fn refuse(state: &mut PlanState, refused: &RevisionRefused) {
+    let due_ms = at(refused.due_ms).or(state.waiting.due_ms()).unwrap_or_default();
+    let replan = state.waiting.take_replan().unwrap_or_default();
+    state.waiting = Waiting::for_replan(Box::new(ReplanTriggered { due_ms, ..*replan }));
+    state.usage.add(refused.usage.cost, refused.usage.tokens);
+    let RevisionRefused { strategy, reason, issues, .. } = refused.clone();
+    state.revising.refused.push(Refusal { strategy, reason, issues });
+}
+
+fn ask(state: &mut PlanState, asked: &QuestionAsked) {
+    let replan = state.waiting.take_replan().unwrap_or_default();
+    state.waiting = Waiting::Answer { replan, asked: Box::new(asked.clone()) };
+    state.revising.questions += 1;
+    state.usage.add(asked.usage.cost, asked.usage.tokens);
+}
+
+fn answer(state: &mut PlanState, answered: &QuestionAnswered) {
+    let question = state.waiting.asked().map(|asked| asked.question.question.clone()).unwrap_or_default();
+    let replan = state.waiting.take_replan().unwrap_or_default();
+    state.waiting = Waiting::for_replan(Box::new(ReplanTriggered { due_ms: answered.due_ms, ..*replan }));
+    let (answer, by_default) = (answered.answer.clone(), answered.by_default);
+    state.revising.answers.push(Answered { question, answer, by_default });
+}
+
+/// Gives the goal other fields. Nothing runs yet, so nothing was measured against the former ones.
+fn change_goal(state: &mut PlanState, changed: &GoalChanged) {
+    let accepted = state.accepted.as_mut();
+    changed.set(&mut accepted.goal);
+    accepted.deadline_ms = changed.due_ms;
+    state.monitor = ConstraintMonitor::new(&accepted.goal, accepted.parent.is_some());
+    state.goal_read.clone_from(&changed.read);
+}
+
+fn create(state: &mut PlanState, record: &Record, created: &PlanCreated) -> Result<(), ReplayError> {
+    let seq = record.seq;
+    let plan = Arc::clone(&created.plan);
+    state.size = count_steps(&plan);
+    let graph = PlanGraph::new(&plan).map_err(|reason| ReplayError::BadPlan { seq, reason })?;
+    state.steps = (0..plan.steps.len()).map(|i| StepState::new(graph.waits(StepIndex::new(i)))).collect();
+    state.counts.total = to_u32(plan.steps.len());
+    state.counts.pending = state.counts.total;
+    let phase = |members: &Vec<StepIndex>| PhaseState { open: to_u32(members.len()), ..PhaseState::default() };
+    state.phases = graph.members().iter().map(phase).collect();
+    state.resources_held = vec![0; graph.resources()];
+    state.origin = Origin {
+        created: true,
+        planner: created.planner.clone(),
+        confidence: created.confidence,
+        open_until_ms: if created.open { record.time_ms.saturating_add(PLANNER_MS) } else { 0 },
+        fork: created.fork.clone(),
+        note: None,
+        implied: implied_criteria(state, created),
+    };
+    state.graph = graph;
+    state.plan = plan;
+    state.waiting = Waiting::Nothing;
+    for (id, outputs) in created.fork.iter().flat_map(|fork| &fork.kept) {
+        let step = || ReplayError::UnknownStep { seq, step: id.clone() };
+        let i = state.graph.find(id.as_str()).ok_or_else(step)?;
+        let step = &mut state.steps[i];
+        step.outputs = Some(outputs.clone());
+        state.outputs_bytes = state.outputs_bytes.saturating_add(outputs.text().len());
+        finish(step, record.time_ms);
+        transition(state, i, StepStatus::Pending, StepStatus::Completed, true);
+    }
+    Ok(())
+}
+
+/// Ends the plan and cancels its open steps; the event lists them.
+fn end(state: &mut PlanState, time_ms: u64, status: PlanStatus, failure: Option<&Failure>, reason: &str) {
+    stop(state, time_ms, false);
+    state.cleanup = None;
+    state.undoing.clear();
+    state.finished_ms = time_ms;
+    // The status of each step tells what the end cancelled.
+    let (failure, reason, cancelled) = (failure.cloned(), reason.to_owned(), Vec::new());
+    state.ended = Some(Box::new(PlanEnded { status, failure, reason, cancelled }));
+}
+
+/// Cancels the open steps and whatever the plan waits for.
+///
+/// - `keeps_cleanup`: whether the steps of the clean-up stay.
+fn stop(state: &mut PlanState, time_ms: u64, keeps_cleanup: bool) {
+    for (spec, step) in state.plan.steps.iter().zip(&mut state.steps) {
+        if step.status.is_final() || keeps_cleanup && spec.is_cleanup() {
+            continue;
+        }
+        state.counts.shift(step.status, StepStatus::Cancelled);
+        step.status = StepStatus::Cancelled;
+        step.clear_reason();
+        finish(step, time_ms);
+    }
+    state.in_flight = 0;
+    state.reserved = ReservedEstimates::default();
+    state.granted = GrantedBudgets::default();
+    state.waits_for_budget.clear();
+    state.resources_held.fill(0);
+    clear_tracked(state);
+    state.waiting = Waiting::Nothing;
+    state.origin.open_until_ms = 0;
+    state.revising.end_replan();
+}
