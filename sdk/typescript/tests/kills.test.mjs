@@ -10,36 +10,42 @@ const CALLS = 20;
 const LANES = 10;
 const settings = '[scheduler]\ntask_lease_ms = 4000\n[worker]\nlease_margin_ms = 1000\n';
 
-/** A model that counts what it is asked: for each key, and calls `answered` after each answer. */
-async function startModel() {
+/**
+ * A model that counts what it is asked, for each key. It calls `answered` after each answer, and leaves a call without
+ * one if `ignores` says so.
+ */
+async function startModel({ ignores, answered }) {
   const paid = new Map();
-  let answered = () => {};
   const server = createServer((request, response) => {
     const key = request.headers['idempotency-key'];
     const number = Number(request.url.slice(1));
     paid.set(key, (paid.get(key) ?? 0) + 1);
+    if (ignores(key, number)) return;
     response.end(JSON.stringify({ answer: number * number }), () => answered(key, number));
   });
   const port = await freePort();
   await new Promise((resolve) => server.listen(port, '127.0.0.1', resolve));
-  return { url: `http://127.0.0.1:${port}`, paid, onAnswer: (act) => (answered = act), end: () => server.close() };
+  return { url: `http://127.0.0.1:${port}`, paid, end: () => server.close() };
 }
 
 test('after kill -9 at each of twenty calls, only the call in flight is made again', async () => {
   const goalmill = await startGoalmill({ settings });
-  const model = await startModel();
   const client = connect(goalmill.url);
   const script = new URL('model_agent.mjs', import.meta.url).pathname;
   /** What to do when call `n` of a plan is answered. */
   const kills = new Map();
   let killed = 0;
   const agents = new Set();
-  model.onAnswer((key, n) => {
-    const planned = kills.get(key.split('/')[0]);
-    if (planned?.n !== n) return;
-    kills.delete(key.split('/')[0]);
-    killed += 1;
-    planned.kill();
+  const model = await startModel({
+    // An agent that is about to be killed may be quicker than the signal: its next call stays in flight.
+    ignores: (key, n) => n > kills.get(key.split('/')[0])?.n,
+    answered(key, n) {
+      const planned = kills.get(key.split('/')[0]);
+      if (planned?.n !== n) return;
+      kills.delete(key.split('/')[0]);
+      killed += 1;
+      planned.kill();
+    },
   });
   const lane = async (first) => {
     const name = `asker_${first}`;
@@ -63,7 +69,7 @@ test('after kill -9 at each of twenty calls, only the call in flight is made aga
       // A busy machine may lose a lease too: each lost attempt has one call in flight at most.
       const lost = step.attempt - 1;
       assert.ok(again.reduce((sum, [, count]) => sum + count - 1, 0) <= lost, `after ${n}, ${lost} lost: ${JSON.stringify(again)}`);
-      if (lost === 1 && again.length > 0) assert.equal(again[0][0], n);
+      if (lost === 1 && again.length > 0) assert.ok(again[0][0] === n || again[0][0] === n + 1, `after ${n}: ${JSON.stringify(again)}`);
       assert.ok(lost >= 1);
       assert.equal(usage.cost.toFixed(2), (CALLS * 0.01).toFixed(2));
     }

@@ -82,7 +82,7 @@ mod tests {
 
     use super::*;
 
-    const LIMITS: QueryLimits = QueryLimits { timeout_ms: 3_000, rows_max: 3, bytes_max: 1_000 };
+    const LIMITS: QueryLimits = QueryLimits { timeout_ms: 60_000, rows_max: 3, bytes_max: 1_000 };
 
     #[tokio::test]
     async fn only_queries_that_read_are_run() {
