@@ -37,14 +37,13 @@ pub(crate) async fn send_request(
             let boxed = Box::new(request);
             let local_request =
                 ShardMessage::Request { request: boxed, reply: Some(reply), entry: None, snapshot: None };
+            // A loop that ends gives the request back; it goes to the inbox then, which the next owner reads.
             match local.send(local_request).await {
                 Ok(()) => match verdict.await {
                     Ok(Ok(result)) => return result,
-                    // As below.
                     Ok(Err(unhandled)) => request = *unhandled,
                     Err(_) => return Err(unavailable("the shard has just moved")),
                 },
-                // The loop has just ended; the request goes to the inbox, which the next owner reads.
                 Err(SendError(ShardMessage::Request { request: unsent, .. })) => request = *unsent,
                 Err(SendError(
                     ShardMessage::Command { .. }

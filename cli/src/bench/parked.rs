@@ -28,13 +28,7 @@ const PROBES: usize = 256;
 pub async fn measure(args: &BenchArgs) -> Result<ParkedReport> {
     let plans = Shape::Parked.plans(args.steps.unwrap_or_else(|| Shape::Parked.steps()));
     let workplace = Workplace::new(args.logs.as_deref(), Shape::Parked.name())?;
-    let (_server, url) = match &args.redis {
-        Some(url) => (None, url.clone()),
-        None => {
-            let (server, url) = processes::redis(&workplace)?;
-            (Some(server), url)
-        }
-    };
+    let (_server, url) = processes::redis_at(args.redis.as_deref(), &workplace)?;
     let settings = RedisSettings { url: url.clone(), allow_unsafe: true, ..RedisSettings::default() };
     let listen = ["--redis", &url, "--listen", "127.0.0.1:0", "--metrics", "off"];
     let mut scheduler = processes::role(&workplace, "scheduler", &listen)?;

@@ -53,8 +53,17 @@ impl Drop for Workplace {
     }
 }
 
+/// The Redis at `url`, or a private one that is started; returns its URL too.
+pub fn redis_at(url: Option<&str>, workplace: &Workplace) -> Result<(Option<Process>, String)> {
+    if let Some(url) = url {
+        return Ok((None, url.to_owned()));
+    }
+    let (server, url) = redis(workplace)?;
+    Ok((Some(server), url))
+}
+
 /// Starts a private redis-server with an append-only file synced every second; returns its URL too.
-pub fn redis(workplace: &Workplace) -> Result<(Process, String)> {
+fn redis(workplace: &Workplace) -> Result<(Process, String)> {
     let port = free_port()?;
     let data = workplace.path.join("redis");
     std::fs::create_dir_all(&data)?;

@@ -47,13 +47,7 @@ pub async fn measure(args: &BenchArgs) -> Result<BenchReport> {
         );
     }
     let workplace = Workplace::new(args.logs.as_deref(), args.shape.name())?;
-    let (_server, url) = match &args.redis {
-        Some(url) => (None, url.clone()),
-        None => {
-            let (server, url) = processes::redis(&workplace)?;
-            (Some(server), url)
-        }
-    };
+    let (_server, url) = processes::redis_at(args.redis.as_deref(), &workplace)?;
     let settings = RedisSettings { url: url.clone(), allow_unsafe: true, ..RedisSettings::default() };
     let broker = redis::connect(&settings).await?;
     wait_for(|| async { redis::probe::stats(&url).await.is_ok() }).await.context("redis does not answer")?;

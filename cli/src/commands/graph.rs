@@ -22,9 +22,9 @@ pub struct Node {
     /// With which statuses a dependency lets it start, where that is not the usual.
     dependency_status: BTreeMap<StepId, Vec<DependencyStatus>>,
     status: Option<StepStatus>,
-    cleanup: Option<CleanupPart>,
     /// The step that it takes back.
     undoes: Option<StepId>,
+    always: bool,
 }
 
 impl Node {
@@ -37,8 +37,8 @@ impl Node {
             dependencies,
             dependency_status,
             status: None,
-            cleanup: CleanupPart::of(step),
             undoes: step.undoes.clone(),
+            always: step.always,
         }
     }
 
@@ -51,8 +51,8 @@ impl Node {
             dependencies,
             dependency_status,
             status: Some(step.status),
-            cleanup: CleanupPart::of_marks(step.undoes.as_ref(), step.always),
             undoes: step.undoes.clone(),
+            always: step.always,
         }
     }
 
@@ -62,8 +62,13 @@ impl Node {
         Some(allowed.iter().map(|status| status.as_str()).collect::<Vec<_>>().join(" or "))
     }
 
+    fn cleanup(&self) -> Option<CleanupPart> {
+        CleanupPart::of_marks(self.undoes.as_ref(), self.always)
+    }
+
     fn layout_step(&self) -> LayoutStep {
-        LayoutStep { id: self.id.clone(), dependencies: self.dependencies.clone(), phase: None, cleanup: self.cleanup }
+        let (id, dependencies) = (self.id.clone(), self.dependencies.clone());
+        LayoutStep { id, dependencies, phase: None, cleanup: self.cleanup() }
     }
 }
 
@@ -90,7 +95,7 @@ pub fn tree(nodes: &[Node], palette: Palette) -> String {
     let mut table = Table::new(&["", "", "", "", ""]).right(&[0]);
     let mut last = String::new();
     for (before, node) in order {
-        let wave = if node.cleanup.is_some() { "clean-up".to_owned() } else { (before + 1).to_string() };
+        let wave = if node.cleanup().is_some() { "clean-up".to_owned() } else { (before + 1).to_string() };
         let heading = if wave == last { String::new() } else { wave.clone() };
         last = wave;
         let status = node.status.unwrap_or(StepStatus::Pending);
@@ -100,10 +105,9 @@ pub fn tree(nodes: &[Node], palette: Palette) -> String {
         };
         let after: Vec<String> = node.dependencies.iter().map(named).collect();
         let after = (!after.is_empty()).then(|| format!("after {}", after.join(", ")));
-        let part = match (&node.undoes, node.cleanup) {
-            (Some(undone), _) => Some(format!("undoes {undone}")),
-            (None, Some(CleanupPart::Always)) => Some("always".into()),
-            (None, Some(CleanupPart::Undo) | None) => None,
+        let part = match &node.undoes {
+            Some(undone) => Some(format!("undoes {undone}")),
+            None => node.always.then(|| "always".to_owned()),
         };
         let remarks: Vec<String> = part.into_iter().chain(after).collect();
         table.row([
@@ -157,8 +161,8 @@ mod tests {
             dependencies,
             dependency_status,
             status: None,
-            cleanup: None,
             undoes: None,
+            always: false,
         }
     }
 
@@ -177,8 +181,8 @@ mod tests {
 
     #[test]
     fn the_clean_up_stands_at_the_end() {
-        let undo = Node { cleanup: Some(CleanupPart::Undo), undoes: Some("book".into()), ..node("book-undo", &[]) };
-        let always = Node { cleanup: Some(CleanupPart::Always), ..node("report", &[]) };
+        let undo = Node { undoes: Some("book".into()), ..node("book-undo", &[]) };
+        let always = Node { always: true, ..node("report", &[]) };
         let nodes = [always, undo, node("book", &[]), node("pay", &["book"])];
         let want = "         1  ·  book       agent\n         2  ·  pay        agent  after book\n  \
                     clean-up  ·  book-undo  agent  undoes book\n            ·  report     agent  always\n";

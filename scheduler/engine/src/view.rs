@@ -53,6 +53,11 @@ impl PlanState {
     ///
     /// - `include_outputs`: outputs may be large; without them a view of 10,000 steps stays readable.
     pub fn view(&self, include_outputs: bool) -> PlanView {
+        self.view_of_steps(include_outputs, 0, usize::MAX)
+    }
+
+    /// The plan with at most `limit` of its steps, after the first `offset`.
+    pub fn view_of_steps(&self, include_outputs: bool, offset: usize, limit: usize) -> PlanView {
         let show = |(i, step)| self.step_view(i, step, include_outputs);
         PlanView {
             summary: self.summary(),
@@ -84,7 +89,7 @@ impl PlanState {
             current_steps: self.steps_in_flight().map(|i| self.plan.steps[i].id.clone()).collect(),
             phases: self.phase_views(),
             final_output: self.final_output().filter(|_| include_outputs),
-            steps: self.steps.iter().enumerate().map(show).collect(),
+            steps: self.steps.iter().enumerate().skip(offset).take(limit).map(show).collect(),
         }
     }
 

@@ -14,9 +14,10 @@ use goalmill_common::command::Verb;
 use goalmill_common::document_format::DocumentFormat;
 use goalmill_common::id::PlanId;
 use goalmill_common::layout::{PlanLayout, layout_plan};
+use goalmill_common::number::to_usize;
 use goalmill_common::plan::Plan;
 use goalmill_common::problem::{ErrorCode, Problem};
-use goalmill_common::view::{Explanation, PlanView, PlanningProgress, Preview, StepView};
+use goalmill_common::view::{Explanation, PlanView, PlanningProgress, Preview};
 use goalmill_llm::{CallProgress, ProgressMeter};
 use goalmill_plan::formats::{self, ExportState};
 use goalmill_plan::validate;
@@ -155,11 +156,12 @@ impl Parameters for PlanViewQuery {
 }
 
 impl PlanViewQuery {
-    /// Leaves out the steps that are not asked for.
-    fn limit(&self, steps: &mut Vec<StepView>) {
-        let places = |number: u32| usize::try_from(number).unwrap_or(usize::MAX);
-        steps.drain(..self.steps_offset.map_or(0, places).min(steps.len()));
-        steps.truncate(self.steps_limit.map_or(usize::MAX, places));
+    /// How many steps are left out at the beginning, and how many are given at most.
+    fn steps(&self) -> (usize, usize) {
+        if self.format.is_some() {
+            return (0, usize::MAX);
+        }
+        (self.steps_offset.map_or(0, to_usize), self.steps_limit.map_or(usize::MAX, to_usize))
     }
 }
 
@@ -198,10 +200,8 @@ pub(crate) async fn get(
         return Ok(same);
     }
     let state = load_plan(&api, &id).await?;
-    let mut view = state.view(true);
-    if query.format.is_none() {
-        query.limit(&mut view.steps);
-    }
+    let (offset, limit) = query.steps();
+    let mut view = state.view_of_steps(true, offset, limit);
     if query.whole {
         let mut payloads = PayloadFill::new(&api, state.id().clone());
         for outputs in view.steps.iter_mut().filter_map(|step| step.outputs.as_mut()) {

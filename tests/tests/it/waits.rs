@@ -131,7 +131,7 @@ async fn parked_plans_are_taken_over_by_their_marks_and_each_ends_once() -> Resu
     for scheduler in std::mem::take(&mut it.schedulers) {
         scheduler.stop().await;
     }
-    // Nobody owns the shards, and the log of the last plan is damaged.
+    // The shards have no owner, and the log of the last plan is damaged.
     let client = ::redis::Client::open(server.url())?;
     let mut connection = client.get_multiplexed_async_connection().await?;
     let mut damage = ::redis::cmd("XTRIM");
