@@ -733,7 +733,7 @@ fn calls(calls: &[(&str, Value)]) -> Scripted {
 }
 
 /// The time of a planner whose first model takes half of it.
-const HURRY: Duration = Duration::from_secs(4);
+const HURRY: Duration = Duration::from_secs(12);
 
 async fn world_with_one_that_hangs(settings: LlmSettings, answers: Vec<Scripted>) -> World {
     let hangs = Scripted { times: Some(99), hang: true, ..Scripted::default() };
