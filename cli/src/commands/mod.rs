@@ -13,6 +13,7 @@ mod event;
 mod events;
 mod explain;
 mod fork;
+mod goal_document;
 mod graph;
 mod health;
 mod import;

@@ -28,6 +28,7 @@ pub mod llm;
 mod load;
 mod parse_proposal;
 pub mod pipeline;
+mod proposal_forms;
 mod provenance;
 pub mod repair;
 pub mod retriever;

@@ -8,7 +8,8 @@ use goalmill_common::problem::Problem;
 use goalmill_engine::{Command, Decision, Envelope, FamilyPlans, PlanState, Rejection, SubmitCommand};
 
 use super::dispatch::track_in_flight;
-use super::{ShardState, panicked, rejection_problem};
+use super::inputs::rejection_problem;
+use super::{ShardState, panicked};
 use crate::shard::Slot;
 use crate::shard::active_plan::ActivePlan;
 
