@@ -15,6 +15,7 @@ mod command;
 mod constraint_monitor;
 mod effect;
 
+mod event_variants;
 mod grant;
 mod graph;
 mod implied_criteria;
@@ -86,6 +87,7 @@ pub use apply::{ReplayError, apply, replay};
 pub use command::{Closing, Command, EngineContext, Envelope, PlanAnswer, Rejection, SubmitCommand, Timer};
 pub use decide::decide;
 pub use effect::{Decision, Effect};
+pub use event_variants::{EventWords, plan_event_variants, step_event_variants};
 pub use explain::{AgentHealth, ExplainContext};
 pub use family::{FamilyPlans, decide_in_family, family_steps, settle_family};
 pub use fork::fork;

@@ -76,7 +76,9 @@ impl FamilyPlans for ShardState {
             self.stopped.extend(stopped);
             plan.add_records(decision.records);
         }
-        self.apply_effects(slot, decision.effects);
+        for effect in decision.effects {
+            self.apply_effect(slot, effect);
+        }
     }
 
     fn note_rejection(&mut self, plan: &PlanId, rejection: &Rejection) {
