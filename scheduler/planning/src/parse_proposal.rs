@@ -6,6 +6,7 @@ use goalmill_common::plan::Plan;
 use goalmill_common::problem::Issue;
 use goalmill_common::situation::Situation;
 use goalmill_common::status::StepStatus;
+use goalmill_plan::stored_plans::take_documents;
 use goalmill_plan::validate::{Catalogue, Rules, Weight, WeightSettings};
 use goalmill_reader::ToolCatalogue as Actions;
 use serde_json::{Map, Value, json};
@@ -78,6 +79,8 @@ pub fn parse_proposal(
         }
         refer(change, at, replan, &mut issues);
     }
+    let stored = &replan.request.terms.stored_plans;
+    put_stored_plans(&mut changes, replan, repairs);
     let after = after(&changes, replan);
     let unknown_agent = if replan.request.agents.is_empty() { Weight::Warning } else { Weight::Error };
     let steps_max = replan.request.limits.planned_steps_max.max(replan.situation().plan.steps.len() * 2);
@@ -95,7 +98,11 @@ pub fn parse_proposal(
             canonical(&mut changes, valid.plan());
             bring_undo(&mut changes, valid.plan(), replan);
         }
-        Err(found) => issues.extend(found.into_iter().filter_map(|issue| of_changes(issue, &repaired.draft, &changes))),
+        Err(found) => {
+            let found = stored.told(found, &repaired.draft);
+            issues.extend(found.into_iter().filter_map(|issue| of_changes(issue, &repaired.draft, &changes)));
+            changes.iter_mut().flat_map(steps_of_mut).for_each(|step| drop(in_list(step, take_documents)));
+        }
     }
     draft["changes"] = Value::Array(changes);
     if !issues.is_empty() {
@@ -113,6 +120,37 @@ pub fn parse_proposal(
         };
         (draft, vec![issue])
     })
+}
+
+/// Puts the documents of the stored plans that the changes use in their places. A step that goes on using its version keeps
+/// the document, even if the version was retired.
+fn put_stored_plans(changes: &mut [Value], replan: &ReplanContext<'_>, repairs: &mut Vec<Edit>) {
+    let held = |step: &Value| {
+        let id = crate::llm::parse_answer::id(step)?;
+        let known = replan.situation().plan.steps.iter().find(|known| known.id.as_str() == id)?;
+        (known.stored.as_deref() == step.get("use")?.as_str()).then_some(known.plan.as_ref()?)
+    };
+    for (at, change) in changes.iter_mut().enumerate() {
+        let steps = match change.get("set_fields") {
+            Some(_) => change.pointer_mut("/set_fields/fields").into_iter().collect(),
+            None => steps_of_mut(change),
+        };
+        for step in steps.into_iter().filter(|step| step.get("use").is_some_and(|plan| !plan.is_null())) {
+            let edits = in_list(step, |list| replan.request.terms.stored_plans.put_into(list));
+            repairs.extend(edits.into_iter().map(|edit| Edit { pointer: format!("/changes/{at}"), ..edit }));
+            if step.get("plan").is_none() {
+                step["plan"] = held(step).map_or(Value::Null, |plan| json!(plan));
+            }
+        }
+    }
+}
+
+/// Does something with a step as with a plan of this step alone.
+fn in_list<T>(step: &mut Value, act: impl FnOnce(&mut Value) -> T) -> T {
+    let mut list = json!([step.take()]);
+    let done = act(&mut list);
+    *step = list[0].take();
+    done
 }
 
 /// The steps that a change brings.

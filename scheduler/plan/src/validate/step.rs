@@ -341,5 +341,6 @@ fn sub_plan(fields: &Fields<'_, '_>, step: &mut Step, depth: u32) {
         );
         return;
     }
-    step.plan = shape::document(fields.context, &at, field.value, depth + 1).map(Box::new);
+    let read = || shape::document(fields.context, &at, field.value, depth + 1);
+    step.plan = fields.context.inside(step.stored.is_some(), read).map(Box::new);
 }
