@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use crate::failure::Failure;
 use crate::goal::{Budget, Goal, Usage};
 use crate::id::{PlanId, StepId};
-use crate::json::Json;
+use crate::json::{Json, read_given};
 use crate::plan::{Plan, RevisionPolicy};
 use crate::planning::{Planning, ReplanOptions};
 use crate::problem::Issue;
@@ -106,7 +106,7 @@ pub struct StepSituation {
     /// The last attempt; 0 as long as there was none.
     pub attempt: u32,
     /// Its outputs, once it is completed.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default, deserialize_with = "read_given", skip_serializing_if = "Option::is_none")]
     pub outputs: Option<Json>,
     /// Of the last failed attempt.
     #[serde(default, skip_serializing_if = "Option::is_none")]

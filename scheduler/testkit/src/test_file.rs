@@ -106,6 +106,11 @@ pub enum MockFailure {
     Lost,
 }
 
+/// The data of an event whose sender gives none.
+fn no_data() -> Value {
+    Value::Object(Map::new())
+}
+
 /// An event from outside.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -113,7 +118,7 @@ pub struct ScriptedEvent {
     pub name: String,
     #[serde(default)]
     pub key: String,
-    #[serde(default)]
+    #[serde(default = "no_data")]
     pub data: Value,
     /// How long after the start.
     #[serde(default)]

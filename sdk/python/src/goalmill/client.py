@@ -21,6 +21,8 @@ RETRY_S = 30.0
 SILENT_S = 25.0
 #: Answers after which the same request may succeed.
 _AWAY = {502, 503, 504}
+#: The data of an event whose sender gives none; `None` is JSON `null`.
+_NO_DATA: Mapping[str, Any] = {}
 FINAL = {"completed", "partial", "failed", "cancelled", "rejected"}
 
 
@@ -127,7 +129,7 @@ class Goalmill:
         """The handle of a plan that was submitted before."""
         return Run(self, plan_id)
 
-    def send_event(self, name: str, data: Any = None, *, key: str | None = None, id: str | None = None) -> dict[str, Any]:
+    def send_event(self, name: str, data: Any = _NO_DATA, *, key: str | None = None, id: str | None = None) -> dict[str, Any]:
         """Sends an event to the plans that wait for it. With the same `id` it counts once."""
         answer: dict[str, Any] = self.request("POST", "/v1/events", _event(name, data, key, id))
         return answer
@@ -245,7 +247,7 @@ class Run:
     def resume(self, reason: str = "") -> dict[str, Any]:
         return self._tell(":resume", reason=reason)
 
-    def send_event(self, name: str, data: Any = None, *, key: str | None = None, id: str | None = None) -> dict[str, Any]:
+    def send_event(self, name: str, data: Any = _NO_DATA, *, key: str | None = None, id: str | None = None) -> dict[str, Any]:
         """Sends an event to this plan only."""
         return self._tell("/events", **_event(name, data, key, id))
 
@@ -262,7 +264,7 @@ class AsyncGoalmill:
     async def validate(self, plan: Plan | Mapping[str, Any]) -> dict[str, Any]:
         return await asyncio.to_thread(self.sync.validate, plan)
 
-    async def send_event(self, name: str, data: Any = None, *, key: str | None = None, id: str | None = None) -> dict[str, Any]:
+    async def send_event(self, name: str, data: Any = _NO_DATA, *, key: str | None = None, id: str | None = None) -> dict[str, Any]:
         return await asyncio.to_thread(self.sync.send_event, name, data, key=key, id=id)
 
     def run(self, plan_id: str) -> AsyncRun:
