@@ -40,6 +40,17 @@ def test_a_card_comes_from_types_and_docstrings() -> None:
     assert count("abc") == 6  # it stays a plain function
 
 
+def test_an_agent_that_plans_says_so_and_gets_the_inputs_that_it_names() -> None:
+    agent = Agent("planner", plans=True)
+
+    @agent.action
+    def plan(goal: dict[str, Any], limits: dict[str, int]) -> str:
+        return str(goal)
+    assert agent.card()["plans"] is True and "plans" not in Agent("other").card()
+    given = {"goal": {"description": "x"}, "limits": {"steps_max": 9}, "agents": [], "issues": []}
+    assert agent.actions["plan"].arguments(given, None) == {"goal": {"description": "x"}, "limits": {"steps_max": 9}}
+
+
 def test_types_of_an_enclosing_function_are_found() -> None:
     @dataclasses.dataclass
     class Local:

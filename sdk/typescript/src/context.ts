@@ -1,7 +1,7 @@
 // What an action gets beside its inputs.
 
-import { Calls, Suspended, type CallOptions, type Usage } from './calls.js';
-import { type Duration, toMs, toText } from './duration.js';
+import { Calls, Suspended, type CallOptions, type Usage, usageFields } from './calls.js';
+import { type Duration, toMs } from './duration.js';
 import { Fatal, type Failure } from './errors.js';
 import type { Log } from './log.js';
 import type { PlanDocument } from './plan.js';
@@ -76,6 +76,17 @@ export class Context {
     return this.host.calls.budget();
   }
 
+  /** Address and token for the outcome, if the step has `callback: true`. */
+  get callback(): { url: string; token: string } | undefined {
+    return this.task.callback ?? undefined;
+  }
+
+  /** Ends the attempt without an outcome: it comes by the callback, and no worker waits for it. */
+  accepted(): never {
+    if (this.task.callback == null) throw new Fatal('the step has no `callback: true`', { code: 'CALLBACK_MISSING' });
+    return this.host.calls.accept();
+  }
+
   /** Reports progress, 0 to 1, with a line for people. */
   progress(fraction: number, message = ''): void {
     this.host.progress(Math.min(1, Math.max(0, fraction)), message.slice(0, 1_000));
@@ -139,7 +150,7 @@ export class Context {
    */
   async waitEvent<T = unknown>(event: string, options: { key?: string; timeout?: Duration; schema?: JsonSchema } = {}): Promise<T | undefined> {
     const { key, timeout, schema } = options;
-    const wait = { event, key, schema, ...(timeout !== undefined && { timeout: toText(timeout), on_timeout: 'skip' }) };
+    const wait = { event, key, schema, ...(timeout !== undefined && { timeout_ms: toMs(timeout), on_timeout: 'skip' }) };
     const plan = { steps: [{ id: 'event', kind: 'wait', wait }] };
     const outcome = await this.submitPlan<{ event?: T }>(plan, { text: `the event ${event}` });
     if (outcome.error != null) throw new Fatal(outcome.error.message, { code: outcome.error.code });
@@ -147,8 +158,8 @@ export class Context {
   }
 
   /** The fields of the final report that the attempt has collected. @internal */
-  collected(): { used: Usage; suggestions: Record<string, unknown>[] } {
-    return { used: this.used, suggestions: this.suggestions };
+  collected(): Record<string, unknown> {
+    return { ...usageFields(this.used), suggested_adjustments: this.suggestions.length > 0 ? this.suggestions : undefined };
   }
 }
 

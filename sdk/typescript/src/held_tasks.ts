@@ -24,8 +24,8 @@ export interface Held {
   agent: Agent;
   stream: string;
   entry: string;
-  /** Unix milliseconds; then by the monotonic clock. */
-  startedMs: number;
+  /** Unix milliseconds, `undefined` until it begins; then by the monotonic clock, `Infinity` until it begins. */
+  startedMs: number | undefined;
   begunAt: number;
   renewedAt: number;
   isStartReported: boolean;
@@ -171,14 +171,13 @@ export class HeldTasks {
   }
 }
 
-/** A task that begins. */
+/** A task that is to begin. */
 export function holdTask(task: Task, agent: Agent, stream: string, entry: string): Held {
-  const now = performance.now();
   let interrupt = () => {};
   const interrupted = new Promise<void>((resolve) => (interrupt = resolve));
   return {
     task, agent, stream, entry, interrupt, interrupted,
-    startedMs: Date.now(), begunAt: now, renewedAt: now, progressSentAt: 0,
+    startedMs: undefined, begunAt: Infinity, renewedAt: performance.now(), progressSentAt: 0,
     isStartReported: false, progress: undefined, controller: new AbortController(), stopped: undefined,
   };
 }

@@ -223,18 +223,6 @@ def _answer(outcome: dict[str, Any], made: type[Fatal]) -> dict[str, Any]:
     return outcome
 
 
-def _event_plan(name: str, key: str | None, schema: Any, timeout: float | None, default: Any) -> dict[str, Any]:
-    wait: dict[str, Any] = {"event": name}
-    wait |= {} if key is None else {"key": key}
-    wait |= {} if schema is None else {"schema": schema}
-    wait |= {} if timeout is None else {"timeout_ms": round(timeout * 1000)}
-    wait |= {} if default is ... else {"on_timeout": {"default": default}}
-    return {"name": f"wait for {name}", "steps": [
-        {"id": "event", "kind": "wait", "wait": wait},
-        {"id": "data", "kind": "finish", "dependencies": ["event"], "inputs": {"data": "{{ steps.event.outputs }}"}},
-    ]}
-
-
 class BaseContext:
     """The attempt, for sync and async agents."""
 
@@ -351,17 +339,22 @@ class Context(BaseContext):
 
     def submit_plan(self, plan: Any, *, inputs: Any = None, text: str = "", limit: float | None = None) -> PlanOutcome:
         """Runs a plan inside the step; returns how it ended. `PlanFailed` if it did not complete."""
-        document = to_json(plan.to_dict() if hasattr(plan, "to_dict") else plan)
+        document = to_json(plan)
         text = text or str(document.get("name") or "a plan of the step")
         wait = {"for": "plan", "text": text, "plan": document, **({} if inputs is None else {"inputs": to_json(inputs)})}
         outcome = _answer(self._calls.wait(f"plan {text}"[:NAME_MAX], _limited(wait, limit)), PlanFailed)
         return typing.cast(PlanOutcome, outcome)
 
     def wait_event(self, name: str, *, key: str | None = None, schema: Any = None, timeout: float | None = None,
-                   default: Any = ...) -> Any:
-        """Waits for an event from outside; returns its data. After `timeout` seconds: `default`, else `PlanFailed`."""
-        outcome = self.submit_plan(_event_plan(name, key, schema, timeout, default), text=f"wait for {name}")
-        return outcome["outputs"]["data"]
+                   default: Any = None) -> Any:
+        """Waits for an event from outside; returns its data, or `default` after `timeout` seconds.
+
+        The attempt ends until then: the wait is a plan of one step.
+        """
+        limit = {} if timeout is None else {"timeout_ms": round(timeout * 1000), "on_timeout": "skip"}
+        wait = {"event": name, **({} if key is None else {"key": key}), **({} if schema is None else {"schema": schema}), **limit}
+        outcome = self.submit_plan({"steps": [{"id": "event", "kind": "wait", "wait": wait}]}, text=f"the event {name}")
+        return (outcome.get("outputs") or {}).get("event", default)
 
     def reserve(self, *, tokens: int = 0, cost: float = 0.0) -> None:
         """Goes on if the budget has room for the next call, which may use up so much; else waits for room without a worker."""
@@ -421,7 +414,7 @@ class AsyncContext(BaseContext):
         return await asyncio.to_thread(self._sync.submit_plan, plan, inputs=inputs, text=text, limit=limit)
 
     async def wait_event(self, name: str, *, key: str | None = None, schema: Any = None, timeout: float | None = None,
-                         default: Any = ...) -> Any:
+                         default: Any = None) -> Any:
         """As `Context.wait_event`."""
         return await asyncio.to_thread(self._sync.wait_event, name, key=key, schema=schema, timeout=timeout, default=default)
 
