@@ -1,12 +1,16 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 from typing import Any
 
 import pytest
 
+import goalmill.testing
 from goalmill import Agent, Context, Fatal, Failure, Partial, Retry
 from goalmill.connection import connect
+
+from conftest import ROOT
 
 
 @dataclasses.dataclass
@@ -136,3 +140,10 @@ def test_options_of_sentinel_addresses() -> None:
     sentinels = client.connection_pool.sentinel_manager.sentinels
     assert [(options(s)["host"], options(s)["port"]) for s in sentinels] == [("a", 1), ("b", 26379)]
     assert {options(s)["password"] for s in sentinels} == {"q"}
+
+
+def test_the_page_lists_the_public_names() -> None:
+    listed = re.findall(r"has (\d+): (.*?)\.(?= |$)", (ROOT / "sdk/python/README.md").read_text(), re.M)
+    found = [re.findall(r"`(\w+)`", names) for _, names in listed]
+    assert found == [goalmill.__all__, goalmill.testing.__all__]
+    assert [int(count) for count, _ in listed] == [len(names) for names in found]

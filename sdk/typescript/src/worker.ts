@@ -8,7 +8,7 @@ import { Calls, Suspended } from './calls.js';
 import { Context } from './context.js';
 import { type Duration, toMs } from './duration.js';
 import { Fatal, PartialResult, Retry, toFailure } from './errors.js';
-import { type Held, HeldTasks, holdTask, LEASE_MARGIN_MS, type Report } from './held_tasks.js';
+import { Held, HeldTasks, LEASE_MARGIN_MS, type Report } from './held_tasks.js';
 import { toJson } from './json.js';
 import { type Log, writeLog } from './log.js';
 import { Outbox } from './outbox.js';
@@ -250,9 +250,8 @@ class Worker {
         // After a lost connection a cancellation may have been missed until the listener is back.
         while (!this.isListening && !signal.aborted) await within(this.held.change(), BLOCK_MS);
         const isLate = performance.now() - askedAt > BLOCK_MS + LEASE_MARGIN_MS;
-        for (const [stream, entries] of read) {
-          for (const [entry, fields] of isLate ? await this.owned(stream, entries) : entries) this.accept(stream, entry, fields);
-        }
+        const deliveries = read.flatMap(([stream, entries]) => entries.map(([entry, fields]) => ({ stream, entry, fields })));
+        for (const delivery of isLate ? await this.held.extend(deliveries) : deliveries) this.accept(delivery);
         // Lets short executions finish, so that the next read finds their slots free.
         await new Promise((resolve) => setImmediate(resolve));
       } catch (error) {
@@ -273,12 +272,7 @@ class Worker {
     }
   }
 
-  private async owned<T>(stream: string, entries: [string, T][]): Promise<[string, T][]> {
-    const ours = await this.held.extend([{ stream, entries: entries.map(([entry]) => entry) }]);
-    return entries.filter((_, i) => ours[i] === 1);
-  }
-
-  private accept(stream: string, entry: string, fields: string[] | null): void {
+  private accept({ stream, entry, fields }: { stream: string; entry: string; fields: string[] | null }): void {
     const agent = this.streams.get(stream)!;
     const value = (name: string) => {
       const at = fields === null ? -1 : fields.findIndex((field, i) => i % 2 === 0 && field === name);
@@ -288,7 +282,7 @@ class Worker {
     const task = readTask(value('data') ?? '');
     // The scheduler takes the entry back when its lease ends.
     if (typeof task === 'string') return this.log('warn', `entry ${entry} of ${stream} is no task: ${task}`);
-    const held = holdTask(task, agent, stream, entry);
+    const held = new Held(task, agent, stream, entry);
     if (this.cancelled.has(task.token) || this.draining.signal.aborted) return this.send(held, { what: 'released' });
     this.held.add(held);
     void this.attempt(held);

@@ -1,7 +1,9 @@
 // Parts of the package by themselves.
 import assert from 'node:assert/strict';
 import { createServer } from 'node:http';
+import { readFileSync } from 'node:fs';
 import test from 'node:test';
+import * as goalmill from 'goalmill';
 import { agent, connect, Fatal, GoalmillError, Retry } from 'goalmill';
 import { Calls } from '../dist/calls.js';
 import { toFailure } from '../dist/errors.js';
@@ -62,6 +64,15 @@ test('entries that are no tasks are told apart', () => {
   for (const [change, why] of [[{ plan: 'x' }, /no plan id/], [{ attempt: 0 }, /`attempt`/], [{ lease_ms: 1.5 }, /`lease_ms`/], [{ calls: {} }, /`calls`/], [{ reply: null }, /`reply`/]]) {
     assert.match(readTask(JSON.stringify({ ...task, ...change })), why);
   }
+});
+
+test('the page lists the public names', () => {
+  const file = (name) => readFileSync(new URL(`../${name}`, import.meta.url), 'utf8');
+  const [, values, listed, types] = /exports (\d+) values: (.*?); and (\d+) types/.exec(file('README.md'));
+  assert.deepEqual([...listed.matchAll(/`(\w+)`/g)].map(([, name]) => name), Object.keys(goalmill).sort());
+  assert.equal(Number(values), Object.keys(goalmill).length);
+  const declared = [...file('src/index.ts').matchAll(/export (?:type )?\{([^}]*)\}/g)].flatMap(([, names]) => names.split(',').filter((name) => name.trim() !== ''));
+  assert.equal(Number(types), declared.length - Number(values));
 });
 
 test('names of agents and actions are checked', () => {

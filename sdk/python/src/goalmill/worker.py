@@ -286,7 +286,8 @@ class Worker:
             throttle = self._throttle(attempt)
             try:
                 for seconds in throttle.turns():
-                    attempt.stopped.wait(seconds)
+                    if attempt.stopped.wait(seconds):
+                        break
                 if attempt.begin():
                     arguments = action.arguments(attempt.resolve(attempt.task.get("inputs")), Context(attempt))
                     attempt.complete(action.fn(**arguments))
