@@ -1,8 +1,11 @@
 """The behaviours of tests/conformance/protocol/README.md, with this package."""
 from __future__ import annotations
 
+import json
 import os
+import threading
 import time
+import urllib.request
 from pathlib import Path
 from typing import Any
 
@@ -116,6 +119,20 @@ def sub_plan(ctx: Context) -> dict[str, Any]:
 async def budget(tokens: int, ctx: AsyncContext) -> dict[str, Any]:
     await ctx.reserve(tokens=tokens)
     return {"outcomes": [(await ctx.call("call", made, 1))["n"]]}
+
+
+@behaviour
+def callback(ctx: Context) -> None:
+    given = ctx.callback
+    assert given is not None
+
+    def work() -> None:
+        while not (FOLDER / "go").exists():
+            time.sleep(0.02)
+        body = json.dumps({"outputs": {"done": ctx.step}}).encode()
+        urllib.request.urlopen(urllib.request.Request(given["url"], body, {"goalmill-callback-token": given["token"]})).close()
+    threading.Thread(target=work, daemon=True).start()
+    ctx.accepted()
 
 
 @behaviour

@@ -38,14 +38,21 @@ def until(check: Callable[[], Any]) -> Any:
     return found
 
 
-class Installation:
-    """`goalmill dev --redis` with settings for tests; can be killed and started again at the same address."""
+def start_redis(folder: Path, port: int, *options: str | Path) -> subprocess.Popen[bytes]:
+    kept = ["--port", str(port), "--dir", folder, "--appendonly", "yes", "--save", "", "--maxmemory-policy", "noeviction"]
+    return subprocess.Popen(["redis-server", *kept, *options], stdout=subprocess.DEVNULL)
 
-    def __init__(self, folder: Path) -> None:
+
+class Installation:
+    """`goalmill dev --redis` with settings for tests; can be killed and started again at the same address.
+
+    - `redis_url`: of a Redis that the test has started; else it has one of its own. Then it is `goalmill scheduler`.
+    """
+
+    def __init__(self, folder: Path, redis_url: str | None = None) -> None:
         self.folder, self.redis_port, self.port = folder, free_port(), free_port()
-        self.redis_url, self.url = f"redis://127.0.0.1:{self.redis_port}", f"http://127.0.0.1:{self.port}"
-        options = ["--port", str(self.redis_port), "--dir", str(folder), "--appendonly", "yes", "--save", "", "--maxmemory-policy", "noeviction"]
-        self.redis = subprocess.Popen(["redis-server", *options], stdout=subprocess.DEVNULL)
+        self.redis_url, self.url = redis_url or f"redis://127.0.0.1:{self.redis_port}", f"http://127.0.0.1:{self.port}"
+        self.redis = None if redis_url else start_redis(folder, self.redis_port)
         self.process: subprocess.Popen[bytes] | None = None
         self.agents: list[subprocess.Popen[bytes]] = []
         self.start()
@@ -53,7 +60,10 @@ class Installation:
     def start(self) -> None:
         environment = {name: value for name, value in os.environ.items() if not name.startswith(("GOALMILL", "OPENAI", "ANTHROPIC"))}
         environment |= {"GOALMILL__SCHEDULER__TASK_LEASE_MS": "1000", "GOALMILL__WORKER__LEASE_MARGIN_MS": "200", "GOALMILL__LIMITS__LOST_MAX": "1000"}
-        command = [BINARY, "dev", "--redis", self.redis_url, "--listen", f"127.0.0.1:{self.port}", "--metrics", "off", "--demo-agents"]
+        config = self.folder / "goalmill.toml"
+        config.write_text('[planner]\norder = ["rules", "agent:py_planner"]\n')
+        command = [BINARY, *(["dev", "--demo-agents"] if self.redis else ["scheduler"]), "--redis", self.redis_url, "--config", str(config),
+                   "--listen", f"127.0.0.1:{self.port}", "--metrics", "off"]
         log = open(self.folder / "dev.log", "ab")
         self.process = subprocess.Popen(command, env=environment, stdout=log, stderr=log)
         self.server = Goalmill(self.url)
@@ -93,10 +103,10 @@ class Installation:
         return process
 
     def stop(self) -> None:
-        for process in [*self.agents, *([self.process] if self.process else []), self.redis]:
-            if process.poll() is None:
+        for process in [*self.agents, self.process, self.redis]:
+            if process is not None:
                 process.kill()
-            process.wait()
+                process.wait()
 
 
 @pytest.fixture(scope="session")

@@ -1,12 +1,16 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 from typing import Any
 
 import pytest
 
+import goalmill.testing
 from goalmill import Agent, Context, Fatal, Failure, Partial, Retry
 from goalmill.connection import connect
+
+from conftest import ROOT
 
 
 @dataclasses.dataclass
@@ -38,6 +42,17 @@ def test_a_card_comes_from_types_and_docstrings() -> None:
     assert second["inputs"] == {"type": "object", "properties": {"city": {"type": "string"}, "stars": {"type": "integer"}},
                                 "required": ["city"], "additionalProperties": False}
     assert count("abc") == 6  # it stays a plain function
+
+
+def test_an_agent_that_plans_says_so_and_gets_the_inputs_that_it_names() -> None:
+    agent = Agent("planner", plans=True)
+
+    @agent.action
+    def plan(goal: dict[str, Any], limits: dict[str, int]) -> str:
+        return str(goal)
+    assert agent.card()["plans"] is True and "plans" not in Agent("other").card()
+    given = {"goal": {"description": "x"}, "limits": {"steps_max": 9}, "agents": [], "issues": []}
+    assert agent.actions["plan"].arguments(given, None) == {"goal": {"description": "x"}, "limits": {"steps_max": 9}}
 
 
 def test_types_of_an_enclosing_function_are_found() -> None:
@@ -125,3 +140,10 @@ def test_options_of_sentinel_addresses() -> None:
     sentinels = client.connection_pool.sentinel_manager.sentinels
     assert [(options(s)["host"], options(s)["port"]) for s in sentinels] == [("a", 1), ("b", 26379)]
     assert {options(s)["password"] for s in sentinels} == {"q"}
+
+
+def test_the_page_lists_the_public_names() -> None:
+    listed = re.findall(r"has (\d+): (.*?)\.(?= |$)", (ROOT / "sdk/python/README.md").read_text(), re.M)
+    found = [re.findall(r"`(\w+)`", names) for _, names in listed]
+    assert found == [goalmill.__all__, goalmill.testing.__all__]
+    assert [int(count) for count, _ in listed] == [len(names) for names in found]

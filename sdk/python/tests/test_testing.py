@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import os
+import re
 from pathlib import Path
 from typing import Any
 
@@ -67,3 +68,12 @@ def test_what_cannot_run_is_refused_with_the_place() -> None:
         run({"steps": [{"id": "a", "agent_type": "w", "depends_on": ["x"]}]})
     with pytest.raises(testing.RunRefused, match="no mock stands for the agent `w`"):
         run({"steps": [{"id": "a", "agent_type": "w"}]})
+
+
+def test_the_example_of_the_page_runs_as_printed(monkeypatch: pytest.MonkeyPatch) -> None:
+    page = (Path(__file__).resolve().parents[1] / "README.md").read_text()
+    example = next(block for block in re.findall(r"```python\n(.*?)```", page, re.S) if "def test_order" in block)
+    monkeypatch.setenv("GOALMILL_BINARY", BINARY)
+    scope: dict[str, Any] = {}
+    exec(example, scope)
+    scope["test_order"]()

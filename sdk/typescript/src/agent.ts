@@ -1,5 +1,6 @@
 // Agents and their actions: plain functions with a schema, and the card that the router and planners read.
 
+import type { Goal } from './client.js';
 import type { Context } from './context.js';
 import { type Duration, toMs } from './duration.js';
 import type { PartialResult } from './errors.js';
@@ -19,6 +20,37 @@ export interface AgentOptions {
   latency?: Duration;
   /** Share of attempts that succeed, 0 to 1. */
   successRate?: number;
+  /** It plans: `planner.order` may name it as `agent:NAME`. Its actions are `plan` (`PlanInputs`) and `revise` (`ReviseInputs`). */
+  plans?: boolean;
+}
+
+/** What the action `plan` of an agent that plans is asked. It answers with a plan: a `PlanDocument`, or the text of a model. */
+export interface PlanInputs {
+  goal: Goal;
+  /** The cards of the agents that steps may name. */
+  agents: AgentCard[];
+  limits: { steps_max: number; depth_max: number };
+  /** Its last answer that was not valid, and why. */
+  draft?: unknown;
+  issues?: Record<string, any>[];
+}
+
+/** What the action `revise` is asked. It answers with a proposal (`goalmill schema proposal`), or a whole plan. */
+export interface ReviseInputs extends Omit<PlanInputs, 'goal'> {
+  /** Goal, plan, outputs and failures of steps, what triggered the revision, the budget that is left. */
+  situation: Record<string, any>;
+}
+
+/** A registration (`goalmill schema agent`). */
+export interface AgentCard {
+  agent_type: string;
+  description?: string;
+  capabilities?: string[];
+  actions?: { name: string; description?: string; inputs?: JsonSchema; outputs?: JsonSchema; side_effect?: boolean }[];
+  success_rate?: number;
+  cost?: number;
+  latency_ms?: number;
+  plans?: boolean;
 }
 
 /** What an action says about itself. `timeout`, `retry`, `undo` and other fields of steps are defaults of its steps in plans. */
@@ -50,7 +82,7 @@ export class Action<I = any, R = any> {
   ) {}
 
   /** Its part of the card. @internal */
-  card(): Record<string, unknown> {
+  card(): NonNullable<AgentCard['actions']>[number] {
     const { description, sideEffect, input, output } = this.options;
     const inputs = this.options.inputSchema ?? jsonSchemaOf(input, 'input');
     const outputs = this.options.outputSchema ?? jsonSchemaOf(output, 'output');
@@ -87,13 +119,13 @@ export class Agent {
     return this.actions.get(name ?? '') ?? this.actions.get('*') ?? only;
   }
 
-  /** What is registered: the card (`goalmill schema agent`). */
-  card(): Record<string, unknown> {
-    const { description, capabilities, cost, latency, successRate } = this.options;
+  /** What is registered. */
+  card(): AgentCard {
+    const { description, capabilities, cost, latency, successRate, plans } = this.options;
     // With `*` anything may be asked of the agent, which a card says by naming nothing.
     const actions = this.actions.has('*') ? undefined : [...this.actions.values()].map((action) => action.card());
     const latency_ms = latency === undefined ? undefined : toMs(latency);
-    return { agent_type: this.name, description, capabilities, actions, success_rate: successRate, cost, latency_ms };
+    return { agent_type: this.name, description, capabilities, actions, success_rate: successRate, cost, latency_ms, plans };
   }
 
   /** Takes tasks until the process gets SIGTERM or SIGINT, or `options.signal` aborts. */

@@ -25,7 +25,7 @@ export interface CallOptions<T> {
 
 /** What a call waits for, as reports say it. */
 export interface CallWait {
-  for: 'approval' | 'answer' | 'plan' | 'budget';
+  for: 'approval' | 'answer' | 'plan' | 'budget' | 'callback';
   text: string;
   schema?: unknown;
   limit_ms?: number;
@@ -113,6 +113,12 @@ export class Calls {
     const { n, known } = this.next(name, inputs);
     if (known !== undefined) return this.replay(known);
     return this.inOrder((before) => this.suspend({ n, name, inputs, wait }, before));
+  }
+
+  /** Ends the attempt, whose outcome comes by its callback. */
+  accept(): never {
+    this.suspended ??= { n: 0, name: 'callback', wait: { for: 'callback', text: 'the outcome by callback' } };
+    throw new Suspended('the task is accepted; its outcome comes by the callback');
   }
 
   private async suspend(call: SuspendedCall, before: Promise<void>): Promise<never> {

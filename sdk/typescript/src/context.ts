@@ -1,7 +1,7 @@
 // What an action gets beside its inputs.
 
-import { Calls, Suspended, type CallOptions, type Usage } from './calls.js';
-import { type Duration, toMs, toText } from './duration.js';
+import { Calls, Suspended, type CallOptions, type Usage, usageFields } from './calls.js';
+import { type Duration, toMs } from './duration.js';
 import { Fatal, type Failure } from './errors.js';
 import type { Log } from './log.js';
 import type { PlanDocument } from './plan.js';
@@ -33,40 +33,32 @@ export interface ContextHost {
 
 /** One attempt of one step. */
 export class Context {
+  /** The ids of plan and step. */
+  readonly plan: string;
+  readonly step: string;
+  /** Counted from 1 over the life of the step. */
+  readonly attempt: number;
+  /** What the step is for, in words. */
+  readonly description: string | undefined;
+  /** The same for every attempt of the step: pass it to systems with side effects. */
+  readonly idempotencyKey: string;
+  /** When the attempt will be stopped. */
+  readonly deadline: Date;
+  /** W3C trace context; pass it on as the header `traceparent`. */
+  readonly traceparent: string | undefined;
+  /** Address and token for the outcome, if the step has `callback: true`. */
+  readonly callback: { url: string; token: string } | undefined;
   private used = { cost: 0, promptTokens: 0, completionTokens: 0 };
   private readonly suggestions: Record<string, unknown>[] = [];
 
   /** @internal */
-  constructor(private readonly task: Task, private readonly host: ContextHost) {}
+  constructor(task: Task, private readonly host: ContextHost) {
+    ({ plan: this.plan, step: this.step, attempt: this.attempt, description: this.description, idempotency_key: this.idempotencyKey } = task);
+    this.deadline = new Date(host.startedMs + task.timeout_ms);
+    this.traceparent = task.traceparent ?? undefined;
+    this.callback = task.callback ?? undefined;
+  }
 
-  /** The id of the plan. */
-  get plan(): string {
-    return this.task.plan;
-  }
-  /** The id of the step. */
-  get step(): string {
-    return this.task.step;
-  }
-  /** Counted from 1 over the life of the step. */
-  get attempt(): number {
-    return this.task.attempt;
-  }
-  /** What the step is for, in words. */
-  get description(): string | undefined {
-    return this.task.description;
-  }
-  /** The same for every attempt of the step: pass it to systems with side effects. */
-  get idempotencyKey(): string {
-    return this.task.idempotency_key;
-  }
-  /** When the attempt will be stopped. */
-  get deadline(): Date {
-    return new Date(this.host.startedMs + this.task.timeout_ms);
-  }
-  /** W3C trace context; pass it on as the header `traceparent`. */
-  get traceparent(): string | undefined {
-    return this.task.traceparent ?? undefined;
-  }
   /** Aborts when the attempt must stop: cancelled, over its time limit, its lease lost, the worker at its end. */
   get cancelled(): AbortSignal {
     return this.host.signal;
@@ -74,6 +66,12 @@ export class Context {
   /** What further calls may use up; `undefined` if nothing limits the plan. */
   get budget(): CallBudget | undefined {
     return this.host.calls.budget();
+  }
+
+  /** Ends the attempt without an outcome: it comes by the callback, and no worker waits for it. */
+  accepted(): never {
+    if (this.callback === undefined) throw new Fatal('the step has no `callback: true`', { code: 'CALLBACK_MISSING' });
+    return this.host.calls.accept();
   }
 
   /** Reports progress, 0 to 1, with a line for people. */
@@ -139,7 +137,7 @@ export class Context {
    */
   async waitEvent<T = unknown>(event: string, options: { key?: string; timeout?: Duration; schema?: JsonSchema } = {}): Promise<T | undefined> {
     const { key, timeout, schema } = options;
-    const wait = { event, key, schema, ...(timeout !== undefined && { timeout: toText(timeout), on_timeout: 'skip' }) };
+    const wait = { event, key, schema, ...(timeout !== undefined && { timeout_ms: toMs(timeout), on_timeout: 'skip' }) };
     const plan = { steps: [{ id: 'event', kind: 'wait', wait }] };
     const outcome = await this.submitPlan<{ event?: T }>(plan, { text: `the event ${event}` });
     if (outcome.error != null) throw new Fatal(outcome.error.message, { code: outcome.error.code });
@@ -147,8 +145,8 @@ export class Context {
   }
 
   /** The fields of the final report that the attempt has collected. @internal */
-  collected(): { used: Usage; suggestions: Record<string, unknown>[] } {
-    return { used: this.used, suggestions: this.suggestions };
+  collected(): Record<string, unknown> {
+    return { ...usageFields(this.used), suggested_adjustments: this.suggestions.length > 0 ? this.suggestions : undefined };
   }
 }
 

@@ -19,23 +19,21 @@ export const LEASE_MARGIN_MS = 5_000;
 export type StopReason = 'timeout' | 'lost' | 'cancelled' | 'released';
 
 /** A task that runs here. */
-export interface Held {
-  task: Task;
-  agent: Agent;
-  stream: string;
-  entry: string;
-  /** Unix milliseconds; then by the monotonic clock. */
-  startedMs: number;
-  begunAt: number;
-  renewedAt: number;
-  isStartReported: boolean;
+export class Held {
+  /** Unix milliseconds, `undefined` until it begins; then by the monotonic clock, `Infinity` until it begins. */
+  startedMs: number | undefined;
+  begunAt = Infinity;
+  renewedAt = performance.now();
+  isStartReported = false;
   progress: { fraction: number; message: string } | undefined;
-  progressSentAt: number;
-  controller: AbortController;
+  progressSentAt = 0;
   stopped: StopReason | undefined;
+  readonly controller = new AbortController();
   /** Ends the wait for the execution. */
-  interrupt: () => void;
-  interrupted: Promise<void>;
+  interrupt = () => {};
+  readonly interrupted = new Promise<void>((resolve) => (this.interrupt = resolve));
+
+  constructor(readonly task: Task, readonly agent: Agent, readonly stream: string, readonly entry: string) {}
 }
 
 /** What a report says beside the task. */
@@ -145,17 +143,14 @@ export class HeldTasks {
   private async renew(due: Held[], sentAt: number): Promise<void> {
     this.isExtending = true;
     try {
-      const streams = [...new Set(due.map((held) => held.stream))];
-      const ordered = streams.flatMap((stream) => due.filter((held) => held.stream === stream));
-      const groups = streams.map((stream) => ({ stream, entries: due.filter((held) => held.stream === stream).map((held) => held.entry) }));
-      const ours = await this.extend(groups);
-      ordered.forEach((held, i) => {
-        if (ours[i] === 1) held.renewedAt = sentAt;
+      const ours = new Set(await this.extend(due));
+      for (const held of due) {
+        if (ours.has(held)) held.renewedAt = sentAt;
         else {
           this.log('warn', `the lease on step ${held.task.step} is lost, its execution is stopped`, { plan: held.task.plan });
           this.stop(held, 'lost');
         }
-      });
+      }
     } catch (error) {
       this.onLost(error as Error);
     } finally {
@@ -163,22 +158,12 @@ export class HeldTasks {
     }
   }
 
-  /** Extends the leases of entries; 1 for each that is ours, in their order. */
-  async extend(groups: { stream: string; entries: string[] }[]): Promise<number[]> {
-    const streams = groups.map(({ stream }) => stream);
-    const entries = groups.flatMap(({ entries }) => [entries.length, ...entries]);
-    return (await this.redis.fcall('goalmill_extend', streams.length, ...streams, this.worker, ...entries)) as number[];
+  /** Extends leases; gives those that are ours. */
+  async extend<T extends { stream: string; entry: string }>(leases: T[]): Promise<T[]> {
+    const streams = [...new Set(leases.map(({ stream }) => stream))];
+    const groups = streams.map((name) => leases.filter(({ stream }) => stream === name));
+    const entries = groups.flatMap((group) => [group.length, ...group.map(({ entry }) => entry)]);
+    const ours = (await this.redis.fcall('goalmill_extend', streams.length, ...streams, this.worker, ...entries)) as number[];
+    return groups.flat().filter((_, i) => ours[i] === 1);
   }
-}
-
-/** A task that begins. */
-export function holdTask(task: Task, agent: Agent, stream: string, entry: string): Held {
-  const now = performance.now();
-  let interrupt = () => {};
-  const interrupted = new Promise<void>((resolve) => (interrupt = resolve));
-  return {
-    task, agent, stream, entry, interrupt, interrupted,
-    startedMs: Date.now(), begunAt: now, renewedAt: now, progressSentAt: 0,
-    isStartReported: false, progress: undefined, controller: new AbortController(), stopped: undefined,
-  };
 }

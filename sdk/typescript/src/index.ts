@@ -1,6 +1,6 @@
 // Durable agents and plans for Goalmill.
 
-export { Action, agent, Agent, type ActionOptions, type AgentOptions, type Handler } from './agent.js';
+export { Action, agent, Agent, type ActionOptions, type AgentCard, type AgentOptions, type Handler, type PlanInputs, type ReviseInputs } from './agent.js';
 export { Suspended, type CallOptions, type Usage } from './calls.js';
 export { Client, connect, Run, type ConnectOptions, type Goal, type PlanEvent, type StoredPlan, type SubmitOptions } from './client.js';
 export { Context, type Decision, type PlanOutcome } from './context.js';

@@ -60,6 +60,7 @@ export interface Task {
   lease_ms: number;
   reply: string;
   idempotency_key: string;
+  callback?: { url: string; token: string } | null;
   calls?: RecordedCall[];
   budget?: CallBudget;
   traceparent?: string;

@@ -18,6 +18,8 @@ export class Registration {
 
   /** Registers the agents; gives the agent of each task stream. */
   async register(): Promise<Map<string, Agent>> {
+    // A request to drain a former process of this name.
+    if (this.instance === undefined) await this.redis.del(this.keys.drain(this.id));
     const streams = await this.readStreams();
     for (const [stream, agent] of streams) {
       await this.redis.xgroup('CREATE', stream, GROUP, '0', 'MKSTREAM').catch((error: Error) => {
@@ -70,5 +72,6 @@ export class Registration {
   async deregister(): Promise<void> {
     await this.redis.zrem(this.keys.workers(), this.id);
     await this.redis.hdel(this.keys.beats(), this.id);
+    await this.redis.del(this.keys.drain(this.id));
   }
 }

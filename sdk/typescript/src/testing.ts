@@ -4,7 +4,7 @@ import { type ChildProcessWithoutNullStreams, spawn } from 'node:child_process';
 import { createInterface } from 'node:readline';
 import type { Redis } from 'ioredis';
 import type { Agent } from './agent.js';
-import { Calls, usageFields } from './calls.js';
+import { Calls } from './calls.js';
 import { Context } from './context.js';
 import type { Failure } from './errors.js';
 import type { Report } from './held_tasks.js';
@@ -123,8 +123,7 @@ class TestKit {
     const context = new Context(task, { calls, startedMs, signal: new AbortController().signal, log: this.log, progress: () => {} });
     const ended = await runAction(this.agents.get(task.agent_type)!, task, context, payloads);
     const report: Report = calls.suspended ? { what: 'suspended', suspended: calls.suspended } : ended;
-    const { used, suggestions } = context.collected();
-    this.send({ report: { ...head, ...report, ...usageFields(used), ...(suggestions.length > 0 && { suggested_adjustments: suggestions }), finished_ms: Date.now() } });
+    this.send({ report: { ...head, ...report, ...context.collected(), finished_ms: Date.now() } });
   }
 }
 

@@ -4,11 +4,11 @@ import { randomBytes } from 'node:crypto';
 import { hostname } from 'node:os';
 import type { Redis } from 'ioredis';
 import type { Agent } from './agent.js';
-import { Calls, Suspended, usageFields } from './calls.js';
+import { Calls, Suspended } from './calls.js';
 import { Context } from './context.js';
 import { type Duration, toMs } from './duration.js';
 import { Fatal, PartialResult, Retry, toFailure } from './errors.js';
-import { type Held, HeldTasks, holdTask, LEASE_MARGIN_MS, type Report } from './held_tasks.js';
+import { Held, HeldTasks, LEASE_MARGIN_MS, type Report } from './held_tasks.js';
 import { toJson } from './json.js';
 import { type Log, writeLog } from './log.js';
 import { Outbox } from './outbox.js';
@@ -17,6 +17,7 @@ import { GROUP, Keys, PROTOCOL, readTask, VERSION, type RecordedCall, type Task 
 import { backoffMs, closeRedis, openRedis } from './redis.js';
 import { Registration } from './registration.js';
 import { validate } from './schema.js';
+import { Throttle } from './throttle.js';
 import { aborted, sleep, within } from './waiting.js';
 
 /** Options of a worker. */
@@ -40,6 +41,9 @@ export interface ServeOptions {
 /** Milliseconds that one read waits, tasks that it takes at most. */
 const BLOCK_MS = 2_000;
 const PULL_MAX = 512;
+/** The same while an agent has asked to wait. */
+const PACED_BLOCK_MS = 50;
+const PACED_PULL_MAX = 4;
 const HEARTBEAT_MS = 2_000;
 /** Time to send the last reports; to remove the heartbeat. */
 const FLUSH_MS = 5_000;
@@ -79,6 +83,7 @@ class Worker {
   private readonly subscriber: Redis;
   private readonly outbox: Outbox;
   private readonly agents: Map<string, Agent>;
+  private readonly throttles: Map<Agent, Throttle>;
   private readonly startedMs = Date.now();
   /** The agent of each task stream. */
   private streams = new Map<string, Agent>();
@@ -99,6 +104,7 @@ class Worker {
 
   constructor(agents: Agent[], options: ServeOptions) {
     this.agents = new Map(agents.map((agent) => [agent.name, agent]));
+    this.throttles = new Map(agents.map((agent) => [agent, new Throttle()]));
     const host = hostname().replace(/[^A-Za-z0-9._-]/g, '-').slice(0, 100) || 'worker';
     this.id = options.id ?? `${host}-${randomBytes(5).toString('hex')}`;
     this.slots = options.slots ?? 8;
@@ -224,9 +230,16 @@ class Worker {
       const askedAt = performance.now();
       // COUNT is for each stream: with fewer free slots than streams, they take turns.
       const free = this.slots - this.held.size;
-      const chosen = [...names.slice(turn), ...names.slice(0, turn)].slice(0, free);
+      const open = [...names.slice(turn), ...names.slice(0, turn)].filter((name) => this.throttles.get(this.streams.get(name)!)!.hasRoom());
+      const chosen = open.slice(0, free);
+      if (chosen.length === 0) {
+        await sleep(PACED_BLOCK_MS, signal);
+        continue;
+      }
       turn = (turn + chosen.length) % names.length;
-      const [count, block] = [Math.min(Math.floor(free / chosen.length), PULL_MAX), chosen.length < names.length ? BLOCK_MS / 10 : BLOCK_MS];
+      const isPaced = [...this.throttles.values()].some((throttle) => throttle.isOn());
+      const count = Math.min(Math.floor(free / chosen.length), isPaced ? PACED_PULL_MAX : PULL_MAX);
+      const block = isPaced ? PACED_BLOCK_MS : chosen.length < names.length ? BLOCK_MS / 10 : BLOCK_MS;
       try {
         this.readerId ??= Number(await this.reader.client('ID'));
         const read = (await this.reader.call(
@@ -237,9 +250,8 @@ class Worker {
         // After a lost connection a cancellation may have been missed until the listener is back.
         while (!this.isListening && !signal.aborted) await within(this.held.change(), BLOCK_MS);
         const isLate = performance.now() - askedAt > BLOCK_MS + LEASE_MARGIN_MS;
-        for (const [stream, entries] of read) {
-          for (const [entry, fields] of isLate ? await this.owned(stream, entries) : entries) this.accept(stream, entry, fields);
-        }
+        const deliveries = read.flatMap(([stream, entries]) => entries.map(([entry, fields]) => ({ stream, entry, fields })));
+        for (const delivery of isLate ? await this.held.extend(deliveries) : deliveries) this.accept(delivery);
         // Lets short executions finish, so that the next read finds their slots free.
         await new Promise((resolve) => setImmediate(resolve));
       } catch (error) {
@@ -260,12 +272,7 @@ class Worker {
     }
   }
 
-  private async owned<T>(stream: string, entries: [string, T][]): Promise<[string, T][]> {
-    const ours = await this.held.extend([{ stream, entries: entries.map(([entry]) => entry) }]);
-    return entries.filter((_, i) => ours[i] === 1);
-  }
-
-  private accept(stream: string, entry: string, fields: string[] | null): void {
+  private accept({ stream, entry, fields }: { stream: string; entry: string; fields: string[] | null }): void {
     const agent = this.streams.get(stream)!;
     const value = (name: string) => {
       const at = fields === null ? -1 : fields.findIndex((field, i) => i % 2 === 0 && field === name);
@@ -275,7 +282,7 @@ class Worker {
     const task = readTask(value('data') ?? '');
     // The scheduler takes the entry back when its lease ends.
     if (typeof task === 'string') return this.log('warn', `entry ${entry} of ${stream} is no task: ${task}`);
-    const held = holdTask(task, agent, stream, entry);
+    const held = new Held(task, agent, stream, entry);
     if (this.cancelled.has(task.token) || this.draining.signal.aborted) return this.send(held, { what: 'released' });
     this.held.add(held);
     void this.attempt(held);
@@ -283,6 +290,10 @@ class Worker {
 
   /** Runs one attempt and reports it. */
   private async attempt(held: Held): Promise<void> {
+    const throttle = this.throttles.get(held.agent)!;
+    const refusal = await throttle.turn(held.controller.signal);
+    if (refusal !== undefined || held.stopped !== undefined) return this.end(held, { what: 'failed', failure: refusal });
+    [held.startedMs, held.begunAt] = [Date.now(), performance.now()];
     const payloads = new Payloads(this.main, this.keys, held.task, () => this.checkRunning(held));
     const calls = new Calls(held.task, payloads, () => this.checkRunning(held), (call) => this.record(held, call));
     const context = new Context(held.task, {
@@ -292,17 +303,17 @@ class Worker {
     this.executing += 1;
     const work = runAction(held.agent, held.task, context, payloads);
     void work.finally(() => { this.executing -= 1; });
-    const ended = await Promise.race([work, held.interrupted]);
+    const ended = (await Promise.race([work, held.interrupted])) ?? { what: 'released' };
+    if (ended.outputs !== undefined || ended.failure?.class === 'rate_limited') throttle.record(held.begunAt, ended.failure);
+    const report = calls.suspended ? { what: 'suspended', suspended: calls.suspended } : ended;
+    this.end(held, { ...report, ...context.collected() });
+  }
+
+  /** Reports how an attempt has ended, or what stopped it. */
+  private end(held: Held, report: Report): void {
     this.held.remove(held);
     if (held.stopped === 'lost') return;
-    const report = held.stopped !== undefined ? stopReport(held) : calls.suspended ? { what: 'suspended', suspended: calls.suspended } : ended!;
-    const { used, suggestions } = context.collected();
-    this.send(held, {
-      ...report,
-      ...(report.what !== 'released' && usageFields(used)),
-      ...(suggestions.length > 0 && report.what !== 'released' && { suggested_adjustments: suggestions }),
-      finished_ms: Date.now(),
-    });
+    this.send(held, { ...(held.stopped === undefined ? report : stopReport(held, report)), finished_ms: Date.now() });
   }
 
   private checkRunning(held: Held): void {
@@ -338,10 +349,11 @@ function failed(thrown: unknown): Report {
   return { what: 'failed', failure: thrown instanceof Suspended ? toFailure(new Error(thrown.message)) : toFailure(thrown) };
 }
 
-function stopReport({ stopped, task }: Held): Report {
+/** What has ended by its time limit has still used something up. */
+function stopReport({ stopped, task }: Held, { cost, usage, suggested_adjustments }: Report): Report {
   if (stopped !== 'timeout') return { what: 'released' };
   const message = `the attempt took longer than its limit of ${task.timeout_ms} ms`;
-  return { what: 'failed', failure: { class: 'timeout', code: 'STEP_TIMEOUT', message } };
+  return { what: 'failed', failure: { class: 'timeout', code: 'STEP_TIMEOUT', message }, cost, usage, suggested_adjustments };
 }
 
 /** Runs the action of a task; its report, also if it fails. @internal */

@@ -80,6 +80,16 @@ const behaviours = {
   },
   sub_plan: async (_, ctx) => ({ decision: await ctx.submitPlan({ steps: [{ id: 'a', agent_type: 'echo' }] }, { text: 'look' }) }),
   budget: async ({ tokens }, ctx) => ({ outcomes: [(await makeCall(ctx, 1, { needs: { tokens } })).n] }),
+  callback: (_, ctx) => {
+    const { url, token } = ctx.callback;
+    const work = async () => {
+      while (!isOpen()) await sleep(20);
+      const headers = { 'goalmill-callback-token': token, 'content-type': 'application/json' };
+      await fetch(url, { method: 'POST', headers, body: JSON.stringify({ outputs: { done: ctx.step } }) });
+    };
+    void work();
+    ctx.accepted();
+  },
   huge: ({ bytes }) => ({ text: 'x'.repeat(bytes), small: 1 }),
   context: (_, ctx) => ({ attempt: ctx.attempt, idempotency_key: ctx.idempotencyKey, traceparent: ctx.traceparent }),
 };

@@ -56,12 +56,23 @@ const pair = plan('pair', {}, (p) => {
 const submits = act('submit', async (_, ctx) => ctx.submitPlan(pair, { inputs: { text: 'hi' } }));
 const waits = act('wait', async ({ key, timeout }, ctx) => ({ event: (await ctx.waitEvent('payment', { key, timeout })) ?? 'none' }));
 
+const planner = agent('ts_planner', { plans: true });
+planner.action('plan', ({ goal, agents, issues }) => {
+  see('planned', agents.map(({ agent_type }) => agent_type));
+  return issues === undefined ? '{"steps": [{"id": "a", "agent_type": "nobody"}]}' : plan('greet', {}, (p) => p.finish('end', { inputs: { text: goal.description } }));
+});
+const answers = act('print', (_, ctx) => {
+  const { url, token } = ctx.callback ?? {};
+  see('printed', { url, token });
+  ctx.accepted();
+});
+
 let goalmill, client, stop, served;
 before(async () => {
-  goalmill = await startGoalmill();
+  goalmill = await startGoalmill({ settings: '[planner]\norder = ["rules", "agent:ts_planner"]\n' });
   client = connect(goalmill.url);
   stop = new AbortController();
-  served = serve([travel, steps], { redis: goalmill.redisUrl, slots: 4, signal: stop.signal, log: () => {} });
+  served = serve([travel, steps, planner], { redis: goalmill.redisUrl, slots: 4, signal: stop.signal, log: () => {} });
 });
 after(async () => {
   stop.abort();
@@ -169,6 +180,23 @@ test('an agent waits for an event, and for its time-out', async () => {
   const waited = await client.submit({ steps: [{ id: 'n', wait: { event: 'nothing', key: 'o-1' } }] });
   assert.equal(await waited.result({ timeout: '30s' }), null);
   assert.deepEqual(await (await run(waits, { inputs: { key: 'o-2', timeout: 20 } })).result(), { event: 'none' });
+});
+
+test('an outcome comes by callback', async () => {
+  const submitted = await run(answers, { callback: true });
+  await until(async () => (await stepOf(submitted)).status === 'waiting', 'the task is accepted');
+  const [{ url, token }] = seen.get('printed');
+  const headers = { 'goalmill-callback-token': token, 'content-type': 'application/json' };
+  await fetch(url, { method: 'POST', headers, body: '{"outputs": {"pages": 3}}' });
+  assert.deepEqual(await submitted.result({ timeout: '30s' }), { pages: 3 });
+  await assert.rejects((await run(answers)).result(), /no `callback: true`/);
+});
+
+test('an agent plans, and corrects its plan', async () => {
+  const submitted = await client.submit({ description: 'Greet the moon', planning: { planner: 'agent:ts_planner' } });
+  assert.deepEqual(await submitted.result({ timeout: '30s' }), { text: 'Greet the moon' });
+  assert.ok(seen.get('planned').length > 1);
+  assert.ok(seen.get('planned').every((agents) => agents.includes('travel_agent') && !agents.includes('ts_planner')));
 });
 
 test('cancel stops the action, explain says what runs', async () => {

@@ -1,13 +1,16 @@
 // Parts of the package by themselves.
 import assert from 'node:assert/strict';
 import { createServer } from 'node:http';
+import { readFileSync } from 'node:fs';
 import test from 'node:test';
+import * as goalmill from 'goalmill';
 import { agent, connect, Fatal, GoalmillError, Retry } from 'goalmill';
 import { Calls } from '../dist/calls.js';
 import { toFailure } from '../dist/errors.js';
 import { digest, toJson } from '../dist/json.js';
 import { readTask } from '../dist/protocol.js';
 import { parseAddress } from '../dist/redis.js';
+import { Throttle } from '../dist/throttle.js';
 import { freePort } from './servers.mjs';
 
 test('addresses of Redis are read as Goalmill writes them', () => {
@@ -63,11 +66,37 @@ test('entries that are no tasks are told apart', () => {
   }
 });
 
+test('the page lists the public names', () => {
+  const file = (name) => readFileSync(new URL(`../${name}`, import.meta.url), 'utf8');
+  const [, values, listed, types] = /exports (\d+) values: (.*?); and (\d+) types/.exec(file('README.md'));
+  assert.deepEqual([...listed.matchAll(/`(\w+)`/g)].map(([, name]) => name), Object.keys(goalmill).sort());
+  assert.equal(Number(values), Object.keys(goalmill).length);
+  const declared = [...file('src/index.ts').matchAll(/export (?:type )?\{([^}]*)\}/g)].flatMap(([, names]) => names.split(',').filter((name) => name.trim() !== ''));
+  assert.equal(Number(types), declared.length - Number(values));
+});
+
 test('names of agents and actions are checked', () => {
   assert.throws(() => agent('no spaces'), /no name of an agent type/);
   const twice = agent('a');
   twice.action('b', () => 1);
   assert.throws(() => twice.action('b', () => 2), /used once/);
+});
+
+test('one refusal holds all, and they start one after the other at the pace that the agent has kept', async () => {
+  const throttle = new Throttle();
+  const { signal } = new AbortController();
+  const refuse = (retry_after_ms, begunAt = -1) => throttle.record(begunAt, { class: 'rate_limited', code: 'BUSY', message: 'slow down', retry_after_ms });
+  assert.ok(throttle.hasRoom() && !throttle.isOn());
+  for (let n = 0; n < 4; n += 1) throttle.record(-1);
+  const begun = performance.now();
+  refuse(200);
+  assert.ok(throttle.isOn() && !throttle.hasRoom());
+  await Promise.all([1, 2, 3].map(() => throttle.turn(signal)));
+  const waited = performance.now() - begun;
+  assert.ok(waited >= 299 && waited < 5_000, `${waited} ms: 200 ms, then two intervals of 50 ms`);
+  refuse(60_000, performance.now());
+  const { code, message, retry_after_ms } = await throttle.turn(signal);
+  assert.deepEqual([code, message, retry_after_ms >= 59_000], ['BUSY', 'not asked: slow down', true]);
 });
 
 /** The calls of an attempt, and what they report. */

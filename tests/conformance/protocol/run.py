@@ -2,7 +2,8 @@
 
     python3 run.py --worker "python agent.py" [--cut] [PART OF A NAME…]
 """
-import argparse, json, os, re, shlex, shutil, signal, socket, subprocess, sys, tempfile, time, traceback, uuid
+import argparse, json, os, re, shlex, shutil, signal, socket, subprocess, sys, tempfile, threading, time, traceback, uuid
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import redis
@@ -13,6 +14,7 @@ REPORTS = "goalmill:{s0}:reports"
 FINAL = {"completed", "partial_success", "failed", "suspended", "released"}
 PASSED = {"started", "progress"}
 LIMIT_S = 30.0  # for one line of a script; only a failure takes so long
+CLOCK_MS = 50  # difference of the clocks that a worker waits and reports by
 INLINE_MAX, OUTCOME_MAX = 256 << 10, 16 << 10
 
 
@@ -101,10 +103,35 @@ class Server:
         self.process.wait()
 
 
+class Callbacks(ThreadingHTTPServer):
+    """Takes what agents send to the callback of a task: path → headers and JSON."""
+
+    def __init__(self):
+        super().__init__(("127.0.0.1", 0), CallbackHandler)
+        self.posted = {}
+        threading.Thread(target=self.serve_forever, daemon=True).start()
+
+    def address(self, name):
+        return f"http://127.0.0.1:{self.server_address[1]}/{name}"
+
+
+class CallbackHandler(BaseHTTPRequestHandler):
+    def do_POST(self):
+        body = self.rfile.read(int(self.headers["content-length"]))
+        self.server.posted[self.path] = (self.headers, json.loads(body))
+        self.send_response(200)
+        self.send_header("content-length", "0")
+        self.end_headers()
+
+    def log_message(self, *_):
+        pass
+
+
 class Run:
     """One vector."""
 
-    def __init__(self, vector, server, command, folder, cuts):
+    def __init__(self, vector, server, callbacks, command, folder, cuts):
+        self.callbacks = callbacks
         self.vector, self.server, self.command, self.cuts = vector, server, command, cuts
         self.folder = Path(folder)
         self.plan = f"p0-{uuid.uuid4().hex[:16]}"
@@ -177,6 +204,14 @@ class Run:
             if place := differs({"worker": {"$any": True}, "slots": 4, "agents": {"$any": True}}, beat):
                 raise Wrong(f"the heartbeat: {place}")
 
+    def drain(self, _):
+        self.r.set(f"goalmill:workers:drain:{self.r.zrange('goalmill:workers', 0, -1)[0]}", "1", px=86400000)
+
+    def draining(self, _):
+        def says():
+            return any(json.loads(beat).get("draining") for beat in self.r.hvals("goalmill:workers:beats"))
+        wait(says, "no heartbeat has `draining`")
+
     def registered(self, card):
         name = card["agent_type"]
         found = wait(lambda: self.r.hget("goalmill:agents", name), f"`{name}` is not registered")
@@ -198,7 +233,7 @@ class Run:
     def token(self, name):
         return self.tokens.setdefault(name, uuid.uuid4().hex)
 
-    def send(self, fields, name="task", answer=None, v="1", raw=None):
+    def send(self, fields, name="task", answer=None, v="1", raw=None, callback=False):
         fields = expand(fields, self.plan)
         step = fields.get("step", "s")
         task = {"plan": self.plan, "step": step, "attempt": 1, "token": self.token(name), "inputs": {},
@@ -211,6 +246,8 @@ class Run:
         if answer is not None:
             call = {key: value for key, value in self.suspended[step].items() if key != "wait"}
             task["calls"].append({**call, "outcome": answer})
+        if callback:
+            task["callback"] = {"url": self.callbacks.address(f"{self.plan}/{name}"), "token": uuid.uuid4().hex}
         self.add(name, task, v, raw)
 
     def add(self, name, task, v="1", raw=None):
@@ -286,9 +323,17 @@ class Run:
             return path.read_text().splitlines() if path.exists() else []
         wait(lambda: read() == lines, lambda: f"the log is {read()}")
 
+    def posted(self, fields, of="task"):
+        path = f"/{self.plan}/{of}"
+        headers, body = wait(lambda: self.callbacks.posted.get(path), "no callback has come")
+        if headers["goalmill-callback-token"] != self.tasks[of][2]["callback"]["token"]:
+            raise Wrong("the callback has another token")
+        if place := differs(expand(fields, self.plan), body):
+            raise Wrong(f"the callback: {place}; it is {short(body)}")
+
     # Reports
 
-    def expect(self, fields, of="task", stored=False, **options):
+    def expect(self, fields, of="task", stored=False, after=None, **options):
         passed = PASSED | {options.get("pass")}
         _, entry, task = self.tasks[of]
         named = (entry, task["agent_type"])
@@ -307,6 +352,10 @@ class Run:
         report, was_stored = wait(found, lambda: f"no such report; there are {short(self.reports)}; lease: {self.pending(of)}")
         if place := differs(expected, report):
             raise Wrong(f"the report: {place}; it is {short(report)}")
+        for name, ms in (after or {}).items():
+            ended = next(seen["finished_ms"] for seen in self.seen if seen["entry"] == self.tasks[name][1] and seen["what"] in FINAL)
+            if report["started_ms"] < ended + ms - CLOCK_MS:
+                raise Wrong(f"it started {report['started_ms'] - ended} ms after the end of `{name}`, and not {ms} ms")
         if stored and not was_stored:
             raise Wrong("the report refers to no stored payload")
         self.reports = [(r, s) for r, s in self.reports if (r["entry"], r["agent_type"]) != named or r["what"] not in passed]
@@ -392,13 +441,13 @@ def main():
     if not chosen:
         sys.exit("no vector has such a name")
     data, failed = tempfile.mkdtemp(), 0
-    server = Server(data)
+    server, callbacks = Server(data), Callbacks()
     try:
         for vector in chosen:
             folder = tempfile.mkdtemp()
             begun = time.monotonic()
             try:
-                Run(vector, server, shlex.split(options.worker), folder, options.cut).play()
+                Run(vector, server, callbacks, shlex.split(options.worker), folder, options.cut).play()
                 print(f"ok     {vector['name']}  {time.monotonic() - begun:.1f} s", flush=True)
             except Exception as error:
                 failed += 1

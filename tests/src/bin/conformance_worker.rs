@@ -18,6 +18,7 @@ use goalmill_common::json::Json;
 use goalmill_common::random::Random;
 use goalmill_common::report::TokenSplit;
 use goalmill_common::task::Task;
+use goalmill_tests::installation::http_client;
 use goalmill_worker::WorkerOptions;
 use goalmill_worker::executor::{
     CallResult, CallUsage, Calls, ExecutionResult, Executor, Kinds, MakeCall, Progress, over_budget,
@@ -25,10 +26,11 @@ use goalmill_worker::executor::{
 use serde_json::{Value, json};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
 
-const AGENT_TYPES: [&str; 15] = [
-    "approve", "ask", "budget", "calls", "context", "crash", "echo", "fail_fatal", "fail_retry", "huge", "measure",
-    "partial", "progress", "slow", "sub_plan",
+const AGENT_TYPES: [&str; 16] = [
+    "approve", "ask", "budget", "callback", "calls", "context", "crash", "echo", "fail_fatal", "fail_retry", "huge",
+    "measure", "partial", "progress", "slow", "sub_plan",
 ];
 const POLL: Duration = Duration::from_millis(20);
 
@@ -46,7 +48,10 @@ async fn main() -> Result<()> {
     let (limits, settings) = (settings.limits, settings.worker);
     let options = WorkerOptions { settings, limits, broker, clock, random, executors, kinds };
     let worker = goalmill_worker::start(options).await?;
-    terminate.recv().await;
+    tokio::select! {
+        _ = terminate.recv() => {}
+        () = worker.draining() => {}
+    }
     tokio::select! {
         () = worker.drain() => {}
         _ = terminate.recv() => worker.release_all().await,
@@ -118,6 +123,10 @@ impl Executor for Behaviour {
                 attempt.decide(CallWait { plan, ..CallWait::new(CallWaitKind::Plan, "look") }).await?
             }
             "budget" => attempt.call_within_budget().await?,
+            "callback" => {
+                attempt.call_back_later()?;
+                json!({"accepted": true})
+            }
             "huge" => {
                 let bytes = inputs["bytes"].as_u64().and_then(|n| usize::try_from(n).ok()).unwrap_or(0);
                 json!({"text": "x".repeat(bytes), "small": 1})
@@ -148,6 +157,22 @@ impl BehaviourAttempt<'_> {
                 () = tokio::time::sleep(POLL) => {}
             }
         }
+        Ok(())
+    }
+
+    /// Posts the outcome to the callback of the task when the file `go` exists.
+    fn call_back_later(&self) -> Result<(), Failure> {
+        let callback = self.task.callback.clone();
+        let callback = callback.ok_or_else(|| Failure::new(FailureClass::Permanent, "NO_CALLBACK", "none is given"))?;
+        let (go, body) = (self.behaviour.dir.join("go"), json!({"outputs": {"done": self.task.step}}));
+        TaskTracker::new().spawn(async move {
+            while !go.exists() {
+                tokio::time::sleep(POLL).await;
+            }
+            let post = http_client().post(callback.url).header("goalmill-callback-token", callback.token.as_str());
+            // The driver waits for it: without an answer the vector fails.
+            drop(post.json(&body).send().await);
+        });
         Ok(())
     }
 

@@ -75,6 +75,8 @@ class Action:
             raise Fatal(f"the inputs of `{self.name}` must be an object", code="INPUT_INVALID")
         if missing := [name for name in self.required if name not in inputs]:
             raise Fatal(f"`/{missing[0]}` is missing", code="INPUT_INVALID")
+        if self.agent.plans:  # asked by a scheduler, which knows more than most planners need
+            inputs = {name: value for name, value in inputs.items() if name in self.fields}
         if unknown := sorted(inputs.keys() - self.fields.keys()):
             known = ", ".join(self.fields) or "none"
             raise Fatal(f"`/{unknown[0]}` is unknown: inputs of `{self.name}` are {known}", code="INPUT_INVALID")
@@ -86,14 +88,16 @@ class Agent:
 
     - `agent_type`: the name that steps ask for. `description`, `capabilities`: what the router and people read.
     - `cost`: US dollars of one step, `success_rate`: 0 to 1, `latency`: seconds; declared, for routing and estimates.
+    - `plans`: it plans: `planner.order` may name it as `agent:NAME`. Its actions `plan` and `revise` get the inputs of
+      docs/planners.md that they have parameters for, and return a `Plan`, a document, or the text of a model.
     """
 
     def __init__(self, agent_type: str, *, description: str = "", capabilities: typing.Sequence[str] = (), cost: float | None = None,
-                 success_rate: float | None = None, latency: float | None = None) -> None:
-        self.agent_type = agent_type
+                 success_rate: float | None = None, latency: float | None = None, plans: bool = False) -> None:
+        self.agent_type, self.plans = agent_type, plans
         self.actions: dict[str, Action] = {}
         card = {"description": description, "capabilities": list(capabilities), "cost": cost, "success_rate": success_rate,
-                "latency_ms": None if latency is None else round(latency * 1000)}
+                "latency_ms": None if latency is None else round(latency * 1000), "plans": plans or None}
         self._card = {"agent_type": agent_type, **{name: value for name, value in card.items() if value not in ("", [], None)}}
 
     @overload

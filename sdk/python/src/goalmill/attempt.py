@@ -90,10 +90,7 @@ class Attempt:
                 return False
             self.ended = True
             if what is not None:
-                used = {"prompt_tokens": self.used.prompt_tokens, "completion_tokens": self.used.completion_tokens}
-                usage: dict[str, Any] = {"usage": used} if any(used.values()) else {}
-                usage |= {"cost": self.used.cost} if self.used.cost else {}
-                self.send(what, {**usage, **(fields or {}), "finished_ms": int(time.time() * 1000)}, blobs)
+                self.send(what, {**self.used.used(), **(fields or {}), "finished_ms": int(time.time() * 1000)}, blobs)
         return True
 
     def report_progress(self) -> None:
@@ -107,25 +104,20 @@ class Attempt:
                 (share, message), self.progress = self.progress, None
                 self.send("progress", {"progress": share, "message": message[:500]})
 
-    def complete(self, value: Any) -> None:
+    def complete(self, value: Any, what: str = "completed", **fields: Any) -> None:
         try:
             outputs, blobs = self.offload(to_json(value))
         except Failure as failure:
             self.fail(failure)
         else:
-            self.end("completed", {"outputs": outputs}, blobs)
+            self.end(what, {"outputs": outputs, **fields}, blobs)
 
     def fail(self, error: BaseException) -> None:
         """Ends the attempt with what the agent raised."""
         if isinstance(error, Suspended):
             self.end("suspended", {"suspended": error.call})
         elif isinstance(error, Partial):
-            try:
-                outputs, blobs = self.offload(to_json(error.outputs))
-            except Failure as failure:
-                self.fail(failure)
-            else:
-                self.end("partial_success", {"outputs": outputs, "errors": [e.body() for e in error.errors[:20]]}, blobs)
+            self.complete(error.outputs, "partial_success", errors=[e.body() for e in error.errors[:20]])
         else:
             raised = error if isinstance(error, Failure) else Retry(f"{type(error).__name__}: {error}", code="AGENT_EXCEPTION")
             self.end("failed", {"failure": raised.body()})

@@ -66,7 +66,7 @@ class Goalmill:
     def __exit__(self, *_: object) -> None:
         self.http.close()
 
-    def request(self, method: str, path: str, body: Any = None, *, key: str | None = None, params: Any = None) -> Any:
+    def request(self, method: str, path: str, body: Any = None, *, key: str | None = None, params: Any = None) -> dict[str, Any]:
         """Sends a request; reads, and requests with a key, are repeated for 30 s while no scheduler is ready."""
         headers = {"Idempotency-Key": key} if key else {}
         end, wait = time.monotonic() + RETRY_S, 0.1
@@ -75,14 +75,12 @@ class Goalmill:
             try:
                 answer = self.http.request(method, path, json=body, headers=headers, params=params)
                 if answer.is_success:
-                    return answer.json() if answer.content else None
-                try:
-                    problem = answer.json()
-                except ValueError:
-                    problem = {"detail": answer.text[:500]}
-                error: Exception = ApiError(answer.status_code, problem if isinstance(problem, dict) else {})
+                    found: dict[str, Any] = answer.json() if answer.content else {}
+                    return found
+                error: Exception = _refused(answer)
                 away = answer.status_code in _AWAY
-                asked = float(answer.headers.get("Retry-After", 0)) if away and answer.headers.get("Retry-After", "0").isdigit() else 0.0
+                after = answer.headers.get("Retry-After", "")
+                asked = float(after) if away and after.isdigit() else 0.0
             except httpx.TransportError as transport:
                 error, away = transport, True
             pause = max(asked, wait * random.uniform(0.5, 1.0))
@@ -99,16 +97,14 @@ class Goalmill:
         if isinstance(work, str):
             path, body = "/v1/goals", {"description": work, **goal}
         else:
-            document: Any = work.to_dict() if isinstance(work, Plan) else dict(work)
-            path, body = ("/v1/plans" if "steps" in document else "/v1/goals"), {**document, **goal}
+            body = {**_document(work), **goal}
+            path = "/v1/plans" if "steps" in body else "/v1/goals"
         accepted = self.request("POST", path, body, key=key or f"py-{uuid.uuid4().hex}")
         return Run(self, accepted["plan_id"])
 
     def put(self, name: str, plan: Plan | Mapping[str, Any]) -> dict[str, Any]:
         """Stores the next version of a plan under a name."""
-        document = plan.to_dict() if isinstance(plan, Plan) else dict(plan)
-        answer: dict[str, Any] = self.request("POST", f"/v1/stored-plans/{name}/versions", document)
-        return answer
+        return self.request("POST", f"/v1/stored-plans/{name}/versions", _document(plan))
 
     def submit_stored(self, name: str, inputs: Mapping[str, Any] | None = None, *, key: str | None = None) -> Run:
         """Submits a stored plan: `trip@3`, or `trip` for the newest version."""
@@ -117,13 +113,11 @@ class Goalmill:
 
     def validate(self, plan: Plan | Mapping[str, Any]) -> dict[str, Any]:
         """Validates and prices a plan without running it; `ApiError` has all issues."""
-        answer: dict[str, Any] = self.request("POST", "/v1/plans:validate", plan.to_dict() if isinstance(plan, Plan) else dict(plan))
-        return answer
+        return self.request("POST", "/v1/plans:validate", _document(plan))
 
     def preview(self, goal: str, **fields: Any) -> dict[str, Any]:
         """Plans a goal without running it."""
-        answer: dict[str, Any] = self.request("POST", "/v1/plans:preview", {"description": goal, **fields})
-        return answer
+        return self.request("POST", "/v1/plans:preview", {"description": goal, **fields})
 
     def run(self, plan_id: str) -> Run:
         """The handle of a plan that was submitted before."""
@@ -131,8 +125,19 @@ class Goalmill:
 
     def send_event(self, name: str, data: Any = _NO_DATA, *, key: str | None = None, id: str | None = None) -> dict[str, Any]:
         """Sends an event to the plans that wait for it. With the same `id` it counts once."""
-        answer: dict[str, Any] = self.request("POST", "/v1/events", _event(name, data, key, id))
-        return answer
+        return self.request("POST", "/v1/events", _event(name, data, key, id))
+
+
+def _document(plan: Plan | Mapping[str, Any]) -> dict[str, Any]:
+    return plan.to_dict() if isinstance(plan, Plan) else dict(plan)
+
+
+def _refused(answer: httpx.Response) -> ApiError:
+    try:
+        problem = json.loads(answer.read())
+    except ValueError:  # not of this API, for example of a proxy
+        problem = {"detail": answer.text[:500]}
+    return ApiError(answer.status_code, problem if isinstance(problem, dict) else {})
 
 
 def _event(name: str, data: Any, key: str | None, id: str | None) -> dict[str, Any]:
@@ -149,12 +154,10 @@ class Run:
         return f"Run({self.id!r})"
 
     def _get(self, part: str = "", **params: Any) -> dict[str, Any]:
-        found: dict[str, Any] = self.server.request("GET", f"/v1/plans/{self.id}{part}", params=params)
-        return found
+        return self.server.request("GET", f"/v1/plans/{self.id}{part}", params=params)
 
     def _tell(self, what: str, **body: Any) -> dict[str, Any]:
-        found: dict[str, Any] = self.server.request("POST", f"/v1/plans/{self.id}{what}", {k: v for k, v in body.items() if v is not None})
-        return found
+        return self.server.request("POST", f"/v1/plans/{self.id}{what}", {k: v for k, v in body.items() if v is not None})
 
     def view(self) -> dict[str, Any]:
         """The plan with its steps, as `GET /v1/plans/{id}` gives it."""
@@ -184,7 +187,7 @@ class Run:
                     if answer.status_code in _AWAY:
                         raise httpx.ReadError(f"the server answered {answer.status_code}")
                     if not answer.is_success:
-                        raise ApiError(answer.status_code, json.loads(answer.read()))
+                        raise _refused(answer)
                     for line in answer.iter_lines():
                         failures = 0
                         if line.startswith("data:"):

@@ -15,7 +15,7 @@ from concurrent.futures import Future
 from concurrent.futures import TimeoutError as FutureTimeout
 from typing import TYPE_CHECKING, Any, Generic, NoReturn, ParamSpec, TypedDict, TypeVar, overload
 
-from .errors import ConstraintViolation, Failure, Fatal, PlanFailed, Stopped, Suspended, Undecided
+from .errors import ConstraintViolation, Fatal, PlanFailed, Stopped, Suspended, Undecided
 from .schema import convert, to_json
 
 if TYPE_CHECKING:
@@ -38,6 +38,11 @@ class Outcome(Generic[T]):
     def __init__(self, value: T, *, cost: float = 0.0, prompt_tokens: int = 0, completion_tokens: int = 0) -> None:
         self.value, self.cost = value, cost
         self.prompt_tokens, self.completion_tokens = prompt_tokens, completion_tokens
+
+    def used(self) -> dict[str, Any]:
+        """The fields of a report for what was used up."""
+        usage = {"prompt_tokens": self.prompt_tokens, "completion_tokens": self.completion_tokens}
+        return ({"cost": self.cost} if self.cost else {}) | ({"usage": usage} if any(usage.values()) else {})
 
 
 class Decision(TypedDict, total=False):
@@ -121,33 +126,30 @@ class Calls:
     def replays_next(self) -> bool:
         return self.last < len(self.known)
 
-    def finish(self, call: Call, outcome: Outcome[Any] | None, error: Failure | None = None) -> Any:
+    def finish(self, call: Call, made: Outcome[Any] | Fatal) -> Any:
         """Records a call; `call.taken` ends when Redis has the report. Returns the outcome as JSON."""
         try:
-            value = self._recordable(call, outcome, error)
+            value = self._recordable(call, made)
         except BaseException:
             self.abandon(call)
             raise
         self._send_finished()
         return value
 
-    def _recordable(self, call: Call, outcome: Outcome[Any] | None, error: Failure | None) -> Any:
+    def _recordable(self, call: Call, made: Outcome[Any] | Fatal) -> Any:
         body: dict[str, Any] = {"n": call.n, "name": call.name, "inputs": call.inputs,
                                 "started_ms": call.started_ms, "finished_ms": int(time.time() * 1000)}
-        value = None
-        if outcome is not None:
-            value = to_json(outcome.value)
-            body["outcome"], call.blobs, size = self.attempt.storable_outcome(value)
-            usage = {"prompt_tokens": outcome.prompt_tokens, "completion_tokens": outcome.completion_tokens}
-            body |= ({"cost": outcome.cost} if outcome.cost else {}) | ({"usage": usage} if any(usage.values()) else {})
-            with self.lock:
-                self.bytes += size + len(call.name)
-                self.attempt.budget.subtract(outcome)
-                if self.bytes > CALLS_BYTES_MAX:
-                    raise Fatal(f"the calls of the step have more than {CALLS_BYTES_MAX} bytes", code="CALLS_EXCEEDED")
-        elif error is not None:
-            body["error"] = error.body()
-        call.report = body
+        if isinstance(made, Fatal):
+            call.report = {**body, "error": made.body()}
+            return None
+        value = to_json(made.value)
+        outcome, call.blobs, size = self.attempt.storable_outcome(value)
+        with self.lock:
+            self.bytes += size + len(call.name)
+            self.attempt.budget.subtract(made)
+            if self.bytes > CALLS_BYTES_MAX:
+                raise Fatal(f"the calls of the step have more than {CALLS_BYTES_MAX} bytes", code="CALLS_EXCEEDED")
+        call.report = {**body, "outcome": outcome, **made.used()}
         return value
 
     def abandon(self, call: Call) -> None:
@@ -173,13 +175,18 @@ class Calls:
                     return
                 self.attempt.send("call", {"call": first.report}, first.blobs, first.taken)
 
-    def wait(self, name: str, wait: dict[str, Any]) -> dict[str, Any]:
-        """The outcome of a wait, or `Suspended`."""
-        call = self.begin(name, wait)
+    def wait(self, kind: str, text: str, limit: float | None, failed: type[Fatal], **fields: Any) -> dict[str, Any]:
+        """The outcome of a wait, or `Suspended`. `limit`: seconds. `failed`: what an outcome with `error` raises."""
+        fields |= {"limit_ms": None if limit is None else round(limit * 1000)}
+        wait = {"for": kind, "text": text, **{name: value for name, value in fields.items() if value is not None}}
+        call = self.begin(f"{kind} {text}"[:NAME_MAX], wait)
         if call.recorded is None:
             raise Suspended({"n": call.n, "name": call.name, "inputs": call.inputs, "wait": wait})
         found = self.attempt.resolve(call.recorded.get("outcome"))
-        return found if isinstance(found, dict) else {}
+        outcome: dict[str, Any] = found if isinstance(found, dict) else {}
+        if error := outcome.get("error"):
+            raise failed(error.get("message", "no decision"), code=error.get("code", "UNDECIDED"))
+        return outcome
 
     def reserve(self, tokens: int, cost: float) -> None:
         budget = self.attempt.budget
@@ -209,30 +216,14 @@ def _prepared(fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, A
     return inputs, returns, takes_key
 
 
-def _outcome(value: Any) -> Outcome[Any]:
+def _outcome(value: Any) -> Outcome[Any] | Fatal:
     return value if isinstance(value, Outcome) else Outcome(value)
 
 
-def _limited(wait: dict[str, Any], limit: float | None) -> dict[str, Any]:
-    return wait if limit is None else {**wait, "limit_ms": round(limit * 1000)}
-
-
-def _answer(outcome: dict[str, Any], made: type[Fatal]) -> dict[str, Any]:
-    if error := outcome.get("error"):
-        raise made(error.get("message", "no decision"), code=error.get("code", "UNDECIDED"))
-    return outcome
-
-
-def _event_plan(name: str, key: str | None, schema: Any, timeout: float | None, default: Any) -> dict[str, Any]:
-    wait: dict[str, Any] = {"event": name}
-    wait |= {} if key is None else {"key": key}
-    wait |= {} if schema is None else {"schema": schema}
-    wait |= {} if timeout is None else {"timeout_ms": round(timeout * 1000)}
-    wait |= {} if default is ... else {"on_timeout": {"default": default}}
-    return {"name": f"wait for {name}", "steps": [
-        {"id": "event", "kind": "wait", "wait": wait},
-        {"id": "data", "kind": "finish", "dependencies": ["event"], "inputs": {"data": "{{ steps.event.outputs }}"}},
-    ]}
+def _value(made: Outcome[Any] | Fatal, value: Any, returns: Any) -> Any:
+    if isinstance(made, Fatal):
+        raise made
+    return convert(value, returns)
 
 
 class BaseContext:
@@ -320,15 +311,13 @@ class Context(BaseContext):
         try:
             made = _outcome(fn(*args, **kwargs, **({_KEY: self._calls.key(call)} if takes_key else {})))
         except Fatal as error:
-            self._calls.finish(call, None, error)
-            self._taken(call)
-            raise
+            made = error
         except BaseException:
             self._calls.abandon(call)
             raise
         value = self._calls.finish(call, made)
         self._taken(call)
-        return convert(value, returns)
+        return _value(made, value, returns)
 
     def _taken(self, call: Call) -> None:
         while True:
@@ -342,26 +331,28 @@ class Context(BaseContext):
 
         - `limit`: seconds to wait for it; then `Undecided` is raised.
         """
-        return typing.cast(Decision, _answer(self._calls.wait(f"approve {text}"[:NAME_MAX], _limited({"for": "approval", "text": text}, limit)), Undecided))
+        return typing.cast(Decision, self._calls.wait("approval", text, limit, Undecided))
 
     def ask(self, text: str, *, schema: Any = None, limit: float | None = None) -> Any:
         """Asks a person; returns the answer, which matches `schema`."""
-        wait = {"for": "answer", "text": text, **({} if schema is None else {"schema": schema})}
-        return _answer(self._calls.wait(f"ask {text}"[:NAME_MAX], _limited(wait, limit)), Undecided).get("answer")
+        return self._calls.wait("answer", text, limit, Undecided, schema=schema).get("answer")
 
     def submit_plan(self, plan: Any, *, inputs: Any = None, text: str = "", limit: float | None = None) -> PlanOutcome:
         """Runs a plan inside the step; returns how it ended. `PlanFailed` if it did not complete."""
-        document = to_json(plan.to_dict() if hasattr(plan, "to_dict") else plan)
+        document = to_json(plan)
         text = text or str(document.get("name") or "a plan of the step")
-        wait = {"for": "plan", "text": text, "plan": document, **({} if inputs is None else {"inputs": to_json(inputs)})}
-        outcome = _answer(self._calls.wait(f"plan {text}"[:NAME_MAX], _limited(wait, limit)), PlanFailed)
-        return typing.cast(PlanOutcome, outcome)
+        return typing.cast(PlanOutcome, self._calls.wait("plan", text, limit, PlanFailed, plan=document, inputs=to_json(inputs)))
 
     def wait_event(self, name: str, *, key: str | None = None, schema: Any = None, timeout: float | None = None,
-                   default: Any = ...) -> Any:
-        """Waits for an event from outside; returns its data. After `timeout` seconds: `default`, else `PlanFailed`."""
-        outcome = self.submit_plan(_event_plan(name, key, schema, timeout, default), text=f"wait for {name}")
-        return outcome["outputs"]["data"]
+                   default: Any = None) -> Any:
+        """Waits for an event from outside; returns its data, or `default` after `timeout` seconds.
+
+        The attempt ends until then: the wait is a plan of one step.
+        """
+        limit = {} if timeout is None else {"timeout_ms": round(timeout * 1000), "on_timeout": "skip"}
+        wait = {"event": name, **({} if key is None else {"key": key}), **({} if schema is None else {"schema": schema}), **limit}
+        outcome = self.submit_plan({"steps": [{"id": "event", "kind": "wait", "wait": wait}]}, text=f"the event {name}")
+        return (outcome.get("outputs") or {}).get("event", default)
 
     def reserve(self, *, tokens: int = 0, cost: float = 0.0) -> None:
         """Goes on if the budget has room for the next call, which may use up so much; else waits for room without a worker."""
@@ -398,15 +389,13 @@ class AsyncContext(BaseContext):
             value = fn(*args, **kwargs, **({_KEY: self._calls.key(call)} if takes_key else {}))
             made = _outcome(await value if inspect.isawaitable(value) else value)
         except Fatal as error:
-            self._calls.finish(call, None, error)
-            await asyncio.wrap_future(call.taken)
-            raise
+            made = error
         except BaseException:
             self._calls.abandon(call)
             raise
         outcome = self._calls.finish(call, made)
         await asyncio.wrap_future(call.taken)
-        return convert(outcome, returns)
+        return _value(made, outcome, returns)
 
     async def approve(self, text: str, *, limit: float | None = None) -> Decision:
         """As `Context.approve`."""
@@ -421,7 +410,7 @@ class AsyncContext(BaseContext):
         return await asyncio.to_thread(self._sync.submit_plan, plan, inputs=inputs, text=text, limit=limit)
 
     async def wait_event(self, name: str, *, key: str | None = None, schema: Any = None, timeout: float | None = None,
-                         default: Any = ...) -> Any:
+                         default: Any = None) -> Any:
         """As `Context.wait_event`."""
         return await asyncio.to_thread(self._sync.wait_event, name, key=key, schema=schema, timeout=timeout, default=default)
 

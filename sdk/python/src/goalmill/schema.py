@@ -198,6 +198,8 @@ def to_json(value: Any, at: str = "", _depth: int = 0) -> Any:
         value = {f.name: getattr(value, f.name) for f in dataclasses.fields(value)}
     elif hasattr(value, "model_dump"):
         value = value.model_dump(mode="json")
+    elif hasattr(value, "to_dict"):  # a plan
+        value = value.to_dict()
     if isinstance(value, Mapping):
         if bad := next((name for name in value if not isinstance(name, str)), None):
             raise wrong(f"has the field name {bad!r}, which is no text")

@@ -20,6 +20,7 @@ from .agent import Agent
 from .attempt import Attempt, read_task, text_of
 from .context import AsyncContext, Context
 from .errors import Stopped
+from .schema import to_json
 
 if TYPE_CHECKING:
     from .worker import Worker
@@ -74,8 +75,7 @@ def run(plan: Any, agents: Sequence[Agent] = (), *, inputs: Mapping[str, Any] | 
     - `inputs`: what steps read as `goal.metadata.inputs`. `mocks`: agents that only answer.
     - `events`, `approvals`, `answers`, `plans`, `start`, `seed`: as in a file of `goalmill test`.
     """
-    document = plan.to_dict() if hasattr(plan, "to_dict") else plan
-    test: dict[str, Any] = {"plan": document, "serve": [agent.agent_type for agent in agents], "agents": mocks or {},
+    test: dict[str, Any] = {"plan": to_json(plan), "serve": [agent.agent_type for agent in agents], "agents": mocks or {},
                             "inputs": inputs or {}, "plans": plans or {}, "events": list(events), "approvals": list(approvals),
                             "answers": list(answers), "seed": seed, **({} if start is None else {"start": start})}
     kit = _Kit(agents, program)

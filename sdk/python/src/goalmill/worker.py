@@ -25,13 +25,16 @@ from .agent import Action, Agent
 from .attempt import Attempt, read_task
 from .connection import connect
 from .context import AsyncContext, Context
-from .errors import Failure, Fatal, Stopped
+from .errors import Failure, Fatal, Retry, Stopped
 from .outbox import Outbox, pause
+from .throttle import Throttle
 
 log = logging.getLogger("goalmill")
 PROTOCOL = "1"
 BLOCK_S = 0.5
 PULL_MAX = 500
+#: Tasks, and seconds, of a read while an agent has asked to wait.
+PACED_PULL_MAX, PACED_BLOCK_S = 4, 0.05
 MARGIN_S = 1.0
 KEEP_S = 0.05
 PROGRESS_S = 0.25
@@ -51,8 +54,10 @@ class Worker:
         if not agents or slots < 1:
             raise ValueError("a worker needs an agent and a slot")
         self.agents = {agent.agent_type: agent for agent in agents}
+        self.throttles = {name: Throttle() for name in self.agents}
         self.slots, self.url, self.prefix, self.drain_s, self.heartbeat_s = slots, url, prefix, drain, heartbeat
         self.name = name or f"py-{socket.gethostname()[:40]}-{uuid.uuid4().hex[:10]}"
+        self.drain_key = f"{prefix}:workers:drain:{self.name}"
         self.redis: Any = connect(url)
         self.outbox = Outbox(self)
         self.held: dict[tuple[str, str], Attempt] = {}  # ids of two streams may be the same
@@ -141,6 +146,7 @@ class Worker:
             pipe = self.redis.pipeline(transaction=False)
             pipe.zrem(f"{self.prefix}:workers", self.name)
             pipe.hdel(f"{self.prefix}:workers:beats", self.name)
+            pipe.delete(self.drain_key)
             pipe.execute()
         except (redis.RedisError, OSError) as error:
             log.warning("the heartbeat could not be removed: %s", error)
@@ -153,6 +159,8 @@ class Worker:
 
     def _beat(self) -> None:
         meta = tuple(self.redis.hmget(f"{self.prefix}:meta", "instance", "protocol", "streams"))
+        if not self.meta:  # a request to drain a former process of this name
+            self.redis.delete(self.drain_key)
         if meta != self.meta:  # also when the installation was started again with an empty Redis
             self._register(*meta)
             self.meta = meta
@@ -164,7 +172,10 @@ class Worker:
         pipe = self.redis.pipeline(transaction=False)
         pipe.hset(f"{self.prefix}:workers:beats", self.name, json.dumps(beat))
         pipe.zadd(f"{self.prefix}:workers", {self.name: seconds * 1000 + micros // 1000})
-        pipe.execute()
+        pipe.exists(self.drain_key)
+        if pipe.execute()[-1] and not draining:
+            log.info("worker %s was asked to drain", self.name)
+            self.drain()
         end = time.monotonic() + self.heartbeat_s
         while time.monotonic() < end and not self.closed.wait(0.1) and self.draining.is_set() == draining:
             pass
@@ -204,15 +215,19 @@ class Worker:
             if free <= 0 or self.outbox.is_full():
                 self.change.wait(0.1)
                 return
+        paced = any(throttle.is_on() for throttle in self.throttles.values())
         # COUNT is for each stream: with fewer slots than streams, they take turns.
         streams = list(self.streams)[self.turn:] + list(self.streams)[:self.turn]
-        chosen = streams[:free]
+        chosen = [stream for stream in streams if self.throttles[self.streams[stream]].has_room()][:free]
+        if not chosen:
+            self.draining.wait(PACED_BLOCK_S)
+            return
         self.turn = (self.turn + len(chosen)) % len(streams)
-        block = BLOCK_S if len(chosen) == len(streams) else BLOCK_S / 10
+        block = PACED_BLOCK_S if paced or len(chosen) < len(streams) else BLOCK_S
+        count = min(free // len(chosen), PACED_PULL_MAX if paced else PULL_MAX)
         asked = time.monotonic()
         try:
-            found = self.redis.xreadgroup("workers", self.name, {stream: ">" for stream in chosen},
-                                          count=min(free // len(chosen), PULL_MAX), block=round(block * 1000))
+            found = self.redis.xreadgroup("workers", self.name, {stream: ">" for stream in chosen}, count=count, block=round(block * 1000))
         except redis.ResponseError as error:
             if "NOGROUP" not in str(error):
                 raise
@@ -268,10 +283,15 @@ class Worker:
     def _run_jobs(self) -> None:
         while True:
             attempt, action = self.jobs.get()
+            throttle = self._throttle(attempt)
             try:
+                for seconds in throttle.turns():
+                    if attempt.stopped.wait(seconds):
+                        break
                 if attempt.begin():
                     arguments = action.arguments(attempt.resolve(attempt.task.get("inputs")), Context(attempt))
                     attempt.complete(action.fn(**arguments))
+                    throttle.record(attempt.begun_at)
             except Stopped:
                 pass  # it has ended already
             except BaseException as error:
@@ -281,16 +301,21 @@ class Worker:
 
     async def _run_async(self, attempt: Attempt, action: Action) -> None:
         async def work() -> None:
+            throttle = self._throttle(attempt)
+            for seconds in throttle.turns():
+                await asyncio.sleep(seconds)
+            if not attempt.begin():
+                return
             inputs = attempt.task.get("inputs")
             if "$blob" in json.dumps(inputs):
                 inputs = await asyncio.to_thread(attempt.resolve, inputs)
             attempt.complete(await action.fn(**action.arguments(inputs, AsyncContext(attempt))))
+            throttle.record(attempt.begun_at)
         try:
-            if attempt.begin():
-                attempt.future = asyncio.ensure_future(work())
-                if attempt.stopped.is_set():
-                    attempt.future.cancel()
-                await attempt.future
+            attempt.future = asyncio.ensure_future(work())
+            if attempt.stopped.is_set():
+                attempt.future.cancel()
+            await attempt.future
         except (asyncio.CancelledError, Stopped) as error:
             if not attempt.stopped.is_set():
                 self._fail(attempt, error)
@@ -302,7 +327,12 @@ class Worker:
     def _fail(self, attempt: Attempt, error: BaseException) -> None:
         if isinstance(error, Exception) and not isinstance(error, Failure):
             log.warning("attempt %s of step %s failed", attempt.task["attempt"], attempt.task["step"], exc_info=error)
+        if attempt.begun and isinstance(error, Retry) and error.after is not None:
+            self._throttle(attempt).record(attempt.begun_at, error)
         attempt.fail(error)
+
+    def _throttle(self, attempt: Attempt) -> Throttle:
+        return self.throttles[self.streams[attempt.stream]]
 
     # Time limits, leases, cancellations
 

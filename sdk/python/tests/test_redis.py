@@ -1,0 +1,132 @@
+"""Workers that are drained, that connect over TLS, and that follow Sentinel while the primary is killed."""
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import redis
+
+from goalmill import Goalmill, Plan, Step
+
+from conftest import BINARY, LIMIT_S, Installation, free_port, start_redis, until
+
+Start = Callable[..., "subprocess.Popen[bytes]"]
+
+ECHO = '''
+import pathlib
+from goalmill import Agent, Context
+echo = Agent("py_echo")
+
+@echo.action
+def say(text: str) -> dict[str, str]:
+    return {"text": text}
+
+@echo.action
+def hold(gate: str, ctx: Context) -> dict[str, int]:
+    pathlib.Path(gate + ".begun").touch()
+    while not pathlib.Path(gate).exists():
+        ctx.sleep(0.02)
+    return {"attempt": ctx.attempt}
+
+echo.serve(slots=2)
+'''
+
+
+def said(server: Goalmill, text: str) -> Any:
+    with Plan("say") as plan:
+        Step("s", "py_echo", action="say", inputs={"text": text})
+    return server.submit(plan).result(60)
+
+
+@pytest.mark.parametrize("how", ["SIGTERM", "command"])
+def test_a_drained_worker_finishes_what_it_has(installation: Installation, server: Goalmill, agent: Start, tmp_path: Path, how: str) -> None:
+    process, gate = agent(ECHO), tmp_path / "gate"
+
+    def workers() -> list[dict[str, Any]]:
+        return [item for item in server.request("GET", "/v1/workers")["items"] if item["agents"] == ["py_echo"]]
+    with Plan("hold") as plan:
+        Step("h", "py_echo", action="hold", inputs={"gate": str(gate)}, timeout=60)
+    run = server.submit(plan)
+    until(lambda: (tmp_path / "gate.begun").exists())
+    if how == "command":
+        subprocess.run([BINARY, "worker", "drain", workers()[0]["worker"], "--server", installation.url], check=True, capture_output=True)
+    else:
+        process.send_signal(signal.SIGTERM)
+    until(lambda: workers()[0]["draining"])
+    gate.touch()
+    assert process.wait(LIMIT_S) == 0
+    assert run.result(60) == {"attempt": 1}
+    until(lambda: not workers())
+
+
+def test_a_worker_connects_over_tls(tmp_path: Path) -> None:
+    key, certificate, port, tls = tmp_path / "key.pem", tmp_path / "cert.pem", free_port(), free_port()
+    subprocess.run(["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-keyout", key, "-out", certificate,
+                    "-days", "2", "-subj", "/CN=localhost", "-addext", "subjectAltName=DNS:localhost"], check=True, capture_output=True)
+    server = start_redis(tmp_path, port, "--tls-port", str(tls), "--tls-cert-file", certificate, "--tls-key-file", key,
+                         "--tls-auth-clients", "no", "--requirepass", "s3cret")
+    installation = Installation(tmp_path, f"redis://:s3cret@127.0.0.1:{port}")
+    try:
+        address = f"rediss://:s3cret@localhost:{tls}"
+        (tmp_path / "refused.py").write_text(ECHO)
+        with open(tmp_path / "refused.log", "wb") as log:
+            refused = subprocess.Popen([sys.executable, tmp_path / "refused.py"], env={**os.environ, "GOALMILL_REDIS_URL": address}, stderr=log)
+        until(lambda: "certificate verify failed" in (tmp_path / "refused.log").read_text())
+        refused.send_signal(signal.SIGTERM)
+        assert refused.wait(LIMIT_S) == 0
+        installation.agent(ECHO, GOALMILL_REDIS_URL=f"{address}?ssl_ca_certs={certificate}")
+        assert said(installation.server, "hello") == {"text": "hello"}
+    finally:
+        installation.stop()
+        server.kill()
+        server.wait()
+
+
+def test_a_worker_follows_sentinel_to_the_new_primary(tmp_path: Path) -> None:
+    first, second, port = free_port(), free_port(), free_port()
+    for name in ("a", "b"):
+        (tmp_path / name).mkdir()
+    config = tmp_path / "sentinel.conf"
+    config.write_text(f"port {port}\ndir {tmp_path}\nsentinel monitor plans 127.0.0.1 {first} 1\n"
+                      "sentinel down-after-milliseconds plans 500\nsentinel failover-timeout plans 5000\n")
+    primary, replica = redis.Redis(port=first), redis.Redis(port=second)
+
+    def answers(of: redis.Redis) -> Callable[[], bool]:
+        def ask() -> bool:
+            try:
+                return bool(of.ping())
+            except redis.ConnectionError:
+                return False
+        return ask
+    servers = [start_redis(tmp_path / "a", first, "--repl-diskless-sync-delay", "0")]
+    until(answers(primary))
+    servers.append(start_redis(tmp_path / "b", second, "--replicaof", "127.0.0.1", str(first)))
+    until(answers(replica))
+
+    def replicated(key: str) -> None:
+        """The replica has all that the primary has; until its first acknowledgement it may get no writes."""
+        until(lambda: (primary.set(key, "1"), primary.execute_command("WAIT", "1", "1000"))[1] >= 1)
+    replicated("first")
+    servers.append(subprocess.Popen(["redis-server", config, "--sentinel"], stdout=subprocess.DEVNULL))
+    sentinel = redis.Redis(port=port)
+    until(answers(sentinel))
+    until(lambda: len(sentinel.execute_command("SENTINEL", "REPLICAS", "plans")) == 1)
+    installation = Installation(tmp_path, f"redis+sentinel://127.0.0.1:{port}/plans")
+    try:
+        installation.agent(ECHO)
+        assert said(installation.server, "before") == {"text": "before"}
+        replicated("last")
+        servers[0].kill()
+        until(lambda: replica.info("replication")["role"] == "master")
+        assert said(installation.server, "after") == {"text": "after"}
+    finally:
+        installation.stop()
+        for server in servers:
+            server.kill()
+            server.wait()
