@@ -166,7 +166,7 @@ pub enum Change {
     },
 }
 
-/// A planner's answer to a [`Situation`](crate::situation::Situation). Untrusted: validated like a plan.
+/// A planner's answer to a situation. Untrusted: validated like a plan.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct Proposal {
     /// The planner's strategy; decides how much confidence the revision costs.

@@ -2,6 +2,7 @@
 
 use goalmill_client::PlanQuery;
 use goalmill_common::clock::{Clock, parse_rfc3339};
+use goalmill_common::document_format::DocumentFormat;
 use goalmill_common::number::milliseconds;
 use goalmill_common::status::PlanStatus;
 use goalmill_common::view::{Page, PlanSummary, PlanView, StepView};
@@ -9,7 +10,7 @@ use serde_json::{Map, Value, json};
 
 use super::results::{show_results, show_status};
 use super::{approvals, bulk, cell, diff, fork, graph, preview, questions, revisions, stored_plans};
-use crate::args::{Format, PlanCommand, Reasoned, ReplanArgs, TimeFormat};
+use crate::args::{Format, PlanCommand, PlanningArgs, Reasoned, ReplanArgs, TimeFormat};
 use crate::context::CommandContext;
 use crate::exit::{CommandResult, Exit, Failed};
 use crate::output::{Screen, Table, Tone, json as json_text, mark, plan_tone, seconds, step_tone, time, yaml};
@@ -43,14 +44,7 @@ pub async fn run(context: &CommandContext, command: PlanCommand) -> CommandResul
         }
         PlanCommand::Show { plan, form } => graph::show(context, &plan, form).await?,
         PlanCommand::Validate { file } => return super::validate::run(context, &file).await,
-        PlanCommand::Preview { goal, planning } => {
-            let mut parameters = Map::new();
-            planning.set(&mut parameters);
-            let goal = json!({ "description": goal, "planning": parameters });
-            let preview = preview::ask(context, "planning", &goal).await?;
-            preview::show(screen, &preview)?;
-            return Ok(if preview.valid { Exit::Done } else { Exit::InvalidInput });
-        }
+        PlanCommand::Preview { goal, planning } => return preview_goal(context, &goal, &planning).await,
         PlanCommand::Approve(args) => return approvals::approve(context, &args).await,
         PlanCommand::Edit(args) => return approvals::edit(context, &args).await,
         PlanCommand::Revisions { plan, format } => return revisions::run(context, &plan, format).await,
@@ -62,34 +56,49 @@ pub async fn run(context: &CommandContext, command: PlanCommand) -> CommandResul
         PlanCommand::Pause(what) => steer(context, &what, "pause").await?,
         PlanCommand::Resume(what) => steer(context, &what, "resume").await?,
         PlanCommand::Cancel(what) => steer(context, &what, "cancel").await?,
-        PlanCommand::Replan(args) => {
-            let plan = client.resolve(&args.what.plan).await?;
-            let ReplanArgs { what, hint, model, temperature, strategy } = &args;
-            let options = json!({ "model": model, "temperature": temperature, "strategy": strategy });
-            let given = options.as_object().into_iter().flatten().filter(|(_, value)| !value.is_null());
-            let mut body = json!({ "reason": what.reason, "hint": hint });
-            given.for_each(|(name, value)| body[name.as_str()] = value.clone());
-            show_status(screen, &client.steer_plan(&plan, "replan", body).await?)?;
-        }
+        PlanCommand::Replan(args) => replan(context, &args).await?,
         PlanCommand::Bulk(args) => return bulk::run(context, &args).await,
         PlanCommand::Results { plan, whole } => {
             let plan = client.resolve(&plan).await?;
             let results = if whole { client.whole_results(&plan).await? } else { client.results(&plan).await? };
             show_results(screen, &results)?;
         }
-        PlanCommand::Export { plan, format } => {
-            let plan = client.resolve(&plan).await?;
-            if let Some(format) = format {
-                return print_foreign(context, &client.plan_as(&plan, format).await?);
-            }
-            let plan = client.graph(&plan).await?;
-            match screen.format {
-                Format::Table | Format::Wide | Format::Name => screen.text(&yaml(&plan))?,
-                Format::Json | Format::Jsonl | Format::Yaml | Format::None => {
-                    screen.show(&plan, "", |_| String::new())?;
-                }
-            }
-        }
+        PlanCommand::Export { plan, format } => return export(context, &plan, format).await,
+    }
+    Ok(Exit::Done)
+}
+
+async fn preview_goal(context: &CommandContext, goal: &str, planning: &PlanningArgs) -> CommandResult {
+    let mut parameters = Map::new();
+    planning.set(&mut parameters);
+    let goal = json!({ "description": goal, "planning": parameters });
+    let preview = preview::ask(context, "planning", &goal).await?;
+    preview::show(&context.screen, &preview)?;
+    Ok(if preview.valid { Exit::Done } else { Exit::InvalidInput })
+}
+
+async fn replan(context: &CommandContext, args: &ReplanArgs) -> Result<(), Failed> {
+    let CommandContext { screen, client, .. } = context;
+    let ReplanArgs { what, hint, model, temperature, strategy } = args;
+    let plan = client.resolve(&what.plan).await?;
+    let options = json!({ "model": model, "temperature": temperature, "strategy": strategy });
+    let given = options.as_object().into_iter().flatten().filter(|(_, value)| !value.is_null());
+    let mut body = json!({ "reason": what.reason, "hint": hint });
+    given.for_each(|(name, value)| body[name.as_str()] = value.clone());
+    show_status(screen, &client.steer_plan(&plan, "replan", body).await?)
+}
+
+/// Prints a plan as a document: in our format, or in that of another planner.
+async fn export(context: &CommandContext, plan: &str, format: Option<DocumentFormat>) -> CommandResult {
+    let CommandContext { screen, client, .. } = context;
+    let plan = client.resolve(plan).await?;
+    if let Some(format) = format {
+        return print_foreign(context, &client.plan_as(&plan, format).await?);
+    }
+    let plan = client.graph(&plan).await?;
+    match screen.format {
+        Format::Table | Format::Wide | Format::Name => screen.text(&yaml(&plan))?,
+        Format::Json | Format::Jsonl | Format::Yaml | Format::None => screen.show(&plan, "", |_| String::new())?,
     }
     Ok(Exit::Done)
 }

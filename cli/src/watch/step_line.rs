@@ -2,8 +2,8 @@
 
 use goalmill_common::call::CallWaitKind;
 use goalmill_common::clock::rfc3339;
-use goalmill_common::event::{HookDecided, HookDecision, StepEvent};
-use goalmill_common::id::{AgentType, StepId};
+use goalmill_common::event::{HookDecided, HookDecision, StepEvent, StepSuspended};
+use goalmill_common::id::{AgentType, PlanId, StepId};
 use goalmill_common::status::{PlanStatus, StepStatus};
 
 use super::board::{Board, Row};
@@ -64,22 +64,7 @@ pub(super) fn step_line(
         StepEvent::ApprovalRequested(_) => {
             line(format!("waits for approval: goalmill step approve {} {step}", board.plan))
         }
-        StepEvent::Suspended(suspended) => {
-            let (wait, plan) = (&suspended.call.wait, &board.plan);
-            line(match wait.kind {
-                CallWaitKind::Approval => {
-                    format!("waits for approval to {}: goalmill step approve {plan} {step}", short(&wait.text))
-                }
-                CallWaitKind::Answer => {
-                    format!("asks: {}: goalmill step answer {plan} {step} ANSWER", short(&wait.text))
-                }
-                CallWaitKind::Plan => format!("waits for a plan of its own: {}", short(&wait.text)),
-                CallWaitKind::Callback => {
-                    format!("accepted by its agent; its callback is awaited until {}", rfc3339(suspended.due_ms))
-                }
-                CallWaitKind::Budget => format!("waits for room in the budget: {}", short(&wait.text)),
-            })
-        }
+        StepEvent::Suspended(suspended) => line(awaited(&board.plan, step, suspended)),
         StepEvent::CallbackReceived(_) => line("the callback of its agent has come".into()),
         StepEvent::Resumed(resumed) => {
             let outcome = resumed.call.outcome.as_ref().map_or("", |outcome| outcome.text());
@@ -120,6 +105,21 @@ pub(super) fn step_line(
         | StepEvent::CallRecorded(_)
         | StepEvent::CallsDiscarded(_)
         | StepEvent::Progress(_) => None,
+    }
+}
+
+/// What a suspended attempt waits for.
+fn awaited(plan: &PlanId, step: &StepId, suspended: &StepSuspended) -> String {
+    let wait = &suspended.call.wait;
+    let text = short(&wait.text);
+    match wait.kind {
+        CallWaitKind::Approval => format!("waits for approval to {text}: goalmill step approve {plan} {step}"),
+        CallWaitKind::Answer => format!("asks: {text}: goalmill step answer {plan} {step} ANSWER"),
+        CallWaitKind::Plan => format!("waits for a plan of its own: {text}"),
+        CallWaitKind::Callback => {
+            format!("accepted by its agent; its callback is awaited until {}", rfc3339(suspended.due_ms))
+        }
+        CallWaitKind::Budget => format!("waits for room in the budget: {text}"),
     }
 }
 

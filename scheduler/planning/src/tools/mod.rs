@@ -166,15 +166,7 @@ async fn turns<B: ToolTarget + Send>(
                 return Err(PlanningError::new(error.to_string()));
             }
         };
-        let begun = Instant::now();
-        let written = written(&answer, &known);
-        let outcome = if written.is_empty() { StageOutcome::Error } else { StageOutcome::Ok };
-        stage::count("tools", PlanningStage::Read, outcome, begun.elapsed());
-        let judged: DraftVerdict<()> = if written.is_empty() {
-            DraftVerdict::Unparseable { reason: "it calls no tool".into() }
-        } else {
-            DraftVerdict::Valid(())
-        };
+        let (written, judged) = read_calls(&answer, &known);
         repair_loop.record_verdict(&fresh, ask.tier, &answer, &judged, Round::default());
         let before = messages.len();
         messages.push(Message::Assistant {
@@ -205,6 +197,19 @@ async fn turns<B: ToolTarget + Send>(
         "no plan within {} turns; raise `planner.llm.turns_max`",
         repair_loop.settings.turns_max
     )))
+}
+
+/// The calls of an answer, and whether it has any.
+fn read_calls(answer: &Completion, known: &ToolCatalogue) -> (Vec<Written>, DraftVerdict<()>) {
+    let begun = Instant::now();
+    let written = written(answer, known);
+    let (outcome, judged) = if written.is_empty() {
+        (StageOutcome::Error, DraftVerdict::Unparseable { reason: "it calls no tool".into() })
+    } else {
+        (StageOutcome::Ok, DraftVerdict::Valid(()))
+    };
+    stage::count("tools", PlanningStage::Read, outcome, begun.elapsed());
+    (written, judged)
 }
 
 /// Runs the calls of an answer and adds the results to the messages. Returns the end of the planning if a call is it.
