@@ -126,6 +126,17 @@ fn plans_that_move_are_the_same_after_every_form_and_what_has_no_equal_is_named(
 }
 
 #[test]
+fn an_edge_may_have_statuses() {
+    let document = |edges: Value| {
+        let waits = json!({"id": "b", "agent_type": "x", "dependency_status": {"a": ["failed"]}});
+        read(json!({"nodes": [{"id": "a", "agent_type": "x"}, waits], "edges": edges})).plan.steps.remove(1)
+    };
+    let branch = document(json!([{"from": "a", "to": "b"}]));
+    assert!(branch.handles_failure_of(&"a".into()), "{branch:?}");
+    assert!(document(json!([])).dependency_status.is_empty());
+}
+
+#[test]
 fn subtasks_keep_their_policies_and_lose_their_state() {
     let Outcome { plan, format, noted, .. } = read_text(SUBTASKS);
     assert_eq!(format, Some(DocumentFormat::Subtasks));
