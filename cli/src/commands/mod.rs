@@ -96,7 +96,7 @@ pub async fn run(cli: Cli, screen: Screen) -> CommandResult {
         Command::Health => health::run(&context).await,
         Command::Config(args) => config::run(&context.screen, &args),
         Command::Schema(args) => schema::run(&context.screen, &args),
-        Command::Mcp(args) => mcp::run(&context, args.allow_writes).await,
+        Command::Mcp(args) => Box::pin(mcp::run(&context, args.allow_writes)).await,
         Command::Import(ImportCommand::Document { file }) => import::document(&context.screen, &file),
         Command::Import(ImportCommand::Conductor(args)) => {
             import::workflow(&context.screen, &args, crate::import::conductor::plan)

@@ -218,8 +218,10 @@ fn planned(goal: Option<&Goal>, created: &PlanCreated, palette: Palette) -> Vec<
         format!(" · confidence {:.2}", created.confidence)
     };
     let plural = if steps == 1 { "" } else { "s" };
+    let cleanup = created.plan.steps.iter().filter(|step| step.is_cleanup()).count();
+    let cleanup = if cleanup > 0 { format!(", {cleanup} of the clean-up") } else { String::new() };
     let so_far = if created.open { " so far" } else { "" };
-    let mut lines = vec![palette.tone(Tone::Dim, format!("  {by} · {steps} step{plural}{so_far}{sure}"))];
+    let mut lines = vec![palette.tone(Tone::Dim, format!("  {by} · {steps} step{plural}{cleanup}{so_far}{sure}"))];
     let facts = |name: &str| created.plan.metadata.get(name);
     let says = |limits: &Map<String, Value>| limits.keys().any(|name| name != FAULTS);
     let given = goal.map(|goal| &goal.constraints).filter(|limits| says(limits));
@@ -577,6 +579,35 @@ mod tests {
         assert!(lines.contains(&"  ✗ a  a_agent  slow down [DEMO_RATE_LIMITED]".to_owned()), "{lines:#?}");
         assert!(lines.contains(&"  ○ b  b_agent  skipped: `a` failed".to_owned()), "{lines:#?}");
         assert_eq!(lines.last().map(String::as_str), Some("  ✗ a: slow down [DEMO_RATE_LIMITED]"));
+    }
+
+    #[test]
+    fn clean_up_is_a_group_at_the_end_that_says_what_each_step_is_for() {
+        let undo = Step { undoes: Some("book".into()), ..step("book:undo", &[]) };
+        let always = Step { always: true, ..step("report", &[]) };
+        let outcome = PlanEnded { status: PlanStatus::Failed, failure: None, reason: String::new(), cancelled: vec![] };
+        let started = CleanupStarted { outcome, undo: vec!["book:undo".into()], due_ms: 9_000 };
+        let failed = goalmill_common::event::StepFailed::new(failure());
+        let (_, lines) = Script::begin(vec![step("book", &[]), undo, step("pay", &["book"]), always])
+            .run("book", 1, 1_100, 1_200, "{}")
+            .start("pay", 1, 1_300)
+            .step(1_400, "pay", 1, StepEvent::Failed(Box::new(failed)))
+            .plan(1_400, PlanEvent::CleanupStarted(Box::new(started)))
+            .run("book:undo", 1, 1_500, 1_600, "{}")
+            .run("report", 1, 1_700, 1_800, r#"{"summary": "gone"}"#)
+            .lines();
+        assert_eq!(lines[1], "  planned by rules · 4 steps, 2 of the clean-up · confidence 0.85");
+        let start = lines.iter().position(|line| line.starts_with("  ends as failed")).expect("the clean-up begins");
+        assert_eq!(
+            lines[start..],
+            [
+                "  ends as failed: clean-up steps run",
+                "  ▶ book:undo  book:undo_agent  started  (undoes book)",
+                "  ✓ book:undo  book:undo_agent   0.10 s  (undoes book)",
+                "  ▶ report     report_agent     started  (always)",
+                "  ✓ report     report_agent      0.10 s  gone  (always)",
+            ]
+        );
     }
 
     #[test]

@@ -8,7 +8,7 @@ use goalmill_common::status::{PlanStatus, StepStatus};
 
 use super::board::{Board, Row};
 use super::note::{because, short, why};
-use crate::output::{Palette, Tone, mark, seconds, step_tone};
+use crate::output::{Palette, Tone, cleanup_words, mark, seconds, step_tone};
 
 /// Widest columns of step ids and agent types, in characters.
 const WIDTH_MAX: usize = 28;
@@ -142,7 +142,12 @@ fn labelled(
     let id = format!("{:<ids$}", step.as_str());
     let agent = format!("{:<agents$}", agent_type.as_str());
     let mark = palette.tone(step_tone(status), mark(status));
-    format!("  {mark} {id}  {}  {said}", palette.tone(Tone::Dim, agent)).trim_end().into()
+    let line = format!("  {mark} {id}  {}  {said}", palette.tone(Tone::Dim, agent));
+    let part = board.row(step).and_then(|row| cleanup_words(row.spec.undoes.as_ref(), row.spec.always));
+    match part {
+        Some(part) => format!("{}  {}", line.trim_end(), palette.tone(Tone::Dim, format!("({part})"))),
+        None => line.trim_end().into(),
+    }
 }
 
 fn completed(board: &Board, row: &Row<'_>, palette: Palette) -> String {
