@@ -319,8 +319,8 @@ pub fn ending(board: &Board, palette: Palette) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use goalmill_common::event::{
-        GoalAccepted, PlanEnded, Reason, StepAdded, StepCompleted, StepEvent, StepQueued, StepRetrying, StepSkipped,
-        StepStarted,
+        CleanupStarted, GoalAccepted, PlanEnded, Reason, StepAdded, StepCompleted, StepEvent, StepQueued, StepRetrying,
+        StepSkipped, StepStarted,
     };
     use goalmill_common::failure::{Failure, FailureClass};
     use goalmill_common::json::Json;
