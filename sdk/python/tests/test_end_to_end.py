@@ -220,8 +220,8 @@ def test_async_programs(installation: Installation) -> None:
             Step("a", kind="finish", inputs={"x": 1})
         run = await client.submit(plan)
         types = [event.type async for event in run.events(timeout=60)]
-        return types[-1], await run.result()
-    assert asyncio.run(go()) == ("plan_completed", {"x": 1})
+        return types[-1], await run.result(), (await run.results())["status"], (await client.validate(plan))["valid"]
+    assert asyncio.run(go()) == ("plan_completed", {"x": 1}, "completed", True)
 
 
 MODEL_AGENT = '''
