@@ -173,7 +173,7 @@ class Worker {
         });
         // Ends the connection of the listener if it gets no answer.
         if (this.subscriber.status === 'ready') void this.subscriber.ping().catch(() => {});
-        if (!this.draining.signal.aborted && (await this.registration.isDrainAsked())) this.drain();
+        if ((await this.registration.isDrainAsked()) && !this.draining.signal.aborted) this.drain();
         if (!this.isConnected) this.log('info', 'redis answers again');
         this.isConnected = true;
       } catch (error) {
