@@ -1225,6 +1225,11 @@ pub const SECTIONS: &[CodeSection] = &[
             ),
             ("ID_FROM_NUMBER", "The number of the step (`step: 3`, `step_number`) is its id."),
             ("FIELD_RENAMED", "`dependancies` is `dependencies`: one letter was wrong, and no such field is given."),
+            (
+                "STORED_PLAN_RENAMED",
+                "The name of a stored plan had another spelling, or one wrong letter; only one name matches.",
+            ),
+            ("PLAN_DROPPED", "A step with `use` had a `plan` of the model; the plan of the step is the stored plan."),
             ("ACTION_DROPPED", "The action named no action: `\"tool\": \"0\"`, `none`, or a text."),
             ("REMARK_DROPPED", "A remark of the model without any work was removed."),
         ],
@@ -1246,6 +1251,16 @@ pub const SECTIONS: &[CodeSection] = &[
             (
                 "DEPENDENCY_DROPPED",
                 "The value of a dependency meant that there is none: `none`, `null`, `start`, `-1`.",
+            ),
+            ("DEPENDENCY_LISTED", "The dependencies were one object `{step, is}`; they are a list of it."),
+            (
+                "DEPENDENCY_OPENED",
+                "`{\"pay\": \"failed\"}` is `{\"step\": \"pay\", \"is\": [\"failed\"]}`: the key is the id of a step.",
+            ),
+            (
+                "STATUS_RENAMED",
+                "A status of a dependency had another word (`success`, `error`), one wrong letter, or was a text of \
+                several. Words that are not clear, such as `done`, are left.",
             ),
             ("DEPENDENCY_ADDED", "An expression of the step reads another step that was not a dependency."),
             (

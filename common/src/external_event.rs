@@ -21,8 +21,8 @@ pub struct ExternalEvent {
     /// To what it happened: the number of an order. Empty when the name says enough.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub key: String,
-    /// The outputs of the step that waits for it.
-    #[serde(default, skip_serializing_if = "Json::is_null")]
+    /// The outputs of the step that waits for it; `{}` when the sender gives none.
+    #[serde(default, skip_serializing_if = "Json::is_empty_object")]
     pub data: Json,
 }
 
@@ -64,6 +64,19 @@ impl ExternalEvent {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn any_data_read_back_as_they_were_sent() {
+        for (data, field) in
+            [("null", Some("null")), ("{}", None), ("[]", Some("[]")), ("{\"a\":null}", Some("{\"a\":null}"))]
+        {
+            let data = Json::from_text(data.into()).expect("it is JSON");
+            let event = ExternalEvent { id: "1".into(), name: "payment".into(), key: String::new(), data };
+            let text = serde_json::to_string(&event).expect("it is plain data");
+            assert_eq!(text.split_once("\"data\":").map(|(_, rest)| &rest[..rest.len() - 1]), field);
+            assert_eq!(serde_json::from_str::<ExternalEvent>(&text).expect("it is an event"), event);
+        }
+    }
 
     #[test]
     fn names_keys_and_ids_are_bounded() {

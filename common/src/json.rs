@@ -51,6 +51,11 @@ impl Json {
     }
 }
 
+/// Reads a field that may be missing: `null` that is given is a value like any other.
+pub fn read_given<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Option<Json>, D::Error> {
+    Json::deserialize(deserializer).map(Some)
+}
+
 impl Default for Json {
     fn default() -> Self {
         Self::empty_object()

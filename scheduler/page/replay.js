@@ -5,15 +5,13 @@ import { EVENTS, STATUSES } from "./vocabulary.js";
 
 export const isFinal = (status) => Boolean(STATUSES[status]?.isFinal);
 
-/** The statuses that events lead to where their type alone does not say it; without one the status stays. */
-const TO = {
-  hook_asked: (data) => (data.point === "on_plan_generated" ? "awaiting_approval" : ""),
-  hook_decided: (data) => (data.point === "on_plan_generated" ? "running" : ""),
-  plan_completed: (data) => data.status,
-  step_hook_decided: (data) => (data.point === "on_step_start" && data.decision !== "hold" ? "pending" : "awaiting_approval"),
-  step_suspended: (data) => (["plan", "budget"].includes(data.call.wait.for) ? "retrying" : "awaiting_approval"),
-};
-const statusAfter = ({ type }, data) => (TO[type] ? TO[type](data) : EVENTS[type]?.to);
+const wordAt = (data, place) => place.split(".").reduce((inside, name) => inside?.[name], data);
+
+/** The status that an event leads to; none where the status stays. */
+function statusAfter({ type }, data) {
+  const { by, to } = EVENTS[type] || {};
+  return by ? to[by.map((place) => wordAt(data, place)).join(" ")] : to;
+}
 
 /** The state before the first event. */
 export function begin() {

@@ -33,7 +33,7 @@ export const PLAN_STATUSES = ["planning", "awaiting_approval", "running", "repla
 /** What steps are counted under, with the colour, in the order of a bar. */
 export const COUNTS = [["completed", "good"], ["failed", "bad"], ["skipped", "idle"], ["in_progress", "busy"], ["pending", "none"]];
 
-/** By type of event: the status that it leads to, where there is one; how it ends an attempt. */
+/** By type of event: the status that it leads to, always or by words in its data; how it ends an attempt. */
 export const EVENTS = {
   goal_accepted: {},
   model_asked: {},
@@ -44,8 +44,8 @@ export const EVENTS = {
   plan_created: {},
   plan_validated: { to: "running" },
   plan_approval_requested: { to: "awaiting_approval" },
-  hook_asked: { to: "awaiting_approval" },
-  hook_decided: { to: "running" },
+  hook_asked: { by: ["point"], to: { "on_plan_generated": "awaiting_approval" } },
+  hook_decided: { by: ["point"], to: { "on_plan_generated": "running" } },
   plan_approved: { to: "running" },
   plan_rejected: { to: "rejected" },
   phase_added: {},
@@ -69,7 +69,7 @@ export const EVENTS = {
   plan_resumed: { to: "running" },
   plan_quarantined: {},
   cleanup_started: { to: "running" },
-  plan_completed: { to: "completed" },
+  plan_completed: { by: ["status"], to: { "completed": "completed", "partial": "partial" } },
   plan_failed: { to: "failed" },
   plan_cancelled: { to: "cancelled" },
   step_added: {},
@@ -78,8 +78,8 @@ export const EVENTS = {
   step_ready: { to: "ready" },
   step_blocked: { to: "blocked" },
   step_approval_requested: { to: "awaiting_approval" },
-  step_hook_asked: { to: "awaiting_approval" },
-  step_hook_decided: { to: "pending" },
+  step_hook_asked: { by: ["point"], to: { "on_step_start": "awaiting_approval", "on_step_complete": "awaiting_approval" } },
+  step_hook_decided: { by: ["point", "decision"], to: { "on_step_start allow": "pending", "on_step_start refuse": "pending", "on_step_start change": "pending", "on_step_start approve": "pending", "on_step_start choose": "pending" } },
   step_approved: { to: "ready" },
   step_question_asked: { to: "awaiting_approval" },
   step_question_answered: { to: "pending" },
@@ -92,7 +92,7 @@ export const EVENTS = {
   step_measured: {},
   call_recorded: {},
   calls_discarded: {},
-  step_suspended: { to: "awaiting_approval", outcome: "suspended" },
+  step_suspended: { by: ["call.wait.for"], to: { "approval": "awaiting_approval", "answer": "awaiting_approval", "plan": "retrying", "budget": "retrying", "callback": "waiting" }, outcome: "suspended" },
   callback_received: {},
   step_resumed: { to: "ready" },
   step_wait_started: { to: "waiting" },

@@ -195,15 +195,10 @@ pub(crate) async fn assemble(
     let install = Install { instance: random.token(), shards: settings.scheduler.shards };
     let id = name(&settings, &random);
     let directory = Arc::new(Directory::new(broker.clone(), &settings));
-    let route: RouteSteps = {
-        let directory = directory.clone();
-        Arc::new(move |plan: &mut Plan, policy: &Policy| directory.route(plan, policy))
-    };
     let archive = Box::pin(goalmill_archive::open(&settings.archive)).await?;
     let models = Arc::new(ModelRegistry::from_settings(&settings.models, clock.clone(), random.clone())?);
-    let planning_agents: Arc<dyn PlanningAgents> =
-        Arc::new(PlanningSteps::new(&settings, &broker, &directory, &clock, &random));
-    let mut pipeline = Pipeline::from_settings(&settings.planner, &models, route, Some(&planning_agents))?;
+    let agents: Arc<dyn PlanningAgents> = Arc::new(PlanningSteps::new(&settings, &broker, &directory, &clock, &random));
+    let mut pipeline = Pipeline::from_settings(&settings.planner, &models, route_by(&directory), Some(&agents))?;
     pipeline.prefer(planners);
     let confidences = Arc::new(ConfidenceCalibration::new(settings.planner.calibrate_plans_min));
     pipeline.calibrate(confidences.clone());
@@ -246,6 +241,12 @@ pub(crate) async fn assemble(
         stop,
     };
     Ok((scheduler, Queues { samples, traced }))
+}
+
+/// Routes the steps of plans by the agent types of a directory.
+fn route_by(directory: &Arc<Directory>) -> RouteSteps {
+    let directory = directory.clone();
+    Arc::new(move |plan: &mut Plan, policy: &Policy| directory.route(plan, policy))
 }
 
 fn spawn_tasks(scheduler: &Arc<Scheduler>, shards: &Arc<OwnedShards>, queues: Queues) {

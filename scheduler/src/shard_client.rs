@@ -70,23 +70,32 @@ pub(crate) async fn send_request(
     tokio::time::timeout(limit, asked).await.unwrap_or_else(|_| Err(unavailable("the shard has not answered in time")))
 }
 
-/// Sends a request that starts a plan, which counts for its namespace.
+/// Sends a request that starts a plan, counts the plan for its namespace, and traces its submission.
 ///
-/// - `bytes`: of the document that was submitted.
+/// - `received_ms`: arrival of what was submitted, Unix milliseconds.
+/// - `bytes`: of what was submitted.
 pub(crate) async fn send_submission(
     scheduler: &Scheduler,
     shards: &OwnedShards,
     request: Request,
+    received_ms: u64,
     bytes: usize,
 ) -> Result<(PlanId, PlanStatus), Problem> {
-    let (Some(limits), Verb::Submit(submit)) = (&scheduler.namespaces, &request.verb) else {
-        return send_request(scheduler, shards, request).await;
+    let (plan, traceparent) = (request.plan.clone(), request.traceparent().map(ToOwned::to_owned));
+    let counted = match (&scheduler.namespaces, &request.verb) {
+        (Some(limits), Verb::Submit(submit)) => Some((limits, submit.goal.namespace.clone().unwrap_or_default())),
+        (Some(_) | None, _) => None,
     };
-    let (namespace, plan) = (submit.goal.namespace.clone().unwrap_or_default(), request.plan.clone());
-    limits.admit(&namespace, &plan, bytes)?;
+    if let Some((limits, namespace)) = &counted {
+        limits.admit(namespace, &plan, bytes)?;
+    }
     let answer = send_request(scheduler, shards, request).await;
     if answer.is_err() {
-        limits.withdraw(&namespace, &plan);
+        if let Some((limits, namespace)) = &counted {
+            limits.withdraw(namespace, &plan);
+        }
+    } else if let Some(traces) = &scheduler.traces {
+        traces.submitted(&plan, traceparent.as_deref(), "http", received_ms, scheduler.clock.now_ms());
     }
     answer
 }

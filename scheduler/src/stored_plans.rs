@@ -5,10 +5,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use goalmill_broker::{Broker, BrokerError};
 use goalmill_common::config::StoredPlanSettings;
 use goalmill_common::id::Namespace;
+use goalmill_common::limits::Limits;
 use goalmill_common::problem::{ErrorCode, Issue, Problem};
 use goalmill_common::stored_plan::{Retirement, StoredPlanRef, StoredPlanVersion, StoredPlanView};
 use goalmill_plan::document;
 use goalmill_plan::stored_plans::{PlanUse, put_documents, uses};
+use goalmill_planning::{OfferedPlans, named_versions, nearest_plans};
 use serde_json::Value;
 
 use crate::scheduler::Scheduler;
@@ -99,6 +101,84 @@ impl<'s> StoredPlans<'s> {
             views.push(view);
         }
         Ok(views)
+    }
+
+    async fn offer(&self, text: &str, limits: &Limits) -> Result<OfferedPlans, Problem> {
+        let mut views = Vec::new();
+        for view in self.list().await? {
+            let current = match view.retired {
+                None => Some(view),
+                Some(_) => Some(self.get(&StoredPlanRef { name: view.name, version: None }).await?.view),
+            };
+            views.extend(current.filter(|view| view.retired.is_none()));
+        }
+        let names = views.len();
+        let nearest = nearest_plans(views, text);
+        let mut left_out = names - nearest.len();
+        let mut wanted: Vec<StoredPlanRef> = nearest.iter().map(StoredPlanView::reference).collect();
+        if names > 0 {
+            wanted.extend(named_versions(text).into_iter().filter(|plan| !wanted.contains(plan)).collect::<Vec<_>>());
+        }
+        let (mut plans, mut refused, mut bytes) = (Vec::new(), BTreeMap::new(), 0_usize);
+        for plan in wanted {
+            let read = match self.get_current(&plan).await {
+                Ok(mut version) => self.put_into(&mut version.document, limits).await.map(|()| version),
+                Err(problem) => Err(problem),
+            };
+            match read {
+                Ok(version) => {
+                    let size = version.document.to_string().len();
+                    if bytes.saturating_add(size) > limits.plan_bytes_max {
+                        left_out += 1;
+                    } else {
+                        bytes += size;
+                        plans.push(version);
+                    }
+                }
+                Err(problem) if problem.code.is_retryable() => return Err(problem),
+                Err(problem) => drop(refused.insert(plan, problem.detail)),
+            }
+        }
+        Ok(OfferedPlans::new(plans, refused, left_out))
+    }
+
+    /// Puts the documents of the stored plans that a draft uses in their places, each with its version.
+    async fn put_into(&self, draft: &mut Value, limits: &Limits) -> Result<(), Problem> {
+        let (mut known, mut bytes) = (BTreeMap::new(), 0_usize);
+        for depth in 0.. {
+            let found = uses(draft);
+            if found.is_empty() {
+                break;
+            }
+            if depth >= limits.depth_max {
+                let issues = found.iter().map(|place| too_deep(place, limits.depth_max)).collect();
+                return Err(refused(ErrorCode::InvalidPlan, issues));
+            }
+            let mut issues = Vec::new();
+            let mut seen = BTreeSet::new();
+            for place in &found {
+                if !known.contains_key(&place.plan) && seen.insert(&place.plan) {
+                    match self.get_current(&place.plan).await {
+                        Ok(plan) => drop(known.insert(place.plan.clone(), (plan.view.reference(), plan.document))),
+                        Err(problem) if problem.code.is_retryable() => return Err(problem),
+                        Err(problem) => issues.push(issue(place, problem.code.as_str(), problem.detail)),
+                    }
+                }
+                let document = known.get(&place.plan).map_or(0, |(_, document)| document.to_string().len());
+                bytes = bytes.saturating_add(document);
+                if bytes > limits.plan_bytes_max {
+                    let most = limits.plan_bytes_max;
+                    let detail = format!("with the stored plans that it uses the plan has more than {most} bytes");
+                    issues.push(issue(place, "PLAN_TOO_LARGE", detail));
+                    break;
+                }
+            }
+            if !issues.is_empty() {
+                return Err(refused(ErrorCode::InvalidPlan, issues));
+            }
+            put_documents(draft, &known);
+        }
+        Ok(())
     }
 
     /// The versions of a name, the newest first.
@@ -195,44 +275,27 @@ impl<'s> StoredPlans<'s> {
 /// Stored plans may use others, as deep as plans may be nested; all of them together have at most
 /// `limits.plan_bytes_max` bytes.
 pub(crate) async fn resolve_uses(scheduler: &Scheduler, mut draft: Value, scope: &PlanScope) -> Result<Value, Problem> {
-    let limits = &scheduler.settings.limits;
-    let (mut known, mut bytes) = (BTreeMap::new(), 0_usize);
-    for depth in 0.. {
-        let found = uses(&draft);
-        if found.is_empty() {
-            break;
-        }
-        let namespace = namespace_of(&draft).filter(|_| scope.sees_all).unwrap_or_else(|| scope.namespace.clone());
-        let plans = StoredPlans::new(scheduler, &namespace);
-        if depth >= limits.depth_max {
-            let issues = found.iter().map(|place| too_deep(place, limits.depth_max)).collect();
-            return Err(refused(ErrorCode::InvalidPlan, issues));
-        }
-        let mut issues = Vec::new();
-        let mut seen = BTreeSet::new();
-        for place in &found {
-            if !known.contains_key(&place.plan) && seen.insert(&place.plan) {
-                match plans.get_current(&place.plan).await {
-                    Ok(plan) => drop(known.insert(place.plan.clone(), (plan.view.reference(), plan.document))),
-                    Err(problem) if problem.code.is_retryable() => return Err(problem),
-                    Err(problem) => issues.push(issue(place, problem.code.as_str(), problem.detail)),
-                }
-            }
-            let document = known.get(&place.plan).map_or(0, |(_, document)| document.to_string().len());
-            bytes = bytes.saturating_add(document);
-            if bytes > limits.plan_bytes_max {
-                let most = limits.plan_bytes_max;
-                let detail = format!("with the stored plans that it uses the plan has more than {most} bytes");
-                issues.push(issue(place, "PLAN_TOO_LARGE", detail));
-                break;
-            }
-        }
-        if !issues.is_empty() {
-            return Err(refused(ErrorCode::InvalidPlan, issues));
-        }
-        put_documents(&mut draft, &known);
-    }
+    let namespace = namespace_of(&draft).filter(|_| scope.sees_all).unwrap_or_else(|| scope.namespace.clone());
+    let plans = StoredPlans::new(scheduler, &namespace);
+    plans.put_into(&mut draft, &scheduler.settings.limits).await?;
     Ok(draft)
+}
+
+/// The stored plans of a namespace that the planners of a goal may use: of many names those nearest to a text, in their
+/// newest versions that are not retired, and the versions that the text names. All together have at most
+/// `limits.plan_bytes_max` bytes. None where the store cannot be read: planners can do without.
+///
+/// - `text`: the goal, and why it is planned.
+pub(crate) async fn offered_plans(scheduler: &Scheduler, namespace: &Namespace, text: &str) -> OfferedPlans {
+    let offered = StoredPlans::new(scheduler, namespace).offer(text, &scheduler.settings.limits).await;
+    offered.unwrap_or_else(|problem| {
+        tracing::warn!(
+            namespace = namespace.as_str(),
+            "the stored plans of `{namespace}` are not offered to planners: {}",
+            problem.detail
+        );
+        OfferedPlans::default()
+    })
 }
 
 /// The namespace that the goal of a document names.

@@ -1,7 +1,8 @@
 // Compiles `src` to `dist`. npm runs it as `prepare`: also when another project installs this folder, whose tools and Redis
-// client it then installs first, because npm only links such a folder.
+// client it then installs first, because npm only links such a folder. Agents may start from `dist` meanwhile, so each file is
+// replaced in one act.
 import { execFileSync } from 'node:child_process';
-import { existsSync } from 'node:fs';
+import { existsSync, mkdirSync, mkdtempSync, readdirSync, renameSync, rmSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 
@@ -13,4 +14,14 @@ if (!existsSync(tools) || !existsSync(client)) {
   const options = ['ci', '--ignore-scripts', '--include=dev', '--no-audit', '--no-fund', '--global=false', '--loglevel=error'];
   execFileSync(npm, options, { cwd: folder, stdio: 'inherit', shell: process.platform === 'win32' });
 }
-execFileSync(process.execPath, [tools, '-p', folder], { cwd: folder, stdio: 'inherit' });
+const built = mkdtempSync(join(folder, '.dist-'));
+try {
+  execFileSync(process.execPath, [tools, '-p', folder, '--outDir', built], { cwd: folder, stdio: 'inherit' });
+  const dist = join(folder, 'dist');
+  mkdirSync(dist, { recursive: true });
+  const files = readdirSync(built);
+  for (const file of files) renameSync(join(built, file), join(dist, file));
+  for (const file of readdirSync(dist)) if (!files.includes(file)) rmSync(join(dist, file), { recursive: true });
+} finally {
+  rmSync(built, { recursive: true });
+}

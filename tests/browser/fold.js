@@ -6,7 +6,7 @@ import { close, expect, open } from "./browser.js";
 import { HOUR, LONG, step } from "./fixture.js";
 
 export function foldTests(given) {
-  return [{ name: "fold: replay.js gives the statuses of the scheduler after each event", run: () => fold(given) }, { name: "fold: recorded calls count once, whatever attempt made them", run: () => calls(given) }];
+  return [{ name: "fold: replay.js gives the statuses of the scheduler after each event", run: () => fold(given) }, { name: "fold: recorded calls count once, whatever attempt made them", run: () => calls(given) }, { name: "fold: a status may depend on a word in the data of the event", run: () => choices(given) }];
 }
 
 /** Conditions, skips, retries, questions, decisions, a pause, an edit, a cancellation. */
@@ -61,6 +61,28 @@ async function calls(given) {
   await close(own);
   const expected = { usage: { cost: 0.75, tokens: 22 }, step: [0.75, 22], attempts: [[0.5, 11, 1], [0.25, 11, 1]] };
   expect(JSON.stringify(folded) === JSON.stringify(expected), `the page counts ${JSON.stringify(folded)}`);
+}
+
+/** A step whose call waits for a callback, and whose outputs the hooks are asked about. */
+async function choices(given) {
+  const { goalmill } = await given.filled();
+  const moves = [
+    ["step_ready", {}, "ready"], ["step_queued", { agent_type: "w" }, "queued"], ["step_started", { started_ms: 1 }, "running"],
+    ["step_suspended", { due_ms: 1, worker: "w", call: { n: 1, name: "post", wait: { for: "callback", text: "accepted" } } }, "waiting"],
+    ["step_hook_asked", { id: "p:1", point: "on_step_complete" }, "awaiting_approval"], ["step_hook_decided", { id: "p:1", point: "on_step_complete", decision: "allow" }, "awaiting_approval"],
+    ["step_completed", { outputs: {} }, "completed"],
+  ];
+  const created = { type: "plan_created", data: { planner: "submitted", confidence: 1, plan: { steps: [{ id: "a", agent_type: "w" }] } } };
+  const events = [created, ...moves.map(([type, data]) => ({ type, data, step_id: "a", attempt: 1 }))].map((event, i) => ({ seq: i + 1, time: "2026-01-01T00:00:00Z", ...event }));
+  const own = await open(goalmill, "#/stats");
+  const folded = await own.page.evaluate(async (list) => {
+    const { apply, begin } = await import("./page/replay.js");
+    const state = begin();
+    return list.map((event) => apply(state, event).steps.get("a")?.status).slice(1);
+  }, events);
+  await close(own);
+  const expected = moves.map(([, , status]) => status);
+  expect(folded.join(" ") === expected.join(" "), `the page shows ${folded.join(" ")}`);
 }
 
 async function fold(given) {

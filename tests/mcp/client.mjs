@@ -23,7 +23,7 @@ client.setRequestHandler(ElicitRequestSchema, async () => {
 const call = (name, given) => client.callTool({ name, arguments: given });
 
 async function decides() {
-  assert.equal((await client.listTools()).tools.length, 11);
+  assert.equal((await client.listTools()).tools.length, 12);
   const goal = { goal: "Write a report about bees", require_approval: true };
   const { plan_id: plan } = (await call("submit_goal", goal)).structuredContent;
   let status;

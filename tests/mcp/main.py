@@ -31,7 +31,7 @@ PACKAGES = FOLDER / "node_modules/@modelcontextprotocol"
 EVERYTHING, FILESYSTEM = (PACKAGES / name / "dist/index.js" for name in ("server-everything", "server-filesystem"))
 PYTHON_SERVER, WEB_CRYPTO = (pathlib.Path(__file__).resolve().parent / name for name in ("server.py", "web_crypto.cjs"))
 READS = {"preview_plan", "plan_status", "plan_results", "list_plans", "list_agents", "route"}
-WRITES = {"submit_goal", "decide_approval", "answer_question", "send_event", "cancel_plan"}
+WRITES = {"submit_goal", "run_plan", "decide_approval", "answer_question", "send_event", "cancel_plan"}
 GOAL = "Plan a 3-day trip to Paris in May with a $2000 budget"
 FINAL = ("completed", "partial", "failed", "cancelled")
 TRANSPORTS, MODES = ("stdio", "http"), ("legacy", "auto")
@@ -107,7 +107,7 @@ class World:
         self.start("node", "--require", str(WEB_CRYPTO), str(EVERYTHING), "streamableHttp", PORT=str(everything))
         self.start(sys.executable, str(PYTHON_SERVER), str(python), SECRET=SECRET)
         (folder / "files").mkdir()
-        tools = 'tools = ["add", "fail", "grow", "vanish", "refuse"]'
+        tools = 'tools = ["add", "later", "fail", "grow", "vanish", "refuse"]'
         self.open = Goalmill(folder / "open", f"""
 [api.mcp]
 access = "write"
@@ -358,6 +358,15 @@ async def fails_as_the_server_does(world, transport, _):
     assert steps["a"]["failure"]["code"] == "MCP_TOOL_ERROR" and "fail" in steps["a"]["failure"]["message"], steps
 
 
+async def calls_back(world, transport, _):
+    """A tool accepts a task, and reports its outcome to the address in `_meta`."""
+    name = "python" if transport == "stdio" else "python_http"
+    await world.open.agent(name, "later")
+    status, steps = await world.open.run_plan([
+        {"id": "sum", "agent_type": name, "action": "later", "inputs": {"a": 2, "b": 3}, "callback": True}])
+    assert status == "completed" and steps["sum"]["outputs"] == {"result": 5}, steps
+
+
 async def comes_back(world, _, __):
     await world.open.agent("python", "add")
     status, steps = await world.open.run_plan([
@@ -380,7 +389,7 @@ CASES = [
       for transport in TRANSPORTS for mode in MODES),
     *((test, transport, "npm") for test in (node_client, serves_steps) for transport in TRANSPORTS),
     (keeps_files, "stdio", "npm"),
-    *((test, transport, "python") for test in (follows_the_server, fails_as_the_server_does) for transport in TRANSPORTS),
+    *((test, transport, "python") for test in (follows_the_server, calls_back, fails_as_the_server_does) for transport in TRANSPORTS),
     (comes_back, "stdio", "python"),
     (is_refused_without_the_token, "http", "python"),
 ]

@@ -1,8 +1,11 @@
-"""An MCP server of the Python package `mcp`: tools that add, that fail, that bring another tool, and that end the server.
+"""An MCP server of the Python package `mcp`: tools that add, now or later, that fail, that bring another tool, and that end the server.
 
 Over standard input and output; with a port, over HTTP for those who send the token `SECRET`."""
+import json
 import os
 import sys
+import threading
+import urllib.request
 
 import uvicorn
 from mcp.server.mcpserver import Context, MCPServer
@@ -14,6 +17,17 @@ server = MCPServer("test", instructions="Adds numbers.")
 def add(a: int, b: int) -> int:
     """Adds two numbers."""
     return a + b
+
+
+@server.tool()
+def later(a: int, b: int, context: Context) -> dict[str, bool]:
+    """Accepts an addition, and reports the sum by the callback of the call."""
+    callback = context.request_context.meta["goalmill/callback"]
+    body = json.dumps({"outputs": {"result": a + b}}).encode()
+    headers = {"content-type": "application/json", "goalmill-callback-token": callback["token"]}
+    request = urllib.request.Request(callback["url"], body, headers)
+    threading.Timer(0.2, lambda: urllib.request.urlopen(request, timeout=60)).start()
+    return {"accepted": True}
 
 
 def refuse() -> str:

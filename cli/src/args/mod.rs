@@ -4,7 +4,8 @@ mod approvals;
 mod archive;
 mod event;
 mod inspect;
-mod nouns;
+mod installation;
+mod plan;
 mod planning;
 mod roles;
 mod tools;
@@ -22,10 +23,11 @@ pub use approvals::{
 pub use archive::{ArchiveCommand, ArchiveImportArgs, ExportArgs, PruneArgs};
 pub use event::{EventCommand, EventSendArgs};
 pub use inspect::{EventsArgs, ExplainArgs, LogsArgs, StatsArgs, WatchArgs};
-pub use nouns::{
-    AgentCommand, BulkArgs, DeadCommand, GraphForm, Language, Letters, ModelCommand, PlanCommand, PlannerCommand,
-    QueueCommand, Reasoned, RulesCommand, StepCommand, StepRef, TokenCommand,
+pub use installation::{
+    AgentCommand, DeadCommand, Language, Letters, ModelCommand, PlannerCommand, QueueCommand, RulesCommand,
+    TokenCommand,
 };
+pub use plan::{BulkArgs, GraphForm, PlanCommand, Reasoned, StepCommand, StepRef};
 pub use planning::PlanningArgs;
 pub use roles::{Demo, DevArgs, LogForm, RoleArgs, SchedulerArgs, WorkerArgs, WorkerCommand, WorkerRunArgs};
 pub use tools::{

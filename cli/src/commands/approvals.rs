@@ -41,8 +41,9 @@ async fn ask_approval(context: &CommandContext, plan: &PlanId) -> CommandResult 
             open_requests(&view, clock).iter().for_each(|line| screen.note(line));
             return Ok(Exit::Other);
         }
-        screen.text(&pending_text(&view, clock, screen.palette))?;
-        screen.text(&default_decision(&view, &client.graph(plan).await?))?;
+        let document = client.graph(plan).await?;
+        screen.text(&pending_text(&view, &document, clock, screen.palette))?;
+        screen.text(&default_decision(&view, &document))?;
         let said = prompt::line("approve? [y/N/edit/reject] ")?.unwrap_or_default().to_lowercase();
         match said.as_str() {
             "y" | "yes" => return steer(context, plan, "approve", json!({ "reason": prompt_reason("")? })).await,
@@ -149,10 +150,12 @@ fn awaits_approval(view: &PlanView) -> bool {
 }
 
 /// The plan or revision that awaits approval.
-fn pending_text(view: &PlanView, clock: &Clock, palette: Palette) -> String {
+///
+/// - `document`: the plan.
+fn pending_text(view: &PlanView, document: &Value, clock: &Clock, palette: Palette) -> String {
     let head = palette.tone(Tone::Bold, view.summary.plan_id.as_str());
     let Some(proposal) = &view.proposal else {
-        let nodes: Vec<graph::Node> = view.steps.iter().map(graph::Node::of_view).collect();
+        let nodes = graph::Node::of_plan(view, document);
         let name = short(&view.summary.name);
         let status = view.summary.status.as_str().replace('_', " ");
         let sure = format!("{} · confidence {:.2}", view.planner, view.confidence);

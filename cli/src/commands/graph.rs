@@ -2,16 +2,18 @@
 
 use std::collections::BTreeMap;
 
-use goalmill_common::id::StepId;
+use goalmill_common::id::{AgentType, StepId};
 use goalmill_common::layout::{CleanupPart, LayoutStep, longest_paths};
 use goalmill_common::plan::{DependencyStatus, Step};
 use goalmill_common::status::StepStatus;
-use goalmill_common::view::StepView;
+use goalmill_common::view::{PlanView, StepView};
+use serde::Deserialize;
+use serde_json::Value;
 
 use crate::args::GraphForm;
 use crate::context::CommandContext;
 use crate::exit::Failed;
-use crate::output::{Palette, Table, Tone, mark, step_tone};
+use crate::output::{Palette, Table, Tone, cleanup_words, mark, motion_words, sanitize, step_tone};
 
 /// One step in the drawing.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -25,41 +27,61 @@ pub struct Node {
     /// The step that it takes back.
     undoes: Option<StepId>,
     always: bool,
+    /// Whether it is a map, a loop, a wait or a plan.
+    motion: Vec<String>,
+}
+
+fn label(agent_type: &AgentType) -> String {
+    if agent_type.as_str().is_empty() { "engine".into() } else { agent_type.to_string() }
 }
 
 impl Node {
     pub fn of_step(step: &Step) -> Self {
-        let label = if step.agent_type.as_str().is_empty() { "engine".into() } else { step.agent_type.to_string() };
-        let (dependencies, dependency_status) = (step.dependencies.clone(), step.dependency_status.clone());
         Self {
             id: step.id.clone(),
-            label,
-            dependencies,
-            dependency_status,
+            label: label(&step.agent_type),
+            dependencies: step.dependencies.clone(),
+            dependency_status: step.dependency_status.clone(),
             status: None,
             undoes: step.undoes.clone(),
             always: step.always,
+            motion: motion_words(step),
         }
     }
 
-    pub fn of_view(step: &StepView) -> Self {
-        let label = if step.agent_type.as_str().is_empty() { "engine".into() } else { step.agent_type.to_string() };
-        let (dependencies, dependency_status) = (step.dependencies.clone(), step.dependency_status.clone());
+    /// - `step`: as it stands in the plan.
+    fn of_view(view: &StepView, step: Option<&Step>) -> Self {
         Self {
-            id: step.id.clone(),
-            label,
-            dependencies,
-            dependency_status,
-            status: Some(step.status),
-            undoes: step.undoes.clone(),
-            always: step.always,
+            id: view.id.clone(),
+            label: label(&view.agent_type),
+            dependencies: view.dependencies.clone(),
+            dependency_status: view.dependency_status.clone(),
+            status: Some(view.status),
+            undoes: view.undoes.clone(),
+            always: view.always,
+            motion: step.map(motion_words).unwrap_or_default(),
         }
+    }
+
+    /// The steps of a plan with their statuses.
+    ///
+    /// - `plan`: the plan as a document.
+    pub fn of_plan(view: &PlanView, plan: &Value) -> Vec<Self> {
+        let steps = plan["steps"].as_array().into_iter().flatten();
+        let steps: Vec<Step> = steps.filter_map(|step| Step::deserialize(step).ok()).collect();
+        let step_of = |view: &StepView| steps.iter().find(|step| step.id == view.id);
+        view.steps.iter().map(|step| Self::of_view(step, step_of(step))).collect()
     }
 
     /// The statuses with which a dependency lets it start: `failed or skipped`; `None` for the usual ones.
     fn status_of(&self, dependency: &StepId) -> Option<String> {
         let allowed = self.dependency_status.get(dependency)?;
         Some(allowed.iter().map(|status| status.as_str()).collect::<Vec<_>>().join(" or "))
+    }
+
+    /// What its box says.
+    fn lines(&self) -> impl Iterator<Item = String> {
+        [self.id.to_string(), self.label.clone()].into_iter().chain(self.motion.iter().cloned())
     }
 
     fn cleanup(&self) -> Option<CleanupPart> {
@@ -79,7 +101,10 @@ pub async fn show(context: &CommandContext, text: &str, form: GraphForm) -> Resu
     if !screen.is_for_people() {
         return screen.show(&client.graph(&plan).await?, plan.as_str(), |_| String::new());
     }
-    let nodes: Vec<Node> = client.plan(&plan).await?.steps.iter().map(Node::of_view).collect();
+    let view = client.plan(&plan).await?;
+    // A plan without steps has no graph.
+    let graph = if view.steps.is_empty() { Value::Null } else { client.graph(&plan).await? };
+    let nodes = Node::of_plan(&view, &graph);
     screen.text(&match form {
         GraphForm::Tree => tree(&nodes, screen.palette),
         GraphForm::Dot => dot(&nodes),
@@ -105,11 +130,9 @@ pub fn tree(nodes: &[Node], palette: Palette) -> String {
         };
         let after: Vec<String> = node.dependencies.iter().map(named).collect();
         let after = (!after.is_empty()).then(|| format!("after {}", after.join(", ")));
-        let part = match &node.undoes {
-            Some(undone) => Some(format!("undoes {undone}")),
-            None => node.always.then(|| "always".to_owned()),
-        };
-        let remarks: Vec<String> = part.into_iter().chain(after).collect();
+        let part = cleanup_words(node.undoes.as_ref(), node.always);
+        let motion = node.motion.iter().map(|words| sanitize(words).into_owned());
+        let remarks: Vec<String> = part.into_iter().chain(motion).chain(after).collect();
         table.row([
             format!("  {}", palette.tone(Tone::Dim, heading)),
             palette.tone(step_tone(status), mark(status)),
@@ -123,12 +146,25 @@ pub fn tree(nodes: &[Node], palette: Palette) -> String {
 
 fn dot(nodes: &[Node]) -> String {
     let mut text = String::from("digraph plan {\n  rankdir=LR;\n  node [shape=box, style=rounded];\n");
+    let box_of = |node: &Node| {
+        let lines = node.lines().chain(node.status.map(|status| status.to_string()));
+        let lines: Vec<String> = lines.map(|line| line.replace('\\', "\\\\").replace('"', "\\\"")).collect();
+        format!("\"{}\" [label=\"{}\"];\n", node.id, lines.join("\\n"))
+    };
+    let (cleanup, others): (Vec<&Node>, Vec<&Node>) = nodes.iter().partition(|node| node.cleanup().is_some());
+    others.iter().for_each(|node| text.push_str(&format!("  {}", box_of(node))));
+    if !cleanup.is_empty() {
+        text.push_str("  subgraph cluster_cleanup {\n    label=\"clean-up\";\n");
+        cleanup.iter().for_each(|node| text.push_str(&format!("    {}", box_of(node))));
+        text.push_str("  }\n");
+    }
     for node in nodes {
-        let status = node.status.map(|s| format!("\\n{s}")).unwrap_or_default();
-        text.push_str(&format!("  \"{}\" [label=\"{}\\n{}{status}\"];\n", node.id, node.id, node.label));
         for dependency in &node.dependencies {
             let label = node.status_of(dependency).map(|status| format!(" [label=\"{status}\"]")).unwrap_or_default();
             text.push_str(&format!("  \"{dependency}\" -> \"{}\"{label};\n", node.id));
+        }
+        if let Some(undone) = &node.undoes {
+            text.push_str(&format!("  \"{undone}\" -> \"{}\" [label=\"undo\", style=dashed];\n", node.id));
         }
     }
     text.push_str("}\n");
@@ -138,11 +174,24 @@ fn dot(nodes: &[Node]) -> String {
 fn mermaid(nodes: &[Node]) -> String {
     let places: BTreeMap<&StepId, usize> = nodes.iter().enumerate().map(|(place, node)| (&node.id, place)).collect();
     let mut text = String::from("flowchart LR\n");
+    let box_of = |(place, node): &(usize, &Node)| {
+        let label = node.lines().collect::<Vec<_>>().join(" · ").replace('#', "#35;").replace('"', "#quot;");
+        format!("s{place}[\"{label}\"]\n")
+    };
+    let (cleanup, others): (Vec<_>, Vec<_>) = nodes.iter().enumerate().partition(|(_, node)| node.cleanup().is_some());
+    others.iter().for_each(|node| text.push_str(&format!("  {}", box_of(node))));
+    if !cleanup.is_empty() {
+        text.push_str("  subgraph cleanup [clean-up]\n");
+        cleanup.iter().for_each(|node| text.push_str(&format!("    {}", box_of(node))));
+        text.push_str("  end\n");
+    }
     for (place, node) in nodes.iter().enumerate() {
-        text.push_str(&format!("  s{place}[\"{} · {}\"]\n", node.id, node.label));
         for (id, from) in node.dependencies.iter().filter_map(|id| Some((id, places.get(id)?))) {
             let label = node.status_of(id).map(|status| format!("|{status}|")).unwrap_or_default();
             text.push_str(&format!("  s{from} -->{label} s{place}\n"));
+        }
+        if let Some(from) = node.undoes.as_ref().and_then(|undone| places.get(undone)) {
+            text.push_str(&format!("  s{from} -.->|undo| s{place}\n"));
         }
     }
     text
@@ -163,6 +212,7 @@ mod tests {
             status: None,
             undoes: None,
             always: false,
+            motion: Vec::new(),
         }
     }
 
@@ -200,6 +250,44 @@ mod tests {
         let nodes = [node("a", &[]), node("b", &["a"])];
         assert!(dot(&nodes).contains("\"a\" -> \"b\";"));
         assert!(mermaid(&nodes).contains("s0 --> s1"));
+    }
+
+    #[test]
+    fn maps_loops_waits_and_clean_up_are_drawn() {
+        let motion = |id: &str, words: &str| Node { motion: vec![words.to_owned()], ..node(id, &[]) };
+        let undo = Node { undoes: Some("book".into()), ..node("book:undo", &[]) };
+        let always = Node { always: true, ..node("report", &["book:undo"]) };
+        let nodes = [motion("book", "for each item"), undo, motion("look", "until outputs.x == \"#1\""), always];
+        let drawn = dot(&nodes);
+        assert_eq!(
+            drawn.lines().skip(3).collect::<Vec<_>>(),
+            [
+                r#"  "book" [label="book\nagent\nfor each item"];"#,
+                r##"  "look" [label="look\nagent\nuntil outputs.x == \"#1\""];"##,
+                "  subgraph cluster_cleanup {",
+                r#"    label="clean-up";"#,
+                r#"    "book:undo" [label="book:undo\nagent"];"#,
+                r#"    "report" [label="report\nagent"];"#,
+                "  }",
+                r#"  "book" -> "book:undo" [label="undo", style=dashed];"#,
+                r#"  "book:undo" -> "report";"#,
+                "}",
+            ]
+        );
+        assert_eq!(
+            mermaid(&nodes).lines().skip(1).collect::<Vec<_>>(),
+            [
+                r#"  s0["book · agent · for each item"]"#,
+                r#"  s2["look · agent · until outputs.x == #quot;#35;1#quot;"]"#,
+                "  subgraph cleanup [clean-up]",
+                r#"    s1["book:undo · agent"]"#,
+                r#"    s3["report · agent"]"#,
+                "  end",
+                "  s0 -.->|undo| s1",
+                "  s1 --> s3",
+            ]
+        );
+        assert!(tree(&nodes, Palette::plain()).contains("book       agent  for each item"));
     }
 
     #[test]

@@ -13,6 +13,7 @@ mod event;
 mod events;
 mod explain;
 mod fork;
+mod goal_document;
 mod graph;
 mod health;
 mod import;
@@ -53,19 +54,9 @@ use crate::{bench, doctor, eval, mcp, plan_test, replay, roles, watch};
 
 /// Runs the command of the command line.
 pub async fn run(cli: Cli, screen: Screen) -> CommandResult {
-    let asked = cli.globals.server.is_some();
-    let server = cli.globals.server.as_deref().unwrap_or(SERVER);
-    let Globals { token, ca_file, namespace, retry_for, .. } = cli.globals;
     // What checks a server tells what it is like now.
-    let retry_for = if matches!(cli.command, Command::Doctor(_)) { Duration::ZERO } else { retry_for };
-    let notices = screen.clone();
-    let notice: Notice = Arc::new(move |text| notices.note(text));
-    let client = Client::new(server)?
-        .with_token(token)?
-        .with_ca_file(ca_file.as_deref())?
-        .in_namespace(namespace)?
-        .retrying(retry_for, Some(notice).filter(|_| screen.is_for_people()));
-    let context = CommandContext { client, asked, screen, clock: Clock::system() };
+    let repeats = !matches!(cli.command, Command::Doctor(_));
+    let context = prepare_context(cli.globals, repeats, screen)?;
     match cli.command {
         Command::Dev(args) => roles::dev::run(&context, &args).await,
         Command::Trial => std::process::exit(goalmill_scheduler::run_trial(std::io::stdin(), Engine::default())),
@@ -105,7 +96,7 @@ pub async fn run(cli: Cli, screen: Screen) -> CommandResult {
         Command::Health => health::run(&context).await,
         Command::Config(args) => config::run(&context.screen, &args),
         Command::Schema(args) => schema::run(&context.screen, &args),
-        Command::Mcp(args) => mcp::run(&context, args.allow_writes).await,
+        Command::Mcp(args) => Box::pin(mcp::run(&context, args.allow_writes)).await,
         Command::Import(ImportCommand::Document { file }) => import::document(&context.screen, &file),
         Command::Import(ImportCommand::Conductor(args)) => {
             import::workflow(&context.screen, &args, crate::import::conductor::plan)
@@ -118,6 +109,24 @@ pub async fn run(cli: Cli, screen: Screen) -> CommandResult {
         Command::Man(args) => schema::man(&context.screen, args.dir.as_deref()),
         Command::Version => schema::version(&context.screen),
     }
+}
+
+/// What commands work with.
+///
+/// - `repeats`: whether requests are repeated that may be repeated.
+fn prepare_context(globals: Globals, repeats: bool, screen: Screen) -> Result<CommandContext, Failed> {
+    let asked = globals.server.is_some();
+    let server = globals.server.as_deref().unwrap_or(SERVER);
+    let Globals { token, ca_file, namespace, retry_for, .. } = globals;
+    let retry_for = if repeats { retry_for } else { Duration::ZERO };
+    let notices = screen.clone();
+    let notice: Notice = Arc::new(move |text| notices.note(text));
+    let client = Client::new(server)?
+        .with_token(token)?
+        .with_ca_file(ca_file.as_deref())?
+        .in_namespace(namespace)?
+        .retrying(retry_for, Some(notice).filter(|_| screen.is_for_people()));
+    Ok(CommandContext { client, asked, screen, clock: Clock::system() })
 }
 
 async fn watch_plan(context: &CommandContext, args: &crate::args::WatchArgs) -> CommandResult {

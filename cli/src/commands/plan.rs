@@ -2,17 +2,25 @@
 
 use goalmill_client::PlanQuery;
 use goalmill_common::clock::{Clock, parse_rfc3339};
+use goalmill_common::document_format::DocumentFormat;
+use goalmill_common::layout::CleanupPart;
 use goalmill_common::number::milliseconds;
+use goalmill_common::plan::Plan;
 use goalmill_common::status::PlanStatus;
+use goalmill_common::stored_plan::STORED_PLAN;
 use goalmill_common::view::{Page, PlanSummary, PlanView, StepView};
+use goalmill_plan::formats::{OwnField, fields_without_equal};
+use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
 use super::results::{show_results, show_status};
 use super::{approvals, bulk, cell, diff, fork, graph, preview, questions, revisions, stored_plans};
-use crate::args::{Format, PlanCommand, Reasoned, ReplanArgs, TimeFormat};
+use crate::args::{Format, PlanCommand, PlanningArgs, Reasoned, ReplanArgs, TimeFormat};
 use crate::context::CommandContext;
 use crate::exit::{CommandResult, Exit, Failed};
-use crate::output::{Screen, Table, Tone, json as json_text, mark, plan_tone, seconds, step_tone, time, yaml};
+use crate::output::{
+    Screen, Table, Tone, cleanup_words, json as json_text, mark, plan_tone, seconds, step_tone, time, yaml,
+};
 use crate::watch::{Patience, Source, constraint_view_line, left_alone, note, verdict_line, wait};
 
 pub async fn run(context: &CommandContext, command: PlanCommand) -> CommandResult {
@@ -43,14 +51,7 @@ pub async fn run(context: &CommandContext, command: PlanCommand) -> CommandResul
         }
         PlanCommand::Show { plan, form } => graph::show(context, &plan, form).await?,
         PlanCommand::Validate { file } => return super::validate::run(context, &file).await,
-        PlanCommand::Preview { goal, planning } => {
-            let mut parameters = Map::new();
-            planning.set(&mut parameters);
-            let goal = json!({ "description": goal, "planning": parameters });
-            let preview = preview::ask(context, "planning", &goal).await?;
-            preview::show(screen, &preview)?;
-            return Ok(if preview.valid { Exit::Done } else { Exit::InvalidInput });
-        }
+        PlanCommand::Preview { goal, planning } => return preview_goal(context, &goal, &planning).await,
         PlanCommand::Approve(args) => return approvals::approve(context, &args).await,
         PlanCommand::Edit(args) => return approvals::edit(context, &args).await,
         PlanCommand::Revisions { plan, format } => return revisions::run(context, &plan, format).await,
@@ -62,36 +63,71 @@ pub async fn run(context: &CommandContext, command: PlanCommand) -> CommandResul
         PlanCommand::Pause(what) => steer(context, &what, "pause").await?,
         PlanCommand::Resume(what) => steer(context, &what, "resume").await?,
         PlanCommand::Cancel(what) => steer(context, &what, "cancel").await?,
-        PlanCommand::Replan(args) => {
-            let plan = client.resolve(&args.what.plan).await?;
-            let ReplanArgs { what, hint, model, temperature, strategy } = &args;
-            let options = json!({ "model": model, "temperature": temperature, "strategy": strategy });
-            let given = options.as_object().into_iter().flatten().filter(|(_, value)| !value.is_null());
-            let mut body = json!({ "reason": what.reason, "hint": hint });
-            given.for_each(|(name, value)| body[name.as_str()] = value.clone());
-            show_status(screen, &client.steer_plan(&plan, "replan", body).await?)?;
-        }
+        PlanCommand::Replan(args) => replan(context, &args).await?,
         PlanCommand::Bulk(args) => return bulk::run(context, &args).await,
         PlanCommand::Results { plan, whole } => {
             let plan = client.resolve(&plan).await?;
             let results = if whole { client.whole_results(&plan).await? } else { client.results(&plan).await? };
             show_results(screen, &results)?;
         }
-        PlanCommand::Export { plan, format } => {
-            let plan = client.resolve(&plan).await?;
-            if let Some(format) = format {
-                return print_foreign(context, &client.plan_as(&plan, format).await?);
-            }
-            let plan = client.graph(&plan).await?;
-            match screen.format {
-                Format::Table | Format::Wide | Format::Name => screen.text(&yaml(&plan))?,
-                Format::Json | Format::Jsonl | Format::Yaml | Format::None => {
-                    screen.show(&plan, "", |_| String::new())?;
-                }
-            }
-        }
+        PlanCommand::Export { plan, format } => return export(context, &plan, format).await,
     }
     Ok(Exit::Done)
+}
+
+async fn preview_goal(context: &CommandContext, goal: &str, planning: &PlanningArgs) -> CommandResult {
+    let mut parameters = Map::new();
+    planning.set(&mut parameters);
+    let goal = json!({ "description": goal, "planning": parameters });
+    let preview = preview::ask(context, "planning", &goal).await?;
+    preview::show(&context.screen, &preview)?;
+    Ok(if preview.valid { Exit::Done } else { Exit::InvalidInput })
+}
+
+async fn replan(context: &CommandContext, args: &ReplanArgs) -> Result<(), Failed> {
+    let CommandContext { screen, client, .. } = context;
+    let ReplanArgs { what, hint, model, temperature, strategy } = args;
+    let plan = client.resolve(&what.plan).await?;
+    let options = json!({ "model": model, "temperature": temperature, "strategy": strategy });
+    let given = options.as_object().into_iter().flatten().filter(|(_, value)| !value.is_null());
+    let mut body = json!({ "reason": what.reason, "hint": hint });
+    given.for_each(|(name, value)| body[name.as_str()] = value.clone());
+    show_status(screen, &client.steer_plan(&plan, "replan", body).await?)
+}
+
+/// Prints a plan as a document: in our format, or in that of another planner.
+async fn export(context: &CommandContext, plan: &str, format: Option<DocumentFormat>) -> CommandResult {
+    let CommandContext { screen, client, .. } = context;
+    let plan = client.resolve(plan).await?;
+    if let Some(format) = format {
+        let document = client.plan_as(&plan, format).await?;
+        // A plan without steps has no graph.
+        if let Ok(graph) = client.graph(&plan).await {
+            note_own_fields(context, format, &graph);
+        }
+        return print_foreign(context, &document);
+    }
+    let plan = client.graph(&plan).await?;
+    match screen.format {
+        Format::Table | Format::Wide | Format::Name => screen.text(&yaml(&plan))?,
+        Format::Json | Format::Jsonl | Format::Yaml | Format::None => screen.show(&plan, "", |_| String::new())?,
+    }
+    Ok(Exit::Done)
+}
+
+/// Names the fields of a plan that a format has no field for.
+///
+/// - `graph`: the plan. That of a later server may have unknown fields, and is not looked at.
+fn note_own_fields(context: &CommandContext, format: DocumentFormat, graph: &Value) {
+    let Ok(plan) = Plan::deserialize(graph) else { return };
+    for OwnField { name, steps } in fields_without_equal(format, &plan) {
+        let of = match steps.as_slice() {
+            [] => String::new(),
+            [only] => format!(" (step `{only}`)"),
+            [first, rest @ ..] => format!(" (steps `{first}` and {} more)", rest.len()),
+        };
+        context.screen.note(format!("`{name}`{of} has no field in `{format}`: it keeps its own name there"));
+    }
 }
 
 /// Prints a document of another planner: JSON, unless another format is asked for.
@@ -221,6 +257,7 @@ fn view_text(view: &PlanView, clock: &Clock, screen: &Screen) -> String {
     fact("why", view.failure.as_ref().map_or(short(&view.reason), |f| format!("{} [{}]", short(&f.message), f.code)));
     fact("parent", view.parent.as_ref().map(ToString::to_string).unwrap_or_default());
     fact("forked", view.forked_from.as_ref().map(ToString::to_string).unwrap_or_default());
+    fact("from", view.goal.metadata.get(STORED_PLAN).and_then(Value::as_str).map(short).unwrap_or_default());
     questions::open_requests(view, clock)
         .iter()
         .for_each(|line| text.push_str(&format!("  {line}\n").replace("\n  goalmill", "\n    goalmill")));
@@ -249,7 +286,10 @@ fn step_table(view: &PlanView, clock: &Clock, screen: &Screen) -> String {
     }
     head.push("WHAT");
     let mut table = Table::new(&head).right(&[4]);
-    for step in &view.steps {
+    // The clean-up stands at the end, its parts in their order.
+    let mut steps: Vec<&StepView> = view.steps.iter().collect();
+    steps.sort_by_key(|step| CleanupPart::of_marks(step.undoes.as_ref(), step.always));
+    for step in steps {
         let said = match (&step.failure, &step.outputs) {
             (Some(failure), _) if !step.status.is_final() || step.outputs.is_none() => short(&failure.message),
             (None, None) if let Some(sub_plan) = &step.sub_plan => format!("plan {sub_plan}"),
@@ -275,7 +315,8 @@ fn step_table(view: &PlanView, clock: &Clock, screen: &Screen) -> String {
                 took(step).unwrap_or_default(),
             ]);
         }
-        row.push(said);
+        let part = cleanup_words(step.undoes.as_ref(), step.always);
+        row.push(part.into_iter().chain(Some(said)).filter(|words| !words.is_empty()).collect::<Vec<_>>().join(" · "));
         table.row(row);
     }
     table.render(palette, "  no steps yet")

@@ -2,6 +2,7 @@
 
 mod palette;
 mod sanitize;
+mod step_words;
 mod table;
 mod time;
 mod waiting;
@@ -13,6 +14,7 @@ use serde::Serialize;
 
 pub use palette::{Palette, Tone, mark, plan_tone, step_tone};
 pub use sanitize::sanitize;
+pub use step_words::{cleanup_words, motion_words};
 pub use table::Table;
 pub use time::{seconds, span, time, time_left};
 pub use waiting::{while_reporting, while_waiting};

@@ -1,33 +1,24 @@
 //! One line for each change of a plan.
 
-use goalmill_common::call::CallWaitKind;
-use goalmill_common::clock::rfc3339;
 use goalmill_common::constraint::{AMOUNT, ConstraintStatus, ConstraintView, SPEND};
 use goalmill_common::criterion::{CriterionVerdict, JudgeKind, Judgement};
 use goalmill_common::event::{
-    ConstraintChanged, Event, HookDecided, HookDecision, PlanCreated, PlanEvent, PlanExtended, PlanRevised, Record,
-    ReplanTriggered, StepEvent,
+    ConstraintChanged, Event, PlanCreated, PlanEvent, PlanExtended, PlanRevised, Record, ReplanTriggered,
 };
-use goalmill_common::failure::Failure;
 use goalmill_common::goal::Goal;
-use goalmill_common::id::{AgentType, StepId};
+use goalmill_common::id::StepId;
 use goalmill_common::problem::Issue;
 use goalmill_common::status::{PlanStatus, StepStatus};
 use serde_json::{Map, Value};
 
-use super::board::{Asks, Board, Row};
+use super::board::{Asks, Board};
 use super::limit_text::{limit, limits};
-use super::note::{cut, short};
-use crate::output::{Palette, Tone, mark, plan_tone, seconds, step_tone};
-
-/// Widest columns of step ids and agent types, in characters.
-const WIDTH_MAX: usize = 28;
+use super::note::{because, reason, short, why};
+use super::step_line::{ruled, step_line};
+use crate::output::{Palette, Tone, plan_tone, seconds};
 
 /// The constraint that lets demo agents fail.
 const FAULTS: &str = "demo_fault";
-
-/// Longest reason, in characters.
-const WHY_CHARS_MAX: usize = 240;
 
 /// Failed steps named at the end.
 const FAILURES_SHOWN: usize = 5;
@@ -227,8 +218,10 @@ fn planned(goal: Option<&Goal>, created: &PlanCreated, palette: Palette) -> Vec<
         format!(" · confidence {:.2}", created.confidence)
     };
     let plural = if steps == 1 { "" } else { "s" };
+    let cleanup = created.plan.steps.iter().filter(|step| step.is_cleanup()).count();
+    let cleanup = if cleanup > 0 { format!(", {cleanup} of the clean-up") } else { String::new() };
     let so_far = if created.open { " so far" } else { "" };
-    let mut lines = vec![palette.tone(Tone::Dim, format!("  {by} · {steps} step{plural}{so_far}{sure}"))];
+    let mut lines = vec![palette.tone(Tone::Dim, format!("  {by} · {steps} step{plural}{cleanup}{so_far}{sure}"))];
     let facts = |name: &str| created.plan.metadata.get(name);
     let says = |limits: &Map<String, Value>| limits.keys().any(|name| name != FAULTS);
     let given = goal.map(|goal| &goal.constraints).filter(|limits| says(limits));
@@ -294,169 +287,6 @@ fn revision(board: &Board, revised: &PlanRevised, by: &str, palette: Palette) ->
     )
 }
 
-fn step_line(
-    board: &Board,
-    step: &StepId,
-    event: &StepEvent,
-    by: &str,
-    palette: Palette,
-    starts: bool,
-) -> Option<String> {
-    // A step that is added or removed by a revision changes the plan at the end of the revision.
-    if let StepEvent::Added(added) = event {
-        let said = if board.status() == PlanStatus::Replanning {
-            "added"
-        } else if board.is_open() {
-            "written"
-        } else if board.revision() > 0 {
-            "added"
-        } else {
-            return None;
-        };
-        return Some(labelled(board, StepStatus::Pending, step, &added.step.agent_type, palette, said));
-    }
-    let row = &board.row(step)?;
-    if let StepEvent::Removed(why) = event {
-        let said = format!("removed{}", because(&why.reason));
-        return Some(labelled(board, StepStatus::Revised, step, row.agent_type, palette, &said));
-    }
-    let line = |said: String| Some(labelled(board, row.status, step, row.agent_type, palette, &said));
-    match event {
-        StepEvent::Started(_) if starts => {
-            line(if row.attempt > 1 { format!("started, attempt {}", row.attempt) } else { "started".into() })
-        }
-        StepEvent::Completed(_) => line(completed(board, row, palette)),
-        StepEvent::Retrying(retrying) => {
-            let wait = retrying.due_ms.saturating_sub(board.last_ms);
-            let then = if retrying.fallback { "fallback" } else { "next try" };
-            let ended = if retrying.told_to_wait { "was told to wait" } else { "failed" };
-            line(format!(
-                "attempt {} {ended}: {} · {then} in {}",
-                row.attempt,
-                short(&retrying.failure.message),
-                seconds(wait)
-            ))
-        }
-        StepEvent::Failed(failed) => line(why(&failed.failure)),
-        StepEvent::Skipped(_) => line(format!("skipped{}", because(row.reason))),
-        StepEvent::Cancelled(_) if row.attempt > 0 => line(format!("cancelled{}", because(row.reason))),
-        StepEvent::Blocked(_) => line(format!("blocked{}", because(row.reason))),
-        StepEvent::Released(released) => line(format!("handed back by {}", released.worker)),
-        StepEvent::ApprovalRequested(_) => {
-            line(format!("waits for approval: goalmill step approve {} {step}", board.plan))
-        }
-        StepEvent::Suspended(suspended) => {
-            let (wait, plan) = (&suspended.call.wait, &board.plan);
-            line(match wait.kind {
-                CallWaitKind::Approval => {
-                    format!("waits for approval to {}: goalmill step approve {plan} {step}", short(&wait.text))
-                }
-                CallWaitKind::Answer => {
-                    format!("asks: {}: goalmill step answer {plan} {step} ANSWER", short(&wait.text))
-                }
-                CallWaitKind::Plan => format!("waits for a plan of its own: {}", short(&wait.text)),
-                CallWaitKind::Callback => {
-                    format!("accepted by its agent; its callback is awaited until {}", rfc3339(suspended.due_ms))
-                }
-                CallWaitKind::Budget => format!("waits for room in the budget: {}", short(&wait.text)),
-            })
-        }
-        StepEvent::CallbackReceived(_) => line("the callback of its agent has come".into()),
-        StepEvent::Resumed(resumed) => {
-            let outcome = resumed.call.outcome.as_ref().map_or("", |outcome| outcome.text());
-            line(format!("goes on{by}: {}", short(outcome)))
-        }
-        StepEvent::HookDecided(decided) if decided.decision != HookDecision::Allow => line(ruled(decided)),
-        StepEvent::Approved(why) => line(format!("approved{by}{}", because(&why.reason))),
-        StepEvent::QuestionAsked(asked) => {
-            line(format!("asks: {}: goalmill step answer {} {step} ANSWER", short(&asked.question), board.plan))
-        }
-        StepEvent::Answered(answered) => {
-            line(format!("answered{by}: {}{}", short(answered.answer.text()), because(&answered.reason)))
-        }
-        StepEvent::WaitStarted(wait) if wait.event.is_empty() => line(format!(
-            "waits {}, until {}",
-            seconds(wait.due_ms.saturating_sub(board.last_ms)),
-            rfc3339(wait.due_ms)
-        )),
-        StepEvent::WaitStarted(wait) => {
-            let plan = &board.plan;
-            let key = if wait.key.is_empty() { String::new() } else { format!(" --key '{}'", short(&wait.key)) };
-            line(format!("waits for an event: goalmill event send {} --plan {plan}{key} --data JSON", wait.event))
-        }
-        StepEvent::Recalled(why) => line(format!("recalled{}", because(&why.reason))),
-        StepEvent::Decomposed(why) => line(format!("becomes a plan of its own{}", because(&why.reason))),
-        StepEvent::Iterated(iterated) => line(format!("iteration {} is done; another one follows", iterated.iteration)),
-        StepEvent::Expanded(expanded) => line(format!("becomes {} steps, one for each item", expanded.items)),
-        StepEvent::Cancelled(_)
-        | StepEvent::Started(_)
-        | StepEvent::Added(_)
-        | StepEvent::Removed(_)
-        | StepEvent::Modified(_)
-        | StepEvent::Ready
-        | StepEvent::Queued(_)
-        | StepEvent::HookAsked(_)
-        | StepEvent::HookDecided(_)
-        | StepEvent::Measured(_)
-        | StepEvent::CallRecorded(_)
-        | StepEvent::CallsDiscarded(_)
-        | StepEvent::Progress(_) => None,
-    }
-}
-
-/// What the hooks decided: `hook audit: refuse: too expensive`.
-fn ruled(decided: &HookDecided) -> String {
-    let who = if decided.hook.is_empty() { "hooks".into() } else { format!("hook {}", decided.hook) };
-    format!("{who}: {}{}", decided.decision, because(&decided.reason))
-}
-
-/// `  ✓ flights  flight_agent  …`
-fn labelled(
-    board: &Board,
-    status: StepStatus,
-    step: &StepId,
-    agent_type: &AgentType,
-    palette: Palette,
-    said: &str,
-) -> String {
-    let (ids, agents) = (board.widths.0.min(WIDTH_MAX), board.widths.1.min(WIDTH_MAX));
-    let id = format!("{:<ids$}", step.as_str());
-    let agent = format!("{:<agents$}", agent_type.as_str());
-    let mark = palette.tone(step_tone(status), mark(status));
-    format!("  {mark} {id}  {}  {said}", palette.tone(Tone::Dim, agent)).trim_end().into()
-}
-
-fn completed(board: &Board, row: &Row<'_>, palette: Palette) -> String {
-    let took = row.run_ms().map(seconds).unwrap_or_default();
-    let (money, words) = row.note;
-    let money = if board.has_money { format!("{money:>12}  ") } else { String::new() };
-    let mut asides = Vec::new();
-    let beside = board.beside(row);
-    if (1..=2).contains(&beside.len()) {
-        let names: Vec<&str> = beside.iter().map(|step| step.as_str()).collect();
-        asides.push(format!("ran beside {}", names.join(", ")));
-    }
-    if !row.waits_ms.is_empty() {
-        let waits: Vec<String> = row.waits_ms.iter().map(|ms| seconds(*ms)).collect();
-        let tries = if waits.len() == 1 { "1 retry".into() } else { format!("{} retries", waits.len()) };
-        asides.push(format!("{tries} after {}", waits.join(", ")));
-    }
-    if row.told_ms > 0 {
-        asides.push(format!("waited {} as told", seconds(row.told_ms)));
-    }
-    let aside = if asides.is_empty() { String::new() } else { format!("({})", asides.join(" · ")) };
-    let words = if words.is_empty() || aside.is_empty() { words.clone() } else { format!("{words}  ") };
-    format!("{took:>7}  {money}{words}{}", palette.tone(Tone::Dim, aside))
-}
-
-fn why(failure: &Failure) -> String {
-    format!("{} [{}]", cut(&failure.message, WHY_CHARS_MAX), failure.code)
-}
-
-fn because(reason: &str) -> String {
-    if reason.is_empty() { String::new() } else { format!(": {}", cut(reason, WHY_CHARS_MAX)) }
-}
-
 /// The last lines: outcome, cost and time of the plan.
 pub fn ending(board: &Board, palette: Palette) -> Vec<String> {
     let counted = |n: u32, one: &str, many: &str| format!("{n} {}", if n == 1 { one } else { many });
@@ -477,7 +307,7 @@ pub fn ending(board: &Board, palette: Palette) -> Vec<String> {
     if let Some(failure) = board.failure() {
         lines.push(format!("  why: {}", why(failure)));
     } else if !board.reason().is_empty() && board.status() != PlanStatus::Completed {
-        lines.push(format!("  why: {}", cut(board.reason(), WHY_CHARS_MAX)));
+        lines.push(format!("  why: {}", reason(board.reason())));
     }
     for row in board.rows().filter(|row| row.status == StepStatus::Failed).take(FAILURES_SHOWN) {
         let failure = row.failure.map(why).unwrap_or_default();
@@ -489,9 +319,10 @@ pub fn ending(board: &Board, palette: Palette) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use goalmill_common::event::{
-        GoalAccepted, PlanEnded, Reason, StepAdded, StepCompleted, StepQueued, StepRetrying, StepSkipped, StepStarted,
+        GoalAccepted, PlanEnded, Reason, StepAdded, StepCompleted, StepEvent, StepQueued, StepRetrying, StepSkipped,
+        StepStarted,
     };
-    use goalmill_common::failure::FailureClass;
+    use goalmill_common::failure::{Failure, FailureClass};
     use goalmill_common::json::Json;
     use goalmill_common::plan::{Plan, Step};
 
@@ -748,6 +579,35 @@ mod tests {
         assert!(lines.contains(&"  ✗ a  a_agent  slow down [DEMO_RATE_LIMITED]".to_owned()), "{lines:#?}");
         assert!(lines.contains(&"  ○ b  b_agent  skipped: `a` failed".to_owned()), "{lines:#?}");
         assert_eq!(lines.last().map(String::as_str), Some("  ✗ a: slow down [DEMO_RATE_LIMITED]"));
+    }
+
+    #[test]
+    fn clean_up_is_a_group_at_the_end_that_says_what_each_step_is_for() {
+        let undo = Step { undoes: Some("book".into()), ..step("book:undo", &[]) };
+        let always = Step { always: true, ..step("report", &[]) };
+        let outcome = PlanEnded { status: PlanStatus::Failed, failure: None, reason: String::new(), cancelled: vec![] };
+        let started = CleanupStarted { outcome, undo: vec!["book:undo".into()], due_ms: 9_000 };
+        let failed = goalmill_common::event::StepFailed::new(failure());
+        let (_, lines) = Script::begin(vec![step("book", &[]), undo, step("pay", &["book"]), always])
+            .run("book", 1, 1_100, 1_200, "{}")
+            .start("pay", 1, 1_300)
+            .step(1_400, "pay", 1, StepEvent::Failed(Box::new(failed)))
+            .plan(1_400, PlanEvent::CleanupStarted(Box::new(started)))
+            .run("book:undo", 1, 1_500, 1_600, "{}")
+            .run("report", 1, 1_700, 1_800, r#"{"summary": "gone"}"#)
+            .lines();
+        assert_eq!(lines[1], "  planned by rules · 4 steps, 2 of the clean-up · confidence 0.85");
+        let start = lines.iter().position(|line| line.starts_with("  ends as failed")).expect("the clean-up begins");
+        assert_eq!(
+            lines[start..],
+            [
+                "  ends as failed: clean-up steps run",
+                "  ▶ book:undo  book:undo_agent  started  (undoes book)",
+                "  ✓ book:undo  book:undo_agent   0.10 s  (undoes book)",
+                "  ▶ report     report_agent     started  (always)",
+                "  ✓ report     report_agent      0.10 s  gone  (always)",
+            ]
+        );
     }
 
     #[test]

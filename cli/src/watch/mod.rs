@@ -5,6 +5,7 @@ mod follow;
 mod limit_text;
 mod lines;
 mod note;
+mod step_line;
 mod view;
 
 use std::time::Duration;

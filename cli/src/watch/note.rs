@@ -1,10 +1,13 @@
-//! Summaries of step outputs for people.
+//! Short texts for people: summaries of step outputs, reasons, failures.
 
+use goalmill_common::failure::Failure;
 use goalmill_common::json::Json;
 use serde_json::Value;
 
 /// Longest note, in characters.
 const CHARS_MAX: usize = 72;
+/// Longest reason, in characters.
+const REASON_CHARS_MAX: usize = 240;
 /// Fields that sum up outputs in words, the best first.
 const WORDS: &[&str] = &["summary", "headline", "message", "answer", "text", "result"];
 /// Fields that sum up outputs in money, the best first.
@@ -28,6 +31,21 @@ pub fn note(outputs: &Json) -> (String, String) {
         Some((inner.get("amount")?.as_f64()?, inner.get("currency")?.as_str()?))
     });
     (money.map(|(amount, currency)| format!("{amount:.2} {currency}")).unwrap_or_default(), words)
+}
+
+/// The message of a failure with its code.
+pub fn why(failure: &Failure) -> String {
+    format!("{} [{}]", reason(&failure.message), failure.code)
+}
+
+/// A reason after what happened; empty without one.
+pub fn because(text: &str) -> String {
+    if text.is_empty() { String::new() } else { format!(": {}", reason(text)) }
+}
+
+/// The first line of a reason, cut.
+pub fn reason(text: &str) -> String {
+    cut(text, REASON_CHARS_MAX)
 }
 
 /// The first line, cut to a length that fits beside a step; control characters are dropped.

@@ -12,7 +12,7 @@ use super::board::{Board, Row};
 use super::lines::{change_lines, ending};
 use super::note::short;
 use crate::exit::Failed;
-use crate::output::{Palette, Screen, mark, sanitize, seconds};
+use crate::output::{Palette, Screen, cleanup_words, mark, sanitize, seconds};
 
 /// Most running steps that are shown.
 const SPINNERS_MAX: usize = 12;
@@ -157,7 +157,8 @@ fn under_way(row: &Row<'_>) -> String {
             _ => short(&row.spec.description),
         },
     };
-    format!("{}  {}  {doing}", row.id(), row.agent_type)
+    let part = cleanup_words(row.spec.undoes.as_ref(), row.spec.always).map(|part| format!("  ({part})"));
+    format!("{}  {}  {doing}{}", row.id(), row.agent_type, part.unwrap_or_default())
 }
 
 fn style(template: &str) -> ProgressStyle {

@@ -151,6 +151,30 @@ fn a_goal_runs_and_can_be_looked_at_from_every_side() {
 }
 
 #[test]
+fn a_plan_that_moves_is_drawn_and_exported_with_what_a_format_lacks() {
+    let dev = Dev::start();
+    let saga = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/examples/saga.yaml");
+    let id = out(&dev.run(&["run", saga, "-o", "name"])).trim().to_owned();
+    let drawn = out(&dev.run(&["plan", "show", &id]));
+    for part in ["waits for event payment of {{ steps.trip.outputs.trip }}", "  clean-up", "undoes hotel", "always"] {
+        assert!(drawn.contains(part), "`{part}` is missing in\n{drawn}");
+    }
+    let dot = out(&dev.run(&["plan", "show", &id, "--as", "dot"]));
+    assert!(dot.contains("subgraph cluster_cleanup") && dot.contains("\"hotel\" -> \"hotel:undo\""), "{dot}");
+    let exported = dev.run(&["plan", "export", &id, "--format", "subtasks"]);
+    let named = err(&exported);
+    for part in ["`wait` (step `payment`) has no field in `subtasks`", "`undoes` (steps `hotel:undo` and 1 more)"] {
+        assert!(named.contains(part), "`{part}` is missing in\n{named}");
+    }
+    let document: Value = serde_json::from_slice(&exported.stdout).expect("the document is JSON");
+    assert!(document["subtasks"].as_array().is_some_and(|steps| steps.len() == 9), "{document:#}");
+    assert_eq!(code(&dev.run(&["plan", "cancel", &id])), 0);
+    let shown = out(&dev.run(&["plan", "get", &id]));
+    let place = |part: &str| shown.find(part).unwrap_or_else(|| panic!("`{part}` is missing in\n{shown}"));
+    assert!(place("  payment ") < place("undoes hotel") && place("undoes flight") < place("always"), "{shown}");
+}
+
+#[test]
 fn an_exported_log_replays_to_the_served_state_and_a_damaged_one_does_not() {
     let dev = Dev::start();
     dev.json(&["submit", GOAL, "--wait"]);
@@ -350,6 +374,7 @@ fn plans_that_gave_nothing_say_so() {
     let failed = dev.run(&["submit", "Do the unheard-of", "--planner", "htn", "--only", "--wait", "-o", "json"]);
     assert_eq!(code(&failed), 3, "{}", err(&failed));
     let unplanned = dev.json(&["plan", "list"])["items"][0]["plan_id"].as_str().expect("it has an id").to_owned();
+    assert!(out(&dev.run(&["plan", "show", &unplanned])).contains("no steps yet"));
     for looked_at in [vec!["plan", "export", &unplanned], vec!["plan", "diff", &unplanned, &id]] {
         let refused = dev.run(&looked_at);
         assert_eq!(code(&refused), 1, "{}", err(&refused));

@@ -7,6 +7,7 @@ mod error;
 mod inbox;
 mod park_mark;
 mod refusal;
+mod values;
 mod verbs;
 
 pub mod embedded;
@@ -17,7 +18,8 @@ pub use error::{BrokerError, KeyTypeMismatch};
 pub use inbox::{InboxCursor, InboxEntry};
 pub use park_mark::ParkMark;
 pub use refusal::RedisRefusal;
-pub use verbs::{
-    Broadcast, Broker, Claim, DeadLetter, Delivery, Entry, Health, Install, KeptEvent, LogEntry, Meta, Ownership,
-    QueueState, Reader, RefusedCard, Registry, Waker,
+pub use values::{
+    Broadcast, Claim, DeadLetter, Delivery, Entry, Health, Install, KeptEvent, LogEntry, Meta, Ownership, QueueState,
+    RefusedCard, Registry,
 };
+pub use verbs::{Broker, Reader, Waker};

@@ -14,6 +14,7 @@ mod path;
 mod payload;
 mod render;
 mod rewrite;
+mod rewritten_text;
 mod scan;
 mod scope;
 mod signatures;

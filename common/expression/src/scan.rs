@@ -7,6 +7,7 @@ use std::ops::Range;
 
 use crate::facts::{self, ComparedOperands};
 use crate::path::{check_number, check_status, is_path, passed_on, path_parts};
+use crate::rewritten_text::RewrittenText;
 use crate::tokens::{Token, Tokens, tokens};
 use crate::{ExpressionError, StepRef, hints, invalid, rewrite, signatures};
 
@@ -92,7 +93,7 @@ fn owned(names: &[&str]) -> Vec<String> {
 }
 
 fn template_with(text: &str, mut scan: Scan) -> Result<Scan, ExpressionError> {
-    let mut code = RewrittenText { text, rewritten: String::new(), copied: 0 };
+    let mut code = RewrittenText::of(text);
     let mut blocks = Blocks::default();
     let mut regions = 0;
     let mut at = 0;
@@ -149,35 +150,6 @@ fn template_with(text: &str, mut scan: Scan) -> Result<Scan, ExpressionError> {
     }
     scan.code = code.end();
     Ok(scan)
-}
-
-/// The text that runs, as far as it is written.
-struct RewrittenText<'t> {
-    text: &'t str,
-    rewritten: String,
-    copied: usize,
-}
-
-impl RewrittenText<'_> {
-    /// Rewrites the expression that begins at a token.
-    ///
-    /// - `inside`: where the text of the tokens begins.
-    fn rewrite(&mut self, inside: usize, tokens: &Tokens<'_>, from: usize, is_condition: bool) -> Option<String> {
-        let (first, last) = (tokens.places.get(from)?, tokens.places.last()?);
-        let code = rewrite::rewrite(&self.text[inside..], tokens, from, is_condition)?;
-        self.rewritten.push_str(&self.text[self.copied..inside + first.start]);
-        self.rewritten.push_str(&code);
-        self.copied = inside + last.end;
-        Some(code)
-    }
-
-    fn end(mut self) -> Option<String> {
-        if self.copied == 0 {
-            return None;
-        }
-        self.rewritten.push_str(&self.text[self.copied..]);
-        Some(self.rewritten)
-    }
 }
 
 /// Scans a bare expression.

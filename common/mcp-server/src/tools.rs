@@ -4,6 +4,7 @@ use goalmill_client::{Client, ClientError, PlanQuery};
 use goalmill_common::id::PlanId;
 use goalmill_common::random::Random;
 use goalmill_common::status::PlanStatus;
+use goalmill_common::stored_plan::{REF_FORM, StoredPlanRef};
 use goalmill_common::text::shorten;
 use rmcp::model::{Tool, ToolAnnotations};
 use serde::Deserialize;
@@ -46,12 +47,13 @@ pub(crate) fn list(writes: bool) -> Vec<Tool> {
         "success_criteria": {"type": "array", "items": {"type": "string"}, "description": "When the goal is reached."},
         "planner": {"type": "string", "description": "The planner that is asked first: rules, htn, llm or tools."},
     });
+    let key = json!({"type": "string", "description": "The same key gives the same plan."});
     let plan = json!({"plan_id": {"type": "string", "description": "The plan's id, or @latest."}});
     let submission = with(
         &goal,
         json!({
             "require_approval": {"type": "boolean", "description": "Whether a person must approve the plan before it runs."},
-            "idempotency_key": {"type": "string", "description": "The same key gives the same plan."},
+            "idempotency_key": key,
         }),
     );
     let reason = with(&plan, json!({"reason": {"type": "string", "description": "For the log."}}));
@@ -65,6 +67,12 @@ pub(crate) fn list(writes: bool) -> Vec<Tool> {
     let status = json!({
         "status": {"type": "string", "enum": PlanStatus::ALL.iter().map(|status| status.as_str()).collect::<Vec<_>>()},
         "limit": {"type": "integer", "minimum": 1, "maximum": PLANS_MAX},
+        "stored": {"type": "boolean", "description": "Lists the stored plans that run_plan can run, with the schemas of their inputs."},
+    });
+    let stored = json!({
+        "plan": {"type": "string", "description": "The stored plan: trip, its newest version, or trip@3."},
+        "inputs": {"type": "object", "description": "What the plan works with, as its input_schema says (list_plans with stored)."},
+        "idempotency_key": key,
     });
     let event = json!({
         "name": {"type": "string", "description": "The name of the event, such as payment."},
@@ -96,7 +104,7 @@ pub(crate) fn list(writes: bool) -> Vec<Tool> {
             plan.clone(),
             "plan_id",
         ),
-        ("list_plans", "The newest plans.", Reads, status, ""),
+        ("list_plans", "The newest plans, or the stored plans.", Reads, status, ""),
         ("list_agents", "The agent types with their capabilities, cost and latency.", Reads, json!({}), ""),
         ("route", "Which agent types fit a task, best first, with scores.", Reads, task, "task"),
         (
@@ -106,6 +114,7 @@ pub(crate) fn list(writes: bool) -> Vec<Tool> {
             submission,
             "goal",
         ),
+        ("run_plan", "Runs a stored plan; the answer has the plan's id.", Adds, stored, "plan"),
         (
             approval::TOOL,
             "Asks the person at this client to approve or reject a plan that waits.",
@@ -123,20 +132,22 @@ pub(crate) fn list(writes: bool) -> Vec<Tool> {
         ("send_event", "Sends an event to the plans that wait for it, or to one plan.", Adds, event, "name"),
         ("cancel_plan", "Cancels a plan and stops its running steps.", Destroys, reason, "plan_id"),
     ];
-    all.into_iter()
-        .filter(|(_, _, effect, _, _)| writes || *effect == Reads)
-        .map(|(name, about, effect, properties, required)| {
-            let required: Vec<&str> = required.split_whitespace().collect();
-            let schema = Map::from_iter([
-                ("type".to_owned(), json!("object")),
-                ("properties".to_owned(), properties),
-                ("required".to_owned(), json!(required)),
-                ("additionalProperties".to_owned(), json!(false)),
-            ]);
-            let hints = ToolAnnotations::new().read_only(effect == Reads).destructive(effect == Destroys);
-            Tool::new(name, about, schema).with_annotations(hints)
-        })
-        .collect()
+    let offered = all.into_iter().filter(|(_, _, effect, _, _)| writes || *effect == Reads);
+    offered.map(|(name, about, effect, properties, required)| tool(name, about, effect, properties, required)).collect()
+}
+
+/// - `required`: names of properties, with spaces between them.
+fn tool(name: &'static str, about: &'static str, effect: ToolEffect, properties: Value, required: &str) -> Tool {
+    let required: Vec<&str> = required.split_whitespace().collect();
+    let schema = Map::from_iter([
+        ("type".to_owned(), json!("object")),
+        ("properties".to_owned(), properties),
+        ("required".to_owned(), json!(required)),
+        ("additionalProperties".to_owned(), json!(false)),
+    ]);
+    let hints =
+        ToolAnnotations::new().read_only(effect == ToolEffect::Reads).destructive(effect == ToolEffect::Destroys);
+    Tool::new(name, about, schema).with_annotations(hints)
 }
 
 /// Properties with some more.
@@ -210,6 +221,15 @@ struct EventArguments {
 struct ListArguments {
     status: Option<PlanStatus>,
     limit: Option<usize>,
+    stored: Option<bool>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RunArguments {
+    plan: String,
+    inputs: Option<Map<String, Value>>,
+    idempotency_key: Option<String>,
 }
 
 #[derive(Deserialize)]
@@ -291,8 +311,15 @@ pub(crate) async fn call(client: &Client, name: &str, given: Value) -> Result<Va
         "preview_plan" => json!(client.preview(&arguments::<GoalArguments>(given)?.document()).await?),
         "submit_goal" => {
             let goal: GoalArguments = arguments(given)?;
-            let key = goal.idempotency_key.clone().unwrap_or_else(|| Random::system().token());
-            json!(client.submit_goal(&goal.document(), &key).await?)
+            json!(client.submit_goal(&goal.document(), &key_or_new(goal.idempotency_key.clone())).await?)
+        }
+        "run_plan" => {
+            let RunArguments { plan, inputs, idempotency_key } = arguments(given)?;
+            let plan = StoredPlanRef::parse(&plan).ok_or_else(|| {
+                let given = shorten(&plan, GIVEN_CHARS_MAX).into_owned();
+                McpToolError::Arguments(format!("`plan` must be {REF_FORM}, not `{given}`"))
+            })?;
+            json!(client.run_stored_plan(&plan, &inputs.unwrap_or_default(), &key_or_new(idempotency_key)).await?)
         }
         "plan_status" => status(client, &arguments::<PlanArguments>(given)?.plan_id).await?,
         "plan_results" => {
@@ -300,7 +327,14 @@ pub(crate) async fn call(client: &Client, name: &str, given: Value) -> Result<Va
             json!(client.results(&plan).await?)
         }
         "list_plans" => {
-            let ListArguments { status, limit } = arguments(given)?;
+            let ListArguments { status, limit, stored } = arguments(given)?;
+            if stored == Some(true) {
+                if status.is_some() || limit.is_some() {
+                    let detail = "`stored` lists all stored plans: leave `status` and `limit` out";
+                    return Err(McpToolError::Arguments(detail.into()));
+                }
+                return Ok(json!(client.stored_plans().await?));
+            }
             let limit = limit.unwrap_or(20).clamp(1, PLANS_MAX);
             json!(client.plans(&PlanQuery { limit, status, ..PlanQuery::default() }).await?)
         }
@@ -326,6 +360,10 @@ pub(crate) async fn call(client: &Client, name: &str, given: Value) -> Result<Va
         }
         name => return Err(McpToolError::Arguments(format!("there is no tool `{name}`"))),
     })
+}
+
+fn key_or_new(key: Option<String>) -> String {
+    key.unwrap_or_else(|| Random::system().token())
 }
 
 /// The plan's summary, its steps in short, open questions, and the answer to "why does it wait?".

@@ -2,6 +2,7 @@
 
 use crate::id::StepId;
 
+mod attempt;
 mod goal_changed;
 mod hook;
 mod kind;
@@ -15,6 +16,7 @@ mod table;
 mod weight;
 
 pub use crate::call::RecordedCall;
+pub use attempt::*;
 pub use goal_changed::GoalChanged;
 pub use hook::{HookAsked, HookDecided, HookDecision};
 pub use kind::{PlanEventKind, StepEventKind};

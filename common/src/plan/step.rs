@@ -13,6 +13,7 @@ use crate::id::{AgentType, StepId};
 use crate::json::Json;
 use crate::limits::Limits;
 use crate::status::StepStatus;
+use crate::word_enum::word_enum;
 
 /// The kind of a step: what executes it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
@@ -62,45 +63,22 @@ pub enum Join {
     AtLeast(u32),
 }
 
-/// A status of a dependency that has ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, schemars::JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum DependencyStatus {
-    /// It is done.
-    Completed,
-    /// Its attempts and its fallback are used up.
-    Failed,
-    /// It did not run, for whatever reason.
-    Skipped,
+word_enum! {
+    /// A status of a dependency that has ended.
+    DependencyStatus {
+        /// It is done.
+        Completed = "completed",
+        /// Its attempts and its fallback are used up.
+        Failed = "failed",
+        /// It did not run, for whatever reason.
+        Skipped = "skipped",
+    }
 }
 
 impl DependencyStatus {
-    /// The word used in plans.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Completed => "completed",
-            Self::Failed => "failed",
-            Self::Skipped => "skipped",
-        }
-    }
-
-    /// That of a step; `None` for one that has not ended by itself.
+    /// That of a step, which has the same word; `None` for one that has not ended by itself.
     pub fn of(status: StepStatus) -> Option<Self> {
-        match status {
-            StepStatus::Completed => Some(Self::Completed),
-            StepStatus::Failed => Some(Self::Failed),
-            StepStatus::Skipped => Some(Self::Skipped),
-            StepStatus::Pending
-            | StepStatus::Blocked
-            | StepStatus::Ready
-            | StepStatus::Queued
-            | StepStatus::Running
-            | StepStatus::Retrying
-            | StepStatus::Waiting
-            | StepStatus::AwaitingApproval
-            | StepStatus::Cancelled
-            | StepStatus::Revised => None,
-        }
+        Self::parse(status.as_str())
     }
 }
 

@@ -11,7 +11,7 @@ use crate::event::GoalChanged;
 use crate::failure::Failure;
 use crate::goal::{Goal, Usage};
 use crate::id::{AgentType, Namespace, PlanId, StepId, WorkerId};
-use crate::json::Json;
+use crate::json::{Json, read_given};
 use crate::plan::{DependencyStatus, StepKind, Strategy};
 use crate::report::SuggestedAdjustment;
 use crate::revision::RevisionStrategy;
@@ -75,7 +75,7 @@ pub struct PlanView {
     pub phases: Vec<PhaseView>,
     /// The output of the plan as a whole: that of its `finish` step, or else of the completed step that finished last.
     /// None before the plan has ended.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default, deserialize_with = "read_given", skip_serializing_if = "Option::is_none")]
     pub final_output: Option<Json>,
     /// In the plan's order.
     pub steps: Vec<StepView>,
@@ -242,7 +242,7 @@ pub struct StepView {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub message: Option<String>,
     /// The step's outputs, once it is completed.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default, deserialize_with = "read_given", skip_serializing_if = "Option::is_none")]
     pub outputs: Option<Json>,
     /// The outputs are incomplete: a partial success.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
@@ -293,7 +293,7 @@ pub struct Results {
     pub failures: serde_json::Map<String, serde_json::Value>,
     /// The output of the plan as a whole, once it has ended: that of its `finish` step, or else of the completed step that
     /// finished last.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default, deserialize_with = "read_given", skip_serializing_if = "Option::is_none")]
     pub final_output: Option<Json>,
     /// Seconds from the start of the first step to the end, or to the last event; none before a step has begun.
     #[serde(default, skip_serializing_if = "Option::is_none")]

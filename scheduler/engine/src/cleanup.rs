@@ -186,23 +186,11 @@ impl PlanState {
         let step = &self.steps[i];
         // Results of the cache, of another plan or of a person are not the work of this plan.
         let was_tried = step.attempt > 0;
-        match step.status {
-            StepStatus::Completed | StepStatus::Cancelled => was_tried,
-            StepStatus::Failed => {
-                let may = |class| matches!(class, FailureClass::Timeout | FailureClass::Lost);
-                was_tried && step.failure().is_some_and(|failure| may(failure.class))
-            }
-            StepStatus::Pending
-            | StepStatus::Blocked
-            | StepStatus::Ready
-            | StepStatus::Queued
-            | StepStatus::Running
-            | StepStatus::Retrying
-            | StepStatus::AwaitingApproval
-            | StepStatus::Waiting
-            | StepStatus::Skipped
-            | StepStatus::Revised => false,
-        }
+        let may_be = match step.failure().filter(|_| step.status == StepStatus::Failed) {
+            Some(failure) => matches!(failure.class, FailureClass::Timeout | FailureClass::Lost),
+            None => matches!(step.status, StepStatus::Completed | StepStatus::Cancelled),
+        };
+        was_tried && may_be
     }
 
     /// The open undo step of a step.
@@ -217,18 +205,10 @@ impl PlanState {
         if self.undo_of(i).is_some_and(|undo| self.plan.steps[undo].undoes_map()) {
             return step.status == StepStatus::Completed && step.attempt > 0;
         }
-        match step.status {
-            StepStatus::Completed | StepStatus::Failed => self.may_be_done(i),
-            StepStatus::Pending
-            | StepStatus::Blocked
-            | StepStatus::Ready
-            | StepStatus::Queued
-            | StepStatus::Running
-            | StepStatus::Retrying
-            | StepStatus::AwaitingApproval
-            | StepStatus::Waiting => step.attempt > 0,
-            StepStatus::Cancelled | StepStatus::Skipped | StepStatus::Revised => false,
+        if !step.status.is_final() {
+            return step.attempt > 0;
         }
+        matches!(step.status, StepStatus::Completed | StepStatus::Failed) && self.may_be_done(i)
     }
 
     /// Whether it is the undo step of a step that a revision removed.

@@ -7,7 +7,6 @@ use goalmill_common::command::Planned;
 use goalmill_common::config::HookPoint;
 use goalmill_common::event::{HookAsked, HookDecided, HookDecision, PlanEvent, StepCompleted, StepEvent};
 use goalmill_common::failure::{Failure, FailureClass};
-use goalmill_common::goal::Usage;
 use goalmill_common::id::StepId;
 use goalmill_common::json::Json;
 use goalmill_common::json_limits;
@@ -20,23 +19,12 @@ use crate::report::Spent;
 use crate::revise::{resolve, towards};
 use crate::state::StepHook;
 use crate::waiting::Waiting;
-use crate::{EngineContext, PlanState, Rejection, render};
+use crate::{PlanState, Rejection, render};
 
 /// The failure of what a hook refuses.
 const HOOK_REFUSED: &str = "HOOK_REFUSED";
 /// Longest reason or hint of a hook that is kept, in characters.
 const TEXT_CHARS_MAX: usize = 1_000;
-
-/// A question to the hooks of a point.
-#[derive(Clone, Debug, PartialEq)]
-pub struct HookQuestion {
-    /// The same whenever the question is asked again.
-    pub id: String,
-    pub point: HookPoint,
-    pub step: Option<StepId>,
-    /// What the hook is told.
-    pub data: Json,
-}
 
 /// The answer of the hooks of a point.
 #[derive(Clone, Debug, PartialEq)]
@@ -113,7 +101,7 @@ impl Turn<'_> {
 
     /// Asks the hooks before a step becomes ready. Returns whether the step waits.
     pub(crate) fn ask_hooks_before(&mut self, i: StepIndex) -> bool {
-        if !self.context.hooks.contains(HookPoint::OnStepStart) || self.state.is_inline(i) {
+        if !self.context.hooks.contains(HookPoint::OnStepStart) || self.state.runs_inline(i) {
             return false;
         }
         match self.state.steps[i].hook() {
@@ -255,7 +243,7 @@ impl Turn<'_> {
             | HookRuling::ChangeInputs(_)
             | HookRuling::Choose { .. } => {
                 // The engine begins and completes an inline step in one event.
-                if self.state.is_inline(i) {
+                if self.state.runs_inline(i) {
                     self.emit_next(i, StepEvent::Completed(Box::new(completed)));
                 } else {
                     self.complete_checked(i, completed);
@@ -313,11 +301,6 @@ impl Turn<'_> {
 }
 
 impl PlanState {
-    /// Whether the engine runs the step at once.
-    fn is_inline(&self, i: StepIndex) -> bool {
-        self.runs_inline(i)
-    }
-
     /// Whether the step waits for hooks, or is held by one.
     pub(crate) fn awaits_hook(&self, i: StepIndex) -> bool {
         let waits = match self.steps[i].hook() {
@@ -345,42 +328,6 @@ impl PlanState {
     /// What the hooks decided about the current replan.
     pub fn revision_hook(&self) -> Option<&HookDecided> {
         self.revising.hook.as_deref()
-    }
-
-    /// The open question to the hooks about the plan, or about a step.
-    pub fn hook_question(&self, step: Option<StepIndex>, context: &EngineContext) -> Option<HookQuestion> {
-        let asked = match step {
-            None => self.waiting.hook()?,
-            Some(i) => self.steps.get(i.as_usize())?.hook().and_then(StepHook::asked)?,
-        };
-        let data = match step {
-            None => json!({
-                "planner": self.origin.planner, "confidence": self.origin.confidence, "plan": self.live_plan(),
-                "goal": self.accepted.goal,
-            }),
-            Some(i) => self.describe_step(i, asked, context),
-        };
-        let step = step.map(|i| self.plan.steps[i].id.clone());
-        Some(HookQuestion { id: asked.id.clone(), point: asked.point, step, data: Json::of(&data) })
-    }
-
-    fn describe_step(&self, i: StepIndex, asked: &HookAsked, context: &EngineContext) -> serde_json::Value {
-        let (spec, step) = (&self.plan.steps[i], &self.steps[i]);
-        let inputs =
-            render::inputs(self, i, self.steps[i].queued_ms, &context.limits).ok().map(|inputs| inputs.value());
-        let mut data = json!({
-            "step": spec.id, "description": spec.description, "agent_type": spec.agent_type, "action": spec.action,
-            "attempt": step.attempt, "inputs": inputs,
-        });
-        if let Some(completed) = &asked.completed {
-            data["outputs"] = completed.outputs.value();
-            let mut usage = Usage { cost: completed.cost, tokens: completed.tokens };
-            step.calls().iter().for_each(|call| usage.add(call.cost, call.tokens()));
-            data["cost"] = json!(usage.cost);
-            data["tokens"] = json!(usage.tokens);
-            data["cached"] = json!(completed.cache_key.is_some());
-        }
-        data
     }
 }
 

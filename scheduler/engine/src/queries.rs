@@ -3,12 +3,11 @@
 use std::sync::{Arc, LazyLock};
 
 use goalmill_common::event::{GoalAccepted, Parent, PlanEnded, ReplanTriggered, SkipCause};
-use goalmill_common::failure::Failure;
 use goalmill_common::goal::{Priority, Usage};
-use goalmill_common::id::{AgentType, AttemptToken, DEFAULT_NAMESPACE, Namespace, PlanId, StepId, WorkerId};
+use goalmill_common::id::{AgentType, AttemptToken, DEFAULT_NAMESPACE, Namespace, PlanId, StepId};
 use goalmill_common::json::Json;
 use goalmill_common::number::to_u32;
-use goalmill_common::plan::{Plan, Step, StepKind, Strategy};
+use goalmill_common::plan::{Plan, StepKind, Strategy};
 use goalmill_common::status::{Counts, PlanStatus, StepStatus};
 
 use crate::PlanState;
@@ -18,31 +17,6 @@ use crate::waiting::Waiting;
 
 /// The queue of steps that need no worker.
 static NO_QUEUE: LazyLock<AgentType> = LazyLock::new(|| "".into());
-
-/// A read-only view of one step.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct StepSnapshot<'a> {
-    pub spec: &'a Step,
-    pub status: StepStatus,
-    /// The last attempt; 0 before the first.
-    pub attempt: u32,
-    /// The step's timer, Unix milliseconds.
-    pub due_ms: Option<u64>,
-    /// When the last attempt was queued, Unix milliseconds.
-    pub queued_ms: Option<u64>,
-    pub started_ms: Option<u64>,
-    pub finished_ms: Option<u64>,
-    pub worker: Option<&'a WorkerId>,
-    pub outputs: Option<&'a Json>,
-    pub failure: Option<&'a Failure>,
-    /// Why it is blocked, skipped or cancelled; empty otherwise.
-    pub reason: &'a str,
-    /// What the step asks a person.
-    pub question: Option<&'a str>,
-    /// Share that the running attempt reports as done, 0 to 1.
-    pub progress: Option<f64>,
-    pub message: Option<&'a str>,
-}
 
 impl PlanState {
     pub fn id(&self) -> &PlanId {
@@ -154,28 +128,6 @@ impl PlanState {
                 Some(SkipCause::Condition | SkipCause::Person | SkipCause::Revision) => true,
                 Some(SkipCause::FailurePolicy | SkipCause::DependencyFailed) | None => false,
             }
-    }
-
-    /// A read-only view of one step.
-    pub fn step(&self, i: StepIndex) -> Option<StepSnapshot<'_>> {
-        let (spec, state) = (self.plan.steps.get(i.as_usize())?, self.steps.get(i.as_usize())?);
-        let details = state.details.as_deref();
-        Some(StepSnapshot {
-            spec,
-            status: state.status,
-            attempt: state.attempt,
-            due_ms: at(state.due_ms),
-            queued_ms: at(state.queued_ms),
-            started_ms: at(state.started_ms),
-            finished_ms: at(state.finished_ms),
-            worker: state.worker.as_ref(),
-            outputs: state.outputs.as_ref(),
-            failure: state.failure(),
-            reason: self.reason_of(state),
-            question: details.and_then(|details| details.question.as_deref()),
-            progress: details.and_then(|details| details.progress),
-            message: details.and_then(|details| details.message.as_deref()).or_else(|| state.awaited_by_call()),
-        })
     }
 
     /// Steps with an attempt that is queued, with a worker, or a sub-plan. Visits every step.

@@ -10,6 +10,8 @@ use serde_json::{Map, Value};
 const USE: &str = "use";
 /// The field of a step that holds a plan.
 const PLAN: &str = "plan";
+/// All names of that field.
+const PLAN_FIELDS: [&str; 3] = [PLAN, "sub_plan", "subplan"];
 
 /// The use of a stored plan.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -49,6 +51,22 @@ pub fn put_documents(draft: &mut Value, known: &BTreeMap<StoredPlanRef, (StoredP
     });
 }
 
+/// Takes the plans out of the steps that use a stored plan; gives the places of these steps.
+pub fn take_documents(draft: &mut Value) -> BTreeSet<String> {
+    let mut places = BTreeSet::new();
+    walk_plan(draft, &mut String::new(), &mut |pointer, step| {
+        if step.get(USE).and_then(Value::as_str).and_then(StoredPlanRef::parse).is_none() {
+            return true;
+        }
+        let taken = PLAN_FIELDS.iter().filter(|key| step.shift_remove(**key).is_some()).count();
+        if taken > 0 {
+            places.insert(pointer.to_owned());
+        }
+        false
+    });
+    places
+}
+
 fn used(step: &Map<String, Value>) -> Option<StoredPlanRef> {
     if is_plan_field(step) {
         return None;
@@ -57,7 +75,7 @@ fn used(step: &Map<String, Value>) -> Option<StoredPlanRef> {
 }
 
 fn is_plan_field(step: &Map<String, Value>) -> bool {
-    [PLAN, "sub_plan", "subplan"].iter().any(|key| step.contains_key(*key))
+    PLAN_FIELDS.iter().any(|key| step.contains_key(*key))
 }
 
 /// What is done with a step and its place; says whether plans inside it are looked at.
@@ -158,5 +176,7 @@ mod tests {
         put_documents(&mut draft, &BTreeMap::from([(plan("a"), (plan("a@7"), document.clone()))]));
         assert_eq!(draft[0], json!({"id": "x", "use": "a@7", "plan": document}));
         assert_eq!(pointers(&draft), ["/0/plan/steps/0/use", "/1/use"]);
+        assert_eq!(take_documents(&mut draft), ["/0".to_owned()].into());
+        assert_eq!(draft[0], json!({"id": "x", "use": "a@7"}));
     }
 }

@@ -1,10 +1,11 @@
 //! Documents of other planners become the plans that they mean.
 
+use goalmill_common::goal::Goal;
 use goalmill_common::limits::Limits;
 use goalmill_common::plan::{OnFailure, Plan, StepKind, Strategy};
 use goalmill_common::problem::Issue;
 use goalmill_plan::document::{self, Format};
-use goalmill_plan::formats::{self, DocumentFormat, DraftKind};
+use goalmill_plan::formats::{self, DocumentFormat, DraftKind, ExportState};
 use goalmill_plan::validate;
 use serde_json::{Value, json};
 
@@ -56,6 +57,83 @@ fn refused(value: Value) -> Vec<(String, String)> {
 fn needs(plan: &Plan, id: &str) -> Vec<String> {
     let step = plan.steps.iter().find(|step| step.id.as_str() == id).expect("there is such a step");
     step.dependencies.iter().map(ToString::to_string).collect()
+}
+
+/// Everything that moves: a map of plans, a loop, waits, branches by status, undo, callbacks, clean-up.
+fn moving_plan() -> Value {
+    json!({
+        "strategy": "adaptive", "undo_on": ["failed"], "input_schema": {"type": "object"},
+        "steps": [
+            {"id": "find", "kind": "internal", "inputs": {"cities": ["Rome", "Oslo"]}},
+            {"id": "trips", "for_each": "{{ steps.find.outputs.cities }}", "as": "city", "max_parallel": 2, "items_max": 9,
+             "on_item_failure": {"at_most": 1}, "depends_on": ["find"], "inputs": {"city": "{{ city }}", "n": "{{ index }}"},
+             "plan": {"collect": "list", "failures_max": 1, "steps": [
+                {"id": "book", "agent_type": "echo", "action": "book", "undo": {"action": "cancel"}},
+                {"id": "nap", "kind": "wait", "for": "2s", "depends_on": ["book"]}]}},
+            {"id": "draft", "agent_type": "echo", "action": "write", "depends_on": ["trips"], "callback": true,
+             "inputs": {"text": "{{ previous.outputs.text | default('x') }}"},
+             "repeat": {"until": "outputs.score > 0.8", "max": 5, "delay": "10s", "on_max": "continue"}},
+            {"id": "paid", "kind": "wait", "depends_on": ["draft"], "wait": {"event": "payment", "key": "{{ goal.metadata.order }}",
+             "schema": {"type": "object"}, "timeout": "2d", "on_timeout": {"default": {"paid": false}}}},
+            {"id": "later", "kind": "wait", "depends_on": ["paid"], "until": "2027-01-31T12:00:00Z"},
+            {"id": "pay", "agent_type": "echo", "action": "pay", "depends_on": ["later"], "undo": {"action": "refund", "inputs": {"n": "{{ outputs.n }}"}}},
+            {"id": "each", "agent_type": "echo", "action": "book", "for_each": [1, 2, 3], "batch": 2, "undo": {"action": "cancel"}},
+            {"id": "notice", "agent_type": "echo", "action": "send", "depends_on": [{"step": "pay", "is": ["failed"]}, {"step": "each", "is": ["completed", "skipped"]}]},
+            {"id": "end", "kind": "finish", "depends_on": [{"step": "notice", "is": ["completed", "skipped"]}]}],
+        "always": [{"id": "report", "agent_type": "echo", "action": "report", "inputs": {"status": "{{ plan.status }}"}},
+                   {"id": "tell", "agent_type": "echo", "action": "tell", "depends_on": ["report"]}],
+    })
+}
+
+#[test]
+fn plans_that_move_are_the_same_after_every_form_and_what_has_no_equal_is_named() {
+    let state = || {
+        ExportState::unstarted(
+            "p0-1".into(),
+            Goal { description: "Go".into(), ..Goal::default() },
+            1.0,
+            "2027-01-01T00:00:00Z".into(),
+        )
+    };
+    let mut plans = vec![read(moving_plan()).plan];
+    for name in ["map", "loop", "saga", "failure-branch"] {
+        let path = format!("{}/../../docs/examples/{name}.yaml", env!("CARGO_MANIFEST_DIR"));
+        let text = std::fs::read(path).expect("the example is there");
+        plans.push(read(document::read(&text, Format::Yaml, &Limits::default()).expect("it is YAML")).plan);
+    }
+    for format in DocumentFormat::ALL.iter().copied() {
+        for plan in &plans {
+            let written = formats::export_plan(format, plan, &state());
+            let back = read(written.clone());
+            assert_eq!((back.format, &back.plan), (Some(format), plan), "{written:#}");
+        }
+        let named = formats::fields_without_equal(format, &plans[0]);
+        let steps = |name: &str| {
+            let field = named.iter().find(|field| field.name == name);
+            field.map(|field| field.steps.iter().map(ToString::to_string).collect::<Vec<_>>()).unwrap_or_default()
+        };
+        assert_eq!(steps("for_each"), ["trips", "each", "each:undo"], "{format}");
+        assert_eq!((steps("repeat"), steps("callback")), (vec!["draft".to_owned()], vec!["draft".to_owned()]));
+        assert_eq!(steps("wait"), ["paid", "later"]);
+        assert_eq!(
+            (steps("undoes"), steps("always")),
+            (vec!["pay:undo".into(), "each:undo".into()], vec!["report".into(), "tell".into()])
+        );
+        assert_eq!(steps("dependency_status"), ["notice", "end"]);
+        assert!(named.iter().any(|field| field.name == "undo_on" && field.steps.is_empty()), "{format}: {named:?}");
+        assert!(named.iter().all(|field| !["id", "description", "steps"].contains(&field.name.as_str())));
+    }
+}
+
+#[test]
+fn an_edge_may_have_statuses() {
+    let document = |edges: Value| {
+        let waits = json!({"id": "b", "agent_type": "x", "dependency_status": {"a": ["failed"]}});
+        read(json!({"nodes": [{"id": "a", "agent_type": "x"}, waits], "edges": edges})).plan.steps.remove(1)
+    };
+    let branch = document(json!([{"from": "a", "to": "b"}]));
+    assert!(branch.handles_failure_of(&"a".into()), "{branch:?}");
+    assert!(document(json!([])).dependency_status.is_empty());
 }
 
 #[test]

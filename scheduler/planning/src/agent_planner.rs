@@ -21,7 +21,7 @@ use crate::llm::parse_answer::{self, ParsedAnswer};
 use crate::llm::{finish, needs_changes};
 use crate::parse_proposal::{ReplanContext, parse_proposal};
 use crate::repair::{Edit, repair_list};
-use crate::{CallLog, PlanRequest, Planner, PlannerAnswer, PlanningError, ReviseRequest, pipeline};
+use crate::{CallLog, OfferedPlans, PlanRequest, Planner, PlannerAnswer, PlanningError, ReviseRequest, pipeline};
 
 /// What the names of these planners begin with, in `planner.order`.
 pub const AGENT_PREFIX: &str = "agent:";
@@ -142,6 +142,7 @@ impl Planner for AgentPlanner {
             "limits": limits_of(&request.limits),
             "now_ms": request.now_ms,
         });
+        offer_plans(&mut inputs, &request.terms.stored_plans);
         // An answer does not depend on the time at which it is asked for again.
         if request.call_log.plan().is_some() {
             inputs["now_ms"] = Value::Null;
@@ -185,6 +186,7 @@ impl Planner for AgentPlanner {
             "agents": request.agents,
             "limits": limits_of(&request.limits),
         });
+        offer_plans(&mut inputs, &request.terms.stored_plans);
         let replan = ReplanContext::new(request);
         let actions = ToolShortlist { agents: request.agents.clone(), left_out: 0 }.catalogue();
         let mut rounds = PlanningRounds::default();
@@ -232,7 +234,8 @@ fn draft_of(outputs: &Json, request: &PlanRequest, repairs: &mut Vec<Edit>) -> R
             let unknown_agent = if request.agents.is_empty() { Weight::Warning } else { Weight::Error };
             let weights = WeightSettings { unknown_agent, ..rules.weights };
             let rules = Rules { weights, in_order: true, ..rules };
-            let repaired = repair_list(value, &request.limits, &rules);
+            let stored = &request.terms.stored_plans;
+            let repaired = stored.repair(value, |draft| repair_list(draft, &request.limits, &rules));
             repairs.extend(edits.into_iter().chain(repaired.edits));
             repaired.outcome.map_err(|issues| (repaired.draft, issues))
         }
@@ -257,6 +260,13 @@ fn unreadable(reason: &str) -> Issue {
         pointer: String::new(),
         detail: reason.into(),
         hint: "answer with the document of a plan, or with the changes of a revision".into(),
+    }
+}
+
+/// Names the stored plans that steps may use, if there are any.
+fn offer_plans(inputs: &mut Value, stored: &OfferedPlans) {
+    if stored.views().next().is_some() {
+        inputs["stored_plans"] = stored.context();
     }
 }
 

@@ -26,8 +26,10 @@ pub mod extraction;
 mod htn;
 pub mod llm;
 mod load;
+mod offered_plans;
 mod parse_proposal;
 pub mod pipeline;
+mod proposal_forms;
 mod provenance;
 pub mod repair;
 pub mod retriever;
@@ -41,6 +43,7 @@ pub use llm::LlmPlanner;
 pub use llm::goal_reader::GoalReading;
 pub use llm::judge::CriteriaJudge;
 pub use load::LoadError;
+pub use offered_plans::{OfferedPlans, named_versions, nearest_plans};
 pub use pipeline::fallback::FirstPlanSink;
 pub use pipeline::revise::RevisionRules;
 pub use pipeline::stream::{SinkClosed, StepSink, StreamOutcome};
@@ -183,6 +186,8 @@ pub struct Terms {
     pub policy: Arc<Policy>,
     /// What of a plan that does not fit the agents is refused.
     pub weights: WeightSettings,
+    /// The stored plans that steps may use.
+    pub stored_plans: Arc<OfferedPlans>,
 }
 
 impl Terms {

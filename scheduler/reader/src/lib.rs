@@ -6,6 +6,7 @@ mod arguments;
 mod block;
 mod call_collector;
 mod call_group;
+mod call_search;
 mod calls;
 mod catalogue;
 mod edit;

@@ -6,7 +6,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::Path;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
 use goalmill_common::agent::Agent;
 use goalmill_common::clock::Clock;
@@ -29,6 +29,7 @@ mod learn;
 mod ngram;
 mod plan_routing;
 mod rank;
+mod remote_vectors;
 mod static_embedder;
 mod subword_tokenizer;
 mod subwords;
@@ -40,19 +41,14 @@ pub use embedding_table::{EmbeddingTable, EmbeddingTableError};
 pub use plan_routing::{PlanRoutes, auto_step_texts, route_plan, step_text};
 pub use rank::score;
 
-use agent_index::{AgentIndex, AgentScores, StepQuery, quantize_remote};
+use agent_index::{AgentIndex, AgentScores, StepQuery};
 use agent_rates::AgentRates;
-use agent_text::AgentText;
 use embedding_endpoint::EmbeddingEndpoint;
 use learn::Learner;
-use ttl_cache::TtlCache;
+use remote_vectors::RemoteState;
 
 /// Limit of the candidates in a result.
 pub const CANDIDATES_MAX: usize = 5;
-/// Pause after a failed request to the embedding endpoint, in milliseconds.
-const ENDPOINT_BACKOFF_MS: u64 = 30_000;
-/// Limit of step texts that wait for a remote vector.
-const PENDING_MAX: usize = 256;
 /// An agent type with a live worker ranks before one without if it has at least this share of the best similarity.
 const LIVE_SHARE: f64 = 0.7;
 
@@ -115,17 +111,6 @@ impl RankingContext<'_> {
     }
 }
 
-/// Vectors of the embedding endpoint.
-#[derive(Debug)]
-struct RemoteState {
-    steps: TtlCache<Arc<Vec<i16>>>,
-    /// Vectors of the registered agents by text.
-    agents: HashMap<String, Vec<i16>>,
-    /// Texts of steps that were routed without a vector; it is fetched for later steps with the same text.
-    pending: Vec<String>,
-    retry_at_ms: u64,
-}
-
 /// The selected agent type and its candidates.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RouteChoice {
@@ -177,12 +162,7 @@ impl Router {
             rates: Arc::new(RwLock::new(AgentRates::new(settings.half_life_ms))),
             learner: learner.map(RwLock::new),
             endpoint: EmbeddingEndpoint::from_settings(&settings),
-            remote: Mutex::new(RemoteState {
-                steps: TtlCache::new(settings.cache_ms, settings.cache_entries_max),
-                agents: HashMap::new(),
-                pending: Vec::new(),
-                retry_at_ms: 0,
-            }),
+            remote: Mutex::new(RemoteState::new(&settings)),
             settings,
             clock,
             table,
@@ -215,24 +195,6 @@ impl Router {
         read_lock(&self.live).as_ref().is_some_and(|live| !live.contains(agent_type))
     }
 
-    /// Fetches vectors from the embedding endpoint: for the agents, for these texts, and for steps that were routed
-    /// without a vector.
-    ///
-    /// Does nothing without an endpoint. If the endpoint fails, the other scorers decide.
-    pub async fn prefetch(&self, texts: &[String]) {
-        let Some(endpoint) = &self.endpoint else { return };
-        let now = self.clock.now_ms();
-        if self.remote().retry_at_ms > now {
-            return;
-        }
-        let mut wanted = std::mem::take(&mut self.remote().pending);
-        wanted.extend_from_slice(texts);
-        if let Err(error) = self.fetch(endpoint, &wanted, now).await {
-            tracing::warn!("the router works without remote vectors: {error}");
-            self.remote().retry_at_ms = now + ENDPOINT_BACKOFF_MS;
-        }
-    }
-
     /// Every agent with some similarity to `text`, best first.
     pub fn route(&self, text: &str) -> Vec<RouteCandidate> {
         self.rank(text, "", usize::MAX).candidates
@@ -253,11 +215,6 @@ impl Router {
             }
             _ => Err(Unroutable { candidates, confidence }),
         }
-    }
-
-    /// US dollars that embeddings by the endpoint have cost since the start.
-    pub fn embedding_cost(&self) -> f64 {
-        self.endpoint.as_ref().map_or(0.0, EmbeddingEndpoint::cost)
     }
 
     /// Whether a confidence is below `router.threshold`.
@@ -354,19 +311,6 @@ impl Router {
         registry.index.score(&StepQuery::new(text, self.remote_step(text)))
     }
 
-    fn remote_step(&self, text: &str) -> Option<Arc<Vec<i16>>> {
-        self.endpoint.as_ref()?;
-        let mut remote = self.remote();
-        let found = remote.steps.get(text, self.clock.now_ms());
-        if found.is_none()
-            && remote.pending.len() < PENDING_MAX
-            && !remote.pending.iter().any(|pending| pending == text)
-        {
-            remote.pending.push(text.to_owned());
-        }
-        found
-    }
-
     /// Candidates in the order of `ranked`; the first few include their factors.
     fn candidates(&self, view: &RankingContext<'_>, ranked: &[(usize, f64)]) -> Vec<RouteCandidate> {
         let RankingContext { registry, scores, learned, live } = view;
@@ -398,45 +342,6 @@ impl Router {
             }
         };
         ranked.iter().enumerate().map(candidate).collect()
-    }
-
-    async fn fetch(
-        &self,
-        endpoint: &EmbeddingEndpoint,
-        texts: &[String],
-        now: u64,
-    ) -> Result<(), embedding_endpoint::EmbedError> {
-        let registry = read_lock(&self.registry).clone();
-        if !registry.index.remote.is_set() && !registry.agents.is_empty() {
-            let agent_texts: Vec<String> =
-                registry.agents.iter().map(|agent| AgentText::from_agent(agent).text()).collect();
-            let missing: Vec<String> = {
-                let remote = self.remote();
-                agent_texts.iter().filter(|text| !remote.agents.contains_key(*text)).cloned().collect()
-            };
-            let vectors = endpoint.embed(&missing).await?;
-            let mut remote = self.remote();
-            remote.agents.extend(missing.into_iter().zip(vectors.into_iter().map(quantize_remote)));
-            let vectors_by_agent: Vec<Vec<i16>> =
-                agent_texts.iter().map(|text| remote.agents.get(text).cloned().unwrap_or_default()).collect();
-            // Drops removed agents and old texts.
-            remote.agents = agent_texts.into_iter().zip(vectors_by_agent.iter().cloned()).collect();
-            registry.index.remote.set(vectors_by_agent);
-        }
-        let missing: Vec<String> = {
-            let remote = self.remote();
-            texts.iter().filter(|text| remote.steps.get(text, now).is_none()).cloned().collect()
-        };
-        let vectors = endpoint.embed(&missing).await?;
-        let mut remote = self.remote();
-        for (text, vector) in missing.into_iter().zip(vectors) {
-            remote.steps.put(text, Arc::new(quantize_remote(vector)), now);
-        }
-        Ok(())
-    }
-
-    fn remote(&self) -> MutexGuard<'_, RemoteState> {
-        self.remote.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

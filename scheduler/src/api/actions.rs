@@ -65,7 +65,7 @@ pub(super) struct Decomposed {
 }
 
 /// `POST /v1/actions/decompose`.
-pub(crate) async fn decompose(State(api): State<Api>, body: Body) -> ApiResult<Decomposed> {
+pub(crate) async fn decompose(State(api): State<Api>, principal: Principal, body: Body) -> ApiResult<Decomposed> {
     let DecomposeBody { goal, model, strategy, settings } = response::parse_json(&response::body(body)?)?;
     let mut document =
         if let Value::Object(map) = goal { map } else { Map::from_iter([("description".to_owned(), goal)]) };
@@ -88,7 +88,8 @@ pub(crate) async fn decompose(State(api): State<Api>, body: Body) -> ApiResult<D
     }
     let text = Bytes::from(Value::Object(document).to_string());
     let parsed = submission::parse_goal(&api.scheduler, text).await?;
-    let ParsedGoal { goal, notes: read } = parsed;
+    let ParsedGoal { mut goal, notes: read } = parsed;
+    goal.namespace = principal.place(goal.namespace.take())?;
     notes.extend(read);
     let planned = effects::propose(&api.scheduler, goal.clone(), CallLog::default()).await?;
     let plan_id = format!("draft-{}", api.scheduler.random.token());

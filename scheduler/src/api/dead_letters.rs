@@ -84,13 +84,11 @@ pub(crate) async fn act(
     }
     let letter = find(&api, &principal, &agent_type, &entry).await?;
     let answer = if verb == "retry" {
-        let (plan_id, status) = shard_client::send_submission(
-            &api.scheduler,
-            &api.shards,
-            retry_request(&api, &principal, &entry, &letter).await?,
-            letter.task.len(),
-        )
-        .await?;
+        let received_ms = api.scheduler.clock.now_ms();
+        let request = retry_request(&api, &principal, &entry, &letter).await?;
+        let sent =
+            shard_client::send_submission(&api.scheduler, &api.shards, request, received_ms, letter.task.len()).await;
+        let (plan_id, status) = sent?;
         accepted(plan_id, status, Vec::new())
     } else {
         Json(view(entry.clone(), letter)).into_response()

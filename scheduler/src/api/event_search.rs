@@ -7,7 +7,7 @@ use goalmill_archive::{DataConditions, EventPosition, EventSearch, event_words, 
 use goalmill_common::clock::TIME_MS_MAX;
 use goalmill_common::document_format::DocumentFormat;
 use goalmill_common::event::Record;
-use goalmill_common::id::{ID_PATTERN, Namespace, PlanId, ShardId, is_id};
+use goalmill_common::id::{ID_PATTERN, Namespace, PlanId, ShardId};
 use goalmill_common::json::Json as Text;
 use goalmill_common::number::to_usize;
 use goalmill_common::problem::{ErrorCode, Problem};
@@ -17,6 +17,7 @@ use serde_json::{Map, Value};
 
 use super::Api;
 use super::archived_events::{self, FoundEvents};
+use super::event_cursor::{PageCursor, SearchCursor, after};
 use super::event_filter::{self, EventFilter};
 use super::namespaces;
 use super::principal::Principal;
@@ -265,70 +266,6 @@ async fn find(
     let archived = archived_events::search(archive.as_ref(), search, filter.limit, EVENTS_READ_MAX, matches).await?;
     let FoundEvents { events, older } = archived_events::merge(live, archived, filter.limit);
     Ok((events, older.map(PageCursor::Older)))
-}
-
-/// Where the next page begins.
-#[derive(Clone, Debug, PartialEq, Eq)]
-enum PageCursor {
-    /// In the store.
-    Live(SearchCursor),
-    /// Before this event of the archive; all newer events were given.
-    Older(EventPosition),
-}
-
-impl PageCursor {
-    fn read(text: &str) -> Option<Self> {
-        let older = archived_events::read_cursor(text).map(Self::Older);
-        older.or_else(|| SearchCursor::read(text).map(Self::Live))
-    }
-
-    fn write(&self) -> String {
-        match self {
-            Self::Live(cursor) => cursor.write(),
-            Self::Older(position) => archived_events::write_cursor(position),
-        }
-    }
-
-    fn plan(&self) -> &PlanId {
-        match self {
-            Self::Live(cursor) => &cursor.plan,
-            Self::Older(position) => &position.plan,
-        }
-    }
-}
-
-/// The plan to continue with and the position in its log; plans that changed earlier follow.
-#[derive(Clone, Debug, PartialEq, Eq)]
-struct SearchCursor {
-    changed_ms: u64,
-    plan: PlanId,
-    /// Events after this one were read.
-    end: u64,
-}
-
-impl SearchCursor {
-    fn read(text: &str) -> Option<Self> {
-        let mut parts = text.split(':');
-        let cursor = Self {
-            changed_ms: parts.next()?.parse().ok()?,
-            plan: parts.next().filter(|plan| is_id(plan))?.into(),
-            end: parts.next()?.parse().ok()?,
-        };
-        parts.next().is_none().then_some(cursor)
-    }
-
-    fn write(&self) -> String {
-        format!("{}:{}:{}", self.changed_ms, self.plan, self.end)
-    }
-}
-
-/// The plans from the cursor on, its own first.
-fn after(mut plans: Vec<(PlanId, u64)>, cursor: Option<&SearchCursor>) -> Vec<(PlanId, u64)> {
-    plans.sort_by(|(a, at), (b, other)| (other, b).cmp(&(at, a)));
-    let Some(cursor) = cursor else { return plans };
-    plans.retain(|(plan, changed_ms)| *plan != cursor.plan && (*changed_ms, plan) < (cursor.changed_ms, &cursor.plan));
-    plans.insert(0, (cursor.plan.clone(), cursor.changed_ms));
-    plans
 }
 
 /// The found events, and how many more may be read.

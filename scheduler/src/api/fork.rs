@@ -18,7 +18,7 @@ use super::edit::issue;
 use super::plan_access::load_plan_at;
 use super::principal::Principal;
 use super::response::{self, ApiError};
-use super::submit::{SubmissionHeaders, accepted, start_plan};
+use super::submit::{SubmissionHeaders, accepted};
 use super::{Api, payloads};
 use crate::{shard_client, submission};
 
@@ -86,7 +86,8 @@ pub(super) async fn fork(
     }
     api.scheduler.health.check_admission()?;
     let request = shard_client::submit_request(&api.scheduler, &actor, &principal.namespace, submit);
-    let (plan, status) = start_plan(api, request, received_ms, bytes).await?;
+    let (plan, status) =
+        shard_client::send_submission(&api.scheduler, &api.shards, request, received_ms, bytes).await?;
     Ok(accepted(plan, status, Vec::new()))
 }
 

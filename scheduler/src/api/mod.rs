@@ -13,6 +13,7 @@ mod dead_letters;
 mod edit;
 mod entity_tag;
 mod error_responses;
+mod event_cursor;
 mod event_feed;
 mod event_filter;
 mod event_search;

@@ -7,9 +7,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use goalmill_common::constraint::ConstraintStatus;
-use goalmill_common::event::{PlanEvent, StepEvent};
 use goalmill_common::status::{PlanStatus, ProgressGroup, StatusGroup, StepStatus};
-use goalmill_engine::{plan_transition, step_transition};
+use goalmill_engine::{EventWords, plan_event_variants, plan_transition, step_event_variants, step_transition};
 
 const NAME: &str = "vocabulary.js";
 
@@ -158,17 +157,19 @@ fn vocabulary() -> String {
     let counts = COUNTS.iter().map(|group| format!("[\"{group}\", \"{}\"]", count_colour(*group)));
     out.push_str(&counts.collect::<Vec<_>>().join(", "));
     out.push_str(
-        "];\n\n/** By type of event: the status that it leads to, where there is one; how it ends an attempt. */\n",
+        "];\n\n/** By type of event: the status that it leads to, always or by words in its data; how it ends an attempt. */\n",
     );
     out.push_str("export const EVENTS = {\n");
-    for event in PlanEvent::samples() {
+    let of_plan = plan_event_variants().into_iter().map(|(words, event)| {
         let moves = PlanStatus::ALL.iter().filter_map(|at| Some((at.as_str(), plan_transition(*at, &event)?.as_str())));
-        put_event(&mut out, event.type_name(), moves, None);
-    }
-    for event in StepEvent::samples() {
+        EventMove { name: event.type_name(), outcome: None, words, to: target(moves) }
+    });
+    let of_step = step_event_variants().into_iter().map(|(words, event)| {
         let moves = StepStatus::ALL.iter().filter_map(|at| Some((at.as_str(), step_transition(*at, &event)?.as_str())));
-        put_event(&mut out, event.type_name(), moves, event.outcome());
-    }
+        EventMove { name: event.type_name(), outcome: event.outcome(), words, to: target(moves) }
+    });
+    let moves: Vec<EventMove> = of_plan.chain(of_step).collect();
+    moves.chunk_by(|one, next| one.name == next.name).for_each(|of_type| put_event(&mut out, of_type));
     out.push_str("};\n");
     out
 }
@@ -182,13 +183,39 @@ fn put(out: &mut String, name: &str, value: &str) {
     writeln!(out, "  {name}: {value},").expect("a text can always be written to");
 }
 
-fn put_event<'a>(out: &mut String, name: &str, moves: impl Iterator<Item = (&'a str, &'a str)>, outcome: Option<&str>) {
-    let moves: Vec<(&str, &str)> = moves.collect();
+/// Where an event with these words in its data leads.
+struct EventMove {
+    name: &'static str,
+    outcome: Option<&'static str>,
+    words: EventWords,
+    to: Option<&'static str>,
+}
+
+/// The status that an event leads to; `None` where it always stays, or another status may follow each status.
+fn target(moves: impl Iterator<Item = (&'static str, &'static str)>) -> Option<&'static str> {
+    let moves: Vec<_> = moves.collect();
     let targets: BTreeSet<&str> = moves.iter().map(|(_, to)| *to).collect();
     let leads = targets.len() == 1 && moves.iter().any(|(from, to)| from != to);
-    let to = targets.first().filter(|_| leads).map(|to| format!("to: \"{to}\""));
-    let fields: Vec<String> = to.into_iter().chain(outcome.map(|word| format!("outcome: \"{word}\""))).collect();
-    put(out, name, &if fields.is_empty() { "{}".into() } else { format!("{{ {} }}", fields.join(", ")) });
+    targets.into_iter().next().filter(|_| leads)
+}
+
+/// - `of_type`: the moves of one type of event.
+fn put_event(out: &mut String, of_type: &[EventMove]) {
+    let mut fields = Vec::new();
+    let [first, ..] = of_type else { return };
+    if first.words.is_empty() {
+        fields.extend(first.to.map(|to| format!("to: \"{to}\"")));
+    } else {
+        let places: Vec<String> = first.words.iter().map(|(place, _)| format!("\"{place}\"")).collect();
+        let leads = of_type.iter().filter_map(|one| {
+            let words: Vec<&str> = one.words.iter().map(|(_, word)| *word).collect();
+            Some(format!("\"{}\": \"{}\"", words.join(" "), one.to?))
+        });
+        let leads: Vec<String> = leads.collect();
+        fields.push(format!("by: [{}], to: {{ {} }}", places.join(", "), leads.join(", ")));
+    }
+    fields.extend(first.outcome.map(|word| format!("outcome: \"{word}\"")));
+    put(out, first.name, &if fields.is_empty() { "{}".into() } else { format!("{{ {} }}", fields.join(", ")) });
 }
 
 const COUNTS: [ProgressGroup; 5] = [

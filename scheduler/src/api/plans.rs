@@ -62,8 +62,14 @@ pub(crate) async fn validate(
 }
 
 /// `POST /v1/plans:preview`: the plan, or a stream of the progress that ends with it.
-pub(crate) async fn preview(State(api): State<Api>, headers: HeaderMap, body: Body) -> Result<Response, ApiError> {
-    let parsed = submission::parse_goal(&api.scheduler, response::body(body)?).await?;
+pub(crate) async fn preview(
+    State(api): State<Api>,
+    principal: Principal,
+    headers: HeaderMap,
+    body: Body,
+) -> Result<Response, ApiError> {
+    let mut parsed = submission::parse_goal(&api.scheduler, response::body(body)?).await?;
+    parsed.goal.namespace = principal.place(parsed.goal.namespace.take())?;
     if !wants_stream(&headers) {
         return Ok(Json(preview_goal(&api, parsed, CallLog::default()).await?).into_response());
     }

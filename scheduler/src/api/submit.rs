@@ -5,7 +5,7 @@ use axum::body::Bytes;
 use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Response};
-use goalmill_common::command::{Planned, Request, Submit, fingerprint};
+use goalmill_common::command::{Planned, Submit, fingerprint};
 use goalmill_common::goal::Goal;
 use goalmill_common::id::PlanId;
 use goalmill_common::problem::{ErrorCode, Issue, Problem};
@@ -136,34 +136,11 @@ pub(super) async fn start_submission(
     let SubmissionHeaders { fingerprint, traceparent, received_ms, bytes, .. } = sent;
     let source = "http".into();
     let made = Submit { goal, plan, submission, fingerprint, source, parent: None, traceparent, fork: None };
-    let begun = start_plan(
-        api,
-        shard_client::submit_request(scheduler, &principal.actor, &principal.namespace, made),
-        received_ms,
-        bytes,
-    )
-    .await
-    .inspect_err(count_refused)?;
+    let request = shard_client::submit_request(scheduler, &principal.actor, &principal.namespace, made);
+    let begun = shard_client::send_submission(scheduler, &api.shards, request, received_ms, bytes)
+        .await
+        .inspect_err(count_refused)?;
     metrics::counter!("goalmill_goals_submitted_total", "source" => "http").increment(1);
-    Ok(begun)
-}
-
-/// Starts a plan and traces its submission.
-///
-/// - `received_ms`: arrival of the request, Unix milliseconds.
-/// - `bytes`: of its body.
-pub(super) async fn start_plan(
-    api: &Api,
-    request: Request,
-    received_ms: u64,
-    bytes: usize,
-) -> Result<(PlanId, PlanStatus), Problem> {
-    let scheduler = &api.scheduler;
-    let context = request.traceparent().map(ToOwned::to_owned);
-    let begun = shard_client::send_submission(scheduler, &api.shards, request, bytes).await?;
-    if let Some(traces) = &scheduler.traces {
-        traces.submitted(&begun.0, context.as_deref(), "http", received_ms, scheduler.clock.now_ms());
-    }
     Ok(begun)
 }
 

@@ -22,6 +22,7 @@ use tokio::time::Instant;
 use super::show_payloads;
 use crate::hooks::Point;
 use crate::scheduler::Scheduler;
+use crate::stored_plans::offered_plans;
 
 /// The reason of a planning failure after a panic.
 const PANICKED: &str = "a planner panicked: please report this bug";
@@ -43,7 +44,7 @@ pub(crate) async fn plan(
     let may_begin = scheduler.settings.planner.stream && !scheduler.hooks.decides_at(Point::OnPlanGenerated);
     let limits = goal.planning.lower_limits(&scheduler.settings.limits).inside(depth);
     let planners = &scheduler.planners;
-    let mut request = PlanRequest { limits, call_log, ..request(scheduler, goal, 0) };
+    let mut request = PlanRequest { limits, call_log, ..request(scheduler, goal, 0).await };
     // The text of a plan inside a plan is that of a planner.
     if depth == 0 {
         let reading = AssertUnwindSafe(planners.read_goal(request.clone())).catch_unwind().await;
@@ -98,12 +99,13 @@ pub(crate) async fn propose(scheduler: &Scheduler, goal: Goal, call_log: CallLog
         let problem = Problem::new(ErrorCode::PlanningFailed, error.reason).with_errors(error.issues);
         Problem { planning_trace: error.provenance, ..problem }
     };
-    let request = PlanRequest { call_log, ..request(scheduler, goal, 0) };
+    let request = PlanRequest { call_log, ..request(scheduler, goal, 0).await };
     let request = scheduler.planners.read_goal(request).await;
     scheduler.planners.plan(&request).await.map_err(refused)
 }
 
-fn request(scheduler: &Scheduler, goal: Goal, revision: u32) -> PlanRequest {
+async fn request(scheduler: &Scheduler, goal: Goal, revision: u32) -> PlanRequest {
+    let terms = terms(scheduler, &goal, &goal.description).await;
     PlanRequest {
         agents: working_agents(&scheduler.directory.agents()),
         limits: goal.planning.lower_limits(&scheduler.settings.limits),
@@ -111,14 +113,21 @@ fn request(scheduler: &Scheduler, goal: Goal, revision: u32) -> PlanRequest {
         now_ms: scheduler.clock.now_ms(),
         revision,
         call_log: CallLog::default(),
-        terms: terms(scheduler),
+        terms,
         reading: None,
     }
 }
 
-fn terms(scheduler: &Scheduler) -> Terms {
+/// - `text`: the goal, and why it is planned.
+async fn terms(scheduler: &Scheduler, goal: &Goal, text: &str) -> Terms {
     let weights = scheduler.settings.planner.weights;
-    Terms { workers: scheduler.directory.workers(), policy: scheduler.policy.clone(), weights }
+    let stored_plans = if scheduler.planners.writes_drafts(goal) {
+        offered_plans(scheduler, &goal.namespace.clone().unwrap_or_default(), text).await
+    } else {
+        Default::default()
+    };
+    let (workers, policy) = (scheduler.directory.workers(), scheduler.policy.clone());
+    Terms { workers, policy, weights, stored_plans: stored_plans.into() }
 }
 
 fn record_planning(written: Option<&StreamOutcome>, begun: Instant) {
@@ -189,13 +198,15 @@ pub(crate) async fn revise(
         None => {}
     }
     let planning = situation.goal.planning.clone();
+    let text = format!("{} {} {}", situation.goal.description, situation.reason, situation.hint);
+    let terms = terms(scheduler, &situation.goal, &text).await;
     let request = ReviseRequest {
         situation,
         agents: working_agents(&scheduler.directory.agents()),
         limits: planning.lower_limits(limits).inside(state.depth()),
         now_ms: scheduler.clock.now_ms(),
         call_log,
-        terms: terms(scheduler),
+        terms,
     };
     let rules = RevisionRules { state, limits, catalogue: request.terms.catalogue(&request.agents) };
     let asked = async {

@@ -6,6 +6,7 @@ mod event_counters;
 mod fenced_commit;
 mod ignored_entries;
 mod inbox_reader;
+mod loop_inputs;
 mod membership;
 mod outbox;
 mod ownership;

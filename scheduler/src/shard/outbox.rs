@@ -105,13 +105,7 @@ impl Outbox {
                 PostCommit::Plan { plan, goal, depth, answers } => self.plan(plan, goal, depth, answers),
                 PostCommit::Revise { state, revision, request } => self.revise(state, revision, request),
                 PostCommit::Judge { state } => self.judge(state),
-                PostCommit::CacheGet { plan, step, key } => {
-                    let (scheduler, handle) = (self.scheduler.clone(), self.handle(plan, None));
-                    self.scheduler.tasks.spawn(async move {
-                        let command = effects::cache_get(&scheduler, &handle.plan, step, key).await;
-                        handle.send(command).await;
-                    });
-                }
+                PostCommit::CacheGet { plan, step, key } => self.get_cached(plan, step, key),
                 PostCommit::LoadPayloads { plan, step, payloads } => {
                     self.spawn(self.handle(plan, None), move |scheduler, handle| async move {
                         Some(effects::load_payloads(&scheduler, &handle.plan, step, payloads).await)
@@ -122,16 +116,7 @@ impl Outbox {
                         Some(effects::ask_hooks(&scheduler, &handle.plan, *question).await)
                     });
                 }
-                PostCommit::AwaitEvent(wait) => {
-                    let (scheduler, handle) = (self.scheduler.clone(), self.handle(wait.plan_id.clone(), None));
-                    self.scheduler.tasks.spawn(async move {
-                        let Some(kept) = effects::await_event(&scheduler, &wait).await else { return };
-                        for command in kept {
-                            handle.send(command).await;
-                        }
-                        handle.wait_registered().await;
-                    });
-                }
+                PostCommit::AwaitEvent(wait) => self.await_event(wait),
                 PostCommit::StopAwaiting(wait) => {
                     let scheduler = self.scheduler.clone();
                     self.scheduler.tasks.spawn(async move { effects::stop_awaiting(&scheduler, &wait).await });
@@ -176,6 +161,25 @@ impl Outbox {
         self.spawn(self.handle(state.id().clone(), None), move |scheduler, handle| async move {
             let call_log = CallLog::new(state.revision(), Arc::new(handle), state.model_answers());
             effects::judge(&scheduler, &state, call_log).await
+        });
+    }
+
+    fn get_cached(&self, plan: PlanId, step: StepIndex, key: String) {
+        let (scheduler, handle) = (self.scheduler.clone(), self.handle(plan, None));
+        self.scheduler.tasks.spawn(async move {
+            let command = effects::cache_get(&scheduler, &handle.plan, step, key).await;
+            handle.send(command).await;
+        });
+    }
+
+    fn await_event(&self, wait: Box<WaitView>) {
+        let (scheduler, handle) = (self.scheduler.clone(), self.handle(wait.plan_id.clone(), None));
+        self.scheduler.tasks.spawn(async move {
+            let Some(kept) = effects::await_event(&scheduler, &wait).await else { return };
+            for command in kept {
+                handle.send(command).await;
+            }
+            handle.wait_registered().await;
         });
     }
 

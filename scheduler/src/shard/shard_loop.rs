@@ -6,20 +6,19 @@ use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
 
-use futures_util::stream::{self, StreamExt, TryStreamExt};
 use goalmill_broker::{BrokerError, Commit, InboxCursor};
 use goalmill_common::id::{AgentType, PlanId, ShardId};
-use goalmill_engine::PlanState;
 use tokio::sync::{Notify, mpsc};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::fenced_commit::{CommitMetrics, lacks_replica, write_commit};
 use super::inbox_reader::{InboxBatch, read_inbox};
+use super::loop_inputs::entries;
 use super::outbox::Outbox;
 use super::takeover::CarefulTakeover;
 use super::turns::{LoopInput, TurnInput, TurnOutput, Turns};
-use super::{OwnedShards, ShardMessage, recover};
+use super::{OwnedShards, ShardMessage};
 use crate::busy_poll::busy_poll;
 use crate::quarantine::{self, QuarantineRecord};
 use crate::scheduler::Scheduler;
@@ -27,9 +26,6 @@ use crate::unused_agent_types::REOPEN;
 
 /// Batches of inbox entries read ahead.
 const READ_AHEAD: usize = 2;
-
-/// Logs of parked plans that are read at once.
-const READS_AT_ONCE: usize = 16;
 
 /// Why a loop ended.
 #[derive(Debug)]
@@ -75,7 +71,7 @@ pub(crate) struct LoopIo {
     /// The commit that is being written.
     writing: Option<CommitWrite>,
     /// Inputs that the last turn had no time for, in their order.
-    left_over: Vec<LoopInput>,
+    pub(super) left_over: Vec<LoopInput>,
     /// A plan to release from quarantine.
     released_plan: Option<PlanId>,
     /// When each queue was last opened.
@@ -312,92 +308,6 @@ impl ShardLoop {
         busy_poll(self.turns.last_commit() + self.scheduler.busy_poll, come).await
     }
 
-    /// Adds the inputs that are already there, and asks the store about plans that are submitted. During a careful
-    /// takeover only the first input is handled, recorded beforehand.
-    async fn prepare_inputs(
-        &mut self,
-        mut inputs: Vec<LoopInput>,
-        inbox: &mut mpsc::Receiver<InboxBatch>,
-    ) -> Result<Vec<LoopInput>, LoopEnd> {
-        if let Some(takeover) = &mut self.takeover {
-            self.io.left_over = inputs.split_off(inputs.len().min(1));
-            if let Some(input) = inputs.first() {
-                takeover.record(&self.scheduler, self.shard, input.plans()).await?;
-                if let LoopInput::Entry(place, _) = input {
-                    takeover.mark_handled(place);
-                }
-            }
-        } else {
-            let room = self.turns.state.room();
-            while inputs.len() < room
-                && let Ok(batch) = inbox.try_recv()
-            {
-                inputs.extend(entries(Some(batch))?);
-            }
-            while inputs.len() < room
-                && let Ok(message) = self.messages.try_recv()
-            {
-                inputs.push(LoopInput::Message(message));
-            }
-        }
-        self.mark_finished_plans(&inputs).await?;
-        self.wake_parked(&inputs).await?;
-        Ok(inputs)
-    }
-
-    /// Reads the parked plans again that are due, or that inputs concern.
-    async fn wake_parked(&mut self, inputs: &[LoopInput]) -> Result<(), LoopEnd> {
-        let state = &self.turns.state;
-        let concerned = inputs.iter().flat_map(LoopInput::plans).filter(|plan| state.is_parked(plan));
-        let plans: BTreeSet<PlanId> = concerned.chain(state.parked_due()).collect();
-        if plans.is_empty() {
-            return Ok(());
-        }
-        let scheduler = self.scheduler.clone();
-        let reads = stream::iter(plans).map(async |plan| {
-            let state = recover::restore(&scheduler, plan.clone()).await?;
-            Ok::<_, BrokerError>((plan, state))
-        });
-        let read: Vec<(PlanId, Option<PlanState>)> = reads.buffered(READS_AT_ONCE).try_collect().await?;
-        for (plan, state) in read {
-            let Some(state) = state else {
-                self.turns.state.quarantine_parked(plan);
-                continue;
-            };
-            let noted = self.scheduler.stats.with_notes(std::slice::from_ref(&state));
-            if self.turns.state.unpark(state) {
-                self.scheduler.replay_stats(noted);
-            }
-        }
-        Ok(())
-    }
-
-    /// Finds out which submitted plans have already run: memory has only those that are not final.
-    async fn mark_finished_plans(&mut self, inputs: &[LoopInput]) -> Result<(), LoopEnd> {
-        let mut plans: Vec<PlanId> = Vec::new();
-        for (plan, snapshot) in inputs.iter().filter_map(LoopInput::submits) {
-            if !self.turns.state.knows_status(plan, snapshot) && !self.scheduler.is_plan_quarantined(plan) {
-                plans.push(plan.clone());
-            }
-        }
-        if plans.is_empty() {
-            return Ok(());
-        }
-        let statuses = match self.scheduler.broker.statuses(&plans).await {
-            Ok(statuses) => statuses,
-            Err(error) => {
-                quarantine::isolate_unreadable(&self.scheduler, &plans, &error).await;
-                return Err(error.into());
-            }
-        };
-        for (plan, status) in plans.into_iter().zip(statuses) {
-            if let Some(status) = status {
-                self.turns.state.mark_finished(plan, status);
-            }
-        }
-        Ok(())
-    }
-
     /// Makes sure that each queue has its consumer group before its first task can be read.
     async fn open_queues(&mut self, commit: &Commit) -> Result<(), BrokerError> {
         let is_open = |queue: &AgentType| self.io.opened.get(queue).is_some_and(|at| at.elapsed() < REOPEN);
@@ -418,10 +328,4 @@ impl ShardLoop {
         }
         Ok(())
     }
-}
-
-/// The inputs of a batch; a batch that could not be read ends the loop.
-fn entries(batch: Option<InboxBatch>) -> Result<Vec<LoopInput>, LoopEnd> {
-    let batch = batch.ok_or_else(|| LoopEnd::Lost("the inbox reader ended".into()))?;
-    Ok(batch?.into_iter().map(|(place, entry)| LoopInput::Entry(place, entry)).collect())
 }

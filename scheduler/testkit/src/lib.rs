@@ -8,6 +8,7 @@ mod comparison;
 mod duration;
 mod expectation;
 mod mock_agents;
+mod parse_test_file;
 mod recorded_plan;
 mod run_outcome;
 mod script;
@@ -21,10 +22,9 @@ pub use comparison::{LogDifference, first_difference};
 pub use duration::spoken;
 pub use expectation::check_expectations;
 pub use mock_agents::MockAgents;
+pub use parse_test_file::{parse_agents, parse_test, parse_test_file};
 pub use recorded_plan::RecordedPlan;
 pub use run_outcome::{RunError, RunOutcome};
 pub use submission::prepare_submission;
-pub use test_file::{
-    AgentMocks, PlanSource, PlanTest, TestFile, parse_agents, parse_test, parse_test_file, test_schema,
-};
+pub use test_file::{AgentMocks, PlanSource, PlanTest, TestFile, test_schema};
 pub use test_run::{Progress, TestRun};

@@ -57,8 +57,7 @@ impl TestScript {
                 id: format!("event-{}", number + 1),
                 name: event.name.clone(),
                 key: event.key.clone(),
-                // As a sender that gives none.
-                data: if event.data.is_null() { Json::default() } else { Json::of(&event.data) },
+                data: Json::of(&event.data),
             };
             script.plan(start_ms.saturating_add(event.at.0), ScriptedAct::Event(external));
         }

@@ -104,6 +104,14 @@ def test_waits_of_calls_hold_no_worker(server: Goalmill, agent: Start) -> None:
     run.answer("red", step="t")
     until(lambda: server.request("GET", "/v1/waits")["items"])
     server.send_event("payment", {"amount": 5}, key=run.id)
+    server.send_event("nothing", None, key=run.id)
+    server.send_event("empty", key=run.id)
+    with Plan("events") as events:
+        Step("n", wait={"event": "nothing", "key": run.id})
+        Step("e", wait={"event": "empty", "key": run.id})
+    waited = server.submit(events)
+    waited.result(60)
+    assert waited.results()["results"] == {"n": None, "e": {}}
     result = run.result(60)
     assert result["decision"]["approved"] is True and result["colour"] == "red" and result["event"] == {"amount": 5}
     assert result["inner"] == {"x": 7} and result["late"] == [None, {"paid": False}]

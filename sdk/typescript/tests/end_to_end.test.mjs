@@ -180,6 +180,9 @@ test('an agent waits for an event, and for its time-out', async () => {
   const submitted = await run(waits, { inputs: { key: 'o-1', timeout: '1h' } });
   await client.sendEvent('payment', { key: 'o-1', data: { paid: 3 } });
   assert.deepEqual(await submitted.result({ timeout: '30s' }), { event: { paid: 3 } });
+  await client.sendEvent('nothing', { key: 'o-1', data: null });
+  const waited = await client.submit({ steps: [{ id: 'n', wait: { event: 'nothing', key: 'o-1' } }] });
+  assert.equal(await waited.result({ timeout: '30s' }), null);
   assert.deepEqual(await (await run(waits, { inputs: { key: 'o-2', timeout: 20 } })).result(), { event: 'none' });
 });
 

@@ -123,6 +123,37 @@ async fn an_archived_plan_is_read_like_one_that_runs() -> Result<()> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn an_archived_plan_says_from_which_stored_plan_it_came() -> Result<()> {
+    let (_dir, file) = place()?;
+    let it = installation(&file, 0).await?;
+    let put = async |name: &str, plan: Value| it.post(&format!("/v1/stored-plans/{name}/versions"), &plan).await;
+    for word in ["hotels", "trains"] {
+        assert_eq!(put("trip", plan(word)).await?.0, 201);
+    }
+    assert_eq!(put("tour", json!({"steps": [{"id": "go", "use": "trip@1"}]})).await?.0, 201);
+    let (status, accepted) = it.post("/v1/stored-plans/tour:run", &json!({})).await?;
+    assert_eq!(status, 202, "{accepted:#}");
+    let tour = PlanId::from(accepted["plan_id"].as_str().unwrap_or_default());
+    has_completed(&it, &tour).await;
+    let inner = it.get(&format!("/v1/plans/{tour}")).await?["steps"][0]["sub_plan"].clone();
+    let inner = PlanId::from(inner.as_str().unwrap_or_default());
+    for (plan, from) in [(&tour, "tour@1"), (&inner, "trip@1")] {
+        has_left_the_store(&it, plan).await;
+        let view = it.get(&format!("/v1/plans/{plan}")).await?;
+        assert_eq!(view["goal"]["metadata"]["stored_plan"], from, "{view:#}");
+        let conditions = format!("$.goal.metadata.stored_plan == \"{from}\"");
+        let mut url = reqwest::Url::parse(&it.url("/v1/logs"))?;
+        url.query_pairs_mut().append_pair("types", "goal_accepted").append_pair("where", &conditions);
+        let found: Value = it.http.get(url).send().await?.json().await?;
+        assert_eq!(places(&found), [(plan.to_string(), 1)], "{found:#}");
+    }
+    assert_eq!(it.get(&format!("/v1/plans/{tour}/graph")).await?["steps"][0]["use"], "trip@1");
+    assert_eq!(it.get("/v1/stored-plans").await?["items"].as_array().map(Vec::len), Some(2), "they are no part of it");
+    it.stop().await;
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn events_of_both_are_searched_together_and_pages_meet() -> Result<()> {
     let (_dir, file) = place()?;
     let it = installation(&file, 0).await?;

@@ -87,7 +87,7 @@ async fn it_reads_unless_writes_are_set_and_is_not_there_when_off() -> Result<()
     it.stop().await;
 
     let it = start(with_mcp(McpAccess::Write)).await?;
-    assert_eq!(tool_names(&it).await?.len(), READS.len() + 5);
+    assert_eq!(tool_names(&it).await?.len(), READS.len() + 6);
     let submitted: Value = post(&it, &tools_call("submit_goal", json!({"goal": GOAL}))).send().await?.json().await?;
     let plan = submitted["result"]["structuredContent"]["plan_id"].as_str().context("it is accepted")?.into();
     let cancelled = tools_call("cancel_plan", json!({"plan_id": plan, "reason": "enough"}));
@@ -164,6 +164,56 @@ async fn a_tool_needs_the_role_and_the_namespace_of_its_route() -> Result<()> {
     let selects =
         post(&it, &tools_call("list_plans", json!({}))).bearer_auth(viewer).header("goalmill-namespace", "blue");
     assert_eq!(selects.send().await?.status(), StatusCode::FORBIDDEN);
+    it.stop().await;
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn stored_plans_are_listed_and_run_by_whom_their_routes_allow() -> Result<()> {
+    let mut it = start(with_mcp(McpAccess::Write)).await?;
+    let tokens = guard(&mut it, &[(&["viewer"], "red"), (&["submitter"], "red"), (&["submitter"], "blue")]).await?;
+    let [viewer, submitter, other] = tokens.as_slice() else { panic!("there is one for each caller") };
+    let schema = json!({"type": "object", "required": ["city"], "properties": {"city": {"type": "string"}}});
+    let plan = json!({"input_schema": schema, "steps": [step("a", "echo", &[], json!({"to": "{{ goal.metadata.inputs.city }}"}))]});
+    let put = it.http.post(it.url("/v1/stored-plans/trip/versions")).bearer_auth(submitter).json(&plan).send().await?;
+    assert_eq!(put.status(), StatusCode::CREATED);
+
+    let (failed, listed) = tool(&it, viewer, "list_plans", json!({"stored": true})).await?;
+    assert!(!failed, "{listed:#}");
+    let listed = &listed["items"][0];
+    assert_eq!((&listed["name"], &listed["version"], &listed["input_schema"]), (&json!("trip"), &json!(1), &schema));
+    let (_, none) = tool(&it, other, "list_plans", json!({"stored": true})).await?;
+    assert_eq!(none["items"], json!([]));
+    let (failed, why) = tool(&it, viewer, "list_plans", json!({"stored": true, "limit": 1})).await?;
+    assert!(failed && why.to_string().contains("leave `status` and `limit` out"), "{why:#}");
+
+    let oslo = json!({"plan": "trip", "inputs": {"city": "Oslo"}, "idempotency_key": "k"});
+    let (failed, why) = tool(&it, viewer, "run_plan", oslo.clone()).await?;
+    assert!(failed && why["code"] == "FORBIDDEN", "{why:#}");
+    let (failed, why) = tool(&it, other, "run_plan", oslo.clone()).await?;
+    assert!(failed && why["code"] == "STORED_PLAN_NOT_FOUND", "{why:#}");
+    for (arguments, said) in [
+        (json!({"plan": "trip@1", "inputs": {}}), "/inputs"),
+        (json!({"plan": "trip@7", "inputs": {"city": "Oslo"}}), "STORED_PLAN_NOT_FOUND"),
+        (json!({"plan": "trip/../..", "inputs": {}}), "`plan` must be a name"),
+    ] {
+        let (failed, why) = tool(&it, submitter, "run_plan", arguments).await?;
+        assert!(failed && why.to_string().contains(said), "{why:#}");
+    }
+    let (failed, accepted) = tool(&it, submitter, "run_plan", oslo.clone()).await?;
+    assert!(!failed, "{accepted:#}");
+    let (_, again) = tool(&it, submitter, "run_plan", oslo).await?;
+    assert_eq!(again["plan_id"], accepted["plan_id"]);
+    let plan = &accepted["plan_id"];
+    let view = async || {
+        let url = it.url(&format!("/v1/plans/{}", plan.as_str().unwrap_or_default()));
+        let answer = it.http.get(url).bearer_auth(viewer).send().await.expect("it is answered");
+        answer.json::<Value>().await.expect("it is JSON")
+    };
+    until(SOON, async || view().await["status"] == "completed").await;
+    let view = view().await;
+    assert_eq!(view["goal"]["metadata"]["stored_plan"], "trip@1");
+    assert_eq!(view["steps"][0]["outputs"]["to"], "Oslo", "{view:#}");
     it.stop().await;
     Ok(())
 }

@@ -5,7 +5,8 @@ use std::fs;
 use std::path::Path;
 
 use goalmill_broker::BrokerError;
-use goalmill_common::metric::{Label, METRICS, page};
+use goalmill_common::metric::{Label, METRICS};
+use goalmill_common::metric_page::page;
 
 use crate::docs::{read, root};
 

@@ -5,12 +5,15 @@ use std::collections::BTreeSet;
 use anyhow::{Context, Result};
 use goalmill_broker::embedded;
 use goalmill_common::clock::Clock;
+use goalmill_common::config::Dialect;
 use goalmill_common::event::{Event, PlanEvent};
 use goalmill_common::keys::Keys;
+use goalmill_demo::scripted::Scripted;
 use goalmill_tests::dev::Dev;
 use goalmill_tests::installation::{Installation, settings, step};
+use goalmill_tests::model_server::ModelServer;
 use goalmill_tests::redis_server::RedisServer;
-use goalmill_tests::wait::SOON;
+use goalmill_tests::wait::{SOON, until};
 use serde_json::{Value, json};
 
 const TRIPS: &str = "/v1/stored-plans/trip";
@@ -220,5 +223,49 @@ async fn the_command_line_puts_runs_compares_and_retires() -> Result<()> {
     assert_eq!(dev.says(&["run", &path, "--input", "city=Bern", "--wait", "-o", "name"], 0)?.lines().count(), 1);
     dev.says(&["plan", "get", "--stored", "no such plan"], 2)?;
     dev.says(&["plan", "get", "--stored", "other"], 5)?;
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_model_plans_with_the_stored_plans_of_the_namespace() -> Result<()> {
+    let uses = |plan: &str| {
+        let step = json!({"id": "s1", "description": "Make the trip", "use": plan, "inputs": {"city": "Rome"}, "dependencies": []});
+        Scripted { json: Some(json!({"steps": [step]})), ..Scripted::default() }
+    };
+    let server = ModelServer::says([uses("gone@1"), uses("tour"), uses("trip@1")]).await?;
+    let mut settings = settings();
+    settings.models = vec![server.settings("m0", Dialect::Openai)];
+    settings.planner.order = vec!["llm".into()];
+    let it = Installation::start(embedded::open(None, Clock::system())?, settings).await?;
+    until(SOON, async || it.get("/v1/agents").await.is_ok_and(|agents| agents.to_string().contains("\"echo\""))).await;
+    let part = json!({"steps": [step("say", "echo", &[], json!({"said": "part"}))]});
+    assert_eq!(put(&it, "part", &part).await?.0, 201);
+    for name in ["trip", "gone"] {
+        assert_eq!(put(&it, name, &trip("to")).await?.0, 201);
+    }
+    let tour = json!({"description": "A tour", "steps": [{"id": "all", "use": "part"}]});
+    assert_eq!(put(&it, "tour", &tour).await?.0, 201);
+    for name in ["gone", "part"] {
+        let (status, retired) = it.post(&format!("/v1/stored-plans/{name}@1:retire"), &json!({"actor": "ann"})).await?;
+        assert_eq!(status, 200, "{retired:#}");
+    }
+    // `gone@1` and what `tour` uses were retired.
+    let ended =
+        it.await_end(&it.accept("/v1/goals", &json!({"description": "Go to Rome by gone@1"})).await?, SOON).await?;
+    assert_eq!(ended["steps"][0]["outputs"], json!({"go": {"to": "to Rome 3"}}), "{ended:#}");
+    let log = it.log(&ended["plan_id"].as_str().context("it has an id")?.into()).await?;
+    let used = log.iter().find_map(|record| {
+        if let Event::Plan(PlanEvent::PlanCreated(created)) = &record.event {
+            created.plan.steps[0].stored.clone()
+        } else {
+            None
+        }
+    });
+    assert_eq!(used.as_deref(), Some("trip@1"));
+    let bodies: Vec<String> = server.seen().iter().map(|seen| seen.body.to_string()).collect();
+    assert!(bodies[0].contains("- `trip@1`: A trip") && !bodies[0].contains("`tour@1`"), "{}", bodies[0]);
+    assert!(bodies[1].contains("`gone@1` was retired by `ann`"), "{}", bodies[1]);
+    assert!(bodies[2].contains("`part@1` was retired by `ann`"), "{}", bodies[2]);
+    it.stop().await;
     Ok(())
 }

@@ -3,7 +3,9 @@
 use anyhow::{Context, Result};
 use goalmill_broker::redis;
 use goalmill_common::id::PlanId;
+use goalmill_common::json::Json as Payload;
 use goalmill_common::keys::Keys;
+use goalmill_common::view::PlanView;
 use goalmill_tests::dev::Dev;
 use goalmill_tests::installation::{Installation, settings, step};
 use goalmill_tests::redis_server::RedisServer;
@@ -177,7 +179,7 @@ async fn a_plan_with_a_start_is_paused_until_then() -> Result<()> {
     Ok(())
 }
 
-async fn an_event_reaches_all(it: Installation, server: Option<&RedisServer>) -> Result<()> {
+async fn an_event_reaches_all(mut it: Installation, server: Option<&RedisServer>) -> Result<()> {
     let plan = |key: &str| json!({"steps": [{"id": "paid", "wait": {"event": "payment", "key": key}}]});
     let event = |id: &str, key: &str| json!({"name": "payment", "key": key, "id": id, "data": {"by": id}});
     let (one, two) = (it.submit(&plan("17")).await?, it.submit(&plan("17")).await?);
@@ -202,6 +204,26 @@ async fn an_event_reaches_all(it: Installation, server: Option<&RedisServer>) ->
 
     let (status, refused) = it.post("/v1/events", &json!({"name": "two words"})).await?;
     assert_eq!((status, &refused["errors"][0]["pointer"]), (400, &json!("/name")), "{refused:#}");
+    // `null` is data too: kept for the namespace, kept by a plan, and read by a client.
+    it.post("/v1/events", &json!({"name": "payment", "key": "20", "id": "e4", "data": null})).await?;
+    let of_null = it.submit(&plan("20")).await?;
+    let view: PlanView = serde_json::from_value(it.await_end(&of_null, SOON).await?)?;
+    assert_eq!(view.steps[0].outputs, Some(Payload::null()));
+    assert_eq!(view.final_output, Some(Payload::null()));
+    let wait = |id: &str, key: &str| json!({"id": id, "wait": {"event": "payment", "key": key}});
+    let two = json!({"strategy": "sequential", "steps": [wait("first", "21"), wait("second", "22")]});
+    let keeps = it.submit(&two).await?;
+    let own = json!({"name": "payment", "key": "22", "id": "e5", "data": null});
+    let (status, told) = it.post(&format!("/v1/plans/{keeps}/events"), &own).await?;
+    assert_eq!(status, 200, "{told:#}");
+    for scheduler in std::mem::take(&mut it.schedulers) {
+        scheduler.stop().await;
+    }
+    it.add_scheduler().await?;
+    it.post("/v1/events", &json!({"name": "payment", "key": "21", "id": "e6"})).await?;
+    let view = it.await_end(&keeps, SOON).await?;
+    assert_eq!((&view["steps"][0]["outputs"], view["steps"][1].get("outputs")), (&json!({}), Some(&Value::Null)));
+
     if let Some(server) = server {
         let waiting = it.submit(&plan("19")).await?;
         let client = ::redis::Client::open(server.url())?;

@@ -6,6 +6,8 @@
 //! The worker connects when it starts, and again when a task finds the connection closed. The card of the agent type lists the
 //! server's tools with their schemas, and follows `tools/list_changed`.
 //!
+//! A task with a callback has it in the `_meta` of the call; a tool accepts it by the result `{"accepted": true}`.
+//!
 //! | what happens | failure class | code |
 //! |---|---|---|
 //! | the tool reports an error | permanent | `MCP_TOOL_ERROR` |
@@ -79,7 +81,9 @@ impl Executor for McpExecutor {
         let arguments = parse_arguments(&task.inputs)?;
         self.tools.connection.peer().await?;
         let tool = self.tool_of(task)?;
-        self.tools.call(tool, arguments, &task.idempotency_key, cancelled).await
+        let callback = task.callback.as_ref();
+        let result = self.tools.call(tool, arguments, &task.idempotency_key, callback, cancelled).await?;
+        Ok(if callback.is_some() { outputs::read_acceptance(result) } else { result })
     }
 
     fn card(&self) -> Option<Agent> {

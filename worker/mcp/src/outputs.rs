@@ -1,6 +1,8 @@
 //! The result of a tool as the outputs of a step.
 
+use goalmill_common::callback;
 use goalmill_common::failure::{Failure, FailureClass};
+use goalmill_common::json::Json;
 use goalmill_worker::executor::{ExecutionResult, clip};
 use rmcp::model::{CallToolResult, ContentBlock};
 use serde_json::{Value, json};
@@ -24,6 +26,18 @@ pub(crate) fn parse_result(result: CallToolResult) -> Result<ExecutionResult, Fa
     Ok(ExecutionResult::new(outputs))
 }
 
+/// A tool without structured content accepts a task by its text.
+pub(crate) fn read_acceptance(result: ExecutionResult) -> ExecutionResult {
+    let outputs = result.outputs.value();
+    let only_text =
+        outputs.as_object().filter(|fields| fields.len() == 1).and_then(|fields| fields.get("text")?.as_str());
+    let said = only_text.and_then(|text| Json::from_text(text.to_owned()).ok());
+    match said.filter(callback::is_accepted) {
+        Some(accepted) => ExecutionResult { outputs: accepted, ..result },
+        None => result,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -41,6 +55,21 @@ mod tests {
         let mixed =
             outputs(CallToolResult::success(vec![ContentBlock::text("a"), ContentBlock::image("AAAA", "image/png")]));
         assert_eq!((&mixed["text"], &mixed["content"][0]["type"]), (&json!("a"), &json!("image")));
+    }
+
+    #[test]
+    fn a_task_is_accepted_by_structured_content_or_by_a_text() {
+        let accepts = |result| {
+            let result = read_acceptance(parse_result(result).expect("it is a success"));
+            callback::is_accepted(&result.outputs)
+        };
+        assert!(accepts(CallToolResult::structured(json!({"accepted": true}))));
+        assert!(accepts(CallToolResult::success(vec![ContentBlock::text("{\n  \"accepted\": true\n}")])));
+        for other in ["accepted", "{\"accepted\": false}", "{\"accepted\": true, \"id\": 3}"] {
+            assert!(!accepts(CallToolResult::success(vec![ContentBlock::text(other)])), "{other}");
+        }
+        let image = ContentBlock::image("AAAA", "image/png");
+        assert!(!accepts(CallToolResult::success(vec![ContentBlock::text("{\"accepted\": true}"), image])));
     }
 
     #[test]

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use goalmill_common::callback::TaskCallback;
 use goalmill_common::clock::Clock;
 use goalmill_common::failure::{Failure, FailureClass};
 use goalmill_common::id::AgentType;
@@ -14,7 +15,7 @@ use rmcp::model::{
 use rmcp::service::{PeerRequestOptions, RequestHandle, RoleClient, ServiceError};
 use rmcp::transport::DynamicTransportError;
 use rmcp::transport::streamable_http_client::StreamableHttpError;
-use serde_json::Value;
+use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
 use crate::connection::{McpConnection, McpPeer};
@@ -34,6 +35,8 @@ pub struct McpToolSet {
 
 /// Name of the idempotency key of a call in its `_meta`.
 const IDEMPOTENCY_KEY: &str = "goalmill/idempotency_key";
+/// Name of the callback of a call in its `_meta`: an object with `url` and `token`.
+const CALLBACK: &str = "goalmill/callback";
 
 /// What a server says of one of its tools.
 #[derive(Clone, Debug, PartialEq)]
@@ -79,17 +82,22 @@ impl McpToolSet {
     /// Calls a tool; a cancelled task, and a dropped future, cancel the call at the server.
     ///
     /// - `idempotency_key`: sent as `_meta`, so that a server can recognise a call that is made again.
+    /// - `callback`: sent as `_meta`: where the outcome may go later.
     pub async fn call(
         &self,
         tool: String,
         arguments: JsonObject,
         idempotency_key: &str,
+        callback: Option<&TaskCallback>,
         cancelled: &CancellationToken,
     ) -> Result<ExecutionResult, Failure> {
         let peer = self.connection.peer().await?;
         let request = CallToolRequest::new(CallToolRequestParams::new(tool).with_arguments(arguments));
         let mut request = ClientRequest::CallToolRequest(request);
         request.get_meta_mut().insert(IDEMPOTENCY_KEY.into(), idempotency_key.into());
+        if let Some(callback) = callback {
+            request.get_meta_mut().insert(CALLBACK.into(), json!(callback));
+        }
         let result = send(&peer, request, self.timeout, cancelled).await;
         if matches!(result, Err(ServiceError::TransportClosed | ServiceError::TransportSend(_))) {
             self.connection.close().await;
@@ -195,7 +203,6 @@ fn http_status(sent: &DynamicTransportError) -> Option<(u16, Option<u64>)> {
 mod tests {
     use rmcp::model::ErrorCode;
     use rmcp::transport::streamable_http_client::HttpStatusError;
-    use serde_json::json;
 
     use super::*;
 

@@ -2,8 +2,9 @@
 
 use serde_json::{Map, Value, json};
 
+use super::ArgoConverter;
+use super::fields::{INFRASTRUCTURE, TEMPLATE_FIELDS};
 use super::scope::ArgoScope;
-use super::{ArgoConverter, INFRASTRUCTURE, TEMPLATE_FIELDS};
 use crate::import::conversion::{Place, object, seconds, step_id};
 
 impl ArgoConverter<'_> {

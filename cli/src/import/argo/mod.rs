@@ -6,6 +6,8 @@
 
 mod condition;
 mod dependencies;
+mod fields;
+mod items;
 mod leaf;
 mod scope;
 
@@ -17,69 +19,11 @@ use serde_json::{Map, Value, json};
 use super::conversion::{Findings, Place, convert_tags, convert_texts, object, step_id};
 use condition::condition;
 use dependencies::dependencies_of;
+use fields::{CALL_FIELDS, INFRASTRUCTURE, SPEC_FIELDS, TEMPLATE_FIELDS};
 use scope::ArgoScope;
 
 /// Templates that call each other, one inside the other.
 const CALLS_MAX: usize = 8;
-
-const SPEC_FIELDS: &[&str] =
-    &["entrypoint", "templates", "arguments", "onExit", "parallelism", "activeDeadlineSeconds", "templateDefaults"];
-/// What says where and as whom containers run: here that is a matter of the workers.
-const INFRASTRUCTURE: &[&str] = &[
-    "serviceAccountName",
-    "automountServiceAccountToken",
-    "nodeSelector",
-    "affinity",
-    "tolerations",
-    "imagePullSecrets",
-    "securityContext",
-    "podGC",
-    "podMetadata",
-    "podPriorityClassName",
-    "podSpecPatch",
-    "ttlStrategy",
-    "archiveLogs",
-    "artifactGC",
-    "artifactRepositoryRef",
-    "dnsConfig",
-    "dnsPolicy",
-    "executor",
-    "hostAliases",
-    "hostNetwork",
-    "schedulerName",
-    "volumes",
-    "volumeClaimTemplates",
-    "volumeClaimGC",
-    "workflowMetadata",
-    "metadata",
-    "priority",
-    "podDisruptionBudget",
-    "metrics",
-    "initContainers",
-    "sidecars",
-    "archiveLocation",
-    "resources",
-    "volumeMounts",
-    "imagePullPolicy",
-    "workingDir",
-    "ports",
-    "lifecycle",
-    "livenessProbe",
-    "readinessProbe",
-    "terminationMessagePath",
-    "terminationMessagePolicy",
-    "tty",
-    "stdin",
-    "daemon",
-];
-const TEMPLATE_FIELDS: &[&str] = &[
-    "name", "inputs", "outputs", "steps", "dag", "container", "script", "suspend", "http", "retryStrategy", "timeout",
-    "activeDeadlineSeconds", "parallelism", "synchronization", "failFast",
-];
-const CALL_FIELDS: &[&str] = &[
-    "name", "template", "inline", "arguments", "when", "withItems", "withParam", "withSequence", "continueOn",
-    "dependencies", "depends", "onExit",
-];
 
 /// Converts a workflow, a template of one, or the workflow of a cron workflow.
 ///
@@ -396,44 +340,6 @@ impl ArgoConverter<'_> {
             self.findings.no_equal(&place, format!("the dependency `{text}`"), hint);
             (Vec::new(), false)
         })
-    }
-
-    /// The list that a call is made for each item of.
-    fn items(&mut self, call: &Place<'_>, scope: &ArgoScope) -> Option<Value> {
-        if let Some(items) = call.get("withItems") {
-            return Some(self.value(&items, scope));
-        }
-        if let Some(parameter) = call.get("withParam") {
-            let text = self.scalar(&parameter, scope);
-            let whole = text.trim().strip_prefix("{{").and_then(|text| text.strip_suffix("}}"));
-            let whole = whole.filter(|inside| !inside.contains("}}"));
-            if whole.is_none() {
-                self.findings.no_equal(
-                    &parameter,
-                    "a list that is put together from texts",
-                    "name one parameter or one output",
-                );
-            }
-            return whole.map(|inside| {
-                let value = inside.trim();
-                format!("{{{{ ({value} | fromjson) if {value} is string else {value} }}}}").into()
-            });
-        }
-        let sequence = call.get("withSequence")?;
-        self.findings.check_fields(&sequence, &["count", "start", "end"], &[]);
-        let number = |key: &str| {
-            let value = sequence.value.get(key)?;
-            value.as_u64().or_else(|| value.as_str()?.parse().ok())
-        };
-        let start = number("start").unwrap_or(0);
-        let end = number("end").or_else(|| Some((start + number("count")?).saturating_sub(1)));
-        match end.filter(|end| *end >= start && end - start < 10_000) {
-            Some(end) => Some((start..=end).map(|n| Value::from(n.to_string())).collect()),
-            None => {
-                self.findings.no_equal(&sequence, "this sequence", "give numbers as `start`, `end` or `count`");
-                None
-            }
-        }
     }
 
     fn condition(&mut self, place: &Place<'_>, scope: &ArgoScope) -> Option<String> {

@@ -4,6 +4,7 @@
 //! the plan, which gets what it reads from outside as inputs. Source: Conductor OSS, "Workflow Definition" and "System
 //! Tasks", conductor-oss.github.io, 2026.
 
+mod fields;
 mod leaf;
 mod loop_end;
 mod scope;
@@ -16,69 +17,13 @@ use goalmill_common::id::is_id;
 use serde_json::{Map, Value, json};
 
 use super::conversion::{Findings, Place, convert_tags, convert_texts, object, path, quoted, step_id};
+use fields::{TASK_FIELDS, TASK_IGNORED, WORKFLOW_FIELDS, WORKFLOW_IGNORED};
 use loop_end::loop_end;
 use scope::{ConductorScope, find_variables, inner_lists};
 use step_list::{StepList, step};
 
 /// Iterations of a loop whose condition names no number.
 const ITERATIONS: u32 = 1_000;
-
-const WORKFLOW_FIELDS: &[&str] = &[
-    "name", "description", "version", "tasks", "inputParameters", "inputTemplate", "outputParameters",
-    "timeoutSeconds", "failureWorkflow",
-];
-const WORKFLOW_IGNORED: &[&str] = &[
-    "schemaVersion",
-    "ownerEmail",
-    "ownerApp",
-    "restartable",
-    "timeoutPolicy",
-    "createTime",
-    "updateTime",
-    "createdBy",
-    "updatedBy",
-    "workflowStatusListenerEnabled",
-    "accessPolicy",
-    "variables",
-    "metadata",
-    "enforceSchema",
-    "tags",
-];
-const TASK_FIELDS: &[&str] = &[
-    "name",
-    "taskReferenceName",
-    "type",
-    "description",
-    "inputParameters",
-    "optional",
-    "startDelay",
-    "retryCount",
-    "taskDefinition",
-    "decisionCases",
-    "defaultCase",
-    "evaluatorType",
-    "expression",
-    "caseValueParam",
-    "caseExpression",
-    "forkTasks",
-    "joinOn",
-    "loopOver",
-    "loopCondition",
-    "subWorkflowParam",
-    "dynamicForkTasksParam",
-    "dynamicForkTasksInputParamName",
-    "displayName",
-];
-const TASK_IGNORED: &[&str] = &[
-    "asyncComplete",
-    "rateLimited",
-    "permissive",
-    "onStateChange",
-    "defaultExclusiveJoinTask",
-    "cacheConfig",
-    "workflowTaskType",
-    "taskType",
-];
 
 /// Converts a workflow definition.
 ///

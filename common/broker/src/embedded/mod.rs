@@ -2,6 +2,7 @@
 //!
 //! Nothing depends on chance or on the order of a hash, so a run under virtual time repeats exactly.
 
+mod blobs;
 mod commit;
 mod core;
 mod deadlines;
@@ -9,8 +10,11 @@ mod journal;
 mod memory_store;
 mod reader;
 mod record;
+mod registry;
 mod signals;
 mod stream;
+mod submissions;
+mod tasks;
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};

@@ -15,7 +15,8 @@ use super::Result;
 use super::connections::Connections;
 use super::functions::Function;
 use super::subscription::Subscription;
-use crate::verbs::{CANCELLED_MS, RefusedCard, Registry};
+use crate::values::{RefusedCard, Registry};
+use crate::verbs::CANCELLED_MS;
 
 /// Workers and schedulers that were not seen for so long are forgotten, in milliseconds.
 const REMEMBER_MS: u64 = 24 * 3_600_000;

@@ -10,7 +10,8 @@ use goalmill_common::event::{
 };
 use goalmill_common::failure::Failure;
 use goalmill_common::number::to_u32;
-use goalmill_common::revision::{Answered, Refusal, Trigger};
+use goalmill_common::revision::Trigger;
+use goalmill_common::situation::{Answered, Refusal};
 use goalmill_common::status::{PlanStatus, StepStatus};
 
 use super::counts::{clear_tracked, transition};

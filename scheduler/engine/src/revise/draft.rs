@@ -17,7 +17,7 @@ use serde_json::{Map, Value};
 
 use super::Delta;
 use super::inner_plan::into_plan;
-use super::rewrite::rename;
+use super::rewrite::redirect;
 use crate::PlanState;
 use crate::graph::StepIndex;
 use crate::transitions::is_changeable;
@@ -369,22 +369,6 @@ impl<'a> RevisionDraft<'a> {
         let near = nearest(name, state.plan.phases.iter().map(|phase| phase.id.as_str()));
         let hint = near.map_or("name a phase of this plan".into(), |near| format!("did you mean `{near}`?"));
         self.refuse("PHASE_UNKNOWN", format!("there is no phase `{name}`"), hint);
-    }
-}
-
-/// Replaces one dependency of a step by others.
-fn redirect(step: &mut Step, old: &StepId, new: &[StepId]) {
-    step.dependencies.retain(|id| id != old);
-    for id in new {
-        if !step.dependencies.contains(id) {
-            step.dependencies.push(id.clone());
-        }
-    }
-    if let Some(allowed) = step.dependency_status.remove(old) {
-        step.dependency_status.extend(new.iter().map(|id| (id.clone(), allowed.clone())));
-    }
-    if let [new] = new {
-        rename(step, old, new);
     }
 }
 

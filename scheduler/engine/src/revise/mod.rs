@@ -23,7 +23,8 @@ use goalmill_common::event::{HookDecided, QuestionAsked, RevisionProposed};
 use goalmill_common::limits::Limits;
 use goalmill_common::plan::RevisionPolicy;
 use goalmill_common::problem::Issue;
-use goalmill_common::revision::{Answered, Change, Refusal, RevisionRecord, RevisionStrategy};
+use goalmill_common::revision::{Change, RevisionRecord, RevisionStrategy};
+use goalmill_common::situation::{Answered, Refusal};
 use goalmill_plan::validate::Rules;
 
 use crate::PlanState;

@@ -1,4 +1,4 @@
-//! Rewrites expressions that refer to a replaced step.
+//! Rewrites what refers to a replaced step: dependencies and expressions.
 
 use goalmill_common::id::StepId;
 use goalmill_common::json::Json;
@@ -76,6 +76,22 @@ fn named(text: &str, old: &str) -> Option<usize> {
 
 fn is_word(c: char) -> bool {
     c.is_alphanumeric() || c == '_'
+}
+
+/// Replaces one dependency of a step by others.
+pub(super) fn redirect(step: &mut Step, old: &StepId, new: &[StepId]) {
+    step.dependencies.retain(|id| id != old);
+    for id in new {
+        if !step.dependencies.contains(id) {
+            step.dependencies.push(id.clone());
+        }
+    }
+    if let Some(allowed) = step.dependency_status.remove(old) {
+        step.dependency_status.extend(new.iter().map(|id| (id.clone(), allowed.clone())));
+    }
+    if let [new] = new {
+        rename(step, old, new);
+    }
 }
 
 #[cfg(test)]

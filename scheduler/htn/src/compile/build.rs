@@ -1,14 +1,17 @@
 //! Compiles a domain and a problem: replaces names by numbers.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
-use crate::facts::{Object, mix};
+use crate::facts::Object;
 use crate::index::to_u32;
 use crate::model::{self, ActionEffect, Domain, Formula, Network, PlanningProblem, Term, TypedName};
 
+use super::arrange::arrange;
+use super::ground_method::assemble;
+use super::recursion::mark_recursive;
 use super::{
     Arg, CompiledProblem, CompiledTask, Condition, ConditionalEffect, GroundAction, GroundMethod, GroundSubtask,
-    Literal, MethodCheck, Sort, SortId, TaskId, TaskKind, necessary,
+    Literal, Sort, SortId, TaskId, TaskKind, necessary,
 };
 
 /// Most variables of one method; more are no error of the language but of this planner.
@@ -374,143 +377,4 @@ fn names(objects: &BTreeMap<&str, Object>) -> Vec<String> {
         (*name).clone_into(&mut names[*id as usize]);
     }
     names
-}
-
-/// Puts calls into an order that agrees with `before`, and keeps of `before` only what does not follow.
-fn arrange(
-    calls: Vec<(TaskId, Vec<Arg>)>,
-    before: &[(usize, usize)],
-    line: Option<u64>,
-) -> (Vec<GroundSubtask>, Vec<usize>) {
-    let count = calls.len();
-    let rank = |n: usize| match line {
-        None | Some(0) => (0, n),
-        Some(seed) => (mix(seed ^ mix(n as u64)), n),
-    };
-    let mut order: Vec<usize> = Vec::with_capacity(count);
-    let mut waits = vec![0usize; count];
-    let mut next = vec![Vec::new(); count];
-    for (a, b) in before.iter().collect::<BTreeSet<_>>() {
-        waits[*b] += 1;
-        next[*a].push(*b);
-    }
-    let mut ready: BTreeSet<(u64, usize)> = (0..count).filter(|n| waits[*n] == 0).map(rank).collect();
-    while let Some((_, n)) = ready.pop_first() {
-        order.push(n);
-        for b in &next[n] {
-            waits[*b] -= 1;
-            if waits[*b] == 0 {
-                ready.insert(rank(*b));
-            }
-        }
-    }
-    let mut place = vec![0; count];
-    for (at, n) in order.iter().enumerate() {
-        place[*n] = at;
-    }
-    // What is reached from each, as bits, last first: an edge is kept if no other successor leads there.
-    let words = count.div_ceil(64);
-    let mut reach = vec![0u64; count * words];
-    let mut after: Vec<Vec<usize>> = vec![Vec::new(); count];
-    for at in (0..count).rev() {
-        let targets: BTreeSet<usize> = next[order[at]].iter().map(|n| place[*n]).collect();
-        for target in targets {
-            if reach[at * words + target / 64] & (1 << (target % 64)) == 0 {
-                after[at].push(target);
-                let (low, high) = reach.split_at_mut(target * words);
-                for (mine, further) in low[at * words..].iter_mut().zip(&high[..words]) {
-                    *mine |= further;
-                }
-                reach[at * words + target / 64] |= 1 << (target % 64);
-            }
-        }
-    }
-    if line.is_some() {
-        after = (0..count).map(|at| Vec::from_iter((at + 1 < count).then_some(at + 1))).collect();
-    }
-    let mut subtasks: Vec<GroundSubtask> = Vec::with_capacity(count);
-    let mut calls: Vec<Option<(TaskId, Vec<Arg>)>> = calls.into_iter().map(Some).collect();
-    for (at, n) in order.iter().enumerate() {
-        let (task, args) = calls[*n].take().expect("each call is taken once");
-        subtasks.push(GroundSubtask { task, args, after: after[at].clone(), waits: 0 });
-    }
-    for target in after.iter().flatten() {
-        subtasks[*target].waits += 1;
-    }
-    (subtasks, order)
-}
-
-/// Divides a condition into what binds variables and what is tested once they are bound.
-fn assemble(
-    name: String,
-    head: Vec<Arg>,
-    sorts: Vec<SortId>,
-    condition: Condition,
-    subtasks: Vec<GroundSubtask>,
-    positions: Vec<usize>,
-    width: usize,
-) -> GroundMethod {
-    let mut conjuncts = Vec::new();
-    condition.conjuncts(&mut conjuncts);
-    let last = to_u32(subtasks.iter().filter(|s| s.after.is_empty()).count());
-    let mut method = GroundMethod {
-        name,
-        head,
-        sorts,
-        joins: Vec::new(),
-        masks: Vec::new(),
-        checks: Vec::new(),
-        subtasks,
-        positions,
-        last,
-        width,
-    };
-    for conjunct in conjuncts {
-        method.demand(conjunct);
-    }
-    method
-}
-
-impl GroundMethod {
-    /// Adds a condition that must hold when the method is taken.
-    pub fn demand(&mut self, condition: Condition) {
-        let parameters = self.sorts.len();
-        if self.joins.len() < 128
-            && let Condition::Fact(literal) = condition
-        {
-            if !self.joins.contains(&literal) {
-                self.masks.push(Condition::Fact(literal.clone()).mask(parameters));
-                self.joins.push(literal);
-            }
-        } else {
-            self.checks.push(MethodCheck { mask: condition.mask(parameters), condition });
-        }
-    }
-}
-
-/// Finds the tasks that can occur below themselves.
-fn mark_recursive(compiled: &mut CompiledProblem) {
-    let below: Vec<BTreeSet<usize>> = compiled
-        .tasks
-        .iter()
-        .map(|task| match &task.kind {
-            TaskKind::Primitive(_) => BTreeSet::new(),
-            TaskKind::Compound(methods) => methods
-                .iter()
-                .flat_map(|m| &compiled.methods[*m as usize].subtasks)
-                .map(|s| s.task as usize)
-                .filter(|t| matches!(compiled.tasks[*t].kind, TaskKind::Compound(_)))
-                .collect(),
-        })
-        .collect();
-    for start in 0..below.len() {
-        let mut seen = BTreeSet::new();
-        let mut open: Vec<usize> = below[start].iter().copied().collect();
-        while let Some(task) = open.pop() {
-            if seen.insert(task) {
-                open.extend(&below[task]);
-            }
-        }
-        compiled.tasks[start].recursive = seen.contains(&start);
-    }
 }

@@ -1,8 +1,11 @@
 //! Compiled domain and problem, the input of the search.
 
+mod arrange;
 mod build;
 mod formula;
+mod ground_method;
 mod necessary;
+mod recursion;
 
 use crate::facts::Object;
 

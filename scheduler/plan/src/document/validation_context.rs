@@ -48,6 +48,8 @@ pub(crate) struct ValidationContext<'l> {
     steps: Cell<usize>,
     /// Estimated bytes of the compiled schemas.
     schema_bytes: Cell<usize>,
+    /// The plan that is read is a copy of a stored plan.
+    is_stored: Cell<bool>,
 }
 
 /// Errors for which the nearest word is looked up.
@@ -56,11 +58,27 @@ const GUESSES_MAX: usize = 20;
 impl<'l> ValidationContext<'l> {
     pub(crate) fn new(limits: &'l Limits) -> Self {
         let (errors, warnings, schemas) = (RefCell::default(), RefCell::default(), RefCell::default());
-        Self { limits, rules: None, errors, warnings, schemas, steps: Cell::new(0), schema_bytes: Cell::new(0) }
+        let (steps, schema_bytes, is_stored) = Default::default();
+        Self { limits, rules: None, errors, warnings, schemas, steps, schema_bytes, is_stored }
     }
 
     pub(crate) fn with_rules(limits: &'l Limits, rules: &'l Rules<'l>) -> Self {
         Self { rules: Some(rules), ..Self::new(limits) }
+    }
+
+    /// What is asked of the steps that a planner writes. A stored plan is held to what submitted plans are held to.
+    pub(crate) fn planner_rules(&self) -> Option<&'l Rules<'l>> {
+        self.rules.filter(|_| !self.is_stored.get())
+    }
+
+    /// Reads a plan inside a plan.
+    ///
+    /// - `is_stored`: it is a copy of a stored plan.
+    pub(crate) fn inside<T>(&self, is_stored: bool, read: impl FnOnce() -> T) -> T {
+        let outer = self.is_stored.replace(is_stored || self.is_stored.get());
+        let inner = read();
+        self.is_stored.set(outer);
+        inner
     }
 
     #[cfg_attr(test, track_caller)]

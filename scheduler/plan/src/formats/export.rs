@@ -2,6 +2,9 @@
 //!
 //! A field that a form has no name for stands there under our own name, so that the document read again is the same plan.
 
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+
 use goalmill_common::clock::{parse_rfc3339, rfc3339};
 use goalmill_common::document_format::DocumentFormat;
 use goalmill_common::goal::Goal;
@@ -78,22 +81,31 @@ fn step_result(step: &StepView) -> Value {
 
 /// Writes a plan in another form, with its state.
 pub fn export_plan(format: DocumentFormat, plan: &Plan, state: &ExportState) -> Value {
-    let export = Export { state };
-    let map = match format {
-        DocumentFormat::Subtasks => with_strategies(export.subtasks(plan)),
-        DocumentFormat::PlanAndExecute => with_strategies(export.plan_and_execute(plan)),
-        DocumentFormat::Actions => with_strategies(export.actions(plan)),
-        DocumentFormat::Phases => export.phases(plan),
-        DocumentFormat::Nodes => export.nodes(plan),
-    };
-    Value::Object(map)
+    Value::Object(Export::new(state).write(format, plan))
+}
+
+/// A field that a form has no name for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OwnField {
+    pub name: String,
+    /// The steps that have it; empty for a field of the plan.
+    pub steps: Vec<StepId>,
+}
+
+/// The fields of a plan that stand under our own names when it is written in another form: other readers do not know
+/// them.
+pub fn fields_without_equal(format: DocumentFormat, plan: &Plan) -> Vec<OwnField> {
+    let state = ExportState::unstarted(String::new(), Goal::default(), 1.0, String::new());
+    let export = Export::new(&state);
+    export.write(format, plan);
+    export.own.into_inner().into_iter().map(|(name, steps)| OwnField { name, steps }).collect()
 }
 
 /// Writes a revision in the form `subtasks`, the only one that has revisions.
 ///
 /// - `state`: of the plan now.
 pub fn export_revision(record: &RevisionRecord, state: &ExportState) -> Value {
-    let export = Export { state };
+    let export = Export::new(state);
     let added: Vec<Value> = record.added.iter().map(|step| Value::Object(export.subtask(step))).collect();
     let removed: Vec<&StepId> = record.removed.iter().map(|step| &step.id).chain(&record.skipped).collect();
     let modified: Vec<&StepId> = record.modified.iter().map(|step| &step.after.id).collect();
@@ -112,6 +124,8 @@ pub fn export_revision(record: &RevisionRecord, state: &ExportState) -> Value {
 
 struct Export<'a> {
     state: &'a ExportState,
+    /// What stands under our own names, and in which steps.
+    own: RefCell<BTreeMap<String, Vec<StepId>>>,
 }
 
 /// A document or a part of one in our own form, whose fields are taken one by one.
@@ -183,7 +197,32 @@ fn with_strategies(mut plan: Map<String, Value>) -> Map<String, Value> {
     plan
 }
 
-impl Export<'_> {
+impl<'a> Export<'a> {
+    fn new(state: &'a ExportState) -> Self {
+        Self { state, own: RefCell::default() }
+    }
+
+    fn write(&self, format: DocumentFormat, plan: &Plan) -> Map<String, Value> {
+        match format {
+            DocumentFormat::Subtasks => with_strategies(self.subtasks(plan)),
+            DocumentFormat::PlanAndExecute => with_strategies(self.plan_and_execute(plan)),
+            DocumentFormat::Actions => with_strategies(self.actions(plan)),
+            DocumentFormat::Phases => self.phases(plan),
+            DocumentFormat::Nodes => self.nodes(plan),
+        }
+    }
+
+    /// Writes the fields that the form has no name for.
+    ///
+    /// - `step`: that has them; none for the plan.
+    fn put_own(&self, map: &mut Map<String, Value>, own: Map<String, Value>, step: Option<&StepId>) {
+        let mut noted = self.own.borrow_mut();
+        for name in own.keys() {
+            noted.entry(name.clone()).or_default().extend(step.cloned());
+        }
+        map.extend(own);
+    }
+
     fn status(&self, id: &str) -> StepStatus {
         self.state.steps.get(id).map_or(StepStatus::Pending, |(status, _)| *status)
     }
@@ -223,7 +262,7 @@ impl Export<'_> {
         if !metadata.is_empty() {
             map.insert("metadata".into(), Value::Object(metadata));
         }
-        map.extend(own);
+        self.put_own(&mut map, own, None);
         map
     }
 
@@ -256,7 +295,7 @@ impl Export<'_> {
             policy.extend(retry);
             map.insert("retry_policy".into(), Value::Object(policy));
         }
-        map.extend(own);
+        self.put_own(&mut map, own, Some(&step.id));
         map
     }
 
@@ -271,7 +310,7 @@ impl Export<'_> {
         put(&mut map, "estimated_total_tokens", take_estimate(&mut own, "tokens"));
         map.insert("status".into(), json!(plan_word(self.state.status)));
         map.insert("created_at".into(), json!(self.state.created_at));
-        map.extend(own);
+        self.put_own(&mut map, own, None);
         map
     }
 
@@ -293,7 +332,7 @@ impl Export<'_> {
         put(&mut map, "estimated_tokens", take_estimate(&mut own, "tokens"));
         map.insert("status".into(), json!(self.status(step.id.as_str()).progress_group()));
         put(&mut map, "result", self.result(step.id.as_str()));
-        map.extend(own);
+        self.put_own(&mut map, own, Some(&step.id));
         map
     }
 
@@ -324,7 +363,7 @@ impl Export<'_> {
             metadata.insert("max_replans".into(), json!(max));
         }
         map.insert("metadata".into(), Value::Object(metadata));
-        map.extend(own);
+        self.put_own(&mut map, own, None);
         map
     }
 
@@ -344,7 +383,7 @@ impl Export<'_> {
                 own.shift_remove("kind");
                 map.insert("subtasks".into(), self.nested_subtasks(inner, false));
             }
-            map.extend(own);
+            self.put_own(&mut map, own, Some(&step.id));
             Value::Object(map)
         };
         plan.steps.iter().map(one).collect()
@@ -376,7 +415,7 @@ impl Export<'_> {
         if let Some(at) = &summary.finished_at {
             map.insert("completedAt".into(), json!(at));
         }
-        map.extend(own);
+        self.put_own(&mut map, own, None);
         map
     }
 
@@ -422,7 +461,7 @@ impl Export<'_> {
         map.insert("status".into(), json!(run_word(self.status(step.id.as_str()))));
         put(&mut map, "result", self.result(step.id.as_str()));
         map.insert("order".into(), json!(order));
-        map.extend(own);
+        self.put_own(&mut map, own, Some(&step.id));
         Value::Object(map)
     }
 
@@ -448,7 +487,7 @@ impl Export<'_> {
         map.insert("nodes".into(), Value::Object(nodes));
         map.insert("edges".into(), Value::Object(edges));
         map.insert("status".into(), json!(plan_word(self.state.status)));
-        map.extend(own);
+        self.put_own(&mut map, own, None);
         map
     }
 
@@ -459,17 +498,17 @@ impl Export<'_> {
         map.insert("type".into(), take_or(&mut own, "kind", json!("tool")));
         put(&mut map, "toolId", take(&mut own, "action"));
         map.insert("input".into(), take_or(&mut own, "inputs", json!({})));
-        // Edges say what a step waits for, in the order of the plan.
+        // Edges say what a step waits for, in the order of the plan, and nothing about statuses.
         let by_edges: Vec<_> =
             plan.steps.iter().map(|other| &other.id).filter(|id| step.dependencies.contains(id)).collect();
-        if step.dependencies.iter().eq(by_edges) {
+        if step.dependency_status.is_empty() && step.dependencies.iter().eq(by_edges) {
             own.shift_remove("dependencies");
         }
         let mut meta = Map::new();
         meta.insert("status".into(), json!(self.status(step.id.as_str()).progress_group()));
         put(&mut meta, "result", self.result(step.id.as_str()));
         map.insert("meta".into(), Value::Object(meta));
-        map.extend(own);
+        self.put_own(&mut map, own, Some(&step.id));
         Value::Object(map)
     }
 }

@@ -27,7 +27,7 @@ use goalmill_common::limits::Limits;
 use goalmill_common::problem::Issue;
 use serde_json::Value;
 
-pub use export::{ExportState, export_plan, export_revision};
+pub use export::{ExportState, OwnField, export_plan, export_revision, fields_without_equal};
 pub use foreign::{ForeignWorkflow, foreign_workflow};
 pub use log::log_entries;
 pub use nodes::{JoinedStream, join_stream};

@@ -11,9 +11,9 @@ use goalmill_common::problem::Issue;
 
 use super::catalogue::Catalogue;
 use super::graph::StepNumbers;
-use super::inputs;
 use super::origin::Origin;
 use super::rules::{Policy, Rules, Weight};
+use super::{inputs, plan_inputs};
 use crate::document::{DocumentPath, ValidationContext, shorten};
 
 pub(super) fn check_agents(
@@ -22,7 +22,7 @@ pub(super) fn check_agents(
     origins: &[Origin<'_>],
     index: &StepNumbers,
 ) {
-    inputs::check_sub_plans(context, plan, origins);
+    plan_inputs::check_sub_plans(context, plan, origins);
     let Some(rules) = context.rules else { return };
     if let Some(catalogue) = rules.catalogue {
         let check = Check { context, rules, catalogue, told: RefCell::default(), offered: RefCell::default() };

@@ -21,15 +21,31 @@ pub(super) fn read<'v>(fields: &Fields<'v, '_>, step: &mut Step) -> Vec<Dependen
         return dependencies;
     };
     for (id, words) in map {
-        let at = at.key(id);
-        if dependencies.iter().any(|dependency| dependency.id.as_str() == id) {
-            insert(fields.context, &at, step, id, words);
-        } else {
-            let detail = format!("`{}` is no dependency of the step; its statuses are ignored", shorten(id));
-            fields.context.warn("UNUSED_FIELD", &at, detail, "remove them, or list the step under `dependencies`");
-        }
+        insert(fields.context, &at.key(id), step, id, words);
     }
     dependencies
+}
+
+/// Drops statuses of steps that are no dependencies, once the edges of the plan are known.
+pub(super) fn drop_unused(context: &ValidationContext<'_>, steps: &mut [Step], origins: &[Origin<'_>]) {
+    for (step, origin) in steps.iter_mut().zip(origins) {
+        let at = DocumentPath::Pointer(&origin.at);
+        let at = at.key("dependency_status");
+        step.dependency_status.retain(|id, _| {
+            let is_used = origin.dependencies.iter().any(|dependency| dependency.id == *id);
+            if !is_used {
+                let detail =
+                    format!("`{}` is no dependency of the step; its statuses are ignored", shorten(id.as_str()));
+                context.warn(
+                    "UNUSED_FIELD",
+                    &at.key(id.as_str()),
+                    detail,
+                    "remove them, or list the step under `dependencies`",
+                );
+            }
+            is_used
+        });
+    }
 }
 
 fn dependencies<'v>(fields: &Fields<'v, '_>, step: &mut Step) -> Vec<Dependency<'v>> {

@@ -21,7 +21,7 @@ pub(super) fn imply_dependencies(
     origins: &mut [Origin<'_>],
     index: &StepNumbers,
 ) {
-    let in_order = context.rules.is_some_and(|rules| rules.in_order);
+    let in_order = context.planner_rules().is_some_and(|rules| rules.in_order);
     for (i, (step, origin)) in plan.steps.iter().zip(origins).enumerate() {
         if step.is_cleanup() {
             continue;
@@ -182,7 +182,7 @@ impl ExpressionCheck<'_, '_> {
             }
             if target as usize > step
                 && !self.plan.steps[step].is_cleanup()
-                && self.context.rules.is_some_and(|rules| rules.in_order)
+                && self.context.planner_rules().is_some_and(|rules| rules.in_order)
             {
                 self.later_step(at, step, &r.step);
                 continue;

@@ -7,9 +7,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use goalmill_common::hash::HashMap;
-use goalmill_common::json::Json;
 use goalmill_common::plan::{Plan, Step};
-use goalmill_common::problem::Issue;
 use goalmill_common::text::pointer_part;
 use jsonschema::error::ValidationErrorKind;
 use serde_json::{Map, Value};
@@ -21,12 +19,12 @@ use super::names;
 use super::origin::Origin;
 use super::path::{Mention, mentions};
 use super::rules::{Rules, Weight, min_warning};
-use crate::document::{DocumentPath, ValidationContext, issue, shorten};
+use crate::document::{DocumentPath, ValidationContext, shorten};
 use crate::schema::{Schema, Unusable};
 use goalmill_expression::is_plain;
 
 /// Issues of one step's inputs that are listed.
-const LISTED_MAX: usize = 20;
+pub(super) const LISTED_MAX: usize = 20;
 
 pub(super) fn check(
     context: &ValidationContext<'_>,
@@ -47,66 +45,6 @@ pub(super) fn check(
     for (i, origin) in origins.iter().enumerate().filter(|(i, _)| !plan.steps[*i].kind.is_inline()) {
         check.step(i, origin);
     }
-}
-
-/// The inputs of the plans inside a plan, against the schemas that those declare.
-pub(super) fn check_sub_plans(context: &ValidationContext<'_>, plan: &Plan, origins: &[Origin<'_>]) {
-    for (step, origin) in plan.steps.iter().zip(origins) {
-        let Some(schema) = step.plan.as_ref().and_then(|plan| plan.input_schema.as_ref()) else { continue };
-        let given = origin.inputs.cloned().unwrap_or_else(|| Value::Object(Map::new()));
-        if is_wholly_open(&given) {
-            continue;
-        }
-        let mut places = Vec::new();
-        collect(&given, &mut String::new(), &mut places);
-        let is_certain = |pointer: &str, kind: &ValidationErrorKind| {
-            !is_excused(pointer, kind, &places) && !is_asked(step, pointer, kind)
-        };
-        let issues = input_issues(schema, &with_defaults(schema, given.clone()), is_certain);
-        for Issue { code, pointer, detail, hint } in issues {
-            origin.with_key(origin.inputs_key, |at| {
-                let pointer = format!("{}{pointer}", at.pointer());
-                context.error(&code, &DocumentPath::Pointer(&pointer), detail, hint);
-            });
-        }
-    }
-}
-
-/// The inputs of a plan, with the `default` of each property of its schema that is missing.
-pub fn with_defaults(schema: &Json, mut inputs: Value) -> Value {
-    let schema = schema.value();
-    let properties = schema.get("properties").and_then(Value::as_object);
-    if let (Value::Object(given), Some(properties)) = (&mut inputs, properties) {
-        for (name, property) in properties {
-            if let Some(default) = property.get("default").filter(|_| !given.contains_key(name)) {
-                given.insert(name.clone(), default.clone());
-            }
-        }
-    }
-    inputs
-}
-
-/// Why the inputs of a plan do not match its schema; pointers lead into the inputs.
-pub fn check_inputs(schema: &Json, inputs: &Value) -> Vec<Issue> {
-    input_issues(schema, inputs, |_, _| true)
-}
-
-fn input_issues(schema: &Json, inputs: &Value, is_certain: impl Fn(&str, &ValidationErrorKind) -> bool) -> Vec<Issue> {
-    let hint = "give what the `input_schema` of the plan asks for";
-    let one = |pointer: String, detail: String| issue("INPUT_INVALID", &pointer, detail, hint);
-    let compiled = match Schema::cached_outputs(schema) {
-        Ok(compiled) => compiled,
-        Err(unusable) => return vec![one(String::new(), format!("they cannot be checked: {}", unusable.detail))],
-    };
-    let validator = match compiled.for_value(inputs) {
-        Ok(validator) => validator,
-        Err(much) => return vec![one(String::new(), format!("they cannot be checked: {much}"))],
-    };
-    let errors = validator.iter_errors(inputs).map(|error| (error.instance_path().to_string(), error));
-    let certain = errors.filter(|(pointer, error)| is_certain(pointer, error.kind())).take(LISTED_MAX);
-    certain
-        .map(|(pointer, error)| one(pointer, format!("the plan does not take this: {}", shorten(&error.to_string()))))
-        .collect()
 }
 
 /// The one ability that will do the step; none when nobody can say.
@@ -153,7 +91,7 @@ struct Check<'a, 'l> {
 }
 
 /// An expression in the inputs.
-struct Place {
+pub(super) struct Place {
     /// JSON Pointer inside the inputs.
     pointer: String,
     /// What the text certainly is: a string with expressions in it, or a whole expression that is one path.
@@ -375,7 +313,7 @@ fn nearest<'a, S: AsRef<str> + ?Sized + 'a>(
     scored.max_by(|a, b| a.0.total_cmp(&b.0).then_with(|| b.1.cmp(a.1))).map(|(_, name)| name)
 }
 
-fn collect(value: &Value, at: &mut String, places: &mut Vec<Place>) {
+pub(super) fn collect(value: &Value, at: &mut String, places: &mut Vec<Place>) {
     let depth = at.len();
     match value {
         Value::String(text) if !is_plain(text) => {
@@ -406,7 +344,7 @@ fn collect(value: &Value, at: &mut String, places: &mut Vec<Place>) {
 }
 
 /// Inputs that are one expression can be anything.
-fn is_wholly_open(inputs: &Value) -> bool {
+pub(super) fn is_wholly_open(inputs: &Value) -> bool {
     inputs.as_str().is_some_and(|text| !is_plain(text))
 }
 
@@ -428,7 +366,7 @@ fn is_left_out(action_entry: &ActionEntry, pointer: &str, instance: &Value) -> b
 
 /// Whether an error may only come from an expression standing where its value will stand.
 #[expect(clippy::wildcard_enum_match_arm, reason = "the library has many kinds; most of them go the same way")]
-fn is_excused(pointer: &str, kind: &ValidationErrorKind, places: &[Place]) -> bool {
+pub(super) fn is_excused(pointer: &str, kind: &ValidationErrorKind, places: &[Place]) -> bool {
     let stands_here = places.iter().any(|place| place.pointer == pointer);
     let stands_below =
         places.iter().any(|place| place.pointer.strip_prefix(pointer).is_some_and(|rest| rest.starts_with('/')));
@@ -448,7 +386,7 @@ fn is_excused(pointer: &str, kind: &ValidationErrorKind, places: &[Place]) -> bo
 }
 
 /// Whether the answer of a person stands there when the step starts.
-fn is_asked(step: &Step, pointer: &str, kind: &ValidationErrorKind) -> bool {
+pub(super) fn is_asked(step: &Step, pointer: &str, kind: &ValidationErrorKind) -> bool {
     let Some(ask) = &step.ask else { return false };
     match (pointer.split('/').nth(1), kind) {
         (None, ValidationErrorKind::Required { property }) => property.as_str().is_some_and(|input| ask.gives(input)),

@@ -24,6 +24,7 @@ pub mod names;
 mod origin;
 mod outputs;
 pub mod path;
+mod plan_inputs;
 mod planning;
 mod policy;
 mod reading;
@@ -36,6 +37,7 @@ mod schema;
 mod shape;
 mod step;
 mod step_failure;
+mod step_fields;
 mod step_id;
 pub mod wait;
 
@@ -51,12 +53,12 @@ pub use budget::{Forecast, forecast, preview};
 pub use catalogue::{ActionEntry, AgentEntry, Catalogue, Durations, Measured};
 pub use goal::{goal, goal_field};
 pub use graph::critical_path;
-pub use inputs::{check_inputs, with_defaults};
+pub use plan_inputs::{check_inputs, with_defaults};
 pub use planning::planning_field;
 pub use requirements::Requirements;
 pub use rules::{Policy, Rules, Weight, WeightSettings};
 pub use shape::plan_field;
-pub use step::step_field;
+pub use step_fields::step_field;
 
 /// Parses and validates a plan in any accepted spelling.
 pub fn validate_text(text: &[u8], format: Format, limits: &Limits) -> Result<ValidPlan, Vec<Issue>> {

@@ -179,6 +179,7 @@ impl<'c, 'l, 'v> Reading<'c, 'l, 'v> {
         }
         let count = count + self.undo_steps;
         self.attach(at, edges, self.steps.len() == count);
+        dependency::drop_unused(self.context, &mut self.steps, &self.origins);
         plan.steps = std::mem::take(&mut self.steps);
         // With steps left out, what refers to them would look wrong too.
         let complete = plan.steps.len() == count;

@@ -16,7 +16,8 @@ pub struct Requirements {
 
 /// Reports steps without what is required.
 pub(super) fn check_requirements(context: &ValidationContext<'_>, plan: &Plan, origins: &[Origin<'_>]) {
-    let Requirements { dependencies, fallbacks } = context.rules.map(|rules| rules.requires).unwrap_or_default();
+    let Requirements { dependencies, fallbacks } =
+        context.planner_rules().map(|rules| rules.requires).unwrap_or_default();
     let error = |origin: &Origin<'_>, field: &str, detail: String, hint: &str| {
         context.error("MISSING_FIELD", &DocumentPath::Pointer(&origin.at).key(field), detail, hint);
     };

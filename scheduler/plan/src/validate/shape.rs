@@ -301,7 +301,7 @@ fn inside_phases(phases: &Value) -> usize {
 
 fn too_many(context: &ValidationContext<'_>, at: &DocumentPath<'_>, count: usize) -> bool {
     let limit = context.limits.steps_max;
-    let own = context.rules.and_then(|rules| rules.steps_max).unwrap_or(limit);
+    let own = context.planner_rules().and_then(|rules| rules.steps_max).unwrap_or(limit);
     let limit = limit.min(own);
     if count > limit {
         context.error(

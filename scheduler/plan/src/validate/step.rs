@@ -10,89 +10,10 @@ use serde_json::{Map, Value};
 use super::origin::{Dependency, Origin};
 use super::outputs::expected_outputs;
 use super::step_failure::{fallback, on_failure, on_partial, retry_delay};
+use super::step_fields::STEP;
 use super::step_id::{id, id_hint};
 use super::{cleanup, dependency, for_each, policy, repeat, retry, schema, shape, wait};
-use crate::document::{DocumentPath, Field, Fields, Table, ValidationContext, shorten, text, wrong_type};
-
-const STEP: &Table = &[
-    ("id", &["task_id", "step_id", "subtask_id", "node_id"]),
-    ("name", &["title", "label"]),
-    ("description", &["desc", "instruction", "instructions", "objective"]),
-    ("task", &[]),
-    ("kind", &["type", "step_type", "task_type"]),
-    ("agent_type", &["agent", "assigned_agent", "assigned_to", "agent_name", "worker"]),
-    ("action", &["tool", "function", "tool_name", "function_name", "tool_id"]),
-    (
-        "inputs",
-        &[
-            "parameters", "args", "arguments", "input", "params", "config", "param", "kwargs", "tool_input",
-            "tool_inputs", "tool_args", "tool_arguments", "tool_params", "tool_parameters", "action_input",
-            "action_inputs", "action_args", "action_arguments", "action_params", "action_parameters", "function_args",
-            "function_arguments", "input_params", "input_parameters",
-        ],
-    ),
-    (
-        "dependencies",
-        &[
-            "depends_on", "needs", "dep", "deps", "requires", "after", "dependency", "depends", "prerequisites",
-            "predecessors", "wait_for", "waits_for",
-        ],
-    ),
-    ("dependency_status", &[]),
-    ("phase", &["phase_id", "stage"]),
-    ("expected_outputs", &["outputs"]),
-    ("expected_output", &["output"]),
-    ("strict_outputs", &[]),
-    ("output_schema", &["outputs_schema", "result_schema"]),
-    ("when", &["condition", "if"]),
-    ("join", &[]),
-    ("timeout", &[]),
-    ("timeout_ms", &[]),
-    ("timeout_seconds", &["timeout_s", "timeout_sec", "timeout_secs"]),
-    ("retry", &["retries", "retry_policy", "max_retries"]),
-    ("retry_delay", &["retry_delay_seconds"]),
-    ("fallback", &["fallback_action"]),
-    ("on_failure", &["on_error"]),
-    ("on_partial", &["on_partial_success"]),
-    ("continue_on_failure", &["continue_on_error"]),
-    ("approve", &["approval"]),
-    ("approval_required", &["requires_approval", "require_approval"]),
-    ("priority", &[]),
-    ("resource", &["mutex", "lock"]),
-    ("estimates", &["estimate"]),
-    ("estimated_seconds", &["estimated_duration_seconds", "estimated_duration", "duration", "estimated_time"]),
-    ("estimated_tokens", &[]),
-    ("estimated_cost", &[]),
-    ("ask", &["question"]),
-    ("cache", &[]),
-    ("judges", &["judge"]),
-    ("plan", &["sub_plan", "subplan"]),
-    ("use", &[]),
-    ("callback", &[]),
-    ("repeat", &["loop", "do_while"]),
-    ("always", &[]),
-    ("undo", &["compensate", "compensation", "on_undo"]),
-    ("undoes", &[]),
-    ("for_each", &["foreach", "with_items", "with_param", "map_over", "loop_over"]),
-    ("as", &["item_name", "loop_var"]),
-    ("batch", &["batch_size"]),
-    ("max_parallel", &["max_concurrency", "max_concurrent", "concurrency"]),
-    ("items_max", &["max_items"]),
-    ("on_item_failure", &[]),
-    ("wait", &[]),
-    ("for", &[]),
-    ("for_ms", &[]),
-    ("until", &[]),
-    ("event", &["signal"]),
-    ("key", &[]),
-    ("on_timeout", &[]),
-    ("metadata", &["meta"]),
-];
-
-/// The canonical name of a step's field, whatever it is called in a document.
-pub fn step_field(key: &str) -> Option<&'static str> {
-    crate::document::canonical(key, STEP)
-}
+use crate::document::{DocumentPath, Field, Fields, ValidationContext, shorten, text, wrong_type};
 
 /// Reads a step; `None` when it has no usable id, which is noted.
 ///
@@ -420,5 +341,6 @@ fn sub_plan(fields: &Fields<'_, '_>, step: &mut Step, depth: u32) {
         );
         return;
     }
-    step.plan = shape::document(fields.context, &at, field.value, depth + 1).map(Box::new);
+    let read = || shape::document(fields.context, &at, field.value, depth + 1);
+    step.plan = fields.context.inside(step.stored.is_some(), read).map(Box::new);
 }

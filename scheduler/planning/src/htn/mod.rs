@@ -11,7 +11,7 @@ use goalmill_common::json::Json;
 use goalmill_common::plan::Plan;
 use goalmill_common::problem::Issue;
 use goalmill_common::view::RuleView;
-use goalmill_htn::{SearchLimits, SearchOutcome, Solution, check, dependencies, solve};
+use goalmill_htn::{PlanningProblem, SearchLimits, SearchOutcome, Solution, check, dependencies, solve};
 use serde_json::{Map, Value, json};
 
 use super::extraction::GoalFacts;
@@ -67,18 +67,7 @@ impl HtnPlanner {
         let (facts, assumed) = with_defaults(domain, &said)?;
         let broken = |reason: String| PlanningError::new(format!("domain `{}`: {reason}", domain.id));
         let posed = problem::pose(domain, &facts).map_err(broken)?;
-        let (solution, nodes) = match solve(&domain.parsed, &posed.problem, self.limits, stop) {
-            SearchOutcome::Solved { solution, nodes } => (solution, nodes),
-            SearchOutcome::Exhausted { nodes } => {
-                return Err(broken(format!("there is no way to do it; {nodes} nodes were searched")));
-            }
-            SearchOutcome::GaveUp { nodes } => {
-                return Err(broken(format!("no plan was found in {nodes} nodes; raise `planner.htn_nodes_max`")));
-            }
-            SearchOutcome::Unsupported { reason } => return Err(broken(reason)),
-        };
-        check(&domain.parsed, &posed.problem, &solution)
-            .map_err(|flaw| broken(format!("the plan is wrong: {flaw}")))?;
+        let (solution, nodes) = self.search(domain, &posed.problem, stop).map_err(broken)?;
         let found = dependencies(&domain.parsed, &posed.problem, &solution);
         let steps = steps::steps(domain, &facts, &posed.values, &solution, &found).map_err(broken)?;
         if steps.is_empty() {
@@ -119,6 +108,27 @@ impl HtnPlanner {
             routes: Vec::new(),
             goal: None,
         })
+    }
+
+    /// A checked solution, and how many nodes were searched.
+    fn search(
+        &self,
+        domain: &GoalDomain,
+        problem: &PlanningProblem,
+        stop: &mut dyn FnMut() -> bool,
+    ) -> Result<(Solution, u64), String> {
+        let (solution, nodes) = match solve(&domain.parsed, problem, self.limits, stop) {
+            SearchOutcome::Solved { solution, nodes } => (solution, nodes),
+            SearchOutcome::Exhausted { nodes } => {
+                return Err(format!("there is no way to do it; {nodes} nodes were searched"));
+            }
+            SearchOutcome::GaveUp { nodes } => {
+                return Err(format!("no plan was found in {nodes} nodes; raise `planner.htn_nodes_max`"));
+            }
+            SearchOutcome::Unsupported { reason } => return Err(reason),
+        };
+        check(&domain.parsed, problem, &solution).map_err(|flaw| format!("the plan is wrong: {flaw}"))?;
+        Ok((solution, nodes))
     }
 
     /// The domain that the goal calls for most.

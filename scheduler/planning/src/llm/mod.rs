@@ -55,6 +55,7 @@ pub(super) use plan_task::step_schema;
 pub use prompt_store::{GoalPromptError, Prompt, PromptError, PromptStore};
 pub(super) use revision_task::{keep_going, needs_changes, situation_context};
 pub use tool_shortlist::ToolShortlist;
+pub(super) use tool_shortlist::{cut_schema, nearest_cards};
 
 use plan_task::{PlanTask, ValidDraft};
 use prompt_data::PromptData;

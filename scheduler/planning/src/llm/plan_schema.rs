@@ -12,6 +12,7 @@
 //!   llama.cpp ignores what stands beside `anyOf`. `uniqueItems` is left out, because xgrammar refuses it.
 //! - *Maps and waits.* A map is `s2_each_search`, and its outputs are a list; its list is an output that is a list of
 //!   texts. A wait is `s3_wait` or `s3_event`.
+//! - *Stored plans* stand beside the actions, each with its inputs: `s2_trip` uses `trip@3`.
 //! - *Strict form.* One `items` for all steps, ids and dependencies from all ids, no `pattern`, all properties required;
 //!   an optional input is nullable.
 //! - *Prompt form.* The strict form without the schemas of inputs, which the prompt lists with the agents.
@@ -23,11 +24,13 @@
 //! Each form has a limit in bytes. A catalogue that does not fit is described in less detail.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
 
-use goalmill_common::agent::{Action, Agent};
+use goalmill_common::agent::Agent;
 use goalmill_common::json::Json;
 use goalmill_common::number::to_usize;
 use goalmill_common::revision::RevisionStrategy;
+use goalmill_common::stored_plan::StoredPlanView;
 use goalmill_llm::{AnswerSchema, SchemaForm};
 use serde_json::{Map, Value, json};
 
@@ -59,6 +62,8 @@ const NESTED_MAX: usize = 3;
 const SUFFIX_CHARS_MAX: usize = 40;
 /// Before the action in the id of a map.
 const EACH: &str = "each_";
+/// Items of a list that is written down in the grammar form.
+const LIST_MAX: usize = 100;
 /// Actions among which the `undo` of a step may choose in the strict form, where each one stands with its inputs.
 const UNDO_ACTIONS_MAX: usize = 20;
 
@@ -103,10 +108,14 @@ fn details(form: SchemaForm) -> &'static [Detail] {
 pub struct PlanVocabulary {
     /// The shortlist of the catalogue.
     pub agents: Vec<Agent>,
+    /// Stored plans that steps may use.
+    pub plans: Vec<StoredPlanView>,
     /// Steps have fallbacks.
     pub fallbacks: bool,
     /// Steps of kind `plan` are allowed.
     pub parts: bool,
+    /// The list of a map may be written down in the grammar form.
+    pub lists: bool,
     /// The goal speaks of waiting, so the grammar form has waits. A small model takes whatever a grammar offers.
     pub waits: bool,
     /// Tokens of the longest answer.
@@ -204,7 +213,7 @@ impl PlanVocabulary {
         build: impl Fn(&mut Builder<'_>) -> Value + Send + Sync + 'static,
     ) -> AnswerSchema {
         AnswerSchema::new(move |form| {
-            let works = works(&self.agents);
+            let works = works(&self.agents, &self.plans);
             let known: Vec<(String, OutputPaths)> =
                 known.iter().map(|step| (step.id.clone(), outputs_of(step, &works))).collect();
             let mut schema = Value::Null;
@@ -240,6 +249,11 @@ impl PlanVocabulary {
         })
     }
 
+    /// The schema of the version of a stored plan.
+    pub fn plan_names(&self) -> Value {
+        one_of(&self.plans.iter().map(|plan| plan.reference().to_string()).collect::<Vec<_>>())
+    }
+
     /// The schemas of the name of an agent and of the name of an action. Any action may be asked of an agent that
     /// declares none.
     pub fn names(&self) -> [Value; 2] {
@@ -259,7 +273,7 @@ fn new_ids(taken: &[String], count: usize) -> Vec<String> {
     (1..).map(|number| format!("s{number}")).filter(is_free).take(count).collect()
 }
 
-/// What a step can do: an action of an agent.
+/// What a step can do: an action of an agent, or a stored plan.
 struct OfferedAction {
     agent: String,
     /// None is any action, of an agent that declares none.
@@ -269,6 +283,8 @@ struct OfferedAction {
     /// The schema of its inputs. None when any fit, or when the schema refers to parts of itself.
     inputs: Option<Value>,
     outputs: OutputPaths,
+    /// The version, `trip@3`; then there is neither agent nor action.
+    stored_plan: Option<String>,
 }
 
 /// What references to a step can name behind `outputs`.
@@ -337,7 +353,7 @@ impl OutputPaths {
 }
 
 /// What the steps of a plan can do.
-fn works(agents: &[Agent]) -> Vec<OfferedAction> {
+fn works(agents: &[Agent], plans: &[StoredPlanView]) -> Vec<OfferedAction> {
     let mut works = Vec::new();
     let mut taken = BTreeSet::from(["plan", "wait", "event"].map(str::to_owned));
     let shared = |name: &str| agents.iter().flat_map(|agent| &agent.actions).filter(|a| a.name == name).count() > 1;
@@ -360,6 +376,7 @@ fn works(agents: &[Agent]) -> Vec<OfferedAction> {
                 suffix,
                 inputs: None,
                 outputs: OutputPaths::any(),
+                stored_plan: None,
             });
         }
         for action in &agent.actions {
@@ -369,16 +386,27 @@ fn works(agents: &[Agent]) -> Vec<OfferedAction> {
                 agent: name.clone(),
                 action: Some(action.name.clone()),
                 suffix: suffix(&told),
-                inputs: usable_inputs(action),
+                inputs: usable_schema(action.inputs.as_ref().map(Json::value)),
                 outputs: OutputPaths::declared(&outputs),
+                stored_plan: None,
             });
         }
+    }
+    for plan in plans {
+        works.push(OfferedAction {
+            agent: String::new(),
+            action: None,
+            suffix: suffix(&plan.name),
+            inputs: usable_schema(plan.input_schema.clone()),
+            outputs: OutputPaths::any(),
+            stored_plan: Some(plan.reference().to_string()),
+        });
     }
     works
 }
 
-fn usable_inputs(action: &Action) -> Option<Value> {
-    let schema = action.inputs.as_ref().map(Json::value)?;
+fn usable_schema(schema: Option<Value>) -> Option<Value> {
+    let schema = schema?;
     let is_usable = schema.get("properties").is_some_and(Value::is_object) && !refers_to_itself(&schema);
     is_usable.then_some(schema)
 }
@@ -499,6 +527,18 @@ impl<'a> Builder<'a> {
             fields.extend(optional.clone());
             alternatives.push(self.with_optional(fields, required));
         }
+        for (suffix, plan, inputs) in self.uses(earlier) {
+            let mut fields = vec![
+                ("id", self.ids(open, fresh, &suffix)),
+                ("description", description.clone()),
+                ("use", plan),
+                ("inputs", inputs),
+                ("dependencies", dependencies.clone()),
+            ];
+            let required = fields.len();
+            fields.extend(optional.clone());
+            alternatives.push(self.with_optional(fields, required));
+        }
         let mut inline = |suffix: &str, kind: &str, more: Option<(&'static str, Value)>| {
             let kind = one_of(&[kind.to_owned()]);
             let mut fields =
@@ -535,7 +575,7 @@ impl<'a> Builder<'a> {
             let schema = builder.define(name, schema);
             fields.push((name, schema));
         };
-        add(self, "for_each", text());
+        add(self, "for_each", json!({"anyOf": [text(), {"type": "array", "items": text()}]}));
         add(self, "repeat", object([("until", text()), ("max", json!({"type": "integer"}))]));
         add(self, "always", json!({"type": "boolean"}));
         let undo: Vec<Value> = match self.form {
@@ -617,8 +657,11 @@ impl<'a> Builder<'a> {
         self.vocabulary.waits || self.has_lists()
     }
 
-    /// Whether some step can give a list of texts.
+    /// Whether there is a list of texts for a map.
     fn has_lists(&self) -> bool {
+        if self.vocabulary.lists {
+            return true;
+        }
         let outputs = self.works.iter().map(|work| &work.outputs).chain(self.known.iter().map(|(_, outputs)| outputs));
         outputs.into_iter().any(|outputs| !outputs.texts().is_empty())
     }
@@ -638,7 +681,7 @@ impl<'a> Builder<'a> {
         match self.detail {
             Detail::Fields if self.form == SchemaForm::Prompt => by_agent(),
             Detail::Fields | Detail::Positions | Detail::Inputs | Detail::OpenInputs => {
-                (0..self.works.len()).map(|at| self.step_work(at, earlier)).collect()
+                self.actions().map(|at| self.step_work(at, earlier)).collect()
             }
             Detail::Agents => by_agent(),
             Detail::Names => {
@@ -647,6 +690,29 @@ impl<'a> Builder<'a> {
             }
             Detail::Any => vec![plain([text(), text(), open()])],
         }
+    }
+
+    /// The numbers of the actions among the works; stored plans follow.
+    fn actions(&self) -> Range<usize> {
+        0..self.works.len() - self.vocabulary.plans.len()
+    }
+
+    /// The stored plans that a step may use, each with its inputs, and what ids say of them.
+    fn uses(&mut self, earlier: EarlierSteps<'_>) -> Vec<(String, Value, Value)> {
+        if self.vocabulary.plans.is_empty() {
+            return Vec::new();
+        }
+        if self.form == SchemaForm::Prompt || self.detail >= Detail::Agents {
+            let names = if self.detail == Detail::Any { one_of(&[]) } else { self.vocabulary.plan_names() };
+            return vec![(String::new(), names, json!({"type": "object"}))];
+        }
+        (self.actions().end..self.works.len())
+            .map(|at| {
+                let work = &self.works[at];
+                let name = one_of(work.stored_plan.as_slice());
+                (work.suffix.clone(), name, self.inputs(at, earlier))
+            })
+            .collect()
     }
 
     fn step_work(&mut self, at: usize, earlier: EarlierSteps<'_>) -> StepWork {
@@ -662,10 +728,19 @@ impl<'a> Builder<'a> {
         if self.is_too_large() {
             return Vec::new();
         }
-        let Some(list) = self.reference("texts", earlier) else { return Vec::new() };
+        let reference = self.reference("texts", earlier);
+        let written = self.vocabulary.lists.then(|| {
+            let item = json!({"type": "string", "pattern": format!("^(?:{CHARACTER}){{1,{}}}$", INPUT_CHARS[0])});
+            self.define("list", json!({"type": "array", "items": item, "minItems": 1, "maxItems": LIST_MAX}))
+        });
+        let lists: Vec<Value> = reference.into_iter().chain(written).collect();
+        if lists.is_empty() {
+            return Vec::new();
+        }
+        let list = any_of(lists);
         let earlier = EarlierSteps { has_item: true, ..earlier };
         let mut maps = Vec::new();
-        for at in 0..self.works.len() {
+        for at in self.actions() {
             let (suffix, _, work) = self.step_work(at, earlier);
             maps.push((format!("{EACH}{suffix}"), Some(list.clone()), work));
         }

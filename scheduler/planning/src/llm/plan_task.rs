@@ -27,7 +27,7 @@ use crate::examples::Example;
 use crate::provenance::Round;
 use crate::repair::{repair, repair_list};
 use crate::stage::{self, PlanningStage, StageOutcome};
-use crate::{PlanRequest, PlannerAnswer, RouteSteps, pipeline};
+use crate::{OfferedPlans, PlanRequest, PlannerAnswer, RouteSteps, pipeline};
 
 /// Characters of one step in a critique.
 const STEP_CHARS_MAX: usize = 6_000;
@@ -81,6 +81,8 @@ pub struct PlanTask<'a> {
     pub arrived: Option<Arrived>,
     /// There is a plan that holds already: a better one is wanted of the same author's draft, or none.
     pub holds: bool,
+    /// The draft has steps that could be one map.
+    pub wants_maps: bool,
 }
 
 /// When the steps of an answer came.
@@ -128,6 +130,7 @@ impl<'a> PlanTask<'a> {
             frozen: Vec::new(),
             arrived: None,
             holds: false,
+            wants_maps: false,
         }
     }
 
@@ -148,6 +151,11 @@ impl<'a> PlanTask<'a> {
         account
     }
 
+    /// The stored plans that steps may use.
+    fn stored(&self) -> &OfferedPlans {
+        &self.request.terms.stored_plans
+    }
+
     /// What is checked: who is there, and that steps look at earlier ones only.
     fn rules(&self) -> Rules<'_> {
         let unknown_agent = if self.request.agents.is_empty() { Weight::Warning } else { Weight::Error };
@@ -159,7 +167,8 @@ impl<'a> PlanTask<'a> {
     pub fn validate_draft(&self, draft: Value, round: &mut Round) -> (Value, Result<ValidPlan, Vec<Issue>>) {
         // Tool calls add one step after the other: what they leave out is meant to be left out.
         let repair = if self.planner == "tools" { repair } else { repair_list };
-        let repaired = repair(draft, &self.request.limits, &self.rules());
+        let (limits, rules) = (&self.request.limits, self.rules());
+        let repaired = self.stored().repair(draft, |draft| repair(draft, limits, &rules));
         round.repairs.extend(repaired.edits);
         let outcome = repaired.outcome.and_then(|valid| {
             let issues = degenerate_plan::issues(valid.plan(), self.prompt_example());
@@ -218,8 +227,10 @@ impl<'a> PlanTask<'a> {
         let is_hierarchical = self.settings.strategy == PlanningStrategy::Hierarchical;
         PlanVocabulary {
             agents: self.shortlist.agents.clone(),
+            plans: self.stored().views().cloned().collect(),
             fallbacks: self.request.goal.planning.require_fallbacks,
             parts: is_hierarchical && self.request.limits.depth_max > 0,
+            lists: false,
             waits: speaks_of_waiting(&self.request.goal.description),
             output_tokens_max: self.settings.output_tokens_max,
         }
@@ -253,14 +264,15 @@ impl GenerationTask for PlanTask<'_> {
             .iter()
             .map(|example| json!({"goal": example.goal, "plan": example.plan, "outcome": example.outcome}))
             .collect();
-        let context =
-            json!({"agents": self.shortlist.context(), "left_out": self.shortlist.left_out, "examples": examples});
+        let context = json!({"agents": self.shortlist.context(), "left_out": self.shortlist.left_out,
+                             "stored_plans": self.stored().context(), "examples": examples});
         Ok(self.data.add_to(self.render("plan", context, note)?))
     }
 
     fn critique(&self, draft: &Value, issues: &[Issue], note: Option<&str>) -> Result<Prompt, PromptError> {
         let Some((at, steps)) = parse_answer::steps(draft) else {
             let context = json!({"whole": true, "wrong": draft.to_string(), "agents": self.shortlist.context(),
+                                 "stored_plans": self.stored().context(),
                                  "issues": issues.iter().map(|issue| issue_to_json(issue, &issue.pointer)).collect::<Vec<_>>()});
             return self.render("critique", context, note);
         };
@@ -293,8 +305,10 @@ impl GenerationTask for PlanTask<'_> {
                 issue_to_json(issue, &place)
             })
             .collect();
+        let uses = wrong.iter().any(|n| steps[*n].get("use").is_some());
+        let stored = if uses { self.stored().context() } else { Value::Null };
         let context = json!({"whole": false, "wrong": texts.join("\n"), "others": others, "issues": issues,
-                             "agents": self.agents_for(&wrong, steps)});
+                             "agents": self.agents_for(&wrong, steps), "stored_plans": stored});
         self.render("critique", context, note)
     }
 
@@ -313,12 +327,15 @@ impl GenerationTask for PlanTask<'_> {
     }
 
     fn want(&self, before: Option<&Value>) -> ResponseFormat {
-        let vocabulary = self.vocabulary();
+        let mut vocabulary = self.vocabulary();
+        let steps_max = self.request.limits.planned_steps_max;
+        let is_long = before.and_then(parse_answer::steps).is_some_and(|(_, steps)| steps.len() > steps_max);
+        vocabulary.lists = self.wants_maps || is_long;
         let draft = before.and_then(|draft| Some(parse_answer::steps(draft)?.1.iter().filter_map(known_step)));
         let schema = match draft {
-            _ if vocabulary.agents.is_empty() => schema(vocabulary.fallbacks).into(),
+            _ if vocabulary.agents.is_empty() => schema(&vocabulary).into(),
             Some(steps) => vocabulary.correction(steps.collect(), &self.frozen_ids()),
-            None => vocabulary.plan(self.request.limits.planned_steps_max),
+            None => vocabulary.plan(steps_max),
         };
         ResponseFormat::Json { name: "plan".into(), schema }
     }
@@ -419,7 +436,10 @@ fn agent_of(step: &Value) -> Option<&str> {
 fn in_short(step: &Value) -> String {
     let text = |name: &str| step.get(name).and_then(Value::as_str).unwrap_or_default();
     let id = parse_answer::id(step).unwrap_or_default();
-    format!("{id}: {}, {}", agent_of(step).unwrap_or_default(), text("action"))
+    match text("use") {
+        "" => format!("{id}: {}, {}", agent_of(step).unwrap_or_default(), text("action")),
+        plan => format!("{id}: stored plan {plan}"),
+    }
 }
 
 fn cut(text: &str) -> String {
@@ -430,15 +450,13 @@ fn cut(text: &str) -> String {
 }
 
 /// The form of a plan of agents that are not known.
-///
-/// - `fallbacks`: steps have fallbacks.
-pub fn schema(fallbacks: bool) -> Value {
+pub fn schema(vocabulary: &PlanVocabulary) -> Value {
     let text = json!({"type": "string"});
     let texts = json!({"type": "array", "items": {"type": "string"}});
     json!({
         "type": "object",
         "properties": {
-            "steps": {"type": "array", "items": step_schema(fallbacks, [text.clone(), text.clone()])},
+            "steps": {"type": "array", "items": step_schema(vocabulary)},
             "remove": texts,
             "name": text,
         },
@@ -453,12 +471,10 @@ fn known_step(step: &Value) -> Option<KnownStep> {
     Some(KnownStep { id: parse_answer::id(step)?, agent_type: text("agent_type"), action: text("action"), is_map })
 }
 
-/// The form of a step.
-///
-/// - `names`: the schemas of the names of agents and of actions.
-pub fn step_schema(fallbacks: bool, names: [Value; 2]) -> Value {
+/// The form of a step that is not told by the action.
+pub fn step_schema(vocabulary: &PlanVocabulary) -> Value {
     let text = json!({"type": "string"});
-    let [agent, action] = names;
+    let [agent, action] = vocabulary.names();
     let mut schema = json!({
         "type": "object",
         "properties": {
@@ -478,7 +494,10 @@ pub fn step_schema(fallbacks: bool, names: [Value; 2]) -> Value {
         },
         "required": ["id", "description", "dependencies"],
     });
-    if fallbacks {
+    if !vocabulary.plans.is_empty() {
+        schema["properties"]["use"] = vocabulary.plan_names();
+    }
+    if vocabulary.fallbacks {
         schema["properties"]["fallback"] =
             json!({"type": "object", "properties": {"agent_type": agent, "action": action}});
     }

@@ -3,7 +3,7 @@
 //! What stands between the marks comes from outside. The prompt says that it is no instruction, and a text that holds a
 //! mark cannot end its own part.
 
-use goalmill_common::goal_context::GoalContext;
+use goalmill_common::goal_context::{ContextDocument, GoalContext};
 use goalmill_common::number::whole_u64;
 use goalmill_llm::{Message, estimate_tokens};
 use serde_json::{Value, json};
@@ -83,16 +83,7 @@ impl PromptData {
             note("memory", 1, usize::from(memory.is_some()));
             parts.extend(memory.map(|text| part("memory", &text)));
         }
-        let documents: Vec<String> = context
-            .documents
-            .iter()
-            .enumerate()
-            .filter_map(|(n, document)| {
-                let text = composer.fit(&document.text)?;
-                let source = if document.source.is_empty() { format!("{}", n + 1) } else { document.source.clone() };
-                Some(part(&format!("document {source}"), &text))
-            })
-            .collect();
+        let documents = fitting_documents(context, &mut composer);
         note("documents", context.documents.len(), documents.len());
         parts.extend(documents);
         let mut shown = Vec::new();
@@ -143,6 +134,16 @@ impl PromptData {
         }
         prompt
     }
+}
+
+/// The documents, as far as they fit.
+fn fitting_documents(context: &GoalContext, composer: &mut Composer) -> Vec<String> {
+    let one = |(n, document): (usize, &ContextDocument)| {
+        let text = composer.fit(&document.text)?;
+        let source = if document.source.is_empty() { format!("{}", n + 1) } else { document.source.clone() };
+        Some(part(&format!("document {source}"), &text))
+    };
+    context.documents.iter().enumerate().filter_map(one).collect()
 }
 
 /// The newest turns that fit, oldest first.

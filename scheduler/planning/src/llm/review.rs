@@ -43,7 +43,7 @@ impl Finding {
     }
 }
 
-/// The plan to take, with what a review says of it, and whether it was changed for that.
+/// The plan to take, with what a review says of it, and whether it was changed for that, or for the advice of validation.
 ///
 /// Of several plans the one with the fewest errors found is taken. Looking takes half of the time that is left at most, and
 /// so does correcting.
@@ -53,7 +53,7 @@ pub async fn reviewed(
     accepted: AcceptedDraft<ValidDraft>,
 ) -> (ValidDraft, bool) {
     if !is_reviewed(&repair_loop.settings) {
-        return (accepted.output, false);
+        return correct(repair_loop, task, accepted.output, accepted.model, Vec::new()).await;
     }
     let mut plans = vec![(accepted.output, accepted.model)];
     for (good, by) in accepted.others {
@@ -85,7 +85,15 @@ fn rank(findings: Option<&[Finding]>) -> (usize, bool) {
     (findings.into_iter().flatten().filter(|finding| finding.is_error).count(), findings.is_none())
 }
 
-/// Criticises what a review calls an error. What comes of that is not reviewed again; when nothing does, the plan stays.
+/// A warning of validation that a model is told of: a plan with a map is shorter, and steps that run cannot become one.
+fn advice(task: &PlanTask<'_>, good: &ValidDraft) -> Vec<Issue> {
+    let is_told = |issue: &&Issue| issue.code == "UNROLLED_STEPS" && !issue.pointer.contains("/plan/");
+    let warnings = good.valid.warnings().iter().filter(|_| task.frozen.is_empty());
+    warnings.filter(is_told).cloned().collect()
+}
+
+/// Criticises what a review calls an error, and steps that could be a map. What comes of that is not reviewed again; when
+/// nothing does, the plan stays.
 async fn correct(
     repair_loop: &mut RepairLoop<'_>,
     task: &mut PlanTask<'_>,
@@ -94,13 +102,17 @@ async fn correct(
     findings: Vec<Finding>,
 ) -> (ValidDraft, bool) {
     let errors: Vec<Issue> = findings.iter().filter(|f| f.is_error).map(|f| f.issue(f.at)).collect();
-    if !errors.is_empty() {
-        task.holds = true;
+    let advice = advice(task, &good);
+    if !errors.is_empty() || !advice.is_empty() {
+        (task.holds, task.wants_maps) = (true, !advice.is_empty());
         let draft = serde_json::to_value(&good.plan).expect("a plan always has a JSON form");
-        let begun = (DraftVerdict::Invalid { draft, issues: errors }, by);
+        let has_advice_only = errors.is_empty();
+        let issues = errors.into_iter().chain(advice).collect();
+        let begun = (DraftVerdict::Invalid { draft, issues }, by);
         let limit = repair_loop.halve();
         if let Ok(Ok(AcceptedDraft { output: mut better, .. })) =
             timeout(limit, repair_loop.run(task, Some(begun))).await
+            && !(has_advice_only && !self::advice(task, &better).is_empty())
         {
             better.warnings.extend(standing(&findings, &good.plan, &better.plan));
             let is_changed = better.plan != good.plan;

@@ -6,7 +6,8 @@ use goalmill_common::id::StepId;
 use goalmill_common::json::Json;
 use goalmill_common::plan::Step;
 use goalmill_common::problem::Issue;
-use goalmill_common::revision::{Change, RevisionStrategy, Situation, StepSituation};
+use goalmill_common::revision::{Change, RevisionStrategy};
+use goalmill_common::situation::{Situation, StepSituation};
 use goalmill_common::status::StepStatus;
 use goalmill_llm::{Purpose, ResponseFormat};
 use serde_json::{Value, json};
@@ -126,6 +127,7 @@ impl GenerationTask for RevisionTask<'_> {
     fn first(&self, note: Option<&str>) -> Result<Prompt, PromptError> {
         let mut context = situation_context(&self.request.situation);
         context["agents"] = self.shortlist.context();
+        context["stored_plans"] = self.request.terms.stored_plans.context();
         context["iterative"] = self.is_iterative.into();
         context["limits"] = super::limits_context(&self.request.limits);
         context["note"] = note.into();
@@ -139,7 +141,8 @@ impl GenerationTask for RevisionTask<'_> {
             .map(|issue| json!({"place": issue.pointer, "detail": issue.detail, "hint": issue.hint}))
             .collect();
         let context = json!({"whole": true, "wrong": draft.to_string(), "issues": told, "note": note,
-                             "agents": self.shortlist.context(), "goal": goal_context(&self.request.situation.goal)});
+                             "agents": self.shortlist.context(),
+                             "stored_plans": self.request.terms.stored_plans.context(), "goal": goal_context(&self.request.situation.goal)});
         self.deps.prompts.render("critique", &context)
     }
 
@@ -200,8 +203,10 @@ impl GenerationTask for RevisionTask<'_> {
         };
         let vocabulary = PlanVocabulary {
             agents: self.shortlist.agents.clone(),
+            plans: self.request.terms.stored_plans.views().cloned().collect(),
             fallbacks: planning.require_fallbacks,
             parts: may_nest && settings.strategy == PlanningStrategy::Hierarchical,
+            lists: false,
             waits: speaks_of_waiting(&situation.goal.description),
             output_tokens_max: settings.output_tokens_max,
         };

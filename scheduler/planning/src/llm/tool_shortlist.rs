@@ -79,19 +79,32 @@ fn places((at, agent): (usize, &Agent)) -> Vec<(usize, Option<usize>)> {
 
 /// The places nearest to the goal by words and runs of letters; the first ones when too few have anything in common.
 fn nearest(agents: &[Agent], places: &[(usize, Option<usize>)], goal: &str, max: usize) -> Vec<usize> {
-    let index_of = shortlist_index(agents, places);
-    let mut chosen: Vec<usize> = index_of
-        .index
+    nearest_in(&shortlist_index(agents, places).index, places.len(), goal, max)
+}
+
+/// The same for cards whose agent types are their places.
+pub fn nearest_cards(cards: Vec<Agent>, goal: &str, max: usize) -> Vec<usize> {
+    let count = cards.len();
+    nearest_in(&index(cards), count, goal, max)
+}
+
+fn nearest_in(index: &Router, count: usize, goal: &str, max: usize) -> Vec<usize> {
+    let mut chosen: Vec<usize> = index
         .route(goal)
         .iter()
         .filter_map(|candidate| candidate.agent_type.as_str().parse().ok())
-        .filter(|place| *place < places.len())
+        .filter(|place| *place < count)
         .take(max)
         .collect();
-    let others: Vec<usize> =
-        (0..places.len()).filter(|place| !chosen.contains(place)).take(max - chosen.len()).collect();
+    let others: Vec<usize> = (0..count).filter(|place| !chosen.contains(place)).take(max - chosen.len()).collect();
     chosen.extend(others);
     chosen
+}
+
+fn index(cards: Vec<Agent>) -> Router {
+    let index = Router::new(RouterSettings { local_model: String::new(), ..RouterSettings::default() });
+    index.update_agents(cards);
+    index
 }
 
 /// The index over all places of these agents, rebuilt when the agents have changed.
@@ -108,15 +121,14 @@ fn shortlist_index(agents: &[Agent], places: &[(usize, Option<usize>)]) -> Arc<S
         card.description = if actions.is_empty() { agent.description.clone() } else { String::new() };
         Agent { capabilities, actions, ..card }
     };
-    let index = Router::new(RouterSettings { local_model: String::new(), ..RouterSettings::default() });
-    index.update_agents(places.iter().enumerate().map(card).collect());
+    let index = index(places.iter().enumerate().map(card).collect());
     let index_of = Arc::new(ShortlistIndex { agents: agents.to_vec(), index });
     *kept = Some(index_of.clone());
     index_of
 }
 
 fn agent_context(agent: &Agent) -> Value {
-    let schema = |json: &Option<Json>| json.as_ref().map(|json| cut(json.text())).filter(|text| text != "null");
+    let schema = |json: &Option<Json>| json.as_ref().map(|json| cut_schema(json.text())).filter(|text| text != "null");
     let actions: Vec<Value> = agent
         .actions
         .iter()
@@ -128,7 +140,8 @@ fn agent_context(agent: &Agent) -> Value {
     json!({"name": agent.agent_type, "description": agent.description, "actions": actions})
 }
 
-fn cut(text: &str) -> String {
+/// The text of a schema as prompts show it.
+pub fn cut_schema(text: &str) -> String {
     match text.char_indices().nth(SCHEMA_CHARS_MAX) {
         Some((at, _)) => format!("{}…", &text[..at]),
         None => text.to_owned(),

@@ -11,8 +11,9 @@ use goalmill_common::problem::Issue;
 use goalmill_common::revision::Trigger;
 
 use super::refusal::failure;
+use crate::agent_planner::AGENT_PREFIX;
 use crate::llm::GoalPromptError;
-use crate::pipeline::Pipeline;
+use crate::pipeline::{Pipeline, asks_models};
 use crate::stage::Stages;
 use crate::{Planner, PlanningError, ReviseRequest};
 
@@ -23,6 +24,13 @@ impl Pipeline {
         let wanted = self.known().find(|planner| planner.name() == name);
         let others = self.planners().iter().filter(|planner| planner.name() != name && !goal.planning.planner_only);
         wanted.into_iter().chain(others).collect()
+    }
+
+    /// Whether models or agents are asked for the plan of a goal. Rules and networks use no stored plans.
+    pub fn writes_drafts(&self, goal: &Goal) -> bool {
+        let has_models = !self.models().is_empty();
+        let writes = |name: &str| asks_models(name) && has_models || name.starts_with(AGENT_PREFIX);
+        self.chosen(goal).iter().any(|planner| writes(planner.name()))
     }
 
     /// A new plan for the whole goal, for a person who wants what remains planned and said no more than by whom: by the planner

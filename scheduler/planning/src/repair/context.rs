@@ -64,9 +64,23 @@ pub(super) struct DependencyLink {
     /// The list and the number in it; no number for a field that is one text.
     pub list: String,
     pub index: Option<usize>,
+    /// The field with the id, for an item with statuses.
+    pub key: Option<&'static str>,
     /// Names of the ends, for edges.
     pub ends: Option<(String, String)>,
 }
+
+impl DependencyLink {
+    /// Where the id of the step that is waited for stands; none in a field that is one text.
+    pub(super) fn pointer(&self) -> Option<String> {
+        let (list, index) = (&self.list, self.index?);
+        let key = self.ends.as_ref().map(|(from, _)| from.as_str()).or(self.key);
+        Some(key.map_or_else(|| format!("{list}/{index}"), |key| format!("{list}/{index}/{key}")))
+    }
+}
+
+/// Names of the field with the id in a dependency with statuses.
+pub(super) const DEPENDENCY_KEYS: [&str; 4] = ["step", "id", "task", "name"];
 
 /// The steps of a draft, and what each of them waits for.
 pub(super) struct Graph {
@@ -190,6 +204,22 @@ impl<'r> RepairContext<'r> {
         self.note(code, pointer.to_owned(), was, became, why);
     }
 
+    /// Lets a dependency name another step, with the statuses that are given for it.
+    pub(super) fn rename_dependency(&mut self, link: &DependencyLink, id: &str, code: &str, why: &str) {
+        let Some(pointer) = link.pointer() else { return };
+        self.replace(&pointer, id.into(), code, why.to_owned());
+        let Some((step, _)) = link.list.rsplit_once('/').filter(|_| link.ends.is_none()) else { return };
+        let at = format!("{step}/dependency_status");
+        if let Some(Value::Object(statuses)) = self.draft.pointer_mut(&at)
+            && !statuses.contains_key(id)
+            && let Some(words) = statuses.shift_remove(&link.from)
+        {
+            statuses.insert(id.to_owned(), words);
+            let pointer = format!("{at}/{}", pointer_part(&link.from));
+            self.note(code, pointer, link.from.as_str().into(), id.into(), why.to_owned());
+        }
+    }
+
     /// Marks an item of a list to be taken out, and tells.
     pub(super) fn remove(&mut self, list: &str, index: usize, code: &str, why: String) {
         let pointer = format!("{list}/{index}");
@@ -277,11 +307,16 @@ impl<'r> RepairContext<'r> {
         let mut links = Vec::new();
         for step in 0..self.steps.len() {
             let (to, list) = (self.id(step), self.place(step, "dependencies"));
-            let link = |from, index| DependencyLink { from, to: to.clone(), list: list.clone(), index, ends: None };
+            let link =
+                |from, index| DependencyLink { from, to: to.clone(), list: list.clone(), index, key: None, ends: None };
             match self.field(step, "dependencies") {
                 Some(Value::Array(items)) => {
                     let kept = items.iter().enumerate().filter(|(i, _)| !self.is_removed(&list, *i));
-                    links.extend(kept.filter_map(|(i, item)| Some(link(name_of(item)?, Some(i)))));
+                    links.extend(kept.filter_map(|(i, item)| {
+                        let Value::Object(map) = item else { return Some(link(name_of(item)?, Some(i))) };
+                        let key = DEPENDENCY_KEYS.into_iter().find(|key| map.contains_key(*key))?;
+                        Some(DependencyLink { key: Some(key), ..link(name_of(&map[key])?, Some(i)) })
+                    }));
                 }
                 Some(Value::String(text)) => {
                     let ids = text.split([',', ' ']).filter(|id| !id.is_empty());
@@ -296,7 +331,7 @@ impl<'r> RepairContext<'r> {
             for (i, item) in items.iter().enumerate().filter(|(i, _)| !self.is_removed(list, *i)) {
                 let Some(((from_key, from), (to_key, to))) = ends(item) else { continue };
                 let ends = Some((from_key.to_owned(), to_key.to_owned()));
-                links.push(DependencyLink { from, to, list: list.clone(), index: Some(i), ends });
+                links.push(DependencyLink { from, to, list: list.clone(), index: Some(i), key: None, ends });
             }
         }
         links

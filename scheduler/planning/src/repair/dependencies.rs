@@ -21,22 +21,21 @@ pub(super) fn rename(work: &mut RepairContext<'_>) {
     let by_action = |work: &RepairContext<'_>, id: &str| if names_ids { None } else { by_action(work, id) };
     for link in work.links() {
         let Some(index) = link.index else { continue };
-        let ends = link.ends.as_ref();
-        for (id, other, key) in
-            [(&link.from, &link.to, ends.map(|(from, _)| from)), (&link.to, &link.from, ends.map(|(_, to)| to))]
-        {
+        let found = |work: &RepairContext<'_>, id: &String, other: &String| {
             if numbers.contains_key(id) || is_nothing(id) {
-                continue;
+                return None;
             }
-            let Some(near) = near(&numbers, id).or_else(|| by_action(work, id)).filter(|near| near != other) else {
-                continue;
-            };
-            let pointer = match key {
-                Some(key) => format!("{}/{index}/{key}", link.list),
-                None => format!("{}/{index}", link.list),
-            };
-            let why = format!("there is no step `{id}`; this is the one that can be meant");
-            work.replace(&pointer, near.into(), "DEPENDENCY_RENAMED", why);
+            near(&numbers, id).or_else(|| by_action(work, id)).filter(|near| near != other)
+        };
+        let why = |id: &String| format!("there is no step `{id}`; this is the one that can be meant");
+        if let Some(near) = found(work, &link.from, &link.to) {
+            work.rename_dependency(&link, &near, "DEPENDENCY_RENAMED", &why(&link.from));
+        }
+        if let Some((_, to)) = &link.ends
+            && let Some(near) = found(work, &link.to, &link.from)
+        {
+            let pointer = format!("{}/{index}/{to}", link.list);
+            work.replace(&pointer, near.into(), "DEPENDENCY_RENAMED", why(&link.to));
         }
     }
 }
@@ -115,8 +114,8 @@ fn indices(work: &RepairContext<'_>) -> Option<Vec<Index>> {
     let mut indices = Vec::new();
     for link in work.links().into_iter().filter(|link| link.ends.is_none()) {
         let Ok(number) = link.from.parse::<usize>() else { continue };
-        let pointer = match link.index {
-            Some(index) => format!("{}/{index}", link.list),
+        let pointer = match link.pointer() {
+            Some(pointer) => pointer,
             None if work.draft.pointer(&link.list).is_some_and(Value::is_number) => link.list,
             None => return None,
         };
@@ -184,9 +183,8 @@ fn shift(work: &mut RepairContext<'_>) {
         (Some(_), Some(_)) | (None, None) => return,
     };
     for (link, id) in links.iter().zip(moved) {
-        let pointer = format!("{}/{}", link.list, link.index.unwrap_or_default());
         let why = format!("all numbers moved by {by:+}: then every dependency names an earlier step");
-        work.replace(&pointer, id.into(), "INDEX_SHIFT", why);
+        work.rename_dependency(link, &id, "INDEX_SHIFT", &why);
     }
 }
 

@@ -60,10 +60,10 @@ pub(super) fn unique(work: &mut RepairContext<'_>) {
         work.redirect(changes, "REFERENCE_RENAMED", "its step was one of several with the same id");
         for link in links.iter().filter(|link| link.from == *id && link.ends.is_none()) {
             let reader = work.steps.iter().position(|s| link.list.starts_with(&format!("{}/", s.pointer)));
-            let (Some(index), Some(reader)) = (link.index, reader) else { continue };
+            let Some(reader) = reader else { continue };
             if let Some(name) = nearest(reader).filter(|name| name != id) {
                 let why = "its step was one of several with the same id";
-                work.replace(&format!("{}/{index}", link.list), name.into(), "DEPENDENCY_RENAMED", why.into());
+                work.rename_dependency(link, &name, "DEPENDENCY_RENAMED", why);
             }
         }
         for (step, name) in names.into_iter().skip(1) {
@@ -92,16 +92,11 @@ fn spell(work: &mut RepairContext<'_>) {
         work.redirect(seen, "REFERENCE_RENAMED", why);
         for link in work.links() {
             let (Some(index), true) = (link.index, link.from == was || link.to == was) else { continue };
-            let ends = match &link.ends {
-                None if link.from == was => vec![format!("{}/{index}", link.list)],
-                None => Vec::new(),
-                Some((from, to)) => [(from, &link.from), (to, &link.to)]
-                    .into_iter()
-                    .filter(|(_, id)| **id == was)
-                    .map(|(key, _)| format!("{}/{index}/{key}", link.list))
-                    .collect(),
-            };
-            for pointer in ends {
+            if link.from == was {
+                work.rename_dependency(&link, &became, "DEPENDENCY_RENAMED", why);
+            }
+            if let Some((_, to)) = link.ends.as_ref().filter(|_| link.to == was) {
+                let pointer = format!("{}/{index}/{to}", link.list);
                 work.replace(&pointer, became.clone().into(), "DEPENDENCY_RENAMED", why.into());
             }
         }

@@ -7,6 +7,7 @@
 
 mod context;
 mod dependencies;
+mod dependency_status;
 mod edit;
 mod field_names;
 mod fields;
@@ -79,6 +80,7 @@ fn repair_by(mut draft: Value, limits: &Limits, rules: &Rules<'_>, is_list: bool
     if outcome.is_ok() {
         return work.finish(outcome);
     }
+    dependency_status::repair(&mut work);
     ids::unique(&mut work);
     dependencies::index(&mut work);
     names::agents(&mut work);

@@ -12,6 +12,10 @@ use super::context::RepairContext;
 pub(super) fn repair(work: &mut RepairContext<'_>, limits: &Limits, is_list: bool) {
     let outside: BTreeSet<String> = (0..work.steps.len()).map(|step| work.id(step)).collect();
     for step in 0..work.steps.len() {
+        // A stored plan is used as it is.
+        if work.has(step, "use") {
+            continue;
+        }
         let at = work.place(step, "plan");
         let Some(inner) = work.field(step, "plan").cloned() else { continue };
         let looks_out = RepairContext::of(inner.clone(), work.rules).ok().is_none_or(|inner| {

@@ -49,7 +49,7 @@ pub(super) fn unresolved(work: &RepairContext<'_>) -> Vec<Issue> {
     let may_be_price = may_be_prices(work, &found);
     let mut issues: Vec<Issue> =
         found.iter().filter(|foreign| !may_be_price || !foreign.is_like_price()).map(leads_nowhere).collect();
-    for step in 0..work.steps.len() {
+    for step in (0..work.steps.len()).filter(|step| !work.has(*step, "use")) {
         let at = work.place(step, "plan");
         let Some(Ok(inner)) = work.field(step, "plan").map(|inner| RepairContext::of(inner.clone(), work.rules)) else {
             continue;

@@ -555,6 +555,48 @@ fn a_draft_far_beyond_what_planners_may_write_is_only_validated() {
     assert_eq!((issues[0].code.as_str(), issues[0].pointer.as_str()), ("UNKNOWN_ACTION", "/steps/0/action"));
 }
 
+#[test]
+fn dependencies_with_statuses_are_repaired_where_they_are_clear() {
+    let after = |fields: Value| {
+        let mut last = json!({"id": "last", "agent_type": "tools", "action": "caption"});
+        last.as_object_mut().expect("it is a step").extend(fields.as_object().cloned().unwrap_or_default());
+        repaired(&plan_of(&["payment", "book_a", "book_b"], last))
+    };
+    for (given, became) in [
+        (json!([{"step": "Payment", "is": "error"}]), json!([{"step": "payment", "is": ["failed"]}])),
+        (
+            json!([{"task": "payment", "status": ["faild", "skip"]}]),
+            json!([{"task": "payment", "status": ["failed", "skipped"]}]),
+        ),
+        (
+            json!({"step": "payment", "is": "completed or failed | skip"}),
+            json!([{"step": "payment", "is": ["completed", "failed", "skipped"]}]),
+        ),
+        (json!(["book_a", {"payment": "Success"}]), json!(["book_a", {"step": "payment", "is": ["completed"]}])),
+        (json!([{"step": "paymant"}]), json!([{"step": "payment"}])),
+    ] {
+        let repaired = after(json!({"depends_on": given}));
+        assert_eq!(codes(&repaired), [""; 0], "{given}: {:?}", repaired.outcome);
+        assert_eq!(repaired.draft["steps"][3]["depends_on"], became, "{given}");
+    }
+    let moved = after(json!({"dependencies": ["PAYMENT"], "dependency_status": {"PAYMENT": ["error"]}}));
+    let valid = moved.outcome.expect("the statuses go with their dependency");
+    assert_eq!(json!(valid.plan().steps[3].dependency_status), json!({"payment": ["failed"]}));
+
+    for unclear in [
+        json!([{"step": "payment", "is": "done"}]),
+        json!([{"step": "payment", "is": ["failed", "cancelled"]}]),
+        json!([{"step": "payment", "is": "failed and skipped"}]),
+        json!([{"step": "book_c", "is": ["failed"]}]),
+        json!([{"book": "failed"}]),
+        json!([{"payment": "soon"}]),
+    ] {
+        let left = after(json!({"depends_on": unclear}));
+        assert!(left.outcome.is_err(), "{unclear}");
+        assert_eq!((left.draft["steps"][3]["depends_on"].clone(), left.edits.len()), (unclear, 0));
+    }
+}
+
 fn repaired(draft: &Value) -> RepairedDraft {
     repair(draft.clone(), &Limits::default(), &Rules::planned(&catalogue()))
 }

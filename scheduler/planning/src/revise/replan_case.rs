@@ -6,7 +6,8 @@ use goalmill_common::id::{AgentType, StepId};
 use goalmill_common::json::Json;
 use goalmill_common::plan::{Plan, Step};
 use goalmill_common::report::SuggestedAdjustment;
-use goalmill_common::revision::{Situation, StepSituation, Trigger};
+use goalmill_common::revision::Trigger;
+use goalmill_common::situation::{Situation, StepSituation};
 use serde_json::{Map, Value};
 
 use crate::ReviseRequest;

@@ -143,13 +143,7 @@ fn write(
     let broken = |reason: String| PlanningError::new(format!("rule `{}`: {reason}", rule.id));
     let found = read.by_name();
     let mut known = with_aliases(read);
-    let mut assumed = Map::new();
-    for (name, want) in &rule.facts {
-        if let (false, Some(value)) = (known.contains_key(name), &want.default) {
-            known.insert(name.clone(), value.clone());
-            assumed.insert(name.clone(), value.clone());
-        }
-    }
+    let assumed = assume_defaults(rule, &mut known);
     known.insert(
         "goal".into(),
         json!({"description": request.goal.description, "constraints": request.goal.constraints}),
@@ -158,8 +152,8 @@ fn write(
     let rendered = unfold::unfold(rule, &known, request.limits.planned_steps_max).map_err(broken)?;
     let mut plan: Plan = serde_json::from_value(rendered).map_err(|e| broken(e.to_string()))?;
     let stood_in = stand_in(rule, request, &mut plan);
-    if plan.steps.len() > request.limits.planned_steps_max {
-        let (steps, max) = (plan.steps.len(), request.limits.planned_steps_max);
+    let (steps, max) = (plan.steps.len(), request.limits.planned_steps_max);
+    if steps > max {
         return Err(broken(format!("its plan has {steps} steps; `limits.planned_steps_max` allows {max}")));
     }
     plan.max_parallel = plan.max_parallel.or(Some(MAX_PARALLEL));
@@ -174,10 +168,8 @@ fn write(
         plan.metadata.insert("success_checks".to_owned(), json!(checks));
     }
     plan.metadata.insert("success_criteria".to_owned(), lines.into());
-    let considered: Vec<Value> =
-        candidates.iter().map(|c| json!({"rule": c.rule.id, "score": finite(c.score), "missing": c.missing})).collect();
     let mut account = json!({
-        "rule": rule.id, "version": rule.version, "goal_type": rule.goal_type, "considered": considered,
+        "rule": rule.id, "version": rule.version, "goal_type": rule.goal_type, "considered": considered(candidates),
         "facts": found, "assumed": assumed, "missing": questions, "stood_in": stood_in,
     });
     let guessed = guessed(rule, request, &found);
@@ -196,6 +188,24 @@ fn write(
         routes: Vec::new(),
         goal: None,
     })
+}
+
+/// Adds the defaults of the rule for facts that are not known; returns them.
+fn assume_defaults(rule: &Rule, known: &mut Map<String, Value>) -> Map<String, Value> {
+    let mut assumed = Map::new();
+    for (name, want) in &rule.facts {
+        if let (false, Some(value)) = (known.contains_key(name), &want.default) {
+            known.insert(name.clone(), value.clone());
+            assumed.insert(name.clone(), value.clone());
+        }
+    }
+    assumed
+}
+
+/// The candidates with their scores, for the provenance.
+fn considered(candidates: &[Candidate<'_>]) -> Vec<Value> {
+    let one = |c: &Candidate<'_>| json!({"rule": c.rule.id, "score": finite(c.score), "missing": c.missing});
+    candidates.iter().map(one).collect()
 }
 
 /// Taken off the confidence when a part of the goal was not understood.

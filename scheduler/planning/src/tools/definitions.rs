@@ -20,7 +20,7 @@ pub enum ToolSet {
 pub fn tools(tool_set: ToolSet, vocabulary: &PlanVocabulary, steps: &[String]) -> Vec<Tool> {
     let names = vocabulary.names();
     let [agent, action] = &names;
-    let step_schema = step_schema(vocabulary.fallbacks, names.clone());
+    let step_schema = step_schema(vocabulary);
     let known = one_of(steps);
     let text = json!({"type": "string"});
     let flag = json!({"type": "boolean"});

@@ -81,7 +81,8 @@ impl Planner for ToolsPlanner {
         let data = self.prompt_data(&request.goal).await;
         let mut task = PlanTask::new(self.name(), &self.deps, request, &self.route, data.clone());
         let limits = limits_context(&request.limits);
-        let context = json!({"goal": goal_context(&request.goal), "revising": false, "limits": limits});
+        let context = json!({"goal": goal_context(&request.goal), "revising": false, "limits": limits,
+                             "stored_plans": request.terms.stored_plans.context()});
         let planning = &request.goal.planning;
         let prompt = data.add_to(self.prompt(context, &task.shortlist, request.now_ms, planning)?);
         let (call_log, budget) = (&request.call_log, &request.goal.budget);
@@ -104,6 +105,7 @@ impl Planner for ToolsPlanner {
         let mut target = RevisionTarget::new(request, shortlist.catalogue());
         let mut context = situation_context(situation);
         context["revising"] = true.into();
+        context["stored_plans"] = request.terms.stored_plans.context();
         context["iterative"] = situation.wants_part().into();
         context["limits"] = limits_context(&request.limits);
         if let ToolResult::Answer(status) = target.call("get_plan_status", &Map::new()) {
@@ -116,8 +118,10 @@ impl Planner for ToolsPlanner {
         let mut repair_loop = RepairLoop::new(&self.deps, call_log, self.name(), left, Purpose::Replan, &planning);
         let vocabulary = PlanVocabulary {
             agents: shortlist.agents,
+            plans: request.terms.stored_plans.views().cloned().collect(),
             fallbacks: planning.require_fallbacks,
             parts: false,
+            lists: false,
             waits: false,
             output_tokens_max: self.deps.settings.output_tokens_max,
         };
@@ -162,15 +166,7 @@ async fn turns<B: ToolTarget + Send>(
                 return Err(PlanningError::new(error.to_string()));
             }
         };
-        let begun = Instant::now();
-        let written = written(&answer, &known);
-        let outcome = if written.is_empty() { StageOutcome::Error } else { StageOutcome::Ok };
-        stage::count("tools", PlanningStage::Read, outcome, begun.elapsed());
-        let judged: DraftVerdict<()> = if written.is_empty() {
-            DraftVerdict::Unparseable { reason: "it calls no tool".into() }
-        } else {
-            DraftVerdict::Valid(())
-        };
+        let (written, judged) = read_calls(&answer, &known);
         repair_loop.record_verdict(&fresh, ask.tier, &answer, &judged, Round::default());
         let before = messages.len();
         messages.push(Message::Assistant {
@@ -201,6 +197,19 @@ async fn turns<B: ToolTarget + Send>(
         "no plan within {} turns; raise `planner.llm.turns_max`",
         repair_loop.settings.turns_max
     )))
+}
+
+/// The calls of an answer, and whether it has any.
+fn read_calls(answer: &Completion, known: &ToolCatalogue) -> (Vec<Written>, DraftVerdict<()>) {
+    let begun = Instant::now();
+    let written = written(answer, known);
+    let (outcome, judged) = if written.is_empty() {
+        (StageOutcome::Error, DraftVerdict::Unparseable { reason: "it calls no tool".into() })
+    } else {
+        (StageOutcome::Ok, DraftVerdict::Valid(()))
+    };
+    stage::count("tools", PlanningStage::Read, outcome, begun.elapsed());
+    (written, judged)
 }
 
 /// Runs the calls of an answer and adds the results to the messages. Returns the end of the planning if a call is it.

@@ -26,10 +26,7 @@ impl Parser<'_> {
             }
             self.close_unclosed(top.closer())?;
         }
-        if let Some(top) = self.s.stack.last_mut() {
-            top.want = ExpectedToken::Item;
-            top.commas += 1;
-        }
+        self.expect_item();
         Ok(())
     }
 

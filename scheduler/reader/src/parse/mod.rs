@@ -114,10 +114,7 @@ impl<'a> Parser<'a> {
     fn after(&mut self, c: u8) -> Step {
         if c == b',' {
             self.s.pos += 1;
-            if let Some(top) = self.s.stack.last_mut() {
-                top.want = ExpectedToken::Item;
-                top.commas += 1;
-            }
+            self.expect_item();
             return Ok(());
         }
         if is_closer(c) {

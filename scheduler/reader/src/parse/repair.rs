@@ -72,8 +72,6 @@ impl Parser<'_> {
         }
         let Some(open) = self.s.stack.last().map(|f| f.open) else { return Err(Stop::Wrong(at)) };
         let quote = self.quote_at(at);
-        let name = self.name_end(at);
-        let sign = self.bytes.get(self.blank_end(name)).copied();
         let quoted = self.s.stack.last_mut().is_some_and(|f| std::mem::take(&mut f.quoted));
         if let Some(quote) = quote.filter(|_| quoted && !self.last_is_text()) {
             let end = at + quote.len();
@@ -81,25 +79,9 @@ impl Parser<'_> {
             self.s.pos = end;
             return Ok(());
         }
-        let quote = quote.is_some();
-        let begins = match open {
-            Open::Map => self.is_key_at(at) || name > at && sign == Some(b':'),
-            Open::List(_) => {
-                let brace = self.last_value().is_some_and(|v| v.is_container());
-                quote && !self.last_is_text_before_call(c)
-                    || matches!(c, b'{')
-                    || c == b'[' && !brace
-                    || c == b'(' && !self.last_is_text()
-                    || name > at && sign == Some(b'(')
-            }
-            Open::Call => name > at && sign == Some(b'=') || quote,
-        };
-        if begins {
+        if self.begins_item(open, c, quote.is_some()) {
             self.s.edits.guessed(EditKind::CommaAdded, TextSpan::new(at, at), "", ",");
-            if let Some(top) = self.s.stack.last_mut() {
-                top.want = ExpectedToken::Item;
-                top.commas += 1;
-            }
+            self.expect_item();
             return Ok(());
         }
         if open == Open::Map && c == b'{' && self.s.stack.iter().any(|f| matches!(f.open, Open::List(_))) {
@@ -115,28 +97,56 @@ impl Parser<'_> {
             b';' => {
                 self.s.edits.guessed(EditKind::BracketChanged, TextSpan::new(at, at + 1), ";", ",");
                 self.s.pos += 1;
-                if let Some(top) = self.s.stack.last_mut() {
-                    top.want = ExpectedToken::Item;
-                    top.commas += 1;
-                }
+                self.expect_item();
                 Ok(())
             }
             b'*' | b'/' | b'+' | b'-' | b'%' | b'^' | b'.' | b'[' | b'|' | b'&' | b'<' | b'>' | b'=' | b'!' | b'?'
-            | b'(' => {
-                let call = self.last_value().is_some_and(|v| v.call().is_some());
-                let behind = self.blank_end(at + 1);
-                let next = self.name_end(behind);
-                if !call || !matches!(open, Open::List(_)) {
-                    self.formula()
-                } else if matches!(c, b'+' | b'-' | b'*' | b'/') && next > behind && self.bytes.get(next) == Some(&b'(')
-                {
-                    self.operator_as_comma()
-                } else {
-                    self.drop_junk()
-                }
-            }
-            _ if name > at && !self.last_value().is_some_and(|v| v.is_container()) => self.formula(),
+            | b'(' => self.operator(open, c),
+            _ if self.name_end(at) > at && !self.last_value().is_some_and(|v| v.is_container()) => self.formula(),
             _ => self.drop_junk(),
+        }
+    }
+
+    /// Whether the next item begins here, so that only the comma is missing.
+    ///
+    /// - `quote`: whether a quote stands here.
+    fn begins_item(&mut self, open: Open, c: u8, quote: bool) -> bool {
+        let at = self.s.pos;
+        let name = self.name_end(at);
+        let sign = self.bytes.get(self.blank_end(name)).copied();
+        match open {
+            Open::Map => self.is_key_at(at) || name > at && sign == Some(b':'),
+            Open::List(_) => {
+                let brace = self.last_value().is_some_and(|v| v.is_container());
+                quote && !self.last_is_text_before_call(c)
+                    || matches!(c, b'{')
+                    || c == b'[' && !brace
+                    || c == b'(' && !self.last_is_text()
+                    || name > at && sign == Some(b'(')
+            }
+            Open::Call => name > at && sign == Some(b'=') || quote,
+        }
+    }
+
+    /// A comma was read, or stands for what was read.
+    pub(super) fn expect_item(&mut self) {
+        if let Some(top) = self.s.stack.last_mut() {
+            top.want = ExpectedToken::Item;
+            top.commas += 1;
+        }
+    }
+
+    /// An operator after a value.
+    fn operator(&mut self, open: Open, c: u8) -> Step {
+        let call = self.last_value().is_some_and(|v| v.call().is_some());
+        let behind = self.blank_end(self.s.pos + 1);
+        let next = self.name_end(behind);
+        if !call || !matches!(open, Open::List(_)) {
+            self.formula()
+        } else if matches!(c, b'+' | b'-' | b'*' | b'/') && next > behind && self.bytes.get(next) == Some(&b'(') {
+            self.operator_as_comma()
+        } else {
+            self.drop_junk()
         }
     }
 
@@ -145,10 +155,7 @@ impl Parser<'_> {
         let at = self.s.pos;
         self.s.edits.guessed(EditKind::TextDropped, TextSpan::new(at, at + 1), &self.src[at..=at], ",");
         self.s.pos += 1;
-        if let Some(top) = self.s.stack.last_mut() {
-            top.want = ExpectedToken::Item;
-            top.commas += 1;
-        }
+        self.expect_item();
         Ok(())
     }
 

@@ -108,27 +108,14 @@ impl Parser<'_> {
             Some(_) => {}
         }
         let (kind, json) = match word {
-            "true" => (NodeKind::Bool(true), true),
-            "false" => (NodeKind::Bool(false), true),
-            "null" => (NodeKind::Null, true),
-            "True" => (NodeKind::Bool(true), false),
-            "False" => (NodeKind::Bool(false), false),
-            "None" => (NodeKind::Null, false),
+            "true" | "True" => (NodeKind::Bool(true), "true"),
+            "false" | "False" => (NodeKind::Bool(false), "false"),
+            "null" | "None" => (NodeKind::Null, "null"),
             _ if self.s.repair => return self.bare(),
             _ => return Err(Stop::Wrong(start)),
         };
-        if !json {
-            let became = match kind {
-                NodeKind::Bool(true) => "true",
-                NodeKind::Bool(false) => "false",
-                NodeKind::Null
-                | NodeKind::Number(_)
-                | NodeKind::Text(_)
-                | NodeKind::List(_)
-                | NodeKind::Map(_)
-                | NodeKind::Call(_) => "null",
-            };
-            self.python(EditKind::ConstantRespelled, TextSpan::new(start, end), became);
+        if word != json {
+            self.python(EditKind::ConstantRespelled, TextSpan::new(start, end), json);
         }
         self.push_node(Node::new(kind, start, end))
     }

@@ -1,56 +1,51 @@
 //! Checks who sends a request, and whether the caller may: each route names the roles that it needs.
 
+mod asked_route;
 mod credentials;
+mod environment_token;
 mod failure_limit;
 mod identity;
 #[cfg_attr(not(feature = "oidc"), path = "oidc_disabled.rs")]
 mod oidc;
+mod refusal;
 mod secret_digest;
 mod session_store;
 mod token_store;
 
-use std::collections::BTreeSet;
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use axum::extract::{FromRequestParts, MatchedPath, RawPathParams, Request, State};
+use axum::extract::{Request, State};
 use axum::http::{HeaderMap, HeaderValue, Method, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use goalmill_broker::BrokerError;
-use goalmill_common::access::{ALL_NAMESPACES, Role};
 use goalmill_common::clock::Clock;
-use goalmill_common::config::{ApiSettings, Authentication, environment};
-use goalmill_common::problem::{ErrorCode, Problem};
+use goalmill_common::config::Authentication;
 
 use super::namespaces;
-use super::openapi::{RouteAccess, route_access};
-use super::page;
+use super::openapi::RouteAccess;
 use super::principal::{OpenSession, Principal};
-use super::response::ApiError;
 use super::serve::Peer;
-use super::sign_in_paths::is_sign_in;
 use crate::plan_reader::PlanReader;
 use crate::scheduler::Scheduler;
 
+use asked_route::{AskedAccess, AskedRoute, is_read};
 use credentials::Credentials;
 pub(super) use credentials::{COOKIE, cookie_value};
+use environment_token::EnvironmentToken;
+pub(crate) use environment_token::environment_tokens;
 use failure_limit::FailureLimit;
 use identity::OidcIdentity;
 pub(super) use identity::SignInFailure;
 pub(crate) use oidc::OidcVerifier;
+pub(super) use refusal::AccessRefusal;
 use secret_digest::SecretDigest;
 use session_store::{SessionIdentity, SessionStore, StoredSession};
 pub(super) use token_store::TOKENS_MAX;
 use token_store::TokenStore;
 
-/// Characters of a token from the environment, at the least.
-const ENVIRONMENT_CHARS_MIN: usize = 32;
 const CSRF: &str = "x-csrf-token";
-/// What the paths of one plan begin with, in the router.
-const PLAN_PATH: &str = "/v1/plans/{id}";
-/// Writes below these paths change what all namespaces share. `/v1/agents:route` only reads.
-const SHARED_PATHS: [&str; 3] = ["/v1/agents", "/v1/workers", "/v1/queues"];
 /// Stands for the id of a token of the identity provider; no id of a token has its `:`.
 const OIDC_TOKEN: &str = "oidc:token";
 
@@ -78,15 +73,6 @@ pub(crate) struct ApiCredentials {
     pub(crate) oidc: Option<OidcVerifier>,
 }
 
-/// A token of the settings, from an environment variable.
-pub(crate) struct EnvironmentToken {
-    /// Stands for the id of a token; no id of a token has its `:`.
-    id: &'static str,
-    sha256: SecretDigest,
-    actor: &'static str,
-    role: Role,
-}
-
 /// A caller whose token is valid.
 pub(super) struct SignedIn {
     /// The token's id.
@@ -95,30 +81,6 @@ pub(super) struct SignedIn {
     pub(super) principal: Principal,
     /// When a token that no store has expires, Unix milliseconds.
     pub(super) expires_ms: Option<u64>,
-}
-
-/// Reads the tokens that the settings name. An error says what is wrong, without the value.
-pub(crate) fn environment_tokens(settings: &ApiSettings) -> Result<Vec<EnvironmentToken>, String> {
-    let named = [
-        ("api.admin_token_env", &settings.admin_token_env, "environment:admin", "admin", Role::Admin),
-        ("api.scaling_token_env", &settings.scaling_token_env, "environment:scaling", "autoscaler", Role::Scaler),
-    ];
-    let mut tokens = Vec::new();
-    for (setting, name, id, actor, role) in named {
-        if name.is_empty() {
-            continue;
-        }
-        let value = environment(name)
-            .ok_or_else(|| format!("`{setting}` names the environment variable `{name}`, which is not set: set it"))?;
-        if value.len() < ENVIRONMENT_CHARS_MIN || !value.bytes().all(|byte| byte.is_ascii_graphic()) {
-            return Err(format!(
-                "the environment variable `{name}` of `{setting}` needs at least {ENVIRONMENT_CHARS_MIN} visible ASCII \
-                 characters, for example from `openssl rand -hex 32`"
-            ));
-        }
-        tokens.push(EnvironmentToken { id, sha256: SecretDigest::of(&value), actor, role });
-    }
-    Ok(tokens)
 }
 
 impl AccessGuard {
@@ -383,56 +345,6 @@ impl SignedIn {
     }
 }
 
-impl EnvironmentToken {
-    fn signed_in(&self) -> SignedIn {
-        let principal = Principal::authenticated(self.actor.into(), BTreeSet::from([self.role]), ALL_NAMESPACES);
-        SignedIn { token: self.id.into(), sha256: self.sha256.clone(), principal, expires_ms: None }
-    }
-}
-
-/// Why a caller is refused.
-#[derive(Debug)]
-pub(super) enum AccessRefusal {
-    Problem(Problem),
-    TooManyFailures { wait_ms: u64 },
-}
-
-impl AccessRefusal {
-    fn unauthenticated(detail: &str) -> Self {
-        Self::Problem(Problem::new(ErrorCode::Unauthenticated, detail))
-    }
-
-    fn forbidden(detail: impl Into<String>) -> Self {
-        Self::Problem(Problem::new(ErrorCode::Forbidden, detail))
-    }
-}
-
-impl From<ApiError> for AccessRefusal {
-    fn from(ApiError(problem): ApiError) -> Self {
-        Self::Problem(problem)
-    }
-}
-
-impl From<BrokerError> for AccessRefusal {
-    fn from(error: BrokerError) -> Self {
-        Self::Problem(error.into())
-    }
-}
-
-impl IntoResponse for AccessRefusal {
-    fn into_response(self) -> Response {
-        let wait_ms = match self {
-            Self::Problem(problem) => return ApiError(problem).into_response(),
-            Self::TooManyFailures { wait_ms } => wait_ms,
-        };
-        let seconds = wait_ms.div_ceil(1_000).max(1);
-        let detail = format!("too many requests from this address had invalid credentials; wait {seconds} s");
-        let mut response = ApiError(Problem::new(ErrorCode::TooManyFailures, detail)).into_response();
-        response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from(seconds));
-        response
-    }
-}
-
 /// Passes requests on with their [`Principal`], if the caller may send them.
 pub(super) async fn check_access(State(guard): State<Arc<AccessGuard>>, request: Request, next: Next) -> Response {
     let mut response = match guard.admit(request).await {
@@ -449,87 +361,6 @@ pub(super) async fn check_access(State(guard): State<Arc<AccessGuard>>, request:
 fn forbid_sharing(headers: &mut HeaderMap) {
     headers.entry(header::CACHE_CONTROL).or_insert(HeaderValue::from_static("no-store"));
     headers.entry(header::X_CONTENT_TYPE_OPTIONS).or_insert(HeaderValue::from_static("nosniff"));
-}
-
-/// What the place of a request asks of its caller.
-enum AskedAccess {
-    Route(RouteAccess),
-    /// The path is that of a route, but the table has no such method or verb.
-    Unlisted,
-    /// No route has this path: nothing happens there.
-    NoRoute,
-}
-
-impl AskedAccess {
-    fn check(&self, principal: &Principal) -> Result<(), AccessRefusal> {
-        let roles: &[Role] = match self {
-            Self::Route(RouteAccess::Public | RouteAccess::SignedIn) | Self::NoRoute => return Ok(()),
-            Self::Route(RouteAccess::Roles(roles)) => roles,
-            Self::Unlisted => &[Role::Admin],
-        };
-        Ok(principal.require(roles)?)
-    }
-}
-
-/// What a request asks for.
-struct AskedRoute {
-    access: AskedAccess,
-    /// The plan that the path names.
-    plan: Option<String>,
-    /// Whether it changes what all namespaces share.
-    is_shared: bool,
-}
-
-impl AskedRoute {
-    /// Reads path and parameters as the router and the handlers do.
-    async fn of(request: &mut Request) -> Self {
-        let Some(path) = request.extensions().get::<MatchedPath>().cloned() else {
-            return Self { access: AskedAccess::NoRoute, plan: None, is_shared: false };
-        };
-        let path = path.as_str();
-        let method = match *request.method() {
-            Method::HEAD => Method::GET,
-            ref method => method.clone(),
-        };
-        if method == Method::GET && (page::is_page(path) || is_sign_in(path)) {
-            return Self { access: AskedAccess::Route(RouteAccess::Public), plan: None, is_shared: false };
-        }
-        let mut parameters = parameters(request).await;
-        let mut verb = String::new();
-        // Only `POST` has verbs. They stand in the last parameter.
-        if method == Method::POST
-            && let Some(last) = parameters.last_mut()
-            && let Some((id, tail)) = last.rsplit_once(':')
-        {
-            tail.clone_into(&mut verb);
-            *last = id.to_owned();
-        }
-        let access = route_access(method.as_str(), path, &verb).map_or(AskedAccess::Unlisted, AskedAccess::Route);
-        // What the table does not have is refused for its method or verb, whatever it names.
-        let is_of_plan = path.starts_with(PLAN_PATH) && !matches!(access, AskedAccess::Unlisted);
-        let plan = is_of_plan.then(|| parameters.into_iter().next().unwrap_or_default());
-        let is_shared = !is_read(&method)
-            && path != "/v1/agents:route"
-            && SHARED_PATHS.iter().any(|shared| path.starts_with(shared))
-            || path.starts_with("/v1/tokens");
-        Self { access, plan, is_shared }
-    }
-}
-
-/// The parameters of the path, decoded; empty if they cannot be.
-async fn parameters(request: &mut Request) -> Vec<String> {
-    let (mut parts, body) = std::mem::take(request).into_parts();
-    let parameters = match RawPathParams::from_request_parts(&mut parts, &()).await {
-        Ok(parameters) => parameters.iter().map(|(_, value)| value.to_owned()).collect(),
-        Err(_) => Vec::new(),
-    };
-    *request = Request::from_parts(parts, body);
-    parameters
-}
-
-/// Whether a method changes nothing.
-fn is_read(method: &Method) -> bool {
-    matches!(*method, Method::GET | Method::HEAD)
 }
 
 fn repeats_csrf(headers: &HeaderMap, session: &OpenSession) -> bool {

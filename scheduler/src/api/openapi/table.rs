@@ -24,7 +24,8 @@ use goalmill_common::view::{
 };
 use serde_json::{Map, Value, json};
 
-use super::{EVENT_STREAM, JSON, Operation, RouteAccess, TEXT, YAML, delete, get, post};
+use super::RouteAccess;
+use super::operation::{EVENT_STREAM, JSON, Operation, TEXT, YAML, delete, get, post};
 use crate::api::{
     actions, approvals, bulk_actions, callbacks, dead_letters, event_feed, event_search, events, fork, health, mcp,
     oidc_sign_in, overview, plan_list, plans, registry, send_event, session, stats, steps, stored_plans, submit,

@@ -14,13 +14,33 @@ use crate::shard::quota::Quota;
 use crate::shard::ready::{Offers, Taken, Urgency};
 
 impl ShardState {
-    /// Dispatches ready steps while the turn has room and the quota of their agent type is not used up.
+    /// Dispatches the most urgent step whose queue is open, again and again, while the turn has room. Parked steps are
+    /// offered when no other can be sent.
     pub(crate) fn dispatch(&mut self, quota: &dyn Quota) {
         self.has_more = false;
+        let mut offers = Offers::default();
+        self.ready.touch_all();
         loop {
-            self.dispatch_offered(quota);
-            if self.has_more || !self.offer_parked(quota) {
+            for agent_type in self.ready.take_touched() {
+                let urgency = self.urgency(&agent_type, &offers, quota);
+                offers.set(agent_type, urgency);
+            }
+            let Some((urgency, agent_type)) = offers.first().cloned() else {
+                if self.offer_parked(quota) {
+                    continue;
+                }
                 return;
+            };
+            if !self.turn.has_room_for_tasks(self.tasks_max) || self.is_out_of_time() {
+                self.has_more = true;
+                return;
+            }
+            let current = self.urgency(&agent_type, &offers, quota);
+            if current.as_ref() == Some(&urgency) {
+                self.dispatch_next(&agent_type, &mut offers);
+            } else {
+                // Its queue is full, or its namespace had steps meanwhile.
+                offers.set(agent_type, current);
             }
         }
     }
@@ -42,30 +62,6 @@ impl ShardState {
     /// Whether steps of a namespace may be sent.
     pub(super) fn has_room(&self, namespace: &str) -> bool {
         self.namespaces.as_ref().is_none_or(|in_use| in_use.has_room(namespace))
-    }
-
-    /// Dispatches the most urgent step whose queue is open, again and again.
-    fn dispatch_offered(&mut self, quota: &dyn Quota) {
-        let mut offers = Offers::default();
-        self.ready.touch_all();
-        loop {
-            for agent_type in self.ready.take_touched() {
-                let urgency = self.urgency(&agent_type, &offers, quota);
-                offers.set(agent_type, urgency);
-            }
-            let Some((urgency, agent_type)) = offers.first().cloned() else { return };
-            if !self.turn.has_room_for_tasks(self.tasks_max) || self.is_out_of_time() {
-                self.has_more = true;
-                return;
-            }
-            let current = self.urgency(&agent_type, &offers, quota);
-            if current.as_ref() == Some(&urgency) {
-                self.dispatch_next(&agent_type, &mut offers);
-            } else {
-                // Its queue is full, or its namespace had steps meanwhile.
-                offers.set(agent_type, current);
-            }
-        }
     }
 
     /// How urgent the next step of an agent type is; `None` when none can be sent.

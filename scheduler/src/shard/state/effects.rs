@@ -13,89 +13,65 @@ use crate::shard::ready::DispatchOrder;
 use crate::traces;
 
 impl ShardState {
-    /// Applies effects now, or collects them for after the commit.
-    pub(super) fn apply_effects(&mut self, slot: Slot, effects: Vec<Effect>) {
-        for effect in effects {
-            match effect {
-                Effect::Send(mut task) => {
-                    self.set_execution_context(&mut task);
-                    self.turn.add_task(&task);
-                }
-                Effect::StoreInputs { key, inputs } => {
-                    self.turn.add_bytes(inputs.text().len());
-                    self.turn.inputs.push((key, inputs));
-                }
-                Effect::Acknowledge { agent_type, entry } => self.turn.acknowledged.push((agent_type, entry)),
-                Effect::Ready(step) => self.offer_step(slot, step),
-                Effect::Room => self.ready.unpark(slot, true),
-                Effect::Timer(timer, due) => self.timers.set(slot, timer, due),
-                Effect::Continue => self.unsettled.push_back(slot),
-                // The end is counted once it is written.
-                Effect::Ended => {}
-                Effect::Plan { .. }
-                | Effect::Judge
-                | Effect::CacheLookup { .. }
-                | Effect::CacheStore { .. }
-                | Effect::LoadPayloads { .. }
-                | Effect::AskHooks { .. }
-                | Effect::AwaitEvent { .. }
-                | Effect::StopAwaiting { .. }
-                | Effect::Cancel(_)
-                | Effect::DeadLetter { .. }
-                | Effect::Answer { .. } => {
-                    let action = self.post_commit(slot, effect);
-                    self.turn.post_commit.extend(action);
-                }
+    /// Applies an effect now, or adds the action for it to those after the commit.
+    pub(super) fn apply_effect(&mut self, slot: Slot, effect: Effect) {
+        let active = self.plans.get_mut(&slot).expect("callers have the plan");
+        let state = &active.state;
+        let plan = || state.id().clone();
+        let action = match effect {
+            Effect::Send(mut task) => {
+                self.set_execution_context(&mut task);
+                return self.turn.add_task(&task);
             }
-        }
-    }
-
-    /// The action of an effect that runs after the commit.
-    fn post_commit(&mut self, slot: Slot, effect: Effect) -> Option<PostCommit> {
-        if let (Effect::Plan { revision: 1.. }, Some(active)) = (&effect, self.plans.get_mut(&slot)) {
-            active.revision_requests += 1;
-        }
-        if let (Effect::AwaitEvent { .. }, Some(active)) = (&effect, self.plans.get_mut(&slot)) {
-            active.begin_registration();
-        }
-        let active = &self.plans[&slot];
-        let (state, request) = (&active.state, active.revision_requests);
-        let plan = state.id().clone();
-        Some(match effect {
+            Effect::StoreInputs { key, inputs } => {
+                self.turn.add_bytes(inputs.text().len());
+                return self.turn.inputs.push((key, inputs));
+            }
+            Effect::Acknowledge { agent_type, entry } => return self.turn.acknowledged.push((agent_type, entry)),
+            Effect::Ready(step) => return self.offer_step(slot, step),
+            Effect::Room => return self.ready.unpark(slot, true),
+            Effect::Timer(timer, due) => return self.timers.set(slot, timer, due),
+            Effect::Continue => return self.unsettled.push_back(slot),
+            // The end is counted once it is written.
+            Effect::Ended => return,
             Effect::Plan { revision: 0 } => PostCommit::Plan {
-                plan,
+                plan: plan(),
                 goal: Box::new(state.accepted().goal.clone()),
                 depth: state.depth(),
                 answers: state.model_answers().to_vec(),
             },
-            Effect::Plan { revision } => PostCommit::Revise { state: Box::new(state.clone()), revision, request },
-            Effect::Judge => PostCommit::Judge { state: Box::new(state.clone()) },
-            Effect::CacheLookup { step, key } => PostCommit::CacheGet { plan, step, key },
-            Effect::CacheStore { key, outputs, ttl_ms } => PostCommit::CachePut { key, outputs, ttl_ms },
-            Effect::LoadPayloads { step, payloads } => PostCommit::LoadPayloads { plan, step, payloads },
-            Effect::AskHooks { step } => {
-                let question = Box::new(state.hook_question(step, &self.context)?);
-                PostCommit::AskHooks { plan, question }
+            Effect::Plan { revision } => {
+                active.revision_requests += 1;
+                let request = active.revision_requests;
+                PostCommit::Revise { state: Box::new(active.state.clone()), revision, request }
             }
-            Effect::AwaitEvent { step } => PostCommit::AwaitEvent(Box::new(state.event_wait(step)?)),
-            Effect::StopAwaiting { step } => PostCommit::StopAwaiting(Box::new(state.event_wait(step)?)),
+            Effect::Judge => PostCommit::Judge { state: Box::new(state.clone()) },
+            Effect::CacheLookup { step, key } => PostCommit::CacheGet { plan: plan(), step, key },
+            Effect::CacheStore { key, outputs, ttl_ms } => PostCommit::CachePut { key, outputs, ttl_ms },
+            Effect::LoadPayloads { step, payloads } => PostCommit::LoadPayloads { plan: plan(), step, payloads },
+            Effect::AskHooks { step } => {
+                let Some(question) = state.hook_question(step, &self.context) else { return };
+                PostCommit::AskHooks { plan: plan(), question: Box::new(question) }
+            }
+            Effect::AwaitEvent { step } => {
+                active.begin_registration();
+                let Some(wait) = active.state.event_wait(step) else { return };
+                PostCommit::AwaitEvent(Box::new(wait))
+            }
+            Effect::StopAwaiting { step } => {
+                let Some(wait) = state.event_wait(step) else { return };
+                PostCommit::StopAwaiting(Box::new(wait))
+            }
             Effect::Cancel(token) => PostCommit::Update(StoreUpdate::CancelAttempt(token)),
             Effect::DeadLetter { step, failure } => {
-                let letter = Box::new(self.dead_letter(slot, step, failure)?);
-                PostCommit::Update(StoreUpdate::DeadLetter(letter))
+                let Some(letter) = self.dead_letter(slot, step, failure) else { return };
+                PostCommit::Update(StoreUpdate::DeadLetter(Box::new(letter)))
             }
             Effect::Answer { submission } => {
-                PostCommit::Update(StoreUpdate::answer(submission, Ok((plan, state.status()))))
+                PostCommit::Update(StoreUpdate::answer(submission, Ok((plan(), state.status()))))
             }
-            Effect::Send(_)
-            | Effect::StoreInputs { .. }
-            | Effect::Acknowledge { .. }
-            | Effect::Ready(_)
-            | Effect::Room
-            | Effect::Timer(..)
-            | Effect::Continue
-            | Effect::Ended => return None,
-        })
+        };
+        self.turn.post_commit.push(action);
     }
 
     /// Offers a ready step to the dispatch.

@@ -8,7 +8,8 @@ use goalmill_common::problem::Problem;
 use goalmill_engine::{Command, Decision, Envelope, FamilyPlans, PlanState, Rejection, SubmitCommand};
 
 use super::dispatch::track_in_flight;
-use super::{ShardState, panicked, rejection_problem};
+use super::inputs::rejection_problem;
+use super::{ShardState, panicked};
 use crate::shard::Slot;
 use crate::shard::active_plan::ActivePlan;
 
@@ -75,7 +76,9 @@ impl FamilyPlans for ShardState {
             self.stopped.extend(stopped);
             plan.add_records(decision.records);
         }
-        self.apply_effects(slot, decision.effects);
+        for effect in decision.effects {
+            self.apply_effect(slot, effect);
+        }
     }
 
     fn note_rejection(&mut self, plan: &PlanId, rejection: &Rejection) {

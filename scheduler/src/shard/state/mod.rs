@@ -1,48 +1,39 @@
-//! The state of a shard in its owner's memory, and how one input changes it. No I/O.
+//! The state of a shard in its owner's memory. No I/O.
 
 use std::collections::{BTreeSet, VecDeque};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use goalmill_common::clock::Clock;
-use goalmill_common::command::{Request, Submit, Verb};
-use goalmill_common::event::ModelAnswered;
 use goalmill_common::hash::HashMap;
 use goalmill_common::id::{AgentType, PlanId, ShardId};
-use goalmill_common::load::Loads;
-use goalmill_common::problem::{ErrorCode, Problem};
 use goalmill_common::random::Random;
-use goalmill_common::report::{Report, What};
-use goalmill_common::status::{PlanStatus, StepStatus};
-use goalmill_common::wire::Inbox;
+use goalmill_common::status::PlanStatus;
 use goalmill_engine::{
-    Command, Effect, Engine, EngineContext, FamilyPlans, PlanState, Rejection, StepIndex, Timer, decide_in_family,
-    pending, settle_family,
+    Command, Effect, Engine, EngineContext, PlanState, Rejection, StepIndex, decide_in_family, pending, settle_family,
 };
 use tokio::time::Instant;
 
+use super::Slot;
 use super::active_plan::ActivePlan;
-use super::counts::ShardCounts;
 use super::event_counters::EventCounters;
 use super::ignored_entries::IgnoredEntries;
-use super::inbox_reader::InboxPlace;
-use super::outbox::PostCommit;
 use super::parked_plans::ParkedPlans;
 use super::quota::Unlimited;
-use super::ready::{ReadySet, Waiting};
+use super::ready::ReadySet;
 use super::recently_finished::{RecentlyFinished, StatusSnapshot};
 use super::timers::Timers;
 use super::turn::ShardTurn;
-use super::{RequestResult, ShardMessage, Slot};
-use crate::effects::StoreUpdate;
 use crate::execution_stats::ExecutionStats;
 use crate::namespace_limits::{NamespaceLimits, ShardUse};
 use crate::watchdog::DecisionMarker;
 
 mod commit;
+mod counts;
 mod dispatch;
 mod effects;
 mod family;
+mod inputs;
 mod parking;
 mod reconcile;
 
@@ -53,10 +44,6 @@ pub(crate) use parking::UnreadPlan;
 const TASKS_FIRST: usize = 50;
 /// How long a turn takes inputs, in milliseconds; all of them get the time of its start.
 const TURN_MS_MAX: u64 = 100;
-/// Retries that are due within this time count as load, in milliseconds.
-const SOON_MS: u64 = 30_000;
-/// Timers examined for that.
-const SOON_MAX: usize = 10_000;
 
 /// Everything that an owner has in memory of its shard.
 pub(crate) struct ShardState {
@@ -219,41 +206,6 @@ impl ShardState {
         }
     }
 
-    /// Plans and steps by state. Visits every plan that is not parked.
-    #[expect(clippy::iter_over_hash_type, reason = "sums are the same in any order")]
-    pub(crate) fn counts(&mut self) -> ShardCounts {
-        let in_flight = self.outstanding.iter().map(|(agent_type, count)| (agent_type.clone(), u64::from(*count)));
-        let mut counts =
-            ShardCounts { in_flight: in_flight.collect(), loads: self.due_soon(), ..ShardCounts::default() };
-        for (agent_type, Waiting { open, parked }) in self.ready.counts(|namespace| self.has_room(namespace)) {
-            if open > 0 {
-                counts.loads.entry(agent_type.clone()).or_default().ready = open;
-            }
-            counts.ready.insert(agent_type, open + parked);
-        }
-        for plan in self.plans.values() {
-            counts.plan(plan.state.status(), plan.state.updated_ms());
-            counts.wait(plan.state.waits());
-        }
-        counts.add(self.parked.counts());
-        counts
-    }
-
-    /// Retries that are due soon, by queue.
-    fn due_soon(&self) -> Loads {
-        let mut loads = Loads::new();
-        for (slot, timer) in self.timers.until(self.clock.now_ms() + SOON_MS).take(SOON_MAX) {
-            let Timer::Step(step) = timer else { continue };
-            let Some(plan) = self.plans.get(&slot) else { continue };
-            let state = &plan.state;
-            let is_retried = state.step(step).is_some_and(|at| at.status == StepStatus::Retrying);
-            if let Some(queue) = state.queue(step).filter(|queue| is_retried && !queue.as_str().is_empty()) {
-                loads.entry(queue.clone()).or_default().due_soon += 1;
-            }
-        }
-        loads
-    }
-
     /// The id of a plan.
     pub(crate) fn plan(&self, slot: Slot) -> Option<&PlanId> {
         self.plans.get(&slot).map(|plan| plan.state.id())
@@ -352,78 +304,6 @@ impl ShardState {
         self.clock.now_ms() > self.turn_begun_ms + TURN_MS_MAX
     }
 
-    /// Handles one entry of the inbox.
-    pub(crate) fn handle_entry(&mut self, place: InboxPlace, inbox: Inbox) {
-        self.turn.count_input();
-        match inbox {
-            Inbox::Reports(reports) => {
-                for report in reports {
-                    self.handle_report(report);
-                }
-            }
-            Inbox::Request(request) => {
-                let answer = request.answer.clone();
-                let plan = request.plan.clone();
-                let result = self.handle_request(*request);
-                if let Some(id) = answer {
-                    self.add_update(StoreUpdate::answer(id, result.map(|(_, status)| (plan, status))));
-                }
-            }
-            Inbox::Unreadable(reason) => {
-                self.ignored.add_unreadable(self.shard, &place, &reason, self.turn_begun_ms);
-            }
-            Inbox::Misplaced => self.ignored.add_misplaced(self.shard, &place, self.turn_begun_ms),
-        }
-        self.turn.move_cursor(place);
-    }
-
-    /// Handles a message from the same process.
-    pub(crate) fn handle_message(&mut self, message: ShardMessage) {
-        self.turn.count_input();
-        match message {
-            ShardMessage::Request { request, reply, entry, snapshot: _ } => {
-                let result = self.handle_request(*request);
-                if let Some(entry) = entry {
-                    self.add_update(StoreUpdate::AcknowledgeSubmission(entry));
-                }
-                if let Some(reply) = reply {
-                    self.turn.post_commit.push(PostCommit::Reply(reply, result));
-                }
-            }
-            ShardMessage::Command { plan: id, command, request, reply } => {
-                let Some(slot) = self.slots.get(&id).copied() else { return };
-                let plan = self.plans.get_mut(&slot).expect("every slot has a plan");
-                if let Command::CacheLookedUp { step, .. } | Command::PayloadsLoaded { step: Some(step), .. } =
-                    &*command
-                {
-                    plan.lookups.remove(step);
-                }
-                let is_superseded = request.is_some_and(|request| request != plan.revision_requests);
-                let result = if !is_superseded {
-                    decide_in_family(self, slot, None, *command)
-                } else if let Command::ModelAnswered(answered) = *command {
-                    // The model call was paid for, but its answer is not needed any more.
-                    let answered = ModelAnswered { answer: None, ..*answered };
-                    decide_in_family(self, slot, None, Command::ModelAnswered(Box::new(answered)))
-                } else {
-                    Err(Rejection::StaleRevision { revision: plan.state.revision() })
-                };
-                if let Err(rejection) = &result {
-                    tracing::debug!(plan_id = %id, "the answer of an effect was rejected: {rejection}");
-                }
-                if let Some(reply) = reply {
-                    self.turn.post_commit.push(PostCommit::CommandReply(reply, result));
-                }
-            }
-            ShardMessage::WaitRegistered(plan) => self.end_registration(&plan),
-            ShardMessage::AskSuspects(reply) => {
-                let suspects = self.suspects();
-                self.turn.post_commit.push(PostCommit::SuspectsReply(reply, suspects));
-            }
-            ShardMessage::Reconcile(scan) => self.reconcile(*scan),
-        }
-    }
-
     /// Handles all due timers.
     pub(crate) fn fire_timers(&mut self) {
         self.write_outdated_summaries();
@@ -462,96 +342,6 @@ impl ShardState {
         }
     }
 
-    fn handle_report(&mut self, report: Report) {
-        let entry = (report.agent_type.clone(), report.entry.clone());
-        let closes = match report.what {
-            What::Started | What::Progress | What::Call => false,
-            What::Completed | What::PartialSuccess | What::Failed | What::Lost | What::Suspended | What::Released => {
-                true
-            }
-        };
-        let refused = match self.slots.get(&report.plan).copied() {
-            // Its task stays pending and is reported as lost after the quarantine.
-            None if self.quarantined.contains(&report.plan) => {
-                metrics::counter!("goalmill_reports_ignored_total", "reason" => "quarantined").increment(1);
-                return;
-            }
-            None => Some("unknown_plan"),
-            Some(slot) => match decide_in_family(self, slot, None, Command::Report(Box::new(report))) {
-                Ok(()) => None,
-                Err(Rejection::StaleAttempt { .. }) => Some("stale"),
-                Err(_) => Some("refused"),
-            },
-        };
-        if let Some(reason) = refused {
-            metrics::counter!("goalmill_reports_ignored_total", "reason" => reason).increment(1);
-            if closes {
-                self.turn.acknowledged.push(entry);
-            }
-        }
-    }
-
-    fn handle_request(&mut self, request: Request) -> RequestResult {
-        let Request { plan, actor, answer: _, verb } = request;
-        if let (Verb::Resume { .. }, true) = (&verb, self.quarantined.contains(&plan)) {
-            self.turn.post_commit.push(PostCommit::EndQuarantine(plan.clone()));
-            return Ok((plan, PlanStatus::Running));
-        }
-        if let Verb::Submit(submit) = verb {
-            return self.handle_submission(plan, actor, submit);
-        }
-        let Some(slot) = self.slots.get(&plan).copied() else {
-            return Err(self.plan_absent(&plan));
-        };
-        decide_in_family(self, slot, Some(&actor), Command::Verb(verb))
-            .map_err(|rejection| rejection_problem(&rejection))?;
-        Ok((plan, self.plans[&slot].state.status()))
-    }
-
-    fn handle_submission(&mut self, plan: PlanId, actor: String, submit: Box<Submit>) -> RequestResult {
-        if let Some(slot) = self.slots.get(&plan) {
-            let state = &self.plans[slot].state;
-            if state.accepted().is_other_body(&submit.fingerprint) {
-                let detail =
-                    format!("the key was used for plan `{plan}`, which was sent with another body; use a new key");
-                return Err(Problem::new(ErrorCode::IdempotencyKeyReused, detail));
-            }
-            // The first answer may have expired.
-            let result = Ok((plan, state.status()));
-            self.add_update(StoreUpdate::answer(submit.submission, result.clone()));
-            return result;
-        }
-        if let Some(status) = self.turn.finished.get(&plan).filter(|_| !self.quarantined.contains(&plan)) {
-            let result = Ok((plan, *status));
-            self.add_update(StoreUpdate::answer(submit.submission, result.clone()));
-            return result;
-        }
-        let submission = submit.submission.clone();
-        match self.submit_plan(plan.clone(), actor, submit) {
-            Ok((slot, decision)) => {
-                let status = self.plans[&slot].state.status();
-                settle_family(self, slot, decision);
-                Ok((plan, status))
-            }
-            Err(problem) => {
-                self.add_update(StoreUpdate::answer(submission, Err(problem.clone())));
-                Err(problem)
-            }
-        }
-    }
-
-    /// The problem of a request for a plan that is not in memory.
-    fn plan_absent(&self, plan: &PlanId) -> Problem {
-        if self.quarantined.contains(plan) {
-            let detail = format!(
-                "plan `{plan}` is not worked on: it made its scheduler fail, and that scheduler's log says why; \
-                 take it up again with `goalmill plan resume {plan}`"
-            );
-            return Problem::new(ErrorCode::PlanQuarantined, detail);
-        }
-        Problem::new(ErrorCode::PlanNotFound, format!("there is no running plan `{plan}`"))
-    }
-
     fn insert_plan(&mut self, plan: ActivePlan) -> Slot {
         if let (Some(in_use), None) = (&mut self.namespaces, plan.state.parent()) {
             in_use.add_plan(&plan.state.namespace(), plan.state.id());
@@ -583,30 +373,6 @@ impl ShardState {
 
 fn panicked() -> Rejection {
     Rejection::NotAllowed { reason: "the engine panicked over the plan".into() }
-}
-
-/// A rejection as clients see it.
-fn rejection_problem(rejection: &Rejection) -> Problem {
-    let code = match rejection {
-        Rejection::Exists | Rejection::StaleRevision { .. } | Rejection::NotAllowed { .. } | Rejection::NotDue => {
-            ErrorCode::NotAllowed
-        }
-        Rejection::Final { .. } => ErrorCode::PlanFinal,
-        Rejection::UnknownStep { .. } => ErrorCode::StepNotFound,
-        Rejection::StaleAttempt { .. } => ErrorCode::NotAllowed,
-        Rejection::Invalid { .. } => ErrorCode::InvalidPlan,
-    };
-    let issues = match rejection {
-        Rejection::Invalid { issues, .. } => issues.clone(),
-        Rejection::Exists
-        | Rejection::Final { .. }
-        | Rejection::UnknownStep { .. }
-        | Rejection::StaleAttempt { .. }
-        | Rejection::StaleRevision { .. }
-        | Rejection::NotAllowed { .. }
-        | Rejection::NotDue => Vec::new(),
-    };
-    Problem::new(code, rejection.to_string()).with_errors(issues)
 }
 
 #[cfg(test)]

@@ -1,5 +1,6 @@
 //! Tests of the order in which ready steps become tasks.
 
+use goalmill_common::command::{Request, Verb};
 use goalmill_common::goal::{Goal, Priority};
 use goalmill_common::hash::HashMap;
 use goalmill_common::id::AgentType;
@@ -13,6 +14,7 @@ use goalmill_engine::Command;
 
 use super::tests::{PLAN, empty, submit};
 use super::*;
+use crate::shard::ShardMessage;
 use crate::shard::quota::Quota;
 
 /// Agent types with fewer places than all others.

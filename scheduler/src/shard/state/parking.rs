@@ -137,7 +137,7 @@ impl ShardState {
             // All else was done before it was parked.
             Ok(decision) => {
                 let timers = decision.effects.into_iter().filter(|effect| matches!(effect, Effect::Timer(..)));
-                self.apply_effects(slot, timers.collect());
+                timers.for_each(|timer| self.apply_effect(slot, timer));
             }
             Err(_) => self.broken = Some(state.id().clone()),
         }

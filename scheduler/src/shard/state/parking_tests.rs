@@ -2,6 +2,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use goalmill_broker::{Commit, ParkMark};
+use goalmill_common::command::{Request, Verb};
 use goalmill_common::event::read_entry;
 use goalmill_common::external_event::ExternalEvent;
 use goalmill_common::goal::Goal;
@@ -11,6 +12,8 @@ use goalmill_engine::replay;
 
 use super::tests::{PLAN, empty, submit};
 use super::*;
+use crate::shard::outbox::PostCommit;
+use crate::shard::{RequestResult, ShardMessage};
 
 const START_MS: u64 = 1_795_293_490_000;
 const HOUR_MS: u64 = 3_600_000;

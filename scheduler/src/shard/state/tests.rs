@@ -1,16 +1,20 @@
 use goalmill_broker::Activity;
-use goalmill_common::command::{Planned, SUBMITTED};
+use goalmill_common::command::{Planned, Request, SUBMITTED, Submit, Verb};
 use goalmill_common::config::HookPoints;
 use goalmill_common::failure::{Failure, FailureClass};
 use goalmill_common::goal::Goal;
 use goalmill_common::limits::Limits;
 use goalmill_common::plan::{OnFailure, Plan, RevisionPolicy, Step, StepKind};
+use goalmill_common::report::{Report, What};
 use goalmill_common::revision::{Change, Proposal, RevisionStrategy};
+use goalmill_common::status::StepStatus;
 use goalmill_engine::PlanAnswer;
 use goalmill_plan::validate::Policy;
 use tokio::sync::oneshot;
 
 use super::*;
+use crate::shard::ShardMessage;
+use crate::shard::outbox::PostCommit;
 
 pub(super) const PLAN: &str = "p0-0123456789abcdef";
 

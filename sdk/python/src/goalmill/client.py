@@ -22,6 +22,8 @@ RETRY_S = 30.0
 SILENT_S = 25.0
 #: Answers after which the same request may succeed.
 _AWAY = {502, 503, 504}
+#: The data of an event whose sender gives none; `None` is JSON `null`.
+_NO_DATA: Mapping[str, Any] = {}
 FINAL = {"completed", "partial", "failed", "cancelled", "rejected"}
 
 
@@ -122,7 +124,7 @@ class Goalmill:
         """The handle of a plan that was submitted before."""
         return Run(self, plan_id)
 
-    def send_event(self, name: str, data: Any = None, *, key: str | None = None, id: str | None = None) -> dict[str, Any]:
+    def send_event(self, name: str, data: Any = _NO_DATA, *, key: str | None = None, id: str | None = None) -> dict[str, Any]:
         """Sends an event to the plans that wait for it. With the same `id` it counts once."""
         return self.request("POST", "/v1/events", _event(name, data, key, id))
 
@@ -156,7 +158,7 @@ class Run:
         return self.server.request("GET", f"/v1/plans/{self.id}{part}", params=params)
 
     def _tell(self, what: str, **body: Any) -> dict[str, Any]:
-        return self.server.request("POST", f"/v1/plans/{self.id}{what}", {k: v for k, v in body.items() if v is not None})
+        return self.server.request("POST", f"/v1/plans/{self.id}{what}", body)
 
     def view(self) -> dict[str, Any]:
         """The plan with its steps, as `GET /v1/plans/{id}` gives it."""
@@ -249,7 +251,7 @@ class Run:
     def resume(self, reason: str = "") -> dict[str, Any]:
         return self._tell(":resume", reason=reason)
 
-    def send_event(self, name: str, data: Any = None, *, key: str | None = None, id: str | None = None) -> dict[str, Any]:
+    def send_event(self, name: str, data: Any = _NO_DATA, *, key: str | None = None, id: str | None = None) -> dict[str, Any]:
         """Sends an event to this plan only."""
         return self._tell("/events", **_event(name, data, key, id))
 

@@ -120,7 +120,7 @@ impl AgentTool for McpTool {
     async fn run(&self, arguments: &Value, task: &Task) -> Result<Value, String> {
         let (name, key) = (self.info.name.clone(), task.idempotency_key.as_str());
         let arguments = arguments.as_object().cloned().unwrap_or_default();
-        let result = self.tools.call(name, arguments, key, &CancellationToken::new()).await;
+        let result = self.tools.call(name, arguments, key, None, &CancellationToken::new()).await;
         result.map(|result| result.outputs.value()).map_err(|failure| failure.message)
     }
 }

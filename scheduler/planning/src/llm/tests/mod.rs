@@ -13,7 +13,8 @@ use goalmill_common::json::Json;
 use goalmill_common::limits::Limits;
 use goalmill_common::plan::{Plan, Step};
 use goalmill_common::random::Random;
-use goalmill_common::revision::{Situation, StepSituation, Trigger};
+use goalmill_common::revision::Trigger;
+use goalmill_common::situation::{Situation, StepSituation};
 use goalmill_common::status::StepStatus;
 use goalmill_demo::scripted::{Script, Scripted, ScriptedCall, ScriptedServer};
 use goalmill_plan::validate::Policy;
@@ -28,8 +29,10 @@ mod goal_reader;
 mod parameters;
 mod plan_schema;
 mod review;
+mod stored_plans;
 mod stream;
 mod tools;
+mod unrolled;
 
 const GOAL: &str = "Fly to Rome and book a room there";
 
@@ -160,7 +163,7 @@ async fn a_plan_comes_with_its_whole_provenance() {
     assert_eq!(planned.plan.name, GOAL);
     let account = account(&planned);
     let round = &account["rounds"][0];
-    assert_eq!(round["template"], json!({"id": "plan", "version": "5"}));
+    assert_eq!(round["template"], json!({"id": "plan", "version": "6"}));
     assert_eq!((&round["model"], &round["verdict"]), (&json!("m0"), &json!("exact")));
     assert!(round["raw"].as_str().is_some_and(|raw| raw.contains("find_flight")) || round["raw_calls"].is_array());
     let prompt = round["prompt"].to_string();
@@ -733,7 +736,7 @@ fn calls(calls: &[(&str, Value)]) -> Scripted {
 }
 
 /// The time of a planner whose first model takes half of it.
-const HURRY: Duration = Duration::from_secs(4);
+const HURRY: Duration = Duration::from_secs(12);
 
 async fn world_with_one_that_hangs(settings: LlmSettings, answers: Vec<Scripted>) -> World {
     let hangs = Scripted { times: Some(99), hang: true, ..Scripted::default() };

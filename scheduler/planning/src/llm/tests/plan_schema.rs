@@ -45,7 +45,15 @@ fn office() -> Vec<Agent> {
 }
 
 fn vocabulary(agents: &[Agent]) -> PlanVocabulary {
-    PlanVocabulary { agents: agents.to_vec(), fallbacks: false, parts: false, waits: false, output_tokens_max: 400 }
+    PlanVocabulary {
+        agents: agents.to_vec(),
+        plans: Vec::new(),
+        fallbacks: false,
+        parts: false,
+        lists: false,
+        waits: false,
+        output_tokens_max: 400,
+    }
 }
 
 fn forms(schema: &AnswerSchema) -> [(&'static str, &Value); 3] {
@@ -56,7 +64,8 @@ fn forms(schema: &AnswerSchema) -> [(&'static str, &Value); 3] {
 /// The same answer with the actions of new steps in their ids, as the grammar form has them: `s1` becomes `s1_send`.
 fn typed(answer: &Value) -> Value {
     fn gather(value: &Value, ids: &mut Vec<(String, String)>) {
-        if let (Some(id), Some(action)) = (value["id"].as_str(), value["action"].as_str())
+        let plan = value["use"].as_str().and_then(|plan| plan.split('@').next());
+        if let (Some(id), Some(action)) = (value["id"].as_str(), value["action"].as_str().or(plan))
             && id.starts_with('s')
             && id[1..].parse::<u32>().is_ok()
         {
@@ -95,7 +104,7 @@ fn validator(schema: &Value) -> jsonschema::Validator {
 /// The strict form requires the fields that may be left out elsewhere.
 fn with_nulls(form: &str, answer: &Value) -> Value {
     fn add(value: &mut Value) {
-        if value["id"].is_string() && value["action"].is_string() {
+        if value["id"].is_string() && (value["action"].is_string() || value["use"].is_string()) {
             for field in ["for_each", "repeat", "always", "undo"] {
                 value.as_object_mut().expect("it is a step").entry(field).or_insert(Value::Null);
             }
@@ -334,6 +343,32 @@ fn parts_and_fallbacks_are_steps_where_they_are_wanted() {
 }
 
 #[test]
+fn steps_use_stored_plans_with_their_inputs() {
+    let agents = office();
+    let schema = json!({"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]});
+    let trip = json!({"name": "trip", "version": 3, "steps": 1, "actor": "ann", "stored_at": "2026-01-01T00:00:00Z",
+                      "input_schema": schema});
+    let trip = serde_json::from_value(trip).expect("it is a version");
+    let with = PlanVocabulary { plans: vec![trip], ..vocabulary(&agents) }.plan(STEPS_MAX);
+    let without = vocabulary(&agents).plan(STEPS_MAX);
+    let plan = |name: &str, inputs: Value| {
+        let step =
+            json!({"id": "s2", "description": "Do part 2", "use": name, "inputs": inputs, "dependencies": ["s1"]});
+        json!({"steps": [read(1), step, send(3, "Done: {{ steps.s2.outputs.go.to }}", &["s2"])]})
+    };
+    for ((form, with), (_, without)) in forms(&with).into_iter().zip(forms(&without)) {
+        let (with, without) = (validator(with), validator(without));
+        let answer = |name: &str, inputs: Value| written(form, &with_nulls(form, &plan(name, inputs)));
+        let right = answer("trip@3", json!({"city": "{{ steps.s1.outputs.text }}"}));
+        assert!(with.is_valid(&right) && !without.is_valid(&right), "{form}: {right}");
+        assert!(!with.is_valid(&answer("tour@1", json!({"city": "Rome"}))), "{form}");
+        if form != "prompt" {
+            assert!(!with.is_valid(&answer("trip@3", json!({"town": "Rome"}))), "{form}");
+        }
+    }
+}
+
+#[test]
 fn a_correction_names_steps_of_the_draft_and_new_ones() {
     let agents = office();
     let steps = || vec![known("read_it", "files", "read_file"), known("s1", "mail", "send")];
@@ -444,7 +479,7 @@ fn each_form_has_a_bounded_size() {
     let shortlist = |actions: usize| ToolShortlist::choose(&many(actions), "do a part of the work", actions_max).agents;
     let sizes = [10, 100, 1_000].map(|actions| bytes(&shortlist(actions), steps_max));
     // The table of docs/planners.md.
-    assert_eq!(sizes, [[135_911, 12_355, 2_057], [305_697, 27_599, 3_627], [308_897, 27_675, 3_673]]);
+    assert_eq!(sizes, [[135_911, 12_410, 2_112], [305_697, 27_599, 3_627], [308_897, 27_675, 3_673]]);
     for sizes in [bytes(&many(100), 60), bytes(&many(400), 1)] {
         let limits = [384 << 10, 32 << 10, 4 << 10];
         assert!(sizes.iter().zip(limits).all(|(bytes, limit)| *bytes <= limit), "{sizes:?}");

@@ -3,104 +3,42 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use goalmill_common::call::{CallBudget, CallNeeds, CallWait, CallWaitKind};
+use goalmill_common::call::CallNeeds;
 use goalmill_common::error_body::quote_beginning;
 use goalmill_common::failure::{Failure, FailureClass};
-use goalmill_common::json::Json;
 use goalmill_common::number::milliseconds;
 use goalmill_common::report::TokenSplit;
 use goalmill_common::task::Task;
-use goalmill_common::text::shorten;
 use goalmill_llm::{
-    BudgetExceeded, Completion, CompletionRequest, Message, ModelError, ProviderFields, Purpose, ResponseFormat,
-    ResponseMode, SpendBudget, SpendLimit, TokenUsage, Tool, ToolCall, ToolChoice, Usd,
+    CompletionRequest, Message, Purpose, ResponseFormat, SpendBudget, SpendLimit, Tool, ToolCall, ToolChoice, Usd,
 };
-use goalmill_reader::{ParsedCall, ReaderLimits, ToolCatalogue, parse_calls};
-use goalmill_worker::executor::{
-    CallId, CallResult, CallUsage, Calls, IndependentCall, MakeCall, Progress, over_budget,
-};
-use serde::{Deserialize, Serialize};
-use serde_json::{Value, json};
+use goalmill_worker::executor::{CallResult, CallUsage, Calls, Progress};
+use serde_json::Value;
 use tokio::time::{Instant, timeout_at};
 use tokio_util::sync::CancellationToken;
 
 use crate::answer_format::AnswerFormat;
-use crate::answer_text::read_arguments;
 use crate::llm_agent::LlmAgent;
 use crate::model_failure::model_failure;
 use crate::prompt::{render_result, render_task};
 use crate::streamed_reply::complete;
-use crate::tools::{BoundTool, PlanCall};
+use crate::tools::BoundTool;
+
+mod model_reply;
+mod spending;
+mod tool_calls;
+
+pub use model_reply::written_calls;
+
+use model_reply::ModelReply;
+use spending::{is_over_plan, limit_of, needs_of, used};
 
 /// The tool with which an agent that has tools gives its answer.
 const FINAL_ANSWER: &str = "final_answer";
 /// Name of the schema of an answer.
 const ANSWER_NAME: &str = "answer";
-/// Characters of the arguments that a person sees before a tool is run.
-const APPROVAL_CHARS_MAX: usize = 3_500;
 /// Name of recorded model calls.
 const MODEL_CALL: &str = "model";
-
-/// The part of a completion that the loop uses; recorded as the outcome of the call.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-struct ModelReply {
-    text: String,
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    tool_calls: Vec<ToolCall>,
-    /// The reply ended early.
-    #[serde(default)]
-    is_cut: bool,
-    /// Calls stand in the text, so results are sent as texts.
-    #[serde(default)]
-    is_text: bool,
-    /// Name of the model in the settings.
-    model: String,
-    /// What the server wants back with the calls.
-    #[serde(default, skip_serializing_if = "ProviderFields::is_empty")]
-    provider_fields: ProviderFields,
-}
-
-impl ModelReply {
-    fn read(completion: &Completion, format: &ResponseFormat) -> Self {
-        let (text, tool_calls) = match format {
-            // Some models write calls as text although the server has tools.
-            ResponseFormat::Tools { tools, .. } if completion.tool_calls.is_empty() => {
-                (completion.text.clone(), written_calls(&completion.text, tools))
-            }
-            ResponseFormat::Tools { .. } => (completion.text.clone(), completion.tool_calls.clone()),
-            ResponseFormat::Json { .. } | ResponseFormat::Text => (completion.content().to_owned(), Vec::new()),
-        };
-        let is_text = completion.mode == ResponseMode::Text || completion.tool_calls.is_empty();
-        Self {
-            text,
-            tool_calls,
-            is_cut: completion.is_truncated(),
-            is_text,
-            model: completion.model.clone(),
-            provider_fields: completion.provider_fields.clone(),
-        }
-    }
-}
-
-/// Parses the calls of known tools that a model wrote as text.
-pub fn written_calls(text: &str, tools: &[Tool]) -> Vec<ToolCall> {
-    let known = ToolCatalogue::from_schemas(tools.iter().map(|tool| (tool.name.as_str(), Some(&tool.parameters))));
-    let reading = parse_calls(text, &known, &ReaderLimits::default());
-    let call = |(at, call): (usize, ParsedCall)| ToolCall {
-        id: format!("call_{at}"),
-        name: call.name,
-        arguments: Value::Object(call.arguments).to_string(),
-        ..ToolCall::default()
-    };
-    reading.calls.into_iter().filter(|call| call.known).enumerate().map(call).collect()
-}
-
-/// A call of a tool that changes nothing.
-struct ReadCall<'a, 'c> {
-    tool: &'a BoundTool,
-    call: &'c ToolCall,
-    arguments: Value,
-}
 
 /// The state of one attempt.
 pub(crate) struct AgentLoop<'a> {
@@ -162,19 +100,6 @@ impl<'a> AgentLoop<'a> {
             invalid_answers: 0,
             must_answer: false,
             act: if agent.action(task).is_some_and(|action| action.side_effect) { Act::Open } else { Act::None },
-        }
-    }
-
-    /// What was used up by calls that have failed: no recorded call has it.
-    pub fn unrecorded(&self) -> CallUsage {
-        let spent = self.budget.spent();
-        let (tokens, cost) = &self.recorded;
-        CallUsage {
-            cost: spent.cost.minus(*cost).dollars(),
-            tokens: TokenSplit {
-                prompt_tokens: spent.input_tokens.saturating_sub(tokens.prompt_tokens),
-                completion_tokens: spent.output_tokens.saturating_sub(tokens.completion_tokens),
-            },
         }
     }
 
@@ -248,28 +173,6 @@ impl<'a> AgentLoop<'a> {
             let message = format!("the recorded reply of the model cannot be read: {error}");
             Failure::new(FailureClass::Permanent, "CALL_INVALID", message)
         })
-    }
-
-    /// Ends the attempt because a call does not fit into the budget of the plan: it waits for more, if there may be
-    /// more.
-    fn end_over_budget(&self, name: &str, inputs: &str, needs: CallNeeds) -> Failure {
-        match &self.task.budget {
-            Some(CallBudget { last: false, .. }) => self.calls.wait_for_budget(name, inputs, needs),
-            Some(CallBudget { last: true, .. }) | None => over_budget(name, needs),
-        }
-    }
-
-    /// Counts a call whose usage is recorded.
-    fn count(&mut self, result: &CallResult) {
-        let (tokens, cost) = &mut self.recorded;
-        let more = result.usage.tokens;
-        tokens.prompt_tokens = tokens.prompt_tokens.saturating_add(more.prompt_tokens);
-        tokens.completion_tokens = tokens.completion_tokens.saturating_add(more.completion_tokens);
-        *cost += Usd::from_dollars(result.usage.cost);
-        if result.is_replayed {
-            let (usage, cost) = reserved(&result.usage);
-            self.budget.record_call(&usage, cost);
-        }
     }
 
     /// The share of the turns before this one.
@@ -366,62 +269,6 @@ impl<'a> AgentLoop<'a> {
         }
     }
 
-    /// Makes the calls in their order, those that only read side by side, and adds their results to the messages.
-    async fn run_calls(
-        &mut self,
-        calls: &[ToolCall],
-        is_text: bool,
-        turn: u32,
-        progress: &Progress,
-    ) -> Result<(), Failure> {
-        let mut rest = calls;
-        while let Some(call) = rest.first() {
-            let reads = self.leading_reads(rest);
-            let name = self.agent.tools.known_name(&call.name);
-            let more = if reads.len() > 1 { format!(" and {} more", reads.len() - 1) } else { String::new() };
-            progress.update(self.share(turn + 1), format!("turn {turn}: tool `{name}`{more}"));
-            let results =
-                if reads.len() > 1 { self.call_reads(reads).await? } else { vec![self.call_tool(call).await?] };
-            let (made, others) = rest.split_at(results.len());
-            for (call, result) in made.iter().zip(results) {
-                self.note_act(call, &result);
-                self.push_result(call, is_text, result);
-            }
-            rest = others;
-        }
-        Ok(())
-    }
-
-    /// The calls at the beginning of `calls` that change nothing: none of them needs the result of another one.
-    fn leading_reads<'c>(&self, calls: &'c [ToolCall]) -> Vec<ReadCall<'a, 'c>> {
-        let agent = self.agent;
-        let read = |call: &'c ToolCall| {
-            let tool = agent.tools.find(&call.name).ok().filter(|tool| tool.is_free_read())?;
-            Some(ReadCall { tool, call, arguments: read_arguments(&call.arguments).ok()? })
-        };
-        calls.iter().map_while(read).collect()
-    }
-
-    /// Runs calls that change nothing at the same time.
-    async fn call_reads(&mut self, reads: Vec<ReadCall<'a, '_>>) -> Result<Vec<String>, Failure> {
-        // They are free, so no budget ends them.
-        let is_over = AtomicBool::new(false);
-        let calls = reads.into_iter().map(|ReadCall { tool, call, arguments }| IndependentCall {
-            name: tool.name(),
-            inputs: &call.arguments,
-            make: self.tool_run(tool, Ok(arguments), &is_over),
-        });
-        let results = self.calls.call_all(calls.collect());
-        let results = timeout_at(self.deadline, results).await.map_err(|_| self.out_of_time())?;
-        let mut texts = Vec::with_capacity(results.len());
-        for result in results {
-            let result = result?;
-            self.count(&result);
-            texts.push(result.outcome.text().to_owned());
-        }
-        Ok(texts)
-    }
-
     /// Tells the model what is wrong with its answer, or ends the step after too many invalid answers.
     ///
     /// - `code`: of the failure of the step.
@@ -494,122 +341,6 @@ impl<'a> AgentLoop<'a> {
         render_result(&call.name, Err(reason), self.agent.settings.limits.result_bytes).to_string()
     }
 
-    /// Runs one tool call; the model gets the error if it fails. The tool gets the idempotency key of the call.
-    async fn call_tool(&mut self, call: &ToolCall) -> Result<String, Failure> {
-        let agent = self.agent;
-        let tool = match agent.tools.find(&call.name) {
-            Ok(tool) => tool,
-            Err(reason) => return Ok(self.refuse(call, reason)),
-        };
-        let arguments = read_arguments(&call.arguments);
-        if let Ok(arguments) = &arguments {
-            let plan = match tool.plan_call(arguments).transpose() {
-                Ok(plan) => plan,
-                Err(reason) => return Ok(self.refuse(call, reason)),
-            };
-            if let Some(decided) = self.ask_about(tool, call, arguments).await? {
-                return Ok(decided);
-            }
-            if let Some(plan) = plan {
-                return self.run_plan(tool, call, plan).await;
-            }
-        }
-        let result = self.run_tool(tool, call, arguments).await?;
-        self.count(&result);
-        Ok(result.outcome.text().to_owned())
-    }
-
-    /// Runs a tool when the result of the call is not recorded.
-    ///
-    /// - `is_over`: becomes true if the plan's budget has no room for the price of the tool.
-    fn tool_run<'c>(
-        &'c self,
-        tool: &'c BoundTool,
-        arguments: Result<Value, String>,
-        is_over: &'c AtomicBool,
-    ) -> MakeCall<'c> {
-        let (task, limit) = (&self.tool_task, self.agent.settings.limits.result_bytes);
-        let (budget, price) = (self.budget.clone(), tool.price());
-        Box::new(move |id: CallId| {
-            let run = async move {
-                let reserved = (price > Usd::ZERO).then(|| budget.reserve(&TokenUsage::default(), price)).transpose();
-                let mut reserved = reserved.map_err(|exceeded| {
-                    is_over.store(matches!(exceeded, BudgetExceeded::Shared(_)), Ordering::Relaxed);
-                    let message = format!("the tool `{}`: {exceeded}", tool.name());
-                    Failure::new(FailureClass::Permanent, "AGENT_BUDGET_EXCEEDED", message)
-                })?;
-                // From here on it counts, also if the call is interrupted.
-                reserved.iter_mut().for_each(|reserved| reserved.update(TokenUsage::default(), price));
-                let task = Task { idempotency_key: id.idempotency_key, ..task.clone() };
-                let result = match arguments {
-                    Ok(arguments) => tool.run(&arguments, &task).await,
-                    Err(error) => Err(format!("the arguments are not JSON: {error}")),
-                };
-                let usage = CallUsage { cost: price.dollars(), ..CallUsage::default() };
-                Ok(CallResult::new(render_result(tool.name(), result, limit), usage))
-            };
-            Box::pin(run) as futures_util::future::BoxFuture<'_, _>
-        })
-    }
-
-    async fn run_tool(
-        &self,
-        tool: &BoundTool,
-        call: &ToolCall,
-        arguments: Result<Value, String>,
-    ) -> Result<CallResult, Failure> {
-        let (price, is_over) = (tool.price(), AtomicBool::new(false));
-        let make = self.tool_run(tool, arguments, &is_over);
-        let called = timeout_at(self.deadline, self.calls.call(tool.name(), &call.arguments, make)).await;
-        let result = called.map_err(|_| self.out_of_time())?;
-        if is_over.load(Ordering::Relaxed) {
-            let needs = CallNeeds { tokens: 0, cost: price.dollars() };
-            return Err(self.end_over_budget(tool.name(), &call.arguments, needs));
-        }
-        result
-    }
-
-    /// Runs the plan that a call asks for. The step waits for its end without a worker.
-    async fn run_plan(&self, tool: &BoundTool, call: &ToolCall, plan: PlanCall) -> Result<String, Failure> {
-        let PlanCall { plan, inputs, limit_ms, text } = plan;
-        let wait = CallWait {
-            plan: Some(Json::of(&plan)),
-            inputs: inputs.as_ref().map(Json::of),
-            limit_ms,
-            ..CallWait::new(CallWaitKind::Plan, text)
-        };
-        let outcome = self.calls.wait(tool.name(), &call.arguments, wait).await?.outcome.value();
-        let result = tool.read_outcome(&outcome);
-        Ok(render_result(tool.name(), result, self.agent.settings.limits.result_bytes).to_string())
-    }
-
-    /// Asks a person the question of the call, or whether the call may be run. Returns the result if the call is not
-    /// run.
-    async fn ask_about(&self, tool: &BoundTool, call: &ToolCall, arguments: &Value) -> Result<Option<String>, Failure> {
-        let limit = self.agent.settings.limits.result_bytes;
-        if let Some(question) = tool.question(arguments) {
-            let answered = self.calls.wait(tool.name(), &call.arguments, question).await?.outcome.value();
-            let result = match answered.get("answer") {
-                Some(answer) => Ok(json!({"answer": answer})),
-                None => Err(answered["error"].as_str().unwrap_or("nobody answered").to_owned()),
-            };
-            return Ok(Some(render_result(tool.name(), result, limit).to_string()));
-        }
-        if !tool.needs_approval() || tool.check(arguments).is_err() {
-            return Ok(None);
-        }
-        let text =
-            format!("run the tool `{}` with {}", tool.name(), shorten(&arguments.to_string(), APPROVAL_CHARS_MAX));
-        let wait = CallWait::new(CallWaitKind::Approval, text);
-        let decided =
-            self.calls.wait(&format!("approve {}", tool.name()), &call.arguments, wait).await?.outcome.value();
-        if decided["approved"] == true {
-            return Ok(None);
-        }
-        let reason = decided["reason"].as_str().filter(|reason| !reason.is_empty()).unwrap_or("no reason was given");
-        Ok(Some(self.refuse(call, format!("a person refused this call: {reason}"))))
-    }
-
     fn out_of_time(&self) -> Failure {
         let seconds = self.agent.settings.limits.seconds;
         let message = format!("the agent gave no answer within {seconds} seconds (`limits.seconds`)");
@@ -620,30 +351,4 @@ impl<'a> AgentLoop<'a> {
 /// Whether the result of a tool, as the model reads it, is no error.
 fn succeeded(result: &str) -> bool {
     serde_json::from_str::<Value>(result).is_ok_and(|result| result["ok"] == true)
-}
-
-/// The limit that the plan sets.
-fn limit_of(budget: Option<&CallBudget>) -> SpendLimit {
-    let Some(budget) = budget else { return SpendLimit::default() };
-    SpendLimit { tokens: budget.tokens, cost: budget.cost.map(Usd::from_dollars) }
-}
-
-fn needs_of((tokens, cost): (u64, Usd)) -> CallNeeds {
-    CallNeeds { tokens, cost: cost.dollars() }
-}
-
-/// Whether a call was not made because of the budget of the plan, and not because of the agent's own limits.
-fn is_over_plan(error: &ModelError) -> bool {
-    matches!(error, ModelError::OverBudget { exceeded: BudgetExceeded::Shared(_), .. })
-}
-
-fn used(usage: &TokenUsage, cost: Usd) -> CallUsage {
-    let tokens = TokenSplit { prompt_tokens: usage.input_tokens, completion_tokens: usage.output_tokens };
-    CallUsage { cost: cost.dollars(), tokens }
-}
-
-/// The usage of a replayed call, in the types of budgets.
-fn reserved(usage: &CallUsage) -> (TokenUsage, Usd) {
-    let TokenSplit { prompt_tokens: input_tokens, completion_tokens: output_tokens } = usage.tokens;
-    (TokenUsage { input_tokens, output_tokens, estimated: false }, Usd::from_dollars(usage.cost))
 }

@@ -1,0 +1,164 @@
+//! What the verbs of a back end take and give.
+
+use goalmill_common::agent::Agent;
+use goalmill_common::id::{AgentType, AttemptToken, EntryId, Namespace, PlanId};
+use goalmill_common::problem::Issue;
+use goalmill_common::wire::Fields;
+use serde::{Deserialize, Serialize};
+
+use crate::KeyTypeMismatch;
+
+/// The settings of a new installation.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Install {
+    /// Written when there is none.
+    pub instance: String,
+    /// Number of shards when there is no installation yet.
+    pub shards: u16,
+}
+
+/// The installation, as its meta key has it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Meta {
+    pub instance: String,
+    pub protocol: String,
+    pub shards: u16,
+}
+
+/// Broker health.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Health {
+    /// `redis 7.0.15`, `embedded`.
+    pub version: String,
+    /// Share of `maxmemory` in use, 0 to 1; 0 without a limit.
+    pub memory_used: f64,
+    /// Warnings for the operator, as sentences.
+    pub warnings: Vec<String>,
+    /// The back end's clock, Unix milliseconds.
+    pub time_ms: u64,
+}
+
+/// A shard's owner, and a counter that moves with each renewal and commit.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Ownership {
+    pub token: String,
+    /// Empty once the holder is known to have ended.
+    pub holder: String,
+    pub beat: u64,
+}
+
+/// An attempt to become a shard's owner.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Claim {
+    pub holder: String,
+    /// New and unguessable.
+    pub token: String,
+    /// The ownership that the claimant saw: the claim fails when it has changed. `None`: the shard had no owner.
+    pub seen: Option<Ownership>,
+}
+
+/// One entry of a stream.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Entry {
+    pub id: EntryId,
+    pub fields: Fields,
+}
+
+/// One entry of a plan's log: the events of one commit.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LogEntry {
+    /// Number of the entry's last event.
+    pub last_seq: u64,
+    /// RFC 3339.
+    pub time: String,
+    /// A JSON list of events.
+    pub events: String,
+}
+
+/// A task, as it is delivered to a worker.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Delivery {
+    pub agent_type: AgentType,
+    pub entry: EntryId,
+    /// The entry's `data`; empty when the entry is gone or not a task.
+    pub data: Vec<u8>,
+}
+
+/// The counts of a task stream.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct QueueState {
+    pub agent_type: AgentType,
+    /// Entries no worker has taken.
+    pub waiting: u64,
+    /// Entries with workers, not acknowledged.
+    pub pending: u64,
+    pub dead_letters: u64,
+    /// Set when the task stream's key is no stream: nothing can be sent to this queue.
+    pub wrong_type: Option<KeyTypeMismatch>,
+}
+
+/// An event from outside that is kept until a plan waits for it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct KeptEvent {
+    pub namespace: Namespace,
+    /// See [`goalmill_common::external_event::topic`].
+    pub topic: String,
+    pub id: String,
+    /// The event as JSON.
+    pub text: String,
+    /// The event is kept for so long.
+    pub retention_ms: u64,
+    /// Events that the namespace keeps.
+    pub most: usize,
+}
+
+/// A task that was given up on.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DeadLetter {
+    pub agent_type: AgentType,
+    pub plan: PlanId,
+    pub step: String,
+    pub attempt: u32,
+    /// Upper case: `STEP_POISONED`.
+    pub code: String,
+    pub reason: String,
+    /// The task as JSON.
+    pub task: String,
+}
+
+/// The registered agent types.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Registry {
+    /// By name.
+    pub agents: Vec<Agent>,
+    /// Cards that cannot be used, by name. The others are not affected.
+    pub refused: Vec<RefusedCard>,
+}
+
+/// A card that another program wrote and that cannot be used.
+#[derive(Clone, Debug, PartialEq)]
+pub struct RefusedCard {
+    /// The agent type that it is for.
+    pub name: String,
+    /// Its issues, at least one.
+    pub issues: Vec<Issue>,
+}
+
+impl RefusedCard {
+    /// The first issue, its place, and the fix, in one line.
+    pub fn text(&self) -> String {
+        let name = self.name.chars().take(64).collect::<String>();
+        let Some(Issue { pointer, detail, hint, .. }) = self.issues.first() else {
+            return format!("the card of agent type `{name}` is refused");
+        };
+        let place = if pointer.is_empty() { "/" } else { pointer };
+        format!("the card of agent type `{name}` is refused: {detail} at {place}; {hint}")
+    }
+}
+
+/// A best-effort broadcast.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Broadcast {
+    Cancel(Vec<AttemptToken>),
+    AgentsChanged(AgentType),
+}

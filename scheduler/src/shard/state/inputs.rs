@@ -1,0 +1,204 @@
+//! How inputs change the state: entries of the inbox, messages, requests and reports.
+
+use goalmill_common::command::{Request, Submit, Verb};
+use goalmill_common::event::ModelAnswered;
+use goalmill_common::id::PlanId;
+use goalmill_common::problem::{ErrorCode, Problem};
+use goalmill_common::report::{Report, What};
+use goalmill_common::status::PlanStatus;
+use goalmill_common::wire::Inbox;
+use goalmill_engine::{Command, FamilyPlans, Rejection, decide_in_family, settle_family};
+
+use super::ShardState;
+use crate::effects::StoreUpdate;
+use crate::shard::inbox_reader::InboxPlace;
+use crate::shard::outbox::PostCommit;
+use crate::shard::{RequestResult, ShardMessage};
+
+impl ShardState {
+    /// Handles one entry of the inbox.
+    pub(crate) fn handle_entry(&mut self, place: InboxPlace, inbox: Inbox) {
+        self.turn.count_input();
+        match inbox {
+            Inbox::Reports(reports) => {
+                for report in reports {
+                    self.handle_report(report);
+                }
+            }
+            Inbox::Request(request) => {
+                let answer = request.answer.clone();
+                let plan = request.plan.clone();
+                let result = self.handle_request(*request);
+                if let Some(id) = answer {
+                    self.add_update(StoreUpdate::answer(id, result.map(|(_, status)| (plan, status))));
+                }
+            }
+            Inbox::Unreadable(reason) => {
+                self.ignored.add_unreadable(self.shard, &place, &reason, self.turn_begun_ms);
+            }
+            Inbox::Misplaced => self.ignored.add_misplaced(self.shard, &place, self.turn_begun_ms),
+        }
+        self.turn.move_cursor(place);
+    }
+
+    /// Handles a message from the same process.
+    pub(crate) fn handle_message(&mut self, message: ShardMessage) {
+        self.turn.count_input();
+        match message {
+            ShardMessage::Request { request, reply, entry, snapshot: _ } => {
+                let result = self.handle_request(*request);
+                if let Some(entry) = entry {
+                    self.add_update(StoreUpdate::AcknowledgeSubmission(entry));
+                }
+                if let Some(reply) = reply {
+                    self.turn.post_commit.push(PostCommit::Reply(reply, result));
+                }
+            }
+            ShardMessage::Command { plan: id, command, request, reply } => {
+                let Some(slot) = self.slots.get(&id).copied() else { return };
+                let plan = self.plans.get_mut(&slot).expect("every slot has a plan");
+                if let Command::CacheLookedUp { step, .. } | Command::PayloadsLoaded { step: Some(step), .. } =
+                    &*command
+                {
+                    plan.lookups.remove(step);
+                }
+                let is_superseded = request.is_some_and(|request| request != plan.revision_requests);
+                let result = if !is_superseded {
+                    decide_in_family(self, slot, None, *command)
+                } else if let Command::ModelAnswered(answered) = *command {
+                    // The model call was paid for, but its answer is not needed any more.
+                    let answered = ModelAnswered { answer: None, ..*answered };
+                    decide_in_family(self, slot, None, Command::ModelAnswered(Box::new(answered)))
+                } else {
+                    Err(Rejection::StaleRevision { revision: plan.state.revision() })
+                };
+                if let Err(rejection) = &result {
+                    tracing::debug!(plan_id = %id, "the answer of an effect was rejected: {rejection}");
+                }
+                if let Some(reply) = reply {
+                    self.turn.post_commit.push(PostCommit::CommandReply(reply, result));
+                }
+            }
+            ShardMessage::WaitRegistered(plan) => self.end_registration(&plan),
+            ShardMessage::AskSuspects(reply) => {
+                let suspects = self.suspects();
+                self.turn.post_commit.push(PostCommit::SuspectsReply(reply, suspects));
+            }
+            ShardMessage::Reconcile(scan) => self.reconcile(*scan),
+        }
+    }
+
+    pub(super) fn handle_report(&mut self, report: Report) {
+        let entry = (report.agent_type.clone(), report.entry.clone());
+        let closes = match report.what {
+            What::Started | What::Progress | What::Call => false,
+            What::Completed | What::PartialSuccess | What::Failed | What::Lost | What::Suspended | What::Released => {
+                true
+            }
+        };
+        let refused = match self.slots.get(&report.plan).copied() {
+            // Its task stays pending and is reported as lost after the quarantine.
+            None if self.quarantined.contains(&report.plan) => {
+                metrics::counter!("goalmill_reports_ignored_total", "reason" => "quarantined").increment(1);
+                return;
+            }
+            None => Some("unknown_plan"),
+            Some(slot) => match decide_in_family(self, slot, None, Command::Report(Box::new(report))) {
+                Ok(()) => None,
+                Err(Rejection::StaleAttempt { .. }) => Some("stale"),
+                Err(_) => Some("refused"),
+            },
+        };
+        if let Some(reason) = refused {
+            metrics::counter!("goalmill_reports_ignored_total", "reason" => reason).increment(1);
+            if closes {
+                self.turn.acknowledged.push(entry);
+            }
+        }
+    }
+
+    pub(super) fn handle_request(&mut self, request: Request) -> RequestResult {
+        let Request { plan, actor, answer: _, verb } = request;
+        if let (Verb::Resume { .. }, true) = (&verb, self.quarantined.contains(&plan)) {
+            self.turn.post_commit.push(PostCommit::EndQuarantine(plan.clone()));
+            return Ok((plan, PlanStatus::Running));
+        }
+        if let Verb::Submit(submit) = verb {
+            return self.handle_submission(plan, actor, submit);
+        }
+        let Some(slot) = self.slots.get(&plan).copied() else {
+            return Err(self.plan_absent(&plan));
+        };
+        decide_in_family(self, slot, Some(&actor), Command::Verb(verb))
+            .map_err(|rejection| rejection_problem(&rejection))?;
+        Ok((plan, self.plans[&slot].state.status()))
+    }
+
+    fn handle_submission(&mut self, plan: PlanId, actor: String, submit: Box<Submit>) -> RequestResult {
+        if let Some(slot) = self.slots.get(&plan) {
+            let state = &self.plans[slot].state;
+            if state.accepted().is_other_body(&submit.fingerprint) {
+                let detail =
+                    format!("the key was used for plan `{plan}`, which was sent with another body; use a new key");
+                return Err(Problem::new(ErrorCode::IdempotencyKeyReused, detail));
+            }
+            // The first answer may have expired.
+            let result = Ok((plan, state.status()));
+            self.add_update(StoreUpdate::answer(submit.submission, result.clone()));
+            return result;
+        }
+        if let Some(status) = self.turn.finished.get(&plan).filter(|_| !self.quarantined.contains(&plan)) {
+            let result = Ok((plan, *status));
+            self.add_update(StoreUpdate::answer(submit.submission, result.clone()));
+            return result;
+        }
+        let submission = submit.submission.clone();
+        match self.submit_plan(plan.clone(), actor, submit) {
+            Ok((slot, decision)) => {
+                let status = self.plans[&slot].state.status();
+                settle_family(self, slot, decision);
+                Ok((plan, status))
+            }
+            Err(problem) => {
+                self.add_update(StoreUpdate::answer(submission, Err(problem.clone())));
+                Err(problem)
+            }
+        }
+    }
+
+    /// The problem of a request for a plan that is not in memory.
+    pub(super) fn plan_absent(&self, plan: &PlanId) -> Problem {
+        if self.quarantined.contains(plan) {
+            let detail = format!(
+                "plan `{plan}` is not worked on: it made its scheduler fail, and that scheduler's log says why; \
+                 take it up again with `goalmill plan resume {plan}`"
+            );
+            return Problem::new(ErrorCode::PlanQuarantined, detail);
+        }
+        Problem::new(ErrorCode::PlanNotFound, format!("there is no running plan `{plan}`"))
+    }
+}
+
+/// A rejection as clients see it.
+pub(super) fn rejection_problem(rejection: &Rejection) -> Problem {
+    let code = match rejection {
+        Rejection::Exists | Rejection::StaleRevision { .. } | Rejection::NotAllowed { .. } | Rejection::NotDue => {
+            ErrorCode::NotAllowed
+        }
+        Rejection::Final { .. } => ErrorCode::PlanFinal,
+        Rejection::UnknownStep { .. } => ErrorCode::StepNotFound,
+        Rejection::StaleAttempt { .. } => ErrorCode::NotAllowed,
+        Rejection::Invalid { .. } => ErrorCode::InvalidPlan,
+    };
+    let issues = match rejection {
+        Rejection::Invalid { issues, .. } => issues.clone(),
+        Rejection::Exists
+        | Rejection::Final { .. }
+        | Rejection::UnknownStep { .. }
+        | Rejection::StaleAttempt { .. }
+        | Rejection::StaleRevision { .. }
+        | Rejection::NotAllowed { .. }
+        | Rejection::NotDue => Vec::new(),
+    };
+    Problem::new(code, rejection.to_string()).with_errors(issues)
+}
