@@ -197,7 +197,7 @@ def test_an_outcome_comes_by_callback(installation: Installation, server: Goalmi
 
 PLANNER = '''
 from typing import Any
-from goalmill import Agent, Plan, Step
+from goalmill import Agent, Fatal, Plan, Step, serve
 planner = Agent("py_planner", description="Plans greetings.", plans=True)
 
 @planner.action
@@ -206,19 +206,32 @@ def plan(goal: dict[str, Any], agents: list[dict[str, Any]], draft: Any = None) 
         return '{"steps": [{"id": "greet", "agent_type": "nobody"}]}'
     assert all(card["agent_type"] != "py_planner" for card in agents)
     with Plan("greet") as made:
-        Step("greet", kind="finish", inputs={"text": goal["description"]})
+        greet = Step("greet", refuse, on_failure="replan")
+        Step("end", kind="finish", inputs={"text": goal["description"], "said": greet.out.said})
     return made
 
-planner.serve(slots=1)
+@planner.action
+def revise(situation: dict[str, Any], limits: dict[str, int]) -> Plan:
+    with Plan("other") as made:
+        Step("other", kind="finish", inputs={"text": situation["goal"]["description"] + "!"})
+    return made
+
+worker = Agent("py_refusing")
+
+@worker.action
+def refuse() -> dict[str, str]:
+    raise Fatal("not today", code="CLOSED")
+
+serve(planner, worker, slots=2)
 '''
 
 
-def test_an_agent_plans_and_corrects_its_plan(server: Goalmill, agent: Start) -> None:
+def test_an_agent_plans_corrects_its_plan_and_revises_it(server: Goalmill, agent: Start) -> None:
     agent(PLANNER)
-    run = server.submit("Greet the moon", planning={"planner": "agent:py_planner"})
-    assert run.result(60) == {"text": "Greet the moon"}
-    card = next(card for card in server.request("GET", "/v1/agents")["items"] if card["agent_type"] == "py_planner")
-    assert card["plans"] is True
+    planning = {"planner": "agent:py_planner"}
+    until(lambda: "py_refusing" in str(server.preview("Greet the moon", planning=planning)))  # the scheduler has read the card
+    run = server.submit("Greet the moon", planning=planning)
+    assert run.result(60) == {"text": "Greet the moon!"}
 
 
 def test_async_programs(installation: Installation) -> None:
@@ -228,8 +241,8 @@ def test_async_programs(installation: Installation) -> None:
             Step("a", kind="finish", inputs={"x": 1})
         run = await client.submit(plan)
         types = [event.type async for event in run.events(timeout=60)]
-        return types[-1], await run.result()
-    assert asyncio.run(go()) == ("plan_completed", {"x": 1})
+        return types[-1], await run.result(), (await run.results())["status"], (await client.validate(plan))["valid"]
+    assert asyncio.run(go()) == ("plan_completed", {"x": 1}, "completed", True)
 
 
 MODEL_AGENT = '''

@@ -1,11 +1,12 @@
 """Workers that are drained, that connect over TLS, and that follow Sentinel while the primary is killed."""
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -38,6 +39,19 @@ echo.serve(slots=2)
 '''
 
 
+@pytest.fixture
+def stack() -> Iterator[contextlib.ExitStack]:
+    """Ends what a test has started, also when it fails."""
+    with contextlib.ExitStack() as made:
+        yield made
+
+
+def ending(stack: contextlib.ExitStack, process: subprocess.Popen[bytes]) -> subprocess.Popen[bytes]:
+    stack.callback(process.wait)
+    stack.callback(process.kill)
+    return process
+
+
 def said(server: Goalmill, text: str) -> Any:
     with Plan("say") as plan:
         Step("s", "py_echo", action="say", inputs={"text": text})
@@ -65,68 +79,57 @@ def test_a_drained_worker_finishes_what_it_has(installation: Installation, serve
     until(lambda: not workers())
 
 
-def test_a_worker_connects_over_tls(tmp_path: Path) -> None:
+def test_a_worker_connects_over_tls(tmp_path: Path, stack: contextlib.ExitStack) -> None:
     key, certificate, port, tls = tmp_path / "key.pem", tmp_path / "cert.pem", free_port(), free_port()
     subprocess.run(["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-keyout", key, "-out", certificate,
                     "-days", "2", "-subj", "/CN=localhost", "-addext", "subjectAltName=DNS:localhost"], check=True, capture_output=True)
-    server = start_redis(tmp_path, port, "--tls-port", str(tls), "--tls-cert-file", certificate, "--tls-key-file", key,
-                         "--tls-auth-clients", "no", "--requirepass", "s3cret")
+    ending(stack, start_redis(tmp_path, port, "--tls-port", str(tls), "--tls-cert-file", certificate, "--tls-key-file", key,
+                              "--tls-auth-clients", "no", "--requirepass", "s3cret"))
     installation = Installation(tmp_path, f"redis://:s3cret@127.0.0.1:{port}")
-    try:
-        address = f"rediss://:s3cret@localhost:{tls}"
-        (tmp_path / "refused.py").write_text(ECHO)
-        with open(tmp_path / "refused.log", "wb") as log:
-            refused = subprocess.Popen([sys.executable, tmp_path / "refused.py"], env={**os.environ, "GOALMILL_REDIS_URL": address}, stderr=log)
-        until(lambda: "certificate verify failed" in (tmp_path / "refused.log").read_text())
-        refused.send_signal(signal.SIGTERM)
-        assert refused.wait(LIMIT_S) == 0
-        installation.agent(ECHO, GOALMILL_REDIS_URL=f"{address}?ssl_ca_certs={certificate}")
-        assert said(installation.server, "hello") == {"text": "hello"}
-    finally:
-        installation.stop()
-        server.kill()
-        server.wait()
+    stack.callback(installation.stop)
+    address = f"rediss://:s3cret@localhost:{tls}"
+    (tmp_path / "refused.py").write_text(ECHO)
+    with open(tmp_path / "refused.log", "wb") as log:
+        environment = {**os.environ, "GOALMILL_REDIS_URL": address}
+        refused = ending(stack, subprocess.Popen([sys.executable, tmp_path / "refused.py"], env=environment, stderr=log))
+    until(lambda: "certificate verify failed" in (tmp_path / "refused.log").read_text())
+    refused.send_signal(signal.SIGTERM)
+    assert refused.wait(LIMIT_S) == 0
+    installation.agent(ECHO, GOALMILL_REDIS_URL=f"{address}?ssl_ca_certs={certificate}")
+    assert said(installation.server, "hello") == {"text": "hello"}
 
 
-def test_a_worker_follows_sentinel_to_the_new_primary(tmp_path: Path) -> None:
+def test_a_worker_follows_sentinel_to_the_new_primary(tmp_path: Path, stack: contextlib.ExitStack) -> None:
     first, second, port = free_port(), free_port(), free_port()
     for name in ("a", "b"):
         (tmp_path / name).mkdir()
     config = tmp_path / "sentinel.conf"
     config.write_text(f"port {port}\ndir {tmp_path}\nsentinel monitor plans 127.0.0.1 {first} 1\n"
                       "sentinel down-after-milliseconds plans 500\nsentinel failover-timeout plans 5000\n")
-    primary, replica = redis.Redis(port=first), redis.Redis(port=second)
+    primary, replica, sentinel = redis.Redis(port=first), redis.Redis(port=second), redis.Redis(port=port)
 
-    def answers(of: redis.Redis) -> Callable[[], bool]:
-        def ask() -> bool:
-            try:
-                return bool(of.ping())
-            except redis.ConnectionError:
-                return False
-        return ask
-    servers = [start_redis(tmp_path / "a", first, "--repl-diskless-sync-delay", "0")]
-    until(answers(primary))
-    servers.append(start_redis(tmp_path / "b", second, "--replicaof", "127.0.0.1", str(first)))
-    until(answers(replica))
+    def answers(of: redis.Redis) -> bool:
+        try:
+            return bool(of.ping())
+        except redis.ConnectionError:
+            return False
 
     def replicated(key: str) -> None:
         """The replica has all that the primary has; until its first acknowledgement it may get no writes."""
         until(lambda: (primary.set(key, "1"), primary.execute_command("WAIT", "1", "1000"))[1] >= 1)
+    server = ending(stack, start_redis(tmp_path / "a", first, "--repl-diskless-sync-delay", "0"))
+    until(lambda: answers(primary))
+    ending(stack, start_redis(tmp_path / "b", second, "--replicaof", "127.0.0.1", str(first)))
+    until(lambda: answers(replica))
     replicated("first")
-    servers.append(subprocess.Popen(["redis-server", config, "--sentinel"], stdout=subprocess.DEVNULL))
-    sentinel = redis.Redis(port=port)
-    until(answers(sentinel))
+    ending(stack, subprocess.Popen(["redis-server", config, "--sentinel"], stdout=subprocess.DEVNULL))
+    until(lambda: answers(sentinel))
     until(lambda: len(sentinel.execute_command("SENTINEL", "REPLICAS", "plans")) == 1)
     installation = Installation(tmp_path, f"redis+sentinel://127.0.0.1:{port}/plans")
-    try:
-        installation.agent(ECHO)
-        assert said(installation.server, "before") == {"text": "before"}
-        replicated("last")
-        servers[0].kill()
-        until(lambda: replica.info("replication")["role"] == "master")
-        assert said(installation.server, "after") == {"text": "after"}
-    finally:
-        installation.stop()
-        for server in servers:
-            server.kill()
-            server.wait()
+    stack.callback(installation.stop)
+    installation.agent(ECHO)
+    assert said(installation.server, "before") == {"text": "before"}
+    replicated("last")
+    server.kill()
+    until(lambda: replica.info("replication")["role"] == "master")
+    assert said(installation.server, "after") == {"text": "after"}

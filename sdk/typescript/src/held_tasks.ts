@@ -5,6 +5,7 @@ import type { Agent } from './agent.js';
 import { Retry, type Failure } from './errors.js';
 import type { Log } from './log.js';
 import type { Task } from './protocol.js';
+import { Change } from './waiting.js';
 
 /** Interval of looks at the running tasks. */
 const TICK_MS = 50;
@@ -50,7 +51,8 @@ export class HeldTasks {
   private readonly tasks = new Set<Held>();
   private ticker: NodeJS.Timeout | undefined;
   private isExtending = false;
-  private changed: (() => void)[] = [];
+  /** A task has ended, the drain has begun, or cancellations are heard again. */
+  readonly changed = new Change();
 
   constructor(
     private readonly redis: Redis,
@@ -75,24 +77,12 @@ export class HeldTasks {
 
   remove(held: Held): void {
     this.tasks.delete(held);
-    this.wake();
-  }
-
-  /** Waits until a task has ended, or the drain begins. */
-  change(): Promise<void> {
-    return new Promise((resolve) => this.changed.push(resolve));
-  }
-
-  /** Wakes those who wait for a change. */
-  wake(): void {
-    const { changed } = this;
-    this.changed = [];
-    for (const resolve of changed) resolve();
+    this.changed.wake();
   }
 
   /** Waits until no task runs. */
   async idle(): Promise<void> {
-    while (this.tasks.size > 0) await this.change();
+    await this.changed.until(() => this.tasks.size === 0);
   }
 
   /** Stops the executions that `filter` accepts. */

@@ -3,6 +3,7 @@
 import type { Redis } from 'ioredis';
 import type { Log } from './log.js';
 import { backoffMs } from './redis.js';
+import { Change } from './waiting.js';
 
 /** Reports, and bytes of them, in one entry. */
 const ENTRY_REPORTS_MAX = 500;
@@ -21,7 +22,7 @@ export class Outbox {
   private readonly streams = new Map<string, Unsent[]>();
   private unsent = 0;
   private bytes = 0;
-  private waiters: (() => void)[] = [];
+  private readonly sent = new Change();
 
   constructor(private readonly redis: Redis, private readonly log: Log) {}
 
@@ -42,20 +43,16 @@ export class Outbox {
 
   /** Waits until there is room for the reports of new tasks. */
   async room(): Promise<void> {
-    await this.until(() => this.unsent < UNSENT_MAX && this.bytes < UNSENT_BYTES_MAX);
+    await this.sent.until(() => this.unsent < UNSENT_MAX && this.bytes < UNSENT_BYTES_MAX);
   }
 
   /** Waits until everything is sent. */
   async empty(): Promise<void> {
-    await this.until(() => this.unsent === 0);
+    await this.sent.until(() => this.unsent === 0);
   }
 
   get length(): number {
     return this.unsent;
-  }
-
-  private async until(holds: () => boolean): Promise<void> {
-    while (!holds()) await new Promise<void>((resolve) => this.waiters.push(resolve));
   }
 
   private async flush(stream: string): Promise<void> {
@@ -72,9 +69,7 @@ export class Outbox {
       this.unsent -= count;
       this.bytes -= bytes;
       for (const { sent } of batch) sent?.();
-      const waiters = this.waiters;
-      this.waiters = [];
-      for (const wake of waiters) wake();
+      this.sent.wake();
     }
     this.streams.delete(stream);
   }

@@ -189,20 +189,11 @@ export class PlanBuilder {
 
   /** A step for an agent type, or for an action of an agent. */
   readonly step = <I, R, O extends StepOptions<I>>(id: string, of: Action<I, R> | string, options?: O): StepHandle<Mapped<R, O>> =>
-    this.add(id, typeof of === 'string' ? { agent_type: of } : { agent_type: of.agentType, action: of.name }, {
-      ...(typeof of === 'string' ? {} : defaultsOf(of.options)),
-      ...options,
-    });
+    this.addFor(id, of, options, false);
 
   /** A step that runs once the outcome of the plan is known, whatever that is. */
-  readonly always = <I, R, O extends StepOptions<I>>(id: string, of: Action<I, R> | string, options?: O): StepHandle<Mapped<R, O>> => {
-    const handle = this.step(id, of, options);
-    this.steps.at(-1)!.always = true;
-    delete this.steps.at(-1)!.dependencies;
-    const before = dependenciesOf(this.steps.at(-1)!, options?.after, this.ids((step) => step.always === true && step.id !== id));
-    if (before.length > 0) this.steps.at(-1)!.dependencies = before;
-    return handle;
-  };
+  readonly always = <I, R, O extends StepOptions<I>>(id: string, of: Action<I, R> | string, options?: O): StepHandle<Mapped<R, O>> =>
+    this.addFor(id, of, options, true);
 
   /** A step that waits for a time, or for an event from outside, whose data are its outputs. */
   readonly wait = <T = any>(id: string, wait: Wait, options?: StepOptions): StepHandle<T> => this.add(id, { kind: 'wait', wait: emit(wait, true) }, options);
@@ -219,18 +210,21 @@ export class PlanBuilder {
   /** A stored plan inside the plan: `trip`, or a version of it, `trip@3`. */
   readonly use = <T = any>(id: string, name: string, options?: StepOptions<any>): StepHandle<T> => this.add(id, { kind: 'plan', use: name }, options);
 
+  private addFor<T>(id: string, of: Action | string, options: StepOptions<any> | undefined, isAlways: boolean): StepHandle<T> {
+    const always = isAlways ? { always: true } : {};
+    if (typeof of === 'string') return this.add(id, { agent_type: of, ...always }, options);
+    return this.add(id, { agent_type: of.agentType, action: of.name, ...always }, { ...defaultsOf(of.options), ...options });
+  }
+
   private add<T>(id: string, head: Record<string, unknown>, options: StepOptions<any> = {}): StepHandle<T> {
     if (this.steps.some((step) => step.id === id)) throw new TypeError(`the plan has two steps \`${id}\``);
     const { after, ...fields } = options;
     const step: Record<string, unknown> = { id, ...head, ...(emit(fields) as object) };
-    const before = dependenciesOf(step, after, this.ids(() => true));
+    // What always runs waits only for steps that do too.
+    const before = dependenciesOf(step, after, this.steps.filter(({ always }) => always || !head.always));
     if (before.length > 0) step.dependencies = before;
     this.steps.push(step);
     return new StepHandle<T>(id);
-  }
-
-  private ids(filter: (step: Record<string, unknown>) => boolean): Set<string> {
-    return new Set(this.steps.filter(filter).map((step) => step.id as string));
   }
 }
 
@@ -271,7 +265,8 @@ function emitField(name: string, value: unknown, isWait: boolean): unknown {
 }
 
 /** The step's own dependencies, and the steps that it refers to. */
-function dependenciesOf(step: Record<string, unknown>, after: Dependency[] = [], known: Set<string>): unknown[] {
+function dependenciesOf(step: Record<string, unknown>, after: Dependency[] = [], earlier: Record<string, unknown>[]): unknown[] {
+  const known = new Set(earlier.map(({ id }) => id));
   const list: unknown[] = after.map((of) => {
     if (of instanceof StepHandle) return of.id;
     return typeof of === 'string' ? of : { step: of.step instanceof StepHandle ? of.step.id : of.step, is: of.is };

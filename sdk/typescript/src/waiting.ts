@@ -27,5 +27,25 @@ export async function within(promise: Promise<unknown>, ms: number, signal?: Abo
 
 /** Settles when `signal` aborts. */
 export function aborted(signal: AbortSignal): Promise<void> {
+  if (signal.aborted) return Promise.resolve();
   return new Promise((resolve) => signal.addEventListener('abort', () => resolve(), { once: true }));
+}
+
+/** A condition that others wait for. */
+export class Change {
+  private waiters: (() => void)[] = [];
+
+  /** Waits until the condition may hold. */
+  wait(): Promise<void> {
+    return new Promise((resolve) => this.waiters.push(resolve));
+  }
+
+  /** Waits until it holds; it is looked at after each `wake`. */
+  async until(holds: () => boolean): Promise<void> {
+    while (!holds()) await this.wait();
+  }
+
+  wake(): void {
+    for (const resolve of this.waiters.splice(0)) resolve();
+  }
 }

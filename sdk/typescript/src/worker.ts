@@ -39,7 +39,7 @@ export interface ServeOptions {
 }
 
 /** Milliseconds that one read waits, tasks that it takes at most. */
-const BLOCK_MS = 2_000;
+const BLOCK_MS = 500;
 const PULL_MAX = 512;
 /** The same while an agent has asked to wait. */
 const PACED_BLOCK_MS = 50;
@@ -48,7 +48,6 @@ const HEARTBEAT_MS = 2_000;
 /** Time to send the last reports; to remove the heartbeat. */
 const FLUSH_MS = 5_000;
 const DEREGISTER_MS = 1_000;
-const UNBLOCK_MS = 200;
 /** Cancelled attempts that are remembered. */
 const CANCELLED_MAX = 100_000;
 
@@ -92,14 +91,9 @@ class Worker {
   private readonly cancelled = new Set<string>();
   private readonly draining = new AbortController();
   private readonly forced = new AbortController();
-  /** There is no connection that a read could wait on when the drain begins. */
-  private readonly gone = new AbortController();
   private readonly ended = new AbortController();
-  private isPulling = false;
   /** Cancellations reach this worker. */
   private isListening = false;
-  /** The id of the reader's connection. */
-  private readerId: number | undefined;
   private isConnected = true;
 
   constructor(agents: Agent[], options: ServeOptions) {
@@ -124,8 +118,7 @@ class Worker {
   /** The first call lets running tasks finish; the second one releases them. */
   drain(): void {
     (this.draining.signal.aborted ? this.forced : this.draining).abort();
-    this.held.wake();
-    void this.unblock();
+    this.held.changed.wake();
   }
 
   async run(): Promise<void> {
@@ -136,7 +129,9 @@ class Worker {
         if (this.subscriber.status === 'ready') await this.listen();
         const beating = this.beat();
         this.log('info', `worker ${this.id} serves ${[...this.agents.keys()].join(', ')} with ${this.slots} slots`);
-        await Promise.race([this.pull(), aborted(this.gone.signal)]);
+        const pulling = this.pull();
+        await aborted(this.draining.signal);
+        await within(pulling, 2 * BLOCK_MS); // a read has no end while Redis is away
         await this.finish();
         this.ended.abort();
         await within(beating.then(() => this.registration.deregister()), DEREGISTER_MS);
@@ -178,7 +173,7 @@ class Worker {
         });
         // Ends the connection of the listener if it gets no answer.
         if (this.subscriber.status === 'ready') void this.subscriber.ping().catch(() => {});
-        if (!this.draining.signal.aborted && (await this.registration.isDrainAsked())) this.drain();
+        if ((await this.registration.isDrainAsked()) && !this.draining.signal.aborted) this.drain();
         if (!this.isConnected) this.log('info', 'redis answers again');
         this.isConnected = true;
       } catch (error) {
@@ -200,7 +195,7 @@ class Worker {
       await this.subscriber.subscribe(this.keys.cancel());
       this.cancel(await this.main.zrangebyscore(this.keys.cancelled(), '-inf', '+inf'));
       this.isListening = this.subscriber.status === 'ready';
-      this.held.wake();
+      this.held.changed.wake();
     } catch (error) {
       this.setLost(error as Error);
       this.subscriber.disconnect(true);
@@ -219,14 +214,12 @@ class Worker {
 
   private async pull(): Promise<void> {
     const { signal } = this.draining;
-    this.isPulling = true;
-    this.reader.on('close', () => { this.readerId = undefined; });
     const names = [...this.streams.keys()];
     let turn = 0;
     for (let failures = 0; !signal.aborted; ) {
       await this.outbox.room();
-      while (this.held.size >= this.slots && !signal.aborted) await this.held.change();
-      if (signal.aborted) break;
+      await this.held.changed.until(() => this.held.size < this.slots || signal.aborted);
+      if (signal.aborted) return;
       const askedAt = performance.now();
       // COUNT is for each stream: with fewer free slots than streams, they take turns.
       const free = this.slots - this.held.size;
@@ -239,16 +232,15 @@ class Worker {
       turn = (turn + chosen.length) % names.length;
       const isPaced = [...this.throttles.values()].some((throttle) => throttle.isOn());
       const count = Math.min(Math.floor(free / chosen.length), isPaced ? PACED_PULL_MAX : PULL_MAX);
-      const block = isPaced ? PACED_BLOCK_MS : chosen.length < names.length ? BLOCK_MS / 10 : BLOCK_MS;
+      const block = isPaced || chosen.length < names.length ? PACED_BLOCK_MS : BLOCK_MS;
       try {
-        this.readerId ??= Number(await this.reader.client('ID'));
         const read = (await this.reader.call(
           'XREADGROUP', 'GROUP', GROUP, this.id, 'COUNT', count, 'BLOCK', block, 'STREAMS', ...chosen, ...chosen.map(() => '>'),
         )) as [string, [string, string[] | null][]][] | null;
         failures = 0;
         if (read === null) continue;
         // After a lost connection a cancellation may have been missed until the listener is back.
-        while (!this.isListening && !signal.aborted) await within(this.held.change(), BLOCK_MS);
+        while (!this.isListening && !signal.aborted) await within(this.held.changed.wait(), BLOCK_MS);
         const isLate = performance.now() - askedAt > BLOCK_MS + LEASE_MARGIN_MS;
         const deliveries = read.flatMap(([stream, entries]) => entries.map(([entry, fields]) => ({ stream, entry, fields })));
         for (const delivery of isLate ? await this.held.extend(deliveries) : deliveries) this.accept(delivery);
@@ -259,16 +251,6 @@ class Worker {
         await sleep(backoffMs((failures += 1)), signal);
         if ((error as Error).message.startsWith('NOGROUP')) await this.registration.register().catch((problem: Error) => this.setLost(problem));
       }
-    }
-    this.isPulling = false;
-  }
-
-  /** Ends the blocking read, which may just begin: a dropped one could have taken tasks. Without a connection there is none. */
-  private async unblock(): Promise<void> {
-    while (this.isPulling) {
-      if (this.reader.status !== 'ready') return this.gone.abort();
-      if (this.readerId !== undefined) await within(this.main.client('UNBLOCK', this.readerId), UNBLOCK_MS);
-      await sleep(20);
     }
   }
 

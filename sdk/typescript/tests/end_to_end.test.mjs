@@ -59,8 +59,12 @@ const waits = act('wait', async ({ key, timeout }, ctx) => ({ event: (await ctx.
 const planner = agent('ts_planner', { plans: true });
 planner.action('plan', ({ goal, agents, issues }) => {
   see('planned', agents.map(({ agent_type }) => agent_type));
-  return issues === undefined ? '{"steps": [{"id": "a", "agent_type": "nobody"}]}' : plan('greet', {}, (p) => p.finish('end', { inputs: { text: goal.description } }));
+  return issues === undefined ? '{"steps": [{"id": "a", "agent_type": "nobody"}]}' : plan('greet', {}, (p) => {
+    const greet = p.step('greet', fatal, { onFailure: 'replan' });
+    p.finish('end', { inputs: { text: goal.description, said: greet.out.said } });
+  });
 });
+planner.action('revise', ({ situation }) => plan('other', {}, (p) => p.finish('other', { inputs: { text: `${situation.goal.description}!` } })));
 const answers = act('print', (_, ctx) => {
   const { url, token } = ctx.callback ?? {};
   see('printed', { url, token });
@@ -192,9 +196,12 @@ test('an outcome comes by callback', async () => {
   await assert.rejects((await run(answers)).result(), /no `callback: true`/);
 });
 
-test('an agent plans, and corrects its plan', async () => {
-  const submitted = await client.submit({ description: 'Greet the moon', planning: { planner: 'agent:ts_planner' } });
-  assert.deepEqual(await submitted.result({ timeout: '30s' }), { text: 'Greet the moon' });
+test('an agent plans, corrects its plan, and revises it', async () => {
+  const goal = { description: 'Greet the moon', planning: { planner: 'agent:ts_planner' } };
+  const preview = async () => JSON.stringify(await client.request('POST', '/v1/plans:preview', goal));
+  await until(async () => (await preview()).includes('step_agent'), 'the scheduler has read the card of the planner');
+  const submitted = await client.submit(goal);
+  assert.deepEqual(await submitted.result({ timeout: '30s' }), { text: 'Greet the moon!' });
   assert.ok(seen.get('planned').length > 1);
   assert.ok(seen.get('planned').every((agents) => agents.includes('travel_agent') && !agents.includes('ts_planner')));
 });

@@ -1,5 +1,5 @@
 // Types that a user sees; `npm run check` compiles it with `--strict`. Lines after `@ts-expect-error` must not compile.
-import { agent, connect, plan, refs, Retry, serve, type PlanInputs, type Ref } from 'goalmill';
+import { agent, connect, plan, refs, Retry, serve, type PlanInputs, type Ref, type ReviseInputs } from 'goalmill';
 import { z } from 'zod';
 
 const hotels = agent('hotel_agent', { capabilities: ['find hotels'] });
@@ -43,6 +43,7 @@ planner.action('plan', ({ goal, agents, limits }: PlanInputs) =>
     for (const { agent_type } of agents.slice(0, limits.steps_max)) step(agent_type, agent_type, { description: goal.description });
   }),
 );
+planner.action('revise', ({ situation, agents }: ReviseInputs) => plan('made', {}, ({ finish }) => finish('end', { inputs: [situation.plan, agents.length] })));
 
 const run = await connect('http://127.0.0.1:8080', { token: 't' }).submit(trip, { key: 'trip-7' });
 for await (const event of run.events()) {

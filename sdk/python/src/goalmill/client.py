@@ -15,6 +15,7 @@ import httpx
 
 from .errors import ApiError, RunFailed
 from .plan import Plan
+from .threaded import threaded
 
 RETRY_S = 30.0
 #: A stream of events is silent for 15 s at most.
@@ -115,7 +116,7 @@ class Goalmill:
         """Validates and prices a plan without running it; `ApiError` has all issues."""
         return self.request("POST", "/v1/plans:validate", _document(plan))
 
-    def preview(self, goal: str, **fields: Any) -> dict[str, Any]:
+    def preview(self, goal: str, /, **fields: Any) -> dict[str, Any]:
         """Plans a goal without running it."""
         return self.request("POST", "/v1/plans:preview", {"description": goal, **fields})
 
@@ -157,7 +158,7 @@ class Run:
         return self.server.request("GET", f"/v1/plans/{self.id}{part}", params=params)
 
     def _tell(self, what: str, **body: Any) -> dict[str, Any]:
-        return self.server.request("POST", f"/v1/plans/{self.id}{what}", {k: v for k, v in body.items() if v is not None})
+        return self.server.request("POST", f"/v1/plans/{self.id}{what}", body)
 
     def view(self) -> dict[str, Any]:
         """The plan with its steps, as `GET /v1/plans/{id}` gives it."""
@@ -255,27 +256,8 @@ class Run:
         return self._tell("/events", **_event(name, data, key, id))
 
 
-class AsyncGoalmill:
-    """`Goalmill` for async programs: the same client in threads of its own."""
-
-    def __init__(self, url: str | None = None, **options: Any) -> None:
-        self.sync = Goalmill(url, **options)
-
-    async def submit(self, work: str | Plan | Mapping[str, Any], *, key: str | None = None, **goal: Any) -> AsyncRun:
-        return AsyncRun(await asyncio.to_thread(self.sync.submit, work, key=key, **goal))
-
-    async def validate(self, plan: Plan | Mapping[str, Any]) -> dict[str, Any]:
-        return await asyncio.to_thread(self.sync.validate, plan)
-
-    async def send_event(self, name: str, data: Any = _NO_DATA, *, key: str | None = None, id: str | None = None) -> dict[str, Any]:
-        return await asyncio.to_thread(self.sync.send_event, name, data, key=key, id=id)
-
-    def run(self, plan_id: str) -> AsyncRun:
-        return AsyncRun(self.sync.run(plan_id))
-
-
 class AsyncRun:
-    """`Run` for async programs; `sync` has what is not here."""
+    """`Run` for async programs: the same, to await; `sync` is the run itself."""
 
     def __init__(self, run: Run) -> None:
         self.sync, self.id = run, run.id
@@ -286,17 +268,25 @@ class AsyncRun:
         while (event := await asyncio.to_thread(next, events, None)) is not None:
             yield event
 
-    async def result(self, timeout: float | None = None, *, check: bool = True) -> Any:
-        return await asyncio.to_thread(self.sync.result, timeout, check=check)
+    view, wait, result, results, explain = (threaded(Run.view), threaded(Run.wait), threaded(Run.result), threaded(Run.results),
+                                            threaded(Run.explain))
+    approve, reject, answer, send_event = threaded(Run.approve), threaded(Run.reject), threaded(Run.answer), threaded(Run.send_event)
+    cancel, pause, resume = threaded(Run.cancel), threaded(Run.pause), threaded(Run.resume)
 
-    async def explain(self) -> dict[str, Any]:
-        return await asyncio.to_thread(self.sync.explain)
 
-    async def approve(self, reason: str = "", *, step: str | None = None) -> dict[str, Any]:
-        return await asyncio.to_thread(self.sync.approve, reason, step=step)
+class AsyncGoalmill:
+    """`Goalmill` for async programs: the same, to await; `sync` is the client itself."""
 
-    async def answer(self, answer: Any, *, step: str, reason: str = "") -> dict[str, Any]:
-        return await asyncio.to_thread(self.sync.answer, answer, step=step, reason=reason)
+    def __init__(self, url: str | None = None, **options: Any) -> None:
+        self.sync = Goalmill(url, **options)
 
-    async def cancel(self, reason: str = "") -> dict[str, Any]:
-        return await asyncio.to_thread(self.sync.cancel, reason)
+    async def submit(self, work: str | Plan | Mapping[str, Any], *, key: str | None = None, **goal: Any) -> AsyncRun:
+        """As `Goalmill.submit`."""
+        return AsyncRun(await asyncio.to_thread(self.sync.submit, work, key=key, **goal))
+
+    def run(self, plan_id: str) -> AsyncRun:
+        """The handle of a plan that was submitted before."""
+        return AsyncRun(self.sync.run(plan_id))
+
+    put, validate, preview = threaded(Goalmill.put), threaded(Goalmill.validate), threaded(Goalmill.preview)
+    send_event = threaded(Goalmill.send_event)

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Generic, NoReturn, ParamSpec, TypedDict, 
 
 from .errors import ConstraintViolation, Fatal, PlanFailed, Stopped, Suspended, Undecided
 from .schema import convert, to_json
+from .threaded import threaded
 
 if TYPE_CHECKING:
     from .attempt import Attempt
@@ -369,8 +370,8 @@ class AsyncContext(BaseContext):
 
     def __init__(self, attempt: Attempt) -> None:
         super().__init__(attempt)
-        self._sync = Context(attempt)
-        self._sync._calls = self._calls
+        self.sync = Context(attempt)
+        self.sync._calls = self._calls
 
     @overload
     async def call(self, name: str, fn: Callable[P, Awaitable[Outcome[T]]], /, *args: P.args, **kwargs: P.kwargs) -> T: ...
@@ -397,22 +398,8 @@ class AsyncContext(BaseContext):
         await asyncio.wrap_future(call.taken)
         return _value(made, outcome, returns)
 
-    async def approve(self, text: str, *, limit: float | None = None) -> Decision:
-        """As `Context.approve`."""
-        return await asyncio.to_thread(self._sync.approve, text, limit=limit)
-
-    async def ask(self, text: str, *, schema: Any = None, limit: float | None = None) -> Any:
-        """As `Context.ask`."""
-        return await asyncio.to_thread(self._sync.ask, text, schema=schema, limit=limit)
-
-    async def submit_plan(self, plan: Any, *, inputs: Any = None, text: str = "", limit: float | None = None) -> PlanOutcome:
-        """As `Context.submit_plan`."""
-        return await asyncio.to_thread(self._sync.submit_plan, plan, inputs=inputs, text=text, limit=limit)
-
-    async def wait_event(self, name: str, *, key: str | None = None, schema: Any = None, timeout: float | None = None,
-                         default: Any = None) -> Any:
-        """As `Context.wait_event`."""
-        return await asyncio.to_thread(self._sync.wait_event, name, key=key, schema=schema, timeout=timeout, default=default)
+    approve, ask = threaded(Context.approve), threaded(Context.ask)
+    submit_plan, wait_event = threaded(Context.submit_plan), threaded(Context.wait_event)
 
     async def reserve(self, *, tokens: int = 0, cost: float = 0.0) -> None:
         """As `Context.reserve`."""

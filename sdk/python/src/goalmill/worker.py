@@ -175,7 +175,7 @@ class Worker:
         pipe.exists(self.drain_key)
         if pipe.execute()[-1] and not draining:
             log.info("worker %s was asked to drain", self.name)
-            self.drain()
+            self.draining.set()  # not `drain`, which releases all if a signal came meanwhile
         end = time.monotonic() + self.heartbeat_s
         while time.monotonic() < end and not self.closed.wait(0.1) and self.draining.is_set() == draining:
             pass
