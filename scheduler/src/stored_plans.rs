@@ -136,7 +136,10 @@ impl<'s> StoredPlans<'s> {
                     }
                 }
                 Err(problem) if problem.code.is_retryable() => return Err(problem),
-                Err(problem) => drop(refused.insert(plan, problem.detail)),
+                Err(problem) => {
+                    let code = problem.errors.first().map_or(problem.code.as_str(), |issue| issue.code.as_str());
+                    refused.insert(plan, (code.to_owned(), problem.detail));
+                }
             }
         }
         Ok(OfferedPlans::new(plans, refused, left_out))
