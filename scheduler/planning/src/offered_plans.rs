@@ -28,19 +28,12 @@ pub struct OfferedPlans {
     plans: Vec<StoredPlanVersion>,
     /// Versions that may not be used, each with the code and the reason.
     refused: BTreeMap<StoredPlanRef, (String, String)>,
-    /// Plans of the namespace that are not offered.
-    left_out: usize,
 }
 
 impl OfferedPlans {
     /// - `refused`: versions that may not be used, each with the code of an error and the reason.
-    /// - `left_out`: plans of the namespace that are not among them.
-    pub fn new(
-        plans: Vec<StoredPlanVersion>,
-        refused: BTreeMap<StoredPlanRef, (String, String)>,
-        left_out: usize,
-    ) -> Self {
-        Self { plans, refused, left_out }
+    pub fn new(plans: Vec<StoredPlanVersion>, refused: BTreeMap<StoredPlanRef, (String, String)>) -> Self {
+        Self { plans, refused }
     }
 
     pub fn views(&self) -> impl Iterator<Item = &StoredPlanView> {
@@ -54,11 +47,6 @@ impl OfferedPlans {
             json!({"name": view.reference().to_string(), "description": view.description, "inputs": inputs})
         };
         self.views().map(plan).collect()
-    }
-
-    /// How many plans of the namespace are not offered.
-    pub fn left_out(&self) -> usize {
-        self.left_out
     }
 
     fn find(&self, plan: &StoredPlanRef) -> Option<&StoredPlanVersion> {
@@ -236,7 +224,7 @@ mod tests {
         let retired = StoredPlanRef::of("trip", 1);
         let plans = vec![version("trip", 3, trip), version("lost", 1, lost)];
         let refused = (retired, ("STORED_PLAN_RETIRED".to_owned(), "`trip@1` was retired".to_owned()));
-        OfferedPlans::new(plans, [refused].into(), 0)
+        OfferedPlans::new(plans, [refused].into())
     }
 
     fn repaired(draft: Value) -> RepairedDraft {
