@@ -112,11 +112,9 @@ impl<'s> StoredPlans<'s> {
             };
             views.extend(current.filter(|view| view.retired.is_none()));
         }
-        let names = views.len();
         let nearest = nearest_plans(views, text);
-        let mut left_out = names - nearest.len();
         let mut wanted: Vec<StoredPlanRef> = nearest.iter().map(StoredPlanView::reference).collect();
-        if names > 0 {
+        if !wanted.is_empty() {
             wanted.extend(named_versions(text).into_iter().filter(|plan| !wanted.contains(plan)).collect::<Vec<_>>());
         }
         let (mut plans, mut refused, mut bytes) = (Vec::new(), BTreeMap::new(), 0_usize);
@@ -128,18 +126,19 @@ impl<'s> StoredPlans<'s> {
             match read {
                 Ok(version) => {
                     let size = version.document.to_string().len();
-                    if bytes.saturating_add(size) > limits.plan_bytes_max {
-                        left_out += 1;
-                    } else {
+                    if bytes.saturating_add(size) <= limits.plan_bytes_max {
                         bytes += size;
                         plans.push(version);
                     }
                 }
                 Err(problem) if problem.code.is_retryable() => return Err(problem),
-                Err(problem) => drop(refused.insert(plan, problem.detail)),
+                Err(problem) => {
+                    let code = problem.errors.first().map_or(problem.code.as_str(), |issue| issue.code.as_str());
+                    refused.insert(plan, (code.to_owned(), problem.detail));
+                }
             }
         }
-        Ok(OfferedPlans::new(plans, refused, left_out))
+        Ok(OfferedPlans::new(plans, refused))
     }
 
     /// Puts the documents of the stored plans that a draft uses in their places, each with its version.

@@ -26,16 +26,14 @@ const HINTED_MAX: usize = 5;
 pub struct OfferedPlans {
     /// In each document the stored plans that it uses stand in their places.
     plans: Vec<StoredPlanVersion>,
-    /// Why a plan that the goal names may not be used.
-    refused: BTreeMap<StoredPlanRef, String>,
-    /// Plans of the namespace that are not offered.
-    left_out: usize,
+    /// Versions that may not be used, each with the code and the reason.
+    refused: BTreeMap<StoredPlanRef, (String, String)>,
 }
 
 impl OfferedPlans {
-    /// - `left_out`: plans of the namespace that are not among them.
-    pub fn new(plans: Vec<StoredPlanVersion>, refused: BTreeMap<StoredPlanRef, String>, left_out: usize) -> Self {
-        Self { plans, refused, left_out }
+    /// - `refused`: versions that may not be used, each with the code of an error and the reason.
+    pub fn new(plans: Vec<StoredPlanVersion>, refused: BTreeMap<StoredPlanRef, (String, String)>) -> Self {
+        Self { plans, refused }
     }
 
     pub fn views(&self) -> impl Iterator<Item = &StoredPlanView> {
@@ -51,20 +49,14 @@ impl OfferedPlans {
         self.views().map(plan).collect()
     }
 
-    /// How many plans of the namespace are not offered.
-    pub fn left_out(&self) -> usize {
-        self.left_out
-    }
-
     fn find(&self, plan: &StoredPlanRef) -> Option<&StoredPlanVersion> {
-        let is_meant = |view: &StoredPlanView| plan.version.is_none_or(|version| version == view.version);
-        self.plans.iter().find(|known| known.view.name == plan.name && is_meant(&known.view))
+        self.plans.iter().find(|known| is_meant(&known.view.reference(), plan))
     }
 
     /// The plan that a misspelled name can stand for.
     fn near(&self, plan: &StoredPlanRef) -> Option<StoredPlanRef> {
         let is_known = |name: &str| self.views().any(|view| view.name == name);
-        if is_known(&plan.name) || self.refused.contains_key(plan) {
+        if is_known(&plan.name) || self.refused.keys().any(|known| is_meant(known, plan)) {
             return None;
         }
         let names: BTreeSet<&str> = self.views().map(|view| view.name.as_str()).collect();
@@ -146,11 +138,16 @@ impl OfferedPlans {
             (None, []) => "write the work as steps of agents".to_owned(),
             (None, names) => format!("use one of {}", names[..names.len().min(HINTED_MAX)].join(", ")),
         };
-        match self.refused.get(plan) {
-            Some(reason) => Issue { code: "STORED_PLAN_RETIRED".into(), detail: reason.clone(), hint, ..issue },
+        match self.refused.iter().find(|(known, _)| is_meant(known, plan)) {
+            Some((_, (code, reason))) => Issue { code: code.clone(), detail: reason.clone(), hint, ..issue },
             None => Issue { detail: format!("no stored plan `{plan}` is offered"), hint, ..issue },
         }
     }
+}
+
+/// Whether a version is one that a reference can mean.
+fn is_meant(version: &StoredPlanRef, plan: &StoredPlanRef) -> bool {
+    version.name == plan.name && (plan.version.is_none() || plan.version == version.version)
 }
 
 fn edit(code: &str, pointer: String, was: Value, became: Value, why: String) -> Edit {
@@ -226,7 +223,8 @@ mod tests {
         let lost = json!({"steps": [{"id": "x", "agent_type": "nobody"}, {"id": "y", "agent_type": "nobody"}]});
         let retired = StoredPlanRef::of("trip", 1);
         let plans = vec![version("trip", 3, trip), version("lost", 1, lost)];
-        OfferedPlans::new(plans, [(retired, "`trip@1` was retired".to_owned())].into(), 0)
+        let refused = (retired, ("STORED_PLAN_RETIRED".to_owned(), "`trip@1` was retired".to_owned()));
+        OfferedPlans::new(plans, [refused].into())
     }
 
     fn repaired(draft: Value) -> RepairedDraft {

@@ -295,6 +295,11 @@ async fn each_namespace_has_its_own_stored_plans() -> Result<()> {
     assert_eq!(shared.submit(&shared.red, "k1", &using(json!("red"))).await?.0, 202);
     assert_eq!(shared.submit(&shared.all, "k2", &using(json!("blue"))).await?.0, 202);
     assert_eq!(shared.submit(&shared.all, "k3", &using(Value::Null)).await?.0, 422);
+    // A preview may show them, so it acts in the namespace of its caller.
+    let foreign = json!({"description": "x", "namespace": "red"});
+    let preview = |token: &str| shared.request(token, "POST", "/v1/plans:preview").json(&foreign);
+    assert_eq!(code(preview(&shared.blue)).await?, (403, "FORBIDDEN".to_owned()));
+    assert_ne!(code(preview(&shared.red)).await?.0, 403);
     shared.it.stop().await;
     Ok(())
 }

@@ -10,8 +10,9 @@
 //! - *Grammar form.* `steps` is one of the lists of 1, 2, … steps, each with `prefixItems`, because llama.cpp reads
 //!   `prefixItems` as a list of exactly that length. Alternatives stand at the step and repeat its fields, because
 //!   llama.cpp ignores what stands beside `anyOf`. `uniqueItems` is left out, because xgrammar refuses it.
-//! - *Maps and waits.* A map is `s2_each_search`, and its outputs are a list; its list is an output that is a list of
-//!   texts. A wait is `s3_wait` or `s3_event`.
+//! - *Maps, waits, loops, clean-up.* A map is `s2_each_search`, and its outputs are a list; its list is an output that is a
+//!   list of texts. A wait is `s3_wait` or `s3_event`. `s4_always_send` runs at the end, and no step depends on it. All but
+//!   maps are there only if the goal speaks of them.
 //! - *Stored plans* stand beside the actions, each with its inputs: `s2_trip` uses `trip@3`.
 //! - *Strict form.* One `items` for all steps, ids and dependencies from all ids, no `pattern`, all properties required;
 //!   an optional input is nullable.
@@ -62,6 +63,10 @@ const NESTED_MAX: usize = 3;
 const SUFFIX_CHARS_MAX: usize = 40;
 /// Before the action in the id of a map.
 const EACH: &str = "each_";
+/// Before the action in the id of a step that always runs.
+const ALWAYS: &str = "always_";
+/// Iterations of a loop in the grammar form.
+const REPEAT_MAX: u32 = 10;
 /// Items of a list that is written down in the grammar form.
 const LIST_MAX: usize = 100;
 /// Actions among which the `undo` of a step may choose in the strict form, where each one stands with its inputs.
@@ -72,8 +77,12 @@ const UNDO_ACTIONS_MAX: usize = 20;
 enum Detail {
     /// Inputs refer to earlier steps only, and steps may be maps, waits, loops, and have clean-up.
     Fields,
+    /// The same without what repeats each action: maps, and steps that always run.
+    SomeFields,
     /// Inputs refer to earlier steps only: one schema for each action and position.
     Positions,
+    /// Inputs refer to any step, with the fields that the goal speaks of, as far as they repeat no action.
+    SpokenInputs,
     /// Inputs refer to any step: one schema for each action.
     Inputs,
     /// Any inputs.
@@ -95,9 +104,9 @@ fn bytes_max(form: SchemaForm) -> usize {
 }
 
 fn details(form: SchemaForm) -> &'static [Detail] {
-    use Detail::{Agents, Any, Fields, Inputs, Names, OpenInputs, Positions};
+    use Detail::{Agents, Any, Fields, Inputs, Names, OpenInputs, Positions, SomeFields, SpokenInputs};
     match form {
-        SchemaForm::Grammar => &[Fields, Positions, Inputs, OpenInputs, Agents, Names, Any],
+        SchemaForm::Grammar => &[Fields, SomeFields, SpokenInputs, Positions, Inputs, OpenInputs, Agents, Names, Any],
         SchemaForm::Strict => &[Fields, Inputs, OpenInputs, Agents, Names, Any],
         SchemaForm::Prompt => &[Fields, Agents, Names, Any],
     }
@@ -116,19 +125,35 @@ pub struct PlanVocabulary {
     pub parts: bool,
     /// The list of a map may be written down in the grammar form.
     pub lists: bool,
-    /// The goal speaks of waiting, so the grammar form has waits. A small model takes whatever a grammar offers.
-    pub waits: bool,
+    /// What the goal speaks of, so the grammar form has it. A small model takes whatever a grammar offers.
+    pub spoken: SpokenFields,
     /// Tokens of the longest answer.
     pub output_tokens_max: u64,
 }
 
-/// Words of goals that speak of waiting.
-const WAITING: [&str; 5] = ["wait", "until", "event", "later", "as soon as"];
+/// Fields of steps that a goal speaks of.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct SpokenFields {
+    pub wait: bool,
+    pub repeat: bool,
+    pub undo: bool,
+    pub always: bool,
+}
 
-/// Whether a goal speaks of waiting.
-pub fn speaks_of_waiting(goal: &str) -> bool {
-    let goal = goal.to_lowercase();
-    WAITING.iter().any(|word| goal.contains(word))
+impl SpokenFields {
+    /// What the text of a goal speaks of.
+    pub fn of(goal: &str) -> Self {
+        let goal = goal.to_lowercase();
+        let speaks = |words: &[&str]| words.iter().any(|word| goal.contains(word));
+        Self {
+            wait: speaks(&["wait", "until", "event", "later", "as soon as"]),
+            repeat: speaks(&["repeat", "until", "again", "improve", "refine", "iterate", "keep trying"]),
+            undo: speaks(&["undo", "roll back", "rollback", "revert", "compensat", "take back", "take it back"]),
+            always: speaks(&[
+                "always", "clean up", "cleanup", "tear down", "whatever happens", "in any case", "even if",
+            ]),
+        }
+    }
 }
 
 /// A step that exists, and what it does.
@@ -228,10 +253,11 @@ impl PlanVocabulary {
                     defs: Map::new(),
                     bytes: 0,
                 };
-                if form == SchemaForm::Grammar && *detail == Detail::Fields && !builder.has_more_fields() {
+                if form == SchemaForm::Grammar && !builder.has_more() {
                     continue;
                 }
                 schema = build(&mut builder);
+
                 if builder.bytes > bytes_max(form) && *detail != Detail::Any {
                     continue;
                 }
@@ -346,6 +372,20 @@ impl OutputPaths {
         self.0.iter().filter_map(path).collect()
     }
 
+    /// Conditions about the outputs of the step itself.
+    fn conditions(&self) -> Vec<String> {
+        let outputs = |kinds: &[&str]| {
+            let is_meant = |output: &&OutputPath| output.kind.as_deref().is_some_and(|kind| kinds.contains(&kind));
+            let paths: Vec<String> = self.0.iter().filter(is_meant).map(|output| output.path.clone()).collect();
+            (!paths.is_empty()).then(|| format!("outputs{}", alternatives(paths)))
+        };
+        let number = outputs(&["integer", "number"])
+            .map(|path| format!(r"{path} (?:>|>=|<|<=|==) -?[0-9]{{1,9}}(?:\.[0-9]{{1,3}})?"));
+        let flag = outputs(&["boolean"]).map(|path| format!("(?:not )?{path}"));
+        let text = outputs(&["string"]).map(|path| format!(r#"{path} == '[^'{{}}"\\\x00-\x1f]{{1,60}}'"#));
+        [number, flag, text].into_iter().flatten().collect()
+    }
+
     /// The paths to lists of texts.
     fn texts(&self) -> Vec<String> {
         self.0.iter().filter(|output| output.is_texts).map(|output| output.path.clone()).collect()
@@ -444,6 +484,8 @@ struct EarlierSteps<'r> {
     scope: &'r str,
     /// The step is a map: texts may name its item.
     has_item: bool,
+    /// The step undoes another one, and sees its outputs.
+    is_undo: bool,
 }
 
 impl<'a> Builder<'a> {
@@ -467,12 +509,16 @@ impl<'a> Builder<'a> {
         if self.form != SchemaForm::Grammar || self.detail >= Detail::Names {
             return self.any_steps(&[], ids);
         }
+        if self.has_spoken() {
+            // What all positions share does not count for each of them.
+            self.actions().for_each(|at| drop(self.spoken_fields(at)));
+        }
         let mut steps: Vec<Value> = Vec::new();
         for at in 0..ids.len() {
             let before = self.bytes;
-            let earlier = EarlierSteps { fresh: &ids[..at], scope: &at.to_string(), has_item: false };
+            let earlier = EarlierSteps { fresh: &ids[..at], scope: &at.to_string(), has_item: false, is_undo: false };
             let step = self.step(&[], &ids[at..=at], earlier);
-            steps.push(self.define(&format!("step_{at}"), step));
+            steps.push(self.define(&format!("s{at}"), step));
             // A later position has at least as many bytes as this one, so a form that is too large is found early.
             let later = if self.has_positions() { (self.bytes - before) * (ids.len() - 1 - at) } else { 0 };
             if self.bytes + later > bytes_max(self.form) {
@@ -496,7 +542,7 @@ impl<'a> Builder<'a> {
     }
 
     fn all(&self) -> EarlierSteps<'a> {
-        EarlierSteps { fresh: self.fresh, scope: "", has_item: false }
+        EarlierSteps { fresh: self.fresh, scope: "", has_item: false, is_undo: false }
     }
 
     /// A step.
@@ -511,7 +557,23 @@ impl<'a> Builder<'a> {
         let has_optional = !is_grammar && self.detail == Detail::Fields;
         let optional = if has_optional { self.optional_fields() } else { Vec::new() };
         let mut alternatives: Vec<Value> = Vec::new();
-        for (suffix, each, [agent, action, inputs]) in works.into_iter().chain(maps) {
+        let plain = if is_grammar && self.has_spoken() { works.len() } else { 0 };
+        for (at, (suffix, each, [agent, action, inputs])) in works.into_iter().chain(maps).enumerate() {
+            let optional = if at < plain { self.spoken_fields(at) } else { optional.clone() };
+            if at < plain && self.detail == Detail::Fields && self.vocabulary.spoken.always {
+                let mut fields = vec![
+                    ("id", self.ids(open, fresh, &format!("{ALWAYS}{suffix}"))),
+                    ("description", description.clone()),
+                    ("agent_type", agent.clone()),
+                    ("action", action.clone()),
+                    ("inputs", inputs.clone()),
+                    ("always", json!({"enum": [true]})),
+                ];
+                if self.vocabulary.fallbacks {
+                    fields.push(("fallback", self.fallback()));
+                }
+                alternatives.push(object(fields));
+            }
             let mut fields = vec![("id", self.ids(open, fresh, &suffix)), ("description", description.clone())];
             fields.extend(each.map(|list| ("for_each", list)));
             fields.extend([
@@ -524,7 +586,7 @@ impl<'a> Builder<'a> {
                 fields.push(("fallback", self.fallback()));
             }
             let required = fields.len();
-            fields.extend(optional.clone());
+            fields.extend(optional);
             alternatives.push(self.with_optional(fields, required));
         }
         for (suffix, plan, inputs) in self.uses(earlier) {
@@ -594,9 +656,32 @@ impl<'a> Builder<'a> {
         fields
     }
 
+    /// Loops and undo steps of a step with an action in the grammar form, if the goal speaks of them.
+    fn spoken_fields(&mut self, at: usize) -> Vec<(&'static str, Value)> {
+        let SpokenFields { repeat, undo, .. } = self.vocabulary.spoken;
+        let until = repeat.then(|| self.works[at].outputs.conditions()).filter(|conditions| !conditions.is_empty());
+        let repeat = until.map(|conditions| {
+            let until = json!({"type": "string", "pattern": format!("^{}$", alternatives(conditions))});
+            let max = json!({"type": "integer", "minimum": 1, "maximum": REPEAT_MAX});
+            ("repeat", self.define(&format!("r{at}"), object([("until", until), ("max", max)])))
+        });
+        let undo = undo.then(|| {
+            if self.defs.contains_key("u") {
+                return ("undo", reference_to("u"));
+            }
+            let own = EarlierSteps { fresh: &[], scope: "undo", has_item: false, is_undo: true };
+            let work = |[agent, action, inputs]: [Value; 3]| {
+                object([("agent_type", agent), ("action", action), ("inputs", inputs)])
+            };
+            let works = self.actions().map(|at| work(self.step_work(at, own).2)).collect();
+            ("undo", self.define("u", any_of(works)))
+        });
+        repeat.into_iter().chain(undo).collect()
+    }
+
     /// The ways to wait, each with what ids say of it.
     fn waits(&self) -> Vec<(&'static str, Value)> {
-        if self.detail != Detail::Fields {
+        if !self.has_spoken() {
             return Vec::new();
         }
         let text = |pattern: &str| match self.form {
@@ -606,7 +691,7 @@ impl<'a> Builder<'a> {
         let duration = || text("^[1-9][0-9]{0,2}(?:s|m|h|d)$");
         let event = object([("event", text("^[a-z][a-z_]{1,30}$")), ("timeout", duration())]);
         match self.form {
-            SchemaForm::Grammar if !self.vocabulary.waits => Vec::new(),
+            SchemaForm::Grammar if !self.vocabulary.spoken.wait => Vec::new(),
             SchemaForm::Grammar => vec![("wait", object([("for", duration())])), ("event", event)],
             SchemaForm::Strict | SchemaForm::Prompt => {
                 vec![("wait", any_of(vec![object([("for", duration())]), object([("until", duration())]), event]))]
@@ -624,7 +709,7 @@ impl<'a> Builder<'a> {
 
     /// The ids of earlier steps.
     fn dependencies(&mut self, earlier: EarlierSteps<'_>) -> Value {
-        let name = format!("after{}", earlier.scope);
+        let name = format!("a{}", earlier.scope);
         if self.defs.contains_key(&name) {
             return reference_to(&name);
         }
@@ -646,15 +731,27 @@ impl<'a> Builder<'a> {
         let works = self.works.iter().map(|work| work.suffix.as_str());
         let has_maps = self.detail == Detail::Fields && self.has_lists();
         let maps = works.clone().filter(|_| has_maps).map(|suffix| format!("{EACH}{suffix}"));
-        let has_waits = self.detail == Detail::Fields && self.vocabulary.waits;
+        let has_waits = self.has_spoken() && self.vocabulary.spoken.wait;
         let others = [("plan", self.vocabulary.parts), ("wait", has_waits), ("event", has_waits)];
         let others = others.into_iter().filter(|(_, is_there)| *is_there).map(|(name, _)| name.to_owned());
         works.clone().map(str::to_owned).chain(maps).chain(others).collect()
     }
 
-    /// Whether the grammar form has maps or waits.
-    fn has_more_fields(&self) -> bool {
-        self.vocabulary.waits || self.has_lists()
+    /// Whether steps have the fields that the goal speaks of.
+    fn has_spoken(&self) -> bool {
+        matches!(self.detail, Detail::Fields | Detail::SomeFields | Detail::SpokenInputs)
+    }
+
+    /// Whether the grammar form says more in this detail than in the next one.
+    fn has_more(&self) -> bool {
+        let SpokenFields { wait, repeat, undo, always } = self.vocabulary.spoken;
+        match self.detail {
+            Detail::Fields => always || self.has_lists(),
+            Detail::SomeFields | Detail::SpokenInputs => wait || repeat || undo,
+            Detail::Positions | Detail::Inputs | Detail::OpenInputs | Detail::Agents | Detail::Names | Detail::Any => {
+                true
+            }
+        }
     }
 
     /// Whether there is a list of texts for a map.
@@ -680,9 +777,12 @@ impl<'a> Builder<'a> {
         };
         match self.detail {
             Detail::Fields if self.form == SchemaForm::Prompt => by_agent(),
-            Detail::Fields | Detail::Positions | Detail::Inputs | Detail::OpenInputs => {
-                self.actions().map(|at| self.step_work(at, earlier)).collect()
-            }
+            Detail::Fields
+            | Detail::SomeFields
+            | Detail::Positions
+            | Detail::SpokenInputs
+            | Detail::Inputs
+            | Detail::OpenInputs => self.actions().map(|at| self.step_work(at, earlier)).collect(),
             Detail::Agents => by_agent(),
             Detail::Names => {
                 let [agents, actions] = vocabulary.names();
@@ -767,8 +867,11 @@ impl<'a> Builder<'a> {
             return open;
         }
         let Some(schema) = &self.works[at].inputs else { return open };
-        let earlier =
-            if self.has_positions() { earlier } else { EarlierSteps { has_item: earlier.has_item, ..self.all() } };
+        let earlier = if self.has_positions() || earlier.is_undo {
+            earlier
+        } else {
+            EarlierSteps { has_item: earlier.has_item, ..self.all() }
+        };
         let name = format!("in{at}_{}{}", earlier.scope, if earlier.has_item { "_item" } else { "" });
         if self.defs.contains_key(&name) {
             return reference_to(&name);
@@ -867,18 +970,26 @@ impl<'a> Builder<'a> {
                 steps.push(format!("{}_{}", alternatives(earlier.fresh.to_vec()), alternatives(typed)));
             }
         }
-        (!steps.is_empty()).then(|| format!(r"\{{\{{ steps\.{} \}}\}}", alternatives(steps)))
+        let mut all: Vec<String> = Vec::new();
+        if !steps.is_empty() {
+            all.push(format!(r"steps\.{}", alternatives(steps)));
+        }
+        if earlier.is_undo {
+            let own: BTreeSet<String> = self.works.iter().flat_map(|work| paths(&work.outputs)).collect();
+            all.extend((!own.is_empty()).then(|| format!("outputs{}", alternatives(own.into_iter().collect()))));
+        }
+        (!all.is_empty()).then(|| format!(r"\{{\{{ {} \}}\}}", alternatives(all)))
     }
 
     /// What ids say of new steps, and what such steps give.
     fn typed(&self) -> Vec<(String, OutputPaths)> {
         let mut typed: Vec<(String, OutputPaths)> =
             self.works.iter().map(|work| (work.suffix.clone(), work.outputs.clone())).collect();
-        if self.detail == Detail::Fields {
-            if self.has_lists() {
-                typed.extend(self.works.iter().map(|work| (format!("{EACH}{}", work.suffix), OutputPaths::list())));
-            }
-            typed.extend(self.vocabulary.waits.then(|| ("event".to_owned(), OutputPaths::any())));
+        if self.detail == Detail::Fields && self.has_lists() {
+            typed.extend(self.works.iter().map(|work| (format!("{EACH}{}", work.suffix), OutputPaths::list())));
+        }
+        if self.has_spoken() && self.vocabulary.spoken.wait {
+            typed.push(("event".to_owned(), OutputPaths::any()));
         }
         typed.extend(self.vocabulary.parts.then(|| ("plan".to_owned(), OutputPaths::any())));
         typed
@@ -930,9 +1041,7 @@ impl<'a> Builder<'a> {
     fn description(&mut self) -> Value {
         let [least, most] = DESCRIPTION_CHARS;
         match self.form {
-            SchemaForm::Grammar => {
-                self.define("words", json!({"type": "string", "minLength": least, "maxLength": most}))
-            }
+            SchemaForm::Grammar => self.define("w", json!({"type": "string", "minLength": least, "maxLength": most})),
             SchemaForm::Strict | SchemaForm::Prompt => json!({"type": "string"}),
         }
     }

@@ -18,7 +18,7 @@ use tokio::time::Instant;
 
 use super::degenerate_plan::{self, PromptExample};
 use super::parse_answer::{self, ParsedAnswer};
-use super::plan_schema::{KnownStep, PlanVocabulary, speaks_of_waiting};
+use super::plan_schema::{KnownStep, PlanVocabulary, SpokenFields};
 use super::prompt_data::PromptData;
 use super::prompt_store::{Prompt, PromptError};
 use super::repair_loop::{DraftVerdict, GenerationTask};
@@ -231,7 +231,7 @@ impl<'a> PlanTask<'a> {
             fallbacks: self.request.goal.planning.require_fallbacks,
             parts: is_hierarchical && self.request.limits.depth_max > 0,
             lists: false,
-            waits: speaks_of_waiting(&self.request.goal.description),
+            spoken: SpokenFields::of(&self.request.goal.description),
             output_tokens_max: self.settings.output_tokens_max,
         }
     }

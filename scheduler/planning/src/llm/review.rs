@@ -112,7 +112,7 @@ async fn correct(
         let limit = repair_loop.halve();
         if let Ok(Ok(AcceptedDraft { output: mut better, .. })) =
             timeout(limit, repair_loop.run(task, Some(begun))).await
-            && !(has_advice_only && !self::advice(task, &better).is_empty())
+            && (!has_advice_only || self::advice(task, &better).is_empty())
         {
             better.warnings.extend(standing(&findings, &good.plan, &better.plan));
             let is_changed = better.plan != good.plan;

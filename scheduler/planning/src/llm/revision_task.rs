@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 use tokio::time::Instant;
 
 use super::parse_answer::{self, ParsedAnswer};
-use super::plan_schema::{KnownStep, PlanVocabulary, RevisedPlan, speaks_of_waiting};
+use super::plan_schema::{KnownStep, PlanVocabulary, RevisedPlan, SpokenFields};
 use super::plan_task::verdict;
 use super::prompt_data::PromptData;
 use super::prompt_store::{Prompt, PromptError};
@@ -207,7 +207,7 @@ impl GenerationTask for RevisionTask<'_> {
             fallbacks: planning.require_fallbacks,
             parts: may_nest && settings.strategy == PlanningStrategy::Hierarchical,
             lists: false,
-            waits: speaks_of_waiting(&situation.goal.description),
+            spoken: SpokenFields::of(&situation.goal.description),
             output_tokens_max: settings.output_tokens_max,
         };
         let schema = if vocabulary.agents.is_empty() { schema().into() } else { vocabulary.revision(plan) };

@@ -12,7 +12,7 @@ use serde_json::{Map, Value, json};
 use tokio::time::Instant;
 
 use super::call_log::RanTool;
-use super::llm::plan_schema::PlanVocabulary;
+use super::llm::plan_schema::{PlanVocabulary, SpokenFields};
 use super::llm::plan_task::PlanTask;
 use super::llm::prompt_data::PromptData;
 use super::llm::repair_loop::{AcceptedDraft, DraftVerdict, RepairLoop};
@@ -122,7 +122,7 @@ impl Planner for ToolsPlanner {
             fallbacks: planning.require_fallbacks,
             parts: false,
             lists: false,
-            waits: false,
+            spoken: SpokenFields::default(),
             output_tokens_max: self.deps.settings.output_tokens_max,
         };
         let ids: Vec<String> = situation.plan.steps.iter().map(|step| step.id.to_string()).collect();

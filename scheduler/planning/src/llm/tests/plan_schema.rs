@@ -6,7 +6,7 @@ use goalmill_plan::validate::{Catalogue, Rules};
 
 use super::*;
 use crate::llm::overhead::validate_answer;
-use crate::llm::plan_schema::{KnownStep, PlanVocabulary, RevisedPlan};
+use crate::llm::plan_schema::{KnownStep, PlanVocabulary, RevisedPlan, SpokenFields};
 use crate::llm::tool_shortlist::ToolShortlist;
 
 const STEPS_MAX: usize = 4;
@@ -51,7 +51,7 @@ fn vocabulary(agents: &[Agent]) -> PlanVocabulary {
         fallbacks: false,
         parts: false,
         lists: false,
-        waits: false,
+        spoken: SpokenFields::default(),
         output_tokens_max: 400,
     }
 }
@@ -69,7 +69,11 @@ fn typed(answer: &Value) -> Value {
             && id.starts_with('s')
             && id[1..].parse::<u32>().is_ok()
         {
-            let each = if value["for_each"].is_null() { "" } else { "each_" };
+            let each = match (value["for_each"].is_null(), value["always"] == true) {
+                (false, _) => "each_",
+                (true, true) => "always_",
+                (true, false) => "",
+            };
             ids.push((id.to_owned(), format!("{id}_{each}{action}")));
         }
         match value {
@@ -320,6 +324,58 @@ fn what_the_grammar_admits_is_a_valid_plan() {
 }
 
 #[test]
+fn the_grammar_has_loops_and_clean_up_where_the_goal_speaks_of_them() {
+    let agents = office();
+    let spoken =
+        SpokenFields::of("Read it again until it is long, undo it if that fails, and clean up whatever happens");
+    assert_eq!(spoken, SpokenFields { wait: true, repeat: true, undo: true, always: true });
+    assert_eq!(SpokenFields::of("Send the report to Ann"), SpokenFields::default());
+    let schema = |spoken| PlanVocabulary { spoken, ..vocabulary(&agents) }.plan(STEPS_MAX);
+    let (with, without) = (schema(spoken), schema(SpokenFields::default()));
+    let [with, without] = [&with, &without].map(|schema| validator(schema.form(SchemaForm::Grammar)));
+    let given = |mut step: Value, name: &str, field: Value| {
+        step[name] = field;
+        step
+    };
+    let until = |text: &str, max: u32| given(read(1), "repeat", json!({"until": text, "max": max}));
+    let undo = |action: &str, body: &str| {
+        let inputs = json!({"to": "ann@example.org", "body": body, "urgency": "low", "copies": ["bob@example.org"]});
+        given(read(1), "undo", json!({"agent_type": "mail", "action": action, "inputs": inputs}))
+    };
+    let always = || {
+        let mut step = given(send(2, "It is over", &[]), "always", true.into());
+        step.as_object_mut().expect("it is a step").remove("dependencies");
+        step
+    };
+    let catalogue = Catalogue::of(&agents);
+    let rules = Rules { in_order: true, ..Rules::planned(&catalogue) };
+    let actions = ToolShortlist::choose(&agents, "", 100).catalogue();
+    for steps in [
+        json!([until("outputs.lines > 3", 5)]),
+        json!([until("outputs.lines == -1.5", 10)]),
+        json!([until("outputs.text == 'the end'", 1)]),
+        json!([undo("send", "Forget {{ outputs.text }}, {{ outputs.names | tojson }}")]),
+        json!([read(1), always(), send(3, "Done", &["s1"])]),
+    ] {
+        let answer = typed(&json!({ "steps": steps }));
+        assert!(with.is_valid(&answer) && !without.is_valid(&answer), "{answer}");
+        let (edits, outcome) = validate_answer(&answer.to_string(), &actions, &Limits::default(), &rules);
+        assert!(outcome.is_ok() && edits.is_empty(), "{answer}: {edits:?} {outcome:?}");
+    }
+    for steps in [
+        json!([until("outputs.pages > 3", 5)]),
+        json!([until("true", 5)]),
+        json!([until("outputs.lines > 3", 11)]),
+        json!([undo("erase", "Forget it")]),
+        json!([undo("send", "Forget {{ outputs.pages }}")]),
+        json!([read(1), always(), send(3, "Done", &["s1", "s2"])]),
+    ] {
+        let answer = typed(&json!({ "steps": steps }));
+        assert!(!with.is_valid(&answer), "{answer}");
+    }
+}
+
+#[test]
 fn parts_and_fallbacks_are_steps_where_they_are_wanted() {
     let agents = office();
     let part = json!({"id": "s1", "kind": "plan", "description": "Plan the rest", "dependencies": []});
@@ -472,15 +528,31 @@ fn many(actions: usize) -> Vec<Agent> {
 #[test]
 fn each_form_has_a_bounded_size() {
     let (steps_max, actions_max) = (Limits::default().planned_steps_max, LlmSettings::default().actions_max);
-    let bytes = |agents: &[Agent], steps_max: usize| {
-        let schema = PlanVocabulary { output_tokens_max: 4_096, ..vocabulary(agents) }.plan(steps_max);
-        forms(&schema).map(|(_, schema)| schema.to_string().len())
+    let bytes = |agents: &[Agent], steps_max: usize, spoken| {
+        let vocabulary = PlanVocabulary { output_tokens_max: 4_096, spoken, ..vocabulary(agents) };
+        forms(&vocabulary.plan(steps_max)).map(|(_, schema)| schema.to_string().len())
     };
-    let shortlist = |actions: usize| ToolShortlist::choose(&many(actions), "do a part of the work", actions_max).agents;
-    let sizes = [10, 100, 1_000].map(|actions| bytes(&shortlist(actions), steps_max));
+    let shortlist = |actions: usize| ToolShortlist::choose(&many(actions), "do a part of the work", actions_max);
+    let prompt = |shortlist: &ToolShortlist| {
+        let context =
+            json!({"agents": shortlist.context(), "left_out": shortlist.left_out, "limits": {"steps": steps_max}});
+        let prompt = PromptStore::built_in().render("plan", &context).expect("the template is valid");
+        prompt.messages.iter().map(|message| message.text().len()).sum::<usize>()
+    };
+    let all = SpokenFields { wait: true, repeat: true, undo: true, always: true };
+    let sizes = [10, 100, 1_000].map(|actions| {
+        let shortlist = shortlist(actions);
+        let [grammar, strict, prompt_form] = bytes(&shortlist.agents, steps_max, SpokenFields::default());
+        [grammar, bytes(&shortlist.agents, steps_max, all)[0], strict, prompt_form, prompt(&shortlist)]
+    });
     // The table of docs/planners.md.
-    assert_eq!(sizes, [[135_911, 12_410, 2_112], [305_697, 27_599, 3_627], [308_897, 27_675, 3_673]]);
-    for sizes in [bytes(&many(100), 60), bytes(&many(400), 1)] {
+    let expected = [
+        [133_307, 237_506, 12_362, 2_100, 7_711],
+        [298_293, 392_474, 27_435, 3_599, 26_001],
+        [301_493, 301_493, 27_511, 3_645, 26_048],
+    ];
+    assert_eq!(sizes, expected);
+    for sizes in [bytes(&many(100), 60, all), bytes(&many(400), 1, all)] {
         let limits = [384 << 10, 32 << 10, 4 << 10];
         assert!(sizes.iter().zip(limits).all(|(bytes, limit)| *bytes <= limit), "{sizes:?}");
     }

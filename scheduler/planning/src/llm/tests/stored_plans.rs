@@ -17,7 +17,7 @@ fn offered() -> Terms {
                       "stored_at": "2026-01-01T00:00:00Z", "input_schema": schema.clone(),
                       "document": {"input_schema": schema, "steps": steps}});
     let trip: StoredPlanVersion = serde_json::from_value(trip).expect("it is a version");
-    Terms { stored_plans: Arc::new(OfferedPlans::new(vec![trip], BTreeMap::new(), 0)), ..Terms::default() }
+    Terms { stored_plans: Arc::new(OfferedPlans::new(vec![trip], BTreeMap::new())), ..Terms::default() }
 }
 
 fn uses(id: &str, plan: &str, dependencies: &[&str]) -> Value {
