@@ -109,9 +109,11 @@ def test_waits_of_calls_hold_no_worker(server: Goalmill, agent: Start) -> None:
     with Plan("events") as events:
         Step("n", wait={"event": "nothing", "key": run.id})
         Step("e", wait={"event": "empty", "key": run.id})
+        Step("m", wait={"event": "mine"})
     waited = server.submit(events)
+    waited.send_event("mine", None)
     waited.result(60)
-    assert waited.results()["results"] == {"n": None, "e": {}}
+    assert waited.results()["results"] == {"n": None, "e": {}, "m": None}
     result = run.result(60)
     assert result["decision"]["approved"] is True and result["colour"] == "red" and result["event"] == {"amount": 5}
     assert result["inner"] == {"x": 7} and result["late"] == [None, {"paid": False}]
