@@ -40,6 +40,10 @@ pub enum Damage {
     Literal,
     /// A comma stands before each closing bracket.
     Commas,
+    /// The status of a dependency is another word, without a list.
+    StatusWord,
+    /// One letter of the status of a dependency is wrong.
+    StatusTypo,
 }
 
 pub const DAMAGES: [Damage; 19] = [
@@ -64,6 +68,9 @@ pub const DAMAGES: [Damage; 19] = [
     Damage::Commas,
 ];
 
+/// Those that only plans with statuses have a place for.
+pub const STATUS_DAMAGES: [Damage; 2] = [Damage::StatusWord, Damage::StatusTypo];
+
 /// Other names that models have for fields.
 const FIELDS: [(&str, &[&str]); 6] = [
     ("id", &["step_id", "identifier", "key"]),
@@ -84,7 +91,7 @@ impl Damage {
             Self::DependencyTypo => {
                 let (step, at) = pick(&dependencies(steps), random)?;
                 let ids = ids(steps);
-                let given = &mut steps[step]["dependencies"][at];
+                let given = id_of(&mut steps[step]["dependencies"][at]);
                 *given = typo(given.as_str()?, &ids, random)?.into();
             }
             Self::IdTypo => {
@@ -95,7 +102,7 @@ impl Damage {
             Self::ReferenceTypo => {
                 let (step, input, target) = pick(&references(steps), random)?;
                 let wrong = typo(&target, &ids(steps), random)?;
-                refer(&mut steps[step]["inputs"][input.as_str()], &target, &wrong);
+                refer(reader(&mut steps[step], &input), &target, &wrong);
             }
             Self::AgentTypo | Self::ActionTypo => {
                 let field = if self == Self::AgentTypo { "agent_type" } else { "action" };
@@ -114,11 +121,12 @@ impl Damage {
             Self::SelfReference => {
                 let (step, input, target) = pick(&references(steps), random)?;
                 let own = ids(steps)[step].clone();
-                refer(&mut steps[step]["inputs"][input.as_str()], &target, &own);
+                refer(reader(&mut steps[step], &input), &target, &own);
             }
             Self::SelfDependency => {
                 let (step, at) = pick(&dependencies(steps), random)?;
-                steps[step]["dependencies"][at] = steps[step]["id"].clone();
+                let own = steps[step]["id"].clone();
+                *id_of(&mut steps[step]["dependencies"][at]) = own;
             }
             Self::SelfDependencyAdded => {
                 let (step, _) = pick(&dependencies(steps), random)?;
@@ -127,12 +135,13 @@ impl Damage {
             }
             Self::MissingStep => {
                 let (step, at) = pick(&dependencies(steps), random)?;
-                let gone = steps[step]["dependencies"][at].clone();
+                let gone = id_of(&mut steps[step]["dependencies"][at]).clone();
                 steps.retain(|step| step["id"] != gone);
             }
             Self::Cycle => {
                 let (step, at) = pick(&dependencies(steps), random)?;
-                let (later, earlier) = (steps[step]["id"].clone(), steps[step]["dependencies"][at].clone());
+                let later = steps[step]["id"].clone();
+                let earlier = id_of(&mut steps[step]["dependencies"][at]).clone();
                 let first = steps.iter_mut().find(|step| step["id"] == earlier)?;
                 first["dependencies"].as_array_mut()?.push(later);
             }
@@ -167,7 +176,7 @@ impl Damage {
                 dependencies(steps).first()?;
                 let ids = ids(steps);
                 for step in steps.iter_mut() {
-                    for id in step["dependencies"].as_array_mut()? {
+                    for id in step["dependencies"].as_array_mut()?.iter_mut().map(id_of) {
                         *id = ids.iter().position(|known| known == id.as_str().unwrap_or_default())?.into();
                     }
                 }
@@ -184,6 +193,18 @@ impl Damage {
                 return Some(format!("Here is the plan:\n{}\nGood luck!", text.replace('"', "'")));
             }
             Self::Commas => return Some(draft.to_string().replace("}]", "},]")),
+            Self::StatusWord | Self::StatusTypo => {
+                let all = dependencies(steps);
+                let with: Vec<(usize, usize)> =
+                    all.into_iter().filter(|(step, at)| steps[*step]["dependencies"][*at].is_object()).collect();
+                let (step, at) = pick(&with, random)?;
+                let words = &mut steps[step]["dependencies"][at]["is"];
+                if self == Self::StatusWord {
+                    *words = pick(&["success", "succeeded", "complete", "COMPLETED"], random)?.into();
+                } else {
+                    words[0] = typo(words[0].as_str()?, &[], random)?.into();
+                }
+            }
         }
         Some(draft.to_string())
     }
@@ -204,11 +225,22 @@ fn dependencies(steps: &[Value]) -> Vec<(usize, usize)> {
     steps.iter().enumerate().flat_map(|(step, value)| (0..count(value)).map(move |at| (step, at))).collect()
 }
 
+/// The id in a dependency, which may have statuses.
+fn id_of(dependency: &mut Value) -> &mut Value {
+    if dependency.is_object() { &mut dependency["step"] } else { dependency }
+}
+
+/// What reads another step: an input, or the list of a map.
+fn reader<'v>(step: &'v mut Value, name: &str) -> &'v mut Value {
+    if name == "for_each" { &mut step["for_each"] } else { &mut step["inputs"][name] }
+}
+
 /// Every reference: the step, the name of the input, and the id of the step it reads.
 fn references(steps: &[Value]) -> Vec<(usize, String, String)> {
     let mut found = Vec::new();
     for (at, step) in steps.iter().enumerate() {
-        for (name, text) in step["inputs"].as_object().into_iter().flatten() {
+        let list = step.as_object().and_then(|fields| fields.get_key_value("for_each"));
+        for (name, text) in step["inputs"].as_object().into_iter().flatten().chain(list) {
             let text = text.as_str().unwrap_or_default();
             let target = text.split_once("steps['").and_then(|(_, rest)| rest.split_once('\''));
             found.extend(target.map(|(target, _)| (at, name.clone(), target.to_owned())));

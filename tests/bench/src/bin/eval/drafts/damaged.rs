@@ -2,8 +2,9 @@
 //! the model, or repaired wrongly.
 //!
 //! The plans are gold plans of GNN4TaskPlan (tools with links) and AsyncHow (steps with dependencies), written in six
-//! styles: ids are names of actions or numbers, and all dependencies, none, or every second one are read by expressions. Two plans
-//! are the same when their steps have the same texts, agents, actions and inputs, and each waits for the same steps.
+//! styles: ids are names of actions or numbers, and all dependencies, none, or every second one are read by expressions. The
+//! set `moving` has the same plans with maps, loops and statuses of dependencies. Two plans are the same when their steps have
+//! the same texts, agents, actions, inputs, lists, conditions and statuses, and each waits for the same steps.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -18,7 +19,7 @@ use goalmill_reader::ToolCatalogue;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
-use super::damage::{DAMAGES, Damage, name, step};
+use super::damage::{DAMAGES, Damage, STATUS_DAMAGES, name, step};
 use super::percent;
 use crate::rows::{self, Out};
 
@@ -78,42 +79,63 @@ pub fn run(dir: &Path, out: &mut Out, seed: u64) -> Result<Value> {
     let how_tos: Vec<HowTo> = rows::read(&dir.join("dag/asynchow.jsonl"))?;
     intact.extend(how_tos.iter().take(PLANS_MAX).enumerate().filter_map(|(at, row)| of_how_to(at, row)));
     let rules = Rules { in_order: true, ..Rules::planned(&catalogue) };
-    let limits = Limits::default();
-    let mut tallies: BTreeMap<Damage, Tally> = BTreeMap::new();
-    let (mut used, mut unusable) = (0, 0);
-    for (at, Intact { id, draft }) in intact.iter().enumerate() {
-        let (edits, outcome) = validate_answer(&draft.to_string(), &tools, &limits, &rules);
-        let Some(meant) = outcome.ok().filter(|_| edits.is_empty()).map(|valid| meaning(valid.plan())) else {
-            unusable += 1;
-            continue;
-        };
-        used += 1;
-        for damage in DAMAGES {
-            let random = Random::seeded(seed.wrapping_mul(1_000_003) + (at * DAMAGES.len() + damage as usize) as u64);
-            let Some(text) = damage.apply(draft, &random) else { continue };
-            let (edits, outcome) = validate_answer(&text, &tools, &limits, &rules);
-            let tally = tallies.entry(damage).or_default();
-            let (verdict, issues) = match &outcome {
-                Ok(valid) if meaning(valid.plan()) == meant => ("repaired", Vec::new()),
-                Ok(_) => ("wrong", Vec::new()),
-                Err(issues) => ("sent_back", issues.iter().map(|issue| issue.code.as_str()).collect()),
+    let judge = DamageJudge { tools, rules, seed };
+    let mut figures = judge.run("damaged", &intact, &DAMAGES, out)?;
+    let moving: Vec<Intact> = intact.iter().filter_map(moving).collect();
+    let damages: Vec<Damage> = DAMAGES.into_iter().chain(STATUS_DAMAGES).collect();
+    figures["moving"] = judge.run("moving", &moving, &damages, out)?;
+    Ok(figures)
+}
+
+/// Damages drafts, and says what becomes of them.
+struct DamageJudge<'r> {
+    tools: ToolCatalogue,
+    rules: Rules<'r>,
+    seed: u64,
+}
+
+impl DamageJudge<'_> {
+    /// - `set`: the name of the drafts in rows.
+    fn run(&self, set: &str, intact: &[Intact], damages: &[Damage], out: &mut Out) -> Result<Value> {
+        let (tools, rules, seed) = (&self.tools, &self.rules, self.seed);
+        let limits = Limits::default();
+        let mut tallies: BTreeMap<Damage, Tally> = BTreeMap::new();
+        let (mut used, mut unusable) = (0, 0);
+        for (at, Intact { id, draft }) in intact.iter().enumerate() {
+            let (edits, outcome) = validate_answer(&draft.to_string(), tools, &limits, rules);
+            let Some(meant) = outcome.ok().filter(|_| edits.is_empty()).map(|valid| meaning(valid.plan())) else {
+                unusable += 1;
+                continue;
             };
-            match verdict {
-                "repaired" => tally.repaired += 1,
-                "wrong" => tally.wrong += 1,
-                _ => tally.sent_back += 1,
+            used += 1;
+            for damage in damages.iter().copied() {
+                let random =
+                    Random::seeded(seed.wrapping_mul(1_000_003) + (at * DAMAGES.len() + damage as usize) as u64);
+                let Some(text) = damage.apply(draft, &random) else { continue };
+                let (edits, outcome) = validate_answer(&text, tools, &limits, rules);
+                let tally = tallies.entry(damage).or_default();
+                let (verdict, issues) = match &outcome {
+                    Ok(valid) if meaning(valid.plan()) == meant => ("repaired", Vec::new()),
+                    Ok(_) => ("wrong", Vec::new()),
+                    Err(issues) => ("sent_back", issues.iter().map(|issue| issue.code.as_str()).collect()),
+                };
+                match verdict {
+                    "repaired" => tally.repaired += 1,
+                    "wrong" => tally.wrong += 1,
+                    _ => tally.sent_back += 1,
+                }
+                let mut row =
+                    json!({"set": set, "id": id, "damage": name(damage), "verdict": verdict, "issues": issues});
+                if verdict == "wrong" {
+                    row["draft"] = draft.clone();
+                    row["text"] = text.into();
+                    row["edits"] = serde_json::to_value(&edits)?;
+                }
+                out.row(&row)?;
             }
-            let mut row =
-                json!({"set": "damaged", "id": id, "damage": name(damage), "verdict": verdict, "issues": issues});
-            if verdict == "wrong" {
-                row["draft"] = draft.clone();
-                row["text"] = text.into();
-                row["edits"] = serde_json::to_value(&edits)?;
-            }
-            out.row(&row)?;
         }
+        Ok(figures(&tallies, used, unusable))
     }
-    Ok(figures(&tallies, used, unusable))
 }
 
 fn figures(tallies: &BTreeMap<Damage, Tally>, plans: usize, unusable: usize) -> Value {
@@ -170,6 +192,23 @@ fn of_tools(at: usize, plan: &ToolPlan, actions: &BTreeMap<String, &str>) -> Opt
     (steps.len() > 1).then(|| Intact { id: plan.id.clone(), draft: json!({ "steps": steps }) })
 }
 
+/// The same plan with a map where a step reads another one, loops elsewhere, and statuses of dependencies.
+fn moving(Intact { id, draft }: &Intact) -> Option<Intact> {
+    let mut draft = draft.clone();
+    for step in draft["steps"].as_array_mut()? {
+        if let Some(first) = step["dependencies"].get_mut(0) {
+            *first = json!({"step": first, "is": ["completed"]});
+        }
+        let inputs = step["inputs"].as_object_mut()?;
+        let list = inputs.values_mut().find(|input| input.as_str().is_some_and(|text| text.starts_with("{{")));
+        match list.map(|input| std::mem::replace(input, json!("{{ item }}"))) {
+            Some(list) => step["for_each"] = list.as_str()?.replace(".outputs }}", ".outputs.list }}").into(),
+            None => step["repeat"] = json!({"until": "outputs.done", "max": 3}),
+        }
+    }
+    Some(Intact { id: id.clone(), draft })
+}
+
 /// Steps in words, for whoever can do them.
 fn of_how_to(at: usize, row: &HowTo) -> Option<Intact> {
     let names: Vec<String> = row
@@ -208,12 +247,16 @@ fn ids(names: &[String], are_names: bool) -> Vec<String> {
     ids
 }
 
-/// What a plan means: each step's text, agent, action and inputs, and the texts of all steps that end before it.
+/// What a plan means: each step's text, agent, action, inputs, list, condition and statuses, and the texts of all steps that end before it.
 fn meaning(plan: &Plan) -> BTreeMap<String, (String, String, Value, BTreeSet<String>)> {
     let text = |id: &str| plan.steps.iter().find(|step| step.id.as_str() == id).map(|step| step.description.clone());
     let mut meanings = BTreeMap::new();
     for step in &plan.steps {
-        let mut inputs = step.inputs.text().to_owned();
+        let list = step.for_each.as_ref().map(|map| map.items.text()).unwrap_or_default();
+        let until = step.repeat.as_ref().map(|repeat| repeat.until.as_str()).unwrap_or_default();
+        let statuses: BTreeMap<_, _> =
+            step.dependency_status.iter().map(|(id, statuses)| (text(id.as_str()), statuses)).collect();
+        let mut inputs = format!("{} {list} {until} {statuses:?}", step.inputs.text());
         for other in &plan.steps {
             inputs = inputs.replace(&format!("steps['{}']", other.id), &format!("steps[[{}]]", other.description));
             inputs = inputs.replace(&format!("steps.{}.", other.id), &format!("steps[[{}]].", other.description));
