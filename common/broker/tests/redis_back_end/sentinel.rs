@@ -136,6 +136,7 @@ async fn a_primary_that_is_demoted_is_left() {
     broker.open(&install()).await.unwrap();
     own(&*broker, "t1").await;
     assert_eq!(broker.commit(&commit("t1", 1, &[])).await.unwrap(), Committed::Applied);
+    eventually("the replica has caught up", async || is_level(&primary, &replica).await).await;
     eventually("the failover begins", async || sentinel.ask(&["FAILOVER", "plans"]).await.is_ok()).await;
     // Whoever changes its role cuts its clients.
     let is = async |server: &Server, role: &[u8]| {
