@@ -112,7 +112,8 @@ async function sessionEnds(given) {
   await page.getByRole("button", { name: "Reject …" }).click();
   await page.getByRole("dialog").getByLabel("Reason").fill("a long reason");
   await at.revoke();
-  await page.getByRole("dialog").getByRole("button", { name: "Reject plan" }).click();
+  // The page may learn of the end by itself before the click.
+  await page.getByRole("dialog").getByRole("button", { name: "Reject plan" }).click({ timeout: 5_000 }).catch(() => {});
   await page.getByText("What you typed is kept").waitFor();
   await check(own, "session-ended");
   expect((await at.goalmill.get(`/v1/plans/${plan}`)).status === "awaiting_approval", "nothing was decided without a session");
