@@ -60,7 +60,7 @@ fn waiting(plan: &mut Plan, rng: &Rng) {
         inline(step);
         (step.kind, step.timeout_ms) = (StepKind::Wait, None);
         step.wait = Some(Box::new(if rng.permille(300) {
-            StepWait { for_ms: Some(rng.between(0, 4_000)), ..StepWait::default() }
+            StepWait { for_ms: Some(rng.between(1, 4_000)), ..StepWait::default() }
         } else {
             let (event, key) = event(rng);
             let on_timeout = match rng.between(0, 3) {

@@ -33,6 +33,20 @@ pub(crate) fn clear_tracked(state: &mut PlanState) {
     state.listed.clear();
 }
 
+/// Counts a step by its status, after [`clear_tracked`].
+pub(super) fn track(state: &mut PlanState, i: StepIndex) {
+    let status = state.steps[i].status;
+    if status.is_in_flight() {
+        count_in_flight(state, i, true);
+    }
+    if status == StepStatus::Ready {
+        track_engine_step(state, i, true);
+    }
+    if state.plan.strategy == Strategy::Sequential {
+        track_listed(state, i, status);
+    }
+}
+
 /// Tracks the ready steps that the engine runs itself.
 pub(crate) fn track_engine_step(state: &mut PlanState, i: StepIndex, ready: bool) {
     let set = if state.plan.steps[i].starts_plan() {

@@ -14,7 +14,7 @@ use goalmill_common::revision::Trigger;
 use goalmill_common::situation::{Answered, Refusal};
 use goalmill_common::status::{PlanStatus, StepStatus};
 
-use super::counts::{clear_tracked, transition};
+use super::counts::{clear_tracked, track, transition};
 use super::step::finish;
 use crate::ReplayError;
 use crate::constraint_monitor::ConstraintMonitor;
@@ -316,6 +316,12 @@ fn stop(state: &mut PlanState, time_ms: u64, keeps_cleanup: bool) {
     state.waits_for_budget.clear();
     state.resources_held.fill(0);
     clear_tracked(state);
+    // The undo step of what a revision removed may be ready or in flight.
+    if keeps_cleanup {
+        for i in state.graph.cleanup_steps().to_vec() {
+            track(state, i);
+        }
+    }
     state.waiting = Waiting::Nothing;
     state.origin.open_until_ms = 0;
     state.revising.end_replan();

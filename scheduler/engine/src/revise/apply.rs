@@ -199,11 +199,12 @@ fn merged(state: &PlanState, seq: u64, delta: &Delta) -> Result<(Plan, PlanGraph
     Ok((plan, graph))
 }
 
-/// Resets a step; its attempt number stays.
+/// Resets a step; the number and the begin of its last attempt stay.
 fn restart(step: &mut StepState) {
     let failure = step.details.take().and_then(|details| details.failure);
-    let attempt = step.attempt;
-    *step = StepState { attempt, ..StepState::new(0) };
+    // The time at which the last attempt began orders its undo.
+    let (attempt, queued_ms) = (step.attempt, step.queued_ms);
+    *step = StepState { attempt, queued_ms, ..StepState::new(0) };
     if failure.is_some() {
         step.details().failure = failure;
     }

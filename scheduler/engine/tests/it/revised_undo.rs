@@ -1,7 +1,7 @@
 //! Revisions that remove steps that are done, or may be: their undo steps run first.
 
 use goalmill_common::command::Verb;
-use goalmill_common::plan::{OnFailure, Plan, Step};
+use goalmill_common::plan::{OnFailure, Plan, Step, Strategy};
 use goalmill_common::revision::Change;
 use goalmill_common::status::{PlanStatus, StepStatus};
 use goalmill_engine::{Decision, Rejection};
@@ -156,4 +156,25 @@ fn a_plan_that_ends_meanwhile_undoes_it_at_its_end() {
     assert_eq!(out(&mut world), ["hotel:undo"]);
     complete(&mut world, "hotel:undo");
     assert_eq!(world.state.status(), PlanStatus::Cancelled);
+}
+
+#[test]
+fn a_sequential_plan_that_is_cancelled_undoes_what_a_revision_removed() {
+    // The undo step is ready when the clean-up begins, and in the second round in flight.
+    for is_out in [false, true] {
+        let mut world = booked_as(Plan { strategy: Strategy::Sequential, ..trip() });
+        edit(&mut world, vec![free("walk"), remove("flight")]).unwrap();
+        if is_out {
+            assert_eq!(out(&mut world), ["walk"]);
+            complete(&mut world, "walk");
+            assert_eq!(out(&mut world), ["flight:undo"]);
+        }
+        world.verb(Verb::Cancel { reason: String::new() }).unwrap();
+        world.restart();
+        assert_eq!(out(&mut world), ["flight:undo"]);
+        complete(&mut world, "flight:undo");
+        assert_eq!(out(&mut world), ["hotel:undo"]);
+        complete(&mut world, "hotel:undo");
+        assert_eq!(world.state.status(), PlanStatus::Cancelled);
+    }
 }
