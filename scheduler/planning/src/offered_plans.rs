@@ -166,7 +166,7 @@ fn used_at(pointer: &str, draft: &Value) -> Option<(String, StoredPlanRef)> {
     pointer.match_indices("/plan").find_map(|(at, _)| of(&pointer[..at]))
 }
 
-/// The stored plans whose names and descriptions are nearest to a text, in their order: [`OFFERED_MAX`] at most.
+/// The stored plans whose names and descriptions are nearest to a text, in their order: `OFFERED_MAX` at most.
 pub fn nearest_plans(views: Vec<StoredPlanView>, text: &str) -> Vec<StoredPlanView> {
     if views.len() <= OFFERED_MAX {
         return views;

@@ -81,7 +81,7 @@ pub(crate) struct ShardState {
     turn_begun_ms: u64,
     /// Whether hooks are notified of committed events.
     has_hooks: bool,
-    /// Whether tasks carry spans and finished plans are exported with [`PostCommit::Trace`].
+    /// Whether tasks carry spans and finished plans are exported with `PostCommit::Trace`.
     is_traced: bool,
     /// Whether the last dispatch ended because the turn was full.
     has_more: bool,
@@ -145,7 +145,7 @@ impl ShardState {
         self.engine = engine;
     }
 
-    /// Notifies hooks of committed events, with [`PostCommit::NotifyHooks`].
+    /// Notifies hooks of committed events, with `PostCommit::NotifyHooks`.
     pub(crate) fn enable_hooks(&mut self) {
         self.has_hooks = true;
     }
