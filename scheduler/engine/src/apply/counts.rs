@@ -4,6 +4,7 @@ use goalmill_common::plan::{StepKind, Strategy};
 use goalmill_common::status::StepStatus;
 
 use crate::graph::StepIndex;
+use crate::reserved::ReservedEstimates;
 use crate::state::PlanState;
 
 /// Changes a step's status and every counter that depends on it.
@@ -25,30 +26,31 @@ pub(super) fn transition(state: &mut PlanState, i: StepIndex, old: StepStatus, n
     }
 }
 
-/// Forgets which steps the engine runs itself, and which have their turn.
-pub(crate) fn clear_tracked(state: &mut PlanState) {
+/// Recomputes from the steps' statuses what is in flight, what it holds, and which steps have their turn.
+pub(crate) fn recount_steps(state: &mut PlanState) {
+    state.in_flight = 0;
+    state.reserved = ReservedEstimates::default();
+    state.resources_held = vec![0; state.graph.resources()];
     state.ready_inline.clear();
     state.ready_waits.clear();
     state.ready_sub_plans.clear();
     state.listed.clear();
-}
-
-/// Counts a step by its status, after [`clear_tracked`].
-pub(super) fn track(state: &mut PlanState, i: StepIndex) {
-    let status = state.steps[i].status;
-    if status.is_in_flight() {
-        count_in_flight(state, i, true);
-    }
-    if status == StepStatus::Ready {
-        track_engine_step(state, i, true);
-    }
-    if state.plan.strategy == Strategy::Sequential {
-        track_listed(state, i, status);
+    for i in state.indices() {
+        let status = state.steps[i].status;
+        if status.is_in_flight() {
+            count_in_flight(state, i, true);
+        }
+        if status == StepStatus::Ready {
+            track_engine_step(state, i, true);
+        }
+        if state.plan.strategy == Strategy::Sequential {
+            track_listed(state, i, status);
+        }
     }
 }
 
 /// Tracks the ready steps that the engine runs itself.
-pub(crate) fn track_engine_step(state: &mut PlanState, i: StepIndex, ready: bool) {
+fn track_engine_step(state: &mut PlanState, i: StepIndex, ready: bool) {
     let set = if state.plan.steps[i].starts_plan() {
         &mut state.ready_sub_plans
     } else if state.plan.steps[i].kind == StepKind::Wait {
@@ -66,7 +68,7 @@ pub(crate) fn track_engine_step(state: &mut PlanState, i: StepIndex, ready: bool
 }
 
 /// Tracks the steps among which the first one of the list has its turn.
-pub(crate) fn track_listed(state: &mut PlanState, i: StepIndex, status: StepStatus) {
+fn track_listed(state: &mut PlanState, i: StepIndex, status: StepStatus) {
     if status.is_unlocked() {
         state.listed.insert(i);
     } else {

@@ -8,7 +8,7 @@ use goalmill_common::event::{Event, PlanEvent, Record};
 use goalmill_common::id::StepId;
 use goalmill_common::status::{PlanStatus, StepStatus};
 
-pub(crate) use self::counts::{clear_tracked, track_engine_step, track_listed};
+pub(crate) use self::counts::recount_steps;
 use self::plan::apply_plan;
 use self::step::apply_step;
 use crate::state::PlanState;

@@ -14,7 +14,7 @@ use goalmill_common::revision::Trigger;
 use goalmill_common::situation::{Answered, Refusal};
 use goalmill_common::status::{PlanStatus, StepStatus};
 
-use super::counts::{clear_tracked, track, transition};
+use super::counts::{recount_steps, transition};
 use super::step::finish;
 use crate::ReplayError;
 use crate::constraint_monitor::ConstraintMonitor;
@@ -22,7 +22,6 @@ use crate::grant::GrantedBudgets;
 use crate::graph::{PlanGraph, StepIndex};
 use crate::implied_criteria::implied_criteria;
 use crate::plan_size::count_steps;
-use crate::reserved::ReservedEstimates;
 use crate::revise;
 use crate::state::{Origin, PhaseState, PlanState, StepState, at};
 use crate::transitions::plan_transition;
@@ -310,18 +309,10 @@ fn stop(state: &mut PlanState, time_ms: u64, keeps_cleanup: bool) {
         step.clear_reason();
         finish(step, time_ms);
     }
-    state.in_flight = 0;
-    state.reserved = ReservedEstimates::default();
     state.granted = GrantedBudgets::default();
     state.waits_for_budget.clear();
-    state.resources_held.fill(0);
-    clear_tracked(state);
     // The undo step of what a revision removed may be ready or in flight.
-    if keeps_cleanup {
-        for i in state.graph.cleanup_steps().to_vec() {
-            track(state, i);
-        }
-    }
+    recount_steps(state);
     state.waiting = Waiting::Nothing;
     state.origin.open_until_ms = 0;
     state.revising.end_replan();

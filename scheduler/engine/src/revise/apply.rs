@@ -6,14 +6,14 @@ use std::sync::Arc;
 use goalmill_common::event::{PhaseAdded, PlanEvent, PlanExtended, PlanRevised, Record, SkipCause, StepEvent};
 use goalmill_common::id::StepId;
 use goalmill_common::number::to_usize;
-use goalmill_common::plan::{Plan, Step, Strategy};
+use goalmill_common::plan::{Plan, Step};
 use goalmill_common::revision::{Modified, RevisionRecord, RevisionStrategy, Trigger};
 use goalmill_common::status::{Counts, StepStatus};
 
 use super::Delta;
 use super::delta::phase_of;
 use crate::ReplayError;
-use crate::apply::{clear_tracked, track_engine_step, track_listed};
+use crate::apply::recount_steps;
 use crate::graph::{PlanGraph, StepIndex};
 use crate::plan_size::count_steps;
 use crate::state::{PhaseState, PlanState, StepState};
@@ -223,27 +223,13 @@ fn recount(state: &mut PlanState, phases: &[PhaseAdded]) {
     for phase in &mut state.phases {
         *phase = PhaseState { begun: phase.begun, ..PhaseState::default() };
     }
-    let (mut counts, mut in_flight) = (Counts::default(), 0);
-    state.resources_held = vec![0; state.graph.resources()];
-    clear_tracked(state);
+    let mut counts = Counts::default();
     for i in state.indices() {
         let (open, met) = state.waits_of(i);
         let step = &mut state.steps[i];
         (step.open, step.met) = (open, met);
         let status = step.status;
         counts.add(status);
-        if status.is_in_flight() {
-            in_flight += 1;
-            if let Some(resource) = state.graph.resource(i) {
-                state.resources_held[resource] += 1;
-            }
-        }
-        if status == StepStatus::Ready {
-            track_engine_step(state, i, true);
-        }
-        if state.plan.strategy == Strategy::Sequential {
-            track_listed(state, i, status);
-        }
         if let Some(phase) = state.graph.phase(i) {
             let phase = &mut state.phases[phase];
             phase.open += u32::from(!status.is_final());
@@ -251,7 +237,8 @@ fn recount(state: &mut PlanState, phases: &[PhaseAdded]) {
             phase.failed += u32::from(status == StepStatus::Failed);
         }
     }
-    (state.counts, state.in_flight) = (counts, in_flight);
+    state.counts = counts;
+    recount_steps(state);
     // An ended phase with open steps continues in parallel with the current one.
     for phase in state.phases.iter_mut().take(state.phase).filter(|phase| phase.open > 0) {
         phase.begun = true;
