@@ -11,6 +11,7 @@ use goalmill_plan::stored_plans::{PlanUse, put_documents, take_documents, uses};
 use goalmill_plan::validate::names::{normal, only_slip};
 use serde_json::{Value, json};
 
+use crate::llm::parse_answer::edit;
 use crate::llm::{cut_schema, nearest_cards};
 use crate::repair::{Edit, RepairedDraft};
 
@@ -85,14 +86,14 @@ impl OfferedPlans {
     pub fn put_into(&self, draft: &mut Value) -> Vec<Edit> {
         let mut edits = Vec::new();
         for place in take_documents(draft) {
-            let why = "the plan of the step is the stored plan that `use` names".to_owned();
-            edits.push(edit("PLAN_DROPPED", format!("{place}/plan"), "…".into(), Value::Null, why));
+            let why = "the plan of the step is the stored plan that `use` names";
+            edits.push(edit("PLAN_DROPPED", &format!("{place}/plan"), "…".into(), Value::Null, why));
         }
         for PlanUse { pointer, plan } in uses(draft) {
             let Some((near, place)) = self.near(&plan).zip(draft.pointer_mut(&pointer)) else { continue };
             *place = near.to_string().into();
             let why = format!("there is no stored plan `{}`; this is the one that can be meant", plan.name);
-            edits.push(edit("STORED_PLAN_RENAMED", pointer, plan.to_string().into(), place.clone(), why));
+            edits.push(edit("STORED_PLAN_RENAMED", &pointer, plan.to_string().into(), place.clone(), &why));
         }
         let known = uses(draft).into_iter().filter_map(|place| {
             let found = self.find(&place.plan)?;
@@ -148,10 +149,6 @@ impl OfferedPlans {
 /// Whether a version is one that a reference can mean.
 fn is_meant(version: &StoredPlanRef, plan: &StoredPlanRef) -> bool {
     version.name == plan.name && (plan.version.is_none() || plan.version == version.version)
-}
-
-fn edit(code: &str, pointer: String, was: Value, became: Value, why: String) -> Edit {
-    Edit { code: code.to_owned(), pointer, was, became, why }
 }
 
 /// The `use` of the step that a pointer leads to or into the plan of, and the stored plan that it names.

@@ -299,6 +299,9 @@ fn new_ids(taken: &[String], count: usize) -> Vec<String> {
     (1..).map(|number| format!("s{number}")).filter(is_free).take(count).collect()
 }
 
+/// A field of an object and its schema.
+type FieldSchema = (&'static str, Value);
+
 /// What a step can do: an action of an agent, or a stored plan.
 struct OfferedAction {
     agent: String,
@@ -557,49 +560,37 @@ impl<'a> Builder<'a> {
         let has_optional = !is_grammar && self.detail == Detail::Fields;
         let optional = if has_optional { self.optional_fields() } else { Vec::new() };
         let mut alternatives: Vec<Value> = Vec::new();
-        let plain = if is_grammar && self.has_spoken() { works.len() } else { 0 };
-        for (at, (suffix, each, [agent, action, inputs])) in works.into_iter().chain(maps).enumerate() {
-            let optional = if at < plain { self.spoken_fields(at) } else { optional.clone() };
-            if at < plain && self.detail == Detail::Fields && self.vocabulary.spoken.always {
-                let mut fields = vec![
-                    ("id", self.ids(open, fresh, &format!("{ALWAYS}{suffix}"))),
-                    ("description", description.clone()),
-                    ("agent_type", agent.clone()),
-                    ("action", action.clone()),
-                    ("inputs", inputs.clone()),
-                    ("always", json!({"enum": [true]})),
-                ];
-                if self.vocabulary.fallbacks {
-                    fields.push(("fallback", self.fallback()));
-                }
-                alternatives.push(object(fields));
-            }
-            let mut fields = vec![("id", self.ids(open, fresh, &suffix)), ("description", description.clone())];
-            fields.extend(each.map(|list| ("for_each", list)));
-            fields.extend([
-                ("agent_type", agent),
-                ("action", action),
-                ("inputs", inputs),
-                ("dependencies", dependencies.clone()),
-            ]);
-            if self.vocabulary.fallbacks {
-                fields.push(("fallback", self.fallback()));
+        let dependent = ("dependencies", dependencies.clone());
+        let mut add = |builder: &mut Self,
+                       suffix: &str,
+                       does: Vec<FieldSchema>,
+                       begins: FieldSchema,
+                       optional: Vec<FieldSchema>| {
+            let has_agent = does.iter().any(|(name, _)| *name == "agent_type");
+            let mut fields = vec![("id", builder.ids(open, fresh, suffix)), ("description", description.clone())];
+            fields.extend(does);
+            fields.push(begins);
+            if has_agent && builder.vocabulary.fallbacks {
+                fields.push(("fallback", builder.fallback()));
             }
             let required = fields.len();
             fields.extend(optional);
-            alternatives.push(self.with_optional(fields, required));
+            alternatives.push(builder.with_optional(fields, required));
+        };
+        let plain = if is_grammar && self.has_spoken() { works.len() } else { 0 };
+        let has_always = self.detail == Detail::Fields && self.vocabulary.spoken.always;
+        for (at, (suffix, each, [agent, action, inputs])) in works.into_iter().chain(maps).enumerate() {
+            let optional = if at < plain { self.spoken_fields(at) } else { optional.clone() };
+            let work = [("agent_type", agent), ("action", action), ("inputs", inputs)];
+            if at < plain && has_always {
+                let always = ("always", json!({"enum": [true]}));
+                add(self, &format!("{ALWAYS}{suffix}"), work.to_vec(), always, Vec::new());
+            }
+            let does = each.map(|list| ("for_each", list)).into_iter().chain(work).collect();
+            add(self, &suffix, does, dependent.clone(), optional);
         }
         for (suffix, plan, inputs) in self.uses(earlier) {
-            let mut fields = vec![
-                ("id", self.ids(open, fresh, &suffix)),
-                ("description", description.clone()),
-                ("use", plan),
-                ("inputs", inputs),
-                ("dependencies", dependencies.clone()),
-            ];
-            let required = fields.len();
-            fields.extend(optional.clone());
-            alternatives.push(self.with_optional(fields, required));
+            add(self, &suffix, vec![("use", plan), ("inputs", inputs)], dependent.clone(), optional.clone());
         }
         let mut inline = |suffix: &str, kind: &str, more: Option<(&'static str, Value)>| {
             let kind = one_of(&[kind.to_owned()]);
@@ -629,7 +620,7 @@ impl<'a> Builder<'a> {
     }
 
     /// Maps, loops and clean-up, where no grammar limits what their expressions say.
-    fn optional_fields(&mut self) -> Vec<(&'static str, Value)> {
+    fn optional_fields(&mut self) -> Vec<FieldSchema> {
         let text = || json!({"type": "string"});
         let mut fields = Vec::new();
         let mut add = |builder: &mut Self, name: &'static str, schema: Value| {
@@ -657,7 +648,7 @@ impl<'a> Builder<'a> {
     }
 
     /// Loops and undo steps of a step with an action in the grammar form, if the goal speaks of them.
-    fn spoken_fields(&mut self, at: usize) -> Vec<(&'static str, Value)> {
+    fn spoken_fields(&mut self, at: usize) -> Vec<FieldSchema> {
         let SpokenFields { repeat, undo, .. } = self.vocabulary.spoken;
         let until = repeat.then(|| self.works[at].outputs.conditions()).filter(|conditions| !conditions.is_empty());
         let repeat = until.map(|conditions| {
