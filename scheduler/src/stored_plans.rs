@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use futures_util::{StreamExt, TryStreamExt, stream};
 use goalmill_broker::{Broker, BrokerError};
 use goalmill_common::config::StoredPlanSettings;
 use goalmill_common::id::Namespace;
@@ -14,6 +15,9 @@ use goalmill_planning::{OfferedPlans, named_versions, nearest_plans};
 use serde_json::Value;
 
 use crate::scheduler::Scheduler;
+
+/// Names that are looked at concurrently.
+const AT_ONCE: usize = 16;
 
 /// Whose stored plans a document may use.
 #[derive(Clone, Debug)]
@@ -90,17 +94,15 @@ impl<'s> StoredPlans<'s> {
     /// The newest version of every name, by name.
     pub(crate) async fn list(&self) -> Result<Vec<StoredPlanView>, Problem> {
         let names = self.broker.fields(&self.broker.keys().stored_plans(self.namespace)).await?;
-        let mut views = Vec::with_capacity(names.len());
-        for (name, text) in names {
+        let look = async |(name, text): (String, String)| {
             let listed = serde_json::from_str::<StoredPlanView>(&text).ok();
             let newest = self.newest_from(&name, listed.as_ref().map_or(0, |view| view.version)).await?;
-            let view = match listed.filter(|view| view.version == newest) {
-                Some(view) => StoredPlanView { retired: self.retirement(&name, newest).await?, ..view },
-                None => self.version(&name, newest).await?.view,
-            };
-            views.push(view);
-        }
-        Ok(views)
+            match listed.filter(|view| view.version == newest) {
+                Some(view) => Ok(StoredPlanView { retired: self.retirement(&name, newest).await?, ..view }),
+                None => Ok(self.version(&name, newest).await?.view),
+            }
+        };
+        stream::iter(names.into_iter().map(look)).buffered(AT_ONCE).try_collect().await
     }
 
     async fn offer(&self, text: &str, limits: &Limits) -> Result<OfferedPlans, Problem> {
