@@ -68,9 +68,9 @@ impl Node {
     /// - `plan`: the plan as a document.
     pub fn of_plan(view: &PlanView, plan: &Value) -> Vec<Self> {
         let steps = plan["steps"].as_array().into_iter().flatten();
-        let steps: Vec<Step> = steps.filter_map(|step| Step::deserialize(step).ok()).collect();
-        let step_of = |view: &StepView| steps.iter().find(|step| step.id == view.id);
-        view.steps.iter().map(|step| Self::of_view(step, step_of(step))).collect()
+        let steps = steps.filter_map(|step| Step::deserialize(step).ok());
+        let steps: BTreeMap<StepId, Step> = steps.map(|step| (step.id.clone(), step)).collect();
+        view.steps.iter().map(|step| Self::of_view(step, steps.get(&step.id))).collect()
     }
 
     /// The statuses with which a dependency lets it start: `failed or skipped`; `None` for the usual ones.
