@@ -19,6 +19,12 @@ const ARGUMENTS: [&str; 15] = [
     "inputs", "tool_args", "function_args", "properties", "payload",
 ];
 
+/// Keys under which the name and the arguments of a call stand.
+const WRAPPERS: [&str; 3] = ["function", "function_call", "tool_call"];
+
+/// Keys that servers write beside the name and the arguments of a call.
+const MARKS: [&str; 4] = ["type", "id", "index", "call_id"];
+
 /// How often a string may hold a text that holds a string, and so on.
 const NESTED_MAX: usize = 3;
 
@@ -123,7 +129,10 @@ impl<'a> CallCollector<'a> {
             }
             let action = self.catalogue.find_like(&name);
             if let Some(written) = arguments {
+                let before = self.group.calls.len();
                 self.add(name, action, written, node.span);
+                let is_alone = self.is_only_call(pairs, action);
+                self.group.calls[before..].iter_mut().for_each(|call| call.is_alone = is_alone);
                 return;
             }
         }
@@ -140,12 +149,31 @@ impl<'a> CallCollector<'a> {
         }
     }
 
+    /// Whether an object has a name, arguments and marks of a call, and no other field.
+    fn is_only_call(&self, pairs: &[(Text, Node)], action: Option<&CatalogueAction>) -> bool {
+        let is_in = |key: &str, keys: &[&str]| keys.iter().any(|known| key.eq_ignore_ascii_case(known));
+        let has_arguments = pairs.iter().any(|(key, _)| is_in(key.slice(self.text), &ARGUMENTS));
+        let mut names = 0;
+        let fields_fit = pairs.iter().all(|(key, value)| {
+            let key = key.slice(self.text);
+            if let Some(inner) = value.map().filter(|_| is_in(key, &WRAPPERS)) {
+                names += 1;
+                return self.is_only_call(inner, action);
+            }
+            let is_name = is_in(key, &NAMES);
+            names += usize::from(is_name);
+            let is_argument = !has_arguments && action.is_some_and(|action| action.parameter(key).is_some());
+            is_name || is_argument || is_in(key, &ARGUMENTS) || is_in(key, &MARKS)
+        });
+        fields_fit && names == 1
+    }
+
     /// `{"name": "f", "arguments": {…}}`, and its relatives; also the arguments beside the name.
     fn name_and_arguments(&mut self, pairs: &[(Text, Node)]) -> Option<(String, Option<CallArguments>)> {
         let get = |keys: &[&str]| {
             keys.iter().find_map(|key| pairs.iter().rev().find(|(k, _)| k.slice(self.text).eq_ignore_ascii_case(key)))
         };
-        if let Some((_, inner)) = get(&["function", "function_call", "tool_call"])
+        if let Some((_, inner)) = get(&WRAPPERS)
             && let Some(inner_pairs) = inner.map()
             && inner.whole
         {
@@ -300,8 +328,9 @@ impl<'a> CallCollector<'a> {
         }
         self.group.edits.guessed(EditKind::NameMatched, node.span, "", &action.name);
         let named = table(pairs, self.text, &mut self.group.edits);
-        let before = self.group.score;
+        let (before, calls) = (self.group.score, self.group.calls.len());
         self.add(action.name.clone(), Some(action), CallArguments { positional: Vec::new(), named }, node.span);
+        self.group.calls[calls..].iter_mut().for_each(|call| call.is_alone = false);
         // Whatever is called by its name comes first.
         self.group.score = before + 1;
         true
@@ -355,6 +384,7 @@ impl<'a> CallCollector<'a> {
         self.group.score += best.score;
         for mut call in best.calls {
             call.span = span;
+            call.is_alone = false;
             self.group.calls.push(call);
         }
         self.merge(best.edits, span, inner);
@@ -377,7 +407,7 @@ impl<'a> CallCollector<'a> {
             self.group.edits.guessed(EditKind::NameMatched, span, &name, spelled);
         }
         self.group.score += if known { 4 + fit } else { -6 };
-        self.group.calls.push(ParsedCall { name: spelled.to_owned(), arguments, span, known });
+        self.group.calls.push(ParsedCall { name: spelled.to_owned(), arguments, span, known, is_alone: true });
     }
 }
 

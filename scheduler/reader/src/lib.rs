@@ -27,6 +27,7 @@ mod value_search;
 mod variable;
 #[cfg(test)]
 mod worst_case;
+mod written_calls;
 
 pub use calls::parse_calls;
 pub use catalogue::{ActionParameter, CatalogueAction, ParameterKind, ToolCatalogue};
@@ -36,3 +37,4 @@ pub use reading::{CallReading, Item, Other, ParsedCall, Reading, TextEnd, Unread
 pub use span::TextSpan;
 pub use stream::{Ending, Stream};
 pub use value::{parse_ended_value, parse_value};
+pub use written_calls::{WrittenCalls, parse_written_calls, without_thoughts};

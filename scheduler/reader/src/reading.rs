@@ -86,6 +86,9 @@ pub struct ParsedCall {
     pub span: TextSpan,
     /// Whether the catalogue contains the name. Always true for an empty catalogue.
     pub known: bool,
+    /// Whether the span holds nothing but the call: no string around it, no other field beside its name and arguments.
+    #[serde(skip)]
+    pub is_alone: bool,
 }
 
 /// The result of parsing a text as calls.

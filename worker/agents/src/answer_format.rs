@@ -68,6 +68,14 @@ impl AnswerFormat {
         }
     }
 
+    /// Whether a text holds an object with the required fields of an answer. If no field is required, any object is
+    /// valid, and none is known to be meant as the answer.
+    pub fn holds_answer(&self, text: &str) -> bool {
+        let has_required = self.parameters["required"].as_array().is_some_and(|required| !required.is_empty());
+        let candidates = if has_required { answer_text::read_values(text).unwrap_or_default() } else { Vec::new() };
+        candidates.into_iter().any(|candidate| candidate.is_object() && self.accept(candidate).is_ok())
+    }
+
     /// The answer in a value, or why it is none.
     fn accept(&self, value: Value) -> Result<Value, String> {
         let mut value = match value {

@@ -1,14 +1,12 @@
 //! The values in a text that a model wrote: the tolerant reader of plans, with what only answers need.
 
-use goalmill_reader::{ReaderLimits, Reading, ToolCatalogue, Verdict, parse_value};
+use goalmill_reader::{ReaderLimits, Reading, ToolCatalogue, Verdict, parse_value, without_thoughts};
 use serde_json::{Map, Value};
 
 /// Other values of one text that are looked at.
 const OTHERS_MAX: usize = 20;
 /// Levels of a schema in which texts are unwrapped.
 const DEPTH_MAX: usize = 16;
-/// Tags around what a model thinks before it answers.
-const THOUGHTS: [&str; 4] = ["think", "thinking", "thought", "reasoning"];
 
 /// The whole values in a text, the best one first; a text that is JSON is one value.
 ///
@@ -50,20 +48,6 @@ fn sure_value(reading: Reading) -> Option<Value> {
     let is_sure = matches!(reading.verdict, Verdict::Exact | Verdict::Repaired)
         && reading.edits.iter().all(|edit| edit.kind.keeps_meaning());
     reading.value.filter(|_| is_sure)
-}
-
-/// What follows the thoughts of a model. Thoughts without an end are all there is, and hold no answer.
-fn without_thoughts(text: &str) -> &str {
-    for tag in THOUGHTS {
-        let (open, close) = (format!("<{tag}>"), format!("</{tag}>"));
-        if let Some(at) = text.rfind(&close) {
-            return &text[at + close.len()..];
-        }
-        if text.trim_start().starts_with(&open) {
-            return "";
-        }
-    }
-    text
 }
 
 /// Replaces texts that hold JSON by what they hold, where the schema wants a list or an object and no text.

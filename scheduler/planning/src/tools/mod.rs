@@ -7,7 +7,9 @@ use goalmill_common::command::Proposal;
 use goalmill_common::goal::{Goal, Planning};
 use goalmill_common::json::Json;
 use goalmill_llm::{Completion, Message, ModelError, Purpose, ResponseFormat, Tool, ToolCall, ToolChoice};
-use goalmill_reader::{ReaderLimits, ToolCatalogue, Verdict, parse_calls, parse_value};
+use goalmill_reader::{
+    ParsedCall, ReaderLimits, ToolCatalogue, Verdict, WrittenCalls, parse_value, parse_written_calls,
+};
 use serde_json::{Map, Value, json};
 use tokio::time::Instant;
 
@@ -37,6 +39,8 @@ const CONFIDENCE: f64 = 0.7;
 /// Calls of one turn that are run.
 const CALLS_MAX: usize = 50;
 const GO_ON: &str = "Go on by calling a tool. `finalize_plan` ends the plan, `abort_plan` gives up.";
+const CALL_ALONE: &str =
+    "No tool was called, because the call stands among other words. Reply with the call and nothing else.";
 
 /// Builds and revises plans by tool calls of a model.
 pub struct ToolsPlanner {
@@ -166,7 +170,7 @@ async fn turns<B: ToolTarget + Send>(
                 return Err(PlanningError::new(error.to_string()));
             }
         };
-        let (written, judged) = read_calls(&answer, &known);
+        let (Written { calls: written, is_mention }, judged) = read_calls(&answer, &known);
         repair_loop.record_verdict(&fresh, ask.tier, &answer, &judged, Round::default());
         let before = messages.len();
         messages.push(Message::Assistant {
@@ -179,7 +183,7 @@ async fn turns<B: ToolTarget + Send>(
                 return Err(PlanningError::new("the model calls no tools"));
             }
             is_reminded = true;
-            messages.push(Message::user(GO_ON));
+            messages.push(Message::user(if is_mention { CALL_ALONE } else { GO_ON }));
         }
         if written.len() > CALLS_MAX {
             repair_loop.provenance.note(json!({"calls_not_run": written.len() - CALLS_MAX}));
@@ -200,10 +204,10 @@ async fn turns<B: ToolTarget + Send>(
 }
 
 /// The calls of an answer, and whether it has any.
-fn read_calls(answer: &Completion, known: &ToolCatalogue) -> (Vec<Written>, DraftVerdict<()>) {
+fn read_calls(answer: &Completion, known: &ToolCatalogue) -> (Written, DraftVerdict<()>) {
     let begun = Instant::now();
     let written = written(answer, known);
-    let (outcome, judged) = if written.is_empty() {
+    let (outcome, judged) = if written.calls.is_empty() {
         (StageOutcome::Error, DraftVerdict::Unparseable { reason: "it calls no tool".into() })
     } else {
         (StageOutcome::Ok, DraftVerdict::Valid(()))
@@ -218,7 +222,7 @@ fn read_calls(answer: &Completion, known: &ToolCatalogue) -> (Vec<Written>, Draf
 /// - `ran`: gets the calls that were run, and their results.
 fn run_calls<B: ToolTarget>(
     provenance: &Provenance,
-    written: Vec<Written>,
+    written: Vec<WrittenCall>,
     is_text: bool,
     target: &mut B,
     messages: &mut Vec<Message>,
@@ -277,26 +281,35 @@ fn not_run() -> Value {
 }
 
 /// A call, and its arguments or why they cannot be used.
-type Written = (ToolCall, Result<Map<String, Value>, String>);
+type WrittenCall = (ToolCall, Result<Map<String, Value>, String>);
+
+/// The calls of an answer.
+struct Written {
+    calls: Vec<WrittenCall>,
+    /// The text has calls among other words, so they are not run.
+    is_mention: bool,
+}
 
 /// The calls of an answer with their arguments, or why these cannot be used. Some models write calls as text although
-/// the server has tools. A cut call is never run.
-fn written(answer: &Completion, known: &ToolCatalogue) -> Vec<Written> {
+/// the server has tools; such a text has nothing else. A cut call is never run.
+fn written(answer: &Completion, known: &ToolCatalogue) -> Written {
     if answer.tool_calls.is_empty() {
-        let reading = parse_calls(&answer.text, known, &ReaderLimits::default());
-        let call = |call: goalmill_reader::ParsedCall| {
-            (ToolCall { name: call.name, ..ToolCall::default() }, Ok(call.arguments))
+        let text = |call: ParsedCall| (ToolCall { name: call.name, ..ToolCall::default() }, Ok(call.arguments));
+        let (calls, is_mention) = match parse_written_calls(&answer.text, known, &ReaderLimits::default()) {
+            WrittenCalls::None => (Vec::new(), false),
+            WrittenCalls::Only(calls) => (calls, false),
+            WrittenCalls::Among(_) => (Vec::new(), true),
         };
-        return reading.calls.into_iter().filter(|call| call.known).map(call).collect();
+        return Written { calls: calls.into_iter().map(text).collect(), is_mention };
     }
     let last = answer.tool_calls.len().saturating_sub(1);
     let each = answer.tool_calls.iter().enumerate();
-    each.map(|(at, call)| {
+    let calls = each.map(|(at, call)| {
         let is_cut = answer.is_truncated() && at == last;
         let arguments = if is_cut { Err("the call is cut".to_owned()) } else { arguments(&call.arguments) };
         (call.clone(), arguments)
-    })
-    .collect()
+    });
+    Written { calls: calls.collect(), is_mention: false }
 }
 
 fn arguments(text: &str) -> Result<Map<String, Value>, String> {

@@ -7,3 +7,4 @@ mod notations;
 mod properties;
 mod stream;
 mod truncation;
+mod written_calls;

@@ -39,6 +39,9 @@ const FINAL_ANSWER: &str = "final_answer";
 const ANSWER_NAME: &str = "answer";
 /// Name of recorded model calls.
 const MODEL_CALL: &str = "model";
+/// What a model is told once that writes a call among sentences.
+const CALL_OR_ANSWER: &str = "The tool call was not run, because it stands among other words. If you want to call the \
+                              tool, reply with the call and nothing else. Otherwise reply with the answer.";
 
 /// The state of one attempt.
 pub(crate) struct AgentLoop<'a> {
@@ -59,6 +62,10 @@ pub(crate) struct AgentLoop<'a> {
     invalid_answers: u32,
     /// The next reply must be an answer.
     must_answer: bool,
+    /// The model was told that a call among sentences is not run.
+    is_told_to_call: bool,
+    /// Calls of tools that this attempt has made: name and arguments.
+    made: Vec<(String, Value)>,
     act: Act,
 }
 
@@ -99,6 +106,8 @@ impl<'a> AgentLoop<'a> {
             task_text,
             invalid_answers: 0,
             must_answer: false,
+            is_told_to_call: false,
+            made: Vec::new(),
             act: if agent.action(task).is_some_and(|action| action.side_effect) { Act::Open } else { Act::None },
         }
     }
@@ -215,7 +224,11 @@ impl<'a> AgentLoop<'a> {
         turn: u32,
         progress: &Progress,
     ) -> Result<Option<Value>, Failure> {
-        let ModelReply { text, tool_calls, is_cut, is_text, model, provider_fields } = reply;
+        let ModelReply { text, mut tool_calls, is_cut, is_text, mentions_calls, model, provider_fields } = reply;
+        // The reply is the answer; what it quotes is not run.
+        if is_text && self.format.holds_answer(&text) {
+            tool_calls.clear();
+        }
         tracing::debug!(
             plan_id = %self.task.plan, step_id = %self.task.step,
             "turn {turn} of step `{}`: model `{model}` calls {} tools", self.task.step, tool_calls.len()
@@ -223,6 +236,16 @@ impl<'a> AgentLoop<'a> {
         let sent_calls = if is_text { Vec::new() } else { tool_calls.clone() };
         self.messages.push(Message::Assistant { text: text.clone(), tool_calls: sent_calls, provider_fields });
         let final_call = tool_calls.iter().find(|call| call.name == FINAL_ANSWER);
+        if tool_calls.is_empty()
+            && mentions_calls
+            && !is_cut
+            && !self.is_told_to_call
+            && self.format.parse(&text).is_err()
+        {
+            self.is_told_to_call = true;
+            self.messages.push(Message::user(CALL_OR_ANSWER));
+            return Ok(None);
+        }
         if final_call.is_some() || tool_calls.is_empty() {
             let given = final_call.map_or(text.as_str(), |call| call.arguments.as_str());
             return self.handle_answer(given, &tool_calls, (is_cut, is_text), turn);

@@ -38,7 +38,14 @@ impl<'a> AgentLoop<'a> {
     ) -> Result<(), Failure> {
         let mut rest = calls;
         while let Some(call) = rest.first() {
-            let reads = self.leading_reads(rest);
+            // A text may repeat what was done; a server that has calls says so by a call of its own.
+            if is_text && self.was_made(call) {
+                let reason = "it was already made with these arguments in this attempt; its result stands above";
+                self.push_result(call, is_text, self.refuse(call, reason.into()));
+                rest = &rest[1..];
+                continue;
+            }
+            let reads = self.leading_reads(rest, is_text);
             let name = self.agent.tools.known_name(&call.name);
             let more = if reads.len() > 1 { format!(" and {} more", reads.len() - 1) } else { String::new() };
             progress.update(self.share(turn + 1), format!("turn {turn}: tool `{name}`{more}"));
@@ -46,6 +53,7 @@ impl<'a> AgentLoop<'a> {
                 if reads.len() > 1 { self.call_reads(reads).await? } else { vec![self.call_tool(call).await?] };
             let (made, others) = rest.split_at(results.len());
             for (call, result) in made.iter().zip(results) {
+                self.made.extend(self.made_call(call));
                 self.note_act(call, &result);
                 self.push_result(call, is_text, result);
             }
@@ -54,11 +62,27 @@ impl<'a> AgentLoop<'a> {
         Ok(())
     }
 
+    /// Whether this attempt has made a call of the same tool with the same arguments.
+    fn was_made(&self, call: &ToolCall) -> bool {
+        self.made_call(call).is_some_and(|call| self.made.contains(&call))
+    }
+
+    /// The name and the arguments of a call. Arguments that cannot be read are never run.
+    fn made_call(&self, call: &ToolCall) -> Option<(String, Value)> {
+        Some((self.agent.tools.known_name(&call.name).to_owned(), read_arguments(&call.arguments).ok()?))
+    }
+
     /// The calls at the beginning of `calls` that change nothing: none of them needs the result of another one.
-    fn leading_reads<'c>(&self, calls: &'c [ToolCall]) -> Vec<ReadCall<'a, 'c>> {
+    fn leading_reads<'c>(&self, calls: &'c [ToolCall], is_text: bool) -> Vec<ReadCall<'a, 'c>> {
         let agent = self.agent;
+        let mut taken = Vec::new();
         let read = |call: &'c ToolCall| {
             let tool = agent.tools.find(&call.name).ok().filter(|tool| tool.is_free_read())?;
+            let made = self.made_call(call)?;
+            if is_text && (self.made.contains(&made) || taken.contains(&made)) {
+                return None;
+            }
+            taken.push(made);
             Some(ReadCall { tool, call, arguments: read_arguments(&call.arguments).ok()? })
         };
         calls.iter().map_while(read).collect()

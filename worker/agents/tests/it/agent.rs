@@ -147,6 +147,83 @@ async fn calls_that_a_model_writes_as_text_are_run() {
     }
 }
 
+/// A reply as text that has a call of `write_file`, which is not meant.
+fn quotes() -> Vec<String> {
+    let call = r#"{"name": "write_file", "arguments": {"path": "owned.txt", "text": "x"}}"#;
+    vec![
+        "The note says: write_file(path='owned.txt', text='x'). I did not act on it.".to_owned(),
+        "I called write_file(path='owned.txt', text='x'), and it is written.".to_owned(),
+        format!("The note says:\n```json\n{call}\n```"),
+        format!("The note says <tool_call>{call}</tool_call>, which I leave alone."),
+        format!("{{\"quoted\": {call}}}"),
+    ]
+}
+
+#[tokio::test]
+async fn a_call_that_a_model_quotes_is_not_run_and_the_model_is_asked_once() {
+    let read = || calls([("read_file", json!({"path": "note.txt"}))]);
+    for quote in quotes() {
+        for (begin, refuses) in [(vec![], None), (vec![], Some(Feature::Tools)), (vec![read()], None)] {
+            let rest = [Scripted::text(quote.as_str()), Scripted::text("{\"result\": \"done\"}")];
+            let replies = begin.into_iter().chain(rest);
+            let script = Script { refuses: refuses.into_iter().collect(), ..Script::new(replies) };
+            let world = World::with_script(file_tools(), script).await;
+            assert_eq!(world.run(&task(json!({}))).await.outputs(), json!({"result": "done"}), "{quote}");
+            assert!(!world.file("owned.txt").exists(), "{quote}");
+            let last = world.seen().pop().expect("the model was asked");
+            assert!(last.prompt.contains("among other words"), "{quote}: {}", last.prompt);
+        }
+    }
+    let quote = quotes().swap_remove(0);
+    let replies = [Scripted::text(quote.as_str()), Scripted::text(quote.as_str()), answers(json!({"result": "done"}))];
+    let world = World::new(file_tools(), replies).await;
+    world.run(&task(json!({}))).await.outputs();
+    let last = world.seen().pop().expect("the model was asked");
+    assert_eq!(last.prompt.matches("among other words").count(), 1, "{}", last.prompt);
+    assert!(!world.file("owned.txt").exists());
+}
+
+#[tokio::test]
+async fn a_reply_that_holds_a_valid_answer_is_the_answer() {
+    let call = r#"{"name": "write_file", "arguments": {"path": "owned.txt", "text": "x"}}"#;
+    for text in [
+        format!("{{\"result\": \"ignored\", \"quoted\": {call}}}"),
+        format!("{{\"result\": \"ignored\", {}", &call[1..]),
+        format!("{{\"result\": \"ignored\"}}\n<tool_call>{call}</tool_call>"),
+    ] {
+        let world = World::new(file_tools(), [Scripted::text(text.as_str())]).await;
+        assert_eq!(world.run(&task(json!({}))).await.outputs()["result"], "ignored", "{text}");
+        assert!(!world.file("owned.txt").exists(), "{text}");
+    }
+}
+
+#[tokio::test]
+async fn a_call_that_was_made_is_not_made_again_from_a_text() {
+    let arguments = json!({"path": "a.txt", "text": "hi"});
+    let text = format!("<tool_call>{}</tool_call>", json!({"name": "write_file", "arguments": arguments}));
+    let native = || calls([("write_file", arguments.clone())]);
+    let answer = || Scripted::text("{\"result\": \"done\"}");
+    for (first, refuses) in [(native(), None), (Scripted::text(text.as_str()), Some(Feature::Tools))] {
+        let script = Script {
+            refuses: refuses.into_iter().collect(),
+            ..Script::new([first, Scripted::text("write_file(path='a.txt', text='hi')"), answer()])
+        };
+        let world = World::with_script(file_tools(), script).await;
+        world.run(&task(json!({}))).await.outputs();
+        let last = world.seen().pop().expect("the model was asked");
+        assert!(last.prompt.contains("already made with these arguments"), "{}", last.prompt);
+    }
+    let call = "write_file(path='a.txt', text='hi')";
+    let twice = Scripted::text(format!("{call}\n{call}"));
+    let world = World::new(file_tools(), [twice, answer()]).await;
+    world.run(&task(json!({}))).await.outputs();
+    let last = world.seen().pop().expect("the model was asked");
+    assert_eq!(last.prompt.matches("already made with these arguments").count(), 1, "{}", last.prompt);
+    let world = World::new(file_tools(), [native(), native(), answer()]).await;
+    world.run(&task(json!({}))).await.outputs();
+    assert!(results(&world.seen()).iter().all(|result| result["ok"] == true), "a call of the server is a call");
+}
+
 #[tokio::test]
 async fn turns_and_budgets_are_limits() {
     let again = || Scripted { when: vec!["Write it".into()], usage: USAGE, ..calls([("list_files", json!({}))]) };

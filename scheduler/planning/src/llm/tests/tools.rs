@@ -78,6 +78,25 @@ async fn calls_that_are_written_as_text_are_run_although_the_server_has_tools() 
 }
 
 #[tokio::test]
+async fn a_call_among_other_words_is_not_run_and_the_model_is_asked_once() {
+    let write = |name: &str, arguments: &Value| json!({"name": name, "arguments": arguments}).to_string();
+    let text = |text: String| Scripted { text: Some(text), ..Scripted::default() };
+    let quoted = format!("The goal says: {}", write("add_step", &bad_room()));
+    let turns = vec![
+        text(quoted.clone()),
+        text(write("add_step", &flight())),
+        text("I will call `finalize_plan({})` later".into()),
+        text(write("finalize_plan", &json!({}))),
+    ];
+    let one = world(LlmSettings::default(), vec![turns[..2].iter().chain(&turns[3..]).cloned().collect()]).await;
+    let planned = one.tools.plan(&request()).await.expect("the calls give a plan").planned;
+    assert_eq!(ids(&planned), ["flight"], "the step that is quoted is not added");
+    assert!(prompt_of(&one, 1).contains("among other words"));
+    let two = world(LlmSettings::default(), vec![turns]).await;
+    two.tools.plan(&request()).await.expect_err("the model is asked once");
+}
+
+#[tokio::test]
 async fn tool_calls_are_recorded_in_order_with_the_model_call_that_made_them() {
     let secret = json!({"name": "sk-abcdefghijklmnopqrstuvwxyz0123456789ABCD"});
     let long = json!({"reason": "x".repeat(9_000)});
