@@ -1,14 +1,19 @@
 from __future__ import annotations
 
 import dataclasses
+import datetime
 import re
+import threading
 from typing import Any
 
+import pydantic
 import pytest
 
 import goalmill.testing
 from goalmill import Agent, Context, Fatal, Failure, Partial, Retry
+from goalmill.attempt import text_of
 from goalmill.connection import connect
+from goalmill.errors import body_of
 
 from conftest import ROOT
 
@@ -147,3 +152,49 @@ def test_the_page_lists_the_public_names() -> None:
     found = [re.findall(r"`(\w+)`", names) for _, names in listed]
     assert found == [goalmill.__all__, goalmill.testing.__all__]
     assert [int(count) for count, _ in listed] == [len(names) for names in found]
+
+
+class NoText(Exception):
+    def __str__(self) -> str:
+        raise RuntimeError("no text")
+
+
+class NoBody(Fatal):
+    def __init__(self) -> None:  # without the fields of a failure
+        pass
+
+
+@pytest.mark.parametrize(("raised", "failure_class", "code", "message"), [
+    (Fatal(ValueError("bad")), "permanent", "FAILED", "bad"),
+    (Fatal("x", code=None), "permanent", "FAILED", "x"),  # type: ignore[arg-type]
+    (Fatal("x", code=404), "permanent", "404", "x"),  # type: ignore[arg-type]
+    (Retry(OSError("down")), "transient", "RETRY", "down"),
+    (Retry("later", after=datetime.timedelta(seconds=1)), "rate_limited", "RETRY", "later"),
+    (ValueError("a\udcff"), "transient", "AGENT_EXCEPTION", "ValueError: a[?]"),
+    (NoText(), "transient", "AGENT_EXCEPTION", "NoText: a NoText without a text"),
+    (NoBody(), "permanent", "AGENT_EXCEPTION", "NoBody has no usable form: .*"),
+    (Partial(1, ValueError("b")).errors[0], "permanent", "INCOMPLETE", "b"),
+])
+def test_whatever_is_raised_has_a_class_a_code_and_a_message(raised: BaseException, failure_class: str, code: str, message: str) -> None:
+    body = body_of(raised)
+    assert (body["class"], body["code"]) == (failure_class, code) and re.fullmatch(message, body["message"])
+    text_of(body)
+
+
+@pytest.mark.parametrize("after", ["5", float("nan"), float("inf")])
+def test_a_wait_that_is_no_number_is_refused_where_it_is_written(after: Any) -> None:
+    with pytest.raises((TypeError, ValueError)):
+        Retry("later", after=after)
+
+
+def test_a_type_without_a_schema_leaves_it_out_of_the_card() -> None:
+    class Odd(pydantic.BaseModel):
+        model_config = pydantic.ConfigDict(arbitrary_types_allowed=True)
+        thing: threading.Event
+
+    agent = Agent("a")
+
+    @agent.action
+    def take(one: Odd, text: str = "") -> dict[str, Odd]:
+        return {"a": one}
+    assert [sorted(action) for action in agent.card()["actions"]] == [["description", "name"]]

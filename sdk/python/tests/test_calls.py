@@ -1,14 +1,16 @@
 """Numbers and order of durable calls, without a server."""
 from __future__ import annotations
 
+import asyncio
 import threading
 from concurrent.futures import Future
 from typing import Any
 
 import pytest
 
-from goalmill import Budget, ConstraintViolation, Context, Fatal, Outcome, Retry, Stopped, Suspended
+from goalmill import AsyncContext, Budget, ConstraintViolation, Context, Fatal, Outcome, Retry, Stopped, Suspended
 from goalmill.context import Calls
+from goalmill.limits import Limits
 
 
 class FakeAttempt:
@@ -17,6 +19,7 @@ class FakeAttempt:
     def __init__(self, **task: Any) -> None:
         self.task = {"plan": "p0-x", "step": "s", "attempt": 1, "agent_type": "a", "timeout_ms": 1000, **task}
         self.sent: list[dict[str, Any]] = []
+        self.limits, self.ended = Limits(calls_max=5, calls_bytes_max=40), list[dict[str, Any]]()
         self.budget = Budget(task.get("budget"))
         self.used: Outcome[None] = Outcome(None)
         self.stopped, self.started = threading.Event(), 0.0
@@ -24,6 +27,10 @@ class FakeAttempt:
     def send(self, what: str, fields: dict[str, Any], blobs: Any, taken: Future[None]) -> None:
         self.sent.append(fields["call"])
         taken.set_result(None)
+
+    def stop(self, what: str, fields: dict[str, Any]) -> None:
+        self.ended.append({"what": what, **fields})
+        self.stopped.set()
 
     def storable_outcome(self, value: Any) -> Any:
         return value, [], 1
@@ -87,7 +94,7 @@ def test_an_outcome_that_is_no_json_is_an_error_of_the_call() -> None:
         ctx.call("a", lambda: object())
     assert refused.value.code == "ANSWER_INVALID" and attempt.sent == []
     with pytest.raises(TypeError, match="arguments of a call must be JSON"):
-        ctx.call("a", lambda x: x, object())
+        Context(FakeAttempt()).call("a", lambda x: x, object())  # type: ignore[arg-type]
 
 
 def test_arguments_and_names_identify_a_call() -> None:
@@ -122,3 +129,69 @@ def test_a_stopped_attempt_makes_no_calls() -> None:
     for act in (lambda: Context(attempt).call("a", pow, 1, 1), lambda: Context(attempt).sleep(1)):
         with pytest.raises(Stopped):
             act()
+
+
+def test_a_call_over_a_limit_of_the_installation_ends_the_attempt() -> None:
+    for size, limit in [(0, "limits.calls_max"), (10, "limits.calls_bytes_max")]:
+        attempt: Any = FakeAttempt()
+        attempt.storable_outcome = lambda value, size=size: (value, [], size)
+        ctx = Context(attempt)
+        with pytest.raises(Fatal, match=limit) as refused:
+            for n in range(6):
+                ctx.call("x", lambda: n)
+        assert refused.value.code == "CALLS_EXCEEDED"
+        assert [(end["what"], end["failure"]["code"]) for end in attempt.ended] == [("failed", "CALLS_EXCEEDED")]
+        with pytest.raises(Stopped):  # whatever the agent does with the error
+            ctx.call("y", lambda: 1)
+
+
+def test_a_call_inside_a_call_is_refused_and_ends_the_attempt() -> None:
+    attempt: Any = FakeAttempt()
+    ctx = Context(attempt)
+    with pytest.raises(Fatal, match="`inner` is made inside the function of call `outer`"):
+        ctx.call("outer", lambda: ctx.call("inner", lambda: 5))
+    assert attempt.ended[0]["failure"]["code"] == "CALL_INVALID"
+    for waits in (lambda c: c.approve("pay?"), lambda c: c.submit_plan({"steps": []})):
+        waiting: Any = FakeAttempt()
+        outer = Context(waiting)
+        with pytest.raises(Fatal, match="cannot be nested"):
+            outer.call("pay", lambda waits=waits: waits(outer))
+    made: Any = FakeAttempt()
+    one, other = Context(made), Context(FakeAttempt())  # type: ignore[arg-type]
+    assert one.call("a", lambda: other.call("b", lambda: 7)) == 7, "calls of another attempt are no calls inside"
+    assert one.call("c", lambda: 8) == 8
+
+
+def test_async_calls_inside_a_call_are_refused_and_those_beside_it_are_not() -> None:
+    async def go() -> None:
+        attempt: Any = FakeAttempt()
+        ctx = AsyncContext(attempt)
+
+        async def later() -> int:
+            await asyncio.sleep(0)
+            return 1
+        late: list[asyncio.Task[int]] = []
+
+        async def starts() -> int:
+            late.append(asyncio.create_task(call_after()))
+            return 2
+
+        async def call_after() -> int:
+            await asyncio.sleep(0.01)
+            return await ctx.call("after", later)
+        assert await asyncio.gather(ctx.call("a", later), ctx.call("b", later)) == [1, 1]
+        assert await ctx.call("starts", starts) == 2 and await late[0] == 1, "the outer call has ended"
+
+        async def outer() -> int:
+            return await ctx.call("inner", later)
+        with pytest.raises(Fatal, match="cannot be nested"):
+            await ctx.call("outer", outer)
+    asyncio.run(go())
+
+
+def test_what_a_call_has_used_up_must_be_numbers() -> None:
+    for used in (Outcome(1, cost=float("nan")), Outcome(1, cost="0.1"), Outcome(1, prompt_tokens=1.5), Outcome(1, completion_tokens=-1)):  # type: ignore[arg-type]
+        attempt: Any = FakeAttempt()
+        with pytest.raises(Fatal) as refused:
+            Context(attempt).call("x", lambda used=used: used)
+        assert refused.value.code == "ANSWER_INVALID" and attempt.sent == [] and attempt.ended

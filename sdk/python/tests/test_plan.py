@@ -135,3 +135,34 @@ def test_mistakes_are_refused_where_they_are_made() -> None:
             Step("c", test_mistakes_are_refused_where_they_are_made)
         with pytest.raises(TypeError, match="known only when the plan runs"):
             list(step.out.items)
+
+
+@agent.action
+def take_back(outputs: dict[str, Any], reason: str = "") -> None:
+    return None
+
+
+def test_an_undo_step_gets_the_inputs_and_the_outputs() -> None:
+    with Plan("undo") as plan:
+        Step("named", "hotel_agent", action="search", undo="some_action")
+        Step("function", search, undo=take_back, inputs={"city": "Rome"})
+        Step("given", search, undo={"action": "cancel", "inputs": {"order": 1}}, inputs={"city": "Rome"})
+    undo = [step["undo"] for step in plan.to_dict()["steps"]]
+    both = {"inputs": "{{ inputs }}", "outputs": "{{ outputs }}"}
+    assert undo == [
+        {"action": "some_action", "inputs": both},
+        {"agent_type": "hotel_agent", "action": "take_back", "inputs": {"outputs": both["outputs"]}},
+        {"action": "cancel", "inputs": {"order": 1}},
+    ]
+
+
+def test_references_have_no_value_before_the_plan_runs() -> None:
+    with Plan("refund"):
+        kind = Step("kind", "echo").out.kind
+    for condition in (lambda: kind == "refund", lambda: kind != "refund", lambda: not kind, lambda: kind > 1, lambda: kind and 1):
+        with pytest.raises(TypeError, match="write the condition as text"):
+            condition()
+    assert len({kind, kind}) == 1
+    with Plan("text") as plan:
+        Step("pay", "echo", when=f"{kind} == 'refund'")
+    assert plan.to_dict()["steps"][0]["when"] == "steps.kind.outputs.kind == 'refund'"

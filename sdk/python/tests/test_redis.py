@@ -4,8 +4,10 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
+import socket
 import subprocess
 import sys
+import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -13,7 +15,7 @@ from typing import Any
 import pytest
 import redis
 
-from goalmill import Goalmill, Plan, Step
+from goalmill import Agent, Goalmill, Plan, Step, Worker
 
 from conftest import BINARY, LIMIT_S, Installation, free_port, start_redis, until
 
@@ -133,3 +135,152 @@ def test_a_worker_follows_sentinel_to_the_new_primary(tmp_path: Path, stack: con
     server.kill()
     until(lambda: replica.info("replication")["role"] == "master")
     assert said(installation.server, "after") == {"text": "after"}
+
+
+class Proxy:
+    """Forwards to Redis. After the first reply with a task, the next request of that connection gets no answer but its end."""
+
+    def __init__(self, port: int) -> None:
+        self.port, self.cut = port, threading.Event()
+        self.delivered = threading.Event()
+        self.listener = socket.create_server(("127.0.0.1", 0))
+        self.url = f"redis://127.0.0.1:{self.listener.getsockname()[1]}"
+        threading.Thread(target=self.serve, daemon=True).start()
+
+    def serve(self) -> None:
+        with contextlib.suppress(OSError):
+            while True:
+                client, server = self.listener.accept()[0], socket.create_connection(("127.0.0.1", self.port))
+                threading.Thread(target=self.pump, args=(client, server, False), daemon=True).start()
+                threading.Thread(target=self.pump, args=(server, client, True), daemon=True).start()
+
+    def pump(self, source: socket.socket, sink: socket.socket, is_reply: bool) -> None:
+        with contextlib.suppress(OSError):
+            while data := source.recv(1 << 16):
+                if not is_reply and self.delivered.is_set() and not self.cut.is_set() and b"ZRANGEBYSCORE" in data:
+                    self.cut.set()
+                    break
+                if is_reply and b'"token"' in data:
+                    self.delivered.set()
+                sink.sendall(data)
+        for one in (source, sink):
+            with contextlib.suppress(OSError):
+                one.shutdown(socket.SHUT_RDWR)
+
+
+def test_a_task_that_was_read_while_redis_broke_is_given_back(installation: Installation, server: Goalmill, stack: contextlib.ExitStack) -> None:
+    agent, begun = Agent("py_leak"), list[int]()
+
+    @agent.action
+    def work(n: int) -> int:
+        begun.append(n)
+        return n
+    proxy = Proxy(installation.redis_port)
+    stack.callback(proxy.listener.close)
+    worker = Worker(agent, slots=1, url=proxy.url)
+    worker.start()
+    stack.callback(lambda: (worker.drain(), worker.wait()))
+    with Plan("leak") as plan:
+        Step("s", work, inputs={"n": 1})
+    run = server.submit(plan)
+    assert run.result(60) == 1 and begun == [1] and proxy.cut.is_set()
+    until(lambda: worker.busy == 0 and not worker.held)
+    assert {event.type for event in run.events()} & {"step_released", "step_retrying"}
+
+
+ODD = '''
+import datetime, os, sys
+from goalmill import Agent, AsyncContext, Context, Fatal, Outcome, Partial, Retry
+odd = Agent("py_odd")
+
+class NoText(Exception):
+    def __str__(self):
+        raise RuntimeError("no text")
+
+class NoFields(Fatal):
+    def __init__(self):
+        pass
+
+def raiser(name, error):
+    @odd.action(name)
+    def act() -> dict:
+        raise error
+
+raiser("fatal", Fatal(ValueError("bad")))
+raiser("retry", Retry(OSError("down")))
+raiser("after", Retry("later", after=datetime.timedelta(milliseconds=1)))
+raiser("code", Fatal("x", code=None))
+raiser("number", Fatal("x", code=404))
+raiser("text", NoText())
+raiser("fields", NoFields())
+raiser("surrogate", ValueError("no title in " + os.fsdecode(bytes([97, 255]))))
+raiser("exit", SystemExit(3))
+raiser("partial", Partial({"a": 1}, ValueError("b is missing")))
+
+@odd.action
+def nan(ctx: Context) -> dict:
+    ctx.usage(cost=float("nan"))
+
+@odd.action
+def part(ctx: Context) -> dict:
+    ctx.usage(prompt_tokens=1.5)
+
+@odd.action
+def call(ctx: Context) -> dict:
+    try:
+        ctx.call("c", lambda: Outcome(1, cost="0.1"))
+    except Exception:
+        return {}  # it is not recorded, so the attempt has failed
+
+@odd.action
+def nested(ctx: Context) -> dict:
+    return {"v": ctx.call("outer", lambda: ctx.call("inner", lambda: 5) + 1)}
+
+@odd.action
+async def leaves(ctx: AsyncContext) -> dict:
+    sys.exit(4)
+
+@odd.action
+def progress(ctx: Context) -> dict:
+    ctx.progress(0.5, None)
+    ctx.sleep(0.5)
+    ctx.progress(0.5, "\\udcff")
+    ctx.sleep(0.5)
+    return {"ok": 1}
+
+@odd.action
+def nothing() -> None:
+    pass
+
+@odd.action
+async def ok(ctx: AsyncContext) -> dict:
+    return {"ok": 1}
+
+odd.serve(slots=2)
+'''
+FAILURES = {"fatal": "FAILED", "retry": "RETRY", "code": "FAILED", "number": "404", "text": "AGENT_EXCEPTION", "fields": "AGENT_EXCEPTION",
+            "surrogate": "AGENT_EXCEPTION", "exit": "AGENT_EXCEPTION", "nan": "ANSWER_INVALID", "part": "ANSWER_INVALID",
+            "call": "ANSWER_INVALID", "nested": "CALL_INVALID", "leaves": "AGENT_EXCEPTION"}
+
+
+def test_whatever_an_agent_raises_or_reports_ends_its_attempt_once(server: Goalmill, agent: Start) -> None:
+    agent(ODD)
+    with Plan("odd", continue_on_failure=True) as plan:
+        for name in FAILURES:
+            Step(name, "py_odd", action=name, retry=0)
+    run = server.submit(plan)
+    run.wait(60)
+    failures = run.results()["failures"]
+    assert {name: failure["code"] for name, failure in failures.items()} == FAILURES
+    assert all(failure["message"] for failure in failures.values()) and {step["attempt"] for step in run.view()["steps"]} == {1}
+    with Plan("fine") as fine:
+        for name in ("nothing", "progress", "partial", "ok"):
+            Step(name, "py_odd", action=name, retry=0)
+    after = server.submit(fine)
+    after.wait(60)
+    assert after.results()["results"] == {"nothing": {}, "progress": {"ok": 1}, "partial": {"a": 1}, "ok": {"ok": 1}}
+    with Plan("late") as late:
+        Step("late", "py_odd", action="after", retry=0)
+    told = server.submit(late)
+    assert next(event for event in told.events(timeout=60) if event.type == "step_retrying").data["told_to_wait"]
+    told.cancel()

@@ -9,7 +9,7 @@ from typing import Any, Literal, Optional
 import pydantic
 import pytest
 
-from goalmill import Fatal
+from goalmill import Agent, Fatal
 from goalmill.schema import convert, schema_of, to_json
 
 
@@ -98,3 +98,37 @@ def test_nesting_is_bounded() -> None:
     assert to_json(deep) == deep
     with pytest.raises(Fatal):
         to_json([deep])
+
+
+def test_references_of_nested_models_point_to_their_definitions() -> None:
+    class Address(pydantic.BaseModel):
+        street: str
+
+    class Order(pydantic.BaseModel):
+        id: int
+        address: Address
+        before: Optional["Order"] = None
+
+    first, agent = Order, Agent("shop")
+
+    class Address(pydantic.BaseModel):  # type: ignore[no-redef]  # another one of the same name
+        zip: int
+
+    class Bill(pydantic.BaseModel):
+        address: Address
+
+    @agent.action
+    def act(order: first, bills: list[Bill], again: list[first]) -> dict[str, Bill]:  # type: ignore[valid-type]
+        return {}
+    schema = agent.card()["actions"][0]["inputs"]
+    definitions, properties = schema["$defs"], schema["properties"]
+
+    def target(at: dict[str, Any]) -> Any:
+        return definitions[at["$ref"].removeprefix("#/$defs/")]
+    assert all("$defs" not in str(value) or "#/$defs/" in str(value) for value in properties.values())
+    order = properties["order"]
+    order = target(order) if "$ref" in order else order
+    assert list(target(order["properties"]["address"])["properties"]) == ["street"]
+    assert list(target(properties["bills"]["items"]["properties"]["address"])["properties"]) == ["zip"]
+    assert "$defs" not in str(properties).replace("#/$defs/", "")
+    assert list(agent.card()["actions"][0]["outputs"]["$defs"]) == ["Address"]

@@ -2,6 +2,8 @@
 from __future__ import annotations
 
 import inspect
+import json
+import logging
 import os
 import sys
 import typing
@@ -9,12 +11,13 @@ from collections.abc import Callable
 from typing import Any, TypeVar, overload
 
 from .context import AsyncContext, BaseContext, Context
-from .errors import Fatal
-from .schema import convert, is_record, schema_of
+from .errors import Fatal, plain
+from .schema import convert, hoist, is_record, schema_of
 
 F = TypeVar("F", bound=Callable[..., Any])
 #: An action of this name takes every action that has no function of its own.
 ANY = "*"
+log = logging.getLogger("goalmill")
 
 
 class Action:
@@ -53,14 +56,24 @@ class Action:
         if self.whole:
             return schema_of(next(iter(self.fields.values()))) or None
         properties = {name: schema_of(hint) for name, hint in self.fields.items()}
-        return {"type": "object", "properties": properties, "required": self.required, "additionalProperties": False}
+        return hoist({"type": "object", "properties": properties, "required": self.required, "additionalProperties": False})
 
     def outputs_schema(self) -> dict[str, Any] | None:
         return None if self.returns in (Any, None, type(None)) else schema_of(self.returns) or None
 
+    def _schema(self, make: Callable[[], dict[str, Any] | None], what: str) -> dict[str, Any] | None:
+        """A schema for the card; none if a type has none that JSON can say."""
+        try:
+            made = make()
+            json.dumps(made, allow_nan=False)
+            return made
+        except Exception as error:
+            log.warning("the %s of action `%s` have no JSON Schema: %s: %s", what, self.name, type(error).__name__, plain(error))
+            return None
+
     def card(self) -> dict[str, Any]:
         description = inspect.getdoc(self.fn) or ""
-        schemas = {"inputs": self.inputs_schema(), "outputs": self.outputs_schema()}
+        schemas = {"inputs": self._schema(self.inputs_schema, "inputs"), "outputs": self._schema(self.outputs_schema, "outputs")}
         return {"name": self.name, "description": description.split("\n\n")[0], **({"side_effect": True} if self.side_effect else {}),
                 **{name: schema for name, schema in schemas.items() if schema is not None}}
 
@@ -147,7 +160,7 @@ def serve(*agents: Agent, slots: int = 8, url: str | None = None, **options: Any
 
     - `slots`: attempts at the same time, of all agents together.
     - `url`: Redis; by default `GOALMILL_REDIS_URL`, else `redis://127.0.0.1:6379`.
-    - `prefix` (`goalmill`), `drain` (30 s for running attempts after SIGTERM), `name` (of the worker, unique).
+    - `prefix` (`goalmill`), `drain` (20 s for running attempts after SIGTERM), `name` (of the worker, unique).
     """
     from .worker import Worker
     Worker(*agents, slots=slots, url=url or os.environ.get("GOALMILL_REDIS_URL", "redis://127.0.0.1:6379"), **options).run()

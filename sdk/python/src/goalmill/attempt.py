@@ -12,14 +12,14 @@ from typing import TYPE_CHECKING, Any
 import redis
 
 from .context import Budget, Outcome
-from .errors import Failure, Fatal, Partial, Retry, Suspended
+from .errors import Failure, Fatal, Partial, Retry, Suspended, body_of, plain
+from .limits import Limits
 from .schema import to_json
 
 if TYPE_CHECKING:
     from .worker import Worker
 
-PAYLOAD_MAX = 2 << 20
-INLINE_MAX = 256 << 10
+#: Bytes of the outcome of a call that stands in its report: the task of each further attempt carries it.
 OUTCOME_MAX = 16 << 10
 FIELD_MIN = 512
 BLOB_MS = 7 * 24 * 3600 * 1000
@@ -29,7 +29,10 @@ _TYPES: dict[str, type] = {"plan": str, "step": str, "token": str, "agent_type":
 
 
 def text_of(value: Any) -> str:
-    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+    """The JSON of a value; `TypeError` or `ValueError` if it has none that UTF-8 can say."""
+    text = json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+    text.encode()
+    return text
 
 
 def read_task(text: str) -> dict[str, Any]:
@@ -50,6 +53,7 @@ class Attempt:
 
     def __init__(self, worker: Worker, stream: str, entry: str, task: dict[str, Any]) -> None:
         self.worker, self.stream, self.entry, self.task = worker, stream, entry, task
+        self.limits: Limits = worker.limits
         self.lock = threading.Lock()
         self.stopped = threading.Event()
         self.ended = self.begun = self.started_sent = False
@@ -90,8 +94,16 @@ class Attempt:
                 return False
             self.ended = True
             if what is not None:
-                self.send(what, {**self.used.used(), **(fields or {}), "finished_ms": int(time.time() * 1000)}, blobs)
+                self._send_end(what, fields or {}, blobs)
         return True
+
+    def _send_end(self, what: str, fields: dict[str, Any], blobs: list[tuple[str, str]] | None) -> None:
+        end = {"finished_ms": int(time.time() * 1000)}
+        try:
+            self.send(what, {**self.used.used(), **fields, **end}, blobs)
+        except Exception as error:
+            failure = {"class": "permanent", "code": "ANSWER_INVALID", "message": f"the report cannot be sent: {plain(error)}"[:1000]}
+            self.send("failed", {"failure": failure, **end})
 
     def report_progress(self) -> None:
         with self.lock:
@@ -106,21 +118,23 @@ class Attempt:
 
     def complete(self, value: Any, what: str = "completed", **fields: Any) -> None:
         try:
-            outputs, blobs = self.offload(to_json(value))
+            outputs, blobs = self.offload({} if value is None else to_json(value, nesting_max=self.limits.nesting_max))
         except Failure as failure:
             self.fail(failure)
         else:
             self.end(what, {"outputs": outputs, **fields}, blobs)
 
     def fail(self, error: BaseException) -> None:
-        """Ends the attempt with what the agent raised."""
+        """Ends the attempt with what the agent raised, whatever that is."""
         if isinstance(error, Suspended):
             self.end("suspended", {"suspended": error.call})
-        elif isinstance(error, Partial):
-            self.complete(error.outputs, "partial_success", errors=[e.body() for e in error.errors[:20]])
-        else:
-            raised = error if isinstance(error, Failure) else Retry(f"{type(error).__name__}: {error}", code="AGENT_EXCEPTION")
-            self.end("failed", {"failure": raised.body()})
+            return
+        try:
+            if isinstance(error, Partial):
+                return self.complete(error.outputs, "partial_success", errors=[body_of(e) for e in error.errors[:20]])
+        except Exception as other:
+            error = other
+        self.end("failed", {"failure": body_of(error)})
 
     def stop(self, what: str | None, fields: dict[str, Any] | None = None) -> None:
         """Ends the attempt from outside: the agent sees it in `ctx.cancelled`, async agents are cancelled."""
@@ -152,8 +166,8 @@ class Attempt:
         if text is None:
             raise Fatal(f"the payload `{key[:200]}` has expired", code="BLOB_MISSING")
         size[0] += len(str(text))
-        if size[0] > PAYLOAD_MAX:
-            raise Fatal(f"the inputs have more than {PAYLOAD_MAX} bytes", code="INPUT_TOO_LARGE")
+        if size[0] > (most := self.limits.payload_bytes_max):
+            raise Fatal(f"the inputs have more than {most} bytes (`limits.payload_bytes_max`)", code="INPUT_TOO_LARGE")
         try:
             return self._resolve(json.loads(str(text)), size)
         except ValueError as error:
@@ -174,25 +188,25 @@ class Attempt:
         """An outcome as it is recorded, the payloads to store first, and its bytes."""
         text, blobs = text_of(value), list[tuple[str, str]]()
         size = len(text.encode())
-        if size > OUTCOME_MAX or (isinstance(value, dict) and "$blob" in value):
+        if size > min(OUTCOME_MAX, self.limits.inline_bytes_max) or (isinstance(value, dict) and "$blob" in value):
             value = self._store(text, blobs)
         return value, blobs, size
 
     def offload(self, outputs: Any) -> tuple[Any, list[tuple[str, str]]]:
         """Stores the largest fields until the rest may stand in the report; other values as a whole."""
         text, blobs = text_of(outputs), list[tuple[str, str]]()
-        left = len(text.encode())
-        if left > PAYLOAD_MAX:
-            raise Fatal(f"the outputs have {left} bytes, at most {PAYLOAD_MAX} are taken", code="OUTPUT_TOO_LARGE")
-        if left > INLINE_MAX and isinstance(outputs, dict):
+        left, inline, most = len(text.encode()), self.limits.inline_bytes_max, self.limits.payload_bytes_max
+        if left > most:
+            raise Fatal(f"the outputs have {left} bytes, at most {most} are taken (`limits.payload_bytes_max`)", code="OUTPUT_TOO_LARGE")
+        if left > inline and isinstance(outputs, dict):
             texts = {name: text_of(item) for name, item in outputs.items()}
             for name in sorted(texts, key=lambda name: -len(texts[name])):
                 size = len(texts[name].encode())
-                if left <= INLINE_MAX or size < FIELD_MIN:
+                if left <= inline or size < FIELD_MIN:
                     break
                 outputs = {**outputs, name: self._store(texts[name], blobs)}
                 left -= size - len(text_of(outputs[name]))
-        if left > INLINE_MAX:
+        if left > inline:
             blobs.clear()
             outputs = self._store(text, blobs)
         return outputs, blobs

@@ -1,7 +1,6 @@
 """The client of the HTTP API: submit goals and plans, follow them, steer them."""
 from __future__ import annotations
 
-import asyncio
 import json
 import os
 import random
@@ -15,7 +14,7 @@ import httpx
 
 from .errors import ApiError, RunFailed
 from .plan import Plan
-from .threaded import threaded
+from .threaded import in_thread, threaded
 
 RETRY_S = 30.0
 #: A stream of events is silent for 15 s at most.
@@ -59,7 +58,7 @@ class Goalmill:
         ca_file = verify or os.environ.get("GOALMILL_CA_FILE")
         context: Any = ssl.create_default_context(cafile=ca_file) if ca_file else True
         self.http = httpx.Client(base_url=url if "://" in url else f"http://{url}", headers=headers, verify=context,
-                                 timeout=httpx.Timeout(timeout, connect=5.0))
+                                 limits=httpx.Limits(max_connections=None, max_keepalive_connections=20), timeout=httpx.Timeout(timeout, connect=5.0))
 
     def __enter__(self) -> Goalmill:
         return self
@@ -265,7 +264,7 @@ class AsyncRun:
     async def events(self, *, after: int = 0, timeout: float | None = None) -> AsyncIterator[Event]:
         """As `Run.events`."""
         events = self.sync.events(after=after, timeout=timeout)
-        while (event := await asyncio.to_thread(next, events, None)) is not None:
+        while (event := await in_thread(next, events, None)) is not None:
             yield event
 
     view, wait, result, results, explain = (threaded(Run.view), threaded(Run.wait), threaded(Run.result), threaded(Run.results),
@@ -282,7 +281,7 @@ class AsyncGoalmill:
 
     async def submit(self, work: str | Plan | Mapping[str, Any], *, key: str | None = None, **goal: Any) -> AsyncRun:
         """As `Goalmill.submit`."""
-        return AsyncRun(await asyncio.to_thread(self.sync.submit, work, key=key, **goal))
+        return AsyncRun(await in_thread(self.sync.submit, work, key=key, **goal))
 
     def run(self, plan_id: str) -> AsyncRun:
         """The handle of a plan that was submitted before."""

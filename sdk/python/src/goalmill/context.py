@@ -3,6 +3,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import contextvars
 import hashlib
 import inspect
 import json
@@ -10,12 +11,12 @@ import logging
 import threading
 import time
 import typing
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from concurrent.futures import Future
 from concurrent.futures import TimeoutError as FutureTimeout
 from typing import TYPE_CHECKING, Any, Generic, NoReturn, ParamSpec, TypedDict, TypeVar, overload
 
-from .errors import ConstraintViolation, Fatal, PlanFailed, Stopped, Suspended, Undecided
+from .errors import ConstraintViolation, Fatal, PlanFailed, Stopped, Suspended, Undecided, body_of, plain
 from .schema import convert, to_json
 from .threaded import threaded
 
@@ -24,9 +25,9 @@ if TYPE_CHECKING:
 
 P = ParamSpec("P")
 T = TypeVar("T")
-CALLS_MAX = 200
-CALLS_BYTES_MAX = 8 << 20
 NAME_MAX = 200
+#: US dollars, or tokens, that one report may say.
+USED_MAX = 10**15
 _KEY = "idempotency_key"
 
 
@@ -41,9 +42,18 @@ class Outcome(Generic[T]):
         self.prompt_tokens, self.completion_tokens = prompt_tokens, completion_tokens
 
     def used(self) -> dict[str, Any]:
-        """The fields of a report for what was used up."""
+        """The fields of a report for what was used up; `Fatal` (`ANSWER_INVALID`) if a number cannot be kept."""
+        self._check("cost", int, float)
+        self._check("prompt_tokens", int)
+        self._check("completion_tokens", int)
         usage = {"prompt_tokens": self.prompt_tokens, "completion_tokens": self.completion_tokens}
         return ({"cost": self.cost} if self.cost else {}) | ({"usage": usage} if any(usage.values()) else {})
+
+    def _check(self, name: str, *kinds: type[int] | type[float]) -> None:
+        value: Any = getattr(self, name)
+        if isinstance(value, bool) or not isinstance(value, kinds) or not 0 <= value <= USED_MAX:
+            expected = "a number" if float in kinds else "an integer"
+            raise Fatal(f"`{name}` must be {expected} from 0 to 10^15, it is {plain(value)} ({type(value).__name__})", code="ANSWER_INVALID")
 
 
 class Decision(TypedDict, total=False):
@@ -85,10 +95,15 @@ class Call:
 
     def __init__(self, n: int, name: str, inputs: str, recorded: dict[str, Any] | None) -> None:
         self.n, self.name, self.inputs, self.recorded = n, name, inputs, recorded
+        self.is_over = False
         self.started_ms = int(time.time() * 1000)
         self.taken: Future[None] = Future()
         self.report: dict[str, Any] | None = None
         self.blobs: list[tuple[str, str]] = []
+
+
+#: The call whose function runs here, and whose calls it belongs to.
+_made_here: contextvars.ContextVar[tuple[Calls, Call] | None] = contextvars.ContextVar("goalmill_call", default=None)
 
 
 class Calls:
@@ -103,23 +118,44 @@ class Calls:
 
     def begin(self, name: str, inputs: Any) -> Call:
         """Numbers the next call. One that differs from the recorded one makes that and all later ones void."""
-        if not 0 < len(name) <= NAME_MAX:
+        if not isinstance(name, str) or not 0 < len(name) <= NAME_MAX:
             raise Fatal(f"the name of a call must have 1 to {NAME_MAX} characters", code="CALL_INVALID")
+        here = _made_here.get()
+        if here is not None and here[0] is self and not here[1].is_over:
+            message = (f"call `{name}` is made inside the function of call `{here[1].name}`: durable calls cannot be nested, "
+                       "make one after the other")
+            raise self.refuse(Fatal(message, code="CALL_INVALID"))
         text = json.dumps(inputs, sort_keys=True, separators=(",", ":"))
         digest = hashlib.sha256(text.encode()).hexdigest()[:32]
+        most = self.attempt.limits.calls_max
         with self.lock:
             n = self.last + 1
             recorded = self.known[self.last] if self.last < len(self.known) else None
             if recorded and (recorded.get("name"), recorded.get("inputs")) != (name, digest):
                 del self.known[self.last:]
                 recorded = None
-            if n > CALLS_MAX:
-                raise Fatal(f"the step made more than {CALLS_MAX} calls", code="CALLS_EXCEEDED")
+            if n > most:
+                raise self.refuse(Fatal(f"the step made more than {most} calls (`limits.calls_max`)", code="CALLS_EXCEEDED"))
             self.last = n
             call = Call(n, name, digest, recorded)
             if not recorded:
                 self.open[n] = call
             return call
+
+    def refuse(self, failure: Fatal) -> Fatal:
+        """Ends the attempt: a call that the log cannot have is not made, or would be made again, whatever the agent does next."""
+        self.attempt.stop("failed", {"failure": body_of(failure)})
+        return failure
+
+    @contextlib.contextmanager
+    def making(self, call: Call) -> Iterator[None]:
+        """The function of a call runs: no other call may begin in it."""
+        before = _made_here.set((self, call))
+        try:
+            yield
+        finally:
+            call.is_over = True
+            _made_here.reset(before)
 
     def key(self, call: Call) -> str:
         return f"{self.attempt.task['plan']}/{self.attempt.task['step']}/{call.n}"
@@ -131,8 +167,10 @@ class Calls:
         """Records a call; `call.taken` ends when Redis has the report. Returns the outcome as JSON."""
         try:
             value = self._recordable(call, made)
-        except BaseException:
+        except BaseException as error:
             self.abandon(call)
+            if isinstance(error, Fatal):
+                self.refuse(error)
             raise
         self._send_finished()
         return value
@@ -141,16 +179,16 @@ class Calls:
         body: dict[str, Any] = {"n": call.n, "name": call.name, "inputs": call.inputs,
                                 "started_ms": call.started_ms, "finished_ms": int(time.time() * 1000)}
         if isinstance(made, Fatal):
-            call.report = {**body, "error": made.body()}
+            call.report = {**body, "error": body_of(made)}
             return None
-        value = to_json(made.value)
+        used, value = made.used(), to_json(made.value, nesting_max=self.attempt.limits.nesting_max)
         outcome, call.blobs, size = self.attempt.storable_outcome(value)
         with self.lock:
             self.bytes += size + len(call.name)
             self.attempt.budget.subtract(made)
-            if self.bytes > CALLS_BYTES_MAX:
-                raise Fatal(f"the calls of the step have more than {CALLS_BYTES_MAX} bytes", code="CALLS_EXCEEDED")
-        call.report = {**body, "outcome": outcome, **made.used()}
+            if self.bytes > (most := self.attempt.limits.calls_bytes_max):
+                raise Fatal(f"the calls of the step have more than {most} bytes (`limits.calls_bytes_max`)", code="CALLS_EXCEEDED")
+        call.report = {**body, "outcome": outcome, **used}
         return value
 
     def abandon(self, call: Call) -> None:
@@ -171,7 +209,8 @@ class Calls:
                 del self.open[first.n]
                 if first.n == abandoned:
                     for later in self.open.values():  # a gap: they cannot be recorded
-                        later.taken.set_result(None)
+                        if later.taken.set_running_or_notify_cancel():
+                            later.taken.set_result(None)
                     self.open.clear()
                     return
                 self.attempt.send("call", {"call": first.report}, first.blobs, first.taken)
@@ -275,12 +314,13 @@ class BaseContext:
         """Whether the attempt was stopped: return soon, what is returned does not count."""
         return self._attempt.stopped.is_set()
 
-    def progress(self, share: float, message: str = "") -> None:
+    def progress(self, share: float, message: str | None = "") -> None:
         """Shows how far it is, 0 to 1; only the newest is sent. The lease is extended without it."""
-        self._attempt.progress = (min(1.0, max(0.0, share)), message)
+        self._attempt.progress = (min(1.0, max(0.0, float(share))), "" if message is None else plain(message))
 
     def usage(self, *, cost: float = 0.0, prompt_tokens: int = 0, completion_tokens: int = 0) -> None:
-        """Adds what the attempt has used up outside of calls."""
+        """Adds what the attempt has used up outside of calls; `Fatal` (`ANSWER_INVALID`) if a number cannot be kept."""
+        Outcome(None, cost=cost, prompt_tokens=prompt_tokens, completion_tokens=completion_tokens).used()
         used = self._attempt.used
         used.cost += cost
         used.prompt_tokens += prompt_tokens
@@ -310,7 +350,8 @@ class Context(BaseContext):
         if call.recorded is not None:
             return convert(self._attempt.replayed(call.recorded), returns)
         try:
-            made = _outcome(fn(*args, **kwargs, **({_KEY: self._calls.key(call)} if takes_key else {})))
+            with self._calls.making(call):
+                made = _outcome(fn(*args, **kwargs, **({_KEY: self._calls.key(call)} if takes_key else {})))
         except Fatal as error:
             made = error
         except BaseException:
@@ -387,8 +428,9 @@ class AsyncContext(BaseContext):
         if call.recorded is not None:
             return convert(await asyncio.to_thread(self._attempt.replayed, call.recorded), returns)
         try:
-            value = fn(*args, **kwargs, **({_KEY: self._calls.key(call)} if takes_key else {}))
-            made = _outcome(await value if inspect.isawaitable(value) else value)
+            with self._calls.making(call):
+                value = fn(*args, **kwargs, **({_KEY: self._calls.key(call)} if takes_key else {}))
+                made = _outcome(await value if inspect.isawaitable(value) else value)
         except Fatal as error:
             made = error
         except BaseException:

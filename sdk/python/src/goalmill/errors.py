@@ -1,35 +1,69 @@
 """What an agent raises to end its attempt, and what the client raises."""
 from __future__ import annotations
 
+import datetime
+import math
 from typing import Any
+
+CLASSES = {"transient", "rate_limited", "timeout", "permanent", "constraint_violation"}
+MESSAGE_MAX = 4000
+
+
+def plain(value: Any) -> str:
+    """A text of any value, which UTF-8 can say: of an exception its own; never raises."""
+    try:
+        text = value if isinstance(value, str) else str(value)
+    except Exception:
+        text = f"a {type(value).__name__} without a text"
+    return text.encode("utf-8", "replace").decode()
+
+
+def body_of(failure: BaseException) -> dict[str, Any]:
+    """The failure as a report has it, also of a subclass with a `body` that fails."""
+    try:
+        if isinstance(failure, Failure):
+            return failure.body()
+        return Retry(f"{type(failure).__name__}: {plain(failure)}", code="AGENT_EXCEPTION").body()
+    except Exception as error:
+        message = f"{type(failure).__name__} has no usable form: {type(error).__name__}: {plain(error)}"
+        return {"class": "permanent", "code": "AGENT_EXCEPTION", "message": message[:MESSAGE_MAX]}
 
 
 class Failure(Exception):
     """The failure of an attempt or a call.
 
     `failure_class` is one of `transient`, `rate_limited`, `timeout`, `permanent`, `constraint_violation`.
+
+    - `message`: a text, or an exception, whose text it is.
     """
 
     failure_class = "permanent"
 
-    def __init__(self, message: str = "", *, code: str = "FAILED") -> None:
+    def __init__(self, message: object = "", *, code: str = "FAILED") -> None:
         super().__init__(message)
-        self.message, self.code = message, code
+        self.message, self.code = plain(message), code
 
     def body(self) -> dict[str, Any]:
         """The failure as a report has it."""
-        return {"class": self.failure_class, "code": self.code, "message": (self.message or self.code)[:4000]}
+        kind = self.failure_class if self.failure_class in CLASSES else "permanent"
+        code = plain("FAILED" if self.code in (None, "") else self.code)
+        return {"class": kind, "code": code, "message": (plain(self.message) or code)[:MESSAGE_MAX]}
 
 
 class Retry(Failure):
-    """Another attempt may succeed. With `after` it starts so many seconds later at the earliest, and no retry is used."""
+    """Another attempt may succeed. With `after` (seconds, or a `timedelta`) it starts so much later at the earliest, and no
+    retry is used."""
 
     failure_class = "transient"
 
-    def __init__(self, message: str = "try again", *, code: str = "RETRY", after: float | None = None) -> None:
+    def __init__(self, message: object = "try again", *, code: str = "RETRY",
+                 after: float | datetime.timedelta | None = None) -> None:
         super().__init__(message, code=code)
-        self.after = after
-        if after is not None:
+        seconds = after.total_seconds() if isinstance(after, datetime.timedelta) else after
+        if seconds is not None and not math.isfinite(seconds):
+            raise ValueError(f"`after` is {seconds}: it must be a number of seconds")
+        self.after = seconds
+        if seconds is not None:
             self.failure_class = "rate_limited"
 
     def body(self) -> dict[str, Any]:
@@ -58,7 +92,7 @@ class PlanFailed(Fatal):
 class Partial(Exception):
     """Raise it with outputs that are incomplete, and with what is missing: texts or failures."""
 
-    def __init__(self, outputs: Any, *errors: str | Failure) -> None:
+    def __init__(self, outputs: Any, *errors: object) -> None:
         super().__init__(outputs)
         self.outputs = outputs
         self.errors = [e if isinstance(e, Failure) else Fatal(e, code="INCOMPLETE") for e in errors]

@@ -8,8 +8,6 @@ from collections import deque
 from concurrent.futures import Future
 from typing import TYPE_CHECKING, Any
 
-import redis
-
 from .attempt import BLOB_MS, text_of
 
 if TYPE_CHECKING:
@@ -82,7 +80,7 @@ class Outbox:
             try:
                 self._send(streams, blobs)
                 return True
-            except (redis.RedisError, OSError) as error:
+            except Exception as error:
                 failures += 1
                 log.warning("%d reports wait for Redis: %s", len(batch), error)
                 if self.worker.closed.wait(pause(failures)):

@@ -8,7 +8,7 @@ import re
 import typing
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any, Union
+from typing import Any, NoReturn, Union
 
 from .agent import Action
 from .schema import _fields, is_record, schema_of, to_json
@@ -48,6 +48,13 @@ class Ref:
 
     def __iter__(self) -> Iterator[Any]:
         raise TypeError(f"`{self._path}` is known only when the plan runs: use for_each")
+
+    def _refuse(self, *_: object) -> NoReturn:
+        raise TypeError(f"`{self._path}` is known only when the plan runs: write the condition as text, "
+                        f"when=\"{self._path} == 'x'\" or when=\"not {self._path}\"")
+
+    __eq__ = __ne__ = __lt__ = __le__ = __gt__ = __ge__ = __bool__ = _refuse
+    __hash__ = object.__hash__
 
     def __str__(self) -> str:
         return "{{ " + self._path + " }}"
@@ -92,6 +99,14 @@ def _retry(value: int | Mapping[str, Any]) -> Any:
         return value
     fields = _in_ms(value, "initial", "max_wait")
     return {"max_ms" if name == "max_wait_ms" else name: item for name, item in fields.items()}
+
+
+def _undo(name: str, action: Action | None, agent: str | None = None) -> dict[str, Any]:
+    """An undo step: it gets the inputs and the outputs of what it undoes, as far as it has parameters for them."""
+    given = {"inputs": "{{ inputs }}", "outputs": "{{ outputs }}"}
+    if action is not None and not action.whole:
+        given = {field: value for field, value in given.items() if field in action.fields}
+    return {**({"agent_type": agent} if agent else {}), "action": name, **({"inputs": given} if given else {})}
 
 
 def action_of(run: Any) -> Action | None:
@@ -186,7 +201,7 @@ class Step:
     - `for_each`: a list or a `Ref` to one, with `item` (name of the item), `batch`, `items_max`, `on_item_failure`, `max_parallel`.
     - `repeat`: `{"until", "max", "delay", "on_max"}`. `wait`: seconds, or `{"for"}`, `{"until"}`,
       `{"event", "key", "schema", "timeout", "on_timeout"}`.
-    - `undo`: an action of the same agent, or `{"action", "inputs", "agent_type", "timeout", "retry"}`.
+    - `undo`: an action of the same agent, which gets `{inputs, outputs}` of this step (those that it has parameters for), or `{"action", "inputs", "agent_type", "timeout", "retry"}`.
     - `retry`: attempts after the first, or `{"max", "initial", "max_wait", "factor", "jitter"}`.
     - `fallback`: `{"agent_type", "action"}`, or an action. All durations are seconds.
     """
@@ -235,7 +250,9 @@ class Step:
         if (backup := action_of(fallback)) is not None:
             fallback = {"agent_type": backup.agent.agent_type, "action": backup.name}
         if (taken_back := action_of(undo)) is not None:
-            undo = {"agent_type": taken_back.agent.agent_type, "action": taken_back.name}
+            undo = _undo(taken_back.name, taken_back, taken_back.agent.agent_type)
+        elif isinstance(undo, str):
+            undo = _undo(undo, found.agent.actions.get(undo) if found is not None else None)
         if isinstance(undo, Mapping) and "retry" in undo:
             undo = {**undo, "retry": _retry(undo["retry"])}
         made |= {
@@ -247,7 +264,7 @@ class Step:
             "output_schema": None if output_schema is None else _schema(output_schema), "priority": priority, "resource": resource,
             "estimates": estimates, "cache": _in_ms(cache, "ttl") if isinstance(cache, Mapping) else cache, "judges": judges,
             "repeat": None if repeat is None else {**_in_ms(repeat, "delay"), "until": _bare(repeat.get("until"))},
-            "undo": {"action": undo} if isinstance(undo, str) else None if undo is None else _in_ms(undo, "timeout"),  # type: ignore[arg-type]
+            "undo": None if undo is None else _in_ms(undo, "timeout"),  # type: ignore[arg-type]
         }
         self._fields = {name: _json(value) for name, value in made.items() if value is not None}
         self._after = [step.id if isinstance(step, Step) else step for step in after]

@@ -52,8 +52,51 @@ def _fields(hint: Any) -> tuple[dict[str, Any], set[str]]:
     return {f.name: hints[f.name] for f in dataclasses.fields(hint) if f.init}, required
 
 
-def schema_of(hint: Any, _above: tuple[Any, ...] = ()) -> dict[str, Any]:
+def schema_of(hint: Any) -> dict[str, Any]:
     """The JSON Schema of a type; `{}` for `Any` and for types that are not known here."""
+    return hoist(_schema_of(hint))
+
+
+def hoist(schema: dict[str, Any]) -> dict[str, Any]:
+    """Moves the definitions of models inside a schema to its root, where their `$ref` point. A definition that has the name of
+    another one gets a name of its own."""
+    found: dict[str, Any] = {}
+
+    def free(name: str, definition: Any) -> str:
+        while found.get(name, definition) != definition:
+            name += "_"
+        return name
+
+    def move(value: Any) -> Any:
+        if isinstance(value, list):
+            return [move(item) for item in value]
+        if not isinstance(value, dict):
+            return value
+        own, rest = value.get("$defs"), {name: item for name, item in value.items() if name != "$defs"}
+        if isinstance(own, dict):
+            names = {name: free(name, item) for name, item in own.items()}
+            found.update((names[name], _renamed(item, names)) for name, item in own.items())
+            rest = _renamed(rest, names)
+        return {name: move(item) for name, item in rest.items()}
+
+    moved: dict[str, Any] = move(schema)
+    return {**moved, "$defs": found} if found else moved
+
+
+def _renamed(value: Any, names: Mapping[str, str]) -> Any:
+    """A schema whose references name the definitions by their new names."""
+    if isinstance(value, list):
+        return [_renamed(item, names) for item in value]
+    if not isinstance(value, dict):
+        return value
+    made = {name: _renamed(item, names) for name, item in value.items()}
+    target = value.get("$ref")
+    if isinstance(target, str) and target.startswith("#/$defs/"):
+        made["$ref"] = f"#/$defs/{names.get(target[8:], target[8:])}"
+    return made
+
+
+def _schema_of(hint: Any, _above: tuple[Any, ...] = ()) -> dict[str, Any]:
     if hint in _PLAIN:
         return dict(_PLAIN[hint])
     if _is_model(hint):
@@ -63,27 +106,27 @@ def schema_of(hint: Any, _above: tuple[Any, ...] = ()) -> dict[str, Any]:
         if hint in _above:  # a type that contains itself: its fields stand above
             return {"type": "object"}
         hints, required = _fields(hint)
-        properties = {name: schema_of(item, (*_above, hint)) for name, item in hints.items()}
+        properties = {name: _schema_of(item, (*_above, hint)) for name, item in hints.items()}
         made: dict[str, Any] = {"type": "object", "properties": properties, "additionalProperties": False}
         return {**made, "required": sorted(required)} if required else made
     if isinstance(hint, type) and issubclass(hint, enum.Enum):
         return {"enum": [member.value for member in hint]}
     origin, arguments = get_origin(hint), get_args(hint)
     if origin is typing.Annotated:
-        return schema_of(arguments[0], _above)
+        return _schema_of(arguments[0], _above)
     if origin is Literal:
         return {"enum": list(arguments)}
     if origin in (Union, types.UnionType):
-        return {"anyOf": [schema_of(item, _above) for item in arguments]}
+        return {"anyOf": [_schema_of(item, _above) for item in arguments]}
     kind = _container(hint)
     if kind == "dict":
         plain: dict[str, Any] = {"type": "object"}
-        return {**plain, "additionalProperties": schema_of(arguments[1], _above)} if arguments else plain
+        return {**plain, "additionalProperties": _schema_of(arguments[1], _above)} if arguments else plain
     if kind == "tuple" and arguments and arguments[-1] is not Ellipsis:
-        items = [schema_of(item, _above) for item in arguments]
+        items = [_schema_of(item, _above) for item in arguments]
         return {"type": "array", "prefixItems": items, "minItems": len(items), "maxItems": len(items)}
     if kind:
-        return {"type": "array", "items": schema_of(arguments[0], _above)} if arguments else {"type": "array"}
+        return {"type": "array", "items": _schema_of(arguments[0], _above)} if arguments else {"type": "array"}
     return {}
 
 
@@ -167,17 +210,17 @@ def _name(value: Any) -> str:
     return {dict: "an object", list: "a list", str: "a text", type(None): "null"}.get(type(value), repr(value))
 
 
-def to_json(value: Any, at: str = "", _depth: int = 0) -> Any:
+def to_json(value: Any, at: str = "", _depth: int = 0, *, nesting_max: int = NESTING_MAX) -> Any:
     """Makes JSON of a value; raises `Fatal` (`ANSWER_INVALID`) that names the place of what is no JSON for Goalmill."""
     def wrong(reason: str) -> Fatal:
         return Fatal(f"`{at or '/'}` {reason}", code="ANSWER_INVALID")
 
-    if _depth > NESTING_MAX:
-        raise wrong(f"is nested deeper than {NESTING_MAX} levels")
+    if _depth > nesting_max:
+        raise wrong(f"is nested deeper than {nesting_max} levels (`limits.nesting_max`)")
     if value is None or isinstance(value, bool):
         return value
     if isinstance(value, enum.Enum):
-        return to_json(value.value, at, _depth)
+        return to_json(value.value, at, _depth, nesting_max=nesting_max)
     if isinstance(value, str):
         try:
             value.encode()
@@ -203,7 +246,7 @@ def to_json(value: Any, at: str = "", _depth: int = 0) -> Any:
     if isinstance(value, Mapping):
         if bad := next((name for name in value if not isinstance(name, str)), None):
             raise wrong(f"has the field name {bad!r}, which is no text")
-        return {to_json(name, at): to_json(item, f"{at}/{name}", _depth + 1) for name, item in value.items()}
+        return {to_json(name, at): to_json(item, f"{at}/{name}", _depth + 1, nesting_max=nesting_max) for name, item in value.items()}
     if isinstance(value, (list, tuple)):
-        return [to_json(item, f"{at}/{n}", _depth + 1) for n, item in enumerate(value)]
+        return [to_json(item, f"{at}/{n}", _depth + 1, nesting_max=nesting_max) for n, item in enumerate(value)]
     raise wrong(f"is a {type(value).__name__}, which is no JSON: convert it first")

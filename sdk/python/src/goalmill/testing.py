@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, cast
 from .agent import Agent
 from .attempt import Attempt, read_task, text_of
 from .context import AsyncContext, Context
-from .errors import Stopped
+from .limits import Limits
 from .schema import to_json
 
 if TYPE_CHECKING:
@@ -98,7 +98,7 @@ class _Kit:
         if found is None:
             raise FileNotFoundError("the program `goalmill` is not on PATH: install it, or set GOALMILL_BINARY")
         self.agents = {agent.agent_type: agent for agent in agents}
-        self.name, self.prefix, self.outbox, self.redis = "test", PREFIX, self, self
+        self.name, self.prefix, self.outbox, self.redis, self.limits = "test", PREFIX, self, self, Limits()
         self.blobs: dict[str, str] = {}
         self.lock = threading.Lock()
         self.process = subprocess.Popen([found, "test", "--stdio"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
@@ -161,7 +161,7 @@ class _Kit:
                 attempt.complete(asyncio.run(action.fn(**action.arguments(inputs, AsyncContext(attempt)))))
             else:
                 attempt.complete(action.fn(**action.arguments(inputs, Context(attempt))))
-        except (KeyboardInterrupt, SystemExit, Stopped):
+        except (KeyboardInterrupt, SystemExit):
             raise
         except BaseException as error:
             attempt.fail(error)

@@ -3,7 +3,8 @@
 Threads: `pull` reads tasks; `keep` watches time limits and leases, reports progress; `lease` extends leases; `beat` sends
 heartbeats; `listen` hears of cancellations; `send` sends reports. Sync actions run in one thread per slot, async ones in
 one event loop. While Redis is away every thread tries again without end; a lease that could not be extended in time stops
-its attempt, because another worker may have the task.
+its attempt, because another worker may have the task. Any other error of a thread is logged, and the thread goes on; if it
+fails again and again, the worker drains and ends with this error.
 """
 from __future__ import annotations
 
@@ -25,7 +26,8 @@ from .agent import Action, Agent
 from .attempt import Attempt, read_task
 from .connection import connect
 from .context import AsyncContext, Context
-from .errors import Failure, Fatal, Retry, Stopped
+from .errors import Failure, Fatal, Retry, Stopped, plain
+from .limits import Limits
 from .outbox import Outbox, pause
 from .throttle import Throttle
 
@@ -40,6 +42,10 @@ KEEP_S = 0.05
 PROGRESS_S = 0.25
 CANCELLED_MS = 25 * 3600 * 1000
 FLUSH_S = 5.0
+#: Seconds of a drain. With the last reports it must end before the 30 s that Kubernetes gives a pod.
+DRAIN_S = 20.0
+#: Unexpected errors of a thread, one after the other, that end the worker.
+ERRORS_MAX = 10
 
 
 class Unfit(Exception):
@@ -50,7 +56,7 @@ class Worker:
     """Serves agents: `run()` until a signal, or `start()`, `drain()`, `wait()`."""
 
     def __init__(self, *agents: Agent, slots: int = 8, url: str = "redis://127.0.0.1:6379", prefix: str = "goalmill",
-                 drain: float = 30.0, heartbeat: float = 2.0, name: str | None = None) -> None:
+                 drain: float = DRAIN_S, heartbeat: float = 2.0, name: str | None = None) -> None:
         if not agents or slots < 1:
             raise ValueError("a worker needs an agent and a slot")
         self.agents = {agent.agent_type: agent for agent in agents}
@@ -63,7 +69,8 @@ class Worker:
         self.held: dict[tuple[str, str], Attempt] = {}  # ids of two streams may be the same
         self.change = threading.Condition()  # of `held`
         self.draining, self.forced, self.closed = threading.Event(), threading.Event(), threading.Event()
-        self.unfit: Unfit | None = None
+        self.broken: BaseException | None = None  # why the worker cannot go on
+        self.limits = Limits()
         self.busy = 0  # slots in use, by attempts that have ended but still run too
         self.jobs: queue.SimpleQueue[tuple[Attempt, Action]] = queue.SimpleQueue()
         self.runners = 0
@@ -82,32 +89,43 @@ class Worker:
         """Starts the threads; returns at once, also while Redis is away."""
         if any(action.is_async for agent in self.agents.values() for action in agent.actions.values()):
             self.loop = asyncio.new_event_loop()
-            threading.Thread(target=self.loop.run_forever, name="goalmill-loop", daemon=True).start()
+            threading.Thread(target=self._run_loop, args=(self.loop,), name="goalmill-loop", daemon=True).start()
         loops: dict[str, Callable[[], None]] = {"beat": self._beat, "pull": self._pull, "lease": self._extend, "keep": self._keep,
                                                 "listen": self._listen}
         for name, work in loops.items():
             until = self.draining if name == "pull" else self.closed
             self._spawn(name, lambda work=work, until=until: self._forever(work, until))  # type: ignore[misc]
-        self._spawn("send", self.outbox.run)
+        self._spawn("send", lambda: self._forever(self.outbox.run, self.closed))
 
     def _spawn(self, name: str, work: Callable[[], None]) -> None:
         self.threads.append(threading.Thread(target=work, name=f"goalmill-{name}", daemon=True))
         self.threads[-1].start()
 
     def _forever(self, work: Callable[[], None], until: threading.Event) -> None:
-        failures = 0
+        failures = errors = 0
         while not until.is_set():
             try:
                 work()
-                failures = 0
+                failures = errors = 0
             except (redis.RedisError, OSError) as error:
                 failures += 1
                 log.log(logging.WARNING if failures in (1, 5) else logging.DEBUG, "Redis: %s; trying again", error)
                 until.wait(pause(failures))
-            except Unfit as error:
-                self.unfit = error
-                self.drain()
-                return
+            except BaseException as error:
+                errors += 1
+                if not isinstance(error, Unfit):
+                    log.error("%s failed", threading.current_thread().name, exc_info=error)
+                if isinstance(error, Unfit) or errors > ERRORS_MAX:
+                    self.broken = error
+                    return self.draining.set()
+                until.wait(pause(errors))
+
+    def _run_loop(self, loop: asyncio.AbstractEventLoop) -> None:
+        while not self.closed.is_set():
+            try:
+                loop.run_forever()
+            except BaseException as error:  # `sys.exit` in a task of an agent
+                log.error("a task left the event loop of the async actions", exc_info=error)
 
     def drain(self) -> None:
         """Reads no new tasks; the second call releases those that run."""
@@ -152,13 +170,14 @@ class Worker:
             log.warning("the heartbeat could not be removed: %s", error)
         if self.loop is not None:
             self.loop.call_soon_threadsafe(self.loop.stop)
-        if self.unfit is not None:
-            raise self.unfit
+        if self.broken is not None:
+            raise self.broken
 
     # Heartbeats and registration
 
     def _beat(self) -> None:
-        meta = tuple(self.redis.hmget(f"{self.prefix}:meta", "instance", "protocol", "streams"))
+        *found, limits = self.redis.hmget(f"{self.prefix}:meta", "instance", "protocol", "streams", "limits")
+        meta, self.limits = tuple(found), Limits.read(limits)
         if not self.meta:  # a request to drain a former process of this name
             self.redis.delete(self.drain_key)
         if meta != self.meta:  # also when the installation was started again with an empty Redis
@@ -240,39 +259,46 @@ class Worker:
         with self.change:
             self.held |= {(attempt.stream, attempt.entry): attempt for attempt in taken}
             self.busy += len(taken)
-        if time.monotonic() - asked > BLOCK_S + MARGIN_S:  # a suspended process: the leases may have run out
-            self._extend_now(taken)
-        self._hear()
-        for attempt in taken:
-            self._begin(attempt)
+        try:
+            if time.monotonic() - asked > BLOCK_S + MARGIN_S:  # a suspended process: the leases may have run out
+                self._extend_now(taken)
+            self._hear()
+        except BaseException:
+            for attempt in taken:  # whether it is cancelled is not known
+                attempt.stop("released")
+            raise
+        finally:
+            for attempt in taken:
+                self._begin(attempt)
 
     def _read(self, stream: str, entry: str, fields: dict[str, str] | None) -> Attempt | None:
         if not fields or fields.get("v") != PROTOCOL:
             return None
         try:
             return Attempt(self, stream, entry, read_task(fields.get("data", "")))
-        except ValueError as error:
-            log.warning("entry %s of %s is no task: %s", entry, stream, error)
+        except Exception as error:
+            log.warning("entry %s of %s is no task: %s", entry, stream, plain(error))
             return None
 
     def _begin(self, attempt: Attempt) -> None:
-        if self.draining.is_set():
-            attempt.stop("released")
+        """Gives a task to a slot. What cannot begin has ended, and its slot is free again."""
         try:
-            action = self.agents[self.streams[attempt.stream]].choose(attempt.task.get("action"))
-        except Fatal as failure:
-            attempt.fail(failure)
-            return self._free(attempt)
-        if attempt.ended:
-            return self._free(attempt)
+            if self.draining.is_set():
+                attempt.stop("released")
+            if not attempt.ended:
+                return self._start(attempt, self.agents[self.streams[attempt.stream]].choose(attempt.task.get("action")))
+        except Exception as error:
+            attempt.fail(error)
+        self._free(attempt)
+
+    def _start(self, attempt: Attempt, action: Action) -> None:
         if action.is_async and self.loop is not None:
             asyncio.run_coroutine_threadsafe(self._run_async(attempt, action), self.loop)
-            return None
-        self.jobs.put((attempt, action))
+            return
         if self.runners < self.slots:
+            threading.Thread(target=self._run_jobs, name=f"goalmill-slot-{self.runners + 1}", daemon=True).start()
             self.runners += 1
-            threading.Thread(target=self._run_jobs, name=f"goalmill-slot-{self.runners}", daemon=True).start()
-        return None
+        self.jobs.put((attempt, action))
 
     def _free(self, attempt: Attempt) -> None:
         with self.change:
@@ -309,7 +335,10 @@ class Worker:
             inputs = attempt.task.get("inputs")
             if "$blob" in json.dumps(inputs):
                 inputs = await asyncio.to_thread(attempt.resolve, inputs)
-            attempt.complete(await action.fn(**action.arguments(inputs, AsyncContext(attempt))))
+            try:
+                attempt.complete(await action.fn(**action.arguments(inputs, AsyncContext(attempt))))
+            except (SystemExit, KeyboardInterrupt) as error:  # would leave the event loop
+                raise Retry(f"{type(error).__name__}: {plain(error)}", code="AGENT_EXCEPTION") from error
             throttle.record(attempt.begun_at)
         try:
             attempt.future = asyncio.ensure_future(work())
@@ -325,10 +354,14 @@ class Worker:
             self._free(attempt)
 
     def _fail(self, attempt: Attempt, error: BaseException) -> None:
-        if isinstance(error, Exception) and not isinstance(error, Failure):
-            log.warning("attempt %s of step %s failed", attempt.task["attempt"], attempt.task["step"], exc_info=error)
-        if attempt.begun and isinstance(error, Retry) and error.after is not None:
-            self._throttle(attempt).record(attempt.begun_at, error)
+        """Reports a failure, whatever was raised: no slot ends by it."""
+        try:
+            if isinstance(error, Exception) and not isinstance(error, Failure):
+                log.warning("attempt %s of step %s failed", attempt.task["attempt"], attempt.task["step"], exc_info=error)
+            if attempt.begun and isinstance(error, Retry) and error.after is not None:
+                self._throttle(attempt).record(attempt.begun_at, error)
+        except Exception as other:
+            log.error("a failure of step %s cannot be noted", attempt.task["step"], exc_info=other)
         attempt.fail(error)
 
     def _throttle(self, attempt: Attempt) -> Throttle:
