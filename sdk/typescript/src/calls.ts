@@ -1,9 +1,10 @@
 // Durable calls: recorded in the log of the plan when they end, and given back to the next attempt instead of made again.
 
-import { Fatal, toFailure, type Failure } from './errors.js';
+import { AsyncLocalStorage } from 'node:async_hooks';
+import { Fatal, plain, toFailure, type Failure } from './errors.js';
 import { digest, toJson } from './json.js';
 import type { Payloads } from './payload.js';
-import { CALL_NAME_MAX, CALLS_BYTES_MAX, CALLS_MAX, type CallBudget, type RecordedCall, type Task } from './protocol.js';
+import { CALL_NAME_MAX, type CallBudget, type RecordedCall, type Task } from './protocol.js';
 
 /** What a call, or an attempt beside its calls, has used up. */
 export interface Usage {
@@ -47,8 +48,19 @@ export class Suspended extends Error {
   override name = 'Suspended';
 }
 
+/** US dollars, or tokens, that one report may say. */
+const USED_MAX = 1e15;
+
+/** The call whose function runs here. */
+const madeHere = new AsyncLocalStorage<{ calls: Calls; name: string; isOver: boolean }>();
+
 /** The calls of one attempt. */
 export class Calls {
+  /** The log cannot have a call: the attempt has failed, whatever it returns. */
+  refused: Fatal | undefined;
+  private setOver = () => {};
+  /** Ends when a call is refused. */
+  readonly over = new Promise<void>((resolve) => (this.setOver = resolve));
   /** The call that waits: the attempt is over, whatever it returns. */
   suspended: SuspendedCall | undefined;
   private readonly recorded: RecordedCall[];
@@ -84,27 +96,47 @@ export class Calls {
     if (known !== undefined) return (await this.replay(known)) as T;
     return this.inOrder(async (before) => {
       const call: RecordedCall = { n, name, inputs, started_ms: Date.now() };
-      let isBegun = false;
+      let [isBegun, isMade] = [false, false];
       let release = () => {};
       try {
         release = await this.reserve(call, options.needs, before);
         isBegun = true;
-        const made = await make(`${this.task.plan}/${this.task.step}/${n}`);
-        const text = this.count(name, toJson(made, `the outcome of call \`${name}\``));
-        const usage = typeof options.usage === 'function' ? options.usage(made) : (options.usage ?? {});
+        const made = await this.make(name, () => make(`${this.task.plan}/${this.task.step}/${n}`));
+        isMade = true;
+        const text = this.count(name, toJson(made, `the outcome of call \`${name}\``, this.payloads.limits.nesting_max));
+        const usage = usageFields(typeof options.usage === 'function' ? options.usage(made) : (options.usage ?? {}));
         const outcome = await this.payloads.storableOutcome(text);
         await before;
-        await this.keep({ ...call, outcome, ...usageFields(usage), finished_ms: Date.now() });
+        await this.keep({ ...call, outcome, ...usage, finished_ms: Date.now() });
         // As the next attempt will get it: dates are texts, fields without a value are missing.
         return JSON.parse(text) as T;
       } catch (thrown) {
         await before;
+        if (isMade && thrown instanceof Fatal) throw this.refuse(thrown);
         await this.keepFailure(call, isBegun, thrown);
         throw thrown;
       } finally {
         release();
       }
     });
+  }
+
+  /** Runs the function of a call: no other call may begin in it. */
+  private async make<T>(name: string, run: () => T | Promise<T>): Promise<T> {
+    const here = { calls: this, name, isOver: false };
+    try {
+      return await madeHere.run(here, async () => run());
+    } finally {
+      here.isOver = true;
+    }
+  }
+
+  /** Ends the attempt: a call that the log cannot have would be made again, whatever the agent does next. */
+  private refuse(failure: Fatal): Fatal {
+    this.refused ??= failure;
+    this.hasGap = true;
+    this.setOver();
+    return failure;
   }
 
   /** Ends the attempt until somebody or something answers; gives back the answer in a later attempt. */
@@ -156,14 +188,19 @@ export class Calls {
     if (name === '' || name.length > CALL_NAME_MAX) {
       throw new Fatal(`the name of a call must have 1 to ${CALL_NAME_MAX} characters`, { code: 'CALL_INVALID' });
     }
+    if (this.refused !== undefined) throw this.refused;
     if (this.suspended !== undefined) throw new Suspended(`call \`${this.suspended.name}\` waits`);
+    const here = madeHere.getStore();
+    if (here?.calls === this && !here.isOver) {
+      const why = `call \`${name}\` is made inside the function of call \`${here.name}\``;
+      throw this.refuse(new Fatal(`${why}: durable calls cannot be nested, make one after the other`, { code: 'CALL_INVALID' }));
+    }
+    const most = this.payloads.limits.calls_max;
     const n = (this.last += 1);
     const known = this.recorded[n - 1];
     if (known?.n === n && known.name === name && (known.inputs ?? undefined) === inputs) return { n, known };
     this.recorded.length = Math.min(this.recorded.length, n - 1);
-    if (n > CALLS_MAX) {
-      throw new Fatal(`the step made more than ${CALLS_MAX} calls (\`limits.calls_max\`)`, { code: 'CALLS_EXCEEDED' });
-    }
+    if (n > most) throw this.refuse(new Fatal(`the step made more than ${most} calls (\`limits.calls_max\`)`, { code: 'CALLS_EXCEEDED' }));
     return { n };
   }
 
@@ -187,9 +224,10 @@ export class Calls {
   }
 
   private count(name: string, text: string): string {
+    const most = this.payloads.limits.calls_bytes_max;
     this.bytes += name.length + Buffer.byteLength(text);
-    if (this.bytes <= CALLS_BYTES_MAX) return text;
-    throw new Fatal(`the calls of the step have more than ${CALLS_BYTES_MAX} bytes (\`limits.calls_bytes_max\`)`, { code: 'CALLS_EXCEEDED' });
+    if (this.bytes <= most) return text;
+    throw new Fatal(`the calls of the step have more than ${most} bytes (\`limits.calls_bytes_max\`)`, { code: 'CALLS_EXCEEDED' });
   }
 
   private async keep(call: RecordedCall): Promise<void> {
@@ -207,9 +245,16 @@ export class Calls {
   }
 }
 
-/** The fields of a report for what was used up. */
+/** The fields of a report for what was used up; a `Fatal` (`ANSWER_INVALID`) if a number cannot be kept. */
 export function usageFields(usage: Usage): { cost?: number; usage?: { prompt_tokens: number; completion_tokens: number } } {
   const { cost = 0, promptTokens = 0, completionTokens = 0 } = usage;
+  for (const [name, value] of Object.entries({ cost, promptTokens, completionTokens })) {
+    const isNumber = name === 'cost' ? typeof value === 'number' : Number.isInteger(value);
+    if (!isNumber || !(value >= 0 && value <= USED_MAX)) {
+      const expected = name === 'cost' ? 'a number' : 'an integer';
+      throw new Fatal(`\`${name}\` must be ${expected} from 0 to 10^15, it is ${plain(value)} (${typeof value})`, { code: 'ANSWER_INVALID' });
+    }
+  }
   const split = promptTokens + completionTokens > 0 ? { prompt_tokens: promptTokens, completion_tokens: completionTokens } : undefined;
   return { cost: cost > 0 ? cost : undefined, usage: split };
 }

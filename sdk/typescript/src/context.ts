@@ -2,7 +2,7 @@
 
 import { Calls, Suspended, type CallOptions, type Usage, usageFields } from './calls.js';
 import { type Duration, toMs } from './duration.js';
-import { Fatal, type Failure } from './errors.js';
+import { Fatal, plain, type Failure } from './errors.js';
 import type { Log } from './log.js';
 import type { PlanDocument } from './plan.js';
 import type { CallBudget, Task } from './protocol.js';
@@ -76,7 +76,7 @@ export class Context {
 
   /** Reports progress, 0 to 1, with a line for people. */
   progress(fraction: number, message = ''): void {
-    this.host.progress(Math.min(1, Math.max(0, fraction)), message.slice(0, 1_000));
+    this.host.progress(Math.min(1, Math.max(0, fraction)), plain(message ?? '').slice(0, 1_000));
   }
 
   /** Writes a line to the log of the worker, with plan, step and attempt. */
@@ -84,8 +84,9 @@ export class Context {
     this.host.log('info', message, { plan: this.plan, step: this.step, attempt: this.attempt, ...fields });
   }
 
-  /** Adds what the attempt has used up beside its durable calls. */
+  /** Adds what the attempt has used up beside its durable calls; a `Fatal` (`ANSWER_INVALID`) if a number cannot be kept. */
   addUsage({ cost = 0, promptTokens = 0, completionTokens = 0 }: Usage): void {
+    usageFields({ cost, promptTokens, completionTokens });
     this.used.cost += cost;
     this.used.promptTokens += promptTokens;
     this.used.completionTokens += completionTokens;
@@ -93,7 +94,13 @@ export class Context {
 
   /** Suggests a change of the rest of the plan; `priority` 8 to 10 triggers a revision. */
   suggest(description: string, options: { priority?: number; step?: string } = {}): void {
-    if (this.suggestions.length < 20) this.suggestions.push({ description, ...options });
+    const { priority, step } = options;
+    if (this.suggestions.length >= 20) return;
+    this.suggestions.push({
+      description: plain(description),
+      ...(Number.isInteger(priority) && { priority }),
+      ...(step !== undefined && { step: plain(step) }),
+    });
   }
 
   /**

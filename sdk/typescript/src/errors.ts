@@ -18,6 +18,25 @@ export interface Failure {
 
 /** Characters of a message. */
 const MESSAGE_CHARS_MAX = 4_000;
+const CLASSES = new Set<unknown>(['transient', 'permanent', 'timeout', 'rate_limited', 'constraint_violation']);
+
+/** A text of any value, which UTF-8 can say: of an error its message; never throws. @internal */
+export function plain(value: unknown): string {
+  try {
+    const text = value instanceof Error ? value.message || value.name : value;
+    return String(text).slice(0, MESSAGE_CHARS_MAX).toWellFormed();
+  } catch {
+    return `a ${typeof value} without a text`;
+  }
+}
+
+function codeOf(code: unknown, missing: string): string {
+  return code == null || code === '' ? missing : plain(code);
+}
+
+function classOf<T extends FailureClass>(kind: T | undefined, missing: T): T {
+  return CLASSES.has(kind) ? kind! : missing;
+}
 
 /** Thrown when another attempt may succeed. With `after` the step waits so long and uses no retry. */
 export class Retry extends Error {
@@ -27,7 +46,7 @@ export class Retry extends Error {
 
   constructor(message = 'another attempt may succeed', options: { after?: Duration; code?: string } = {}) {
     super(message);
-    this.code = options.code ?? 'RETRY';
+    this.code = codeOf(options.code, 'RETRY');
     this.afterMs = options.after === undefined ? undefined : toMs(options.after);
   }
 }
@@ -40,8 +59,8 @@ export class Fatal extends Error {
 
   constructor(message: string, options: { code?: string; class?: 'permanent' | 'constraint_violation' } = {}) {
     super(message);
-    this.code = options.code ?? 'FAILED';
-    this.class = options.class ?? 'permanent';
+    this.code = codeOf(options.code, 'FAILED');
+    this.class = classOf(options.class, 'permanent');
   }
 }
 
@@ -50,9 +69,11 @@ export class PartialResult<T = unknown> {
   readonly errors: Failure[];
 
   /** `missing` says what is missing and why. */
-  constructor(readonly outputs: T, missing: string | { code: string; message: string; class?: FailureClass }[]) {
-    const list = typeof missing === 'string' ? [{ code: 'INCOMPLETE', message: missing }] : missing;
-    this.errors = list.map(({ code, message, class: kind }) => ({ class: kind ?? 'permanent', code, message }));
+  constructor(readonly outputs: T, missing: string | { code?: string; message: string; class?: FailureClass }[]) {
+    const list: Exclude<typeof missing, string> = typeof missing === 'string' ? [{ message: missing }] : missing;
+    this.errors = list.map(({ code, message, class: kind }) => {
+      return { class: classOf(kind, 'permanent'), code: codeOf(code, 'INCOMPLETE'), message: plain(message) };
+    });
   }
 }
 
@@ -83,8 +104,7 @@ export class PlanFailed extends GoalmillError {
 
 /** The failure that a thrown value stands for: any error but `Fatal` may pass. @internal */
 export function toFailure(thrown: unknown): Failure {
-  const text = thrown instanceof Error ? thrown.message || thrown.name : String(thrown);
-  const message = text.slice(0, MESSAGE_CHARS_MAX).toWellFormed();
+  const message = plain(thrown);
   if (thrown instanceof Fatal) return { class: thrown.class, code: thrown.code, message };
   if (!(thrown instanceof Retry)) return { class: 'transient', code: 'AGENT_EXCEPTION', message };
   if (thrown.afterMs === undefined) return { class: 'transient', code: thrown.code, message };

@@ -2,17 +2,15 @@
 
 import { createHash } from 'node:crypto';
 import { Fatal } from './errors.js';
-
-/** Nested lists and objects of an answer (`limits.nesting_max`). */
-const NESTING_MAX = 64;
+import { LIMITS } from './protocol.js';
 
 /** The JSON of `value`. Refuses what JSON cannot say: it would be dropped or become `null`. */
-export function toJson(value: unknown, what: string): string {
-  check(value, '', 0, what);
+export function toJson(value: unknown, what: string, nestingMax = LIMITS.nesting_max): string {
+  check(value, '', nestingMax, nestingMax, what);
   return JSON.stringify(value) ?? 'null';
 }
 
-function check(value: unknown, at: string, depth: number, what: string): void {
+function check(value: unknown, at: string, left: number, most: number, what: string): void {
   switch (typeof value) {
     case 'string':
       if (!value.isWellFormed()) refuse(what, at, 'holds an unpaired surrogate');
@@ -28,13 +26,13 @@ function check(value: unknown, at: string, depth: number, what: string): void {
     case 'object': {
       if (value === null) return;
       if (typeof (value as { toJSON?: unknown }).toJSON === 'function') {
-        return check((value as { toJSON(): unknown }).toJSON(), at, depth + 1, what);
+        return check((value as { toJSON(): unknown }).toJSON(), at, left - 1, most, what);
       }
       if (value instanceof Map || value instanceof Set) return refuse(what, at, 'is a Map or a Set: make it an object or a list');
-      if (depth >= NESTING_MAX) return refuse(what, at, `has more than ${NESTING_MAX} nested lists and objects`);
+      if (left <= 0) return refuse(what, at, `has more than ${most} nested lists and objects (\`limits.nesting_max\`)`);
       for (const key in value) {
         if (!key.isWellFormed()) refuse(what, at, 'has a name with an unpaired surrogate');
-        check((value as Record<string, unknown>)[key], `${at}/${key}`, depth + 1, what);
+        check((value as Record<string, unknown>)[key], `${at}/${key}`, left - 1, most, what);
       }
       return;
     }

@@ -3,7 +3,7 @@
 import { randomBytes } from 'node:crypto';
 import type { Redis } from 'ioredis';
 import { Fatal, Retry } from './errors.js';
-import { BLOB_MS, INLINE_BYTES_MAX, Keys, OUTCOME_BYTES_MAX, PAYLOAD_BYTES_MAX, type Task } from './protocol.js';
+import { BLOB_MS, Keys, LIMITS, type Limits, OUTCOME_BYTES_MAX, type Task } from './protocol.js';
 import { backoffMs } from './redis.js';
 
 /** Smaller fields are not stored: their references would be no shorter. */
@@ -16,6 +16,7 @@ export class Payloads {
     private readonly keys: Keys,
     private readonly task: Task,
     private readonly checkRunning: () => void,
+    readonly limits: Limits = LIMITS,
   ) {}
 
   /** The inputs of the task, with their references replaced. */
@@ -29,8 +30,9 @@ export class Payloads {
     if (isReference(value)) {
       const text = await this.get(value.$blob);
       read.bytes += text.length;
-      if (read.bytes > PAYLOAD_BYTES_MAX) {
-        throw new Fatal(`the inputs have more than ${PAYLOAD_BYTES_MAX} bytes`, { code: 'INPUT_TOO_LARGE' });
+      const most = this.limits.payload_bytes_max;
+      if (read.bytes > most) {
+        throw new Fatal(`the inputs have more than ${most} bytes (\`limits.payload_bytes_max\`)`, { code: 'INPUT_TOO_LARGE' });
       }
       return this.resolve(parse(text), read);
     }
@@ -53,7 +55,7 @@ export class Payloads {
   async storableOutcome(text: string): Promise<unknown> {
     const bytes = Buffer.byteLength(text);
     const outcome: unknown = JSON.parse(text);
-    return bytes > OUTCOME_BYTES_MAX || isReference(outcome) ? this.store(text, bytes) : outcome;
+    return bytes > Math.min(OUTCOME_BYTES_MAX, this.limits.inline_bytes_max) || isReference(outcome) ? this.store(text, bytes) : outcome;
   }
 
   /**
@@ -61,10 +63,11 @@ export class Payloads {
    * steps can read the rest.
    */
   async storableOutputs(outputs: unknown, text: string): Promise<unknown> {
-    let bytes = text.length > INLINE_BYTES_MAX / 3 ? Buffer.byteLength(text) : text.length;
-    if (bytes <= INLINE_BYTES_MAX) return outputs;
-    if (bytes > PAYLOAD_BYTES_MAX) {
-      throw new Fatal(`the outputs have ${bytes} bytes, at most ${PAYLOAD_BYTES_MAX} are taken`, { code: 'OUTPUT_TOO_LARGE' });
+    const { inline_bytes_max: inline, payload_bytes_max: most } = this.limits;
+    let bytes = text.length > inline / 3 ? Buffer.byteLength(text) : text.length;
+    if (bytes <= inline) return outputs;
+    if (bytes > most) {
+      throw new Fatal(`the outputs have ${bytes} bytes, at most ${most} are taken (\`limits.payload_bytes_max\`)`, { code: 'OUTPUT_TOO_LARGE' });
     }
     const value: unknown = JSON.parse(text);
     if (value === null || typeof value !== 'object' || Array.isArray(value)) return this.store(text, bytes);
@@ -74,12 +77,12 @@ export class Payloads {
       return { name, json, size: Buffer.byteLength(json) };
     });
     for (const { name, json, size } of sized.sort((a, b) => b.size - a.size)) {
-      if (bytes <= INLINE_BYTES_MAX || size < FIELD_BYTES_MIN) break;
+      if (bytes <= inline || size < FIELD_BYTES_MIN) break;
       fields[name] = await this.store(json, size);
       bytes -= size - JSON.stringify(fields[name]).length;
     }
     const left = JSON.stringify(fields);
-    return bytes <= INLINE_BYTES_MAX ? fields : this.store(left, Buffer.byteLength(left));
+    return bytes <= inline ? fields : this.store(left, Buffer.byteLength(left));
   }
 
   private async get(key: string): Promise<string> {

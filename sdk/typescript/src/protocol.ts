@@ -8,20 +8,40 @@ export const PROTOCOL = '1';
 export const GROUP = 'workers';
 /** The version of this package. */
 export const VERSION = '0.1.0';
-/** Bytes of outputs in a report; larger ones are stored (`limits.inline_bytes_max`). */
-export const INLINE_BYTES_MAX = 256 << 10;
-/** Bytes of outputs (`limits.payload_bytes_max`). */
-export const PAYLOAD_BYTES_MAX = 2 << 20;
 /** Bytes of the outcome of a call in a report; larger ones are stored, because every further attempt carries them. */
 export const OUTCOME_BYTES_MAX = 16 << 10;
-/** Calls of a step (`limits.calls_max`). */
-export const CALLS_MAX = 200;
-/** Bytes of all outcomes of a step (`limits.calls_bytes_max`). */
-export const CALLS_BYTES_MAX = 8 << 20;
 /** Characters of the name of a call. */
 export const CALL_NAME_MAX = 200;
 /** How long stored payloads are kept, in milliseconds: the longest duration of a plan. */
 export const BLOB_MS = 604_800_000;
+
+/** Limits of the installation that workers apply, under their names in the settings (`limits.calls_max`). */
+export interface Limits {
+  /** Calls of a step, and bytes of all their outcomes. */
+  calls_max: number;
+  calls_bytes_max: number;
+  /** Bytes of outputs in a report; larger ones are stored. Bytes of outputs at all. */
+  inline_bytes_max: number;
+  payload_bytes_max: number;
+  /** Nested lists and objects of an answer. */
+  nesting_max: number;
+}
+
+/** The limits where the schedulers write none. */
+export const LIMITS: Readonly<Limits> = {
+  calls_max: 200,
+  calls_bytes_max: 8 << 20,
+  inline_bytes_max: 256 << 10,
+  payload_bytes_max: 2 << 20,
+  nesting_max: 64,
+};
+
+/** The limits of the installation: the field `limits` of `goalmill:meta`, which its schedulers write. */
+export function readLimits(field: string | null | undefined): Limits {
+  const found = JSON.parse(field ?? '{}') as Partial<Limits>;
+  const named = (Object.keys(LIMITS) as (keyof Limits)[]).filter((name) => Number.isSafeInteger(found[name]));
+  return { ...LIMITS, ...Object.fromEntries(named.map((name) => [name, found[name]])) };
+}
 
 /** What may still be used up. */
 export interface CallBudget {

@@ -3,11 +3,13 @@
 import type { Redis } from 'ioredis';
 import type { Agent } from './agent.js';
 import { Fatal } from './errors.js';
-import { GROUP, type Keys, PROTOCOL } from './protocol.js';
+import { GROUP, type Keys, LIMITS, type Limits, PROTOCOL, readLimits } from './protocol.js';
 
 /** The registration of one worker. */
 export class Registration {
   private instance: string | undefined;
+  /** Those of the installation, read with each heartbeat. */
+  limits: Limits = LIMITS;
 
   constructor(
     private readonly redis: Redis,
@@ -37,7 +39,7 @@ export class Registration {
 
   /** The task streams, from what the schedulers have written about the installation. */
   async readStreams(): Promise<Map<string, Agent>> {
-    const [instance, protocol, patterns] = await this.redis.hmget(this.keys.meta(), 'instance', 'protocol', 'streams');
+    const [instance, protocol, patterns, limits] = await this.redis.hmget(this.keys.meta(), 'instance', 'protocol', 'streams', 'limits');
     if (instance == null || protocol == null || patterns == null) {
       throw new Error(`\`${this.keys.meta()}\` is missing: no scheduler has started with this Redis`);
     }
@@ -46,6 +48,7 @@ export class Registration {
       throw new Error(`Redis holds another installation (${instance}) than before (${this.instance}): its data were lost; restore them, or restart this worker`);
     }
     this.instance = instance;
+    this.limits = readLimits(limits);
     const streams = new Map<string, Agent>();
     for (const pattern of patterns.split(' ')) {
       if (pattern.replace('<agent_type>', '').includes('<')) {

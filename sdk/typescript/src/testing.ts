@@ -6,7 +6,7 @@ import type { Redis } from 'ioredis';
 import type { Agent } from './agent.js';
 import { Calls } from './calls.js';
 import { Context } from './context.js';
-import type { Failure } from './errors.js';
+import { type Failure, toFailure } from './errors.js';
 import type { Report } from './held_tasks.js';
 import { type Log } from './log.js';
 import { Payloads } from './payload.js';
@@ -122,7 +122,8 @@ class TestKit {
     const calls = new Calls(task, payloads, () => {}, record);
     const context = new Context(task, { calls, startedMs, signal: new AbortController().signal, log: this.log, progress: () => {} });
     const ended = await runAction(this.agents.get(task.agent_type)!, task, context, payloads);
-    const report: Report = calls.suspended ? { what: 'suspended', suspended: calls.suspended } : ended;
+    const report: Report = calls.refused ? { what: 'failed', failure: toFailure(calls.refused) }
+      : calls.suspended ? { what: 'suspended', suspended: calls.suspended } : ended;
     this.send({ report: { ...head, ...report, ...context.collected(), finished_ms: Date.now() } });
   }
 }

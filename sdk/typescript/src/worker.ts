@@ -7,7 +7,7 @@ import type { Agent } from './agent.js';
 import { Calls, Suspended } from './calls.js';
 import { Context } from './context.js';
 import { type Duration, toMs } from './duration.js';
-import { Fatal, PartialResult, Retry, toFailure } from './errors.js';
+import { Fatal, PartialResult, plain, Retry, toFailure } from './errors.js';
 import { Held, HeldTasks, LEASE_MARGIN_MS, type Report } from './held_tasks.js';
 import { toJson } from './json.js';
 import { type Log, writeLog } from './log.js';
@@ -28,7 +28,7 @@ export interface ServeOptions {
   slots?: number;
   /** `redis.prefix` of the installation (`goalmill`). */
   prefix?: string;
-  /** How long running tasks may take after SIGTERM (30 s). */
+  /** How long running tasks may take after SIGTERM (20 s). */
   drain?: Duration;
   /** The name of this worker; unique. */
   id?: string;
@@ -47,6 +47,8 @@ const PACED_PULL_MAX = 4;
 const HEARTBEAT_MS = 2_000;
 /** Time to send the last reports; to remove the heartbeat. */
 const FLUSH_MS = 5_000;
+/** The default of `drain`. With the last reports it must end before the 30 s that Kubernetes gives a pod. */
+const DRAIN_MS = 20_000;
 const DEREGISTER_MS = 1_000;
 /** Cancelled attempts that are remembered. */
 const CANCELLED_MAX = 100_000;
@@ -103,7 +105,7 @@ class Worker {
     this.id = options.id ?? `${host}-${randomBytes(5).toString('hex')}`;
     this.slots = options.slots ?? 8;
     if (!Number.isSafeInteger(this.slots) || this.slots < 1) throw new TypeError('`slots` is a number from 1');
-    this.drainMs = toMs(options.drain ?? '30s');
+    this.drainMs = toMs(options.drain ?? DRAIN_MS);
     this.keys = new Keys(options.prefix ?? 'goalmill');
     this.log = options.log ?? writeLog;
     const url = options.redis ?? process.env.GOALMILL_REDIS_URL ?? 'redis://127.0.0.1:6379';
@@ -270,13 +272,22 @@ class Worker {
     void this.attempt(held);
   }
 
-  /** Runs one attempt and reports it. */
+  /** Runs one attempt and reports it, whatever is thrown. */
   private async attempt(held: Held): Promise<void> {
+    try {
+      this.end(held, await this.outcome(held));
+    } catch (thrown) {
+      this.log('error', `step ${held.task.step} has no outcome: ${plain(thrown)}`, { plan: held.task.plan });
+      this.end(held, failed(thrown));
+    }
+  }
+
+  private async outcome(held: Held): Promise<Report> {
     const throttle = this.throttles.get(held.agent)!;
     const refusal = await throttle.turn(held.controller.signal);
-    if (refusal !== undefined || held.stopped !== undefined) return this.end(held, { what: 'failed', failure: refusal });
+    if (refusal !== undefined || held.stopped !== undefined) return { what: 'failed', failure: refusal };
     [held.startedMs, held.begunAt] = [Date.now(), performance.now()];
-    const payloads = new Payloads(this.main, this.keys, held.task, () => this.checkRunning(held));
+    const payloads = new Payloads(this.main, this.keys, held.task, () => this.checkRunning(held), this.registration.limits);
     const calls = new Calls(held.task, payloads, () => this.checkRunning(held), (call) => this.record(held, call));
     const context = new Context(held.task, {
       calls, startedMs: held.startedMs, signal: held.controller.signal, log: this.log,
@@ -285,10 +296,14 @@ class Worker {
     this.executing += 1;
     const work = runAction(held.agent, held.task, context, payloads);
     void work.finally(() => { this.executing -= 1; });
-    const ended = (await Promise.race([work, held.interrupted])) ?? { what: 'released' };
+    const ended = (await Promise.race([work, held.interrupted, calls.over])) ?? { what: 'released' };
+    if (calls.refused !== undefined) {
+      held.controller.abort(calls.refused);
+      return { ...failed(calls.refused), ...context.collected() };
+    }
     if (ended.outputs !== undefined || ended.failure?.class === 'rate_limited') throttle.record(held.begunAt, ended.failure);
     const report = calls.suspended ? { what: 'suspended', suspended: calls.suspended } : ended;
-    this.end(held, { ...report, ...context.collected() });
+    return { ...report, ...context.collected() };
   }
 
   /** Reports how an attempt has ended, or what stopped it. */
@@ -359,6 +374,6 @@ async function execute(agent: Agent, task: Task, context: Context, payloads: Pay
   const isPartial = result instanceof PartialResult;
   let outputs: unknown = (isPartial ? result.outputs : result) ?? {};
   if (output !== undefined && !isPartial) outputs = await validate(output, outputs, 'the outputs do not match', 'OUTPUT_INVALID');
-  const stored = await payloads.storableOutputs(outputs, toJson(outputs, 'the outputs'));
+  const stored = await payloads.storableOutputs(outputs, toJson(outputs, 'the outputs', payloads.limits.nesting_max));
   return isPartial ? { what: 'partial_success', outputs: stored, errors: result.errors } : { what: 'completed', outputs: stored };
 }

@@ -4,11 +4,11 @@ import { createServer } from 'node:http';
 import { readFileSync } from 'node:fs';
 import test from 'node:test';
 import * as goalmill from 'goalmill';
-import { agent, connect, Fatal, GoalmillError, Retry } from 'goalmill';
-import { Calls } from '../dist/calls.js';
+import { agent, connect, Fatal, GoalmillError, PartialResult, Retry } from 'goalmill';
+import { Calls, usageFields } from '../dist/calls.js';
 import { toFailure } from '../dist/errors.js';
 import { digest, toJson } from '../dist/json.js';
-import { readTask } from '../dist/protocol.js';
+import { LIMITS, readLimits, readTask } from '../dist/protocol.js';
 import { parseAddress } from '../dist/redis.js';
 import { Throttle } from '../dist/throttle.js';
 import { freePort } from './servers.mjs';
@@ -58,6 +58,64 @@ test('errors become failures of their class', () => {
   assert.equal(toFailure(new Error('x'.repeat(10_000))).message.length, 4_000);
 });
 
+test('whatever is thrown has a class, a code and a message', () => {
+  const odd = Object.defineProperty(new Error(), 'message', { get() { throw new Error('none'); } });
+  for (const thrown of [Object.create(null), odd, undefined, Symbol('x'), new Error('a\ud800'), new Fatal(new Error('x'), { code: 404, class: 'odd' }), new Retry('x', { code: null })]) {
+    const { class: kind, code, message } = toFailure(thrown);
+    assert.ok(['transient', 'permanent'].includes(kind) && [code, message].every((text) => typeof text === 'string' && text !== '' && text.isWellFormed()));
+  }
+  assert.equal(toFailure(new Fatal('x', { code: 404 })).code, '404');
+  const { errors } = new PartialResult({}, [{ message: 'b is missing' }, { code: 7, message: new Error('c'), class: 'odd' }]);
+  assert.deepEqual(errors, [{ class: 'permanent', code: 'INCOMPLETE', message: 'b is missing' }, { class: 'permanent', code: '7', message: 'c' }]);
+});
+
+test('what was used up must be numbers', () => {
+  for (const usage of [{ cost: '0.1' }, { promptTokens: 1.5 }, { cost: NaN }, { completionTokens: -1 }, { cost: 1e16 }]) {
+    assert.throws(() => usageFields(usage), (error) => error instanceof Fatal && error.code === 'ANSWER_INVALID', JSON.stringify(usage));
+  }
+  assert.deepEqual(usageFields({ cost: 0.5, promptTokens: 3 }), { cost: 0.5, usage: { prompt_tokens: 3, completion_tokens: 0 } });
+});
+
+test('limits are those of the installation', () => {
+  assert.deepEqual(readLimits(null), LIMITS);
+  assert.deepEqual(readLimits('{"calls_max":5,"inline_bytes_max":"x","later":1}'), { ...LIMITS, calls_max: 5 });
+});
+
+test('a call that the log cannot have ends the attempt', async () => {
+  for (const [limits, make, code, why] of [
+    [{ ...LIMITS, calls_max: 2 }, () => 1, 'CALLS_EXCEEDED', /limits\.calls_max/],
+    [{ ...LIMITS, calls_bytes_max: 8 }, () => 'xxx', 'CALLS_EXCEEDED', /limits\.calls_bytes_max/],
+    [LIMITS, () => NaN, 'ANSWER_INVALID', /NaN/],
+  ]) {
+    const { calls, reported } = callsOf({}, limits);
+    const all = async () => { for (let n = 0; n < 3; n += 1) await calls.call('a', make, {}); };
+    await assert.rejects(all, (error) => error instanceof Fatal && error.code === code && why.test(error.message));
+    await calls.over;
+    assert.equal(calls.refused.code, code);
+    const made = reported.length;
+    await assert.rejects(calls.call('b', () => 1, {}), { code }); // whatever the agent does with the error
+    assert.equal(reported.length, made);
+  }
+  const { calls } = callsOf({});
+  await assert.rejects(calls.call('a', () => 1, { usage: { cost: '1' } }), { code: 'ANSWER_INVALID' });
+  assert.equal(calls.refused.code, 'ANSWER_INVALID');
+});
+
+test('a call inside a call is refused, and one beside it or after it is not', async () => {
+  const { calls } = callsOf({});
+  let late;
+  const inner = async () => { late = new Promise((resolve) => setTimeout(resolve, 20)).then(() => calls.call('late', () => 3, {})); return 1; };
+  assert.deepEqual(await Promise.all([calls.call('a', inner, {}), calls.call('b', async () => 2, {})]), [1, 2]);
+  assert.equal(await late, 3);
+  const other = callsOf({}).calls;
+  assert.equal(await calls.call('c', () => other.call('d', () => 4, {}), {}), 4);
+  const why = /`inner` is made inside the function of call `outer`/;
+  await assert.rejects(calls.call('outer', () => calls.call('inner', () => 5, {}), {}), why);
+  assert.equal(calls.refused.code, 'CALL_INVALID');
+  const waiting = callsOf({}).calls;
+  await assert.rejects(waiting.call('pay', () => waiting.wait('approve', { for: 'approval', text: 'pay?' }), {}), /cannot be nested/);
+});
+
 test('entries that are no tasks are told apart', () => {
   const task = { plan: 'p0-a', step: 's', token: 't', agent_type: 'a', reply: 'r', idempotency_key: 'k', attempt: 1, timeout_ms: 1, lease_ms: 1 };
   assert.equal(readTask(JSON.stringify(task)).step, 's');
@@ -100,9 +158,9 @@ test('one refusal holds all, and they start one after the other at the pace that
 });
 
 /** The calls of an attempt, and what they report. */
-function callsOf(task) {
+function callsOf(task, limits = LIMITS) {
   const reported = [];
-  const payloads = { storableOutcome: async (text) => JSON.parse(text), outcome: async (outcome) => outcome };
+  const payloads = { limits, storableOutcome: async (text) => JSON.parse(text), outcome: async (outcome) => outcome };
   const calls = new Calls({ plan: 'p0-a', step: 's', ...task }, payloads, () => {}, async (call) => void reported.push(call));
   return { calls, reported };
 }
