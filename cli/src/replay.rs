@@ -211,6 +211,7 @@ mod tests {
             submission: "s".into(),
             source: "test".into(),
             secret: "secret".into(),
+            salt: String::new(),
             fingerprint: String::new(),
             parent: None,
             traceparent: None,

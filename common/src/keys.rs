@@ -211,6 +211,11 @@ impl Keys {
         self.key("loads")
     }
 
+    /// HASH: purpose → a secret of the installation, which only schedulers read.
+    pub fn secrets(&self) -> String {
+        self.key("secrets")
+    }
+
     /// HASH: token id → token as JSON; of its secret only the SHA-256.
     pub fn tokens(&self) -> String {
         self.key("tokens")

@@ -36,6 +36,7 @@ use crate::scheduler::{self, Scheduler};
 use crate::shard::trial::Trial;
 use crate::shard::{Membership, OwnedShards};
 use crate::start_status::StartStatus;
+use crate::token_secret::TokenSecret;
 use crate::traces::{self, Exporter, Traces};
 use crate::watchdog::{self, Connect};
 use crate::{api, busy_poll, event_stream, gauges, goal_streams, intake, reaper, reconcile};
@@ -210,11 +211,18 @@ pub(crate) async fn assemble(
         Hooks::start(&settings.hooks, hooks, random.clone(), &tasks, &stop).map_err(SchedulerStartError::Hook)?;
     // What is wrong with the settings is said at once; only then the store is waited for.
     let meta = open(broker.as_ref(), &install, status).await?;
+    let token_secret = loop {
+        match TokenSecret::open(broker.as_ref(), &random).await {
+            Ok(secret) => break secret,
+            Err(error) => status.wait_after(error).await?,
+        }
+    };
     let (traces, traced) =
         exporter.map(|exporter| Traces::new(exporter, meta.instance.clone(), &settings.models)).unzip();
     let scheduler = Scheduler {
         id,
         instance: meta.instance,
+        token_secret,
         policy: Arc::new(scheduler::policy(&settings)),
         shards: meta.shards,
         directory,

@@ -36,6 +36,7 @@ mod shard_client;
 mod start_status;
 mod stored_plans;
 mod submission;
+mod token_secret;
 #[cfg_attr(not(feature = "otel"), path = "traces_disabled.rs")]
 mod traces;
 mod unused_agent_types;

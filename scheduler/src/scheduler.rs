@@ -28,6 +28,7 @@ use crate::hooks::Hooks;
 use crate::namespace_limits::NamespaceLimits;
 use crate::payload_cache::PayloadCache;
 use crate::plan_reader::PlanReader;
+use crate::token_secret::TokenSecret;
 use crate::traces::Traces;
 
 /// One scheduler process, or one of several in a test.
@@ -36,6 +37,7 @@ pub(crate) struct Scheduler {
     pub(crate) id: String,
     /// The id of the installation.
     pub(crate) instance: String,
+    pub(crate) token_secret: TokenSecret,
     pub(crate) settings: Settings,
     /// The action policy of the settings.
     pub(crate) policy: Arc<Policy>,

@@ -368,6 +368,7 @@ mod tests {
                 submission: "s".into(),
                 source: "test".into(),
                 secret: "x".into(),
+                salt: String::new(),
                 fingerprint: String::new(),
                 parent: None,
                 traceparent: None,

@@ -122,11 +122,11 @@ impl Record {
 
     /// One line of an exported log: `{"seq":…,"type":…,"time":…,"step_id":…,"attempt":…,"data":…}`.
     ///
-    /// The word that attempt tokens are made from is left out; the folded view does not depend on it.
+    /// The words that attempt tokens are made from are left out; the folded view does not depend on it.
     pub fn to_line(&self) -> String {
         let mut out = Vec::with_capacity(160);
         if let Event::Plan(PlanEvent::GoalAccepted(accepted)) = &self.event {
-            let accepted = Box::new(GoalAccepted { secret: String::new(), ..accepted.as_ref().clone() });
+            let accepted = Box::new(GoalAccepted { secret: String::new(), salt: String::new(), ..accepted.as_ref().clone() });
             let event = Event::Plan(PlanEvent::GoalAccepted(accepted));
             Self { event, actor: self.actor.clone(), ..*self }.write(&mut out, true);
         } else {
@@ -273,6 +273,7 @@ mod tests {
             submission: "s".into(),
             source: "test".into(),
             secret: "open-sesame".into(),
+            salt: String::new(),
             fingerprint: String::new(),
             parent: None,
             traceparent: None,

@@ -159,10 +159,13 @@ pub struct GoalAccepted {
     pub submission: String,
     /// Where it came from: CloudEvents `source`.
     pub source: String,
-    /// Attempt tokens are made from this word, so that no attempt needs one stored. It stays in the journal: an
-    /// exported line has none.
+    /// What attempt tokens of a plan of an earlier version are made from. It stays in the journal: an exported line has
+    /// none.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub secret: String,
+    /// Random, and part of what attempt tokens are made from, besides a key that is in no log. An exported line has none.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub salt: String,
     /// The [`crate::command::fingerprint`] of the caller's body: another body under the same key is refused.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub fingerprint: String,

@@ -33,7 +33,7 @@ impl PlanState {
             family: self.parent().map(|parent| parent.family().clone()),
             step: spec.id.clone(),
             attempt: step.attempt,
-            token: self.token(i).expect("the step exists"),
+            token: self.token(i, context.token_key).expect("the step exists"),
             agent_type,
             action: other.unwrap_or(&spec.action).clone(),
             description: spec.description.clone(),

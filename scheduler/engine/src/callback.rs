@@ -11,7 +11,7 @@ use goalmill_common::status::StepStatus;
 use crate::decide::{Turn, not_allowed};
 use crate::graph::StepIndex;
 use crate::report::Spent;
-use crate::{EngineContext, PlanState, Rejection};
+use crate::{EngineContext, PlanState, Rejection, TokenKey};
 
 /// The worker that the log names for what comes by callback.
 const CALLBACK: &str = "callback";
@@ -87,15 +87,15 @@ impl PlanState {
     }
 
     /// The token that the callback of an attempt must bring; `None` for a step without one.
-    pub fn callback_token(&self, i: StepIndex, attempt: u32) -> Option<AttemptToken> {
+    pub fn callback_token(&self, i: StepIndex, attempt: u32, key: TokenKey) -> Option<AttemptToken> {
         let spec = self.plan.steps.get(i.as_usize()).filter(|spec| spec.callback)?;
-        Some(self.key.callback_token(&spec.id, attempt))
+        Some(key.callback_token(&self.accepted, &spec.id, attempt))
     }
 
     /// Where the current attempt's outcome may be sent.
     pub(crate) fn task_callback(&self, i: StepIndex, context: &EngineContext) -> Option<TaskCallback> {
         let attempt = self.steps[i].attempt;
-        let token = self.callback_token(i, attempt)?;
+        let token = self.callback_token(i, attempt, context.token_key)?;
         let (base, plan, step) = (&context.callback_base, self.id(), &self.plan.steps[i].id);
         Some(TaskCallback { url: format!("{base}/v1/callbacks/{plan}/{step}/{attempt}"), token })
     }

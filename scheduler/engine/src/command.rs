@@ -18,6 +18,7 @@ use crate::HookAnswer;
 use crate::graph::StepIndex;
 use crate::payload_loads::LoadedPayload;
 use crate::recording::InputRecording;
+use crate::token::TokenKey;
 
 /// A command or a [`SubmitCommand`], with its time, random number and actor: the engine reads no clock and draws no
 /// number.
@@ -37,8 +38,8 @@ pub struct Envelope<C = Command> {
 #[derive(Clone, Debug, PartialEq)]
 pub struct SubmitCommand {
     pub plan_id: PlanId,
-    /// An unguessable secret; attempt tokens are derived from it.
-    pub secret: String,
+    /// Random: a plan that gets the id of an earlier one has other attempt tokens.
+    pub salt: String,
     pub submit: Submit,
 }
 
@@ -151,6 +152,8 @@ pub struct EngineContext {
     pub reply: String,
     /// What the addresses of callbacks begin with: scheme, host and port.
     pub callback_base: String,
+    /// The key of attempt tokens.
+    pub token_key: TokenKey,
     /// How inputs of attempts are recorded; `None` for not at all.
     pub recording: Option<InputRecording>,
 }

@@ -146,7 +146,7 @@ impl Turn<'_> {
         if self.state.has_sub_plan(i) {
             self.ask_sub_plan(i, Verb::Cancel { reason: "the parent step has ended".into() });
         } else {
-            self.effects.extend(self.state.token(i).map(Effect::Cancel));
+            self.effects.extend(self.state.token(i, self.context.token_key).map(Effect::Cancel));
         }
     }
 

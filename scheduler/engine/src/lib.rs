@@ -103,5 +103,6 @@ pub use revise::validate_revision;
 pub use state::PlanState;
 pub use step_snapshot::StepSnapshot;
 pub use submit::{Engine, submit};
+pub use token::TokenKey;
 pub use transitions::{plan_transition, step_transition};
 pub use view::SummarySnapshot;

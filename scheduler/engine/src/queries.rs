@@ -10,7 +10,7 @@ use goalmill_common::number::to_u32;
 use goalmill_common::plan::{Plan, StepKind, Strategy};
 use goalmill_common::status::{Counts, PlanStatus, StepStatus};
 
-use crate::PlanState;
+use crate::{PlanState, TokenKey};
 use crate::graph::StepIndex;
 use crate::state::{JoinState, StepState, at};
 use crate::waiting::Waiting;
@@ -254,9 +254,9 @@ impl PlanState {
     }
 
     /// The token of the step's current attempt.
-    pub fn token(&self, i: StepIndex) -> Option<AttemptToken> {
+    pub fn token(&self, i: StepIndex, key: TokenKey) -> Option<AttemptToken> {
         let (spec, state) = (self.plan.steps.get(i.as_usize())?, self.steps.get(i.as_usize())?);
-        Some(self.key.token(&spec.id, state.attempt))
+        Some(key.token(&self.accepted, &spec.id, state.attempt))
     }
 
     /// Estimated seconds on the longest path.

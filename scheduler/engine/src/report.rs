@@ -23,7 +23,7 @@ impl Turn<'_> {
         let step = &self.state.steps[i];
         let stale = || Rejection::StaleAttempt { step: report.step.clone(), attempt: report.attempt };
         let current = step.attempt == report.attempt && step.status.is_in_flight() && !self.state.runs_in_engine(i);
-        let genuine = current && self.state.token(i).as_ref() == Some(&report.token);
+        let genuine = current && self.state.token(i, self.context.token_key).as_ref() == Some(&report.token);
         if !genuine {
             return Err(stale());
         }

@@ -22,7 +22,6 @@ use crate::received_events::ReceivedEvents;
 use crate::reserved::ReservedEstimates;
 use crate::revise::Revising;
 pub(crate) use crate::step_state::{StepHook, StepState, ToldToWait};
-use crate::token::TokenKey;
 use crate::waiting::Waiting;
 
 /// Longest reason for another planner that is kept, in characters.
@@ -38,7 +37,6 @@ pub struct PlanState {
     pub(crate) accepted: Box<GoalAccepted>,
     /// Fields of the goal that a model read in its text, as pointers.
     pub(crate) goal_read: Vec<String>,
-    pub(crate) key: TokenKey,
     pub(crate) created_ms: u64,
     pub(crate) plan: Arc<Plan>,
     pub(crate) origin: Origin,
@@ -199,7 +197,6 @@ impl PlanState {
             revision: 0,
             accepted: Box::new(accepted.clone()),
             goal_read: Vec::new(),
-            key: TokenKey::new(&accepted.secret),
             created_ms: time_ms,
             plan: Arc::default(),
             origin: Origin::default(),

@@ -74,7 +74,7 @@ enum Beginning {
 
 /// Checks a submission, and makes its first event.
 fn accept(limits: &Limits, now_ms: u64, submission: SubmitCommand) -> Result<(PlanEvent, Beginning), Rejection> {
-    let SubmitCommand { plan_id, secret, submit } = submission;
+    let SubmitCommand { plan_id, salt, submit } = submission;
     let refusal = refusal_of(limits, &submit);
     if let (Some(reason), None) = (&refusal, &submit.parent) {
         return Err(not_allowed(reason.clone()));
@@ -93,7 +93,8 @@ fn accept(limits: &Limits, now_ms: u64, submission: SubmitCommand) -> Result<(Pl
         goal,
         submission: submit.submission,
         source: submit.source,
-        secret,
+        secret: String::new(),
+        salt,
         fingerprint: submit.fingerprint,
         parent: submit.parent,
         traceparent: submit.traceparent,

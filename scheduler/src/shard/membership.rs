@@ -111,7 +111,11 @@ impl Membership {
     /// One round: sends a heartbeat, takes shards of this share, releases the others. Nothing in a foreign installation.
     async fn balance(&mut self) -> Result<(), BrokerError> {
         let broker = self.scheduler.broker.clone();
-        if let Err(error) = broker.check().await {
+        let checked = match broker.check().await {
+            Ok(_) => self.scheduler.token_secret.keep(broker.as_ref()).await,
+            Err(error) => Err(error),
+        };
+        if let Err(error) = checked {
             if matches!(error, BrokerError::DataLost(_)) {
                 self.release_all();
             }
@@ -347,6 +351,7 @@ fn new_state(scheduler: &Scheduler, shards: &OwnedShards, shard: ShardId) -> Sha
         task_lease_ms: scheduler.settings.scheduler.task_lease_ms,
         reply: scheduler.broker.keys().reports(shard),
         callback_base: scheduler.settings.api.callback_url.trim_end_matches('/').to_owned(),
+        token_key: scheduler.token_secret.key(),
         recording: input_recording(&scheduler.settings.record, scheduler.broker.keys(), shard),
     };
     let retention_ms = scheduler.retention_ms();

@@ -122,6 +122,7 @@ async fn try_suspect(
         policy: settings.planner.policy.clone(),
         task_lease_ms: settings.scheduler.task_lease_ms,
         reply: scheduler.broker.keys().reports(shard),
+        token_key: scheduler.token_secret.key(),
         record: settings.record.clone(),
         log,
         entries,

@@ -16,7 +16,7 @@ use goalmill_common::keys::Keys;
 use goalmill_common::limits::Limits;
 use goalmill_common::random::Random;
 use goalmill_common::wire::{Fields, Inbox, InboxStream};
-use goalmill_engine::{Engine, EngineContext};
+use goalmill_engine::{Engine, EngineContext, TokenKey};
 use goalmill_plan::validate::Policy;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use serde::{Deserialize, Serialize};
@@ -60,6 +60,7 @@ pub(crate) struct Case {
     pub(crate) policy: PolicySettings,
     pub(crate) task_lease_ms: u64,
     pub(crate) reply: String,
+    pub(crate) token_key: TokenKey,
     pub(crate) record: RecordSettings,
     pub(crate) log: Vec<LogEntry>,
     pub(crate) entries: Vec<(InboxStream, EntryId, Fields)>,
@@ -154,7 +155,7 @@ fn limit_memory() {
 }
 
 fn run_case(case: Case, engine: Engine) {
-    let Case { shard, limits, policy, task_lease_ms, reply, record, log, entries } = case;
+    let Case { shard, limits, policy, task_lease_ms, reply, token_key, record, log, entries } = case;
     let PolicySettings { allow, deny, approve } = policy;
     let recording = input_recording(&record, &Keys::default(), shard);
     let policy = Policy { allow, deny, approve };
@@ -162,7 +163,7 @@ fn run_case(case: Case, engine: Engine) {
     let hooks = HookPoints::default();
     let callback_base = String::new();
     let context =
-        EngineContext { judge_model: false, limits, policy, hooks, task_lease_ms, reply, callback_base, recording };
+        EngineContext { judge_model: false, limits, policy, hooks, task_lease_ms, reply, callback_base, token_key, recording };
     let mut owned = ShardState::new(shard, context, Clock::system(), Random::system(), 0);
     owned.use_engine(engine);
     // A plan whose log cannot be folded is quarantined anyway.

@@ -223,7 +223,7 @@ mod tests {
     use goalmill_common::limits::Limits;
     use goalmill_common::plan::{Plan, Step};
     use goalmill_common::random::Random;
-    use goalmill_engine::EngineContext;
+    use goalmill_engine::{EngineContext, TokenKey};
     use goalmill_plan::validate::Policy;
     use tokio::sync::oneshot;
 
@@ -249,6 +249,7 @@ mod tests {
             policy,
             hooks: HookPoints::default(),
             callback_base: "http://api".into(),
+            token_key: TokenKey::new("key"),
             task_lease_ms: 30_000,
             reply,
             recording: None,

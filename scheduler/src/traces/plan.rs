@@ -394,6 +394,7 @@ mod tests {
             submission: String::new(),
             source: "urn:test".into(),
             secret: String::new(),
+            salt: String::new(),
             fingerprint: String::new(),
             parent: None,
             traceparent: Some(format!("00-{:032x}-{:016x}-01", 1, 2)),

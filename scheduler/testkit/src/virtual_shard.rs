@@ -19,7 +19,7 @@ use goalmill_common::report::Report;
 use goalmill_common::status::StepStatus;
 use goalmill_common::task::Task;
 use goalmill_engine::{
-    Command, Decision, Effect, EngineContext, Envelope, FamilyPlans, InputRecording, PlanState, Rejection, StepIndex,
+    Command, Decision, Effect, EngineContext, Envelope, FamilyPlans, InputRecording, PlanState, Rejection, StepIndex, TokenKey,
     SubmitCommand, Timer, decide, decide_in_family, settle_family, submit,
 };
 use goalmill_plan::validate::Policy;
@@ -84,6 +84,7 @@ impl VirtualShard {
             task_lease_ms: LEASE_MS,
             reply: keys.reports(SHARD),
             callback_base: String::new(),
+            token_key: TokenKey::new("virtual time"),
             recording: Some(InputRecording {
                 redaction: Redaction::default(),
                 blob_prefix: keys.blob(SHARD, ""),
@@ -327,7 +328,7 @@ impl FamilyPlans for VirtualShard {
     fn submit_plan(&mut self, plan: PlanId, actor: String, sub: Box<Submit>) -> Result<(usize, Decision), Problem> {
         let parent = sub.parent.as_ref().and_then(|parent| self.find_plan(&parent.plan));
         let family_steps = parent.map_or(0, |parent| goalmill_engine::family_steps(self, parent));
-        let command = SubmitCommand { plan_id: plan, secret: self.random.token(), submit: *sub };
+        let command = SubmitCommand { plan_id: plan, salt: self.random.token(), submit: *sub };
         let (now_ms, random) = (self.now_ms, self.random.draw());
         let envelope = Envelope { now_ms, random, actor: Some(actor), family_steps, command };
         let (state, decision) = submit(&self.context, envelope).map_err(|rejection| {

@@ -73,6 +73,7 @@ const FORBIDDEN: [(&str, &[&str]); 4] = [
             "DEL goalmill:blob:{s0}:x",
             "DEL goalmill:workers:beats",
             "SET goalmill:workers:drain:w 1",
+            "HGETALL goalmill:secrets",
             "HGETALL goalmill:tokens",
             "GET goalmill:sessions:x",
             "GET goalmill:cache:x",
@@ -83,6 +84,8 @@ const FORBIDDEN: [(&str, &[&str]); 4] = [
     (
         "client",
         &[
+            "HGETALL goalmill:secrets",
+            "HGET goalmill:secrets attempt_tokens",
             "XREADGROUP GROUP schedulers me STREAMS goalmill:goals >",
             "XRANGE goalmill:goals - +",
             "XADD goalmill:steps:echo * a b",
@@ -96,6 +99,7 @@ const FORBIDDEN: [(&str, &[&str]); 4] = [
     (
         "autoscaler",
         &[
+            "HGETALL goalmill:secrets",
             "XREADGROUP GROUP workers me STREAMS goalmill:steps:echo >",
             "XRANGE goalmill:steps:echo - +",
             "XADD goalmill:steps:echo * a b",
@@ -176,7 +180,10 @@ async fn a_whole_plan_runs_with_the_users_of_scheduler_worker_and_client() -> Re
     for step in ["a", "again", "large"] {
         assert!(it.log(&id).await?.iter().any(|record| format!("{record:?}").contains(step)), "{step}: {ended:#}");
     }
-    assert!(!client.log(&id, 0, 100).await?.is_empty(), "a client reads the log");
+    let read = client.log(&id, 0, 100).await?;
+    assert!(read[0].events.contains("\"salt\"") && !read[0].events.contains("\"secret\""), "{:?}", read[0]);
+    let mut as_client = connection(&server, "client").await?;
+    send(&mut as_client, "XADD goalmill:events * name paid key 7").await?;
 
     // Calls are reports, too.
     let asking: Arc<dyn Executor> = Arc::new(Asking::default());

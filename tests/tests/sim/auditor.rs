@@ -12,7 +12,7 @@ use goalmill_common::plan::Strategy;
 use goalmill_common::report::{Report, What};
 use goalmill_common::status::StepStatus;
 use goalmill_common::wire::{Fields, read_task};
-use goalmill_engine::{PlanState, SummarySnapshot, replay};
+use goalmill_engine::{PlanState, StepIndex, SummarySnapshot, TokenKey, replay};
 
 /// One attempt of one step of one plan.
 type Attempt = (PlanId, StepId, u32);
@@ -47,6 +47,8 @@ pub struct Auditor {
     audit_state: AuditState,
     /// The setting `scheduler.window_min`.
     pub window_min: u32,
+    /// The key of attempt tokens.
+    pub token_key: Option<TokenKey>,
     slots: BTreeMap<WorkerId, u32>,
     /// The token under which each process has claimed a shard last.
     claimed: BTreeMap<(String, ShardId), String>,
@@ -294,7 +296,7 @@ impl Auditor {
         if let StepEvent::Queued(queued) = event
             && !queued.agent_type.as_str().is_empty()
         {
-            let Some(token) = state.token(index) else { return };
+            let Some(token) = self.token(state, index) else { return };
             sent.push((attempt, queued.agent_type.clone(), token));
         } else if let StepEvent::Completed(completed) = event
             && !at.spec.kind.is_inline()
@@ -343,6 +345,11 @@ impl Auditor {
         }
     }
 
+    /// The token of the step's current attempt.
+    fn token(&self, state: &PlanState, step: StepIndex) -> Option<AttemptToken> {
+        state.token(step, self.token_key?)
+    }
+
     /// No task is taken off its stream while the log counts on it (I14).
     fn check_acknowledged(&mut self, commit: &Commit) {
         for entry in &commit.acknowledged {
@@ -350,7 +357,7 @@ impl Auditor {
             let Some(state) = self.audit_state.plans.get(&plan) else { continue };
             let Some(index) = state.step_index(&step) else { continue };
             let flies = state.step(index).is_some_and(|at| at.attempt == attempt && at.status.is_in_flight());
-            if flies && state.token(index) == Some(token) {
+            if flies && self.token(state, index) == Some(token) {
                 self.report(format!("[I14] attempt {attempt} of `{step}` of `{plan}` is acknowledged and in flight"));
             }
         }

@@ -84,7 +84,7 @@ fn submit(context: &EngineContext, mut envelope: Envelope<SubmitCommand>) -> Res
 fn decide(state: &mut PlanState, context: &EngineContext, mut envelope: Envelope) -> Result<Decision, Rejection> {
     let mut limits = None;
     match (BUG.get(), &mut envelope.command) {
-        (Some(Bug::AnyAttempt), Command::Report(report)) => redirect(state, report),
+        (Some(Bug::AnyAttempt), Command::Report(report)) => redirect(state, context, report),
         (Some(Bug::NoRunDeadline), Command::Due(Timer::Step(i)))
             if state.step(*i).is_some_and(|step| step.status == StepStatus::Running) =>
         {
@@ -245,9 +245,9 @@ fn lose_item(record: &mut Record) {
 }
 
 /// Makes a report count for the attempt in flight.
-fn redirect(state: &PlanState, report: &mut Report) {
+fn redirect(state: &PlanState, context: &EngineContext, report: &mut Report) {
     let Some((i, step)) = state.step_index(&report.step).and_then(|i| Some((i, state.step(i)?))) else { return };
-    if let (true, Some(token)) = (step.status.is_in_flight(), state.token(i)) {
+    if let (true, Some(token)) = (step.status.is_in_flight(), state.token(i, context.token_key)) {
         (report.attempt, report.token) = (step.attempt, token);
     }
 }

@@ -9,6 +9,7 @@ use goalmill_common::clock::{Clock, parse_rfc3339};
 use goalmill_common::event::{read_entry, write_entry};
 use goalmill_common::id::ShardId;
 use goalmill_common::wire::{Fields, Inbox, InboxStream};
+use goalmill_engine::TokenKey;
 use tokio::time::Instant;
 
 use crate::auditor::{AuditState, Auditor};
@@ -126,7 +127,9 @@ impl Environment {
             commit
         };
         let done = self.broker.commit(commit).await?;
+        let secrets = self.broker.fields(&self.broker.keys().secrets()).await?;
         let mut auditor = self.auditor();
+        auditor.token_key = secrets.values().next().map(|secret| TokenKey::new(secret)).or(auditor.token_key);
         auditor.count(match done {
             Committed::Applied => "applied",
             Committed::Duplicate => "duplicate",

@@ -71,10 +71,10 @@ fn the_token_of_a_callback_is_of_its_attempt_and_in_no_event() {
     let callback = task.callback.clone().expect("the step has one");
     assert!(callback.url.ends_with("/print/1"), "{}", callback.url);
     let i = world.index("print");
-    assert_eq!(world.state.callback_token(i, 1), Some(callback.token.clone()));
+    assert_eq!(world.state.callback_token(i, 1, world.context.token_key), Some(callback.token.clone()));
     assert_ne!(callback.token, task.token);
-    assert_ne!(world.state.callback_token(i, 2), Some(callback.token.clone()));
-    assert_eq!(world.state.callback_token(world.index("ship"), 1), None);
+    assert_ne!(world.state.callback_token(i, 2, world.context.token_key), Some(callback.token.clone()));
+    assert_eq!(world.state.callback_token(world.index("ship"), 1, world.context.token_key), None);
     accept(&mut world, &task);
     call_back(&mut world, 1, done(1)).unwrap();
     let log = String::from_utf8(write_entry(&world.log)).expect("JSON is UTF-8");

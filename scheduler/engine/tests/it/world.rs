@@ -18,7 +18,7 @@ use goalmill_common::report::{Report, What};
 use goalmill_common::status::StepStatus;
 use goalmill_common::task::Task;
 use goalmill_engine::{
-    Command, Decision, Effect, EngineContext, Envelope, FamilyPlans, InputRecording, PlanState, Rejection, StepIndex,
+    Command, Decision, Effect, EngineContext, Envelope, FamilyPlans, InputRecording, PlanState, Rejection, StepIndex, TokenKey,
     SubmitCommand, Timer, decide, decide_in_family, pending, replay, settle_family,
 };
 use goalmill_plan::validate::Policy;
@@ -115,7 +115,7 @@ impl FamilyPlans for World {
         }
         let parent = submit.parent.as_ref().and_then(|parent| self.find_plan(&parent.plan));
         let family_steps = parent.map_or(0, |parent| goalmill_engine::family_steps(self, parent));
-        let command = SubmitCommand { plan_id: plan, secret: "secret".into(), submit: *submit };
+        let command = SubmitCommand { plan_id: plan, salt: "salt".into(), submit: *submit };
         let envelope = Envelope { now_ms: self.now_ms, random: self.random, actor: Some(actor), family_steps, command };
         let submitted = goalmill_engine::submit(&self.context, envelope);
         let (state, decision) = submitted.expect("a sub-plan that cannot run begins all the same, and fails");
@@ -219,6 +219,7 @@ impl World {
                 task_lease_ms: 30_000,
                 reply: "reports".into(),
                 callback_base: "http://api".into(),
+                token_key: TokenKey::new("key"),
                 recording: Some(InputRecording {
                     redaction: Redaction::default(),
                     blob_prefix: "blob:".into(),
@@ -249,7 +250,7 @@ impl World {
 
     pub fn submit_as(&mut self, submit: Submit) -> Result<Decision, Rejection> {
         self.decided.clear();
-        let command = SubmitCommand { plan_id: "p0-0123456789abcdef".into(), secret: "secret".into(), submit };
+        let command = SubmitCommand { plan_id: "p0-0123456789abcdef".into(), salt: "salt".into(), submit };
         let envelope = Envelope { now_ms: self.now_ms, random: self.random, actor: None, family_steps: 0, command };
         let (state, decision) = goalmill_engine::submit(&self.context, envelope)?;
         self.state.0 = Some(state);

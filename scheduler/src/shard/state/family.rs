@@ -45,7 +45,7 @@ impl FamilyPlans for ShardState {
         }
         let parent = submit.parent.as_ref().and_then(|parent| self.find_plan(&parent.plan));
         let family_steps = parent.map_or(0, |parent| goalmill_engine::family_steps(self, parent));
-        let command = SubmitCommand { plan_id: plan.clone(), secret: self.random.token(), submit: *submit };
+        let command = SubmitCommand { plan_id: plan.clone(), salt: self.random.token(), submit: *submit };
         let (now_ms, random, actor) = (self.now_ms, self.random.draw(), Some(actor));
         let envelope = Envelope { now_ms, random, actor, family_steps, command };
         self.marker.begin(Some(&plan));

@@ -49,7 +49,7 @@ impl ShardState {
         let Some(state) = self.plans.get(slot).map(|held| &held.state) else { return true };
         let Some(index) = state.step_index(&task.step) else { return false };
         let is_in_flight = state.step(index).is_some_and(|step| step.status.is_in_flight());
-        is_in_flight && state.token(index).as_ref() == Some(&task.token)
+        is_in_flight && state.token(index, self.context.token_key).as_ref() == Some(&task.token)
     }
 
     /// Steps that were queued before `written_ms` and whose task was not found, in the order of their plans.
@@ -61,7 +61,7 @@ impl ShardState {
     ) -> Vec<(Slot, StepIndex)> {
         let is_missing = |slot: Slot, step: StepIndex| {
             let is_written = self.queued_since(slot, step).is_some_and(|since| since < written_ms);
-            let token = self.plans.get(&slot).and_then(|plan| plan.state.token(step));
+            let token = self.plans.get(&slot).and_then(|plan| plan.state.token(step, self.context.token_key));
             is_written && token.is_some_and(|token| !found.contains(&token))
         };
         let on_queue = self.in_flight.iter().filter(|(_, queue)| *queue == agent_type).map(|(place, _)| *place);
@@ -74,7 +74,7 @@ impl ShardState {
     /// cancelled, and its reports are rejected by their token.
     fn resend(&mut self, slot: Slot, step: StepIndex, agent_type: &AgentType) {
         let Some(state) = self.plans.get(&slot).map(|held| &held.state) else { return };
-        let (plan, Some(at), Some(token)) = (state.id(), state.step(step), state.token(step)) else { return };
+        let (plan, Some(at), Some(token)) = (state.id(), state.step(step), state.token(step, self.context.token_key)) else { return };
         let message = format!("the queue `{agent_type}` does not hold the task: its entry or stream was deleted");
         let (worker, entry) = (WorkerId::from("reconciliation"), EntryId::start());
         let report = Report {

@@ -8,7 +8,7 @@ use goalmill_common::plan::{OnFailure, Plan, RevisionPolicy, Step, StepKind};
 use goalmill_common::report::{Report, What};
 use goalmill_common::revision::{Change, Proposal, RevisionStrategy};
 use goalmill_common::status::StepStatus;
-use goalmill_engine::PlanAnswer;
+use goalmill_engine::{PlanAnswer, TokenKey};
 use goalmill_plan::validate::Policy;
 use tokio::sync::oneshot;
 
@@ -45,6 +45,7 @@ pub(super) fn empty() -> ShardState {
         policy: Policy::default(),
         hooks: HookPoints::default(),
         callback_base: "http://api".into(),
+        token_key: TokenKey::new("key"),
         task_lease_ms: 30_000,
         reply: "reports".into(),
         recording: None,

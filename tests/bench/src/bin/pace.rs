@@ -12,7 +12,7 @@ use goalmill_common::limits::Limits;
 use goalmill_common::plan::{Plan, Step};
 use goalmill_common::report::{Report, What};
 use goalmill_common::task::Task;
-use goalmill_engine::{Command, Decision, Effect, EngineContext, Envelope, PlanState, SubmitCommand, decide};
+use goalmill_engine::{Command, Decision, Effect, EngineContext, Envelope, PlanState, SubmitCommand, TokenKey, decide};
 
 fn main() {
     let wide = (0..10_000).map(|i| step(i, &[])).collect();
@@ -56,7 +56,7 @@ fn submit(steps: Vec<Step>) -> (PlanState, Decision) {
         traceparent: None,
         fork: None,
     };
-    let command = SubmitCommand { plan_id: "p0-0123456789abcdef".into(), secret: "secret".into(), submit };
+    let command = SubmitCommand { plan_id: "p0-0123456789abcdef".into(), salt: "salt".into(), submit };
     goalmill_engine::submit(&context(), envelope(command)).expect("the plan fits")
 }
 
@@ -75,6 +75,7 @@ fn context() -> EngineContext {
         task_lease_ms: 30_000,
         reply: "goalmill:{s0}:reports".into(),
         callback_base: String::new(),
+        token_key: TokenKey::new("key"),
         recording: None,
     }
 }
