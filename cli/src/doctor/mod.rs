@@ -6,6 +6,7 @@ mod redis_checks;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use goalmill_client::ClientError;
 use goalmill_common::clock::Clock;
 use goalmill_common::config::{Loaded, hide_password, model_from_environment};
 use goalmill_common::random::Random;
@@ -59,6 +60,12 @@ impl Checks {
         self.add(Level::Warning, topic, detail, fix);
     }
 
+    /// A check that could not be made.
+    fn fail(&mut self, topic: &'static str, error: ClientError) {
+        let failed = Failed::from(error);
+        self.add(Level::Problem, topic, failed.message, failed.help);
+    }
+
     fn count(&self, level: Level) -> usize {
         self.checks.iter().filter(|check| check.level == level).count()
     }
@@ -74,7 +81,7 @@ const LOOK: Duration = Duration::from_millis(500);
 pub async fn run(context: &CommandContext, args: &DoctorArgs) -> CommandResult {
     let deadline = args.wait.map(|wait| Instant::now() + wait);
     loop {
-        let checks = Box::pin(run_checks(context, args)).await?;
+        let checks = Box::pin(run_checks(context, args)).await;
         let is_over = deadline.is_none_or(|deadline| Instant::now() >= deadline);
         if is_over || checks.count(Level::Problem) == 0 {
             context.screen.show(&checks, "", |palette| people(&checks, palette))?;
@@ -90,11 +97,10 @@ pub async fn run(context: &CommandContext, args: &DoctorArgs) -> CommandResult {
     }
 }
 
-async fn run_checks(context: &CommandContext, args: &DoctorArgs) -> Result<Checks, Failed> {
+async fn run_checks(context: &CommandContext, args: &DoctorArgs) -> Checks {
     let mut checks = Checks::default();
     let flags: Vec<_> = args.redis.iter().map(|url| ("redis.url", url.clone())).collect();
     let found = check_scheduler(context, &mut checks).await;
-    let has_scheduler = found.answers;
     match settings(args.config.as_deref(), &flags) {
         Ok(loaded) => {
             check_settings(&loaded, &mut checks);
@@ -103,11 +109,11 @@ async fn run_checks(context: &CommandContext, args: &DoctorArgs) -> Result<Check
         }
         Err(failed) => checks.add(Level::Problem, "settings", failed.message, failed.help),
     }
-    if has_scheduler {
-        check_queues(context, &mut checks).await?;
-        check_workers(context, &mut checks).await?;
+    if found.is_ready {
+        check_queues(context, &mut checks).await;
+        check_workers(context, &mut checks).await;
     }
-    Ok(checks)
+    checks
 }
 
 fn check_settings(loaded: &Loaded, checks: &mut Checks) {
@@ -163,6 +169,7 @@ async fn check_models(loaded: &Loaded, checks: &mut Checks) {
 #[derive(Debug, Default)]
 struct FoundScheduler {
     answers: bool,
+    is_ready: bool,
     /// The id of its installation, if it is ready.
     instance: Option<String>,
 }
@@ -183,7 +190,7 @@ async fn check_scheduler(context: &CommandContext, checks: &mut Checks) -> Found
                 checks.warn("scheduler", warning.as_str().unwrap_or_default());
             }
             let instance = Some(field("instance").to_owned()).filter(|instance| !instance.is_empty());
-            FoundScheduler { answers: true, instance }
+            FoundScheduler { answers: true, is_ready: true, instance }
         }
         Ok((true, false, text)) => {
             let why = serde_json::from_str::<Value>(&text).ok();
@@ -191,7 +198,7 @@ async fn check_scheduler(context: &CommandContext, checks: &mut Checks) -> Found
             // The text of a refusal says what to do.
             let fix = if why.starts_with("redis refuses") { "" } else { "check its log and its Redis" };
             checks.add(Level::Problem, "scheduler", format!("{base} is not ready: {why}"), fix);
-            FoundScheduler { answers: true, instance: None }
+            FoundScheduler { answers: true, ..FoundScheduler::default() }
         }
         Ok((false, ..)) => {
             let hint = "name the scheduler with `--server URL`";
@@ -199,15 +206,17 @@ async fn check_scheduler(context: &CommandContext, checks: &mut Checks) -> Found
             FoundScheduler::default()
         }
         Err(error) => {
-            let failed = Failed::from(error);
-            checks.add(Level::Problem, "scheduler", failed.message, failed.help);
+            checks.fail("scheduler", error);
             FoundScheduler::default()
         }
     }
 }
 
-async fn check_queues(context: &CommandContext, checks: &mut Checks) -> Result<(), Failed> {
-    let queues = context.client.queues().await?.items;
+async fn check_queues(context: &CommandContext, checks: &mut Checks) {
+    let queues = match context.client.queues().await {
+        Ok(queues) => queues.items,
+        Err(error) => return checks.fail("queues", error),
+    };
     let waiting: u64 = queues.iter().map(|queue| queue.waiting).sum();
     let running: u64 = queues.iter().map(|queue| queue.running).sum();
     checks
@@ -232,11 +241,13 @@ async fn check_queues(context: &CommandContext, checks: &mut Checks) -> Result<(
             checks.add(Level::Warning, "queues", format!("{name} has {} dead letters", queue.dead_letters), hint);
         }
     }
-    Ok(())
 }
 
-async fn check_workers(context: &CommandContext, checks: &mut Checks) -> Result<(), Failed> {
-    let workers = context.client.workers().await?.items;
+async fn check_workers(context: &CommandContext, checks: &mut Checks) {
+    let workers = match context.client.workers().await {
+        Ok(workers) => workers.items,
+        Err(error) => return checks.fail("workers", error),
+    };
     let slots: u32 = workers.iter().map(|worker| worker.slots).sum();
     let busy: u32 = workers.iter().map(|worker| worker.busy).sum();
     if workers.is_empty() {
@@ -249,7 +260,6 @@ async fn check_workers(context: &CommandContext, checks: &mut Checks) -> Result<
         let detail = format!("{} is of version {}, this program of {own}", worker.worker, worker.version);
         checks.add(Level::Warning, "workers", detail, "update the older one");
     }
-    Ok(())
 }
 
 fn counted(count: usize, one: &str, many: &str) -> String {
