@@ -759,6 +759,11 @@ pub const SECTIONS: &[CodeSection] = &[
                 `timeout` of the step. Give the step more time, and check that the agent reaches `api.callback_url`.",
             ),
             (
+                "CALLBACK_ADDRESS_MISSING",
+                "The step has `callback: true`, and the scheduler does not know an address at which agents reach it: it \
+                listens on all addresses (`0.0.0.0`, `[::]`), or serves no API. Set `api.callback_url`.",
+            ),
+            (
                 "CALLBACK_FAILED",
                 "The agent accepted the task, and its [callback](../plan-lifecycle.md#callbacks) reported an error \
                 without a code.",

@@ -124,9 +124,7 @@ pub async fn start_with(
     let metrics_listener = listen(&options.settings.metrics.listen).await?;
     let address = |listener: &Option<TcpListener>| listener.as_ref().and_then(|listener| listener.local_addr().ok());
     let (api, metrics) = (address(&api_listener), address(&metrics_listener));
-    if let Some(api) = api.filter(|_| options.settings.api.callback_url.is_empty()) {
-        options.settings.api.callback_url = url_of(&options.settings.api, api);
-    }
+    set_callback_url(&mut options.settings.api, api);
     let start = SchedulerStart::default();
     let end_when_refused = start.stop.clone().drop_guard();
     let oidc = oidc(&options.settings.api, &options.clock, &start.tasks)?;
@@ -163,6 +161,17 @@ pub async fn start_with(
     let certificate_reload = tls.map(|tls| tls.reload_requests());
     end_when_refused.disarm();
     Ok(RunningScheduler { scheduler, api, metrics, certificate_reload })
+}
+
+/// Agents report by callback to the address of the API, unless the settings name another one.
+fn set_callback_url(settings: &mut ApiSettings, api: Option<SocketAddr>) {
+    if !settings.callback_url.is_empty() {
+        return;
+    }
+    match api.filter(|api| !api.ip().to_canonical().is_unspecified()) {
+        Some(api) => settings.callback_url = url_of(settings, api),
+        None => tracing::warn!("{}", api::NO_CALLBACK_URL),
+    }
 }
 
 fn url_of(settings: &ApiSettings, api: SocketAddr) -> String {
@@ -392,6 +401,25 @@ async fn keep_fresh(scheduler: Arc<Scheduler>) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_address_that_no_agent_reaches_is_no_address_of_callbacks() {
+        for (listen, want) in [
+            ("127.0.0.1:80", "http://127.0.0.1:80"),
+            ("192.0.2.7:80", "http://192.0.2.7:80"),
+            ("[::1]:80", "http://[::1]:80"),
+            ("0.0.0.0:80", ""),
+            ("[::]:80", ""),
+            ("[::ffff:0.0.0.0]:80", ""),
+        ] {
+            let mut settings = ApiSettings::default();
+            set_callback_url(&mut settings, listen.parse().ok());
+            assert_eq!(settings.callback_url, want, "{listen}");
+            settings.callback_url = "https://goalmill.example".into();
+            set_callback_url(&mut settings, listen.parse().ok());
+            assert_eq!(settings.callback_url, "https://goalmill.example");
+        }
+    }
 
     #[tokio::test]
     async fn beyond_loopback_the_api_listens_only_when_told_that_it_is_insecure() {

@@ -230,7 +230,8 @@ pub struct ApiSettings {
     /// Address and port of the API. An address that is not loopback needs `authentication` or `insecure`.
     pub listen: String,
     /// What the addresses of callbacks begin with, as agents reach the API: `https://goalmill.example`. When empty, the
-    /// scheme and address of `listen`.
+    /// scheme and address of `listen`; if that is all addresses (`0.0.0.0`, `[::]`), steps with `callback: true` are
+    /// refused.
     pub callback_url: String,
     /// Certificate and private key, for HTTPS.
     pub tls: TlsSettings,

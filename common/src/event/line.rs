@@ -126,7 +126,8 @@ impl Record {
     pub fn to_line(&self) -> String {
         let mut out = Vec::with_capacity(160);
         if let Event::Plan(PlanEvent::GoalAccepted(accepted)) = &self.event {
-            let accepted = Box::new(GoalAccepted { secret: String::new(), salt: String::new(), ..accepted.as_ref().clone() });
+            let accepted =
+                Box::new(GoalAccepted { secret: String::new(), salt: String::new(), ..accepted.as_ref().clone() });
             let event = Event::Plan(PlanEvent::GoalAccepted(accepted));
             Self { event, actor: self.actor.clone(), ..*self }.write(&mut out, true);
         } else {

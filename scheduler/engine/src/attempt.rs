@@ -70,6 +70,11 @@ impl Turn<'_> {
             self.propagate();
             return Ok(());
         }
+        if let Some(reason) = self.context.no_callback_address(&self.state.plan.steps[i]) {
+            let failure = Failure::new(FailureClass::Permanent, "CALLBACK_ADDRESS_MISSING", reason);
+            self.fail_dispatch(i, failure);
+            return Ok(());
+        }
         if let Some(failure) = self.cannot_afford(i) {
             self.fail_dispatch(i, failure);
             return Ok(());

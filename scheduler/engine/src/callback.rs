@@ -5,6 +5,7 @@ use goalmill_common::callback::{CallbackReport, TaskCallback};
 use goalmill_common::event::{CallbackReceived, StepEvent, StepStarted, StepSuspended};
 use goalmill_common::failure::{Failure, FailureClass};
 use goalmill_common::id::{AttemptToken, StepId, WorkerId};
+use goalmill_common::plan::Step;
 use goalmill_common::report::{Report, What};
 use goalmill_common::status::StepStatus;
 
@@ -70,6 +71,16 @@ impl Turn<'_> {
     pub(crate) fn end_callback_wait(&mut self, i: StepIndex) {
         let message = "the agent accepted the task, and no callback came in time";
         self.fail_attempt(i, Failure::new(FailureClass::Timeout, "CALLBACK_TIMEOUT", message), Spent::default());
+    }
+}
+
+impl EngineContext {
+    /// Why a step with `callback: true` cannot be sent: its agent would not know where to report.
+    pub(crate) fn no_callback_address(&self, step: &Step) -> Option<String> {
+        let id = &step.id;
+        (step.callback && self.callback_base.is_empty()).then(|| {
+            format!("step `{id}` has `callback: true`, and agents cannot reach this scheduler: set `api.callback_url`")
+        })
     }
 }
 

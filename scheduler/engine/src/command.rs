@@ -150,7 +150,7 @@ pub struct EngineContext {
     pub task_lease_ms: u64,
     /// The stream that reports of this shard go to.
     pub reply: String,
-    /// What the addresses of callbacks begin with: scheme, host and port.
+    /// What the addresses of callbacks begin with: scheme, host and port. Empty if agents cannot reach this scheduler.
     pub callback_base: String,
     /// The key of attempt tokens.
     pub token_key: TokenKey,

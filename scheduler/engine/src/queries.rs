@@ -10,10 +10,10 @@ use goalmill_common::number::to_u32;
 use goalmill_common::plan::{Plan, StepKind, Strategy};
 use goalmill_common::status::{Counts, PlanStatus, StepStatus};
 
-use crate::{PlanState, TokenKey};
 use crate::graph::StepIndex;
 use crate::state::{JoinState, StepState, at};
 use crate::waiting::Waiting;
+use crate::{PlanState, TokenKey};
 
 /// The queue of steps that need no worker.
 static NO_QUEUE: LazyLock<AgentType> = LazyLock::new(|| "".into());

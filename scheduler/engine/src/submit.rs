@@ -13,7 +13,6 @@ use goalmill_common::goal::Budget;
 use goalmill_common::id::StepId;
 use goalmill_common::json::Json;
 use goalmill_common::json_limits::COST_MAX;
-use goalmill_common::limits::Limits;
 use goalmill_common::plan::{Approval, Plan, Step};
 use goalmill_common::problem::Issue;
 use goalmill_common::revision::{Fork, Trigger};
@@ -44,7 +43,7 @@ impl Default for Engine {
 /// Begins a plan: the first event creates its state. Reads no clock and draws no number, as [`decide()`].
 pub fn submit(context: &EngineContext, envelope: Envelope<SubmitCommand>) -> Result<(PlanState, Decision), Rejection> {
     let Envelope { now_ms, random, actor, family_steps, command } = envelope;
-    let (accepted, beginning) = accept(&context.limits, now_ms, command)?;
+    let (accepted, beginning) = accept(context, now_ms, command)?;
     let record = Record { seq: 1, time_ms: now_ms, actor, event: Event::Plan(accepted) };
     let mut state = PlanState::new(&record).expect("the first event is `goal_accepted`");
     let mut turn = Turn::begin_with(&mut state, record, context, random);
@@ -73,9 +72,13 @@ enum Beginning {
 }
 
 /// Checks a submission, and makes its first event.
-fn accept(limits: &Limits, now_ms: u64, submission: SubmitCommand) -> Result<(PlanEvent, Beginning), Rejection> {
+fn accept(
+    context: &EngineContext,
+    now_ms: u64,
+    submission: SubmitCommand,
+) -> Result<(PlanEvent, Beginning), Rejection> {
     let SubmitCommand { plan_id, salt, submit } = submission;
-    let refusal = refusal_of(limits, &submit);
+    let refusal = refusal_of(context, &submit);
     if let (Some(reason), None) = (&refusal, &submit.parent) {
         return Err(not_allowed(reason.clone()));
     }
@@ -86,7 +89,7 @@ fn accept(limits: &Limits, now_ms: u64, submission: SubmitCommand) -> Result<(Pl
     };
     let goal = with_start(submit.goal, now_ms);
     let start_ms = goal.start_at_ms.map_or(now_ms, |start_ms| start_ms.max(now_ms));
-    let longest = after(start_ms, limits.plan_ms_max);
+    let longest = after(start_ms, context.limits.plan_ms_max);
     let accepted = GoalAccepted {
         plan_id,
         deadline_ms: goal.deadline_ms.map_or(longest, |deadline| deadline.min(longest)),
@@ -102,8 +105,8 @@ fn accept(limits: &Limits, now_ms: u64, submission: SubmitCommand) -> Result<(Pl
     Ok((PlanEvent::GoalAccepted(Box::new(accepted)), beginning))
 }
 
-fn refusal_of(limits: &Limits, submit: &Submit) -> Option<String> {
-    if let Some(reason) = submit.plan.as_ref().and_then(|planned| refusal(limits, &planned.plan)) {
+fn refusal_of(context: &EngineContext, submit: &Submit) -> Option<String> {
+    if let Some(reason) = submit.plan.as_ref().and_then(|planned| refusal(context, &planned.plan)) {
         return Some(reason);
     }
     if !is_budget(&submit.goal.budget) {
@@ -112,17 +115,18 @@ fn refusal_of(limits: &Limits, submit: &Submit) -> Option<String> {
     if let Some(reason) = submit.fork.as_deref().and_then(|fork| fork_mismatch(fork, submit.plan.as_ref())) {
         return Some(reason);
     }
-    let is_too_deep = submit.parent.as_ref().is_some_and(|parent| parent.depth > limits.depth_max);
+    let is_too_deep = submit.parent.as_ref().is_some_and(|parent| parent.depth > context.limits.depth_max);
     is_too_deep.then(|| "plans are nested deeper than `depth_max`".into())
 }
 
 /// Why a plan cannot be run at all; a validated plan never is refused.
-fn refusal(limits: &Limits, plan: &Plan) -> Option<String> {
-    let most = limits.steps_max;
+fn refusal(context: &EngineContext, plan: &Plan) -> Option<String> {
+    let most = context.limits.steps_max;
     if plan.steps.len() > most {
         return Some(format!("the plan has {} steps, more than `steps_max` ({most})", plan.steps.len()));
     }
-    PlanGraph::new(plan).err().or_else(|| invalid_number(plan))
+    let no_address = || plan.steps.iter().find_map(|step| context.no_callback_address(step));
+    PlanGraph::new(plan).err().or_else(|| invalid_number(plan)).or_else(no_address)
 }
 
 impl Turn<'_> {
@@ -136,11 +140,11 @@ impl Turn<'_> {
         }
         match answer {
             PlanAnswer::Failed { reason, issues, provenance } => self.planning_failed(reason, issues, provenance),
-            PlanAnswer::Plan(planned) => match refusal(&self.context.limits, &planned.plan) {
+            PlanAnswer::Plan(planned) => match refusal(self.context, &planned.plan) {
                 Some(reason) => self.planning_failed(reason, Vec::new(), planned.provenance),
                 None => self.start(*planned, None, false),
             },
-            PlanAnswer::Open(planned) => match refusal(&self.context.limits, &planned.plan) {
+            PlanAnswer::Open(planned) => match refusal(self.context, &planned.plan) {
                 Some(reason) => self.planning_failed(reason, Vec::new(), planned.provenance),
                 None => self.start(*planned, None, true),
             },

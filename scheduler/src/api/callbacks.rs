@@ -73,7 +73,10 @@ pub(crate) async fn report(
     };
     let step_id = StepId::from(step.as_str());
     let place = state.as_ref().and_then(|state| state.step_index(&step_id));
-    let expected = state.as_ref().zip(place).and_then(|(state, i)| state.callback_token(i, number, api.scheduler.token_secret.key()));
+    let expected = state
+        .as_ref()
+        .zip(place)
+        .and_then(|(state, i)| state.callback_token(i, number, api.scheduler.token_secret.key()));
     if !api.access.is_secret(peer, expected.as_ref().map(AttemptToken::as_str), token) {
         let detail = "no task with this address and this token has a callback";
         return Err(Problem::new(ErrorCode::NotFound, detail).into());

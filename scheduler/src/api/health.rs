@@ -40,6 +40,10 @@ pub(super) struct Ready {
     shards_total: u16,
 }
 
+/// Why steps with `callback: true` are refused.
+pub(crate) const NO_CALLBACK_URL: &str =
+    "steps with `callback: true` are refused: agents do not know where they reach the API; set `api.callback_url`";
+
 /// Succeeds while the store accepts commits of this installation and all shards of this share are owned.
 pub(crate) async fn readyz(State(api): State<Api>) -> Result<Response, ApiError> {
     let health = api.scheduler.broker.check().await?;
@@ -56,6 +60,9 @@ pub(crate) async fn readyz(State(api): State<Api>) -> Result<Response, ApiError>
     warnings.extend(refused_cards(&api));
     warnings.extend(unusable_models(&api.scheduler.models));
     warnings.extend(api.tls.as_ref().and_then(|tls| tls.warning()));
+    if api.scheduler.settings.api.callback_url.is_empty() {
+        warnings.push(NO_CALLBACK_URL.into());
+    }
     let answer = Ready {
         scheduler: api.scheduler.id.clone(),
         instance: api.scheduler.instance.clone(),

@@ -70,6 +70,7 @@ use crate::scheduler::Scheduler;
 use crate::shard::OwnedShards;
 
 pub(crate) use access::{ApiCredentials, OidcVerifier, environment_tokens};
+pub(crate) use health::NO_CALLBACK_URL;
 pub(crate) use serve::HttpServer;
 pub(crate) use starting::StartingApi;
 pub(crate) use tls::ApiTls;

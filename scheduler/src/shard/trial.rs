@@ -161,9 +161,18 @@ fn run_case(case: Case, engine: Engine) {
     let policy = Policy { allow, deny, approve };
     // Nothing of a trial is written: no hook is asked.
     let hooks = HookPoints::default();
-    let callback_base = String::new();
-    let context =
-        EngineContext { judge_model: false, limits, policy, hooks, task_lease_ms, reply, callback_base, token_key, recording };
+    let callback_base = "http://localhost".into();
+    let context = EngineContext {
+        judge_model: false,
+        limits,
+        policy,
+        hooks,
+        task_lease_ms,
+        reply,
+        callback_base,
+        token_key,
+        recording,
+    };
     let mut owned = ShardState::new(shard, context, Clock::system(), Random::system(), 0);
     owned.use_engine(engine);
     // A plan whose log cannot be folded is quarantined anyway.

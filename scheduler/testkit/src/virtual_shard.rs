@@ -19,8 +19,8 @@ use goalmill_common::report::Report;
 use goalmill_common::status::StepStatus;
 use goalmill_common::task::Task;
 use goalmill_engine::{
-    Command, Decision, Effect, EngineContext, Envelope, FamilyPlans, InputRecording, PlanState, Rejection, StepIndex, TokenKey,
-    SubmitCommand, Timer, decide, decide_in_family, settle_family, submit,
+    Command, Decision, Effect, EngineContext, Envelope, FamilyPlans, InputRecording, PlanState, Rejection, StepIndex,
+    SubmitCommand, Timer, TokenKey, decide, decide_in_family, settle_family, submit,
 };
 use goalmill_plan::validate::Policy;
 
@@ -83,7 +83,7 @@ impl VirtualShard {
             judge_model: false,
             task_lease_ms: LEASE_MS,
             reply: keys.reports(SHARD),
-            callback_base: String::new(),
+            callback_base: "http://localhost".into(),
             token_key: TokenKey::new("virtual time"),
             recording: Some(InputRecording {
                 redaction: Redaction::default(),

@@ -133,6 +133,44 @@ async fn a_scheduler_whose_redis_refuses_connections_answers_probes_and_becomes_
     Ok(())
 }
 
+/// The checks of `doctor` by topic, and its exit code.
+async fn doctor(redis: &str, server: &str, flags: &[&str]) -> Result<(Vec<Value>, Option<i32>)> {
+    let mut command = program();
+    command.args(["doctor", "--redis", redis, "--server", server, "-o", "json"]).args(flags);
+    let ran = tokio::task::spawn_blocking(move || command.output()).await??;
+    let report: Value = serde_json::from_slice(&ran.stdout)
+        .with_context(|| format!("{} {}", ran.status, String::from_utf8_lossy(&ran.stderr)))?;
+    Ok((report["checks"].as_array().context("there are checks")?.clone(), ran.status.code()))
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn doctor_reports_what_is_away_and_waits_for_it() -> Result<()> {
+    let mut server = RedisServer::start().await?;
+    server.kill9();
+    let scheduler = Role::scheduler(&server.url(), "", &[])?;
+    scheduler.waits_for("refused").await?;
+    let (checks, code) = doctor(&server.url(), &scheduler.base, &[]).await?;
+    assert_eq!(code, Some(1), "{checks:#?}");
+    let topics = |checks: &[Value], level: &str| {
+        let of_level = checks.iter().filter(|check| check["level"] == level);
+        of_level.filter_map(|check| check["topic"].as_str()).collect::<Vec<_>>().join(" ")
+    };
+    assert_eq!(topics(&checks, "ok"), "settings");
+    assert_eq!(topics(&checks, "problem"), "scheduler redis");
+    let has_fix = |check: &Value| check["hint"].as_str().is_some_and(|hint| !hint.is_empty());
+    assert!(checks.iter().filter(|check| check["level"] == "problem").all(has_fix), "{checks:#?}");
+
+    let (url, base) = (server.url(), scheduler.base.clone());
+    let waiting = tokio::spawn(async move { doctor(&url, &base, &["--wait", "5m"]).await });
+    server.restart().await?;
+    let (checks, code) = waiting.await??;
+    assert_eq!((code, topics(&checks, "problem").as_str()), (Some(0), ""), "{checks:#?}");
+    for topic in ["scheduler", "settings", "redis", "queues", "workers"] {
+        assert!(checks.iter().any(|check| check["topic"] == topic), "{topic}: {checks:#?}");
+    }
+    Ok(())
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_scheduler_whose_redis_is_silent_answers_probes_and_becomes_ready() -> Result<()> {
     let server = RedisServer::start().await?;

@@ -4,10 +4,11 @@ use std::process::Output;
 
 use anyhow::{Context, Result, ensure};
 use goalmill_common::config::ModelSettings;
+use goalmill_common::wire::PLAN_TYPE;
 use goalmill_tests::dev::program;
 use goalmill_tests::installation::{self, Installation, one_step_plan as plan};
 use goalmill_tests::redis_server::{self, Fsync, Options, RedisServer};
-use goalmill_tests::wait::{SOON, until};
+use goalmill_tests::wait::{SOON, until, until_some};
 use redis::cmd;
 use serde_json::{Value, json};
 
@@ -119,6 +120,34 @@ async fn a_server_that_ends_idle_connections_is_found() -> Result<()> {
     let server = RedisServer::start().await?;
     send(&server, "CONFIG SET timeout 300").await?;
     finds(&server.url(), NOBODY, "`timeout` is 300", "CONFIG SET timeout 0").await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_scheduler_without_an_address_of_callbacks_refuses_them_and_is_found() -> Result<()> {
+    let server = RedisServer::start().await?;
+    let mut settings = installation::settings();
+    (settings.api.listen, settings.api.insecure) = ("0.0.0.0:0".into(), true);
+    let it = Installation::start(goalmill_broker::redis::connect(&server.settings()).await?, settings).await?;
+    let mut calls_back = plan("printer");
+    calls_back["steps"][0]["callback"] = true.into();
+    let refused = until_some(SOON, async || {
+        let (status, answer) = it.post("/v1/plans", &calls_back).await.expect("it answers");
+        (status != 503).then_some((status, answer))
+    });
+    let (status, refused) = refused.await.context("a shard has an owner")?;
+    assert_eq!((status, refused["code"].as_str()), (409, Some("NOT_ALLOWED")), "{refused:#}");
+    assert!(refused["detail"].as_str().is_some_and(|why| why.contains("`api.callback_url`")), "{refused:#}");
+    let text = calls_back.to_string();
+    let fields = [("specversion", "1.0"), ("id", "c-1"), ("source", "urn:test"), ("type", PLAN_TYPE), ("data", &text)];
+    it.broker.submit(&fields.map(|(name, value)| (name.to_owned(), value.as_bytes().to_vec())).to_vec()).await?;
+    let answered = until_some(SOON, async || it.broker.answers(&["c-1".into()]).await.ok()?.pop().flatten());
+    let answer = answered.await.context("it is answered")?;
+    assert!(answer.contains("`api.callback_url`"), "{answer}");
+    let (checks, ended_well) = doctor(&server.url(), &it.url("").replace("0.0.0.0", "127.0.0.1")).await?;
+    found(&checks, "steps with `callback: true` are refused", "set `api.callback_url`")?;
+    assert!(ended_well, "{checks:#?}");
+    it.stop().await;
+    Ok(())
 }
 
 #[tokio::test(flavor = "multi_thread")]

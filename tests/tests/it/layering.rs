@@ -76,7 +76,7 @@ const SCHEDULER_ORDER: &[&[&str]] = &[
     &["execution_stats", "health_monitor", "hooks", "namespace_limits", "traces", "traces_disabled"],
     &["directory", "event_log"],
     &["busy_poll", "dead_letter_counter", "payload_cache", "plan_reader", "quality", "run_blocking", "start_status"],
-    &["redis_gauges"],
+    &["redis_gauges", "token_secret"],
 ];
 
 /// The packages of the workspace, as directories.

@@ -81,16 +81,18 @@ annotations:
 {{ include "goalmill.apiScheme" . }}://{{ include "goalmill.fullname" . }}-scheduler.{{ .Release.Namespace }}.svc:{{ .Values.scheduler.service.port }}
 {{- end -}}
 
-{{- /* Settings of the scheduler, as YAML. Own host names are allowed where names are limited. */ -}}
+{{- /* Settings of the scheduler, as YAML. Own host names are allowed where names are limited, and agents report by
+       callback to the Service unless another address is set. */ -}}
 {{- define "goalmill.schedulerConfig" -}}
 {{- $config := mergeOverwrite (deepCopy .Values.config) (deepCopy .Values.scheduler.config) -}}
 {{- $api := get $config "api" | default dict -}}
+{{- if not (get $api "callback_url") -}}{{- $_ := set $api "callback_url" (include "goalmill.schedulerUrl" .) -}}{{- end -}}
 {{- if get $api "hosts" -}}
 {{- $own := printf "%s-scheduler" (include "goalmill.fullname" .) -}}
 {{- $names := list $own (printf "%s.%s" $own .Release.Namespace) (printf "%s.%s.svc" $own .Release.Namespace) (printf "%s.%s.svc.cluster.local" $own .Release.Namespace) -}}
 {{- $_ := set $api "hosts" (concat (get $api "hosts") $names | uniq) -}}
-{{- $_ := set $config "api" $api -}}
 {{- end -}}
+{{- $_ := set $config "api" $api -}}
 {{ toYaml $config }}
 {{- end -}}
 

@@ -9,7 +9,7 @@ use goalmill_common::plan::{Plan, Repeat, Retry};
 use goalmill_common::report::What;
 use goalmill_common::status::{PlanStatus, StepStatus};
 use goalmill_common::task::Task;
-use goalmill_engine::{Decision, Rejection};
+use goalmill_engine::{Command, Decision, Rejection};
 use serde_json::json;
 
 use crate::world::{World, plan, report, with};
@@ -172,4 +172,25 @@ fn the_end_of_the_plan_ends_the_wait_and_a_person_may_complete_it() {
     world.verb(Verb::CompleteStep { step: "print".into(), outputs, reason: String::new() }).unwrap();
     assert_eq!(world.outputs("print"), json!({"pages": 9}));
     assert!(call_back(&mut world, 1, done(1)).is_err());
+}
+
+#[test]
+fn a_plan_with_callbacks_is_refused_where_agents_cannot_report() {
+    let mut world = World::new();
+    world.context.callback_base = String::new();
+    let refused = world.submit(printing()).expect_err("agents could not report");
+    let Rejection::NotAllowed { reason } = refused else { panic!("{refused:?}") };
+    assert!(reason.contains("`print`") && reason.contains("`api.callback_url`"), "{reason}");
+}
+
+#[test]
+fn a_step_with_a_callback_fails_before_it_is_sent_where_agents_cannot_report() {
+    let mut world = World::new();
+    world.submit(printing()).expect("agents can report");
+    // Another scheduler has taken the plan over.
+    world.context.callback_base = String::new();
+    let print = world.index("print");
+    world.command(Command::Dispatch(print)).expect("it is ready");
+    assert_eq!((world.status("print"), world.code("print")), (StepStatus::Failed, "CALLBACK_ADDRESS_MISSING".into()));
+    assert_eq!(world.open_tasks(), Vec::new());
 }

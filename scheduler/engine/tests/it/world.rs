@@ -18,8 +18,8 @@ use goalmill_common::report::{Report, What};
 use goalmill_common::status::StepStatus;
 use goalmill_common::task::Task;
 use goalmill_engine::{
-    Command, Decision, Effect, EngineContext, Envelope, FamilyPlans, InputRecording, PlanState, Rejection, StepIndex, TokenKey,
-    SubmitCommand, Timer, decide, decide_in_family, pending, replay, settle_family,
+    Command, Decision, Effect, EngineContext, Envelope, FamilyPlans, InputRecording, PlanState, Rejection, StepIndex,
+    SubmitCommand, Timer, TokenKey, decide, decide_in_family, pending, replay, settle_family,
 };
 use goalmill_plan::validate::Policy;
 use serde_json::json;

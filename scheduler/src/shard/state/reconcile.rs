@@ -74,7 +74,10 @@ impl ShardState {
     /// cancelled, and its reports are rejected by their token.
     fn resend(&mut self, slot: Slot, step: StepIndex, agent_type: &AgentType) {
         let Some(state) = self.plans.get(&slot).map(|held| &held.state) else { return };
-        let (plan, Some(at), Some(token)) = (state.id(), state.step(step), state.token(step, self.context.token_key)) else { return };
+        let (plan, Some(at), Some(token)) = (state.id(), state.step(step), state.token(step, self.context.token_key))
+        else {
+            return;
+        };
         let message = format!("the queue `{agent_type}` does not hold the task: its entry or stream was deleted");
         let (worker, entry) = (WorkerId::from("reconciliation"), EntryId::start());
         let report = Report {
